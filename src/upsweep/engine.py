@@ -1,0 +1,101 @@
+"""The protocol of an engine, and the one table of their names. Naming an engine is what imports it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from upsweep.plan import Plan
+
+
+class EngineError(RuntimeError):
+    """The engine asked for is not known, cannot be imported, or cannot take these arrays."""
+
+
+class View(Protocol):
+    """An array as an engine sees it: its own type, of which the API reads no more than this."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype: ...
+
+
+class Engine(Protocol):
+    """What the API asks of an engine; a module with these functions is one."""
+
+    def view(self, x: Any) -> View:
+        """The memory of `x` without a copy, whatever library made it."""
+        ...
+
+    def writable(self, view: View) -> bool:
+        """Whether results may be written there."""
+        ...
+
+    def empty(self, like: Any, shape: tuple[int, ...], dtype: np.dtype) -> View:
+        """New memory on the device of `like`."""
+        ...
+
+    def give(self, like: Any, view: View) -> Any:
+        """The memory of `view` as an array of the kind of `like`."""
+        ...
+
+    def apart(self, x: View, ys: Sequence[View]) -> View:
+        """`x`, or a copy where writing `ys` would spoil it: they overlap other than item for item."""
+        ...
+
+    def run(
+        self,
+        plan: Plan,
+        xs: Sequence[View],
+        ys: Sequence[View | None],
+        initial: Sequence[View] | None,
+        heads: View | None,
+    ) -> None:
+        """Run a plan. `xs` and `ys` have `plan.shape` (`plan.row_shape` for the outputs of a reduction); an output that
+        the plan does not store is None. `initial` holds one view for each component, of the accumulator's dtype,
+        0-dimensional or of `plan.row_shape`. `heads` (bool or uint8, of `plan.shape` or 1-D along the axis) is non-zero
+        where a segment starts, in the order of the data also when the plan runs in reverse.
+        """
+        ...
+
+
+ENGINES = {"cpu": "upsweep.cpu", "cuda": "upsweep.gpu"}
+_INSTALL = {"cpu": "pip install upsweep", "cuda": "pip install 'upsweep[cuda13]'   (or 'upsweep[cuda12]')"}
+
+
+def load(name: str) -> Engine:
+    """The engine of that name.
+
+    >>> load("cpu").__name__
+    'upsweep.cpu'
+    """
+    if name not in ENGINES:
+        raise EngineError(f"no engine is called {name!r}; there are 'auto', {', '.join(map(repr, ENGINES))}")
+    try:
+        return cast(Engine, import_module(ENGINES[name]))
+    except ImportError as missing:
+        raise EngineError(f"the {name} engine needs a package that is not here ({missing}): {_INSTALL[name]}") from missing
+
+
+def choose(xs: Sequence[Any]) -> str:
+    """The engine that "auto" means for these arrays: the one of the device that holds them.
+
+    >>> choose([np.zeros(3)])
+    'cpu'
+    """
+    return "cuda" if any(on_gpu(x) for x in xs) else "cpu"
+
+
+def on_gpu(x: Any) -> bool:
+    """Whether an array lies on an NVIDIA GPU, by the interfaces that arrays of every library offer."""
+    if type(x) is np.ndarray:
+        return False
+    device = getattr(x, "__dlpack_device__", None)
+    if device is not None:
+        kind, _ = device()
+        return int(kind) in (2, 13)  # DLPack's kDLCUDA and kDLCUDAManaged
+    return getattr(x, "__cuda_array_interface__", None) is not None

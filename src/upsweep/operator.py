@@ -1,0 +1,323 @@
+"""Operators: a function of two operands and the laws that it promises.
+
+Associativity is assumed of every operator; an identity and commutativity are promised by name, never guessed. The left
+operand is always the earlier one. Built-in operators are plain Python functions like any user's, so that the oracle,
+the CPU and the tracer run the very same lines.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+NAT = np.int64(np.iinfo(np.int64).min)
+"""datetime64 and timedelta64 keep not-a-time in the smallest int64."""
+
+
+class OperatorError(TypeError):
+    """The operator cannot do what the call asks: a wrong dtype, a missing identity, an unusable function."""
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """An associative function of two operands, the left one the earlier.
+
+    Args:
+        fn: `fn(a, b)` on two scalars; for a tuple of arrays, on two tuples of scalars, returning such a tuple. It is
+            compiled for the engine that runs it, so it uses arithmetic, comparisons, `math` and NumPy scalars.
+        identity: the value e with `fn(e, x) == x`, a tuple for tuples. Only an exclusive scan without `initial` and a
+            reduction of nothing need it.
+        name: what error messages and plans call it.
+        commutative: whether `fn(a, b) == fn(b, a)`. No engine relies on it; `upsweep.check` tests it.
+
+    The key of an operator is its code, defaults, closure and the globals it uses: two operators of one key share their
+    compiled code, and an edited function never meets the old one.
+
+    >>> import upsweep as up
+    >>> left_or_right = up.Operator(lambda a, b: b if b >= 0 else a, name="last valid")
+    >>> up.scan([3, -1, -1, 5, -1], left_or_right).tolist()
+    [3, 3, 3, 5, 5]
+    """
+
+    fn: Callable[[Any, Any], Any]
+    identity: Any = None
+    name: str | None = None
+    commutative: bool = False
+    kinds: str = ""
+    """NumPy kind codes that the operator takes ("" for any)."""
+    special: dict[str, Operator] = field(default_factory=dict, repr=False)
+    """The operator that stands in for a dtype such as "b1" or "f4", as logical or does for the sum of booleans."""
+
+    def __post_init__(self) -> None:
+        if not callable(self.fn):
+            raise OperatorError(f"an operator needs a function of two operands, got {self.fn!r}")
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """What tells this operator from every other, by value."""
+        return (freeze(self.fn), freeze(self.identity))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Operator) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # the closures among the built-in operators travel by name
+        for name, op in BUILTIN.items():
+            for kind, variant in [("", op), *op.special.items()]:
+                if variant is self:
+                    return (_builtin, (name, kind))
+        return (Operator, (self.fn, self.identity, self.name, self.commutative, self.kinds, self.special))
+
+    def __str__(self) -> str:
+        return self.name or getattr(self.fn, "__name__", "operator")
+
+
+def freeze(value: Any) -> Any:
+    """A hashable picture of a value by content; 1, 1.0 and True stay apart, and so do 0.0 and -0.0."""
+    value = getattr(value, "py_func", value)
+    if isinstance(value, types.FunctionType):
+        return _freeze_function(value)
+    if isinstance(value, types.CodeType):
+        return ("code", value.co_code, value.co_names, value.co_varnames, tuple(map(freeze, value.co_consts)))
+    if isinstance(value, (tuple, list)):
+        return (type(value).__name__, *map(freeze, value))
+    if isinstance(value, (np.ndarray, np.generic)):
+        return (value.dtype.str, value.shape, value.tobytes())
+    if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType, np.ufunc)):
+        return (getattr(value, "__module__", ""), value.__name__)
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        return (type(value).__name__, repr(value))
+    raise OperatorError(
+        f"an operator uses {value!r} of type {type(value).__name__}, which cannot be compiled in; "
+        "use numbers, tuples, NumPy arrays and functions"
+    )
+
+
+def _freeze_function(fn: types.FunctionType) -> tuple[Any, ...]:
+    if fn in _freezing:  # a recursive function names itself
+        return ("itself", fn.__name__)
+    _freezing.append(fn)
+    try:
+        code = fn.__code__
+        cells = tuple(freeze(c.cell_contents) for c in fn.__closure__ or ())
+        used = tuple((n, freeze(fn.__globals__[n])) for n in _names(code) if n in fn.__globals__)
+        return ("function", freeze(code), freeze(fn.__defaults__), cells, used)
+    finally:
+        _freezing.pop()
+
+
+def _names(code: types.CodeType) -> Sequence[str]:
+    inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    return sorted({*code.co_names, *(name for c in inner for name in _names(c))})
+
+
+_freezing: list[types.FunctionType] = []
+
+
+def as_operator(op: Operator | str | Callable[[Any, Any], Any]) -> Operator:
+    """An operator from its name, a Python function, or itself.
+
+    >>> as_operator("max") is ops.MAX
+    True
+    """
+    if isinstance(op, Operator):
+        return op
+    if isinstance(op, str):
+        if op not in BUILTIN:
+            raise OperatorError(f"no operator is called {op!r}; there are {', '.join(BUILTIN)}, or pass a function")
+        return BUILTIN[op]
+    ufunc_name = _UFUNCS.get(getattr(op, "__name__", "")) if isinstance(op, np.ufunc) else None
+    return BUILTIN[ufunc_name] if ufunc_name else Operator(op)
+
+
+def _builtin(name: str, kind: str) -> Operator:
+    return BUILTIN[name].special[kind] if kind else BUILTIN[name]
+
+
+def resolve(op: Operator, dtypes: Sequence[np.dtype]) -> Operator:
+    """The operator that runs for these dtypes, or an OperatorError that says why there is none."""
+    for dtype in dtypes:
+        if op.kinds and accumulator(dtype).kind not in op.kinds and dtype.kind not in op.kinds:
+            raise OperatorError(f"{op} is not defined for {dtype}")
+    arity = _ARITY.get(op.name or "") if BUILTIN.get(op.name or "") is op else None
+    if arity is not None and len(dtypes) != arity:
+        raise OperatorError(f"{op} takes a tuple of {arity} arrays, got {len(dtypes)}" if arity > 1 else
+                            f"{op} takes one array, got a tuple of {len(dtypes)}")
+    first = dtypes[0] if dtypes[0].kind in "bmM" else accumulator(dtypes[0])
+    return op.special.get(first.str[1:], op)
+
+
+def accumulator(dtype: np.dtype) -> np.dtype:
+    """The dtype that a scan computes in: half precision sums in float32, times in int64, all else in itself."""
+    if dtype.name in ("float16", "bfloat16"):
+        return np.dtype(np.float32)
+    return np.dtype(np.int64) if dtype.kind in "mM" else dtype
+
+
+def identity_of(op: Operator, dtypes: Sequence[np.dtype]) -> tuple[Any, ...] | None:
+    """The identity as one scalar for each accumulator, or None where the operator has none."""
+    value = op.identity(dtypes[0]) if callable(op.identity) else op.identity
+    if value is None:
+        return None
+    values = value if isinstance(value, tuple) else (value,)
+    if len(values) != len(dtypes):
+        raise OperatorError(f"the identity of {op} has {len(values)} parts, the data has {len(dtypes)}")
+    return tuple(np.dtype(d).type(v) for d, v in zip(dtypes, values))
+
+
+def segmented(op: Operator) -> Operator:
+    """The lifted operator on (flag, value) pairs whose scan is the segmented scan (Schwartz 1980; Blelloch 1990).
+
+    `(f1, v1) + (f2, v2) = (f1 | f2, v2 if f2 else v1 + v2)`: it is associative where `op` is, and never commutative.
+
+    >>> lifted = segmented(ops.ADD)
+    >>> lifted.fn((True, 3), (False, 4)), lifted.fn((True, 3), (True, 4))
+    ((True, 7), (True, 4))
+    """
+    fn = op.fn
+
+    def lifted(a, b):
+        return (a[0] | b[0], b[1] if b[0] else fn(a[1], b[1]))
+
+    return Operator(lifted, name=f"segmented {op}")
+
+
+# --- the built-in operators -----------------------------------------------------------------------------------------
+
+
+def _add(a, b):
+    return a + b
+
+
+def _mul(a, b):
+    return a * b
+
+
+def _min(a, b):  # NumPy's rule: the first NaN wins
+    return a if a <= b or a != a else b
+
+
+def _max(a, b):
+    return a if a >= b or a != a else b
+
+
+def _and(a, b):
+    return a & b
+
+
+def _or(a, b):
+    return a | b
+
+
+def _xor(a, b):
+    return a ^ b
+
+
+def _add_times(a, b):
+    return NAT if a == NAT or b == NAT else a + b
+
+
+def _max_times(a, b):
+    return a if (a >= b and b != NAT) or a == NAT else b
+
+
+def _affine(a, b):
+    return (a[0] * b[0], a[1] * b[0] + b[1])
+
+
+def _argmax(a, b):
+    keep = a[0] >= b[0] or a[0] != a[0]
+    return (a[0] if keep else b[0], a[1] if keep else b[1])
+
+
+def _argmin(a, b):
+    keep = a[0] <= b[0] or a[0] != a[0]
+    return (a[0] if keep else b[0], a[1] if keep else b[1])
+
+
+def _logaddexp_in(
+    real: type, integer: type, mantissa: int, bias: int, far: float, ln2: tuple[float, float], terms: tuple[int, int]
+) -> Callable[[Any, Any], Any]:
+    """log(exp(a) + exp(b)) in plain arithmetic of one precision, so that every machine gives the same bits.
+
+    `max + log1p(exp(-d))`, d = |a - b|: exp by Cody and Waite's reduction `-d = r - k ln2` and its Taylor series in r,
+    scaled by a power of two built from its bits; log1p(u) = 2 artanh(u / (2 + u)), whose argument never passes 1/3.
+    """
+    magic = real(1.5 * 2.0**mantissa)  # adding it and taking it away again rounds to an integer
+    log2e, high, low, cut = real(1.4426950408889634), real(ln2[0]), real(ln2[1]), real(far)
+    zero, two, log2 = real(0), real(2), real(0.6931471805599453)
+    exp_first, *exp_rest = (real(1 / math.factorial(i)) for i in reversed(range(terms[0])))
+    tanh_first, *tanh_rest = (real(1 / (2 * i + 1)) for i in reversed(range(terms[1])))
+    exp_terms, tanh_terms = tuple(exp_rest), tuple(tanh_rest)
+    shift, offset = integer(mantissa), integer(bias)
+
+    def logaddexp(a, b):
+        top = a if a >= b or a != a else b
+        gap = abs(a - b)
+        d = gap if gap < cut else zero
+        k = (d * log2e + magic) - magic
+        r = (k * high - d) + k * low
+        e = exp_first
+        for c in exp_terms:
+            e = e * r + c
+        u = e * integer((offset - integer(k)) << shift).view(real)
+        s = u / (two + u)
+        z = s * s
+        p = tanh_first
+        for c in tanh_terms:
+            p = p * z + c
+        return top + (log2 if a == b else two * s * p if gap < cut else zero)
+
+    return logaddexp
+
+
+def _lowest(dtype: np.dtype) -> Any:
+    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+
+
+def _highest(dtype: np.dtype) -> Any:
+    return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+
+
+def _ones(dtype: np.dtype) -> Any:
+    return True if dtype.kind == "b" else ~dtype.type(0)
+
+
+_LOGADDEXP32 = _logaddexp_in(np.float32, np.int32, 23, 127, 87.0, (0.693359375, -2.12194440e-4), (8, 8))
+_LOGADDEXP64 = _logaddexp_in(
+    np.float64, np.int64, 52, 1023, 708.0, (6.93147180369123816490e-01, 1.90821492927058770002e-10), (14, 17)
+)
+
+
+class ops:
+    """The built-in operators."""
+
+    AND = Operator(_and, _ones, "and", True, "biu")
+    OR = Operator(_or, 0, "or", True, "biu")
+    XOR = Operator(_xor, 0, "xor", True, "biu")
+    ADD = Operator(_add, 0, "add", True, "biufcm", {"b1": OR, "m8": Operator(_add_times, 0, "add", True)})
+    MUL = Operator(_mul, 1, "mul", True, "biufc", {"b1": AND})
+    MIN = Operator(_min, _highest, "min", True, "biufmM", {"b1": AND})
+    MAX = Operator(_max, _lowest, "max", True, "biufmM", {"b1": OR})
+    MAX.special.update({kind: Operator(_max_times, _lowest, "max", True) for kind in ("m8", "M8")})
+    LOGADDEXP = Operator(_LOGADDEXP64, -np.inf, "logaddexp", True, "f")
+    LOGADDEXP.special["f4"] = Operator(_LOGADDEXP32, -np.inf, "logaddexp", True, "f")
+    AFFINE = Operator(_affine, (1, 0), "affine", False, "iufc")
+    ARGMAX = Operator(_argmax, None, "argmax", False, "iuf")
+    ARGMIN = Operator(_argmin, None, "argmin", False, "iuf")
+
+
+BUILTIN: dict[str, Operator] = {str(op): op for op in vars(ops).values() if isinstance(op, Operator)}
+_ARITY = {name: 2 if name in ("affine", "argmax", "argmin") else 1 for name in BUILTIN}
+_UFUNCS = {
+    "add": "add", "multiply": "mul", "minimum": "min", "maximum": "max", "logaddexp": "logaddexp",
+    "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "logical_and": "and", "logical_or": "or",
+}  # fmt: skip

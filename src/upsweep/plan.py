@@ -1,0 +1,47 @@
+"""What will run, as a frozen value: it prints, compares, hashes and pickles, and holds no data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from upsweep.operator import Operator
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One checked scan.
+
+    The sequence has one or more components (a tuple of arrays is one sequence of tuples). Component c is read as
+    `loads[c]`, computed in `accumulators[c]` and written as `stores[c]`; where that is None it is not written.
+    """
+
+    op: Operator
+    loads: tuple[np.dtype, ...]
+    accumulators: tuple[np.dtype, ...]
+    stores: tuple[np.dtype | None, ...]
+    shape: tuple[int, ...]
+    axis: int
+    exclusive: bool = False
+    reverse: bool = False
+    initial: bool = False
+    segmented: bool = False
+    reduce: bool = False
+    """Only the last prefix of every row is written; the outputs lack the axis."""
+    threads: int | None = None
+
+    @property
+    def n(self) -> int:
+        """Items of a row."""
+        return self.shape[self.axis]
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """The shape without the axis: one entry a row."""
+        return self.shape[: self.axis] + self.shape[self.axis + 1 :]
+
+    @property
+    def rows(self) -> int:
+        return prod(self.row_shape)
