@@ -1,0 +1,286 @@
+"""A trace: everything that a kernel did, event by event, and the questions that it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from upsweep.lab.machine import POISON, Array, Item, Machine, Schedule, plain
+from upsweep.lab.rewrite import Rewritten, Site, Source, rewrite, source_of
+from upsweep.textbook.table import Launch, Setup
+
+Intervals = tuple[tuple[int, int], ...]
+"""Which inputs a value is made of, in the order in which they were combined: ((0, 3), (5, 5)) is x0..x3 then x5."""
+MANY = 48
+"""A value of more stretches than this is shown as spoilt; only broken kernels make one."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run that can be repeated with another schedule, or with a barrier more or less."""
+
+    name: str
+    setup: Setup
+    x: tuple[Any, ...]
+    op: Callable[[Any, Any], Any]
+    op_name: str
+    identity: Any
+    expected: Callable[[int], Intervals | None] | None
+    """The inputs that word i of the result must be made of, where the kernel promises a scan."""
+    warp: int = 32
+    schedule: Schedule = field(default_factory=Schedule)
+    itemsize: int = 4
+    shape: tuple[int, ...] | None = None
+
+    def run(self, schedule: Schedule | None = None, without: frozenset[int] = frozenset(), before: frozenset[int] = frozenset()) -> Trace:
+        """Run it, with these barriers left out and put in (by line)."""
+        case = self if schedule is None else replace(self, schedule=schedule)
+        plan = replace(case.schedule)
+        machine = Machine(case.op, plan, case.warp)
+        given = {"x": case.input(machine)}
+        for name, content in case.setup.buffers.items():
+            written = not isinstance(content, int)
+            words: list[Any] = list(content) if not isinstance(content, int) else [None] * content
+            given[name] = machine.array(name, "global", len(words), words, case.itemsize, written=written)
+        kernels: list[Rewritten] = []
+        finished = True
+        for launch in case.setup.launches:
+            function = launch.kernel
+            kernel = rewrite(source_of(function), plan.fine, without, before)
+            kernels.append(kernel)
+            args = [given[a] if isinstance(a, str) else a for a in launch.args]
+            names = {**_scope(function), **launch.names, "identity": case.identity, "dtype": None}
+            if finished:
+                finished = machine.launch(kernel, names, launch.grid, launch.block, args, case.itemsize, launch.shared)
+        return Trace(case, machine, tuple(kernels), given, without, before)
+
+    def input(self, machine: Machine) -> Array:
+        words = [machine.leaf(value) for value in self.x]
+        return machine.array("x", "global", self.shape or len(words), words, self.itemsize)
+
+
+def _scope(kernel: Callable | str) -> dict[str, Any]:
+    """The globals and the closure that a kernel's names refer to."""
+    if isinstance(kernel, str):
+        return {}
+    function = getattr(kernel, "py_func", kernel)
+    cells = dict(zip(function.__code__.co_freevars, (c.cell_contents for c in function.__closure__ or ())))
+    return {**function.__globals__, **cells}
+
+
+class Trace:
+    """What a run did. Its columns are one entry per event, in the order in which the schedule ran them.
+
+    `site`, `thread`, `block`, `epoch` (barriers passed), `word` (the machine-wide number of the word touched) and
+    `node` (the value's node in the network) tell the whole story; all methods are questions about these columns.
+    """
+
+    def __init__(self, case: Case, machine: Machine, kernels: tuple[Rewritten, ...], given: dict[str, Array],
+                 without: frozenset[int] = frozenset(), before: frozenset[int] = frozenset()):  # fmt: skip
+        self.case, self.machine, self.kernels, self.given = case, machine, kernels, given
+        self.without, self.before = without, before
+        log = np.fromiter(machine.log, np.int64, len(machine.log)).reshape(-1, 3)
+        self.site, self.word, self.node = log.T
+        marks = np.array(machine.marks, np.int64).reshape(-1, 5)
+        times = np.diff(np.append(marks[:, 0], len(log)))
+        self.block, self.thread, self.epoch, self.warp_epoch = (np.repeat(marks[:, k], times) for k in range(1, 5))
+
+    # --- columns that follow from the others ----------------------------------------------------------------------
+
+    @property
+    def sites(self) -> list[Site]:
+        return self.machine.sites
+
+    @property
+    def n(self) -> int:
+        return len(self.case.x)
+
+    def at(self, *kinds: str) -> np.ndarray:
+        """Which events are of these kinds: load, store, op, branch, loop, atomic, shuffle, fence."""
+        return np.isin(self.site, [s for s, site in enumerate(self.sites) if site.kind in kinds])
+
+    @cached_property
+    def launch(self) -> np.ndarray:
+        return np.array(self.machine.site_launch, np.int64)[self.site]
+
+    @cached_property
+    def line(self) -> np.ndarray:
+        return np.array([s.line for s in self.sites], np.int64)[self.site]
+
+    @cached_property
+    def space(self) -> np.ndarray:
+        """0 for an event that touches no memory, 1 for global, 2 for shared memory."""
+        bases = np.array([a.base for a in self.arrays] or [0])
+        kinds = np.array([1 if a.space == "global" else 2 for a in self.arrays] or [0])
+        return np.where(self.at("load", "store", "atomic"), kinds[np.searchsorted(bases, self.word, "right") - 1], 0)
+
+    @property
+    def arrays(self) -> list[Array]:
+        return [a for a in self.machine.arrays if a.size]
+
+    def owner(self, word: int) -> tuple[Array, int]:
+        """The array that a word lies in, and its place there."""
+        array = next(a for a in self.arrays if a.base <= word < a.base + a.size)
+        return array, word - array.base
+
+    def place(self, word: int) -> str:
+        """The name of a word, such as `xy[3]`."""
+        array, index = self.owner(word)
+        if len(array.shape) == 1:
+            return f"{array.name}[{index}]"
+        return f"{array.name}[{', '.join(map(str, np.unravel_index(index, array.shape)))}]"
+
+    @cached_property
+    def _by_thread(self) -> tuple[np.ndarray, np.ndarray]:
+        """Events in the order of each thread's own program, and where each thread's begin."""
+        own = self.block * (1 + self.thread.max(initial=0)) + self.thread
+        order = np.argsort(own, kind="stable")
+        first = np.ones(len(order), bool)
+        first[1:] = own[order][1:] != own[order][:-1]
+        return order, np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+
+    @cached_property
+    def tick(self) -> np.ndarray:
+        """How many loop tests the thread has made before an event."""
+        order, start = self._by_thread
+        sums = np.cumsum(self.at("loop")[order])
+        before = np.concatenate([[0], sums])[start] if len(sums) else sums
+        tick = np.empty(len(order), np.int64)
+        tick[order] = sums - before
+        return tick
+
+    @cached_property
+    def position(self) -> np.ndarray:
+        """A number for the iterations of the loops around an event: threads at one position run it together."""
+        order, start = self._by_thread
+        position = np.zeros(len(order), np.int64)
+        for number, site in enumerate(self.sites):
+            if site.kind != "loop":
+                continue
+            here = (self.site == number)[order]
+            state = np.where(self.word & 1, self.word // 2 + 2, 1)[order]
+            last = np.maximum.accumulate(np.where(here, np.arange(len(order)), -1)) if len(order) else start
+            state = np.where(last >= start, state[last], 0)
+            state = np.unique(position[order] * (state.max(initial=0) + 1) + state, return_inverse=True)[1]
+            position[order] = state
+        return position
+
+    @cached_property
+    def step(self) -> np.ndarray:
+        """When an event happens: steps lie between barriers and, without one, between iterations of a loop.
+
+        Blocks run side by side; a step that reads what another block wrote in the same launch comes after that.
+        """
+        key = np.stack([self.launch, self.block, self.epoch, self.position])
+        _, group = np.unique(key, axis=1, return_inverse=True)
+        group = group.reshape(-1)
+        groups = int(group.max(initial=-1)) + 1
+        last = np.zeros(groups, np.int64)
+        np.maximum.at(last, group, self.tick)
+        some = np.zeros(groups, np.int64)
+        some[group] = np.arange(len(group))
+        order = np.lexsort((last, self.epoch[some], self.block[some], self.launch[some]))
+        time = self._times(order, some, group)[group]
+        busy = np.unique(time[~self.at("branch", "loop")])  # a step in which threads only test belongs to the next one
+        return np.minimum(np.searchsorted(busy, time), max(len(busy) - 1, 0))
+
+    def _times(self, order: np.ndarray, some: np.ndarray, group: np.ndarray) -> np.ndarray:
+        after = self._waits(group)
+        time = np.zeros(len(order), np.int64)
+        begin = 0
+        for launch in range(self.machine.launches):
+            mine = [g for g in order if self.launch[some[g]] == launch]
+            pending = True
+            while pending:  # a fixed point: waiting for another block moves a step, and all of its block's later ones
+                pending, previous, clock = False, -1, begin
+                for g in mine:
+                    block = self.block[some[g]]
+                    clock = begin if block != previous else clock + 1
+                    previous = block
+                    clock = max([clock, *(time[h] + 1 for h in after.get(g, ()))])
+                    pending |= bool(time[g] != clock)
+                    time[g] = clock
+            begin = 1 + max((int(time[g]) for g in mine), default=begin - 1)
+        return time
+
+    def _waits(self, group: np.ndarray) -> dict[int, set[int]]:
+        """For each group of events, those of other blocks whose words it reads."""
+        writer: dict[int, int] = {}
+        after: dict[int, set[int]] = {}
+        if len(self.machine.blocks) == self.machine.launches:
+            return after
+        writes = self.at("store", "atomic")
+        for e in np.flatnonzero(self.space == 1):
+            word = int(self.word[e])
+            w = writer.get(word)
+            if w is not None and self.block[w] != self.block[e] and self.launch[w] == self.launch[e] and not (writes[e] and self.node[e] >= 0):
+                after.setdefault(int(group[e]), set()).add(int(group[w]))
+            if writes[e]:
+                writer[word] = int(e)
+        return after
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that a page needs to play this trace, ready for `json.dumps`; see `upsweep.lab.play.to_dict`."""
+        from upsweep.lab.play import to_dict
+
+        return to_dict(self)
+
+    # --- values ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def intervals(self) -> list[Intervals]:
+        """For each node of the network, the inputs that it is made of; () for an identity or another constant."""
+        made: list[Intervals] = []
+        for node, (a, b) in enumerate(zip(self.machine.left, self.machine.right)):
+            made.append((((node, node),) if node < self.n else ()) if a < 0 else join(made[a], made[b]))
+        return made
+
+    @property
+    def result(self) -> Array:
+        """The array that holds the result: `y`, or the last global array that was written."""
+        if "y" in self.given:
+            return self.given["y"]
+        written = {int(w) for w in self.word[self.at("store") & (self.space == 1)]}
+        return [a for a in self.given.values() if any(a.base <= w < a.base + a.size for w in written)][-1]
+
+    @property
+    def values(self) -> list[Any]:
+        """The result, None where nothing was written."""
+        return [plain(w) for w in self.result.words]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.values, dtype)
+
+    def __repr__(self) -> str:
+        grid = " then ".join(f"{l.grid} x {l.block} threads" for l in self.case.setup.launches)
+        return f"<Trace of {self.case.name}: n = {self.n}, {grid}, {len(self.site)} events>"
+
+
+def join(a: Intervals, b: Intervals) -> Intervals:
+    """The inputs of `a op b`, neighbouring stretches made one."""
+    if a and b and a[-1][1] + 1 == b[0][0]:
+        a, b = (*a[:-1], (a[-1][0], b[0][1])), b[1:]
+    return (a + b)[:MANY]
+
+
+def spoken(intervals: Intervals) -> str:
+    """`x0..x3` for ((0, 3),), `e` for nothing.
+
+    >>> spoken(((0, 3), (5, 5)))
+    'x0..x3 x5'
+    """
+    return " ".join(f"x{a}" if a == b else f"x{a}..x{b}" for a, b in intervals) or "e"
+
+
+def flaw(intervals: Intervals) -> str | None:
+    """What keeps a value from being a stretch of the input: an overlap, a gap, or a wrong order."""
+    if len(intervals) < 2:
+        return None
+    flat = sorted(intervals)
+    if any(a[1] >= b[0] for a, b in zip(flat, flat[1:])):
+        return "overlap"
+    return "order" if all(a[1] + 1 == b[0] for a, b in zip(flat, flat[1:])) else "gap"
