@@ -1,1 +1,55 @@
-"""The lab: run a kernel on values that remember, draw it, count it, and find what is wrong with it."""
+"""The lab: run a kernel on values that remember, draw it, count it, and find what is wrong with it.
+
+>>> from upsweep import lab
+>>> t = lab.trace("brent-kung", n=16)
+>>> t.check()
+nothing is wrong
+>>> t.identify().text
+'Brent-Kung 16: size 26, depth 6 (7 levels as issued), fan-out 5, deficiency 2'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from upsweep.lab.cases import case, empty
+from upsweep.lab.counts import Banks
+from upsweep.lab.machine import Schedule
+from upsweep.lab.rewrite import KernelError
+from upsweep.lab.trace import Case, Trace
+
+__all__ = ["Banks", "Case", "KernelError", "Schedule", "Trace", "empty", "trace"]
+
+
+def trace(kernel: Callable[..., None] | str, grid: int | None = None, block: int | None = None, args: Sequence[Any] | None = None,
+          *, schedule: str | Sequence[int] = "ascending", resident: int | None = None,
+          issue: str | Sequence[int] = "ascending", **given: Any) -> Trace:  # fmt: skip
+    """Run a kernel and remember everything that it did.
+
+    `trace("brent-kung", n=16)` runs a kernel of the textbook. `trace(my_kernel, grid, block, (x, y, n))` runs your own,
+    a function or its source text, on these arguments: arrays, numbers, and `lab.empty(n)` for memory that nobody has
+    written. The first array holds the items of the scan. Without arguments, `trace(my_kernel, n=16)` takes a kernel
+    of (x, y, n) and one block of n threads.
+
+    Args:
+        kernel: a name in `upsweep.textbook.KERNELS`, a function in the dialect of numba.cuda, or its text.
+        grid: blocks.
+        block: threads of a block.
+        args: what the kernel is launched with.
+        schedule: the order in which threads run: `ascending`, `descending`, `lockstep` (an access at a time),
+            `random-<seed>`, or a list of the threads that go first.
+        resident: how many blocks are held at once; None for all of them.
+        issue: the order in which blocks start: `ascending`, `descending`, or a list.
+        **given: `n`, the number of items; `x`, the items; `op`, an operator, its name or a function; `identity`;
+            `warp`, the threads of a warp; `shared`, words of dynamic shared memory; `like`, the name of the textbook
+            kernel whose launch your kernel takes over; `expect`, what its result must be: `inclusive`, `exclusive` or
+            `reduction`; and the values of names such as BLOCK and TILE.
+
+    Raises:
+        KernelError: where the kernel uses Python that no GPU kernel has; it names the line.
+    """
+    return case(kernel, grid, block, args, **given).run(Schedule(schedule, resident, issue))

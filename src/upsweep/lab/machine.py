@@ -36,16 +36,22 @@ class Item:
         return repr(self.value)
 
 
-def _unwrapping(name: str) -> Callable:
+def _unwrapping(name: str, stays: bool) -> Callable:
+    """Arithmetic on an item's value; what is made of one item alone, such as x*x, still comes from that item."""
+
     def method(self: Item, *others: Any) -> Any:
-        return getattr(self.value, name)(*[plain(o) for o in others])
+        value = getattr(self.value, name)(*[plain(o) for o in others])
+        alone = all(not isinstance(o, Item) or o.node == self.node for o in others)
+        return Item(value, self.node) if stays and alone and value is not NotImplemented else value
 
     return method
 
 
-for _name in ("lt le gt ge eq ne add radd sub rsub mul rmul and rand or ror xor rxor floordiv rfloordiv truediv "
-              "rtruediv mod rmod lshift rshift neg abs int float").split():  # fmt: skip
-    setattr(Item, f"__{_name}__", _unwrapping(f"__{_name}__"))
+for _name in "lt le gt ge eq ne int float".split():
+    setattr(Item, f"__{_name}__", _unwrapping(f"__{_name}__", stays=False))
+for _name in ("sub rsub mul rmul and rand or ror xor rxor floordiv rfloordiv truediv rtruediv mod rmod lshift rshift "
+              "neg abs").split():  # fmt: skip
+    setattr(Item, f"__{_name}__", _unwrapping(f"__{_name}__", stays=True))
 
 
 class Poison:
@@ -202,6 +208,8 @@ class Machine:
         self.owner: list[Array] = []
         self.blocks: list[Block] = []
         self.faults: list[Fault] = []
+        self.passed: list[tuple[int, int, int]] = []
+        """(block number, epoch, site) of every barrier that a block passed."""
         self.waits = 0
         self.launches = 0
         self.words = 0
@@ -337,6 +345,7 @@ class Machine:
             self.fault("divergent barrier", min(sites), f"threads of one block wait at different barriers, lines {lines}")
         for t in live:
             block.state[t] = READY
+        self.passed.append((block.number, block.epoch, min(sites)))
         block.epoch += 1
 
     def meet_warps(self, block: Block) -> bool:

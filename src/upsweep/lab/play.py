@@ -30,7 +30,7 @@ def to_dict(trace: Trace, bank: Any = None) -> dict[str, Any]:
                    "events": [[kind, block, thread, line, column, word, text, node, bank], ...],
                    "words":  [[word, text, ranges, flaw], ...]}],      # the words that the step leaves changed
      "nodes":    [{"left": 0, "right": 1, "ranges": [[0, 1]], "flaw": null, "wire": 1, "step": 2, "line": 19,
-                   "thread": 0, "block": 0, "value": "3"}, ...],       # leaves have left = right = null
+                   "thread": 0, "block": 0, "value": "3", "text": "x0..x1"}, ...],       # leaves have left = right = null
      "result":   {"array": "y", "first": 16, "size": 16}}
     ```
 
@@ -103,12 +103,12 @@ def _steps(trace: Trace, bank: Any) -> list[dict[str, Any]]:
     columns = zip(*(c.tolist() for c in (trace.site, trace.word, trace.node, trace.block, trace.thread, trace.step)))
     for site, word, node, block, thread, number in columns:
         kind, where, step = kinds[site], trace.sites[site], steps[number]
-        value: Any = trace.machine.values[node] if node >= 0 else None
         if kind in ("store", "atomic"):
             value = next(stored)
             memory[word] = text(value)
             after[number][word] = _word(trace, word, value, node)
-        shown = text(value) if node >= 0 else memory.get(word, "?") if kind in ("load", "store", "atomic") else ""
+        in_memory = kind in ("load", "store", "atomic")
+        shown = memory.get(word, "?") if in_memory else text(trace.machine.values[node]) if node >= 0 else ""
         target = None if kind in ("op", "fence") else word & 1 if kind == "loop" else word
         step["launch"] = trace.machine.site_launch[site]
         step["blocks"].add(trace.machine.blocks[block].index)

@@ -76,7 +76,7 @@ class Rewritten:
 def source_of(kernel: Callable | str) -> Source:
     """The source of a kernel, from a function or from its text."""
     if isinstance(kernel, str):
-        text = textwrap.dedent(kernel)
+        text = textwrap.dedent(kernel).strip("\n")
         return Source(text, "<kernel>", 1, _definition(Source(text, "<kernel>", 1, "?"), ast.parse(text)).name)
     function = getattr(kernel, "py_func", kernel)
     try:

@@ -31,6 +31,9 @@ class Case:
     identity: Any
     expected: Callable[[int], Intervals | None] | None
     """The inputs that word i of the result must be made of, where the kernel promises a scan."""
+    answer: Callable[[Sequence[Any]], list[Any]] | None = None
+    """The right result, where it promises something else."""
+    needs: str = ""
     warp: int = 32
     schedule: Schedule = field(default_factory=Schedule)
     itemsize: int = 4

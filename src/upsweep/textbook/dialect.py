@@ -35,16 +35,16 @@ BLOCK = 0
 """Threads of a block."""
 TILE = 0
 """Items that a block scans."""
+ITEMS = 0
+"""Neighbouring items that one thread scans by itself."""
 WORDS = 0
 """Words of shared memory, where they are not BLOCK or TILE."""
 WARP = 32
 """Threads of a warp."""
 LOG_BANKS = 5
 """log2 of the number of shared memory banks, the shift of a padded index."""
-SPARSITY = 1
-"""The m of a sparse circuit: every m-th wire goes through its inner network."""
-FAN = 1
-"""How many neighbours share a source, in Knowles's family."""
+SPARSITY = 2
+"""Of a sparse circuit: every how-many-th wire goes through its inner network."""
 
 
 def bind(kernel: Callable[..., Any], **names: Any) -> types.FunctionType:

@@ -1,4 +1,4 @@
-"""What a textbook kernel is, and how it is launched: the types behind the one table of kernels."""
+"""What a textbook kernel is and how it is launched: the types behind the one table of kernels."""
 
 from __future__ import annotations
 
@@ -33,3 +33,50 @@ class Setup:
     launches: tuple[Launch, ...]
     buffers: Mapping[str, int | Sequence[int]]
     tile: int
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A count in closed form, for n items of one section and the block that scans them."""
+
+    text: str
+    value: Callable[[int, int], int]
+    powers: bool = False
+    """Whether it holds only where n is a power of two."""
+
+    def holds(self, n: int) -> bool:
+        return not self.powers or n & (n - 1) == 0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One row of the table: a kernel, what it promises, and what it must cost."""
+
+    name: str
+    function: Callable[..., None]
+    setup: Callable[[int, int, int], Setup]
+    """From n, the threads of a block, and the threads of a warp."""
+    block: Callable[[int], int]
+    """The block that one section of n items asks for."""
+    result: str = "inclusive"
+    """inclusive, exclusive, reduction, or application"""
+    covers: str = ""
+    """Which items of the sources' inventory it is."""
+    family: str = ""
+    """The circuit that its trace must be recognised as."""
+    contract: str = "any n; any block"
+    needs: str = ""
+    """The law besides associativity that its operator must have."""
+    work: Formula | None = None
+    steps: Formula | None = None
+    barriers: Formula | None = None
+    answer: Callable[[Sequence[Any]], list[Any]] | None = None
+    """The result of an application."""
+
+    @property
+    def title(self) -> str:
+        """The first line of the docstring: algorithm, source and figure."""
+        return (self.function.__doc__ or "").strip().split("\n")[0]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.title}"

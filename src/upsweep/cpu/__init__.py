@@ -1,0 +1,51 @@
+"""The CPU engine: kernels compiled by numba, threads of our own. See `upsweep.engine.Engine` for what is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from upsweep.cpu.arrays import apart, empty, give, view, writable
+from upsweep.cpu.launch import run as _run
+from upsweep.plan import Plan
+
+__all__ = ["apart", "empty", "give", "run", "view", "writable"]
+
+
+def run(
+    plan: Plan,
+    xs: Sequence[np.ndarray],
+    ys: Sequence[np.ndarray | None],
+    initial: Sequence[np.ndarray] | None,
+    heads: np.ndarray | None,
+) -> None:
+    """Run a plan: see `upsweep.engine.Engine.run`."""
+    ins, outs = list(xs), [y for y in ys if y is not None]
+    if heads is not None:
+        ins.append(_heads(plan, heads))
+    if plan.reverse:
+        ins = [np.flip(x, plan.axis) for x in ins]
+        outs = outs if plan.reduce else [np.flip(y, plan.axis) for y in outs]
+    if plan.reduce:
+        outs = [np.expand_dims(y, plan.axis) for y in outs]
+    starts = [_broadcast(s, plan) for s in initial] if initial is not None else [_nothing(plan)] * len(plan.accumulators)
+    _run(plan, [*ins, *outs, *starts])
+
+
+def _heads(plan: Plan, heads: np.ndarray) -> np.ndarray:
+    """The flags, one for each item. In reverse a segment starts where it ended, one before the next one's head."""
+    if heads.ndim < len(plan.shape):
+        heads = heads.reshape([plan.n if d == plan.axis else 1 for d in range(len(plan.shape))])
+    heads = heads.view(np.uint8)
+    if plan.reverse:
+        heads = np.roll(heads, -1, plan.axis)  # what comes round is the start of the scan, where a head changes nothing
+    return np.broadcast_to(heads, plan.shape)
+
+
+def _broadcast(start: np.ndarray, plan: Plan) -> np.ndarray:
+    return np.expand_dims(np.broadcast_to(start, plan.row_shape), plan.axis)
+
+
+def _nothing(plan: Plan) -> np.ndarray:
+    return np.broadcast_to(np.zeros((), np.uint8), plan.shape)

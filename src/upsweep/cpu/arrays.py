@@ -1,0 +1,78 @@
+"""Arrays of every library that lie in this machine's memory, as NumPy arrays and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from upsweep.engine import EngineError
+
+
+def view(x: Any) -> np.ndarray:
+    """The memory of `x` as a NumPy array; lists and scalars become arrays first."""
+    if isinstance(x, np.ndarray):
+        return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
+    if _library(x) == "torch":
+        return _from_torch(x)
+    if hasattr(x, "__array__") or not hasattr(x, "__dlpack__"):
+        return np.asarray(x)
+    return np.from_dlpack(x)
+
+
+def writable(view: np.ndarray) -> bool:
+    """Whether results may be written there."""
+    return view.flags.writeable
+
+
+def empty(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """New memory."""
+    return np.empty(shape, dtype)
+
+
+def give(like: Any, view: np.ndarray) -> Any:
+    """A result as the kind of array that came in."""
+    library = _library(like)
+    if library == "torch":
+        return _to_torch(view)
+    if library in ("jax", "jaxlib"):
+        import jax.numpy
+
+        return jax.numpy.asarray(view)
+    if isinstance(like, (np.ndarray, np.generic)) or not hasattr(like, "__array_namespace__"):
+        return view if view.ndim else view[()]
+    return like.__array_namespace__().from_dlpack(view)
+
+
+def apart(x: np.ndarray, ys: Sequence[np.ndarray]) -> np.ndarray:
+    """`x`, or a copy where writing `ys` would spoil it: they share memory other than item for item."""
+    for y in ys:
+        same = x.ctypes.data == y.ctypes.data and (x.shape, x.strides, x.itemsize) == (y.shape, y.strides, y.itemsize)
+        if not same and np.may_share_memory(x, y):
+            return x.copy()
+    return x
+
+
+def _library(x: Any) -> str:
+    return type(x).__module__.partition(".")[0]
+
+
+def _from_torch(x: Any) -> np.ndarray:
+    import torch
+
+    if x.requires_grad:
+        raise EngineError("this tensor requires grad: use upsweep.torch for scans with gradients, or pass x.detach()")
+    if x.dtype is torch.bfloat16:
+        import ml_dtypes
+
+        return x.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return x.resolve_conj().resolve_neg().numpy()
+
+
+def _to_torch(view: np.ndarray) -> Any:
+    import torch
+
+    if view.dtype.name == "bfloat16":
+        return torch.from_numpy(view.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(view)

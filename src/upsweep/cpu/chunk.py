@@ -1,0 +1,145 @@
+"""One chunk: Brent and Kung's two sweeps, two levels at a time, over scratch memory that stays in the nearest caches.
+
+A chunk has m rows of w items. Level l holds the sums of the aligned blocks of 4^l rows (up), then the prefixes at
+their starts (down). No loop carries anything from one row to the next, so that the compiler makes vector code of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+
+from upsweep.cpu.memory import Items
+
+
+def operators(fn: Callable, S: Items, P: Items, segmented: bool, initial: bool) -> tuple[Any, Any, Any]:
+    """`combine` of two block sums, `fold` of a block sum onto a prefix, and the `value` of a sum without its flag.
+
+    The results are rounded to the accumulator's dtype, also within an expression. In a segmented scan a sum ends with
+    a flag: whether a segment starts in its block. Every segment starts from `initial` where there is one.
+    """
+    user, cast, P_cast = njit(fn), S.cast, P.cast
+    if not segmented:
+
+        @njit
+        def combine(a, b):
+            return cast(user(a, b))
+
+        @njit
+        def fold(start, p, s):
+            return P_cast(user(p, s))
+
+        @njit
+        def value(s):
+            return s
+
+        return combine, fold, value
+    if P.bare:
+
+        @njit
+        def value(s):
+            return s[0]
+
+        @njit
+        def combine(a, b):
+            both = P_cast(user(a[0], b[0]))
+            return cast((b[0] if b[1] else both, a[1] | b[1]))
+
+    else:
+
+        @njit
+        def value(s):
+            return s[:-1]
+
+        @njit
+        def combine(a, b):
+            both = P_cast(user(a[:-1], b[:-1]))
+            chosen = b[:-1] if b[-1] else both
+            return cast((*chosen, a[-1] | b[-1]))
+
+    if initial:
+
+        @njit
+        def fold(start, p, s):
+            return P_cast(user(start if s[-1] else p, value(s)))
+
+    else:
+
+        @njit
+        def fold(start, p, s):
+            both = P_cast(user(p, value(s)))
+            return value(s) if s[-1] else both
+
+    return combine, fold, value
+
+
+def up_sweep(S: Items, combine: Any, level_at: Any) -> Any:
+    """All levels of block sums of m rows, above the rows themselves."""
+    S_read, S_write, S_at = S.read, S.write, S.at
+
+    @njit
+    def fours(items, pitch, sums, count, w):
+        for i in range(count):
+            for j in range(w):
+                left = combine(S_read(items, 4 * i * pitch + j), S_read(items, (4 * i + 1) * pitch + j))
+                right = combine(S_read(items, (4 * i + 2) * pitch + j), S_read(items, (4 * i + 3) * pitch + j))
+                S_write(sums, i * w + j, combine(left, right))
+
+    @njit
+    def up(items, pitch, sums, m, w):
+        level, count = 1, m >> 2
+        if count > 0:
+            fours(items, pitch, sums, count, w)
+        while count > 3:
+            level, count = level + 1, count >> 2
+            fours(S_at(sums, level_at(level - 1) * w), w, S_at(sums, level_at(level) * w), count, w)
+
+    return up
+
+
+def down_sweep(S: Items, P: Items, T: Items, combine: Any, fold: Any, value: Any) -> Any:
+    """Prefixes at the starts of `count` blocks and at the end of the last, from those one level above, written as T.
+
+    `has` says whether anything stands before the first block.
+    """
+    S_read, S_at, P_read, P_at, write, T_at = S.read, S.at, P.read, P.at, T.write, T.at
+
+    @njit
+    def group(start, above, has, sums, pitch, below, size, w):
+        """One block of the level above, of which `size` parts are wanted."""
+        for j in range(w):
+            initial, p = P_read(start, j), P_read(above, j)
+            write(below, j, p)
+            if size > 0:
+                a = S_read(sums, j)
+                write(below, w + j, fold(initial, p, a) if has else value(a))
+            if size > 1:
+                b = combine(a, S_read(sums, pitch + j))
+                q = fold(initial, p, b) if has else value(b)
+                write(below, 2 * w + j, q)
+                if size > 2:
+                    write(below, 3 * w + j, fold(initial, q, S_read(sums, 2 * pitch + j)))
+
+    @njit
+    def inner_groups(start, above, sums, pitch, below, full, w):
+        for i in range(1, full):
+            for j in range(w):
+                initial, p, a = P_read(start, j), P_read(above, i * w + j), S_read(sums, 4 * i * pitch + j)
+                q = fold(initial, p, combine(a, S_read(sums, (4 * i + 1) * pitch + j)))
+                write(below, 4 * i * w + j, p)
+                write(below, (4 * i + 1) * w + j, fold(initial, p, a))
+                write(below, (4 * i + 2) * w + j, q)
+                write(below, (4 * i + 3) * w + j, fold(initial, q, S_read(sums, (4 * i + 2) * pitch + j)))
+
+    @njit
+    def down(start, above, has, sums, pitch, below, count, w):
+        full = count >> 2
+        group(start, above, has, sums, pitch, below, min(count, 3), w)
+        inner_groups(start, above, sums, pitch, below, full, w)
+        if full > 0:
+            last = S_at(sums, 4 * full * pitch)
+            group(start, P_at(above, full * w), True, last, pitch, T_at(below, 4 * full * w), count & 3, w)
+
+    return down

@@ -1,0 +1,378 @@
+"""The kernel that every thread runs: take a tile by its ticket, bring its chunks in, scan them, hand them over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from upsweep.cpu.carry import LEVELS, counter, look_back
+from upsweep.cpu.chunk import down_sweep, operators, up_sweep
+from upsweep.cpu.memory import LINE, Items, advance, copy_bytes, fence, fetch_add, gathered, placed
+
+
+class Word(IntEnum):
+    """The int64 words of a launch. Behind them stand the sizes of the outer dimensions and then, for each array, its
+    address, its byte strides along the axis and across columns, and its byte strides along the outer dimensions."""
+
+    N = 0  # items of a row
+    COLUMNS = 1  # rows that lie side by side
+    STRIPS = 2  # strips that the columns are cut into
+    GROUPS = 3  # strips over all outer dimensions
+    BATCH = 4  # groups to a ticket
+    TILE = 5  # items of a tile
+    TILES = 6  # tiles of a group
+    EXCLUSIVE = 7
+    INITIAL = 8
+    REDUCE = 9
+    STREAM = 10  # whether results go around the cache
+    LAYOUT_IN = 11
+    LAYOUT_OUT = 12
+    PITCH = 13  # items from row to row where they are read in place
+    DIMS = 14  # outer dimensions
+    SYNC = 15  # address of the ticket, then of the look-back's words
+    EACH = 16  # nodes of a group
+    NODES = 17  # the addresses of the look-back's sums, one a component
+
+
+class Layout(IntEnum):
+    """How the items of a row (of a strip's row) lie."""
+
+    IN_PLACE = 0  # side by side, in the dtype computed with
+    FORWARD = 1
+    BACKWARD = 2
+    STRIDED = 3
+
+
+class Kernel(NamedTuple):
+    """Compiled code with what it needs to know of itself to be launched."""
+
+    run: Any
+    scratch: int  # bytes that each thread brings
+    chunk: int
+    width: int
+
+
+def raw(dtype: np.dtype) -> np.dtype:
+    """A dtype that moves the bits of `dtype` untouched."""
+    return np.dtype(np.uint16) if dtype.name in ("float16", "bfloat16") else dtype
+
+
+class _Scratch:
+    """Scratch memory, one region after the other, each component on cache lines of its own."""
+
+    size = 0
+
+    def region(self, dtypes: Sequence[np.dtype], items: int) -> Any:
+        offsets = []
+        for dtype in dtypes:
+            offsets.append(self.size)
+            self.size += (items * dtype.itemsize // LINE + 2) * LINE
+        return placed(offsets)
+
+
+def build(
+    fn: Callable[[Any, Any], Any],
+    loads: Sequence[np.dtype],
+    accumulators: Sequence[np.dtype],
+    stores: Sequence[np.dtype | None],
+    identity: Sequence[Any] | None,
+    segmented: bool,
+    initial: bool,
+    chunk: int,
+    width: int,
+) -> Kernel:
+    """The kernel for these types. With `width` 1 a chunk's neighbours lie in a row, otherwise across columns."""
+    one = len(accumulators) == 1
+    flag = [np.dtype(np.uint8)] if segmented else []
+    in_types, sum_types = [*loads, *flag], [*accumulators, *flag]
+    kept = [c for c, dtype in enumerate(stores) if dtype is not None]
+    out_types = [dtype for dtype in stores if dtype is not None]
+    rows = width == 1
+
+    scratch = _Scratch()
+    sums_at = scratch.region(sum_types, (chunk // 2 + LEVELS) * width)
+    prefixes_at = scratch.region(accumulators, (chunk // 2 + LEVELS) * width)
+    items_at = scratch.region(sum_types, chunk * width)
+    out_at = scratch.region(out_types, (chunk + 4) * width)
+    stack_at = scratch.region(sum_types, LEVELS * width)
+    total_at = scratch.region(sum_types, width)
+    initial_at = scratch.region(accumulators, width)
+    base_at = scratch.region(accumulators, width)
+    end_at = scratch.region(accumulators, width)
+
+    X = Items(in_types, sum_types, one and not segmented)
+    S = Items(sum_types, sum_types, one and not segmented)
+    P = Items(accumulators, accumulators, one)
+    Y = Items(out_types, [accumulators[c] for c in kept], one, None if one else kept)
+    combine, fold, value = operators(fn, S, P, segmented, initial)
+
+    @njit
+    def level_at(level):
+        """Where a level of block sums begins, in rows; prefixes, one more to a level, begin one row later."""
+        return (chunk - (chunk >> (2 * level - 2))) // 3 + 4 * (level - 1)
+
+    up = up_sweep(S, combine, level_at)
+    down = down_sweep(S, P, P, combine, fold, value)
+    emit = down_sweep(S, P, Y, combine, fold, value)
+    push, prefix, steps = counter(S, P, combine, fold, value)
+    publish, prefix_of = look_back(S, steps)
+    fetch = _fetcher(X, S, rows)
+    deliver = _deliverer(out_types, rows)
+    restart = _restarter(S, P, Y, identity, segmented, initial)
+    x_place, y_place, start_place = (_placer(len(types)) for types in (in_types, out_types, accumulators))
+    node_addresses = gathered(len(sum_types))
+    S_at, P_read, P_read_strided, P_write, P_at, Y_at = S.at, P.read, P.read_strided, P.write, P.at, Y.at
+    copy = steps[0]
+
+    IN, OUT, WIDTH, CHUNK = len(in_types), len(out_types), width, chunk
+    TOP = (chunk.bit_length() - 1) // 2
+    N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, EXCLUSIVE, INITIAL, REDUCE, STREAM = map(int, list(Word)[:11])
+    LAYOUT_IN, LAYOUT_OUT, PITCH, DIMS, SYNC, EACH, NODES = map(int, list(Word)[11:])
+
+    @njit
+    def sweep_down(start, has, items, pitch, scratch, m, w):
+        """Prefixes of a chunk's m rows at all levels, from the one at the start of `prefixes` down to `out`."""
+        sums, prefixes = sums_at(scratch), prefixes_at(scratch)
+        level, above = 0, prefixes
+        while m >> (2 * level) > 3:
+            level += 1
+        while level > 0:
+            below = P_at(prefixes, (level_at(level) + 1) * w)
+            down(start, above, has, S_at(sums, level_at(level) * w), w, below, m >> (2 * level), w)
+            level, above = level - 1, below
+        emit(start, above, has, items, pitch, out_at(scratch), m, w)
+
+    @njit
+    def count_chunk(scratch, count, w):
+        """Take the sum of the chunk just swept up into the counter."""
+        total = total_at(scratch)
+        copy(total, S_at(sums_at(scratch), level_at(TOP) * w), w)
+        push(stack_at(scratch), count, total, w)
+
+    @njit
+    def bring(words, x, strides, inner, row, m, w, scratch):
+        """A chunk's rows where they can be read, and the items from one row to the next, swept up."""
+        here = advance(x, strides, row)
+        if words[LAYOUT_IN] != 0:
+            fetch(words[LAYOUT_IN], here, strides, inner, items_at(scratch), m, w)
+            here = items_at(scratch)
+        pitch = 1 if rows else words[PITCH] if words[LAYOUT_IN] == 0 else w
+        up(here, pitch, sums_at(scratch), m, w)
+        return here, pitch
+
+    @njit
+    def sum_tile(words, x, strides, inner, first, last, w, scratch):
+        """Leave the sum of a whole tile on the counter; returns its level."""
+        count = 0
+        for row in range(first, last, CHUNK):
+            bring(words, x, strides, inner, row, CHUNK, w, scratch)
+            count_chunk(scratch, count, w)
+            count += 1
+        level = 0
+        while count >> level > 1:
+            level += 1
+        return level
+
+    @njit
+    def scan_tile(words, x, strides, inner, y, y_strides, y_inner, has, ends, first, last, w, scratch):
+        """Scan the rows [first, last) from the prefix at `base`, where there is one; `ends`: the one behind is at `end`."""
+        start, base, stack, prefixes = initial_at(scratch), base_at(scratch), stack_at(scratch), prefixes_at(scratch)
+        out, layout, stream, count = out_at(scratch), words[LAYOUT_OUT], words[STREAM], 0
+        skip = 0 if words[EXCLUSIVE] else w
+        for row in range(first, last, CHUNK):
+            m = min(CHUNK, last - row)
+            here, pitch = bring(words, x, strides, inner, row, m, w, scratch)
+            known = prefix(start, base, has, stack, count, prefixes, w)
+            if not words[REDUCE] or row + m == last:
+                sweep_down(start, known, here, pitch, scratch, m, w)
+            if m == CHUNK:  # the prefix behind a whole chunk is made of larger blocks
+                count_chunk(scratch, count, w)
+                count += 1
+                behind = end_at(scratch)
+                if not ends or row + m < last:
+                    behind = prefixes
+                    prefix(start, base, has, stack, count, behind, w)
+                emit(start, behind, True, here, pitch, Y_at(out, m * w), 0, w)
+            if not words[REDUCE]:
+                if words[EXCLUSIVE]:
+                    restart(start, known, here, pitch, out, m, w)
+                deliver(layout, Y_at(out, skip), advance(y, y_strides, row), y_strides, y_inner, m, w, stream)
+            elif row + m == last:
+                deliver(layout, Y_at(out, m * w), y, y_strides, y_inner, 1, w, stream)
+
+    @njit
+    def scan_group(words, group, t, scratch):
+        """Tile t of one strip."""
+        each = 3 + words[DIMS]
+        xs = NODES + IN + words[DIMS]
+        ys = xs + IN * each
+        starts = ys + OUT * each
+        outer, column = group // words[STRIPS], group % words[STRIPS] * WIDTH
+        w = 1 if rows else min(WIDTH, words[COLUMNS] - column)
+        x, strides, inner = x_place(words, xs, outer, column, NODES + IN)
+        y, y_strides, y_inner = y_place(words, ys, outer, column, NODES + IN)
+        start, base, end, has = initial_at(scratch), base_at(scratch), end_at(scratch), words[INITIAL] != 0
+        if has:
+            s, _, s_inner = start_place(words, starts, outer, column, NODES + IN)
+            for j in range(w):
+                P_write(start, j, P_read_strided(s, s_inner, j))
+                P_write(base, j, P_read(start, j))
+                P_write(end, j, P_read(start, j))
+        tiles, n = words[TILES], words[N]
+        first, last = t * words[TILE], min(n, (t + 1) * words[TILE])
+        ends = tiles > 1 and last - first == words[TILE]
+        if tiles > 1:
+            sync = words[SYNC] + LINE + 16 * group * words[EACH]
+            nodes = S_at(node_addresses(words, NODES, 1), group * words[EACH] * WIDTH)
+            if ends:
+                level = sum_tile(words, x, strides, inner, first, last, w, scratch)
+                publish(sync, nodes, tiles, t, S_at(stack_at(scratch), level * w), w)
+            if words[REDUCE] and last < n:
+                return
+            if ends:
+                prefix_of(sync, nodes, tiles, t + 1, start, end, has, w)
+            has = prefix_of(sync, nodes, tiles, t, start, base, has, w)
+        scan_tile(words, x, strides, inner, y, y_strides, y_inner, has, ends, first, last, w, scratch)
+
+    @njit(nogil=True, error_model="numpy")
+    def run(words, scratch):
+        """One thread's share: tickets until there are none."""
+        batch, tiles, groups = words[BATCH], words[TILES], words[GROUPS]
+        tickets = (groups + batch - 1) // batch * tiles
+        while True:
+            ticket = fetch_add(words[SYNC], 1)
+            if ticket >= tickets:
+                break
+            first = ticket // tiles * batch
+            for group in range(first, min(first + batch, groups)):
+                scan_group(words, group, ticket % tiles, scratch)
+        fence()
+
+    return Kernel(run, scratch.size, chunk, width)
+
+
+def _placer(count: int) -> Any:
+    """Where the arrays of a group begin: addresses, strides along the axis, strides across columns."""
+    gather = gathered(count)
+    DIMS = int(Word.DIMS)
+
+    @njit
+    def place(words, first, outer, column, sizes):
+        dims = words[DIMS]
+        each = 3 + dims
+        address, inner = gather(words, first, each), gather(words, first + 2, each)
+        for d in range(dims - 1, -1, -1):
+            address = advance(address, gather(words, first + 3 + d, each), outer % words[sizes + d])
+            outer //= words[sizes + d]
+        return advance(address, inner, column), gather(words, first + 1, each), inner
+
+    return place
+
+
+def _fetcher(X: Items, S: Items, rows: bool) -> Any:
+    """Bring m rows of w items into scratch memory, converted to what is computed with."""
+    X_read, X_read_strided, S_write = X.read, X.read_strided, S.write
+    FORWARD, BACKWARD = int(Layout.FORWARD), int(Layout.BACKWARD)
+
+    @njit
+    def fetch(layout, x, strides, inner, items, m, w):
+        if rows and layout == FORWARD:
+            for i in range(m):
+                S_write(items, i, X_read(x, i))
+        elif rows and layout == BACKWARD:
+            for i in range(m):
+                S_write(items, i, X_read(x, -i))
+        elif rows:
+            for i in range(m):
+                S_write(items, i, X_read_strided(x, strides, i))
+        else:
+            for i in range(m):
+                row = advance(x, strides, i)
+                if layout == FORWARD:
+                    for j in range(w):
+                        S_write(items, i * w + j, X_read(row, j))
+                else:
+                    for j in range(w):
+                        S_write(items, i * w + j, X_read_strided(row, inner, j))
+
+    return fetch
+
+
+def _deliverer(out_types: Sequence[np.dtype], rows: bool) -> Any:
+    """Hand m finished rows of w items over."""
+    R = Items([raw(d) for d in out_types], [raw(d) for d in out_types], len(out_types) == 1)
+    read, write, write_strided, at = R.read, R.write, R.write_strided, R.at
+    FORWARD, BACKWARD = int(Layout.FORWARD), int(Layout.BACKWARD)
+    SIZES, OUT = tuple(d.itemsize for d in out_types), len(out_types)
+
+    @njit
+    def copy_row(y, out, count, stream):
+        for c in range(OUT):
+            copy_bytes(y[c], out[c], count * SIZES[c], stream)
+
+    @njit
+    def deliver(layout, out, y, strides, inner, m, w, stream):
+        if rows and layout == FORWARD:
+            copy_row(y, out, m, stream)
+        elif rows and layout == BACKWARD:
+            for i in range(m):
+                write(y, -i, read(out, i))
+        elif rows:
+            for i in range(m):
+                write_strided(y, strides, i, read(out, i))
+        else:
+            for i in range(m):
+                row = advance(y, strides, i)
+                if layout == FORWARD:
+                    copy_row(row, at(out, i * w), w, stream)
+                else:
+                    for j in range(w):
+                        write_strided(row, inner, j, read(out, i * w + j))
+
+    return deliver
+
+
+def _restarter(S: Items, P: Items, Y: Items, identity: Sequence[Any] | None, segmented: bool, initial: bool) -> Any:
+    """What an exclusive scan gives where nothing stands before an item: at its start, and where a segment starts."""
+    S_read, P_read, Y_write = S.read, P.read, Y.write
+    if initial:
+
+        @njit
+        def put(start, out, at, j):
+            Y_write(out, at, P_read(start, j))
+
+    elif identity is not None:
+        neutral = identity[0].item() if P.bare else tuple(part.item() for part in identity)
+
+        @njit
+        def put(start, out, at, j):
+            Y_write(out, at, neutral)
+
+    else:
+
+        @njit
+        def put(start, out, at, j):
+            pass
+
+    if segmented:
+
+        @njit
+        def restart(start, known, items, pitch, out, m, w):
+            for i in range(m):
+                for j in range(w):
+                    if S_read(items, i * pitch + j)[-1] or (i == 0 and not known):
+                        put(start, out, i * w + j, j)
+
+    else:
+
+        @njit
+        def restart(start, known, items, pitch, out, m, w):
+            if not known:
+                for j in range(w):
+                    put(start, out, j, j)
+
+    return restart

@@ -1,0 +1,159 @@
+"""From a plan and the arrays' layout to the words of a launch; from those to threads at work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from upsweep.cpu import threads, tuning
+from upsweep.cpu.carry import nodes_of
+from upsweep.cpu.compile import kernel_for
+from upsweep.cpu.kernel import Kernel, Layout, Word, raw
+from upsweep.cpu.memory import LINE
+from upsweep.plan import Plan
+
+Strides = tuple[int, ...]
+
+
+class Launch(NamedTuple):
+    """Everything about a call but the addresses of its arrays."""
+
+    kernel: Kernel
+    words: np.ndarray
+    addresses: slice  # where the arrays' addresses go
+    threads: int
+    sync_bytes: int
+    node_bytes: tuple[int, ...]
+
+
+class _Walk(NamedTuple):
+    """How the arrays are walked: `inner` is the dimension across columns, None where rows are scanned one by one."""
+
+    inner: int | None
+    outer: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+def run(plan: Plan, arrays: Sequence[np.ndarray]) -> None:
+    """Run a plan over its inputs (with flags, if segmented), outputs and starts, in this order and of full rank."""
+    if plan.rows == 0 or (plan.n == 0 and not plan.reduce):
+        return
+    launch = _launch(plan, tuple(a.strides for a in arrays), tuning.ROWS, tuning.COLUMNS)
+    words = launch.words.copy()
+    words[launch.addresses] = [a.ctypes.data for a in arrays]
+    sync = np.zeros(launch.sync_bytes // 8 + LINE // 8, np.int64)
+    words[Word.SYNC] = -(-sync.ctypes.data // LINE) * LINE
+    nodes = [np.empty(size, np.uint8) for size in launch.node_bytes]
+    if nodes:
+        words[Word.NODES : Word.NODES + len(nodes)] = [node.ctypes.data for node in nodes]
+    kernel = launch.kernel
+
+    def share() -> None:
+        kernel.run(words, threads.scratch(kernel.scratch))
+
+    if launch.threads == 1:
+        share()
+    else:
+        threads.together(share, launch.threads)
+
+
+@lru_cache(4096)
+def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: tuning.Tuning) -> Launch:
+    flag = (np.dtype(np.uint8),) if plan.segmented else ()
+    in_types, out_types = (*plan.loads, *flag), tuple(d for d in plan.stores if d is not None)
+    ins, outs = strides[: len(in_types)], strides[len(in_types) : len(in_types) + len(out_types)]
+    walk = _walk(plan, strides)
+    tuned = rows if walk.inner is None else columns
+    kernel = kernel_for(plan, tuned)
+    item = sum(d.itemsize for d in (*plan.accumulators, *flag))
+    side_by_side = 1 if walk.inner is None else plan.shape[walk.inner]
+    strips = -(-side_by_side // kernel.width)
+    groups = strips * int(np.prod(walk.sizes, dtype=np.int64))
+    wanted = plan.threads or threads.available()
+    if item * plan.n * plan.rows < tuning.PARALLEL_BYTES:
+        wanted = 1
+    tile = _tile(plan.n, groups, wanted, kernel, max(kernel.chunk, tuned.tile // (item * min(side_by_side, kernel.width))))
+    tiles = max(1, -(-plan.n // tile))
+    batch = max(1, tuning.TICKET_BYTES // max(1, item * plan.n * min(side_by_side, kernel.width))) if tiles == 1 else 1
+    batch = max(1, min(batch, groups // (4 * wanted)))
+    layout_in, pitch = _layout_in(plan, in_types, ins, walk.inner)
+    head = {
+        Word.N: plan.n, Word.COLUMNS: side_by_side, Word.STRIPS: strips, Word.GROUPS: groups, Word.BATCH: batch,
+        Word.TILE: tile, Word.TILES: tiles, Word.EXCLUSIVE: plan.exclusive, Word.INITIAL: plan.initial,
+        Word.REDUCE: plan.reduce, Word.STREAM: _size(out_types, plan) >= tuning.STREAM_BYTES,
+        Word.LAYOUT_IN: layout_in, Word.LAYOUT_OUT: _layout(outs, out_types, plan, walk.inner), Word.PITCH: pitch,
+        Word.DIMS: len(walk.outer), Word.SYNC: 0, Word.EACH: nodes_of(tiles),
+    }  # fmt: skip
+    words = [int(head[word]) for word in list(Word)[: Word.NODES]]
+    words += [0] * len(in_types) + list(walk.sizes)
+    first = len(words)
+    for array in strides:
+        across = 0 if walk.inner is None else array[walk.inner]
+        words += [0, array[plan.axis], across, *(array[d] for d in walk.outer)]
+    many = groups * nodes_of(tiles) if tiles > 1 else 0
+    sums = (*plan.accumulators, *flag)
+    return Launch(
+        kernel,
+        np.array(words, np.int64),
+        slice(first, None, 3 + len(walk.outer)),
+        max(1, min(wanted, -(-groups // batch) * tiles)),
+        LINE + 16 * many,
+        tuple(many * kernel.width * d.itemsize for d in sums) if many else (),
+    )
+
+
+def _size(dtypes: Sequence[np.dtype], plan: Plan) -> int:
+    return sum(d.itemsize for d in dtypes) * plan.rows * (1 if plan.reduce else plan.n)
+
+
+def _walk(plan: Plan, strides: tuple[Strides, ...]) -> _Walk:
+    """Rows one by one where the axis runs along memory; otherwise side by side along the dimension that does."""
+    others = [d for d in range(len(plan.shape)) if d != plan.axis and plan.shape[d] > 1]
+    others.sort(key=lambda d: -abs(strides[0][d]))
+    inner = None
+    if others and plan.n > 1 and abs(strides[0][others[-1]]) < abs(strides[0][plan.axis]):
+        inner = others.pop()
+    outer: list[int] = []
+    sizes: list[int] = []
+    for d in others:  # dimensions that lie as one become one
+        if outer and all(a[outer[-1]] == a[d] * plan.shape[d] for a in strides):
+            outer[-1], sizes[-1] = d, sizes[-1] * plan.shape[d]
+        else:
+            outer.append(d)
+            sizes.append(plan.shape[d])
+    return _Walk(inner, tuple(outer), tuple(sizes))
+
+
+def _tile(n: int, groups: int, wanted: int, kernel: Kernel, largest: int) -> int:
+    """Rows are cut into tiles only where there are too few of them to keep all threads at work."""
+    if wanted == 1 or groups >= 4 * wanted or n <= kernel.chunk:
+        return max(n, 1)
+    tile = kernel.chunk
+    while tile * 2 <= largest and tile * 8 * wanted <= n * groups:
+        tile *= 2
+    return tile
+
+
+def _layout(strides: Sequence[Strides], dtypes: Sequence[np.dtype], plan: Plan, inner: int | None) -> Layout:
+    along = plan.axis if inner is None else inner
+    steps = {array[along] // dtype.itemsize if array[along] % dtype.itemsize == 0 else 0 for array, dtype in zip(strides, dtypes)}
+    if steps == {1} or plan.shape[along] <= 1:
+        return Layout.FORWARD
+    return Layout.BACKWARD if steps == {-1} and inner is None else Layout.STRIDED
+
+
+def _layout_in(
+    plan: Plan, dtypes: Sequence[np.dtype], strides: Sequence[Strides], inner: int | None
+) -> tuple[Layout, int]:
+    layout = _layout(strides, dtypes, plan, inner)
+    computed = [*plan.accumulators, *dtypes[len(plan.accumulators) :]]
+    if layout != Layout.FORWARD or [raw(d) for d in dtypes] != computed:
+        return layout, 0
+    if inner is None:
+        return Layout.IN_PLACE, 1
+    pitches = {array[plan.axis] / dtype.itemsize for array, dtype in zip(strides, dtypes)}
+    pitch = pitches.pop()
+    return (Layout.IN_PLACE, int(pitch)) if not pitches and pitch.is_integer() else (layout, 0)

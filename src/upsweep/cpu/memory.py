@@ -1,0 +1,317 @@
+"""Memory as the kernels see it: items of several arrays at once, by address; atomics; streaming stores.
+
+A sequence of c components is a tuple of c addresses. `Items` makes the functions that read and write one item of all
+components: they convert between what is stored and what is computed with, and take any alignment.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import from_dtype, njit, types
+from numba.core import cgutils, errors
+from numba.extending import intrinsic
+
+LINE = 64  # bytes of a cache line
+
+_I8, _I16, _I32, _I64 = (ir.IntType(n) for n in (8, 16, 32, 64))
+_F32, _HALF = ir.FloatType(), ir.HalfType()
+
+
+class Items:
+    """Typed access to sequences stored as `stored` and computed with as `computed`, one dtype a component.
+
+    A sequence of one component reads and writes bare scalars, one of several reads and writes tuples (`bare` decides).
+    Of the values written only the components `pick` are stored.
+    """
+
+    def __init__(
+        self, stored: Sequence[np.dtype], computed: Sequence[np.dtype], bare: bool, pick: Sequence[int] | None = None
+    ):
+        kinds = [d.name if d.name in ("float16", "bfloat16") else "" for d in stored]
+        stored_types = [types.uint16 if kind else from_dtype(d) for d, kind in zip(stored, kinds)]
+        computed_types = [from_dtype(d) for d in computed]
+        sizes = [d.itemsize for d in stored]
+        value_type = computed_types[0] if bare else types.Tuple(computed_types)
+
+        @intrinsic
+        def read(typing, addresses, index):
+            """Item `index` of adjacent items."""
+
+            def code(context, builder, signature, arguments):
+                offsets = [builder.mul(arguments[1], _I64(size)) for size in sizes]
+                return load(context, builder, arguments[0], offsets)
+
+            return value_type(addresses, types.int64), code
+
+        @intrinsic
+        def read_strided(typing, addresses, strides, index):
+            """Item `index` of items that lie `strides` bytes apart."""
+
+            def code(context, builder, signature, arguments):
+                steps = cgutils.unpack_tuple(builder, arguments[1])
+                return load(context, builder, arguments[0], [builder.mul(arguments[2], step) for step in steps])
+
+            return value_type(addresses, strides, types.int64), code
+
+        @intrinsic
+        def write(typing, addresses, index, value):
+            """Store `value` as item `index` of adjacent items."""
+
+            def code(context, builder, signature, arguments):
+                offsets = [builder.mul(arguments[1], _I64(size)) for size in sizes]
+                store(context, builder, arguments[0], offsets, signature.args[2], arguments[2])
+                return context.get_dummy_value()
+
+            return types.void(addresses, types.int64, value), code
+
+        @intrinsic
+        def write_strided(typing, addresses, strides, index, value):
+            """Store `value` as item `index` of items that lie `strides` bytes apart."""
+
+            def code(context, builder, signature, arguments):
+                steps = cgutils.unpack_tuple(builder, arguments[1])
+                offsets = [builder.mul(arguments[2], step) for step in steps]
+                store(context, builder, arguments[0], offsets, signature.args[3], arguments[3])
+                return context.get_dummy_value()
+
+            return types.void(addresses, strides, types.int64, value), code
+
+        @intrinsic
+        def at(typing, addresses, index):
+            """The addresses `index` items further on."""
+
+            def code(context, builder, signature, arguments):
+                starts = cgutils.unpack_tuple(builder, arguments[0])
+                moved = [builder.add(a, builder.mul(arguments[1], _I64(s))) for a, s in zip(starts, sizes)]
+                return context.make_tuple(builder, signature.return_type, moved)
+
+            return addresses(addresses, types.int64), code
+
+        @intrinsic
+        def cast(typing, value):
+            """`value`, as an operator returns it, in the dtypes computed with."""
+            check(value)
+
+            def code(context, builder, signature, arguments):
+                if bare:
+                    return context.cast(builder, arguments[0], signature.args[0], value_type)
+                parts = [
+                    context.cast(builder, part, ty, want)
+                    for part, ty, want in zip(
+                        cgutils.unpack_tuple(builder, arguments[0]), signature.args[0], computed_types
+                    )
+                ]
+                return context.make_tuple(builder, value_type, parts)
+
+            return value_type(value), code
+
+        def load(context, builder, addresses, offsets):
+            parts = []
+            for address, offset, kind, ty, computed_ty in zip(
+                cgutils.unpack_tuple(builder, addresses), offsets, kinds, stored_types, computed_types
+            ):
+                model = context.data_model_manager[ty]
+                pointer = _item(builder, address, offset, model.get_data_type())
+                value = model.from_data(builder, builder.load(pointer, align=1))
+                parts.append(_DECODE[kind](builder, value) if kind else context.cast(builder, value, ty, computed_ty))
+            return parts[0] if bare else context.make_tuple(builder, value_type, parts)
+
+        def store(context, builder, addresses, offsets, value_ty, value):
+            values = [value] if bare else cgutils.unpack_tuple(builder, value)
+            value_types = [value_ty] if bare else list(value_ty)
+            if pick is not None:
+                values, value_types = [values[i] for i in pick], [value_types[i] for i in pick]
+            for address, offset, kind, ty, computed_ty, part_ty, part in zip(
+                cgutils.unpack_tuple(builder, addresses), offsets, kinds, stored_types, computed_types, value_types, values
+            ):
+                model = context.data_model_manager[ty]
+                part = context.cast(builder, part, part_ty, computed_ty)
+                part = _ENCODE[kind](builder, part) if kind else context.cast(builder, part, computed_ty, ty)
+                pointer = _item(builder, address, offset, model.get_data_type())
+                builder.store(model.as_data(builder, part), pointer, align=1)
+
+        def check(value: Any) -> None:
+            got = [value] if bare else list(value) if isinstance(value, types.BaseTuple) else None
+            if got is None or len(got) != len(computed_types) or any(isinstance(v, types.BaseTuple) for v in got):
+                raise errors.TypingError(f"the operator returns {value} where {value_type} is wanted")
+            for part, want in zip(got, computed_types):
+                if _rank(part) > _rank(want):
+                    raise errors.TypingError(f"the operator returns {part} for items of {want}; pass dtype={part}")
+
+        self.read, self.read_strided, self.write, self.write_strided = read, read_strided, write, write_strided
+        self.at, self.cast, self.bare = at, cast, bare
+
+
+def _item(builder: Any, address: Any, offset: Any, ty: Any) -> Any:
+    """An address and an offset as LLVM's loop analysis wants them: one invariant pointer and an index."""
+    start = builder.gep(_pointer(builder, address, _I8), [offset])
+    return builder.bitcast(start, ty.as_pointer())
+
+
+def _rank(ty: Any) -> int:
+    for rank, kind in enumerate((types.Boolean, types.Integer, types.Float, types.Complex)):
+        if isinstance(ty, kind):
+            return max(rank, 1)  # comparisons give booleans to integers and back, as NumPy's "same kind" allows
+    raise errors.TypingError(f"the operator returns {ty}, which is not a number")
+
+
+def _decode_half(builder: Any, bits: Any) -> Any:
+    return builder.fpext(builder.bitcast(bits, _HALF), _F32)
+
+
+def _encode_half(builder: Any, value: Any) -> Any:
+    return builder.bitcast(builder.fptrunc(value, _HALF), _I16)
+
+
+def _decode_bfloat(builder: Any, bits: Any) -> Any:
+    return builder.bitcast(builder.shl(builder.zext(bits, _I32), _I32(16)), _F32)
+
+
+def _encode_bfloat(builder: Any, value: Any) -> Any:
+    bits = builder.bitcast(value, _I32)
+    odd = builder.and_(builder.lshr(bits, _I32(16)), _I32(1))
+    nearest = builder.add(bits, builder.add(odd, _I32(0x7FFF)))  # ties to even
+    quiet = builder.or_(bits, _I32(0x400000))
+    nan = builder.fcmp_unordered("uno", value, value)
+    return builder.trunc(builder.lshr(builder.select(nan, quiet, nearest), _I32(16)), _I16)
+
+
+_DECODE = {"float16": _decode_half, "bfloat16": _decode_bfloat}
+_ENCODE = {"float16": _encode_half, "bfloat16": _encode_bfloat}
+
+
+def placed(offsets: Sequence[int]) -> Any:
+    """A function from an address to the addresses that lie `offsets` bytes behind it."""
+
+    @intrinsic
+    def place(typing, address):
+        def code(context, builder, signature, arguments):
+            moved = [builder.add(arguments[0], _I64(offset)) for offset in offsets]
+            return context.make_tuple(builder, signature.return_type, moved)
+
+        return types.UniTuple(types.int64, len(offsets))(types.int64), code
+
+    return place
+
+
+def _pointer(builder: Any, address: Any, ty: Any = _I64) -> Any:
+    return builder.inttoptr(address, ty.as_pointer())
+
+
+@intrinsic
+def fetch_add(typing, address, amount):
+    """Atomically add to the int64 at an address; the value before."""
+
+    def code(context, builder, signature, arguments):
+        return builder.atomic_rmw("add", _pointer(builder, arguments[0]), arguments[1], "acq_rel")
+
+    return types.int64(types.int64, types.int64), code
+
+
+@intrinsic
+def load_acquire(typing, address):
+    """The int64 at an address, and with it all that was written before it was released."""
+
+    def code(context, builder, signature, arguments):
+        return builder.load_atomic(_pointer(builder, arguments[0]), "acquire", 8)
+
+    return types.int64(types.int64), code
+
+
+@intrinsic
+def store_release(typing, address, value):
+    """Publish the int64 at an address, and with it all that was written before."""
+
+    def code(context, builder, signature, arguments):
+        builder.store_atomic(arguments[1], _pointer(builder, arguments[0]), "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), code
+
+
+@intrinsic
+def advance(typing, addresses, strides, index):
+    """The addresses `index` strides further on."""
+
+    def code(context, builder, signature, arguments):
+        starts, steps = (cgutils.unpack_tuple(builder, tup) for tup in arguments[:2])
+        moved = [builder.add(start, builder.mul(step, arguments[2])) for start, step in zip(starts, steps)]
+        return context.make_tuple(builder, signature.return_type, moved)
+
+    return addresses(addresses, strides, types.int64), code
+
+
+def gathered(count: int) -> Any:
+    """A function that takes `count` words, `step` apart, from an int64 array."""
+
+    @intrinsic
+    def gather(typing, words, start, step):
+        def code(context, builder, signature, arguments):
+            array = context.make_array(signature.args[0])(context, builder, arguments[0])
+            indices = [builder.add(arguments[1], builder.mul(arguments[2], _I64(i))) for i in range(count)]
+            values = [builder.load(builder.gep(array.data, [i])) for i in indices]
+            return context.make_tuple(builder, signature.return_type, values)
+
+        return types.UniTuple(types.int64, count)(words, types.int64, types.int64), code
+
+    return gather
+
+
+@intrinsic
+def _copy(typing, target, source, size):
+    def code(context, builder, signature, arguments):
+        target, source = (_pointer(builder, a, _I8) for a in arguments[:2])
+        cgutils.raw_memcpy(builder, target, source, arguments[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), code
+
+
+@intrinsic
+def _stream(typing, target, source, lines):
+    """Copy whole lines with stores that go around the cache; `target` is a multiple of a line."""
+
+    def code(context, builder, signature, arguments):
+        line = ir.VectorType(_I64, LINE // 8)
+        mark = builder.module.add_metadata([_I32(1)])
+        with cgutils.for_range(builder, arguments[2]) as loop:
+            offset = builder.mul(loop.index, _I64(LINE))
+            value = builder.load(_pointer(builder, builder.add(arguments[1], offset), line), align=1)
+            store = builder.store(value, _pointer(builder, builder.add(arguments[0], offset), line), align=LINE)
+            store.set_metadata("nontemporal", mark)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), code
+
+
+@njit
+def copy_bytes(target, source, size, stream):
+    """Copy, around the cache if `stream`: what will not be read again soon need not be read before it is written."""
+    done = 0
+    if stream and size >= 2 * LINE:
+        done = -target % LINE
+        _copy(target, source, done)
+        lines = (size - done) // LINE
+        _stream(target + done, source + done, lines)
+        done += lines * LINE
+    _copy(target + done, source + done, size - done)
+
+
+@intrinsic
+def fence(typing):
+    """Order streaming stores before whatever tells another thread of them."""
+
+    def code(context, builder, signature, arguments):
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), code
+
+
+yield_thread = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32())
+"""Let another thread run: whoever we wait for may have lost its core."""

@@ -1,0 +1,62 @@
+"""Threads that run kernels without the GIL. The caller always takes part, so that a busy pool delays nobody."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+
+_LINE = 64
+_own = threading.local()
+_pool: ThreadPoolExecutor | None = None
+_lock = threading.Lock()
+
+
+def available() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def scratch(size: int) -> int:
+    """The address of this thread's scratch memory of at least `size` bytes, on a cache line."""
+    memory = getattr(_own, "memory", None)
+    if memory is None or memory.size < size + _LINE:
+        memory = _own.memory = np.empty(size + _LINE, np.uint8)
+        _own.address = -(-memory.ctypes.data // _LINE) * _LINE
+    return _own.address
+
+
+def together(share: Callable[[], None], threads: int) -> None:
+    """Run `share` in `threads` threads at once and wait for all of them; those that could not start are called off."""
+    helpers = [_executor().submit(share) for _ in range(threads - 1)]
+    try:
+        share()
+    finally:
+        for helper in helpers:
+            _finish(helper)
+
+
+def _finish(helper: Future[None]) -> None:
+    if not helper.cancel():
+        helper.result()
+
+
+def _executor() -> ThreadPoolExecutor:
+    global _pool
+    with _lock:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(max(available(), 64), "upsweep")
+        return _pool
+
+
+def _forget() -> None:
+    """A forked child has none of its parent's threads."""
+    global _pool, _lock
+    _pool, _lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,28 @@
+"""Numbers that only change the speed, each with the measurement that chose it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Tuning(NamedTuple):
+    """Sizes of one class of kernels, in bytes of a row's items over all components; powers of two."""
+
+    chunk: int
+    """Items along the axis that are swept at once: a power of four."""
+    width: int
+    """Columns that are swept side by side; 1 where neighbours lie in a row."""
+    tile: int
+    """Bytes of a tile; it is read twice and must stay in L2 in between."""
+
+
+# ns an item, float32 add, one thread in L2: chunks of 1024 .37, 4096 .33, 16384 .36; 1-byte items .096, .063, .053.
+ROWS = Tuning(chunk=4096, width=1, tile=1 << 18)
+COLUMNS = Tuning(chunk=64, width=256, tile=1 << 18)
+
+STREAM_BYTES = 1 << 23
+"""Results of this size and more go around the cache; smaller ones are likely to be read soon."""
+PARALLEL_BYTES = 1 << 19
+"""Less than this is scanned by the calling thread: waking another costs 20 us."""
+TICKET_BYTES = 1 << 16
+"""Short rows are taken in batches of about this size."""

@@ -1,0 +1,58 @@
+"""The CUDA engine: canonical bits at the speed of a copy, on arrays of any GPU library.
+
+arrays.py sees memory, layout.py decides, compile.py makes machine code of kernels/, launch.py runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from upsweep.gpu import arrays, driver
+from upsweep.gpu.arrays import View, view
+from upsweep.gpu.launch import run
+
+__all__ = ["apart", "empty", "give", "run", "view", "writable"]
+
+
+def writable(view: View) -> bool:
+    return not view.readonly and not view.on_host
+
+
+def empty(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> View:
+    """A new array of the library and on the device of `like`."""
+    seen = view(like)
+    assert seen.kind is not None
+    made = view(seen.kind.empty(seen, shape, dtype))
+    made.readonly = False
+    return made
+
+
+def give(like: Any, view: View) -> Any:
+    """The array itself, of the kind of `like`: it was made so."""
+    if view.kind is not None and view.kind.waits:
+        driver.synchronize(0)
+    return view.owner
+
+
+def apart(x: View, ys: Sequence[View]) -> View:
+    """`x`, or a copy where an output lies over it other than item for item: tiles are read while others are written."""
+    low, high = x.extent()
+    for y in ys:
+        y_low, y_high = y.extent()
+        same = (x.ptr, x.strides, x.dtype.itemsize) == (y.ptr, y.strides, y.dtype.itemsize)
+        if low < y_high and y_low < high and not same:
+            return _copy(x, low, high)
+    return x
+
+
+def _copy(x: View, low: int, high: int) -> View:
+    assert x.kind is not None
+    stream = x.kind.stream(x)
+    with driver.on_device(x.device):
+        memory = driver.Memory(high - low + 16, x.device, stream)
+        start = memory.ptr + low % 16  # keeps the alignment, and so the cached launch
+        driver.copy(start, low, high - low, stream)
+    return View(start + x.ptr - low, x.shape, x.strides, x.dtype, x.device, x.kind, (memory, x.owner))

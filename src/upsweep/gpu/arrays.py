@@ -1,0 +1,230 @@
+"""Device arrays of every library as one View: a pointer, a shape, strides in bytes, a dtype, a device.
+
+Each kind of array is a row of KINDS: how to see its memory, how to make a new one, which stream its library works on.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from upsweep.engine import EngineError
+
+
+class View:
+    """Device memory as an array. `owner` keeps it alive; `kind` is the library that it came from."""
+
+    __slots__ = ("device", "dtype", "kind", "owner", "ptr", "readonly", "shape", "strides")
+
+    def __init__(
+        self,
+        ptr: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        dtype: np.dtype,
+        device: int,
+        kind: Kind | None,
+        owner: Any,
+        readonly: bool = False,
+    ) -> None:
+        self.ptr, self.shape, self.strides, self.dtype = ptr, shape, strides, dtype
+        self.device, self.kind, self.owner, self.readonly = device, kind, owner, readonly
+
+    @property
+    def on_host(self) -> bool:
+        """A 0-dimensional NumPy array: a value that travels with the launch."""
+        return self.device < 0
+
+    def extent(self) -> tuple[int, int]:
+        """The first address and the one after the last, whatever the signs of the strides."""
+        if 0 in self.shape:
+            return self.ptr, self.ptr
+        reach = [(n - 1) * s for n, s in zip(self.shape, self.strides)]
+        low = sum(r for r in reach if r < 0)
+        high = sum(r for r in reach if r > 0)
+        return self.ptr + low, self.ptr + high + self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How one library's arrays are seen, made and ordered."""
+
+    view: Callable[[Any], View]
+    empty: Callable[[View, tuple[int, ...], np.dtype], Any]
+    stream: Callable[[View], int]
+    waits: bool = False
+    """Whether a result must be complete before it is given back: the library knows nothing of our stream."""
+
+
+def c_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Strides in bytes of a C-contiguous array."""
+    strides, step = [], itemsize
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+# --- PyTorch --------------------------------------------------------------------------------------------------------
+
+
+def _torch_dtypes() -> dict[Any, np.dtype]:
+    torch = sys.modules["torch"]
+    names = "bool uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128 uint16 uint32 uint64"
+    table = {getattr(torch, n): np.dtype(n) for n in names.split() if hasattr(torch, n)}
+    try:
+        import ml_dtypes
+    except ImportError:
+        return table
+    return {**table, torch.bfloat16: np.dtype(ml_dtypes.bfloat16)}
+
+
+_TORCH: dict[Any, np.dtype] = {}
+_TORCH_OF: dict[np.dtype, Any] = {}
+
+
+def _torch_view(x: Any) -> View:
+    if not _TORCH:
+        _TORCH.update(_torch_dtypes())
+        _TORCH_OF.update({d: t for t, d in _TORCH.items()})
+    dtype = _TORCH.get(x.dtype)
+    if dtype is None:
+        raise EngineError(f"a tensor of {x.dtype} cannot be scanned (bfloat16 needs pip install ml_dtypes)")
+    if x.is_conj() or x.is_neg():
+        x = x.resolve_conj().resolve_neg()
+    size = dtype.itemsize
+    return View(x.data_ptr(), tuple(x.shape), tuple([s * size for s in x.stride()]), dtype, x.get_device(), TORCH, x)
+
+
+def _torch_empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    if dtype not in _TORCH_OF:
+        raise EngineError(f"PyTorch has no dtype for {dtype}")
+    return sys.modules["torch"].empty(shape, dtype=_TORCH_OF[dtype], device=like.owner.device)
+
+
+def _torch_stream(v: View) -> int:
+    return sys.modules["torch"].cuda.current_stream(v.device).cuda_stream
+
+
+# --- CuPy -----------------------------------------------------------------------------------------------------------
+
+
+def _cupy_view(x: Any) -> View:
+    return View(x.data.ptr, x.shape, x.strides, x.dtype, x.data.device_id, CUPY, x)
+
+
+def _cupy_empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    cupy = sys.modules["cupy"]
+    with cupy.cuda.Device(like.device):
+        return cupy.empty(shape, dtype)
+
+
+def _cupy_stream(v: View) -> int:
+    return sys.modules["cupy"].cuda.get_current_stream(v.device).ptr
+
+
+# --- JAX: arrays on XLA's own streams, so work is awaited on both sides -----------------------------------------------
+
+
+def _jax_view(x: Any) -> View:
+    x = x.block_until_ready()
+    dtype = np.dtype(x.dtype)
+    return View(x.unsafe_buffer_pointer(), x.shape, c_strides(x.shape, dtype.itemsize), dtype, _jax_device(x), JAX, x, True)
+
+
+def _jax_device(x: Any) -> int:
+    (device,) = x.devices()
+    return int(device.local_hardware_id)
+
+
+def _jax_empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    jax = sys.modules["jax"]
+    (device,) = like.owner.devices()
+    with jax.default_device(device):
+        made = jax.numpy.empty(shape, dtype)
+    if made.dtype != dtype:
+        raise EngineError(f"JAX makes {made.dtype} of {dtype}; jax.config.update('jax_enable_x64', True) allows 64 bits")
+    return made
+
+
+# --- everything else: __cuda_array_interface__ and DLPack -------------------------------------------------------------
+
+
+def _foreign_view(x: Any) -> View:
+    interface = getattr(x, "__cuda_array_interface__", None)
+    if interface is None:
+        return _dlpack_view(x)
+    dtype = np.dtype(interface["typestr"])
+    shape = tuple(interface["shape"])
+    ptr, readonly = interface["data"]
+    strides = interface.get("strides")
+    return View(ptr, shape, tuple(strides or c_strides(shape, dtype.itemsize)), dtype, _device_of(ptr), FOREIGN, x, readonly)
+
+
+def _dlpack_view(x: Any) -> View:
+    from cuda.core.utils import StridedMemoryView
+
+    if not hasattr(x, "__dlpack__"):
+        raise EngineError(f"a {type(x).__name__} is no GPU array: it offers neither DLPack nor __cuda_array_interface__")
+    seen = StridedMemoryView.from_dlpack(x, stream_ptr=1)
+    dtype = np.dtype(seen.dtype)
+    shape = tuple(seen.shape)
+    strides = tuple(s * dtype.itemsize for s in seen.strides) if seen.strides else c_strides(shape, dtype.itemsize)
+    return View(seen.ptr, shape, strides, dtype, seen.device_id, FOREIGN, (x, seen), bool(seen.readonly))
+
+
+def _device_of(ptr: int) -> int:
+    from upsweep.gpu import driver
+
+    return driver.device_of(ptr) if ptr else driver.current_device()
+
+
+class DeviceArray:
+    """A result for arrays of a library that upsweep does not know: memory behind `__cuda_array_interface__`."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, device: int) -> None:
+        from upsweep.gpu import driver
+
+        self.shape, self.dtype = shape, dtype
+        self._memory = driver.Memory(int(np.prod(shape)) * dtype.itemsize, device, 0)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"shape": self.shape, "typestr": self.dtype.str, "data": (self._memory.ptr, False), "version": 3, "stream": 1}
+
+
+def _foreign_empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    if type(like.owner).__module__.startswith("numba."):
+        return sys.modules["numba.cuda"].device_array(shape, dtype)
+    return DeviceArray(shape, dtype, like.device)
+
+
+def _foreign_stream(v: View) -> int:
+    interface = getattr(v.owner, "__cuda_array_interface__", None) or {}
+    return int(interface.get("stream") or 0)
+
+
+TORCH = Kind(_torch_view, _torch_empty, _torch_stream)
+CUPY = Kind(_cupy_view, _cupy_empty, _cupy_stream)
+JAX = Kind(_jax_view, _jax_empty, lambda v: 0, waits=True)
+FOREIGN = Kind(_foreign_view, _foreign_empty, _foreign_stream)
+KINDS = {"torch": TORCH, "cupy": CUPY, "jaxlib": JAX, "jax": JAX}
+
+
+def view(x: Any) -> View:
+    """The memory of a device array, or of a NumPy scalar."""
+    if isinstance(x, View):
+        return x
+    if isinstance(x, (np.ndarray, np.generic)):
+        return _host_view(np.asarray(x))
+    return KINDS.get(type(x).__module__.partition(".")[0], FOREIGN).view(x)
+
+
+def _host_view(x: np.ndarray) -> View:
+    if x.ndim:
+        raise EngineError("the cuda engine takes arrays on a GPU; this one is NumPy's, which engine='cpu' scans in place")
+    return View(0, (), (), x.dtype, -1, None, x, True)

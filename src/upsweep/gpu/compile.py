@@ -1,0 +1,211 @@
+"""One readable text per kernel, compiled once: the text, the flags and the compiler's version are the key on disk.
+
+A user's operator is compiled from Python to LTO-IR by numba-cuda and linked in, so that it is inlined like a built-in.
+Nothing contracts a multiplication and an addition: two operations stay two.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from upsweep.engine import EngineError
+from upsweep.operator import Operator, ops
+
+KERNELS = Path(__file__).parent / "kernels"
+_PARTS = {
+    "rows": "prelude.cuh operators.cuh spec elements.cuh params.cuh memory.cuh region.cuh thread.cuh warp.cuh rows.cu",
+    "tiles": "prelude.cuh operators.cuh spec elements.cuh params.cuh memory.cuh region.cuh thread.cuh warp.cuh nodes.cuh "
+    "lookback.cuh tiles.cu",
+    "columns": "prelude.cuh operators.cuh spec elements.cuh params.cuh memory.cuh thread.cuh warp.cuh nodes.cuh "
+    "column_lookback.cuh columns.cu",
+}
+_FLAGS = ("--std=c++17", "--fmad=false", "--device-as-default-execution-space")
+
+_BUILTIN = {
+    ops.ADD: "Scalar<Add>",
+    ops.MUL: "Scalar<Mul>",
+    ops.MIN: "Scalar<Min>",
+    ops.MAX: "Scalar<Max>",
+    ops.AND: "Scalar<And>",
+    ops.OR: "Scalar<Or>",
+    ops.XOR: "Scalar<Xor>",
+    ops.ADD.special["m8"]: "Scalar<AddTimes>",
+    ops.MAX.special["m8"]: "Scalar<MaxTimes>",
+    ops.LOGADDEXP: "Scalar<LogAddExp>",
+    ops.LOGADDEXP.special["f4"]: "Scalar<LogAddExp>",
+    ops.AFFINE: "Affine",
+    ops.ARGMAX: "ArgMax",
+    ops.ARGMIN: "ArgMin",
+}
+
+
+_MEMORY = "i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 c64 c128".split()
+
+
+def memory_type(dtype: np.dtype) -> str:
+    """The C type that holds an item of this dtype in memory."""
+    if dtype.name in ("bfloat16", "float16", "bool"):
+        return {"bfloat16": "bf16", "float16": "f16", "bool": "b8"}[dtype.name]
+    name = f"{'i' if dtype.kind in 'mM' else dtype.kind}{8 * dtype.itemsize}"
+    if name not in _MEMORY or not dtype.isnative:
+        raise EngineError(f"the cuda engine does not scan {dtype}")
+    return name
+
+
+def value_type(dtype: np.dtype) -> str:
+    """The C type that an item of this dtype is computed in."""
+    return "bool" if dtype.kind == "b" else memory_type(dtype)
+
+
+def operator_text(op: Operator, accumulators: Sequence[np.dtype]) -> tuple[str, bool]:
+    """The definition of `Op`, and whether a Python function must be linked in for it."""
+    if op in _BUILTIN:
+        return f"typedef {_BUILTIN[op]} Op;\n", False
+    types = [value_type(d) for d in accumulators]
+    operands = [f"const {t}*" for t in types] * 2 + [f"{t}*" for t in types]
+    parts = range(len(types))
+    passed = [f"&get<{i}>({side})" for side in "abr" for i in parts]
+    return (
+        f'extern "C" __device__ void upsweep_operator({", ".join(operands)});\n'
+        "struct Op { __device__ __forceinline__ Item operator()(const Item& a, const Item& b) const {\n"
+        f"  Item r; upsweep_operator({', '.join(passed)}); return r;\n}} }};\n"
+    ), True
+
+
+def text(kernel: str, spec: str) -> str:
+    """All parts of a kernel in order, each line under its own name."""
+    parts = []
+    for name in _PARTS[kernel].split():
+        source = spec if name == "spec" else (KERNELS / name).read_text()
+        parts.append(f'#line 1 "{name}"\n' + re.sub(r'(?m)^#(include "|pragma once).*$', "", source))
+    return "\n".join(parts)
+
+
+def cubin(kernel: str, spec: str, op: Operator | None, accumulators: Sequence[np.dtype], arch: int) -> bytes:
+    """Machine code, from the disk where it has been compiled before. `op` is a Python operator to link in, or None."""
+    source = text(kernel, spec)
+    identity = [source, *_FLAGS, f"sm_{arch}", _versions(linked=op is not None), repr(op.key) if op else ""]
+    path = _cache_folder() / f"{sha256(chr(0).join(identity).encode()).hexdigest()}.cubin"
+    try:
+        return path.read_bytes()
+    except OSError:
+        pass
+    code = _compile(source, arch, linked=op is not None)
+    if op is not None:
+        code = _link([code, python_ltoir(op, accumulators, arch)], arch)
+    _write(path, code)
+    return code
+
+
+def _cache_folder() -> Path:
+    folder = os.environ.get("UPSWEEP_CACHE_DIR") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "upsweep"
+    return Path(folder)
+
+
+def _write(path: Path, code: bytes) -> None:
+    """Whole or not at all, whoever else writes it at the same time; a disk that refuses costs only the next compilation."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(code)
+        os.replace(file.name, path)
+    except OSError:
+        return
+
+
+@cache
+def _versions(linked: bool) -> str:
+    from cuda.bindings import nvrtc
+
+    if not linked:
+        return str(nvrtc.nvrtcVersion()[1:])
+    import numba
+    import numba_cuda
+    from cuda.bindings import nvjitlink
+
+    return f"{nvrtc.nvrtcVersion()[1:]} {nvjitlink.version()} numba {numba.__version__} {numba_cuda.__version__}"
+
+
+def _compile(source: str, arch: int, linked: bool) -> bytes:
+    from cuda.bindings import nvrtc
+
+    def check(answer: Any) -> Any:
+        status, *values = answer
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise EngineError(f"NVRTC: {status.name}\n{_log(program)}")
+        return values[0] if values else None
+
+    def _log(program: Any) -> str:
+        log = b" " * nvrtc.nvrtcGetProgramLogSize(program)[1]
+        nvrtc.nvrtcGetProgramLog(program, log)
+        return log.decode()
+
+    program = nvrtc.nvrtcCreateProgram(source.encode(), b"upsweep.cu", 0, [], [])[1]
+    flags = [*_FLAGS, f"--gpu-architecture=sm_{arch}", *(["-dlto"] if linked else [])]
+    check(nvrtc.nvrtcCompileProgram(program, len(flags), [f.encode() for f in flags]))
+    size, get = (
+        (nvrtc.nvrtcGetLTOIRSize, nvrtc.nvrtcGetLTOIR) if linked else (nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
+    )
+    code = b" " * check(size(program))
+    check(get(program, code))
+    nvrtc.nvrtcDestroyProgram(program)
+    return code
+
+
+def python_ltoir(op: Operator, accumulators: Sequence[np.dtype], arch: int) -> bytes:
+    """A Python operator as a C function of pointers: `upsweep_operator(a0*, ..., b0*, ..., result0*, ...)`."""
+    from numba import cuda, from_dtype, types
+
+    parts = range(len(accumulators))
+    names = [f"{side}{i}" for side in "abr" for i in parts]
+    a, b = (", ".join(f"{side}{i}[0]" for i in parts) for side in "ab")
+    if len(accumulators) == 1:
+        body = f"    r0[0] = operator({a}, {b})"
+    else:
+        stores = "\n".join(f"    r{i}[0] = r[{i}]" for i in parts)
+        body = f"    r = operator(({a}), ({b}))\n{stores}"
+    scope = {"operator": cuda.jit(op.fn, device=True)}
+    exec(f"def upsweep_operator({', '.join(names)}):\n{body}", scope)  # numba wants a function of fixed arity
+    pointers = [types.CPointer(from_dtype(d)) for d in accumulators] * 3
+    try:
+        code, _ = cuda.compile(
+            scope["upsweep_operator"],
+            types.void(*pointers),
+            output="ltoir",
+            device=True,
+            abi="c",
+            abi_info={"abi_name": "upsweep_operator"},
+            cc=(arch // 10, arch % 10),
+        )
+    except Exception as error:
+        raise EngineError(f"numba-cuda cannot compile the operator {op}: {error}") from error
+    return code
+
+
+def _link(parts: Sequence[bytes], arch: int) -> bytes:
+    from cuda.bindings import nvjitlink
+
+    flags = [f"-arch=sm_{arch}", "-lto", "-fma=0", "-ftz=0", "-prec-div=1", "-prec-sqrt=1"]
+    linker = nvjitlink.create(len(flags), flags)
+    try:
+        for part in parts:
+            nvjitlink.add_data(linker, nvjitlink.InputType.LTOIR, part, len(part), "upsweep")
+        nvjitlink.complete(linker)
+        code = bytearray(nvjitlink.get_linked_cubin_size(linker))
+        nvjitlink.get_linked_cubin(linker, code)
+        return bytes(code)
+    except nvjitlink.nvJitLinkError as error:
+        log = bytearray(nvjitlink.get_error_log_size(linker))
+        nvjitlink.get_error_log(linker, log)
+        raise EngineError(f"nvJitLink: {log.decode()}") from error
+    finally:
+        nvjitlink.destroy(linker)

@@ -1,0 +1,122 @@
+"""The few calls of the CUDA driver that a launch needs. Errors become exceptions here."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from cuda.bindings import driver as cu
+
+from upsweep.engine import EngineError
+
+
+def check(answer: Any) -> Any:
+    """The value of a driver call, or an EngineError with the driver's own words."""
+    status, *values = answer
+    if status != cu.CUresult.CUDA_SUCCESS:
+        _, text = cu.cuGetErrorString(status)
+        raise EngineError(f"CUDA: {text.decode() if text else status} ({status.name})")
+    return values[0] if len(values) == 1 else values
+
+
+@cache
+def _primary_context(device: int) -> Any:
+    check(cu.cuInit(0))
+    return check(cu.cuDevicePrimaryCtxRetain(check(cu.cuDeviceGet(device))))
+
+
+class on_device:
+    """Makes the device's primary context, which every library shares, the current one for a while."""
+
+    __slots__ = ("before", "context")
+
+    def __init__(self, device: int) -> None:
+        self.context = _primary_context(device)
+
+    def __enter__(self) -> None:
+        self.before = check(cu.cuCtxGetCurrent())
+        if int(self.before) != int(self.context):
+            check(cu.cuCtxSetCurrent(self.context))
+
+    def __exit__(self, *_: Any) -> None:
+        if int(self.before) != int(self.context):
+            check(cu.cuCtxSetCurrent(self.before))
+
+
+def device_of(ptr: int) -> int:
+    check(cu.cuInit(0))
+    return int(check(cu.cuPointerGetAttribute(cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr)))
+
+
+def current_device() -> int:
+    check(cu.cuInit(0))
+    return int(check(cu.cuCtxGetDevice())) if int(check(cu.cuCtxGetCurrent())) else 0
+
+
+@cache
+def attribute(device: int, name: str) -> int:
+    """A device attribute by the end of its name, such as "MULTIPROCESSOR_COUNT"."""
+    return check(cu.cuDeviceGetAttribute(getattr(cu.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}"), device))
+
+
+@cache
+def architecture(device: int) -> int:
+    """Compute capability as one number, such as 90."""
+    check(cu.cuInit(0))
+    return 10 * attribute(device, "COMPUTE_CAPABILITY_MAJOR") + attribute(device, "COMPUTE_CAPABILITY_MINOR")
+
+
+class Memory:
+    """Device memory in the order of a stream: allocated, zeroed and freed there, without synchronising."""
+
+    __slots__ = ("device", "nbytes", "ptr", "stream")
+
+    def __init__(self, nbytes: int, device: int, stream: int) -> None:
+        self.nbytes, self.device, self.stream = nbytes, device, stream
+        with on_device(device):
+            self.ptr = int(check(cu.cuMemAllocAsync(max(nbytes, 16), stream)))
+
+    def __del__(self) -> None:
+        if cu is not None:  # at exit the driver frees everything itself
+            with on_device(self.device):
+                cu.cuMemFreeAsync(self.ptr, self.stream)
+
+
+def fill_words(ptr: int, value: int, count: int, stream: int) -> None:
+    check(cu.cuMemsetD32Async(ptr, value, count, stream))
+
+
+def copy(to: int, source: int, nbytes: int, stream: int) -> None:
+    check(cu.cuMemcpyDtoDAsync(to, source, nbytes, stream))
+
+
+def synchronize(stream: int) -> None:
+    check(cu.cuStreamSynchronize(stream))
+
+
+def stream_id(stream: int) -> int:
+    """A number that no other stream of this process ever has, unlike its handle."""
+    return int(check(cu.cuStreamGetId(stream)))
+
+
+def capturing(stream: int) -> bool:
+    """Whether the stream is being recorded into a CUDA graph."""
+    return check(cu.cuStreamIsCapturing(stream)) == cu.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE
+
+
+def load(cubin: bytes, name: str, shared: int, device: int) -> Any:
+    """A kernel of a compiled module, allowed `shared` bytes of dynamic shared memory."""
+    library = check(cu.cuLibraryLoadData(cubin, [], [], 0, [], [], 0))
+    kernel = check(cu.cuLibraryGetKernel(library, name.encode()))
+    attribute = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    check(cu.cuKernelSetAttribute(attribute, shared, kernel, device))
+    return cu.CUfunction(int(kernel))
+
+
+def blocks_per_multiprocessor(kernel: Any, threads: int, shared: int) -> int:
+    return check(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, threads, shared))
+
+
+def launch(kernel: Any, grid: int, block: int, shared: int, stream: int, parameters: int) -> None:
+    """`parameters` is the address of an array of pointers to the kernel's parameters."""
+    check(cu.cuLaunchKernel(kernel, grid, 1, 1, block, 1, 1, shared, stream, parameters, 0))

@@ -1,0 +1,90 @@
+// The look-back of lookback.cuh for 32 columns at once: a lane is a column, and a group is RADIX tiles one below another,
+// whose sums a lane reads one after another while the warp reads whole cache lines.
+#pragma once
+#include "nodes.cuh"
+
+constexpr int RADIX_BITS = 3, RADIX = 1 << RADIX_BITS;
+
+struct ColumnTree {
+  const Params& p;
+  i64 group;  // of 32 columns, among all of all rows
+  u32 epoch;
+  int lane;
+
+  __device__ __forceinline__ i64 index(int level, i64 i) const { return p.level_first[level] + group * p.level_size[level] + i; }
+  __device__ __forceinline__ u64* node(int level, i64 i) const { return p.nodes + index(level, i) * NODE * 32 + lane; }
+  __device__ __forceinline__ u32* arrivals(int level, i64 i) const { return p.arrivals + index(level + 1, i) - p.level_first[1]; }
+
+  // The first `count` nodes of a group of RADIX.
+  __device__ __forceinline__ void load_group(int level, i64 first, int count, Element (&e)[RADIX]) const {
+    Words<Element> w[RADIX]; bool here[RADIX];
+#pragma unroll
+    for (int k = 0; k < RADIX; k++) { here[k] = true; if (k < count) here[k] = load_node<32>(node(level, first + k), w[k], epoch); }
+#pragma unroll
+    for (int k = 0; k < RADIX; k++) e[k] = await_node<32>(node(level, first + k), true, here[k], w[k], epoch);
+  }
+};
+
+__device__ __forceinline__ Element sum_group(const Element (&e)[RADIX]) {
+  Element s[RADIX];
+#pragma unroll
+  for (int k = 0; k < RADIX; k++) s[k] = e[k];
+#pragma unroll
+  for (int d = 1; d < RADIX; d *= 2)
+#pragma unroll
+    for (int k = 2 * d - 1; k < RADIX; k += 2 * d) s[k] = combine(s[k - d], s[k]);
+  return s[RADIX - 1];
+}
+
+// Folds the first m < RADIX elements into p: canonical blocks, the largest first.
+__device__ __forceinline__ void fold_group(const Element (&e)[RADIX], int m, Prefix& p, const Item& start) {
+  if (m & 4) fold(p, combine(combine(e[0], e[1]), combine(e[2], e[3])), start);
+  if (m & 2) fold(p, m & 4 ? combine(e[4], e[5]) : combine(e[0], e[1]), start);
+  if (m & 1) fold(p, m & 4 ? m & 2 ? e[6] : e[4] : m & 2 ? e[2] : e[0], start);
+}
+
+__device__ __forceinline__ void publish(const ColumnTree& tree, i64 t, Element sum) {
+  if (t + 1 >= tree.p.tiles) return;
+  i64 i = t;
+  for (int level = 0;; level++) {
+    store_node<32>(tree.node(level, i), sum, tree.epoch);
+    i64 parent = i / RADIX;
+    if (level + 1 >= tree.p.levels || (parent + 1) << (RADIX_BITS * (level + 1)) >= tree.p.tiles) return;
+    __syncwarp();
+    u32 before = 0;
+    if (tree.lane == 0) before = atomicAdd(tree.arrivals(level, parent), 1u);
+    if (__shfl_sync(FULL, before, 0) != RADIX - 1) return;
+    if (tree.lane == 0) *tree.arrivals(level, parent) = 0;
+    Element e[RADIX];
+    tree.load_group(level, parent * RADIX, RADIX, e);
+    sum = sum_group(e);
+    i = parent;
+  }
+}
+
+// The prefix of tile t and of the tile after it; `sum` is the sum of tile t.
+__device__ __forceinline__ void look_back(const ColumnTree& tree, i64 t, Element sum, const Item& start, Prefix& p, Prefix& next) {
+  p.value = start; p.some = INITIAL;
+  auto digit = [&](int level) { return int(t >> (RADIX_BITS * level)) & (RADIX - 1); };
+  int turn = 0;  // the level whose digit grows from t to t + 1: below it groups end with this tile
+  if (!EXCLUSIVE)
+    for (; turn + 1 < tree.p.levels && digit(turn) == RADIX - 1; turn++) {
+      Element e[RADIX];
+      tree.load_group(turn, t >> (RADIX_BITS * turn) & ~(RADIX - 1ll), RADIX - 1, e);
+      e[RADIX - 1] = sum;
+      sum = sum_group(e);
+    }
+  next = p;
+  for (int level = tree.p.levels - 1; level >= 0; level--) {
+    int d = digit(level);
+    Element e[RADIX];
+    tree.load_group(level, t >> (RADIX_BITS * level) & ~(RADIX - 1ll), d, e);
+    if (!EXCLUSIVE && level == turn) {
+      next = p;
+#pragma unroll
+      for (int k = 0; k < RADIX; k++) if (k == d) e[k] = sum;
+      fold_group(e, d + 1, next, start);
+    }
+    fold_group(e, d, p, start);
+  }
+}

@@ -1,0 +1,239 @@
+// Scans along an axis whose neighbours in memory belong to other scans: columns. A lane is a column, so that a warp reads
+// and writes whole cache lines; nothing is transposed. A tile is WARPS * ITEMS items of 32 * VECTOR columns. The pass is
+// the one of tiles.cu; its look-back goes column by column (column_lookback.cuh), with one serving warp for 32 columns.
+#include "thread.cuh"
+#include "memory.cuh"
+#include "column_lookback.cuh"
+
+constexpr int TILE = WARPS * ITEMS, WIDTH = 32 * VECTOR, THREADS = 32 * (WARPS + VECTOR), STAGES = 2;
+
+// The rectangle of one component that a warp owns: ITEMS items of WIDTH columns, item after item.
+template <class T, int GRAIN> struct Patch {
+  static constexpr int LINE = WIDTH * sizeof(T), BYTES = ITEMS * LINE;
+  static __device__ __forceinline__ void load(char* shared, const char* from, i64 stride, i64 items, i64 columns, int lane) {
+    constexpr int PER_LINE = LINE / GRAIN, COUNT = BYTES / GRAIN;
+    int exist = (int)columns * (int)sizeof(T);
+#pragma unroll 8
+    for (int c = lane; c < COUNT; c += 32) {
+      int item = c / PER_LINE, byte = c % PER_LINE * GRAIN;
+      if (item < items && byte < exist) copy_async<GRAIN>(shared + item * LINE + byte, from + item * stride + byte);
+    }
+  }
+};
+
+template <int C> using ColumnPatch = Patch<typename Component<C>::Load, Component<C>::load_grain>;
+typedef Patch<u8, HEADS_GRAIN> HeadPatch;
+template <int C> constexpr int patch_offset() { if constexpr (C == 0) return 0; else return patch_offset<C - 1>() + ColumnPatch<C - 1>::BYTES; }
+constexpr int HEADS_OFFSET = patch_offset<COMPONENTS>();
+constexpr int WARP_BYTES = HEADS_OFFSET + (SEGMENTED ? HeadPatch::BYTES : 0);
+
+struct Shared {
+  i64 ticket[4];
+  Element sums[2][WARPS][WIDTH];      // of the warps of a tile and of the next
+  Prefix prefixes[WARPS + 1][WIDTH];  // of the warps; the last is the prefix of the next tile
+};
+static_assert(SHARED_BYTES == STAGES * WARPS * WARP_BYTES + sizeof(Shared) && NODE_WORDS == NODE, "launch.py counts otherwise");
+
+// A: the sums of a tile are in shared memory. B: the prefixes of the tile before it, and a new ticket, are.
+__device__ __forceinline__ void barrier_arrive(int id) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
+__device__ __forceinline__ void barrier_sync(int id) { asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
+enum { A = 1, B = 2 };
+
+// Tickets go along the columns first: a tile's upper neighbour is as many tickets back as there are groups of columns.
+struct Spot { u64 row; i64 t, column; };
+__device__ __forceinline__ Spot spot_of(const Params& p, i64 ticket) {
+  u32 groups = (u32)p.column_groups, line = (u32)ticket / groups, group = (u32)ticket - line * groups;
+  u32 row = line / (u32)p.tiles;
+  return {row, line - row * (u32)p.tiles, (i64)group * WIDTH};
+}
+
+__device__ __forceinline__ Item start_of(const Params& p, const Spot& at, i64 column) {
+  Item start;
+  each<COMPONENTS>([&](auto c) {
+    typedef typename Component<c.value>::Acc Acc;
+    get<c.value>(start) = *(const Acc*)p.start_value[c.value].value;
+    if (p.start[c.value])
+      get<c.value>(start) = *(const Acc*)(p.start[c.value] + row_offset(p, p.start_strides[c.value], at.row) + column * p.start_column[c.value]);
+  });
+  return start;
+}
+
+// The warps that take tickets, publish and look back: warp v for the columns from 32 * v on.
+__device__ __forceinline__ void serve(const Params& p, Shared& s, int v, int lane) {
+  u32 epoch = p.control[2];
+  auto tree = [&](const Spot& at) { return ColumnTree{p, ((i64)at.row * p.column_groups + at.column / WIDTH) * VECTOR + v, epoch, lane}; };
+  auto publish_tile = [&](i64 ticket, int buffer) {
+    if (ticket >= p.tickets || p.tiles == 1) return;
+    Element e[WARPS];
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) e[w] = s.sums[buffer][w][32 * v + lane];
+#pragma unroll
+    for (int d = 1; d < WARPS; d *= 2)
+#pragma unroll
+      for (int w = 2 * d - 1; w < WARPS; w += 2 * d) e[w] = combine(e[w - d], e[w]);
+    Spot at = spot_of(p, ticket);
+    publish(tree(at), at.t, e[WARPS - 1]);
+  };
+  barrier_sync(A);
+  publish_tile(s.ticket[0], 0);
+  for (int k = 0;; k++) {
+    i64 ticket = s.ticket[k & 3];
+    if (ticket >= p.tickets) break;
+    i64 later = 0;
+    if (v == 0 && lane == 0) later = take_ticket(p);
+    barrier_sync(A);
+    publish_tile(s.ticket[(k + 1) & 3], (k + 1) & 1);
+    Spot at = spot_of(p, ticket);
+    if (!REDUCE || at.t + 1 == p.tiles) {
+      Element e[WARPS];
+#pragma unroll
+      for (int w = 0; w < WARPS; w++) e[w] = s.sums[k & 1][w][32 * v + lane];
+#pragma unroll
+      for (int d = 1; d < WARPS; d *= 2)
+#pragma unroll
+        for (int w = 2 * d - 1; w < WARPS; w += 2 * d) e[w] = combine(e[w - d], e[w]);
+      Item start = {};
+      if (INITIAL || EXCLUSIVE) {
+        i64 column = at.column + 32 * v + lane;
+        start = start_of(p, at, column < p.columns ? column : p.columns - 1);
+      }
+      Prefix before, next;
+      look_back(tree(at), at.t, e[WARPS - 1], start, before, next);
+      s.prefixes[0][32 * v + lane] = before;
+      s.prefixes[WARPS][32 * v + lane] = next;
+#pragma unroll
+      for (int d = WARPS / 2; d >= 1; d /= 2)
+#pragma unroll
+        for (int w = d - 1; w < WARPS - 1; w += 2 * d) {
+          Prefix q = w >= d ? s.prefixes[w - d + 1][32 * v + lane] : before;
+          fold(q, e[w], start);
+          s.prefixes[w + 1][32 * v + lane] = q;
+        }
+    }
+    if (v == 0 && lane == 0) s.ticket[(k + 2) & 3] = later;
+    barrier_sync(B);
+  }
+  if (v == 0 && lane == 0) leave(p, epoch);
+}
+
+// The warps that read, sum and write.
+struct Worker {
+  const Params& p;
+  Shared& s;
+  char* memory;
+  int warp, lane;
+
+  __device__ __forceinline__ char* patch(int k) const { return memory + ((k & 1) * WARPS + warp) * WARP_BYTES; }
+  __device__ __forceinline__ i64 first(const Spot& at) const { return at.t * TILE + warp * ITEMS; }
+
+  __device__ __forceinline__ void load(int k) const {
+    i64 ticket = s.ticket[k & 3];
+    if (ticket < p.tickets) {
+      Spot at = spot_of(p, ticket);
+      i64 j = first(at), columns = min(p.columns - at.column, (i64)WIDTH);
+      each<COMPONENTS>([&](auto c) {
+        const Strides& st = p.in_strides[c.value];
+        const char* from = p.in[c.value] + row_offset(p, st, at.row) + j * st.along + at.column * (i64)sizeof(typename Component<c.value>::Load);
+        ColumnPatch<c.value>::load(patch(k) + patch_offset<c.value>(), from, st.along, p.n - j, columns, lane);
+      });
+      if constexpr (SEGMENTED)
+        if (p.heads_column) HeadPatch::load(patch(k) + HEADS_OFFSET, heads(at, j), p.heads_strides.along, p.n - j, columns, lane);
+    }
+    commit_copies();
+  }
+  __device__ __forceinline__ const char* heads(const Spot& at, i64 j) const {
+    return p.heads + row_offset(p, p.heads_strides, at.row) + j * p.heads_strides.along + at.column * p.heads_column;
+  }
+
+  // This lane's run of column set v, swept up; `heads` before and after the sweep.
+  __device__ __forceinline__ void read(int k, int v, const Spot& at, Item (&x)[ITEMS], u32& heads_of_items, u32& swept) const {
+    each<COMPONENTS>([&](auto c) {
+      typedef typename Component<c.value>::Load Load;
+      const char* own = patch(k) + patch_offset<c.value>() + (32 * v + lane) * sizeof(Load);
+#pragma unroll
+      for (int i = 0; i < ITEMS; i++) get<c.value>(x[i]) = convert<typename Component<c.value>::Acc>(*(const Load*)(own + i * ColumnPatch<c.value>::LINE));
+    });
+    u32 bits = 0;
+    if constexpr (SEGMENTED) {
+      i64 j = first(at);
+      if (p.heads_column) {
+#pragma unroll
+        for (int i = 0; i < ITEMS; i++) bits |= (patch(k)[HEADS_OFFSET + i * HeadPatch::LINE + 32 * v + lane] != 0 ? 1u : 0u) << i;
+      } else {  // one list for all columns
+        bool head = lane < ITEMS && j + lane >= p.heads_first && j + lane < p.n && heads(at, j)[lane * p.heads_strides.along] != 0;
+        bits = __ballot_sync(FULL, head);
+      }
+      if (j == 0) bits &= ~1u;  // a row starts its first segment anyway
+    }
+    heads_of_items = swept = bits;
+    up_sweep(x, swept);
+  }
+
+  __device__ __forceinline__ void sum(int k) const {
+    i64 ticket = s.ticket[k & 3];
+    __syncwarp();  // every lane's copies of this tile have landed
+    if (ticket >= p.tickets) return;
+    Spot at = spot_of(p, ticket);
+#pragma unroll 1
+    for (int v = 0; v < VECTOR; v++) {
+      Item x[ITEMS]; u32 heads_of_items, swept;
+      read(k, v, at, x, heads_of_items, swept);
+      s.sums[k & 1][warp][32 * v + lane] = element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1);
+    }
+  }
+
+  __device__ __forceinline__ void finish(int k, int v, const Spot& at) const {
+    Item x[ITEMS]; u32 heads_of_items, swept;
+    read(k, v, at, x, heads_of_items, swept);
+    i64 j = first(at), column = at.column + 32 * v + lane;
+    bool exists = column < p.columns;
+    Item start = {};
+    if (EXCLUSIVE || (SEGMENTED && INITIAL)) start = start_of(p, at, exists ? column : p.columns - 1);
+    results(x, heads_of_items, swept, s.prefixes[warp][32 * v + lane], s.prefixes[warp + 1][32 * v + lane].value, start);
+    each<COMPONENTS>([&](auto c) {
+      typedef typename Component<c.value>::Store Store;
+      if constexpr (Component<c.value>::stored) {
+        const Strides& st = p.out_strides[c.value];
+        char* to = p.out[c.value] + row_offset(p, st, at.row) + column * (i64)sizeof(Store);
+        if constexpr (!REDUCE) to += j * st.along;
+#pragma unroll
+        for (int i = 0; i < ITEMS; i++) {
+          Store y = convert<Store>(get<c.value>(x[i]));
+          if (REDUCE) { if (exists && j + i == p.n - 1) store_item<Store, Component<c.value>::store_grain>(to, y); }
+          else if (exists && j + i < p.n) store_item<Store, Component<c.value>::store_grain>(to + i * st.along, y);
+        }
+      }
+    });
+  }
+
+  __device__ __forceinline__ void run() const {
+    load(0); load(1);
+    wait_copies<1>();
+    sum(0);
+    barrier_arrive(A);
+    for (int k = 0;; k++) {
+      i64 ticket = s.ticket[k & 3];
+      if (ticket >= p.tickets) break;
+      Spot at = spot_of(p, ticket);
+      wait_copies<0>();
+      sum(k + 1);
+      barrier_arrive(A);
+      barrier_sync(B);
+      if (!REDUCE || at.t + 1 == p.tiles) {
+#pragma unroll 1
+        for (int v = 0; v < VECTOR; v++) finish(k, v, at);
+      }
+      __syncwarp();  // the stage is free
+      load(k + 2);
+    }
+  }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_columns(const __grid_constant__ Params p) {
+  extern __shared__ __align__(128) char memory[];
+  Shared& s = *(Shared*)(memory + STAGES * WARPS * WARP_BYTES);
+  int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (threadIdx.x == 0) { s.ticket[0] = take_ticket(p); s.ticket[1] = take_ticket(p); }
+  __syncthreads();
+  if (warp >= WARPS) serve(p, s, warp - WARPS, lane); else Worker{p, s, memory, warp, lane}.run();
+}

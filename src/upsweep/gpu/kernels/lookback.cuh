@@ -1,0 +1,94 @@
+// Look-back over the sums of tiles, without a chain: a tile's prefix is the fold of at most 31 sums on each level of a
+// radix-32 tree, and whoever arrives last in a group of 32 publishes the sum of the group. Nobody waits for a prefix, only
+// for sums of tiles whose tickets were taken earlier and whose holders publish before they wait: so everyone gets on,
+// however few blocks are resident.
+#pragma once
+#include "nodes.cuh"
+
+constexpr int DIGITS = 5;                       // of radix 32: 2^25 tiles in a row
+
+struct Tree {
+  const Params& p;
+  u64 row;
+  u32 epoch;
+
+  __device__ __forceinline__ u64* node(int level, i64 i) const {
+    return p.nodes + (p.level_first[level] + (i64)row * p.level_size[level] + i) * NODE;
+  }
+  __device__ __forceinline__ u32* arrivals(int level, i64 group) const {  // of the children of a node of level + 1
+    return p.arrivals + (p.level_first[level + 1] - p.level_first[1] + (i64)row * p.level_size[level + 1] + group);
+  }
+};
+
+// Publishes the sum of tile t, and the sum of every group that it completes and that a later tile will ask for.
+__device__ __forceinline__ void publish(const Tree& tree, i64 t, Element sum, int lane) {
+  if (t + 1 >= tree.p.tiles) return;
+  i64 i = t;
+  for (int level = 0;; level++) {
+    if (lane == 0) store_node<1>(tree.node(level, i), sum, tree.epoch);
+    i64 group = i >> 5;
+    if (level + 1 >= tree.p.levels || (group + 1) << (5 * (level + 1)) >= tree.p.tiles) return;
+    u32 before = 0;
+    if (lane == 0) before = atomicAdd(tree.arrivals(level, group), 1u);
+    if (__shfl_sync(FULL, before, 0) != 31) return;
+    if (lane == 0) *tree.arrivals(level, group) = 0;
+    Words<Element> w; Element left[5];
+    Element child = await_node<1>(tree.node(level, (i & ~31ll) + lane), true, false, w, tree.epoch);
+    sum = up_sweep<32>(child, lane, left);
+    i = group;
+  }
+}
+
+// Folds the first m < 32 lanes' elements into p, and the first m_next into next: canonical blocks, the largest first.
+__device__ __forceinline__ void fold_lanes(const Element& e, int lane, int m, Prefix& p, int m_next, Prefix& next, const Item& start) {
+  Element sums[5]; sums[0] = e;
+#pragma unroll
+  for (int s = 0; s < 4; s++) {
+    Element other = from_xor(sums[s], 1 << s);
+    bool right = lane >> s & 1;
+    sums[s + 1] = combine(right ? other : sums[s], right ? sums[s] : other);
+  }
+#pragma unroll
+  for (int s = 4; s >= 0; s--) {
+    Element block = from_lane(sums[s], (m >> (s + 1)) << (s + 1) & 31);
+    if (m >> s & 1) fold(p, block, start);
+    if constexpr (!EXCLUSIVE) {
+      Element other = from_lane(sums[s], (m_next >> (s + 1)) << (s + 1) & 31);
+      if (m_next >> s & 1) fold(next, other, start);
+    }
+  }
+}
+
+// The prefix of tile t and the prefix of the tile after it; `sum` is the sum of tile t.
+__device__ __forceinline__ void look_back(const Tree& tree, i64 t, Element sum, const Item& start, int lane, Prefix& p, Prefix& next) {
+  const int levels = (int)tree.p.levels;
+  auto digit = [&](int level) { return int(t >> (5 * level)) & 31; };
+  auto sibling = [&](int level) { return tree.node(level, ((t >> (5 * level)) & ~31ll) + lane); };
+  constexpr bool EARLY = NODE <= 2;  // the loads of all levels at once: one latency
+  Words<Element> found[DIGITS]; bool here[DIGITS];
+#pragma unroll
+  for (int level = 0; level < DIGITS; level++) {
+    here[level] = false;
+    if (EARLY && level < levels && lane < digit(level)) here[level] = load_node<1>(sibling(level), found[level], tree.epoch);
+  }
+  auto siblings = [&](int level) {
+    Words<Element> w = found[0]; bool got = here[0];
+#pragma unroll
+    for (int l = 1; l < DIGITS; l++) if (EARLY && l == level) { w = found[l]; got = here[l]; }
+    return await_node<1>(sibling(level), lane < digit(level), got, w, tree.epoch);
+  };
+  int turn = 0;  // the level whose digit grows from t to t + 1: below it groups end with this tile
+  if (!EXCLUSIVE)
+#pragma unroll 1
+    for (; turn + 1 < levels && digit(turn) == 31; turn++) {
+      Element e = siblings(turn), left[5];
+      sum = up_sweep<32>(lane == 31 ? sum : e, lane, left);
+    }
+  p.value = start; p.some = INITIAL; next = p;
+#pragma unroll 1
+  for (int level = levels - 1; level >= 0; level--) {
+    Element e = siblings(level);
+    if (!EXCLUSIVE && level == turn && lane == digit(level)) e = sum;
+    fold_lanes(e, lane, digit(level), p, level < turn ? 0 : level == turn ? digit(level) + 1 : digit(level), next, start);
+  }
+}

@@ -1,0 +1,208 @@
+// A slab: the LANES * N consecutive items of one component that a group of lanes owns, on their way through shared memory.
+// Copies move whole 16-byte chunks of global memory, lane after lane; a thread then reads its own N items. Chunk c lies at
+// c ^ (c >> s & 7): so both ways of walking meet each bank once (the 128-byte swizzle of Hopper's copy engine).
+#pragma once
+#include "elements.cuh"
+
+__device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+
+__device__ __forceinline__ void copy_chunk_async(u32 to, const char* from, int bytes) {  // the rest of 16 is zero-filled
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int PENDING> __device__ __forceinline__ void wait_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); }
+__device__ __forceinline__ void store_streaming(char* to, const uint4& v) {
+  asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+
+template <int BYTES> struct bits_of;
+template <> struct bits_of<1> { typedef u8 type; };
+template <> struct bits_of<2> { typedef u16 type; };
+template <> struct bits_of<4> { typedef u32 type; };
+template <> struct bits_of<8> { typedef u64 type; };
+template <> struct bits_of<16> { typedef uint4 type; };
+
+// An item whose address is a multiple of GRAIN only.
+template <class T, int GRAIN> __device__ __forceinline__ T load_item(const char* p) {
+  typedef typename bits_of<GRAIN>::type piece;
+  union { T x; piece part[sizeof(T) / GRAIN]; } u;
+#pragma unroll
+  for (int i = 0; i < sizeof(T) / GRAIN; i++) u.part[i] = ((const piece*)p)[i];
+  return u.x;
+}
+template <class T, int GRAIN> __device__ __forceinline__ void store_item(char* p, const T& x) {
+  typedef typename bits_of<GRAIN>::type piece;
+  union { T x; piece part[sizeof(T) / GRAIN]; } u;
+  u.x = x;
+#pragma unroll
+  for (int i = 0; i < sizeof(T) / GRAIN; i++) ((piece*)p)[i] = u.part[i];
+}
+
+template <int BYTES> __device__ __forceinline__ void copy_async(char* to, const char* from) {
+  if constexpr (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
+  else if constexpr (BYTES >= 4) asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_address(to)), "l"(from), "n"(BYTES) : "memory");
+  else *(typename bits_of<BYTES>::type*)to = *(const typename bits_of<BYTES>::type*)from;
+}
+
+// The row that a slab is cut from: item j lies at base + j * stride; items [first, n) exist.
+struct Row { char* base; i64 stride, first, n; };
+
+// FLIP: neighbours touch, but backwards (stride is minus the size), as in a reverse scan.
+template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab {
+  static constexpr int SIZE = sizeof(T), RUN = N * SIZE, BYTES = LANES * RUN;
+  static constexpr int CHUNKS = (BYTES + 15) / 16, SLACK = MODE == SHIFTED ? 1 : 0;
+  static constexpr int TURN = max_of(3, log2_of(RUN / 16));
+  static constexpr int AREA = (CHUNKS + 1) * 16;  // one chunk more for the shift
+  static constexpr bool WIDE = RUN % 16 == 0;
+
+  char* shared;  // of the whole warp
+  int chunk0;    // where the slab begins in it
+  int lane;      // within the group
+
+  __device__ __forceinline__ char* chunk(int c) const { c += chunk0; return shared + 16 * (c ^ ((c >> TURN) & 7)); }
+  __device__ __forceinline__ char* item(int byte) const { return chunk(byte >> 4) + (byte & 15); }
+  __device__ __forceinline__ int place() const { return FLIP ? LANES - 1 - lane : lane; }
+
+  // The lowest address of the slab that starts at item j, and the window of addresses that exist.
+  static __device__ __forceinline__ char* low(const Row& r, i64 j) { return FLIP ? r.base - (j + LANES * N - 1) * SIZE : r.base + j * SIZE; }
+  static __device__ __forceinline__ char* window_low(const Row& r) { return FLIP ? r.base - (r.n - 1) * SIZE : r.base + r.first * SIZE; }
+  static __device__ __forceinline__ char* window_high(const Row& r) { return FLIP ? r.base + (1 - r.first) * SIZE : r.base + r.n * SIZE; }
+
+  __device__ __forceinline__ void load(const Row& r, i64 j) const {
+    if constexpr (MODE == STRIDED) {
+#pragma unroll
+      for (int k = 0; k < N; k++) {
+        int i = k * LANES + lane;
+        if (j + i >= r.first && j + i < r.n) *(T*)item(i * SIZE) = load_item<T, GRAIN>(r.base + (j + i) * r.stride);
+      }
+    } else {
+      const char* a = low(r, j);
+      const char *lo = window_low(r), *hi = window_high(r);
+      if (MODE == SHIFTED) a -= (u64)a & 15;
+      if (a >= lo && a + 16 * (CHUNKS + SLACK) <= hi) {
+#pragma unroll
+        for (int c = lane; c < CHUNKS + SLACK; c += LANES) copy_chunk_async(shared_address(chunk(c)), a + 16 * c, 16);
+      } else {
+#pragma unroll 1
+        for (int c = lane; c < CHUNKS + SLACK; c += LANES) {
+          const char* from = a + 16 * c;
+          i64 left = from + 16 > lo ? hi - from : 0;
+          copy_chunk_async(shared_address(chunk(c)), from, left < 0 ? 0 : left > 16 ? 16 : (int)left);
+        }
+      }
+    }
+  }
+
+  // This thread's run, in the order of the scan.
+  __device__ __forceinline__ void read(const Row& r, i64 j, T (&out)[N]) const {
+    int shift = MODE == SHIFTED ? (int)((u64)low(r, j) & 15) : 0, own = place() * RUN;
+    if constexpr (WIDE) {
+      u32 w[RUN / 4 + 4];
+      read_words(own, shift, w);
+#pragma unroll
+      for (int k = 0; k < N; k++) memcpy(&out[k], (char*)w + (FLIP ? N - 1 - k : k) * SIZE, SIZE);
+    } else {
+#pragma unroll
+      for (int k = 0; k < N; k++) out[k] = *(const T*)item(shift + own + (FLIP ? N - 1 - k : k) * SIZE);
+    }
+  }
+
+  // The same of bytes: bit k of the result is set where item k is not zero.
+  __device__ __forceinline__ u32 read_bits(const Row& r, i64 j) const {
+    int shift = MODE == SHIFTED ? (int)((u64)low(r, j) & 15) : 0, own = place() * RUN;
+    u32 bits = 0;
+    if constexpr (WIDE) {
+      u32 w[RUN / 4 + 4];
+      read_words(own, shift, w);
+#pragma unroll
+      for (int i = 0; i < RUN / 4; i++) {
+        u32 top = (((w[i] & 0x7f7f7f7fu) + 0x7f7f7f7fu) | w[i]) >> 7 & 0x01010101u;
+        bits |= (top * 0x01020408u >> 24) << 4 * i;
+      }
+    } else {
+#pragma unroll
+      for (int k = 0; k < N; k++) bits |= (*item(shift + own + k) != 0 ? 1u : 0u) << k;
+    }
+    return FLIP ? __brev(bits) >> (32 - N) : bits;
+  }
+
+  __device__ __forceinline__ void write(const T (&in)[N]) const {
+    int own = place() * RUN;
+    if constexpr (WIDE) {
+      alignas(16) u32 w[RUN / 4];
+#pragma unroll
+      for (int k = 0; k < N; k++) memcpy((char*)w + (FLIP ? N - 1 - k : k) * SIZE, &in[k], SIZE);
+#pragma unroll
+      for (int c = 0; c < RUN / 16; c++) *(uint4*)chunk(own / 16 + c) = make_uint4(w[4 * c], w[4 * c + 1], w[4 * c + 2], w[4 * c + 3]);
+    } else {
+#pragma unroll
+      for (int k = 0; k < N; k++) *(T*)item(own + (FLIP ? N - 1 - k : k) * SIZE) = in[k];
+    }
+  }
+
+  __device__ __forceinline__ void store(const Row& r, i64 j) const {
+    if constexpr (MODE == STRIDED) {
+#pragma unroll 4
+      for (int k = 0; k < N; k++) {
+        int i = k * LANES + lane;
+        if (j + i < r.n) store_item<T, GRAIN>(r.base + (j + i) * r.stride, *(const T*)item(i * SIZE));
+      }
+    } else {
+      char *a = low(r, j), *lo = window_low(r), *hi = window_high(r);
+      if (a > lo) lo = a;
+      if (a + BYTES < hi) hi = a + BYTES;
+      int shift = MODE == SHIFTED ? (int)((u64)a & 15) : 0;
+      a -= shift;
+      if (MODE == ALIGNED && hi - lo == BYTES && BYTES % 16 == 0) {
+#pragma unroll
+        for (int c = lane; c < CHUNKS; c += LANES) store_streaming(a + 16 * c, *(const uint4*)chunk(c));
+      } else {
+#pragma unroll 1
+        for (int c = lane; c < CHUNKS + SLACK; c += LANES) store_edge(a + 16 * c, shifted_chunk(c, shift), lo, hi);
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void read_words(int own, int shift, u32 (&w)[RUN / 4 + 4]) const {
+#pragma unroll
+    for (int c = 0; c < RUN / 16 + SLACK; c++) {
+      uint4 v = *(const uint4*)chunk(own / 16 + c);
+      w[4 * c] = v.x; w[4 * c + 1] = v.y; w[4 * c + 2] = v.z; w[4 * c + 3] = v.w;
+    }
+    if constexpr (MODE == SHIFTED) realign<RUN / 4>(w, shift);
+  }
+  // w[i] becomes the word that starts `shift` bytes later.
+  template <int WORDS> static __device__ __forceinline__ void realign(u32* w, int shift) {
+    if (shift & 8) {
+#pragma unroll
+      for (int i = 0; i < WORDS + 2; i++) w[i] = w[i + 2];
+    }
+    if (shift & 4) {
+#pragma unroll
+      for (int i = 0; i < WORDS + 1; i++) w[i] = w[i + 1];
+    }
+    if constexpr (SIZE < 4) {
+#pragma unroll
+      for (int i = 0; i < WORDS; i++) w[i] = __funnelshift_r(w[i], w[i + 1], 8 * (shift & 3));
+    }
+  }
+  // The 16 bytes of the slab that belong into chunk c of global memory, which starts `shift` bytes before the slab.
+  __device__ __forceinline__ uint4 shifted_chunk(int c, int shift) const {
+    if (MODE != SHIFTED || shift == 0) return *(const uint4*)chunk(c);
+    uint4 a = *(const uint4*)chunk(c > 0 ? c - 1 : 0), b = *(const uint4*)chunk(c);
+    u32 w[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+    realign<4>(w, 16 - shift);
+    return make_uint4(w[0], w[1], w[2], w[3]);
+  }
+  static __device__ __forceinline__ void store_edge(char* to, const uint4& v, char* lo, char* hi) {
+    if (to >= lo && to + 16 <= hi) { store_streaming(to, v); return; }
+    alignas(16) char bytes[16];
+    memcpy(bytes, &v, 16);
+#pragma unroll
+    for (int b = 0; b < 16; b += SIZE) {
+      T x; memcpy(&x, bytes + b, SIZE);
+      if (to + b >= lo && to + b < hi) *(T*)(to + b) = x;
+    }
+  }
+};

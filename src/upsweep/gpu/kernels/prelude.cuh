@@ -1,0 +1,64 @@
+// Types, tuples and conversions: the little that the kernels need of a standard library (NVRTC has none).
+#pragma once
+typedef signed char i8; typedef unsigned char u8; typedef short i16; typedef unsigned short u16;
+typedef int i32; typedef unsigned int u32; typedef long long i64; typedef unsigned long long u64;
+typedef float f32; typedef double f64;
+
+// How a component lies along its row.
+//   ALIGNED   neighbours touch, and every tile starts on 16 bytes
+//   SHIFTED   neighbours touch, tiles start anywhere: chunks stay those of global memory, threads realign in registers
+//   STRIDED   anything else, item by item, in pieces of GRAIN bytes
+enum Mode { ALIGNED, SHIFTED, STRIDED };
+
+struct b8 { u8 bits; };                     // a bool in memory
+struct f16 { u16 bits; };
+struct bf16 { u16 bits; };
+template <class R> struct alignas(2 * sizeof(R)) complex { R re, im; };
+typedef complex<float> c64; typedef complex<double> c128;
+
+template <class T, class U> inline constexpr bool same = false;
+template <class T> inline constexpr bool same<T, T> = true;
+template <class T> inline constexpr bool is_complex = same<T, c64> || same<T, c128>;
+
+constexpr int log2_of(int x) { return x <= 1 ? 0 : 1 + log2_of(x / 2); }
+constexpr int max_of(int a, int b) { return a > b ? a : b; }
+
+// A cast as C++ casts; half precision goes through float and is rounded to nearest even once.
+template <class To, class From> __device__ __forceinline__ To convert(From x) {
+  if constexpr (same<To, From>) return x;
+  else if constexpr (same<From, b8>) return convert<To>(x.bits != 0);
+  else if constexpr (same<From, f16>) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x.bits)); return convert<To>(r); }
+  else if constexpr (same<From, bf16>) return convert<To>(__uint_as_float((u32)x.bits << 16));
+  else if constexpr (same<To, b8>) { if constexpr (is_complex<From>) return b8{u8(x.re != 0 || x.im != 0)}; else return b8{u8(x != 0)}; }
+  else if constexpr (same<To, f16>) { f16 r; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r.bits) : "f"((float)x)); return r; }
+  else if constexpr (same<To, bf16>) { bf16 r; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r.bits) : "f"((float)x)); return r; }
+  else if constexpr (is_complex<To> && is_complex<From>) return To{(decltype(To::re))x.re, (decltype(To::re))x.im};
+  else if constexpr (is_complex<To>) return To{(decltype(To::re))x, 0};
+  else if constexpr (is_complex<From>) return (To)x.re;
+  else return (To)x;
+}
+
+// A tuple of components; an item of the sequence is one.
+template <class... Ts> struct Tuple;
+template <class T> struct Tuple<T> { T head; };
+template <class T, class... Rest> struct Tuple<T, Rest...> { T head; Tuple<Rest...> tail; };
+
+template <int C, class T, class... Rest> __device__ __forceinline__ auto& get(Tuple<T, Rest...>& t) {
+  if constexpr (C == 0) return t.head; else return get<C - 1>(t.tail);
+}
+template <int C, class T, class... Rest> __device__ __forceinline__ const auto& get(const Tuple<T, Rest...>& t) {
+  if constexpr (C == 0) return t.head; else return get<C - 1>(t.tail);
+}
+
+template <int V> struct Int { static constexpr int value = V; };
+// each<K>(f) calls f(Int<0>), ..., f(Int<K - 1>): a loop over components, whose types differ.
+template <int K, int C = 0, class F> __device__ __forceinline__ void each(F&& f) {
+  if constexpr (C < K) { f(Int<C>{}); each<K, C + 1>(f); }
+}
+
+// A value as 32-bit words, for shuffles and for the nodes in memory.
+template <class T> struct Words { static constexpr int count = (sizeof(T) + 3) / 4; u32 w[count]; };
+template <class T> __device__ __forceinline__ Words<T> to_words(const T& x) {
+  Words<T> r; r.w[Words<T>::count - 1] = 0; memcpy(&r, &x, sizeof(T)); return r;
+}
+template <class T> __device__ __forceinline__ T from_words(const Words<T>& r) { T x; memcpy(&x, &r, sizeof(T)); return x; }

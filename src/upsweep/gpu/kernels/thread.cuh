@@ -1,0 +1,44 @@
+// One thread's run of N consecutive items, in registers: Brent and Kung's two sweeps (1982).
+#pragma once
+#include "elements.cuh"
+
+// Bits of the items that close a block of 2d items.
+constexpr u32 closing(int d, int n) { u32 m = 0; for (int k = 2 * d - 1; k < n; k += 2 * d) m |= 1u << k; return m; }
+
+// After it, x[k] is the sum of the largest aligned block that ends at k, and bit k of `heads` whether a segment starts in it.
+template <int N> __device__ __forceinline__ void up_sweep(Item (&x)[N], u32& heads) {
+#pragma unroll
+  for (int d = 1; d < N; d *= 2) {
+#pragma unroll
+    for (int k = 2 * d - 1; k < N; k += 2 * d)
+      if (!SEGMENTED || !(heads >> k & 1)) x[k] = op(x[k - d], x[k]);
+    if (SEGMENTED) heads |= (heads << d) & closing(d, N);
+  }
+}
+
+// Turns the block sums of an up-sweep into inclusive prefixes, of all but the last item; `before` is the prefix of the run.
+template <int N> __device__ __forceinline__ void down_sweep(Item (&x)[N], u32 heads, const Prefix& before, const Item& start) {
+#pragma unroll
+  for (int d = N / 2; d >= 1; d /= 2)
+#pragma unroll
+    for (int k = d - 1; k < N - 1; k += 2 * d) {
+      Prefix p = before;
+      if (k >= d) p = {x[k - d], true};
+      fold(p, element(x[k], heads >> k & 1), start);
+      x[k] = p.value;
+    }
+}
+
+// From the block sums of a run to what is written: `next` is the prefix of the run after this one.
+template <int N> __device__ __forceinline__
+void results(Item (&x)[N], u32 heads, u32 swept, const Prefix& before, const Item& next, const Item& start) {
+  Item first = before.some ? before.value : start;
+  down_sweep(x, swept, before, start);
+  if constexpr (EXCLUSIVE) {
+#pragma unroll
+    for (int k = N - 1; k > 0; k--) x[k] = SEGMENTED && (heads >> k & 1) ? start : x[k - 1];
+    x[0] = SEGMENTED && (heads & 1) ? start : first;
+  } else {
+    x[N - 1] = next;
+  }
+}

@@ -1,0 +1,203 @@
+"""One frozen launch for each plan and class of layout; running it again packs pointers and calls the driver, no more."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from upsweep.gpu import compile, driver
+from upsweep.gpu.arrays import Kind, View
+from upsweep.gpu.layout import LEVELS, Choice, Layout, arrange, choose, node_words, shared_bytes, spec
+from upsweep.operator import identity_of
+from upsweep.plan import Plan
+
+
+@dataclass(frozen=True)
+class Launch:
+    """All that does not change from call to call."""
+
+    kernel: Any
+    grid: int
+    block: int
+    shared: int
+    offsets: tuple[int, ...]
+    """Added to the pointers of loads, stores, heads and starts: where their scan begins."""
+    packer: struct.Struct
+    values: bytes
+    """The identity, or space for an initial value from the host."""
+    frozen: bytes
+    arrivals: int
+    nodes: int
+    """Words of memory in which blocks hand sums to each other."""
+    meets: bool
+    """Whether blocks take tickets, and so need a workspace."""
+
+
+_launches: dict[Any, Launch] = {}
+_lock = Lock()
+
+
+def run(plan: Plan, xs: Sequence[View], ys: Sequence[View | None], initial: Sequence[View] | None, heads: View | None) -> None:
+    if 0 in plan.row_shape or (plan.n == 0 and not plan.reduce):
+        return
+    if plan.n == 0:
+        plan, xs, ys = _of_nothing(plan, ys)
+    arrays = [*xs, *ys, heads, *(initial or ())]
+    first = xs[0]
+    key = (plan, first.device, *[v and (v.strides, v.ptr & 15) for v in arrays])
+    launch = _launches.get(key)
+    with driver.on_device(first.device):
+        if launch is None:
+            launch = _prepare(plan, xs, ys, initial or (), heads, first.device)
+            with _lock:
+                _launches[key] = launch
+        stream = _kind(first).stream(first)
+        _start(launch, arrays, len(xs), initial, stream, first.device)
+
+
+def _kind(v: View) -> Kind:
+    assert v.kind is not None
+    return v.kind
+
+
+def _of_nothing(plan: Plan, ys: Sequence[View | None]) -> tuple[Plan, Sequence[View], Sequence[View]]:
+    """The reduction of no items is the first exclusive prefix of one."""
+    from dataclasses import replace
+
+    some = next(y for y in ys if y is not None)
+    views = [some if y is None else y for y in ys]
+    longer = [View(v.ptr, (*v.shape, 1), (*v.strides, v.dtype.itemsize), v.dtype, v.device, v.kind, v.owner) for v in views]
+    shape = (*plan.row_shape, 1)
+    loads = tuple(v.dtype for v in longer)
+    return replace(plan, loads=loads, shape=shape, axis=len(shape) - 1, exclusive=True, reduce=False), longer, longer
+
+
+def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
+    def seen(v: View | None):
+        return None if v is None else (v.strides, v.ptr & 15)
+
+    layout = arrange(plan, [seen(x) for x in xs], [seen(y) for y in ys], [seen(v) for v in initial], seen(heads))
+    choice = choose(plan, layout)
+    linked = compile.operator_text(plan.op, plan.accumulators)[1]
+    arch = driver.architecture(device)
+    code = compile.cubin(choice.kernel, spec(plan, choice), plan.op if linked else None, plan.accumulators, arch)
+    shared = shared_bytes(plan, choice)
+    kernel = driver.load(code, f"upsweep_{choice.kernel}", shared, device)
+    if choice.kernel == "rows":
+        grid = -(-choice.rows // (choice.shape.warps * (32 // choice.shape.lanes)))
+    else:
+        resident = driver.blocks_per_multiprocessor(kernel, choice.threads, shared)
+        grid = min(choice.tickets, resident * driver.attribute(device, "MULTIPROCESSOR_COUNT"))
+    first, sizes, nodes = choice.levels()
+    words = node_words(plan) * (32 if choice.kernel == "columns" else 1)
+    count = 5 + 3 * len(xs)
+    return Launch(
+        kernel, grid, choice.threads, shared, _offsets(layout, len(xs)),
+        struct.Struct(f"<{count}Q{8 * (count % 2)}x"), _start_values(plan), _freeze(plan, choice),
+        arrivals=nodes - sizes[0] * (nodes and _rows_of(choice)), nodes=nodes * words, meets=choice.kernel != "rows",
+    )  # fmt: skip
+
+
+def _rows_of(choice: Choice) -> int:
+    return choice.rows * choice.column_groups * choice.shape.vector
+
+
+def _offsets(layout: Layout, components: int) -> tuple[int, ...]:
+    starts = [x.offset for x in layout.starts] or [0] * components
+    return (*[x.offset if x else 0 for x in (*layout.loads, *layout.stores, layout.heads)], *starts)
+
+
+def _value_bytes(value: Any, dtype: np.dtype) -> bytes:
+    return np.asarray(value, dtype).tobytes().ljust(16, b"\0")
+
+
+def _start_values(plan: Plan) -> bytes:
+    identity = identity_of(plan.op, plan.accumulators) if plan.exclusive and not plan.initial else None
+    return b"".join(_value_bytes(v, d) for v, d in zip(identity or [0] * len(plan.loads), plan.accumulators))
+
+
+def _freeze(plan: Plan, choice: Choice) -> bytes:
+    """The parameters after the pointers, in the order of params.cuh."""
+    layout, columns = choice.layout, choice.kernel == "columns"
+    first, sizes, _ = choice.levels()
+    rank = max(1, len(layout.dims) - columns)
+
+    def fit(values: Sequence[int], length: int) -> list[int]:
+        return [*values, *[0] * (length - len(values))]
+
+    def strides(lane) -> list[int]:
+        return fit([lane.along, *lane.rows[: len(lane.rows) - columns]], 1 + rank) if lane else [0] * (1 + rank)
+
+    starts = layout.starts or [None] * len(layout.loads)
+    dims = layout.dims[: len(layout.dims) - columns]
+    numbers = [
+        layout.n, choice.rows, choice.tiles, choice.tickets, len(sizes),
+        *fit(first, LEVELS), *fit(sizes, LEVELS), *fit(dims, rank),
+        *(s for lane in (*layout.loads, *layout.stores, layout.heads, *starts) for s in strides(lane)),
+        1, choice.columns, choice.column_groups,
+        layout.heads.rows[-1] if columns and layout.heads else 0,
+        *(x.rows[-1] if columns and x else 0 for x in starts),
+    ]  # fmt: skip
+    return struct.pack(f"<{len(numbers)}q", *numbers)
+
+
+def _start(launch: Launch, arrays: Sequence[View | None], k: int, initial, stream: int, device: int) -> None:
+    values = launch.values
+    pointers = [v.ptr + o if v is not None else 0 for v, o in zip(arrays, launch.offsets)]
+    if not initial:
+        pointers += [0] * k
+    elif any(v.on_host for v in initial):
+        values = b"".join(_value_bytes(v.owner, v.dtype) if v.on_host else bytes(16) for v in initial)
+    work = _workspace(launch, stream, device) if launch.meets else None
+    place = (work.control, work.arrivals, work.nodes, work.node_words) if work else (0, 0, 0, 0)
+    packed = launch.packer.pack(*place, *pointers) + values + launch.frozen
+    buffer = ctypes.create_string_buffer(packed, len(packed))
+    address = ctypes.c_void_p(ctypes.addressof(buffer))
+    driver.launch(launch.kernel, launch.grid, launch.block, launch.shared, stream, ctypes.addressof(address))
+
+
+# --- the memory in which blocks meet ------------------------------------------------------------------------------------
+
+
+class Workspace:
+    """Control words, arrival counters and nodes. Between launches the first are as params.cuh says; nodes are stale."""
+
+    def __init__(self, arrivals: int, nodes: int, device: int, stream: int) -> None:
+        self.arrivals_count, self.node_words = arrivals, nodes
+        begin = 256 + -(-arrivals * 4 // 256) * 256
+        self.memory = driver.Memory(begin + 8 * nodes, device, stream)
+        self.control = self.memory.ptr
+        self.arrivals = self.control + 256
+        self.nodes = self.control + begin
+        driver.fill_words(self.control, 0, (begin + 8 * nodes) // 4, stream)
+        driver.fill_words(self.control + 8, 1, 1, stream)
+
+    def holds(self, launch: Launch) -> bool:
+        return self.arrivals_count >= launch.arrivals and self.node_words >= launch.nodes
+
+
+_STREAMS = 64  # workspaces kept; a process that makes streams without end must not keep memory for each
+_workspaces: OrderedDict[tuple[int, int], Workspace] = OrderedDict()
+
+
+def _workspace(launch: Launch, stream: int, device: int) -> Workspace:
+    """The stream's own: scans of one stream never overlap, scans of two never meet."""
+    if driver.capturing(stream):  # a graph may run on any stream, many times: it owns what it uses, and clears it itself
+        return Workspace(launch.arrivals, launch.nodes, device, stream)
+    key = (device, driver.stream_id(stream))
+    found = _workspaces.get(key)
+    if found is not None and found.holds(launch):
+        return found
+    with _lock:
+        grown = max(launch.arrivals, found.arrivals_count if found else 256), max(launch.nodes, found.node_words if found else 8192)
+        made = _workspaces[key] = Workspace(*grown, device, stream)
+        while len(_workspaces) > _STREAMS:
+            _workspaces.popitem(last=False)
+    return made

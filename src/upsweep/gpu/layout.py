@@ -1,0 +1,302 @@
+"""From a plan and the strides of its arrays to what is launched: which kernel, of which shape, told what.
+
+Everything is put in the order of the scan first: a reverse scan starts at the last item and walks backwards, so the
+kernels know only strides. Then the rows collapse to as few dimensions as the strides allow, and the kernel follows:
+
+* rows: neighbours along the axis touch in memory (or nothing better fits), and a warp holds a row
+* tiles: the same, longer rows
+* columns: neighbours of another axis touch
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from math import gcd, prod
+
+import numpy as np
+
+from upsweep.engine import EngineError
+from upsweep.gpu import compile, shapes
+from upsweep.gpu.shapes import Shape
+from upsweep.plan import Plan
+
+LEVELS = 8  # as in params.cuh
+_RADIX = {"tiles": 32, "columns": 8}
+_LINE = 32  # bytes of neighbours in a row of memory from which a lane a column pays
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One array in the order of the scan: where it starts from its pointer, and its strides in bytes."""
+
+    offset: int
+    along: int
+    rows: tuple[int, ...]
+    size: int
+    phase: int
+    """The pointer's remainder by 16."""
+
+    def grain(self, *more: int) -> int:
+        """The largest power of two up to 16 that divides every address (and what else is given)."""
+        return reduce(gcd, [self.phase + self.offset, self.along, *self.rows, *more], 16)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All arrays of a call in one iteration space of `dims` rows of n items."""
+
+    n: int
+    dims: tuple[int, ...]
+    loads: tuple[Lane, ...]
+    stores: tuple[Lane | None, ...]
+    starts: tuple[Lane, ...]
+    heads: Lane | None
+
+    def lanes(self) -> list[Lane]:
+        return [x for x in (*self.loads, *self.stores, *self.starts, self.heads) if x is not None]
+
+    def with_rows(self, dims: Sequence[int], pick: Sequence[int]) -> Layout:
+        """The same with the row dimensions `pick` of `rows`, of these sizes."""
+        def cut(x: Lane | None) -> Lane | None:
+            return x and replace(x, rows=tuple(x.rows[i] for i in pick))
+
+        return Layout(
+            self.n, tuple(dims), tuple(map(cut, self.loads)), tuple(map(cut, self.stores)),
+            tuple(map(cut, self.starts)), cut(self.heads),
+        )  # fmt: skip
+
+
+def arrange(plan: Plan, loads, stores, starts, heads) -> Layout:
+    """Strides in the order of the scan, rows collapsed. Each argument is (strides, phase) or None."""
+    n, axis = plan.n, plan.axis
+    rest = [d for d in range(len(plan.shape)) if d != axis]
+
+    def lane(strides, phase, dtype, past=0) -> Lane:
+        along = strides[axis] if n > 1 or past else dtype.itemsize
+        offset = (n - 1 + past) * along if plan.reverse else 0
+        return Lane(offset, -along if plan.reverse else along, tuple(strides[d] for d in rest), dtype.itemsize, phase)
+
+    def row_lane(strides, phase, dtype) -> Lane:
+        return Lane(0, 0, tuple(strides) if strides else (0,) * len(rest), dtype.itemsize, phase)
+
+    place = row_lane if plan.reduce else lane
+    byte = np.dtype(np.uint8)
+    heads_lane = None
+    if heads is not None:
+        strides, phase = heads
+        full = strides if len(strides) == len(plan.shape) else [strides[0] if d == axis else 0 for d in range(len(plan.shape))]
+        heads_lane = lane(full, phase, byte, past=1)  # a reverse scan starts a segment after the item marked
+    layout = Layout(
+        n,
+        plan.row_shape,
+        tuple(lane(*x, d) for x, d in zip(loads, plan.loads)),
+        tuple(None if x is None or d is None else place(*x, d) for x, d in zip(stores, plan.stores)),
+        tuple(row_lane(*x, d) for x, d in zip(starts, plan.accumulators)),
+        heads_lane,
+    )
+    return _collapse(layout)
+
+
+def _collapse(layout: Layout) -> Layout:
+    """Drops rows of one, and merges neighbours that every array steps through alike."""
+    keep = [i for i, d in enumerate(layout.dims) if d != 1]
+    layout = layout.with_rows([layout.dims[i] for i in keep], keep)
+    order = sorted(range(len(layout.dims)), key=lambda i: -abs(layout.loads[0].rows[i]))
+    layout = layout.with_rows([layout.dims[i] for i in order], order)
+    i = 0
+    while i + 1 < len(layout.dims):
+        inner = layout.dims[i + 1]
+        if all(x.rows[i] == x.rows[i + 1] * inner for x in layout.lanes()):
+            dims = [*layout.dims[:i], layout.dims[i] * inner, *layout.dims[i + 2 :]]
+            layout = layout.with_rows(dims, [k for k in range(len(layout.dims)) if k != i])
+        else:
+            i += 1
+    return layout
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A kernel and the numbers that it is launched with."""
+
+    kernel: str
+    shape: Shape
+    layout: Layout
+    columns: int = 1
+    """The extent of the innermost row dimension, which the columns kernel takes for its lanes."""
+
+    @property
+    def tile(self) -> int:
+        """Items of a row that a block works on at a time."""
+        per_warp = self.shape.items * (1 if self.kernel == "columns" else self.shape.lanes)
+        return per_warp if self.kernel == "rows" else per_warp * self.shape.warps
+
+    @property
+    def tiles(self) -> int:
+        return -(-self.layout.n // self.tile)
+
+    @property
+    def width(self) -> int:
+        return 32 * self.shape.vector
+
+    @property
+    def column_groups(self) -> int:
+        return -(-self.columns // self.width)
+
+    @property
+    def threads(self) -> int:
+        servers = {"rows": 0, "tiles": 1, "columns": self.shape.vector}[self.kernel]
+        return 32 * (self.shape.warps + servers)
+
+    @property
+    def rows(self) -> int:
+        dims = self.layout.dims
+        return prod(dims[:-1] if self.kernel == "columns" else dims)
+
+    @property
+    def tickets(self) -> int:
+        """Pieces of work: tiles of all rows."""
+        count = self.rows * self.tiles * self.column_groups
+        if count >= 1 << 32:
+            raise EngineError(f"{count} tiles are more than the cuda engine's tickets count; scan it in parts")
+        return count
+
+    def levels(self) -> tuple[list[int], list[int], int]:
+        """Where each level of nodes begins, its nodes for each row, and all nodes: `tiles` < radix ** levels."""
+        if self.kernel == "rows" or self.tiles == 1:
+            return [0], [0], 0
+        rows = self.rows * self.column_groups * self.shape.vector
+        sizes, first, radix = [self.tiles], [0], _RADIX[self.kernel]
+        while sizes[-1] >= radix:
+            first.append(first[-1] + rows * sizes[-1])
+            sizes.append(-(-sizes[-1] // radix))
+        return first, sizes, first[-1] + rows * sizes[-1]
+
+
+def words(plan: Plan) -> int:
+    """32-bit registers of an item."""
+    return sum(-(-d.itemsize // 4) for d in plan.accumulators)
+
+
+def choose(plan: Plan, layout: Layout) -> Choice:
+    touching = all(abs(x.along) == x.size for x in (*layout.loads, *(s for s in layout.stores if s and not plan.reduce)))
+    columns = layout.dims[-1] if layout.dims and not touching and _are_columns(layout) else 0
+    if columns:
+        smallest = min(x.size for x in layout.loads)
+        return Choice("columns", shapes.for_columns(layout.n, words(plan), smallest), layout, columns)
+    if shapes.fits_rows(layout.n, words(plan)):
+        return Choice("rows", shapes.for_rows(layout.n, words(plan)), layout)
+    return Choice("tiles", shapes.for_tiles(layout.n, words(plan)), layout)
+
+
+def _are_columns(layout: Layout) -> bool:
+    """Whether the innermost rows are neighbours in memory, in every array."""
+    arrays = [*layout.loads, *(s for s in layout.stores if s)]
+    alike = all(x.rows[-1] == x.size for x in arrays)
+    heads = layout.heads is None or layout.heads.rows[-1] in (0, 1)
+    return alike and heads and layout.dims[-1] * min(x.size for x in arrays) >= _LINE
+
+
+# --- the text that a kernel is compiled with ------------------------------------------------------------------------
+
+
+def mode(x: Lane, items: int) -> str:
+    """How memory.cuh moves an array: `items` of a slab."""
+    if abs(x.along) != x.size or x.grain() < x.size:
+        return "STRIDED"
+    ahead = x.size if x.along < 0 else 0  # a slab that runs backwards starts one item after its last
+    whole = items * x.size % 16 == 0
+    even = (x.phase + x.offset + ahead) % 16 == 0 and all(s % 16 == 0 for s in x.rows)
+    return "ALIGNED" if whole and even else "SHIFTED"
+
+
+def spec(plan: Plan, choice: Choice) -> str:
+    """The part of the text that says what is scanned: types, operator, shape, modes."""
+    layout, shape, columns = choice.layout, choice.shape, choice.kernel == "columns"
+    slab = shape.lanes * shape.items
+    numbers = {
+        "COMPONENTS": len(plan.loads),
+        "DIMS": len(layout.dims) - columns,
+        "ITEMS": shape.items,
+        "WARPS": shape.warps,
+        "BLOCKS": shape.blocks,
+        "LANES": shape.lanes,
+        "VECTOR": shape.vector,
+        "NODE_WORDS": node_words(plan),
+        "SHARED_BYTES": shared_bytes(plan, choice),
+    }
+    heads = layout.heads
+    heads_flip = heads is not None and heads.along < 0
+    lines = [
+        f"#define SEGMENTED {int(plan.segmented)}",
+        *(f"constexpr int {name} = {value};" for name, value in numbers.items()),
+        *(f"constexpr bool {name.upper()} = {str(getattr(plan, name)).lower()};" for name in ("initial", "exclusive", "reduce")),
+        f"constexpr int HEADS_MODE = {'SHIFTED' if heads is None or abs(heads.along) == 1 else 'STRIDED'};",
+        f"constexpr bool HEADS_FLIP = {str(heads_flip).lower()};",
+        f"constexpr int HEADS_GRAIN = {heads.grain(choice.width, choice.columns) if heads and columns else 1};",
+        f"typedef Tuple<{', '.join(compile.value_type(d) for d in plan.accumulators)}> Item;",
+        "template <int C> struct Component;",
+    ]
+    for c, (load, stored) in enumerate(zip(layout.loads, layout.stores)):
+        store = stored or load
+        extra = (choice.width * load.size, choice.columns * load.size) if columns else (load.size,)
+        lines.append(
+            f"template <> struct Component<{c}> {{\n"
+            f"  typedef {compile.memory_type(plan.loads[c])} Load;\n"
+            f"  typedef {compile.value_type(plan.accumulators[c])} Acc;\n"
+            f"  typedef {compile.memory_type(plan.stores[c] or plan.loads[c])} Store;\n"
+            f"  static constexpr bool stored = {str(stored is not None).lower()};\n"
+            f"  static constexpr int load_mode = {mode(load, slab)}, store_mode = {mode(store, slab)};\n"
+            f"  static constexpr bool load_flip = {str(load.along < 0).lower()}, store_flip = {str(store.along < 0).lower()};\n"
+            f"  static constexpr int load_grain = {load.grain(*extra)}, store_grain = {store.grain(store.size)};\n"
+            "};"
+        )
+    return "\n".join(lines) + "\n" + compile.operator_text(plan.op, plan.accumulators)[0]
+
+
+# --- sizes that the kernels check by static_assert ----------------------------------------------------------------------
+
+
+def _up(n: int, step: int) -> int:
+    return -(-n // step) * step
+
+
+def _item(plan: Plan) -> tuple[int, int]:
+    """Size and alignment of Tuple<...>, a head and a nested tail."""
+    size, align = 0, 1
+    for d in reversed(plan.accumulators):
+        align_of_tail, align = align, max(align, d.itemsize)
+        size = _up(_up(d.itemsize, align_of_tail) + size if size else d.itemsize, align)
+    return size, align
+
+
+def _element(plan: Plan) -> tuple[int, int]:
+    size, align = _item(plan)
+    if plan.segmented:
+        align = max(align, 4)
+        size = _up(_up(size, 4) + 4, align)
+    return size, align
+
+
+def node_words(plan: Plan) -> int:
+    return _up(_element(plan)[0], 4) // 4
+
+
+def shared_bytes(plan: Plan, choice: Choice) -> int:
+    shape = choice.shape
+    sizes = [(a.itemsize, (b or a).itemsize) for a, b in zip(plan.loads, plan.stores)]
+    if choice.kernel == "columns":
+        patch = shape.items * choice.width
+        patches = 2 * shape.warps * patch * (sum(load for load, _ in sizes) + plan.segmented)
+        (element, align), (item, item_align) = _element(plan), _item(plan)
+        align = max(align, item_align, 8)
+        sums = _up(32, align) + 2 * shape.warps * choice.width * element
+        prefix = _up(item + 1, item_align)
+        return patches + _up(_up(sums, item_align) + (shape.warps + 1) * choice.width * prefix, align)
+    slab = shape.lanes * shape.items
+    area = sum(_up(slab * max(pair), 16) + 16 for pair in sizes)
+    if plan.segmented:
+        area += _up(slab, 16) + 16
+    warp = _up(area * (32 // shape.lanes), 128)
+    return warp * shape.warps * (2 if choice.kernel == "tiles" else 1)

@@ -1,0 +1,112 @@
+"""From what a user says to a case that can be run: kernels by name, functions, source text."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from upsweep.lab.rewrite import source_of
+from upsweep.lab.trace import Case, Intervals
+from upsweep.operator import as_operator
+from upsweep.textbook import KERNELS, Kernel, Launch, Setup
+
+
+class empty:
+    """Memory of n words that nobody has written: reading one before it is written is a finding."""
+
+    def __init__(self, n: int):
+        self.n = n
+
+
+def case(kernel: Callable[..., None] | str, grid: int | None = None, block: int | None = None, args: Sequence[Any] | None = None, *,
+         n: int | None = None, x: Sequence[Any] | None = None, op: Any = "add", identity: Any = None, warp: int = 32,
+         shared: int = 0, like: str | None = None, expect: str | None = None, itemsize: int = 4, **names: Any) -> Case:  # fmt: skip
+    """The case behind `lab.trace`, with the same arguments."""
+    row = KERNELS.get(kernel) if isinstance(kernel, str) else None
+    if row is None and isinstance(kernel, str) and "def " not in kernel:
+        raise KeyError(f"no textbook kernel is called {kernel!r}; there are {', '.join(KERNELS)}")
+    if args is not None:
+        x, setup, shape = _given(kernel, grid or 1, block or 1, args, names, shared)
+    else:
+        x = _items(n, x, row or KERNELS.get(like or ""))
+        shape = None
+        setup = _setup(kernel, row, like, len(x), grid, block, warp, names, shared)
+    operator = as_operator(op)
+    row = row or KERNELS.get(like or "")
+    kind = expect or (row.result if row else "")
+    neutral = identity if identity is not None else operator.identity
+    neutral = neutral(np.asarray(x[0]).dtype) if callable(neutral) else neutral
+    name = kernel if isinstance(kernel, str) and "def " not in kernel else source_of(kernel).name
+    return Case(
+        name, setup, tuple(v.item() if isinstance(v, np.generic) else v for v in x), operator.fn, str(operator), neutral,
+        expected(kind, setup.tile, len(x)), row.answer if row else None, row.needs if row else "", warp,
+        itemsize=itemsize, shape=shape,
+    )  # fmt: skip
+
+
+def _items(n: int | None, x: Sequence[Any] | None, row: Kernel | None) -> Sequence[Any]:
+    """The items of the scan: x, or 1 to n, whose sums nobody mistakes for one another."""
+    if x is not None:
+        return list(x)
+    if n is None or n < 1:
+        raise ValueError(f"a trace needs n >= 1 items, or x; got n = {n}")
+    return [k % 8 for k in range(n)] if row and row.name == "range-histogram" else list(range(1, n + 1))
+
+
+def _setup(kernel: Any, row: Kernel | None, like: str | None, n: int, grid: int | None, block: int | None, warp: int,
+           names: dict[str, Any], shared: int) -> Setup:  # fmt: skip
+    model = row or KERNELS.get(like or "")
+    if model is None:
+        block = block or n
+        sizes = {"BLOCK": block, "TILE": n, "WORDS": n, "WARP": warp, **names}
+        launch = Launch(kernel, grid or -(-n // block), block, ("x", "y", n), sizes, shared)
+        return Setup((launch,), {"y": n}, n)
+    setup = model.setup(n, block or model.block(n), warp)
+    launches = [replace(launch, names={**launch.names, **names}) for launch in setup.launches]
+    if row is None:
+        scope = {k: v for k, v in model.function.__globals__.items() if k.isupper()}
+        launches = [replace(l, kernel=kernel, names={**scope, **l.names}) if l.kernel is model.function else l for l in launches]
+    return replace(setup, launches=tuple(launches))
+
+
+def _given(kernel: Any, grid: int, block: int, args: Sequence[Any], names: dict[str, Any], shared: int) -> tuple[Any, Setup, Any]:
+    """The case of a kernel launched on arguments: the first array holds the items."""
+    parameters = list(inspect.signature(getattr(kernel, "py_func", kernel)).parameters) if callable(kernel) else None
+    parameters = parameters or [f"a{k}" for k in range(len(args))]
+    buffers: dict[str, Any] = {}
+    x, shape, words = None, None, []
+    for name, value in zip(parameters, args):
+        if isinstance(value, empty):
+            buffers[name] = value.n
+        elif isinstance(value, (list, tuple, np.ndarray)):
+            if x is None:
+                x, shape, name = list(np.ravel(np.asarray(value, object))), np.shape(value), "x"
+            else:
+                buffers[name] = [v.item() if isinstance(v, np.generic) else v for v in value]
+        else:
+            words.append(value)
+            continue
+        words.append(name)
+    if x is None:
+        raise ValueError("one of the arguments must be an array: the items of the scan")
+    sizes = {"BLOCK": block, "TILE": len(x), **names}
+    return x, Setup((Launch(kernel, grid, block, tuple(words), sizes, shared),), buffers, len(x)), shape
+
+
+def expected(kind: str, tile: int, n: int) -> Callable[[int], Intervals | None] | None:
+    """The inputs that each word of the result must be made of."""
+
+    def inclusive(i: int) -> Intervals | None:
+        return ((i // tile * tile, i),)
+
+    def exclusive(i: int) -> Intervals | None:
+        return ((i // tile * tile, i - 1),) if i % tile else ()
+
+    def reduction(i: int) -> Intervals | None:
+        return ((i * tile, min((i + 1) * tile, n) - 1),)
+
+    return {"inclusive": inclusive, "exclusive": exclusive, "reduction": reduction}.get(kind)

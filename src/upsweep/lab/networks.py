@@ -1,0 +1,275 @@
+"""The network that a run built: which inputs each word holds, what the circuit is called, which laws it relies on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from upsweep.lab.machine import Item
+from upsweep.lab.trace import Intervals, Trace, flaw, join
+from upsweep.textbook import circuits
+
+Node = tuple[Intervals, Intervals]
+"""A node by what it combines: the inputs of its left and of its right operand."""
+
+
+# --- provenance -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class State:
+    """The shared (or, without any, the global) words at the end of one step, each as the inputs that it is made of."""
+
+    step: int
+    lines: tuple[int, ...]
+    words: dict[str, Intervals]
+    changed: tuple[str, ...]
+    flaws: dict[str, str]
+    """Words that are no stretch of the input: gap, overlap or order."""
+
+
+def provenance(trace: Trace) -> list[State]:
+    """What every word is made of, step by step: figure 11.6 from the run itself."""
+    shared = trace.at("store") & (trace.space == (2 if (trace.space == 2).any() else 1))
+    states: list[State] = []
+    words: dict[str, Intervals] = {}
+    events = np.flatnonzero(shared)
+    for step in np.unique(trace.step[events]).tolist():
+        changed = []
+        for e in events[trace.step[events] == step].tolist():
+            word = _place(trace, int(trace.word[e]))
+            words[word] = trace.intervals[int(trace.node[e])] if trace.node[e] >= 0 else ()
+            changed.append(word)
+        lines = tuple(sorted(set(trace.line[trace.step == step].tolist())))
+        flaws = {w: f for w in changed if (f := flaw(words[w]))}
+        states.append(State(step, lines, dict(words), tuple(dict.fromkeys(changed)), flaws))
+    return states
+
+
+def _place(trace: Trace, word: int) -> str:
+    array, _ = trace.owner(word)
+    owner = trace.machine.blocks[array.block] if array.block >= 0 else None
+    many = owner is not None and trace.case.setup.launches[owner.launch].grid > 1
+    return f"block {owner.index} {trace.place(word)}" if owner is not None and many else trace.place(word)
+
+
+# --- identification ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a network is."""
+
+    name: str | None
+    """The family, or None where it is none of those known."""
+    n: int
+    size: int
+    """Nodes, those that only meet an identity left out."""
+    depth: int
+    """The longest path, every node as soon as it can be."""
+    issued: int
+    """The levels in which the kernel issues it."""
+    fan_out: int
+    """The most nodes that take one value in one level, and one more where it also goes on."""
+    issued_fan_out: int
+    deficiency: int
+    """size + depth - (2n - 2), never negative for a correct circuit (Snir 1986)."""
+    idle: int
+    """Nodes that only meet an identity."""
+
+    @property
+    def text(self) -> str:
+        """All of it in one line."""
+        name = self.name or "an unnamed network"
+        issued = f" ({self.issued} levels as issued)" if self.issued != self.depth else ""
+        return (f"{name} {self.n}: size {self.size}, depth {self.depth}{issued}, fan-out {self.fan_out}, "
+                f"deficiency {self.deficiency}")  # fmt: skip
+
+    __str__ = text.fget  # type: ignore[attr-defined]
+
+
+def identify(trace: Trace) -> Identity:
+    """The circuit that a run built, by its nodes: what each combines with what."""
+    live = _live(trace)
+    real = [k for k in live if all(trace.intervals[c] for c in _operands(trace, k))]
+    depth = _depths(trace, real)
+    ops = np.flatnonzero(trace.at("op"))
+    level_of = dict(zip(trace.node[ops].tolist(), trace.step[ops].tolist()))
+    levels = {s: k for k, s in enumerate(sorted({level_of[k] for k in real}))}
+    asap, issued = depth, {k: levels[level_of[k]] + 1 for k in real}
+    deepest = max(depth.values(), default=0)
+    return Identity(
+        _name(trace, real), trace.n, len(real), deepest, len(levels), _fan_out(trace, real, asap),
+        _fan_out(trace, real, issued), len(real) + deepest - (2 * trace.n - 2), len(live) - len(real),
+    )  # fmt: skip
+
+
+def _operands(trace: Trace, node: int) -> tuple[int, int]:
+    return trace.machine.left[node], trace.machine.right[node]
+
+
+def _live(trace: Trace) -> list[int]:
+    return [k for k, left in enumerate(trace.machine.left) if left >= 0]
+
+
+def _through(trace: Trace, node: int) -> int:
+    """The node whose value this is, past nodes that only meet an identity."""
+    while trace.machine.left[node] >= 0:
+        left, right = _operands(trace, node)
+        if trace.intervals[left] and trace.intervals[right]:
+            return node
+        node = left if trace.intervals[left] else right
+    return node
+
+
+def _depths(trace: Trace, real: list[int]) -> dict[int, int]:
+    depth: dict[int, int] = {}
+    for k in real:
+        depth[k] = 1 + max(depth.get(_through(trace, c), 0) for c in _operands(trace, k))
+    return depth
+
+
+def _fan_out(trace: Trace, real: list[int], level: dict[int, int]) -> int:
+    uses: Counter[tuple[int, int]] = Counter()
+    last: dict[int, int] = {}
+    for k in real:
+        for c in {_through(trace, c) for c in _operands(trace, k)}:
+            uses[c, level[k]] += 1
+            last[c] = max(last.get(c, 0), level[k])
+    kept = {_through(trace, w.node) for w in trace.result.words if isinstance(w, Item)}
+    return max((count + (last[c] > at or c in kept) for (c, at), count in uses.items()), default=0)
+
+
+def _name(trace: Trace, real: list[int]) -> str | None:
+    nodes = frozenset(tuple(trace.intervals[c] for c in _operands(trace, k)) for k in real)
+    shifted = _outputs_shifted(trace)
+    if not nodes and trace.n > 1:
+        return None
+    for name, found in families(trace.n):
+        if nodes == found:
+            return f"{name} (exclusive)" if shifted else name
+    if shifted:  # an exclusive scan has no use for the last input
+        for name, found in _exclusive_families(trace.n):
+            if nodes == found:
+                return name
+    return None
+
+
+def _outputs_shifted(trace: Trace) -> bool:
+    first = trace.result.words[0] if trace.result.words else None
+    return isinstance(first, Item) and not trace.intervals[first.node] or first is not None and not isinstance(first, Item)
+
+
+@lru_cache(maxsize=64)
+def families(n: int) -> tuple[tuple[str, frozenset[Node]], ...]:
+    """The nodes of every family that the lab knows by name, for n inputs."""
+    found = [("Brent-Kung", circuits.brent_kung(n)), ("Kogge-Stone", circuits.kogge_stone(n)),
+             ("Sklansky", circuits.sklansky(n)), ("serial", circuits.serial(n))]  # fmt: skip
+    power = 2
+    while power < n:
+        found.append(("Han-Carlson" if power == 2 else f"Han-Carlson {power}", circuits.han_carlson(n, power)))
+        power *= 2
+    found += [(f"Ladner-Fischer P{k}", circuits.ladner_fischer(n, k)) for k in range(max(n.bit_length() - 1, 1))]
+    levels = max(n - 1, 0).bit_length()
+    fans = [1 << level for level in range(levels)]
+    found.append((f"Knowles {list(reversed(fans))}", circuits.knowles(n, list(reversed(fans)))))
+    return tuple((name, nodes_of(levels_, n)) for name, levels_ in found)
+
+
+def nodes_of(levels: circuits.Levels, n: int) -> frozenset[Node]:
+    """The nodes of a circuit by what they combine."""
+    found: set[Node] = set()
+
+    def combine(a: Intervals, b: Intervals) -> Intervals:
+        found.add((a, b))
+        return join(a, b)
+
+    circuits.evaluate(levels, combine, [((i, i),) for i in range(n)])
+    return frozenset(found)
+
+
+@lru_cache(maxsize=64)
+def _exclusive_families(n: int) -> tuple[tuple[str, frozenset[Node]], ...]:
+    """Exclusive scans: a family on n - 1 inputs; and Blelloch's tree, whose up-sweep also takes the last input."""
+    found = [(f"{name} (exclusive)", nodes) for name, nodes in families(n - 1)] if n > 1 else []
+    sweep: set[Node] = set()
+    size = 1
+    while size < n:
+        for first in range(0, n, 2 * size):
+            left, right = (first, first + size - 1), (first + size, min(first + 2 * size, n) - 1)
+            if right[0] <= right[1]:
+                sweep.add(((left,), (right,)))
+            if first and right[0] < n + size:
+                sweep.add((((0, first - 1),), ((left[0], min(left[1], n - 1)),)))
+        size *= 2
+    return (("Blelloch", frozenset(sweep)), *found)
+
+
+# --- laws -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Laws:
+    """What an operator must promise for this kernel to be right."""
+
+    associative: bool
+    identity: bool
+    commutative: bool
+    idempotent: bool
+
+    def __str__(self) -> str:
+        return ", ".join(name for name, needed in vars(self).items() if needed) or "none"
+
+
+def laws(trace: Trace) -> Laws:
+    """The laws that a kernel's own network relies on, read off what its results are made of.
+
+    A result that is not the fold from the left needs associativity; one that meets a constant needs an identity; one
+    whose inputs come out of order needs commutativity, and one that takes an input twice needs idempotence.
+    """
+    roots = [w.node for w in trace.result.words if isinstance(w, Item)]
+    reached: set[int] = set()
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node not in reached and node >= 0:
+            reached.add(node)
+            stack += _operands(trace, node)
+    inner = [k for k in reached if trace.machine.left[k] >= 0]
+    flaws = {flaw(trace.intervals[r]) for r in roots}
+    right_trees = [k for k in inner if trace.machine.left[trace.machine.right[k]] >= 0]
+    constants = any(trace.machine.left[k] < 0 and k >= trace.n for k in reached)
+    unmade = any(w is not None and not isinstance(w, Item) for w in trace.result.words)
+    return Laws(bool(right_trees), constants or unmade, "order" in flaws, "overlap" in flaws)
+
+
+# --- comparison -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two kernels side by side."""
+
+    names: tuple[str, str]
+    rows: dict[str, tuple[object, object]]
+    same_network: bool
+
+    def __str__(self) -> str:
+        wide = max(len(str(v)) for pair in (self.names, *self.rows.values()) for v in pair)
+        lines = [f"{'':>14} {self.names[0]:>{wide}} {self.names[1]:>{wide}}"]
+        lines += [f"{name.replace('_', ' '):>14} {a!s:>{wide}} {b!s:>{wide}}" for name, (a, b) in self.rows.items()]
+        return "\n".join([*lines, f"the two build {'the same network' if self.same_network else 'different networks'}"])
+
+
+def compare(a: Trace, b: Trace) -> Comparison:
+    """Counts and circuits of two traces, and whether they combine the same inputs in the same way."""
+    mine, other = a.counts(), b.counts()
+    rows: dict[str, tuple[object, object]] = {k: (v, vars(other)[k]) for k, v in vars(mine).items()}
+    ours, theirs = identify(a), identify(b)
+    for name in ("depth", "fan_out", "deficiency"):
+        rows[name] = (getattr(ours, name), getattr(theirs, name))
+    nodes = [{tuple(t.intervals[c] for c in _operands(t, k)) for k in _live(t)} for t in (a, b)]
+    return Comparison((a.case.name, b.case.name), rows, nodes[0] == nodes[1])

@@ -1,0 +1,79 @@
+"""What scans are for, as CS380 lecture 24 shows it: compaction, range histograms, summed-area tables, recurrences."""
+
+# pyright: reportPossiblyUnbound=false
+from __future__ import annotations
+
+from upsweep.textbook.dialect import BLOCK, WORDS, cuda, dtype, op
+
+
+def compaction(x, flags, y, n):
+    """Compaction: scan the flags exclusively, scatter what is kept (CS380 lecture 24, "parallel data compaction")."""
+    t = cuda.threadIdx.x
+    kept = cuda.shared.array(BLOCK, "int32")
+    if t > 0 and t < n:
+        kept[t] = flags[t - 1]
+    else:
+        kept[t] = 0
+    stride = 1
+    while stride < BLOCK:
+        cuda.syncthreads()  # what the last level wrote, before this one reads it
+        if t >= stride:
+            temp = kept[t - stride] + kept[t]
+        cuda.syncthreads()  # all have read, before anyone overwrites
+        if t >= stride:
+            kept[t] = temp
+        stride *= 2
+    if t < n and flags[t] != 0:
+        y[kept[t]] = x[t]
+
+
+def range_histogram(x, y, n):
+    """Range histogram: count, then scan the counts; any range is one difference (CS380 lecture 24, "range histogram").
+
+    With inclusive prefixes, bins A to B hold y[B] - y[A - 1] items; the slide's y[B] - y[A] leaves bin A out.
+    """
+    t = cuda.threadIdx.x
+    bins = cuda.shared.array(WORDS, "int32")
+    for k in range(t, WORDS, BLOCK):
+        bins[k] = 0
+    cuda.syncthreads()  # empty bins, before anyone counts
+    for k in range(t, n, BLOCK):
+        cuda.atomic.add(bins, x[k], 1)
+    stride = 1
+    while stride < WORDS:
+        cuda.syncthreads()  # what the last level wrote, before this one reads it
+        if t >= stride and t < WORDS:
+            temp = bins[t - stride] + bins[t]
+        cuda.syncthreads()  # all have read, before anyone overwrites
+        if t >= stride and t < WORDS:
+            bins[t] = temp
+        stride *= 2
+    if t < WORDS:
+        y[t] = bins[t]
+
+
+def scan_lines(x, y, length, step, lead):
+    """Summed-area table, one direction: block b scans the line of items b*lead + k*step (CS380 lecture 24; Crow 1984)."""
+    t = cuda.threadIdx.x
+    place = cuda.blockIdx.x * lead + t * step
+    line = cuda.shared.array(BLOCK, dtype)
+    if t < length:
+        line[t] = x[place]
+    stride = 1
+    while stride < BLOCK:
+        cuda.syncthreads()  # what the last level wrote, before this one reads it
+        if t >= stride and t < length:
+            temp = op(line[t - stride], line[t])
+        cuda.syncthreads()  # all have read, before anyone overwrites
+        if t >= stride and t < length:
+            line[t] = temp
+        stride *= 2
+    if t < length:
+        y[place] = line[t]
+
+
+def squares(x, terms, n):
+    """A recurrence made a scan: `out[j] = out[j-1] + f(j)` is the scan of all f(j), here squares (CS380 lecture 24)."""
+    i = cuda.grid(1)
+    if i < n:
+        terms[i] = x[i] * x[i]
