@@ -149,12 +149,11 @@ def _name(trace: Trace, real: list[int]) -> str | None:
     if not nodes and trace.n > 1:
         return None
     for name, found in families(trace.n):
+        if nodes == found:  # on all inputs an exclusive Brent-Kung is Blelloch's; its up-sweep takes the last one too
+            return name if not shifted else "Blelloch" if name == "Brent-Kung" else f"{name} (exclusive)"
+    for name, found in families(trace.n - 1) if shifted and trace.n > 1 else ():
         if nodes == found:
-            return f"{name} (exclusive)" if shifted else name
-    if shifted:  # an exclusive scan has no use for the last input
-        for name, found in _exclusive_families(trace.n):
-            if nodes == found:
-                return name
+            return f"{name} (exclusive)"
     return None
 
 
@@ -189,23 +188,6 @@ def nodes_of(levels: circuits.Levels, n: int) -> frozenset[Node]:
 
     circuits.evaluate(levels, combine, [((i, i),) for i in range(n)])
     return frozenset(found)
-
-
-@lru_cache(maxsize=64)
-def _exclusive_families(n: int) -> tuple[tuple[str, frozenset[Node]], ...]:
-    """Exclusive scans: a family on n - 1 inputs; and Blelloch's tree, whose up-sweep also takes the last input."""
-    found = [(f"{name} (exclusive)", nodes) for name, nodes in families(n - 1)] if n > 1 else []
-    sweep: set[Node] = set()
-    size = 1
-    while size < n:
-        for first in range(0, n, 2 * size):
-            left, right = (first, first + size - 1), (first + size, min(first + 2 * size, n) - 1)
-            if right[0] <= right[1]:
-                sweep.add(((left,), (right,)))
-            if first and right[0] < n + size:
-                sweep.add((((0, first - 1),), ((left[0], min(left[1], n - 1)),)))
-        size *= 2
-    return (("Blelloch", frozenset(sweep)), *found)
 
 
 # --- laws -------------------------------------------------------------------------------------------------------------

@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from upsweep.lab.counts import Banks
 from upsweep.lab.machine import POISON, plain
 from upsweep.lab.trace import Trace, flaw, spoken
 
 FORMAT = 1
 
 
-def to_dict(trace: Trace, bank: Any = None) -> dict[str, Any]:
+def to_dict(trace: Trace, model: Banks = Banks()) -> dict[str, Any]:
     """Everything that a page needs to play a trace, ready for `json.dumps`.
 
-    `bank` maps a shared array and a place in it to a bank number; see `counts.Banks.bank`. The shape (every number is
-    an int, every value its text):
+    The banks of the events are those of `model`. The shape (every number is an int, every value its text):
 
     ```
     {"format": 1, "name": "brent-kung", "n": 16, "op": "add", "schedule": "ascending", "warp": 32,
@@ -44,7 +44,7 @@ def to_dict(trace: Trace, bank: Any = None) -> dict[str, Any]:
       `flaw` is null, "gap", "overlap" or "order" (right inputs, wrong order); text "?" is an uninitialised value.
     * `wire` of a node is the last input it covers: where the network draws it; `step` is null for a leaf.
     """
-    steps = _steps(trace, bank)
+    steps = _steps(trace, model)
     return {
         "format": FORMAT, "name": trace.case.name, "n": trace.n, "op": trace.case.op_name,
         "schedule": str(trace.case.schedule), "warp": trace.case.warp, "x": [text(v) for v in trace.case.x],
@@ -89,11 +89,11 @@ def _given(trace: Trace) -> list[list[Any]]:
     return words
 
 
-def _steps(trace: Trace, bank: Any) -> list[dict[str, Any]]:
+def _steps(trace: Trace, model: Banks) -> list[dict[str, Any]]:
     steps: list[dict[str, Any]] = []
     memory = {w[0]: w[1] for w in _given(trace)}
     stored = iter(trace.machine.stored)
-    shared = {a.base + k: bank(a, k) for a in trace.arrays if a.space == "shared" for k in range(a.size)} if bank else {}
+    shared = {a.base + k: model.bank(a, k) for a in trace.arrays if a.space == "shared" for k in range(a.size)}
     kinds = [s.kind for s in trace.sites]
     after: list[dict[int, list[Any]]] = []
     count = int(trace.step.max(initial=-1)) + 1

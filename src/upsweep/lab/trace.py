@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from upsweep.lab.machine import POISON, Array, Item, Machine, Schedule, plain
 from upsweep.lab.rewrite import Rewritten, Site, Source, rewrite, source_of
 from upsweep.textbook.table import Launch, Setup
+
+if TYPE_CHECKING:
+    from upsweep.lab import checks, counts, draw, networks
 
 Intervals = tuple[tuple[int, int], ...]
 """Which inputs a value is made of, in the order in which they were combined: ((0, 3), (5, 5)) is x0..x3 then x5."""
@@ -226,12 +230,6 @@ class Trace:
                 writer[word] = int(e)
         return after
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything that a page needs to play this trace, ready for `json.dumps`; see `upsweep.lab.play.to_dict`."""
-        from upsweep.lab.play import to_dict
-
-        return to_dict(self)
-
     # --- values ---------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -255,12 +253,72 @@ class Trace:
         """The result, None where nothing was written."""
         return [plain(w) for w in self.result.words]
 
+    # --- the questions, each answered in its own file ----------------------------------------------------------------
+
+    def check(self, witness: bool = True) -> checks.Report:
+        """What is wrong: races with both lines and a schedule that shows a wrong value, wild accesses, wrong results."""
+        return _room("checks").check(self, witness)
+
+    def barriers(self) -> checks.Barriers:
+        """The barriers that the kernel needs, those that can go, and those that are missing."""
+        return _room("checks").barriers(self)
+
+    def counts(self, model: Any = None) -> counts.Counts:
+        """Work, steps, barriers, traffic, and bank conflicts under a model of the banks (`lab.Banks`)."""
+        return _room("counts").counts(self, model or _room("counts").Banks())
+
+    def accesses(self, model: Any = None) -> list[counts.Access]:
+        """Every shared memory instruction, iteration by iteration, with its bank conflicts."""
+        return _room("counts").accesses(self, model or _room("counts").Banks())
+
+    def divergence(self, warp: int = 32) -> list[counts.Branch]:
+        """Every branch: the warp iterations that came to it, and those whose threads parted."""
+        return _room("counts").divergence(self, warp)
+
+    def coalescing(self, sector: int = 32) -> list[counts.Coalescing]:
+        """Every global access: the sectors that its warps touched, and the least that would have done."""
+        return _room("counts").coalescing(self, sector)
+
+    def provenance(self) -> list[networks.State]:
+        """What each word is made of, step by step, with gaps and overlaps named."""
+        return _room("networks").provenance(self)
+
+    def identify(self) -> networks.Identity:
+        """The name of the circuit, its size, depth, fan-out and deficiency."""
+        return _room("networks").identify(self)
+
+    def laws(self) -> networks.Laws:
+        """The laws that the operator must obey for this kernel to be right."""
+        return _room("networks").laws(self)
+
+    def compare(self, other: Trace | str) -> networks.Comparison:
+        """Side by side with another trace, or with a textbook kernel on the same items."""
+        if isinstance(other, str):
+            other = _room("cases").case(other, x=self.case.x, op=self.case.op, identity=self.case.identity).run()
+        return _room("networks").compare(self, other)
+
+    def network(self) -> draw.Picture:
+        """The network as a picture: `.svg(path)`, `.png(path)`, and itself in a notebook."""
+        return _room("draw").network(self)
+
+    def to_dict(self, model: Any = None) -> dict[str, Any]:
+        """Everything that a page needs to play this trace, ready for `json.dumps`; see `upsweep.lab.play.to_dict`."""
+        return _room("play").to_dict(self, model or _room("counts").Banks())
+
+    def _repr_svg_(self) -> str:
+        return self.network().svg()
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.values, dtype)
 
     def __repr__(self) -> str:
         grid = " then ".join(f"{l.grid} x {l.block} threads" for l in self.case.setup.launches)
         return f"<Trace of {self.case.name}: n = {self.n}, {grid}, {len(self.site)} events>"
+
+
+def _room(name: str) -> Any:
+    """A file of the lab by name; they all know Trace, so that Trace must meet them late."""
+    return import_module(f"upsweep.lab.{name}")
 
 
 def join(a: Intervals, b: Intervals) -> Intervals:

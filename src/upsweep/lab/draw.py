@@ -1,0 +1,146 @@
+"""The network as a picture: wires from top to bottom, one node for each application of the operator."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from upsweep.lab.machine import Item, plain
+from upsweep.lab.trace import Trace, flaw, spoken
+
+STYLE = """
+.lab { font: 11px ui-sans-serif, system-ui, sans-serif; color: #1f2328; background: #ffffff }
+.lab .wire { stroke: #d0d7de; stroke-width: 1 }
+.lab .edge { stroke: #57606a; stroke-width: 1.2 }
+.lab .node { fill: #0969da; stroke: none }
+.lab .flaw { fill: #cf222e; stroke: none }
+.lab .idle { fill: #ffffff; stroke: #8c959f }
+.lab .text { fill: #1f2328; text-anchor: middle }
+.lab .note { fill: #656d76; text-anchor: start }
+@media (prefers-color-scheme: dark) {
+  .lab { color: #e6edf3; background: #0d1117 } .lab .wire { stroke: #30363d } .lab .edge { stroke: #8b949e }
+  .lab .node { fill: #58a6ff } .lab .flaw { fill: #ff7b72 } .lab .idle { fill: #0d1117; stroke: #6e7681 }
+  .lab .text { fill: #e6edf3 } .lab .note { fill: #8b949e }
+}
+"""
+PAPER = {"wire": "#d0d7de", "edge": "#57606a", "node": "#0969da", "flaw": "#cf222e", "idle": "#ffffff", "text": "#1f2328",
+         "note": "#656d76"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A line from (x, y) to (u, v), a disc at (x, y), or a text there; `kind` is its class in the style sheet."""
+
+    shape: str
+    kind: str
+    x: float
+    y: float
+    u: float = 0
+    v: float = 0
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing that knows two formats and shows itself in a notebook."""
+
+    width: float
+    height: float
+    radius: float
+    marks: tuple[Mark, ...]
+    title: str
+
+    def svg(self, path: str | Path | None = None) -> str:
+        """The drawing as SVG text, which is also written to `path` if one is given."""
+        body = "".join(_svg(mark, self.radius) for mark in self.marks)
+        size = f'width="{self.width:.0f}" height="{self.height:.0f}" viewBox="0 0 {self.width:.0f} {self.height:.0f}"'
+        text = (f'<svg xmlns="http://www.w3.org/2000/svg" class="lab" role="img" {size}>'
+                f"<title>{escape(self.title)}</title><style>{STYLE}</style>{body}</svg>")  # fmt: skip
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def png(self, path: str | Path | None = None, scale: float = 2) -> bytes:
+        """The drawing as PNG bytes for slides, which are also written to `path` if one is given. Needs Pillow."""
+        from PIL import Image, ImageDraw, ImageFont  # loaded on first use: `pip install 'upsweep[lab]'`
+
+        image = Image.new("RGB", (round(self.width * scale), round(self.height * scale)), "white")
+        pen, font = ImageDraw.Draw(image), ImageFont.load_default(11 * scale)
+        for m in self.marks:
+            x, y, u, v, r = (q * scale for q in (m.x, m.y, m.u, m.v, self.radius))
+            if m.shape == "line":
+                pen.line((x, y, u, v), PAPER[m.kind], round(1.2 * scale))
+            elif m.shape == "disc":
+                outline = "#8c959f" if m.kind == "idle" else None
+                pen.ellipse((x - r, y - r, x + r, y + r), PAPER[m.kind], outline)
+            else:
+                pen.text((x, y), m.text, PAPER[m.kind], font, "ms" if m.kind == "text" else "ls")
+        out = io.BytesIO()
+        image.save(out, "PNG")
+        if path is not None:
+            Path(path).write_bytes(out.getvalue())
+        return out.getvalue()
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+
+def _svg(m: Mark, radius: float) -> str:
+    if m.shape == "line":
+        return f'<line class="{m.kind}" x1="{m.x:.1f}" y1="{m.y:.1f}" x2="{m.u:.1f}" y2="{m.v:.1f}"/>'
+    if m.shape == "disc":
+        return f'<circle class="{m.kind}" cx="{m.x:.1f}" cy="{m.y:.1f}" r="{radius:.1f}"><title>{escape(m.text)}</title></circle>'
+    return f'<text class="{m.kind}" x="{m.x:.1f}" y="{m.y:.1f}">{escape(m.text)}</text>'
+
+
+def network(trace: Trace) -> Picture:
+    """The network of a trace: inputs at the top, results at the bottom, levels as the kernel issued them.
+
+    A node stands on the wire of the last input that it covers. Red nodes cover no stretch of the input; hollow ones
+    only meet an identity.
+    """
+    n, machine = trace.n, trace.machine
+    gap = min(40.0, max(12.0, 960.0 / n))
+    left, top, row = 30.0, 46.0, 26.0
+    level = _levels(trace)
+    rows = max(level.values(), default=0) + 1
+    bottom = top + rows * row
+    narrow = gap < 22
+    at: dict[int, tuple[float, float]] = {i: (left + i * gap, top) for i in range(n)}
+    marks = [Mark("line", "wire", left + i * gap, top, left + i * gap, bottom) for i in range(n)]
+    edges, discs = [], []
+    for k, depth in level.items():
+        wire = trace.intervals[k][-1][1] if trace.intervals[k] else 0
+        at[k] = (left + wire * gap, top + depth * row)
+        made = [c for c in (machine.left[k], machine.right[k]) if trace.intervals[c]]
+        edges += [Mark("line", "edge", *at[c], *at[k]) for c in made if c in at]
+        kind = "flaw" if flaw(trace.intervals[k]) else "node" if len(made) == 2 else "idle"
+        discs.append(Mark("disc", kind, *at[k], text=f"{spoken(trace.intervals[k])} = {plain(machine.values[k])}"))
+    for place, item in enumerate(trace.result.words[:n]):
+        if isinstance(item, Item) and item.node in at and trace.intervals[item.node]:
+            edges.append(Mark("line", "edge", *at[item.node], left + place * gap, bottom))
+    every = -(-n // 32) if narrow else 1
+    labels = [Mark("text", "text", left + i * gap, top - 10, text=f"x{i}") for i in range(0, n, every)]
+    values = trace.values[:n]
+    labels += [Mark("text", "text", left + i * gap, bottom + 16, text=_label(v)) for i, v in enumerate(values) if i % every == 0]
+    title = trace.identify().text
+    labels.append(Mark("text", "note", 8, 16, text=f"{trace.case.name}: {title}"))
+    width = max(2 * left + (n - 1) * gap, 16 + 6.2 * len(labels[-1].text))
+    return Picture(width, bottom + 26, min(5.0, gap / 3), (*marks, *edges, *discs, *labels), title)
+
+
+def _levels(trace: Trace) -> dict[int, int]:
+    """The level of each node: the steps in which the operator is applied, numbered from 1."""
+    events = np.flatnonzero(trace.at("op"))
+    steps = {s: k + 1 for k, s in enumerate(np.unique(trace.step[events]).tolist())}
+    return {int(trace.node[e]): steps[int(trace.step[e])] for e in events}
+
+
+def _label(value: Any) -> str:
+    text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text if len(text) < 9 else text[:7] + ".."
