@@ -9,10 +9,15 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from upsweep.plan import Plan
+from upsweep.segments import Segments
 
 
 class EngineError(RuntimeError):
     """The engine asked for is not known, cannot be imported, or cannot take these arrays."""
+
+
+class DTypeError(TypeError):
+    """A dtype that cannot be scanned, or a result that `out` cannot hold."""
 
 
 class View(Protocol):
@@ -41,6 +46,22 @@ class Engine(Protocol):
 
     def give(self, like: Any, view: View) -> Any:
         """The memory of `view` as an array of the kind of `like`."""
+        ...
+
+    def cut(self, view: View, axis: int, start: int, stop: int) -> View:
+        """The part `[start, stop)` of a view along an axis."""
+        ...
+
+    def numbers(self, view: View) -> View:
+        """Times as the int64 that they are stored as; anything else as it is."""
+        ...
+
+    def start(self, value: Any, dtype: np.dtype, like: Any) -> View:
+        """What a scan starts from, in the accumulator's dtype, on the device of `like`: 0-dimensional or one a row."""
+        ...
+
+    def heads(self, segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> View:
+        """Flags (bool or uint8) that are non-zero where a segment starts; a SegmentError where they do not fit."""
         ...
 
     def apart(self, x: View, ys: Sequence[View]) -> View:

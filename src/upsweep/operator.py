@@ -152,7 +152,7 @@ def resolve(op: Operator, dtypes: Sequence[np.dtype]) -> Operator:
         raise OperatorError(f"{op} takes a tuple of {arity} arrays, got {len(dtypes)}" if arity > 1 else
                             f"{op} takes one array, got a tuple of {len(dtypes)}")
     first = dtypes[0] if dtypes[0].kind in "bmM" else accumulator(dtypes[0])
-    return op.special.get(first.str[1:], op)
+    return op.special.get(f"{first.kind}{first.itemsize}", op)
 
 
 def accumulator(dtype: np.dtype) -> np.dtype:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from upsweep.cpu.arrays import apart, empty, give, view, writable
+from upsweep.cpu.arrays import apart, cut, empty, give, numbers, start, view, writable
+from upsweep.cpu.heads import heads
 from upsweep.cpu.launch import run as _run
 from upsweep.plan import Plan
 
-__all__ = ["apart", "empty", "give", "run", "view", "writable"]
+__all__ = ["apart", "cut", "empty", "give", "heads", "numbers", "run", "start", "view", "writable"]
 
 
 def run(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.engine import EngineError
+from upsweep.engine import DTypeError, EngineError
 
 
 def view(x: Any) -> np.ndarray:
@@ -43,6 +43,24 @@ def give(like: Any, view: np.ndarray) -> Any:
     if isinstance(like, (np.ndarray, np.generic)) or not hasattr(like, "__array_namespace__"):
         return view if view.ndim else view[()]
     return like.__array_namespace__().from_dlpack(view)
+
+
+def cut(view: np.ndarray, axis: int, start: int, stop: int) -> np.ndarray:
+    """The part `[start, stop)` of a view along an axis."""
+    return view[(slice(None),) * axis + (slice(start, stop),)]
+
+
+def numbers(view: np.ndarray) -> np.ndarray:
+    """Times as the int64 that they are stored as; anything else as it is."""
+    return view.view(np.int64) if view.dtype.kind in "mM" else view
+
+
+def start(value: Any, dtype: np.dtype, like: Any) -> np.ndarray:
+    """What a scan starts from, in the accumulator's dtype."""
+    have = numbers(view(value))
+    if not np.can_cast(have.dtype, dtype, "same_kind") and not isinstance(value, (int, float)):
+        raise DTypeError(f"initial of {have.dtype} does not fit a scan in {dtype}")
+    return have.astype(dtype, copy=False)
 
 
 def apart(x: np.ndarray, ys: Sequence[np.ndarray]) -> np.ndarray:

@@ -5,7 +5,7 @@
 >>> t.check()
 nothing is wrong
 >>> t.identify().text
-'Brent-Kung 16: size 26, depth 6 (7 levels as issued), fan-out 5, deficiency 2'
+'Brent-Kung 16: size 26, depth 6 (7 levels as issued), fan-out 2, deficiency 2'
 """
 
 from __future__ import annotations

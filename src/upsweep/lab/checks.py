@@ -373,13 +373,15 @@ class Barriers:
     idle: tuple[tuple[int, int, int], ...]
     """(line, pass, passes): a single pass of a needed barrier, counted from 1, that separates nothing."""
     missing: tuple[tuple[int, ...], ...]
-    """Where a race is: sets of lines before which a barrier mends it, smallest sets first."""
+    """Where a race is: sets of lines before which barriers mend it."""
+    racing: bool = False
 
     def __str__(self) -> str:
         said = [f"needed: {', '.join(f'line {n}' for n in self.needed) or 'none'}"]
         said += [f"redundant: line {n}" for n in self.redundant]
         said += [f"separates nothing: line {line}, pass {k} of {of}" for line, k, of in self.idle]
         said += [f"missing: a barrier before line {' and before line '.join(map(str, lines))}" for lines in self.missing]
+        said += ["there is a race that no barrier between two statements mends"] if self.racing and not self.missing else []
         return "\n".join(said)
 
 
@@ -391,7 +393,7 @@ def barriers(trace: Trace) -> Barriers:
     sites = sorted({site for _, _, site in trace.machine.passed})
     if races(trace):
         lines = tuple(trace.sites[s].line for s in sites)
-        return Barriers(lines, (), lines, (), tuple(_missing(trace)))
+        return Barriers(lines, (), lines, (), tuple(_missing(trace)), racing=True)
     can_go = [s for s in sites if not races(trace, _epochs_without(trace, lambda p: p[2] == s))]
     gone: set[int] = set()
     for s in can_go:

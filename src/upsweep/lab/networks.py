@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -73,10 +74,11 @@ class Identity:
     issued: int
     """The levels in which the kernel issues it."""
     fan_out: int
-    """The most nodes that take one value in one level, and one more where it also goes on."""
-    issued_fan_out: int
-    deficiency: int
-    """size + depth - (2n - 2), never negative for a correct circuit (Snir 1986)."""
+    """The most nodes that take one value in one level as issued, and one more where the value also goes on."""
+    asap_fan_out: int
+    """The same with every node as soon as it can be."""
+    deficiency: int | None
+    """size + depth - (2n - 2), never negative (Snir 1986); None where the results are no scan of n."""
     idle: int
     """Nodes that only meet an identity."""
 
@@ -85,25 +87,27 @@ class Identity:
         """All of it in one line."""
         name = self.name or "an unnamed network"
         issued = f" ({self.issued} levels as issued)" if self.issued != self.depth else ""
-        return (f"{name} {self.n}: size {self.size}, depth {self.depth}{issued}, fan-out {self.fan_out}, "
-                f"deficiency {self.deficiency}")  # fmt: skip
+        snir = f", deficiency {self.deficiency}" if self.deficiency is not None else ""
+        return f"{name} {self.n}: size {self.size}, depth {self.depth}{issued}, fan-out {self.fan_out}{snir}"
 
-    __str__ = text.fget  # type: ignore[attr-defined]
+    def __str__(self) -> str:
+        return self.text
 
 
 def identify(trace: Trace) -> Identity:
     """The circuit that a run built, by its nodes: what each combines with what."""
-    live = _live(trace)
-    real = [k for k in live if all(trace.intervals[c] for c in _operands(trace, k))]
+    nodes = _nodes(trace)
+    real = [k for k in nodes if all(trace.intervals[c] for c in _operands(trace, k))]
     depth = _depths(trace, real)
     ops = np.flatnonzero(trace.at("op"))
-    level_of = dict(zip(trace.node[ops].tolist(), trace.step[ops].tolist()))
-    levels = {s: k for k, s in enumerate(sorted({level_of[k] for k in real}))}
-    asap, issued = depth, {k: levels[level_of[k]] + 1 for k in real}
+    step = dict(zip(trace.node[ops].tolist(), trace.step[ops].tolist()))
+    levels = {s: k for k, s in enumerate(sorted({step[k] for k in real}))}
+    issued = {k: levels[step[k]] + 1 for k in real}
     deepest = max(depth.values(), default=0)
+    scan = trace.result.size == trace.n
     return Identity(
-        _name(trace, real), trace.n, len(real), deepest, len(levels), _fan_out(trace, real, asap),
-        _fan_out(trace, real, issued), len(real) + deepest - (2 * trace.n - 2), len(live) - len(real),
+        _name(trace, real) if scan else None, trace.n, len(real), deepest, len(levels), _fan_out(trace, real, issued),
+        _fan_out(trace, real, depth), len(real) + deepest - (2 * trace.n - 2) if scan else None, len(nodes) - len(real),
     )  # fmt: skip
 
 
@@ -111,7 +115,7 @@ def _operands(trace: Trace, node: int) -> tuple[int, int]:
     return trace.machine.left[node], trace.machine.right[node]
 
 
-def _live(trace: Trace) -> list[int]:
+def _nodes(trace: Trace) -> list[int]:
     return [k for k, left in enumerate(trace.machine.left) if left >= 0]
 
 
@@ -144,20 +148,33 @@ def _fan_out(trace: Trace, real: list[int], level: dict[int, int]) -> int:
 
 
 def _name(trace: Trace, real: list[int]) -> str | None:
-    nodes = frozenset(tuple(trace.intervals[c] for c in _operands(trace, k)) for k in real)
-    shifted = _outputs_shifted(trace)
-    if not nodes and trace.n > 1:
-        return None
-    for name, found in families(trace.n):
-        if nodes == found:  # on all inputs an exclusive Brent-Kung is Blelloch's; its up-sweep takes the last one too
-            return name if not shifted else "Blelloch" if name == "Brent-Kung" else f"{name} (exclusive)"
-    for name, found in families(trace.n - 1) if shifted and trace.n > 1 else ():
-        if nodes == found:
-            return f"{name} (exclusive)"
-    return None
+    def combined(which: Iterable[int]) -> frozenset[Node]:
+        return frozenset((trace.intervals[trace.machine.left[k]], trace.intervals[trace.machine.right[k]]) for k in which)
+
+    if not _shifted(trace):
+        nodes = combined(real)
+        return next((name for name, found in families(trace.n) if nodes == found), None)
+    alive = _reached(trace)
+    nodes = combined(k for k in real if k in alive)
+    name = next((name for name, found in families(trace.n - 1) if nodes == found), None) if trace.n > 1 else None
+    up_sweep = any(trace.intervals[k][-1][1] == trace.n - 1 for k in real)  # which also takes the last input
+    return "Blelloch" if up_sweep and name == "Brent-Kung" else name and f"{name} (exclusive)"
 
 
-def _outputs_shifted(trace: Trace) -> bool:
+def _reached(trace: Trace) -> set[int]:
+    """The nodes and leaves that a result depends on."""
+    reached: set[int] = set()
+    stack = [w.node for w in trace.result.words if isinstance(w, Item)]
+    while stack:
+        node = stack.pop()
+        if node >= 0 and node not in reached:
+            reached.add(node)
+            stack += _operands(trace, node)
+    return reached
+
+
+def _shifted(trace: Trace) -> bool:
+    """Whether the first result is an identity, as in an exclusive scan."""
     first = trace.result.words[0] if trace.result.words else None
     return isinstance(first, Item) and not trace.intervals[first.node] or first is not None and not isinstance(first, Item)
 
@@ -212,16 +229,9 @@ def laws(trace: Trace) -> Laws:
     A result that is not the fold from the left needs associativity; one that meets a constant needs an identity; one
     whose inputs come out of order needs commutativity, and one that takes an input twice needs idempotence.
     """
-    roots = [w.node for w in trace.result.words if isinstance(w, Item)]
-    reached: set[int] = set()
-    stack = list(roots)
-    while stack:
-        node = stack.pop()
-        if node not in reached and node >= 0:
-            reached.add(node)
-            stack += _operands(trace, node)
+    reached = _reached(trace)
     inner = [k for k in reached if trace.machine.left[k] >= 0]
-    flaws = {flaw(trace.intervals[r]) for r in roots}
+    flaws = {flaw(trace.intervals[w.node]) for w in trace.result.words if isinstance(w, Item)}
     right_trees = [k for k in inner if trace.machine.left[trace.machine.right[k]] >= 0]
     constants = any(trace.machine.left[k] < 0 and k >= trace.n for k in reached)
     unmade = any(w is not None and not isinstance(w, Item) for w in trace.result.words)
@@ -253,5 +263,5 @@ def compare(a: Trace, b: Trace) -> Comparison:
     ours, theirs = identify(a), identify(b)
     for name in ("depth", "fan_out", "deficiency"):
         rows[name] = (getattr(ours, name), getattr(theirs, name))
-    nodes = [{tuple(t.intervals[c] for c in _operands(t, k)) for k in _live(t)} for t in (a, b)]
+    nodes = [{tuple(t.intervals[c] for c in _operands(t, k)) for k in _nodes(t)} for t in (a, b)]
     return Comparison((a.case.name, b.case.name), rows, nodes[0] == nodes[1])

@@ -232,7 +232,7 @@ ALL_BUT_ONE = Formula("n - 1", lambda n, b: n - 1)
 NONE = Formula("0", lambda n, b: 0)
 FULL_TREE = Formula("2 (N - 1), N the power of two that holds n", lambda n, b: 2 * (2 * _power(b) - 1))
 FULL_STEPS = Formula("2 log2 N", lambda n, b: 2 * _log(2 * _power(b)))
-FULL_BARRIERS = Formula("2 log2 N + 2", lambda n, b: 2 * _log(2 * _power(b)) + 2)
+FULL_BARRIERS = Formula("2 log2 N + 1", lambda n, b: 2 * _log(2 * _power(b)) + 1)
 
 
 def hc_work(n: int, sparsity: int) -> int:

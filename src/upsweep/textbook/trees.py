@@ -128,8 +128,7 @@ def blelloch(x, y, n):
         if right < TILE:
             xy[right] = op(xy[right - stride], xy[right])
         stride *= 2
-    cuda.syncthreads()  # the root, before it is cleared
-    if t == 0:
+    if t == 0:  # who also wrote the root
         xy[TILE - 1] = identity
     while stride > 1:
         stride //= 2
@@ -197,8 +196,7 @@ def blelloch_interleaved(x, y, n):
         if right < TILE:
             xy[right] = op(xy[right - stride], xy[right])
         stride *= 2
-    cuda.syncthreads()  # the root, before it is cleared
-    if t == 0:
+    if t == 0:  # who also wrote the root
         xy[TILE - 1] = identity
     while stride > 1:
         stride //= 2
@@ -243,8 +241,7 @@ def blelloch_padded(x, y, n):
             right += right >> LOG_BANKS
             xy[right] = op(xy[left], xy[right])
         stride *= 2
-    cuda.syncthreads()  # the root, before it is cleared
-    if t == 0:
+    if t == 0:  # who also wrote the root
         xy[TILE - 1 + ((TILE - 1) >> LOG_BANKS)] = identity
     while stride > 1:
         stride //= 2

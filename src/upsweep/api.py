@@ -1,0 +1,387 @@
+"""The public scans: check the call, make a frozen plan, run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from upsweep import engine as engines
+from upsweep.engine import DTypeError, Engine
+from upsweep.operator import Operator, OperatorError, accumulator, as_operator, identity_of, ops, resolve
+from upsweep.plan import Plan
+from upsweep.segments import Segments
+
+Op = Operator | str | Callable[[Any, Any], Any]
+
+
+class ShapeError(ValueError):
+    """Shapes or an axis that do not fit together."""
+
+
+class OutputError(ValueError):
+    """`out` has the wrong shape, number or kind, or cannot be written."""
+
+
+def scan(
+    xs: Any,
+    op: Op = "add",
+    *,
+    axis: int | None = None,
+    exclusive: bool = False,
+    reverse: bool = False,
+    initial: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    segments: Segments | None = None,
+    engine: str = "auto",
+    threads: int | None = None,
+) -> Any:
+    """All prefixes of a sequence under an associative operator.
+
+    `inclusive[i] = initial ⊕ x[0] ⊕ ... ⊕ x[i]`, `exclusive[i]` the same up to `x[i-1]`; the order of evaluation is the
+    canonical tree (see `upsweep.tree`), so that the result has the same bits on every machine and engine, and
+    `inclusive[i]` those of `reduce(x[:i+1])`.
+
+    Args:
+        xs: an array, or a tuple of arrays of one shape that together are one sequence of tuples, or a structured
+            array; NumPy, PyTorch, CuPy, JAX, or anything with DLPack or `__cuda_array_interface__`.
+        op: a built-in operator by name or from `upsweep.ops`, an `Operator`, or an associative Python function of two
+            scalars (of two tuples of scalars for a tuple of arrays). The left operand is always the earlier one.
+        axis: the axis to scan along; it may be left out for 1-D input only.
+        exclusive: leave the item itself out of its prefix. The first result is `initial` or the identity.
+        reverse: scan from the end: flip, scan, flip. The left operand is what is already scanned.
+        initial: what stands before the first item, of the accumulator's dtype: a scalar or an array with one value a
+            row (the shape without the axis); a tuple of these for a tuple of arrays. Every segment starts from it.
+        dtype: the dtype to compute and return, one for all or a tuple. By default that of the input, where float16 and
+            bfloat16 are summed in float32 and rounded once. Integers wrap.
+        out: where to put the result (a tuple for a tuple of arrays); it may be the input itself.
+        segments: see `upsweep.segments`; the scan starts anew where a segment starts.
+        engine: "auto" (where the data are), "cpu" or "cuda".
+        threads: threads of the CPU engine; all cores by default. It changes no bit.
+
+    Returns:
+        An array (a tuple of arrays) of the input's shape, kind and device.
+
+    Raises:
+        ShapeError, DTypeError, OutputError, SegmentError, OperatorError, EngineError: before anything is written.
+
+    >>> import upsweep as up
+    >>> up.scan([3, 1, 7, 0, 4, 1, 6, 3]).tolist()
+    [3, 4, 11, 11, 15, 16, 22, 25]
+    >>> up.scan([3, 1, 7, 0, 4, 1, 6, 3], exclusive=True).tolist()
+    [0, 3, 4, 11, 11, 15, 16, 22]
+
+    Source: Blelloch, "Prefix sums and their applications" (1990); Brent and Kung (1982) for the tree.
+    """
+    return _run(xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, False, None)
+
+
+def reduce(
+    xs: Any,
+    op: Op = "add",
+    *,
+    axis: int | None = None,
+    reverse: bool = False,
+    initial: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    engine: str = "auto",
+    threads: int | None = None,
+) -> Any:
+    """The last prefix: bit for bit what `scan` ends with, in one pass that only reads.
+
+    Arguments and errors are those of `scan`; the result lacks the axis. Nothing at all reduces to `initial` or to the
+    operator's identity.
+
+    >>> import upsweep as up
+    >>> int(up.reduce([3, 1, 7, 0]))
+    11
+    """
+    return _run(xs, op, axis, False, reverse, initial, dtype, out, None, engine, threads, True, None)
+
+
+def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+    """Running totals along an axis, as the Python array API standard names and defines them.
+
+    Booleans and integers narrower than the default integer are summed as the default integer, as NumPy does. With
+    `include_initial` the result starts with 0 and has one item more. Shapes, kinds and errors are those of `scan`.
+
+    >>> import upsweep as up
+    >>> up.cumulative_sum([1, 2, 3], include_initial=True).tolist()
+    [0, 1, 3, 6]
+    """
+    return _cumulative(x, ops.ADD, axis, dtype, include_initial)
+
+
+def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+    """Running products along an axis, as the Python array API standard names and defines them; see `cumulative_sum`.
+
+    >>> import upsweep as up
+    >>> up.cumulative_prod([1, 2, 3, 4]).tolist()
+    [1, 2, 6, 24]
+    """
+    return _cumulative(x, ops.MUL, axis, dtype, include_initial)
+
+
+def cummax(x: Any, *, axis: int | None = None, reverse: bool = False, out: Any = None) -> Any:
+    """Running maxima; a NaN stays from where it stands, as with `numpy.maximum.accumulate`. Errors are those of `scan`.
+
+    >>> import upsweep as up
+    >>> up.cummax([2, 1, 5, 3]).tolist()
+    [2, 2, 5, 5]
+    """
+    return scan(x, ops.MAX, axis=axis, reverse=reverse, out=out)
+
+
+def cummin(x: Any, *, axis: int | None = None, reverse: bool = False, out: Any = None) -> Any:
+    """Running minima; a NaN stays from where it stands, as with `numpy.minimum.accumulate`. Errors are those of `scan`.
+
+    >>> import upsweep as up
+    >>> up.cummin([2, 1, 5, 3]).tolist()
+    [2, 1, 1, 1]
+    """
+    return scan(x, ops.MIN, axis=axis, reverse=reverse, out=out)
+
+
+def cumlogsumexp(x: Any, *, axis: int | None = None, reverse: bool = False, out: Any = None) -> Any:
+    """`log(cumsum(exp(x)))` without overflow, for floating-point x. Errors are those of `scan`.
+
+    exp and log1p are evaluated by arithmetic of our own, so that this too has the same bits on every machine.
+
+    >>> import upsweep as up
+    >>> up.cumlogsumexp([0.0, 0.0, 0.0, 0.0]).round(4).tolist()
+    [0.0, 0.6931, 1.0986, 1.3863]
+    """
+    return scan(x, ops.LOGADDEXP, axis=axis, reverse=reverse, out=out)
+
+
+def linear_recurrence(
+    a: Any, b: Any, *, initial: Any = None, axis: int | None = None, reverse: bool = False, out: Any = None
+) -> Any:
+    """`h[t] = a[t] h[t-1] + b[t]`, from `h[-1] = initial` (0 if not given): a scan of affine maps.
+
+    Args:
+        a, b: arrays of one shape and one floating, complex or integer dtype. `a` may also be a scalar or an array that
+            broadcasts to the shape of `b`, without being copied.
+        initial: the state before the first item: a scalar, or one value a row (the shape without the axis).
+        axis, reverse, out: as in `scan`. In reverse `h[t] = a[t] h[t+1] + b[t]`.
+
+    Returns:
+        h, of b's shape, dtype, kind and device. Errors are those of `scan`.
+
+    >>> import upsweep as up
+    >>> up.linear_recurrence([0.5, 0.5, 0.5], [1.0, 1.0, 1.0], initial=2.0).tolist()
+    [2.0, 2.0, 2.0]
+
+    Source: Blelloch (1990), section 1.4; Kogge and Stone (1973).
+    """
+    start = None if initial is None else (1, initial)
+    return _run((a, b), ops.AFFINE, axis, False, reverse, start, None, out, None, "auto", None, False, 1)
+
+
+def _cumulative(x: Any, op: Operator, axis: int | None, dtype: Any, include_initial: bool) -> Any:
+    on = engines.load(engines.choose((x,)))
+    view = on.view(x)
+    if dtype is None and view.dtype.kind in "biu" and view.dtype.itemsize < np.dtype(np.int_).itemsize:
+        dtype = np.uint if view.dtype.kind == "u" else np.int_
+    if not include_initial:
+        return scan(x, op, axis=axis, dtype=dtype)
+    axis = _axis(axis, view.shape)
+    n, computed = view.shape[axis], view.dtype if dtype is None else _dtype(dtype)
+    y = on.empty(x, tuple(n + 1 if d == axis else size for d, size in enumerate(view.shape)), computed)
+    first, rest = on.cut(y, axis, 0, 1), on.cut(y, axis, 1, n + 1)
+    for inputs, outputs, exclusive in ((view, rest, False), (first, first, True)):  # the first result needs no input
+        plan = _plan(op, (inputs.dtype,), (inputs.shape,), axis, exclusive, False, False, (computed,), False, None, False, None)
+        on.run(plan, [on.numbers(inputs)], [on.numbers(outputs)], None, None)
+    return on.give(x, y)
+
+
+def _run(
+    xs: Any, op: Op, axis: int | None, exclusive: bool, reverse: bool, initial: Any, dtype: Any, out: Any,
+    segments: Segments | None, engine: str, threads: int | None, reducing: bool, keep: int | None,
+) -> Any:  # fmt: skip
+    """Check, plan, run. `keep` names the one component that is wanted; None for all."""
+    given = xs if isinstance(xs, tuple) else (xs,)
+    if not given:
+        raise ShapeError("an empty tuple is no sequence; pass one array or a tuple of arrays")
+    name = engines.choose(given) if engine == "auto" else engine
+    on = engines.load(name)
+    views = [on.view(x) for x in given]
+    fields = views[0].dtype.names if len(views) == 1 else None
+    if fields:
+        views = [views[0][field] for field in fields]  # type: ignore[index]
+    plan = _plan(
+        as_operator(op), tuple(v.dtype for v in views), tuple(v.shape for v in views), axis, exclusive, reverse,
+        initial is not None, _dtypes(dtype), segments is not None, threads, reducing, keep,
+    )  # fmt: skip
+    return _carry_out(on, plan, given, views, fields, initial, out, segments)
+
+
+def _carry_out(
+    on: Engine, plan: Plan, given: Sequence[Any], views: list[Any], fields: Any, initial: Any, out: Any,
+    segments: Segments | None,
+) -> Any:  # fmt: skip
+    shape = plan.row_shape if plan.reduce else plan.shape
+    starts = None if initial is None else _starts(on, plan, initial, given[0], fields)
+    heads = None if segments is None else on.heads(segments, plan.shape, plan.axis, given[0])
+    kept = [c for c, stored in enumerate(plan.stores) if stored is not None]
+    results, record = _outputs(on, plan, given, shape, kept, out, fields)
+    outs = iter(results)
+    ys = [None if stored is None else next(outs) for stored in plan.stores]
+    if out is not None:
+        views = [on.apart(x, results) for x in views]
+        heads = None if heads is None else on.apart(heads, results)
+        starts = None if starts is None else [on.apart(s, results) for s in starts]
+    plan = _with_stores(plan, tuple(None if y is None else y.dtype for y in ys))
+    on.run(plan, list(map(on.numbers, views)), [None if y is None else on.numbers(y) for y in ys], starts, heads)
+    if out is not None:
+        return out
+    if record is not None:
+        return on.give(given[0], record)
+    likes = given * len(plan.stores) if fields else given
+    arrays = tuple(on.give(likes[c], y) for c, y in zip(kept, results))
+    return arrays[0] if len(plan.stores) == 1 or len(kept) == 1 and len(kept) < len(plan.stores) else arrays
+
+
+@lru_cache(4096)
+def _plan(
+    op: Operator, dtypes: tuple[np.dtype, ...], shapes: tuple[tuple[int, ...], ...], axis: int | None, exclusive: bool,
+    reverse: bool, initial: bool, dtype: tuple[np.dtype, ...] | None, segmented: bool, threads: int | None,
+    reducing: bool, keep: int | None,
+) -> Plan:  # fmt: skip
+    """Check everything that does not depend on the data."""
+    shape = _shape(shapes)
+    axis = _axis(axis, shape)
+    if threads is not None and (not isinstance(threads, (int, np.integer)) or threads < 1):
+        raise ValueError(f"threads={threads!r}: pass a number of at least 1, or nothing for all cores")
+    computed = _computed(dtypes, dtype)
+    chosen = resolve(op, computed)
+    accumulators = tuple(accumulator(d) for d in computed)
+    needs = (exclusive and shape[axis] > 0) or (reducing and shape[axis] == 0)
+    if needs and not initial and identity_of(chosen, accumulators) is None:
+        what = "an exclusive scan" if exclusive else "the reduction of nothing"
+        raise OperatorError(f"{what} needs an identity, and {op} has none: pass initial=, or Operator(..., identity=)")
+    stores = tuple(d if keep is None or keep == c else None for c, d in enumerate(computed))
+    loads = tuple(np.dtype(np.int64) if d.kind in "mM" else d for d in dtypes)
+    return Plan(chosen, loads, accumulators, stores, shape, axis, exclusive, reverse, initial, segmented, reducing, threads)
+
+
+@lru_cache(4096)
+def _with_stores(plan: Plan, stores: tuple[np.dtype | None, ...]) -> Plan:
+    numbers = tuple(np.dtype(np.int64) if d is not None and d.kind in "mM" else d for d in stores)
+    return replace(plan, stores=numbers)
+
+
+def _shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    if any(s != shapes[0] for s in shapes):
+        raise ShapeError(f"the arrays of a tuple must have one shape, got {', '.join(map(str, shapes))}")
+    return shapes[0]
+
+
+def _axis(axis: int | None, shape: tuple[int, ...]) -> int:
+    if not shape:
+        raise ShapeError("a 0-dimensional array has no axis to scan along; pass x.reshape(1)")
+    if axis is None:
+        if len(shape) == 1:
+            return 0
+        raise ShapeError(
+            f"the array has {len(shape)} dimensions {shape}: say which to scan along, axis=0 to axis={len(shape) - 1}, "
+            "or pass x.ravel()"
+        )
+    if not isinstance(axis, (int, np.integer)) or isinstance(axis, bool):
+        raise ShapeError(f"axis={axis!r} is not an integer")
+    if not -len(shape) <= axis < len(shape):
+        raise ShapeError(f"axis={axis} is out of range for an array of {len(shape)} dimensions {shape}")
+    return int(axis) % len(shape)
+
+
+def _dtypes(dtype: Any) -> tuple[np.dtype, ...] | None:
+    if dtype is None:
+        return None
+    return tuple(_dtype(d) for d in dtype) if isinstance(dtype, tuple) else (_dtype(dtype),)
+
+
+def _dtype(dtype: Any) -> np.dtype:
+    """A NumPy dtype from whatever names one, PyTorch's included."""
+    if type(dtype).__module__ == "torch":
+        dtype = str(dtype).removeprefix("torch.")
+    if dtype == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(dtype)
+
+
+def _computed(dtypes: Sequence[np.dtype], dtype: Sequence[np.dtype] | None) -> tuple[np.dtype, ...]:
+    """The dtype of each component's result."""
+    for d in dtypes:
+        if not _scannable(d):
+            raise DTypeError(f"{d} cannot be scanned; numbers, booleans, times and structures of them can")
+    if dtype is None:
+        return tuple(dtypes)
+    wanted = tuple(dtype) * len(dtypes) if len(dtype) == 1 else tuple(dtype)
+    if len(wanted) != len(dtypes):
+        raise DTypeError(f"dtype= names {len(wanted)} dtypes for {len(dtypes)} arrays")
+    for have, want in zip(dtypes, wanted):
+        if not _scannable(want) or not (_half(have) or _half(want) or np.can_cast(have, want, "same_kind")):
+            raise DTypeError(f"{have} cannot be scanned as dtype={want}: convert the array first, x.astype({str(want)!r})")
+    return wanted
+
+
+def _half(dtype: np.dtype) -> bool:
+    return dtype.name == "bfloat16"
+
+
+def _scannable(dtype: np.dtype) -> bool:
+    return (dtype.kind in "biufcmM" and dtype.itemsize <= (16 if dtype.kind == "c" else 8)) or _half(dtype)
+
+
+def _parts(value: Any, count: int, what: str) -> tuple[Any, ...]:
+    if count == 1 and not isinstance(value, tuple):
+        return (value,)
+    if not isinstance(value, tuple) or len(value) != count:
+        raise ShapeError(f"{what} must be a tuple of {count}, one for each array, got {value!r}")
+    return value
+
+
+def _starts(on: Engine, plan: Plan, initial: Any, like: Any, fields: Any) -> list[Any]:
+    if fields and isinstance(initial, (np.void, np.ndarray)):
+        initial = tuple(initial[field] for field in fields)
+    parts = _parts(initial, len(plan.loads), "initial")
+    starts = [on.start(s, dtype, like) for s, dtype in zip(parts, plan.accumulators)]
+    for s in starts:
+        if s.shape not in ((), plan.row_shape):
+            raise ShapeError(f"initial has shape {s.shape}; pass a scalar or one value a row, shape {plan.row_shape}")
+    return starts
+
+
+def _outputs(
+    on: Engine, plan: Plan, given: Sequence[Any], shape: tuple[int, ...], kept: Sequence[int], out: Any, fields: Any
+) -> tuple[list[Any], Any]:
+    """Views to write to and, for structured data, the record array that they are fields of."""
+    if out is None and fields:
+        dtype = np.dtype([(f, plan.stores[c]) for c, f in enumerate(fields)])
+        record = on.empty(given[0], shape, dtype)
+        return [record[field] for field in fields], record  # type: ignore[index]
+    if out is None:
+        return [on.empty(given[0], shape, plan.stores[c]) for c in kept], None  # type: ignore[arg-type]
+    if fields:
+        record = on.view(out)
+        parts = [record[field] for field in fields] if record.dtype.names == fields else []  # type: ignore[index]
+    else:
+        if isinstance(out, (list, int, float)):
+            raise OutputError(f"out must be an array, got {type(out).__name__}")
+        parts = [on.view(o) for o in _parts(out, len(kept), "out")]
+    for c, y in zip(kept, parts, strict=True):
+        stored = plan.stores[c]
+        if y.shape != shape:
+            raise OutputError(f"out has shape {y.shape}, the result has {shape}")
+        if stored is not None and not (_half(y.dtype) or _half(stored) or np.can_cast(stored, y.dtype, "same_kind")):
+            raise OutputError(f"out of {y.dtype} cannot hold a result of {stored}; pass dtype= or another out")
+        if not on.writable(y):
+            raise OutputError("out is read-only")
+    return parts, None

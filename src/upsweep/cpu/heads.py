@@ -1,0 +1,63 @@
+"""Segments as flags."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from upsweep.cpu.arrays import view
+from upsweep.segments import SegmentError, Segments
+
+
+def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> np.ndarray:
+    """Flags of `shape`, or 1-D along the axis, that are non-zero where a segment starts."""
+    values, n = view(segments.values), shape[axis]
+    if segments.spelling == "flags":
+        return _flags(values, shape, n)
+    if segments.spelling == "keys":
+        return _changes(_fitting(values, shape, n, "keys"), axis if values.ndim > 1 else 0)
+    return _starts(_offsets(segments.spelling, values, n), n)
+
+
+def _fitting(values: np.ndarray, shape: tuple[int, ...], n: int, what: str) -> np.ndarray:
+    if values.shape not in (shape, (n,)):
+        raise SegmentError(f"{what} have shape {values.shape}; pass {n} of them, or the data's shape {shape}")
+    return values
+
+
+def _flags(values: np.ndarray, shape: tuple[int, ...], n: int) -> np.ndarray:
+    if values.dtype.kind not in "biu":
+        raise SegmentError(f"flags must be booleans or integers, got {values.dtype}")
+    values = _fitting(values, shape, n, "flags")
+    return values if values.dtype.itemsize == 1 else values != 0
+
+
+def _changes(keys: np.ndarray, axis: int) -> np.ndarray:
+    changed = np.ones(keys.shape, np.bool_)
+    along = (slice(None),) * axis
+    later, earlier = keys[(*along, slice(1, None))], keys[(*along, slice(None, -1))]
+    np.not_equal(later, earlier, out=changed[(*along, slice(1, None))])
+    return changed
+
+
+def _offsets(spelling: str, values: np.ndarray, n: int) -> np.ndarray:
+    if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
+        raise SegmentError(f"{spelling} must be 1-D integers, got {values.dtype} of shape {values.shape}")
+    values = values.astype(np.int64, copy=False)
+    if spelling == "lengths":
+        if values.size and values.min() < 0:
+            raise SegmentError(f"a segment has the negative length {values.min()}")
+        values = np.concatenate([np.zeros(1, np.int64), np.cumsum(values)])
+    if not values.size or values[0] != 0 or values[-1] != n:
+        ends = f"{values[0]} to {values[-1]}" if values.size else "nothing"
+        raise SegmentError(f"{spelling} cover {ends}; they must cover 0 to {n}, the length of the axis")
+    if np.any(values[1:] < values[:-1]):
+        raise SegmentError(f"offsets must not fall, but do after segment {np.argmax(values[1:] < values[:-1])}")
+    return values
+
+
+def _starts(offsets: np.ndarray, n: int) -> np.ndarray:
+    marked = np.zeros(n + 1, np.bool_)
+    marked[offsets] = True
+    return marked[:n]

@@ -1,0 +1,53 @@
+"""Where segments start: four spellings of one thing.
+
+Each returns a `Segments`, which `scan(..., segments=...)` takes. Flags of the shape of the data give every row its own
+segments; everything else is 1-D along the scanned axis and holds for all rows.
+
+>>> import upsweep as up
+>>> x = [1, 2, 3, 4, 5, 6]
+>>> for s in (up.segments.flags([1, 0, 0, 1, 0, 1]), up.segments.offsets([0, 3, 5, 6]),
+...           up.segments.lengths([3, 2, 1]), up.segments.keys(["a", "a", "a", "b", "b", "a"])):
+...     print(up.scan(x, segments=s).tolist())
+[1, 3, 6, 4, 9, 6]
+[1, 3, 6, 4, 9, 6]
+[1, 3, 6, 4, 9, 6]
+[1, 3, 6, 4, 9, 6]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+class SegmentError(ValueError):
+    """The segments do not fit the data: a wrong length, falling offsets, negative lengths."""
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """Segments as the user spelt them; the engine that runs the scan turns them into flags."""
+
+    spelling: str
+    values: Any
+
+
+def flags(f: Any) -> Segments:
+    """`f[i]` is true where a segment starts (bool or integers, of the data's shape or 1-D along the axis)."""
+    return Segments("flags", f)
+
+
+def offsets(o: Any) -> Segments:
+    """`o` holds where each segment starts and, last, where the data ends, as in CSR: m + 1 integers for m segments, from
+    0 to n, never falling; a segment may be empty."""
+    return Segments("offsets", o)
+
+
+def lengths(lengths: Any) -> Segments:
+    """The length of each segment: m integers that add up to n."""
+    return Segments("lengths", lengths)
+
+
+def keys(k: Any) -> Segments:
+    """A segment is a run of equal keys (any dtype that compares; of the data's shape or 1-D along the axis)."""
+    return Segments("keys", k)
