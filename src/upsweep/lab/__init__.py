@@ -36,7 +36,7 @@ def trace(kernel: Callable[..., None] | str, grid: int | None = None, block: int
     of (x, y, n) and one block of n threads.
 
     Args:
-        kernel: a name in `upsweep.textbook.KERNELS`, a function in the dialect of numba.cuda, or its text.
+        kernel: a name in `upsweep.textbook.KERNELS` or in its gallery of mistakes, a function in the dialect of numba.cuda, or its text.
         grid: blocks.
         block: threads of a block.
         args: what the kernel is launched with.
@@ -52,4 +52,6 @@ def trace(kernel: Callable[..., None] | str, grid: int | None = None, block: int
     Raises:
         KernelError: where the kernel uses Python that no GPU kernel has; it names the line.
     """
-    return case(kernel, grid, block, args, **given).run(Schedule(schedule, resident, issue))
+    made = case(kernel, grid, block, args, **given)
+    usual = (schedule, resident, issue) == ("ascending", None, "ascending")
+    return (made if usual else replace(made, schedule=Schedule(schedule, resident, issue))).run()

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from upsweep.lab.machine import Schedule
 from upsweep.lab.rewrite import source_of
 from upsweep.lab.trace import Case, Intervals
 from upsweep.operator import as_operator
 from upsweep.textbook import KERNELS, Kernel, Launch, Setup
+from upsweep.textbook.mistakes import MISTAKES, Mistake
 
 
 class empty:
@@ -26,6 +28,8 @@ def case(kernel: Callable[..., None] | str, grid: int | None = None, block: int 
          n: int | None = None, x: Sequence[Any] | None = None, op: Any = "add", identity: Any = None, warp: int = 32,
          shared: int = 0, like: str | None = None, expect: str | None = None, itemsize: int = 4, **names: Any) -> Case:  # fmt: skip
     """The case behind `lab.trace`, with the same arguments."""
+    if isinstance(kernel, str) and kernel in MISTAKES:
+        return _mistake(MISTAKES[kernel], op, warp)
     row = KERNELS.get(kernel) if isinstance(kernel, str) else None
     if row is None and isinstance(kernel, str) and "def " not in kernel:
         raise KeyError(f"no textbook kernel is called {kernel!r}; there are {', '.join(KERNELS)}")
@@ -46,6 +50,14 @@ def case(kernel: Callable[..., None] | str, grid: int | None = None, block: int 
         expected(kind, setup.tile, len(x)), row.answer if row else None, row.needs if row else "", warp,
         itemsize=itemsize, shape=shape,
     )  # fmt: skip
+
+
+def _mistake(row: Mistake, op: Any, warp: int) -> Case:
+    operator = as_operator(op)
+    x = row.x or tuple(range(1, row.n + 1))
+    neutral = operator.identity(np.asarray(x[0]).dtype) if callable(operator.identity) else operator.identity
+    return Case(row.name, row.setup, x, operator.fn, str(operator), neutral, expected(row.result, row.setup.tile, row.n),
+                row.answer, row.needs, warp, Schedule(**dict(row.schedule)))  # fmt: skip
 
 
 def _items(n: int | None, x: Sequence[Any] | None, row: Kernel | None) -> Sequence[Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from upsweep.lab.machine import Item, Schedule, plain
+from upsweep.lab.machine import POISON, Item, Schedule, plain
 from upsweep.lab.trace import Intervals, Trace, flaw, spoken
 
 SEARCHED = 8
@@ -82,7 +82,10 @@ def races(trace: Trace, epoch: np.ndarray | None = None) -> list[Finding]:
     epoch = trace.epoch if epoch is None else epoch
     pairs: dict[tuple[int, int, str], list[tuple[int, int]]] = {}
     for a, b in _unordered(trace, epoch):
-        a, b = sorted((a, b), key=lambda e: (trace.tick[e], trace.site[e]))
+        if trace.block[a] == trace.block[b]:  # by the program; between blocks, as it happened
+            a, b = sorted((a, b), key=lambda e: (trace.tick[e], trace.site[e]))
+        else:
+            a, b = sorted((a, b))
         hazard = _hazard(trace, a, b)
         pairs.setdefault((int(trace.site[a]), int(trace.site[b]), hazard), []).append((a, b))
     return [_race(trace, hazard, found) for (_, _, hazard), found in pairs.items()]
@@ -331,11 +334,12 @@ def _wrong(trace: Trace) -> list[Finding]:
         if item is None or want is None:
             continue
         made = trace.intervals[item.node] if isinstance(item, Item) else ()
-        if _accepted(made, want, trace.case.needs):
+        spoilt = plain(item) is POISON
+        if not spoilt and _accepted(made, want, trace.case.needs):
             continue
         bad.append(trace.place(trace.result.base + place))
         if len(bad) == 1:
-            why = {"order": "in the wrong order", "gap": "with a gap", "overlap": "with something twice"}.get(flaw(made) or "", "")
+            why = "and what nobody has written" if spoilt else {"order": "in the wrong order", "gap": "with a gap", "overlap": "with something twice"}.get(flaw(made) or "", "")
             out.append(Finding("wrong value", f"{bad[0]} holds {spoken(made)} {why} and not {spoken(want)}".replace("  ", " ")))
     if trace.case.answer is not None:
         right = wanted(trace) or []

@@ -118,12 +118,14 @@ def network(trace: Trace) -> Picture:
         wire = trace.intervals[k][-1][1] if trace.intervals[k] else 0
         at[k] = (left + wire * gap, top + depth * row)
         made = [c for c in (machine.left[k], machine.right[k]) if trace.intervals[c]]
-        edges += [Mark("line", "edge", *at[c], *at[k]) for c in made if c in at]
+        x, y = at[k]
+        edges += [Mark("line", "edge", at[c][0], max(at[c][1], y - row), x, y) for c in made if c in at]
         kind = "flaw" if flaw(trace.intervals[k]) else "node" if len(made) == 2 else "idle"
         discs.append(Mark("disc", kind, *at[k], text=f"{spoken(trace.intervals[k])} = {plain(machine.values[k])}"))
     for place, item in enumerate(trace.result.words[:n]):
         if isinstance(item, Item) and item.node in at and trace.intervals[item.node]:
-            edges.append(Mark("line", "edge", *at[item.node], left + place * gap, bottom))
+            x, y = at[item.node]
+            edges.append(Mark("line", "edge", x, max(y, bottom - row), left + place * gap, bottom))
     every = -(-n // 32) if narrow else 1
     labels = [Mark("text", "text", left + i * gap, top - 10, text=f"x{i}") for i in range(0, n, every)]
     values = trace.values[:n]

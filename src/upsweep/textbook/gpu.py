@@ -1,0 +1,64 @@
+"""Textbook kernels on a GPU, through numba-cuda: the same code objects that the lab traces."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from upsweep.operator import Operator, as_operator
+from upsweep.textbook.dialect import bind
+from upsweep.textbook.table import Kernel, Launch, Setup
+
+
+def run(row: Kernel, x: Any, op: Any = "add", block: int | None = None) -> np.ndarray:
+    """Run one kernel of the table on the current device; see `upsweep.textbook.run`."""
+    from numba import cuda  # numba-cuda: `pip install 'upsweep[cuda13]'`
+
+    x = np.ascontiguousarray(x)
+    setup = row.setup(len(x), block or row.block(len(x)), 32)
+    memory = {name: cuda.to_device(words) for name, words in buffers(setup, x).items()}
+    for launch in setup.launches:
+        kernel = cuda.jit(bound(launch, as_operator(op), x.dtype))
+        shared = launch.shared * x.dtype.itemsize
+        kernel[launch.grid, launch.block, 0, shared](*[memory[a] if isinstance(a, str) else a for a in launch.args])
+    return memory["y"].copy_to_host()
+
+
+def buffers(setup: Setup, x: np.ndarray) -> dict[str, np.ndarray]:
+    """The memory that a setup asks for: items of x's dtype, and int32 where it holds numbers from the start."""
+    made: dict[str, np.ndarray] = {"x": x}
+    for name, content in setup.buffers.items():
+        made[name] = np.empty(content, x.dtype) if isinstance(content, int) else np.array(content, np.int32)
+    return made
+
+
+def bound(launch: Launch, op: Operator, dtype: np.dtype) -> types.FunctionType:
+    """The kernel of a launch with numba-cuda, the compiled operator and the sizes behind its names."""
+    from numba import cuda, from_dtype
+
+    neutral = op.identity(dtype) if callable(op.identity) else op.identity
+    names: Mapping[str, Any] = {
+        "cuda": cuda, "op": cuda.jit(device=True)(op.fn), "dtype": from_dtype(dtype),
+        "identity": None if neutral is None else dtype.type(neutral), **launch.names,
+    }  # fmt: skip
+    assert not isinstance(launch.kernel, str)
+    return bind(launch.kernel, **names)
+
+
+def ptx(row: Kernel, n: int, dtype: Any = np.float32, op: Any = "add", capability: tuple[int, int] = (9, 0)) -> list[str]:
+    """The PTX of each launch, compiled without a GPU: what shows that a kernel is one that numba-cuda takes."""
+    from numba import cuda, from_dtype, types as numba_types
+
+    dtype = np.dtype(dtype)
+    setup = row.setup(n, row.block(n), 32)
+    kinds = {name: from_dtype(words.dtype)[::1] for name, words in buffers(setup, np.zeros(n, dtype)).items()}
+    return [
+        cuda.compile_ptx(
+            bound(launch, as_operator(op), dtype),
+            tuple(kinds[a] if isinstance(a, str) else numba_types.int64 for a in launch.args), cc=capability,
+        )[0]
+        for launch in setup.launches
+    ]  # fmt: skip
