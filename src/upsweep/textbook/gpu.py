@@ -47,18 +47,3 @@ def bound(launch: Launch, op: Operator, dtype: np.dtype) -> types.FunctionType:
     assert not isinstance(launch.kernel, str)
     return bind(launch.kernel, **names)
 
-
-def ptx(row: Kernel, n: int, dtype: Any = np.float32, op: Any = "add", capability: tuple[int, int] = (9, 0)) -> list[str]:
-    """The PTX of each launch, compiled without a GPU: what shows that a kernel is one that numba-cuda takes."""
-    from numba import cuda, from_dtype, types as numba_types
-
-    dtype = np.dtype(dtype)
-    setup = row.setup(n, row.block(n), 32)
-    kinds = {name: from_dtype(words.dtype)[::1] for name, words in buffers(setup, np.zeros(n, dtype)).items()}
-    return [
-        cuda.compile_ptx(
-            bound(launch, as_operator(op), dtype),
-            tuple(kinds[a] if isinstance(a, str) else numba_types.int64 for a in launch.args), cc=capability,
-        )[0]
-        for launch in setup.launches
-    ]  # fmt: skip

@@ -1,0 +1,41 @@
+"""Every textbook kernel is one that numba-cuda takes: compiled to PTX here, without a GPU."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from upsweep.operator import as_operator
+from upsweep.textbook import KERNELS, gpu
+
+numba_cuda = pytest.importorskip("numba.cuda")
+pytest.importorskip("numba_cuda", reason="numba's own, older CUDA target has no PTX compiler without a driver")
+
+HOPPER = (9, 0)
+INTEGERS = ("range-histogram",)
+
+
+@pytest.fixture
+def no_device_needed(monkeypatch):
+    """A device function asks the current device for its capability; there is none here."""
+    device = SimpleNamespace(compute_capability=HOPPER)
+    monkeypatch.setattr("numba.cuda.dispatcher.get_current_device", lambda: device)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+@pytest.mark.parametrize("name", KERNELS)
+def test_compiles(name, dtype, no_device_needed):
+    from numba import from_dtype, types
+
+    dtype = np.dtype(np.int32 if name in INTEGERS else dtype)
+    row = KERNELS[name]
+    setup = row.setup(100, row.block(100), 32)
+    kinds = {key: from_dtype(words.dtype)[::1] for key, words in gpu.buffers(setup, np.zeros(100, dtype)).items()}
+    for launch in setup.launches:
+        kernel = gpu.bound(launch, as_operator("max"), dtype)
+        assert kernel.__code__ is launch.kernel.__code__  # the very code that the lab traces
+        given = tuple(kinds[a] if isinstance(a, str) else types.int64 for a in launch.args)
+        ptx, _ = numba_cuda.compile_ptx(kernel, given, cc=HOPPER)
+        assert f".entry {launch.kernel.__name__}" in ptx or launch.kernel.__name__ in ptx
+        wanted = "bar.sync" if "syncthreads" in launch.kernel.__code__.co_names else ".entry"
+        assert wanted in ptx or "barrier.sync" in ptx
