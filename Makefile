@@ -1,0 +1,38 @@
+# `make demo` and `make test` need python3 and make, and set everything else up themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check docs bench
+
+demo: $(VENV)/demo.ready
+	$(BIN)/upsweep demo
+
+# Two processes: most of a fresh machine's time goes into compiling, which one process does on one core.
+test: $(VENV)/test.ready
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests src
+
+check: $(VENV)/test.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+docs: $(VENV)/test.ready
+	$(BIN)/mkdocs build --strict
+
+bench: $(VENV)/demo.ready
+	$(BIN)/python benchmarks/cpu.py
+
+$(VENV)/demo.ready: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	touch $@
+
+$(VENV)/test.ready: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[demo,lab,cuda13]' --group test --group check --group docs
+	touch $@
+
+# Dependency groups are known to pip from 25.1 on.
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$@ -m pip install --quiet --upgrade 'pip>=25.1'
