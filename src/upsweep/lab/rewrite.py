@@ -161,9 +161,11 @@ class _Rewriter(ast.NodeTransformer):
         if node.args.vararg or node.args.kwarg or node.args.kwonlyargs:
             raise self.refuse(node, "a kernel takes plain positional arguments")
         arguments = [ast.arg(a.arg) for a in node.args.args] + [ast.arg(a) for a in ("_t", "_b", "_lane")]
-        generator = ast.If(ast.Constant(False), [ast.Expr(ast.Yield())], [])
-        body = self.block(node.body, uniform=True)
-        return ast.FunctionDef("thread", ast.arguments([], arguments, None, [], [], None, []), [generator, *body], [])
+        thread = ast.parse("def thread():\n    if False: yield").body[0]  # a generator, whatever the kernel does
+        assert isinstance(thread, ast.FunctionDef)
+        thread.args.args = arguments
+        thread.body += self.block(node.body, uniform=True)
+        return thread
 
     def block(self, body: list[ast.stmt], uniform: bool = False) -> list[ast.stmt]:
         """Rewrite a list of statements; `uniform` where all threads of a block pass it."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Intervals = tuple[tuple[int, int], ...]
 """Which inputs a value is made of, in the order in which they were combined: ((0, 3), (5, 5)) is x0..x3 then x5."""
 MANY = 48
-"""A value of more stretches than this is shown as spoilt; only broken kernels make one."""
+"""The stretches that are kept of one value; only broken kernels, and those that ask for more laws, make more."""
 
 
 @dataclass(frozen=True)
@@ -236,8 +236,9 @@ class Trace:
     def intervals(self) -> list[Intervals]:
         """For each node of the network, the inputs that it is made of; () for an identity or another constant."""
         made: list[Intervals] = []
+        most = max(MANY, self.n) if self.case.needs else MANY
         for node, (a, b) in enumerate(zip(self.machine.left, self.machine.right)):
-            made.append((((node, node),) if node < self.n else ()) if a < 0 else join(made[a], made[b]))
+            made.append((((node, node),) if node < self.n else ()) if a < 0 else join(made[a], made[b], most))
         return made
 
     @property
@@ -321,11 +322,11 @@ def _room(name: str) -> Any:
     return import_module(f"upsweep.lab.{name}")
 
 
-def join(a: Intervals, b: Intervals) -> Intervals:
+def join(a: Intervals, b: Intervals, most: int = MANY) -> Intervals:
     """The inputs of `a op b`, neighbouring stretches made one."""
     if a and b and a[-1][1] + 1 == b[0][0]:
         a, b = (*a[:-1], (a[-1][0], b[0][1])), b[1:]
-    return (a + b)[:MANY]
+    return (a + b)[:most]
 
 
 def spoken(intervals: Intervals) -> str:

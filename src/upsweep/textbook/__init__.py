@@ -85,6 +85,11 @@ def _full_tree(kernel: Callable[..., None], log_banks: int = 0) -> Callable[[int
     return setup
 
 
+def _warp_shuffle(n: int, block: int, warp: int) -> Setup:
+    sections = _sections(kogge_stone.warp_shuffle, words=_ceil)  # a word for each warp, which one warp can scan
+    return sections(n, min(block, warp * warp), warp)
+
+
 def _knowles(n: int, block: int, warp: int) -> Setup:
     fans = [1 << level for level in range(_log(block))]  # Sklansky's fan-out, on Kogge and Stone's nodes
     launch = Launch(circuits.knowles_scan, _ceil(n, block), block, ("x", "y", "fans", len(fans), n), {"BLOCK": block})
@@ -301,10 +306,8 @@ _ROWS = [
     Kernel("kogge-stone-zero-padded", kogge_stone.kogge_stone_zero_padded,
            _sections(kogge_stone.kogge_stone_zero_padded, words=lambda block, warp: 2 * block), _whole, covers="a4",
            family="Kogge-Stone", work=Formula("n ceil(log2 n)", lambda n, b: n * _log(n)), steps=LEVELS, barriers=TWO_A_LEVEL),
-    Kernel("warp-shuffle", kogge_stone.warp_shuffle,
-           _sections(kogge_stone.warp_shuffle, words=lambda block, warp: _ceil(block, warp)), _whole, covers="a14",
-           contract="any n; a block of at most warp * warp threads",
-           barriers=Formula("2", lambda n, b: 2)),
+    Kernel("warp-shuffle", kogge_stone.warp_shuffle, _warp_shuffle, _whole, covers="a14",
+           contract="any n; a block of at most warp * warp threads", barriers=Formula("2", lambda n, b: 2)),
     Kernel("reduction-modulo", trees.reduction_modulo, _sections(trees.reduction_modulo, reduces=True), _whole, "reduction",
            covers="a6 k5", work=ALL_BUT_ONE, steps=LEVELS, barriers=LEVELS),
     Kernel("reduction", trees.reduction, _sections(trees.reduction, 2, reduces=True), _half, "reduction", covers="a7 k6 k8",

@@ -1,0 +1,158 @@
+"""Every textbook kernel is right: for any length, any block, any operator, also one that does not commute."""
+
+from itertools import accumulate
+
+import numpy as np
+import pytest
+
+from upsweep import lab
+from upsweep.textbook import BINS, KERNELS, circuits
+from upsweep.textbook.mistakes import MISTAKES, NOT_KERNELS
+from upsweep.tree import prefixes
+
+LENGTHS = (1, 2, 3, 4, 5, 7, 8, 11, 16, 31, 33, 64, 100)
+WORKED = [3, 1, 7, 0, 4, 1, 6, 3]
+SCANS = [name for name, row in KERNELS.items() if row.result != "application"]
+ORDERED = [name for name in SCANS if not KERNELS[name].needs]
+
+
+def letters(n):
+    return [chr(0x4E00 + k) for k in range(n)]
+
+
+def wanted(name, x, tile, op, identity):
+    """The definition: each section folded from the left."""
+    sections = [x[k : k + tile] for k in range(0, len(x), tile)]
+    kind = KERNELS[name].result
+    if kind == "reduction":
+        return [list(accumulate(s, op))[-1] for s in sections]
+    if kind == "exclusive":
+        return [v for s in sections for v in [identity, *list(accumulate(s, op))[:-1]]]
+    return [v for s in sections for v in accumulate(s, op)]
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_order_is_kept(name):
+    for n in LENGTHS:
+        t = lab.trace(name, x=letters(n), op=lambda a, b: a + b, identity="", warp=8)
+        assert t.values == wanted(name, letters(n), t.case.setup.tile, lambda a, b: a + b, "")
+        assert not t.check(witness=False)
+
+
+@pytest.mark.parametrize("name", [name for name in ORDERED if "ladner" not in name and "sequential" not in name])
+@pytest.mark.parametrize("block", [1, 3, 4, 6, 8])
+def test_any_block(name, block):
+    for n in (1, 5, 16, 23, 48):
+        if name == "warp-shuffle" and block > 16:
+            continue
+        t = lab.trace(name, x=letters(n), op=lambda a, b: a + b, identity="", block=block, warp=4)
+        assert t.values == wanted(name, letters(n), t.case.setup.tile, lambda a, b: a + b, "")
+        assert not t.check(witness=False)
+
+
+@pytest.mark.parametrize("name", [name for name in SCANS if KERNELS[name].needs])
+def test_laws_that_are_asked_for(name):
+    for n in LENGTHS:
+        t = lab.trace(name, n=n, op="max", x=[(7 * k) % 11 for k in range(n)])
+        assert t.values == wanted(name, [(7 * k) % 11 for k in range(n)], t.case.setup.tile, max, None)
+        assert not t.check(witness=False)
+    assert getattr(lab.trace(name, n=16).laws(), KERNELS[name].needs)
+
+
+def mix(a, b):
+    """An operator that does not associate: equal results mean equal trees."""
+    return (a * 0x9E3779B97F4A7C15 ^ (b * 31 + 7)) % (1 << 61)
+
+
+@pytest.mark.parametrize("name", [name for name, row in KERNELS.items() if row.family == "Brent-Kung"])
+def test_canonical_bits(name):
+    for n in LENGTHS:
+        assert lab.trace(name, x=range(1, n + 1), op=mix, identity=0).values == prefixes(mix, range(1, n + 1))
+
+
+@pytest.mark.parametrize("name", ["sklansky", "kogge-stone", "han-carlson", "three-phase"])
+def test_other_trees_have_other_bits(name):
+    """Sklansky's too: x6 meets x4..x5 before it meets x0..x3."""
+    assert lab.trace(name, x=range(1, 17), op=mix, identity=0).values != prefixes(mix, range(1, 17))
+
+
+def test_worked_vector():
+    assert lab.trace("brent-kung", x=WORKED).values == [3, 4, 11, 11, 15, 16, 22, 25]
+    assert lab.trace("blelloch", x=WORKED).values == [0, 3, 4, 11, 11, 15, 16, 22]
+    assert lab.trace("reduction", x=WORKED).values == [25]
+
+
+def test_worked_sweeps():
+    """CS380's states: after the up-sweep, and after the root is cleared."""
+    t = lab.trace("blelloch", x=WORKED)
+    words = dict.fromkeys(range(8))
+    shared = next(a for a in t.arrays if a.space == "shared")
+    states = []
+    for step in t.to_dict()["steps"]:
+        for word, text, *_ in step["words"]:
+            if shared.base <= word < shared.base + 8:
+                words[word - shared.base] = text
+        states.append(" ".join(str(words[k]) for k in range(8)))
+    assert "3 4 7 11 4 5 6 0" in states  # the root is cleared in the step that computes it, by the same thread
+    stored = [int(v) for v in (w.value if hasattr(w, "value") else w for w in t.machine.stored) if str(v).isdigit()]
+    assert 25 in stored
+
+
+def test_worked_compaction():
+    x, flags = [3, 1, 7, 4, 2, 1, 5, 6, 3, 1], [1, 0, 1, 0, 0, 0, 0, 1, 0, 0]
+    kernel = KERNELS["compaction"].function
+    t = lab.trace(kernel, 1, 10, (x, flags, lab.empty(3), 10))
+    assert t.values == [3, 7, 6]
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 12, 16, 30])
+@pytest.mark.parametrize("name", ["compaction", "range-histogram", "summed-area-table", "recurrence"])
+def test_applications(name, n):
+    t = lab.trace(name, n=n)
+    assert t.values == KERNELS[name].answer(t.case.x)
+    assert not t.check(witness=False)
+
+
+def test_range_histogram_answers():
+    t = lab.trace("range-histogram", x=[5, 1, 1, 7, 2, 5, 0, 3])
+    assert t.values == np.cumsum(np.bincount(t.case.x, minlength=BINS)).tolist()
+    assert t.values[5] - t.values[0] == 6  # bins 1 to 5
+
+
+@pytest.mark.parametrize("name", ["domino-dynamic", "hierarchical", "reduce-then-scan"])
+@pytest.mark.parametrize("issue", ["ascending", "descending"])
+@pytest.mark.parametrize("resident", [1, 2, None])
+def test_blocks_in_any_order(name, issue, resident):
+    t = lab.trace(name, n=23, block=4, resident=resident, issue=issue)
+    assert t.values == list(accumulate(range(1, 24)))
+    assert not t.check(witness=False)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("schedule", ["descending", "lockstep", "random-1"])
+def test_any_schedule(name, schedule):
+    assert lab.trace(name, n=16, schedule=schedule, warp=4).values == lab.trace(name, n=16, warp=4).values
+
+
+def test_inventory_is_covered():
+    covered = {item for row in KERNELS.values() for item in row.covers.split()}
+    covered |= {item for row in MISTAKES.values() for item in row.traps.split()} | set(NOT_KERNELS)
+    wanted = [f"a{k}" for k in range(1, 22)] + [f"k{k}" for k in range(1, 14)] + [f"t{k}" for k in range(1, 25)]
+    assert not set(wanted) - covered
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_docstring_names_algorithm_and_source(name):
+    title = KERNELS[name].title
+    assert title.endswith((".", ":", ")", ").")) or "(" in title
+    assert any(source in (KERNELS[name].function.__doc__ or "") for source in
+               ("PMPP", "CS380", "ECE569", "notes", "CUDA samples", "19", "20"))  # fmt: skip
+
+
+@pytest.mark.parametrize("k", [0, 1, 2])
+def test_circuits_keep_the_order(k):
+    for n in LENGTHS:
+        want = list(accumulate(letters(n)))
+        for levels in (circuits.serial(n), circuits.sklansky(n), circuits.kogge_stone(n), circuits.brent_kung(n),
+                       circuits.han_carlson(n, 2 << k), circuits.ladner_fischer(n, k)):  # fmt: skip
+            assert circuits.evaluate(levels, lambda a, b: a + b, letters(n)) == want
