@@ -149,9 +149,9 @@ def accesses(trace: Trace, model: Banks = Banks()) -> list[Access]:
     number, part = _instructions(trace, events, group)
     groups = -(-trace.case.warp // group)
     served = number * groups + part
-    word = model.word(trace.word[events] - bases[array], sizes) * wide
+    word = model.word(trace.word[events] - bases[array], sizes) // wide  # a wide item spans that many banks
     distinct = np.unique(np.stack([served, array, word]), axis=1)  # one word asked twice is served once
-    bank = np.unique(np.stack([distinct[0], distinct[2] // wide % (model.banks // wide)]), axis=1, return_counts=True)
+    bank = np.unique(np.stack([distinct[0], distinct[2] % (model.banks // wide)]), axis=1, return_counts=True)
     degree = np.zeros(int(served.max()) + 1, np.int64)
     np.maximum.at(degree, bank[0][0], bank[1])
     degree = np.pad(degree, (0, -len(degree) % groups)).reshape(-1, groups)

@@ -112,7 +112,7 @@ def _ladner_fischer(k: int) -> Callable[[int, int, int], Setup]:
 
 
 def _three_phase(n: int, block: int, warp: int) -> Setup:
-    items = max(_ceil(n, block) if n <= 16 * block else 8, 1)
+    items = _ceil(n, block) if n <= 4096 else 8  # what fits into shared memory also with eight bytes an item
     names = {"BLOCK": block, "ITEMS": items, "TILE": items * block}
     launch = Launch(grids.three_phase, _ceil(n, items * block), block, ("x", "y", n), names)
     return Setup((launch,), {"y": n}, items * block)
@@ -262,7 +262,8 @@ def fibonacci(k: int) -> int:
 
 def sections_work(n: int, section: int) -> int:
     """B W(S) + W(B) + (n - S): sections of Kogge-Stone, Kogge-Stone over their sums, and one addition for each other item."""
-    full, rest = divmod(n, section)
+    full, rest = divmod(n, min(section, n))
+    section = min(section, n)
     return full * ks_work(section) + ks_work(rest) + ks_work(_ceil(n, section)) + max(n - section, 0)
 
 
@@ -307,7 +308,8 @@ _ROWS = [
            _sections(kogge_stone.kogge_stone_zero_padded, words=lambda block, warp: 2 * block), _whole, covers="a4",
            family="Kogge-Stone", work=Formula("n ceil(log2 n)", lambda n, b: n * _log(n)), steps=LEVELS, barriers=TWO_A_LEVEL),
     Kernel("warp-shuffle", kogge_stone.warp_shuffle, _warp_shuffle, _whole, covers="a14",
-           contract="any n; a block of at most warp * warp threads", barriers=Formula("2", lambda n, b: 2)),
+           contract="any n; a block of at most warp * warp threads", barriers=Formula("2", lambda n, b: 2),
+           work=Formula("B W(S) + W(B) + (n - S), S = 32, B = ceil(n/S)", lambda n, b: sections_work(n, 32))),
     Kernel("reduction-modulo", trees.reduction_modulo, _sections(trees.reduction_modulo, reduces=True), _whole, "reduction",
            covers="a6 k5", work=ALL_BUT_ONE, steps=LEVELS, barriers=LEVELS),
     Kernel("reduction", trees.reduction, _sections(trees.reduction, 2, reduces=True), _half, "reduction", covers="a7 k6 k8",
@@ -351,7 +353,9 @@ _ROWS = [
            work=Formula("3n - F(4 + log2 n)", lambda n, b: lf_work(n, 1) if n > 1 else 0, powers=True)),
     Kernel("knowles", circuits.knowles_scan, _knowles, _whole, family="Knowles", needs="idempotent", work=KS_WORK,
            steps=LEVELS, barriers=TWO_A_LEVEL, contract="any n; a power of two of threads"),
-    Kernel("three-phase", grids.three_phase, _three_phase, lambda n: min(_root(n), 256), covers="a13", contract="any n; any block"),
+    Kernel("three-phase", grids.three_phase, _three_phase, lambda n: min(_root(n), 256), covers="a13", contract="any n; any block",
+           work=Formula("(n - T) + (T log2 T - (T - 1)) + (T - 1)(n/T - 1), T threads", three_phase_work, powers=True),
+           steps=Formula("2 (n/T - 1) + log2 T", lambda n, b: 2 * (n // b - 1) + _log(b), powers=True)),
     Kernel("hierarchical", grids.scan_sections, _hierarchical, _root, covers="a14 k12",
            contract="any n up to block * 1024", work=Formula("B W(S) + W(B) + (n - S)", sections_work)),
     Kernel("reduce-then-scan", trees.reduction, _reduce_then_scan, _root, covers="a14", contract="any n up to 2 * block * 1024"),

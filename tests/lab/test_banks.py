@@ -1,0 +1,69 @@
+"""Bank conflicts under any model: the tables of CS380 come out of a run, all but the entry that cannot."""
+
+from math import gcd
+
+import pytest
+
+from upsweep import lab
+from upsweep.lab.counts import Banks, accesses
+from upsweep.lab.sources import HALF_WARPS, NOT_REPRODUCED, PRINTED_CYCLES, cycles
+
+
+def test_printed_cycles():
+    ours = {leaves: cycles(leaves) for leaves in PRINTED_CYCLES}
+    differ = {(n, k) for n in ours for k in range(3) if ours[n][k] != PRINTED_CYCLES[n][k]}
+    assert differ == {(128, 2)}
+    assert ours[128][2] == 112
+    assert "106" in NOT_REPRODUCED["CS380 padded cycles, 128 leaves"]
+
+
+def test_printed_degrees():
+    """First level two threads in each of 8 banks, then four in each of 4."""
+    rows = [row for row in accesses(lab.trace("reduction", n=64), HALF_WARPS) if row.text == "xy[left]"]
+    assert [row.degree for row in rows] == [2, 4, 4, 4, 2, 1]
+
+
+@pytest.mark.parametrize(("banks", "name"), [(16, "blelloch-padded-16"), (32, "blelloch-padded")])
+def test_one_level_of_padding(banks, name):
+    """Free of conflicts if and only if n <= banks * banks."""
+    model = Banks(banks, group=banks)
+    for n in (banks, banks * banks // 2, banks * banks, 2 * banks * banks):
+        degree = lab.trace(name, n=n, block=n // 2).counts(model).degree
+        assert (degree == 1) == (n <= banks * banks)
+
+
+def test_padding_as_a_dial():
+    """The model's padding does what the padded kernel does."""
+    plain, padded = lab.trace("blelloch", n=512), lab.trace("blelloch-padded", n=512)
+    assert plain.counts(Banks(32)).degree == 16
+    assert plain.counts(Banks(32, padding=5)).wavefronts == padded.counts(Banks(32)).wavefronts
+
+
+STRIDED = """
+def strided(x, y, n):
+    t = cuda.threadIdx.x
+    xy = cuda.shared.array(WORDS, dtype)
+    xy[t * STRIDE] = x[t]
+    y[t] = xy[t * STRIDE]
+"""
+
+
+@pytest.mark.parametrize("banks", [8, 16, 32])
+def test_degree_of_a_stride(banks):
+    """gcd(stride, banks) for a full group."""
+    for stride in range(1, 40):
+        t = lab.trace(STRIDED, n=32, WORDS=32 * stride, STRIDE=stride)
+        assert t.counts(Banks(banks, group=banks)).degree == gcd(stride, banks)
+
+
+def test_one_word_is_served_once():
+    source = STRIDED.replace("y[t] = xy[t * STRIDE]", "y[t] = xy[t // 8]")
+    t = lab.trace(source, n=32, WORDS=64, STRIDE=1)
+    assert t.counts().degree == 1
+
+
+def test_wide_items():
+    """Eight bytes an item: half a warp at a time, and neighbours do not conflict."""
+    assert lab.trace(STRIDED, n=32, WORDS=64, STRIDE=1, itemsize=8).counts().degree == 1
+    assert lab.trace(STRIDED, n=32, WORDS=64, STRIDE=1, itemsize=8).counts().wavefronts == 4
+    assert lab.trace(STRIDED, n=32, WORDS=64, STRIDE=2, itemsize=8).counts().degree == 2
