@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from upsweep.lab.machine import Schedule
-from upsweep.lab.rewrite import source_of
+from upsweep.lab.rewrite import rewrite, source_of
 from upsweep.lab.trace import Case, Intervals
 from upsweep.operator import as_operator
 from upsweep.textbook import KERNELS, Kernel, Launch, Setup
@@ -87,8 +86,9 @@ def _setup(kernel: Any, row: Kernel | None, like: str | None, n: int, grid: int 
 
 def _given(kernel: Any, grid: int, block: int, args: Sequence[Any], names: dict[str, Any], shared: int) -> tuple[Any, Setup, Any]:
     """The case of a kernel launched on arguments: the first array holds the items."""
-    parameters = list(inspect.signature(getattr(kernel, "py_func", kernel)).parameters) if callable(kernel) else None
-    parameters = parameters or [f"a{k}" for k in range(len(args))]
+    parameters = rewrite(source_of(kernel)).parameters
+    if len(parameters) != len(args):
+        raise ValueError(f"the kernel takes {len(parameters)} arguments ({', '.join(parameters)}), got {len(args)}")
     buffers: dict[str, Any] = {}
     x, shape, words = None, None, []
     for name, value in zip(parameters, args):

@@ -55,19 +55,22 @@ for _name in ("sub rsub mul rmul and rand or ror xor rxor floordiv rfloordiv tru
 
 
 class Poison:
-    """What a word holds that nobody has written; whatever it meets is spoilt."""
+    """What a word holds that nobody has written: it spoils what it meets, compares with nothing, and indexes nothing."""
 
     def _spoil(self, *_: Any) -> Poison:
         return self
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __neg__ = _spoil
+    def _no(self, *_: Any) -> bool:
+        return False
+
+    def __int__(self) -> int:
+        return -1
 
     def __repr__(self) -> str:
         return "?"
 
-    def __int__(self) -> int:
-        return 0
-
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __mod__ = __floordiv__ = __neg__ = _spoil
+    __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _no
     __index__ = __int__
 
 
@@ -276,10 +279,9 @@ class Machine:
 
     def round(self, block: Block, base: int) -> bool:
         """Let every thread of a block that can run do so once; whether anything changed."""
-        moved = False
-        ready = block.ready()
-        for t in self.schedule.order(ready):
-            for _ in range(self.schedule.bursts() if self.schedule.fine else 1):
+        moved, fine = False, self.schedule.fine
+        for t in self.schedule.order(block.ready()):
+            for _ in range(self.schedule.bursts() if fine else 1):
                 moved |= self.resume(block, t, base)
                 if block.state[t] != READY:
                     break
@@ -305,10 +307,10 @@ class Machine:
             raise
         except Exception as error:
             raise self.failure(error, start) from error
-        block.sends[t] = None
         if request.__class__ is tuple:
             block.state[t], block.site[t], block.wants[t] = AT_WARP, base + request[1], request
         elif request >= 0:
+            block.sends[t] = None
             block.state[t], block.site[t] = AT_BARRIER, base + request
         elif request <= ATOMIC:
             return self.before_atomic(block, t, base + ATOMIC - request, start)

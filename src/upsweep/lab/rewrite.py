@@ -78,7 +78,11 @@ def source_of(kernel: Callable | str) -> Source:
     if isinstance(kernel, str):
         text = textwrap.dedent(kernel).strip("\n")
         return Source(text, "<kernel>", 1, _definition(Source(text, "<kernel>", 1, "?"), ast.parse(text)).name)
-    function = getattr(kernel, "py_func", kernel)
+    return _read(getattr(kernel, "py_func", kernel))
+
+
+@functools.lru_cache(maxsize=512)
+def _read(function: Callable) -> Source:
     try:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError) as missing:

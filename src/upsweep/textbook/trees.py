@@ -46,8 +46,7 @@ def reduction(x, y, n):
         if left < right:
             xy[right] = op(xy[left], xy[right])
         stride *= 2
-    cuda.syncthreads()  # the root, before thread 0 takes it
-    if t == 0:
+    if t == 0:  # who also wrote the root
         y[cuda.blockIdx.x] = xy[items - 1]
 
 
@@ -206,7 +205,6 @@ def blelloch_interleaved(x, y, n):
             total = xy[right - stride]
             xy[right - stride] = xy[right]
             xy[right] = op(xy[right], total)
-    cuda.syncthreads()  # all prefixes, before others' threads store them
     if start + 2 * t < n:
         y[start + 2 * t] = xy[2 * t]
     if start + 2 * t + 1 < n:

@@ -1,0 +1,164 @@
+"""Races, barriers too many and too few, deadlocks, wild accesses."""
+
+from dataclasses import replace
+
+import pytest
+
+from upsweep import lab
+from upsweep.lab.cases import case
+from upsweep.lab.checks import races
+from upsweep.textbook import KERNELS, circuit
+from upsweep.textbook.circuits import kogge_stone
+
+SYNCHRONISED = [name for name in KERNELS if lab.trace(name, n=4).machine.passed]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("n", [1, 6, 16, 37])
+def test_textbook_is_clean(name, n):
+    assert not lab.trace(name, n=n, warp=8).check()
+
+
+def ladner_fischer_as_kogge_stone():
+    made = case("ladner-fischer", n=16)
+    return replace(made, setup=circuit(kogge_stone(16), 16)).run()
+
+
+NEEDED_ELSEWHERE = {
+    "han-carlson": lambda: lab.trace("han-carlson-4", n=37),
+    "ladner-fischer": ladner_fischer_as_kogge_stone,
+    "ladner-fischer-1": ladner_fischer_as_kogge_stone,
+}
+"""One text serves a family, and its plainest member can do without a barrier that another needs."""
+
+
+@pytest.mark.parametrize("name", SYNCHRONISED)
+def test_no_barrier_can_go(name):
+    """Each barrier of the textbook separates something: without it there is a race, with both of its lines."""
+    t = lab.trace(name, n=37, warp=4)
+    found = t.barriers()
+    if name in NEEDED_ELSEWHERE:
+        assert set(found.redundant) <= set(NEEDED_ELSEWHERE[name]().barriers().needed)
+    else:
+        assert found.minimal == found.needed
+        assert not found.redundant
+    assert found.needed
+    for line in found.needed:
+        report = t.case.run(without=frozenset([line])).check()
+        assert any(f.kind == "race" and len(f.lines) == 2 for f in report), line
+
+
+@pytest.mark.parametrize("name", ["kogge-stone", "brent-kung", "sklansky", "three-phase"])
+def test_a_removed_barrier_is_put_back(name):
+    t = lab.trace(name, n=16)
+    for line in t.barriers().needed:
+        broken = t.case.run(without=frozenset([line]))
+        mends = broken.barriers().missing
+        assert mends
+        assert not races(t.case.run(without=frozenset([line]), before=frozenset(mends[0])))
+
+
+def test_removal_is_renumbering():
+    """A race that is found by renumbering epochs is found by running without the barrier, and the other way round."""
+    text = """
+def extra(x, y, n):
+    t = cuda.threadIdx.x
+    xy = cuda.shared.array(BLOCK, dtype)
+    xy[t] = x[t]
+    cuda.syncthreads()
+    cuda.syncthreads()
+    y[t] = xy[n - 1 - t]
+"""
+    t = lab.trace(text, n=4)
+    found = t.barriers()
+    assert found.redundant == (5, 6)
+    assert found.minimal == (6,)
+    assert "redundant: line 5" in str(found)
+    assert races(t.case.run(without=frozenset([5, 6])))
+    assert not races(t.case.run(without=frozenset([5])))
+
+
+HAZARDS = {
+    "RAW": "xy[t] = x[t]\n    y[t] = xy[(t + 1) % n]",
+    "WAR": "xy[t] = x[t]\n    cuda.syncthreads()\n    v = xy[(t + 1) % n]\n    xy[t] = v\n    y[t] = v",
+    "WAW": "xy[0] = x[t]\n    cuda.syncthreads()\n    y[t] = xy[0]",
+}
+
+
+@pytest.mark.parametrize("hazard", HAZARDS)
+def test_hazards(hazard):
+    text = f"def kernel(x, y, n):\n    t = cuda.threadIdx.x\n    xy = cuda.shared.array(BLOCK, dtype)\n    {HAZARDS[hazard]}\n"
+    report = lab.trace(text, n=4).check()
+    assert {f.hazard for f in report if f.kind == "race"} == {hazard}
+    race = next(f for f in report if f.kind == "race")
+    assert race.witness is not None
+    assert race.hazard in str(race)
+
+
+def test_the_dropped_barrier_between_iterations_is_read_after_write():
+    report = lab.trace("ks-no-first-barrier").check()
+    assert {f.hazard for f in report} == {"RAW"}
+
+
+WARP = """
+def warp_local(x, y, n):
+    t = cuda.threadIdx.x
+    xy = cuda.shared.array(BLOCK, dtype)
+    xy[t] = x[t]
+    cuda.syncwarp()
+    y[t] = xy[t ^ 1]
+"""
+
+
+def test_a_warp_barrier_orders_its_warp():
+    assert not lab.trace(WARP, n=16, warp=4).check()
+    assert lab.trace(WARP.replace("t ^ 1", "t ^ 4"), n=16, warp=4).check().kinds == {"race"}
+    assert lab.trace(WARP.replace("    cuda.syncwarp()\n", ""), n=16, warp=4).check().kinds >= {"race"}
+
+
+@pytest.mark.parametrize("resident", [1, 2, 3])
+def test_domino_deadlocks_when_issued_backwards(resident):
+    t = lab.trace("domino", n=16, block=4, resident=resident, issue="descending")
+    (finding,) = t.check()
+    assert finding.kind == "deadlock"
+    assert "cannot start" in finding.text
+    source = t.kernels[0].source
+    assert "cuda.atomic.add(flags, bid, 0)" in source.line(finding.lines[0])
+    assert not lab.trace("domino-dynamic", n=16, block=4, resident=resident, issue="descending").check()
+    assert not lab.trace("domino", n=16, block=4, resident=resident).check()
+
+
+def test_domino_finishes_backwards_where_all_blocks_fit():
+    assert not lab.trace("domino", n=16, block=4, issue="descending").check()
+
+
+def test_blocks_do_not_wait_for_each_other():
+    report = lab.trace("hopeful-neighbours").check()
+    race = next(f for f in report if f.kind == "race")
+    assert "block 0" in race.text
+    assert "block 1" in race.text
+
+
+def test_global_memory_is_watched_too():
+    text = "def reads(x, y, z, n):\n    i = cuda.grid(1)\n    y[i] = z[i]\n    y[i + 1] = x[i]\n"
+    report = lab.trace(text, 1, 4, ([1, 2, 3, 4], lab.empty(4), lab.empty(4), 4)).check()
+    assert {"uninitialised", "out of bounds", "written twice", "race"} <= report.kinds
+    assert "z[0]" in next(f.text for f in report if f.kind == "uninitialised")
+
+
+def test_negative_indices_are_out_of_bounds():
+    text = "def back(x, y, n):\n    i = cuda.grid(1)\n    y[i] = x[i - 1]\n"
+    report = lab.trace(text, n=4).check()
+    (finding,) = [f for f in report if f.kind == "out of bounds"]
+    assert "line 3" in finding.text
+
+
+def test_reports_read_well():
+    report = lab.trace("ks-in-place").check()
+    assert str(report) == (
+        "race: WAR on xy[1]: thread 2 reads it in line {0} and thread 1 writes it in line {0}, with nothing between them "
+        "(6 words race here)\n"
+        "    schedule ascending: y[2] becomes 7 instead of 6\n"
+        "wrong value: y[2] holds x0 x0..x2 with something twice and not x0..x2 (6 words are wrong)"
+    ).format(report[0].lines[0])
+    assert str(lab.trace("brent-kung", n=8).check()) == "nothing is wrong"

@@ -1,0 +1,235 @@
+"""The tracer: every access an event, nothing lost, nothing invented; and clear words for what no kernel may do."""
+
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from upsweep import lab
+from upsweep.lab.rewrite import source_of
+from upsweep.textbook import KERNELS
+from upsweep.textbook.dialect import cuda, dtype, op
+
+ALL_NAMES = list(KERNELS)
+
+
+def twice(x, y, n):
+    t = cuda.threadIdx.x
+    xy = cuda.shared.array(4, dtype)
+    xy[t] = x[t]
+    xy[t] += xy[t]
+    y[t] = op(xy[t], x[t])
+
+
+def events(t, thread):
+    mine = t.thread == thread
+    return [(t.sites[s].kind, t.sites[s].line - t.kernels[0].source.first, t.sites[s].text) for s in t.site[mine]]
+
+
+def test_every_access_is_an_event():
+    t = lab.trace(twice, n=4)
+    assert events(t, 2) == [
+        ("load", 3, "x[t]"), ("store", 3, "xy[t]"),
+        ("load", 4, "xy[t]"), ("load", 4, "xy[t]"), ("op", 4, "xy[t] + xy[t]"), ("store", 4, "xy[t]"),
+        ("load", 5, "xy[t]"), ("load", 5, "x[t]"), ("op", 5, "op(xy[t], x[t])"), ("store", 5, "y[t]"),
+    ]  # fmt: skip
+    assert t.values == [3, 6, 9, 12]
+    assert t.place(int(t.word[t.thread == 2][1])) == "xy[2]"
+
+
+def test_columns_tell_line_and_column():
+    t = lab.trace(twice, n=4)
+    lines = source_of(twice).lines
+    for site in t.sites:
+        if site.kind in ("load", "store"):
+            assert lines[site.line - t.kernels[0].source.first][site.column :].startswith(site.text.split("[")[0])
+
+
+def test_a_launch_with_arguments():
+    x, table = np.array([4, 5, 6]), [2, 0, 1]
+
+    def gather(x, table, y):
+        i = cuda.grid(1)
+        if i < table.size:
+            y[i] = x[table[i]]
+
+    t = lab.trace(gather, 2, 2, (x, table, lab.empty(3)))
+    assert t.values == [6, 4, 5]
+    assert np.array_equal(np.asarray(t), [6, 4, 5])
+    assert not t.check()
+
+
+def test_closures_and_text():
+    shift = 3
+
+    def shifted(x, y, n):
+        i = cuda.threadIdx.x
+        y[(i + shift) % n] = x[i]
+
+    assert lab.trace(shifted, n=5).values == [3, 4, 5, 1, 2]
+    text = "def shifted(x, y, n):\n    i = cuda.threadIdx.x\n    y[(i + SHIFT) % n] = x[i]\n"
+    t = lab.trace(text, n=5, SHIFT=3)
+    assert t.values == [3, 4, 5, 1, 2]
+    assert t.sites[0].line == 3
+
+
+def test_two_dimensions_and_dynamic_memory():
+    text = """
+def transpose(x, y):
+    t = cuda.threadIdx.x
+    tile = cuda.shared.array(0, dtype)
+    tile[t] = x[t // 3, t % 3]
+    cuda.syncthreads()
+    y[t] = tile[t % 2 * 3 + t // 2]
+"""
+    t = lab.trace(text, 1, 6, (np.arange(6).reshape(2, 3), lab.empty(6)), shared=6)
+    assert t.values == [0, 3, 1, 4, 2, 5]
+
+
+def test_warp_primitives():
+    text = """
+def warp(x, y, n):
+    t = cuda.threadIdx.x
+    lane = cuda.laneid
+    down = cuda.shfl_down_sync(255, x[t], 1)
+    across = cuda.shfl_xor_sync(255, x[t], 3)
+    first = cuda.shfl_sync(255, x[t], 0)
+    odd = cuda.ballot_sync(255, x[t] % 2 == 1)
+    y[t] = 1000 * down + 100 * across + 10 * first + cuda.popc(odd) + lane - lane
+"""
+    t = lab.trace(text, n=8, warp=8)
+    x = np.arange(1, 9)
+    down = np.append(x[1:], x[-1])
+    assert t.values == (1000 * down + 100 * x[np.arange(8) ^ 3] + 10 * x[0] + 4).tolist()
+
+
+REFUSED = [
+    ("y[t] = [v for v in x]", "a list comprehension"),
+    ("y[0:2] = x[0]", "not a slice"),
+    ("t = cuda.threadIdx.y", "one dimension"),
+    ("print(f'{t}')", "an f-string"),
+    ("with x: pass", "cannot use with"),
+    ("import math", "cannot use import"),
+    ("return x", "a kernel returns nothing"),
+    ("for v in x: pass", "range"),
+    ("x.sort()", "cannot call x.sort"),
+    ("t = op(x[0])", "op takes 2 arguments"),
+    ("t = cuda.whatever(1)", "does not know cuda.whatever"),
+    ("a = b = 1", "one name at a time"),
+    ("y[t] = max(x[t], key=1)", "plain positional"),
+    ("t = lambda a: a", "a lambda"),
+]
+
+
+@pytest.mark.parametrize(("line", "why"), REFUSED)
+def test_unsupported_python_names_its_line(line, why):
+    text = f"def bad(x, y, n):\n    t = cuda.threadIdx.x\n    {line}\n"
+    with pytest.raises(lab.KernelError, match=why) as caught:
+        lab.trace(text, n=4)
+    assert "<kernel>:3:" in str(caught.value)
+    assert line.split("\n")[0] in str(caught.value)
+
+
+def test_errors_while_running_name_their_line():
+    with pytest.raises(lab.KernelError, match=r"<kernel>:2: NameError: name 'nobody'"):
+        lab.trace("def bad(x, y, n):\n    y[0] = nobody\n", n=2)
+    with pytest.raises(lab.KernelError, match=r"<kernel>:3: UnboundLocalError"):
+        lab.trace("def bad(x, y, n):\n    if n < 0: v = 1\n    y[0] = v\n", n=2)
+
+
+def test_a_loop_that_never_ends(monkeypatch):
+    monkeypatch.setattr("upsweep.lab.machine.ENDLESS", 1000)
+    with pytest.raises(lab.KernelError, match="line 2: this loop never ends"):
+        lab.trace("def bad(x, flag):\n    while flag[0] == 0:\n        pass\n", 1, 1, ([1], [0]))
+
+
+def test_names():
+    with pytest.raises(KeyError, match="no textbook kernel is called 'brent-kong'"):
+        lab.trace("brent-kong", n=4)
+    with pytest.raises(ValueError, match="n >= 1"):
+        lab.trace("brent-kung", n=0)
+    with pytest.raises(ValueError, match="no schedule is called 'backwards'"):
+        lab.trace("brent-kung", n=4, schedule="backwards")
+
+
+def test_order_of_threads_is_a_dial():
+    text = "def who(x, y, n):\n    y[0] = x[cuda.threadIdx.x]\n"
+    assert lab.trace(text, n=4).values[0] == 4
+    assert lab.trace(text, n=4, schedule="descending").values[0] == 1
+    assert lab.trace(text, n=4, schedule=[3, 0, 2, 1]).values[0] == 2
+    last = {lab.trace(text, n=4, schedule=f"random-{k}").values[0] for k in range(12)}
+    assert len(last) > 1
+
+
+def test_a_lost_update_needs_fine_steps():
+    text = "def count(x, y):\n    y[0] = y[0] + 1\n"
+    assert lab.trace(text, 1, 4, ([1], [0])).values == [4]
+    assert lab.trace(text, 1, 4, ([1], [0]), schedule="lockstep").values == [1]
+
+
+def test_waiting_threads_leave_no_events():
+    t = lab.trace("domino", n=16, block=4, issue="descending")
+    spins = [e for e in np.flatnonzero(t.at("atomic")) if t.sites[int(t.site[e])].text.endswith("bid, 0)")]
+    assert len(spins) == 3  # one answer for each block that waits
+    assert t.counts().waits > 0
+
+
+@pytest.mark.parametrize("name", ALL_NAMES)
+def test_the_page_can_replay_it(name):
+    """Applying the steps to the words gives the memory that the run left."""
+    t = lab.trace(name, n=12, warp=4)
+    page = json.loads(json.dumps(t.to_dict()))
+    memory = {word: text for word, text, *_ in page["words"]}
+    for step in page["steps"]:
+        for kind, block, thread, line, _, word, text, node, _ in step["events"]:
+            assert line in step["lines"]
+            assert block in step["blocks"]
+            assert 0 <= thread < page["launches"][step["launch"]]["block"]
+            assert node is None or 0 <= node < len(page["nodes"])
+            if kind == "load":
+                assert any(a["first"] <= word < a["first"] + a["size"] for a in page["arrays"]), text
+        for word, text, ranges, flaw in step["words"]:
+            assert (flaw is None and len(ranges) <= 1) or KERNELS[name].needs
+            memory[word] = text
+    result = page["result"]
+    assert [memory[result["first"] + k] for k in range(result["size"])] == [str(v) for v in t.values]
+    assert page["format"] == 1
+
+
+def test_steps_lie_between_barriers():
+    page = lab.trace("kogge-stone", n=8).to_dict()
+    kinds = [{e[0] for e in step["events"]} - {"branch", "loop"} for step in page["steps"]]
+    assert kinds == [{"load", "store"}, *([{"load", "op"}, {"store"}] * 3), {"load", "store"}]
+    assert [len(step["words"]) for step in page["steps"]] == [8, 0, 7, 0, 6, 0, 4, 8]
+
+
+def test_blocks_run_side_by_side_until_one_waits():
+    page = lab.trace("kogge-stone", n=16, block=4).to_dict()
+    assert all(step["blocks"] == [0, 1, 2, 3] for step in page["steps"])
+    page = lab.trace("domino", n=16, block=4).to_dict()
+    raised = [k for k, step in enumerate(page["steps"]) for e in step["events"] if e[0] == "atomic" and e[6] == "1"]
+    assert raised == sorted(raised)
+    assert len(set(raised)) >= 4
+
+
+def test_one_thousand_threads_are_quick():
+    lab.trace("kogge-stone", n=1024)
+    best = min(_seconds(lambda: lab.trace("kogge-stone", n=1024)) for _ in range(5))
+    assert best < 0.2
+
+
+def _seconds(work):
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def test_the_lab_needs_no_gpu_library():
+    code = (
+        "import sys; from upsweep import lab; lab.trace('brent-kung', n=16).check();"
+        "bad = {'numba', 'cuda', 'numba_cuda', 'PIL', 'torch'} & set(sys.modules); assert not bad, bad"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
