@@ -1,5 +1,8 @@
 """upsweep: parallel prefix scans with the same bits on every machine, at the speed of a copy."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from upsweep import segments
 from upsweep.api import (
     OutputError,
@@ -18,6 +21,10 @@ from upsweep.laws import LawError, check
 from upsweep.operator import Operator, OperatorError, ops
 from upsweep.segments import SegmentError
 
+if TYPE_CHECKING:
+    from upsweep import apps
+    from upsweep.apps.recurrences import discounted_sum, ema, lfilter
+
 __all__ = [
     "DTypeError",
     "EngineError",
@@ -27,15 +34,27 @@ __all__ = [
     "OutputError",
     "SegmentError",
     "ShapeError",
+    "apps",
     "check",
     "cumlogsumexp",
     "cummax",
     "cummin",
     "cumulative_prod",
     "cumulative_sum",
+    "discounted_sum",
+    "ema",
+    "lfilter",
     "linear_recurrence",
     "ops",
     "reduce",
     "scan",
     "segments",
 ]
+
+
+def __getattr__(name: str) -> Any:  # loaded on first use, so that `import upsweep` stays cheap
+    if name in ("discounted_sum", "ema", "lfilter"):
+        return getattr(import_module("upsweep.apps.recurrences"), name)
+    if name == "apps":
+        return import_module("upsweep.apps")
+    raise AttributeError(f"module 'upsweep' has no attribute {name!r}")

@@ -1,0 +1,44 @@
+"""Whatever array comes in, the same kind goes out: the one place where the applications look at libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from upsweep import engine as engines
+
+
+def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
+    """The array namespace to compute with, the arrays in it, and what turns a result into the kind of the first one.
+
+    What lies in this machine's memory is computed with NumPy, whatever library made it; CUDA arrays with their own
+    library. None stays None.
+
+    >>> xp, (x, nothing), give = enter([1, 2], None)
+    >>> type(x).__name__, nothing, give(x + 1).tolist()
+    ('ndarray', None, [2, 3])
+    """
+    if engines.choose(given) == "cpu":
+        import array_api_compat.numpy as xp
+
+        on = engines.load("cpu")
+        views: list[Any] = [None if x is None else on.view(x) for x in given]
+        return xp, views, lambda y: on.give(given[0], np.asarray(y, order="C"))
+    import array_api_compat
+
+    there = next(x for x in given if engines.on_gpu(x))
+    xp = array_api_compat.array_namespace(there)
+    arrays = [x if x is None or engines.on_gpu(x) else xp.asarray(x, device=array_api_compat.device(there)) for x in given]
+    return xp, arrays, lambda y: y
+
+
+def host(x: Any) -> np.ndarray:
+    """A few numbers (coefficients, automata) as a NumPy array, wherever they lie."""
+    return np.asarray(x.get() if hasattr(x, "get") else x.cpu() if hasattr(x, "cpu") else x)
+
+
+def floating(xp: Any, x: Any) -> Any:
+    """`x` in a floating or complex dtype: integers and booleans become float64, as in NumPy."""
+    return xp.astype(x, xp.float64) if xp.isdtype(x.dtype, ("bool", "integral")) else x

@@ -1,0 +1,252 @@
+"""Recurrences in time: exponential averages, discounted sums, digital filters and constant coefficients of any order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from upsweep import api, segments
+from upsweep.api import ShapeError
+from upsweep.apps.kinds import enter, floating, host
+from upsweep.apps.roots import quotient, roots
+from upsweep.engine import DTypeError
+from upsweep.operator import ops
+
+
+def ema(x: Any, alpha: Any, *, axis: int | None = None, initial: Any = None) -> Any:
+    """Exponential moving average `y[t] = (1 - alpha) y[t-1] + alpha x[t]`.
+
+    Args:
+        x: real or complex array; integers are averaged as float64.
+        alpha: the weight of the newest item, from 0 to 1: a scalar or an array that broadcasts to x.
+        axis: the axis of time; it may be left out for 1-D input only.
+        initial: y before the first item, a scalar or one value a row. Without it `y[0] = x[0]`, as in pandas'
+            `ewm(alpha=alpha, adjust=False).mean()`.
+
+    Returns:
+        An array of x's shape, kind and device. Errors are those of `upsweep.scan`.
+
+    >>> import upsweep as up
+    >>> up.ema([4.0, 8.0, 8.0], 0.5).tolist()
+    [4.0, 6.0, 7.0]
+
+    Source: Blelloch, "Prefix sums and their applications" (1990), section 1.4.
+    """
+    xp, (x, alpha, initial), give = enter(x, alpha, initial)
+    x = floating(xp, x)
+    alpha = xp.astype(alpha, x.dtype)
+    b = alpha * x
+    if initial is None and x.ndim and x.shape[axis or 0]:
+        first = (slice(None),) * ((axis or 0) % x.ndim) + (slice(0, 1),)
+        b[first] = x[first]
+    return give(api.linear_recurrence(xp.broadcast_to(1 - alpha, x.shape), b, initial=initial, axis=axis))
+
+
+def discounted_sum(
+    rewards: Any, gamma: Any, dones: Any = None, *, axis: int | None = None, initial: Any = None
+) -> Any:
+    """What is still to come, discounted: `g[t] = r[t] + gamma g[t+1]`, or `g[t] = r[t]` where an episode is done.
+
+    Args:
+        rewards: real array; integers are summed as float64.
+        gamma: the discount: a scalar or an array that broadcasts to the rewards.
+        dones: true at the last item of an episode (the rewards' shape, or 1-D along the axis): nothing flows across,
+            not even a NaN.
+        axis: the axis of time; it may be left out for 1-D input only.
+        initial: the value after the last item, a scalar or one value a row; it counts where the last item is not done.
+
+    Returns:
+        An array of the rewards' shape, kind and device. Errors are those of `upsweep.scan`.
+
+    >>> import upsweep as up
+    >>> up.discounted_sum([1.0, 1.0, 1.0, 1.0], 0.5, [False, True, False, False]).tolist()
+    [1.5, 1.0, 1.5, 1.0]
+
+    Source: Blelloch (1990), section 1.5 (segmented scans); Sutton and Barto, "Reinforcement learning", section 3.3.
+    """
+    xp, (r, gamma, dones, initial), give = enter(rewards, gamma, dones, initial)
+    r = floating(xp, r)
+    weights = xp.broadcast_to(xp.astype(gamma, r.dtype), r.shape)
+    if dones is None or 0 in r.shape:
+        return give(api.linear_recurrence(weights, r, initial=initial, axis=axis, reverse=True))
+    if axis is None and r.ndim != 1:
+        raise ShapeError(f"the rewards have {r.ndim} dimensions {r.shape}: pass axis=")
+    along = (axis or 0) % r.ndim
+    if dones.ndim == 1:
+        dones = xp.reshape(dones, tuple(-1 if d == along else 1 for d in range(r.ndim)))
+    done = xp.moveaxis(xp.broadcast_to(xp.astype(dones, xp.bool), r.shape), along, -1)
+    heads = xp.concat([xp.ones_like(done[..., :1]), done[..., :-1]], axis=-1)
+    if initial is not None:
+        r, last = xp.asarray(r, copy=True), (..., -1)
+        end = xp.moveaxis(r, along, -1)
+        end[last] = end[last] + xp.where(done[last], 0, xp.moveaxis(weights, along, -1)[last] * initial)
+    heads = segments.flags(xp.moveaxis(heads, -1, along))
+    return give(api.scan((weights, r), ops.AFFINE, axis=axis, reverse=True, segments=heads)[1])
+
+
+def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+    """Filter along an axis, with the signature and the meaning of `scipy.signal.lfilter`.
+
+    `a[0] y[t] = b[0] x[t] + ... + b[M] x[t-M] - a[1] y[t-1] - ... - a[N] y[t-N]`: the `b` part as shifted sums in a fixed
+    order, the `a` part as one scan for each pole (for each pair of conjugate poles), the poles being found by arithmetic of
+    many digits. So the bits depend neither on the machine nor on how many cores it has.
+
+    Args:
+        b, a: coefficients of numerator and denominator, 1-D, real or complex; both are divided by `a[0]`.
+        x: array, real or complex; integers are filtered as float64.
+        axis: the axis of time.
+        zi: the state before the first item, `max(len(a), len(b)) - 1` values along the axis (SciPy's `lfiltic` and
+            `lfilter_zi` make them); other dimensions broadcast.
+
+    Returns:
+        y, of x's shape; with `zi` the pair `(y, zf)`, where zf is the state to pass with the next chunk. float32 comes out
+        where everything that came in was float32; it is computed in float64 and rounded once.
+
+    Raises:
+        ShapeError: coefficients that are not 1-D or empty, or a state of the wrong shape.
+        ZeroDivisionError: `a[0]` is zero.
+        DTypeError: long double, or anything that is no number.
+
+    Accuracy: each pole is right to the last place, so that repeated poles, where the direct form is at its worst, cost
+    nothing. As in the direct form, poles much closer to each other than to the rest of the unit circle (high order at a low
+    cut-off) amplify the rounding of the `b` part by the gain of `1/a`: filter in second-order sections there. An unstable
+    filter whose poles overflow within the length of x gives inf or NaN.
+
+    >>> import upsweep as up
+    >>> up.lfilter([1.0], [1.0, -0.5], [1.0, 0.0, 0.0, 0.0]).tolist()
+    [1.0, 0.5, 0.25, 0.125]
+
+    Source: Blelloch (1990), section 1.4; Oppenheim and Schafer, "Discrete-time signal processing", section 6.3.
+    """
+    xp, (x, zi), give = enter(x, zi)
+    (b, a), dtype = _coefficients(b, a, x, zi)
+    if x.ndim == 0:
+        raise ShapeError("a 0-dimensional array has no axis to filter along; pass x.reshape(1)")
+    wide = xp.complex128 if dtype.kind == "c" else xp.float64
+    u = xp.moveaxis(xp.astype(x, wide), axis, -1)
+    b, a = [quotient(v, a[0]) for v in b], [quotient(v, a[0]) for v in a]
+    order = max(len(a), len(b)) - 1
+    y = _feed_forward(xp, b, u)
+    state = None if zi is None else _state(xp, zi, axis, u, order, wide)
+    if state is not None and order:
+        head = min(order, u.shape[-1])
+        y[..., :head] = y[..., :head] + state[..., :head]
+    y = _feed_back(xp, a, y)
+    result = getattr(xp, dtype.name)
+    out = give(xp.astype(xp.moveaxis(y, -1, axis), result))
+    if state is None:
+        return out
+    return out, give(xp.astype(xp.moveaxis(_last_state(xp, b, a, u, y, state), -1, axis), result))
+
+
+def linear_recurrence(coefficients: Any, x: Any, *, axis: int = -1, initial: Any = None) -> Any:
+    """`y[t] = x[t] + c[0] y[t-1] + ... + c[p-1] y[t-p]`: constant coefficients, any order.
+
+    Args:
+        coefficients: c, 1-D of length p.
+        x: real or complex array; integers count as float64.
+        axis: the axis of time.
+        initial: the p values before the first item, `initial[..., 0] = y[-1]`, `initial[..., 1] = y[-2]`, ...; 0 without.
+
+    Returns:
+        y, of x's shape, kind and device. Errors and accuracy are those of `upsweep.lfilter`. For coefficients that change
+        in time and order 1 there is `upsweep.linear_recurrence`.
+
+    >>> from upsweep import apps
+    >>> apps.linear_recurrence([1, 1], [1, 0, 0, 0, 0, 0]).round(9).tolist()
+    [1.0, 1.0, 2.0, 3.0, 5.0, 8.0]
+
+    Source: Blelloch (1990), section 1.4.1.
+    """
+    c = np.atleast_1d(host(coefficients))
+    denominator = np.concatenate([np.ones(1, c.dtype), -c])
+    if initial is None:
+        return lfilter([1.0], denominator, x, axis=axis)
+    before = host(initial)
+    p = len(c)
+    if before.shape[-1:] != (p,):
+        raise ShapeError(f"initial has shape {before.shape}; its last dimension must be the order, {p}")
+    state = np.stack([sum(c[m + k] * before[..., k] for k in range(p - m)) for m in range(p)], -1)
+    if before.ndim == 1:
+        state = np.expand_dims(state, tuple(range(np.ndim(x) - 1)))
+    return lfilter([1.0], denominator, x, axis=axis, zi=np.moveaxis(state, -1, axis))[0]
+
+
+def _coefficients(b: Any, a: Any, x: Any, zi: Any) -> tuple[list[list[complex]], np.dtype]:
+    """Coefficients as Python numbers, and the dtype that all operands together give, by NumPy's rule."""
+    b, a = np.atleast_1d(host(b)), np.atleast_1d(host(a))
+    if b.ndim != 1 or a.ndim != 1 or not b.size or not a.size:
+        raise ShapeError(f"coefficients must be 1-D and not empty, got b of shape {b.shape} and a of shape {a.shape}")
+    names = [str(v.dtype).rpartition(".")[2] for v in (b, a, x, zi) if v is not None]
+    dtype = np.result_type(*map(np.dtype, names))
+    dtype = np.dtype(np.float64) if dtype.kind in "biu" else dtype
+    if dtype.char not in "efdFD":
+        raise DTypeError(f"{dtype} cannot be filtered; float16, float32, float64, complex64 and complex128 can")
+    if a[0] == 0:
+        raise ZeroDivisionError("a[0] is zero: there is nothing to divide the coefficients by")
+    return [[complex(v) for v in b], [complex(v) for v in a]], dtype
+
+
+def _times(xp: Any, c: complex, x: Any) -> Any:
+    """`c x` from real products alone: a library's complex product may fuse its multiply-adds, and its bits vary."""
+    if not c.imag:
+        return c.real * x
+    y = xp.empty_like(x)
+    y.real = c.real * x.real - c.imag * x.imag
+    y.imag = c.real * x.imag + c.imag * x.real
+    return y
+
+
+def _feed_forward(xp: Any, b: list[complex], x: Any) -> Any:
+    y, n = _times(xp, b[0], x), x.shape[-1]
+    for k in range(1, min(len(b), n)):
+        y[..., k:] = y[..., k:] + _times(xp, b[k], x[..., : n - k])
+    return y
+
+
+def _feed_back(xp: Any, a: list[complex], y: Any) -> Any:
+    for pole in roots(tuple(a)):
+        if xp.isdtype(y.dtype, "complex floating") or not pole.imag:
+            y = _pole(xp, pole, y)
+        elif pole.imag > 0:
+            y = _pair(xp, pole, y)
+    return y
+
+
+def _pole(xp: Any, pole: complex, u: Any) -> Any:
+    """`y[t] = pole y[t-1] + u[t]`."""
+    p = xp.asarray(pole if xp.isdtype(u.dtype, "complex floating") else pole.real, dtype=u.dtype)
+    return api.linear_recurrence(xp.broadcast_to(p, u.shape), u, axis=-1)
+
+
+def _pair(xp: Any, pole: complex, u: Any) -> Any:
+    """A pole and its conjugate, for a real signal: Im(p z) / Im(p) of one complex scan z, or two where Im(p) is small."""
+    z = _pole(xp, pole, xp.astype(u, xp.complex128))
+    if 4 * abs(pole.imag) < abs(pole.real):  # the quotient would amplify the rounding of z
+        return xp.real(_pole(xp, pole.conjugate(), z))
+    return xp.real(z) + pole.real / pole.imag * xp.imag(z)
+
+
+def _state(xp: Any, zi: Any, axis: int, u: Any, order: int, wide: Any) -> Any:
+    """The state with time last, of the shape that fits u."""
+    shape = (*u.shape[:-1], order)
+    moved = xp.moveaxis(zi, axis, -1) if zi.ndim == u.ndim else zi
+    if moved.ndim != u.ndim or any(have not in (1, want) for have, want in zip(moved.shape[:-1], shape)) or moved.shape[-1] != order:
+        raise ShapeError(f"zi has shape {tuple(zi.shape)}; along the axis it needs {order} values for these coefficients")
+    return xp.broadcast_to(xp.astype(moved, wide), shape)
+
+
+def _last_state(xp: Any, b: list[complex], a: list[complex], x: Any, y: Any, before: Any) -> Any:
+    """The state of the transposed direct form after the last item, from the last inputs and outputs."""
+    n, order = x.shape[-1], before.shape[-1]
+    state = xp.zeros_like(before)
+    for m in range(order):
+        value = before[..., m + n] if m + n < order else state[..., m]
+        for k in range(min(order - m, n)):
+            if m + 1 + k < len(b):
+                value = value + _times(xp, b[m + 1 + k], x[..., n - 1 - k])
+            if m + 1 + k < len(a):
+                value = value - _times(xp, a[m + 1 + k], y[..., n - 1 - k])
+        state[..., m] = value
+    return state

@@ -1,0 +1,226 @@
+"""Recurrences against their definitions, step by step, and against SciPy's filters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import signal
+
+import upsweep as up
+from upsweep import apps
+from upsweep.apps import discounted_sum, ema, lfilter
+from upsweep.apps.roots import roots
+
+RNG = np.random.default_rng(5)
+
+
+def sequential_filter(b, a, x, zi):
+    """The transposed direct form, one item at a time, in extended precision."""
+    wide = np.clongdouble if any(np.iscomplexobj(v) for v in (b, a, x, zi)) else np.longdouble
+    b, a, x, z = (np.asarray(v, wide) for v in (b, a, x, zi))
+    size = max(len(a), len(b))
+    b = np.concatenate([b, np.zeros(size - len(b), wide)]) / a[0]
+    a = np.concatenate([a, np.zeros(size - len(a), wide)]) / a[0]
+    z, y = np.append(z, wide(0)), np.empty_like(x)
+    for t in range(len(x)):
+        y[t] = z[0] + b[0] * x[t]
+        z[:-1] = z[1:] + b[1:] * x[t] - a[1:] * y[t]
+    return y, z[:-1]
+
+
+def close(got, want, rtol):
+    np.testing.assert_allclose(got, want, rtol=0, atol=rtol * max(1e-300, np.abs(want).max(initial=0)))
+
+
+def sequential_discounted(r, gamma, dones, last):
+    g = np.empty_like(r)
+    for t in reversed(range(len(r))):
+        last = g[t] = r[t] if dones[t] else r[t] + gamma * last
+    return g
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 1000, 100_003])
+@pytest.mark.parametrize("initial", [None, 3.0])
+def test_ema_is_its_recurrence(n, initial):
+    x = RNG.standard_normal(n)
+    want, y = np.empty(n), initial
+    for t in range(n):
+        want[t] = y = x[t] if y is None else 0.75 * y + 0.25 * x[t]
+    np.testing.assert_allclose(ema(x, 0.25, initial=initial), want, rtol=1e-12, atol=1e-14)
+
+
+def test_ema_along_an_axis_of_integers_with_weights_in_time():
+    x = RNG.integers(-9, 9, (50, 7))
+    alpha = RNG.random((50, 1))
+    want = np.empty(x.shape)
+    y = want[0] = x[0]
+    for t in range(1, 50):
+        want[t] = y = (1 - alpha[t]) * y + alpha[t] * x[t]
+    np.testing.assert_allclose(ema(x, alpha, axis=0), want, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(ema(x.T, alpha.T, axis=-1).T, want, rtol=1e-12, atol=1e-13)
+    assert ema(x.astype(np.float32), 0.5, axis=0).dtype == np.float32
+
+
+def test_ema_leaves_its_input_alone():
+    x = RNG.standard_normal(100)
+    kept = x.copy()
+    ema(x, 1.0)
+    np.testing.assert_array_equal(x, kept)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(st.integers(-5, 5), st.booleans()), max_size=40), st.sampled_from([None, 7.0]))
+def test_discounted_sum_is_its_recurrence(items, initial):
+    r = np.array([float(v) for v, _ in items])
+    dones = np.array([d for _, d in items], bool)
+    got = discounted_sum(r, 0.5, dones, initial=initial)
+    np.testing.assert_allclose(got, sequential_discounted(r, 0.5, dones, initial or 0.0), rtol=1e-14)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_nothing_flows_across_the_end_of_an_episode(bad):
+    r = np.array([1.0, 2.0, bad, 4.0])
+    np.testing.assert_array_equal(discounted_sum(r, 0.5, [False, True, False, False])[:2], [2.0, 2.0])
+    np.testing.assert_array_equal(discounted_sum([1.0, 2.0], 0.5, [False, True], initial=bad), [2.0, 2.0])
+
+
+def test_discounted_sum_of_batches_along_either_axis():
+    r, dones, last = RNG.standard_normal((40, 6)), RNG.random((40, 6)) < 0.1, RNG.standard_normal(6)
+    want = np.stack([sequential_discounted(r[:, k], 0.9, dones[:, k], last[k]) for k in range(6)], 1)
+    kept = r.copy()
+    np.testing.assert_allclose(discounted_sum(r, 0.9, dones, axis=0, initial=last), want, rtol=1e-12)
+    np.testing.assert_allclose(discounted_sum(r.T, 0.9, dones.T, axis=1, initial=last).T, want, rtol=1e-12)
+    np.testing.assert_array_equal(r, kept)
+    shared = np.stack([sequential_discounted(r[:, k], 0.9, dones[:, 0], last[k]) for k in range(6)], 1)
+    np.testing.assert_allclose(discounted_sum(r, 0.9, dones[:, 0], axis=0, initial=last), shared, rtol=1e-12)
+    with pytest.raises(up.ShapeError, match="axis"):
+        discounted_sum(r, 0.9, dones)
+
+
+@pytest.mark.parametrize("order", range(1, 9))
+@pytest.mark.parametrize("kind", ["lowpass", "highpass"])
+def test_butterworth_filters_are_scipys(order, kind):
+    b, a = signal.butter(order, 0.3, kind)
+    x = RNG.standard_normal(3000)
+    truth, _ = sequential_filter(b, a, x, np.zeros(order))
+    close(lfilter(b, a, x), truth, 1e-13)
+    close(lfilter(b, a, x), signal.lfilter(b, a, x), 1e-12)
+
+
+@pytest.mark.parametrize("order", range(2, 7))
+def test_repeated_poles_lose_no_more_than_the_direct_form(order):
+    a = np.poly([0.9] * order)
+    x = RNG.standard_normal(4000)
+    truth, _ = sequential_filter([1.0], a, x, np.zeros(order))
+    ours, theirs = (np.abs(f([1.0], a, x) - truth).max() for f in (lfilter, signal.lfilter))
+    assert ours <= max(theirs, 1e-13 * np.abs(truth).max())
+
+
+@pytest.mark.parametrize("zero_poles", [0, 1, 3])
+@pytest.mark.parametrize("taps", [1, 2, 5, 40])
+def test_no_feedback_is_a_convolution(taps, zero_poles):
+    b, x = RNG.standard_normal(taps), RNG.standard_normal((3, 30))
+    a = [2.0] + [0.0] * zero_poles
+    close(lfilter(b, a, x), signal.lfilter(b, a, x), 1e-14)
+
+
+@pytest.mark.parametrize(
+    ("b", "a"),
+    [
+        ([1.0, 2.0], [2.0, -1.0, 0.5, 0.1]),
+        ([1.0, 2.0, 3.0, 0.5], [1.0, 0.25]),
+        ([0.5 + 1j, 0.25], [1.0, -0.9j, 0.2]),
+        ([1.0], [1.0, -1.0]),
+        ([1.0, 0.0], [1.0, -1.8, 0.97]),
+        ([1.0], [1.0, -1.99, 0.9901]),
+        ([0.0, 1.0], [2j, 1.0, 0.5j]),
+    ],
+)
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 500])
+def test_states_in_and_out_are_scipys(b, a, n):
+    x = RNG.standard_normal(n)
+    zi = RNG.standard_normal(max(len(a), len(b)) - 1)
+    y, zf = lfilter(b, a, x, zi=zi)
+    truth, last = sequential_filter(b, a, x, zi)
+    close(y, truth, 1e-12)
+    close(zf, last, 1e-12)
+    theirs, theirs_zf = signal.lfilter(b, a, x, zi=zi)
+    assert (y.shape, y.dtype, zf.shape, zf.dtype) == (theirs.shape, theirs.dtype, theirs_zf.shape, theirs_zf.dtype)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_any_axis_in_chunks(axis):
+    b, a = signal.butter(3, 0.2)
+    x = RNG.standard_normal((20, 21, 22))
+    want = signal.lfilter(b, a, x, axis=axis)
+    close(lfilter(b, a, x, axis), want, 1e-13)
+    zi = np.zeros([3 if d == axis % 3 else size for d, size in enumerate(x.shape)])
+    parts = []
+    for chunk in np.split(x, [1, 3, 10], axis):
+        y, zi = lfilter(b, a, chunk, axis, zi)
+        parts.append(y)
+    close(np.concatenate(parts, axis), want, 1e-13)
+
+
+def test_a_state_broadcasts_over_the_other_dimensions():
+    b, a = signal.butter(2, 0.2)
+    x, zi = RNG.standard_normal((4, 50)), signal.lfilter_zi(b, a)[None]
+    got, want = lfilter(b, a, x, zi=zi), signal.lfilter(b, a, x, zi=np.repeat(zi, 4, 0))
+    close(got[0], want[0], 1e-13)
+    close(got[1], want[1], 1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "complex128", "int16", "bool"])
+def test_dtypes(dtype):
+    x = RNG.integers(0, 2, 300).astype(dtype)
+    b, a = (np.asarray(v, np.float32) for v in signal.butter(3, 0.4))
+    got = lfilter(b, a, x)
+    want, _ = sequential_filter(b, a, x, np.zeros(3))
+    assert got.dtype == np.result_type(b, x)
+    close(got, want, 2e-7 if got.dtype in (np.float32, np.complex64) else 1e-13)
+
+
+def test_what_cannot_be_filtered_is_refused():
+    for b, a, x, error in [
+        ([1.0], [0.0, 1.0], [1.0], ZeroDivisionError),
+        ([], [1.0], [1.0], up.ShapeError),
+        ([[1.0]], [1.0], [1.0], up.ShapeError),
+        ([1.0], [1.0], 1.0, up.ShapeError),
+        ([1.0], [1.0], np.ones(3, np.longdouble), up.DTypeError),
+    ]:
+        with pytest.raises(error):
+            lfilter(b, a, x)
+    with pytest.raises(up.ShapeError, match="2 values"):
+        lfilter([1.0], [1.0, 0.5, 0.25], [1.0], zi=[1.0])
+
+
+def test_a_recurrence_of_any_order():
+    c, before = RNG.standard_normal(4) / 5, RNG.standard_normal(4)
+    x = RNG.standard_normal(200)
+    want = list(before[::-1])
+    for v in x:
+        want.append(v + sum(c[k] * want[-1 - k] for k in range(4)))
+    close(apps.linear_recurrence(c, x, initial=before), np.array(want[4:]), 1e-13)
+    rows = np.stack([x, -x])
+    close(apps.linear_recurrence(c, rows, initial=np.stack([before, -before]))[1], -np.array(want[4:]), 1e-13)
+    close(apps.linear_recurrence(c, rows.T, axis=0, initial=np.stack([before, -before])).T[1], -np.array(want[4:]), 1e-13)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.integers(-8, 8), min_size=1, max_size=6))
+def test_roots_rebuild_their_polynomial(values):
+    wanted = sorted(v for v in values if v)
+    coefficients = np.poly(values).tolist() if values else [1.0]
+    found = roots(tuple(coefficients))
+    assert sorted(z.real for z in found) == wanted
+    assert all(z.imag == 0 for z in found)
+
+
+def test_torch_in_torch_out():
+    torch = pytest.importorskip("torch")
+    x = torch.arange(6.0, dtype=torch.float32)
+    for got in (ema(x, 0.5), discounted_sum(x, 0.5, x > 3), lfilter([0.5], [1.0, -0.5], x.to(torch.float64))):
+        assert isinstance(got, torch.Tensor)
+    np.testing.assert_allclose(ema(x, 0.5).numpy(), ema(x.numpy(), 0.5))
