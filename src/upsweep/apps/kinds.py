@@ -30,7 +30,10 @@ def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
 
     there = next(x for x in given if engines.on_gpu(x))
     xp = array_api_compat.array_namespace(there)
-    arrays = [x if x is None or engines.on_gpu(x) else xp.asarray(x, device=array_api_compat.device(there)) for x in given]
+    arrays = [
+        x if x is None or engines.on_gpu(x) else xp.asarray(x, device=array_api_compat.device(there))
+        for x in given
+    ]
     return xp, arrays, lambda y: y
 
 

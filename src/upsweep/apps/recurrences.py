@@ -177,12 +177,16 @@ def _coefficients(b: Any, a: Any, x: Any, zi: Any) -> tuple[list[list[complex]],
     """Coefficients as Python numbers, and the dtype that all operands together give, by NumPy's rule."""
     b, a = np.atleast_1d(host(b)), np.atleast_1d(host(a))
     if b.ndim != 1 or a.ndim != 1 or not b.size or not a.size:
-        raise ShapeError(f"coefficients must be 1-D and not empty, got b of shape {b.shape} and a of shape {a.shape}")
+        raise ShapeError(
+            f"coefficients must be 1-D and not empty, got b of shape {b.shape} and a of shape {a.shape}"
+        )
     names = [str(v.dtype).rpartition(".")[2] for v in (b, a, x, zi) if v is not None]
     dtype = np.result_type(*map(np.dtype, names))
     dtype = np.dtype(np.float64) if dtype.kind in "biu" else dtype
     if dtype.char not in "efdFD":
-        raise DTypeError(f"{dtype} cannot be filtered; float16, float32, float64, complex64 and complex128 can")
+        raise DTypeError(
+            f"{dtype} cannot be filtered; float16, float32, float64, complex64 and complex128 can"
+        )
     if a[0] == 0:
         raise ZeroDivisionError("a[0] is zero: there is nothing to divide the coefficients by")
     return [[complex(v) for v in b], [complex(v) for v in a]], dtype
@@ -232,8 +236,14 @@ def _state(xp: Any, zi: Any, axis: int, u: Any, order: int, wide: Any) -> Any:
     """The state with time last, of the shape that fits u."""
     shape = (*u.shape[:-1], order)
     moved = xp.moveaxis(zi, axis, -1) if zi.ndim == u.ndim else zi
-    if moved.ndim != u.ndim or any(have not in (1, want) for have, want in zip(moved.shape[:-1], shape)) or moved.shape[-1] != order:
-        raise ShapeError(f"zi has shape {tuple(zi.shape)}; along the axis it needs {order} values for these coefficients")
+    if (
+        moved.ndim != u.ndim
+        or any(have not in (1, want) for have, want in zip(moved.shape[:-1], shape))
+        or moved.shape[-1] != order
+    ):
+        raise ShapeError(
+            f"zi has shape {tuple(zi.shape)}; along the axis it needs {order} values for these coefficients"
+        )
     return xp.broadcast_to(xp.astype(moved, wide), shape)
 
 

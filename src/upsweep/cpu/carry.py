@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
-from upsweep.cpu.memory import Items, fetch_add, load_acquire, store_release, yield_thread
+from upsweep.cpu.memory import Items, fetch_add, inner, load_acquire, store_release, yield_thread
 
 LEVELS = 48  # of the counter: more than memory has chunks
 _PATIENCE = 2000  # looks at a flag before the thread gives its core away: whoever should raise it may have lost its own
@@ -19,31 +17,31 @@ def counter(S: Items, P: Items, combine: Any, fold: Any, value: Any) -> tuple[An
     """`push` a block sum, and the `prefix` at the counter's count, over a stack of one sum a level."""
     S_read, S_write, S_at, P_read, P_write = S.read, S.write, S.at, P.read, P.write
 
-    @njit
+    @inner
     def copy(target, source, w):
         for j in range(w):
             S_write(target, j, S_read(source, j))
 
-    @njit
+    @inner
     def join(left, right, target, w):
         for j in range(w):
             S_write(target, j, combine(S_read(left, j), S_read(right, j)))
 
-    @njit
+    @inner
     def append(start, p, has, block, w):
         """Fold a block onto the prefix `p`, which may be nothing as yet."""
         for j in range(w):
             s = S_read(block, j)
             P_write(p, j, fold(P_read(start, j), P_read(p, j), s) if has else value(s))
 
-    @njit
+    @inner
     def push(stack, count, block, w):
         while count & 1:
             join(stack, block, block, w)
             stack, count = S_at(stack, w), count >> 1
         copy(stack, block, w)
 
-    @njit
+    @inner
     def prefix(start, base, has, stack, count, target, w):
         """Write the prefix, starting from `base` where there is one; returns whether there is a prefix."""
         for j in range(w):
@@ -67,7 +65,7 @@ def look_back(S: Items, steps: tuple[Any, Any, Any]) -> tuple[Any, Any]:
     S_at = S.at
     copy, join, append = steps
 
-    @njit
+    @inner
     def index(tiles, level, i):
         """The number of node i of a level."""
         before = 0
@@ -75,7 +73,7 @@ def look_back(S: Items, steps: tuple[Any, Any, Any]) -> tuple[Any, Any]:
             before += (tiles >> k) + 1
         return before + i
 
-    @njit
+    @inner
     def publish(words, nodes, tiles, t, total, w):
         level = 0
         copy(S_at(nodes, index(tiles, 0, t) * w), total, w)
@@ -89,7 +87,7 @@ def look_back(S: Items, steps: tuple[Any, Any, Any]) -> tuple[Any, Any]:
             store_release(words + 16 * parent, 1)
             level, t = level + 1, t >> 1
 
-    @njit
+    @inner
     def wait(flag):
         looks = 0
         while load_acquire(flag) == 0:
@@ -97,7 +95,7 @@ def look_back(S: Items, steps: tuple[Any, Any, Any]) -> tuple[Any, Any]:
             if looks > _PATIENCE:
                 yield_thread()
 
-    @njit
+    @inner
     def prefix_of(words, nodes, tiles, t, start, base, has, w):
         """Fold the sums of everything before tile t onto `base`; returns whether there is a prefix."""
         level = 0

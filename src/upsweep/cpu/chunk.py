@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
-
-from upsweep.cpu.memory import Items
+from upsweep.cpu.memory import Items, adopted, inner
 
 
 def operators(fn: Callable, S: Items, P: Items, segmented: bool, initial: bool) -> tuple[Any, Any, Any]:
@@ -20,40 +18,40 @@ def operators(fn: Callable, S: Items, P: Items, segmented: bool, initial: bool) 
     The results are rounded to the accumulator's dtype, also within an expression. In a segmented scan a sum ends with
     a flag: whether a segment starts in its block. Every segment starts from `initial` where there is one.
     """
-    user, cast, P_cast = njit(fn), S.cast, P.cast
+    user, cast, P_cast = adopted(fn), S.cast, P.cast
     if not segmented:
 
-        @njit
+        @inner
         def combine(a, b):
             return cast(user(a, b))
 
-        @njit
+        @inner
         def fold(start, p, s):
             return P_cast(user(p, s))
 
-        @njit
+        @inner
         def value(s):
             return s
 
         return combine, fold, value
     if P.bare:
 
-        @njit
+        @inner
         def value(s):
             return s[0]
 
-        @njit
+        @inner
         def combine(a, b):
             both = P_cast(user(a[0], b[0]))
             return cast((b[0] if b[1] else both, a[1] | b[1]))
 
     else:
 
-        @njit
+        @inner
         def value(s):
             return s[:-1]
 
-        @njit
+        @inner
         def combine(a, b):
             both = P_cast(user(a[:-1], b[:-1]))
             chosen = b[:-1] if b[-1] else both
@@ -61,13 +59,13 @@ def operators(fn: Callable, S: Items, P: Items, segmented: bool, initial: bool) 
 
     if initial:
 
-        @njit
+        @inner
         def fold(start, p, s):
             return P_cast(user(start if s[-1] else p, value(s)))
 
     else:
 
-        @njit
+        @inner
         def fold(start, p, s):
             both = P_cast(user(p, value(s)))
             return value(s) if s[-1] else both
@@ -79,7 +77,7 @@ def up_sweep(S: Items, combine: Any, level_at: Any) -> Any:
     """All levels of block sums of m rows, above the rows themselves."""
     S_read, S_write, S_at = S.read, S.write, S.at
 
-    @njit
+    @inner
     def fours(items, pitch, sums, count, w):
         for i in range(count):
             for j in range(w):
@@ -87,7 +85,7 @@ def up_sweep(S: Items, combine: Any, level_at: Any) -> Any:
                 right = combine(S_read(items, (4 * i + 2) * pitch + j), S_read(items, (4 * i + 3) * pitch + j))
                 S_write(sums, i * w + j, combine(left, right))
 
-    @njit
+    @inner
     def up(items, pitch, sums, m, w):
         level, count = 1, m >> 2
         if count > 0:
@@ -106,7 +104,7 @@ def down_sweep(S: Items, P: Items, T: Items, combine: Any, fold: Any, value: Any
     """
     S_read, S_at, P_read, P_at, write, T_at = S.read, S.at, P.read, P.at, T.write, T.at
 
-    @njit
+    @inner
     def group(start, above, has, sums, pitch, below, size, w):
         """One block of the level above, of which `size` parts are wanted."""
         for j in range(w):
@@ -122,7 +120,7 @@ def down_sweep(S: Items, P: Items, T: Items, combine: Any, fold: Any, value: Any
                 if size > 2:
                     write(below, 3 * w + j, fold(initial, q, S_read(sums, 2 * pitch + j)))
 
-    @njit
+    @inner
     def inner_groups(start, above, sums, pitch, below, full, w):
         for i in range(1, full):
             for j in range(w):
@@ -133,7 +131,7 @@ def down_sweep(S: Items, P: Items, T: Items, combine: Any, fold: Any, value: Any
                 write(below, (4 * i + 2) * w + j, q)
                 write(below, (4 * i + 3) * w + j, fold(initial, q, S_read(sums, (4 * i + 2) * pitch + j)))
 
-    @njit
+    @inner
     def down(start, above, has, sums, pitch, below, count, w):
         full = count >> 2
         group(start, above, has, sums, pitch, below, min(count, 3), w)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataC
 from numba.core.errors import NumbaError
 
 from upsweep.cpu.kernel import Kernel, build
+from upsweep.cpu.memory import named
 from upsweep.cpu.tuning import Tuning
 from upsweep.operator import OperatorError, identity_of
 from upsweep.plan import Plan
@@ -42,8 +44,9 @@ def kernel_for(plan: Plan, tuning: Tuning) -> Kernel:
 def _compile(plan: Plan, initial: bool, tuning: Tuning) -> Kernel:
     identity = identity_of(plan.op, plan.accumulators)
     args = (plan.loads, plan.accumulators, plan.stores, identity, plan.segmented, initial, tuning.chunk, tuning.width)
-    kernel = build(plan.op.fn, *args)
     digest = hashlib.sha256(repr((_source(), plan.op.key, args)).encode()).hexdigest()[:32]
+    with named(f"k{digest}"):
+        kernel = build(plan.op.fn, *args)
     kernel.run._cache = _DiskCache(digest)
     try:
         with _note_when_slow(f"{plan.op} of {', '.join(map(str, plan.loads))}"):
@@ -55,9 +58,8 @@ def _compile(plan: Plan, initial: bool, tuning: Tuning) -> Kernel:
 
 def _last_words(error: NumbaError) -> str:
     """What the compiler says of the user's function, without the layers of the kernel around it."""
-    said = [line.strip() for line in str(error).splitlines() if line.strip()]
-    ours = [line for line in said if line.startswith("the operator returns")]
-    return ours[0] if ours else "\n".join(said[:12])
+    said = re.findall(r"the operator returns .*|NameError: .*|(?:No implementation|Unknown attribute|Invalid use) .*", str(error))
+    return said[0] if said else str(error)
 
 
 @contextmanager

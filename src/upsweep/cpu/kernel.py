@@ -7,11 +7,9 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
-
 from upsweep.cpu.carry import LEVELS, counter, look_back
 from upsweep.cpu.chunk import down_sweep, operators, up_sweep
-from upsweep.cpu.memory import LINE, Items, advance, copy_bytes, fence, fetch_add, gathered, placed
+from upsweep.cpu.memory import LINE, Items, advance, copy_bytes, fence, fetch_add, gathered, inner, placed
 
 
 class Word(IntEnum):
@@ -110,7 +108,7 @@ def build(
     Y = Items(out_types, [accumulators[c] for c in kept], one, None if one else kept)
     combine, fold, value = operators(fn, S, P, segmented, initial)
 
-    @njit
+    @inner
     def level_at(level):
         """Where a level of block sums begins, in rows; prefixes, one more to a level, begin one row later."""
         return (chunk - (chunk >> (2 * level - 2))) // 3 + 4 * (level - 1)
@@ -125,7 +123,9 @@ def build(
     restart = _restarter(S, P, Y, identity, segmented, initial)
     x_place, y_place, start_place = (_placer(len(types)) for types in (in_types, out_types, accumulators))
     node_addresses = gathered(len(sum_types))
-    S_at, P_read, P_read_strided, P_write, P_at, Y_at = S.at, P.read, P.read_strided, P.write, P.at, Y.at
+    S_at, P_read, P_read_strided, P_write, P_at, Y_at, Y_write = (
+        S.at, P.read, P.read_strided, P.write, P.at, Y.at, Y.write,
+    )  # fmt: skip
     copy = steps[0]
 
     IN, OUT, WIDTH, CHUNK = len(in_types), len(out_types), width, chunk
@@ -133,7 +133,7 @@ def build(
     N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, EXCLUSIVE, INITIAL, REDUCE, STREAM = map(int, list(Word)[:11])
     LAYOUT_IN, LAYOUT_OUT, PITCH, DIMS, SYNC, EACH, NODES = map(int, list(Word)[11:])
 
-    @njit
+    @inner
     def sweep_down(start, has, items, pitch, scratch, m, w):
         """Prefixes of a chunk's m rows at all levels, from the one at the start of `prefixes` down to `out`."""
         sums, prefixes = sums_at(scratch), prefixes_at(scratch)
@@ -146,14 +146,19 @@ def build(
             level, above = level - 1, below
         emit(start, above, has, items, pitch, out_at(scratch), m, w)
 
-    @njit
+    @inner
     def count_chunk(scratch, count, w):
         """Take the sum of the chunk just swept up into the counter."""
         total = total_at(scratch)
         copy(total, S_at(sums_at(scratch), level_at(TOP) * w), w)
         push(stack_at(scratch), count, total, w)
 
-    @njit
+    @inner
+    def put_row(out, p, w):
+        for j in range(w):
+            Y_write(out, j, P_read(p, j))
+
+    @inner
     def bring(words, x, strides, inner, row, m, w, scratch):
         """A chunk's rows where they can be read, and the items from one row to the next, swept up."""
         here = advance(x, strides, row)
@@ -164,12 +169,12 @@ def build(
         up(here, pitch, sums_at(scratch), m, w)
         return here, pitch
 
-    @njit
+    @inner
     def sum_tile(words, x, strides, inner, first, last, w, scratch):
         """Leave the sum of a whole tile on the counter; returns its level."""
         count = 0
         for row in range(first, last, CHUNK):
-            bring(words, x, strides, inner, row, CHUNK, w, scratch)
+            bring(words, x, strides, inner, row, min(CHUNK, last - row), w, scratch)
             count_chunk(scratch, count, w)
             count += 1
         level = 0
@@ -177,7 +182,7 @@ def build(
             level += 1
         return level
 
-    @njit
+    @inner
     def scan_tile(words, x, strides, inner, y, y_strides, y_inner, has, ends, first, last, w, scratch):
         """Scan the rows [first, last) from the prefix at `base`, where there is one; `ends`: the one behind is at `end`."""
         start, base, stack, prefixes = initial_at(scratch), base_at(scratch), stack_at(scratch), prefixes_at(scratch)
@@ -196,7 +201,7 @@ def build(
                 if not ends or row + m < last:
                     behind = prefixes
                     prefix(start, base, has, stack, count, behind, w)
-                emit(start, behind, True, here, pitch, Y_at(out, m * w), 0, w)
+                put_row(Y_at(out, m * w), behind, w)
             if not words[REDUCE]:
                 if words[EXCLUSIVE]:
                     restart(start, known, here, pitch, out, m, w)
@@ -204,7 +209,7 @@ def build(
             elif row + m == last:
                 deliver(layout, Y_at(out, m * w), y, y_strides, y_inner, 1, w, stream)
 
-    @njit
+    @inner
     def scan_group(words, group, t, scratch):
         """Tile t of one strip."""
         each = 3 + words[DIMS]
@@ -238,7 +243,6 @@ def build(
             has = prefix_of(sync, nodes, tiles, t, start, base, has, w)
         scan_tile(words, x, strides, inner, y, y_strides, y_inner, has, ends, first, last, w, scratch)
 
-    @njit(nogil=True, error_model="numpy")
     def run(words, scratch):
         """One thread's share: tickets until there are none."""
         batch, tiles, groups = words[BATCH], words[TILES], words[GROUPS]
@@ -252,7 +256,7 @@ def build(
                 scan_group(words, group, ticket % tiles, scratch)
         fence()
 
-    return Kernel(run, scratch.size, chunk, width)
+    return Kernel(inner(run, nogil=True, no_cpython_wrapper=False), scratch.size, chunk, width)
 
 
 def _placer(count: int) -> Any:
@@ -260,7 +264,7 @@ def _placer(count: int) -> Any:
     gather = gathered(count)
     DIMS = int(Word.DIMS)
 
-    @njit
+    @inner
     def place(words, first, outer, column, sizes):
         dims = words[DIMS]
         each = 3 + dims
@@ -278,7 +282,7 @@ def _fetcher(X: Items, S: Items, rows: bool) -> Any:
     X_read, X_read_strided, S_write = X.read, X.read_strided, S.write
     FORWARD, BACKWARD = int(Layout.FORWARD), int(Layout.BACKWARD)
 
-    @njit
+    @inner
     def fetch(layout, x, strides, inner, items, m, w):
         if rows and layout == FORWARD:
             for i in range(m):
@@ -309,12 +313,12 @@ def _deliverer(out_types: Sequence[np.dtype], rows: bool) -> Any:
     FORWARD, BACKWARD = int(Layout.FORWARD), int(Layout.BACKWARD)
     SIZES, OUT = tuple(d.itemsize for d in out_types), len(out_types)
 
-    @njit
+    @inner
     def copy_row(y, out, count, stream):
         for c in range(OUT):
             copy_bytes(y[c], out[c], count * SIZES[c], stream)
 
-    @njit
+    @inner
     def deliver(layout, out, y, strides, inner, m, w, stream):
         if rows and layout == FORWARD:
             copy_row(y, out, m, stream)
@@ -341,26 +345,26 @@ def _restarter(S: Items, P: Items, Y: Items, identity: Sequence[Any] | None, seg
     S_read, P_read, Y_write = S.read, P.read, Y.write
     if initial:
 
-        @njit
+        @inner
         def put(start, out, at, j):
             Y_write(out, at, P_read(start, j))
 
     elif identity is not None:
         neutral = identity[0].item() if P.bare else tuple(part.item() for part in identity)
 
-        @njit
+        @inner
         def put(start, out, at, j):
             Y_write(out, at, neutral)
 
     else:
 
-        @njit
+        @inner
         def put(start, out, at, j):
             pass
 
     if segmented:
 
-        @njit
+        @inner
         def restart(start, known, items, pitch, out, m, w):
             for i in range(m):
                 for j in range(w):
@@ -369,7 +373,7 @@ def _restarter(S: Items, P: Items, Y: Items, identity: Sequence[Any] | None, seg
 
     else:
 
-        @njit
+        @inner
         def restart(start, known, items, pitch, out, m, w):
             if not known:
                 for j in range(w):

@@ -68,7 +68,7 @@ def value_type(dtype: np.dtype) -> str:
 
 def operator_text(op: Operator, accumulators: Sequence[np.dtype]) -> tuple[str, bool]:
     """The definition of `Op`, and whether a Python function must be linked in for it."""
-    if op in _BUILTIN:
+    if op in _BUILTIN and not (op == ops.AFFINE and accumulators[0] != accumulators[1]):
         return f"typedef {_BUILTIN[op]} Op;\n", False
     types = [value_type(d) for d in accumulators]
     operands = [f"const {t}*" for t in types] * 2 + [f"{t}*" for t in types]

@@ -130,7 +130,7 @@ class Choice:
     def tile(self) -> int:
         """Items of a row that a block works on at a time."""
         per_warp = self.shape.items * (1 if self.kernel == "columns" else self.shape.lanes)
-        return per_warp if self.kernel == "rows" else per_warp * self.shape.warps
+        return per_warp if self.kernel == "rows" else per_warp * self.shape.warps * self.shape.strips
 
     @property
     def tiles(self) -> int:
@@ -146,7 +146,7 @@ class Choice:
 
     @property
     def threads(self) -> int:
-        servers = {"rows": 0, "tiles": 1, "columns": self.shape.vector}[self.kernel]
+        servers = {"rows": 0, "tiles": 2, "columns": 2 * self.shape.vector}[self.kernel]
         return 32 * (self.shape.warps + servers)
 
     @property
@@ -187,7 +187,7 @@ def choose(plan: Plan, layout: Layout) -> Choice:
         return Choice("columns", shapes.for_columns(layout.n, words(plan), smallest), layout, columns)
     if shapes.fits_rows(layout.n, words(plan)):
         return Choice("rows", shapes.for_rows(layout.n, words(plan)), layout)
-    return Choice("tiles", shapes.for_tiles(layout.n, words(plan)), layout)
+    return Choice("tiles", shapes.for_tiles(layout.n, words(plan), sum(_sizes(plan)) + plan.segmented), layout)
 
 
 def _are_columns(layout: Layout) -> bool:
@@ -211,6 +211,10 @@ def mode(x: Lane, items: int) -> str:
     return "ALIGNED" if whole and even else "SHIFTED"
 
 
+def flip(x: Lane, items: int) -> str:
+    return "true" if x.along < 0 and mode(x, items) != "STRIDED" else "false"
+
+
 def spec(plan: Plan, choice: Choice) -> str:
     """The part of the text that says what is scanned: types, operator, shape, modes."""
     layout, shape, columns = choice.layout, choice.shape, choice.kernel == "columns"
@@ -223,11 +227,12 @@ def spec(plan: Plan, choice: Choice) -> str:
         "BLOCKS": shape.blocks,
         "LANES": shape.lanes,
         "VECTOR": shape.vector,
+        "STRIPS": shape.strips,
         "NODE_WORDS": node_words(plan),
         "SHARED_BYTES": shared_bytes(plan, choice),
     }
     heads = layout.heads
-    heads_flip = heads is not None and heads.along < 0
+    heads_flip = heads is not None and heads.along == -1
     lines = [
         f"#define SEGMENTED {int(plan.segmented)}",
         *(f"constexpr int {name} = {value};" for name, value in numbers.items()),
@@ -248,7 +253,7 @@ def spec(plan: Plan, choice: Choice) -> str:
             f"  typedef {compile.memory_type(plan.stores[c] or plan.loads[c])} Store;\n"
             f"  static constexpr bool stored = {str(stored is not None).lower()};\n"
             f"  static constexpr int load_mode = {mode(load, slab)}, store_mode = {mode(store, slab)};\n"
-            f"  static constexpr bool load_flip = {str(load.along < 0).lower()}, store_flip = {str(store.along < 0).lower()};\n"
+            f"  static constexpr bool load_flip = {flip(load, slab)}, store_flip = {flip(store, slab)};\n"
             f"  static constexpr int load_grain = {load.grain(*extra)}, store_grain = {store.grain(store.size)};\n"
             "};"
         )
@@ -283,20 +288,24 @@ def node_words(plan: Plan) -> int:
     return _up(_element(plan)[0], 4) // 4
 
 
+def _sizes(plan: Plan) -> list[int]:
+    """Bytes of an item's components in shared memory, where what is loaded makes way for what is stored."""
+    return [max(a.itemsize, (b or a).itemsize) for a, b in zip(plan.loads, plan.stores)]
+
+
 def shared_bytes(plan: Plan, choice: Choice) -> int:
     shape = choice.shape
-    sizes = [(a.itemsize, (b or a).itemsize) for a, b in zip(plan.loads, plan.stores)]
     if choice.kernel == "columns":
         patch = shape.items * choice.width
-        patches = 2 * shape.warps * patch * (sum(load for load, _ in sizes) + plan.segmented)
+        patches = 2 * shape.warps * patch * (sum(d.itemsize for d in plan.loads) + plan.segmented)
         (element, align), (item, item_align) = _element(plan), _item(plan)
         align = max(align, item_align, 8)
         sums = _up(32, align) + 2 * shape.warps * choice.width * element
         prefix = _up(item + 1, item_align)
-        return patches + _up(_up(sums, item_align) + (shape.warps + 1) * choice.width * prefix, align)
+        return patches + _up(_up(sums, item_align) + 2 * (shape.warps + 1) * choice.width * prefix, align)
     slab = shape.lanes * shape.items
-    area = sum(_up(slab * max(pair), 16) + 16 for pair in sizes)
+    area = sum(_up(slab * size, 16) + 16 for size in _sizes(plan))
     if plan.segmented:
         area += _up(slab, 16) + 16
     warp = _up(area * (32 // shape.lanes), 128)
-    return warp * shape.warps * (2 if choice.kernel == "tiles" else 1)
+    return warp * shape.warps * shape.strips * (2 if choice.kernel == "tiles" else 1)

@@ -18,14 +18,19 @@ class Shape:
     blocks: int
     lanes: int = 32
     vector: int = 1
+    strips: int = 1
 
 
 ITEMS = {1: 32, 2: 16, 4: 8, 8: 4, 16: 2}
 """32 registers of items a thread."""
 
 WARPS = 8
-BLOCKS = {1: 16, 2: 8, 4: 5, 8: 3}
-"""Blocks a multiprocessor by warps a block: about 24 working warps, 72 registers a thread."""
+BLOCKS = {1: 10, 2: 7, 4: 5, 8: 3}
+"""Blocks a multiprocessor by warps a block: about 24 working warps, 64 registers a thread."""
+
+
+STAGE = 32768
+"""Bytes of a tile: three blocks of two stages fill shared memory."""
 
 
 def items_for(words: int) -> int:
@@ -43,10 +48,16 @@ def for_rows(n: int, words: int) -> Shape:
     return Shape(items, 8, 3, lanes=_power_of_two(-(-n // items)))
 
 
-def for_tiles(n: int, words: int) -> Shape:
+def for_tiles(n: int, words: int, size: int) -> Shape:
+    """`size` is the bytes of an item in shared memory."""
     items = items_for(words)
     warps = min(WARPS, _power_of_two(-(-n // (32 * items))))
-    return Shape(items, warps, BLOCKS[warps])
+    while warps > 1 and warps * 32 * items * size > STAGE:
+        warps //= 2
+    strips = 1
+    while strips * warps < min(32, n / (32 * items)) and 2 * strips * warps * 32 * items * size <= STAGE:
+        strips *= 2
+    return Shape(items, warps, BLOCKS[warps], strips=strips)
 
 
 def for_columns(n: int, words: int, smallest: int) -> Shape:
@@ -54,7 +65,7 @@ def for_columns(n: int, words: int, smallest: int) -> Shape:
     items = min(items_for(words), _power_of_two(n))
     warps = min(WARPS, _power_of_two(-(-n // items)))
     vector = max(1, 4 // smallest)
-    return Shape(items, warps, max(1, BLOCKS[warps] * (warps + 1) // (warps + vector)), vector=vector)
+    return Shape(items, warps, max(1, BLOCKS[warps] * (warps + 2) // (warps + 2 * vector)), vector=vector)
 
 
 def fits_rows(n: int, words: int) -> bool:

@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from upsweep.lab.cases import case, empty
 from upsweep.lab.counts import Banks
 from upsweep.lab.machine import Schedule

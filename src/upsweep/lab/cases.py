@@ -32,21 +32,20 @@ def case(kernel: Callable[..., None] | str, grid: int | None = None, block: int 
     row = KERNELS.get(kernel) if isinstance(kernel, str) else None
     if row is None and isinstance(kernel, str) and "def " not in kernel:
         raise KeyError(f"no textbook kernel is called {kernel!r}; there are {', '.join(KERNELS)}")
+    model = row or KERNELS.get(like or "")
     if args is not None:
-        x, setup, shape = _given(kernel, grid or 1, block or 1, args, names, shared)
+        items, setup, shape = _given(kernel, grid or 1, block or 1, args, names, shared)
     else:
-        x = _items(n, x, row or KERNELS.get(like or ""))
-        shape = None
-        setup = _setup(kernel, row, like, len(x), grid, block, warp, names, shared)
-    operator = as_operator(op)
-    row = row or KERNELS.get(like or "")
+        items, shape = _items(n, x, model), None
+        setup = _setup(kernel, row, model, len(items), grid, block, warp, names, shared)
+    operator, row = as_operator(op), model
     kind = expect or (row.result if row else "")
     neutral = identity if identity is not None else operator.identity
-    neutral = neutral(np.asarray(x[0]).dtype) if callable(neutral) else neutral
+    neutral = neutral(np.asarray(items[0]).dtype) if callable(neutral) else neutral
     name = kernel if isinstance(kernel, str) and "def " not in kernel else source_of(kernel).name
     return Case(
-        name, setup, tuple(v.item() if isinstance(v, np.generic) else v for v in x), operator.fn, str(operator), neutral,
-        expected(kind, setup.tile, len(x)), row.answer if row else None, row.needs if row else "", warp,
+        name, setup, tuple(v.item() if isinstance(v, np.generic) else v for v in items), operator.fn, str(operator),
+        neutral, expected(kind, setup.tile, len(items)), row.answer if row else None, row.needs if row else "", warp,
         itemsize=itemsize, shape=shape,
     )  # fmt: skip
 
@@ -68,9 +67,8 @@ def _items(n: int | None, x: Sequence[Any] | None, row: Kernel | None) -> Sequen
     return [k % 8 for k in range(n)] if row and row.name == "range-histogram" else list(range(1, n + 1))
 
 
-def _setup(kernel: Any, row: Kernel | None, like: str | None, n: int, grid: int | None, block: int | None, warp: int,
+def _setup(kernel: Any, row: Kernel | None, model: Kernel | None, n: int, grid: int | None, block: int | None, warp: int,
            names: dict[str, Any], shared: int) -> Setup:  # fmt: skip
-    model = row or KERNELS.get(like or "")
     if model is None:
         block = block or n
         sizes = {"BLOCK": block, "TILE": n, "WORDS": n, "WARP": warp, **names}
@@ -80,15 +78,24 @@ def _setup(kernel: Any, row: Kernel | None, like: str | None, n: int, grid: int 
     launches = [replace(launch, names={**launch.names, **names}) for launch in setup.launches]
     if row is None:
         scope = {k: v for k, v in model.function.__globals__.items() if k.isupper()}
-        launches = [replace(l, kernel=kernel, names={**scope, **l.names}) if l.kernel is model.function else l for l in launches]
+        launches = [
+            replace(launch, kernel=kernel, names={**scope, **launch.names})
+            if launch.kernel is model.function
+            else launch
+            for launch in launches
+        ]
     return replace(setup, launches=tuple(launches))
 
 
-def _given(kernel: Any, grid: int, block: int, args: Sequence[Any], names: dict[str, Any], shared: int) -> tuple[Any, Setup, Any]:
+def _given(
+    kernel: Any, grid: int, block: int, args: Sequence[Any], names: dict[str, Any], shared: int
+) -> tuple[Any, Setup, Any]:
     """The case of a kernel launched on arguments: the first array holds the items."""
     parameters = rewrite(source_of(kernel)).parameters
     if len(parameters) != len(args):
-        raise ValueError(f"the kernel takes {len(parameters)} arguments ({', '.join(parameters)}), got {len(args)}")
+        raise ValueError(
+            f"the kernel takes {len(parameters)} arguments ({', '.join(parameters)}), got {len(args)}"
+        )
     buffers: dict[str, Any] = {}
     x, shape, words = None, None, []
     for name, value in zip(parameters, args):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -70,7 +70,7 @@ def check(trace: Trace, witness: bool = True) -> Report:
     found = [*races(trace), *_faults(trace), *_coverage(trace), *_wrong(trace)]
     if witness and any(f.kind == "race" for f in found):
         seen = find_witness(trace, [f for f in found if f.kind == "race"])
-        found = [Finding(f.kind, f.text, f.lines, f.hazard, f.words, seen) if f.kind == "race" else f for f in found]
+        found = [replace(f, witness=seen) if f.kind == "race" else f for f in found]
     return Report(found)
 
 
@@ -149,7 +149,9 @@ def _groups(trace: Trace, events: np.ndarray, keys: list[np.ndarray], who: np.nd
     return [parts[g] for g in np.flatnonzero(guilty)]
 
 
-def _pairs(trace: Trace, events: np.ndarray, who: np.ndarray, ordered: Callable[[int, int], bool]) -> Iterator[tuple[int, int]]:
+def _pairs(
+    trace: Trace, events: np.ndarray, who: np.ndarray, ordered: Callable[[int, int], bool]
+) -> Iterator[tuple[int, int]]:
     """For each pair of sites one pair of events by different actors that conflicts and is not ordered."""
     at: dict[int, list[int]] = {}
     for e in events.tolist():
@@ -171,7 +173,9 @@ def _pairs(trace: Trace, events: np.ndarray, who: np.ndarray, ordered: Callable[
 def _warp_ordered(trace: Trace, a: int, b: int) -> bool:
     """Whether a meeting of their warp, a `syncwarp` or a shuffle, lies between two events."""
     size = trace.case.warp
-    return bool(trace.thread[a] // size == trace.thread[b] // size and trace.warp_epoch[a] != trace.warp_epoch[b])
+    return bool(
+        trace.thread[a] // size == trace.thread[b] // size and trace.warp_epoch[a] != trace.warp_epoch[b]
+    )
 
 
 Known = dict[tuple[int, ...], int]
@@ -317,7 +321,9 @@ def _coverage(trace: Trace) -> list[Finding]:
     out = []
     never = [trace.place(w) for w in range(y.base, y.base + y.size) if w not in written]
     if never and not y.written:
-        out.append(Finding("never written", f"{_list(never)} of the result: nobody writes there", words=tuple(never)))
+        out.append(
+            Finding("never written", f"{_list(never)} of the result: nobody writes there", words=tuple(never))
+        )
     twice = [trace.place(word) for (_, word), count in times.items() if count > 1]
     if twice and any(launch.grid * launch.block > 1 for launch in trace.case.setup.launches):
         lines = tuple(sorted(set(trace.line[stores].tolist())))
@@ -339,13 +345,31 @@ def _wrong(trace: Trace) -> list[Finding]:
             continue
         bad.append(trace.place(trace.result.base + place))
         if len(bad) == 1:
-            why = "and what nobody has written" if spoilt else {"order": "in the wrong order", "gap": "with a gap", "overlap": "with something twice"}.get(flaw(made) or "", "")
-            out.append(Finding("wrong value", f"{bad[0]} holds {spoken(made)} {why} and not {spoken(want)}".replace("  ", " ")))
+            why = (
+                "and what nobody has written"
+                if spoilt
+                else {
+                    "order": "in the wrong order",
+                    "gap": "with a gap",
+                    "overlap": "with something twice",
+                }.get(flaw(made) or "", "")
+            )
+            out.append(
+                Finding(
+                    "wrong value",
+                    f"{bad[0]} holds {spoken(made)} {why} and not {spoken(want)}".replace("  ", " "),
+                )
+            )
     if trace.case.answer is not None:
         right = wanted(trace) or []
-        bad = [f"{trace.result.name}[{k}]" for k, (got, want) in enumerate(zip(trace.values, right)) if not _same(got, want)]
+        bad = [
+            f"{trace.result.name}[{k}]"
+            for k, (got, want) in enumerate(zip(trace.values, right))
+            if not _same(got, want)
+        ]
         out += [Finding("wrong value", f"{_list(bad)} of the result")] if bad else []
-    return [Finding(f.kind, f.text + (f" ({len(bad)} words are wrong)" if len(bad) > 1 else ""), words=tuple(bad)) for f in out]
+    more = f" ({len(bad)} words are wrong)" if len(bad) > 1 else ""
+    return [replace(f, text=f.text + more, words=tuple(bad)) for f in out]
 
 
 def _accepted(made: Intervals, want: Intervals, needs: str) -> bool:
@@ -384,8 +408,15 @@ class Barriers:
         said = [f"needed: {', '.join(f'line {n}' for n in self.needed) or 'none'}"]
         said += [f"redundant: line {n}" for n in self.redundant]
         said += [f"separates nothing: line {line}, pass {k} of {of}" for line, k, of in self.idle]
-        said += [f"missing: a barrier before line {' and before line '.join(map(str, lines))}" for lines in self.missing]
-        said += ["there is a race that no barrier between two statements mends"] if self.racing and not self.missing else []
+        said += [
+            f"missing: a barrier before line {' and before line '.join(map(str, lines))}"
+            for lines in self.missing
+        ]
+        said += (
+            ["there is a race that no barrier between two statements mends"]
+            if self.racing and not self.missing
+            else []
+        )
         return "\n".join(said)
 
 
@@ -398,11 +429,12 @@ def barriers(trace: Trace) -> Barriers:
     if races(trace):
         lines = tuple(trace.sites[s].line for s in sites)
         return Barriers(lines, (), lines, (), tuple(_missing(trace)), racing=True)
-    can_go = [s for s in sites if not races(trace, _epochs_without(trace, lambda p: p[2] == s))]
-    gone: set[int] = set()
+    passes = {s: {(b, e) for b, e, at in trace.machine.passed if at == s} for s in sites}
+    can_go = [s for s in sites if not races(trace, _epochs_without(trace, passes[s]))]
+    gone: list[int] = []
     for s in can_go:
-        if not races(trace, _epochs_without(trace, lambda p: p[2] in gone or p[2] == s)):
-            gone.add(s)
+        if not races(trace, _epochs_without(trace, set().union(*(passes[g] for g in [*gone, s])))):
+            gone.append(s)
     line = {s: trace.sites[s].line for s in sites}
     return Barriers(
         tuple(line[s] for s in sites if s not in can_go), tuple(line[s] for s in can_go),
@@ -410,13 +442,12 @@ def barriers(trace: Trace) -> Barriers:
     )  # fmt: skip
 
 
-def _epochs_without(trace: Trace, removed: Callable[[tuple[int, int, int]], bool]) -> np.ndarray:
-    """The epoch of each event if these passes of barriers were not there."""
+def _epochs_without(trace: Trace, removed: set[tuple[int, int]]) -> np.ndarray:
+    """The epoch of each event if these passes of barriers, by block and epoch, were not there."""
     most = 2 + max((e for _, e, _ in trace.machine.passed), default=0)
     lost = np.zeros((len(trace.machine.blocks), most), np.int64)
-    for one in trace.machine.passed:
-        if removed(one):
-            lost[one[0], one[1] + 1] += 1
+    for block, epoch in removed:
+        lost[block, epoch + 1] += 1
     return trace.epoch - np.cumsum(lost, axis=1)[trace.block, trace.epoch]
 
 
@@ -429,7 +460,7 @@ def _idle(trace: Trace, sites: list[int]) -> Iterator[tuple[int, int, int]]:
         most = max(map(len, passes.values()))
         for k in range(most):
             chosen = {(block, epochs[k]) for block, epochs in passes.items() if k < len(epochs)}
-            if not races(trace, _epochs_without(trace, lambda p: (p[0], p[1]) in chosen)):
+            if not races(trace, _epochs_without(trace, chosen)):
                 yield trace.sites[site].line, k + 1, most
 
 

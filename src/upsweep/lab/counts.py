@@ -30,10 +30,13 @@ class Banks:
         """The bank that a place of a shared array lies in (the first one, for wide items)."""
         return int(self.word(np.array(place), array.itemsize) % self.banks)
 
-    def word(self, place: np.ndarray, itemsize: int) -> np.ndarray:
+    def word(self, place: np.ndarray, itemsize: int | np.ndarray) -> np.ndarray:
         """The bank-wide word that a place lies in."""
         padded = place + (place >> self.padding) if self.padding else place
         return padded * itemsize // self.width
+
+
+TODAY = Banks()
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class Counts:
         return "\n".join(f"{name.replace('_', ' '):>14} {value}" for name, value in vars(self).items())
 
 
-def counts(trace: Trace, model: Banks = Banks()) -> Counts:
+def counts(trace: Trace, model: Banks = TODAY) -> Counts:
     """The costs of a trace under a model of the banks."""
     rows = accesses(trace, model)
     loads, stores, shared = trace.at("load"), trace.at("store"), trace.space == 2
@@ -131,12 +134,14 @@ def _instructions(trace: Trace, events: np.ndarray, group: int) -> tuple[np.ndar
     warp, part = trace.thread[events] // trace.case.warp, trace.thread[events] % trace.case.warp // group
     number = np.zeros(len(events), np.int64)
     for key in (trace.site, trace.position, trace.block, trace.epoch):
-        number = np.unique(number * (int(key[events].max(initial=0)) + 1) + key[events], return_inverse=True)[1]
+        number = np.unique(number * (int(key[events].max(initial=0)) + 1) + key[events], return_inverse=True)[
+            1
+        ]
     number = np.unique(number * (int(warp.max(initial=0)) + 1) + warp, return_inverse=True)[1]
     return number, part
 
 
-def accesses(trace: Trace, model: Banks = Banks()) -> list[Access]:
+def accesses(trace: Trace, model: Banks = TODAY) -> list[Access]:
     """Every shared memory instruction of the kernel, iteration by iteration, with its bank conflicts."""
     events = np.flatnonzero((trace.space == 2) & trace.at("load", "store", "atomic"))
     if not len(events):
@@ -186,7 +191,13 @@ def divergence(trace: Trace, warp: int = 32) -> list[Branch]:
     taken = np.where(loops, trace.word[events] & 1, trace.word[events])
     number = np.zeros(len(events), np.int64)
     round_ = np.where(loops, trace.word[events] >> 1, trace.position[events])
-    keys = (trace.site[events], round_ + 1, trace.block[events], trace.epoch[events], trace.thread[events] // warp)
+    keys = (
+        trace.site[events],
+        round_ + 1,
+        trace.block[events],
+        trace.epoch[events],
+        trace.thread[events] // warp,
+    )
     for key in keys:
         number = np.unique(number * (int(key.max(initial=0)) + 1) + key, return_inverse=True)[1]
     size = int(number.max(initial=-1)) + 1
@@ -195,7 +206,9 @@ def divergence(trace: Trace, warp: int = 32) -> list[Branch]:
     np.logical_or.at(no, number, ~taken.astype(bool))
     site[number] = trace.site[events]
     return [
-        Branch(trace.sites[s].line, trace.sites[s].text, int((site == s).sum()), int((yes & no)[site == s].sum()))
+        Branch(
+            trace.sites[s].line, trace.sites[s].text, int((site == s).sum()), int((yes & no)[site == s].sum())
+        )
         for s in np.unique(site).tolist()
     ]
 

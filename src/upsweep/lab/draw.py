@@ -121,7 +121,9 @@ def network(trace: Trace) -> Picture:
         x, y = at[k]
         edges += [Mark("line", "edge", at[c][0], max(at[c][1], y - row), x, y) for c in made if c in at]
         kind = "flaw" if flaw(trace.intervals[k]) else "node" if len(made) == 2 else "idle"
-        discs.append(Mark("disc", kind, *at[k], text=f"{spoken(trace.intervals[k])} = {plain(machine.values[k])}"))
+        discs.append(
+            Mark("disc", kind, *at[k], text=f"{spoken(trace.intervals[k])} = {plain(machine.values[k])}")
+        )
     for place, item in enumerate(trace.result.words[:n]):
         if isinstance(item, Item) and item.node in at and trace.intervals[item.node]:
             x, y = at[item.node]
@@ -129,7 +131,11 @@ def network(trace: Trace) -> Picture:
     every = -(-n // 32) if narrow else 1
     labels = [Mark("text", "text", left + i * gap, top - 10, text=f"x{i}") for i in range(0, n, every)]
     values = trace.values[:n]
-    labels += [Mark("text", "text", left + i * gap, bottom + 16, text=_label(v)) for i, v in enumerate(values) if i % every == 0]
+    labels += [
+        Mark("text", "text", left + i * gap, bottom + 16, text=_label(v))
+        for i, v in enumerate(values)
+        if i % every == 0
+    ]
     title = trace.identify().text
     labels.append(Mark("text", "note", 8, 16, text=f"{trace.case.name}: {title}"))
     width = max(2 * left + (n - 1) * gap, 16 + 6.2 * len(labels[-1].text))

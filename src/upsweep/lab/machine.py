@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from upsweep.lab.rewrite import ATOMIC, PAUSE, KernelError, Rewritten, Site
+from upsweep.lab.rewrite import ATOMIC, KernelError, Rewritten, Site
 
 ENDLESS = 2_000_000
 """Rounds of a loop after which it is taken never to end."""
@@ -47,10 +47,9 @@ def _unwrapping(name: str, stays: bool) -> Callable:
     return method
 
 
-for _name in "lt le gt ge eq ne int float".split():
+for _name in ["lt", "le", "gt", "ge", "eq", "ne", "int", "float"]:
     setattr(Item, f"__{_name}__", _unwrapping(f"__{_name}__", stays=False))
-for _name in ("sub rsub mul rmul and rand or ror xor rxor floordiv rfloordiv truediv rtruediv mod rmod lshift rshift "
-              "neg abs").split():  # fmt: skip
+for _name in ["sub", "rsub", "mul", "rmul", "and", "rand", "or", "ror", "xor", "rxor", "floordiv", "rfloordiv", "truediv", "rtruediv", "mod", "rmod", "lshift", "rshift", "neg", "abs"]:  # fmt: skip
     setattr(Item, f"__{_name}__", _unwrapping(f"__{_name}__", stays=True))
 
 
@@ -142,12 +141,14 @@ class Schedule:
     def __post_init__(self) -> None:
         known = ("ascending", "descending", "lockstep")
         if isinstance(self.name, str) and self.name not in known and not self.name.startswith("random-"):
-            raise ValueError(f"no schedule is called {self.name!r}; there are {', '.join(known)}, random-<seed>, or a list")
+            raise ValueError(
+                f"no schedule is called {self.name!r}; there are {', '.join(known)}, random-<seed>, or a list"
+            )
         self.chance = random.Random(str(self.name))
 
     @property
     def fine(self) -> bool:
-        return self.name == "lockstep" or isinstance(self.name, str) and self.name.startswith("random")
+        return isinstance(self.name, str) and (self.name == "lockstep" or self.name.startswith("random"))
 
     def order(self, threads: list[int]) -> list[int]:
         if self.name == "descending":
@@ -178,7 +179,7 @@ READY, AT_BARRIER, AT_WARP, DONE = range(4)
 class Block:
     """The threads of one block and where each of them waits."""
 
-    def __init__(self, number: int, launch: int, index: int, threads: list[Iterator], warp: int):
+    def __init__(self, number: int, launch: int, index: int, threads: list[Generator], warp: int):
         self.number, self.launch, self.index, self.warp = number, launch, index, warp
         self.threads, self.state = threads, [READY] * len(threads)
         self.site = [-1] * len(threads)
@@ -222,7 +223,16 @@ class Machine:
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
-    def array(self, name: str, space: str, shape: Any, words: list[Any], itemsize: int, block: int = -1, written: bool = True) -> Array:
+    def array(
+        self,
+        name: str,
+        space: str,
+        shape: Any,
+        words: list[Any],
+        itemsize: int,
+        block: int = -1,
+        written: bool = True,
+    ) -> Array:
         shape = tuple(map(int, shape)) if isinstance(shape, tuple) else (int(shape),)
         base = -1 if space == "local" else self.words
         array = Array(name, space, shape, words, base, itemsize, block, written)
@@ -244,7 +254,16 @@ class Machine:
 
     # --- running --------------------------------------------------------------------------------------------------
 
-    def launch(self, kernel: Rewritten, names: dict[str, Any], grid: int, block: int, args: Sequence[Any], itemsize: int, dynamic: int = 0) -> bool:
+    def launch(
+        self,
+        kernel: Rewritten,
+        names: dict[str, Any],
+        grid: int,
+        block: int,
+        args: Sequence[Any],
+        itemsize: int,
+        dynamic: int = 0,
+    ) -> bool:
         """Run one launch; False where it came to a deadlock."""
         launch = self.launches
         self.launches, self.dynamic = launch + 1, dynamic
@@ -275,7 +294,11 @@ class Machine:
         self.place = (block.number, thread)
         held = ", ".join(str(b.index) for b in active)
         rest = f"; blocks {', '.join(map(str, queue))} cannot start before one of these ends" if queue else ""
-        self.fault("deadlock", block.spun[thread], f"blocks {held} wait for ever, and nobody is left to release them{rest}")
+        self.fault(
+            "deadlock",
+            block.spun[thread],
+            f"blocks {held} wait for ever, and nobody is left to release them{rest}",
+        )
 
     def round(self, block: Block, base: int) -> bool:
         """Let every thread of a block that can run do so once; whether anything changed."""
@@ -326,7 +349,11 @@ class Machine:
     def before_atomic(self, block: Block, t: int, site: int, start: int) -> bool:
         """A thread that only asked again, and found nothing new, leaves no events behind: it waits."""
         asked = [(self.log[k], self.log[k + 1]) for k in range(start, min(len(self.log), start + 9), 3)]
-        again = len(asked) == 2 and asked[0][0] == site == block.spun[t] and self.sites[asked[1][0]].kind == "loop"
+        again = (
+            len(asked) == 2
+            and asked[0][0] == site == block.spun[t]
+            and self.sites[asked[1][0]].kind == "loop"
+        )
         if again and not self.changed:
             del self.log[start:]
             self.marks.pop()
@@ -341,10 +368,18 @@ class Machine:
         self.place = (block.number, live[0])
         if len(live) < len(block.state):
             gone = [t for t, s in enumerate(block.state) if s == DONE]
-            self.fault("divergent barrier", min(sites), f"threads {_several(gone)} have left the kernel, threads {_several(live)} wait")
+            self.fault(
+                "divergent barrier",
+                min(sites),
+                f"threads {_several(gone)} have left the kernel, threads {_several(live)} wait",
+            )
         elif len(sites) > 1:
             lines = ", ".join(str(self.sites[s].line) for s in sorted(sites))
-            self.fault("divergent barrier", min(sites), f"threads of one block wait at different barriers, lines {lines}")
+            self.fault(
+                "divergent barrier",
+                min(sites),
+                f"threads of one block wait at different barriers, lines {lines}",
+            )
         for t in live:
             block.state[t] = READY
         self.passed.append((block.number, block.epoch, min(sites)))
@@ -353,13 +388,19 @@ class Machine:
     def meet_warps(self, block: Block) -> bool:
         moved = False
         for first in range(0, len(block.state), block.warp):
-            lanes = [t for t in range(first, min(first + block.warp, len(block.state))) if block.state[t] != DONE]
+            lanes = [
+                t for t in range(first, min(first + block.warp, len(block.state))) if block.state[t] != DONE
+            ]
             here = [t for t in lanes if block.state[t] == AT_WARP]
             if not here or any(block.state[t] == READY for t in lanes):
                 continue
             self.place = (block.number, here[0])
             if len(here) < len(lanes) or len({block.site[t] for t in here}) > 1:
-                self.fault("divergent shuffle", block.site[here[0]], f"threads {_several(here)} of a warp are alone here")
+                self.fault(
+                    "divergent shuffle",
+                    block.site[here[0]],
+                    f"threads {_several(here)} of a warp are alone here",
+                )
             for t, value in zip(here, [self.exchanged(block, t, here) for t in here]):
                 block.sends[t], block.state[t] = value, READY
             block.warp_epoch[first // block.warp] += 1
@@ -368,24 +409,38 @@ class Machine:
 
     def exchanged(self, block: Block, t: int, here: list[int]) -> Any:
         """What lane `t` gets from the meeting that all of `here` have come to."""
-        kind, number, *values = block.wants[t]
+        kind, _, *values = block.wants[t]
         if kind == "syncwarp":
             return None
         if kind == "ballot_sync":
             return sum(1 << (u % block.warp) for u in here if block.wants[u][3])
-        _, value, by = values
+        by = int(values[2])
         first, lane = t - t % block.warp, t % block.warp
-        lane = {"shfl_up_sync": lane - int(by), "shfl_down_sync": lane + int(by), "shfl_xor_sync": lane ^ int(by), "shfl_sync": int(by)}[kind]
+        lane = {
+            "shfl_up_sync": lane - by,
+            "shfl_down_sync": lane + by,
+            "shfl_xor_sync": lane ^ by,
+            "shfl_sync": by,
+        }[kind]
         source = first + lane if 0 <= lane < block.warp and first + lane in here else t
         got = block.wants[source][3]
-        self.marks.append((len(self.log) // 3, block.number, t, block.epoch, block.warp_epoch[t // block.warp]))
+        self.marks.append(
+            (len(self.log) // 3, block.number, t, block.epoch, block.warp_epoch[t // block.warp])
+        )
         self.log.extend((block.site[t], source, got.node if isinstance(got, Item) else -1))
         return got
 
     # --- what a rewritten kernel calls ----------------------------------------------------------------------------
 
     def hooks(self, base: int, itemsize: int) -> dict[str, Callable]:
-        log, left, right, values, stored, fn = self.log, self.left, self.right, self.values, self.stored, self.fn
+        log, left, right, values, stored, fn = (
+            self.log,
+            self.left,
+            self.right,
+            self.values,
+            self.stored,
+            self.fn,
+        )
         shared: dict[tuple[int, int], Array] = {}
 
         def load(array: Array, index: Any, site: int, _: Any = None) -> Any:
@@ -457,7 +512,9 @@ class Machine:
                 return self.array(name, space, shape, [None] * size, itemsize)
             key = (self.place[0], site)
             if key not in shared:
-                shared[key] = self.array(name, space, shape, [None] * size, itemsize, self.place[0], written=False)
+                shared[key] = self.array(
+                    name, space, shape, [None] * size, itemsize, self.place[0], written=False
+                )
             return shared[key]
 
         def atomic(kind: str, array: Array, index: Any, operands: tuple, site: int, _: Any = None) -> Any:

@@ -149,14 +149,18 @@ def _fan_out(trace: Trace, real: list[int], level: dict[int, int]) -> int:
 
 def _name(trace: Trace, real: list[int]) -> str | None:
     def combined(which: Iterable[int]) -> frozenset[Node]:
-        return frozenset((trace.intervals[trace.machine.left[k]], trace.intervals[trace.machine.right[k]]) for k in which)
+        return frozenset(
+            (trace.intervals[trace.machine.left[k]], trace.intervals[trace.machine.right[k]]) for k in which
+        )
 
     if not _shifted(trace):
         nodes = combined(real)
         return next((name for name, found in families(trace.n) if nodes == found), None)
     alive = _reached(trace)
     nodes = combined(k for k in real if k in alive)
-    name = next((name for name, found in families(trace.n - 1) if nodes == found), None) if trace.n > 1 else None
+    name = (
+        next((name for name, found in families(trace.n - 1) if nodes == found), None) if trace.n > 1 else None
+    )
     up_sweep = any(trace.intervals[k][-1][1] == trace.n - 1 for k in real)  # which also takes the last input
     return "Blelloch" if up_sweep and name == "Brent-Kung" else name and f"{name} (exclusive)"
 
@@ -176,7 +180,7 @@ def _reached(trace: Trace) -> set[int]:
 def _shifted(trace: Trace) -> bool:
     """Whether the first result is an identity, as in an exclusive scan."""
     first = trace.result.words[0] if trace.result.words else None
-    return isinstance(first, Item) and not trace.intervals[first.node] or first is not None and not isinstance(first, Item)
+    return not trace.intervals[first.node] if isinstance(first, Item) else first is not None
 
 
 @lru_cache(maxsize=64)
@@ -186,9 +190,13 @@ def families(n: int) -> tuple[tuple[str, frozenset[Node]], ...]:
              ("Sklansky", circuits.sklansky(n)), ("serial", circuits.serial(n))]  # fmt: skip
     power = 2
     while power < n:
-        found.append(("Han-Carlson" if power == 2 else f"Han-Carlson {power}", circuits.han_carlson(n, power)))
+        found.append(
+            ("Han-Carlson" if power == 2 else f"Han-Carlson {power}", circuits.han_carlson(n, power))
+        )
         power *= 2
-    found += [(f"Ladner-Fischer P{k}", circuits.ladner_fischer(n, k)) for k in range(max(n.bit_length() - 1, 1))]
+    found += [
+        (f"Ladner-Fischer P{k}", circuits.ladner_fischer(n, k)) for k in range(max(n.bit_length() - 1, 1))
+    ]
     levels = max(n - 1, 0).bit_length()
     fans = [1 << level for level in range(levels)]
     found.append((f"Knowles {list(reversed(fans))}", circuits.knowles(n, list(reversed(fans)))))
@@ -252,8 +260,12 @@ class Comparison:
     def __str__(self) -> str:
         wide = max(len(str(v)) for pair in (self.names, *self.rows.values()) for v in pair)
         lines = [f"{'':>14} {self.names[0]:>{wide}} {self.names[1]:>{wide}}"]
-        lines += [f"{name.replace('_', ' '):>14} {a!s:>{wide}} {b!s:>{wide}}" for name, (a, b) in self.rows.items()]
-        return "\n".join([*lines, f"the two build {'the same network' if self.same_network else 'different networks'}"])
+        lines += [
+            f"{name.replace('_', ' '):>14} {a!s:>{wide}} {b!s:>{wide}}" for name, (a, b) in self.rows.items()
+        ]
+        return "\n".join(
+            [*lines, f"the two build {'the same network' if self.same_network else 'different networks'}"]
+        )
 
 
 def compare(a: Trace, b: Trace) -> Comparison:

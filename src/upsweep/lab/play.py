@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.lab.counts import Banks
+from upsweep.lab.counts import TODAY, Banks
 from upsweep.lab.machine import POISON, plain
 from upsweep.lab.trace import Trace, flaw, spoken
 
 FORMAT = 1
 
 
-def to_dict(trace: Trace, model: Banks = Banks()) -> dict[str, Any]:
+def to_dict(trace: Trace, model: Banks = TODAY) -> dict[str, Any]:
     """Everything that a page needs to play a trace, ready for `json.dumps`.
 
     The banks of the events are those of `model`. The shape (every number is an int, every value its text):
@@ -93,14 +93,18 @@ def _steps(trace: Trace, model: Banks) -> list[dict[str, Any]]:
     steps: list[dict[str, Any]] = []
     memory = {w[0]: w[1] for w in _given(trace)}
     stored = iter(trace.machine.stored)
-    shared = {a.base + k: model.bank(a, k) for a in trace.arrays if a.space == "shared" for k in range(a.size)}
+    shared = {
+        a.base + k: model.bank(a, k) for a in trace.arrays if a.space == "shared" for k in range(a.size)
+    }
     kinds = [s.kind for s in trace.sites]
     after: list[dict[int, list[Any]]] = []
     count = int(trace.step.max(initial=-1)) + 1
     for _ in range(count):
         steps.append({"launch": 0, "blocks": set(), "lines": set(), "events": [], "words": []})
         after.append({})
-    columns = zip(*(c.tolist() for c in (trace.site, trace.word, trace.node, trace.block, trace.thread, trace.step)))
+    columns = zip(
+        *(c.tolist() for c in (trace.site, trace.word, trace.node, trace.block, trace.thread, trace.step))
+    )
     for site, word, node, block, thread, number in columns:
         kind, where, step = kinds[site], trace.sites[site], steps[number]
         if kind in ("store", "atomic"):

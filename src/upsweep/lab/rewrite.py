@@ -77,7 +77,9 @@ def source_of(kernel: Callable | str) -> Source:
     """The source of a kernel, from a function or from its text."""
     if isinstance(kernel, str):
         text = textwrap.dedent(kernel).strip("\n")
-        return Source(text, "<kernel>", 1, _definition(Source(text, "<kernel>", 1, "?"), ast.parse(text)).name)
+        return Source(
+            text, "<kernel>", 1, _definition(Source(text, "<kernel>", 1, "?"), ast.parse(text)).name
+        )
     return _read(getattr(kernel, "py_func", kernel))
 
 
@@ -86,12 +88,21 @@ def _read(function: Callable) -> Source:
     try:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError) as missing:
-        raise KernelError(f"{function!r} has no source to trace: define it in a file or pass its text") from missing
-    return Source(textwrap.dedent("".join(lines)), inspect.getsourcefile(function) or "?", first, function.__name__)
+        raise KernelError(
+            f"{function!r} has no source to trace: define it in a file or pass its text"
+        ) from missing
+    return Source(
+        textwrap.dedent("".join(lines)), inspect.getsourcefile(function) or "?", first, function.__name__
+    )
 
 
 @functools.lru_cache(maxsize=512)
-def rewrite(source: Source, fine: bool = False, without: frozenset[int] = frozenset(), before: frozenset[int] = frozenset()) -> Rewritten:
+def rewrite(
+    source: Source,
+    fine: bool = False,
+    without: frozenset[int] = frozenset(),
+    before: frozenset[int] = frozenset(),
+) -> Rewritten:
     """Rewrite one kernel.
 
     Args:
@@ -128,11 +139,20 @@ def dotted(node: ast.AST) -> str:
 
 
 def _hook(name: str, *args: ast.expr | int | str) -> ast.Call:
-    return ast.Call(ast.Name(name, ast.Load()), [a if isinstance(a, ast.expr) else ast.Constant(a) for a in args], [])
+    return ast.Call(
+        ast.Name(name, ast.Load()), [a if isinstance(a, ast.expr) else ast.Constant(a) for a in args], []
+    )
 
 
 class _Rewriter(ast.NodeTransformer):
-    def __init__(self, source: Source, definition: ast.FunctionDef, fine: bool, without: frozenset[int], before: frozenset[int]):
+    def __init__(
+        self,
+        source: Source,
+        definition: ast.FunctionDef,
+        fine: bool,
+        without: frozenset[int],
+        before: frozenset[int],
+    ):
         self.source, self.fine, self.without, self.before = source, fine, without, before
         self.sites: list[Site] = []
         self.statements: list[int] = []
@@ -165,7 +185,9 @@ class _Rewriter(ast.NodeTransformer):
         if node.args.vararg or node.args.kwarg or node.args.kwonlyargs:
             raise self.refuse(node, "a kernel takes plain positional arguments")
         arguments = [ast.arg(a.arg) for a in node.args.args] + [ast.arg(a) for a in ("_t", "_b", "_lane")]
-        thread = ast.parse("def thread():\n    if False: yield").body[0]  # a generator, whatever the kernel does
+        thread = ast.parse("def thread():\n    if False: yield").body[
+            0
+        ]  # a generator, whatever the kernel does
         assert isinstance(thread, ast.FunctionDef)
         thread.args.args = arguments
         thread.body += self.block(node.body, uniform=True)
@@ -237,7 +259,11 @@ class _Rewriter(ast.NodeTransformer):
         return [ast.Assign([count], ast.Constant(-1)), ast.While(test, body, [])]
 
     def visit_For(self, node: ast.For) -> ast.stmt:
-        if not (isinstance(node.iter, ast.Call) and dotted(node.iter.func) == "range" and isinstance(node.target, ast.Name)):
+        if not (
+            isinstance(node.iter, ast.Call)
+            and dotted(node.iter.func) == "range"
+            and isinstance(node.target, ast.Name)
+        ):
             raise self.refuse(node, "a for loop in a kernel runs over range(...)")
         number, uniform = self.loop(node, ast.unparse(node.iter)), self.uniform
         bounds = _hook("range", *[self.visit(a) for a in node.iter.args])
@@ -379,8 +405,8 @@ def _data_names(definition: ast.FunctionDef) -> set[str]:
         found = {
             node.targets[0].id if isinstance(node, ast.Assign) else node.target.id  # type: ignore[union-attr]
             for node in ast.walk(definition)
-            if (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-                or isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name))
+            if ((isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name))
+                or (isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)))
             and _is_data(node.value, data)
         }  # fmt: skip
         if found <= data:

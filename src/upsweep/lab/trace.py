@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from upsweep.lab.machine import Array, Item, Machine, Schedule, plain
+from upsweep.lab.machine import Array, Machine, Schedule, plain
 from upsweep.lab.rewrite import Rewritten, Site, rewrite, source_of
 from upsweep.textbook.table import Setup
 
@@ -45,7 +46,12 @@ class Case:
     itemsize: int = 4
     shape: tuple[int, ...] | None = None
 
-    def run(self, schedule: Schedule | None = None, without: frozenset[int] = frozenset(), before: frozenset[int] = frozenset()) -> Trace:
+    def run(
+        self,
+        schedule: Schedule | None = None,
+        without: frozenset[int] = frozenset(),
+        before: frozenset[int] = frozenset(),
+    ) -> Trace:
         """Run it, with these barriers left out and put in (by line)."""
         case = self if schedule is None else replace(self, schedule=schedule)
         plan = replace(case.schedule)
@@ -108,7 +114,9 @@ class Trace:
         self.site, self.word, self.node = log.T
         marks = np.array(machine.marks, np.int64).reshape(-1, 5)
         times = np.diff(np.append(marks[:, 0], len(log)))
-        self.block, self.thread, self.epoch, self.warp_epoch = (np.repeat(marks[:, k], times) for k in range(1, 5))
+        self.block, self.thread, self.epoch, self.warp_epoch = (
+            np.repeat(marks[:, k], times) for k in range(1, 5)
+        )
 
     # --- columns that follow from the others ----------------------------------------------------------------------
 
@@ -137,7 +145,9 @@ class Trace:
         """0 for an event that touches no memory, 1 for global, 2 for shared memory."""
         bases = np.array([a.base for a in self.arrays] or [0])
         kinds = np.array([1 if a.space == "global" else 2 for a in self.arrays] or [0])
-        return np.where(self.at("load", "store", "atomic"), kinds[np.searchsorted(bases, self.word, "right") - 1], 0)
+        return np.where(
+            self.at("load", "store", "atomic"), kinds[np.searchsorted(bases, self.word, "right") - 1], 0
+        )
 
     @property
     def arrays(self) -> list[Array]:
@@ -206,7 +216,9 @@ class Trace:
         some[group] = np.arange(len(group))
         order = np.lexsort((last, self.epoch[some], self.block[some], self.launch[some]))
         time = self._times(order, some, group)[group]
-        busy = np.unique(time[~self.at("branch", "loop")])  # a step in which threads only test belongs to the next one
+        busy = np.unique(
+            time[~self.at("branch", "loop")]
+        )  # a step in which threads only test belongs to the next one
         return np.minimum(np.searchsorted(busy, time), max(len(busy) - 1, 0))
 
     def _times(self, order: np.ndarray, some: np.ndarray, group: np.ndarray) -> np.ndarray:
@@ -216,7 +228,9 @@ class Trace:
         for launch in range(self.machine.launches):
             mine = [g for g in order if self.launch[some[g]] == launch]
             pending = True
-            while pending:  # a fixed point: waiting for another block moves a step, and all of its block's later ones
+            while (
+                pending
+            ):  # a fixed point: waiting for another block moves a step, and all of its block's later ones
                 pending, previous, clock = False, -1, begin
                 for g in mine:
                     block = self.block[some[g]]
@@ -238,7 +252,13 @@ class Trace:
         for e in np.flatnonzero(self.space == 1):
             word = int(self.word[e])
             w = writer.get(word)
-            if w is not None and self.block[w] != self.block[e] and self.launch[w] == self.launch[e] and not (writes[e] and self.node[e] >= 0):
+            reads = not writes[e] or self.node[e] < 0
+            if (
+                reads
+                and w is not None
+                and self.block[w] != self.block[e]
+                and self.launch[w] == self.launch[e]
+            ):
                 after.setdefault(int(group[e]), set()).add(int(group[w]))
             if writes[e]:
                 writer[word] = int(e)
@@ -309,7 +329,9 @@ class Trace:
     def compare(self, other: Trace | str) -> networks.Comparison:
         """Side by side with another trace, or with a textbook kernel on the same items."""
         if isinstance(other, str):
-            other = _room("cases").case(other, x=self.case.x, op=self.case.op, identity=self.case.identity).run()
+            other = (
+                _room("cases").case(other, x=self.case.x, op=self.case.op, identity=self.case.identity).run()
+            )
         return _room("networks").compare(self, other)
 
     def network(self) -> draw.Picture:
@@ -327,7 +349,7 @@ class Trace:
         return np.array(self.values, dtype)
 
     def __repr__(self) -> str:
-        grid = " then ".join(f"{l.grid} x {l.block} threads" for l in self.case.setup.launches)
+        grid = " then ".join(f"{one.grid} x {one.block} threads" for one in self.case.setup.launches)
         return f"<Trace of {self.case.name}: n = {self.n}, {grid}, {len(self.site)} events>"
 
 
@@ -357,6 +379,5 @@ def flaw(intervals: Intervals) -> str | None:
     if len(intervals) < 2:
         return None
     flat = sorted(intervals)
-    if any(a[1] >= b[0] for a, b in zip(flat, flat[1:])):
-        return "overlap"
-    return "order" if all(a[1] + 1 == b[0] for a, b in zip(flat, flat[1:])) else "gap"
+    steps = [b[0] - a[1] for a, b in pairwise(flat)]
+    return "overlap" if min(steps) < 1 else "gap" if max(steps) > 1 else "order"

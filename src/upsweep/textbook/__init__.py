@@ -52,15 +52,29 @@ def _log(n: int) -> int:
 
 
 def _sections(
-    kernel: Callable[..., None], items: int = 1, words: Callable[[int, int], int] | None = None, reduces: bool = False, **names: int
+    kernel: Callable[..., None],
+    items: int = 1,
+    words: Callable[[int, int], int] | None = None,
+    reduces: bool = False,
+    **names: int,
 ) -> Callable[[int, int, int], Setup]:
     """Every block scans its own section of `items` items a thread."""
 
     def setup(n: int, block: int, warp: int) -> Setup:
-        tile = min(items * block, n) if items == 2 else items * block  # one section of n items has no spare words
-        sizes = {"BLOCK": block, "TILE": tile, "WARP": warp, "WORDS": words(block, warp) if words else tile, **names}
+        tile = (
+            min(items * block, n) if items == 2 else items * block
+        )  # one section of n items has no spare words
+        sizes = {
+            "BLOCK": block,
+            "TILE": tile,
+            "WARP": warp,
+            "WORDS": words(block, warp) if words else tile,
+            **names,
+        }
         grid = _ceil(n, tile)
-        return Setup((Launch(kernel, grid, block, ("x", "y", n), sizes),), {"y": grid if reduces else n}, tile)
+        return Setup(
+            (Launch(kernel, grid, block, ("x", "y", n), sizes),), {"y": grid if reduces else n}, tile
+        )
 
     return setup
 
@@ -86,13 +100,17 @@ def _full_tree(kernel: Callable[..., None], log_banks: int = 0) -> Callable[[int
 
 
 def _warp_shuffle(n: int, block: int, warp: int) -> Setup:
-    sections = _sections(kogge_stone.warp_shuffle, words=_ceil)  # a word for each warp, which one warp can scan
+    sections = _sections(
+        kogge_stone.warp_shuffle, words=_ceil
+    )  # a word for each warp, which one warp can scan
     return sections(n, min(block, warp * warp), warp)
 
 
 def _knowles(n: int, block: int, warp: int) -> Setup:
     fans = [1 << level for level in range(_log(block))]  # Sklansky's fan-out, on Kogge and Stone's nodes
-    launch = Launch(circuits.knowles_scan, _ceil(n, block), block, ("x", "y", "fans", len(fans), n), {"BLOCK": block})
+    launch = Launch(
+        circuits.knowles_scan, _ceil(n, block), block, ("x", "y", "fans", len(fans), n), {"BLOCK": block}
+    )
     return Setup((launch,), {"y": n, "fans": fans or [1]}, block)
 
 
@@ -103,7 +121,9 @@ def circuit(levels: circuits.Levels, n: int) -> Setup:
     for level in levels:
         starts.append(starts[-1] + len(level))
     sources, targets = [s for s, _ in nodes], [t for _, t in nodes]
-    launch = Launch(circuits.circuit_scan, 1, n, ("x", "y", "sources", "targets", "starts", len(levels), n), {"TILE": n})
+    launch = Launch(
+        circuits.circuit_scan, 1, n, ("x", "y", "sources", "targets", "starts", len(levels), n), {"TILE": n}
+    )
     return Setup((launch,), {"y": n, "sources": sources, "targets": targets, "starts": starts}, n)
 
 
@@ -166,7 +186,13 @@ BINS = 8
 
 
 def _range_histogram(n: int, block: int, warp: int) -> Setup:
-    launch = Launch(applications.range_histogram, 1, max(block, BINS), ("x", "y", n), {"BLOCK": max(block, BINS), "WORDS": BINS})
+    launch = Launch(
+        applications.range_histogram,
+        1,
+        max(block, BINS),
+        ("x", "y", n),
+        {"BLOCK": max(block, BINS), "WORDS": BINS},
+    )
     return Setup((launch,), {"y": BINS}, n)
 
 
@@ -229,7 +255,9 @@ def bk_work(n: int) -> int:
 KS_WORK = Formula("n log2 n - (n - 1); for any n the sum of n - 2^d", lambda n, b: ks_work(n))
 LEVELS = Formula("ceil(log2 n)", lambda n, b: _log(n))
 TWO_A_LEVEL = Formula("2 ceil(log2 n)", lambda n, b: 2 * _log(n))
-ONE_A_LEVEL = Formula("ceil(log2 n); the notes' own code has one more, which is redundant", lambda n, b: _log(n))
+ONE_A_LEVEL = Formula(
+    "ceil(log2 n); the notes' own code has one more, which is redundant", lambda n, b: _log(n)
+)
 BK_WORK = Formula("2n - 2 - log2 n; for any n 2n - ones(n) - digits(n)", lambda n, b: bk_work(n))
 BK_STEPS = Formula("2 log2 n - 1", lambda n, b: 2 * _log(n) - 1 if n > 1 else 0, powers=True)
 BK_BARRIERS = Formula("2 log2 n", lambda n, b: 2 * _log(n) if n > 1 else 1, powers=True)
@@ -327,7 +355,7 @@ _ROWS = [
            family="Brent-Kung", contract="any n; two items a thread", work=BK_WORK, steps=BK_STEPS, barriers=BK_BARRIERS),
     Kernel("blelloch-interleaved", trees.blelloch_interleaved, _full_tree(trees.blelloch_interleaved), _half, "exclusive",
            covers="a10 k9", family="Blelloch", contract="any n; two items a thread, a power of two of threads",
-           work=FULL_TREE, steps=FULL_STEPS, 
+           work=FULL_TREE, steps=FULL_STEPS,
            barriers=Formula("2 log2 N", lambda n, b: FULL_BARRIERS.value(n, b) - 1)),
     Kernel("blelloch-padded", trees.blelloch_padded, _full_tree(trees.blelloch_padded, 5), _half, "exclusive",
            covers="a10 k10 k11", family="Blelloch", contract="any n; two items a thread, a power of two of threads",

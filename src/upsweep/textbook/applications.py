@@ -1,6 +1,6 @@
 """What scans are for, as CS380 lecture 24 shows it: compaction, range histograms, summed-area tables, recurrences."""
 
-# pyright: reportPossiblyUnbound=false
+# pyright: reportPossiblyUnboundVariable=false
 from __future__ import annotations
 
 from upsweep.textbook.dialect import BLOCK, WORDS, cuda, dtype, op

@@ -4,7 +4,7 @@ A circuit is a list of levels; a level is a list of nodes (source, target) that 
 `a[target] = op(a[source], a[target])`.
 """
 
-# pyright: reportPossiblyUnbound=false
+# pyright: reportPossiblyUnboundVariable=false
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -17,7 +17,9 @@ class _Unbound:
     """`cuda` before a kernel is launched."""
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"cuda.{name} has no meaning here: trace the kernel with upsweep.lab, or run it on a GPU")
+        raise AttributeError(
+            f"cuda.{name} has no meaning here: trace the kernel with upsweep.lab, or run it on a GPU"
+        )
 
 
 def _unbound(a: Any, b: Any) -> Any:

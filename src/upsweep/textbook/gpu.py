@@ -23,7 +23,9 @@ def run(row: Kernel, x: Any, op: Any = "add", block: int | None = None) -> np.nd
     for launch in setup.launches:
         kernel = cuda.jit(bound(launch, as_operator(op), x.dtype))
         shared = launch.shared * x.dtype.itemsize
-        kernel[launch.grid, launch.block, 0, shared](*[memory[a] if isinstance(a, str) else a for a in launch.args])
+        kernel[launch.grid, launch.block, 0, shared](
+            *[memory[a] if isinstance(a, str) else a for a in launch.args]
+        )
     return memory["y"].copy_to_host()
 
 
@@ -46,4 +48,3 @@ def bound(launch: Launch, op: Operator, dtype: np.dtype) -> types.FunctionType:
     }  # fmt: skip
     assert not isinstance(launch.kernel, str)
     return bind(launch.kernel, **names)
-

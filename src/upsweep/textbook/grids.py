@@ -1,6 +1,6 @@
 """Scans of more items than threads, and of more items than one block."""
 
-# pyright: reportPossiblyUnbound=false
+# pyright: reportPossiblyUnboundVariable=false
 from __future__ import annotations
 
 from upsweep.textbook.dialect import BLOCK, ITEMS, TILE, cuda, dtype, op

@@ -1,6 +1,6 @@
 """Kogge and Stone's scan in its many spellings: every thread adds at every level, at twice the distance."""
 
-# pyright: reportPossiblyUnbound=false
+# pyright: reportPossiblyUnboundVariable=false
 from __future__ import annotations
 
 from upsweep.textbook.dialect import BLOCK, WARP, WORDS, cuda, dtype, identity, op

@@ -3,7 +3,7 @@
 `MISTAKES` is the table: the lab must find exactly what `finds` lists. None of these is for use.
 """
 
-# pyright: reportPossiblyUnbound=false
+# pyright: reportPossiblyUnboundVariable=false
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -19,7 +19,7 @@ def reduction_modulo(x, y, n):
     stride = 1
     while stride < items:
         cuda.syncthreads()  # the sums of the level below
-        if (t + 1) % (2 * stride) == 0 and t < items or t == items - 1:
+        if t == items - 1 or (t < items and (t + 1) % (2 * stride) == 0):
             left = t - t % (2 * stride) + stride - 1
             if left < t:
                 xy[t] = op(xy[left], xy[t])

@@ -1,11 +1,11 @@
 // Scans along an axis whose neighbours in memory belong to other scans: columns. A lane is a column, so that a warp reads
 // and writes whole cache lines; nothing is transposed. A tile is WARPS * ITEMS items of 32 * VECTOR columns. The pass is
-// the one of tiles.cu; its look-back goes column by column (column_lookback.cuh), with one serving warp for 32 columns.
+// the one of tiles.cu; its look-back goes column by column (column_lookback.cuh), with two serving warps for 32 columns.
 #include "thread.cuh"
 #include "memory.cuh"
 #include "column_lookback.cuh"
 
-constexpr int TILE = WARPS * ITEMS, WIDTH = 32 * VECTOR, THREADS = 32 * (WARPS + VECTOR), STAGES = 2;
+constexpr int TILE = WARPS * ITEMS, WIDTH = 32 * VECTOR, THREADS = 32 * (WARPS + 2 * VECTOR), STAGES = 2;
 
 // The rectangle of one component that a warp owns: ITEMS items of WIDTH columns, item after item.
 template <class T, int GRAIN> struct Patch {
@@ -29,15 +29,16 @@ constexpr int WARP_BYTES = HEADS_OFFSET + (SEGMENTED ? HeadPatch::BYTES : 0);
 
 struct Shared {
   i64 ticket[4];
-  Element sums[2][WARPS][WIDTH];      // of the warps of a tile and of the next
-  Prefix prefixes[WARPS + 1][WIDTH];  // of the warps; the last is the prefix of the next tile
+  Element sums[2][WARPS][WIDTH];         // of the warps of a tile and of the next
+  Prefix prefixes[2][WARPS + 1][WIDTH];  // of the warps; the last is the prefix of the next tile
 };
 static_assert(SHARED_BYTES == STAGES * WARPS * WARP_BYTES + sizeof(Shared) && NODE_WORDS == NODE, "launch.py counts otherwise");
 
-// A: the sums of a tile are in shared memory. B: the prefixes of the tile before it, and a new ticket, are.
-__device__ __forceinline__ void barrier_arrive(int id) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
-__device__ __forceinline__ void barrier_sync(int id) { asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
-enum { A = 1, B = 2 };
+// SUMS: the sums of a tile are in shared memory. PREFIXES: those of its warps are, and a new ticket. Each in two kinds, for
+// even and odd tiles: whoever arrives may run one tile ahead of whoever waits.
+enum { SUMS = 1, PREFIXES = 3 };
+__device__ __forceinline__ void arrive(int id) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
+__device__ __forceinline__ void await(int id) { asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
 
 // Tickets go along the columns first: a tile's upper neighbour is as many tickets back as there are groups of columns.
 struct Spot { u64 row; i64 t, column; };
@@ -58,62 +59,71 @@ __device__ __forceinline__ Item start_of(const Params& p, const Spot& at, i64 co
   return start;
 }
 
-// The warps that take tickets, publish and look back: warp v for the columns from 32 * v on.
-__device__ __forceinline__ void serve(const Params& p, Shared& s, int v, int lane) {
+__device__ __forceinline__ ColumnTree tree_of(const Params& p, const Spot& at, int v, u32 epoch, int lane) {
+  return {p, ((i64)at.row * p.column_groups + at.column / WIDTH) * VECTOR + v, epoch, lane};
+}
+
+// The block sums of a tile's warps, in place.
+__device__ __forceinline__ void sum_warps(const Element (&sums)[WARPS][WIDTH], int column, Element (&e)[WARPS]) {
+#pragma unroll
+  for (int w = 0; w < WARPS; w++) e[w] = sums[w][column];
+#pragma unroll
+  for (int d = 1; d < WARPS; d *= 2)
+#pragma unroll
+    for (int w = 2 * d - 1; w < WARPS; w += 2 * d) e[w] = combine(e[w - d], e[w]);
+}
+
+// The warps that publish, and take tickets: warp v for the columns from 32 * v on.
+__device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int v, int lane) {
   u32 epoch = p.control[2];
-  auto tree = [&](const Spot& at) { return ColumnTree{p, ((i64)at.row * p.column_groups + at.column / WIDTH) * VECTOR + v, epoch, lane}; };
-  auto publish_tile = [&](i64 ticket, int buffer) {
-    if (ticket >= p.tickets || p.tiles == 1) return;
-    Element e[WARPS];
-#pragma unroll
-    for (int w = 0; w < WARPS; w++) e[w] = s.sums[buffer][w][32 * v + lane];
-#pragma unroll
-    for (int d = 1; d < WARPS; d *= 2)
-#pragma unroll
-      for (int w = 2 * d - 1; w < WARPS; w += 2 * d) e[w] = combine(e[w - d], e[w]);
-    Spot at = spot_of(p, ticket);
-    publish(tree(at), at.t, e[WARPS - 1]);
-  };
-  barrier_sync(A);
-  publish_tile(s.ticket[0], 0);
+  bool first = v == 0 && lane == 0;
   for (int k = 0;; k++) {
     i64 ticket = s.ticket[k & 3];
     if (ticket >= p.tickets) break;
     i64 later = 0;
-    if (v == 0 && lane == 0) later = take_ticket(p);
-    barrier_sync(A);
-    publish_tile(s.ticket[(k + 1) & 3], (k + 1) & 1);
+    if (first) later = take_ticket(p);
     Spot at = spot_of(p, ticket);
+    await(SUMS + (k & 1));
+    Element e[WARPS];
+    sum_warps(s.sums[k & 1], 32 * v + lane, e);
+    if (first) s.ticket[(k + 2) & 3] = later;
+    arrive(PREFIXES + (k & 1));
+    if (p.tiles > 1) publish(tree_of(p, at, v, epoch, lane), at.t, e[WARPS - 1]);
+  }
+  if (first) leave(p, epoch);
+}
+
+// The warps that look back.
+__device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int v, int lane) {
+  u32 epoch = p.control[2];
+  int mine = 32 * v + lane;
+  for (int k = 0;; k++) {
+    i64 ticket = s.ticket[k & 3];
+    if (ticket >= p.tickets) break;
+    Spot at = spot_of(p, ticket);
+    await(SUMS + (k & 1));
     if (!REDUCE || at.t + 1 == p.tiles) {
       Element e[WARPS];
-#pragma unroll
-      for (int w = 0; w < WARPS; w++) e[w] = s.sums[k & 1][w][32 * v + lane];
-#pragma unroll
-      for (int d = 1; d < WARPS; d *= 2)
-#pragma unroll
-        for (int w = 2 * d - 1; w < WARPS; w += 2 * d) e[w] = combine(e[w - d], e[w]);
+      sum_warps(s.sums[k & 1], mine, e);
       Item start = {};
-      if (INITIAL || EXCLUSIVE) {
-        i64 column = at.column + 32 * v + lane;
-        start = start_of(p, at, column < p.columns ? column : p.columns - 1);
-      }
+      i64 column = at.column + mine;
+      if (INITIAL || EXCLUSIVE) start = start_of(p, at, column < p.columns ? column : p.columns - 1);
       Prefix before, next;
-      look_back(tree(at), at.t, e[WARPS - 1], start, before, next);
-      s.prefixes[0][32 * v + lane] = before;
-      s.prefixes[WARPS][32 * v + lane] = next;
+      look_back(tree_of(p, at, v, epoch, lane), at.t, e[WARPS - 1], start, before, next);
+      auto& prefixes = s.prefixes[k & 1];
+      prefixes[0][mine] = before;
+      prefixes[WARPS][mine] = next;
 #pragma unroll
       for (int d = WARPS / 2; d >= 1; d /= 2)
 #pragma unroll
         for (int w = d - 1; w < WARPS - 1; w += 2 * d) {
-          Prefix q = w >= d ? s.prefixes[w - d + 1][32 * v + lane] : before;
+          Prefix q = w >= d ? prefixes[w - d + 1][mine] : before;
           fold(q, e[w], start);
-          s.prefixes[w + 1][32 * v + lane] = q;
+          prefixes[w + 1][mine] = q;
         }
     }
-    if (v == 0 && lane == 0) s.ticket[(k + 2) & 3] = later;
-    barrier_sync(B);
+    arrive(PREFIXES + (k & 1));
   }
-  if (v == 0 && lane == 0) leave(p, epoch);
 }
 
 // The warps that read, sum and write.
@@ -189,7 +199,7 @@ struct Worker {
     bool exists = column < p.columns;
     Item start = {};
     if (EXCLUSIVE || (SEGMENTED && INITIAL)) start = start_of(p, at, exists ? column : p.columns - 1);
-    results(x, heads_of_items, swept, s.prefixes[warp][32 * v + lane], s.prefixes[warp + 1][32 * v + lane].value, start);
+    results(x, heads_of_items, swept, s.prefixes[k & 1][warp][32 * v + lane], s.prefixes[k & 1][warp + 1][32 * v + lane].value, start);
     each<COMPONENTS>([&](auto c) {
       typedef typename Component<c.value>::Store Store;
       if constexpr (Component<c.value>::stored) {
@@ -210,15 +220,15 @@ struct Worker {
     load(0); load(1);
     wait_copies<1>();
     sum(0);
-    barrier_arrive(A);
+    arrive(SUMS);
     for (int k = 0;; k++) {
       i64 ticket = s.ticket[k & 3];
       if (ticket >= p.tickets) break;
       Spot at = spot_of(p, ticket);
       wait_copies<0>();
       sum(k + 1);
-      barrier_arrive(A);
-      barrier_sync(B);
+      if (s.ticket[(k + 1) & 3] < p.tickets) arrive(SUMS + ((k + 1) & 1));
+      await(PREFIXES + (k & 1));
       if (!REDUCE || at.t + 1 == p.tiles) {
 #pragma unroll 1
         for (int v = 0; v < VECTOR; v++) finish(k, v, at);
@@ -235,5 +245,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_columns(co
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (threadIdx.x == 0) { s.ticket[0] = take_ticket(p); s.ticket[1] = take_ticket(p); }
   __syncthreads();
-  if (warp >= WARPS) serve(p, s, warp - WARPS, lane); else Worker{p, s, memory, warp, lane}.run();
+  if (warp < WARPS) Worker{p, s, memory, warp, lane}.run();
+  else if (warp < WARPS + VECTOR) publish_tiles(p, s, warp - WARPS, lane);
+  else look_back_tiles(p, s, warp - WARPS - VECTOR, lane);
 }

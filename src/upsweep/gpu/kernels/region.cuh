@@ -11,6 +11,12 @@ template <int LANES, int N> using HeadSlab = Slab<u8, HEADS_MODE, HEADS_FLIP, 1,
 
 template <int LANES, int N> struct Region {
   template <int C> static constexpr int area() { return max_of(LoadSlab<C, LANES, N>::AREA, StoreSlab<C, LANES, N>::AREA); }
+  // Block sums may take the place of the items that they are sums of, where they are no larger.
+  template <int C = 0> static constexpr bool keeps() {
+    if constexpr (C == COMPONENTS) return true;
+    else return sizeof(typename Component<C>::Acc) <= max_of(sizeof(typename Component<C>::Load), sizeof(typename Component<C>::Store)) && keeps<C + 1>();
+  }
+  static constexpr bool KEEPS = keeps();
   template <int C> static constexpr int offset() { if constexpr (C == 0) return 0; else return offset<C - 1>() + area<C - 1>(); }
   static constexpr int AREA = offset<COMPONENTS>() + (SEGMENTED ? HeadSlab<LANES, N>::AREA : 0);
   static constexpr int WARP_BYTES = (AREA * (32 / LANES) + 127) / 128 * 128;
@@ -41,6 +47,28 @@ template <int LANES, int N> struct Region {
     if constexpr (SEGMENTED) head_slab().load(heads(p, row), j);
   }
 
+  // Block sums in place of the items, lane by lane: what an up-sweep leaves need not be computed again.
+  template <int C> __device__ __forceinline__ auto sum_slab() const {
+    return slab<Slab<typename Component<C>::Acc, ALIGNED, false, 1, LANES, N>, offset<C>()>();
+  }
+  __device__ __forceinline__ void keep(const Item (&x)[N]) const {
+    each<COMPONENTS>([&](auto c) {
+      typename Component<c.value>::Acc raw[N];
+#pragma unroll
+      for (int k = 0; k < N; k++) raw[k] = get<c.value>(x[k]);
+      sum_slab<c.value>().write(raw);
+    });
+  }
+  __device__ __forceinline__ u32 kept(const Params& p, u64 row, i64 j, Item (&x)[N]) const {
+    each<COMPONENTS>([&](auto c) {
+      typename Component<c.value>::Acc raw[N];
+      sum_slab<c.value>().read({}, 0, raw);
+#pragma unroll
+      for (int k = 0; k < N; k++) get<c.value>(x[k]) = raw[k];
+    });
+    return read_heads(p, row, j);
+  }
+
   // This lane's run; bit k of the result: a segment starts at item k of it.
   __device__ __forceinline__ u32 read(const Params& p, u64 row, i64 j, Item (&x)[N]) const {
     each<COMPONENTS>([&](auto c) {
@@ -49,12 +77,15 @@ template <int LANES, int N> struct Region {
 #pragma unroll
       for (int k = 0; k < N; k++) get<c.value>(x[k]) = convert<typename Component<c.value>::Acc>(raw[k]);
     });
-    u32 bits = 0;
-    if constexpr (SEGMENTED) {
-      bits = head_slab().read_bits(heads(p, row), j);
-      if (j + lane % LANES * N == 0) bits &= ~1u;  // a row starts its first segment anyway
+    return read_heads(p, row, j);
+  }
+
+  __device__ __forceinline__ u32 read_heads(const Params& p, u64 row, i64 j) const {
+    if constexpr (!SEGMENTED) return 0;
+    else {
+      u32 bits = head_slab().read_bits(heads(p, row), j);
+      return j + lane % LANES * N == 0 ? bits & ~1u : bits;  // a row starts its first segment anyway
     }
-    return bits;
   }
 
   __device__ __forceinline__ void write(const Item (&y)[N]) const {

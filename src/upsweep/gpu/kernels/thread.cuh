@@ -5,6 +5,12 @@
 // Bits of the items that close a block of 2d items.
 constexpr u32 closing(int d, int n) { u32 m = 0; for (int k = 2 * d - 1; k < n; k += 2 * d) m |= 1u << k; return m; }
 
+// Bit k of `heads` becomes whether a segment starts in the largest aligned block that ends at k.
+template <int N> __device__ __forceinline__ void up_sweep_heads(u32& heads) {
+#pragma unroll
+  for (int d = 1; d < N; d *= 2) heads |= (heads << d) & closing(d, N);
+}
+
 // After it, x[k] is the sum of the largest aligned block that ends at k, and bit k of `heads` whether a segment starts in it.
 template <int N> __device__ __forceinline__ void up_sweep(Item (&x)[N], u32& heads) {
 #pragma unroll

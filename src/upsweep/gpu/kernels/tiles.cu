@@ -5,121 +5,155 @@
 #include "thread.cuh"
 #include "lookback.cuh"
 
-typedef Region<32, ITEMS> WarpRegion;
-constexpr int TILE = WARPS * 32 * ITEMS, THREADS = 32 * (WARPS + 1), STAGES = 2;
-static_assert(SHARED_BYTES == STAGES * WARPS * WarpRegion::WARP_BYTES && NODE_WORDS == NODE, "launch.py counts otherwise");
+constexpr int STRIP = 32 * ITEMS, PARTS = WARPS * STRIPS, TILE = PARTS * STRIP;  // a warp works strip by strip
+constexpr int THREADS = 32 * (WARPS + 2), STAGES = 2;
+typedef Region<32, ITEMS> Strip;
+constexpr int STAGE_BYTES = PARTS * Strip::WARP_BYTES;
+static_assert(SHARED_BYTES == STAGES * STAGE_BYTES && NODE_WORDS == NODE, "launch.py counts otherwise");
 
 struct Shared {
-  i64 ticket[4];                // a ring: two stages, the one being asked for, the one just left
-  Element sums[2][WARPS];       // of the warps of a tile and of the next
-  Prefix prefixes[WARPS + 1];   // of the warps; the last is the prefix of the next tile
-  Item start;
+  i64 ticket[4];                 // a ring: two stages, the one being asked for, the one just left
+  Element sums[2][PARTS];        // of the strips of a tile and of the next
+  Prefix prefixes[2][PARTS + 1]; // of the strips; the last is the prefix of the next tile
+  Item start[2];
 };
 
-// A: the sums of a tile are in shared memory. B: the prefixes of the tile before it, and a new ticket, are.
-__device__ __forceinline__ void barrier_arrive(int id) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
-__device__ __forceinline__ void barrier_sync(int id) { asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
-enum { A = 1, B = 2 };
+// SUMS: the sums of a tile are in shared memory. PREFIXES: those of its strips are, and a new ticket. Each in two kinds, for
+// even and odd tiles: whoever arrives may run one tile ahead of whoever waits.
+enum { SUMS = 1, PREFIXES = 3 };
+__device__ __forceinline__ void arrive(int id) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
+__device__ __forceinline__ void await(int id) { asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
 
-// The warp that takes tickets, publishes and looks back.
-__device__ __forceinline__ void serve(const Params& p, Shared& s, int lane) {
+// The warp that takes tickets and publishes: at once, whatever the look-back of an earlier tile still waits for.
+__device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int lane) {
   u32 epoch = p.control[2];
-  barrier_sync(A);
-  Element ahead;
-  auto sum_of = [&](int buffer, Element* left) {
-    return up_sweep<WARPS>(s.sums[buffer][lane % WARPS], lane, left);
-  };
-  auto publish_tile = [&](i64 ticket, int buffer) {
-    if (ticket >= p.tickets || p.tiles == 1) return;
-    Element left[5];
-    ahead = sum_of(buffer, left);
-    Place at = place_of(p, ticket);
-    publish({p, at.row, epoch}, at.t, ahead, lane);
-  };
-  publish_tile(s.ticket[0], 0);
+  Element left[5];
   for (int k = 0;; k++) {
     i64 ticket = s.ticket[k & 3];
     if (ticket >= p.tickets) break;
     i64 later = 0;
     if (lane == 0) later = take_ticket(p);
-    Element left[5];
-    Element sum = sum_of(k & 1, left);
-    barrier_sync(A);
-    publish_tile(s.ticket[(k + 1) & 3], (k + 1) & 1);
     auto [row, t] = place_of(p, ticket);
-    if (!REDUCE || t + 1 == p.tiles) {
-      Item start = {};
-      if (INITIAL || EXCLUSIVE) start = start_of(p, row);
-      Prefix before, next;
-      look_back({p, row, epoch}, t, sum, start, lane, before, next);
-      down_sweep<WARPS>(before, lane, left, start);
-      if (lane < WARPS) s.prefixes[lane] = before;
-      if (lane == WARPS) s.prefixes[WARPS] = next;
-      if (lane == 0) s.start = start;
-    }
+    await(SUMS + (k & 1));
+    Element sum = up_sweep<PARTS>(s.sums[k & 1][lane % PARTS], lane, left);
     if (lane == 0) s.ticket[(k + 2) & 3] = later;
-    barrier_sync(B);
+    arrive(PREFIXES + (k & 1));
+    if (p.tiles > 1) publish({p, row, epoch}, t, sum, lane);
   }
   if (lane == 0) leave(p, epoch);
 }
 
-// The warps that read, sum and write.
-__device__ __forceinline__ void work(const Params& p, Shared& s, char* memory, int warp, int lane) {
-  auto region = [&](int k) { return WarpRegion{memory + ((k & 1) * WARPS + warp) * WarpRegion::WARP_BYTES, lane}; };
-  auto first = [&](i64 t) { return t * TILE + warp * (32 * ITEMS); };
-  auto load = [&](int k) {
-    i64 ticket = s.ticket[k & 3];
-    if (ticket < p.tickets) { auto [row, t] = place_of(p, ticket); region(k).load(p, row, first(t)); }
-    commit_copies();
-  };
-  auto sum = [&](int k) {
-    i64 ticket = s.ticket[k & 3];
-    __syncwarp();  // every lane's copies of this tile have landed
-    if (ticket >= p.tickets) return;
-    Item x[ITEMS]; Element left[5];
-    auto [row, t] = place_of(p, ticket);
-    u32 heads = region(k).read(p, row, first(t), x);
-    up_sweep(x, heads);
-    Element e = up_sweep<32>(element(x[ITEMS - 1], heads >> (ITEMS - 1) & 1), lane, left);
-    if (lane == 0) s.sums[k & 1][warp] = e;
-  };
-  load(0); load(1);
-  wait_copies<1>();
-  sum(0);
-  barrier_arrive(A);
+// The warp that looks back, while the others read and write.
+__device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int lane) {
+  u32 epoch = p.control[2];
+  Element left[5];
   for (int k = 0;; k++) {
     i64 ticket = s.ticket[k & 3];
     if (ticket >= p.tickets) break;
     auto [row, t] = place_of(p, ticket);
-    i64 j = first(t);
-    wait_copies<0>();
-    sum(k + 1);
-    barrier_arrive(A);
-    Item x[ITEMS]; Element left[5];
-    u32 heads = region(k).read(p, row, j, x), swept = heads;
-    up_sweep(x, swept);
-    up_sweep<32>(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), lane, left);
-    barrier_sync(B);
+    await(SUMS + (k & 1));
     if (!REDUCE || t + 1 == p.tiles) {
-      Prefix before = s.prefixes[warp];
+      Element sum = up_sweep<PARTS>(s.sums[k & 1][lane % PARTS], lane, left);
       Item start = {};
-      if (EXCLUSIVE || SEGMENTED) start = s.start;
+      if (INITIAL || EXCLUSIVE) start = start_of(p, row);
+      Prefix before, next;
+      look_back({p, row, epoch}, t, sum, start, lane, before, next);
+      down_sweep<PARTS>(before, lane, left, start);
+      if (lane < PARTS) s.prefixes[k & 1][lane] = before;
+      if (lane == 0) { s.prefixes[k & 1][PARTS] = next; s.start[k & 1] = start; }
+    }
+    arrive(PREFIXES + (k & 1));
+  }
+}
+
+// The warps that read, sum and write.
+struct Worker {
+  const Params& p;
+  Shared& s;
+  char* memory;
+  int warp, lane;
+
+  __device__ __forceinline__ int part(int strip) const { return warp * STRIPS + strip; }
+  __device__ __forceinline__ Strip region(int k, int strip) const {
+    return Strip{memory + (k & 1) * STAGE_BYTES + part(strip) * Strip::WARP_BYTES, lane};
+  }
+
+  __device__ __forceinline__ void load(int k) const {
+    i64 ticket = s.ticket[k & 3];
+    if (ticket < p.tickets) {
+      auto [row, t] = place_of(p, ticket);
+#pragma unroll 1
+      for (int i = 0; i < STRIPS; i++) region(k, i).load(p, row, t * TILE + part(i) * STRIP);
+    }
+    commit_copies();
+  }
+
+  __device__ __forceinline__ void sum(int k) const {
+    i64 ticket = s.ticket[k & 3];
+    if (ticket >= p.tickets) return;
+    auto [row, t] = place_of(p, ticket);
+    __syncwarp();  // every lane's copies of this tile have landed
+#pragma unroll 1
+    for (int i = 0; i < STRIPS; i++) {
+      Item x[ITEMS]; Element left[5];
+      u32 heads = region(k, i).read(p, row, t * TILE + part(i) * STRIP, x);
+      up_sweep(x, heads);
+      Element e = up_sweep<32>(element(x[ITEMS - 1], heads >> (ITEMS - 1) & 1), lane, left);
+      if (lane == 0) s.sums[k & 1][part(i)] = e;
+      if (Strip::KEEPS) { __syncwarp(); region(k, i).keep(x); }  // all lanes have read their runs
+    }
+  }
+
+  __device__ __forceinline__ void finish(int k, u64 row, i64 t) const {
+#pragma unroll 1
+    for (int i = 0; i < STRIPS; i++) {
+      i64 j = t * TILE + part(i) * STRIP;
+      Item x[ITEMS]; Element left[5];
+      u32 heads, swept;
+      if constexpr (Strip::KEEPS) {
+        swept = heads = region(k, i).kept(p, row, j, x);
+        if (SEGMENTED) up_sweep_heads<ITEMS>(swept);
+      } else {
+        swept = heads = region(k, i).read(p, row, j, x);
+        up_sweep(x, swept);
+      }
+      up_sweep<32>(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), lane, left);
+      Prefix before = s.prefixes[k & 1][part(i)];
+      Item start = {};
+      if (EXCLUSIVE || SEGMENTED) start = s.start[k & 1];
       down_sweep<32>(before, lane, left, start);
       Item next = from_next(before.value);
-      if (lane == 31) next = s.prefixes[warp + 1].value;
+      if (lane == 31) next = s.prefixes[k & 1][part(i) + 1].value;
       results(x, heads, swept, before, next, start);
       if constexpr (REDUCE) store_reduction<32>(p, row, j + lane * ITEMS, x);
       else {
         __syncwarp();  // all lanes have read their runs
-        region(k).write(x);
+        region(k, i).write(x);
         __syncwarp();  // all lanes have written theirs
-        region(k).store(p, row, j);
+        region(k, i).store(p, row, j);
       }
     }
-    __syncwarp();  // the stage is free
-    load(k + 2);
   }
-}
+
+  __device__ __forceinline__ void run() const {
+    load(0); load(1);
+    wait_copies<1>();
+    sum(0);
+    arrive(SUMS);
+    for (int k = 0;; k++) {
+      i64 ticket = s.ticket[k & 3];
+      if (ticket >= p.tickets) break;
+      auto [row, t] = place_of(p, ticket);
+      wait_copies<0>();
+      sum(k + 1);
+      if (s.ticket[(k + 1) & 3] < p.tickets) arrive(SUMS + ((k + 1) & 1));
+      await(PREFIXES + (k & 1));
+      if (!REDUCE || t + 1 == p.tiles) finish(k, row, t);
+      __syncwarp();  // the stage is free
+      load(k + 2);
+    }
+  }
+};
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_tiles(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char memory[];
@@ -127,5 +161,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_tiles(cons
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (threadIdx.x == 0) { s.ticket[0] = take_ticket(p); s.ticket[1] = take_ticket(p); }
   __syncthreads();
-  if (warp == WARPS) serve(p, s, lane); else work(p, s, memory, warp, lane);
+  if (warp < WARPS) Worker{p, s, memory, warp, lane}.run();
+  else if (warp == WARPS) publish_tiles(p, s, lane);
+  else look_back_tiles(p, s, lane);
 }

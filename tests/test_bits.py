@@ -1,0 +1,143 @@
+"""Every bit is the oracle's: operators x lengths x threads x tiles x forms."""
+
+import numpy as np
+import pytest
+from table import BORDERS, CASES, as_tuple, oracle
+
+import upsweep as up
+from upsweep.cpu import launch, tuning
+
+THREADS = (1, 2, 3, 7)
+
+
+@pytest.fixture
+def many_threads(monkeypatch):
+    """Threads and tiles already for short input."""
+    monkeypatch.setattr(tuning, "PARALLEL_BYTES", 0)
+    launch._launch.cache_clear()
+    yield
+    launch._launch.cache_clear()
+
+
+def run(case, xs, **how):
+    """A scan into poisoned outputs."""
+    outs = tuple(np.full_like(x, 77) for x in xs)
+    one = len(xs) == 1
+    up.scan(xs[0] if one else xs, case.op, out=outs[0] if one else outs, **how)
+    return outs
+
+
+def agree(got, want, note=""):
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_array_equal(g.view(np.uint8).reshape(-1), np.ascontiguousarray(w).view(np.uint8), err_msg=note)
+
+
+@pytest.mark.parametrize("name", ["hash-u64", "add-f32", "add-f64"])
+def test_every_length_to_300(name):
+    case = CASES[name]
+    xs = case.draw(300)
+    want = oracle(case.arrays, xs)
+    for n in range(301):
+        agree(run(case, tuple(x[:n] for x in xs)), tuple(w[:n] for w in want), f"n={n}")
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("name", ["hash-u64", "add-f32", "add-f64"])
+def test_around_powers_of_two(name, threads, many_threads):
+    case = CASES[name]
+    xs = case.draw(2**22 + 1)
+    want = oracle(case.arrays, xs)
+    rng = np.random.default_rng(threads)
+    lengths = [2**k + d for k in range(9, 23) for d in (-1, 0, 1)] + rng.integers(301, 2**22, 6).tolist()
+    for n in lengths:
+        agree(run(case, tuple(x[:n] for x in xs), threads=threads), tuple(w[:n] for w in want), f"n={n}")
+
+
+@pytest.mark.parametrize("tile", [1, 1 << 16, 1 << 17, 1 << 20])
+def test_every_tile_size(tile, many_threads, monkeypatch):
+    case = CASES["hash-u64"]
+    monkeypatch.setattr(tuning, "ROWS", tuning.ROWS._replace(tile=tile))
+    monkeypatch.setattr(tuning, "COLUMNS", tuning.COLUMNS._replace(tile=tile))
+    xs = case.draw(300_001)
+    want = oracle(case.arrays, xs)
+    for threads in THREADS:
+        agree(run(case, xs, threads=threads), want, f"threads={threads}")
+    (x,) = case.draw((40_001, 3), 1)
+    got = up.scan(x, case.op, axis=0, threads=3)
+    for column in range(3):
+        agree((got[:, column].copy(),), oracle(case.arrays, (x[:, column],)))
+
+
+@pytest.mark.parametrize("chunk", [16, 64, 1024, 16384])
+def test_every_chunk_size(chunk, many_threads, monkeypatch):
+    case = CASES["hash-u64"]
+    monkeypatch.setattr(tuning, "ROWS", tuning.ROWS._replace(chunk=chunk, tile=8 * chunk * 4))
+    xs = case.draw(100_003)
+    for n in (1, chunk - 1, chunk, chunk + 1, 5 * chunk + 3, 100_003):
+        part = tuple(x[:n] for x in xs)
+        agree(run(case, part, threads=3), oracle(case.arrays, part), f"n={n}")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_operator(name, many_threads):
+    case = CASES[name]
+    xs = case.draw(70_001)
+    for n in (1, 2, 5, 4095, 4097, 70_001):
+        part = tuple(x[:n] for x in xs)
+        want = oracle(case.arrays, part)
+        agree(run(case, part, threads=3), want, f"n={n}")
+        for got, all_ in zip(as_tuple(up.reduce(part if len(part) > 1 else part[0], case.op)), want, strict=True):
+            assert got.tobytes() == all_[-1].tobytes()
+
+
+FORMS = [
+    {"exclusive": e, "reverse": r, "initial": i, "segments": s}
+    for e in (False, True)
+    for r in (False, True)
+    for i in (False, True)
+    for s in (False, True)
+]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda f: "-".join(k for k, v in f.items() if v) or "inclusive")
+@pytest.mark.parametrize("name", ["hash-u64", "affine-f32", "add-f32"])
+def test_every_form(name, form, many_threads):
+    case = CASES[name]
+    xs = case.draw(20_011)
+    rng = np.random.default_rng(1)
+    initial = None
+    if form["initial"] or (form["exclusive"] and case.identity is None):
+        initial = tuple(np.asarray(v, x.dtype)[()] for v, x in zip((3, 5), xs))
+    for n in (1, 2, 7, 64, 4097, 20_011):
+        part = tuple(x[:n] for x in xs)
+        heads = rng.random(n) < 0.01 if form["segments"] else None
+        want = oracle(
+            case.arrays, part, exclusive=form["exclusive"], reverse=form["reverse"], initial=initial, heads=heads,
+            identity=case.identity,
+        )  # fmt: skip
+        got = run(
+            case, part, exclusive=form["exclusive"], reverse=form["reverse"], threads=2,
+            initial=initial if initial is None or len(xs) > 1 else initial[0],
+            segments=None if heads is None else up.segments.flags(heads),
+        )  # fmt: skip
+        agree(got, want, f"n={n}")
+
+
+def test_results_repeat(many_threads):
+    case = CASES["add-f32"]
+    xs = case.draw(1_000_003)
+    first = run(case, xs, threads=7)
+    for _ in range(20):
+        agree(run(case, xs, threads=7), first)
+
+
+@pytest.mark.parametrize("n", BORDERS)
+def test_the_last_prefix_is_the_reduction(n):
+    (x,) = CASES["hash-u64"].draw(n)
+    assert up.reduce(x, CASES["hash-u64"].op) == oracle(CASES["hash-u64"].arrays, (x,))[0][-1]
+
+
+def test_error_grows_with_the_logarithm():
+    x = np.ones(2**25, np.float32)
+    assert up.scan(x)[-1] == 2**25
+    assert np.cumsum(x)[-1] == 2**24
