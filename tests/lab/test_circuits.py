@@ -17,7 +17,11 @@ def size(levels):
 
 def depth(levels, n):
     """The longest path, every node as soon as it can be."""
-    return max(circuits.evaluate([[(s, t)] for level in levels for s, t in level], lambda a, b: 1 + max(a, b), [0] * n))
+    return max(
+        circuits.evaluate(
+            [[(s, t)] for level in levels for s, t in level], lambda a, b: 1 + max(a, b), [0] * n
+        )
+    )
 
 
 @pytest.mark.parametrize("n", POWERS)
@@ -46,7 +50,12 @@ def test_snir(n):
         if not name.startswith("Knowles"):
             levels = [[node] for node in nodes]
             assert len(levels) >= n - 1, name
-    for levels in (circuits.serial(n), circuits.sklansky(n), circuits.brent_kung(n), circuits.ladner_fischer(n, 0)):
+    for levels in (
+        circuits.serial(n),
+        circuits.sklansky(n),
+        circuits.brent_kung(n),
+        circuits.ladner_fischer(n, 0),
+    ):
         assert size(levels) + depth(levels, n) >= 2 * n - 2
 
 
@@ -134,7 +143,12 @@ def test_provenance_names_flaws():
 def test_ranges():
     assert join(((0, 3),), ((4, 5),)) == ((0, 5),)
     assert join((), ((4, 5),)) == ((4, 5),)
-    assert [flaw(r) for r in (((0, 3),), ((0, 3), (5, 6)), ((0, 3), (2, 6)), ((2, 3), (0, 1)))] == [None, "gap", "overlap", "order"]
+    assert [flaw(r) for r in (((0, 3),), ((0, 3), (5, 6)), ((0, 3), (2, 6)), ((2, 3), (0, 1)))] == [
+        None,
+        "gap",
+        "overlap",
+        "order",
+    ]
     assert spoken(((0, 3), (5, 5))) == "x0..x3 x5"
     assert spoken(()) == "e"
 
@@ -152,7 +166,9 @@ def test_laws():
 def test_laws_by_probes():
     """The same, seen in values: letters for order, a sum for repetition."""
     x = list(range(1, 17))
-    assert lab.trace("vector-reduction", x=[chr(96 + k) for k in x], op=lambda a, b: a + b).values != ["abcdefghijklmnop"]
+    assert lab.trace("vector-reduction", x=[chr(96 + k) for k in x], op=lambda a, b: a + b).values != [
+        "abcdefghijklmnop"
+    ]
     assert lab.trace("knowles", x=x).values != [k * (k + 1) // 2 for k in x]
     assert lab.trace("knowles", x=x, op="max").values == x
 

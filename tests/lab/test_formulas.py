@@ -30,12 +30,16 @@ def one_section(name, n):
 def test_closed_forms(name):
     row = KERNELS[name]
     for n in SIZES:
-        if n > SLOW.get(name, 4096) or "of one block" in row.contract and n > 1024:
+        if n > SLOW.get(name, 4096) or ("of one block" in row.contract and n > 1024):
             continue
-        if name == "warp-shuffle" and n > 1024 or name == "hierarchical" and n % row.block(n):
+        if (name == "warp-shuffle" and n > 1024) or (name == "hierarchical" and n % row.block(n)):
             continue
         block = one_section(name, n)
-        wanted = {what: f.value(n, block) for what in ("work", "steps", "barriers") if (f := getattr(row, what)) and f.holds(n)}
+        wanted = {
+            what: f.value(n, block)
+            for what in ("work", "steps", "barriers")
+            if (f := getattr(row, what)) and f.holds(n)
+        }
         if not wanted:
             continue
         t = lab.trace(name, n=n, block=block)
@@ -62,7 +66,9 @@ def test_traffic():
     """Global words: scan-then-propagate moves 4n, reduce-then-scan 3n, a single pass 2n, each with some for the sums."""
     n, block = 1024, 32
     for name, words in (("hierarchical", 4), ("reduce-then-scan", 3), ("domino", 2)):
-        moved = 8 * sum(row.sectors for row in lab.trace(name, n=n, block=block).coalescing())  # words of 4 bytes
+        moved = 8 * sum(
+            row.sectors for row in lab.trace(name, n=n, block=block).coalescing()
+        )  # words of 4 bytes
         assert words * n - 2 * block <= moved <= words * n + 3 * 8 * n // block, name
     assert 8 * sum(row.sectors for row in lab.trace("kogge-stone", n=n).coalescing()) == 2 * n
 
@@ -79,7 +85,11 @@ def test_moves(n):
 @pytest.mark.parametrize("threads", [64, 256, 1024])
 def test_divergence_of_kogge_stone(threads):
     """Only warp 0 parts, and only while the stride is below a warp: log2(warp) times at each branch."""
-    branches = [b for b in lab.trace("kogge-stone", n=threads).divergence(warp=32) if "stride" in b.text and "and" in b.text]
+    branches = [
+        b
+        for b in lab.trace("kogge-stone", n=threads).divergence(warp=32)
+        if "stride" in b.text and "and" in b.text
+    ]
     assert [b.divergent for b in branches] == [5, 5]
     assert all(b.issued == threads // 32 * (threads.bit_length() - 1) for b in branches)
 

@@ -9,7 +9,9 @@ from upsweep.operator import as_operator
 from upsweep.textbook import KERNELS, gpu
 
 numba_cuda = pytest.importorskip("numba.cuda")
-pytest.importorskip("numba_cuda", reason="numba's own, older CUDA target has no PTX compiler without a driver")
+pytest.importorskip(
+    "numba_cuda", reason="numba's own, older CUDA target has no PTX compiler without a driver"
+)
 
 HOPPER = (9, 0)
 INTEGERS = ("range-histogram",)
@@ -30,7 +32,9 @@ def test_compiles(name, dtype, no_device_needed):
     dtype = np.dtype(np.int32 if name in INTEGERS else dtype)
     row = KERNELS[name]
     setup = row.setup(100, row.block(100), 32)
-    kinds = {key: from_dtype(words.dtype)[::1] for key, words in gpu.buffers(setup, np.zeros(100, dtype)).items()}
+    kinds = {
+        key: from_dtype(words.dtype)[::1] for key, words in gpu.buffers(setup, np.zeros(100, dtype)).items()
+    }
     for launch in setup.launches:
         kernel = gpu.bound(launch, as_operator("max"), dtype)
         assert kernel.__code__ is launch.kernel.__code__  # the very code that the lab traces

@@ -26,7 +26,7 @@ def test_diagnosis(name):
 def test_idle_barriers(name):
     found = lab.trace(name).barriers()
     assert found.idle
-    line, last, of = found.idle[-1]
+    _, last, of = found.idle[-1]
     assert last == of
 
 

@@ -39,7 +39,9 @@ def test_order_is_kept(name):
         assert not t.check(witness=False)
 
 
-@pytest.mark.parametrize("name", [name for name in ORDERED if "ladner" not in name and "sequential" not in name])
+@pytest.mark.parametrize(
+    "name", [name for name in ORDERED if "ladner" not in name and "sequential" not in name]
+)
 @pytest.mark.parametrize("block", [1, 3, 4, 6, 8])
 def test_any_block(name, block):
     for n in (1, 5, 16, 23, 48):
@@ -93,8 +95,12 @@ def test_worked_sweeps():
             if shared.base <= word < shared.base + 8:
                 words[word - shared.base] = text
         states.append(" ".join(str(words[k]) for k in range(8)))
-    assert "3 4 7 11 4 5 6 0" in states  # the root is cleared in the step that computes it, by the same thread
-    stored = [int(v) for v in (w.value if hasattr(w, "value") else w for w in t.machine.stored) if str(v).isdigit()]
+    assert (
+        "3 4 7 11 4 5 6 0" in states
+    )  # the root is cleared in the step that computes it, by the same thread
+    stored = [
+        int(v) for v in (w.value if hasattr(w, "value") else w for w in t.machine.stored) if str(v).isdigit()
+    ]
     assert 25 in stored
 
 
@@ -137,7 +143,9 @@ def test_any_schedule(name, schedule):
 def test_inventory_is_covered():
     covered = {item for row in KERNELS.values() for item in row.covers.split()}
     covered |= {item for row in MISTAKES.values() for item in row.traps.split()} | set(NOT_KERNELS)
-    wanted = [f"a{k}" for k in range(1, 22)] + [f"k{k}" for k in range(1, 14)] + [f"t{k}" for k in range(1, 25)]
+    wanted = (
+        [f"a{k}" for k in range(1, 22)] + [f"k{k}" for k in range(1, 14)] + [f"t{k}" for k in range(1, 25)]
+    )
     assert not set(wanted) - covered
 
 

@@ -26,7 +26,9 @@ def twice(x, y, n):
 
 def events(t, thread):
     mine = t.thread == thread
-    return [(t.sites[s].kind, t.sites[s].line - t.kernels[0].source.first, t.sites[s].text) for s in t.site[mine]]
+    return [
+        (t.sites[s].kind, t.sites[s].line - t.kernels[0].source.first, t.sites[s].text) for s in t.site[mine]
+    ]
 
 
 def test_every_access_is_an_event():
@@ -45,7 +47,9 @@ def test_columns_tell_line_and_column():
     lines = source_of(twice).lines
     for site in t.sites:
         if site.kind in ("load", "store"):
-            assert lines[site.line - t.kernels[0].source.first][site.column :].startswith(site.text.split("[")[0])
+            assert lines[site.line - t.kernels[0].source.first][site.column :].startswith(
+                site.text.split("[")[0]
+            )
 
 
 def test_a_launch_with_arguments():
@@ -210,7 +214,9 @@ def test_blocks_run_side_by_side_until_one_waits():
     page = lab.trace("kogge-stone", n=16, block=4).to_dict()
     assert all(step["blocks"] == [0, 1, 2, 3] for step in page["steps"])
     page = lab.trace("domino", n=16, block=4).to_dict()
-    raised = [k for k, step in enumerate(page["steps"]) for e in step["events"] if e[0] == "atomic" and e[6] == "1"]
+    raised = [
+        k for k, step in enumerate(page["steps"]) for e in step["events"] if e[0] == "atomic" and e[6] == "1"
+    ]
     assert raised == sorted(raised)
     assert len(set(raised)) >= 4
 

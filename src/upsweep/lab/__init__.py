@@ -34,7 +34,8 @@ def trace(kernel: Callable[..., None] | str, grid: int | None = None, block: int
     of (x, y, n) and one block of n threads.
 
     Args:
-        kernel: a name in `upsweep.textbook.KERNELS` or in its gallery of mistakes, a function in the dialect of numba.cuda, or its text.
+        kernel: a name in `upsweep.textbook.KERNELS` or in its gallery of mistakes, a function in the dialect of
+            numba.cuda, or its text.
         grid: blocks.
         block: threads of a block.
         args: what the kernel is launched with.

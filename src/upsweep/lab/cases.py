@@ -23,9 +23,23 @@ class empty:
         self.n = n
 
 
-def case(kernel: Callable[..., None] | str, grid: int | None = None, block: int | None = None, args: Sequence[Any] | None = None, *,
-         n: int | None = None, x: Sequence[Any] | None = None, op: Any = "add", identity: Any = None, warp: int = 32,
-         shared: int = 0, like: str | None = None, expect: str | None = None, itemsize: int = 4, **names: Any) -> Case:  # fmt: skip
+def case(
+    kernel: Callable[..., None] | str,
+    grid: int | None = None,
+    block: int | None = None,
+    args: Sequence[Any] | None = None,
+    *,
+    n: int | None = None,
+    x: Sequence[Any] | None = None,
+    op: Any = "add",
+    identity: Any = None,
+    warp: int = 32,
+    shared: int = 0,
+    like: str | None = None,
+    expect: str | None = None,
+    itemsize: int = 4,
+    **names: Any,
+) -> Case:
     """The case behind `lab.trace`, with the same arguments."""
     if isinstance(kernel, str) and kernel in MISTAKES:
         return _mistake(MISTAKES[kernel], op, warp)

@@ -49,7 +49,22 @@ def _unwrapping(name: str, stays: bool) -> Callable:
 
 for _name in ["lt", "le", "gt", "ge", "eq", "ne", "int", "float"]:
     setattr(Item, f"__{_name}__", _unwrapping(f"__{_name}__", stays=False))
-for _name in ["sub", "rsub", "mul", "rmul", "and", "rand", "or", "ror", "xor", "rxor", "floordiv", "rfloordiv", "truediv", "rtruediv", "mod", "rmod", "lshift", "rshift", "neg", "abs"]:  # fmt: skip
+for _name in [
+    "sub",
+    "mul",
+    "and",
+    "or",
+    "xor",
+    "floordiv",
+    "truediv",
+    "mod",
+    "neg",
+    "abs",
+    "lshift",
+    "rshift",
+]:
+    setattr(Item, f"__{_name}__", _unwrapping(f"__{_name}__", stays=True))
+for _name in ["rsub", "rmul", "rand", "ror", "rxor", "rfloordiv", "rtruediv", "rmod"]:
     setattr(Item, f"__{_name}__", _unwrapping(f"__{_name}__", stays=True))
 
 
