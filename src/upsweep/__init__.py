@@ -17,9 +17,11 @@ from upsweep.api import (
     scan,
 )
 from upsweep.engine import DTypeError, EngineError
+from upsweep.files import FileError, scan_file
 from upsweep.laws import LawError, check
 from upsweep.operator import Operator, OperatorError, ops
 from upsweep.segments import SegmentError
+from upsweep.stream import Stream
 
 if TYPE_CHECKING:
     from upsweep import apps
@@ -28,12 +30,14 @@ if TYPE_CHECKING:
 __all__ = [
     "DTypeError",
     "EngineError",
+    "FileError",
     "LawError",
     "Operator",
     "OperatorError",
     "OutputError",
     "SegmentError",
     "ShapeError",
+    "Stream",
     "apps",
     "check",
     "cumlogsumexp",
@@ -48,6 +52,7 @@ __all__ = [
     "ops",
     "reduce",
     "scan",
+    "scan_file",
     "segments",
 ]
 

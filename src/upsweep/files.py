@@ -1,0 +1,199 @@
+"""Scanning files larger than memory: .npy and Zarr, chunk by chunk, resumable after a kill.
+
+The result grows in `<target>.part` beside a small file that says how far it is trustworthy, and takes its final name
+only when it is whole. A run that finds both goes on where the last one stood.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from upsweep.api import Op, scan
+from upsweep.api import _axis as checked_axis
+from upsweep.api import _computed as checked_dtypes
+from upsweep.api import _dtypes as as_dtypes
+from upsweep.operator import as_operator
+from upsweep.stream import Stream
+
+CHUNK_BYTES = 1 << 26
+_SAVE_SECONDS = 2.0
+
+Progress = Callable[[int, int], None]
+
+
+class FileError(ValueError):
+    """A file that is neither .npy nor Zarr, or a partial result that belongs to another scan."""
+
+
+def scan_file(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    op: Op = "add",
+    *,
+    axis: int | None = None,
+    exclusive: bool = False,
+    initial: Any = None,
+    dtype: Any = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Scan an array that lies in a file into another file, in memory of a few chunks: the bits of one `upsweep.scan`.
+
+    Args:
+        source: a `.npy` file or a Zarr array (a folder ending in `.zarr`), of any size and number of dimensions.
+        target: where the result goes, of either kind. It appears when it is whole; until then it is `<target>.part`.
+        op, axis, exclusive, initial, dtype: as in `upsweep.scan`.
+        progress: called as `progress(done, total)` with numbers of items along the first axis.
+
+    Returns:
+        The path of the target. After an interruption, the same call goes on where the last one stood.
+
+    Raises:
+        FileError: unknown kinds of files, or a partial result of another scan; delete it to start anew.
+        ShapeError, DTypeError, OperatorError: as in `upsweep.scan`, before anything is written.
+
+    >>> import upsweep as up, numpy as np, tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> np.save(folder / "x.npy", np.arange(5))
+    >>> np.load(up.scan_file(folder / "x.npy", folder / "y.npy")).tolist()
+    [0, 1, 3, 6, 10]
+    """
+    source, target = Path(source), Path(target)
+    x = _open(source)
+    op = as_operator(op)
+    axis = checked_axis(axis, x.shape)
+    if np.dtype(x.dtype).names:
+        raise FileError("structured arrays are not scanned from files; scan each field's own file")
+    (computed,) = checked_dtypes((np.dtype(x.dtype),), as_dtypes(dtype))
+    call = (_identity_of(source), str(target.suffix), op.key, axis, exclusive, _plain(initial), computed.str)
+    part, notes = target.with_name(target.name + ".part"), target.with_name(target.name + ".state")
+    progressed = _resume(call, part, notes)
+    y = _create(part, target.suffix, x.shape, computed) if progressed is None else _open(part, target.suffix, "r+")
+    job = _Job(x, y, axis, op, exclusive, initial, dtype)
+    for done, state in job.run(*(progressed or (0, None)), progress):
+        _flush(y)
+        _write(notes, pickle.dumps((call, done, state)))
+    _flush(y)
+    del y, job
+    os.replace(part, target)
+    notes.unlink(missing_ok=True)
+    return target
+
+
+class _Job(NamedTuple):
+    """What is scanned into what: along the first axis as a stream, along any other slab by slab."""
+
+    x: Any
+    y: Any
+    axis: int
+    op: Any
+    exclusive: bool
+    initial: Any
+    dtype: Any
+
+    def run(self, done: int, state: Any, progress: Progress | None) -> Iterator[tuple[int, Any]]:
+        """Scan from item `done` of the first axis; yields now and then how far it is, and the stream's state."""
+        n, step = self.x.shape[0], self._step()
+        stream = Stream(
+            self.op, axis=self.axis, exclusive=self.exclusive, initial=self.initial, dtype=self.dtype, state=state
+        )
+        saved = time.monotonic()
+        while done < n:
+            stop = min(n, (done // step + 1) * step)
+            self._scan(stream, done, stop)
+            done = stop
+            if progress is not None:
+                progress(done, n)
+            if time.monotonic() - saved > _SAVE_SECONDS:
+                yield done, stream.state if self.axis == 0 else None
+                saved = time.monotonic()
+
+    def _scan(self, stream: Stream, start: int, stop: int) -> None:
+        chunk = self.x[start:stop]
+        out = self.y[start:stop] if isinstance(self.y, np.ndarray) else None
+        if self.axis == 0:
+            result = stream.push(chunk, out=out)
+        else:
+            initial = self.initial
+            if np.ndim(initial) > 1 or (np.ndim(initial) == 1 and len(self.x.shape) == 2):
+                initial = np.asarray(initial)[start:stop]
+            result = scan(
+                chunk, self.op, axis=self.axis, exclusive=self.exclusive, initial=initial, dtype=self.dtype, out=out
+            )
+        if out is None:
+            self.y[start:stop] = result
+
+    def _step(self) -> int:
+        """Items of a chunk: a power of two, so that chunks are aligned, and whole chunks of a Zarr array."""
+        row = max(1, int(np.prod(self.x.shape[1:])) * np.dtype(self.x.dtype).itemsize)
+        step = 1 << max(0, (CHUNK_BYTES // row).bit_length() - 1)
+        for array in (self.x, self.y):
+            own = getattr(array, "chunks", None)
+            if own:
+                step = max(own[0], step // own[0] * own[0])
+        return step
+
+
+def _open(path: Path, suffix: str | None = None, mode: Any = "r") -> Any:
+    suffix = suffix or path.suffix
+    if suffix == ".npy":
+        return np.load(path, mmap_mode=mode)
+    if suffix == ".zarr":
+        return _zarr().open_array(path, mode=mode)
+    raise FileError(f"{path} ends neither in .npy nor in .zarr")
+
+
+def _create(path: Path, suffix: str, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    if suffix == ".npy":
+        return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+    if suffix == ".zarr":
+        return _zarr().create_array(path, shape=shape, dtype=dtype, overwrite=True)
+    raise FileError(f"{path} would hold neither .npy nor .zarr")
+
+
+def _zarr() -> Any:
+    try:
+        import zarr
+    except ImportError as missing:
+        raise FileError("Zarr arrays need a package that is not here: pip install zarr") from missing
+    return zarr
+
+
+def _resume(call: Any, part: Path, notes: Path) -> tuple[int, Any] | None:
+    """How far an earlier run of the same call came."""
+    if not (part.exists() and notes.exists()):
+        return None
+    known, done, state = pickle.loads(notes.read_bytes())
+    if known != call:
+        raise FileError(f"{part} belongs to another scan: delete it and {notes} to start anew")
+    return done, state
+
+
+def _flush(y: Any) -> None:
+    if isinstance(y, np.memmap):
+        y.flush()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Replace a file in one step, so that a kill leaves the old one or the new one."""
+    fresh = path.with_name(path.name + ".new")
+    with fresh.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(fresh, path)
+
+
+def _identity_of(source: Path) -> tuple[Any, ...]:
+    seen = source.stat()
+    return (str(source.resolve()), seen.st_size, seen.st_mtime_ns)
+
+
+def _plain(initial: Any) -> Any:
+    return None if initial is None else (np.asarray(initial).dtype.str, np.asarray(initial).tobytes())
