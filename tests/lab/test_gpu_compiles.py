@@ -1,5 +1,8 @@
 """Every textbook kernel is one that numba-cuda takes: compiled to PTX here, without a GPU."""
 
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -43,3 +46,25 @@ def test_compiles(name, dtype, no_device_needed):
         assert f".entry {launch.kernel.__name__}" in ptx or launch.kernel.__name__ in ptx
         wanted = "bar.sync" if "syncthreads" in launch.kernel.__code__.co_names else ".entry"
         assert wanted in ptx or "barrier.sync" in ptx
+
+
+SIMULATED = """
+import numpy as np
+from numba import cuda
+jit = cuda.jit
+cuda.jit = lambda *args, lineinfo=None, **options: jit(*args, **options)  # the simulator knows no line numbers
+from upsweep import lab
+from upsweep.textbook import KERNELS, run
+for name, row in KERNELS.items():
+    if name == "warp-shuffle":
+        continue  # nor shuffles
+    x = np.arange(21, dtype=np.int32) % 8
+    op = "max" if row.needs == "idempotent" else "add"
+    assert run(name, x, op).tolist() == lab.trace(name, x=x.tolist(), op=op).values, name
+"""
+
+
+def test_numba_simulator_agrees():
+    """Another executor of the same dialect gives the same results as the tracer."""
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
+    subprocess.run([sys.executable, "-c", SIMULATED], check=True, env=environment, timeout=300)

@@ -15,17 +15,20 @@ from upsweep.textbook.table import Kernel, Launch, Setup
 
 def run(row: Kernel, x: Any, op: Any = "add", block: int | None = None) -> np.ndarray:
     """Run one kernel of the table on the current device; see `upsweep.textbook.run`."""
-    from numba import cuda  # numba-cuda: `pip install 'upsweep[cuda13]'`
-
     x = np.ascontiguousarray(x)
     setup = row.setup(len(x), block or row.block(len(x)), 32)
+    return launch(setup, x, as_operator(op))
+
+
+def launch(setup: Setup, x: np.ndarray, op: Operator) -> np.ndarray:
+    """Run the launches of a setup one after the other and fetch `y`."""
+    from numba import cuda  # numba-cuda: `pip install 'upsweep[cuda13]'`
+
     memory = {name: cuda.to_device(words) for name, words in buffers(setup, x).items()}
-    for launch in setup.launches:
-        kernel = cuda.jit(bound(launch, as_operator(op), x.dtype))
-        shared = launch.shared * x.dtype.itemsize
-        kernel[launch.grid, launch.block, 0, shared](
-            *[memory[a] if isinstance(a, str) else a for a in launch.args]
-        )
+    for one in setup.launches:
+        kernel = cuda.jit(bound(one, op, x.dtype), lineinfo=True)
+        args = [memory[a] if isinstance(a, str) else a for a in one.args]
+        kernel[one.grid, one.block, 0, one.shared * x.dtype.itemsize](*args)
     return memory["y"].copy_to_host()
 
 
