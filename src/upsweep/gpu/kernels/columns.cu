@@ -34,11 +34,13 @@ struct Shared {
 };
 static_assert(SHARED_BYTES == STAGES * WARPS * WARP_BYTES + sizeof(Shared) && NODE_WORDS == NODE, "launch.py counts otherwise");
 
-// SUMS: the sums of a tile are in shared memory. PREFIXES: those of its warps are, and a new ticket. Each in two kinds, for
-// even and odd tiles: whoever arrives may run one tile ahead of whoever waits.
-enum { SUMS = 1, PREFIXES = 3 };
-__device__ __forceinline__ void arrive(int id) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
-__device__ __forceinline__ void await(int id) { asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
+// Named barriers, each in two kinds, for even and odd tiles, so that whoever arrives may run ahead of whoever waits.
+//   SUMS      the sums of a tile are in shared memory, or there is no such tile: all warps
+//   PREFIXES  so are the prefixes of its warps: the warps that write and those that look back
+//   TICKETS   so is the ticket of the tile after the next: the same warps
+enum { SUMS = 1, PREFIXES = 3, TICKETS = 5 };
+template <int WARPS_THERE> __device__ __forceinline__ void arrive(int id) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(32 * WARPS_THERE) : "memory"); }
+template <int WARPS_THERE> __device__ __forceinline__ void await(int id) { asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(32 * WARPS_THERE) : "memory"); }
 
 // Tickets go along the columns first: a tile's upper neighbour is as many tickets back as there are groups of columns.
 struct Spot { u64 row; i64 t, column; };
@@ -73,35 +75,32 @@ __device__ __forceinline__ void sum_warps(const Element (&sums)[WARPS][WIDTH], i
     for (int w = 2 * d - 1; w < WARPS; w += 2 * d) e[w] = combine(e[w - d], e[w]);
 }
 
-// The warps that publish, and take tickets: warp v for the columns from 32 * v on.
+constexpr int ALL = WARPS + 2 * VECTOR, SOME = WARPS + VECTOR;
+
+// The warps that publish: warp v for the columns from 32 * v on.
 __device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int v, int lane) {
   u32 epoch = p.control[2];
-  bool first = v == 0 && lane == 0;
   for (int k = 0;; k++) {
+    await<ALL>(SUMS + (k & 1));
     i64 ticket = s.ticket[k & 3];
     if (ticket >= p.tickets) break;
-    i64 later = 0;
-    if (first) later = take_ticket(p);
     Spot at = spot_of(p, ticket);
-    await(SUMS + (k & 1));
     Element e[WARPS];
     sum_warps(s.sums[k & 1], 32 * v + lane, e);
-    if (first) s.ticket[(k + 2) & 3] = later;
-    arrive(PREFIXES + (k & 1));
     if (p.tiles > 1) publish(tree_of(p, at, v, epoch, lane), at.t, e[WARPS - 1]);
   }
-  if (first) leave(p, epoch);
 }
 
-// The warps that look back.
+// The warps that look back, one tile late as in tiles.cu; the first of them takes tickets.
 __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int v, int lane) {
   u32 epoch = p.control[2];
   int mine = 32 * v + lane;
+  await<ALL>(SUMS);
   for (int k = 0;; k++) {
     i64 ticket = s.ticket[k & 3];
     if (ticket >= p.tickets) break;
     Spot at = spot_of(p, ticket);
-    await(SUMS + (k & 1));
+    await<ALL>(SUMS + ((k + 1) & 1));
     if (!REDUCE || at.t + 1 == p.tiles) {
       Element e[WARPS];
       sum_warps(s.sums[k & 1], mine, e);
@@ -122,8 +121,12 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
           prefixes[w + 1][mine] = q;
         }
     }
-    arrive(PREFIXES + (k & 1));
+    arrive<SOME>(PREFIXES + (k & 1));
+    if (v == 0 && lane == 0) s.ticket[(k + 2) & 3] = take_ticket(p);
+    __syncwarp();
+    arrive<SOME>(TICKETS + (k & 1));
   }
+  if (v == 0 && lane == 0) leave(p, epoch);
 }
 
 // The warps that read, sum and write.
@@ -220,20 +223,20 @@ struct Worker {
     load(0); load(1);
     wait_copies<1>();
     sum(0);
-    arrive(SUMS);
+    arrive<ALL>(SUMS);
     for (int k = 0;; k++) {
       i64 ticket = s.ticket[k & 3];
       if (ticket >= p.tickets) break;
       Spot at = spot_of(p, ticket);
       wait_copies<0>();
       sum(k + 1);
-      if (s.ticket[(k + 1) & 3] < p.tickets) arrive(SUMS + ((k + 1) & 1));
-      await(PREFIXES + (k & 1));
+      arrive<ALL>(SUMS + ((k + 1) & 1));
+      await<SOME>(PREFIXES + (k & 1));
       if (!REDUCE || at.t + 1 == p.tiles) {
 #pragma unroll 1
         for (int v = 0; v < VECTOR; v++) finish(k, v, at);
       }
-      __syncwarp();  // the stage is free
+      await<SOME>(TICKETS + (k & 1));  // and the stage is free
       load(k + 2);
     }
   }

@@ -59,36 +59,50 @@ __device__ __forceinline__ void fold_lanes(const Element& e, int lane, int m, Pr
   }
 }
 
-// The prefix of tile t and the prefix of the tile after it; `sum` is the sum of tile t.
-__device__ __forceinline__ void look_back(const Tree& tree, i64 t, Element sum, const Item& start, int lane, Prefix& p, Prefix& next) {
-  const int levels = (int)tree.p.levels;
-  auto digit = [&](int level) { return int(t >> (5 * level)) & 31; };
-  auto sibling = [&](int level) { return tree.node(level, ((t >> (5 * level)) & ~31ll) + lane); };
-  constexpr bool EARLY = NODE <= 2;  // the loads of all levels at once: one latency
-  Words<Element> found[DIGITS]; bool here[DIGITS];
+// The prefix of tile t and the prefix of the tile after it, in two steps: first the loads, all levels at once, then the
+// folds, which wait for what was not there yet.
+struct LookBack {
+  static constexpr bool EARLY = NODE <= 2;  // larger elements would not fit the registers
+  Tree tree;
+  i64 t;
+  int lane;
+  Words<Element> found[DIGITS];
+  bool here[DIGITS];
+
+  __device__ __forceinline__ int digit(int level) const { return int(t >> (5 * level)) & 31; }
+  __device__ __forceinline__ u64* sibling(int level) const { return tree.node(level, ((t >> (5 * level)) & ~31ll) + lane); }
+
+  __device__ __forceinline__ void load() {
 #pragma unroll
-  for (int level = 0; level < DIGITS; level++) {
-    here[level] = false;
-    if (EARLY && level < levels && lane < digit(level)) here[level] = load_node<1>(sibling(level), found[level], tree.epoch);
+    for (int level = 0; level < DIGITS; level++) {
+      here[level] = false;
+      if (EARLY && level < tree.p.levels && lane < digit(level)) here[level] = load_node<1>(sibling(level), found[level], tree.epoch);
+    }
   }
-  auto siblings = [&](int level) {
+
+  __device__ __forceinline__ Element siblings(int level) const {
     Words<Element> w = found[0]; bool got = here[0];
 #pragma unroll
     for (int l = 1; l < DIGITS; l++) if (EARLY && l == level) { w = found[l]; got = here[l]; }
     return await_node<1>(sibling(level), lane < digit(level), got, w, tree.epoch);
-  };
-  int turn = 0;  // the level whose digit grows from t to t + 1: below it groups end with this tile
-  if (!EXCLUSIVE)
-#pragma unroll 1
-    for (; turn + 1 < levels && digit(turn) == 31; turn++) {
-      Element e = siblings(turn), left[5];
-      sum = up_sweep<32>(lane == 31 ? sum : e, lane, left);
-    }
-  p.value = start; p.some = INITIAL; next = p;
-#pragma unroll 1
-  for (int level = levels - 1; level >= 0; level--) {
-    Element e = siblings(level);
-    if (!EXCLUSIVE && level == turn && lane == digit(level)) e = sum;
-    fold_lanes(e, lane, digit(level), p, level < turn ? 0 : level == turn ? digit(level) + 1 : digit(level), next, start);
   }
-}
+
+  // `sum` is the sum of tile t.
+  __device__ __forceinline__ void fold_all(Element sum, const Item& start, Prefix& p, Prefix& next) const {
+    const int levels = (int)tree.p.levels;
+    int turn = 0;  // the level whose digit grows from t to t + 1: below it groups end with this tile
+    if (!EXCLUSIVE)
+#pragma unroll 1
+      for (; turn + 1 < levels && digit(turn) == 31; turn++) {
+        Element e = siblings(turn), left[5];
+        sum = up_sweep<32>(lane == 31 ? sum : e, lane, left);
+      }
+    p.value = start; p.some = INITIAL; next = p;
+#pragma unroll 1
+    for (int level = levels - 1; level >= 0; level--) {
+      Element e = siblings(level);
+      if (!EXCLUSIVE && level == turn && lane == digit(level)) e = sum;
+      fold_lanes(e, lane, digit(level), p, level < turn ? 0 : level == turn ? digit(level) + 1 : digit(level), next, start);
+    }
+  }
+};

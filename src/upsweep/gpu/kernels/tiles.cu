@@ -18,52 +18,61 @@ struct Shared {
   Item start[2];
 };
 
-// SUMS: the sums of a tile are in shared memory. PREFIXES: those of its strips are, and a new ticket. Each in two kinds, for
-// even and odd tiles: whoever arrives may run one tile ahead of whoever waits.
-enum { SUMS = 1, PREFIXES = 3 };
-__device__ __forceinline__ void arrive(int id) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
-__device__ __forceinline__ void await(int id) { asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
+// Named barriers, each in two kinds, for even and odd tiles, so that whoever arrives may run ahead of whoever waits.
+//   SUMS      the sums of a tile are in shared memory, or there is no such tile: all warps
+//   PREFIXES  so are the prefixes of its strips: the warps that write and the one that looks back
+//   TICKETS   so is the ticket of the tile after the next: the same warps
+enum { SUMS = 1, PREFIXES = 3, TICKETS = 5 };
+template <int WARPS_THERE> __device__ __forceinline__ void arrive(int id) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(32 * WARPS_THERE) : "memory"); }
+template <int WARPS_THERE> __device__ __forceinline__ void await(int id) { asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(32 * WARPS_THERE) : "memory"); }
 
-// The warp that takes tickets and publishes: at once, whatever the look-back of an earlier tile still waits for.
+// The warp that publishes: at once, whatever the look-back of an earlier tile still waits for.
 __device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int lane) {
   u32 epoch = p.control[2];
   Element left[5];
   for (int k = 0;; k++) {
+    await<WARPS + 2>(SUMS + (k & 1));
     i64 ticket = s.ticket[k & 3];
     if (ticket >= p.tickets) break;
-    i64 later = 0;
-    if (lane == 0) later = take_ticket(p);
     auto [row, t] = place_of(p, ticket);
-    await(SUMS + (k & 1));
     Element sum = up_sweep<PARTS>(s.sums[k & 1][lane % PARTS], lane, left);
-    if (lane == 0) s.ticket[(k + 2) & 3] = later;
-    arrive(PREFIXES + (k & 1));
     if (p.tiles > 1) publish({p, row, epoch}, t, sum, lane);
   }
-  if (lane == 0) leave(p, epoch);
 }
 
-// The warp that looks back, while the others read and write.
+// The warp that looks back and takes tickets. It looks back one tile late, when the sums of the next are there: by then
+// what it asks for has been published, and blocks do not fall into step waiting for the slowest (.39 of a copy otherwise).
 __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int lane) {
   u32 epoch = p.control[2];
   Element left[5];
+  await<WARPS + 2>(SUMS);
   for (int k = 0;; k++) {
     i64 ticket = s.ticket[k & 3];
     if (ticket >= p.tickets) break;
     auto [row, t] = place_of(p, ticket);
-    await(SUMS + (k & 1));
-    if (!REDUCE || t + 1 == p.tiles) {
-      Element sum = up_sweep<PARTS>(s.sums[k & 1][lane % PARTS], lane, left);
-      Item start = {};
+    bool wanted = !REDUCE || t + 1 == p.tiles;
+    LookBack back{{p, row, epoch}, t, lane};
+    Item start = {};
+    Element sum;
+    if (wanted) {
+      back.load();
       if (INITIAL || EXCLUSIVE) start = start_of(p, row);
+      sum = up_sweep<PARTS>(s.sums[k & 1][lane % PARTS], lane, left);
+    }
+    await<WARPS + 2>(SUMS + ((k + 1) & 1));
+    if (wanted) {
       Prefix before, next;
-      look_back({p, row, epoch}, t, sum, start, lane, before, next);
+      back.fold_all(sum, start, before, next);
       down_sweep<PARTS>(before, lane, left, start);
       if (lane < PARTS) s.prefixes[k & 1][lane] = before;
       if (lane == 0) { s.prefixes[k & 1][PARTS] = next; s.start[k & 1] = start; }
     }
-    arrive(PREFIXES + (k & 1));
+    arrive<WARPS + 1>(PREFIXES + (k & 1));
+    if (lane == 0) s.ticket[(k + 2) & 3] = take_ticket(p);
+    __syncwarp();
+    arrive<WARPS + 1>(TICKETS + (k & 1));
   }
+  if (lane == 0) leave(p, epoch);
 }
 
 // The warps that read, sum and write.
@@ -139,17 +148,17 @@ struct Worker {
     load(0); load(1);
     wait_copies<1>();
     sum(0);
-    arrive(SUMS);
+    arrive<WARPS + 2>(SUMS);
     for (int k = 0;; k++) {
       i64 ticket = s.ticket[k & 3];
       if (ticket >= p.tickets) break;
       auto [row, t] = place_of(p, ticket);
       wait_copies<0>();
       sum(k + 1);
-      if (s.ticket[(k + 1) & 3] < p.tickets) arrive(SUMS + ((k + 1) & 1));
-      await(PREFIXES + (k & 1));
+      arrive<WARPS + 2>(SUMS + ((k + 1) & 1));
+      await<WARPS + 1>(PREFIXES + (k & 1));
       if (!REDUCE || t + 1 == p.tiles) finish(k, row, t);
-      __syncwarp();  // the stage is free
+      await<WARPS + 1>(TICKETS + (k & 1));  // and the stage is free
       load(k + 2);
     }
   }

@@ -1,0 +1,97 @@
+"""Tile shapes side by side: how the numbers in gpu/shapes.py were chosen.
+
+    python benchmarks/gpu_tune.py CASE[,CASE...]
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+import gpu_check as check
+from upsweep.gpu import compile, launch, layout
+from upsweep.gpu.shapes import Shape
+from upsweep.operator import ops
+
+G = 1 << 30
+CASES = {
+    "f4": (ops.ADD, ["f4"], (G // 4,)),
+    "f8": (ops.ADD, ["f8"], (G // 8,)),
+    "i2": (ops.ADD, ["i2"], (G // 2,)),
+    "f2": (ops.ADD, ["f2"], (G // 2,)),
+    "i1": (ops.ADD, ["i1"], (G,)),
+    "c16": (ops.ADD, ["c16"], (G // 16,)),
+    "max": (ops.MAX, ["f4"], (G // 4,)),
+    "affine": (ops.AFFINE, ["f4", "f4"], (G // 8,)),
+    "rows": (ops.ADD, ["f4"], (65536, 4096), 1),
+    "rows5000": (ops.AFFINE, ["f4", "f4"], (12288, 5000), 1),
+    "segments": (ops.ADD, ["f4"], (G // 4,)),
+    "matrix": (check.MATRIX, ["f8"] * 4, (G // 32,)),
+    "eight": (check.EIGHT, ["f8"] * 8, (G // 64,)),
+    "columns": (ops.ADD, ["f4"], (65536, 4096), 0),
+    "tall": (ops.ADD, ["f4"], (1 << 20, 256), 0),
+    "logaddexp": (ops.LOGADDEXP, ["f4"], (G // 4,)),
+}
+SHAPES = {
+    "f4": list(itertools.product((32, 16), (8, 4), (2, 3, 4, 5, 6), (1, 2, 4))),
+    "f8": list(itertools.product((16, 8), (8, 4), (2, 3, 4, 5, 6), (1, 2, 4))),
+    "i2": list(itertools.product((32, 16), (8, 4), (2, 3, 4), (1, 2, 4))),
+    "i1": list(itertools.product((32, 16), (8, 4), (2, 3, 4), (2, 4, 8))),
+    "c16": list(itertools.product((8, 4), (8, 4), (2, 3, 4), (1, 2))),
+    "affine": list(itertools.product((16, 8), (8, 4), (2, 3, 4, 5), (1, 2))),
+    "segments": list(itertools.product((32, 16), (8, 4), (2, 3, 4, 5), (1, 2))),
+    "matrix": list(itertools.product((8, 4, 2), (8, 4), (1, 2, 3), (1, 2))),
+    "eight": list(itertools.product((4, 2), (8, 4), (1, 2, 3), (1, 2))),
+    "columns": list(itertools.product((32, 16), (8, 4, 16), (1, 2, 3, 4, 5), (1,))),
+}
+LIKE = {"f2": "i2", "rows5000": "affine", "tall": "columns", "max": "f4", "rows": "f4", "logaddexp": "f4"}
+
+
+def tune(name: str) -> None:
+    shapes = SHAPES[LIKE.get(name, name)]
+    chosen, results = layout.choose, []
+    for items, warps, blocks, strips in shapes:
+        def choose(plan, laid):
+            first = chosen(plan, laid)
+            return layout.Choice(first.kernel, Shape(items, warps, blocks, vector=first.shape.vector, strips=strips), laid, first.columns)
+
+        if warps * strips > 32 or blocks * (warps + 2) > 64:
+            continue
+        launch.choose = choose
+        launch._launches.clear()
+        op, dtypes, shape, *axis = CASES[name]
+        extra = {"segments": 0.01} if name == "segments" else {"stores": [False, True]} if op is ops.AFFINE else {}
+        try:
+            got = check.rate(f"{name} items {items} warps {warps} blocks {blocks} strips {strips}", op, dtypes, shape, *axis, quiet=True, **extra)
+        except Exception as error:
+            print(name, items, warps, blocks, strips, str(error)[:100])
+            continue
+        results.append((got["fraction"], items, warps, blocks, strips))
+    launch.choose = chosen
+    for fraction, *numbers in sorted(results, reverse=True)[:6]:
+        print(f"{name:10s} items {numbers[0]:2d} warps {numbers[1]:2d} blocks {numbers[2]} strips {numbers[3]}: {fraction:.3f}", flush=True)
+    print(f"{name:10s} worst {min(results)}", flush=True)
+
+
+def variants(names: str, shapes: bool) -> None:
+    """Compile-time switches side by side."""
+    plain = compile._FLAGS
+    for sleep, patient in itertools.product((0, 30, 100, 400), (0, 1)):
+        compile._FLAGS = (*plain, f"-DSLEEP={sleep}", f"-DPATIENT={patient}")
+        launch._launches.clear()
+        print("sleep", sleep, "patient", patient, end=": ")
+        for name in names.split(","):
+            op, dtypes, shape, *axis = CASES[name]
+            extra = {"segments": 0.01} if name == "segments" else {"stores": [False, True]} if op is ops.AFFINE else {}
+            got = check.rate(name, op, dtypes, shape, *axis, quiet=True, **extra)
+            print(f"{name} {got['fraction']:.3f}", end="  ", flush=True)
+        print()
+    compile._FLAGS = plain
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        variants(sys.argv[2], True)
+    for case in sys.argv[1].split(","):
+        if case:
+            tune(case)
