@@ -125,6 +125,7 @@ REFUSED = [
     ("a = b = 1", "one name at a time"),
     ("y[t] = max(x[t], key=1)", "plain positional"),
     ("t = lambda a: a", "a lambda"),
+    ("XY{", "<kernel>:3: "),
 ]
 
 

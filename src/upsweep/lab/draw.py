@@ -122,7 +122,7 @@ def network(trace: Trace) -> Picture:
         edges += [Mark("line", "edge", at[c][0], max(at[c][1], y - row), x, y) for c in made if c in at]
         kind = "flaw" if flaw(trace.intervals[k]) else "node" if len(made) == 2 else "idle"
         discs.append(
-            Mark("disc", kind, *at[k], text=f"{spoken(trace.intervals[k])} = {plain(machine.values[k])}")
+            Mark("disc", kind, *at[k], text=f"{spoken(trace.intervals[k][:8])} = {plain(machine.values[k])}")
         )
     for place, item in enumerate(trace.result.words[:n]):
         if isinstance(item, Item) and item.node in at and trace.intervals[item.node]:

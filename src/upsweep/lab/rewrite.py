@@ -13,7 +13,7 @@ import inspect
 import textwrap
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 PAUSE, ATOMIC = -1, -2
 """What a thread yields besides a barrier's site: between two accesses, and before an atomic."""
@@ -76,10 +76,8 @@ class Rewritten:
 def source_of(kernel: Callable | str) -> Source:
     """The source of a kernel, from a function or from its text."""
     if isinstance(kernel, str):
-        text = textwrap.dedent(kernel).strip("\n")
-        return Source(
-            text, "<kernel>", 1, _definition(Source(text, "<kernel>", 1, "?"), ast.parse(text)).name
-        )
+        source = Source(textwrap.dedent(kernel).strip("\n"), "<kernel>", 1, "")
+        return replace(source, name=_definition(source, _parse(source)).name)
     return _read(getattr(kernel, "py_func", kernel))
 
 
@@ -111,7 +109,7 @@ def rewrite(
         without: lines whose barriers are left out.
         before: lines before which a barrier is put in.
     """
-    module = ast.parse(source.text)
+    module = _parse(source)
     ast.increment_lineno(module, source.first - 1)
     definition = _definition(source, module)
     work = _Rewriter(source, definition, fine, without, before)
@@ -119,6 +117,14 @@ def rewrite(
     code = compile(ast.fix_missing_locations(ast.Module([thread], [])), source.file, "exec")
     parameters = tuple(a.arg for a in definition.args.args)
     return Rewritten(source, code, tuple(work.sites), parameters, tuple(work.statements))
+
+
+def _parse(source: Source) -> ast.Module:
+    try:
+        return ast.parse(source.text)
+    except SyntaxError as error:
+        line = (error.lineno or 1) + source.first - 1
+        raise KernelError(f"{source.file}:{line}: {error.msg}\n    {(error.text or '').strip()}") from error
 
 
 def _definition(source: Source, module: ast.Module) -> ast.FunctionDef:
