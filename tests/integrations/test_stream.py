@@ -1,0 +1,104 @@
+"""Streams: the bits of one call, wherever the cuts are."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import upsweep as up
+from table import CASES
+from upsweep.stream import Stream, pieces
+
+HASH = CASES["hash-u64"]
+
+
+def pushed(stream, x, cuts, axis=0):
+    return np.concatenate([stream.push(chunk) for chunk in np.split(x, cuts, axis)], axis)
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [64], [3, 3, 17, 100], [999], list(range(1, 40))])
+@pytest.mark.parametrize("keywords", [{}, {"initial": 5}, {"initial": 5, "exclusive": True}])
+def test_any_cuts_give_the_bits_of_one_call(cuts, keywords):
+    (x,) = HASH.draw(1000)
+    initial = {k: np.uint64(v) if k == "initial" else v for k, v in keywords.items()}
+    np.testing.assert_array_equal(pushed(Stream(HASH.op, **initial), x, cuts), up.scan(x, HASH.op, **initial))
+
+
+def test_random_cuts():
+    (x,) = HASH.draw(3000)
+    expected, rng = up.scan(x, HASH.op), np.random.default_rng(0)
+    for _ in range(20):
+        cuts = np.sort(rng.integers(0, 3000, rng.integers(1, 9)))
+        np.testing.assert_array_equal(pushed(Stream(HASH.op), x, cuts), expected)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_rows_each_have_their_carry(axis):
+    (x,) = HASH.draw((37, 41))
+    stream = Stream(HASH.op, axis=axis)
+    np.testing.assert_array_equal(pushed(stream, x, [1, 6, 30], axis), up.scan(x, HASH.op, axis=axis))
+
+
+def test_half_precision_is_rounded_once():
+    x = np.random.default_rng(0).random(200).astype(np.float16)
+    np.testing.assert_array_equal(pushed(Stream("add", axis=0), x, [3, 50, 51]), up.scan(x, axis=0))
+
+
+def test_tuples_and_an_array_of_starts():
+    rng = np.random.default_rng(0)
+    a, b, start = rng.random((2, 300)), rng.random((2, 300)), rng.random(2)
+    stream = Stream("affine", axis=1, initial=(np.ones(2), start))
+    got = [stream.push((a[:, i:j], b[:, i:j])) for i, j in ((0, 7), (7, 8), (8, 300))]
+    expected = up.scan((a, b), "affine", axis=1, initial=(np.ones(2), start))
+    for part in (0, 1):
+        np.testing.assert_array_equal(np.concatenate([g[part] for g in got], 1), expected[part])
+
+
+def test_a_pickled_state_goes_on():
+    (x,) = HASH.draw(500)
+    first = Stream(HASH.op)
+    first.push(x[:123])
+    second = Stream(HASH.op, state=pickle.loads(pickle.dumps(first.state)))
+    np.testing.assert_array_equal(second.push(x[123:]), up.scan(x, HASH.op)[123:])
+
+
+def test_a_state_does_not_change_behind_its_back():
+    stream = Stream("add")
+    stream.push(np.ones(3))
+    state = stream.state
+    stream.push(np.ones(5))
+    assert state.count == 3
+    np.testing.assert_array_equal(Stream("add", state=state).push(np.ones(1)), [4.0])
+
+
+def test_out_is_written_and_returned():
+    out = np.full(6, -1.0)
+    stream = Stream("add")
+    stream.push(np.ones(3))
+    got = stream.push(np.ones(4), out=out[1:5])
+    np.testing.assert_array_equal(out, [-1, 4, 5, 6, 7, -1])
+    assert got.base is out
+
+
+def test_errors():
+    stream = Stream("add", axis=0)
+    stream.push(np.ones((2, 3)))
+    with pytest.raises(up.ShapeError, match="rows of shape"):
+        stream.push(np.ones((2, 4)))
+    with pytest.raises(up.DTypeError, match="float32"):
+        stream.push(np.ones((2, 3), np.float32))
+    with pytest.raises(up.ShapeError, match="axis"):
+        Stream("add").push(np.ones((2, 3)))
+    with pytest.raises(up.OperatorError, match="identity"):
+        Stream(HASH.op, exclusive=True).push(np.ones(3, np.uint64))
+    assert Stream("add").push([]).shape == (0,)
+
+
+def test_a_piece_never_leaves_its_block():
+    for start in range(70):
+        for stop in range(start, 70):
+            cut = list(pieces(start, stop))
+            assert [i for a, b in cut for i in range(a, b)] == list(range(start, stop))
+            assert all(a == 0 or b - a <= (a & -a) for a, b in cut)
