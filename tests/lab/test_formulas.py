@@ -1,27 +1,33 @@
 """What kernels cost is what the textbooks say, in closed form.
 
-Every size up to 128, every power of two up to 4096, and sizes between them; `UPSWEEP_EVERY_SIZE=1` runs all of them.
+Every size up to 256, every power of two up to 4096, and sizes between them; `UPSWEEP_EVERY_SIZE=1` runs all of them.
 """
 
 import os
+from itertools import accumulate
 
 import pytest
 
 from upsweep import lab
-from upsweep.lab.counts import Banks, accesses, steps
+from upsweep.lab.cases import case
+from upsweep.lab.counts import Banks, accesses
+from upsweep.lab.lanes import tally
 from upsweep.textbook import KERNELS, bk_work, fibonacci, ks_work, sections_work, three_phase_work
 
 EVERY = bool(os.environ.get("UPSWEEP_EVERY_SIZE"))
-SIZES = range(1, 4097) if EVERY else [*range(1, 129), 256, 257, 500, 512, 1000, 1024, 1025, 2048, 3001, 4096]
+SIZES = (
+    range(1, 4097) if EVERY else [*range(1, 257), 512, 513, *range(600, 4096, 211), 1024, 2048, 4095, 4096]
+)
 WITH_FORMULAS = [name for name, row in KERNELS.items() if row.work or row.steps or row.barriers]
-SLOW = {"naive": 512, "sequential": 4096}
-"""The naive scan makes n * n / 2 additions."""
+BY_ONE_THREAD = ("sequential", "sequential-exclusive")
+LARGEST = {"sequential": 256, "sequential-exclusive": 256, "warp-shuffle": 1024}
+"""One thread's loops are slow to count; a block of warps scans at most 1024 items."""
 
 
 def one_section(name, n):
     """The block that scans n items at once, larger than hardware's where the formula speaks of all n."""
     row = KERNELS[name]
-    if name in ("hierarchical", "three-phase", "sequential", "sequential-exclusive", "warp-shuffle"):
+    if name in ("hierarchical", "three-phase", "warp-shuffle", *BY_ONE_THREAD):
         return row.block(n)
     return max(-(-n // 2), 1) if "two items" in row.contract else n
 
@@ -30,22 +36,32 @@ def one_section(name, n):
 def test_closed_forms(name):
     row = KERNELS[name]
     for n in SIZES:
-        if n > SLOW.get(name, 4096) or ("of one block" in row.contract and n > 1024):
-            continue
-        if (name == "warp-shuffle" and n > 1024) or (name == "hierarchical" and n % row.block(n)):
-            continue
         block = one_section(name, n)
-        wanted = {
-            what: f.value(n, block)
-            for what in ("work", "steps", "barriers")
-            if (f := getattr(row, what)) and f.holds(n)
-        }
-        if not wanted:
+        forms = {what: getattr(row, what) for what in ("work", "steps", "barriers")}
+        wanted = {what: form.value(n, block) for what, form in forms.items() if form and form.holds(n)}
+        if not wanted or n > LARGEST.get(name, 4096) or (name == "hierarchical" and n % block):
             continue
-        t = lab.trace(name, n=n, block=block)
-        got = {"work": int(t.at("op").sum()), "steps": steps(t) if "steps" in wanted else None,
-               "barriers": max(b.epoch for b in t.machine.blocks)}  # fmt: skip
-        assert {what: got[what] for what in wanted} == wanted, f"{name}, n = {n}"
+        got, _ = tally(case(name, n=n, block=block))
+        assert {what: getattr(got, what) for what in wanted} == wanted, f"{name}, n = {n}"
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_fast_count_is_the_tracers(name):
+    """Lanes under a mask and threads one by one count the same, and compute the same."""
+    for n in (1, 2, 7, 16, 33, 100):
+        one = case(name, n=n, warp=8)
+        t = one.run()
+        counts, result = tally(one)
+        exact = {
+            what: count for what, count in vars(counts).items() if what != "steps" or "domino" not in name
+        }
+        assert exact == {what: getattr(t.counts(), what) for what in exact}
+        assert result == t.values
+
+
+def test_large_scans():
+    for name in ("hierarchical", "domino-dynamic", "reduce-then-scan"):
+        assert tally(case(name, n=5000))[1] == list(accumulate(range(1, 5001)))
 
 
 def test_round_numbers():

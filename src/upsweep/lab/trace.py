@@ -67,7 +67,7 @@ class Case:
             for launch in case.setup.launches:
                 kernels.append(rewrite(source_of(launch.kernel), plan.fine, without, before))
                 args = [given[a] if isinstance(a, str) else a for a in launch.args]
-                names = {**_scope(launch.kernel), **launch.names, "identity": case.identity, "dtype": None}
+                names = {**scope(launch.kernel), **launch.names, "identity": case.identity, "dtype": None}
                 finished = finished and machine.launch(
                     kernels[-1], names, launch.grid, launch.block, args, case.itemsize, launch.shared
                 )
@@ -90,7 +90,7 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _scope(kernel: Callable | str) -> dict[str, Any]:
+def scope(kernel: Callable | str) -> dict[str, Any]:
     """The globals and the closure that a kernel's names refer to."""
     if isinstance(kernel, str):
         return {}
