@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -84,10 +85,22 @@ class Engine(Protocol):
         ...
 
 
+class Moves(Protocol):
+    """Moves of data that go with scans, where an engine has its own; elsewhere applications scan and scatter."""
+
+    def pack(self, x: Any, keep: Any) -> Any: ...
+    def repeat(self, x: Any, offsets: Any) -> Any: ...
+    def count(self, x: Any, bins: int) -> Any: ...
+    def radix_sort(self, keys: Any) -> Any: ...
+    def radix_argsort(self, keys: Any) -> Any: ...
+
+
+MOVES = {"cpu": "upsweep.cpu.moves"}
 ENGINES = {"cpu": "upsweep.cpu", "cuda": "upsweep.gpu"}
 _INSTALL = {"cpu": "pip install upsweep", "cuda": "pip install 'upsweep[cuda13]'   (or 'upsweep[cuda12]')"}
 
 
+@cache
 def load(name: str) -> Engine:
     """The engine of that name.
 
@@ -100,6 +113,11 @@ def load(name: str) -> Engine:
         return cast(Engine, import_module(ENGINES[name]))
     except ImportError as missing:
         raise EngineError(f"the {name} engine needs a package that is not here ({missing}): {_INSTALL[name]}") from missing
+
+
+def moves(name: str) -> Moves | None:
+    """The moves of the engine of that name, or None."""
+    return cast(Moves, import_module(MOVES[name])) if name in MOVES else None
 
 
 def choose(xs: Sequence[Any]) -> str:

@@ -147,7 +147,12 @@ def test_states_in_and_out_are_scipys(b, a, n):
     close(y, truth, 1e-12)
     close(zf, last, 1e-12)
     theirs, theirs_zf = signal.lfilter(b, a, x, zi=zi)
-    assert (y.shape, y.dtype, zf.shape, zf.dtype) == (theirs.shape, theirs.dtype, theirs_zf.shape, theirs_zf.dtype)
+    assert (y.shape, y.dtype, zf.shape, zf.dtype) == (
+        theirs.shape,
+        theirs.dtype,
+        theirs_zf.shape,
+        theirs_zf.dtype,
+    )
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
@@ -205,7 +210,11 @@ def test_a_recurrence_of_any_order():
     close(apps.linear_recurrence(c, x, initial=before), np.array(want[4:]), 1e-13)
     rows = np.stack([x, -x])
     close(apps.linear_recurrence(c, rows, initial=np.stack([before, -before]))[1], -np.array(want[4:]), 1e-13)
-    close(apps.linear_recurrence(c, rows.T, axis=0, initial=np.stack([before, -before])).T[1], -np.array(want[4:]), 1e-13)
+    close(
+        apps.linear_recurrence(c, rows.T, axis=0, initial=np.stack([before, -before])).T[1],
+        -np.array(want[4:]),
+        1e-13,
+    )
 
 
 @settings(deadline=None, max_examples=40)

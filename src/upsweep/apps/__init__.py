@@ -6,6 +6,27 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
+    "compaction": (
+        "compact",
+        "partition",
+        "run_length_decode",
+        "run_length_encode",
+        "unique_consecutive",
+        "where",
+    ),
+    "counting": ("RangeHistogram", "histogram"),
+    "areas": ("SummedAreaTable",),
+    "big_integers": ("carry_lookahead_add",),
+    "compression": ("CompressionError", "compress", "decompress"),
+    "hidden_markov": ("hmm_forward", "viterbi"),
+    "kalman": ("kalman_filter",),
+    "lexing": ("Lexer", "json_lexer", "python_lexer", "tokenize"),
+    "polynomials": ("polyval",),
+    "sorting": ("argsort", "quicksort", "radix_sort"),
+    "strings": ("compare_strings",),
+    "trees": ("Tree",),
+    "tridiagonal": ("solve_tridiagonal",),
+    "work": ("allocate", "expand"),
     "recurrences": ("discounted_sum", "ema", "lfilter", "linear_recurrence"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

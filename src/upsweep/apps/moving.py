@@ -1,0 +1,53 @@
+"""Moving data to where a scan says: by the engine's own moves where it has them, else by a scan and a scatter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from upsweep import api
+from upsweep import engine as engines
+
+
+def fast(x: Any) -> engines.Moves | None:
+    """The moves of the engine that holds x."""
+    return engines.moves(engines.choose((x,)))
+
+
+def places(xp: Any, counts: Any) -> Any:
+    """Where each of some variable-sized outputs starts, and last how much there is in all: counts' exclusive sums."""
+    return api.cumulative_sum(xp.astype(counts, xp.int64), include_initial=True)
+
+
+def pack(xp: Any, x: Any, keep: Any) -> Any:
+    """The items of x where keep is true, in their order."""
+    moves = fast(x)
+    if moves:
+        return moves.pack(x, keep)
+    offsets = places(xp, keep)
+    total = int(offsets[-1])
+    y = xp.empty((total + 1, *x.shape[1:]), dtype=x.dtype, device=x.device)
+    y[xp.where(keep, offsets[:-1], total)] = x  # all that is dropped lands in one item too many
+    return y[:total]
+
+
+def indices(xp: Any, n: int, like: Any) -> Any:
+    return xp.arange(n, dtype=xp.int64, device=like.device)
+
+
+def repeat(xp: Any, x: Any, offsets: Any) -> Any:
+    """x[s] in [offsets[s], offsets[s + 1]), for every s."""
+    moves = fast(x)
+    if moves:
+        return moves.repeat(x, offsets)
+    return x[owners(xp, offsets)]
+
+
+def owners(xp: Any, offsets: Any) -> Any:
+    """For each item of the output, the s with offsets[s] <= item < offsets[s + 1]."""
+    moves, segments = fast(offsets), indices(xp, offsets.shape[0] - 1, offsets)
+    if moves:
+        return moves.repeat(segments, offsets)
+    marks = xp.zeros(int(offsets[-1]), dtype=xp.int64, device=offsets.device)
+    used = pack(xp, segments, offsets[1:] > offsets[:-1])
+    marks[offsets[used]] = used
+    return api.cummax(marks)

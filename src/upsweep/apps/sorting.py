@@ -1,0 +1,188 @@
+"""Sorting by scans: radix sort, one digit at a time, and quicksort, all segments at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from upsweep import api, segments
+from upsweep.api import ShapeError
+from upsweep.apps import moving
+from upsweep.apps.kinds import enter
+from upsweep.engine import DTypeError
+
+
+def radix_sort(x: Any, values: Any = None, *, descending: bool = False) -> Any:
+    """Stable sort of integers, booleans, floats or times, by the bits of the keys, lowest first.
+
+    Args:
+        x: 1-D keys. NaN and NaT sort last, as in NumPy, and so first when descending, as in PyTorch; -0.0 equals 0.0.
+        values: an array of as many items or rows, to be brought into the order of the keys.
+        descending: largest first; equal keys still keep their order.
+
+    Returns:
+        The sorted keys, bit for bit those of `numpy.sort(x, kind="stable")`; with values the pair `(keys, values)`.
+
+    Raises:
+        ShapeError: x is not 1-D, or values differ in length. DTypeError: keys of another dtype.
+
+    >>> from upsweep import apps
+    >>> apps.radix_sort([3.0, -1.0, float("nan"), 0.5]).tolist()
+    [-1.0, 0.5, 3.0, nan]
+    >>> keys, names = apps.radix_sort([2, 1, 2], np.array(["b", "a", "c"]))
+    >>> keys.tolist(), names.tolist()
+    ([1, 2, 2], ['a', 'b', 'c'])
+
+    Source: Blelloch (1990), section 1.3; Merrill and Grimshaw, "High performance and scalable radix sorting" (2011).
+    """
+    xp, (x, values), give = enter(x, values)
+    keys = _keys(xp, x, descending)
+    moves = moving.fast(x)
+    if values is None and moves and np.array_equal(_unkeyed(xp, keys, x, descending), _bits(xp, x)):
+        ordered = _signed(moves.radix_sort(_unsigned(keys)))
+        return give(_unkeyed(xp, ordered, x, descending).view(x.dtype))
+    order = _order(xp, keys)
+    if values is None:
+        return give(x[order])
+    if values.shape[:1] != x.shape:
+        raise ShapeError(f"values of shape {tuple(values.shape)} do not fit {x.shape[0]} keys")
+    return give(x[order]), give(values[order])
+
+
+def argsort(x: Any, *, descending: bool = False) -> Any:
+    """The places (int64) of the items in sorted order: `numpy.argsort(x, kind="stable")`. See `radix_sort`.
+
+    >>> from upsweep import apps
+    >>> apps.argsort([3, 1, 2, 1]).tolist()
+    [1, 3, 2, 0]
+    """
+    xp, (x,), give = enter(x)
+    return give(_order(xp, _keys(xp, x, descending)))
+
+
+def quicksort(x: Any) -> Any:
+    """Stable quicksort of all segments at once, each round a few segmented scans: what scans can do, not the fastest sort.
+
+    Every segment splits at a pivot into less, equal and greater, which are the segments of the next round; about
+    `2 log2(n)` rounds are to be expected. Keys, errors and result are those of `radix_sort`.
+
+    >>> from upsweep import apps
+    >>> apps.quicksort([6, 2, 9, 2, 4]).tolist()
+    [2, 2, 4, 6, 9]
+
+    Source: Blelloch (1990), section 1.5.1.
+    """
+    xp, (x,), give = enter(x)
+    keys = _keys(xp, x, False)
+    places = moving.indices(xp, keys.shape[0], keys)
+    order, starts, turn = places, places[:1], 0
+    while keys.shape[0] > 1 and not bool(xp.all(keys[1:] >= keys[:-1])):
+        to, starts = _split(xp, keys, places, starts, turn)
+        turn += 1
+        moved, moved_order = xp.empty_like(keys), xp.empty_like(order)
+        moved[to], moved_order[to] = keys, order
+        keys, order = moved, moved_order
+    return give(x[order])
+
+
+def _split(xp: Any, keys: Any, places: Any, starts: Any, turn: int) -> tuple[Any, Any]:
+    """Where each key goes, and where the segments start after that."""
+    n = keys.shape[0]
+    ends = xp.concat([starts[1:], xp.full((1,), n, dtype=xp.int64, device=keys.device)])
+    heads = xp.zeros(n, dtype=xp.bool, device=keys.device)
+    heads[starts] = True
+    mine = api.scan(heads, "add", dtype=xp.int64) - 1
+    hashed = (
+        starts * 40503 + turn * 30029 + 12345
+    ) % 65521  # any pivot does, but for a fixed place, which has bad inputs
+    pivot = keys[starts + hashed * (ends - starts) // 65521][mine]
+    less, equal = keys < pivot, keys == pivot
+    less_before, equal_before = (
+        api.scan(f, "add", exclusive=True, dtype=xp.int64, segments=segments.flags(heads))
+        for f in (less, equal)
+    )
+    last = ends - 1
+    lows = less_before[last] + xp.astype(less[last], xp.int64)
+    middles = equal_before[last] + xp.astype(equal[last], xp.int64)
+    start, low, middle = starts[mine], lows[mine], middles[mine]
+    greater_before = places - start - less_before - equal_before
+    rank = xp.where(less, less_before, xp.where(equal, low + equal_before, low + middle + greater_before))
+    edges = xp.concat([starts, starts + lows, starts + lows + middles])
+    heads = xp.zeros(n + 1, dtype=xp.bool, device=keys.device)
+    heads[edges] = True
+    return start + rank, moving.pack(xp, places, heads[:n])
+
+
+def _order(xp: Any, keys: Any) -> Any:
+    moves = moving.fast(keys)
+    if moves:
+        return moves.radix_argsort(_unsigned(keys))
+    order = moving.indices(xp, keys.shape[0], keys)
+    for bit in range(8 * keys.itemsize):
+        ones = keys < 0 if bit == 8 * keys.itemsize - 1 else (keys >> bit) & 1 == 0
+        to = _stable_split(xp, ones)
+        moved, moved_order = xp.empty_like(keys), xp.empty_like(order)
+        moved[to], moved_order[to] = keys, order
+        keys, order = moved, moved_order
+    return order
+
+
+def _stable_split(xp: Any, first: Any) -> Any:
+    """Where each item goes when those flagged go first."""
+    offsets = moving.places(xp, first)
+    before, total = offsets[:-1], offsets[-1]
+    return xp.where(first, before, total + moving.indices(xp, first.shape[0], first) - before)
+
+
+def _keys(xp: Any, x: Any, descending: bool) -> Any:
+    """Signed integers of x's size in the order of x."""
+    if x.ndim != 1:
+        raise ShapeError(
+            f"keys must be 1-D, got shape {tuple(x.shape)}; sort rows one by one, or pass x.ravel()"
+        )
+    name, bits = str(x.dtype).rpartition(".")[2], _bits(xp, x)
+    top = 2 ** (8 * x.itemsize - 1) - 1
+    if name.startswith("uint"):
+        keys = bits ^ (-top - 1)
+    elif "float" in name:
+        keys = xp.where(x == 0, xp.zeros_like(bits), xp.where(x != x, xp.full_like(bits, top), _folded(bits)))
+    else:
+        keys = (
+            bits - 1 if name.startswith(("datetime", "timedelta")) else bits
+        )  # not-a-time, the lowest, becomes the highest
+    return ~keys if descending else keys
+
+
+def _folded(bits: Any) -> Any:
+    """All bits but the sign flipped where that is set: from a float's order of bits to integers' and back."""
+    width = 8 * bits.itemsize - 1
+    return bits ^ ((bits >> width) & (2**width - 1))
+
+
+def _unkeyed(xp: Any, keys: Any, x: Any, descending: bool) -> Any:
+    """The bits that keys were made from, where different items had different keys."""
+    keys = ~keys if descending else keys
+    name = str(x.dtype).rpartition(".")[2]
+    if name.startswith("uint"):
+        return keys ^ -(2 ** (8 * x.itemsize - 1))
+    if "float" in name:
+        return _folded(keys)
+    return keys + 1 if name.startswith(("datetime", "timedelta")) else keys
+
+
+def _bits(xp: Any, x: Any) -> Any:
+    name = str(x.dtype).rpartition(".")[2]
+    known = name.startswith(("int", "uint", "float", "bfloat16", "bool", "datetime64", "timedelta64"))
+    if not known or x.itemsize > 8:
+        raise DTypeError(f"{x.dtype} cannot be sorted by its bits; integers, booleans, floats and times can")
+    return x.view(getattr(xp, f"int{8 * x.itemsize}"))
+
+
+def _unsigned(keys: np.ndarray) -> np.ndarray:
+    unsigned = keys.view(f"u{keys.itemsize}")
+    return unsigned ^ unsigned.dtype.type(1 << (8 * keys.itemsize - 1))
+
+
+def _signed(keys: np.ndarray) -> np.ndarray:
+    return (keys ^ keys.dtype.type(1 << (8 * keys.itemsize - 1))).view(f"i{keys.itemsize}")

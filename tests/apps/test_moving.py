@@ -1,0 +1,218 @@
+"""Compaction, sorting, counting, allocation against NumPy, with the engine's moves and by scan and scatter alone."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import upsweep as up
+from upsweep import apps
+from upsweep.apps import moving
+
+RNG = np.random.default_rng(6)
+DTYPES = [
+    "bool",
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+]
+SIZES = [0, 1, 2, 5, 1000, 300_001]
+
+
+@pytest.fixture(params=["moves", "scans"], autouse=True)
+def way(request, monkeypatch):
+    if request.param == "scans":
+        monkeypatch.setattr(moving, "fast", lambda x: None)
+    return request.param
+
+
+def same(got, want):
+    assert got.dtype == want.dtype
+    assert got.shape == want.shape
+    np.testing.assert_array_equal(
+        got.view(np.uint8) if got.ndim == 1 else got, want.view(np.uint8) if got.ndim == 1 else want
+    )
+
+
+def numbers(dtype, n, kind="random"):
+    """Test data: every bit pattern is likely, so NaNs, infinities and both zeros are among the floats."""
+    dtype = np.dtype(dtype)
+    if kind == "equal":
+        return np.ones(n, dtype)
+    if dtype.kind == "b":
+        return RNG.integers(0, 2, n).astype(bool)
+    x = RNG.integers(0, 256, n * dtype.itemsize, dtype=np.uint8).view(dtype)
+    if kind == "few":
+        x = np.resize(
+            RNG.permutation(np.array([0.0, -0.0, np.nan, -np.nan, np.inf, 1]).astype(dtype))
+            if dtype.kind == "f"
+            else x[:3],
+            n,
+        )
+    return np.sort(x)[::-1] if kind == "falling" else x
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99, 1.0])
+def test_compaction_is_boolean_indexing(n, share):
+    keep = RNG.random(n) < share
+    for dtype in ("int8", "float32", "complex128", "datetime64[s]", "U3"):
+        x = np.arange(n).astype(dtype)
+        same(apps.compact(x, keep), x[keep])
+    y, kept = apps.partition(x := np.arange(n), keep)
+    assert kept == keep.sum()
+    same(y, np.concatenate([x[keep], x[~keep]]))
+    same(apps.where(keep), np.flatnonzero(keep))
+    same(apps.compact(np.stack([x, -x], 1), keep), np.stack([x, -x], 1)[keep])
+    same(apps.compact(np.repeat(x, 2)[::2][::-1], keep[::-1]), x[::-1][keep[::-1]])
+
+
+def test_a_chunk_writes_nothing_beyond_its_own(way):
+    n = 1 << 20
+    keep = np.zeros(n, bool)
+    keep[np.arange(0, n, 1 << 17)] = True
+    for _ in range(20):
+        same(apps.compact(np.arange(n), keep), np.flatnonzero(keep))
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.sampled_from([0.0, 1.0, 2.0, float("nan")]), max_size=30))
+def test_runs_are_those_of_groupby(items):
+    x = np.array(items, float)
+    runs = [(k, len(list(g))) for k, g in itertools.groupby(items, key=lambda v: object() if v != v else v)]
+    values, lengths = apps.run_length_encode(x)
+    assert lengths.tolist() == [size for _, size in runs]
+    assert lengths.dtype == np.int64
+    same(apps.unique_consecutive(x), values)
+    same(apps.run_length_decode(values, lengths), x)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_decoding_is_numpys_repeat(n):
+    for high in (1, 2, 9):
+        lengths = RNG.integers(0, high, n)
+        for x in (np.arange(n, dtype=np.int16), np.arange(2 * n).reshape(n, 2)):
+            same(apps.run_length_decode(x, lengths), np.repeat(x, lengths, axis=0))
+
+
+def test_one_long_run_among_empty_ones():
+    lengths = np.zeros(1001, np.int64)
+    lengths[500] = 400_000
+    owner, rank = apps.expand(lengths)
+    same(owner, np.full(400_000, 500))
+    same(rank, np.arange(400_000))
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.integers(0, 5), max_size=20))
+def test_each_item_has_its_owner(counts):
+    offsets, (owner, rank) = apps.allocate(counts), apps.expand(np.array(counts, np.int32))
+    assert offsets.tolist() == [sum(counts[:k]) for k in range(len(counts) + 1)]
+    assert list(zip(owner.tolist(), rank.tolist())) == [
+        (s, r) for s, c in enumerate(counts) for r in range(c)
+    ]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["random", "equal", "few", "falling"])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_sorts_are_numpys_stable_sort_to_the_bit(dtype, kind, way):
+    for n in (0, 1, 2, 3, 1000, 300_001 if way == "moves" else 5000):
+        x = numbers(dtype, n, kind)
+        order = np.argsort(x, kind="stable")
+        same(apps.argsort(x), order)
+        same(apps.radix_sort(x), np.sort(x, kind="stable"))
+        keys, values = apps.radix_sort(x, np.arange(n))
+        same(keys, x[order])
+        same(values, order)
+        falling = len(x) - 1 - np.argsort(x[::-1], kind="stable")[::-1]
+        same(apps.argsort(x, descending=True), falling)
+        same(apps.radix_sort(x, descending=True), x[falling])
+    if dtype not in ("int8", "uint32"):
+        same(apps.quicksort(x), np.sort(x, kind="stable"))
+
+
+def test_times_and_views_sort():
+    x = RNG.integers(-(2**62), 2**62, 1000).astype("M8[ns]")
+    x[::7] = "NaT"
+    same(apps.radix_sort(x), np.sort(x, kind="stable"))
+    same(apps.argsort(x[::-3]), np.argsort(x[::-3], kind="stable"))
+    kept = x.copy()
+    apps.radix_sort(x)
+    same(x, kept)
+
+
+@pytest.mark.parametrize(
+    "make", [np.arange, lambda n: np.arange(n)[::-1].copy(), lambda n: np.arange(n) % 2, np.zeros]
+)
+def test_quicksort_of_adversarial_input_takes_few_rounds(make, monkeypatch):
+    from upsweep.apps import sorting
+
+    rounds = []
+    split = sorting._split
+    monkeypatch.setattr(sorting, "_split", lambda *args: (rounds.append(1), split(*args))[1])
+    x = make(4000)
+    same(apps.quicksort(x), np.sort(x))
+    assert len(rounds) < 60
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
+@pytest.mark.parametrize("n", SIZES)
+def test_counts_are_bincounts(dtype, n):
+    x = RNG.integers(0, 100, n).astype(dtype)
+    same(apps.histogram(x, 101), np.bincount(x.astype(np.int64), minlength=101))
+    if n:
+        same(apps.histogram(x[None, ::-1], 100), np.bincount(x.astype(np.int64), minlength=100))
+
+
+def test_ranges_count_both_ends():
+    x = np.repeat(np.arange(6), [4, 5, 10, 3, 1, 7])
+    h = apps.RangeHistogram(x, 6)
+    for a, b in itertools.combinations_with_replacement(range(6), 2):
+        assert h.count(a, b) == sum(1 for v in x if a <= v <= b)
+    assert h.count([1, 0], [2, 5]).tolist() == [15, 30]
+    for a, b in [(-1, 2), (0, 6), (3, 2)]:
+        with pytest.raises(IndexError, match="first <= last"):
+            h.count(a, b)
+
+
+def test_mistakes_are_named():
+    for call, error in [
+        (lambda: apps.compact([1, 2], [True]), up.ShapeError),
+        (lambda: apps.compact([1, 2], [1, 0]), up.DTypeError),
+        (lambda: apps.where([[True]]), up.ShapeError),
+        (lambda: apps.unique_consecutive(3), up.ShapeError),
+        (lambda: apps.run_length_decode([1, 2], [1, -1]), up.ShapeError),
+        (lambda: apps.run_length_decode([1, 2], [1]), up.ShapeError),
+        (lambda: apps.expand([0.5]), up.DTypeError),
+        (lambda: apps.radix_sort([[1]]), up.ShapeError),
+        (lambda: apps.radix_sort([1j]), up.DTypeError),
+        (lambda: apps.radix_sort([1, 2], [1]), up.ShapeError),
+        (lambda: apps.histogram([1.5], 3), up.DTypeError),
+        (lambda: apps.histogram([1, 3], 3), ValueError),
+        (lambda: apps.histogram([-1], 3), ValueError),
+    ]:
+        with pytest.raises(error):
+            call()
+
+
+def test_torch_in_torch_out():
+    torch = pytest.importorskip("torch")
+    x = torch.tensor([3, 1, 1, 2])
+    assert apps.radix_sort(x).tolist() == [1, 1, 2, 3]
+    assert apps.compact(x, x > 1).tolist() == [3, 2]
+    for got in (apps.argsort(x), apps.quicksort(x), apps.where(x > 1), apps.histogram(x, 4), *apps.expand(x)):
+        assert isinstance(got, torch.Tensor)
+    assert isinstance(apps.RangeHistogram(x, 4).count(1, 2), torch.Tensor)
