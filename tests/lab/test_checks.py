@@ -139,6 +139,50 @@ def test_blocks_do_not_wait_for_each_other():
     assert "block 1" in race.text
 
 
+HANDED_ON = """
+def handed_on(x, y, data, flag):
+    t = cuda.threadIdx.x
+    if cuda.blockIdx.x == 0:
+        data[t] = x[t]
+        cuda.syncthreads()
+        if t == 0:
+            cuda.threadfence()
+            cuda.atomic.add(flag, 0, 1)
+    else:
+        if t == 0:
+            while cuda.atomic.add(flag, 0, 0) == 0:
+                pass
+            cuda.threadfence()
+        cuda.syncthreads()
+        y[t] = data[3 - t]
+"""
+
+
+def test_a_barrier_hands_on_what_a_fence_made_sure_of():
+    """All threads of one block write, one releases; one of the other acquires, all read."""
+
+    def check(text):
+        return (
+            lab.trace(text, 2, 4, ([1, 2, 3, 4], lab.empty(4), lab.empty(4), [0])).check(witness=False).kinds
+        )
+
+    assert not check(HANDED_ON)
+    for barrier in (
+        "        cuda.syncthreads()\n        if t == 0:",
+        "        cuda.syncthreads()\n        y[t]",
+    ):
+        assert check(HANDED_ON.replace(barrier, barrier.replace("        cuda.syncthreads()\n", ""))) >= {
+            "race"
+        }
+    for fence in (
+        "            cuda.threadfence()\n            cuda.atomic",
+        "            cuda.threadfence()\n        cuda",
+    ):
+        assert check(HANDED_ON.replace(fence, fence.replace("            cuda.threadfence()\n", ""))) == {
+            "race"
+        }
+
+
 def test_global_memory_is_watched_too():
     text = "def reads(x, y, z, n):\n    i = cuda.grid(1)\n    y[i] = z[i]\n    y[i + 1] = x[i]\n"
     report = lab.trace(text, 1, 4, ([1, 2, 3, 4], lab.empty(4), lab.empty(4), 4)).check()

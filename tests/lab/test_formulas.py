@@ -20,7 +20,7 @@ SIZES = (
 )
 WITH_FORMULAS = [name for name, row in KERNELS.items() if row.work or row.steps or row.barriers]
 BY_ONE_THREAD = ("sequential", "sequential-exclusive")
-LARGEST = {"sequential": 256, "sequential-exclusive": 256, "warp-shuffle": 1024}
+LARGEST = {"sequential": 128, "sequential-exclusive": 128, "naive": 1024, "warp-shuffle": 1024}
 """One thread's loops are slow to count; a block of warps scans at most 1024 items."""
 
 
@@ -62,6 +62,17 @@ def test_the_fast_count_is_the_tracers(name):
 def test_large_scans():
     for name in ("hierarchical", "domino-dynamic", "reduce-then-scan"):
         assert tally(case(name, n=5000))[1] == list(accumulate(range(1, 5001)))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_verdicts(name):
+    """What the page shows beside each count."""
+    row = KERNELS[name]
+    for n in (8, 16, 19):
+        verdicts = lab.trace(name, n=n).formulas()
+        assert all(verdict.ok for verdict in verdicts), verdicts
+        forms = [form for form in (row.work, row.steps, row.barriers) if form and form.holds(n)]
+        assert [verdict.formula for verdict in verdicts] == [form.text for form in forms]
 
 
 def test_round_numbers():

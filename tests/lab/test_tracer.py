@@ -93,6 +93,22 @@ def transpose(x, y):
     assert t.values == [0, 3, 1, 4, 2, 5]
 
 
+def test_registers_are_private():
+    text = """
+def reverse(x, y, n):
+    mine = cuda.local.array(2, dtype)
+    t = cuda.threadIdx.x
+    mine[0] = x[2 * t]
+    mine[1] = x[2 * t + 1]
+    y[2 * t] = op(mine[0], mine[1])
+    y[2 * t + 1] = mine[2]
+"""
+    t = lab.trace(text, 1, 2, ([1, 2, 3, 4], lab.empty(4), 4))
+    assert [v for k, v in enumerate(t.values) if k % 2 == 0] == [3, 7]
+    assert t.check().kinds == {"out of bounds"}
+    assert t.counts().shared_loads == 0
+
+
 def test_warp_primitives():
     text = """
 def warp(x, y, n):

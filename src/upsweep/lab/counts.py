@@ -8,6 +8,7 @@ import numpy as np
 
 from upsweep.lab.machine import Array
 from upsweep.lab.trace import Trace
+from upsweep.textbook import KERNELS
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,35 @@ def counts(trace: Trace, model: Banks = TODAY) -> Counts:
         sum(r.requests for r in rows), sum(r.wavefronts for r in rows), max((r.degree for r in rows), default=1),
         trace.machine.waits,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A count beside its closed form."""
+
+    what: str
+    formula: str
+    wanted: int
+    got: int
+
+    @property
+    def ok(self) -> bool:
+        return self.wanted == self.got
+
+
+def verdicts(trace: Trace) -> list[Verdict]:
+    """The counts of a textbook kernel beside what its formulas say, where they speak of this n and this launch."""
+    row = KERNELS.get(trace.case.name)
+    launches = trace.case.setup.launches
+    if row is None or trace.case.setup.tile < trace.n:  # the formulas count one section
+        return []
+    got = {"work": int(trace.at("op").sum()), "steps": steps(trace), "barriers": _barriers(trace)}
+    forms = {what: getattr(row, what) for what in got}
+    return [
+        Verdict(what, form.text, form.value(trace.n, launches[0].block), got[what])
+        for what, form in forms.items()
+        if form is not None and form.holds(trace.n)
+    ]
 
 
 def steps(trace: Trace) -> int:

@@ -302,6 +302,10 @@ class Trace:
         """Work, steps, barriers, traffic, and bank conflicts under a model of the banks (`lab.Banks`)."""
         return _room("counts").counts(self, model or _room("counts").Banks())
 
+    def formulas(self) -> list[counts.Verdict]:
+        """Work, steps and barriers of a textbook kernel beside their closed forms."""
+        return _room("counts").verdicts(self)
+
     def accesses(self, model: Any = None) -> list[counts.Access]:
         """Every shared memory instruction, iteration by iteration, with its bank conflicts."""
         return _room("counts").accesses(self, model or _room("counts").Banks())

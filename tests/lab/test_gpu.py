@@ -10,6 +10,7 @@ import pytest
 
 from upsweep.operator import as_operator
 from upsweep.textbook import KERNELS, gpu
+from upsweep.textbook.mistakes import MISTAKES
 
 numba_cuda = pytest.importorskip("numba.cuda")
 pytest.importorskip(
@@ -18,6 +19,7 @@ pytest.importorskip(
 
 HOPPER = (9, 0)
 INTEGERS = ("range-histogram",)
+BOTH = ("kogge-stone", "brent-kung", "blelloch", "warp-shuffle", "domino-dynamic")
 
 
 @pytest.fixture
@@ -27,14 +29,9 @@ def no_device_needed(monkeypatch):
     monkeypatch.setattr("numba.cuda.dispatcher.get_current_device", lambda: device)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int64])
-@pytest.mark.parametrize("name", KERNELS)
-def test_compiles(name, dtype, no_device_needed):
+def compile_all(setup, dtype):
     from numba import from_dtype, types
 
-    dtype = np.dtype(np.int32 if name in INTEGERS else dtype)
-    row = KERNELS[name]
-    setup = row.setup(100, row.block(100), 32)
     kinds = {
         key: from_dtype(words.dtype)[::1] for key, words in gpu.buffers(setup, np.zeros(100, dtype)).items()
     }
@@ -43,9 +40,22 @@ def test_compiles(name, dtype, no_device_needed):
         assert kernel.__code__ is launch.kernel.__code__  # the very code that the lab traces
         given = tuple(kinds[a] if isinstance(a, str) else types.int64 for a in launch.args)
         ptx, _ = numba_cuda.compile_ptx(kernel, given, cc=HOPPER)
-        assert f".entry {launch.kernel.__name__}" in ptx or launch.kernel.__name__ in ptx
-        wanted = "bar.sync" if "syncthreads" in launch.kernel.__code__.co_names else ".entry"
-        assert wanted in ptx or "barrier.sync" in ptx
+        assert launch.kernel.__name__ in ptx
+        assert ("bar" in ptx) >= ("syncthreads" in launch.kernel.__code__.co_names)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_textbook_compiles(name, no_device_needed):
+    row = KERNELS[name]
+    for dtype in (
+        (np.int32,) if name in INTEGERS else (np.float32, np.int64) if name in BOTH else (np.float32,)
+    ):
+        compile_all(row.setup(100, row.block(100), 32), np.dtype(dtype))
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_compile(name, no_device_needed):
+    compile_all(MISTAKES[name].setup, np.dtype(np.int32))
 
 
 SIMULATED = """
