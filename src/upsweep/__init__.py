@@ -24,7 +24,7 @@ from upsweep.segments import SegmentError
 from upsweep.stream import Stream
 
 if TYPE_CHECKING:
-    from upsweep import apps
+    from upsweep import apps, lab
     from upsweep.apps.recurrences import discounted_sum, ema, lfilter
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "cumulative_sum",
     "discounted_sum",
     "ema",
+    "lab",
     "lfilter",
     "linear_recurrence",
     "ops",
@@ -60,6 +61,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:  # loaded on first use, so that `import upsweep` stays cheap
     if name in ("discounted_sum", "ema", "lfilter"):
         return getattr(import_module("upsweep.apps.recurrences"), name)
-    if name == "apps":
-        return import_module("upsweep.apps")
+    if name in ("apps", "lab"):
+        return import_module(f"upsweep.{name}")
     raise AttributeError(f"module 'upsweep' has no attribute {name!r}")
