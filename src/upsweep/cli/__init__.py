@@ -1,0 +1,14 @@
+"""The command line. typer, rich and pyarrow come with `pip install 'upsweep[cli]'`."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """What the command `upsweep` runs."""
+    try:
+        from upsweep.cli.app import app
+    except ModuleNotFoundError as missing:
+        sys.exit(f"upsweep: the command line needs {missing.name}: pip install 'upsweep[cli]'")
+    app()

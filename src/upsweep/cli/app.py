@@ -1,0 +1,203 @@
+"""The commands."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from upsweep.cli import doctor as checkup
+from upsweep.cli.files import scan_file
+from upsweep.cli.work import Options
+
+LAB = "upsweep.lab.page.cli"
+
+out = Console()
+err = Console(stderr=True)
+
+
+class _WithLab(typer.core.TyperGroup):
+    """`upsweep lab` is loaded when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), "lab"]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return _lab() if cmd_name == "lab" else super().get_command(ctx, cmd_name)
+
+
+def _lab() -> click.Command:
+    """Its own commands, or one that says what is missing."""
+    try:
+        command = typer.main.get_command(import_module(LAB).app)
+    except ModuleNotFoundError as missing:
+        message = f"it needs {missing.name}, which is not here: pip install 'upsweep[lab]'"
+        command = typer.main.get_command(_absent(message))
+    command.help = command.help or "Play the textbook's kernels step by step."
+    return command
+
+
+def _absent(message: str) -> typer.Typer:
+    absent = typer.Typer(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+
+    @absent.command(help=f"Play the textbook's kernels step by step ({message}).")
+    def lab() -> None:
+        _fail(message)
+
+    return absent
+
+
+app = typer.Typer(
+    cls=_WithLab,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Parallel prefix scans with the same bits on every machine.",
+)
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Argument(help="Where the pictures go.")] = Path("demo"),
+) -> None:
+    """Scan real data, check every result, race NumPy, SciPy and pandas, and draw what came out."""
+    from upsweep import demo as demonstrations
+
+    with _explained("demo"):
+        for story in demonstrations.run(folder):
+            out.print(f"[bold]{escape(story.title)}[/]")
+            out.print(f"  checked: {escape(story.checked)}")
+            for name, ratio in story.ratios:
+                out.print(f"  {ratio:.1f} times as fast as {escape(name)}" + _slower(ratio))
+            out.print(f"  drawn:   {escape(str(story.picture))}", highlight=False)
+
+
+def _slower(ratio: float) -> str:
+    return " (slower, that is)" if ratio < 1 else ""
+
+
+@app.command()
+def scan(
+    file: Annotated[
+        Path, typer.Argument(help="A .npy, .csv or .parquet file; it may be larger than memory.")
+    ],
+    op: Annotated[
+        str, typer.Option(help="add, mul, min, max, and, or, xor, logaddexp, affine, argmax, argmin.")
+    ] = "add",
+    column: Annotated[
+        list[str] | None, typer.Option(help="Of a table: the column to scan; once for each that op takes.")
+    ] = None,
+    axis: Annotated[
+        int | None, typer.Option(help="The axis to scan along; may be left out for 1-D data.")
+    ] = None,
+    exclusive: Annotated[
+        bool, typer.Option("--exclusive", help="Leave each item out of its own prefix.")
+    ] = False,
+    reverse: Annotated[bool, typer.Option("--reverse", help="Scan from the end.")] = False,
+    initial: Annotated[
+        str | None, typer.Option(help="What stands before the first item: 2.5, or 1,0 for a tuple.")
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="The dtype to compute and store, such as float64.")
+    ] = None,
+    segments: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the scan starts anew: flags=, offsets=, lengths= or keys=, then a .npy file or a column."
+        ),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option("--out", help="Where the result goes: .npy, .csv or .parquet. By default next to FILE."),
+    ] = None,
+) -> None:
+    """Scan a file. If this is killed, the same command goes on where it stopped.
+
+    The result appears under its final name when it is complete, not before.
+    """
+    target = to or file.with_name(f"{file.stem}.scan{file.suffix}")
+    with _explained("cli"):
+        options = Options(op, tuple(column or ()), axis, exclusive, reverse, _value(initial), dtype, segments)
+        with _progress() as progress:
+            scan_file(file, target, options, progress)
+        out.print(escape(str(target)), highlight=False, soft_wrap=True)
+
+
+def _value(text: str | None) -> Any:
+    """A number, or a tuple of numbers."""
+    if text is None:
+        return None
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        pass
+    try:
+        return float(text)  # inf and nan
+    except ValueError:
+        raise ValueError(
+            f"--initial {text} is neither a number nor numbers with commas between them"
+        ) from None
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """A function of what is being done, how much of it is done, and how much there is."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
+        tasks: dict[str, Any] = {}
+
+        def report(doing: str, done: int, total: int) -> None:
+            if doing not in tasks:
+                tasks[doing] = bars.add_task(doing, total=total)
+                if 0 < done < total:
+                    err.print(f"{doing}: going on at {100 * done // total} %", highlight=False)
+            bars.update(tasks[doing], completed=done, total=total)
+
+        yield report
+
+
+@app.command()
+def doctor() -> None:
+    """Say which engines are here, in which versions, and which command adds the others."""
+    for line in checkup.engines():
+        mark = "[green]yes[/]" if line.here else "[red]no [/]"
+        out.print(f"{mark} {line.name:<22} {escape(line.version)}", highlight=False, soft_wrap=True)
+        if line.add:
+            out.print(f"    to add it: {escape(line.add)}", highlight=False, soft_wrap=True)
+    for name, value in checkup.surroundings():
+        out.print(f"{name}: {escape(value)}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def bench() -> None:
+    """Race scans of 256 MiB arrays against a parallel copy; about a minute and a half on two cores."""
+    from upsweep import bench as races
+
+    for row in races.measure():
+        out.print(escape(str(row)), style="" if row.met else "yellow", highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _explained(extra: str) -> Iterator[None]:
+    """Mistakes of the call end in one line, without a traceback."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        _fail(f"this needs {missing.name}: pip install 'upsweep[{extra}]'")
+    except (ValueError, TypeError, RuntimeError, OSError) as mistake:
+        _fail(str(mistake))
+
+
+def _fail(message: str) -> None:
+    print(f"upsweep: {message}", file=sys.stderr)
+    raise typer.Exit(1)

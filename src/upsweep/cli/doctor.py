@@ -1,0 +1,85 @@
+"""What is installed, found without importing it where that can be helped."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
+from upsweep import engine
+
+
+@dataclass(frozen=True)
+class Line:
+    """One engine or one kind of arrays: is it here, in which version, and what adds it."""
+
+    name: str
+    here: bool
+    version: str
+    add: str = ""
+
+
+_CUDA = ("cuda-core", "cuda-bindings", "numba-cuda")
+_ARRAYS = {
+    "PyTorch tensors": ("torch", "pip install torch"),
+    "JAX arrays": ("jax", "pip install jax"),
+    "CuPy arrays": ("cupy", "pip install cupy-cuda13x"),
+    "Dask arrays": ("dask", "pip install 'dask[array]'"),
+    "bfloat16": ("ml_dtypes", "pip install 'upsweep[bfloat16]'"),
+    "tables (csv, parquet)": ("pyarrow", "pip install 'upsweep[cli]'"),
+    "the demo's pictures": ("matplotlib", "pip install 'upsweep[demo]'"),
+}
+
+
+def engines() -> Iterator[Line]:
+    """A line for each engine, then for what works with them."""
+    yield Line("engine cpu", True, f"numba {version('numba')}, NumPy {version('numpy')}")
+    yield _cuda()
+    for name, (module, add) in _ARRAYS.items():
+        here = find_spec(module) is not None
+        yield Line(name, here, _version(module) if here else "", "" if here else add)
+
+
+def _cuda() -> Line:
+    try:
+        engine.load("cuda")
+    except engine.EngineError as missing:
+        return Line("engine cuda", False, _reason(missing), "pip install 'upsweep[cuda13]' (or [cuda12])")
+    versions = ", ".join(f"{name} {_version(name)}" for name in _CUDA)
+    found = _gpus()
+    return Line(
+        "engine cuda", found > 0, f"{found} GPUs, {versions}", "" if found else "an NVIDIA GPU and its driver"
+    )
+
+
+def _reason(error: BaseException) -> str:
+    return f"({error.__cause__ or error})"
+
+
+def _gpus() -> int:
+    """How many GPUs the driver shows; none where there is no driver."""
+    from cuda.bindings import driver
+
+    try:
+        driver.cuInit(0)
+        return int(driver.cuDeviceGetCount()[1])
+    except Exception:  # what is raised without a driver differs from version to version of the bindings
+        return 0
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "?"
+
+
+def surroundings() -> Iterator[tuple[str, str]]:
+    """What a report of a fault should say beside that."""
+    yield "upsweep", _version("upsweep")
+    yield "Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    yield "cores", str(cores)

@@ -1,0 +1,103 @@
+"""The folder beside a result in which it is made: what is done survives a kill, and the result moves out when complete."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from upsweep.tree import Carry
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for."""
+
+    op: str = "add"
+    columns: tuple[str, ...] = ()
+    axis: int | None = None
+    exclusive: bool = False
+    reverse: bool = False
+    initial: Any = None
+    dtype: str | None = None
+    segments: str | None = None
+
+
+@contextmanager
+def work_on(source: Path, target: Path, options: Options) -> Iterator[Path]:
+    """The work folder of this job. It is emptied where it belongs to another job, and removed when this one is done or
+    cannot be done; a kill leaves it."""
+    folder = target.with_name(target.name + ".part")
+    folder.mkdir(parents=True, exist_ok=True)
+    with _only_one(folder):
+        stat = source.stat()
+        job = repr((str(source.resolve()), stat.st_size, stat.st_mtime_ns, sorted(asdict(options).items())))
+        if load(folder, "job") != job:
+            for left in folder.iterdir():
+                if left.name != "lock":
+                    left.unlink()
+            store(folder, "job", job)
+        try:
+            yield folder
+        except Exception:
+            shutil.rmtree(folder)
+            raise
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """The system lets go of the lock when the process ends, however it ends."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # not on Windows
+        yield
+        return
+    with open(folder / "lock", "w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"another process is at work in {folder}") from None
+        yield
+
+
+def load(folder: Path, name: str) -> Any:
+    """What was stored under a name, or None."""
+    path = folder / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def store(folder: Path, name: str, value: Any) -> None:
+    """Keep a value of JSON; whoever reads it sees the old one or the new one."""
+    fresh = folder / f"{name}.json.new"
+    fresh.write_text(json.dumps(value))
+    os.replace(fresh, folder / f"{name}.json")
+
+
+def load_carry(folder: Path) -> Carry | None:
+    """The carry that was stored last, or None."""
+    path = folder / "carry.npz"
+    if not path.exists():
+        return None
+    with np.load(path, allow_pickle=False) as kept:
+        count, parts, blocks = (int(v) for v in kept["sizes"])
+        return Carry(count, [tuple(kept[f"{b}.{c}"] for c in range(parts)) for b in range(blocks)])
+
+
+def store_carry(folder: Path, carry: Carry) -> None:
+    """Keep a carry, in one step like `store`."""
+    parts = len(carry.sums[0]) if carry.sums else 0
+    arrays = {
+        f"{b}.{c}": np.asarray(part) for b, block in enumerate(carry.sums) for c, part in enumerate(block)
+    }
+    fresh = folder / "carry.npz.new"
+    with open(fresh, "wb") as file:
+        np.savez(file, allow_pickle=False, sizes=np.array([carry.count, parts, len(carry.sums)]), **arrays)
+    os.replace(fresh, folder / "carry.npz")

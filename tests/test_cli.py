@@ -1,0 +1,219 @@
+"""The command line, as another process sees it: the same results as the API, killed and resumed too."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import upsweep as up
+
+pytest.importorskip("typer")
+pa = pytest.importorskip("pyarrow")
+csv = pytest.importorskip("pyarrow.csv")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+RUN = "import sys, upsweep.cli.files as f, upsweep.cli.tables as t; f.CHUNK_BYTES = t.BLOCK_BYTES = {size}; {then}"
+
+
+def call(folder: Path, *words: object, chunk: int = 1 << 25) -> subprocess.CompletedProcess[str]:
+    command = [
+        sys.executable,
+        "-c",
+        RUN.format(size=chunk, then="from upsweep.cli import main; main()"),
+        *map(str, words),
+    ]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+def done(folder: Path, *words: object, chunk: int = 1 << 25) -> None:
+    got = call(folder, *words, chunk=chunk)
+    assert got.returncode == 0, got.stderr
+    assert not list(folder.glob("*.part"))
+
+
+def killed(folder: Path, sign: str, *words: object, chunk: int = 1 << 14) -> None:
+    """Start a command, wait for a sign of life in its work folder, and kill it there and then."""
+    command = [
+        sys.executable,
+        "-c",
+        RUN.format(size=chunk, then="from upsweep.cli import main; main()"),
+        *map(str, words),
+    ]
+    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    start = time.monotonic()
+    while not list(folder.glob(f"*.part/{sign}")):
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() - start < 200
+        time.sleep(0.001)
+    time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(5).standard_normal(shape).astype(np.float32)
+
+
+def same_bits(got: np.ndarray, expected: np.ndarray) -> None:
+    assert got.dtype == expected.dtype
+    np.testing.assert_array_equal(
+        np.ascontiguousarray(got).view("u1"), np.ascontiguousarray(expected).view("u1")
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--exclusive"], ["--reverse", "--initial", "2.5"], ["--dtype", "float64", "--op", "max"]]
+)
+def test_an_array_in_chunks_has_the_bits_of_one_call(tmp_path: Path, words: list[str]) -> None:
+    x = floats(100_001)
+    np.save(tmp_path / "x.npy", x)
+    done(tmp_path, "scan", "x.npy", *words, chunk=1 << 14)
+    keywords = {"exclusive": "--exclusive" in words, "reverse": "--reverse" in words}
+    keywords |= {"initial": 2.5} if "--initial" in words else {}
+    keywords |= {"dtype": np.float64, "op": "max"} if "--dtype" in words else {}
+    same_bits(np.load(tmp_path / "x.scan.npy"), up.scan(x, **keywords))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_plane_is_scanned_along_either_axis(tmp_path: Path, axis: int, order: str) -> None:
+    x = np.asarray(floats(301, 217), order=order)  # type: ignore[call-overload]
+    np.save(tmp_path / "x.npy", x)
+    done(tmp_path, "scan", "x.npy", "--axis", axis, "--out", "y.npy", "--reverse", chunk=1 << 13)
+    same_bits(np.load(tmp_path / "y.npy"), up.scan(x, axis=axis, reverse=True))
+
+
+SPELT = {
+    "flags": np.arange(50_001) % 700 == 3,
+    "keys": np.arange(50_001) // 300,
+    "offsets": np.array([0, 0, 7, 4096, 4096, 30_000, 50_001]),
+    "lengths": np.array([20_000, 0, 1, 30_000]),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELT)
+@pytest.mark.parametrize("words", [[], ["--exclusive"], ["--initial", "1.5", "--reverse", "--exclusive"]])
+def test_segments_cross_chunks(tmp_path: Path, spelling: str, words: list[str]) -> None:
+    x = floats(50_001)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "s.npy", SPELT[spelling])
+    done(tmp_path, "scan", "x.npy", "--segments", f"{spelling}=s.npy", *words, chunk=1 << 14)
+    keywords = {"exclusive": "--exclusive" in words, "reverse": "--reverse" in words}
+    keywords |= {"initial": 1.5} if "--initial" in words else {}
+    segments = getattr(up.segments, spelling)(SPELT[spelling])
+    same_bits(np.load(tmp_path / "x.scan.npy"), up.scan(x, segments=segments, **keywords))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> pa.Table:
+    rng = np.random.default_rng(6)
+    city = [f"city {i // 170}" for i in range(20_000)]
+    made = pa.table({"city": city, "v": rng.random(20_000), "k": rng.integers(-9, 9, 20_000)})
+    csv.write_csv(made, tmp_path / "t.csv")
+    parquet.write_table(made, tmp_path / "t.parquet", row_group_size=3_000)
+    return made
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_column_by_keys(tmp_path: Path, table: pa.Table, suffix: str) -> None:
+    done(tmp_path, "scan", f"t.{suffix}", "--column", "v", "--segments", "keys=city", chunk=1 << 14)
+    read = csv.read_csv if suffix == "csv" else parquet.read_table
+    got = read(tmp_path / f"t.scan.{suffix}")
+    assert got.column_names == ["v"]
+    keys = up.segments.keys(np.array(table["city"].to_pylist()))
+    same_bits(got["v"].to_numpy(), up.scan(table["v"].to_numpy(), segments=keys))
+
+
+def test_an_operator_on_tuples_takes_several_columns(tmp_path: Path, table: pa.Table) -> None:
+    words = ("--op", "affine", "--column", "v", "--column", "k", "--dtype", "float64", "--out", "y.npy")
+    done(tmp_path, "scan", "t.csv", *words, chunk=1 << 14)
+    got = np.load(tmp_path / "y.npy")
+    a, h = up.scan((table["v"].to_numpy(), table["k"].to_numpy().astype(float)), "affine")
+    same_bits(got["v"], a)
+    same_bits(got["k"], h)
+
+
+@pytest.mark.parametrize("sign", ["carry.npz", "read.json"])
+def test_killed_and_resumed(tmp_path: Path, sign: str) -> None:
+    x = np.random.default_rng(7).random(2_000_000)
+    if sign == "carry.npz":
+        np.save(tmp_path / "x.npy", x)
+        words = ("scan", "x.npy", "--out", "y.npy")
+    else:
+        csv.write_csv(pa.table({"v": x}), tmp_path / "x.csv")
+        words = ("scan", "x.csv", "--out", "y.npy")
+    killed(tmp_path, sign, *words)
+    assert not (tmp_path / "y.npy").exists()
+    again = call(tmp_path, *words)
+    assert again.returncode == 0, again.stderr
+    assert "going on at" in again.stderr
+    assert not list(tmp_path.glob("*.part"))
+    same_bits(np.load(tmp_path / "y.npy"), up.scan(x))
+
+
+def test_another_job_of_the_same_name_starts_anew(tmp_path: Path) -> None:
+    x = np.random.default_rng(8).random(2_000_000)
+    np.save(tmp_path / "x.npy", x)
+    killed(tmp_path, "carry.npz", "scan", "x.npy", "--out", "y.npy")
+    again = call(tmp_path, "scan", "x.npy", "--op", "max", "--out", "y.npy")
+    assert again.returncode == 0, again.stderr
+    assert "going on" not in again.stderr
+    same_bits(np.load(tmp_path / "y.npy"), up.scan(x, "max"))
+
+
+def test_nothing_to_scan(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.empty(0, np.float32))
+    done(tmp_path, "scan", "x.npy")
+    same_bits(np.load(tmp_path / "x.scan.npy"), np.empty(0, np.float32))
+
+
+MISTAKES = {
+    "no file": (["scan", "none.npy"], "there is no file"),
+    "suffix": (["scan", "x.txt"], "neither .npy nor"),
+    "axis": (["scan", "plane.npy"], "say which to scan along"),
+    "operator": (["scan", "x.npy", "--op", "plus"], "no operator is called 'plus'"),
+    "identity": (["scan", "x.npy", "--op", "argmax"], "takes a tuple of 2"),
+    "initial": (["scan", "x.npy", "--initial", "much"], "neither a number"),
+    "segments": (["scan", "x.npy", "--segments", "rows=s.npy"], "pass flags="),
+    "offsets": (["scan", "x.npy", "--segments", "offsets=s.npy"], "from 0 to 10"),
+    "column": (["scan", "t.csv", "--column", "w"], "there is no column 'w'"),
+    "which column": (["scan", "t.csv"], "say which to scan"),
+    "text": (["scan", "t.csv", "--column", "city"], "cannot be scanned"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_end_in_one_line_and_leave_nothing(tmp_path: Path, table: pa.Table, mistake: str) -> None:
+    np.save(tmp_path / "x.npy", np.arange(10.0))
+    np.save(tmp_path / "plane.npy", np.zeros((3, 4)))
+    np.save(tmp_path / "s.npy", np.array([0, 5]))
+    (tmp_path / "x.txt").write_text("1")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    words, said = MISTAKES[mistake]
+    got = call(tmp_path, *words)
+    assert got.returncode == 1
+    assert said in got.stderr
+    assert "Traceback" not in got.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_the_doctor_names_every_engine(tmp_path: Path) -> None:
+    got = call(tmp_path, "doctor")
+    assert got.returncode == 0, got.stderr
+    assert "engine cpu" in got.stdout
+    assert "engine cuda" in got.stdout
+    assert "numba" in got.stdout
+
+
+def test_help_names_every_command(tmp_path: Path) -> None:
+    got = call(tmp_path, "--help")
+    assert got.returncode == 0, got.stderr
+    for name in ("demo", "scan", "doctor", "bench", "lab"):
+        assert f" {name} " in got.stdout
