@@ -162,7 +162,7 @@ def test_errors_while_running_name_their_line():
 
 
 def test_a_loop_that_never_ends(monkeypatch):
-    monkeypatch.setattr("upsweep.lab.machine.ENDLESS", 1000)
+    monkeypatch.setattr("upsweep.lab.hooks.ENDLESS", 1000)
     with pytest.raises(lab.KernelError, match="line 2: this loop never ends"):
         lab.trace("def bad(x, flag):\n    while flag[0] == 0:\n        pass\n", 1, 1, ([1], [0]))
 

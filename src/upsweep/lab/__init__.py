@@ -16,8 +16,8 @@ from typing import Any
 
 from upsweep.lab.cases import case, empty
 from upsweep.lab.counts import Banks
-from upsweep.lab.machine import Schedule
 from upsweep.lab.rewrite import KernelError
+from upsweep.lab.schedule import Schedule
 from upsweep.lab.trace import Case, Trace
 
 __all__ = ["Banks", "Case", "KernelError", "Schedule", "Trace", "empty", "trace"]

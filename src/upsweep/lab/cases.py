@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.lab.machine import Schedule
 from upsweep.lab.rewrite import rewrite, source_of
+from upsweep.lab.schedule import Schedule
 from upsweep.lab.trace import Case, Intervals
 from upsweep.operator import as_operator
 from upsweep.textbook import KERNELS, Kernel, Launch, Setup

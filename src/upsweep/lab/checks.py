@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from upsweep.lab.machine import POISON, Item, Schedule, plain
+from upsweep.lab.schedule import Schedule
 from upsweep.lab.trace import Intervals, Trace, flaw, spoken
+from upsweep.lab.values import POISON, Item, plain
 
 SEARCHED = 8
 """Random schedules that are tried before a race is reported without a witness."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from upsweep.lab.machine import Array
 from upsweep.lab.trace import Trace
+from upsweep.lab.values import Array
 from upsweep.textbook import KERNELS
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.lab.machine import Item, plain
 from upsweep.lab.trace import Trace, flaw, spoken
+from upsweep.lab.values import Item, plain
 
 STYLE = """
 .lab { font: 11px ui-sans-serif, system-ui, sans-serif; color: #1f2328; background: #ffffff }

@@ -6,129 +6,14 @@ races do not depend on it (they are a matter of epochs, the stretches between ba
 
 from __future__ import annotations
 
-import math
-import random
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from upsweep.lab.hooks import hooks
 from upsweep.lab.rewrite import ATOMIC, KernelError, Rewritten, Site
-
-ENDLESS = 2_000_000
-"""Rounds of a loop after which it is taken never to end."""
-
-
-class Item:
-    """A value that remembers where it came from: a leaf of the input, or a node of the network."""
-
-    __slots__ = ("node", "value")
-
-    def __init__(self, value: Any, node: int):
-        self.value, self.node = value, node
-
-    def __index__(self) -> int:
-        return int(self.value)
-
-    def __bool__(self) -> bool:
-        return bool(self.value)
-
-    def __repr__(self) -> str:
-        return repr(self.value)
-
-
-def _unwrapping(name: str, stays: bool) -> Callable:
-    """Arithmetic on an item's value; what is made of one item alone, such as x*x, still comes from that item."""
-
-    def method(self: Item, *others: Any) -> Any:
-        value = getattr(self.value, name)(*[plain(o) for o in others])
-        alone = all(not isinstance(o, Item) or o.node == self.node for o in others)
-        return Item(value, self.node) if stays and alone and value is not NotImplemented else value
-
-    return method
-
-
-for _name in ["lt", "le", "gt", "ge", "eq", "ne", "int", "float"]:
-    setattr(Item, f"__{_name}__", _unwrapping(f"__{_name}__", stays=False))
-for _name in [
-    "sub",
-    "mul",
-    "and",
-    "or",
-    "xor",
-    "floordiv",
-    "truediv",
-    "mod",
-    "neg",
-    "abs",
-    "lshift",
-    "rshift",
-]:
-    setattr(Item, f"__{_name}__", _unwrapping(f"__{_name}__", stays=True))
-for _name in ["rsub", "rmul", "rand", "ror", "rxor", "rfloordiv", "rtruediv", "rmod"]:
-    setattr(Item, f"__{_name}__", _unwrapping(f"__{_name}__", stays=True))
-
-
-class Poison:
-    """What a word holds that nobody has written: it spoils what it meets, compares with nothing, and indexes nothing."""
-
-    def _spoil(self, *_: Any) -> Poison:
-        return self
-
-    def _no(self, *_: Any) -> bool:
-        return False
-
-    def __int__(self) -> int:
-        return -1
-
-    def __repr__(self) -> str:
-        return "?"
-
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __mod__ = __floordiv__ = __neg__ = _spoil
-    __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _no
-    __index__ = __int__
-
-
-POISON = Poison()
-
-
-def plain(value: Any) -> Any:
-    """The value without its memory."""
-    return value.value if isinstance(value, Item) else value
-
-
-@dataclass(eq=False)
-class Array:
-    """Memory: global, or shared by the threads of one block, or one thread's own."""
-
-    name: str
-    space: str
-    shape: tuple[int, ...]
-    words: list[Any]
-    base: int
-    """The machine-wide number of its first word; -1 for a thread's own registers."""
-    itemsize: int = 4
-    block: int = -1
-    """Whose it is, as the machine's running number of blocks; -1 for global memory."""
-    written: bool = True
-    """Whether it held something before the first launch."""
-
-    @property
-    def size(self) -> int:
-        return len(self.words)
-
-    def flat(self, index: Any) -> int:
-        """The place of a[i] or a[i, j]; -1 where there is none."""
-        if not isinstance(index, tuple):
-            index = (index,)
-        if len(index) != len(self.shape):
-            return -1
-        place = 0
-        for i, extent in zip(index, self.shape):
-            i = int(i)
-            if not 0 <= i < extent:
-                return -1
-            place = place * extent + i
-        return place
+from upsweep.lab.schedule import Schedule
+from upsweep.lab.values import Array, Item
 
 
 @dataclass(frozen=True)
@@ -140,52 +25,6 @@ class Fault:
     thread: int
     block: int
     text: str
-
-
-@dataclass
-class Schedule:
-    """Who runs when: one of `ascending`, `descending`, `lockstep`, `random-<seed>`, or a list of thread numbers."""
-
-    name: str | Sequence[int] = "ascending"
-    resident: int | None = None
-    """How many blocks the machine holds at once; None for all of them."""
-    issue: Sequence[int] | str = "ascending"
-    """The order in which blocks are started: `ascending`, `descending`, or a list."""
-    chance: random.Random = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        known = ("ascending", "descending", "lockstep")
-        if isinstance(self.name, str) and self.name not in known and not self.name.startswith("random-"):
-            raise ValueError(
-                f"no schedule is called {self.name!r}; there are {', '.join(known)}, random-<seed>, or a list"
-            )
-        self.chance = random.Random(str(self.name))
-
-    @property
-    def fine(self) -> bool:
-        return isinstance(self.name, str) and (self.name == "lockstep" or self.name.startswith("random"))
-
-    def order(self, threads: list[int]) -> list[int]:
-        if self.name == "descending":
-            return threads[::-1]
-        if isinstance(self.name, str):
-            return self.chance.sample(threads, len(threads)) if self.name.startswith("random") else threads
-        first = {t: k for k, t in enumerate(self.name)}
-        return sorted(threads, key=lambda t: first.get(t, len(first) + t))
-
-    def bursts(self) -> int:
-        """How many accesses a thread makes before the next one's turn."""
-        return self.chance.randint(1, 6) if self.name != "lockstep" else 1
-
-    def blocks(self, grid: int) -> list[int]:
-        if isinstance(self.issue, str):
-            return list(range(grid))[:: -1 if self.issue == "descending" else 1]
-        return list(self.issue)
-
-    def __str__(self) -> str:
-        name = self.name if isinstance(self.name, str) else f"thread {', '.join(map(str, self.name))} first"
-        held = f", {self.resident} blocks at a time, issued {self.issue}" if self.resident else ""
-        return name + held
 
 
 READY, AT_BARRIER, AT_WARP, DONE = range(4)
@@ -224,7 +63,6 @@ class Machine:
         self.stored: list[Any] = []
         """What the stores and atomics of the log left behind, in its order."""
         self.arrays: list[Array] = []
-        self.owner: list[Array] = []
         self.blocks: list[Block] = []
         self.faults: list[Fault] = []
         self.passed: list[tuple[int, int, int]] = []
@@ -285,7 +123,7 @@ class Machine:
         base = len(self.sites)
         self.sites += kernel.sites
         self.site_launch += [launch] * len(kernel.sites)
-        scope = {**names, **self.hooks(base, itemsize), "_block": block, "_grid": grid, "_warp": self.warp}
+        scope = {**names, **hooks(self, base, itemsize), "_block": block, "_grid": grid, "_warp": self.warp}
         exec(kernel.code, scope)
         thread, queue, active = scope["thread"], self.schedule.blocks(grid), []
         while queue or active:
@@ -344,7 +182,7 @@ class Machine:
         except KernelError:
             raise
         except Exception as error:
-            raise self.failure(error, start) from error
+            raise self.failure(error) from error
         if request.__class__ is tuple:
             block.state[t], block.site[t], block.wants[t] = AT_WARP, base + request[1], request
         elif request >= 0:
@@ -354,7 +192,7 @@ class Machine:
             return self.before_atomic(block, t, base + ATOMIC - request, start)
         return True
 
-    def failure(self, error: Exception, start: int) -> KernelError:
+    def failure(self, error: Exception) -> KernelError:
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_name != "thread":
             trace = trace.tb_next
@@ -445,129 +283,8 @@ class Machine:
         self.log.extend((block.site[t], source, got.node if isinstance(got, Item) else -1))
         return got
 
-    # --- what a rewritten kernel calls ----------------------------------------------------------------------------
-
-    def hooks(self, base: int, itemsize: int) -> dict[str, Callable]:
-        log, left, right, values, stored, fn = (
-            self.log,
-            self.left,
-            self.right,
-            self.values,
-            self.stored,
-            self.fn,
-        )
-        shared: dict[tuple[int, int], Array] = {}
-
-        def load(array: Array, index: Any, site: int, _: Any = None) -> Any:
-            if index.__class__ is not int or len(array.shape) > 1:
-                index = array.flat(index)
-            if not 0 <= index < len(array.words):
-                self.fault("out of bounds", base + site, array.name)
-                return POISON
-            item = array.words[index]
-            if array.base >= 0:
-                log.extend((base + site, array.base + index, item.node if item.__class__ is Item else -1))
-            if item is None:
-                self.fault("uninitialised", base + site, f"{array.name}[{index}]")
-                return POISON
-            return item
-
-        def store(array: Array, index: Any, value: Any, site: int, _: Any = None) -> None:
-            if index.__class__ is not int or len(array.shape) > 1:
-                index = array.flat(index)
-            if not 0 <= index < len(array.words):
-                self.fault("out of bounds", base + site, array.name)
-                return
-            array.words[index] = value
-            if array.base >= 0:
-                log.extend((base + site, array.base + index, value.node if value.__class__ is Item else -1))
-                stored.append(value)
-
-        def apply(a: Any, b: Any, site: int) -> Item:
-            if a.__class__ is not Item:
-                a = self.leaf(a)
-            if b.__class__ is not Item:
-                b = self.leaf(b)
-            x, y = a.value, b.value
-            value = POISON if x is POISON or y is POISON else fn(x, y)
-            item = Item(value, len(left))
-            left.append(a.node)
-            right.append(b.node)
-            values.append(value)
-            log.extend((base + site, 0, item.node))
-            return item
-
-        def add(a: Any, b: Any, site: int) -> Any:
-            return apply(a, b, site) if a.__class__ is Item or b.__class__ is Item else a + b
-
-        def branch(taken: Any, site: int) -> bool:
-            taken = bool(taken)
-            log.extend((base + site, taken, -1))
-            return taken
-
-        def loop(taken: Any, site: int, k: int) -> bool:
-            taken = bool(taken)
-            log.extend((base + site, 2 * k + taken, -1))
-            if k > ENDLESS:
-                text = "this loop never ends: nothing in it lets another thread run (wait with cuda.atomic)"
-                raise KernelError(f"line {self.sites[base + site].line}: {text}")
-            return taken
-
-        def counted(bounds: range, site: int) -> Iterator[int]:
-            k = -1
-            for k, i in enumerate(bounds):
-                loop(True, site, k)
-                yield i
-            loop(False, site, k + 1)
-
-        def array(space: str, name: str, shape: Any, _: Any, block: int, site: int) -> Array:
-            shape = shape or self.dynamic  # shape 0 is numba's way to ask for what the launch gives
-            size = shape if isinstance(shape, int) else math.prod(shape)
-            if space == "local":
-                return self.array(name, space, shape, [None] * size, itemsize)
-            key = (self.place[0], site)
-            if key not in shared:
-                shared[key] = self.array(
-                    name, space, shape, [None] * size, itemsize, self.place[0], written=False
-                )
-            return shared[key]
-
-        def atomic(kind: str, array: Array, index: Any, operands: tuple, site: int, _: Any = None) -> Any:
-            place = array.flat(index)
-            if place < 0:
-                self.fault("out of bounds", base + site, array.name)
-                return 0
-            old = array.words[place]
-            log.extend((base + site, array.base + place, -1))
-            if old is None:
-                self.fault("uninitialised", base + site, f"{array.name}[{place}]")
-                old = 0
-            array.words[place] = _ATOMIC[kind](plain(old), *[plain(v) for v in operands])
-            stored.append(array.words[place])
-            self.changed = array.words[place] != old
-            return old
-
-        return {
-            "_load": load, "_store": store, "_op": apply, "_add": add, "_if": branch, "_loop": loop, "_range": counted,
-            "_array": array, "_atomic": atomic, "_fence": lambda site: log.extend((base + site, 0, -1)),
-            "_popc": lambda word: int(word).bit_count(),
-        }  # fmt: skip
-
 
 def _several(numbers: Sequence[int]) -> str:
     if len(numbers) > 4 and numbers[-1] - numbers[0] == len(numbers) - 1:
         return f"{numbers[0]} to {numbers[-1]}"
     return ", ".join(map(str, numbers[:8])) + (" ..." if len(numbers) > 8 else "")
-
-
-_ATOMIC: dict[str, Callable] = {
-    "add": lambda old, v: old + v,
-    "sub": lambda old, v: old - v,
-    "max": max,
-    "min": min,
-    "exch": lambda old, v: v,
-    "cas": lambda old, expected, v: v if old == expected else old,
-    "and_": lambda old, v: old & v,
-    "or_": lambda old, v: old | v,
-    "xor": lambda old, v: old ^ v,
-}

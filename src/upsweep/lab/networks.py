@@ -9,8 +9,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from upsweep.lab.machine import Item
 from upsweep.lab.trace import Intervals, Trace, flaw, join
+from upsweep.lab.values import Item
 from upsweep.textbook import circuits
 
 Node = tuple[Intervals, Intervals]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from upsweep.lab.counts import TODAY, Banks
-from upsweep.lab.machine import POISON, plain
 from upsweep.lab.trace import Trace, flaw, spoken
+from upsweep.lab.values import POISON, plain
 
 FORMAT = 1
 

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from upsweep.lab.machine import Array, Machine, Schedule, plain
+from upsweep.lab.machine import Machine
 from upsweep.lab.rewrite import Rewritten, Site, rewrite, source_of
+from upsweep.lab.schedule import Schedule
+from upsweep.lab.values import Array, plain
 from upsweep.textbook.table import Setup
 
 if TYPE_CHECKING:

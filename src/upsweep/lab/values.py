@@ -1,0 +1,105 @@
+"""What memory holds in the lab: values that remember where they come from, and words that nobody has written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+class Item:
+    """A value that remembers where it came from: a leaf of the input, or a node of the network."""
+
+    __slots__ = ("node", "value")
+
+    def __init__(self, value: Any, node: int):
+        self.value, self.node = value, node
+
+    def __index__(self) -> int:
+        return int(self.value)
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+def _unwrapping(name: str, stays: bool) -> Callable:
+    """Arithmetic on an item's value; what is made of one item alone, such as x*x, still comes from that item."""
+
+    def method(self: Item, *others: Any) -> Any:
+        value = getattr(self.value, name)(*[plain(o) for o in others])
+        alone = all(not isinstance(o, Item) or o.node == self.node for o in others)
+        return Item(value, self.node) if stays and alone and value is not NotImplemented else value
+
+    return method
+
+
+_ASKED = "lt le gt ge eq ne int float"
+_MADE = "sub rsub mul rmul and rand or ror xor rxor floordiv rfloordiv truediv rtruediv mod rmod lshift rshift neg abs"
+for _name in (*_ASKED.split(), *_MADE.split()):
+    setattr(Item, f"__{_name}__", _unwrapping(f"__{_name}__", stays=_name in _MADE.split()))
+
+
+class Poison:
+    """What a word holds that nobody has written: it spoils what it meets, compares with nothing, and indexes nothing."""
+
+    def _spoil(self, *_: Any) -> Poison:
+        return self
+
+    def _no(self, *_: Any) -> bool:
+        return False
+
+    def __int__(self) -> int:
+        return -1
+
+    def __repr__(self) -> str:
+        return "?"
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __mod__ = __floordiv__ = __neg__ = _spoil
+    __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _no
+    __index__ = __int__
+
+
+POISON = Poison()
+
+
+def plain(value: Any) -> Any:
+    """The value without its memory."""
+    return value.value if isinstance(value, Item) else value
+
+
+@dataclass(eq=False)
+class Array:
+    """Memory: global, or shared by the threads of one block, or one thread's own."""
+
+    name: str
+    space: str
+    shape: tuple[int, ...]
+    words: list[Any]
+    base: int
+    """The machine-wide number of its first word; -1 for a thread's own registers."""
+    itemsize: int = 4
+    block: int = -1
+    """Whose it is, as the machine's running number of blocks; -1 for global memory."""
+    written: bool = True
+    """Whether it held something before the first launch."""
+
+    @property
+    def size(self) -> int:
+        return len(self.words)
+
+    def flat(self, index: Any) -> int:
+        """The place of a[i] or a[i, j]; -1 where there is none."""
+        if not isinstance(index, tuple):
+            index = (index,)
+        if len(index) != len(self.shape):
+            return -1
+        place = 0
+        for i, extent in zip(index, self.shape):
+            i = int(i)
+            if not 0 <= i < extent:
+                return -1
+            place = place * extent + i
+        return place
