@@ -118,16 +118,15 @@ def network(trace: Trace) -> Picture:
         wire = trace.intervals[k][-1][1] if trace.intervals[k] else 0
         at[k] = (left + wire * gap, top + depth * row)
         made = [c for c in (machine.left[k], machine.right[k]) if trace.intervals[c]]
-        x, y = at[k]
-        edges += [Mark("line", "edge", at[c][0], max(at[c][1], y - row), x, y) for c in made if c in at]
+        for c in made:
+            edges += _wire(at[c], at[k], row) if c in at else []
         kind = "flaw" if flaw(trace.intervals[k]) else "node" if len(made) == 2 else "idle"
         discs.append(
             Mark("disc", kind, *at[k], text=f"{spoken(trace.intervals[k][:8])} = {plain(machine.values[k])}")
         )
     for place, item in enumerate(trace.result.words[:n]):
         if isinstance(item, Item) and item.node in at and trace.intervals[item.node]:
-            x, y = at[item.node]
-            edges.append(Mark("line", "edge", x, max(y, bottom - row), left + place * gap, bottom))
+            edges += _wire(at[item.node], (left + place * gap, bottom), row)
     every = -(-n // 32) if narrow else 1
     labels = [Mark("text", "text", left + i * gap, top - 10, text=f"x{i}") for i in range(0, n, every)]
     values = trace.values[:n]
@@ -140,6 +139,13 @@ def network(trace: Trace) -> Picture:
     labels.append(Mark("text", "note", 8, 16, text=f"{trace.case.name}: {title}"))
     width = max(2 * left + (n - 1) * gap, 16 + 6.2 * len(labels[-1].text))
     return Picture(width, bottom + 26, min(5.0, gap / 3), (*marks, *edges, *discs, *labels), title)
+
+
+def _wire(start: tuple[float, float], end: tuple[float, float], row: float) -> list[Mark]:
+    """Down the wire on which a value stands, and across in the last row before it is used."""
+    (x, y), (u, v) = start, end
+    bend = max(y, v - row)
+    return [Mark("line", "edge", x, y, x, bend), Mark("line", "edge", x, bend, u, v)]
 
 
 def _levels(trace: Trace) -> dict[int, int]:
