@@ -218,6 +218,10 @@ def test_the_page_can_replay_it(name):
     result = page["result"]
     assert [memory[result["first"] + k] for k in range(result["size"])] == [str(v) for v in t.values]
     assert page["format"] == 1
+    for launch, kernel in zip(page["launches"], t.kernels):
+        assert set(launch["barriers"]) == {s.line for s in kernel.sites if s.kind == "barrier"}
+        assert set(launch["barriers"]) <= set(launch["places"])
+        assert launch["lines"][0].startswith(f"def {launch['name']}(")
 
 
 def test_steps_lie_between_barriers():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ def to_dict(trace: Trace, model: Banks = TODAY) -> dict[str, Any]:
     {"format": 1, "name": "brent-kung", "n": 16, "op": "add", "schedule": "ascending", "warp": 32,
      "x": ["1", "2", ...],
      "launches": [{"name": "brent_kung", "grid": 1, "block": 8, "file": "...", "first_line": 12,
-                   "lines": ["def brent_kung(x, y, n):", ...], "names": {"BLOCK": 8, "TILE": 16}}],
+                   "lines": ["def brent_kung(x, y, n):", ...], "names": {"BLOCK": 8, "TILE": 16},
+                   "barriers": [22, 29], "places": [13, 14, ...]}],
      "arrays":   [{"name": "xy", "space": "shared" | "global", "shape": [16], "size": 16, "first": 32,
                    "launch": 0 | null, "block": 0 | null, "itemsize": 4}],
      "words":    [[word, text, ranges, flaw], ...],          # what memory holds before step 0; absent = never written
@@ -40,6 +42,8 @@ def to_dict(trace: Trace, model: Banks = TODAY) -> dict[str, Any]:
       of the word touched (array `a` covers a["first"] .. a["first"] + a["size"] - 1) and null where there is none; for
       a shuffle it is the thread the value came from, for a branch or loop 1 where it was taken and 0 where not.
       `node` points into `nodes` or is null; `bank` is null except for shared words.
+    * `barriers` are the lines of the barriers that ran, `places` those before which one could stand; run the case again
+      with `trace.case.run(without=frozenset({22}))` or `before=`.
     * `ranges` are the inputs a value is made of, in order: [[0, 3]] is x0..x3, [] is the identity or a constant.
       `flaw` is null, "gap", "overlap" or "order" (right inputs, wrong order); text "?" is an uninitialised value.
     * `wire` of a node is the last input it covers: where the network draws it; `step` is null for a leaf.
@@ -64,10 +68,12 @@ def text(value: Any) -> str:
 
 
 def _launch(trace: Trace, number: int) -> dict[str, Any]:
-    launch, source = trace.case.setup.launches[number], trace.kernels[number].source
+    launch, kernel = trace.case.setup.launches[number], trace.kernels[number]
     names = {name: value for name, value in launch.names.items() if isinstance(value, int)}
-    return {"name": source.name, "grid": launch.grid, "block": launch.block, "file": source.file, "names": names,
-            "first_line": source.first, "lines": source.lines}  # fmt: skip
+    barriers = sorted({site.line for site in kernel.sites if site.kind == "barrier"})
+    return {"name": kernel.source.name, "grid": launch.grid, "block": launch.block, "names": names,
+            "file": Path(kernel.source.file).name, "first_line": kernel.source.first, "lines": kernel.source.lines,
+            "barriers": barriers, "places": list(kernel.statements)}  # fmt: skip
 
 
 def _array(trace: Trace, a: Any) -> dict[str, Any]:
