@@ -7,8 +7,9 @@ import pytest
 from upsweep import lab
 from upsweep.lab.cases import case
 from upsweep.lab.checks import races
-from upsweep.textbook import KERNELS, circuit
+from upsweep.textbook import KERNELS
 from upsweep.textbook.circuits import kogge_stone
+from upsweep.textbook.setups import circuit
 
 SYNCHRONISED = [name for name in KERNELS if lab.trace(name, n=4).machine.passed]
 

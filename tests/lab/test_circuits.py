@@ -6,7 +6,8 @@ from upsweep import lab
 from upsweep.lab.networks import families, nodes_of
 from upsweep.lab.sources import figure_11_6
 from upsweep.lab.trace import flaw, join, spoken
-from upsweep.textbook import KERNELS, circuits, fibonacci, hc_work, ks_work, lf_work
+from upsweep.textbook import KERNELS, circuits
+from upsweep.textbook.formulas import fibonacci, hc_work, ks_work, lf_work
 
 POWERS = [8, 16, 32, 64, 128, 256, 512, 1024]
 

@@ -12,7 +12,8 @@ from upsweep import lab
 from upsweep.lab.cases import case
 from upsweep.lab.counts import Banks, accesses
 from upsweep.lab.lanes import tally
-from upsweep.textbook import KERNELS, bk_work, fibonacci, ks_work, sections_work, three_phase_work
+from upsweep.textbook import KERNELS
+from upsweep.textbook.formulas import bk_work, fibonacci, ks_work, sections_work, three_phase_work
 
 EVERY = bool(os.environ.get("UPSWEEP_EVERY_SIZE"))
 SIZES = (

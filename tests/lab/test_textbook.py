@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from upsweep import lab
-from upsweep.textbook import BINS, KERNELS, circuits
+from upsweep.textbook import KERNELS, circuits
 from upsweep.textbook.mistakes import MISTAKES, NOT_KERNELS
+from upsweep.textbook.setups import BINS
 from upsweep.tree import prefixes
 
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 11, 16, 31, 33, 64, 100)

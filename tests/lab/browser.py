@@ -1,0 +1,97 @@
+"""A headless Chromium for tests, driven by the WebDriver protocol: a few requests to chromedriver, and no package."""
+
+import base64
+import json
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+DRIVER = shutil.which("chromedriver")
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--force-color-profile=srgb"]  # fmt: skip
+
+
+class Browser:
+    """One window. Use as a context manager, so that no process outlives it."""
+
+    def __init__(self, profile, width=1280, height=900):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.driver = subprocess.Popen([DRIVER, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.base = f"http://127.0.0.1:{port}"
+        options = {"binary": CHROMIUM, "args": [*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}"]}
+        wanted = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        self._await_driver()
+        session = self.ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
+        self.base += f"/session/{session['sessionId']}"
+
+    def _await_driver(self):
+        for _ in range(100):
+            try:
+                self.ask("GET", "/status")
+                return
+            except (urllib.error.URLError, ConnectionError):
+                time.sleep(0.1)
+        raise RuntimeError("chromedriver did not start")
+
+    def ask(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.base + path, data, {"Content-Type": "application/json"}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return json.load(answer)["value"]
+        except urllib.error.HTTPError as error:
+            with error:
+                raise AssertionError(json.load(error)["value"]["message"]) from None
+
+    def open(self, url):
+        self.ask("POST", "/url", {"url": url})
+        self.until("document.documentElement.dataset.ready === 'yes'")
+
+    def do(self, script, *args):
+        """The value of a script's `return`."""
+        return self.ask("POST", "/execute/sync", {"script": script, "args": list(args)})
+
+    def wait_for(self, script, *args):
+        """What an async script's promise gives."""
+        wrapped = f"const done = arguments[arguments.length - 1]; (async (...args) => {{ {script} }})(...arguments).then(done, (e) => done({{ failed: String(e) }}))"
+        value = self.ask("POST", "/execute/async", {"script": wrapped, "args": list(args)})
+        assert not (isinstance(value, dict) and "failed" in value), value
+        return value
+
+    def until(self, condition):
+        for _ in range(200):
+            if self.do(f"return {condition}"):
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"never came true: {condition}; the console says {self.complaints()}")
+
+    def complaints(self):
+        """Errors on the console since the last call."""
+        return [line["message"] for line in self.ask("POST", "/se/log", {"type": "browser"}) if line["level"] == "SEVERE"]
+
+    def key(self, key):
+        self.ask("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": [
+            {"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]}]})  # fmt: skip
+
+    def chrome(self, command, **parameters):
+        return self.ask("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    def photograph(self, path, whole=False):
+        shot = self.chrome("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        try:
+            self.ask("DELETE", "")
+        finally:
+            self.driver.terminate()
+            self.driver.wait(10)
