@@ -1,0 +1,74 @@
+"""The served page: traces on demand, for the local user alone.
+
+The user's own text is run, so nobody else may reach this: it listens on 127.0.0.1, every address starts with a random
+token, and a request that names another host or comes from another site's page is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from upsweep.lab.page.html import page
+from upsweep.lab.page.variants import Dials, payload
+
+LARGEST_REQUEST = 1 << 20
+
+
+class Lab(ThreadingHTTPServer):
+    """The server of one session; `url` is where it is found."""
+
+    daemon_threads = True
+
+    def __init__(self, start: str):
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.start = start
+        self.token = secrets.token_urlsafe(24)
+        self.host = f"127.0.0.1:{self.server_address[1]}"
+        self.url = f"http://{self.host}/{self.token}/"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Lab  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def do_GET(self) -> None:
+        if self.invited(""):
+            self.answer(page(self.server.start, served=True), "text/html")
+
+    def do_POST(self) -> None:
+        if self.invited("trace"):
+            self.answer(json.dumps(self.trace(), separators=(",", ":")), "application/json")
+
+    def trace(self) -> dict[str, Any]:
+        """A payload, or what is wrong with the dials or with the user's kernel."""
+        try:
+            length = int(self.headers.get("Content-Length", 0))
+            if length > LARGEST_REQUEST:
+                raise ValueError("that is too much text for a kernel")
+            return payload(Dials.read(json.loads(self.rfile.read(length))))
+        except Exception as problem:  # the user's kernel may raise anything; it is shown, not hidden
+            return {"error": str(problem) if isinstance(problem, ValueError) else f"{type(problem).__name__}: {problem}"}
+
+    def invited(self, name: str) -> bool:
+        """Whether the address holds the token, and the request comes from this page."""
+        right = secrets.compare_digest(self.path.encode(), f"/{self.server.token}/{name}".encode())
+        origin = self.headers.get("Origin", f"http://{self.server.host}")
+        if right and self.headers.get("Host") == self.server.host and origin == f"http://{self.server.host}":
+            return True
+        self.send_error(403)
+        return False
+
+    def answer(self, text: str, kind: str) -> None:
+        body = text.encode()
+        self.send_response(200)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: the terminal is the user's."""

@@ -1,0 +1,124 @@
+// The page: panes that share one clock.
+class App {
+  constructor(data) {
+    this.data = data;
+    this.panes = [];
+    this.at = 0;
+    this.timer = null;
+    const on = (id, act) => document.getElementById(id).addEventListener("click", act);
+    on("home", () => this.go(0));
+    on("back", () => this.go(this.at - 1));
+    on("next", () => this.go(this.at + 1));
+    on("play", () => this.toggle());
+    on("theme", () => this.theme());
+    on("compare", () => this.compare());
+    this.slider = document.getElementById("slider");
+    this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
+    document.addEventListener("keydown", (event) => this.key(event));
+    let width = 0;
+    new ResizeObserver(() => {
+      if (width === document.body.clientWidth) return;
+      width = document.body.clientWidth;
+      this.redraw();
+    }).observe(document.body);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
+  }
+
+  async open(kernel) {
+    const pane = new Pane(this.data, kernel, this);
+    this.panes.push(pane);
+    document.getElementById("panes").append(pane.root);
+    await pane.set(pane.dials);
+    return pane;
+  }
+
+  async compare() {
+    const button = document.getElementById("compare");
+    if (this.panes.length > 1) this.panes.pop().root.remove();
+    else await this.open(this.data.beside[this.panes[0].dials.kernel] || this.data.beside[""]);
+    document.getElementById("panes").classList.toggle("two", this.panes.length > 1);
+    button.setAttribute("aria-pressed", this.panes.length > 1);
+    this.redraw();
+  }
+
+  get last() {
+    return Math.max(...this.panes.map((pane) => (pane.run ? pane.run.count : 0)));
+  }
+
+  // A pane has a new trace: from its beginning, or at the step where the old one was.
+  began(pane, stay) {
+    this.pause();
+    if (!stay && this.panes[0] === pane) this.at = 0;
+    this.draw();
+  }
+
+  go(position) {
+    this.at = Math.max(0, Math.min(position, this.last));
+    if (this.at === this.last) this.pause();
+    this.draw();
+  }
+
+  draw() {
+    this.at = Math.min(this.at, this.last);
+    for (const pane of this.panes) if (pane.run) pane.light(this.at);
+    this.slider.max = this.last;
+    this.slider.value = this.at;
+    document.getElementById("where").textContent = `step ${this.at} / ${this.last}`;
+    document.documentElement.dataset.step = this.at;
+  }
+
+  toggle() {
+    if (this.timer) return this.pause();
+    if (this.at === this.last) this.at = 0;
+    let before = 0;
+    const frame = (now) => {
+      if (now - before >= Number(document.getElementById("speed").value)) {
+        before = now;
+        this.go(this.at + 1);
+      }
+      if (this.timer) this.timer = requestAnimationFrame(frame);
+    };
+    this.timer = requestAnimationFrame(frame);
+    this.label();
+  }
+
+  pause() {
+    cancelAnimationFrame(this.timer);
+    this.timer = null;
+    this.label();
+  }
+
+  label() {
+    document.getElementById("play").textContent = this.timer ? "❚❚ Pause" : "▶ Play";
+  }
+
+  key(event) {
+    if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) && event.target !== this.slider) return;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const act = { ArrowLeft: () => this.go(this.at - 1), ArrowRight: () => this.go(this.at + 1), Home: () => this.go(0), End: () => this.go(this.last), " ": () => this.toggle() }[event.key];
+    if (!act || (event.key === " " && event.target.tagName === "BUTTON")) return;
+    event.preventDefault();
+    act();
+  }
+
+  theme() {
+    const root = document.documentElement, dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+    this.repaint();
+  }
+
+  // After a change of colours or of width.
+  repaint() {
+    palette.clear();
+    this.redraw();
+  }
+
+  redraw() {
+    for (const pane of this.panes) pane.resize();
+    if (this.panes.some((pane) => pane.run)) this.draw();
+  }
+}
+
+const data = new Data(JSON.parse(document.getElementById("data").textContent));
+const lab = new App(data);
+lab.open(data.start).then(() => { document.documentElement.dataset.ready = "yes"; });

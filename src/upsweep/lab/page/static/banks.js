@@ -1,0 +1,68 @@
+// Banks from left to right, steps from top to bottom: how many words each bank must serve one after the other.
+class BankMap {
+  constructor(root) {
+    this.canvas = root.querySelector(".banks canvas");
+    this.note = root.querySelector(".banks .at");
+    this.lines = root.querySelector(".banks .lines");
+  }
+
+  show(run, model) {
+    Object.assign(this, { run, model, served: run.banks(model) });
+    this.resize();
+  }
+
+  resize() {
+    if (!this.run) return;
+    const scale = window.devicePixelRatio || 1;
+    this.width = this.canvas.parentElement.clientWidth - 28;
+    this.row = Math.max(1, Math.min(12, 200 / this.run.count));
+    this.height = 16 + this.row * this.run.count;
+    this.canvas.width = Math.round(this.width * scale);
+    this.canvas.height = Math.round(this.height * scale);
+    this.canvas.style.height = `${this.height}px`;
+    this.canvas.getContext("2d").setTransform(scale, 0, 0, scale, 0, 0);
+    this.picture = null;
+  }
+
+  paint(pen) {
+    const cell = (this.width - 30) / this.model.banks, gap = this.row > 4 ? 1 : 0;
+    pen.clearRect(0, 0, this.width, this.height);
+    pen.font = `9px ${colour("--mono")}`;
+    pen.fillStyle = colour("--soft");
+    pen.textAlign = "center";
+    for (let bank = 0; bank < this.model.banks; bank += this.model.banks > 16 && cell < 16 ? 4 : 1) pen.fillText(bank, 30 + (bank + 0.5) * cell, 10);
+    this.served.forEach(({ load }, k) => load.forEach((count, bank) => {
+      pen.fillStyle = colour(count > 2 ? "--wrong" : count > 1 ? "--two" : count ? "--active" : "--field");
+      pen.globalAlpha = count === 1 ? 0.75 : 1;
+      pen.fillRect(30 + bank * cell, 16 + k * this.row, cell - 1, this.row - gap);
+    }));
+    pen.globalAlpha = 1;
+    this.picture = pen.getImageData(0, 0, this.canvas.width, this.canvas.height);
+  }
+
+  light(at) {
+    const pen = this.canvas.getContext("2d", { willReadFrequently: true });
+    if (this.picture) pen.putImageData(this.picture, 0, 0);
+    else this.paint(pen);
+    if (at > 0) {
+      pen.fillStyle = pen.strokeStyle = colour("--ink");
+      pen.textAlign = "left";
+      pen.font = `10px ${colour("--mono")}`;
+      pen.strokeRect(29.5, 15.5 + (at - 1) * this.row, this.width - 30, Math.max(2, this.row));
+      pen.fillText(at, 2, 16 + (at - 0.5) * this.row + 4);
+    }
+    this.say(at > 0 ? this.served[at - 1] : null);
+  }
+
+  say(now) {
+    this.note.textContent = !now ? "" : !now.requests ? "no shared access in this step"
+      : `${now.wavefronts} wavefronts for ${now.requests} requests${now.degree > 1 ? `, worst conflict ${now.degree}-way` : ", no conflict"}`;
+    const bad = now ? [...now.lines].filter(([, degree]) => degree > 1) : [];
+    this.lines.innerHTML = bad.map(([line, degree]) => `<div><b>${degree}-way</b><span>line ${line}</span></div>`).join("");
+  }
+
+  total() {
+    const sum = (name) => this.served.reduce((total, step) => total + step[name], 0);
+    return { requests: sum("requests"), wavefronts: sum("wavefronts"), degree: Math.max(1, ...this.served.map((step) => step.degree)) };
+  }
+}

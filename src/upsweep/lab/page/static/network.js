@@ -1,0 +1,191 @@
+// The network that a run builds, on two canvases: all of it in grey once, and what has run so far above it.
+class Network {
+  constructor(root) {
+    this.box = root.querySelector(".canvas");
+    this.ground = root.querySelector(".ground");
+    this.lit = root.querySelector(".lit");
+    this.tip = root.querySelector(".tip");
+    this.lit.addEventListener("pointermove", (event) => this.point(event));
+    this.lit.addEventListener("pointerdown", (event) => this.point(event));
+    root.querySelector(".svg").addEventListener("click", () => save(new Blob([this.svg()], { type: "image/svg+xml" }), `${this.run.trace.name}.svg`));
+    root.querySelector(".png").addEventListener("click", () => this.png());
+  }
+
+  show(run) {
+    this.run = run;
+    this.drawn = null;
+    const ops = run.trace.nodes.filter((node) => node.step !== null);
+    const levels = new Map([...new Set(ops.map((node) => node.step))].sort((a, b) => a - b).map((step, level) => [step, level + 1]));
+    this.rows = levels.size;
+    this.byStep = run.steps.map(() => []);
+    this.rowOf = (node) => (node.step === null ? 0 : levels.get(node.step));
+    run.trace.nodes.forEach((node, k) => { if (node.step !== null && node.wire !== null) this.byStep[node.step].push(k); });
+    this.resize();
+  }
+
+  resize() {
+    if (!this.run) return;
+    const width = this.box.clientWidth, n = this.run.trace.n;
+    this.row = Math.max(2, Math.min(30, 380 / (this.rows + 1)));
+    this.top = 26;
+    this.height = this.top + this.rows * this.row + (this.row > 18 ? 26 : 14);
+    this.gap = Math.min(64, (width - 24) / n);
+    this.left = 12 + this.gap / 2 + Math.max(0, (width - 24 - this.gap * n) / 2);
+    this.radius = Math.max(1.1, Math.min(5, this.gap * 0.28, this.row * 0.3));
+    const scale = window.devicePixelRatio || 1;
+    for (const canvas of [this.ground, this.lit]) {
+      canvas.width = Math.round(width * scale);
+      canvas.height = Math.round(this.height * scale);
+      canvas.style.height = `${this.height}px`;
+      canvas.getContext("2d").setTransform(scale, 0, 0, scale, 0, 0);
+    }
+    this.width = width;
+    this.places = this.run.trace.nodes.map((node) => (node.wire === null ? null : [this.left + node.wire * this.gap, this.top + this.rowOf(node) * this.row]));
+    this.paths = this.byStep.map((nodes) => this.path(nodes));
+    this.paint();
+  }
+
+  // The edges and discs of some nodes, flawed ones apart.
+  path(nodes) {
+    const edges = new Path2D(), discs = new Path2D(), flaws = new Path2D();
+    for (const k of nodes) {
+      const node = this.run.trace.nodes[k], [x, y] = this.places[k];
+      for (const child of [node.left, node.right]) {
+        const from = this.places[child];
+        if (!from) continue;
+        edges.moveTo(from[0], from[1]);
+        if (from[0] !== x) edges.lineTo(from[0], Math.max(from[1], y - this.row));
+        edges.lineTo(x, y);
+      }
+      const target = node.flaw ? flaws : discs;
+      target.moveTo(x + this.radius, y);
+      target.arc(x, y, this.radius, 0, 7);
+    }
+    return { edges, discs, flaws };
+  }
+
+  // All that never changes: wires, inputs' names, and the whole network in grey.
+  paint() {
+    const pen = this.ground.getContext("2d"), n = this.run.trace.n;
+    pen.clearRect(0, 0, this.width, this.height);
+    pen.strokeStyle = colour("--rule");
+    pen.lineWidth = this.gap < 6 ? 0.5 : 1;
+    pen.beginPath();
+    for (let k = 0; k < n; k++) {
+      pen.moveTo(this.left + k * this.gap, this.top);
+      pen.lineTo(this.left + k * this.gap, this.top + this.rows * this.row + 6);
+    }
+    pen.stroke();
+    pen.fillStyle = colour("--soft");
+    pen.font = `${this.gap < 24 ? 9 : 11}px ${colour("--mono")}`;
+    pen.textAlign = "center";
+    const every = [1, 2, 4, 8, 16, 32, 64, 128].find((k) => this.gap * k >= 24) || 256;
+    for (let k = 0; k < n; k += every) pen.fillText(`x${k}`, this.left + k * this.gap, 14);
+    pen.strokeStyle = colour("--faint");
+    pen.fillStyle = colour("--rule");
+    pen.globalAlpha = 0.55;
+    for (const path of this.paths) {
+      pen.stroke(path.edges);
+      pen.fill(path.discs);
+      pen.fill(path.flaws);
+    }
+    pen.globalAlpha = 1;
+    this.drawn = null;
+  }
+
+  // Light everything up to a position: what ran before in ink, the step that runs in the accent.
+  light(at) {
+    const pen = this.lit.getContext("2d");
+    pen.clearRect(0, 0, this.width, this.height);
+    const thin = this.gap < 6;
+    pen.lineWidth = thin ? 0.6 : 1.3;
+    pen.strokeStyle = pen.fillStyle = colour("--done");
+    for (let k = 0; k < at - 1; k++) this.ink(pen, this.paths[k], colour("--done"));
+    if (at > 0) {
+      pen.lineWidth = thin ? 0.9 : 2;
+      pen.strokeStyle = pen.fillStyle = colour("--active");
+      this.ink(pen, this.paths[at - 1], colour("--active"));
+    }
+    if (this.gap >= 30 && this.row >= 20) this.label(pen, at);
+  }
+
+  ink(pen, path, main) {
+    pen.stroke(path.edges);
+    pen.fill(path.discs);
+    pen.fillStyle = colour("--wrong");
+    pen.fill(path.flaws);
+    pen.fillStyle = main;
+  }
+
+  label(pen, at) {
+    pen.font = `10px ${colour("--mono")}`;
+    pen.textAlign = "left";
+    for (let step = 0; step < at; step++) {
+      pen.fillStyle = colour(step === at - 1 ? "--active" : "--soft");
+      for (const k of this.byStep[step]) {
+        const node = this.run.trace.nodes[k], [x, y] = this.places[k];
+        const text = spoken(node.ranges);
+        if (text.length * 6 < this.gap + 4) pen.fillText(text, x + this.radius + 2, y + this.radius + 7);
+      }
+    }
+  }
+
+  point(event) {
+    const frame = this.lit.getBoundingClientRect(), x = event.clientX - frame.left, y = event.clientY - frame.top;
+    let best = null, far = 14;
+    this.places.forEach((place, k) => {
+      const away = place ? Math.hypot(place[0] - x, place[1] - y) : far;
+      if (away < far) [best, far] = [k, away];
+    });
+    const node = best === null ? null : this.run.trace.nodes[best];
+    this.tip.textContent = !node ? "" : node.step === null ? `input ${node.text} = ${node.value}`
+      : `${node.text} = ${node.value}: thread ${node.thread} of block ${node.block}, line ${node.line}${node.flaw ? `, ${node.flaw}` : ""}`;
+  }
+
+  // The whole network as a drawing for slides, in the colours of a white page.
+  svg() {
+    const parts = [];
+    for (let k = 0; k < this.run.trace.n; k++) {
+      const x = this.left + k * this.gap;
+      parts.push(`<path d="M${x} ${this.top}V${this.height - 12}" stroke="#d5d7d9"/><text x="${x}" y="14" text-anchor="middle">x${k}</text>`);
+    }
+    const discs = [];
+    this.run.trace.nodes.forEach((node, k) => {
+      if (node.step === null || !this.places[k]) return;
+      const [x, y] = this.places[k];
+      for (const child of [node.left, node.right]) {
+        const from = this.places[child];
+        if (from) parts.push(`<path d="M${from[0]} ${from[1]}${from[0] === x ? "" : `L${from[0]} ${Math.max(from[1], y - this.row)}`}L${x} ${y}" stroke="#4f5761" fill="none"/>`);
+      }
+      discs.push(`<circle cx="${x}" cy="${y}" r="${this.radius}" fill="${node.flaw ? "#bf2a1a" : "#0b62c4"}"/>`);
+    });
+    return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${this.width} ${this.height}" width="${this.width}" height="${this.height}" font-family="monospace" font-size="11" fill="#646a73"><rect width="100%" height="100%" fill="#fff"/>${parts.join("")}${discs.join("")}</svg>`;
+  }
+
+  png() {
+    const image = new Image();
+    image.onload = () => {
+      const canvas = document.createElement("canvas");
+      canvas.width = this.width * 2;
+      canvas.height = this.height * 2;
+      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+      canvas.toBlob((blob) => save(blob, `${this.run.trace.name}.png`));
+    };
+    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(this.svg())}`;
+  }
+}
+
+// A colour or a font of the style sheet, as the theme has it.
+const palette = new Map();
+function colour(name) {
+  if (!palette.has(name)) palette.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  return palette.get(name);
+}
+
+function save(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}

@@ -1,0 +1,69 @@
+// The verdict above the source, and the counts beside their formulas.
+function element(name, attributes, ...children) {
+  const made = Object.assign(document.createElement(name), attributes);
+  made.append(...children);
+  return made;
+}
+
+function drawVerdict(pane) {
+  const box = pane.find(".verdict"), { payload, dials } = pane;
+  box.replaceChildren();
+  for (const finding of payload.findings) box.append(findingCard(pane, finding));
+  if (payload.findings.length) box.append(...remedy(pane));
+  else {
+    const invitation = temptation(pane);
+    const values = payload.wanted ? " Every value is right, every word was written before it was read." : "";
+    const idle = payload.barriers.idle.map(([line, pass, of]) => ` The barrier in line ${line} separates nothing in pass ${pass} of ${of}.`).slice(0, 1).join("");
+    const spare = payload.barriers.redundant.map((line) => ` The barrier in line ${line} can go.`).join("");
+    box.append(element("div", { className: "fine" }, element("span", {}, element("b", {}, "No race."), values + (spare || idle)), ...(invitation ? [invitation] : [])));
+  }
+  if (dials.without.length || dials.before.length || dials.source) {
+    box.querySelector(":scope > :last-child").append(element("button", { type: "button", textContent: "Back to the original", onclick: () => pane.set(pane.opening(dials.kernel)) }));
+  }
+}
+
+function findingCard(pane, finding) {
+  const card = element("div", { className: "finding" }, element("b", {}, finding.kind[0].toUpperCase() + finding.kind.slice(1)), element("span", {}, finding.text));
+  if (finding.kind === "race") {
+    const shown = pane.race && pane.race.finding === finding;
+    card.append(element("button", { type: "button", className: shown ? "on-wrong" : "on-wrong show", textContent: shown ? "Shown below" : "Show the race", disabled: shown, onclick: () => pane.expose(finding) }));
+  }
+  const { witness } = finding;
+  if (witness) card.append(element("span", { className: "seen" }, `With threads in the order “${witness.schedule}”, ${witness.word} becomes ${witness.got} instead of ${witness.wanted}.`));
+  else if (finding.kind === "race") card.append(element("span", { className: "seen" }, "None of the schedules tried shows a wrong value; another machine's may."));
+  return card;
+}
+
+// What would mend it: barriers, or the kernel that does it right.
+function remedy(pane) {
+  const { missing } = pane.payload.barriers, { instead } = pane.row();
+  const said = [];
+  if (missing.length) said.push(`A barrier before line ${missing[0].join(" and line ")} mends it.`);
+  if (instead) said.push(`Done right in ${instead}.`);
+  return said.length ? [element("div", { className: "fine" }, said.join(" "))] : [];
+}
+
+// The first thing to try: a barrier that is needed.
+function temptation(pane) {
+  const { needed } = pane.payload.barriers;
+  const line = needed.find((k) => pane.data.has({ ...pane.dials, without: [...pane.dials.without, k] }));
+  if (line === undefined || pane.dials.source) return null;
+  return element("button", { type: "button", className: "tempt", textContent: `Try it without the barrier in line ${line}`, onclick: () => pane.change("without", line, true) });
+}
+
+const COUNTS = [["work", "work: operators applied"], ["steps", "steps, one after the other"], ["barriers", "barriers"], ["shared_loads", "shared loads"],
+  ["shared_stores", "shared stores"], ["global_loads", "global loads"], ["global_stores", "global stores"], ["moves", "copies and swaps"], ["atomics", "atomics"], ["shuffles", "shuffles"]];
+
+function drawCounts(table, payload, banks) {
+  const rows = COUNTS.filter(([name]) => payload.counts[name] || ["work", "steps", "barriers"].includes(name)).map(([name, label]) => {
+    const form = payload.formulas.find((f) => f.count === name), got = payload.counts[name];
+    const holds = form && form.value === got;
+    return `<tr><td>${label}</td><td class="number">${got}</td><td class="form">${form ? form.text : ""}</td><td class="${holds ? "match" : "miss"}">${form ? (holds ? "as computed" : `${form.value} expected`) : ""}</td></tr>`;
+  });
+  if (banks.requests) {
+    const worse = banks.degree > 1;
+    rows.push(`<tr><td>shared requests of warps</td><td class="number">${banks.requests}</td><td class="form"></td><td></td></tr>`);
+    rows.push(`<tr><td>wavefronts they take</td><td class="number" data-count="wavefronts">${banks.wavefronts}</td><td class="form">worst conflict ${worse ? `${banks.degree}-way` : "none"}</td><td class="${worse ? "miss" : "match"}">${worse ? "conflicts" : "no conflict"}</td></tr>`);
+  }
+  table.innerHTML = rows.join("");
+}

@@ -1,0 +1,111 @@
+// The kernel's source: lines that run, lines that race, and barriers to take out or put in by a click.
+class Source {
+  constructor(root, change) {
+    this.box = root.querySelector(".source");
+    this.change = change;
+  }
+
+  show(payload, can) {
+    this.rows = new Map();
+    this.parts = [];
+    this.lit = [];
+    this.box.replaceChildren();
+    const seen = new Map();
+    payload.trace.launches.forEach((launch, k) => {
+      const name = `${launch.file}:${launch.first_line}`;
+      if (!seen.has(name)) seen.set(name, this.part(payload, launch, k, can));
+      this.parts[k] = seen.get(name);
+    });
+  }
+
+  part(payload, launch, k, can) {
+    const places = payload.places[k], part = document.createElement("div"), rows = new Map();
+    if (payload.trace.launches.length > 1) part.innerHTML = `<h3>${launch.name}, ${launch.grid} × ${launch.block} threads</h3>`;
+    launch.lines.forEach((text, i) => {
+      const line = launch.first_line + i;
+      if (payload.dials.before.includes(line)) part.append(this.inserted(line, text));
+      const row = document.createElement("div");
+      row.className = "line";
+      row.innerHTML = `<span class="no">${line}</span><span class="text">${coloured(text)}</span><span class="who"></span>`;
+      row.prepend(this.adder(line, places, can));
+      if (places.barriers.includes(line)) row.append(this.button("remove", `Take out the barrier in line ${line}`, () => this.change("without", line, true), can("without", line)));
+      if (places.gone.includes(line)) {
+        row.classList.add("gone");
+        row.append(this.button("put back", `Put back the barrier in line ${line}`, () => this.change("without", line, false), true));
+      }
+      rows.set(line, row);
+      part.append(row);
+    });
+    this.box.append(part);
+    return { part, rows };
+  }
+
+  adder(line, places, can) {
+    const add = document.createElement(places.free.includes(line) && can("before", line) ? "button" : "span");
+    add.className = "add";
+    if (add.tagName === "BUTTON") {
+      add.type = "button";
+      add.textContent = "+";
+      add.title = add.ariaLabel = `Put a barrier before line ${line}`;
+      add.addEventListener("click", () => this.change("before", line, true));
+    }
+    return add;
+  }
+
+  inserted(line, text) {
+    const row = document.createElement("div");
+    row.className = "line put";
+    row.innerHTML = `<span class="add"></span><span class="no">+</span><span class="text">${text.match(/^ */)[0]}cuda.syncthreads()</span><span class="who"></span>`;
+    row.append(this.button("remove", `Take the barrier before line ${line} out again`, () => this.change("before", line, false), true));
+    return row;
+  }
+
+  button(label, title, act, possible) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "act";
+    button.textContent = label;
+    button.title = button.ariaLabel = possible ? title : `${title}: run upsweep lab for this`;
+    button.disabled = !possible;
+    button.addEventListener("click", act);
+    return button;
+  }
+
+  // Mark the lines of a step and how many threads run each; `race` names two lines and who runs them.
+  light(step, doing, race) {
+    for (const row of this.lit) {
+      row.classList.remove("run", "bad");
+      row.querySelector(".who").textContent = "";
+    }
+    this.lit = [];
+    if (step) {
+      const { rows } = this.parts[step.launch];
+      for (const [line, threads] of doing.lines) this.mark(rows.get(line), "run", threads.size ? `${threads.size} ${threads.size === 1 ? "thread" : "threads"}` : "");
+      for (const { line, who } of race || []) this.mark(rows.get(line), "bad", who);
+      this.follow(race ? race.map((r) => rows.get(r.line)) : step.lines.map((line) => rows.get(line)));
+    } else this.box.scrollTop = 0;
+  }
+
+  mark(row, name, who) {
+    if (!row) return;
+    row.classList.add(name);
+    row.querySelector(".who").textContent = who;
+    this.lit.push(row);
+  }
+
+  // Keep the running lines in view, moving only this box.
+  follow(rows) {
+    const there = rows.filter(Boolean);
+    if (!there.length) return;
+    const top = Math.min(...there.map((row) => row.offsetTop)), bottom = Math.max(...there.map((row) => row.offsetTop + row.offsetHeight));
+    const { scrollTop, clientHeight } = this.box;
+    if (top < scrollTop || bottom > scrollTop + clientHeight) this.box.scrollTop = Math.max(0, Math.min(top - 24, bottom - clientHeight + 24 > top ? top - 24 : bottom - clientHeight + 24));
+  }
+}
+
+const WORDS = /("""[^]*?"""|"[^"]*")|(#.*$)|\b(def|while|for|in|if|elif|else|and|or|not|return|pass|break|continue)\b|\b(cuda\.syncthreads)\b/g;
+function coloured(text) {
+  const safe = text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  if (/^\s*"""/.test(safe) || /"""$/.test(safe)) return `<span class="s">${safe}</span>`;
+  return safe.replace(WORDS, (all, string, comment, word, barrier) => `<span class="${string ? "s" : comment ? "c" : word ? "k" : "f"}">${all}</span>`);
+}
