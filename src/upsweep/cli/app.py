@@ -10,7 +10,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -29,14 +28,14 @@ err = Console(stderr=True)
 class _WithLab(typer.core.TyperGroup):
     """`upsweep lab` is loaded when it is asked for."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: typer.Context) -> list[str]:
         return [*super().list_commands(ctx), "lab"]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:
         return _lab() if cmd_name == "lab" else super().get_command(ctx, cmd_name)
 
 
-def _lab() -> click.Command:
+def _lab() -> Any:
     """Its own commands, or one that says what is missing."""
     try:
         command = typer.main.get_command(import_module(LAB).app)

@@ -1,0 +1,24 @@
+"""The README's examples run, there are five of them, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_examples_run() -> None:
+    failed, tried = doctest.testfile(str(README), module_relative=False)
+    assert failed == 0
+    assert tried >= 10
+
+
+def test_there_are_five_examples() -> None:
+    assert len(re.findall(r"^```python$", README.read_text(), re.MULTILINE)) == 5
+
+
+def test_links_lead_somewhere() -> None:
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)", README.read_text()):
+        assert (README.parent / link).exists(), link
