@@ -10,6 +10,7 @@ import pytest
 
 from upsweep import lab
 from upsweep.lab.rewrite import source_of
+from upsweep.operator import OperatorError
 from upsweep.textbook import KERNELS
 from upsweep.textbook.dialect import cuda, dtype, op
 
@@ -165,6 +166,21 @@ def test_a_loop_that_never_ends(monkeypatch):
     monkeypatch.setattr("upsweep.lab.hooks.ENDLESS", 1000)
     with pytest.raises(lab.KernelError, match="line 2: this loop never ends"):
         lab.trace("def bad(x, flag):\n    while flag[0] == 0:\n        pass\n", 1, 1, ([1], [0]))
+
+
+def test_a_missing_identity_is_asked_for():
+    with pytest.raises(OperatorError, match=r"blelloch needs the identity of .*: pass identity="):
+        lab.trace("blelloch", n=4, op=lambda a, b: b)
+    assert lab.trace("blelloch", n=4, op=lambda a, b: b, identity=0).values == [0, 1, 2, 3]
+
+
+def test_a_compiled_kernel_is_traced_by_its_source():
+    """A `cuda.jit` dispatcher keeps its Python function; the tracer asks for nothing else."""
+
+    class Dispatcher:
+        py_func = staticmethod(twice)
+
+    assert lab.trace(Dispatcher(), n=4).values == [3, 6, 9, 12]
 
 
 def test_names():

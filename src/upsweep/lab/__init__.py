@@ -44,9 +44,9 @@ def trace(kernel: Callable[..., None] | str, grid: int | None = None, block: int
         resident: how many blocks are held at once; None for all of them.
         issue: the order in which blocks start: `ascending`, `descending`, or a list.
         **given: `n`, the number of items; `x`, the items; `op`, an operator, its name or a function; `identity`;
-            `warp`, the threads of a warp; `shared`, words of dynamic shared memory; `like`, the name of the textbook
-            kernel whose launch your kernel takes over; `expect`, what its result must be: `inclusive`, `exclusive` or
-            `reduction`; and the values of names such as BLOCK and TILE.
+            `warp`, the threads of a warp; `itemsize`, the bytes of an item; `shared`, words of dynamic shared memory;
+            `like`, the name of the textbook kernel whose launch your kernel takes over; `expect`, what its result must
+            be: `inclusive`, `exclusive` or `reduction`; and the values of names such as BLOCK and TILE.
 
     Raises:
         KernelError: where the kernel uses Python that no GPU kernel has; it names the line.

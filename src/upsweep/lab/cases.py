@@ -11,8 +11,9 @@ import numpy as np
 from upsweep.lab.rewrite import rewrite, source_of
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.trace import Case, Intervals
-from upsweep.operator import as_operator
+from upsweep.operator import OperatorError, as_operator
 from upsweep.textbook import KERNELS, Kernel, Launch, Setup
+from upsweep.textbook.dialect import asks_for_identity
 from upsweep.textbook.mistakes import MISTAKES, Mistake
 
 
@@ -56,6 +57,9 @@ def case(
     kind = expect or (row.result if row else "")
     neutral = identity if identity is not None else operator.identity
     neutral = neutral(np.asarray(items[0]).dtype) if callable(neutral) else neutral
+    for launch in setup.launches:
+        if neutral is None and callable(launch.kernel) and asks_for_identity(launch.kernel):
+            raise OperatorError(f"{launch.kernel.__name__} needs the identity of {operator}: pass identity=")
     name = kernel if isinstance(kernel, str) and "def " not in kernel else source_of(kernel).name
     return Case(
         name, setup, tuple(v.item() if isinstance(v, np.generic) else v for v in items), operator.fn, str(operator),

@@ -49,6 +49,11 @@ SPARSITY = 2
 """Of a sparse circuit: every how-many-th wire goes through its inner network."""
 
 
+def asks_for_identity(kernel: Callable[..., Any]) -> bool:
+    """Whether a kernel uses the identity, as the exclusive ones do."""
+    return "identity" in getattr(kernel, "py_func", kernel).__code__.co_names
+
+
 def bind(kernel: Callable[..., Any], **names: Any) -> types.FunctionType:
     """The same code with these names behind its globals.
 

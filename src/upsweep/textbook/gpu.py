@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.operator import Operator, as_operator
-from upsweep.textbook.dialect import bind
+from upsweep.operator import Operator, OperatorError, as_operator
+from upsweep.textbook.dialect import asks_for_identity, bind
 from upsweep.textbook.table import Kernel, Launch, Setup
 
 
@@ -44,10 +44,12 @@ def bound(launch: Launch, op: Operator, dtype: np.dtype) -> types.FunctionType:
     """The kernel of a launch with numba-cuda, the compiled operator and the sizes behind its names."""
     from numba import cuda, from_dtype
 
+    assert not isinstance(launch.kernel, str)
     neutral = op.identity(dtype) if callable(op.identity) else op.identity
+    if neutral is None and asks_for_identity(launch.kernel):
+        raise OperatorError(f"{launch.kernel.__name__} needs the identity of {op}, which has none")
     names: Mapping[str, Any] = {
         "cuda": cuda, "op": cuda.jit(device=True)(op.fn), "dtype": from_dtype(dtype),
         "identity": None if neutral is None else dtype.type(neutral), **launch.names,
     }  # fmt: skip
-    assert not isinstance(launch.kernel, str)
     return bind(launch.kernel, **names)
