@@ -49,9 +49,13 @@ def draw(rows: list[bench.Row], machine: str, cores: int) -> None:
     places = np.arange(len(shown))
     figure, axes = plt.subplots(figsize=(8, 0.5 * len(shown) + 1.2), layout="constrained")
     ours = axes.barh(places + 0.2, [row.ratio for row in shown], 0.38, color="#1f6f8b", label="upsweep")
-    theirs = axes.barh(places - 0.2, [row.numpy or 0 for row in shown], 0.38, color="#c9b79c", label="np.cumsum")
+    theirs = axes.barh(
+        places - 0.2, [row.numpy or 0 for row in shown], 0.38, color="#c9b79c", label="np.cumsum"
+    )
     axes.bar_label(ours, [f"{row.ratio:.2f}" for row in shown], padding=3)
-    axes.bar_label(theirs, [f"{row.numpy:.2f}" if row.numpy else "" for row in shown], padding=3, color="#7a6a50")
+    axes.bar_label(
+        theirs, [f"{row.numpy:.2f}" if row.numpy else "" for row in shown], padding=3, color="#7a6a50"
+    )
     axes.axvline(1, color="black", linewidth=1)
     axes.set_yticks(places, [row.name for row in shown])
     axes.set_xlim(0, 1.08)

@@ -81,8 +81,7 @@ def test_an_array_in_chunks_has_the_bits_of_one_call(tmp_path: Path, words: list
     same_bits(np.load(tmp_path / "x.scan.npy"), up.scan(x, **keywords))
 
 
-@pytest.mark.parametrize("axis", [0, 1, -1])
-@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(("axis", "order"), [(0, "C"), (1, "C"), (-1, "F"), (0, "F")])
 def test_a_plane_is_scanned_along_either_axis(tmp_path: Path, axis: int, order: str) -> None:
     x = np.asarray(floats(301, 217), order=order)  # type: ignore[call-overload]
     np.save(tmp_path / "x.npy", x)
@@ -98,8 +97,19 @@ SPELT = {
 }
 
 
-@pytest.mark.parametrize("spelling", SPELT)
-@pytest.mark.parametrize("words", [[], ["--exclusive"], ["--initial", "1.5", "--reverse", "--exclusive"]])
+ALL_AT_ONCE = ["--initial", "1.5", "--reverse", "--exclusive"]
+
+
+@pytest.mark.parametrize(
+    ("spelling", "words"),
+    [
+        ("flags", []),
+        ("keys", ["--exclusive"]),
+        ("offsets", ALL_AT_ONCE),
+        ("lengths", ALL_AT_ONCE),
+        ("keys", ["--reverse"]),
+    ],
+)
 def test_segments_cross_chunks(tmp_path: Path, spelling: str, words: list[str]) -> None:
     x = floats(50_001)
     np.save(tmp_path / "x.npy", x)
