@@ -20,6 +20,7 @@ def test_diagnosis(name):
             assert len(finding.lines) == 2
             assert finding.hazard in ("RAW", "WAR", "WAW")
             assert (finding.witness is None) == (name in FENCES)
+            assert ("no schedule of whole accesses" in finding.text) == (name in FENCES)
 
 
 @pytest.mark.parametrize("name", [name for name, row in MISTAKES.items() if row.also == "idle barrier"])

@@ -71,7 +71,8 @@ def check(trace: Trace, witness: bool = True) -> Report:
     found = [*races(trace), *_faults(trace), *_coverage(trace), *_wrong(trace)]
     if witness and any(f.kind == "race" for f in found):
         seen = find_witness(trace, [f for f in found if f.kind == "race"])
-        found = [replace(f, witness=seen) if f.kind == "race" else f for f in found]
+        unseen = "" if seen else "; no schedule of whole accesses shows it, a GPU that reorders them may"
+        found = [replace(f, text=f.text + unseen, witness=seen) if f.kind == "race" else f for f in found]
     return Report(found)
 
 
@@ -103,7 +104,12 @@ def _race(trace: Trace, hazard: str, found: list[tuple[int, int]]) -> Finding:
     lines = (int(trace.line[a]), int(trace.line[b]))
     place = trace.place(int(trace.word[a]))
     more = f" ({len(words)} words race here)" if len(words) > 1 else ""
-    text = f"{hazard} on {place}: {_who(trace, a)} and {_who(trace, b)}, with nothing between them{more}"
+    apart = (
+        "with nothing between them"
+        if trace.block[a] == trace.block[b]
+        else "and no fenced flag orders the two"
+    )
+    text = f"{hazard} on {place}: {_who(trace, a)} and {_who(trace, b)}, {apart}{more}"
     return Finding("race", text, lines, hazard, tuple(trace.place(w) for w in words[:8]))
 
 
