@@ -108,7 +108,7 @@ class _Run:
             raise ShapeError(f"the arrays of a tuple must have one shape, got {[v.shape for v in self.views]}")
         self.n = self.views[0].shape[self.axis]
         computed = self._check()
-        self.sums = tuple(_carried(d) for d in computed)
+        self.sums = tuple(carried(d) for d in computed)
         if out is None:
             self.out = None
             self.ys = [self.on.empty(x, v.shape, d) for x, v, d in zip(given, self.views, computed)]
@@ -188,7 +188,7 @@ class _Run:
             self.stream._folds.append(self._join(before, block))
 
     def _here(self, part: Any) -> Any:
-        return part if self.name == "cpu" else _to_device(self.given[0], part)
+        return _to_device(self.given[0], part) if self.name != "cpu" and _is_host(part) else part
 
 
 def _to_device(like: Any, part: np.ndarray) -> Any:
@@ -201,13 +201,17 @@ def _to_device(like: Any, part: np.ndarray) -> Any:
     return cupy.asarray(part)
 
 
+def _is_host(part: Any) -> bool:
+    return isinstance(part, (np.ndarray, np.generic))
+
+
 def _on_host(part: Any) -> np.ndarray:
-    if isinstance(part, (np.ndarray, np.generic)):
+    if _is_host(part):
         return np.asarray(part)
     return part.get() if hasattr(part, "get") else np.asarray(part.cpu() if hasattr(part, "cpu") else part)
 
 
-def _carried(dtype: np.dtype) -> np.dtype:
+def carried(dtype: np.dtype) -> np.dtype:
     """The dtype of block sums: that of the result, but for half precision, which is rounded at the store only."""
     return accumulator(dtype) if dtype.name in ("float16", "bfloat16") else dtype
 

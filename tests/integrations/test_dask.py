@@ -1,0 +1,104 @@
+"""Dask: the bits of one machine whatever the chunks; on a cluster, also when a worker dies half way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+import upsweep as up
+from table import CASES
+
+da = pytest.importorskip("dask.array")
+ud = pytest.importorskip("upsweep.dask")
+
+HASH = CASES["hash-u64"]
+
+
+@pytest.mark.parametrize("chunks", [2000, 64, 77, ((1, 1, 998, 1000),), ((0, 500, 0, 1500),)], ids=str)
+@pytest.mark.parametrize(
+    "keywords",
+    [{}, {"reverse": True}, {"exclusive": True, "initial": np.uint64(3)}],
+    ids=["in", "back", "ex"],
+)
+def test_any_chunks(chunks, keywords):
+    (x,) = HASH.draw(2000)
+    got = ud.scan(da.from_array(x, chunks=chunks), HASH.op, **keywords)
+    assert got.dtype == x.dtype
+    np.testing.assert_array_equal(got.compute(), up.scan(x, HASH.op, **keywords))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_any_axis_tuples_and_starts(axis):
+    rng = np.random.default_rng(0)
+    a, b, start = rng.random((10, 30)), rng.random((10, 30)), rng.random(30 if axis == 0 else 10)
+    first = (np.ones(start.shape), start)
+    parts = da.from_array(a, chunks=(4, 7)), da.from_array(b, chunks=(3, 30))
+    got = ud.scan(parts, "affine", axis=axis, initial=first)
+    expected = up.scan((a, b), "affine", axis=axis, initial=first)
+    for g, e in zip(got, expected):
+        np.testing.assert_array_equal(g.compute(), e)
+
+
+def test_dtypes_promote_as_numpys_do():
+    x = np.random.default_rng(0).integers(-100, 100, 500, np.int8)
+    got = ud.cumulative_sum(da.from_array(x, chunks=33))
+    assert got.dtype == np.int64
+    np.testing.assert_array_equal(got.compute(), up.cumulative_sum(x))
+    np.testing.assert_array_equal(
+        ud.cumulative_prod(da.from_array(x, chunks=33)).compute(), up.cumulative_prod(x)
+    )
+
+
+def test_two_tasks_a_chunk_and_a_shallow_tree():
+    x = da.zeros(64 * 8, chunks=8, dtype=np.uint64)
+    graph = dict(ud.scan(x, HASH.op).__dask_graph__())
+    ours = [k for k in graph if str(k[0]).startswith("upsweep")]
+    for kind, most in (("upsweep-sums", 64), ("upsweep-scan", 64), ("upsweep-join", 2 * 64)):
+        assert sum(str(k[0]).startswith(kind) for k in ours) <= most
+    depth: dict = {}
+
+    def measure(key):
+        if key not in depth:
+            depth[key] = 1 + max((measure(k) for k in graph[key].dependencies if k in graph), default=0)
+        return depth[key]
+
+    assert max(map(measure, ours)) <= 2 * 6 + 4
+
+
+def test_errors():
+    x = da.zeros((4, 4), chunks=2)
+    with pytest.raises(up.ShapeError, match="axis"):
+        ud.scan(x)
+    with pytest.raises(up.OperatorError, match="identity"):
+        ud.scan(da.zeros(4, dtype=np.uint64), HASH.op, exclusive=True)
+    with pytest.raises(up.ShapeError, match="compute_chunk_sizes"):
+        ud.scan(x.ravel()[x.ravel() > 0])
+
+
+def slowly(block):
+    time.sleep(0.2)
+    return block
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_worker_dies_half_way():
+    distributed = pytest.importorskip("distributed")
+    (x,) = HASH.draw(4000)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        slow = da.from_array(x, chunks=200).map_blocks(slowly, dtype=x.dtype)
+        future = client.compute(ud.scan(slow, HASH.op))
+        workers = client.run(os.getpid)
+        time.sleep(1.0)
+        assert not future.done()
+        os.kill(next(iter(workers.values())), signal.SIGKILL)
+        got = future.result(timeout=60)
+    np.testing.assert_array_equal(got, up.scan(x, HASH.op))
