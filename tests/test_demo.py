@@ -32,6 +32,6 @@ def test_a_story_is_checked_raced_and_drawn(tmp_path: Path, tell, monkeypatch: p
 
 def test_a_wrong_result_ends_the_story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = demo.up.cumulative_sum
-    monkeypatch.setattr(demo.up, "cumulative_sum", lambda x, axis: right(x, axis=axis) + (axis == 1))
+    monkeypatch.setattr(demo.up, "cumulative_sum", lambda x, axis: right(x, axis=axis) + (axis == 2))
     with pytest.raises(AssertionError, match="items are wrong"):
         demo.summed_area_table(tmp_path)

@@ -47,17 +47,16 @@ def summed_area_table(folder: Path) -> Story:
     from scipy.ndimage import uniform_filter
     from sklearn.datasets import load_sample_image
 
-    photo = load_sample_image("china.jpg").astype(np.int64)
-    table = up.cumulative_sum(up.cumulative_sum(photo, axis=0), axis=1)
-    _must_equal(table, photo.cumsum(0).cumsum(1))
-    inside = np.s_[20:-20, 20:-20]
-    means = _box_sums(table, np.full(photo.shape[1], 20)) / 41**2
-    np.testing.assert_allclose(
-        means[inside], uniform_filter(photo.astype(float), size=(41, 41, 0))[inside], rtol=1e-9
-    )
-    mosaic = np.tile(photo, (4, 4, 1))
-    ratio = _ratio(lambda: up.cumulative_sum(mosaic, axis=0), lambda: np.cumsum(mosaic, axis=0))
-    across = _ratio(lambda: up.cumulative_sum(mosaic, axis=1), lambda: np.cumsum(mosaic, axis=1))
+    photo = np.ascontiguousarray(np.moveaxis(load_sample_image("china.jpg").astype(np.int64), 2, 0))
+    table = up.cumulative_sum(up.cumulative_sum(photo, axis=1), axis=2)
+    _must_equal(table, photo.cumsum(1).cumsum(2))
+    inside = np.s_[:, 20:-20, 20:-20]
+    means = _box_sums(table, np.full(photo.shape[2], 20)) / 41**2
+    filtered = uniform_filter(photo.astype(float), size=(0, 41, 41))
+    np.testing.assert_allclose(means[inside], filtered[inside], rtol=1e-9)
+    mosaic = np.tile(photo, (1, 4, 4))
+    ratio = _ratio(lambda: up.cumulative_sum(mosaic, axis=1), lambda: np.cumsum(mosaic, axis=1))
+    across = _ratio(lambda: up.cumulative_sum(mosaic, axis=2), lambda: np.cumsum(mosaic, axis=2))
     return Story(
         "a summed-area table of a photograph",
         "equal to NumPy's sums; its box means to SciPy's uniform_filter",
@@ -68,32 +67,28 @@ def summed_area_table(folder: Path) -> Story:
 
 def _box_sums(table: np.ndarray, radius: np.ndarray) -> np.ndarray:
     """Sums over windows of (2 radius + 1)^2 pixels, cut at the border; the radius may differ from column to column."""
-    padded = np.pad(table, ((1, 0), (1, 0), (0, 0)))
-    rows, columns = np.ogrid[: table.shape[0], : table.shape[1]]
+    padded = np.pad(table, ((0, 0), (1, 0), (1, 0)))
+    height, width = table.shape[1:]
+    rows, columns = np.ogrid[:height, :width]
     top, left = np.maximum(rows - radius, 0), np.maximum(columns - radius, 0)
-    bottom = np.minimum(rows + radius + 1, table.shape[0])
-    right = np.minimum(columns + radius + 1, table.shape[1])
-    return padded[bottom, right] - padded[top, right] - padded[bottom, left] + padded[top, left]
+    bottom, right = np.minimum(rows + radius + 1, height), np.minimum(columns + radius + 1, width)
+    return padded[:, bottom, right] - padded[:, top, right] - padded[:, bottom, left] + padded[:, top, left]
 
 
 def _draw_blur(folder: Path, photo: np.ndarray, table: np.ndarray) -> Path:
-    radius = np.linspace(0, 40, photo.shape[1]).astype(int)
-    blurred = _box_sums(table, radius) / _box_sums(_table_of_ones(photo.shape), radius)
+    radius = np.linspace(0, 40, photo.shape[2]).astype(int)
+    pixels = _box_sums(np.cumsum(np.cumsum(np.ones_like(photo), axis=1), axis=2), radius)
+    blurred = _box_sums(table, radius) // pixels
     figure, (left, middle, right) = _figure(1, 3, (13, 3.4))
-    left.imshow(photo)
+    left.imshow(np.moveaxis(photo, 0, 2))
     left.set_title("the photograph")
-    middle.imshow(np.sqrt(table[..., 1]), cmap="viridis")
+    middle.imshow(np.sqrt(table[1]), cmap="viridis")
     middle.set_title("its summed-area table (square root, green)")
-    right.imshow(blurred.astype(np.uint8))
+    right.imshow(np.moveaxis(blurred, 0, 2))
     right.set_title("blurred by 1 to 81 pixels, four look-ups each")
     for axes in (left, middle, right):
         axes.set_axis_off()
     return _save(figure, folder / "summed_area_table.png")
-
-
-def _table_of_ones(shape: tuple[int, ...]) -> np.ndarray:
-    rows, columns = np.ogrid[1 : shape[0] + 1, 1 : shape[1] + 1]
-    return (rows * columns)[..., None]
 
 
 # --- averages of a time series --------------------------------------------------------------------------------------
