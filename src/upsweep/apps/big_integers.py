@@ -1,0 +1,49 @@
+"""Sums of integers that are as long as you like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from upsweep import api
+from upsweep.api import ShapeError
+from upsweep.apps.kinds import enter
+from upsweep.apps.last import LAST_NONZERO
+from upsweep.engine import DTypeError
+
+_KILLS, _GENERATES = 1, 2
+
+
+def carry_lookahead_add(a: Any, b: Any) -> Any:
+    """The sum of non-negative integers given as digits, lowest first, in the base that the digits' dtype just holds.
+
+    A digit pair generates a carry, kills one, or, where its sum is base - 1, propagates it: the carry into a digit is what the
+    last pair before it that does not propagate says.
+
+    Args:
+        a, b: arrays of one unsigned dtype and shape (..., digits), each row an integer; base 2^8 to 2^64.
+
+    Returns:
+        Digits of shape (..., digits + 1), of the same dtype and kind.
+
+    Raises:
+        DTypeError: digits that are not unsigned integers. ShapeError: different shapes.
+
+    >>> from upsweep import apps
+    >>> import numpy as np
+    >>> apps.carry_lookahead_add(np.array([255, 255], np.uint8), np.array([1, 0], np.uint8)).tolist()
+    [0, 0, 1]
+
+    Source: Blelloch (1990), section 1.1; Brent and Kung (1982).
+    """
+    xp, (a, b), give = enter(a, b)
+    if a.dtype != b.dtype or not xp.isdtype(a.dtype, "unsigned integer"):
+        raise DTypeError(f"digits must be unsigned integers of one dtype, got {a.dtype} and {b.dtype}")
+    if a.shape != b.shape or a.ndim == 0:
+        raise ShapeError(f"digits of shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be added")
+    none = xp.zeros_like(a[..., :1])
+    a, b = xp.concat([a, none], axis=-1), xp.concat([b, none], axis=-1)
+    total = a + b
+    full = xp.iinfo(a.dtype).max
+    says = xp.where(total < a, _GENERATES, xp.where(total == full, 0, _KILLS))
+    carry = api.scan(xp.astype(says, xp.int8), LAST_NONZERO, axis=-1, exclusive=True)
+    return give(total + xp.astype(carry == _GENERATES, a.dtype))

@@ -1,0 +1,116 @@
+"""Hidden Markov models by scans of matrices over semirings: sums of products, and maxima of sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from upsweep.api import ShapeError
+from upsweep.apps.kinds import enter
+from upsweep.apps.trellis import Parts, prefixes, product
+
+
+def hmm_forward(initial: Any, transition: Any, likelihood: Any) -> tuple[Any, Any]:
+    """The forward algorithm, all steps at once: how likely each state is, given the observations up to its time.
+
+    The vector of `p(state_t = j, y_0 ... y_t)` is a product of matrices `M_t[i, j] = transition[i, j] likelihood[t, j]`; each
+    product is kept at a largest entry of 1, with the logarithm of its size beside it.
+
+    Args:
+        initial: probabilities of the first state, shape (K,).
+        transition: `transition[i, j]`, the probability of j after i, shape (K, K).
+        likelihood: `likelihood[t, j]`, that of observation t in state j, shape (T, K).
+
+    Returns:
+        `(filtered, log_likelihood)`: the states' probabilities, shape (T, K), and `log p(y_0 ... y_t)`, shape (T,), float64,
+        of the likelihood's kind. Observations that no state explains give NaN and -inf from there on.
+
+    Raises:
+        ShapeError: shapes that do not fit.
+
+    >>> from upsweep import apps
+    >>> filtered, log_likelihood = apps.hmm_forward([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [1.0, 0.0]])
+    >>> filtered.tolist(), log_likelihood.round(4).tolist()
+    ([[0.5, 0.5], [1.0, 0.0]], [-0.6931, -1.291])
+
+    Source: Rabiner, "A tutorial on hidden Markov models" (1989); Hassan, Sarkka and Garcia-Fernandez, "Temporal parallelization
+    of inference in hidden Markov models" (2021).
+    """
+    xp, steps, give = _steps(initial, transition, likelihood, lambda xp, a, b: a * b)
+
+    def combine(a: Parts, b: Parts) -> Parts:
+        matrix, size = _unit(xp, product(a[0], b[0]))
+        return matrix, a[1] + b[1] + size
+
+    matrices, sizes = prefixes(xp, combine, _unit(xp, steps))
+    joint = matrices[:, 0, :]
+    total = xp.sum(joint, axis=-1)
+    total = xp.where(total > 0, total, xp.zeros_like(total) * xp.nan)
+    log_likelihood = sizes + xp.log(total)
+    return give(joint / total[:, None]), give(xp.where(xp.isnan(log_likelihood), sizes, log_likelihood))
+
+
+def viterbi(initial: Any, transition: Any, likelihood: Any) -> tuple[Any, Any]:
+    """The most likely sequence of states, all steps at once.
+
+    Scores are products of matrices of logarithms, with max for + and + for *; then each step's best predecessors are a function
+    from states to states, and the scan of these from the end is the path.
+
+    Args:
+        initial, transition, likelihood: logarithms of what `hmm_forward` takes, of the same shapes; -inf for the impossible.
+
+    Returns:
+        `(states, score)`: T states (int64) and the logarithm of the path's probability. Of predecessors that are equally good
+        the lowest counts.
+
+    Raises:
+        ShapeError: shapes that do not fit.
+
+    >>> from upsweep import apps
+    >>> import numpy as np
+    >>> switch, seen = np.log([[0.9, 0.1], [0.1, 0.9]]), np.log([[0.9, 0.1], [0.4, 0.6], [0.9, 0.1]])
+    >>> states, score = apps.viterbi(np.log([0.5, 0.5]), switch, seen)
+    >>> states.tolist()
+    [0, 0, 0]
+
+    Source: Viterbi (1967); Hassan, Sarkka and Garcia-Fernandez (2021).
+    """
+    xp, steps, give = _steps(initial, transition, likelihood, lambda xp, a, b: a + b)
+
+    def combine(a: Parts, b: Parts) -> Parts:
+        best = a[0][..., :, :1] + b[0][..., :1, :]
+        for k in range(1, best.shape[-1]):
+            best = xp.maximum(best, a[0][..., :, k : k + 1] + b[0][..., k : k + 1, :])
+        return (best,)
+
+    (scores,) = prefixes(xp, combine, (steps,))
+    scores = scores[:, 0, :]
+    if not scores.shape[0]:
+        return give(xp.zeros(0, dtype=xp.int64, device=scores.device)), give(
+            xp.zeros((), dtype=xp.float64, device=scores.device)
+        )
+    before = xp.argmax(scores[:-1, :, None] + steps[1:], axis=1)
+    last = xp.argmax(scores[-1:], axis=1)
+    choices = xp.concat([xp.broadcast_to(last[:, None], scores[:1].shape), xp.flip(before, axis=0)])
+    (path,) = prefixes(xp, lambda a, b: (xp.take_along_axis(b[0], a[0], axis=1),), (choices,))
+    return give(xp.flip(path[:, 0], axis=0)), give(xp.max(scores[-1], axis=0))
+
+
+def _steps(initial: Any, transition: Any, likelihood: Any, times: Any) -> tuple[Any, Any, Any]:
+    """One matrix a step. All rows of the first are the first step's vector, so that all rows of every product are equal."""
+    xp, (likelihood, initial, transition), give = enter(likelihood, initial, transition)
+    states = likelihood.shape[-1] if likelihood.ndim == 2 else -1
+    if tuple(initial.shape) != (states,) or tuple(transition.shape) != (states, states):
+        shapes = ", ".join(str(tuple(v.shape)) for v in (initial, transition, likelihood))
+        raise ShapeError(f"initial, transition and likelihood must be (K,), (K, K) and (T, K), got {shapes}")
+    initial, transition, likelihood = (xp.astype(v, xp.float64) for v in (initial, transition, likelihood))
+    steps = times(xp, transition[None], likelihood[:, None, :])
+    steps[:1] = times(xp, initial[None, None], likelihood[:1, None, :])
+    return xp, steps, give
+
+
+def _unit(xp: Any, matrices: Any) -> Parts:
+    """Matrices with a largest entry of 1, and the logarithms of what they were divided by."""
+    size = xp.max(matrices, axis=(-2, -1)) if matrices.shape[0] else matrices[:, 0, 0]
+    some = xp.where(size > 0, size, xp.ones_like(size))
+    log = xp.where(size > 0, xp.log(some), xp.zeros_like(size) - xp.inf)
+    return matrices / some[:, None, None], log

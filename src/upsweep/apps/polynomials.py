@@ -1,0 +1,46 @@
+"""Horner's rule as a scan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from upsweep import api
+from upsweep.api import ShapeError
+from upsweep.apps.kinds import enter, floating
+from upsweep.operator import ops
+
+
+def polyval(p: Any, x: Any) -> Any:
+    """`p[0] x^N + p[1] x^(N-1) + ... + p[N]`: Horner's recurrence `h = h x + p[k]`, reduced as a tree of affine maps.
+
+    Args:
+        p: coefficients, highest power first as in `numpy.polyval`, of shape (N + 1,) or (N + 1, ...): many polynomials.
+        x: real or complex points, of a shape that broadcasts with the rest of p's.
+
+    Returns:
+        The values, in the shape of p[0] and x broadcast; floating, or complex where p or x is.
+
+    Raises:
+        ShapeError: there is no coefficient, or the shapes do not broadcast.
+
+    >>> from upsweep import apps
+    >>> apps.polyval([1.0, 0.0, -2.0], [3.0, 5.0]).tolist()
+    [7.0, 23.0]
+
+    Source: Blelloch (1990), section 1.4; Estrin, "Organization of computer systems" (1960), for the tree.
+    """
+    xp, (x, p), give = enter(x, p)
+    p, x = floating(xp, p), floating(xp, x)
+    if p.ndim == 0 or p.shape[0] == 0:
+        raise ShapeError(f"coefficients of shape {tuple(p.shape)} make no polynomial")
+    dtype = xp.result_type(p.dtype, x.dtype)
+    try:
+        shape = xp.broadcast_arrays(p[0], x)[0].shape
+    except (ValueError, RuntimeError) as error:
+        raise ShapeError(
+            f"polynomials of shape {tuple(p.shape[1:])} and points {tuple(x.shape)} do not fit"
+        ) from error
+    p = xp.reshape(p, (p.shape[0], *(1,) * (len(shape) - p.ndim + 1), *p.shape[1:]))
+    terms = xp.broadcast_to(xp.astype(p, dtype), (p.shape[0], *shape))
+    points = xp.broadcast_to(xp.astype(x, dtype), terms.shape)
+    return give(api.reduce((points, terms), ops.AFFINE, axis=0)[1])

@@ -1,0 +1,149 @@
+"""Trees by Euler tours: a tour written out as a sequence turns questions on trees into scans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from upsweep import api
+from upsweep.api import ShapeError
+from upsweep.apps import moving
+from upsweep.apps.kinds import enter
+from upsweep.apps.sorting import argsort
+
+
+class Tree:
+    """A rooted tree or forest of n nodes, toured once, so that each of its questions is one scan.
+
+    Args:
+        parents: n integers: the parent of each node, -1 for a root. Children, and roots, come in the order of their numbers.
+
+    Raises:
+        ValueError: a parent that is no node, or parents that form a circle. ShapeError: not 1-D.
+
+    >>> from upsweep import apps
+    >>> tree = apps.Tree([-1, 0, 0, 1, 1])
+    >>> tree.depths().tolist(), tree.preorder().tolist(), tree.postorder().tolist()
+    ([0, 1, 1, 2, 2], [0, 1, 4, 2, 3], [4, 2, 3, 0, 1])
+    >>> tree.subtree_sums([1, 1, 1, 1, 1]).tolist()
+    [5, 3, 1, 1, 1]
+    >>> apps.Tree.from_parentheses("(()())").depths().tolist()
+    [0, 1, 1]
+
+    Source: Tarjan and Vishkin, "An efficient parallel biconnectivity algorithm" (1985); Wyllie (1979) for list ranking.
+    """
+
+    def __init__(self, parents: Any) -> None:
+        xp, (parents,), give = enter(parents)
+        if parents.ndim != 1:
+            raise ShapeError(f"parents must be 1-D, got shape {tuple(parents.shape)}")
+        n = parents.shape[0]
+        if n and not bool(xp.all((parents >= -1) & (parents < n))):
+            raise ValueError(f"each parent must be a node, 0 to {n - 1}, or -1")
+        place = _rank(xp, _tour(xp, xp.astype(parents, xp.int64)))
+        self.opens, self.closes = give(place[:n]), give(place[n:])
+
+    @classmethod
+    def from_parentheses(cls, text: Any) -> Tree:
+        """The tree that balanced parentheses spell, nodes numbered by their opening ones.
+
+        Args:
+            text: a str or bytes of "(" and ")", or a boolean array that is true where a node opens.
+
+        Raises:
+            ValueError: unbalanced, or another character.
+        """
+        opening = text
+        if isinstance(text, (str, bytes)):
+            codes = np.frombuffer(text.encode() if isinstance(text, str) else text, np.uint8)
+            if not np.isin(codes, np.frombuffer(b"()", np.uint8)).all():
+                raise ValueError("only parentheses spell a tree")
+            opening = codes == ord("(")
+        xp, (opening,), give = enter(opening)
+        opening = xp.astype(opening, xp.bool)
+        tree = cls.__new__(cls)
+        tree.opens, tree.closes = map(give, _match(xp, opening))
+        return tree
+
+    def depths(self) -> Any:
+        """How many nodes are above each one (int64): one up at each opening, one down at each closing, summed."""
+        xp, (opens, closes), give = enter(self.opens, self.closes)
+        one = xp.ones_like(opens)
+        return give(self._scan(xp, opens, closes, one, -one)[opens] - 1)
+
+    def preorder(self) -> Any:
+        """The number (int64) of each node in the order in which they open: parents first."""
+        xp, (opens, closes), give = enter(self.opens, self.closes)
+        one = xp.ones_like(opens)
+        return give(self._scan(xp, opens, closes, one, 0 * one)[opens] - 1)
+
+    def postorder(self) -> Any:
+        """The number (int64) of each node in the order in which they close: children first."""
+        xp, (opens, closes), give = enter(self.opens, self.closes)
+        one = xp.ones_like(opens)
+        return give(self._scan(xp, opens, closes, 0 * one, one)[closes] - 1)
+
+    def subtree_sums(self, weights: Any) -> Any:
+        """For each node the sum of the weights of itself and all below it.
+
+        Integers are summed in int64. Floats are summed in float64 as differences of prefixes, so that a small subtree next to
+        large ones is right to the rounding of the whole.
+
+        Raises:
+            ShapeError: not one weight a node.
+        """
+        xp, (opens, closes, weights), give = enter(self.opens, self.closes, weights)
+        if weights.shape != opens.shape:
+            raise ShapeError(f"weights of shape {tuple(weights.shape)} do not fit {opens.shape[0]} nodes")
+        weights = xp.astype(weights, xp.float64 if xp.isdtype(weights.dtype, "real floating") else xp.int64)
+        sums = self._scan(xp, opens, closes, weights, 0 * weights)
+        return give(sums[closes] - sums[opens] + weights)
+
+    @staticmethod
+    def _scan(xp: Any, opens: Any, closes: Any, at_opening: Any, at_closing: Any) -> Any:
+        tour = xp.zeros(2 * opens.shape[0], dtype=at_opening.dtype, device=opens.device)
+        tour[opens], tour[closes] = at_opening, at_closing
+        return api.scan(tour)
+
+
+def _tour(xp: Any, parents: Any) -> Any:
+    """What follows each step of the tour: step v enters node v, step n + v leaves it. The last step follows itself."""
+    n = parents.shape[0]
+    order = argsort(parents)  # siblings together, in their order; roots first
+    sorted_parents, nodes = parents[order], moving.indices(xp, n, parents)
+    starts = xp.ones(n, dtype=xp.bool, device=parents.device)
+    starts[1:] = sorted_parents[1:] != sorted_parents[:-1]
+    follow = xp.concat([nodes + n, xp.where(parents >= 0, parents + n, nodes + n)])  # a leaf is left at once
+    older, younger = order[:-1][~starts[1:]], order[1:][~starts[1:]]
+    follow[older + n] = younger
+    first = starts & (sorted_parents >= 0)
+    follow[sorted_parents[first]] = order[first]
+    return follow
+
+
+def _rank(xp: Any, follow: Any) -> Any:
+    """The place of each step in the tour: by doubling, how many steps follow it."""
+    steps = follow.shape[0]
+    here = moving.indices(xp, steps, follow)
+    left = xp.astype(follow != here, xp.int64)
+    for _ in range(max(1, steps).bit_length()):
+        left, follow = left + left[follow], follow[follow]
+    place = steps - 1 - left
+    if steps and not (
+        bool(xp.all(follow[follow] == follow)) and bool(xp.all(place >= 0)) and int(xp.min(place)) == 0
+    ):
+        raise ValueError("the parents form a circle")
+    return place
+
+
+def _match(xp: Any, opening: Any) -> tuple[Any, Any]:
+    """Where each node opens and closes: sorted by depth, stably, each opening stands before its closing."""
+    n = opening.shape[0]
+    depth = api.scan(xp.where(opening, 1, -1)) if n else moving.indices(xp, 0, opening)
+    if n and (int(xp.min(depth)) < 0 or int(depth[-1]) != 0):
+        raise ValueError("the parentheses are not balanced")
+    order = argsort(depth + xp.astype(~opening, xp.int64))
+    opens, closes = order[0::2], order[1::2]
+    by_opening = argsort(opens)
+    return opens[by_opening], closes[by_opening]

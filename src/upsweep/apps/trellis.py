@@ -1,0 +1,51 @@
+"""Prefixes of what is larger than a number, such as matrices: the canonical tree, each level of it one array operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Parts = tuple[Any, ...]
+
+
+def prefixes(xp: Any, combine: Callable[[Parts, Parts], Parts], xs: Parts) -> Parts:
+    """All inclusive prefixes along axis 0 of a tuple of arrays that together are one sequence, as `upsweep.tree` defines them.
+
+    `combine` takes and returns tuples of arrays whose axis 0 are independent pairs. The depth is 2 log2(n), the work 2 n.
+    """
+    n = xs[0].shape[0]
+    if n < 2:
+        return xs
+    odd = prefixes(xp, combine, combine(tuple(x[0 : n - 1 : 2] for x in xs), tuple(x[1::2] for x in xs)))
+    even = combine(tuple(y[: (n - 1) // 2] for y in odd), tuple(x[2::2] for x in xs)) if n > 2 else odd
+    results = []
+    for x, y, z in zip(xs, odd, even):
+        result = xp.empty_like(x)
+        result[0], result[1::2] = x[0], y
+        if n > 2:
+            result[2::2] = z
+        results.append(result)
+    return tuple(results)
+
+
+def product(a: Any, b: Any) -> Any:
+    """Products of stacked matrices, their terms added in order: a BLAS adds them as its machine likes."""
+    total = a[..., :, :1] * b[..., :1, :]
+    for k in range(1, b.shape[-2]):
+        total = total + a[..., :, k : k + 1] * b[..., k : k + 1, :]
+    return total
+
+
+def inverse(xp: Any, a: Any) -> Any:
+    """Inverses of stacked matrices by Gauss and Jordan's elimination with row exchanges, in a fixed order as well."""
+    d = a.shape[-1]
+    rows = xp.concat([a, xp.broadcast_to(xp.eye(d, dtype=a.dtype, device=a.device), a.shape)], axis=-1)
+    many = xp.arange(a.shape[0], device=a.device)
+    for k in range(d):
+        best = k + xp.argmax(xp.abs(rows[:, k:, k]), axis=1)
+        pivot, other = rows[many, best], xp.asarray(rows[:, k], copy=True)
+        rows[many, best] = other
+        pivot = pivot / pivot[:, k : k + 1]
+        rows = rows - rows[:, :, k : k + 1] * pivot[:, None, :]
+        rows[:, k] = pivot
+    return rows[..., d:]

@@ -1,0 +1,140 @@
+"""Hidden Markov models and the Kalman filter against the textbook's loops."""
+
+from __future__ import annotations
+
+import itertools
+
+import array_api_compat.numpy as xp
+import numpy as np
+import pytest
+
+import upsweep as up
+from upsweep import apps, tree
+from upsweep.apps.trellis import inverse, prefixes
+
+RNG = np.random.default_rng(9)
+
+
+def chain(states, steps):
+    initial, transition = RNG.dirichlet(np.ones(states)), RNG.dirichlet(np.ones(states), states)
+    return initial, transition, RNG.random((steps, states))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 64, 100])
+def test_prefixes_are_the_oracles(n):
+    def h(a, b):
+        return (a * 6364136223846793005 + (b << 7)) ^ (b >> 3)
+
+    x = RNG.integers(0, 1 << 32, n, dtype=np.uint64)
+    (got,) = prefixes(np, lambda a, b: (h(a[0], b[0]),), (x,))
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(got, np.array(tree.prefixes(h, list(x)), np.uint64))
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@pytest.mark.parametrize("states", [1, 2, 5])
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 1000])
+def test_forward_is_its_loop(states, steps):
+    initial, transition, likelihood = chain(states, steps)
+    filtered, log_likelihood = apps.hmm_forward(initial, transition, likelihood)
+    vector, total = initial, 0.0
+    for t in range(steps):
+        vector = (vector if t == 0 else vector @ transition) * likelihood[t]
+        total += np.log(vector.sum())
+        vector = vector / vector.sum()
+        np.testing.assert_allclose(filtered[t], vector, rtol=1e-10, atol=1e-13)
+        np.testing.assert_allclose(log_likelihood[t], total, rtol=1e-11, atol=1e-11)
+    assert filtered.shape == (steps, states)
+
+
+def test_forward_survives_what_underflows_and_what_is_impossible():
+    initial, transition, likelihood = chain(3, 5000)
+    filtered, log_likelihood = apps.hmm_forward(initial, transition, likelihood * 1e-100)
+    _, plain = apps.hmm_forward(initial, transition, likelihood)
+    np.testing.assert_allclose(log_likelihood, plain + np.log(1e-100) * np.arange(1, 5001), rtol=1e-12)
+    likelihood[10] = 0
+    filtered, log_likelihood = apps.hmm_forward(initial, transition, likelihood[:20])
+    assert np.isfinite(filtered[:10]).all()
+    assert np.isnan(filtered[10:]).all()
+    assert (log_likelihood[10:] == -np.inf).all()
+
+
+@pytest.mark.parametrize("states", [1, 2, 4])
+@pytest.mark.parametrize("steps", [1, 2, 3, 6])
+def test_viterbi_finds_the_best_of_all_paths(states, steps):
+    logs = [np.log(v) for v in chain(states, steps)]
+    path, score = apps.viterbi(*logs)
+
+    def value(p):
+        return (
+            logs[0][p[0]]
+            + sum(logs[1][a, b] for a, b in itertools.pairwise(p))
+            + sum(logs[2][t, s] for t, s in enumerate(p))
+        )
+
+    np.testing.assert_allclose(
+        score, max(map(value, itertools.product(range(states), repeat=steps))), rtol=1e-12
+    )
+    np.testing.assert_allclose(value(path.tolist()), score, rtol=1e-12)
+
+
+def test_viterbi_is_its_loop_where_sums_are_exact():
+    states, steps = 6, 3000
+    initial, transition, likelihood = (
+        RNG.integers(-5, 0, s).astype(float) for s in (states, (states, states), (steps, states))
+    )
+    transition[0, 1:4] = -np.inf
+    score, choices = initial + likelihood[0], []
+    for t in range(1, steps):
+        choices.append(np.argmax(score[:, None] + transition + likelihood[t], axis=0))
+        score = np.max(score[:, None] + transition, axis=0) + likelihood[t]
+    path = [int(np.argmax(score))]
+    for choice in reversed(choices):
+        path.append(int(choice[path[-1]]))
+    got, best = apps.viterbi(initial, transition, likelihood)
+    assert got.tolist() == path[::-1]
+    assert best == score.max()
+
+
+@pytest.mark.parametrize(("d", "m"), [(1, 1), (2, 1), (3, 2), (4, 4)])
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 1500])
+def test_kalman_is_its_loop(d, m, steps):
+    f = np.linalg.qr(RNG.standard_normal((d, d)))[0] * 0.99
+    h, y = RNG.standard_normal((m, d)), RNG.standard_normal((steps, m))
+    q, r, p = (v @ v.T + 0.1 * np.eye(len(v)) for v in (RNG.standard_normal((k, k)) for k in (d, m, d)))
+    mean = RNG.standard_normal(d)
+    means, covariances = apps.kalman_filter(y, f, h, q, r, mean, p)
+    assert means.shape == (steps, d)
+    assert covariances.shape == (steps, d, d)
+    for t in range(steps):
+        mean, p = f @ mean, f @ p @ f.T + q
+        gain = p @ h.T @ np.linalg.inv(h @ p @ h.T + r)
+        mean, p = mean + gain @ (y[t] - h @ mean), p - gain @ h @ p
+        np.testing.assert_allclose(means[t], mean, rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(covariances[t], p, rtol=1e-8, atol=1e-9)
+
+
+def test_inverses_exchange_rows():
+    a = np.stack([np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[1e-20, 1.0], [1.0, 1.0]]), np.eye(2) * 4])
+    np.testing.assert_allclose(inverse(xp, a) @ a, np.stack([np.eye(2)] * 3), atol=1e-12)
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    for call in (apps.hmm_forward, apps.viterbi):
+        with pytest.raises(up.ShapeError, match=r"\(T, K\)"):
+            call([0.5, 0.5], [[1.0]], [[1.0, 1.0]])
+    with pytest.raises(up.ShapeError, match="observation"):
+        apps.kalman_filter([[1.0]], [[1.0]], [[1.0, 2.0]], [[1.0]], [[1.0]], [0.0], [[1.0]])
+    with pytest.raises(up.ShapeError, match="y must be"):
+        apps.kalman_filter([1.0], [[1.0]], [[1.0]], [[1.0]], [[1.0]], [0.0], [[1.0]])
+
+
+def test_torch_in_torch_out():
+    torch = pytest.importorskip("torch")
+    x = torch.full((3, 1), 0.5, dtype=torch.float64)
+    for got in (
+        *apps.hmm_forward(x[0], x[:1], x),
+        apps.viterbi(x[0], x[:1], x)[0],
+        *apps.kalman_filter(x, *[x[:1]] * 4, x[0], x[:1]),
+    ):
+        assert isinstance(got, torch.Tensor)

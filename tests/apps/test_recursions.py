@@ -1,0 +1,194 @@
+"""Strings, polynomials, tridiagonal systems, long integers and trees against their sequential definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import linalg
+
+import upsweep as up
+from upsweep import apps
+
+RNG = np.random.default_rng(8)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.tuples(st.text("ab\0é😀", max_size=6), st.text("ab\0é😀", max_size=6)), max_size=10))
+def test_strings_compare_as_in_python(pairs):
+    want = [(a > b) - (a < b) for a, b in pairs]
+    assert apps.compare_strings([a for a, _ in pairs], [b for _, b in pairs]).tolist() == want
+    raw = [(a.encode(), b.encode()) for a, b in pairs]
+    want = [(a > b) - (a < b) for a, b in raw]
+    assert apps.compare_strings([a for a, _ in raw], [b for _, b in raw]).tolist() == want
+
+
+def test_long_strings_and_arrays_of_codes():
+    a = RNG.integers(0, 256, (5, 200_001)).astype(np.uint8)
+    b = a.copy()
+    b[1, -1], a[1, -1], b[2, 0], a[2, 0], b[3, 100_000], a[3, 100_000] = 1, 0, 0, 1, 2, 1
+    assert apps.compare_strings(a, b).tolist() == [0, -1, 1, -1, 0]
+    assert apps.compare_strings(np.array(["a", "b"]), np.array(["b", "a"])).tolist() == [-1, 1]
+    with pytest.raises(TypeError, match="str and bytes"):
+        apps.compare_strings(["a"], [b"a"])
+    with pytest.raises(up.ShapeError):
+        apps.compare_strings(["a"], ["a", "b"])
+    with pytest.raises(up.ShapeError):
+        apps.compare_strings(a, b[:, :5])
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 2**200), st.integers(0, 2**200))
+@pytest.mark.parametrize("dtype", ["uint8", "uint64"])
+def test_long_integers_add(dtype, x, y):
+    width = np.dtype(dtype).itemsize
+    digits = [np.frombuffer(v.to_bytes(32, "little"), dtype) for v in (x, y)]
+    got = apps.carry_lookahead_add(*digits)
+    assert got.dtype == dtype
+    assert int.from_bytes(got.tobytes(), "little") == x + y
+    assert len(got) == 32 // width + 1
+
+
+def test_a_carry_runs_all_the_way():
+    ones, one = np.full((2, 100_000), 2**32 - 1, np.uint32), np.zeros((2, 100_000), np.uint32)
+    one[1, 0] = 1
+    got = apps.carry_lookahead_add(ones, one)
+    np.testing.assert_array_equal(got[0, :-1], ones[0])
+    np.testing.assert_array_equal(got[1], np.arange(100_001) == 100_000)
+    for a, b, error in [
+        ([1], [1], up.DTypeError),
+        (ones, ones[:1], up.ShapeError),
+        (ones, ones.astype("u8"), up.DTypeError),
+    ]:
+        with pytest.raises(error):
+            apps.carry_lookahead_add(a, b)
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2, 7, 1000])
+def test_polynomials_are_numpys(degree):
+    p, x = RNG.standard_normal(degree + 1), RNG.uniform(-1, 1, (3, 4))
+    np.testing.assert_allclose(apps.polyval(p, x), np.polyval(p, x), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(apps.polyval(p, 0.5), np.polyval(p, 0.5), rtol=1e-12, atol=1e-14)
+    many = RNG.standard_normal((degree + 1, 4))
+    want = np.stack([np.polyval(many[:, k], x[:, k]) for k in range(4)], 1)
+    np.testing.assert_allclose(apps.polyval(many, x), want, rtol=1e-9, atol=1e-11)
+    assert apps.polyval([1, 2], [3]).tolist() == [5.0]
+
+
+def test_no_polynomial_is_refused():
+    with pytest.raises(up.ShapeError):
+        apps.polyval([], 1.0)
+    with pytest.raises(up.ShapeError):
+        apps.polyval(np.ones((2, 3)), np.ones(4))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 1000, 100_000])
+def test_tridiagonal_systems_are_lapacks(n):
+    a, c, d = RNG.standard_normal((3, n))
+    b = np.abs(a) + np.abs(c) + RNG.random(n) + 0.01
+    bands = np.stack([np.roll(c, 1), b, np.roll(a, -1)])
+    want = linalg.solve_banded((1, 1), bands, d) if n > 1 else d / b
+    np.testing.assert_allclose(
+        apps.solve_tridiagonal(a, b, c, d), want, rtol=1e-9, atol=1e-11 * np.abs(want).max()
+    )
+    if n < 10:
+        return
+    batch = apps.solve_tridiagonal(a, b, c, np.stack([d, 2 * d]))
+    np.testing.assert_allclose(batch[1], 2 * want, rtol=1e-9, atol=1e-11 * np.abs(want).max())
+
+
+def test_poisson_in_one_dimension():
+    n = 4095
+    x = apps.solve_tridiagonal(-1.0, 2.0, -1.0, np.full(n, 1 / (n + 1) ** 2))
+    s = np.arange(1, n + 1) / (n + 1)
+    np.testing.assert_allclose(x, s * (1 - s) / 2, rtol=1e-8)
+    assert apps.solve_tridiagonal(1.0, 1.0, 1.0, []).shape == (0,)
+    with pytest.raises(up.ShapeError):
+        apps.solve_tridiagonal(np.ones(3), 1.0, 1.0, np.ones(4))
+
+
+def sequential_tree(parents):
+    n = len(parents)
+    children = [[v for v in range(n) if parents[v] == p] for p in range(n)]
+    depths, pre, post, sizes = ([0] * n for _ in range(4))
+    clocks = [0, 0]
+
+    def visit(v, depth):
+        depths[v], pre[v] = depth, clocks[0]
+        clocks[0] += 1
+        sizes[v] = v + 1 + sum(visit(c, depth + 1) for c in children[v])
+        post[v] = clocks[1]
+        clocks[1] += 1
+        return sizes[v]
+
+    for v in range(n):
+        if parents[v] < 0:
+            visit(v, 0)
+    return depths, pre, post, sizes
+
+
+@st.composite
+def forests(draw):
+    n = draw(st.integers(0, 25))
+    names = draw(st.permutations(range(n)))
+    parents = [-1] * n
+    for k in range(n):
+        above = draw(st.integers(-1, k - 1))
+        parents[names[k]] = names[above] if above >= 0 else -1
+    return parents
+
+
+@settings(deadline=None, max_examples=80)
+@given(forests())
+def test_trees_are_toured_as_by_recursion(parents):
+    tree = apps.Tree(np.array(parents, np.int32))
+    weights = np.arange(1, len(parents) + 1)
+    got = tree.depths(), tree.preorder(), tree.postorder(), tree.subtree_sums(weights)
+    assert tuple(v.tolist() for v in got) == sequential_tree(parents)
+    np.testing.assert_array_equal(tree.subtree_sums(weights / 4), got[3] / 4)
+
+
+@settings(deadline=None, max_examples=60)
+@given(forests())
+def test_parentheses_spell_their_tree(parents):
+    text = np.full(2 * len(parents), ")", "U1")
+    tree = apps.Tree(parents)
+    text[tree.opens] = "("
+    spelt = apps.Tree.from_parentheses("".join(text))
+    renamed = tree.preorder()
+    np.testing.assert_array_equal(spelt.depths()[renamed], tree.depths())
+    np.testing.assert_array_equal(spelt.postorder()[renamed], tree.postorder())
+
+
+def test_deep_and_wide_trees():
+    n = 100_000
+    chain = apps.Tree(np.arange(-1, n - 1))
+    np.testing.assert_array_equal(chain.depths(), np.arange(n))
+    np.testing.assert_array_equal(chain.subtree_sums(np.ones(n, int)), np.arange(n, 0, -1))
+    star = np.zeros(n, int)
+    star[0] = -1
+    np.testing.assert_array_equal(apps.Tree(star).preorder(), np.arange(n))
+
+
+@pytest.mark.parametrize("parents", [[0], [1, 0], [-1, 2, 1], [5], [-2], [1, 2, 0, -1]])
+def test_what_is_no_tree_is_refused(parents):
+    with pytest.raises(ValueError):
+        apps.Tree(parents)
+
+
+@pytest.mark.parametrize("text", ["(", ")", ")(", "(()", "a", "())("])
+def test_unbalanced_parentheses_are_refused(text):
+    with pytest.raises(ValueError):
+        apps.Tree.from_parentheses(text)
+
+
+def test_torch_in_torch_out():
+    torch = pytest.importorskip("torch")
+    x = torch.ones(3, dtype=torch.float64)
+    tree = apps.Tree(torch.tensor([-1, 0, 0]))
+    for got in (
+        apps.compare_strings(x[None], x[None]), apps.polyval(x, x), apps.solve_tridiagonal(0.0, x, 0.0, x), tree.depths(),
+        tree.subtree_sums(x),
+    ):  # fmt: skip
+        assert isinstance(got, torch.Tensor)
