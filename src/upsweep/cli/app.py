@@ -38,7 +38,7 @@ class _WithLab(typer.core.TyperGroup):
 def _lab() -> Any:
     """Its own commands, or one that says what is missing."""
     try:
-        command = typer.main.get_command(import_module(LAB).app)
+        command: Any = typer.main.get_group(import_module(LAB).app)
     except ModuleNotFoundError as missing:
         message = f"it needs {missing.name}, which is not here: pip install 'upsweep[lab]'"
         command = typer.main.get_command(_absent(message))

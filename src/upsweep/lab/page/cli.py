@@ -7,7 +7,6 @@ import webbrowser
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
 
 from upsweep.lab.page.html import known, offline
@@ -17,7 +16,7 @@ from upsweep.lab.page.server import Lab
 class _OpensKernels(typer.core.TyperGroup):
     """`upsweep lab brent-kung` is short for `upsweep lab open brent-kung`."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
         if not args or (args[0] not in self.commands and args[0] != "--help"):
             args = ["open", *args]
         return super().parse_args(ctx, args)
