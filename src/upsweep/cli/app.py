@@ -42,7 +42,7 @@ def _lab() -> Any:
     except ModuleNotFoundError as missing:
         message = f"it needs {missing.name}, which is not here: pip install 'upsweep[lab]'"
         command = typer.main.get_command(_absent(message))
-    command.help = command.help or "Play the textbook's kernels step by step."
+    command.name = "lab"
     return command
 
 
