@@ -76,10 +76,19 @@ def tune(name: str) -> None:
 def variants(names: str, shapes: bool) -> None:
     """Compile-time switches side by side."""
     plain = compile._FLAGS
-    for sleep, patient in itertools.product((0, 30, 100, 400), (0, 1)):
-        compile._FLAGS = (*plain, f"-DSLEEP={sleep}", f"-DPATIENT={patient}")
+    import upsweep.gpu.layout as lay
+    plain_shared, plain_tiles = layout.shared_bytes, lay.shapes.STAGE
+    for late, look, depth, stage, step in ((1, 0, 2, 1, 0), (1, 0, 2, 1, 50), (1, 0, 2, 1, 200), (1, 1, 2, 1, 0), (0, 1, 2, 1, 0), (0, 1, 2, 1, 100)):
+        compile._FLAGS = (*plain, f"-DLATE={late}", f"-DLOOK={look}", f"-DDEPTH={depth}", f"-DSLEEP={step}")
+        def shared(plan, choice, depth=depth):
+            return plain_shared(plan, choice) * depth // 2 if choice.kernel == "tiles" else plain_shared(plan, choice)
+        launch.shared_bytes = lay.shared_bytes = shared
+        lay.shapes.STAGE = int(plain_tiles * stage)
+        lay.shapes.WARPS = 16 if stage == 2 else 8
+        lay.shapes.BLOCKS[16] = 1
+        launch.node_words = lay.node_words
         launch._launches.clear()
-        print("sleep", sleep, "patient", patient, end=": ")
+        print("late", late, "look", look, "depth", depth, "stage", stage, "sleep", step, end=": ")
         for name in names.split(","):
             op, dtypes, shape, *axis = CASES[name]
             extra = {"segments": 0.01} if name == "segments" else {"stores": [False, True]} if op is ops.AFFINE else {}
@@ -90,6 +99,12 @@ def variants(names: str, shapes: bool) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "once":
+        op, dtypes, shape, *axis = CASES[sys.argv[2]]
+        extra = {"segments": 0.01} if sys.argv[2] == "segments" else {"stores": [False, True]} if op is ops.AFFINE else {}
+        check.timed = lambda f, reps=1: [f() for _ in range(3)] and 1.0
+        check.rate(sys.argv[2], op, dtypes, shape, *axis, quiet=True, **extra)
+        sys.exit()
     if len(sys.argv) > 2:
         variants(sys.argv[2], True)
     for case in sys.argv[1].split(","):

@@ -94,7 +94,7 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
         grid = -(-choice.rows // (choice.shape.warps * (32 // choice.shape.lanes)))
     else:
         resident = driver.blocks_per_multiprocessor(kernel, choice.threads, shared)
-        grid = min(choice.tickets, resident * driver.attribute(device, "MULTIPROCESSOR_COUNT"))
+        grid = min(choice.tickets // (choice.tiles if choice.shape.carry else 1), resident * driver.attribute(device, "MULTIPROCESSOR_COUNT"))
     first, sizes, nodes = choice.levels()
     words = node_words(plan) * (32 if choice.kernel == "columns" else 1)
     count = 5 + 3 * len(xs)

@@ -24,6 +24,7 @@ from upsweep.plan import Plan
 
 LEVELS = 8  # as in params.cuh
 _RADIX = {"tiles": 32, "columns": 8}
+SHARED_MEMORY = 227 * 1024  # of a multiprocessor, from sm_80 on at least 164 KiB
 _LINE = 32  # bytes of neighbours in a row of memory from which a lane a column pays
 
 
@@ -164,7 +165,7 @@ class Choice:
 
     def levels(self) -> tuple[list[int], list[int], int]:
         """Where each level of nodes begins, its nodes for each row, and all nodes: `tiles` < radix ** levels."""
-        if self.kernel == "rows" or self.tiles == 1:
+        if self.kernel == "rows" or self.tiles == 1 or self.shape.carry:
             return [0], [0], 0
         rows = self.rows * self.column_groups * self.shape.vector
         sizes, first, radix = [self.tiles], [0], _RADIX[self.kernel]
@@ -187,7 +188,7 @@ def choose(plan: Plan, layout: Layout) -> Choice:
         return Choice("columns", shapes.for_columns(layout.n, words(plan), smallest), layout, columns)
     if shapes.fits_rows(layout.n, words(plan)):
         return Choice("rows", shapes.for_rows(layout.n, words(plan)), layout)
-    return Choice("tiles", shapes.for_tiles(layout.n, words(plan), sum(_sizes(plan)) + plan.segmented), layout)
+    return Choice("tiles", shapes.for_tiles(layout.n, prod(layout.dims), words(plan), sum(_sizes(plan)) + plan.segmented, plan.segmented), layout)
 
 
 def _are_columns(layout: Layout) -> bool:
@@ -224,7 +225,7 @@ def spec(plan: Plan, choice: Choice) -> str:
         "DIMS": len(layout.dims) - columns,
         "ITEMS": shape.items,
         "WARPS": shape.warps,
-        "BLOCKS": shape.blocks,
+        "BLOCKS": min(shape.blocks, SHARED_MEMORY // (shared_bytes(plan, choice) + 4096)),
         "LANES": shape.lanes,
         "VECTOR": shape.vector,
         "STRIPS": shape.strips,
@@ -236,6 +237,7 @@ def spec(plan: Plan, choice: Choice) -> str:
     lines = [
         f"#define SEGMENTED {int(plan.segmented)}",
         *(f"constexpr int {name} = {value};" for name, value in numbers.items()),
+        f"constexpr bool CARRY = {str(shape.carry).lower()}, PATIENT = {str(shape.patient).lower()};",
         *(f"constexpr bool {name.upper()} = {str(getattr(plan, name)).lower()};" for name in ("initial", "exclusive", "reduce")),
         f"constexpr int HEADS_MODE = {'SHIFTED' if heads is None or abs(heads.along) == 1 else 'STRIDED'};",
         f"constexpr bool HEADS_FLIP = {str(heads_flip).lower()};",

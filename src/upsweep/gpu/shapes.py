@@ -19,6 +19,8 @@ class Shape:
     lanes: int = 32
     vector: int = 1
     strips: int = 1
+    carry: bool = False
+    patient: bool = False
 
 
 ITEMS = {1: 32, 2: 16, 4: 8, 8: 4, 16: 2}
@@ -48,7 +50,11 @@ def for_rows(n: int, words: int) -> Shape:
     return Shape(items, 8, 3, lanes=_power_of_two(-(-n // items)))
 
 
-def for_tiles(n: int, words: int, size: int) -> Shape:
+ROWS = 1024
+"""Rows from which a block takes whole rows: enough for all blocks of the largest GPUs, more than twice over."""
+
+
+def for_tiles(n: int, rows: int, words: int, size: int, segmented: bool) -> Shape:
     """`size` is the bytes of an item in shared memory."""
     items = items_for(words)
     warps = min(WARPS, _power_of_two(-(-n // (32 * items))))
@@ -57,7 +63,7 @@ def for_tiles(n: int, words: int, size: int) -> Shape:
     strips = 1
     while strips * warps < min(32, n / (32 * items)) and 2 * strips * warps * 32 * items * size <= STAGE:
         strips *= 2
-    return Shape(items, warps, BLOCKS[warps], strips=strips)
+    return Shape(items, warps, max(1, BLOCKS[warps] - segmented), strips=strips, carry=rows >= ROWS and n > 32 * items * warps * strips)
 
 
 def for_columns(n: int, words: int, smallest: int) -> Shape:

@@ -39,8 +39,8 @@ __device__ __forceinline__ Element sum_group(const Element (&e)[RADIX]) {
 // Folds the first m < RADIX elements into p: canonical blocks, the largest first.
 __device__ __forceinline__ void fold_group(const Element (&e)[RADIX], int m, Prefix& p, const Item& start) {
   if (m & 4) fold(p, combine(combine(e[0], e[1]), combine(e[2], e[3])), start);
-  if (m & 2) fold(p, m & 4 ? combine(e[4], e[5]) : combine(e[0], e[1]), start);
-  if (m & 1) fold(p, m & 4 ? m & 2 ? e[6] : e[4] : m & 2 ? e[2] : e[0], start);
+  if (m & 2) fold(p, combine(pick(m & 4, e[4], e[0]), pick(m & 4, e[5], e[1])), start);
+  if (m & 1) fold(p, pick(m & 4, pick(m & 2, e[6], e[4]), pick(m & 2, e[2], e[0])), start);
 }
 
 __device__ __forceinline__ void publish(const ColumnTree& tree, i64 t, Element sum) {

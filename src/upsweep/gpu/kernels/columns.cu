@@ -35,10 +35,12 @@ struct Shared {
 static_assert(SHARED_BYTES == STAGES * WARPS * WARP_BYTES + sizeof(Shared) && NODE_WORDS == NODE, "launch.py counts otherwise");
 
 // Named barriers, each in two kinds, for even and odd tiles, so that whoever arrives may run ahead of whoever waits.
-//   SUMS      the sums of a tile are in shared memory, or there is no such tile: all warps
-//   PREFIXES  so are the prefixes of its warps: the warps that write and those that look back
-//   TICKETS   so is the ticket of the tile after the next: the same warps
-enum { SUMS = 1, PREFIXES = 3, TICKETS = 5 };
+//   PUBLISH   the sums of a tile are in shared memory, or there is no such tile: for the warp that publishes
+//   LOOK_BACK the same, for the warp that looks back: it must never hold up the other, or blocks wait in a chain
+//   PREFIXES  the prefixes of a tile's warps are there
+//   NEARLY    a warp is about to store, and will soon have room for another tile
+//   TICKETS   the ticket of that tile is there, and the sums may be overwritten
+enum { PUBLISH = 1, LOOK_BACK = 3, PREFIXES = 5, NEARLY = 7, TICKETS = 9 };
 template <int WARPS_THERE> __device__ __forceinline__ void arrive(int id) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(32 * WARPS_THERE) : "memory"); }
 template <int WARPS_THERE> __device__ __forceinline__ void await(int id) { asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(32 * WARPS_THERE) : "memory"); }
 
@@ -75,32 +77,34 @@ __device__ __forceinline__ void sum_warps(const Element (&sums)[WARPS][WIDTH], i
     for (int w = 2 * d - 1; w < WARPS; w += 2 * d) e[w] = combine(e[w - d], e[w]);
 }
 
-constexpr int ALL = WARPS + 2 * VECTOR, SOME = WARPS + VECTOR;
+constexpr int HALF = WARPS + VECTOR, ALL = WARPS + 2 * VECTOR;  // warps at a barrier
 
 // The warps that publish: warp v for the columns from 32 * v on.
 __device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int v, int lane) {
   u32 epoch = p.control[2];
   for (int k = 0;; k++) {
-    await<ALL>(SUMS + (k & 1));
+    await<HALF>(PUBLISH + (k & 1));
     i64 ticket = s.ticket[k & 3];
     if (ticket >= p.tickets) break;
     Spot at = spot_of(p, ticket);
     Element e[WARPS];
     sum_warps(s.sums[k & 1], 32 * v + lane, e);
+    __syncwarp();
+    arrive<ALL>(TICKETS + (k & 1));
     if (p.tiles > 1) publish(tree_of(p, at, v, epoch, lane), at.t, e[WARPS - 1]);
   }
 }
 
-// The warps that look back, one tile late as in tiles.cu; the first of them takes tickets.
+// The warps that look back; the first of them takes tickets.
 __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int v, int lane) {
   u32 epoch = p.control[2];
   int mine = 32 * v + lane;
-  await<ALL>(SUMS);
   for (int k = 0;; k++) {
+    if (!PATIENT || k == 0) await<HALF>(LOOK_BACK + (k & 1));
     i64 ticket = s.ticket[k & 3];
     if (ticket >= p.tickets) break;
+    if (PATIENT) await<HALF>(LOOK_BACK + ((k + 1) & 1));
     Spot at = spot_of(p, ticket);
-    await<ALL>(SUMS + ((k + 1) & 1));
     if (!REDUCE || at.t + 1 == p.tiles) {
       Element e[WARPS];
       sum_warps(s.sums[k & 1], mine, e);
@@ -121,10 +125,11 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
           prefixes[w + 1][mine] = q;
         }
     }
-    arrive<SOME>(PREFIXES + (k & 1));
+    arrive<HALF>(PREFIXES + (k & 1));
+    await<HALF>(NEARLY + (k & 1));
     if (v == 0 && lane == 0) s.ticket[(k + 2) & 3] = take_ticket(p);
     __syncwarp();
-    arrive<SOME>(TICKETS + (k & 1));
+    arrive<ALL>(TICKETS + (k & 1));
   }
   if (v == 0 && lane == 0) leave(p, epoch);
 }
@@ -223,20 +228,23 @@ struct Worker {
     load(0); load(1);
     wait_copies<1>();
     sum(0);
-    arrive<ALL>(SUMS);
+    arrive<HALF>(PUBLISH);
+    arrive<HALF>(LOOK_BACK);
     for (int k = 0;; k++) {
       i64 ticket = s.ticket[k & 3];
       if (ticket >= p.tickets) break;
       Spot at = spot_of(p, ticket);
       wait_copies<0>();
       sum(k + 1);
-      arrive<ALL>(SUMS + ((k + 1) & 1));
-      await<SOME>(PREFIXES + (k & 1));
+      arrive<HALF>(PUBLISH + ((k + 1) & 1));
+      arrive<HALF>(LOOK_BACK + ((k + 1) & 1));
+      await<HALF>(PREFIXES + (k & 1));
       if (!REDUCE || at.t + 1 == p.tiles) {
 #pragma unroll 1
         for (int v = 0; v < VECTOR; v++) finish(k, v, at);
       }
-      await<SOME>(TICKETS + (k & 1));  // and the stage is free
+      arrive<HALF>(NEARLY + (k & 1));
+      await<ALL>(TICKETS + (k & 1));  // and the stage is free
       load(k + 2);
     }
   }

@@ -17,15 +17,17 @@ __device__ __forceinline__ bool head_of(const Element&) { return false; }
 #endif
 
 __device__ __forceinline__ Element combine(const Element& a, const Element& b) {
-  if (head_of(b)) return b;
-  return element(op(a.value, b.value), head_of(a));
+  Item both = op(a.value, b.value);  // without a branch: lanes differ in their heads
+  return element(select(head_of(b), b.value, both), head_of(a) || head_of(b));
 }
 
 // Nothing folded yet (`some` is false) only at the start of a row that has no initial value.
 struct Prefix { Item value; bool some; };
 
 __device__ __forceinline__ void fold(Prefix& p, const Element& e, const Item& start) {
-  if (SEGMENTED && head_of(e)) { p.value = INITIAL ? op(start, e.value) : e.value; p.some = true; return; }
-  p.value = INITIAL || p.some ? op(p.value, e.value) : e.value;
+  bool anew = SEGMENTED && head_of(e);
+  if (INITIAL) p.value = op(select(anew, start, p.value), e.value);
+  else if (p.some) { Item both = op(p.value, e.value); p.value = select(anew, e.value, both); }
+  else p.value = e.value;
   p.some = true;
 }

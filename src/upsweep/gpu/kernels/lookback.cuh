@@ -46,7 +46,7 @@ __device__ __forceinline__ void fold_lanes(const Element& e, int lane, int m, Pr
   for (int s = 0; s < 4; s++) {
     Element other = from_xor(sums[s], 1 << s);
     bool right = lane >> s & 1;
-    sums[s + 1] = combine(right ? other : sums[s], right ? sums[s] : other);
+    sums[s + 1] = combine(pick(right, other, sums[s]), pick(right, sums[s], other));
   }
 #pragma unroll
   for (int s = 4; s >= 0; s--) {
@@ -59,50 +59,82 @@ __device__ __forceinline__ void fold_lanes(const Element& e, int lane, int m, Pr
   }
 }
 
-// The prefix of tile t and the prefix of the tile after it, in two steps: first the loads, all levels at once, then the
-// folds, which wait for what was not there yet.
+// The prefix of tile t and the prefix of the tile after it, in two steps: the levels above the tiles first, whose nodes are
+// old, then the tiles of t's own group.
 struct LookBack {
-  static constexpr bool EARLY = NODE <= 2;  // larger elements would not fit the registers
   Tree tree;
   i64 t;
+  const Item& start;
   int lane;
-  Words<Element> found[DIGITS];
-  bool here[DIGITS];
 
   __device__ __forceinline__ int digit(int level) const { return int(t >> (5 * level)) & 31; }
-  __device__ __forceinline__ u64* sibling(int level) const { return tree.node(level, ((t >> (5 * level)) & ~31ll) + lane); }
 
-  __device__ __forceinline__ void load() {
+  // The elements left of t on a level, one a lane.
+  __device__ __forceinline__ Element siblings(int level) const {
+    Words<Element> w = {};
+    return await_node<1>(tree.node(level, ((t >> (5 * level)) & ~31ll) + lane), lane < digit(level), false, w, tree.epoch);
+  }
+
+  // Groups do not end with most tiles, so that the levels above are the same for t and t + 1.
+  __device__ __forceinline__ bool simple() const { return EXCLUSIVE || digit(0) != 31; }
+
+  __device__ __forceinline__ void fold_above(Prefix& p) const {
+    p.value = start; p.some = INITIAL;
+    Element e[DIGITS];
 #pragma unroll
-    for (int level = 0; level < DIGITS; level++) {
-      here[level] = false;
-      if (EARLY && level < tree.p.levels && lane < digit(level)) here[level] = load_node<1>(sibling(level), found[level], tree.epoch);
+    for (int level = DIGITS - 1; level > 0; level--) if (NODE <= 4 && level < tree.p.levels) e[level] = siblings(level);
+    Prefix unused = p;
+#pragma unroll 1
+    for (int level = (int)tree.p.levels - 1; level > 0; level--) {
+      Element x = e[1];
+#pragma unroll
+      for (int l = 2; l < DIGITS; l++) if (l == level) x = e[l];
+      if (NODE > 4) x = siblings(level);
+      fold_lanes(x, lane, digit(level), p, 0, unused, start);
     }
   }
-
-  __device__ __forceinline__ Element siblings(int level) const {
-    Words<Element> w = found[0]; bool got = here[0];
-#pragma unroll
-    for (int l = 1; l < DIGITS; l++) if (EARLY && l == level) { w = found[l]; got = here[l]; }
-    return await_node<1>(sibling(level), lane < digit(level), got, w, tree.epoch);
+  // `sum` is the sum of tile t.
+  __device__ __forceinline__ void fold_group(const Element& sum, Prefix& p, Prefix& next) const {
+    Element e = siblings(0);
+    next = p;
+    if (!EXCLUSIVE && lane == digit(0)) e = sum;
+    fold_lanes(e, lane, digit(0), p, digit(0) + 1, next, start);
   }
 
-  // `sum` is the sum of tile t.
-  __device__ __forceinline__ void fold_all(Element sum, const Item& start, Prefix& p, Prefix& next) const {
-    const int levels = (int)tree.p.levels;
+  // All levels, whichever groups end with t.
+  __device__ __forceinline__ void fold_all(Element sum, Prefix& p, Prefix& next) const {
     int turn = 0;  // the level whose digit grows from t to t + 1: below it groups end with this tile
-    if (!EXCLUSIVE)
 #pragma unroll 1
-      for (; turn + 1 < levels && digit(turn) == 31; turn++) {
-        Element e = siblings(turn), left[5];
-        sum = up_sweep<32>(lane == 31 ? sum : e, lane, left);
-      }
+    for (; turn + 1 < tree.p.levels && digit(turn) == 31; turn++) {
+      Element e = siblings(turn), left[5];
+      sum = up_sweep<32>(pick(lane == 31, sum, e), lane, left);
+    }
     p.value = start; p.some = INITIAL; next = p;
 #pragma unroll 1
-    for (int level = levels - 1; level >= 0; level--) {
+    for (int level = (int)tree.p.levels - 1; level >= 0; level--) {
       Element e = siblings(level);
-      if (!EXCLUSIVE && level == turn && lane == digit(level)) e = sum;
+      if (level == turn && lane == digit(level)) e = sum;
       fold_lanes(e, lane, digit(level), p, level < turn ? 0 : level == turn ? digit(level) + 1 : digit(level), next, start);
     }
+  }
+};
+
+// Instead, where one block scans a row from end to end: the sums of the blocks that t names in binary, one a lane.
+struct Carry {
+  Element sums;
+  int lane;
+
+  __device__ __forceinline__ void fold_all(i64 t, Prefix& p, const Item& start) const {
+    p.value = start; p.some = INITIAL;
+    for (u32 rest = (u32)t; rest;) {
+      int bit = 31 - __clz(rest);
+      fold(p, from_lane(sums, bit), start);
+      rest ^= 1u << bit;
+    }
+  }
+  __device__ __forceinline__ void push(i64 t, Element sum) {
+    int bit = 0;
+    for (; t >> bit & 1; bit++) sum = combine(from_lane(sums, bit), sum);
+    if (lane == bit) sums = sum;
   }
 };

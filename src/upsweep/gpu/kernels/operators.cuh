@@ -69,8 +69,8 @@ struct LogAddExp {
 struct Affine { template <class P> __device__ P operator()(P a, P b) const {
   return {times(a.head, b.head), {plus(times(a.tail.head, b.head), b.tail.head)}};
 } };
-struct ArgMax { template <class P> __device__ P operator()(P a, P b) const { return a.head >= b.head || a.head != a.head ? a : b; } };
-struct ArgMin { template <class P> __device__ P operator()(P a, P b) const { return a.head <= b.head || a.head != a.head ? a : b; } };
+struct ArgMax { template <class P> __device__ P operator()(P a, P b) const { return select(a.head >= b.head || a.head != a.head, a, b); } };
+struct ArgMin { template <class P> __device__ P operator()(P a, P b) const { return select(a.head <= b.head || a.head != a.head, a, b); } };
 
 // A scalar operator lifted to items of one component.
 template <class F> struct Scalar { template <class P> __device__ P operator()(P a, P b) const { return {F()(a.head, b.head)}; } };

@@ -50,6 +50,19 @@ template <int C, class T, class... Rest> __device__ __forceinline__ const auto& 
   if constexpr (C == 0) return t.head; else return get<C - 1>(t.tail);
 }
 
+// A choice part by part: as a whole it would be one of two addresses, and leave registers.
+template <class T> __device__ __forceinline__ T select(bool first, const T& a, const T& b) {
+  if constexpr (is_complex<T>) return {first ? a.re : b.re, first ? a.im : b.im};
+  else return first ? a : b;
+}
+template <class T> __device__ __forceinline__ Tuple<T> select(bool first, const Tuple<T>& a, const Tuple<T>& b) {
+  return {select(first, a.head, b.head)};
+}
+template <class T, class U, class... Rest>
+__device__ __forceinline__ Tuple<T, U, Rest...> select(bool first, const Tuple<T, U, Rest...>& a, const Tuple<T, U, Rest...>& b) {
+  return {select(first, a.head, b.head), select(first, a.tail, b.tail)};
+}
+
 template <int V> struct Int { static constexpr int value = V; };
 // each<K>(f) calls f(Int<0>), ..., f(Int<K - 1>): a loop over components, whose types differ.
 template <int K, int C = 0, class F> __device__ __forceinline__ void each(F&& f) {

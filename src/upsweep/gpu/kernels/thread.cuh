@@ -38,12 +38,12 @@ template <int N> __device__ __forceinline__ void down_sweep(Item (&x)[N], u32 he
 // From the block sums of a run to what is written: `next` is the prefix of the run after this one.
 template <int N> __device__ __forceinline__
 void results(Item (&x)[N], u32 heads, u32 swept, const Prefix& before, const Item& next, const Item& start) {
-  Item first = before.some ? before.value : start;
+  Item first = select(before.some, before.value, start);
   down_sweep(x, swept, before, start);
   if constexpr (EXCLUSIVE) {
 #pragma unroll
-    for (int k = N - 1; k > 0; k--) x[k] = SEGMENTED && (heads >> k & 1) ? start : x[k - 1];
-    x[0] = SEGMENTED && (heads & 1) ? start : first;
+    for (int k = N - 1; k > 0; k--) x[k] = SEGMENTED ? select(heads >> k & 1, start, x[k - 1]) : x[k - 1];
+    x[0] = SEGMENTED ? select(heads & 1, start, first) : first;
   } else {
     x[N - 1] = next;
   }

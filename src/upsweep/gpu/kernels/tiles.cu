@@ -11,18 +11,22 @@ typedef Region<32, ITEMS> Strip;
 constexpr int STAGE_BYTES = PARTS * Strip::WARP_BYTES;
 static_assert(SHARED_BYTES == STAGES * STAGE_BYTES && NODE_WORDS == NODE, "launch.py counts otherwise");
 
+constexpr int RING = STAGES == 2 ? 4 : 8;
+
 struct Shared {
-  i64 ticket[4];                 // a ring: two stages, the one being asked for, the one just left
+  i64 ticket[RING];              // of the tiles in flight, the one asked for, the one just left
   Element sums[2][PARTS];        // of the strips of a tile and of the next
   Prefix prefixes[2][PARTS + 1]; // of the strips; the last is the prefix of the next tile
   Item start[2];
 };
 
 // Named barriers, each in two kinds, for even and odd tiles, so that whoever arrives may run ahead of whoever waits.
-//   SUMS      the sums of a tile are in shared memory, or there is no such tile: all warps
-//   PREFIXES  so are the prefixes of its strips: the warps that write and the one that looks back
-//   TICKETS   so is the ticket of the tile after the next: the same warps
-enum { SUMS = 1, PREFIXES = 3, TICKETS = 5 };
+//   PUBLISH   the sums of a tile are in shared memory, or there is no such tile: for the warp that publishes
+//   LOOK_BACK the same, for the warp that looks back: it must never hold up the other, or blocks wait in a chain
+//   PREFIXES  the prefixes of a tile's strips are there
+//   NEARLY    a warp is about to store, and will soon have room for another tile
+//   TICKETS   the ticket of that tile is there, and the sums may be overwritten
+enum { PUBLISH = 1, LOOK_BACK = 3, PREFIXES = 5, NEARLY = 7, TICKETS = 9 };
 template <int WARPS_THERE> __device__ __forceinline__ void arrive(int id) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(32 * WARPS_THERE) : "memory"); }
 template <int WARPS_THERE> __device__ __forceinline__ void await(int id) { asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(32 * WARPS_THERE) : "memory"); }
 
@@ -31,46 +35,61 @@ __device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int la
   u32 epoch = p.control[2];
   Element left[5];
   for (int k = 0;; k++) {
-    await<WARPS + 2>(SUMS + (k & 1));
-    i64 ticket = s.ticket[k & 3];
+    await<WARPS + 1>(PUBLISH + (k & 1));
+    i64 ticket = s.ticket[k % RING];
     if (ticket >= p.tickets) break;
     auto [row, t] = place_of(p, ticket);
     Element sum = up_sweep<PARTS>(s.sums[k & 1][lane % PARTS], lane, left);
-    if (p.tiles > 1) publish({p, row, epoch}, t, sum, lane);
+    __syncwarp();
+    arrive<WARPS + 2>(TICKETS + (k & 1));
+    if (!CARRY && p.tiles > 1) publish({p, row, epoch}, t, sum, lane);
   }
 }
 
-// The warp that looks back and takes tickets. It looks back one tile late, when the sums of the next are there: by then
-// what it asks for has been published, and blocks do not fall into step waiting for the slowest (.39 of a copy otherwise).
+// The ticket after `last`: where a block takes whole rows (CARRY), the next tile of the row, or a new row.
+__device__ __forceinline__ i64 next_ticket(const Params& p, i64 last) {
+  if (!CARRY) return take_ticket(p);
+  if (last >= 0 && ((u32)last + 1) % (u32)p.tiles) return last + 1;
+  return take_ticket(p) * p.tiles;
+}
+
+// The warp that looks back and takes tickets. It asks at once and once again; then it lets the sums of the next tile come
+// first. Blocks that wait and ask without end keep each other's sums from getting through (.39 of a copy).
 __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int lane) {
   u32 epoch = p.control[2];
   Element left[5];
-  await<WARPS + 2>(SUMS);
+  Carry carry{{}, lane};
   for (int k = 0;; k++) {
-    i64 ticket = s.ticket[k & 3];
+    if (!PATIENT || k == 0) await<WARPS + 1>(LOOK_BACK + (k & 1));
+    i64 ticket = s.ticket[k % RING];
     if (ticket >= p.tickets) break;
     auto [row, t] = place_of(p, ticket);
     bool wanted = !REDUCE || t + 1 == p.tiles;
-    LookBack back{{p, row, epoch}, t, lane};
+    Element sum = up_sweep<PARTS>(s.sums[k & 1][lane % PARTS], lane, left);
+    if (PATIENT) await<WARPS + 1>(LOOK_BACK + ((k + 1) & 1));
     Item start = {};
-    Element sum;
-    if (wanted) {
-      back.load();
-      if (INITIAL || EXCLUSIVE) start = start_of(p, row);
-      sum = up_sweep<PARTS>(s.sums[k & 1][lane % PARTS], lane, left);
+    Prefix before, next;
+    if (wanted && (INITIAL || EXCLUSIVE || CARRY)) start = start_of(p, row);
+    if constexpr (CARRY) {
+      carry.fold_all(t, before, start);
+      carry.push(t, sum);
+      if (!EXCLUSIVE) carry.fold_all(t + 1, next, start);
+    } else if (wanted) {
+      LookBack back{{p, row, epoch}, t, start, lane};
+      if (p.tiles == 1) { before = {start, INITIAL}; next = before; fold(next, sum, start); }
+      else if (back.simple()) { back.fold_above(before); back.fold_group(sum, before, next); }
+      else back.fold_all(sum, before, next);
     }
-    await<WARPS + 2>(SUMS + ((k + 1) & 1));
     if (wanted) {
-      Prefix before, next;
-      back.fold_all(sum, start, before, next);
       down_sweep<PARTS>(before, lane, left, start);
       if (lane < PARTS) s.prefixes[k & 1][lane] = before;
       if (lane == 0) { s.prefixes[k & 1][PARTS] = next; s.start[k & 1] = start; }
     }
     arrive<WARPS + 1>(PREFIXES + (k & 1));
-    if (lane == 0) s.ticket[(k + 2) & 3] = take_ticket(p);
+    await<WARPS + 1>(NEARLY + (k & 1));
+    if (lane == 0) s.ticket[(k + STAGES) % RING] = next_ticket(p, s.ticket[(k + STAGES - 1) % RING]);
     __syncwarp();
-    arrive<WARPS + 1>(TICKETS + (k & 1));
+    arrive<WARPS + 2>(TICKETS + (k & 1));
   }
   if (lane == 0) leave(p, epoch);
 }
@@ -84,11 +103,11 @@ struct Worker {
 
   __device__ __forceinline__ int part(int strip) const { return warp * STRIPS + strip; }
   __device__ __forceinline__ Strip region(int k, int strip) const {
-    return Strip{memory + (k & 1) * STAGE_BYTES + part(strip) * Strip::WARP_BYTES, lane};
+    return Strip{memory + k % STAGES * STAGE_BYTES + part(strip) * Strip::WARP_BYTES, lane};
   }
 
   __device__ __forceinline__ void load(int k) const {
-    i64 ticket = s.ticket[k & 3];
+    i64 ticket = s.ticket[k % RING];
     if (ticket < p.tickets) {
       auto [row, t] = place_of(p, ticket);
 #pragma unroll 1
@@ -98,7 +117,7 @@ struct Worker {
   }
 
   __device__ __forceinline__ void sum(int k) const {
-    i64 ticket = s.ticket[k & 3];
+    i64 ticket = s.ticket[k % RING];
     if (ticket >= p.tickets) return;
     auto [row, t] = place_of(p, ticket);
     __syncwarp();  // every lane's copies of this tile have landed
@@ -139,27 +158,31 @@ struct Worker {
         __syncwarp();  // all lanes have read their runs
         region(k, i).write(x);
         __syncwarp();  // all lanes have written theirs
+        if (i == STRIPS - 1) arrive<WARPS + 1>(NEARLY + (k & 1));
         region(k, i).store(p, row, j);
       }
     }
   }
 
   __device__ __forceinline__ void run() const {
-    load(0); load(1);
-    wait_copies<1>();
+    for (int k = 0; k < STAGES; k++) load(k);
+    wait_copies<STAGES - 1>();
     sum(0);
-    arrive<WARPS + 2>(SUMS);
+    arrive<WARPS + 1>(PUBLISH);
+    arrive<WARPS + 1>(LOOK_BACK);
     for (int k = 0;; k++) {
-      i64 ticket = s.ticket[k & 3];
+      i64 ticket = s.ticket[k % RING];
       if (ticket >= p.tickets) break;
       auto [row, t] = place_of(p, ticket);
-      wait_copies<0>();
+      wait_copies<STAGES - 2>();
       sum(k + 1);
-      arrive<WARPS + 2>(SUMS + ((k + 1) & 1));
+      arrive<WARPS + 1>(PUBLISH + ((k + 1) & 1));
+      arrive<WARPS + 1>(LOOK_BACK + ((k + 1) & 1));
       await<WARPS + 1>(PREFIXES + (k & 1));
       if (!REDUCE || t + 1 == p.tiles) finish(k, row, t);
-      await<WARPS + 1>(TICKETS + (k & 1));  // and the stage is free
-      load(k + 2);
+      if (REDUCE) arrive<WARPS + 1>(NEARLY + (k & 1));
+      await<WARPS + 2>(TICKETS + (k & 1));  // and the stage is free
+      load(k + STAGES);
     }
   }
 };
@@ -168,7 +191,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_tiles(cons
   extern __shared__ __align__(128) char memory[];
   __shared__ Shared s;
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (threadIdx.x == 0) { s.ticket[0] = take_ticket(p); s.ticket[1] = take_ticket(p); }
+  if (threadIdx.x == 0)
+    for (int k = 0; k < STAGES; k++) s.ticket[k] = next_ticket(p, k ? s.ticket[k - 1] : -1);
   __syncthreads();
   if (warp < WARPS) Worker{p, s, memory, warp, lane}.run();
   else if (warp == WARPS) publish_tiles(p, s, lane);
