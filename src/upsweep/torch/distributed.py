@@ -1,0 +1,195 @@
+"""Scans of a sequence that is sharded over the processes of a group: the bits of one device, whatever the shards.
+
+Every process sums up the aligned blocks of its shard (one pass that reads), all exchange these short lists once, and each
+scans its shard from the carry before it (one pass that reads and writes): reduce-then-scan.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from upsweep import shards
+from upsweep.api import _axis
+from upsweep.operator import OperatorError, as_operator, ops
+from upsweep.shards import Blocks
+from upsweep.torch import _like, _rows
+from upsweep.tree import blocks
+
+__all__ = ["linear_recurrence", "scan"]
+
+
+def scan(
+    x: Any,
+    op: Any = "add",
+    *,
+    axis: int | None = None,
+    exclusive: bool = False,
+    reverse: bool = False,
+    initial: Any = None,
+    group: Any = None,
+) -> Any:
+    """This process's part of the scan of all shards in the order of ranks; every process of the group calls it.
+
+    Args:
+        x: this process's shard, a tensor (a tuple of them), of any length along the axis and the same rows everywhere.
+        op, axis, exclusive, reverse, initial: as in `upsweep.scan`; the same everywhere.
+        group: the process group; the default group if not given.
+
+    Returns:
+        A tensor (a tuple) of the shard's shape and device: the part of `upsweep.scan` over all shards joined. It is
+        differentiable for "add" without `initial`.
+
+    Raises:
+        OperatorError: gradients are asked of another operator. Others as in `upsweep.scan`.
+    """
+    xs = x if isinstance(x, tuple) else (x,)
+    axis = _axis(axis, tuple(xs[0].shape))
+    if not (torch.is_grad_enabled() and any(v.requires_grad for v in xs)):
+        ys = _sharded(xs, op, axis, exclusive, reverse, initial, group)[0]
+        return ys if isinstance(x, tuple) else ys[0]
+    if as_operator(op) != ops.ADD or initial is not None:
+        raise OperatorError("a sharded scan has gradients for add without initial, and linear_recurrence has them")
+    return _Sum.apply(xs[0], axis, exclusive, reverse, group)
+
+
+def linear_recurrence(
+    a: Any, b: Tensor, *, initial: Any = None, axis: int | None = None, reverse: bool = False, group: Any = None
+) -> Tensor:
+    """This process's part of `h[t] = a[t] h[t-1] + b[t]` over all shards in the order of ranks, differentiable.
+
+    Args:
+        a: a tensor or number that broadcasts to the shape of b.
+        b: this process's shard, of any length along the axis.
+        initial: the state before the very first item (after the last in reverse); the same everywhere, not differentiated.
+        axis, reverse: as in `upsweep.linear_recurrence`.
+        group: the process group; the default group if not given.
+    """
+    a, b = _like(a, b)
+    axis = _axis(axis, tuple(b.shape))
+    start = _rows(initial, b, axis)
+    if start is not None and start.requires_grad:
+        raise OperatorError("a sharded recurrence has no gradient for initial; pass initial.detach()")
+    return _Recurrence.apply(a, b, start, axis, reverse, group)
+
+
+def _sharded(
+    xs: tuple[Tensor, ...], op: Any, axis: int, exclusive: bool, reverse: bool, initial: Any, group: Any
+) -> tuple[tuple[Tensor, ...], Blocks]:
+    """The scanned shard, and the block sums of everything before it."""
+    xs = tuple(v.detach().flip(axis) if reverse else v.detach() for v in xs)
+    begin, lists = _exchange(xs, op, axis, reverse, group)
+    before = reduce(lambda left, right: shards.joined(op, left, right), lists, Blocks(0, 0))
+    assert before.stop == begin
+    ys = shards.scanned(op, xs, before, axis, exclusive=exclusive, initial=initial)
+    return tuple(y.flip(axis) if reverse else y for y in ys), before
+
+
+def _exchange(xs: tuple[Tensor, ...], op: Any, axis: int, reverse: bool, group: Any) -> tuple[int, list[Blocks]]:
+    """Where this shard begins, and the block sums of each shard before it. All lists travel in one all-gather."""
+    rank, world = dist.get_rank(group), dist.get_world_size(group)
+    order = list(range(world))[::-1] if reverse else list(range(world))
+    lengths = _gathered(torch.tensor([xs[0].shape[axis]], device=xs[0].device), group).flatten().tolist()
+    begins, at = {}, 0
+    for r in order:
+        begins[r], at = at, at + lengths[r]
+    own = shards.summed(op, xs, begins[rank], axis)
+    counts = {r: sum(1 for _ in blocks(begins[r], begins[r] + lengths[r])) for r in order}
+    rows = xs[0].shape[:axis] + xs[0].shape[axis + 1 :]
+    like = tuple(torch.float32 if v.dtype in (torch.float16, torch.bfloat16) else v.dtype for v in xs)
+    packed = _packed(own, like, rows, max(counts.values()), xs[0].device)
+    everyone = _gathered(packed, group)
+    before = order[: order.index(rank)]
+    return begins[rank], [
+        Blocks(begins[r], begins[r] + lengths[r], _unpacked(everyone[r], like, rows, counts[r], max(counts.values())))
+        for r in before
+    ]
+
+
+def _gathered(x: Tensor, group: Any) -> Tensor:
+    every = [torch.empty_like(x) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(every, x, group=group)
+    return torch.stack(every)
+
+
+def _packed(own: Blocks, dtypes: Any, rows: Any, most: int, device: Any) -> Tensor:
+    """Block sums as bytes, as many of each component as the longest list has."""
+    parts = []
+    for c, dtype in enumerate(dtypes):
+        room = torch.zeros((most, *rows), dtype=dtype, device=device)
+        for i, block in enumerate(own.sums):
+            room[i] = torch.as_tensor(block[c], device=device)
+        parts.append(room.reshape(-1).view(torch.uint8))
+    return torch.cat(parts)
+
+
+def _unpacked(bytes_: Tensor, dtypes: Any, rows: Any, count: int, most: int) -> tuple[tuple[Tensor, ...], ...]:
+    components, at = [], 0
+    for dtype in dtypes:
+        size = most * int(torch.Size(rows).numel()) * dtype.itemsize
+        components.append(bytes_[at : at + size].clone().view(dtype).reshape(most, *rows))
+        at += size
+    return tuple(tuple(c[i] for c in components) for i in range(count))
+
+
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: int, exclusive: bool, reverse: bool, group: Any) -> Tensor:
+        ctx.call = (axis, exclusive, not reverse, group)
+        return _sharded((x,), "add", axis, exclusive, reverse, None, group)[0][0]
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:  # type: ignore[override]
+        return _Sum.apply(g, *ctx.call), None, None, None, None
+
+
+class _Recurrence(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, initial: Any, axis: int, reverse: bool, group: Any) -> Tensor:
+        start = None if initial is None else (torch.ones_like(initial), initial)
+        (_, h), before = _sharded((a, b), ops.AFFINE, axis, False, reverse, start, group)
+        last = shards.prefix(ops.AFFINE, before, start)
+        rows = h.shape[:axis] + h.shape[axis + 1 :]
+        ctx.first = torch.zeros(rows, dtype=h.dtype, device=h.device) if last is None else torch.as_tensor(last[1])
+        ctx.axis, ctx.reverse, ctx.group = axis, reverse, group
+        ctx.save_for_backward(a, h)
+        return h
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, g: Tensor) -> Any:  # type: ignore[override]
+        a, h = ctx.saved_tensors
+        axis, reverse, group = ctx.axis, ctx.reverse, ctx.group
+        ahead = _shifted(a, _neighbours_first(a, axis, reverse, group), axis, not reverse)
+        start = torch.zeros_like(ctx.first)
+        (_, s), _ = _sharded((ahead.conj(), g), ops.AFFINE, axis, False, not reverse, (torch.ones_like(start), start), group)
+        before = _shifted(h, ctx.first.to(h.dtype), axis, reverse)
+        return s * before.conj(), s, None, None, None, None
+
+
+def _shifted(x: Tensor, first: Tensor, axis: int, reverse: bool) -> Tensor:
+    """Each item's predecessor in the direction of the scan; `first` is what stands before the shard."""
+    n = x.shape[axis]
+    if n == 0:
+        return x
+    parts = [first.unsqueeze(axis), x.narrow(axis, 1 if reverse else 0, n - 1)]
+    return torch.cat(parts[::-1] if reverse else parts, axis)
+
+
+def _neighbours_first(a: Tensor, axis: int, reverse: bool, group: Any) -> Tensor:
+    """The coefficient that comes right after this shard in the direction of the scan; zero at the end."""
+    rows = torch.zeros(a.shape[:axis] + a.shape[axis + 1 :], dtype=a.dtype, device=a.device)
+    held = a.shape[axis] > 0
+    mine = a.select(axis, -1 if reverse else 0) if held else rows
+    flat = torch.view_as_real(mine.resolve_conj()) if mine.is_complex() else mine
+    lengths = _gathered(torch.tensor([a.shape[axis]], device=a.device), group).flatten().tolist()
+    firsts = _gathered(flat.contiguous(), group)
+    rank = dist.get_rank(group)
+    for r in range(rank - 1, -1, -1) if reverse else range(rank + 1, len(lengths)):
+        if lengths[r]:
+            return torch.view_as_complex(firsts[r]) if mine.is_complex() else firsts[r]
+    return rows
