@@ -180,6 +180,10 @@ def linear_recurrence(
     Source: Blelloch (1990), section 1.4; Kogge and Stone (1973).
     """
     start = None if initial is None else (1, initial)
+    on = engines.load(engines.choose((a, b)))
+    states = on.view(b)
+    if getattr(a, "shape", None) != states.shape:
+        a = on.broadcast(a, states.shape, states.dtype, b)
     return _run((a, b), ops.AFFINE, axis, False, reverse, start, None, out, None, "auto", None, False, 1)
 
 
@@ -195,7 +199,9 @@ def _cumulative(x: Any, op: Operator, axis: int | None, dtype: Any, include_init
     y = on.empty(x, tuple(n + 1 if d == axis else size for d, size in enumerate(view.shape)), computed)
     first, rest = on.cut(y, axis, 0, 1), on.cut(y, axis, 1, n + 1)
     for inputs, outputs, exclusive in ((view, rest, False), (first, first, True)):  # the first result needs no input
-        plan = _plan(op, (inputs.dtype,), (inputs.shape,), axis, exclusive, False, False, (computed,), False, None, False, None)
+        plan, _ = _plan(
+            op, (inputs.dtype,), (inputs.shape,), axis, exclusive, False, False, (computed,), False, None, False, None
+        )
         on.run(plan, [on.numbers(inputs)], [on.numbers(outputs)], None, None)
     return on.give(x, y)
 
@@ -214,37 +220,29 @@ def _run(
     fields = views[0].dtype.names if len(views) == 1 else None
     if fields:
         views = [views[0][field] for field in fields]  # type: ignore[index]
-    plan = _plan(
-        as_operator(op), tuple(v.dtype for v in views), tuple(v.shape for v in views), axis, exclusive, reverse,
+    plan, dtypes = _plan(
+        as_operator(op), tuple([v.dtype for v in views]), tuple([v.shape for v in views]), axis, exclusive, reverse,
         initial is not None, _dtypes(dtype), segments is not None, threads, reducing, keep,
     )  # fmt: skip
-    return _carry_out(on, plan, given, views, fields, initial, out, segments)
-
-
-def _carry_out(
-    on: Engine, plan: Plan, given: Sequence[Any], views: list[Any], fields: Any, initial: Any, out: Any,
-    segments: Segments | None,
-) -> Any:  # fmt: skip
-    shape = plan.row_shape if plan.reduce else plan.shape
+    results, record = _outputs(on, plan, dtypes, given[0], out, fields)
     starts = None if initial is None else _starts(on, plan, initial, given[0], fields)
     heads = None if segments is None else on.heads(segments, plan.shape, plan.axis, given[0])
-    kept = [c for c, stored in enumerate(plan.stores) if stored is not None]
-    results, record = _outputs(on, plan, given, shape, kept, out, fields)
-    outs = iter(results)
-    ys = [None if stored is None else next(outs) for stored in plan.stores]
+    ys = [y if keep is None or keep == c else None for c, y in enumerate(results)]
     if out is not None:
-        views = [on.apart(x, results) for x in views]
-        heads = None if heads is None else on.apart(heads, results)
-        starts = None if starts is None else [on.apart(s, results) for s in starts]
-    plan = _with_stores(plan, tuple(None if y is None else y.dtype for y in ys))
-    on.run(plan, list(map(on.numbers, views)), [None if y is None else on.numbers(y) for y in ys], starts, heads)
+        written = [y for y in ys if y is not None]
+        plan = _stored_as(plan, ys)
+        views = [on.apart(x, written) for x in views]
+        heads = None if heads is None else on.apart(heads, written)
+        starts = None if starts is None else [on.apart(s, written) for s in starts]
+    on.run(plan, [on.numbers(x) for x in views], [None if y is None else on.numbers(y) for y in ys], starts, heads)
     if out is not None:
         return out
     if record is not None:
         return on.give(given[0], record)
-    likes = given * len(plan.stores) if fields else given
-    arrays = tuple(on.give(likes[c], y) for c, y in zip(kept, results))
-    return arrays[0] if len(plan.stores) == 1 or len(kept) == 1 and len(kept) < len(plan.stores) else arrays
+    if keep is not None:
+        return on.give(given[keep], results[keep])
+    arrays = tuple([on.give(x, y) for x, y in zip(given, results)])
+    return arrays if isinstance(xs, tuple) else arrays[0]
 
 
 @lru_cache(4096)
@@ -252,8 +250,8 @@ def _plan(
     op: Operator, dtypes: tuple[np.dtype, ...], shapes: tuple[tuple[int, ...], ...], axis: int | None, exclusive: bool,
     reverse: bool, initial: bool, dtype: tuple[np.dtype, ...] | None, segmented: bool, threads: int | None,
     reducing: bool, keep: int | None,
-) -> Plan:  # fmt: skip
-    """Check everything that does not depend on the data."""
+) -> tuple[Plan, tuple[np.dtype, ...]]:  # fmt: skip
+    """Check everything that does not depend on the data: the plan, and the dtypes of the results."""
     shape = _shape(shapes)
     axis = _axis(axis, shape)
     if threads is not None and (not isinstance(threads, (int, np.integer)) or threads < 1):
@@ -265,15 +263,22 @@ def _plan(
     if needs and not initial and identity_of(chosen, accumulators) is None:
         what = "an exclusive scan" if exclusive else "the reduction of nothing"
         raise OperatorError(f"{what} needs an identity, and {op} has none: pass initial=, or Operator(..., identity=)")
-    stores = tuple(d if keep is None or keep == c else None for c, d in enumerate(computed))
-    loads = tuple(np.dtype(np.int64) if d.kind in "mM" else d for d in dtypes)
-    return Plan(chosen, loads, accumulators, stores, shape, axis, exclusive, reverse, initial, segmented, reducing, threads)
+    stores = tuple(_number(d) if keep is None or keep == c else None for c, d in enumerate(computed))
+    plan = Plan(
+        chosen, tuple(map(_number, dtypes)), accumulators, stores, shape, axis, exclusive, reverse, initial, segmented,
+        reducing, threads,
+    )  # fmt: skip
+    return plan, computed
 
 
-@lru_cache(4096)
-def _with_stores(plan: Plan, stores: tuple[np.dtype | None, ...]) -> Plan:
-    numbers = tuple(np.dtype(np.int64) if d is not None and d.kind in "mM" else d for d in stores)
-    return replace(plan, stores=numbers)
+def _stored_as(plan: Plan, ys: Sequence[Any]) -> Plan:
+    """The plan, writing what `ys` hold."""
+    stores = tuple([None if y is None else _number(y.dtype) for y in ys])
+    return plan if stores == plan.stores else replace(plan, stores=stores)
+
+
+def _number(dtype: np.dtype) -> np.dtype:
+    return np.dtype(np.int64) if dtype.kind in "mM" else dtype
 
 
 def _shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
@@ -360,28 +365,38 @@ def _starts(on: Engine, plan: Plan, initial: Any, like: Any, fields: Any) -> lis
 
 
 def _outputs(
-    on: Engine, plan: Plan, given: Sequence[Any], shape: tuple[int, ...], kept: Sequence[int], out: Any, fields: Any
-) -> tuple[list[Any], Any]:
-    """Views to write to and, for structured data, the record array that they are fields of."""
-    if out is None and fields:
-        dtype = np.dtype([(f, plan.stores[c]) for c, f in enumerate(fields)])
-        record = on.empty(given[0], shape, dtype)
-        return [record[field] for field in fields], record  # type: ignore[index]
-    if out is None:
-        return [on.empty(given[0], shape, plan.stores[c]) for c in kept], None  # type: ignore[arg-type]
+    on: Engine, plan: Plan, dtypes: Sequence[np.dtype], like: Any, out: Any, fields: Any
+) -> tuple[list[Any], Any]:  # fmt: skip
+    """One view for each component to write to (None where it is not wanted) and, for structured data, the record array
+    that they are fields of."""
+    shape = plan.row_shape if plan.reduce else plan.shape
+    wanted = [c for c, stored in enumerate(plan.stores) if stored is not None]
     if fields:
-        record = on.view(out)
-        parts = [record[field] for field in fields] if record.dtype.names == fields else []  # type: ignore[index]
+        record = on.view(out) if out is not None else on.empty(like, shape, np.dtype(list(zip(fields, dtypes))))
+        if record.dtype.names != fields:
+            raise OutputError(f"out of {record.dtype} has not the fields {', '.join(fields)}")
+        parts = [record[field] for field in fields]  # type: ignore[index]
+    elif out is None:
+        return [on.empty(like, shape, d) if c in wanted else None for c, d in enumerate(dtypes)], None
     else:
-        if isinstance(out, (list, int, float)):
-            raise OutputError(f"out must be an array, got {type(out).__name__}")
-        parts = [on.view(o) for o in _parts(out, len(kept), "out")]
-    for c, y in zip(kept, parts, strict=True):
-        stored = plan.stores[c]
-        if y.shape != shape:
-            raise OutputError(f"out has shape {y.shape}, the result has {shape}")
-        if stored is not None and not (_half(y.dtype) or _half(stored) or np.can_cast(stored, y.dtype, "same_kind")):
-            raise OutputError(f"out of {y.dtype} cannot hold a result of {stored}; pass dtype= or another out")
-        if not on.writable(y):
-            raise OutputError("out is read-only")
-    return parts, None
+        record = None
+        given = iter(_parts(out, len(wanted), "out"))
+        parts = [_writable(on, next(given)) if c in wanted else None for c in range(len(dtypes))]
+    for c in wanted:
+        _check_output(on, parts[c], shape, dtypes[c])
+    return parts, record
+
+
+def _writable(on: Engine, out: Any) -> Any:
+    if isinstance(out, (list, int, float)):
+        raise OutputError(f"out must be an array, got {type(out).__name__}")
+    return on.view(out)
+
+
+def _check_output(on: Engine, y: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    if y.shape != shape:
+        raise OutputError(f"out has shape {y.shape}, the result has {shape}")
+    if y.dtype != dtype and not (_half(y.dtype) or _half(dtype) or np.can_cast(dtype, y.dtype, "same_kind")):
+        raise OutputError(f"out of {y.dtype} cannot hold a result of {dtype}; pass dtype= or another out")
+    if not on.writable(y):
+        raise OutputError("out is read-only")

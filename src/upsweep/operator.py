@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import types
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -63,11 +64,15 @@ class Operator:
         """What tells this operator from every other, by value."""
         return (freeze(self.fn), freeze(self.identity))
 
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.key)
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Operator) and self.key == other.key
+        return self is other or (isinstance(other, Operator) and self.key == other.key)
 
     def __hash__(self) -> int:
-        return hash(self.key)
+        return self._hash
 
     def __reduce__(self) -> tuple[Any, ...]:  # the closures among the built-in operators travel by name
         for name, op in BUILTIN.items():
@@ -134,8 +139,31 @@ def as_operator(op: Operator | str | Callable[[Any, Any], Any]) -> Operator:
         if op not in BUILTIN:
             raise OperatorError(f"no operator is called {op!r}; there are {', '.join(BUILTIN)}, or pass a function")
         return BUILTIN[op]
-    ufunc_name = _UFUNCS.get(getattr(op, "__name__", "")) if isinstance(op, np.ufunc) else None
-    return BUILTIN[ufunc_name] if ufunc_name else Operator(op)
+    if isinstance(op, np.ufunc) and op.__name__ in _UFUNCS:
+        return BUILTIN[_UFUNCS[op.__name__]]
+    return _operator_of(op) if isinstance(op, types.FunctionType) else Operator(op)
+
+
+def _operator_of(fn: types.FunctionType) -> Operator:
+    """The operator of a function that may have been met before: its key is worth 100 us."""
+    uses = _uses(fn)
+    known = _known.get(fn)
+    if known is None or len(known[0]) != len(uses) or any(a is not b for a, b in zip(known[0], uses)):
+        known = (uses, Operator(fn))
+        if all(isinstance(use, _CONSTANT) for use in uses):  # what can change in place is looked at every time
+            _known[fn] = known
+    return known[1]
+
+
+def _uses(fn: types.FunctionType) -> list[Any]:
+    """Everything that a function's behaviour hangs on: its code, defaults, closure and the globals that it names."""
+    cells = [cell.cell_contents for cell in fn.__closure__ or ()]
+    used = [fn.__globals__[name] for name in fn.__code__.co_names if name in fn.__globals__]
+    return [fn.__code__, *(fn.__defaults__ or ()), *cells, *used]
+
+
+_CONSTANT = (types.CodeType, types.ModuleType, type, bool, int, float, complex, str, bytes, np.generic, np.ufunc)
+_known: weakref.WeakKeyDictionary[types.FunctionType, tuple[list[Any], Operator]] = weakref.WeakKeyDictionary()
 
 
 def _builtin(name: str, kind: str) -> Operator:
@@ -145,7 +173,8 @@ def _builtin(name: str, kind: str) -> Operator:
 def resolve(op: Operator, dtypes: Sequence[np.dtype]) -> Operator:
     """The operator that runs for these dtypes, or an OperatorError that says why there is none."""
     for dtype in dtypes:
-        if op.kinds and accumulator(dtype).kind not in op.kinds and dtype.kind not in op.kinds:
+        kind = "f" if dtype.name == "bfloat16" else dtype.kind
+        if op.kinds and kind not in op.kinds:
             raise OperatorError(f"{op} is not defined for {dtype}")
     arity = _ARITY.get(op.name or "") if BUILTIN.get(op.name or "") is op else None
     if arity is not None and len(dtypes) != arity:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -31,6 +32,13 @@ class Plan:
     reduce: bool = False
     """Only the last prefix of every row is written; the outputs lack the axis."""
     threads: int | None = None
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, field.name) for field in fields(self)))
+
+    def __hash__(self) -> int:  # plans are keys of every call's caches
+        return self._hash
 
     @property
     def n(self) -> int:

@@ -2,7 +2,8 @@
 
 `prefix(k)` of `x[0..k)` cuts `[0, k)` into the aligned power-of-two blocks that the binary form of k names, largest
 first, reduces each block by the balanced binary tree over it, and folds the block sums from the left. Brent and Kung,
-"A regular layout for parallel adders" (1982), compute exactly these values; so does Sklansky's circuit (1960).
+"A regular layout for parallel adders" (1982), compute exactly these values, and so does Blelloch's down-sweep. Sklansky's
+circuit (1960) and Kogge and Stone's (1973) do not: of seven items Sklansky makes (x0..x3)((x4 x5) x6).
 """
 
 from __future__ import annotations

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from upsweep.cpu.arrays import apart, cut, empty, give, numbers, start, view, writable
+from upsweep.cpu.arrays import apart, broadcast, cut, empty, give, numbers, start, view, writable
 from upsweep.cpu.heads import heads
 from upsweep.cpu.launch import run as _run
 from upsweep.plan import Plan
 
-__all__ = ["apart", "cut", "empty", "give", "heads", "numbers", "run", "start", "view", "writable"]
+__all__ = ["apart", "broadcast", "cut", "empty", "give", "heads", "numbers", "run", "start", "view", "writable"]
 
 
 def run(
@@ -30,8 +30,7 @@ def run(
         outs = outs if plan.reduce else [np.flip(y, plan.axis) for y in outs]
     if plan.reduce:
         outs = [np.expand_dims(y, plan.axis) for y in outs]
-    starts = [_broadcast(s, plan) for s in initial] if initial is not None else [_nothing(plan)] * len(plan.accumulators)
-    _run(plan, [*ins, *outs, *starts])
+    _run(plan, ins, outs, [_broadcast(s, plan) for s in initial or ()])
 
 
 def _heads(plan: Plan, heads: np.ndarray) -> np.ndarray:
@@ -47,6 +46,3 @@ def _heads(plan: Plan, heads: np.ndarray) -> np.ndarray:
 def _broadcast(start: np.ndarray, plan: Plan) -> np.ndarray:
     return np.expand_dims(np.broadcast_to(start, plan.row_shape), plan.axis)
 
-
-def _nothing(plan: Plan) -> np.ndarray:
-    return np.broadcast_to(np.zeros((), np.uint8), plan.shape)

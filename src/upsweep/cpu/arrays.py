@@ -63,6 +63,11 @@ def start(value: Any, dtype: np.dtype, like: Any) -> np.ndarray:
     return have.astype(dtype, copy=False)
 
 
+def broadcast(value: Any, shape: tuple[int, ...], dtype: np.dtype, like: Any) -> np.ndarray:
+    """A scalar or a smaller array as one of `shape`, without a copy for each item."""
+    return np.broadcast_to(view(value).astype(dtype, copy=False), shape)
+
+
 def apart(x: np.ndarray, ys: Sequence[np.ndarray]) -> np.ndarray:
     """`x`, or a copy where writing `ys` would spoil it: they share memory other than item for item."""
     for y in ys:

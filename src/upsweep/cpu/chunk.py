@@ -138,6 +138,6 @@ def down_sweep(S: Items, P: Items, T: Items, combine: Any, fold: Any, value: Any
         inner_groups(start, above, sums, pitch, below, full, w)
         if full > 0:
             last = S_at(sums, 4 * full * pitch)
-            group(start, P_at(above, full * w), True, last, pitch, T_at(below, 4 * full * w), count & 3, w)
+            group(start, P_at(above, full * w), has or full > 0, last, pitch, T_at(below, 4 * full * w), count & 3, w)
 
     return down

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from upsweep.cpu.carry import LEVELS, counter, look_back
 from upsweep.cpu.chunk import down_sweep, operators, up_sweep
-from upsweep.cpu.memory import LINE, Items, advance, copy_bytes, fence, fetch_add, gathered, inner, placed
+from upsweep.cpu.memory import LINE, Items, address_of, advance, copy_bytes, fence, fetch_add, gathered, inner, placed, spliced
 
 
 class Word(IntEnum):
@@ -27,22 +27,12 @@ class Word(IntEnum):
     INITIAL = 8
     REDUCE = 9
     STREAM = 10  # whether results go around the cache
-    LAYOUT_IN = 11
-    LAYOUT_OUT = 12
-    PITCH = 13  # items from row to row where they are read in place
-    DIMS = 14  # outer dimensions
-    SYNC = 15  # address of the ticket, then of the look-back's words
-    EACH = 16  # nodes of a group
-    NODES = 17  # the addresses of the look-back's sums, one a component
-
-
-class Layout(IntEnum):
-    """How the items of a row (of a strip's row) lie."""
-
-    IN_PLACE = 0  # side by side, in the dtype computed with
-    FORWARD = 1
-    BACKWARD = 2
-    STRIDED = 3
+    PITCH = 11  # items from row to row where they can be read in place, else 0
+    DIMS = 12  # outer dimensions
+    TICKET = 13  # the next one
+    SYNC = 14  # address of the look-back's words
+    EACH = 15  # nodes of a group
+    NODES = 16  # the addresses of the look-back's sums, one a component
 
 
 class Kernel(NamedTuple):
@@ -102,7 +92,6 @@ def build(
     base_at = scratch.region(accumulators, width)
     end_at = scratch.region(accumulators, width)
 
-    X = Items(in_types, sum_types, one and not segmented)
     S = Items(sum_types, sum_types, one and not segmented)
     P = Items(accumulators, accumulators, one)
     Y = Items(out_types, [accumulators[c] for c in kept], one, None if one else kept)
@@ -118,8 +107,8 @@ def build(
     emit = down_sweep(S, P, Y, combine, fold, value)
     push, prefix, steps = counter(S, P, combine, fold, value)
     publish, prefix_of = look_back(S, steps)
-    fetch = _fetcher(X, S, rows)
-    deliver = _deliverer(out_types, rows)
+    fetch = _mover([(Items([a], [b], True), Items([b], [b], True), a.itemsize) for a, b in zip(in_types, sum_types)], False, rows)
+    deliver = _mover([(Items([d], [d], True), Items([d], [d], True), d.itemsize) for d in map(raw, out_types)], True, rows)
     restart = _restarter(S, P, Y, identity, segmented, initial)
     x_place, y_place, start_place = (_placer(len(types)) for types in (in_types, out_types, accumulators))
     node_addresses = gathered(len(sum_types))
@@ -131,9 +120,9 @@ def build(
     IN, OUT, WIDTH, CHUNK = len(in_types), len(out_types), width, chunk
     TOP = (chunk.bit_length() - 1) // 2
     N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, EXCLUSIVE, INITIAL, REDUCE, STREAM = map(int, list(Word)[:11])
-    LAYOUT_IN, LAYOUT_OUT, PITCH, DIMS, SYNC, EACH, NODES = map(int, list(Word)[11:])
+    PITCH, DIMS, TICKET, SYNC, EACH, NODES = map(int, list(Word)[11:])
 
-    @inner
+    @spliced
     def sweep_down(start, has, items, pitch, scratch, m, w):
         """Prefixes of a chunk's m rows at all levels, from the one at the start of `prefixes` down to `out`."""
         sums, prefixes = sums_at(scratch), prefixes_at(scratch)
@@ -146,14 +135,14 @@ def build(
             level, above = level - 1, below
         emit(start, above, has, items, pitch, out_at(scratch), m, w)
 
-    @inner
+    @spliced
     def count_chunk(scratch, count, w):
         """Take the sum of the chunk just swept up into the counter."""
         total = total_at(scratch)
         copy(total, S_at(sums_at(scratch), level_at(TOP) * w), w)
         push(stack_at(scratch), count, total, w)
 
-    @inner
+    @spliced
     def put_row(out, p, w):
         for j in range(w):
             Y_write(out, j, P_read(p, j))
@@ -162,17 +151,17 @@ def build(
     def bring(words, x, strides, inner, row, m, w, scratch):
         """A chunk's rows where they can be read, and the items from one row to the next, swept up."""
         here = advance(x, strides, row)
-        if words[LAYOUT_IN] != 0:
-            fetch(words[LAYOUT_IN], here, strides, inner, items_at(scratch), m, w)
+        if words[PITCH] == 0:
+            fetch(here, strides, inner, items_at(scratch), m, w, 0)
             here = items_at(scratch)
-        pitch = 1 if rows else words[PITCH] if words[LAYOUT_IN] == 0 else w
+        pitch = 1 if rows else words[PITCH] or w
         up(here, pitch, sums_at(scratch), m, w)
         return here, pitch
 
-    @inner
+    @spliced
     def sum_tile(words, x, strides, inner, first, last, w, scratch):
         """Leave the sum of a whole tile on the counter; returns its level."""
-        count = 0
+        count = np.int64(0)
         for row in range(first, last, CHUNK):
             bring(words, x, strides, inner, row, min(CHUNK, last - row), w, scratch)
             count_chunk(scratch, count, w)
@@ -182,11 +171,11 @@ def build(
             level += 1
         return level
 
-    @inner
+    @spliced
     def scan_tile(words, x, strides, inner, y, y_strides, y_inner, has, ends, first, last, w, scratch):
         """Scan the rows [first, last) from the prefix at `base`, where there is one; `ends`: the one behind is at `end`."""
         start, base, stack, prefixes = initial_at(scratch), base_at(scratch), stack_at(scratch), prefixes_at(scratch)
-        out, layout, stream, count = out_at(scratch), words[LAYOUT_OUT], words[STREAM], 0
+        out, stream, count = out_at(scratch), words[STREAM], np.int64(0)
         skip = 0 if words[EXCLUSIVE] else w
         for row in range(first, last, CHUNK):
             m = min(CHUNK, last - row)
@@ -205,11 +194,11 @@ def build(
             if not words[REDUCE]:
                 if words[EXCLUSIVE]:
                     restart(start, known, here, pitch, out, m, w)
-                deliver(layout, Y_at(out, skip), advance(y, y_strides, row), y_strides, y_inner, m, w, stream)
+                deliver(advance(y, y_strides, row), y_strides, y_inner, Y_at(out, skip), m, w, stream)
             elif row + m == last:
-                deliver(layout, Y_at(out, m * w), y, y_strides, y_inner, 1, w, stream)
+                deliver(y, y_strides, y_inner, Y_at(out, m * w), np.int64(1), w, stream)
 
-    @inner
+    @spliced
     def scan_group(words, group, t, scratch):
         """Tile t of one strip."""
         each = 3 + words[DIMS]
@@ -231,7 +220,7 @@ def build(
         first, last = t * words[TILE], min(n, (t + 1) * words[TILE])
         ends = tiles > 1 and last - first == words[TILE]
         if tiles > 1:
-            sync = words[SYNC] + LINE + 16 * group * words[EACH]
+            sync = words[SYNC] + 16 * group * words[EACH]
             nodes = S_at(node_addresses(words, NODES, 1), group * words[EACH] * WIDTH)
             if ends:
                 level = sum_tile(words, x, strides, inner, first, last, w, scratch)
@@ -248,7 +237,7 @@ def build(
         batch, tiles, groups = words[BATCH], words[TILES], words[GROUPS]
         tickets = (groups + batch - 1) // batch * tiles
         while True:
-            ticket = fetch_add(words[SYNC], 1)
+            ticket = fetch_add(address_of(words, TICKET), 1)
             if ticket >= tickets:
                 break
             first = ticket // tiles * batch
@@ -264,7 +253,7 @@ def _placer(count: int) -> Any:
     gather = gathered(count)
     DIMS = int(Word.DIMS)
 
-    @inner
+    @spliced
     def place(words, first, outer, column, sizes):
         dims = words[DIMS]
         each = 3 + dims
@@ -277,67 +266,73 @@ def _placer(count: int) -> Any:
     return place
 
 
-def _fetcher(X: Items, S: Items, rows: bool) -> Any:
-    """Bring m rows of w items into scratch memory, converted to what is computed with."""
-    X_read, X_read_strided, S_write = X.read, X.read_strided, S.write
-    FORWARD, BACKWARD = int(Layout.FORWARD), int(Layout.BACKWARD)
+def _mover(kinds: Sequence[tuple[Items, Items, int]], out: bool, rows: bool) -> Any:
+    """Move m rows of w items between an array, of any strides, and scratch memory, where they lie side by side.
+
+    One component after the other, each by the loop that fits its stride, so that the compiler can make vector code.
+    """
 
     @inner
-    def fetch(layout, x, strides, inner, items, m, w):
-        if rows and layout == FORWARD:
-            for i in range(m):
-                S_write(items, i, X_read(x, i))
-        elif rows and layout == BACKWARD:
-            for i in range(m):
-                S_write(items, i, X_read(x, -i))
-        elif rows:
-            for i in range(m):
-                S_write(items, i, X_read_strided(x, strides, i))
+    def move(array, strides, across, items, m, w, stream):
+        pass
+
+    for c, (A, S, size) in enumerate(kinds):
+        move = _and_component(move, c, _line_out(A, S, size) if out else _line_in(A, S, size), A, S, rows)
+    return move
+
+
+def _and_component(others: Any, c: int, line: Any, A: Items, S: Items, rows: bool) -> Any:
+    S_at = S.at
+
+    @inner
+    def move(array, strides, across, items, m, w, stream):
+        others(array, strides, across, items, m, w, stream)
+        if rows:
+            line((array[c],), strides[c], (items[c],), m, stream)
         else:
             for i in range(m):
-                row = advance(x, strides, i)
-                if layout == FORWARD:
-                    for j in range(w):
-                        S_write(items, i * w + j, X_read(row, j))
-                else:
-                    for j in range(w):
-                        S_write(items, i * w + j, X_read_strided(row, inner, j))
+                line((array[c] + i * strides[c],), across[c], S_at((items[c],), i * w), w, stream)
 
-    return fetch
+    return move
 
 
-def _deliverer(out_types: Sequence[np.dtype], rows: bool) -> Any:
-    """Hand m finished rows of w items over."""
-    R = Items([raw(d) for d in out_types], [raw(d) for d in out_types], len(out_types) == 1)
-    read, write, write_strided, at = R.read, R.write, R.write_strided, R.at
-    FORWARD, BACKWARD = int(Layout.FORWARD), int(Layout.BACKWARD)
-    SIZES, OUT = tuple(d.itemsize for d in out_types), len(out_types)
+def _line_in(A: Items, S: Items, size: int) -> Any:
+    read, read_strided, write = A.read, A.read_strided, S.write
 
     @inner
-    def copy_row(y, out, count, stream):
-        for c in range(OUT):
-            copy_bytes(y[c], out[c], count * SIZES[c], stream)
-
-    @inner
-    def deliver(layout, out, y, strides, inner, m, w, stream):
-        if rows and layout == FORWARD:
-            copy_row(y, out, m, stream)
-        elif rows and layout == BACKWARD:
-            for i in range(m):
-                write(y, -i, read(out, i))
-        elif rows:
-            for i in range(m):
-                write_strided(y, strides, i, read(out, i))
+    def line(array, stride, items, count, stream):
+        if stride == size:
+            for i in range(count):
+                write(items, i, read(array, i))
+        elif stride == -size:
+            for i in range(count):
+                write(items, i, read(array, -i))
+        elif stride == 0:
+            one = read(array, 0)
+            for i in range(count):
+                write(items, i, one)
         else:
-            for i in range(m):
-                row = advance(y, strides, i)
-                if layout == FORWARD:
-                    copy_row(row, at(out, i * w), w, stream)
-                else:
-                    for j in range(w):
-                        write_strided(row, inner, j, read(out, i * w + j))
+            for i in range(count):
+                write(items, i, read_strided(array, (stride,), i))
 
-    return deliver
+    return line
+
+
+def _line_out(A: Items, S: Items, size: int) -> Any:
+    read, write, write_strided = S.read, A.write, A.write_strided
+
+    @inner
+    def line(array, stride, items, count, stream):
+        if stride == size:
+            copy_bytes(array[0], items[0], count * size, stream)
+        elif stride == -size:
+            for i in range(count):
+                write(array, -i, read(items, i))
+        else:
+            for i in range(count):
+                write_strided(array, (stride,), i, read(items, i))
+
+    return line
 
 
 def _restarter(S: Items, P: Items, Y: Items, identity: Sequence[Any] | None, segmented: bool, initial: bool) -> Any:
@@ -364,7 +359,7 @@ def _restarter(S: Items, P: Items, Y: Items, identity: Sequence[Any] | None, seg
 
     if segmented:
 
-        @inner
+        @spliced
         def restart(start, known, items, pitch, out, m, w):
             for i in range(m):
                 for j in range(w):
@@ -373,7 +368,7 @@ def _restarter(S: Items, P: Items, Y: Items, identity: Sequence[Any] | None, seg
 
     else:
 
-        @inner
+        @spliced
         def restart(start, known, items, pitch, out, m, w):
             if not known:
                 for j in range(w):

@@ -11,8 +11,7 @@ import numpy as np
 from upsweep.cpu import threads, tuning
 from upsweep.cpu.carry import nodes_of
 from upsweep.cpu.compile import kernel_for
-from upsweep.cpu.kernel import Kernel, Layout, Word, raw
-from upsweep.cpu.memory import LINE
+from upsweep.cpu.kernel import Kernel, Word, raw
 from upsweep.plan import Plan
 
 Strides = tuple[int, ...]
@@ -25,7 +24,7 @@ class Launch(NamedTuple):
     words: np.ndarray
     addresses: slice  # where the arrays' addresses go
     threads: int
-    sync_bytes: int
+    sync_words: int
     node_bytes: tuple[int, ...]
 
 
@@ -37,34 +36,34 @@ class _Walk(NamedTuple):
     sizes: tuple[int, ...]
 
 
-def run(plan: Plan, arrays: Sequence[np.ndarray]) -> None:
-    """Run a plan over its inputs (with flags, if segmented), outputs and starts, in this order and of full rank."""
+def run(plan: Plan, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray], starts: Sequence[np.ndarray]) -> None:
+    """Run a plan over its inputs (with flags, if segmented), outputs and starts (if any), all of them of full rank."""
     if plan.rows == 0 or (plan.n == 0 and not plan.reduce):
         return
-    launch = _launch(plan, tuple(a.strides for a in arrays), tuning.ROWS, tuning.COLUMNS)
+    arrays = [*ins, *outs, *starts]
+    launch = _launch(plan, tuple([a.strides for a in arrays]), tuning.ROWS, tuning.COLUMNS)
     words = launch.words.copy()
     words[launch.addresses] = [a.ctypes.data for a in arrays]
-    sync = np.zeros(launch.sync_bytes // 8 + LINE // 8, np.int64)
-    words[Word.SYNC] = -(-sync.ctypes.data // LINE) * LINE
-    nodes = [np.empty(size, np.uint8) for size in launch.node_bytes]
-    if nodes:
-        words[Word.NODES : Word.NODES + len(nodes)] = [node.ctypes.data for node in nodes]
-    kernel = launch.kernel
-
-    def share() -> None:
-        kernel.run(words, threads.scratch(kernel.scratch))
-
     if launch.threads == 1:
-        share()
+        launch.kernel.run(words, threads.scratch(launch.kernel.scratch))
     else:
-        threads.together(share, launch.threads)
+        _run_together(launch, words)
+
+
+def _run_together(launch: Launch, words: np.ndarray) -> None:
+    sync = np.zeros(launch.sync_words, np.int64)
+    nodes = [np.empty(size, np.uint8) for size in launch.node_bytes]
+    words[Word.SYNC] = sync.ctypes.data
+    words[Word.NODES : Word.NODES + len(nodes)] = [node.ctypes.data for node in nodes]
+    kernel = launch.kernel
+    threads.together(lambda: kernel.run(words, threads.scratch(kernel.scratch)), launch.threads)
 
 
 @lru_cache(4096)
 def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: tuning.Tuning) -> Launch:
     flag = (np.dtype(np.uint8),) if plan.segmented else ()
     in_types, out_types = (*plan.loads, *flag), tuple(d for d in plan.stores if d is not None)
-    ins, outs = strides[: len(in_types)], strides[len(in_types) : len(in_types) + len(out_types)]
+    ins = strides[: len(in_types)]
     walk = _walk(plan, strides)
     tuned = rows if walk.inner is None else columns
     kernel = kernel_for(plan, tuned)
@@ -79,18 +78,16 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     tiles = max(1, -(-plan.n // tile))
     batch = max(1, tuning.TICKET_BYTES // max(1, item * plan.n * min(side_by_side, kernel.width))) if tiles == 1 else 1
     batch = max(1, min(batch, groups // (4 * wanted)))
-    layout_in, pitch = _layout_in(plan, in_types, ins, walk.inner)
     head = {
         Word.N: plan.n, Word.COLUMNS: side_by_side, Word.STRIPS: strips, Word.GROUPS: groups, Word.BATCH: batch,
         Word.TILE: tile, Word.TILES: tiles, Word.EXCLUSIVE: plan.exclusive, Word.INITIAL: plan.initial,
         Word.REDUCE: plan.reduce, Word.STREAM: _size(out_types, plan) >= tuning.STREAM_BYTES,
-        Word.LAYOUT_IN: layout_in, Word.LAYOUT_OUT: _layout(outs, out_types, plan, walk.inner), Word.PITCH: pitch,
-        Word.DIMS: len(walk.outer), Word.SYNC: 0, Word.EACH: nodes_of(tiles),
+        Word.PITCH: _pitch(plan, in_types, ins, walk.inner), Word.DIMS: len(walk.outer), Word.TICKET: 0, Word.SYNC: 0, Word.EACH: nodes_of(tiles),
     }  # fmt: skip
     words = [int(head[word]) for word in list(Word)[: Word.NODES]]
     words += [0] * len(in_types) + list(walk.sizes)
     first = len(words)
-    for array in strides:
+    for array in strides if plan.initial else (*strides, *[(0,) * len(plan.shape)] * len(plan.accumulators)):
         across = 0 if walk.inner is None else array[walk.inner]
         words += [0, array[plan.axis], across, *(array[d] for d in walk.outer)]
     many = groups * nodes_of(tiles) if tiles > 1 else 0
@@ -98,9 +95,9 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     return Launch(
         kernel,
         np.array(words, np.int64),
-        slice(first, None, 3 + len(walk.outer)),
+        slice(first, first + len(strides) * (3 + len(walk.outer)), 3 + len(walk.outer)),
         max(1, min(wanted, -(-groups // batch) * tiles)),
-        LINE + 16 * many,
+        2 * many,
         tuple(many * kernel.width * d.itemsize for d in sums) if many else (),
     )
 
@@ -137,23 +134,12 @@ def _tile(n: int, groups: int, wanted: int, kernel: Kernel, largest: int) -> int
     return tile
 
 
-def _layout(strides: Sequence[Strides], dtypes: Sequence[np.dtype], plan: Plan, inner: int | None) -> Layout:
-    along = plan.axis if inner is None else inner
-    steps = {array[along] // dtype.itemsize if array[along] % dtype.itemsize == 0 else 0 for array, dtype in zip(strides, dtypes)}
-    if steps == {1} or plan.shape[along] <= 1:
-        return Layout.FORWARD
-    return Layout.BACKWARD if steps == {-1} and inner is None else Layout.STRIDED
-
-
-def _layout_in(
-    plan: Plan, dtypes: Sequence[np.dtype], strides: Sequence[Strides], inner: int | None
-) -> tuple[Layout, int]:
-    layout = _layout(strides, dtypes, plan, inner)
+def _pitch(plan: Plan, dtypes: Sequence[np.dtype], strides: Sequence[Strides], inner: int | None) -> int:
+    """The items from row to row where all components lie alike in the dtype computed with, and side by side; else 0."""
     computed = [*plan.accumulators, *dtypes[len(plan.accumulators) :]]
-    if layout != Layout.FORWARD or [raw(d) for d in dtypes] != computed:
-        return layout, 0
-    if inner is None:
-        return Layout.IN_PLACE, 1
-    pitches = {array[plan.axis] / dtype.itemsize for array, dtype in zip(strides, dtypes)}
+    along = plan.axis if inner is None else inner
+    if [raw(d) for d in dtypes] != computed or any(s[along] != d.itemsize for s, d in zip(strides, dtypes)):
+        return 0
+    pitches = {s[plan.axis] / d.itemsize for s, d in zip(strides, dtypes)}
     pitch = pitches.pop()
-    return (Layout.IN_PLACE, int(pitch)) if not pitches and pitch.is_integer() else (layout, 0)
+    return int(pitch) if not pitches and pitch.is_integer() else 0

@@ -45,6 +45,11 @@ def inner(fn: Any, **options: Any) -> Any:
     return njit(**{"error_model": "numpy", **wrappers, **options})(fn)
 
 
+def spliced(fn: Any) -> Any:
+    """Like `inner`, for a function that is called once: its text becomes part of the caller's before it is compiled."""
+    return inner(fn, inline="always")
+
+
 def adopted(fn: Any) -> Any:
     """A user's function, and the functions that it calls, compiled as the kernel's own."""
     fn = getattr(fn, "py_func", fn)
@@ -277,6 +282,17 @@ def store_release(typing, address, value):
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), code
+
+
+@intrinsic
+def address_of(typing, words, index):
+    """The address of a word of an int64 array."""
+
+    def code(context, builder, signature, arguments):
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        return builder.ptrtoint(builder.gep(array.data, [arguments[1]]), _I64)
+
+    return types.int64(words, types.int64), code
 
 
 @intrinsic

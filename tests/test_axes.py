@@ -1,0 +1,102 @@
+"""Axes, strides, alignment and order change nothing in the bits."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from table import CASES, hashing, oracle, rows_of
+
+import upsweep as up
+
+HASH = CASES["hash-u64"]
+
+
+def by_rows(x, axis, **how):
+    """The oracle, row by row."""
+    y = np.empty(x.shape, x.dtype)
+    target = np.moveaxis(y, axis, -1)
+    rows = [oracle(hashing, (np.ascontiguousarray(row),), **how)[0] for row in rows_of(x, axis)]
+    target[...] = np.array(rows, x.dtype).reshape(target.shape)
+    return y
+
+
+SHAPES = [(1, 1), (7, 5), (300, 3), (3, 300), (64, 257), (65, 256), (5000, 2), (2, 3, 4), (5, 64, 9), (4, 1, 70), (0, 3), (3, 0)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_axis_and_order(shape):
+    (x,) = HASH.draw(shape)
+    for axis in range(-1, len(shape) - 1):
+        for order in "CF":
+            got = up.scan(np.asarray(x, order=order), HASH.op, axis=axis)
+            np.testing.assert_array_equal(got, by_rows(x, axis % len(shape)), err_msg=f"axis={axis} order={order}")
+
+
+def unaligned(x):
+    raw = np.empty(x.nbytes + 1, np.uint8)
+    y = raw[1:].view(x.dtype).reshape(x.shape)
+    y[...] = x
+    return y
+
+
+LAYOUTS = {
+    "negative": lambda x: np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1],
+    "every other": lambda x: np.repeat(np.repeat(x, 2, 0), 3, 1)[::2, ::3],
+    "transposed": lambda x: np.ascontiguousarray(x.T).T,
+    "unaligned": unaligned,
+    "swapped bytes": lambda x: x.astype(x.dtype.newbyteorder()),
+    "broadcast": lambda x: np.broadcast_to(x[:1], x.shape),
+    "field": lambda x: np.rec.fromarrays([np.zeros(x.shape, "u1"), x], names="a,b")["b"],
+}
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_in_and_out(layout, axis):
+    (x,) = HASH.draw((130, 70))
+    x = LAYOUTS[layout](x)
+    x.flags.writeable = False
+    want = by_rows(x.astype("u8"), axis)
+    np.testing.assert_array_equal(up.scan(x, HASH.op, axis=axis), want)
+    np.testing.assert_array_equal(up.scan(x, HASH.op, axis=axis, reverse=True), by_rows(x.astype("u8"), axis, reverse=True))
+    np.testing.assert_array_equal(up.reduce(x, HASH.op, axis=axis), np.take(want, -1, axis))
+    if layout not in ("broadcast", "swapped bytes"):
+        out = LAYOUTS[layout](np.full((130, 70), 77, "u8"))
+        up.scan(x, HASH.op, axis=axis, out=out)
+        np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_initial_may_differ_by_row(axis):
+    (x,) = HASH.draw((3, 70, 5))
+    initial = np.arange(x.size // x.shape[axis], dtype="u8").reshape(x.shape[:axis] + x.shape[axis + 1 :])
+    got = up.scan(x, HASH.op, axis=axis, initial=initial)
+    for row, first, want in zip(rows_of(got, axis), initial.ravel(), rows_of(x, axis)):
+        np.testing.assert_array_equal(row, oracle(hashing, (want,), initial=first)[0])
+
+
+@pytest.mark.parametrize("shift", [-3, -1, 0, 1, 2, 64])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_out_may_overlap_the_input(shift, reverse):
+    (x,) = HASH.draw(10_000)
+    memory = np.zeros(20_000, "u8")
+    source, target = memory[5_000:15_000], memory[5_000 + shift : 15_000 + shift]
+    source[:] = x
+    up.scan(source, HASH.op, out=target, reverse=reverse)
+    np.testing.assert_array_equal(target, oracle(hashing, (x,), reverse=reverse)[0])
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.data())
+def test_any_view(data):
+    rank = data.draw(st.integers(1, 4))
+    shape = tuple(data.draw(st.lists(st.integers(0, 9), min_size=rank, max_size=rank)))
+    (x,) = HASH.draw(tuple(3 * s for s in shape))
+    cut = tuple(
+        slice(None, None, step) if step > 0 else slice(None, None, step)
+        for step in data.draw(st.lists(st.sampled_from([1, 2, 3, -1, -2]), min_size=rank, max_size=rank))
+    )
+    x = x[cut].transpose(data.draw(st.permutations(range(rank))))
+    axis = data.draw(st.integers(0, rank - 1))
+    how = {"exclusive": data.draw(st.booleans()), "reverse": data.draw(st.booleans()), "initial": np.uint64(9)}
+    np.testing.assert_array_equal(up.scan(x, HASH.op, axis=axis, **how), by_rows(x, axis, **how))

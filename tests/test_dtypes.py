@@ -1,0 +1,161 @@
+"""Every dtype that scan takes, against NumPy or by definition."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from table import oracle
+
+import upsweep as up
+
+INTEGERS = [np.dtype(c) for c in "bhilqBHILQ"]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_integers_wrap(dtype):
+    info = np.iinfo(dtype)
+    x = np.random.default_rng(0).integers(info.min, info.max, 5000, dtype, endpoint=True)
+    np.testing.assert_array_equal(up.scan(x), np.cumsum(x, dtype=dtype))
+    np.testing.assert_array_equal(up.scan(x, "max"), np.maximum.accumulate(x))
+    np.testing.assert_array_equal(up.scan(x, "xor", exclusive=True)[1:], np.bitwise_xor.accumulate(x)[:-1])
+
+
+def test_booleans():
+    x = np.random.default_rng(0).random(300) < 0.02
+    np.testing.assert_array_equal(up.scan(x), np.logical_or.accumulate(x))
+    np.testing.assert_array_equal(up.scan(~x, "mul"), np.logical_and.accumulate(~x))
+    np.testing.assert_array_equal(up.scan(x, "xor"), np.logical_xor.accumulate(x))
+    np.testing.assert_array_equal(up.cumulative_sum(x), np.cumsum(x))
+    assert up.scan(x, "and", exclusive=True)[0]
+
+
+@pytest.mark.parametrize("half", [np.float16, ml_dtypes.bfloat16])
+def test_halves_are_summed_in_float32_and_rounded_once(half):
+    x = (np.random.default_rng(0).normal(size=9000) * 3).astype(half)
+    (want,) = oracle(np.add, (x.astype(np.float32),))
+    got = up.scan(x)
+    assert got.dtype == half
+    np.testing.assert_array_equal(got.view("u2"), want.astype(half).view("u2"))
+    np.testing.assert_array_equal(up.scan(x, dtype=np.float32), want)
+    special = np.array([1, np.inf, -np.inf, 1], half)
+    np.testing.assert_array_equal(up.scan(special).astype(np.float32), np.cumsum(special.astype(np.float32)))
+
+
+def test_every_half_survives_a_round_trip():
+    for half in (np.float16, ml_dtypes.bfloat16):
+        x = np.arange(65536, dtype=np.uint16).view(half)
+        with np.errstate(invalid="ignore"):
+            numbers = x[~np.isnan(x.astype(np.float32))]
+        got = up.scan(numbers.reshape(-1, 1), axis=1)
+        np.testing.assert_array_equal(got.ravel().view("u2"), numbers.view("u2"))
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_complex(dtype):
+    rng = np.random.default_rng(0)
+    x = (rng.normal(size=3000) + 1j * rng.normal(size=3000)).astype(dtype)
+    np.testing.assert_array_equal(up.scan(x), oracle(np.add, (x,))[0])
+    unit = (x / abs(x)).astype(dtype)
+    np.testing.assert_allclose(up.scan(unit, "mul"), np.cumprod(unit.astype("c16")), rtol=1e-3 if dtype == "c8" else 1e-10)
+
+
+def test_times():
+    days = np.array(["2020-03-01", "2019-01-01", "2021-01-01", "2020-01-01"], "M8[D]")
+    np.testing.assert_array_equal(up.cummax(days), np.maximum.accumulate(days))
+    np.testing.assert_array_equal(up.cummin(days), np.minimum.accumulate(days))
+    gaps = np.array([1, 2, 3, 4], "m8[s]")
+    assert up.scan(gaps).dtype == gaps.dtype
+    np.testing.assert_array_equal(up.scan(gaps), np.cumsum(gaps))
+    assert up.reduce(gaps) == np.timedelta64(10, "s")
+
+
+@pytest.mark.parametrize("op", ["add", "min", "max"])
+def test_not_a_time_stays(op):
+    gaps = np.array([1, 5, "NaT", 7], "m8[s]")
+    np.testing.assert_array_equal(np.isnat(up.scan(gaps, op)), [False, False, True, True])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize(("op", "ufunc"), [("min", np.minimum), ("max", np.maximum)])
+def test_nan_stays(op, ufunc, dtype):
+    x = np.random.default_rng(0).normal(size=500).astype(dtype)
+    x[300] = np.nan
+    np.testing.assert_array_equal(up.scan(x, op), ufunc.accumulate(x))
+    np.testing.assert_array_equal(up.scan(x, ufunc), ufunc.accumulate(x))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_logaddexp(dtype):
+    x = (np.random.default_rng(0).normal(size=2000) * 30).astype(dtype)
+    exact = np.logaddexp.accumulate(x.astype(np.longdouble))
+    np.testing.assert_allclose(up.cumlogsumexp(x), exact.astype(dtype), rtol=1e-6 if dtype == "f4" else 1e-14)
+    fn = up.ops.LOGADDEXP.special.get(dtype, up.ops.LOGADDEXP).fn
+    for a, b in [(np.inf, np.inf), (-np.inf, -np.inf), (np.inf, -np.inf), (-np.inf, 2), (3, 3), (0, -200), (np.nan, 1), (1, np.nan)]:
+        a, b = np.dtype(dtype).type(a), np.dtype(dtype).type(b)
+        got = up.scan(np.array([a, b]), "logaddexp")[1]
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_allclose(got, np.logaddexp(a, b), rtol=1e-6, atol=1e-37)
+            np.testing.assert_array_equal(got, fn(a, b))
+
+
+def test_structured_arrays_are_sequences_of_tuples():
+    rng = np.random.default_rng(0)
+    x = np.zeros((70, 3), [("a", "f4"), ("b", "f8")])
+    x["a"], x["b"] = rng.uniform(-1, 1, x.shape), rng.normal(size=x.shape)
+    y = up.scan(x, "affine", axis=0)
+    a, b = up.scan((x["a"].copy(), x["b"].copy()), "affine", axis=0)
+    assert y.dtype == x.dtype
+    np.testing.assert_array_equal(y["a"], a)
+    np.testing.assert_array_equal(y["b"], b)
+    np.testing.assert_array_equal(up.scan(x, "affine", axis=0, out=np.zeros_like(x)), y)
+    assert up.reduce(x, "affine", axis=0).tobytes() == y[-1].tobytes()
+
+
+def test_dtype_names_the_accumulator():
+    x = np.full(1000, 100, np.int8)
+    assert up.scan(x, dtype=np.int64)[-1] == 100_000
+    tenths = np.full(1000, 0.1, np.float32)
+    np.testing.assert_array_equal(up.scan(tenths, dtype=np.float64), oracle(np.add, (tenths.astype(np.float64),))[0])
+    out = np.empty(1000, np.float64)
+    np.testing.assert_array_equal(up.scan(tenths, out=out), oracle(np.add, (tenths,))[0].astype(np.float64))
+
+
+def test_arg_max_keeps_the_first():
+    x = np.array([1.0, 5.0, 5.0, 2.0, 7.0])
+    value, index = up.scan((x, np.arange(5)), up.ops.ARGMAX)
+    np.testing.assert_array_equal(value, [1, 5, 5, 5, 7])
+    np.testing.assert_array_equal(index, [0, 1, 1, 1, 4])
+
+
+@pytest.mark.parametrize("include_initial", [False, True])
+@pytest.mark.parametrize(("ours", "theirs"), [(up.cumulative_sum, np.cumulative_sum), (up.cumulative_prod, np.cumulative_prod)])
+def test_array_api_names(ours, theirs, include_initial):
+    x = np.random.default_rng(0).integers(-2, 3, (5, 6)).astype(np.int8)
+    for axis in (0, 1, -1):
+        want = theirs(x, axis=axis, include_initial=include_initial)
+        got = ours(x, axis=axis, include_initial=include_initial)
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(
+        ours(x[:0, 0], include_initial=include_initial), theirs(x[:0, 0], include_initial=include_initial)
+    )
+
+
+def test_linear_recurrence():
+    rng = np.random.default_rng(0)
+    a, b, h = rng.uniform(-1, 1, (4, 500)), rng.normal(size=(4, 500)), rng.normal(size=4)
+    for reverse in (False, True):
+        got = up.linear_recurrence(a, b, initial=h, axis=1, reverse=reverse)
+        state = h
+        for t in range(500)[:: -1 if reverse else 1]:
+            state = a[:, t] * state + b[:, t]
+            np.testing.assert_allclose(got[:, t], state, rtol=1e-9, atol=1e-9)
+
+
+def test_linear_recurrence_broadcasts_its_coefficient():
+    b = np.random.default_rng(0).normal(size=(3, 5000)).astype(np.float32)
+    for a in (0.5, np.float32(0.5), np.full(5000, 0.5, np.float32), np.full((3, 1), 0.5)):
+        for axis in (0, 1):
+            if np.shape(a) in ((), (5000,), (3, 1)):
+                got = up.linear_recurrence(a, b, axis=axis)
+                full = np.ascontiguousarray(np.broadcast_to(np.asarray(a, np.float32), b.shape))
+                np.testing.assert_array_equal(got, up.linear_recurrence(full, b, axis=axis))

@@ -1,0 +1,77 @@
+"""One exception for each kind of mistake; it says what was given and what to pass; nothing is written before."""
+
+import numpy as np
+import pytest
+
+import upsweep as up
+
+X = np.arange(6.0)
+READ_ONLY = np.zeros(6)
+READ_ONLY.flags.writeable = False
+
+
+def no_identity(a, b):
+    return a + b
+
+
+MISTAKES = [
+    (up.ShapeError, "2 dimensions", lambda: up.scan(np.zeros((2, 3)))),
+    (up.ShapeError, "axis=2 is out of range", lambda: up.scan(X, axis=2)),
+    (up.ShapeError, "not an integer", lambda: up.scan(X, axis="rows")),
+    (up.ShapeError, "0-dimensional", lambda: up.scan(np.float64(3))),
+    (up.ShapeError, "one shape", lambda: up.scan((X, X[1:]), "affine")),
+    (up.ShapeError, "empty tuple", lambda: up.scan(())),
+    (up.ShapeError, "tuple of 2", lambda: up.scan((X, X), "affine", initial=3)),
+    (up.ShapeError, "initial has shape", lambda: up.scan(X, initial=np.zeros(6))),
+    (up.DTypeError, "cannot be scanned", lambda: up.scan(["a", "b"])),
+    (up.DTypeError, "cannot be scanned as dtype=int64", lambda: up.scan(X, dtype=int)),
+    (up.DTypeError, "names 2 dtypes", lambda: up.scan(X, dtype=("f4", "f4"))),
+    (up.DTypeError, "initial of", lambda: up.scan(np.arange(3), initial=np.array(1.5))),
+    (up.OutputError, "out has shape", lambda: up.scan(X, out=np.zeros(5))),
+    (up.OutputError, "cannot hold", lambda: up.scan(X, out=np.zeros(6, int))),
+    (up.OutputError, "read-only", lambda: up.scan(X, out=READ_ONLY)),
+    (up.OutputError, "must be an array", lambda: up.scan(X, out=[0] * 6)),
+    (up.OperatorError, "no operator is called", lambda: up.scan(X, "plus")),
+    (up.OperatorError, "not defined for float64", lambda: up.scan(X, "xor")),
+    (up.OperatorError, "not defined for datetime64", lambda: up.scan(X.astype("M8[s]"))),
+    (up.OperatorError, "tuple of 2 arrays", lambda: up.scan(X, "affine")),
+    (up.OperatorError, "takes one array", lambda: up.scan((X, X), "add")),
+    (up.OperatorError, "needs an identity", lambda: up.scan(X, no_identity, exclusive=True)),
+    (up.OperatorError, "needs an identity", lambda: up.reduce(X[:0], no_identity)),
+    (up.OperatorError, "function of two operands", lambda: up.scan(X, 3)),
+    (up.OperatorError, "returns float64 for items of int64", lambda: up.scan(np.arange(3), lambda a, b: a * 0.5)),
+    (up.OperatorError, "NameError", lambda: up.scan(X, lambda a, b: nowhere(a))),  # noqa: F821
+    (up.OperatorError, "cannot be compiled in", lambda: up.scan(X, lambda a, b, table={}: a)),  # noqa: B006
+    (up.EngineError, "no engine is called", lambda: up.scan(X, engine="tpu")),
+    (up.SegmentError, "cover 0 to 5", lambda: up.scan(X, segments=up.segments.offsets([0, 5]))),
+    (up.SegmentError, "must not fall", lambda: up.scan(X, segments=up.segments.offsets([0, 5, 4, 6]))),
+    (up.SegmentError, "negative length", lambda: up.scan(X, segments=up.segments.lengths([7, -1]))),
+    (up.SegmentError, "flags have shape", lambda: up.scan(X, segments=up.segments.flags([1, 0]))),
+    (up.SegmentError, "booleans or integers", lambda: up.scan(X, segments=up.segments.flags(X))),
+    (ValueError, "threads=0", lambda: up.scan(X, threads=0)),
+]
+
+
+@pytest.mark.parametrize(("kind", "says", "call"), MISTAKES, ids=[says for _, says, _ in MISTAKES])
+def test_mistake(kind, says, call):
+    with pytest.raises(kind, match=says):
+        call()
+
+
+def test_nothing_is_written_before_a_check_fails():
+    out = np.full(6, 77.0)
+    for bad in ({"op": "xor"}, {"axis": 3}, {"initial": np.zeros(4)}, {"segments": up.segments.lengths([2])}):
+        with pytest.raises((TypeError, ValueError)):
+            up.scan(X, out=out, **bad)
+        np.testing.assert_array_equal(out, 77)
+
+
+def test_check_finds_a_counter_example():
+    up.check("add", [1, -2, 3])
+    up.check(up.ops.AFFINE, [(2, 3), (-1, 4), (0, 1)])
+    with pytest.raises(up.LawError, match="not associative"):
+        up.check(lambda a, b: a - b, [1, 2])
+    with pytest.raises(up.LawError, match="identity"):
+        up.check(up.Operator(lambda a, b: a * b, identity=0), [1, 2])
+    with pytest.raises(up.LawError, match="not commutative"):
+        up.check(up.Operator(lambda a, b: b, commutative=True), [1, 2])
