@@ -52,7 +52,7 @@ def summed_area_table(folder: Path) -> Story:
     _must_equal(table, photo.cumsum(1).cumsum(2))
     inside = np.s_[:, 20:-20, 20:-20]
     means = _box_sums(table, np.full(photo.shape[2], 20)) / 41**2
-    filtered = uniform_filter(photo.astype(float), size=(0, 41, 41))
+    filtered = uniform_filter(photo.astype(float), 41, axes=(1, 2))
     np.testing.assert_allclose(means[inside], filtered[inside], rtol=1e-9)
     mosaic = np.tile(photo, (1, 4, 4))
     ratio = _ratio(lambda: up.cumulative_sum(mosaic, axis=1), lambda: np.cumsum(mosaic, axis=1))
