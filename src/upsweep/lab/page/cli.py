@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
+from upsweep.lab.exercises import EXERCISES
+from upsweep.lab.exercises.grade import grade as graded
 from upsweep.lab.page.html import known, offline
 from upsweep.lab.page.server import Lab
 
@@ -22,7 +24,7 @@ class _OpensKernels(typer.core.TyperGroup):
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(cls=_OpensKernels, help="Play the textbook's kernels step by step, and do the exercises.")
+app = typer.Typer(cls=_OpensKernels, add_completion=False, help="Play the textbook's kernels step by step, and do the exercises.")
 
 
 @app.command("open")
@@ -50,6 +52,37 @@ def open_(
         server.server_close()
 
 
-def _fail(message: str) -> None:
+@app.command()
+def exercise(
+    number: Annotated[int | None, typer.Argument(help="Which one; without it, all are listed.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Where the starter file goes; by default here, under its own name.")] = None,
+) -> None:
+    """Write the starter file of an exercise, and print its task."""
+    if number is None:
+        for row in EXERCISES.values():
+            print(row.task.splitlines()[0])
+        return
+    if number not in EXERCISES:
+        _fail(f"there are exercises 1 to {len(EXERCISES)}, and no {number}")
+    row = EXERCISES[number]
+    path = out or Path(f"{row.name}.py")
+    if path.exists():
+        _fail(f"{path} is there already, perhaps with your answer: choose another name with --out")
+    path.write_text(row.starter, encoding="utf-8")
+    print(f"{row.task}\n\nIt is in {path}. When you are done: upsweep lab grade {path}")
+
+
+@app.command()
+def grade(file: Annotated[Path, typer.Argument(help="Your answer to an exercise.")]) -> None:
+    """Mark an answer on values, races, work and banks, and say which line is to blame; fails below full marks."""
+    try:
+        result = graded(file)
+    except (OSError, ValueError) as mistake:
+        _fail(str(mistake))
+    print(result)
+    raise typer.Exit(0 if result.passed else 1)
+
+
+def _fail(message: str) -> NoReturn:
     print(f"upsweep: {message}", file=sys.stderr)
     raise typer.Exit(1)

@@ -18,8 +18,7 @@ class Memory {
       const many = array.block !== null && launches[array.launch].grid > 1;
       const title = `${array.name}<small> ${array.space}${many ? `, block ${array.block}` : ""}${launches.length > 1 && array.launch !== null ? ` of ${launches[array.launch].name}` : ""}</small>`;
       const part = document.createElement("div");
-      part.className = array.size > 64 ? "array dense" : "array";
-      part.style.setProperty("--cell", array.size > 64 ? "44px" : array.size > 16 ? "48px" : "54px");
+      part.className = array.size > 64 ? "array dense" : array.size > 16 ? "array" : "array few";
       part.innerHTML = `<h3>${title}</h3><div class="cells"></div>`;
       const cells = document.createDocumentFragment();
       for (let k = 0; k < array.size; k++) {

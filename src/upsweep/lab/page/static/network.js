@@ -26,11 +26,11 @@ class Network {
   resize() {
     if (!this.run) return;
     const width = this.box.clientWidth, n = this.run.trace.n;
-    this.row = Math.max(2, Math.min(30, 380 / (this.rows + 1)));
+    this.row = Math.max(2, Math.min(42, 400 / (this.rows + 1)));
     this.top = 26;
     this.height = this.top + this.rows * this.row + (this.row > 18 ? 26 : 14);
-    this.gap = Math.min(64, (width - 24) / n);
-    this.left = 12 + this.gap / 2 + Math.max(0, (width - 24 - this.gap * n) / 2);
+    this.gap = Math.min(64, (width - 16) / n);
+    this.left = 4 + this.gap / 2 + Math.max(0, (width - 16 - this.gap * n) / 2);
     this.radius = Math.max(1.1, Math.min(5, this.gap * 0.28, this.row * 0.3));
     const scale = window.devicePixelRatio || 1;
     for (const canvas of [this.ground, this.lit]) {
@@ -125,7 +125,7 @@ class Network {
       for (const k of this.byStep[step]) {
         const node = this.run.trace.nodes[k], [x, y] = this.places[k];
         const text = spoken(node.ranges);
-        if (text.length * 6 < this.gap + 4) pen.fillText(text, x + this.radius + 2, y + this.radius + 7);
+        if (text.length * 6 < this.gap + 2) pen.fillText(text, x + this.radius + 1, y - this.radius);
       }
     }
   }

@@ -8,7 +8,12 @@ function element(name, attributes, ...children) {
 function drawVerdict(pane) {
   const box = pane.find(".verdict"), { payload, dials } = pane;
   box.replaceChildren();
-  for (const finding of payload.findings) box.append(findingCard(pane, finding));
+  const order = leading(pane);
+  if (order.length) box.append(findingCard(pane, order[0]));
+  if (order.length > 1) {
+    const rest = order.slice(1).map((finding) => findingCard(pane, finding));
+    box.append(element("details", { className: "more" }, element("summary", {}, `and ${rest.length} more findings`), ...rest));
+  }
   if (payload.findings.length) box.append(...remedy(pane));
   else {
     const invitation = temptation(pane);
@@ -22,11 +27,17 @@ function drawVerdict(pane) {
   }
 }
 
+// What is being shown first, then races, then the rest.
+function leading(pane) {
+  const rank = (finding) => (pane.race && pane.race.finding === finding ? 0 : finding.kind === "race" ? 1 : 2);
+  return [...pane.payload.findings].sort((a, b) => rank(a) - rank(b));
+}
+
 function findingCard(pane, finding) {
   const card = element("div", { className: "finding" }, element("b", {}, finding.kind[0].toUpperCase() + finding.kind.slice(1)), element("span", {}, finding.text));
   if (finding.kind === "race") {
     const shown = pane.race && pane.race.finding === finding;
-    card.append(element("button", { type: "button", className: shown ? "on-wrong" : "on-wrong show", textContent: shown ? "Shown below" : "Show the race", disabled: shown, onclick: () => pane.expose(finding) }));
+    card.append(element("button", { type: "button", className: shown ? "on-wrong" : "on-wrong show", textContent: shown ? "shown below" : "Show the race", disabled: shown, onclick: () => pane.expose(finding) }));
   }
   const { witness } = finding;
   if (witness) card.append(element("span", { className: "seen" }, `With threads in the order “${witness.schedule}”, ${witness.word} becomes ${witness.got} instead of ${witness.wanted}.`));
