@@ -255,7 +255,8 @@ def cases():
 def bits(folder, limit):
     began, failed, count = time.time(), [], 0
     only = sys.argv[4] if len(sys.argv) > 4 else None
-    for op, dts, shape, axis, extra in cases():
+    part, parts = map(int, sys.argv[5].split("/")) if len(sys.argv) > 5 else (0, 1)
+    for op, dts, shape, axis, extra in itertools.islice(cases(), part, None, parts):
         name = f"{op} {dts} {shape} axis {axis} {extra}"
         if only and only not in name:
             continue
@@ -278,7 +279,7 @@ def bits(folder, limit):
             if len(failed) < 30:
                 print(failed[-1], flush=True)
     print(f"{count} cases, {len(failed)} wrong, {time.time() - began:.0f} s", flush=True)
-    (folder / "bits.txt").write_text("\n".join([f"{count} cases, {len(failed)} wrong", *failed]))
+    (folder / f"bits{part}.txt").write_text("\n".join([f"{count} cases, {len(failed)} wrong", *failed]))
     return bool(failed)
 
 

@@ -1,6 +1,7 @@
 """The CUDA engine: canonical bits at the speed of a copy, on arrays of any GPU library.
 
-arrays.py sees memory, layout.py decides, compile.py makes machine code of kernels/, launch.py runs it.
+arrays.py sees memory, values.py brings the small things that go with a scan (initial values, segments) to the device,
+layout.py decides, compile.py makes machine code of kernels/, launch.py runs it.
 """
 
 from __future__ import annotations
@@ -10,14 +11,28 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.gpu import arrays, driver
+from upsweep.gpu import driver
 from upsweep.gpu.arrays import View, view
 from upsweep.gpu.launch import run
+from upsweep.gpu.values import broadcast, heads, start
 
-__all__ = ["apart", "empty", "give", "run", "view", "writable"]
+__all__ = [
+    "apart",
+    "broadcast",
+    "cut",
+    "empty",
+    "give",
+    "heads",
+    "numbers",
+    "run",
+    "start",
+    "view",
+    "writable",
+]
 
 
 def writable(view: View) -> bool:
+    """Whether results may be written there."""
     return not view.readonly and not view.on_host
 
 
@@ -31,10 +46,24 @@ def empty(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> View:
 
 
 def give(like: Any, view: View) -> Any:
-    """The array itself, of the kind of `like`: it was made so."""
+    """The array itself: it was made of the kind of `like`."""
     if view.kind is not None and view.kind.waits:
-        driver.synchronize(0)
+        with driver.on_device(view.device):
+            driver.synchronize(view.kind.stream(view))
     return view.owner
+
+
+def cut(view: View, axis: int, start: int, stop: int) -> View:
+    """The part `[start, stop)` along an axis."""
+    shape = tuple(stop - start if d == axis else n for d, n in enumerate(view.shape))
+    return view.over(view.ptr + start * view.strides[axis], shape, view.strides, view.dtype)
+
+
+def numbers(view: View) -> View:
+    """Times as the int64 that they are stored as; anything else as it is."""
+    if view.dtype.kind not in "mM":
+        return view
+    return view.over(view.ptr, view.shape, view.strides, np.dtype(np.int64))
 
 
 def apart(x: View, ys: Sequence[View]) -> View:
@@ -43,7 +72,7 @@ def apart(x: View, ys: Sequence[View]) -> View:
     for y in ys:
         y_low, y_high = y.extent()
         same = (x.ptr, x.strides, x.dtype.itemsize) == (y.ptr, y.strides, y.dtype.itemsize)
-        if low < y_high and y_low < high and not same:
+        if low < y_high and y_low < high and not same and not x.on_host:
             return _copy(x, low, high)
     return x
 
@@ -55,4 +84,4 @@ def _copy(x: View, low: int, high: int) -> View:
         memory = driver.Memory(high - low + 16, x.device, stream)
         start = memory.ptr + low % 16  # keeps the alignment, and so the cached launch
         driver.copy(start, low, high - low, stream)
-    return View(start + x.ptr - low, x.shape, x.strides, x.dtype, x.device, x.kind, (memory, x.owner))
+    return View(start + x.ptr - low, x.shape, x.strides, x.dtype, x.device, x.kind, x.owner, True, memory)

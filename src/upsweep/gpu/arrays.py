@@ -16,9 +16,10 @@ from upsweep.engine import EngineError
 
 
 class View:
-    """Device memory as an array. `owner` keeps it alive; `kind` is the library that it came from."""
+    """Device memory as an array. `owner` is the array that was seen, and keeps it alive (or `memory` does, where it is our
+    own); `kind` is its library."""
 
-    __slots__ = ("device", "dtype", "kind", "owner", "ptr", "readonly", "shape", "strides")
+    __slots__ = ("device", "dtype", "kind", "memory", "owner", "ptr", "readonly", "shape", "strides")
 
     def __init__(
         self,
@@ -30,9 +31,22 @@ class View:
         kind: Kind | None,
         owner: Any,
         readonly: bool = False,
+        memory: Any = None,
     ) -> None:
         self.ptr, self.shape, self.strides, self.dtype = ptr, shape, strides, dtype
-        self.device, self.kind, self.owner, self.readonly = device, kind, owner, readonly
+        self.device, self.kind, self.owner, self.readonly, self.memory = device, kind, owner, readonly, memory
+
+    def __getitem__(self, field: str) -> View:
+        """A field of structured data."""
+        assert self.dtype.fields is not None
+        dtype, offset = self.dtype.fields[field][:2]
+        return self.over(self.ptr + offset, self.shape, self.strides, dtype)
+
+    def over(self, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> View:
+        """Another look at the same memory."""
+        return View(
+            ptr, shape, strides, dtype, self.device, self.kind, self.owner, self.readonly, self.memory
+        )
 
     @property
     def on_host(self) -> bool:
@@ -74,7 +88,9 @@ def c_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 def _torch_dtypes() -> dict[Any, np.dtype]:
     torch = sys.modules["torch"]
-    names = "bool uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128 uint16 uint32 uint64"
+    names = (
+        "bool uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128 uint16 uint32 uint64"
+    )
     table = {getattr(torch, n): np.dtype(n) for n in names.split() if hasattr(torch, n)}
     try:
         import ml_dtypes
@@ -97,7 +113,9 @@ def _torch_view(x: Any) -> View:
     if x.is_conj() or x.is_neg():
         x = x.resolve_conj().resolve_neg()
     size = dtype.itemsize
-    return View(x.data_ptr(), tuple(x.shape), tuple([s * size for s in x.stride()]), dtype, x.get_device(), TORCH, x)
+    return View(
+        x.data_ptr(), tuple(x.shape), tuple([s * size for s in x.stride()]), dtype, x.get_device(), TORCH, x
+    )
 
 
 def _torch_empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> Any:
@@ -133,7 +151,16 @@ def _cupy_stream(v: View) -> int:
 def _jax_view(x: Any) -> View:
     x = x.block_until_ready()
     dtype = np.dtype(x.dtype)
-    return View(x.unsafe_buffer_pointer(), x.shape, c_strides(x.shape, dtype.itemsize), dtype, _jax_device(x), JAX, x, True)
+    return View(
+        x.unsafe_buffer_pointer(),
+        x.shape,
+        c_strides(x.shape, dtype.itemsize),
+        dtype,
+        _jax_device(x),
+        JAX,
+        x,
+        True,
+    )
 
 
 def _jax_device(x: Any) -> int:
@@ -147,7 +174,9 @@ def _jax_empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> Any:
     with jax.default_device(device):
         made = jax.numpy.empty(shape, dtype)
     if made.dtype != dtype:
-        raise EngineError(f"JAX makes {made.dtype} of {dtype}; jax.config.update('jax_enable_x64', True) allows 64 bits")
+        raise EngineError(
+            f"JAX makes {made.dtype} of {dtype}; jax.config.update('jax_enable_x64', True) allows 64 bits"
+        )
     return made
 
 
@@ -162,18 +191,31 @@ def _foreign_view(x: Any) -> View:
     shape = tuple(interface["shape"])
     ptr, readonly = interface["data"]
     strides = interface.get("strides")
-    return View(ptr, shape, tuple(strides or c_strides(shape, dtype.itemsize)), dtype, _device_of(ptr), FOREIGN, x, readonly)
+    return View(
+        ptr,
+        shape,
+        tuple(strides or c_strides(shape, dtype.itemsize)),
+        dtype,
+        _device_of(ptr),
+        FOREIGN,
+        x,
+        readonly,
+    )
 
 
 def _dlpack_view(x: Any) -> View:
     from cuda.core.utils import StridedMemoryView
 
     if not hasattr(x, "__dlpack__"):
-        raise EngineError(f"a {type(x).__name__} is no GPU array: it offers neither DLPack nor __cuda_array_interface__")
+        raise EngineError(
+            f"a {type(x).__name__} is no GPU array: it offers neither DLPack nor __cuda_array_interface__"
+        )
     seen = StridedMemoryView.from_dlpack(x, stream_ptr=1)
     dtype = np.dtype(seen.dtype)
     shape = tuple(seen.shape)
-    strides = tuple(s * dtype.itemsize for s in seen.strides) if seen.strides else c_strides(shape, dtype.itemsize)
+    strides = (
+        tuple(s * dtype.itemsize for s in seen.strides) if seen.strides else c_strides(shape, dtype.itemsize)
+    )
     return View(seen.ptr, shape, strides, dtype, seen.device_id, FOREIGN, (x, seen), bool(seen.readonly))
 
 
@@ -194,7 +236,13 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"shape": self.shape, "typestr": self.dtype.str, "data": (self._memory.ptr, False), "version": 3, "stream": 1}
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self._memory.ptr, False),
+            "version": 3,
+            "stream": 1,
+        }
 
 
 def _foreign_empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> Any:
@@ -226,5 +274,7 @@ def view(x: Any) -> View:
 
 def _host_view(x: np.ndarray) -> View:
     if x.ndim:
-        raise EngineError("the cuda engine takes arrays on a GPU; this one is NumPy's, which engine='cpu' scans in place")
+        raise EngineError(
+            "the cuda engine takes arrays on a GPU; this one is NumPy's, which engine='cpu' scans in place"
+        )
     return View(0, (), (), x.dtype, -1, None, x, True)

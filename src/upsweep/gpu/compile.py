@@ -27,6 +27,7 @@ _PARTS = {
     "lookback.cuh tiles.cu",
     "columns": "prelude.cuh operators.cuh spec elements.cuh params.cuh memory.cuh thread.cuh warp.cuh nodes.cuh "
     "column_lookback.cuh columns.cu",
+    "flags": "spec prelude.cuh flags.cu",
 }
 _FLAGS = ("--std=c++17", "--fmad=false", "--device-as-default-execution-space")
 
@@ -48,7 +49,7 @@ _BUILTIN = {
 }
 
 
-_MEMORY = "i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 c64 c128".split()
+_MEMORY = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "c64", "c128"]
 
 
 def memory_type(dtype: np.dtype) -> str:
@@ -107,7 +108,10 @@ def cubin(kernel: str, spec: str, op: Operator | None, accumulators: Sequence[np
 
 
 def _cache_folder() -> Path:
-    folder = os.environ.get("UPSWEEP_CACHE_DIR") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "upsweep"
+    folder = (
+        os.environ.get("UPSWEEP_CACHE_DIR")
+        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "upsweep"
+    )
     return Path(folder)
 
 
@@ -132,7 +136,9 @@ def _versions(linked: bool) -> str:
     import numba_cuda
     from cuda.bindings import nvjitlink
 
-    return f"{nvrtc.nvrtcVersion()[1:]} {nvjitlink.version()} numba {numba.__version__} {numba_cuda.__version__}"
+    return (
+        f"{nvrtc.nvrtcVersion()[1:]} {nvjitlink.version()} numba {numba.__version__} {numba_cuda.__version__}"
+    )
 
 
 def _compile(source: str, arch: int, linked: bool) -> bytes:
@@ -153,7 +159,9 @@ def _compile(source: str, arch: int, linked: bool) -> bytes:
     flags = [*_FLAGS, f"--gpu-architecture=sm_{arch}", *(["-dlto"] if linked else [])]
     check(nvrtc.nvrtcCompileProgram(program, len(flags), [f.encode() for f in flags]))
     size, get = (
-        (nvrtc.nvrtcGetLTOIRSize, nvrtc.nvrtcGetLTOIR) if linked else (nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
+        (nvrtc.nvrtcGetLTOIRSize, nvrtc.nvrtcGetLTOIR)
+        if linked
+        else (nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
     )
     code = b" " * check(size(program))
     check(get(program, code))

@@ -45,7 +45,9 @@ class on_device:
 
 def device_of(ptr: int) -> int:
     check(cu.cuInit(0))
-    return int(check(cu.cuPointerGetAttribute(cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr)))
+    return int(
+        check(cu.cuPointerGetAttribute(cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr))
+    )
 
 
 def current_device() -> int:
@@ -56,7 +58,9 @@ def current_device() -> int:
 @cache
 def attribute(device: int, name: str) -> int:
     """A device attribute by the end of its name, such as "MULTIPROCESSOR_COUNT"."""
-    return check(cu.cuDeviceGetAttribute(getattr(cu.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}"), device))
+    return check(
+        cu.cuDeviceGetAttribute(getattr(cu.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}"), device)
+    )
 
 
 @cache
@@ -84,6 +88,17 @@ class Memory:
 
 def fill_words(ptr: int, value: int, count: int, stream: int) -> None:
     check(cu.cuMemsetD32Async(ptr, value, count, stream))
+
+
+def fill_bytes(ptr: int, value: int, count: int, stream: int) -> None:
+    check(cu.cuMemsetD8Async(ptr, value, count, stream))
+
+
+def upload(to: int, source: Any, stream: int) -> None:
+    """From a contiguous NumPy array; the driver has taken it when this returns."""
+    check(cu.cuMemcpyHtoDAsync(to, source.ctypes.data, source.nbytes, stream))
+    if source.nbytes > 65536:  # larger transfers may still read the host's pages
+        synchronize(stream)
 
 
 def copy(to: int, source: int, nbytes: int, stream: int) -> None:

@@ -6,7 +6,8 @@ import ctypes
 import struct
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from threading import Lock
 from typing import Any
 
@@ -44,7 +45,13 @@ _launches: dict[Any, Launch] = {}
 _lock = Lock()
 
 
-def run(plan: Plan, xs: Sequence[View], ys: Sequence[View | None], initial: Sequence[View] | None, heads: View | None) -> None:
+def run(
+    plan: Plan,
+    xs: Sequence[View],
+    ys: Sequence[View | None],
+    initial: Sequence[View] | None,
+    heads: View | None,
+) -> None:
     if 0 in plan.row_shape or (plan.n == 0 and not plan.reduce):
         return
     if plan.n == 0:
@@ -62,6 +69,24 @@ def run(plan: Plan, xs: Sequence[View], ys: Sequence[View | None], initial: Sequ
         _start(launch, arrays, len(xs), initial, stream, first.device)
 
 
+def run_small(name: str, key: np.dtype, like: View, numbers: Sequence[int], items: int) -> None:
+    """One of the kernels of flags.cu, a thread an item, on the stream of `like`."""
+    if items == 0:
+        return
+    with driver.on_device(like.device):
+        kernel = _small(name, compile.memory_type(key), like.device)
+        buffer = ctypes.create_string_buffer(struct.pack(f"<{len(numbers)}q", *numbers))
+        address = ctypes.c_void_p(ctypes.addressof(buffer))
+        stream = _kind(like).stream(like)
+        driver.launch(kernel, -(-items // 256), 256, 0, stream, ctypes.addressof(address))
+
+
+@cache
+def _small(name: str, key: str, device: int) -> Any:
+    code = compile.cubin("flags", f"#define KEY {key}\n", None, (), driver.architecture(device))
+    return driver.load(code, name, 0, device)
+
+
 def _kind(v: View) -> Kind:
     assert v.kind is not None
     return v.kind
@@ -69,33 +94,45 @@ def _kind(v: View) -> Kind:
 
 def _of_nothing(plan: Plan, ys: Sequence[View | None]) -> tuple[Plan, Sequence[View], Sequence[View]]:
     """The reduction of no items is the first exclusive prefix of one."""
-    from dataclasses import replace
-
     some = next(y for y in ys if y is not None)
     views = [some if y is None else y for y in ys]
-    longer = [View(v.ptr, (*v.shape, 1), (*v.strides, v.dtype.itemsize), v.dtype, v.device, v.kind, v.owner) for v in views]
+    longer = [
+        View(v.ptr, (*v.shape, 1), (*v.strides, v.dtype.itemsize), v.dtype, v.device, v.kind, v.owner)
+        for v in views
+    ]
     shape = (*plan.row_shape, 1)
     loads = tuple(v.dtype for v in longer)
-    return replace(plan, loads=loads, shape=shape, axis=len(shape) - 1, exclusive=True, reduce=False), longer, longer
+    return (
+        replace(plan, loads=loads, shape=shape, axis=len(shape) - 1, exclusive=True, reduce=False),
+        longer,
+        longer,
+    )
 
 
 def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
     def seen(v: View | None):
         return None if v is None else (v.strides, v.ptr & 15)
 
-    layout = arrange(plan, [seen(x) for x in xs], [seen(y) for y in ys], [seen(v) for v in initial], seen(heads))
+    layout = arrange(
+        plan, [seen(x) for x in xs], [seen(y) for y in ys], [seen(v) for v in initial], seen(heads)
+    )
     choice = choose(plan, layout)
     linked = compile.operator_text(plan.op, plan.accumulators)[1]
     arch = driver.architecture(device)
-    code = compile.cubin(choice.kernel, spec(plan, choice), plan.op if linked else None, plan.accumulators, arch)
+    code = compile.cubin(
+        choice.kernel, spec(plan, choice), plan.op if linked else None, plan.accumulators, arch
+    )
     shared = shared_bytes(plan, choice)
     kernel = driver.load(code, f"upsweep_{choice.kernel}", shared, device)
     if choice.kernel == "rows":
         grid = -(-choice.rows // (choice.shape.warps * (32 // choice.shape.lanes)))
     else:
         resident = driver.blocks_per_multiprocessor(kernel, choice.threads, shared)
-        grid = min(choice.tickets // (choice.tiles if choice.shape.carry else 1), resident * driver.attribute(device, "MULTIPROCESSOR_COUNT"))
-    first, sizes, nodes = choice.levels()
+        grid = min(
+            choice.tickets // (choice.tiles if choice.shape.carry else 1),
+            resident * driver.attribute(device, "MULTIPROCESSOR_COUNT"),
+        )
+    _, sizes, nodes = choice.levels()
     words = node_words(plan) * (32 if choice.kernel == "columns" else 1)
     count = 5 + 3 * len(xs)
     return Launch(
@@ -133,7 +170,9 @@ def _freeze(plan: Plan, choice: Choice) -> bytes:
         return [*values, *[0] * (length - len(values))]
 
     def strides(lane) -> list[int]:
-        return fit([lane.along, *lane.rows[: len(lane.rows) - columns]], 1 + rank) if lane else [0] * (1 + rank)
+        return (
+            fit([lane.along, *lane.rows[: len(lane.rows) - columns]], 1 + rank) if lane else [0] * (1 + rank)
+        )
 
     starts = layout.starts or [None] * len(layout.loads)
     dims = layout.dims[: len(layout.dims) - columns]
@@ -189,14 +228,19 @@ _workspaces: OrderedDict[tuple[int, int], Workspace] = OrderedDict()
 
 def _workspace(launch: Launch, stream: int, device: int) -> Workspace:
     """The stream's own: scans of one stream never overlap, scans of two never meet."""
-    if driver.capturing(stream):  # a graph may run on any stream, many times: it owns what it uses, and clears it itself
+    if driver.capturing(
+        stream
+    ):  # a graph may run on any stream, many times: it owns what it uses, and clears it itself
         return Workspace(launch.arrivals, launch.nodes, device, stream)
     key = (device, driver.stream_id(stream))
     found = _workspaces.get(key)
     if found is not None and found.holds(launch):
         return found
     with _lock:
-        grown = max(launch.arrivals, found.arrivals_count if found else 256), max(launch.nodes, found.node_words if found else 8192)
+        grown = (
+            max(launch.arrivals, found.arrivals_count if found else 256),
+            max(launch.nodes, found.node_words if found else 8192),
+        )
         made = _workspaces[key] = Workspace(*grown, device, stream)
         while len(_workspaces) > _STREAMS:
             _workspaces.popitem(last=False)

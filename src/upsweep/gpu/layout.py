@@ -60,6 +60,7 @@ class Layout:
 
     def with_rows(self, dims: Sequence[int], pick: Sequence[int]) -> Layout:
         """The same with the row dimensions `pick` of `rows`, of these sizes."""
+
         def cut(x: Lane | None) -> Lane | None:
             return x and replace(x, rows=tuple(x.rows[i] for i in pick))
 
@@ -77,7 +78,9 @@ def arrange(plan: Plan, loads, stores, starts, heads) -> Layout:
     def lane(strides, phase, dtype, past=0) -> Lane:
         along = strides[axis] if n > 1 or past else dtype.itemsize
         offset = (n - 1 + past) * along if plan.reverse else 0
-        return Lane(offset, -along if plan.reverse else along, tuple(strides[d] for d in rest), dtype.itemsize, phase)
+        return Lane(
+            offset, -along if plan.reverse else along, tuple(strides[d] for d in rest), dtype.itemsize, phase
+        )
 
     def row_lane(strides, phase, dtype) -> Lane:
         return Lane(0, 0, tuple(strides) if strides else (0,) * len(rest), dtype.itemsize, phase)
@@ -87,7 +90,11 @@ def arrange(plan: Plan, loads, stores, starts, heads) -> Layout:
     heads_lane = None
     if heads is not None:
         strides, phase = heads
-        full = strides if len(strides) == len(plan.shape) else [strides[0] if d == axis else 0 for d in range(len(plan.shape))]
+        full = (
+            strides
+            if len(strides) == len(plan.shape)
+            else [strides[0] if d == axis else 0 for d in range(len(plan.shape))]
+        )
         heads_lane = lane(full, phase, byte, past=1)  # a reverse scan starts a segment after the item marked
     layout = Layout(
         n,
@@ -160,7 +167,9 @@ class Choice:
         """Pieces of work: tiles of all rows."""
         count = self.rows * self.tiles * self.column_groups
         if count >= 1 << 32:
-            raise EngineError(f"{count} tiles are more than the cuda engine's tickets count; scan it in parts")
+            raise EngineError(
+                f"{count} tiles are more than the cuda engine's tickets count; scan it in parts"
+            )
         return count
 
     def levels(self) -> tuple[list[int], list[int], int]:
@@ -181,14 +190,22 @@ def words(plan: Plan) -> int:
 
 
 def choose(plan: Plan, layout: Layout) -> Choice:
-    touching = all(abs(x.along) == x.size for x in (*layout.loads, *(s for s in layout.stores if s and not plan.reduce)))
+    touching = all(
+        abs(x.along) == x.size for x in (*layout.loads, *(s for s in layout.stores if s and not plan.reduce))
+    )
     columns = layout.dims[-1] if layout.dims and not touching and _are_columns(layout) else 0
     if columns:
         smallest = min(x.size for x in layout.loads)
         return Choice("columns", shapes.for_columns(layout.n, words(plan), smallest), layout, columns)
     if shapes.fits_rows(layout.n, words(plan)):
         return Choice("rows", shapes.for_rows(layout.n, words(plan)), layout)
-    return Choice("tiles", shapes.for_tiles(layout.n, prod(layout.dims), words(plan), sum(_sizes(plan)) + plan.segmented, plan.segmented), layout)
+    return Choice(
+        "tiles",
+        shapes.for_tiles(
+            layout.n, prod(layout.dims), words(plan), sum(_sizes(plan)) + plan.segmented, plan.segmented
+        ),
+        layout,
+    )
 
 
 def _are_columns(layout: Layout) -> bool:
@@ -238,7 +255,10 @@ def spec(plan: Plan, choice: Choice) -> str:
         f"#define SEGMENTED {int(plan.segmented)}",
         *(f"constexpr int {name} = {value};" for name, value in numbers.items()),
         f"constexpr bool CARRY = {str(shape.carry).lower()}, PATIENT = {str(shape.patient).lower()};",
-        *(f"constexpr bool {name.upper()} = {str(getattr(plan, name)).lower()};" for name in ("initial", "exclusive", "reduce")),
+        *(
+            f"constexpr bool {name.upper()} = {str(getattr(plan, name)).lower()};"
+            for name in ("initial", "exclusive", "reduce")
+        ),
         f"constexpr int HEADS_MODE = {'SHIFTED' if heads is None or abs(heads.along) == 1 else 'STRIDED'};",
         f"constexpr bool HEADS_FLIP = {str(heads_flip).lower()};",
         f"constexpr int HEADS_GRAIN = {heads.grain(choice.width, choice.columns) if heads and columns else 1};",

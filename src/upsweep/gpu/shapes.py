@@ -63,7 +63,13 @@ def for_tiles(n: int, rows: int, words: int, size: int, segmented: bool) -> Shap
     strips = 1
     while strips * warps < min(32, n / (32 * items)) and 2 * strips * warps * 32 * items * size <= STAGE:
         strips *= 2
-    return Shape(items, warps, max(1, BLOCKS[warps] - segmented), strips=strips, carry=rows >= ROWS and n > 32 * items * warps * strips)
+    return Shape(
+        items,
+        warps,
+        max(1, BLOCKS[warps] - segmented),
+        strips=strips,
+        carry=rows >= ROWS and n > 32 * items * warps * strips,
+    )
 
 
 def for_columns(n: int, words: int, smallest: int) -> Shape:

@@ -1,0 +1,131 @@
+"""The small things that go with a scan, brought to the device: initial values, broadcast operands, segments as flags.
+
+What is on the host is checked there. What is on the device stays there and is not waited for: offsets that do not fit
+are then cut off rather than reported.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from upsweep.engine import load, on_gpu
+from upsweep.gpu import driver
+from upsweep.gpu.arrays import View, c_strides, view
+from upsweep.gpu.launch import run, run_small
+from upsweep.operator import OperatorError, ops
+from upsweep.plan import Plan
+from upsweep.segments import SegmentError, Segments
+
+_BOOL, _INT64 = np.dtype(np.bool_), np.dtype(np.int64)
+
+
+def start(value: Any, dtype: np.dtype, like: Any) -> View:
+    """What a scan starts from, in the accumulator's dtype: a value that travels with the launch, or device memory."""
+    if on_gpu(value):
+        return _cast(view(value), dtype, "initial")
+    host = np.asarray(value)
+    if not np.can_cast(host.dtype, dtype, "same_kind") and not isinstance(value, (int, float)):
+        raise OperatorError(f"initial of {host.dtype} does not fit a scan in {dtype}")
+    host = host.astype(dtype)
+    return view(host) if host.ndim == 0 else _upload(host, view(like))
+
+
+def broadcast(value: Any, shape: tuple[int, ...], dtype: np.dtype, like: Any) -> View:
+    """A scalar or a smaller array as one of `shape`: dimensions that it lacks have stride 0."""
+    seen = (
+        _cast(view(value), dtype, "an operand")
+        if on_gpu(value)
+        else _upload(np.asarray(value, dtype), view(like))
+    )
+    missing = len(shape) - len(seen.shape)
+    have = (1,) * missing + seen.shape
+    if missing < 0 or any(h not in (1, n) for h, n in zip(have, shape)):
+        raise OperatorError(f"shape {seen.shape} does not broadcast to {shape}")
+    strides = tuple(0 if h == 1 else s for h, s in zip(have, (0,) * missing + seen.strides))
+    return seen.over(seen.ptr, shape, strides, dtype)
+
+
+def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> View:
+    """Flags of `shape`, or 1-D along the axis, that are non-zero where a segment starts."""
+    place, n = view(like), shape[axis]
+    if not on_gpu(segments.values):
+        flags = load("cpu").heads(segments, shape, axis, None)  # checked where they are
+        return _upload(np.ascontiguousarray(flags), place)
+    values = view(segments.values)
+    if segments.spelling in ("flags", "keys") and values.shape not in (shape, (n,)):
+        raise SegmentError(
+            f"{segments.spelling} have shape {values.shape}; pass {n} of them, or the data's shape {shape}"
+        )
+    if segments.spelling == "flags":
+        if values.dtype.kind not in "biu":
+            raise SegmentError(f"flags must be booleans or integers, got {values.dtype}")
+        return values if values.dtype.itemsize == 1 else _cast(values, _BOOL, "flags")
+    if segments.spelling == "keys":
+        return _changes(values, axis if len(values.shape) > 1 else 0)
+    if len(values.shape) != 1 or values.dtype.kind not in "iu":
+        raise SegmentError(
+            f"{segments.spelling} must be 1-D integers, got {values.dtype}, shape {values.shape}"
+        )
+    return _marks(_offsets(values) if segments.spelling == "lengths" else _cast(values, _INT64, "offsets"), n)
+
+
+def _new(like: View, shape: tuple[int, ...], dtype: np.dtype) -> View:
+    assert like.kind is not None
+    memory = driver.Memory(int(np.prod(shape)) * dtype.itemsize, like.device, like.kind.stream(like))
+    strides = c_strides(shape, dtype.itemsize)
+    return View(memory.ptr, shape, strides, dtype, like.device, like.kind, like.owner, memory=memory)
+
+
+def _upload(host: np.ndarray, like: View) -> View:
+    host = np.ascontiguousarray(host).reshape(host.shape)
+    made = _new(like, host.shape, host.dtype)
+    with driver.on_device(made.device):
+        driver.upload(made.ptr, host, made.memory.stream)
+    return made
+
+
+def _cast(x: View, dtype: np.dtype, what: str) -> View:
+    """x in another dtype, C-contiguous: the scan of rows of one item."""
+    if x.dtype == dtype:
+        return x
+    if dtype != _BOOL and not np.can_cast(x.dtype, dtype, "same_kind"):
+        raise OperatorError(f"{what} of {x.dtype} does not fit a scan in {dtype}")
+    return _converted(x, dtype)
+
+
+def _converted(x: View, dtype: np.dtype) -> View:
+    made = _new(x, x.shape, dtype)
+    shape = (*x.shape, 1)
+    plan = Plan(ops.OR if dtype == _BOOL else ops.ADD, (x.dtype,), (dtype,), (dtype,), shape, len(shape) - 1)
+    thin = x.over(x.ptr, shape, (*x.strides, x.dtype.itemsize), x.dtype)
+    run(plan, [thin], [made.over(made.ptr, shape, (*made.strides, dtype.itemsize), dtype)], None, None)
+    return made
+
+
+def _offsets(lengths: View) -> View:
+    """Where each segment ends: the scan of the lengths."""
+    ends = _new(lengths, lengths.shape, _INT64)
+    plan = Plan(ops.ADD, (lengths.dtype,), (_INT64,), (_INT64,), lengths.shape, 0)
+    run(plan, [lengths], [ends], None, None)
+    return ends
+
+
+def _marks(offsets: View, n: int) -> View:
+    made = _new(offsets, (n,), _BOOL)
+    (m,) = offsets.shape
+    with driver.on_device(made.device):
+        driver.fill_bytes(made.ptr, 0, n, made.memory.stream)
+    run_small("upsweep_mark", _INT64, made, [offsets.ptr, m, offsets.strides[0], made.ptr, n], m)
+    return made
+
+
+def _changes(keys: View, axis: int) -> View:
+    if keys.strides != c_strides(keys.shape, keys.dtype.itemsize):
+        keys = _converted(keys, keys.dtype)
+    made = _new(keys, keys.shape, _BOOL)
+    inner, count = int(np.prod(keys.shape[axis + 1 :])), int(np.prod(keys.shape))
+    numbers = [keys.ptr, made.ptr, count, keys.shape[axis], inner]
+    run_small("upsweep_changes", keys.dtype, made, numbers, count)
+    return made
