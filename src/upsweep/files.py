@@ -206,7 +206,8 @@ def _create(path: Path, suffix: str, x: Any, dtype: np.dtype) -> None:
     if suffix == ".npy":
         np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=x.shape)  # a header and a hole
     elif suffix == ".zarr":
-        _zarr().create_array(path, shape=x.shape, dtype=dtype, chunks=getattr(x, "chunks", "auto"), overwrite=True)
+        own = getattr(x, "chunks", None)
+        _zarr().open_array(path, mode="w", shape=x.shape, dtype=dtype, **({"chunks": own} if own else {}))
     else:
         raise FileError(f"{path.with_suffix('')} ends neither in .npy nor in .zarr")
 

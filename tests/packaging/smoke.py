@@ -1,0 +1,30 @@
+"""What must work with numpy and numba alone. Run by an interpreter that has the wheel and nothing else of ours."""
+
+import importlib.util
+import subprocess
+import sys
+
+import numpy as np
+
+import upsweep as up
+
+for absent in ("torch", "jax", "dask", "typer", "cuda"):
+    assert importlib.util.find_spec(absent) is None, f"{absent} is installed: this is no clean environment"
+loaded = "import sys, upsweep; print([m for m in ('numba', 'scipy') if m in sys.modules])"
+assert subprocess.check_output([sys.executable, "-c", loaded], text=True).strip() == "[]"
+
+x = np.arange(1, 100_001, dtype=np.float32)
+y = up.scan(x)
+assert y.dtype == np.float32
+np.testing.assert_array_equal(y[:4], [1, 3, 6, 10])
+np.testing.assert_allclose(y[-1], 5000050000.0, rtol=1e-6)
+np.testing.assert_array_equal(up.scan([5, 6, 7], lambda a, b: b), [5, 6, 7])
+stream = up.Stream()
+np.testing.assert_array_equal(np.concatenate([stream.push(c) for c in np.split(x, [1, 999, 70_000])]), y)
+try:
+    up.scan(x, engine="cuda")
+except up.EngineError as error:
+    assert "pip install" in str(error), error
+else:
+    raise AssertionError("the CUDA engine ran without its packages")
+print("smoke test passed on", sys.version.split()[0], "with numpy", np.__version__)
