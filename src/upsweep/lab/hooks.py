@@ -15,7 +15,7 @@ from upsweep.lab.values import POISON, Array, Item, plain
 if TYPE_CHECKING:
     from upsweep.lab.machine import Machine
 
-ENDLESS = 2_000_000
+ENDLESS = 100_000
 """Rounds of a loop after which it is taken never to end."""
 
 
