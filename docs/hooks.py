@@ -1,0 +1,53 @@
+"""What the site is built from beside the pages: the benchmarks' results, and the lab's course where it is there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def on_config(config: Any) -> Any:
+    if (ROOT / "docs" / "course.md").exists():
+        config.nav.insert(-2, {"The course": "course.md"})
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    files.append(File.generated(config, "benchmarks.md", content=benchmarks()))
+    for picture in sorted(RESULTS.glob("*.png")):
+        files.append(File.generated(config, f"results/{picture.name}", content=picture.read_bytes()))
+    return files
+
+
+def benchmarks() -> str:
+    """The page of results: every file that a benchmark wrote, as a table."""
+    parts = [
+        "# Benchmarks",
+        "Ratios of the speed of a copy of the same bytes, or of what a row names. Run on the machines named, by the scripts "
+        "in `benchmarks/`; nothing here is typed by hand.",
+    ]
+    for path in sorted(RESULTS.glob("*.json")):
+        parts += [f"## {path.stem}", table(json.loads(path.read_text()))]
+    for picture in sorted(RESULTS.glob("*.png")):
+        parts.append(f"![{picture.stem}](results/{picture.name})")
+    return "\n\n".join(parts) + "\n"
+
+
+def table(result: dict[str, Any]) -> str:
+    """The facts of a run, and its rows."""
+    facts = "; ".join(f"{k} {v}" for k, v in result.items() if not isinstance(v, (list, dict)))
+    rows = [row for row in result.get("rows", ()) if isinstance(row, dict)]
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    lines = [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
+    lines += [f"| {' | '.join(cell(row.get(c)) for c in columns)} |" for row in rows]
+    return facts + ("\n\n" + "\n".join(lines) if rows else "")
+
+
+def cell(value: Any) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else "" if value is None else str(value)

@@ -1,0 +1,43 @@
+"""Every snippet of the documentation runs and says what it prints; the pictures are those of the script."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+NEEDS = {"frameworks.md": ("torch", "jax", "dask"), "returns.md": ("torch",), "gpus.md": ("torch",)}
+SNIPPET = re.compile(r"^```(?:python|pycon)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.filterwarnings("default")
+def test_snippets_run(page):
+    for name in NEEDS.get(page.name, ()):
+        pytest.importorskip(name)
+    names: dict = {}
+    snippets = SNIPPET.findall(page.read_text(encoding="utf-8"))
+    for number, snippet in enumerate(snippets):
+        if ">>>" not in snippet:
+            exec(compile(snippet, f"{page.name}, snippet {number}", "exec"), names)
+            continue
+        test = doctest.DocTestParser().get_doctest(snippet, names, page.name, str(page), 0)
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+        report: list[str] = []
+        runner.run(test, out=report.append, clear_globs=False)
+        assert not runner.failures, "".join(report)
+        names = test.globs
+
+
+def test_there_are_pages_with_snippets():
+    assert sum(bool(SNIPPET.search(p.read_text(encoding="utf-8"))) for p in PAGES) >= 9
+
+
+def test_pictures_are_those_of_the_script():
+    for name, svg in runpy.run_path(str(DOCS / "pictures.py"))["PICTURES"].items():
+        assert (DOCS / "pictures" / f"{name}.svg").read_text(encoding="utf-8") == svg, "run python docs/pictures.py"
