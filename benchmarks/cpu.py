@@ -8,6 +8,7 @@ import platform
 import re
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numba
@@ -34,10 +35,15 @@ def save(rows: list[bench.Row], machine: str, cores: int) -> None:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "numba": numba.__version__,
-        "rows": [asdict(row) for row in rows],
+        "rows": [_rounded(asdict(row)) for row in rows],
     }
     name = re.sub(r"[^a-z0-9]+", "-", f"cpu {machine} {cores} cores".lower()).strip("-")
     (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+def _rounded(row: dict[str, Any]) -> dict[str, Any]:
+    """No more digits than a second run would give again."""
+    return {key: float(f"{value:.3g}") if isinstance(value, float) else value for key, value in row.items()}
 
 
 def draw(rows: list[bench.Row], machine: str, cores: int) -> None:
@@ -62,7 +68,7 @@ def draw(rows: list[bench.Row], machine: str, cores: int) -> None:
     axes.set_xlabel("speed beside a parallel copy of the same bytes (the line at 1)")
     axes.set_title(f"256 MiB arrays, {cores} cores of {machine}", loc="left", fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="lower right", frameon=False)
+    axes.legend(loc="lower right", bbox_to_anchor=(0.9, 0), frameon=False)
     figure.savefig(RESULTS / "cpu.png", dpi=110)
 
 
