@@ -227,3 +227,27 @@ def test_help_names_every_command(tmp_path: Path) -> None:
     assert got.returncode == 0, got.stderr
     for name in ("demo", "scan", "doctor", "bench", "lab"):
         assert f" {name} " in got.stdout
+
+
+def test_without_the_lab_everything_else_works(tmp_path: Path) -> None:
+    command = "import upsweep.cli.app as a; a.LAB = 'upsweep.nowhere'; a.app()"
+    help_, lab = (
+        subprocess.run([sys.executable, "-c", command, *words], cwd=tmp_path, capture_output=True, text=True)
+        for words in (["--help"], ["lab", "open", "brent-kung"])
+    )
+    assert help_.returncode == 0, help_.stderr
+    assert " lab " in help_.stdout
+    assert lab.returncode == 1
+    assert "upsweep.nowhere, which is not here" in lab.stderr
+
+
+def test_two_at_once_do_not_mix(tmp_path: Path) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    np.save(tmp_path / "x.npy", np.arange(10.0))
+    (tmp_path / "y.npy.part").mkdir()
+    with open(tmp_path / "y.npy.part" / "lock", "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        got = call(tmp_path, "scan", "x.npy", "--out", "y.npy")
+    assert got.returncode == 1
+    assert "another process is at work" in got.stderr
+    assert (tmp_path / "y.npy.part").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -33,7 +34,7 @@ class Options:
 @contextmanager
 def work_on(source: Path, target: Path, options: Options) -> Iterator[Path]:
     """The work folder of this job. It is emptied where it belongs to another job, and removed when this one is done or
-    cannot be done; a kill leaves it."""
+    cannot be done; a kill and a full disk leave it."""
     folder = target.with_name(target.name + ".part")
     folder.mkdir(parents=True, exist_ok=True)
     with _only_one(folder):
@@ -46,8 +47,9 @@ def work_on(source: Path, target: Path, options: Options) -> Iterator[Path]:
             store(folder, "job", job)
         try:
             yield folder
-        except Exception:
-            shutil.rmtree(folder)
+        except Exception as error:
+            if getattr(error, "errno", None) != errno.ENOSPC:
+                shutil.rmtree(folder)
             raise
         shutil.rmtree(folder)
 
