@@ -22,10 +22,19 @@ class Browser:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        self.driver = subprocess.Popen([DRIVER, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.driver = subprocess.Popen(
+            [DRIVER, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         self.base = f"http://127.0.0.1:{port}"
-        options = {"binary": CHROMIUM, "args": [*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}"]}
-        wanted = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        options = {
+            "binary": CHROMIUM,
+            "args": [*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}"],
+        }
+        wanted = {
+            "browserName": "chrome",
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL"},
+        }
         self._await_driver()
         session = self.ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
         self.base += f"/session/{session['sessionId']}"
@@ -41,7 +50,9 @@ class Browser:
 
     def ask(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.base + path, data, {"Content-Type": "application/json"}, method=method)
+        request = urllib.request.Request(
+            self.base + path, data, {"Content-Type": "application/json"}, method=method
+        )
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 return json.load(answer)["value"]
@@ -73,7 +84,11 @@ class Browser:
 
     def complaints(self):
         """Errors on the console since the last call."""
-        return [line["message"] for line in self.ask("POST", "/se/log", {"type": "browser"}) if line["level"] == "SEVERE"]
+        return [
+            line["message"]
+            for line in self.ask("POST", "/se/log", {"type": "browser"})
+            if line["level"] == "SEVERE"
+        ]
 
     def key(self, key):
         self.ask("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": [

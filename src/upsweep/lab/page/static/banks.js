@@ -2,6 +2,8 @@
 class BankMap {
   constructor(root) {
     this.canvas = root.querySelector(".banks canvas");
+    this.mark = root.querySelector(".heat i");
+    this.number = root.querySelector(".heat b");
     this.note = root.querySelector(".banks .at");
     this.lines = root.querySelector(".banks .lines");
   }
@@ -14,14 +16,15 @@ class BankMap {
   resize() {
     if (!this.run) return;
     const scale = window.devicePixelRatio || 1;
-    this.width = this.canvas.parentElement.clientWidth - 28;
+    this.width = this.canvas.parentElement.clientWidth;
     this.row = Math.max(1, Math.min(12, 200 / this.run.count));
     this.height = 16 + this.row * this.run.count;
     this.canvas.width = Math.round(this.width * scale);
     this.canvas.height = Math.round(this.height * scale);
     this.canvas.style.height = `${this.height}px`;
     this.canvas.getContext("2d").setTransform(scale, 0, 0, scale, 0, 0);
-    this.picture = null;
+    this.mark.style.height = `${Math.max(3, this.row + 1)}px`;
+    this.paint(this.canvas.getContext("2d"));
   }
 
   paint(pen) {
@@ -37,20 +40,14 @@ class BankMap {
       pen.fillRect(30 + bank * cell, 16 + k * this.row, cell - 1, this.row - gap);
     }));
     pen.globalAlpha = 1;
-    this.picture = pen.getImageData(0, 0, this.canvas.width, this.canvas.height);
   }
 
   light(at) {
-    const pen = this.canvas.getContext("2d", { willReadFrequently: true });
-    if (this.picture) pen.putImageData(this.picture, 0, 0);
-    else this.paint(pen);
-    if (at > 0) {
-      pen.fillStyle = pen.strokeStyle = colour("--ink");
-      pen.textAlign = "left";
-      pen.font = `10px ${colour("--mono")}`;
-      pen.strokeRect(29.5, 15.5 + (at - 1) * this.row, this.width - 30, Math.max(2, this.row));
-      pen.fillText(at, 2, 16 + (at - 0.5) * this.row + 4);
-    }
+    const y = 15.5 + (at - 1) * this.row;
+    this.mark.hidden = this.number.hidden = at === 0;
+    this.mark.style.transform = `translateY(${y}px)`;
+    this.number.style.transform = `translateY(${y + this.row / 2 - 6}px)`;
+    this.number.textContent = at;
     this.say(at > 0 ? this.served[at - 1] : null);
   }
 

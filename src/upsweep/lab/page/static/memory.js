@@ -1,4 +1,4 @@
-// Memory as cells; a step touches only the cells that it changes.
+// Memory as cells; a step touches only the cells that it changes. Small arrays are elements, large ones are drawn.
 class Memory {
   constructor(root) {
     this.box = root.querySelector(".words");
@@ -7,33 +7,13 @@ class Memory {
   show(run) {
     this.run = run;
     this.cells = [];
-    this.shown = [];
-    this.marked = [];
+    this.sheets = [];
     this.box.replaceChildren();
-    const launches = run.trace.launches;
-    const order = [...run.trace.arrays].sort((a, b) => (a.space === "shared") - (b.space === "shared"));
     const result = run.trace.result.first;
-    order.sort((a, b) => this.rank(a, result) - this.rank(b, result));
-    for (const array of order) {
-      const many = array.block !== null && launches[array.launch].grid > 1;
-      const title = `${array.name}<small> ${array.space}${many ? `, block ${array.block}` : ""}${launches.length > 1 && array.launch !== null ? ` of ${launches[array.launch].name}` : ""}</small>`;
-      const part = document.createElement("div");
-      part.className = array.size > 64 ? "array dense" : array.size > 16 ? "array" : "array few";
-      part.innerHTML = `<h3>${title}</h3><div class="cells"></div>`;
-      const cells = document.createDocumentFragment();
-      for (let k = 0; k < array.size; k++) {
-        const cell = document.createElement("div");
-        cell.className = "cell void";
-        cell.title = run.place(array, k);
-        cell.innerHTML = "<b></b><span></span>";
-        cell.children[1].textContent = k;
-        this.cells[array.first + k] = cell;
-        cells.append(cell);
-      }
-      part.lastElementChild.append(cells);
-      this.box.append(part);
-    }
-    this.box.classList.toggle("rows", run.trace.arrays.reduce((sum, a) => sum + a.size, 0) > 700);
+    const order = [...run.trace.arrays].sort((a, b) => this.rank(a, result) - this.rank(b, result));
+    for (const array of order) this.box.append(this.part(array));
+    this.forget();
+    this.resize();
   }
 
   // x first, then what blocks share, then the rest, the result last.
@@ -41,30 +21,114 @@ class Memory {
     return array.name === "x" && array.space === "global" ? 0 : array.space === "shared" ? 1 : array.first === result ? 3 : 2;
   }
 
-  // The words after `at` steps; `wrong` are places of the result that hold what they must not.
-  light(at, wrong) {
-    const state = this.run.states[at];
-    for (const word of this.marked) this.cells[word]?.classList.remove("read", "written", "missed");
-    this.cells.forEach((cell, word) => {
-      const value = state[word];
-      if (value === this.shown[word]) return;
-      this.shown[word] = value;
-      cell.className = value ? "cell" : "cell void";
-      if (value && (value[3] || value[1] === "?")) cell.className = "cell flaw";
-      cell.children[0].textContent = value ? value[1] : "";
-      if (value && value[2].length) cell.children[1].textContent = spoken(value[2]);
-    });
-    this.marked = [];
-    if (at > 0) {
-      const doing = this.run.doing(at - 1);
-      for (const word of doing.reads) this.mark(word, "read");
-      for (const word of doing.writes) this.mark(word, "written");
-    }
-    for (const word of wrong) this.mark(word, "flaw");
+  part(array) {
+    const { launches } = this.run.trace, part = document.createElement("div"), title = document.createElement("h3");
+    const many = array.block !== null && launches[array.launch].grid > 1;
+    title.innerHTML = `${array.name}<small> ${array.space === "global" ? "global" : many ? `block ${array.block}` : "shared"}</small>`;
+    part.className = array.size > 16 ? "array" : "array few";
+    part.style.setProperty("--size", Math.min(array.size, 16));
+    part.title = `${array.name}, ${array.space}${array.launch !== null ? `, ${launches[array.launch].name}` : ""}`;
+    const holder = array.size > 64 ? new Sheet(array) : new Cells(array, this.run);
+    if (array.size > 64) this.sheets.push(holder);
+    for (let k = 0; k < array.size; k++) this.cells[array.first + k] = holder;
+    part.append(title, holder.root);
+    return part;
   }
 
-  mark(word, name) {
-    this.cells[word]?.classList.add(name);
-    this.marked.push(word);
+  forget() {
+    this.shown = [];
+    this.keys = [];
+  }
+
+  resize() {
+    if (!this.run) return;
+    const width = this.box.clientWidth;
+    for (const sheet of this.sheets) sheet.resize(width);
+    if (this.sheets.length) this.forget();
+  }
+
+  // The words after `at` steps; `wrong` are places of the result that hold what they must not.
+  light(at, wrong) {
+    const state = this.run.states[at], bad = new Set(wrong), doing = at > 0 ? this.run.doing(at - 1) : null;
+    this.cells.forEach((holder, word) => {
+      const value = state[word], mark = !doing ? "" : doing.writes.has(word) ? "written" : doing.reads.has(word) ? "read" : "";
+      const flaw = bad.has(word) || Boolean(value && (value[3] || value[1] === "?")), key = flaw ? `${mark} flaw` : mark;
+      if (value === this.shown[word] && key === this.keys[word]) return;
+      this.shown[word] = value;
+      this.keys[word] = key;
+      holder.put(word, value, mark, flaw);
+    });
+  }
+}
+
+// What a cell says below its value: the inputs that this is made of, or its place.
+function below(value, place) {
+  return value && value[2].length ? spoken(value[2]) : `${place}`;
+}
+
+class Cells {
+  constructor(array, run) {
+    this.first = array.first;
+    this.root = document.createElement("div");
+    this.root.className = "cells";
+    for (let k = 0; k < array.size; k++) {
+      const cell = document.createElement("div");
+      cell.title = run.place(array, k);
+      cell.innerHTML = `<b> </b><span>${k}</span>`;
+      this.root.append(cell);
+    }
+  }
+
+  put(word, value, mark, flaw) {
+    const place = word - this.first, cell = this.root.children[place];
+    const made = below(value, place), text = value ? value[1] : " ";
+    cell.className = `cell ${value ? "" : "void "}${mark}${flaw ? " flaw" : ""}`;
+    const [upper, lower] = [cell.firstChild.firstChild, cell.lastChild.firstChild];
+    if (upper.data !== text) upper.data = text;
+    if (lower.data !== made) lower.data = made;
+  }
+}
+
+class Sheet {
+  constructor(array) {
+    Object.assign(this, { first: array.first, size: array.size, high: 31 });
+    this.root = document.createElement("canvas");
+    this.root.setAttribute("role", "img");
+    this.root.setAttribute("aria-label", `${array.size} words of ${array.name}`);
+  }
+
+  resize(width) {
+    const scale = window.devicePixelRatio || 1;
+    this.columns = width > 900 ? 32 : width > 480 ? 16 : 8;
+    this.wide = (width + 2) / this.columns;
+    const height = Math.ceil(this.size / this.columns) * this.high - 2;
+    this.root.width = Math.round(width * scale);
+    this.root.height = Math.round(height * scale);
+    this.root.style.cssText = `display:block;width:100%;height:${height}px`;
+    this.pen = this.root.getContext("2d");
+    this.pen.setTransform(scale, 0, 0, scale, 0, 0);
+    this.pen.textAlign = "center";
+  }
+
+  put(word, value, mark, flaw) {
+    const place = word - this.first, { pen, wide, high } = this;
+    const x = (place % this.columns) * wide, y = Math.floor(place / this.columns) * high, w = wide - 2, h = high - 2;
+    const solid = mark === "written";
+    pen.clearRect(x, y, w, h);
+    pen.fillStyle = colour(solid ? (flaw ? "--wrong" : "--active") : flaw ? "--wrong-tint" : "--field");
+    pen.fillRect(x, y, w, h);
+    if (mark === "read") {
+      pen.strokeStyle = colour("--active");
+      pen.lineWidth = 2;
+      pen.strokeRect(x + 1, y + 1, w - 2, h - 2);
+    }
+    if (value) {
+      pen.fillStyle = colour(solid ? "--panel" : flaw ? "--wrong" : "--ink");
+      pen.font = `600 10.5px ${colour("--mono")}`;
+      pen.fillText(value[1], x + w / 2, y + 13, w - 2);
+    }
+    pen.fillStyle = colour(solid ? "--panel" : flaw ? "--wrong" : "--soft");
+    pen.font = `8px ${colour("--mono")}`;
+    pen.fillText(below(value, place), x + w / 2, y + 24, w - 2);
   }
 }

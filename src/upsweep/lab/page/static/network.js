@@ -1,8 +1,9 @@
-// The network that a run builds, on two canvases: all of it in grey once, and what has run so far above it.
+// The network that a run builds, on three canvases: all of it in grey once, what has run, and what runs now.
 class Network {
   constructor(root) {
     this.box = root.querySelector(".canvas");
     this.ground = root.querySelector(".ground");
+    this.done = root.querySelector(".done");
     this.lit = root.querySelector(".lit");
     this.tip = root.querySelector(".tip");
     this.lit.addEventListener("pointermove", (event) => this.point(event));
@@ -13,7 +14,6 @@ class Network {
 
   show(run) {
     this.run = run;
-    this.drawn = null;
     const ops = run.trace.nodes.filter((node) => node.step !== null);
     const levels = new Map([...new Set(ops.map((node) => node.step))].sort((a, b) => a - b).map((step, level) => [step, level + 1]));
     this.rows = levels.size;
@@ -33,7 +33,7 @@ class Network {
     this.left = 4 + this.gap / 2 + Math.max(0, (width - 16 - this.gap * n) / 2);
     this.radius = Math.max(1.1, Math.min(5, this.gap * 0.28, this.row * 0.3));
     const scale = window.devicePixelRatio || 1;
-    for (const canvas of [this.ground, this.lit]) {
+    for (const canvas of [this.ground, this.done, this.lit]) {
       canvas.width = Math.round(width * scale);
       canvas.height = Math.round(this.height * scale);
       canvas.style.height = `${this.height}px`;
@@ -90,43 +90,46 @@ class Network {
       pen.fill(path.flaws);
     }
     pen.globalAlpha = 1;
-    this.drawn = null;
+    this.drawn = -1;
   }
 
-  // Light everything up to a position: what ran before in ink, the step that runs in the accent.
+  // Light everything up to a position: what ran before in ink, where one step on adds one step; what runs now in the accent.
   light(at) {
-    const pen = this.lit.getContext("2d");
-    pen.clearRect(0, 0, this.width, this.height);
-    const thin = this.gap < 6;
-    pen.lineWidth = thin ? 0.6 : 1.3;
-    pen.strokeStyle = pen.fillStyle = colour("--done");
-    for (let k = 0; k < at - 1; k++) this.ink(pen, this.paths[k], colour("--done"));
-    if (at > 0) {
-      pen.lineWidth = thin ? 0.9 : 2;
-      pen.strokeStyle = pen.fillStyle = colour("--active");
-      this.ink(pen, this.paths[at - 1], colour("--active"));
+    const done = this.done.getContext("2d"), lit = this.lit.getContext("2d"), before = Math.max(0, at - 1);
+    if (this.drawn < 0 || before < this.drawn) {
+      done.clearRect(0, 0, this.width, this.height);
+      this.drawn = 0;
     }
-    if (this.gap >= 30 && this.row >= 20) this.label(pen, at);
+    for (; this.drawn < before; this.drawn++) this.ink(done, this.drawn, "--done", 1.3);
+    lit.clearRect(0, 0, this.width, this.height);
+    if (at > 0) this.ink(lit, at - 1, "--active", 2);
   }
 
-  ink(pen, path, main) {
+  ink(pen, step, name, wide) {
+    const path = this.paths[step];
+    pen.lineWidth = this.gap < 6 ? wide / 2 : wide;
+    pen.strokeStyle = pen.fillStyle = colour(name);
     pen.stroke(path.edges);
     pen.fill(path.discs);
     pen.fillStyle = colour("--wrong");
     pen.fill(path.flaws);
-    pen.fillStyle = main;
+    if (this.gap >= 30 && this.row >= 20) this.label(pen, step, name === "--done" ? "--soft" : name);
   }
 
-  label(pen, at) {
+  // The inputs that each node covers, where there is room.
+  label(pen, step, name) {
     pen.font = `10px ${colour("--mono")}`;
-    pen.textAlign = "left";
-    for (let step = 0; step < at; step++) {
-      pen.fillStyle = colour(step === at - 1 ? "--active" : "--soft");
-      for (const k of this.byStep[step]) {
-        const node = this.run.trace.nodes[k], [x, y] = this.places[k];
-        const text = spoken(node.ranges);
-        if (text.length * 6 < this.gap + 2) pen.fillText(text, x + this.radius + 1, y - this.radius);
-      }
+    pen.lineWidth = 3;
+    pen.strokeStyle = colour("--panel");
+    pen.fillStyle = colour(name);
+    for (const k of this.byStep[step]) {
+      const node = this.run.trace.nodes[k], [x, y] = this.places[k], text = spoken(node.ranges);
+      if (text.length * 6 > this.gap + 2) continue;
+      const fits = x + this.radius + text.length * 6 < this.width;
+      pen.textAlign = fits ? "left" : "right";
+      const side = fits ? x + this.radius + 1 : x - this.radius - 1;
+      pen.strokeText(text, side, y - this.radius);
+      pen.fillText(text, side, y - this.radius);
     }
   }
 

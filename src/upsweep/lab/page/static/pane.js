@@ -199,6 +199,6 @@ class Pane {
 
   resize() {
     if (!this.run) return;
-    for (const view of [this.network, this.lanes, this.banks]) view.resize();
+    for (const view of [...this.views, this.banks]) view.resize();
   }
 }

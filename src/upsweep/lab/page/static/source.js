@@ -21,12 +21,15 @@ class Source {
   part(payload, launch, k, can) {
     const places = payload.places[k], part = document.createElement("div"), rows = new Map();
     if (payload.trace.launches.length > 1) part.innerHTML = `<h3>${launch.name}, ${launch.grid} × ${launch.block} threads</h3>`;
+    let quoted = false;  // inside a docstring
     launch.lines.forEach((text, i) => {
+      const marks = text.split('"""').length - 1, prose = quoted || marks > 0;
+      if (marks === 1) quoted = !quoted;
       const line = launch.first_line + i;
       if (payload.dials.before.includes(line)) part.append(this.inserted(line, text));
       const row = document.createElement("div");
       row.className = "line";
-      row.innerHTML = `<span class="no">${line}</span><span class="text">${coloured(text)}</span><span class="who"></span>`;
+      row.innerHTML = `<span class="no">${line}</span><span class="text">${coloured(text, prose)}</span><span class="who"></span>`;
       row.prepend(this.adder(line, places, can));
       if (places.barriers.includes(line)) row.append(this.button("remove", `Take out the barrier in line ${line}`, () => this.change("without", line, true), can("without", line)));
       if (places.gone.includes(line)) {
@@ -103,9 +106,9 @@ class Source {
   }
 }
 
-const WORDS = /("""[^]*?"""|"[^"]*")|(#.*$)|\b(def|while|for|in|if|elif|else|and|or|not|return|pass|break|continue)\b|\b(cuda\.syncthreads)\b/g;
-function coloured(text) {
+const WORDS = /("[^"]*")|(#.*$)|\b(def|while|for|in|if|elif|else|and|or|not|return|pass|break|continue)\b|\b(cuda\.syncthreads)\b/g;
+function coloured(text, prose) {
   const safe = text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-  if (/^\s*"""/.test(safe) || /"""$/.test(safe)) return `<span class="s">${safe}</span>`;
+  if (prose) return `<span class="s">${safe}</span>`;
   return safe.replace(WORDS, (all, string, comment, word, barrier) => `<span class="${string ? "s" : comment ? "c" : word ? "k" : "f"}">${all}</span>`);
 }
