@@ -1,0 +1,274 @@
+"""The lab's page in a headless Chromium: every kernel opens, steps and shows the right values; races are shown on a click."""
+
+import http.client
+import json
+import os
+import re
+import threading
+from dataclasses import replace
+
+import pytest
+from browser import CHROMIUM, DRIVER, Browser
+
+from upsweep import lab
+from upsweep.lab.checks import wanted
+from upsweep.lab.page.html import packed, page
+from upsweep.lab.page.server import Lab
+from upsweep.lab.page.variants import Dials, built, first, payload
+from upsweep.lab.play import text
+from upsweep.textbook import KERNELS
+from upsweep.textbook.mistakes import MISTAKES
+
+LARGE = replace(first("kogge-stone"), n=256)
+MODELS = {"32, a warp at once": lab.Banks(), "16, half a warp at once": lab.Banks(16, group=16)}
+FRAME = 1000 / 60
+
+# Walk a kernel from its beginning to its end and say what the page showed.
+WALK = """
+const [name] = args, pane = lab.panes[0];
+if (pane.dials.kernel !== name) await pane.set(pane.opening(name));
+const lines = [];
+for (let k = 0; k <= lab.last; k++) {
+  lab.go(k);
+  lines.push([...pane.root.querySelectorAll(".line.run")].map((row) => Number(row.querySelector(".no").textContent)));
+}
+const { first, size } = pane.run.trace.result;
+const { cells } = pane.memory, cell = (k) => cells[first + k].root.children[k];  // large arrays are drawn, and have no elements
+const values = cell(0) ? Array.from({ length: size }, (_, k) => cell(k).firstChild.textContent.trim()) : pane.run.result(lab.last);
+return { values, lines, data: { ...pane.root.dataset }, wavefronts: pane.banks.total().wavefronts,
+         trouble: pane.root.querySelector(".trouble").hidden ? "" : pane.root.querySelector(".trouble").textContent };
+"""
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    missing = [name for name, there in (("chromium", CHROMIUM), ("chromedriver", DRIVER)) if not there]
+    if missing and os.environ.get("CI") == "true":
+        pytest.fail(f"CI must have {' and '.join(missing)}")
+    if missing:
+        pytest.skip(f"needs {' and '.join(missing)} on the PATH: apt-get install chromium chromium-driver")
+    with Browser(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """The offline page with every kernel and mistake as it opens, one barrier out of two of them, and 256 items once."""
+    start = first("brent-kung")
+    variants = [first(name) for name in (*KERNELS, *MISTAKES)]
+    variants += [replace(start, without=(line,)) for line in payload(start)["places"][0]["barriers"]]
+    path = tmp_path_factory.mktemp("page") / "lab.html"
+    path.write_text(page("brent-kung", [*variants, LARGE]), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def opened(chromium, file):
+    chromium.chrome("Emulation.clearDeviceMetricsOverride")
+    chromium.open(file.as_uri())
+    yield chromium
+    assert chromium.complaints() == []
+
+
+def test_every_kernel_opens_steps_and_ends_with_the_right_values(opened):
+    for name in KERNELS:
+        seen = opened.wait_for(WALK, name)
+        trace = built(first(name)).run()
+        assert seen["trouble"] == "", name
+        assert seen["data"]["kernel"] == name
+        assert seen["values"] == [text(v) for v in wanted(trace)], name
+        assert seen["data"]["findings"] == "", name
+        assert int(seen["data"]["step"]) == int(seen["data"]["steps"]) == len(trace.to_dict()["steps"]), name
+
+
+def test_the_lines_that_run_are_lit(opened):
+    for name in ("brent-kung", "domino-dynamic", "hierarchical", "warp-shuffle"):
+        steps = built(first(name)).run().to_dict()["steps"]
+        assert opened.wait_for(WALK, name)["lines"] == [[], *(step["lines"] for step in steps)], name
+
+
+def test_every_mistake_opens_with_its_findings(opened):
+    for name, row in MISTAKES.items():
+        seen = opened.wait_for(WALK, name)
+        assert set(filter(None, seen["data"]["findings"].split(","))) == row.finds, name
+        assert opened.do("return document.querySelectorAll('.finding').length > 0") == bool(row.finds), name
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_banks_cost_what_the_tracer_counts(opened, model):
+    opened.do("const s = document.querySelector('.model'); s.value = arguments[0].split(',')[0]; s.dispatchEvent(new Event('change'))", model)
+    for name in KERNELS:
+        counts = built(first(name)).run().counts(MODELS[model])
+        assert opened.wait_for(WALK, name)["wavefronts"] == counts.wavefronts, name
+
+
+def test_keys(opened):
+    def at():
+        return opened.do("return Number(document.documentElement.dataset.step)")
+
+    right, left, home, end = "\ue014", "\ue012", "\ue011", "\ue010"
+    for key, wanted_step in ((right, 1), (right, 2), (left, 1), (end, 9), (right, 9), (home, 0), (left, 0)):
+        opened.key(key)
+        assert at() == wanted_step
+    opened.do("document.getElementById('speed').value = '16'")
+    opened.key(" ")
+    opened.until("document.documentElement.dataset.step === '9'")
+    opened.until("document.getElementById('play').textContent.includes('Play')")
+
+
+def test_a_barrier_taken_out_shows_the_race(opened):
+    opened.do("document.querySelector('.tempt').click()")
+    opened.until("document.querySelectorAll('.line.bad').length === 2")
+    seen = opened.do("""
+        const pane = document.querySelector('.pane');
+        return { findings: pane.dataset.findings, step: Number(pane.dataset.step), card: pane.querySelector('.finding').innerText,
+                 bad: [...pane.querySelectorAll('.line.bad')].map((row) => row.innerText), red: pane.querySelectorAll('.cell.flaw').length,
+                 gone: pane.querySelector('.line.gone').innerText }""")
+    assert "race" in seen["findings"].split(",")
+    assert seen["step"] > 0
+    assert seen["red"] > 0
+    assert re.search(r"instead of", seen["card"])
+    assert "syncthreads" in seen["gone"]
+    assert all(re.search(r"thread \d+ (reads|writes) xy\[\d+\]", line) for line in seen["bad"])
+    opened.do("[...document.querySelectorAll('.act')].find((b) => b.textContent === 'put back').click()")
+    opened.until("document.querySelector('.pane').dataset.findings === ''")
+
+
+def test_two_kernels_side_by_side(opened):
+    opened.do("document.getElementById('compare').click()")
+    opened.until("document.querySelectorAll('.pane').length === 2 && document.querySelectorAll('.pane')[1].dataset.kernel")
+    opened.do("lab.go(lab.last)")
+    shown = opened.do("return [...document.querySelectorAll('.pane')].map((p) => [p.dataset.kernel, p.dataset.step, p.dataset.steps])")
+    assert [name for name, *_ in shown] == ["brent-kung", "kogge-stone"]
+    assert all(step == steps for _, step, steps in shown)
+
+
+def test_light_and_dark(opened):
+    paper = "return getComputedStyle(document.body).backgroundColor"
+    tones = {}
+    for scheme in ("light", "dark"):
+        opened.chrome("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        tones[scheme] = opened.do(paper)
+    assert tones["light"] != tones["dark"]
+    opened.do("document.getElementById('theme').click()")
+    assert opened.do(paper) == tones["light"]
+    opened.chrome("Emulation.setEmulatedMedia", features=[])
+
+
+def test_a_phone_needs_no_sideways_scrolling(opened):
+    opened.chrome("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=2, mobile=True)
+    for name in ("brent-kung", "domino-dynamic", "ks-no-second-barrier"):
+        opened.wait_for(WALK, name)
+        assert opened.do("return document.documentElement.scrollWidth") <= 390, name
+
+
+def test_a_frame_at_256_items(opened):
+    """The main thread's own time for a step, drawing included, is less than a frame of 1/60 s."""
+    opened.wait_for("const pane = lab.panes[0]; await pane.set({ ...pane.opening('kogge-stone'), n: 256 })")
+    opened.chrome("Performance.enable", timeDomain="threadTicks")
+
+    def busy():
+        return next(m["value"] for m in opened.chrome("Performance.getMetrics")["metrics"] if m["name"] == "TaskDuration")
+
+    spent = []
+    for _ in range(3):
+        before = busy()
+        frames = opened.wait_for("let n = 0; for (let k = 0; k <= lab.last; k++, n++) { lab.go(k); await new Promise(requestAnimationFrame); } return n")
+        spent.append((busy() - before) * 1000 / frames)
+    assert min(spent) < FRAME, f"{min(spent):.1f} ms a frame"
+
+
+def test_the_file_needs_no_network(file):
+    shell = re.sub(r'<script type="application/json".*?</script>', "", file.read_text(encoding="utf-8"), flags=re.S)
+    addresses = set(re.findall(r"https?://[^\"'` )<]+", shell))
+    assert addresses <= {"http://www.w3.org/2000/svg"}
+    assert "default-src 'none'" in shell
+
+
+def test_the_same_settings_give_the_same_page():
+    dials = first("blelloch")
+    assert packed(payload(dials)) == packed(payload(dials))
+    assert page("blelloch", [dials]) == page("blelloch", [dials])
+
+
+# --- served -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server():
+    with Lab("brent-kung") as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+def ask(server, path, body=None, **headers):
+    connection = http.client.HTTPConnection(server.host, timeout=30)
+    try:
+        connection.request("POST" if body is not None else "GET", path, json.dumps(body), {"Host": server.host, **headers})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def test_only_the_local_user_is_served(server):
+    mine = f"/{server.token}/"
+    dials = {"kernel": "blelloch", "n": 5}
+    assert server.server_address[0] == "127.0.0.1"
+    assert ask(server, mine)[0] == 200
+    assert ask(server, f"{mine}trace", dials)[0] == 200
+    assert ask(server, f"{mine}trace", dials, Origin=f"http://{server.host}")[0] == 200
+    assert ask(server, "/")[0] == 403
+    assert ask(server, "/some-other-token-of-that-length/trace", dials)[0] == 403
+    assert ask(server, mine, Host="evil.example")[0] == 403
+    assert ask(server, f"{mine}trace", dials, Origin="https://evil.example")[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("dials", "says"),
+    [
+        ({"kernel": "none"}, "none"),
+        ({"kernel": "brent-kung", "colour": 1}, "colour"),
+        ({"kernel": "brent-kung", "n": 0}, "at least one"),
+        ({"kernel": "naive", "n": 1024}, "choose a smaller n"),
+        ({"kernel": "brent-kung", "source": "def k(x, y, n):\n    import os\n"}, ":2: a kernel cannot use import"),
+        ({"kernel": "brent-kung", "source": "def k(x, y, n:\n"}, ":1:"),
+    ],
+)
+def test_what_cannot_be_traced_is_said(server, dials, says):
+    status, body = ask(server, f"/{server.token}/trace", dials)
+    assert status == 200
+    assert says in json.loads(body)["error"]
+
+
+def test_any_size_and_an_edited_kernel_are_traced_on_demand(chromium, server):
+    chromium.chrome("Emulation.clearDeviceMetricsOverride")
+    chromium.open(server.url)
+    for n in (37, 1):
+        chromium.do("const f = document.querySelector('[data-dial=n] input'); f.value = arguments[0]; f.dispatchEvent(new Event('change'))", n)
+        chromium.until(f"document.querySelector('.pane').dataset.n === '{n}'")
+        values = chromium.wait_for(WALK, "brent-kung")["values"]
+        assert values == [str(k * (k + 1) // 2) for k in range(1, n + 1)]
+    source = "def mine(x, y, n):\n    t = cuda.threadIdx.x\n    if t == 0:\n        y[0] = x[0]\n        for k in range(1, n):\n            y[k] = op(y[k - 1], x[k])"
+    edit = "document.querySelector('.edit').click(); document.querySelector('textarea').value = arguments[0]; document.querySelector('.editor').requestSubmit()"
+    chromium.wait_for("const pane = lab.panes[0]; await pane.set(pane.opening('brent-kung'))")
+    chromium.do(edit, source)
+    chromium.until("document.querySelector('.source').innerText.includes('def mine')")
+    assert chromium.wait_for(WALK, "brent-kung")["values"] == [str(k * (k + 1) // 2) for k in range(1, 17)]
+    chromium.do(edit, source.replace("x[k])", "x[k]"))
+    chromium.until("!document.querySelector('.trouble').hidden")
+    assert "<kernel>:6" in chromium.do("return document.querySelector('.trouble').textContent")
+
+
+def test_a_barrier_put_in_mends_the_race(chromium, server):
+    chromium.chrome("Emulation.clearDeviceMetricsOverride")
+    chromium.open(server.url)
+    chromium.wait_for("await lab.panes[0].set(lab.panes[0].opening('ks-no-second-barrier'))")
+    line = payload(Dials("ks-no-second-barrier", MISTAKES["ks-no-second-barrier"].n))["barriers"]["missing"][0][0]
+    assert "race" in chromium.do("return document.querySelector('.pane').dataset.findings")
+    chromium.do("document.querySelector(`[aria-label='Put a barrier before line ${arguments[0]}']`).click()", line)
+    chromium.until("document.querySelector('.pane').dataset.findings === ''")
+    assert chromium.do("return document.querySelector('.line.put').innerText").startswith("+")
