@@ -95,11 +95,20 @@ def moves(rng: np.random.Generator) -> Iterator[Race]:
                lambda: (s := pd.Series(runs))[s != s.shift()].to_numpy())  # fmt: skip
     yield Race("run_length_decode", "np.repeat", lambda: apps.run_length_decode(x[: N // 4], lengths),
                lambda: np.repeat(x[: N // 4], lengths))  # fmt: skip
-    yield Race("expand", "np.repeat, arange", lambda: apps.expand(lengths), lambda: (
-        owner := np.repeat(np.arange(len(lengths)), lengths),
-        np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)), each(np.testing.assert_array_equal))  # fmt: skip
+
+    def owners() -> tuple[np.ndarray, np.ndarray]:
+        owner = np.repeat(np.arange(len(lengths)), lengths)
+        return owner, np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+
+    yield Race(
+        "expand",
+        "np.repeat, arange",
+        lambda: apps.expand(lengths),
+        owners,
+        each(np.testing.assert_array_equal),
+    )
     for dtype in ("int32", "int64", "float32", "float64"):
-        keys = (rng.standard_normal(N) * 1e9).astype(dtype)
+        keys = (rng.standard_normal(N) * 1e8).astype(dtype)
         yield Race(f"radix_sort {dtype}", "np.sort stable", lambda k=keys: apps.radix_sort(k),
                    lambda k=keys: np.sort(k, kind="stable"))  # fmt: skip
         yield Race(f"argsort {dtype}", "np.argsort stable", lambda k=keys: apps.argsort(k),
@@ -145,6 +154,9 @@ def texts(rng: np.random.Generator) -> Iterator[Race]:
                    lambda got, want: np.testing.assert_array_equal(got, [end for _, end in want]))  # fmt: skip
     words = sorted(set(source.decode("utf-8", "replace").split()))
     a, b = (rng.choice(words, 200_000).tolist() for _ in range(2))
+    p, q = np.array(a[:20_000]), np.array(b[:20_000])
+    yield Race("compare_strings, arrays", "np comparisons", lambda: apps.compare_strings(p, q),
+               lambda: (p > q).astype(np.int8) - (p < q).astype(np.int8))  # fmt: skip
     yield Race(
         "compare_strings",
         "Python",
@@ -156,7 +168,8 @@ def texts(rng: np.random.Generator) -> Iterator[Race]:
         size = (
             f"{len(ours) / len(bytes(sample)):.2f} of the size, zlib {len(theirs) / len(bytes(sample)):.2f}"
         )
-        yield Race(f"compress {name} ({size})", "zlib level 1", lambda s=sample: apps.compress(s), lambda s=sample: zlib.compress(bytes(s), 1),
+        yield Race(f"compress {name} ({size})", "zlib level 1", lambda s=sample: apps.compress(s),
+                   lambda s=sample: zlib.compress(bytes(s), 1),
                    lambda got, want, s=sample: np.testing.assert_array_equal(bytes(apps.decompress(got)), bytes(s)))  # fmt: skip
         yield Race(f"decompress {name}", "zlib level 1", lambda f=ours: apps.decompress(f), lambda f=theirs: zlib.decompress(f),
                    lambda got, want: np.testing.assert_array_equal(bytes(got), want))  # fmt: skip
@@ -175,6 +188,14 @@ def algebra(rng: np.random.Generator) -> Iterator[Race]:
         "np.polyval",
         lambda: apps.polyval(p, points),
         lambda: np.polyval(p, points),
+        close,
+    )
+    long = rng.standard_normal(n)
+    yield Race(
+        "polyval, degree 1048575",
+        "np.polyval",
+        lambda: apps.polyval(long, 0.9),
+        lambda: np.polyval(long, 0.9),
         close,
     )
     digits = rng.integers(0, 2**64, (2, n), dtype=np.uint64)

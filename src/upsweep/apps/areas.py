@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from array_api_compat import device
 
 from upsweep import api
 from upsweep.api import ShapeError
@@ -61,7 +62,7 @@ class SummedAreaTable:
             xp.reshape(start, (-1, len(self.shape))),
             xp.reshape(stop, (-1, len(self.shape))),
         )
-        total = xp.zeros(stop.shape[0], dtype=table.dtype, device=table.device)
+        total = xp.zeros(stop.shape[0], dtype=table.dtype, device=device(table))
         for corner in product((0, 1), repeat=len(self.shape)):
             part = table[tuple((stop if side else start)[:, d] for d, side in enumerate(corner))]
             total = total - part if (len(corner) - sum(corner)) % 2 else total + part
@@ -71,7 +72,7 @@ class SummedAreaTable:
         """The means of the boxes, in float64 (complex128 for complex x); NaN where a box is empty. See `sum`."""
         xp, (sums, start, stop), give = enter(self.sum(start, stop), start, stop)
         items = xp.astype(xp.prod(stop - start, axis=-1), xp.float64)
-        items = xp.where(items == 0, xp.asarray(np.nan, dtype=xp.float64, device=items.device), items)
+        items = xp.where(items == 0, xp.asarray(np.nan, dtype=xp.float64, device=device(items)), items)
         return give(
             (sums if xp.isdtype(sums.dtype, "complex floating") else xp.astype(sums, xp.float64)) / items
         )
@@ -81,7 +82,7 @@ class SummedAreaTable:
             raise ShapeError(
                 f"corners of shapes {tuple(start.shape)} and {tuple(stop.shape)} need {len(self.shape)} places each"
             )
-        shape = xp.asarray(self.shape, device=start.device)
+        shape = xp.asarray(self.shape, device=device(start))
         if not bool(xp.all((start >= 0) & (start <= stop) & (stop <= shape))):
             raise IndexError(f"boxes must lie within 0 <= start <= stop <= {self.shape}")
 

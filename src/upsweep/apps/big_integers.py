@@ -10,7 +10,7 @@ from upsweep.apps.kinds import enter
 from upsweep.apps.last import LAST_NONZERO
 from upsweep.engine import DTypeError
 
-_KILLS, _GENERATES = 1, 2
+_GENERATES = 2  # 1 kills, 0 propagates
 
 
 def carry_lookahead_add(a: Any, b: Any) -> Any:
@@ -43,7 +43,6 @@ def carry_lookahead_add(a: Any, b: Any) -> Any:
     none = xp.zeros_like(a[..., :1])
     a, b = xp.concat([a, none], axis=-1), xp.concat([b, none], axis=-1)
     total = a + b
-    full = xp.iinfo(a.dtype).max
-    says = xp.where(total < a, _GENERATES, xp.where(total == full, 0, _KILLS))
-    carry = api.scan(xp.astype(says, xp.int8), LAST_NONZERO, axis=-1, exclusive=True)
+    says = xp.astype(total != xp.iinfo(a.dtype).max, xp.int8) + xp.astype(total < a, xp.int8)
+    carry = api.scan(says, LAST_NONZERO, axis=-1, exclusive=True)
     return give(total + xp.astype(carry == _GENERATES, a.dtype))

@@ -161,7 +161,9 @@ def _code_lengths(counts: np.ndarray) -> np.ndarray:
     """Lengths of Huffman's codes (1952), flattened until the longest fits."""
     while True:
         lengths = np.zeros(256, np.int64)
-        heap = [(int(count), symbol, (symbol,)) for symbol, count in enumerate(counts) if count]
+        heap: list[tuple[int, int, tuple[int, ...]]] = [
+            (int(count), symbol, (symbol,)) for symbol, count in enumerate(counts) if count
+        ]
         if len(heap) < 2:
             lengths[[symbol for _, symbol, _ in heap]] = 1
             return lengths

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from array_api_compat import device
+
 from upsweep import api
 from upsweep.apps import moving, sorting
 from upsweep.apps.kinds import enter
@@ -67,7 +69,7 @@ class RangeHistogram:
 def _counts(xp: Any, x: Any, bins: int) -> Any:
     x = xp.reshape(x, (-1,))
     if not x.shape[0]:
-        return xp.zeros(bins, dtype=xp.int64, device=x.device)
+        return xp.zeros(bins, dtype=xp.int64, device=device(x))
     if not xp.isdtype(x.dtype, "integral"):
         raise DTypeError(
             f"a histogram counts integers, got {x.dtype}; make bins of it first, with searchsorted"
@@ -79,5 +81,5 @@ def _counts(xp: Any, x: Any, bins: int) -> Any:
     if moves:
         return moves.count(x, bins)
     ordered = sorting.radix_sort(x)
-    edges = xp.searchsorted(ordered, xp.arange(bins + 1, dtype=x.dtype, device=x.device))
+    edges = xp.searchsorted(ordered, xp.arange(bins + 1, dtype=x.dtype, device=device(x)))
     return edges[1:] - edges[:-1]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
+import array_api_compat
+import array_api_compat.numpy
 import numpy as np
 
 from upsweep import engine as engines
@@ -21,13 +23,10 @@ def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
     ('ndarray', None, [2, 3])
     """
     if engines.choose(given) == "cpu":
-        import array_api_compat.numpy as xp
-
+        xp = array_api_compat.numpy
         on = engines.load("cpu")
         views: list[Any] = [None if x is None else on.view(x) for x in given]
         return xp, views, lambda y: on.give(given[0], np.asarray(y, order="C"))
-    import array_api_compat
-
     there = next(x for x in given if engines.on_gpu(x))
     xp = array_api_compat.array_namespace(there)
     arrays = [
@@ -39,7 +38,9 @@ def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
 
 def host(x: Any) -> np.ndarray:
     """A few numbers (coefficients, automata) as a NumPy array, wherever they lie."""
-    return np.asarray(x.get() if hasattr(x, "get") else x.cpu() if hasattr(x, "cpu") else x)
+    if engines.on_gpu(x):
+        x = array_api_compat.to_device(x, "cpu")
+    return cast(np.ndarray, engines.load("cpu").view(x))
 
 
 def floating(xp: Any, x: Any) -> Any:

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from array_api_compat import device
 
 from upsweep.api import ShapeError
 from upsweep.apps import moving
@@ -57,7 +58,8 @@ class Lexer:
 
     def _build(self, classes: Sequence[int]) -> None:
         start: _Config = (0, -1, None)
-        numbers, configs = {start: 0}, [start]
+        numbers: dict[_Config, int] = {start: 0}
+        configs: list[_Config] = [start]
         emitted: dict[tuple[tuple[int, int], ...], int] = {(): 0}
         after: list[list[int]] = []
         emits: list[list[int]] = []
@@ -159,8 +161,8 @@ def tokenize(text: Any, lexer: Lexer) -> tuple[Any, Any, Any]:
     codes, final = moves.run_automaton(lexer, text) if moves else _run(xp, lexer, text)
     last = np.array(lexer.last[final], np.int64).reshape(-1, 2)
     ends, kinds = _tokens(xp, lexer, codes)
-    ends = xp.concat([ends, text.shape[0] - xp.asarray(last[:, 0], device=codes.device)])
-    kinds = xp.concat([kinds, xp.asarray(last[:, 1], device=codes.device)])
+    ends = xp.concat([ends, text.shape[0] - xp.asarray(last[:, 0], device=device(codes))])
+    kinds = xp.concat([kinds, xp.asarray(last[:, 1], device=device(codes))])
     starts = xp.concat([xp.zeros_like(ends[:1]), ends[:-1]])
     return give(kinds), give(starts), give(ends)
 
@@ -168,9 +170,9 @@ def tokenize(text: Any, lexer: Lexer) -> tuple[Any, Any, Any]:
 def _tokens(xp: Any, lexer: Lexer, codes: Any) -> tuple[Any, Any]:
     """Ends and kinds of the tokens that the steps of the automaton end, one or a few each."""
     some = codes != 0
-    at = moving.pack(xp, moving.indices(xp, codes.shape[0], codes), some)
+    at = moving.where(xp, some)
     codes = xp.astype(moving.pack(xp, codes, some), xp.int64)
-    back, kind, counts = (xp.asarray(v, device=codes.device) for v in (lexer.back, lexer.kind, lexer.counts))
+    back, kind, counts = (xp.asarray(v, device=device(codes)) for v in (lexer.back, lexer.kind, lexer.counts))
     if back.shape[1] == 1:
         return at - back[codes, 0], kind[codes, 0]
     offsets = moving.places(xp, counts[codes])
@@ -181,22 +183,22 @@ def _tokens(xp: Any, lexer: Lexer, codes: Any) -> tuple[Any, Any]:
 
 def _run(xp: Any, lexer: Lexer, text: Any) -> tuple[Any, int]:
     """The code of what each byte ends, and the last configuration: all chunks side by side, one byte at a time."""
-    n, device = text.shape[0], text.device
+    n, where = text.shape[0], device(text)
     size = min(_CHUNK, max(1, n))
     pad = -n % size if n else size
     states, width = lexer.after.shape
     idle = np.arange(states)[:, None]  # what fills up the last chunk changes nothing
-    after = xp.asarray(np.concatenate([lexer.after, idle], 1).astype(np.int64).ravel(), device=device)
-    emits = xp.asarray(np.concatenate([lexer.emits, 0 * idle], 1).astype(np.int64).ravel(), device=device)
-    classes = xp.asarray(lexer.classes.astype(np.int64), device=device)[xp.astype(text, xp.int64)]
-    classes = xp.concat([classes, xp.full((pad,), width, dtype=xp.int64, device=device)])
+    after = xp.asarray(np.concatenate([lexer.after, idle], 1).astype(np.int64).ravel(), device=where)
+    emits = xp.asarray(np.concatenate([lexer.emits, 0 * idle], 1).astype(np.int64).ravel(), device=where)
+    classes = xp.asarray(lexer.classes.astype(np.int64), device=where)[xp.astype(text, xp.int64)]
+    classes = xp.concat([classes, xp.full((pad,), width, dtype=xp.int64, device=where)])
     classes = xp.reshape(classes, (-1, size)).T
     chunks = classes.shape[1]
-    function = xp.broadcast_to(xp.arange(states, dtype=xp.int64, device=device), (chunks, states))
+    function = xp.broadcast_to(xp.arange(states, dtype=xp.int64, device=where), (chunks, states))
     for row in classes:
         function = after[function * (width + 1) + row[:, None]]
     state = compose(xp, function)
-    codes = xp.empty(classes.shape, dtype=xp.int64, device=device)
+    codes = xp.empty(classes.shape, dtype=xp.int64, device=where)
     state = xp.concat([xp.zeros_like(state[:1]), state])
     final, state = int(state[-1]), state[:-1]
     for k, row in enumerate(classes):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from array_api_compat import device
+
 from upsweep import api
 from upsweep import engine as engines
 
@@ -25,13 +27,19 @@ def pack(xp: Any, x: Any, keep: Any) -> Any:
         return moves.pack(x, keep)
     offsets = places(xp, keep)
     total = int(offsets[-1])
-    y = xp.empty((total + 1, *x.shape[1:]), dtype=x.dtype, device=x.device)
+    y = xp.empty((total + 1, *x.shape[1:]), dtype=x.dtype, device=device(x))
     y[xp.where(keep, offsets[:-1], total)] = x  # all that is dropped lands in one item too many
     return y[:total]
 
 
+def where(xp: Any, keep: Any) -> Any:
+    """The places where keep is true."""
+    moves = fast(keep)
+    return moves.where(keep) if moves else pack(xp, indices(xp, keep.shape[0], keep), keep)
+
+
 def indices(xp: Any, n: int, like: Any) -> Any:
-    return xp.arange(n, dtype=xp.int64, device=like.device)
+    return xp.arange(n, dtype=xp.int64, device=device(like))
 
 
 def repeat(xp: Any, x: Any, offsets: Any) -> Any:
@@ -47,7 +55,7 @@ def owners(xp: Any, offsets: Any) -> Any:
     moves, segments = fast(offsets), indices(xp, offsets.shape[0] - 1, offsets)
     if moves:
         return moves.repeat(segments, offsets)
-    marks = xp.zeros(int(offsets[-1]), dtype=xp.int64, device=offsets.device)
-    used = pack(xp, segments, offsets[1:] > offsets[:-1])
+    marks = xp.zeros(int(offsets[-1]), dtype=xp.int64, device=device(offsets))
+    used = where(xp, offsets[1:] > offsets[:-1])
     marks[offsets[used]] = used
     return api.cummax(marks)

@@ -75,13 +75,17 @@ def discounted_sum(
     along = (axis or 0) % r.ndim
     if dones.ndim == 1:
         dones = xp.reshape(dones, tuple(-1 if d == along else 1 for d in range(r.ndim)))
-    done = xp.moveaxis(xp.broadcast_to(xp.astype(dones, xp.bool), r.shape), along, -1)
-    heads = xp.concat([xp.ones_like(done[..., :1]), done[..., :-1]], axis=-1)
+    done = xp.broadcast_to(xp.astype(dones, xp.bool), r.shape)
+
+    def cut(*ends: int | None) -> tuple[slice, ...]:
+        return (*[slice(None)] * along, slice(*ends))
+
+    heads = xp.concat([xp.ones_like(done[cut(1)]), done[cut(-1)]], axis=along)
     if initial is not None:
-        r, last = xp.asarray(r, copy=True), (..., -1)
-        end = xp.moveaxis(r, along, -1)
-        end[last] = end[last] + xp.where(done[last], 0, xp.moveaxis(weights, along, -1)[last] * initial)
-    heads = segments.flags(xp.moveaxis(heads, -1, along))
+        r, end = xp.asarray(r, copy=True), cut(-1, None)
+        after = xp.expand_dims(initial, axis=along) if initial.ndim else initial
+        r[end] = r[end] + xp.where(done[end], 0, weights[end] * after)
+    heads = segments.flags(heads)
     return give(api.scan((weights, r), ops.AFFINE, axis=axis, reverse=True, segments=heads)[1])
 
 

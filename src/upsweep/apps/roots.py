@@ -31,10 +31,10 @@ def roots(coefficients: tuple[complex, ...]) -> tuple[complex, ...]:
     >>> roots((1, -1.5, 0.75, -0.125, 0.0))
     ((0.5+0j), (0.5+0j), (0.5+0j))
     """
-    coefficients = _stripped(coefficients)
-    order = len(coefficients) - 1
+    kept = _stripped(coefficients)
+    order = len(kept) - 1
     with localcontext(Context(prec=30 + 20 * order)):  # a root of multiplicity m keeps 1/m of the digits
-        p = [_number(complex(c)) for c in coefficients]
+        p = [_number(complex(c)) for c in kept]
         found = _aberth(p) if order else []
         if all(c[1] == 0 for c in p):
             found = _conjugate(found)

@@ -44,9 +44,12 @@ def compare_strings(a: Any, b: Any) -> Any:
 
 def _codes(a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
     """Strings as rows of code points plus one, so that what pads them is lower than any."""
-    a, b = list(a), list(b)
     if len(a) != len(b):
         raise ShapeError(f"{len(a)} strings cannot be compared with {len(b)}")
+    if all(isinstance(v, np.ndarray) and v.dtype.kind == "U" for v in (a, b)):
+        wide = np.promote_types(a.dtype, b.dtype)
+        return tuple(np.ascontiguousarray(v, wide).view(np.uint32).reshape(len(v), -1) for v in (a, b))  # type: ignore[return-value]
+    a, b = list(a), list(b)
     kinds = {type(s) for s in (*a, *b)} - {np.str_, np.bytes_} | {str for s in (*a, *b) if type(s) is np.str_}
     if len({issubclass(k, bytes) for k in kinds}) > 1:
         raise TypeError("str and bytes cannot be compared")

@@ -25,12 +25,17 @@ def pack(x: np.ndarray, keep: np.ndarray) -> np.ndarray:
     """The items of `x` (1-D, or with rows) where `keep` is true, in their order."""
     if x.ndim > 1 or x.itemsize not in _RAW:
         return np.take(x, np.flatnonzero(keep), axis=0)
-    counts = [np.count_nonzero(keep[lo : lo + CHUNK]) for lo in range(0, len(keep), CHUNK)]
+    counts = [int(np.count_nonzero(keep[lo : lo + CHUNK])) for lo in range(0, len(keep), CHUNK)]
     before = np.cumsum([0, *counts])
     y = np.empty(before[-1], x.dtype)
     source, target, flags = _raw(x), _raw(y), np.ascontiguousarray(keep).view(np.uint8)
     _each_chunk(len(x), lambda lo, hi: _pack_chunk(source, flags, lo, hi, target, before[lo // CHUNK]))
     return y
+
+
+def where(keep: np.ndarray) -> np.ndarray:
+    """The places where `keep` is true, as int64."""
+    return np.flatnonzero(keep)
 
 
 def repeat(x: np.ndarray, offsets: np.ndarray) -> np.ndarray:
