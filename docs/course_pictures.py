@@ -1,0 +1,99 @@
+"""Draw the pictures of the course from traces: `python docs/course_pictures.py` writes docs/course/*.svg."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from upsweep import lab
+from upsweep.lab.trace import Trace
+
+HERE = Path(__file__).parent / "course"
+NETWORKS = {
+    "sequential": "sequential", "naive": "naive", "kogge-stone": "kogge-stone", "exclusive": "kogge-stone-exclusive",
+    "race": "ks-no-second-barrier", "reduction": "reduction", "brent-kung": "brent-kung", "blelloch": "blelloch",
+    "sklansky": "sklansky", "three-phase": "three-phase", "hierarchical": "hierarchical", "single-pass": "domino-dynamic",
+}  # fmt: skip
+"""Each picture's kernel; double buffers and banks are drawn otherwise, as their networks say nothing new."""
+BANKS = ("blelloch", "blelloch-padded")
+COLOURS = {1: "#8fbbe8", 2: "#e7a24a"}
+CONFLICT = "#bf2a1a"
+HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" width="{w}" height="{h}" font-family="sans-serif" font-size="12">'
+PAPER = '<rect width="100%" height="100%" fill="#fff"/>'
+
+
+def network(kernel: str) -> str:
+    """The network of a kernel on 16 items, as its trace draws it."""
+    return trace(kernel).network().svg()
+
+
+def trace(kernel: str, n: int = 16) -> Trace:
+    return lab.trace(kernel, n=n)
+
+
+def banks(kernels: tuple[str, ...] = BANKS, n: int = 512) -> str:
+    """Both kernels' levels from top to bottom, banks from left to right: the words that one warp asks of each bank."""
+    parts = [HEAD.format(w=720, h=300), PAPER]
+    for column, kernel in enumerate(kernels):
+        left = 20 + column * 350
+        run = trace(kernel, n)
+        counts = run.counts()
+        parts.append(f'<text x="{left}" y="20" font-weight="600">{kernel}, n = {n}</text>')
+        parts.append(f'<text x="{left}" y="38" fill="#646a73">{counts.wavefronts} wavefronts for {counts.requests} requests</text>')
+        parts += [_row(left, 50 + 12 * k, load) for k, load in enumerate(_loads(run))]
+    return "".join([*parts, "</svg>\n"])
+
+
+def _loads(run: Trace) -> list[list[int]]:
+    """For each step, the most words that a warp's one instruction asks of each bank."""
+    played, loads = run.to_dict(), []
+    for step in played["steps"]:
+        asked: dict[tuple[object, ...], set[int]] = {}
+        for kind, block, thread, line, column, word, _, _, bank in step["events"]:
+            if bank is not None:
+                asked.setdefault((kind, block, thread // run.case.warp, line, column, bank), set()).add(word)
+        load = [0] * 32
+        for (*_, bank), words in asked.items():
+            load[bank] = max(load[bank], len(words))
+        loads.append(load)
+    return loads
+
+
+def _row(left: int, top: int, load: list[int]) -> str:
+    ground = f'<rect x="{left}" y="{top}" width="319" height="10" fill="#f1f1ee"/>'
+    cells = [
+        f'<rect x="{left + 10 * bank}" y="{top}" width="9" height="10" fill="{COLOURS.get(words, CONFLICT)}"/>'
+        for bank, words in enumerate(load)
+        if words
+    ]
+    return ground + "".join(cells)
+
+
+def buffers(n: int = 8) -> str:
+    """The two buffers of a double-buffered scan after each level: what each word is made of."""
+    run = trace("kogge-stone-double", n)
+    states = [state for state in run.provenance() if any(word.startswith("xy[") for word in state.words)]
+    parts = [HEAD.format(w=760, h=40 + 66 * len(states)), PAPER]
+    for k, state in enumerate(states):
+        for half in (0, 1):
+            y = 30 + 66 * k + 24 * half
+            parts.append(f'<text x="10" y="{y + 15}" fill="#646a73">xy[{half}]</text>')
+            for t in range(n):
+                word = f"xy[{half}, {t}]"
+                fresh = word in state.changed
+                made = state.words.get(word)
+                parts.append(f'<rect x="{60 + 84 * t}" y="{y}" width="80" height="21" rx="3" fill="{"#dcebfb" if fresh else "#f1f1ee"}"/>')
+                if made:
+                    said = " ".join(f"x{a}" if a == b else f"x{a}..x{b}" for a, b in made)
+                    parts.append(f'<text x="{100 + 84 * t}" y="{y + 15}" text-anchor="middle">{said}</text>')
+    return "".join([*parts, "</svg>\n"])
+
+
+def pictures() -> dict[str, str]:
+    """Every picture by its name."""
+    return {**{name: network(kernel) for name, kernel in NETWORKS.items()}, "banks": banks(), "buffers": buffers()}
+
+
+if __name__ == "__main__":
+    HERE.mkdir(exist_ok=True)
+    for name, svg in pictures().items():
+        (HERE / f"{name}.svg").write_text(svg, encoding="utf-8")
