@@ -17,7 +17,10 @@ NETWORKS = {
 BANKS = ("blelloch", "blelloch-padded")
 COLOURS = {1: "#8fbbe8", 2: "#e7a24a"}
 CONFLICT = "#bf2a1a"
-HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" width="{w}" height="{h}" font-family="sans-serif" font-size="12">'
+HEAD = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" width="{w}" height="{h}" '
+    'font-family="sans-serif" font-size="12">'
+)
 PAPER = '<rect width="100%" height="100%" fill="#fff"/>'
 
 
@@ -38,7 +41,9 @@ def banks(kernels: tuple[str, ...] = BANKS, n: int = 512) -> str:
         run = trace(kernel, n)
         counts = run.counts()
         parts.append(f'<text x="{left}" y="20" font-weight="600">{kernel}, n = {n}</text>')
-        parts.append(f'<text x="{left}" y="38" fill="#646a73">{counts.wavefronts} wavefronts for {counts.requests} requests</text>')
+        parts.append(
+            f'<text x="{left}" y="38" fill="#646a73">{counts.wavefronts} wavefronts for {counts.requests} requests</text>'
+        )
         parts += [_row(left, 50 + 12 * k, load) for k, load in enumerate(_loads(run))]
     return "".join([*parts, "</svg>\n"])
 
@@ -81,7 +86,9 @@ def buffers(n: int = 8) -> str:
                 word = f"xy[{half}, {t}]"
                 fresh = word in state.changed
                 made = state.words.get(word)
-                parts.append(f'<rect x="{60 + 84 * t}" y="{y}" width="80" height="21" rx="3" fill="{"#dcebfb" if fresh else "#f1f1ee"}"/>')
+                parts.append(
+                    f'<rect x="{60 + 84 * t}" y="{y}" width="80" height="21" rx="3" fill="{"#dcebfb" if fresh else "#f1f1ee"}"/>'
+                )
                 if made:
                     said = " ".join(f"x{a}" if a == b else f"x{a}..x{b}" for a, b in made)
                     parts.append(f'<text x="{100 + 84 * t}" y="{y + 15}" text-anchor="middle">{said}</text>')
@@ -90,7 +97,11 @@ def buffers(n: int = 8) -> str:
 
 def pictures() -> dict[str, str]:
     """Every picture by its name."""
-    return {**{name: network(kernel) for name, kernel in NETWORKS.items()}, "banks": banks(), "buffers": buffers()}
+    return {
+        **{name: network(kernel) for name, kernel in NETWORKS.items()},
+        "banks": banks(),
+        "buffers": buffers(),
+    }
 
 
 if __name__ == "__main__":

@@ -41,12 +41,17 @@ class Browser:
 
     def _await_driver(self):
         for _ in range(100):
-            try:
-                self.ask("GET", "/status")
+            if self._driver_answers():
                 return
-            except (urllib.error.URLError, ConnectionError):
-                time.sleep(0.1)
+            time.sleep(0.1)
         raise RuntimeError("chromedriver did not start")
+
+    def _driver_answers(self):
+        try:
+            self.ask("GET", "/status")
+        except (urllib.error.URLError, ConnectionError):
+            return False
+        return True
 
     def ask(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()
@@ -70,7 +75,8 @@ class Browser:
 
     def wait_for(self, script, *args):
         """What an async script's promise gives."""
-        wrapped = f"const done = arguments[arguments.length - 1]; (async (...args) => {{ {script} }})(...arguments).then(done, (e) => done({{ failed: String(e) }}))"
+        last = "const done = arguments[arguments.length - 1];"
+        wrapped = f"{last} (async (...args) => {{ {script} }})(...arguments).then(done, (e) => done({{ failed: String(e) }}))"
         value = self.ask("POST", "/execute/async", {"script": wrapped, "args": list(args)})
         assert not (isinstance(value, dict) and "failed" in value), value
         return value

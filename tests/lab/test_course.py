@@ -29,15 +29,24 @@ def test_counts(kernel, work, steps, barriers):
 @pytest.mark.parametrize(("kernel", *("size", "depth", "fan_out", "deficiency")), TABLE)
 def test_circuits(kernel, size, depth, fan_out, deficiency):
     found = lab.trace(kernel, n=16).identify()
-    assert (found.size, found.depth, found.fan_out, found.deficiency) == tuple(map(int, (size, depth, fan_out, deficiency)))
+    assert (found.size, found.depth, found.fan_out, found.deficiency) == tuple(
+        map(int, (size, depth, fan_out, deficiency))
+    )
 
 
 def test_traffic_and_banks():
-    requests, padded, plain = map(int, re.search(r"its (\d+) requests take (\d+) wavefronts, where those of `blelloch` take (\d+)", TEXT).groups())
+    requests, padded, plain = map(
+        int,
+        re.search(
+            r"its (\d+) requests take (\d+) wavefronts, where those of `blelloch` take (\d+)", TEXT
+        ).groups(),
+    )
     counts = {name: lab.trace(name, n=512).counts() for name in ("blelloch", "blelloch-padded")}
     assert (counts["blelloch-padded"].requests, counts["blelloch-padded"].wavefronts) == (requests, padded)
     assert counts["blelloch"].wavefronts == plain
-    single, several = map(int, re.search(r"(\d+) accesses to global memory, .* where `hierarchical` makes (\d+)", TEXT).groups())
+    single, several = map(
+        int, re.search(r"(\d+) accesses to global memory, .* where `hierarchical` makes (\d+)", TEXT).groups()
+    )
     for name, said in (("domino-dynamic", single), ("hierarchical", several)):
         made = lab.trace(name, n=256).counts()
         assert made.global_loads + made.global_stores == said, name
@@ -51,4 +60,6 @@ def test_pictures_are_what_the_script_draws():
     drawn = runpy.run_path(str(DOCS / "course_pictures.py"))["pictures"]()
     assert set(re.findall(r"course/([\w-]+)\.svg", TEXT)) == set(drawn)
     for name, svg in drawn.items():
-        assert (DOCS / "course" / f"{name}.svg").read_text(encoding="utf-8") == svg, f"run docs/course_pictures.py: {name} has changed"
+        assert (DOCS / "course" / f"{name}.svg").read_text(encoding="utf-8") == svg, (
+            f"run docs/course_pictures.py: {name} has changed"
+        )

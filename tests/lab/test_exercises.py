@@ -11,7 +11,10 @@ from upsweep.lab.exercises.grade import grade
 
 NUMBER = "    number = cuda.shared.array(1, 'int32')\n    if t == 0:\n        number[0] = cuda.atomic.add(counter, 0, 1)\n"
 FENCED = [
-    ("            before[0] = carries[bid]", "            cuda.threadfence()\n            before[0] = carries[bid]"),
+    (
+        "            before[0] = carries[bid]",
+        "            cuda.threadfence()\n            before[0] = carries[bid]",
+    ),
     ("        carries[bid + 1] = total\n", "        carries[bid + 1] = total\n        cuda.threadfence()\n"),
 ]
 REVERSE = """    stride //= 4
@@ -27,23 +30,41 @@ ORDER = [
     ("op(xy[index + stride], xy[index])", "op(xy[index], xy[index + stride])"),
 ]
 PADDED = [
-    ("            left = right - stride\n", "            left = right - stride\n            left += left >> LOG_BANKS\n            right += right >> LOG_BANKS\n"),
+    (
+        "            left = right - stride\n",
+        "            left = right - stride\n            left += left >> LOG_BANKS\n            right += right >> LOG_BANKS\n",
+    ),
     ("xy[TILE - 1]", "xy[TILE - 1 + ((TILE - 1) >> LOG_BANKS)]"),
     ("xy[t]", "xy[t + (t >> LOG_BANKS)]"),
     ("xy[t + BLOCK]", "xy[t + BLOCK + ((t + BLOCK) >> LOG_BANKS)]"),
-]  # fmt: skip
+]
 GUARDED = [
     ("    xy = ", "    items = min(TILE, n - start)\n    xy = "),
     ("    xy[t] = x[start + t]\n", "    if t < items:\n        xy[t] = x[start + t]\n"),
     ("    xy[t + BLOCK] = x[", "    if t + BLOCK < items:\n        xy[t + BLOCK] = x["),
-    ("stride < TILE", "stride < items"), ("index < TILE", "index < items"),
+    ("stride < TILE", "stride < items"),
+    ("index < TILE", "index < items"),
     ("    y[start + t] = xy[t]\n", "    if t < items:\n        y[start + t] = xy[t]\n"),
     ("    y[start + t + BLOCK]", "    if t + BLOCK < items:\n        y[start + t + BLOCK]"),
-]  # fmt: skip
-PHASE = "    cuda.syncthreads()\n    if t > 0:\n        for k in range(first, last):\n            xy[k] = op(xy[first - 1], xy[k])\n"
-SHIFTED = [("        xy[t] = x[i]\n", "        if t > 0:\n            xy[t] = x[i - 1]\n        else:\n            xy[t] = identity\n")]
+]
+PHASE = """    cuda.syncthreads()
+    if t > 0:
+        for k in range(first, last):
+            xy[k] = op(xy[first - 1], xy[k])
+"""
+SHIFTED = [
+    (
+        "        xy[t] = x[i]\n",
+        "        if t > 0:\n            xy[t] = x[i - 1]\n        else:\n            xy[t] = identity\n",
+    )
+]
 BLANKS = [("op(...,", "op(xy[t - stride],"), ("xy[t] = ...", "xy[t] = temp")]
-BETWEEN = [("        if t >= stride and i < n:\n            xy[t] = temp", "        cuda.syncthreads()\n        if t >= stride and i < n:\n            xy[t] = temp")]
+BETWEEN = [
+    (
+        "        if t >= stride and i < n:\n            xy[t] = temp",
+        "        cuda.syncthreads()\n        if t >= stride and i < n:\n            xy[t] = temp",
+    )
+]
 STALE = [("op(temp[pin, t - offset], temp[pout, t])", "op(temp[pin, t - offset], temp[pin, t])")]
 SUMS = ("    if t == cuda.blockDim.x - 1:", "    if i < n and (t == cuda.blockDim.x - 1 or i == n - 1):")
 CARRIED = ("    y[i] = op(scanned", "    if i < n and cuda.blockIdx.x > 0:\n        y[i] = op(scanned")
@@ -68,22 +89,123 @@ SOLUTIONS = {
 }
 
 WRONG = {
-    "the neighbour to the right": (1, [("op(...,", "op(xy[t - 1],"), ("xy[t] = ...", "xy[t] = temp")], "values", "2 \\* stride items"),
-    "add in place": (1, [("op(...,", "op(xy[t - stride],"), ("xy[t] = ...", "xy[t] = op(xy[t - stride], xy[t])")], "races", "line 26"),
-    "exclusive: no identity": (2, [("xy[t] = x[i]", "xy[t] = x[i - 1]")], "races", "out of bounds.*line 17.*\\n.*thread 0 has no item"),
-    "exclusive: store shifted, no barrier": (2, [("        y[i] = xy[t]", "        if t > 0:\n            y[i] = xy[t - 1]\n        else:\n            y[i] = identity")], "races", "race.*\\n.*\\n.*shift the load"),
-    "exclusive: only the store": (2, [("        y[i] = xy[t]", "        y[i] = identity")], "values", "leave x\\[i\\] out"),
-    "barrier in the branch": (3, [("            temp = op(xy[t - stride], xy[t])\n", "            temp = op(xy[t - stride], xy[t])\n            cuda.syncthreads()\n")], "races", "divergent barrier.*\\n.*all threads of the block"),
-    "one barrier too many": (3, [*BETWEEN, ("        stride *= 2", "        cuda.syncthreads()\n        stride *= 2")], "work", "barriers where 8 are enough.*line 2[0-9]"),
-    "the needed barrier gone": (4, [("        cuda.syncthreads()\n        if i < n:", "        if i < n:"), (LAST, LAST.split("        cuda")[0])], "races", "this barrier was needed"),
-    "only the last barrier gone": (4, [(LAST, LAST.split("        cuda")[0])], "work", "5 barriers where 4 are enough"),
-    "both from the stale half": (5, [("op(temp[pin, t - offset],", "op(temp[pout, t - offset],")], "values", "both operands lie in temp\\[pin\\]"),
-    "threads that leave": (6, [*GUARDED, ("    stride = 1\n", "    if t >= items:\n        return\n    stride = 1\n")], "races", "divergent barrier.*\\n.*must not return"),
+    "the neighbour to the right": (
+        1,
+        [("op(...,", "op(xy[t - 1],"), ("xy[t] = ...", "xy[t] = temp")],
+        "values",
+        "2 \\* stride items",
+    ),
+    "add in place": (
+        1,
+        [("op(...,", "op(xy[t - stride],"), ("xy[t] = ...", "xy[t] = op(xy[t - stride], xy[t])")],
+        "races",
+        "line 26",
+    ),
+    "exclusive: no identity": (
+        2,
+        [("xy[t] = x[i]", "xy[t] = x[i - 1]")],
+        "races",
+        "out of bounds.*line 17.*\\n.*thread 0 has no item",
+    ),
+    "exclusive: store shifted, no barrier": (
+        2,
+        [
+            (
+                "        y[i] = xy[t]",
+                "        if t > 0:\n            y[i] = xy[t - 1]\n        else:\n            y[i] = identity",
+            )
+        ],
+        "races",
+        "race.*\\n.*\\n.*shift the load",
+    ),
+    "exclusive: only the store": (
+        2,
+        [("        y[i] = xy[t]", "        y[i] = identity")],
+        "values",
+        "leave x\\[i\\] out",
+    ),
+    "barrier in the branch": (
+        3,
+        [
+            (
+                "            temp = op(xy[t - stride], xy[t])\n",
+                "            temp = op(xy[t - stride], xy[t])\n            cuda.syncthreads()\n",
+            )
+        ],
+        "races",
+        "divergent barrier.*\\n.*all threads of the block",
+    ),
+    "one barrier too many": (
+        3,
+        [*BETWEEN, ("        stride *= 2", "        cuda.syncthreads()\n        stride *= 2")],
+        "work",
+        "barriers where 8 are enough.*line 2[0-9]",
+    ),
+    "the needed barrier gone": (
+        4,
+        [
+            ("        cuda.syncthreads()\n        if i < n:", "        if i < n:"),
+            (LAST, LAST.split("        cuda")[0]),
+        ],
+        "races",
+        "this barrier was needed",
+    ),
+    "only the last barrier gone": (
+        4,
+        [(LAST, LAST.split("        cuda")[0])],
+        "work",
+        "5 barriers where 4 are enough",
+    ),
+    "both from the stale half": (
+        5,
+        [("op(temp[pin, t - offset],", "op(temp[pout, t - offset],")],
+        "values",
+        "both operands lie in temp\\[pin\\]",
+    ),
+    "threads that leave": (
+        6,
+        [*GUARDED, ("    stride = 1\n", "    if t >= items:\n        return\n    stride = 1\n")],
+        "races",
+        "divergent barrier.*\\n.*must not return",
+    ),
     "only the stores are guarded": (6, GUARDED[:3] + GUARDED[5:], "races", "uninitialised.*line 2[0-9]"),
-    "the tree from below": (7, [(PLACE, REVERSE.replace("stride //= 4", "stride = 1").replace("stride > 0", "stride < items").replace("stride //= 2", "stride *= 2"))], "values", "largest stride down"),
-    "no barrier in the reverse tree": (7, [(PLACE, REVERSE.replace("        cuda.syncthreads()\n", ""))], "races", "a barrier before line 3[0-9]"),
-    "one thread does it": (7, [(PLACE, "    if t == 0:\n        for k in range(1, items):\n            xy[k] = op(xy[k - 1], x[start + k])\n")], "work", "one after the other"),
-    "Kogge and Stone instead": (7, [("index = (t + 1) * 2 * stride - 1", "index = -1"), (PLACE, """    stride = 1
+    "the tree from below": (
+        7,
+        [
+            (
+                PLACE,
+                REVERSE.replace("stride //= 4", "stride = 1")
+                .replace("stride > 0", "stride < items")
+                .replace("stride //= 2", "stride *= 2"),
+            )
+        ],
+        "values",
+        "largest stride down",
+    ),
+    "no barrier in the reverse tree": (
+        7,
+        [(PLACE, REVERSE.replace("        cuda.syncthreads()\n", ""))],
+        "races",
+        "a barrier before line 3[0-9]",
+    ),
+    "one thread does it": (
+        7,
+        [
+            (
+                PLACE,
+                "    if t == 0:\n        for k in range(1, items):\n            xy[k] = op(xy[k - 1], x[start + k])\n",
+            )
+        ],
+        "work",
+        "one after the other",
+    ),
+    "Kogge and Stone instead": (
+        7,
+        [
+            ("index = (t + 1) * 2 * stride - 1", "index = -1"),
+            (
+                PLACE,
+                """    stride = 1
     while stride < items:
         cuda.syncthreads()
         if t >= stride and t < items:
@@ -96,20 +218,81 @@ WRONG = {
         if t + BLOCK >= stride and t + BLOCK < items:
             xy[t + BLOCK] = b
         stride *= 2
-"""), ("        if index < items:\n", "        if index >= 0 and index < items:\n")], "work", "49 operations where 26 are enough"),
-    "padded in the up-sweep alone": (8, [("            left = right - stride\n            xy[right] =", "            left = right - stride\n            left += left >> LOG_BANKS\n            right += right >> LOG_BANKS\n            xy[right] =")], "values", "padded everywhere in the same way"),
-    "padded for 16 banks": (8, [(a, b.replace("LOG_BANKS", "(LOG_BANKS - 1)")) for a, b in PADDED], "races", "highest padded index"),
-    "half of the order": (9, ORDER[:1], "values", "in the wrong order.*\\n.*before xy\\[index \\+ stride\\]\\ny\\[2\\] was made in line 3"),
-    "phase 3 without a barrier": (10, [(PHASE_3, PHASE.removeprefix("    cuda.syncthreads()\n"))], "races", "begins when phase 2 has ended"),
-    "phase 3 for the last item, too": (10, [(PHASE_3, PHASE.replace("range(first, last)", "range(first, last + 1)"))], "values", "its last item has it already"),
-    "phase 3 for thread 0, too": (10, [(PHASE_3, PHASE.replace("if t > 0:", "if t >= 0:"))], "races", "out of bounds.*\\n.*thread 0 has no section"),
-    "the last block leaves no sum": (11, [CARRIED, ("    if t == cuda.blockDim.x - 1:", "    if t == cuda.blockDim.x - 1 and i < n:")], "races", "sums.*\\n.*the last block may not be full"),
-    "its own sum, too": (11, [SUMS, CARRIED, ("scanned[cuda.blockIdx.x - 1]", "scanned[cuda.blockIdx.x]")], "values", "all blocks before its own"),
+""",
+            ),
+            ("        if index < items:\n", "        if index >= 0 and index < items:\n"),
+        ],
+        "work",
+        "49 operations where 26 are enough",
+    ),
+    "padded in the up-sweep alone": (
+        8,
+        [
+            (
+                "            left = right - stride\n            xy[right] =",
+                PADDED[0][1] + "            xy[right] =",
+            )
+        ],
+        "values",
+        "padded everywhere in the same way",
+    ),
+    "padded for 16 banks": (
+        8,
+        [(a, b.replace("LOG_BANKS", "(LOG_BANKS - 1)")) for a, b in PADDED],
+        "races",
+        "highest padded index",
+    ),
+    "half of the order": (
+        9,
+        ORDER[:1],
+        "values",
+        "in the wrong order.*\\n.*before xy\\[index \\+ stride\\]\\ny\\[2\\] was made in line 3",
+    ),
+    "phase 3 without a barrier": (
+        10,
+        [(PHASE_3, PHASE.removeprefix("    cuda.syncthreads()\n"))],
+        "races",
+        "begins when phase 2 has ended",
+    ),
+    "phase 3 for the last item, too": (
+        10,
+        [(PHASE_3, PHASE.replace("range(first, last)", "range(first, last + 1)"))],
+        "values",
+        "its last item has it already",
+    ),
+    "phase 3 for thread 0, too": (
+        10,
+        [(PHASE_3, PHASE.replace("if t > 0:", "if t >= 0:"))],
+        "races",
+        "out of bounds.*\\n.*thread 0 has no section",
+    ),
+    "the last block leaves no sum": (
+        11,
+        [CARRIED, ("    if t == cuda.blockDim.x - 1:", "    if t == cuda.blockDim.x - 1 and i < n:")],
+        "races",
+        "sums.*\\n.*the last block may not be full",
+    ),
+    "its own sum, too": (
+        11,
+        [SUMS, CARRIED, ("scanned[cuda.blockIdx.x - 1]", "scanned[cuda.blockIdx.x]")],
+        "values",
+        "all blocks before its own",
+    ),
     "numbers, but no fences": (12, [NUMBERED], "races", "race.*carries.*\\n.*threadfence"),
     "fences, but no numbers": (12, FENCED, "races", "deadlock.*\\n.*cannot start"),
-    "every thread takes a number": (12, [("    bid = cuda.blockIdx.x\n", "    bid = cuda.atomic.add(counter, 0, 1)\n"), *FENCED], "values", "line 35.*never ends"),
-    "a number without a barrier": (12, [("    bid = cuda.blockIdx.x\n", NUMBER + "    bid = number[0]\n"), *FENCED], "races", "race|uninitialised"),
-}  # fmt: skip
+    "every thread takes a number": (
+        12,
+        [("    bid = cuda.blockIdx.x\n", "    bid = cuda.atomic.add(counter, 0, 1)\n"), *FENCED],
+        "values",
+        "line 35.*never ends",
+    ),
+    "a number without a barrier": (
+        12,
+        [("    bid = cuda.blockIdx.x\n", NUMBER + "    bid = number[0]\n"), *FENCED],
+        "races",
+        "race|uninitialised",
+    ),
+}
 
 
 def answer(folder, number, changes):
@@ -180,7 +363,12 @@ def test_code_that_no_kernel_has_is_shown_with_its_line(tmp_path):
 
 def test_commands(tmp_path):
     def run(*args):
-        return subprocess.run([sys.executable, "-c", "from upsweep.cli import main; main()", "lab", *args], cwd=tmp_path, capture_output=True, text=True)
+        return subprocess.run(
+            [sys.executable, "-c", "from upsweep.cli import main; main()", "lab", *args],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
 
     if run("exercise").returncode:
         pytest.skip("the commands need typer: pip install 'upsweep[lab]'")

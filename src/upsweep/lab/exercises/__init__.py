@@ -82,7 +82,8 @@ _ROWS = [
         "out of bounds": _TAIL, "uninitialised": _TAIL + "; words past the end hold nothing, so no node may take them in",
         "wrong value": "guard with the number of items, and every prefix below it stays as it was",
         "divergent barrier": "a thread without items must not return: the others wait for it at the next barrier",
-        "operations": "a node past the end is work for nothing: guard the tree's nodes, too", "race": _TREE}, sizes=(16, 13, 5, 1), block=4),
+        "operations": "a node past the end is work for nothing: guard the tree's nodes, too", "race": _TREE},
+        sizes=(16, 13, 5, 1), block=4),
     Exercise(7, "work_efficient", "brent-kung", {
         "wrong value": "from the largest stride down: xy[index + stride] = op(xy[index], xy[index + stride]), where index is the "
         "last word of a finished prefix",
@@ -113,8 +114,8 @@ _ROWS = [
         "wrong value": "each item lacks scanned[blockIdx.x - 1], the sum of all blocks before its own, as the left operand",
         "operations": "block 0 lacks nothing"}, sizes=(16, 13), block=4, functions={0: "scan_sections", 2: "uniform_add"}),
     Exercise(12, "domino", "domino-dynamic", {
-        "deadlock": "a block waits for one that cannot start before it ends: number the blocks by cuda.atomic.add(counter, 0, 1), "
-        "once a block, and let all of its threads know the number",
+        "deadlock": "a block waits for one that cannot start before it ends: number the blocks by "
+        "cuda.atomic.add(counter, 0, 1), once a block, and let all of its threads know the number",
         "race": "what one block writes, another sees only through a fence: cuda.threadfence() between writing the carry and "
         "raising the flag, and between seeing the flag and reading the carry; within the block, a barrier before a word of "
         "shared memory is read by others",

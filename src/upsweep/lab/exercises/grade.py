@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -60,7 +61,9 @@ class Grade:
         return self.points == sum(POINTS.values())
 
     def __str__(self) -> str:
-        head = f"exercise {self.exercise.number}, {self.exercise.name}: {self.points} of {sum(POINTS.values())}"
+        head = (
+            f"exercise {self.exercise.number}, {self.exercise.name}: {self.points} of {sum(POINTS.values())}"
+        )
         return "\n".join([head, *map(str, self.marks)])
 
 
@@ -75,7 +78,11 @@ def grade(path: str | Path) -> Grade:
     path = Path(path)
     text = path.read_text(encoding="utf-8")
     try:
-        blanks = sorted(node.lineno for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant) and node.value is ...)
+        blanks = sorted(
+            node.lineno
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.Constant) and node.value is ...
+        )
         module = _loaded(path)
     except SyntaxError as error:
         raise ValueError(f"{path.name}:{error.lineno}: {error.msg}") from error
@@ -105,22 +112,29 @@ def _answered(path: Path, module: Any) -> Exercise:
 
 def graded(exercise: Exercise, functions: Functions) -> Grade:
     """Grade functions, by the launch that each takes over."""
-    runs: list[tuple[Trace, Trace]] = []
-    for posed, model in cases(exercise, functions):
-        try:
-            runs.append((posed.run(), model.run()))
-        except KernelError as error:
-            return _none(exercise, [str(error)])
-        except Exception as error:  # whatever the student's code raises is shown to the student
-            return _none(exercise, [f"with n = {len(posed.x)}: {type(error).__name__}: {error}"])
+    try:
+        runs = [(posed.run(), model.run()) for posed, model in cases(exercise, functions)]
+    except KernelError as error:
+        return _none(exercise, [str(error)])
+    except Exception as error:  # whatever the student's code raises is shown to the student
+        return _none(exercise, [f"{type(error).__name__}: {error}{_raised_in(error, functions)}"])
     reports = [run.check() for run, _ in runs]
     values = _values(exercise, runs, reports)
     marks = [values, _races(exercise, runs, reports)]
     if values.points < values.of:
-        marks += [Mark(what, 0, POINTS[what], ("counted once the values are right",)) for what in ("work", "banks")]
+        marks += [
+            Mark(what, 0, POINTS[what], ("counted once the values are right",)) for what in ("work", "banks")
+        ]
     else:
         marks += [_work(exercise, runs), _banks(exercise, runs)]
     return Grade(exercise, tuple(marks))
+
+
+def _raised_in(error: BaseException, functions: Functions) -> str:
+    """The line of the student's file that raised."""
+    names = {function.__code__.co_filename for function in functions.values()}
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename in names]
+    return f", in line {lines[-1]}" if lines else ""
 
 
 def _none(exercise: Exercise, remarks: list[str]) -> Grade:
@@ -137,15 +151,22 @@ def cases(exercise: Exercise, functions: Functions) -> Iterator[tuple[Case, Case
         yield _posed(exercise, functions, held, {"x": letters, "op": lambda a, b: a + b, "identity": ""})
 
 
-def _posed(exercise: Exercise, functions: Functions, held: int | None, given: dict[str, Any]) -> tuple[Case, Case]:
+def _posed(
+    exercise: Exercise, functions: Functions, held: int | None, given: dict[str, Any]
+) -> tuple[Case, Case]:
     model = case(exercise.like, block=exercise.block, **given)
     if held:
         model = replace(model, schedule=Schedule(resident=held, issue="descending"))
-    launches = [replace(launch, kernel=functions.get(k, launch.kernel)) for k, launch in enumerate(model.setup.launches)]
+    launches = [
+        replace(launch, kernel=functions.get(k, launch.kernel))
+        for k, launch in enumerate(model.setup.launches)
+    ]
     for k, function in functions.items():
         needed, taken = len(launches[k].args), len(inspect.signature(function).parameters)
         if needed != taken:
-            raise ValueError(f"{function.__name__} is launched with {needed} arguments and takes {taken}: keep its first line")
+            raise KernelError(
+                f"{function.__name__} is launched with {needed} arguments and takes {taken}: keep its first line"
+            )
     return replace(model, name=exercise.name, setup=replace(model.setup, launches=tuple(launches))), model
 
 
@@ -191,7 +212,9 @@ def _races(exercise: Exercise, runs: list[tuple[Trace, Trace]], reports: list[Re
             said = [f"{_setting(run)}: {finding}{_because(exercise, finding.kind)}"]
             said += [_quoted(run, line) for line in dict.fromkeys(finding.lines)]
             if finding.kind == "race" and (missing := run.barriers().missing):
-                said.append(f"a barrier before line {' and before line '.join(map(str, missing[0]))} would order them")
+                said.append(
+                    f"a barrier before line {' and before line '.join(map(str, missing[0]))} would order them"
+                )
             remarks.append("\n".join(said))
     return _share("races", good, remarks)
 
@@ -204,17 +227,20 @@ def _work(exercise: Exercise, runs: list[tuple[Trace, Trace]]) -> Mark:
         if mine.work > least.work:
             form = KERNELS[exercise.like].work
             rule = f" ({form.text})" if form else ""
-            said.append(f"{mine.work} operations where {least.work} are enough{rule}; {_busiest(run, model)}{_because(exercise, 'operations')}")
+            most = f"{mine.work} operations where {least.work} are enough{rule}; {_busiest(run)}"
+            said.append(most + _because(exercise, "operations"))
         if mine.steps > SLOWER * least.steps:
-            said.append(f"{mine.steps} operations one after the other where {least.steps} steps are enough: let the threads share them")
+            long = f"{mine.steps} operations one after the other where {least.steps} steps are enough"
+            said.append(f"{long}: let the threads share them")
         if exercise.lean and mine.barriers > least.barriers:
-            said.append(f"{mine.barriers} barriers where {least.barriers} are enough{_needless(run)}{_because(exercise, 'barriers')}")
+            many = f"{mine.barriers} barriers where {least.barriers} are enough{_needless(run)}"
+            said.append(many + _because(exercise, "barriers"))
         good.append(not said)
         remarks = remarks or [f"{_setting(run)}: {one}" for one in said]
     return _share("work", good, remarks)
 
 
-def _busiest(run: Trace, model: Trace) -> str:
+def _busiest(run: Trace) -> str:
     """The line that combines most often."""
     lines = Counter(run.line[run.at("op")].tolist())
     line, times = max(lines.items(), key=lambda row: row[1])
@@ -224,7 +250,11 @@ def _busiest(run: Trace, model: Trace) -> str:
 def _needless(run: Trace) -> str:
     found = run.barriers()
     lines = [f"the one in line {line}" for line in found.redundant]
-    lines += [f"the one in line {line} in pass {k} of {of}" for line, k, of in found.idle if line not in found.redundant]
+    lines += [
+        f"the one in line {line} in pass {k} of {of}"
+        for line, k, of in found.idle
+        if line not in found.redundant
+    ]
     return f"; {' or '.join(lines[:3])} separates nothing" if lines else ""
 
 
@@ -236,8 +266,9 @@ def _banks(exercise: Exercise, runs: list[tuple[Trace, Trace]]) -> Mark:
         if good[-1] or remarks:
             continue
         worst = max(run.accesses(), key=lambda row: row.degree)
-        remarks = [f"{_setting(run)}: {worst.degree} words of one bank asked for at once, {least.degree} would do: {worst.text} in "
-                   f"{_quoted(run, worst.line)}, pass {worst.iteration + 1}{_because(exercise, 'banks')}"]  # fmt: skip
+        asked = f"{worst.degree} words of one bank asked for at once, {least.degree} would do"
+        where = f"{worst.text} in {_quoted(run, worst.line)}, pass {worst.iteration + 1}"
+        remarks = [f"{_setting(run)}: {asked}: {where}{_because(exercise, 'banks')}"]
     return _share("banks", good, remarks)
 
 

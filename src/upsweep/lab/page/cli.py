@@ -24,13 +24,19 @@ class _OpensKernels(typer.core.TyperGroup):
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(cls=_OpensKernels, add_completion=False, help="Play the textbook's kernels step by step, and do the exercises.")
+app = typer.Typer(
+    cls=_OpensKernels,
+    add_completion=False,
+    help="Play the textbook's kernels step by step, and do the exercises.",
+)
 
 
 @app.command("open")
 def open_(
     kernel: Annotated[str, typer.Argument(help="A kernel of the textbook, or a mistake.")] = "brent-kung",
-    html: Annotated[Path | None, typer.Option(help="Write the page to this file instead, to be read offline.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write the page to this file instead, to be read offline.")
+    ] = None,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:
     """Show a kernel step by step: a page served to this machine alone, or a file."""
@@ -55,7 +61,9 @@ def open_(
 @app.command()
 def exercise(
     number: Annotated[int | None, typer.Argument(help="Which one; without it, all are listed.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where the starter file goes; by default here, under its own name.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where the starter file goes; by default here, under its own name.")
+    ] = None,
 ) -> None:
     """Write the starter file of an exercise, and print its task."""
     if number is None:

@@ -39,7 +39,9 @@ def offline(path: str | Path, kernel: str | None = None) -> int:
 def known(kernel: str) -> str:
     """The name, if it is one."""
     if kernel not in KERNELS and kernel not in MISTAKES:
-        raise KeyError(f"no kernel is called {kernel}; there are {', '.join(KERNELS)}; and the mistakes {', '.join(MISTAKES)}")
+        raise KeyError(
+            f"no kernel is called {kernel}; there are {', '.join(KERNELS)}; and the mistakes {', '.join(MISTAKES)}"
+        )
     return kernel
 
 

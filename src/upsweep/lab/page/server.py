@@ -49,7 +49,11 @@ class _Handler(BaseHTTPRequestHandler):
                 raise ValueError("that is too much text for a kernel")
             return payload(Dials.read(json.loads(self.rfile.read(length))))
         except Exception as problem:  # the user's kernel may raise anything; it is shown, not hidden
-            return {"error": str(problem) if isinstance(problem, ValueError) else f"{type(problem).__name__}: {problem}"}
+            return {
+                "error": str(problem)
+                if isinstance(problem, ValueError)
+                else f"{type(problem).__name__}: {problem}"
+            }
 
     def invited(self, name: str) -> bool:
         """Whether the address holds the token, and the request comes from this page."""

@@ -125,7 +125,9 @@ def payload(dials: Dials) -> dict[str, Any]:
     """Everything that the page shows for one setting, ready for `json.dumps`."""
     trace = built(dials).run(without=frozenset(dials.without), before=frozenset(dials.before))
     if len(trace.site) > MOST_EVENTS:
-        raise ValueError(f"{len(trace.site)} events at n = {dials.n} are too many to play: choose a smaller n")
+        raise ValueError(
+            f"{len(trace.site)} events at n = {dials.n} are too many to play: choose a smaller n"
+        )
     report = trace.check()
     right = wanted(trace)
     return {
@@ -143,7 +145,11 @@ def _places(kernel: Rewritten, dials: Dials) -> dict[str, list[int]]:
     there = sorted({site.line for site in kernel.sites if site.kind == "barrier"} - set(dials.before))
     lines = range(kernel.source.first, kernel.source.first + len(kernel.source.lines))
     gone = [line for line in dials.without if line in lines]
-    return {"barriers": there, "gone": gone, "free": [k for k in kernel.statements if k not in (*there, *gone)]}
+    return {
+        "barriers": there,
+        "gone": gone,
+        "free": [k for k in kernel.statements if k not in (*there, *gone)],
+    }
 
 
 def _formulas(dials: Dials, trace: Trace) -> list[dict[str, Any]]:
@@ -162,7 +168,12 @@ def _formulas(dials: Dials, trace: Trace) -> list[dict[str, Any]]:
 
 def _finding(finding: Finding) -> dict[str, Any]:
     seen = finding.witness
-    shown = seen and {"schedule": str(seen.schedule), "word": seen.word, "got": seen.got, "wanted": seen.wanted}
+    shown = seen and {
+        "schedule": str(seen.schedule),
+        "word": seen.word,
+        "got": seen.got,
+        "wanted": seen.wanted,
+    }
     return {"kind": finding.kind, "text": finding.text, "lines": list(finding.lines), "hazard": finding.hazard,
             "words": list(finding.words), "witness": shown}  # fmt: skip
 
@@ -200,7 +211,9 @@ def grid(kernel: str, wide: bool) -> Iterator[Dials]:
     if KERNELS[kernel].answer is None:
         yield from (replace(start, op=op) for op in OPERATORS if op != start.op)
         blocks = {payload(start)["dials"]["block"] // k for k in (2, 4)}
-        yield from (replace(start, block=block) for block in sorted(blocks) if _possible(replace(start, block=block)))
+        yield from (
+            replace(start, block=block) for block in sorted(blocks) if _possible(replace(start, block=block))
+        )
     yield from (replace(start, schedule=schedule) for schedule in SCHEDULES[1:])
     yield from (replace(start, before=(line,)) for place in barriers for line in place["free"])
 
