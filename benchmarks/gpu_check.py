@@ -1,13 +1,16 @@
 """One call on a machine with a GPU: bits against the canonical tree, then bandwidth as fractions of a copy.
 
+    python benchmarks/gpu_check.py FOLDER           everything: bits, the public API, compute-sanitizer, the table with peers
     python benchmarks/gpu_check.py bits  FOLDER     every case; exit 1 on any difference
-    python benchmarks/gpu_check.py speed FOLDER     the table
+    python benchmarks/gpu_check.py speed FOLDER     the table, as JSON, Markdown and PNG
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import shutil
+import subprocess
 import sys
 import time
 import traceback
@@ -355,12 +358,88 @@ def speed(folder):
     add("eight f8 (64 bytes)", EIGHT, ["f8"] * 8, (G // 64,))
     add("add c16", ops.ADD, ["c16"], (G // 16,))
     add("add f4 2^20 items", ops.ADD, ["f4"], (1 << 20,))
-    (folder / "speed.json").write_text(json.dumps(rows, indent=1))
+    from gpu_peers import everyone
+
+    peers = everyone(timed)
+    for row in rows:
+        row["goal"] = GOALS.get(row["name"])
+        row["peers"] = {name: table[row["name"]] for name, table in peers.items() if row["name"] in table}
+    device = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    (folder / "gpu.json").write_text(json.dumps({"device": device, "rows": rows}, indent=1))
+    (folder / "gpu.md").write_text(markdown(device, rows))
+    draw(device, rows, folder / "gpu.png")
+    print(markdown(device, rows))
+
+
+GOALS = {
+    "add f4": 0.93, "add i4": 0.93, "add f8": 0.90, "add i8": 0.90, "add i2": 0.92, "add f2": 0.92, "add i1": 0.85,
+    "max f4": 0.93, "logaddexp f4": 0.75, "affine f4 one row": 0.90, "affine f4 12288x4096": 0.95,
+    "affine f4 12288x5000": 0.90, "add f4 65536x4096 axis 1": 0.90, "add f4 65536x4096 axis 0": 0.90,
+    "add f4 1048576x256 axis 0": 0.90, "add f4 segments 1 %": 0.85,
+}  # fmt: skip
+
+
+def markdown(device, rows):
+    lines = [
+        f"Scans on one {device}, as fractions of a device copy of the same bytes in the same run (1 GiB in). Medians of 15.",
+        "", "| scan | GB/s | of a copy | goal | others |", "|---|---|---|---|---|",
+    ]  # fmt: skip
+    for r in rows:
+        peers = ", ".join(f"{name} {value:.2f}" if value >= 0.01 else f"{name} {value:.4f}" for name, value in r["peers"].items())
+        lines.append(f"| {r['name']} | {r['gbs']:.0f} | {r['fraction']:.3f} | {r['goal'] or ''} | {peers} |")
+    return "\n".join(lines) + "\n"
+
+
+def draw(device, rows, path):
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(9, 0.32 * len(rows) + 1.2), layout="constrained")
+    places = range(len(rows))
+    axes.barh(places, [r["fraction"] for r in rows], color="#3a6ea5", label="upsweep")
+    for name, mark, colour in (("CUB", "D", "#d1495b"), ("torch", "o", "#edae49"), ("cupy", "s", "#66a182")):
+        found = [(r["peers"][name], i) for i, r in enumerate(rows) if name in r["peers"]]
+        if found:
+            axes.scatter(*zip(*found), marker=mark, color=colour, label=name, zorder=3, s=22)
+    axes.axvline(1, color="black", lw=0.8)
+    axes.set_yticks(places, [r["name"] for r in rows], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel(f"fraction of a device copy ({device}, 1 GiB in)")
+    axes.legend(loc="lower right", fontsize=8)
+    figure.savefig(path, dpi=150)
+
+
+def everything(folder):
+    """Each part in processes of its own: a fault in one leaves the others their say."""
+    here, python, parts = Path(__file__).parent, sys.executable, 12
+    mine = str(Path(__file__))
+    jobs = [subprocess.Popen([python, mine, "bits", str(folder), "500", "", f"{i}/{parts}"], stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True) for i in range(parts)]  # fmt: skip
+    report, failed = [], 0
+    for job in jobs:
+        text = job.communicate()[0]
+        failed += job.returncode != 0
+        report += [line for line in text.splitlines() if "wrong" in line or ": component" in line or "Error" in line]
+    for part in folder.glob("bits*.txt"):
+        part.unlink()
+    commands = {"api": [python, str(here / "gpu_api.py")]}
+    if shutil.which("compute-sanitizer"):
+        commands["memcheck"] = ["compute-sanitizer", "--tool", "memcheck", "--report-api-errors", "no", python, str(here / "gpu_sanitize.py")]
+    for name, command in commands.items():
+        done = subprocess.run(command, capture_output=True, text=True)
+        failed += done.returncode != 0
+        report += [f"--- {name}: exit {done.returncode}", *[x for x in done.stdout.splitlines() if "upsweep: compiling" not in x][-40:]]
+    (folder / "checks.txt").write_text("\n".join(report) + "\n")
+    print("\n".join(report), flush=True)
+    speed(folder)
+    return failed
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[2])
+    what, folder = (sys.argv[1], Path(sys.argv[2])) if len(sys.argv) > 2 else ("", Path(sys.argv[1]))
     folder.mkdir(parents=True, exist_ok=True)
-    if sys.argv[1] == "bits":
+    if what == "bits":
         sys.exit(bits(folder, float(sys.argv[3]) if len(sys.argv) > 3 else 1e9))
-    speed(folder)
+    sys.exit(speed(folder) if what == "speed" else everything(folder))

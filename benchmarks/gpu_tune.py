@@ -9,7 +9,7 @@ import itertools
 import sys
 
 import gpu_check as check
-from upsweep.gpu import compile, launch, layout
+from upsweep.gpu import launch, layout
 from upsweep.gpu.shapes import Shape
 from upsweep.operator import ops
 
@@ -73,29 +73,34 @@ def tune(name: str) -> None:
     print(f"{name:10s} worst {min(results)}", flush=True)
 
 
-def variants(names: str, shapes: bool) -> None:
-    """Compile-time switches side by side."""
-    plain = compile._FLAGS
-    import upsweep.gpu.layout as lay
-    plain_shared, plain_tiles = layout.shared_bytes, lay.shapes.STAGE
-    for late, look, depth, stage, step in ((1, 0, 2, 1, 0), (1, 0, 2, 1, 50), (1, 0, 2, 1, 200), (1, 1, 2, 1, 0), (0, 1, 2, 1, 0), (0, 1, 2, 1, 100)):
-        compile._FLAGS = (*plain, f"-DLATE={late}", f"-DLOOK={look}", f"-DDEPTH={depth}", f"-DSLEEP={step}")
-        def shared(plan, choice, depth=depth):
-            return plain_shared(plan, choice) * depth // 2 if choice.kernel == "tiles" else plain_shared(plan, choice)
-        launch.shared_bytes = lay.shared_bytes = shared
-        lay.shapes.STAGE = int(plain_tiles * stage)
-        lay.shapes.WARPS = 16 if stage == 2 else 8
-        lay.shapes.BLOCKS[16] = 1
-        launch.node_words = lay.node_words
-        launch._launches.clear()
-        print("late", late, "look", look, "depth", depth, "stage", stage, "sleep", step, end=": ")
-        for name in names.split(","):
-            op, dtypes, shape, *axis = CASES[name]
-            extra = {"segments": 0.01} if name == "segments" else {"stores": [False, True]} if op is ops.AFFINE else {}
-            got = check.rate(name, op, dtypes, shape, *axis, quiet=True, **extra)
-            print(f"{name} {got['fraction']:.3f}", end="  ", flush=True)
-        print()
-    compile._FLAGS = plain
+def small(n: int) -> None:
+    """Microseconds a scan of n f4 items, launched back to back behind a kernel that sleeps."""
+    import torch
+
+    from upsweep.plan import Plan
+
+    f = check.np.dtype("f4")
+    x = torch.rand(n, device="cuda")
+    y = torch.empty_like(x)
+    views = [check.gpu.view(x)], [check.gpu.view(y)], None, None
+    chosen = layout.choose
+    for items, warps, blocks, patient in itertools.product((32, 16, 8), (8, 4), (2, 4), (False, True)):
+        def choose(plan, laid):
+            return layout.Choice("tiles", Shape(items, warps, blocks, patient=patient), laid)
+
+        launch.choose = choose
+        plan = Plan(ops.ADD, (f,), (f,), (f,), (n,), 0, threads=items * 100 + warps * 10 + blocks + 5 * patient)
+        check.gpu.run(plan, *views)
+        a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize()
+        torch.cuda._sleep(10_000_000)
+        a.record()
+        for _ in range(200):
+            check.gpu.run(plan, *views)
+        b.record()
+        torch.cuda.synchronize()
+        print(f"n {n} items {items} warps {warps} blocks {blocks} patient {patient}: {a.elapsed_time(b) * 5:.2f} us", flush=True)
+    launch.choose = chosen
 
 
 if __name__ == "__main__":
@@ -105,8 +110,9 @@ if __name__ == "__main__":
         check.timed = lambda f, reps=1: [f() for _ in range(3)] and 1.0
         check.rate(sys.argv[2], op, dtypes, shape, *axis, quiet=True, **extra)
         sys.exit()
-    if len(sys.argv) > 2:
-        variants(sys.argv[2], True)
+    if sys.argv[1] == "small":
+        small(int(sys.argv[2]))
+        sys.exit()
     for case in sys.argv[1].split(","):
         if case:
             tune(case)

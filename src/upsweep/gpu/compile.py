@@ -23,8 +23,8 @@ from upsweep.operator import Operator, ops
 KERNELS = Path(__file__).parent / "kernels"
 _PARTS = {
     "rows": "prelude.cuh operators.cuh spec elements.cuh params.cuh memory.cuh region.cuh thread.cuh warp.cuh rows.cu",
-    "tiles": "prelude.cuh operators.cuh spec elements.cuh params.cuh memory.cuh region.cuh thread.cuh warp.cuh nodes.cuh "
-    "lookback.cuh tiles.cu",
+    "tiles": "prelude.cuh operators.cuh spec elements.cuh params.cuh memory.cuh region.cuh thread.cuh warp.cuh packed.cuh "
+    "nodes.cuh lookback.cuh tiles.cu",
     "columns": "prelude.cuh operators.cuh spec elements.cuh params.cuh memory.cuh thread.cuh warp.cuh nodes.cuh "
     "column_lookback.cuh columns.cu",
     "flags": "spec prelude.cuh flags.cu",

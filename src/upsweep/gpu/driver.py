@@ -12,11 +12,11 @@ from upsweep.engine import EngineError
 
 def check(answer: Any) -> Any:
     """The value of a driver call, or an EngineError with the driver's own words."""
-    status, *values = answer
-    if status != cu.CUresult.CUDA_SUCCESS:
+    status = answer[0]
+    if status:  # 0 is success; comparing enumerations takes longer than the call
         _, text = cu.cuGetErrorString(status)
         raise EngineError(f"CUDA: {text.decode() if text else status} ({status.name})")
-    return values[0] if len(values) == 1 else values
+    return answer[1] if len(answer) == 2 else answer[1:]
 
 
 @cache
@@ -34,12 +34,13 @@ class on_device:
         self.context = _primary_context(device)
 
     def __enter__(self) -> None:
-        self.before = check(cu.cuCtxGetCurrent())
-        if int(self.before) != int(self.context):
+        before = cu.cuCtxGetCurrent()[1]
+        self.before = None if before == self.context else before
+        if self.before is not None:
             check(cu.cuCtxSetCurrent(self.context))
 
     def __exit__(self, *_: Any) -> None:
-        if int(self.before) != int(self.context):
+        if self.before is not None:
             check(cu.cuCtxSetCurrent(self.before))
 
 

@@ -24,6 +24,7 @@ from upsweep.plan import Plan
 class Launch:
     """All that does not change from call to call."""
 
+    plan: Plan
     kernel: Any
     grid: int
     block: int
@@ -41,6 +42,7 @@ class Launch:
     """Whether blocks take tickets, and so need a workspace."""
 
 
+_MOST = 4096  # launches kept; a program that never repeats itself must not keep them all
 _launches: dict[Any, Launch] = {}
 _lock = Lock()
 
@@ -58,12 +60,18 @@ def run(
         plan, xs, ys = _of_nothing(plan, ys)
     arrays = [*xs, *ys, heads, *(initial or ())]
     first = xs[0]
-    key = (plan, first.device, *[v and (v.strides, v.ptr & 15) for v in arrays])
+    key = (
+        id(plan),
+        first.device,
+        *[v and (v.strides, v.ptr & 15) for v in arrays],
+    )  # a launch keeps its plan alive
     launch = _launches.get(key)
     with driver.on_device(first.device):
         if launch is None:
             launch = _prepare(plan, xs, ys, initial or (), heads, first.device)
             with _lock:
+                if len(_launches) >= _MOST:
+                    _launches.clear()
                 _launches[key] = launch
         stream = _kind(first).stream(first)
         _start(launch, arrays, len(xs), initial, stream, first.device)
@@ -136,6 +144,7 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
     words = node_words(plan) * (32 if choice.kernel == "columns" else 1)
     count = 5 + 3 * len(xs)
     return Launch(
+        plan,
         kernel, grid, choice.threads, shared, _offsets(layout, len(xs)),
         struct.Struct(f"<{count}Q{8 * (count % 2)}x"), _start_values(plan), _freeze(plan, choice),
         arrivals=nodes - sizes[0] * (nodes and _rows_of(choice)), nodes=nodes * words, meets=choice.kernel != "rows",
@@ -232,7 +241,10 @@ def _workspace(launch: Launch, stream: int, device: int) -> Workspace:
         stream
     ):  # a graph may run on any stream, many times: it owns what it uses, and clears it itself
         return Workspace(launch.arrivals, launch.nodes, device, stream)
-    key = (device, driver.stream_id(stream))
+    key = (
+        device,
+        driver.stream_id(stream) if stream else 0,
+    )  # the default stream is never captured, nor closed
     found = _workspaces.get(key)
     if found is not None and found.holds(launch):
         return found

@@ -20,6 +20,7 @@ import numpy as np
 from upsweep.engine import EngineError
 from upsweep.gpu import compile, shapes
 from upsweep.gpu.shapes import Shape
+from upsweep.operator import ops
 from upsweep.plan import Plan
 
 LEVELS = 8  # as in params.cuh
@@ -199,13 +200,10 @@ def choose(plan: Plan, layout: Layout) -> Choice:
         return Choice("columns", shapes.for_columns(layout.n, words(plan), smallest), layout, columns)
     if shapes.fits_rows(layout.n, words(plan)):
         return Choice("rows", shapes.for_rows(layout.n, words(plan)), layout)
-    return Choice(
-        "tiles",
-        shapes.for_tiles(
-            layout.n, prod(layout.dims), words(plan), sum(_sizes(plan)) + plan.segmented, plan.segmented
-        ),
-        layout,
-    )
+    size = sum(_sizes(plan)) + plan.segmented
+    simple = plan.op is ops.ADD and len(plan.loads) == 1
+    shape = shapes.for_tiles(layout.n, prod(layout.dims), words(plan), size, plan.segmented, simple)
+    return Choice("tiles", shape, layout)
 
 
 def _are_columns(layout: Layout) -> bool:
@@ -242,10 +240,11 @@ def spec(plan: Plan, choice: Choice) -> str:
         "DIMS": len(layout.dims) - columns,
         "ITEMS": shape.items,
         "WARPS": shape.warps,
-        "BLOCKS": min(shape.blocks, SHARED_MEMORY // (shared_bytes(plan, choice) + 4096)),
+        "BLOCKS": max(1, min(shape.blocks, SHARED_MEMORY // (shared_bytes(plan, choice) + 4096))),
         "LANES": shape.lanes,
         "VECTOR": shape.vector,
         "STRIPS": shape.strips,
+        "STAGES": shape.stages,
         "NODE_WORDS": node_words(plan),
         "SHARED_BYTES": shared_bytes(plan, choice),
     }
@@ -330,4 +329,4 @@ def shared_bytes(plan: Plan, choice: Choice) -> int:
     if plan.segmented:
         area += _up(slab, 16) + 16
     warp = _up(area * (32 // shape.lanes), 128)
-    return warp * shape.warps * shape.strips * (2 if choice.kernel == "tiles" else 1)
+    return warp * shape.warps * shape.strips * (shape.stages if choice.kernel == "tiles" else 1)

@@ -75,7 +75,8 @@ __device__ __forceinline__ void look_back(const ColumnTree& tree, i64 t, Element
       sum = sum_group(e);
     }
   next = p;
-  for (int level = tree.p.levels - 1; level >= 0; level--) {
+#pragma unroll 1
+  for (int level = (int)tree.p.levels - 1; level >= 0; level--) {
     int d = digit(level);
     Element e[RADIX];
     tree.load_group(level, t >> (RADIX_BITS * level) & ~(RADIX - 1ll), d, e);

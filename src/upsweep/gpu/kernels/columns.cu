@@ -5,7 +5,7 @@
 #include "memory.cuh"
 #include "column_lookback.cuh"
 
-constexpr int TILE = WARPS * ITEMS, WIDTH = 32 * VECTOR, THREADS = 32 * (WARPS + 2 * VECTOR), STAGES = 2;
+constexpr int TILE = WARPS * ITEMS, WIDTH = 32 * VECTOR, THREADS = 32 * (WARPS + 2 * VECTOR);
 
 // The rectangle of one component that a warp owns: ITEMS items of WIDTH columns, item after item.
 template <class T, int GRAIN> struct Patch {

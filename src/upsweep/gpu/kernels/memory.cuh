@@ -107,6 +107,22 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
     }
   }
 
+  // The same of bytes, as words of four.
+  __device__ __forceinline__ void read_packed(const Row& r, i64 j, u32* out) const {
+    u32 w[RUN / 4 + 4];
+    read_words(place() * RUN, MODE == SHIFTED ? (int)((u64)low(r, j) & 15) : 0, w);
+#pragma unroll
+    for (int i = 0; i < RUN / 4; i++) out[i] = FLIP ? __byte_perm(w[RUN / 4 - 1 - i], 0, 0x0123) : w[i];
+  }
+  __device__ __forceinline__ void write_packed(const u32* in) const {
+    u32 w[RUN / 4 + 1];
+#pragma unroll
+    for (int i = 0; i < RUN / 4; i++) w[i] = FLIP ? __byte_perm(in[RUN / 4 - 1 - i], 0, 0x0123) : in[i];
+#pragma unroll
+    for (int c = 0; c < RUN / 16; c++)
+      *(uint4*)chunk(place() * RUN / 16 + c) = make_uint4(w[4 * c], w[4 * c + 1], w[4 * c + 2], w[4 * c + 3]);
+  }
+
   // The same of bytes: bit k of the result is set where item k is not zero.
   __device__ __forceinline__ u32 read_bits(const Row& r, i64 j) const {
     int shift = MODE == SHIFTED ? (int)((u64)low(r, j) & 15) : 0, own = place() * RUN;

@@ -1,12 +1,12 @@
 // Scans of long rows in one pass: persistent blocks take tiles by ticket, publish a tile's sum one tile ahead of writing it,
 // and look back over sums alone (lookback.cuh). Merrill and Garland, "Single-pass parallel prefix scan with decoupled
 // look-back" (2016), gave the pass; the radix-32 tree of Brent-Kung blocks replaces their chain.
-#include "region.cuh"
+#include "packed.cuh"
 #include "thread.cuh"
 #include "lookback.cuh"
 
 constexpr int STRIP = 32 * ITEMS, PARTS = WARPS * STRIPS, TILE = PARTS * STRIP;  // a warp works strip by strip
-constexpr int THREADS = 32 * (WARPS + 2), STAGES = 2;
+constexpr int THREADS = 32 * (WARPS + 2);
 typedef Region<32, ITEMS> Strip;
 constexpr int STAGE_BYTES = PARTS * Strip::WARP_BYTES;
 static_assert(SHARED_BYTES == STAGES * STAGE_BYTES && NODE_WORDS == NODE, "launch.py counts otherwise");
@@ -86,7 +86,7 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
       if (lane == 0) { s.prefixes[k & 1][PARTS] = next; s.start[k & 1] = start; }
     }
     arrive<WARPS + 1>(PREFIXES + (k & 1));
-    await<WARPS + 1>(NEARLY + (k & 1));
+    if (!CARRY) await<WARPS + 1>(NEARLY + (k & 1));  // whole rows may be asked for early
     if (lane == 0) s.ticket[(k + STAGES) % RING] = next_ticket(p, s.ticket[(k + STAGES - 1) % RING]);
     __syncwarp();
     arrive<WARPS + 2>(TICKETS + (k & 1));
@@ -123,8 +123,17 @@ struct Worker {
     __syncwarp();  // every lane's copies of this tile have landed
 #pragma unroll 1
     for (int i = 0; i < STRIPS; i++) {
-      Item x[ITEMS]; Element left[5];
-      u32 heads = region(k, i).read(p, row, t * TILE + part(i) * STRIP, x);
+      i64 j = t * TILE + part(i) * STRIP;
+      Element left[5];
+      if constexpr (PACKED) {
+        Packed w;
+        region(k, i).template load_slab<0>().read_packed(Strip::in<0>(p, row), j, w);
+        Element e = up_sweep<32>(byte_element(sum_bytes(w)), lane, left);
+        if (lane == 0) s.sums[k & 1][part(i)] = e;
+        continue;
+      }
+      Item x[ITEMS];
+      u32 heads = region(k, i).read(p, row, j, x);
       up_sweep(x, heads);
       Element e = up_sweep<32>(element(x[ITEMS - 1], heads >> (ITEMS - 1) & 1), lane, left);
       if (lane == 0) s.sums[k & 1][part(i)] = e;
@@ -132,10 +141,27 @@ struct Worker {
     }
   }
 
+  __device__ __forceinline__ void finish_packed(int k, int i, u64 row, i64 j) const {
+    if constexpr (PACKED) {
+      Packed w; Element left[5];
+      region(k, i).template load_slab<0>().read_packed(Strip::in<0>(p, row), j, w);
+      up_sweep<32>(byte_element(sum_bytes(w)), lane, left);
+      Prefix before = s.prefixes[k & 1][part(i)];
+      down_sweep<32>(before, lane, left, {});
+      scan_bytes(w, before.some ? convert<u32>(before.value.head) : 0);
+      __syncwarp();  // all lanes have read their runs
+      region(k, i).template store_slab<0>().write_packed(w);
+      __syncwarp();  // all lanes have written theirs
+      if (!CARRY && i == STRIPS - 1) arrive<WARPS + 1>(NEARLY + (k & 1));
+      region(k, i).store(p, row, j);
+    }
+  }
+
   __device__ __forceinline__ void finish(int k, u64 row, i64 t) const {
 #pragma unroll 1
     for (int i = 0; i < STRIPS; i++) {
       i64 j = t * TILE + part(i) * STRIP;
+      if constexpr (PACKED) { finish_packed(k, i, row, j); continue; }
       Item x[ITEMS]; Element left[5];
       u32 heads, swept;
       if constexpr (Strip::KEEPS) {
@@ -158,7 +184,7 @@ struct Worker {
         __syncwarp();  // all lanes have read their runs
         region(k, i).write(x);
         __syncwarp();  // all lanes have written theirs
-        if (i == STRIPS - 1) arrive<WARPS + 1>(NEARLY + (k & 1));
+        if (!CARRY && i == STRIPS - 1) arrive<WARPS + 1>(NEARLY + (k & 1));
         region(k, i).store(p, row, j);
       }
     }
@@ -180,7 +206,7 @@ struct Worker {
       arrive<WARPS + 1>(LOOK_BACK + ((k + 1) & 1));
       await<WARPS + 1>(PREFIXES + (k & 1));
       if (!REDUCE || t + 1 == p.tiles) finish(k, row, t);
-      if (REDUCE) arrive<WARPS + 1>(NEARLY + (k & 1));
+      if (!CARRY && REDUCE) arrive<WARPS + 1>(NEARLY + (k & 1));
       await<WARPS + 2>(TICKETS + (k & 1));  // and the stage is free
       load(k + STAGES);
     }
