@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 from upsweep.tree import blocks
@@ -70,7 +71,7 @@ def cuts(n: int) -> str:
 def chunks(edges: tuple[int, ...]) -> str:
     """The lists of block sums that chunks hand on."""
     parts = []
-    for i, (start, stop) in enumerate(zip(edges, edges[1:])):
+    for i, (start, stop) in enumerate(pairwise(edges)):
         parts.append(text((start + stop) / 2 * CELL + 10, TOP - 6, f"chunk {i}"))
         parts.append(
             f'<rect x="{start * CELL + 10}" y="{TOP}" width="{(stop - start) * CELL - 4}" height="46" rx="4" fill="none" '

@@ -154,7 +154,7 @@ def _row(
         place = (*row[:axis], i, *row[axis:])
         chunk = [TaskRef((x.name, *place)) for x in arrays]
         key = (f"upsweep-scan-{token}", *place)
-        tasks[key] = Task(key, _scan, op, carry, axis, exclusive, starts, dtypes, *chunk)
+        tasks[key] = Task(key, _scan, op, carry, TaskRef(sums[i]), axis, exclusive, starts, dtypes, *chunk)
 
 
 def _starts_of(starts: Any, chunks: Any, axis: int, row: tuple[int, ...]) -> Any:
@@ -171,8 +171,10 @@ def _sum(op: Any, begin: int, axis: int, dtypes: Any, *xs: np.ndarray) -> Blocks
     return shards.summed(op, xs, begin, axis, dtypes)
 
 
-def _scan(op: Any, before: Blocks, axis: int, exclusive: bool, starts: Any, dtypes: Any, *xs: np.ndarray) -> Any:
+def _scan(
+    op: Any, before: Blocks, own: Blocks, axis: int, exclusive: bool, starts: Any, dtypes: Any, *xs: np.ndarray
+) -> Any:
     initial = starts if starts is None or len(xs) > 1 else starts[0]
-    ys = shards.scanned(op, xs, before, axis, exclusive=exclusive, initial=initial, dtype=dtypes)
+    ys = shards.scanned(op, xs, before, own, axis, exclusive=exclusive, initial=initial, dtype=dtypes)
     return ys if len(ys) > 1 else ys[0]
 

@@ -15,7 +15,7 @@ from upsweep.api import Op, reduce
 from upsweep.api import _computed as checked_dtypes
 from upsweep.api import _dtypes as as_dtypes
 from upsweep.operator import as_operator
-from upsweep.stream import Stream, carried
+from upsweep.stream import Stream, carried, push_summed
 from upsweep.tree import Carry, blocks
 
 
@@ -59,13 +59,13 @@ def joined(op: Op, left: Blocks, right: Blocks) -> Blocks:
 
 
 def scanned(
-    op: Op, xs: tuple[Any, ...], before: Blocks, axis: int, *, exclusive: bool = False, initial: Any = None,
+    op: Op, xs: tuple[Any, ...], before: Blocks, own: Blocks, axis: int, *, exclusive: bool = False, initial: Any = None,
     dtype: Any = None,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """The part of the whole scan that belongs to `xs`, which follows `before`, the block sums from item 0 on."""
+    """The part of the whole scan that belongs to `xs`, of block sums `own`; `before` has the block sums from item 0 on."""
     carry = Carry(before.stop, list(before.sums))
     stream = Stream(op, axis=axis, exclusive=exclusive, initial=initial, dtype=dtype, state=carry)
-    got = stream.push(xs if len(xs) > 1 else xs[0])
+    got = push_summed(stream, xs, own.sums)
     return got if isinstance(got, tuple) else (got,)
 
 

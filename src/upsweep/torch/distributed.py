@@ -82,15 +82,14 @@ def _sharded(
 ) -> tuple[tuple[Tensor, ...], Blocks]:
     """The scanned shard, and the block sums of everything before it."""
     xs = tuple(v.detach().flip(axis) if reverse else v.detach() for v in xs)
-    begin, lists = _exchange(xs, op, axis, reverse, group)
+    own, lists = _exchange(xs, op, axis, reverse, group)
     before = reduce(lambda left, right: shards.joined(op, left, right), lists, Blocks(0, 0))
-    assert before.stop == begin
-    ys = shards.scanned(op, xs, before, axis, exclusive=exclusive, initial=initial)
+    ys = shards.scanned(op, xs, before, own, axis, exclusive=exclusive, initial=initial)
     return tuple(y.flip(axis) if reverse else y for y in ys), before
 
 
-def _exchange(xs: tuple[Tensor, ...], op: Any, axis: int, reverse: bool, group: Any) -> tuple[int, list[Blocks]]:
-    """Where this shard begins, and the block sums of each shard before it. All lists travel in one all-gather."""
+def _exchange(xs: tuple[Tensor, ...], op: Any, axis: int, reverse: bool, group: Any) -> tuple[Blocks, list[Blocks]]:
+    """The block sums of this shard, and of each shard before it. All lists travel in one all-gather."""
     rank, world = dist.get_rank(group), dist.get_world_size(group)
     order = list(range(world))[::-1] if reverse else list(range(world))
     lengths = _gathered(torch.tensor([xs[0].shape[axis]], device=xs[0].device), group).flatten().tolist()
@@ -104,7 +103,7 @@ def _exchange(xs: tuple[Tensor, ...], op: Any, axis: int, reverse: bool, group: 
     packed = _packed(own, like, rows, max(counts.values()), xs[0].device)
     everyone = _gathered(packed, group)
     before = order[: order.index(rank)]
-    return begins[rank], [
+    return own, [
         Blocks(begins[r], begins[r] + lengths[r], _unpacked(everyone[r], like, rows, counts[r], max(counts.values())))
         for r in before
     ]
