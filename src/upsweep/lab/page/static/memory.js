@@ -115,8 +115,10 @@ class Sheet {
     const x = (place % this.columns) * wide, y = Math.floor(place / this.columns) * high, w = wide - 2, h = high - 2;
     const solid = mark === "written";
     pen.clearRect(x, y, w, h);
+    pen.globalAlpha = value ? 1 : 0.45;
     pen.fillStyle = colour(solid ? (flaw ? "--wrong" : "--active") : flaw ? "--wrong-tint" : "--field");
     pen.fillRect(x, y, w, h);
+    pen.globalAlpha = 1;
     if (mark === "read") {
       pen.strokeStyle = colour("--active");
       pen.lineWidth = 2;

@@ -87,6 +87,7 @@ class Pane {
       const payload = await this.data.payload(dials);
       if (turn !== this.turn) return;
       trouble.hidden = true;
+      this.editor(false);
       this.dials = dials;
       this.payload = payload;
       this.play(payload.trace);
@@ -145,29 +146,29 @@ class Pane {
 
   editing() {
     const form = this.find(".editor"), text = form.querySelector("textarea");
-    this.find(".edit").addEventListener("click", () => {
-      form.hidden = !form.hidden;
-      this.find(".source").hidden = !form.hidden;
-      text.value = this.payload.trace.launches[0].lines.join("\n");
-      if (!form.hidden) text.focus();
-    });
-    form.addEventListener("submit", async (event) => {
+    this.find(".edit").addEventListener("click", () => this.editor(form.hidden));
+    form.addEventListener("submit", (event) => {
       event.preventDefault();
-      await this.set({ ...this.dials, source: text.value, without: [], before: [] });
-      if (!this.find(".trouble").hidden) return;
-      form.hidden = true;
-      this.find(".source").hidden = false;
+      this.set({ ...this.dials, source: text.value, without: [], before: [] });
     });
-    form.querySelector(".drop").addEventListener("click", () => {
-      form.hidden = true;
-      this.find(".source").hidden = false;
-      this.set({ ...this.dials, source: undefined });
-    });
+    form.querySelector(".drop").addEventListener("click", () => this.set(this.opening(this.dials.kernel)));
     text.addEventListener("keydown", (event) => {
       if (event.key !== "Tab") return;
       event.preventDefault();
       text.setRangeText("    ", text.selectionStart, text.selectionEnd, "end");
     });
+  }
+
+  // The editor in the place of the source, or the source again.
+  editor(open) {
+    const form = this.find(".editor"), text = form.querySelector("textarea");
+    form.hidden = !open;
+    this.find(".source").hidden = open;
+    if (!open) return;
+    text.value = this.payload.trace.launches[0].lines.join("\n");
+    text.focus();
+    text.setSelectionRange(0, 0);
+    text.scrollTop = 0;
   }
 
   // --- drawing ---

@@ -12,7 +12,7 @@ function drawVerdict(pane) {
   if (order.length) box.append(findingCard(pane, order[0]));
   if (order.length > 1) {
     const rest = order.slice(1).map((finding) => findingCard(pane, finding));
-    box.append(element("details", { className: "more" }, element("summary", {}, `and ${rest.length} more findings`), ...rest));
+    box.append(element("details", { className: "more" }, element("summary", {}, `and ${rest.length} more`), ...rest));
   }
   if (payload.findings.length) box.append(...remedy(pane));
   else {
