@@ -57,7 +57,7 @@ def scan(
     axis = _axis(axis, given[0].shape)
     if reverse:
         flipped = scan(tuple(da.flip(x, axis) for x in given), op, axis=axis, exclusive=exclusive, initial=initial, dtype=dtype)
-        results = tuple(da.flip(y, axis) for y in flipped)
+        results: Any = tuple(da.flip(y, axis) for y in flipped)
         return results if isinstance(xs, tuple) else results[0]
     arrays = tuple(x.rechunk(given[0].chunks) for x in given)
     dtypes = _computed(tuple(x.dtype for x in arrays), _dtypes(dtype))
@@ -117,7 +117,7 @@ def _graph(
     name = f"upsweep-scan-{token}"
     graph = HighLevelGraph.from_collections(name, tasks, dependencies=list(arrays))
     if len(arrays) == 1:
-        return (da.Array(graph, name, chunks, dtype=dtypes[0]),)
+        return (da.Array(graph, name, chunks, dtype=dtypes[0]),)  # type: ignore[call-arg]
     return tuple(_component(graph, name, c, chunks, dtype) for c, dtype in enumerate(dtypes))
 
 
@@ -127,7 +127,7 @@ def _component(graph: Any, name: str, c: int, chunks: Any, dtype: np.dtype) -> A
     keys = product(*(range(len(sizes)) for sizes in chunks))
     tasks = {(part, *place): Task((part, *place), getitem, TaskRef((name, *place)), c) for place in keys}
     layers = {**graph.layers, part: MaterializedLayer(tasks)}
-    return da.Array(HighLevelGraph(layers, {**graph.dependencies, part: {name}}), part, chunks, dtype=dtype)
+    return da.Array(HighLevelGraph(layers, {**graph.dependencies, part: {name}}), part, chunks, dtype=dtype)  # type: ignore[call-arg]
 
 
 def _row(
@@ -175,6 +175,6 @@ def _scan(
     op: Any, before: Blocks, own: Blocks, axis: int, exclusive: bool, starts: Any, dtypes: Any, *xs: np.ndarray
 ) -> Any:
     initial = starts if starts is None or len(xs) > 1 else starts[0]
-    ys = shards.scanned(op, xs, before, own, axis, exclusive=exclusive, initial=initial, dtype=dtypes)
+    ys: Any = shards.scanned(op, xs, before, own, axis, exclusive=exclusive, initial=initial, dtype=dtypes)
     return ys if len(ys) > 1 else ys[0]
 

@@ -158,7 +158,8 @@ class _Npy:
         self.shape, self.dtype, offset = mapped.shape, mapped.dtype, mapped.offset
         if not mapped.flags.c_contiguous:
             raise FileError(f"{path} is in Fortran order: scan the transposed array, or save it in C order")
-        self._file, self._offset = path.open(mode, buffering=0), offset
+        self._file: Any = path.open(mode, buffering=0)
+        self._offset = offset
         self._row = int(np.prod(self.shape[1:])) * self.dtype.itemsize
         self._room = np.empty((0, *self.shape[1:]), self.dtype)
 
@@ -171,7 +172,7 @@ class _Npy:
     def __getitem__(self, part: slice) -> np.ndarray:
         self._file.seek(self._offset + part.start * self._row)
         room = self.room(part.stop - part.start)
-        left = memoryview(room.reshape(-1).view(np.uint8))
+        left = memoryview(room.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
         while left:
             got = self._file.readinto(left)
             if not got:
@@ -181,7 +182,7 @@ class _Npy:
 
     def __setitem__(self, part: slice, values: np.ndarray) -> None:
         self._file.seek(self._offset + part.start * self._row)
-        left = memoryview(np.ascontiguousarray(values).reshape(-1).view(np.uint8))
+        left = memoryview(np.ascontiguousarray(values).reshape(-1).view(np.uint8))  # type: ignore[arg-type]
         while left:
             left = left[self._file.write(left) :]
 

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 import upsweep as up
 from upsweep.api import Op, ShapeError, _axis
@@ -127,7 +128,7 @@ def _call(op: Operator, dim: int, exclusive: bool, reverse: bool, xs: tuple[Arra
         first = None if starts is None else tuple(map(np.asarray, starts))
         return _together(up.scan, op, dim, exclusive, reverse, xs, first)
 
-    traced = any(isinstance(v, jax.core.Tracer) for v in (*xs, *(starts or ())))
+    traced = any(isinstance(v, Tracer) for v in (*xs, *(starts or ())))
     if not traced and any(d.platform == "gpu" for d in xs[0].devices()):
         return _together(up.scan, op, dim, exclusive, reverse, xs, starts)
     shapes = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in xs)
@@ -187,7 +188,7 @@ def _scan_backward(op: Operator, dim: int, exclusive: bool, reverse: bool, kept:
         right = _join([one, _along(right, dim, reverse, 1, None)], dim, reverse)
     inner = _following(g, dim, reverse) if exclusive else g
     zero = jnp.zeros(_row_shape(x, dim), x.dtype)
-    s = _recurrence(dim, not reverse, _following(left, dim, reverse), inner, zero)
+    s: Any = _recurrence(dim, not reverse, _following(left, dim, reverse), inner, zero)
     if initial is None:
         return right * s, None
     start = _first(left * s, dim, reverse)
@@ -234,7 +235,7 @@ def _recurrence_backward(dim: int, reverse: bool, kept: Any, g: Array) -> Any:
     a, h, initial = kept
     if a.shape[dim] == 0:
         return jnp.zeros_like(a), jnp.zeros_like(h), jnp.zeros_like(initial)
-    s = _recurrence(dim, not reverse, _following(a, dim, reverse), g, jnp.zeros_like(initial))
+    s: Any = _recurrence(dim, not reverse, _following(a, dim, reverse), g, jnp.zeros_like(initial))
     return s * _previous(h, initial.astype(h.dtype), dim, reverse), s, _first(a * s, dim, reverse).astype(initial.dtype)
 
 

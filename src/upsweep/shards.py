@@ -80,9 +80,9 @@ def _combined(op: Op, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[An
     return _reduced(op, items, 0, left, None)
 
 
-def _reduced(op: Op, xs: tuple[Any, ...], axis: int, initial: Any, dtype: Any) -> tuple[Any, ...]:
+def _reduced(op: Op, xs: Any, axis: int, initial: Any, dtype: Any) -> tuple[Any, ...]:
     start = initial if initial is None or len(xs) > 1 else initial[0]
-    got = reduce(xs if len(xs) > 1 else xs[0], as_operator(op), axis=axis, initial=start, dtype=dtype)
+    got: Any = reduce(xs if len(xs) > 1 else xs[0], as_operator(op), axis=axis, initial=start, dtype=dtype)
     return got if isinstance(got, tuple) else (got,)
 
 

@@ -153,7 +153,7 @@ class _Run:
     def result(self) -> Any:
         if self.out is not None:
             return self.out
-        ys = tuple(self.on.give(x, y) for x, y in zip(self.given, self.ys))
+        ys: Any = tuple(self.on.give(x, y) for x, y in zip(self.given, self.ys))
         return ys if len(ys) > 1 else ys[0]
 
     def _scan(self, xs: list[Any], initial: Any, start: int, stop: int) -> None:

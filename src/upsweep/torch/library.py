@@ -116,7 +116,7 @@ def _partials(
     """The partial derivatives of `before ⊕ x`."""
     if op in _PARTIALS:
         return _PARTIALS[op](before, x)
-    value, pull = torch.func.vjp(NAMED[op].fn, before, x)
+    value, pull = torch.func.vjp(NAMED[op].fn, before, x)  # type: ignore
     left, right = pull(torch.ones_like(value))
     if initial is None:  # the first prefix is the first item itself
         one = torch.ones_like(along(right, dim, reverse, 0, 1))
