@@ -6,8 +6,10 @@ import os
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from typing import Any
 
 from upsweep import engine
 
@@ -61,8 +63,7 @@ def _reason(error: BaseException) -> str:
 
 def _gpus() -> int:
     """How many GPUs the driver shows; none where there is no driver."""
-    from cuda.bindings import driver
-
+    driver: Any = import_module("cuda.bindings.driver")
     try:
         driver.cuInit(0)
         return int(driver.cuDeviceGetCount()[1])

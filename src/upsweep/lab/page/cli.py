@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
+import typer.core
 
 from upsweep.lab.exercises import EXERCISES
 from upsweep.lab.exercises.grade import grade as graded
