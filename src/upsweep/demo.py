@@ -99,7 +99,8 @@ def moving_averages(folder: Path) -> Story:
     from scipy.signal import lfilter
     from statsmodels.datasets import co2
 
-    weekly = co2.load_pandas().data["co2"]
+    data: Any = co2.load_pandas().data
+    weekly = data["co2"]
     observed = weekly.to_numpy()
     filled = weekly.interpolate().to_numpy()
     np.testing.assert_allclose(
