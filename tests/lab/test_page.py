@@ -19,14 +19,17 @@ from upsweep.lab.play import text
 from upsweep.textbook import KERNELS
 from upsweep.textbook.mistakes import MISTAKES
 
-LARGE = replace(first("kogge-stone"), n=256)
+LARGE = [
+    replace(first(name), n=n)
+    for name, n in (("kogge-stone", 256), ("blelloch", 128), ("blelloch-padded-16", 128))
+]
 MODELS = {"32, a warp at once": lab.Banks(), "16, half a warp at once": lab.Banks(16, group=16)}
 FRAME = 1000 / 60
 
 # Walk a kernel from its beginning to its end and say what the page showed.
 WALK = """
-const [name] = args, pane = lab.panes[0];
-if (pane.dials.kernel !== name) await pane.set(pane.opening(name));
+const [name, n] = args, pane = lab.panes[0];
+if (pane.dials.kernel !== name || n) await pane.set({ ...pane.opening(name), ...(n ? { n } : {}) });
 const lines = [];
 for (let k = 0; k <= lab.last; k++) {
   lab.go(k);
@@ -36,7 +39,7 @@ const { first, size } = pane.run.trace.result;
 const { cells } = pane.memory, cell = (k) => cells[first + k].root.children[k];  // large arrays are drawn, and have no elements
 const shown = (k) => cell(k).firstChild.textContent.trim();
 const values = cell(0) ? Array.from({ length: size }, (_, k) => shown(k)) : pane.run.result(lab.last);
-return { values, lines, data: { ...pane.root.dataset }, wavefronts: pane.banks.total().wavefronts,
+return { values, lines, data: { ...pane.root.dataset }, banks: pane.banks.total(),
          trouble: pane.root.querySelector(".trouble").hidden ? "" : pane.root.querySelector(".trouble").textContent };
 """
 
@@ -59,7 +62,7 @@ def file(tmp_path_factory):
     variants = [first(name) for name in (*KERNELS, *MISTAKES)]
     variants += [replace(start, without=(line,)) for line in payload(start)["places"][0]["barriers"]]
     path = tmp_path_factory.mktemp("page") / "lab.html"
-    path.write_text(page("brent-kung", [*variants, LARGE]), encoding="utf-8")
+    path.write_text(page("brent-kung", [*variants, *LARGE]), encoding="utf-8")
     return path
 
 
@@ -101,9 +104,12 @@ def test_banks_cost_what_the_tracer_counts(opened, model):
         "const s = document.querySelector('.model'); s.value = arguments[0].split(',')[0]; s.dispatchEvent(new Event('change'))",
         model,
     )
-    for name in KERNELS:
-        counts = built(first(name)).run().counts(MODELS[model])
-        assert opened.wait_for(WALK, name)["wavefronts"] == counts.wavefronts, name
+    for dials in (*map(first, KERNELS), *LARGE):
+        counts = built(dials).run().counts(MODELS[model])
+        shown = opened.wait_for(WALK, dials.kernel, dials.n)["banks"]
+        assert shown == {name: getattr(counts, name) for name in ("requests", "wavefronts", "degree")}, (
+            dials.key
+        )
 
 
 def test_keys(opened):
