@@ -63,6 +63,13 @@ def test_ema_along_an_axis_of_integers_with_weights_in_time():
     assert ema(x[:, 0].astype(np.float32), 0.5).dtype == np.float32
 
 
+def test_axes_that_are_none_are_refused():
+    for call in (ema, lambda x, g, axis: discounted_sum(x, g, np.zeros(3, bool), axis=axis)):
+        for x, axis in [(np.ones((3, 3)), None), (np.ones(3), 1), (np.float64(1), None), (np.float64(1), 0)]:
+            with pytest.raises(up.ShapeError):
+                call(x, 0.5, axis=axis)
+
+
 def test_ema_leaves_its_input_alone():
     x = RNG.standard_normal(100)
     kept = x.copy()

@@ -37,7 +37,7 @@ def ema(x: Any, alpha: Any, *, axis: int | None = None, initial: Any = None) -> 
     x = floating(xp, x)
     alpha = xp.astype(alpha, x.dtype)
     b = alpha * x
-    if initial is None and x.ndim and x.shape[axis or 0]:
+    if initial is None and 0 not in x.shape and -x.ndim <= (axis or 0) < x.ndim:
         first = (slice(None),) * ((axis or 0) % x.ndim) + (slice(0, 1),)
         b[first] = x[first]
     return give(api.linear_recurrence(xp.broadcast_to(1 - alpha, x.shape), b, initial=initial, axis=axis))
@@ -70,7 +70,7 @@ def discounted_sum(
     weights = xp.broadcast_to(xp.astype(gamma, r.dtype), r.shape)
     if dones is None or 0 in r.shape:
         return give(api.linear_recurrence(weights, r, initial=initial, axis=axis, reverse=True))
-    if axis is None and r.ndim != 1:
+    if r.ndim == 0 or (axis is None and r.ndim != 1):
         raise ShapeError(f"the rewards have {r.ndim} dimensions {r.shape}: pass axis=")
     along = (axis or 0) % r.ndim
     if dones.ndim == 1:
