@@ -99,7 +99,9 @@ CASES = {
     if case.arrays is not None
 }
 
-BORDERS = [n for k in range(6, 15, 2) for n in (4**k // 4096 * 64 - 1, 4**k // 4096 * 64, 4**k // 4096 * 64 + 1)]
+BORDERS = [
+    n for k in range(6, 15, 2) for n in (4**k // 4096 * 64 - 1, 4**k // 4096 * 64, 4**k // 4096 * 64 + 1)
+]
 """Lengths around blocks of 64, 256, 1024, ... items."""
 
 
@@ -121,7 +123,7 @@ def oracle(
     n = len(xs[0])
     if reverse:
         xs = tuple(x[::-1] for x in xs)
-        heads = None if heads is None else np.concatenate([[True], heads[::-1][:-1]])
+        heads = None if heads is None else np.concatenate([[True], heads[::-1][:-1]])[:n]
     flags = np.zeros(n, bool) if heads is None else heads.astype(bool)
     start = None if initial is None else tuple(x.dtype.type(i) for x, i in zip(xs, as_tuple(initial)))
     prefixes = _starts(_Ops(combine, start, len(xs)), (*xs, flags))
@@ -164,7 +166,9 @@ def _starts(o: _Ops, items: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
     if n == 0:
         return tuple(np.full(1, 0 if o.start is None else o.start[c], v.dtype) for c, v in enumerate(values))
     half = n // 2
-    above = _starts(o, o.join(tuple(i[: 2 * half : 2] for i in items), tuple(i[1 : 2 * half : 2] for i in items)))
+    above = _starts(
+        o, o.join(tuple(i[: 2 * half : 2] for i in items), tuple(i[1 : 2 * half : 2] for i in items))
+    )
     result = tuple(np.empty(n + 1, v.dtype) for v in values)
     odd = o.fold(tuple(a[: (n + 1) // 2] for a in above), tuple(i[::2] for i in items))
     for y, a, b in zip(result, above, odd):

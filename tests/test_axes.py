@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from table import CASES, hashing, oracle, rows_of
 
 import upsweep as up
+from table import CASES, hashing, oracle, rows_of
 
 HASH = CASES["hash-u64"]
 
@@ -20,7 +20,20 @@ def by_rows(x, axis, **how):
     return y
 
 
-SHAPES = [(1, 1), (7, 5), (300, 3), (3, 300), (64, 257), (65, 256), (5000, 2), (2, 3, 4), (5, 64, 9), (4, 1, 70), (0, 3), (3, 0)]
+SHAPES = [
+    (1, 1),
+    (7, 5),
+    (300, 3),
+    (3, 300),
+    (64, 257),
+    (65, 256),
+    (5000, 2),
+    (2, 3, 4),
+    (5, 64, 9),
+    (4, 1, 70),
+    (0, 3),
+    (3, 0),
+]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -29,7 +42,9 @@ def test_every_axis_and_order(shape):
     for axis in range(-1, len(shape) - 1):
         for order in "CF":
             got = up.scan(np.asarray(x, order=order), HASH.op, axis=axis)
-            np.testing.assert_array_equal(got, by_rows(x, axis % len(shape)), err_msg=f"axis={axis} order={order}")
+            np.testing.assert_array_equal(
+                got, by_rows(x, axis % len(shape)), err_msg=f"axis={axis} order={order}"
+            )
 
 
 def unaligned(x):
@@ -58,7 +73,9 @@ def test_every_layout_in_and_out(layout, axis):
     x.flags.writeable = False
     want = by_rows(x.astype("u8"), axis)
     np.testing.assert_array_equal(up.scan(x, HASH.op, axis=axis), want)
-    np.testing.assert_array_equal(up.scan(x, HASH.op, axis=axis, reverse=True), by_rows(x.astype("u8"), axis, reverse=True))
+    np.testing.assert_array_equal(
+        up.scan(x, HASH.op, axis=axis, reverse=True), by_rows(x.astype("u8"), axis, reverse=True)
+    )
     np.testing.assert_array_equal(up.reduce(x, HASH.op, axis=axis), np.take(want, -1, axis))
     if layout not in ("broadcast", "swapped bytes"):
         out = LAYOUTS[layout](np.full((130, 70), 77, "u8"))
@@ -93,10 +110,14 @@ def test_any_view(data):
     shape = tuple(data.draw(st.lists(st.integers(0, 9), min_size=rank, max_size=rank)))
     (x,) = HASH.draw(tuple(3 * s for s in shape))
     cut = tuple(
-        slice(None, None, step) if step > 0 else slice(None, None, step)
+        slice(None, None, step)
         for step in data.draw(st.lists(st.sampled_from([1, 2, 3, -1, -2]), min_size=rank, max_size=rank))
     )
     x = x[cut].transpose(data.draw(st.permutations(range(rank))))
     axis = data.draw(st.integers(0, rank - 1))
-    how = {"exclusive": data.draw(st.booleans()), "reverse": data.draw(st.booleans()), "initial": np.uint64(9)}
+    how = {
+        "exclusive": data.draw(st.booleans()),
+        "reverse": data.draw(st.booleans()),
+        "initial": np.uint64(9),
+    }
     np.testing.assert_array_equal(up.scan(x, HASH.op, axis=axis, **how), by_rows(x, axis, **how))

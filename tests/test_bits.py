@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from table import BORDERS, CASES, as_tuple, oracle
 
 import upsweep as up
+from table import BORDERS, CASES, as_tuple, oracle
 from upsweep.cpu import launch, tuning
 
 THREADS = (1, 2, 3, 7)
@@ -29,7 +29,9 @@ def run(case, xs, **how):
 
 def agree(got, want, note=""):
     for g, w in zip(got, want, strict=True):
-        np.testing.assert_array_equal(g.view(np.uint8).reshape(-1), np.ascontiguousarray(w).view(np.uint8), err_msg=note)
+        np.testing.assert_array_equal(
+            g.view(np.uint8).reshape(-1), np.ascontiguousarray(w).view(np.uint8), err_msg=note
+        )
 
 
 @pytest.mark.parametrize("name", ["hash-u64", "add-f32", "add-f64"])
@@ -86,7 +88,9 @@ def test_every_operator(name, many_threads):
         part = tuple(x[:n] for x in xs)
         want = oracle(case.arrays, part)
         agree(run(case, part, threads=3), want, f"n={n}")
-        for got, all_ in zip(as_tuple(up.reduce(part if len(part) > 1 else part[0], case.op)), want, strict=True):
+        for got, all_ in zip(
+            as_tuple(up.reduce(part if len(part) > 1 else part[0], case.op)), want, strict=True
+        ):
             assert got.tobytes() == all_[-1].tobytes()
 
 

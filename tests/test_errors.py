@@ -39,9 +39,13 @@ MISTAKES = [
     (up.OperatorError, "needs an identity", lambda: up.scan(X, no_identity, exclusive=True)),
     (up.OperatorError, "needs an identity", lambda: up.reduce(X[:0], no_identity)),
     (up.OperatorError, "function of two operands", lambda: up.scan(X, 3)),
-    (up.OperatorError, "returns float64 for items of int64", lambda: up.scan(np.arange(3), lambda a, b: a * 0.5)),
+    (
+        up.OperatorError,
+        "returns float64 for items of int64",
+        lambda: up.scan(np.arange(3), lambda a, b: a * 0.5),
+    ),
     (up.OperatorError, "NameError", lambda: up.scan(X, lambda a, b: nowhere(a))),  # noqa: F821
-    (up.OperatorError, "cannot be compiled in", lambda: up.scan(X, lambda a, b, table={}: a)),  # noqa: B006
+    (up.OperatorError, "cannot be compiled in", lambda: up.scan(X, lambda a, b, table={}: a)),
     (up.EngineError, "no engine is called", lambda: up.scan(X, engine="tpu")),
     (up.SegmentError, "cover 0 to 5", lambda: up.scan(X, segments=up.segments.offsets([0, 5]))),
     (up.SegmentError, "must not fall", lambda: up.scan(X, segments=up.segments.offsets([0, 5, 4, 6]))),

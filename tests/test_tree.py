@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from table import CASES, hashing, oracle
 
+from table import CASES, hashing, oracle
 from upsweep.tree import Carry, block_sum, blocks, prefixes
 
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import math
 import types
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,19 +52,15 @@ class Operator:
     """NumPy kind codes that the operator takes ("" for any)."""
     special: dict[str, Operator] = field(default_factory=dict, repr=False)
     """The operator that stands in for a dtype such as "b1" or "f4", as logical or does for the sum of booleans."""
+    key: tuple[Any, ...] = field(init=False, repr=False)
+    """What tells this operator from every other, by value, as it was when the operator was made."""
+    _hash: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not callable(self.fn):
             raise OperatorError(f"an operator needs a function of two operands, got {self.fn!r}")
-
-    @cached_property
-    def key(self) -> tuple[Any, ...]:
-        """What tells this operator from every other, by value."""
-        return (freeze(self.fn), freeze(self.identity))
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash(self.key)
+        object.__setattr__(self, "key", (freeze(self.fn), freeze(self.identity)))
+        object.__setattr__(self, "_hash", hash(self.key))
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Operator) and self.key == other.key)
@@ -137,7 +131,9 @@ def as_operator(op: Operator | str | Callable[[Any, Any], Any]) -> Operator:
         return op
     if isinstance(op, str):
         if op not in BUILTIN:
-            raise OperatorError(f"no operator is called {op!r}; there are {', '.join(BUILTIN)}, or pass a function")
+            raise OperatorError(
+                f"no operator is called {op!r}; there are {', '.join(BUILTIN)}, or pass a function"
+            )
         return BUILTIN[op]
     if isinstance(op, np.ufunc) and op.__name__ in _UFUNCS:
         return BUILTIN[_UFUNCS[op.__name__]]
@@ -147,11 +143,13 @@ def as_operator(op: Operator | str | Callable[[Any, Any], Any]) -> Operator:
 def _operator_of(fn: types.FunctionType) -> Operator:
     """The operator of a function that may have been met before: its key is worth 100 us."""
     uses = _uses(fn)
-    known = _known.get(fn)
+    known = _known.get(fn.__code__)
     if known is None or len(known[0]) != len(uses) or any(a is not b for a, b in zip(known[0], uses)):
         known = (uses, Operator(fn))
-        if all(isinstance(use, _CONSTANT) for use in uses):  # what can change in place is looked at every time
-            _known[fn] = known
+        if all(
+            isinstance(use, _CONSTANT) for use in uses
+        ):  # what can change in place is looked at every time
+            _known[fn.__code__] = known
     return known[1]
 
 
@@ -162,8 +160,20 @@ def _uses(fn: types.FunctionType) -> list[Any]:
     return [fn.__code__, *(fn.__defaults__ or ()), *cells, *used]
 
 
-_CONSTANT = (types.CodeType, types.ModuleType, type, bool, int, float, complex, str, bytes, np.generic, np.ufunc)
-_known: weakref.WeakKeyDictionary[types.FunctionType, tuple[list[Any], Operator]] = weakref.WeakKeyDictionary()
+_CONSTANT = (
+    types.CodeType,
+    types.ModuleType,
+    type,
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    np.generic,
+    np.ufunc,
+)
+_known: dict[types.CodeType, tuple[list[Any], Operator]] = {}
 
 
 def _builtin(name: str, kind: str) -> Operator:
@@ -178,8 +188,11 @@ def resolve(op: Operator, dtypes: Sequence[np.dtype]) -> Operator:
             raise OperatorError(f"{op} is not defined for {dtype}")
     arity = _ARITY.get(op.name or "") if BUILTIN.get(op.name or "") is op else None
     if arity is not None and len(dtypes) != arity:
-        raise OperatorError(f"{op} takes a tuple of {arity} arrays, got {len(dtypes)}" if arity > 1 else
-                            f"{op} takes one array, got a tuple of {len(dtypes)}")
+        raise OperatorError(
+            f"{op} takes a tuple of {arity} arrays, got {len(dtypes)}"
+            if arity > 1
+            else f"{op} takes one array, got a tuple of {len(dtypes)}"
+        )
     first = dtypes[0] if dtypes[0].kind in "bmM" else accumulator(dtypes[0])
     return op.special.get(f"{first.kind}{first.itemsize}", op)
 
@@ -273,7 +286,13 @@ def _argmin(a, b):
 
 
 def _logaddexp_in(
-    real: type, integer: type, mantissa: int, bias: int, far: float, ln2: tuple[float, float], terms: tuple[int, int]
+    real: type,
+    integer: type,
+    mantissa: int,
+    bias: int,
+    far: float,
+    ln2: tuple[float, float],
+    terms: tuple[int, int],
 ) -> Callable[[Any, Any], Any]:
     """log(exp(a) + exp(b)) in plain arithmetic of one precision, so that every machine gives the same bits.
 

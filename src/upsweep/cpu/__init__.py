@@ -9,9 +9,22 @@ import numpy as np
 from upsweep.cpu.arrays import apart, broadcast, cut, empty, give, numbers, start, view, writable
 from upsweep.cpu.heads import heads
 from upsweep.cpu.launch import run as _run
+from upsweep.operator import identity_of
 from upsweep.plan import Plan
 
-__all__ = ["apart", "broadcast", "cut", "empty", "give", "heads", "numbers", "run", "start", "view", "writable"]
+__all__ = [
+    "apart",
+    "broadcast",
+    "cut",
+    "empty",
+    "give",
+    "heads",
+    "numbers",
+    "run",
+    "start",
+    "view",
+    "writable",
+]
 
 
 def run(
@@ -22,6 +35,9 @@ def run(
     heads: np.ndarray | None,
 ) -> None:
     """Run a plan: see `upsweep.engine.Engine.run`."""
+    if plan.n == 0:
+        _reduce_nothing(plan, ys, initial)
+        return
     ins, outs = list(xs), [y for y in ys if y is not None]
     if heads is not None:
         ins.append(_heads(plan, heads))
@@ -33,16 +49,27 @@ def run(
     _run(plan, ins, outs, [_broadcast(s, plan) for s in initial or ()])
 
 
+def _reduce_nothing(
+    plan: Plan, ys: Sequence[np.ndarray | None], initial: Sequence[np.ndarray] | None
+) -> None:
+    if plan.reduce:
+        values = identity_of(plan.op, plan.accumulators) if initial is None else initial
+        for y, value in zip(ys, values or ()):
+            if y is not None:
+                y[...] = value
+
+
 def _heads(plan: Plan, heads: np.ndarray) -> np.ndarray:
     """The flags, one for each item. In reverse a segment starts where it ended, one before the next one's head."""
     if heads.ndim < len(plan.shape):
         heads = heads.reshape([plan.n if d == plan.axis else 1 for d in range(len(plan.shape))])
     heads = heads.view(np.uint8)
     if plan.reverse:
-        heads = np.roll(heads, -1, plan.axis)  # what comes round is the start of the scan, where a head changes nothing
+        heads = np.roll(
+            heads, -1, plan.axis
+        )  # what comes round is the start of the scan, where a head changes nothing
     return np.broadcast_to(heads, plan.shape)
 
 
 def _broadcast(start: np.ndarray, plan: Plan) -> np.ndarray:
     return np.expand_dims(np.broadcast_to(start, plan.row_shape), plan.axis)
-

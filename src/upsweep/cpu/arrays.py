@@ -71,7 +71,11 @@ def broadcast(value: Any, shape: tuple[int, ...], dtype: np.dtype, like: Any) ->
 def apart(x: np.ndarray, ys: Sequence[np.ndarray]) -> np.ndarray:
     """`x`, or a copy where writing `ys` would spoil it: they share memory other than item for item."""
     for y in ys:
-        same = x.ctypes.data == y.ctypes.data and (x.shape, x.strides, x.itemsize) == (y.shape, y.strides, y.itemsize)
+        same = x.ctypes.data == y.ctypes.data and (x.shape, x.strides, x.itemsize) == (
+            y.shape,
+            y.strides,
+            y.itemsize,
+        )
         if not same and np.may_share_memory(x, y):
             return x.copy()
     return x
@@ -85,7 +89,9 @@ def _from_torch(x: Any) -> np.ndarray:
     import torch
 
     if x.requires_grad:
-        raise EngineError("this tensor requires grad: use upsweep.torch for scans with gradients, or pass x.detach()")
+        raise EngineError(
+            "this tensor requires grad: use upsweep.torch for scans with gradients, or pass x.detach()"
+        )
     if x.dtype is torch.bfloat16:
         import ml_dtypes
 

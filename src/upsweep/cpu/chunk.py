@@ -82,7 +82,9 @@ def up_sweep(S: Items, combine: Any, level_at: Any) -> Any:
         for i in range(count):
             for j in range(w):
                 left = combine(S_read(items, 4 * i * pitch + j), S_read(items, (4 * i + 1) * pitch + j))
-                right = combine(S_read(items, (4 * i + 2) * pitch + j), S_read(items, (4 * i + 3) * pitch + j))
+                right = combine(
+                    S_read(items, (4 * i + 2) * pitch + j), S_read(items, (4 * i + 3) * pitch + j)
+                )
                 S_write(sums, i * w + j, combine(left, right))
 
     @inner
@@ -138,6 +140,15 @@ def down_sweep(S: Items, P: Items, T: Items, combine: Any, fold: Any, value: Any
         inner_groups(start, above, sums, pitch, below, full, w)
         if full > 0:
             last = S_at(sums, 4 * full * pitch)
-            group(start, P_at(above, full * w), has or full > 0, last, pitch, T_at(below, 4 * full * w), count & 3, w)
+            group(
+                start,
+                P_at(above, full * w),
+                has or full > 0,
+                last,
+                pitch,
+                T_at(below, 4 * full * w),
+                count & 3,
+                w,
+            )
 
     return down

@@ -7,8 +7,6 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ from numba.core.errors import NumbaError
 from upsweep.cpu.kernel import Kernel, build
 from upsweep.cpu.memory import named
 from upsweep.cpu.tuning import Tuning
-from upsweep.operator import OperatorError, identity_of
+from upsweep.operator import OperatorError, freeze, identity_of
 from upsweep.plan import Plan
 
 _kernels: dict[Any, Kernel] = {}
@@ -33,7 +31,7 @@ def kernel_for(plan: Plan, tuning: Tuning) -> Kernel:
     """The compiled kernel of a plan."""
     # Only a segmented kernel starts from `initial` within a row; any other is told whether there is one.
     initial = plan.initial and plan.segmented
-    key = (plan.op, plan.loads, plan.accumulators, plan.stores, plan.segmented, initial, tuning.chunk, tuning.width)
+    key = (plan.op, plan.loads, plan.accumulators, plan.stores, plan.segmented, initial, tuning)
     if key not in _kernels:
         with _lock:
             if key not in _kernels:
@@ -42,38 +40,54 @@ def kernel_for(plan: Plan, tuning: Tuning) -> Kernel:
 
 
 def _compile(plan: Plan, initial: bool, tuning: Tuning) -> Kernel:
+    if freeze(plan.op.fn) != plan.op.key[0]:
+        raise OperatorError(f"what operator {plan.op} uses has changed since it was made: make it anew, Operator(fn)")
     identity = identity_of(plan.op, plan.accumulators)
-    args = (plan.loads, plan.accumulators, plan.stores, identity, plan.segmented, initial, tuning.chunk, tuning.width)
+    args = (
+        plan.loads, plan.accumulators, plan.stores, identity, plan.segmented, initial, tuning.chunk, tuning.width,
+        tuning.tile // item_size(plan),
+    )  # fmt: skip
     digest = hashlib.sha256(repr((_source(), plan.op.key, args)).encode()).hexdigest()[:32]
     with named(f"k{digest}"):
         kernel = build(plan.op.fn, *args)
-    kernel.run._cache = _DiskCache(digest)
+    note = _note(f"{plan.op} of {', '.join(map(str, plan.loads))}")
+    kernel.run._cache = _DiskCache(digest, note)
     try:
-        with _note_when_slow(f"{plan.op} of {', '.join(map(str, plan.loads))}"):
-            kernel.run.compile((types.int64[::1], types.int64))
+        kernel.run.compile((types.int64[::1], types.int64))
     except NumbaError as error:
         raise OperatorError(f"operator {plan.op} cannot be compiled: {_last_words(error)}") from error
+    finally:
+        note.cancel()
     return kernel
+
+
+def item_size(plan: Plan) -> int:
+    """Bytes of one item of block sums, over all components and the flag."""
+    return sum(d.itemsize for d in plan.accumulators) + plan.segmented
 
 
 def _last_words(error: NumbaError) -> str:
     """What the compiler says of the user's function, without the layers of the kernel around it."""
-    said = re.findall(r"the operator returns .*|NameError: .*|(?:No implementation|Unknown attribute|Invalid use) .*", str(error))
-    return said[0] if said else str(error)
+    text = re.sub(r"\x1b\[\d*m", "", str(error))
+    for telling in (
+        "the operator returns .*",
+        "NameError: .*",
+        "Unknown attribute .*",
+        "No implementation of .*",
+        "Invalid use .*",
+    ):
+        found = re.search(telling, text)
+        if found:
+            return found[0]
+    return text
 
 
-@contextmanager
-def _note_when_slow(what: str) -> Iterator[None]:
-    def note() -> None:
-        print(f"upsweep: compiling {what} for this CPU, once; it is kept in {folder()}", file=sys.stderr, flush=True)
-
-    timer = threading.Timer(1.0, note)
+def _note(what: str) -> threading.Timer:
+    """Says, if it comes to more than a second, what the user is waiting for."""
+    text = f"upsweep: compiling {what} for this CPU, once; it is kept in {folder()}"
+    timer = threading.Timer(1.0, lambda: print(text, file=sys.stderr, flush=True))
     timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+    return timer
 
 
 def folder() -> Path:
@@ -119,8 +133,9 @@ class _DiskCache(FunctionCache):
     """numba's own cache of compiled code (whose files are replaced atomically), under a key of ours: numba would look
     at the kernel's source line alone, and not at the operator."""
 
-    def __init__(self, digest: str) -> None:
+    def __init__(self, digest: str, note: threading.Timer) -> None:
         self._name = digest
+        self._note = note
         self._impl = _Results(digest)
         self._cache_path = self._impl.locator.get_cache_path()
         self._cache_file = IndexDataCacheFile(self._cache_path, digest, digest)
@@ -128,6 +143,15 @@ class _DiskCache(FunctionCache):
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         return (sig, codegen.magic_tuple())
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            found = super().load_overload(sig, target_context)
+        except OSError:
+            found = None
+        if found is None:
+            self._note.start()
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:

@@ -53,7 +53,9 @@ def _offsets(spelling: str, values: np.ndarray, n: int) -> np.ndarray:
         ends = f"{values[0]} to {values[-1]}" if values.size else "nothing"
         raise SegmentError(f"{spelling} cover {ends}; they must cover 0 to {n}, the length of the axis")
     if np.any(values[1:] < values[:-1]):
-        raise SegmentError(f"offsets must not fall, but do after segment {np.argmax(values[1:] < values[:-1])}")
+        raise SegmentError(
+            f"offsets must not fall, but do after segment {np.argmax(values[1:] < values[:-1])}"
+        )
     return values
 
 

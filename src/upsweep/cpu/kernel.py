@@ -7,9 +7,22 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from upsweep.cpu.carry import LEVELS, counter, look_back
 from upsweep.cpu.chunk import down_sweep, operators, up_sweep
-from upsweep.cpu.memory import LINE, Items, address_of, advance, copy_bytes, fence, fetch_add, gathered, inner, placed, spliced
+from upsweep.cpu.memory import (
+    LINE,
+    Items,
+    address_of,
+    advance,
+    copy_bytes,
+    fence,
+    fetch_add,
+    gathered,
+    inner,
+    placed,
+    spliced,
+)
 
 
 class Word(IntEnum):
@@ -72,8 +85,10 @@ def build(
     initial: bool,
     chunk: int,
     width: int,
+    tile: int,
 ) -> Kernel:
-    """The kernel for these types. With `width` 1 a chunk's neighbours lie in a row, otherwise across columns."""
+    """The kernel for these types. With `width` 1 a chunk's neighbours lie in a row, otherwise across columns. No tile has
+    more than `tile` items, over all its columns."""
     one = len(accumulators) == 1
     flag = [np.dtype(np.uint8)] if segmented else []
     in_types, sum_types = [*loads, *flag], [*accumulators, *flag]
@@ -82,7 +97,8 @@ def build(
     rows = width == 1
 
     scratch = _Scratch()
-    sums_at = scratch.region(sum_types, (chunk // 2 + LEVELS) * width)
+    slots = max(1, -(-tile // (chunk * width)))  # chunks of a whole tile, whose sums are kept from one pass to the next
+    sums_at = scratch.region(sum_types, slots * (chunk // 3 + 32) * width)
     prefixes_at = scratch.region(accumulators, (chunk // 2 + LEVELS) * width)
     items_at = scratch.region(sum_types, chunk * width)
     out_at = scratch.region(out_types, (chunk + 4) * width)
@@ -107,8 +123,14 @@ def build(
     emit = down_sweep(S, P, Y, combine, fold, value)
     push, prefix, steps = counter(S, P, combine, fold, value)
     publish, prefix_of = look_back(S, steps)
-    fetch = _mover([(Items([a], [b], True), Items([b], [b], True), a.itemsize) for a, b in zip(in_types, sum_types)], False, rows)
-    deliver = _mover([(Items([d], [d], True), Items([d], [d], True), d.itemsize) for d in map(raw, out_types)], True, rows)
+    fetch = _mover(
+        [(Items([a], [b], True), Items([b], [b], True), a.itemsize) for a, b in zip(in_types, sum_types)],
+        False,
+        rows,
+    )
+    deliver = _mover(
+        [(Items([d], [d], True), Items([d], [d], True), d.itemsize) for d in map(raw, out_types)], True, rows
+    )
     restart = _restarter(S, P, Y, identity, segmented, initial)
     x_place, y_place, start_place = (_placer(len(types)) for types in (in_types, out_types, accumulators))
     node_addresses = gathered(len(sum_types))
@@ -119,13 +141,20 @@ def build(
 
     IN, OUT, WIDTH, CHUNK = len(in_types), len(out_types), width, chunk
     TOP = (chunk.bit_length() - 1) // 2
-    N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, EXCLUSIVE, INITIAL, REDUCE, STREAM = map(int, list(Word)[:11])
+    N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, EXCLUSIVE, INITIAL, REDUCE, STREAM = map(
+        int, list(Word)[:11]
+    )
     PITCH, DIMS, TICKET, SYNC, EACH, NODES = map(int, list(Word)[11:])
 
+    @inner
+    def sums_of(scratch, slot, w):
+        """Where the block sums of a tile's chunk are kept."""
+        return S_at(sums_at(scratch), slot * (CHUNK // 3 + 32) * w)
+
     @spliced
-    def sweep_down(start, has, items, pitch, scratch, m, w):
+    def sweep_down(start, has, items, pitch, sums, scratch, m, w):
         """Prefixes of a chunk's m rows at all levels, from the one at the start of `prefixes` down to `out`."""
-        sums, prefixes = sums_at(scratch), prefixes_at(scratch)
+        prefixes = prefixes_at(scratch)
         level, above = 0, prefixes
         while m >> (2 * level) > 3:
             level += 1
@@ -136,10 +165,10 @@ def build(
         emit(start, above, has, items, pitch, out_at(scratch), m, w)
 
     @spliced
-    def count_chunk(scratch, count, w):
-        """Take the sum of the chunk just swept up into the counter."""
+    def count_chunk(sums, scratch, count, w):
+        """Take the sum of a chunk that has been swept up into the counter."""
         total = total_at(scratch)
-        copy(total, S_at(sums_at(scratch), level_at(TOP) * w), w)
+        copy(total, S_at(sums, level_at(TOP) * w), w)
         push(stack_at(scratch), count, total, w)
 
     @spliced
@@ -148,14 +177,15 @@ def build(
             Y_write(out, j, P_read(p, j))
 
     @inner
-    def bring(words, x, strides, inner, row, m, w, scratch):
-        """A chunk's rows where they can be read, and the items from one row to the next, swept up."""
+    def bring(words, x, strides, inner, sums, swept, row, m, w, scratch):
+        """A chunk's rows where they can be read, and the items from one row to the next; swept up, if they are not yet."""
         here = advance(x, strides, row)
         if words[PITCH] == 0:
             fetch(here, strides, inner, items_at(scratch), m, w, 0)
             here = items_at(scratch)
         pitch = 1 if rows else words[PITCH] or w
-        up(here, pitch, sums_at(scratch), m, w)
+        if not swept:
+            up(here, pitch, sums, m, w)
         return here, pitch
 
     @spliced
@@ -163,8 +193,9 @@ def build(
         """Leave the sum of a whole tile on the counter; returns its level."""
         count = np.int64(0)
         for row in range(first, last, CHUNK):
-            bring(words, x, strides, inner, row, min(CHUNK, last - row), w, scratch)
-            count_chunk(scratch, count, w)
+            sums = sums_of(scratch, count, w)
+            bring(words, x, strides, inner, sums, count < 0, row, min(CHUNK, last - row), w, scratch)
+            count_chunk(sums, scratch, count, w)
             count += 1
         level = 0
         while count >> level > 1:
@@ -174,17 +205,23 @@ def build(
     @spliced
     def scan_tile(words, x, strides, inner, y, y_strides, y_inner, has, ends, first, last, w, scratch):
         """Scan the rows [first, last) from the prefix at `base`, where there is one; `ends`: the one behind is at `end`."""
-        start, base, stack, prefixes = initial_at(scratch), base_at(scratch), stack_at(scratch), prefixes_at(scratch)
+        start, base, stack, prefixes = (
+            initial_at(scratch),
+            base_at(scratch),
+            stack_at(scratch),
+            prefixes_at(scratch),
+        )
         out, stream, count = out_at(scratch), words[STREAM], np.int64(0)
         skip = 0 if words[EXCLUSIVE] else w
         for row in range(first, last, CHUNK):
             m = min(CHUNK, last - row)
-            here, pitch = bring(words, x, strides, inner, row, m, w, scratch)
+            sums = sums_of(scratch, count if ends else count - count, w)
+            here, pitch = bring(words, x, strides, inner, sums, ends, row, m, w, scratch)
             known = prefix(start, base, has, stack, count, prefixes, w)
             if not words[REDUCE] or row + m == last:
-                sweep_down(start, known, here, pitch, scratch, m, w)
+                sweep_down(start, known, here, pitch, sums, scratch, m, w)
             if m == CHUNK:  # the prefix behind a whole chunk is made of larger blocks
-                count_chunk(scratch, count, w)
+                count_chunk(sums, scratch, count, w)
                 count += 1
                 behind = end_at(scratch)
                 if not ends or row + m < last:
@@ -335,7 +372,9 @@ def _line_out(A: Items, S: Items, size: int) -> Any:
     return line
 
 
-def _restarter(S: Items, P: Items, Y: Items, identity: Sequence[Any] | None, segmented: bool, initial: bool) -> Any:
+def _restarter(
+    S: Items, P: Items, Y: Items, identity: Sequence[Any] | None, segmented: bool, initial: bool
+) -> Any:
     """What an exclusive scan gives where nothing stands before an item: at its start, and where a segment starts."""
     S_read, P_read, Y_write = S.read, P.read, Y.write
     if initial:

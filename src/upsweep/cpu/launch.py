@@ -10,7 +10,7 @@ import numpy as np
 
 from upsweep.cpu import threads, tuning
 from upsweep.cpu.carry import nodes_of
-from upsweep.cpu.compile import kernel_for
+from upsweep.cpu.compile import item_size, kernel_for
 from upsweep.cpu.kernel import Kernel, Word, raw
 from upsweep.plan import Plan
 
@@ -36,9 +36,11 @@ class _Walk(NamedTuple):
     sizes: tuple[int, ...]
 
 
-def run(plan: Plan, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray], starts: Sequence[np.ndarray]) -> None:
+def run(
+    plan: Plan, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray], starts: Sequence[np.ndarray]
+) -> None:
     """Run a plan over its inputs (with flags, if segmented), outputs and starts (if any), all of them of full rank."""
-    if plan.rows == 0 or (plan.n == 0 and not plan.reduce):
+    if plan.rows == 0:
         return
     arrays = [*ins, *outs, *starts]
     launch = _launch(plan, tuple([a.strides for a in arrays]), tuning.ROWS, tuning.COLUMNS)
@@ -67,22 +69,23 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     walk = _walk(plan, strides)
     tuned = rows if walk.inner is None else columns
     kernel = kernel_for(plan, tuned)
-    item = sum(d.itemsize for d in (*plan.accumulators, *flag))
+    item = item_size(plan)
     side_by_side = 1 if walk.inner is None else plan.shape[walk.inner]
     strips = -(-side_by_side // kernel.width)
     groups = strips * int(np.prod(walk.sizes, dtype=np.int64))
     wanted = plan.threads or threads.available()
     if item * plan.n * plan.rows < tuning.PARALLEL_BYTES:
         wanted = 1
-    tile = _tile(plan.n, groups, wanted, kernel, max(kernel.chunk, tuned.tile // (item * min(side_by_side, kernel.width))))
+    largest = max(kernel.chunk, tuned.tile // (item * min(side_by_side, kernel.width)))
+    tile = _tile(plan.n, groups, wanted, kernel, largest)
     tiles = max(1, -(-plan.n // tile))
-    batch = max(1, tuning.TICKET_BYTES // max(1, item * plan.n * min(side_by_side, kernel.width))) if tiles == 1 else 1
-    batch = max(1, min(batch, groups // (4 * wanted)))
+    batch = _batch(tiles, groups, wanted, item * plan.n * min(side_by_side, kernel.width))
     head = {
         Word.N: plan.n, Word.COLUMNS: side_by_side, Word.STRIPS: strips, Word.GROUPS: groups, Word.BATCH: batch,
         Word.TILE: tile, Word.TILES: tiles, Word.EXCLUSIVE: plan.exclusive, Word.INITIAL: plan.initial,
         Word.REDUCE: plan.reduce, Word.STREAM: _size(out_types, plan) >= tuning.STREAM_BYTES,
-        Word.PITCH: _pitch(plan, in_types, ins, walk.inner), Word.DIMS: len(walk.outer), Word.TICKET: 0, Word.SYNC: 0, Word.EACH: nodes_of(tiles),
+        Word.PITCH: _pitch(plan, in_types, ins, walk.inner), Word.DIMS: len(walk.outer), Word.TICKET: 0,
+        Word.SYNC: 0, Word.EACH: nodes_of(tiles),
     }  # fmt: skip
     words = [int(head[word]) for word in list(Word)[: Word.NODES]]
     words += [0] * len(in_types) + list(walk.sizes)
@@ -132,6 +135,11 @@ def _tile(n: int, groups: int, wanted: int, kernel: Kernel, largest: int) -> int
     while tile * 2 <= largest and tile * 8 * wanted <= n * groups:
         tile *= 2
     return tile
+
+
+def _batch(tiles: int, groups: int, wanted: int, size: int) -> int:
+    """Groups to a ticket: several short ones, but enough tickets for all threads."""
+    return 1 if tiles > 1 else max(1, min(tuning.TICKET_BYTES // max(1, size), groups // (4 * wanted)))
 
 
 def _pitch(plan: Plan, dtypes: Sequence[np.dtype], strides: Sequence[Strides], inner: int | None) -> int:

@@ -53,7 +53,9 @@ def spliced(fn: Any) -> Any:
 def adopted(fn: Any) -> Any:
     """A user's function, and the functions that it calls, compiled as the kernel's own."""
     fn = getattr(fn, "py_func", fn)
-    names = {name: _adopt_value(value) for name, value in fn.__globals__.items() if name in _names_in(fn.__code__)}
+    names = {
+        name: _adopt_value(value) for name, value in fn.__globals__.items() if name in _names_in(fn.__code__)
+    }
     cells = tuple(types_.CellType(_adopt_value(cell.cell_contents)) for cell in fn.__closure__ or ())
     names["__name__"] = __name__  # cached code asks for the module that a function came from
     return inner(types_.FunctionType(fn.__code__, names, fn.__name__, fn.__defaults__, cells))
@@ -65,7 +67,10 @@ def _adopt_value(value: Any) -> Any:
 
 
 def _names_in(code: Any) -> set[str]:
-    return {*code.co_names, *(n for c in code.co_consts if isinstance(c, types_.CodeType) for n in _names_in(c))}
+    return {
+        *code.co_names,
+        *(n for c in code.co_consts if isinstance(c, types_.CodeType) for n in _names_in(c)),
+    }
 
 
 _I8, _I16, _I32, _I64 = (ir.IntType(n) for n in (8, 16, 32, 64))
@@ -80,7 +85,11 @@ class Items:
     """
 
     def __init__(
-        self, stored: Sequence[np.dtype], computed: Sequence[np.dtype], bare: bool, pick: Sequence[int] | None = None
+        self,
+        stored: Sequence[np.dtype],
+        computed: Sequence[np.dtype],
+        bare: bool,
+        pick: Sequence[int] | None = None,
     ):
         kinds = [d.name if d.name in ("float16", "bfloat16") else "" for d in stored]
         stored_types = [types.uint16 if kind else from_dtype(d) for d, kind in zip(stored, kinds)]
@@ -104,7 +113,9 @@ class Items:
 
             def code(context, builder, signature, arguments):
                 steps = cgutils.unpack_tuple(builder, arguments[1])
-                return load(context, builder, arguments[0], [builder.mul(arguments[2], step) for step in steps])
+                return load(
+                    context, builder, arguments[0], [builder.mul(arguments[2], step) for step in steps]
+                )
 
             return value_type(addresses, strides, types.int64), code
 
@@ -168,7 +179,9 @@ class Items:
                 model = context.data_model_manager[ty]
                 pointer = _item(builder, address, offset, model.get_data_type())
                 value = model.from_data(builder, builder.load(pointer, align=1))
-                parts.append(_DECODE[kind](builder, value) if kind else context.cast(builder, value, ty, computed_ty))
+                parts.append(
+                    _DECODE[kind](builder, value) if kind else context.cast(builder, value, ty, computed_ty)
+                )
             return parts[0] if bare else context.make_tuple(builder, value_type, parts)
 
         def store(context, builder, addresses, offsets, value_ty, value):
@@ -177,7 +190,13 @@ class Items:
             if pick is not None:
                 values, value_types = [values[i] for i in pick], [value_types[i] for i in pick]
             for address, offset, kind, ty, computed_ty, part_ty, part in zip(
-                cgutils.unpack_tuple(builder, addresses), offsets, kinds, stored_types, computed_types, value_types, values
+                cgutils.unpack_tuple(builder, addresses),
+                offsets,
+                kinds,
+                stored_types,
+                computed_types,
+                value_types,
+                values,
             ):
                 model = context.data_model_manager[ty]
                 part = context.cast(builder, part, part_ty, computed_ty)
@@ -187,13 +206,24 @@ class Items:
 
         def check(value: Any) -> None:
             got = [value] if bare else list(value) if isinstance(value, types.BaseTuple) else None
-            if got is None or len(got) != len(computed_types) or any(isinstance(v, types.BaseTuple) for v in got):
+            if (
+                got is None
+                or len(got) != len(computed_types)
+                or any(isinstance(v, types.BaseTuple) for v in got)
+            ):
                 raise errors.TypingError(f"the operator returns {value} where {value_type} is wanted")
             for part, want in zip(got, computed_types):
                 if _rank(part) > _rank(want):
-                    raise errors.TypingError(f"the operator returns {part} for items of {want}; pass dtype={part}")
+                    raise errors.TypingError(
+                        f"the operator returns {part} for items of {want}; pass dtype={part}"
+                    )
 
-        self.read, self.read_strided, self.write, self.write_strided = read, read_strided, write, write_strided
+        self.read, self.read_strided, self.write, self.write_strided = (
+            read,
+            read_strided,
+            write,
+            write_strided,
+        )
         self.at, self.cast, self.bare = at, cast, bare
 
 
@@ -206,7 +236,9 @@ def _item(builder: Any, address: Any, offset: Any, ty: Any) -> Any:
 def _rank(ty: Any) -> int:
     for rank, kind in enumerate((types.Boolean, types.Integer, types.Float, types.Complex)):
         if isinstance(ty, kind):
-            return max(rank, 1)  # comparisons give booleans to integers and back, as NumPy's "same kind" allows
+            return max(
+                rank, 1
+            )  # comparisons give booleans to integers and back, as NumPy's "same kind" allows
     raise errors.TypingError(f"the operator returns {ty}, which is not a number")
 
 
@@ -343,7 +375,9 @@ def _stream(typing, target, source, lines):
         with cgutils.for_range(builder, arguments[2]) as loop:
             offset = builder.mul(loop.index, _I64(LINE))
             value = builder.load(_pointer(builder, builder.add(arguments[1], offset), line), align=1)
-            store = builder.store(value, _pointer(builder, builder.add(arguments[0], offset), line), align=LINE)
+            store = builder.store(
+                value, _pointer(builder, builder.add(arguments[0], offset), line), align=LINE
+            )
             store.set_metadata("nontemporal", mark)
         return context.get_dummy_value()
 
@@ -374,5 +408,7 @@ def fence(typing):
     return types.void(), code
 
 
-yield_thread = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32())
+yield_thread = types.ExternalFunction(
+    "SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32()
+)
 """Let another thread run: whoever we wait for may have lost its core."""

@@ -1,0 +1,95 @@
+"""An operator is what it computes: its key sees code, defaults, closure and globals, and nothing else."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import upsweep as up
+from upsweep.operator import BUILTIN, Operator, as_operator, freeze, segmented
+from upsweep.plan import Plan
+
+SCALE = 2.0
+
+
+def scaled(a, b):
+    return a + b * SCALE
+
+
+def make(constant):
+    return lambda a, b: a + b * constant
+
+
+def test_equal_functions_are_one_operator():
+    assert Operator(make(2)) == Operator(make(2))
+    assert hash(Operator(make(2))) == hash(Operator(make(2)))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(1, 1.0), (1, True), (0.0, -0.0), (1, 2), ((1,), (1.0,)), (np.int8(1), np.int16(1))]
+)
+def test_close_constants_are_two(one, other):
+    assert Operator(make(one)) != Operator(make(other))
+    assert freeze(one) != freeze(other)
+
+
+def test_an_edited_global_or_array_makes_another_operator():
+    x = np.arange(3.0)
+    global SCALE
+    try:
+        SCALE = 2.0
+        doubled = up.scan(x, scaled)
+        SCALE = 3.0
+        tripled = up.scan(x, scaled)
+    finally:
+        SCALE = 2.0
+    np.testing.assert_array_equal(doubled, [0, 2, 6])
+    np.testing.assert_array_equal(tripled, [0, 3, 9])
+    table = np.array([1.0])
+    assert freeze(make(table)) == freeze(make(table.copy()))
+    before = as_operator(make(table))
+    table[0] = 5
+    assert before != as_operator(make(table))
+
+
+def test_functions_may_call_functions():
+    def helper(a):
+        return a * 2
+
+    def op(a, b):
+        return helper(a) + b
+
+    np.testing.assert_array_equal(up.scan(np.array([1, 1]), op), [1, 3])
+
+
+@pytest.mark.parametrize("name", BUILTIN)
+def test_built_in_operators_travel(name):
+    op = BUILTIN[name]
+    for each in (op, *op.special.values()):
+        assert pickle.loads(pickle.dumps(each)) is each
+
+
+def test_a_plan_prints_compares_and_travels():
+    f4 = np.dtype("f4")
+    plan = Plan(up.ops.ADD, (f4,), (f4,), (f4,), (5, 6), 1)
+    again = pickle.loads(pickle.dumps(plan))
+    assert again == plan
+    assert hash(again) == hash(plan)
+    assert "axis=1" in repr(plan)
+    assert (plan.n, plan.row_shape, plan.rows) == (6, (5,), 5)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(-9, 9)), min_size=3, max_size=3))
+def test_the_lifted_operator_is_associative(pairs):
+    a, b, c = pairs
+    lifted = segmented(up.ops.ADD).fn
+    assert lifted(lifted(a, b), c) == lifted(a, lifted(b, c))
+
+
+def test_the_lifted_operator_scans_segments():
+    rng = np.random.default_rng(0)
+    flags, x = rng.random(300) < 0.1, rng.integers(-9, 9, 300)
+    _, lifted = up.scan((flags, x), segmented(up.ops.ADD))
+    np.testing.assert_array_equal(lifted, up.scan(x, segments=up.segments.flags(flags)))

@@ -1,0 +1,141 @@
+"""Scans from many threads at once, after a fork, and inside numba's own threads neither stop nor change a bit."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numba
+import numpy as np
+import pytest
+
+import upsweep as up
+from table import CASES, oracle
+
+HASH = CASES["hash-u64"]
+(X,) = HASH.draw(400_000)
+(WANT,) = oracle(HASH.arrays, (X,))
+
+
+def same(_=None, threads=3):
+    return bool(np.array_equal(up.scan(X, HASH.op, threads=threads), WANT))
+
+
+def test_many_python_threads_at_once():
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(same, range(40)))
+
+
+def test_scans_within_scans_threads():
+    with ThreadPoolExecutor(2) as outer:
+        assert all(outer.map(lambda _: all(map(same, range(3))), range(4)))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_after_a_fork():
+    assert same()
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert all(pool.map_async(same, range(4)).get(timeout=120))
+
+
+def test_beside_numbas_threads():
+    @numba.njit(parallel=True)
+    def busy(x):
+        total = 0.0
+        for i in numba.prange(x.size):
+            total += np.sqrt(x[i])
+        return total
+
+    stop, x = threading.Event(), np.ones(100_000)
+
+    def keep_busy():
+        while not stop.is_set():
+            busy(x)
+
+    worker = threading.Thread(target=keep_busy)
+    worker.start()
+    try:
+        assert all(map(same, range(10)))
+    finally:
+        stop.set()
+        worker.join()
+
+
+def test_within_numbas_object_mode():
+    @numba.njit
+    def caller():
+        with numba.objmode(ok="boolean"):
+            ok = same()
+        return ok  # noqa: RET504
+
+    assert caller()
+
+
+def run(code, **env):
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+
+
+def test_processes_share_what_they_compile(tmp_path):
+    code = (
+        "import numpy as np, upsweep as up; print(up.scan(np.arange(9, dtype='i2'), lambda a, b: a + b)[-1])"
+    )
+    env = {"UPSWEEP_CACHE_DIR": str(tmp_path)}
+    with ThreadPoolExecutor(3) as pool:
+        assert [r.stdout for r in pool.map(lambda _: run(code, **env), range(3))] == ["36\n"] * 3
+    assert run(code, **env).stderr == ""  # from disk there is nothing to wait for
+    assert list(tmp_path.rglob("*.nbi"))
+
+
+def test_a_slow_first_call_says_why(tmp_path):
+    code = (
+        "import time, numpy as np, upsweep as up\n"
+        "from upsweep.cpu import compile as c\n"
+        "load = c._DiskCache.load_overload\n"
+        "c._DiskCache.load_overload = lambda *a: (load(*a), time.sleep(1.5))[0]\n"
+        "up.scan(np.arange(9))"
+    )
+    note = run(code, UPSWEEP_CACHE_DIR=str(tmp_path)).stderr
+    assert note.count("\n") == 1
+    assert note.startswith("upsweep: compiling add of int64 for this CPU, once; it is kept in")
+
+
+def test_an_unwritable_cache_is_no_obstacle(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    code = "import upsweep as up; print(up.scan([1, 2])[-1])"
+    done = run(code, UPSWEEP_CACHE_DIR=str(file))
+    assert done.stdout == "3\n"
+    assert "cannot keep compiled code" in done.stderr
+
+
+def test_kernels_of_other_processes_keep_to_themselves(tmp_path):
+    """Code from disk is linked by name: kernels that two processes compiled must not call each other's functions."""
+    one = "import numpy as np, upsweep as up; x = np.arange(9000.0); up.scan(x.astype('{}'))"
+    for dtype in ("f4", "f8"):
+        run(one.format(dtype), UPSWEEP_CACHE_DIR=str(tmp_path))
+    both = (
+        "import numpy as np, upsweep as up\n"
+        "for d in ('f4', 'f8'):\n"
+        "    for n in (1, 2, 5, 300, 4097, 9000):\n"
+        "        np.testing.assert_array_equal(up.scan(np.ones(n, d)), np.arange(1, n + 1))"
+    )
+    run(both, UPSWEEP_CACHE_DIR=str(tmp_path))
+
+
+def test_importing_costs_what_numpy_costs():
+    code = (
+        "import numpy, sys; known = set(sys.modules); import upsweep; print(sorted(set(sys.modules) - known))"
+    )
+    loaded = run(code).stdout
+    for heavy in ("numba", "torch", "jax", "dask", "cuda", "rich", "typer", "llvmlite", "ml_dtypes"):
+        assert f"'{heavy}'" not in loaded
