@@ -4,7 +4,11 @@ import http.client
 import json
 import os
 import re
+import signal
+import subprocess
+import sys
 import threading
+import urllib.request
 from dataclasses import replace
 
 import pytest
@@ -14,7 +18,7 @@ from upsweep import lab
 from upsweep.lab.checks import wanted
 from upsweep.lab.page.html import packed, page
 from upsweep.lab.page.server import Lab
-from upsweep.lab.page.variants import Dials, built, first, payload
+from upsweep.lab.page.variants import OPERATORS, SCHEDULES, SIZES, Dials, built, first, grid, payload
 from upsweep.lab.play import text
 from upsweep.textbook import KERNELS
 from upsweep.textbook.mistakes import MISTAKES
@@ -216,6 +220,36 @@ def test_the_same_settings_give_the_same_page():
     dials = first("blelloch")
     assert packed(payload(dials)) == packed(payload(dials))
     assert page("blelloch", [dials]) == page("blelloch", [dials])
+
+
+def test_what_a_file_holds_of_its_first_kernel():
+    """Every dial can be turned, every barrier taken out, and one put in before every line that all threads pass."""
+    held = list(grid("brent-kung", wide=True))
+    assert len({dials.key for dials in held}) == len(held)
+    places = payload(first("brent-kung"))["places"][0]
+    assert {dials.without for dials in held} == {(), *((line,) for line in places["barriers"])}
+    assert {dials.before for dials in held} == {(), *((line,) for line in places["free"])}
+    assert {dials.op for dials in held} == set(OPERATORS)
+    assert {dials.n for dials in held} == set(SIZES)
+    assert {dials.schedule for dials in held} == set(SCHEDULES)
+    for dials in held:
+        trace = built(dials).run(without=frozenset(dials.without), before=frozenset(dials.before))
+        if not dials.without:
+            assert trace.values == wanted(trace), dials.key
+
+
+def test_the_command_serves_until_it_is_interrupted():
+    pytest.importorskip("typer", reason="the command needs typer: pip install 'upsweep[lab]'")
+    code = "from upsweep.cli import main; main()"
+    command = [sys.executable, "-c", code, "lab", "blelloch", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        url = process.stdout.readline().strip()
+        try:
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                assert b'"start":"blelloch"' in answer.read()
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
 
 
 EDITED = """def mine(x, y, n):
