@@ -55,6 +55,14 @@ def for_rows(n: int, words: int) -> Shape:
     return Shape(items, 8, 3, lanes=_power_of_two(-(-n // items)))
 
 
+HEAVY = {8: 8, 16: 4}
+"""Items of 32 and 64 bytes: shuffles and folds of the look-back cost so much that twice the tile pays, .46 of a copy
+against .36 for matrices of four doubles (H200)."""
+
+SMALL = 16 << 20
+"""Bytes up to which the machine is not full: half a tile, so that more blocks share the work; 2^20 f4 in 10.2 us, not
+11.8 (H200)."""
+
 ROWS = 1024
 """Rows from which a block takes whole rows: enough for all blocks of the largest GPUs, more than twice over. Half the
 tile and three stages then pay: an affine recurrence in rows of 5000 ran at .91 of a copy, with whole tiles and two
@@ -63,18 +71,18 @@ stages at .70, with look-back at .59 (H200)."""
 
 def for_tiles(n: int, rows: int, words: int, size: int, segmented: bool, simple: bool) -> Shape:
     """`size` is the bytes of an item in shared memory; `simple`: the sum of one array."""
-    items = items_for(words)
+    items = HEAVY[words] if words in HEAVY else items_for(words)
     carry = rows >= ROWS and n * size > STAGE
-    bytes_ = STAGE // 2 if carry else STAGE
-    warps = min(WARPS, _power_of_two(-(-n // (32 * items))))
-    while warps > 1 and warps * 32 * items * size > bytes_:
+    room = 2 * STAGE if words in HEAVY else STAGE // 2 if carry or n * rows * size <= SMALL else STAGE
+    warps = min(4 if words in HEAVY else WARPS, _power_of_two(-(-n // (32 * items))))
+    while warps > 1 and warps * 32 * items * size > room:
         warps //= 2
     strips = 1
-    while strips * warps < min(32, n / (32 * items)) and 2 * strips * warps * 32 * items * size <= bytes_:
+    while strips * warps < min(32, n / (32 * items)) and 2 * strips * warps * 32 * items * size <= room:
         strips *= 2
-    blocks = max(1, BLOCKS[warps] - segmented)
+    blocks = 2 if words in HEAVY else max(1, BLOCKS[warps] - segmented)
     carry = carry and n > 32 * items * warps * strips
-    patient = simple and words == 1 and size == 4 and not segmented and not carry and n * size > STAGE
+    patient = simple and words == 1 and size == 4 and not segmented and not carry and n * rows * size > SMALL
     return Shape(items, warps, blocks, strips=strips, carry=carry, patient=patient, stages=3 if carry else 2)
 
 
@@ -83,7 +91,7 @@ def for_columns(n: int, words: int, smallest: int) -> Shape:
     items = min(items_for(words), _power_of_two(n))
     warps = min(WARPS, _power_of_two(-(-n // items)))
     vector = max(1, 4 // smallest)
-    return Shape(items, warps, max(1, BLOCKS[warps] * (warps + 2) // (warps + 2 * vector)), vector=vector)
+    return Shape(items, warps, max(2, BLOCKS[warps] * (warps + 2) // (warps + 2 * vector)), vector=vector)
 
 
 def fits_rows(n: int, words: int) -> bool:

@@ -41,8 +41,14 @@ static_assert(SHARED_BYTES == STAGES * WARPS * WARP_BYTES + sizeof(Shared) && NO
 //   NEARLY    a warp is about to store, and will soon have room for another tile
 //   TICKETS   the ticket of that tile is there, and the sums may be overwritten
 enum { PUBLISH = 1, LOOK_BACK = 3, PREFIXES = 5, NEARLY = 7, TICKETS = 9 };
-template <int WARPS_THERE> __device__ __forceinline__ void arrive(int id) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(32 * WARPS_THERE) : "memory"); }
-template <int WARPS_THERE> __device__ __forceinline__ void await(int id) { asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(32 * WARPS_THERE) : "memory"); }
+template <int ID, int COUNT> __device__ __forceinline__ void arrive(int k) {
+  __syncwarp();  // a warp arrives as one, with all that its lanes have written
+  asm volatile("bar.arrive %0, %1;" ::"r"(ID + (k & 1)), "n"(32 * COUNT) : "memory");
+}
+template <int ID, int COUNT> __device__ __forceinline__ void await(int k) {
+  __syncwarp();
+  asm volatile("bar.sync %0, %1;" ::"r"(ID + (k & 1)), "n"(32 * COUNT) : "memory");
+}
 
 // Tickets go along the columns first: a tile's upper neighbour is as many tickets back as there are groups of columns.
 struct Spot { u64 row; i64 t, column; };
@@ -83,14 +89,13 @@ constexpr int HALF = WARPS + VECTOR, ALL = WARPS + 2 * VECTOR;  // warps at a ba
 __device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int v, int lane) {
   u32 epoch = p.control[2];
   for (int k = 0;; k++) {
-    await<HALF>(PUBLISH + (k & 1));
+    await<PUBLISH, HALF>(k);
     i64 ticket = s.ticket[k & 3];
     if (ticket >= p.tickets) break;
     Spot at = spot_of(p, ticket);
     Element e[WARPS];
     sum_warps(s.sums[k & 1], 32 * v + lane, e);
-    __syncwarp();
-    arrive<ALL>(TICKETS + (k & 1));
+    arrive<TICKETS, ALL>(k);
     if (p.tiles > 1) publish(tree_of(p, at, v, epoch, lane), at.t, e[WARPS - 1]);
   }
 }
@@ -100,10 +105,10 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
   u32 epoch = p.control[2];
   int mine = 32 * v + lane;
   for (int k = 0;; k++) {
-    if (!PATIENT || k == 0) await<HALF>(LOOK_BACK + (k & 1));
+    if (!PATIENT || k == 0) await<LOOK_BACK, HALF>(k);
     i64 ticket = s.ticket[k & 3];
     if (ticket >= p.tickets) break;
-    if (PATIENT) await<HALF>(LOOK_BACK + ((k + 1) & 1));
+    if (PATIENT) await<LOOK_BACK, HALF>(k + 1);
     Spot at = spot_of(p, ticket);
     if (!REDUCE || at.t + 1 == p.tiles) {
       Element e[WARPS];
@@ -125,11 +130,10 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
           prefixes[w + 1][mine] = q;
         }
     }
-    arrive<HALF>(PREFIXES + (k & 1));
-    await<HALF>(NEARLY + (k & 1));
+    arrive<PREFIXES, HALF>(k);
+    await<NEARLY, HALF>(k);
     if (v == 0 && lane == 0) s.ticket[(k + 2) & 3] = take_ticket(p);
-    __syncwarp();
-    arrive<ALL>(TICKETS + (k & 1));
+    arrive<TICKETS, ALL>(k);
   }
   if (v == 0 && lane == 0) leave(p, epoch);
 }
@@ -228,23 +232,23 @@ struct Worker {
     load(0); load(1);
     wait_copies<1>();
     sum(0);
-    arrive<HALF>(PUBLISH);
-    arrive<HALF>(LOOK_BACK);
+    arrive<PUBLISH, HALF>(0);
+    arrive<LOOK_BACK, HALF>(0);
     for (int k = 0;; k++) {
       i64 ticket = s.ticket[k & 3];
       if (ticket >= p.tickets) break;
       Spot at = spot_of(p, ticket);
       wait_copies<0>();
       sum(k + 1);
-      arrive<HALF>(PUBLISH + ((k + 1) & 1));
-      arrive<HALF>(LOOK_BACK + ((k + 1) & 1));
-      await<HALF>(PREFIXES + (k & 1));
+      arrive<PUBLISH, HALF>(k + 1);
+      arrive<LOOK_BACK, HALF>(k + 1);
+      await<PREFIXES, HALF>(k);
       if (!REDUCE || at.t + 1 == p.tiles) {
 #pragma unroll 1
         for (int v = 0; v < VECTOR; v++) finish(k, v, at);
       }
-      arrive<HALF>(NEARLY + (k & 1));
-      await<ALL>(TICKETS + (k & 1));  // and the stage is free
+      arrive<NEARLY, HALF>(k);
+      await<TICKETS, ALL>(k);  // and the stage is free
       load(k + 2);
     }
   }
@@ -254,7 +258,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_columns(co
   extern __shared__ __align__(128) char memory[];
   Shared& s = *(Shared*)(memory + STAGES * WARPS * WARP_BYTES);
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (threadIdx.x == 0) { s.ticket[0] = take_ticket(p); s.ticket[1] = take_ticket(p); }
+  if (threadIdx.x == 0) {  // where there is a block for each tile, none takes two
+    s.ticket[0] = take_ticket(p);
+    s.ticket[1] = gridDim.x >= p.tickets ? p.tickets : take_ticket(p);
+  }
   __syncthreads();
   if (warp < WARPS) Worker{p, s, memory, warp, lane}.run();
   else if (warp < WARPS + VECTOR) publish_tiles(p, s, warp - WARPS, lane);

@@ -27,21 +27,26 @@ struct Shared {
 //   NEARLY    a warp is about to store, and will soon have room for another tile
 //   TICKETS   the ticket of that tile is there, and the sums may be overwritten
 enum { PUBLISH = 1, LOOK_BACK = 3, PREFIXES = 5, NEARLY = 7, TICKETS = 9 };
-template <int WARPS_THERE> __device__ __forceinline__ void arrive(int id) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(32 * WARPS_THERE) : "memory"); }
-template <int WARPS_THERE> __device__ __forceinline__ void await(int id) { asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(32 * WARPS_THERE) : "memory"); }
+template <int ID, int COUNT> __device__ __forceinline__ void arrive(int k) {
+  __syncwarp();  // a warp arrives as one, with all that its lanes have written
+  asm volatile("bar.arrive %0, %1;" ::"r"(ID + (k & 1)), "n"(32 * COUNT) : "memory");
+}
+template <int ID, int COUNT> __device__ __forceinline__ void await(int k) {
+  __syncwarp();
+  asm volatile("bar.sync %0, %1;" ::"r"(ID + (k & 1)), "n"(32 * COUNT) : "memory");
+}
 
 // The warp that publishes: at once, whatever the look-back of an earlier tile still waits for.
 __device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int lane) {
   u32 epoch = p.control[2];
   Element left[5];
   for (int k = 0;; k++) {
-    await<WARPS + 1>(PUBLISH + (k & 1));
+    await<PUBLISH, WARPS + 1>(k);
     i64 ticket = s.ticket[k % RING];
     if (ticket >= p.tickets) break;
     auto [row, t] = place_of(p, ticket);
     Element sum = up_sweep<PARTS>(s.sums[k & 1][lane % PARTS], lane, left);
-    __syncwarp();
-    arrive<WARPS + 2>(TICKETS + (k & 1));
+    arrive<TICKETS, WARPS + 2>(k);
     if (!CARRY && p.tiles > 1) publish({p, row, epoch}, t, sum, lane);
   }
 }
@@ -60,13 +65,13 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
   Element left[5];
   Carry carry{{}, lane};
   for (int k = 0;; k++) {
-    if (!PATIENT || k == 0) await<WARPS + 1>(LOOK_BACK + (k & 1));
+    if (!PATIENT || k == 0) await<LOOK_BACK, WARPS + 1>(k);
     i64 ticket = s.ticket[k % RING];
     if (ticket >= p.tickets) break;
     auto [row, t] = place_of(p, ticket);
     bool wanted = !REDUCE || t + 1 == p.tiles;
     Element sum = up_sweep<PARTS>(s.sums[k & 1][lane % PARTS], lane, left);
-    if (PATIENT) await<WARPS + 1>(LOOK_BACK + ((k + 1) & 1));
+    if (PATIENT) await<LOOK_BACK, WARPS + 1>(k + 1);
     Item start = {};
     Prefix before, next;
     if (wanted && (INITIAL || EXCLUSIVE || CARRY)) start = start_of(p, row);
@@ -85,11 +90,10 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
       if (lane < PARTS) s.prefixes[k & 1][lane] = before;
       if (lane == 0) { s.prefixes[k & 1][PARTS] = next; s.start[k & 1] = start; }
     }
-    arrive<WARPS + 1>(PREFIXES + (k & 1));
-    if (!CARRY) await<WARPS + 1>(NEARLY + (k & 1));  // whole rows may be asked for early
+    arrive<PREFIXES, WARPS + 1>(k);
+    if (!CARRY) await<NEARLY, WARPS + 1>(k);  // whole rows may be asked for early
     if (lane == 0) s.ticket[(k + STAGES) % RING] = next_ticket(p, s.ticket[(k + STAGES - 1) % RING]);
-    __syncwarp();
-    arrive<WARPS + 2>(TICKETS + (k & 1));
+    arrive<TICKETS, WARPS + 2>(k);
   }
   if (lane == 0) leave(p, epoch);
 }
@@ -152,7 +156,7 @@ struct Worker {
       __syncwarp();  // all lanes have read their runs
       region(k, i).template store_slab<0>().write_packed(w);
       __syncwarp();  // all lanes have written theirs
-      if (!CARRY && i == STRIPS - 1) arrive<WARPS + 1>(NEARLY + (k & 1));
+      if (!CARRY && i == STRIPS - 1) arrive<NEARLY, WARPS + 1>(k);
       region(k, i).store(p, row, j);
     }
   }
@@ -184,7 +188,7 @@ struct Worker {
         __syncwarp();  // all lanes have read their runs
         region(k, i).write(x);
         __syncwarp();  // all lanes have written theirs
-        if (!CARRY && i == STRIPS - 1) arrive<WARPS + 1>(NEARLY + (k & 1));
+        if (!CARRY && i == STRIPS - 1) arrive<NEARLY, WARPS + 1>(k);
         region(k, i).store(p, row, j);
       }
     }
@@ -194,20 +198,20 @@ struct Worker {
     for (int k = 0; k < STAGES; k++) load(k);
     wait_copies<STAGES - 1>();
     sum(0);
-    arrive<WARPS + 1>(PUBLISH);
-    arrive<WARPS + 1>(LOOK_BACK);
+    arrive<PUBLISH, WARPS + 1>(0);
+    arrive<LOOK_BACK, WARPS + 1>(0);
     for (int k = 0;; k++) {
       i64 ticket = s.ticket[k % RING];
       if (ticket >= p.tickets) break;
       auto [row, t] = place_of(p, ticket);
       wait_copies<STAGES - 2>();
       sum(k + 1);
-      arrive<WARPS + 1>(PUBLISH + ((k + 1) & 1));
-      arrive<WARPS + 1>(LOOK_BACK + ((k + 1) & 1));
-      await<WARPS + 1>(PREFIXES + (k & 1));
+      arrive<PUBLISH, WARPS + 1>(k + 1);
+      arrive<LOOK_BACK, WARPS + 1>(k + 1);
+      await<PREFIXES, WARPS + 1>(k);
       if (!REDUCE || t + 1 == p.tiles) finish(k, row, t);
-      if (!CARRY && REDUCE) arrive<WARPS + 1>(NEARLY + (k & 1));
-      await<WARPS + 2>(TICKETS + (k & 1));  // and the stage is free
+      if (!CARRY && REDUCE) arrive<NEARLY, WARPS + 1>(k);
+      await<TICKETS, WARPS + 2>(k);  // and the stage is free
       load(k + STAGES);
     }
   }
@@ -217,8 +221,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_tiles(cons
   extern __shared__ __align__(128) char memory[];
   __shared__ Shared s;
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (threadIdx.x == 0)
-    for (int k = 0; k < STAGES; k++) s.ticket[k] = next_ticket(p, k ? s.ticket[k - 1] : -1);
+  if (threadIdx.x == 0)  // where there is a block for each tile, none takes two
+    for (int k = 0; k < STAGES; k++) s.ticket[k] = k && gridDim.x >= p.tickets ? p.tickets : next_ticket(p, k ? s.ticket[k - 1] : -1);
   __syncthreads();
   if (warp < WARPS) Worker{p, s, memory, warp, lane}.run();
   else if (warp == WARPS) publish_tiles(p, s, lane);
