@@ -75,8 +75,8 @@ class Browser:
 
     def wait_for(self, script, *args):
         """What an async script's promise gives."""
-        last = "const done = arguments[arguments.length - 1];"
-        wrapped = f"{last} (async (...args) => {{ {script} }})(...arguments).then(done, (e) => done({{ failed: String(e) }}))"
+        last = "const given = [...arguments], done = given.pop();"
+        wrapped = f"{last} (async (...args) => {{ {script} }})(...given).then(done, (e) => done({{ failed: String(e) }}))"
         value = self.ask("POST", "/execute/async", {"script": wrapped, "args": list(args)})
         assert not (isinstance(value, dict) and "failed" in value), value
         return value

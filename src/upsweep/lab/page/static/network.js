@@ -26,7 +26,7 @@ class Network {
   resize() {
     if (!this.run) return;
     const width = this.box.clientWidth, n = this.run.trace.n;
-    this.row = Math.max(2, Math.min(42, 400 / (this.rows + 1)));
+    this.row = Math.max(2, Math.min(42, (width < 480 ? 220 : 400) / (this.rows + 1)));  // on a phone, the source stays in sight
     this.top = 26;
     this.height = this.top + this.rows * this.row + (this.row > 18 ? 26 : 14);
     this.gap = Math.min(64, (width - 16) / n);
