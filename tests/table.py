@@ -181,4 +181,5 @@ def _starts(o: _Ops, items: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
 
 def rows_of(x: np.ndarray, axis: int) -> np.ndarray:
     """The rows along an axis, as a 2-D array."""
-    return np.moveaxis(x, axis, -1).reshape(-1, x.shape[axis])
+    moved = np.moveaxis(x, axis, -1)
+    return moved.reshape(int(np.prod(moved.shape[:-1])), x.shape[axis])

@@ -7,7 +7,6 @@ import os
 import re
 import sys
 import threading
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +46,7 @@ def _compile(plan: Plan, initial: bool, tuning: Tuning) -> Kernel:
         plan.loads, plan.accumulators, plan.stores, identity, plan.segmented, initial, tuning.chunk, tuning.width,
         tuning.tile // item_size(plan),
     )  # fmt: skip
-    digest = hashlib.sha256(repr((_source(), plan.op.key, args)).encode()).hexdigest()[:32]
+    digest = hashlib.sha256(repr((_TEXTS, plan.op.key, args)).encode()).hexdigest()[:32]
     with named(f"k{digest}"):
         kernel = build(plan.op.fn, *args)
     note = _note(f"{plan.op} of {', '.join(map(str, plan.loads))}")
@@ -98,11 +97,14 @@ def folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "upsweep"
 
 
-@cache
-def _source() -> tuple[str, ...]:
-    """All that decides what a kernel does, beside its arguments: this folder's text and the compiler's version."""
-    texts = [path.read_text() for path in sorted(Path(__file__).parent.glob("*.py"))]
+def _texts() -> tuple[str, ...]:
+    """All that decides what a kernel does, beside its arguments: its files and the compiler's version. Read when this
+    module is, so that a process whose files are replaced under it never signs old code with the new text."""
+    texts = [Path(__file__).with_name(name).read_text() for name in ("kernel.py", "carry.py", "chunk.py", "memory.py")]
     return (*texts, numba.__version__, np.__version__, sys.version)
+
+
+_TEXTS = _texts()
 
 
 class _Folder(_CacheLocator):

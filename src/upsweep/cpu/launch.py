@@ -12,6 +12,7 @@ from upsweep.cpu import threads, tuning
 from upsweep.cpu.carry import nodes_of
 from upsweep.cpu.compile import item_size, kernel_for
 from upsweep.cpu.kernel import Kernel, Word, raw
+from upsweep.cpu.memory import LINE
 from upsweep.plan import Plan
 
 Strides = tuple[int, ...]
@@ -110,12 +111,17 @@ def _size(dtypes: Sequence[np.dtype], plan: Plan) -> int:
 
 
 def _walk(plan: Plan, strides: tuple[Strides, ...]) -> _Walk:
-    """Rows one by one where the axis runs along memory; otherwise side by side along the dimension that does."""
+    """Rows one by one where the axis runs along memory; otherwise side by side along the dimension that does, unless
+    that is shorter than a cache line and the rows are near each other: then the next row finds its lines in the cache.
+    """
+    steps = [max(abs(array[d]) for array in strides[: len(plan.loads)]) for d in range(len(plan.shape))]
     others = [d for d in range(len(plan.shape)) if d != plan.axis and plan.shape[d] > 1]
-    others.sort(key=lambda d: -abs(strides[0][d]))
+    others.sort(key=lambda d: -steps[d])
     inner = None
-    if others and plan.n > 1 and abs(strides[0][others[-1]]) < abs(strides[0][plan.axis]):
-        inner = others.pop()
+    if others and plan.n > 1 and steps[others[-1]] < steps[plan.axis]:
+        line = plan.shape[others[-1]] * steps[others[-1]]
+        if line >= LINE or line * plan.n > tuning.NEAR_BYTES:
+            inner = others.pop()
     outer: list[int] = []
     sizes: list[int] = []
     for d in others:  # dimensions that lie as one become one

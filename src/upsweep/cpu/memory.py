@@ -41,8 +41,8 @@ def named(kernel: str) -> Iterator[None]:
 def inner(fn: Any, **options: Any) -> Any:
     """Compile a function that only kernels call: without wrappers for Python that takes half the time."""
     fn.__qualname__ = f"{_kernel_name.get()}.{fn.__qualname__}"
-    wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return njit(**{"error_model": "numpy", **wrappers, **options})(fn)
+    known: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return njit(**{**known, **options})(fn)
 
 
 def spliced(fn: Any) -> Any:
@@ -205,7 +205,8 @@ class Items:
                 builder.store(model.as_data(builder, part), pointer, align=1)
 
         def check(value: Any) -> None:
-            got = [value] if bare else list(value) if isinstance(value, types.BaseTuple) else None
+            parts: Any = value
+            got = [parts] if bare else list(parts) if isinstance(value, types.BaseTuple) else None
             if (
                 got is None
                 or len(got) != len(computed_types)

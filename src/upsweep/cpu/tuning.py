@@ -26,3 +26,5 @@ PARALLEL_BYTES = 1 << 19
 """Less than this is scanned by the calling thread: waking another costs 20 us."""
 TICKET_BYTES = 1 << 16
 """Short rows are taken in batches of about this size."""
+NEAR_BYTES = 1 << 18
+"""Columns narrower than a cache line are scanned one by one while all of them fit a near cache."""
