@@ -104,7 +104,9 @@ def reduce(
     return _run(xs, op, axis, False, reverse, initial, dtype, out, None, engine, threads, True, None)
 
 
-def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+def cumulative_sum(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Any:
     """Running totals along an axis, as the Python array API standard names and defines them.
 
     Booleans and integers narrower than the default integer are summed as the default integer, as NumPy does. With
@@ -117,7 +119,9 @@ def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, inc
     return _cumulative(x, ops.ADD, axis, dtype, include_initial)
 
 
-def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+def cumulative_prod(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Any:
     """Running products along an axis, as the Python array API standard names and defines them; see `cumulative_sum`.
 
     >>> import upsweep as up
@@ -198,9 +202,23 @@ def _cumulative(x: Any, op: Operator, axis: int | None, dtype: Any, include_init
     n, computed = view.shape[axis], view.dtype if dtype is None else _dtype(dtype)
     y = on.empty(x, tuple(n + 1 if d == axis else size for d, size in enumerate(view.shape)), computed)
     first, rest = on.cut(y, axis, 0, 1), on.cut(y, axis, 1, n + 1)
-    for inputs, outputs, exclusive in ((view, rest, False), (first, first, True)):  # the first result needs no input
+    for inputs, outputs, exclusive in (
+        (view, rest, False),
+        (first, first, True),
+    ):  # the first result needs no input
         plan, _ = _plan(
-            op, (inputs.dtype,), (inputs.shape,), axis, exclusive, False, False, (computed,), False, None, False, None
+            op,
+            (inputs.dtype,),
+            (inputs.shape,),
+            axis,
+            exclusive,
+            False,
+            False,
+            (computed,),
+            False,
+            None,
+            False,
+            None,
         )
         on.run(plan, [on.numbers(inputs)], [on.numbers(outputs)], None, None)
     return on.give(x, y)
@@ -234,7 +252,13 @@ def _run(
         views = [on.apart(x, written) for x in views]
         heads = None if heads is None else on.apart(heads, written)
         starts = None if starts is None else [on.apart(s, written) for s in starts]
-    on.run(plan, [on.numbers(x) for x in views], [None if y is None else on.numbers(y) for y in ys], starts, heads)
+    on.run(
+        plan,
+        [on.numbers(x) for x in views],
+        [None if y is None else on.numbers(y) for y in ys],
+        starts,
+        heads,
+    )
     if out is not None:
         return out
     if record is not None:
@@ -262,7 +286,9 @@ def _plan(
     needs = (exclusive and shape[axis] > 0) or (reducing and shape[axis] == 0)
     if needs and not initial and identity_of(chosen, accumulators) is None:
         what = "an exclusive scan" if exclusive else "the reduction of nothing"
-        raise OperatorError(f"{what} needs an identity, and {op} has none: pass initial=, or Operator(..., identity=)")
+        raise OperatorError(
+            f"{what} needs an identity, and {op} has none: pass initial=, or Operator(..., identity=)"
+        )
     stores = tuple(_number(d) if keep is None or keep == c else None for c, d in enumerate(computed))
     plan = Plan(
         chosen, tuple(map(_number, dtypes)), accumulators, stores, shape, axis, exclusive, reverse, initial, segmented,
@@ -333,7 +359,9 @@ def _computed(dtypes: Sequence[np.dtype], dtype: Sequence[np.dtype] | None) -> t
         raise DTypeError(f"dtype= names {len(wanted)} dtypes for {len(dtypes)} arrays")
     for have, want in zip(dtypes, wanted):
         if not _scannable(want) or not (_half(have) or _half(want) or np.can_cast(have, want, "same_kind")):
-            raise DTypeError(f"{have} cannot be scanned as dtype={want}: convert the array first, x.astype({str(want)!r})")
+            raise DTypeError(
+                f"{have} cannot be scanned as dtype={want}: convert the array first, x.astype({str(want)!r})"
+            )
     return wanted
 
 
@@ -360,7 +388,9 @@ def _starts(on: Engine, plan: Plan, initial: Any, like: Any, fields: Any) -> lis
     starts = [on.start(s, dtype, like) for s, dtype in zip(parts, plan.accumulators)]
     for s in starts:
         if s.shape not in ((), plan.row_shape):
-            raise ShapeError(f"initial has shape {s.shape}; pass a scalar or one value a row, shape {plan.row_shape}")
+            raise ShapeError(
+                f"initial has shape {s.shape}; pass a scalar or one value a row, shape {plan.row_shape}"
+            )
     return starts
 
 
@@ -372,7 +402,9 @@ def _outputs(
     shape = plan.row_shape if plan.reduce else plan.shape
     wanted = [c for c, stored in enumerate(plan.stores) if stored is not None]
     if fields:
-        record = on.view(out) if out is not None else on.empty(like, shape, np.dtype(list(zip(fields, dtypes))))
+        record = (
+            on.view(out) if out is not None else on.empty(like, shape, np.dtype(list(zip(fields, dtypes))))
+        )
         if record.dtype.names != fields:
             raise OutputError(f"out of {record.dtype} has not the fields {', '.join(fields)}")
         parts = [record[field] for field in fields]  # type: ignore[index]

@@ -118,7 +118,9 @@ def load(name: str) -> Engine:
     try:
         return cast(Engine, import_module(ENGINES[name]))
     except ImportError as missing:
-        raise EngineError(f"the {name} engine needs a package that is not here ({missing}): {_INSTALL[name]}") from missing
+        raise EngineError(
+            f"the {name} engine needs a package that is not here ({missing}): {_INSTALL[name]}"
+        ) from missing
 
 
 def moves(name: str) -> Moves | None:

@@ -15,7 +15,9 @@ class LawError(ValueError):
     """An operator breaks a law that it promises; the message holds the counter-example."""
 
 
-def check(op: Operator | str | Callable[[Any, Any], Any], samples: Sequence[Any], *, rtol: float = 0.0) -> None:
+def check(
+    op: Operator | str | Callable[[Any, Any], Any], samples: Sequence[Any], *, rtol: float = 0.0
+) -> None:
     """Probe an operator on all triples of some samples (the first 20,000): raises a LawError with a counter-example.
 
     Associativity `(a⊕b)⊕c = a⊕(b⊕c)` is probed always, the identity and commutativity where the operator promises
@@ -38,10 +40,15 @@ def check(op: Operator | str | Callable[[Any, Any], Any], samples: Sequence[Any]
     for a, b, c in islice(product(samples, repeat=3), 20_000):
         left, right = fn(fn(a, b), c), fn(a, fn(b, c))
         if not _same(left, right, rtol):
-            raise LawError(f"{op} is not associative: ({a} ⊕ {b}) ⊕ {c} = {left}, but {a} ⊕ ({b} ⊕ {c}) = {right}")
+            raise LawError(
+                f"{op} is not associative: ({a} ⊕ {b}) ⊕ {c} = {left}, but {a} ⊕ ({b} ⊕ {c}) = {right}"
+            )
     if op.identity is not None and not callable(op.identity):
         for a in samples:
-            for got, text in ((fn(op.identity, a), f"{op.identity} ⊕ {a}"), (fn(a, op.identity), f"{a} ⊕ {op.identity}")):
+            for got, text in (
+                (fn(op.identity, a), f"{op.identity} ⊕ {a}"),
+                (fn(a, op.identity), f"{a} ⊕ {op.identity}"),
+            ):
                 if not _same(got, a, rtol):
                     raise LawError(f"{op.identity} is not the identity of {op}: {text} = {got}")
     if op.commutative:
