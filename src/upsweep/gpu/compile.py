@@ -128,13 +128,13 @@ def _write(path: Path, code: bytes) -> None:
 
 @cache
 def _versions(linked: bool) -> str:
-    from cuda.bindings import nvrtc
+    from cuda.bindings import nvrtc  # pyright: ignore[reportAttributeAccessIssue]
 
     if not linked:
         return str(nvrtc.nvrtcVersion()[1:])
     import numba
     import numba_cuda
-    from cuda.bindings import nvjitlink
+    from cuda.bindings import nvjitlink  # pyright: ignore[reportAttributeAccessIssue]
 
     return (
         f"{nvrtc.nvrtcVersion()[1:]} {nvjitlink.version()} numba {numba.__version__} {numba_cuda.__version__}"
@@ -142,7 +142,7 @@ def _versions(linked: bool) -> str:
 
 
 def _compile(source: str, arch: int, linked: bool) -> bytes:
-    from cuda.bindings import nvrtc
+    from cuda.bindings import nvrtc  # pyright: ignore[reportAttributeAccessIssue]
 
     def check(answer: Any) -> Any:
         status, *values = answer
@@ -185,7 +185,7 @@ def python_ltoir(op: Operator, accumulators: Sequence[np.dtype], arch: int) -> b
     exec(f"def upsweep_operator({', '.join(names)}):\n{body}", scope)  # numba wants a function of fixed arity
     pointers = [types.CPointer(from_dtype(d)) for d in accumulators] * 3
     try:
-        code, _ = cuda.compile(
+        code, _ = cuda.compile(  # pyright: ignore[reportPrivateImportUsage]
             scope["upsweep_operator"],
             types.void(*pointers),
             output="ltoir",
@@ -200,7 +200,7 @@ def python_ltoir(op: Operator, accumulators: Sequence[np.dtype], arch: int) -> b
 
 
 def _link(parts: Sequence[bytes], arch: int) -> bytes:
-    from cuda.bindings import nvjitlink
+    from cuda.bindings import nvjitlink  # pyright: ignore[reportAttributeAccessIssue]
 
     flags = [f"-arch=sm_{arch}", "-lto", "-fma=0", "-ftz=0", "-prec-div=1", "-prec-sqrt=1"]
     linker = nvjitlink.create(len(flags), flags)

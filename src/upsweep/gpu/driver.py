@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from cuda.bindings import driver as cu
+from cuda.bindings import driver as cu  # pyright: ignore[reportAttributeAccessIssue]
 
 from upsweep.engine import EngineError
 

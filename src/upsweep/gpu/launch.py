@@ -118,11 +118,15 @@ def _of_nothing(plan: Plan, ys: Sequence[View | None]) -> tuple[Plan, Sequence[V
 
 
 def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
-    def seen(v: View | None):
-        return None if v is None else (v.strides, v.ptr & 15)
+    def seen(v: View) -> tuple[tuple[int, ...], int]:
+        return v.strides, v.ptr & 15
 
     layout = arrange(
-        plan, [seen(x) for x in xs], [seen(y) for y in ys], [seen(v) for v in initial], seen(heads)
+        plan,
+        [seen(x) for x in xs],
+        [y and seen(y) for y in ys],
+        [seen(v) for v in initial],
+        heads and seen(heads),
     )
     choice = choose(plan, layout)
     linked = compile.operator_text(plan.op, plan.accumulators)[1]

@@ -62,28 +62,42 @@ class Layout:
     def with_rows(self, dims: Sequence[int], pick: Sequence[int]) -> Layout:
         """The same with the row dimensions `pick` of `rows`, of these sizes."""
 
-        def cut(x: Lane | None) -> Lane | None:
-            return x and replace(x, rows=tuple(x.rows[i] for i in pick))
+        def cut(x: Lane) -> Lane:
+            return replace(x, rows=tuple(x.rows[i] for i in pick))
 
         return Layout(
-            self.n, tuple(dims), tuple(map(cut, self.loads)), tuple(map(cut, self.stores)),
-            tuple(map(cut, self.starts)), cut(self.heads),
-        )  # fmt: skip
+            self.n,
+            tuple(dims),
+            tuple(map(cut, self.loads)),
+            tuple([x and cut(x) for x in self.stores]),
+            tuple(map(cut, self.starts)),
+            self.heads and cut(self.heads),
+        )
 
 
-def arrange(plan: Plan, loads, stores, starts, heads) -> Layout:
-    """Strides in the order of the scan, rows collapsed. Each argument is (strides, phase) or None."""
+Strided = tuple[tuple[int, ...], int]
+"""Strides in bytes, and the pointer's remainder by 16."""
+
+
+def arrange(
+    plan: Plan,
+    loads: Sequence[Strided],
+    stores: Sequence[Strided | None],
+    starts: Sequence[Strided],
+    heads: Strided | None,
+) -> Layout:
+    """Strides in the order of the scan, rows collapsed."""
     n, axis = plan.n, plan.axis
     rest = [d for d in range(len(plan.shape)) if d != axis]
 
-    def lane(strides, phase, dtype, past=0) -> Lane:
+    def lane(strides: Sequence[int], phase: int, dtype: np.dtype, past: int = 0) -> Lane:
         along = strides[axis] if n > 1 or past else dtype.itemsize
         offset = (n - 1 + past) * along if plan.reverse else 0
         return Lane(
             offset, -along if plan.reverse else along, tuple(strides[d] for d in rest), dtype.itemsize, phase
         )
 
-    def row_lane(strides, phase, dtype) -> Lane:
+    def row_lane(strides: Sequence[int], phase: int, dtype: np.dtype) -> Lane:
         return Lane(0, 0, tuple(strides) if strides else (0,) * len(rest), dtype.itemsize, phase)
 
     place = row_lane if plan.reduce else lane

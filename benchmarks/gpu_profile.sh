@@ -1,5 +1,5 @@
 #!/bin/sh
-# Profile single cases: stall reasons, issue use and the instructions of the hot loop. Usage: profile.sh FOLDER CASE...
+# Profile single cases: stall reasons, issue use and the instructions of the hot loop. Usage: gpu_profile.sh FOLDER CASE...
 out=$1; shift
 for c in "$@"; do
   export UPSWEEP_CACHE_DIR=/tmp/cubins_$c

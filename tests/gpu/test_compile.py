@@ -1,0 +1,94 @@
+"""Every kernel and class of dtype compiles without a GPU, and the hot ones keep their registers."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
+
+from upsweep.gpu import compile, layout
+from upsweep.gpu.arrays import c_strides
+from upsweep.operator import accumulator, ops, resolve
+from upsweep.plan import Plan
+
+LONG = (1 << 26,)
+HOT = {
+    "f4": (ops.ADD, ["f4"], LONG, 0, {}),
+    "i4": (ops.ADD, ["i4"], LONG, 0, {}),
+    "f8": (ops.ADD, ["f8"], LONG, 0, {}),
+    "i2": (ops.ADD, ["i2"], LONG, 0, {}),
+    "f2": (ops.ADD, ["f2"], LONG, 0, {}),
+    "i1": (ops.ADD, ["i1"], LONG, 0, {}),
+    "max": (ops.MAX, ["f4"], LONG, 0, {}),
+    "affine": (ops.AFFINE, ["f4", "f4"], LONG, 0, {}),
+    "segments": (ops.ADD, ["f4"], LONG, 0, {"segmented": True}),
+    "rows": (ops.ADD, ["f4"], (4096, 256), 1, {}),
+    "whole rows": (ops.AFFINE, ["f4", "f4"], (12288, 5000), 1, {}),
+    "columns": (ops.ADD, ["f4"], (65536, 4096), 0, {}),
+}
+OTHERS = {
+    "everything": (
+        ops.ADD,
+        ["f4"],
+        LONG,
+        0,
+        {"reverse": True, "exclusive": True, "initial": True, "segmented": True},
+    ),
+    "bool": (ops.ADD, ["?"], LONG, 0, {}),
+    "c16": (ops.MUL, ["c16"], LONG, 0, {}),
+    "argmax": (ops.ARGMAX, ["f4", "i8"], LONG, 0, {}),
+    "logaddexp": (ops.LOGADDEXP, ["f8"], (9, 77), 1, {}),
+    "reduce": (ops.ADD, ["f8"], (1000, 1000), 0, {"reduce": True}),
+    "columns of bytes": (ops.ADD, ["i1"], (3000, 1000), 0, {"segmented": True}),
+}
+
+
+def cubin(case, arch: int) -> bytes:
+    op, names, shape, axis, flags = case
+    dtypes = tuple(np.dtype(n) for n in names)
+    op, accumulators = resolve(op, dtypes), tuple(accumulator(d) for d in dtypes)
+    plan = Plan(op, dtypes, accumulators, dtypes, shape, axis, **flags)
+    ins = [(c_strides(shape, d.itemsize), 0) for d in dtypes]
+    outs = [(c_strides(plan.row_shape if plan.reduce else shape, d.itemsize), 0) for d in dtypes]
+    heads = (c_strides(shape, 1), 0) if plan.segmented else None
+    arranged = layout.arrange(plan, ins, outs, [((), 0)] * len(dtypes) if plan.initial else [], heads)
+    choice = layout.choose(plan, arranged)
+    return compile._compile(compile.text(choice.kernel, layout.spec(plan, choice)), arch, linked=False)
+
+
+def frames(code: bytes) -> list[int]:
+    """Bytes of local memory a thread, of each function: EIATTR_FRAME_SIZE of the sections called .nv.info."""
+    (table,), (size, count, names) = (
+        struct.unpack_from("<Q", code, 0x28),
+        struct.unpack_from("<3H", code, 0x3A),
+    )
+    sections = [struct.unpack_from("<IIQQQQIIQQ", code, table + i * size) for i in range(count)]
+    found = []
+    for section in sections:
+        if code[sections[names][4] + section[0] :].split(b"\0", 1)[0] != b".nv.info":
+            continue
+        at, end = section[4], section[4] + section[5]
+        while at < end:
+            form, attribute, length = struct.unpack_from("<BBH", code, at)
+            at += 4
+            if form == 4:
+                if attribute == 0x11:
+                    found.append(struct.unpack_from("<2I", code, at)[1])
+                at += length
+    return found
+
+
+@pytest.mark.parametrize("arch", [80, 90, 100])
+@pytest.mark.parametrize("name", HOT)
+def test_hot_kernels_keep_their_registers(name, arch):
+    found = frames(cubin(HOT[name], arch))
+    assert found, "the cubin names no frame"
+    assert max(found) == 0, f"{name} spills {max(found)} bytes a thread to local memory on sm_{arch}"
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_other_kernels_compile(name):
+    assert cubin(OTHERS[name], 90)[:4] == b"\x7fELF"
