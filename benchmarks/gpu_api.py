@@ -26,7 +26,13 @@ def check(f):
 
 
 def same(got, want):
-    got = got.get() if isinstance(got, cp.ndarray) else got.cpu().numpy() if isinstance(got, torch.Tensor) else np.asarray(got)
+    got = (
+        got.get()
+        if isinstance(got, cp.ndarray)
+        else got.cpu().numpy()
+        if isinstance(got, torch.Tensor)
+        else np.asarray(got)
+    )
     np.testing.assert_array_equal(got, want)
     assert got.dtype == want.dtype, (got.dtype, want.dtype)
 
@@ -52,13 +58,24 @@ def libraries():
 @check
 def axes_and_flags():
     for axis in (0, 1, 2):
-        for extra in ({}, {"reverse": True}, {"exclusive": True}, {"initial": 0.5}, {"reverse": True, "exclusive": True}):
+        for extra in (
+            {},
+            {"reverse": True},
+            {"exclusive": True},
+            {"initial": 0.5},
+            {"reverse": True, "exclusive": True},
+        ):
             same(up.scan(cp.asarray(M), axis=axis, **extra), up.scan(M, axis=axis, **extra))
-            same(up.scan(torch.tensor(M, device="cuda").transpose(0, 2), axis=axis, **extra), up.scan(M.transpose(2, 1, 0), axis=axis, **extra))
+            same(
+                up.scan(torch.tensor(M, device="cuda").transpose(0, 2), axis=axis, **extra),
+                up.scan(M.transpose(2, 1, 0), axis=axis, **extra),
+            )
         same(up.reduce(cp.asarray(M), axis=axis), up.reduce(M, axis=axis))
         rows = np.delete(M.shape, axis)
         start = RNG.random(rows).astype(np.float32)
-        same(up.scan(cp.asarray(M), axis=axis, initial=cp.asarray(start)), up.scan(M, axis=axis, initial=start))
+        same(
+            up.scan(cp.asarray(M), axis=axis, initial=cp.asarray(start)), up.scan(M, axis=axis, initial=start)
+        )
 
 
 @check
@@ -78,14 +95,22 @@ def segments():
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     keys = RNG.integers(0, 3, n).astype(np.float32)
     flags = RNG.random(n) < 0.01
-    for spelt in ((up.segments.lengths, lengths), (up.segments.offsets, offsets), (up.segments.keys, keys), (up.segments.flags, flags)):
+    for spelt in (
+        (up.segments.lengths, lengths),
+        (up.segments.offsets, offsets),
+        (up.segments.keys, keys),
+        (up.segments.flags, flags),
+    ):
         make, values = spelt
         for extra in ({}, {"reverse": True}, {"exclusive": True, "initial": 3}):
             want = up.scan(x, segments=make(values), **extra)
             same(up.scan(cp.asarray(x), segments=make(cp.asarray(values)), **extra), want)
             same(up.scan(cp.asarray(x), segments=make(values), **extra), want)
     k2 = RNG.integers(0, 2, M.shape)
-    same(up.scan(cp.asarray(M), axis=1, segments=up.segments.keys(cp.asarray(k2))), up.scan(M, axis=1, segments=up.segments.keys(k2)))
+    same(
+        up.scan(cp.asarray(M), axis=1, segments=up.segments.keys(cp.asarray(k2))),
+        up.scan(M, axis=1, segments=up.segments.keys(k2)),
+    )
 
 
 @check
@@ -95,7 +120,10 @@ def tuples_and_operators():
         want = up.scan((a, b), "affine", axis=axis)
         for g, w in zip(up.scan((cp.asarray(a), cp.asarray(b)), "affine", axis=axis), want):
             same(g, w)
-        same(up.linear_recurrence(cp.asarray(a), cp.asarray(b), axis=axis), up.linear_recurrence(a, b, axis=axis))
+        same(
+            up.linear_recurrence(cp.asarray(a), cp.asarray(b), axis=axis),
+            up.linear_recurrence(a, b, axis=axis),
+        )
     same(up.scan(cp.asarray(X), lambda p, q: p * 0.5 + q), up.scan(X, lambda p, q: p * 0.5 + q))
     same(up.cummax(cp.asarray(X)), up.cummax(X))
     same(up.cumulative_sum(cp.asarray(X.astype(np.int8))), up.cumulative_sum(X.astype(np.int8)))
@@ -224,7 +252,6 @@ def host_time():
     print(f"    of which engine.run: {(time.perf_counter() - began) / 2000 * 1e6:.1f} us")
     big = torch.rand(1 << 20, device="cuda")
     out = torch.empty_like(big)
-    g = torch.cuda.CUDAGraph()
     up.scan(big, out=out)
     torch.cuda.synchronize()
     a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -236,7 +263,9 @@ def host_time():
         gpu.run(plan, [vb], [wb], None, None)
     b.record()
     torch.cuda.synchronize()
-    print(f"    2^20 f32 items, back to back behind a sleeping kernel: {a.elapsed_time(b) / 200 * 1e3:.2f} us each")
+    print(
+        f"    2^20 f32 items, back to back behind a sleeping kernel: {a.elapsed_time(b) / 200 * 1e3:.2f} us each"
+    )
 
 
 def main():

@@ -1,8 +1,8 @@
 """One call on a machine with a GPU: bits against the canonical tree, then bandwidth as fractions of a copy.
 
-    python benchmarks/gpu_check.py FOLDER           everything: bits, the public API, compute-sanitizer, the table with peers
-    python benchmarks/gpu_check.py bits  FOLDER     every case; exit 1 on any difference
-    python benchmarks/gpu_check.py speed FOLDER     the table, as JSON, Markdown and PNG
+python benchmarks/gpu_check.py FOLDER           everything: bits, the public API, compute-sanitizer, the table with peers
+python benchmarks/gpu_check.py bits  FOLDER     every case; exit 1 on any difference
+python benchmarks/gpu_check.py speed FOLDER     the table, as JSON, Markdown and PNG
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ np.row_stack = np.vstack  # numba-cuda up to 0.30 asks NumPy 2.5 for it
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "src")]
 import reference
-
 import upsweep.gpu as gpu
 from upsweep.operator import Operator, accumulator, identity_of, ops, resolve
 from upsweep.plan import Plan
@@ -41,7 +40,10 @@ HASH = Operator(_hash, U(0), name="hash")  # not associative: equal bits mean th
 
 def _hash2(a, b):
     x = a[0] * U(0x9E3779B97F4A7C15) + a[1]
-    return (((x << U(7)) | (x >> U(57))) ^ (b[0] * U(0xC2B2AE3D27D4EB4F) + U(12345)), a[1] * U(31) + b[1] ^ b[0])
+    return (
+        ((x << U(7)) | (x >> U(57))) ^ (b[0] * U(0xC2B2AE3D27D4EB4F) + U(12345)),
+        a[1] * U(31) + b[1] ^ b[0],
+    )
 
 
 HASH2 = Operator(_hash2, (U(0), U(0)), name="hash2")
@@ -81,7 +83,9 @@ def whole(op):
                 return (np.where((x <= y) | (x != x), x, y),)
             if name == "max":
                 return (np.where((x >= y) | (x != x), x, y),)
-            if name == "mul" and x.dtype.kind == "c":  # NumPy's own product contracts to FMA where the machine has it
+            if (
+                name == "mul" and x.dtype.kind == "c"
+            ):  # NumPy's own product contracts to FMA where the machine has it
                 z = np.empty(np.broadcast(x, y).shape, x.dtype)
                 z.real, z.imag = x.real * y.real - x.imag * y.imag, x.real * y.imag + x.imag * y.real
                 return (z,)
@@ -204,7 +208,13 @@ def cases():
         yield HASH, ["u8"], (n,), 0, {"reverse": True, "initial": "host"}
         yield HASH, ["u8"], (n,), 0, {"reduce": True}
         yield ops.ADD, ["i1"], (n,), 0, {"place": "offset"}
-        yield HASH, ["u8"], (n,), 0, {"segments": (0.01, "full"), "reverse": n % 2 == 0, "exclusive": n % 3 == 0}
+        yield (
+            HASH,
+            ["u8"],
+            (n,),
+            0,
+            {"segments": (0.01, "full"), "reverse": n % 2 == 0, "exclusive": n % 3 == 0},
+        )
     for n in (4_200_000, (1 << 23) + 4321):
         yield HASH, ["u8"], (n,), 0, {}
         yield ops.ADD, ["f4"], (n,), 0, {}
@@ -221,7 +231,9 @@ def cases():
         yield op, ["f4", "i8"], (70_001,), 0, {}
     yield ops.LOGADDEXP, ["f4"], (9000,), 0, {}
     yield ops.LOGADDEXP, ["f8"], (9000,), 0, {"reverse": True}
-    flags = list(itertools.product((False, True), (False, True), (None, "host", "device"), (None, (0.02, "full"))))
+    flags = list(
+        itertools.product((False, True), (False, True), (None, "host", "device"), (None, (0.02, "full")))
+    )
     for reverse, exclusive, initial, segments in flags:
         extra = dict(reverse=reverse, exclusive=exclusive, initial=initial, segments=segments)
         for op, dts in ((HASH, ["u8"]), (ops.AFFINE, ["f4", "f4"]), (HASH2, ["u8", "u8"])):
@@ -312,15 +324,27 @@ def rate(name, op, dtypes, shape, axis=0, segments=None, stores=None, quiet=Fals
     xs = [x.reshape(shape) for x in xs]
     rows = plan.row_shape if plan.reduce else shape
     ys = [cp.empty(rows, d) if d is not None else None for d in stored]
-    heads = None if segments is None else (cp.random.random(shape, dtype=np.float32) < segments).astype(np.uint8)
-    moved = sum(a.nbytes for a in (*xs, *(y for y in ys if y is not None), *([heads] if heads is not None else [])))
-    views = [gpu.view(x) for x in xs], [None if y is None else gpu.view(y) for y in ys], None, heads is not None and gpu.view(heads) or None
+    heads = (
+        None if segments is None else (cp.random.random(shape, dtype=np.float32) < segments).astype(np.uint8)
+    )
+    moved = sum(
+        a.nbytes for a in (*xs, *(y for y in ys if y is not None), *([heads] if heads is not None else []))
+    )
+    views = (
+        [gpu.view(x) for x in xs],
+        [None if y is None else gpu.view(y) for y in ys],
+        None,
+        heads is not None and gpu.view(heads) or None,
+    )
     a, b = cp.empty(moved // 2, np.uint8), cp.empty(moved // 2, np.uint8)
     copy = timed(lambda: cp.cuda.runtime.memcpyAsync(b.data.ptr, a.data.ptr, moved // 2, 3, 0))
     del a, b
     ms = timed(lambda: gpu.run(plan, *views))
     if not quiet:
-        print(f"{name:44s} {ms:9.4f} ms {moved / ms / 1e6:8.1f} GB/s  {copy / ms:6.3f} of a copy ({copy:.4f} ms)", flush=True)
+        print(
+            f"{name:44s} {ms:9.4f} ms {moved / ms / 1e6:8.1f} GB/s  {copy / ms:6.3f} of a copy ({copy:.4f} ms)",
+            flush=True,
+        )
     cp.get_default_memory_pool().free_all_blocks()
     return {"name": name, "ms": ms, "gbs": moved / ms / 1e6, "fraction": copy / ms}
 
@@ -385,7 +409,10 @@ def markdown(device, rows):
         "", "| scan | GB/s | of a copy | goal | others |", "|---|---|---|---|---|",
     ]  # fmt: skip
     for r in rows:
-        peers = ", ".join(f"{name} {value:.2f}" if value >= 0.01 else f"{name} {value:.4f}" for name, value in r["peers"].items())
+        peers = ", ".join(
+            f"{name} {value:.2f}" if value >= 0.01 else f"{name} {value:.4f}"
+            for name, value in r["peers"].items()
+        )
         lines.append(f"| {r['name']} | {r['gbs']:.0f} | {r['fraction']:.3f} | {r['goal'] or ''} | {peers} |")
     return "\n".join(lines) + "\n"
 
@@ -421,16 +448,29 @@ def everything(folder):
     for job in jobs:
         text = job.communicate()[0]
         failed += job.returncode != 0
-        report += [line for line in text.splitlines() if "wrong" in line or ": component" in line or "Error" in line]
+        report += [
+            line for line in text.splitlines() if "wrong" in line or ": component" in line or "Error" in line
+        ]
     for part in folder.glob("bits*.txt"):
         part.unlink()
     commands = {"api": [python, str(here / "gpu_api.py")]}
     if shutil.which("compute-sanitizer"):
-        commands["memcheck"] = ["compute-sanitizer", "--tool", "memcheck", "--report-api-errors", "no", python, str(here / "gpu_sanitize.py")]
+        commands["memcheck"] = [
+            "compute-sanitizer",
+            "--tool",
+            "memcheck",
+            "--report-api-errors",
+            "no",
+            python,
+            str(here / "gpu_sanitize.py"),
+        ]
     for name, command in commands.items():
         done = subprocess.run(command, capture_output=True, text=True)
         failed += done.returncode != 0
-        report += [f"--- {name}: exit {done.returncode}", *[x for x in done.stdout.splitlines() if "upsweep: compiling" not in x][-40:]]
+        report += [
+            f"--- {name}: exit {done.returncode}",
+            *[x for x in done.stdout.splitlines() if "upsweep: compiling" not in x][-40:],
+        ]
     (folder / "checks.txt").write_text("\n".join(report) + "\n")
     print("\n".join(report), flush=True)
     speed(folder)

@@ -15,7 +15,9 @@ def cub() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "peer"
         source = Path(__file__).with_name("peer_cub.cu")
-        subprocess.run(["nvcc", "-O3", "-std=c++17", "-arch=native", str(source), "-o", str(program)], check=True)
+        subprocess.run(
+            ["nvcc", "-O3", "-std=c++17", "-arch=native", str(source), "-o", str(program)], check=True
+        )
         lines = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout.split("\n")
     return {name: float(copy) / float(scan) for name, scan, copy in (line.split() for line in lines if line)}
 
@@ -32,7 +34,9 @@ def torch_rows(timed: Any) -> dict[str, float]:
     for rows, columns in ((65536, 4096), (1 << 20, 256)):
         for axis in (0, 1):
             z, w = x.view(rows, columns), y.view(rows, columns)
-            found[f"add f4 {rows}x{columns} axis {axis}"] = copy / timed(lambda: torch.cumsum(z, axis, out=w), 3)
+            found[f"add f4 {rows}x{columns} axis {axis}"] = copy / timed(
+                lambda: torch.cumsum(z, axis, out=w), 3
+            )
     d = torch.rand(G // 8, device="cuda", dtype=torch.float64)
     e = torch.empty_like(d)
     found["add f8"] = copy / timed(lambda: torch.cumsum(d, 0, out=e))

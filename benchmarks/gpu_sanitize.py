@@ -1,6 +1,6 @@
 """Small scans of every kernel for compute-sanitizer: memcheck and racecheck.
 
-    compute-sanitizer --tool memcheck python benchmarks/gpu_sanitize.py
+compute-sanitizer --tool memcheck python benchmarks/gpu_sanitize.py
 """
 
 from __future__ import annotations
@@ -10,7 +10,13 @@ from upsweep.operator import ops
 
 CASES = [
     (ops.ADD, ["f4"], (100_003,), 0, {}),
-    (ops.ADD, ["f4"], (70_001,), 0, {"place": "offset", "reverse": True, "segments": (0.01, "full"), "initial": "device"}),
+    (
+        ops.ADD,
+        ["f4"],
+        (70_001,),
+        0,
+        {"place": "offset", "reverse": True, "segments": (0.01, "full"), "initial": "device"},
+    ),
     (ops.ADD, ["i1"], (300_001,), 0, {"place": "offset"}),
     (ops.ADD, ["f8"], (1100, 5001), 1, {}),
     (ops.ADD, ["f4"], (777, 37), 1, {}),
@@ -21,4 +27,6 @@ CASES = [
 ]
 
 for op, dtypes, shape, axis, extra in CASES:
-    print(op, dtypes, shape, axis, extra, check.check(op, dtypes, shape, axis, **extra) or "right", flush=True)
+    print(
+        op, dtypes, shape, axis, extra, check.check(op, dtypes, shape, axis, **extra) or "right", flush=True
+    )

@@ -1,6 +1,6 @@
 """Tile shapes side by side: how the numbers in gpu/shapes.py were chosen.
 
-    python benchmarks/gpu_tune.py CASE[,CASE...]
+python benchmarks/gpu_tune.py CASE[,CASE...]
 """
 
 from __future__ import annotations
@@ -51,25 +51,48 @@ def tune(name: str) -> None:
     shapes = SHAPES[LIKE.get(name, name)]
     chosen, results = layout.choose, []
     for items, warps, blocks, strips in shapes:
+
         def choose(plan, laid):
             first = chosen(plan, laid)
-            return layout.Choice(first.kernel, Shape(items, warps, blocks, vector=first.shape.vector, strips=strips), laid, first.columns)
+            return layout.Choice(
+                first.kernel,
+                Shape(items, warps, blocks, vector=first.shape.vector, strips=strips),
+                laid,
+                first.columns,
+            )
 
         if warps * strips > 32 or blocks * (warps + 2) > 64:
             continue
         launch.choose = choose
         launch._launches.clear()
         op, dtypes, shape, *axis = CASES[name]
-        extra = {"segments": 0.01} if name == "segments" else {"stores": [False, True]} if op is ops.AFFINE else {}
+        extra = (
+            {"segments": 0.01}
+            if name == "segments"
+            else {"stores": [False, True]}
+            if op is ops.AFFINE
+            else {}
+        )
         try:
-            got = check.rate(f"{name} items {items} warps {warps} blocks {blocks} strips {strips}", op, dtypes, shape, *axis, quiet=True, **extra)
+            got = check.rate(
+                f"{name} items {items} warps {warps} blocks {blocks} strips {strips}",
+                op,
+                dtypes,
+                shape,
+                *axis,
+                quiet=True,
+                **extra,
+            )
         except Exception as error:
             print(name, items, warps, blocks, strips, str(error)[:100])
             continue
         results.append((got["fraction"], items, warps, blocks, strips))
     launch.choose = chosen
     for fraction, *numbers in sorted(results, reverse=True)[:6]:
-        print(f"{name:10s} items {numbers[0]:2d} warps {numbers[1]:2d} blocks {numbers[2]} strips {numbers[3]}: {fraction:.3f}", flush=True)
+        print(
+            f"{name:10s} items {numbers[0]:2d} warps {numbers[1]:2d} blocks {numbers[2]} strips {numbers[3]}: {fraction:.3f}",
+            flush=True,
+        )
     print(f"{name:10s} worst {min(results)}", flush=True)
 
 
@@ -85,11 +108,14 @@ def small(n: int) -> None:
     views = [check.gpu.view(x)], [check.gpu.view(y)], None, None
     chosen = layout.choose
     for items, warps, blocks, patient in itertools.product((32, 16, 8), (8, 4), (2, 4), (False, True)):
+
         def choose(plan, laid):
             return layout.Choice("tiles", Shape(items, warps, blocks, patient=patient), laid)
 
         launch.choose = choose
-        plan = Plan(ops.ADD, (f,), (f,), (f,), (n,), 0, threads=items * 100 + warps * 10 + blocks + 5 * patient)
+        plan = Plan(
+            ops.ADD, (f,), (f,), (f,), (n,), 0, threads=items * 100 + warps * 10 + blocks + 5 * patient
+        )
         check.gpu.run(plan, *views)
         a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         torch.cuda.synchronize()
@@ -99,14 +125,23 @@ def small(n: int) -> None:
             check.gpu.run(plan, *views)
         b.record()
         torch.cuda.synchronize()
-        print(f"n {n} items {items} warps {warps} blocks {blocks} patient {patient}: {a.elapsed_time(b) * 5:.2f} us", flush=True)
+        print(
+            f"n {n} items {items} warps {warps} blocks {blocks} patient {patient}: {a.elapsed_time(b) * 5:.2f} us",
+            flush=True,
+        )
     launch.choose = chosen
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "once":
         op, dtypes, shape, *axis = CASES[sys.argv[2]]
-        extra = {"segments": 0.01} if sys.argv[2] == "segments" else {"stores": [False, True]} if op is ops.AFFINE else {}
+        extra = (
+            {"segments": 0.01}
+            if sys.argv[2] == "segments"
+            else {"stores": [False, True]}
+            if op is ops.AFFINE
+            else {}
+        )
         check.timed = lambda f, reps=1: [f() for _ in range(3)] and 1.0
         check.rate(sys.argv[2], op, dtypes, shape, *axis, quiet=True, **extra)
         sys.exit()

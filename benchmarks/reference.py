@@ -28,7 +28,9 @@ def scan(
     """All prefixes along an axis. `initial` has one entry a component, 0-dimensional or one value a row."""
     a = [np.moveaxis(x, axis, 0).copy() for x in xs]
     n, rows = a[0].shape[0], a[0].shape[1:]
-    start = None if initial is None else [np.broadcast_to(s, rows).astype(x.dtype) for s, x in zip(initial, a)]
+    start = (
+        None if initial is None else [np.broadcast_to(s, rows).astype(x.dtype) for s, x in zip(initial, a)]
+    )
     flags = np.zeros((n, *rows), bool)
     if heads is not None:
         h = heads if heads.ndim == 1 else np.moveaxis(heads, axis, 0)

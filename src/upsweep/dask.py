@@ -56,7 +56,14 @@ def scan(
         raise ShapeError(f"the arrays of a tuple must have one shape, got {[x.shape for x in given]}")
     axis = _axis(axis, given[0].shape)
     if reverse:
-        flipped = scan(tuple(da.flip(x, axis) for x in given), op, axis=axis, exclusive=exclusive, initial=initial, dtype=dtype)
+        flipped = scan(
+            tuple(da.flip(x, axis) for x in given),
+            op,
+            axis=axis,
+            exclusive=exclusive,
+            initial=initial,
+            dtype=dtype,
+        )
         results: Any = tuple(da.flip(y, axis) for y in flipped)
         return results if isinstance(xs, tuple) else results[0]
     arrays = tuple(x.rechunk(given[0].chunks) for x in given)
@@ -109,7 +116,9 @@ def _graph(
     chunks = arrays[0].chunks
     sizes = chunks[axis]
     if any(np.isnan(n) for n in sizes):
-        raise ShapeError("the sizes of the chunks along the axis are unknown: call x.compute_chunk_sizes() first")
+        raise ShapeError(
+            "the sizes of the chunks along the axis are unknown: call x.compute_chunk_sizes() first"
+        )
     token = tokenize(op.key, [x.name for x in arrays], axis, exclusive, starts, dtypes)
     tasks: dict[Any, Any] = {}
     for row in product(*(range(len(c)) for d, c in enumerate(chunks) if d != axis)):
@@ -172,9 +181,15 @@ def _sum(op: Any, begin: int, axis: int, dtypes: Any, *xs: np.ndarray) -> Blocks
 
 
 def _scan(
-    op: Any, before: Blocks, own: Blocks, axis: int, exclusive: bool, starts: Any, dtypes: Any, *xs: np.ndarray
+    op: Any,
+    before: Blocks,
+    own: Blocks,
+    axis: int,
+    exclusive: bool,
+    starts: Any,
+    dtypes: Any,
+    *xs: np.ndarray,
 ) -> Any:
     initial = starts if starts is None or len(xs) > 1 else starts[0]
     ys: Any = shards.scanned(op, xs, before, own, axis, exclusive=exclusive, initial=initial, dtype=dtypes)
     return ys if len(ys) > 1 else ys[0]
-

@@ -114,7 +114,12 @@ class _Job(NamedTuple):
         """Scan from item `done` of the first axis; yields now and then how far it is, and the stream's state."""
         n, step = self.x.shape[0], self._step()
         stream = Stream(
-            self.op, axis=self.axis, exclusive=self.exclusive, initial=self.initial, dtype=self.dtype, state=state
+            self.op,
+            axis=self.axis,
+            exclusive=self.exclusive,
+            initial=self.initial,
+            dtype=self.dtype,
+            state=state,
         )
         saved = time.monotonic()
         while done < n:
@@ -135,7 +140,13 @@ class _Job(NamedTuple):
             return
         initial = self.initial if np.ndim(self.initial) == 0 else np.asarray(self.initial)[start:stop]
         self.y[start:stop] = scan(
-            chunk, self.op, axis=self.axis, exclusive=self.exclusive, initial=initial, dtype=self.dtype, out=out
+            chunk,
+            self.op,
+            axis=self.axis,
+            exclusive=self.exclusive,
+            initial=initial,
+            dtype=self.dtype,
+            out=out,
         )
 
     def _step(self) -> int:

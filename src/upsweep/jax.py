@@ -81,7 +81,9 @@ def cumulative_prod(x: Any, /, *, axis: int | None = None) -> Array:
     return scan(_promoted(jnp.asarray(x)), ops.MUL, axis=axis)
 
 
-def linear_recurrence(a: Any, b: Any, *, initial: Any = None, axis: int | None = None, reverse: bool = False) -> Array:
+def linear_recurrence(
+    a: Any, b: Any, *, initial: Any = None, axis: int | None = None, reverse: bool = False
+) -> Array:
     """`h[t] = a[t] h[t-1] + b[t]` from `h[-1] = initial`, differentiable in a, b and initial.
 
     Args:
@@ -103,7 +105,9 @@ def linear_recurrence(a: Any, b: Any, *, initial: Any = None, axis: int | None =
 def _promoted(x: Array) -> Array:
     if x.dtype.kind not in "biu":
         return x
-    default = np.dtype(f"{'u' if x.dtype.kind == 'u' else 'i'}{8 if jax.config.read('jax_enable_x64') else 4}")
+    default = np.dtype(
+        f"{'u' if x.dtype.kind == 'u' else 'i'}{8 if jax.config.read('jax_enable_x64') else 4}"
+    )
     return x.astype(default) if x.dtype.itemsize < default.itemsize else x
 
 
@@ -135,7 +139,9 @@ def _call(op: Operator, dim: int, exclusive: bool, reverse: bool, xs: tuple[Arra
     return jax.pure_callback(on_host, shapes, xs, starts, vmap_method="broadcast_all")
 
 
-def _together(run: Any, op: Operator, dim: int, exclusive: bool, reverse: bool, xs: Any, starts: Any) -> tuple[Any, ...]:
+def _together(
+    run: Any, op: Operator, dim: int, exclusive: bool, reverse: bool, xs: Any, starts: Any
+) -> tuple[Any, ...]:
     one = len(xs) == 1
     initial = starts if starts is None or not one else starts[0]
     axis = dim + xs[0].ndim
@@ -156,11 +162,15 @@ def _join(parts: list[Array], dim: int, reverse: bool) -> Array:
 
 
 def _previous(x: Array, first: Array, dim: int, reverse: bool) -> Array:
-    return _join([jnp.expand_dims(first, dim + x.ndim), _along(x, dim, reverse, 0, x.shape[dim] - 1)], dim, reverse)
+    return _join(
+        [jnp.expand_dims(first, dim + x.ndim), _along(x, dim, reverse, 0, x.shape[dim] - 1)], dim, reverse
+    )
 
 
 def _following(x: Array, dim: int, reverse: bool) -> Array:
-    return _join([_along(x, dim, reverse, 1, None), jnp.zeros_like(_along(x, dim, reverse, 0, 1))], dim, reverse)
+    return _join(
+        [_along(x, dim, reverse, 1, None), jnp.zeros_like(_along(x, dim, reverse, 0, 1))], dim, reverse
+    )
 
 
 def _first(x: Array, dim: int, reverse: bool) -> Array:
@@ -236,7 +246,11 @@ def _recurrence_backward(dim: int, reverse: bool, kept: Any, g: Array) -> Any:
     if a.shape[dim] == 0:
         return jnp.zeros_like(a), jnp.zeros_like(h), jnp.zeros_like(initial)
     s: Any = _recurrence(dim, not reverse, _following(a, dim, reverse), g, jnp.zeros_like(initial))
-    return s * _previous(h, initial.astype(h.dtype), dim, reverse), s, _first(a * s, dim, reverse).astype(initial.dtype)
+    return (
+        s * _previous(h, initial.astype(h.dtype), dim, reverse),
+        s,
+        _first(a * s, dim, reverse).astype(initial.dtype),
+    )
 
 
 _recurrence.defvjp(_recurrence_forward, _recurrence_backward)

@@ -107,7 +107,9 @@ class _Run:
         self.views = [self.on.view(x) for x in given]
         self.axis = checked_axis(stream._axis, self.views[0].shape)
         if any(v.shape != self.views[0].shape for v in self.views):
-            raise ShapeError(f"the arrays of a tuple must have one shape, got {[v.shape for v in self.views]}")
+            raise ShapeError(
+                f"the arrays of a tuple must have one shape, got {[v.shape for v in self.views]}"
+            )
         self.n = self.views[0].shape[self.axis]
         computed = self._check()
         self.sums = tuple(carried(d) for d in computed)
@@ -126,7 +128,9 @@ class _Run:
         kind = (self.axis, (*shape[: self.axis], *shape[self.axis + 1 :]), dtypes)
         known = self.stream._kind
         if known is not None and known[:2] != kind[:2]:
-            raise ShapeError(f"this chunk has rows of shape {kind[1]} along axis {kind[0]}, the stream {known[1]}, {known[0]}")
+            raise ShapeError(
+                f"this chunk has rows of shape {kind[1]} along axis {kind[0]}, the stream {known[1]}, {known[0]}"
+            )
         if known is not None and known != kind:
             raise DTypeError(f"this chunk is of {_names(dtypes)}, the stream of {_names(known[2])}")
         computed = dtypes if dtypes[0].names else checked_dtypes(dtypes, self.stream._dtype)
@@ -173,7 +177,9 @@ class _Run:
 
     def _reduce(self, xs: list[Any], initial: Any) -> tuple[Any, ...]:
         dtype = None if self.sums[0].names else self.sums
-        got = reduce(_bare(xs), self.stream._op, axis=self.axis, initial=_bare(initial), dtype=dtype, engine=self.name)
+        got = reduce(
+            _bare(xs), self.stream._op, axis=self.axis, initial=_bare(initial), dtype=dtype, engine=self.name
+        )
         return got if isinstance(got, tuple) else (got,)
 
     def _item(self, part: Any) -> Any:

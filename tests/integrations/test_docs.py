@@ -40,4 +40,6 @@ def test_there_are_pages_with_snippets():
 
 def test_pictures_are_those_of_the_script():
     for name, svg in runpy.run_path(str(DOCS / "pictures.py"))["PICTURES"].items():
-        assert (DOCS / "pictures" / f"{name}.svg").read_text(encoding="utf-8") == svg, "run python docs/pictures.py"
+        assert (DOCS / "pictures" / f"{name}.svg").read_text(encoding="utf-8") == svg, (
+            "run python docs/pictures.py"
+        )

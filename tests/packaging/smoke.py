@@ -24,7 +24,7 @@ np.testing.assert_array_equal(np.concatenate([stream.push(c) for c in np.split(x
 try:
     up.scan(x, engine="cuda")
 except up.EngineError as error:
-    assert "pip install" in str(error), error
+    assert "pip install" in str(error), error  # noqa: PT017
 else:
     raise AssertionError("the CUDA engine ran without its packages")
 print("smoke test passed on", sys.version.split()[0], "with numpy", np.__version__)

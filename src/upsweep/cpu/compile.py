@@ -40,7 +40,9 @@ def kernel_for(plan: Plan, tuning: Tuning) -> Kernel:
 
 def _compile(plan: Plan, initial: bool, tuning: Tuning) -> Kernel:
     if freeze(plan.op.fn) != plan.op.key[0]:
-        raise OperatorError(f"what operator {plan.op} uses has changed since it was made: make it anew, Operator(fn)")
+        raise OperatorError(
+            f"what operator {plan.op} uses has changed since it was made: make it anew, Operator(fn)"
+        )
     identity = identity_of(plan.op, plan.accumulators)
     args = (
         plan.loads, plan.accumulators, plan.stores, identity, plan.segmented, initial, tuning.chunk, tuning.width,
@@ -100,7 +102,10 @@ def folder() -> Path:
 def _texts() -> tuple[str, ...]:
     """All that decides what a kernel does, beside its arguments: its files and the compiler's version. Read when this
     module is, so that a process whose files are replaced under it never signs old code with the new text."""
-    texts = [Path(__file__).with_name(name).read_text() for name in ("kernel.py", "carry.py", "chunk.py", "memory.py")]
+    texts = [
+        Path(__file__).with_name(name).read_text()
+        for name in ("kernel.py", "carry.py", "chunk.py", "memory.py")
+    ]
     return (*texts, numba.__version__, np.__version__, sys.version)
 
 

@@ -97,7 +97,9 @@ def build(
     rows = width == 1
 
     scratch = _Scratch()
-    slots = max(1, -(-tile // (chunk * width)))  # chunks of a whole tile, whose sums are kept from one pass to the next
+    slots = max(
+        1, -(-tile // (chunk * width))
+    )  # chunks of a whole tile, whose sums are kept from one pass to the next
     sums_at = scratch.region(sum_types, slots * (chunk // 3 + 32) * width)
     prefixes_at = scratch.region(accumulators, (chunk // 2 + LEVELS) * width)
     items_at = scratch.region(sum_types, chunk * width)

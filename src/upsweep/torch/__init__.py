@@ -21,7 +21,15 @@ from upsweep.api import ShapeError, _axis
 from upsweep.operator import OperatorError
 from upsweep.torch import library
 
-__all__ = ["cumulative_prod", "cumulative_sum", "discounted_sum", "gae", "lfilter", "linear_recurrence", "scan"]
+__all__ = [
+    "cumulative_prod",
+    "cumulative_sum",
+    "discounted_sum",
+    "gae",
+    "lfilter",
+    "linear_recurrence",
+    "scan",
+]
 
 
 def scan(
@@ -64,7 +72,13 @@ def scan(
 
 
 def _scan_tuple(
-    xs: tuple[Tensor, ...], name: str, axis: int | None, exclusive: bool, reverse: bool, initial: Any, dtype: Any
+    xs: tuple[Tensor, ...],
+    name: str,
+    axis: int | None,
+    exclusive: bool,
+    reverse: bool,
+    initial: Any,
+    dtype: Any,
 ) -> tuple[Tensor, ...]:
     xs = tuple(x if dtype is None else x.to(dtype) for x in xs)
     dim = _axis(axis, tuple(xs[0].shape))
@@ -73,7 +87,9 @@ def _scan_tuple(
     if not needed:
         return tuple(library.scan_tuple(list(xs), name, dim, exclusive, reverse, starts))  # type: ignore[arg-type]
     if name != "affine" or exclusive:
-        raise OperatorError(f"a scan of a tuple has gradients for the inclusive affine operator only, not for {name}")
+        raise OperatorError(
+            f"a scan of a tuple has gradients for the inclusive affine operator only, not for {name}"
+        )
     a, b = xs
     first, second = starts or (None, None)
     return (
@@ -106,14 +122,18 @@ def cumulative_prod(
     return _cumulative(x, "mul", 1, axis, dtype, include_initial)
 
 
-def _cumulative(x: Tensor, op: str, first: int, axis: int | None, dtype: Any, include_initial: bool) -> Tensor:
+def _cumulative(
+    x: Tensor, op: str, first: int, axis: int | None, dtype: Any, include_initial: bool
+) -> Tensor:
     if dtype is None and not (x.dtype.is_floating_point or x.dtype.is_complex) and x.dtype.itemsize < 8:
         dtype = torch.uint64 if x.dtype in (torch.uint8, torch.uint16, torch.uint32) else torch.int64
     y = scan(x, op, axis=axis, dtype=dtype)
     if not include_initial:
         return y
     dim = _axis(axis, tuple(x.shape))
-    start = torch.full([1 if d == dim else n for d, n in enumerate(y.shape)], first, dtype=y.dtype, device=y.device)
+    start = torch.full(
+        [1 if d == dim else n for d, n in enumerate(y.shape)], first, dtype=y.dtype, device=y.device
+    )
     return torch.cat([start, y], dim)
 
 
@@ -239,5 +259,7 @@ def _rows(initial: Any, x: Tensor, dim: int) -> Tensor | None:
     computed = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
     start = torch.as_tensor(initial, dtype=computed, device=x.device)
     if start.shape not in (rows, ()):
-        raise ShapeError(f"initial has shape {tuple(start.shape)}; pass a scalar or one value a row, shape {tuple(rows)}")
+        raise ShapeError(
+            f"initial has shape {tuple(start.shape)}; pass a scalar or one value a row, shape {tuple(rows)}"
+        )
     return start.expand(rows)

@@ -53,12 +53,20 @@ def scan(
         ys = _sharded(xs, op, axis, exclusive, reverse, initial, group)[0]
         return ys if isinstance(x, tuple) else ys[0]
     if as_operator(op) != ops.ADD or initial is not None:
-        raise OperatorError("a sharded scan has gradients for add without initial, and linear_recurrence has them")
+        raise OperatorError(
+            "a sharded scan has gradients for add without initial, and linear_recurrence has them"
+        )
     return _Sum.apply(xs[0], axis, exclusive, reverse, group)
 
 
 def linear_recurrence(
-    a: Any, b: Tensor, *, initial: Any = None, axis: int | None = None, reverse: bool = False, group: Any = None
+    a: Any,
+    b: Tensor,
+    *,
+    initial: Any = None,
+    axis: int | None = None,
+    reverse: bool = False,
+    group: Any = None,
 ) -> Tensor:
     """This process's part of `h[t] = a[t] h[t-1] + b[t]` over all shards in the order of ranks, differentiable.
 
@@ -88,7 +96,9 @@ def _sharded(
     return tuple(y.flip(axis) if reverse else y for y in ys), before
 
 
-def _exchange(xs: tuple[Tensor, ...], op: Any, axis: int, reverse: bool, group: Any) -> tuple[Blocks, list[Blocks]]:
+def _exchange(
+    xs: tuple[Tensor, ...], op: Any, axis: int, reverse: bool, group: Any
+) -> tuple[Blocks, list[Blocks]]:
     """The block sums of this shard, and of each shard before it. All lists travel in one all-gather."""
     rank, world = dist.get_rank(group), dist.get_world_size(group)
     order = list(range(world))[::-1] if reverse else list(range(world))
@@ -104,7 +114,11 @@ def _exchange(xs: tuple[Tensor, ...], op: Any, axis: int, reverse: bool, group: 
     everyone = _gathered(packed, group)
     before = order[: order.index(rank)]
     return own, [
-        Blocks(begins[r], begins[r] + lengths[r], _unpacked(everyone[r], like, rows, counts[r], max(counts.values())))
+        Blocks(
+            begins[r],
+            begins[r] + lengths[r],
+            _unpacked(everyone[r], like, rows, counts[r], max(counts.values())),
+        )
         for r in before
     ]
 
@@ -126,7 +140,9 @@ def _packed(own: Blocks, dtypes: Any, rows: Any, most: int, device: Any) -> Tens
     return torch.cat(parts)
 
 
-def _unpacked(bytes_: Tensor, dtypes: Any, rows: Any, count: int, most: int) -> tuple[tuple[Tensor, ...], ...]:
+def _unpacked(
+    bytes_: Tensor, dtypes: Any, rows: Any, count: int, most: int
+) -> tuple[tuple[Tensor, ...], ...]:
     components, at = [], 0
     for dtype in dtypes:
         size = most * int(torch.Size(rows).numel()) * dtype.itemsize
@@ -153,7 +169,9 @@ class _Recurrence(torch.autograd.Function):
         (_, h), before = _sharded((a, b), ops.AFFINE, axis, False, reverse, start, group)
         last = shards.prefix(ops.AFFINE, before, start)
         rows = h.shape[:axis] + h.shape[axis + 1 :]
-        ctx.first = torch.zeros(rows, dtype=h.dtype, device=h.device) if last is None else torch.as_tensor(last[1])
+        ctx.first = (
+            torch.zeros(rows, dtype=h.dtype, device=h.device) if last is None else torch.as_tensor(last[1])
+        )
         ctx.axis, ctx.reverse, ctx.group = axis, reverse, group
         ctx.save_for_backward(a, h)
         return h
@@ -165,7 +183,9 @@ class _Recurrence(torch.autograd.Function):
         axis, reverse, group = ctx.axis, ctx.reverse, ctx.group
         ahead = _shifted(a, _neighbours_first(a, axis, reverse, group), axis, not reverse)
         start = torch.zeros_like(ctx.first)
-        (_, s), _ = _sharded((ahead.conj(), g), ops.AFFINE, axis, False, not reverse, (torch.ones_like(start), start), group)
+        (_, s), _ = _sharded(
+            (ahead.conj(), g), ops.AFFINE, axis, False, not reverse, (torch.ones_like(start), start), group
+        )
         before = _shifted(h, ctx.first.to(h.dtype), axis, reverse)
         return s * before.conj(), s, None, None, None, None
 

@@ -74,13 +74,22 @@ def _scan_backward(ctx: Any, g: Tensor) -> Any:
     x, y, initial = ctx.saved_tensors
     dim, reverse = ctx.dim, ctx.reverse
     if x.shape[dim] == 0:
-        return torch.zeros_like(x), None, None, None, None, None if initial is None else torch.zeros_like(initial)
+        return (
+            torch.zeros_like(x),
+            None,
+            None,
+            None,
+            None,
+            None if initial is None else torch.zeros_like(initial),
+        )
     inner = following(g, dim, reverse) if ctx.exclusive else g
     if ctx.op == "add":
         s = scan(inner, "add", dim, False, not reverse, None)
         left, dx = None, s
     else:
-        left, right = _partials(ctx.op, x, y if ctx.exclusive else _before(ctx, x, y, initial), initial, dim, reverse)
+        left, right = _partials(
+            ctx.op, x, y if ctx.exclusive else _before(ctx, x, y, initial), initial, dim, reverse
+        )
         s = recurrence(following(left, dim, reverse), inner, None, None, dim, not reverse)
         dx = right * s
     if initial is None:
@@ -106,7 +115,11 @@ def _before(ctx: Any, x: Tensor, y: Tensor, initial: Tensor | None) -> Tensor:
 def _identity(op: str, dtype: torch.dtype) -> Any:
     import numpy as np
 
-    value = identity_of(NAMED[op], (accumulator(np.dtype(str(dtype).removeprefix("torch."))),)) if NAMED[op].identity else None
+    value = (
+        identity_of(NAMED[op], (accumulator(np.dtype(str(dtype).removeprefix("torch."))),))
+        if NAMED[op].identity
+        else None
+    )
     return None if value is None else value[0].item()
 
 
@@ -151,7 +164,16 @@ def _batched(x: Tensor | None, in_dim: int | None, size: int) -> Tensor | None:
 
 
 @scan.register_vmap
-def _(info: Any, in_dims: Any, x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, initial: Tensor | None) -> Any:
+def _(
+    info: Any,
+    in_dims: Any,
+    x: Tensor,
+    op: str,
+    dim: int,
+    exclusive: bool,
+    reverse: bool,
+    initial: Tensor | None,
+) -> Any:
     x, initial = (_batched(v, d, info.batch_size) for v, d in ((x, in_dims[0]), (initial, in_dims[5])))  # type: ignore[assignment]
     return scan(x, op, dim + 1, exclusive, reverse, initial), 0
 
@@ -169,7 +191,9 @@ def scan_tuple(
 
 
 @scan_tuple.register_fake
-def _(xs: list[Tensor], op: str, dim: int, exclusive: bool, reverse: bool, initial: list[Tensor]) -> list[Tensor]:
+def _(
+    xs: list[Tensor], op: str, dim: int, exclusive: bool, reverse: bool, initial: list[Tensor]
+) -> list[Tensor]:
     return [x.new_empty(x.shape) for x in xs]
 
 
@@ -203,9 +227,18 @@ def _recurrence_backward(ctx: Any, g: Tensor) -> Any:
     a, h, initial, heads = ctx.saved_tensors
     dim, reverse = ctx.dim, ctx.reverse
     if a.shape[dim] == 0:
-        return torch.zeros_like(a), torch.zeros_like(h), None if initial is None else torch.zeros_like(initial), *(None,) * 3
+        return (
+            torch.zeros_like(a),
+            torch.zeros_like(h),
+            None if initial is None else torch.zeros_like(initial),
+            *(None,) * 3,
+        )
     s = recurrence(following(a, dim, reverse).conj(), g, None, heads, dim, not reverse)
-    first = torch.zeros_like(along(h, dim, reverse, 0, 1).squeeze(dim)) if initial is None else initial.to(h.dtype)
+    first = (
+        torch.zeros_like(along(h, dim, reverse, 0, 1).squeeze(dim))
+        if initial is None
+        else initial.to(h.dtype)
+    )
     before = previous(h, first, dim, reverse)
     starts = None if heads is None else _starts(heads, dim, reverse)
     if starts is not None:
@@ -230,7 +263,14 @@ recurrence.register_autograd(_recurrence_backward, setup_context=_recurrence_con
 
 @recurrence.register_vmap
 def _(
-    info: Any, in_dims: Any, a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool
+    info: Any,
+    in_dims: Any,
+    a: Tensor,
+    b: Tensor,
+    initial: Tensor | None,
+    heads: Tensor | None,
+    dim: int,
+    reverse: bool,
 ) -> Any:
     a, b, initial, heads = (_batched(v, d, info.batch_size) for v, d in zip((a, b, initial, heads), in_dims))  # type: ignore
     return recurrence(a, b, initial, heads, dim + 1, reverse), 0
