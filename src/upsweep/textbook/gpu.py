@@ -26,7 +26,7 @@ def launch(setup: Setup, x: np.ndarray, op: Operator) -> np.ndarray:
 
     memory = {name: cuda.to_device(words) for name, words in buffers(setup, x).items()}
     for one in setup.launches:
-        kernel = cuda.jit(bound(one, op, x.dtype), lineinfo=True)
+        kernel: Any = cuda.jit(bound(one, op, x.dtype), lineinfo=True)
         args = [memory[a] if isinstance(a, str) else a for a in one.args]
         kernel[one.grid, one.block, 0, one.shared * x.dtype.itemsize](*args)
     return memory["y"].copy_to_host()
