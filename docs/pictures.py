@@ -9,7 +9,9 @@ from upsweep.tree import blocks
 
 CELL, GAP, TOP = 44, 30, 24
 COLOURS = ("#4063d8", "#389826", "#cb3c33", "#9558b2", "#d08770")
-HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" font-family="sans-serif" font-size="13">'
+HEAD = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" font-family="sans-serif" font-size="13">'
+)
 
 
 def text(x: float, y: float, value: object, anchor: str = "middle", fill: str = "#777") -> str:
@@ -63,7 +65,9 @@ def cuts(n: int) -> str:
         for first, size in blocks(0, k):
             colour = COLOURS[size.bit_length() - 1]
             x = 150 + first * 26
-            parts.append(f'<rect x="{x}" y="{y}" width="{size * 26 - 2}" height="17" rx="3" fill="{colour}"/>')
+            parts.append(
+                f'<rect x="{x}" y="{y}" width="{size * 26 - 2}" height="17" rx="3" fill="{colour}"/>'
+            )
             parts.append(text(x + size * 13 - 1, y + 13, size, fill="#fff"))
     return "".join([HEAD.format(w=160 + n * 26, h=TOP + n * 22 + 8), *parts, "</svg>\n"])
 
@@ -79,7 +83,9 @@ def chunks(edges: tuple[int, ...]) -> str:
         )
         for first, size in blocks(start, stop):
             colour, x = COLOURS[size.bit_length() - 1], first * CELL + 14
-            parts.append(f'<rect x="{x}" y="{TOP + 8}" width="{size * CELL - 12}" height="28" rx="4" fill="{colour}"/>')
+            parts.append(
+                f'<rect x="{x}" y="{TOP + 8}" width="{size * CELL - 12}" height="28" rx="4" fill="{colour}"/>'
+            )
             parts.append(text(x + size * CELL / 2 - 6, TOP + 27, size, fill="#fff"))
     return "".join([HEAD.format(w=edges[-1] * CELL + 20, h=TOP + 60), *parts, "</svg>\n"])
 

@@ -99,12 +99,12 @@ def up_sweep(S: Items, combine: Any, level_at: Any) -> Any:
     return up
 
 
-def down_sweep(S: Items, P: Items, T: Items, combine: Any, fold: Any, value: Any) -> Any:
+def down_sweep(S: Items, P: Items, T: Items, combine: Any, fold: Any, value: Any, rows: bool) -> Any:
     """Prefixes at the starts of `count` blocks and at the end of the last, from those one level above, written as T.
 
-    `has` says whether anything stands before the first block.
+    `has` says whether anything stands before the first block; `spare` is memory to write to for the sake of speed.
     """
-    S_read, S_at, P_read, P_at, write, T_at = S.read, S.at, P.read, P.at, T.write, T.at
+    S_read, S_write, S_at, P_read, P_at, write, T_at = S.read, S.write, S.at, P.read, P.at, T.write, T.at
 
     @inner
     def group(start, above, has, sums, pitch, below, size, w):
@@ -123,21 +123,25 @@ def down_sweep(S: Items, P: Items, T: Items, combine: Any, fold: Any, value: Any
                     write(below, 3 * w + j, fold(initial, q, S_read(sums, 2 * pitch + j)))
 
     @inner
-    def inner_groups(start, above, sums, pitch, below, full, w):
+    def inner_groups(start, above, sums, pitch, below, spare, full, w):
         for i in range(1, full):
             for j in range(w):
                 initial, p, a = P_read(start, j), P_read(above, i * w + j), S_read(sums, 4 * i * pitch + j)
                 q = fold(initial, p, combine(a, S_read(sums, (4 * i + 1) * pitch + j)))
+                if (
+                    rows
+                ):  # all of four streams are read by whole vectors, three of four by gathers of single items
+                    S_write(spare, i, S_read(sums, (4 * i + 3) * pitch))
                 write(below, 4 * i * w + j, p)
                 write(below, (4 * i + 1) * w + j, fold(initial, p, a))
                 write(below, (4 * i + 2) * w + j, q)
                 write(below, (4 * i + 3) * w + j, fold(initial, q, S_read(sums, (4 * i + 2) * pitch + j)))
 
     @inner
-    def down(start, above, has, sums, pitch, below, count, w):
+    def down(start, above, has, sums, pitch, below, spare, count, w):
         full = count >> 2
         group(start, above, has, sums, pitch, below, min(count, 3), w)
-        inner_groups(start, above, sums, pitch, below, full, w)
+        inner_groups(start, above, sums, pitch, below, spare, full, w)
         if full > 0:
             last = S_at(sums, 4 * full * pitch)
             group(

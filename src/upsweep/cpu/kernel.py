@@ -102,6 +102,7 @@ def build(
     )  # chunks of a whole tile, whose sums are kept from one pass to the next
     sums_at = scratch.region(sum_types, slots * (chunk // 3 + 32) * width)
     prefixes_at = scratch.region(accumulators, (chunk // 2 + LEVELS) * width)
+    spare_at = scratch.region(sum_types, (chunk // 4 + 4) * width)
     items_at = scratch.region(sum_types, chunk * width)
     out_at = scratch.region(out_types, (chunk + 4) * width)
     stack_at = scratch.region(sum_types, LEVELS * width)
@@ -121,8 +122,8 @@ def build(
         return (chunk - (chunk >> (2 * level - 2))) // 3 + 4 * (level - 1)
 
     up = up_sweep(S, combine, level_at)
-    down = down_sweep(S, P, P, combine, fold, value)
-    emit = down_sweep(S, P, Y, combine, fold, value)
+    down = down_sweep(S, P, P, combine, fold, value, rows)
+    emit = down_sweep(S, P, Y, combine, fold, value, rows)
     push, prefix, steps = counter(S, P, combine, fold, value)
     publish, prefix_of = look_back(S, steps)
     fetch = _mover(
@@ -156,15 +157,15 @@ def build(
     @spliced
     def sweep_down(start, has, items, pitch, sums, scratch, m, w):
         """Prefixes of a chunk's m rows at all levels, from the one at the start of `prefixes` down to `out`."""
-        prefixes = prefixes_at(scratch)
+        prefixes, spare = prefixes_at(scratch), spare_at(scratch)
         level, above = 0, prefixes
         while m >> (2 * level) > 3:
             level += 1
         while level > 0:
             below = P_at(prefixes, (level_at(level) + 1) * w)
-            down(start, above, has, S_at(sums, level_at(level) * w), w, below, m >> (2 * level), w)
+            down(start, above, has, S_at(sums, level_at(level) * w), w, below, spare, m >> (2 * level), w)
             level, above = level - 1, below
-        emit(start, above, has, items, pitch, out_at(scratch), m, w)
+        emit(start, above, has, items, pitch, out_at(scratch), spare, m, w)
 
     @spliced
     def count_chunk(sums, scratch, count, w):
