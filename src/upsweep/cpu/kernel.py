@@ -16,7 +16,6 @@ from upsweep.cpu.memory import (
     address_of,
     advance,
     copy_bytes,
-    fence,
     fetch_add,
     gathered,
     inner,
@@ -39,13 +38,12 @@ class Word(IntEnum):
     EXCLUSIVE = 7
     INITIAL = 8
     REDUCE = 9
-    STREAM = 10  # whether results go around the cache
-    PITCH = 11  # items from row to row where they can be read in place, else 0
-    DIMS = 12  # outer dimensions
-    TICKET = 13  # the next one
-    SYNC = 14  # address of the look-back's words
-    EACH = 15  # nodes of a group
-    NODES = 16  # the addresses of the look-back's sums, one a component
+    PITCH = 10  # items from row to row where they can be read in place, else 0
+    DIMS = 11  # outer dimensions
+    TICKET = 12  # the next one
+    SYNC = 13  # address of the look-back's words
+    EACH = 14  # nodes of a group
+    NODES = 15  # the addresses of the look-back's sums, one a component
 
 
 class Kernel(NamedTuple):
@@ -144,10 +142,8 @@ def build(
 
     IN, OUT, WIDTH, CHUNK = len(in_types), len(out_types), width, chunk
     TOP = (chunk.bit_length() - 1) // 2
-    N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, EXCLUSIVE, INITIAL, REDUCE, STREAM = map(
-        int, list(Word)[:11]
-    )
-    PITCH, DIMS, TICKET, SYNC, EACH, NODES = map(int, list(Word)[11:])
+    N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, EXCLUSIVE, INITIAL, REDUCE = map(int, list(Word)[:10])
+    PITCH, DIMS, TICKET, SYNC, EACH, NODES = map(int, list(Word)[10:])
 
     @inner
     def sums_of(scratch, slot, w):
@@ -184,7 +180,7 @@ def build(
         """A chunk's rows where they can be read, and the items from one row to the next; swept up, if they are not yet."""
         here = advance(x, strides, row)
         if words[PITCH] == 0:
-            fetch(here, strides, inner, items_at(scratch), m, w, 0)
+            fetch(here, strides, inner, items_at(scratch), m, w)
             here = items_at(scratch)
         pitch = 1 if rows else words[PITCH] or w
         if not swept:
@@ -214,7 +210,7 @@ def build(
             stack_at(scratch),
             prefixes_at(scratch),
         )
-        out, stream, count = out_at(scratch), words[STREAM], np.int64(0)
+        out, count = out_at(scratch), np.int64(0)
         skip = 0 if words[EXCLUSIVE] else w
         for row in range(first, last, CHUNK):
             m = min(CHUNK, last - row)
@@ -234,9 +230,9 @@ def build(
             if not words[REDUCE]:
                 if words[EXCLUSIVE]:
                     restart(start, known, here, pitch, out, m, w)
-                deliver(advance(y, y_strides, row), y_strides, y_inner, Y_at(out, skip), m, w, stream)
+                deliver(advance(y, y_strides, row), y_strides, y_inner, Y_at(out, skip), m, w)
             elif row + m == last:
-                deliver(y, y_strides, y_inner, Y_at(out, m * w), np.int64(1), w, stream)
+                deliver(y, y_strides, y_inner, Y_at(out, m * w), np.int64(1), w)
 
     @spliced
     def scan_group(words, group, t, scratch):
@@ -283,7 +279,6 @@ def build(
             first = ticket // tiles * batch
             for group in range(first, min(first + batch, groups)):
                 scan_group(words, group, ticket % tiles, scratch)
-        fence()
 
     return Kernel(inner(run, nogil=True, no_cpython_wrapper=False), scratch.size, chunk, width)
 
@@ -313,7 +308,7 @@ def _mover(kinds: Sequence[tuple[Items, Items, int]], out: bool, rows: bool) -> 
     """
 
     @inner
-    def move(array, strides, across, items, m, w, stream):
+    def move(array, strides, across, items, m, w):
         pass
 
     for c, (A, S, size) in enumerate(kinds):
@@ -325,13 +320,13 @@ def _and_component(others: Any, c: int, line: Any, A: Items, S: Items, rows: boo
     S_at = S.at
 
     @inner
-    def move(array, strides, across, items, m, w, stream):
-        others(array, strides, across, items, m, w, stream)
+    def move(array, strides, across, items, m, w):
+        others(array, strides, across, items, m, w)
         if rows:
-            line((array[c],), strides[c], (items[c],), m, stream)
+            line((array[c],), strides[c], (items[c],), m)
         else:
             for i in range(m):
-                line((array[c] + i * strides[c],), across[c], S_at((items[c],), i * w), w, stream)
+                line((array[c] + i * strides[c],), across[c], S_at((items[c],), i * w), w)
 
     return move
 
@@ -340,7 +335,7 @@ def _line_in(A: Items, S: Items, size: int) -> Any:
     read, read_strided, write = A.read, A.read_strided, S.write
 
     @inner
-    def line(array, stride, items, count, stream):
+    def line(array, stride, items, count):
         if stride == size:
             for i in range(count):
                 write(items, i, read(array, i))
@@ -362,9 +357,9 @@ def _line_out(A: Items, S: Items, size: int) -> Any:
     read, write, write_strided = S.read, A.write, A.write_strided
 
     @inner
-    def line(array, stride, items, count, stream):
+    def line(array, stride, items, count):
         if stride == size:
-            copy_bytes(array[0], items[0], count * size, stream)
+            copy_bytes(array[0], items[0], count * size)
         elif stride == -size:
             for i in range(count):
                 write(array, -i, read(items, i))

@@ -65,7 +65,7 @@ def _run_together(launch: Launch, words: np.ndarray) -> None:
 @lru_cache(4096)
 def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: tuning.Tuning) -> Launch:
     flag = (np.dtype(np.uint8),) if plan.segmented else ()
-    in_types, out_types = (*plan.loads, *flag), tuple(d for d in plan.stores if d is not None)
+    in_types = (*plan.loads, *flag)
     ins = strides[: len(in_types)]
     walk = _walk(plan, strides)
     tuned = rows if walk.inner is None else columns
@@ -84,7 +84,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     head = {
         Word.N: plan.n, Word.COLUMNS: side_by_side, Word.STRIPS: strips, Word.GROUPS: groups, Word.BATCH: batch,
         Word.TILE: tile, Word.TILES: tiles, Word.EXCLUSIVE: plan.exclusive, Word.INITIAL: plan.initial,
-        Word.REDUCE: plan.reduce, Word.STREAM: _size(out_types, plan) >= tuning.STREAM_BYTES,
+        Word.REDUCE: plan.reduce,
         Word.PITCH: _pitch(plan, in_types, ins, walk.inner), Word.DIMS: len(walk.outer), Word.TICKET: 0,
         Word.SYNC: 0, Word.EACH: nodes_of(tiles),
     }  # fmt: skip
@@ -104,10 +104,6 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         2 * many,
         tuple(many * kernel.width * d.itemsize for d in sums) if many else (),
     )
-
-
-def _size(dtypes: Sequence[np.dtype], plan: Plan) -> int:
-    return sum(d.itemsize for d in dtypes) * plan.rows * (1 if plan.reduce else plan.n)
 
 
 def _walk(plan: Plan, strides: tuple[Strides, ...]) -> _Walk:

@@ -1,4 +1,4 @@
-"""Memory as the kernels see it: items of several arrays at once, by address; atomics; streaming stores.
+"""Memory as the kernels see it: items of several arrays at once, by address; atomics.
 
 A sequence of c components is a tuple of c addresses. `Items` makes the functions that read and write one item of all
 components: they convert between what is stored and what is computed with, and take any alignment.
@@ -357,56 +357,15 @@ def gathered(count: int) -> Any:
 
 
 @intrinsic
-def _copy(typing, target, source, size):
+def copy_bytes(typing, target, source, size):
+    """memcpy."""
+
     def code(context, builder, signature, arguments):
         target, source = (_pointer(builder, a, _I8) for a in arguments[:2])
         cgutils.raw_memcpy(builder, target, source, arguments[2], 1)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), code
-
-
-@intrinsic
-def _stream(typing, target, source, lines):
-    """Copy whole lines with stores that go around the cache; `target` is a multiple of a line."""
-
-    def code(context, builder, signature, arguments):
-        line = ir.VectorType(_I64, LINE // 8)
-        mark = builder.module.add_metadata([_I32(1)])
-        with cgutils.for_range(builder, arguments[2]) as loop:
-            offset = builder.mul(loop.index, _I64(LINE))
-            value = builder.load(_pointer(builder, builder.add(arguments[1], offset), line), align=1)
-            store = builder.store(
-                value, _pointer(builder, builder.add(arguments[0], offset), line), align=LINE
-            )
-            store.set_metadata("nontemporal", mark)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), code
-
-
-@inner
-def copy_bytes(target, source, size, stream):
-    """Copy, around the cache if `stream`: what will not be read again soon need not be read before it is written."""
-    done = 0
-    if stream and size >= 2 * LINE:
-        done = -target % LINE
-        _copy(target, source, done)
-        lines = (size - done) // LINE
-        _stream(target + done, source + done, lines)
-        done += lines * LINE
-    _copy(target + done, source + done, size - done)
-
-
-@intrinsic
-def fence(typing):
-    """Order streaming stores before whatever tells another thread of them."""
-
-    def code(context, builder, signature, arguments):
-        builder.fence("seq_cst")
-        return context.get_dummy_value()
-
-    return types.void(), code
 
 
 yield_thread = types.ExternalFunction(
