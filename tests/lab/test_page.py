@@ -240,16 +240,19 @@ def test_what_a_file_holds_of_its_first_kernel():
 
 def test_the_command_serves_until_it_is_interrupted():
     pytest.importorskip("typer", reason="the command needs typer: pip install 'upsweep[lab]'")
-    code = "from upsweep.cli import main; main()"
+    # A shell's background jobs ignore interrupts, and so would what they start.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{heed}; from upsweep.cli import main; main()"
     command = [sys.executable, "-c", code, "lab", "blelloch", "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         url = process.stdout.readline().strip()
         try:
             with urllib.request.urlopen(url, timeout=30) as answer:
                 assert b'"start":"blelloch"' in answer.read()
-        finally:
             process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
 
 
 EDITED = """def mine(x, y, n):
