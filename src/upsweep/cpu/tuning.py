@@ -19,7 +19,8 @@ class Tuning(NamedTuple):
 # Stores that go around the cache gained nothing with two threads (.83 of a copy either way) and lost a third with one.
 # ns an item, float32 add, one thread in L2: chunks of 1024 .37, 4096 .33, 16384 .36; 1-byte items .096, .063, .053.
 ROWS = Tuning(chunk=4096, width=1, tile=1 << 18)
-COLUMNS = Tuning(chunk=64, width=256, tile=1 << 18)
+# Of a copy, float32 add along axis 0 of 8192x8192: 64 rows by 256 columns .57, 64 by 1024 .61, 16 by 1024 .68.
+COLUMNS = Tuning(chunk=16, width=1024, tile=1 << 18)
 
 PARALLEL_BYTES = 1 << 19
 """Less than this is scanned by the calling thread: waking another costs 20 us."""
