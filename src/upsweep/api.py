@@ -192,7 +192,8 @@ def linear_recurrence(
 
 
 def _cumulative(x: Any, op: Operator, axis: int | None, dtype: Any, include_initial: bool) -> Any:
-    on = engines.load(engines.choose((x,)))
+    name = engines.choose((x,))
+    on = engines.load(name)
     view = on.view(x)
     if dtype is None and view.dtype.kind in "biu" and view.dtype.itemsize < np.dtype(np.int_).itemsize:
         dtype = np.uint if view.dtype.kind == "u" else np.int_
@@ -202,25 +203,8 @@ def _cumulative(x: Any, op: Operator, axis: int | None, dtype: Any, include_init
     n, computed = view.shape[axis], view.dtype if dtype is None else _dtype(dtype)
     y = on.empty(x, tuple(n + 1 if d == axis else size for d, size in enumerate(view.shape)), computed)
     first, rest = on.cut(y, axis, 0, 1), on.cut(y, axis, 1, n + 1)
-    for inputs, outputs, exclusive in (
-        (view, rest, False),
-        (first, first, True),
-    ):  # the first result needs no input
-        plan, _ = _plan(
-            op,
-            (inputs.dtype,),
-            (inputs.shape,),
-            axis,
-            exclusive,
-            False,
-            False,
-            (computed,),
-            False,
-            None,
-            False,
-            None,
-        )
-        on.run(plan, [on.numbers(inputs)], [on.numbers(outputs)], None, None)
+    scan(view, op, axis=axis, dtype=computed, out=rest, engine=name)
+    scan(first, op, axis=axis, exclusive=True, out=first, engine=name)  # the identity, whatever lies there
     return on.give(x, y)
 
 

@@ -65,9 +65,8 @@ def _heads(plan: Plan, heads: np.ndarray) -> np.ndarray:
         heads = heads.reshape([plan.n if d == plan.axis else 1 for d in range(len(plan.shape))])
     heads = heads.view(np.uint8)
     if plan.reverse:
-        heads = np.roll(
-            heads, -1, plan.axis
-        )  # what comes round is the start of the scan, where a head changes nothing
+        # What comes round is the start of the scan, where a head changes nothing.
+        heads = np.roll(heads, -1, plan.axis)
     return np.broadcast_to(heads, plan.shape)
 
 

@@ -46,7 +46,11 @@ def counter(S: Items, P: Items, combine: Any, fold: Any, value: Any) -> tuple[An
         """Write the prefix, starting from `base` where there is one; returns whether there is a prefix."""
         for j in range(w):
             P_write(target, j, P_read(base, j))
-        for level in range(LEVELS - 1, -1, -1):
+        level = 0
+        while count >> level:
+            level += 1
+        while level > 0:  # the largest block first
+            level -= 1
             if count >> level & 1:
                 append(start, target, has, S_at(stack, level * w), w)
                 has = True

@@ -95,9 +95,8 @@ def build(
     rows = width == 1
 
     scratch = _Scratch()
-    slots = max(
-        1, -(-tile // (chunk * width))
-    )  # chunks of a whole tile, whose sums are kept from one pass to the next
+    # Chunks of a whole tile: their sums are kept from one pass to the next.
+    slots = max(1, -(-tile // (chunk * width)))
     sums_at = scratch.region(sum_types, slots * (chunk // 3 + 32) * width)
     prefixes_at = scratch.region(accumulators, (chunk // 2 + LEVELS) * width)
     spare_at = scratch.region(sum_types, (chunk // 4 + 4) * width)
