@@ -232,7 +232,7 @@ def main(folder: Path) -> None:
     from numba import cuda
 
     folder.mkdir(parents=True, exist_ok=True)
-    found: dict[str, Any] = {"device": cuda.get_current_device().name.decode(), "results": results()}
+    found: dict[str, Any] = {"device": str(cuda.get_current_device().name), "results": results()}
     found["wavefronts"] = wavefronts() if shutil.which("ncu") else []
     found["findings"] = findings() if shutil.which("compute-sanitizer") else []
     (folder / "lab_gpu.json").write_text(json.dumps(found, indent=1) + "\n")
