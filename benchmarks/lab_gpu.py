@@ -62,7 +62,9 @@ TOOLS = {
 def items(name: str, n: int) -> np.ndarray:
     """Integers with some invalid ones among them; bins where bins are counted."""
     x = (np.arange(n) * 7919 % 23).astype(np.int32)
-    return x % 8 if name == "range-histogram" else np.where(x % 5 == 0, -1, x).astype(np.int32)
+    return (
+        x % 8 if name in ("range-histogram", "range-query") else np.where(x % 5 == 0, -1, x).astype(np.int32)
+    )
 
 
 def wanted(name: str, x: np.ndarray, op: Any) -> list[int]:

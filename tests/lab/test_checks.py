@@ -27,6 +27,7 @@ def ladner_fischer_as_kogge_stone():
 
 NEEDED_ELSEWHERE = {
     "han-carlson": lambda: lab.trace("han-carlson-4", n=37),
+    "harris": lambda: lab.trace("harris", n=37, SPARSITY=4),
     "ladner-fischer": ladner_fischer_as_kogge_stone,
     "ladner-fischer-1": ladner_fischer_as_kogge_stone,
 }

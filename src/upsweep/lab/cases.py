@@ -82,7 +82,11 @@ def _items(n: int | None, x: Sequence[Any] | None, row: Kernel | None) -> Sequen
         return list(x)
     if n is None or n < 1:
         raise ValueError(f"a trace needs n >= 1 items, or x; got n = {n}")
-    return [k % 8 for k in range(n)] if row and row.name == "range-histogram" else list(range(1, n + 1))
+    return (
+        [k % 8 for k in range(n)]
+        if row and row.name in ("range-histogram", "range-query")
+        else list(range(1, n + 1))
+    )
 
 
 def _setup(kernel: Any, row: Kernel | None, model: Kernel | None, n: int, grid: int | None, block: int | None, warp: int,

@@ -122,7 +122,9 @@ def verdicts(trace: Trace) -> list[Verdict]:
     """The counts of a textbook kernel beside what its formulas say, where they speak of this n and this launch."""
     row = KERNELS.get(trace.case.name)
     launches = trace.case.setup.launches
-    if row is None or trace.case.setup.tile < trace.n:  # the formulas count one section
+    if row is None or (
+        trace.case.setup.tile < trace.n and launches[0].grid > 1
+    ):  # the formulas count one section
         return []
     got = {"work": int(trace.at("op").sum()), "steps": steps(trace), "barriers": _barriers(trace)}
     forms = {what: getattr(row, what) for what in got}

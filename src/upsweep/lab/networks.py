@@ -104,7 +104,7 @@ def identify(trace: Trace) -> Identity:
     levels = {s: k for k, s in enumerate(sorted({step[k] for k in real}))}
     issued = {k: levels[step[k]] + 1 for k in real}
     deepest = max(depth.values(), default=0)
-    scan = trace.result.size == trace.n
+    scan = trace.result.size == trace.n <= trace.case.setup.tile
     return Identity(
         _name(trace, real) if scan else None, trace.n, len(real), deepest, len(levels), _fan_out(trace, real, issued),
         _fan_out(trace, real, depth), len(real) + deepest - (2 * trace.n - 2) if scan else None, len(nodes) - len(real),
@@ -148,19 +148,17 @@ def _fan_out(trace: Trace, real: list[int], level: dict[int, int]) -> int:
 
 
 def _name(trace: Trace, real: list[int]) -> str | None:
-    def combined(which: Iterable[int]) -> frozenset[Node]:
-        return frozenset(
+    def called(which: Iterable[int], n: int) -> str | None:
+        nodes = frozenset(
             (trace.intervals[trace.machine.left[k]], trace.intervals[trace.machine.right[k]]) for k in which
         )
+        alike = ((name, levels) for name, levels in families(n) if sum(map(len, levels)) == len(nodes))
+        return next((name for name, levels in alike if nodes_of(levels, n) == nodes), None)
 
     if not _shifted(trace):
-        nodes = combined(real)
-        return next((name for name, found in families(trace.n) if nodes == found), None)
+        return called(real, trace.n)
     alive = _reached(trace)
-    nodes = combined(k for k in real if k in alive)
-    name = (
-        next((name for name, found in families(trace.n - 1) if nodes == found), None) if trace.n > 1 else None
-    )
+    name = called((k for k in real if k in alive), trace.n - 1) if trace.n > 1 else None
     up_sweep = any(trace.intervals[k][-1][1] == trace.n - 1 for k in real)  # which also takes the last input
     return "Blelloch" if up_sweep and name == "Brent-Kung" else name and f"{name} (exclusive)"
 
@@ -184,23 +182,26 @@ def _shifted(trace: Trace) -> bool:
 
 
 @lru_cache(maxsize=64)
-def families(n: int) -> tuple[tuple[str, frozenset[Node]], ...]:
-    """The nodes of every family that the lab knows by name, for n inputs."""
+def families(n: int) -> tuple[tuple[str, circuits.Levels], ...]:
+    """Every family that the lab knows by name, for n inputs."""
+    levels = max(n - 1, 0).bit_length()
+    sparsities = [1 << k for k in range(1, levels) if 1 << k < n]
+    fans = [1 << level for level in reversed(range(levels))]
     found = [("Brent-Kung", circuits.brent_kung(n)), ("Kogge-Stone", circuits.kogge_stone(n)),
              ("Sklansky", circuits.sklansky(n)), ("serial", circuits.serial(n))]  # fmt: skip
-    power = 2
-    while power < n:
-        found.append(
-            ("Han-Carlson" if power == 2 else f"Han-Carlson {power}", circuits.han_carlson(n, power))
-        )
-        power *= 2
+    found += [
+        ("Han-Carlson" if m == 2 else f"Han-Carlson {m}", circuits.han_carlson(n, m)) for m in sparsities
+    ]
     found += [
         (f"Ladner-Fischer P{k}", circuits.ladner_fischer(n, k)) for k in range(max(n.bit_length() - 1, 1))
     ]
-    levels = max(n - 1, 0).bit_length()
-    fans = [1 << level for level in range(levels)]
-    found.append((f"Knowles {list(reversed(fans))}", circuits.knowles(n, list(reversed(fans)))))
-    return tuple((name, nodes_of(levels_, n)) for name, levels_ in found)
+    found.append((f"Knowles {fans}", circuits.knowles(n, fans)))
+    found += [
+        (f"Harris ({sparse}, {wide}, {levels - 1 - sparse - wide})", circuits.harris(n, sparse, wide))
+        for sparse in range(levels)
+        for wide in range(1, levels - sparse)
+    ]
+    return tuple(found)
 
 
 def nodes_of(levels: circuits.Levels, n: int) -> frozenset[Node]:

@@ -52,6 +52,16 @@ def range_histogram(x, y, n):
         y[t] = bins[t]
 
 
+def range_query(prefixes, lows, highs, y, n):
+    """Range query: how many items lie in bins low to high, by two reads whatever the range (CS380 lecture 24, corrected)."""
+    i = cuda.grid(1)
+    if i < n:
+        count = prefixes[highs[i]]
+        if lows[i] > 0:
+            count = count - prefixes[lows[i] - 1]
+        y[i] = count
+
+
 def scan_lines(x, y, length, step, lead):
     """Summed-area table, one direction: block b scans the line of items b*lead + k*step (CS380 lecture 24; Crow 1984)."""
     t = cuda.threadIdx.x
@@ -70,6 +80,23 @@ def scan_lines(x, y, length, step, lead):
         stride *= 2
     if t < length:
         y[place] = line[t]
+
+
+def box_sums(table, tops, lefts, bottoms, rights, width, y, n):
+    """Sums of boxes, by four reads of a summed-area table: A - B - C + D (CS380 lecture 24; Crow 1984)."""
+    i = cuda.grid(1)
+    if i < n:
+        above = tops[i] * width - width
+        below = bottoms[i] * width
+        total = table[below + rights[i]]
+        if tops[i] > 0:
+            total = total - table[above + rights[i]]
+        if lefts[i] > 0:
+            side = table[below + lefts[i] - 1]
+            if tops[i] > 0:
+                side = side - table[above + lefts[i] - 1]
+            total = total - side
+        y[i] = total
 
 
 def squares(x, terms, n):

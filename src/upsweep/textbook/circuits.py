@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from upsweep.textbook.dialect import BLOCK, SPARSITY, TILE, cuda, dtype, op
+from upsweep.textbook.dialect import BLOCK, FAN, SPARSITY, TILE, cuda, dtype, op
 
 Levels = list[list[tuple[int, int]]]
 
@@ -39,12 +39,37 @@ def brent_kung(n: int) -> Levels:
 
 
 def han_carlson(n: int, sparsity: int = 2) -> Levels:
-    """Han and Carlson (1987): Kogge-Stone on every `sparsity`-th wire between the outer levels of Brent-Kung."""
+    """Han and Carlson (1987): Kogge-Stone on every `sparsity`-th wire between the outer levels of Brent-Kung.
+
+    Where that leaves one warp's worth of wires, it is the hybrid of Sengupta, Lefohn and Owens (2006).
+    """
+    return harris(n, sparsity.bit_length() - 1, 0)
+
+
+def harris(n: int, sparse: int, wide: int) -> Levels:
+    """Harris, "A taxonomy of parallel prefix networks" (2003): his (l, f, t), with l = `sparse` and f = `wide`.
+
+    It has l levels more than the least, a fan-out of 2^f + 1 and 2^t tracks, where l + f + t = log2 n - 1. The corners
+    are Brent-Kung, Sklansky and Kogge-Stone; (1, 0, t) is Han-Carlson.
+    """
+    sparsity, fan = 1 << sparse, 1 << wide
     strides = _strides(min(sparsity, n))
     up = [[(i - d, i) for i in range(2 * d - 1, n, 2 * d)] for d in strides]
-    inner = [[(i - d, i) for i in range(d + sparsity - 1, n, sparsity)] for d in _strides(n) if d >= sparsity]
+    inner = [
+        [(sparsity * (s + 1) - 1, sparsity * (i + 1) - 1) for s, i in level]
+        for level in _knowles_like(n // sparsity, fan)
+    ]
     down = [[(i - d, i) for i in range(3 * d - 1, n, 2 * d)] for d in reversed(strides)]
     return [level for level in up + inner + down if level]
+
+
+def _knowles_like(n: int, fan: int) -> Levels:
+    """Sklansky within groups of `fan` wires, then Kogge-Stone over the groups: no input is taken twice."""
+    return [
+        [(i // g * g + g - d - 1, i) for i in range(n) if (i & d if d < fan else i >= d)]
+        for d in _strides(n)
+        for g in (min(d, fan),)
+    ]
 
 
 def ladner_fischer(n: int, k: int = 0) -> Levels:
@@ -155,6 +180,50 @@ def han_carlson_scan(x, y, n):
             temp = op(xy[index - stride], xy[index])
         cuda.syncthreads()  # all have read, before anyone overwrites
         if index >= stride and index < items:
+            xy[index] = temp
+        stride *= 2
+    stride = SPARSITY // 2
+    while stride > 0:
+        cuda.syncthreads()  # the prefixes of the level above
+        index = (t + 1) * 2 * stride - 1
+        if index + stride < items:
+            xy[index + stride] = op(xy[index], xy[index + stride])
+        stride //= 2
+    cuda.syncthreads()  # all prefixes, before others' threads store them
+    if t < items:
+        y[start + t] = xy[t]
+    if t + BLOCK < items:
+        y[start + t + BLOCK] = xy[t + BLOCK]
+
+
+def harris_scan(x, y, n):
+    """Harris's (1, 1, t): every SPARSITY-th item, a fan-out of FAN + 1, and so half the tracks of Han-Carlson (Harris 2003)."""
+    t = cuda.threadIdx.x
+    start = cuda.blockIdx.x * TILE
+    items = min(TILE, n - start)
+    xy = cuda.shared.array(TILE, dtype)
+    if t < items:
+        xy[t] = x[start + t]
+    if t + BLOCK < items:
+        xy[t + BLOCK] = x[start + t + BLOCK]
+    stride = 1
+    while stride < SPARSITY:
+        cuda.syncthreads()  # the sums of the level below
+        index = (t + 1) * 2 * stride - 1
+        if index < items:
+            xy[index] = op(xy[index - stride], xy[index])
+        stride *= 2
+    index = (t + 1) * SPARSITY - 1
+    stride = 1  # in wires of the inner network, of which each thread has one
+    while stride * SPARSITY < items:
+        group = min(stride, FAN)
+        source = (t // group * group + group - stride) * SPARSITY - 1
+        cuda.syncthreads()  # what the last level wrote, before this one reads it
+        takes = index < items and ((stride < FAN and t // stride % 2 == 1) or (stride >= FAN and t >= stride))
+        if takes:
+            temp = op(xy[source], xy[index])
+        cuda.syncthreads()  # all have read, before anyone overwrites
+        if takes:
             xy[index] = temp
         stride *= 2
     stride = SPARSITY // 2

@@ -47,6 +47,8 @@ LOG_BANKS = 5
 """log2 of the number of shared memory banks, the shift of a padded index."""
 SPARSITY = 2
 """Of a sparse circuit: every how-many-th wire goes through its inner network."""
+FAN = 1
+"""Of a circuit with a fan-out: how many neighbours share a source."""
 
 
 def asks_for_identity(kernel: Callable[..., Any]) -> bool:

@@ -46,10 +46,13 @@ FULL_STEPS = Formula("2 log2 N", lambda n, b: 2 * log(2 * power(b)))
 FULL_BARRIERS = Formula("2 log2 N + 1", lambda n, b: 2 * log(2 * power(b)) + 1)
 
 
-def hc_work(n: int, sparsity: int) -> int:
-    """Han-Carlson's additions on a power of two of items."""
-    sp, m = log(sparsity), n // sparsity
-    return 2 * (n - m) - sp + ks_work(m)
+def harris_work(n: int, sparse: int, wide: int) -> int:
+    """The additions of Harris's (l, f, t) on a power of two of items, l and f as far as n has levels for them."""
+    sparse = min(sparse, log(n))
+    m = n >> sparse
+    wide = min(wide, log(m))
+    inner = m // 2 * wide + sum(m - (1 << d) for d in range(wide, log(m)))
+    return 2 * (n - m) - sparse + inner
 
 
 def lf_work(n: int, k: int) -> int:
@@ -76,3 +79,8 @@ def sections_work(n: int, section: int) -> int:
 def three_phase_work(n: int, threads: int) -> int:
     """(n - T) + (T log2 T - (T - 1)) + (T - 1)(n/T - 1), where T divides n."""
     return (n - threads) + ks_work(threads) + (threads - 1) * (n // threads - 1)
+
+
+def matrix_work(n: int, threads: int) -> int:
+    """2 (n - T) + (T log2 T - (T - 1)) + (T - 1), where T divides n: every row is reduced, and scanned again."""
+    return 2 * (n - threads) + ks_work(threads) + threads - 1

@@ -3,7 +3,7 @@
 # pyright: reportPossiblyUnboundVariable=false
 from __future__ import annotations
 
-from upsweep.textbook.dialect import BLOCK, ITEMS, TILE, cuda, dtype, op
+from upsweep.textbook.dialect import BLOCK, ITEMS, TILE, WORDS, cuda, dtype, op
 
 
 def three_phase(x, y, n):
@@ -35,6 +35,46 @@ def three_phase(x, y, n):
     cuda.syncthreads()  # all prefixes, before others' threads store them
     for k in range(t, items, BLOCK):
         y[start + k] = xy[k]
+
+
+def matrix_scan(x, y, n):
+    """Matrix scan: each thread reduces a row, then scans it again from its prefix (Dotsenko et al. 2008; also called raking).
+
+    Rows of ITEMS lie an odd number of words apart, so that a column, one word of each thread, lies in as many banks.
+    """
+    t = cuda.threadIdx.x
+    start = cuda.blockIdx.x * TILE
+    items = min(TILE, n - start)
+    pitch = ITEMS | 1
+    xy = cuda.shared.array(WORDS, dtype)
+    sums = cuda.shared.array(BLOCK, dtype)
+    for k in range(t, items, BLOCK):
+        xy[k // ITEMS * pitch + k % ITEMS] = x[start + k]
+    row = t * pitch
+    width = min(ITEMS, items - t * ITEMS)
+    cuda.syncthreads()  # the whole tile, before rows are reduced
+    if width > 0:
+        total = xy[row]
+        for k in range(row + 1, row + width):
+            total = op(total, xy[k])
+        sums[t] = total
+    stride = 1
+    while stride < BLOCK:
+        cuda.syncthreads()  # the sums of the level before
+        if t >= stride and width > 0:
+            temp = op(sums[t - stride], sums[t])
+        cuda.syncthreads()  # all have read, before anyone overwrites
+        if t >= stride and width > 0:
+            sums[t] = temp
+        stride *= 2
+    cuda.syncthreads()  # the prefixes at the ends of all rows
+    if t > 0 and width > 0:
+        xy[row] = op(sums[t - 1], xy[row])
+    for k in range(row + 1, row + width):
+        xy[k] = op(xy[k - 1], xy[k])
+    cuda.syncthreads()  # all prefixes, before others' threads store them
+    for k in range(t, items, BLOCK):
+        y[start + k] = xy[k // ITEMS * pitch + k % ITEMS]
 
 
 def scan_sections(x, y, sums, n):
@@ -177,6 +217,70 @@ def domino_dynamic(x, y, carries, flags, counter, n):
         carries[bid + 1] = total
         cuda.threadfence()  # the carry, before the flag that announces it
         cuda.atomic.add(flags, bid + 1, 1)
+    cuda.syncthreads()  # what came before, for all threads
+    if i < n:
+        if bid > 0:
+            y[i] = op(before[0], xy[t])
+        else:
+            y[i] = xy[t]
+
+
+def decoupled_look_back(x, y, sums, prefixes, flags, counter, n):
+    """Decoupled look-back: a block adds the sums of those before it until one has its prefix (Merrill and Garland 2016).
+
+    A flag is 1 where the block's sum stands, 2 where its prefix does. Sums do not wait for anyone, so no chain forms.
+    """
+    t = cuda.threadIdx.x
+    xy = cuda.shared.array(BLOCK, dtype)
+    before = cuda.shared.array(1, dtype)
+    number = cuda.shared.array(1, "int32")
+    if t == 0:
+        number[0] = cuda.atomic.add(counter, 0, 1)
+    cuda.syncthreads()  # the block's number, for all threads
+    bid = number[0]
+    i = bid * BLOCK + t
+    if i < n:
+        xy[t] = x[i]
+    stride = 1
+    while stride < BLOCK:
+        cuda.syncthreads()  # what the last level wrote, before this one reads it
+        if t >= stride and i < n:
+            temp = op(xy[t - stride], xy[t])
+        cuda.syncthreads()  # all have read, before anyone overwrites
+        if t >= stride and i < n:
+            xy[t] = temp
+        stride *= 2
+    cuda.syncthreads()  # the sum of the block, before thread 0 takes it
+    if t == 0:
+        total = xy[min(BLOCK, n - bid * BLOCK) - 1]
+        if bid > 0:
+            sums[bid] = total
+            cuda.threadfence()  # the sum, before the flag that announces it
+            cuda.atomic.add(flags, bid, 1)
+            look = bid
+            flag = 1
+            while flag == 1:
+                look -= 1
+                while cuda.atomic.add(flags, look, 0) == 0:
+                    pass
+                flag = cuda.atomic.add(flags, look, 0)
+                cuda.threadfence()  # the flag, before the value that it announces
+                if flag == 1:
+                    value = sums[look]
+                else:
+                    value = prefixes[look]
+                if look == bid - 1:
+                    carry = value
+                else:
+                    carry = op(value, carry)
+            before[0] = carry
+            total = op(carry, total)
+        prefixes[bid] = total
+        cuda.threadfence()  # the prefix, before the flag that announces it
+        if bid > 0:
+            cuda.atomic.add(flags, bid, 1)
+        else:
+            cuda.atomic.add(flags, bid, 2)
     cuda.syncthreads()  # what came before, for all threads
     if i < n:
         if bid > 0:

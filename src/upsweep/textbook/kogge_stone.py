@@ -121,6 +121,35 @@ def kogge_stone_zero_padded(x, y, n):
         y[i] = xy[place]
 
 
+def segmented(x, heads, y, n):
+    """Segmented scan: Kogge-Stone on pairs of a value and a flag, begun anew at every head (Sengupta, Harris, Zhang, Owens 2007).
+
+    A word's flag says that its value begins at a head, so that nothing before it is to be added.
+    """
+    t = cuda.threadIdx.x
+    xy = cuda.shared.array(BLOCK, dtype)
+    begun = cuda.shared.array(BLOCK, "int32")
+    if t < n:
+        xy[t] = x[t]
+        begun[t] = heads[t]
+    stride = 1
+    while stride < BLOCK:
+        cuda.syncthreads()  # what the last level wrote, before this one reads it
+        if t >= stride and t < n:
+            temp = xy[t]
+            flag = begun[t]
+            if flag == 0:
+                temp = op(xy[t - stride], temp)
+                flag = begun[t - stride]
+        cuda.syncthreads()  # all have read, before anyone overwrites
+        if t >= stride and t < n:
+            xy[t] = temp
+            begun[t] = flag
+        stride *= 2
+    if t < n:
+        y[t] = xy[t]
+
+
 def warp_shuffle(x, y, n):
     """Kogge-Stone by shuffles in every warp, then over the sums of the warps (CUDA samples, shfl_scan; PMPP 5e)."""
     t = cuda.threadIdx.x

@@ -764,9 +764,9 @@ _ROWS = [
     Mistake("histogram-without-atomics", histogram_without_atomics, _one(histogram_without_atomics, 16, 16, words=8, y=8), 16,
             _found("race"), "`bins[v] += 1` reads and writes in two steps", "range-histogram", "application",
             x=tuple(k * k % 8 for k in range(16)), answer=lambda x: [list(x).count(b) for b in range(8)]),
-    Mistake("range-query", range_query, Setup((Launch(range_query, 1, 2, ("x", "lows", "highs", "y", 8)),),
+    Mistake("range-query-short", range_query, Setup((Launch(range_query, 1, 2, ("x", "lows", "highs", "y", 8)),),
             {"lows": [1, 4], "highs": [6, 5], "y": 2}, 8), 8, _found("wrong value"),
-            "pref[B] - pref[A] leaves out bin A: inclusive prefixes need pref[B] - pref[A - 1]", "range-histogram", "application",
+            "pref[B] - pref[A] leaves out bin A: inclusive prefixes need pref[B] - pref[A - 1]", "range-query", "application",
             traps="t20", x=_TABLE, answer=lambda x: [x[6] - x[0], x[5] - x[3]]),
 ]  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from upsweep.textbook import applications, circuits, grids, kogge_stone, sequential, trees
@@ -115,6 +116,14 @@ def three_phase(n: int, block: int, warp: int) -> Setup:
     return Setup((launch,), {"y": n}, items * block)
 
 
+def matrix(n: int, block: int, warp: int) -> Setup:
+    made = three_phase(n, block, warp)
+    (one,) = made.launches
+    words = block * (one.names["ITEMS"] | 1)
+    launch = replace(one, kernel=grids.matrix_scan, names={**one.names, "WORDS": words})
+    return replace(made, launches=(launch,))
+
+
 def hierarchical(n: int, block: int, warp: int) -> Setup:
     blocks, names = ceil(n, block), {"BLOCK": block}
     launches = (
@@ -148,9 +157,22 @@ def domino_dynamic(n: int, block: int, warp: int) -> Setup:
     return Setup((launch,), {"y": n, "carries": blocks + 1, "flags": [0] * (blocks + 1), "counter": [0]}, n)
 
 
+def decoupled_look_back(n: int, block: int, warp: int) -> Setup:
+    blocks = ceil(n, block)
+    args = ("x", "y", "sums", "prefixes", "flags", "counter", n)
+    launch = Launch(grids.decoupled_look_back, blocks, block, args, {"BLOCK": block})
+    buffers = {"y": n, "sums": blocks, "prefixes": blocks, "flags": [0] * blocks, "counter": [0]}
+    return Setup((launch,), buffers, n)
+
+
 def every_third(n: int) -> list[int]:
-    """The flags that the table's compaction keeps."""
+    """The flags of what the table's compaction keeps, and of where its segments begin."""
     return [int(i % 3 == 0) for i in range(n)]
+
+
+def segmented(n: int, block: int, warp: int) -> Setup:
+    launch = Launch(kogge_stone.segmented, 1, n, ("x", "heads", "y", n), {"BLOCK": n})
+    return Setup((launch,), {"y": n, "heads": every_third(n)}, 3)
 
 
 def compaction(n: int, block: int, warp: int) -> Setup:
@@ -177,6 +199,22 @@ def histogram_answer(x: Sequence[Any]) -> list[int]:
     return [sum(int(v) <= b for v in x) for b in range(BINS)]
 
 
+QUERIES = {"lows": [0, 0, 1, 3, 5, 6], "highs": [7, 0, 4, 3, 7, 6]}
+
+
+def range_query(n: int, block: int, warp: int) -> Setup:
+    made = range_histogram(n, block, warp)
+    (count,) = made.launches
+    asked = len(QUERIES["lows"])
+    ask = Launch(applications.range_query, 1, asked, ("bins", "lows", "highs", "y", asked))
+    launches = (replace(count, args=("x", "bins", n)), ask)
+    return Setup(launches, {"bins": BINS, **QUERIES, "y": asked}, n)
+
+
+def query_answer(x: Sequence[Any]) -> list[int]:
+    return [sum(low <= int(v) <= high for v in x) for low, high in zip(*QUERIES.values())]
+
+
 def width(n: int) -> int:
     """The table's summed-area table is as near to a square as n allows."""
     return max(w for w in range(1, int(n**0.5) + 1) if n % w == 0)
@@ -198,6 +236,38 @@ def summed_area_answer(x: Sequence[Any]) -> list[Any]:
         r, c = divmod(i, w)
         table.append(sum(x[a * w + b] for a in range(r + 1) for b in range(c + 1)))
     return table
+
+
+def boxes(n: int) -> list[tuple[int, int, int, int]]:
+    """Top, left, bottom, right of the table's boxes: every corner's item, the middle, and all of it."""
+    w = width(n)
+    last, right = n // w - 1, w - 1
+    middle = (last // 3, right // 3, last - last // 3, right - right // 3)
+    return [
+        (0, 0, 0, 0),
+        (0, right, 0, right),
+        (last, 0, last, 0),
+        (last, right, last, right),
+        middle,
+        (0, 0, last, right),
+    ]
+
+
+def box_sums(n: int, block: int, warp: int) -> Setup:
+    made, asked = summed_area(n, block, warp), boxes(n)
+    across, down = made.launches
+    corners = dict(zip(("tops", "lefts", "bottoms", "rights"), map(list, zip(*asked))))
+    ask = Launch(applications.box_sums, 1, len(asked), ("table", *corners, width(n), "y", len(asked)))
+    launches = (across, replace(down, args=("rows", "table", *down.args[2:])), ask)
+    return Setup(launches, {"rows": n, "table": n, **corners, "y": len(asked)}, n)
+
+
+def box_answer(x: Sequence[Any]) -> list[Any]:
+    w = width(len(x))
+    return [
+        sum(x[r * w + c] for r in range(top, bottom + 1) for c in range(left, right + 1))
+        for top, left, bottom, right in boxes(len(x))
+    ]
 
 
 def recurrence(n: int, block: int, warp: int) -> Setup:
