@@ -10,7 +10,7 @@ demo: $(VENV)/demo.ready
 
 # Two processes: most of a fresh machine's time goes into compiling, which one process does on one core.
 test: $(VENV)/test.ready
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests src
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not slow" tests src
 
 check: $(VENV)/test.ready
 	$(BIN)/ruff check .

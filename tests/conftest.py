@@ -22,11 +22,20 @@ def _present(name: str) -> bool:
     return True
 
 
-@pytest.fixture
-def cuda():
+@pytest.fixture(scope="session")
+def absent():
+    """What to call where an engine, or a library that works on it, turns out not to be here."""
+
+    def end(name: str, why: str) -> None:
+        if name in os.environ.get("UPSWEEP_REQUIRE", "").split(","):
+            pytest.fail(f"UPSWEEP_REQUIRE names {name}, but {why}")
+        pytest.skip(why)
+
+    return end
+
+
+@pytest.fixture(scope="session")
+def cuda(absent):
     """For tests that need a GPU."""
-    if _present("cuda"):
-        return
-    if "cuda" in os.environ.get("UPSWEEP_REQUIRE", "").split(","):
-        pytest.fail("UPSWEEP_REQUIRE names cuda, and there is no CUDA engine here")
-    pytest.skip("no GPU here")
+    if not _present("cuda"):
+        absent("cuda", "there is no GPU here, or no CUDA engine")

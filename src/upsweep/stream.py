@@ -168,7 +168,7 @@ class _Run:
 
     def _sum(self, start: int, size: int) -> tuple[Any, ...]:
         if self.known is not None:
-            return tuple(self._here(part) for part in next(self.known))
+            return next(self.known)
         return self._reduce([self.on.cut(x, self.axis, start, start + size) for x in self.views], None)
 
     def _join(self, left: Any, right: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -183,9 +183,13 @@ class _Run:
         return got if isinstance(got, tuple) else (got,)
 
     def _item(self, part: Any) -> Any:
-        """A sum as one item along the axis."""
+        """A sum as one item along the axis, where the chunk lies."""
         shape = self.views[0].shape
-        return part.reshape((*shape[: self.axis], 1, *shape[self.axis + 1 :]))
+        shape = (*shape[: self.axis], 1, *shape[self.axis + 1 :])
+        part = part.reshape(shape)
+        if self.name == "cpu" or not _is_host(part):
+            return part
+        return self.on.broadcast(part, shape, part.dtype, self.given[0])  # handed over in host memory
 
     def _push(self, size: int, block: tuple[Any, ...]) -> None:
         stream = self.stream
@@ -196,24 +200,10 @@ class _Run:
         stream._folds.append(self._join(before, sums[-1]))
 
     def _unfold(self, carry: Carry) -> None:
-        """A carry that was handed over knows its sums only, in host memory."""
-        carry.sums[:] = [tuple(self._here(part) for part in block) for block in carry.sums]
+        """A carry that was handed over knows its sums only."""
         for block in carry.sums:
             before = self.stream._folds[-1] if self.stream._folds else self.stream._initial
             self.stream._folds.append(self._join(before, block))
-
-    def _here(self, part: Any) -> Any:
-        return _to_device(self.given[0], part) if self.name != "cpu" and _is_host(part) else part
-
-
-def _to_device(like: Any, part: np.ndarray) -> Any:
-    if type(like).__module__.partition(".")[0] == "torch":
-        import torch
-
-        return torch.from_numpy(np.asarray(part)).to(like.device)
-    import cupy
-
-    return cupy.asarray(part)
 
 
 def _is_host(part: Any) -> bool:

@@ -11,10 +11,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import upsweep as up
+
+hypothesis = pytest.importorskip("hypothesis")
+st = pytest.importorskip("hypothesis.strategies")
+given, settings = hypothesis.given, hypothesis.settings
 
 FUNCTIONS = {"sum": (up.cumulative_sum, np.add, 0), "prod": (up.cumulative_prod, np.multiply, 1)}
 DTYPES = {"int8": "int64", "uint8": "uint64", "int64": "int64", "float32": "float32", "float64": "float64"}

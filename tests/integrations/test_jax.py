@@ -1,4 +1,4 @@
-"""JAX: the bits of upsweep inside jit and vmap, gradients of gradients."""
+"""JAX, on every device: the bits of upsweep inside jit and vmap, gradients of gradients."""
 
 from __future__ import annotations
 
@@ -17,21 +17,48 @@ OPS = ["add", "mul", "max", "logaddexp", BLEND]
 
 
 @pytest.fixture(autouse=True)
-def wide():
-    with jax.enable_x64(True):
-        yield
+def place(device, absent):
+    """The device that arrays are on by default, with 64 bits allowed."""
+    try:
+        (there, *_) = jax.devices(device)
+    except RuntimeError as error:
+        absent(device, f"JAX has no such device: {error}")
+    with jax.enable_x64(True), jax.default_device(there):
+        yield there
 
 
 def drawn(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape)
 
 
+def same_bits(got, expected):
+    np.testing.assert_array_equal(np.asarray(got), np.asarray(expected), strict=True)
+
+
 @pytest.mark.parametrize("op", OPS, ids=str)
 @pytest.mark.parametrize("keywords", [{}, {"reverse": True}, {"exclusive": True, "initial": 0.25}], ids=str)
-def test_jit_gives_the_bits_of_upsweep(op, keywords):
+def test_jit_gives_the_bits_of_upsweep(place, op, keywords):
     x = drawn(3, 50)
-    got = jax.jit(lambda x: uj.scan(x, op, axis=1, **keywords))(x)
-    np.testing.assert_array_equal(np.asarray(got), up.scan(x, op, axis=1, **keywords))
+
+    def f(x):
+        return uj.scan(x, op, axis=1, **keywords)
+
+    for got in (f(jnp.asarray(x)), jax.jit(f)(x)):
+        assert got.devices() == {place}
+        same_bits(got, up.scan(x, op, axis=1, **keywords))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "bfloat16", "float32", "complex64"])
+def test_every_dtype(dtype):
+    x = jnp.asarray(drawn(200) * 10).astype(dtype)
+    got = jax.jit(lambda x: uj.scan(x))(x)
+    assert got.dtype == x.dtype
+    same_bits(got, up.scan(np.asarray(x)))
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3)], ids=str)
+def test_nothing_to_scan(shape):
+    assert jax.jit(lambda x: uj.scan(x, axis=0))(jnp.ones(shape)).shape == shape
 
 
 @pytest.mark.parametrize("op", OPS, ids=str)
@@ -53,29 +80,57 @@ def test_gradients_of_recurrences(reverse):
         return uj.linear_recurrence(a, b, initial=s, axis=1, reverse=reverse)
 
     check_grads(f, (a, b, start), order=2, modes=["rev"])
-    np.testing.assert_array_equal(
-        np.asarray(f(a, b, start)), up.linear_recurrence(a, b, initial=start, axis=1, reverse=reverse)
-    )
+    same_bits(f(a, b, start), up.linear_recurrence(a, b, initial=start, axis=1, reverse=reverse))
 
 
 def test_vmap_and_vmap_of_grad():
     x, start = drawn(4, 3, 5), drawn(3)
     got = jax.vmap(lambda x, s: uj.scan(x, "mul", axis=1, initial=s), in_axes=(1, 0))(x, start)
-    expected = [up.scan(x[:, i], "mul", axis=1, initial=start[i]) for i in range(3)]
-    np.testing.assert_array_equal(np.asarray(got), np.stack(expected))
-    rows = x[:, 0]
-    got = jax.jit(jax.vmap(jax.grad(lambda r: uj.scan(r, "mul").sum())))(rows)
-    expected = jnp.stack([jax.grad(lambda r: uj.scan(r, "mul").sum())(r) for r in rows])
-    np.testing.assert_array_equal(np.asarray(got), np.asarray(expected))
+    same_bits(got, np.stack([up.scan(x[:, i], "mul", axis=1, initial=start[i]) for i in range(3)]))
+    rows = jnp.asarray(x[:, 0])
+
+    def f(row):
+        return uj.scan(row, "mul").sum()
+
+    got = jax.jit(jax.vmap(jax.grad(f)))(rows)
+    np.testing.assert_allclose(got, jnp.stack([jax.grad(f)(row) for row in rows]), rtol=1e-13)
+
+
+def test_a_scan_between_what_xla_computes_itself():
+    """What comes before is finished, what comes after waits."""
+    x = drawn(300, 300)
+
+    @jax.jit
+    def f(x):
+        for _ in range(5):
+            x = jnp.tanh(uj.scan(x @ x.T / 300, axis=0))
+        return x
+
+    @jax.jit
+    def g(x):
+        for _ in range(5):
+            x = jnp.tanh(jnp.cumsum(x @ x.T / 300, axis=0))
+        return x
+
+    np.testing.assert_allclose(f(x), g(x), rtol=1e-9, atol=1e-9)
 
 
 def test_tuples_and_promotion():
     a, b = drawn(40), drawn(40, seed=1)
     got = jax.jit(lambda a, b: uj.scan((a, b), "affine"))(a, b)
     for g, e in zip(got, up.scan((a, b), "affine")):
-        np.testing.assert_array_equal(np.asarray(g), e)
+        same_bits(g, e)
     assert uj.cumulative_sum(jnp.ones(3, np.int8)).dtype == np.int64
     with pytest.raises(up.ShapeError, match="axis"):
         uj.scan(jnp.ones((2, 2)))
     with pytest.raises(up.ShapeError, match="initial"):
         uj.scan(jnp.ones((2, 3)), axis=1, initial=jnp.ones(3))
+
+
+@pytest.mark.parametrize("keywords", [{}, {"axis": 1, "reverse": True}, {"dtype": np.float64}], ids=str)
+def test_the_plain_functions_take_jax_arrays(place, keywords):
+    x = drawn(30, 7).astype(np.float32)
+    keywords = {"axis": 0, **keywords}
+    got = up.scan(jnp.asarray(x), **keywords)
+    assert got.devices() == {place}
+    same_bits(got, up.scan(x, **keywords))

@@ -73,6 +73,61 @@ def test_a_state_does_not_change_behind_its_back():
     np.testing.assert_array_equal(Stream("add", state=state).push(np.ones(1)), [4.0])
 
 
+def on(library, device, absent):
+    """To that library's arrays on that device, and back to NumPy."""
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+        if device == "cuda" and not torch.cuda.is_available():
+            absent("cuda", "PyTorch sees no GPU")
+        return lambda x: torch.from_numpy(np.array(x)).to(device), lambda t: t.cpu().numpy()
+    if library == "cupy":
+        cupy = pytest.importorskip("cupy")
+        if device == "cpu":
+            pytest.skip("CuPy's arrays lie on a GPU")
+        return cupy.asarray, cupy.asnumpy
+    jax = pytest.importorskip("jax")
+    try:
+        (there, *_) = jax.devices(device)
+    except RuntimeError as error:
+        absent(device, f"JAX has no such device: {error}")
+    return lambda x: jax.device_put(x, there), np.asarray
+
+
+@pytest.mark.parametrize("library", ["torch", "cupy", "jax"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_chunks_of_every_library_on_every_device(library, device, absent, axis):
+    to, back = on(library, device, absent)
+    x = np.random.default_rng(axis).normal(size=(230, 57)).astype(np.float32)
+    parts = np.split(x, [1, 8, 40], axis)
+    keywords = {"axis": axis, "initial": 0.5, "dtype": np.float32}
+    expected = np.split(up.scan(x, **keywords), [1, 8, 40], axis)
+    stream = Stream("add", **keywords)
+    for part, y in zip(parts[:2], expected):
+        got = stream.push(to(part))
+        assert (type(got), got.device) == (type(to(part)), to(part).device)
+        np.testing.assert_array_equal(back(got), y)
+    again = Stream("add", **keywords, state=pickle.loads(pickle.dumps(stream.state)))  # through host memory
+    for part, y in zip(parts[2:], expected[2:]):
+        np.testing.assert_array_equal(back(again.push(to(part))), y)
+    elsewhere = Stream("add", **keywords, state=stream.state)  # NumPy goes on where a GPU stood
+    np.testing.assert_array_equal(elsewhere.push(parts[2]), expected[2])
+
+
+@pytest.mark.parametrize("library", ["torch", "cupy"])
+def test_tuples_and_own_operators_on_every_device(library, device, absent):
+    to, back = on(library, device, absent)
+    (x,) = HASH.draw(700)
+    stream = Stream(HASH.op)
+    np.testing.assert_array_equal(
+        np.concatenate([back(stream.push(to(c))) for c in np.split(x, [3, 64, 500])]), up.scan(x, HASH.op)
+    )
+    a, b = CASES["affine-f32"].draw(700)
+    stream = Stream("affine")
+    got = [stream.push((to(i), to(j))) for i, j in zip(np.split(a, [100]), np.split(b, [100]))]
+    for part, expected in enumerate(up.scan((a, b), "affine")):
+        np.testing.assert_array_equal(np.concatenate([back(g[part]) for g in got]), expected)
+
+
 def test_out_is_written_and_returned():
     out = np.full(6, -1.0)
     stream = Stream("add")

@@ -1,4 +1,4 @@
-"""PyTorch: the bits of upsweep, gradients of gradients, compiled graphs, batches."""
+"""PyTorch, on every device: the bits of upsweep, gradients of gradients, compiled graphs, batches."""
 
 from __future__ import annotations
 
@@ -15,27 +15,51 @@ BLEND = up.Operator(lambda a, b: a + b + a * b, name="blend")
 OPS = ["add", "mul", "max", "logaddexp", BLEND]
 
 
-def tensor(*shape, seed=0):
-    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+@pytest.fixture
+def tensor(device, absent):
+    """Makes a tensor on the device; what is drawn is the same on all."""
+    if device == "cuda" and not torch.cuda.is_available():
+        absent("cuda", "PyTorch sees no GPU")
+
+    def draw(*shape, seed=0, dtype=torch.float64):
+        drawn = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+        return drawn.to(device, dtype)
+
+    return draw
+
+
+def same_bits(got, expected):
+    got, expected = (v.detach().cpu() if isinstance(v, torch.Tensor) else v for v in (got, expected))
+    np.testing.assert_array_equal(got, expected, strict=True)
+
+
+def host(x):
+    return x.detach().cpu().numpy()
 
 
 @pytest.mark.parametrize("op", OPS, ids=str)
 @pytest.mark.parametrize("keywords", [{}, {"reverse": True}, {"exclusive": True, "initial": 0.25}], ids=str)
-def test_the_bits_are_those_of_upsweep(op, keywords):
+def test_the_bits_are_those_of_upsweep(tensor, op, keywords):
     x = tensor(3, 50)
     got = ut.scan(x.requires_grad_(), op, axis=1, **keywords)
-    np.testing.assert_array_equal(got.detach().numpy(), up.scan(x.detach().numpy(), op, axis=1, **keywords))
+    assert got.device == x.device
+    same_bits(got, up.scan(host(x), op, axis=1, **keywords))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64"])
+def test_every_dtype_and_layout(tensor, dtype):
+    x = tensor(40, 6, dtype=getattr(torch, dtype)).T[::2]  # columns of a larger array
+    got = ut.cumulative_sum(x, axis=1)
+    assert (got.dtype, got.device) == (x.dtype, x.device)
+    assert torch.equal(got.cpu(), up.scan(x.cpu(), axis=1))
 
 
 @pytest.mark.parametrize("op", OPS, ids=str)
 @pytest.mark.parametrize(
     "keywords", [{"axis": 1}, {"axis": 1, "reverse": True}, {"axis": 1, "exclusive": True}], ids=str
 )
-def test_gradients_of_scans(op, keywords):
-    x, start = (
-        tensor(3, 4).requires_grad_(),
-        tensor(3, seed=1).requires_grad_(),
-    )
+def test_gradients_of_scans(tensor, op, keywords):
+    x, start = tensor(3, 4).requires_grad_(), tensor(3, seed=1).requires_grad_()
 
     def f(x, start):
         return ut.scan(x, op, initial=start, **keywords)
@@ -47,7 +71,7 @@ def test_gradients_of_scans(op, keywords):
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_gradients_of_recurrences(reverse):
+def test_gradients_of_recurrences(tensor, reverse):
     a, b, start = (tensor(*s, seed=i).requires_grad_() for i, s in enumerate([(2, 1), (2, 5), (2,)]))
 
     def f(a, b, start):
@@ -57,13 +81,9 @@ def test_gradients_of_recurrences(reverse):
     assert torch.autograd.gradgradcheck(f, (a, b, start))
 
 
-def test_gradients_of_returns():
-    r, values, last = (
-        tensor(2, 6).requires_grad_(),
-        tensor(2, 6, seed=1).requires_grad_(),
-        tensor(2).requires_grad_(),
-    )
-    dones = torch.tensor([[0, 1, 0, 0, 1, 0], [0, 0, 0, 1, 0, 1]], dtype=torch.bool)
+def test_gradients_of_returns(tensor):
+    r, values, last = (tensor(*s, seed=i).requires_grad_() for i, s in enumerate([(2, 6), (2, 6), (2,)]))
+    dones = torch.tensor([[0, 1, 0, 0, 1, 0], [0, 0, 0, 1, 0, 1]], dtype=torch.bool, device=r.device)
 
     def f(r, values, last):
         return ut.discounted_sum(r, 0.9, dones, axis=1, initial=last), ut.gae(
@@ -74,62 +94,74 @@ def test_gradients_of_returns():
     assert torch.autograd.gradgradcheck(f, (r, values, last))
 
 
-def test_gradients_do_not_flow_across_an_episode_end():
-    r = torch.tensor([1.0, float("nan"), 1.0], dtype=torch.float64, requires_grad=True)
-    (g,) = torch.autograd.grad(ut.discounted_sum(r, 0.5, torch.tensor([True, False, False]))[0], r)
-    np.testing.assert_array_equal(g.numpy(), [1, 0, 0])
+def test_gradients_do_not_flow_across_an_episode_end(tensor):
+    r = tensor(3).fill_(1.0)
+    r[1] = float("nan")
+    dones = torch.tensor([True, False, False], device=r.device)
+    (g,) = torch.autograd.grad(ut.discounted_sum(r.requires_grad_(), 0.5, dones)[0], r)
+    assert g.tolist() == [1, 0, 0]
 
 
-def test_returns_and_filters_have_upsweeps_bits():
+def test_returns_and_filters_have_upsweeps_bits(tensor):
     r, dones = tensor(3, 40), tensor(3, 40, seed=1) > 1
     for done in (None, dones):
-        done_np = None if done is None else done.numpy()
-        expected = up.discounted_sum(r.numpy(), 0.9, done_np, axis=1, initial=np.ones(3))
+        expected = up.discounted_sum(
+            host(r), 0.9, None if done is None else host(done), axis=1, initial=np.ones(3)
+        )
         got = ut.discounted_sum(r, 0.9, done, axis=1, initial=torch.ones(3, dtype=torch.float64))
-        np.testing.assert_array_equal(got.numpy(), expected)
-    np.testing.assert_array_equal(
-        ut.lfilter([1, 0.5], [1, -0.9], r).numpy(), up.lfilter([1, 0.5], [1, -0.9], r.numpy())
-    )
+        same_bits(got, expected)
+    same_bits(ut.lfilter([1, 0.5], [1, -0.9], r), up.lfilter([1, 0.5], [1, -0.9], host(r)))
 
 
-def test_gradients_of_filters_and_affine_pairs():
+def test_gradients_of_filters_and_affine_pairs(tensor):
     x, a = tensor(2, 5).requires_grad_(), tensor(2, 5, seed=1).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: ut.lfilter([1, 0.3], [1, -0.5], x), (x,))
     assert torch.autograd.gradcheck(lambda a, x: ut.scan((a, x), "affine", axis=1), (a, x))
 
 
-def test_a_product_with_zeros_has_its_gradient():
-    x = torch.tensor([2.0, 0.0, 3.0], dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x: ut.cumulative_prod(x), (x,))
+def test_a_product_with_zeros_has_its_gradient(tensor):
+    x = tensor(3)
+    x[1] = 0
+    assert torch.autograd.gradcheck(ut.cumulative_prod, (x.requires_grad_(),))
 
 
-@pytest.mark.parametrize(
-    "f",
-    [
-        lambda x: ut.scan(x, "mul", axis=1, initial=1.5),
-        lambda x: ut.scan(x, BLEND, axis=1),
-        lambda x: ut.linear_recurrence(x, x, axis=1, reverse=True),
-        lambda x: ut.discounted_sum(x, 0.9, torch.tensor([True, False, False, True]), axis=1),
-        lambda x: ut.cumulative_sum(x, axis=1, include_initial=True),
-        lambda x: ut.lfilter([1.0], [1.0, -0.5], x),
-    ],
-    ids=["scan", "own operator", "recurrence", "returns", "cumulative_sum", "lfilter"],
-)
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-def test_compiled_graphs_are_whole_and_give_the_same_bits(f):
-    x = tensor(3, 4).requires_grad_()
-    compiled = torch.compile(f, fullgraph=True, backend="aot_eager")
-    np.testing.assert_array_equal(compiled(x).detach().numpy(), f(x).detach().numpy())
-    (expected,), (got,) = (torch.autograd.grad(g(x).square().sum(), x) for g in (f, compiled))
-    np.testing.assert_array_equal(got.numpy(), expected.numpy())
-
-
-def test_operators_pass_pytorchs_own_checks():
-    x, a, start = (
-        tensor(2, 4).requires_grad_(),
-        tensor(2, 4, seed=1).requires_grad_(),
-        tensor(2).requires_grad_(),
+def everything(x):
+    """One graph with all that there is."""
+    dones = torch.arange(x.shape[1], device=x.device) % 3 == 1
+    return (
+        ut.scan(x, "mul", axis=1, initial=1.5),
+        ut.scan(x, BLEND, axis=1),
+        ut.linear_recurrence(x, x, axis=1, reverse=True),
+        ut.discounted_sum(x, 0.9, dones, axis=1),
+        ut.cumulative_sum(x, axis=1, include_initial=True),
+        ut.lfilter([1.0], [1.0, -0.5], x),
     )
+
+
+def compiles(device):
+    """Whether PyTorch's own compiler works here."""
+    try:
+        return torch.compile(lambda x: x.sin() + 1)(torch.ones(3, device=device)).shape == (3,)
+    except Exception as error:  # no C++ compiler, no Triton: every one has its own exception
+        pytest.skip(f"torch.compile does not work on {device}: {error}")
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+@pytest.mark.filterwarnings("ignore")  # the compilers' own
+def test_compiled_graphs_are_whole_and_give_the_same_bits(tensor, device, backend):
+    assert backend != "inductor" or compiles(device)
+    x = tensor(3, 4).requires_grad_()
+    expected, got = everything(x), torch.compile(everything, fullgraph=True, backend=backend)(x)
+    for y, z in zip(got, expected):
+        same_bits(y, z)
+    gradients = [torch.autograd.grad(sum(y.square().sum() for y in ys), x)[0] for ys in (got, expected)]
+    torch.testing.assert_close(
+        *gradients, rtol=1e-12, atol=1e-12
+    )  # sums of squares have no order of their own
+
+
+def test_operators_pass_pytorchs_own_checks(tensor):
+    x, a, start = (tensor(*s, seed=i).requires_grad_() for i, s in enumerate([(2, 4), (2, 4), (2,)]))
     ops = torch.ops.upsweep
     torch.library.opcheck(ops.scan.default, (x, "mul", 1, False, True, start))
     torch.library.opcheck(ops.recurrence.default, (a, x, start, None, 1, False))
@@ -137,22 +169,24 @@ def test_operators_pass_pytorchs_own_checks():
     torch.library.opcheck(ops.scan_tuple.default, ([a.detach(), x.detach()], "affine", 1, False, False, []))
 
 
-def test_vmap_over_any_dimension():
+def test_vmap_over_any_dimension(tensor):
     x, start = tensor(4, 3, 5), tensor(3)
     got = torch.vmap(lambda x, s: ut.scan(x, "mul", axis=1, initial=s), in_dims=(1, 0))(x, start)
-    expected = torch.stack([ut.scan(x[:, i], "mul", axis=1, initial=start[i]) for i in range(3)])
-    np.testing.assert_array_equal(got.numpy(), expected.numpy())
+    same_bits(got, torch.stack([ut.scan(x[:, i], "mul", axis=1, initial=start[i]) for i in range(3)]))
     got = torch.vmap(lambda b: ut.linear_recurrence(0.5, b, axis=0))(x[:, 0])
-    np.testing.assert_array_equal(got.numpy(), ut.linear_recurrence(0.5, x[:, 0], axis=1).numpy())
+    same_bits(got, ut.linear_recurrence(0.5, x[:, 0], axis=1))
+    got = torch.vmap(lambda x: ut.lfilter([1.0, 0.5], [1.0, -0.5], x))(x)
+    same_bits(got, ut.lfilter([1.0, 0.5], [1.0, -0.5], x))
 
 
-def test_autocast_computes_in_float32():
-    with torch.autocast("cpu", torch.bfloat16):
-        assert ut.linear_recurrence(0.5, torch.ones(3, dtype=torch.bfloat16)).dtype is torch.float32
-        assert ut.linear_recurrence(0.5, torch.ones(3, dtype=torch.float64)).dtype is torch.float64
+def test_autocast_computes_in_float32(tensor, device):
+    with torch.autocast(device, torch.bfloat16):
+        assert ut.linear_recurrence(0.5, tensor(3, dtype=torch.bfloat16)).dtype is torch.float32
+        assert ut.scan(tensor(3, dtype=torch.bfloat16)).dtype is torch.float32
+        assert ut.linear_recurrence(0.5, tensor(3)).dtype is torch.float64
 
 
-def test_errors():
+def test_errors(tensor):
     x = tensor(2, 3).requires_grad_()
     with pytest.raises(up.ShapeError, match="axis"):
         ut.scan(x)

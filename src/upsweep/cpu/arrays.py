@@ -39,7 +39,7 @@ def give(like: Any, view: np.ndarray) -> Any:
     if library in ("jax", "jaxlib"):
         import jax.numpy
 
-        return jax.numpy.asarray(view)
+        return jax.numpy.asarray(view, device=like.device)
     if isinstance(like, (np.ndarray, np.generic)) or not hasattr(like, "__array_namespace__"):
         return view if view.ndim else view[()]
     return like.__array_namespace__().from_dlpack(view)
