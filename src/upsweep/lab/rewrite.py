@@ -42,6 +42,8 @@ class Site:
     line: int
     column: int
     text: str
+    inside: int = 0
+    """Of a loop: how many of the sites that follow lie in it."""
 
 
 @dataclass(frozen=True)
@@ -260,8 +262,7 @@ class _Rewriter(ast.NodeTransformer):
         count = ast.Name(f"_k{number}", ast.Store())
         tick = ast.NamedExpr(count, ast.BinOp(ast.Name(count.id, ast.Load()), ast.Add(), ast.Constant(1)))
         test = _hook("_loop", self.visit(node.test), number, tick)
-        body = self.block(node.body, uniform)
-        self.loops.pop()
+        body = self.loop_body(node, uniform)
         return [ast.Assign([count], ast.Constant(-1)), ast.While(test, body, [])]
 
     def visit_For(self, node: ast.For) -> ast.stmt:
@@ -273,8 +274,7 @@ class _Rewriter(ast.NodeTransformer):
             raise self.refuse(node, "a for loop in a kernel runs over range(...)")
         number, uniform = self.loop(node, ast.unparse(node.iter)), self.uniform
         bounds = _hook("range", *[self.visit(a) for a in node.iter.args])
-        body = self.block(node.body, uniform)
-        self.loops.pop()
+        body = self.loop_body(node, uniform)
         return ast.For(node.target, _hook("_range", bounds, number), body, [])
 
     def loop(self, node: ast.While | ast.For, text: str) -> int:
@@ -283,6 +283,11 @@ class _Rewriter(ast.NodeTransformer):
         number = self.site("loop", node, text)
         self.loops.append(number)
         return number
+
+    def loop_body(self, node: ast.While | ast.For, uniform: bool) -> list[ast.stmt]:
+        body, number = self.block(node.body, uniform), self.loops.pop()
+        self.sites[number] = replace(self.sites[number], inside=len(self.sites) - 1 - number)
+        return body
 
     def visit_Break(self, node: ast.Break) -> list[ast.stmt]:
         return [ast.Expr(_hook("_loop", ast.Constant(False), self.loops[-1], -1)), node]

@@ -188,16 +188,24 @@ class Trace:
 
     @cached_property
     def position(self) -> np.ndarray:
-        """A number for the iterations of the loops around an event: threads at one position run it together."""
+        """A number for the iterations of the loops around an event, and for the loops passed by: threads at one position
+        run it together, those that a loop was not for with those that have left it."""
         order, start = self._by_thread
         position = np.zeros(len(order), np.int64)
         for number, site in enumerate(self.sites):
             if site.kind != "loop":
                 continue
-            here = (self.site == number)[order]
-            state = np.where(self.word & 1, self.word // 2 + 2, 1)[order]
-            last = np.maximum.accumulate(np.where(here, np.arange(len(order)), -1)) if len(order) else start
-            state = np.where(last >= start, state[last], 0)
+            after = self.site[order] - number
+            iteration = np.where(self.word & 1, self.word // 2 + 3, 2)[order]
+            last = (
+                np.maximum.accumulate(np.where(after == 0, np.arange(len(order)), -1))
+                if len(order)
+                else start
+            )
+            state = np.where(last >= start, iteration[last], 2)
+            left = (after > site.inside) | ((after == 0) & (iteration == 2))
+            state[after < 0] = 0
+            state[left] = 1
             state = np.unique(position[order] * (state.max(initial=0) + 1) + state, return_inverse=True)[1]
             position[order] = state
         return position
