@@ -14,18 +14,10 @@ from hypothesis import strategies as st
 
 import upsweep as up
 from upsweep import apps
-from upsweep.apps import moving
 from upsweep.apps.expressions import automaton
 
 SMALL = apps.Lexer([("a", "a"), ("abc", "abc?d"), ("b", "b+|bbcb"), ("c", "c|ca[ab]"), ("any", "[^a-c]")])
 LOOKAHEAD = apps.Lexer([("word", "a|aab|aabaabb"), ("b", "b(ab)?")])
-
-
-@pytest.fixture(params=["moves", "scans"])
-def way(request, monkeypatch):
-    if request.param == "scans":
-        monkeypatch.setattr(moving, "fast", lambda x: None)
-    return request.param
 
 
 def sequential(text, lexer):
@@ -53,7 +45,7 @@ def by_re(text, lexer):
     return np.array(found, np.int64).reshape(-1, 2).T
 
 
-def tokens(text, lexer):
+def tokens(text, lexer, apps=apps):
     return list(zip(*(v.tolist() for v in apps.tokenize(text, lexer))))
 
 
@@ -103,13 +95,11 @@ def test_broken_source_too(text):
 
 
 @pytest.mark.parametrize("n", [0, 1, 1023, 1024, 1025, 3000, (1 << 17) - 1, (1 << 17) + 1, 400_000])
-def test_chunks_meet(way, n):
-    if way == "scans":
-        n = min(n, 5000)
+def test_chunks_meet(apps, n):
     text = np.random.default_rng(n).choice(np.frombuffer(b"aaabbbccd", np.uint8), n)
-    assert tokens(text, SMALL) == sequential(text.tobytes(), SMALL)
-    quoted = (b'x = """' + b"a'b # \\\" " * (n // 9))[:n]
-    assert tokens(quoted, apps.python_lexer()) == sequential(quoted, apps.python_lexer())
+    assert tokens(text, SMALL, apps) == sequential(text.tobytes(), SMALL)
+    quoted, lexer = (b'x = """' + b"a'b # \\\" " * (n // 9))[:n], up.apps.python_lexer()
+    assert tokens(np.frombuffer(quoted, np.uint8), lexer, apps) == sequential(quoted, lexer)
 
 
 def test_the_standard_library():
@@ -128,13 +118,14 @@ def test_the_standard_library():
     assert ends[-1] == len(text)
 
 
-def test_json_is_cut_where_it_should(way):
+def test_json_is_cut_where_it_should(apps):
     data = [{'k\\"é': [1, -2.5e-10, True, None, "x" * 50], "": {}}] * 30
     text = json.dumps(data, ensure_ascii=False, indent=1)
-    lexer = apps.json_lexer()
-    kinds, starts, ends = apps.tokenize(text, lexer)
+    lexer = up.apps.json_lexer()
+    raw = text.encode()
+    kinds, starts, ends = apps.tokenize(np.frombuffer(raw, np.uint8), lexer)
     assert "error" not in {lexer.kinds[k] for k in kinds}
-    raw, space = text.encode(), lexer.kinds.index("space")
+    space = lexer.kinds.index("space")
     kept = [raw[a:b] for k, a, b in zip(kinds, starts, ends) if k != space]
     assert json.loads(b" ".join(kept)) == data
 
@@ -177,9 +168,3 @@ def test_rules_that_need_too_much_are_refused():
         apps.tokenize([1, 2], SMALL)
     with pytest.raises(up.ShapeError):
         apps.tokenize(np.zeros((2, 2), np.uint8), SMALL)
-
-
-def test_torch_in_torch_out():
-    torch = pytest.importorskip("torch")
-    got = apps.tokenize(torch.tensor(list(b"abcd"), dtype=torch.uint8), SMALL)
-    assert all(isinstance(v, torch.Tensor) for v in got)

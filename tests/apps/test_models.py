@@ -34,7 +34,7 @@ def test_prefixes_are_the_oracles(n):
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 @pytest.mark.parametrize("states", [1, 2, 5])
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 1000])
-def test_forward_is_its_loop(states, steps):
+def test_forward_is_its_loop(apps, states, steps):
     initial, transition, likelihood = chain(states, steps)
     filtered, log_likelihood = apps.hmm_forward(initial, transition, likelihood)
     vector, total = initial, 0.0
@@ -47,7 +47,7 @@ def test_forward_is_its_loop(states, steps):
     assert filtered.shape == (steps, states)
 
 
-def test_forward_survives_what_underflows_and_what_is_impossible():
+def test_forward_survives_what_underflows_and_what_is_impossible(apps):
     initial, transition, likelihood = chain(3, 5000)
     filtered, log_likelihood = apps.hmm_forward(initial, transition, likelihood * 1e-100)
     _, plain = apps.hmm_forward(initial, transition, likelihood)
@@ -61,7 +61,7 @@ def test_forward_survives_what_underflows_and_what_is_impossible():
 
 @pytest.mark.parametrize("states", [1, 2, 4])
 @pytest.mark.parametrize("steps", [1, 2, 3, 6])
-def test_viterbi_finds_the_best_of_all_paths(states, steps):
+def test_viterbi_finds_the_best_of_all_paths(apps, states, steps):
     logs = [np.log(v) for v in chain(states, steps)]
     path, score = apps.viterbi(*logs)
 
@@ -78,7 +78,7 @@ def test_viterbi_finds_the_best_of_all_paths(states, steps):
     np.testing.assert_allclose(value(path.tolist()), score, rtol=1e-12)
 
 
-def test_viterbi_is_its_loop_where_sums_are_exact():
+def test_viterbi_is_its_loop_where_sums_are_exact(apps):
     states, steps = 6, 3000
     initial, transition, likelihood = (
         RNG.integers(-5, 0, s).astype(float) for s in (states, (states, states), (steps, states))
@@ -98,7 +98,7 @@ def test_viterbi_is_its_loop_where_sums_are_exact():
 
 @pytest.mark.parametrize(("d", "m"), [(1, 1), (2, 1), (3, 2), (4, 4)])
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 1500])
-def test_kalman_is_its_loop(d, m, steps):
+def test_kalman_is_its_loop(apps, d, m, steps):
     f = np.linalg.qr(RNG.standard_normal((d, d)))[0] * 0.99
     h, y = RNG.standard_normal((m, d)), RNG.standard_normal((steps, m))
     q, r, p = (v @ v.T + 0.1 * np.eye(len(v)) for v in (RNG.standard_normal((k, k)) for k in (d, m, d)))
@@ -127,14 +127,3 @@ def test_shapes_that_do_not_fit_are_refused():
         apps.kalman_filter([[1.0]], [[1.0]], [[1.0, 2.0]], [[1.0]], [[1.0]], [0.0], [[1.0]])
     with pytest.raises(up.ShapeError, match="y must be"):
         apps.kalman_filter([1.0], [[1.0]], [[1.0]], [[1.0]], [[1.0]], [0.0], [[1.0]])
-
-
-def test_torch_in_torch_out():
-    torch = pytest.importorskip("torch")
-    x = torch.full((3, 1), 0.5, dtype=torch.float64)
-    for got in (
-        *apps.hmm_forward(x[0], x[:1], x),
-        apps.viterbi(x[0], x[:1], x)[0],
-        *apps.kalman_filter(x, *[x[:1]] * 4, x[0], x[:1]),
-    ):
-        assert isinstance(got, torch.Tensor)

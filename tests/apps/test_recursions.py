@@ -24,24 +24,29 @@ def test_strings_compare_as_in_python(pairs):
     assert apps.compare_strings([a for a, _ in raw], [b for _, b in raw]).tolist() == want
 
 
-def test_long_strings_and_arrays_of_codes():
+def test_long_strings_and_arrays_of_codes(apps):
     a = RNG.integers(0, 256, (5, 200_001)).astype(np.uint8)
     b = a.copy()
     b[1, -1], a[1, -1], b[2, 0], a[2, 0], b[3, 100_000], a[3, 100_000] = 1, 0, 0, 1, 2, 1
     assert apps.compare_strings(a, b).tolist() == [0, -1, 1, -1, 0]
+    with pytest.raises(up.ShapeError):
+        apps.compare_strings(a, b[:, :5])
+
+
+def test_arrays_of_strings():
     assert apps.compare_strings(np.array(["a", "b"]), np.array(["b", "a"])).tolist() == [-1, 1]
     with pytest.raises(TypeError, match="str and bytes"):
         apps.compare_strings(["a"], [b"a"])
     with pytest.raises(up.ShapeError):
         apps.compare_strings(["a"], ["a", "b"])
-    with pytest.raises(up.ShapeError):
-        apps.compare_strings(a, b[:, :5])
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 2**200), st.integers(0, 2**200))
 @pytest.mark.parametrize("dtype", ["uint8", "uint64"])
-def test_long_integers_add(dtype, x, y):
+def test_long_integers_add(apps, dtype, x, y):
+    if not apps.takes(dtype):
+        pytest.skip("this library only stores these")
     width = np.dtype(dtype).itemsize
     digits = [np.frombuffer(v.to_bytes(32, "little"), dtype) for v in (x, y)]
     got = apps.carry_lookahead_add(*digits)
@@ -50,30 +55,30 @@ def test_long_integers_add(dtype, x, y):
     assert len(got) == 32 // width + 1
 
 
-def test_a_carry_runs_all_the_way():
-    ones, one = np.full((2, 100_000), 2**32 - 1, np.uint32), np.zeros((2, 100_000), np.uint32)
+def test_a_carry_runs_all_the_way(apps):
+    ones, one = np.full((2, 100_000), 255, np.uint8), np.zeros((2, 100_000), np.uint8)
     one[1, 0] = 1
     got = apps.carry_lookahead_add(ones, one)
     np.testing.assert_array_equal(got[0, :-1], ones[0])
     np.testing.assert_array_equal(got[1], np.arange(100_001) == 100_000)
     for a, b, error in [
-        ([1], [1], up.DTypeError),
+        (ones.view(np.int8), one.view(np.int8), up.DTypeError),
         (ones, ones[:1], up.ShapeError),
-        (ones, ones.astype("u8"), up.DTypeError),
+        (ones, ones.view(np.int8), up.DTypeError),
     ]:
         with pytest.raises(error):
             apps.carry_lookahead_add(a, b)
 
 
 @pytest.mark.parametrize("degree", [0, 1, 2, 7, 1000])
-def test_polynomials_are_numpys(degree):
+def test_polynomials_are_numpys(apps, degree):
     p, x = RNG.standard_normal(degree + 1), RNG.uniform(-1, 1, (3, 4))
     np.testing.assert_allclose(apps.polyval(p, x), np.polyval(p, x), rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(apps.polyval(p, 0.5), np.polyval(p, 0.5), rtol=1e-12, atol=1e-14)
     many = RNG.standard_normal((degree + 1, 4))
     want = np.stack([np.polyval(many[:, k], x[:, k]) for k in range(4)], 1)
     np.testing.assert_allclose(apps.polyval(many, x), want, rtol=1e-9, atol=1e-11)
-    assert apps.polyval([1, 2], [3]).tolist() == [5.0]
+    assert apps.polyval(np.array([1, 2]), [3]).tolist() == [5.0]
 
 
 def test_no_polynomial_is_refused():
@@ -84,7 +89,7 @@ def test_no_polynomial_is_refused():
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 1000, 100_000])
-def test_tridiagonal_systems_are_lapacks(n):
+def test_tridiagonal_systems_are_lapacks(apps, n):
     a, c, d = RNG.standard_normal((3, n))
     b = np.abs(a) + np.abs(c) + RNG.random(n) + 0.01
     bands = np.stack([np.roll(c, 1), b, np.roll(a, -1)])
@@ -141,7 +146,7 @@ def forests(draw):
 
 @settings(deadline=None, max_examples=80)
 @given(forests())
-def test_trees_are_toured_as_by_recursion(parents):
+def test_trees_are_toured_as_by_recursion(apps, parents):
     tree = apps.Tree(np.array(parents, np.int32))
     weights = np.arange(1, len(parents) + 1)
     got = tree.depths(), tree.preorder(), tree.postorder(), tree.subtree_sums(weights)
@@ -151,17 +156,18 @@ def test_trees_are_toured_as_by_recursion(parents):
 
 @settings(deadline=None, max_examples=60)
 @given(forests())
-def test_parentheses_spell_their_tree(parents):
+def test_parentheses_spell_their_tree(apps, parents):
     text = np.full(2 * len(parents), ")", "U1")
-    tree = apps.Tree(parents)
+    tree = apps.Tree(np.array(parents, int))
     text[tree.opens] = "("
-    spelt = apps.Tree.from_parentheses("".join(text))
+    spelt = apps.Tree.from_parentheses(text == "(")
+    assert up.apps.Tree.from_parentheses("".join(text)).opens.tolist() == spelt.opens.tolist()
     renamed = tree.preorder()
     np.testing.assert_array_equal(spelt.depths()[renamed], tree.depths())
     np.testing.assert_array_equal(spelt.postorder()[renamed], tree.postorder())
 
 
-def test_deep_and_wide_trees():
+def test_deep_and_wide_trees(apps):
     n = 100_000
     chain = apps.Tree(np.arange(-1, n - 1))
     np.testing.assert_array_equal(chain.depths(), np.arange(n))
@@ -172,23 +178,12 @@ def test_deep_and_wide_trees():
 
 
 @pytest.mark.parametrize("parents", [[0], [1, 0], [-1, 2, 1], [5], [-2], [1, 2, 0, -1]])
-def test_what_is_no_tree_is_refused(parents):
+def test_what_is_no_tree_is_refused(apps, parents):
     with pytest.raises(ValueError):
-        apps.Tree(parents)
+        apps.Tree(np.array(parents))
 
 
 @pytest.mark.parametrize("text", ["(", ")", ")(", "(()", "a", "())("])
 def test_unbalanced_parentheses_are_refused(text):
     with pytest.raises(ValueError):
         apps.Tree.from_parentheses(text)
-
-
-def test_torch_in_torch_out():
-    torch = pytest.importorskip("torch")
-    x = torch.ones(3, dtype=torch.float64)
-    tree = apps.Tree(torch.tensor([-1, 0, 0]))
-    for got in (
-        apps.compare_strings(x[None], x[None]), apps.polyval(x, x), apps.solve_tridiagonal(0.0, x, 0.0, x), tree.depths(),
-        tree.subtree_sums(x),
-    ):  # fmt: skip
-        assert isinstance(got, torch.Tensor)

@@ -80,6 +80,6 @@ def _counts(xp: Any, x: Any, bins: int) -> Any:
     moves = moving.fast(x)
     if moves:
         return moves.count(x, bins)
-    ordered = sorting.radix_sort(x)
-    edges = xp.searchsorted(ordered, xp.arange(bins + 1, dtype=x.dtype, device=device(x)))
+    ordered = xp.astype(sorting.radix_sort(x), xp.int64)  # narrower, they might not hold the number of bins
+    edges = xp.searchsorted(ordered, moving.indices(xp, bins + 1, x))
     return edges[1:] - edges[:-1]

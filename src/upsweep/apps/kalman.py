@@ -42,7 +42,7 @@ def kalman_filter(
     _check(*given)
     y, f, h, q, r, m, p = (xp.astype(v, xp.float64) for v in given)
     if not y.shape[0]:
-        return give(xp.zeros((0, m.shape[0]), dtype=m.dtype)), give(xp.zeros((0, *p.shape), dtype=m.dtype))
+        return give(m[None][:0]), give(p[None][:0])
     steps = _steps(xp, y, f, h, q, r)
     first = _first(xp, y[:1], f, h, q, r, m, p)
     steps = tuple(xp.concat([a, b[1:]]) for a, b in zip((*first, *(s[:1] for s in steps[3:])), steps))

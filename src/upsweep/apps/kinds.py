@@ -13,7 +13,7 @@ from upsweep import engine as engines
 
 
 def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
-    """The array namespace to compute with, the arrays in it, and what turns a result into the kind of the first one.
+    """The array namespace to compute with, the arrays in it, and what turns a result into the kind of the first array.
 
     What lies in this machine's memory is computed with NumPy, whatever library made it; CUDA arrays with their own
     library. None stays None.
@@ -26,14 +26,21 @@ def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
         xp = array_api_compat.numpy
         on = engines.load("cpu")
         views: list[Any] = [None if x is None else on.view(x) for x in given]
-        return xp, views, lambda y: on.give(given[0], np.asarray(y, order="C"))
+        like = next((x for x in given if array_api_compat.is_array_api_obj(x)), given[0])
+        return xp, views, lambda y: on.give(like, _plain(y))
     there = next(x for x in given if engines.on_gpu(x))
-    xp = array_api_compat.array_namespace(there)
+    xp, device = array_api_compat.array_namespace(there), array_api_compat.device(there)
+    # By way of NumPy: PyTorch makes float32 of Python's numbers, and warns of memory that may not be written.
     arrays = [
-        x if x is None or engines.on_gpu(x) else xp.asarray(x, device=array_api_compat.device(there))
-        for x in given
+        x if x is None or engines.on_gpu(x) else xp.asarray(np.array(host(x)), device=device) for x in given
     ]
     return xp, arrays, lambda y: y
+
+
+def _plain(y: Any) -> np.ndarray:
+    """C-contiguous: a single item of a flipped array counts as that too, but PyTorch takes no negative stride."""
+    y = np.asarray(y)
+    return np.asarray(y if min(y.strides, default=0) >= 0 else y.copy(), order="C")
 
 
 def host(x: Any) -> np.ndarray:

@@ -17,7 +17,7 @@ def fast(x: Any) -> engines.Moves | None:
 
 def places(xp: Any, counts: Any) -> Any:
     """Where each of some variable-sized outputs starts, and last how much there is in all: counts' exclusive sums."""
-    return api.cumulative_sum(xp.astype(counts, xp.int64), include_initial=True)
+    return api.cumulative_sum(xp.astype(counts, xp.int64, copy=False), include_initial=True)
 
 
 def pack(xp: Any, x: Any, keep: Any) -> Any:
@@ -25,7 +25,7 @@ def pack(xp: Any, x: Any, keep: Any) -> Any:
     moves = fast(x)
     if moves:
         return moves.pack(x, keep)
-    offsets = places(xp, keep)
+    offsets = api.cumulative_sum(keep, include_initial=True)
     total = int(offsets[-1])
     y = xp.empty((total + 1, *x.shape[1:]), dtype=x.dtype, device=device(x))
     y[xp.where(keep, offsets[:-1], total)] = x  # all that is dropped lands in one item too many

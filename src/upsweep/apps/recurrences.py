@@ -224,8 +224,7 @@ def _feed_back(xp: Any, a: list[complex], y: Any) -> Any:
 
 def _pole(xp: Any, pole: complex, u: Any) -> Any:
     """`y[t] = pole y[t-1] + u[t]`."""
-    p = xp.asarray(pole if xp.isdtype(u.dtype, "complex floating") else pole.real, dtype=u.dtype)
-    return api.linear_recurrence(xp.broadcast_to(p, u.shape), u, axis=-1)
+    return api.linear_recurrence(pole if xp.isdtype(u.dtype, "complex floating") else pole.real, u, axis=-1)
 
 
 def _pair(xp: Any, pole: complex, u: Any) -> Any:

@@ -44,11 +44,12 @@ def radix_sort(x: Any, values: Any = None, *, descending: bool = False) -> Any:
         ordered = _signed(moves.radix_sort(_unsigned(keys)))
         return give(_unkeyed(xp, ordered, x, descending).view(x.dtype))
     order = _order(xp, keys)
+    ordered = _bits(xp, x)[order].view(x.dtype)
     if values is None:
-        return give(x[order])
+        return give(ordered)
     if values.shape[:1] != x.shape:
         raise ShapeError(f"values of shape {tuple(values.shape)} do not fit {x.shape[0]} keys")
-    return give(x[order]), give(values[order])
+    return give(ordered), give(values[order])
 
 
 def argsort(x: Any, *, descending: bool = False) -> Any:
@@ -84,7 +85,7 @@ def quicksort(x: Any) -> Any:
         moved, moved_order = xp.empty_like(keys), xp.empty_like(order)
         moved[to], moved_order[to] = keys, order
         keys, order = moved, moved_order
-    return give(x[order])
+    return give(_bits(xp, x)[order].view(x.dtype))
 
 
 def _split(xp: Any, keys: Any, places: Any, starts: Any, turn: int) -> tuple[Any, Any]:
@@ -119,10 +120,10 @@ def _order(xp: Any, keys: Any) -> Any:
     moves = moving.fast(keys)
     if moves:
         return moves.radix_argsort(_unsigned(keys))
-    order = moving.indices(xp, keys.shape[0], keys)
-    for bit in range(8 * keys.itemsize):
-        ones = keys < 0 if bit == 8 * keys.itemsize - 1 else (keys >> bit) & 1 == 0
-        to = _stable_split(xp, ones)
+    order, sign = moving.indices(xp, keys.shape[0], keys), 8 * keys.itemsize - 1
+    varies = int(api.reduce(keys ^ keys[:1], "or"))
+    for bit in (bit for bit in range(sign + 1) if varies >> bit & 1):
+        to = _stable_split(xp, keys < 0 if bit == sign else keys >> bit & 1 == 0)
         moved, moved_order = xp.empty_like(keys), xp.empty_like(order)
         moved[to], moved_order[to] = keys, order
         keys, order = moved, moved_order
@@ -131,7 +132,7 @@ def _order(xp: Any, keys: Any) -> Any:
 
 def _stable_split(xp: Any, first: Any) -> Any:
     """Where each item goes when those flagged go first."""
-    offsets = moving.places(xp, first)
+    offsets = api.cumulative_sum(first, include_initial=True)
     before, total = offsets[:-1], offsets[-1]
     return xp.where(first, before, total + moving.indices(xp, first.shape[0], first) - before)
 
