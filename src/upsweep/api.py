@@ -10,16 +10,22 @@ from typing import Any
 import numpy as np
 
 from upsweep import engine as engines
-from upsweep.engine import DTypeError, Engine
+from upsweep.arguments import (
+    ShapeError,
+    axis_of,
+    dtype_of,
+    dtypes_of,
+    fits,
+    result_dtypes,
+    shape_of,
+    summed_dtype,
+)
+from upsweep.engine import Engine
 from upsweep.operator import Operator, OperatorError, accumulator, as_operator, identity_of, ops, resolve
 from upsweep.plan import Plan
 from upsweep.segments import Segments
 
 Op = Operator | str | Callable[[Any, Any], Any]
-
-
-class ShapeError(ValueError):
-    """Shapes or an axis that do not fit together."""
 
 
 class OutputError(ValueError):
@@ -195,12 +201,11 @@ def _cumulative(x: Any, op: Operator, axis: int | None, dtype: Any, include_init
     name = engines.choose((x,))
     on = engines.load(name)
     view = on.view(x)
-    if dtype is None and view.dtype.kind in "biu" and view.dtype.itemsize < np.dtype(np.int_).itemsize:
-        dtype = np.uint if view.dtype.kind == "u" else np.int_
+    dtype = summed_dtype(view.dtype, dtype)
     if not include_initial:
         return scan(x, op, axis=axis, dtype=dtype)
-    axis = _axis(axis, view.shape)
-    n, computed = view.shape[axis], view.dtype if dtype is None else _dtype(dtype)
+    axis = axis_of(axis, view.shape)
+    n, computed = view.shape[axis], view.dtype if dtype is None else dtype_of(dtype)
     y = on.empty(x, tuple(n + 1 if d == axis else size for d, size in enumerate(view.shape)), computed)
     first, rest = on.cut(y, axis, 0, 1), on.cut(y, axis, 1, n + 1)
     scan(view, op, axis=axis, dtype=computed, out=rest, engine=name)
@@ -224,7 +229,7 @@ def _run(
         views = [views[0][field] for field in fields]  # type: ignore[index]
     plan, dtypes = _plan(
         as_operator(op), tuple([v.dtype for v in views]), tuple([v.shape for v in views]), axis, exclusive, reverse,
-        initial is not None, _dtypes(dtype), segments is not None, threads, reducing, keep,
+        initial is not None, dtypes_of(dtype), segments is not None, threads, reducing, keep,
     )  # fmt: skip
     results, record = _outputs(on, plan, dtypes, given[0], out, fields)
     starts = None if initial is None else _starts(on, plan, initial, given[0], fields)
@@ -260,11 +265,11 @@ def _plan(
     reducing: bool, keep: int | None,
 ) -> tuple[Plan, tuple[np.dtype, ...]]:  # fmt: skip
     """Check everything that does not depend on the data: the plan, and the dtypes of the results."""
-    shape = _shape(shapes)
-    axis = _axis(axis, shape)
+    shape = shape_of(shapes)
+    axis = axis_of(axis, shape)
     if threads is not None and (not isinstance(threads, (int, np.integer)) or threads < 1):
         raise ValueError(f"threads={threads!r}: pass a number of at least 1, or nothing for all cores")
-    computed = _computed(dtypes, dtype)
+    computed = result_dtypes(dtypes, dtype)
     chosen = resolve(op, computed)
     accumulators = tuple(accumulator(d) for d in computed)
     needs = (exclusive and shape[axis] > 0) or (reducing and shape[axis] == 0)
@@ -289,72 +294,6 @@ def _stored_as(plan: Plan, ys: Sequence[Any]) -> Plan:
 
 def _number(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.int64) if dtype.kind in "mM" else dtype
-
-
-def _shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    if any(s != shapes[0] for s in shapes):
-        raise ShapeError(f"the arrays of a tuple must have one shape, got {', '.join(map(str, shapes))}")
-    return shapes[0]
-
-
-def _axis(axis: int | None, shape: tuple[int, ...]) -> int:
-    if not shape:
-        raise ShapeError("a 0-dimensional array has no axis to scan along; pass x.reshape(1)")
-    if axis is None:
-        if len(shape) == 1:
-            return 0
-        raise ShapeError(
-            f"the array has {len(shape)} dimensions {shape}: say which to scan along, axis=0 to axis={len(shape) - 1}, "
-            "or pass x.ravel()"
-        )
-    if not isinstance(axis, (int, np.integer)) or isinstance(axis, bool):
-        raise ShapeError(f"axis={axis!r} is not an integer")
-    if not -len(shape) <= axis < len(shape):
-        raise ShapeError(f"axis={axis} is out of range for an array of {len(shape)} dimensions {shape}")
-    return int(axis) % len(shape)
-
-
-def _dtypes(dtype: Any) -> tuple[np.dtype, ...] | None:
-    if dtype is None:
-        return None
-    return tuple(_dtype(d) for d in dtype) if isinstance(dtype, tuple) else (_dtype(dtype),)
-
-
-def _dtype(dtype: Any) -> np.dtype:
-    """A NumPy dtype from whatever names one, PyTorch's included."""
-    if type(dtype).__module__ == "torch":
-        dtype = str(dtype).removeprefix("torch.")
-    if dtype == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(dtype)
-
-
-def _computed(dtypes: Sequence[np.dtype], dtype: Sequence[np.dtype] | None) -> tuple[np.dtype, ...]:
-    """The dtype of each component's result."""
-    for d in dtypes:
-        if not _scannable(d):
-            raise DTypeError(f"{d} cannot be scanned; numbers, booleans, times and structures of them can")
-    if dtype is None:
-        return tuple(dtypes)
-    wanted = tuple(dtype) * len(dtypes) if len(dtype) == 1 else tuple(dtype)
-    if len(wanted) != len(dtypes):
-        raise DTypeError(f"dtype= names {len(wanted)} dtypes for {len(dtypes)} arrays")
-    for have, want in zip(dtypes, wanted):
-        if not _scannable(want) or not (_half(have) or _half(want) or np.can_cast(have, want, "same_kind")):
-            raise DTypeError(
-                f"{have} cannot be scanned as dtype={want}: convert the array first, x.astype({str(want)!r})"
-            )
-    return wanted
-
-
-def _half(dtype: np.dtype) -> bool:
-    return dtype.name == "bfloat16"
-
-
-def _scannable(dtype: np.dtype) -> bool:
-    return (dtype.kind in "biufcmM" and dtype.itemsize <= (16 if dtype.kind == "c" else 8)) or _half(dtype)
 
 
 def _parts(value: Any, count: int, what: str) -> tuple[Any, ...]:
@@ -412,7 +351,7 @@ def _writable(on: Engine, out: Any) -> Any:
 def _check_output(on: Engine, y: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
     if y.shape != shape:
         raise OutputError(f"out has shape {y.shape}, the result has {shape}")
-    if y.dtype != dtype and not (_half(y.dtype) or _half(dtype) or np.can_cast(dtype, y.dtype, "same_kind")):
+    if not fits(dtype, y.dtype):
         raise OutputError(f"out of {y.dtype} cannot hold a result of {dtype}; pass dtype= or another out")
     if not on.writable(y):
         raise OutputError("out is read-only")

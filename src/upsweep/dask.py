@@ -18,7 +18,8 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from upsweep import shards, tree
-from upsweep.api import Op, ShapeError, _axis, _computed, _dtypes
+from upsweep.api import Op
+from upsweep.arguments import ShapeError, axis_of, dtypes_of, result_dtypes, shape_of, summed_dtype
 from upsweep.operator import OperatorError, as_operator, identity_of
 from upsweep.shards import Blocks
 
@@ -52,9 +53,7 @@ def scan(
     [0, 1, 3, 6, 10, 15]
     """
     given = xs if isinstance(xs, tuple) else (xs,)
-    if any(x.shape != given[0].shape for x in given):
-        raise ShapeError(f"the arrays of a tuple must have one shape, got {[x.shape for x in given]}")
-    axis = _axis(axis, given[0].shape)
+    axis = axis_of(axis, shape_of([x.shape for x in given]))
     if reverse:
         flipped = scan(
             tuple(da.flip(x, axis) for x in given),
@@ -67,7 +66,7 @@ def scan(
         results: Any = tuple(da.flip(y, axis) for y in flipped)
         return results if isinstance(xs, tuple) else results[0]
     arrays = tuple(x.rechunk(given[0].chunks) for x in given)
-    dtypes = _computed(tuple(x.dtype for x in arrays), _dtypes(dtype))
+    dtypes = result_dtypes(tuple(x.dtype for x in arrays), dtypes_of(dtype))
     op = as_operator(op)
     if exclusive and initial is None and identity_of(op, dtypes) is None:
         raise OperatorError(f"an exclusive scan needs an identity, and {op} has none: pass initial=")
@@ -82,7 +81,7 @@ def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None) -> 
     >>> ud.cumulative_sum(da.ones(5, dtype="i1", chunks=2)).compute().tolist()
     [1, 2, 3, 4, 5]
     """
-    return scan(x, "add", axis=axis, dtype=_promoted(x.dtype, dtype))
+    return scan(x, "add", axis=axis, dtype=summed_dtype(x.dtype, dtype))
 
 
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None) -> Any:
@@ -92,13 +91,7 @@ def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None) ->
     >>> ud.cumulative_prod(da.arange(1, 6, chunks=2)).compute().tolist()
     [1, 2, 6, 24, 120]
     """
-    return scan(x, "mul", axis=axis, dtype=_promoted(x.dtype, dtype))
-
-
-def _promoted(dtype: np.dtype, wanted: Any) -> Any:
-    if wanted is None and dtype.kind in "biu" and dtype.itemsize < np.dtype(np.int_).itemsize:
-        return np.uint if dtype.kind == "u" else np.int_
-    return wanted
+    return scan(x, "mul", axis=axis, dtype=summed_dtype(x.dtype, dtype))
 
 
 def _starts(initial: Any, count: int) -> tuple[np.ndarray, ...] | None:

@@ -17,9 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from upsweep.api import Op, scan
-from upsweep.api import _axis as checked_axis
-from upsweep.api import _computed as checked_dtypes
-from upsweep.api import _dtypes as as_dtypes
+from upsweep.arguments import axis_of, dtypes_of, result_dtypes
 from upsweep.operator import as_operator
 from upsweep.stream import Stream
 
@@ -79,10 +77,10 @@ def _scan_file(
         raise FileError(f"{target} exists already: delete it, or choose another name")
     x = _open(files, source, source.suffix, "r")
     op = as_operator(op)
-    axis = checked_axis(axis, x.shape)
+    axis = axis_of(axis, x.shape)
     if np.dtype(x.dtype).names:
         raise FileError("structured arrays are not scanned from files; scan each field's own file")
-    (computed,) = checked_dtypes((np.dtype(x.dtype),), as_dtypes(dtype))
+    (computed,) = result_dtypes((np.dtype(x.dtype),), dtypes_of(dtype))
     call = (_identity_of(source), str(target.suffix), op.key, axis, exclusive, _plain(initial), computed.str)
     part, notes = target.with_name(target.name + ".part"), target.with_name(target.name + ".state")
     progressed = _resume(call, part, notes)

@@ -21,7 +21,8 @@ from jax import Array
 from jax.experimental.buffer_callback import buffer_callback
 
 import upsweep as up
-from upsweep.api import Op, ShapeError, _axis
+from upsweep.api import Op
+from upsweep.arguments import ShapeError, axis_of
 from upsweep.engine import on_gpu
 from upsweep.operator import Operator, accumulator, as_operator, identity_of, ops
 
@@ -54,11 +55,11 @@ def scan(
     op = as_operator(op)
     if isinstance(xs, tuple):
         xs = tuple(map(jnp.asarray, xs))
-        dim = _axis(axis, xs[0].shape) - xs[0].ndim
+        dim = axis_of(axis, xs[0].shape) - xs[0].ndim
         starts = None if initial is None else tuple(_rows(v, x, dim) for v, x in zip(initial, xs))
         return _call(op, dim, exclusive, reverse, xs, starts)
     x = jnp.asarray(xs)
-    dim = _axis(axis, x.shape) - x.ndim  # counted from the end, where batches do not reach
+    dim = axis_of(axis, x.shape) - x.ndim  # counted from the end, where batches do not reach
     return _scan(op, dim, exclusive, reverse, x, None if initial is None else _rows(initial, x, dim))
 
 
@@ -97,7 +98,7 @@ def linear_recurrence(
     [2.0, 2.0, 2.0]
     """
     b = jnp.asarray(b)
-    dim = _axis(axis, b.shape) - b.ndim
+    dim = axis_of(axis, b.shape) - b.ndim
     a = jnp.broadcast_to(jnp.asarray(a, b.dtype), b.shape)
     start = jnp.zeros(_row_shape(b, dim), b.dtype) if initial is None else _rows(initial, b, dim)
     return _recurrence(dim, reverse, a, b, start)

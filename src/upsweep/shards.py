@@ -9,11 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from upsweep.api import Op, reduce
-from upsweep.api import _computed as checked_dtypes
-from upsweep.api import _dtypes as as_dtypes
+from upsweep.arguments import dtype_of, dtypes_of, result_dtypes
 from upsweep.operator import as_operator
 from upsweep.stream import Stream, carried, push_summed
 from upsweep.tree import Carry, blocks
@@ -31,7 +28,7 @@ class Blocks:
 def summed(op: Op, xs: tuple[Any, ...], start: int, axis: int, dtype: Any = None) -> Blocks:
     """The block sums of the part that holds `xs` and begins at item `start` of the whole."""
     n = xs[0].shape[axis]
-    wanted = checked_dtypes(tuple(map(_dtype_of, xs)), as_dtypes(dtype))
+    wanted = result_dtypes(tuple(dtype_of(x.dtype) for x in xs), dtypes_of(dtype))
     sums = []
     for first, size in blocks(start, start + n):
         part = tuple(x[(slice(None),) * axis + (slice(first - start, first - start + size),)] for x in xs)
@@ -42,6 +39,7 @@ def summed(op: Op, xs: tuple[Any, ...], start: int, axis: int, dtype: Any = None
 def joined(op: Op, left: Blocks, right: Blocks) -> Blocks:
     """The block sums of two neighbours together.
 
+    >>> import numpy as np
     >>> left = summed("add", (np.arange(3),), 0, 0)
     >>> [int(s) for (s,) in joined("add", left, summed("add", (np.arange(3, 6),), 3, 0)).sums]
     [6, 9]
@@ -84,7 +82,3 @@ def _reduced(op: Op, xs: Any, axis: int, initial: Any, dtype: Any) -> tuple[Any,
     start = initial if initial is None or len(xs) > 1 else initial[0]
     got: Any = reduce(xs if len(xs) > 1 else xs[0], as_operator(op), axis=axis, initial=start, dtype=dtype)
     return got if isinstance(got, tuple) else (got,)
-
-
-def _dtype_of(x: Any) -> np.dtype:
-    return x.dtype if isinstance(x.dtype, np.dtype) else as_dtypes(x.dtype)[0]  # type: ignore[index]

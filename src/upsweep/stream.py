@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 
 from upsweep import engine as engines
-from upsweep.api import Op, ShapeError, reduce, scan
-from upsweep.api import _axis as checked_axis
-from upsweep.api import _computed as checked_dtypes
-from upsweep.api import _dtypes as as_dtypes
+from upsweep.api import Op, reduce, scan
+from upsweep.arguments import ShapeError, axis_of, dtypes_of, result_dtypes, shape_of
 from upsweep.engine import DTypeError
 from upsweep.operator import accumulator, as_operator
 from upsweep.tree import Carry, blocks
@@ -70,7 +68,7 @@ class Stream:
         state: Carry | None = None,
     ) -> None:
         self._op, self._axis, self._exclusive, self._initial = as_operator(op), axis, exclusive, initial
-        self._dtype = as_dtypes(dtype)
+        self._dtype = dtypes_of(dtype)
         self._kind: tuple[Any, ...] | None = None
         self._carry = Carry()
         self._folds: list[Any] = []  # the prefix at the end of each of the carry's blocks
@@ -105,12 +103,9 @@ class _Run:
         self.name = engines.choose(given)
         self.on = engines.load(self.name)
         self.views = [self.on.view(x) for x in given]
-        self.axis = checked_axis(stream._axis, self.views[0].shape)
-        if any(v.shape != self.views[0].shape for v in self.views):
-            raise ShapeError(
-                f"the arrays of a tuple must have one shape, got {[v.shape for v in self.views]}"
-            )
-        self.n = self.views[0].shape[self.axis]
+        self.shape = shape_of([v.shape for v in self.views])
+        self.axis = axis_of(stream._axis, self.shape)
+        self.n = self.shape[self.axis]
         computed = self._check()
         self.sums = tuple(carried(d) for d in computed)
         if out is None:
@@ -124,8 +119,7 @@ class _Run:
 
     def _check(self) -> tuple[np.dtype, ...]:
         dtypes = tuple(v.dtype for v in self.views)
-        shape = self.views[0].shape
-        kind = (self.axis, (*shape[: self.axis], *shape[self.axis + 1 :]), dtypes)
+        kind = (self.axis, (*self.shape[: self.axis], *self.shape[self.axis + 1 :]), dtypes)
         known = self.stream._kind
         if known is not None and known[:2] != kind[:2]:
             raise ShapeError(
@@ -133,7 +127,7 @@ class _Run:
             )
         if known is not None and known != kind:
             raise DTypeError(f"this chunk is of {_names(dtypes)}, the stream of {_names(known[2])}")
-        computed = dtypes if dtypes[0].names else checked_dtypes(dtypes, self.stream._dtype)
+        computed = dtypes if dtypes[0].names else result_dtypes(dtypes, self.stream._dtype)
         self.stream._kind = kind
         return computed
 
@@ -184,8 +178,7 @@ class _Run:
 
     def _item(self, part: Any) -> Any:
         """A sum as one item along the axis, where the chunk lies."""
-        shape = self.views[0].shape
-        shape = (*shape[: self.axis], 1, *shape[self.axis + 1 :])
+        shape = (*self.shape[: self.axis], 1, *self.shape[self.axis + 1 :])
         part = part.reshape(shape)
         if self.name == "cpu" or not _is_host(part):
             return part

@@ -186,6 +186,15 @@ def test_autocast_computes_in_float32(tensor, device):
         assert ut.linear_recurrence(0.5, tensor(3)).dtype is torch.float64
 
 
+def test_a_graph_names_an_operator_by_its_content():
+    def named(k):
+        return library.name_of(up.Operator(lambda a, b: a + b + k * a * b, name="mine"))
+
+    assert named(2) == named(2)  # in another process too: PyTorch keeps compiled graphs on disk
+    assert named(2) != named(3)
+    assert library.name_of(up.ops.MAX) == "max"
+
+
 def test_errors(tensor):
     x = tensor(2, 3).requires_grad_()
     with pytest.raises(up.ShapeError, match="axis"):

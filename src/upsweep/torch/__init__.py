@@ -17,9 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from upsweep.api import ShapeError, _axis
+from upsweep.arguments import axis_of
 from upsweep.operator import OperatorError
 from upsweep.torch import library
+from upsweep.torch.operands import flags_of, multiplier, rows_of
 
 __all__ = [
     "cumulative_prod",
@@ -67,8 +68,8 @@ def scan(
     if isinstance(xs, tuple):
         return _scan_tuple(xs, name, axis, exclusive, reverse, initial, dtype)
     x = xs if dtype is None else xs.to(dtype)
-    dim = _axis(axis, tuple(x.shape))
-    return library.scan(x, name, dim, exclusive, reverse, _rows(initial, x, dim))
+    dim = axis_of(axis, tuple(x.shape))
+    return library.scan(x, name, dim, exclusive, reverse, rows_of(initial, x, dim))
 
 
 def _scan_tuple(
@@ -81,8 +82,8 @@ def _scan_tuple(
     dtype: Any,
 ) -> tuple[Tensor, ...]:
     xs = tuple(x if dtype is None else x.to(dtype) for x in xs)
-    dim = _axis(axis, tuple(xs[0].shape))
-    starts = [] if initial is None else [_rows(v, x, dim) for v, x in zip(initial, xs)]
+    dim = axis_of(axis, tuple(xs[0].shape))
+    starts = [] if initial is None else [rows_of(v, x, dim) for v, x in zip(initial, xs)]
     needed = torch.is_grad_enabled() and any(x.requires_grad for x in (*xs, *starts))  # type: ignore[union-attr]
     if not needed:
         return tuple(library.scan_tuple(list(xs), name, dim, exclusive, reverse, starts))  # type: ignore[arg-type]
@@ -130,7 +131,7 @@ def _cumulative(
     y = scan(x, op, axis=axis, dtype=dtype)
     if not include_initial:
         return y
-    dim = _axis(axis, tuple(x.shape))
+    dim = axis_of(axis, tuple(x.shape))
     start = torch.full(
         [1 if d == dim else n for d, n in enumerate(y.shape)], first, dtype=y.dtype, device=y.device
     )
@@ -155,9 +156,9 @@ def linear_recurrence(
 
     Source: Martin and Cundy, "Parallelizing linear recurrent neural nets over sequence length" (2018).
     """
-    a, b = _like(a, b)
-    dim = _axis(axis, tuple(b.shape))
-    return library.recurrence(a, b, _rows(initial, b, dim), None, dim, reverse)
+    a, b = multiplier(a, b)
+    dim = axis_of(axis, tuple(b.shape))
+    return library.recurrence(a, b, rows_of(initial, b, dim), None, dim, reverse)
 
 
 def discounted_sum(
@@ -169,23 +170,17 @@ def discounted_sum(
     >>> ut.discounted_sum(torch.ones(4), 0.5, torch.tensor([False, True, False, False])).tolist()
     [1.5, 1.0, 1.5, 1.0]
     """
-    weights, r = _like(gamma, rewards)
-    dim = _axis(axis, tuple(r.shape))
-    start = _rows(initial, r, dim)
+    weights, r = multiplier(gamma, rewards)
+    dim = axis_of(axis, tuple(r.shape))
+    start = rows_of(initial, r, dim)
     if dones is None or r.numel() == 0:
         return library.recurrence(weights, r, start, None, dim, True)
-    done = _flags(dones, r, dim)
+    done = flags_of(dones, r, dim)
     heads = library.previous(done, torch.ones_like(done.select(dim, 0)), dim, False)
     if start is not None:
         end = torch.where(done.select(dim, -1), 0, weights.select(dim, -1) * start)
         r = torch.cat([r.narrow(dim, 0, r.shape[dim] - 1), (r.select(dim, -1) + end).unsqueeze(dim)], dim)
     return library.recurrence(weights, r, None, heads, dim, True)
-
-
-def _flags(flags: Tensor, x: Tensor, dim: int) -> Tensor:
-    if flags.ndim == 1:
-        flags = flags.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
-    return flags.bool().expand(x.shape)
 
 
 def gae(
@@ -213,11 +208,11 @@ def gae(
 
     Source: Schulman et al., "High-dimensional continuous control using generalized advantage estimation" (2016), eq. 16.
     """
-    dim = _axis(axis, tuple(rewards.shape))
-    last = _rows(last_value, values, dim)
+    dim = axis_of(axis, tuple(rewards.shape))
+    last = rows_of(last_value, values, dim)
     assert last is not None
     ahead = torch.cat([values.narrow(dim, 1, values.shape[dim] - 1), last.unsqueeze(dim)], dim)
-    ahead = torch.where(_flags(dones, values, dim), 0, ahead)
+    ahead = torch.where(flags_of(dones, values, dim), 0, ahead)
     return discounted_sum(rewards + gamma * ahead - values, gamma * lam, dones, axis=dim)
 
 
@@ -235,31 +230,5 @@ def lfilter(b: Any, a: Any, x: Tensor, axis: int = -1) -> Tensor:
             raise OperatorError("lfilter has gradients for x only; pass coefficients without requires_grad")
     if not x.dtype.is_floating_point:
         x = x.to(torch.float64)
-    dim = _axis(axis, tuple(x.shape))
+    dim = axis_of(axis, tuple(x.shape))
     return library.lfilter(x, [float(v) for v in b], [float(v) for v in a], dim)
-
-
-def _like(a: Any, b: Tensor) -> tuple[Tensor, Tensor]:
-    """A multiplier of b's shape and a common dtype, without copying what broadcasts."""
-    if not isinstance(a, Tensor):
-        a = torch.as_tensor(a, dtype=b.dtype, device=b.device)
-    dtype = torch.promote_types(a.dtype, b.dtype)
-    if not (dtype.is_floating_point or dtype.is_complex):
-        dtype = torch.float64
-    if a.ndim > b.ndim or any(m not in (1, n) for m, n in zip(reversed(a.shape), reversed(b.shape))):
-        raise ShapeError(f"a multiplier of shape {tuple(a.shape)} does not broadcast to {tuple(b.shape)}")
-    return a.to(dtype).expand(b.shape), b.to(dtype)
-
-
-def _rows(initial: Any, x: Tensor, dim: int) -> Tensor | None:
-    """One start for each row, in the dtype that is computed with."""
-    if initial is None:
-        return None
-    rows = x.shape[:dim] + x.shape[dim + 1 :]
-    computed = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
-    start = torch.as_tensor(initial, dtype=computed, device=x.device)
-    if start.shape not in (rows, ()):
-        raise ShapeError(
-            f"initial has shape {tuple(start.shape)}; pass a scalar or one value a row, shape {tuple(rows)}"
-        )
-    return start.expand(rows)

@@ -14,10 +14,10 @@ import torch.distributed as dist
 from torch import Tensor
 
 from upsweep import shards
-from upsweep.api import _axis
+from upsweep.arguments import axis_of
 from upsweep.operator import OperatorError, as_operator, ops
 from upsweep.shards import Blocks
-from upsweep.torch import _like, _rows
+from upsweep.torch.operands import multiplier, rows_of
 from upsweep.tree import blocks
 
 __all__ = ["linear_recurrence", "scan"]
@@ -48,7 +48,7 @@ def scan(
         OperatorError: gradients are asked of another operator. Others as in `upsweep.scan`.
     """
     xs = x if isinstance(x, tuple) else (x,)
-    axis = _axis(axis, tuple(xs[0].shape))
+    axis = axis_of(axis, tuple(xs[0].shape))
     if not (torch.is_grad_enabled() and any(v.requires_grad for v in xs)):
         ys = _sharded(xs, op, axis, exclusive, reverse, initial, group)[0]
         return ys if isinstance(x, tuple) else ys[0]
@@ -77,9 +77,9 @@ def linear_recurrence(
         axis, reverse: as in `upsweep.linear_recurrence`.
         group: the process group; the default group if not given.
     """
-    a, b = _like(a, b)
-    axis = _axis(axis, tuple(b.shape))
-    start = _rows(initial, b, axis)
+    a, b = multiplier(a, b)
+    axis = axis_of(axis, tuple(b.shape))
+    start = rows_of(initial, b, axis)
     if start is not None and start.requires_grad:
         raise OperatorError("a sharded recurrence has no gradient for initial; pass initial.detach()")
     return _Recurrence.apply(a, b, start, axis, reverse, group)
@@ -184,7 +184,13 @@ class _Recurrence(torch.autograd.Function):
         ahead = _shifted(a, _neighbours_first(a, axis, reverse, group), axis, not reverse)
         start = torch.zeros_like(ctx.first)
         (_, s), _ = _sharded(
-            (ahead.conj(), g), ops.AFFINE, axis, False, not reverse, (torch.ones_like(start), start), group
+            (ahead.conj(), g),
+            ops.AFFINE,
+            axis,
+            False,
+            not reverse,
+            (torch.ones_like(start), start),
+            group,
         )
         before = _shifted(h, ctx.first.to(h.dtype), axis, reverse)
         return s * before.conj(), s, None, None, None, None

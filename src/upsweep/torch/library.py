@@ -8,6 +8,7 @@ can be differentiated again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from typing import Any
 
 import torch
@@ -21,12 +22,12 @@ NAMED: dict[str, Operator] = dict(BUILTIN)
 
 @torch.compiler.assume_constant_result
 def name_of(op: Any) -> str:
-    """The name under which a graph refers to an operator."""
+    """The name under which a graph refers to an operator: by content, for PyTorch keeps compiled graphs on disk."""
     op = as_operator(op)
-    for name, known in NAMED.items():
+    for name, known in BUILTIN.items():
         if known == op:
             return name
-    name = f"{op} {len(NAMED)}"
+    name = f"{op} {sha256(repr(op.key).encode()).hexdigest()[:16]}"
     NAMED[name] = op
     return name
 

@@ -1,0 +1,96 @@
+"""What the arguments of every scan mean: one shape, an axis, dtypes. A mistake ends here, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from upsweep.engine import DTypeError
+
+
+class ShapeError(ValueError):
+    """Shapes or an axis that do not fit together."""
+
+
+def shape_of(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The one shape that all arrays of a tuple have."""
+    if any(s != shapes[0] for s in shapes):
+        raise ShapeError(f"the arrays of a tuple must have one shape, got {', '.join(map(str, shapes))}")
+    return shapes[0]
+
+
+def axis_of(axis: int | None, shape: tuple[int, ...]) -> int:
+    """The axis to scan along, counted from the front; it may be left out for one dimension only.
+
+    >>> axis_of(-1, (3, 4))
+    1
+    """
+    if not shape:
+        raise ShapeError("a 0-dimensional array has no axis to scan along; pass x.reshape(1)")
+    if axis is None:
+        if len(shape) == 1:
+            return 0
+        raise ShapeError(
+            f"the array has {len(shape)} dimensions {shape}: say which to scan along, axis=0 to axis={len(shape) - 1}, "
+            "or pass x.ravel()"
+        )
+    if not isinstance(axis, (int, np.integer)) or isinstance(axis, bool):
+        raise ShapeError(f"axis={axis!r} is not an integer")
+    if not -len(shape) <= axis < len(shape):
+        raise ShapeError(f"axis={axis} is out of range for an array of {len(shape)} dimensions {shape}")
+    return int(axis) % len(shape)
+
+
+def dtypes_of(dtype: Any) -> tuple[np.dtype, ...] | None:
+    """What `dtype=` names: one for all arrays, a tuple with one for each, or nothing."""
+    if dtype is None:
+        return None
+    return tuple(dtype_of(d) for d in dtype) if isinstance(dtype, tuple) else (dtype_of(dtype),)
+
+
+def dtype_of(dtype: Any) -> np.dtype:
+    """A NumPy dtype from whatever names one, PyTorch's included."""
+    if type(dtype).__module__ == "torch":
+        dtype = str(dtype).removeprefix("torch.")
+    if dtype == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(dtype)
+
+
+def result_dtypes(dtypes: Sequence[np.dtype], dtype: Sequence[np.dtype] | None) -> tuple[np.dtype, ...]:
+    """The dtype of each component's result."""
+    for d in dtypes:
+        if not _scannable(d):
+            raise DTypeError(f"{d} cannot be scanned; numbers, booleans, times and structures of them can")
+    if dtype is None:
+        return tuple(dtypes)
+    wanted = tuple(dtype) * len(dtypes) if len(dtype) == 1 else tuple(dtype)
+    if len(wanted) != len(dtypes):
+        raise DTypeError(f"dtype= names {len(wanted)} dtypes for {len(dtypes)} arrays")
+    for have, want in zip(dtypes, wanted):
+        if not _scannable(want) or not fits(have, want):
+            raise DTypeError(
+                f"{have} cannot be scanned as dtype={want}: convert the array first, x.astype({str(want)!r})"
+            )
+    return wanted
+
+
+def summed_dtype(dtype: np.dtype, wanted: Any) -> Any:
+    """What `cumulative_sum` and `cumulative_prod` compute in: NumPy's default integer where the data's is narrower."""
+    if wanted is None and dtype.kind in "biu" and dtype.itemsize < np.dtype(np.int_).itemsize:
+        return np.uint if dtype.kind == "u" else np.int_
+    return wanted
+
+
+def fits(have: np.dtype, want: np.dtype) -> bool:
+    """Whether values of one dtype may be stored as another. NumPy does not know bfloat16's kind."""
+    return "bfloat16" in (have.name, want.name) or np.can_cast(have, want, "same_kind")
+
+
+def _scannable(dtype: np.dtype) -> bool:
+    largest = 16 if dtype.kind == "c" else 8
+    return (dtype.kind in "biufcmM" and dtype.itemsize <= largest) or dtype.name == "bfloat16"

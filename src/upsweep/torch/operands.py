@@ -1,0 +1,43 @@
+"""What goes with a tensor into a scan: multipliers, flags, values to start from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from upsweep.arguments import ShapeError
+
+
+def multiplier(a: Any, b: Tensor) -> tuple[Tensor, Tensor]:
+    """A multiplier of b's shape and a common dtype, without copying what broadcasts."""
+    if not isinstance(a, Tensor):
+        a = torch.as_tensor(a, dtype=b.dtype, device=b.device)
+    dtype = torch.promote_types(a.dtype, b.dtype)
+    if not (dtype.is_floating_point or dtype.is_complex):
+        dtype = torch.float64
+    if a.ndim > b.ndim or any(m not in (1, n) for m, n in zip(reversed(a.shape), reversed(b.shape))):
+        raise ShapeError(f"a multiplier of shape {tuple(a.shape)} does not broadcast to {tuple(b.shape)}")
+    return a.to(dtype).expand(b.shape), b.to(dtype)
+
+
+def rows_of(initial: Any, x: Tensor, dim: int) -> Tensor | None:
+    """One start for each row, in the dtype that is computed with."""
+    if initial is None:
+        return None
+    rows = x.shape[:dim] + x.shape[dim + 1 :]
+    computed = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+    start = torch.as_tensor(initial, dtype=computed, device=x.device)
+    if start.shape not in (rows, ()):
+        raise ShapeError(
+            f"initial has shape {tuple(start.shape)}; pass a scalar or one value a row, shape {tuple(rows)}"
+        )
+    return start.expand(rows)
+
+
+def flags_of(flags: Tensor, x: Tensor, dim: int) -> Tensor:
+    """Booleans of the shape of x, from flags of that shape or 1-D along the axis."""
+    if flags.ndim == 1:
+        flags = flags.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
+    return flags.bool().expand(x.shape)
