@@ -195,6 +195,12 @@ class _Block:
                 result = np.where(open_, self.value(part, open_), result)
         return result
 
+    def get_IfExp(self, node: ast.IfExp, mask: np.ndarray) -> Any:
+        test = np.broadcast_to(self.value(node.test, mask), self.threads)
+        chosen = [(mask & test, node.body), (mask & ~test, node.orelse)]
+        values = [self.value(part, where) if where.any() else 0 for where, part in chosen]
+        return np.where(test, *values)
+
     def get_Subscript(self, node: ast.Subscript, mask: np.ndarray) -> Any:
         memory = self.value(node.value, mask)
         out = np.zeros(self.threads, np.int64)

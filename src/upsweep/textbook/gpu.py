@@ -24,7 +24,12 @@ def launch(setup: Setup, x: np.ndarray, op: Operator) -> np.ndarray:
     """Run the launches of a setup one after the other and fetch `y`."""
     from numba import cuda  # numba-cuda: `pip install 'upsweep[cuda13]'`
 
-    memory = {name: cuda.to_device(words) for name, words in buffers(setup, x).items()}
+    memory = {
+        name: cuda.device_array(words.shape, words.dtype)
+        if isinstance(setup.buffers.get(name), int)
+        else cuda.to_device(words)
+        for name, words in buffers(setup, x).items()
+    }
     for one in setup.launches:
         kernel: Any = cuda.jit(bound(one, op, x.dtype), lineinfo=True)
         args = [memory[a] if isinstance(a, str) else a for a in one.args]

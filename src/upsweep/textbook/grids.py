@@ -265,16 +265,11 @@ def decoupled_look_back(x, y, sums, prefixes, flags, counter, n):
                     pass
                 flag = cuda.atomic.add(flags, look, 0)
                 cuda.threadfence()  # the flag, before the value that it announces
-                if flag == 1:
-                    value = sums[look]
-                else:
-                    value = prefixes[look]
-                if look == bid - 1:
-                    carry = value
-                else:
-                    carry = op(value, carry)
-            before[0] = carry
-            total = op(carry, total)
+                value = sums[look] if flag == 1 else prefixes[look]
+                if look < bid - 1:
+                    value = op(value, before[0])
+                before[0] = value
+            total = op(before[0], total)
         prefixes[bid] = total
         cuda.threadfence()  # the prefix, before the flag that announces it
         if bid > 0:
