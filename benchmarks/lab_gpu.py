@@ -58,6 +58,7 @@ REPEATS = 3
 EXPLAINED = {
     "blelloch": "the down-sweep's second load of xy[right], 191 wavefronts, is a register in the compiled code",
     "blelloch-interleaved": "the down-sweep's second load of xy[right], 191 wavefronts, is a register in the compiled code",
+    "decoupled-look-back": "how far a block looks back is a matter of the moment",
     "hierarchical": "each block's sum, 32 wavefronts, is a register in the compiled code: the last thread has just loaded it",
 }
 """Why a count differs where it may: the lab counts what the source says."""
