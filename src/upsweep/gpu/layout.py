@@ -44,6 +44,10 @@ class Lane:
         """The largest power of two up to 16 that divides every address (and what else is given)."""
         return reduce(gcd, [self.phase + self.offset, self.along, *self.rows, *more], 16)
 
+    def grain_of_lines(self, width: int, columns: int) -> int:
+        """The same where the innermost rows are neighbours, `columns` of them, and addresses begin at groups of `width`."""
+        return replace(self, rows=self.rows[:-1]).grain(width * self.size, columns * self.size)
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -254,7 +258,7 @@ def spec(plan: Plan, choice: Choice) -> str:
         "DIMS": len(layout.dims) - columns,
         "ITEMS": shape.items,
         "WARPS": shape.warps,
-        "BLOCKS": max(1, min(shape.blocks, SHARED_MEMORY // (shared_bytes(plan, choice) + 4096))),
+        "BLOCKS": max(1, min(shape.blocks, SHARED_MEMORY // (shared_bytes(plan, choice) + 2048))),
         "LANES": shape.lanes,
         "VECTOR": shape.vector,
         "STRIPS": shape.strips,
@@ -274,13 +278,13 @@ def spec(plan: Plan, choice: Choice) -> str:
         ),
         f"constexpr int HEADS_MODE = {'SHIFTED' if heads is None or abs(heads.along) == 1 else 'STRIDED'};",
         f"constexpr bool HEADS_FLIP = {str(heads_flip).lower()};",
-        f"constexpr int HEADS_GRAIN = {heads.grain(choice.width, choice.columns) if heads and columns else 1};",
+        f"constexpr int HEADS_GRAIN = {heads.grain_of_lines(choice.width, choice.columns) if heads and columns else 1};",
         f"typedef Tuple<{', '.join(compile.value_type(d) for d in plan.accumulators)}> Item;",
         "template <int C> struct Component;",
     ]
     for c, (load, stored) in enumerate(zip(layout.loads, layout.stores)):
         store = stored or load
-        extra = (choice.width * load.size, choice.columns * load.size) if columns else (load.size,)
+        load_grain = load.grain_of_lines(choice.width, choice.columns) if columns else load.grain(load.size)
         lines.append(
             f"template <> struct Component<{c}> {{\n"
             f"  typedef {compile.memory_type(plan.loads[c])} Load;\n"
@@ -289,7 +293,7 @@ def spec(plan: Plan, choice: Choice) -> str:
             f"  static constexpr bool stored = {str(stored is not None).lower()};\n"
             f"  static constexpr int load_mode = {mode(load, slab)}, store_mode = {mode(store, slab)};\n"
             f"  static constexpr bool load_flip = {flip(load, slab)}, store_flip = {flip(store, slab)};\n"
-            f"  static constexpr int load_grain = {load.grain(*extra)}, store_grain = {store.grain(store.size)};\n"
+            f"  static constexpr int load_grain = {load_grain}, store_grain = {store.grain(store.size)};\n"
             "};"
         )
     return "\n".join(lines) + "\n" + compile.operator_text(plan.op, plan.accumulators)[0]
@@ -336,8 +340,7 @@ def shared_bytes(plan: Plan, choice: Choice) -> int:
         (element, align), (item, item_align) = _element(plan), _item(plan)
         align = max(align, item_align, 8)
         sums = _up(32, align) + 2 * shape.warps * choice.width * element
-        prefix = _up(item + 1, item_align)
-        return patches + _up(_up(sums, item_align) + 2 * (shape.warps + 1) * choice.width * prefix, align)
+        return patches + _up(_up(sums, item_align) + 2 * (shape.warps + 1) * choice.width * item, align)
     slab = shape.lanes * shape.items
     area = sum(_up(slab * size, 16) + 16 for size in _sizes(plan))
     if plan.segmented:

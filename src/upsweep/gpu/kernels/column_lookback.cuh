@@ -15,13 +15,25 @@ struct ColumnTree {
   __device__ __forceinline__ u64* node(int level, i64 i) const { return p.nodes + index(level, i) * NODE * 32 + lane; }
   __device__ __forceinline__ u32* arrivals(int level, i64 i) const { return p.arrivals + index(level + 1, i) - p.level_first[1]; }
 
-  // The first `count` nodes of a group of RADIX.
-  __device__ __forceinline__ void load_group(int level, i64 first, int count, Element (&e)[RADIX]) const {
-    Words<Element> w[RADIX]; bool here[RADIX];
+  // Asks for the first `count` nodes of a group of RADIX, which begins at `at`; what comes back is looked at by `take`, which
+  // waits for what was not there yet.
+  static constexpr int STEP = NODE * 32;
+  __device__ __forceinline__ void ask(const u64* at, int count, u64 (&v)[RADIX][NODE]) const {
 #pragma unroll
-    for (int k = 0; k < RADIX; k++) { here[k] = true; if (k < count) here[k] = load_node<32>(node(level, first + k), w[k], epoch); }
+    for (int k = 0; k < RADIX; k++) if (k < count) read_words<32>(at + k * STEP, v[k]);
+  }
+  __device__ __forceinline__ void take(const u64* at, int count, const u64 (&v)[RADIX][NODE], Element (&e)[RADIX]) const {
 #pragma unroll
-    for (int k = 0; k < RADIX; k++) e[k] = await_node<32>(node(level, first + k), true, here[k], w[k], epoch);
+    for (int k = 0; k < RADIX; k++) {
+      Words<Element> w;
+      bool here = check_words(v[k], w, epoch) || k >= count;
+      e[k] = await_node<32>(at + k * STEP, true, here, w, epoch);
+    }
+  }
+  __device__ __forceinline__ void load_group(const u64* at, int count, Element (&e)[RADIX]) const {
+    u64 v[RADIX][NODE];
+    ask(at, count, v);
+    take(at, count, v, e);
   }
 };
 
@@ -56,30 +68,43 @@ __device__ __forceinline__ void publish(const ColumnTree& tree, i64 t, Element s
     if (__shfl_sync(FULL, before, 0) != RADIX - 1) return;
     if (tree.lane == 0) *tree.arrivals(level, parent) = 0;
     Element e[RADIX];
-    tree.load_group(level, parent * RADIX, RADIX, e);
+    tree.load_group(tree.node(level, parent * RADIX), RADIX, e);
     sum = sum_group(e);
     i = parent;
   }
 }
 
-// The prefix of tile t and of the tile after it; `sum` is the sum of tile t.
+// The prefix of tile t and of the tile after it; `sum` is the sum of tile t. While a level is folded the next one is on
+// its way, where registers allow.
 __device__ __forceinline__ void look_back(const ColumnTree& tree, i64 t, Element sum, const Item& start, Prefix& p, Prefix& next) {
+  constexpr bool AHEAD = NODE == 1;
   p.value = start; p.some = INITIAL;
   auto digit = [&](int level) { return int(t >> (RADIX_BITS * level)) & (RADIX - 1); };
+  auto first = [&](int level) { return tree.node(level, t >> (RADIX_BITS * level) & ~(RADIX - 1ll)); };
+  int level = (int)tree.p.levels - 1;
+  u64 asked[RADIX][NODE];
+  if (AHEAD) tree.ask(first(level), digit(level), asked);
   int turn = 0;  // the level whose digit grows from t to t + 1: below it groups end with this tile
   if (!EXCLUSIVE)
     for (; turn + 1 < tree.p.levels && digit(turn) == RADIX - 1; turn++) {
       Element e[RADIX];
-      tree.load_group(turn, t >> (RADIX_BITS * turn) & ~(RADIX - 1ll), RADIX - 1, e);
+      tree.load_group(first(turn), RADIX - 1, e);
       e[RADIX - 1] = sum;
       sum = sum_group(e);
     }
   next = p;
 #pragma unroll 1
-  for (int level = (int)tree.p.levels - 1; level >= 0; level--) {
+  for (; level >= 0; level--) {
     int d = digit(level);
     Element e[RADIX];
-    tree.load_group(level, t >> (RADIX_BITS * level) & ~(RADIX - 1ll), d, e);
+    if constexpr (AHEAD) {
+      u64 here[RADIX][NODE];
+      memcpy(here, asked, sizeof here);
+      if (level > 0) tree.ask(first(level - 1), digit(level - 1), asked);
+      tree.take(first(level), d, here, e);
+    } else {
+      tree.load_group(first(level), d, e);
+    }
     if (!EXCLUSIVE && level == turn) {
       next = p;
 #pragma unroll

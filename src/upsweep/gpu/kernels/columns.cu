@@ -10,13 +10,24 @@ constexpr int TILE = WARPS * ITEMS, WIDTH = 32 * VECTOR, THREADS = 32 * (WARPS +
 // The rectangle of one component that a warp owns: ITEMS items of WIDTH columns, item after item.
 template <class T, int GRAIN> struct Patch {
   static constexpr int LINE = WIDTH * sizeof(T), BYTES = ITEMS * LINE;
+  // `items` and `columns` say how much of it exists.
   static __device__ __forceinline__ void load(char* shared, const char* from, i64 stride, i64 items, i64 columns, int lane) {
     constexpr int PER_LINE = LINE / GRAIN, COUNT = BYTES / GRAIN;
-    int exist = (int)columns * (int)sizeof(T);
+    if constexpr (PER_LINE <= 32) {  // a lane keeps its place in the line
+      constexpr int LINES = 32 / PER_LINE;
+      int item = lane / PER_LINE, byte = lane % PER_LINE * GRAIN, exist = byte < (int)columns * (int)sizeof(T) ? (int)min(items, (i64)ITEMS) : 0;
+      from += item * stride + byte;
+      shared += item * LINE + byte;
+      stride *= LINES;
+#pragma unroll
+      for (int i = 0; i < ITEMS; i += LINES, from += stride) if (i + item < exist) copy_async<GRAIN>(shared + i * LINE, from);
+    } else {
+      int exist = (int)columns * (int)sizeof(T);
 #pragma unroll 8
-    for (int c = lane; c < COUNT; c += 32) {
-      int item = c / PER_LINE, byte = c % PER_LINE * GRAIN;
-      if (item < items && byte < exist) copy_async<GRAIN>(shared + item * LINE + byte, from + item * stride + byte);
+      for (int c = lane; c < COUNT; c += 32) {
+        int item = c / PER_LINE, byte = c % PER_LINE * GRAIN;
+        if (item < items && byte < exist) copy_async<GRAIN>(shared + item * LINE + byte, from + item * stride + byte);
+      }
     }
   }
 };
@@ -30,7 +41,7 @@ constexpr int WARP_BYTES = HEADS_OFFSET + (SEGMENTED ? HeadPatch::BYTES : 0);
 struct Shared {
   i64 ticket[4];
   Element sums[2][WARPS][WIDTH];         // of the warps of a tile and of the next
-  Prefix prefixes[2][WARPS + 1][WIDTH];  // of the warps; the last is the prefix of the next tile
+  Item prefixes[2][WARPS + 1][WIDTH];    // of the warps; the last is the prefix of the next tile
 };
 static_assert(SHARED_BYTES == STAGES * WARPS * WARP_BYTES + sizeof(Shared) && NODE_WORDS == NODE, "launch.py counts otherwise");
 
@@ -111,23 +122,25 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
     if (PATIENT) await<LOOK_BACK, HALF>(k + 1);
     Spot at = spot_of(p, ticket);
     if (!REDUCE || at.t + 1 == p.tiles) {
-      Element e[WARPS];
-      sum_warps(s.sums[k & 1], mine, e);
       Item start = {};
       i64 column = at.column + mine;
       if (INITIAL || EXCLUSIVE) start = start_of(p, at, column < p.columns ? column : p.columns - 1);
+      Element e[WARPS];
+      sum_warps(s.sums[k & 1], mine, e);
       Prefix before, next;
       look_back(tree_of(p, at, v, epoch, lane), at.t, e[WARPS - 1], start, before, next);
+      sum_warps(s.sums[k & 1], mine, e);  // again: to keep it all the while costs more registers than there are
       auto& prefixes = s.prefixes[k & 1];
-      prefixes[0][mine] = before;
-      prefixes[WARPS][mine] = next;
+      prefixes[0][mine] = before.value;
+      prefixes[WARPS][mine] = next.value;
 #pragma unroll
       for (int d = WARPS / 2; d >= 1; d /= 2)
 #pragma unroll
         for (int w = d - 1; w < WARPS - 1; w += 2 * d) {
-          Prefix q = w >= d ? prefixes[w - d + 1][mine] : before;
+          Prefix q = before;
+          if (w >= d) q = {prefixes[w - d + 1][mine], true};
           fold(q, e[w], start);
-          prefixes[w + 1][mine] = q;
+          prefixes[w + 1][mine] = q.value;
         }
     }
     arrive<PREFIXES, HALF>(k);
@@ -211,18 +224,20 @@ struct Worker {
     bool exists = column < p.columns;
     Item start = {};
     if (EXCLUSIVE || (SEGMENTED && INITIAL)) start = start_of(p, at, exists ? column : p.columns - 1);
-    results(x, heads_of_items, swept, s.prefixes[k & 1][warp][32 * v + lane], s.prefixes[k & 1][warp + 1][32 * v + lane].value, start);
+    Prefix before = {s.prefixes[k & 1][warp][32 * v + lane], INITIAL || at.t > 0 || warp > 0};
+    results(x, heads_of_items, swept, before, s.prefixes[k & 1][warp + 1][32 * v + lane], start);
     each<COMPONENTS>([&](auto c) {
       typedef typename Component<c.value>::Store Store;
       if constexpr (Component<c.value>::stored) {
         const Strides& st = p.out_strides[c.value];
         char* to = p.out[c.value] + row_offset(p, st, at.row) + column * (i64)sizeof(Store);
         if constexpr (!REDUCE) to += j * st.along;
+        int exist = exists ? (int)min(p.n - j, (i64)ITEMS) : 0;
 #pragma unroll
         for (int i = 0; i < ITEMS; i++) {
           Store y = convert<Store>(get<c.value>(x[i]));
-          if (REDUCE) { if (exists && j + i == p.n - 1) store_item<Store, Component<c.value>::store_grain>(to, y); }
-          else if (exists && j + i < p.n) store_item<Store, Component<c.value>::store_grain>(to + i * st.along, y);
+          if (REDUCE ? exists && j + i == p.n - 1 : i < exist) store_item<Store, Component<c.value>::store_grain>(to, y);
+          if (!REDUCE) to += st.along;
         }
       }
     });

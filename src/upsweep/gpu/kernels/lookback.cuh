@@ -39,28 +39,28 @@ __device__ __forceinline__ void publish(const Tree& tree, i64 t, Element sum, in
   }
 }
 
-// Folds the first m < 32 lanes' elements into p, and the first m_next into next: canonical blocks, the largest first.
-__device__ __forceinline__ void fold_lanes(const Element& e, int lane, int m, Prefix& p, int m_next, Prefix& next, const Item& start) {
-  Element sums[5]; sums[0] = e;
+// The sums of the canonical blocks that a lane's element belongs to, of 1 to 16 lanes.
+struct Blocks { Element sums[5]; };
+__device__ __forceinline__ Blocks blocks_of(const Element& e, int lane) {
+  Blocks b; b.sums[0] = e;
 #pragma unroll
   for (int s = 0; s < 4; s++) {
-    Element other = from_xor(sums[s], 1 << s);
+    Element other = from_xor(b.sums[s], 1 << s);
     bool right = lane >> s & 1;
-    sums[s + 1] = combine(pick(right, other, sums[s]), pick(right, sums[s], other));
+    b.sums[s + 1] = combine(pick(right, other, b.sums[s]), pick(right, b.sums[s], other));
   }
+  return b;
+}
+// Folds the first m < 32 lanes' elements into p: canonical blocks, the largest first.
+__device__ __forceinline__ void fold_lanes(const Blocks& b, int m, Prefix& p, const Item& start) {
 #pragma unroll
   for (int s = 4; s >= 0; s--) {
-    Element block = from_lane(sums[s], (m >> (s + 1)) << (s + 1) & 31);
+    Element block = from_lane(b.sums[s], (m >> (s + 1)) << (s + 1) & 31);
     if (m >> s & 1) fold(p, block, start);
-    if constexpr (!EXCLUSIVE) {
-      Element other = from_lane(sums[s], (m_next >> (s + 1)) << (s + 1) & 31);
-      if (m_next >> s & 1) fold(next, other, start);
-    }
   }
 }
 
-// The prefix of tile t and the prefix of the tile after it, in two steps: the levels above the tiles first, whose nodes are
-// old, then the tiles of t's own group.
+// The prefix of tile t and the prefix of the tile after it.
 struct LookBack {
   Tree tree;
   i64 t;
@@ -70,35 +70,35 @@ struct LookBack {
   __device__ __forceinline__ int digit(int level) const { return int(t >> (5 * level)) & 31; }
 
   // The elements left of t on a level, one a lane.
+  __device__ __forceinline__ u64* sibling(int level) const { return tree.node(level, ((t >> (5 * level)) & ~31ll) + lane); }
   __device__ __forceinline__ Element siblings(int level) const {
     Words<Element> w = {};
-    return await_node<1>(tree.node(level, ((t >> (5 * level)) & ~31ll) + lane), lane < digit(level), false, w, tree.epoch);
+    return await_node<1>(sibling(level), lane < digit(level), false, w, tree.epoch);
   }
 
-  // Groups do not end with most tiles, so that the levels above are the same for t and t + 1.
+  // Groups do not end with most tiles, so that the levels above are the same for t and t + 1. The levels below NEAR are
+  // asked for at once: one journey to memory, not one a level. `sum` is the sum of tile t.
   __device__ __forceinline__ bool simple() const { return EXCLUSIVE || digit(0) != 31; }
-
-  __device__ __forceinline__ void fold_above(Prefix& p) const {
+  __device__ __forceinline__ void fold_simple(const Element& sum, Prefix& p, Prefix& next) const {
+    constexpr int NEAR = NODE <= 2 ? 3 : 1;
+    Words<Element> w[NEAR] = {}; bool here[NEAR];
+#pragma unroll
+    for (int level = NEAR - 1; level >= 0; level--) { here[level] = false; if (lane < digit(level)) here[level] = load_node<1>(sibling(level), w[level], tree.epoch); }
     p.value = start; p.some = INITIAL;
-    Element e[DIGITS];
-#pragma unroll
-    for (int level = DIGITS - 1; level > 0; level--) if (NODE <= 4 && level < tree.p.levels) e[level] = siblings(level);
-    Prefix unused = p;
 #pragma unroll 1
-    for (int level = (int)tree.p.levels - 1; level > 0; level--) {
-      Element x = e[1];
+    for (int level = (int)tree.p.levels - 1; level >= NEAR; level--) fold_lanes(blocks_of(siblings(level), lane), digit(level), p, start);
+    Blocks b[NEAR];
 #pragma unroll
-      for (int l = 2; l < DIGITS; l++) if (l == level) x = e[l];
-      if (NODE > 4) x = siblings(level);
-      fold_lanes(x, lane, digit(level), p, 0, unused, start);
+    for (int level = NEAR - 1; level >= 0; level--) {
+      Element e = await_node<1>(sibling(level), lane < digit(level), here[level], w[level], tree.epoch);
+      if (!EXCLUSIVE && level == 0 && lane == digit(0)) e = sum;
+      b[level] = blocks_of(e, lane);
     }
-  }
-  // `sum` is the sum of tile t.
-  __device__ __forceinline__ void fold_group(const Element& sum, Prefix& p, Prefix& next) const {
-    Element e = siblings(0);
-    next = p;
-    if (!EXCLUSIVE && lane == digit(0)) e = sum;
-    fold_lanes(e, lane, digit(0), p, digit(0) + 1, next, start);
+#pragma unroll
+    for (int level = NEAR - 1; level >= 0; level--) {
+      if (level == 0) { next = p; if (!EXCLUSIVE) fold_lanes(b[0], digit(0) + 1, next, start); }
+      fold_lanes(b[level], digit(level), p, start);
+    }
   }
 
   // All levels, whichever groups end with t.
@@ -114,7 +114,9 @@ struct LookBack {
     for (int level = (int)tree.p.levels - 1; level >= 0; level--) {
       Element e = siblings(level);
       if (level == turn && lane == digit(level)) e = sum;
-      fold_lanes(e, lane, digit(level), p, level < turn ? 0 : level == turn ? digit(level) + 1 : digit(level), next, start);
+      Blocks b = blocks_of(e, lane);
+      fold_lanes(b, digit(level), p, start);
+      if (!EXCLUSIVE && level >= turn) fold_lanes(b, digit(level) + (level == turn), next, start);
     }
   }
 };

@@ -14,16 +14,23 @@ template <int STEP> __device__ __forceinline__ void store_node(u64* at, const El
 #pragma unroll
   for (int i = 0; i < NODE; i++) asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at + i * STEP), "l"((u64)epoch << 32 | w.w[i]) : "memory");
 }
-template <int STEP> __device__ __forceinline__ bool load_node(const u64* at, Words<Element>& w, u32 epoch) {
+template <int STEP> __device__ __forceinline__ void read_words(const u64* at, u64 (&v)[NODE]) {
+#pragma unroll
+  for (int i = 0; i < NODE; i++) asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v[i]) : "l"(at + i * STEP) : "memory");
+}
+__device__ __forceinline__ bool check_words(const u64 (&v)[NODE], Words<Element>& w, u32 epoch) {
   bool here = true;
 #pragma unroll
   for (int i = 0; i < NODE; i++) {
-    u64 v;
-    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(at + i * STEP) : "memory");
-    w.w[i] = (u32)v;
-    here &= (u32)(v >> 32) == epoch;
+    w.w[i] = (u32)v[i];
+    here &= (u32)(v[i] >> 32) == epoch;
   }
   return here;
+}
+template <int STEP> __device__ __forceinline__ bool load_node(const u64* at, Words<Element>& w, u32 epoch) {
+  u64 v[NODE];
+  read_words<STEP>(at, v);
+  return check_words(v, w, epoch);
 }
 // Each lane that wants its node waits for it; `here` says whether an earlier load found it.
 template <int STEP> __device__ __forceinline__ Element await_node(const u64* at, bool wanted, bool here, Words<Element>& w, u32 epoch) {

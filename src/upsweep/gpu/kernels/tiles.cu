@@ -82,7 +82,7 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
     } else if (wanted) {
       LookBack back{{p, row, epoch}, t, start, lane};
       if (p.tiles == 1) { before = {start, INITIAL}; next = before; fold(next, sum, start); }
-      else if (back.simple()) { back.fold_above(before); back.fold_group(sum, before, next); }
+      else if (back.simple()) back.fold_simple(sum, before, next);
       else back.fold_all(sum, before, next);
     }
     if (wanted) {
