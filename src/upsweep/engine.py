@@ -69,6 +69,10 @@ class Engine(Protocol):
         """Flags (bool or uint8) that are non-zero where a segment starts; a SegmentError where they do not fit."""
         ...
 
+    def spread(self, heads: View, shape: tuple[int, ...], axis: int) -> View:
+        """Such flags as uint8 of `shape`, without a copy: those that are 1-D along the axis hold for all rows."""
+        ...
+
     def apart(self, x: View, ys: Sequence[View]) -> View:
         """`x`, or a copy where writing `ys` would spoil it: they overlap other than item for item."""
         ...

@@ -215,21 +215,50 @@ def identity_of(op: Operator, dtypes: Sequence[np.dtype]) -> tuple[Any, ...] | N
     return tuple(np.dtype(d).type(v) for d, v in zip(dtypes, values))
 
 
-def segmented(op: Operator) -> Operator:
+def segmented(op: Operator, parts: int = 1, start: tuple[Any, ...] | None = None) -> Operator:
     """The lifted operator on (flag, value) pairs whose scan is the segmented scan (Schwartz 1980; Blelloch 1990).
 
-    `(f1, v1) + (f2, v2) = (f1 | f2, v2 if f2 else v1 + v2)`: it is associative where `op` is, and never commutative.
+    `(f1, v1) + (f2, v2) = (f1 | f2, v2 if f2 else v1 + v2)`: it is associative where `op` is, and never commutative. An
+    operator on tuples of several `parts` is lifted to (flag, part, part, ...). With `start` every segment starts from it; what
+    is folded from it has the flag SEEDED.
 
     >>> lifted = segmented(ops.ADD)
     >>> lifted.fn((True, 3), (False, 4)), lifted.fn((True, 3), (True, 4))
     ((True, 7), (True, 4))
     """
     fn = op.fn
+    values, made = (_only, _with_one) if parts == 1 else (_rest, _with_rest)
+    first = start[0] if start and parts == 1 else start
 
     def lifted(a, b):
-        return (a[0] | b[0], b[1] if b[0] else fn(a[1], b[1]))
+        return made(a[0] | b[0], values(b) if b[0] else fn(values(a), values(b)))
 
-    return Operator(lifted, name=f"segmented {op}")
+    def seeded(a, b):
+        if b[0] and a[0] >= SEEDED:
+            return made(a[0] | b[0], fn(first, values(b)))
+        return made(a[0] | b[0], values(b) if b[0] else fn(values(a), values(b)))
+
+    return Operator(seeded if start else lifted, name=f"segmented {op}")
+
+
+SEEDED = 256
+"""Set in the flag, beside the 8 bits that flags have, of what is folded from a `start`."""
+
+
+def _only(block):
+    return block[1]
+
+
+def _rest(block):
+    return block[1:]
+
+
+def _with_one(flag, value):
+    return (flag, value)
+
+
+def _with_rest(flag, values):
+    return (flag, *values)
 
 
 # --- the built-in operators -----------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ of block sums in `upsweep.tree`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from upsweep import engine as engines
 from upsweep.api import Op, reduce, scan
 from upsweep.arguments import ShapeError, axis_of, dtypes_of, result_dtypes, shape_of
 from upsweep.engine import DTypeError
-from upsweep.operator import accumulator, as_operator
+from upsweep.operator import SEEDED, Operator, accumulator, as_operator, identity_of, resolve, segmented
+from upsweep.segments import Segments, flags
 from upsweep.tree import Carry, blocks
 
 
@@ -32,6 +34,13 @@ def pieces(start: int, stop: int) -> Iterator[tuple[int, int]]:
         room = start & -start or stop
         yield start, min(start + room, stop)
         start += room
+
+
+@dataclass
+class State(Carry):
+    """What is known of everything pushed so far: the carry and, of a stream with segments by keys, the last keys."""
+
+    keys: Any = None
 
 
 class Stream:
@@ -72,21 +81,39 @@ class Stream:
         self._kind: tuple[Any, ...] | None = None
         self._carry = Carry()
         self._folds: list[Any] = []  # the prefix at the end of each of the carry's blocks
+        self._lifted: _Lifted | None = None
+        self._keys: Any = None
         if state is not None:
             self._carry = Carry(state.count, list(state.sums))
+            self._keys = getattr(state, "keys", None)
 
     @property
-    def state(self) -> Carry:
+    def state(self) -> State:
         """What is known of everything pushed so far: block sums in host memory, fit to be pickled."""
-        sums = [tuple(_on_host(part) for part in block) for block in self._carry.sums]
-        return Carry(self._carry.count, sums)
+        carry = self._lifted.stream._carry if self._lifted else self._carry
+        sums = [tuple(_on_host(part) for part in block) for block in carry.sums]
+        return State(carry.count, sums, self._keys)
 
-    def push(self, chunk: Any, *, out: Any = None) -> Any:
+    def push(self, chunk: Any, *, segments: Segments | None = None, out: Any = None) -> Any:
         """Scan the next chunk: an array (a tuple of arrays for a tuple of arrays), of any length.
 
-        Returns an array of the chunk's shape, kind and device, or `out`.
+        Args:
+            chunk: what continues the chunk before.
+            segments: where segments start within this chunk, see `upsweep.segments`. Flags start one where they say so, else
+                the chunk goes on with the segment before; keys go on where the last key before is the same; offsets and
+                lengths start one with the chunk.
+            out: where to put the result; it may be the chunk itself.
+
+        Returns:
+            An array of the chunk's shape, kind and device, or `out`.
         """
-        return _Run(self, chunk, out, None).through()
+        parts = len(chunk) if isinstance(chunk, tuple) else 1
+        if self._lifted is None:
+            known = self._carry.sums
+            if segments is None and not (known and len(known[0]) > parts):
+                return _Run(self, chunk, out, None).through()
+            self._lifted = _Lifted(self, chunk)
+        return self._lifted.push(chunk, segments, out)
 
 
 def push_summed(stream: Stream, chunk: Any, sums: Iterable[tuple[Any, ...]]) -> Any:
@@ -197,6 +224,94 @@ class _Run:
         for block in carry.sums:
             before = self.stream._folds[-1] if self.stream._folds else self.stream._initial
             self.stream._folds.append(self._join(before, block))
+
+
+class _Lifted:
+    """A stream with segments: one of the lifted operator on tuples of a flag and what is scanned."""
+
+    def __init__(self, outer: Stream, chunk: Any) -> None:
+        self.outer = outer
+        given = chunk if isinstance(chunk, tuple) else (chunk,)
+        on = engines.load(engines.choose(given))
+        views = [on.view(x) for x in given]
+        if views[0].dtype.names:
+            raise DTypeError("a stream of structured data has no segments; push a tuple of its fields")
+        self.axis = axis_of(outer._axis, views[0].shape)
+        dtypes = result_dtypes([v.dtype for v in views], outer._dtype)
+        accumulators = tuple(map(accumulator, dtypes))
+        op = resolve(outer._op, dtypes)
+        start = None if outer._initial is None else _scalars(outer._initial, accumulators)
+        self.first = start or identity_of(op, accumulators)
+        lifted = segmented(op, len(given), start)
+        if outer._exclusive and self.first and not start:
+            lifted = replace(lifted, identity=(0, *self.first))
+        carry = outer._carry
+        if carry.sums and len(carry.sums[0]) == len(given):  # no segment has started so far
+            flag = np.zeros(_on_host(carry.sums[0][0]).shape, np.uint16)
+            carry = Carry(carry.count, [(flag, *block) for block in carry.sums])
+        self.stream = Stream(
+            lifted, axis=self.axis, exclusive=outer._exclusive, initial=(SEEDED, *start) if start else None,
+            dtype=(np.uint16, *dtypes), state=carry,
+        )  # fmt: skip
+        self.dtypes = dtypes
+
+    def push(self, chunk: Any, segments: Segments | None, out: Any) -> Any:
+        given = chunk if isinstance(chunk, tuple) else (chunk,)
+        on = engines.load(engines.choose(given))
+        shape = shape_of([on.view(x).shape for x in given])
+        heads = self._heads(on, given[0], shape, segments)
+        if out is None:
+            made = [on.empty(x, shape, d) for x, d in zip(given, self.dtypes)]
+            ys: Any = tuple(on.give(x, y) for x, y in zip(given, made))
+        else:
+            ys = out if isinstance(out, tuple) else (out,)
+        places = (on.empty(given[0], shape, np.dtype(np.uint16)), *ys)
+        self.stream.push((heads, *given), out=places)
+        if self.outer._exclusive:
+            self._restart(places, heads, shape)
+        return out if out is not None else _bare(ys)
+
+    def _heads(self, on: Any, like: Any, shape: tuple[int, ...], segments: Segments | None) -> Any:
+        if segments is None:
+            return on.broadcast(np.zeros((1,) * len(shape), np.uint8), shape, np.dtype(np.uint8), like)
+        if segments.spelling == "keys":
+            segments = self._changes(np.asarray(_on_host(segments.values)))
+        return on.spread(on.heads(segments, shape, self.axis, like), shape, self.axis)
+
+    def _changes(self, keys: np.ndarray) -> Segments:
+        """Flags where keys change, seen from the last keys of the chunk before."""
+        along = np.moveaxis(keys, self.axis if keys.ndim > 1 else 0, 0)
+        changed = np.ones(keys.shape, bool)
+        there = np.moveaxis(changed, self.axis if keys.ndim > 1 else 0, 0)
+        there[1:] = along[1:] != along[:-1]
+        if len(along):
+            if self.outer._keys is not None:
+                there[0] = along[0] != self.outer._keys
+            self.outer._keys = along[-1].copy()
+        return flags(changed)
+
+    def _restart(self, places: Any, heads: Any, shape: tuple[int, ...]) -> None:
+        """Nothing stands before the first item of a segment: a scan of segments of one item puts that there."""
+        each = flags(np.ones(shape[self.axis], bool))
+        scan(
+            (heads, *places[1:]), _RESTARTED, axis=self.axis, segments=each, initial=(0, *(self.first or ())),
+            dtype=(np.uint16, *self.dtypes), out=places,
+        )  # fmt: skip
+
+
+def _restarted(a, b):
+    values = a if b[0] else b
+    return (b[0], *values[1:])
+
+
+_RESTARTED = Operator(_restarted, name="restart")
+
+
+def _scalars(initial: Any, dtypes: tuple[np.dtype, ...]) -> tuple[Any, ...]:
+    parts = initial if isinstance(initial, tuple) else (initial,)
+    if len(parts) != len(dtypes) or any(np.ndim(part) for part in parts):
+        raise ShapeError(f"initial={initial!r}: every segment of a stream starts from {len(dtypes)} scalars")
+    return tuple(d.type(part) for d, part in zip(dtypes, parts))
 
 
 def _is_host(part: Any) -> bool:

@@ -157,3 +157,80 @@ def test_a_piece_never_leaves_its_block():
             cut = list(pieces(start, stop))
             assert [i for a, b in cut for i in range(a, b)] == list(range(start, stop))
             assert all(a == 0 or b - a <= (a & -a) for a, b in cut)
+
+
+CUTS = [1, 8, 40, 41, 200]
+
+
+def whole_and_pushed(x, op, spell, values, axis=0, **keywords):
+    """A segmented scan in one call, and chunk by chunk."""
+    expected = up.scan(x, op, axis=axis, segments=spell(values), **keywords)
+    stream = Stream(op, axis=axis, **keywords)
+    parts = zip(np.split(x, CUTS, axis), np.split(values, CUTS, axis if np.ndim(values) > 1 else 0))
+    got = [stream.push(part, segments=spell(of)) for part, of in parts]
+    return expected, np.concatenate(got, axis)
+
+
+@pytest.mark.parametrize("keywords", [{}, {"initial": np.uint64(5)}], ids=["plain", "initial"])
+def test_segments_go_on_over_chunks(keywords):
+    (x,) = HASH.draw(700)
+    starts = np.arange(700) % 61 == 7
+    np.testing.assert_array_equal(*whole_and_pushed(x, HASH.op, up.segments.flags, starts, **keywords))
+
+
+@pytest.mark.parametrize(("axis", "keywords"), [(0, {"initial": 2.5}), (1, {"exclusive": True})], ids=str)
+def test_rows_have_segments_of_their_own(axis, keywords):
+    rng = np.random.default_rng(axis)
+    x = rng.normal(size=(230, 210)).astype(np.float32)
+    own = rng.random(x.shape) < 0.03
+    np.testing.assert_array_equal(*whole_and_pushed(x, "add", up.segments.flags, own, axis, **keywords))
+    keys = rng.integers(0, 3, x.shape[axis])
+    np.testing.assert_array_equal(*whole_and_pushed(x, "add", up.segments.keys, keys, axis, **keywords))
+
+
+def test_offsets_and_lengths_are_those_of_the_chunk():
+    stream = Stream("add")
+    assert stream.push(np.arange(1, 6)).tolist() == [1, 3, 6, 10, 15]
+    assert stream.push(np.arange(4), segments=up.segments.lengths([1, 3])).tolist() == [0, 1, 3, 6]
+    assert stream.push(np.array([1, 1])).tolist() == [7, 8]  # the last segment goes on
+    assert stream.push(np.array([1, 1]), segments=up.segments.offsets([0, 0, 2])).tolist() == [1, 2]
+    with pytest.raises(up.SegmentError, match="cover"):
+        stream.push(np.ones(3, int), segments=up.segments.lengths([1]))
+
+
+def test_segments_of_tuples_and_half_precision():
+    a, b = CASES["affine-f32"].draw(300)
+    keywords = {"initial": (1.0, 3.0)}
+    starts = np.arange(300) % 50 == 0
+    expected = up.scan((a, b), "affine", segments=up.segments.flags(starts), **keywords)
+    stream = Stream("affine", **keywords)
+    got = [
+        stream.push(tuple(part[i:j] for part in (a, b)), segments=up.segments.flags(starts[i:j]))
+        for i, j in ((0, 77), (77, 300))
+    ]
+    for part in (0, 1):
+        np.testing.assert_array_equal(np.concatenate([g[part] for g in got]), expected[part])
+    x = a.astype(np.float16)
+    np.testing.assert_array_equal(*whole_and_pushed(x, "add", up.segments.flags, starts))
+
+
+def test_the_state_of_a_stream_with_segments_goes_on():
+    x, keys = np.arange(100.0), np.repeat(["a", "b", "a"], [30, 50, 20])
+    expected = up.scan(x, segments=up.segments.keys(keys))
+    state, got = None, []
+    for i in range(0, 100, 9):
+        stream = Stream("add", state=state)
+        got.append(stream.push(x[i : i + 9], segments=up.segments.keys(keys[i : i + 9])))
+        state = pickle.loads(pickle.dumps(stream.state))
+    np.testing.assert_array_equal(np.concatenate(got), expected)
+    rest = Stream("add", state=state).push(x[:2])  # without segments the last one goes on
+    np.testing.assert_array_equal(rest, expected[-1] + np.array([0.0, 1.0]))
+
+
+def test_errors_of_segments():
+    with pytest.raises(up.SegmentError, match="flags"):
+        Stream("add").push(np.ones(3), segments=up.segments.flags([1]))
+    with pytest.raises(up.ShapeError, match="scalars"):
+        Stream("add", axis=1, initial=np.ones(2)).push(np.ones((2, 2)), segments=up.segments.flags([1, 0]))
+    with pytest.raises(up.OperatorError, match="identity"):
+        Stream(HASH.op, exclusive=True).push(np.ones(3, "u8"), segments=up.segments.flags([1, 0, 0]))

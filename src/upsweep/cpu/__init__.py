@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from upsweep.cpu.arrays import apart, broadcast, cut, empty, give, numbers, start, view, writable
-from upsweep.cpu.heads import heads
+from upsweep.cpu.heads import heads, spread
 from upsweep.cpu.launch import run as _run
 from upsweep.operator import identity_of
 from upsweep.plan import Plan
@@ -21,6 +21,7 @@ __all__ = [
     "heads",
     "numbers",
     "run",
+    "spread",
     "start",
     "view",
     "writable",
@@ -61,13 +62,10 @@ def _reduce_nothing(
 
 def _heads(plan: Plan, heads: np.ndarray) -> np.ndarray:
     """The flags, one for each item. In reverse a segment starts where it ended, one before the next one's head."""
-    if heads.ndim < len(plan.shape):
-        heads = heads.reshape([plan.n if d == plan.axis else 1 for d in range(len(plan.shape))])
-    heads = heads.view(np.uint8)
     if plan.reverse:
         # What comes round is the start of the scan, where a head changes nothing.
-        heads = np.roll(heads, -1, plan.axis)
-    return np.broadcast_to(heads, plan.shape)
+        heads = np.roll(heads, -1, plan.axis if heads.ndim > 1 else 0)
+    return spread(heads, plan.shape, plan.axis)
 
 
 def _broadcast(start: np.ndarray, plan: Plan) -> np.ndarray:

@@ -20,6 +20,13 @@ def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> n
     return _starts(_offsets(segments.spelling, values, n), n)
 
 
+def spread(heads: np.ndarray, shape: tuple[int, ...], axis: int) -> np.ndarray:
+    """Such flags as uint8 of `shape`; those that are 1-D along the axis hold for all rows."""
+    if heads.ndim < len(shape):
+        heads = heads.reshape([-1 if d == axis else 1 for d in range(len(shape))])
+    return np.broadcast_to(heads.view(np.uint8), shape)
+
+
 def _fitting(values: np.ndarray, shape: tuple[int, ...], n: int, what: str) -> np.ndarray:
     if values.shape not in (shape, (n,)):
         raise SegmentError(f"{what} have shape {values.shape}; pass {n} of them, or the data's shape {shape}")

@@ -25,6 +25,7 @@ __all__ = [
     "heads",
     "numbers",
     "run",
+    "spread",
     "start",
     "view",
     "writable",
@@ -64,6 +65,14 @@ def numbers(view: View) -> View:
     if view.dtype.kind not in "mM":
         return view
     return view.over(view.ptr, view.shape, view.strides, np.dtype(np.int64))
+
+
+def spread(heads: View, shape: tuple[int, ...], axis: int) -> View:
+    """Flags as uint8 of `shape`; those that are 1-D along the axis hold for all rows."""
+    strides = heads.strides
+    if len(strides) < len(shape):
+        strides = tuple(strides[0] if d == axis else 0 for d in range(len(shape)))
+    return heads.over(heads.ptr, shape, strides, np.dtype(np.uint8))
 
 
 def apart(x: View, ys: Sequence[View]) -> View:
