@@ -39,6 +39,14 @@ def test_padding_as_a_dial():
     assert plain.counts(Banks(32, padding=5)).wavefronts == padded.counts(Banks(32)).wavefronts
 
 
+def test_padding_of_the_kernel():
+    """Another shift comes with the words that it needs, so that nothing is out of bounds; 31 is no padding at all."""
+    for shift, degree in ((5, 1), (4, 2), (31, 16)):
+        t = lab.trace("blelloch-padded", n=512, LOG_BANKS=shift)
+        assert not t.check()
+        assert t.counts(Banks(32)).degree == degree
+
+
 STRIDED = """
 def strided(x, y, n):
     t = cuda.threadIdx.x

@@ -1,5 +1,6 @@
 """The exercises: starters fail, model solutions get full marks, and typical wrong answers are told what is wrong where."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -320,6 +321,19 @@ def test_starters_fail_and_solutions_pass(number, tmp_path):
     assert not grade(answer(tmp_path, number, [])).passed
     result = grade(answer(tmp_path, number, SOLUTIONS[number]))
     assert result.passed, str(result)
+
+
+@pytest.mark.parametrize("number", EXERCISES)
+def test_doing_nothing_earns_nothing(number, tmp_path):
+    """It makes no race, and it does no work; that is worth points only where the values are right."""
+    tree = ast.parse(EXERCISES[number].starter)
+    for kernel in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
+        kernel.body = [ast.Pass()]
+    path = tmp_path / "idle.py"
+    path.write_text(ast.unparse(tree))
+    result = grade(path)
+    assert result.points == 0, str(result)
+    assert all(m.remarks for m in result.marks)
 
 
 @pytest.mark.parametrize("name", WRONG)

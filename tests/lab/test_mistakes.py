@@ -58,8 +58,8 @@ def test_the_missing_barrier_is_found():
         t = lab.trace(name)
         source = t.kernels[0].source
         mends = t.barriers().missing
-        assert any(line in source.line(lines[0]) for lines in mends), (name, mends)
-        mended = t.case.run(before=frozenset(mends[0]))
+        assert any(line in source.line(spots[0].line) for spots in mends), (name, mends)
+        mended = t.case.run(before=mends[0])
         assert not mended.check()
 
 

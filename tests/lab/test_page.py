@@ -1,6 +1,7 @@
 """The lab's page in a headless Chromium: every kernel opens, steps and shows the right values; races are shown on a click."""
 
 import http.client
+import inspect
 import json
 import os
 import re
@@ -18,8 +19,21 @@ from upsweep import lab
 from upsweep.lab.checks import wanted
 from upsweep.lab.page.html import packed, page
 from upsweep.lab.page.server import Lab
-from upsweep.lab.page.variants import OPERATORS, SCHEDULES, SIZES, Dials, built, first, grid, payload
+from upsweep.lab.page.variants import (
+    ISSUE,
+    OPERATORS,
+    PADDING,
+    RESIDENT,
+    SCHEDULES,
+    SIZES,
+    Dials,
+    built,
+    first,
+    grid,
+    payload,
+)
 from upsweep.lab.play import text
+from upsweep.lab.rewrite import Spot
 from upsweep.textbook import KERNELS
 from upsweep.textbook.mistakes import MISTAKES
 
@@ -64,9 +78,15 @@ def file(tmp_path_factory):
     """The offline page with every kernel and mistake as it opens, one barrier out of two of them, and 256 items once."""
     start = first("brent-kung")
     variants = [first(name) for name in (*KERNELS, *MISTAKES)]
-    variants += [replace(start, without=(line,)) for line in payload(start)["places"][0]["barriers"]]
+    variants += [
+        replace(start, without=(Spot("brent_kung", k),)) for k in payload(start)["places"][0]["barriers"]
+    ]
+    variants += [
+        replace(first("domino"), resident=2, issue="descending"),
+        replace(first("blelloch-padded"), n=64, padding=4),
+    ]
     path = tmp_path_factory.mktemp("page") / "lab.html"
-    path.write_text(page("brent-kung", [*variants, *LARGE]), encoding="utf-8")
+    path.write_text(page(start, [*variants, *LARGE]), encoding="utf-8")
     return path
 
 
@@ -114,6 +134,45 @@ def test_banks_cost_what_the_tracer_counts(opened, model):
         assert shown == {name: getattr(counts, name) for name in ("requests", "wavefronts", "degree")}, (
             dials.key
         )
+
+
+def choose(browser, dial, value):
+    """Turn a dial of the first pane, as a user would."""
+    browser.do(
+        "const field = document.querySelector(`[data-dial=${arguments[0]}] select`); field.value = arguments[1];"
+        "field.dispatchEvent(new Event('change'))",
+        dial,
+        value,
+    )
+
+
+def test_blocks_that_start_backwards_deadlock(opened):
+    """Two blocks held at once, the last ones first: the domino falls over, and the page says who waits for whom."""
+    opened.wait_for("await lab.panes[0].set(lab.panes[0].opening('domino'))")
+    assert opened.do("return document.querySelector('.pane').dataset.findings") == ""
+    choose(opened, "resident", "2")
+    opened.until("document.querySelector('.pane').dataset.findings === 'deadlock'")
+    assert opened.do("return document.querySelector('[data-dial=issue] select').value") == "descending"
+    assert "cannot start before" in opened.do("return document.querySelector('.finding').innerText")
+    opened.wait_for("await lab.panes[0].set(lab.panes[0].opening('brent-kung'))")
+    assert opened.do("return document.querySelector('.many-blocks').hidden")
+
+
+def test_the_kernels_own_padding(opened):
+    """The dial changes the kernel where it pads its indices, and the banks' model where it does not."""
+    hidden = "return ['.kernel-padding', '.model-padding'].map((dial) => document.querySelector(dial).hidden)"
+    opened.wait_for(
+        "await lab.panes[0].set({ ...lab.panes[0].opening('blelloch-padded'), n: 64, padding: 4 })"
+    )
+    assert opened.do(hidden) == [False, True]
+    trace = lab.trace("blelloch-padded", n=64, LOG_BANKS=4)
+    shown = opened.do(
+        "const pane = lab.panes[0]; return [pane.banks.total().degree, pane.run.trace.launches[0].names]"
+    )
+    assert shown == [trace.counts().degree, {**trace.case.setup.launches[0].names}]
+    assert shown[0] == 2
+    opened.wait_for("await lab.panes[0].set(lab.panes[0].opening('blelloch'))")
+    assert opened.do(hidden) == [True, False]
 
 
 def test_keys(opened):
@@ -219,7 +278,7 @@ def test_the_file_needs_no_network(file):
 def test_the_same_settings_give_the_same_page():
     dials = first("blelloch")
     assert packed(payload(dials)) == packed(payload(dials))
-    assert page("blelloch", [dials]) == page("blelloch", [dials])
+    assert page(dials, [dials]) == page(dials, [dials])
 
 
 def test_what_a_file_holds_of_its_first_kernel():
@@ -227,15 +286,21 @@ def test_what_a_file_holds_of_its_first_kernel():
     held = list(grid("brent-kung", wide=True))
     assert len({dials.key for dials in held}) == len(held)
     places = payload(first("brent-kung"))["places"][0]
-    assert {dials.without for dials in held} == {(), *((line,) for line in places["barriers"])}
-    assert {dials.before for dials in held} == {(), *((line,) for line in places["free"])}
+    assert {dials.without for dials in held} == {
+        (),
+        *((("brent_kung", line),) for line in places["barriers"]),
+    }
+    assert {dials.before for dials in held} == {(), *((("brent_kung", line),) for line in places["free"])}
     assert {dials.op for dials in held} == set(OPERATORS)
     assert {dials.n for dials in held} == set(SIZES)
     assert {dials.schedule for dials in held} == set(SCHEDULES)
     for dials in held:
-        trace = built(dials).run(without=frozenset(dials.without), before=frozenset(dials.before))
+        trace = built(dials).run(without=dials.without, before=dials.before)
         if not dials.without:
             assert trace.values == wanted(trace), dials.key
+    blocks = list(grid("domino-dynamic", wide=True))
+    assert {(dials.resident, dials.issue) for dials in blocks} == {(r, i) for r in RESIDENT for i in ISSUE}
+    assert {dials.padding for dials in grid("blelloch-padded", wide=True)} == set(PADDING)
 
 
 def test_the_command_serves_until_it_is_interrupted():
@@ -243,12 +308,28 @@ def test_the_command_serves_until_it_is_interrupted():
     # A shell's background jobs ignore interrupts, and so would what they start.
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     code = f"{heed}; from upsweep.cli import main; main()"
-    command = [sys.executable, "-c", code, "lab", "blelloch", "--no-browser"]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "lab",
+        "domino",
+        "--no-browser",
+        "--n",
+        "24",
+        "--resident",
+        "2",
+        "--issue",
+        "descending",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         url = process.stdout.readline().strip()
         try:
             with urllib.request.urlopen(url, timeout=30) as answer:
-                assert b'"start":"blelloch"' in answer.read()
+                start = re.search(rb'"start":(\{[^}]*"edits":\{\}\})', answer.read())[1]
+            assert Dials.read(json.loads(start)) == replace(
+                first("domino"), n=24, resident=2, issue="descending"
+            )
             process.send_signal(signal.SIGINT)
             assert process.wait(30) == 0
         finally:
@@ -262,7 +343,7 @@ EDITED = """def mine(x, y, n):
         for k in range(1, n):
             y[k] = op(y[k - 1], x[k])"""
 EDIT = """
-document.querySelector('.edit').click();
+document.querySelector(arguments[1] ? `[aria-label='Edit ${arguments[1]}']` : '.edit').click();
 document.querySelector('textarea').value = arguments[0];
 document.querySelector('.editor').requestSubmit();
 """
@@ -272,7 +353,7 @@ document.querySelector('.editor').requestSubmit();
 
 @pytest.fixture
 def server():
-    with Lab("brent-kung") as running:
+    with Lab(first("brent-kung")) as running:
         thread = threading.Thread(target=running.serve_forever)
         thread.start()
         yield running
@@ -313,10 +394,13 @@ def test_only_the_local_user_is_served(server):
         ({"kernel": "brent-kung", "n": 0}, "at least one"),
         ({"kernel": "naive", "n": 1024}, "choose a smaller n"),
         (
-            {"kernel": "brent-kung", "source": "def k(x, y, n):\n    import os\n"},
+            {"kernel": "brent-kung", "edits": {"brent_kung": "def k(x, y, n):\n    import os\n"}},
             ":2: a kernel cannot use import",
         ),
-        ({"kernel": "brent-kung", "source": "def k(x, y, n:\n"}, ":1:"),
+        ({"kernel": "brent-kung", "edits": {"brent_kung": "def k(x, y, n:\n"}}, ":1:"),
+        ({"kernel": "domino", "resident": -1}, "at least one block"),
+        ({"kernel": "domino", "issue": "sideways"}, "blocks start"),
+        ({"kernel": "domino", "op": "power"}, "no operator"),
     ],
 )
 def test_what_cannot_be_traced_is_said(server, dials, says):
@@ -337,12 +421,35 @@ def test_any_size_and_an_edited_kernel_are_traced_on_demand(chromium, server):
         values = chromium.wait_for(WALK, "brent-kung")["values"]
         assert values == [str(k * (k + 1) // 2) for k in range(1, n + 1)]
     chromium.wait_for("const pane = lab.panes[0]; await pane.set(pane.opening('brent-kung'))")
-    chromium.do(EDIT, EDITED)
+    chromium.do(EDIT, EDITED, "")
     chromium.until("document.querySelector('.source').innerText.includes('def mine')")
     assert chromium.wait_for(WALK, "brent-kung")["values"] == [str(k * (k + 1) // 2) for k in range(1, 17)]
-    chromium.do(EDIT, EDITED.replace("x[k])", "x[k]"))
+    chromium.do(EDIT, EDITED.replace("x[k])", "x[k]"), "")
     chromium.until("!document.querySelector('.trouble').hidden")
     assert "<kernel>:6" in chromium.do("return document.querySelector('.trouble').textContent")
+
+
+def test_each_kernel_of_several_can_be_edited(chromium, server):
+    """The third launch's kernel forgets the sums, then the first one's barriers, whose lines the second one has, too."""
+    chromium.chrome("Emulation.clearDeviceMetricsOverride")
+    chromium.open(server.url)
+    chromium.wait_for("await lab.panes[0].set(lab.panes[0].opening('hierarchical'))")
+    assert chromium.do("return document.querySelector('.edit').hidden")
+    idle = "def forgetful(y, scanned, n):\n    i = cuda.grid(1)\n    if i < n:\n        y[i] = y[i]"
+    chromium.do(EDIT, idle, "uniform_add")
+    chromium.until("document.querySelector('.source').innerText.includes('def forgetful')")
+    local = [str(sum(range(k // 4 * 4 + 1, k + 2))) for k in range(16)]
+    assert chromium.wait_for("return lab.panes[0].run.result(lab.last)") == local
+    first_kernel = inspect.getsource(KERNELS["hierarchical"].function).replace("scan_sections", "mine")
+    chromium.do(EDIT, first_kernel, "scan_sections")
+    chromium.until("document.querySelector('.source').innerText.includes('def mine')")
+    assert "def forgetful" in chromium.do("return document.querySelector('.source').innerText")
+    passed = "return lab.panes[0].payload.counts.barriers"
+    before = chromium.do(passed)
+    line = 1 + next(k for k, row in enumerate(first_kernel.splitlines()) if "syncthreads" in row)
+    chromium.do("lab.panes[0].change('without', ['mine', arguments[0]], true)", line)
+    chromium.until("document.querySelector('.pane').dataset.findings.includes('race')")
+    assert chromium.do(passed) == before - 2  # of the first kernel's two levels alone
 
 
 def test_a_barrier_put_in_mends_the_race(chromium, server):
@@ -351,7 +458,7 @@ def test_a_barrier_put_in_mends_the_race(chromium, server):
     chromium.wait_for("await lab.panes[0].set(lab.panes[0].opening('ks-no-second-barrier'))")
     line = payload(Dials("ks-no-second-barrier", MISTAKES["ks-no-second-barrier"].n))["barriers"]["missing"][
         0
-    ][0]
+    ][0].line
     assert "race" in chromium.do("return document.querySelector('.pane').dataset.findings")
     chromium.do(
         "document.querySelector(`[aria-label='Put a barrier before line ${arguments[0]}']`).click()", line

@@ -15,6 +15,7 @@ from upsweep.operator import OperatorError, as_operator
 from upsweep.textbook import KERNELS, Kernel, Launch, Setup
 from upsweep.textbook.dialect import asks_for_identity
 from upsweep.textbook.mistakes import MISTAKES, Mistake
+from upsweep.textbook.setups import padding
 
 
 class empty:
@@ -97,7 +98,10 @@ def _setup(kernel: Any, row: Kernel | None, model: Kernel | None, n: int, grid: 
         launch = Launch(kernel, grid or -(-n // block), block, ("x", "y", n), sizes, shared)
         return Setup((launch,), {"y": n}, n)
     setup = model.setup(n, block or model.block(n), warp)
-    launches = [replace(launch, names={**launch.names, **names}) for launch in setup.launches]
+    launches = [
+        replace(launch, names={**launch.names, **_padded(launch, names), **names})
+        for launch in setup.launches
+    ]
     if row is None:
         scope = {k: v for k, v in model.function.__globals__.items() if k.isupper()}
         launches = [
@@ -107,6 +111,12 @@ def _setup(kernel: Any, row: Kernel | None, model: Kernel | None, n: int, grid: 
             for launch in launches
         ]
     return replace(setup, launches=tuple(launches))
+
+
+def _padded(launch: Launch, names: dict[str, Any]) -> dict[str, int]:
+    """Another padding asks for another number of words."""
+    pads = "LOG_BANKS" in launch.names and "LOG_BANKS" in names
+    return padding(launch.names["TILE"], names["LOG_BANKS"]) if pads else {}
 
 
 def _given(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from upsweep.lab.rewrite import Spot
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.trace import Intervals, Trace, flaw, spoken
 from upsweep.lab.values import POISON, Item, plain
@@ -37,12 +38,16 @@ class Finding:
     """race, uninitialised, out of bounds, divergent barrier, divergent shuffle, deadlock, written twice, never written,
     or wrong value"""
     text: str
-    lines: tuple[int, ...] = ()
+    spots: tuple[Spot, ...] = ()
     hazard: str = ""
     """RAW, WAR or WAW, by the order in the program of the two accesses that race."""
     words: tuple[str, ...] = ()
     """Some of the words that it is about."""
     witness: Witness | None = field(default=None, compare=False)
+
+    @property
+    def lines(self) -> tuple[int, ...]:
+        return tuple(spot.line for spot in self.spots)
 
     def __str__(self) -> str:
         shown = f"\n    {self.witness}" if self.witness else ""
@@ -101,7 +106,7 @@ def _hazard(trace: Trace, a: int, b: int) -> str:
 def _race(trace: Trace, hazard: str, found: list[tuple[int, int]]) -> Finding:
     words = sorted({int(trace.word[a]) for a, _ in found})
     a, b = found[0]
-    lines = (int(trace.line[a]), int(trace.line[b]))
+    spots = (trace.spot(int(trace.site[a])), trace.spot(int(trace.site[b])))
     place = trace.place(int(trace.word[a]))
     more = f" ({len(words)} words race here)" if len(words) > 1 else ""
     apart = (
@@ -110,7 +115,7 @@ def _race(trace: Trace, hazard: str, found: list[tuple[int, int]]) -> Finding:
         else "and no fenced flag orders the two"
     )
     text = f"{hazard} on {place}: {_who(trace, a)} and {_who(trace, b)}, {apart}{more}"
-    return Finding("race", text, lines, hazard, tuple(trace.place(w) for w in words[:8]))
+    return Finding("race", text, spots, hazard, tuple(trace.place(w) for w in words[:8]))
 
 
 def _who(trace: Trace, e: int) -> str:
@@ -312,7 +317,7 @@ def _faults(trace: Trace) -> list[Finding]:
             "out of bounds": f"line {where.line} {verb} {where.text} outside of {first.text}: {who}{more}",
         }.get(kind, f"line {where.line}: {first.text}{more}")
         words = tuple(dict.fromkeys(trace.machine.faults[k].text for k in which))[:64]
-        out.append(Finding(kind, text, (where.line,), words=words))
+        out.append(Finding(kind, text, (trace.spot(site),), words=words))
     return out
 
 
@@ -333,8 +338,8 @@ def _coverage(trace: Trace) -> list[Finding]:
         )
     twice = [trace.place(word) for (_, word), count in times.items() if count > 1]
     if twice and any(launch.grid * launch.block > 1 for launch in trace.case.setup.launches):
-        lines = tuple(sorted(set(trace.line[stores].tolist())))
-        out.append(Finding("written twice", f"{_list(twice)} of the result", lines, words=tuple(twice)))
+        spots = tuple(sorted({trace.spot(site) for site in trace.site[stores].tolist()}))
+        out.append(Finding("written twice", f"{_list(twice)} of the result", spots, words=tuple(twice)))
     return out
 
 
@@ -398,26 +403,25 @@ def _list(words: list[str]) -> str:
 
 @dataclass(frozen=True)
 class Barriers:
-    """Which barriers a kernel needs, by line."""
+    """Which barriers a kernel needs, by kernel and line."""
 
-    needed: tuple[int, ...]
-    redundant: tuple[int, ...]
+    needed: tuple[Spot, ...]
+    redundant: tuple[Spot, ...]
     """Each of these can go while the others stay."""
-    minimal: tuple[int, ...]
+    minimal: tuple[Spot, ...]
     """A set from which none can be taken, and which is enough."""
-    idle: tuple[tuple[int, int, int], ...]
-    """(line, pass, passes): a single pass of a needed barrier, counted from 1, that separates nothing."""
-    missing: tuple[tuple[int, ...], ...]
+    idle: tuple[tuple[Spot, int, int], ...]
+    """(where, pass, passes): a single pass of a needed barrier, counted from 1, that separates nothing."""
+    missing: tuple[tuple[Spot, ...], ...]
     """Where a race is: sets of lines before which barriers mend it."""
     racing: bool = False
 
     def __str__(self) -> str:
-        said = [f"needed: {', '.join(f'line {n}' for n in self.needed) or 'none'}"]
-        said += [f"redundant: line {n}" for n in self.redundant]
-        said += [f"separates nothing: line {line}, pass {k} of {of}" for line, k, of in self.idle]
+        said = [f"needed: {', '.join(map(str, self.needed)) or 'none'}"]
+        said += [f"redundant: {spot}" for spot in self.redundant]
+        said += [f"separates nothing: {spot}, pass {k} of {of}" for spot, k, of in self.idle]
         said += [
-            f"missing: a barrier before line {' and before line '.join(map(str, lines))}"
-            for lines in self.missing
+            f"missing: a barrier before {' and before '.join(map(str, spots))}" for spots in self.missing
         ]
         said += (
             ["there is a race that no barrier between two statements mends"]
@@ -432,21 +436,24 @@ def barriers(trace: Trace) -> Barriers:
 
     Races are a matter of epochs, so that a removal is a renumbering of the one trace; an insertion is a new run.
     """
-    sites = sorted({site for _, _, site in trace.machine.passed})
+    passes: Passes = {}
+    for block, epoch, site in trace.machine.passed:
+        passes.setdefault(trace.spot(site), set()).add((block, epoch))
+    spots = tuple(sorted(passes))
     if races(trace):
-        lines = tuple(trace.sites[s].line for s in sites)
-        return Barriers(lines, (), lines, (), tuple(_missing(trace)), racing=True)
-    passes = {s: {(b, e) for b, e, at in trace.machine.passed if at == s} for s in sites}
-    can_go = [s for s in sites if not races(trace, _epochs_without(trace, passes[s]))]
-    gone: list[int] = []
+        return Barriers(spots, (), spots, (), tuple(_missing(trace)), racing=True)
+    can_go = tuple(s for s in spots if not races(trace, _epochs_without(trace, passes[s])))
+    gone: list[Spot] = []
     for s in can_go:
         if not races(trace, _epochs_without(trace, set().union(*(passes[g] for g in [*gone, s])))):
             gone.append(s)
-    line = {s: trace.sites[s].line for s in sites}
-    return Barriers(
-        tuple(line[s] for s in sites if s not in can_go), tuple(line[s] for s in can_go),
-        tuple(line[s] for s in sites if s not in gone), tuple(_idle(trace, [s for s in sites if s not in can_go])), (),
-    )  # fmt: skip
+    needed = tuple(s for s in spots if s not in can_go)
+    minimal = tuple(s for s in spots if s not in gone)
+    return Barriers(needed, can_go, minimal, tuple(_idle(trace, {s: passes[s] for s in needed})), ())
+
+
+Passes = dict[Spot, set[tuple[int, int]]]
+"""Where a barrier stands -> the block and the epoch of each pass."""
 
 
 def _epochs_without(trace: Trace, removed: set[tuple[int, int]]) -> np.ndarray:
@@ -458,32 +465,33 @@ def _epochs_without(trace: Trace, removed: set[tuple[int, int]]) -> np.ndarray:
     return trace.epoch - np.cumsum(lost, axis=1)[trace.block, trace.epoch]
 
 
-def _idle(trace: Trace, sites: list[int]) -> Iterator[tuple[int, int, int]]:
-    for site in sites:
-        passes: dict[int, list[int]] = {}
-        for block, epoch, s in trace.machine.passed:
-            if s == site:
-                passes.setdefault(block, []).append(epoch)
-        most = max(map(len, passes.values()))
+def _idle(trace: Trace, passes: Passes) -> Iterator[tuple[Spot, int, int]]:
+    for spot, passed in passes.items():
+        epochs: dict[int, list[int]] = {}
+        for block, epoch in sorted(passed):
+            epochs.setdefault(block, []).append(epoch)
+        most = max(map(len, epochs.values()))
         for k in range(most):
-            chosen = {(block, epochs[k]) for block, epochs in passes.items() if k < len(epochs)}
+            chosen = {(block, own[k]) for block, own in epochs.items() if k < len(own)}
             if not races(trace, _epochs_without(trace, chosen)):
-                yield trace.sites[site].line, k + 1, most
+                yield spot, k + 1, most
 
 
-def _missing(trace: Trace) -> list[tuple[int, ...]]:
-    places = sorted({line for kernel in trace.kernels for line in kernel.statements})
-    sets: list[tuple[int, ...]] = [(line,) for line in places]
-    mends: list[tuple[int, ...]] = []
+def _missing(trace: Trace) -> list[tuple[Spot, ...]]:
+    places = sorted(
+        {Spot(kernel.source.name, line) for kernel in trace.kernels for line in kernel.statements}
+    )
+    sets: list[tuple[Spot, ...]] = [(spot,) for spot in places]
+    mends: list[tuple[Spot, ...]] = []
     for _ in range(3):
         left = {}
-        for lines in sets:
-            other = trace.case.run(trace.case.schedule, trace.without, trace.before | set(lines))
+        for spots in sets:
+            other = trace.case.run(trace.case.schedule, trace.without, trace.before | set(spots))
             bad = len(races(other)) + 100 * any(f.kind.startswith("divergent") for f in other.machine.faults)
-            left[lines] = bad
-        mends = [lines for lines, bad in left.items() if not bad]
+            left[spots] = bad
+        mends = [spots for spots, bad in left.items() if not bad]
         if mends or not left:
             return mends
-        best = min(left, key=lambda lines: left[lines])
-        sets = [(*best, line) for line in places if line not in best]
+        best = min(left, key=lambda spots: left[spots])
+        sets = [(*best, spot) for spot in places if spot not in best]
     return mends

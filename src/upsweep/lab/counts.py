@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from upsweep.lab.rewrite import Spot
 from upsweep.lab.trace import Trace
 from upsweep.lab.values import Array
 from upsweep.textbook import KERNELS
@@ -44,7 +45,7 @@ TODAY = Banks()
 class Access:
     """One shared memory instruction of a source line, over all warps and iterations that issue it."""
 
-    line: int
+    spot: Spot
     text: str
     kind: str
     iteration: int
@@ -57,6 +58,10 @@ class Access:
     """The worst group's."""
     cycles: int
     """Each request charged its worst degree for all of its groups, idle ones too: how CS380's tables count."""
+
+    @property
+    def line(self) -> int:
+        return self.spot.line
 
 
 @dataclass(frozen=True)
@@ -201,7 +206,7 @@ def accesses(trace: Trace, model: Banks = TODAY) -> list[Access]:
     for (site, _), which in sorted(rows.items(), key=lambda row: some[row[1][0]]):
         where = trace.sites[site]
         passes[site] = passes.get(site, -1) + 1
-        out.append(Access(where.line, where.text, where.kind, passes[site], len(which), int(degree[which].sum()),
+        out.append(Access(trace.spot(site), where.text, where.kind, passes[site], len(which), int(degree[which].sum()),
                           int(degree[which].max()), int(degree[which].max(axis=1).sum()) * groups))  # fmt: skip
     return out
 

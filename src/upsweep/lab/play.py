@@ -43,7 +43,7 @@ def to_dict(trace: Trace, model: Banks = TODAY) -> dict[str, Any]:
       a shuffle it is the thread the value came from, for a branch or loop 1 where it was taken and 0 where not.
       `node` points into `nodes` or is null; `bank` is null except for shared words.
     * `barriers` are the lines of the barriers that ran, `places` those before which one could stand; run the case again
-      with `trace.case.run(without=frozenset({22}))` or `before=`.
+      with `trace.case.run(without=[("brent_kung", 22)])` or `before=`.
     * `ranges` are the inputs a value is made of, in order: [[0, 3]] is x0..x3, [] is the identity or a constant.
       `flaw` is null, "gap", "overlap" or "order" (right inputs, wrong order); text "?" is an uninitialised value.
     * `wire` of a node is the last input it covers: where the network draws it; `step` is null for a leaf.

@@ -14,6 +14,7 @@ import textwrap
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 PAUSE, ATOMIC = -1, -2
 """What a thread yields besides a barrier's site: between two accesses, and before an atomic."""
@@ -31,6 +32,16 @@ PLAIN = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Constan
 
 class KernelError(ValueError):
     """A kernel uses Python that no GPU kernel has; the message names the file and the line."""
+
+
+class Spot(NamedTuple):
+    """A line of a kernel, by the kernel's name: other kernels of a run may have such a line, too."""
+
+    kernel: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}"
 
 
 @dataclass(frozen=True)

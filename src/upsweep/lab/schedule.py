@@ -24,6 +24,12 @@ class Schedule:
             raise ValueError(
                 f"no schedule is called {self.name!r}; there are {', '.join(known)}, random-<seed>, or a list"
             )
+        if self.resident is not None and self.resident < 1:
+            raise ValueError(f"at least one block must be held, not {self.resident}")
+        if isinstance(self.issue, str) and self.issue not in ("ascending", "descending"):
+            raise ValueError(
+                f"blocks start in ascending or descending order, or as a list says, not {self.issue!r}"
+            )
         self.chance = random.Random(str(self.name))
 
     @property

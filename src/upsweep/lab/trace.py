@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from upsweep.lab.machine import Machine
-from upsweep.lab.rewrite import Rewritten, Site, rewrite, source_of
+from upsweep.lab.rewrite import Rewritten, Site, Spot, rewrite, source_of
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.values import Array, plain
 from upsweep.textbook.table import Setup
@@ -51,10 +51,10 @@ class Case:
     def run(
         self,
         schedule: Schedule | None = None,
-        without: frozenset[int] = frozenset(),
-        before: frozenset[int] = frozenset(),
+        without: Collection[tuple[str, int]] = (),
+        before: Collection[tuple[str, int]] = (),
     ) -> Trace:
-        """Run it, with these barriers left out and put in (by line)."""
+        """Run it, with the barriers of these lines left out, and with barriers put in before those: `("brent_kung", 22)`."""
         case = self if schedule is None else replace(self, schedule=schedule)
         plan = replace(case.schedule)
         machine = Machine(case.op, plan, case.warp)
@@ -67,13 +67,19 @@ class Case:
         finished = True
         with _no_collection():
             for launch in case.setup.launches:
-                kernels.append(rewrite(source_of(launch.kernel), plan.fine, without, before))
+                source = source_of(launch.kernel)
+                out, put = (
+                    frozenset(line for name, line in spots if name == source.name)
+                    for spots in (without, before)
+                )
+                kernels.append(rewrite(source, plan.fine, out, put))
                 args = [given[a] if isinstance(a, str) else a for a in launch.args]
                 names = {**scope(launch.kernel), **launch.names, "identity": case.identity, "dtype": None}
                 finished = finished and machine.launch(
                     kernels[-1], names, launch.grid, launch.block, args, case.itemsize, launch.shared
                 )
-        return Trace(case, machine, tuple(kernels), given, without, before)
+        changed = [frozenset(Spot(*spot) for spot in spots) for spots in (without, before)]
+        return Trace(case, machine, tuple(kernels), given, *changed)
 
     def input(self, machine: Machine) -> Array:
         words = [machine.leaf(value) for value in self.x]
@@ -109,7 +115,7 @@ class Trace:
     """
 
     def __init__(self, case: Case, machine: Machine, kernels: tuple[Rewritten, ...], given: dict[str, Array],
-                 without: frozenset[int] = frozenset(), before: frozenset[int] = frozenset()):  # fmt: skip
+                 without: frozenset[Spot] = frozenset(), before: frozenset[Spot] = frozenset()):  # fmt: skip
         self.case, self.machine, self.kernels, self.given = case, machine, kernels, given
         self.without, self.before = without, before
         log = np.fromiter(machine.log, np.int64, len(machine.log)).reshape(-1, 3)
@@ -159,6 +165,10 @@ class Trace:
         """The array that a word lies in, and its place there."""
         array = next(a for a in self.arrays if a.base <= word < a.base + a.size)
         return array, word - array.base
+
+    def spot(self, site: int) -> Spot:
+        """The kernel and the line of a site."""
+        return Spot(self.kernels[self.machine.site_launch[site]].source.name, self.sites[site].line)
 
     def place(self, word: int) -> str:
         """The name of a word, such as `xy[3]`."""

@@ -72,11 +72,15 @@ def full_tree(kernel: Callable[..., None], log_banks: int = 0) -> Callable[[int,
 
     def setup(n: int, block: int, warp: int) -> Setup:
         tile = 2 * power(block)
-        words = tile + (tile >> log_banks) if log_banks else tile
-        sizes = {"BLOCK": tile // 2, "TILE": tile, "WORDS": words, "LOG_BANKS": log_banks}
+        sizes = {"BLOCK": tile // 2, "TILE": tile, **(padding(tile, log_banks) if log_banks else {})}
         return Setup((Launch(kernel, ceil(n, tile), tile // 2, ("x", "y", n), sizes),), {"y": n}, tile)
 
     return setup
+
+
+def padding(tile: int, log_banks: int) -> dict[str, int]:
+    """The sizes of a kernel that pads its indices: a + (a >> log_banks)."""
+    return {"LOG_BANKS": log_banks, "WORDS": tile + (tile >> log_banks)}
 
 
 def warp_shuffle(n: int, block: int, warp: int) -> Setup:

@@ -18,12 +18,12 @@ from upsweep.lab.cases import case
 from upsweep.lab.checks import Report, wanted
 from upsweep.lab.exercises import EXERCISES, Exercise
 from upsweep.lab.machine import Schedule
-from upsweep.lab.rewrite import KernelError
+from upsweep.lab.rewrite import KernelError, Spot
 from upsweep.lab.trace import Case, Trace
 from upsweep.textbook import KERNELS
 
 POINTS = {"values": 40, "races": 30, "work": 15, "banks": 15}
-"""What each kind of mark is worth. Work and banks count once the values are right."""
+"""What each kind of mark is worth. A run without races counts if its values are right, work and banks once all values are."""
 VALUES = ("wrong value", "never written")
 SLOWER = 2
 """How many times the model's steps an answer may take: what one thread does alone is not parallel."""
@@ -119,8 +119,12 @@ def graded(exercise: Exercise, functions: Functions) -> Grade:
     except Exception as error:  # whatever the student's code raises is shown to the student
         return _none(exercise, [f"{type(error).__name__}: {error}{_raised_in(error, functions)}"])
     reports = [run.check() for run, _ in runs]
-    values = _values(exercise, runs, reports)
-    marks = [values, _races(exercise, runs, reports)]
+    right = [
+        run.values == wanted(run) and not report.kinds & {*VALUES, "deadlock"}
+        for (run, _), report in zip(runs, reports)
+    ]
+    values = _values(exercise, runs, reports, right)
+    marks = [values, _races(exercise, runs, reports, right)]
     if values.points < values.of:
         marks += [
             Mark(what, 0, POINTS[what], ("counted once the values are right",)) for what in ("work", "banks")
@@ -177,18 +181,18 @@ def _share(what: str, good: list[bool], remarks: list[str]) -> Mark:
     return Mark(what, POINTS[what] * sum(good) // len(good), POINTS[what], tuple(dict.fromkeys(remarks)))
 
 
-def _values(exercise: Exercise, runs: list[tuple[Trace, Trace]], reports: list[Report]) -> Mark:
-    good, remarks = [], []
-    for (run, _), report in zip(runs, reports):
-        right = wanted(run)
-        good.append(run.values == right and not report.kinds & {*VALUES, "deadlock"})
-        if good[-1] or remarks:
+def _values(
+    exercise: Exercise, runs: list[tuple[Trace, Trace]], reports: list[Report], right: list[bool]
+) -> Mark:
+    remarks = []
+    for (run, _), report, good in zip(runs, reports, right):
+        if good or remarks:
             continue
         found = [f for f in report if f.kind in VALUES]
         remarks = [f"{_setting(run)}: {f}{_because(exercise, f.kind)}" for f in found]
-        remarks = remarks or [f"{_setting(run)}: y is {_short(run.values)} and must be {_short(right)}"]
+        remarks = remarks or [f"{_setting(run)}: y is {_short(run.values)} and must be {_short(wanted(run))}"]
         remarks += _blamed(run, found[0].words[0]) if found and found[0].words else []
-    return _share("values", good, remarks)
+    return _share("values", right, remarks)
 
 
 def _blamed(run: Trace, place: str) -> list[str]:
@@ -198,25 +202,25 @@ def _blamed(run: Trace, place: str) -> list[str]:
     where = np.flatnonzero(run.at("op") & (run.node == node))
     if not len(where):
         where = np.flatnonzero(run.at("store") & (run.word == run.result.base + word))
-    return [f"{place} was made in {_quoted(run, int(run.line[where[-1]]))}"] if len(where) else []
+    return [f"{place} was made in {_quoted(run, run.spot(int(run.site[where[-1]])))}"] if len(where) else []
 
 
-def _races(exercise: Exercise, runs: list[tuple[Trace, Trace]], reports: list[Report]) -> Mark:
+def _races(
+    exercise: Exercise, runs: list[tuple[Trace, Trace]], reports: list[Report], right: list[bool]
+) -> Mark:
     good, remarks = [], []
-    for (run, _), report in zip(runs, reports):
+    for (run, _), report, values in zip(runs, reports, right):
         found = {f.kind: f for f in reversed(report) if f.kind not in VALUES}  # the first one of each kind
-        good.append(not found)
+        good.append(not found and values)
         if remarks:
             continue
         for finding in reversed(found.values()):
             said = [f"{_setting(run)}: {finding}{_because(exercise, finding.kind)}"]
-            said += [_quoted(run, line) for line in dict.fromkeys(finding.lines)]
+            said += [_quoted(run, spot) for spot in dict.fromkeys(finding.spots)]
             if finding.kind == "race" and (missing := run.barriers().missing):
-                said.append(
-                    f"a barrier before line {' and before line '.join(map(str, missing[0]))} would order them"
-                )
+                said.append(f"a barrier before {' and before '.join(map(str, missing[0]))} would order them")
             remarks.append("\n".join(said))
-    return _share("races", good, remarks)
+    return _share("races", good, remarks or ([] if all(good) else ["counted where the values are right"]))
 
 
 def _work(exercise: Exercise, runs: list[tuple[Trace, Trace]]) -> Mark:
@@ -242,20 +246,16 @@ def _work(exercise: Exercise, runs: list[tuple[Trace, Trace]]) -> Mark:
 
 def _busiest(run: Trace) -> str:
     """The line that combines most often."""
-    lines = Counter(run.line[run.at("op")].tolist())
-    line, times = max(lines.items(), key=lambda row: row[1])
-    return f"{times} of them in {_quoted(run, line)}"
+    spots = Counter(map(run.spot, run.site[run.at("op")].tolist()))
+    ((spot, times),) = spots.most_common(1)
+    return f"{times} of them in {_quoted(run, spot)}"
 
 
 def _needless(run: Trace) -> str:
     found = run.barriers()
-    lines = [f"the one in line {line}" for line in found.redundant]
-    lines += [
-        f"the one in line {line} in pass {k} of {of}"
-        for line, k, of in found.idle
-        if line not in found.redundant
-    ]
-    return f"; {' or '.join(lines[:3])} separates nothing" if lines else ""
+    said = [f"the one in {spot}" for spot in found.redundant]
+    said += [f"the one in {spot} in pass {k} of {of}" for spot, k, of in found.idle]
+    return f"; {' or '.join(said[:3])} separates nothing" if said else ""
 
 
 def _banks(exercise: Exercise, runs: list[tuple[Trace, Trace]]) -> Mark:
@@ -267,7 +267,7 @@ def _banks(exercise: Exercise, runs: list[tuple[Trace, Trace]]) -> Mark:
             continue
         worst = max(run.accesses(), key=lambda row: row.degree)
         asked = f"{worst.degree} words of one bank asked for at once, {least.degree} would do"
-        where = f"{worst.text} in {_quoted(run, worst.line)}, pass {worst.iteration + 1}"
+        where = f"{worst.text} in {_quoted(run, worst.spot)}, pass {worst.iteration + 1}"
         remarks = [f"{_setting(run)}: {asked}: {where}{_because(exercise, 'banks')}"]
     return _share("banks", good, remarks)
 
@@ -285,12 +285,9 @@ def _because(exercise: Exercise, kind: str) -> str:
     return f"\n  why: {exercise.why[kind]}" if kind in exercise.why else ""
 
 
-def _quoted(run: Trace, line: int) -> str:
-    for kernel in run.kernels:
-        source = kernel.source
-        if source.first <= line < source.first + len(source.lines):
-            return f"line {line}, `{source.line(line)}`"
-    return f"line {line}"
+def _quoted(run: Trace, spot: Spot) -> str:
+    source = next(kernel.source for kernel in run.kernels if kernel.source.name == spot.kernel)
+    return f"{spot}, `{source.line(spot.line)}`"
 
 
 def _short(values: list[Any] | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import webbrowser
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -14,6 +15,7 @@ from upsweep.lab.exercises import EXERCISES
 from upsweep.lab.exercises.grade import grade as graded
 from upsweep.lab.page.html import known, offline
 from upsweep.lab.page.server import Lab
+from upsweep.lab.page.variants import ISSUE, OPERATORS, SCHEDULES, built, first
 
 
 class _OpensKernels(typer.core.TyperGroup):
@@ -39,17 +41,40 @@ def open_(
         Path | None, typer.Option(help="Write the page to this file instead, to be read offline.")
     ] = None,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    n: Annotated[int | None, typer.Option(help="Items.")] = None,
+    block: Annotated[int | None, typer.Option(help="Threads of a block.")] = None,
+    op: Annotated[str | None, typer.Option(help=f"The operator: {', '.join(OPERATORS)}.")] = None,
+    schedule: Annotated[str | None, typer.Option(help=f"Order of threads: {', '.join(SCHEDULES)}.")] = None,
+    resident: Annotated[int | None, typer.Option(help="How many blocks are held at once.")] = None,
+    issue: Annotated[
+        str | None, typer.Option(help=f"Order in which blocks start: {', '.join(ISSUE)}.")
+    ] = None,
+    padding: Annotated[
+        int | None, typer.Option(help="The shift of padded indices, for kernels that pad them.")
+    ] = None,
 ) -> None:
     """Show a kernel step by step: a page served to this machine alone, or a file."""
+    given = {
+        "n": n,
+        "block": block,
+        "op": op,
+        "schedule": schedule,
+        "resident": resident,
+        "issue": issue,
+        "padding": padding,
+    }
     try:
-        known(kernel)
-    except KeyError as unknown:
-        _fail(unknown.args[0])
+        start = replace(
+            first(known(kernel)), **{name: value for name, value in given.items() if value is not None}
+        )
+        built(start).run()
+    except (KeyError, ValueError) as wrong:
+        _fail(wrong.args[0])
     if html is not None:
-        size = offline(html, kernel)
+        size = offline(html, start)
         print(f"{html}: {size / 1e6:.1f} MB, needs no network")
         return
-    server = Lab(kernel)
+    server = Lab(start)
     print(f"{server.url}\nfor you alone; ends with Ctrl-C", flush=True)
     if browser:
         webbrowser.open(server.url)

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from upsweep.lab.page.variants import OPERATORS, SCHEDULES, Dials, grid, kernels, payload
+from upsweep.lab.page.variants import CHOICES, Dials, grid, kernels, payload
 from upsweep.textbook import KERNELS
 from upsweep.textbook.mistakes import MISTAKES
 
@@ -20,18 +20,16 @@ BESIDE = {"brent-kung": "kogge-stone", "kogge-stone": "brent-kung", "blelloch": 
 """The kernel that a comparison opens with."""
 
 
-def offline(path: str | Path, kernel: str | None = None) -> int:
+def offline(path: str | Path, start: Dials) -> int:
     """Write a page that needs neither network nor Python, and give its size in bytes.
 
-    It holds every kernel and every mistake at a few settings, each barrier taken out included; `kernel` opens first and
-    has all of its dials.
-
-    Raises:
-        KeyError: for a kernel that the table does not have.
+    It holds every kernel and every mistake at a few settings, each barrier taken out included; it opens at `start`, whose
+    kernel has all of its dials.
     """
-    start = known(kernel or "brent-kung")
-    every = (dials for name in (*KERNELS, *MISTAKES) for dials in grid(name, wide=name == start))
-    written = page(start, every).encode()
+    every = {
+        dials.key: dials for name in (*KERNELS, *MISTAKES) for dials in grid(name, wide=name == start.kernel)
+    }
+    written = page(start, {**every, start.key: start}.values()).encode()
     Path(path).write_bytes(written)
     return len(written)
 
@@ -45,10 +43,10 @@ def known(kernel: str) -> str:
     return kernel
 
 
-def page(start: str, embedded: Iterable[Dials] = (), served: bool = False) -> str:
+def page(start: Dials, embedded: Iterable[Dials] = (), served: bool = False) -> str:
     """The whole page; `embedded` are the variants that it carries along."""
     data = {
-        "start": start, "served": served, "kernels": kernels(), "operators": list(OPERATORS), "schedules": SCHEDULES,
+        "start": vars(start), "served": served, "kernels": kernels(), "choices": CHOICES,
         "beside": BESIDE, "variants": {dials.key: packed(payload(dials)) for dials in embedded},
     }  # fmt: skip
     shipped = files("upsweep.lab.page") / "static"

@@ -22,7 +22,7 @@ class Lab(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, start: str):
+    def __init__(self, start: Dials):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.start = start
         self.token = secrets.token_urlsafe(24)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from upsweep.lab.cases import case
 from upsweep.lab.checks import Finding, Report, wanted
 from upsweep.lab.machine import Schedule
 from upsweep.lab.play import text
-from upsweep.lab.rewrite import Rewritten
+from upsweep.lab.rewrite import Rewritten, Spot, source_of
 from upsweep.lab.trace import Case, Trace, scope
-from upsweep.textbook import KERNELS
+from upsweep.textbook import KERNELS, Launch
 from upsweep.textbook.mistakes import MISTAKES
 
 MOST_EVENTS = 150_000
 """What a browser plays without stuttering; a trace of more is refused."""
-SIZES = (8, 13, 16, 32, 64, 256)
-SCHEDULES = ("ascending", "descending", "lockstep", "random-1")
-DIGITS = (3, 1, 7, 0, 4, 1, 6, 3)
-"""CS380's vector, repeated."""
 
 
 def _joined(a: str, b: str) -> str:
@@ -29,6 +25,19 @@ def _joined(a: str, b: str) -> str:
 
 OPERATORS: dict[str, Any] = {"add": "add", "max": "max", "min": "min", "xor": "xor", "concat": _joined}
 """What the operator dial offers; concat is the one that does not commute."""
+SIZES = (8, 13, 16, 32, 64, 256)
+SCHEDULES = ("ascending", "descending", "lockstep", "random-1")
+RESIDENT = (None, 1, 2, 3, 4)
+"""How many blocks are held at once; None for all."""
+ISSUE = ("ascending", "descending")
+PADDING = (None, 4, 5, 31)
+"""The shift of a kernel that pads its indices; None for its own, and no index is as large as 2^31."""
+CHOICES: dict[str, Sequence[Any]] = {
+    "op": list(OPERATORS), "schedule": SCHEDULES, "resident": RESIDENT, "issue": ISSUE, "padding": PADDING,
+}  # fmt: skip
+"""What a dial offers where every setting can be traced."""
+DIGITS = (3, 1, 7, 0, 4, 1, 6, 3)
+"""CS380's vector, repeated."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +49,15 @@ class Dials:
     block: int | None = None
     op: str = "add"
     schedule: str = "ascending"
-    without: tuple[int, ...] = ()
+    resident: int | None = None
+    issue: str = "ascending"
+    padding: int | None = None
+    without: tuple[Spot, ...] = ()
     """Lines whose barriers are taken out."""
-    before: tuple[int, ...] = ()
+    before: tuple[Spot, ...] = ()
     """Lines before which a barrier is put in."""
-    source: str | None = None
-    """The kernel's text, where the user has edited it."""
+    edits: Mapping[str, str] = field(default_factory=dict)
+    """The texts of the kernels that the user has edited, by their names in the textbook."""
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Dials:
@@ -53,37 +65,61 @@ class Dials:
         unknown = set(given) - {f.name for f in fields(cls)}
         if unknown or given.get("kernel") not in (*KERNELS, *MISTAKES):
             raise ValueError(f"no such dials: {', '.join(sorted(unknown)) or given.get('kernel')}")
-        lines = {name: tuple(sorted(int(k) for k in given.get(name, ()))) for name in ("without", "before")}
-        block = given.get("block")
-        return cls(**{**given, **lines, "n": int(given.get("n", 16)), "block": int(block) if block else None})
+        spots = {
+            name: tuple(sorted(Spot(str(k), int(line)) for k, line in given.get(name, ())))
+            for name in ("without", "before")
+        }
+        sizes = {
+            name: int(given[name]) if given.get(name) else None for name in ("block", "resident", "padding")
+        }
+        return cls(**{**given, **spots, **sizes, "n": int(given.get("n", 16))})
 
     @property
     def key(self) -> str:
         """What an offline page finds this variant by."""
-        lines = ",".join([*(f"-{k}" for k in self.without), *(f"+{k}" for k in self.before)])
-        return f"{self.kernel}|{self.n}|{self.block or ''}|{self.op}|{self.schedule}|{lines}"
+        spots = ",".join(
+            f"{sign}{k}:{line}"
+            for sign, spots in (("-", self.without), ("+", self.before))
+            for k, line in spots
+        )
+        dials = (
+            self.kernel,
+            self.n,
+            self.block,
+            self.op,
+            self.schedule,
+            self.resident,
+            self.issue,
+            self.padding,
+        )
+        return "|".join(["" if dial is None else str(dial) for dial in dials] + [spots])
 
 
 def first(kernel: str) -> Dials:
     """The setting that a kernel opens with."""
     if kernel in MISTAKES:
-        return Dials(kernel, MISTAKES[kernel].n)
+        return Dials(kernel, MISTAKES[kernel].n, **dict(MISTAKES[kernel].schedule))
     return Dials(kernel, op="max" if KERNELS[kernel].needs == "idempotent" else "add")
 
 
 def kernels() -> list[dict[str, Any]]:
     """The table of kernels as the page's menu shows it."""
     rows = [
-        {"name": row.name, "title": row.title, "contract": row.contract, "group": "textbook", "n": first(name).n,
-         "op": first(name).op, "fixed": False, "instead": None}
+        {"name": name, "title": row.title, "contract": row.contract, "group": "textbook", "first": vars(first(name)),
+         "fixed": False, "sums": row.answer is not None, "pads": pads(name), "instead": None}
         for name, row in KERNELS.items()
     ]  # fmt: skip
     rows += [
-        {"name": name, "title": row.says, "contract": "as it was printed", "group": "mistakes", "n": row.n, "op": "add",
-         "fixed": True, "instead": row.instead}
+        {"name": name, "title": row.says, "contract": "as it was printed", "group": "mistakes", "first": vars(first(name)),
+         "fixed": True, "sums": False, "pads": False, "instead": row.instead}
         for name, row in MISTAKES.items()
     ]  # fmt: skip
     return rows
+
+
+def pads(kernel: str) -> bool:
+    """Whether a kernel pads its indices, so that the padding is a dial of its own and not of the model alone."""
+    return kernel in KERNELS and "LOG_BANKS" in KERNELS[kernel].setup(16, 8, 32).launches[0].names
 
 
 # --- one variant --------------------------------------------------------------------------------------------------------
@@ -93,37 +129,40 @@ def built(dials: Dials) -> Case:
     """The case that a setting of the dials runs."""
     if dials.n < 1:
         raise ValueError(f"there must be at least one item, not {dials.n}")
-    sizes: dict[str, Any] = {"n": dials.n, "block": dials.block}
+    if dials.op not in OPERATORS:
+        raise ValueError(f"no operator is called {dials.op}; there are {', '.join(OPERATORS)}")
+    sizes: dict[str, Any] = {"n": dials.n}
     if dials.op == "concat":
-        items = [chr(97 + k % 26) for k in range(dials.n)]
-        sizes = {"x": items, "block": dials.block, "identity": ""}
+        sizes = {"x": [chr(97 + k % 26) for k in range(dials.n)], "identity": ""}
     elif dials.op != "add":
-        sizes = {"x": [DIGITS[k % 8] for k in range(dials.n)], "block": dials.block}
-        sizes |= {"identity": {"max": 0, "min": 9, "xor": 0}[dials.op]}
-    one = case(dials.kernel, op=OPERATORS[dials.op], **sizes)
-    if dials.kernel in MISTAKES and (dials.n != len(one.x) or dials.block):
-        raise ValueError(f"{dials.kernel} is shown as it was printed: n = {len(one.x)}, its own block")
-    if dials.source is not None:
-        one = _edited(one, dials.source)
-    if dials.kernel in KERNELS or dials.schedule != "ascending":
-        one = replace(one, schedule=Schedule(dials.schedule, one.schedule.resident, one.schedule.issue))
-    return replace(one, op_name=dials.op)
+        sizes = {
+            "x": [DIGITS[k % 8] for k in range(dials.n)],
+            "identity": {"max": 0, "min": 9, "xor": 0}[dials.op],
+        }
+    if dials.padding is not None:
+        sizes["LOG_BANKS"] = dials.padding
+    one = case(dials.kernel, op=OPERATORS[dials.op], block=dials.block, **sizes)
+    if dials.kernel in MISTAKES and (dials.n != len(one.x) or dials.block or dials.padding):
+        raise ValueError(
+            f"{dials.kernel} is shown as it was printed: n = {len(one.x)}, its own block and padding"
+        )
+    launches = tuple(_edited(launch, dials.edits) for launch in one.setup.launches)
+    schedule = Schedule(dials.schedule, dials.resident, dials.issue)
+    return replace(one, setup=replace(one.setup, launches=launches), schedule=schedule, op_name=dials.op)
 
 
-def _edited(one: Case, source: str) -> Case:
-    """The case with the user's text in the place of its first kernel."""
-    old = one.setup.launches[0].kernel
-    sizes = {name: value for name, value in scope(old).items() if name.isupper()}
-    launches = tuple(
-        replace(launch, kernel=source, names={**sizes, **launch.names}) if launch.kernel is old else launch
-        for launch in one.setup.launches
-    )
-    return replace(one, setup=replace(one.setup, launches=launches))
+def _edited(launch: Launch, edits: Mapping[str, str]) -> Launch:
+    """The launch with the user's text in the place of its kernel."""
+    name = source_of(launch.kernel).name
+    if name not in edits:
+        return launch
+    sizes = {name: value for name, value in scope(launch.kernel).items() if name.isupper()}
+    return replace(launch, kernel=edits[name], names={**sizes, **launch.names})
 
 
 def payload(dials: Dials) -> dict[str, Any]:
     """Everything that the page shows for one setting, ready for `json.dumps`."""
-    trace = built(dials).run(without=frozenset(dials.without), before=frozenset(dials.before))
+    trace = built(dials).run(without=dials.without, before=dials.before)
     if len(trace.site) > MOST_EVENTS:
         raise ValueError(
             f"{len(trace.site)} events at n = {dials.n} are too many to play: choose a smaller n"
@@ -136,26 +175,26 @@ def payload(dials: Dials) -> dict[str, Any]:
         "circuit": trace.identify().text, "laws": str(trace.laws()), "findings": [_finding(f) for f in report],
         "wanted": None if right is None else [text(v) for v in right],
         "places": [_places(k, dials) for k in trace.kernels], "barriers": _barriers(trace),
-        "witness": _witness(trace, report), "resident": trace.case.schedule.resident,
+        "kernels": [source_of(launch.kernel).name for launch in case(dials.kernel, n=dials.n).setup.launches],
+        "witness": _witness(trace, report),
     }  # fmt: skip
 
 
 def _places(kernel: Rewritten, dials: Dials) -> dict[str, list[int]]:
-    """Where barriers are, and where one can be put."""
-    there = sorted({site.line for site in kernel.sites if site.kind == "barrier"} - set(dials.before))
-    lines = range(kernel.source.first, kernel.source.first + len(kernel.source.lines))
-    gone = [line for line in dials.without if line in lines]
-    return {
-        "barriers": there,
-        "gone": gone,
-        "free": [k for k in kernel.statements if k not in (*there, *gone)],
-    }
+    """The lines where barriers are, were taken out and put in, and where one can be put."""
+    gone, put = (
+        [line for name, line in spots if name == kernel.source.name]
+        for spots in (dials.without, dials.before)
+    )
+    there = sorted({site.line for site in kernel.sites if site.kind == "barrier"} - set(put))
+    free = [line for line in kernel.statements if line not in (*there, *gone)]
+    return {"barriers": there, "gone": gone, "put": put, "free": free}
 
 
 def _formulas(dials: Dials, trace: Trace) -> list[dict[str, Any]]:
     """The closed forms that speak of this n in one section."""
     row = KERNELS.get(dials.kernel)
-    if row is None or dials.block or dials.without or dials.before or dials.source:
+    if row is None or dials.block or dials.without or dials.before or dials.edits:
         return []
     block = trace.case.setup.launches[0].block
     forms = {what: getattr(row, what) for what in ("work", "steps", "barriers")}
@@ -201,9 +240,14 @@ def grid(kernel: str, wide: bool) -> Iterator[Dials]:
     yield start
     if kernel in MISTAKES:
         return
-    barriers = payload(start)["places"]
-    for line in sorted({k for place in barriers for k in place["barriers"]}):
-        yield replace(start, without=(line,))
+    made = built(start)
+    texts = {k.source.name: k for k in made.run().kernels}
+    for name, kernel_text in texts.items():
+        yield from (
+            replace(start, without=(Spot(name, line),)) for line in _places(kernel_text, start)["barriers"]
+        )
+    if "flags" in made.setup.buffers:
+        yield replace(start, resident=2, issue="descending")
     sizes = SIZES if wide else (8, 256 if kernel == "brent-kung" else 13)
     yield from (replace(start, n=n) for n in sizes if n != start.n)
     if not wide:
@@ -215,7 +259,19 @@ def grid(kernel: str, wide: bool) -> Iterator[Dials]:
             replace(start, block=block) for block in sorted(blocks) if _possible(replace(start, block=block))
         )
     yield from (replace(start, schedule=schedule) for schedule in SCHEDULES[1:])
-    yield from (replace(start, before=(line,)) for place in barriers for line in place["free"])
+    if pads(kernel):
+        yield from (replace(start, padding=padding) for padding in PADDING[1:])
+    if "flags" in made.setup.buffers:
+        some = ((resident, issue) for issue in ISSUE for resident in RESIDENT)
+        yield from (
+            replace(start, resident=r, issue=i)
+            for r, i in some
+            if (r, i) not in ((None, "ascending"), (2, "descending"))
+        )
+    for name, kernel_text in texts.items():
+        yield from (
+            replace(start, before=(Spot(name, line),)) for line in _places(kernel_text, start)["free"]
+        )
 
 
 def _possible(dials: Dials) -> bool:

@@ -24,8 +24,8 @@ class App {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
   }
 
-  async open(kernel) {
-    const pane = new Pane(this.data, kernel, this);
+  async open(dials) {
+    const pane = new Pane(this.data, dials, this);
     this.panes.push(pane);
     document.getElementById("panes").append(pane.root);
     await pane.set(pane.dials);
@@ -35,7 +35,7 @@ class App {
   async compare() {
     const button = document.getElementById("compare");
     if (this.panes.length > 1) this.panes.pop().root.remove();
-    else await this.open(this.data.beside[this.panes[0].dials.kernel] || this.data.beside[""]);
+    else await this.open(this.data.opening(this.data.beside[this.panes[0].dials.kernel] || this.data.beside[""]));
     document.getElementById("panes").classList.toggle("two", this.panes.length > 1);
     button.setAttribute("aria-pressed", this.panes.length > 1);
     this.redraw();

@@ -1,3 +1,7 @@
+// What makes a setting, in the order of a key.
+const DIALS = ["kernel", "n", "block", "op", "schedule", "resident", "issue", "padding"];
+const NUMBERS = new Set(["n", "block", "resident", "padding"]);
+
 // Where payloads come from: packed into this file, or from the server that opened it.
 class Data {
   constructor(given) {
@@ -6,8 +10,12 @@ class Data {
   }
 
   key(dials) {
-    const lines = [...dials.without.map((k) => `-${k}`), ...dials.before.map((k) => `+${k}`)].join(",");
-    return `${dials.kernel}|${dials.n}|${dials.block || ""}|${dials.op}|${dials.schedule}|${lines}`;
+    const spots = [...dials.without.map((k) => `-${k.join(":")}`), ...dials.before.map((k) => `+${k.join(":")}`)].join(",");
+    return [...DIALS.map((name) => dials[name] ?? ""), spots].join("|");
+  }
+
+  opening(kernel) {
+    return { ...this.kernels.find((row) => row.name === kernel).first };
   }
 
   has(dials) {
@@ -15,7 +23,7 @@ class Data {
   }
 
   async payload(dials) {
-    if (dials.source) return this.ask(dials);
+    if (Object.keys(dials.edits).length) return this.ask(dials);
     const key = this.key(dials);
     if (!this.known.has(key)) this.known.set(key, await (this.served ? this.ask(dials) : this.unpack(this.variants[key])));
     return this.known.get(key);
@@ -45,16 +53,16 @@ class Data {
   nearest(dials, dial, value) {
     const wanted = { ...dials, [dial]: value };
     if (this.has(wanted)) return wanted;
-    const names = ["without", "before", "n", "op", "schedule", "block"];
+    const names = ["without", "before", ...DIALS];
     const score = (d) => names.filter((name) => String(d[name] ?? "") === String(wanted[name] ?? "")).length;
     const here = Object.keys(this.variants).map((key) => this.parse(key)).filter((d) => d.kernel === dials.kernel && String(d[dial]) === String(value));
     return here.sort((a, b) => score(b) - score(a))[0] || dials;
   }
 
   parse(key) {
-    const [kernel, n, block, op, schedule, lines] = key.split("|");
-    const numbers = lines ? lines.split(",").map(Number) : [];
-    return { kernel, n: Number(n), block: block ? Number(block) : null, op, schedule,
-      without: numbers.filter((k) => k < 0).map((k) => -k), before: numbers.filter((k) => k > 0) };
+    const values = key.split("|"), spots = (values.pop() || "").split(",");
+    const dials = Object.fromEntries(DIALS.map((name, k) => [name, !NUMBERS.has(name) ? values[k] : values[k] === "" ? null : Number(values[k])]));
+    const at = (sign) => spots.filter((k) => k[0] === sign).map((k) => [k.slice(1, k.lastIndexOf(":")), Number(k.slice(k.lastIndexOf(":") + 1))]);
+    return { ...dials, without: at("-"), before: at("+"), edits: {} };
   }
 }

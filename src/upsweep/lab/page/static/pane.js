@@ -1,10 +1,10 @@
 // One kernel on the page: its dials, its verdict, and the views that follow the steps.
 class Pane {
-  constructor(data, kernel, app) {
+  constructor(data, dials, app) {
     Object.assign(this, { data, app });
     this.root = document.getElementById("pane").content.firstElementChild.cloneNode(true);
     this.find = (selector) => this.root.querySelector(selector);
-    this.source = new Source(this.root, (name, line, on) => this.change(name, line, on));
+    this.source = new Source(this.root, (name, spot, on) => this.change(name, spot, on), (launch) => this.editor(launch));
     this.views = [this.network = new Network(this.root), this.memory = new Memory(this.root), this.lanes = new Lanes(this.root)];
     this.banks = new BankMap(this.root);
     this.model = { banks: 32, group: 32, padding: 0 };
@@ -13,7 +13,7 @@ class Pane {
     this.find(".padding").addEventListener("change", (e) => this.remodel({ padding: Number(e.target.value) }));
     this.find(".dials").addEventListener("submit", (e) => e.preventDefault());
     this.editing();
-    this.dials = this.opening(kernel);
+    this.dials = dials;
   }
 
   // --- dials ---
@@ -36,22 +36,36 @@ class Pane {
   }
 
   opening(kernel) {
-    const { n, op } = this.row(kernel);
-    return { kernel, n, block: null, op, schedule: "ascending", without: [], before: [] };
+    return this.data.opening(kernel);
   }
 
-  change(name, line, on) {
-    const lines = on ? [...this.dials[name], line].sort((a, b) => a - b) : this.dials[name].filter((k) => k !== line);
-    return this.set({ ...this.dials, [name]: lines }, true);
+  // Take out, put in, or put back the barrier of a spot, which is a kernel and a line.
+  change(name, spot, on) {
+    return this.set(this.changed(name, spot, on), true);
+  }
+
+  changed(name, spot, on) {
+    const others = this.dials[name].filter((k) => k.join() !== spot.join());
+    return { ...this.dials, [name]: on ? [...others, spot].sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : a[1] - b[1])) : others };
   }
 
   dial(name, value) {
-    const kept = { ...this.dials, source: undefined };
-    return this.set(this.data.served ? { ...this.dials, [name]: value } : this.data.nearest(kept, name, value));
+    return this.set(this.data.served ? { ...this.dials, [name]: value } : this.data.nearest(this.dials, name, value));
+  }
+
+  // Which dials there are: blocks start in some order where there are several; padding is the kernel's or the model's.
+  offer() {
+    const blocks = this.payload.trace.launches.some((launch) => launch.grid > 1), { pads } = this.row();
+    for (const dial of this.root.querySelectorAll(".many-blocks")) dial.hidden = !blocks;
+    this.find(".kernel-padding").hidden = !pads;
+    this.find(".model-padding").hidden = pads;
+    if (pads && this.model.padding) this.find(".padding").value = this.model.padding = 0;
   }
 
   drawDials() {
-    const choices = { op: this.data.operators, schedule: this.data.schedules };
+    this.offer();
+    const choices = { ...this.data.choices, ...(this.row().sums ? { op: ["add"] } : {}) };
+    const spoken = { block: () => this.payload.dials.block, resident: () => "all at once", padding: () => "as written" };
     for (const slot of this.root.querySelectorAll(".slot")) {
       const name = slot.dataset.dial, now = this.dials[name];
       let field;
@@ -61,10 +75,11 @@ class Pane {
       } else {
         field = document.createElement("select");
         const given = this.data.served ? choices[name] : this.data.options(this.dials, name);
-        for (const value of given.includes(now) ? given : [now, ...given]) field.append(new Option(value ?? `${this.payload.dials.block}`, value ?? "", false, value === now));
+        const label = (value) => (value === null ? spoken[name]() : name === "padding" ? (value > 30 ? "none" : `a + (a >> ${value})`) : value);
+        for (const value of given.includes(now) ? given : [now, ...given]) field.append(new Option(label(value), value ?? "", false, value === now));
         field.disabled = given.length < 2;
       }
-      field.addEventListener("change", () => this.dial(name, field.value === "" ? null : name === "n" || name === "block" ? Number(field.value) : field.value));
+      field.addEventListener("change", () => this.dial(name, field.value === "" ? null : NUMBERS.has(name) ? Number(field.value) : field.value));
       slot.replaceChildren(field);
     }
   }
@@ -87,7 +102,7 @@ class Pane {
       const payload = await this.data.payload(dials);
       if (turn !== this.turn) return;
       trouble.hidden = true;
-      this.editor(false);
+      this.editor(null);
       this.dials = dials;
       this.payload = payload;
       this.play(payload.trace);
@@ -109,10 +124,9 @@ class Pane {
     this.find(".kernel").value = this.dials.kernel;
     this.find(".title").textContent = this.row().title;
     this.find(".circuit").textContent = payload.circuit;
-    this.source.show(payload, (name, line) => this.data.has({ ...this.dials, [name]: [...this.dials[name], line].sort((a, b) => a - b) }));
+    this.source.show(payload, (name, spot) => this.data.has(this.changed(name, spot, true)), this.data.served);
     for (const view of this.views) view.show(this.run);
     this.banks.show(this.run, this.model);
-    this.find(".edit").hidden = !this.data.served;
     this.drawDials();
     this.drawCounts();
     drawVerdict(this);
@@ -146,10 +160,9 @@ class Pane {
 
   editing() {
     const form = this.find(".editor"), text = form.querySelector("textarea");
-    this.find(".edit").addEventListener("click", () => this.editor(form.hidden));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      this.set({ ...this.dials, source: text.value, without: [], before: [] });
+      this.set({ ...this.dials, edits: { ...this.dials.edits, [form.dataset.kernel]: text.value }, without: [], before: [] });
     });
     form.querySelector(".drop").addEventListener("click", () => this.set(this.opening(this.dials.kernel)));
     text.addEventListener("keydown", (event) => {
@@ -159,13 +172,14 @@ class Pane {
     });
   }
 
-  // The editor in the place of the source, or the source again.
-  editor(open) {
-    const form = this.find(".editor"), text = form.querySelector("textarea");
+  // The editor of a launch's kernel in the place of the source; without a launch, or on a second click, the source again.
+  editor(launch) {
+    const form = this.find(".editor"), text = form.querySelector("textarea"), open = launch !== null && form.hidden;
     form.hidden = !open;
     this.find(".source").hidden = open;
     if (!open) return;
-    text.value = this.payload.trace.launches[0].lines.join("\n");
+    form.dataset.kernel = this.payload.kernels[launch];
+    text.value = this.payload.trace.launches[launch].lines.join("\n");
     text.focus();
     text.setSelectionRange(0, 0);
     text.scrollTop = 0;

@@ -18,11 +18,11 @@ function drawVerdict(pane) {
   else {
     const invitation = temptation(pane);
     const values = payload.wanted ? " Every value is right, every word was written before it was read." : "";
-    const idle = payload.barriers.idle.map(([line, pass, of]) => ` The barrier in line ${line} separates nothing in pass ${pass} of ${of}.`).slice(0, 1).join("");
-    const spare = payload.barriers.redundant.map((line) => ` The barrier in line ${line} can go.`).join("");
+    const idle = payload.barriers.idle.map(([[, line], pass, of]) => ` The barrier in line ${line} separates nothing in pass ${pass} of ${of}.`).slice(0, 1).join("");
+    const spare = payload.barriers.redundant.map(([, line]) => ` The barrier in line ${line} can go.`).join("");
     box.append(element("div", { className: "fine" }, element("span", {}, element("b", {}, "No race."), values + (spare || idle)), ...(invitation ? [invitation] : [])));
   }
-  if (dials.without.length || dials.before.length || dials.source) {
+  if (dials.without.length || dials.before.length || Object.keys(dials.edits).length) {
     box.querySelector(":scope > :last-child").append(element("button", { type: "button", textContent: "Back to the original", onclick: () => pane.set(pane.opening(dials.kernel)) }));
   }
 }
@@ -49,7 +49,7 @@ function findingCard(pane, finding) {
 function remedy(pane) {
   const { missing } = pane.payload.barriers, { instead } = pane.row();
   const said = [];
-  if (missing.length) said.push(`A barrier before line ${missing[0].join(" and line ")} mends it.`);
+  if (missing.length) said.push(`A barrier before line ${missing[0].map(([, line]) => line).join(" and line ")} mends it.`);
   if (instead) said.push(`Done right in ${instead}.`);
   return said.length ? [element("div", { className: "fine" }, said.join(" "))] : [];
 }
@@ -57,9 +57,9 @@ function remedy(pane) {
 // The first thing to try: a barrier that is needed.
 function temptation(pane) {
   const { needed } = pane.payload.barriers;
-  const line = needed.find((k) => pane.data.has({ ...pane.dials, without: [...pane.dials.without, k] }));
-  if (line === undefined || pane.dials.source) return null;
-  return element("button", { type: "button", className: "tempt", textContent: `Try it without the barrier in line ${line}`, onclick: () => pane.change("without", line, true) });
+  const spot = needed.find((k) => pane.data.has(pane.changed("without", k, true)));
+  if (spot === undefined || Object.keys(pane.dials.edits).length) return null;
+  return element("button", { type: "button", className: "tempt", textContent: `Try it without the barrier in line ${spot[1]}`, onclick: () => pane.change("without", spot, true) });
 }
 
 const COUNTS = [["work", "work: operators applied"], ["steps", "steps, one after the other"], ["barriers", "barriers"], ["shared_loads", "shared loads"],

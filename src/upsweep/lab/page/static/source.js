@@ -1,40 +1,51 @@
 // The kernel's source: lines that run, lines that race, and barriers to take out or put in by a click.
 class Source {
-  constructor(root, change) {
+  constructor(root, change, edit) {
     this.box = root.querySelector(".source");
+    this.editButton = root.querySelector(".edit");
+    this.editButton.addEventListener("click", () => edit(0));
     this.change = change;
+    this.edit = edit;
   }
 
-  show(payload, can) {
+  show(payload, can, served) {
     this.rows = new Map();
     this.parts = [];
     this.lit = [];
     this.box.replaceChildren();
     const seen = new Map();
     payload.trace.launches.forEach((launch, k) => {
-      const name = `${launch.file}:${launch.first_line}`;
-      if (!seen.has(name)) seen.set(name, this.part(payload, launch, k, can));
-      this.parts[k] = seen.get(name);
+      const text = launch.lines.join("\n");
+      if (!seen.has(text)) seen.set(text, this.part(payload, launch, k, can));
+      this.parts[k] = seen.get(text);
     });
+    this.editButton.hidden = !served || seen.size > 1;  // of several kernels, each has its own
+    for (const button of this.box.querySelectorAll("h3 button")) button.hidden = !served || seen.size < 2;
   }
 
   part(payload, launch, k, can) {
     const places = payload.places[k], part = document.createElement("div"), rows = new Map();
-    if (payload.trace.launches.length > 1) part.innerHTML = `<h3>${launch.name}, ${launch.grid} × ${launch.block} threads</h3>`;
+    const name = launch.name;
+    if (payload.trace.launches.length > 1) {
+      const title = document.createElement("h3");
+      title.textContent = `${name}, ${launch.grid} × ${launch.block} threads`;
+      title.append(this.button("Edit", `Edit ${name}`, () => this.edit(k), true));
+      part.append(title);
+    }
     let quoted = false;  // inside a docstring
     launch.lines.forEach((text, i) => {
       const marks = text.split('"""').length - 1, prose = quoted || marks > 0;
       if (marks === 1) quoted = !quoted;
       const line = launch.first_line + i;
-      if (payload.dials.before.includes(line)) part.append(this.inserted(line, text));
+      if (places.put.includes(line)) part.append(this.inserted(name, line, text));
       const row = document.createElement("div");
       row.className = "line";
       row.innerHTML = `<span class="no">${line}</span><span class="text">${coloured(text, prose)}</span><span class="who"></span>`;
-      row.prepend(this.adder(line, places, can));
-      if (places.barriers.includes(line)) row.append(this.button("remove", `Take out the barrier in line ${line}`, () => this.change("without", line, true), can("without", line)));
+      row.prepend(this.adder(name, line, places, can));
+      if (places.barriers.includes(line)) row.append(this.button("remove", `Take out the barrier in line ${line}`, () => this.change("without", [name, line], true), can("without", [name, line])));
       if (places.gone.includes(line)) {
         row.classList.add("gone");
-        row.append(this.button("put back", `Put back the barrier in line ${line}`, () => this.change("without", line, false), true));
+        row.append(this.button("put back", `Put back the barrier in line ${line}`, () => this.change("without", [name, line], false), true));
       }
       rows.set(line, row);
       part.append(row);
@@ -43,23 +54,23 @@ class Source {
     return { part, rows };
   }
 
-  adder(line, places, can) {
-    const add = document.createElement(places.free.includes(line) && can("before", line) ? "button" : "span");
+  adder(name, line, places, can) {
+    const add = document.createElement(places.free.includes(line) && can("before", [name, line]) ? "button" : "span");
     add.className = "add";
     if (add.tagName === "BUTTON") {
       add.type = "button";
       add.textContent = "+";
       add.title = add.ariaLabel = `Put a barrier before line ${line}`;
-      add.addEventListener("click", () => this.change("before", line, true));
+      add.addEventListener("click", () => this.change("before", [name, line], true));
     }
     return add;
   }
 
-  inserted(line, text) {
+  inserted(name, line, text) {
     const row = document.createElement("div");
     row.className = "line put";
     row.innerHTML = `<span class="add"></span><span class="no">+</span><span class="text">${text.match(/^ */)[0]}cuda.syncthreads()</span><span class="who"></span>`;
-    row.append(this.button("remove", `Take the barrier before line ${line} out again`, () => this.change("before", line, false), true));
+    row.append(this.button("remove", `Take the barrier before line ${line} out again`, () => this.change("before", [name, line], false), true));
     return row;
   }
 
