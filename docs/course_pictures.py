@@ -12,6 +12,7 @@ NETWORKS = {
     "sequential": "sequential", "naive": "naive", "kogge-stone": "kogge-stone", "exclusive": "kogge-stone-exclusive",
     "race": "ks-no-second-barrier", "reduction": "reduction", "brent-kung": "brent-kung", "blelloch": "blelloch",
     "sklansky": "sklansky", "three-phase": "three-phase", "hierarchical": "hierarchical", "single-pass": "domino-dynamic",
+    "look-back": "decoupled-look-back",
 }  # fmt: skip
 """Each picture's kernel; double buffers and banks are drawn otherwise, as their networks say nothing new."""
 BANKS = ("blelloch", "blelloch-padded")

@@ -129,6 +129,8 @@ def test_unnamed():
     assert lab.trace("three-phase", n=16).identify().name is None
     for name in ("vector-reduction", "segmented"):
         assert lab.trace(name, n=16).identify().deficiency is None
+    stuck = lab.trace("domino", n=16, block=4, resident=2, issue="descending")
+    assert stuck.identify().deficiency is None
 
 
 def test_figure_11_6():

@@ -104,7 +104,8 @@ def identify(trace: Trace) -> Identity:
     levels = {s: k for k, s in enumerate(sorted({step[k] for k in real}))}
     issued = {k: levels[step[k]] + 1 for k in real}
     deepest = max(depth.values(), default=0)
-    scan = trace.result.size == trace.n <= trace.case.setup.tile
+    whole = all(word is not None for word in trace.result.words)
+    scan = whole and trace.result.size == trace.n <= trace.case.setup.tile
     return Identity(
         _name(trace, real) if scan else None, trace.n, len(real), deepest, len(levels), _fan_out(trace, real, issued),
         _fan_out(trace, real, depth), len(real) + deepest - (2 * trace.n - 2) if scan else None, len(nodes) - len(real),
