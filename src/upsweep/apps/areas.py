@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
+from functools import reduce
 from itertools import product
+from operator import add, and_, mul
 from typing import Any
 
 import numpy as np
-from array_api_compat import device
 
 from upsweep import api
 from upsweep.api import ShapeError
@@ -53,38 +56,63 @@ class SummedAreaTable:
             Sums of shape (...), in the table's dtype.
 
         Raises:
-            IndexError: a box that is not within `0 <= start <= stop <= shape`. ShapeError: not one corner a dimension.
+            IndexError: a box that is not within `0 <= start <= stop <= shape`. ShapeError: not one place a dimension.
+            DTypeError: corners that are no integers.
         """
-        xp, (table, start, stop), give = enter(self.table, start, stop)
-        self._check(xp, start, stop)
-        shape, start, stop = (
-            start.shape[:-1],
-            xp.reshape(start, (-1, len(self.shape))),
-            xp.reshape(stop, (-1, len(self.shape))),
-        )
-        total = xp.zeros(stop.shape[0], dtype=table.dtype, device=device(table))
-        for corner in product((0, 1), repeat=len(self.shape)):
-            part = table[tuple((stop if side else start)[:, d] for d, side in enumerate(corner))]
-            total = total - part if (len(corner) - sum(corner)) % 2 else total + part
-        return give(xp.reshape(total, shape))
+        return self._over(start, stop, lambda xp, sums, sides: sums)
 
     def mean(self, start: Any, stop: Any) -> Any:
         """The means of the boxes, in float64 (complex128 for complex x); NaN where a box is empty. See `sum`."""
-        xp, (sums, start, stop), give = enter(self.sum(start, stop), start, stop)
-        items = xp.astype(xp.prod(stop - start, axis=-1), xp.float64)
-        items = xp.where(items == 0, xp.asarray(np.nan, dtype=xp.float64, device=device(items)), items)
-        return give(
-            (sums if xp.isdtype(sums.dtype, "complex floating") else xp.astype(sums, xp.float64)) / items
-        )
 
-    def _check(self, xp: Any, start: Any, stop: Any) -> None:
-        if start.shape != stop.shape or start.shape[-1:] != (len(self.shape),):
+        def mean(xp: Any, sums: Any, sides: Iterator[Any]) -> Any:
+            items = xp.astype(reduce(mul, sides), xp.float64)
+            items[items == 0] = np.nan
+            return (
+                sums if xp.isdtype(sums.dtype, "complex floating") else xp.astype(sums, xp.float64)
+            ) / items
+
+        return self._over(start, stop, mean)
+
+    def _over(self, start: Any, stop: Any, what: Callable[[Any, Any, Iterator[Any]], Any]) -> Any:
+        """What is asked of the boxes' sums and sides, for some boxes at a time."""
+        xp, (table, start, stop), give = enter(self.table, start, stop)
+        if start.shape != stop.shape or start.shape[-1:] != (table.ndim,):
             raise ShapeError(
-                f"corners of shapes {tuple(start.shape)} and {tuple(stop.shape)} need {len(self.shape)} places each"
+                f"corners of shapes {tuple(start.shape)} and {tuple(stop.shape)} need {table.ndim} places each"
             )
-        shape = xp.asarray(self.shape, device=device(start))
-        if not bool(xp.all((start >= 0) & (start <= stop) & (stop <= shape))):
-            raise IndexError(f"boxes must lie within 0 <= start <= stop <= {self.shape}")
+        corners = [xp.reshape(corner, (-1, table.ndim)) for corner in (start, stop)]
+        results = []
+        for lo in range(0, max(1, corners[0].shape[0]), _BOXES):
+            starts, stops = (_columns(xp, corner[lo : lo + _BOXES]) for corner in corners)
+            inside = [(a >= 0) & (a <= b) & (b <= n) for a, b, n in zip(starts, stops, self.shape)]
+            if not bool(xp.all(reduce(and_, inside))):
+                raise IndexError(f"boxes must lie within 0 <= start <= stop <= {self.shape}")
+            sides = (b - a for a, b in zip(starts, stops))
+            results.append(what(xp, _sums(xp, table, starts, stops), sides))
+        return give(xp.reshape(xp.concat(results), start.shape[:-1]))
+
+
+_BOXES = 1 << 16
+"""Boxes at once: what is computed on the way then stays in the cache. The means of 2^22 boxes: 2^13 106 ms, 2^16 81, 2^19 108."""
+
+
+def _columns(xp: Any, corners: Any) -> list[Any]:
+    if corners.shape[0] and not xp.isdtype(corners.dtype, "integral"):
+        raise DTypeError(f"the corners of boxes are integers, got {corners.dtype}")
+    return [xp.astype(corners[:, d], xp.int64) for d in range(corners.shape[1])]
+
+
+def _sums(xp: Any, table: Any, starts: list[Any], stops: list[Any]) -> Any:
+    flat, total = xp.reshape(table, (-1,)), xp.zeros_like(starts[0], dtype=table.dtype)
+    steps = [math.prod(table.shape[d + 1 :]) for d in range(table.ndim)]
+    places = [(a * step, b * step) for a, b, step in zip(starts, stops, steps)]
+    for corner in product((0, 1), repeat=table.ndim):
+        part = flat[reduce(add, (place[side] for place, side in zip(places, corner)))]
+        if (table.ndim - sum(corner)) % 2:
+            total -= part
+        else:
+            total += part
+    return total
 
 
 def _wide(xp: Any, dtype: Any) -> Any:

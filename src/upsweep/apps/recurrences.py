@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,9 @@ def ema(x: Any, alpha: Any, *, axis: int | None = None, initial: Any = None) -> 
     if initial is None and 0 not in x.shape and -x.ndim <= (axis or 0) < x.ndim:
         first = (slice(None),) * ((axis or 0) % x.ndim) + (slice(0, 1),)
         b[first] = x[first]
-    return give(api.linear_recurrence(xp.broadcast_to(1 - alpha, x.shape), b, initial=initial, axis=axis))
+    return give(
+        api.linear_recurrence(xp.broadcast_to(1 - alpha, x.shape), b, initial=initial, axis=axis, out=b)
+    )
 
 
 def discounted_sum(
@@ -128,7 +131,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     if x.ndim == 0:
         raise ShapeError("a 0-dimensional array has no axis to filter along; pass x.reshape(1)")
     wide = xp.complex128 if dtype.kind == "c" else xp.float64
-    u = xp.moveaxis(xp.astype(x, wide), axis, -1)
+    u = xp.moveaxis(xp.astype(x, wide, copy=False), axis, -1)
     b, a = [quotient(v, a[0]) for v in b], [quotient(v, a[0]) for v in a]
     order = max(len(a), len(b)) - 1
     y = _feed_forward(xp, b, u)
@@ -136,9 +139,9 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     if state is not None and order:
         head = min(order, u.shape[-1])
         y[..., :head] = y[..., :head] + state[..., :head]
-    y = _feed_back(xp, a, y)
+    _feed_back(xp, a, y)
     result = getattr(xp, dtype.name)
-    out = give(xp.astype(xp.moveaxis(y, -1, axis), result))
+    out = give(xp.astype(xp.moveaxis(y, -1, axis), result, copy=False))
     if state is None:
         return out
     return out, give(xp.astype(xp.moveaxis(_last_state(xp, b, a, u, y, state), -1, axis), result))
@@ -207,32 +210,53 @@ def _times(xp: Any, c: complex, x: Any) -> Any:
 
 
 def _feed_forward(xp: Any, b: list[complex], x: Any) -> Any:
-    y, n = _times(xp, b[0], x), x.shape[-1]
-    for k in range(1, min(len(b), n)):
-        y[..., k:] = y[..., k:] + _times(xp, b[k], x[..., : n - k])
+    y, n = xp.empty_like(x), x.shape[-1]
+    step = max(1, _PIECE * n // max(1, math.prod(x.shape)))
+    for lo in range(0, n, step):
+        hi = min(n, lo + step)
+        y[..., lo:hi] = _times(xp, b[0], x[..., lo:hi])
+        for k in range(1, min(len(b), hi)):
+            start = max(lo, k)
+            part = y[..., start:hi]
+            part += _times(xp, b[k], x[..., start - k : hi - k])
     return y
 
 
-def _feed_back(xp: Any, a: list[complex], y: Any) -> Any:
+_PIECE = 1 << 20
+"""Items at once: what is computed on the way to 2^22 of them then takes a third of the time, as memory is used again."""
+
+
+def _feed_back(xp: Any, a: list[complex], y: Any) -> None:
+    """In place; complex where y is, or where a pair of poles is."""
+    z = None
     for pole in roots(tuple(a)):
-        if xp.isdtype(y.dtype, "complex floating") or not pole.imag:
-            y = _pole(xp, pole, y)
+        if xp.isdtype(y.dtype, "complex floating"):
+            _pole(pole, y)
+        elif not pole.imag:
+            _pole(pole.real, y)
         elif pole.imag > 0:
-            y = _pair(xp, pole, y)
-    return y
+            if z is None:
+                z = xp.astype(y, xp.complex128)
+            else:
+                z[...] = y
+            _pair(xp, pole, y, z)
 
 
-def _pole(xp: Any, pole: complex, u: Any) -> Any:
-    """`y[t] = pole y[t-1] + u[t]`."""
-    return api.linear_recurrence(pole if xp.isdtype(u.dtype, "complex floating") else pole.real, u, axis=-1)
+def _pole(pole: complex, u: Any) -> None:
+    """`u[t] = pole u[t-1] + u[t]`."""
+    api.linear_recurrence(pole, u, axis=-1, out=u)
 
 
-def _pair(xp: Any, pole: complex, u: Any) -> Any:
+def _pair(xp: Any, pole: complex, y: Any, z: Any) -> None:
     """A pole and its conjugate, for a real signal: Im(p z) / Im(p) of one complex scan z, or two where Im(p) is small."""
-    z = _pole(xp, pole, xp.astype(u, xp.complex128))
+    _pole(pole, z)
     if 4 * abs(pole.imag) < abs(pole.real):  # the quotient would amplify the rounding of z
-        return xp.real(_pole(xp, pole.conjugate(), z))
-    return xp.real(z) + pole.real / pole.imag * xp.imag(z)
+        _pole(pole.conjugate(), z)
+        y[...] = xp.real(z)
+    else:
+        y[...] = xp.imag(z)
+        y *= pole.real / pole.imag
+        y += xp.real(z)
 
 
 def _state(xp: Any, zi: Any, axis: int, u: Any, order: int, wide: Any) -> Any:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import array_api_compat.numpy
 import numpy as np
 
 from upsweep import api
 from upsweep.api import ShapeError
+from upsweep.apps import moving
 from upsweep.apps.kinds import enter
 from upsweep.apps.last import LAST_NONZERO
+
+_FIRST = 8
 
 
 def compare_strings(a: Any, b: Any) -> Any:
     """-1, 0 or 1 for each pair of strings, as the first is less than, equal to or greater than the second.
 
-    The sign of the first difference decides: a reduction, from the end, under "the later one unless it is zero".
+    The sign of the first difference decides: a reduction, from the end, under "the later one unless it is zero", of the
+    first 8 characters, then of the next 16 of those pairs that are still equal, then of the next 32, and so on.
 
     Args:
         a, b: lists of str or of bytes, NumPy arrays of them, or integer arrays of shape (..., length) of any library, whose
@@ -33,36 +40,59 @@ def compare_strings(a: Any, b: Any) -> Any:
 
     Source: Blelloch (1990), section 1.1 ("lexically compare strings of characters").
     """
-    if isinstance(a, (list, tuple)) or (isinstance(a, np.ndarray) and a.dtype.kind in "SUO"):
-        a, b = _codes(a, b)
+    if all(isinstance(v, np.ndarray) and v.dtype.kind == "U" for v in (a, b)):
+        wide = np.promote_types(a.dtype, b.dtype)
+        a, b = (np.ascontiguousarray(v, wide).view(np.uint32).reshape(len(v), -1) for v in (a, b))
+    elif isinstance(a, (list, tuple)) or (isinstance(a, np.ndarray) and a.dtype.kind in "SUO"):
+        if len(a) != len(b):
+            raise ShapeError(f"{len(a)} strings cannot be compared with {len(b)}")
+        is_bytes = bool(len(a)) and isinstance(a[0], bytes)
+        return _signs(array_api_compat.numpy, _ragged(a, is_bytes), _ragged(b, is_bytes), np.arange(len(a)))
     xp, (a, b), give = enter(a, b)
     if a.shape != b.shape or a.ndim == 0:
         raise ShapeError(f"codes of shapes {tuple(a.shape)} and {tuple(b.shape)} are no pairs of strings")
-    signs = xp.astype(a > b, xp.int8) - xp.astype(a < b, xp.int8)
-    return give(api.reduce(signs, LAST_NONZERO, axis=-1, reverse=True))
+    places = moving.indices(xp, math.prod(a.shape[:-1]), a)
+    signs = _signs(xp, _rows(xp, a), _rows(xp, b), places)
+    return give(xp.reshape(signs, a.shape[:-1]))
 
 
-def _codes(a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Strings as rows of code points plus one, so that what pads them is lower than any."""
-    if len(a) != len(b):
-        raise ShapeError(f"{len(a)} strings cannot be compared with {len(b)}")
-    if all(isinstance(v, np.ndarray) and v.dtype.kind == "U" for v in (a, b)):
-        wide = np.promote_types(a.dtype, b.dtype)
-        return tuple(np.ascontiguousarray(v, wide).view(np.uint32).reshape(len(v), -1) for v in (a, b))  # type: ignore[return-value]
-    a, b = list(a), list(b)
-    kinds = {type(s) for s in (*a, *b)} - {np.str_, np.bytes_} | {str for s in (*a, *b) if type(s) is np.str_}
-    if len({issubclass(k, bytes) for k in kinds}) > 1:
-        raise TypeError("str and bytes cannot be compared")
-    width = max((len(s) for s in (*a, *b)), default=0)
-    return _rows(a, width), _rows(b, width)
+class _Strings(NamedTuple):
+    longest: int
+    cut: Callable[[Any, int, int], Any]
+    """The codes of some of the strings from one place to another; what lies beyond a string is lower than any code."""
 
 
-def _rows(strings: list[Any], width: int) -> np.ndarray:
-    lengths = np.array([len(s) for s in strings], np.int64)
-    if strings and isinstance(strings[0], bytes):
-        codes = np.frombuffer(b"".join(strings), np.uint8)
-    else:
-        codes = np.frombuffer("".join(strings).encode("utf-32-le", "surrogatepass"), np.uint32)
-    rows = np.zeros((len(strings), width), np.uint32)
-    rows[np.arange(width) < lengths[:, None]] = codes + np.uint32(1)
-    return rows
+def _signs(xp: Any, a: _Strings, b: _Strings, equal: Any) -> Any:
+    signs = xp.zeros_like(equal, dtype=xp.int8)
+    lo, width = 0, _FIRST
+    while equal.shape[0] and lo < max(a.longest, b.longest):
+        left, right = (strings.cut(equal, lo, lo + width) for strings in (a, b))
+        differences = xp.astype(left > right, xp.int8) - xp.astype(left < right, xp.int8)
+        signs[equal] = first = api.reduce(differences, LAST_NONZERO, axis=-1, reverse=True)
+        equal = moving.pack(xp, equal, first == 0)
+        lo, width = lo + width, 2 * width
+    return signs
+
+
+def _rows(xp: Any, codes: Any) -> _Strings:
+    width = codes.shape[-1]
+    rows = xp.reshape(codes, (math.prod(codes.shape[:-1]), width))
+    return _Strings(width, lambda which, lo, hi: rows[which, lo:hi])
+
+
+def _ragged(strings: Any, is_bytes: bool) -> _Strings:
+    """Strings end to end, each code one more than it is, and 0 after the last."""
+    try:
+        text = b"".join(strings) if is_bytes else "".join(strings).encode("utf-32-le", "surrogatepass")
+    except TypeError as error:
+        raise TypeError(f"str and bytes cannot be compared ({error})") from error
+    codes = np.append(np.frombuffer(text, np.uint8 if is_bytes else np.uint32).astype(np.uint32) + 1, 0)
+    lengths = np.fromiter(map(len, strings), np.int64, len(strings))
+    starts = moving.places(array_api_compat.numpy, lengths)[:-1]
+
+    def cut(which: np.ndarray, lo: int, hi: int) -> np.ndarray:
+        columns = np.arange(lo, hi)
+        inside = columns < lengths[which, None]
+        return codes[np.where(inside, starts[which, None] + columns, len(codes) - 1)]
+
+    return _Strings(int(lengths.max(initial=0)), cut)
