@@ -58,6 +58,7 @@ class Memory {
       this.keys[word] = key;
       holder.put(word, value, mark, flaw);
     });
+    for (const sheet of this.sheets) sheet.write();
   }
 }
 
@@ -91,7 +92,7 @@ class Cells {
 
 class Sheet {
   constructor(array) {
-    Object.assign(this, { first: array.first, size: array.size, high: 31 });
+    Object.assign(this, { first: array.first, size: array.size, high: 31, values: [], places: [] });
     this.root = document.createElement("canvas");
     this.root.setAttribute("role", "img");
     this.root.setAttribute("aria-label", `${array.size} words of ${array.name}`);
@@ -124,13 +125,25 @@ class Sheet {
       pen.lineWidth = 2;
       pen.strokeRect(x + 1, y + 1, w - 2, h - 2);
     }
-    if (value) {
-      pen.fillStyle = colour(solid ? "--panel" : flaw ? "--wrong" : "--ink");
-      pen.font = `600 10.5px ${colour("--mono")}`;
-      pen.fillText(value[1], x + w / 2, y + 13, w - 2);
+    const tone = solid ? "--panel" : flaw ? "--wrong" : null;
+    if (value) this.values.push([value[1], x + w / 2, y + 13, tone || "--ink"]);
+    this.places.push([below(value, place), x + w / 2, y + 24, tone || "--soft"]);
+  }
+
+  // All texts of a step, one font after the other: to change it for every word costs more than to write the word.
+  write() {
+    this.texts(this.values, `600 10.5px ${colour("--mono")}`, 6.4);
+    this.texts(this.places, `8px ${colour("--mono")}`, 4.9);
+    this.values = [];
+    this.places = [];
+  }
+
+  texts(texts, font, letter) {
+    if (texts.length) this.pen.font = font;
+    for (const [text, x, y, tone] of texts) {
+      this.pen.fillStyle = colour(tone);
+      if (text.length * letter < this.wide - 4) this.pen.fillText(text, x, y);
+      else this.pen.fillText(text, x, y, this.wide - 4);
     }
-    pen.fillStyle = colour(solid ? "--panel" : flaw ? "--wrong" : "--soft");
-    pen.font = `8px ${colour("--mono")}`;
-    pen.fillText(below(value, place), x + w / 2, y + 24, w - 2);
   }
 }

@@ -14,7 +14,7 @@ class Run {
       }
       this.states.push(words);
     }
-    this.doings = new Map();
+    this.doings = this.steps.map((step) => this.watch(step));
     this.served = new Map();
   }
 
@@ -31,8 +31,7 @@ class Run {
 
   // What happens in step k: threads by line, words read and written, each thread's work, and the warps that part.
   doing(k) {
-    if (!this.doings.has(k)) this.doings.set(k, this.watch(this.steps[k]));
-    return this.doings.get(k);
+    return this.doings[k];
   }
 
   watch(step) {
