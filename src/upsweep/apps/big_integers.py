@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from array_api_compat import device
+
 from upsweep import api
 from upsweep.api import ShapeError
 from upsweep.apps.kinds import enter
@@ -40,9 +42,9 @@ def carry_lookahead_add(a: Any, b: Any) -> Any:
         raise DTypeError(f"digits must be unsigned integers of one dtype, got {a.dtype} and {b.dtype}")
     if a.shape != b.shape or a.ndim == 0:
         raise ShapeError(f"digits of shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be added")
-    none = xp.zeros_like(a[..., :1])
-    a, b = xp.concat([a, none], axis=-1), xp.concat([b, none], axis=-1)
-    total = a + b
-    says = xp.astype(total != xp.iinfo(a.dtype).max, xp.int8) + xp.astype(total < a, xp.int8)
-    carry = api.scan(says, LAST_NONZERO, axis=-1, exclusive=True)
-    return give(total + xp.astype(carry == _GENERATES, a.dtype))
+    total = xp.zeros((*a.shape[:-1], a.shape[-1] + 1), dtype=a.dtype, device=device(a))
+    total[..., :-1] = sums = a + b
+    says = xp.astype(sums != xp.iinfo(a.dtype).max, xp.int8)
+    says += sums < a
+    total[..., 1:] += api.scan(says, LAST_NONZERO, axis=-1) == _GENERATES
+    return give(total)

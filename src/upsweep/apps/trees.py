@@ -13,6 +13,8 @@ from upsweep.apps import moving
 from upsweep.apps.kinds import enter
 from upsweep.apps.sorting import argsort
 
+_LOW = (1 << 32) - 1
+
 
 class Tree:
     """A rooted tree or forest of n nodes, toured once, so that each of its questions is one scan.
@@ -21,7 +23,10 @@ class Tree:
         parents: n integers: the parent of each node, -1 for a root. Children, and roots, come in the order of their numbers.
 
     Raises:
-        ValueError: a parent that is no node, or parents that form a circle. ShapeError: not 1-D.
+        ValueError: a parent that is no node, parents that form a circle, or 2^30 nodes. ShapeError: not 1-D.
+
+    On a CPU a loop over the nodes is faster where one is possible (parents before children): each of the log2(2 n) rounds
+    of list ranking looks at all 2 n steps of the tour.
 
     >>> from upsweep import apps
     >>> tree = apps.Tree([-1, 0, 0, 1, 1])
@@ -40,6 +45,8 @@ class Tree:
         if parents.ndim != 1:
             raise ShapeError(f"parents must be 1-D, got shape {tuple(parents.shape)}")
         n = parents.shape[0]
+        if n >= 1 << 30:
+            raise ValueError(f"a tree of {n} nodes is too large: 2^30 - 1 is the most")
         if n and not bool(xp.all((parents >= -1) & (parents < n))):
             raise ValueError(f"each parent must be a node, 0 to {n - 1}, or -1")
         place = _rank(xp, _tour(xp, xp.astype(parents, xp.int64)))
@@ -124,13 +131,16 @@ def _tour(xp: Any, parents: Any) -> Any:
 
 
 def _rank(xp: Any, follow: Any) -> Any:
-    """The place of each step in the tour: by doubling, how many steps follow it."""
+    """The place of each step in the tour: by doubling, how many steps follow it.
+
+    That number and what follows share a word, so that each round reads memory at random once.
+    """
     steps = follow.shape[0]
-    here = moving.indices(xp, steps, follow)
-    left = xp.astype(follow != here, xp.int64)
-    for _ in range(max(1, steps).bit_length()):
-        left, follow = left + left[follow], follow[follow]
-    place = steps - 1 - left
+    both = xp.astype(follow != moving.indices(xp, steps, follow), xp.int64) << 32 | follow
+    for _ in range(max(0, steps - 1).bit_length()):
+        follow = both & _LOW
+        both = both[follow] + (both - follow)
+    follow, place = both & _LOW, steps - 1 - (both >> 32)
     if steps and not (
         bool(xp.all(follow[follow] == follow)) and bool(xp.all(place >= 0)) and int(xp.min(place)) == 0
     ):

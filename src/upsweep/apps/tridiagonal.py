@@ -6,7 +6,7 @@ from typing import Any
 
 from upsweep import api
 from upsweep.api import ShapeError
-from upsweep.apps.kinds import enter, floating
+from upsweep.apps.kinds import enter
 from upsweep.operator import Operator
 
 
@@ -49,11 +49,11 @@ def solve_tridiagonal(lower: Any, diagonal: Any, upper: Any, right: Any) -> Any:
     Source: Stone, "An efficient parallel algorithm for the solution of a tridiagonal linear system" (1973).
     """
     xp, (right, *bands), give = enter(right, lower, diagonal, upper)
-    d = xp.astype(floating(xp, right), xp.float64)
+    d = xp.astype(right, xp.float64, copy=False)
     if d.ndim == 0:
         raise ShapeError("right is 0-dimensional; a system needs a last dimension of unknowns")
     try:
-        a, b, c = (xp.broadcast_to(xp.astype(v, xp.float64), d.shape) for v in bands)
+        a, b, c = (xp.broadcast_to(xp.astype(v, xp.float64, copy=False), d.shape) for v in bands)
     except (ValueError, RuntimeError) as error:
         shapes = ", ".join(str(tuple(v.shape)) for v in bands)
         raise ShapeError(
@@ -64,14 +64,16 @@ def solve_tridiagonal(lower: Any, diagonal: Any, upper: Any, right: Any) -> Any:
     zero, first = xp.zeros_like(d[..., :1]), (..., slice(0, 1))
     a = xp.concat([zero, a[..., 1:]], axis=-1)
     before = xp.concat([zero, c[..., :-1]], axis=-1)
-    one = xp.ones_like(d)
-    top, _, bottom, _ = api.scan((b, -a * before, one, one * 0), _PROJECTIVE, axis=-1)
+    constants = (xp.broadcast_to(zero + v, d.shape) for v in (1, 0))
+    top, _, bottom, _ = api.scan((b, -a * before, *constants), _PROJECTIVE, axis=-1)
     pivots = xp.concat([b[first], top[..., 1:] / bottom[..., 1:]], axis=-1)
     after = xp.concat([c[..., :-1], zero], axis=-1)
+    down, up = -a / pivots, -after / pivots
 
     def solve(d: Any) -> Any:
-        y = api.linear_recurrence(-a / pivots, d / pivots, axis=-1)
-        return api.linear_recurrence(-after / pivots, y, axis=-1, reverse=True)
+        y = d / pivots
+        api.linear_recurrence(down, y, axis=-1, out=y)
+        return api.linear_recurrence(up, y, axis=-1, reverse=True, out=y)
 
     x = solve(d)
     left, right = xp.concat([zero, x[..., :-1]], axis=-1), xp.concat([x[..., 1:], zero], axis=-1)
