@@ -161,6 +161,18 @@ def test_provenance_names_flaws():
     assert "order" in {f for state in states for f in state.flaws.values()}
 
 
+def test_what_a_kernel_asks_for_is_no_flaw():
+    """A rectangle of a table is no stretch of the input, nor is half of a vector: both are as they should be."""
+    for name in ("vector-reduction", "summed-area-table", "box-sums"):
+        t = lab.trace(name, n=16)
+        assert any(len(ranges) > 1 for ranges in t.intervals)
+        assert not any(state.flaws for state in t.provenance())
+        assert "flaw" not in {mark.kind for mark in t.network().marks}
+    twice = lab.trace("knowles", n=16, op="max")
+    assert {flaw(ranges) for ranges in twice.intervals} == {None, "overlap"}
+    assert "flaw" not in {mark.kind for mark in twice.network().marks}
+
+
 def test_ranges():
     assert join(((0, 3),), ((4, 5),)) == ((0, 5),)
     assert join((), ((4, 5),)) == ((4, 5),)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.lab.trace import Trace, flaw, spoken
+from upsweep.lab.trace import Trace, spoken
 from upsweep.lab.values import Item, plain
 
 STYLE = """
@@ -120,7 +120,7 @@ def network(trace: Trace) -> Picture:
         made = [c for c in (machine.left[k], machine.right[k]) if trace.intervals[c]]
         for c in made:
             edges += _wire(at[c], at[k], row) if c in at else []
-        kind = "flaw" if flaw(trace.intervals[k]) else "node" if len(made) == 2 else "idle"
+        kind = "flaw" if trace.flaw(trace.intervals[k]) else "node" if len(made) == 2 else "idle"
         discs.append(
             Mark("disc", kind, *at[k], text=f"{spoken(trace.intervals[k][:8])} = {plain(machine.values[k])}")
         )

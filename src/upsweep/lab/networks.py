@@ -45,7 +45,7 @@ def provenance(trace: Trace) -> list[State]:
             words[word] = trace.intervals[int(trace.node[e])] if trace.node[e] >= 0 else ()
             changed.append(word)
         lines = tuple(sorted(set(trace.line[trace.step == step].tolist())))
-        flaws = {w: f for w in changed if (f := flaw(words[w]))}
+        flaws = {w: f for w in changed if (f := trace.flaw(words[w]))}
         states.append(State(step, lines, dict(words), tuple(dict.fromkeys(changed)), flaws))
     return states
 
@@ -244,7 +244,9 @@ def laws(trace: Trace) -> Laws:
     flaws = {flaw(trace.intervals[w.node]) for w in trace.result.words if isinstance(w, Item)}
     right_trees = [k for k in inner if trace.machine.left[trace.machine.right[k]] >= 0]
     constants = any(trace.machine.left[k] < 0 and k >= trace.n for k in reached)
-    unmade = any(w is not None and not isinstance(w, Item) for w in trace.result.words)
+    unmade = trace.case.answer is None and any(
+        w is not None and not isinstance(w, Item) for w in trace.result.words
+    )
     return Laws(bool(right_trees), constants or unmade, "order" in flaws, "overlap" in flaws)
 
 

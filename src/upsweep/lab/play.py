@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from upsweep.lab.counts import TODAY, Banks
-from upsweep.lab.trace import Trace, flaw, spoken
+from upsweep.lab.trace import Trace, spoken
 from upsweep.lab.values import POISON, plain
 
 FORMAT = 1
@@ -84,7 +84,7 @@ def _array(trace: Trace, a: Any) -> dict[str, Any]:
 
 def _word(trace: Trace, word: int, value: Any, node: int) -> list[Any]:
     ranges = trace.intervals[node] if node >= 0 else ()
-    return [word, text(value), [list(r) for r in ranges], flaw(ranges)]
+    return [word, text(value), [list(r) for r in ranges], trace.flaw(ranges)]
 
 
 def _given(trace: Trace) -> list[list[Any]]:
@@ -138,7 +138,7 @@ def _nodes(trace: Trace) -> list[dict[str, Any]]:
         e = made.get(node)
         nodes.append({
             "left": left if left >= 0 else None, "right": right if right >= 0 else None,
-            "ranges": [list(r) for r in ranges], "flaw": flaw(ranges), "text": spoken(ranges),
+            "ranges": [list(r) for r in ranges], "flaw": trace.flaw(ranges), "text": spoken(ranges),
             "wire": ranges[-1][1] if ranges else None, "value": text(machine.values[node]),
             "step": None if e is None else int(trace.step[e]), "line": None if e is None else int(trace.line[e]),
             "thread": None if e is None else int(trace.thread[e]),

@@ -295,6 +295,12 @@ class Trace:
             made.append((((node, node),) if node < self.n else ()) if a < 0 else join(made[a], made[b], most))
         return made
 
+    def flaw(self, intervals: Intervals) -> str | None:
+        """What is wrong with a value that is no stretch of the input, where the kernel promises stretches."""
+        forgiven = {"commutative": ("gap", "order"), "idempotent": ("overlap",)}.get(self.case.needs, ())
+        found = flaw(intervals) if self.case.answer is None else None
+        return None if found in forgiven else found
+
     @property
     def result(self) -> Array:
         """The array that holds the result: `y`, or the last global array that was written."""

@@ -180,9 +180,9 @@ _ROWS = [
     Kernel("range-query", applications.range_query, range_query, whole, "application", covers="a18",
            contract="any n; integers below 8, more than 8 threads", answer=query_answer),
     Kernel("summed-area-table", applications.scan_lines, summed_area, whole, "application", covers="a19",
-           contract="any n, as a rectangle near to a square", needs="commutative", answer=summed_area_answer),
+           contract="any n, as a rectangle near to a square", answer=summed_area_answer),
     Kernel("box-sums", applications.box_sums, box_sums, whole, "application", covers="a19",
-           contract="any n, as a rectangle near to a square; sums alone", needs="commutative", answer=box_answer),
+           contract="any n, as a rectangle near to a square; sums alone", answer=box_answer),
     Kernel("recurrence", applications.squares, recurrence, whole, "application", covers="a20", contract="any n of one block",
            answer=recurrence_answer),
 ]  # fmt: skip

@@ -29,8 +29,9 @@ class Network {
     this.row = Math.max(2, Math.min(42, (width < 480 ? 220 : 400) / (this.rows + 1)));  // on a phone, the source stays in sight
     this.top = 26;
     this.height = this.top + this.rows * this.row + (this.row > 18 ? 26 : 14);
-    this.gap = Math.min(64, (width - 16) / n);
-    this.left = 4 + this.gap / 2 + Math.max(0, (width - 16 - this.gap * n) / 2);
+    const beside = (width - 16) / n < 32 ? 0 : 30;  // what the last wire's labels stand in
+    this.gap = Math.min(64, (width - 16 - beside) / n);
+    this.left = 4 + this.gap / 2 + Math.max(0, (width - 16 - beside - this.gap * n) / 2);
     this.radius = Math.max(1.1, Math.min(5, this.gap * 0.28, this.row * 0.3));
     const scale = window.devicePixelRatio || 1;
     for (const canvas of [this.ground, this.done, this.lit]) {
@@ -119,17 +120,15 @@ class Network {
   // The inputs that each node covers, where there is room.
   label(pen, step, name) {
     pen.font = `10px ${colour("--mono")}`;
+    pen.textAlign = "left";
     pen.lineWidth = 3;
     pen.strokeStyle = colour("--panel");
     pen.fillStyle = colour(name);
     for (const k of this.byStep[step]) {
       const node = this.run.trace.nodes[k], [x, y] = this.places[k], text = spoken(node.ranges);
       if (text.length * 6 > this.gap + 2) continue;
-      const fits = x + this.radius + text.length * 6 < this.width;
-      pen.textAlign = fits ? "left" : "right";
-      const side = fits ? x + this.radius + 1 : x - this.radius - 1;
-      pen.strokeText(text, side, y - this.radius);
-      pen.fillText(text, side, y - this.radius);
+      pen.strokeText(text, x + this.radius + 1, y - this.radius);
+      pen.fillText(text, x + this.radius + 1, y - this.radius);
     }
   }
 

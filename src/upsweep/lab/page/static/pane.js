@@ -164,6 +164,7 @@ class Pane {
       event.preventDefault();
       this.set({ ...this.dials, edits: { ...this.dials.edits, [form.dataset.kernel]: text.value }, without: [], before: [] });
     });
+    form.querySelector(".close").addEventListener("click", () => this.editor(null));
     form.querySelector(".drop").addEventListener("click", () => this.set(this.opening(this.dials.kernel)));
     text.addEventListener("keydown", (event) => {
       if (event.key !== "Tab") return;
