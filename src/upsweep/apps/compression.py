@@ -17,6 +17,7 @@ import numpy as np
 
 from upsweep import api
 from upsweep.api import ShapeError
+from upsweep.apps.counting import histogram
 from upsweep.apps.kinds import enter, host
 from upsweep.engine import DTypeError
 
@@ -25,6 +26,7 @@ _MAGIC = b"ups1"
 _BLOCK = 512
 _LONGEST = 12
 _PACK = 128
+_PAIR = np.uint32((1 << 24) - 1)
 
 
 class CompressionError(ValueError):
@@ -92,18 +94,20 @@ _KINDS = {
 
 def _coded(x: np.ndarray) -> bytes:
     """Code lengths of the 256 bytes, lengths of the blocks in bits, codes."""
-    lengths = _code_lengths(np.bincount(x, minlength=256))
+    lengths = _code_lengths(histogram(x, 256).tolist())
     codes = _codes(lengths)
     padded = np.concatenate([x, np.repeat(x[-1:], -len(x) % 4)]).view("<u2")
     pair = np.arange(1 << 16)
     low, high = pair & 255, pair >> 8
-    pair_codes = (codes[low] | codes[high] << lengths[low].astype(np.uint64)).astype(np.uint32)
-    pair_lengths = (lengths[low] + lengths[high]).astype(np.uint8)
-    widths, values = pair_lengths[padded], pair_codes[padded]
-    first = values[0::2].astype(np.uint64)  # four bytes have at most 48 bits: they are written as one
-    values = first | values[1::2].astype(np.uint64) << widths[0::2].astype(np.uint64)
-    fours = widths[0::2] + widths[1::2]
-    words, offsets = _write(values, fours.astype(np.int64))
+    pair_codes = codes[low] | codes[high] << lengths[low].astype(
+        np.uint64
+    )  # of at most 24 bits: the length goes on top
+    entries = (pair_codes | (lengths[low] + lengths[high]).astype(np.uint64) << 24).astype(np.uint32)[padded]
+    first, second = entries[0::2], entries[1::2]
+    widths = first >> 24
+    values = (first & _PAIR).astype(np.uint64)  # four bytes have at most 48 bits: they are written as one
+    values |= (second & _PAIR).astype(np.uint64) << widths.astype(np.uint64)
+    words, offsets = _write(values, (widths + (second >> 24)).astype(np.int64))
     starts = np.append(offsets[:-1][:: _BLOCK // 4], offsets[-1:])
     return (
         lengths.astype(np.uint8).tobytes()
@@ -157,25 +161,27 @@ def _all_blocks(
     return out, at
 
 
-def _code_lengths(counts: np.ndarray) -> np.ndarray:
+def _code_lengths(counts: list[int]) -> np.ndarray:
     """Lengths of Huffman's codes (1952), flattened until the longest fits."""
     while True:
-        lengths = np.zeros(256, np.int64)
-        heap: list[tuple[int, int, tuple[int, ...]]] = [
-            (int(count), symbol, (symbol,)) for symbol, count in enumerate(counts) if count
-        ]
-        if len(heap) < 2:
-            lengths[[symbol for _, symbol, _ in heap]] = 1
-            return lengths
+        heap = [(count, symbol, symbol) for symbol, count in enumerate(counts) if count]
+        leaves = [symbol for _, symbol, _ in heap]
         heapq.heapify(heap)
+        above = [
+            0
+        ] * 512  # the parent of each node of the tree: symbols, then sums in the order they were made
+        made = 256
         while len(heap) > 1:
             a, b = heapq.heappop(heap), heapq.heappop(heap)
-            members = a[2] + b[2]
-            lengths[list(members)] += 1
-            heapq.heappush(heap, (a[0] + b[0], min(a[1], b[1]), members))
-        if lengths.max() <= _LONGEST:
-            return lengths
-        counts = (counts + 1) // 2
+            above[a[2]] = above[b[2]] = made
+            heapq.heappush(heap, (a[0] + b[0], min(a[1], b[1]), made))
+            made += 1
+        depths = [0] * made
+        for node in (*range(made - 2, 255, -1), *leaves):
+            depths[node] = depths[above[node]] + 1
+        if max(depths, default=0) <= _LONGEST:
+            return np.array(depths[:256])
+        counts = [(count + 1) // 2 for count in counts]
 
 
 def _codes(lengths: np.ndarray) -> np.ndarray:
@@ -241,10 +247,9 @@ def _write(values: np.ndarray, widths: np.ndarray) -> tuple[np.ndarray, np.ndarr
     """
     offsets = api.cumulative_sum(widths, include_initial=True)
     word, shift = offsets[:-1] >> 6, (offsets[:-1] & 63).astype(np.uint64)
-    low = values << shift
-    high = np.where(shift > 0, values >> (np.uint64(64) - np.maximum(shift, np.uint64(1))), np.uint64(0))
+    low, high = values << shift, values >> 1 >> (63 - shift)
     size = -(-int(offsets[-1]) // 64)
-    edges = np.searchsorted(word, np.arange(size + 1))
+    edges = api.cumulative_sum(histogram(word, size + 1), include_initial=True)[: size + 1]
     lows, highs = (
         api.cumulative_sum(part.view(np.int64), include_initial=True)[edges] for part in (low, high)
     )
@@ -258,10 +263,8 @@ def _read(words: np.ndarray, widths: np.ndarray) -> np.ndarray:
     offsets = api.cumulative_sum(widths, include_initial=True)[:-1]
     word, shift = offsets >> 6, (offsets & 63).astype(np.uint64)
     words = np.concatenate([words, np.zeros(2, np.uint64)])
-    high = np.where(
-        shift > 0, words[word + 1] << (np.uint64(64) - np.maximum(shift, np.uint64(1))), np.uint64(0)
-    )
-    mask = np.where(
-        widths > 0, ~np.uint64(0) >> (np.uint64(64) - np.maximum(widths, 1).astype(np.uint64)), np.uint64(0)
-    )
-    return (words[word] >> shift | high) & mask
+    high = words[word + 1] << 1 << (63 - shift)
+    return (words[word] >> shift | high) & _MASKS[widths]
+
+
+_MASKS = np.array([(1 << width) - 1 for width in range(65)], np.uint64)
