@@ -1,4 +1,4 @@
-"""What the site is built from beside the pages: the benchmarks' results, and the lab's course where it is there."""
+"""What the site is built from beside the pages: the results of the benchmarks, and of the lab beside a GPU."""
 
 from __future__ import annotations
 
@@ -12,14 +12,9 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 
 
-def on_config(config: Any) -> Any:
-    if (ROOT / "docs" / "course.md").exists():
-        config.nav.insert(-2, {"The course": "course.md"})
-    return config
-
-
 def on_files(files: Files, config: Any) -> Files:
     files.append(File.generated(config, "benchmarks.md", content=benchmarks()))
+    files.append(File.generated(config, "lab_gpu.md", content=(RESULTS / "lab_gpu.md").read_text()))
     for picture in sorted(RESULTS.glob("*.png")):
         files.append(File.generated(config, f"results/{picture.name}", content=picture.read_bytes()))
     return files
@@ -32,7 +27,7 @@ def benchmarks() -> str:
         "Ratios of the speed of a copy of the same bytes, or of what a row names. Run on the machines named, by the scripts "
         "in `benchmarks/`; nothing here is typed by hand.",
     ]
-    for path in sorted(RESULTS.glob("*.json")):
+    for path in sorted(set(RESULTS.glob("*.json")) - {RESULTS / "lab_gpu.json"}):  # which has a page of its own
         parts += [f"## {path.stem}", table(json.loads(path.read_text()))]
     for picture in sorted(RESULTS.glob("*.png")):
         parts.append(f"![{picture.stem}](results/{picture.name})")

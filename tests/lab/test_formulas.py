@@ -95,10 +95,22 @@ def test_round_numbers():
     assert ks_work(1024) / 1023 == pytest.approx(9.01, abs=5e-3)
     assert three_phase_work(1024, 64) == 2226
     assert sections_work(1 << 20, 1024) == 10_494_977
+    of_brent_kung = 512 * bk_work(2048) + bk_work(512) + (1 << 20) - 2048
+    assert (of_brent_kung, round(of_brent_kung / ((1 << 20) - 1), 2)) == (3_138_037, 2.99)
+    assert [lab.trace(name, n=32).counts().steps for name in ("kogge-stone", "brent-kung")] == [5, 9]
     assert [fibonacci(k) for k in range(1, 9)] == [1, 1, 2, 3, 5, 8, 13, 21]
     t = lab.trace("three-phase", n=1024, block=64)
     assert (t.counts().work, t.counts().steps) == (2226, 36)
     assert lab.trace("reduction", n=16).counts().work == 15
+
+
+def test_the_root_of_the_up_sweep_is_needed_by_nobody():
+    """Blelloch's up-sweep ends with a total that the next line clears: 2 (n - 1) - 1 operations would do for n > 1."""
+    for n in (2, 16, 64):
+        t = lab.trace("blelloch", n=n)
+        used = set(t.machine.left) | set(t.machine.right) | {getattr(word, "node", -1) for word in t.result.words}
+        unused = [k for k, left in enumerate(t.machine.left) if left >= 0 and k not in used]
+        assert [t.intervals[k] for k in unused] == [((0, n - 1),)]
 
 
 def test_traffic():

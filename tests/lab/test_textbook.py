@@ -105,6 +105,29 @@ def test_worked_sweeps():
     assert 25 in stored
 
 
+def levels(name, x):
+    """What shared memory holds whenever the operator has been applied to it, as numbers."""
+    t = lab.trace(name, x=x)
+    shared = next(a for a in t.arrays if a.space == "shared")
+    words, states = [""] * shared.size, []
+    for step in t.to_dict()["steps"]:
+        for word, text, *_ in step["words"]:
+            if shared.base <= word < shared.base + shared.size:
+                words[word - shared.base] = text
+        states.append(" ".join(words))
+    return list(dict.fromkeys(states))
+
+
+def test_worked_exercises():
+    """PMPP's exercise array, level by level, as its answers have it."""
+    x = [4, 6, 7, 1, 2, 8, 5, 2]
+    assert levels("kogge-stone", x) == [
+        "4 6 7 1 2 8 5 2", "4 10 13 8 3 10 13 7", "4 10 17 18 16 18 16 17", "4 10 17 18 20 28 33 35"]  # fmt: skip
+    assert levels("brent-kung", x) == [
+        "4 6 7 1 2 8 5 2", "4 10 7 8 2 10 5 7", "4 10 7 18 2 10 5 17", "4 10 7 18 2 10 5 35", "4 10 7 18 2 28 5 35",
+        "4 10 17 18 20 28 33 35"]  # fmt: skip
+
+
 def test_worked_compaction():
     x, flags = [3, 1, 7, 4, 2, 1, 5, 6, 3, 1], [1, 0, 1, 0, 0, 0, 0, 1, 0, 0]
     kernel = KERNELS["compaction"].function
