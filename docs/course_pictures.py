@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from upsweep import lab
-from upsweep.lab.trace import Trace
+from upsweep.lab.traces import Trace
 
 HERE = Path(__file__).parent / "course"
 NETWORKS = {

@@ -7,7 +7,7 @@ import pytest
 from upsweep import lab
 from upsweep.lab.networks import families, nodes_of
 from upsweep.lab.sources import figure_11_6
-from upsweep.lab.trace import flaw, join, spoken
+from upsweep.lab.traces import flaw, join, spoken
 from upsweep.textbook import KERNELS, circuits
 from upsweep.textbook.formulas import fibonacci, harris_work, ks_work, lf_work
 

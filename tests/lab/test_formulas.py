@@ -108,7 +108,11 @@ def test_the_root_of_the_up_sweep_is_needed_by_nobody():
     """Blelloch's up-sweep ends with a total that the next line clears: 2 (n - 1) - 1 operations would do for n > 1."""
     for n in (2, 16, 64):
         t = lab.trace("blelloch", n=n)
-        used = set(t.machine.left) | set(t.machine.right) | {getattr(word, "node", -1) for word in t.result.words}
+        used = (
+            set(t.machine.left)
+            | set(t.machine.right)
+            | {getattr(word, "node", -1) for word in t.result.words}
+        )
         unused = [k for k, left in enumerate(t.machine.left) if left >= 0 and k not in used]
         assert [t.intervals[k] for k in unused] == [((0, n - 1),)]
 

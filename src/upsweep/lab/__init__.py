@@ -18,7 +18,7 @@ from upsweep.lab.cases import case, empty
 from upsweep.lab.counts import Banks
 from upsweep.lab.rewrite import KernelError
 from upsweep.lab.schedule import Schedule
-from upsweep.lab.trace import Case, Trace
+from upsweep.lab.traces import Case, Trace
 
 __all__ = ["Banks", "Case", "KernelError", "Schedule", "Trace", "empty", "trace"]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from upsweep.lab.rewrite import Spot
 from upsweep.lab.schedule import Schedule
-from upsweep.lab.trace import Intervals, Trace, flaw, spoken
+from upsweep.lab.traces import Intervals, Trace, flaw, spoken
 from upsweep.lab.values import POISON, Item, plain
 
 SEARCHED = 8

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.lab.trace import Trace, spoken
+from upsweep.lab.traces import Trace, spoken
 from upsweep.lab.values import Item, plain
 
 STYLE = """

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from upsweep.lab.rewrite import GEOMETRY, dotted, source_of
-from upsweep.lab.trace import Case, scope
+from upsweep.lab.traces import Case, scope
 
 COMPARE = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
            ast.NotEq: operator.ne}  # fmt: skip

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from upsweep.lab.trace import Intervals, Trace, flaw, join
+from upsweep.lab.traces import Intervals, Trace, flaw, join
 from upsweep.lab.values import Item
 from upsweep.textbook import circuits
 

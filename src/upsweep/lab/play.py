@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from upsweep.lab.counts import TODAY, Banks
-from upsweep.lab.trace import Trace, spoken
+from upsweep.lab.traces import Trace, spoken
 from upsweep.lab.values import POISON, plain
 
 FORMAT = 1

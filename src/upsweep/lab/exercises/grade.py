@@ -19,7 +19,7 @@ from upsweep.lab.checks import Report, wanted
 from upsweep.lab.exercises import EXERCISES, Exercise
 from upsweep.lab.machine import Schedule
 from upsweep.lab.rewrite import KernelError, Spot
-from upsweep.lab.trace import Case, Trace
+from upsweep.lab.traces import Case, Trace
 from upsweep.textbook import KERNELS
 
 POINTS = {"values": 40, "races": 30, "work": 15, "banks": 15}

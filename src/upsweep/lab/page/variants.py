@@ -11,7 +11,7 @@ from upsweep.lab.checks import Finding, Report, wanted
 from upsweep.lab.machine import Schedule
 from upsweep.lab.play import text
 from upsweep.lab.rewrite import Rewritten, Spot, source_of
-from upsweep.lab.trace import Case, Trace, scope
+from upsweep.lab.traces import Case, Trace, scope
 from upsweep.textbook import KERNELS, Launch
 from upsweep.textbook.mistakes import MISTAKES
 
