@@ -19,7 +19,10 @@ pa = pytest.importorskip("pyarrow")
 csv = pytest.importorskip("pyarrow.csv")
 parquet = pytest.importorskip("pyarrow.parquet")
 
-RUN = "import sys, upsweep.cli.files as f, upsweep.cli.tables as t; f.CHUNK_BYTES = t.BLOCK_BYTES = {size}; {then}"
+RUN = """import upsweep.files as f, upsweep.files.tables as t
+f.CHUNK_BYTES = t.BLOCK_BYTES = {size}
+f.SAVE_SECONDS = 0.0
+{then}"""
 
 
 def call(folder: Path, *words: object, chunk: int = 1 << 25) -> subprocess.CompletedProcess[str]:
@@ -150,10 +153,10 @@ def test_an_operator_on_tuples_takes_several_columns(tmp_path: Path, table: pa.T
     same_bits(got["k"], h)
 
 
-@pytest.mark.parametrize("sign", ["carry.npz", "read.json"])
+@pytest.mark.parametrize("sign", ["done.npz", "read.json"])
 def test_killed_and_resumed(tmp_path: Path, sign: str) -> None:
     x = np.random.default_rng(7).random(2_000_000)
-    if sign == "carry.npz":
+    if sign == "done.npz":
         np.save(tmp_path / "x.npy", x)
         words = ("scan", "x.npy", "--out", "y.npy")
     else:
@@ -171,7 +174,7 @@ def test_killed_and_resumed(tmp_path: Path, sign: str) -> None:
 def test_another_job_of_the_same_name_starts_anew(tmp_path: Path) -> None:
     x = np.random.default_rng(8).random(2_000_000)
     np.save(tmp_path / "x.npy", x)
-    killed(tmp_path, "carry.npz", "scan", "x.npy", "--out", "y.npy")
+    killed(tmp_path, "done.npz", "scan", "x.npy", "--out", "y.npy")
     again = call(tmp_path, "scan", "x.npy", "--op", "max", "--out", "y.npy")
     assert again.returncode == 0, again.stderr
     assert "going on" not in again.stderr

@@ -257,19 +257,19 @@ class _Lifted:
 
     def push(self, chunk: Any, segments: Segments | None, out: Any) -> Any:
         given = chunk if isinstance(chunk, tuple) else (chunk,)
-        on = engines.load(engines.choose(given))
+        name = engines.choose(given)
+        on = engines.load(name)
         shape = shape_of([on.view(x).shape for x in given])
         heads = self._heads(on, given[0], shape, segments)
         if out is None:
-            made = [on.empty(x, shape, d) for x, d in zip(given, self.dtypes)]
-            ys: Any = tuple(on.give(x, y) for x, y in zip(given, made))
+            ys = [on.empty(x, shape, d) for x, d in zip(given, self.dtypes)]
         else:
-            ys = out if isinstance(out, tuple) else (out,)
+            ys = [on.view(y) for y in (out if isinstance(out, tuple) else (out,))]
         places = (on.empty(given[0], shape, np.dtype(np.uint16)), *ys)
         self.stream.push((heads, *given), out=places)
         if self.outer._exclusive:
-            self._restart(places, heads, shape)
-        return out if out is not None else _bare(ys)
+            self._restart(places, heads, shape, name)
+        return out if out is not None else _bare([on.give(x, y) for x, y in zip(given, ys)])
 
     def _heads(self, on: Any, like: Any, shape: tuple[int, ...], segments: Segments | None) -> Any:
         if segments is None:
@@ -290,12 +290,12 @@ class _Lifted:
             self.outer._keys = along[-1].copy()
         return flags(changed)
 
-    def _restart(self, places: Any, heads: Any, shape: tuple[int, ...]) -> None:
+    def _restart(self, places: Any, heads: Any, shape: tuple[int, ...], engine: str) -> None:
         """Nothing stands before the first item of a segment: a scan of segments of one item puts that there."""
         each = flags(np.ones(shape[self.axis], bool))
         scan(
             (heads, *places[1:]), _RESTARTED, axis=self.axis, segments=each, initial=(0, *(self.first or ())),
-            dtype=(np.uint16, *self.dtypes), out=places,
+            dtype=(np.uint16, *self.dtypes), out=places, engine=engine,
         )  # fmt: skip
 
 

@@ -128,6 +128,19 @@ def test_tuples_and_own_operators_on_every_device(library, device, absent):
         np.testing.assert_array_equal(np.concatenate([back(g[part]) for g in got]), expected)
 
 
+@pytest.mark.parametrize("library", ["torch", "cupy", "jax"])
+def test_segments_on_every_device(library, device, absent):
+    to, back = on(library, device, absent)
+    x = np.random.default_rng(1).normal(size=(230, 210)).astype(np.float32)
+    starts = np.arange(210) % 23 == 5
+    for keywords, where in (({"exclusive": True}, starts), ({"exclusive": True}, np.tile(starts, (230, 1)))):
+        expected = up.scan(x, axis=1, segments=up.segments.flags(where), **keywords)
+        stream = Stream("add", axis=1, **keywords)
+        parts = zip(np.split(x, [8, 100], 1), np.split(where, [8, 100], -1))
+        got = [back(stream.push(to(part), segments=up.segments.flags(to(of)))) for part, of in parts]
+        np.testing.assert_array_equal(np.concatenate(got, 1), expected)
+
+
 def test_out_is_written_and_returned():
     out = np.full(6, -1.0)
     stream = Stream("add")

@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+import upsweep as up
 from upsweep.cli import doctor as checkup
-from upsweep.cli.files import scan_file
-from upsweep.cli.work import Options
+from upsweep.segments import Segments
 
 LAB = "upsweep.lab.page.cli"
 
@@ -89,7 +89,7 @@ def _slower(ratio: float) -> str:
 @app.command()
 def scan(
     file: Annotated[
-        Path, typer.Argument(help="A .npy, .csv or .parquet file; it may be larger than memory.")
+        Path, typer.Argument(help="A .npy, .zarr, .csv or .parquet file; it may be larger than memory.")
     ],
     op: Annotated[
         str, typer.Option(help="add, mul, min, max, and, or, xor, logaddexp, affine, argmax, argmin.")
@@ -118,7 +118,7 @@ def scan(
     ] = None,
     to: Annotated[
         Path | None,
-        typer.Option("--out", help="Where the result goes: .npy, .csv or .parquet. By default next to FILE."),
+        typer.Option("--out", help="Where the result goes: of any of these kinds. By default next to FILE."),
     ] = None,
 ) -> None:
     """Scan a file. If this is killed, the same command goes on where it stopped.
@@ -127,9 +127,11 @@ def scan(
     """
     target = to or file.with_name(f"{file.stem}.scan{file.suffix}")
     with _explained("cli"):
-        options = Options(op, tuple(column or ()), axis, exclusive, reverse, _value(initial), dtype, segments)
         with _progress() as progress:
-            scan_file(file, target, options, progress)
+            up.scan_file(
+                file, target, op, columns=column or (), axis=axis, exclusive=exclusive, reverse=reverse,
+                initial=_value(initial), dtype=dtype, segments=_segments(segments), progress=progress,
+            )  # fmt: skip
         out.print(escape(str(target)), highlight=False, soft_wrap=True)
 
 
@@ -147,6 +149,26 @@ def _value(text: str | None) -> Any:
         raise ValueError(
             f"--initial {text} is neither a number nor numbers with commas between them"
         ) from None
+
+
+def _segments(text: str | None) -> Segments | None:
+    """Segments in the spelling that stands before the `=`, in the file or the column that is named behind it."""
+    if text is None:
+        return None
+    spelling, equals, where = text.partition("=")
+    if not equals or spelling not in _SPELLINGS:
+        raise ValueError(
+            f"--segments {text}: pass flags=, offsets=, lengths= or keys=, then a .npy file or a column"
+        )
+    return _SPELLINGS[spelling](where)
+
+
+_SPELLINGS = {
+    "flags": up.segments.flags,
+    "offsets": up.segments.offsets,
+    "lengths": up.segments.lengths,
+    "keys": up.segments.keys,
+}
 
 
 @contextmanager

@@ -8,41 +8,29 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from upsweep.files.arrays import FileError
 from upsweep.tree import Carry
 
 
-@dataclass(frozen=True)
-class Options:
-    """What the command line asks for."""
-
-    op: str = "add"
-    columns: tuple[str, ...] = ()
-    axis: int | None = None
-    exclusive: bool = False
-    reverse: bool = False
-    initial: Any = None
-    dtype: str | None = None
-    segments: str | None = None
-
-
 @contextmanager
-def work_on(source: Path, target: Path, options: Options) -> Iterator[Path]:
+def work_on(source: Path, target: Path, call: str) -> Iterator[Path]:
     """The work folder of this job. It is emptied where it belongs to another job, and removed when this one is done or
     cannot be done; a kill and a full disk leave it."""
     folder = target.with_name(target.name + ".part")
     folder.mkdir(parents=True, exist_ok=True)
     with _only_one(folder):
         stat = source.stat()
-        job = repr((str(source.resolve()), stat.st_size, stat.st_mtime_ns, sorted(asdict(options).items())))
+        job = repr((str(source.resolve()), stat.st_size, stat.st_mtime_ns, call))
         if load(folder, "job") != job:
             for left in folder.iterdir():
-                if left.name != "lock":
+                if left.is_dir():
+                    shutil.rmtree(left)
+                elif left.name != "lock":
                     left.unlink()
             store(folder, "job", job)
         try:
@@ -66,7 +54,7 @@ def _only_one(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(f"another process is at work in {folder}") from None
+            raise FileError(f"another process is at work in {folder}") from None
         yield
 
 
@@ -83,23 +71,24 @@ def store(folder: Path, name: str, value: Any) -> None:
     os.replace(fresh, folder / f"{name}.json")
 
 
-def load_carry(folder: Path) -> Carry | None:
-    """The carry that was stored last, or None."""
-    path = folder / "carry.npz"
+def load_state(folder: Path) -> tuple[int, Carry | None] | None:
+    """The number of blocks that are done and the carry behind them, or None where nothing was stored."""
+    path = folder / "done.npz"
     if not path.exists():
         return None
     with np.load(path, allow_pickle=False) as kept:
-        count, parts, blocks = (int(v) for v in kept["sizes"])
-        return Carry(count, [tuple(kept[f"{b}.{c}"] for c in range(parts)) for b in range(blocks)])
+        done, count, parts, blocks = (int(v) for v in kept["sizes"])
+        return done, Carry(count, [tuple(kept[f"{b}.{c}"] for c in range(parts)) for b in range(blocks)])
 
 
-def store_carry(folder: Path, carry: Carry) -> None:
-    """Keep a carry, in one step like `store`."""
-    parts = len(carry.sums[0]) if carry.sums else 0
-    arrays = {
-        f"{b}.{c}": np.asarray(part) for b, block in enumerate(carry.sums) for c, part in enumerate(block)
-    }
-    fresh = folder / "carry.npz.new"
+def store_state(folder: Path, done: int, carry: Carry | None) -> None:
+    """Keep that state, in one step like `store`."""
+    sums = carry.sums if carry else []
+    sizes = np.array([done, carry.count if carry else 0, len(sums[0]) if sums else 0, len(sums)])
+    parts = {f"{b}.{c}": np.asarray(part) for b, block in enumerate(sums) for c, part in enumerate(block)}
+    fresh = folder / "done.npz.new"
     with open(fresh, "wb") as file:
-        np.savez(file, allow_pickle=False, sizes=np.array([carry.count, parts, len(carry.sums)]), **arrays)
-    os.replace(fresh, folder / "carry.npz")
+        np.savez(file, allow_pickle=False, sizes=sizes, **parts)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(fresh, folder / "done.npz")

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.cli.segments import spelt
-from upsweep.cli.work import Options, load, store
+from upsweep.files.arrays import FileError, chosen
+from upsweep.files.heads import column_of
+from upsweep.files.work import load, store
+from upsweep.segments import Segments
 
-SUFFIXES = (".csv", ".parquet")
 BLOCK_BYTES = 1 << 24
 BLOCK_ROWS = 1 << 20
 
@@ -20,66 +21,68 @@ Report = Callable[[str, int, int], None]
 
 
 def read(
-    source: Path, folder: Path, options: Options, report: Report
-) -> tuple[tuple[np.ndarray, ...], tuple[str, ...], np.ndarray | None]:
-    """The columns to scan as arrays that lie in the work folder, their names, and flags where --segments names a column."""
+    source: Path, folder: Path, columns: tuple[str, ...], dtypes: tuple[np.dtype, ...] | None,
+    segments: Segments | None, report: Report,
+) -> tuple[tuple[str, ...], list[Path], tuple[np.dtype, ...], np.ndarray | None]:  # fmt: skip
+    """The columns to scan: their names, the plain files of the work folder that they are read into, their dtypes, and flags
+    where segments name a column."""
     table = _Csv(source) if source.suffix == ".csv" else _Parquet(source)
-    spelling, key = spelt(options.segments) if options.segments else ("", "")
-    key = "" if key.endswith(".npy") else key
+    spelling, key = segments.spelling if segments else "", column_of(segments)
     if key and spelling not in ("flags", "keys"):
-        raise ValueError(f"--segments {options.segments}: {spelling} are fewer than rows, pass a .npy file")
-    names = _chosen(table.names, options.columns, key)
+        raise FileError(f"{spelling} are fewer than rows, so {key!r} cannot hold them: pass a .npy file")
+    names = _chosen(table.names, columns, key)
     progress = load(folder, "read") or {"position": table.start, "rows": 0, "types": {}, "last": None}
-    if options.dtype and not progress["types"]:
-        progress["types"] = dict.fromkeys(names, options.dtype)
+    if dtypes and not progress["types"]:
+        progress["types"] = {name: d.str for name, d in zip(names, dtypes * len(names))}
     paths = [folder / f"column{c}.bin" for c in range(len(names))]
     heads = folder / "heads.bin"
     _cut(paths, heads if key else None, progress)
-    for position, columns in table.blocks(
+    for position, block in table.blocks(
         progress["position"], [*names, *([key] if key else [])], progress["types"]
     ):
         report("reading", progress["position"] - table.start, table.total - table.start)
         for name, path in zip(names, paths):
-            values = _numbers(name, columns[name], progress["types"])
+            values = _numbers(name, block[name], progress["types"])
             with open(path, "ab") as file:
                 values.tofile(file)
             progress["types"][name] = values.dtype.str
         if key:
-            flags, progress["last"] = _flags(spelling, columns[key], progress["last"])
+            flags, progress["last"] = _flags(spelling, block[key], progress["last"])
             with open(heads, "ab") as file:
                 flags.tofile(file)
-        progress["rows"] += len(columns[names[0]])
+        progress["rows"] += len(block[names[0]])
         progress["position"] = position
         store(folder, "read", progress)
     report("reading", table.total - table.start, table.total - table.start)
-    xs = tuple(_mapped(path, progress["types"].get(name, "f8")) for name, path in zip(names, paths))
-    return xs, names, _mapped(heads, "u1") if key else None
+    made = tuple(np.dtype(progress["types"].get(name, "f8")) for name in names)
+    return names, paths, made, _mapped(heads, "u1") if key else None
 
 
-def write(ys: list[Any], names: tuple[str, ...], path: Path, suffix: str, report: Report) -> None:
-    """The results as a table."""
+def write(result: Path, names: tuple[str, ...], path: Path, report: Report) -> Path:
+    """The result as a table."""
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet
 
-    schema = pa.schema([(name, pa.from_numpy_dtype(y.dtype)) for name, y in zip(names, ys)])
-    writer = pyarrow.csv.CSVWriter if suffix == ".csv" else pyarrow.parquet.ParquetWriter
-    n = ys[0].size
+    y = _loaded(result)
+    parts = [y[name] for name in names] if y.dtype.names else [y]
+    schema = pa.schema([(name, pa.from_numpy_dtype(part.dtype)) for name, part in zip(names, parts)])
+    writer = pyarrow.csv.CSVWriter if path.suffix == ".csv" else pyarrow.parquet.ParquetWriter
     with open(path, "wb") as file, writer(file, schema) as table:
-        for start in range(0, n, BLOCK_ROWS):
-            report("writing", start, n)
-            table.write_table(pa.table([np.array(y[start : start + BLOCK_ROWS]) for y in ys], schema=schema))
-    report("writing", n, n)
+        for start in range(0, y.size, BLOCK_ROWS):
+            report("writing", start, y.size)
+            rows = [np.array(part[start : start + BLOCK_ROWS]) for part in parts]
+            table.write_table(pa.table(rows, schema=schema))
+    report("writing", y.size, y.size)
+    return path
 
 
 def _chosen(have: list[str], asked: tuple[str, ...], key: str) -> tuple[str, ...]:
     """The columns to scan."""
-    for name in (*asked, *([key] if key else [])):
-        if name not in have:
-            raise ValueError(f"there is no column {name!r}; there are {', '.join(have)}")
+    chosen(tuple(have), (*asked, *([key] if key else [])))
     names = asked or tuple(name for name in have if name != key)
     if len(names) > 1 and not asked:
-        raise ValueError(f"say which to scan, --column with one of {', '.join(names)}")
+        raise FileError(f"say which to scan: {', '.join(names)}")
     return names
 
 
@@ -89,6 +92,13 @@ def _cut(paths: list[Path], heads: Path | None, progress: dict[str, Any]) -> Non
     for path, size in [*zip(paths, sizes), *([(heads, 1)] if heads else [])]:
         with open(path, "ab") as file:
             file.truncate(progress["rows"] * size)
+
+
+def _loaded(path: Path) -> np.ndarray:
+    try:
+        return np.load(path, mmap_mode="r")
+    except ValueError:  # nothing to map
+        return np.load(path)
 
 
 def _mapped(path: Path, dtype: str) -> np.ndarray:
@@ -101,15 +111,15 @@ def _numbers(name: str, column: Any, types: dict[str, str]) -> np.ndarray:
     if name in types:
         column = column.cast(pa.from_numpy_dtype(np.dtype(types[name])))
     if column.null_count and not pa.types.is_floating(column.type):
-        raise ValueError(
-            f"column {name!r} of {column.type} has missing values; --dtype float64 reads them as NaN"
+        raise FileError(
+            f"column {name!r} of {column.type} has missing values; dtype=float64 reads them as NaN"
         )
     try:
         values = np.ascontiguousarray(column.combine_chunks().to_numpy(zero_copy_only=False))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise ValueError(f"column {name!r} of {column.type} cannot be scanned: {error}") from None
+        raise FileError(f"column {name!r} of {column.type} cannot be scanned: {error}") from None
     if values.dtype.kind not in "biufmM":
-        raise ValueError(f"column {name!r} holds {column.type}, which cannot be scanned")
+        raise FileError(f"column {name!r} holds {column.type}, which cannot be scanned")
     return values
 
 
@@ -137,7 +147,7 @@ class _Csv:
             header = file.readline()
             self.start = file.tell()
         if not header.strip():
-            raise ValueError(f"{path.name} has no line of column names")
+            raise FileError(f"{path.name} has no line of column names")
         self.names: list[str] = pyarrow.csv.read_csv(io.BytesIO(header)).column_names
 
     def blocks(
@@ -155,7 +165,7 @@ class _Csv:
                 try:
                     table = csv.read_csv(io.BytesIO(lines), reading, convert_options=converting)
                 except pa.ArrowInvalid as error:
-                    raise ValueError(f"{error}; --dtype names another type to read as") from None
+                    raise FileError(f"{error}; dtype= names another type to read as") from None
                 yield file.tell(), {name: table[name] for name in names}
 
 

@@ -1,0 +1,65 @@
+"""An array in a file, cut into blocks that are read and written in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Blocks of an array in C order, each contiguous in the file: dimensions before `split` are walked index by index,
+    `split` in steps, and those behind it are whole. A strip is what is scanned by itself: all pieces along the axis.
+
+    >>> grid = Grid.of((2, 300, 5), 1, 8, 4000)
+    >>> [(strip[0].start, piece.start, piece.stop) for strip, piece in grid.blocks()][:4]
+    [(0, 0, 64), (0, 64, 128), (0, 128, 192), (0, 192, 256)]
+    """
+
+    shape: tuple[int, ...]
+    axis: int
+    split: int
+    step: int
+
+    @classmethod
+    def of(
+        cls, shape: tuple[int, ...], axis: int, itemsize: int, room: int, *chunks: tuple[int, ...] | None
+    ) -> Grid:
+        """Blocks of at most `room` bytes where an item allows it; of whole chunks where the file has chunks."""
+        inner = [prod(shape[k + 1 :]) * itemsize for k in range(len(shape))]
+        split = next(k for k, size in enumerate(inner) if size <= room or k == len(shape) - 1)
+        step = 1 << max(0, (room // max(1, inner[split])).bit_length() - 1)  # streams like aligned pieces
+        for own in chunks:
+            if own:
+                step = max(own[split], step // own[split] * own[split])
+        return cls(shape, axis, split, step)
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def whole(self) -> bool:
+        """Whether a block holds whole rows."""
+        return self.axis > self.split
+
+    def blocks(self) -> Iterator[tuple[tuple[slice, ...], slice]]:
+        """Each block as its strip (the slice along the axis being whole) and its piece of the axis."""
+        if not self.size:
+            return
+        every = slice(0, self.shape[self.axis])
+        cuts = [[every] if k == self.axis else self._cuts(k) for k in range(len(self.shape))]
+        for strip in product(*cuts):
+            for piece in self._cuts(self.axis):
+                yield strip, piece
+
+    def items(self, strip: tuple[slice, ...], piece: slice) -> int:
+        sizes = [s.stop - s.start for s in strip]
+        return prod(sizes) // sizes[self.axis] * (piece.stop - piece.start)
+
+    def _cuts(self, k: int) -> list[slice]:
+        n = self.shape[k]
+        step = 1 if k < self.split else self.step if k == self.split else n
+        return [slice(i, min(i + step, n)) for i in range(0, n, step)]

@@ -1,0 +1,82 @@
+"""Where segments of a file start, chunk by chunk."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from upsweep.files.arrays import FileError
+from upsweep.segments import SegmentError, Segments, flags
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Where segments start, 1-D along the scanned axis; values may lie in a file."""
+
+    spelling: str
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, segments: Segments | None, column: np.ndarray | None) -> Heads | None:
+        """Of what was given: an array, the name of a .npy file, or the flags that a table's column has become."""
+        if segments is None:
+            return None
+        if column is not None:
+            return cls("flags", column)
+        values = segments.values
+        if isinstance(values, (str, os.PathLike)):
+            if column_of(segments):
+                raise FileError(f"an array has no column {values}: pass a .npy file or an array")
+            values = np.load(values, mmap_mode="r", allow_pickle=False)
+        values = np.asarray(values)
+        if segments.spelling == "lengths":
+            return cls("offsets", np.append(0, np.cumsum(values)))
+        return cls(segments.spelling, values)
+
+    def whole(self) -> Segments:
+        return Segments(self.spelling, self.values)
+
+    def check(self, n: int) -> None:
+        """What `upsweep.scan` would find wrong."""
+        values = self.values
+        if values.ndim != 1:
+            raise SegmentError(
+                f"segments of a file are 1-D along the axis; these {self.spelling} have shape {values.shape}"
+            )
+        if self.spelling != "offsets":
+            if values.size != n:
+                raise SegmentError(f"there are {values.size} {self.spelling} for {n} items")
+        elif not values.size or values[0] != 0 or values[-1] != n or np.any(values[1:] < values[:-1]):
+            raise SegmentError(f"offsets must rise from 0 to {n}, the length of the axis")
+
+    def between(self, start: int, stop: int, turned: int) -> Segments:
+        """Flags of the items `[start, stop)` in the order of the walk: from the end where `turned` is the axis' length."""
+        if not turned:
+            return flags(self._forward(start, stop))
+        # Walked from the end, a segment starts at the item before the next one's head.
+        behind = self._forward(turned - stop + 1, min(turned - start + 1, turned))[::-1]
+        return flags(behind if start else np.append(True, behind))
+
+    def _forward(self, start: int, stop: int) -> np.ndarray:
+        values = self.values
+        if self.spelling == "flags":
+            flags = values[start:stop] != 0
+        elif self.spelling == "keys":
+            flags = np.ones(stop - start, bool)
+            first = max(start, 1)
+            flags[first - start :] = values[first:stop] != values[first - 1 : stop - 1]
+        else:
+            flags = np.zeros(stop - start, bool)
+            low, high = np.searchsorted(values, (start, stop))
+            flags[values[low:high] - start] = True
+        if not start:
+            flags[:1] = True
+        return flags
+
+
+def column_of(segments: Segments | None) -> str:
+    """The column of a table that says where segments start, or nothing."""
+    values = segments.values if segments else None
+    return values if isinstance(values, str) and not values.endswith(".npy") else ""
