@@ -56,8 +56,8 @@ METRICS = {
 REPEATS = 3
 """Launches of each kernel under Nsight Compute: what varies between them is no matter of the kernel."""
 EXPLAINED = {
-    "blelloch": "the down-sweep's second load of xy[right], 191 wavefronts, is a register in the compiled code",
-    "blelloch-interleaved": "the down-sweep's second load of xy[right], 191 wavefronts, is a register in the compiled code",
+    "blelloch": "the down-sweep's second load of xy[right], 191 wavefronts in all, is nearly always a register in the compiled code",
+    "blelloch-interleaved": "the down-sweep's second load of xy[right], 191 wavefronts in all, is nearly always a register in the compiled code",
     "decoupled-look-back": "how far a block looks back is a matter of the moment",
     "hierarchical": "each block's sum, 32 wavefronts, is a register in the compiled code: the last thread has just loaded it",
 }

@@ -21,8 +21,9 @@ SIZES = (
 )
 WITH_FORMULAS = [name for name, row in KERNELS.items() if row.work or row.steps or row.barriers]
 BY_ONE_THREAD = ("sequential", "sequential-exclusive")
+SLOW = (*BY_ONE_THREAD, "naive")
 LARGEST = {"sequential": 128, "sequential-exclusive": 128, "naive": 1024, "warp-shuffle": 1024}
-"""One thread's loops are slow to count; a block of warps scans at most 1024 items."""
+"""One thread's loops are slow to count: beyond these, powers of two alone. A block of warps scans at most 1024 items."""
 
 
 def one_section(name, n):
@@ -40,7 +41,8 @@ def test_closed_forms(name):
         block = one_section(name, n)
         forms = {what: getattr(row, what) for what in ("work", "steps", "barriers")}
         wanted = {what: form.value(n, block) for what, form in forms.items() if form and form.holds(n)}
-        if not wanted or n > LARGEST.get(name, 4096) or (name == "hierarchical" and n % block):
+        slow = n > LARGEST.get(name, 4096) and (name not in SLOW or n & (n - 1))
+        if not wanted or slow or (name == "hierarchical" and n % block):
             continue
         got, _ = tally(case(name, n=n, block=block))
         assert {what: getattr(got, what) for what in wanted} == wanted, f"{name}, n = {n}"

@@ -15,7 +15,7 @@ from upsweep.lab.exercises import EXERCISES
 from upsweep.lab.exercises.grade import grade as graded
 from upsweep.lab.page.html import known, offline
 from upsweep.lab.page.server import Lab
-from upsweep.lab.page.variants import ISSUE, OPERATORS, SCHEDULES, built, first
+from upsweep.lab.page.variants import ISSUE, OPERATORS, SCHEDULES, first, payload
 
 
 class _OpensKernels(typer.core.TyperGroup):
@@ -67,7 +67,7 @@ def open_(
         start = replace(
             first(known(kernel)), **{name: value for name, value in given.items() if value is not None}
         )
-        built(start).run()
+        payload(start)
     except (KeyError, ValueError) as wrong:
         _fail(wrong.args[0])
     if html is not None:
