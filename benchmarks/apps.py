@@ -1,10 +1,15 @@
-"""The applications against what users would pick instead: every result is checked first, then both are timed, in turns."""
+"""The applications against what users would pick instead: every result is checked first, then both are timed, in turns.
+
+`python benchmarks/apps.py` prints all of it and keeps it in results/ by machine; with words it runs the races that they name.
+"""
 
 from __future__ import annotations
 
 import bisect
 import json
 import math
+import os
+import platform
 import re
 import sys
 import sysconfig
@@ -14,14 +19,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import pandas as pd
+import scipy
 from scipy import linalg, ndimage, signal
 
 import upsweep as up
+from cpu import RESULTS, processor
 from upsweep import apps
 
 N = 1 << 22
+ROUNDS = 5
 
 
 class Race(NamedTuple):
@@ -254,17 +263,41 @@ def timed(call: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
+def run(race: Race) -> float:
+    """How many times as fast as its rival the application is, each at its best."""
+    race.check(race.ours(), race.theirs())
+    ours = theirs = math.inf
+    for _ in range(ROUNDS):
+        ours, theirs = min(ours, timed(race.ours)), min(theirs, timed(race.theirs))
+    return theirs / ours
+
+
+def save(rows: list[dict[str, Any]]) -> None:
+    machine, cores = processor(), os.cpu_count() or 1
+    versions = {library.__name__: library.__version__ for library in (np, numba, scipy, pd)}
+    record = {
+        "machine": machine,
+        "cores": cores,
+        "python": platform.python_version(),
+        **versions,
+        "rows": rows,
+    }
+    name = re.sub(r"[^a-z0-9]+", "-", f"apps {machine} {cores} cores".lower()).strip("-")
+    (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
 def main(names: list[str]) -> None:
     print(f"{'':58} {'against':24} times as fast")
+    rows = []
     for family in (recurrences, moves, tables, texts, algebra):
         for race in family(np.random.default_rng(0)):
             if names and not any(name in race.name for name in names):
                 continue
-            race.check(race.ours(), race.theirs())
-            ours = theirs = math.inf
-            for _ in range(3):
-                ours, theirs = min(ours, timed(race.ours)), min(theirs, timed(race.theirs))
-            print(f"{race.name:58} {race.rival:24} {theirs / ours:8.2f}", flush=True)
+            ratio = run(race)
+            rows.append({"name": race.name, "against": race.rival, "times_as_fast": float(f"{ratio:.2g}")})
+            print(f"{race.name:58} {race.rival:24} {ratio:8.2f}", flush=True)
+    if not names:
+        save(rows)
 
 
 if __name__ == "__main__":

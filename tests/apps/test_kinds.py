@@ -88,6 +88,14 @@ def test_the_bits_are_numpys(apps, name, n):
         assert np.asarray(g).dtype == np.asarray(w).dtype
 
 
+def test_other_libraries_on_a_gpu_are_refused():
+    class Foreign:
+        __cuda_array_interface__ = {"shape": (1,), "typestr": "<f8", "data": (0, False), "version": 3}  # noqa: RUF012
+
+    with pytest.raises(upsweep.EngineError, match="CuPy and PyTorch"):
+        upsweep.apps.ema(Foreign(), 0.5)
+
+
 @pytest.mark.parametrize(
     "name", ["compact", "where", "radix_sort", "argsort", "quicksort", "allocate", "ema"]
 )

@@ -69,6 +69,8 @@ def compress(x: Any) -> bytes:
 def decompress(frame: Any) -> Any:
     """What `compress` was given: bytes, or a NumPy array of the same dtype.
 
+    Bytes are decoded one of each block of 512 at a time, by NumPy on one core: half the speed of zlib.
+
     Raises:
         CompressionError: anything but a whole and undamaged frame.
     """

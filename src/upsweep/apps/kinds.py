@@ -10,13 +10,14 @@ import array_api_compat.numpy
 import numpy as np
 
 from upsweep import engine as engines
+from upsweep.engine import EngineError
 
 
 def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
     """The array namespace to compute with, the arrays in it, and what turns a result into the kind of the first array.
 
     What lies in this machine's memory is computed with NumPy, whatever library made it; CUDA arrays with their own
-    library. None stays None.
+    library, which must be CuPy or PyTorch. None stays None.
 
     >>> xp, (x, nothing), give = enter([1, 2], None)
     >>> type(x).__name__, nothing, give(x + 1).tolist()
@@ -29,6 +30,11 @@ def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
         like = next((x for x in given if array_api_compat.is_array_api_obj(x)), given[0])
         return xp, views, lambda y: on.give(like, _plain(y))
     there = next(x for x in given if engines.on_gpu(x))
+    if not (array_api_compat.is_cupy_array(there) or array_api_compat.is_torch_array(there)):
+        raise EngineError(
+            f"on a GPU the applications compute with CuPy and PyTorch, and a {type(there).__name__} is neither's: "
+            "pass cupy.from_dlpack(x) or torch.from_dlpack(x)"
+        )
     xp, device = array_api_compat.array_namespace(there), array_api_compat.device(there)
     # By way of NumPy: PyTorch makes float32 of Python's numbers, and warns of memory that may not be written.
     arrays = [

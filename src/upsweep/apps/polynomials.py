@@ -17,6 +17,9 @@ def polyval(p: Any, x: Any) -> Any:
         p: coefficients, highest power first as in `numpy.polyval`, of shape (N + 1,) or (N + 1, ...): many polynomials.
         x: real or complex points, of a shape that broadcasts with the rest of p's.
 
+    The tree's maps cost 3 operations where Horner's rule costs 2: on two cores many points take 2.5 times as long as with
+    `numpy.polyval`, and one point of a polynomial of a million coefficients a three-hundredth.
+
     Returns:
         The values, in the shape of p[0] and x broadcast; floating, or complex where p or x is.
 

@@ -67,7 +67,8 @@ def quicksort(x: Any) -> Any:
     """Stable quicksort of all segments at once, each round a few segmented scans: what scans can do, not the fastest sort.
 
     Every segment splits at a pivot into less, equal and greater, which are the segments of the next round; about
-    `2 log2(n)` rounds are to be expected. Keys, errors and result are those of `radix_sort`.
+    `2 log2(n)` rounds are to be expected, each some twenty passes over the keys, so that two cores need 15 times as long as
+    `numpy.sort`. Keys, errors and result are those of `radix_sort`.
 
     >>> from upsweep import apps
     >>> apps.quicksort([6, 2, 9, 2, 4]).tolist()
