@@ -100,7 +100,10 @@ def _torch_alone() -> Kind:
 
     def patch(patch: pytest.MonkeyPatch) -> None:
         _without_moves(patch)
-        ours = SimpleNamespace(choose=lambda xs: "cuda", on_gpu=_torch().owns, load=engine.load)
+        owns = _torch().owns
+        ours = SimpleNamespace(
+            choose=lambda xs: "cuda" if any(map(owns, xs)) else "cpu", on_gpu=owns, load=engine.load
+        )
         patch.setattr(kinds, "engines", ours)
 
     return _torch()._replace(patch=patch)
