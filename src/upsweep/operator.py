@@ -107,15 +107,16 @@ def _freeze_function(fn: types.FunctionType) -> tuple[Any, ...]:
     try:
         code = fn.__code__
         cells = tuple(freeze(c.cell_contents) for c in fn.__closure__ or ())
-        used = tuple((n, freeze(fn.__globals__[n])) for n in _names(code) if n in fn.__globals__)
+        used = tuple((n, freeze(fn.__globals__[n])) for n in names_in(code) if n in fn.__globals__)
         return ("function", freeze(code), freeze(fn.__defaults__), cells, used)
     finally:
         _freezing.pop()
 
 
-def _names(code: types.CodeType) -> Sequence[str]:
+def names_in(code: types.CodeType) -> Sequence[str]:
+    """The names that code asks for, that of functions within it included."""
     inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    return sorted({*code.co_names, *(name for c in inner for name in _names(c))})
+    return sorted({*code.co_names, *(name for c in inner for name in names_in(c))})
 
 
 _freezing: list[types.FunctionType] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
 from upsweep.gpu import compile, layout
 from upsweep.gpu.arrays import c_strides
-from upsweep.operator import accumulator, ops, resolve
+from upsweep.operator import Operator, accumulator, ops, resolve, segmented
 from upsweep.plan import Plan
 
 LONG = (1 << 26,)
@@ -92,3 +93,19 @@ def test_hot_kernels_keep_their_registers(name, arch):
 @pytest.mark.parametrize("name", OTHERS)
 def test_the_other_kernels_compile(name):
     assert cubin(OTHERS[name], 90)[:4] == b"\x7fELF"
+
+
+def _twice(x):
+    return x + x
+
+
+def test_a_python_operator_may_call_functions(monkeypatch):
+    monkeypatch.setattr(
+        "numba.cuda.dispatcher.get_current_device", lambda: SimpleNamespace(compute_capability=(9, 0))
+    )
+    f32 = np.dtype(np.float32)
+    for op, dtypes in (
+        (Operator(lambda a, b: _twice(a) + b), (f32,)),
+        (segmented(ops.AFFINE, 2, (np.float32(1), np.float32(3))), (np.dtype(np.uint16), f32, f32)),
+    ):
+        assert len(compile.python_ltoir(op, dtypes, 90)) > 1000

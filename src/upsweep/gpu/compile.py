@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
 
 from upsweep.engine import EngineError
-from upsweep.operator import Operator, ops
+from upsweep.operator import Operator, names_in, ops
 
 KERNELS = Path(__file__).parent / "kernels"
 _PARTS = {
@@ -181,7 +182,7 @@ def python_ltoir(op: Operator, accumulators: Sequence[np.dtype], arch: int) -> b
     else:
         stores = "\n".join(f"    r{i}[0] = r[{i}]" for i in parts)
         body = f"    r = operator(({a}), ({b}))\n{stores}"
-    scope = {"operator": cuda.jit(op.fn, device=True)}
+    scope = {"operator": on_device(op.fn)}
     exec(f"def upsweep_operator({', '.join(names)}):\n{body}", scope)  # numba wants a function of fixed arity
     pointers = [types.CPointer(from_dtype(d)) for d in accumulators] * 3
     try:
@@ -197,6 +198,22 @@ def python_ltoir(op: Operator, accumulators: Sequence[np.dtype], arch: int) -> b
     except Exception as error:
         raise EngineError(f"numba-cuda cannot compile the operator {op}: {error}") from error
     return code
+
+
+def on_device(fn: Any) -> Any:
+    """A Python function, and the functions that it calls, as numba-cuda's device functions."""
+    from numba import cuda
+
+    fn = getattr(fn, "py_func", fn)
+    used = {
+        name: _on_device_too(value) for name, value in fn.__globals__.items() if name in names_in(fn.__code__)
+    }
+    cells = tuple(CellType(_on_device_too(cell.cell_contents)) for cell in fn.__closure__ or ())
+    return cuda.jit(FunctionType(fn.__code__, used, fn.__name__, fn.__defaults__, cells), device=True)
+
+
+def _on_device_too(value: Any) -> Any:
+    return on_device(value) if isinstance(getattr(value, "py_func", value), FunctionType) else value
 
 
 def _link(parts: Sequence[bytes], arch: int) -> bytes:
