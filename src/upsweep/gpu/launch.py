@@ -15,7 +15,7 @@ import numpy as np
 
 from upsweep.gpu import compile, driver
 from upsweep.gpu.arrays import Kind, View
-from upsweep.gpu.layout import LEVELS, Choice, Layout, arrange, choose, node_words, shared_bytes, spec
+from upsweep.gpu.layout import LEVELS, Choice, Layout, arrange, choose, node_words, shared_bytes, spec, tickets_ahead
 from upsweep.operator import identity_of
 from upsweep.plan import Plan
 
@@ -190,7 +190,7 @@ def _freeze(plan: Plan, choice: Choice) -> bytes:
     starts = layout.starts or [None] * len(layout.loads)
     dims = layout.dims[: len(layout.dims) - columns]
     numbers = [
-        layout.n, choice.rows, choice.tiles, choice.tickets, len(sizes),
+        layout.n, choice.rows, choice.tiles, choice.tickets, tickets_ahead(plan, choice), len(sizes),
         *fit(first, LEVELS), *fit(sizes, LEVELS), *fit(dims, rank),
         *(s for lane in (*layout.loads, *layout.stores, layout.heads, *starts) for s in strides(lane)),
         1, choice.columns, choice.column_groups,

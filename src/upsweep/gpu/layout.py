@@ -219,8 +219,7 @@ def choose(plan: Plan, layout: Layout) -> Choice:
     if shapes.fits_rows(layout.n, words(plan)):
         return Choice("rows", shapes.for_rows(layout.n, words(plan)), layout)
     size = sum(_sizes(plan)) + plan.segmented
-    simple = plan.op is ops.ADD and len(plan.loads) == 1
-    shape = shapes.for_tiles(layout.n, prod(layout.dims), words(plan), size, plan.segmented, simple)
+    shape = shapes.for_tiles(layout.n, prod(layout.dims), words(plan), size, plan.segmented)
     return Choice("tiles", shape, layout)
 
 
@@ -271,7 +270,7 @@ def spec(plan: Plan, choice: Choice) -> str:
     lines = [
         f"#define SEGMENTED {int(plan.segmented)}",
         *(f"constexpr int {name} = {value};" for name, value in numbers.items()),
-        f"constexpr bool CARRY = {str(shape.carry).lower()}, PATIENT = {str(shape.patient).lower()};",
+        f"constexpr bool CARRY = {str(shape.carry).lower()};",
         *(
             f"constexpr bool {name.upper()} = {str(getattr(plan, name)).lower()};"
             for name in ("initial", "exclusive", "reduce")
@@ -324,12 +323,20 @@ def _element(plan: Plan) -> tuple[int, int]:
 
 
 def node_words(plan: Plan) -> int:
-    return _up(_element(plan)[0], 4) // 4
+    return _up(_item(plan)[0], 4) // 4
 
 
 def _sizes(plan: Plan) -> list[int]:
     """Bytes of an item's components in shared memory, where what is loaded makes way for what is stored."""
     return [max(a.itemsize, (b or a).itemsize) for a, b in zip(plan.loads, plan.stores)]
+
+
+def tickets_ahead(plan: Plan, choice: Choice) -> int:
+    """How many tickets lie between a tile and the one that is asked for at the same time; whole rows where blocks take those."""
+    width = choice.width if choice.kernel == "columns" else 1
+    tile = choice.tile * width * (sum(d.itemsize for d in plan.loads) + plan.segmented)
+    ahead = -(-shapes.AHEAD // tile)
+    return _up(ahead, choice.tiles) if choice.shape.carry else ahead
 
 
 def shared_bytes(plan: Plan, choice: Choice) -> int:

@@ -20,7 +20,6 @@ class Shape:
     vector: int = 1
     strips: int = 1
     carry: bool = False
-    patient: bool = False
     stages: int = 2
 
 
@@ -34,10 +33,8 @@ BLOCKS = {1: 10, 2: 7, 4: 5, 8: 3}
 
 STAGE = 32768
 """Bytes of a tile: three blocks of two stages fill shared memory. Half of it cost the look-back .07 of a copy, twice as
-much .06, three stages of half .12 (H200, 1 GiB of f4, f8, i2).
-
-A sum of 4-byte items is patient: it looks back only when the next tile has been summed, .89 of a copy against .865. All
-else is the other way round: max .87 against .79, f8 .88 against .84, affine .81 against .68."""
+much .06, three stages of half .12 (H200, 1 GiB of f4, f8, i2). Flags of segments come on top: with them a tile of 8 warps
+and two blocks ran at .85 of a copy, of 4 warps and four blocks at .82."""
 
 
 def items_for(words: int) -> int:
@@ -63,17 +60,22 @@ SMALL = 16 << 20
 """Bytes up to which the machine is not full: half a tile, so that more blocks share the work; 2^20 f4 in 10.2 us, not
 11.8 (H200)."""
 
+AHEAD = 4 << 20
+"""Bytes between the tile that a block loads and the one that it asks the second-level cache for. From 1 to 8 MiB are alike;
+16 MiB drive each other out of it, .70 of a copy (H200)."""
+
 ROWS = 1024
 """Rows from which a block takes whole rows: enough for all blocks of the largest GPUs, more than twice over. Half the
 tile and three stages then pay: an affine recurrence in rows of 5000 ran at .91 of a copy, with whole tiles and two
 stages at .70, with look-back at .59 (H200)."""
 
 
-def for_tiles(n: int, rows: int, words: int, size: int, segmented: bool, simple: bool) -> Shape:
-    """`size` is the bytes of an item in shared memory; `simple`: the sum of one array."""
+def for_tiles(n: int, rows: int, words: int, size: int, segmented: bool) -> Shape:
+    """`size` is the bytes of an item in shared memory."""
     items = HEAVY[words] if words in HEAVY else items_for(words)
     carry = rows >= ROWS and n * size > STAGE
     room = 2 * STAGE if words in HEAVY else STAGE // 2 if carry or n * rows * size <= SMALL else STAGE
+    room += segmented * STAGE // 4
     warps = min(4 if words in HEAVY else WARPS, _power_of_two(-(-n // (32 * items))))
     while warps > 1 and warps * 32 * items * size > room:
         warps //= 2
@@ -82,8 +84,7 @@ def for_tiles(n: int, rows: int, words: int, size: int, segmented: bool, simple:
         strips *= 2
     blocks = 2 if words in HEAVY else max(1, BLOCKS[warps] - segmented)
     carry = carry and n > 32 * items * warps * strips
-    patient = simple and words == 1 and size == 4 and not segmented and not carry and n * rows * size > SMALL
-    return Shape(items, warps, blocks, strips=strips, carry=carry, patient=patient, stages=3 if carry else 2)
+    return Shape(items, warps, blocks, strips=strips, carry=carry, stages=3 if carry else 2)
 
 
 def for_columns(n: int, words: int, smallest: int) -> Shape:

@@ -18,22 +18,18 @@ struct ColumnTree {
   // Asks for the first `count` nodes of a group of RADIX, which begins at `at`; what comes back is looked at by `take`, which
   // waits for what was not there yet.
   static constexpr int STEP = NODE * 32;
-  __device__ __forceinline__ void ask(const u64* at, int count, u64 (&v)[RADIX][NODE]) const {
+  __device__ __forceinline__ void ask(const u64* at, int count, Read (&r)[RADIX]) const {
 #pragma unroll
-    for (int k = 0; k < RADIX; k++) if (k < count) read_words<32>(at + k * STEP, v[k]);
+    for (int k = 0; k < RADIX; k++) if (k < count) read_node<32>(at + k * STEP, r[k]);
   }
-  __device__ __forceinline__ void take(const u64* at, int count, const u64 (&v)[RADIX][NODE], Element (&e)[RADIX]) const {
+  __device__ __forceinline__ void take(const u64* at, int count, const Read (&r)[RADIX], Element (&e)[RADIX]) const {
 #pragma unroll
-    for (int k = 0; k < RADIX; k++) {
-      Words<Element> w;
-      bool here = check_words(v[k], w, epoch) || k >= count;
-      e[k] = await_node<32>(at + k * STEP, true, here, w, epoch);
-    }
+    for (int k = 0; k < RADIX; k++) e[k] = await_node<32>(at + k * STEP, k < count, found_in(r[k], epoch), epoch);
   }
   __device__ __forceinline__ void load_group(const u64* at, int count, Element (&e)[RADIX]) const {
-    u64 v[RADIX][NODE];
-    ask(at, count, v);
-    take(at, count, v, e);
+    Read r[RADIX];
+    ask(at, count, r);
+    take(at, count, r, e);
   }
 };
 
@@ -82,7 +78,7 @@ __device__ __forceinline__ void look_back(const ColumnTree& tree, i64 t, Element
   auto digit = [&](int level) { return int(t >> (RADIX_BITS * level)) & (RADIX - 1); };
   auto first = [&](int level) { return tree.node(level, t >> (RADIX_BITS * level) & ~(RADIX - 1ll)); };
   int level = (int)tree.p.levels - 1;
-  u64 asked[RADIX][NODE];
+  Read asked[RADIX];
   if (AHEAD) tree.ask(first(level), digit(level), asked);
   int turn = 0;  // the level whose digit grows from t to t + 1: below it groups end with this tile
   if (!EXCLUSIVE)
@@ -98,7 +94,7 @@ __device__ __forceinline__ void look_back(const ColumnTree& tree, i64 t, Element
     int d = digit(level);
     Element e[RADIX];
     if constexpr (AHEAD) {
-      u64 here[RADIX][NODE];
+      Read here[RADIX];
       memcpy(here, asked, sizeof here);
       if (level > 0) tree.ask(first(level - 1), digit(level - 1), asked);
       tree.take(first(level), d, here, e);

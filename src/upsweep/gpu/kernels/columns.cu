@@ -32,6 +32,12 @@ template <class T, int GRAIN> struct Patch {
   }
 };
 
+// Asks the second-level cache for a rectangle that a block will load soon, line by line.
+__device__ __forceinline__ void fetch_lines(const char* from, i64 stride, int items, int bytes, int lane) {
+  for (int i = lane; i < items; i += 32)
+    for (int b = 0; b < bytes; b += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i * stride + b) : "memory");
+}
+
 template <int C> using ColumnPatch = Patch<typename Component<C>::Load, Component<C>::load_grain>;
 typedef Patch<u8, HEADS_GRAIN> HeadPatch;
 template <int C> constexpr int patch_offset() { if constexpr (C == 0) return 0; else return patch_offset<C - 1>() + ColumnPatch<C - 1>::BYTES; }
@@ -116,10 +122,9 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
   u32 epoch = p.control[2];
   int mine = 32 * v + lane;
   for (int k = 0;; k++) {
-    if (!PATIENT || k == 0) await<LOOK_BACK, HALF>(k);
+    await<LOOK_BACK, HALF>(k);
     i64 ticket = s.ticket[k & 3];
     if (ticket >= p.tickets) break;
-    if (PATIENT) await<LOOK_BACK, HALF>(k + 1);
     Spot at = spot_of(p, ticket);
     if (!REDUCE || at.t + 1 == p.tiles) {
       Item start = {};
@@ -175,6 +180,19 @@ struct Worker {
         if (p.heads_column) HeadPatch::load(patch(k) + HEADS_OFFSET, heads(at, j), p.heads_strides.along, p.n - j, columns, lane);
     }
     commit_copies();
+    fetch_ahead(ticket + p.ahead);
+  }
+  // A tile that comes late keeps those below it waiting: whoever loads one asks the cache for a later one.
+  __device__ __forceinline__ void fetch_ahead(i64 ticket) const {
+    if (ticket >= p.tickets) return;
+    Spot at = spot_of(p, ticket);
+    i64 j = first(at);
+    each<COMPONENTS>([&](auto c) {
+      constexpr int SIZE = sizeof(typename Component<c.value>::Load);
+      const Strides& st = p.in_strides[c.value];
+      const char* from = p.in[c.value] + row_offset(p, st, at.row) + j * st.along + at.column * SIZE;
+      fetch_lines(from, st.along, (int)min(p.n - j, (i64)ITEMS), (int)min(p.columns - at.column, (i64)WIDTH) * SIZE, lane);
+    });
   }
   __device__ __forceinline__ const char* heads(const Spot& at, i64 j) const {
     return p.heads + row_offset(p, p.heads_strides, at.row) + j * p.heads_strides.along + at.column * p.heads_column;

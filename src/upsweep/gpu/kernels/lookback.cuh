@@ -32,9 +32,8 @@ __device__ __forceinline__ void publish(const Tree& tree, i64 t, Element sum, in
     if (lane == 0) before = atomicAdd(tree.arrivals(level, group), 1u);
     if (__shfl_sync(FULL, before, 0) != 31) return;
     if (lane == 0) *tree.arrivals(level, group) = 0;
-    Words<Element> w; Element left[5];
-    Element child = await_node<1>(tree.node(level, (i & ~31ll) + lane), true, false, w, tree.epoch);
-    sum = up_sweep<32>(child, lane, left);
+    Element left[5];
+    sum = up_sweep<32>(await_node<1>(tree.node(level, (i & ~31ll) + lane), true, {}, tree.epoch), lane, left);
     i = group;
   }
 }
@@ -72,33 +71,32 @@ struct LookBack {
   // The elements left of t on a level, one a lane.
   __device__ __forceinline__ u64* sibling(int level) const { return tree.node(level, ((t >> (5 * level)) & ~31ll) + lane); }
   __device__ __forceinline__ Element siblings(int level) const {
-    Words<Element> w = {};
-    return await_node<1>(sibling(level), lane < digit(level), false, w, tree.epoch);
+    return await_node<1>(sibling(level), lane < digit(level), {}, tree.epoch);
   }
 
   // Groups do not end with most tiles, so that the levels above are the same for t and t + 1. The levels below NEAR are
   // asked for at once: one journey to memory, not one a level. `sum` is the sum of tile t.
   __device__ __forceinline__ bool simple() const { return EXCLUSIVE || digit(0) != 31; }
   __device__ __forceinline__ void fold_simple(const Element& sum, Prefix& p, Prefix& next) const {
-    constexpr int NEAR = NODE <= 2 ? 3 : 1;
-    Words<Element> w[NEAR] = {}; bool here[NEAR];
+    constexpr int NEAR = NODE <= 2 ? 3 : 1;  // larger items leave no registers for it
+    Found f[NEAR] = {};
 #pragma unroll
-    for (int level = NEAR - 1; level >= 0; level--) { here[level] = false; if (lane < digit(level)) here[level] = load_node<1>(sibling(level), w[level], tree.epoch); }
-    p.value = start; p.some = INITIAL;
-#pragma unroll 1
-    for (int level = (int)tree.p.levels - 1; level >= NEAR; level--) fold_lanes(blocks_of(siblings(level), lane), digit(level), p, start);
-    Blocks b[NEAR];
-#pragma unroll
-    for (int level = NEAR - 1; level >= 0; level--) {
-      Element e = await_node<1>(sibling(level), lane < digit(level), here[level], w[level], tree.epoch);
+    for (int level = NEAR - 1; level >= 0; level--) if (lane < digit(level)) f[level] = find_node<1>(sibling(level), tree.epoch);
+    p.value = start; p.some = INITIAL; next = p;
+    auto fold_level = [&](int level, Element e) {
+      if (level == 0) next = p;
       if (!EXCLUSIVE && level == 0 && lane == digit(0)) e = sum;
-      b[level] = blocks_of(e, lane);
-    }
+      Blocks b = blocks_of(e, lane);
+      if (!EXCLUSIVE && level == 0) fold_lanes(b, digit(0) + 1, next, start);
+      fold_lanes(b, digit(level), p, start);
+    };
+#pragma unroll 1
+    for (int level = (int)tree.p.levels - 1; level >= NEAR; level--) fold_level(level, siblings(level));
+    Element e[NEAR];
 #pragma unroll
-    for (int level = NEAR - 1; level >= 0; level--) {
-      if (level == 0) { next = p; if (!EXCLUSIVE) fold_lanes(b[0], digit(0) + 1, next, start); }
-      fold_lanes(b[level], digit(level), p, start);
-    }
+    for (int level = NEAR - 1; level >= 0; level--) e[level] = await_node<1>(sibling(level), lane < digit(level), f[level], tree.epoch);
+#pragma unroll
+    for (int level = NEAR - 1; level >= 0; level--) fold_level(level, e[level]);
   }
 
   // All levels, whichever groups end with t.

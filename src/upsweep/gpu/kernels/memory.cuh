@@ -15,6 +15,16 @@ __device__ __forceinline__ void store_streaming(char* to, const uint4& v) {
   asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
 
+// Asks the second-level cache for memory that a block will load soon.
+__device__ __forceinline__ void fetch(const char* from, u32 bytes, int lane) {
+#if __CUDA_ARCH__ >= 900
+  u64 start = (u64)from & ~15ull;
+  if (lane == 0 && bytes >= 16) asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(start), "r"(bytes & ~15u) : "memory");
+#else
+  for (u32 i = 128 * lane; i < bytes; i += 32 * 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i) : "memory");
+#endif
+}
+
 template <int BYTES> struct bits_of;
 template <> struct bits_of<1> { typedef u8 type; };
 template <> struct bits_of<2> { typedef u16 type; };
@@ -67,6 +77,11 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
   static __device__ __forceinline__ char* low(const Row& r, i64 j) { return FLIP ? r.base - (j + LANES * N - 1) * SIZE : r.base + j * SIZE; }
   static __device__ __forceinline__ char* window_low(const Row& r) { return FLIP ? r.base - (r.n - 1) * SIZE : r.base + r.first * SIZE; }
   static __device__ __forceinline__ char* window_high(const Row& r) { return FLIP ? r.base + (1 - r.first) * SIZE : r.base + r.n * SIZE; }
+
+  // Asks the cache for `count` items from j on.
+  static __device__ __forceinline__ void fetch_items(const Row& r, i64 j, int count, int lane) {
+    if constexpr (MODE != STRIDED) fetch(FLIP ? r.base - (j + count - 1) * SIZE : r.base + j * SIZE, count * SIZE, lane);
+  }
 
   __device__ __forceinline__ void load(const Row& r, i64 j) const {
     if constexpr (MODE == STRIDED) {

@@ -1,41 +1,48 @@
 // Sums in global memory that blocks of one launch hand to each other, and what a launch leaves behind for the next.
-// A node is 8-byte words {payload, epoch}: each tells by itself whether it is of this launch, in any order of arrival.
+// A node is 8-byte words {payload, tag}: each tells by itself whether it is of this launch, in any order of arrival. A tag is
+// the epoch of the launch in 31 bits and, on top, whether a segment starts in the element.
 // STEP words lie between the words of one node (32 where the lanes of a warp write neighbouring nodes).
 #pragma once
 #include "params.cuh"
 #include "warp.cuh"
 
-constexpr int NODE = Words<Element>::count;
+constexpr int NODE = Words<Item>::count;
+constexpr u32 EPOCHS = 1u << 31;
 
 __device__ __forceinline__ i64 take_ticket(const Params& p) { return atomicAdd(p.control, 1u); }
 
 template <int STEP> __device__ __forceinline__ void store_node(u64* at, const Element& e, u32 epoch) {
-  Words<Element> w = to_words(e);
+  Words<Item> w = to_words(e.value);
+  u64 tag = (u64)(head_of(e) ? epoch | EPOCHS : epoch) << 32;
 #pragma unroll
-  for (int i = 0; i < NODE; i++) asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at + i * STEP), "l"((u64)epoch << 32 | w.w[i]) : "memory");
+  for (int i = 0; i < NODE; i++) asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at + i * STEP), "l"(tag | w.w[i]) : "memory");
 }
-template <int STEP> __device__ __forceinline__ void read_words(const u64* at, u64 (&v)[NODE]) {
+
+// A node as it was read, and as what was found in it: its words, and whether they are of this epoch.
+struct Read { u64 v[NODE]; };
+struct Found { Words<Item> w; bool head, here; };
+template <int STEP> __device__ __forceinline__ void read_node(const u64* at, Read& r) {
 #pragma unroll
-  for (int i = 0; i < NODE; i++) asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v[i]) : "l"(at + i * STEP) : "memory");
+  for (int i = 0; i < NODE; i++) asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(r.v[i]) : "l"(at + i * STEP) : "memory");
 }
-__device__ __forceinline__ bool check_words(const u64 (&v)[NODE], Words<Element>& w, u32 epoch) {
-  bool here = true;
+__device__ __forceinline__ Found found_in(const Read& r, u32 epoch) {
+  Found f = {{}, bool(r.v[0] >> 63), true};
 #pragma unroll
   for (int i = 0; i < NODE; i++) {
-    w.w[i] = (u32)v[i];
-    here &= (u32)(v[i] >> 32) == epoch;
+    f.w.w[i] = (u32)r.v[i];
+    f.here &= ((u32)(r.v[i] >> 32) & (EPOCHS - 1)) == epoch;
   }
-  return here;
+  return f;
 }
-template <int STEP> __device__ __forceinline__ bool load_node(const u64* at, Words<Element>& w, u32 epoch) {
-  u64 v[NODE];
-  read_words<STEP>(at, v);
-  return check_words(v, w, epoch);
+template <int STEP> __device__ __forceinline__ Found find_node(const u64* at, u32 epoch) {
+  Read r;
+  read_node<STEP>(at, r);
+  return found_in(r, epoch);
 }
-// Each lane that wants its node waits for it; `here` says whether an earlier load found it.
-template <int STEP> __device__ __forceinline__ Element await_node(const u64* at, bool wanted, bool here, Words<Element>& w, u32 epoch) {
-  while (!__all_sync(FULL, here || !wanted)) if (wanted && !here) here = load_node<STEP>(at, w, epoch);
-  return from_words<Element>(w);
+// Each lane that wants its node waits for it; `f` is what an earlier look at it gave.
+template <int STEP> __device__ __forceinline__ Element await_node(const u64* at, bool wanted, Found f, u32 epoch) {
+  while (!__all_sync(FULL, f.here || !wanted)) if (wanted && !f.here) f = find_node<STEP>(at, epoch);
+  return element(from_words<Item>(f.w), f.head);
 }
 
 // The last block to leave makes the control words ready for the next launch, which then needs nothing from the host:
@@ -46,7 +53,7 @@ __device__ __forceinline__ void leave(const Params& p, u32 epoch) {
   p.control[0] = 0;
   p.control[1] = 0;
   p.control[2] = epoch + 1;
-  if (epoch + 1 == 0) {
+  if (epoch + 1 == EPOCHS) {
     for (u64 i = 0; i < p.node_words; i++) p.nodes[i] = 0;
     p.control[2] = 1;
   }

@@ -20,6 +20,7 @@ struct Params {
   Start start_value[COMPONENTS];
   i64 n, rows;                                  // items of a row, rows
   i64 tiles, tickets;                           // tiles of a row, of all rows
+  i64 ahead;                                    // how many tickets ahead of its own a block asks the cache for a tile
   i64 levels;                                   // of nodes
   i64 level_first[LEVELS], level_size[LEVELS];  // where the nodes of a level begin; how many there are for each row
   i64 dim[RANK];                                // the shape of the rows, slowest first

@@ -47,6 +47,11 @@ template <int LANES, int N> struct Region {
     if constexpr (SEGMENTED) head_slab().load(heads(p, row), j);
   }
 
+  static __device__ __forceinline__ void fetch_items(const Params& p, u64 row, i64 j, int count, int lane) {
+    each<COMPONENTS>([&](auto c) { LoadSlab<c.value, LANES, N>::fetch_items(in<c.value>(p, row), j, count, lane); });
+    if constexpr (SEGMENTED) HeadSlab<LANES, N>::fetch_items(heads(p, row), j, count, lane);
+  }
+
   // Block sums in place of the items, lane by lane: what an up-sweep leaves need not be computed again.
   template <int C> __device__ __forceinline__ auto sum_slab() const {
     return slab<Slab<typename Component<C>::Acc, ALIGNED, false, 1, LANES, N>, offset<C>()>();

@@ -58,20 +58,28 @@ __device__ __forceinline__ i64 next_ticket(const Params& p, i64 last) {
   return take_ticket(p) * p.tiles;
 }
 
-// The warp that looks back and takes tickets. It asks at once and once again; then it lets the sums of the next tile come
-// first. Blocks that wait and ask without end keep each other's sums from getting through (.39 of a copy).
+// A tile that comes late keeps all tiles after it waiting: so whoever takes a ticket asks the second-level cache for the tile
+// of a later one. It brought a sum of f4 from .89 to .92 of a copy, of f8 from .87 to .92 (H200).
+__device__ __forceinline__ void fetch_ahead(const Params& p, i64 ticket, int lane) {
+  ticket += p.ahead;
+  if (ticket >= p.tickets) return;
+  Place at = place_of(p, ticket);
+  i64 j = at.t * TILE;
+  Strip::fetch_items(p, at.row, j, (int)min(p.n - j, (i64)TILE), lane);
+}
+
+// The warp that looks back and takes tickets.
 __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int lane) {
   u32 epoch = p.control[2];
   Element left[5];
   Carry carry{{}, lane};
   for (int k = 0;; k++) {
-    if (!PATIENT || k == 0) await<LOOK_BACK, WARPS + 1>(k);
+    await<LOOK_BACK, WARPS + 1>(k);
     i64 ticket = s.ticket[k % RING];
     if (ticket >= p.tickets) break;
     auto [row, t] = place_of(p, ticket);
     bool wanted = !REDUCE || t + 1 == p.tiles;
     Element sum = up_sweep<PARTS>(s.sums[k & 1][lane % PARTS], lane, left);
-    if (PATIENT) await<LOOK_BACK, WARPS + 1>(k + 1);
     Item start = {};
     Prefix before, next;
     if (wanted && (INITIAL || EXCLUSIVE || CARRY)) start = start_of(p, row);
@@ -92,8 +100,10 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
     }
     arrive<PREFIXES, WARPS + 1>(k);
     if (!CARRY) await<NEARLY, WARPS + 1>(k);  // whole rows may be asked for early
-    if (lane == 0) s.ticket[(k + STAGES) % RING] = next_ticket(p, s.ticket[(k + STAGES - 1) % RING]);
+    i64 taken = 0;
+    if (lane == 0) s.ticket[(k + STAGES) % RING] = taken = next_ticket(p, s.ticket[(k + STAGES - 1) % RING]);
     arrive<TICKETS, WARPS + 2>(k);
+    fetch_ahead(p, __shfl_sync(FULL, taken, 0), lane);
   }
   if (lane == 0) leave(p, epoch);
 }
