@@ -1,4 +1,7 @@
-// Memory as cells; a step touches only the cells that it changes. Small arrays are elements, large ones are drawn.
+// Memory as cells; a step touches only the cells that it changes. A few are elements; of more than that, a browser spends the
+// better part of a frame on walking through them, and they are drawn.
+const ELEMENTS = 256;
+
 class Memory {
   constructor(root) {
     this.box = root.querySelector(".words");
@@ -10,6 +13,7 @@ class Memory {
     this.sheets = [];
     this.box.replaceChildren();
     const result = run.trace.result.first;
+    this.drawn = run.trace.arrays.reduce((words, array) => words + array.size, 0) > ELEMENTS;
     const order = [...run.trace.arrays].sort((a, b) => this.rank(a, result) - this.rank(b, result));
     for (const array of order) this.box.append(this.part(array));
     this.forget();
@@ -28,8 +32,8 @@ class Memory {
     part.className = array.size > 16 ? "array" : "array few";
     part.style.setProperty("--size", Math.min(array.size, 16));
     part.title = `${array.name}, ${array.space}${array.launch !== null ? `, ${launches[array.launch].name}` : ""}`;
-    const holder = array.size > 64 ? new Sheet(array) : new Cells(array, this.run);
-    if (array.size > 64) this.sheets.push(holder);
+    const holder = this.drawn ? new Sheet(array) : new Cells(array, this.run);
+    if (this.drawn) this.sheets.push(holder);
     for (let k = 0; k < array.size; k++) this.cells[array.first + k] = holder;
     part.append(title, holder.root);
     return part;
@@ -42,8 +46,8 @@ class Memory {
 
   resize() {
     if (!this.run) return;
-    const width = this.box.clientWidth;
-    for (const sheet of this.sheets) sheet.resize(width);
+    const widths = this.sheets.map((sheet) => sheet.root.parentElement.clientWidth), all = this.box.clientWidth;
+    this.sheets.forEach((sheet, k) => sheet.resize(widths[k], all > 900 ? 32 : all > 480 ? 16 : 8));
     if (this.sheets.length) this.forget();
   }
 
@@ -98,9 +102,9 @@ class Sheet {
     this.root.setAttribute("aria-label", `${array.size} words of ${array.name}`);
   }
 
-  resize(width) {
+  resize(width, most) {
     const scale = window.devicePixelRatio || 1;
-    this.columns = width > 900 ? 32 : width > 480 ? 16 : 8;
+    this.columns = this.size > 16 ? most : Math.min(this.size, most);
     this.wide = (width + 2) / this.columns;
     const height = Math.ceil(this.size / this.columns) * this.high - 2;
     this.root.width = Math.round(width * scale);
