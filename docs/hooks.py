@@ -1,4 +1,4 @@
-"""What the site is built from beside the pages: the results of the benchmarks, and of the lab beside a GPU."""
+"""What the site is built from beside the pages: the tables of the textbook, the results of the benchmarks and on a GPU."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+from upsweep.lab.sources import NOT_REPRODUCED
+from upsweep.textbook import KERNELS
+from upsweep.textbook.mistakes import MISTAKES, NOT_KERNELS
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 
@@ -15,9 +19,31 @@ RESULTS = ROOT / "benchmarks" / "results"
 def on_files(files: Files, config: Any) -> Files:
     files.append(File.generated(config, "benchmarks.md", content=benchmarks()))
     files.append(File.generated(config, "lab_gpu.md", content=(RESULTS / "lab_gpu.md").read_text()))
+    files.append(File.generated(config, "kernels.md", content=kernels()))
     for picture in sorted(RESULTS.glob("*.png")):
         files.append(File.generated(config, f"results/{picture.name}", content=picture.read_bytes()))
     return files
+
+
+def kernels() -> str:
+    """The page of kernels: those of the textbook, the mistakes with what the lab finds in each, and what no run shows."""
+    parts = ["# Every kernel", "The tables behind `upsweep lab` and `upsweep.textbook.run`."]
+    parts += ["| kernel | what it is | for | operations |\n| --- | --- | --- | --- |"]
+    parts[-1] += "".join(
+        f"\n| `{row.name}` | {row.title} | {row.contract} | {row.work.text if row.work else ''} |"
+        for row in KERNELS.values()
+    )
+    parts += ["## Mistakes", "As the sources print them, or as students write them; and what the lab finds."]
+    parts += ["| kernel | what is wrong | found | instead |\n| --- | --- | --- | --- |"]
+    parts[-1] += "".join(
+        f"\n| `{row.name}` | {row.says} | {', '.join(sorted(row.finds)) or row.also} | `{row.instead}` |"
+        for row in MISTAKES.values()
+    )
+    said = [f"* {key}: {text}." for key, text in NOT_REPRODUCED.items()] + [
+        f"* {text}." for text in NOT_KERNELS.values()
+    ]
+    parts += ["## What the sources say and no run shows", "\n".join(said)]
+    return "\n\n".join(parts) + "\n"
 
 
 def benchmarks() -> str:
@@ -27,7 +53,9 @@ def benchmarks() -> str:
         "Ratios of the speed of a copy of the same bytes, or of what a row names. Run on the machines named, by the scripts "
         "in `benchmarks/`; nothing here is typed by hand.",
     ]
-    for path in sorted(set(RESULTS.glob("*.json")) - {RESULTS / "lab_gpu.json"}):  # which has a page of its own
+    for path in sorted(
+        set(RESULTS.glob("*.json")) - {RESULTS / "lab_gpu.json"}
+    ):  # which has a page of its own
         parts += [f"## {path.stem}", table(json.loads(path.read_text()))]
     for picture in sorted(RESULTS.glob("*.png")):
         parts.append(f"![{picture.stem}](results/{picture.name})")

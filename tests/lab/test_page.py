@@ -46,7 +46,12 @@ LARGE = [
         ("blelloch-padded-16", 128),
     )
 ]
-MODELS = {"32, a warp at once": lab.Banks(), "16, half a warp at once": lab.Banks(16, group=16)}
+MODELS = {
+    "32 32 4": lab.Banks(),
+    "16 16 4": lab.Banks(16, group=16),
+    "8 8 4": lab.Banks(8, group=8),
+    "32 32 8": lab.Banks(width=8),
+}
 FRAME = 1000 / 60
 
 # Walk a kernel from its beginning to its end and say what the page showed.
@@ -130,7 +135,7 @@ def test_every_mistake_opens_with_its_findings(opened):
 @pytest.mark.parametrize("model", MODELS)
 def test_banks_cost_what_the_tracer_counts(opened, model):
     opened.do(
-        "const s = document.querySelector('.model'); s.value = arguments[0].split(',')[0]; s.dispatchEvent(new Event('change'))",
+        "const s = document.querySelector('.model'); s.value = arguments[0]; s.dispatchEvent(new Event('change'))",
         model,
     )
     for dials in (*map(first, KERNELS), *LARGE):

@@ -16,6 +16,7 @@ from upsweep.textbook.mistakes import MISTAKES
 
 SCRIPTS = ("model", "data", "network", "memory", "source", "lanes", "banks", "panels", "pane", "app")
 BESIDE = {"brent-kung": "kogge-stone", "kogge-stone": "brent-kung", "blelloch": "blelloch-padded", "domino": "domino-dynamic",
+          "decoupled-look-back": "domino-dynamic", "matrix": "three-phase", "segmented": "kogge-stone", "harris": "han-carlson",
           "": "brent-kung"}  # fmt: skip
 """The kernel that a comparison opens with."""
 

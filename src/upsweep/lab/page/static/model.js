@@ -60,7 +60,7 @@ class Run {
     return this.served.get(key);
   }
 
-  serve(step, { banks, group, padding }) {
+  serve(step, { banks, group, width, padding }) {
     const served = new Map();
     for (const [kind, block, thread, line, column, word] of step.events) {
       if (word === null || !(kind === "load" || kind === "store" || kind === "atomic")) continue;
@@ -72,7 +72,7 @@ class Run {
       const parts = served.get(request).parts;
       if (!parts.has(part)) parts.set(part, new Set());
       const place = word - array.first, padded = padding ? place + (place >> padding) : place;
-      parts.get(part).add(array.first * 65536 + Math.floor((padded * array.itemsize) / 4));
+      parts.get(part).add(array.first * 65536 + Math.floor((padded * array.itemsize) / width));
     }
     const load = new Uint16Array(banks), lines = new Map();
     let wavefronts = 0, degree = 0;

@@ -7,9 +7,12 @@ class Pane {
     this.source = new Source(this.root, (name, spot, on) => this.change(name, spot, on), (launch) => this.editor(launch));
     this.views = [this.network = new Network(this.root), this.memory = new Memory(this.root), this.lanes = new Lanes(this.root)];
     this.banks = new BankMap(this.root);
-    this.model = { banks: 32, group: 32, padding: 0 };
+    this.model = { banks: 32, group: 32, width: 4, padding: 0 };
     this.menu();
-    this.find(".model").addEventListener("change", (e) => this.remodel({ banks: Number(e.target.value), group: Number(e.target.value) }));
+    this.find(".model").addEventListener("change", (e) => {
+      const [banks, group, width] = e.target.value.split(" ").map(Number);
+      this.remodel({ banks, group, width });
+    });
     this.find(".padding").addEventListener("change", (e) => this.remodel({ padding: Number(e.target.value) }));
     this.find(".dials").addEventListener("submit", (e) => e.preventDefault());
     this.editing();
