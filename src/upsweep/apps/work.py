@@ -55,6 +55,6 @@ def expand(counts: Any) -> tuple[Any, Any]:
     check_counts(xp, counts, "counts")
     offsets = moving.places(xp, counts)
     owner = moving.owners(xp, offsets)
-    return give(owner), give(
-        moving.indices(xp, owner.shape[0], owner) - moving.repeat(xp, offsets[:-1], offsets)
-    )
+    rank = moving.indices(xp, owner.shape[0], owner)
+    rank -= moving.repeat(xp, offsets[:-1], offsets)
+    return give(owner), give(rank)
