@@ -113,10 +113,57 @@ def test_returns_and_filters_have_upsweeps_bits(tensor):
     same_bits(ut.lfilter([1, 0.5], [1, -0.9], r), up.lfilter([1, 0.5], [1, -0.9], host(r)))
 
 
-def test_gradients_of_filters_and_affine_pairs(tensor):
+def test_gradients_of_affine_pairs(tensor):
     x, a = tensor(2, 5).requires_grad_(), tensor(2, 5, seed=1).requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: ut.lfilter([1, 0.3], [1, -0.5], x), (x,))
     assert torch.autograd.gradcheck(lambda a, x: ut.scan((a, x), "affine", axis=1), (a, x))
+
+
+FILTERS = {
+    "feedback": ([1.0], [1.0, -0.5]),
+    "scaled": ([0.5, 0.2, 0.1], [2.0, 0.3]),
+    "second order": ([1.0, 0.3], [1.0, -0.8, 0.4]),
+    "forward only": ([1.0, -0.5, 0.25], [4.0]),
+    "nothing": ([2.0], [0.5]),
+}
+
+
+@pytest.mark.parametrize("filter_", FILTERS)
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_gradients_of_filters(tensor, filter_, dtype, n):
+    x = tensor(2, n, 2, dtype=getattr(torch, dtype)).requires_grad_()
+    b, a = (torch.tensor(c, dtype=x.dtype, device=x.device, requires_grad=True) for c in FILTERS[filter_])
+    order = max(len(b), len(a)) - 1
+    zi = tensor(2, order, 1, seed=2, dtype=x.dtype).requires_grad_()
+    assert torch.autograd.gradcheck(lambda *p: ut.lfilter(*p, axis=1), (b, a, x))
+    assert torch.autograd.gradcheck(lambda b, a, x, zi: ut.lfilter(b, a, x, 1, zi), (b, a, x, zi))
+    if n == 2:
+        assert torch.autograd.gradgradcheck(lambda b, a, x, zi: ut.lfilter(b, a, x, 1, zi), (b, a, x, zi))
+
+
+@pytest.mark.parametrize("filter_", FILTERS)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
+def test_filters_have_upsweeps_bits_and_a_state(tensor, filter_, dtype):
+    x = tensor(3, 40, dtype=getattr(torch, dtype))
+    b, a = FILTERS[filter_]
+    computed = {"float16": "float32"}.get(dtype, dtype)
+    c, d, u = np.array(b, computed), np.array(a, computed), host(x).astype(computed)
+    same_bits(ut.lfilter(b, a, x), up.lfilter(c, d, u))
+    zi = tensor(1, max(len(b), len(a)) - 1, seed=1, dtype=getattr(torch, computed))
+    expected = up.lfilter(c, d, u, zi=host(zi))
+    for got, want in zip(ut.lfilter(b, a, x, zi=zi), expected):
+        same_bits(got, want)
+    first, state = ut.lfilter(b, a, x[:, :7], zi=zi.expand(3, -1))
+    assert torch.allclose(
+        torch.cat([first, ut.lfilter(b, a, x[:, 7:], zi=state)[0]], 1), ut.lfilter(b, a, x, zi=zi)[0]
+    )
+
+
+def test_vmap_over_filters(tensor):
+    x, zi = tensor(4, 6), tensor(4, 1, seed=1)
+    b, a = tensor(4, 2, seed=2), torch.stack([torch.ones(4), torch.linspace(-0.9, 0.9, 4)], 1).to(x)
+    got = torch.vmap(lambda *p: ut.lfilter(p[0], p[1], p[2], zi=p[3])[0])(b, a, x, zi)
+    same_bits(got, torch.stack([ut.lfilter(*p[:3], zi=p[3])[0] for p in zip(b, a, x, zi)]))
 
 
 def test_a_product_with_zeros_has_its_gradient(tensor):
@@ -165,7 +212,9 @@ def test_operators_pass_pytorchs_own_checks(tensor):
     ops = torch.ops.upsweep
     torch.library.opcheck(ops.scan.default, (x, "mul", 1, False, True, start))
     torch.library.opcheck(ops.recurrence.default, (a, x, start, None, 1, False))
-    torch.library.opcheck(ops.lfilter.default, (x, [1.0, 0.3], [1.0, -0.5], 1))
+    b, c = (torch.tensor([1.0, v], dtype=torch.float64, requires_grad=True) for v in (0.3, -0.5))
+    torch.library.opcheck(ops.lfilter.default, (x, b, c, None))
+    torch.library.opcheck(ops.lfilter.default, (x, b, c, tensor(2, 1, seed=3)))
     torch.library.opcheck(ops.scan_tuple.default, ([a.detach(), x.detach()], "affine", 1, False, False, []))
 
 
@@ -206,3 +255,9 @@ def test_errors(tensor):
     with pytest.raises(up.ShapeError, match="broadcast"):
         ut.linear_recurrence(tensor(4), x, axis=1)
     assert ut.scan(tensor(0)).shape == (0,)
+    with pytest.raises(up.ShapeError, match="needs 1 values"):
+        ut.lfilter([1.0], [1.0, 0.5], x, zi=tensor(2, 2))
+    with pytest.raises(up.ShapeError, match="1-D"):
+        ut.lfilter([], [1.0, 0.5], x)
+    with pytest.raises(ZeroDivisionError):
+        ut.lfilter([1.0], [0.0, 0.5], x)

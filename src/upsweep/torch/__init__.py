@@ -12,6 +12,7 @@ Every function here gives the bits of its namesake in `upsweep`. Under autocast 
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from torch import Tensor
 from upsweep.arguments import axis_of
 from upsweep.operator import OperatorError
 from upsweep.torch import library
-from upsweep.torch.operands import flags_of, multiplier, rows_of
+from upsweep.torch.operands import coefficients, flags_of, multiplier, rows_of, state_of
 
 __all__ = [
     "cumulative_prod",
@@ -216,19 +217,35 @@ def gae(
     return discounted_sum(rewards + gamma * ahead - values, gamma * lam, dones, axis=dim)
 
 
-def lfilter(b: Any, a: Any, x: Tensor, axis: int = -1) -> Tensor:
-    """Filter along an axis, as `upsweep.lfilter` (SciPy's signature), differentiable in x.
+def lfilter(b: Any, a: Any, x: Tensor, axis: int = -1, zi: Tensor | None = None) -> Any:
+    """Filter along an axis, as `upsweep.lfilter` (SciPy's signature), differentiable in b, a, x and zi.
 
-    b and a are real numbers, not tensors with gradients. The gradient is the filter run backwards.
+    Args:
+        b, a: coefficients, as tensors or as numbers; numbers count as being of the dtype of x.
+        x: a tensor.
+        axis: the axis of time.
+        zi: the state before the first item, as in `upsweep.lfilter`.
+
+    Returns:
+        y, of x's shape; with `zi` the pair `(y, zf)`. The gradient is the filter run backwards.
 
     >>> import torch, upsweep.torch as ut
-    >>> ut.lfilter([1.0], [1.0, -0.5], torch.tensor([1.0, 0.0, 0.0, 0.0])).tolist()
+    >>> a = torch.tensor([1.0, -0.5], requires_grad=True)
+    >>> y = ut.lfilter([1.0], a, torch.tensor([1.0, 0.0, 0.0, 0.0]))
+    >>> y.tolist()
     [1.0, 0.5, 0.25, 0.125]
+    >>> torch.autograd.grad(y[2], a)[0].tolist()
+    [-0.75, -1.0]
     """
-    for c in (b, a):
-        if isinstance(c, Tensor) and c.requires_grad:
-            raise OperatorError("lfilter has gradients for x only; pass coefficients without requires_grad")
-    if not x.dtype.is_floating_point:
-        x = x.to(torch.float64)
+    given = [v.dtype for v in (b, a, x, zi) if isinstance(v, Tensor)]
+    dtype = reduce(torch.promote_types, given)
+    if not dtype.is_complex and dtype not in (torch.float32, torch.float64):
+        dtype = torch.float32 if dtype.is_floating_point else torch.float64
+    b, a = coefficients(b, dtype), coefficients(a, dtype)
+    b, a = b / a[0], torch.cat([torch.ones_like(a[:1]), a[1:] / a[0]])
     dim = axis_of(axis, tuple(x.shape))
-    return library.lfilter(x, [float(v) for v in b], [float(v) for v in a], dim)
+    x = x.to(dtype).movedim(dim, -1)
+    order = max(b.numel(), a.numel()) - 1
+    state = None if zi is None else state_of(zi.to(dtype), x, dim, order)
+    y, zf = library.lfilter(x, b, a, state)
+    return y.movedim(-1, dim) if zi is None else (y.movedim(-1, dim), zf.movedim(-1, dim))

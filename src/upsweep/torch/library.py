@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 import upsweep as up
@@ -277,36 +278,99 @@ def _(
     return recurrence(a, b, initial, heads, dim + 1, reverse), 0
 
 
-# --- digital filters --------------------------------------------------------------------------------------------------
+# --- digital filters: time is last, a[0] is 1 ---------------------------------------------------------------------------
 
 
 @torch.library.custom_op("upsweep::lfilter", mutates_args=())
-def lfilter(x: Tensor, b: list[float], a: list[float], dim: int) -> Tensor:
-    import numpy as np
-
-    dtype = np.float32 if x.dtype is torch.float32 else np.float64
-    return up.lfilter(np.asarray(b, dtype), np.asarray(a, dtype), x.detach(), axis=dim).contiguous()
+def lfilter(x: Tensor, b: Tensor, a: Tensor, zi: Tensor | None) -> tuple[Tensor, Tensor]:
+    b, a, x = (v.detach().resolve_conj() for v in (b, a, x))
+    if not (b.isfinite().all() and a.isfinite().all()):
+        raise ZeroDivisionError("a[0] is zero, or a coefficient is not finite")
+    if zi is None:
+        return up.lfilter(b, a, x).to(x.dtype).contiguous(), x.new_empty((*x.shape[:-1], 0))
+    y, zf = up.lfilter(b, a, x, zi=zi.detach().resolve_conj())
+    return y.to(x.dtype).contiguous(), zf.to(x.dtype).contiguous()
 
 
 @lfilter.register_fake
-def _(x: Tensor, b: list[float], a: list[float], dim: int) -> Tensor:
-    return x.new_empty(x.shape)
+def _(x: Tensor, b: Tensor, a: Tensor, zi: Tensor | None) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape), x.new_empty((*x.shape[:-1], 0) if zi is None else zi.shape)
 
 
-def _lfilter_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-    _, ctx.b, ctx.a, ctx.dim = inputs
+def _lfilter_context(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> None:
+    x, b, a, zi = inputs
+    ctx.save_for_backward(x, b, a, zi, output[0])
 
 
-def _lfilter_backward(ctx: Any, g: Tensor) -> Any:
-    return lfilter(g.flip(ctx.dim), ctx.b, ctx.a, ctx.dim).flip(ctx.dim), None, None, None
+def _lfilter_backward(ctx: Any, gy: Tensor, gz: Tensor) -> Any:
+    """With A y = B x + zi, A and B the matrices of the filter: s solves A* s = gy, dx = B* s, and db, da, dzi are products of
+    s with what they stand beside. zf adds a product of the last items with the coefficients."""
+    x, b, a, zi, y = ctx.saved_tensors
+    n, order = x.shape[-1], max(b.numel(), a.numel()) - 1
+    dx, db, da, dzi, g = None, 0, 0, None, gy
+    if zi is not None:
+        last = min(order, n)
+        place = torch.arange(order).unsqueeze(1) + torch.arange(last) + 1  # of the coefficient beside an item
+        xs, ys = (v.flip(-1).narrow(-1, 0, last) for v in (x, y))
+        g = gy - _at_the_end(gz @ _spread(a, place, x).conj(), n)
+        dx = _at_the_end(gz @ _spread(b, place, x).conj(), n)
+        db, da = (_gathered(gz, v, place, c) for v, c in ((xs, b), (-ys, a)))
+        dzi = F.pad(gz.narrow(-1, 0, max(order - n, 0)), (order - max(order - n, 0), 0))
+    one = torch.ones(1, dtype=b.dtype, device=b.device)
+    s = lfilter(g.flip(-1), one, a.conj(), None)[0]
+    through = lfilter(s, b.conj(), one, None)[0].flip(-1)
+    s = s.flip(-1)
+    if ctx.needs_input_grad[1]:
+        db = db + _beside(s, x, b)
+    if ctx.needs_input_grad[2]:
+        da = da - _beside(s, y, a)
+    if zi is not None:
+        dzi = dzi + F.pad(s.narrow(-1, 0, min(order, n)), (0, max(order - n, 0)))
+    needed = ctx.needs_input_grad
+    return through if dx is None else through + dx, db if needed[1] else None, da if needed[2] else None, dzi
+
+
+def _at_the_end(items: Tensor, n: int) -> Tensor:
+    """Items, the last one first, where they stand among n."""
+    return F.pad(items.flip(-1), (n - items.shape[-1], 0))
+
+
+def _spread(c: Tensor, place: Tensor, x: Tensor) -> Tensor:
+    """`c[place]`, zero where there is no such coefficient."""
+    return F.pad(c.to(x.device, x.dtype), (0, place.shape[0] + place.shape[1]))[place.to(x.device)]
+
+
+def _gathered(gz: Tensor, items: Tensor, place: Tensor, c: Tensor) -> Tensor:
+    """The gradient of c through `zf = c[place] @ items`."""
+    beside = (
+        gz.flatten(0, -2).mT @ items.conj().flatten(0, -2) if gz.ndim > 1 else torch.outer(gz, items.conj())
+    )
+    total = beside.new_zeros(place.shape[0] + place.shape[1] + 1)
+    return _like(total.index_put((place.to(gz.device),), beside, accumulate=True)[: c.numel()], c)
+
+
+def _beside(s: Tensor, x: Tensor, c: Tensor) -> Tensor:
+    """The gradient of c through `c[0] x[t] + c[1] x[t-1] + ...`."""
+    n = x.shape[-1]
+    parts = [(s.narrow(-1, k, n - k) * x.narrow(-1, 0, n - k).conj()).sum() for k in range(min(c.numel(), n))]
+    return _like(F.pad(torch.stack(parts), (0, c.numel() - len(parts))), c) if parts else torch.zeros_like(c)
+
+
+def _like(gradient: Tensor, c: Tensor) -> Tensor:
+    return (gradient if c.is_complex() or not gradient.is_complex() else gradient.real).to(c.device, c.dtype)
 
 
 lfilter.register_autograd(_lfilter_backward, setup_context=_lfilter_context)
 
 
 @lfilter.register_vmap
-def _(info: Any, in_dims: Any, x: Tensor, b: list[float], a: list[float], dim: int) -> Any:
-    return lfilter(x.movedim(in_dims[0], 0), b, a, dim + 1), 0
+def _(info: Any, in_dims: Any, x: Tensor, b: Tensor, a: Tensor, zi: Tensor | None) -> Any:
+    if in_dims[1] is None and in_dims[2] is None:
+        x, zi = (_batched(v, d, info.batch_size) for v, d in ((x, in_dims[0]), (zi, in_dims[3])))  # type: ignore[assignment]
+        return lfilter(x, b, a, zi), (0, 0)
+    rows = [_batched(v, d, info.batch_size) for v, d in zip((x, b, a, zi), in_dims)]
+    each = [lfilter(*(r if r is None else r[i] for r in rows)) for i in range(info.batch_size)]  # type: ignore[arg-type]
+    return tuple(map(torch.stack, zip(*each))), (0, 0)
 
 
 for _op in (scan, scan_tuple, recurrence, lfilter):  # as PyTorch does for its own cumsum and cumprod

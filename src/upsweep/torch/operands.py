@@ -41,3 +41,23 @@ def flags_of(flags: Tensor, x: Tensor, dim: int) -> Tensor:
     if flags.ndim == 1:
         flags = flags.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
     return flags.bool().expand(x.shape)
+
+
+def coefficients(c: Any, dtype: torch.dtype) -> Tensor:
+    """Coefficients of a filter in double precision, which poles are found in; numbers are rounded to `dtype` first."""
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    c = (c if isinstance(c, Tensor) else torch.as_tensor(c, dtype=wide).to(dtype)).to(wide)
+    if c.ndim != 1 or not c.numel():
+        raise ShapeError(f"coefficients must be 1-D and not empty, got shape {tuple(c.shape)}")
+    return c
+
+
+def state_of(zi: Tensor, x: Tensor, dim: int, order: int) -> Tensor:
+    """The state of a filter with time last, of the shape that fits x."""
+    moved = zi.movedim(dim, -1) if zi.ndim == x.ndim else zi
+    fits = zip(moved.shape[:-1], x.shape[:-1])
+    if zi.ndim != x.ndim or moved.shape[-1] != order or any(m not in (1, n) for m, n in fits):
+        raise ShapeError(
+            f"zi has shape {tuple(zi.shape)}; along the axis it needs {order} values for these coefficients"
+        )
+    return moved.expand(*x.shape[:-1], order)
