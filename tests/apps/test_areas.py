@@ -7,7 +7,7 @@ import pytest
 from scipy import ndimage
 
 import upsweep as up
-from upsweep.apps import SummedAreaTable
+from upsweep.apps import SummedAreaTable, areas
 
 RNG = np.random.default_rng(7)
 
@@ -39,10 +39,18 @@ def test_means_are_a_uniform_filter(apps):
     np.testing.assert_allclose(apps.SummedAreaTable(x).mean(start, start + 5), want, rtol=1e-12)
 
 
+def test_boxes_by_pieces(monkeypatch):
+    table, start = SummedAreaTable(RNG.random((9, 9))), RNG.integers(0, 5, (10, 3, 2))
+    want = table.mean(start, start + 4)
+    monkeypatch.setattr(areas, "_BOXES", 7)
+    np.testing.assert_array_equal(table.mean(start, start + 4), want)
+
+
 def test_what_is_no_box_is_refused():
     table = SummedAreaTable(np.ones((3, 4)))
     for start, stop, error in [
-        ((0, 0), (4, 4), IndexError), ((-1, 0), (1, 1), IndexError), ((2, 2), (1, 3), IndexError), ((0,), (1,), up.ShapeError)
+        ((0, 0), (4, 4), IndexError), ((0.5, 0), (2, 2), up.DTypeError),
+        ((-1, 0), (1, 1), IndexError), ((2, 2), (1, 3), IndexError), ((0,), (1,), up.ShapeError)
     ]:  # fmt: skip
         with pytest.raises(error):
             table.sum(start, stop)
