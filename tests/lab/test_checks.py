@@ -22,7 +22,7 @@ def test_textbook_is_clean(name, n):
 
 def ladner_fischer_as_kogge_stone():
     made = case("ladner-fischer", n=16)
-    return replace(made, setup=circuit(kogge_stone(16), 16)).run()
+    return replace(made, setup=circuit(kogge_stone(16), 16, 16)).run()
 
 
 NEEDED_ELSEWHERE = {

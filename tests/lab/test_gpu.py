@@ -58,6 +58,11 @@ def test_mistakes_compile(name, no_device_needed):
     compile_all(MISTAKES[name].setup, np.dtype(np.int32))
 
 
+def test_a_block_that_no_gpu_has_is_refused():
+    with pytest.raises(ValueError, match="compaction would need a block of 5000 threads; it is for any n of one block"):
+        gpu.run(KERNELS["compaction"], np.arange(5000))
+
+
 SIMULATED = """
 import numpy as np
 from numba import cuda

@@ -40,9 +40,7 @@ def test_order_is_kept(name):
         assert not t.check(witness=False)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in ORDERED if "ladner" not in name and "sequential" not in name]
-)
+@pytest.mark.parametrize("name", [name for name in ORDERED if "sequential" not in name])
 @pytest.mark.parametrize("block", [1, 3, 4, 6, 8])
 def test_any_block(name, block):
     for n in (1, 5, 16, 23, 48):

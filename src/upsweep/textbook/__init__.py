@@ -150,10 +150,10 @@ _ROWS = [
            work=Formula("M log2 M + M/2 + 1, M = n/2", lambda n, b: harris_work(n, 1, 1), powers=True),
            steps=Formula("log2 n + 1", lambda n, b: min(log(n) + 1, max(2 * log(n) - 1, 0)), powers=True)),
     Kernel("ladner-fischer", circuits.circuit_scan, ladner_fischer(0), whole, family="Ladner-Fischer P0",
-           contract="any n of one block; its nodes from a table",
+           contract="any n; its nodes from a table",
            work=Formula("4n - F(5 + log2 n) + 1", lambda n, b: lf_work(n, 0), powers=True)),
     Kernel("ladner-fischer-1", circuits.circuit_scan, ladner_fischer(1), whole, family="Ladner-Fischer P1",
-           contract="any n of one block; its nodes from a table",
+           contract="any n; its nodes from a table",
            work=Formula("3n - F(4 + log2 n)", lambda n, b: lf_work(n, 1) if n > 1 else 0, powers=True)),
     Kernel("knowles", circuits.knowles_scan, knowles, whole, family="Knowles", needs="idempotent", work=KS_WORK,
            steps=LEVELS, barriers=TWO_A_LEVEL, contract="any n; a power of two of threads"),
@@ -183,7 +183,7 @@ _ROWS = [
            contract="any n, as a rectangle near to a square", answer=summed_area_answer),
     Kernel("box-sums", applications.box_sums, box_sums, whole, "application", covers="a19",
            contract="any n, as a rectangle near to a square; sums alone", answer=box_answer),
-    Kernel("recurrence", applications.squares, recurrence, whole, "application", covers="a20", contract="any n of one block",
+    Kernel("recurrence", applications.squares, recurrence, root, "application", covers="a20", contract="any n",
            answer=recurrence_answer),
 ]  # fmt: skip
 

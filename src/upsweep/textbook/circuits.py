@@ -264,17 +264,20 @@ def knowles_scan(x, y, fans, levels, n):
 def circuit_scan(x, y, sources, targets, starts, levels, n):
     """Any prefix circuit, from a table of its nodes: Ladner and Fischer's P_k (1980) among them."""
     t = cuda.threadIdx.x
-    xy = cuda.shared.array(TILE, dtype)
-    if t < n:
-        xy[t] = x[t]
+    start = cuda.blockIdx.x * BLOCK
+    items = min(BLOCK, n - start)
+    xy = cuda.shared.array(BLOCK, dtype)
+    if t < items:
+        xy[t] = x[start + t]
     for level in range(levels):
         node = starts[level] + t
+        takes = node < starts[level + 1] and targets[node] < items
         cuda.syncthreads()  # what the last level wrote, before this one reads it
-        if node < starts[level + 1]:
+        if takes:
             temp = op(xy[sources[node]], xy[targets[node]])
         cuda.syncthreads()  # all have read, before anyone overwrites
-        if node < starts[level + 1]:
+        if takes:
             xy[targets[node]] = temp
     cuda.syncthreads()  # all prefixes, before others' threads store them
-    if t < n:
-        y[t] = xy[t]
+    if t < items:
+        y[start + t] = xy[t]

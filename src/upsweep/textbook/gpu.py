@@ -12,11 +12,16 @@ from upsweep.operator import Operator, OperatorError, as_operator
 from upsweep.textbook.dialect import asks_for_identity, bind
 from upsweep.textbook.table import Kernel, Launch, Setup
 
+LARGEST_BLOCK = 1024
+
 
 def run(row: Kernel, x: Any, op: Any = "add", block: int | None = None) -> np.ndarray:
     """Run one kernel of the table on the current device; see `upsweep.textbook.run`."""
     x = np.ascontiguousarray(x)
     setup = row.setup(len(x), block or row.block(len(x)), 32)
+    most = max(one.block for one in setup.launches)
+    if most > LARGEST_BLOCK:
+        raise ValueError(f"{row.name} would need a block of {most} threads; it is for {row.contract}")
     return launch(setup, x, as_operator(op))
 
 

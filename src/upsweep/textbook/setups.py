@@ -96,21 +96,20 @@ def knowles(n: int, block: int, warp: int) -> Setup:
     return Setup((launch,), {"y": n, "fans": fans or [1]}, block)
 
 
-def circuit(levels: circuits.Levels, n: int) -> Setup:
-    """The setup that runs any circuit on n items, from the table of its nodes."""
+def circuit(levels: circuits.Levels, n: int, block: int) -> Setup:
+    """The setup that runs any circuit of as many wires as a block has threads, from the table of its nodes."""
     nodes = [node for level in levels for node in level] or [(0, 0)]
     starts = [0]
     for level in levels:
         starts.append(starts[-1] + len(level))
     sources, targets = [s for s, _ in nodes], [t for _, t in nodes]
-    launch = Launch(
-        circuits.circuit_scan, 1, n, ("x", "y", "sources", "targets", "starts", len(levels), n), {"TILE": n}
-    )
-    return Setup((launch,), {"y": n, "sources": sources, "targets": targets, "starts": starts}, n)
+    args = ("x", "y", "sources", "targets", "starts", len(levels), n)
+    launch = Launch(circuits.circuit_scan, ceil(n, block), block, args, {"BLOCK": block})
+    return Setup((launch,), {"y": n, "sources": sources, "targets": targets, "starts": starts}, block)
 
 
 def ladner_fischer(k: int) -> Callable[[int, int, int], Setup]:
-    return lambda n, block, warp: circuit(circuits.ladner_fischer(n, k), n)
+    return lambda n, block, warp: circuit(circuits.ladner_fischer(block, k), n, block)
 
 
 def three_phase(n: int, block: int, warp: int) -> Setup:
@@ -275,11 +274,11 @@ def box_answer(x: Sequence[Any]) -> list[Any]:
 
 
 def recurrence(n: int, block: int, warp: int) -> Setup:
-    launches = (
-        Launch(applications.squares, ceil(n, block), block, ("x", "terms", n)),
-        Launch(kogge_stone.kogge_stone, 1, n, ("terms", "y", n), {"BLOCK": n}),
-    )
-    return Setup(launches, {"terms": n, "y": n}, n)
+    made = domino_dynamic(n, block, warp)
+    (scan,) = made.launches
+    squares = Launch(applications.squares, scan.grid, block, ("x", "terms", n))
+    launches = (squares, replace(scan, args=("terms", *scan.args[1:])))
+    return replace(made, launches=launches, buffers={"terms": n, **made.buffers})
 
 
 def recurrence_answer(x: Sequence[Any]) -> list[Any]:
