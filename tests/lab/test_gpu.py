@@ -59,7 +59,9 @@ def test_mistakes_compile(name, no_device_needed):
 
 
 def test_a_block_that_no_gpu_has_is_refused():
-    with pytest.raises(ValueError, match="compaction would need a block of 5000 threads; it is for any n of one block"):
+    with pytest.raises(
+        ValueError, match="compaction would need a block of 5000 threads; it is for any n of one block"
+    ):
         gpu.run(KERNELS["compaction"], np.arange(5000))
 
 

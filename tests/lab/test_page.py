@@ -146,6 +146,23 @@ def test_banks_cost_what_the_tracer_counts(opened, model):
         )
 
 
+@pytest.mark.parametrize("name", ["blelloch", "blelloch-interleaved", "reduction-modulo"])
+def test_what_warps_see(opened, name):
+    """Sectors moved and branches that part a warp are what the tracer counts; neighbouring loads move sectors twice."""
+    opened.wait_for("await lab.panes[0].set(lab.panes[0].opening(args[0]))", name)
+    trace = built(first(name)).run()
+    shown = opened.do(
+        "return ['sectors', 'parted'].map((k) => Number(document.querySelector(`[data-count=${k}]`).textContent))"
+    )
+    assert shown == [
+        sum(row.sectors for row in trace.coalescing()),
+        sum(row.divergent for row in trace.divergence()),
+    ]
+    assert ("spread" in opened.do("return document.querySelector('.counts').innerText")) == (
+        name == "blelloch-interleaved"
+    )
+
+
 def choose(browser, dial, value):
     """Turn a dial of the first pane, as a user would."""
     browser.do(

@@ -171,13 +171,22 @@ def payload(dials: Dials) -> dict[str, Any]:
     right = wanted(trace)
     return {
         "dials": {**vars(dials), "block": dials.block or trace.case.setup.launches[0].block, "auto": dials.block is None},
-        "trace": trace.to_dict(), "counts": vars(trace.counts()), "formulas": _formulas(dials, trace),
+        "trace": trace.to_dict(), "counts": vars(trace.counts()), **_warps(trace), "formulas": _formulas(dials, trace),
         "circuit": trace.identify().text, "laws": str(trace.laws()), "findings": [_finding(f) for f in report],
         "wanted": None if right is None else [text(v) for v in right],
         "places": [_places(k, dials) for k in trace.kernels], "barriers": _barriers(trace),
         "kernels": [source_of(launch.kernel).name for launch in case(dials.kernel, n=dials.n).setup.launches],
         "witness": _witness(trace, report),
     }  # fmt: skip
+
+
+def _warps(trace: Trace) -> dict[str, list[int]]:
+    """What only warps see: sectors moved and the least that would do, branches that part a warp and all that it comes to."""
+    moved, branches = trace.coalescing(), trace.divergence(trace.case.warp)
+    return {
+        "sectors": [sum(row.sectors for row in moved), sum(row.ideal for row in moved)],
+        "parted": [sum(row.divergent for row in branches), sum(row.issued for row in branches)],
+    }
 
 
 def _places(kernel: Rewritten, dials: Dials) -> dict[str, list[int]]:

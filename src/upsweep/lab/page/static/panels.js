@@ -76,5 +76,8 @@ function drawCounts(table, payload, banks) {
     rows.push(`<tr><td>shared requests of warps</td><td class="number">${banks.requests}</td><td class="form"></td><td></td></tr>`);
     rows.push(`<tr><td>wavefronts they take</td><td class="number" data-count="wavefronts">${banks.wavefronts}</td><td class="form">worst conflict ${worse ? `${banks.degree}-way` : "none"}</td><td class="${worse ? "miss" : "match"}">${worse ? "conflicts" : "no conflict"}</td></tr>`);
   }
+  const [moved, least] = payload.sectors, [parted, all] = payload.parted, spread = moved > least;
+  rows.push(`<tr><td>sectors of global memory</td><td class="number" data-count="sectors">${moved}</td><td class="form">${spread ? `${least} would do` : ""}</td><td class="${spread ? "miss" : "match"}">${spread ? "spread" : "coalesced"}</td></tr>`);
+  rows.push(`<tr><td>branches that part a warp</td><td class="number" data-count="parted">${parted}</td><td class="form">of ${all} that it comes to</td><td></td></tr>`);
   table.innerHTML = rows.join("");
 }
