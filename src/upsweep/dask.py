@@ -74,24 +74,38 @@ def scan(
     return ys if isinstance(xs, tuple) else ys[0]
 
 
-def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None) -> Any:
+def cumulative_sum(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Any:
     """Running totals of a Dask array, as `upsweep.cumulative_sum`.
 
     >>> import dask.array as da, upsweep.dask as ud
     >>> ud.cumulative_sum(da.ones(5, dtype="i1", chunks=2)).compute().tolist()
     [1, 2, 3, 4, 5]
     """
-    return scan(x, "add", axis=axis, dtype=summed_dtype(x.dtype, dtype))
+    return _cumulative(x, "add", 0, axis, dtype, include_initial)
 
 
-def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None) -> Any:
+def cumulative_prod(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Any:
     """Running products of a Dask array, as `upsweep.cumulative_prod`.
 
     >>> import dask.array as da, upsweep.dask as ud
     >>> ud.cumulative_prod(da.arange(1, 6, chunks=2)).compute().tolist()
     [1, 2, 6, 24, 120]
     """
-    return scan(x, "mul", axis=axis, dtype=summed_dtype(x.dtype, dtype))
+    return _cumulative(x, "mul", 1, axis, dtype, include_initial)
+
+
+def _cumulative(x: Any, op: str, first: int, axis: int | None, dtype: Any, include_initial: bool) -> Any:
+    y = scan(x, op, axis=axis, dtype=summed_dtype(x.dtype, dtype))
+    if not include_initial:
+        return y
+    axis = axis_of(axis, x.shape)
+    sizes = y.chunks[axis]
+    start = da.full_like(y, first, shape=tuple(1 if d == axis else n for d, n in enumerate(y.shape)))
+    return da.concatenate([start, y], axis).rechunk({axis: (1 + sizes[0], *sizes[1:])})
 
 
 def _starts(initial: Any, count: int) -> tuple[np.ndarray, ...] | None:

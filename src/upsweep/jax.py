@@ -26,7 +26,7 @@ from upsweep.arguments import ShapeError, axis_of
 from upsweep.engine import on_gpu
 from upsweep.operator import Operator, accumulator, as_operator, identity_of, ops
 
-__all__ = ["cumulative_prod", "cumulative_sum", "linear_recurrence", "scan"]
+__all__ = ["cumulative_prod", "cumulative_sum", "discounted_sum", "lfilter", "linear_recurrence", "scan"]
 
 
 def scan(
@@ -63,24 +63,39 @@ def scan(
     return _scan(op, dim, exclusive, reverse, x, None if initial is None else _rows(initial, x, dim))
 
 
-def cumulative_sum(x: Any, /, *, axis: int | None = None) -> Array:
+def cumulative_sum(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
     """Running totals; integers narrower than JAX's default are summed as the default. See `upsweep.cumulative_sum`.
 
     >>> import jax.numpy as jnp, upsweep.jax as uj
     >>> uj.cumulative_sum(jnp.array([1, 2, 3])).tolist()
     [1, 3, 6]
     """
-    return scan(_promoted(jnp.asarray(x)), ops.ADD, axis=axis)
+    return _cumulative(x, ops.ADD, 0, axis, dtype, include_initial)
 
 
-def cumulative_prod(x: Any, /, *, axis: int | None = None) -> Array:
+def cumulative_prod(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
     """Running products; see `cumulative_sum`. The gradient holds where items are zero.
 
     >>> import jax.numpy as jnp, upsweep.jax as uj
     >>> uj.cumulative_prod(jnp.array([2, 3, 4])).tolist()
     [2, 6, 24]
     """
-    return scan(_promoted(jnp.asarray(x)), ops.MUL, axis=axis)
+    return _cumulative(x, ops.MUL, 1, axis, dtype, include_initial)
+
+
+def _cumulative(
+    x: Any, op: Operator, first: int, axis: int | None, dtype: Any, include_initial: bool
+) -> Array:
+    x = _promoted(jnp.asarray(x)) if dtype is None else jnp.asarray(x, dtype)
+    y = scan(x, op, axis=axis)
+    if not include_initial:
+        return y
+    dim = axis_of(axis, x.shape)
+    return jnp.pad(y, [(int(d == dim), 0) for d in range(y.ndim)], constant_values=first)
 
 
 def linear_recurrence(
@@ -100,8 +115,81 @@ def linear_recurrence(
     b = jnp.asarray(b)
     dim = axis_of(axis, b.shape) - b.ndim
     a = jnp.broadcast_to(jnp.asarray(a, b.dtype), b.shape)
-    start = jnp.zeros(_row_shape(b, dim), b.dtype) if initial is None else _rows(initial, b, dim)
-    return _recurrence(dim, reverse, a, b, start)
+    start = None if initial is None else _rows(initial, b, dim)
+    return _recurrence(dim, reverse, a, b, start, None)
+
+
+def discounted_sum(
+    rewards: Any, gamma: Any, dones: Any = None, *, axis: int | None = None, initial: Any = None
+) -> Array:
+    """`g[t] = r[t] + gamma g[t+1]`, stopping where an episode is done, as `upsweep.discounted_sum`, differentiable in
+    rewards, gamma and initial.
+
+    >>> import jax.numpy as jnp, upsweep.jax as uj
+    >>> uj.discounted_sum(jnp.ones(4), 0.5, jnp.array([False, True, False, False])).tolist()
+    [1.5, 1.0, 1.5, 1.0]
+    """
+    r = jnp.asarray(rewards)
+    r = r.astype(_inexact(r.dtype))
+    dim = axis_of(axis, r.shape) - r.ndim
+    weights = jnp.broadcast_to(jnp.asarray(gamma, r.dtype), r.shape)
+    start = None if initial is None else _rows(initial, r, dim)
+    if dones is None or r.size == 0:
+        return _recurrence(dim, True, weights, r, start, None)
+    done = jnp.asarray(dones).astype(bool)
+    if done.ndim == 1:
+        done = done.reshape([-1 if d == dim + r.ndim else 1 for d in range(r.ndim)])
+    done = jnp.broadcast_to(done, r.shape)
+    heads = _previous(done, jnp.ones(_row_shape(r, dim), bool), dim, False)
+    if start is not None:
+        after = jax.lax.optimization_barrier(
+            _first(weights, dim, True) * start.astype(r.dtype)
+        )  # no fused multiply-add
+        end = _first(r, dim, True) + jnp.where(_first(done, dim, True), 0, after)
+        r = _join([jnp.expand_dims(end, dim + r.ndim), _along(r, dim, True, 1, None)], dim, True)
+    return _recurrence(dim, True, weights, r, None, heads)
+
+
+def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+    """Filter along an axis, as `upsweep.lfilter` (SciPy's signature), differentiable in b, a, x and zi.
+
+    A filter is computed by the host: its poles are found by arithmetic of many digits, and it runs in float64 even where
+    JAX has no 64 bits.
+
+    Args:
+        b, a: coefficients, as JAX arrays or as numbers; numbers count as being of the dtype of x.
+        x, axis, zi: as in `upsweep.lfilter`.
+
+    Returns:
+        y, of x's shape; with `zi` the pair `(y, zf)`.
+
+    >>> import jax.numpy as jnp, upsweep.jax as uj
+    >>> uj.lfilter([1.0], [1.0, -0.5], jnp.array([1.0, 0.0, 0.0, 0.0])).tolist()
+    [1.0, 0.5, 0.25, 0.125]
+    """
+    x = jnp.asarray(x)
+    known = [v for v in (b, a, zi) if isinstance(v, Array)]
+    dtype = accumulator(_inexact(jnp.result_type(x, *known)))
+    b, a = (jnp.asarray(c, dtype) for c in (b, a))
+    if b.ndim != 1 or a.ndim != 1 or not b.size or not a.size:
+        raise ShapeError(f"coefficients must be 1-D and not empty, got shapes {b.shape} and {a.shape}")
+    dim = axis_of(axis, x.shape)
+    x = jnp.moveaxis(x.astype(dtype), dim, -1)
+    if zi is None:
+        return jnp.moveaxis(_lfilter(b, a, x, None)[0], -1, dim)
+    state = jnp.moveaxis(jnp.asarray(zi, dtype), dim, -1)
+    whole = (*x.shape[:-1], max(b.size, a.size) - 1)
+    fits = [m in (1, n) for m, n in zip(state.shape[:-1], whole)]
+    if state.ndim != x.ndim or state.shape[-1] != whole[-1] or not all(fits):
+        raise ShapeError(
+            f"zi has shape {jnp.shape(zi)}; along the axis it needs {whole[-1]} values for these coefficients"
+        )
+    return tuple(jnp.moveaxis(v, -1, dim) for v in _lfilter(b, a, x, jnp.broadcast_to(state, whole)))
+
+
+def _inexact(dtype: Any) -> np.dtype:
+    """Integers and booleans become JAX's default floating dtype."""
+    return np.dtype(dtype if jnp.issubdtype(dtype, jnp.inexact) else jnp.result_type(float))
 
 
 def _promoted(x: Array) -> Array:
@@ -126,12 +214,20 @@ def _rows(initial: Any, x: Array, dim: int) -> Array:
     return jnp.broadcast_to(start, rows)
 
 
-def _call(op: Operator, dim: int, exclusive: bool, reverse: bool, xs: tuple[Array, ...], starts: Any) -> Any:
+def _call(
+    op: Operator,
+    dim: int,
+    exclusive: bool,
+    reverse: bool,
+    xs: tuple[Array, ...],
+    starts: Any,
+    heads: Any = None,
+) -> Any:
     """The scan itself. XLA's buffers offer bfloat16 to nobody else on a GPU, so it is widened here and rounded once."""
     wide = tuple(x.astype(np.float32) if x.dtype.name == "bfloat16" else x for x in xs)
     shapes = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in wide)
     call = _InPlace(op, dim, exclusive, reverse)
-    ys = buffer_callback(call, shapes, vmap_method="broadcast_all")(wide, starts)  # type: ignore[arg-type]
+    ys = buffer_callback(call, shapes, vmap_method="broadcast_all")(wide, starts, heads)  # type: ignore[arg-type]
     return tuple(y.astype(x.dtype) for x, y in zip(xs, ys))
 
 
@@ -144,15 +240,17 @@ class _InPlace:
     exclusive: bool
     reverse: bool
 
-    def __call__(self, context: Any, outs: Any, xs: Any, starts: Any) -> None:
+    def __call__(self, context: Any, outs: Any, xs: Any, starts: Any, heads: Any) -> None:
         xs, outs, first = (
             None if part is None else tuple(_seen(buffer, context) for buffer in part)
             for part in (xs, outs, starts)
         )
         one = len(xs) == 1
+        segments = None if heads is None else up.segments.flags(_seen(heads, context))
         up.scan(
             xs[0] if one else xs, self.op, axis=self.dim, exclusive=self.exclusive, reverse=self.reverse,
             initial=first[0] if first and one else first, out=outs[0] if one else outs,
+            segments=segments,
         )  # fmt: skip
 
 
@@ -219,8 +317,7 @@ def _scan_backward(op: Operator, dim: int, exclusive: bool, reverse: bool, kept:
         one = jnp.ones_like(_along(right, dim, reverse, 0, 1))
         right = _join([one, _along(right, dim, reverse, 1, None)], dim, reverse)
     inner = _following(g, dim, reverse) if exclusive else g
-    zero = jnp.zeros(_row_shape(x, dim), x.dtype)
-    s: Any = _recurrence(dim, not reverse, _following(left, dim, reverse), inner, zero)
+    s: Any = _recurrence(dim, not reverse, _following(left, dim, reverse), inner, None, None)
     if initial is None:
         return right * s, None
     start = _first(left * s, dim, reverse)
@@ -253,26 +350,109 @@ _scan.defvjp(_scan_forward, _scan_backward)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _recurrence(dim: int, reverse: bool, a: Array, b: Array, initial: Array) -> Array:
-    start = (jnp.ones_like(initial), initial)
-    return _call(ops.AFFINE, dim, False, reverse, (a, b), start)[1]
+def _recurrence(dim: int, reverse: bool, a: Array, b: Array, initial: Any, heads: Any) -> Array:
+    start = None if initial is None else (jnp.ones_like(initial), initial)
+    return _call(ops.AFFINE, dim, False, reverse, (a, b), start, heads)[1]
 
 
-def _recurrence_forward(dim: int, reverse: bool, a: Array, b: Array, initial: Array) -> Any:
-    h = _recurrence(dim, reverse, a, b, initial)
-    return h, (a, h, initial)
+def _recurrence_forward(dim: int, reverse: bool, a: Array, b: Array, initial: Any, heads: Any) -> Any:
+    h = _recurrence(dim, reverse, a, b, initial, heads)
+    return h, (a, h, initial, heads)
 
 
 def _recurrence_backward(dim: int, reverse: bool, kept: Any, g: Array) -> Any:
-    a, h, initial = kept
+    a, h, initial, heads = kept
     if a.shape[dim] == 0:
-        return jnp.zeros_like(a), jnp.zeros_like(h), jnp.zeros_like(initial)
-    s: Any = _recurrence(dim, not reverse, _following(a, dim, reverse), g, jnp.zeros_like(initial))
-    return (
-        s * _previous(h, initial.astype(h.dtype), dim, reverse),
-        s,
-        _first(a * s, dim, reverse).astype(initial.dtype),
+        return (
+            jnp.zeros_like(a),
+            jnp.zeros_like(h),
+            None if initial is None else jnp.zeros_like(initial),
+            None,
+        )
+    s: Any = _recurrence(dim, not reverse, _following(a, dim, reverse), g, None, heads)
+    first = jnp.zeros(_row_shape(h, dim), h.dtype) if initial is None else initial.astype(h.dtype)
+    before = _previous(h, first, dim, reverse)
+    starts = None if heads is None else _starts(heads, dim, reverse)
+    if starts is not None:
+        before = jnp.where(starts, jnp.expand_dims(first, dim + h.ndim), before)
+    if initial is None:
+        return s * before, s, None, None
+    into = _first(a * s, dim, reverse) if starts is None else jnp.where(starts, a * s, 0).sum(dim)
+    return s * before, s, into.astype(initial.dtype), None
+
+
+def _starts(heads: Array, dim: int, reverse: bool) -> Array:
+    """True where a segment starts in the direction of the scan; the first item starts one whatever its flag."""
+    starts = jnp.roll(heads, -1, dim) if reverse else heads
+    return _join(
+        [jnp.ones_like(_along(starts, dim, reverse, 0, 1)), _along(starts, dim, reverse, 1, None)],
+        dim,
+        reverse,
     )
 
 
 _recurrence.defvjp(_recurrence_forward, _recurrence_backward)
+
+
+# --- digital filters: time is last --------------------------------------------------------------------------------------
+
+
+@jax.custom_vjp
+def _lfilter(b: Array, a: Array, x: Array, zi: Any) -> tuple[Array, Array]:
+    state = (*x.shape[:-1], 0) if zi is None else zi.shape
+    shapes = (jax.ShapeDtypeStruct(x.shape, x.dtype), jax.ShapeDtypeStruct(state, x.dtype))
+    return jax.pure_callback(_filtered, shapes, b, a, x, zi, vmap_method="sequential")
+
+
+def _filtered(b: Any, a: Any, x: Any, zi: Any) -> Any:
+    b, a, x = map(np.asarray, (b, a, x))
+    if zi is None:
+        return up.lfilter(b, a, x), np.empty((*x.shape[:-1], 0), x.dtype)
+    return up.lfilter(b, a, x, zi=np.asarray(zi))
+
+
+def _lfilter_forward(b: Array, a: Array, x: Array, zi: Any) -> Any:
+    made = _lfilter(b, a, x, zi)
+    return made, (b, a, x, zi, made[0])
+
+
+def _lfilter_backward(kept: Any, gradients: Any) -> Any:
+    """As in `upsweep.torch.library`."""
+    b, a, x, zi, y = kept
+    g, gz = gradients
+    n, order = x.shape[-1], max(b.size, a.size) - 1
+    (b, a), pull = jax.vjp(
+        lambda b, a: (b / a[0], jnp.concatenate([jnp.ones_like(a[:1]), a[1:] / a[0]])), b, a
+    )
+    dx, db, da = jnp.zeros_like(x), jnp.zeros_like(b), jnp.zeros_like(a)
+    dzi: Any = None
+    if zi is not None:
+        last = min(order, n)
+
+        def end(b: Array, a: Array, x: Array, y: Array, zi: Array) -> Array:
+            place = np.arange(order)[:, None] + np.arange(last) + 1  # of the coefficient beside an item
+            beside = [jnp.pad(c, (0, order + last + 1 - c.size))[place] for c in (b, a)]
+            items = [jnp.flip(v, -1)[..., :last] for v in (x, y)]
+            kept = jnp.pad(zi[..., min(n, order) :], [(0, 0)] * (zi.ndim - 1) + [(0, min(n, order))])
+            return items[0] @ beside[0].T - items[1] @ beside[1].T + kept
+
+        db, da, dx, dy, dzi = jax.vjp(end, b, a, x, y, zi)[1](gz)
+        g = g + dy
+    one = jnp.ones(1, b.dtype)
+    backwards = _lfilter(one, a, jnp.flip(g, -1), None)[0]
+    s = jnp.flip(backwards, -1)
+    dx = dx + jnp.flip(_lfilter(b, one, backwards, None)[0], -1)
+    db, da = db + _beside(s, x, b.size), da - _beside(s, y, a.size)
+    if zi is not None:
+        head = min(order, n)
+        dzi = dzi + jnp.pad(s[..., :head], [(0, 0)] * (s.ndim - 1) + [(0, order - head)])
+    return (*pull((db, da)), dx, dzi)
+
+
+def _beside(s: Array, x: Array, count: int) -> Array:
+    """The gradient of c through `c[0] x[t] + c[1] x[t-1] + ...`."""
+    n = x.shape[-1]
+    return jnp.stack([(s[..., k:] * x[..., : max(n - k, 0)]).sum() for k in range(count)])
+
+
+_lfilter.defvjp(_lfilter_forward, _lfilter_backward)

@@ -53,6 +53,16 @@ def test_dtypes_promote_as_numpys_do():
     )
 
 
+@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize("function", ["cumulative_sum", "cumulative_prod"])
+def test_an_initial_joins_the_first_chunk(function, axis):
+    x = np.random.default_rng(0).normal(size=(9, 12)).astype(np.float32)
+    got = getattr(ud, function)(da.from_array(x, chunks=(4, 5)), axis=axis, include_initial=True)
+    assert got.chunks == (((5, 4, 1), (5, 5, 2)) if axis == 0 else ((4, 4, 1), (6, 5, 2)))
+    expected = getattr(up, function)(x, axis=axis, include_initial=True)
+    np.testing.assert_array_equal(got.compute(), expected, strict=True)
+
+
 def test_two_tasks_a_chunk_and_a_shallow_tree():
     x = da.zeros(64 * 8, chunks=8, dtype=np.uint64)
     graph = dict(ud.scan(x, HASH.op).__dask_graph__())

@@ -83,6 +83,78 @@ def test_gradients_of_recurrences(reverse):
     same_bits(f(a, b, start), up.linear_recurrence(a, b, initial=start, axis=1, reverse=reverse))
 
 
+def test_no_initial_is_not_zero():
+    a, b = np.array([np.nan, 0.5]), np.array([-0.0, 1.0])
+    got = uj.linear_recurrence(jnp.asarray(a), jnp.asarray(b))
+    same_bits(np.asarray(got).view("i8"), up.linear_recurrence(a, b).view("i8"))
+
+
+DONES = np.random.default_rng(3).random((3, 40)) < 0.2
+
+
+@pytest.mark.parametrize("dones", [None, DONES, DONES[0]], ids=["none", "each", "all"])
+@pytest.mark.parametrize("initial", [None, 1.5], ids=["from nothing", "from a value"])
+def test_returns(dones, initial):
+    r = drawn(3, 40)
+    r[0, 20] = np.nan if dones is not None else 0.0
+
+    def f(r):
+        return uj.discounted_sum(r, 0.9, dones, axis=1, initial=initial)
+
+    expected = up.discounted_sum(r, 0.9, dones, axis=1, initial=initial)
+    for got in (f(r), jax.jit(f)(r)):
+        same_bits(got, expected)
+
+
+def test_gradients_of_returns():
+    dones = DONES[:2, :6].copy()
+    dones[0, 2] = True
+
+    def f(r, gamma, last):
+        return uj.discounted_sum(r, gamma, dones, axis=1, initial=last)
+
+    check_grads(f, (drawn(2, 6), 0.9 + 0.01 * drawn(2, 1), drawn(2)), order=2, modes=["rev"])
+    nan = jnp.array([1.0, jnp.nan, 1.0])
+    got = jax.grad(lambda r: uj.discounted_sum(r, 0.5, jnp.array([True, False, False]))[0])(nan)
+    assert got.tolist() == [1, 0, 0]
+    batch = jax.vmap(lambda r, d: uj.discounted_sum(r, 0.9, d))(drawn(2, 6), dones)
+    same_bits(batch, up.discounted_sum(drawn(2, 6), 0.9, dones, axis=1))
+
+
+FILTERS = {
+    "scaled": ([0.5, 0.2, 0.1], [2.0, 0.3]),
+    "second order": ([1.0, 0.3], [1.0, -0.8, 0.4]),
+    "nothing": ([2.0], [0.5]),
+}
+
+
+@pytest.mark.parametrize("filter_", FILTERS)
+def test_filters_and_their_gradients(filter_):
+    (b, a), x = FILTERS[filter_], drawn(2, 5, 2)
+    order = max(len(b), len(a)) - 1
+    zi = drawn(2, order, 1, seed=2)
+    same_bits(jax.jit(lambda x: uj.lfilter(b, a, x, 1))(x), up.lfilter(b, a, x, 1))
+    for got, expected in zip(uj.lfilter(b, a, x, 1, zi), up.lfilter(b, a, x, 1, zi)):
+        same_bits(got, expected)
+    b, a = jnp.array(b), jnp.array(a)
+    for n in (1, 2, 5):
+        check_grads(
+            lambda b, a, x, zi: uj.lfilter(b, a, x, 1, zi), (b, a, x[:, :n], zi), order=1, modes=["rev"]
+        )
+    check_grads(lambda b, a, x: uj.lfilter(b, a, x, 1), (b, a, x), order=2, modes=["rev"])
+    batch = jax.vmap(lambda b, x: uj.lfilter(b, a, x))(jnp.stack([b, 2 * b]), x[:, :, 0])
+    same_bits(batch, np.stack([up.lfilter(k * b, a, x[k - 1, :, 0]) for k in (1, 2)]))
+    with pytest.raises(up.ShapeError, match="needs"):
+        uj.lfilter(b, a, x, 1, drawn(2, order + 1, 1))
+
+
+def test_cumulative_sums_with_an_initial():
+    x = drawn(3, 4).astype(np.float32)
+    for function in ("cumulative_sum", "cumulative_prod"):
+        keywords = {"axis": 0, "dtype": np.float64, "include_initial": True}
+        same_bits(getattr(uj, function)(x, **keywords), getattr(up, function)(x, **keywords))
+
+
 def test_vmap_and_vmap_of_grad():
     x, start = drawn(4, 3, 5), drawn(3)
     got = jax.vmap(lambda x, s: uj.scan(x, "mul", axis=1, initial=s), in_axes=(1, 0))(x, start)

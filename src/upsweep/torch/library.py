@@ -307,7 +307,11 @@ def _lfilter_backward(ctx: Any, gy: Tensor, gz: Tensor) -> Any:
     s with what they stand beside. zf adds a product of the last items with the coefficients."""
     x, b, a, zi, y = ctx.saved_tensors
     n, order = x.shape[-1], max(b.numel(), a.numel()) - 1
-    dx, db, da, dzi, g = None, 0, 0, None, gy
+    g: Tensor = gy
+    dx: Any = None
+    db: Any = 0
+    da: Any = 0
+    dzi: Any = None
     if zi is not None:
         last = min(order, n)
         place = torch.arange(order).unsqueeze(1) + torch.arange(last) + 1  # of the coefficient beside an item
