@@ -167,7 +167,40 @@ def graphs():
         y.zero_()
         g.replay()
     torch.cuda.synchronize()
-    assert torch.equal(y, torch.cummax(want[:1000], 0).values if False else up.scan(want, "max"))
+    assert torch.equal(y, up.scan(want, "max"))
+
+
+@check
+def epochs_that_wrap():
+    """The tags by which a launch knows its own sums come round after 2^31 launches."""
+    from upsweep.gpu import launch
+
+    x = cp.asarray(X)
+    want = up.scan(X)
+    up.scan(x)
+    for work in launch._workspaces.values():
+        tags = cp.ndarray(
+            3, np.uint32, cp.cuda.MemoryPointer(cp.cuda.UnownedMemory(work.control, 12, work), 0)
+        )
+        tags[2] = 2**31 - 3
+    for _ in range(6):
+        same(up.scan(x), want)
+    assert 0 < int(tags[2]) < 10, tags
+
+
+@check
+def several_devices():
+    """Work runs where the arrays are, whatever device is current; on one device there is nothing to see."""
+    want = up.scan(X)
+    for device in range(cp.cuda.runtime.getDeviceCount()):
+        x = torch.tensor(X, device=f"cuda:{device}")
+        with cp.cuda.Device(device):
+            c = cp.asarray(X)
+        for _ in range(3):
+            y, z = up.scan(x), up.scan(c)
+            assert (y.device.index, z.device.id) == (device, device)
+            same(y, want)
+            same(z, want)
 
 
 @check

@@ -113,9 +113,7 @@ def small(n: int) -> None:
             return layout.Choice("tiles", Shape(items, warps, blocks), laid)
 
         launch.choose = choose
-        plan = Plan(
-            ops.ADD, (f,), (f,), (f,), (n,), 0, threads=items * 100 + warps * 10 + blocks
-        )
+        plan = Plan(ops.ADD, (f,), (f,), (f,), (n,), 0, threads=items * 100 + warps * 10 + blocks)
         check.gpu.run(plan, *views)
         a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         torch.cuda.synchronize()

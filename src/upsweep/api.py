@@ -231,7 +231,7 @@ def _run(
         as_operator(op), tuple([v.dtype for v in views]), tuple([v.shape for v in views]), axis, exclusive, reverse,
         initial is not None, dtypes_of(dtype), segments is not None, threads, reducing, keep,
     )  # fmt: skip
-    results, record = _outputs(on, plan, dtypes, given[0], out, fields)
+    results, record = _outputs(on, plan, dtypes, views[0], out, fields)
     starts = None if initial is None else _starts(on, plan, initial, given[0], fields)
     heads = None if segments is None else on.heads(segments, plan.shape, plan.axis, given[0])
     ys = [y if keep is None or keep == c else None for c, y in enumerate(results)]

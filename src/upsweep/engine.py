@@ -145,6 +145,9 @@ def on_gpu(x: Any) -> bool:
     """Whether an array lies on an NVIDIA GPU, by the interfaces that arrays of every library offer."""
     if type(x) is np.ndarray:
         return False
+    told = getattr(x, "is_cuda", None)  # PyTorch's, in a tenth of the time
+    if told is not None:
+        return told
     device = getattr(x, "__dlpack_device__", None)
     if device is not None:
         kind, _ = device()

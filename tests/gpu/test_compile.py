@@ -24,13 +24,14 @@ HOT = {
     "f2": (ops.ADD, ["f2"], LONG, 0, {}),
     "i1": (ops.ADD, ["i1"], LONG, 0, {}),
     "max": (ops.MAX, ["f4"], LONG, 0, {}),
-    "affine": (ops.AFFINE, ["f4", "f4"], LONG, 0, {}),
+    "recurrence": (ops.AFFINE, ["f4", "f4"], LONG, 0, {"kept": 1}),
     "segments": (ops.ADD, ["f4"], LONG, 0, {"segmented": True}),
     "rows": (ops.ADD, ["f4"], (4096, 256), 1, {}),
-    "whole rows": (ops.AFFINE, ["f4", "f4"], (12288, 5000), 1, {}),
+    "whole rows": (ops.AFFINE, ["f4", "f4"], (12288, 5000), 1, {"kept": 1}),
     "columns": (ops.ADD, ["f4"], (65536, 4096), 0, {}),
 }
 OTHERS = {
+    "affine": (ops.AFFINE, ["f4", "f4"], LONG, 0, {}),
     "everything": (
         ops.ADD,
         ["f4"],
@@ -49,11 +50,15 @@ OTHERS = {
 
 def cubin(case, arch: int) -> bytes:
     op, names, shape, axis, flags = case
+    flags = dict(flags)
+    kept = flags.pop("kept", None)  # the one component that is stored
     dtypes = tuple(np.dtype(n) for n in names)
+    stores = tuple(d if kept in (None, c) else None for c, d in enumerate(dtypes))
     op, accumulators = resolve(op, dtypes), tuple(accumulator(d) for d in dtypes)
-    plan = Plan(op, dtypes, accumulators, dtypes, shape, axis, **flags)
+    plan = Plan(op, dtypes, accumulators, stores, shape, axis, **flags)
     ins = [(c_strides(shape, d.itemsize), 0) for d in dtypes]
-    outs = [(c_strides(plan.row_shape if plan.reduce else shape, d.itemsize), 0) for d in dtypes]
+    rows = plan.row_shape if plan.reduce else shape
+    outs = [None if d is None else (c_strides(rows, d.itemsize), 0) for d in stores]
     heads = (c_strides(shape, 1), 0) if plan.segmented else None
     arranged = layout.arrange(plan, ins, outs, [((), 0)] * len(dtypes) if plan.initial else [], heads)
     choice = layout.choose(plan, arranged)

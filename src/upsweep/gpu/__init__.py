@@ -41,7 +41,7 @@ def empty(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> View:
     """A new array of the library and on the device of `like`."""
     seen = view(like)
     assert seen.kind is not None
-    made = view(seen.kind.empty(seen, shape, dtype))
+    made = seen.kind.empty(seen, shape, dtype)
     made.readonly = False
     return made
 

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from types import CellType, FunctionType
 from typing import Any
@@ -133,12 +134,11 @@ def _versions(linked: bool) -> str:
 
     if not linked:
         return str(nvrtc.nvrtcVersion()[1:])
-    import numba
-    import numba_cuda
     from cuda.bindings import nvjitlink  # pyright: ignore[reportAttributeAccessIssue]
 
+    # from the packages' data: to import them takes longer than all the rest of a first call from disk
     return (
-        f"{nvrtc.nvrtcVersion()[1:]} {nvjitlink.version()} numba {numba.__version__} {numba_cuda.__version__}"
+        f"{nvrtc.nvrtcVersion()[1:]} {nvjitlink.version()} numba {version('numba')} {version('numba-cuda')}"
     )
 
 

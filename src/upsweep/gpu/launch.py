@@ -15,7 +15,17 @@ import numpy as np
 
 from upsweep.gpu import compile, driver
 from upsweep.gpu.arrays import Kind, View
-from upsweep.gpu.layout import LEVELS, Choice, Layout, arrange, choose, node_words, shared_bytes, spec, tickets_ahead
+from upsweep.gpu.layout import (
+    LEVELS,
+    Choice,
+    Layout,
+    arrange,
+    choose,
+    node_words,
+    shared_bytes,
+    spec,
+    tickets_ahead,
+)
 from upsweep.operator import identity_of
 from upsweep.plan import Plan
 

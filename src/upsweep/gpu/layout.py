@@ -20,7 +20,6 @@ import numpy as np
 from upsweep.engine import EngineError
 from upsweep.gpu import compile, shapes
 from upsweep.gpu.shapes import Shape
-from upsweep.operator import ops
 from upsweep.plan import Plan
 
 LEVELS = 8  # as in params.cuh
