@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from upsweep import engine as engines
-from upsweep.api import Op, reduce, scan
+from upsweep.api import Op, OutputError, reduce, scan
 from upsweep.arguments import ShapeError, axis_of, dtypes_of, result_dtypes, shape_of
 from upsweep.engine import DTypeError
 from upsweep.operator import SEEDED, Operator, accumulator, as_operator, identity_of, resolve, segmented
@@ -141,6 +141,9 @@ class _Run:
         else:
             self.out = out
             self.ys = [self.on.view(y) for y in (out if isinstance(out, tuple) else (out,))]
+            if any(y.shape != self.shape for y in self.ys):
+                raise OutputError(f"out has shape {self.ys[0].shape}, the chunk has {self.shape}")
+            self.views = [self.on.apart(x, self.ys) for x in self.views]
         if self.first and not stream._folds:
             self._unfold(stream._carry)
 
@@ -155,21 +158,32 @@ class _Run:
         if known is not None and known != kind:
             raise DTypeError(f"this chunk is of {_names(dtypes)}, the stream of {_names(known[2])}")
         computed = dtypes if dtypes[0].names else result_dtypes(dtypes, self.stream._dtype)
-        self.stream._kind = kind
+        self.kind = kind
         return computed
 
     def through(self) -> Any:
-        for start, stop in pieces(self.first, self.first + self.n):
-            self.piece(start - self.first, stop - self.first)
+        stream = self.stream
+        stood = stream._carry, list(stream._folds)
+        try:
+            for start, stop in pieces(self.first, self.first + self.n):
+                self.piece(start - self.first, stop - self.first)
+        except BaseException:  # the stream stands where it stood
+            stream._carry, stream._folds = stood
+            raise
+        stream._kind = self.kind
         return self.result()
 
     def piece(self, start: int, stop: int) -> None:
         """Scan one piece and take its aligned blocks into the carry."""
         stream, carry = self.stream, self.stream._carry
         before = stream._folds[-1] if carry.sums else stream._initial
+        parts = list(blocks(self.first + start, self.first + stop))
+        sums = [
+            self._sum(first - self.first, size) for first, size in parts
+        ]  # before anything is written over them
         self._scan([self.on.cut(x, self.axis, start, stop) for x in self.views], before, start, stop)
-        for first, size in blocks(self.first + start, self.first + stop):
-            self._push(size, self._sum(first - self.first, size))
+        for (_, size), block in zip(parts, sums):
+            self._push(size, block)
         if not stream._exclusive:
             last = stream._carry.sums[-1]
             before = stream._folds[-2] if len(stream._folds) > 1 else stream._initial
@@ -260,7 +274,7 @@ class _Lifted:
         name = engines.choose(given)
         on = engines.load(name)
         shape = shape_of([on.view(x).shape for x in given])
-        heads = self._heads(on, given[0], shape, segments)
+        heads, keys = self._heads(on, given[0], shape, segments)
         if out is None:
             ys = [on.empty(x, shape, d) for x, d in zip(given, self.dtypes)]
         else:
@@ -269,26 +283,31 @@ class _Lifted:
         self.stream.push((heads, *given), out=places)
         if self.outer._exclusive:
             self._restart(places, heads, shape, name)
+        self.outer._keys = keys
         return out if out is not None else _bare([on.give(x, y) for x, y in zip(given, ys)])
 
-    def _heads(self, on: Any, like: Any, shape: tuple[int, ...], segments: Segments | None) -> Any:
+    def _heads(
+        self, on: Any, like: Any, shape: tuple[int, ...], segments: Segments | None
+    ) -> tuple[Any, Any]:
+        """Where segments start, and the last keys."""
+        keys = self.outer._keys
         if segments is None:
-            return on.broadcast(np.zeros((1,) * len(shape), np.uint8), shape, np.dtype(np.uint8), like)
+            return on.broadcast(np.zeros((1,) * len(shape), np.uint8), shape, np.dtype(np.uint8), like), keys
         if segments.spelling == "keys":
-            segments = self._changes(np.asarray(_on_host(segments.values)))
-        return on.spread(on.heads(segments, shape, self.axis, like), shape, self.axis)
+            segments, keys = self._changes(np.asarray(_on_host(segments.values)), keys)
+        return on.spread(on.heads(segments, shape, self.axis, like), shape, self.axis), keys
 
-    def _changes(self, keys: np.ndarray) -> Segments:
-        """Flags where keys change, seen from the last keys of the chunk before."""
+    def _changes(self, keys: np.ndarray, last: Any) -> tuple[Segments, Any]:
+        """Flags where keys change, seen from the last keys of the chunk before; and the last keys of this one."""
         along = np.moveaxis(keys, self.axis if keys.ndim > 1 else 0, 0)
         changed = np.ones(keys.shape, bool)
         there = np.moveaxis(changed, self.axis if keys.ndim > 1 else 0, 0)
         there[1:] = along[1:] != along[:-1]
         if len(along):
-            if self.outer._keys is not None:
-                there[0] = along[0] != self.outer._keys
-            self.outer._keys = along[-1].copy()
-        return flags(changed)
+            if last is not None:
+                there[0] = along[0] != last
+            last = along[-1].copy()
+        return flags(changed), last
 
     def _restart(self, places: Any, heads: Any, shape: tuple[int, ...], engine: str) -> None:
         """Nothing stands before the first item of a segment: a scan of segments of one item puts that there."""

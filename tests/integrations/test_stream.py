@@ -150,6 +150,35 @@ def test_out_is_written_and_returned():
     assert got.base is out
 
 
+def test_out_may_be_the_chunk_or_lie_over_it():
+    (x,) = HASH.draw(1000)
+    expected = up.scan(x, HASH.op)
+    stream, room = Stream(HASH.op), x.copy()
+    for part in np.split(room, [3, 70, 500]):
+        stream.push(part, out=part)
+    np.testing.assert_array_equal(room, expected)
+    stream, room = Stream(HASH.op), np.append(x, x[-1:])
+    stream.push(x[:3])
+    stream.push(room[3:1000], out=room[4:1001])
+    np.testing.assert_array_equal(room[4:], expected[3:])
+
+
+def test_a_failed_push_leaves_the_stream_where_it_stood():
+    (x,) = HASH.draw(300)
+    stream = Stream(HASH.op)
+    stream.push(x[:77])
+    with pytest.raises(up.OutputError, match="shape"):
+        stream.push(x[77:], out=np.empty(300, "u8"))
+    read_only = np.empty(223, "u8")
+    read_only.flags.writeable = False
+    with pytest.raises(up.OutputError, match="read-only"):
+        stream.push(x[77:], out=read_only)
+    keys = up.segments.keys(np.zeros(222, int))
+    with pytest.raises(up.SegmentError, match="flags"):
+        stream.push(x[77:], segments=keys)
+    np.testing.assert_array_equal(stream.push(x[77:]), up.scan(x, HASH.op)[77:])
+
+
 def test_errors():
     stream = Stream("add", axis=0)
     stream.push(np.ones((2, 3)))
