@@ -55,9 +55,14 @@ METRICS = {
 }
 REPEATS = 3
 """Launches of each kernel under Nsight Compute: what varies between them is no matter of the kernel."""
+_SECOND_LOAD = "the down-sweep's second load of xy[right], 191 wavefronts in all, is nearly always a register in the compiled code"
+_CARRY = "before[0], just written by the same thread, is a register in the compiled code: a wavefront of each block but the first"
 EXPLAINED = {
-    "blelloch": "the down-sweep's second load of xy[right], 191 wavefronts in all, is nearly always a register in the compiled code",
-    "blelloch-interleaved": "the down-sweep's second load of xy[right], 191 wavefronts in all, is nearly always a register in the compiled code",
+    "blelloch": _SECOND_LOAD,
+    "blelloch-interleaved": _SECOND_LOAD,
+    "domino": _CARRY,
+    "domino-dynamic": _CARRY,
+    "recurrence": _CARRY,
     "decoupled-look-back": "how far a block looks back is a matter of the moment",
     "hierarchical": "each block's sum, 32 wavefronts, is a register in the compiled code: the last thread has just loaded it",
 }
@@ -179,7 +184,7 @@ def sanitized(name: str, kind: str) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         said = "timeout"
     files = "|".join({re.escape(Path(kernel.source.file).name) for kernel in run.kernels})
-    lines = {int(found) for found in re.findall(rf"textbook/(?:{files}):(\d+)", said)}
+    lines = {int(found) for found in re.findall(rf"\b(?:{files}):(\d+)", said)}
     summary = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (.*)", said)
     return {"kernel": name, "kind": kind, "lab lines": sorted(ours), "tool": TOOLS[kind],
             "tool lines": sorted(lines), "tool says": summary[-1] if summary else said[-200:]}  # fmt: skip

@@ -33,6 +33,25 @@ template <int OTHERS> __global__ void beside(int* out) {
   } else if (OTHERS == 2) { await(2, 64); out[32 + lane] = seen[31 - lane]; }
 }
 
+// The ring of `probe` with a number of rounds that the compiler does not know, so that barriers are named by registers, as in
+// the kernels.
+template <int CONSUMERS> __global__ void in_registers(int* out, int rounds) {
+  __shared__ int value[2][32];
+  int warp = threadIdx.x / 32, lane = threadIdx.x % 32, all = 32 * (CONSUMERS + 1);
+#pragma unroll 1
+  for (int k = 0; k < rounds; k++) {
+    if (warp == CONSUMERS) {
+      if (k >= 2) await(3 + (k & 1), all);
+      value[k & 1][lane] = lane + k;
+      arrive(1 + (k & 1), all);
+    } else {
+      await(1 + (k & 1), all);
+      out[threadIdx.x] += value[k & 1][31 - lane];
+      if (k + 2 < rounds) arrive(3 + (k & 1), all);
+    }
+  }
+}
+
 int main(int argc, char**) {
   int* out;
   cudaMalloc(&out, 4096);
@@ -41,6 +60,8 @@ int main(int argc, char**) {
   else if (argc == 3) probe<1, 8><<<1, 64>>>(out);
   else if (argc == 5) beside<1><<<1, 96>>>(out);
   else if (argc == 6) beside<2><<<1, 96>>>(out);
+  else if (argc == 7) in_registers<1><<<1, 64>>>(out, 8);
+  else if (argc == 8) in_registers<4><<<1, 160>>>(out, 8);
   else probe<4, 8><<<1, 160>>>(out);
   std::printf("%s\n", cudaGetErrorString(cudaDeviceSynchronize()));
 }

@@ -56,12 +56,16 @@ class View:
 
     def extent(self) -> tuple[int, int]:
         """The first address and the one after the last, whatever the signs of the strides."""
-        if 0 in self.shape:
-            return self.ptr, self.ptr
-        reach = [(n - 1) * s for n, s in zip(self.shape, self.strides)]
-        low = sum(r for r in reach if r < 0)
-        high = sum(r for r in reach if r > 0)
-        return self.ptr + low, self.ptr + high + self.dtype.itemsize
+        low, high = _reach(self.shape, self.strides, self.dtype.itemsize)
+        return self.ptr + low, self.ptr + high
+
+
+@lru_cache(4096)
+def _reach(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:
+    if 0 in shape:
+        return 0, 0
+    steps = [(n - 1) * s for n, s in zip(shape, strides)]
+    return sum(s for s in steps if s < 0), sum(s for s in steps if s > 0) + itemsize
 
 
 @dataclass(frozen=True)
