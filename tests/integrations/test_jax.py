@@ -23,7 +23,8 @@ def place(device, absent):
         (there, *_) = jax.devices(device)
     except RuntimeError as error:
         absent(device, f"JAX has no such device: {error}")
-    with jax.enable_x64(True), jax.default_device(there):
+    wide = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64  # before JAX 0.8
+    with wide(True), jax.default_device(there):
         yield there
 
 
