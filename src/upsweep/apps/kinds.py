@@ -52,7 +52,7 @@ def _plain(y: Any) -> np.ndarray:
 def host(x: Any) -> np.ndarray:
     """A few numbers (coefficients, automata) as a NumPy array, wherever they lie."""
     if engines.on_gpu(x):
-        x = array_api_compat.to_device(x, "cpu")
+        x = np.asarray(x) if array_api_compat.is_jax_array(x) else array_api_compat.to_device(x, "cpu")
     return cast(np.ndarray, engines.load("cpu").view(x))
 
 
