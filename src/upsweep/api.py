@@ -227,7 +227,7 @@ def _run(
     fields = views[0].dtype.names if len(views) == 1 else None
     if fields:
         views = [views[0][field] for field in fields]  # type: ignore[index]
-    plan, dtypes = _plan(
+    plan, dtypes = plan_of(
         as_operator(op), tuple([v.dtype for v in views]), tuple([v.shape for v in views]), axis, exclusive, reverse,
         initial is not None, dtypes_of(dtype), segments is not None, threads, reducing, keep,
     )  # fmt: skip
@@ -259,10 +259,10 @@ def _run(
 
 
 @lru_cache(4096)
-def _plan(
-    op: Operator, dtypes: tuple[np.dtype, ...], shapes: tuple[tuple[int, ...], ...], axis: int | None, exclusive: bool,
-    reverse: bool, initial: bool, dtype: tuple[np.dtype, ...] | None, segmented: bool, threads: int | None,
-    reducing: bool, keep: int | None,
+def plan_of(
+    op: Operator, dtypes: tuple[np.dtype, ...], shapes: tuple[tuple[int, ...], ...], axis: int | None,
+    exclusive: bool = False, reverse: bool = False, initial: bool = False, dtype: tuple[np.dtype, ...] | None = None,
+    segmented: bool = False, threads: int | None = None, reducing: bool = False, keep: int | None = None,
 ) -> tuple[Plan, tuple[np.dtype, ...]]:  # fmt: skip
     """Check everything that does not depend on the data: the plan, and the dtypes of the results."""
     shape = shape_of(shapes)

@@ -18,9 +18,9 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from upsweep import shards, tree
-from upsweep.api import Op
-from upsweep.arguments import ShapeError, axis_of, dtypes_of, result_dtypes, shape_of, summed_dtype
-from upsweep.operator import OperatorError, as_operator, identity_of
+from upsweep.api import Op, plan_of
+from upsweep.arguments import ShapeError, axis_of, dtypes_of, summed_dtype
+from upsweep.operator import as_operator
 from upsweep.shards import Blocks
 
 __all__ = ["cumulative_prod", "cumulative_sum", "scan"]
@@ -53,7 +53,10 @@ def scan(
     [0, 1, 3, 6, 10, 15]
     """
     given = xs if isinstance(xs, tuple) else (xs,)
-    axis = axis_of(axis, shape_of([x.shape for x in given]))
+    op = as_operator(op)
+    planned = tuple(x.dtype for x in given), tuple(x.shape for x in given)
+    plan, dtypes = plan_of(op, *planned, axis, exclusive, False, initial is not None, dtypes_of(dtype))
+    axis = plan.axis
     if reverse:
         flipped = scan(
             tuple(da.flip(x, axis) for x in given),
@@ -66,10 +69,6 @@ def scan(
         results: Any = tuple(da.flip(y, axis) for y in flipped)
         return results if isinstance(xs, tuple) else results[0]
     arrays = tuple(x.rechunk(given[0].chunks) for x in given)
-    dtypes = result_dtypes(tuple(x.dtype for x in arrays), dtypes_of(dtype))
-    op = as_operator(op)
-    if exclusive and initial is None and identity_of(op, dtypes) is None:
-        raise OperatorError(f"an exclusive scan needs an identity, and {op} has none: pass initial=")
     ys = _graph(op, arrays, axis, exclusive, _starts(initial, len(arrays)), dtypes)
     return ys if isinstance(xs, tuple) else ys[0]
 

@@ -21,7 +21,7 @@ from jax import Array
 from jax.experimental.buffer_callback import buffer_callback
 
 import upsweep as up
-from upsweep.api import Op
+from upsweep.api import Op, plan_of
 from upsweep.arguments import ShapeError, axis_of
 from upsweep.engine import on_gpu
 from upsweep.operator import Operator, accumulator, as_operator, identity_of, ops
@@ -224,6 +224,10 @@ def _call(
     heads: Any = None,
 ) -> Any:
     """The scan itself. XLA's buffers offer bfloat16 to nobody else on a GPU, so it is widened here and rounded once."""
+    planned = tuple(np.dtype(x.dtype) for x in xs), tuple(x.shape for x in xs)
+    plan_of(
+        op, *planned, dim, exclusive, reverse, starts is not None
+    )  # what is wrong is said here, not by XLA
     wide = tuple(x.astype(np.float32) if x.dtype.name == "bfloat16" else x for x in xs)
     shapes = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in wide)
     call = _InPlace(op, dim, exclusive, reverse)

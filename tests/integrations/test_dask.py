@@ -85,6 +85,8 @@ def test_errors():
         ud.scan(x)
     with pytest.raises(up.OperatorError, match="identity"):
         ud.scan(da.zeros(4, dtype=np.uint64), HASH.op, exclusive=True)
+    with pytest.raises(up.OperatorError, match="tuple of 2"):
+        ud.scan(da.zeros(4), "affine")
     with pytest.raises(up.ShapeError, match="compute_chunk_sizes"):
         ud.scan(x.ravel()[x.ravel() > 0])
 

@@ -196,6 +196,10 @@ def test_tuples_and_promotion():
     assert uj.cumulative_sum(jnp.ones(3, np.int8)).dtype == np.int64
     with pytest.raises(up.ShapeError, match="axis"):
         uj.scan(jnp.ones((2, 2)))
+    with pytest.raises(up.OperatorError, match="tuple of 2"):
+        jax.jit(lambda x: uj.scan(x, "affine"))(jnp.ones(3))
+    with pytest.raises(up.OperatorError, match="identity"):
+        uj.scan(jnp.ones(3), lambda a, b: b, exclusive=True)
     with pytest.raises(up.ShapeError, match="initial"):
         uj.scan(jnp.ones((2, 3)), axis=1, initial=jnp.ones(3))
 
