@@ -106,7 +106,7 @@ def results() -> list[dict[str, Any]]:
     rows = []
     for name, row in KERNELS.items():
         usual = "max" if row.needs == "idempotent" else "add"
-        runs = [(n, usual) for n in (*SIZES, *((100_000,) if name in WIDE else ()))]
+        runs: list[tuple[int, Any]] = [(n, usual) for n in (*SIZES, *((100_000,) if name in WIDE else ()))]
         if row.result != "application" and not row.needs:
             runs.append((1000, LAST_VALID))
         for n, op in runs:
