@@ -83,7 +83,9 @@ def scan(
 
     Source: Blelloch, "Prefix sums and their applications" (1990); Brent and Kung (1982) for the tree.
     """
-    return _run(xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, False, None)
+    return execute(
+        xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, False, None
+    )
 
 
 def reduce(
@@ -107,7 +109,7 @@ def reduce(
     >>> int(up.reduce([3, 1, 7, 0]))
     11
     """
-    return _run(xs, op, axis, False, reverse, initial, dtype, out, None, engine, threads, True, None)
+    return execute(xs, op, axis, False, reverse, initial, dtype, out, None, engine, threads, True, None)
 
 
 def cumulative_sum(
@@ -194,7 +196,7 @@ def linear_recurrence(
     states = on.view(b)
     if getattr(a, "shape", None) != states.shape:
         a = on.broadcast(a, states.shape, states.dtype, b)
-    return _run((a, b), ops.AFFINE, axis, False, reverse, start, None, out, None, "auto", None, False, 1)
+    return execute((a, b), ops.AFFINE, axis, False, reverse, start, None, out, None, "auto", None, False, 1)
 
 
 def _cumulative(x: Any, op: Operator, axis: int | None, dtype: Any, include_initial: bool) -> Any:
@@ -213,7 +215,7 @@ def _cumulative(x: Any, op: Operator, axis: int | None, dtype: Any, include_init
     return on.give(x, y)
 
 
-def _run(
+def execute(
     xs: Any, op: Op, axis: int | None, exclusive: bool, reverse: bool, initial: Any, dtype: Any, out: Any,
     segments: Segments | None, engine: str, threads: int | None, reducing: bool, keep: int | None,
 ) -> Any:  # fmt: skip

@@ -58,12 +58,13 @@ def joined(op: Op, left: Blocks, right: Blocks) -> Blocks:
 
 def scanned(
     op: Op, xs: tuple[Any, ...], before: Blocks, own: Blocks, axis: int, *, exclusive: bool = False, initial: Any = None,
-    dtype: Any = None,
+    dtype: Any = None, keep: int | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """The part of the whole scan that belongs to `xs`, of block sums `own`; `before` has the block sums from item 0 on."""
+    """The part of the whole scan that belongs to `xs`, of block sums `own`; `before` has the block sums from item 0 on.
+    `keep` names the one component that is wanted."""
     carry = Carry(before.stop, list(before.sums))
     stream = Stream(op, axis=axis, exclusive=exclusive, initial=initial, dtype=dtype, state=carry)
-    got = push_summed(stream, xs, own.sums)
+    got = push_summed(stream, xs, own.sums, keep)
     return got if isinstance(got, tuple) else (got,)
 
 

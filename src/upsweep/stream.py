@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from upsweep import engine as engines
-from upsweep.api import Op, OutputError, reduce, scan
+from upsweep.api import Op, OutputError, execute, reduce, scan
 from upsweep.arguments import ShapeError, axis_of, dtypes_of, result_dtypes, shape_of
 from upsweep.engine import DTypeError
 from upsweep.operator import SEEDED, Operator, accumulator, as_operator, identity_of, resolve, segmented
@@ -116,16 +116,25 @@ class Stream:
         return self._lifted.push(chunk, segments, out)
 
 
-def push_summed(stream: Stream, chunk: Any, sums: Iterable[tuple[Any, ...]]) -> Any:
-    """`stream.push(chunk)` where the sums of the chunk's aligned blocks are known already: one pass over it less."""
-    return _Run(stream, chunk, None, iter(sums)).through()
+def push_summed(stream: Stream, chunk: Any, sums: Iterable[tuple[Any, ...]], keep: int | None = None) -> Any:
+    """`stream.push(chunk)` where the sums of the chunk's aligned blocks are known already: one pass over it less. `keep`
+    names the one component that is wanted."""
+    return _Run(stream, chunk, None, iter(sums), keep).through()
 
 
 class _Run:
     """One chunk on its way through a stream: its views, its outputs, and how block sums are joined where they lie."""
 
-    def __init__(self, stream: Stream, chunk: Any, out: Any, known: Iterator[tuple[Any, ...]] | None) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        chunk: Any,
+        out: Any,
+        known: Iterator[tuple[Any, ...]] | None,
+        keep: int | None = None,
+    ) -> None:
         given = chunk if isinstance(chunk, tuple) else (chunk,)
+        self.keep = keep
         self.stream, self.given, self.first, self.known = stream, given, stream._carry.count, known
         self.name = engines.choose(given)
         self.on = engines.load(self.name)
@@ -137,7 +146,8 @@ class _Run:
         self.sums = tuple(carried(d) for d in computed)
         if out is None:
             self.out = None
-            self.ys = [self.on.empty(x, v.shape, d) for x, v, d in zip(given, self.views, computed)]
+            wanted = range(len(given)) if keep is None else (keep,)
+            self.ys = [self.on.empty(given[c], self.shape, computed[c]) for c in wanted]
         else:
             self.out = out
             self.ys = [self.on.view(y) for y in (out if isinstance(out, tuple) else (out,))]
@@ -192,13 +202,14 @@ class _Run:
     def result(self) -> Any:
         if self.out is not None:
             return self.out
-        ys: Any = tuple(self.on.give(x, y) for x, y in zip(self.given, self.ys))
-        return ys if len(ys) > 1 else ys[0]
+        kinds = self.given if self.keep is None else (self.given[self.keep],)
+        return _bare([self.on.give(x, y) for x, y in zip(kinds, self.ys)])
 
     def _scan(self, xs: list[Any], initial: Any, start: int, stop: int) -> None:
-        scan(
-            _bare(xs), self.stream._op, axis=self.axis, exclusive=self.stream._exclusive, initial=_bare(initial),
-            dtype=self.stream._dtype, out=_bare([self.on.cut(y, self.axis, start, stop) for y in self.ys]), engine=self.name,
+        out = _bare([self.on.cut(y, self.axis, start, stop) for y in self.ys])
+        execute(
+            _bare(xs), self.stream._op, self.axis, self.stream._exclusive, False, _bare(initial), self.stream._dtype, out,
+            None, self.name, None, False, self.keep,
         )  # fmt: skip
 
     def _sum(self, start: int, size: int) -> tuple[Any, ...]:

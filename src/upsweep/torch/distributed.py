@@ -6,6 +6,8 @@ scans its shard from the carry before it (one pass that reads and writes): reduc
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from functools import reduce
 from typing import Any
 
@@ -21,6 +23,10 @@ from upsweep.torch.operands import multiplier, rows_of
 from upsweep.tree import blocks
 
 __all__ = ["linear_recurrence", "scan"]
+
+_all_gather: Any = (
+    getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+)  # before PyTorch 2.13
 
 
 def scan(
@@ -86,13 +92,14 @@ def linear_recurrence(
 
 
 def _sharded(
-    xs: tuple[Tensor, ...], op: Any, axis: int, exclusive: bool, reverse: bool, initial: Any, group: Any
-) -> tuple[tuple[Tensor, ...], Blocks]:
-    """The scanned shard, and the block sums of everything before it."""
+    xs: tuple[Tensor, ...], op: Any, axis: int, exclusive: bool, reverse: bool, initial: Any, group: Any,
+    keep: int | None = None,
+) -> tuple[tuple[Tensor, ...], Blocks]:  # fmt: skip
+    """The scanned shard (its component `keep`, where that is named), and the block sums of everything before it."""
     xs = tuple(v.detach().flip(axis) if reverse else v.detach() for v in xs)
     own, lists = _exchange(xs, op, axis, reverse, group)
     before = reduce(lambda left, right: shards.joined(op, left, right), lists, Blocks(0, 0))
-    ys = shards.scanned(op, xs, before, own, axis, exclusive=exclusive, initial=initial)
+    ys = shards.scanned(op, xs, before, own, axis, exclusive=exclusive, initial=initial, keep=keep)
     return tuple(y.flip(axis) if reverse else y for y in ys), before
 
 
@@ -102,42 +109,57 @@ def _exchange(
     """The block sums of this shard, and of each shard before it. All lists travel in one all-gather."""
     rank, world = dist.get_rank(group), dist.get_world_size(group)
     order = list(range(world))[::-1] if reverse else list(range(world))
-    lengths = _gathered(torch.tensor([xs[0].shape[axis]], device=xs[0].device), group).flatten().tolist()
+    n, place = xs[0].shape[axis], order.index(rank)
+    asked = _ask_lengths(n, xs[0].device, group)
+    own = shards.summed(
+        op, xs, place * n, axis
+    )  # shards are of one length as a rule: under way before it is known
+    lengths = asked()
     begins, at = {}, 0
     for r in order:
         begins[r], at = at, at + lengths[r]
-    own = shards.summed(op, xs, begins[rank], axis)
+    if begins[rank] != place * n:
+        own = shards.summed(op, xs, begins[rank], axis)
     counts = {r: sum(1 for _ in blocks(begins[r], begins[r] + lengths[r])) for r in order}
     rows = xs[0].shape[:axis] + xs[0].shape[axis + 1 :]
     like = tuple(torch.float32 if v.dtype in (torch.float16, torch.bfloat16) else v.dtype for v in xs)
-    packed = _packed(own, like, rows, max(counts.values()), xs[0].device)
-    everyone = _gathered(packed, group)
-    before = order[: order.index(rank)]
+    most = max(counts.values())
+    everyone = _gathered(_packed(own, like, rows, most, xs[0].device), group)
     return own, [
-        Blocks(
-            begins[r],
-            begins[r] + lengths[r],
-            _unpacked(everyone[r], like, rows, counts[r], max(counts.values())),
-        )
-        for r in before
+        Blocks(begins[r], begins[r] + lengths[r], _unpacked(everyone[r], like, rows, counts[r], most))
+        for r in order[:place]
     ]
 
 
+def _ask_lengths(n: int, device: torch.device, group: Any) -> Callable[[], list[int]]:
+    """Asks every process for the length of its shard; what is returned waits for the answer, and for nothing else."""
+    every = torch.empty(dist.get_world_size(group), dtype=torch.int64, device=device)
+    work: Any = _all_gather(every, torch.full((1,), n, device=device), group=group, async_op=True)
+
+    def answer() -> list[int]:
+        with torch.cuda.stream(torch.cuda.Stream(device)) if device.type == "cuda" else nullcontext():
+            work.wait()
+            return every.tolist()
+
+    return answer
+
+
 def _gathered(x: Tensor, group: Any) -> Tensor:
-    every = [torch.empty_like(x) for _ in range(dist.get_world_size(group))]
-    dist.all_gather(every, x, group=group)
-    return torch.stack(every)
+    world = dist.get_world_size(group)
+    every = x.new_empty(world * x.numel())
+    _all_gather(every, x.reshape(-1), group=group)
+    return every.reshape(world, *x.shape)
 
 
 def _packed(own: Blocks, dtypes: Any, rows: Any, most: int, device: Any) -> Tensor:
     """Block sums as bytes, as many of each component as the longest list has."""
     parts = []
     for c, dtype in enumerate(dtypes):
-        room = torch.zeros((most, *rows), dtype=dtype, device=device)
-        for i, block in enumerate(own.sums):
-            room[i] = torch.as_tensor(block[c], device=device)
-        parts.append(room.reshape(-1).view(torch.uint8))
-    return torch.cat(parts)
+        size, room = _sizes(dtype, rows, most)
+        sums = [torch.as_tensor(block[c], device=device).reshape(-1) for block in own.sums]
+        parts += [s.contiguous().view(torch.uint8) for s in sums]
+        parts.append(torch.zeros(room - size * len(sums), dtype=torch.uint8, device=device))
+    return torch.cat([part for part in parts if part.numel()] or parts)
 
 
 def _unpacked(
@@ -145,10 +167,16 @@ def _unpacked(
 ) -> tuple[tuple[Tensor, ...], ...]:
     components, at = [], 0
     for dtype in dtypes:
-        size = most * int(torch.Size(rows).numel()) * dtype.itemsize
-        components.append(bytes_[at : at + size].clone().view(dtype).reshape(most, *rows))
-        at += size
+        size, room = _sizes(dtype, rows, most)
+        components.append(bytes_[at : at + size * most].view(dtype).reshape(most, *rows))
+        at += room
     return tuple(tuple(c[i] for c in components) for i in range(count))
+
+
+def _sizes(dtype: torch.dtype, rows: Any, most: int) -> tuple[int, int]:
+    """Bytes of a block sum, and of the room for a list of them: whole units of 16, so that each list is aligned."""
+    size = int(torch.Size(rows).numel()) * dtype.itemsize
+    return size, -(-size * most // 16) * 16
 
 
 class _Sum(torch.autograd.Function):
@@ -166,12 +194,8 @@ class _Recurrence(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, initial: Any, axis: int, reverse: bool, group: Any) -> Tensor:
         start = None if initial is None else (torch.ones_like(initial), initial)
-        (_, h), before = _sharded((a, b), ops.AFFINE, axis, False, reverse, start, group)
-        last = shards.prefix(ops.AFFINE, before, start)
-        rows = h.shape[:axis] + h.shape[axis + 1 :]
-        ctx.first = (
-            torch.zeros(rows, dtype=h.dtype, device=h.device) if last is None else torch.as_tensor(last[1])
-        )
+        (h,), before = _sharded((a, b), ops.AFFINE, axis, False, reverse, start, group, keep=1)
+        ctx.before, ctx.start = before, start
         ctx.axis, ctx.reverse, ctx.group = axis, reverse, group
         ctx.save_for_backward(a, h)
         return h
@@ -181,18 +205,21 @@ class _Recurrence(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> Any:  # type: ignore[override]
         a, h = ctx.saved_tensors
         axis, reverse, group = ctx.axis, ctx.reverse, ctx.group
+        last = shards.prefix(ops.AFFINE, ctx.before, ctx.start)
+        rows = torch.zeros(h.shape[:axis] + h.shape[axis + 1 :], dtype=h.dtype, device=h.device)
+        first = rows if last is None else torch.as_tensor(last[1])
         ahead = _shifted(a, _neighbours_first(a, axis, reverse, group), axis, not reverse)
-        start = torch.zeros_like(ctx.first)
-        (_, s), _ = _sharded(
+        (s,), _ = _sharded(
             (ahead.conj(), g),
             ops.AFFINE,
             axis,
             False,
             not reverse,
-            (torch.ones_like(start), start),
+            (torch.ones_like(rows), rows),
             group,
+            keep=1,
         )
-        before = _shifted(h, ctx.first.to(h.dtype), axis, reverse)
+        before = _shifted(h, first.to(h.dtype), axis, reverse)
         return s * before.conj(), s, None, None, None, None
 
 
@@ -211,7 +238,7 @@ def _neighbours_first(a: Tensor, axis: int, reverse: bool, group: Any) -> Tensor
     held = a.shape[axis] > 0
     mine = a.select(axis, -1 if reverse else 0) if held else rows
     flat = torch.view_as_real(mine.resolve_conj()) if mine.is_complex() else mine
-    lengths = _gathered(torch.tensor([a.shape[axis]], device=a.device), group).flatten().tolist()
+    lengths = _ask_lengths(a.shape[axis], a.device, group)()
     firsts = _gathered(flat.contiguous(), group)
     rank = dist.get_rank(group)
     for r in range(rank - 1, -1, -1) if reverse else range(rank + 1, len(lengths)):
