@@ -216,6 +216,11 @@ def identity_of(op: Operator, dtypes: Sequence[np.dtype]) -> tuple[Any, ...] | N
     return tuple(np.dtype(d).type(v) for d, v in zip(dtypes, values))
 
 
+def exact(op: Operator, dtypes: Sequence[np.dtype]) -> bool:
+    """Whether every order of evaluation gives the same bits: built-in operators on integers, which wrap."""
+    return op in (ops.ADD, ops.MIN, ops.MAX, ops.AND, ops.OR, ops.XOR) and all(d.kind in "iu" for d in dtypes)
+
+
 def segmented(op: Operator, parts: int = 1, start: tuple[Any, ...] | None = None) -> Operator:
     """The lifted operator on (flag, value) pairs whose scan is the segmented scan (Schwartz 1980; Blelloch 1990).
 

@@ -99,6 +99,46 @@ def up_sweep(S: Items, combine: Any, level_at: Any) -> Any:
     return up
 
 
+def straight(X: Items, Y: Items, combine: Any, fold: Any, size: int) -> tuple[Any, Any]:
+    """In place of the sweeps where every order of evaluation gives the same bits: the sum of `count` items, and their
+    prefixes one after another, from `p` on where something is `known`. Both are for rows of one component of `size` bytes."""
+    read, read_strided, write, write_strided = X.read, X.read_strided, Y.write, Y.write_strided
+
+    @inner
+    def total(x, strides, count):
+        s = read(x, 0)
+        if strides[0] == size:
+            for i in range(1, count):
+                s = combine(s, read(x, i))
+        else:
+            for i in range(1, count):
+                s = combine(s, read_strided(x, strides, i))
+        return s
+
+    @inner
+    def through(p, known, x, strides, y, y_strides, count, exclusive):
+        done = 0
+        if not known:
+            p, done = read(x, 0), 1
+            if not exclusive:
+                write(y, 0, p)
+        if exclusive:
+            for i in range(done, count):
+                item = read_strided(x, strides, i)  # before its place is written to
+                write_strided(y, y_strides, i, p)
+                p = fold(p, p, item)
+        elif strides[0] == size and y_strides[0] == size:
+            for i in range(done, count):
+                p = fold(p, p, read(x, i))
+                write(y, i, p)
+        else:
+            for i in range(done, count):
+                p = fold(p, p, read_strided(x, strides, i))
+                write_strided(y, y_strides, i, p)
+
+    return total, through
+
+
 def down_sweep(S: Items, P: Items, T: Items, combine: Any, fold: Any, value: Any, rows: bool) -> Any:
     """Prefixes at the starts of `count` blocks and at the end of the last, from those one level above, written as T.
 

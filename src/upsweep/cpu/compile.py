@@ -19,7 +19,7 @@ from numba.core.errors import NumbaError
 from upsweep.cpu.kernel import Kernel, build
 from upsweep.cpu.memory import named
 from upsweep.cpu.tuning import Tuning
-from upsweep.operator import OperatorError, freeze, identity_of
+from upsweep.operator import OperatorError, exact, freeze, identity_of
 from upsweep.plan import Plan
 
 _kernels: dict[Any, Kernel] = {}
@@ -45,8 +45,8 @@ def _compile(plan: Plan, initial: bool, tuning: Tuning) -> Kernel:
         )
     identity = identity_of(plan.op, plan.accumulators)
     args = (
-        plan.loads, plan.accumulators, plan.stores, identity, plan.segmented, initial, tuning.chunk, tuning.width,
-        tuning.tile // item_size(plan),
+        plan.loads, plan.accumulators, plan.stores, identity, plan.segmented, initial,
+        exact(plan.op, plan.accumulators), tuning.chunk, tuning.width, tuning.tile // item_size(plan),
     )  # fmt: skip
     digest = hashlib.sha256(repr((_TEXTS, plan.op.key, args)).encode()).hexdigest()[:32]
     with named(f"k{digest}"):

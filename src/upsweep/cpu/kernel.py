@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from upsweep.cpu.carry import LEVELS, counter, look_back
-from upsweep.cpu.chunk import down_sweep, operators, up_sweep
+from upsweep.cpu.chunk import down_sweep, operators, straight, up_sweep
 from upsweep.cpu.memory import (
     LINE,
     Items,
@@ -81,12 +81,13 @@ def build(
     identity: Sequence[Any] | None,
     segmented: bool,
     initial: bool,
+    exact: bool,
     chunk: int,
     width: int,
     tile: int,
 ) -> Kernel:
     """The kernel for these types. With `width` 1 a chunk's neighbours lie in a row, otherwise across columns. No tile has
-    more than `tile` items, over all its columns."""
+    more than `tile` items, over all its columns. `exact`: every order of evaluation gives the same bits."""
     one = len(accumulators) == 1
     flag = [np.dtype(np.uint8)] if segmented else []
     in_types, sum_types = [*loads, *flag], [*accumulators, *flag]
@@ -134,8 +135,8 @@ def build(
     restart = _restarter(S, P, Y, identity, segmented, initial)
     x_place, y_place, start_place = (_placer(len(types)) for types in (in_types, out_types, accumulators))
     node_addresses = gathered(len(sum_types))
-    S_at, P_read, P_read_strided, P_write, P_at, Y_at, Y_write = (
-        S.at, P.read, P.read_strided, P.write, P.at, Y.at, Y.write,
+    S_at, S_write, P_read, P_read_strided, P_write, P_at, Y_at, Y_write = (
+        S.at, S.write, P.read, P.read_strided, P.write, P.at, Y.at, Y.write,
     )  # fmt: skip
     copy = steps[0]
 
@@ -232,6 +233,29 @@ def build(
                 deliver(advance(y, y_strides, row), y_strides, y_inner, Y_at(out, skip), m, w)
             elif row + m == last:
                 deliver(y, y_strides, y_inner, Y_at(out, m * w), np.int64(1), w)
+
+    # Items of 8 bytes come four to a vector: too few to pay for a tree that nobody can see.
+    alike = rows and one and not segmented and in_types == out_types == sum_types
+    if exact and alike and sum_types[0].itemsize == 8:
+        total, through = straight(S, Y, combine, fold, 8)
+
+        @spliced
+        def sum_tile(words, x, strides, inner, first, last, w, scratch):
+            S_write(stack_at(scratch), 0, total(advance(x, strides, first), strides, last - first))
+            return 0
+
+        @spliced
+        def scan_tile(words, x, strides, inner, y, y_strides, y_inner, has, ends, first, last, w, scratch):
+            here, there = advance(x, strides, first), advance(y, y_strides, first)
+            p = P_read(base_at(scratch), 0)
+            if words[REDUCE]:
+                if last == words[N]:
+                    s = total(here, strides, last - first)
+                    Y_write(y, 0, fold(p, p, s) if has else s)
+            else:
+                if words[EXCLUSIVE]:
+                    restart(initial_at(scratch), has, here, 1, there, 1, w)
+                through(p, has, here, strides, there, y_strides, last - first, words[EXCLUSIVE])
 
     @spliced
     def scan_group(words, group, t, scratch):
