@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import array_api_compat.numpy as xp
 import numpy as np
 import pytest
 
@@ -116,7 +115,7 @@ def test_kalman_is_its_loop(apps, d, m, steps):
 
 def test_inverses_exchange_rows():
     a = np.stack([np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[1e-20, 1.0], [1.0, 1.0]]), np.eye(2) * 4])
-    np.testing.assert_allclose(inverse(xp, a) @ a, np.stack([np.eye(2)] * 3), atol=1e-12)
+    np.testing.assert_allclose(inverse(np, a) @ a, np.stack([np.eye(2)] * 3), atol=1e-12)
 
 
 def test_shapes_that_do_not_fit_are_refused():

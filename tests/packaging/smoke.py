@@ -8,7 +8,7 @@ import numpy as np
 
 import upsweep as up
 
-for absent in ("torch", "jax", "dask", "typer", "cuda"):
+for absent in ("torch", "jax", "dask", "typer", "cuda", "array_api_compat", "scipy"):
     assert importlib.util.find_spec(absent) is None, f"{absent} is installed: this is no clean environment"
 loaded = "import sys, upsweep; print([m for m in ('numba', 'scipy') if m in sys.modules])"
 assert subprocess.check_output([sys.executable, "-c", loaded], text=True).strip() == "[]"
@@ -19,6 +19,7 @@ assert y.dtype == np.float32
 np.testing.assert_array_equal(y[:4], [1, 3, 6, 10])
 np.testing.assert_allclose(y[-1], 5000050000.0, rtol=1e-6)
 np.testing.assert_array_equal(up.scan([5, 6, 7], lambda a, b: b), [5, 6, 7])
+np.testing.assert_array_equal(up.lfilter([1.0], [1.0, -0.5], [1.0, 0.0, 0.0]), [1, 0.5, 0.25])
 stream = up.Stream()
 np.testing.assert_array_equal(np.concatenate([stream.push(c) for c in np.split(x, [1, 999, 70_000])]), y)
 try:

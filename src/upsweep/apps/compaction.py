@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from array_api_compat import device
-
 from upsweep.api import ShapeError
 from upsweep.apps import moving
 from upsweep.apps.kinds import enter
@@ -86,7 +84,7 @@ def run_length_encode(x: Any) -> tuple[Any, Any]:
     xp, (x,), give = enter(x)
     n = x.shape[0] if x.ndim else 0
     starts = moving.where(xp, _heads(xp, x))
-    ends = xp.concat([starts[1:], xp.full((min(n, 1),), n, dtype=xp.int64, device=device(x))])
+    ends = xp.concat([starts[1:], xp.full((min(n, 1),), n, dtype=xp.int64, device=x.device)])
     return give(x[starts]), give(ends - starts)
 
 
@@ -137,4 +135,4 @@ def _heads(xp: Any, x: Any) -> Any:
     differ = x[1:] != x[:-1]
     if x.ndim > 1:
         differ = xp.any(differ, axis=tuple(range(1, x.ndim)))
-    return xp.concat([xp.ones((min(1, x.shape[0]),), dtype=xp.bool, device=device(x)), differ])
+    return xp.concat([xp.ones((min(1, x.shape[0]),), dtype=xp.bool, device=x.device), differ])

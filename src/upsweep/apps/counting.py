@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from array_api_compat import device
-
 from upsweep import api
 from upsweep.apps import moving, sorting
 from upsweep.apps.kinds import enter
@@ -69,7 +67,7 @@ class RangeHistogram:
 def _counts(xp: Any, x: Any, bins: int) -> Any:
     x = xp.reshape(x, (-1,))
     if not x.shape[0]:
-        return xp.zeros(bins, dtype=xp.int64, device=device(x))
+        return xp.zeros(bins, dtype=xp.int64, device=x.device)
     if not xp.isdtype(x.dtype, "integral"):
         raise DTypeError(
             f"a histogram counts integers, got {x.dtype}; make bins of it first, with searchsorted"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from array_api_compat import device
-
 from upsweep.api import ShapeError
 from upsweep.apps.kinds import enter
 from upsweep.apps.trellis import Parts, prefixes, product
@@ -87,8 +85,8 @@ def viterbi(initial: Any, transition: Any, likelihood: Any) -> tuple[Any, Any]:
     (scores,) = prefixes(xp, combine, (steps,))
     scores = scores[:, 0, :]
     if not scores.shape[0]:
-        return give(xp.zeros(0, dtype=xp.int64, device=device(scores))), give(
-            xp.zeros((), dtype=xp.float64, device=device(scores))
+        return give(xp.zeros(0, dtype=xp.int64, device=scores.device)), give(
+            xp.zeros((), dtype=xp.float64, device=scores.device)
         )
     before = xp.argmax(scores[:-1, :, None] + steps[1:], axis=1)
     last = xp.argmax(scores[-1:], axis=1)

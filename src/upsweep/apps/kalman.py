@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from array_api_compat import device
-
 from upsweep.api import ShapeError
 from upsweep.apps.kinds import enter
 from upsweep.apps.trellis import Parts, inverse, prefixes, product
@@ -58,7 +56,7 @@ def _gain(xp: Any, p: Any, h: Any, r: Any) -> tuple[Any, Any]:
 
 def _steps(xp: Any, y: Any, f: Any, h: Any, q: Any, r: Any) -> Parts:
     gain, s = _gain(xp, q, h, r)
-    keep = xp.eye(f.shape[0], dtype=f.dtype, device=device(f)) - product(gain, h[None])
+    keep = xp.eye(f.shape[0], dtype=f.dtype, device=f.device) - product(gain, h[None])
     seen = product(product(f.T, h.T)[None], s)
     n, y = y.shape[0], y[..., None]
     a, c, j = product(keep, f[None]), product(keep, q[None]), product(seen, product(h, f)[None])
@@ -77,7 +75,7 @@ def _first(xp: Any, y: Any, f: Any, h: Any, q: Any, r: Any, m: Any, p: Any) -> P
 def _combine(xp: Any, i: Parts, j: Parts) -> Parts:
     """First i, then j."""
     (a, b, c, eta, info), (a2, b2, c2, eta2, info2) = i, j
-    unit = xp.eye(a.shape[-1], dtype=a.dtype, device=device(a))
+    unit = xp.eye(a.shape[-1], dtype=a.dtype, device=a.device)
     into = product(a2, inverse(xp, unit + product(c, info2)))
     back = product(_t(xp, a), inverse(xp, unit + product(info2, c)))
     return (

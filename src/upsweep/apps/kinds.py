@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-import array_api_compat
-import array_api_compat.numpy
 import numpy as np
 
 from upsweep import engine as engines
@@ -24,23 +22,38 @@ def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
     ('ndarray', None, [2, 3])
     """
     if engines.choose(given) == "cpu":
-        xp = array_api_compat.numpy
         on = engines.load("cpu")
         views: list[Any] = [None if x is None else on.view(x) for x in given]
-        like = next((x for x in given if array_api_compat.is_array_api_obj(x)), given[0])
-        return xp, views, lambda y: on.give(like, _plain(y))
+        like = next((x for x in given if hasattr(x, "__dlpack__")), given[0])
+        return np, views, lambda y: on.give(like, _plain(y))
     there = next(x for x in given if engines.on_gpu(x))
-    if not (array_api_compat.is_cupy_array(there) or array_api_compat.is_torch_array(there)):
+    if _library(there) not in ("cupy", "torch"):
         raise EngineError(
             f"on a GPU the applications compute with CuPy and PyTorch, and a {type(there).__name__} is neither's: "
             "pass cupy.from_dlpack(x) or torch.from_dlpack(x)"
         )
-    xp, device = array_api_compat.array_namespace(there), array_api_compat.device(there)
+    xp = _standard().array_namespace(there)
     # By way of NumPy: PyTorch makes float32 of Python's numbers, and warns of memory that may not be written.
     arrays = [
-        x if x is None or engines.on_gpu(x) else xp.asarray(np.array(host(x)), device=device) for x in given
+        x if x is None or engines.on_gpu(x) else xp.asarray(np.array(host(x)), device=there.device)
+        for x in given
     ]
     return xp, arrays, lambda y: y
+
+
+def _library(x: Any) -> str:
+    return type(x).__module__.partition(".")[0]
+
+
+def _standard() -> Any:
+    """What gives CuPy's and PyTorch's arrays the names of the array API standard. NumPy has them itself."""
+    try:
+        import array_api_compat
+    except ImportError as missing:
+        raise EngineError(
+            "on a GPU the applications need a package that is not here: pip install array-api-compat"
+        ) from missing
+    return array_api_compat
 
 
 def _plain(y: Any) -> np.ndarray:
@@ -52,7 +65,7 @@ def _plain(y: Any) -> np.ndarray:
 def host(x: Any) -> np.ndarray:
     """A few numbers (coefficients, automata) as a NumPy array, wherever they lie."""
     if engines.on_gpu(x):
-        x = np.asarray(x) if array_api_compat.is_jax_array(x) else array_api_compat.to_device(x, "cpu")
+        x = np.asarray(x) if _library(x) in ("jax", "jaxlib") else _standard().to_device(x, "cpu")
     return cast(np.ndarray, engines.load("cpu").view(x))
 
 

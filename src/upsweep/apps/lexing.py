@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from array_api_compat import device
 
 from upsweep.api import ShapeError
 from upsweep.apps import moving
@@ -161,8 +160,8 @@ def tokenize(text: Any, lexer: Lexer) -> tuple[Any, Any, Any]:
     codes, final = moves.run_automaton(lexer, text) if moves else _run(xp, lexer, text)
     last = np.array(lexer.last[final], np.int64).reshape(-1, 2)
     ends, kinds = _tokens(xp, lexer, codes)
-    ends = xp.concat([ends, text.shape[0] - xp.asarray(last[:, 0], device=device(codes))])
-    kinds = xp.concat([kinds, xp.asarray(last[:, 1], device=device(codes))])
+    ends = xp.concat([ends, text.shape[0] - xp.asarray(last[:, 0], device=codes.device)])
+    kinds = xp.concat([kinds, xp.asarray(last[:, 1], device=codes.device)])
     starts = xp.concat([xp.zeros_like(ends[:1]), ends[:-1]])
     return give(kinds), give(starts), give(ends)
 
@@ -172,7 +171,7 @@ def _tokens(xp: Any, lexer: Lexer, codes: Any) -> tuple[Any, Any]:
     some = codes != 0
     at = moving.where(xp, some)
     codes = xp.astype(moving.pack(xp, codes, some), xp.int64)
-    back, kind, counts = (xp.asarray(v, device=device(codes)) for v in (lexer.back, lexer.kind, lexer.counts))
+    back, kind, counts = (xp.asarray(v, device=codes.device) for v in (lexer.back, lexer.kind, lexer.counts))
     if back.shape[1] == 1:
         return at - back[codes, 0], kind[codes, 0]
     offsets = moving.places(xp, counts[codes])
@@ -183,7 +182,7 @@ def _tokens(xp: Any, lexer: Lexer, codes: Any) -> tuple[Any, Any]:
 
 def _run(xp: Any, lexer: Lexer, text: Any) -> tuple[Any, int]:
     """The code of what each byte ends, and the last configuration: all chunks side by side, one byte at a time."""
-    n, where = text.shape[0], device(text)
+    n, where = text.shape[0], text.device
     size = min(_CHUNK, max(1, n))
     pad = -n % size if n else size
     states, width = lexer.after.shape

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from array_api_compat import device
-
 from upsweep import api
 from upsweep import engine as engines
 
@@ -27,7 +25,7 @@ def pack(xp: Any, x: Any, keep: Any) -> Any:
         return moves.pack(x, keep)
     offsets = api.cumulative_sum(keep, include_initial=True)
     total = int(offsets[-1])
-    y = xp.empty((total + 1, *x.shape[1:]), dtype=x.dtype, device=device(x))
+    y = xp.empty((total + 1, *x.shape[1:]), dtype=x.dtype, device=x.device)
     y[xp.where(keep, offsets[:-1], total)] = x  # all that is dropped lands in one item too many
     return y[:total]
 
@@ -39,7 +37,7 @@ def where(xp: Any, keep: Any) -> Any:
 
 
 def indices(xp: Any, n: int, like: Any) -> Any:
-    return xp.arange(n, dtype=xp.int64, device=device(like))
+    return xp.arange(n, dtype=xp.int64, device=like.device)
 
 
 def repeat(xp: Any, x: Any, offsets: Any) -> Any:
@@ -55,7 +53,7 @@ def owners(xp: Any, offsets: Any) -> Any:
     moves, segments = fast(offsets), indices(xp, offsets.shape[0] - 1, offsets)
     if moves:
         return moves.repeat(segments, offsets)
-    marks = xp.zeros(int(offsets[-1]), dtype=xp.int64, device=device(offsets))
+    marks = xp.zeros(int(offsets[-1]), dtype=xp.int64, device=offsets.device)
     used = where(xp, offsets[1:] > offsets[:-1])
     marks[offsets[used]] = used
     return api.cummax(marks)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import device
 
 from upsweep import api, segments
 from upsweep.api import ShapeError
@@ -92,8 +91,8 @@ def quicksort(x: Any) -> Any:
 def _split(xp: Any, keys: Any, places: Any, starts: Any, turn: int) -> tuple[Any, Any]:
     """Where each key goes, and where the segments start after that."""
     n = keys.shape[0]
-    ends = xp.concat([starts[1:], xp.full((1,), n, dtype=xp.int64, device=device(keys))])
-    heads = xp.zeros(n, dtype=xp.bool, device=device(keys))
+    ends = xp.concat([starts[1:], xp.full((1,), n, dtype=xp.int64, device=keys.device)])
+    heads = xp.zeros(n, dtype=xp.bool, device=keys.device)
     heads[starts] = True
     mine = api.scan(heads, "add", dtype=xp.int64) - 1
     hashed = (
@@ -112,7 +111,7 @@ def _split(xp: Any, keys: Any, places: Any, starts: Any, turn: int) -> tuple[Any
     greater_before = places - start - less_before - equal_before
     rank = xp.where(less, less_before, xp.where(equal, low + equal_before, low + middle + greater_before))
     edges = xp.concat([starts, starts + lows, starts + lows + middles])
-    heads = xp.zeros(n + 1, dtype=xp.bool, device=device(keys))
+    heads = xp.zeros(n + 1, dtype=xp.bool, device=keys.device)
     heads[edges] = True
     return start + rank, moving.where(xp, heads[:n])
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import array_api_compat.numpy
 import numpy as np
 
 from upsweep import api
@@ -48,7 +47,7 @@ def compare_strings(a: Any, b: Any) -> Any:
         if len(a) != len(b):
             raise ShapeError(f"{len(a)} strings cannot be compared with {len(b)}")
         is_bytes = bool(len(a)) and isinstance(a[0], bytes)
-        return _signs(array_api_compat.numpy, _ragged(a, is_bytes), _ragged(b, is_bytes), np.arange(len(a)))
+        return _signs(np, _ragged(a, is_bytes), _ragged(b, is_bytes), np.arange(len(a)))
     xp, (a, b), give = enter(a, b)
     if a.shape != b.shape or a.ndim == 0:
         raise ShapeError(f"codes of shapes {tuple(a.shape)} and {tuple(b.shape)} are no pairs of strings")
@@ -89,7 +88,7 @@ def _ragged(strings: Any, is_bytes: bool) -> _Strings:
         raise TypeError(f"str and bytes cannot be compared ({error})") from error
     codes = np.append(np.frombuffer(text, np.uint8 if is_bytes else np.uint32).astype(np.uint32) + 1, 0)
     lengths = np.fromiter(map(len, strings), np.int64, len(strings))
-    starts = moving.places(array_api_compat.numpy, lengths)[:-1]
+    starts = moving.places(np, lengths)[:-1]
 
     def cut(which: np.ndarray, lo: int, hi: int) -> np.ndarray:
         columns = np.arange(lo, hi)

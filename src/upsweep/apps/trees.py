@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import device
 
 from upsweep import api
 from upsweep.api import ShapeError
@@ -110,7 +109,7 @@ class Tree:
 
     @staticmethod
     def _scan(xp: Any, opens: Any, closes: Any, at_opening: Any, at_closing: Any) -> Any:
-        tour = xp.zeros(2 * opens.shape[0], dtype=at_opening.dtype, device=device(opens))
+        tour = xp.zeros(2 * opens.shape[0], dtype=at_opening.dtype, device=opens.device)
         tour[opens], tour[closes] = at_opening, at_closing
         return api.scan(tour)
 
@@ -120,7 +119,7 @@ def _tour(xp: Any, parents: Any) -> Any:
     n = parents.shape[0]
     order = argsort(parents)  # siblings together, in their order; roots first
     sorted_parents, nodes = parents[order], moving.indices(xp, n, parents)
-    starts = xp.ones(n, dtype=xp.bool, device=device(parents))
+    starts = xp.ones(n, dtype=xp.bool, device=parents.device)
     starts[1:] = sorted_parents[1:] != sorted_parents[:-1]
     follow = xp.concat([nodes + n, xp.where(parents >= 0, parents + n, nodes + n)])  # a leaf is left at once
     older, younger = order[:-1][~starts[1:]], order[1:][~starts[1:]]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from array_api_compat import device
-
 Parts = tuple[Any, ...]
 
 
@@ -41,8 +39,8 @@ def product(a: Any, b: Any) -> Any:
 def inverse(xp: Any, a: Any) -> Any:
     """Inverses of stacked matrices by Gauss and Jordan's elimination with row exchanges, in a fixed order as well."""
     d = a.shape[-1]
-    rows = xp.concat([a, xp.broadcast_to(xp.eye(d, dtype=a.dtype, device=device(a)), a.shape)], axis=-1)
-    many = xp.arange(a.shape[0], device=device(a))
+    rows = xp.concat([a, xp.broadcast_to(xp.eye(d, dtype=a.dtype, device=a.device), a.shape)], axis=-1)
+    many = xp.arange(a.shape[0], device=a.device)
     for k in range(d):
         best = k + xp.argmax(xp.abs(rows[:, k:, k]), axis=1)
         pivot, other = rows[many, best], xp.asarray(rows[:, k], copy=True)

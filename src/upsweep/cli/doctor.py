@@ -31,6 +31,7 @@ _ARRAYS = {
     "CuPy arrays": ("cupy", "pip install cupy-cuda13x"),
     "Dask arrays": ("dask", "pip install 'dask[array]'"),
     "bfloat16": ("ml_dtypes", "pip install 'upsweep[bfloat16]'"),
+    "applications on a GPU": ("array_api_compat", "pip install array-api-compat"),
     "Zarr files": ("zarr", "pip install zarr"),
     "tables (csv, parquet)": ("pyarrow", "pip install 'upsweep[cli]'"),
     "the demo's pictures": ("matplotlib", "pip install 'upsweep[demo]'"),
