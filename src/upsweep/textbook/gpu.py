@@ -29,8 +29,8 @@ def launch(setup: Setup, x: np.ndarray, op: Operator) -> np.ndarray:
     """Run the launches of a setup one after the other and fetch `y`."""
     from numba import cuda  # numba-cuda: `pip install 'upsweep[cuda13]'`
 
-    memory = {
-        name: cuda.device_array(words.shape, words.dtype)
+    memory: dict[str, Any] = {
+        name: cuda.device_array_like(words)
         if isinstance(setup.buffers.get(name), int)
         else cuda.to_device(words)
         for name, words in buffers(setup, x).items()
