@@ -17,15 +17,15 @@ from upsweep.api import (
     scan,
 )
 from upsweep.engine import DTypeError, EngineError
-from upsweep.files import FileError, scan_file
 from upsweep.laws import LawError, check
 from upsweep.operator import Operator, OperatorError, ops
 from upsweep.segments import SegmentError
-from upsweep.stream import Stream
 
 if TYPE_CHECKING:
     from upsweep import apps, lab
     from upsweep.apps.recurrences import discounted_sum, ema, lfilter
+    from upsweep.files import FileError, scan_file
+    from upsweep.stream import Stream
 
 __all__ = [
     "DTypeError",
@@ -58,9 +58,19 @@ __all__ = [
 ]
 
 
+_LATER = {
+    "FileError": "files",
+    "Stream": "stream",
+    "discounted_sum": "apps.recurrences",
+    "ema": "apps.recurrences",
+    "lfilter": "apps.recurrences",
+    "scan_file": "files",
+}
+
+
 def __getattr__(name: str) -> Any:  # loaded on first use, so that `import upsweep` stays cheap
-    if name in ("discounted_sum", "ema", "lfilter"):
-        return getattr(import_module("upsweep.apps.recurrences"), name)
+    if name in _LATER:
+        return getattr(import_module(f"upsweep.{_LATER[name]}"), name)
     if name in ("apps", "lab"):
         return import_module(f"upsweep.{name}")
     raise AttributeError(f"module 'upsweep' has no attribute {name!r}")
