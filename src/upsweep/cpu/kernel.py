@@ -234,10 +234,10 @@ def build(
             elif row + m == last:
                 deliver(y, y_strides, y_inner, Y_at(out, m * w), np.int64(1), w)
 
-    # Items of 8 bytes come four to a vector: too few to pay for a tree that nobody can see.
+    # Items of 4 and 8 bytes come eight and four to a vector: too few to pay for a tree that nobody can see.
     alike = rows and one and not segmented and in_types == out_types == sum_types
-    if exact and alike and sum_types[0].itemsize == 8:
-        total, through = straight(S, Y, combine, fold, 8)
+    if exact and alike and sum_types[0].itemsize >= 4:
+        total, through = straight(S, Y, combine, fold, sum_types[0].itemsize)
 
         @spliced
         def sum_tile(words, x, strides, inner, first, last, w, scratch):
