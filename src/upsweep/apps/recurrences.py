@@ -116,7 +116,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
         DTypeError: long double, or anything that is no number.
 
     Speed: every pole is a scan, every pair of them one of complex numbers, where SciPy's loop goes through memory once.
-    On two cores that is 1.6 of SciPy's speed at order 1, .65 at order 2 (1.4 along axis 0), .2 at order 8; a GPU has
+    On two cores that is 1.3 of SciPy's speed at order 1, .65 at order 2 (1.4 along axis 0), .2 at order 8; a GPU has
     nothing but the scans.
 
     Accuracy: each pole is right to the last place, so that repeated poles, where the direct form is at its worst, cost
