@@ -119,6 +119,19 @@ def names_in(code: types.CodeType) -> Sequence[str]:
     return sorted({*code.co_names, *(name for c in inner for name in names_in(c))})
 
 
+def rebuilt(fn: Any, compiled: Callable[[Any], Any], module: str) -> types.FunctionType:
+    """A function over again, as one of `module`, in which `compiled` has taken the functions that it calls."""
+
+    def taken(value: Any) -> Any:
+        return compiled(value) if isinstance(getattr(value, "py_func", value), types.FunctionType) else value
+
+    fn = getattr(fn, "py_func", fn)
+    used = {name: taken(fn.__globals__[name]) for name in names_in(fn.__code__) if name in fn.__globals__}
+    cells = tuple(types.CellType(taken(cell.cell_contents)) for cell in fn.__closure__ or ())
+    scope = {**used, "__name__": module}  # before the function is made, which takes its module from it
+    return types.FunctionType(fn.__code__, scope, fn.__name__, fn.__defaults__, cells)
+
+
 _freezing: list[types.FunctionType] = []
 
 

@@ -168,9 +168,7 @@ def down_sweep(S: Items, P: Items, T: Items, combine: Any, fold: Any, value: Any
             for j in range(w):
                 initial, p, a = P_read(start, j), P_read(above, i * w + j), S_read(sums, 4 * i * pitch + j)
                 q = fold(initial, p, combine(a, S_read(sums, (4 * i + 1) * pitch + j)))
-                if (
-                    rows
-                ):  # all of four streams are read by whole vectors, three of four by gathers of single items
+                if rows:  # four streams are read by whole vectors, three of four by gathers of single items
                     S_write(spare, i, S_read(sums, (4 * i + 3) * pitch))
                 write(below, 4 * i * w + j, p)
                 write(below, (4 * i + 1) * w + j, fold(initial, p, a))

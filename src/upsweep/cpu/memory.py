@@ -7,7 +7,6 @@ components: they convert between what is stored and what is computed with, and t
 from __future__ import annotations
 
 import sys
-import types as types_
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,6 +17,8 @@ from llvmlite import ir
 from numba import from_dtype, njit, types
 from numba.core import cgutils, errors
 from numba.extending import intrinsic
+
+from upsweep.operator import rebuilt
 
 LINE = 64  # bytes of a cache line
 
@@ -52,25 +53,7 @@ def spliced(fn: Any) -> Any:
 
 def adopted(fn: Any) -> Any:
     """A user's function, and the functions that it calls, compiled as the kernel's own."""
-    fn = getattr(fn, "py_func", fn)
-    names = {
-        name: _adopt_value(value) for name, value in fn.__globals__.items() if name in _names_in(fn.__code__)
-    }
-    cells = tuple(types_.CellType(_adopt_value(cell.cell_contents)) for cell in fn.__closure__ or ())
-    names["__name__"] = __name__  # cached code asks for the module that a function came from
-    return inner(types_.FunctionType(fn.__code__, names, fn.__name__, fn.__defaults__, cells))
-
-
-def _adopt_value(value: Any) -> Any:
-    is_function = isinstance(getattr(value, "py_func", value), types_.FunctionType)
-    return adopted(value) if is_function else value
-
-
-def _names_in(code: Any) -> set[str]:
-    return {
-        *code.co_names,
-        *(n for c in code.co_consts if isinstance(c, types_.CodeType) for n in _names_in(c)),
-    }
+    return inner(rebuilt(fn, adopted, __name__))  # cached code asks for the module that a function came from
 
 
 _I8, _I16, _I32, _I64 = (ir.IntType(n) for n in (8, 16, 32, 64))

@@ -14,13 +14,12 @@ from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
 
 from upsweep.engine import EngineError
-from upsweep.operator import Operator, names_in, ops
+from upsweep.operator import Operator, ops, rebuilt
 
 KERNELS = Path(__file__).parent / "kernels"
 _PARTS = {
@@ -204,16 +203,7 @@ def on_device(fn: Any) -> Any:
     """A Python function, and the functions that it calls, as numba-cuda's device functions."""
     from numba import cuda
 
-    fn = getattr(fn, "py_func", fn)
-    used = {
-        name: _on_device_too(value) for name, value in fn.__globals__.items() if name in names_in(fn.__code__)
-    }
-    cells = tuple(CellType(_on_device_too(cell.cell_contents)) for cell in fn.__closure__ or ())
-    return cuda.jit(FunctionType(fn.__code__, used, fn.__name__, fn.__defaults__, cells), device=True)
-
-
-def _on_device_too(value: Any) -> Any:
-    return on_device(value) if isinstance(getattr(value, "py_func", value), FunctionType) else value
+    return cuda.jit(rebuilt(fn, on_device, __name__), device=True)
 
 
 def _link(parts: Sequence[bytes], arch: int) -> bytes:
