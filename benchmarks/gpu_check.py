@@ -426,7 +426,8 @@ def draw(device, rows, path):
     figure, axes = pyplot.subplots(figsize=(9, 0.32 * len(rows) + 1.2), layout="constrained")
     places = range(len(rows))
     axes.barh(places, [r["fraction"] for r in rows], color="#3a6ea5", label="upsweep")
-    for name, mark, colour in (("CUB", "D", "#d1495b"), ("torch", "o", "#edae49"), ("cupy", "s", "#66a182")):
+    for name, mark, colour in (("CUB", "D", "#d1495b"), ("torch", "o", "#edae49"), ("cupy", "s", "#66a182"),
+                               ("cuda.compute", "v", "#5b5b5b"), ("JAX", "^", "#8d6cab")):  # fmt: skip
         found = [(r["peers"][name], i) for i, r in enumerate(rows) if name in r["peers"]]
         if found:
             axes.scatter(*zip(*found), marker=mark, color=colour, label=name, zorder=3, s=22)
