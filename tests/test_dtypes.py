@@ -88,27 +88,56 @@ def test_nan_stays(op, ufunc, dtype):
     np.testing.assert_array_equal(up.scan(x, ufunc), ufunc.accumulate(x))
 
 
+def pairs(dtype, n):
+    """Operands of every kind: all pairs of the special ones, and n that lie close together or far apart."""
+    info, rng = np.finfo(dtype), np.random.default_rng(0)
+    special = [0.0, -0.0, 1, np.inf, np.nan, info.max, info.tiny, info.smallest_subnormal, 87, 708]
+    some = np.array([*special, *(-x for x in special)], dtype)
+    a = rng.normal(size=n) * 10.0 ** rng.integers(-3, 3, n)
+    b = a + rng.normal(size=n) * 10.0 ** rng.integers(-6, 3, n)
+    special = np.stack(np.meshgrid(some, some), -1).reshape(-1, 2)
+    return np.vstack([special, np.stack([a, b], 1)]).astype(dtype)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_logaddexp(dtype):
     x = (np.random.default_rng(0).normal(size=2000) * 30).astype(dtype)
     exact = np.logaddexp.accumulate(x.astype(np.longdouble))
     np.testing.assert_allclose(up.cumlogsumexp(x), exact.astype(dtype), rtol=1e-6 if dtype == "f4" else 1e-14)
-    fn = up.ops.LOGADDEXP.special.get(dtype, up.ops.LOGADDEXP).fn
-    for a, b in [
-        (np.inf, np.inf),
-        (-np.inf, -np.inf),
-        (np.inf, -np.inf),
-        (-np.inf, 2),
-        (3, 3),
-        (0, -200),
-        (np.nan, 1),
-        (1, np.nan),
-    ]:
-        a, b = np.dtype(dtype).type(a), np.dtype(dtype).type(b)
-        got = up.scan(np.array([a, b]), "logaddexp")[1]
-        with np.errstate(invalid="ignore"):
-            np.testing.assert_allclose(got, np.logaddexp(a, b), rtol=1e-6, atol=1e-37)
-            np.testing.assert_array_equal(got, fn(a, b))
+    x = pairs(dtype, 100_000)
+    got = up.scan(x, "logaddexp", axis=1)[:, 1]
+    with np.errstate(invalid="ignore"):
+        exact, top = np.logaddexp(*x.T.astype(np.longdouble)), x.max(1)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(exact))
+    endless = np.isinf(top)
+    np.testing.assert_array_equal(got[endless], top[endless])
+    ordinary = (abs(top) > 1.4) & (abs(top) < 1e6)
+    off = abs(got[ordinary] - exact[ordinary]) / np.spacing(abs(top[ordinary]))
+    assert off.max() <= 2
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_the_machine_computes_logaddexp_as_python_does(dtype):
+    x = pairs(dtype, 2000)
+    with np.errstate(invalid="ignore", over="ignore"):
+        fn = up.ops.LOGADDEXP.special.get(dtype, up.ops.LOGADDEXP).fn
+        want = np.array([fn(a, b) for a, b in x])
+    got = up.scan(x, "logaddexp", axis=1)[:, 1]
+    same = (got.view(f"u{dtype[1]}") == want.view(f"u{dtype[1]}")) | (np.isnan(got) & np.isnan(want))
+    assert want.dtype == dtype
+    assert same.all(), (x[~same], got[~same], want[~same])
+    assert not np.isnan(want).all()
+    assert fn(3, 1) == fn(np.dtype(dtype).type(3), np.dtype(dtype).type(1)) > 3
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_nothing_added_in_logarithms_changes_no_bit(dtype):
+    (x,) = pairs(dtype, 1000).reshape(1, -1)
+    x = x[~np.isnan(x)]
+    nothing = np.full_like(x, -np.inf)
+    for both in ((nothing, x), (x, nothing)):
+        got = up.scan(np.stack(both, 1), "logaddexp", axis=1)[:, 1]
+        np.testing.assert_array_equal(got.view(f"u{dtype[1]}"), x.view(f"u{dtype[1]}"))
 
 
 def test_structured_arrays_are_sequences_of_tuples():

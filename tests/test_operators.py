@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import upsweep as up
-from upsweep.operator import BUILTIN, Operator, as_operator, freeze, segmented
+from upsweep.operator import BUILTIN, Operator, as_operator, fma, freeze, segmented
 from upsweep.plan import Plan
 
 SCALE = 2.0
@@ -79,6 +79,29 @@ def test_a_plan_prints_compares_and_travels():
     assert hash(again) == hash(plan)
     assert "axis=1" in repr(plan)
     assert (plan.n, plan.row_shape, plan.rows) == (6, (5,), 5)
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_fma_rounds_once(real):
+    eps = np.finfo(real).eps
+    one, more, less = real(1), real(1 + eps), real(1 - eps)
+    assert fma(more, less, -one) == -real(eps) * real(eps)
+    assert fma(more, more, -(one + 2 * real(eps))) == real(eps) * real(eps)
+    half = real(2.0 ** -(np.finfo(real).nmant + 1))
+    assert fma(half, one, one) == one  # a tie, to even
+    assert fma(half, one, more) == one + 2 * real(eps)
+    assert fma(half, more, one) == more  # hardly more than a tie: 1 + half + tiny
+    assert fma(half, real(1 - eps / 2), more) == more
+    assert fma(real(np.finfo(real).max), one, one) == np.finfo(real).max
+    assert np.signbit(fma(-one, real(0), -real(0)))
+    assert type(fma(one, one, one)) is real
+
+
+def test_fma_of_float32_is_not_rounded_by_way_of_float64():
+    eps = np.finfo(np.float32).eps
+    a, b, c = np.float32(2.0**-24) * (1 + eps), 1 - eps, 1 + eps  # a hair less than half of c's last place
+    assert fma(a, b, c) == c
+    assert np.float32(float(a) * float(b) + float(c)) > c
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(-9, 9)), min_size=3, max_size=3))

@@ -24,6 +24,7 @@ HOT = {
     "f2": (ops.ADD, ["f2"], LONG, 0, {}),
     "i1": (ops.ADD, ["i1"], LONG, 0, {}),
     "max": (ops.MAX, ["f4"], LONG, 0, {}),
+    "logaddexp": (ops.LOGADDEXP, ["f4"], LONG, 0, {}),
     "recurrence": (ops.AFFINE, ["f4", "f4"], LONG, 0, {"kept": 1}),
     "segments": (ops.ADD, ["f4"], LONG, 0, {"segmented": True}),
     "rows": (ops.ADD, ["f4"], (4096, 256), 1, {}),
@@ -42,7 +43,7 @@ OTHERS = {
     "bool": (ops.ADD, ["?"], LONG, 0, {}),
     "c16": (ops.MUL, ["c16"], LONG, 0, {}),
     "argmax": (ops.ARGMAX, ["f4", "i8"], LONG, 0, {}),
-    "logaddexp": (ops.LOGADDEXP, ["f8"], (9, 77), 1, {}),
+    "logaddexp of f8": (ops.LOGADDEXP, ["f8"], (9, 77), 1, {}),
     "reduce": (ops.ADD, ["f8"], (1000, 1000), 0, {"reduce": True}),
     "columns of bytes": (ops.ADD, ["i1"], (3000, 1000), 0, {"segmented": True}),
 }
@@ -111,6 +112,7 @@ def test_a_python_operator_may_call_functions(monkeypatch):
     f32 = np.dtype(np.float32)
     for op, dtypes in (
         (Operator(lambda a, b: _twice(a) + b), (f32,)),
+        (segmented(ops.LOGADDEXP.special["f4"], 1, (f32.type(0),)), (np.dtype(np.uint16), f32)),
         (segmented(ops.AFFINE, 2, (np.float32(1), np.float32(3))), (np.dtype(np.uint16), f32, f32)),
     ):
         assert len(compile.python_ltoir(op, dtypes, 90)) > 1000

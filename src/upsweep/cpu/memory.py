@@ -18,7 +18,7 @@ from numba import from_dtype, njit, types
 from numba.core import cgutils, errors
 from numba.extending import intrinsic
 
-from upsweep.operator import rebuilt
+from upsweep.operator import fma, horner, rebuilt
 
 LINE = 64  # bytes of a cache line
 
@@ -53,8 +53,35 @@ def spliced(fn: Any) -> Any:
 
 def adopted(fn: Any) -> Any:
     """A user's function, and the functions that it calls, compiled as the kernel's own."""
+    if fn in _OURS:
+        return _OURS[fn]
     return inner(rebuilt(fn, adopted, __name__))  # cached code asks for the module that a function came from
 
+
+@intrinsic
+def _fma(typing, a, b, c):
+    """The processor's own."""
+
+    def code(context, builder, signature, arguments):
+        return builder.fma(*arguments)
+
+    return c(a, b, c), code
+
+
+@intrinsic
+def _horner(typing, terms, x):
+    """In one straight line: LLVM leaves a long loop as it is, and makes no vector code of what is around it."""
+
+    def code(context, builder, signature, arguments):
+        total, *rest = cgutils.unpack_tuple(builder, arguments[0])
+        for term in rest:
+            total = builder.fma(total, arguments[1], term)
+        return total
+
+    return x(terms, x), code
+
+
+_OURS = {fma: _fma, horner: _horner}
 
 _I8, _I16, _I32, _I64 = (ir.IntType(n) for n in (8, 16, 32, 64))
 _F32, _HALF = ir.FloatType(), ir.HalfType()

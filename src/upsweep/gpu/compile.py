@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from upsweep.engine import EngineError
-from upsweep.operator import Operator, ops, rebuilt
+from upsweep.operator import LOG_ADD_EXP, Operator, fma, ops, rebuilt
 
 KERNELS = Path(__file__).parent / "kernels"
 _PARTS = {
@@ -42,8 +42,8 @@ _BUILTIN = {
     ops.XOR: "Scalar<Xor>",
     ops.ADD.special["m8"]: "Scalar<AddTimes>",
     ops.MAX.special["m8"]: "Scalar<MaxTimes>",
-    ops.LOGADDEXP: "Scalar<LogAddExp>",
-    ops.LOGADDEXP.special["f4"]: "Scalar<LogAddExp>",
+    ops.LOGADDEXP: "Scalar<LogAddExp<Numbers>>",
+    ops.LOGADDEXP.special["f4"]: "Scalar<LogAddExp<Numbers>>",
     ops.AFFINE: "Affine",
     ops.ARGMAX: "ArgMax",
     ops.ARGMIN: "ArgMin",
@@ -71,7 +71,8 @@ def value_type(dtype: np.dtype) -> str:
 def operator_text(op: Operator, accumulators: Sequence[np.dtype]) -> tuple[str, bool]:
     """The definition of `Op`, and whether a Python function must be linked in for it."""
     if op in _BUILTIN and not (op == ops.AFFINE and accumulators[0] != accumulators[1]):
-        return f"typedef {_BUILTIN[op]} Op;\n", False
+        numbers = _numbers(accumulators[0]) if str(op) == "logaddexp" else ""
+        return f"{numbers}typedef {_BUILTIN[op]} Op;\n", False
     types = [value_type(d) for d in accumulators]
     operands = [f"const {t}*" for t in types] * 2 + [f"{t}*" for t in types]
     parts = range(len(types))
@@ -81,6 +82,17 @@ def operator_text(op: Operator, accumulators: Sequence[np.dtype]) -> tuple[str, 
         "struct Op { __device__ __forceinline__ Item operator()(const Item& a, const Item& b) const {\n"
         f"  Item r; upsweep_operator({', '.join(passed)}); return r;\n}} }};\n"
     ), True
+
+
+def _numbers(dtype: np.dtype) -> str:
+    """What LogAddExp computes with, in digits that lose nothing."""
+    real, _, mantissa, far, exp2, log1p = LOG_ADD_EXP[f"f{dtype.itemsize}"]
+    lists = [[float(real(x)).hex() for x in terms] for terms in (exp2, log1p)]
+    exp2, log1p = (f"[{len(terms)}] = {{{', '.join(terms)}}}" for terms in lists)
+    return (
+        f"struct Numbers {{ int mantissa = {mantissa}; u{8 * dtype.itemsize} bits = 0; "
+        f"{value_type(dtype)} far = {far}, exp2{exp2}, log1p{log1p}; }};\n"
+    )
 
 
 def text(kernel: str, spec: str) -> str:
@@ -203,6 +215,8 @@ def on_device(fn: Any) -> Any:
     """A Python function, and the functions that it calls, as numba-cuda's device functions."""
     from numba import cuda
 
+    if fn is fma:
+        return cuda.jit(lambda a, b, c: cuda.fma(a, b, c), device=True)  # pyright: ignore[reportCallIssue]
     return cuda.jit(rebuilt(fn, on_device, __name__), device=True)
 
 

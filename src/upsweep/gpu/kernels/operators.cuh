@@ -32,38 +32,33 @@ struct Xor { template <class T> __device__ T operator()(T a, T b) const { return
 struct AddTimes { __device__ i64 operator()(i64 a, i64 b) const { return a == NOT_A_TIME || b == NOT_A_TIME ? NOT_A_TIME : plus(a, b); } };
 struct MaxTimes { __device__ i64 operator()(i64 a, i64 b) const { return (a >= b && b != NOT_A_TIME) || a == NOT_A_TIME ? a : b; } };
 
-// log(exp(a) + exp(b)) in plain arithmetic; operator.py says how it works.
-template <class R, class N, int MANTISSA, int BIAS, int EXP, int TANH> __device__ __forceinline__
-R logaddexp(R a, R b, R far, R high, R low, const R* exp_terms, const R* tanh_terms) {
-  const R magic = R(3ull << (MANTISSA - 1)), log2e = R(1.4426950408889634), log2 = R(0.6931471805599453);
-  R top = a >= b || a != a ? a : b, difference = a - b, gap = difference < 0 ? -difference : difference;
-  R d = gap < far ? gap : R(0);
-  R k = (d * log2e + magic) - magic;
-  R r = (k * high - d) + k * low;
-  R e = exp_terms[0];
-#pragma unroll
-  for (int i = 1; i < EXP; i++) e = e * r + exp_terms[i];
-  N scale = N(BIAS - N(k)) << MANTISSA;
-  R power; memcpy(&power, &scale, sizeof(R));
-  R u = e * power, s = u / (R(2) + u), z = s * s, p = tanh_terms[0];
-#pragma unroll
-  for (int i = 1; i < TANH; i++) p = p * z + tanh_terms[i];
-  return top + (a == b ? log2 : gap < far ? R(2) * s * p : R(0));
+__device__ __forceinline__ f32 larger(f32 a, f32 b) { f32 r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+__device__ __forceinline__ f64 larger(f64 a, f64 b) { return a >= b || a != a ? a : b; }
+// Under a predicate, not a choice: of that the compiler makes a jump around the polynomials, and no two operations overlap.
+__device__ __forceinline__ f32 fma_below(f32 x, f32 far, f32 a, f32 b, f32 c) {
+  asm("{ .reg .pred p; setp.lt.f32 p, %3, %4; @p fma.rn.f32 %0, %1, %2, %0; }" : "+f"(c) : "f"(a), "f"(b), "f"(x), "f"(far)); return c;
 }
-struct LogAddExp {
-  __device__ float operator()(float a, float b) const {
-    constexpr float exps[8] = {float(1. / 5040), float(1. / 720), float(1. / 120), float(1. / 24), float(1. / 6), .5f, 1.f, 1.f};
-    constexpr float tanhs[8] = {float(1. / 15), float(1. / 13), float(1. / 11), float(1. / 9), float(1. / 7), float(1. / 5), float(1. / 3), 1.f};
-    return logaddexp<float, i32, 23, 127, 8, 8>(a, b, 87.f, 0.693359375f, float(-2.12194440e-4), exps, tanhs);
-  }
-  __device__ double operator()(double a, double b) const {
-    constexpr double exps[14] = {1. / 6227020800., 1. / 479001600., 1. / 39916800., 1. / 3628800., 1. / 362880., 1. / 40320., 1. / 5040,
-                                 1. / 720, 1. / 120, 1. / 24, 1. / 6, .5, 1., 1.};
-    constexpr double tanhs[17] = {1. / 33, 1. / 31, 1. / 29, 1. / 27, 1. / 25, 1. / 23, 1. / 21, 1. / 19, 1. / 17, 1. / 15, 1. / 13, 1. / 11,
-                                  1. / 9, 1. / 7, 1. / 5, 1. / 3, 1.};
-    return logaddexp<double, i64, 52, 1023, 14, 17>(a, b, 708., 6.93147180369123816490e-01, 1.90821492927058770002e-10, exps, tanhs);
-  }
-};
+__device__ __forceinline__ f64 fma_below(f64 x, f64 far, f64 a, f64 b, f64 c) {
+  asm("{ .reg .pred p; setp.lt.f64 p, %3, %4; @p fma.rn.f64 %0, %1, %2, %0; }" : "+d"(c) : "d"(a), "d"(b), "d"(x), "d"(far)); return c;
+}
+template <int N, class R> __device__ __forceinline__ R horner(const R (&terms)[N], R x) {
+  R total = terms[0];
+#pragma unroll
+  for (int i = 1; i < N; i++) total = fma(total, x, terms[i]);
+  return total;
+}
+// log(exp(a) + exp(b)); operator.py says how it works and lends it its numbers.
+template <class Numbers> struct LogAddExp { template <class R> __device__ R operator()(R a, R b) const {
+  constexpr Numbers number{};
+  constexpr R magic = R(3ull << (number.mantissa - 1)), log2e = R(-1.4426950408889634);
+  R top = larger(a, b), gap = fabs(a - b), d = fmin(gap, number.far);
+  R k = fma(d, log2e, magic), f = fma(d, log2e, magic - k), e = horner(number.exp2, f), u;
+  decltype(number.bits) power, bits;
+  memcpy(&power, &k, sizeof(R)); memcpy(&bits, &e, sizeof(R));
+  bits += power << number.mantissa;
+  memcpy(&u, &bits, sizeof(R));
+  return fma_below(gap, number.far, u, horner(number.log1p, u), top);
+} };
 
 // Operators on pairs.
 struct Affine { template <class P> __device__ P operator()(P a, P b) const {
