@@ -79,10 +79,12 @@ def whole(op):
                 return op.fn(a, b)
             x, y = a[0], b[0]
             name = str(op)
-            if name == "min":
-                return (np.where((x <= y) | (x != x), x, y),)
-            if name == "max":
-                return (np.where((x >= y) | (x != x), x, y),)
+            if name in ("min", "max"):
+                chosen = np.minimum(x, y) if name == "min" else np.maximum(x, y)
+                if x.dtype.kind == "f":  # of zeros NumPy promises nothing
+                    zero = -(-x - y) if name == "min" else x + y
+                    chosen = np.where((x == 0) & (y == 0), zero, chosen)
+                return (chosen,)
             if (
                 name == "mul" and x.dtype.kind == "c"
             ):  # NumPy's own product contracts to FMA where the machine has it

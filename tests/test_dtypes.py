@@ -6,6 +6,7 @@ import pytest
 
 import upsweep as up
 from table import oracle
+from upsweep.operator import as_operator
 
 INTEGERS = [np.dtype(f"{sign}{size}") for sign in "iu" for size in (1, 2, 4, 8)]
 
@@ -86,6 +87,32 @@ def test_nan_stays(op, ufunc, dtype):
     x[300] = np.nan
     np.testing.assert_array_equal(up.scan(x, op), ufunc.accumulate(x))
     np.testing.assert_array_equal(up.scan(x, ufunc), ufunc.accumulate(x))
+
+
+@pytest.mark.parametrize("dtype", ["f2", ml_dtypes.bfloat16, "f4", "f8"], ids=str)
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_minimum_and_maximum_are_those_of_the_standard(name, dtype):
+    some = [0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, -np.nan]
+    choose = min if name == "min" else max
+    for a in some:
+        for b in some:
+            want = choose((a, b), key=lambda x: (x, np.copysign(1, x)))
+            got = up.scan(np.array([a, b], dtype), name)[1].astype("f8")
+            if np.isnan(a) or np.isnan(b):
+                assert np.isnan(got), (a, b, got)
+            else:
+                assert (got, np.signbit(got)) == (want, np.signbit(want)), (a, b, got)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_the_machine_chooses_as_python_does(name, dtype):
+    x = pairs(dtype, 2000)
+    fn = as_operator(name).special[dtype].fn
+    want = np.array([fn(a, b) for a, b in x])
+    got = up.scan(x, name, axis=1)[:, 1]
+    assert want.dtype == dtype
+    assert got.tobytes() == want.tobytes()
 
 
 def pairs(dtype, n):

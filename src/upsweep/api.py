@@ -140,7 +140,8 @@ def cumulative_prod(
 
 
 def cummax(x: Any, *, axis: int | None = None, reverse: bool = False, out: Any = None) -> Any:
-    """Running maxima; a NaN stays from where it stands, as with `numpy.maximum.accumulate`. Errors are those of `scan`.
+    """Running maxima; a NaN stays from where it stands, as with `numpy.maximum.accumulate`, and 0.0 is above -0.0. Errors
+    are those of `scan`.
 
     >>> import upsweep as up
     >>> up.cummax([2, 1, 5, 3]).tolist()
@@ -150,7 +151,8 @@ def cummax(x: Any, *, axis: int | None = None, reverse: bool = False, out: Any =
 
 
 def cummin(x: Any, *, axis: int | None = None, reverse: bool = False, out: Any = None) -> Any:
-    """Running minima; a NaN stays from where it stands, as with `numpy.minimum.accumulate`. Errors are those of `scan`.
+    """Running minima; a NaN stays from where it stands, as with `numpy.minimum.accumulate`, and -0.0 is below 0.0. Errors
+    are those of `scan`.
 
     >>> import upsweep as up
     >>> up.cummin([2, 1, 5, 3]).tolist()

@@ -290,12 +290,32 @@ def _mul(a, b):
     return a * b
 
 
-def _min(a, b):  # NumPy's rule: the first NaN wins
+def _min(a, b):  # the first NaN wins, of Python's floats; those of arrays have _extremes_in
     return a if a <= b or a != a else b
 
 
 def _max(a, b):
     return a if a >= b or a != a else b
+
+
+def _extremes_in(real: type, integer: type) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    """IEEE 754-2019's `minimum` and `maximum`: NaN where either operand is one, and -0 below 0.
+
+    Both operands are chosen where they are equal or one is NaN, one alone elsewhere; what both choices have of bits makes a
+    NaN of a NaN and anything, and the sign of two zeros. Against `a if a >= b or a != a else b` scans run at .95 to 1.07 of
+    the speed, by llvm.maximum at .95.
+    """
+    size = integer(2 ** (8 * real().itemsize - 1) - 1)  # all bits but the sign
+
+    def minimum(a, b):
+        one, other = real(a if a < b else b).view(integer), real(b if b < a else a).view(integer)
+        return integer(one | other).view(real)
+
+    def maximum(a, b):
+        one, other = real(a if a > b else b).view(integer), real(b if b > a else a).view(integer)
+        return integer((one | other) & (one & other | size)).view(real)
+
+    return minimum, maximum
 
 
 def _and(a, b):
@@ -426,6 +446,9 @@ LOG_ADD_EXP = {
 times d: 1e-6 and 1e-14 at the far end, where only a `top` of zero shows it."""
 
 
+_EXTREMES = {"f4": _extremes_in(np.float32, np.int32), "f8": _extremes_in(np.float64, np.int64)}
+
+
 class ops:
     """The built-in operators."""
 
@@ -437,6 +460,10 @@ class ops:
     MIN = Operator(_min, _highest, "min", True, "biufmM", {"b1": AND})
     MAX = Operator(_max, _lowest, "max", True, "biufmM", {"b1": OR})
     MAX.special.update({kind: Operator(_max_times, _lowest, "max", True) for kind in ("m8", "M8")})
+    MIN.special.update(
+        {kind: Operator(fn, _highest, "min", True, "f") for kind, (fn, _) in _EXTREMES.items()}
+    )
+    MAX.special.update({kind: Operator(fn, _lowest, "max", True, "f") for kind, (_, fn) in _EXTREMES.items()})
     LOGADDEXP = Operator(_logaddexp_in(LOG_ADD_EXP["f8"]), -np.inf, "logaddexp", True, "f")
     LOGADDEXP.special["f4"] = Operator(_logaddexp_in(LOG_ADD_EXP["f4"]), -np.inf, "logaddexp", True, "f")
     AFFINE = Operator(_affine, (1, 0), "affine", False, "iufc")

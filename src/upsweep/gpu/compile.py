@@ -40,6 +40,8 @@ _BUILTIN = {
     ops.AND: "Scalar<And>",
     ops.OR: "Scalar<Or>",
     ops.XOR: "Scalar<Xor>",
+    **{ops.MIN.special[kind]: "Scalar<Min>" for kind in ("f4", "f8")},
+    **{ops.MAX.special[kind]: "Scalar<Max>" for kind in ("f4", "f8")},
     ops.ADD.special["m8"]: "Scalar<AddTimes>",
     ops.MAX.special["m8"]: "Scalar<MaxTimes>",
     ops.LOGADDEXP: "Scalar<LogAddExp<Numbers>>",

@@ -21,19 +21,29 @@ template <class T> __device__ __forceinline__ T times(T a, T b) {
 }
 constexpr i64 NOT_A_TIME = (i64)0x8000000000000000ull;
 
+// NaN where either operand is one, and -0 below 0. Of equal operands in f64 a is kept where its sign decides for it.
+template <class T> __device__ __forceinline__ T minimum(T a, T b) {
+  if constexpr (same<T, f32>) { f32 r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+  else if constexpr (same<T, f64>) return (a <= b && (__double2hiint(a) < 0 || a < b)) || a != a ? a : b;
+  else return a <= b ? a : b;
+}
+template <class T> __device__ __forceinline__ T maximum(T a, T b) {
+  if constexpr (same<T, f32>) { f32 r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+  else if constexpr (same<T, f64>) return (a >= b && (__double2hiint(a) >= 0 || a > b)) || a != a ? a : b;
+  else return a >= b ? a : b;
+}
+
 // Scalar operators: on items of one component.
 struct Add { template <class T> __device__ T operator()(T a, T b) const { return plus(a, b); } };
 struct Mul { template <class T> __device__ T operator()(T a, T b) const { return times(a, b); } };
-struct Min { template <class T> __device__ T operator()(T a, T b) const { return a <= b || a != a ? a : b; } };
-struct Max { template <class T> __device__ T operator()(T a, T b) const { return a >= b || a != a ? a : b; } };
+struct Min { template <class T> __device__ T operator()(T a, T b) const { return minimum(a, b); } };
+struct Max { template <class T> __device__ T operator()(T a, T b) const { return maximum(a, b); } };
 struct And { template <class T> __device__ T operator()(T a, T b) const { return T(a & b); } };
 struct Or { template <class T> __device__ T operator()(T a, T b) const { return T(a | b); } };
 struct Xor { template <class T> __device__ T operator()(T a, T b) const { return T(a ^ b); } };
 struct AddTimes { __device__ i64 operator()(i64 a, i64 b) const { return a == NOT_A_TIME || b == NOT_A_TIME ? NOT_A_TIME : plus(a, b); } };
 struct MaxTimes { __device__ i64 operator()(i64 a, i64 b) const { return (a >= b && b != NOT_A_TIME) || a == NOT_A_TIME ? a : b; } };
 
-__device__ __forceinline__ f32 larger(f32 a, f32 b) { f32 r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
-__device__ __forceinline__ f64 larger(f64 a, f64 b) { return a >= b || a != a ? a : b; }
 // Under a predicate, not a choice: of that the compiler makes a jump around the polynomials, and no two operations overlap.
 __device__ __forceinline__ f32 fma_below(f32 x, f32 far, f32 a, f32 b, f32 c) {
   asm("{ .reg .pred p; setp.lt.f32 p, %3, %4; @p fma.rn.f32 %0, %1, %2, %0; }" : "+f"(c) : "f"(a), "f"(b), "f"(x), "f"(far)); return c;
@@ -51,7 +61,7 @@ template <int N, class R> __device__ __forceinline__ R horner(const R (&terms)[N
 template <class Numbers> struct LogAddExp { template <class R> __device__ R operator()(R a, R b) const {
   constexpr Numbers number{};
   constexpr R magic = R(3ull << (number.mantissa - 1)), log2e = R(-1.4426950408889634);
-  R top = larger(a, b), gap = fabs(a - b), d = fmin(gap, number.far);
+  R top = maximum(a, b), gap = fabs(a - b), d = fmin(gap, number.far);
   R k = fma(d, log2e, magic), f = fma(d, log2e, magic - k), e = horner(number.exp2, f), u;
   decltype(number.bits) power, bits;
   memcpy(&power, &k, sizeof(R)); memcpy(&bits, &e, sizeof(R));
