@@ -24,6 +24,7 @@ CASES = {
     "max": (ops.MAX, ["f4"], (G // 4,)),
     "affine": (ops.AFFINE, ["f4", "f4"], (G // 8,)),
     "rows": (ops.ADD, ["f4"], (65536, 4096), 1),
+    "rows4096": (ops.AFFINE, ["f4", "f4"], (12288, 4096), 1),
     "rows5000": (ops.AFFINE, ["f4", "f4"], (12288, 5000), 1),
     "segments": (ops.ADD, ["f4"], (G // 4,)),
     "matrix": (check.MATRIX, ["f8"] * 4, (G // 32,)),
@@ -44,7 +45,7 @@ SHAPES = {
     "eight": list(itertools.product((4, 2), (8, 4), (1, 2, 3), (1, 2))),
     "columns": list(itertools.product((32, 16), (8, 4, 16), (1, 2, 3, 4, 5), (1,))),
 }
-LIKE = {"f2": "i2", "rows5000": "affine", "tall": "columns", "max": "f4", "rows": "f4", "logaddexp": "f4"}
+LIKE = {"f2": "i2", "rows4096": "affine", "rows5000": "affine", "tall": "columns", "max": "f4", "rows": "f4", "logaddexp": "f4"}
 
 
 def tune(name: str) -> None:

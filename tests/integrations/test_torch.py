@@ -172,12 +172,16 @@ def test_a_product_with_zeros_has_its_gradient(tensor):
     assert torch.autograd.gradcheck(ut.cumulative_prod, (x.requires_grad_(),))
 
 
+# PyTorch's compiler takes frozen dataclasses for constants from 2.13 on, plain functions always
+TRACEABLE = BLEND if torch.torch_version.TorchVersion(torch.__version__) >= (2, 13) else BLEND.fn
+
+
 def everything(x):
     """One graph with all that there is."""
     dones = torch.arange(x.shape[1], device=x.device) % 3 == 1
     return (
         ut.scan(x, "mul", axis=1, initial=1.5),
-        ut.scan(x, BLEND, axis=1),
+        ut.scan(x, TRACEABLE, axis=1),
         ut.linear_recurrence(x, x, axis=1, reverse=True),
         ut.discounted_sum(x, 0.9, dones, axis=1),
         ut.cumulative_sum(x, axis=1, include_initial=True),
