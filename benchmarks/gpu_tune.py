@@ -45,7 +45,15 @@ SHAPES = {
     "eight": list(itertools.product((4, 2), (8, 4), (1, 2, 3), (1, 2))),
     "columns": list(itertools.product((32, 16), (8, 4, 16), (1, 2, 3, 4, 5), (1,))),
 }
-LIKE = {"f2": "i2", "rows4096": "affine", "rows5000": "affine", "tall": "columns", "max": "f4", "rows": "f4", "logaddexp": "f4"}
+LIKE = {
+    "f2": "i2",
+    "rows4096": "affine",
+    "rows5000": "affine",
+    "tall": "columns",
+    "max": "f4",
+    "rows": "f4",
+    "logaddexp": "f4",
+}
 
 
 def tune(name: str) -> None:

@@ -29,14 +29,14 @@ def no_device_needed(monkeypatch):
     monkeypatch.setattr("numba.cuda.dispatcher.get_current_device", lambda: device)
 
 
-def compile_all(setup, dtype):
+def compile_all(setup, dtype, op="max"):
     from numba import from_dtype, types
 
     kinds = {
         key: from_dtype(words.dtype)[::1] for key, words in gpu.buffers(setup, np.zeros(100, dtype)).items()
     }
     for launch in setup.launches:
-        kernel = gpu.bound(launch, as_operator("max"), dtype)
+        kernel = gpu.bound(launch, as_operator(op), dtype)
         assert kernel.__code__ is launch.kernel.__code__  # the very code that the lab traces
         given = tuple(kinds[a] if isinstance(a, str) else types.int64 for a in launch.args)
         ptx, _ = numba_cuda.compile_ptx(kernel, given, cc=HOPPER)
@@ -51,6 +51,10 @@ def test_textbook_compiles(name, no_device_needed):
         (np.int32,) if name in INTEGERS else (np.float32, np.int64) if name in BOTH else (np.float32,)
     ):
         compile_all(row.setup(100, row.block(100), 32), np.dtype(dtype))
+
+
+def test_an_operator_that_calls_functions_compiles(no_device_needed):
+    compile_all(KERNELS["brent-kung"].setup(100, 64, 32), np.dtype(np.float64), "logaddexp")
 
 
 @pytest.mark.parametrize("name", MISTAKES)

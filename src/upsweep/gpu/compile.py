@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from upsweep.engine import EngineError
-from upsweep.operator import LOG_ADD_EXP, Operator, fma, ops, rebuilt
+from upsweep.operator import LOG_ADD_EXP, Operator, ops
 
 KERNELS = Path(__file__).parent / "kernels"
 _PARTS = {
@@ -187,6 +187,8 @@ def python_ltoir(op: Operator, accumulators: Sequence[np.dtype], arch: int) -> b
     """A Python operator as a C function of pointers: `upsweep_operator(a0*, ..., b0*, ..., result0*, ...)`."""
     from numba import cuda, from_dtype, types
 
+    from upsweep.textbook.gpu import on_device
+
     parts = range(len(accumulators))
     names = [f"{side}{i}" for side in "abr" for i in parts]
     a, b = (", ".join(f"{side}{i}[0]" for i in parts) for side in "ab")
@@ -211,15 +213,6 @@ def python_ltoir(op: Operator, accumulators: Sequence[np.dtype], arch: int) -> b
     except Exception as error:
         raise EngineError(f"numba-cuda cannot compile the operator {op}: {error}") from error
     return code
-
-
-def on_device(fn: Any) -> Any:
-    """A Python function, and the functions that it calls, as numba-cuda's device functions."""
-    from numba import cuda
-
-    if fn is fma:
-        return cuda.jit(lambda a, b, c: cuda.fma(a, b, c), device=True)  # pyright: ignore[reportCallIssue]
-    return cuda.jit(rebuilt(fn, on_device, __name__), device=True)
 
 
 def _link(parts: Sequence[bytes], arch: int) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.operator import Operator, OperatorError, as_operator
+from upsweep.operator import Operator, OperatorError, as_operator, fma, rebuilt
 from upsweep.textbook.dialect import asks_for_identity, bind
 from upsweep.textbook.table import Kernel, Launch, Setup
 
@@ -59,7 +59,16 @@ def bound(launch: Launch, op: Operator, dtype: np.dtype) -> types.FunctionType:
     if neutral is None and asks_for_identity(launch.kernel):
         raise OperatorError(f"{launch.kernel.__name__} needs the identity of {op}, which has none")
     names: Mapping[str, Any] = {
-        "cuda": cuda, "op": cuda.jit(device=True)(op.fn), "dtype": from_dtype(dtype),
+        "cuda": cuda, "op": on_device(op.fn), "dtype": from_dtype(dtype),
         "identity": None if neutral is None else dtype.type(neutral), **launch.names,
     }  # fmt: skip
     return bind(launch.kernel, **names)
+
+
+def on_device(fn: Any) -> Any:
+    """A Python function, and the functions that it calls, as numba-cuda's device functions."""
+    from numba import cuda
+
+    if fn is fma:
+        return cuda.jit(lambda a, b, c: cuda.fma(a, b, c), device=True)  # pyright: ignore[reportCallIssue]
+    return cuda.jit(rebuilt(fn, on_device, __name__), device=True)
