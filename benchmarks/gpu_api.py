@@ -43,6 +43,50 @@ M = (RNG.random((37, 211, 53)) - 0.5).astype(np.float32)
 
 
 @check
+def host_time():
+    """What a call costs the host. First of all, for the checks that follow leave streams and plans behind."""
+    for make in (lambda: torch.rand(4096, device="cuda"), lambda: cp.zeros(4096, np.float32)):
+        x = make()
+        y = up.scan(x)
+        for _ in range(200):
+            up.scan(x, out=y)
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        for _ in range(2000):
+            up.scan(x, out=y)
+        spent = (time.perf_counter() - began) / 2000
+        torch.cuda.synchronize()
+        print(f"    host time a call, {type(x).__module__}: {spent * 1e6:.1f} us")
+    import upsweep.gpu as gpu
+    from upsweep.plan import Plan
+
+    f = np.dtype(np.float32)
+    plan = Plan(up.ops.ADD, (f,), (f,), (f,), (4096,), 0)
+    v, w = gpu.view(x), gpu.view(y)
+    gpu.run(plan, [v], [w], None, None)
+    began = time.perf_counter()
+    for _ in range(2000):
+        gpu.run(plan, [v], [w], None, None)
+    print(f"    of which engine.run: {(time.perf_counter() - began) / 2000 * 1e6:.1f} us")
+    big = torch.rand(1 << 20, device="cuda")
+    out = torch.empty_like(big)
+    up.scan(big, out=out)
+    torch.cuda.synchronize()
+    a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    vb, wb = gpu.view(big), gpu.view(out)
+    plan = Plan(up.ops.ADD, (f,), (f,), (f,), (1 << 20,), 0)
+    torch.cuda._sleep(20_000_000)
+    a.record()
+    for _ in range(200):
+        gpu.run(plan, [vb], [wb], None, None)
+    b.record()
+    torch.cuda.synchronize()
+    print(
+        f"    2^20 f32 items, back to back behind a sleeping kernel: {a.elapsed_time(b) / 200 * 1e3:.2f} us each"
+    )
+
+
+@check
 def libraries():
     import jax
     import numba.cuda
@@ -178,14 +222,15 @@ def epochs_that_wrap():
     x = cp.asarray(X)
     want = up.scan(X)
     up.scan(x)
-    for work in launch._workspaces.values():
-        tags = cp.ndarray(
-            3, np.uint32, cp.cuda.MemoryPointer(cp.cuda.UnownedMemory(work.control, 12, work), 0)
-        )
+    works = [  # one for each stream that scanned so far
+        cp.ndarray(3, np.uint32, cp.cuda.MemoryPointer(cp.cuda.UnownedMemory(work.control, 12, work), 0))
+        for work in launch._workspaces.values()
+    ]
+    for tags in works:
         tags[2] = 2**31 - 3
     for _ in range(6):
         same(up.scan(x), want)
-    assert 0 < int(tags[2]) < 10, tags
+    assert any(0 < int(tags[2]) < 10 for tags in works), works
 
 
 @check
@@ -256,49 +301,6 @@ def errors():
         print("   ", error)
     else:
         raise AssertionError("a NumPy array on the cuda engine")
-
-
-@check
-def host_time():
-    for make in (lambda: torch.rand(4096, device="cuda"), lambda: cp.zeros(4096, np.float32)):
-        x = make()
-        y = up.scan(x)
-        for _ in range(200):
-            up.scan(x, out=y)
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        for _ in range(2000):
-            up.scan(x, out=y)
-        spent = (time.perf_counter() - began) / 2000
-        torch.cuda.synchronize()
-        print(f"    host time a call, {type(x).__module__}: {spent * 1e6:.1f} us")
-    import upsweep.gpu as gpu
-    from upsweep.plan import Plan
-
-    f = np.dtype(np.float32)
-    plan = Plan(up.ops.ADD, (f,), (f,), (f,), (4096,), 0)
-    v, w = gpu.view(x), gpu.view(y)
-    gpu.run(plan, [v], [w], None, None)
-    began = time.perf_counter()
-    for _ in range(2000):
-        gpu.run(plan, [v], [w], None, None)
-    print(f"    of which engine.run: {(time.perf_counter() - began) / 2000 * 1e6:.1f} us")
-    big = torch.rand(1 << 20, device="cuda")
-    out = torch.empty_like(big)
-    up.scan(big, out=out)
-    torch.cuda.synchronize()
-    a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    vb, wb = gpu.view(big), gpu.view(out)
-    plan = Plan(up.ops.ADD, (f,), (f,), (f,), (1 << 20,), 0)
-    torch.cuda._sleep(20_000_000)
-    a.record()
-    for _ in range(200):
-        gpu.run(plan, [vb], [wb], None, None)
-    b.record()
-    torch.cuda.synchronize()
-    print(
-        f"    2^20 f32 items, back to back behind a sleeping kernel: {a.elapsed_time(b) / 200 * 1e3:.2f} us each"
-    )
 
 
 def main():

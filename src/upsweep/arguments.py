@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,7 @@ def summed_dtype(dtype: np.dtype, wanted: Any) -> Any:
     return wanted
 
 
+@lru_cache(1024)  # NumPy's own answer takes longer than the launch of a kernel
 def fits(have: np.dtype, want: np.dtype) -> bool:
     """Whether values of one dtype may be stored as another. NumPy does not know bfloat16's kind."""
     return "bfloat16" in (have.name, want.name) or np.can_cast(have, want, "same_kind")

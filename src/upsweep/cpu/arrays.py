@@ -71,14 +71,13 @@ def broadcast(value: Any, shape: tuple[int, ...], dtype: np.dtype, like: Any) ->
 def apart(x: np.ndarray, ys: Sequence[np.ndarray]) -> np.ndarray:
     """`x`, or a copy where writing `ys` would spoil it: they share memory other than item for item."""
     for y in ys:
-        same = x.ctypes.data == y.ctypes.data and (x.shape, x.strides, x.itemsize) == (
-            y.shape,
-            y.strides,
-            y.itemsize,
-        )
-        if not same and np.may_share_memory(x, y):
+        if np.may_share_memory(x, y) and _place(x) != _place(y):
             return x.copy()
     return x
+
+
+def _place(x: np.ndarray) -> tuple[Any, ...]:
+    return x.ctypes.data, x.shape, x.strides, x.itemsize
 
 
 def _library(x: Any) -> str:
