@@ -142,55 +142,55 @@ def straight(X: Items, Y: Items, combine: Any, fold: Any, size: int) -> tuple[An
 def down_sweep(S: Items, P: Items, T: Items, combine: Any, fold: Any, value: Any, rows: bool) -> Any:
     """Prefixes at the starts of `count` blocks and at the end of the last, from those one level above, written as T.
 
-    `has` says whether anything stands before the first block; `spare` is memory to write to for the sake of speed.
+    `has` says whether anything stands before the first block; prefixes lie `step` items apart; `first` and `last` say
+    whether the place of the first one and of the one at the end may be written to. `spare` is memory to write to for the
+    sake of speed.
     """
     S_read, S_write, S_at, P_read, P_at, write, T_at = S.read, S.write, S.at, P.read, P.at, T.write, T.at
 
     @inner
-    def group(start, above, has, sums, pitch, below, size, w):
+    def group(start, above, has, sums, pitch, below, step, size, w, first, last):
         """One block of the level above, of which `size` parts are wanted."""
         for j in range(w):
             initial, p = P_read(start, j), P_read(above, j)
-            write(below, j, p)
+            if first:
+                write(below, j, p)
             if size > 0:
                 a = S_read(sums, j)
-                write(below, w + j, fold(initial, p, a) if has else value(a))
+                if size > 1 or last:
+                    write(below, step + j, fold(initial, p, a) if has else value(a))
             if size > 1:
                 b = combine(a, S_read(sums, pitch + j))
                 q = fold(initial, p, b) if has else value(b)
-                write(below, 2 * w + j, q)
-                if size > 2:
-                    write(below, 3 * w + j, fold(initial, q, S_read(sums, 2 * pitch + j)))
+                if size > 2 or last:
+                    write(below, 2 * step + j, q)
+                if size > 2 and last:
+                    write(below, 3 * step + j, fold(initial, q, S_read(sums, 2 * pitch + j)))
 
     @inner
-    def inner_groups(start, above, sums, pitch, below, spare, full, w):
+    def inner_groups(start, above, sums, pitch, below, step, spare, full, w):
         for i in range(1, full):
             for j in range(w):
                 initial, p, a = P_read(start, j), P_read(above, i * w + j), S_read(sums, 4 * i * pitch + j)
                 q = fold(initial, p, combine(a, S_read(sums, (4 * i + 1) * pitch + j)))
                 if rows:  # four streams are read by whole vectors, three of four by gathers of single items
                     S_write(spare, i, S_read(sums, (4 * i + 3) * pitch))
-                write(below, 4 * i * w + j, p)
-                write(below, (4 * i + 1) * w + j, fold(initial, p, a))
-                write(below, (4 * i + 2) * w + j, q)
-                write(below, (4 * i + 3) * w + j, fold(initial, q, S_read(sums, (4 * i + 2) * pitch + j)))
+                write(below, 4 * i * step + j, p)
+                write(below, (4 * i + 1) * step + j, fold(initial, p, a))
+                write(below, (4 * i + 2) * step + j, q)
+                write(below, (4 * i + 3) * step + j, fold(initial, q, S_read(sums, (4 * i + 2) * pitch + j)))
 
     @inner
-    def down(start, above, has, sums, pitch, below, spare, count, w):
-        full = count >> 2
-        group(start, above, has, sums, pitch, below, min(count, 3), w)
-        inner_groups(start, above, sums, pitch, below, spare, full, w)
+    def down(start, above, has, sums, pitch, below, step, spare, count, w, first, last):
+        full, rest = count >> 2, count & 3
+        group(start, above, has, sums, pitch, below, step, min(count, 3), w, first, last or full > 0)
+        inner_groups(start, above, sums, pitch, below, step, spare, full, w)
         if full > 0:
-            last = S_at(sums, 4 * full * pitch)
-            group(
-                start,
+            above, sums, below = (
                 P_at(above, full * w),
-                has or full > 0,
-                last,
-                pitch,
-                T_at(below, 4 * full * w),
-                count & 3,
-                w,
+                S_at(sums, 4 * full * pitch),
+                T_at(below, 4 * full * step),
             )
+            group(start, above, True, sums, pitch, below, step, rest, w, last or rest > 0, last)
 
     return down

@@ -39,11 +39,12 @@ class Word(IntEnum):
     INITIAL = 8
     REDUCE = 9
     PITCH = 10  # items from row to row where they can be read in place, else 0
-    DIMS = 11  # outer dimensions
-    TICKET = 12  # the next one
-    SYNC = 13  # address of the look-back's words
-    EACH = 14  # nodes of a group
-    NODES = 15  # the addresses of the look-back's sums, one a component
+    STEP = 11  # items from row to row of the results where they can be written in place, else 0
+    DIMS = 12  # outer dimensions
+    TICKET = 13  # the next one
+    SYNC = 14  # address of the look-back's words
+    EACH = 15  # nodes of a group
+    NODES = 16  # the addresses of the look-back's sums, one a component
 
 
 class Kernel(NamedTuple):
@@ -143,7 +144,7 @@ def build(
     IN, OUT, WIDTH, CHUNK = len(in_types), len(out_types), width, chunk
     TOP = (chunk.bit_length() - 1) // 2
     N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, EXCLUSIVE, INITIAL, REDUCE = map(int, list(Word)[:10])
-    PITCH, DIMS, TICKET, SYNC, EACH, NODES = map(int, list(Word)[10:])
+    PITCH, STEP, DIMS, TICKET, SYNC, EACH, NODES = map(int, list(Word)[10:])
 
     @inner
     def sums_of(scratch, slot, w):
@@ -151,7 +152,7 @@ def build(
         return S_at(sums_at(scratch), slot * (CHUNK // 3 + 32) * w)
 
     @spliced
-    def sweep_down(start, has, items, pitch, sums, scratch, m, w):
+    def sweep_down(start, has, items, pitch, sums, out, step, scratch, m, w, first, last):
         """Prefixes of a chunk's m rows at all levels, from the one at the start of `prefixes` down to `out`."""
         prefixes, spare = prefixes_at(scratch), spare_at(scratch)
         level, above = 0, prefixes
@@ -159,9 +160,10 @@ def build(
             level += 1
         while level > 0:
             below = P_at(prefixes, (level_at(level) + 1) * w)
-            down(start, above, has, S_at(sums, level_at(level) * w), w, below, spare, m >> (2 * level), w)
+            here, count = S_at(sums, level_at(level) * w), m >> (2 * level)
+            down(start, above, has, here, w, below, w, spare, count, w, True, True)
             level, above = level - 1, below
-        emit(start, above, has, items, pitch, out_at(scratch), spare, m, w)
+        emit(start, above, has, items, pitch, out, step, spare, m, w, first, last)
 
     @spliced
     def count_chunk(sums, scratch, count, w):
@@ -210,15 +212,18 @@ def build(
             stack_at(scratch),
             prefixes_at(scratch),
         )
-        out, count = out_at(scratch), np.int64(0)
-        skip = 0 if words[EXCLUSIVE] else w
+        in_place, count = words[STEP] != 0, np.int64(0)
+        step = 1 if rows else words[STEP] or w
+        skip = 0 if words[EXCLUSIVE] else step
         for row in range(first, last, CHUNK):
-            m = min(CHUNK, last - row)
+            m, there = min(CHUNK, last - row), advance(y, y_strides, row)
+            out = Y_at(there, -skip) if in_place else out_at(scratch)
+            before, behind_too = not in_place or skip == 0, not in_place or skip != 0
             sums = sums_of(scratch, count if ends else count - count, w)
             here, pitch = bring(words, x, strides, inner, sums, ends, row, m, w, scratch)
             known = prefix(start, base, has, stack, count, prefixes, w)
             if not words[REDUCE] or row + m == last:
-                sweep_down(start, known, here, pitch, sums, scratch, m, w)
+                sweep_down(start, known, here, pitch, sums, out, step, scratch, m, w, before, behind_too)
             if m == CHUNK:  # the prefix behind a whole chunk is made of larger blocks
                 count_chunk(sums, scratch, count, w)
                 count += 1
@@ -226,11 +231,13 @@ def build(
                 if not ends or row + m < last:
                     behind = prefixes
                     prefix(start, base, has, stack, count, behind, w)
-                put_row(Y_at(out, m * w), behind, w)
+                if behind_too:
+                    put_row(Y_at(out, m * step), behind, w)
             if not words[REDUCE]:
                 if words[EXCLUSIVE]:
-                    restart(start, known, here, pitch, out, m, w)
-                deliver(advance(y, y_strides, row), y_strides, y_inner, Y_at(out, skip), m, w)
+                    restart(start, known, here, pitch, out, step, m, w)
+                if not in_place:
+                    deliver(there, y_strides, y_inner, Y_at(out, skip), m, w)
             elif row + m == last:
                 deliver(y, y_strides, y_inner, Y_at(out, m * w), np.int64(1), w)
 
@@ -254,7 +261,7 @@ def build(
                     Y_write(y, 0, fold(p, p, s) if has else s)
             else:
                 if words[EXCLUSIVE]:
-                    restart(initial_at(scratch), has, here, 1, there, 1, w)
+                    restart(initial_at(scratch), has, here, 1, there, 1, 1, w)
                 through(p, has, here, strides, there, y_strides, last - first, words[EXCLUSIVE])
 
     @spliced
@@ -420,16 +427,16 @@ def _restarter(
     if segmented:
 
         @spliced
-        def restart(start, known, items, pitch, out, m, w):
+        def restart(start, known, items, pitch, out, step, m, w):
             for i in range(m):
                 for j in range(w):
                     if S_read(items, i * pitch + j)[-1] or (i == 0 and not known):
-                        put(start, out, i * w + j, j)
+                        put(start, out, i * step + j, j)
 
     else:
 
         @spliced
-        def restart(start, known, items, pitch, out, m, w):
+        def restart(start, known, items, pitch, out, step, m, w):
             if not known:
                 for j in range(w):
                     put(start, out, j, j)

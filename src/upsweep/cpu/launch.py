@@ -45,8 +45,10 @@ def run(
         return
     arrays = [*ins, *outs, *starts]
     launch = _launch(plan, tuple([a.strides for a in arrays]), tuning.ROWS, tuning.COLUMNS)
-    words = launch.words.copy()
-    words[launch.addresses] = [a.ctypes.data for a in arrays]
+    words, addresses = launch.words.copy(), [a.ctypes.data for a in arrays]
+    words[launch.addresses] = addresses
+    if not set(addresses[: len(ins)]).isdisjoint(addresses[len(ins) : len(ins) + len(outs)]):
+        words[Word.STEP] = 0  # results would be written over items that are still read
     if launch.threads == 1:
         launch.kernel.run(words, threads.scratch(launch.kernel.scratch))
     else:
@@ -85,8 +87,8 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         Word.N: plan.n, Word.COLUMNS: side_by_side, Word.STRIPS: strips, Word.GROUPS: groups, Word.BATCH: batch,
         Word.TILE: tile, Word.TILES: tiles, Word.EXCLUSIVE: plan.exclusive, Word.INITIAL: plan.initial,
         Word.REDUCE: plan.reduce,
-        Word.PITCH: _pitch(plan, in_types, ins, walk.inner), Word.DIMS: len(walk.outer), Word.TICKET: 0,
-        Word.SYNC: 0, Word.EACH: nodes_of(tiles),
+        Word.PITCH: _pitch(plan, in_types, ins, walk.inner), Word.STEP: _step(plan, strides[len(ins) :], walk.inner),
+        Word.DIMS: len(walk.outer), Word.TICKET: 0, Word.SYNC: 0, Word.EACH: nodes_of(tiles),
     }  # fmt: skip
     words = [int(head[word]) for word in list(Word)[: Word.NODES]]
     words += [0] * len(in_types) + list(walk.sizes)
@@ -147,8 +149,20 @@ def _batch(tiles: int, groups: int, wanted: int, size: int) -> int:
 def _pitch(plan: Plan, dtypes: Sequence[np.dtype], strides: Sequence[Strides], inner: int | None) -> int:
     """The items from row to row where all components lie alike in the dtype computed with, and side by side; else 0."""
     computed = [*plan.accumulators, *dtypes[len(plan.accumulators) :]]
+    return _items_apart(plan, dtypes, strides, inner) if [raw(d) for d in dtypes] == computed else 0
+
+
+def _step(plan: Plan, strides: Sequence[Strides], inner: int | None) -> int:
+    """The items from row to row of the results where all components lie alike and side by side; else 0."""
+    dtypes = [d for d in plan.stores if d is not None]
+    return 0 if plan.reduce else _items_apart(plan, dtypes, strides, inner)
+
+
+def _items_apart(
+    plan: Plan, dtypes: Sequence[np.dtype], strides: Sequence[Strides], inner: int | None
+) -> int:
     along = plan.axis if inner is None else inner
-    if [raw(d) for d in dtypes] != computed or any(s[along] != d.itemsize for s, d in zip(strides, dtypes)):
+    if any(s[along] != d.itemsize for s, d in zip(strides, dtypes)):
         return 0
     pitches = {s[plan.axis] / d.itemsize for s, d in zip(strides, dtypes)}
     pitch = pitches.pop()
