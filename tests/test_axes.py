@@ -103,6 +103,33 @@ def test_out_may_overlap_the_input(shift, reverse):
     np.testing.assert_array_equal(target, oracle(hashing, (x,), reverse=reverse)[0])
 
 
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        *[((2, n), 1) for n in (1, 4095, 4096, 4097, 200_000)],
+        *[((n, 40), 0) for n in (1, 3, 15, 16, 17, 300)],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_nothing_is_written_beside_the_results(shape, axis, exclusive):
+    (x,) = HASH.draw(shape)
+    memory = np.full((shape[0] + 2, shape[1] + 2), 77, "u8")
+    inside = (slice(1, -1), slice(1, -1))
+    up.scan(x, HASH.op, axis=axis, exclusive=exclusive, initial=np.uint64(5), out=memory[inside], threads=3)
+    want = np.full_like(memory, 77)
+    want[inside] = by_rows(x, axis, exclusive=exclusive, initial=np.uint64(5))
+    np.testing.assert_array_equal(memory, want)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_components_may_change_places(exclusive):
+    a, b = (np.random.default_rng(seed).random(70_000) for seed in (0, 1))
+    want = up.scan((a, b), "affine", exclusive=exclusive)
+    up.scan((a, b), "affine", exclusive=exclusive, out=(b, a), threads=3)
+    np.testing.assert_array_equal((b, a), want)
+
+
 @settings(deadline=None, max_examples=150)
 @given(st.data())
 def test_any_view(data):

@@ -214,16 +214,18 @@ def build(
         )
         in_place, count = words[STEP] != 0, np.int64(0)
         step = 1 if rows else words[STEP] or w
+        # Of a chunk's m + 1 prefixes all but the first are results, in an exclusive scan all but the last; where results are
+        # written in place, the place of the other belongs to a neighbour.
         skip = 0 if words[EXCLUSIVE] else step
+        own_first, own_last = not in_place or skip == 0, not in_place or skip != 0
         for row in range(first, last, CHUNK):
             m, there = min(CHUNK, last - row), advance(y, y_strides, row)
             out = Y_at(there, -skip) if in_place else out_at(scratch)
-            before, behind_too = not in_place or skip == 0, not in_place or skip != 0
             sums = sums_of(scratch, count if ends else count - count, w)
             here, pitch = bring(words, x, strides, inner, sums, ends, row, m, w, scratch)
             known = prefix(start, base, has, stack, count, prefixes, w)
             if not words[REDUCE] or row + m == last:
-                sweep_down(start, known, here, pitch, sums, out, step, scratch, m, w, before, behind_too)
+                sweep_down(start, known, here, pitch, sums, out, step, scratch, m, w, own_first, own_last)
             if m == CHUNK:  # the prefix behind a whole chunk is made of larger blocks
                 count_chunk(sums, scratch, count, w)
                 count += 1
@@ -231,7 +233,7 @@ def build(
                 if not ends or row + m < last:
                     behind = prefixes
                     prefix(start, base, has, stack, count, behind, w)
-                if behind_too:
+                if own_last:
                     put_row(Y_at(out, m * step), behind, w)
             if not words[REDUCE]:
                 if words[EXCLUSIVE]:
