@@ -14,8 +14,8 @@ _PATIENCE = 2000  # looks at a flag before the thread gives its core away: whoev
 
 
 def counter(S: Items, P: Items, combine: Any, fold: Any, value: Any) -> tuple[Any, Any, Any]:
-    """`push` a block sum, and the `prefix` at the counter's count, over a stack of one sum a level."""
-    S_read, S_write, S_at, P_read, P_write = S.read, S.write, S.at, P.read, P.write
+    """`push` a block sum onto a stack of one sum a level, and the prefix `behind` what has been pushed."""
+    S_read, S_write, S_at, P_read, P_write, P_at = S.read, S.write, S.at, P.read, P.write, P.at
 
     @inner
     def copy(target, source, w):
@@ -42,21 +42,24 @@ def counter(S: Items, P: Items, combine: Any, fold: Any, value: Any) -> tuple[An
         copy(stack, block, w)
 
     @inner
-    def prefix(start, base, has, stack, count, target, w):
-        """Write the prefix, starting from `base` where there is one; returns whether there is a prefix."""
-        for j in range(w):
-            P_write(target, j, P_read(base, j))
+    def behind(start, base, has, stack, folds, count, target, w):
+        """Write the prefix behind `count` blocks, which starts from `base` where there is one. `folds` keeps, for each level, the
+        prefix behind the stack's block there: the blocks before the one that the last push made are still the same."""
         level = 0
-        while count >> level:
+        while count >> level & 1 == 0:
             level += 1
-        while level > 0:  # the largest block first
-            level -= 1
-            if count >> level & 1:
-                append(start, target, has, S_at(stack, level * w), w)
-                has = True
-        return has
+        block, here, above = S_at(stack, level * w), P_at(folds, level * w), level + 1
+        while count >> above and count >> above & 1 == 0:
+            above += 1
+        before = P_at(folds, above * w) if count >> above else base
+        known = has or count >> above != 0
+        for j in range(w):
+            s = S_read(block, j)
+            p = fold(P_read(start, j), P_read(before, j), s) if known else value(s)
+            P_write(here, j, p)
+            P_write(target, j, p)
 
-    return push, prefix, (copy, join, append)
+    return push, behind, (copy, join, append)
 
 
 def look_back(S: Items, steps: tuple[Any, Any, Any]) -> tuple[Any, Any]:

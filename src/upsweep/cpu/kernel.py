@@ -109,6 +109,7 @@ def build(
     initial_at = scratch.region(accumulators, width)
     base_at = scratch.region(accumulators, width)
     end_at = scratch.region(accumulators, width)
+    folds_at = scratch.region(accumulators, LEVELS * width)
 
     S = Items(sum_types, sum_types, one and not segmented)
     P = Items(accumulators, accumulators, one)
@@ -123,7 +124,7 @@ def build(
     up = up_sweep(S, combine, level_at)
     down = down_sweep(S, P, P, combine, fold, value, rows)
     emit = down_sweep(S, P, Y, combine, fold, value, rows)
-    push, prefix, steps = counter(S, P, combine, fold, value)
+    push, behind, steps = counter(S, P, combine, fold, value)
     publish, prefix_of = look_back(S, steps)
     fetch = _mover(
         [(Items([a], [b], True), Items([b], [b], True), a.itemsize) for a, b in zip(in_types, sum_types)],
@@ -212,6 +213,9 @@ def build(
             stack_at(scratch),
             prefixes_at(scratch),
         )
+        folds, known = folds_at(scratch), has != 0
+        for j in range(w):
+            P_write(prefixes, j, P_read(base, j))
         in_place, count = words[STEP] != 0, np.int64(0)
         step = 1 if rows else words[STEP] or w
         # Of a chunk's m + 1 prefixes all but the first are results, in an exclusive scan all but the last; where results are
@@ -223,18 +227,17 @@ def build(
             out = Y_at(there, -skip) if in_place else out_at(scratch)
             sums = sums_of(scratch, count if ends else count - count, w)
             here, pitch = bring(words, x, strides, inner, sums, ends, row, m, w, scratch)
-            known = prefix(start, base, has, stack, count, prefixes, w)
             if not words[REDUCE] or row + m == last:
                 sweep_down(start, known, here, pitch, sums, out, step, scratch, m, w, own_first, own_last)
             if m == CHUNK:  # the prefix behind a whole chunk is made of larger blocks
                 count_chunk(sums, scratch, count, w)
                 count += 1
-                behind = end_at(scratch)
+                after = end_at(scratch)
                 if not ends or row + m < last:
-                    behind = prefixes
-                    prefix(start, base, has, stack, count, behind, w)
+                    after = prefixes
+                    behind(start, base, has, stack, folds, count, after, w)
                 if own_last:
-                    put_row(Y_at(out, m * step), behind, w)
+                    put_row(Y_at(out, m * step), after, w)
             if not words[REDUCE]:
                 if words[EXCLUSIVE]:
                     restart(start, known, here, pitch, out, step, m, w)
@@ -242,6 +245,7 @@ def build(
                     deliver(there, y_strides, y_inner, Y_at(out, skip), m, w)
             elif row + m == last:
                 deliver(y, y_strides, y_inner, Y_at(out, m * w), np.int64(1), w)
+            known = True
 
     # Items of 4 and 8 bytes come eight and four to a vector: too few to pay for a tree that nobody can see.
     alike = rows and one and not segmented and in_types == out_types == sum_types
