@@ -101,6 +101,11 @@ def test_the_other_kernels_compile(name):
     assert cubin(OTHERS[name], 90)[:4] == b"\x7fELF"
 
 
+def test_an_operator_is_built_in_whatever_its_name():
+    renamed = Operator(ops.LOGADDEXP.special["f4"].fn, -np.inf, name="soft maximum")
+    assert cubin((renamed, ["f4"], (9, 77), 1, {}), 90)[:4] == b"\x7fELF"
+
+
 def _twice(x):
     return x + x
 

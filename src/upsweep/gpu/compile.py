@@ -73,8 +73,9 @@ def value_type(dtype: np.dtype) -> str:
 def operator_text(op: Operator, accumulators: Sequence[np.dtype]) -> tuple[str, bool]:
     """The definition of `Op`, and whether a Python function must be linked in for it."""
     if op in _BUILTIN and not (op == ops.AFFINE and accumulators[0] != accumulators[1]):
-        numbers = _numbers(accumulators[0]) if str(op) == "logaddexp" else ""
-        return f"{numbers}typedef {_BUILTIN[op]} Op;\n", False
+        name = _BUILTIN[op]
+        numbers = _numbers(accumulators[0]) if "Numbers" in name else ""
+        return f"{numbers}typedef {name} Op;\n", False
     types = [value_type(d) for d in accumulators]
     operands = [f"const {t}*" for t in types] * 2 + [f"{t}*" for t in types]
     parts = range(len(types))
