@@ -141,6 +141,15 @@ def choose(xs: Sequence[Any]) -> str:
     return "cuda" if any(on_gpu(x) for x in xs) else "cpu"
 
 
+def library_of(x: Any) -> str:
+    """The package that an array comes from.
+
+    >>> library_of(np.zeros(3))
+    'numpy'
+    """
+    return type(x).__module__.partition(".")[0]
+
+
 def on_gpu(x: Any) -> bool:
     """Whether an array lies on an NVIDIA GPU, by the interfaces that arrays of every library offer."""
     if type(x) is np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from upsweep import engine as engines
-from upsweep.engine import EngineError
+from upsweep.engine import EngineError, library_of
 
 
 def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
@@ -27,7 +27,7 @@ def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
         like = next((x for x in given if hasattr(x, "__dlpack__")), given[0])
         return np, views, lambda y: on.give(like, _plain(y))
     there = next(x for x in given if engines.on_gpu(x))
-    if _library(there) not in ("cupy", "torch"):
+    if library_of(there) not in ("cupy", "torch"):
         raise EngineError(
             f"on a GPU the applications compute with CuPy and PyTorch, and a {type(there).__name__} is neither's: "
             "pass cupy.from_dlpack(x) or torch.from_dlpack(x)"
@@ -39,10 +39,6 @@ def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
         for x in given
     ]
     return xp, arrays, lambda y: y
-
-
-def _library(x: Any) -> str:
-    return type(x).__module__.partition(".")[0]
 
 
 def _standard() -> Any:
@@ -65,7 +61,7 @@ def _plain(y: Any) -> np.ndarray:
 def host(x: Any) -> np.ndarray:
     """A few numbers (coefficients, automata) as a NumPy array, wherever they lie."""
     if engines.on_gpu(x):
-        x = np.asarray(x) if _library(x) in ("jax", "jaxlib") else _standard().to_device(x, "cpu")
+        x = np.asarray(x) if library_of(x) in ("jax", "jaxlib") else _standard().to_device(x, "cpu")
     return cast(np.ndarray, engines.load("cpu").view(x))
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.engine import DTypeError, EngineError
+from upsweep.engine import DTypeError, EngineError, library_of
 
 
 def view(x: Any) -> np.ndarray:
     """The memory of `x` as a NumPy array; lists and scalars become arrays first."""
     if isinstance(x, np.ndarray):
         return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
-    if _library(x) == "torch":
+    if library_of(x) == "torch":
         return _from_torch(x)
     if hasattr(x, "__array__") or not hasattr(x, "__dlpack__"):
         return np.asarray(x)
@@ -33,7 +33,7 @@ def empty(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 def give(like: Any, view: np.ndarray) -> Any:
     """A result as the kind of array that came in."""
-    library = _library(like)
+    library = library_of(like)
     if library == "torch":
         return _to_torch(view)
     if library in ("jax", "jaxlib"):
@@ -78,10 +78,6 @@ def apart(x: np.ndarray, ys: Sequence[np.ndarray]) -> np.ndarray:
 
 def _place(x: np.ndarray) -> tuple[Any, ...]:
     return x.ctypes.data, x.shape, x.strides, x.itemsize
-
-
-def _library(x: Any) -> str:
-    return type(x).__module__.partition(".")[0]
 
 
 def _from_torch(x: Any) -> np.ndarray:

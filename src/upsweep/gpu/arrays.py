@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.engine import EngineError
+from upsweep.engine import EngineError, library_of
 
 
 class View:
@@ -278,7 +278,7 @@ def view(x: Any) -> View:
         return x
     if isinstance(x, (np.ndarray, np.generic)):
         return _host_view(np.asarray(x))
-    return KINDS.get(type(x).__module__.partition(".")[0], FOREIGN).view(x)
+    return KINDS.get(library_of(x), FOREIGN).view(x)
 
 
 def _host_view(x: np.ndarray) -> View:
