@@ -39,7 +39,7 @@ class Word(IntEnum):
     INITIAL = 8
     REDUCE = 9
     PITCH = 10  # items from row to row where they can be read in place, else 0
-    STEP = 11  # items from row to row of the results where they can be written in place, else 0
+    STEP = 11  # items from row to row of the results where they go straight to their array, else 0: by way of scratch
     DIMS = 12  # outer dimensions
     TICKET = 13  # the next one
     SYNC = 14  # address of the look-back's words
@@ -216,15 +216,15 @@ def build(
         folds, known = folds_at(scratch), has != 0
         for j in range(w):
             P_write(prefixes, j, P_read(base, j))
-        in_place, count = words[STEP] != 0, np.int64(0)
+        straight_out, count = words[STEP] != 0, np.int64(0)
         step = 1 if rows else words[STEP] or w
-        # Of a chunk's m + 1 prefixes all but the first are results, in an exclusive scan all but the last; where results are
-        # written in place, the place of the other belongs to a neighbour.
+        # Of a chunk's m + 1 prefixes all but the first are results, in an exclusive scan all but the last; where results go
+        # straight to their array, the place of the other belongs to a neighbour.
         skip = 0 if words[EXCLUSIVE] else step
-        own_first, own_last = not in_place or skip == 0, not in_place or skip != 0
+        own_first, own_last = not straight_out or skip == 0, not straight_out or skip != 0
         for row in range(first, last, CHUNK):
             m, there = min(CHUNK, last - row), advance(y, y_strides, row)
-            out = Y_at(there, -skip) if in_place else out_at(scratch)
+            out = Y_at(there, -skip) if straight_out else out_at(scratch)
             sums = sums_of(scratch, count if ends else count - count, w)
             here, pitch = bring(words, x, strides, inner, sums, ends, row, m, w, scratch)
             if not words[REDUCE] or row + m == last:
@@ -241,7 +241,7 @@ def build(
             if not words[REDUCE]:
                 if words[EXCLUSIVE]:
                     restart(start, known, here, pitch, out, step, m, w)
-                if not in_place:
+                if not straight_out:
                     deliver(there, y_strides, y_inner, Y_at(out, skip), m, w)
             elif row + m == last:
                 deliver(y, y_strides, y_inner, Y_at(out, m * w), np.int64(1), w)
