@@ -262,7 +262,7 @@ def execute(
     return arrays if isinstance(xs, tuple) else arrays[0]
 
 
-@lru_cache(4096)
+@lru_cache(4096, typed=True)  # axis=1.0 is a mistake also where axis=1 is known
 def plan_of(
     op: Operator, dtypes: tuple[np.dtype, ...], shapes: tuple[tuple[int, ...], ...], axis: int | None,
     exclusive: bool = False, reverse: bool = False, initial: bool = False, dtype: tuple[np.dtype, ...] | None = None,
