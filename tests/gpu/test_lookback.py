@@ -50,7 +50,52 @@ def fold(prefix: list[tuple[int, int]], siblings: list[tuple[int, int]], m: int)
     return made
 
 
-def look_back(t: int, tiles: int, levels: int, bits: int):
+def joined(left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
+    assert left[1] == right[0]
+    return left[0], right[1]
+
+
+def sums_of(groups: list[list[tuple[int, int]]]) -> list[tuple[int, int]]:
+    """The exchange of sums_of() in lookback.cuh: lane l ends with the sum of the group whose number is l modulo theirs."""
+    e = [list(lanes) for lanes in groups]
+    for s in range(5):
+        pairs = list(zip(e[0::2], e[1::2])) if len(e) > 1 else [(e[0], e[0])]
+        made = []
+        for pair in pairs:
+            lanes = []
+            for lane in range(32):
+                right = lane >> s & 1
+                kept, got = pair[right][lane], pair[right][lane ^ 1 << s]
+                lanes.append(joined(got, kept) if right else joined(kept, got))
+            made.append(lanes)
+        e = made
+    return e[0]
+
+
+def near_rows(t: int, tiles: int, levels: int, near: int) -> dict[int, list[tuple[int, int]]]:
+    """fold_near() in lookback.cuh: the siblings on levels 1 and 2 where the latest of them are taken from sums of tiles."""
+    digit = [t >> (5 * level) & 31 for level in range(3)]
+    number, beside = t >> 5, min(digit[1], near)
+    turned = levels > 2 and digit[1] < 16 and digit[2] > 0
+    before = near - beside if turned else 0
+    unread = [(0, 0)] * 32  # joins, and fits nowhere
+    tiles_of = []
+    for j in range(near):
+        back = ((number - 1 - j) & (near - 1)) + 1
+        asked = back <= beside + before
+        tiles_of.append(group((number - back) * 32, 32, 0, 5, tiles) if asked else unread)
+    latest = sums_of(tiles_of)
+    rows = {1: group(number & -32, digit[1] - beside, 1, 5, tiles) + latest[digit[1] - beside : digit[1]]}
+    if levels > 2:
+        rows[2] = group(t >> 10 & -32, digit[2] - turned, 2, 5, tiles)
+        if turned:
+            ended = group((number & -32) - 32, 32 - before, 1, 5, tiles) + latest[32 - before :]
+            rows[2].append((ended[0][0], ended[-1][1]))
+            assert all(a[1] == b[0] for a, b in pairwise(ended))
+    return rows
+
+
+def look_back(t: int, tiles: int, levels: int, bits: int, near: int = 0):
     """The blocks of tiles that the prefix of t and the prefix of t + 1 are folded from."""
     radix = 1 << bits
     digit = [t >> (bits * level) & (radix - 1) for level in range(levels)]
@@ -61,24 +106,27 @@ def look_back(t: int, tiles: int, levels: int, bits: int):
         sums, turn = (whole[0][0], whole[-1][1]), turn + 1
     prefix: list[tuple[int, int]] = []
     following: list[tuple[int, int]] = []
+    rows = near_rows(t, tiles, levels, near) if near and levels > 1 and turn == 0 else {}
     for level in reversed(range(levels)):
-        siblings = group(t >> (bits * level) & -radix, digit[level], level, bits, tiles)
+        siblings = rows.get(level) or group(t >> (bits * level) & -radix, digit[level], level, bits, tiles)
         if level == turn:
             following = fold(prefix, [*siblings, sums], digit[level] + 1)
         prefix = fold(prefix, siblings, digit[level])
     return prefix, following
 
 
-@pytest.mark.parametrize(("kernel", "bits"), [("tiles", 5), ("columns", 3)])
+@pytest.mark.parametrize(
+    ("kernel", "bits", "near"), [("tiles", 5, 0), ("tiles", 5, 2), ("tiles", 5, 4), ("columns", 3, 0)]
+)
 @pytest.mark.parametrize("tiles", SIZES)
-def test_prefixes_are_the_canonical_blocks(kernel, bits, tiles):
+def test_prefixes_are_the_canonical_blocks(kernel, bits, near, tiles):
     levels = len(choice(kernel, tiles).levels()[1])
-    near = {t for s in SIZES for t in range(s - 3, s + 3)} | set(range(300)) | {tiles - 1}
+    borders = {t for s in SIZES for t in range(s - 3, s + 3)} | set(range(300)) | {tiles - 1}
     drawn = set(np.random.default_rng(tiles).integers(0, tiles, 2000).tolist())
-    for t in sorted(t for t in near | drawn if 0 <= t < tiles):
+    for t in sorted(t for t in borders | drawn if 0 <= t < tiles):
         if tiles == 1:
             continue
-        for count, found in zip((t, t + 1), look_back(t, tiles, levels, bits)):
+        for count, found in zip((t, t + 1), look_back(t, tiles, levels, bits, near)):
             assert found == [(first, first + size) for first, size in blocks(0, count)]
 
 

@@ -147,7 +147,8 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
     shared = shared_bytes(plan, choice)
     kernel = driver.load(code, f"upsweep_{choice.kernel}", shared, device)
     if choice.kernel == "rows":
-        grid = -(-choice.rows // (choice.shape.warps * (32 // choice.shape.lanes)))
+        rows = choice.shape.warps // choice.shape.row_warps * (32 // choice.shape.lanes)
+        grid = -(-choice.rows // rows)
     else:
         resident = driver.blocks_per_multiprocessor(kernel, choice.threads, shared)
         grid = min(

@@ -3,7 +3,8 @@
 Everything is put in the order of the scan first: a reverse scan starts at the last item and walks backwards, so the
 kernels know only strides. Then the rows collapse to as few dimensions as the strides allow, and the kernel follows:
 
-* rows: neighbours along the axis touch in memory (or nothing better fits), and a warp holds a row
+* rows: neighbours along the axis touch in memory (or nothing better fits), and a warp holds a row, or a block, where there
+  are rows enough
 * tiles: the same, longer rows
 * columns: neighbours of another axis touch
 """
@@ -20,6 +21,7 @@ import numpy as np
 from upsweep.engine import EngineError
 from upsweep.gpu import compile, shapes
 from upsweep.gpu.shapes import Shape
+from upsweep.operator import ops
 from upsweep.plan import Plan
 
 LEVELS = 8  # as in params.cuh
@@ -156,7 +158,9 @@ class Choice:
     def tile(self) -> int:
         """Items of a row that a block works on at a time."""
         per_warp = self.shape.items * (1 if self.kernel == "columns" else self.shape.lanes)
-        return per_warp if self.kernel == "rows" else per_warp * self.shape.warps * self.shape.strips
+        if self.kernel == "rows":
+            return per_warp * self.shape.row_warps
+        return per_warp * self.shape.warps * self.shape.strips
 
     @property
     def tiles(self) -> int:
@@ -207,6 +211,11 @@ def words(plan: Plan) -> int:
     return sum(-(-d.itemsize // 4) for d in plan.accumulators)
 
 
+def costly(plan: Plan) -> bool:
+    """Whether the operator takes many instructions."""
+    return plan.op in (ops.LOGADDEXP, ops.LOGADDEXP.special["f4"])
+
+
 def choose(plan: Plan, layout: Layout) -> Choice:
     touching = all(
         abs(x.along) == x.size for x in (*layout.loads, *(s for s in layout.stores if s and not plan.reduce))
@@ -218,7 +227,9 @@ def choose(plan: Plan, layout: Layout) -> Choice:
     if shapes.fits_rows(layout.n, words(plan)):
         return Choice("rows", shapes.for_rows(layout.n, words(plan)), layout)
     size = sum(_sizes(plan)) + plan.segmented
-    shape = shapes.for_tiles(layout.n, prod(layout.dims), words(plan), size, plan.segmented)
+    if shapes.fits_whole_rows(layout.n, prod(layout.dims), words(plan), size):
+        return Choice("rows", shapes.for_whole_rows(layout.n, words(plan)), layout)
+    shape = shapes.for_tiles(layout.n, prod(layout.dims), words(plan), size, plan.segmented, costly(plan))
     return Choice("tiles", shape, layout)
 
 
@@ -259,6 +270,7 @@ def spec(plan: Plan, choice: Choice) -> str:
         "BLOCKS": max(1, min(shape.blocks, SHARED_MEMORY // (shared_bytes(plan, choice) + 2048))),
         "LANES": shape.lanes,
         "VECTOR": shape.vector,
+        "ROW_WARPS": shape.row_warps,
         "STRIPS": shape.strips,
         "STAGES": shape.stages,
         "NODE_WORDS": node_words(plan),
@@ -269,7 +281,7 @@ def spec(plan: Plan, choice: Choice) -> str:
     lines = [
         f"#define SEGMENTED {int(plan.segmented)}",
         *(f"constexpr int {name} = {value};" for name, value in numbers.items()),
-        f"constexpr bool CARRY = {str(shape.carry).lower()};",
+        f"constexpr bool CARRY = {str(shape.carry).lower()}, COSTLY = {str(costly(plan)).lower()};",
         *(
             f"constexpr bool {name.upper()} = {str(getattr(plan, name)).lower()};"
             for name in ("initial", "exclusive", "reduce")

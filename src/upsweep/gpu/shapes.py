@@ -21,6 +21,7 @@ class Shape:
     strips: int = 1
     carry: bool = False
     stages: int = 2
+    row_warps: int = 1
 
 
 ITEMS = {1: 32, 2: 16, 4: 8, 8: 4, 16: 2}
@@ -34,7 +35,7 @@ BLOCKS = {1: 10, 2: 7, 4: 5, 8: 3}
 STAGE = 32768
 """Bytes of a tile: three blocks of two stages fill shared memory. Half of it cost the look-back .07 of a copy, twice as
 much .06, three stages of half .12 (H200, 1 GiB of f4, f8, i2). Flags of segments come on top: with them a tile of 8 warps
-and two blocks ran at .85 of a copy, of 4 warps and four blocks at .82."""
+ran at .87 of a copy, of 4 warps with two strips each at .89, of one strip each at .82."""
 
 
 def items_for(words: int) -> int:
@@ -50,6 +51,20 @@ def for_rows(n: int, words: int) -> Shape:
     most = items_for(words)
     items = min(most, max(_power_of_two(n), 2))
     return Shape(items, 8, 3, lanes=_power_of_two(-(-n // items)))
+
+
+TOGETHER = 16
+"""Warps that hold a row together: an affine recurrence in rows of 5000 ran at .93 of a copy, where a block went through
+whole rows tile by tile at .79. Rows of bytes, .62 in 16 warps and .78 in 8, pay up to 8 (H200)."""
+
+
+def for_whole_rows(n: int, words: int) -> Shape:
+    """Rows that a block can hold: as many warps as it takes, with half the items where those leave fewer idle."""
+    items = items_for(words)
+    if items > 4 and -(-n // (32 * items)) * 32 * items > 1.2 * n:
+        items //= 2
+    warps = -(-n // (32 * items))
+    return Shape(items, warps, min(-(-24 // warps), 32 // warps), row_warps=warps)
 
 
 HEAVY = {8: 8, 16: 4}
@@ -70,13 +85,14 @@ tile and three stages then pay: an affine recurrence in rows of 5000 ran at .91 
 stages at .70, with look-back at .59 (H200)."""
 
 
-def for_tiles(n: int, rows: int, words: int, size: int, segmented: bool) -> Shape:
-    """`size` is the bytes of an item in shared memory."""
-    items = HEAVY[words] if words in HEAVY else items_for(words)
+def for_tiles(n: int, rows: int, words: int, size: int, segmented: bool, costly: bool) -> Shape:
+    """`size` is the bytes of an item in shared memory. Where the operator is `costly` half the items keep the code short:
+    logaddexp of f4 in 122 KB ran at .47 of a copy, in 62 KB at .50 (H200)."""
+    items = HEAVY[words] if words in HEAVY else items_for(words) >> costly
     carry = rows >= ROWS and n * size > STAGE
     room = 2 * STAGE if words in HEAVY else STAGE // 2 if carry or n * rows * size <= SMALL else STAGE
     room += segmented * STAGE // 4
-    warps = min(4 if words in HEAVY else WARPS, _power_of_two(-(-n // (32 * items))))
+    warps = min(4 if words in HEAVY or segmented else WARPS, _power_of_two(-(-n // (32 * items))))
     while warps > 1 and warps * 32 * items * size > room:
         warps //= 2
     strips = 1
@@ -97,3 +113,7 @@ def for_columns(n: int, words: int, smallest: int) -> Shape:
 
 def fits_rows(n: int, words: int) -> bool:
     return n <= 32 * items_for(words)
+
+
+def fits_whole_rows(n: int, rows: int, words: int, size: int) -> bool:
+    return rows >= ROWS and n <= (TOGETHER if size >= 4 else TOGETHER // 2) * 32 * items_for(words)

@@ -5,7 +5,6 @@
 #pragma once
 #include "nodes.cuh"
 
-constexpr int DIGITS = 5;                       // of radix 32: 2^25 tiles in a row
 
 struct Tree {
   const Params& p;
@@ -38,26 +37,58 @@ __device__ __forceinline__ void publish(const Tree& tree, i64 t, Element sum, in
   }
 }
 
-// The sums of the canonical blocks that a lane's element belongs to, of 1 to 16 lanes.
-struct Blocks { Element sums[5]; };
-__device__ __forceinline__ Blocks blocks_of(const Element& e, int lane) {
-  Blocks b; b.sums[0] = e;
+// The sums of the canonical blocks that a lane's elements belong to, of 1 to 16 lanes, for N levels side by side.
+template <int N> struct Blocks {
+  Element sums[N][5];
+
+  __device__ __forceinline__ Blocks(const Element (&e)[N], int lane) {
 #pragma unroll
-  for (int s = 0; s < 4; s++) {
-    Element other = from_xor(b.sums[s], 1 << s);
+    for (int i = 0; i < N; i++) sums[i][0] = e[i];
+#pragma unroll
+    for (int s = 0; s < 4; s++) {
+      bool right = lane >> s & 1;
+#pragma unroll
+      for (int i = 0; i < N; i++) {
+        Element other = from_xor(sums[i][s], 1 << s);
+        sums[i][s + 1] = combine(pick(right, other, sums[i][s]), pick(right, sums[i][s], other));
+      }
+    }
+  }
+  // Folds the first m < 32 lanes' elements of one level into p: canonical blocks, the largest first.
+  __device__ __forceinline__ void fold_lanes(int level, int m, Prefix& p, const Item& start) const {
+#pragma unroll
+    for (int s = 4; s >= 0; s--) {
+      Element block = from_lane(sums[level][s], (m >> (s + 1)) << (s + 1) & 31);
+      if (m >> s & 1) fold(p, block, start);
+    }
+  }
+};
+
+// The sums of N groups of 32 elements, one a lane: a lane gets that of the group whose number is its own modulo N.
+template <int N> __device__ __forceinline__ Element sums_of(Element (&e)[N], int lane) {
+#pragma unroll
+  for (int s = 0; s < 5; s++) {
     bool right = lane >> s & 1;
-    b.sums[s + 1] = combine(pick(right, other, b.sums[s]), pick(right, b.sums[s], other));
-  }
-  return b;
-}
-// Folds the first m < 32 lanes' elements into p: canonical blocks, the largest first.
-__device__ __forceinline__ void fold_lanes(const Blocks& b, int m, Prefix& p, const Item& start) {
 #pragma unroll
-  for (int s = 4; s >= 0; s--) {
-    Element block = from_lane(b.sums[s], (m >> (s + 1)) << (s + 1) & 31);
-    if (m >> s & 1) fold(p, block, start);
+    for (int j = 0; j < max_of(N >> (s + 1), 1); j++) {  // of two groups a lane keeps one and sends the other
+      bool two = N >> (s + 1);
+      Element kept = two ? pick(right, e[2 * j + 1], e[2 * j]) : e[j], sent = two ? pick(right, e[2 * j], e[2 * j + 1]) : e[j];
+      Element got = from_xor(sent, 1 << s);
+      e[j] = combine(pick(right, got, kept), pick(right, kept, got));
+    }
   }
+  return e[0];
 }
+
+// Levels that are asked for at once; items of more than 8 bytes leave no registers for it.
+constexpr int AT_ONCE = NODE <= 2 ? 3 : 1;
+
+// Groups whose sums are not waited for but taken from the sums of their tiles. Whoever arrives last publishes the sum of a
+// group 5 us after the last sum in it, and by then ten more groups have ended: without it f4 ran at .91 of a copy, not .935,
+// max at .92, not .94, f8 at .91, not .925 (H200). It makes a look-back longer, which costs more than it brings where that
+// is what a block waits for: pairs .86 to .82, segments .87 to .82, logaddexp .50 to .45, bytes .88 to .80.
+constexpr bool LIGHT = !SEGMENTED && COMPONENTS == 1 && sizeof(Item) >= 4 && !COSTLY;
+constexpr int NEAR = LIGHT && NODE <= (__CUDA_ARCH__ >= 900 ? 2 : 1) ? 4 / NODE : 0;  // sm_80 spills with two words
 
 // The prefix of tile t and the prefix of the tile after it.
 struct LookBack {
@@ -70,35 +101,80 @@ struct LookBack {
 
   // The elements left of t on a level, one a lane.
   __device__ __forceinline__ u64* sibling(int level) const { return tree.node(level, ((t >> (5 * level)) & ~31ll) + lane); }
-  __device__ __forceinline__ Element siblings(int level) const {
-    return await_node<1>(sibling(level), lane < digit(level), {}, tree.epoch);
+  __device__ __forceinline__ Element wait(const u64* at, bool wanted, const Read& r) const {
+    return await_node<1>(at, wanted, found_in(r, tree.epoch), tree.epoch);
+  }
+  __device__ __forceinline__ Element siblings(int level) const { return await_node<1>(sibling(level), lane < digit(level), {}, tree.epoch); }
+
+  __device__ __forceinline__ void fold_level(const Element& e, int level, Prefix& p) const {
+    Element one[] = {e};
+    Blocks<1>(one, lane).fold_lanes(0, digit(level), p, start);
+  }
+  template <int N> __device__ __forceinline__ void fold_lowest(const Blocks<N>& blocks, Prefix& p, Prefix& next) const {
+    next = p;
+    blocks.fold_lanes(0, digit(0), p, start);
+    if (!EXCLUSIVE) blocks.fold_lanes(0, digit(0) + 1, next, start);
   }
 
-  // Groups do not end with most tiles, so that the levels above are the same for t and t + 1. The levels below NEAR are
-  // asked for before anything is folded; of heavier elements all at once, of single ones one after another, which keeps more
-  // of the memory's time for the tiles (.857 of a copy against .818 with segments, .866 against .836 for affine pairs, but
-  // .913 against .926 for f4: H200). `sum` is the sum of tile t.
+  // Groups do not end with most tiles, so that the levels above are the same for t and t + 1.
   __device__ __forceinline__ bool simple() const { return EXCLUSIVE || digit(0) != 31; }
   __device__ __forceinline__ void fold_simple(const Element& sum, Prefix& p, Prefix& next) const {
-    constexpr bool AT_ONCE = SEGMENTED || COMPONENTS > 1;
-    constexpr int NEAR = NODE <= 2 ? 3 : 1;  // larger items leave no registers for it
-    Read r[NEAR] = {}; Found f[NEAR] = {};
+    Read r[AT_ONCE] = {};
 #pragma unroll
-    for (int level = NEAR - 1; level >= 0; level--)
-      if (lane < digit(level)) { read_node<1>(sibling(level), r[level]); if (!AT_ONCE) f[level] = found_in(r[level], tree.epoch); }
-    p.value = start; p.some = INITIAL; next = p;
-    auto fold_level = [&](int level, Element e) {
-      if (level == 0) next = p;
-      if (!EXCLUSIVE && level == 0 && lane == digit(0)) e = sum;
-      Blocks b = blocks_of(e, lane);
-      if (!EXCLUSIVE && level == 0) fold_lanes(b, digit(0) + 1, next, start);
-      fold_lanes(b, digit(level), p, start);
-    };
+    for (int level = AT_ONCE - 1; level >= 0; level--) if (lane < digit(level)) read_node<1>(sibling(level), r[level]);
+    p = {start, INITIAL};
 #pragma unroll 1
-    for (int level = (int)tree.p.levels - 1; level >= NEAR; level--) fold_level(level, siblings(level));
+    for (int level = (int)tree.p.levels - 1; level >= AT_ONCE; level--) fold_level(siblings(level), level, p);
+    Element e[AT_ONCE];
 #pragma unroll
-    for (int level = NEAR - 1; level >= 0; level--)
-      fold_level(level, await_node<1>(sibling(level), lane < digit(level), AT_ONCE ? found_in(r[level], tree.epoch) : f[level], tree.epoch));
+    for (int level = AT_ONCE - 1; level >= 0; level--) e[level] = wait(sibling(level), lane < digit(level), r[level]);
+    if (!EXCLUSIVE && lane == digit(0)) e[0] = sum;
+    Blocks<AT_ONCE> blocks(e, lane);
+#pragma unroll
+    for (int level = AT_ONCE - 1; level > 0; level--) blocks.fold_lanes(level, digit(level), p, start);
+    fold_lowest(blocks, p, next);
+  }
+
+  // The same with near groups: those beside t's, and those in the group of groups before, where that may lack its sum.
+  __device__ __forceinline__ void fold_near(const Element& sum, Prefix& p, Prefix& next) const {
+    constexpr int MANY = max_of(NEAR, 1);
+    i64 group = t >> 5;
+    int beside = min(digit(1), NEAR);
+    bool turned = tree.p.levels > 2 && digit(1) < 16 && digit(2);
+    int before = turned ? NEAR - beside : 0;
+    int wanted[] = {digit(0), digit(1) - beside, digit(2) - turned};
+    Read r[3] = {}, near[MANY] = {}, ended = {};
+#pragma unroll
+    for (int level = 2; level >= 0; level--) if (lane < wanted[level]) read_node<1>(sibling(level), r[level]);
+    u64* tile[MANY]; bool asked[MANY];
+#pragma unroll
+    for (int j = 0; j < MANY; j++) {
+      int back = (int)((group - 1 - j) & (MANY - 1)) + 1;  // the latest group whose number is j modulo NEAR
+      asked[j] = back <= beside + before;
+      tile[j] = tree.node(0, (group - back) * 32 + lane);
+      if (asked[j]) read_node<1>(tile[j], near[j]);
+    }
+    u64* groups_before = tree.node(1, (group & ~31ll) - 32 + lane);
+    if (turned && lane < 32 - before) read_node<1>(groups_before, ended);
+    p = {start, INITIAL};
+#pragma unroll 1
+    for (int level = (int)tree.p.levels - 1; level >= 3; level--) fold_level(siblings(level), level, p);
+    Element tiles[MANY], left[5];
+#pragma unroll
+    for (int j = 0; j < MANY; j++) tiles[j] = wait(tile[j], asked[j], near[j]);
+    Element latest = sums_of(tiles, lane);
+    if (tree.p.levels > 2) {
+      Element e = wait(sibling(2), lane < wanted[2], r[2]);
+      if (turned) {
+        Element all = pick(lane < 32 - before, wait(groups_before, lane < 32 - before, ended), latest);
+        e = pick(lane == digit(2) - 1, up_sweep<32>(all, lane, left), e);
+      }
+      fold_level(e, 2, p);
+    }
+    if (tree.p.levels > 1) fold_level(pick(lane < wanted[1], wait(sibling(1), lane < wanted[1], r[1]), latest), 1, p);
+    Element e[] = {wait(sibling(0), lane < wanted[0], r[0])};
+    if (!EXCLUSIVE && lane == digit(0)) e[0] = sum;
+    fold_lowest(Blocks<1>(e, lane), p, next);
   }
 
   // All levels, whichever groups end with t.
@@ -109,15 +185,21 @@ struct LookBack {
       Element e = siblings(turn), left[5];
       sum = up_sweep<32>(pick(lane == 31, sum, e), lane, left);
     }
-    p.value = start; p.some = INITIAL; next = p;
+    p = next = {start, INITIAL};
 #pragma unroll 1
     for (int level = (int)tree.p.levels - 1; level >= 0; level--) {
-      Element e = siblings(level);
-      if (level == turn && lane == digit(level)) e = sum;
-      Blocks b = blocks_of(e, lane);
-      fold_lanes(b, digit(level), p, start);
-      if (!EXCLUSIVE && level >= turn) fold_lanes(b, digit(level) + (level == turn), next, start);
+      Element e[] = {siblings(level)};
+      if (level == turn && lane == digit(level)) e[0] = sum;
+      Blocks<1> blocks(e, lane);
+      blocks.fold_lanes(0, digit(level), p, start);
+      if (!EXCLUSIVE && level >= turn) blocks.fold_lanes(0, digit(level) + (level == turn), next, start);
     }
+  }
+
+  __device__ __forceinline__ void prefixes(const Element& sum, Prefix& p, Prefix& next) const {
+    if (!simple()) fold_all(sum, p, next);
+    else if constexpr (NEAR > 0) fold_near(sum, p, next);
+    else fold_simple(sum, p, next);
   }
 };
 

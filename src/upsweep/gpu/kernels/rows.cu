@@ -1,5 +1,5 @@
-// Scans of many short rows: each aligned group of LANES lanes scans a row by itself, and as many warps as fit hide the
-// latency, as in a copy kernel.
+// Scans of many rows that fit in shared memory: an aligned group of LANES lanes scans a row by itself, or ROW_WARPS warps
+// together, and as many blocks as fit hide the latency, as in a copy kernel.
 #include "region.cuh"
 #include "thread.cuh"
 #include "warp.cuh"
@@ -7,35 +7,52 @@
 typedef Region<LANES, ITEMS> RowRegion;
 static_assert(SHARED_BYTES == WARPS * RowRegion::WARP_BYTES, "launch.py counts otherwise");
 
+// The prefix of this warp's part of the row, and the prefix of what follows it.
+__device__ __forceinline__ void meet(const Element& sum, int warp, int lane, const Item& start, Prefix& before, Prefix& after) {
+  constexpr int PLACES = 1 << log2_of(2 * ROW_WARPS - 1);
+  __shared__ Element sums[WARPS];
+  int part = warp % ROW_WARPS;
+  if (lane == 0) sums[warp] = sum;
+  __syncthreads();
+  Element left[5], all = up_sweep<PLACES>(sums[warp - part + min(lane % PLACES, ROW_WARPS - 1)], lane, left);
+  Prefix p = before;
+  down_sweep<PLACES>(p, lane, left, start);  // of part number `lane`
+  if (part + 1 < PLACES) after.value = from_lane(p.value, part + 1);
+  else fold(after, all, start);
+  before = {from_lane(p.value, part), INITIAL || part > 0};
+}
+
 extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS) upsweep_rows(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char memory[];
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32, within = lane % LANES;
-  i64 row = ((i64)blockIdx.x * WARPS + warp) * (32 / LANES) + lane / LANES;
+  i64 row = ((i64)blockIdx.x * (WARPS / ROW_WARPS) + warp / ROW_WARPS) * (32 / LANES) + lane / LANES;
+  i64 j = warp % ROW_WARPS * (LANES * ITEMS);
   bool exists = row < p.rows;
   if (!exists) row = p.rows - 1;  // stays for the shuffles, writes nothing
   RowRegion region{memory + warp * RowRegion::WARP_BYTES, lane};
-  region.load(p, row, 0);
+  region.load(p, row, j);
   commit_copies();
   Item start = {};
   if (INITIAL || EXCLUSIVE) start = start_of(p, row);
   wait_copies<0>();
   __syncwarp();  // every lane's copies have landed
   Item x[ITEMS]; Element left[5];
-  u32 heads = region.read(p, row, 0, x), swept = heads;
+  u32 heads = region.read(p, row, j, x), swept = heads;
   up_sweep(x, swept);
   Element sum = up_sweep<LANES>(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), within, left);
   Prefix before{start, INITIAL}, after = before;
-  if (!EXCLUSIVE) fold(after, sum, start);
+  if constexpr (ROW_WARPS > 1) meet(sum, warp, lane, start, before, after);
+  else if (!EXCLUSIVE) fold(after, sum, start);
   down_sweep<LANES>(before, within, left, start);
   Item next = from_next(before.value);
   if (within == LANES - 1) next = after.value;
   results(x, heads, swept, before, next, start);
   if constexpr (REDUCE) {
-    if (exists) store_reduction<LANES>(p, row, within * ITEMS, x);
+    if (exists) store_reduction<LANES>(p, row, j + within * ITEMS, x);
   } else {
     __syncwarp();  // all lanes have read their runs
     region.write(x);
     __syncwarp();  // all lanes have written theirs
-    if (exists) region.store(p, row, 0);
+    if (exists) region.store(p, row, j);
   }
 }

@@ -88,10 +88,8 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
       carry.push(t, sum);
       if (!EXCLUSIVE) carry.fold_all(t + 1, next, start);
     } else if (wanted) {
-      LookBack back{{p, row, epoch}, t, start, lane};
       if (p.tiles == 1) { before = {start, INITIAL}; next = before; fold(next, sum, start); }
-      else if (back.simple()) back.fold_simple(sum, before, next);
-      else back.fold_all(sum, before, next);
+      else LookBack{{p, row, epoch}, t, start, lane}.prefixes(sum, before, next);
     }
     if (wanted) {
       down_sweep<PARTS>(before, lane, left, start);
