@@ -231,20 +231,25 @@ def execute(
     fields = views[0].dtype.names if len(views) == 1 else None
     if fields:
         views = [views[0][field] for field in fields]  # type: ignore[index]
+    written = None if out is None else _written(on, out, 1 if keep is not None else len(views), fields)
     plan, dtypes = plan_of(
         as_operator(op), tuple([v.dtype for v in views]), tuple([v.shape for v in views]), axis, exclusive, reverse,
         initial is not None, dtypes_of(dtype), segments is not None, threads, reducing, keep,
+        None if written is None else tuple([(y.shape, y.dtype) for y in written]),
     )  # fmt: skip
-    results, record = _outputs(on, plan, dtypes, views[0], out, fields)
     starts = None if initial is None else _starts(on, plan, initial, given[0], fields)
     heads = None if segments is None else on.heads(segments, plan.shape, plan.axis, given[0])
-    ys = [y if keep is None or keep == c else None for c, y in enumerate(results)]
-    if out is not None:
-        written = [y for y in ys if y is not None]
-        plan = _stored_as(plan, ys)
+    record = None
+    if written is None:
+        ys, record = _made(on, plan, dtypes, views[0], fields)
+    else:
+        if not all([on.writable(y) for y in written]):
+            raise OutputError("out is read-only")
         views = [on.apart(x, written) for x in views]
         heads = None if heads is None else on.apart(heads, written)
         starts = None if starts is None else [on.apart(s, written) for s in starts]
+        rest = iter(written)
+        ys = [None if stored is None else next(rest) for stored in plan.stores]
     on.run(
         plan,
         [on.numbers(x) for x in views],
@@ -257,8 +262,8 @@ def execute(
     if record is not None:
         return on.give(given[0], record)
     if keep is not None:
-        return on.give(given[keep], results[keep])
-    arrays = tuple([on.give(x, y) for x, y in zip(given, results)])
+        return on.give(given[keep], ys[keep])
+    arrays = tuple([on.give(x, y) for x, y in zip(given, ys)])
     return arrays if isinstance(xs, tuple) else arrays[0]
 
 
@@ -267,8 +272,10 @@ def plan_of(
     op: Operator, dtypes: tuple[np.dtype, ...], shapes: tuple[tuple[int, ...], ...], axis: int | None,
     exclusive: bool = False, reverse: bool = False, initial: bool = False, dtype: tuple[np.dtype, ...] | None = None,
     segmented: bool = False, threads: int | None = None, reducing: bool = False, keep: int | None = None,
+    outs: tuple[tuple[tuple[int, ...], np.dtype], ...] | None = None,
 ) -> tuple[Plan, tuple[np.dtype, ...]]:  # fmt: skip
-    """Check everything that does not depend on the data: the plan, and the dtypes of the results."""
+    """Check everything that does not depend on the data: the plan, and the dtypes of the results. `outs` are the shapes
+    and dtypes of the arrays that the results go to, where those are given."""
     shape = shape_of(shapes)
     axis = axis_of(axis, shape)
     if threads is not None and (not isinstance(threads, (int, np.integer)) or threads < 1):
@@ -287,13 +294,23 @@ def plan_of(
         chosen, tuple(map(_number, dtypes)), accumulators, stores, shape, axis, exclusive, reverse, initial, segmented,
         reducing, threads,
     )  # fmt: skip
-    return plan, computed
+    return plan if outs is None else _stored_in(outs, plan, computed), computed
 
 
-def _stored_as(plan: Plan, ys: Sequence[Any]) -> Plan:
-    """The plan, writing what `ys` hold."""
-    stores = tuple([None if y is None else _number(y.dtype) for y in ys])
-    return plan if stores == plan.stores else replace(plan, stores=stores)
+def _stored_in(
+    outs: Sequence[tuple[tuple[int, ...], np.dtype]], plan: Plan, dtypes: Sequence[np.dtype]
+) -> Plan:
+    shape = plan.row_shape if plan.reduce else plan.shape
+    stores = list(plan.stores)
+    for c, (have, dtype) in zip([c for c, stored in enumerate(stores) if stored is not None], outs):
+        if have != shape:
+            raise OutputError(f"out has shape {have}, the result has {shape}")
+        if not fits(dtypes[c], dtype):
+            raise OutputError(
+                f"out of {dtype} cannot hold a result of {dtypes[c]}; pass dtype= or another out"
+            )
+        stores[c] = _number(dtype)
+    return replace(plan, stores=tuple(stores))
 
 
 def _number(dtype: np.dtype) -> np.dtype:
@@ -321,41 +338,26 @@ def _starts(on: Engine, plan: Plan, initial: Any, like: Any, fields: Any) -> lis
     return starts
 
 
-def _outputs(
-    on: Engine, plan: Plan, dtypes: Sequence[np.dtype], like: Any, out: Any, fields: Any
-) -> tuple[list[Any], Any]:  # fmt: skip
-    """One view for each component to write to (None where it is not wanted) and, for structured data, the record array
-    that they are fields of."""
+def _made(
+    on: Engine, plan: Plan, dtypes: Sequence[np.dtype], like: Any, fields: Any
+) -> tuple[list[Any], Any]:
+    """New memory for each component (None where it is not wanted) and, for structured data, the record array that they are
+    fields of."""
     shape = plan.row_shape if plan.reduce else plan.shape
-    wanted = [c for c, stored in enumerate(plan.stores) if stored is not None]
     if fields:
-        record = (
-            on.view(out) if out is not None else on.empty(like, shape, np.dtype(list(zip(fields, dtypes))))
-        )
+        record = on.empty(like, shape, np.dtype(list(zip(fields, dtypes))))
+        return [record[field] for field in fields], record  # type: ignore[index]
+    return [None if s is None else on.empty(like, shape, d) for s, d in zip(plan.stores, dtypes)], None
+
+
+def _written(on: Engine, out: Any, count: int, fields: Any) -> list[Any]:
+    """A view of each array, or field of the record array, that results go to."""
+    if fields:
+        record = on.view(out)
         if record.dtype.names != fields:
             raise OutputError(f"out of {record.dtype} has not the fields {', '.join(fields)}")
-        parts = [record[field] for field in fields]  # type: ignore[index]
-    elif out is None:
-        return [on.empty(like, shape, d) if c in wanted else None for c, d in enumerate(dtypes)], None
-    else:
-        record = None
-        given = iter(_parts(out, len(wanted), "out"))
-        parts = [_writable(on, next(given)) if c in wanted else None for c in range(len(dtypes))]
-    for c in wanted:
-        _check_output(on, parts[c], shape, dtypes[c])
-    return parts, record
-
-
-def _writable(on: Engine, out: Any) -> Any:
-    if isinstance(out, (list, int, float)):
-        raise OutputError(f"out must be an array, got {type(out).__name__}")
-    return on.view(out)
-
-
-def _check_output(on: Engine, y: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
-    if y.shape != shape:
-        raise OutputError(f"out has shape {y.shape}, the result has {shape}")
-    if not fits(dtype, y.dtype):
-        raise OutputError(f"out of {y.dtype} cannot hold a result of {dtype}; pass dtype= or another out")
-    if not on.writable(y):
-        raise OutputError("out is read-only")
+        return [record[field] for field in fields]  # type: ignore[index]
+    parts = _parts(out, count, "out")
+    if any([isinstance(y, (list, int, float)) for y in parts]):
+        raise OutputError(f"out must be an array, got {type(parts[0]).__name__}")
+    return [on.view(y) for y in parts]

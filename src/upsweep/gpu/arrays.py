@@ -272,16 +272,27 @@ FOREIGN = Kind(_foreign_view, _foreign_empty, _foreign_stream)
 KINDS = {"torch": TORCH, "cupy": CUPY, "jaxlib": JAX, "jax": JAX}
 
 
+_viewers: dict[type, Callable[[Any], View]] = {}
+
+
 def view(x: Any) -> View:
     """The memory of a device array, or of a NumPy scalar."""
+    viewer = _viewers.get(type(x))
+    if viewer is None:
+        viewer = _viewers[type(x)] = _viewer(x)
+    return viewer(x)
+
+
+def _viewer(x: Any) -> Callable[[Any], View]:
     if isinstance(x, View):
-        return x
+        return lambda seen: seen
     if isinstance(x, (np.ndarray, np.generic)):
-        return _host_view(np.asarray(x))
-    return KINDS.get(library_of(x), FOREIGN).view(x)
+        return _host_view
+    return KINDS.get(library_of(x), FOREIGN).view
 
 
-def _host_view(x: np.ndarray) -> View:
+def _host_view(x: np.ndarray | np.generic) -> View:
+    x = np.asarray(x)
     if x.ndim:
         raise EngineError(
             "the cuda engine takes arrays on a GPU; this one is NumPy's, which engine='cpu' scans in place"

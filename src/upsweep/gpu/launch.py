@@ -252,14 +252,10 @@ _workspaces: OrderedDict[tuple[int, int], Workspace] = OrderedDict()
 
 def _workspace(launch: Launch, stream: int, device: int) -> Workspace:
     """The stream's own: scans of one stream never overlap, scans of two never meet."""
-    if driver.capturing(
-        stream
-    ):  # a graph may run on any stream, many times: it owns what it uses, and clears it itself
+    # The default stream, 0, is never captured, nor closed. A graph may run on any stream, many times: it owns what it uses.
+    if stream and driver.capturing(stream):
         return Workspace(launch.arrivals, launch.nodes, device, stream)
-    key = (
-        device,
-        driver.stream_id(stream) if stream else 0,
-    )  # the default stream is never captured, nor closed
+    key = (device, driver.stream_id(stream) if stream else 0)
     found = _workspaces.get(key)
     if found is not None and found.holds(launch):
         return found

@@ -281,7 +281,8 @@ def spec(plan: Plan, choice: Choice) -> str:
     lines = [
         f"#define SEGMENTED {int(plan.segmented)}",
         *(f"constexpr int {name} = {value};" for name, value in numbers.items()),
-        f"constexpr bool CARRY = {str(shape.carry).lower()}, COSTLY = {str(costly(plan)).lower()};",
+        f"constexpr bool CARRY = {str(shape.carry).lower()}, SMALL = {str(shape.small).lower()};",
+        f"constexpr bool COSTLY = {str(costly(plan)).lower()};",
         *(
             f"constexpr bool {name.upper()} = {str(getattr(plan, name)).lower()};"
             for name in ("initial", "exclusive", "reduce")

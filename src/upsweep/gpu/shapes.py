@@ -22,6 +22,7 @@ class Shape:
     carry: bool = False
     stages: int = 2
     row_warps: int = 1
+    small: bool = False
 
 
 ITEMS = {1: 32, 2: 16, 4: 8, 8: 4, 16: 2}
@@ -90,7 +91,8 @@ def for_tiles(n: int, rows: int, words: int, size: int, segmented: bool, costly:
     logaddexp of f4 in 122 KB ran at .47 of a copy, in 62 KB at .50 (H200)."""
     items = HEAVY[words] if words in HEAVY else items_for(words) >> costly
     carry = rows >= ROWS and n * size > STAGE
-    room = 2 * STAGE if words in HEAVY else STAGE // 2 if carry or n * rows * size <= SMALL else STAGE
+    small = n * rows * size <= SMALL
+    room = 2 * STAGE if words in HEAVY else STAGE // 2 if carry or small else STAGE
     room += segmented * STAGE // 4
     warps = min(4 if words in HEAVY or segmented else WARPS, _power_of_two(-(-n // (32 * items))))
     while warps > 1 and warps * 32 * items * size > room:
@@ -100,7 +102,7 @@ def for_tiles(n: int, rows: int, words: int, size: int, segmented: bool, costly:
         strips *= 2
     blocks = 2 if words in HEAVY else max(1, BLOCKS[warps] - segmented)
     carry = carry and n > 32 * items * warps * strips
-    return Shape(items, warps, blocks, strips=strips, carry=carry, stages=3 if carry else 2)
+    return Shape(items, warps, blocks, strips=strips, carry=carry, stages=3 if carry else 2, small=small)
 
 
 def for_columns(n: int, words: int, smallest: int) -> Shape:
