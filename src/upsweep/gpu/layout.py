@@ -228,7 +228,8 @@ def choose(plan: Plan, layout: Layout) -> Choice:
         return Choice("rows", shapes.for_rows(layout.n, words(plan)), layout)
     size = sum(_sizes(plan)) + plan.segmented
     if shapes.fits_whole_rows(layout.n, prod(layout.dims), words(plan), size):
-        return Choice("rows", shapes.for_whole_rows(layout.n, words(plan)), layout)
+        even = all(mode(x, 16) == "ALIGNED" for x in (*layout.loads, *(s for s in layout.stores if s)))
+        return Choice("rows", shapes.for_whole_rows(layout.n, words(plan), even), layout)
     shape = shapes.for_tiles(layout.n, prod(layout.dims), words(plan), size, plan.segmented, costly(plan))
     return Choice("tiles", shape, layout)
 

@@ -88,7 +88,7 @@ constexpr int AT_ONCE = NODE <= 2 ? 3 : 1;
 // max at .92, not .94, f8 at .91, not .925 (H200). It makes a look-back longer, which costs more than it brings where that
 // is what a block waits for: pairs .86 to .82, segments .87 to .82, logaddexp .50 to .45, bytes .88 to .80; 32 MiB .63 to .61.
 constexpr bool LIGHT = !SMALL && !SEGMENTED && COMPONENTS == 1 && sizeof(Item) >= 4 && !COSTLY;
-constexpr int NEAR = LIGHT && NODE <= (__CUDA_ARCH__ >= 900 ? 2 : 1) ? 4 / NODE : 0;  // sm_80 spills with two words
+constexpr int NEAR = LIGHT && NODE <= (__CUDA_ARCH__ == 900 ? 2 : 1) ? 4 / NODE : 0;  // others spill with two words
 
 // The prefix of tile t and the prefix of the tile after it.
 struct LookBack {
