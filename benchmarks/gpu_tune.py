@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from dataclasses import replace
 
 import gpu_check as check
 from upsweep.gpu import launch, layout
@@ -14,7 +15,8 @@ from upsweep.gpu.shapes import Shape
 from upsweep.operator import ops
 
 G = 1 << 30
-CASES = {
+STATES = [False, True]  # the components that are stored
+CASES = {  # what rate() takes
     "f4": (ops.ADD, ["f4"], (G // 4,)),
     "f8": (ops.ADD, ["f8"], (G // 8,)),
     "i2": (ops.ADD, ["i2"], (G // 2,)),
@@ -22,11 +24,11 @@ CASES = {
     "i1": (ops.ADD, ["i1"], (G,)),
     "c16": (ops.ADD, ["c16"], (G // 16,)),
     "max": (ops.MAX, ["f4"], (G // 4,)),
-    "affine": (ops.AFFINE, ["f4", "f4"], (G // 8,)),
+    "affine": (ops.AFFINE, ["f4", "f4"], (G // 8,), 0, None, STATES),
     "rows": (ops.ADD, ["f4"], (65536, 4096), 1),
-    "rows4096": (ops.AFFINE, ["f4", "f4"], (12288, 4096), 1),
-    "rows5000": (ops.AFFINE, ["f4", "f4"], (12288, 5000), 1),
-    "segments": (ops.ADD, ["f4"], (G // 4,)),
+    "rows4096": (ops.AFFINE, ["f4", "f4"], (12288, 4096), 1, None, STATES),
+    "rows5000": (ops.AFFINE, ["f4", "f4"], (12288, 5000), 1, None, STATES),
+    "segments": (ops.ADD, ["f4"], (G // 4,), 0, 0.01),
     "matrix": (check.MATRIX, ["f8"] * 4, (G // 32,)),
     "eight": (check.EIGHT, ["f8"] * 8, (G // 64,)),
     "columns": (ops.ADD, ["f4"], (65536, 4096), 0),
@@ -63,35 +65,20 @@ def tune(name: str) -> None:
 
         def choose(plan, laid):
             first = chosen(plan, laid)
-            return layout.Choice(
-                first.kernel,
-                Shape(items, warps, blocks, vector=first.shape.vector, strips=strips),
-                laid,
-                first.columns,
+            together = warps if first.shape.row_warps > 1 else 1
+            tried = replace(
+                first.shape, items=items, warps=warps, blocks=blocks, strips=strips, row_warps=together
             )
+            if together > 1 and 32 * items * warps < laid.n:
+                raise ValueError("the block does not hold a row")
+            return replace(first, shape=tried)
 
         if warps * strips > 32 or blocks * (warps + 2) > 64:
             continue
         launch.choose = choose
         launch._launches.clear()
-        op, dtypes, shape, *axis = CASES[name]
-        extra = (
-            {"segments": 0.01}
-            if name == "segments"
-            else {"stores": [False, True]}
-            if op is ops.AFFINE
-            else {}
-        )
         try:
-            got = check.rate(
-                f"{name} items {items} warps {warps} blocks {blocks} strips {strips}",
-                op,
-                dtypes,
-                shape,
-                *axis,
-                quiet=True,
-                **extra,
-            )
+            got = check.rate(name, *CASES[name], quiet=True)
         except Exception as error:
             print(name, items, warps, blocks, strips, str(error)[:100])
             continue

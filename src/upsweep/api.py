@@ -276,6 +276,11 @@ def plan_of(
 ) -> tuple[Plan, tuple[np.dtype, ...]]:  # fmt: skip
     """Check everything that does not depend on the data: the plan, and the dtypes of the results. `outs` are the shapes
     and dtypes of the arrays that the results go to, where those are given."""
+    if outs is not None:
+        plan, computed = plan_of(
+            op, dtypes, shapes, axis, exclusive, reverse, initial, dtype, segmented, threads, reducing, keep
+        )
+        return _stored_in(outs, plan, computed), computed
     shape = shape_of(shapes)
     axis = axis_of(axis, shape)
     if threads is not None and (not isinstance(threads, (int, np.integer)) or threads < 1):
@@ -294,7 +299,7 @@ def plan_of(
         chosen, tuple(map(_number, dtypes)), accumulators, stores, shape, axis, exclusive, reverse, initial, segmented,
         reducing, threads,
     )  # fmt: skip
-    return plan if outs is None else _stored_in(outs, plan, computed), computed
+    return plan, computed
 
 
 def _stored_in(
@@ -310,7 +315,7 @@ def _stored_in(
                 f"out of {dtype} cannot hold a result of {dtypes[c]}; pass dtype= or another out"
             )
         stores[c] = _number(dtype)
-    return replace(plan, stores=tuple(stores))
+    return plan if tuple(stores) == plan.stores else replace(plan, stores=tuple(stores))
 
 
 def _number(dtype: np.dtype) -> np.dtype:
@@ -358,6 +363,7 @@ def _written(on: Engine, out: Any, count: int, fields: Any) -> list[Any]:
             raise OutputError(f"out of {record.dtype} has not the fields {', '.join(fields)}")
         return [record[field] for field in fields]  # type: ignore[index]
     parts = _parts(out, count, "out")
-    if any([isinstance(y, (list, int, float)) for y in parts]):
-        raise OutputError(f"out must be an array, got {type(parts[0]).__name__}")
-    return [on.view(y) for y in parts]
+    for part in parts:
+        if isinstance(part, (list, int, float)):
+            raise OutputError(f"out must be an array, got {type(part).__name__}")
+    return [on.view(part) for part in parts]

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
-from upsweep.gpu import compile, layout
-from upsweep.gpu.arrays import c_strides
+from upsweep.gpu import compile, driver, launch, layout
+from upsweep.gpu.arrays import View, c_strides
 from upsweep.operator import Operator, accumulator, ops, resolve, segmented
 from upsweep.plan import Plan
 
@@ -122,3 +122,19 @@ def test_a_python_operator_may_call_functions(monkeypatch):
         (segmented(ops.AFFINE, 2, (np.float32(1), np.float32(3))), (np.dtype(np.uint16), f32, f32)),
     ):
         assert len(compile.python_ltoir(op, dtypes, 90)) > 1000
+
+
+def test_scans_of_other_lengths_load_no_kernel_again(monkeypatch):
+    loaded = []
+    answers = {"architecture": 90, "attribute": 132, "blocks_per_multiprocessor": 3}
+    for name, answer in answers.items():
+        monkeypatch.setattr(driver, name, lambda *_, answer=answer: answer)
+    monkeypatch.setattr(driver, "load", lambda code, *_: loaded.append(code))
+    launch._kernel.cache_clear()
+    f = np.dtype("f4")
+    for n in (1 << 25, (1 << 25) + 5, 1 << 26, 40_000, 50_001):
+        view = View(0, (n,), (4,), f, 0, None, None)
+        made = launch._prepare(Plan(ops.ADD, (f,), (f,), (f,), (n,), 0), [view], [view], (), None, 0)
+        assert made.plan.n == n
+    launch._kernel.cache_clear()
+    assert len(loaded) == 2  # one for lengths that fill the machine, one for those that do not

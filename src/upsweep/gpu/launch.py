@@ -7,7 +7,7 @@ import struct
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from threading import Lock
 from typing import Any
 
@@ -26,7 +26,7 @@ from upsweep.gpu.layout import (
     spec,
     tickets_ahead,
 )
-from upsweep.operator import identity_of
+from upsweep.operator import Operator, identity_of
 from upsweep.plan import Plan
 
 
@@ -140,12 +140,10 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
     )
     choice = choose(plan, layout)
     linked = compile.operator_text(plan.op, plan.accumulators)[1]
-    arch = driver.architecture(device)
-    code = compile.cubin(
-        choice.kernel, spec(plan, choice), plan.op if linked else None, plan.accumulators, arch
-    )
     shared = shared_bytes(plan, choice)
-    kernel = driver.load(code, f"upsweep_{choice.kernel}", shared, device)
+    kernel = _kernel(
+        choice.kernel, spec(plan, choice), plan.op if linked else None, plan.accumulators, shared, device
+    )
     if choice.kernel == "rows":
         rows = choice.shape.warps // choice.shape.row_warps * (32 // choice.shape.lanes)
         grid = -(-choice.rows // rows)
@@ -164,6 +162,12 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
         struct.Struct(f"<{count}Q{8 * (count % 2)}x"), _start_values(plan), _freeze(plan, choice),
         arrivals=nodes - sizes[0] * (nodes and _rows_of(choice)), nodes=nodes * words, meets=choice.kernel != "rows",
     )  # fmt: skip
+
+
+@lru_cache(_MOST)  # scans of other lengths share a kernel, and to load it again would take its memory again
+def _kernel(name: str, spec: str, op: Operator | None, accumulators: Any, shared: int, device: int) -> Any:
+    code = compile.cubin(name, spec, op, accumulators, driver.architecture(device))
+    return driver.load(code, f"upsweep_{name}", shared, device)
 
 
 def _rows_of(choice: Choice) -> int:
