@@ -364,6 +364,6 @@ def _written(on: Engine, out: Any, count: int, fields: Any) -> list[Any]:
         return [record[field] for field in fields]  # type: ignore[index]
     parts = _parts(out, count, "out")
     for part in parts:
-        if isinstance(part, (list, int, float)):
+        if type(part) in (list, int, float):
             raise OutputError(f"out must be an array, got {type(part).__name__}")
     return [on.view(part) for part in parts]
