@@ -239,24 +239,20 @@ def execute(
     )  # fmt: skip
     starts = None if initial is None else _starts(on, plan, initial, given[0], fields)
     heads = None if segments is None else on.heads(segments, plan.shape, plan.axis, given[0])
+    ys: list[Any]
     record = None
     if written is None:
         ys, record = _made(on, plan, dtypes, views[0], fields)
     else:
-        if not all([on.writable(y) for y in written]):
-            raise OutputError("out is read-only")
+        for y in written:
+            if not on.writable(y):
+                raise OutputError("out is read-only")
         views = [on.apart(x, written) for x in views]
         heads = None if heads is None else on.apart(heads, written)
         starts = None if starts is None else [on.apart(s, written) for s in starts]
         rest = iter(written)
         ys = [None if stored is None else next(rest) for stored in plan.stores]
-    on.run(
-        plan,
-        [on.numbers(x) for x in views],
-        [None if y is None else on.numbers(y) for y in ys],
-        starts,
-        heads,
-    )
+    on.run(plan, views, ys, starts, heads)
     if out is not None:
         return out
     if record is not None:

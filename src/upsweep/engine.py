@@ -53,10 +53,6 @@ class Engine(Protocol):
         """The part `[start, stop)` of a view along an axis."""
         ...
 
-    def numbers(self, view: View) -> View:
-        """Times as the int64 that they are stored as; anything else as it is."""
-        ...
-
     def start(self, value: Any, dtype: np.dtype, like: Any) -> View:
         """What a scan starts from, in the accumulator's dtype, on the device of `like`: 0-dimensional or one a row."""
         ...
@@ -85,10 +81,11 @@ class Engine(Protocol):
         initial: Sequence[View] | None,
         heads: View | None,
     ) -> None:
-        """Run a plan. `xs` and `ys` have `plan.shape` (`plan.row_shape` for the outputs of a reduction); an output that
-        the plan does not store is None. `initial` holds one view for each component, of the accumulator's dtype,
-        0-dimensional or of `plan.row_shape`. `heads` (bool or uint8, of `plan.shape` or 1-D along the axis) is non-zero
-        where a segment starts, in the order of the data also when the plan runs in reverse.
+        """Run a plan. `xs` and `ys` have `plan.shape` (`plan.row_shape` for the outputs of a reduction) and are read and
+        written as the plan's dtypes, times as int64; an output that the plan does not store is None. `initial` holds one
+        view for each component, of the accumulator's dtype, 0-dimensional or of `plan.row_shape`. `heads` (bool or uint8,
+        of `plan.shape` or 1-D along the axis) is non-zero where a segment starts, in the order of the data also when the
+        plan runs in reverse.
         """
         ...
 

@@ -19,7 +19,6 @@ __all__ = [
     "empty",
     "give",
     "heads",
-    "numbers",
     "run",
     "spread",
     "start",
@@ -36,10 +35,11 @@ def run(
     heads: np.ndarray | None,
 ) -> None:
     """Run a plan: see `upsweep.engine.Engine.run`."""
+    ys = [y if y is None else numbers(y) for y in ys]
     if plan.n == 0:
         _reduce_nothing(plan, ys, initial)
         return
-    ins, outs = list(xs), [y for y in ys if y is not None]
+    ins, outs = [numbers(x) for x in xs], [y for y in ys if y is not None]
     if heads is not None:
         ins.append(_heads(plan, heads))
     if plan.reverse:

@@ -23,7 +23,6 @@ __all__ = [
     "empty",
     "give",
     "heads",
-    "numbers",
     "run",
     "spread",
     "start",
@@ -58,13 +57,6 @@ def cut(view: View, axis: int, start: int, stop: int) -> View:
     """The part `[start, stop)` along an axis."""
     shape = tuple(stop - start if d == axis else n for d, n in enumerate(view.shape))
     return view.over(view.ptr + start * view.strides[axis], shape, view.strides, view.dtype)
-
-
-def numbers(view: View) -> View:
-    """Times as the int64 that they are stored as; anything else as it is."""
-    if view.dtype.kind not in "mM":
-        return view
-    return view.over(view.ptr, view.shape, view.strides, np.dtype(np.int64))
 
 
 def spread(heads: View, shape: tuple[int, ...], axis: int) -> View:

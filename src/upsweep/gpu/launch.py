@@ -64,10 +64,6 @@ def run(
     initial: Sequence[View] | None,
     heads: View | None,
 ) -> None:
-    if 0 in plan.row_shape or (plan.n == 0 and not plan.reduce):
-        return
-    if plan.n == 0:
-        plan, xs, ys = _of_nothing(plan, ys)
     arrays = [*xs, *ys, heads, *(initial or ())]
     first = xs[0]
     key = (
@@ -76,6 +72,10 @@ def run(
         *[v and (v.strides, v.ptr & 15) for v in arrays],
     )  # a launch keeps its plan alive
     launch = _launches.get(key)
+    if launch is None and (plan.n == 0 or 0 in plan.row_shape):
+        if plan.reduce and 0 not in plan.row_shape:
+            run(*_of_nothing(plan, ys), initial, heads)
+        return
     with driver.on_device(first.device):
         if launch is None:
             launch = _prepare(plan, xs, ys, initial or (), heads, first.device)
@@ -119,7 +119,8 @@ def _of_nothing(plan: Plan, ys: Sequence[View | None]) -> tuple[Plan, Sequence[V
         for v in views
     ]
     shape = (*plan.row_shape, 1)
-    loads = tuple(v.dtype for v in longer)
+    stored = next(d for d in plan.stores if d is not None)
+    loads = tuple(stored if d is None else d for d in plan.stores)
     return (
         replace(plan, loads=loads, shape=shape, axis=len(shape) - 1, exclusive=True, reduce=False),
         longer,
