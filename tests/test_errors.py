@@ -31,6 +31,8 @@ MISTAKES = [
     (up.OutputError, "cannot hold", lambda: up.scan(X, out=np.zeros(6, int))),
     (up.OutputError, "read-only", lambda: up.scan(X, out=READ_ONLY)),
     (up.OutputError, "must be an array", lambda: up.scan(X, out=[0] * 6)),
+    (up.OutputError, "must be an array", lambda: up.reduce(X, out=np.float64(0))),
+    (up.OutputError, "must be an array", lambda: up.reduce(X > 0, "or", out=True)),
     (up.OperatorError, "no operator is called", lambda: up.scan(X, "plus")),
     (up.OperatorError, "not defined for float64", lambda: up.scan(X, "xor")),
     (up.OperatorError, "not defined for datetime64", lambda: up.scan(X.astype("M8[s]"))),

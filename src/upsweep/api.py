@@ -231,27 +231,28 @@ def execute(
     fields = views[0].dtype.names if len(views) == 1 else None
     if fields:
         views = [views[0][field] for field in fields]  # type: ignore[index]
-    written = None if out is None else _written(on, out, 1 if keep is not None else len(views), fields)
     plan, dtypes = plan_of(
         as_operator(op), tuple([v.dtype for v in views]), tuple([v.shape for v in views]), axis, exclusive, reverse,
         initial is not None, dtypes_of(dtype), segments is not None, threads, reducing, keep,
-        None if written is None else tuple([(y.shape, y.dtype) for y in written]),
     )  # fmt: skip
-    starts = None if initial is None else _starts(on, plan, initial, given[0], fields)
-    heads = None if segments is None else on.heads(segments, plan.shape, plan.axis, given[0])
     ys: list[Any]
-    record = None
-    if written is None:
+    record, written = None, []
+    if out is None:
         ys, record = _made(on, plan, dtypes, views[0], fields)
     else:
+        written = _written(on, out, 1 if keep is not None else len(views), fields)
+        plan = _stored_in(plan, dtypes, tuple([(y.shape, y.dtype) for y in written]))
         for y in written:
             if not on.writable(y):
                 raise OutputError("out is read-only")
+        rest = iter(written)
+        ys = [None if stored is None else next(rest) for stored in plan.stores]
+    starts = None if initial is None else _starts(on, plan, initial, given[0], fields)
+    heads = None if segments is None else on.heads(segments, plan.shape, plan.axis, given[0])
+    if written:
         views = [on.apart(x, written) for x in views]
         heads = None if heads is None else on.apart(heads, written)
         starts = None if starts is None else [on.apart(s, written) for s in starts]
-        rest = iter(written)
-        ys = [None if stored is None else next(rest) for stored in plan.stores]
     on.run(plan, views, ys, starts, heads)
     if out is not None:
         return out
@@ -268,15 +269,8 @@ def plan_of(
     op: Operator, dtypes: tuple[np.dtype, ...], shapes: tuple[tuple[int, ...], ...], axis: int | None,
     exclusive: bool = False, reverse: bool = False, initial: bool = False, dtype: tuple[np.dtype, ...] | None = None,
     segmented: bool = False, threads: int | None = None, reducing: bool = False, keep: int | None = None,
-    outs: tuple[tuple[tuple[int, ...], np.dtype], ...] | None = None,
 ) -> tuple[Plan, tuple[np.dtype, ...]]:  # fmt: skip
-    """Check everything that does not depend on the data: the plan, and the dtypes of the results. `outs` are the shapes
-    and dtypes of the arrays that the results go to, where those are given."""
-    if outs is not None:
-        plan, computed = plan_of(
-            op, dtypes, shapes, axis, exclusive, reverse, initial, dtype, segmented, threads, reducing, keep
-        )
-        return _stored_in(outs, plan, computed), computed
+    """Check everything that does not depend on the data: the plan, and the dtypes of the results."""
     shape = shape_of(shapes)
     axis = axis_of(axis, shape)
     if threads is not None and (not isinstance(threads, (int, np.integer)) or threads < 1):
@@ -298,9 +292,11 @@ def plan_of(
     return plan, computed
 
 
+@lru_cache(4096)
 def _stored_in(
-    outs: Sequence[tuple[tuple[int, ...], np.dtype]], plan: Plan, dtypes: Sequence[np.dtype]
+    plan: Plan, dtypes: tuple[np.dtype, ...], outs: tuple[tuple[tuple[int, ...], np.dtype], ...]
 ) -> Plan:
+    """The plan, writing to arrays of these shapes and dtypes, one for each component that it stores."""
     shape = plan.row_shape if plan.reduce else plan.shape
     stores = list(plan.stores)
     for c, (have, dtype) in zip([c for c, stored in enumerate(stores) if stored is not None], outs):
@@ -360,6 +356,6 @@ def _written(on: Engine, out: Any, count: int, fields: Any) -> list[Any]:
         return [record[field] for field in fields]  # type: ignore[index]
     parts = _parts(out, count, "out")
     for part in parts:
-        if type(part) in (list, int, float):
+        if isinstance(part, (list, int, float)):
             raise OutputError(f"out must be an array, got {type(part).__name__}")
     return [on.view(part) for part in parts]
