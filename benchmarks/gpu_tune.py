@@ -65,12 +65,9 @@ def tune(name: str) -> None:
 
         def choose(plan, laid):
             first = chosen(plan, laid)
-            together = warps if first.shape.row_warps > 1 else 1
-            tried = replace(
-                first.shape, items=items, warps=warps, blocks=blocks, strips=strips, row_warps=together
-            )
-            if together > 1 and 32 * items * warps < laid.n:
+            if first.shape.together and 32 * items * warps < laid.n:
                 raise ValueError("the block does not hold a row")
+            tried = replace(first.shape, items=items, warps=warps, blocks=blocks, strips=strips)
             return replace(first, shape=tried)
 
         if warps * strips > 32 or blocks * (warps + 2) > 64:
@@ -106,7 +103,7 @@ def small(n: int) -> None:
     for items, warps, blocks in itertools.product((32, 16, 8), (8, 4), (2, 4)):
 
         def choose(plan, laid):
-            return layout.Choice("tiles", Shape(items, warps, blocks), laid)
+            return layout.Choice("tiles", Shape(items, warps, blocks, small=True), laid)
 
         launch.choose = choose
         plan = Plan(ops.ADD, (f,), (f,), (f,), (n,), 0, threads=items * 100 + warps * 10 + blocks)

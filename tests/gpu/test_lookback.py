@@ -6,6 +6,7 @@ here, which refuse to join unless they touch.
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import pairwise
 
 import numpy as np
@@ -90,8 +91,7 @@ def near_rows(t: int, tiles: int, levels: int, near: int) -> dict[int, list[tupl
         rows[2] = group(t >> 10 & -32, digit[2] - turned, 2, 5, tiles)
         if turned:
             ended = group((number & -32) - 32, 32 - before, 1, 5, tiles) + latest[32 - before :]
-            rows[2].append((ended[0][0], ended[-1][1]))
-            assert all(a[1] == b[0] for a, b in pairwise(ended))
+            rows[2].append(reduce(joined, ended))
     return rows
 
 

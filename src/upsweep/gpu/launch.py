@@ -146,8 +146,8 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
         choice.kernel, spec(plan, choice), plan.op if linked else None, plan.accumulators, shared, device
     )
     if choice.kernel == "rows":
-        rows = choice.shape.warps // choice.shape.row_warps * (32 // choice.shape.lanes)
-        grid = -(-choice.rows // rows)
+        shape = choice.shape
+        grid = -(-choice.rows // (1 if shape.together else shape.warps * (32 // shape.lanes)))
     else:
         resident = driver.blocks_per_multiprocessor(kernel, choice.threads, shared)
         grid = min(

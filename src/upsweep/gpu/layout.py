@@ -158,9 +158,8 @@ class Choice:
     def tile(self) -> int:
         """Items of a row that a block works on at a time."""
         per_warp = self.shape.items * (1 if self.kernel == "columns" else self.shape.lanes)
-        if self.kernel == "rows":
-            return per_warp * self.shape.row_warps
-        return per_warp * self.shape.warps * self.shape.strips
+        alone = self.kernel == "rows" and not self.shape.together
+        return per_warp if alone else per_warp * self.shape.warps * self.shape.strips
 
     @property
     def tiles(self) -> int:
@@ -271,25 +270,27 @@ def spec(plan: Plan, choice: Choice) -> str:
         "BLOCKS": max(1, min(shape.blocks, SHARED_MEMORY // (shared_bytes(plan, choice) + 2048))),
         "LANES": shape.lanes,
         "VECTOR": shape.vector,
-        "ROW_WARPS": shape.row_warps,
+        "ROW_WARPS": shape.warps if shape.together else 1,
         "STRIPS": shape.strips,
         "STAGES": shape.stages,
         "NODE_WORDS": node_words(plan),
         "SHARED_BYTES": shared_bytes(plan, choice),
     }
     heads = layout.heads
-    heads_flip = heads is not None and heads.along == -1
+    truths = {
+        "CARRY": shape.carry,
+        "SMALL": shape.small,
+        "COSTLY": costly(plan),
+        "INITIAL": plan.initial,
+        "EXCLUSIVE": plan.exclusive,
+        "REDUCE": plan.reduce,
+        "HEADS_FLIP": heads is not None and heads.along == -1,
+    }
     lines = [
         f"#define SEGMENTED {int(plan.segmented)}",
         *(f"constexpr int {name} = {value};" for name, value in numbers.items()),
-        f"constexpr bool CARRY = {str(shape.carry).lower()}, SMALL = {str(shape.small).lower()};",
-        f"constexpr bool COSTLY = {str(costly(plan)).lower()};",
-        *(
-            f"constexpr bool {name.upper()} = {str(getattr(plan, name)).lower()};"
-            for name in ("initial", "exclusive", "reduce")
-        ),
+        *(f"constexpr bool {name} = {str(value).lower()};" for name, value in truths.items()),
         f"constexpr int HEADS_MODE = {'SHIFTED' if heads is None or abs(heads.along) == 1 else 'STRIDED'};",
-        f"constexpr bool HEADS_FLIP = {str(heads_flip).lower()};",
         f"constexpr int HEADS_GRAIN = {heads.grain_of_lines(choice.width, choice.columns) if heads and columns else 1};",
         f"typedef Tuple<{', '.join(compile.value_type(d) for d in plan.accumulators)}> Item;",
         "template <int C> struct Component;",

@@ -21,8 +21,10 @@ class Shape:
     strips: int = 1
     carry: bool = False
     stages: int = 2
-    row_warps: int = 1
+    together: bool = False
+    """The warps of a block hold a row together."""
     small: bool = False
+    """The machine is not full."""
 
 
 ITEMS = {1: 32, 2: 16, 4: 8, 8: 4, 16: 2}
@@ -67,7 +69,7 @@ def for_whole_rows(n: int, words: int, even: bool) -> Shape:
         items //= 2
     warps = -(-n // (32 * items))
     blocks = min(-(-24 // warps), 32 // warps) if even else max(2, 24 // warps)
-    return Shape(items, warps, blocks, row_warps=warps)
+    return Shape(items, warps, blocks, together=True)
 
 
 HEAVY = {8: 8, 16: 4}
