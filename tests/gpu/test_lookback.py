@@ -56,6 +56,23 @@ def joined(left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
     return left[0], right[1]
 
 
+def fold_lanes(
+    prefix: list[tuple[int, int]], siblings: list[tuple[int, int]], m: int
+) -> list[tuple[int, int]]:
+    """The same with the shuffles of up_sweep<16> and down_sweep<32> in warp.cuh, where lanes without a sibling hold anything."""
+    lanes = [*siblings, *[None] * (32 - len(siblings))]
+    for s in range(4):
+        pairs = [(lanes[max(lane - (1 << s), 0)], lanes[lane]) for lane in range(32)]
+        ends = [not ~lane & (2 << s) - 1 for lane in range(32)]
+        lanes = [
+            own if not end else joined(left, own) if left and own else None
+            for end, (left, own) in zip(ends, pairs)
+        ]
+    found = [lanes[((m >> s) << s) - 1] for s in range(4, -1, -1) if m >> s & 1]
+    assert all(found)
+    return prefix + [block for block in found if block]
+
+
 def sums_of(groups: list[list[tuple[int, int]]]) -> list[tuple[int, int]]:
     """The exchange of sums_of() in lookback.cuh: lane l ends with the sum of the group whose number is l modulo theirs."""
     e = [list(lanes) for lanes in groups]
@@ -74,7 +91,7 @@ def sums_of(groups: list[list[tuple[int, int]]]) -> list[tuple[int, int]]:
 
 
 def near_rows(t: int, tiles: int, levels: int, near: int) -> dict[int, list[tuple[int, int]]]:
-    """fold_near() in lookback.cuh: the siblings on levels 1 and 2 where the latest of them are taken from sums of tiles."""
+    """fold_simple() in lookback.cuh: the siblings on levels 1 and 2, the latest of them taken from sums of tiles."""
     digit = [t >> (5 * level) & 31 for level in range(3)]
     number, beside = t >> 5, min(digit[1], near)
     turned = levels > 2 and digit[1] < 16 and digit[2] > 0
@@ -85,7 +102,7 @@ def near_rows(t: int, tiles: int, levels: int, near: int) -> dict[int, list[tupl
         back = ((number - 1 - j) & (near - 1)) + 1
         asked = back <= beside + before
         tiles_of.append(group((number - back) * 32, 32, 0, 5, tiles) if asked else unread)
-    latest = sums_of(tiles_of)
+    latest = sums_of(tiles_of) if near else []
     rows = {1: group(number & -32, digit[1] - beside, 1, 5, tiles) + latest[digit[1] - beside : digit[1]]}
     if levels > 2:
         rows[2] = group(t >> 10 & -32, digit[2] - turned, 2, 5, tiles)
@@ -95,7 +112,7 @@ def near_rows(t: int, tiles: int, levels: int, near: int) -> dict[int, list[tupl
     return rows
 
 
-def look_back(t: int, tiles: int, levels: int, bits: int, near: int = 0):
+def look_back(t: int, tiles: int, levels: int, bits: int, near: int | None):
     """The blocks of tiles that the prefix of t and the prefix of t + 1 are folded from."""
     radix = 1 << bits
     digit = [t >> (bits * level) & (radix - 1) for level in range(levels)]
@@ -106,17 +123,19 @@ def look_back(t: int, tiles: int, levels: int, bits: int, near: int = 0):
         sums, turn = (whole[0][0], whole[-1][1]), turn + 1
     prefix: list[tuple[int, int]] = []
     following: list[tuple[int, int]] = []
-    rows = near_rows(t, tiles, levels, near) if near and levels > 1 and turn == 0 else {}
+    rows = near_rows(t, tiles, levels, near) if near is not None and levels > 1 and turn == 0 else {}
+    folded = fold_lanes if bits == 5 else fold
     for level in reversed(range(levels)):
         siblings = rows.get(level) or group(t >> (bits * level) & -radix, digit[level], level, bits, tiles)
         if level == turn:
-            following = fold(prefix, [*siblings, sums], digit[level] + 1)
-        prefix = fold(prefix, siblings, digit[level])
+            following = folded(prefix, [*siblings, sums], digit[level] + 1)
+        prefix = folded(prefix, siblings, digit[level])
     return prefix, following
 
 
 @pytest.mark.parametrize(
-    ("kernel", "bits", "near"), [("tiles", 5, 0), ("tiles", 5, 2), ("tiles", 5, 4), ("columns", 3, 0)]
+    ("kernel", "bits", "near"),
+    [("tiles", 5, None), ("tiles", 5, 0), ("tiles", 5, 2), ("tiles", 5, 4), ("columns", 3, None)],
 )
 @pytest.mark.parametrize("tiles", SIZES)
 def test_prefixes_are_the_canonical_blocks(kernel, bits, near, tiles):

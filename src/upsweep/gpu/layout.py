@@ -229,7 +229,8 @@ def choose(plan: Plan, layout: Layout) -> Choice:
     if shapes.fits_whole_rows(layout.n, prod(layout.dims), words(plan), size):
         even = all(mode(x, 16) == "ALIGNED" for x in (*layout.loads, *(s for s in layout.stores if s)))
         return Choice("rows", shapes.for_whole_rows(layout.n, words(plan), even), layout)
-    shape = shapes.for_tiles(layout.n, prod(layout.dims), words(plan), size, plan.segmented, costly(plan))
+    rows, parts = prod(layout.dims), len(plan.accumulators)
+    shape = shapes.for_tiles(layout.n, rows, words(plan), parts, size, plan.segmented)
     return Choice("tiles", shape, layout)
 
 

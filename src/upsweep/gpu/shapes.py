@@ -90,15 +90,15 @@ tile and three stages then pay: an affine recurrence in rows of 5000 ran at .91 
 stages at .70, with look-back at .59 (H200)."""
 
 
-def for_tiles(n: int, rows: int, words: int, size: int, segmented: bool, costly: bool) -> Shape:
-    """`size` is the bytes of an item in shared memory. Where the operator is `costly` half the items keep the code short:
-    logaddexp of f4 in 122 KB ran at .47 of a copy, in 62 KB at .50 (H200)."""
-    items = HEAVY[words] if words in HEAVY else items_for(words) >> costly
+def for_tiles(n: int, rows: int, words: int, parts: int, size: int, segmented: bool) -> Shape:
+    """`parts` are an item's components, `size` its bytes in shared memory."""
+    items = HEAVY.get(words) or items_for(words)
     carry = rows >= ROWS and n * size > STAGE
     small = n * rows * size <= SMALL
     room = 2 * STAGE if words in HEAVY else STAGE // 2 if carry or small else STAGE
     room += segmented * STAGE // 4
-    warps = min(4 if words in HEAVY or segmented else WARPS, _power_of_two(-(-n // (32 * items))))
+    few = segmented or (parts > 1 and words not in HEAVY)
+    warps = min(4 if few else WARPS, _power_of_two(-(-n // (32 * items))))
     while warps > 1 and warps * 32 * items * size > room:
         warps //= 2
     strips = 1

@@ -12,13 +12,13 @@ __device__ __forceinline__ void meet(const Element& sum, int warp, int lane, con
   constexpr int PLACES = 1 << log2_of(2 * ROW_WARPS - 1);
   __shared__ Element sums[WARPS];
   int part = warp % ROW_WARPS;
-  if (lane == 0) sums[warp] = sum;
+  if (lane == 31) sums[warp] = sum;
   __syncthreads();
-  Element left[5], all = up_sweep<PLACES>(sums[warp - part + min(lane % PLACES, ROW_WARPS - 1)], lane, left);
+  Element swept = up_sweep<PLACES>(sums[warp - part + min(lane % PLACES, ROW_WARPS - 1)], lane);
   Prefix p = before;
-  down_sweep<PLACES>(p, lane, left, start);  // of part number `lane`
+  down_sweep<PLACES>(p, lane % PLACES, swept, start);  // of part number `lane`
   if (part + 1 < PLACES) after.value = from_lane(p.value, part + 1);
-  else fold(after, all, start);
+  else fold(after, from_lane<PLACES>(swept, PLACES - 1), start);
   before = {from_lane(p.value, part), INITIAL || part > 0};
 }
 
@@ -36,14 +36,14 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS) upsweep_rows(co
   if (INITIAL || EXCLUSIVE) start = start_of(p, row);
   wait_copies<0>();
   __syncwarp();  // every lane's copies have landed
-  Item x[ITEMS]; Element left[5];
+  Item x[ITEMS];
   u32 heads = region.read(p, row, j, x), swept = heads;
   up_sweep(x, swept);
-  Element sum = up_sweep<LANES>(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), within, left);
+  Element sums = up_sweep<LANES>(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), within);
   Prefix before{start, INITIAL}, after = before;
-  if constexpr (ROW_WARPS > 1) meet(sum, warp, lane, start, before, after);
-  else if (!EXCLUSIVE) fold(after, sum, start);
-  down_sweep<LANES>(before, within, left, start);
+  if constexpr (ROW_WARPS > 1) meet(sums, warp, lane, start, before, after);
+  else if (!EXCLUSIVE) fold(after, sums, start);
+  down_sweep<LANES>(before, within, sums, start);
   Item next = from_next(before.value);
   if (within == LANES - 1) next = after.value;
   results(x, heads, swept, before, next, start);

@@ -13,6 +13,10 @@ static_assert(SHARED_BYTES == STAGES * STAGE_BYTES && NODE_WORDS == NODE, "launc
 
 constexpr int RING = STAGES == 2 ? 4 : 8;
 
+// A tile asked for before there is room for it is summed late, and keeps all tiles after it waiting: affine .86 to .81. Not so
+// where blocks take whole rows; and items of more than 16 bytes win more by tickets that come early, matrices .62 to .64 (H200).
+constexpr bool PATIENT = !CARRY && NODE <= 4;
+
 struct Shared {
   i64 ticket[RING];              // of the tiles in flight, the one asked for, the one just left
   Element sums[2][PARTS];        // of the strips of a tile and of the next
@@ -39,13 +43,12 @@ template <int ID, int COUNT> __device__ __forceinline__ void await(int k) {
 // The warp that publishes: at once, whatever the look-back of an earlier tile still waits for.
 __device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int lane) {
   u32 epoch = p.control[2];
-  Element left[5];
   for (int k = 0;; k++) {
     await<PUBLISH, WARPS + 1>(k);
     i64 ticket = s.ticket[k % RING];
     if (ticket >= p.tickets) break;
     auto [row, t] = place_of(p, ticket);
-    Element sum = up_sweep<PARTS>(s.sums[k & 1][lane % PARTS], lane, left);
+    Element sum = up_sweep<PARTS, COSTLY>(s.sums[k & 1][lane % PARTS], lane);
     arrive<TICKETS, WARPS + 2>(k);
     if (!CARRY && p.tiles > 1) publish({p, row, epoch}, t, sum, lane);
   }
@@ -71,7 +74,6 @@ __device__ __forceinline__ void fetch_ahead(const Params& p, i64 ticket, int lan
 // The warp that looks back and takes tickets.
 __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int lane) {
   u32 epoch = p.control[2];
-  Element left[5];
   Carry carry{{}, lane};
   for (int k = 0;; k++) {
     await<LOOK_BACK, WARPS + 1>(k);
@@ -79,25 +81,27 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
     if (ticket >= p.tickets) break;
     auto [row, t] = place_of(p, ticket);
     bool wanted = !REDUCE || t + 1 == p.tiles;
-    Element sum = up_sweep<PARTS>(s.sums[k & 1][lane % PARTS], lane, left);
+    Element swept = up_sweep<PARTS, COSTLY>(s.sums[k & 1][lane % PARTS], lane), sum = from_lane(swept, 31);
     Item start = {};
-    Prefix before, next;
+    Prefix both;  // of this tile, and in the upper half of the lanes of the next
     if (wanted && (INITIAL || EXCLUSIVE || CARRY)) start = start_of(p, row);
     if constexpr (CARRY) {
-      carry.fold_all(t, before, start);
+      carry.fold_all(t, both, start);
       carry.push(t, sum);
+      Prefix next = both;
       if (!EXCLUSIVE) carry.fold_all(t + 1, next, start);
+      if (lane >= 16) both = next;
     } else if (wanted) {
-      if (p.tiles == 1) { before = {start, INITIAL}; next = before; fold(next, sum, start); }
-      else LookBack{{p, row, epoch}, t, start, lane}.prefixes(sum, before, next);
+      both = LookBack{{p, row, epoch}, t, sum, start, lane}.prefix();
     }
     if (wanted) {
-      down_sweep<PARTS>(before, lane, left, start);
+      Prefix before = {from_lane(both.value, 0), INITIAL || t > 0};
+      down_sweep<PARTS, COSTLY>(before, lane % PARTS, swept, start);
       if (lane < PARTS) s.prefixes[k & 1][lane] = before;
-      if (lane == 0) { s.prefixes[k & 1][PARTS] = next; s.start[k & 1] = start; }
+      if (lane == 31) { s.prefixes[k & 1][PARTS] = both; s.start[k & 1] = start; }
     }
     arrive<PREFIXES, WARPS + 1>(k);
-    if (!CARRY) await<NEARLY, WARPS + 1>(k);  // whole rows may be asked for early
+    if (PATIENT) await<NEARLY, WARPS + 1>(k);
     i64 taken = 0;
     if (lane == 0) s.ticket[(k + STAGES) % RING] = taken = next_ticket(p, s.ticket[(k + STAGES - 1) % RING]);
     arrive<TICKETS, WARPS + 2>(k);
@@ -136,35 +140,38 @@ struct Worker {
 #pragma unroll 1
     for (int i = 0; i < STRIPS; i++) {
       i64 j = t * TILE + part(i) * STRIP;
-      Element left[5];
       if constexpr (PACKED) {
         Packed w;
         region(k, i).template load_slab<0>().read_packed(Strip::in<0>(p, row), j, w);
-        Element e = up_sweep<32>(byte_element(sum_bytes(w)), lane, left);
-        if (lane == 0) s.sums[k & 1][part(i)] = e;
+        Element e = up_sweep<32>(byte_element(sum_bytes(w)), lane);
+        if (lane == 31) s.sums[k & 1][part(i)] = e;
         continue;
       }
       Item x[ITEMS];
       u32 heads = region(k, i).read(p, row, j, x);
       up_sweep(x, heads);
-      Element e = up_sweep<32>(element(x[ITEMS - 1], heads >> (ITEMS - 1) & 1), lane, left);
-      if (lane == 0) s.sums[k & 1][part(i)] = e;
-      if (Strip::KEEPS) { __syncwarp(); region(k, i).keep(x); }  // all lanes have read their runs
+      Element e = up_sweep<32>(element(x[ITEMS - 1], heads >> (ITEMS - 1) & 1), lane);
+      if (lane == 31) s.sums[k & 1][part(i)] = e;
+      if constexpr (Strip::KEEPS) {
+        x[ITEMS - 1] = e.value;
+        __syncwarp();  // all lanes have read their runs
+        region(k, i).keep(x);
+      }
     }
   }
 
   __device__ __forceinline__ void finish_packed(int k, int i, u64 row, i64 j) const {
     if constexpr (PACKED) {
-      Packed w; Element left[5];
+      Packed w;
       region(k, i).template load_slab<0>().read_packed(Strip::in<0>(p, row), j, w);
-      up_sweep<32>(byte_element(sum_bytes(w)), lane, left);
+      Element sums = up_sweep<16>(byte_element(sum_bytes(w)), lane);
       Prefix before = s.prefixes[k & 1][part(i)];
-      down_sweep<32>(before, lane, left, {});
+      down_sweep<32>(before, lane, sums, {});
       scan_bytes(w, before.some ? convert<u32>(before.value.head) : 0);
       __syncwarp();  // all lanes have read their runs
       region(k, i).template store_slab<0>().write_packed(w);
       __syncwarp();  // all lanes have written theirs
-      if (!CARRY && i == STRIPS - 1) arrive<NEARLY, WARPS + 1>(k);
+      if (PATIENT && i == STRIPS - 1) arrive<NEARLY, WARPS + 1>(k);
       region(k, i).store(p, row, j);
     }
   }
@@ -174,20 +181,21 @@ struct Worker {
     for (int i = 0; i < STRIPS; i++) {
       i64 j = t * TILE + part(i) * STRIP;
       if constexpr (PACKED) { finish_packed(k, i, row, j); continue; }
-      Item x[ITEMS]; Element left[5];
+      Item x[ITEMS]; Element sums;
       u32 heads, swept;
       if constexpr (Strip::KEEPS) {
         swept = heads = region(k, i).kept(p, row, j, x);
         if (SEGMENTED) up_sweep_heads<ITEMS>(swept);
+        sums = element(x[ITEMS - 1], swept_heads(swept >> (ITEMS - 1) & 1, lane));
       } else {
         swept = heads = region(k, i).read(p, row, j, x);
         up_sweep(x, swept);
+        sums = up_sweep<16>(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), lane);
       }
-      up_sweep<32>(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), lane, left);
       Prefix before = s.prefixes[k & 1][part(i)];
       Item start = {};
       if (EXCLUSIVE || SEGMENTED) start = s.start[k & 1];
-      down_sweep<32>(before, lane, left, start);
+      down_sweep<32>(before, lane, sums, start);
       Item next = from_next(before.value);
       if (lane == 31) next = s.prefixes[k & 1][part(i) + 1].value;
       results(x, heads, swept, before, next, start);
@@ -196,7 +204,7 @@ struct Worker {
         __syncwarp();  // all lanes have read their runs
         region(k, i).write(x);
         __syncwarp();  // all lanes have written theirs
-        if (!CARRY && i == STRIPS - 1) arrive<NEARLY, WARPS + 1>(k);
+        if (PATIENT && i == STRIPS - 1) arrive<NEARLY, WARPS + 1>(k);
         region(k, i).store(p, row, j);
       }
     }
@@ -218,7 +226,7 @@ struct Worker {
       arrive<LOOK_BACK, WARPS + 1>(k + 1);
       await<PREFIXES, WARPS + 1>(k);
       if (!REDUCE || t + 1 == p.tiles) finish(k, row, t);
-      if (!CARRY && REDUCE) arrive<NEARLY, WARPS + 1>(k);
+      if (PATIENT && REDUCE) arrive<NEARLY, WARPS + 1>(k);
       await<TICKETS, WARPS + 2>(k);  // and the stage is free
       load(k + STAGES);
     }

@@ -1,4 +1,4 @@
-// One warp's elements, one a lane, in aligned groups of LANES lanes: the same tree, by shuffles.
+// One warp's elements, one a lane, in aligned groups of LANES lanes: the same tree, in place, by shuffles.
 #pragma once
 #include "elements.cuh"
 
@@ -22,7 +22,8 @@ template <class F> __device__ __forceinline__ Element shuffled(const Element& e,
   return element(shuffled(e.value, shuffle), false);
 #endif
 }
-template <class T> __device__ __forceinline__ T from_lane(const T& x, int lane) { return shuffled(x, [=](u32 w) { return __shfl_sync(FULL, w, lane); }); }
+template <int LANES = 32, class T> __device__ __forceinline__ T from_lane(const T& x, int lane) { return shuffled(x, [=](u32 w) { return __shfl_sync(FULL, w, lane, LANES); }); }
+template <class T> __device__ __forceinline__ T from_left(const T& x, int lanes) { return shuffled(x, [=](u32 w) { return __shfl_up_sync(FULL, w, lanes); }); }
 template <class T> __device__ __forceinline__ T from_next(const T& x) { return shuffled(x, [](u32 w) { return __shfl_down_sync(FULL, w, 1); }); }
 template <class T> __device__ __forceinline__ T from_xor(const T& x, int mask) { return shuffled(x, [=](u32 w) { return __shfl_xor_sync(FULL, w, mask); }); }
 
@@ -34,21 +35,36 @@ __device__ __forceinline__ Element pick(bool first, const Element& a, const Elem
 #endif
 }
 
-// The sum of each group, in all its lanes. left[e] is the sum of the 2^e lanes left of this lane's block of 2^e: the left
-// sibling, meant only where bit e of the lane is set.
-template <int LANES> __device__ __forceinline__ Element up_sweep(Element e, int lane, Element* left) {
+// In place, of N sets of elements side by side: a lane gets the sum of the largest aligned block of lanes that ends with it,
+// the last lane of a group that of the group.
+template <int LANES, bool CALLED = false, int N> __device__ __forceinline__ void up_sweep(Element (&e)[N], int lane) {
 #pragma unroll
   for (int s = 0; s < log2_of(LANES); s++) {
-    Element other = from_xor(e, 1 << s);
-    left[s] = other;
-    bool right = lane >> s & 1;
-    e = combine(pick(right, other, e), pick(right, e, other));
+    bool ends = (~lane & ((2 << s) - 1)) == 0;
+#pragma unroll
+    for (int i = 0; i < N; i++) e[i] = pick(ends, combine<CALLED>(from_left(e[i], 1 << s), e[i]), e[i]);
   }
-  return e;
+}
+template <int LANES, bool CALLED = false> __device__ __forceinline__ Element up_sweep(const Element& e, int lane) {
+  Element one[] = {e};
+  up_sweep<LANES, CALLED>(one, lane);
+  return one[0];
 }
 
-// From the prefix of the group to the prefix of this lane: the largest block first.
-template <int LANES> __device__ __forceinline__ void down_sweep(Prefix& p, int lane, const Element* left, const Item& start) {
+// Whether a segment starts in the largest aligned block of lanes that ends with this one.
+__device__ __forceinline__ bool swept_heads(bool head, int lane) {
+  return SEGMENTED && __ballot_sync(FULL, head) & ((2u << lane) - (1u << (lane + 1 - (lane + 1 & ~lane))));
+}
+
+// From the prefix of a group to the prefix of its element m: the blocks before that, the largest first.
+template <int LANES, bool CALLED = false> __device__ __forceinline__ void down_sweep(Prefix& p, int m, const Element& swept, const Item& start) {
+  constexpr int STEPS = log2_of(LANES);
+  Element block[max_of(STEPS, 1)];
 #pragma unroll
-  for (int s = log2_of(LANES) - 1; s >= 0; s--) if (lane >> s & 1) fold(p, left[s], start);
+  for (int s = 0; s < STEPS; s++) block[s] = from_lane<LANES>(swept, ((m >> s) << s) - 1);
+#pragma unroll
+  for (int s = STEPS - 1; s >= 0; s--) {
+    if constexpr (!CALLED) fold_where(m >> s & 1, p, block[s], start);
+    else if (m >> s & 1) fold<CALLED>(p, block[s], start);
+  }
 }
