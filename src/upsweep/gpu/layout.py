@@ -230,7 +230,7 @@ def choose(plan: Plan, layout: Layout) -> Choice:
         even = all(mode(x, 16) == "ALIGNED" for x in (*layout.loads, *(s for s in layout.stores if s)))
         return Choice("rows", shapes.for_whole_rows(layout.n, words(plan), even), layout)
     rows, parts = prod(layout.dims), len(plan.accumulators)
-    shape = shapes.for_tiles(layout.n, rows, words(plan), parts, size, plan.segmented)
+    shape = shapes.for_tiles(layout.n, rows, words(plan), parts, size, plan.segmented, costly(plan))
     return Choice("tiles", shape, layout)
 
 

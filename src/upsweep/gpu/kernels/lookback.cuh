@@ -52,14 +52,14 @@ template <int N> __device__ __forceinline__ Element sums_of(Element (&e)[N], int
   return e[0];
 }
 
-// Three levels are asked for at once; items of more than 8 bytes leave no registers for it.
-constexpr bool AT_ONCE = NODE <= 2;
+// Three levels are asked for at once, where registers allow.
+constexpr bool AT_ONCE = NODE <= 8;
 
 // Groups whose sums are not waited for but taken from the sums of their tiles. Whoever arrives last publishes the sum of a
 // group 4 us after the last sum in it, and by then eight more groups have ended: without it f4 ran at .91 of a copy, not .935,
 // max at .92, not .94, f8 at .91, not .925, i2 at .915, not .935, pairs at .885, not .905 (H200). It makes a look-back longer,
 // which costs more than it brings where that is what a block waits for: bytes .91 to .90; 32 MiB .63 to .61.
-constexpr bool LIGHT = !SMALL && AT_ONCE && sizeof(Item) >= 2 && !COSTLY;
+constexpr bool LIGHT = !SMALL && NODE <= 2 && sizeof(Item) >= 2 && !COSTLY;
 constexpr bool FITS = __CUDA_ARCH__ == 900 || sizeof(Item) == 4;  // elsewhere the others spill
 constexpr int NEAR = !LIGHT || !FITS ? 0 : SEGMENTED ? 2 : COMPONENTS > 1 ? 4 : 4 / NODE;
 
@@ -91,7 +91,7 @@ struct LookBack {
   __device__ __forceinline__ void fold_simple(Prefix& p) const {
     i64 group = t >> 5;
     int beside = min(digit(1), NEAR);
-    bool turned = !COSTLY && tree.p.levels > 2 && digit(1) < 16 && digit(2);
+    bool turned = LIGHT && tree.p.levels > 2 && digit(1) < 16 && digit(2);
     int before = turned ? NEAR - beside : 0;
     int wanted[] = {digit(0), digit(1) - beside, digit(2) - turned};
     Read r[3] = {}, near[max_of(NEAR, 1)] = {}, ended = {};
