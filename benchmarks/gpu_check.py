@@ -225,6 +225,13 @@ def cases():
     yield HASH, ["u8"], ((1 << 24) + 999,), 0, {}  # thousands of tiles
     yield ops.ADD, ["f4"], ((1 << 25) + 777,), 0, {"exclusive": True}
     yield ops.AFFINE, ["f4", "f4"], ((1 << 24) + 333,), 0, {"segments": (1e-6, "full")}
+    yield ops.AFFINE, ["f4", "f4"], ((1 << 23) + 333,), 0, {"reverse": True}
+    yield ops.ADD, ["i2"], ((1 << 25) + 11,), 0, {}
+    yield HASH2, ["u8", "u8"], ((1 << 22) + 3,), 0, {}
+    yield MATRIX, ["f8"] * 4, ((1 << 21) + 9,), 0, {}
+    yield EIGHT, ["f8"] * 8, ((1 << 20) + 7,), 0, {"exclusive": True}
+    yield ops.LOGADDEXP, ["f4"], ((1 << 22) + 5,), 0, {}
+    yield ops.LOGADDEXP, ["f8"], ((1 << 20) + 5,), 0, {"reverse": True, "initial": "host"}
     for dt in ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"):
         for op in (ops.ADD, ops.MUL, ops.MIN, ops.MAX, ops.XOR):
             kind = np.dtype(dt).kind
@@ -249,7 +256,8 @@ def cases():
             yield ops.ADD, ["i2"], (700,), 0, {**extra, "place": place}
     shapes = [((7, 300), 1), ((1000, 8), 1), ((1000, 3), 1), ((5, 20_000), 1), ((3, 4, 500), 2), ((300, 7), 0), ((300, 64), 0),
               ((5000, 100), 0), ((70_000, 40), 0), ((4, 700, 33), 1), ((6, 5, 4, 257), 2), ((2, 33, 128), 1), ((1, 9), 0), ((9, 1), 0),
-              ((1100, 1300), 1), ((1030, 4096), 1), ((1024, 5003), 1), ((1025, 9000), 1)]  # fmt: skip
+              ((1100, 1300), 1), ((1030, 4096), 1), ((1024, 5003), 1), ((1025, 9000), 1),
+              ((1026, 16_500), 1)]  # fmt: skip
     for shape, axis in shapes:
         for op, dts in ((HASH, ["u8"]), (ops.ADD, ["f4"]), (ops.ADD, ["i1"]), (ops.AFFINE, ["f4", "f8"])):
             yield op, dts, shape, axis, {}

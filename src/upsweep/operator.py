@@ -29,6 +29,7 @@ class Operator:
     Args:
         fn: `fn(a, b)` on two scalars; for a tuple of arrays, on two tuples of scalars, returning such a tuple. It is
             compiled for the engine that runs it, so it uses arithmetic, comparisons, `math` and NumPy scalars.
+            It must return for every two operands: a GPU calls it on some that are no neighbours, and drops the result.
         identity: the value e with `fn(e, x) == x`, a tuple for tuples. Only an exclusive scan without `initial` and a
             reduction of nothing need it.
         name: what error messages and plans call it.

@@ -27,10 +27,13 @@ HOT = {
     "logaddexp": (ops.LOGADDEXP, ["f4"], LONG, 0, {}),
     "recurrence": (ops.AFFINE, ["f4", "f4"], LONG, 0, {"kept": 1}),
     "segments": (ops.ADD, ["f4"], LONG, 0, {"segmented": True}),
+    "reverse": (ops.ADD, ["f4"], LONG, 0, {"reverse": True}),
+    "reverse recurrence": (ops.AFFINE, ["f4", "f4"], LONG, 0, {"reverse": True, "kept": 1}),
+    "exclusive": (ops.ADD, ["f4"], LONG, 0, {"exclusive": True}),
     "rows": (ops.ADD, ["f4"], (4096, 256), 1, {}),
     "whole rows": (ops.AFFINE, ["f4", "f4"], (12288, 5000), 1, {"kept": 1}),
     "uneven rows": (ops.ADD, ["f4"], (4096, 5003), 1, {}),
-    "long rows": (ops.AFFINE, ["f4", "f4"], (2048, 50000), 1, {"kept": 1}),
+    "long rows": (ops.AFFINE, ["f4", "f4"], (4096, 9000), 1, {"kept": 1}),
     "columns": (ops.ADD, ["f4"], (65536, 4096), 0, {}),
 }
 OTHERS = {

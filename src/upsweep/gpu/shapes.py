@@ -30,15 +30,15 @@ class Shape:
 ITEMS = {1: 32, 2: 16, 4: 8, 8: 4, 16: 2}
 """32 registers of items a thread."""
 
-WARPS = 8
+WARPS, FEW = 8, 4
 BLOCKS = {1: 10, 2: 7, 4: 5, 8: 3}
 """Blocks a multiprocessor by warps a block: about 24 working warps, 64 registers a thread."""
 
 
 STAGE = 32768
 """Bytes of a tile: three blocks of two stages fill shared memory. Half of it cost the look-back .07 of a copy, twice as
-much .06, three stages of half .12 (H200, 1 GiB of f4, f8, i2). Flags of segments come on top: with them a tile of 8 warps
-ran at .87 of a copy, of 4 warps with two strips each at .89, of one strip each at .82."""
+much .06, three stages of half .12 (H200, 1 GiB of f4, f8, i2). Flags of segments come on top. With them, and for pairs, few
+warps of two strips each leave the warp that looks back more of the multiprocessor: segments .87 to .89, pairs .89 to .905."""
 
 
 def items_for(words: int) -> int:
@@ -85,28 +85,36 @@ AHEAD = 4 << 20
 16 MiB drive each other out of it, .70 of a copy (H200)."""
 
 ROWS = 1024
-"""Rows from which a block takes whole rows: enough for all blocks of the largest GPUs, more than twice over. Half the
-tile and three stages then pay: an affine recurrence in rows of 5000 ran at .91 of a copy, with whole tiles and two
-stages at .70, with look-back at .59 (H200)."""
+"""Rows from which a block may take whole rows, tile by tile, without a look-back: enough for all blocks of the largest GPUs,
+more than twice over. It pays, with half the tile and three stages, where more than a fifth of all tiles would lie past the
+ends of rows: sums of f4 in rows of 16500 ran at .87 of a copy instead of .77, of i2 in rows of 33000 at .78 instead of .64;
+in rows of 20000 at .83 instead of .90, of 65536 at .78 instead of .95 (H200)."""
 
 
 def for_tiles(n: int, rows: int, words: int, parts: int, size: int, segmented: bool, costly: bool) -> Shape:
     """`parts` are an item's components, `size` its bytes in shared memory. Where the operator is `costly` half the items keep
     the code short: logaddexp of f4 ran at .58 of a copy, with all of them at .56 (H200)."""
     items = HEAVY.get(words) or items_for(words) >> costly
-    carry = rows >= ROWS and n * size > STAGE
     small = n * rows * size <= SMALL
-    room = 2 * STAGE if words in HEAVY else STAGE // 2 if carry or small else STAGE
-    room += segmented * STAGE // 4
     few = segmented or (parts > 1 and words not in HEAVY)
-    warps = min(4 if few else WARPS, _power_of_two(-(-n // (32 * items))))
-    while warps > 1 and warps * 32 * items * size > room:
-        warps //= 2
-    strips = 1
-    while strips * warps < min(32, n / (32 * items)) and 2 * strips * warps * 32 * items * size <= room:
-        strips *= 2
+
+    def tile(room: int) -> tuple[int, int]:
+        room += segmented * STAGE // 4
+        warps = min(FEW if few else WARPS, _power_of_two(-(-n // (32 * items))))
+        while warps > 1 and warps * 32 * items * size > room:
+            warps //= 2
+        strips = 1
+        while strips * warps < min(32, n / (32 * items)) and 2 * strips * warps * 32 * items * size <= room:
+            strips *= 2
+        return warps, strips
+
+    half = STAGE // 2
+    warps, strips = tile(2 * STAGE if words in HEAVY else half if small else STAGE)
+    length = 32 * items * warps * strips
+    carry = rows >= ROWS and n > length and 5 * n < 4 * -(-n // length) * length
+    if carry and words not in HEAVY:
+        warps, strips = tile(half)
     blocks = 2 if words in HEAVY else max(1, BLOCKS[warps] - segmented)
-    carry = carry and n > 32 * items * warps * strips
     return Shape(items, warps, blocks, strips=strips, carry=carry, stages=3 if carry else 2, small=small)
 
 

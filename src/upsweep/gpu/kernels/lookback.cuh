@@ -63,7 +63,7 @@ constexpr bool LIGHT = !SMALL && NODE <= 2 && sizeof(Item) >= 2 && !COSTLY;
 constexpr bool FITS = __CUDA_ARCH__ == 900 || sizeof(Item) == 4;  // elsewhere the others spill
 constexpr int NEAR = !LIGHT || !FITS ? 0 : SEGMENTED ? 2 : COMPONENTS > 1 ? 4 : 4 / NODE;
 
-// The prefix of tile t, and in the upper half of the lanes that of the tile after it. `sum` is the sum of tile t.
+// Folds the prefix of tile t, and in the upper half of the lanes that of the tile after it. `sum` is the sum of tile t.
 struct LookBack {
   Tree tree;
   i64 t;
@@ -139,11 +139,9 @@ struct LookBack {
       fold_level(pick(level == turn && lane == digit(level), ended, siblings(level)), level, p);
   }
 
-  __device__ __forceinline__ Prefix prefix() const {
-    Prefix p = {start, INITIAL};
+  __device__ __forceinline__ void fold(Prefix& p) const {
     if (!AT_ONCE || !simple()) fold_all(p);
     else fold_simple(p);
-    return p;
   }
 };
 

@@ -54,7 +54,7 @@ template <int LANES, int N> struct Region {
 
   // Block sums in place of the items, lane by lane: what an up-sweep leaves need not be computed again.
   template <int C> __device__ __forceinline__ auto sum_slab() const {
-    return slab<Slab<typename Component<C>::Acc, ALIGNED, false, 1, LANES, N>, offset<C>()>();
+    return slab<Slab<typename Component<C>::Acc, ALIGNED, Component<C>::load_flip, 1, LANES, N>, offset<C>()>();
   }
   __device__ __forceinline__ void keep(const Item (&x)[N]) const {
     each<COMPONENTS>([&](auto c) {

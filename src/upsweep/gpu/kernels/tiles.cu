@@ -92,7 +92,9 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
       if (!EXCLUSIVE) carry.fold_all(t + 1, next, start);
       if (lane >= 16) both = next;
     } else if (wanted) {
-      both = LookBack{{p, row, epoch}, t, sum, start, lane}.prefix();
+      both = {start, INITIAL};
+      if (p.tiles > 1) LookBack{{p, row, epoch}, t, sum, start, lane}.fold(both);
+      else if (lane >= 16) fold(both, sum, start);
     }
     if (wanted) {
       Prefix before = {from_lane(both.value, 0), INITIAL || t > 0};
