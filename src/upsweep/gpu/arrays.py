@@ -34,8 +34,15 @@ class View:
         readonly: bool = False,
         memory: Any = None,
     ) -> None:
-        self.ptr, self.shape, self.strides, self.dtype = ptr, shape, strides, dtype
-        self.device, self.kind, self.owner, self.readonly, self.memory = device, kind, owner, readonly, memory
+        self.ptr = ptr
+        self.shape = shape
+        self.strides = strides
+        self.dtype = dtype
+        self.device = device
+        self.kind = kind
+        self.owner = owner
+        self.readonly = readonly
+        self.memory = memory
 
     def __getitem__(self, field: str) -> View:
         """A field of structured data."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from functools import cache
 from typing import Any
 
@@ -133,6 +134,7 @@ def blocks_per_multiprocessor(kernel: Any, threads: int, shared: int) -> int:
     return check(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, threads, shared))
 
 
-def launch(kernel: Any, grid: int, block: int, shared: int, stream: int, parameters: int) -> None:
-    """`parameters` is the address of an array of pointers to the kernel's parameters."""
-    check(cu.cuLaunchKernel(kernel, grid, 1, 1, block, 1, 1, shared, stream, parameters, 0))
+def launch(kernel: Any, grid: int, block: int, shared: int, stream: int, parameter: bytes) -> None:
+    """A kernel of one parameter, which the driver has copied when this returns."""
+    pointers = ctypes.c_char_p(parameter)  # is in memory what the driver wants: a list of one pointer
+    check(cu.cuLaunchKernel(kernel, grid, 1, 1, block, 1, 1, shared, stream, ctypes.addressof(pointers), 0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -93,10 +92,8 @@ def run_small(name: str, key: np.dtype, like: View, numbers: Sequence[int], item
         return
     with driver.on_device(like.device):
         kernel = _small(name, compile.memory_type(key), like.device)
-        buffer = ctypes.create_string_buffer(struct.pack(f"<{len(numbers)}q", *numbers))
-        address = ctypes.c_void_p(ctypes.addressof(buffer))
         stream = _kind(like).stream(like)
-        driver.launch(kernel, -(-items // 256), 256, 0, stream, ctypes.addressof(address))
+        driver.launch(kernel, -(-items // 256), 256, 0, stream, struct.pack(f"<{len(numbers)}q", *numbers))
 
 
 @cache
@@ -225,10 +222,8 @@ def _start(launch: Launch, arrays: Sequence[View | None], k: int, initial, strea
         values = b"".join(_value_bytes(v.owner, v.dtype) if v.on_host else bytes(16) for v in initial)
     work = _workspace(launch, stream, device) if launch.meets else None
     place = (work.control, work.arrivals, work.nodes, work.node_words) if work else (0, 0, 0, 0)
-    packed = launch.packer.pack(*place, *pointers) + values + launch.frozen
-    buffer = ctypes.create_string_buffer(packed, len(packed))
-    address = ctypes.c_void_p(ctypes.addressof(buffer))
-    driver.launch(launch.kernel, launch.grid, launch.block, launch.shared, stream, ctypes.addressof(address))
+    parameter = launch.packer.pack(*place, *pointers) + values + launch.frozen
+    driver.launch(launch.kernel, launch.grid, launch.block, launch.shared, stream, parameter)
 
 
 # --- the memory in which blocks meet ------------------------------------------------------------------------------------
