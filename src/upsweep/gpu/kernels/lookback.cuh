@@ -5,7 +5,6 @@
 #pragma once
 #include "nodes.cuh"
 
-
 struct Tree {
   const Params& p;
   u64 row;
@@ -73,6 +72,7 @@ struct LookBack {
 
   static __device__ __forceinline__ int digit(i64 t, int level) { return int(t >> (5 * level)) & 31; }
   __device__ __forceinline__ int digit(int level) const { return digit(t, level); }
+  // The tile whose prefix a lane folds.
   __device__ __forceinline__ i64 mine() const { return t + (!EXCLUSIVE && lane >= 16); }
 
   // The elements left of t on a level, one a lane.
@@ -86,7 +86,9 @@ struct LookBack {
     down_sweep<32, COSTLY>(p, digit(mine(), level), up_sweep<16, COSTLY>(e, lane), start);
   }
 
-  // Groups do not end with most tiles, so that the levels above are the same for t and t + 1.
+  // Groups do not end with most tiles, so that the levels above are the same for t and t + 1. Sums that may be missing are taken
+  // from their parts: those of the near groups beside t's, and, while t is among the first 16 groups after a `turn` of the level
+  // above, that of the 32 groups before, the latest of which are near ones.
   __device__ __forceinline__ bool simple() const { return EXCLUSIVE || digit(0) != 31; }
   __device__ __forceinline__ void fold_simple(Prefix& p) const {
     i64 group = t >> 5;
