@@ -10,9 +10,10 @@ import pytest
 
 pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
+from gpu_plans import Case, chosen
 from upsweep.gpu import compile, driver, launch, layout
-from upsweep.gpu.arrays import View, c_strides
-from upsweep.operator import Operator, accumulator, ops, resolve, segmented
+from upsweep.gpu.arrays import View
+from upsweep.operator import Operator, ops, segmented
 from upsweep.plan import Plan
 
 LONG = (1 << 26,)
@@ -54,20 +55,8 @@ OTHERS = {
 }
 
 
-def cubin(case, arch: int) -> bytes:
-    op, names, shape, axis, flags = case
-    flags = dict(flags)
-    kept = flags.pop("kept", None)  # the one component that is stored
-    dtypes = tuple(np.dtype(n) for n in names)
-    stores = tuple(d if kept in (None, c) else None for c, d in enumerate(dtypes))
-    op, accumulators = resolve(op, dtypes), tuple(accumulator(d) for d in dtypes)
-    plan = Plan(op, dtypes, accumulators, stores, shape, axis, **flags)
-    ins = [(c_strides(shape, d.itemsize), 0) for d in dtypes]
-    rows = plan.row_shape if plan.reduce else shape
-    outs = [None if d is None else (c_strides(rows, d.itemsize), 0) for d in stores]
-    heads = (c_strides(shape, 1), 0) if plan.segmented else None
-    arranged = layout.arrange(plan, ins, outs, [((), 0)] * len(dtypes) if plan.initial else [], heads)
-    choice = layout.choose(plan, arranged)
+def cubin(case: Case, arch: int) -> bytes:
+    plan, choice = chosen(case)
     return compile._compile(compile.text(choice.kernel, layout.spec(plan, choice)), arch, linked=False)
 
 
