@@ -104,6 +104,8 @@ def whole(op):
 
 
 def _logaddexp(a, b):
+    if a.size > 10_000:  # one by one takes a millisecond an item
+        return up.reduce(np.stack([a, b]), ops.LOGADDEXP, axis=0, engine="cpu")
     one = ops.LOGADDEXP.special["f4"].fn if a.dtype == np.float32 else ops.LOGADDEXP.fn
     return np.array([one(x, y) for x, y in zip(a.ravel(), b.ravel())], a.dtype).reshape(a.shape)
 
@@ -141,14 +143,8 @@ def check(op, dtypes, shape, axis=0, *, reverse=False, exclusive=False, initial=
         density, form = segments
         heads = (rng.random((n,) if form == "1d" else shape) < density).astype(np.uint8)
     identity = identity_of(op, accumulators) if exclusive and initial is None else None
-    if str(op) == "logaddexp" and xs[0].size > 20_000:  # whose oracle takes a millisecond an item
-        start = None if starts is None else starts[0]
-        want = [
-            up.scan(xs[0], op, axis=axis, exclusive=exclusive, reverse=reverse, initial=start, engine="cpu")
-        ]
-    else:
-        want = reference.scan(whole(op), [x.astype(a) for x, a in zip(xs, accumulators)], axis, exclusive=exclusive,
-                              reverse=reverse, initial=starts, identity=identity, heads=heads)  # fmt: skip
+    want = reference.scan(whole(op), [x.astype(a) for x, a in zip(xs, accumulators)], axis, exclusive=exclusive,
+                          reverse=reverse, initial=starts, identity=identity, heads=heads)  # fmt: skip
     if reduce:
         want = [np.take(w, 0 if reverse else n - 1, axis) for w in want]
     want = [w.astype(o) for w, o in zip(want, outs)]

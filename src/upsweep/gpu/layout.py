@@ -223,14 +223,14 @@ def choose(plan: Plan, layout: Layout) -> Choice:
     if columns:
         smallest = min(x.size for x in layout.loads)
         return Choice("columns", shapes.for_columns(layout.n, words(plan), smallest), layout, columns)
-    if shapes.fits_rows(layout.n, words(plan)):
-        return Choice("rows", shapes.for_rows(layout.n, words(plan)), layout)
+    n, rows, item = layout.n, prod(layout.dims), words(plan)
+    if shapes.fits_rows(n, item):
+        return Choice("rows", shapes.for_rows(n, item), layout)
     size = sum(_sizes(plan)) + plan.segmented
-    if shapes.fits_whole_rows(layout.n, prod(layout.dims), words(plan), size):
+    if shapes.fits_whole_rows(n, rows, item, size):
         even = all(mode(x, 16) == "ALIGNED" for x in (*layout.loads, *(s for s in layout.stores if s)))
-        return Choice("rows", shapes.for_whole_rows(layout.n, words(plan), even), layout)
-    rows, parts = prod(layout.dims), len(plan.accumulators)
-    shape = shapes.for_tiles(layout.n, rows, words(plan), parts, size, plan.segmented, costly(plan))
+        return Choice("rows", shapes.for_whole_rows(n, item, even), layout)
+    shape = shapes.for_tiles(n, rows, item, len(plan.accumulators), size, plan.segmented, costly(plan))
     return Choice("tiles", shape, layout)
 
 

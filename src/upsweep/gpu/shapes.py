@@ -94,9 +94,11 @@ in rows of 20000 at .83 instead of .90, of 65536 at .78 instead of .95 (H200).""
 def for_tiles(n: int, rows: int, words: int, parts: int, size: int, segmented: bool, costly: bool) -> Shape:
     """`parts` are an item's components, `size` its bytes in shared memory. Where the operator is `costly` half the items keep
     the code short: logaddexp of f4 ran at .58 of a copy, with all of them at .56 (H200)."""
-    items = HEAVY.get(words) or items_for(words) >> costly
+    heavy = words in HEAVY
+    items = HEAVY[words] if heavy else items_for(words) >> costly
     small = n * rows * size <= SMALL
-    few = segmented or (parts > 1 and words not in HEAVY)
+    few = segmented or (parts > 1 and not heavy)
+    whole, half = (2 * STAGE, 2 * STAGE) if heavy else (STAGE, STAGE // 2)
 
     def tile(room: int) -> tuple[int, int]:
         room += segmented * STAGE // 4
@@ -108,13 +110,12 @@ def for_tiles(n: int, rows: int, words: int, parts: int, size: int, segmented: b
             strips *= 2
         return warps, strips
 
-    half = STAGE // 2
-    warps, strips = tile(2 * STAGE if words in HEAVY else half if small else STAGE)
+    warps, strips = tile(half if small else whole)
     length = 32 * items * warps * strips
     carry = rows >= ROWS and n > length and 5 * n < 4 * -(-n // length) * length
-    if carry and words not in HEAVY:
+    if carry:
         warps, strips = tile(half)
-    blocks = 2 if words in HEAVY else max(1, BLOCKS[warps] - segmented)
+    blocks = 2 if heavy else max(1, BLOCKS[warps] - segmented)
     return Shape(items, warps, blocks, strips=strips, carry=carry, stages=3 if carry else 2, small=small)
 
 

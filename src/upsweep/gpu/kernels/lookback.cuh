@@ -61,6 +61,7 @@ constexpr bool AT_ONCE = NODE <= 8;
 constexpr bool LIGHT = !SMALL && NODE <= 2 && sizeof(Item) >= 2 && !COSTLY;
 constexpr bool FITS = __CUDA_ARCH__ == 900 || sizeof(Item) == 4;  // elsewhere the others spill
 constexpr int NEAR = !LIGHT || !FITS ? 0 : SEGMENTED ? 2 : COMPONENTS > 1 ? 4 : 4 / NODE;
+constexpr int SLOTS = max_of(NEAR, 1);  // no array is empty
 
 // Folds the prefix of tile t, and in the upper half of the lanes that of the tile after it. `sum` is the sum of tile t.
 struct LookBack {
@@ -96,10 +97,10 @@ struct LookBack {
     bool turned = LIGHT && tree.p.levels > 2 && digit(1) < 16 && digit(2);
     int before = turned ? NEAR - beside : 0;
     int wanted[] = {digit(0), digit(1) - beside, digit(2) - turned};
-    Read r[3] = {}, near[max_of(NEAR, 1)] = {}, ended = {};
+    Read r[3] = {}, near[SLOTS] = {}, ended = {};
 #pragma unroll
     for (int level = 2; level >= 0; level--) if (lane < wanted[level]) read_node<1>(sibling(level), r[level]);
-    u64* tile[max_of(NEAR, 1)]; bool asked[max_of(NEAR, 1)];
+    u64* tile[SLOTS]; bool asked[SLOTS];
 #pragma unroll
     for (int j = 0; j < NEAR; j++) {
       int back = (int)((group - 1 - j) & (NEAR - 1)) + 1;  // the latest group whose number is j modulo NEAR
@@ -111,7 +112,7 @@ struct LookBack {
     if (turned && lane < 32 - before) read_node<1>(groups_before, ended);
 #pragma unroll 1
     for (int level = (int)tree.p.levels - 1; level >= 3; level--) fold_level(siblings(level), level, p);
-    Element latest = {}, tiles[max_of(NEAR, 1)], e[3];
+    Element latest = {}, tiles[SLOTS], e[3];
     if constexpr (NEAR > 0) {
 #pragma unroll
       for (int j = 0; j < NEAR; j++) tiles[j] = wait(tile[j], asked[j], near[j]);

@@ -155,7 +155,7 @@ struct Worker {
       Element e = up_sweep<32>(element(x[ITEMS - 1], heads >> (ITEMS - 1) & 1), lane);
       if (lane == 31) s.sums[k & 1][part(i)] = e;
       if constexpr (Strip::KEEPS) {
-        x[ITEMS - 1] = e.value;
+        x[ITEMS - 1] = e.value;  // with what the lanes made of the run's own sum, which nobody asks for again
         __syncwarp();  // all lanes have read their runs
         region(k, i).keep(x);
       }
