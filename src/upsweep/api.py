@@ -22,7 +22,7 @@ from upsweep.arguments import (
 )
 from upsweep.engine import Engine
 from upsweep.operator import Operator, OperatorError, accumulator, as_operator, identity_of, ops, resolve
-from upsweep.plan import Plan
+from upsweep.plan import ORDERS, Plan
 from upsweep.segments import Segments
 
 Op = Operator | str | Callable[[Any, Any], Any]
@@ -43,6 +43,7 @@ def scan(
     dtype: Any = None,
     out: Any = None,
     segments: Segments | None = None,
+    order: str = "tree",
     engine: str = "auto",
     threads: int | None = None,
 ) -> Any:
@@ -66,6 +67,9 @@ def scan(
             bfloat16 are summed in float32 and rounded once. Integers wrap.
         out: where to put the result (a tuple for a tuple of arrays); it may be the input itself.
         segments: see `upsweep.segments`; the scan starts anew where a segment starts.
+        order: "tree" for the canonical tree, or "sequential" for the loop `y[i] = y[i-1] ⊕ x[i]` from `initial`, whose bits
+            are those of `np.add.accumulate`, wherever a sequence is cut and continued. It is parallel over rows only: the
+            faster order for many rows, a slow one for a single long row.
         engine: "auto" (where the data are), "cpu" or "cuda".
         threads: threads of the CPU engine; all cores by default. It changes no bit.
 
@@ -84,7 +88,7 @@ def scan(
     Source: Blelloch, "Prefix sums and their applications" (1990); Brent and Kung (1982) for the tree.
     """
     return execute(
-        xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, False, None
+        xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, False, None, order
     )
 
 
@@ -97,6 +101,7 @@ def reduce(
     initial: Any = None,
     dtype: Any = None,
     out: Any = None,
+    order: str = "tree",
     engine: str = "auto",
     threads: int | None = None,
 ) -> Any:
@@ -109,26 +114,40 @@ def reduce(
     >>> int(up.reduce([3, 1, 7, 0]))
     11
     """
-    return execute(xs, op, axis, False, reverse, initial, dtype, out, None, engine, threads, True, None)
+    return execute(
+        xs, op, axis, False, reverse, initial, dtype, out, None, engine, threads, True, None, order
+    )
 
 
 def cumulative_sum(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: Any,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    include_initial: bool = False,
+    order: str = "tree",
 ) -> Any:
     """Running totals along an axis, as the Python array API standard names and defines them.
 
     Booleans and integers narrower than the default integer are summed as the default integer, as NumPy does. With
-    `include_initial` the result starts with 0 and has one item more. Shapes, kinds and errors are those of `scan`.
+    `include_initial` the result starts with 0 and has one item more. Shapes, kinds, `order` and errors are those of `scan`.
 
     >>> import upsweep as up
     >>> up.cumulative_sum([1, 2, 3], include_initial=True).tolist()
     [0, 1, 3, 6]
     """
-    return _cumulative(x, ops.ADD, axis, dtype, include_initial)
+    return _cumulative(x, ops.ADD, axis, dtype, include_initial, order)
 
 
 def cumulative_prod(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: Any,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    include_initial: bool = False,
+    order: str = "tree",
 ) -> Any:
     """Running products along an axis, as the Python array API standard names and defines them; see `cumulative_sum`.
 
@@ -136,10 +155,12 @@ def cumulative_prod(
     >>> up.cumulative_prod([1, 2, 3, 4]).tolist()
     [1, 2, 6, 24]
     """
-    return _cumulative(x, ops.MUL, axis, dtype, include_initial)
+    return _cumulative(x, ops.MUL, axis, dtype, include_initial, order)
 
 
-def cummax(x: Any, *, axis: int | None = None, reverse: bool = False, out: Any = None) -> Any:
+def cummax(
+    x: Any, *, axis: int | None = None, reverse: bool = False, out: Any = None, order: str = "tree"
+) -> Any:
     """Running maxima; a NaN stays from where it stands, as with `numpy.maximum.accumulate`, and 0.0 is above -0.0. Errors
     are those of `scan`.
 
@@ -147,10 +168,12 @@ def cummax(x: Any, *, axis: int | None = None, reverse: bool = False, out: Any =
     >>> up.cummax([2, 1, 5, 3]).tolist()
     [2, 2, 5, 5]
     """
-    return scan(x, ops.MAX, axis=axis, reverse=reverse, out=out)
+    return scan(x, ops.MAX, axis=axis, reverse=reverse, out=out, order=order)
 
 
-def cummin(x: Any, *, axis: int | None = None, reverse: bool = False, out: Any = None) -> Any:
+def cummin(
+    x: Any, *, axis: int | None = None, reverse: bool = False, out: Any = None, order: str = "tree"
+) -> Any:
     """Running minima; a NaN stays from where it stands, as with `numpy.minimum.accumulate`, and -0.0 is below 0.0. Errors
     are those of `scan`.
 
@@ -158,10 +181,12 @@ def cummin(x: Any, *, axis: int | None = None, reverse: bool = False, out: Any =
     >>> up.cummin([2, 1, 5, 3]).tolist()
     [2, 1, 1, 1]
     """
-    return scan(x, ops.MIN, axis=axis, reverse=reverse, out=out)
+    return scan(x, ops.MIN, axis=axis, reverse=reverse, out=out, order=order)
 
 
-def cumlogsumexp(x: Any, *, axis: int | None = None, reverse: bool = False, out: Any = None) -> Any:
+def cumlogsumexp(
+    x: Any, *, axis: int | None = None, reverse: bool = False, out: Any = None, order: str = "tree"
+) -> Any:
     """`log(cumsum(exp(x)))` without overflow, for floating-point x. Errors are those of `scan`.
 
     exp and log1p are evaluated by arithmetic of our own, so that this too has the same bits on every machine.
@@ -170,11 +195,19 @@ def cumlogsumexp(x: Any, *, axis: int | None = None, reverse: bool = False, out:
     >>> up.cumlogsumexp([0.0, 0.0, 0.0, 0.0]).round(4).tolist()
     [0.0, 0.6931, 1.0986, 1.3863]
     """
-    return scan(x, ops.LOGADDEXP, axis=axis, reverse=reverse, out=out)
+    return scan(x, ops.LOGADDEXP, axis=axis, reverse=reverse, out=out, order=order)
 
 
 def linear_recurrence(
-    a: Any, b: Any, *, initial: Any = None, axis: int | None = None, reverse: bool = False, out: Any = None
+    a: Any,
+    b: Any,
+    *,
+    initial: Any = None,
+    axis: int | None = None,
+    reverse: bool = False,
+    out: Any = None,
+    segments: Segments | None = None,
+    order: str = "tree",
 ) -> Any:
     """`h[t] = a[t] h[t-1] + b[t]`, from `h[-1] = initial` (0 if not given): a scan of affine maps.
 
@@ -182,7 +215,9 @@ def linear_recurrence(
         a, b: arrays of one shape and one floating, complex or integer dtype. `a` may also be a scalar or an array that
             broadcasts to the shape of `b`, without being copied.
         initial: the state before the first item: a scalar, or one value a row (the shape without the axis).
-        axis, reverse, out: as in `scan`. In reverse `h[t] = a[t] h[t+1] + b[t]`.
+        axis, reverse, out, segments: as in `scan`. In reverse `h[t] = a[t] h[t+1] + b[t]`.
+        order: as in `scan`. "sequential" has the bits of the loop `h = a[t] * h + b[t]`, product and sum rounded each; half
+            precision keeps h in float32 and rounds at the store.
 
     Returns:
         h, of b's shape, dtype, kind and device. Errors are those of `scan`.
@@ -198,28 +233,30 @@ def linear_recurrence(
     states = on.view(b)
     if getattr(a, "shape", None) != states.shape:
         a = on.broadcast(a, states.shape, states.dtype, b)
-    return execute((a, b), ops.AFFINE, axis, False, reverse, start, None, out, None, "auto", None, False, 1)
+    return execute(
+        (a, b), ops.AFFINE, axis, False, reverse, start, None, out, segments, "auto", None, False, 1, order
+    )
 
 
-def _cumulative(x: Any, op: Operator, axis: int | None, dtype: Any, include_initial: bool) -> Any:
+def _cumulative(x: Any, op: Operator, axis: int | None, dtype: Any, include_initial: bool, order: str) -> Any:
     name = engines.choose((x,))
     on = engines.load(name)
     view = on.view(x)
     dtype = summed_dtype(view.dtype, dtype)
     if not include_initial:
-        return scan(x, op, axis=axis, dtype=dtype)
+        return scan(x, op, axis=axis, dtype=dtype, order=order)
     axis = axis_of(axis, view.shape)
     n, computed = view.shape[axis], view.dtype if dtype is None else dtype_of(dtype)
     y = on.empty(x, tuple(n + 1 if d == axis else size for d, size in enumerate(view.shape)), computed)
     first, rest = on.cut(y, axis, 0, 1), on.cut(y, axis, 1, n + 1)
-    scan(view, op, axis=axis, dtype=computed, out=rest, engine=name)
+    scan(view, op, axis=axis, dtype=computed, out=rest, order=order, engine=name)
     scan(first, op, axis=axis, exclusive=True, out=first, engine=name)  # the identity, whatever lies there
     return on.give(x, y)
 
 
 def execute(
     xs: Any, op: Op, axis: int | None, exclusive: bool, reverse: bool, initial: Any, dtype: Any, out: Any,
-    segments: Segments | None, engine: str, threads: int | None, reducing: bool, keep: int | None,
+    segments: Segments | None, engine: str, threads: int | None, reducing: bool, keep: int | None, order: str = "tree",
 ) -> Any:  # fmt: skip
     """Check, plan, run. `keep` names the one component that is wanted; None for all."""
     given = xs if isinstance(xs, tuple) else (xs,)
@@ -233,7 +270,7 @@ def execute(
         views = [views[0][field] for field in fields]  # type: ignore[index]
     plan, dtypes = plan_of(
         as_operator(op), tuple([v.dtype for v in views]), tuple([v.shape for v in views]), axis, exclusive, reverse,
-        initial is not None, dtypes_of(dtype), segments is not None, threads, reducing, keep,
+        initial is not None, dtypes_of(dtype), segments is not None, threads, reducing, keep, order,
     )  # fmt: skip
     ys: list[Any]
     record, written = None, []
@@ -269,12 +306,15 @@ def plan_of(
     op: Operator, dtypes: tuple[np.dtype, ...], shapes: tuple[tuple[int, ...], ...], axis: int | None,
     exclusive: bool = False, reverse: bool = False, initial: bool = False, dtype: tuple[np.dtype, ...] | None = None,
     segmented: bool = False, threads: int | None = None, reducing: bool = False, keep: int | None = None,
+    order: str = "tree",
 ) -> tuple[Plan, tuple[np.dtype, ...]]:  # fmt: skip
     """Check everything that does not depend on the data: the plan, and the dtypes of the results."""
     shape = shape_of(shapes)
     axis = axis_of(axis, shape)
     if threads is not None and (not isinstance(threads, (int, np.integer)) or threads < 1):
         raise ValueError(f"threads={threads!r}: pass a number of at least 1, or nothing for all cores")
+    if order not in ORDERS:
+        raise ValueError(f"order={order!r}: pass one of {', '.join(map(repr, ORDERS))}")
     computed = result_dtypes(dtypes, dtype)
     chosen = resolve(op, computed)
     accumulators = tuple(accumulator(d) for d in computed)
@@ -287,7 +327,7 @@ def plan_of(
     stores = tuple(_number(d) if keep is None or keep == c else None for c, d in enumerate(computed))
     plan = Plan(
         chosen, tuple(map(_number, dtypes)), accumulators, stores, shape, axis, exclusive, reverse, initial, segmented,
-        reducing, threads,
+        reducing, threads, order,
     )  # fmt: skip
     return plan, computed
 

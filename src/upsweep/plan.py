@@ -10,6 +10,9 @@ import numpy as np
 
 from upsweep.operator import Operator
 
+ORDERS = ("tree", "sequential")
+"""The orders of evaluation: the canonical tree of `upsweep.tree`, and the loop from the first item to the last."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -32,6 +35,8 @@ class Plan:
     reduce: bool = False
     """Only the last prefix of every row is written; the outputs lack the axis."""
     threads: int | None = None
+    order: str = "tree"
+    """One of `ORDERS`."""
 
     @cached_property
     def _hash(self) -> int:

@@ -52,7 +52,7 @@ class Stream:
     Args:
         op: as in `upsweep.scan`.
         axis: the axis that the chunks continue; it may be left out for 1-D chunks only.
-        exclusive, initial, dtype: as in `upsweep.scan`.
+        exclusive, initial, dtype, order: as in `upsweep.scan`. In order "sequential" the state is the last prefix alone.
         state: the `state` of an earlier stream of the same kind, to go on where it stood.
 
     Raises:
@@ -74,10 +74,11 @@ class Stream:
         exclusive: bool = False,
         initial: Any = None,
         dtype: Any = None,
+        order: str = "tree",
         state: Carry | None = None,
     ) -> None:
         self._op, self._axis, self._exclusive, self._initial = as_operator(op), axis, exclusive, initial
-        self._dtype = dtypes_of(dtype)
+        self._dtype, self._order = dtypes_of(dtype), order
         self._kind: tuple[Any, ...] | None = None
         self._carry = Carry()
         self._folds: list[Any] = []  # the prefix at the end of each of the carry's blocks
@@ -111,7 +112,8 @@ class Stream:
         if self._lifted is None:
             known = self._carry.sums
             if segments is None and not (known and len(known[0]) > parts):
-                return _Run(self, chunk, out, None).through()
+                run = _Run(self, chunk, out, None)
+                return run.through() if self._order == "tree" else run.in_order()
             self._lifted = _Lifted(self, chunk)
         return self._lifted.push(chunk, segments, out)
 
@@ -154,7 +156,7 @@ class _Run:
             if any(y.shape != self.shape for y in self.ys):
                 raise OutputError(f"out has shape {self.ys[0].shape}, the chunk has {self.shape}")
             self.views = [self.on.apart(x, self.ys) for x in self.views]
-        if self.first and not stream._folds:
+        if self.first and not stream._folds and stream._order == "tree":
             self._unfold(stream._carry)
 
     def _check(self) -> tuple[np.dtype, ...]:
@@ -180,6 +182,19 @@ class _Run:
         except BaseException:  # the stream stands where it stood
             stream._carry, stream._folds = stood
             raise
+        stream._kind = self.kind
+        return self.result()
+
+    def in_order(self) -> Any:
+        """Scan the chunk from the last prefix of the one before."""
+        stream = self.stream
+        before = stream._carry.sums[0] if stream._carry.sums else stream._initial
+        last = (
+            self._reduce(self.views, before) if self.n else None
+        )  # before anything is written over the chunk
+        self._scan(self.views, before, 0, self.n)
+        if last is not None:
+            stream._carry = Carry(self.first + self.n, [last])
         stream._kind = self.kind
         return self.result()
 
@@ -209,7 +224,7 @@ class _Run:
         out = _bare([self.on.cut(y, self.axis, start, stop) for y in self.ys])
         execute(
             _bare(xs), self.stream._op, self.axis, self.stream._exclusive, False, _bare(initial), self.stream._dtype, out,
-            None, self.name, None, False, self.keep,
+            None, self.name, None, False, self.keep, self.stream._order,
         )  # fmt: skip
 
     def _sum(self, start: int, size: int) -> tuple[Any, ...]:
@@ -224,8 +239,9 @@ class _Run:
     def _reduce(self, xs: list[Any], initial: Any) -> tuple[Any, ...]:
         dtype = None if self.sums[0].names else self.sums
         got = reduce(
-            _bare(xs), self.stream._op, axis=self.axis, initial=_bare(initial), dtype=dtype, engine=self.name
-        )
+            _bare(xs), self.stream._op, axis=self.axis, initial=_bare(initial), dtype=dtype, engine=self.name,
+            order=self.stream._order,
+        )  # fmt: skip
         return got if isinstance(got, tuple) else (got,)
 
     def _item(self, part: Any) -> Any:
@@ -276,7 +292,7 @@ class _Lifted:
             carry = Carry(carry.count, [(flag, *block) for block in carry.sums])
         self.stream = Stream(
             lifted, axis=self.axis, exclusive=outer._exclusive, initial=(SEEDED, *start) if start else None,
-            dtype=(np.uint16, *dtypes), state=carry,
+            dtype=(np.uint16, *dtypes), order=outer._order, state=carry,
         )  # fmt: skip
         self.dtypes = dtypes
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from upsweep.cpu import launch, strips
 from upsweep.cpu.arrays import apart, broadcast, cut, empty, give, numbers, start, view, writable
 from upsweep.cpu.heads import heads, spread
-from upsweep.cpu.launch import run as _run
-from upsweep.operator import identity_of
+from upsweep.operator import exact, identity_of
 from upsweep.plan import Plan
 
 __all__ = [
@@ -47,7 +47,13 @@ def run(
         outs = outs if plan.reduce else [np.flip(y, plan.axis) for y in outs]
     if plan.reduce:
         outs = [np.expand_dims(y, plan.axis) for y in outs]
-    _run(plan, ins, outs, [_broadcast(s, plan) for s in initial or ()])
+    run = strips.run if walks(plan) else launch.run
+    run(plan, ins, outs, [_broadcast(s, plan) for s in initial or ()])
+
+
+def walks(plan: Plan) -> bool:
+    """Whether a plan is walked in order; where every order gives the same bits a single row is faster by the tree."""
+    return plan.order == "sequential" and not (plan.rows == 1 and exact(plan.op, plan.accumulators))
 
 
 def _reduce_nothing(

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from numba import types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 from numba.core.errors import NumbaError
 
+from upsweep.cpu import walk
 from upsweep.cpu.kernel import Kernel, build
 from upsweep.cpu.memory import named
 from upsweep.cpu.tuning import Tuning
@@ -27,30 +29,39 @@ _lock = threading.Lock()
 
 
 def kernel_for(plan: Plan, tuning: Tuning) -> Kernel:
-    """The compiled kernel of a plan."""
+    """The compiled kernel of a plan in the tree's order."""
     # Only a segmented kernel starts from `initial` within a row; any other is told whether there is one.
     initial = plan.initial and plan.segmented
-    key = (plan.op, plan.loads, plan.accumulators, plan.stores, plan.segmented, initial, tuning)
+    free = exact(plan.op, plan.accumulators)
+    return _kernel(
+        plan, build,
+        (plan.segmented, initial, free, tuning.chunk, tuning.width, tuning.tile // item_size(plan)),
+    )  # fmt: skip
+
+
+def walker_for(plan: Plan, form: walk.Form, most: int) -> Kernel:
+    """The compiled kernel of a plan in order, for strips of at most `most` rows."""
+    return _kernel(plan, walk.build, (form, most))
+
+
+def _kernel(plan: Plan, make: Callable[..., Kernel], args: tuple[Any, ...]) -> Kernel:
+    key = (make, plan.op, plan.loads, plan.accumulators, plan.stores, args)
     if key not in _kernels:
         with _lock:
             if key not in _kernels:
-                _kernels[key] = _compile(plan, initial, tuning)
+                _kernels[key] = _compile(plan, make, args)
     return _kernels[key]
 
 
-def _compile(plan: Plan, initial: bool, tuning: Tuning) -> Kernel:
+def _compile(plan: Plan, make: Callable[..., Kernel], args: tuple[Any, ...]) -> Kernel:
     if freeze(plan.op.fn) != plan.op.key[0]:
         raise OperatorError(
             f"what operator {plan.op} uses has changed since it was made: make it anew, Operator(fn)"
         )
-    identity = identity_of(plan.op, plan.accumulators)
-    args = (
-        plan.loads, plan.accumulators, plan.stores, identity, plan.segmented, initial,
-        exact(plan.op, plan.accumulators), tuning.chunk, tuning.width, tuning.tile // item_size(plan),
-    )  # fmt: skip
-    digest = hashlib.sha256(repr((_TEXTS, plan.op.key, args)).encode()).hexdigest()[:32]
+    args = (plan.loads, plan.accumulators, plan.stores, identity_of(plan.op, plan.accumulators), *args)
+    digest = hashlib.sha256(repr((_TEXTS, make.__module__, plan.op.key, args)).encode()).hexdigest()[:32]
     with named(f"k{digest}"):
-        kernel = build(plan.op.fn, *args)
+        kernel = make(plan.op.fn, *args)
     note = _note(f"{plan.op} of {', '.join(map(str, plan.loads))}")
     kernel.run._cache = _DiskCache(digest, note)
     try:
@@ -104,7 +115,7 @@ def _texts() -> tuple[str, ...]:
     module is, so that a process whose files are replaced under it never signs old code with the new text."""
     texts = [
         Path(__file__).with_name(name).read_text()
-        for name in ("kernel.py", "carry.py", "chunk.py", "memory.py")
+        for name in ("kernel.py", "carry.py", "chunk.py", "memory.py", "walk.py")
     ]
     return (*texts, numba.__version__, np.__version__, sys.version)
 

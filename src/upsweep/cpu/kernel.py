@@ -61,7 +61,7 @@ def raw(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.uint16) if dtype.name in ("float16", "bfloat16") else dtype
 
 
-class _Scratch:
+class Scratch:
     """Scratch memory, one region after the other, each component on cache lines of its own."""
 
     size = 0
@@ -96,7 +96,7 @@ def build(
     out_types = [dtype for dtype in stores if dtype is not None]
     rows = width == 1
 
-    scratch = _Scratch()
+    scratch = Scratch()
     # Chunks of a whole tile: their sums are kept from one pass to the next.
     slots = max(1, -(-tile // (chunk * width)))
     sums_at = scratch.region(sum_types, slots * (chunk // 3 + 32) * width)
@@ -135,7 +135,9 @@ def build(
         [(Items([d], [d], True), Items([d], [d], True), d.itemsize) for d in map(raw, out_types)], True, rows
     )
     restart = _restarter(S, P, Y, identity, segmented, initial)
-    x_place, y_place, start_place = (_placer(len(types)) for types in (in_types, out_types, accumulators))
+    x_place, y_place, start_place = (
+        placer(len(types), int(Word.DIMS)) for types in (in_types, out_types, accumulators)
+    )
     node_addresses = gathered(len(sum_types))
     S_at, S_write, P_read, P_read_strided, P_write, P_at, Y_at, Y_write = (
         S.at, S.write, P.read, P.read_strided, P.write, P.at, Y.at, Y.write,
@@ -319,10 +321,9 @@ def build(
     return Kernel(inner(run, nogil=True, no_cpython_wrapper=False), scratch.size, chunk, width)
 
 
-def _placer(count: int) -> Any:
+def placer(count: int, dims_word: int) -> Any:
     """Where the arrays of a group begin: addresses, strides along the axis, strides across columns."""
-    gather = gathered(count)
-    DIMS = int(Word.DIMS)
+    gather, DIMS = gathered(count), dims_word
 
     @spliced
     def place(words, first, outer, column, sizes):

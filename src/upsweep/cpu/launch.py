@@ -29,8 +29,8 @@ class Launch(NamedTuple):
     node_bytes: tuple[int, ...]
 
 
-class _Walk(NamedTuple):
-    """How the arrays are walked: `inner` is the dimension across columns, None where rows are scanned one by one."""
+class Rows(NamedTuple):
+    """How the rows lie: `inner` is the dimension across columns, None where rows are scanned one by one."""
 
     inner: int | None
     outer: tuple[int, ...]
@@ -69,7 +69,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     flag = (np.dtype(np.uint8),) if plan.segmented else ()
     in_types = (*plan.loads, *flag)
     ins = strides[: len(in_types)]
-    walk = _walk(plan, strides)
+    walk = rows_of(plan, strides)
     tuned = rows if walk.inner is None else columns
     kernel = kernel_for(plan, tuned)
     item = item_size(plan)
@@ -108,7 +108,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     )
 
 
-def _walk(plan: Plan, strides: tuple[Strides, ...]) -> _Walk:
+def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
     """Rows one by one where the axis runs along memory; otherwise side by side along the dimension that does, unless
     that is shorter than a cache line and the rows are near each other: then the next row finds its lines in the cache.
     """
@@ -128,7 +128,7 @@ def _walk(plan: Plan, strides: tuple[Strides, ...]) -> _Walk:
         else:
             outer.append(d)
             sizes.append(plan.shape[d])
-    return _Walk(inner, tuple(outer), tuple(sizes))
+    return Rows(inner, tuple(outer), tuple(sizes))
 
 
 def _tile(n: int, groups: int, wanted: int, kernel: Kernel, largest: int) -> int:

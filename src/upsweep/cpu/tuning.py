@@ -28,3 +28,7 @@ TICKET_BYTES = 1 << 16
 """Short rows are taken in batches of about this size."""
 NEAR_BYTES = 1 << 18
 """Columns narrower than a cache line are scanned one by one while all of them fit a near cache."""
+
+STRIP, STRIP_OF_ROWS = 1024, 16
+"""Rows that a scan in order walks side by side: where neighbours are rows, so many that their states stay in the nearest
+cache; where the axis itself runs along memory, so few that their cache lines do."""

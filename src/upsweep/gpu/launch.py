@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from upsweep.engine import EngineError
 from upsweep.gpu import compile, driver
 from upsweep.gpu.arrays import Kind, View
 from upsweep.gpu.layout import (
@@ -63,6 +64,8 @@ def run(
     initial: Sequence[View] | None,
     heads: View | None,
 ) -> None:
+    if plan.order != "tree":
+        raise EngineError("the cuda engine does not scan in order as yet: move the arrays to the CPU")
     arrays = [*xs, *ys, heads, *(initial or ())]
     first = xs[0]
     key = (

@@ -1,0 +1,97 @@
+"""From a plan in order to the words of a launch: rows side by side are cut into strips, which threads take by ticket."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from upsweep.cpu import threads, tuning
+from upsweep.cpu.compile import item_size, walker_for
+from upsweep.cpu.kernel import Kernel
+from upsweep.cpu.launch import Strides, rows_of
+from upsweep.cpu.memory import LINE
+from upsweep.cpu.walk import Form
+from upsweep.plan import Plan
+
+
+class Launch(NamedTuple):
+    """Everything about a call but the addresses of its arrays."""
+
+    kernel: Kernel
+    words: np.ndarray
+    addresses: slice  # where the arrays' addresses go
+    threads: int
+
+
+def run(
+    plan: Plan, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray], starts: Sequence[np.ndarray]
+) -> None:
+    """Run a plan over its inputs (with flags, if segmented), outputs and starts (if any), all of them of full rank."""
+    if plan.rows == 0:
+        return
+    arrays = [*ins, *outs, *starts]
+    launch = _launch(plan, tuple([a.strides for a in arrays]))
+    words = launch.words.copy()
+    words[launch.addresses] = [a.ctypes.data for a in arrays]
+    kernel = launch.kernel
+    if launch.threads == 1:
+        kernel.run(words, threads.scratch(kernel.scratch))
+    else:
+        threads.together(lambda: kernel.run(words, threads.scratch(kernel.scratch)), launch.threads)
+
+
+@lru_cache(4096)
+def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
+    rows = rows_of(plan, strides)
+    inner = rows.inner if rows.inner is not None else _innermost(plan, strides)
+    steps = [array[inner] if inner is not None else 0 for array in strides]
+    outer = [d for d in range(len(plan.shape)) if d not in (plan.axis, inner)]
+    flag = [np.dtype(np.uint8)] if plan.segmented else []
+    dtypes = [*plan.loads, *flag, *[d for d in plan.stores if d is not None]]
+    known = tuple(step if step in (0, d.itemsize) else None for step, d in zip(steps, dtypes))
+    dense = None not in known and rows.inner is not None
+    form = Form(
+        plan.segmented, plan.initial, plan.exclusive, plan.reduce, known if dense else (None,) * len(known)
+    )
+    side_by_side = 1 if inner is None else plan.shape[inner]
+    wanted = plan.threads or threads.available()
+    if item_size(plan) * plan.n * plan.rows < tuning.PARALLEL_BYTES:
+        wanted = 1
+    others = prod(plan.shape[d] for d in outer)
+    strip = _strip(side_by_side, others, wanted, tuning.STRIP if dense else tuning.STRIP_OF_ROWS)
+    strips = -(-side_by_side // strip)
+    words = [
+        plan.n,
+        side_by_side,
+        strips,
+        strips * others,
+        strip,
+        0,
+        len(outer),
+        *(plan.shape[d] for d in outer),
+    ]
+    first, each = len(words), 3 + len(outer)
+    for array, step in zip(strides, steps):
+        words += [0, array[plan.axis], step, *(array[d] for d in outer)]
+    return Launch(
+        walker_for(plan, form, tuning.STRIP),
+        np.array(words, np.int64),
+        slice(first, first + len(strides) * each, each),
+        max(1, min(wanted, strips * others)),
+    )
+
+
+def _innermost(plan: Plan, strides: tuple[Strides, ...]) -> int | None:
+    """The dimension whose rows are walked side by side where the axis itself runs along memory: the longest."""
+    others = [d for d in range(len(plan.shape)) if d != plan.axis and plan.shape[d] > 1]
+    return max(others, key=lambda d: plan.shape[d]) if others else None
+
+
+def _strip(rows: int, others: int, threads: int, most: int) -> int:
+    """Rows of a strip: at most `most`, whole cache lines of them, and enough strips for all threads."""
+    fair = -(-rows * others // (4 * threads)) if threads > 1 else rows
+    return max(1, min(most, rows, max(fair, LINE)))

@@ -1,0 +1,193 @@
+"""order="sequential" is the loop: bit for bit, wherever a sequence is cut, packed or batched."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import upsweep as up
+from table import CASES
+
+HASH = CASES["hash-u64"]
+HASHING = up.Operator(HASH.op.fn, np.uint64(9), name="hash")
+LAYOUTS = {  # a shape and an axis, and how the memory lies
+    "one row": ((1000,), 0, lambda x: x),
+    "columns": ((70, 37), 0, lambda x: x),
+    "rows": ((37, 70), 1, lambda x: x),
+    "between": ((3, 40, 21), 1, lambda x: x),
+    "transposed": ((40, 30), 0, lambda x: np.asfortranarray(x)),
+    "every second": ((80, 40), 0, lambda x: np.repeat(x, 2, axis=1)[:, ::2]),
+    "backwards": ((50, 9), 0, lambda x: x[::-1, ::-1]),
+    "one item": ((5, 1, 7), 1, lambda x: x),
+}
+
+
+def loop(op, xs, axis, *, initial=None, exclusive=False, reverse=False, heads=None, identity=None):
+    """The loop, on tuples of whole slices: y[i] = op(y[i-1], x[i])."""
+    xs = [np.moveaxis(np.flip(x, axis) if reverse else x, axis, 0) for x in xs]
+    n, rows = len(xs[0]), xs[0].shape[1:]
+    if heads is None:
+        heads = np.zeros((n, *rows), bool)
+    else:
+        heads = np.moveaxis(np.broadcast_to(heads, (*rows[:axis], n, *rows[axis:])), axis, 0)
+        heads = np.concatenate([heads[:1], heads[:0:-1]]) if reverse else heads
+    ys, state = [np.empty_like(x) for x in xs], None
+    start = (
+        None
+        if initial is None
+        else [np.broadcast_to(np.asarray(s, x.dtype), rows) for s, x in zip(initial, xs)]
+    )
+    for i in range(n):
+        item = [x[i] for x in xs]
+        anew = heads[i] if i else np.ones(rows, bool)
+        nothing = start if start is not None else identity
+        if exclusive:
+            for y, none, p in zip(ys, nothing, state or nothing):
+                y[i] = np.where(anew, none, p)
+        if start is not None:
+            before = start if state is None else [np.where(anew, s, p) for s, p in zip(start, state)]
+            state = list(op(before, item))
+        else:
+            state = item if state is None else [np.where(anew, x, y) for x, y in zip(item, op(state, item))]
+        if not exclusive:
+            for y, p in zip(ys, state):
+                y[i] = p
+    ys = [np.moveaxis(y, 0, axis) for y in ys]
+    return [np.flip(y, axis) if reverse else y for y in ys]
+
+
+def hashed(a, b):
+    with np.errstate(over="ignore"):
+        return (HASH.arrays(a[0], b[0]),)
+
+
+def same(got, want):
+    assert got.dtype == want.dtype
+    assert got.shape == want.shape
+    assert got.tobytes() == np.ascontiguousarray(want).tobytes()
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_every_form_is_the_loop(name):
+    shape, axis, laid = LAYOUTS[name]
+    rng = np.random.default_rng(7)
+    (x,) = HASH.draw(shape)
+    x = laid(x)
+    rows = (*x.shape[:axis], *x.shape[axis + 1 :])
+    one_d, full = rng.random(x.shape[axis]) < 0.2, rng.random(x.shape) < 0.2
+    starts = rng.integers(0, 2**63, rows).astype("u8")
+    for reverse in (False, True):
+        along = one_d.reshape([-1 if d == axis else 1 for d in range(x.ndim)])
+        for heads, flags in ((None, None), (along, one_d), (full, full)):
+            flags = None if flags is None else up.segments.flags(flags)
+            for exclusive in (False, True):
+                for initial in (None, (np.uint64(5),), (starts,)):
+                    out = np.full(x.shape, 0xDEAD, x.dtype)
+                    up.scan(
+                        x, HASHING, axis=axis, order="sequential", reverse=reverse, exclusive=exclusive, segments=flags,
+                        initial=None if initial is None else initial[0], out=out,
+                    )  # fmt: skip
+                    (want,) = loop(
+                        hashed, [x], axis, reverse=reverse, exclusive=exclusive, heads=heads, initial=initial,
+                        identity=(np.uint64(9),),
+                    )  # fmt: skip
+                    same(out, want)
+                    if not exclusive and heads is None:
+                        last = up.reduce(x, HASHING, axis=axis, order="sequential", reverse=reverse,
+                                         initial=None if initial is None else initial[0])  # fmt: skip
+                        same(np.asarray(last), np.take(want, 0 if reverse else -1, axis))
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "i8", "f4", "f8", "c8"])
+def test_sums_are_numpys_accumulate(dtype):
+    rng = np.random.default_rng(1)
+    x = (rng.standard_normal((6, 40, 9)) * 50).astype(dtype)
+    for axis in range(3):
+        same(up.scan(x, axis=axis, order="sequential"), np.add.accumulate(x, axis, dtype))
+
+
+def test_half_precision_sums_in_float32_and_rounds_at_the_store():
+    x = np.random.default_rng(2).standard_normal((300, 33)).astype("f2")
+    want = np.add.accumulate(x.astype("f4"), 0).astype("f2")
+    same(up.scan(x, axis=0, order="sequential"), want)
+
+
+def test_a_recurrence_is_the_loop_that_one_would_write():
+    rng = np.random.default_rng(3)
+    a, b = rng.random((4, 90, 65), np.float32), rng.standard_normal((4, 90, 65), np.float32)
+    for given in (a, np.float32(0.7), a[0, 0], a[:1, :, :1]):
+        h, whole = rng.random((4, 65), np.float32), np.broadcast_to(given, b.shape)
+        got = up.linear_recurrence(given, b, axis=1, initial=h, order="sequential")
+        for t in range(90):
+            h = whole[:, t] * h + b[:, t]
+            same(got[:, t].copy(), h)
+
+
+def test_many_threads_and_strips_change_nothing(monkeypatch):
+    from upsweep.cpu import strips, tuning
+
+    monkeypatch.setattr(tuning, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(tuning, "STRIP", 16)
+    strips._launch.cache_clear()
+    (x,) = HASH.draw((5, 60, 333))
+    for axis in range(3):
+        same(up.scan(x, HASHING, axis=axis, order="sequential", threads=3), loop(hashed, [x], axis)[0])
+    strips._launch.cache_clear()
+
+
+def test_a_sequence_may_be_cut_anywhere():
+    rng = np.random.default_rng(4)
+    a, b = rng.random((200, 17), np.float32), rng.standard_normal((200, 17), np.float32)
+    whole = up.linear_recurrence(a, b, axis=0, order="sequential")
+    for cut in (1, 63, 199):
+        first = up.linear_recurrence(a[:cut], b[:cut], axis=0, order="sequential")
+        rest = up.linear_recurrence(a[cut:], b[cut:], axis=0, initial=first[-1], order="sequential")
+        same(np.concatenate([first, rest]), whole)
+    state = np.zeros((1, 17), np.float32)
+    for t in range(200):  # one step at a time, on the state in place
+        up.linear_recurrence(
+            a[t : t + 1], b[t : t + 1], axis=0, initial=state[0], out=state, order="sequential"
+        )
+        same(state[0].copy(), whole[t])
+
+
+def test_packing_and_batches_change_nothing():
+    rng = np.random.default_rng(5)
+    lengths = [5, 1, 90, 33]
+    x = rng.standard_normal((sum(lengths), 20)).astype("f4")
+    packed = up.scan(x, axis=0, segments=up.segments.lengths(lengths), order="sequential")
+    start = 0
+    for length in lengths:
+        alone = up.scan(np.ascontiguousarray(x[start : start + length, 3]), order="sequential")
+        same(packed[start : start + length, 3].copy(), alone)
+        start += length
+
+
+@pytest.mark.parametrize("dtype", ["u8", "f2"])
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_streams_go_on_from_their_state(dtype, exclusive):
+    (x,) = HASH.draw((300, 5))
+    x = x if dtype == "u8" else np.random.default_rng(6).standard_normal((300, 5)).astype(dtype)
+    op, how = HASHING if dtype == "u8" else "add", {"axis": 0, "exclusive": exclusive, "order": "sequential"}
+    heads = np.random.default_rng(8).random(300) < 0.05
+    for segmented in (False, True):
+        whole = up.scan(x, op, segments=up.segments.flags(heads) if segmented else None, **how)
+        stream, parts = up.Stream(op, **how), []
+        for start, stop in ((0, 1), (1, 40), (40, 40), (40, 171), (171, 300)):
+            flags = up.segments.flags(heads[start:stop]) if segmented else None
+            parts.append(stream.push(x[start:stop], segments=flags))
+            stream = up.Stream(op, **how, state=pickle.loads(pickle.dumps(stream.state)))
+        same(np.concatenate(parts), whole)
+
+
+def test_tuples_go_in_order_too():
+    case = CASES["join-i64"]
+    xs = case.draw(500)
+    got = up.scan(xs, case.op, order="sequential")
+    for g, w in zip(got, loop(lambda a, b: case.arrays(a, b), list(xs), 0)):
+        same(g, w)
+
+
+def test_an_order_that_is_none():
+    with pytest.raises(ValueError, match="order='fast': pass one of 'tree', 'sequential'"):
+        up.scan([1, 2], order="fast")
