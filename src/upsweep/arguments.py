@@ -89,8 +89,17 @@ def summed_dtype(dtype: np.dtype, wanted: Any) -> Any:
 
 @lru_cache(1024)  # NumPy's own answer takes longer than the launch of a kernel
 def fits(have: np.dtype, want: np.dtype) -> bool:
-    """Whether values of one dtype may be stored as another. NumPy does not know bfloat16's kind."""
-    return "bfloat16" in (have.name, want.name) or np.can_cast(have, want, "same_kind")
+    """Whether values of one dtype may be stored as another. NumPy does not know bfloat16's kind; and times of another unit
+    would have to be multiplied, where a scan moves their integers.
+
+    >>> fits(np.dtype("f8"), np.dtype("f4")), fits(np.dtype("m8[s]"), np.dtype("m8[ms]"))
+    (True, False)
+    """
+    if have.kind in "mM" and want.kind in "mM":
+        return np.datetime_data(have) == np.datetime_data(want) and have.kind == want.kind
+    half = np.dtype(np.float16)
+    have, want = (half if d.name == "bfloat16" else d for d in (have, want))
+    return np.can_cast(have, want, "same_kind")
 
 
 def _scannable(dtype: np.dtype) -> bool:

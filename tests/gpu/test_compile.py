@@ -11,9 +11,12 @@ import pytest
 pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
 from gpu_plans import Case, chosen
+from test_pairs import DTYPES
+from upsweep.arguments import fits
 from upsweep.gpu import compile, driver, launch, layout
 from upsweep.gpu.arrays import View
-from upsweep.operator import Operator, ops, segmented
+from upsweep.gpu.compile import memory_type, value_type
+from upsweep.operator import Operator, accumulator, ops, segmented
 from upsweep.plan import Plan
 
 LONG = (1 << 26,)
@@ -102,6 +105,17 @@ def test_an_operator_is_built_in_whatever_its_name():
 
 def _twice(x):
     return x + x
+
+
+def test_every_conversion():
+    loads = {(memory_type(x), value_type(accumulator(d))) for x in DTYPES for d in DTYPES if fits(x, d)}
+    stores = {(value_type(accumulator(d)), memory_type(y)) for d in DTYPES for y in DTYPES if fits(d, y)}
+    entries = [
+        f'extern "C" __global__ void convert{i}(const {x}* x, {y}* y) {{ *y = convert<{y}>(*x); }}'
+        for i, (x, y) in enumerate(sorted(loads | stores))
+    ]
+    prelude = (compile.KERNELS / "prelude.cuh").read_text().replace("#pragma once", "")
+    assert len(compile._compile("\n".join((prelude, *entries)), 90, linked=False)) > 1000
 
 
 def test_a_python_operator_may_call_functions(monkeypatch):

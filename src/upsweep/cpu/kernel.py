@@ -268,9 +268,10 @@ def build(
                     s = total(here, strides, last - first)
                     Y_write(y, 0, fold(p, p, s) if has else s)
             else:
-                if words[EXCLUSIVE]:
-                    restart(initial_at(scratch), has, here, 1, there, 1, 1, w)
                 through(p, has, here, strides, there, y_strides, last - first, words[EXCLUSIVE])
+                if words[EXCLUSIVE]:
+                    # Last of all: where the result lies over the input, this is the place of an item.
+                    restart(initial_at(scratch), has, here, 1, there, 1, 1, w)
 
     @spliced
     def scan_group(words, group, t, scratch):

@@ -84,7 +84,7 @@ def _horner(typing, terms, x):
 _OURS = {fma: _fma, horner: _horner}
 
 _I8, _I16, _I32, _I64 = (ir.IntType(n) for n in (8, 16, 32, 64))
-_F32, _HALF = ir.FloatType(), ir.HalfType()
+_F32, _F64, _HALF = ir.FloatType(), ir.DoubleType(), ir.HalfType()
 
 
 class Items:
@@ -189,9 +189,9 @@ class Items:
                 model = context.data_model_manager[ty]
                 pointer = _item(builder, address, offset, model.get_data_type())
                 value = model.from_data(builder, builder.load(pointer, align=1))
-                parts.append(
-                    _DECODE[kind](builder, value) if kind else context.cast(builder, value, ty, computed_ty)
-                )
+                if kind:
+                    value, ty = _DECODE[kind](builder, value), types.float32
+                parts.append(context.cast(builder, value, ty, computed_ty))
             return parts[0] if bare else context.make_tuple(builder, value_type, parts)
 
         def store(context, builder, addresses, offsets, value_ty, value):
@@ -210,7 +210,12 @@ class Items:
             ):
                 model = context.data_model_manager[ty]
                 part = context.cast(builder, part, part_ty, computed_ty)
-                part = _ENCODE[kind](builder, part) if kind else context.cast(builder, part, computed_ty, ty)
+                if kind and computed_ty == types.float64:
+                    part = _ENCODE[kind](builder, _to_odd(builder, part))
+                elif kind:
+                    part = _ENCODE[kind](builder, context.cast(builder, part, computed_ty, types.float32))
+                else:
+                    part = context.cast(builder, part, computed_ty, ty)
                 pointer = _item(builder, address, offset, model.get_data_type())
                 builder.store(model.as_data(builder, part), pointer, align=1)
 
@@ -259,6 +264,22 @@ def _decode_half(builder: Any, bits: Any) -> Any:
 
 def _encode_half(builder: Any, value: Any) -> Any:
     return builder.bitcast(builder.fptrunc(value, _HALF), _I16)
+
+
+def _to_odd(builder: Any, value: Any) -> Any:
+    """float64 as the float32 toward zero, its last bit set where that is not all: half precision of it is rounded once.
+
+    Source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd" (2008).
+    """
+    near = builder.fptrunc(value, _F32)
+    back, bits = builder.fpext(near, _F64), builder.bitcast(near, _I32)
+    size = ir.Constant(_I64, (1 << 63) - 1)
+    further = builder.icmp_unsigned(
+        ">", builder.and_(builder.bitcast(back, _I64), size), builder.and_(builder.bitcast(value, _I64), size)
+    )
+    below = builder.sub(bits, builder.zext(further, _I32))
+    odd = builder.bitcast(builder.or_(below, _I32(1)), _F32)
+    return builder.select(builder.fcmp_ordered("!=", back, value), odd, near)
 
 
 def _decode_bfloat(builder: Any, bits: Any) -> Any:

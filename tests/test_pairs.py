@@ -1,0 +1,87 @@
+"""Every pair of an input's dtype and a `dtype=`, and of the latter and the dtype of `out`, that is not refused runs."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import upsweep as up
+from table import oracle
+from upsweep.arguments import fits
+from upsweep.operator import accumulator
+
+BFLOAT = np.dtype(ml_dtypes.bfloat16)
+NUMBERS = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", BFLOAT, "f4", "f8", "c8", "c16"]
+DTYPES = [np.dtype(d) for d in (*NUMBERS, "m8[s]", "M8[s]")]
+
+
+def conversions():
+    """(input, `dtype=`, `out`): every pair of the first two and of the last two that is not refused, in as few rows as can be;
+    each is a kernel of its own, and takes seconds to compile."""
+    for computed in DTYPES:
+        loads = [d for d in DTYPES if fits(d, computed)]
+        stores = [d for d in DTYPES if fits(computed, d)]
+        for i in range(max(len(loads), len(stores))):
+            yield loads[i % len(loads)], computed, stores[i % len(stores)]
+
+
+SOME = ["f2 f8 f8", "f2 c8 c16", "bfloat16 f2 bfloat16", "? i8 f2", "u8 m8[s] m8[s]"]
+PICKED = [tuple(BFLOAT if d == "bfloat16" else np.dtype(d) for d in row.split()) for row in SOME]
+
+
+def check(load, computed, store):
+    x, out = np.array([1, 0, 1, 1, 0], "i1").astype(load), np.full(5, 1, "u1").astype(store)
+    if computed.kind == "M":  # points in time have no sum
+        op, want = "max", np.array([1, 1, 1, 1, 1])
+    else:
+        add = np.logical_or if computed.kind == "b" else np.add
+        op, want = "add", oracle(add, (x.astype(accumulator(computed)),))[0]
+    up.scan(x, op, dtype=computed, out=out)
+    assert out.tobytes() == want.astype(store).tobytes()
+
+
+@pytest.mark.parametrize("row", PICKED, ids=SOME)
+def test_some_conversions(row):
+    check(*row)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", list(conversions()), ids=lambda row: "-".join(d.name for d in row))
+def test_every_conversion(row):
+    check(*row)
+
+
+def test_what_is_refused():
+    for have, want in [
+        (BFLOAT, "i4"),
+        ("c8", BFLOAT),
+        ("M8[s]", BFLOAT),
+        ("f4", "i8"),
+        ("u1", "?"),
+        ("m8[s]", "i8"),
+    ]:
+        with pytest.raises(up.DTypeError, match="convert the array first"):
+            up.scan(np.zeros(3, have), "max", dtype=want)
+
+
+def test_times_of_another_unit_are_not_taken_for_their_integers():
+    seconds = np.array([1, 2, 3], "m8[s]")
+    with pytest.raises(up.DTypeError, match=r"convert the array first, x.astype\('timedelta64\[ms\]'\)"):
+        up.scan(seconds, dtype="m8[ms]")
+    with pytest.raises(up.OutputError, match="cannot hold"):
+        up.scan(seconds, out=np.zeros(3, "m8[ms]"))
+
+
+@pytest.mark.parametrize("half", [np.dtype("f2"), BFLOAT], ids=str)
+def test_float64_is_rounded_once_to_half_precision(half):
+    digits = 10 if half == "f2" else 7
+    one_up = 1 + 2.0**-digits
+    tie = 1 + 2.0 ** -(digits + 1)  # by way of float32 a hair more or less would be one as well
+    x = np.array([tie - 2.0**-40, tie, tie + 2.0**-40, -tie - 2.0**-40, 1e300, -np.inf, 1e-300])
+    out = np.zeros(len(x), half)
+    up.scan(x.reshape(-1, 1), axis=1, out=out.reshape(-1, 1))
+    np.testing.assert_array_equal(out.astype("f8"), [1, 1, one_up, -one_up, np.inf, -np.inf, 0])
+    x = np.array([np.nan, 3 * 2.0**-25, 2.0**-25])
+    out = np.zeros(len(x), half)
+    up.scan(x.reshape(-1, 1), axis=1, out=out.reshape(-1, 1))
+    assert np.isnan(out[0].astype("f8"))
+    assert out[1:].astype("f8").tolist() == ([2.0**-23, 0] if half == "f2" else [3 * 2.0**-25, 2.0**-25])
