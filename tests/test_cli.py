@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 import upsweep as up
 
@@ -139,7 +142,9 @@ def test_a_column_by_keys(tmp_path: Path, table: pa.Table, suffix: str) -> None:
     done(tmp_path, "scan", f"t.{suffix}", "--column", "v", "--segments", "keys=city", chunk=1 << 14)
     read = csv.read_csv if suffix == "csv" else parquet.read_table
     got = read(tmp_path / f"t.scan.{suffix}")
-    assert got.column_names == ["v"]
+    assert got.column_names == ["city", "v", "k"]
+    assert got["city"].to_pylist() == table["city"].to_pylist()
+    assert got["k"].to_pylist() == table["k"].to_pylist()
     keys = up.segments.keys(np.array(table["city"].to_pylist()))
     same_bits(got["v"].to_numpy(), up.scan(table["v"].to_numpy(), segments=keys))
 
@@ -151,6 +156,72 @@ def test_an_operator_on_tuples_takes_several_columns(tmp_path: Path, table: pa.T
     a, h = up.scan((table["v"].to_numpy(), table["k"].to_numpy().astype(float)), "affine")
     same_bits(got["v"], a)
     same_bits(got["k"], h)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_table_in_place_keeps_what_is_not_scanned(tmp_path: Path, table: pa.Table, suffix: str) -> None:
+    file, read = f"t.{suffix}", csv.read_csv if suffix == "csv" else parquet.read_table
+    words = ("scan", file, "--column", "v", "--column", "k", "--out", file)
+    before = (tmp_path / file).read_bytes()
+    refused = call(tmp_path, *words)
+    assert refused.returncode == 1
+    assert "exists already" in refused.stderr
+    assert "--force" in refused.stderr
+    assert (tmp_path / file).read_bytes() == before
+    done(tmp_path, *words, "--force", chunk=1 << 14)
+    got = read(tmp_path / file)
+    assert got.column_names == table.column_names
+    assert got["city"].to_pylist() == table["city"].to_pylist()
+    for name in ("v", "k"):  # each by itself: add takes one
+        same_bits(got[name].to_numpy(), up.scan(table[name].to_numpy()))
+    done(tmp_path, "scan", f"t.{suffix}", "--column", "v", "--keep", "k", "--out", f"kept.{suffix}")
+    done(tmp_path, "scan", f"t.{suffix}", "--column", "v", "--only", "--out", f"only.{suffix}")
+    assert read(tmp_path / f"kept.{suffix}").column_names == ["v", "k"]
+    assert read(tmp_path / f"only.{suffix}").column_names == ["v"]
+
+
+def test_kept_text_stays_as_it_is(tmp_path: Path) -> None:
+    lines = ['"id","v","note"', '007,1,"a, b"', '1e3,2,"two', 'lines"', ",3,", ""]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    done(tmp_path, "scan", "t.csv", "--column", "v", "--out", "u.csv")
+    strings = csv.ConvertOptions(column_types={"id": pa.string()})
+    got = csv.read_csv(tmp_path / "u.csv", None, csv.ParseOptions(newlines_in_values=True), strings)
+    assert got.to_pydict() == {"id": ["007", "1e3", ""], "v": [1, 3, 6], "note": ["a, b", "two\nlines", ""]}
+    done(tmp_path, "scan", "t.csv", "--column", "v", "--keep", "id", "--out", "w.csv")
+    assert (tmp_path / "w.csv").read_text().splitlines()[1:] == ["007,1", "1e3,3", ",6"]
+
+
+@pytest.mark.parametrize(("kind", "codec"), [("csv", "gzip"), ("parquet", None), ("npy", "zstd")])
+def test_pipes_and_packed_files(tmp_path: Path, table: pa.Table, kind: str, codec: str | None) -> None:
+    suffix = {"gzip": ".gz", "zstd": ".zst", None: ""}[codec]
+    if kind == "npy":
+        np.save(tmp_path / "t.npy", table["v"].to_numpy())
+    source = tmp_path / f"t.{kind}{suffix}"
+    if codec:
+        with pa.output_stream(str(source), codec) as file:
+            file.write((tmp_path / f"t.{kind}").read_bytes())
+    words = [] if kind == "npy" else ["--column", "v"]
+    done(tmp_path, "scan", source.name, *words, "--out", f"y.{kind}{suffix}")
+    command = [sys.executable, "-c", "from upsweep.cli import main; main()", "scan", "-", *words]
+    piped = subprocess.run(command, cwd=tmp_path, input=source.read_bytes(), capture_output=True, timeout=300)
+    assert piped.returncode == 0, piped.stderr.decode()
+    assert piped.stderr.startswith(b"-: 20,000 items by add in ")
+    with pa.input_stream(str(tmp_path / f"y.{kind}{suffix}"), codec) as file:
+        assert file.read() == piped.stdout  # what goes into a pipe is not packed
+    read = {"csv": csv.read_csv, "parquet": parquet.read_table, "npy": np.load}[kind]
+    got = read(pa.BufferReader(piped.stdout) if kind != "npy" else io.BytesIO(piped.stdout))
+    same_bits(got if kind == "npy" else got["v"].to_numpy(), up.scan(table["v"].to_numpy()))
+
+
+def test_one_line_says_what_was_done(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(10.0))
+    got = call(tmp_path, "scan", "x.npy", "--op", "max")
+    assert re.fullmatch(r"x\.scan\.npy: 10 items by max in \d+\.\d s, \d+\.\d million a second\n", got.stdout)
+
+
+def test_the_version(tmp_path: Path) -> None:
+    assert call(tmp_path, "--version").stdout == f"upsweep {up.__version__}\n"
+    assert {"scan", "ema", "Stream", "__version__"} <= set(dir(up))
 
 
 @pytest.mark.parametrize("sign", ["done.npz", "read.json"])
@@ -245,11 +316,9 @@ def test_without_the_lab_everything_else_works(tmp_path: Path) -> None:
 
 
 def test_two_at_once_do_not_mix(tmp_path: Path) -> None:
-    fcntl = pytest.importorskip("fcntl")
     np.save(tmp_path / "x.npy", np.arange(10.0))
     (tmp_path / "y.npy.part").mkdir()
-    with open(tmp_path / "y.npy.part" / "lock", "w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with FileLock(tmp_path / "y.npy.part" / "lock"):
         got = call(tmp_path, "scan", "x.npy", "--out", "y.npy")
     assert got.returncode == 1
     assert "another process is at work" in got.stderr

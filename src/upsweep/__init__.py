@@ -71,6 +71,12 @@ _LATER = {
 def __getattr__(name: str) -> Any:  # loaded on first use, so that `import upsweep` stays cheap
     if name in _LATER:
         return getattr(import_module(f"upsweep.{_LATER[name]}"), name)
+    if name == "__version__":
+        return import_module("importlib.metadata").version("upsweep")
     if name in ("apps", "lab"):
         return import_module(f"upsweep.{name}")
     raise AttributeError(f"module 'upsweep' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

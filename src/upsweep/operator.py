@@ -200,15 +200,24 @@ def resolve(op: Operator, dtypes: Sequence[np.dtype]) -> Operator:
         kind = "f" if dtype.name == "bfloat16" else dtype.kind
         if op.kinds and kind not in op.kinds:
             raise OperatorError(f"{op} is not defined for {dtype}")
-    arity = _ARITY.get(op.name or "") if BUILTIN.get(op.name or "") is op else None
-    if arity is not None and len(dtypes) != arity:
+    takes = arity(op)
+    if takes is not None and len(dtypes) != takes:
         raise OperatorError(
-            f"{op} takes a tuple of {arity} arrays, got {len(dtypes)}"
-            if arity > 1
+            f"{op} takes a tuple of {takes} arrays, got {len(dtypes)}"
+            if takes > 1
             else f"{op} takes one array, got a tuple of {len(dtypes)}"
         )
     first = dtypes[0] if dtypes[0].kind in "bmM" else accumulator(dtypes[0])
     return op.special.get(f"{first.kind}{first.itemsize}", op)
+
+
+def arity(op: Operator) -> int | None:
+    """How many arrays a built-in operator takes; of others only the data tell.
+
+    >>> arity(ops.ADD), arity(ops.AFFINE)
+    (1, 2)
+    """
+    return _ARITY[op.name] if op.name and BUILTIN.get(op.name) is op else None
 
 
 def accumulator(dtype: np.dtype) -> np.dtype:

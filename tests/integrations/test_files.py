@@ -51,7 +51,7 @@ def test_every_shape_and_axis_is_cut_so_that_it_fits(tmp_path, small_chunks, sha
     start = rng.normal(size=shape[:axis] + shape[axis + 1 :])
     np.save(tmp_path / "x.npy", x)
     for keywords in ({"initial": start}, {"reverse": True, "exclusive": True}):
-        up.scan_file(tmp_path / "x.npy", tmp_path / "y.npy", axis=axis, **keywords)
+        up.scan_file(tmp_path / "x.npy", tmp_path / "y.npy", axis=axis, overwrite=True, **keywords)
         got = np.load(tmp_path / "y.npy")
         assert got.flags.f_contiguous == x.flags.f_contiguous
         np.testing.assert_array_equal(got, up.scan(x, axis=axis, **keywords))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -18,6 +19,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 import upsweep as up
 from upsweep.cli import doctor as checkup
+from upsweep.cli import pipes
 from upsweep.segments import Segments
 
 LAB = "upsweep.lab.page.cli"
@@ -60,10 +62,23 @@ def _absent(message: str) -> typer.Typer:
 app = typer.Typer(
     cls=_WithLab,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
-    help="Parallel prefix scans with the same bits on every machine.",
 )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        out.print(f"upsweep {up.__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def start(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")
+    ] = False,
+) -> None:
+    """Parallel prefix scans with the same bits on every machine."""
 
 
 @app.command()
@@ -89,14 +104,23 @@ def _slower(ratio: float) -> str:
 @app.command()
 def scan(
     file: Annotated[
-        Path, typer.Argument(help="A .npy, .zarr, .csv or .parquet file; it may be larger than memory.")
+        str,
+        typer.Argument(
+            help="A .npy, .zarr, .csv or .parquet file, also with .gz or .zst behind it; it may be larger than memory. "
+            "- is standard input."
+        ),
     ],
     op: Annotated[
         str, typer.Option(help="add, mul, min, max, and, or, xor, logaddexp, affine, argmax, argmin.")
     ] = "add",
     column: Annotated[
-        list[str] | None, typer.Option(help="Of a table: the column to scan; once for each that op takes.")
+        list[str] | None, typer.Option(help="Of a table: the column to scan; may be given several times.")
     ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a table: a column to keep beside the result. By default all are kept."),
+    ] = None,
+    only: Annotated[bool, typer.Option("--only", help="Keep no other columns of a table.")] = False,
     axis: Annotated[
         int | None, typer.Option(help="The axis to scan along; may be left out for 1-D data.")
     ] = None,
@@ -117,22 +141,31 @@ def scan(
         ),
     ] = None,
     to: Annotated[
-        Path | None,
-        typer.Option("--out", help="Where the result goes: of any of these kinds. By default next to FILE."),
+        str | None,
+        typer.Option(
+            "--out",
+            help="Where the result goes: of any of these kinds, or - for standard output. By default next to FILE.",
+        ),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a target that exists, even FILE.")] = False,
 ) -> None:
     """Scan a file. If this is killed, the same command goes on where it stopped.
 
     The result appears under its final name when it is complete, not before.
     """
-    target = to or file.with_name(f"{file.stem}.scan{file.suffix}")
-    with _explained("cli"):
-        with _progress() as progress:
+    began = time.perf_counter()
+    with _explained("cli"), pipes.ends(file, to) as (source, target):
+        with _progress() as (progress, totals):
             up.scan_file(
-                file, target, op, columns=column or (), axis=axis, exclusive=exclusive, reverse=reverse,
-                initial=_value(initial), dtype=dtype, segments=_segments(segments), progress=progress,
+                source, target, op, columns=column or (), axis=axis, exclusive=exclusive, reverse=reverse,
+                initial=_value(initial), dtype=dtype, segments=_segments(segments), keep=() if only else keep,
+                overwrite=force, progress=progress,
             )  # fmt: skip
-        out.print(escape(str(target)), highlight=False, soft_wrap=True)
+        items, seconds = totals["scanning"], time.perf_counter() - began
+        rate = f"{items / seconds / 1e6:.1f} million a second"
+        piped = (to or file) == pipes.PIPE
+        line = f"{pipes.PIPE if piped else target}: {items:,} items by {op} in {seconds:.1f} s, {rate}"
+        (err if piped else out).print(escape(line), highlight=False, soft_wrap=True)
 
 
 def _value(text: str | None) -> Any:
@@ -172,20 +205,22 @@ _SPELLINGS = {
 
 
 @contextmanager
-def _progress() -> Iterator[Any]:
-    """A function of what is being done, how much of it is done, and how much there is."""
+def _progress() -> Iterator[tuple[Any, dict[str, int]]]:
+    """A function of what is being done, how much of it is done, and how much there is; and the last of these, by the first."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
         tasks: dict[str, Any] = {}
+        totals: dict[str, int] = {}
 
         def report(doing: str, done: int, total: int) -> None:
+            totals[doing] = total
             if doing not in tasks:
                 tasks[doing] = bars.add_task(doing, total=total)
                 if 0 < done < total:
                     err.print(f"{doing}: going on at {100 * done // total} %", highlight=False)
             bars.update(tasks[doing], completed=done, total=total)
 
-        yield report
+        yield report, totals
 
 
 @app.command()

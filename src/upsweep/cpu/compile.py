@@ -16,6 +16,7 @@ import numpy as np
 from numba import types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 from numba.core.errors import NumbaError
+from platformdirs import user_cache_path
 
 from upsweep.cpu import walk
 from upsweep.cpu.kernel import Kernel, build
@@ -105,9 +106,7 @@ def _note(what: str) -> threading.Timer:
 def folder() -> Path:
     """Where compiled code is kept: $UPSWEEP_CACHE_DIR, or the user's cache folder."""
     chosen = os.environ.get("UPSWEEP_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "upsweep"
+    return Path(chosen) if chosen else user_cache_path("upsweep", appauthor=False)
 
 
 def _texts() -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,12 @@ import numpy as np
 
 from upsweep.api import Op, scan
 from upsweep.arguments import axis_of, dtypes_of
-from upsweep.files import arrays, tables
+from upsweep.files import arrays, packed, tables
 from upsweep.files.arrays import FileError
 from upsweep.files.grid import Grid
 from upsweep.files.heads import Heads
 from upsweep.files.work import load, load_state, store, store_state, work_on
-from upsweep.operator import Operator, as_operator
+from upsweep.operator import Operator, arity, as_operator
 from upsweep.segments import Segments
 from upsweep.stream import Stream
 
@@ -48,18 +48,24 @@ def scan_file(
     initial: Any = None,
     dtype: Any = None,
     segments: Segments | None = None,
+    keep: Iterable[str] | None = None,
+    overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Path:
     """Scan an array that lies in a file into another file, in memory of a few chunks: the bits of one `upsweep.scan`.
 
     Args:
-        source: a `.npy` file, a Zarr array (a folder ending in `.zarr`), or a `.csv` or `.parquet` table, of any size.
-        target: where the result goes: `.npy` or `.zarr`, of a table also `.csv` or `.parquet`.
+        source: a `.npy` file, a Zarr array (a folder ending in `.zarr`), or a `.csv` or `.parquet` table, of any size; files
+            may be packed, `.gz` or `.zst`.
+        target: where the result goes: `.npy` or `.zarr`, of a table also `.csv` or `.parquet`; files may be packed too.
         op, axis, exclusive, reverse, initial, dtype: as in `upsweep.scan`.
-        columns: of a table, or of an array of records, what to scan: one name for each component that op takes. Several
-            come out as an array of records.
+        columns: of a table, or of an array of records, what to scan: one name for each component that op takes. An operator
+            on single numbers scans each of several by itself, from `initial`, or from its part of a tuple. Several come out
+            as columns of a table or as an array of records.
         segments: as in `upsweep.scan`, 1-D along the axis. In place of an array there may stand the name of a column of the
             table (flags or keys) or of a `.npy` file.
+        keep: from a table to a table, the other columns that go along as they are: all of them where this is left out.
+        overwrite: whether a target that exists may be replaced, the source itself included.
         progress: called as `progress(doing, done, total)`, where `doing` is "reading", "scanning" or "writing".
 
     Returns:
@@ -67,8 +73,8 @@ def scan_file(
         this target starts anew.
 
     Raises:
-        FileError: unknown kinds of files, a Zarr target that exists already, columns that are not there, or another process
-            at work on the same target.
+        FileError: unknown kinds of files, a target that exists already, columns that are not there, or another process at
+            work on the same target.
         ShapeError, DTypeError, OperatorError, SegmentError: as in `upsweep.scan`.
 
     >>> import upsweep as up, numpy as np, tempfile, pathlib
@@ -78,20 +84,23 @@ def scan_file(
     [0, 1, 3, 6, 10]
     """
     source, target = Path(source), Path(target)
-    arrays.check_names(source, target)
+    arrays.check_names(source, target, overwrite)
     call = _Call(
-        as_operator(op), tuple(columns), axis, exclusive, reverse, initial, dtypes_of(dtype), segments
-    )
+        as_operator(op), tuple(columns), axis, exclusive, reverse, initial, dtypes_of(dtype), segments,
+        None if keep is None else tuple(keep),
+    )  # fmt: skip
     with ExitStack() as files, work_on(source, target, call.picture()) as folder:
         report = progress or (lambda doing, done, total: None)
-        x, keys = _open(files, source, folder, call, report)
-        whole = target.suffix not in arrays.TABLES
-        result = folder / f"result{target.suffix if whole else '.npy'}"
+        plain, kind = packed.unpacked(source, folder), arrays.bare(target).suffix
+        x, keys = _open(files, plain, folder, call, report)
+        to_table = kind in arrays.TABLES
+        kept = tables.kept_of(plain, x.names, call.keep) if to_table else ()
+        result = folder / f"result{'.npy' if to_table else kind}"
         _scan(files, x, result, call, Heads.of(call.segments, keys), folder, report)
         files.close()
-        if not whole:
-            result = tables.write(result, x.names, folder / f"table{target.suffix}", report)
-        os.replace(result, target)
+        if to_table:
+            result = tables.write(result, x.names, kept, plain, folder / f"table{kind}", report)
+        os.replace(packed.packed(result, target), target)
     return target
 
 
@@ -107,6 +116,7 @@ class _Call:
     initial: Any
     dtype: tuple[np.dtype, ...] | None
     segments: Segments | None
+    keep: tuple[str, ...] | None
 
     def picture(self) -> str:
         """What tells this call from any other."""
@@ -122,11 +132,35 @@ class _Call:
             plain,
             self.dtype,
             segments,
+            self.keep,
         )
         return repr(words)
 
+    def parts(self, components: int) -> list[_Part]:
+        """What is scanned together: all components, or each of several by itself where the operator takes one."""
+        if components == 1 or arity(self.op) != 1:
+            return [_Part(self, slice(None), self.initial, self.dtype)]
+        starts = self.initial if isinstance(self.initial, tuple) else (self.initial,) * components
+        dtypes = (self.dtype or ()) if len(self.dtype or ()) != 1 else (self.dtype or ()) * components
+        for what, have in (("initial", len(starts)), ("dtype", len(dtypes) or components)):
+            if have != components:
+                raise FileError(
+                    f"{what} has {have} parts for {components} columns: pass one, or one for each"
+                )
+        return [_Part(self, slice(c, c + 1), starts[c], dtypes[c : c + 1] or None) for c in range(components)]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Components that are scanned together."""
+
+    call: _Call
+    where: slice
+    initial: Any
+    dtype: tuple[np.dtype, ...] | None
+
     def keywords(self) -> dict[str, Any]:
-        return {"exclusive": self.exclusive, "reverse": self.reverse, "dtype": self.dtype}
+        return {"exclusive": self.call.exclusive, "reverse": self.call.reverse, "dtype": self.dtype}
 
 
 def _open(
@@ -145,23 +179,24 @@ def _scan(
     files: ExitStack, x: arrays.Source, result: Path, call: _Call, heads: Heads | None, folder: Path, report: Progress
 ) -> None:  # fmt: skip
     axis = axis_of(call.axis, x.shape)
-    initial = call.initial
+    parts = call.parts(len(x.dtypes))
     if x.turned:  # in Fortran order: what lies in the file is the transpose
-        axis, initial = len(x.shape) - 1 - axis, _turned(initial)
+        axis = len(x.shape) - 1 - axis
+        parts = [replace(part, initial=_turned(part.initial)) for part in parts]
     nothing = tuple(np.empty([n if d != axis else 0 for d, n in enumerate(x.layout)], dt) for dt in x.dtypes)
-    made = scan(
-        _bare(nothing), call.op, axis=axis, initial=initial, **call.keywords()
-    )  # checks all but the data
-    dtypes = tuple(y.dtype for y in (made if isinstance(made, tuple) else (made,)))
+    dtypes: list[np.dtype] = []
+    for part in parts:  # checks all but the data
+        made = scan(_bare(nothing[part.where]), call.op, axis=axis, initial=part.initial, **part.keywords())
+        dtypes += [y.dtype for y in (made if isinstance(made, tuple) else (made,))]
     if heads is not None:
         heads.check(x.layout[axis])
     state = load_state(folder)
     if state is None:
-        arrays.create(result, x, dtypes)
-    y = arrays.result(files, result, x, dtypes)
+        arrays.create(result, x, tuple(dtypes))
+    y = arrays.result(files, result, x, tuple(dtypes))
     grid = _grid(folder, x, y, axis)
-    job = _Job(call, x, y, axis, initial, heads, grid)
-    job.run(folder, state or (0, None), report)
+    job = _Job(call, x, y, axis, parts, heads, grid)
+    job.run(folder, state or (0, [None] * len(parts)), report)
     y.flush()
 
 
@@ -181,57 +216,61 @@ class _Job:
     x: Any
     y: Any
     axis: int
-    initial: Any
+    parts: list[_Part]
     heads: Heads | None
     grid: Grid
 
-    def run(self, folder: Path, state: tuple[int, Any], report: Progress) -> None:
+    def run(self, folder: Path, state: tuple[int, list[Any]], report: Progress) -> None:
         """Scan block by block, and write down now and then how far it is."""
-        (done, carry), items, total, saved = state, 0, self.grid.size, time.monotonic()
-        stream: Any = None
+        (done, carries), items, total, saved = state, 0, self.grid.size, time.monotonic()
+        streams: list[Stream] = []
         for number, (strip, piece) in enumerate(self.grid.blocks()):
             block = self.grid.items(strip, piece)
             items += block
             if number < done:
                 continue
             report("scanning", items - block, total)
-            if not self.grid.whole and (piece.start == 0 or stream is None):
-                stream = self._stream(strip, None if piece.start == 0 else carry)
-            self._scan(strip, piece, stream)
+            if not self.grid.whole and (piece.start == 0 or not streams):
+                known = carries if piece.start else [None] * len(self.parts)
+                streams = [self._stream(part, strip, carry) for part, carry in zip(self.parts, known)]
+            self._scan(strip, piece, streams)
             if time.monotonic() - saved >= SAVE_SECONDS:
                 self.y.flush()
-                store_state(folder, number + 1, stream.state if stream else None)
+                store_state(folder, number + 1, [stream.state for stream in streams])
                 saved = time.monotonic()
         report("scanning", total, total)
 
-    def _stream(self, strip: tuple[slice, ...], state: Any) -> Stream:
+    def _stream(self, part: _Part, strip: tuple[slice, ...], state: Any) -> Stream:
         call = self.call
         return Stream(
-            call.op, axis=self.axis, exclusive=call.exclusive, initial=self._starts(strip), dtype=call.dtype, state=state
+            call.op, axis=self.axis, exclusive=call.exclusive, initial=self._starts(part, strip), dtype=part.dtype,
+            state=state,
         )  # fmt: skip
 
-    def _starts(self, strip: tuple[slice, ...]) -> Any:
+    def _starts(self, part: _Part, strip: tuple[slice, ...]) -> Any:
         """What the rows of a strip start from."""
         rows = strip[: self.axis] + strip[self.axis + 1 :]
-        parts = self.initial if isinstance(self.initial, tuple) else (self.initial,)
-        return _bare(tuple(s if np.ndim(s) == 0 else np.asarray(s)[rows] for s in parts))
+        starts = part.initial if isinstance(part.initial, tuple) else (part.initial,)
+        return _bare(tuple(s if np.ndim(s) == 0 else np.asarray(s)[rows] for s in starts))
 
-    def _scan(self, strip: tuple[slice, ...], piece: slice, stream: Stream | None) -> None:
-        n, call = self.x.layout[self.axis], self.call
-        here = slice(n - piece.stop, n - piece.start) if call.reverse else piece
+    def _scan(self, strip: tuple[slice, ...], piece: slice, streams: list[Stream]) -> None:
+        n, reverse = self.x.layout[self.axis], self.call.reverse
+        here = slice(n - piece.stop, n - piece.start) if reverse else piece
         index = (*strip[: self.axis], here, *strip[self.axis + 1 :])
         chunk, out = self.x.read(index), self.y.room(index)
-        if stream is None:
+        if not streams:
             segments = self.heads and self.heads.whole()
-            scan(
-                _bare(chunk), call.op, axis=self.axis, initial=self._starts(strip), segments=segments, out=_bare(out),
-                **call.keywords(),
-            )  # fmt: skip
+            for part in self.parts:
+                scan(
+                    _bare(chunk[part.where]), self.call.op, axis=self.axis, initial=self._starts(part, strip),
+                    segments=segments, out=_bare(out[part.where]), **part.keywords(),
+                )  # fmt: skip
         else:
-            if call.reverse:
-                chunk, out = (tuple(np.flip(part, self.axis) for part in parts) for parts in (chunk, out))
-            segments = self.heads and self.heads.between(piece.start, piece.stop, n if call.reverse else 0)
-            stream.push(_bare(chunk), segments=segments, out=_bare(out))
+            if reverse:
+                chunk, out = (tuple(np.flip(a, self.axis) for a in arrays) for arrays in (chunk, out))
+            segments = self.heads and self.heads.between(piece.start, piece.stop, n if reverse else 0)
+            for part, stream in zip(self.parts, streams):
+                stream.push(_bare(chunk[part.where]), segments=segments, out=_bare(out[part.where]))
         self.y.write(index)
 
 

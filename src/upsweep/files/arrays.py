@@ -14,22 +14,39 @@ import numpy as np
 
 ARRAYS = (".npy", ".zarr")
 TABLES = (".csv", ".parquet")
+CODECS = {".gz": "gzip", ".zst": "zstd"}
 
 
 class FileError(ValueError):
     """A file of an unknown kind, without what is asked of it, or that another process is at work on."""
 
 
-def check_names(source: Path, target: Path) -> None:
+def bare(path: Path) -> Path:
+    """The name without .gz or .zst.
+
+    >>> bare(Path("prices.csv.zst")).name
+    'prices.csv'
+    """
+    return path.with_suffix("") if path.suffix in CODECS else path
+
+
+def check_names(source: Path, target: Path, overwrite: bool) -> None:
     for path in (source, target):
-        if path.suffix not in (*ARRAYS, *TABLES):
-            raise FileError(f"{path} is neither {' nor '.join((*ARRAYS, *TABLES))}")
+        kind = bare(path).suffix
+        if kind not in (*ARRAYS, *TABLES) or (kind == ".zarr" and path.suffix != kind):
+            raise FileError(
+                f"{path} is neither {' nor '.join((*ARRAYS, *TABLES))}, nor one of these files with .gz or .zst behind it"
+            )
     if not source.exists():
         raise FileError(f"there is no file {source}")
-    if source.suffix in ARRAYS and target.suffix in TABLES:
+    if bare(source).suffix in ARRAYS and bare(target).suffix in TABLES:
         raise FileError(f"an array goes to a .npy or .zarr file, not to {target.name}")
     if target.is_dir():
         raise FileError(f"{target} exists already: delete it, or choose another name")
+    if target.exists() and not overwrite:
+        raise FileError(
+            f"{target} exists already: choose another name, or replace it by overwrite=True (--force)"
+        )
 
 
 def content(values: Any) -> Any:

@@ -1,11 +1,11 @@
-"""Columns of .csv and .parquet files: read into plain files of numbers, and written from them."""
+"""Columns of .csv and .parquet files: read into plain files of numbers, and written beside those that are kept."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,21 +26,19 @@ def read(
 ) -> tuple[tuple[str, ...], list[Path], tuple[np.dtype, ...], np.ndarray | None]:  # fmt: skip
     """The columns to scan: their names, the plain files of the work folder that they are read into, their dtypes, and flags
     where segments name a column."""
-    table = _Csv(source) if source.suffix == ".csv" else _Parquet(source)
+    table = _opened(source)
     spelling, key = segments.spelling if segments else "", column_of(segments)
     if key and spelling not in ("flags", "keys"):
         raise FileError(f"{spelling} are fewer than rows, so {key!r} cannot hold them: pass a .npy file")
     names = _chosen(table.names, columns, key)
-    progress = load(folder, "read") or {"position": table.start, "rows": 0, "types": {}, "last": None}
+    progress = load(folder, "read") or {"rows": 0, "done": 0, "types": {}, "last": None}
     if dtypes and not progress["types"]:
         progress["types"] = {name: d.str for name, d in zip(names, dtypes * len(names))}
     paths = [folder / f"column{c}.bin" for c in range(len(names))]
     heads = folder / "heads.bin"
     _cut(paths, heads if key else None, progress)
-    for position, block in table.blocks(
-        progress["position"], [*names, *([key] if key else [])], progress["types"]
-    ):
-        report("reading", progress["position"] - table.start, table.total - table.start)
+    for done, block in table.blocks(progress["rows"], [*names, *([key] if key else [])], progress["types"]):
+        report("reading", progress["done"], table.total)
         for name, path in zip(names, paths):
             values = _numbers(name, block[name], progress["types"])
             with open(path, "ab") as file:
@@ -50,31 +48,97 @@ def read(
             flags, progress["last"] = _flags(spelling, block[key], progress["last"])
             with open(heads, "ab") as file:
                 flags.tofile(file)
-        progress["rows"] += len(block[names[0]])
-        progress["position"] = position
+        progress["rows"] += block.num_rows
+        progress["done"] = done
         store(folder, "read", progress)
-    report("reading", table.total - table.start, table.total - table.start)
+    report("reading", table.total, table.total)
     made = tuple(np.dtype(progress["types"].get(name, "f8")) for name in names)
     return names, paths, made, _mapped(heads, "u1") if key else None
 
 
-def write(result: Path, names: tuple[str, ...], path: Path, report: Report) -> Path:
-    """The result as a table."""
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
+def kept_of(source: Path, scanned: Sequence[str], keep: Sequence[str] | None) -> tuple[str, ...]:
+    """The columns of a table that go to the target as they are: those named, or all that are not scanned."""
+    if keep is None:
+        return tuple(name for name in _opened(source).names if name not in scanned)
+    chosen(tuple(_opened(source).names), tuple(keep))
+    return tuple(name for name in keep if name not in scanned)
 
-    y = _loaded(result)
-    parts = [y[name] for name in names] if y.dtype.names else [y]
-    schema = pa.schema([(name, pa.from_numpy_dtype(part.dtype)) for name, part in zip(names, parts)])
-    writer = pyarrow.csv.CSVWriter if path.suffix == ".csv" else pyarrow.parquet.ParquetWriter
-    with open(path, "wb") as file, writer(file, schema) as table:
-        for start in range(0, y.size, BLOCK_ROWS):
+
+def write(
+    result: Path, scanned: tuple[str, ...], kept: tuple[str, ...], source: Path, path: Path, report: Report
+) -> Path:
+    """The result as a table, with the columns that are kept where they stood."""
+    import pyarrow as pa
+
+    y, table = _loaded(result), _opened(source)
+    parts = {name: y[name] for name in scanned} if y.dtype.names else {scanned[0]: y}
+    names = [name for name in table.names if name in parts or name in kept]
+    types = {name: pa.from_numpy_dtype(part.dtype) for name, part in parts.items()}
+    types |= table.types(kept)
+    schema = pa.schema([(name, types[name]) for name in names])
+    with open(path, "wb") as file, _writer(file, schema, kept, path.suffix) as put:
+        start = 0
+        for block in _kept_blocks(table, kept, y.size):
             report("writing", start, y.size)
-            rows = [np.array(part[start : start + BLOCK_ROWS]) for part in parts]
-            table.write_table(pa.table(rows, schema=schema))
+            stop = start + block.num_rows
+            columns = [
+                block[name] if name in kept else pa.array(np.array(parts[name][start:stop])) for name in names
+            ]
+            put(pa.table(columns, schema=schema))
+            start = stop
     report("writing", y.size, y.size)
     return path
+
+
+def _kept_blocks(table: _Table, kept: tuple[str, ...], rows: int) -> Iterator[Any]:
+    """Blocks of the columns that are kept; where none is, blocks that say no more than how many rows they have."""
+    if kept:
+        yield from (block for _, block in table.blocks(0, list(kept), {}, as_they_are=True))
+        return
+    for start in range(0, rows, BLOCK_ROWS):
+        yield _Rows(min(BLOCK_ROWS, rows - start))
+
+
+class _Rows:
+    def __init__(self, num_rows: int) -> None:
+        self.num_rows = num_rows
+
+
+class _writer:
+    """Writes blocks of rows, as a function of each."""
+
+    def __init__(self, file: Any, schema: Any, kept: tuple[str, ...], suffix: str) -> None:
+        import pyarrow.csv
+        import pyarrow.parquet
+
+        self._file = file
+        if suffix == ".csv":
+            pyarrow.csv.write_csv(schema.empty_table(), file)
+            self._parquet = None
+        else:
+            # A dictionary of a scan's results is as long as they are: trying it takes half of the time to write.
+            encoded: Any = list(kept) or False
+            self._parquet = pyarrow.parquet.ParquetWriter(file, schema, use_dictionary=encoded)
+
+    def __enter__(self) -> Callable[[Any], None]:
+        return self._parquet.write_table if self._parquet else self._lines
+
+    def __exit__(self, *_: Any) -> None:
+        if self._parquet:
+            self._parquet.close()
+
+    def _lines(self, block: Any) -> None:
+        """Text without quotes as it stood, where no cell needs them."""
+        import pyarrow as pa
+        from pyarrow.csv import WriteOptions, write_csv
+
+        lines = io.BytesIO()
+        try:
+            write_csv(block, lines, WriteOptions(include_header=False, quoting_style="none"))
+        except pa.ArrowInvalid:
+            lines = io.BytesIO()
+            write_csv(block, lines, WriteOptions(include_header=False, quoting_style="needed"))
+        self._file.write(lines.getbuffer())
 
 
 def _chosen(have: list[str], asked: tuple[str, ...], key: str) -> tuple[str, ...]:
@@ -136,54 +200,97 @@ def _flags(spelling: str, column: Any, last: str | None) -> tuple[np.ndarray, st
     return flags, repr(column[-1].as_py())
 
 
-class _Csv:
-    """A position is a byte, the first of a line. Line breaks within quotes are not looked for."""
+class _Table(Protocol):
+    """A table in a file. `total` is what progress is counted in: bytes of text, or rows."""
 
+    names: list[str]
+    total: int
+
+    def types(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """The types of columns that are kept as they are."""
+        ...
+
+    def blocks(
+        self, first: int, names: list[str], types: dict[str, str], as_they_are: bool = False
+    ) -> Iterator[tuple[int, Any]]:
+        """Blocks of rows from row `first` on, each with how much of `total` is done behind it. Columns named in `types` are
+        read as those; with `as_they_are` text stays text."""
+        ...
+
+
+def _opened(path: Path) -> _Table:
+    return _Csv(path) if path.suffix == ".csv" else _Parquet(path)
+
+
+class _Csv:
     def __init__(self, path: Path) -> None:
         import pyarrow.csv
 
-        self.path, self.total = path, path.stat().st_size
+        self._path, self.total = path, path.stat().st_size
         with open(path, "rb") as file:
             header = file.readline()
-            self.start = file.tell()
         if not header.strip():
             raise FileError(f"{path.name} has no line of column names")
         self.names: list[str] = pyarrow.csv.read_csv(io.BytesIO(header)).column_names
 
-    def blocks(
-        self, position: int, names: list[str], types: dict[str, str]
-    ) -> Iterator[tuple[int, dict[str, Any]]]:
+    def types(self, names: tuple[str, ...]) -> dict[str, Any]:
         import pyarrow as pa
-        import pyarrow.csv as csv
 
-        reading = csv.ReadOptions(column_names=self.names, block_size=BLOCK_BYTES * 2)
-        with open(self.path, "rb") as file:
-            file.seek(position)
-            while lines := file.read(BLOCK_BYTES) + file.readline():
-                as_types = {name: pa.from_numpy_dtype(np.dtype(t)) for name, t in types.items()}
-                converting = csv.ConvertOptions(include_columns=names, column_types=as_types)
-                try:
-                    table = csv.read_csv(io.BytesIO(lines), reading, convert_options=converting)
-                except pa.ArrowInvalid as error:
-                    raise FileError(f"{error}; dtype= names another type to read as") from None
-                yield file.tell(), {name: table[name] for name in names}
+        return dict.fromkeys(names, pa.string())
+
+    def blocks(
+        self, first: int, names: list[str], types: dict[str, str], as_they_are: bool = False
+    ) -> Iterator[tuple[int, Any]]:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        as_types = {name: pa.from_numpy_dtype(np.dtype(t)) for name, t in types.items()}
+        as_types |= self.types(tuple(names)) if as_they_are else {}
+        with pa.OSFile(str(self._path)) as file:
+            if not _has_rows(self._path):
+                return
+            try:
+                lines = csv.open_csv(
+                    file,
+                    csv.ReadOptions(block_size=BLOCK_BYTES),
+                    csv.ParseOptions(newlines_in_values=True),
+                    csv.ConvertOptions(include_columns=names, column_types=as_types),
+                )
+                for batch in lines:
+                    skipped = min(first, batch.num_rows)
+                    first -= skipped
+                    if skipped < batch.num_rows:
+                        yield min(file.tell(), self.total), pa.table(batch.slice(skipped))
+            except pa.ArrowInvalid as error:
+                raise FileError(f"{error}; dtype= names another type to read as") from None
+
+
+def _has_rows(path: Path) -> bool:
+    """Whether anything follows the header, of which pyarrow infers no types."""
+    with open(path, "rb") as file:
+        file.readline()
+        return bool(file.read(1))
 
 
 class _Parquet:
-    """A position is a row group."""
-
-    start = 0
-
     def __init__(self, path: Path) -> None:
         import pyarrow.parquet
 
-        self.file = pyarrow.parquet.ParquetFile(path)
-        self.names: list[str] = self.file.schema_arrow.names
-        self.total = self.file.num_row_groups
+        self._file = pyarrow.parquet.ParquetFile(path)
+        self.names: list[str] = self._file.schema_arrow.names
+        self.total = self._file.metadata.num_rows
+
+    def types(self, names: tuple[str, ...]) -> dict[str, Any]:
+        return {name: self._file.schema_arrow.field(name).type for name in names}
 
     def blocks(
-        self, position: int, names: list[str], types: dict[str, str]
-    ) -> Iterator[tuple[int, dict[str, Any]]]:
-        for group in range(position, self.total):
-            table = self.file.read_row_group(group, columns=names)
-            yield group + 1, {name: table[name] for name in names}
+        self, first: int, names: list[str], types: dict[str, str], as_they_are: bool = False
+    ) -> Iterator[tuple[int, Any]]:
+        import pyarrow as pa
+
+        row = 0
+        for batch in self._file.iter_batches(BLOCK_ROWS, columns=names):
+            skipped = min(max(first - row, 0), batch.num_rows)
+            row += batch.num_rows
+            if skipped < batch.num_rows:
+                yield row, pa.table(batch.slice(skipped))

@@ -6,12 +6,13 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from upsweep.files.arrays import FileError
 from upsweep.tree import Carry
@@ -27,35 +28,41 @@ def work_on(source: Path, target: Path, call: str) -> Iterator[Path]:
         stat = source.stat()
         job = repr((str(source.resolve()), stat.st_size, stat.st_mtime_ns, call))
         if load(folder, "job") != job:
-            for left in folder.iterdir():
-                if left.is_dir():
-                    shutil.rmtree(left)
-                elif left.name != "lock":
-                    left.unlink()
+            _empty(folder)
             store(folder, "job", job)
         try:
             yield folder
         except Exception as error:
             if getattr(error, "errno", None) != errno.ENOSPC:
-                shutil.rmtree(folder)
+                _empty(folder)
             raise
-        shutil.rmtree(folder)
+        _empty(folder)
 
 
 @contextmanager
 def _only_one(folder: Path) -> Iterator[None]:
     """The system lets go of the lock when the process ends, however it ends."""
+    lock = FileLock(folder / "lock")
     try:
-        import fcntl
-    except ModuleNotFoundError:  # not on Windows
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise FileError(f"another process is at work in {folder}") from None
+    try:
         yield
-        return
-    with open(folder / "lock", "w") as held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FileError(f"another process is at work in {folder}") from None
-        yield
+    finally:
+        lock.release()
+        if not any(path.name != "lock" for path in folder.iterdir()):
+            with suppress(OSError):  # another process has come to work in it
+                shutil.rmtree(folder)
+
+
+def _empty(folder: Path) -> None:
+    """Take away all but the lock, which Windows does not let go of while it is held."""
+    for left in folder.iterdir():
+        if left.is_dir():
+            shutil.rmtree(left)
+        elif left.name != "lock":
+            left.unlink()
 
 
 def load(folder: Path, name: str) -> Any:
@@ -71,24 +78,31 @@ def store(folder: Path, name: str, value: Any) -> None:
     os.replace(fresh, folder / f"{name}.json")
 
 
-def load_state(folder: Path) -> tuple[int, Carry | None] | None:
-    """The number of blocks that are done and the carry behind them, or None where nothing was stored."""
+def load_state(folder: Path) -> tuple[int, list[Carry | None]] | None:
+    """The number of blocks that are done and the carries behind them, or None where nothing was stored."""
     path = folder / "done.npz"
     if not path.exists():
         return None
     with np.load(path, allow_pickle=False) as kept:
-        done, count, parts, blocks = (int(v) for v in kept["sizes"])
-        return done, Carry(count, [tuple(kept[f"{b}.{c}"] for c in range(parts)) for b in range(blocks)])
+        done, carries = int(kept["done"]), []
+        for s, (count, parts, blocks) in enumerate(kept["sizes"].tolist()):
+            sums = [tuple(kept[f"{s}.{b}.{c}"] for c in range(parts)) for b in range(blocks)]
+            carries.append(Carry(count, sums))
+        return done, carries
 
 
-def store_state(folder: Path, done: int, carry: Carry | None) -> None:
+def store_state(folder: Path, done: int, carries: Sequence[Carry]) -> None:
     """Keep that state, in one step like `store`."""
-    sums = carry.sums if carry else []
-    sizes = np.array([done, carry.count if carry else 0, len(sums[0]) if sums else 0, len(sums)])
-    parts = {f"{b}.{c}": np.asarray(part) for b, block in enumerate(sums) for c, part in enumerate(block)}
+    sizes = [(carry.count, len(carry.sums[0]) if carry.sums else 0, len(carry.sums)) for carry in carries]
+    parts = {
+        f"{s}.{b}.{c}": np.asarray(part)
+        for s, carry in enumerate(carries)
+        for b, block in enumerate(carry.sums)
+        for c, part in enumerate(block)
+    }
     fresh = folder / "done.npz.new"
     with open(fresh, "wb") as file:
-        np.savez(file, allow_pickle=False, sizes=sizes, **parts)
+        np.savez(file, allow_pickle=False, done=done, sizes=np.array(sizes, np.int64).reshape(-1, 3), **parts)
         file.flush()
         os.fsync(file.fileno())
     os.replace(fresh, folder / "done.npz")
