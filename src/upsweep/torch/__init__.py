@@ -19,8 +19,7 @@ import torch
 from torch import Tensor
 
 from upsweep.arguments import axis_of
-from upsweep.operator import OperatorError
-from upsweep.torch import library
+from upsweep.torch import filters, library, tuples
 from upsweep.torch.operands import coefficients, flags_of, multiplier, rows_of, state_of
 
 __all__ = [
@@ -70,7 +69,9 @@ def scan(
         return _scan_tuple(xs, name, axis, exclusive, reverse, initial, dtype)
     x = xs if dtype is None else xs.to(dtype)
     dim = axis_of(axis, tuple(x.shape))
-    return library.scan(x, name, dim, exclusive, reverse, rows_of(initial, x, dim))
+    if x.is_complex() and x.requires_grad:
+        library.check_holomorphic(name)
+    return library.scan(x, name, dim, exclusive, reverse, rows_of(initial, x, dim), None)
 
 
 def _scan_tuple(
@@ -87,15 +88,12 @@ def _scan_tuple(
     starts = [] if initial is None else [rows_of(v, x, dim) for v, x in zip(initial, xs)]
     needed = torch.is_grad_enabled() and any(x.requires_grad for x in (*xs, *starts))  # type: ignore[union-attr]
     if not needed:
-        return tuple(library.scan_tuple(list(xs), name, dim, exclusive, reverse, starts))  # type: ignore[arg-type]
-    if name != "affine" or exclusive:
-        raise OperatorError(
-            f"a scan of a tuple has gradients for the inclusive affine operator only, not for {name}"
-        )
+        return tuples.scan(xs, name, dim, exclusive, reverse, starts, None)  # type: ignore[arg-type]
+    tuples.refuse(name, exclusive)
     a, b = xs
     first, second = starts or (None, None)
     return (
-        library.scan(a, "mul", dim, False, reverse, first),
+        library.scan(a, "mul", dim, False, reverse, first, None),
         library.recurrence(a, b, second, None, dim, reverse),
     )
 
@@ -247,5 +245,5 @@ def lfilter(b: Any, a: Any, x: Tensor, axis: int = -1, zi: Tensor | None = None)
     x = x.to(dtype).movedim(dim, -1)
     order = max(b.numel(), a.numel()) - 1
     state = None if zi is None else state_of(zi.to(dtype), x, dim, order)
-    y, zf = library.lfilter(x, b, a, state)
+    y, zf = filters.lfilter(x, b, a, state)
     return y.movedim(-1, dim) if zi is None else (y.movedim(-1, dim), zf.movedim(-1, dim))

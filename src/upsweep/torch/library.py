@@ -1,7 +1,8 @@
-"""Scans as PyTorch operators: gradients, fake tensors, vmap and autocast are rules registered for each.
+"""Scans as PyTorch operators: gradients, tangents, fake tensors and vmap are rules registered for each.
 
-The gradient of a scan is a linear recurrence that runs the other way: with `y[t] = f(y[t-1], x[t])`, L and R the partial
-derivatives of f there, `s[t] = g[t] + L[t+1] s[t+1]` and `dx[t] = R[t] s[t]`. It is made of the same operators, so that it
+A scan is a recurrence, and so are its derivatives. With `y[t] = f(y[t-1], x[t])`, L and R the partial derivatives of f there:
+the tangent runs with the scan, `dy[t] = L[t] dy[t-1] + R[t] dx[t]`, and the gradient against it,
+`s[t] = g[t] + L*[t+1] s[t+1]`, `dx[t] = R*[t] s[t]`, where * conjugates. The rules are made of the same operators, so that they
 can be differentiated again.
 """
 
@@ -12,11 +13,11 @@ from hashlib import sha256
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd import forward_ad
 
 import upsweep as up
-from upsweep.operator import BUILTIN, Operator, accumulator, as_operator, identity_of
+from upsweep.operator import BUILTIN, Operator, OperatorError, accumulator, as_operator, identity_of
 
 NAMED: dict[str, Operator] = dict(BUILTIN)
 
@@ -31,6 +32,49 @@ def name_of(op: Any) -> str:
     name = f"{op} {sha256(repr(op.key).encode()).hexdigest()[:16]}"
     NAMED[name] = op
     return name
+
+
+def differentiable(
+    op: Any, context: Callable[..., None], backward: Callable[..., Any], jvp: Callable[..., Any]
+) -> Callable[..., Any]:
+    """A custom operator in every mode of differentiation.
+
+    A custom operator alone has no forward mode, and `torch.func.grad` does not see its gradient. An autograd function has
+    both, but the compiler takes none that has a rule for forward mode: it traces the operator itself.
+    """
+
+    class Rules(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(*args: Any) -> Any:
+            return op(*args)
+
+    Rules.setup_context = staticmethod(context)  # type: ignore[assignment]
+    Rules.backward = staticmethod(backward)
+    Rules.jvp = staticmethod(jvp)
+    op.register_autograd(backward, setup_context=context)
+
+    def call(*args: Any) -> Any:
+        args = tuple(widened(v) for v in args)
+        return op(*args) if traced() else Rules.apply(*args)
+
+    return call
+
+
+def traced() -> bool:
+    """Whether the compiler is at work. It would drop tangents in silence."""
+    if torch.compiler.is_compiling() and forward_ad._current_level >= 0:
+        raise NotImplementedError(
+            "torch.compile does not trace forward mode through a scan: compile what is around it"
+        )
+    return torch.compiler.is_compiling()
+
+
+def widened(value: Any) -> Any:
+    """Half precision as float32 under autocast, as PyTorch does for its own cumsum and cumprod."""
+    half = isinstance(value, Tensor) and value.dtype in (torch.float16, torch.bfloat16)
+    return value.to(torch.float32) if half and torch.is_autocast_enabled(value.device.type) else value
 
 
 def along(x: Tensor, dim: int, reverse: bool, start: int, count: int) -> Tensor:
@@ -53,65 +97,174 @@ def following(x: Tensor, dim: int, reverse: bool) -> Tensor:
     return _join([along(x, dim, reverse, 1, x.shape[dim] - 1), last], dim, reverse)
 
 
+def _starts(heads: Tensor, dim: int, reverse: bool) -> Tensor:
+    """True where a segment starts in the direction of the scan; the first item starts one whatever its flag."""
+    starts = heads.roll(-1, dim) if reverse else heads
+    first = torch.ones_like(along(starts, dim, reverse, 0, 1))
+    return _join([first, along(starts, dim, reverse, 1, starts.shape[dim] - 1)], dim, reverse)
+
+
+def _before(y: Tensor, first: Tensor, heads: Tensor | None, dim: int, reverse: bool) -> Tensor:
+    """`y[t-1]` at t, `first` (one a row) where a segment starts."""
+    before = previous(y, first, dim, reverse)
+    if heads is None:
+        return before
+    return torch.where(_starts(heads, dim, reverse), first.unsqueeze(dim), before)
+
+
+def _over_starts(x: Tensor, heads: Tensor | None, dim: int, reverse: bool) -> Tensor:
+    """The sum of x over the items that start a segment."""
+    if heads is None:
+        return along(x, dim, reverse, 0, 1).squeeze(dim)
+    return x.masked_fill(~_starts(heads, dim, reverse), 0).sum(dim)
+
+
+def _one_at_starts(x: Tensor, heads: Tensor | None, dim: int, reverse: bool) -> Tensor:
+    """x, and 1 at the items that start a segment."""
+    if heads is not None:
+        return x.masked_fill(_starts(heads, dim, reverse), 1)
+    one = torch.ones_like(along(x, dim, reverse, 0, 1))
+    return _join([one, along(x, dim, reverse, 1, x.shape[dim] - 1)], dim, reverse)
+
+
+def _none_first(x: Tensor, dim: int) -> Tensor:
+    return torch.zeros_like(x.select(dim, 0))
+
+
+def batched(x: Tensor | None, in_dim: int | None, size: int) -> Tensor | None:
+    """With the batch in front, whether it is batched or the same for all."""
+    if x is None:
+        return None
+    return x.movedim(in_dim, 0) if in_dim is not None else x.unsqueeze(0).expand(size, *x.shape)
+
+
+# --- where segments start ---------------------------------------------------------------------------------------------
+
+
+@torch.library.custom_op("upsweep::heads", mutates_args=())
+def heads(values: Tensor, spelling: str, shape: list[int], dim: int) -> Tensor:
+    """Booleans of `shape`, or 1-D along the axis, that are true where a segment starts: what an exclusive product of
+    zeros gives there, from 1."""
+    each = values.ndim == len(shape) and spelling in ("flags", "keys")
+    zeros = torch.zeros(shape if each else shape[dim], dtype=torch.uint8, device=values.device)
+    segments = up.segments.Segments(spelling, values)
+    ones = up.scan(zeros, "mul", axis=dim if each else 0, exclusive=True, initial=1, segments=segments)
+    return ones.bool()
+
+
+@heads.register_fake
+def _(values: Tensor, spelling: str, shape: list[int], dim: int) -> Tensor:
+    each = values.ndim == len(shape) and spelling in ("flags", "keys")
+    return values.new_empty(shape if each else shape[dim], dtype=torch.bool)
+
+
 # --- the scan of one tensor -------------------------------------------------------------------------------------------
 
 
 @torch.library.custom_op("upsweep::scan", mutates_args=())
-def scan(x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, initial: Tensor | None) -> Tensor:
-    start = None if initial is None else initial.detach()
-    return up.scan(x.detach(), NAMED[op], axis=dim, exclusive=exclusive, reverse=reverse, initial=start)
+def _scan(
+    x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, initial: Tensor | None, heads: Tensor | None
+) -> Tensor:
+    x, start = x.detach().resolve_conj(), None if initial is None else initial.detach().resolve_conj()
+    segments = None if heads is None else up.segments.flags(heads)
+    return up.scan(
+        x, NAMED[op], axis=dim, exclusive=exclusive, reverse=reverse, initial=start, segments=segments
+    )
 
 
-@scan.register_fake
-def _(x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, initial: Tensor | None) -> Tensor:
+@_scan.register_fake
+def _(x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, *_: Any) -> Tensor:
     return x.new_empty(x.shape)
 
 
+@_scan.register_vmap
+def _(info: Any, in_dims: Any, x: Any, op: str, dim: int, exclusive: bool, reverse: bool, *rest: Any) -> Any:
+    x, *rest = (batched(v, d, info.batch_size) for v, d in zip((x, *rest), (in_dims[0], *in_dims[5:])))  # type: ignore[assignment]
+    return _scan(x, op, dim + 1, exclusive, reverse, *rest), 0
+
+
 def _scan_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-    x, ctx.op, ctx.dim, ctx.exclusive, ctx.reverse, initial = inputs
-    ctx.save_for_backward(x, output, initial)
+    x, ctx.op, ctx.dim, ctx.exclusive, ctx.reverse, initial, heads = inputs
+    ctx.save_for_backward(x, output, initial, heads)
+    ctx.save_for_forward(x, output, initial, heads)
 
 
 def _scan_backward(ctx: Any, g: Tensor) -> Any:
-    x, y, initial = ctx.saved_tensors
-    dim, reverse = ctx.dim, ctx.reverse
+    x, y, initial, heads = ctx.saved_tensors
+    dx, d_initial = scan_gradient(ctx.op, g, x, y, initial, heads, ctx.dim, ctx.exclusive, ctx.reverse)
+    return dx, None, None, None, None, d_initial, None
+
+
+def scan_gradient(
+    op: str, g: Tensor, x: Tensor, y: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int,
+    exclusive: bool, reverse: bool,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """The gradients of x and initial from that of y."""
     if x.shape[dim] == 0:
-        return (
-            torch.zeros_like(x),
-            None,
-            None,
-            None,
-            None,
-            None if initial is None else torch.zeros_like(initial),
-        )
-    inner = following(g, dim, reverse) if ctx.exclusive else g
-    if ctx.op == "add":
-        s = scan(inner, "add", dim, False, not reverse, None)
-        left, dx = None, s
+        return torch.zeros_like(x), None if initial is None else torch.zeros_like(initial)
+    inner = g
+    if exclusive:
+        within = g if heads is None else g.masked_fill(_starts(heads, dim, reverse), 0)
+        inner = following(within, dim, reverse)
+    if op == "add":
+        s = dx = into = scan(inner, "add", dim, False, not reverse, None, heads)
     else:
-        left, right = _partials(
-            ctx.op, x, y if ctx.exclusive else _before(ctx, x, y, initial), initial, dim, reverse
-        )
-        s = recurrence(following(left, dim, reverse), inner, None, None, dim, not reverse)
-        dx = right * s
+        left, right = (v.conj() for v in _partials(op, x, y, initial, heads, dim, exclusive, reverse))
+        s = recurrence(following(left, dim, reverse), inner, None, heads, dim, not reverse)
+        dx, into = right * s, left * s
     if initial is None:
-        return dx, None, None, None, None, None
-    start = s if left is None else left * s
-    d_initial = along(start, dim, reverse, 0, 1).squeeze(dim)
-    if ctx.exclusive:
-        d_initial = d_initial + along(g, dim, reverse, 0, 1).squeeze(dim)
-    return dx, None, None, None, None, d_initial.to(initial.dtype)
+        return dx, None
+    into = into + g if exclusive else into
+    return dx, _over_starts(into, heads, dim, reverse).to(initial.dtype)
 
 
-def _before(ctx: Any, x: Tensor, y: Tensor, initial: Tensor | None) -> Tensor:
-    """The prefix before each item; where there is none, the operator's identity or, for want of it, the item itself."""
-    first = along(x, ctx.dim, ctx.reverse, 0, 1).squeeze(ctx.dim)
-    identity = _identity(ctx.op, x.dtype)
-    if initial is not None:
-        first = initial.to(y.dtype)
-    elif identity is not None:
-        first = torch.full_like(first, identity)
-    return previous(y, first, ctx.dim, ctx.reverse)
+def _scan_jvp(ctx: Any, dx: Tensor | None, *tangents: Any) -> Tensor:
+    x, y, initial, heads = ctx.saved_tensors
+    given = ctx.op, dx, tangents[4], x, y, initial, heads
+    return scan_tangent(*given, ctx.dim, ctx.exclusive, ctx.reverse)
+
+
+def scan_tangent(
+    op: str, dx: Tensor | None, d_initial: Tensor | None, x: Tensor, y: Tensor, initial: Tensor | None,
+    heads: Tensor | None, dim: int, exclusive: bool, reverse: bool,
+) -> Tensor:  # fmt: skip
+    """The tangent of y from those of x and initial."""
+    dx = torch.zeros_like(x) if dx is None else dx
+    if x.is_complex():
+        check_holomorphic(op)
+    if x.shape[dim] == 0:
+        return torch.zeros_like(y)
+    if op == "add":
+        return scan(dx, "add", dim, exclusive, reverse, d_initial, heads)
+    left, right = _partials(op, x, y, initial, heads, dim, exclusive, reverse)
+    dy = recurrence(left, right * dx, d_initial, heads, dim, reverse)
+    if not exclusive:
+        return dy
+    first = _none_first(dy, dim) if d_initial is None else d_initial.to(dy.dtype)
+    return _before(dy, first, heads, dim, reverse)
+
+
+def _partials(
+    op: str, x: Tensor, y: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, exclusive: bool, reverse: bool
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The partial derivatives of `before ⊕ x` at every item. Where nothing stands before, the result is the item itself."""
+    before = y
+    if not exclusive:
+        identity = _identity(op, x.dtype)
+        first = along(x, dim, reverse, 0, 1).squeeze(dim)
+        if initial is not None:
+            first = initial.to(y.dtype)
+        elif identity is not None:
+            first = torch.full_like(first, identity)
+        before = _before(y, first, heads, dim, reverse)
+    if op in _PARTIALS:
+        left, right = _PARTIALS[op](before, x)
+    else:
+        value, pull = torch.func.vjp(NAMED[op].fn, before, x)  # type: ignore
+        left, right = (v.conj() for v in pull(torch.ones_like(value)))
+    if exclusive or initial is not None:
+        return left, right
+    return left, _one_at_starts(right, heads, dim, reverse)
 
 
 def _identity(op: str, dtype: torch.dtype) -> Any:
@@ -125,89 +278,54 @@ def _identity(op: str, dtype: torch.dtype) -> Any:
     return None if value is None else value[0].item()
 
 
-def _partials(
-    op: str, x: Tensor, before: Tensor, initial: Tensor | None, dim: int, reverse: bool
-) -> tuple[Tensor, Tensor]:
-    """The partial derivatives of `before ⊕ x`."""
-    if op in _PARTIALS:
-        return _PARTIALS[op](before, x)
-    value, pull = torch.func.vjp(NAMED[op].fn, before, x)  # type: ignore
-    left, right = pull(torch.ones_like(value))
-    if initial is None:  # the first prefix is the first item itself
-        one = torch.ones_like(along(right, dim, reverse, 0, 1))
-        right = _join([one, along(right, dim, reverse, 1, right.shape[dim] - 1)], dim, reverse)
-    return left, right
-
-
-def _of_choice(first: Tensor) -> tuple[Tensor, Tensor]:
-    return first, 1 - first
+def _of_choice(right: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+    """The later one of equal items has the gradient, as with `torch.cummax`."""
+    return (~right).to(like.dtype), right.to(like.dtype)
 
 
 def _of_logaddexp(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    weight = torch.sigmoid(torch.where(a == b, torch.zeros_like(a), a - b))
-    return weight, torch.sigmoid(torch.where(a == b, torch.zeros_like(a), b - a))
+    gap = torch.where(a == b, torch.zeros_like(a), a - b)
+    return torch.sigmoid(gap), torch.sigmoid(-gap)
 
 
 _PARTIALS: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
     "mul": lambda a, b: (b, a),
-    "max": lambda a, b: _of_choice((a >= b).to(a.dtype)),
-    "min": lambda a, b: _of_choice((a <= b).to(a.dtype)),
+    "max": lambda a, b: _of_choice((b >= a) | (b != b), a),
+    "min": lambda a, b: _of_choice((b <= a) | (b != b), a),
     "logaddexp": _of_logaddexp,
 }
 
-scan.register_autograd(_scan_backward, setup_context=_scan_context)
+scan = differentiable(_scan, _scan_context, _scan_backward, _scan_jvp)
 
 
-def _batched(x: Tensor | None, in_dim: int | None, size: int) -> Tensor | None:
-    """With the batch in front, whether it is batched or the same for all."""
-    if x is None:
-        return None
-    return x.movedim(in_dim, 0) if in_dim is not None else x.unsqueeze(0).expand(size, *x.shape)
+@torch.compiler.assume_constant_result
+def check_holomorphic(op: str) -> None:
+    """The derivatives of complex numbers are those of holomorphic operators."""
+    if op in BUILTIN or op in _HOLOMORPHIC:
+        return
+    a, b = torch.tensor([[0.3 + 0.7j], [-0.4 + 0.2j]], dtype=torch.complex128)
+    value, pull = torch.func.vjp(NAMED[op].fn, a, b)  # type: ignore
+    ones = torch.ones_like(value)
+    if not all(torch.allclose(v * 1j, w) for v, w in zip(pull(ones), pull(ones * 1j))):
+        raise OperatorError(
+            f"{NAMED[op]} is not holomorphic, so a scan by it has no complex derivatives: scan a tuple of real and "
+            "imaginary part, or pass x.detach()"
+        )
+    _HOLOMORPHIC.add(op)
 
 
-@scan.register_vmap
-def _(
-    info: Any,
-    in_dims: Any,
-    x: Tensor,
-    op: str,
-    dim: int,
-    exclusive: bool,
-    reverse: bool,
-    initial: Tensor | None,
-) -> Any:
-    x, initial = (_batched(v, d, info.batch_size) for v, d in ((x, in_dims[0]), (initial, in_dims[5])))  # type: ignore[assignment]
-    return scan(x, op, dim + 1, exclusive, reverse, initial), 0
-
-
-# --- the scan of a tuple ----------------------------------------------------------------------------------------------
-
-
-@torch.library.custom_op("upsweep::scan_tuple", mutates_args=())
-def scan_tuple(
-    xs: list[Tensor], op: str, dim: int, exclusive: bool, reverse: bool, initial: list[Tensor]
-) -> list[Tensor]:  # no list where there is nothing to start from
-    start = tuple(v.detach() for v in initial) or None
-    given = tuple(x.detach() for x in xs)
-    return list(up.scan(given, NAMED[op], axis=dim, exclusive=exclusive, reverse=reverse, initial=start))
-
-
-@scan_tuple.register_fake
-def _(
-    xs: list[Tensor], op: str, dim: int, exclusive: bool, reverse: bool, initial: list[Tensor]
-) -> list[Tensor]:
-    return [x.new_empty(x.shape) for x in xs]
+_HOLOMORPHIC: set[str] = set()
 
 
 # --- linear recurrences -----------------------------------------------------------------------------------------------
 
 
 @torch.library.custom_op("upsweep::recurrence", mutates_args=())
-def recurrence(
+def _recurrence(
     a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool
 ) -> Tensor:
-    start = None if initial is None else initial.detach()
-    a, b = a.detach(), b.detach()
+    start = None if initial is None else initial.detach().resolve_conj()
+    a, b = a.detach().resolve_conj(), b.detach().resolve_conj()
     if heads is None:
         return up.linear_recurrence(a, b, initial=start, axis=dim, reverse=reverse)
     whole = None if start is None else (torch.ones_like(start), start)
@@ -215,168 +333,54 @@ def recurrence(
     return up.scan((a, b), up.ops.AFFINE, axis=dim, reverse=reverse, initial=whole, segments=flags)[1]
 
 
-@recurrence.register_fake
-def _(a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool) -> Tensor:
+@_recurrence.register_fake
+def _(a: Tensor, b: Tensor, *_: Any) -> Tensor:
     return b.new_empty(b.shape)
+
+
+@_recurrence.register_vmap
+def _(info: Any, in_dims: Any, a: Any, b: Any, initial: Any, heads: Any, dim: int, reverse: bool) -> Any:
+    given = (batched(v, d, info.batch_size) for v, d in zip((a, b, initial, heads), in_dims))
+    return _recurrence(*given, dim + 1, reverse), 0  # type: ignore[call-arg]
 
 
 def _recurrence_context(ctx: Any, inputs: Any, output: Tensor) -> None:
     a, _, initial, heads, ctx.dim, ctx.reverse = inputs
     ctx.save_for_backward(a, output, initial, heads)
+    ctx.save_for_forward(a, output, initial, heads)
 
 
 def _recurrence_backward(ctx: Any, g: Tensor) -> Any:
     a, h, initial, heads = ctx.saved_tensors
     dim, reverse = ctx.dim, ctx.reverse
     if a.shape[dim] == 0:
-        return (
-            torch.zeros_like(a),
-            torch.zeros_like(h),
-            None if initial is None else torch.zeros_like(initial),
-            *(None,) * 3,
-        )
+        none = None if initial is None else torch.zeros_like(initial)
+        return torch.zeros_like(a), torch.zeros_like(h), none, None, None, None
     s = recurrence(following(a, dim, reverse).conj(), g, None, heads, dim, not reverse)
-    first = (
-        torch.zeros_like(along(h, dim, reverse, 0, 1).squeeze(dim))
-        if initial is None
-        else initial.to(h.dtype)
-    )
-    before = previous(h, first, dim, reverse)
-    starts = None if heads is None else _starts(heads, dim, reverse)
-    if starts is not None:
-        before = torch.where(starts, first.unsqueeze(dim), before)
-    d_initial = None
+    first = _none_first(h, dim) if initial is None else initial.to(h.dtype)
+    before, d_initial = _before(h, first, heads, dim, reverse), None
     if initial is not None:
-        d_initial = a.conj() * s
-        d_initial = along(d_initial, dim, reverse, 0, 1) if starts is None else d_initial * starts
-        d_initial = d_initial.sum(dim)
+        d_initial = _over_starts(a.conj() * s, heads, dim, reverse)
     return s * before.conj(), s, d_initial, None, None, None
 
 
-def _starts(heads: Tensor, dim: int, reverse: bool) -> Tensor:
-    """True where a segment starts in the direction of the scan; the first item starts one whatever its flag."""
-    starts = heads.roll(-1, dim) if reverse else heads
-    first = torch.ones_like(along(starts, dim, reverse, 0, 1))
-    return _join([first, along(starts, dim, reverse, 1, starts.shape[dim] - 1)], dim, reverse)
+def _recurrence_jvp(ctx: Any, da: Any, db: Any, d_initial: Any, *_: Any) -> Tensor:
+    a, h, initial, heads = ctx.saved_tensors
+    return recurrence_tangent(da, db, d_initial, a, h, initial, heads, ctx.dim, ctx.reverse)
 
 
-recurrence.register_autograd(_recurrence_backward, setup_context=_recurrence_context)
+def recurrence_tangent(
+    da: Tensor | None, db: Tensor | None, d_initial: Tensor | None, a: Tensor, h: Tensor, initial: Tensor | None,
+    heads: Tensor | None, dim: int, reverse: bool,
+) -> Tensor:  # fmt: skip
+    """The tangent of h: `dh[t] = a[t] dh[t-1] + (da[t] h[t-1] + db[t])`."""
+    db = torch.zeros_like(h) if db is None else db
+    if h.shape[dim] == 0:
+        return db
+    if da is not None:
+        first = _none_first(h, dim) if initial is None else initial.to(h.dtype)
+        db = da * _before(h, first, heads, dim, reverse) + db
+    return recurrence(a, db, d_initial, heads, dim, reverse)
 
 
-@recurrence.register_vmap
-def _(
-    info: Any,
-    in_dims: Any,
-    a: Tensor,
-    b: Tensor,
-    initial: Tensor | None,
-    heads: Tensor | None,
-    dim: int,
-    reverse: bool,
-) -> Any:
-    a, b, initial, heads = (_batched(v, d, info.batch_size) for v, d in zip((a, b, initial, heads), in_dims))  # type: ignore
-    return recurrence(a, b, initial, heads, dim + 1, reverse), 0
-
-
-# --- digital filters: time is last, a[0] is 1 ---------------------------------------------------------------------------
-
-
-@torch.library.custom_op("upsweep::lfilter", mutates_args=())
-def lfilter(x: Tensor, b: Tensor, a: Tensor, zi: Tensor | None) -> tuple[Tensor, Tensor]:
-    b, a, x = (v.detach().resolve_conj() for v in (b, a, x))
-    if not (b.isfinite().all() and a.isfinite().all()):
-        raise ZeroDivisionError("a[0] is zero, or a coefficient is not finite")
-    if zi is None:
-        return up.lfilter(b, a, x).to(x.dtype).contiguous(), x.new_empty((*x.shape[:-1], 0))
-    y, zf = up.lfilter(b, a, x, zi=zi.detach().resolve_conj())
-    return y.to(x.dtype).contiguous(), zf.to(x.dtype).contiguous()
-
-
-@lfilter.register_fake
-def _(x: Tensor, b: Tensor, a: Tensor, zi: Tensor | None) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.shape), x.new_empty((*x.shape[:-1], 0) if zi is None else zi.shape)
-
-
-def _lfilter_context(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> None:
-    x, b, a, zi = inputs
-    ctx.save_for_backward(x, b, a, zi, output[0])
-
-
-def _lfilter_backward(ctx: Any, gy: Tensor, gz: Tensor) -> Any:
-    """With A y = B x + zi, A and B the matrices of the filter: s solves A* s = gy, dx = B* s, and db, da, dzi are products of
-    s with what they stand beside. zf adds a product of the last items with the coefficients."""
-    x, b, a, zi, y = ctx.saved_tensors
-    n, order = x.shape[-1], max(b.numel(), a.numel()) - 1
-    g: Tensor = gy
-    dx: Any = None
-    db: Any = 0
-    da: Any = 0
-    dzi: Any = None
-    if zi is not None:
-        last = min(order, n)
-        place = torch.arange(order).unsqueeze(1) + torch.arange(last) + 1  # of the coefficient beside an item
-        xs, ys = (v.flip(-1).narrow(-1, 0, last) for v in (x, y))
-        g = gy - _at_the_end(gz @ _spread(a, place, x).conj(), n)
-        dx = _at_the_end(gz @ _spread(b, place, x).conj(), n)
-        db, da = (_gathered(gz, v, place, c) for v, c in ((xs, b), (-ys, a)))
-        dzi = F.pad(gz.narrow(-1, 0, max(order - n, 0)), (order - max(order - n, 0), 0))
-    one = torch.ones(1, dtype=b.dtype, device=b.device)
-    s = lfilter(g.flip(-1), one, a.conj(), None)[0]
-    through = lfilter(s, b.conj(), one, None)[0].flip(-1)
-    s = s.flip(-1)
-    if ctx.needs_input_grad[1]:
-        db = db + _beside(s, x, b)
-    if ctx.needs_input_grad[2]:
-        da = da - _beside(s, y, a)
-    if zi is not None:
-        dzi = dzi + F.pad(s.narrow(-1, 0, min(order, n)), (0, max(order - n, 0)))
-    needed = ctx.needs_input_grad
-    return through if dx is None else through + dx, db if needed[1] else None, da if needed[2] else None, dzi
-
-
-def _at_the_end(items: Tensor, n: int) -> Tensor:
-    """Items, the last one first, where they stand among n."""
-    return F.pad(items.flip(-1), (n - items.shape[-1], 0))
-
-
-def _spread(c: Tensor, place: Tensor, x: Tensor) -> Tensor:
-    """`c[place]`, zero where there is no such coefficient."""
-    return F.pad(c.to(x.device, x.dtype), (0, place.shape[0] + place.shape[1]))[place.to(x.device)]
-
-
-def _gathered(gz: Tensor, items: Tensor, place: Tensor, c: Tensor) -> Tensor:
-    """The gradient of c through `zf = c[place] @ items`."""
-    beside = (
-        gz.flatten(0, -2).mT @ items.conj().flatten(0, -2) if gz.ndim > 1 else torch.outer(gz, items.conj())
-    )
-    total = beside.new_zeros(place.shape[0] + place.shape[1] + 1)
-    return _like(total.index_put((place.to(gz.device),), beside, accumulate=True)[: c.numel()], c)
-
-
-def _beside(s: Tensor, x: Tensor, c: Tensor) -> Tensor:
-    """The gradient of c through `c[0] x[t] + c[1] x[t-1] + ...`."""
-    n = x.shape[-1]
-    parts = [(s.narrow(-1, k, n - k) * x.narrow(-1, 0, n - k).conj()).sum() for k in range(min(c.numel(), n))]
-    return _like(F.pad(torch.stack(parts), (0, c.numel() - len(parts))), c) if parts else torch.zeros_like(c)
-
-
-def _like(gradient: Tensor, c: Tensor) -> Tensor:
-    return (gradient if c.is_complex() or not gradient.is_complex() else gradient.real).to(c.device, c.dtype)
-
-
-lfilter.register_autograd(_lfilter_backward, setup_context=_lfilter_context)
-
-
-@lfilter.register_vmap
-def _(info: Any, in_dims: Any, x: Tensor, b: Tensor, a: Tensor, zi: Tensor | None) -> Any:
-    if in_dims[1] is None and in_dims[2] is None:
-        x, zi = (_batched(v, d, info.batch_size) for v, d in ((x, in_dims[0]), (zi, in_dims[3])))  # type: ignore[assignment]
-        return lfilter(x, b, a, zi), (0, 0)
-    rows = [_batched(v, d, info.batch_size) for v, d in zip((x, b, a, zi), in_dims)]
-    each = [lfilter(*(r if r is None else r[i] for r in rows)) for i in range(info.batch_size)]  # type: ignore[arg-type]
-    return tuple(map(torch.stack, zip(*each))), (0, 0)
-
-
-for _op in (scan, scan_tuple, recurrence, lfilter):  # as PyTorch does for its own cumsum and cumprod
-    for _device in ("cpu", "cuda"):
-        _op.register_autocast(_device, torch.float32)
+recurrence = differentiable(_recurrence, _recurrence_context, _recurrence_backward, _recurrence_jvp)
