@@ -293,6 +293,7 @@ def test_the_doctor_names_every_engine(tmp_path: Path) -> None:
     assert got.returncode == 0, got.stderr
     assert "engine cpu" in got.stdout
     assert "engine cuda" in got.stdout
+    assert "engine numpy" in got.stdout
     assert "numba" in got.stdout
 
 

@@ -70,7 +70,7 @@ def scan(
         order: "tree" for the canonical tree, or "sequential" for the loop `y[i] = y[i-1] ⊕ x[i]` from `initial`, whose bits
             are those of `np.add.accumulate`, wherever a sequence is cut and continued. It is parallel over rows only: the
             faster order for many rows, a slow one for a single long row.
-        engine: "auto" (where the data are), "cpu" or "cuda".
+        engine: "auto" (where the data are), "cpu", "cuda", or "numpy", which needs no compiler.
         threads: threads of the CPU engine; all cores by default. It changes no bit.
 
     Returns:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -102,40 +104,72 @@ class Moves(Protocol):
     def run_automaton(self, lexer: Any, text: Any) -> Any: ...
 
 
-MOVES = {"cpu": "upsweep.cpu.moves"}
-ENGINES = {"cpu": "upsweep.cpu", "cuda": "upsweep.gpu"}
-_INSTALL = {"cpu": "pip install upsweep", "cuda": "pip install 'upsweep[cuda13]'   (or 'upsweep[cuda12]')"}
+class Row(NamedTuple):
+    """What the table says of an engine."""
+
+    module: str
+    place: str
+    """Where the arrays lie that it takes: "host" or "cuda"."""
+    install: str
+    moves: str | None = None
+
+
+ENGINES = {
+    "cuda": Row("upsweep.gpu", "cuda", "pip install 'upsweep[cuda13]'   (or 'upsweep[cuda12]')"),
+    "cpu": Row("upsweep.cpu", "host", "pip install numba", "upsweep.cpu.moves"),
+    "numpy": Row("upsweep.numpy_engine", "host", "pip install numpy"),
+}
+"""By priority: of the engines for a place, "auto" means the first that can be imported."""
 
 
 @cache
 def load(name: str) -> Engine:
     """The engine of that name.
 
-    >>> load("cpu").__name__
-    'upsweep.cpu'
+    >>> load("numpy").__name__
+    'upsweep.numpy_engine'
     """
     if name not in ENGINES:
         raise EngineError(f"no engine is called {name!r}; there are 'auto', {', '.join(map(repr, ENGINES))}")
     try:
-        return cast(Engine, import_module(ENGINES[name]))
-    except ImportError as missing:
+        return cast(Engine, import_module(ENGINES[name].module))
+    except (ImportError, OSError) as missing:  # llvmlite without its library is an OSError
         raise EngineError(
-            f"the {name} engine needs a package that is not here ({missing}): {_INSTALL[name]}"
+            f"the {name} engine needs a package that is not here ({missing}): {ENGINES[name].install}"
         ) from missing
 
 
 def moves(name: str) -> Moves | None:
     """The moves of the engine of that name, or None."""
-    return cast(Moves, import_module(MOVES[name])) if name in MOVES else None
+    module = ENGINES[name].moves
+    return cast(Moves, import_module(module)) if module else None
 
 
 def choose(xs: Sequence[Any]) -> str:
-    """The engine that "auto" means for these arrays: the one of the device that holds them.
+    """The engine that "auto" means for these arrays: the first one that is here for the device that holds them.
 
-    >>> choose([np.zeros(3)])
-    'cpu'
+    >>> choose([np.zeros(3)]) in ("cpu", "numpy")
+    True
     """
-    return "cuda" if any(on_gpu(x) for x in xs) else "cpu"
+    return _first_of("cuda" if any(on_gpu(x) for x in xs) else "host")
+
+
+@cache
+def _first_of(place: str) -> str:
+    """The first engine for a place that can be imported; where there is none, the first, whose import says what is missing."""
+    names = [name for name, row in ENGINES.items() if row.place == place]
+    return next(filter(_here, names), names[0])
+
+
+def _here(name: str) -> bool:
+    """Whether an engine can be imported. A package that is not installed was not asked for; one that fails is worth a word."""
+    try:
+        load(name)
+    except EngineError as missing:
+        if not isinstance(missing.__cause__, ModuleNotFoundError):
+            warnings.warn(f"{missing}; until then the next engine runs", RuntimeWarning, stacklevel=5)
+        return False
+    return True
 
 
 def library_of(x: Any) -> str:
@@ -153,9 +187,16 @@ def on_gpu(x: Any) -> bool:
         return False
     told = getattr(x, "is_cuda", None)  # PyTorch's, in a tenth of the time
     if told is not None:
+        if told and getattr(getattr(sys.modules.get("torch"), "version", None), "hip", None):
+            raise EngineError(_AMD)
         return told
     device = getattr(x, "__dlpack_device__", None)
     if device is not None:
-        kind, _ = device()
-        return int(kind) in (2, 13)  # DLPack's kDLCUDA and kDLCUDAManaged
+        kind = int(device()[0])
+        if kind == 10:  # DLPack's kDLROCM
+            raise EngineError(_AMD)
+        return kind in (2, 13)  # kDLCUDA and kDLCUDAManaged
     return getattr(x, "__cuda_array_interface__", None) is not None
+
+
+_AMD = "the array lies on an AMD GPU (ROCm), and upsweep's GPU engine is for NVIDIA's: pass x.cpu(), which is scanned there"

@@ -248,7 +248,7 @@ class _Run:
         """A sum as one item along the axis, where the chunk lies."""
         shape = (*self.shape[: self.axis], 1, *self.shape[self.axis + 1 :])
         part = part.reshape(shape)
-        if self.name == "cpu" or not _is_host(part):
+        if not engines.on_gpu(self.given[0]) or not _is_host(part):
             return part
         return self.on.broadcast(part, shape, part.dtype, self.given[0])  # handed over in host memory
 

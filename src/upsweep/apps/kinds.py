@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from upsweep import engine as engines
 from upsweep.engine import EngineError, library_of
+from upsweep.host import view
 
 
 def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
@@ -21,9 +22,9 @@ def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
     >>> type(x).__name__, nothing, give(x + 1).tolist()
     ('ndarray', None, [2, 3])
     """
-    if engines.choose(given) == "cpu":
-        on = engines.load("cpu")
-        views: list[Any] = [None if x is None else on.view(x) for x in given]
+    if not any(engines.on_gpu(x) for x in given):
+        on = engines.load(engines.choose(given))
+        views: list[Any] = [None if x is None else view(x) for x in given]
         like = next((x for x in given if hasattr(x, "__dlpack__")), given[0])
         return np, views, lambda y: on.give(like, _plain(y))
     there = next(x for x in given if engines.on_gpu(x))
@@ -62,7 +63,7 @@ def host(x: Any) -> np.ndarray:
     """A few numbers (coefficients, automata) as a NumPy array, wherever they lie."""
     if engines.on_gpu(x):
         x = np.asarray(x) if library_of(x) in ("jax", "jaxlib") else _standard().to_device(x, "cpu")
-    return cast(np.ndarray, engines.load("cpu").view(x))
+    return view(x)
 
 
 def floating(xp: Any, x: Any) -> Any:

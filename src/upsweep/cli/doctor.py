@@ -40,11 +40,21 @@ _ARRAYS = {
 
 def engines() -> Iterator[Line]:
     """A line for each engine, then for what works with them."""
-    yield Line("engine cpu", True, f"numba {version('numba')}, NumPy {version('numpy')}")
+    yield _cpu()
     yield _cuda()
+    yield Line("engine numpy", True, f'NumPy {_version("numpy")}, what "auto" means where numba is not')
     for name, (module, add) in _ARRAYS.items():
         here = find_spec(module) is not None
         yield Line(name, here, _version(module) if here else "", "" if here else add)
+
+
+def _cpu() -> Line:
+    try:
+        engine.load("cpu")
+    except engine.EngineError as missing:
+        lost = "pip install numba: without it scans run on NumPy, in one thread and many times slower"
+        return Line("engine cpu", False, _reason(missing), lost)
+    return Line("engine cpu", True, f"numba {_version('numba')}, NumPy {_version('numpy')}")
 
 
 def _cuda() -> Line:

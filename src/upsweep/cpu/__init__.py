@@ -7,9 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from upsweep.cpu import launch, strips
-from upsweep.cpu.arrays import apart, broadcast, cut, empty, give, numbers, start, view, writable
-from upsweep.cpu.heads import heads, spread
-from upsweep.operator import exact, identity_of
+from upsweep.host import (
+    apart,
+    broadcast,
+    cut,
+    empty,
+    flags_of,
+    give,
+    heads,
+    nothing,
+    numbers,
+    spread,
+    start,
+    view,
+    writable,
+)
+from upsweep.operator import exact
 from upsweep.plan import Plan
 
 __all__ = [
@@ -37,11 +50,11 @@ def run(
     """Run a plan: see `upsweep.engine.Engine.run`."""
     ys = [y if y is None else numbers(y) for y in ys]
     if plan.n == 0:
-        _reduce_nothing(plan, ys, initial)
+        nothing(plan, ys, initial)
         return
     ins, outs = [numbers(x) for x in xs], [y for y in ys if y is not None]
     if heads is not None:
-        ins.append(_heads(plan, heads))
+        ins.append(flags_of(plan, heads))
     if plan.reverse:
         ins = [np.flip(x, plan.axis) for x in ins]
         outs = outs if plan.reduce else [np.flip(y, plan.axis) for y in outs]
@@ -54,24 +67,6 @@ def run(
 def walks(plan: Plan) -> bool:
     """Whether a plan is walked in order; where every order gives the same bits a single row is faster by the tree."""
     return plan.order == "sequential" and not (plan.rows == 1 and exact(plan.op, plan.accumulators))
-
-
-def _reduce_nothing(
-    plan: Plan, ys: Sequence[np.ndarray | None], initial: Sequence[np.ndarray] | None
-) -> None:
-    if plan.reduce:
-        values = identity_of(plan.op, plan.accumulators) if initial is None else initial
-        for y, value in zip(ys, values or ()):
-            if y is not None:
-                y[...] = value
-
-
-def _heads(plan: Plan, heads: np.ndarray) -> np.ndarray:
-    """The flags, one for each item. In reverse a segment starts where it ended, one before the next one's head."""
-    if plan.reverse:
-        # What comes round is the start of the scan, where a head changes nothing.
-        heads = np.roll(heads, -1, plan.axis if heads.ndim > 1 else 0)
-    return spread(heads, plan.shape, plan.axis)
 
 
 def _broadcast(start: np.ndarray, plan: Plan) -> np.ndarray:

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.engine import load, on_gpu
+from upsweep.engine import DTypeError, on_gpu
 from upsweep.gpu import driver
 from upsweep.gpu.arrays import View, c_strides, view
 from upsweep.gpu.launch import run, run_small
+from upsweep.host import heads as host_heads
 from upsweep.operator import OperatorError, ops
 from upsweep.plan import Plan
 from upsweep.segments import SegmentError, Segments
@@ -27,7 +28,7 @@ def start(value: Any, dtype: np.dtype, like: Any) -> View:
         return _cast(view(value), dtype, "initial")
     host = np.asarray(value)
     if not np.can_cast(host.dtype, dtype, "same_kind") and not isinstance(value, (int, float)):
-        raise OperatorError(f"initial of {host.dtype} does not fit a scan in {dtype}")
+        raise DTypeError(f"initial of {host.dtype} does not fit a scan in {dtype}")
     host = host.astype(dtype)
     return view(host) if host.ndim == 0 else _upload(host, view(like))
 
@@ -51,7 +52,7 @@ def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> V
     """Flags of `shape`, or 1-D along the axis, that are non-zero where a segment starts."""
     place, n = view(like), shape[axis]
     if not on_gpu(segments.values):
-        flags = load("cpu").heads(segments, shape, axis, None)  # checked where they are
+        flags = host_heads(segments, shape, axis, None)  # checked where they are
         return _upload(np.ascontiguousarray(flags), place)
     values = view(segments.values)
     if segments.spelling in ("flags", "keys") and values.shape not in (shape, (n,)):
@@ -91,7 +92,7 @@ def _cast(x: View, dtype: np.dtype, what: str) -> View:
     if x.dtype == dtype:
         return x
     if dtype != _BOOL and not np.can_cast(x.dtype, dtype, "same_kind"):
-        raise OperatorError(f"{what} of {x.dtype} does not fit a scan in {dtype}")
+        raise DTypeError(f"{what} of {x.dtype} does not fit a scan in {dtype}")
     return _converted(x, dtype)
 
 

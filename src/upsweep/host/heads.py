@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.cpu.arrays import view
+from upsweep.host.arrays import view
+from upsweep.plan import Plan
 from upsweep.segments import SegmentError, Segments
 
 
@@ -18,6 +19,14 @@ def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> n
     if segments.spelling == "keys":
         return _changes(_fitting(values, shape, n, "keys"), axis if values.ndim > 1 else 0)
     return _starts(_offsets(segments.spelling, values, n), n)
+
+
+def flags_of(plan: Plan, heads: np.ndarray) -> np.ndarray:
+    """The flags of a plan, one for each item. In reverse a segment starts where it ended, one before the next one's head."""
+    if plan.reverse:
+        # What comes round is the start of the scan, where a head changes nothing.
+        heads = np.roll(heads, -1, plan.axis if heads.ndim > 1 else 0)
+    return spread(heads, plan.shape, plan.axis)
 
 
 def spread(heads: np.ndarray, shape: tuple[int, ...], axis: int) -> np.ndarray:

@@ -7,13 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.engine import DTypeError, EngineError, library_of
+from upsweep.engine import DTypeError, EngineError, library_of, on_gpu
+from upsweep.operator import identity_of
+from upsweep.plan import Plan
 
 
 def view(x: Any) -> np.ndarray:
     """The memory of `x` as a NumPy array; lists and scalars become arrays first."""
     if isinstance(x, np.ndarray):
         return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
+    if on_gpu(x):
+        raise EngineError(
+            f"this {type(x).__name__} lies on a GPU: pass engine='cuda' or 'auto', or bring it to the host"
+        )
     if library_of(x) == "torch":
         return _from_torch(x)
     if hasattr(x, "__array__") or not hasattr(x, "__dlpack__"):
@@ -43,6 +49,15 @@ def give(like: Any, view: np.ndarray) -> Any:
     if isinstance(like, (np.ndarray, np.generic)) or not hasattr(like, "__array_namespace__"):
         return view if view.ndim else view[()]
     return like.__array_namespace__().from_dlpack(view)
+
+
+def nothing(plan: Plan, ys: Sequence[np.ndarray | None], initial: Sequence[np.ndarray] | None) -> None:
+    """Run a plan of no items: a reduction is `initial` or the identity."""
+    if plan.reduce:
+        values = identity_of(plan.op, plan.accumulators) if initial is None else initial
+        for y, value in zip(ys, values or ()):
+            if y is not None:
+                y[...] = value
 
 
 def cut(view: np.ndarray, axis: int, start: int, stop: int) -> np.ndarray:

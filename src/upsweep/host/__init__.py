@@ -1,0 +1,23 @@
+"""Memory of this machine, in NumPy alone: arrays of every library as NumPy's, and segments as flags.
+
+The engines that work here share this half of the protocol (see `upsweep.engine.Engine`).
+"""
+
+from upsweep.host.arrays import apart, broadcast, cut, empty, give, nothing, numbers, start, view, writable
+from upsweep.host.heads import flags_of, heads, spread
+
+__all__ = [
+    "apart",
+    "broadcast",
+    "cut",
+    "empty",
+    "flags_of",
+    "give",
+    "heads",
+    "nothing",
+    "numbers",
+    "spread",
+    "start",
+    "view",
+    "writable",
+]

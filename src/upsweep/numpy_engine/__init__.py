@@ -1,0 +1,100 @@
+"""The NumPy engine: whole levels of the canonical tree at a time, in NumPy alone.
+
+It runs where numba does not (a new Python on its first day, a browser), and is the tests' second opinion. sweep.py holds the
+two orders, operators.py the operators on whole arrays, typed.py Python functions on whole arrays, fma.py an exact multiply-add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from upsweep.host import (
+    apart,
+    broadcast,
+    cut,
+    empty,
+    flags_of,
+    give,
+    heads,
+    nothing,
+    numbers,
+    spread,
+    start,
+    view,
+    writable,
+)
+from upsweep.numpy_engine.operators import on_arrays
+from upsweep.numpy_engine.sweep import Steps, in_order, last_prefix, prefixes
+from upsweep.operator import exact, identity_of
+from upsweep.plan import Plan
+
+__all__ = [
+    "apart",
+    "broadcast",
+    "cut",
+    "empty",
+    "give",
+    "heads",
+    "run",
+    "spread",
+    "start",
+    "view",
+    "writable",
+]
+
+
+def run(
+    plan: Plan,
+    xs: Sequence[np.ndarray],
+    ys: Sequence[np.ndarray | None],
+    initial: Sequence[np.ndarray] | None,
+    heads: np.ndarray | None,
+) -> None:
+    """Run a plan: see `upsweep.engine.Engine.run`. All items are read before a result is written."""
+    ys = [y if y is None else numbers(y) for y in ys]
+    if plan.n == 0 or plan.rows == 0:
+        nothing(plan, ys, initial)
+        return
+    with np.errstate(all="ignore"):  # integers wrap, and infinities are results like any other
+        _write(plan, _results(plan, xs, initial, heads), ys)
+
+
+def _results(
+    plan: Plan,
+    xs: Sequence[np.ndarray],
+    initial: Sequence[np.ndarray] | None,
+    heads: np.ndarray | None,
+) -> Sequence[np.ndarray]:
+    """What is written, one array a component: the axis comes first, in the direction of the scan."""
+    items = [_turned(plan, numbers(x)).astype(d) for x, d in zip(xs, plan.accumulators)]
+    flags = None if heads is None else _turned(plan, flags_of(plan, heads)) != 0
+    before = None if initial is None else [np.broadcast_to(s, plan.row_shape) for s in initial]
+    steps = Steps(on_arrays(plan.op, plan.accumulators), before)
+    walked = plan.order == "sequential" and not exact(plan.op, plan.accumulators)
+    if plan.reduce and not walked:
+        return last_prefix(steps, items, flags)
+    known = in_order(steps, items, flags) if walked else prefixes(steps, items, flags)
+    if plan.reduce:
+        return [p[-1] for p in known]
+    if not plan.exclusive:
+        return [p[1:] for p in known]
+    first = identity_of(plan.op, plan.accumulators) if before is None else before
+    assert first is not None  # api.py asks for it
+    for p, e in zip(known, first):
+        p[0] = e
+        if flags is not None:
+            p[:-1] = np.where(flags, e, p[:-1])
+    return [p[:-1] for p in known]
+
+
+def _write(plan: Plan, results: Sequence[np.ndarray], ys: Sequence[np.ndarray | None]) -> None:
+    for y, result in zip(ys, results):
+        if y is not None:
+            np.copyto(y if plan.reduce else _turned(plan, y), result, casting="unsafe")
+
+
+def _turned(plan: Plan, x: np.ndarray) -> np.ndarray:
+    first = np.moveaxis(x, plan.axis, 0)
+    return first[::-1] if plan.reverse else first

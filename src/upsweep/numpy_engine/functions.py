@@ -1,0 +1,185 @@
+"""A Python function over again, in which what it calls works on Values: functions of math and NumPy, dtypes, int and float."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from upsweep.numpy_engine.fma import fma as exact_fma
+from upsweep.numpy_engine.library import by_item
+from upsweep.numpy_engine.typed import Value, data_of
+from upsweep.operator import fma, names_in
+
+
+def adopted(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, and the functions that it calls, made over."""
+    return _taken(fn, {})
+
+
+def _taken(value: Any, known: dict[Any, Any]) -> Any:
+    value = getattr(value, "py_func", value)
+    if value is fma:
+        return lambda a, b, c: Value(exact_fma(data_of(a), data_of(b), data_of(c)))
+    if isinstance(value, types.FunctionType) and not value.__module__.startswith("numpy"):
+        return _made_over(value, known)
+    if isinstance(value, types.ModuleType):
+        return _Module(value, known)
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return _Kind(value)
+    if getattr(value, "__module__", None) == "math":
+        return _by_item(value, np.float64) if value.__name__ not in _EXACT else _of_math(value)
+    if isinstance(value, np.ufunc) or (callable(value) and type(value).__module__.startswith("numpy")):
+        return _of_numpy(value)
+    return _Table(value) if isinstance(value, np.ndarray) else value
+
+
+def _made_over(fn: types.FunctionType, known: dict[Any, Any]) -> types.FunctionType:
+    if fn not in known:
+        cells = tuple(types.CellType() for _ in fn.__closure__ or ())
+        scope: dict[str, Any] = {"__name__": __name__, "__builtins__": _BUILTINS}
+        made = known[fn] = types.FunctionType(fn.__code__, scope, fn.__name__, fn.__defaults__, cells)
+        made.__kwdefaults__ = fn.__kwdefaults__
+        for cell, given in zip(cells, fn.__closure__ or ()):
+            cell.cell_contents = _taken(given.cell_contents, known)
+        used = [name for name in names_in(fn.__code__) if name in fn.__globals__]
+        scope.update({name: _taken(fn.__globals__[name], known) for name in used})
+    return known[fn]
+
+
+class _Module:
+    """A module whose functions take Values."""
+
+    def __init__(self, module: types.ModuleType, known: dict[Any, Any]) -> None:
+        self._module, self._known = module, known
+
+    def __getattr__(self, name: str) -> Any:
+        return _taken(getattr(self._module, name), self._known)
+
+
+class _Table:
+    """An array that the function uses: Values look items up."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, index: Any) -> Any:
+        parts = index if isinstance(index, tuple) else (index,)
+        found = self.array[tuple(data_of(i) if isinstance(i, Value) else i for i in parts)]
+        if any(isinstance(i, Value) for i in parts):
+            return Value(found)
+        return _Table(found) if isinstance(found, np.ndarray) else found
+
+
+class _Kind:
+    """A NumPy dtype that is called to convert."""
+
+    def __init__(self, dtype: type[np.generic]) -> None:
+        self.dtype = dtype
+
+    def __call__(self, x: Any = 0) -> Any:
+        return Value(x.data.astype(self.dtype)) if isinstance(x, Value) else self.dtype(x)
+
+
+_EXACT: dict[str, Callable[..., Any]] = {
+    "sqrt": np.sqrt, "fabs": np.fabs, "copysign": np.copysign, "isnan": np.isnan, "isinf": np.isinf,
+    "isfinite": np.isfinite, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc,
+}  # fmt: skip
+"""Functions of math that NumPy computes to the last bit."""
+_WHOLE = ("floor", "ceil", "trunc")
+
+
+def _of_math(fn: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:
+        if not any(isinstance(x, Value) for x in args):
+            return fn(*args)
+        made = _EXACT[fn.__name__](*(_real(data_of(x), np.float64) for x in args))
+        return Value(made.astype(np.int64) if fn.__name__ in _WHOLE else made)
+
+    return call
+
+
+def _of_numpy(fn: Any) -> Callable[..., Any]:
+    """NumPy's exp, log, ... differ from the C library's in the last place, which compiled code calls."""
+    name = fn.__name__
+    standard = getattr(math, name, None) or getattr(math, name.replace("arc", "a", 1), None)
+    if isinstance(fn, np.ufunc) and standard and name not in _EXACT:
+        return _by_item(standard, np.float32)
+
+    def call(*args: Any) -> Any:
+        arrays = [data_of(x) for x in args]
+        if name == "sqrt":
+            arrays = [_real(x, np.float32) for x in arrays]
+        return Value(fn(*arrays)) if any(isinstance(x, Value) for x in args) else fn(*args)
+
+    return call
+
+
+def _by_item(fn: Callable[..., Any], least: type) -> Callable[..., Any]:
+    """A function of the C library; integers are taken as `least` at least."""
+    each = by_item(fn)
+
+    def call(*args: Any) -> Any:
+        if not any(isinstance(x, Value) for x in args):
+            return fn(*args)
+        reals = [_real(data_of(x), least) for x in args]
+        dtype = np.result_type(*reals)
+        return Value(each(*(x.astype(dtype) for x in reals)))
+
+    return call
+
+
+def _real(x: np.ndarray, least: type) -> np.ndarray:
+    if x.dtype.kind in "fc":
+        return x
+    return x.astype(least if x.itemsize <= 2 else np.float64)
+
+
+def _int(x: Any = 0) -> Any:
+    if not isinstance(x, Value):
+        return int(x)
+    return x if x.dtype.kind in "iu" else Value(x.data.astype(np.int64))
+
+
+def _float(x: Any = 0.0) -> Any:
+    if not isinstance(x, Value):
+        return float(x)
+    return x if x.dtype.kind == "f" else Value(x.data.astype(np.float64))
+
+
+def _bool(x: Any = False) -> Any:
+    return Value(x.data != 0) if isinstance(x, Value) else bool(x)
+
+
+def _round(x: Any) -> Any:
+    return Value(np.rint(x.data).astype(np.int64)) if isinstance(x, Value) else round(x)
+
+
+def _extreme(better: Callable[[Any, Any], Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:
+        if not any(isinstance(x, Value) for x in args):
+            return plain(*args)
+        best, *others = (data_of(x) for x in args)
+        for other in others:
+            best = np.where(better(other, best), other, best)
+        return Value(best)
+
+    return call
+
+
+_BUILTINS = {
+    **vars(builtins),
+    "int": _int,
+    "float": _float,
+    "bool": _bool,
+    "round": _round,
+    "min": _extreme(np.less, min),
+    "max": _extreme(np.greater, max),
+}
