@@ -3,10 +3,11 @@
 from math import gcd
 
 import pytest
+from printed import HALF_WARPS, PRINTED_CYCLES, cycles
 
 from upsweep import lab
 from upsweep.lab.counts import Banks, accesses
-from upsweep.lab.sources import HALF_WARPS, NOT_REPRODUCED, PRINTED_CYCLES, cycles
+from upsweep.lab.sources import NOT_REPRODUCED
 
 
 def test_printed_cycles():

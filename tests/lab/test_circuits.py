@@ -3,10 +3,10 @@
 from collections import Counter
 
 import pytest
+from printed import figure_11_6
 
 from upsweep import lab
 from upsweep.lab.networks import families, nodes_of
-from upsweep.lab.sources import figure_11_6
 from upsweep.lab.traces import flaw, join, spoken
 from upsweep.textbook import KERNELS, circuits
 from upsweep.textbook.formulas import fibonacci, harris_work, ks_work, lf_work

@@ -284,7 +284,7 @@ WRONG = {
     "every thread takes a number": (
         12,
         [("    bid = cuda.blockIdx.x\n", "    bid = cuda.atomic.add(counter, 0, 1)\n"), *FENCED],
-        "values",
+        "races",
         "line 35.*never ends",
     ),
     "a number without a barrier": (

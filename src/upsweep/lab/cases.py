@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,19 @@ from upsweep.textbook import KERNELS, Kernel, Launch, Setup
 from upsweep.textbook.dialect import asks_for_identity
 from upsweep.textbook.mistakes import MISTAKES, Mistake
 from upsweep.textbook.setups import padding
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A way to make the same case for another number of items: what `case` was asked for, but for the items."""
+
+    kernel: Callable[..., None] | str
+    grid: int | None
+    block: int | None
+    given: tuple[tuple[str, Any], ...]
+
+    def __call__(self, n: int) -> Case:
+        return case(self.kernel, self.grid, self.block, n=n, identity=0, **dict(self.given))
 
 
 class empty:
@@ -62,10 +75,12 @@ def case(
         if neutral is None and callable(launch.kernel) and asks_for_identity(launch.kernel):
             raise OperatorError(f"{launch.kernel.__name__} needs the identity of {operator}: pass identity=")
     name = kernel if isinstance(kernel, str) and "def " not in kernel else source_of(kernel).name
+    given = {"warp": warp, "shared": shared, "like": like, "expect": expect, "itemsize": itemsize, **names}
+    sized = Sized(kernel, grid, block, tuple(sorted(given.items()))) if args is None else None
     return Case(
         name, setup, tuple(v.item() if isinstance(v, np.generic) else v for v in items), operator.fn, str(operator),
         neutral, expected(kind, setup.tile, len(items)), row.answer if row else None, row.needs if row else "", warp,
-        itemsize=itemsize, shape=shape,
+        itemsize=itemsize, shape=shape, sized=sized,
     )  # fmt: skip
 
 

@@ -81,7 +81,7 @@ class Counts:
     atomics: int
     shuffles: int
     moves: int
-    """Stores to shared memory of a value that shared memory already held: copies and swaps."""
+    """Stores to shared memory of what the same thread had loaded from there: copies, and a swap counts one."""
     requests: int
     """Warp instructions that touch shared memory."""
     wavefronts: int
@@ -141,9 +141,31 @@ def verdicts(trace: Trace) -> list[Verdict]:
 
 
 def steps(trace: Trace) -> int:
-    """Operator instructions that are issued one after the other: places in the source, times the iterations around them."""
-    ops = trace.at("op")
-    return len(set(zip(trace.site[ops].tolist(), trace.position[ops].tolist())))
+    """Operator instructions that are issued one after the other, as if all warps and all blocks ran at once.
+
+    The longest chain of them: a block issues its own in order, a place in the source in one step being one of them, and
+    a block that takes what another made comes after it. So it is never less than the depth of the network.
+    """
+    ops = np.flatnonzero(trace.at("op"))
+    ops = ops[np.argsort(trace.step[ops], kind="stable")]
+    columns = (trace.launch, trace.block, trace.step, trace.site, trace.thread, trace.node)
+    often: dict[tuple[int, int, int, int], int] = {}
+    instructions: dict[tuple[int, int, int, int, int], list[int]] = {}
+    for launch, block, step, site, thread, node in zip(*(c[ops].tolist() for c in columns)):
+        turn = often[block, step, site, thread] = often.get((block, step, site, thread), 0) + 1
+        instructions.setdefault((launch, block, step, site, turn), []).append(node)
+    machine, made = trace.machine, dict[int, int]()
+    reached: dict[int, int] = {}
+    launched, begin = 0, 0
+    for (launch, block, *_), nodes in instructions.items():
+        if launch != launched:
+            launched, begin = launch, max(reached.values(), default=0)
+        taken = [
+            made.get(k, 0) for node in nodes if node >= 0 for k in (machine.left[node], machine.right[node])
+        ]
+        reached[block] = 1 + max([begin, reached.get(block, 0), *taken])
+        made.update((node, reached[block]) for node in nodes)
+    return max(reached.values(), default=0)
 
 
 def _barriers(trace: Trace) -> int:
@@ -154,12 +176,14 @@ def _barriers(trace: Trace) -> int:
 
 
 def _moves(trace: Trace) -> int:
-    stores = np.flatnonzero(trace.at("store") & (trace.space == 2) & (trace.node >= 0))
-    seen: set[tuple[int, int]] = set()
+    shared = np.flatnonzero((trace.space == 2) & trace.at("load", "store") & (trace.node >= 0))
+    columns = (trace.block, trace.thread, trace.node, trace.at("load"))
+    seen: set[tuple[int, int, int]] = set()
     moves = 0
-    for block, node in zip(trace.block[stores].tolist(), trace.node[stores].tolist()):
-        moves += (block, node) in seen
-        seen.add((block, node))
+    for block, thread, node, loads in zip(*(c[shared].tolist() for c in columns)):
+        if loads:
+            seen.add((block, thread, node))
+        moves += not loads and (block, thread, node) in seen
     return moves
 
 
@@ -213,16 +237,19 @@ def accesses(trace: Trace, model: Banks = TODAY) -> list[Access]:
 
 @dataclass(frozen=True)
 class Branch:
-    """One branch of the source: how often warps come to it, and how often their threads part."""
+    """One branch of the source: how often warps come to it, and how often their threads part.
+
+    A compiler may do without the branch, by predicates: an arrival is no branch instruction issued.
+    """
 
     line: int
     text: str
-    issued: int
+    arrivals: int
     divergent: int
 
 
 def divergence(trace: Trace, warp: int = 32) -> list[Branch]:
-    """Every branch and loop, in the units that a warp sees: iterations issued, and those in which its threads disagree."""
+    """Every branch and loop, in the units that a warp sees: its arrivals, and those in which its threads disagree."""
     events = np.flatnonzero(trace.at("branch", "loop"))
     loops = trace.at("loop")[events]
     taken = np.where(loops, trace.word[events] & 1, trace.word[events])

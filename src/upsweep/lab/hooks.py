@@ -6,17 +6,34 @@ They are closures over the machine's lists, not methods, because a trace calls t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import operator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
-from upsweep.lab.rewrite import KernelError
-from upsweep.lab.values import POISON, Array, Item, plain
+import numpy as np
+
+from upsweep.lab.values import POISON, Array, Item, Poison, plain
 
 if TYPE_CHECKING:
     from upsweep.lab.machine import Machine
 
-ENDLESS = 100_000
-"""Rounds of a loop after which it is taken never to end."""
+ENDLESS = 10_000
+"""Rounds of a `while` that waits for memory, after which nobody is taken to write there."""
+REPEATED = 63
+"""The round of a loop from which on repeated states are looked for."""
+MOST_EVENTS = 4_000_000
+"""Events after which a run is stopped: each takes about a hundred bytes."""
+INT32 = 1 << 31
+UNCHANGED = -2
+"""What stands for the node of an atomic that left its word as it was."""
+
+
+class Endless(Exception):
+    """A loop that never ends, found while a thread runs; it ends the run."""
+
+    def __init__(self, kind: str, site: int, text: str):
+        super().__init__(text)
+        self.kind, self.site, self.text = kind, site, text
 
 
 def hooks(machine: Machine, base: int, itemsize: int) -> dict[str, Callable]:
@@ -36,13 +53,13 @@ def _accesses(machine: Machine, base: int) -> dict[str, Callable]:
         if index.__class__ is not int or len(array.shape) > 1:
             index = array.flat(index)
         if not 0 <= index < len(array.words):
-            machine.fault("out of bounds", base + site, array.name)
+            machine.fault("out of bounds", base + site, array.name, index)
             return POISON
         item = array.words[index]
         if array.base >= 0:
             log.extend((base + site, array.base + index, item.node if item.__class__ is Item else -1))
         if item is None:
-            machine.fault("uninitialised", base + site, f"{array.name}[{index}]")
+            machine.fault("uninitialised", base + site, array.place(index))
             return POISON
         return item
 
@@ -50,8 +67,10 @@ def _accesses(machine: Machine, base: int) -> dict[str, Callable]:
         if index.__class__ is not int or len(array.shape) > 1:
             index = array.flat(index)
         if not 0 <= index < len(array.words):
-            machine.fault("out of bounds", base + site, array.name)
+            machine.fault("out of bounds", base + site, array.name, index)
             return
+        if value.__class__ is Poison and value.site >= 0:
+            machine.fault("undefined shuffle", value.site, value.text)
         array.words[index] = value
         if array.base >= 0:
             log.extend((base + site, array.base + index, value.node if value.__class__ is Item else -1))
@@ -60,16 +79,20 @@ def _accesses(machine: Machine, base: int) -> dict[str, Callable]:
     def atomic(kind: str, array: Array, index: Any, operands: tuple, site: int, _: Any = None) -> Any:
         place = array.flat(index)
         if place < 0:
-            machine.fault("out of bounds", base + site, array.name)
+            machine.fault("out of bounds", base + site, array.name, index)
             return 0
         old = array.words[place]
         log.extend((base + site, array.base + place, -1))
+        if old is None and kind == "exch":
+            old = POISON  # what was there is the caller's affair, and only if it is used
         if old is None:
-            machine.fault("uninitialised", base + site, f"{array.name}[{place}]")
+            machine.fault("uninitialised", base + site, array.place(place))
             old = 0
         array.words[place] = ATOMIC[kind](plain(old), *[plain(v) for v in operands])
         stored.append(array.words[place])
         machine.changed = array.words[place] != old
+        if not machine.changed:
+            log[-1] = UNCHANGED
         return old
 
     return {"_load": load, "_store": store, "_atomic": atomic}
@@ -78,17 +101,51 @@ def _accesses(machine: Machine, base: int) -> dict[str, Callable]:
 def _arrays(machine: Machine, base: int, itemsize: int) -> dict[str, Callable]:
     shared: dict[tuple[int, int], Array] = {}
 
-    def array(space: str, name: str, shape: Any, _: Any, block: int, site: int) -> Array:
-        shape = shape or machine.dynamic  # shape 0 is numba's way to ask for what the launch gives
-        words: list[Any] = [None] * (shape if isinstance(shape, int) else math.prod(shape))
-        if space == "local":
-            return machine.array(name, space, shape, words, itemsize)
+    def array(space: str, name: str, shape: Any, dtype: Any, block: int, site: int) -> Array:
         key = (machine.place[0], site)
-        if key not in shared:
-            shared[key] = machine.array(name, space, shape, words, itemsize, machine.place[0], written=False)
+        if space == "shared" and key in shared:
+            return shared[key]
+        dynamic = isinstance(shape, int) and shape == 0  # numba's way to ask for what the launch gives
+        shape = machine.dynamic if dynamic else shape
+        words: list[Any] = [None] * (shape if isinstance(shape, int) else math.prod(shape))
+        size = width(dtype, itemsize)
+        if space == "local":
+            return machine.array(name, space, shape, words, size)
+        shared[key] = machine.array(name, space, shape, words, size, machine.place[0], written=False)
+        shared[key].dynamic = dynamic
         return shared[key]
 
     return {"_array": array}
+
+
+def width(dtype: Any, otherwise: int) -> int:
+    """The bytes of an item of this type, where the kernel names one: "int32", np.float64, numba's own types."""
+    try:
+        return np.dtype(getattr(dtype, "name", dtype) or "V").itemsize or otherwise
+    except TypeError:
+        return otherwise
+
+
+NATIVE: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "*": operator.mul, "&": operator.and_, "|": operator.or_, "^": operator.xor, "min": min, "max": max,
+}  # fmt: skip
+"""The signs that a kernel may write the operator out with."""
+
+
+def signs(fn: Callable[[Any, Any], Any], x: Any) -> frozenset[str]:
+    """The signs that do what the operator does, tried on pairs of items and of some other numbers."""
+    samples = list(x[:5])
+    if isinstance(x[0], (int, float)) and not isinstance(x[0], bool):
+        samples += [type(x[0])(v) for v in (2, 3, 5, -1, 6)]
+    found = set()
+    for sign, native in NATIVE.items():
+        try:
+            same = [bool(np.all(fn(a, b) == native(a, b))) for a in samples for b in samples]
+        except Exception:  # the operator or the sign is not for such values
+            continue
+        if all(same):
+            found.add(sign)
+    return frozenset(found)
 
 
 def _operators(machine: Machine, base: int) -> dict[str, Callable]:
@@ -100,7 +157,13 @@ def _operators(machine: Machine, base: int) -> dict[str, Callable]:
         if b.__class__ is not Item:
             b = machine.leaf(b)
         x, y = a.value, b.value
-        value = POISON if x is POISON or y is POISON else fn(x, y)
+        if x.__class__ is Poison or y.__class__ is Poison:
+            spoilt = x if x.__class__ is Poison else y
+            if spoilt.site >= 0:
+                machine.fault("undefined shuffle", spoilt.site, spoilt.text)
+            value: Any = POISON
+        else:
+            value = fn(x, y)
         item = Item(value, len(left))
         left.append(a.node)
         right.append(b.node)
@@ -108,10 +171,28 @@ def _operators(machine: Machine, base: int) -> dict[str, Callable]:
         log.extend((base + site, 0, item.node))
         return item
 
-    def add(a: Any, b: Any, site: int) -> Any:
-        return apply(a, b, site) if a.__class__ is Item or b.__class__ is Item else a + b
+    def infix(sign: str, a: Any, b: Any, site: int, both: bool) -> Any:
+        if sign in machine.signs and (a.__class__ is Item or b.__class__ is Item):
+            return apply(a, b, site)
+        if sign in machine.signs and both:  # numbers from memory, such as flags: work, and no inputs
+            log.extend((base + site, 0, -1))
+        return NATIVE[sign](a, b)
 
-    return {"_op": apply, "_add": add, "_popc": lambda word: int(word).bit_count()}
+    def wide(value: Any, site: int) -> Any:
+        if value.__class__ is int and not -INT32 <= value < INT32:
+            machine.fault("overflow", base + site, f"{value}")
+        return value
+
+    def call(fn: Any, site: int, *args: Any) -> Generator:
+        return machine.call(fn, base + site, args)
+
+    return {
+        "_op": apply,
+        "_infix": infix,
+        "_wide": wide,
+        "_call": call,
+        "_popc": lambda word: int(word).bit_count(),
+    }
 
 
 def _control(machine: Machine, base: int) -> dict[str, Callable]:
@@ -125,10 +206,26 @@ def _control(machine: Machine, base: int) -> dict[str, Callable]:
     def loop(taken: Any, site: int, k: int) -> bool:
         taken = bool(taken)
         log.extend((base + site, 2 * k + taken, -1))
-        if k > ENDLESS:
-            text = "this loop never ends: nothing in it lets another thread run (wait with cuda.atomic)"
-            raise KernelError(f"line {machine.sites[base + site].line}: {text}")
+        if len(log) > 3 * MOST_EVENTS:
+            raise Endless("too long", base + site, f"the run was stopped after {MOST_EVENTS} events")
         return taken
+
+    states: dict[tuple[tuple[int, int], int], tuple] = {}
+
+    def again(taken: Any, site: int, k: int, state: tuple, names: str | None) -> bool:
+        """The test of a `while`: a state that has been there before will be there for ever."""
+        if k >= REPEATED and taken:
+            if names is None and k > ENDLESS:
+                text = "this loop never ends: nothing in it lets another thread run (wait with cuda.atomic)"
+                raise Endless("endless loop", base + site, text)
+            key = (machine.place, site)
+            if k & (k + 1) == 0:
+                states[key] = state
+            elif names is not None and states[key] == state:
+                raise Endless(
+                    "endless loop", base + site, f"this loop never ends: {_repeats(names, state, k)}"
+                )
+        return loop(taken, site, k)
 
     def counted(bounds: range, site: int) -> Iterator[int]:
         k = -1
@@ -140,7 +237,24 @@ def _control(machine: Machine, base: int) -> dict[str, Callable]:
     def fence(site: int) -> None:
         log.extend((base + site, 0, -1))
 
-    return {"_if": branch, "_loop": loop, "_range": counted, "_fence": fence}
+    def place(site: int) -> None:
+        log.extend((base + site, 0, -1))
+
+    return {
+        "_if": branch,
+        "_loop": loop,
+        "_while": again,
+        "_range": counted,
+        "_fence": fence,
+        "_place": place,
+    }
+
+
+def _repeats(names: str, state: tuple, k: int) -> str:
+    if not names:
+        return "nothing that its test reads is a variable"
+    shown = ", ".join(f"{name} = {value!r}" for name, value in zip(names.split(", "), state))
+    return f"after {k} rounds {shown} again, and nothing else decides when it ends"
 
 
 ATOMIC: dict[str, Callable] = {

@@ -10,10 +10,10 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from upsweep.lab.hooks import hooks
-from upsweep.lab.rewrite import ATOMIC, KernelError, Rewritten, Site
+from upsweep.lab.hooks import Endless, hooks, signs
+from upsweep.lab.rewrite import ATOMIC, KernelError, Rewritten, Site, Source, rewrite, source_of
 from upsweep.lab.schedule import Schedule
-from upsweep.lab.values import Array, Item
+from upsweep.lab.values import Array, Item, Poison
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,14 @@ class Fault:
     thread: int
     block: int
     text: str
+    index: Any = None
+    """Of an access out of bounds: where it went."""
 
 
 READY, AT_BARRIER, AT_WARP, DONE = range(4)
+LARGEST_BLOCK = 1024
+STATIC_SHARED, MOST_SHARED = 48 << 10, 227 << 10
+"""Bytes that a block may have by the text of its kernel, and by its launch on the largest GPUs."""
 
 
 class Block:
@@ -41,6 +46,8 @@ class Block:
         self.sends: list[Any] = [None] * len(threads)
         self.spun = [-1] * len(threads)
         self.epoch, self.warp_epoch = 0, [0] * (-(-len(threads) // warp))
+        self.meetings: list[list[frozenset[int]]] = [[] for _ in self.warp_epoch]
+        """For each warp and each `syncwarp`, the threads that met."""
 
     def ready(self) -> list[int]:
         return [t for t, state in enumerate(self.state) if state == READY]
@@ -49,10 +56,15 @@ class Block:
 class Machine:
     """Runs launches one after the other on the same global memory, and logs every event."""
 
-    def __init__(self, fn: Callable[[Any, Any], Any], schedule: Schedule, warp: int = 32):
+    def __init__(
+        self, fn: Callable[[Any, Any], Any], schedule: Schedule, warp: int = 32, x: Sequence[Any] = ()
+    ):
         self.fn, self.schedule, self.warp = fn, schedule, warp
+        self.signs = signs(fn, x) if len(x) else frozenset()
+        """How a kernel may write the operator out."""
         self.sites: list[Site] = []
         self.site_launch: list[int] = []
+        self.site_source: list[Source] = []
         self.log: list[int] = []
         """Flat triples (site, where, node): a word's number, an iteration or an outcome; and the value's node."""
         self.marks: list[tuple[int, int, int, int, int]] = []
@@ -70,6 +82,13 @@ class Machine:
         self.waits = 0
         self.launches = 0
         self.words = 0
+        self.itemsize = 4
+        self.geometry: dict[str, int] = {}
+        self.called: dict[Any, Callable[..., Generator]] = {}
+        self.limits: list[tuple[int, str]] = []
+        """(launch, what no GPU can give it)."""
+        self.stopped = False
+        """Whether a loop was found that never ends."""
         self.place = (0, 0)
         self.changed = False
         self.dynamic = 0
@@ -101,9 +120,33 @@ class Machine:
         self.values.append(value)
         return Item(value, len(self.left) - 1)
 
-    def fault(self, kind: str, site: int, text: str) -> None:
+    def fault(self, kind: str, site: int, text: str, index: Any = None) -> None:
         block, thread = self.place
-        self.faults.append(Fault(kind, site, thread, block, text))
+        self.faults.append(Fault(kind, site, thread, block, text, index))
+
+    def call(self, fn: Any, site: int, args: Sequence[Any]) -> Generator:
+        """A call of another function: one with a source is rewritten like the kernel, any other is Python's own."""
+        code = getattr(getattr(fn, "py_func", fn), "__code__", None)
+        if code is None:
+            return _directly(fn, args)
+        key = (code, self.launches)
+        if key not in self.called:
+            self.called[key] = self.scoped(
+                rewrite(source_of(fn), self.schedule.fine, function=True), scope(fn)
+            )
+        block, t = self.place
+        inner = self.blocks[block]
+        return self.called[key](*args, t, inner.index, t % self.warp)
+
+    def scoped(self, kernel: Rewritten, names: dict[str, Any]) -> Callable[..., Generator]:
+        """The generator of a kernel or of a function, with the hooks and these names around it."""
+        base, launch = len(self.sites), self.launches - 1
+        self.sites += kernel.sites
+        self.site_launch += [launch] * len(kernel.sites)
+        self.site_source += [kernel.source] * len(kernel.sites)
+        around = {**names, **hooks(self, base, self.itemsize), "_base": base, **self.geometry}
+        exec(kernel.code, around)
+        return around["thread"]
 
     # --- running --------------------------------------------------------------------------------------------------
 
@@ -117,29 +160,45 @@ class Machine:
         itemsize: int,
         dynamic: int = 0,
     ) -> bool:
-        """Run one launch; False where it came to a deadlock."""
+        """Run one launch; False where it came to a deadlock, or to a loop that never ends."""
         launch = self.launches
-        self.launches, self.dynamic = launch + 1, dynamic
-        base = len(self.sites)
-        self.sites += kernel.sites
-        self.site_launch += [launch] * len(kernel.sites)
-        scope = {**names, **hooks(self, base, itemsize), "_block": block, "_grid": grid, "_warp": self.warp}
-        exec(kernel.code, scope)
-        thread, queue, active = scope["thread"], self.schedule.blocks(grid), []
-        while queue or active:
+        self.launches, self.dynamic, self.itemsize = launch + 1, dynamic, itemsize
+        self.geometry = {"_block": block, "_grid": grid, "_warp": self.warp}
+        thread = self.scoped(kernel, names)
+        queue, active = self.schedule.blocks(grid), []
+        if block > LARGEST_BLOCK:
+            self.limits.append((launch, f"a block of {block} threads: no GPU runs more than {LARGEST_BLOCK}"))
+        while (queue or active) and not self.stopped:
             while queue and len(active) < (self.schedule.resident or grid):
                 index = queue.pop(0)
                 number = len(self.blocks)
                 threads = [thread(*args, t, index, t % self.warp) for t in range(block)]
                 self.blocks.append(Block(number, launch, index, threads, self.warp))
                 active.append(self.blocks[-1])
-            moved = [self.round(b, base) for b in active]
+            moved = [self.round(b) for b in active if not self.stopped]
             held = active
             active = [b for b in active if any(s != DONE for s in b.state)]
-            if not any(moved) and len(active) == len(held):
+            if not any(moved) and len(active) == len(held) and not self.stopped:
                 self.deadlock(active, queue)
                 return False
-        return True
+        self.weigh(launch)
+        return not self.stopped
+
+    def weigh(self, launch: int) -> None:
+        """Whether the launch's shared memory exists."""
+        for block in (b for b in self.blocks if b.launch == launch):
+            mine = [a for a in self.arrays if a.block == block.number]
+            every = sum(a.size * a.itemsize for a in mine)
+            fixed = sum(a.size * a.itemsize for a in mine if not a.dynamic)
+            if every > MOST_SHARED:
+                text = f"{every} bytes of shared memory a block: no GPU has more than {MOST_SHARED}"
+            elif fixed > STATIC_SHARED:
+                text = (f"{fixed} bytes of shared memory by the kernel's text: more than {STATIC_SHARED} must be given by the "
+                        "launch, for cuda.shared.array(0, dtype)")  # fmt: skip
+            else:
+                continue
+            self.limits.append((launch, text))
+            return
 
     def deadlock(self, active: list[Block], queue: list[int]) -> None:
         waiting = [(b, t) for b in active for t in b.ready()]
@@ -153,14 +212,16 @@ class Machine:
             f"blocks {held} wait for ever, and nobody is left to release them{rest}",
         )
 
-    def round(self, block: Block, base: int) -> bool:
+    def round(self, block: Block) -> bool:
         """Let every thread of a block that can run do so once; whether anything changed."""
         moved, fine = False, self.schedule.fine
         for t in self.schedule.order(block.ready()):
             for _ in range(self.schedule.bursts() if fine else 1):
-                moved |= self.resume(block, t, base)
+                moved |= self.resume(block, t)
                 if block.state[t] != READY:
                     break
+            if self.stopped:
+                return True
         if any(s == AT_WARP for s in block.state):
             moved |= self.meet_warps(block)
         live = [t for t, s in enumerate(block.state) if s != DONE]
@@ -169,7 +230,7 @@ class Machine:
             moved = True
         return moved
 
-    def resume(self, block: Block, t: int, base: int) -> bool:
+    def resume(self, block: Block, t: int) -> bool:
         log = self.log
         start = len(log)
         self.place = (block.number, t)
@@ -179,23 +240,34 @@ class Machine:
         except StopIteration:
             block.state[t] = DONE
             return True
+        except Endless as found:
+            self.fault(found.kind, found.site, found.text)
+            self.stopped = True
+            block.state[t] = DONE
+            return True
         except KernelError:
             raise
         except Exception as error:
             raise self.failure(error) from error
         if request.__class__ is tuple:
-            block.state[t], block.site[t], block.wants[t] = AT_WARP, base + request[1], request
+            block.state[t], block.site[t], block.wants[t] = AT_WARP, request[1], request
         elif request >= 0:
             block.sends[t] = None
-            block.state[t], block.site[t] = AT_BARRIER, base + request
+            block.state[t], block.site[t] = AT_BARRIER, request
         elif request <= ATOMIC:
-            return self.before_atomic(block, t, base + ATOMIC - request, start)
+            return self.before_atomic(block, t, ATOMIC - request, start)
         return True
 
     def failure(self, error: Exception) -> KernelError:
         trace = error.__traceback__
-        while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_name != "thread":
+        while (
+            trace is not None
+            and trace.tb_next is not None
+            and trace.tb_next.tb_frame.f_code.co_name == "thread"
+        ):
             trace = trace.tb_next
+        if trace is not None and trace.tb_frame.f_code.co_name != "thread":
+            trace = trace.tb_next or trace
         where = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else "kernel"
         return KernelError(f"{where}: {type(error).__name__}: {error} (thread {self.place[1]})")
 
@@ -239,49 +311,94 @@ class Machine:
         block.epoch += 1
 
     def meet_warps(self, block: Block) -> bool:
+        """Let those warps on whose threads have come where their masks say that they meet."""
         moved = False
         for first in range(0, len(block.state), block.warp):
-            lanes = [
-                t for t in range(first, min(first + block.warp, len(block.state))) if block.state[t] != DONE
-            ]
-            here = [t for t in lanes if block.state[t] == AT_WARP]
-            if not here or any(block.state[t] == READY for t in lanes):
-                continue
-            self.place = (block.number, here[0])
-            if len(here) < len(lanes) or len({block.site[t] for t in here}) > 1:
-                self.fault(
-                    "divergent shuffle",
-                    block.site[here[0]],
-                    f"threads {_several(here)} of a warp are alone here",
-                )
-            for t, value in zip(here, [self.exchanged(block, t, here) for t in here]):
-                block.sends[t], block.state[t] = value, READY
-            block.warp_epoch[first // block.warp] += 1
-            moved = True
+            members = range(first, min(first + block.warp, len(block.state)))
+            groups: dict[tuple[str, int], list[int]] = {}
+            for t in members:
+                if block.state[t] == AT_WARP:
+                    groups.setdefault((block.wants[t][0], int(block.wants[t][2])), []).append(t)
+            stuck = not any(block.state[t] == READY for t in members)
+            absent = {key: self.awaited(block, key[1], here, members) for key, here in groups.items()}
+            whole = [key for key in groups if not absent[key]]
+            for key in whole or list(groups)[: int(stuck)]:
+                self.place = (block.number, groups[key][0])
+                self.judge_mask(block, key, groups[key], absent[key])
+                self.meet(block, key[0], groups[key])
+                moved = True
         return moved
+
+    def awaited(self, block: Block, mask: int, here: list[int], members: range) -> list[int]:
+        """The threads that a mask names and that have neither come nor left the kernel."""
+        return [
+            t for t in members if mask >> (t - members[0]) & 1 and block.state[t] != DONE and t not in here
+        ]
+
+    def judge_mask(self, block: Block, key: tuple[str, int], here: list[int], absent: list[int]) -> None:
+        kind, mask = key
+        site = block.site[here[0]]
+        outside = [t for t in here if not mask >> t % block.warp & 1]
+        if outside:
+            text = (
+                f"threads {_several(outside)} come to this {kind}, and its mask {mask:#x} does not name them"
+            )
+            self.fault("wrong mask", site, text)
+        if absent:
+            lines = sorted({self.sites[block.site[t]].line for t in absent if block.site[t] >= 0})
+            where = f": they wait in line {', '.join(map(str, lines))}" if lines else ""
+            text = (
+                f"the mask {mask:#x} names threads {_several(absent)}, which never come to this {kind}{where}"
+            )
+            self.fault("divergent shuffle", site, text)
+
+    def meet(self, block: Block, kind: str, here: list[int]) -> None:
+        for t, value in zip(here, [self.exchanged(block, t, here) for t in here]):
+            block.sends[t], block.state[t] = value, READY
+        if kind == "syncwarp":  # the others move values, and order no memory
+            warp = here[0] // block.warp
+            block.warp_epoch[warp] += 1
+            block.meetings[warp].append(frozenset(here))
 
     def exchanged(self, block: Block, t: int, here: list[int]) -> Any:
         """What lane `t` gets from the meeting that all of `here` have come to."""
-        kind, _, *values = block.wants[t]
+        kind, _, mask, *values = block.wants[t]
         if kind == "syncwarp":
             return None
         if kind == "ballot_sync":
             return sum(1 << (u % block.warp) for u in here if block.wants[u][3])
-        by = int(values[2])
+        by = int(values[1])
         first, lane = t - t % block.warp, t % block.warp
         lane = {
             "shfl_up_sync": lane - by,
             "shfl_down_sync": lane + by,
             "shfl_xor_sync": lane ^ by,
-            "shfl_sync": by,
+            "shfl_sync": by % block.warp,
         }[kind]
-        source = first + lane if 0 <= lane < block.warp and first + lane in here else t
+        source = first + lane if 0 <= lane < block.warp else t
+        if source not in here:
+            why = f"thread {t} takes what thread {source} brings, which is not in this {kind} (mask {int(mask):#x})"
+            return Poison(block.site[t], why)
         got = block.wants[source][3]
         self.marks.append(
             (len(self.log) // 3, block.number, t, block.epoch, block.warp_epoch[t // block.warp])
         )
         self.log.extend((block.site[t], source, got.node if isinstance(got, Item) else -1))
         return got
+
+
+def _directly(fn: Any, args: Sequence[Any]) -> Generator:
+    return fn(*args)
+    yield
+
+
+def scope(kernel: Any) -> dict[str, Any]:
+    """The globals and the closure that a kernel's names refer to."""
+    if isinstance(kernel, str):
+        return {}
+    function = getattr(kernel, "py_func", kernel)
+    cells = dict(zip(function.__code__.co_freevars, (c.cell_contents for c in function.__closure__ or ())))
+    return {**function.__globals__, **cells}
 
 
 def _several(numbers: Sequence[int]) -> str:

@@ -78,7 +78,10 @@ class Identity:
     asap_fan_out: int
     """The same with every node as soon as it can be."""
     deficiency: int | None
-    """size + depth - (2n - 2), never negative (Snir 1986); None where the results are no scan of n."""
+    """size + depth - (2m - 2), never negative (Snir 1986), where m inputs are scanned: n, or n - 1 of an exclusive scan.
+
+    None where the results are not all prefixes of the input.
+    """
     idle: int
     """Nodes that only meet an identity."""
 
@@ -104,12 +107,27 @@ def identify(trace: Trace) -> Identity:
     levels = {s: k for k, s in enumerate(sorted({step[k] for k in real}))}
     issued = {k: levels[step[k]] + 1 for k in real}
     deepest = max(depth.values(), default=0)
-    whole = all(word is not None for word in trace.result.words)
-    scan = whole and trace.result.size == trace.n <= trace.case.setup.tile
+    shift = int(_shifted(trace))
+    scan = _scans(trace, shift)
+    snir = len(real) + deepest - max(2 * (trace.n - shift) - 2, 0)
     return Identity(
         _name(trace, real) if scan else None, trace.n, len(real), deepest, len(levels), _fan_out(trace, real, issued),
-        _fan_out(trace, real, depth), len(real) + deepest - (2 * trace.n - 2) if scan else None, len(nodes) - len(real),
+        _fan_out(trace, real, depth), snir if scan else None, len(nodes) - len(real),
     )  # fmt: skip
+
+
+def _scans(trace: Trace, shift: int) -> bool:
+    """Whether word i of the result is made of the first i inputs, and of input i too where it is not shifted by one."""
+    words = trace.result.words
+    if len(words) != trace.n or any(word is None for word in words):
+        return False
+    made = [trace.intervals[w.node] if isinstance(w, Item) else () for w in words]
+    loose = trace.case.needs == "idempotent"
+    return all(
+        (loose and set(m) and {i for a, b in m for i in range(a, b + 1)} == set(range(k + 1 - shift)))
+        or m == (((0, k - shift),) if k >= shift else ())
+        for k, m in enumerate(made)
+    )
 
 
 def _operands(trace: Trace, node: int) -> tuple[int, int]:

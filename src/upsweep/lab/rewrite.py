@@ -16,6 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from upsweep.lab.flow import DIRECT, data_names, dotted, index_names, is_data, loop_state
+
 PAUSE, ATOMIC = -1, -2
 """What a thread yields besides a barrier's site: between two accesses, and before an atomic."""
 
@@ -25,7 +27,10 @@ GEOMETRY = {
 }  # fmt: skip
 SHUFFLES = ("shfl_up_sync", "shfl_down_sync", "shfl_xor_sync", "shfl_sync", "ballot_sync")
 ATOMICS = ("add", "sub", "max", "min", "exch", "cas", "and_", "or_", "xor")
+ALL_LANES = 0xFFFFFFFF
 FENCES = ("cuda.threadfence", "cuda.threadfence_block", "cuda.threadfence_system")
+INFIX = {ast.Add: "+", ast.Mult: "*", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}
+"""The signs that may stand for the operator where both sides hold items."""
 PLAIN = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Constant, ast.Name, ast.Tuple, ast.expr_context,
          ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.Pass, ast.Expr)  # fmt: skip
 
@@ -49,7 +54,7 @@ class Site:
     """A place in a kernel's source where something happens."""
 
     kind: str
-    """load, store, op, branch, loop, barrier, warp barrier, shuffle, atomic or fence"""
+    """load, store, op, branch, loop, barrier, warp barrier, shuffle, atomic, fence, call, index or place"""
     line: int
     column: int
     text: str
@@ -83,7 +88,9 @@ class Rewritten:
     sites: tuple[Site, ...]
     parameters: tuple[str, ...]
     statements: tuple[int, ...]
-    """Lines before which a barrier could stand: those that every thread of a block passes."""
+    """Lines before which a barrier could stand whatever the data are: outside of every branch."""
+    places: tuple[int, ...] = ()
+    """All lines before which a statement could stand, those within branches too."""
 
 
 def source_of(kernel: Callable | str) -> Source:
@@ -113,6 +120,8 @@ def rewrite(
     fine: bool = False,
     without: frozenset[int] = frozenset(),
     before: frozenset[int] = frozenset(),
+    places: bool = False,
+    function: bool = False,
 ) -> Rewritten:
     """Rewrite one kernel.
 
@@ -121,15 +130,18 @@ def rewrite(
         fine: pause before every access, so that a schedule may interleave single accesses.
         without: lines whose barriers are left out.
         before: lines before which a barrier is put in.
+        places: report every statement that a thread comes to, as an event of kind `place`.
+        function: it is no kernel but a function that one calls, and may return something.
     """
     module = _parse(source)
     ast.increment_lineno(module, source.first - 1)
     definition = _definition(source, module)
-    work = _Rewriter(source, definition, fine, without, before)
+    work = _Rewriter(source, definition, fine, without, before, places, function)
     thread = work.kernel(definition)
     code = compile(ast.fix_missing_locations(ast.Module([thread], [])), source.file, "exec")
     parameters = tuple(a.arg for a in definition.args.args)
-    return Rewritten(source, code, tuple(work.sites), parameters, tuple(work.statements))
+    every = tuple(dict.fromkeys(work.places))
+    return Rewritten(source, code, tuple(work.sites), parameters, tuple(work.statements), every)
 
 
 def _parse(source: Source) -> ast.Module:
@@ -147,20 +159,15 @@ def _definition(source: Source, module: ast.Module) -> ast.FunctionDef:
     return found[0]
 
 
-def dotted(node: ast.AST) -> str:
-    """`cuda.atomic.add` for the expression of that name, "" for anything else."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        inner = dotted(node.value)
-        return f"{inner}.{node.attr}" if inner else ""
-    return ""
-
-
 def _hook(name: str, *args: ast.expr | int | str) -> ast.Call:
     return ast.Call(
         ast.Name(name, ast.Load()), [a if isinstance(a, ast.expr) else ast.Constant(a) for a in args], []
     )
+
+
+def _numbered(site: int) -> ast.expr:
+    """The number of a site in the whole run: `_base` is that of the kernel's, or the function's, first one."""
+    return ast.BinOp(ast.Name("_base", ast.Load()), ast.Add(), ast.Constant(site))
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -171,12 +178,19 @@ class _Rewriter(ast.NodeTransformer):
         fine: bool,
         without: frozenset[int],
         before: frozenset[int],
+        reports: bool,
+        function: bool,
     ):
-        self.source, self.fine, self.without, self.before = source, fine, without, before
+        self.source, self.fine, self.without, self.before = source, fine, without, set(before)
+        self.reports, self.function = reports, function
         self.sites: list[Site] = []
         self.statements: list[int] = []
+        self.places: list[int] = []
         self.loops: list[int] = []
-        self.data = _data_names(definition)
+        self.data, self.indices = data_names(definition), index_names(definition)
+        self.definition = definition
+        if function:  # what it is given may be items
+            self.data |= {a.arg for a in definition.args.args}
         self.target = ""
 
     # --- small things -------------------------------------------------------------------------------------------
@@ -216,17 +230,28 @@ class _Rewriter(ast.NodeTransformer):
         """Rewrite a list of statements; `uniform` where all threads of a block pass it."""
         out: list[ast.stmt] = []
         for statement in body:
-            if uniform and not _docstring(statement):
-                self.statements.append(statement.lineno)
-                if statement.lineno in self.before:
-                    out.append(self.barrier(statement))
+            if not _docstring(statement):
+                out += self.ahead(statement, uniform)
             self.uniform = uniform
             new = self.visit(statement)
             out.extend(new if isinstance(new, list) else [new])
         return out or [ast.Pass()]
 
+    def ahead(self, statement: ast.stmt, uniform: bool) -> list[ast.stmt]:
+        """What is put in before a statement: a barrier that was asked for, a report that a thread came here."""
+        out: list[ast.stmt] = []
+        if uniform:
+            self.statements.append(statement.lineno)
+        if statement.lineno in self.before:
+            self.before.remove(statement.lineno)  # `if a: b` is two statements on one line
+            out.append(self.barrier(statement))
+        if self.reports and statement.lineno not in self.places:
+            out.append(ast.Expr(_hook("_place", self.site("place", statement, " "))))
+        self.places.append(statement.lineno)
+        return out
+
     def barrier(self, node: ast.stmt) -> ast.Expr:
-        return ast.Expr(ast.Yield(ast.Constant(self.site("barrier", node, "cuda.syncthreads()"))))
+        return ast.Expr(ast.Yield(_numbered(self.site("barrier", node, "cuda.syncthreads()"))))
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt:
         if _docstring(node):
@@ -242,6 +267,8 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(target, ast.Subscript):
             return self.store(target, self.visit(node.value))
         self.target = target.id if isinstance(target, ast.Name) else ""
+        if self.target in self.indices:
+            return ast.Assign([target], self.index_math(node.value))
         names = target.elts if isinstance(target, ast.Tuple) else [target]
         if not all(isinstance(name, ast.Name) for name in names):
             raise self.refuse(node, "assign to a name, or to one element of an array")
@@ -255,7 +282,9 @@ class _Rewriter(ast.NodeTransformer):
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
         read = copy.deepcopy(node.target)
         read.ctx = ast.Load()  # the same element, first read and then written
-        value = self.visit(ast.copy_location(ast.BinOp(read, node.op, node.value), node))
+        made = ast.copy_location(ast.BinOp(read, node.op, node.value), node)
+        indexes = isinstance(node.target, ast.Name) and node.target.id in self.indices
+        value = self.index_math(made) if indexes else self.visit(made)
         if isinstance(node.target, ast.Subscript):
             return self.store(node.target, value)
         return ast.Assign([node.target], value)
@@ -272,7 +301,10 @@ class _Rewriter(ast.NodeTransformer):
         number, uniform = self.loop(node, ast.unparse(node.test)), self.uniform
         count = ast.Name(f"_k{number}", ast.Store())
         tick = ast.NamedExpr(count, ast.BinOp(ast.Name(count.id, ast.Load()), ast.Add(), ast.Constant(1)))
-        test = _hook("_loop", self.visit(node.test), number, tick)
+        state = loop_state(self.definition, node)
+        kept = ast.Tuple([ast.Name(n, ast.Load()) for n in state or ()], ast.Load())
+        said = ast.Constant(None if state is None else ", ".join(state))
+        test = _hook("_while", self.visit(node.test), number, tick, kept, said)
         body = self.loop_body(node, uniform)
         return [ast.Assign([count], ast.Constant(-1)), ast.While(test, body, [])]
 
@@ -307,16 +339,31 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_Return(self, node: ast.Return) -> ast.stmt:
-        if node.value is not None:
+        if node.value is None:
+            return node
+        if not self.function:
             raise self.refuse(node, "a kernel returns nothing; it stores its result")
-        return node
+        return ast.Return(self.visit(node.value))
 
     # --- expressions --------------------------------------------------------------------------------------------
 
     def index(self, node: ast.Subscript) -> ast.expr:
         if any(isinstance(part, ast.Slice) for part in ast.walk(node.slice)):
             raise self.refuse(node, "a thread touches one element at a time, not a slice")
-        return self.visit(node.slice)
+        return self.index_math(node.slice)
+
+    def index_math(self, node: ast.expr) -> ast.expr:
+        """An expression that indexes: its products and shifts must fit an int32, as in CUDA C."""
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.LShift)):
+            sides = self.index_math(node.left), self.index_math(node.right)
+            return _hook("_wide", ast.BinOp(sides[0], node.op, sides[1]), self.site("index", node))
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and is_data(node, self.data):
+            return self.maybe_op("+", node, node.left, node.right, indexes=True)
+        if isinstance(node, ast.BinOp):
+            return ast.BinOp(self.index_math(node.left), node.op, self.index_math(node.right))
+        if isinstance(node, ast.Tuple):
+            return ast.Tuple([self.index_math(e) for e in node.elts], ast.Load())
+        return self.visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
@@ -327,10 +374,20 @@ class _Rewriter(ast.NodeTransformer):
         return self.access("_load", node.value, self.index(node), number)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        if isinstance(node.op, ast.Add) and _is_data(node, self.data):
-            number = self.site("op", node)
-            return _hook("_add", self.visit(node.left), self.visit(node.right), number)
+        sign = INFIX.get(type(node.op))
+        if sign and is_data(node, self.data):
+            return self.maybe_op(sign, node, node.left, node.right)
         return ast.BinOp(self.visit(node.left), node.op, self.visit(node.right))
+
+    def maybe_op(
+        self, sign: str, node: ast.expr, left: ast.expr, right: ast.expr, indexes: bool = False
+    ) -> ast.expr:
+        """What is the operator written out, if it is what the scan's operator does."""
+        both = not indexes and is_data(left, self.data) and is_data(right, self.data)
+        number = self.site("op", node)
+        return _hook(
+            "_infix", ast.Constant(sign), self.visit(left), self.visit(right), number, ast.Constant(both)
+        )
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         name = dotted(node)
@@ -345,9 +402,11 @@ class _Rewriter(ast.NodeTransformer):
         raise self.refuse(node, f"a kernel cannot use {ast.unparse(node)}")
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
+        name = dotted(node.func)
+        if name in ("cuda.shared.array", "cuda.local.array"):
+            node = self.positional(node, "shape", "dtype")
         if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
             raise self.refuse(node, "calls in a kernel have plain positional arguments")
-        name = dotted(node.func)
         if name == "op":
             number = self.site("op", node)
             return _hook("_op", *self.arguments(node, 2), number)
@@ -355,7 +414,21 @@ class _Rewriter(ast.NodeTransformer):
             return self.cuda_call(name, node)
         if not isinstance(node.func, ast.Name) and not name.startswith(("math.", "np.", "numpy.")):
             raise self.refuse(node, f"a kernel cannot call {ast.unparse(node.func)}")
+        if name in ("min", "max") and len(node.args) == 2 and any(is_data(a, self.data) for a in node.args):
+            return self.maybe_op(name, node, node.args[0], node.args[1])
+        if isinstance(node.func, ast.Name) and name not in DIRECT:
+            return ast.YieldFrom(_hook("_call", node.func, self.site("call", node), *self.arguments(node)))
         return ast.Call(node.func, self.arguments(node), [])
+
+    def positional(self, node: ast.Call, *names: str) -> ast.Call:
+        """The call with its keywords in their places."""
+        given = {k.arg: k.value for k in node.keywords}
+        args = [*node.args, *(given.pop(name) for name in names[len(node.args) :] if name in given)]
+        if given:
+            raise self.refuse(
+                node, f"{dotted(node.func)} takes {' and '.join(names)}, and no {next(iter(given))}"
+            )
+        return ast.copy_location(ast.Call(node.func, args, []), node)
 
     def arguments(self, node: ast.Call, *counts: int) -> list[ast.expr]:
         if counts and len(node.args) not in counts:
@@ -368,19 +441,21 @@ class _Rewriter(ast.NodeTransformer):
             return _hook("_array", kind.split(".")[0], self.target, *self.arguments(node, 2), ast.Name("_b", ast.Load()),
                          self.site("array", node))  # fmt: skip
         if name in FENCES:
-            return _hook("_fence", self.site("fence", node))
+            return _hook("_fence", self.site("fence", node, name))
         if kind == "grid":
             return ast.parse("_b * _block + _t", mode="eval").body
         if kind == "gridsize":
             return ast.parse("_grid * _block", mode="eval").body
         if kind == "syncwarp":
-            return self.exchange(node, "warp barrier", [])
+            return self.exchange(
+                node, "warp barrier", self.arguments(node, 0, 1) or [ast.Constant(ALL_LANES)]
+            )
         if kind in SHUFFLES:
-            return self.exchange(node, "shuffle", self.arguments(node, 2, 3))
+            return self.exchange(node, "shuffle", self.arguments(node, 2 if kind == "ballot_sync" else 3))
         if kind.startswith("atomic.") and kind[7:] in ATOMICS:
             array, index, *values = self.arguments(node, 3, 4)
             number = self.site("atomic", node)
-            pause = ast.Yield(ast.Constant(ATOMIC - number))
+            pause = ast.Yield(ast.BinOp(ast.Constant(ATOMIC), ast.Sub(), _numbered(number)))
             return _hook("_atomic", kind[7:], array, index, ast.Tuple(values, ast.Load()), number, pause)
         if kind in ("popc", "min", "max"):
             return _hook(f"_{kind}" if kind == "popc" else kind, *self.arguments(node))
@@ -392,7 +467,7 @@ class _Rewriter(ast.NodeTransformer):
         """A meeting of a warp: the thread yields what it brings and is sent what it gets."""
         number = self.site(kind, node)
         name = ast.Constant(dotted(node.func).removeprefix("cuda."))
-        return ast.Yield(ast.Tuple([name, ast.Constant(number), *values], ast.Load()))
+        return ast.Yield(ast.Tuple([name, _numbered(number), *values], ast.Load()))
 
 
 def _spoken(node: ast.AST) -> str:
@@ -405,32 +480,3 @@ def _spoken(node: ast.AST) -> str:
 
 def _docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def _is_data(node: ast.expr, data: set[str]) -> bool:
-    """Whether an expression may hold an item of an array, rather than an index: then its `+` is the operator."""
-    if isinstance(node, ast.Name):
-        return node.id in data
-    if isinstance(node, ast.Subscript):
-        return True
-    if isinstance(node, ast.Call):
-        name = dotted(node.func)
-        return name == "op" or name.startswith("cuda.shfl")
-    if isinstance(node, ast.BinOp):
-        return _is_data(node.left, data) or _is_data(node.right, data)
-    return isinstance(node, ast.IfExp) and (_is_data(node.body, data) or _is_data(node.orelse, data))
-
-
-def _data_names(definition: ast.FunctionDef) -> set[str]:
-    data: set[str] = set()
-    while True:
-        found = {
-            node.targets[0].id if isinstance(node, ast.Assign) else node.target.id  # type: ignore[union-attr]
-            for node in ast.walk(definition)
-            if ((isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name))
-                or (isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)))
-            and _is_data(node.value, data)
-        }  # fmt: skip
-        if found <= data:
-            return data
-        data |= found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from upsweep.lab.machine import Machine
+from upsweep.lab import steps
+from upsweep.lab.machine import Machine, scope
 from upsweep.lab.rewrite import Rewritten, Site, Spot, rewrite, source_of
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.values import Array, plain
+from upsweep.textbook.dialect import asks_for_identity
 from upsweep.textbook.table import Setup
 
 if TYPE_CHECKING:
-    from upsweep.lab import checks, counts, draw, networks
+    from upsweep.lab import barriers, counts, draw, films, findings, networks
 
 Intervals = tuple[tuple[int, int], ...]
 """Which inputs a value is made of, in the order in which they were combined: ((0, 3), (5, 5)) is x0..x3 then x5."""
@@ -47,18 +49,34 @@ class Case:
     schedule: Schedule = field(default_factory=Schedule)
     itemsize: int = 4
     shape: tuple[int, ...] | None = None
+    sized: Callable[[int], Case] | None = None
+    """The same case for another number of items; None where the launch was given as it is."""
+
+    def launching(self, kernels: Sequence[Any], names: Sequence[Mapping[str, Any]]) -> Case:
+        """The same case with these kernels in its launches, and with those of their names that it has no sizes for."""
+        launches = tuple(
+            launch
+            if launch.kernel is kernel
+            else replace(launch, kernel=kernel, names={**own, **launch.names})
+            for launch, kernel, own in zip(self.setup.launches, kernels, names)
+        )
+        return replace(self, setup=replace(self.setup, launches=launches))
 
     def run(
         self,
         schedule: Schedule | None = None,
         without: Collection[tuple[str, int]] = (),
         before: Collection[tuple[str, int]] = (),
+        places: bool = False,
     ) -> Trace:
         """Run it, with the barriers of these lines left out, and with barriers put in before those: `("brent_kung", 22)`."""
         case = self if schedule is None else replace(self, schedule=schedule)
         plan = replace(case.schedule)
-        machine = Machine(case.op, plan, case.warp)
+        machine = Machine(case.op, plan, case.warp, case.x)
         given = {"x": case.input(machine)}
+        neutral = case.identity
+        if neutral is not None and any(_asks(launch.kernel) for launch in case.setup.launches):
+            neutral = machine.leaf(neutral)  # a value that remembers that it is the identity
         for name, content in case.setup.buffers.items():
             written = not isinstance(content, int)
             words: list[Any] = list(content) if not isinstance(content, int) else [None] * content
@@ -72,9 +90,9 @@ class Case:
                     frozenset(line for name, line in spots if name == source.name)
                     for spots in (without, before)
                 )
-                kernels.append(rewrite(source, plan.fine, out, put))
+                kernels.append(rewrite(source, plan.fine, out, put, places))
                 args = [given[a] if isinstance(a, str) else a for a in launch.args]
-                names = {**scope(launch.kernel), **launch.names, "identity": case.identity, "dtype": None}
+                names = {**scope(launch.kernel), **launch.names, "identity": neutral, "dtype": None}
                 finished = finished and machine.launch(
                     kernels[-1], names, launch.grid, launch.block, args, case.itemsize, launch.shared
                 )
@@ -84,6 +102,11 @@ class Case:
     def input(self, machine: Machine) -> Array:
         words = [machine.leaf(value) for value in self.x]
         return machine.array("x", "global", self.shape or len(words), words, self.itemsize)
+
+
+def _asks(kernel: Callable | str) -> bool:
+    """Whether a kernel uses the identity."""
+    return "identity" in kernel if isinstance(kernel, str) else asks_for_identity(kernel)
 
 
 @contextmanager
@@ -96,15 +119,6 @@ def _no_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def scope(kernel: Callable | str) -> dict[str, Any]:
-    """The globals and the closure that a kernel's names refer to."""
-    if isinstance(kernel, str):
-        return {}
-    function = getattr(kernel, "py_func", kernel)
-    cells = dict(zip(function.__code__.co_freevars, (c.cell_contents for c in function.__closure__ or ())))
-    return {**function.__globals__, **cells}
 
 
 class Trace:
@@ -168,17 +182,15 @@ class Trace:
 
     def spot(self, site: int) -> Spot:
         """The kernel and the line of a site."""
-        return Spot(self.kernels[self.machine.site_launch[site]].source.name, self.sites[site].line)
+        return Spot(self.machine.site_source[site].name, self.sites[site].line)
 
     def place(self, word: int) -> str:
         """The name of a word, such as `xy[3]`."""
         array, index = self.owner(word)
-        if len(array.shape) == 1:
-            return f"{array.name}[{index}]"
-        return f"{array.name}[{', '.join(map(str, np.unravel_index(index, array.shape)))}]"
+        return array.place(index)
 
     @cached_property
-    def _by_thread(self) -> tuple[np.ndarray, np.ndarray]:
+    def by_thread(self) -> tuple[np.ndarray, np.ndarray]:
         """Events in the order of each thread's own program, and where each thread's begin."""
         own = self.block * (1 + self.thread.max(initial=0)) + self.thread
         order = np.argsort(own, kind="stable")
@@ -189,7 +201,7 @@ class Trace:
     @cached_property
     def tick(self) -> np.ndarray:
         """How many loop tests the thread has made before an event."""
-        order, start = self._by_thread
+        order, start = self.by_thread
         sums = np.cumsum(self.at("loop")[order])
         before = np.concatenate([[0], sums])[start] if len(sums) else sums
         tick = np.empty(len(order), np.int64)
@@ -200,89 +212,16 @@ class Trace:
     def position(self) -> np.ndarray:
         """A number for the iterations of the loops around an event, and for the loops passed by: threads at one position
         run it together, those that a loop was not for with those that have left it."""
-        order, start = self._by_thread
-        position = np.zeros(len(order), np.int64)
-        for number, site in enumerate(self.sites):
-            if site.kind != "loop":
-                continue
-            after = self.site[order] - number
-            iteration = np.where(self.word & 1, self.word // 2 + 3, 2)[order]
-            last = (
-                np.maximum.accumulate(np.where(after == 0, np.arange(len(order)), -1))
-                if len(order)
-                else start
-            )
-            state = np.where(last >= start, iteration[last], 2)
-            left = (after > site.inside) | ((after == 0) & (iteration == 2))
-            state[after < 0] = 0
-            state[left] = 1
-            state = np.unique(position[order] * (state.max(initial=0) + 1) + state, return_inverse=True)[1]
-            position[order] = state
-        return position
+        return steps.position(self)
 
     @cached_property
     def step(self) -> np.ndarray:
         """When an event happens: steps lie between barriers and, without one, between iterations of a loop.
 
-        Blocks run side by side; a step that reads what another block wrote in the same launch comes after that.
+        Blocks run side by side; a step that reads what another block wrote in the same launch comes after that. A run
+        that races plays as it ran: no access stands before one that it met in its word.
         """
-        key = np.stack([self.launch, self.block, self.epoch, self.position])
-        _, group = np.unique(key, axis=1, return_inverse=True)
-        group = group.reshape(-1)
-        groups = int(group.max(initial=-1)) + 1
-        last = np.zeros(groups, np.int64)
-        np.maximum.at(last, group, self.tick)
-        some = np.zeros(groups, np.int64)
-        some[group] = np.arange(len(group))
-        order = np.lexsort((last, self.epoch[some], self.block[some], self.launch[some]))
-        time = self._times(order, some, group)[group]
-        busy = np.unique(
-            time[~self.at("branch", "loop")]
-        )  # a step in which threads only test belongs to the next one
-        return np.minimum(np.searchsorted(busy, time), max(len(busy) - 1, 0))
-
-    def _times(self, order: np.ndarray, some: np.ndarray, group: np.ndarray) -> np.ndarray:
-        after = self._waits(group)
-        time = np.zeros(len(order), np.int64)
-        begin = 0
-        for launch in range(self.machine.launches):
-            mine = [g for g in order if self.launch[some[g]] == launch]
-            pending = True
-            while (
-                pending
-            ):  # a fixed point: waiting for another block moves a step, and all of its block's later ones
-                pending, previous, clock = False, -1, begin
-                for g in mine:
-                    block = self.block[some[g]]
-                    clock = begin if block != previous else clock + 1
-                    previous = block
-                    clock = max([clock, *(time[h] + 1 for h in after.get(g, ()))])
-                    pending |= bool(time[g] != clock)
-                    time[g] = clock
-            begin = 1 + max((int(time[g]) for g in mine), default=begin - 1)
-        return time
-
-    def _waits(self, group: np.ndarray) -> dict[int, set[int]]:
-        """For each group of events, those of other blocks whose words it reads."""
-        writer: dict[int, int] = {}
-        after: dict[int, set[int]] = {}
-        if len(self.machine.blocks) == self.machine.launches:
-            return after
-        writes = self.at("store", "atomic")
-        for e in np.flatnonzero(self.space == 1):
-            word = int(self.word[e])
-            w = writer.get(word)
-            reads = not writes[e] or self.node[e] < 0
-            if (
-                reads
-                and w is not None
-                and self.block[w] != self.block[e]
-                and self.launch[w] == self.launch[e]
-            ):
-                after.setdefault(int(group[e]), set()).add(int(group[w]))
-            if writes[e]:
-                writer[word] = int(e)
-        return after
+        return steps.steps(self)
 
     # --- values ---------------------------------------------------------------------------------------------------
 
@@ -307,7 +246,8 @@ class Trace:
         if "y" in self.given:
             return self.given["y"]
         written = {int(w) for w in self.word[self.at("store") & (self.space == 1)]}
-        return [a for a in self.given.values() if any(a.base <= w < a.base + a.size for w in written)][-1]
+        touched = [a for a in self.given.values() if any(a.base <= w < a.base + a.size for w in written)]
+        return (touched or list(self.given.values()))[-1]
 
     @property
     def values(self) -> list[Any]:
@@ -316,13 +256,17 @@ class Trace:
 
     # --- the questions, each answered in its own file ----------------------------------------------------------------
 
-    def check(self, witness: bool = True) -> checks.Report:
+    def check(self, witness: bool = True) -> findings.Report:
         """What is wrong: races with both lines and a schedule that shows a wrong value, wild accesses, wrong results."""
         return _room("checks").check(self, witness)
 
-    def barriers(self) -> checks.Barriers:
+    def film(self, race: findings.Finding) -> films.Film | None:
+        """A race of the report as a film of its two threads, in both orders; None for another finding."""
+        return _room("films").film(self, race)
+
+    def barriers(self) -> barriers.Barriers:
         """The barriers that the kernel needs, those that can go, and those that are missing."""
-        return _room("checks").barriers(self)
+        return _room("barriers").barriers(self)
 
     def counts(self, model: Any = None) -> counts.Counts:
         """Work, steps, barriers, traffic, and bank conflicts under a model of the banks (`lab.Banks`)."""
@@ -337,7 +281,7 @@ class Trace:
         return _room("counts").accesses(self, model or _room("counts").Banks())
 
     def divergence(self, warp: int = 32) -> list[counts.Branch]:
-        """Every branch: the warp iterations that came to it, and those whose threads parted."""
+        """Every branch: the arrivals of warps, and those whose threads parted."""
         return _room("counts").divergence(self, warp)
 
     def coalescing(self, sector: int = 32) -> list[counts.Coalescing]:

@@ -37,13 +37,19 @@ def _unwrapping(name: str, stays: bool) -> Callable:
 
 
 _ASKED = "lt le gt ge eq ne int float"
-_MADE = "sub rsub mul rmul and rand or ror xor rxor floordiv rfloordiv truediv rtruediv mod rmod lshift rshift neg abs"
+_MADE = "add radd sub rsub mul rmul and rand or ror xor rxor floordiv rfloordiv truediv rtruediv mod rmod lshift rshift neg abs"
 for _name in (*_ASKED.split(), *_MADE.split()):
     setattr(Item, f"__{_name}__", _unwrapping(f"__{_name}__", stays=_name in _MADE.split()))
 
 
 class Poison:
-    """What a word holds that nobody has written: it spoils what it meets, compares with nothing, and indexes nothing."""
+    """What a word holds that nobody has written: it spoils what it meets, compares with nothing, and indexes nothing.
+
+    A shuffle from a lane that is not there gives one that knows its site, and is a fault where it is used.
+    """
+
+    def __init__(self, site: int = -1, text: str = ""):
+        self.site, self.text = site, text
 
     def _spoil(self, *_: Any) -> Poison:
         return self
@@ -85,6 +91,8 @@ class Array:
     """Whose it is, as the machine's running number of blocks; -1 for global memory."""
     written: bool = True
     """Whether it held something before the first launch."""
+    dynamic: bool = False
+    """Of shared memory: whether the launch gives its size."""
 
     @property
     def size(self) -> int:
@@ -103,3 +111,11 @@ class Array:
                 return -1
             place = place * extent + i
         return place
+
+    def place(self, flat: int) -> str:
+        """The name of a word: `xy[3]`, or `temp[1, 1]`."""
+        index: list[int] = []
+        for extent in reversed(self.shape):
+            flat, i = divmod(flat, extent) if len(index) < len(self.shape) - 1 else (0, flat)
+            index.append(i)
+        return f"{self.name}[{', '.join(map(str, reversed(index)))}]"

@@ -169,7 +169,9 @@ def warp_shuffle(x, y, n):
         sums[warp] = value
     cuda.syncthreads()  # the sums of all warps, before the first warp scans them
     if warp == 0:
-        total = sums[min(lane, warps - 1)]
+        total = value  # lanes past the last warp carry something that nobody asks for
+        if lane < warps:
+            total = sums[lane]
         delta = 1
         while delta < WARP:
             earlier = cuda.shfl_up_sync(ALL, total, delta)

@@ -185,7 +185,7 @@ def _warps(trace: Trace) -> dict[str, list[int]]:
     moved, branches = trace.coalescing(), trace.divergence(trace.case.warp)
     return {
         "sectors": [sum(row.sectors for row in moved), sum(row.ideal for row in moved)],
-        "parted": [sum(row.divergent for row in branches), sum(row.issued for row in branches)],
+        "parted": [sum(row.divergent for row in branches), sum(row.arrivals for row in branches)],
     }
 
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.lab.rewrite import GEOMETRY, dotted, source_of
+from upsweep.lab.flow import data_names, dotted, is_data
+from upsweep.lab.rewrite import GEOMETRY, source_of
 from upsweep.lab.traces import Case, scope
 
 COMPARE = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
@@ -93,8 +94,10 @@ class _Block:
         self.local: dict[str, Any] = {}
         self.alive = np.ones(threads, bool)
         self.steps = self.barriers = 0
+        self.indexing = False
 
     def run(self, kernel: ast.FunctionDef, args: list[Any]) -> None:
+        self.data = data_names(kernel)
         self.local.update(zip((a.arg for a in kernel.args.args), args))
         self.block(kernel.body, self.alive)
 
@@ -177,6 +180,10 @@ class _Block:
         return tuple(self.value(e, mask) for e in node.elts)
 
     def get_BinOp(self, node: ast.BinOp, mask: np.ndarray) -> Any:
+        both = is_data(node.left, self.data) and is_data(node.right, self.data)
+        if isinstance(node.op, ast.Add) and both and not self.indexing:  # the operator, written out
+            self.steps += 1
+            self.count("work", mask.sum())
         return BINARY[type(node.op)](self.value(node.left, mask), self.value(node.right, mask))
 
     def get_UnaryOp(self, node: ast.UnaryOp, mask: np.ndarray) -> Any:
@@ -209,7 +216,9 @@ class _Block:
         return out
 
     def place(self, node: ast.Subscript, mask: np.ndarray) -> Any:
+        self.indexing = True
         index = self.value(node.slice, mask)
+        self.indexing = False
         parts = index if isinstance(index, tuple) else (index,)
         chosen = tuple(np.broadcast_to(part, self.threads)[mask] for part in parts)
         assert all((part >= 0).all() for part in chosen), "a negative index"

@@ -1,0 +1,98 @@
+"""What a check says: findings, each with its lines, and the report that puts causes before what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from upsweep.lab.rewrite import Spot
+from upsweep.lab.schedule import Schedule
+
+KINDS = (
+    "launch limit", "endless loop", "too long", "overflow", "out of bounds", "divergent barrier", "wrong mask",
+    "divergent shuffle", "undefined shuffle", "race", "deadlock", "uninitialised", "written twice", "never written",
+    "wrong value",
+)  # fmt: skip
+"""Every kind of finding, causes before what they lead to."""
+HARMLESS = ("launch limit", "overflow", "written twice")
+"""Kinds that alone make no value wrong in the lab's machine, which has no limits and reads no stale word."""
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A schedule under which the result is wrong, and the first word that shows it."""
+
+    schedule: Schedule
+    word: str
+    got: str
+    wanted: str
+
+    def __str__(self) -> str:
+        return f"schedule {self.schedule}: {self.word} becomes {self.got} instead of {self.wanted}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, and where."""
+
+    kind: str
+    """One of `KINDS`."""
+    text: str
+    spots: tuple[Spot, ...] = ()
+    hazard: str = ""
+    """RAW, WAR or WAW, by the order in the program of the two accesses that race."""
+    words: tuple[str, ...] = ()
+    """Some of the words that it is about."""
+    witness: Witness | None = field(default=None, compare=False)
+    events: tuple[int, int] | None = field(default=None, compare=False)
+    """Of a race: the two accesses, by their places in the trace's columns."""
+    follows: bool = False
+    """Whether another finding of the report is the cause of this one."""
+
+    @property
+    def lines(self) -> tuple[int, ...]:
+        return tuple(spot.line for spot in self.spots)
+
+    def __str__(self) -> str:
+        shown = f"\n    {self.witness}" if self.witness else ""
+        return f"{'so, ' if self.follows else ''}{self.kind}: {self.text}{shown}"
+
+
+class Report(tuple[Finding, ...]):
+    """The findings of a check, causes first; empty where nothing is wrong."""
+
+    @property
+    def ok(self) -> bool:
+        return not self
+
+    @property
+    def kinds(self) -> set[str]:
+        return {finding.kind for finding in self}
+
+    @property
+    def causes(self) -> tuple[Finding, ...]:
+        """The findings that follow from no other."""
+        return tuple(f for f in self if not f.follows)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self)) or "nothing is wrong"
+
+    __repr__ = __str__
+
+
+def ordered(found: list[Finding], raced: set[str]) -> Report:
+    """The findings with the cause first; `raced` are all words that two accesses race for."""
+    kinds = {f.kind for f in found}
+    guilty = kinds - {*HARMLESS, "never written", "wrong value"}
+
+    def follows(f: Finding) -> bool:
+        if f.kind in ("never written", "wrong value"):
+            return bool(guilty)
+        if f.kind == "undefined shuffle":
+            return bool(kinds & {"divergent shuffle", "wrong mask"})
+        if f.kind in ("uninitialised", "written twice"):
+            lost = f.kind == "uninitialised" and bool(kinds & {"out of bounds", "divergent barrier"})
+            return lost or ("race" in kinds and bool(set(f.words) & raced))
+        return False
+
+    found = sorted(found, key=lambda f: KINDS.index(f.kind))
+    return Report(replace(f, follows=follows(f)) for f in found)

@@ -1,0 +1,548 @@
+"""Verdicts that are true: values, replays, races as films, barriers at every size, counts, and what GPUs do not have."""
+
+import time
+import tracemalloc
+from dataclasses import replace
+
+import pytest
+
+from upsweep import lab
+from upsweep.lab.barriers import SIZES
+from upsweep.lab.findings import KINDS
+from upsweep.lab.play import text
+from upsweep.lab.races import races
+from upsweep.textbook import KERNELS
+from upsweep.textbook.dialect import cuda
+from upsweep.textbook.mistakes import MISTAKES
+
+KOGGE_STONE = """
+def scan(x, y, n):
+    t = cuda.threadIdx.x
+    xy = cuda.shared.array(BLOCK, dtype)
+    if t < n:
+        xy[t] = x[t]
+    stride = 1
+    while stride < BLOCK:
+        cuda.syncthreads()
+        if t >= stride:
+            temp = op(xy[t - stride], xy[t])
+        cuda.syncthreads()
+        if t >= stride:
+            xy[t] = temp
+        stride *= 2
+    y[t] = xy[t]
+"""
+
+
+def scanned(text=KOGGE_STONE, n=16, **given):
+    return lab.trace(text, n=n, expect=given.pop("expect", "inclusive"), **given)
+
+
+def operator_of(name):
+    return "max" if KERNELS[name].needs == "idempotent" else "add"
+
+
+# --- values -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("y[t] = xy[t]", "y[t] = xy[t] * 2", "line 15 changes a value by something else than the operator"),
+        ("y[t] = xy[t]", "y[t] = xy[t] + 1", "line 15 takes 1 for an identity, which it is not"),
+        ("xy[t] = x[t]", "xy[t] = x[t] * 2", "line 5 changes a value by something else than the operator"),
+    ],
+)
+def test_values_are_compared_too(old, new, says):
+    assert not scanned().check()
+    report = scanned(KOGGE_STONE.replace(old, new)).check()
+    assert report.kinds == {"wrong value"}
+    assert says in str(report)
+    assert len(report[0].words) == 16
+
+
+def test_a_wrong_identity_is_found():
+    report = lab.trace("blelloch", n=16, op="mul", identity=0).check()
+    assert "takes 0 for an identity, which it is not" in str(report)
+    assert not lab.trace("blelloch", n=16, op="mul").check()
+
+
+def test_an_operator_without_the_law_is_named():
+    assert "add would have to be idempotent" in str(lab.trace("knowles", n=16).check())
+    assert "would have to be associative" in str(lab.trace("brent-kung", n=16, op=lambda a, b: a - b).check())
+    letters = [chr(97 + k) for k in range(16)]
+    report = lab.trace("vector-reduction", x=letters, op=lambda a, b: a + b).check()
+    assert "would have to commute" in str(report)
+
+
+# --- replays ------------------------------------------------------------------------------------------------------------
+
+
+def replayed(trace):
+    """What the page shows at the end, and what the machine holds."""
+    page = trace.to_dict()
+    memory = {word: shown for word, shown, *_ in page["words"]}
+    for step in page["steps"]:
+        memory.update({word: shown for word, shown, *_ in step["words"]})
+    held = {a.base + k: text(v) for a in trace.arrays for k, v in enumerate(a.words) if v is not None}
+    return {trace.place(w): memory.get(w) for w in held}, {trace.place(w): v for w, v in held.items()}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_play_as_they_ran(name):
+    shown, held = replayed(lab.trace(name))
+    assert shown == held
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_racing_runs_play_as_they_ran(name):
+    t = lab.trace(name, n=16, op=operator_of(name))
+    for spot in sorted({t.spot(site) for _, _, site in t.machine.passed}):
+        for schedule in ("ascending", "descending"):
+            run = t.case.run(lab.Schedule(schedule), without=[spot])
+            shown, held = replayed(run)
+            assert shown == held, (spot, schedule)
+            assert run.counts().steps >= run.identify().depth
+
+
+def test_a_thread_reads_what_its_step_shows():
+    """In every step, a load shows what the word holds then: nothing that a later step writes."""
+    t = lab.trace("brent-kung", n=16)
+    page = t.case.run(without=[t.barriers().needed[0]]).to_dict()
+    memory = {word: shown for word, shown, *_ in page["words"]}
+    for step in page["steps"]:
+        for kind, _, _, _, _, word, shown, *_ in step["events"]:
+            if kind == "load":
+                assert memory.get(word, "?") == shown
+            elif kind == "store":
+                memory[word] = shown
+
+
+def test_a_race_is_a_film_of_two_threads_in_both_orders():
+    t = lab.trace("ks-no-second-barrier")
+    film = t.film(t.check()[0])
+    first, then = film.orders
+    assert film.word == "xy[1]"
+    assert [(s.thread, s.kind) for s in first.shots] == [(2, "load"), (1, "load"), (1, "store")]
+    assert [(s.thread, s.kind) for s in then.shots] == [(1, "load"), (1, "store"), (2, "load")]
+    assert (first.shots[0].value, then.shots[-1].value) == ("2", "3")
+    assert then.wrong == ("y[2]", "7", "6")
+    assert film.to_dict()["orders"][1]["wrong"] == ["y[2]", "7", "6"]
+    assert t.film(t.check()[-1]) is None
+
+
+def test_a_race_of_two_blocks_is_a_film_too():
+    t = lab.trace("hopeful-neighbours")
+    film = t.film(t.check()[0])
+    assert {shot.block for order in film.orders for shot in order.shots} == {0, 1}
+    assert [order.wrong is None for order in film.orders] == [False, True]
+
+
+# --- barriers -----------------------------------------------------------------------------------------------------------
+
+
+def test_two_missing_barriers_are_found():
+    t = lab.trace("kogge-stone", n=16)
+    racing = t.case.run(without=t.barriers().needed)
+    mends = racing.barriers().missing
+    assert len(mends) == 4
+    for spots in mends:
+        assert not racing.case.run(without=racing.without, before=spots).check()
+
+
+@pytest.mark.parametrize(("name", "line"), [("warp-shuffle", "if warp > 0:"), ("sklansky", "if t < items:"),
+                                            ("reduce-then-scan", "if t >= stride and i < n:")])  # fmt: skip
+def test_a_barrier_that_can_go_at_one_size_stays_for_the_others(name, line):
+    t = lab.trace(name, n=16)
+    found = t.barriers()
+    assert not found.redundant
+    assert found.elsewhere
+    spot, n = found.elsewhere[-1]
+    source = next(k.source for k in t.kernels if k.source.name == spot.kernel)
+    assert source.line(spot.line + 1) == line
+    assert not races(t.case.run(without=[spot]))
+    assert races(lab.trace(name, n=n).case.run(without=[spot]))
+    assert f"but n = {n} needs it" in str(found)
+
+
+def test_needless_means_at_every_size():
+    found = scanned(
+        KOGGE_STONE.replace("    y[t] = xy[t]", "    cuda.syncthreads()\n    y[t] = xy[t]")
+    ).barriers()
+    assert [spot.line for spot in found.redundant] == [15]
+    assert set(SIZES) <= set(found.sizes)
+
+
+def test_a_launch_that_is_given_is_judged_for_itself():
+    found = lab.trace(KOGGE_STONE, 1, 8, ([1] * 8, lab.empty(8), 8), BLOCK=8).barriers()
+    assert found.sizes == (8,)
+
+
+def test_a_barrier_within_a_branch_that_all_take_mends():
+    racing = """
+def scan(x, y, n):
+    t = cuda.threadIdx.x
+    xy = cuda.shared.array(BLOCK, dtype)
+    if n > 1:
+        xy[t] = x[t]
+        y[t] = xy[n - 1 - t]
+    else:
+        y[t] = x[t]
+"""
+    found = lab.trace(racing, n=8).barriers()
+    assert [[spot.line for spot in spots] for spots in found.missing] == [[6]]
+
+
+def test_what_no_barrier_mends():
+    racing = "def scan(x, y, n):\n    xy = cuda.shared.array(1, dtype)\n    xy[0] = x[cuda.threadIdx.x]\n    y[0] = xy[0]\n"
+    found = lab.trace(racing, n=4).barriers()
+    assert not found.missing
+    assert "no barrier mends, nor two" in str(found)
+
+
+# --- counts -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_steps_and_deficiency_are_possible(name):
+    for n in (1, 2, 7, 16, 33, 100, 256):
+        t = lab.trace(name, n=n, op=operator_of(name))
+        card = t.identify()
+        assert t.counts().steps >= card.depth
+        assert card.deficiency is None or card.deficiency >= 0
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_have_no_negative_deficiency(name):
+    assert (lab.trace(name).identify().deficiency or 0) >= 0
+
+
+def test_a_chain_of_blocks_is_long():
+    t = lab.trace("domino", n=256)
+    assert (t.counts().steps, t.identify().depth) == (20, 19)
+
+
+@pytest.mark.parametrize("n", [2, 16, 64])
+def test_swaps(n):
+    assert lab.trace("blelloch", n=n).counts().moves == n - 1
+    assert lab.trace("kogge-stone-zero-padded", n=n).counts().moves == 0
+
+
+@pytest.mark.parametrize(
+    ("op", "spelled"),
+    [
+        ("add", "xy[t - stride] + xy[t]"),
+        ("mul", "xy[t - stride] * xy[t]"),
+        ("max", "max(xy[t - stride], xy[t])"),
+    ],
+)
+def test_the_operator_written_out_counts_alike(op, spelled):
+    plain, written = (
+        scanned(text, op=op)
+        for text in (KOGGE_STONE, KOGGE_STONE.replace("op(xy[t - stride], xy[t])", spelled))
+    )
+    assert not written.check()
+    assert written.counts() == plain.counts()
+    assert written.identify() == plain.identify()
+
+
+def test_flags_are_counted_as_they_are_added():
+    assert lab.trace("compaction", n=16).counts().work == lab.trace("kogge-stone", n=16).counts().work
+
+
+def test_another_sign_is_not_the_operator():
+    report = scanned(
+        KOGGE_STONE.replace("op(xy[t - stride], xy[t])", "xy[t - stride] + xy[t]"), op="max"
+    ).check()
+    assert report.kinds == {"wrong value"}
+
+
+# --- what GPUs have, and have not -----------------------------------------------------------------------------------------
+
+SHUFFLED = """
+def scan(x, y, n):
+    t = cuda.threadIdx.x
+    value = x[t]
+    d = 1
+    while d < WARP:
+        earlier = cuda.shfl_up_sync(MASK, value, d)
+        if t >= d:
+            value = op(earlier, value)
+        d *= 2
+    y[t] = value
+"""
+UNDER_A_BRANCH = """
+def scan(x, y, n):
+    t = cuda.threadIdx.x
+    value = x[t]
+    d = 1
+    while d < WARP:
+        if t >= d:
+            value = op(cuda.shfl_up_sync(MASK, value, d), value)
+        d *= 2
+    y[t] = value
+"""
+
+
+def test_masks_of_shuffles():
+    def found(mask, text=SHUFFLED):
+        return scanned(text, n=8, warp=8, MASK=mask).check()
+
+    assert not found(0xFF)
+    assert not found(0xFFFFFFFF)
+    assert "wrong mask" in found(0x0F).kinds
+    assert "threads 4, 5, 6, 7 come to this shfl_up_sync" in str(found(0x0F))
+
+
+def test_a_shuffle_under_a_branch_is_blamed_in_its_line():
+    report = scanned(UNDER_A_BRANCH, n=8, warp=8, MASK=0xFF).check()
+    assert "undefined shuffle" in report.kinds
+    assert all(f.lines == (7,) for f in report.causes)
+
+
+HALVES = """
+def halves(x, y, n):
+    t = cuda.threadIdx.x
+    xy = cuda.shared.array(BLOCK, dtype)
+    xy[t] = x[t]
+    if t < 4:
+        cuda.syncwarp(LOW)
+    else:
+        cuda.syncwarp(HIGH)
+    y[t] = xy[t ^ OTHER]
+"""
+
+
+def test_masks_of_syncwarp():
+    def found(low, high, other):
+        return lab.trace(HALVES, n=8, warp=8, LOW=low, HIGH=high, OTHER=other).check().kinds
+
+    assert not found(0x0F, 0xF0, 1)
+    assert found(0x0F, 0xF0, 4) == {
+        "race"
+    }  # the halves meet for themselves, and are not ordered with each other
+    assert not found(0xFF, 0xFF, 4)
+    assert "wrong mask" in found(0xF0, 0xF0, 1)
+
+
+def test_a_mask_that_names_who_never_comes():
+    text = HALVES.replace("    else:\n        cuda.syncwarp(HIGH)\n", "    cuda.syncthreads()\n")
+    report = lab.trace(text, n=8, warp=8, LOW=0xFF, OTHER=1).check()
+    (finding,) = [f for f in report if f.kind == "divergent shuffle"]
+    assert "names threads 4, 5, 6, 7, which never come" in finding.text
+
+
+def test_shuffles_order_no_memory():
+    text = HALVES.replace("    if t < 4:\n        cuda.syncwarp(LOW)\n    else:\n        cuda.syncwarp(HIGH)\n",
+                          "    v = cuda.shfl_sync(255, t, 0)\n")  # fmt: skip
+    assert lab.trace(text, n=8, warp=8, OTHER=1).check().kinds == {"race"}
+
+
+HANDED = """
+def handed(x, y, data, flag):
+    t = cuda.threadIdx.x
+    if cuda.blockIdx.x * SAME + t == 0:
+        data[0] = x[0]
+        FENCE
+        cuda.atomic.add(flag, 0, 1)
+    elif t == OTHER:
+        while cuda.atomic.add(flag, 0, 0) == 0:
+            pass
+        FENCE
+        y[0] = data[0]
+"""
+
+
+def handed(fence, same):
+    text = HANDED.replace("FENCE", fence).replace("SAME", str(int(not same))).replace("OTHER", str(int(same)))
+    grid, block = (1, 2) if same else (2, 1)
+    return lab.trace(text, grid, block, ([1], lab.empty(1), lab.empty(1), [0])).check().kinds
+
+
+def test_a_fence_is_as_wide_as_its_scope():
+    assert not handed("cuda.threadfence()", same=False)
+    assert handed("cuda.threadfence_block()", same=False) == {"race"}
+
+
+def test_a_flag_within_a_block_with_fences():
+    assert not handed("cuda.threadfence()", same=True)
+    assert not handed("cuda.threadfence_block()", same=True)
+    assert handed("pass", same=True) == {"race"}
+
+
+RELAXED = """
+def relaxed(x, y, data, flag):
+    if cuda.blockIdx.x == 0:
+        cuda.atomic.exch(data, 0, x[0])
+        cuda.threadfence()
+        cuda.atomic.exch(flag, 0, 1)
+    else:
+        while cuda.atomic.add(flag, 0, 0) == 0:
+            pass
+        cuda.threadfence()
+        y[0] = cuda.atomic.add(data, 0, 0)
+"""
+
+
+def test_relaxed_atomics_need_fences():
+    def found(text):
+        return lab.trace(text, 2, 1, ([7], lab.empty(1), [0], [0])).check()
+
+    assert not found(RELAXED)
+    (race,) = found(RELAXED.replace("        cuda.threadfence()\n", ""))
+    assert race.kind == "race"
+    assert "relaxed atomics on other words, without fences" in race.text
+
+
+def test_an_index_beyond_an_int32():
+    text = "def far(x, y, n):\n    i = cuda.threadIdx.x\n    k = i * 3000000000\n    y[k % n] = x[i]\n"
+    report = lab.trace(text, n=4).check()
+    (finding,) = [f for f in report if f.kind == "overflow"]
+    assert "line 3: i * 3000000000 is 3000000000, which no int32 holds" in finding.text
+    assert not lab.trace(text.replace("3000000000", "30"), n=4).check().kinds & {"overflow"}
+
+
+def test_blocks_that_no_gpu_runs():
+    text = "def copy(x, y, n):\n    i = cuda.grid(1)\n    y[i] = x[i]\n"
+    assert not lab.trace(text, n=1024).check()
+    (finding,) = lab.trace(text, n=1025).check()
+    assert finding.kind == "launch limit"
+    assert "a block of 1025 threads: no GPU runs more than 1024" in finding.text
+
+
+def test_shared_memory_that_no_gpu_has():
+    text = (
+        "def copy(x, y, n):\n    xy = cuda.shared.array(WORDS, dtype)\n    xy[0] = x[0]\n    y[0] = xy[0]\n"
+    )
+
+    def limits(text, words, **given):
+        report = lab.trace(text, 1, 1, ([1], lab.empty(1), 1), WORDS=words, **given).check()
+        return [f.text for f in report if f.kind == "launch limit"]
+
+    assert not limits(text, 12 << 10)
+    assert "must be given by the launch" in limits(text, (12 << 10) + 1)[0]
+    assert limits(text, 7 << 10, itemsize=8)
+    assert limits(text.replace("dtype", "'float64'"), 7 << 10)
+    assert not limits(text.replace("dtype", "'int16'"), 24 << 10)
+    assert not limits(text, 0, shared=56 << 10)
+    assert "no GPU has more" in limits(text, 0, shared=59 << 10)[0]
+
+
+def test_an_overlap_of_arrays_is_named():
+    text = """
+def spill(x, y, n):
+    t = cuda.threadIdx.x
+    xy = cuda.shared.array(6, dtype)
+    sums = cuda.shared.array(2, dtype)
+    xy[t] = x[t]
+    y[t] = x[t]
+"""
+    (finding,) = lab.trace(text, n=8).check()
+    assert "place 6, which overlaps sums[0]" in finding.text
+
+
+# --- no false alarms --------------------------------------------------------------------------------------------------------
+
+
+def test_an_exchange_asks_for_nothing_written():
+    text = "def put(x, y, n):\n    cuda.atomic.exch(y, cuda.threadIdx.x, x[cuda.threadIdx.x])\n"
+    assert "uninitialised" not in lab.trace(text, n=4).check().kinds
+
+
+def test_keywords_of_shared_arrays():
+    for spelled in (
+        "shape=BLOCK, dtype=dtype",
+        "BLOCK, dtype=dtype",
+        "shape=(BLOCK,), dtype=dtype",
+        "dtype=dtype, shape=BLOCK",
+    ):
+        assert not scanned(KOGGE_STONE.replace("(BLOCK, dtype)", f"({spelled})")).check()
+    with pytest.raises(lab.KernelError, match="takes shape and dtype, and no alignment"):
+        scanned(KOGGE_STONE.replace("(BLOCK, dtype)", "(BLOCK, dtype, alignment=16)"))
+
+
+def double(a):
+    return a + a
+
+
+def test_functions_that_a_kernel_calls():
+    def scan(x, y, n):
+        i = cuda.threadIdx.x
+        y[i] = double(x[i])
+
+    t = lab.trace(scan, n=4)
+    assert t.values == [2, 4, 6, 8]
+    assert t.counts().work == 4
+
+
+# --- loops that never end -----------------------------------------------------------------------------------------------------
+
+
+def test_a_forgotten_doubling_is_found_at_once():
+    tracemalloc.start()
+    start = time.perf_counter()
+    report = scanned(KOGGE_STONE.replace("        stride *= 2\n", "")).check()
+    took, (_, most) = time.perf_counter() - start, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    (cause,) = report.causes
+    assert cause.kind == "endless loop"
+    assert (
+        "line 7: this loop never ends: after 64 rounds stride = 1 again, and nothing else decides"
+        in cause.text
+    )
+    assert took < 2
+    assert most < 30 << 20
+
+
+@pytest.mark.parametrize("body", ["pass", "stride *= 1", "stride = 3 - stride", "stride += 0"])
+def test_states_that_repeat(body):
+    text = f"def spin(x, y, n):\n    stride = 1\n    while stride < n:\n        {body}\n    y[0] = x[0]\n"
+    assert {f.kind for f in lab.trace(text, n=4).check().causes} == {"endless loop"}
+
+
+def test_long_loops_end():
+    text = """
+def long(x, y, n):
+    k = 0
+    total = x[0]
+    while k < 5000:
+        j = 0
+        while j < 70:
+            j += 1
+        k += 70
+    y[0] = total
+"""
+    assert not lab.trace(text, 1, 1, ([1], lab.empty(1), 1)).check()
+
+
+# --- reports ------------------------------------------------------------------------------------------------------------------
+
+
+def test_temporaries_of_two_dimensions_have_two_indices():
+    report = lab.trace("gems-double-buffer").check()
+    (finding,) = [f for f in report if f.kind == "uninitialised"]
+    assert finding.words[0] == "temp[1, 1]"
+
+
+@pytest.mark.parametrize("name", ["kogge-stone", "brent-kung", "three-phase", "sklansky", "matrix"])
+def test_one_cause_is_one_finding_and_comes_first(name):
+    t = lab.trace(name, n=16)
+    for spot in t.barriers().needed:
+        report = t.case.run(without=[spot]).check()
+        if not report:
+            continue  # it is needed at another size
+        assert [f.kind for f in report.causes] == ["race"], str(report)
+        assert report[0].kind == "race"
+        assert len(report) <= 3
+
+
+def test_kinds_are_those_of_the_table():
+    found = {f.kind for name in MISTAKES for f in lab.trace(name).check(witness=False)}
+    assert found <= set(KINDS)
+    assert all(set(row.finds) <= set(KINDS) for row in MISTAKES.values())
+
+
+def test_a_case_takes_over_kernels():
+    t = scanned()
+    changed = replace(t.case).launching((KOGGE_STONE.replace("stride *= 2", "stride *= 4"),), ({},))
+    assert changed.run().counts().barriers < t.counts().barriers
