@@ -25,7 +25,9 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "src
 import reference
 import upsweep as up
 import upsweep.gpu as gpu
-from upsweep.operator import Operator, accumulator, identity_of, ops, resolve
+from upsweep.dtypes import accumulator
+from upsweep.operator import Operator, identity_of, resolve
+from upsweep.operators import ops
 from upsweep.plan import Plan
 
 U = np.uint64

@@ -6,7 +6,7 @@ compute-sanitizer --tool memcheck python benchmarks/gpu_sanitize.py
 from __future__ import annotations
 
 import gpu_check as check
-from upsweep.operator import ops
+from upsweep.operators import ops
 
 CASES = [
     (ops.ADD, ["f4"], (100_003,), 0, {}),

@@ -12,7 +12,7 @@ from dataclasses import replace
 import gpu_check as check
 from upsweep.gpu import launch, layout
 from upsweep.gpu.shapes import Shape
-from upsweep.operator import ops
+from upsweep.operators import ops
 
 G = 1 << 30
 STATES = [False, True]  # the components that are stored

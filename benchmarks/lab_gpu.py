@@ -27,7 +27,8 @@ import numpy as np
 from upsweep import lab
 from upsweep.lab.cases import case
 from upsweep.lab.counts import accesses
-from upsweep.operator import Operator, as_operator
+from upsweep.operator import Operator
+from upsweep.operators import as_operator
 from upsweep.textbook import KERNELS, gpu
 from upsweep.textbook.mistakes import MISTAKES
 from upsweep.textbook.table import Setup

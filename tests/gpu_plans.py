@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from upsweep.dtypes import accumulator, named
 from upsweep.gpu import layout
 from upsweep.gpu.arrays import c_strides
-from upsweep.operator import Operator, accumulator, resolve
+from upsweep.operator import Operator, resolve
 from upsweep.plan import Plan
 
 Case = tuple[Operator, list[str], tuple[int, ...], int, dict[str, Any]]
@@ -19,7 +18,7 @@ def chosen(case: Case) -> tuple[Plan, layout.Choice]:
     op, names, shape, axis, flags = case
     flags = dict(flags)
     kept = flags.pop("kept", None)
-    dtypes = tuple(np.dtype(n) for n in names)
+    dtypes = tuple(named(n) for n in names)
     stores = tuple(d if kept in (None, c) else None for c, d in enumerate(dtypes))
     op, accumulators = resolve(op, dtypes), tuple(accumulator(d) for d in dtypes)
     plan = Plan(op, dtypes, accumulators, stores, shape, axis, **flags)

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from upsweep.operator import Operator, ops
+from upsweep.operator import Operator, resolve
+from upsweep.operators import form_of, ops
 
 P, Q, R = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9)
 SEVEN, REST = np.uint64(7), np.uint64(57)
@@ -37,14 +38,11 @@ def join_arrays(a, b):
     return (np.where(fits, a[0], -1), np.where(fits, b[1], -1))
 
 
-def affine_arrays(a, b):
-    return (a[0] * b[0], a[1] * b[0] + b[1])
-
-
-def maximum_arrays(a, b):
-    """The bits of float32 as ops.MAX makes them, those of a NaN too."""
-    one, other = np.where(a > b, a, b).view("i4"), np.where(b > a, b, a).view("i4")
-    return ((one | other) & (one & other | 0x7FFFFFFF)).view("f4")
+def twin(op, *dtypes):
+    """The array twin of a built-in operator on these dtypes, from the table."""
+    found = form_of(resolve(op, tuple(map(np.dtype, dtypes))), tuple(map(np.dtype, dtypes)))
+    assert found is not None
+    return found[1].twin
 
 
 class Case(NamedTuple):
@@ -89,21 +87,25 @@ def maps(rng, shape):
     return (rng.uniform(-1, 1, shape), rng.normal(size=shape))
 
 
+def turns(rng, shape):
+    return (np.exp(2j * np.pi * rng.random(shape)),)
+
+
 CASES = {
     case.name: case
     for case in (
         Case("hash-u64", Operator(hashing, name="hash"), hashing, ("u8",), words, None),
         Case("last-i64", Operator(last, name="last"), last, ("i8",), small, None),
         Case("join-i64", Operator(join, name="join"), join_arrays, ("i8", "i8"), intervals, None),
-        Case("add-f32", ops.ADD, np.add, ("f4",), normal, 0),
-        Case("add-f64", ops.ADD, np.add, ("f8",), normal, 0),
-        Case("add-i8", ops.ADD, np.add, ("i1",), small, 0),
-        Case("add-i32", ops.ADD, np.add, ("i4",), small, 0),
-        Case("mul-c64", ops.MUL, None, ("c8",), maps, 1),
-        Case("max-f32", ops.MAX, maximum_arrays, ("f4",), with_nan, -np.inf),
-        Case("affine-f32", ops.AFFINE, affine_arrays, ("f4", "f4"), maps, (1, 0)),
+        Case("add-f32", ops.ADD, twin(ops.ADD, "f4"), ("f4",), normal, 0),
+        Case("add-f64", ops.ADD, twin(ops.ADD, "f8"), ("f8",), normal, 0),
+        Case("add-i8", ops.ADD, twin(ops.ADD, "i1"), ("i1",), small, 0),
+        Case("add-i32", ops.ADD, twin(ops.ADD, "i4"), ("i4",), small, 0),
+        Case("mul-c64", ops.MUL, twin(ops.MUL, "c8"), ("c8",), turns, 1),
+        Case("max-f32", ops.MAX, twin(ops.MAX, "f4"), ("f4",), with_nan, -np.inf),
+        Case("affine-f32", ops.AFFINE, twin(ops.AFFINE, "f4", "f4"), ("f4", "f4"), maps, (1, 0)),
+        Case("last-f32", ops.LAST, twin(ops.LAST, "f4"), ("f4",), with_nan, np.nan),
     )
-    if case.arrays is not None
 }
 
 BORDERS = [

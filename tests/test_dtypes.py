@@ -6,7 +6,8 @@ import pytest
 
 import upsweep as up
 from table import oracle
-from upsweep.operator import as_operator
+from upsweep import dtypes
+from upsweep.operators import as_operator
 
 INTEGERS = [np.dtype(f"{sign}{size}") for sign in "iu" for size in (1, 2, 4, 8)]
 
@@ -30,6 +31,49 @@ def test_booleans():
     np.testing.assert_array_equal(up.scan(x, "xor"), np.logical_xor.accumulate(x))
     np.testing.assert_array_equal(up.cumulative_sum(x), np.cumsum(x))
     assert up.scan(x, "and", exclusive=True)[0]
+
+
+NARROW = [dtypes.named(name) for name, known in dtypes.TABLE.items() if known.narrow]
+
+
+@pytest.mark.parametrize("narrow", NARROW, ids=str)
+def test_narrow_floats_are_decoded_exactly_and_rounded_once(narrow):
+    codes = np.arange(1 << (8 * narrow.itemsize), dtype=dtypes.raw(narrow)).view(narrow)
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 1 << 32, 100_000, np.uint32)
+    bits = np.concatenate([x, x & 0x8FFFFFFF | 0x38000000, x & 0xFFF00000, x & 0xFFF00000 | 0x80000]).view(
+        "f4"
+    )
+    with np.errstate(all="ignore"):
+        decoded, encoded = codes.astype("f4"), bits.astype(narrow)
+    got = up.scan(codes[:, None], axis=1, out=np.empty((codes.size, 1), "f4"))[:, 0]
+    np.testing.assert_array_equal(got, decoded)
+    got = up.scan(bits[:, None], axis=1, out=np.empty((bits.size, 1), narrow))[:, 0]
+    numbers = ~np.isnan(bits)  # of a NaN the processor may keep more
+    np.testing.assert_array_equal(
+        got.view(dtypes.raw(narrow))[numbers], encoded.view(dtypes.raw(narrow))[numbers]
+    )
+    assert np.isnan(got[~numbers].astype("f4")).all()
+
+
+@pytest.mark.parametrize("narrow", NARROW, ids=str)
+def test_narrow_floats_are_summed_in_float32(narrow):
+    x = np.random.default_rng(1).normal(size=3000).astype(narrow)
+    got = up.scan(x)
+    assert got.dtype == narrow
+    np.testing.assert_array_equal(
+        got.view(dtypes.raw(narrow)), up.scan(x.astype("f4")).astype(narrow).view(dtypes.raw(narrow))
+    )
+
+
+def test_last_fills_forward():
+    x = np.array([np.nan, 1, np.nan, np.nan, 2, np.nan])
+    np.testing.assert_array_equal(up.scan(x, "last"), [np.nan, 1, 1, 1, 2, 2])
+    np.testing.assert_array_equal(up.scan(x, "last", exclusive=True), [np.nan, np.nan, 1, 1, 1, 2])
+    np.testing.assert_array_equal(up.scan(x, "last", reverse=True), [1, 1, 2, 2, 2, np.nan])
+    days = np.array(["2026-01-01", "NaT", "2026-01-03"], "M8[D]")
+    np.testing.assert_array_equal(up.scan(days, "last"), days[[0, 0, 2]])
+    np.testing.assert_array_equal(up.scan(np.arange(5, dtype="i1"), "last"), np.arange(5))
 
 
 @pytest.mark.parametrize("half", [np.float16, ml_dtypes.bfloat16])

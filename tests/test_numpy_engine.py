@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import upsweep as up
+from upsweep.arithmetic import fma
 from upsweep.numpy_engine import fma as vectorised
 from upsweep.numpy_engine.operators import on_arrays
-from upsweep.operator import fma
 
 SEVEN, TABLE = np.uint64(7), np.array([3, 1, 2, 0])
 INTEGERS = [

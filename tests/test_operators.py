@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import upsweep as up
-from upsweep.operator import BUILTIN, Operator, as_operator, fma, freeze, segmented
+from upsweep.arithmetic import fma
+from upsweep.keys import freeze
+from upsweep.operator import Operator, segmented
+from upsweep.operators import BUILTIN, as_operator
 from upsweep.plan import Plan
 
 SCALE = 2.0

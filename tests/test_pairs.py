@@ -6,12 +6,10 @@ import pytest
 
 import upsweep as up
 from table import oracle
-from upsweep.arguments import fits
-from upsweep.operator import accumulator
+from upsweep.dtypes import TABLE, accumulator, fits, named
 
 BFLOAT = np.dtype(ml_dtypes.bfloat16)
-NUMBERS = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", BFLOAT, "f4", "f8", "c8", "c16"]
-DTYPES = [np.dtype(d) for d in (*NUMBERS, "m8[s]", "M8[s]")]
+DTYPES = [named(f"{row.name}[s]" if row.kind in "mM" else row.name) for row in TABLE.values()]
 
 
 def conversions():

@@ -18,7 +18,8 @@ from upsweep.api import (
 )
 from upsweep.engine import DTypeError, EngineError
 from upsweep.laws import LawError, check
-from upsweep.operator import Operator, OperatorError, ops
+from upsweep.operator import Operator, OperatorError
+from upsweep.operators import ops
 from upsweep.segments import SegmentError
 
 if TYPE_CHECKING:

@@ -15,13 +15,14 @@ from upsweep.arguments import (
     axis_of,
     dtype_of,
     dtypes_of,
-    fits,
     result_dtypes,
     shape_of,
     summed_dtype,
 )
+from upsweep.dtypes import accumulator, fits, number
 from upsweep.engine import Engine
-from upsweep.operator import Operator, OperatorError, accumulator, as_operator, identity_of, ops, resolve
+from upsweep.operator import Operator, OperatorError, identity_of, resolve
+from upsweep.operators import as_operator, ops
 from upsweep.plan import ORDERS, Plan
 from upsweep.segments import Segments
 
@@ -63,8 +64,8 @@ def scan(
         reverse: scan from the end: flip, scan, flip. The left operand is what is already scanned.
         initial: what stands before the first item, of the accumulator's dtype: a scalar or an array with one value a
             row (the shape without the axis); a tuple of these for a tuple of arrays. Every segment starts from it.
-        dtype: the dtype to compute and return, one for all or a tuple. By default that of the input, where float16 and
-            bfloat16 are summed in float32 and rounded once. Integers wrap.
+        dtype: the dtype to compute and return, one for all or a tuple. By default that of the input, where floats
+            narrower than float32 are summed in float32 and rounded once. Integers wrap.
         out: where to put the result (a tuple for a tuple of arrays); it may be the input itself.
         segments: see `upsweep.segments`; the scan starts anew where a segment starts.
         order: "tree" for the canonical tree, or "sequential" for the loop `y[i] = y[i-1] ⊕ x[i]` from `initial`, whose bits
@@ -324,9 +325,9 @@ def plan_of(
         raise OperatorError(
             f"{what} needs an identity, and {op} has none: pass initial=, or Operator(..., identity=)"
         )
-    stores = tuple(_number(d) if keep is None or keep == c else None for c, d in enumerate(computed))
+    stores = tuple(number(d) if keep is None or keep == c else None for c, d in enumerate(computed))
     plan = Plan(
-        chosen, tuple(map(_number, dtypes)), accumulators, stores, shape, axis, exclusive, reverse, initial, segmented,
+        chosen, tuple(map(number, dtypes)), accumulators, stores, shape, axis, exclusive, reverse, initial, segmented,
         reducing, threads, order,
     )  # fmt: skip
     return plan, computed
@@ -346,12 +347,8 @@ def _stored_in(
             raise OutputError(
                 f"out of {dtype} cannot hold a result of {dtypes[c]}; pass dtype= or another out"
             )
-        stores[c] = _number(dtype)
+        stores[c] = number(dtype)
     return plan if tuple(stores) == plan.stores else replace(plan, stores=tuple(stores))
-
-
-def _number(dtype: np.dtype) -> np.dtype:
-    return np.dtype(np.int64) if dtype.kind in "mM" else dtype
 
 
 def _parts(value: Any, count: int, what: str) -> tuple[Any, ...]:

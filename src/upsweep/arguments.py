@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from upsweep import dtypes
 from upsweep.engine import DTypeError
 
 
@@ -55,25 +55,21 @@ def dtype_of(dtype: Any) -> np.dtype:
     """A NumPy dtype from whatever names one, PyTorch's included."""
     if type(dtype).__module__ == "torch":
         dtype = str(dtype).removeprefix("torch.")
-    if dtype == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(dtype)
+    return dtypes.named(dtype) if isinstance(dtype, str) else np.dtype(dtype)
 
 
-def result_dtypes(dtypes: Sequence[np.dtype], dtype: Sequence[np.dtype] | None) -> tuple[np.dtype, ...]:
+def result_dtypes(given: Sequence[np.dtype], dtype: Sequence[np.dtype] | None) -> tuple[np.dtype, ...]:
     """The dtype of each component's result."""
-    for d in dtypes:
-        if not _scannable(d):
+    for d in given:
+        if dtypes.row(d) is None:
             raise DTypeError(f"{d} cannot be scanned; numbers, booleans, times and structures of them can")
     if dtype is None:
-        return tuple(dtypes)
-    wanted = tuple(dtype) * len(dtypes) if len(dtype) == 1 else tuple(dtype)
-    if len(wanted) != len(dtypes):
-        raise DTypeError(f"dtype= names {len(wanted)} dtypes for {len(dtypes)} arrays")
-    for have, want in zip(dtypes, wanted):
-        if not _scannable(want) or not fits(have, want):
+        return tuple(given)
+    wanted = tuple(dtype) * len(given) if len(dtype) == 1 else tuple(dtype)
+    if len(wanted) != len(given):
+        raise DTypeError(f"dtype= names {len(wanted)} dtypes for {len(given)} arrays")
+    for have, want in zip(given, wanted):
+        if dtypes.row(want) is None or not dtypes.fits(have, want):
             raise DTypeError(
                 f"{have} cannot be scanned as dtype={want}: convert the array first, x.astype({str(want)!r})"
             )
@@ -85,23 +81,3 @@ def summed_dtype(dtype: np.dtype, wanted: Any) -> Any:
     if wanted is None and dtype.kind in "biu" and dtype.itemsize < np.dtype(np.int_).itemsize:
         return np.uint if dtype.kind == "u" else np.int_
     return wanted
-
-
-@lru_cache(1024)  # NumPy's own answer takes longer than the launch of a kernel
-def fits(have: np.dtype, want: np.dtype) -> bool:
-    """Whether values of one dtype may be stored as another. NumPy does not know bfloat16's kind; and times of another unit
-    would have to be multiplied, where a scan moves their integers.
-
-    >>> fits(np.dtype("f8"), np.dtype("f4")), fits(np.dtype("m8[s]"), np.dtype("m8[ms]"))
-    (True, False)
-    """
-    if have.kind in "mM" and want.kind in "mM":
-        return np.datetime_data(have) == np.datetime_data(want) and have.kind == want.kind
-    half = np.dtype(np.float16)
-    have, want = (half if d.name == "bfloat16" else d for d in (have, want))
-    return np.can_cast(have, want, "same_kind")
-
-
-def _scannable(dtype: np.dtype) -> bool:
-    largest = 16 if dtype.kind == "c" else 8
-    return (dtype.kind in "biufcmM" and dtype.itemsize <= largest) or dtype.name == "bfloat16"

@@ -20,7 +20,7 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from upsweep import shards, tree
 from upsweep.api import Op, plan_of
 from upsweep.arguments import ShapeError, axis_of, dtypes_of, summed_dtype
-from upsweep.operator import as_operator
+from upsweep.operators import as_operator
 from upsweep.shards import Blocks
 
 __all__ = ["cumulative_prod", "cumulative_sum", "scan"]

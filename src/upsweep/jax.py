@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -23,8 +24,10 @@ from jax.experimental.buffer_callback import buffer_callback
 import upsweep as up
 from upsweep.api import Op, plan_of
 from upsweep.arguments import ShapeError, axis_of
+from upsweep.dtypes import accumulator, foreign
 from upsweep.engine import on_gpu
-from upsweep.operator import Operator, accumulator, as_operator, identity_of, ops
+from upsweep.operator import Operator, identity_of
+from upsweep.operators import as_operator, form_of, ops
 
 __all__ = ["cumulative_prod", "cumulative_sum", "discounted_sum", "lfilter", "linear_recurrence", "scan"]
 
@@ -223,12 +226,13 @@ def _call(
     starts: Any,
     heads: Any = None,
 ) -> Any:
-    """The scan itself. XLA's buffers offer bfloat16 to nobody else on a GPU, so it is widened here and rounded once."""
+    """The scan itself. XLA's buffers offer dtypes that NumPy lacks to nobody else on a GPU: such items are widened here, and
+    rounded once."""
     planned = tuple(np.dtype(x.dtype) for x in xs), tuple(x.shape for x in xs)
     plan_of(
         op, *planned, dim, exclusive, reverse, starts is not None
     )  # what is wrong is said here, not by XLA
-    wide = tuple(x.astype(np.float32) if x.dtype.name == "bfloat16" else x for x in xs)
+    wide = tuple(x.astype(accumulator(d)) if foreign(d) else x for x, d in zip(xs, planned[0]))
     shapes = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in wide)
     call = _InPlace(op, dim, exclusive, reverse)
     ys = buffer_callback(call, shapes, vmap_method="broadcast_all")(wide, starts, heads)  # type: ignore[arg-type]
@@ -338,14 +342,16 @@ def _before(op: Operator, x: Array, y: Array, initial: Any, dim: int, reverse: b
     return _previous(y, first, dim, reverse)
 
 
+_MATHS = SimpleNamespace(
+    where=jnp.where, ones_like=jnp.ones_like, zeros_like=jnp.zeros_like, sigmoid=jax.nn.sigmoid
+)
+
+
 def _partials(op: Operator, before: Array, x: Array) -> tuple[Array, Array]:
     """The partial derivatives of `before ⊕ x`."""
-    if op in (ops.MAX, ops.MIN):
-        keep = (before >= x if op == ops.MAX else before <= x).astype(x.dtype)
-        return keep, 1 - keep
-    if op == ops.LOGADDEXP:
-        gap = jnp.where(before == x, 0, before - x)
-        return jax.nn.sigmoid(gap), jax.nn.sigmoid(-gap)
+    known = form_of(op, (accumulator(np.dtype(x.dtype)),))
+    if known is not None and known[0].slopes is not None:
+        return known[0].slopes(_MATHS, before, x)
     value, pull = jax.vjp(op.fn, before, x)
     return pull(jnp.ones_like(value))
 

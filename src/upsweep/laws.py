@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.operator import Operator, as_operator
+from upsweep.operator import Operator
+from upsweep.operators import as_operator
 
 
 class LawError(ValueError):

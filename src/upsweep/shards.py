@@ -11,8 +11,9 @@ from typing import Any
 
 from upsweep.api import Op, reduce
 from upsweep.arguments import dtype_of, dtypes_of, result_dtypes
-from upsweep.operator import as_operator
-from upsweep.stream import Stream, carried, push_summed
+from upsweep.dtypes import carried
+from upsweep.operators import as_operator
+from upsweep.stream import Stream, push_summed
 from upsweep.tree import Carry, blocks
 
 

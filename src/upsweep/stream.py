@@ -16,8 +16,10 @@ import numpy as np
 from upsweep import engine as engines
 from upsweep.api import Op, OutputError, execute, reduce, scan
 from upsweep.arguments import ShapeError, axis_of, dtypes_of, result_dtypes, shape_of
+from upsweep.dtypes import accumulator, carried
 from upsweep.engine import DTypeError
-from upsweep.operator import SEEDED, Operator, accumulator, as_operator, identity_of, resolve, segmented
+from upsweep.operator import SEEDED, Operator, identity_of, resolve, segmented
+from upsweep.operators import as_operator
 from upsweep.segments import Segments, flags
 from upsweep.tree import Carry, blocks
 
@@ -368,11 +370,6 @@ def _on_host(part: Any) -> np.ndarray:
     if _is_host(part):
         return np.asarray(part)
     return part.get() if hasattr(part, "get") else np.asarray(part.cpu() if hasattr(part, "cpu") else part)
-
-
-def carried(dtype: np.dtype) -> np.dtype:
-    """The dtype of block sums: that of the result, but for half precision, which is rounded at the store only."""
-    return accumulator(dtype) if dtype.name in ("float16", "bfloat16") else dtype
 
 
 def _bare(parts: Any) -> Any:

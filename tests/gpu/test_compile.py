@@ -12,11 +12,12 @@ pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
 from gpu_plans import Case, chosen
 from test_pairs import DTYPES
-from upsweep.arguments import fits
+from upsweep.dtypes import accumulator, fits
 from upsweep.gpu import compile, driver, launch, layout
 from upsweep.gpu.arrays import View
 from upsweep.gpu.compile import memory_type, value_type
-from upsweep.operator import Operator, accumulator, ops, segmented
+from upsweep.operator import Operator, segmented
+from upsweep.operators import ops
 from upsweep.plan import Plan
 
 LONG = (1 << 26,)
@@ -50,6 +51,9 @@ OTHERS = {
         {"reverse": True, "exclusive": True, "initial": True, "segmented": True},
     ),
     "bool": (ops.ADD, ["?"], LONG, 0, {}),
+    "f8 e4m3": (ops.ADD, ["float8_e4m3fn"], LONG, 0, {}),
+    "f8 e5m2": (ops.LAST, ["float8_e5m2"], (4096, 1000), 1, {"segmented": True}),
+    "last": (ops.LAST, ["c8"], LONG, 0, {}),
     "c16": (ops.MUL, ["c16"], LONG, 0, {}),
     "argmax": (ops.ARGMAX, ["f4", "i8"], LONG, 0, {}),
     "logaddexp of f8": (ops.LOGADDEXP, ["f8"], (9, 77), 1, {}),

@@ -11,7 +11,7 @@ pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
 from gpu_plans import chosen
 from upsweep.gpu import layout
-from upsweep.operator import ops
+from upsweep.operators import ops
 
 CHOICES = [
     # dtypes, shape, axis, kernel, whether warps share a row, whether a block goes through whole rows

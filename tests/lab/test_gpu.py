@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from upsweep.operator import as_operator
+from upsweep.operators import as_operator
 from upsweep.textbook import KERNELS, gpu
 from upsweep.textbook.mistakes import MISTAKES
 

@@ -7,7 +7,7 @@ from typing import Any
 from upsweep import api
 from upsweep.api import ShapeError
 from upsweep.apps.kinds import enter, floating
-from upsweep.operator import ops
+from upsweep.operators import ops
 
 
 def polyval(p: Any, x: Any) -> Any:

@@ -12,7 +12,7 @@ from upsweep.api import ShapeError
 from upsweep.apps.kinds import enter, floating, host
 from upsweep.apps.roots import quotient, roots
 from upsweep.engine import DTypeError
-from upsweep.operator import ops
+from upsweep.operators import ops
 
 
 def ema(x: Any, alpha: Any, *, axis: int | None = None, initial: Any = None) -> Any:

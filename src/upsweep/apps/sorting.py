@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from upsweep import api, segments
+from upsweep import api, dtypes, segments
 from upsweep.api import ShapeError
 from upsweep.apps import moving
 from upsweep.apps.kinds import enter
@@ -143,17 +143,15 @@ def _keys(xp: Any, x: Any, descending: bool) -> Any:
         raise ShapeError(
             f"keys must be 1-D, got shape {tuple(x.shape)}; sort rows one by one, or pass x.ravel()"
         )
-    name, bits = str(x.dtype).rpartition(".")[2], _bits(xp, x)
+    order, bits = _ordering(x), _bits(xp, x)
     top = 2 ** (8 * x.itemsize - 1) - 1
-    if name.startswith("uint"):
+    if order == "unsigned":
         keys = bits ^ (-top - 1)
-    elif "float" in name:
+    elif order == "float":
         zero = (bits & top) == 0  # by its bits: CuPy's comparison takes subnormals for zero
         keys = xp.where(zero, xp.zeros_like(bits), xp.where(x != x, xp.full_like(bits, top), _folded(bits)))
     else:
-        keys = (
-            bits - 1 if name.startswith(("datetime", "timedelta")) else bits
-        )  # not-a-time, the lowest, becomes the highest
+        keys = bits - 1 if order == "time" else bits  # not-a-time, the lowest, becomes the highest
     return ~keys if descending else keys
 
 
@@ -166,19 +164,24 @@ def _folded(bits: Any) -> Any:
 def _unkeyed(xp: Any, keys: Any, x: Any, descending: bool) -> Any:
     """The bits that keys were made from, where different items had different keys."""
     keys = ~keys if descending else keys
-    name = str(x.dtype).rpartition(".")[2]
-    if name.startswith("uint"):
+    order = _ordering(x)
+    if order == "unsigned":
         return keys ^ -(2 ** (8 * x.itemsize - 1))
-    if "float" in name:
+    if order == "float":
         return _folded(keys)
-    return keys + 1 if name.startswith(("datetime", "timedelta")) else keys
+    return keys + 1 if order == "time" else keys
+
+
+def _ordering(x: Any) -> str:
+    """How the bits of x are ordered, by the table of dtypes."""
+    known = dtypes.row_of(x.dtype)
+    if known is None or not known.order:
+        raise DTypeError(f"{x.dtype} cannot be sorted by its bits; integers, booleans, floats and times can")
+    return known.order
 
 
 def _bits(xp: Any, x: Any) -> Any:
-    name = str(x.dtype).rpartition(".")[2]
-    known = name.startswith(("int", "uint", "float", "bfloat16", "bool", "datetime64", "timedelta64"))
-    if not known or x.itemsize > 8:
-        raise DTypeError(f"{x.dtype} cannot be sorted by its bits; integers, booleans, floats and times can")
+    _ordering(x)
     return x.view(getattr(xp, f"int{8 * x.itemsize}"))
 
 

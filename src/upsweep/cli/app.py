@@ -20,6 +20,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 import upsweep as up
 from upsweep.cli import doctor as checkup
 from upsweep.cli import pipes
+from upsweep.operators import TABLE
 from upsweep.segments import Segments
 
 LAB = "upsweep.lab.page.cli"
@@ -110,9 +111,7 @@ def scan(
             "- is standard input."
         ),
     ],
-    op: Annotated[
-        str, typer.Option(help="add, mul, min, max, and, or, xor, logaddexp, affine, argmax, argmin.")
-    ] = "add",
+    op: Annotated[str, typer.Option(help=f"{', '.join(TABLE)}.")] = "add",
     column: Annotated[
         list[str] | None, typer.Option(help="Of a table: the column to scan; may be given several times.")
     ] = None,

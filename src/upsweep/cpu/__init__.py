@@ -22,7 +22,7 @@ from upsweep.host import (
     view,
     writable,
 )
-from upsweep.operator import exact
+from upsweep.operators import free
 from upsweep.plan import Plan
 
 __all__ = [
@@ -66,7 +66,7 @@ def run(
 
 def walks(plan: Plan) -> bool:
     """Whether a plan is walked in order; where every order gives the same bits a single row is faster by the tree."""
-    return plan.order == "sequential" and not (plan.rows == 1 and exact(plan.op, plan.accumulators))
+    return plan.order == "sequential" and not (plan.rows == 1 and free(plan.op, plan.accumulators))
 
 
 def _broadcast(start: np.ndarray, plan: Plan) -> np.ndarray:

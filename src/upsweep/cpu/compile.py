@@ -22,7 +22,8 @@ from upsweep.cpu import walk
 from upsweep.cpu.kernel import Kernel, build
 from upsweep.cpu.memory import named
 from upsweep.cpu.tuning import Tuning
-from upsweep.operator import OperatorError, exact, freeze, identity_of
+from upsweep.operator import OperatorError, identity_of, unchanged
+from upsweep.operators import free
 from upsweep.plan import Plan
 
 _kernels: dict[Any, Kernel] = {}
@@ -33,10 +34,10 @@ def kernel_for(plan: Plan, tuning: Tuning) -> Kernel:
     """The compiled kernel of a plan in the tree's order."""
     # Only a segmented kernel starts from `initial` within a row; any other is told whether there is one.
     initial = plan.initial and plan.segmented
-    free = exact(plan.op, plan.accumulators)
+    exact = free(plan.op, plan.accumulators)
     return _kernel(
         plan, build,
-        (plan.segmented, initial, free, tuning.chunk, tuning.width, tuning.tile // item_size(plan)),
+        (plan.segmented, initial, exact, tuning.chunk, tuning.width, tuning.tile // item_size(plan)),
     )  # fmt: skip
 
 
@@ -55,10 +56,7 @@ def _kernel(plan: Plan, make: Callable[..., Kernel], args: tuple[Any, ...]) -> K
 
 
 def _compile(plan: Plan, make: Callable[..., Kernel], args: tuple[Any, ...]) -> Kernel:
-    if freeze(plan.op.fn) != plan.op.key[0]:
-        raise OperatorError(
-            f"what operator {plan.op} uses has changed since it was made: make it anew, Operator(fn)"
-        )
+    unchanged(plan.op)
     args = (plan.loads, plan.accumulators, plan.stores, identity_of(plan.op, plan.accumulators), *args)
     digest = hashlib.sha256(repr((_TEXTS, make.__module__, plan.op.key, args)).encode()).hexdigest()[:32]
     with named(f"k{digest}"):
@@ -114,7 +112,7 @@ def _texts() -> tuple[str, ...]:
     module is, so that a process whose files are replaced under it never signs old code with the new text."""
     texts = [
         Path(__file__).with_name(name).read_text()
-        for name in ("kernel.py", "carry.py", "chunk.py", "memory.py", "walk.py")
+        for name in ("kernel.py", "carry.py", "chunk.py", "memory.py", "narrow.py", "walk.py")
     ]
     return (*texts, numba.__version__, np.__version__, sys.version)
 

@@ -22,6 +22,7 @@ from upsweep.cpu.memory import (
     placed,
     spliced,
 )
+from upsweep.dtypes import raw
 
 
 class Word(IntEnum):
@@ -54,11 +55,6 @@ class Kernel(NamedTuple):
     scratch: int  # bytes that each thread brings
     chunk: int
     width: int
-
-
-def raw(dtype: np.dtype) -> np.dtype:
-    """A dtype that moves the bits of `dtype` untouched."""
-    return np.dtype(np.uint16) if dtype.name in ("float16", "bfloat16") else dtype
 
 
 class Scratch:

@@ -11,8 +11,9 @@ import numpy as np
 from upsweep.cpu import threads, tuning
 from upsweep.cpu.carry import nodes_of
 from upsweep.cpu.compile import item_size, kernel_for
-from upsweep.cpu.kernel import Kernel, Word, raw
+from upsweep.cpu.kernel import Kernel, Word
 from upsweep.cpu.memory import LINE
+from upsweep.dtypes import raw
 from upsweep.plan import Plan
 
 Strides = tuple[int, ...]

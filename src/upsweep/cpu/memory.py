@@ -18,7 +18,10 @@ from numba import from_dtype, njit, types
 from numba.core import cgutils, errors
 from numba.extending import intrinsic
 
-from upsweep.operator import fma, horner, rebuilt
+from upsweep.arithmetic import fma, horner
+from upsweep.cpu.narrow import decoded, encoded, to_odd
+from upsweep.dtypes import narrow, raw
+from upsweep.keys import rebuilt
 
 LINE = 64  # bytes of a cache line
 
@@ -83,8 +86,7 @@ def _horner(typing, terms, x):
 
 _OURS = {fma: _fma, horner: _horner}
 
-_I8, _I16, _I32, _I64 = (ir.IntType(n) for n in (8, 16, 32, 64))
-_F32, _F64, _HALF = ir.FloatType(), ir.DoubleType(), ir.HalfType()
+_I8, _I64 = ir.IntType(8), ir.IntType(64)
 
 
 class Items:
@@ -101,8 +103,8 @@ class Items:
         bare: bool,
         pick: Sequence[int] | None = None,
     ):
-        kinds = [d.name if d.name in ("float16", "bfloat16") else "" for d in stored]
-        stored_types = [types.uint16 if kind else from_dtype(d) for d, kind in zip(stored, kinds)]
+        narrowed = [narrow(d) for d in stored]
+        stored_types = [from_dtype(raw(d)) for d in stored]
         computed_types = [from_dtype(d) for d in computed]
         sizes = [d.itemsize for d in stored]
         value_type = computed_types[0] if bare else types.Tuple(computed_types)
@@ -183,14 +185,14 @@ class Items:
 
         def load(context, builder, addresses, offsets):
             parts = []
-            for address, offset, kind, ty, computed_ty in zip(
-                cgutils.unpack_tuple(builder, addresses), offsets, kinds, stored_types, computed_types
+            for address, offset, bits, ty, computed_ty in zip(
+                cgutils.unpack_tuple(builder, addresses), offsets, narrowed, stored_types, computed_types
             ):
                 model = context.data_model_manager[ty]
                 pointer = _item(builder, address, offset, model.get_data_type())
                 value = model.from_data(builder, builder.load(pointer, align=1))
-                if kind:
-                    value, ty = _DECODE[kind](builder, value), types.float32
+                if bits:
+                    value, ty = decoded(builder, value, bits), types.float32
                 parts.append(context.cast(builder, value, ty, computed_ty))
             return parts[0] if bare else context.make_tuple(builder, value_type, parts)
 
@@ -199,10 +201,10 @@ class Items:
             value_types = [value_ty] if bare else list(value_ty)
             if pick is not None:
                 values, value_types = [values[i] for i in pick], [value_types[i] for i in pick]
-            for address, offset, kind, ty, computed_ty, part_ty, part in zip(
+            for address, offset, bits, ty, computed_ty, part_ty, part in zip(
                 cgutils.unpack_tuple(builder, addresses),
                 offsets,
-                kinds,
+                narrowed,
                 stored_types,
                 computed_types,
                 value_types,
@@ -210,10 +212,10 @@ class Items:
             ):
                 model = context.data_model_manager[ty]
                 part = context.cast(builder, part, part_ty, computed_ty)
-                if kind and computed_ty == types.float64:
-                    part = _ENCODE[kind](builder, _to_odd(builder, part))
-                elif kind:
-                    part = _ENCODE[kind](builder, context.cast(builder, part, computed_ty, types.float32))
+                if bits and computed_ty == types.float64:
+                    part = encoded(builder, to_odd(builder, part), bits)
+                elif bits:
+                    part = encoded(builder, context.cast(builder, part, computed_ty, types.float32), bits)
                 else:
                     part = context.cast(builder, part, computed_ty, ty)
                 pointer = _item(builder, address, offset, model.get_data_type())
@@ -256,47 +258,6 @@ def _rank(ty: Any) -> int:
                 rank, 1
             )  # comparisons give booleans to integers and back, as NumPy's "same kind" allows
     raise errors.TypingError(f"the operator returns {ty}, which is not a number")
-
-
-def _decode_half(builder: Any, bits: Any) -> Any:
-    return builder.fpext(builder.bitcast(bits, _HALF), _F32)
-
-
-def _encode_half(builder: Any, value: Any) -> Any:
-    return builder.bitcast(builder.fptrunc(value, _HALF), _I16)
-
-
-def _to_odd(builder: Any, value: Any) -> Any:
-    """float64 as the float32 toward zero, its last bit set where that is not all: half precision of it is rounded once.
-
-    Source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd" (2008).
-    """
-    near = builder.fptrunc(value, _F32)
-    back, bits = builder.fpext(near, _F64), builder.bitcast(near, _I32)
-    size = ir.Constant(_I64, (1 << 63) - 1)
-    further = builder.icmp_unsigned(
-        ">", builder.and_(builder.bitcast(back, _I64), size), builder.and_(builder.bitcast(value, _I64), size)
-    )
-    below = builder.sub(bits, builder.zext(further, _I32))
-    odd = builder.bitcast(builder.or_(below, _I32(1)), _F32)
-    return builder.select(builder.fcmp_ordered("!=", back, value), odd, near)
-
-
-def _decode_bfloat(builder: Any, bits: Any) -> Any:
-    return builder.bitcast(builder.shl(builder.zext(bits, _I32), _I32(16)), _F32)
-
-
-def _encode_bfloat(builder: Any, value: Any) -> Any:
-    bits = builder.bitcast(value, _I32)
-    odd = builder.and_(builder.lshr(bits, _I32(16)), _I32(1))
-    nearest = builder.add(bits, builder.add(odd, _I32(0x7FFF)))  # ties to even
-    quiet = builder.or_(bits, _I32(0x400000))
-    nan = builder.fcmp_unordered("uno", value, value)
-    return builder.trunc(builder.lshr(builder.select(nan, quiet, nearest), _I32(16)), _I16)
-
-
-_DECODE = {"float16": _decode_half, "bfloat16": _decode_bfloat}
-_ENCODE = {"float16": _encode_half, "bfloat16": _encode_bfloat}
 
 
 def placed(offsets: Sequence[int]) -> Any:

@@ -23,7 +23,8 @@ from upsweep.files.arrays import FileError
 from upsweep.files.grid import Grid
 from upsweep.files.heads import Heads
 from upsweep.files.work import load, load_state, store, store_state, work_on
-from upsweep.operator import Operator, arity, as_operator
+from upsweep.operator import Operator
+from upsweep.operators import as_operator
 from upsweep.segments import Segments
 from upsweep.stream import Stream
 
@@ -138,7 +139,7 @@ class _Call:
 
     def parts(self, components: int) -> list[_Part]:
         """What is scanned together: all components, or each of several by itself where the operator takes one."""
-        if components == 1 or arity(self.op) != 1:
+        if components == 1 or self.op.arity != 1:
             return [_Part(self, slice(None), self.initial, self.dtype)]
         starts = self.initial if isinstance(self.initial, tuple) else (self.initial,) * components
         dtypes = (self.dtype or ()) if len(self.dtype or ()) != 1 else (self.dtype or ()) * components

@@ -9,10 +9,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
+from upsweep import dtypes
 from upsweep.engine import EngineError, library_of
 
 
@@ -101,15 +103,9 @@ def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 def _torch_dtypes() -> dict[Any, np.dtype]:
     torch = sys.modules["torch"]
-    names = (
-        "bool uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128 uint16 uint32 uint64"
-    )
-    table = {getattr(torch, n): np.dtype(n) for n in names.split() if hasattr(torch, n)}
-    try:
-        import ml_dtypes
-    except ImportError:
-        return table
-    return {**table, torch.bfloat16: np.dtype(ml_dtypes.bfloat16)}
+    there = [row for row in dtypes.TABLE.values() if row.torch and hasattr(torch, row.name)]
+    known = [row for row in there if row.module == "numpy" or find_spec(row.module)]
+    return {getattr(torch, row.name): dtypes.named(row.name) for row in known}
 
 
 _TORCH: dict[Any, np.dtype] = {}
@@ -122,7 +118,9 @@ def _torch_view(x: Any) -> View:
         _TORCH_OF.update({d: t for t, d in _TORCH.items()})
     dtype = _TORCH.get(x.dtype)
     if dtype is None:
-        raise EngineError(f"a tensor of {x.dtype} cannot be scanned (bfloat16 needs pip install ml_dtypes)")
+        raise EngineError(
+            f"a tensor of {x.dtype} cannot be scanned (bfloat16 and float8 need pip install ml_dtypes)"
+        )
     if x.is_neg() or (dtype.kind == "c" and x.is_conj()):
         x = x.resolve_conj().resolve_neg()
     size = dtype.itemsize

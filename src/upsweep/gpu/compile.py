@@ -18,64 +18,48 @@ from typing import Any
 
 import numpy as np
 
+from upsweep import dtypes
+from upsweep.arithmetic import LogAddExp
 from upsweep.engine import EngineError
-from upsweep.operator import LOG_ADD_EXP, Operator, ops
+from upsweep.operator import Operator
+from upsweep.operators import form_of
 
 KERNELS = Path(__file__).parent / "kernels"
 _PARTS = {
-    "rows": "prelude.cuh operators.cuh spec elements.cuh params.cuh memory.cuh region.cuh thread.cuh warp.cuh rows.cu",
-    "tiles": "prelude.cuh operators.cuh spec elements.cuh params.cuh memory.cuh region.cuh thread.cuh warp.cuh packed.cuh "
-    "nodes.cuh lookback.cuh tiles.cu",
-    "columns": "prelude.cuh operators.cuh spec elements.cuh params.cuh memory.cuh thread.cuh warp.cuh nodes.cuh "
+    "rows": "narrow.cuh prelude.cuh operators.cuh spec elements.cuh params.cuh memory.cuh region.cuh thread.cuh warp.cuh rows.cu",
+    "tiles": "narrow.cuh prelude.cuh operators.cuh spec elements.cuh params.cuh memory.cuh region.cuh thread.cuh warp.cuh "
+    "packed.cuh nodes.cuh lookback.cuh tiles.cu",
+    "columns": "narrow.cuh prelude.cuh operators.cuh spec elements.cuh params.cuh memory.cuh thread.cuh warp.cuh nodes.cuh "
     "column_lookback.cuh columns.cu",
-    "flags": "spec prelude.cuh flags.cu",
+    "flags": "narrow.cuh prelude.cuh spec flags.cu",
 }
 _FLAGS = ("--std=c++17", "--fmad=false", "--device-as-default-execution-space")
-
-_BUILTIN = {
-    ops.ADD: "Scalar<Add>",
-    ops.MUL: "Scalar<Mul>",
-    ops.MIN: "Scalar<Min>",
-    ops.MAX: "Scalar<Max>",
-    ops.AND: "Scalar<And>",
-    ops.OR: "Scalar<Or>",
-    ops.XOR: "Scalar<Xor>",
-    **{ops.MIN.special[kind]: "Scalar<Min>" for kind in ("f4", "f8")},
-    **{ops.MAX.special[kind]: "Scalar<Max>" for kind in ("f4", "f8")},
-    ops.ADD.special["m8"]: "Scalar<AddTimes>",
-    ops.MAX.special["m8"]: "Scalar<MaxTimes>",
-    ops.LOGADDEXP: "Scalar<LogAddExp<Numbers>>",
-    ops.LOGADDEXP.special["f4"]: "Scalar<LogAddExp<Numbers>>",
-    ops.AFFINE: "Affine",
-    ops.ARGMAX: "ArgMax",
-    ops.ARGMIN: "ArgMin",
-}
-
-
-_MEMORY = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "c64", "c128"]
 
 
 def memory_type(dtype: np.dtype) -> str:
     """The C type that holds an item of this dtype in memory."""
-    if dtype.name in ("bfloat16", "float16", "bool"):
-        return {"bfloat16": "bf16", "float16": "f16", "bool": "b8"}[dtype.name]
-    name = f"{'i' if dtype.kind in 'mM' else dtype.kind}{8 * dtype.itemsize}"
-    if name not in _MEMORY or not dtype.isnative:
-        raise EngineError(f"the cuda engine does not scan {dtype}")
-    return name
+    return _known(dtype).memory
 
 
 def value_type(dtype: np.dtype) -> str:
     """The C type that an item of this dtype is computed in."""
-    return "bool" if dtype.kind == "b" else memory_type(dtype)
+    return _known(dtype).value
+
+
+def _known(dtype: np.dtype) -> dtypes.DType:
+    known = dtypes.row(dtype)
+    if known is None or not dtype.isnative:
+        raise EngineError(f"the cuda engine does not scan {dtype}")
+    return known
 
 
 def operator_text(op: Operator, accumulators: Sequence[np.dtype]) -> tuple[str, bool]:
     """The definition of `Op`, and whether a Python function must be linked in for it."""
-    if op in _BUILTIN and not (op == ops.AFFINE and accumulators[0] != accumulators[1]):
-        name = _BUILTIN[op]
-        numbers = _numbers(accumulators[0]) if "Numbers" in name else ""
-        return f"{numbers}typedef {name} Op;\n", False
+    known = form_of(op, accumulators)
+    if known is not None:
+        form = known[1]
+        numbers = "" if form.numbers is None else _numbers(form.numbers, accumulators[0])
+        return f"{numbers}typedef {form.functor} Op;\n", False
     types = [value_type(d) for d in accumulators]
     operands = [f"const {t}*" for t in types] * 2 + [f"{t}*" for t in types]
     parts = range(len(types))
@@ -87,9 +71,9 @@ def operator_text(op: Operator, accumulators: Sequence[np.dtype]) -> tuple[str, 
     ), True
 
 
-def _numbers(dtype: np.dtype) -> str:
+def _numbers(numbers: LogAddExp, dtype: np.dtype) -> str:
     """What LogAddExp computes with, in digits that lose nothing."""
-    real, _, mantissa, far, exp2, log1p = LOG_ADD_EXP[f"f{dtype.itemsize}"]
+    real, _, mantissa, far, exp2, log1p = numbers
     lists = [[float(real(x)).hex() for x in terms] for terms in (exp2, log1p)]
     exp2, log1p = (f"[{len(terms)}] = {{{', '.join(terms)}}}" for terms in lists)
     return (

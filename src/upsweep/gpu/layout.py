@@ -21,7 +21,7 @@ import numpy as np
 from upsweep.engine import EngineError
 from upsweep.gpu import compile, shapes
 from upsweep.gpu.shapes import Shape
-from upsweep.operator import ops
+from upsweep.operators import form_of
 from upsweep.plan import Plan
 
 LEVELS = 8  # as in params.cuh
@@ -212,7 +212,8 @@ def words(plan: Plan) -> int:
 
 def costly(plan: Plan) -> bool:
     """Whether the operator takes many instructions."""
-    return plan.op in (ops.LOGADDEXP, ops.LOGADDEXP.special["f4"])
+    known = form_of(plan.op, plan.accumulators)
+    return known is not None and known[0].costly
 
 
 def choose(plan: Plan, layout: Layout) -> Choice:

@@ -15,7 +15,8 @@ from upsweep.gpu import driver
 from upsweep.gpu.arrays import View, c_strides, view
 from upsweep.gpu.launch import run, run_small
 from upsweep.host import heads as host_heads
-from upsweep.operator import OperatorError, ops
+from upsweep.operator import OperatorError
+from upsweep.operators import ops
 from upsweep.plan import Plan
 from upsweep.segments import SegmentError, Segments
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from upsweep import dtypes
 from upsweep.engine import DTypeError, EngineError, library_of, on_gpu
 from upsweep.operator import identity_of
 from upsweep.plan import Plan
@@ -67,7 +68,7 @@ def cut(view: np.ndarray, axis: int, start: int, stop: int) -> np.ndarray:
 
 def numbers(view: np.ndarray) -> np.ndarray:
     """Times as the int64 that they are stored as; anything else as it is."""
-    return view.view(np.int64) if view.dtype.kind in "mM" else view
+    return view.view(dtypes.number(view.dtype)) if view.dtype.kind in "mM" else view
 
 
 def start(value: Any, dtype: np.dtype, like: Any) -> np.ndarray:
@@ -102,16 +103,15 @@ def _from_torch(x: Any) -> np.ndarray:
         raise EngineError(
             "this tensor requires grad: use upsweep.torch for scans with gradients, or pass x.detach()"
         )
-    if x.dtype is torch.bfloat16:
-        import ml_dtypes
-
-        return x.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    known = dtypes.row_of(x.dtype)
+    if known is not None and known.module != "numpy":  # PyTorch hands NumPy the bits of such a dtype
+        return x.view(getattr(torch, f"int{8 * x.itemsize}")).numpy().view(dtypes.named(known.name))
     return x.resolve_conj().resolve_neg().numpy()
 
 
 def _to_torch(view: np.ndarray) -> Any:
     import torch
 
-    if view.dtype.name == "bfloat16":
-        return torch.from_numpy(view.view(np.int16)).view(torch.bfloat16)
+    if dtypes.foreign(view.dtype):
+        return torch.from_numpy(view.view(f"i{view.itemsize}")).view(getattr(torch, view.dtype.name))
     return torch.from_numpy(view)

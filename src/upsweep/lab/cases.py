@@ -11,7 +11,8 @@ import numpy as np
 from upsweep.lab.rewrite import rewrite, source_of
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.traces import Case, Intervals
-from upsweep.operator import OperatorError, as_operator
+from upsweep.operator import OperatorError
+from upsweep.operators import as_operator
 from upsweep.textbook import KERNELS, Kernel, Launch, Setup
 from upsweep.textbook.dialect import asks_for_identity
 from upsweep.textbook.mistakes import MISTAKES, Mistake

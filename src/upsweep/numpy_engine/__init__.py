@@ -27,7 +27,8 @@ from upsweep.host import (
 )
 from upsweep.numpy_engine.operators import on_arrays
 from upsweep.numpy_engine.sweep import Steps, in_order, last_prefix, prefixes
-from upsweep.operator import exact, identity_of
+from upsweep.operator import identity_of
+from upsweep.operators import free
 from upsweep.plan import Plan
 
 __all__ = [
@@ -72,7 +73,7 @@ def _results(
     flags = None if heads is None else _turned(plan, flags_of(plan, heads)) != 0
     before = None if initial is None else [np.broadcast_to(s, plan.row_shape) for s in initial]
     steps = Steps(on_arrays(plan.op, plan.accumulators), before)
-    walked = plan.order == "sequential" and not exact(plan.op, plan.accumulators)
+    walked = plan.order == "sequential" and not free(plan.op, plan.accumulators)
     if plan.reduce and not walked:
         return last_prefix(steps, items, flags)
     known = in_order(steps, items, flags) if walked else prefixes(steps, items, flags)

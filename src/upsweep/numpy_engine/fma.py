@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from upsweep.operator import fma as exact_fma
+from upsweep.arithmetic import fma as exact_fma
 
 _SPLIT = 2.0**27 + 1
 _SMALL, _LARGE = 2.0**-400, 2.0**400

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from upsweep.arithmetic import fma
+from upsweep.keys import globals_of
 from upsweep.numpy_engine.fma import fma as exact_fma
 from upsweep.numpy_engine.library import by_item
 from upsweep.numpy_engine.typed import Value, data_of
-from upsweep.operator import fma, names_in
 
 
 def adopted(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,8 +47,7 @@ def _made_over(fn: types.FunctionType, known: dict[Any, Any]) -> types.FunctionT
         made.__kwdefaults__ = fn.__kwdefaults__
         for cell, given in zip(cells, fn.__closure__ or ()):
             cell.cell_contents = _taken(given.cell_contents, known)
-        used = [name for name in names_in(fn.__code__) if name in fn.__globals__]
-        scope.update({name: _taken(fn.__globals__[name], known) for name in used})
+        scope.update({name: _taken(value, known) for name, value in globals_of(fn).items()})
     return known[fn]
 
 

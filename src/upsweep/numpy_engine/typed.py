@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from upsweep.arithmetic import mul_arrays
 from upsweep.numpy_engine.library import by_item
 
 Columns = Sequence[Any]
@@ -137,7 +138,7 @@ class Value:
         return _arithmetic(np.subtract, self, other)
 
     def __mul__(self, other: Any) -> Value:
-        return _arithmetic(product, self, other)
+        return _arithmetic(mul_arrays, self, other)
 
     def __floordiv__(self, other: Any) -> Value:
         return _arithmetic(np.floor_divide, self, other)
@@ -265,15 +266,6 @@ def _shift(fn: Callable[..., Any], a: Any, b: Any) -> Value:
     return Value(fn(x, data_of(b).astype(x.dtype)))
 
 
-def product(x: Any, y: Any) -> Any:
-    """x * y; of complex numbers in real arithmetic, for NumPy's own product is contracted to FMA on some machines."""
-    if x.dtype.kind != "c":
-        return x * y
-    z = np.empty(np.broadcast(x, y).shape, x.dtype)
-    z.real, z.imag = x.real * y.real - x.imag * y.imag, x.real * y.imag + x.imag * y.real
-    return z
-
-
 def _quotient(x: Any, y: Any) -> Any:
     """x / y; of complex numbers by Smith's method (1962), as compiled."""
     if x.dtype.kind != "c":
@@ -295,8 +287,8 @@ def _power(base: Any, exponent: Any) -> Any:
     """base to an integer power, by squares: the products that compiled code makes."""
     left, made = abs(exponent), np.ones(np.broadcast(base, exponent).shape, base.dtype)
     while left.any():
-        made = np.where(left & 1 != 0, product(made, base), made)
-        left, base = left >> 1, product(base, base)
+        made = np.where(left & 1 != 0, mul_arrays(made, base), made)
+        left, base = left >> 1, mul_arrays(base, base)
     if (exponent < 0).any():
         return np.where(exponent < 0, _quotient(np.ones_like(made), made).astype(base.dtype), made)
     return made

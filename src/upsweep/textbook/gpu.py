@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.operator import Operator, OperatorError, as_operator, fma, rebuilt
+from upsweep.arithmetic import fma
+from upsweep.keys import rebuilt
+from upsweep.operator import Operator, OperatorError
+from upsweep.operators import as_operator
 from upsweep.textbook.dialect import asks_for_identity, bind
 from upsweep.textbook.table import Kernel, Launch, Setup
 

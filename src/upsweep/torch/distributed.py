@@ -17,9 +17,10 @@ from torch import Tensor
 
 from upsweep import shards
 from upsweep.arguments import axis_of
-from upsweep.operator import OperatorError, as_operator, ops
+from upsweep.operator import OperatorError
+from upsweep.operators import as_operator, ops
 from upsweep.shards import Blocks
-from upsweep.torch.operands import multiplier, rows_of
+from upsweep.torch.operands import accumulator, multiplier, rows_of
 from upsweep.tree import blocks
 
 __all__ = ["linear_recurrence", "scan"]
@@ -122,7 +123,7 @@ def _exchange(
         own = shards.summed(op, xs, begins[rank], axis)
     counts = {r: sum(1 for _ in blocks(begins[r], begins[r] + lengths[r])) for r in order}
     rows = xs[0].shape[:axis] + xs[0].shape[axis + 1 :]
-    like = tuple(torch.float32 if v.dtype in (torch.float16, torch.bfloat16) else v.dtype for v in xs)
+    like = tuple(accumulator(v.dtype) for v in xs)
     most = max(counts.values())
     everyone = _gathered(_packed(own, like, rows, most, xs[0].device), group)
     return own, [

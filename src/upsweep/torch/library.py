@@ -17,7 +17,10 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 import upsweep as up
-from upsweep.operator import BUILTIN, Operator, OperatorError, accumulator, as_operator, identity_of
+from upsweep.arguments import dtype_of
+from upsweep.operator import Operator, OperatorError, identity_of
+from upsweep.operators import BUILTIN, TABLE, as_operator
+from upsweep.torch.operands import accumulator
 
 NAMED: dict[str, Operator] = dict(BUILTIN)
 
@@ -257,8 +260,9 @@ def _partials(
         elif identity is not None:
             first = torch.full_like(first, identity)
         before = _before(y, first, heads, dim, reverse)
-    if op in _PARTIALS:
-        left, right = _PARTIALS[op](before, x)
+    known = TABLE.get(op)
+    if known is not None and known.slopes is not None:
+        left, right = known.slopes(torch, before, x)
     else:
         value, pull = torch.func.vjp(NAMED[op].fn, before, x)  # type: ignore
         left, right = (v.conj() for v in pull(torch.ones_like(value)))
@@ -268,32 +272,9 @@ def _partials(
 
 
 def _identity(op: str, dtype: torch.dtype) -> Any:
-    import numpy as np
-
-    value = (
-        identity_of(NAMED[op], (accumulator(np.dtype(str(dtype).removeprefix("torch."))),))
-        if NAMED[op].identity
-        else None
-    )
+    value = identity_of(NAMED[op], (dtype_of(accumulator(dtype)),)) if NAMED[op].identity else None
     return None if value is None else value[0].item()
 
-
-def _of_choice(right: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
-    """The later one of equal items has the gradient, as with `torch.cummax`."""
-    return (~right).to(like.dtype), right.to(like.dtype)
-
-
-def _of_logaddexp(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    gap = torch.where(a == b, torch.zeros_like(a), a - b)
-    return torch.sigmoid(gap), torch.sigmoid(-gap)
-
-
-_PARTIALS: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
-    "mul": lambda a, b: (b, a),
-    "max": lambda a, b: _of_choice((b >= a) | (b != b), a),
-    "min": lambda a, b: _of_choice((b <= a) | (b != b), a),
-    "logaddexp": _of_logaddexp,
-}
 
 scan = differentiable(_scan, _scan_context, _scan_backward, _scan_jvp)
 

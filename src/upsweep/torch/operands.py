@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from upsweep import dtypes
 from upsweep.arguments import ShapeError
 
 
@@ -27,13 +28,18 @@ def rows_of(initial: Any, x: Tensor, dim: int) -> Tensor | None:
     if initial is None:
         return None
     rows = x.shape[:dim] + x.shape[dim + 1 :]
-    computed = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
-    start = torch.as_tensor(initial, dtype=computed, device=x.device)
+    start = torch.as_tensor(initial, dtype=accumulator(x.dtype), device=x.device)
     if start.shape not in (rows, ()):
         raise ShapeError(
             f"initial has shape {tuple(start.shape)}; pass a scalar or one value a row, shape {tuple(rows)}"
         )
     return start.expand(rows)
+
+
+def accumulator(dtype: torch.dtype) -> torch.dtype:
+    """The dtype that a scan of this one computes in."""
+    known = dtypes.row_of(dtype)
+    return dtype if known is None else getattr(torch, known.accumulator)
 
 
 def flags_of(flags: Tensor, x: Tensor, dim: int) -> Tensor:

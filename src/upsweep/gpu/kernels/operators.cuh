@@ -1,4 +1,4 @@
-// The built-in operators: each the same arithmetic, operation by operation, as its Python function in operator.py.
+// The built-in operators: each the same arithmetic, operation by operation, as its Python function in arithmetic.py.
 // The left operand is the earlier one. Integers wrap, so they are added and multiplied unsigned.
 #pragma once
 #include "prelude.cuh"
@@ -18,6 +18,10 @@ template <class T> __device__ __forceinline__ T plus(T a, T b) {
 template <class T> __device__ __forceinline__ T times(T a, T b) {
   if constexpr (is_complex<T>) return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
   else { typedef typename wrapping<T>::type W; return T(W(a) * W(b)); }
+}
+template <class T> __device__ __forceinline__ bool equals(T a, T b) {
+  if constexpr (is_complex<T>) return a.re == b.re && a.im == b.im;
+  else return a == b;
 }
 constexpr i64 NOT_A_TIME = (i64)0x8000000000000000ull;
 
@@ -41,10 +45,12 @@ struct Max { template <class T> __device__ T operator()(T a, T b) const { return
 struct And { template <class T> __device__ T operator()(T a, T b) const { return T(a & b); } };
 struct Or { template <class T> __device__ T operator()(T a, T b) const { return T(a | b); } };
 struct Xor { template <class T> __device__ T operator()(T a, T b) const { return T(a ^ b); } };
+struct Last { template <class T> __device__ T operator()(T a, T b) const { return select(equals(b, b), b, a); } };
 struct AddTimes { __device__ i64 operator()(i64 a, i64 b) const { return a == NOT_A_TIME || b == NOT_A_TIME ? NOT_A_TIME : plus(a, b); } };
 struct MaxTimes { __device__ i64 operator()(i64 a, i64 b) const { return (a >= b && b != NOT_A_TIME) || a == NOT_A_TIME ? a : b; } };
+struct LastTimes { __device__ i64 operator()(i64 a, i64 b) const { return b != NOT_A_TIME ? b : a; } };
 
-// Under a predicate, not a choice: of that the compiler makes a jump around the polynomials, and no two operations overlap.
+// Use a predicated FMA: with a select, the compiler branches around the polynomials and the two chains no longer overlap.
 __device__ __forceinline__ f32 fma_below(f32 x, f32 far, f32 a, f32 b, f32 c) {
   asm("{ .reg .pred p; setp.lt.f32 p, %3, %4; @p fma.rn.f32 %0, %1, %2, %0; }" : "+f"(c) : "f"(a), "f"(b), "f"(x), "f"(far)); return c;
 }
@@ -57,7 +63,7 @@ template <int N, class R> __device__ __forceinline__ R horner(const R (&terms)[N
   for (int i = 1; i < N; i++) total = fma(total, x, terms[i]);
   return total;
 }
-// log(exp(a) + exp(b)); operator.py says how it works and lends it its numbers.
+// log(exp(a) + exp(b)); arithmetic.py says how it works and lends it its numbers.
 template <class Numbers> struct LogAddExp { template <class R> __device__ R operator()(R a, R b) const {
   constexpr Numbers number{};
   constexpr R magic = R(3ull << (number.mantissa - 1)), log2e = R(-1.4426950408889634);

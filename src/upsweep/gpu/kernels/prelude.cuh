@@ -1,5 +1,6 @@
 // Types, tuples and conversions: the little that the kernels need of a standard library (NVRTC has none).
 #pragma once
+#include "narrow.cuh"
 typedef signed char i8; typedef unsigned char u8; typedef short i16; typedef unsigned short u16;
 typedef int i32; typedef unsigned int u32; typedef long long i64; typedef unsigned long long u64;
 typedef float f32; typedef double f64;
@@ -23,22 +24,24 @@ template <class T> inline constexpr bool is_complex = same<T, c64> || same<T, c1
 constexpr int log2_of(int x) { return x <= 1 ? 0 : 1 + log2_of(x / 2); }
 constexpr int max_of(int a, int b) { return a > b ? a : b; }
 
-// What half precision is made of. A double goes toward zero, its last bit set where that is not all ("rounding to odd", Boldo
+// What a narrow float is made of. A double goes toward zero, its last bit set where that is not all ("rounding to odd", Boldo
 // and Melquiond 2008), so that it is rounded once.
-template <class From> __device__ __forceinline__ f32 before_half(From x) {
+template <class From> __device__ __forceinline__ f32 before_narrow(From x) {
   if constexpr (!same<From, f64>) return (f32)x;
   else { const f32 r = __double2float_rz(x); return (f64)r == x ? r : __uint_as_float(__float_as_uint(r) | 1); }
 }
 
-// A cast as C++ casts; half precision goes through float and is rounded to nearest even once.
+// A cast as C++ casts; narrow floats go through float and are rounded to nearest even once.
 template <class To, class From> __device__ __forceinline__ To convert(From x) {
   if constexpr (same<To, From>) return x;
   else if constexpr (same<From, b8>) return convert<To>(x.bits != 0);
   else if constexpr (same<From, f16>) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x.bits)); return convert<To>(r); }
   else if constexpr (same<From, bf16>) return convert<To>(__uint_as_float((u32)x.bits << 16));
+  else if constexpr (is_narrow<From>) return convert<To>(decoded(x));
   else if constexpr (same<To, b8>) { if constexpr (is_complex<From>) return b8{u8(x.re != 0 || x.im != 0)}; else return b8{u8(x != 0)}; }
-  else if constexpr (same<To, f16>) { f16 r; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r.bits) : "f"(before_half(x))); return r; }
-  else if constexpr (same<To, bf16>) { bf16 r; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r.bits) : "f"(before_half(x))); return r; }
+  else if constexpr (same<To, f16>) { f16 r; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r.bits) : "f"(before_narrow(x))); return r; }
+  else if constexpr (same<To, bf16>) { bf16 r; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r.bits) : "f"(before_narrow(x))); return r; }
+  else if constexpr (is_narrow<To>) return encoded<To>(before_narrow(x));
   else if constexpr (is_complex<To> && is_complex<From>) return To{(decltype(To::re))x.re, (decltype(To::re))x.im};
   else if constexpr (is_complex<To>) return To{(decltype(To::re))x, 0};
   else if constexpr (is_complex<From>) return (To)x.re;

@@ -1,0 +1,40 @@
+// Floats of eight bits: a sign, EXPONENT bits and MANTISSA bits, with the highest exponent for infinity and NaN (INFINITE) or
+// all ones alone for NaN (Micikevicius et al. 2022, "FP8 formats for deep learning"). The arithmetic is plain C and exact, so
+// that every architecture, and a host compiler, gives the bits of ml_dtypes.
+#pragma once
+
+template <int EXPONENT, int MANTISSA, bool INFINITE> struct Narrow {
+  unsigned char bits;
+  static constexpr int width = EXPONENT + MANTISSA, shift = 23 - MANTISSA, bias = (1 << (EXPONENT - 1)) - 1;
+  static constexpr unsigned largest = (1u << width) - 1 - (INFINITE ? 1u << MANTISSA : 1u);
+  static constexpr unsigned overflow = largest + 1, nan = overflow + (INFINITE ? 1u << (MANTISSA - 1) : 0u);
+};
+typedef Narrow<4, 3, false> e4m3;
+typedef Narrow<5, 2, true> e5m2;
+
+template <class T> inline constexpr bool is_narrow = false;
+template <int E, int M, bool I> inline constexpr bool is_narrow<Narrow<E, M, I>> = true;
+
+constexpr float power_of_two(int e) { return e == 0 ? 1.0f : e > 0 ? 2.0f * power_of_two(e - 1) : 0.5f * power_of_two(e + 1); }
+__device__ __forceinline__ float as_float(unsigned bits) { float r; memcpy(&r, &bits, 4); return r; }
+__device__ __forceinline__ unsigned as_bits(float x) { unsigned r; memcpy(&r, &x, 4); return r; }
+
+// Exponent and mantissa where float32 has them, times a power of two, which is exact for subnormal numbers too.
+template <class T> __device__ __forceinline__ float decoded(T x) {
+  unsigned wide = x.bits & ((1u << T::width) - 1), sign = (unsigned)(x.bits >> T::width) << 31;
+  unsigned size = as_bits(as_float(wide << T::shift) * power_of_two(127 - T::bias));
+  if (wide >= T::overflow) size = wide == T::overflow && T::nan != T::overflow ? 0x7f800000u : 0x7fc00000u;
+  return as_float(size | sign);
+}
+
+// Normal numbers are rounded as integers, subnormal ones by adding a power of two whose last place is theirs; ties to even.
+template <class T> __device__ __forceinline__ T encoded(float x) {
+  constexpr int magic = 24 - T::bias - (23 - T::shift);
+  unsigned bits = as_bits(x), size = bits & 0x7fffffffu, sign = bits >> 31 << T::width;
+  unsigned nearest = size + (1u << (T::shift - 1)) - 1 + (size >> T::shift & 1);
+  unsigned normal = (nearest >> T::shift) - ((unsigned)(127 - T::bias) << (23 - T::shift));
+  unsigned small = as_bits(as_float(size) + power_of_two(magic)) - ((unsigned)(127 + magic) << 23);
+  unsigned code = size < (unsigned)(128 - T::bias) << 23 ? small : normal > T::largest ? T::overflow : normal;
+  if (size > 0x7f800000u) code = T::nan;
+  return T{(unsigned char)(code | sign)};
+}

@@ -1,0 +1,99 @@
+"""What tells a function from every other: a key by content, of its code, defaults, closure and the globals it uses."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+
+class OperatorError(TypeError):
+    """The operator cannot do what the call asks: a wrong dtype, a missing identity, an unusable function."""
+
+
+def freeze(value: Any, within: tuple[types.FunctionType, ...] = ()) -> Any:
+    """A hashable picture of a value by content; 1, 1.0 and True stay apart, and so do 0.0 and -0.0. `within` are the functions
+    that the value was met in."""
+    value = getattr(value, "py_func", value)
+    if isinstance(value, types.FunctionType):
+        return ("itself", value.__name__) if value in within else _freeze_function(value, (*within, value))
+    if isinstance(value, types.CodeType):
+        consts = tuple(freeze(c, within) for c in value.co_consts)
+        return ("code", value.co_code, value.co_names, value.co_varnames, consts)
+    if isinstance(value, (tuple, list)):
+        return (type(value).__name__, *(freeze(part, within) for part in value))
+    if isinstance(value, (np.ndarray, np.generic)):
+        return (value.dtype.name, value.dtype.str, value.shape, value.tobytes())
+    if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType, np.ufunc)):
+        return (getattr(value, "__module__", ""), value.__name__)
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        return (type(value).__name__, repr(value))
+    raise OperatorError(
+        f"an operator uses {value!r} of type {type(value).__name__}, which cannot be compiled in; "
+        "use numbers, tuples, NumPy arrays and functions"
+    )
+
+
+def _freeze_function(fn: types.FunctionType, within: tuple[types.FunctionType, ...]) -> tuple[Any, ...]:
+    cells = tuple(freeze(c.cell_contents, within) for c in fn.__closure__ or ())
+    used = tuple((name, freeze(value, within)) for name, value in globals_of(fn).items())
+    return ("function", freeze(fn.__code__, within), freeze(fn.__defaults__, within), cells, used)
+
+
+def names_in(code: types.CodeType) -> Sequence[str]:
+    """The names that code asks for, that of functions within it included."""
+    inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    return sorted({*code.co_names, *(name for c in inner for name in names_in(c))})
+
+
+def globals_of(fn: types.FunctionType) -> dict[str, Any]:
+    """The globals that a function, and functions defined within it, name."""
+    return {name: fn.__globals__[name] for name in names_in(fn.__code__) if name in fn.__globals__}
+
+
+def uses_of(fn: types.FunctionType) -> list[Any]:
+    """Everything that a function's behaviour hangs on, functions that it calls included: code, defaults, closures, globals."""
+    return list(_uses(fn, set()))
+
+
+def _uses(fn: types.FunctionType, seen: set[int]) -> Iterator[Any]:
+    seen.add(id(fn))
+    cells = [cell.cell_contents for cell in fn.__closure__ or ()]
+    for used in (fn.__code__, *(fn.__defaults__ or ()), *cells, *globals_of(fn).values()):
+        called = getattr(used, "py_func", used)
+        if not isinstance(called, types.FunctionType):
+            yield used
+        elif id(called) not in seen:
+            yield from _uses(called, seen)
+
+
+CONSTANT = (
+    types.CodeType,
+    types.ModuleType,
+    types.BuiltinFunctionType,
+    type,
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    np.generic,
+    np.ufunc,
+)
+"""Types whose values never change in place."""
+
+
+def rebuilt(fn: Any, compiled: Callable[[Any], Any], module: str) -> types.FunctionType:
+    """A function over again, as one of `module`, in which `compiled` has taken the functions that it calls."""
+
+    def taken(value: Any) -> Any:
+        return compiled(value) if isinstance(getattr(value, "py_func", value), types.FunctionType) else value
+
+    fn = getattr(fn, "py_func", fn)
+    used = {name: taken(value) for name, value in globals_of(fn).items()}
+    cells = tuple(types.CellType(taken(cell.cell_contents)) for cell in fn.__closure__ or ())
+    scope = {**used, "__name__": module}  # before the function is made, which takes its module from it
+    return types.FunctionType(fn.__code__, scope, fn.__name__, fn.__defaults__, cells)

@@ -1,0 +1,276 @@
+"""The one table of built-in operators: whatever knows an operator by name reads its row here."""
+
+from __future__ import annotations
+
+import copyreg
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from upsweep import arithmetic as do
+from upsweep import dtypes
+from upsweep.keys import CONSTANT, OperatorError, freeze, uses_of
+from upsweep.operator import Operator
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way to compute an operator: the same arithmetic, operation by operation, for every engine."""
+
+    fn: do.Binary
+    """On two scalars (or tuples of scalars)."""
+    functor: str
+    """Its C++ name in gpu/kernels/operators.cuh."""
+    twin: do.Binary | None = None
+    """On whole NumPy arrays (or tuples of them), with the same bits; None where only `fn` has them."""
+    numbers: do.LogAddExp | None = None
+    """Constants that the functor is given as its template argument Numbers."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Everything that is known of one built-in operator."""
+
+    name: str
+    help: str
+    """What it gives, in one line."""
+    kinds: str
+    """NumPy kind codes of the dtypes that it takes."""
+    form: Form
+    identity: Any = None
+    commutative: bool = True
+    forms: Mapping[str, Form] = field(default_factory=dict)
+    """Other ways for dtypes by their code, such as "b1" or "f4"; "m8" and "M8" are times, computed as int64."""
+    arity: int = 1
+    free: str = ""
+    """Kinds of accumulators for which every order of evaluation gives the same bits."""
+    alike: bool = False
+    """Whether the functor wants one dtype for all components."""
+    costly: bool = False
+    """Whether it takes many instructions."""
+    slopes: Callable[[Any, Any, Any], tuple[Any, Any]] | None = None
+    """`slopes(xp, a, b)`: the derivatives of `a ⊕ b` by a and by b, in an array library; None: derived from the function."""
+    ufuncs: tuple[str, ...] = ()
+    """NumPy's names for it."""
+
+    def operator(self) -> Operator:
+        """The operator itself."""
+        special = {
+            code: Operator(form.fn, self.identity, self.name, self.commutative, self.kinds, {}, self.arity)
+            for code, form in self.forms.items()
+        }
+        return Operator(
+            self.form.fn, self.identity, self.name, self.commutative, self.kinds, special, self.arity
+        )
+
+
+def _lowest(dtype: np.dtype) -> Any:
+    return -np.inf if dtype.kind == "f" else dtype.kind != "b" and np.iinfo(dtype).min
+
+
+def _highest(dtype: np.dtype) -> Any:
+    return np.inf if dtype.kind == "f" else dtype.kind == "b" or np.iinfo(dtype).max
+
+
+def _ones(dtype: np.dtype) -> Any:
+    return True if dtype.kind == "b" else ~dtype.type(0)
+
+
+def _not_a_number(dtype: np.dtype) -> Any:
+    return np.nan if dtype.kind in "fc" else None
+
+
+def _choice(xp: Any, later: Any, a: Any) -> tuple[Any, Any]:
+    """The later one of equal items has the gradient, as with `torch.cummax`."""
+    one, none = xp.ones_like(a), xp.zeros_like(a)
+    return xp.where(later, none, one), xp.where(later, one, none)
+
+
+def _of_logaddexp(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    gap = xp.where(a == b, xp.zeros_like(a), a - b)  # of two infinities too
+    return xp.sigmoid(gap), xp.sigmoid(-gap)
+
+
+_OR, _AND = Form(do.bit_or, "Scalar<Or>", do.bit_or), Form(do.bit_and, "Scalar<And>", do.bit_and)
+_REALS = {"f4": (np.float32, np.int32), "f8": (np.float64, np.int64)}
+_EXTREMES = {code: do.extremes_in(*pair) + do.extreme_arrays_in(*pair) for code, pair in _REALS.items()}
+_MAX_TIMES = Form(do.maximum_times, "Scalar<MaxTimes>", do.maximum_times_arrays)
+_LAST_TIMES = Form(do.last_times, "Scalar<LastTimes>", do.last_times_arrays)
+_LOG_ADD_EXP = {
+    code: Form(do.logaddexp_in(numbers), "Scalar<LogAddExp<Numbers>>", numbers=numbers)
+    for code, numbers in do.LOG_ADD_EXP.items()
+}
+
+ROWS = (
+    Row(
+        "add", "the sum; logical or of booleans; wraps in integers", "biufcm",
+        Form(do.add, "Scalar<Add>", do.add), 0, free="iu",
+        forms={"b1": _OR, "m8": Form(do.add_times, "Scalar<AddTimes>", do.add_times_arrays)},
+        slopes=lambda xp, a, b: (xp.ones_like(a), xp.ones_like(b)), ufuncs=("add",),
+    ),
+    Row(
+        "mul", "the product; logical and of booleans; wraps in integers", "biufc",
+        Form(do.mul, "Scalar<Mul>", do.mul_arrays), 1, forms={"b1": _AND},
+        slopes=lambda xp, a, b: (b, a), ufuncs=("multiply",),
+    ),
+    Row(
+        "min", "the smaller; NaN where either is one, and -0 below 0", "biufmM",
+        Form(do.minimum, "Scalar<Min>", np.minimum), _highest, free="iu",
+        forms={"b1": _AND, **{c: Form(fs[0], "Scalar<Min>", fs[2]) for c, fs in _EXTREMES.items()}},
+        slopes=lambda xp, a, b: _choice(xp, (b <= a) | (b != b), a), ufuncs=("minimum",),
+    ),
+    Row(
+        "max", "the larger; NaN where either is one, and -0 below 0", "biufmM",
+        Form(do.maximum, "Scalar<Max>", np.maximum), _lowest, free="iu",
+        forms={
+            "b1": _OR, "m8": _MAX_TIMES, "M8": _MAX_TIMES,
+            **{c: Form(fs[1], "Scalar<Max>", fs[3]) for c, fs in _EXTREMES.items()},
+        },
+        slopes=lambda xp, a, b: _choice(xp, (b >= a) | (b != b), a), ufuncs=("maximum",),
+    ),
+    Row("and", "bitwise and", "biu", _AND, _ones, free="iu", ufuncs=("bitwise_and", "logical_and")),
+    Row("or", "bitwise or", "biu", _OR, 0, free="iu", ufuncs=("bitwise_or", "logical_or")),
+    Row(
+        "xor", "bitwise exclusive or", "biu", Form(do.bit_xor, "Scalar<Xor>", do.bit_xor), 0, free="iu",
+        ufuncs=("bitwise_xor",),
+    ),
+    Row(
+        "logaddexp", "log(exp(a) + exp(b)) without overflow", "f", _LOG_ADD_EXP["f8"], -np.inf,
+        forms={"f4": _LOG_ADD_EXP["f4"]}, costly=True, slopes=_of_logaddexp, ufuncs=("logaddexp",),
+    ),
+    Row(
+        "affine", "x -> a x + b after another such map, of arrays (a, b)", "iufc",
+        Form(do.affine, "Affine", do.affine_arrays), (1, 0), False, arity=2, alike=True,
+    ),
+    Row(
+        "argmax", "the larger of (value, index), the first of equals; a NaN stays", "iuf",
+        Form(do.argmax, "ArgMax", do.argmax_arrays), None, False, arity=2,
+    ),
+    Row(
+        "argmin", "the smaller of (value, index), the first of equals; a NaN stays", "iuf",
+        Form(do.argmin, "ArgMin", do.argmin_arrays), None, False, arity=2,
+    ),
+    Row(
+        "last", "the last that is not NaN (or not-a-time): forward fill", "biufcmM",
+        Form(do.last, "Scalar<Last>", do.last_arrays), _not_a_number, False, free="iu",
+        forms={"m8": _LAST_TIMES, "M8": _LAST_TIMES},
+        slopes=lambda xp, a, b: _choice(xp, b == b, a),
+    ),
+)  # fmt: skip
+
+TABLE: dict[str, Row] = {row.name: row for row in ROWS}
+BUILTIN: dict[str, Operator] = {name: row.operator() for name, row in TABLE.items()}
+
+
+class ops:
+    """The built-in operators."""
+
+    ADD = BUILTIN["add"]
+    MUL = BUILTIN["mul"]
+    MIN = BUILTIN["min"]
+    MAX = BUILTIN["max"]
+    AND = BUILTIN["and"]
+    OR = BUILTIN["or"]
+    XOR = BUILTIN["xor"]
+    LOGADDEXP = BUILTIN["logaddexp"]
+    AFFINE = BUILTIN["affine"]
+    ARGMAX = BUILTIN["argmax"]
+    ARGMIN = BUILTIN["argmin"]
+    LAST = BUILTIN["last"]
+
+
+# --- what computes with which row ---------------------------------------------------------------------------------------
+
+
+def _by_function() -> dict[Any, list[tuple[Row, str, Form]]]:
+    found: dict[Any, list[tuple[Row, str, Form]]] = {}
+    for row in ROWS:
+        for code, form in (("", row.form), *row.forms.items()):
+            found.setdefault(freeze(form.fn), []).append((row, code, form))
+    return found
+
+
+_BY_FUNCTION = _by_function()
+
+
+def form_of(op: Operator, accumulators: Sequence[np.dtype]) -> tuple[Row, Form] | None:
+    """The row and the form whose function an operator computes with on these accumulators, whatever the operator is called;
+    None for any other function.
+
+    >>> f4 = np.dtype("f4")
+    >>> form_of(ops.ADD, [f4])[1].functor, form_of(Operator(lambda a, b: a + b), [f4])[0].name
+    ('Scalar<Add>', 'add')
+    >>> form_of(Operator(lambda a, b: a - b), [f4])
+    """
+    kinds = {d.kind for d in accumulators}
+    for row, code, form in _BY_FUNCTION.get(op.key[0], ()):
+        computed = "i8" if code[:1] in ("m", "M") else code
+        own = dtypes.code(accumulators[0])
+        here = computed == own if code else kinds <= set(row.kinds) and row.forms.get(own, form) == form
+        if here and len(accumulators) == row.arity and not (row.alike and len(set(accumulators)) > 1):
+            return row, form
+    return None
+
+
+def free(op: Operator, accumulators: Sequence[np.dtype]) -> bool:
+    """Whether every order of evaluation gives the same bits: built-in operators on integers, which wrap."""
+    known = form_of(op, accumulators)
+    return (
+        known is not None and known[1] is known[0].form and all(d.kind in known[0].free for d in accumulators)
+    )
+
+
+# --- operators by name, by ufunc, by function ---------------------------------------------------------------------------
+
+
+def as_operator(op: Operator | str | Callable[[Any, Any], Any]) -> Operator:
+    """An operator from its name, a Python function, or itself.
+
+    >>> as_operator("max") is ops.MAX
+    True
+    """
+    if isinstance(op, Operator):
+        return op
+    if isinstance(op, str):
+        if op not in BUILTIN:
+            raise OperatorError(
+                f"no operator is called {op!r}; there are {', '.join(BUILTIN)}, or pass a function"
+            )
+        return BUILTIN[op]
+    if isinstance(op, np.ufunc) and op.__name__ in _UFUNCS:
+        return _UFUNCS[op.__name__]
+    return _operator_of(op) if isinstance(op, types.FunctionType) else Operator(op)
+
+
+_UFUNCS = {ufunc: BUILTIN[row.name] for row in ROWS for ufunc in row.ufuncs}
+_known: dict[types.CodeType, tuple[list[Any], Operator]] = {}
+
+
+def _operator_of(fn: types.FunctionType) -> Operator:
+    """The operator of a function that may have been met before: its key is worth 100 us."""
+    uses = uses_of(fn)
+    known = _known.get(fn.__code__)
+    if known is None or len(known[0]) != len(uses) or any(a is not b for a, b in zip(known[0], uses)):
+        known = (uses, Operator(fn))
+        if all(isinstance(use, CONSTANT) for use in uses):  # what can change in place is looked at every time
+            _known[fn.__code__] = known
+    return known[1]
+
+
+def _reduced(op: Operator) -> tuple[Any, ...]:
+    """Built-in operators travel by name: their functions are closures."""
+    for name, row in BUILTIN.items():
+        for code, variant in [("", row), *row.special.items()]:
+            if variant is op:
+                return _builtin, (name, code)
+    return op.__reduce__()
+
+
+def _builtin(name: str, code: str) -> Operator:
+    return BUILTIN[name].special[code] if code else BUILTIN[name]
+
+
+copyreg.pickle(Operator, _reduced)  # type: ignore[arg-type]
