@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -315,6 +316,16 @@ class Trace:
     def to_dict(self, model: Any = None) -> dict[str, Any]:
         """Everything that a page needs to play this trace, ready for `json.dumps`; see `upsweep.lab.play.to_dict`."""
         return _room("play").to_dict(self, model or _room("counts").Banks())
+
+    def html(self, path: str | Path | None = None) -> str:
+        """This run as a page of its own, to be stepped through in a browser without network; also written to `path`."""
+        text = _room("page.html").of_trace(self)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def _repr_html_(self) -> str | None:
+        return _room("page.html").framed(self)
 
     def _repr_svg_(self) -> str:
         return self.network().svg()

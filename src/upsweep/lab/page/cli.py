@@ -14,8 +14,10 @@ import typer.core
 from upsweep.lab.exercises import EXERCISES
 from upsweep.lab.exercises.grade import grade as graded
 from upsweep.lab.page.html import known, offline
+from upsweep.lab.page.items import OPERATORS
+from upsweep.lab.page.own import read
 from upsweep.lab.page.server import Lab
-from upsweep.lab.page.variants import ISSUE, OPERATORS, SCHEDULES, first, payload
+from upsweep.lab.page.variants import ISSUE, SCHEDULES, Dials, first, payload
 
 
 class _OpensKernels(typer.core.TyperGroup):
@@ -36,7 +38,9 @@ app = typer.Typer(
 
 @app.command("open")
 def open_(
-    kernel: Annotated[str, typer.Argument(help="A kernel of the textbook, or a mistake.")] = "brent-kung",
+    kernel: Annotated[
+        str, typer.Argument(help="A kernel of the textbook, a mistake, or a file of yours: mine.py.")
+    ] = "",
     html: Annotated[
         Path | None, typer.Option(help="Write the page to this file instead, to be read offline.")
     ] = None,
@@ -44,6 +48,16 @@ def open_(
     n: Annotated[int | None, typer.Option(help="Items.")] = None,
     block: Annotated[int | None, typer.Option(help="Threads of a block.")] = None,
     op: Annotated[str | None, typer.Option(help=f"The operator: {', '.join(OPERATORS)}.")] = None,
+    x: Annotated[str | None, typer.Option(help="The items, such as '3 1 7 0 4 1 6 3'.")] = None,
+    own: Annotated[
+        str | None, typer.Option(help="Your operator, an expression of a and b, such as 'a * 3 + b'.")
+    ] = None,
+    like: Annotated[
+        str, typer.Option(help="For your file: the textbook kernel whose launch it takes over.")
+    ] = "",
+    expect: Annotated[
+        str, typer.Option(help="For your file: what it must give: inclusive, exclusive or reduction.")
+    ] = "inclusive",
     schedule: Annotated[str | None, typer.Option(help=f"Order of threads: {', '.join(SCHEDULES)}.")] = None,
     resident: Annotated[int | None, typer.Option(help="How many blocks are held at once.")] = None,
     issue: Annotated[
@@ -57,24 +71,33 @@ def open_(
     given = {
         "n": n,
         "block": block,
-        "op": op,
+        "op": "own" if own else op,
+        "x": x,
+        "own": own,
         "schedule": schedule,
         "resident": resident,
         "issue": issue,
         "padding": padding,
     }
+    given["n"] = n or (len(x.replace(",", " ").split()) if x else None)
+    turned = {name: value for name, value in given.items() if value is not None}
+
+    def opening() -> Dials:
+        mine = kernel.partition(":")[0].endswith(".py")
+        opened = read(kernel, like, expect) if mine else first(known(kernel or "brent-kung"))
+        return replace(opened, **turned)
+
     try:
-        start = replace(
-            first(known(kernel)), **{name: value for name, value in given.items() if value is not None}
-        )
-        payload(start)
-    except (KeyError, ValueError) as wrong:
-        _fail(wrong.args[0])
+        start = opening()
+        if not start.source:
+            payload(start)
+    except (KeyError, ValueError, OSError) as wrong:
+        _fail(str(wrong.args[0]) if not isinstance(wrong, OSError) else str(wrong))
     if html is not None:
-        size = offline(html, start)
+        size = offline(html, start, welcome=not kernel)
         print(f"{html}: {size / 1e6:.1f} MB, needs no network")
         return
-    server = Lab(start)
+    server = Lab(opening, welcome=not kernel)
     print(f"{server.url}\nfor you alone; ends with Ctrl-C", flush=True)
     if browser:
         webbrowser.open(server.url)

@@ -5,32 +5,50 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from upsweep.lab.page.variants import CHOICES, Dials, grid, kernels, payload
+from upsweep.lab.page.course import GLOSSARY, RUNGS
+from upsweep.lab.page.variants import CHOICES, MOST_EVENTS, Dials, first, grid, kernels, payload, shown
+from upsweep.lab.traces import Trace
 from upsweep.textbook import KERNELS
 from upsweep.textbook.mistakes import MISTAKES
 
-SCRIPTS = ("model", "data", "network", "memory", "source", "lanes", "banks", "panels", "pane", "app")
+SCRIPTS = (
+    "model",
+    "data",
+    "network",
+    "memory",
+    "source",
+    "lanes",
+    "banks",
+    "panels",
+    "guide",
+    "editor",
+    "pane",
+    "start",
+    "app",
+)
 BESIDE = {"brent-kung": "kogge-stone", "kogge-stone": "brent-kung", "blelloch": "blelloch-padded", "domino": "domino-dynamic",
           "decoupled-look-back": "domino-dynamic", "matrix": "three-phase", "segmented": "kogge-stone", "harris": "han-carlson",
           "": "brent-kung"}  # fmt: skip
 """The kernel that a comparison opens with."""
 
 
-def offline(path: str | Path, start: Dials) -> int:
+def offline(path: str | Path, start: Dials, welcome: bool = False) -> int:
     """Write a page that needs neither network nor Python, and give its size in bytes.
 
     It holds every kernel and every mistake at a few settings, each barrier taken out included; it opens at `start`, whose
     kernel has all of its dials.
     """
-    every = {
-        dials.key: dials for name in (*KERNELS, *MISTAKES) for dials in grid(name, wide=name == start.kernel)
-    }
-    written = page(start, {**every, start.key: start}.values()).encode()
+    opened = {name: first(name) for name in (*KERNELS, *MISTAKES)} | (
+        {start.kernel: start} if start.source else {}
+    )
+    every = {dials.key: dials for name, one in opened.items() for dials in grid(one, name == start.kernel)}
+    written = page(start, {**every, start.key: start}.values(), welcome=welcome).encode()
     Path(path).write_bytes(written)
     return len(written)
 
@@ -44,11 +62,36 @@ def known(kernel: str) -> str:
     return kernel
 
 
-def page(start: Dials, embedded: Iterable[Dials] = (), served: bool = False) -> str:
-    """The whole page; `embedded` are the variants that it carries along."""
+def page(start: Dials, embedded: Iterable[Dials] = (), served: bool = False, welcome: bool = False) -> str:
+    """The whole page; `embedded` are the variants that it carries along, `welcome` opens it at the start screen."""
+    return _written(start, {dials.key: packed(payload(dials)) for dials in embedded}, served, welcome)
+
+
+def of_trace(trace: Trace) -> str:
+    """A page of this one run: `Trace.html`.
+
+    Raises:
+        ValueError: where there are more events than a browser plays without stuttering.
+    """
+    case = trace.case
+    block = case.setup.launches[0].block
+    start = Dials(case.name, trace.n, block, case.op_name, schedule=str(case.schedule), source=trace.kernels[0].source.text,
+                  without=tuple(sorted(trace.without)), before=tuple(sorted(trace.before)))  # fmt: skip
+    return _written(start, {start.key: packed(shown(trace, start))})
+
+
+def framed(trace: Trace) -> str | None:
+    """The same inside a notebook; None where it is too much, so that the picture is shown."""
+    if len(trace.site) > MOST_EVENTS:
+        return None
+    style = "width:100%;height:720px;border:1px solid #8884;border-radius:8px"
+    return f'<iframe sandbox="allow-scripts allow-downloads" style="{style}" srcdoc="{escape(of_trace(trace))}"></iframe>'
+
+
+def _written(start: Dials, variants: Mapping[str, str], served: bool = False, welcome: bool = False) -> str:
     data = {
-        "start": vars(start), "served": served, "kernels": kernels(), "choices": CHOICES,
-        "beside": BESIDE, "variants": {dials.key: packed(payload(dials)) for dials in embedded},
+        "start": vars(start), "served": served, "welcome": welcome, "kernels": kernels(start), "choices": CHOICES,
+        "beside": BESIDE, "rungs": [vars(rung) for rung in RUNGS], "glossary": GLOSSARY, "variants": variants,
     }  # fmt: skip
     shipped = files("upsweep.lab.page") / "static"
     text = (shipped / "page.html").read_text(encoding="utf-8")

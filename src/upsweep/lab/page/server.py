@@ -8,26 +8,34 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from upsweep.lab.page.answers import QUESTIONS
 from upsweep.lab.page.html import page
-from upsweep.lab.page.variants import Dials, payload
+from upsweep.lab.page.variants import Dials
+from upsweep.lab.page.worker import Worker
 
 LARGEST_REQUEST = 1 << 20
 
 
 class Lab(ThreadingHTTPServer):
-    """The server of one session; `url` is where it is found."""
+    """The server of one session; `url` is where it is found. `opening` is asked anew whenever the page is loaded."""
 
     daemon_threads = True
 
-    def __init__(self, start: Dials):
+    def __init__(self, opening: Callable[[], Dials], welcome: bool = False):
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.start = start
+        self.opening, self.welcome = opening, welcome
+        self.worker = Worker()
         self.token = secrets.token_urlsafe(24)
         self.host = f"127.0.0.1:{self.server_address[1]}"
         self.url = f"http://{self.host}/{self.token}/"
+
+    def server_close(self) -> None:
+        self.worker.close()
+        super().server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -35,25 +43,26 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.invited(""):
-            self.answer(page(self.server.start, served=True), "text/html")
+            text = page(self.server.opening(), served=True, welcome=self.server.welcome)
+            self.answer(text, "text/html")
 
     def do_POST(self) -> None:
-        if self.invited("trace"):
-            self.answer(json.dumps(self.trace(), separators=(",", ":")), "application/json")
+        name = self.path.rpartition("/")[2]
+        if name == "stop" and self.invited(name):
+            self.server.worker.stop()
+            self.answer("{}", "application/json")
+        elif name != "stop" and self.invited(name if name in QUESTIONS else "?"):
+            self.answer(self.asked(name), "application/json")
 
-    def trace(self) -> dict[str, Any]:
-        """A payload, or what is wrong with the dials or with the user's kernel."""
+    def asked(self, name: str) -> str:
+        length = int(self.headers.get("Content-Length", 0))
+        if length > LARGEST_REQUEST:
+            return json.dumps({"error": "that is too much text for a kernel"})
         try:
-            length = int(self.headers.get("Content-Length", 0))
-            if length > LARGEST_REQUEST:
-                raise ValueError("that is too much text for a kernel")
-            return payload(Dials.read(json.loads(self.rfile.read(length))))
-        except Exception as problem:  # the user's kernel may raise anything; it is shown, not hidden
-            return {
-                "error": str(problem)
-                if isinstance(problem, ValueError)
-                else f"{type(problem).__name__}: {problem}"
-            }
+            given = json.dumps(json.loads(self.rfile.read(length)))
+        except ValueError as mistake:
+            return json.dumps({"error": str(mistake)})
+        return self.server.worker.ask(name, given)
 
     def invited(self, name: str) -> bool:
         """Whether the address holds the token, and the request comes from this page."""

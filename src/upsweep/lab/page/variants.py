@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from upsweep.lab.cases import case
 from upsweep.lab.checks import Finding, Report, wanted
 from upsweep.lab.machine import Schedule
+from upsweep.lab.page.items import EXAMPLE, OPERATORS, identity_of, items_of, operator_of
 from upsweep.lab.play import text
 from upsweep.lab.rewrite import Rewritten, Spot, source_of
 from upsweep.lab.traces import Case, Trace, scope
@@ -19,12 +21,6 @@ MOST_EVENTS = 150_000
 """What a browser plays without stuttering; a trace of more is refused."""
 
 
-def _joined(a: str, b: str) -> str:
-    return a + b
-
-
-OPERATORS: dict[str, Any] = {"add": "add", "max": "max", "min": "min", "xor": "xor", "concat": _joined}
-"""What the operator dial offers; concat is the one that does not commute."""
 SIZES = (8, 13, 16, 32, 64, 256)
 SCHEDULES = ("ascending", "descending", "lockstep", "random-1")
 RESIDENT = (None, 1, 2, 3, 4)
@@ -33,11 +29,9 @@ ISSUE = ("ascending", "descending")
 PADDING = (None, 4, 5, 31)
 """The shift of a kernel that pads its indices; None for its own, and no index is as large as 2^31."""
 CHOICES: dict[str, Sequence[Any]] = {
-    "op": list(OPERATORS), "schedule": SCHEDULES, "resident": RESIDENT, "issue": ISSUE, "padding": PADDING,
+    "op": list(OPERATORS), "x": ["", EXAMPLE], "schedule": SCHEDULES, "resident": RESIDENT, "issue": ISSUE, "padding": PADDING,
 }  # fmt: skip
 """What a dial offers where every setting can be traced."""
-DIGITS = (3, 1, 7, 0, 4, 1, 6, 3)
-"""CS380's vector, repeated."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +42,12 @@ class Dials:
     n: int = 16
     block: int | None = None
     op: str = "add"
+    x: str = ""
+    """The items, repeated until there are n of them; empty for 1 to n."""
+    own: str = ""
+    """The user's operator where `op` is own: an expression of a and b."""
+    identity: str = ""
+    """Its identity, for kernels that need one."""
     schedule: str = "ascending"
     resident: int | None = None
     issue: str = "ascending"
@@ -58,12 +58,20 @@ class Dials:
     """Lines before which a barrier is put in."""
     edits: Mapping[str, str] = field(default_factory=dict)
     """The texts of the kernels that the user has edited, by their names in the textbook."""
+    source: str = ""
+    """The text of a kernel that the textbook does not have: the user's."""
+    like: str = ""
+    """The textbook kernel whose launch it takes over; empty for one block of n threads on (x, y, n)."""
+    expect: str = ""
+    """What its result must be: inclusive, exclusive or reduction."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """The sizes that it is written with."""
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Dials:
         """The dials that a browser sends; whatever else it sends is an error."""
         unknown = set(given) - {f.name for f in fields(cls)}
-        if unknown or given.get("kernel") not in (*KERNELS, *MISTAKES):
+        if unknown or not (given.get("source") or given.get("kernel") in (*KERNELS, *MISTAKES)):
             raise ValueError(f"no such dials: {', '.join(sorted(unknown)) or given.get('kernel')}")
         spots = {
             name: tuple(sorted(Spot(str(k), int(line)) for k, line in given.get(name, ())))
@@ -87,12 +95,15 @@ class Dials:
             self.n,
             self.block,
             self.op,
+            self.x,
+            self.own,
+            self.identity,
             self.schedule,
             self.resident,
             self.issue,
             self.padding,
         )
-        return "|".join(["" if dial is None else str(dial) for dial in dials] + [spots])
+        return "\n".join(["" if dial is None else str(dial) for dial in dials] + [spots])
 
 
 def first(kernel: str) -> Dials:
@@ -102,12 +113,16 @@ def first(kernel: str) -> Dials:
     return Dials(kernel, op="max" if KERNELS[kernel].needs == "idempotent" else "add")
 
 
-def kernels() -> list[dict[str, Any]]:
-    """The table of kernels as the page's menu shows it."""
-    rows = [
+def kernels(start: Dials) -> list[dict[str, Any]]:
+    """The table of kernels as the page's menu shows it, the user's own first."""
+    rows: list[dict[str, Any]] = []
+    if start.source:
+        rows.append({"name": start.kernel, "title": says(start.source) or "your kernel", "contract": "yours", "group": "yours",
+                     "first": vars(start), "fixed": False, "sums": False, "pads": False, "instead": None})  # fmt: skip
+    rows += [
         {"name": name, "title": row.title, "contract": row.contract, "group": "textbook", "first": vars(first(name)),
          "fixed": False, "sums": row.answer is not None, "pads": pads(name), "instead": None}
-        for name, row in KERNELS.items()
+        for name, row in KERNELS.items() if name != start.kernel or not start.source
     ]  # fmt: skip
     rows += [
         {"name": name, "title": row.says, "contract": "as it was printed", "group": "mistakes", "first": vars(first(name)),
@@ -115,6 +130,11 @@ def kernels() -> list[dict[str, Any]]:
         for name, row in MISTAKES.items()
     ]  # fmt: skip
     return rows
+
+
+def says(source: str) -> str:
+    """The first line of a kernel's docstring."""
+    return (ast.get_docstring(ast.parse(source_of(source).text).body[0]) or "").split("\n")[0]  # pyright: ignore[reportArgumentType]
 
 
 def pads(kernel: str) -> bool:
@@ -127,28 +147,32 @@ def pads(kernel: str) -> bool:
 
 def built(dials: Dials) -> Case:
     """The case that a setting of the dials runs."""
-    if dials.n < 1:
-        raise ValueError(f"there must be at least one item, not {dials.n}")
-    if dials.op not in OPERATORS:
-        raise ValueError(f"no operator is called {dials.op}; there are {', '.join(OPERATORS)}")
-    sizes: dict[str, Any] = {"n": dials.n}
-    if dials.op == "concat":
-        sizes = {"x": [chr(97 + k % 26) for k in range(dials.n)], "identity": ""}
-    elif dials.op != "add":
-        sizes = {
-            "x": [DIGITS[k % 8] for k in range(dials.n)],
-            "identity": {"max": 0, "min": 9, "xor": 0}[dials.op],
-        }
-    if dials.padding is not None:
-        sizes["LOG_BANKS"] = dials.padding
-    one = case(dials.kernel, op=OPERATORS[dials.op], block=dials.block, **sizes)
-    if dials.kernel in MISTAKES and (dials.n != len(one.x) or dials.block or dials.padding):
-        raise ValueError(
-            f"{dials.kernel} is shown as it was printed: n = {len(one.x)}, its own block and padding"
-        )
+    one = posed(dials)
     launches = tuple(_edited(launch, dials.edits) for launch in one.setup.launches)
     schedule = Schedule(dials.schedule, dials.resident, dials.issue)
-    return replace(one, setup=replace(one.setup, launches=launches), schedule=schedule, op_name=dials.op)
+    said = dials.own if dials.op == "own" else dials.op
+    return replace(one, setup=replace(one.setup, launches=launches), schedule=schedule, op_name=said)
+
+
+def posed(dials: Dials) -> Case:
+    """The same as it stands in the textbook or in the user's file, before any edit and in the usual order."""
+    if dials.n < 1:
+        raise ValueError(f"there must be at least one item, not {dials.n}")
+    sizes: dict[str, Any] = {"n": dials.n}
+    if dials.x or dials.op != "add":
+        items = items_of(dials.x, dials.op, dials.n)
+        sizes |= {"x": items, "identity": identity_of(dials.op, items, dials.identity)}
+    if dials.padding is not None:
+        sizes["LOG_BANKS"] = dials.padding
+    if dials.source:
+        sizes |= {**dials.sizes, "like": dials.like or None, "expect": dials.expect or None}
+    operator = operator_of(dials.op, dials.own)
+    one = case(dials.source or dials.kernel, op=operator, block=dials.block, **sizes)
+    if dials.kernel in MISTAKES and (dials.n != len(one.x) or dials.block or dials.padding or dials.x):
+        raise ValueError(
+            f"{dials.kernel} is shown as it was printed: n = {len(one.x)}, its own items, block and padding"
+        )
+    return one
 
 
 def _edited(launch: Launch, edits: Mapping[str, str]) -> Launch:
@@ -163,9 +187,15 @@ def _edited(launch: Launch, edits: Mapping[str, str]) -> Launch:
 def payload(dials: Dials) -> dict[str, Any]:
     """Everything that the page shows for one setting, ready for `json.dumps`."""
     trace = built(dials).run(without=dials.without, before=dials.before)
+    names = [source_of(launch.kernel).name for launch in posed(dials).setup.launches]
+    return {**shown(trace, dials), "kernels": names}
+
+
+def shown(trace: Trace, dials: Dials) -> dict[str, Any]:
+    """The same for a trace that is there already."""
     if len(trace.site) > MOST_EVENTS:
         raise ValueError(
-            f"{len(trace.site)} events at n = {dials.n} are too many to play: choose a smaller n"
+            f"{len(trace.site)} events at n = {trace.n} are too many to play: choose a smaller n"
         )
     report = trace.check()
     right = wanted(trace)
@@ -175,8 +205,7 @@ def payload(dials: Dials) -> dict[str, Any]:
         "circuit": trace.identify().text, "laws": str(trace.laws()), "findings": [_finding(f) for f in report],
         "wanted": None if right is None else [text(v) for v in right],
         "places": [_places(k, dials) for k in trace.kernels], "barriers": _barriers(trace),
-        "kernels": [source_of(launch.kernel).name for launch in case(dials.kernel, n=dials.n).setup.launches],
-        "witness": _witness(trace, report),
+        "kernels": [k.source.name for k in trace.kernels], "witness": _witness(trace, report),
     }  # fmt: skip
 
 
@@ -243,9 +272,9 @@ def _witness(trace: Trace, report: Report) -> dict[str, Any] | None:
 # --- what an offline page embeds ------------------------------------------------------------------------------------------
 
 
-def grid(kernel: str, wide: bool) -> Iterator[Dials]:
-    """The variants of one kernel that an offline page holds: one dial away from the first; `wide` adds the large ones."""
-    start = first(kernel)
+def grid(start: Dials, wide: bool) -> Iterator[Dials]:
+    """The variants of one kernel that an offline page holds: one dial away from its opening; `wide` adds the large ones."""
+    kernel = start.kernel
     yield start
     if kernel in MISTAKES:
         return
@@ -261,8 +290,9 @@ def grid(kernel: str, wide: bool) -> Iterator[Dials]:
     yield from (replace(start, n=n) for n in sizes if n != start.n)
     if not wide:
         return
-    if KERNELS[kernel].answer is None:
-        yield from (replace(start, op=op) for op in OPERATORS if op != start.op)
+    if kernel not in KERNELS or KERNELS[kernel].answer is None:
+        yield from (replace(start, x=EXAMPLE, n=n) for n in (8, start.n))
+        yield from (replace(start, op=op) for op in OPERATORS if op not in (start.op, "own"))
         blocks = {payload(start)["dials"]["block"] // k for k in (2, 4)}
         yield from (
             replace(start, block=block) for block in sorted(blocks) if _possible(replace(start, block=block))
@@ -285,6 +315,7 @@ def grid(kernel: str, wide: bool) -> Iterator[Dials]:
 
 def _possible(dials: Dials) -> bool:
     """Whether a kernel takes this block at all; one thread's kernels, for instance, take no other."""
-    if dials.block is None or dials.block < 1 or KERNELS[dials.kernel].contract == "one thread":
+    if dials.block is None or dials.block < 1 or dials.source:
         return False
-    return "one block" not in KERNELS[dials.kernel].contract
+    contract = KERNELS[dials.kernel].contract
+    return contract != "one thread" and "one block" not in contract

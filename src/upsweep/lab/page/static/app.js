@@ -12,6 +12,9 @@ class App {
     on("play", () => this.toggle());
     on("theme", () => this.theme());
     on("compare", () => this.compare());
+    this.glossary = new Glossary(data.glossary);
+    this.start = new Start(this);
+    on("welcome", () => this.start.show(this.start.hidden));
     this.slider = document.getElementById("slider");
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
     document.addEventListener("keydown", (event) => this.key(event));
@@ -94,7 +97,7 @@ class App {
 
   key(event) {
     if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) && event.target !== this.slider) return;
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || !this.start.hidden) return;
     const act = { ArrowLeft: () => this.go(this.at - 1), ArrowRight: () => this.go(this.at + 1), Home: () => this.go(0), End: () => this.go(this.last), " ": () => this.toggle() }[event.key];
     if (!act || (event.key === " " && event.target.tagName === "BUTTON")) return;
     event.preventDefault();
@@ -121,4 +124,5 @@ class App {
 
 const data = new Data(JSON.parse(document.getElementById("data").textContent));
 const lab = new App(data);
+lab.start.show(data.welcome);
 lab.open(data.start).then(() => { document.documentElement.dataset.ready = "yes"; });

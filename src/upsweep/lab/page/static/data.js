@@ -1,17 +1,31 @@
 // What makes a setting, in the order of a key.
-const DIALS = ["kernel", "n", "block", "op", "schedule", "resident", "issue", "padding"];
+const DIALS = ["kernel", "n", "block", "op", "x", "own", "identity", "schedule", "resident", "issue", "padding"];
 const NUMBERS = new Set(["n", "block", "resident", "padding"]);
 
-// Where payloads come from: packed into this file, or from the server that opened it.
+// The server that opened this page answers questions, and can be told to stop.
+class Server {
+  async ask(name, given) {
+    const answer = await fetch(name, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(given) });
+    return answer.json();
+  }
+
+  stop() {
+    return fetch("stop", { method: "POST" });
+  }
+}
+
+// Where payloads come from: packed into this file, or traced when they are asked for.
 class Data {
   constructor(given) {
     Object.assign(this, given);
     this.known = new Map();
+    this.engine = given.served ? new Server() : null;
+    this.live = this.engine !== null;
   }
 
   key(dials) {
     const spots = [...dials.without.map((k) => `-${k.join(":")}`), ...dials.before.map((k) => `+${k.join(":")}`)].join(",");
-    return [...DIALS.map((name) => dials[name] ?? ""), spots].join("|");
+    return [...DIALS.map((name) => dials[name] ?? ""), spots].join("\n");
   }
 
   opening(kernel) {
@@ -19,21 +33,20 @@ class Data {
   }
 
   has(dials) {
-    return this.served || this.key(dials) in this.variants;
+    return this.live || this.key(dials) in this.variants;
   }
 
   async payload(dials) {
-    if (Object.keys(dials.edits).length) return this.ask(dials);
+    if (Object.keys(dials.edits).length) return this.ask("trace", dials);
     const key = this.key(dials);
-    if (!this.known.has(key)) this.known.set(key, await (this.served ? this.ask(dials) : this.unpack(this.variants[key])));
+    if (!this.known.has(key)) this.known.set(key, await (key in this.variants || !this.live ? this.unpack(this.variants[key]) : this.ask("trace", dials)));
     return this.known.get(key);
   }
 
-  async ask(dials) {
-    const answer = await fetch("trace", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(dials) });
-    const payload = await answer.json();
-    if (payload.error) throw new Error(payload.error);
-    return payload;
+  async ask(name, given) {
+    const answer = await this.engine.ask(name, given);
+    if (answer.error) throw new Error(answer.error);
+    return answer;
   }
 
   async unpack(packed) {
@@ -60,7 +73,7 @@ class Data {
   }
 
   parse(key) {
-    const values = key.split("|"), spots = (values.pop() || "").split(",");
+    const values = key.split("\n"), spots = (values.pop() || "").split(",");
     const dials = Object.fromEntries(DIALS.map((name, k) => [name, !NUMBERS.has(name) ? values[k] : values[k] === "" ? null : Number(values[k])]));
     const at = (sign) => spots.filter((k) => k[0] === sign).map((k) => [k.slice(1, k.lastIndexOf(":")), Number(k.slice(k.lastIndexOf(":") + 1))]);
     return { ...dials, without: at("-"), before: at("+"), edits: {} };

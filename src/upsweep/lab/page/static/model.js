@@ -114,6 +114,31 @@ class Run {
     return best;
   }
 
+  // The step in which something other than a race comes about: where a wrong value was first made, or where its line first ran.
+  whence(finding) {
+    const { nodes } = this.trace, [line] = finding.lines, word = this.named(finding.words[0]);
+    let last = null;
+    this.steps.forEach((step, k) => {
+      for (const event of step.events) if ((event[0] === "store" || event[0] === "atomic") && event[5] === word) last = [k, event[7]];
+    });
+    if (last && finding.kind === "wrong value") {
+      let [step, node] = last;
+      while (node !== null && nodes[node].flaw && nodes[node].step !== null) {
+        step = nodes[node].step;
+        node = [nodes[node].left, nodes[node].right].find((child) => child !== null && nodes[child].flaw) ?? null;
+      }
+      return step;
+    }
+    const ran = this.steps.findIndex((step) => step.lines.includes(line));
+    return ran >= 0 ? ran : last ? last[0] : this.count - 1;
+  }
+
+  // The word of a name such as y[3].
+  named(name) {
+    for (const array of this.trace.arrays) for (let k = 0; k < array.size; k++) if (this.place(array, k) === name) return array.first + k;
+    return null;
+  }
+
   place(array, k) {
     return array.shape.length === 1 ? `${array.name}[${k}]` : `${array.name}[${Math.floor(k / array.shape[1])}, ${k % array.shape[1]}]`;
   }

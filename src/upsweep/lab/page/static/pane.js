@@ -1,10 +1,17 @@
+// Dials that are written where anything can be traced; elsewhere a few settings are there to be chosen.
+const TYPED = {
+  n: { type: "number", min: 1, max: 1024 }, block: { type: "number", min: 1, max: 1024 },
+  x: { type: "text", placeholder: "1 2 3 …", className: "wide" }, own: { type: "text", className: "wide", spellcheck: false },
+  identity: { type: "text", placeholder: "none" },
+};
+
 // One kernel on the page: its dials, its verdict, and the views that follow the steps.
 class Pane {
   constructor(data, dials, app) {
     Object.assign(this, { data, app });
     this.root = document.getElementById("pane").content.firstElementChild.cloneNode(true);
     this.find = (selector) => this.root.querySelector(selector);
-    this.source = new Source(this.root, (name, spot, on) => this.change(name, spot, on), (launch) => this.editor(launch));
+    this.source = new Source(this.root, (name, spot, on) => this.change(name, spot, on), (launch) => this.editor.open(launch));
     this.views = [this.network = new Network(this.root), this.memory = new Memory(this.root), this.lanes = new Lanes(this.root)];
     this.banks = new BankMap(this.root);
     this.model = { banks: 32, group: 32, width: 4, padding: 0 };
@@ -15,7 +22,9 @@ class Pane {
     });
     this.find(".padding").addEventListener("change", (e) => this.remodel({ padding: Number(e.target.value) }));
     this.find(".dials").addEventListener("submit", (e) => e.preventDefault());
-    this.editing();
+    this.find(".stop").addEventListener("click", () => this.data.engine.stop());
+    this.editor = new Editor(this);
+    this.guide = new Guide(this);
     this.dials = dials;
   }
 
@@ -23,9 +32,9 @@ class Pane {
 
   menu() {
     const select = this.find(".kernel");
-    const here = new Set(Object.keys(this.data.variants).map((key) => key.split("|")[0]));
-    for (const [group, label] of [["textbook", "The textbook's kernels"], ["mistakes", "Mistakes"]]) {
-      const rows = this.data.kernels.filter((row) => row.group === group && (this.data.served || here.has(row.name)));
+    const here = new Set(Object.keys(this.data.variants).map((key) => key.split("\n")[0]));
+    for (const [group, label] of [["yours", "Yours"], ["textbook", "The textbook's kernels"], ["mistakes", "Mistakes"]]) {
+      const rows = this.data.kernels.filter((row) => row.group === group && (this.data.live || here.has(row.name)));
       const options = document.createElement("optgroup");
       options.label = label;
       options.append(...rows.map((row) => new Option(row.name, row.name)));
@@ -53,7 +62,10 @@ class Pane {
   }
 
   dial(name, value) {
-    return this.set(this.data.served ? { ...this.dials, [name]: value } : this.data.nearest(this.dials, name, value));
+    const wanted = { ...this.dials, [name]: value }, words = name === "x" ? value.split(/[\s,]+/).filter(Boolean).length : 0;
+    if (words) wanted.n = words;
+    if (wanted.op === "own" && !wanted.own) wanted.own = "b if b else a";
+    return this.set(this.data.live ? wanted : this.data.nearest(this.dials, name, value));
   }
 
   // Which dials there are: blocks start in some order where there are several; padding is the kernel's or the model's.
@@ -68,23 +80,29 @@ class Pane {
   drawDials() {
     this.offer();
     const choices = { ...this.data.choices, ...(this.row().sums ? { op: ["add"] } : {}) };
-    const spoken = { block: () => this.payload.dials.block, resident: () => "all at once", padding: () => "as written" };
     for (const slot of this.root.querySelectorAll(".slot")) {
-      const name = slot.dataset.dial, now = this.dials[name];
-      let field;
-      if (this.data.served && (name === "n" || name === "block")) {
-        field = document.createElement("input");
-        Object.assign(field, { type: "number", min: 1, max: 1024, value: now ?? "", placeholder: this.payload.dials.block, disabled: this.row().fixed });
-      } else {
-        field = document.createElement("select");
-        const given = this.data.served ? choices[name] : this.data.options(this.dials, name);
-        const label = (value) => (value === null ? spoken[name]() : name === "padding" ? (value > 30 ? "none" : `a + (a >> ${value})`) : value);
-        for (const value of given.includes(now) ? given : [now, ...given]) field.append(new Option(label(value), value ?? "", false, value === now));
-        field.disabled = given.length < 2;
-      }
-      field.addEventListener("change", () => this.dial(name, field.value === "" ? null : NUMBERS.has(name) ? Number(field.value) : field.value));
+      const name = slot.dataset.dial, field = this.data.live && TYPED[name] ? this.typed(name) : this.chosen(name, choices);
+      field.addEventListener("change", () => this.dial(name, field.value === "" && NUMBERS.has(name) ? null : NUMBERS.has(name) ? Number(field.value) : field.value));
       slot.replaceChildren(field);
     }
+    for (const dial of this.root.querySelectorAll(".own-operator")) dial.hidden = this.dials.op !== "own" || !this.data.live;
+  }
+
+  typed(name) {
+    const field = element("input", { ...TYPED[name], value: this.dials[name] ?? "", disabled: this.row().fixed });
+    if (name === "block") field.placeholder = this.payload.dials.block;
+    if (name === "x") field.setAttribute("list", "examples");
+    return field;
+  }
+
+  chosen(name, choices) {
+    const now = this.dials[name], given = this.data.live ? choices[name] || [now] : this.data.options(this.dials, name);
+    const spoken = { block: () => this.payload.dials.block, resident: () => "all at once", padding: () => "as written" };
+    const label = (value) => (value === null ? spoken[name]() : name === "padding" ? (value > 30 ? "none" : `a + (a >> ${value})`)
+      : name === "x" && !value ? "1 2 3 …" : name === "op" && value === "own" ? "your own" : value);
+    const field = element("select", { disabled: given.length < 2 || (this.row().fixed && this.data.live) });
+    for (const value of given.includes(now) ? given : [now, ...given]) field.append(new Option(label(value), value ?? "", false, value === now));
+    return field;
   }
 
   remodel(part) {
@@ -98,14 +116,12 @@ class Pane {
 
   // Show a setting; `stay` keeps the step, and where that brings a race, shows it.
   async set(dials, stay = false) {
-    const trouble = this.find(".trouble");
-    this.turn = (this.turn || 0) + 1;
-    const turn = this.turn;
+    const turn = this.turn = (this.turn || 0) + 1;
     try {
-      const payload = await this.data.payload(dials);
+      const payload = await this.during(this.data.payload(dials));
       if (turn !== this.turn) return;
-      trouble.hidden = true;
-      this.editor(null);
+      this.find(".trouble").hidden = true;
+      this.editor.close();
       this.dials = dials;
       this.payload = payload;
       this.play(payload.trace);
@@ -113,9 +129,31 @@ class Pane {
       if (race) this.expose(race);
       else this.app.began(this, stay);
     } catch (problem) {
-      trouble.textContent = problem.message;
-      trouble.hidden = false;
+      this.complain(problem);
       if (this.payload) this.drawDials();
+    }
+  }
+
+  complain(problem) {
+    this.find(".trouble").textContent = problem.message;
+    this.find(".trouble").hidden = false;
+  }
+
+  // Say how long something has been running, from a sixth of a second on.
+  async during(promise) {
+    const box = this.find(".busy"), began = performance.now();
+    this.root.ariaBusy = "true";
+    const timer = setInterval(() => {
+      const gone = performance.now() - began;
+      box.hidden = gone < 160;
+      box.firstChild.data = `Running for ${(gone / 1000).toFixed(1)} s … `;
+    }, 80);
+    try {
+      return await promise;
+    } finally {
+      clearInterval(timer);
+      box.hidden = true;
+      this.root.ariaBusy = "false";
     }
   }
 
@@ -127,12 +165,13 @@ class Pane {
     this.find(".kernel").value = this.dials.kernel;
     this.find(".title").textContent = this.row().title;
     this.find(".circuit").textContent = payload.circuit;
-    this.source.show(payload, (name, spot) => this.data.has(this.changed(name, spot, true)), this.data.served);
+    this.source.show(payload, (name, spot) => this.data.has(this.changed(name, spot, true)), this.data.live);
     for (const view of this.views) view.show(this.run);
     this.banks.show(this.run, this.model);
     this.drawDials();
     this.drawCounts();
     drawVerdict(this);
+    this.guide.mark();
     this.describe();
   }
 
@@ -159,34 +198,9 @@ class Pane {
     this.app.go(hit ? hit.step + 1 : this.run.count);
   }
 
-  // --- editing ---
-
-  editing() {
-    const form = this.find(".editor"), text = form.querySelector("textarea");
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.set({ ...this.dials, edits: { ...this.dials.edits, [form.dataset.kernel]: text.value }, without: [], before: [] });
-    });
-    form.querySelector(".close").addEventListener("click", () => this.editor(null));
-    form.querySelector(".drop").addEventListener("click", () => this.set(this.opening(this.dials.kernel)));
-    text.addEventListener("keydown", (event) => {
-      if (event.key !== "Tab") return;
-      event.preventDefault();
-      text.setRangeText("    ", text.selectionStart, text.selectionEnd, "end");
-    });
-  }
-
-  // The editor of a launch's kernel in the place of the source; without a launch, or on a second click, the source again.
-  editor(launch) {
-    const form = this.find(".editor"), text = form.querySelector("textarea"), open = launch !== null && form.hidden;
-    form.hidden = !open;
-    this.find(".source").hidden = open;
-    if (!open) return;
-    form.dataset.kernel = this.payload.kernels[launch];
-    text.value = this.payload.trace.launches[launch].lines.join("\n");
-    text.focus();
-    text.setSelectionRange(0, 0);
-    text.scrollTop = 0;
+  // Show any other finding at the step where it comes about.
+  point(finding) {
+    this.app.go(1 + this.run.whence(finding));
   }
 
   // --- drawing ---
@@ -200,6 +214,7 @@ class Pane {
     this.network.light(at);
     this.lanes.light(at);
     this.banks.light(at);
+    this.guide.say(at);
     this.at = at;
     this.root.dataset.step = at;
   }

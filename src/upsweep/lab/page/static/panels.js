@@ -25,6 +25,7 @@ function drawVerdict(pane) {
   if (dials.without.length || dials.before.length || Object.keys(dials.edits).length) {
     box.querySelector(":scope > :last-child").append(element("button", { type: "button", textContent: "Back to the original", onclick: () => pane.set(pane.opening(dials.kernel)) }));
   }
+  box.append(pane.guide.next());
 }
 
 // What is being shown first, then races, then the rest.
@@ -39,6 +40,7 @@ function findingCard(pane, finding) {
     const shown = pane.race && pane.race.finding === finding;
     card.append(element("button", { type: "button", className: shown ? "on-wrong" : "on-wrong show", textContent: shown ? "shown below" : "Show the race", disabled: shown, onclick: () => pane.expose(finding) }));
   }
+  else card.append(element("button", { type: "button", className: "on-wrong point", textContent: "Show the step", onclick: () => pane.point(finding) }));
   const { witness } = finding;
   if (witness) card.append(element("span", { className: "seen" }, `With threads in the order “${witness.schedule}”, ${witness.word} becomes ${witness.got} instead of ${witness.wanted}.`));
   else if (finding.kind === "race") card.append(element("span", { className: "seen" }, "None of the schedules tried shows a wrong value; another machine's may."));

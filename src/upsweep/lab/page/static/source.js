@@ -8,7 +8,7 @@ class Source {
     this.edit = edit;
   }
 
-  show(payload, can, served) {
+  show(payload, can, live) {
     this.rows = new Map();
     this.parts = [];
     this.lit = [];
@@ -19,8 +19,8 @@ class Source {
       if (!seen.has(text)) seen.set(text, this.part(payload, launch, k, can));
       this.parts[k] = seen.get(text);
     });
-    this.editButton.hidden = !served || seen.size > 1;  // of several kernels, each has its own
-    for (const button of this.box.querySelectorAll("h3 button")) button.hidden = !served || seen.size < 2;
+    this.editButton.hidden = !live || seen.size > 1;  // of several kernels, each has its own
+    for (const button of this.box.querySelectorAll("h3 button")) button.hidden = !live || seen.size < 2;
   }
 
   part(payload, launch, k, can) {

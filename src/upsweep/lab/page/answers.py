@@ -1,0 +1,27 @@
+"""What the page may ask, each by its name; the server's worker and an offline page's Python answer alike."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from upsweep.lab.page.variants import Dials, payload
+
+
+def trace(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A setting of the dials, played."""
+    return payload(Dials.read(given))
+
+
+QUESTIONS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {"trace": trace}
+
+
+def answer(name: str, given: str) -> str:
+    """The answer to a question, both as JSON; or what is wrong with the dials or with the user's text."""
+    try:
+        found = QUESTIONS[name](json.loads(given))
+    except Exception as problem:  # the user's kernel may raise anything; it is shown, not hidden
+        said = str(problem) if isinstance(problem, ValueError) else f"{type(problem).__name__}: {problem}"
+        found = {"error": said}
+    return json.dumps(found, separators=(",", ":"))

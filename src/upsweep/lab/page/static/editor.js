@@ -1,0 +1,69 @@
+// A kernel's text with its line numbers. Tab is left alone, so that the keyboard can leave; Escape goes to Run.
+class Editor {
+  constructor(pane) {
+    this.pane = pane;
+    this.form = pane.find(".editor");
+    this.text = this.form.querySelector("textarea");
+    this.gutter = this.form.querySelector(".gutter");
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.run();
+    });
+    this.form.querySelector(".close").addEventListener("click", () => this.close());
+    this.form.querySelector(".drop").addEventListener("click", () => pane.set(pane.opening(pane.dials.kernel)));
+    this.text.addEventListener("input", () => this.number());
+    this.text.addEventListener("scroll", () => { this.gutter.scrollTop = this.text.scrollTop; });
+    this.text.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  // Open a launch's kernel in the place of the source; a second time, close it.
+  open(launch) {
+    if (!this.form.hidden) return this.close();
+    const { lines, first_line: first } = this.pane.payload.trace.launches[launch];
+    this.form.dataset.kernel = this.pane.payload.kernels[launch];
+    this.show(lines.join("\n"), first);
+  }
+
+  show(text, first = 1) {
+    this.first = first;
+    this.form.hidden = false;
+    this.pane.find(".source").hidden = true;
+    this.text.value = text;
+    this.number();
+    this.text.focus();
+    this.text.setSelectionRange(0, 0);
+    this.text.scrollTop = 0;
+  }
+
+  close() {
+    this.form.hidden = true;
+    this.pane.find(".source").hidden = false;
+  }
+
+  run() {
+    const { pane } = this;
+    pane.set({ ...pane.dials, edits: { ...pane.dials.edits, [this.form.dataset.kernel]: this.text.value }, without: [], before: [] });
+  }
+
+  number() {
+    const lines = this.text.value.split("\n").length;
+    this.gutter.textContent = Array.from({ length: lines }, (_, k) => k + this.first).join("\n");
+  }
+
+  key(event) {
+    if (event.key === "Escape") return this.form.querySelector("[type=submit]").focus();
+    const { value, selectionStart: at, selectionEnd: end } = this.text, begin = value.lastIndexOf("\n", at - 1) + 1;
+    if (event.key === "Enter" && !event.ctrlKey) {
+      event.preventDefault();
+      const line = value.slice(begin, at);
+      this.text.setRangeText(`\n${line.match(/^ */)[0]}${line.trimEnd().endsWith(":") ? "    " : ""}`, at, end, "end");
+    } else if (event.ctrlKey && event.key === "]") {
+      event.preventDefault();
+      this.text.setRangeText("    ", begin, begin, "end");
+    } else if (event.ctrlKey && event.key === "[") {
+      event.preventDefault();
+      this.text.setRangeText("", begin, begin + Math.min(4, value.slice(begin).match(/^ */)[0].length), "end");
+    } else return;
+    this.number();
+  }
+}

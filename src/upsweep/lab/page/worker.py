@@ -1,0 +1,81 @@
+"""The process that runs the user's kernels for the server, so that a run can be stopped: `python -m upsweep.lab.page.worker`.
+
+Each line of its input is a question's name, a space, and JSON; each line of its output is an answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from threading import Lock
+
+STOPPED = json.dumps({"error": "stopped: nothing of this run is kept"})
+
+
+class Worker:
+    """Such a process, started when there is something to do, and again after it was stopped."""
+
+    def __init__(self) -> None:
+        self.turn = Lock()
+        self.process: subprocess.Popen[str] | None = None
+
+    def ask(self, name: str, given: str) -> str:
+        """The answer to one question; others wait for their turn."""
+        with self.turn:
+            process = self.process or self.started()
+            questions, answers = process.stdin, process.stdout
+            assert questions is not None
+            assert answers is not None
+            try:
+                questions.write(f"{name} {given}\n")
+                questions.flush()
+                said = answers.readline()
+            except OSError:
+                said = ""
+            if not said:
+                self.forget()
+            return said.rstrip("\n") or STOPPED
+
+    def started(self) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", __name__]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "encoding": "utf-8"}
+        self.process = subprocess.Popen(command, **pipes)
+        return self.process
+
+    def forget(self) -> None:
+        """Close what leads to a process that has ended."""
+        process, self.process = self.process, None
+        if process is not None:
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                with suppress(OSError):  # what was never read by a process that was killed
+                    pipe.close()  # pyright: ignore[reportOptionalMemberAccess]
+
+    def stop(self) -> None:
+        """End what runs now; whoever waits for it is told."""
+        process = self.process
+        if process is not None:
+            process.kill()
+
+    def close(self) -> None:
+        self.stop()
+        with self.turn:
+            self.forget()
+
+
+def main() -> None:
+    from upsweep.lab.page.answers import answer
+
+    # What a user's operator prints goes to the terminal and not among the answers.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        name, _, given = line.rstrip("\n").partition(" ")
+        print(answer(name, given), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
