@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from upsweep import lab
 from upsweep.lab.traces import Trace
+from upsweep.lab.values import plain
 
 HERE = Path(__file__).parent / "course"
 NETWORKS = {
@@ -96,12 +99,46 @@ def buffers(n: int = 8) -> str:
     return "".join([*parts, "</svg>\n"])
 
 
+TABLE = (3, 1, 7, 0, 4, 1, 6, 3, 2, 5, 1, 0, 3, 2, 2, 1)
+"""The picture that is summed, four by four."""
+
+
+def summed_area() -> str:
+    """A picture, its rows scanned, its columns scanned, and the four words of the table that give one box."""
+    run = lab.trace("summed-area-table", x=TABLE)
+    rows = [plain(word) for word in run.given["rows"].words]
+    box = {5, 6, 9, 10}
+    corners = {10: ("A", "#8fbbe8"), 2: ("B", "#f3b8b0"), 8: ("C", "#f3b8b0"), 0: ("D", "#bfe3c0")}
+    parts = [HEAD.format(w=880, h=250), PAPER]
+    parts += _grid(20, "x", TABLE, dict.fromkeys(box, ("", "#dcebfb")))
+    parts += _grid(230, "rows scanned", rows, {})
+    parts += _grid(440, "columns scanned: the table", run.values, {})
+    parts += _grid(650, "a box is A - B - C + D", run.values, corners)
+    a, b, c, d = (run.values[place] for place in corners)
+    said = f"{a} - {b} - {c} + {d} = {a - b - c + d} = {' + '.join(str(TABLE[k]) for k in sorted(box))}"
+    parts.append(f'<text x="650" y="238" fill="#646a73">{said}</text>')
+    return "".join([*parts, "</svg>\n"])
+
+
+def _grid(left: int, title: str, values: Sequence[Any], marked: Mapping[int, tuple[str, str]]) -> list[str]:
+    """Sixteen values, four by four; the marked ones with a letter and a ground."""
+    parts = [f'<text x="{left}" y="20" font-weight="600">{title}</text>']
+    for place, value in enumerate(values):
+        x, y = left + 46 * (place % 4), 34 + 46 * (place // 4)
+        letter, ground = marked.get(place, ("", "#f1f1ee"))
+        parts.append(f'<rect x="{x}" y="{y}" width="42" height="42" rx="3" fill="{ground}"/>')
+        parts.append(f'<text x="{x + 21}" y="{y + 27}" text-anchor="middle">{value}</text>')
+        parts += [f'<text x="{x + 4}" y="{y + 13}" font-size="10">{letter}</text>'] if letter else []
+    return parts
+
+
 def pictures() -> dict[str, str]:
     """Every picture by its name."""
     return {
         **{name: network(kernel) for name, kernel in NETWORKS.items()},
         "banks": banks(),
         "buffers": buffers(),
+        "summed-area": summed_area(),
     }
 
 

@@ -253,6 +253,20 @@ def test_items_and_identities():
         operator_of("own", "import os")
 
 
+def test_a_table_in_two_dimensions(opened):
+    """The summed-area table is drawn as the rectangle that it is, also where it is large."""
+    shape = """
+        const columns = (a) => getComputedStyle(a.querySelector('.cells')).gridTemplateColumns.split(' ').length;
+        return [...document.querySelectorAll('.array.rows')].map((a) => [a.querySelector('h3').firstChild.data, columns(a)])"""
+    opened.wait_for("await lab.panes[0].set(lab.panes[0].opening('summed-area-table'))")
+    assert opened.do(shape) == [["x", 4], ["rows", 4], ["y", 4]]
+    opened.wait_for("await lab.panes[0].set({ ...lab.panes[0].dials, n: 100 })")
+    assert (
+        opened.do("return lab.panes[0].memory.sheets.filter((s) => s.across === 10).map((s) => s.columns)")
+        == [10] * 3
+    )
+
+
 # --- your own kernel ----------------------------------------------------------------------------------------------------
 
 MINE = '''"""A file of mine."""

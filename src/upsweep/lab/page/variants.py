@@ -16,6 +16,7 @@ from upsweep.lab.rewrite import Rewritten, Spot, source_of
 from upsweep.lab.traces import Case, Trace, scope
 from upsweep.textbook import KERNELS, Launch
 from upsweep.textbook.mistakes import MISTAKES
+from upsweep.textbook.setups import width
 
 MOST_EVENTS = 150_000
 """What a browser plays without stuttering; a trace of more is refused."""
@@ -32,6 +33,10 @@ CHOICES: dict[str, Sequence[Any]] = {
     "op": list(OPERATORS), "x": ["", EXAMPLE], "schedule": SCHEDULES, "resident": RESIDENT, "issue": ISSUE, "padding": PADDING,
 }  # fmt: skip
 """What a dial offers where every setting can be traced."""
+
+
+RECTANGLES = {"summed-area-table": ("x", "rows", "y"), "box-sums": ("x", "rows", "table")}
+"""The arrays that the page draws in two dimensions."""
 
 
 @dataclass(frozen=True)
@@ -201,12 +206,18 @@ def shown(trace: Trace, dials: Dials) -> dict[str, Any]:
     right = wanted(trace)
     return {
         "dials": {**vars(dials), "block": dials.block or trace.case.setup.launches[0].block, "auto": dials.block is None},
-        "trace": trace.to_dict(), "counts": vars(trace.counts()), **_warps(trace), "formulas": _formulas(dials, trace),
+        "trace": trace.to_dict(), "across": _across(dials.kernel, trace.n),
+        "counts": vars(trace.counts()), **_warps(trace), "formulas": _formulas(dials, trace),
         "circuit": trace.identify().text, "laws": str(trace.laws()), "findings": [_finding(f) for f in report],
         "wanted": None if right is None else [text(v) for v in right],
         "places": [_places(k, dials) for k in trace.kernels], "barriers": _barriers(trace),
         "kernels": [k.source.name for k in trace.kernels], "witness": _witness(trace, report),
     }  # fmt: skip
+
+
+def _across(kernel: str, n: int) -> dict[str, int]:
+    """The arrays that are rectangles, by the width of a row."""
+    return dict.fromkeys(RECTANGLES.get(kernel, ()), width(n))
 
 
 def _warps(trace: Trace) -> dict[str, list[int]]:

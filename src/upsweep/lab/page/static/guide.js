@@ -3,6 +3,7 @@ class Glossary {
   constructor(terms) {
     this.terms = new Map(Object.entries(terms));
     const names = [...this.terms.keys()].sort((a, b) => b.length - a.length).join("|");
+    this.named = new Map(Object.keys(terms).map((name) => [name.toLowerCase(), name]));
     this.known = new RegExp(`(?<![\\w-])(?:${names})(?![\\w-])`, "i");
     this.tip = element("div", { id: "tip", role: "tooltip", hidden: true });
     document.body.append(this.tip);
@@ -39,7 +40,7 @@ class Glossary {
     while (walk.nextNode()) if (!walk.currentNode.parentElement.closest(".term, button, select, code, .slot")) texts.push(walk.currentNode);
     for (let text of texts) {
       for (let found = this.known.exec(text.data); found; found = this.known.exec(text.data)) {
-        const rest = text.splitText(found.index), name = found[0].toLowerCase();
+        const rest = text.splitText(found.index), name = this.named.get(found[0].toLowerCase());
         text = rest.splitText(found[0].length);
         if (seen.has(name)) continue;
         seen.add(name);

@@ -29,14 +29,21 @@ class Memory {
     const { launches } = this.run.trace, part = document.createElement("div"), title = document.createElement("h3");
     const many = array.block !== null && launches[array.launch].grid > 1;
     title.innerHTML = `${array.name}<small> ${array.space === "global" ? "global" : many ? `block ${array.block}` : "shared"}</small>`;
-    part.className = array.size > 16 ? "array" : "array few";
-    part.style.setProperty("--size", Math.min(array.size, 16));
+    const across = this.across(array);
+    part.className = array.size > 16 && !across ? "array" : across ? "array few rows" : "array few";
+    part.style.setProperty("--size", across || Math.min(array.size, 16));
     part.title = `${array.name}, ${array.space}${array.launch !== null ? `, ${launches[array.launch].name}` : ""}`;
-    const holder = this.drawn ? new Sheet(array) : new Cells(array, this.run);
+    const holder = this.drawn ? new Sheet(array, across) : new Cells(array, this.run);
     if (this.drawn) this.sheets.push(holder);
     for (let k = 0; k < array.size; k++) this.cells[array.first + k] = holder;
     part.append(title, holder.root);
     return part;
+  }
+
+  // The words of a row, where an array is a rectangle of at most 16.
+  across(array) {
+    const wide = array.space === "global" ? this.run.across[array.name] : array.shape.length === 2 ? array.shape[1] : 0;
+    return wide > 1 && wide <= 16 ? wide : 0;
   }
 
   forget() {
@@ -95,8 +102,8 @@ class Cells {
 }
 
 class Sheet {
-  constructor(array) {
-    Object.assign(this, { first: array.first, size: array.size, high: 31, values: [], places: [] });
+  constructor(array, across) {
+    Object.assign(this, { across, first: array.first, size: array.size, high: 31, values: [], places: [] });
     this.root = document.createElement("canvas");
     this.root.setAttribute("role", "img");
     this.root.setAttribute("aria-label", `${array.size} words of ${array.name}`);
@@ -104,7 +111,7 @@ class Sheet {
 
   resize(width, most) {
     const scale = window.devicePixelRatio || 1;
-    this.columns = this.size > 16 ? most : Math.min(this.size, most);
+    this.columns = this.across || (this.size > 16 ? most : Math.min(this.size, most));
     this.wide = (width + 2) / this.columns;
     const height = Math.ceil(this.size / this.columns) * this.high - 2;
     this.root.width = Math.round(width * scale);

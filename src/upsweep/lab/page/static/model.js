@@ -1,7 +1,7 @@
 // A trace as the page asks about it: memory before and after each step, who did what, and what the banks had to serve.
 class Run {
-  constructor(trace) {
-    this.trace = trace;
+  constructor(trace, across) {
+    Object.assign(this, { trace, across });  // across: the width of a row, by the name of each array that is a rectangle
     this.steps = trace.steps;
     this.count = trace.steps.length;
     let words = [];

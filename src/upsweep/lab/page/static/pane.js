@@ -159,7 +159,7 @@ class Pane {
 
   // Take a trace into all views: the payload's own, or its witness.
   play(trace, race = null) {
-    this.run = new Run(trace);
+    this.run = new Run(trace, this.payload.across);
     this.race = race;
     const { payload } = this;
     this.find(".kernel").value = this.dials.kernel;
