@@ -269,6 +269,8 @@ def execute(
     fields = views[0].dtype.names if len(views) == 1 else None
     if fields:
         views = [views[0][field] for field in fields]  # type: ignore[index]
+    groups = segments.values if segments is not None and segments.spelling == "groups" else None
+    segments = None if groups else segments
     plan, dtypes = plan_of(
         as_operator(op), tuple([v.dtype for v in views]), tuple([v.shape for v in views]), axis, exclusive, reverse,
         initial is not None, dtypes_of(dtype), segments is not None, threads, reducing, keep, order,
@@ -291,7 +293,10 @@ def execute(
         views = [on.apart(x, written) for x in views]
         heads = None if heads is None else on.apart(heads, written)
         starts = None if starts is None else [on.apart(s, written) for s in starts]
-    on.run(plan, views, ys, starts, heads)
+    if groups:
+        engines.grouping(name).run_groups(plan, views, ys, starts, groups)
+    else:
+        on.run(plan, views, ys, starts, heads)
     if out is not None:
         return out
     if record is not None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from upsweep.plan import Plan
-from upsweep.segments import Segments
+from upsweep.segments import SegmentError, Segments
 
 
 class EngineError(RuntimeError):
@@ -104,6 +104,21 @@ class Moves(Protocol):
     def run_automaton(self, lexer: Any, text: Any) -> Any: ...
 
 
+class Grouping(Protocol):
+    """Scans of groups whose items lie in any order, where an engine has them."""
+
+    def run_groups(
+        self,
+        plan: Plan,
+        xs: Sequence[View],
+        ys: Sequence[View | None],
+        initial: Sequence[View] | None,
+        keys: tuple[Any, ...],
+    ) -> None:
+        """Run a plan, which has no segments, for the items of each group alone: those for which all keys agree."""
+        ...
+
+
 class Row(NamedTuple):
     """What the table says of an engine."""
 
@@ -112,11 +127,12 @@ class Row(NamedTuple):
     """Where the arrays lie that it takes: "host" or "cuda"."""
     install: str
     moves: str | None = None
+    groups: str | None = None
 
 
 ENGINES = {
     "cuda": Row("upsweep.gpu", "cuda", "pip install 'upsweep[cuda13]'   (or 'upsweep[cuda12]')"),
-    "cpu": Row("upsweep.cpu", "host", "pip install numba", "upsweep.cpu.moves"),
+    "cpu": Row("upsweep.cpu", "host", "pip install numba", "upsweep.cpu.moves", "upsweep.cpu.groups"),
     "numpy": Row("upsweep.numpy_engine", "host", "pip install numpy"),
 }
 """By priority: of the engines for a place, "auto" means the first that can be imported."""
@@ -143,6 +159,17 @@ def moves(name: str) -> Moves | None:
     """The moves of the engine of that name, or None."""
     module = ENGINES[name].moves
     return cast(Moves, import_module(module)) if module else None
+
+
+def grouping(name: str) -> Grouping:
+    """The scans of groups of the engine of that name."""
+    module = ENGINES[name].groups
+    if module is None:
+        raise SegmentError(
+            f"the {name} engine has no groups in any order: sort the data by group and pass segments.keys, or scan them by "
+            "the cpu engine, in host memory"
+        )
+    return cast(Grouping, import_module(module))
 
 
 def choose(xs: Sequence[Any]) -> str:

@@ -1,4 +1,4 @@
-"""Where segments start: four spellings of one thing.
+"""Where segments start: four spellings of one thing; and groups, whose items lie in any order.
 
 Each returns a `Segments`, which `scan(..., segments=...)` takes. Flags of the shape of the data give every row its own
 segments; everything else is 1-D along the scanned axis and holds for all rows.
@@ -51,3 +51,20 @@ def lengths(lengths: Any) -> Segments:
 def keys(k: Any) -> Segments:
     """A segment is a run of equal keys (any dtype that compares; of the data's shape or 1-D along the axis)."""
     return Segments("keys", k)
+
+
+def groups(*k: Any) -> Segments:
+    """A group is all items with equal keys, wherever they lie: what `groupby` means in pandas.
+
+    Each group is scanned by itself, with the bits of a scan of its items alone. Several keys make a group of the items for
+    which all of them agree. Keys are 1-D along the axis: numbers, times, strings, categories, objects that hash, from NumPy,
+    pandas, polars or pyarrow. Missing keys (NaN, None) are a group of their own.
+
+    >>> import upsweep as up
+    >>> shop, sold = ["a", "b", "a", "a", "b"], [1, 2, 3, 4, 5]
+    >>> up.scan(sold, segments=up.segments.groups(shop)).tolist()
+    [1, 2, 4, 8, 7]
+    """
+    if not k:
+        raise SegmentError("groups() needs keys: pass one array, or several of one length")
+    return Segments("groups", k)

@@ -18,7 +18,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataC
 from numba.core.errors import NumbaError
 from platformdirs import user_cache_path
 
-from upsweep.cpu import walk
+from upsweep.cpu import interleaved, walk
 from upsweep.cpu.kernel import Kernel, build
 from upsweep.cpu.memory import named
 from upsweep.cpu.tuning import Tuning
@@ -44,6 +44,11 @@ def kernel_for(plan: Plan, tuning: Tuning) -> Kernel:
 def walker_for(plan: Plan, form: walk.Form, most: int) -> Kernel:
     """The compiled kernel of a plan in order, for strips of at most `most` rows."""
     return _kernel(plan, walk.build, (form, most))
+
+
+def interleaved_for(plan: Plan, form: interleaved.Form) -> Kernel:
+    """The compiled kernel of a plan for groups whose items lie in any order."""
+    return _kernel(plan, interleaved.build, (form,))
 
 
 def _kernel(plan: Plan, make: Callable[..., Kernel], args: tuple[Any, ...]) -> Kernel:
@@ -112,7 +117,15 @@ def _texts() -> tuple[str, ...]:
     module is, so that a process whose files are replaced under it never signs old code with the new text."""
     texts = [
         Path(__file__).with_name(name).read_text()
-        for name in ("kernel.py", "carry.py", "chunk.py", "memory.py", "narrow.py", "walk.py")
+        for name in (
+            "kernel.py",
+            "carry.py",
+            "chunk.py",
+            "memory.py",
+            "narrow.py",
+            "walk.py",
+            "interleaved.py",
+        )
     ]
     return (*texts, numba.__version__, np.__version__, sys.version)
 

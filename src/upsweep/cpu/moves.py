@@ -6,7 +6,6 @@ neither on the threads nor on the chunks.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -97,25 +96,8 @@ def _raw(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(x).view(_RAW[x.itemsize])
 
 
-def _each(work: Callable[[int], None], times: int) -> None:
-    tickets = deque(range(times))
-
-    def share() -> None:
-        while True:
-            try:
-                ticket = tickets.popleft()
-            except IndexError:
-                return
-            work(ticket)
-
-    if times == 1:
-        share()
-    elif times:
-        threads.together(share, min(threads.available(), times))
-
-
 def _each_chunk(n: int, work: Callable[[int, int], Any], size: int = CHUNK) -> None:
-    _each(lambda k: work(k * size, min(n, (k + 1) * size)), -(-n // size))
+    threads.each(lambda k: work(k * size, min(n, (k + 1) * size)), range(-(-n // size)))
 
 
 def _share(n: int) -> int:
@@ -201,9 +183,9 @@ def run_automaton(lexer: Any, text: np.ndarray) -> tuple[np.ndarray, int]:
     codes, starts = np.empty(n, np.uint16), np.zeros(max(1, -(-n // CHUNK)) + 1, np.int64)
     functions = np.empty((len(starts) - 2, states), np.int64)
     run = lexer.after, lexer.emits, lexer.classes, text
-    _each(
+    threads.each(
         lambda k: _function_of_chunk(*run[::2], text, k * CHUNK, (k + 1) * CHUNK, functions[k]),
-        len(functions),
+        range(len(functions)),
     )
     for k in range(len(functions)):
         starts[k + 1] = functions[k][starts[k]]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +39,21 @@ def together(share: Callable[[], None], threads: int) -> None:
     finally:
         for helper in helpers:
             _finish(helper)
+
+
+def each(work: Callable[[Any], None], items: Sequence[Any], most: int | None = None) -> None:
+    """Do the work for each item, in several threads where there are several items."""
+    tickets = deque(items)
+
+    def share() -> None:
+        while True:
+            try:
+                ticket = tickets.popleft()
+            except IndexError:
+                return
+            work(ticket)
+
+    together(share, max(1, min(most or available(), len(tickets))))
 
 
 def _finish(helper: Future[None]) -> None:

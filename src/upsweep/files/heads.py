@@ -23,6 +23,8 @@ class Heads:
         """Of what was given: an array, the name of a .npy file, or the flags that a table's column has become."""
         if segments is None:
             return None
+        if segments.spelling == "groups":
+            raise SegmentError("a file has no groups in any order: sort it by group and pass segments.keys")
         if column is not None:
             return cls("flags", column)
         values = segments.values

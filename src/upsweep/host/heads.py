@@ -13,6 +13,10 @@ from upsweep.segments import SegmentError, Segments
 
 def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> np.ndarray:
     """Flags of `shape`, or 1-D along the axis, that are non-zero where a segment starts."""
+    if segments.spelling == "groups":
+        raise SegmentError(
+            "only up.scan of a whole array takes groups in any order: sort the data by group and pass segments.keys"
+        )
     values, n = view(segments.values), shape[axis]
     if segments.spelling == "flags":
         return _flags(values, shape, n)

@@ -1,0 +1,90 @@
+"""Scans of groups whose items lie in any order: a pass over the items, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from upsweep.cpu import threads
+from upsweep.cpu.codes import codes_of, members
+from upsweep.cpu.compile import interleaved_for
+from upsweep.cpu.interleaved import BLOCK, Form
+from upsweep.host.arrays import numbers
+from upsweep.operator import identity_of
+from upsweep.operators import free
+from upsweep.plan import Plan
+
+PARALLEL_ITEMS = 1 << 16
+"""Fewer are scanned by one thread: listing the items of each part costs as much as is won."""
+
+
+def run_groups(
+    plan: Plan,
+    xs: Sequence[np.ndarray],
+    ys: Sequence[np.ndarray | None],
+    initial: Sequence[np.ndarray] | None,
+    keys: tuple[Any, ...],
+) -> None:
+    """Run a plan for each group by itself: see `upsweep.engine.Grouping.run_groups`."""
+    codes, counts = codes_of(keys, plan.n)
+    in_order = plan.order == "sequential" or free(plan.op, plan.accumulators)
+    kernel = interleaved_for(plan, Form(initial is not None, plan.exclusive, in_order))
+    ins = [_by_row(numbers(x), plan) for x in xs]
+    outs = [_by_row(numbers(y), plan) for y in ys if y is not None]
+    starts = initial or identity_of(plan.op, plan.accumulators) or [0] * len(plan.accumulators)
+    starts = [np.broadcast_to(np.asarray(s, d), plan.row_shape) for s, d in zip(starts, plan.accumulators)]
+    codes = codes[::-1] if plan.reverse else codes
+    blocks = counts // BLOCK * (not in_order)
+    slots = np.append(0, np.cumsum(np.maximum(np.frexp(blocks.astype(np.float64))[1], 1), dtype=np.int64))
+    waiting = 0 if in_order else BLOCK * len(counts)
+
+    def share(task: tuple[tuple[int, ...], list[tuple[int, int, int]]]) -> None:
+        row, parts = task
+        seen, places = np.zeros(len(counts), np.int64), np.empty(waiting, np.int64)
+        room = [np.empty(size, d) for size in (slots[-1], slots[-1], waiting) for d in plan.accumulators]
+        first = [np.array(s[row]) for s in starts]
+        x, y = [a[row] for a in ins], [a[row] for a in outs]
+
+        def scan(part: tuple[int, int, int]) -> None:
+            low, high, size = part
+            listed = np.empty(size if size < plan.n else 0, np.int64)
+            if size < plan.n:
+                members(codes, low, high, listed)
+            words = [
+                size,
+                codes.ctypes.data,
+                codes.strides[0],
+                seen.ctypes.data,
+                low,
+                high,
+                slots.ctypes.data,
+            ]
+            words += [places.ctypes.data, listed.ctypes.data if size < plan.n else 0]
+            for arrays in (x, y):
+                words += [a.ctypes.data for a in arrays] + [a.strides[0] for a in arrays]
+            words += [a.ctypes.data for a in (*room, *first)]
+            kernel.run(np.array(words, np.int64), 0)
+
+        threads.each(scan, parts, wanted)
+
+    wanted = plan.threads or threads.available()
+    parts = _parts(counts, wanted if plan.rows < wanted and plan.n >= PARALLEL_ITEMS else 1)
+    threads.each(
+        share, [(row, parts) for row in np.ndindex(plan.row_shape)], wanted if len(parts) == 1 else 1
+    )
+
+
+def _parts(counts: np.ndarray, most: int) -> list[tuple[int, int, int]]:
+    """Groups in parts of about as many items: the first of each, the one behind its last, and how many items it has."""
+    behind = np.append(0, np.cumsum(counts))
+    cuts = np.searchsorted(behind, behind[-1] * np.arange(most + 1) // most)
+    return [(int(a), int(b), int(behind[b] - behind[a])) for a, b in pairwise(cuts) if a < b]
+
+
+def _by_row(x: np.ndarray, plan: Plan) -> np.ndarray:
+    """With the axis last, walked from the end in reverse."""
+    x = np.moveaxis(x, plan.axis, -1)
+    return x[..., ::-1] if plan.reverse else x

@@ -1,0 +1,205 @@
+"""The kernel that scans groups whose items lie in any order: one pass over the items, a state for each group.
+
+In the tree's order a group's state is the binary counter of `upsweep.tree.Carry`: the sums of the aligned blocks that the items
+so far make up, and the prefix behind each. Level 0 of it is a block of `BLOCK` items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from upsweep.cpu.chunk import operators
+from upsweep.cpu.kernel import Kernel
+from upsweep.cpu.memory import Items, gathered, inner
+
+BLOCK = 8
+"""Items of a group that wait until they are scanned together: whether one more completes a block is hard to foretell, and
+guessed wrong once an item without waiting. Sums of 3.4 million float64 in 3844 groups, ms of one core: 1 60, 4 28, 8 17."""
+
+
+class Word(IntEnum):
+    """The int64 words of a launch. Behind them stand, for each component, the address of the input and then its stride; of
+    the output, and its stride; of block sums; of prefixes; of items that wait; and of
+    what a scan starts from."""
+
+    N = 0  # items, of those listed
+    CODES = 1  # the group of each item, int32
+    STEP = 2  # bytes from one of them to the next
+    COUNTS = 3  # the items of each group so far, int64
+    GROUPS = 4  # the first group of those listed
+    GROUPS_END = 5  # and the one behind them
+    SLOTS = 6  # where the states of each group begin, int64
+    PLACES = 7  # where the items that wait came from, int64, BLOCK a group
+    LIST = 8  # the places of the items, int64, or 0 for all of them
+    ARRAYS = 9
+
+
+class Form(NamedTuple):
+    """What is compiled in, beside the operator and the dtypes."""
+
+    initial: bool
+    exclusive: bool
+    in_order: bool
+    """Whether a group's state is its last prefix alone."""
+
+
+def build(
+    fn: Callable[[Any, Any], Any],
+    loads: Sequence[np.dtype],
+    accumulators: Sequence[np.dtype],
+    stores: Sequence[np.dtype | None],
+    identity: Sequence[Any] | None,
+    form: Form,
+) -> Kernel:
+    """The kernel for these types."""
+    one = len(accumulators) == 1
+    kept = [c for c, dtype in enumerate(stores) if dtype is not None]
+    out_types = [dtype for dtype in stores if dtype is not None]
+    X = Items(loads, accumulators, one)
+    P = Items(accumulators, accumulators, one)
+    Y = Items(out_types, [accumulators[c] for c in kept], one, None if one else kept)
+    code, count, place = (
+        Items([np.dtype(t)], [np.dtype(np.int64)], True) for t in (np.int32, np.int64, np.int64)
+    )
+    combine, fold, value = operators(fn, P, P, False, False)
+    ins, outs, sums_of = gathered(len(loads)), gathered(len(out_types)), gathered(len(accumulators))
+    word = gathered(1)
+    X_read, P_read, P_write, Y_write = X.read_strided, P.read, P.write, Y.write_strided
+    code_read, count_read, count_write = code.read_strided, count.read, count.write
+    place_read, place_write = place.read, place.write
+    N, CODES, STEP, COUNTS, GROUPS, GROUPS_END, SLOTS, PLACES, LIST, ARRAYS = map(int, Word)
+    IN, OUT, SUMS = len(loads), len(out_types), len(accumulators)
+    INITIAL, EXCLUSIVE, IN_ORDER = form
+
+    @inner
+    def merged(sums, slot, count, s):
+        """The sum of the block that `BLOCK` items complete, with its level; what it is made of makes way for it."""
+        level = 0
+        while count >> level & 1:
+            s = combine(P_read(sums, slot + level), s)
+            level += 1
+        P_write(sums, slot + level, s)
+        return s, level
+
+    @inner
+    def level_of(count):
+        level = 0
+        while count >> level & 1 == 0:
+            level += 1
+        return level
+
+    @inner
+    def onto(has, before, s):
+        return fold(s, before, s) if has else value(s)
+
+    @inner
+    def put(y, y_step, places, at, r, p):
+        """A prefix where it belongs: at item r, or at the item behind it in an exclusive scan."""
+        if EXCLUSIVE:
+            r += 1
+        if not EXCLUSIVE or r < BLOCK:
+            Y_write(y, y_step, place_read(places, at + r), p)
+
+    @inner
+    def four(y, y_step, places, items, group, r, n, has, before):
+        """Scan items r to r + n of those that wait, at most 3 of them; the sum of all where there are 4."""
+        at = group * BLOCK
+        a = P_read(items, at + r)
+        put(y, y_step, places, at, r, onto(has, before, a))
+        if n == 1:
+            return a
+        pair = combine(a, P_read(items, at + r + 1))
+        p = onto(has, before, pair)
+        put(y, y_step, places, at, r + 1, p)
+        if n == 2:
+            return pair
+        c = P_read(items, at + r + 2)
+        put(y, y_step, places, at, r + 2, fold(c, p, c))
+        return pair if n == 3 else combine(pair, combine(c, P_read(items, at + r + 3)))
+
+    @inner
+    def close(y, y_step, rooms, start, places, group, slot, seen, n):
+        """Scan the n items that wait in a group's room, the last of `seen`."""
+        sums, prefixes, items = rooms
+        at, blocks = group * BLOCK, (seen - n) // BLOCK
+        has = INITIAL or blocks > 0
+        before = P_read(prefixes, slot + level_of(blocks)) if blocks else start
+        if EXCLUSIVE:
+            Y_write(y, y_step, place_read(places, at), before)
+            n -= n < BLOCK
+            if n == 0:
+                return
+        left = four(y, y_step, places, items, group, 0, min(n, 4), has, before)
+        if n < 4:
+            return
+        p = onto(has, before, left)
+        put(y, y_step, places, at, 3, p)
+        if n == 4:
+            return
+        right = four(y, y_step, places, items, group, 4, n - 4, True, p)
+        if n < BLOCK:
+            return
+        s, level = merged(sums, slot, blocks, combine(left, right))
+        rest = blocks >> level
+        known = INITIAL or rest > 0
+        p = onto(known, P_read(prefixes, slot + level + level_of(rest)) if rest else start, s)
+        P_write(prefixes, slot + level, p)
+        put(y, y_step, places, at, 7, p)
+
+    @inner
+    def by_tree(words, x, x_step, y, y_step, codes, step, counts, slots, rooms, places, start):
+        items = rooms[2]
+        listed = word(words, LIST, 1)
+        for k in range(words[N]):
+            i = place_read(listed, k) if words[LIST] else k
+            group = code_read(codes, step, i)
+            seen = count_read(counts, group)
+            at = group * BLOCK + seen % BLOCK
+            P_write(items, at, X_read(x, x_step, i))
+            place_write(places, at, i)
+            seen += 1
+            count_write(counts, group, seen)
+            if seen % BLOCK == 0:
+                slot = count_read(slots, group)
+                close(y, y_step, rooms, start, places, group, slot, seen, BLOCK)
+        for group in range(words[GROUPS], words[GROUPS_END]):
+            seen, slot = count_read(counts, group), count_read(slots, group)
+            if seen % BLOCK:
+                close(y, y_step, rooms, start, places, group, slot, seen, seen % BLOCK)
+
+    @inner
+    def in_turn(words, x, x_step, y, y_step, codes, step, counts, states, start):
+        listed = word(words, LIST, 1)
+        for k in range(words[N]):
+            i = place_read(listed, k) if words[LIST] else k
+            group = code_read(codes, step, i)
+            seen = count_read(counts, group)
+            before = P_read(states, group) if seen else start
+            p = onto(INITIAL or seen > 0, before, X_read(x, x_step, i))
+            P_write(states, group, p)
+            count_write(counts, group, 1)
+            Y_write(y, y_step, i, before if EXCLUSIVE else p)
+
+    def run(words, scratch):
+        x, x_step = ins(words, ARRAYS, 1), ins(words, ARRAYS + IN, 1)
+        at = ARRAYS + 2 * IN
+        y, y_step = outs(words, at, 1), outs(words, at + OUT, 1)
+        at += 2 * OUT
+        sums, prefixes, items, starts = (
+            sums_of(words, at, 1), sums_of(words, at + SUMS, 1), sums_of(words, at + 2 * SUMS, 1),
+            sums_of(words, at + 3 * SUMS, 1),
+        )  # fmt: skip
+        codes, step = word(words, CODES, 1), word(words, STEP, 1)
+        counts, slots, places = word(words, COUNTS, 1), word(words, SLOTS, 1), word(words, PLACES, 1)
+        start = P_read(starts, 0)
+        if IN_ORDER:
+            in_turn(words, x, x_step, y, y_step, codes, step, counts, prefixes, start)
+        else:
+            rooms = (sums, prefixes, items)
+            by_tree(words, x, x_step, y, y_step, codes, step, counts, slots, rooms, places, start)
+
+    return Kernel(inner(run, nogil=True, no_cpython_wrapper=False), 0, 1, 1)

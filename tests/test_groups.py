@@ -1,0 +1,135 @@
+"""Groups whose items lie in any order: each has the bits of a scan of its items alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import upsweep as up
+from table import CASES
+from upsweep.cpu.codes import codes_of
+
+N = 5000
+RNG = np.random.default_rng(3)
+SIZES = RNG.choice(40, N, p=RNG.dirichlet(np.full(40, 0.3)))  # some groups large, some of one item
+
+
+def alone(xs, op, codes, axis=0, initial=None, **keywords):
+    """The definition: a scan for each group by itself."""
+    wanted = [np.empty(x.shape, keywords.get("dtype") or x.dtype) for x in xs]
+    for code in np.unique(codes):
+        here = (slice(None),) * axis + (codes == code,)
+        part = tuple(x[here] for x in xs)
+        got = up.scan(part if len(part) > 1 else part[0], op, axis=axis, initial=initial, **keywords)
+        for want, y in zip(wanted, got if isinstance(got, tuple) else (got,)):
+            want[here] = y
+    return wanted
+
+
+@pytest.mark.parametrize("name", ["hash-u64", "add-f4", "affine-f8"])
+@pytest.mark.parametrize(
+    "keywords", [{}, {"reverse": True, "exclusive": True}, {"order": "sequential"}], ids=str
+)
+@pytest.mark.parametrize("with_initial", [False, True])
+def test_each_group_has_the_bits_of_its_items_alone(name, keywords, with_initial):
+    op, xs, start = CASES_HERE[name]()
+    initial = start if with_initial else None
+    if keywords.get("exclusive") and not with_initial and name == "hash-u64":
+        pytest.skip("it has no identity")
+    arrays = xs if len(xs) > 1 else xs[0]
+    outs = tuple(np.full_like(x, 77) for x in xs)
+    up.scan(
+        arrays, op, segments=up.segments.groups(SIZES), initial=initial,
+        out=outs if len(xs) > 1 else outs[0], **keywords,
+    )  # fmt: skip
+    for got, want in zip(outs, alone(xs, op, SIZES, initial=initial, **keywords)):
+        np.testing.assert_array_equal(got, want)
+
+
+CASES_HERE = {
+    "hash-u64": lambda: (CASES["hash-u64"].op, CASES["hash-u64"].draw(N), np.uint64(9)),
+    "add-f4": lambda: ("add", (RNG.standard_normal(N).astype("f4"),), np.float32(0.1)),
+    "affine-f8": lambda: ("affine", (RNG.random(N), RNG.standard_normal(N)), (1.0, 0.3)),
+}
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_rows_that_lie_in_any_way_share_the_groups(axis):
+    shape = [3, 4, 5]
+    shape[axis] = 600
+    x = np.asfortranarray(RNG.standard_normal(shape))
+    start = RNG.standard_normal([n for d, n in enumerate(shape) if d != axis])
+    keywords = {"axis": axis, "reverse": True, "exclusive": True, "initial": start}
+    got = up.scan(x, segments=up.segments.groups(SIZES[:600]), threads=2, **keywords)
+    np.testing.assert_array_equal(got, alone([x], "add", SIZES[:600], **keywords)[0])
+
+
+def test_narrow_dtypes_and_results_in_place():
+    x = RNG.integers(-100, 100, N).astype("i1")
+    want = alone([x], "add", SIZES)[0]
+    np.testing.assert_array_equal(up.scan(x, segments=up.segments.groups(SIZES), out=x), want)
+    h = RNG.standard_normal(N).astype("f2")
+    got = up.scan(h, segments=up.segments.groups(SIZES))
+    np.testing.assert_array_equal(got, alone([h], "add", SIZES)[0])
+    y = up.scan(h[::-1], "max", segments=up.segments.groups(SIZES[::-1]), reverse=True)
+    np.testing.assert_array_equal(y[::-1], alone([h], "max", SIZES)[0])
+
+
+KEYS = {
+    "bytes": np.array([5, 3, 5, 255, 3], "u1"),
+    "far apart": np.array([1 << 62, -(1 << 62), 1 << 62, 7, -(1 << 62)]),
+    "floats": np.array([0.0, np.nan, -0.0, 2.5, -np.nan]),
+    "text": np.array(["ab", "b", "ab", "ba", "b"]),
+    "objects": np.array([(1,), None, (1,), "x", None], object),
+    "list": ["u", "v", "u", "w", "v"],
+    "times": np.array(["2024-01-01", "NaT", "2024-01-01", "2025-01-01", "NaT"], "M8[D]"),
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_keys_of_every_kind(kind):
+    codes, counts = codes_of((KEYS[kind],), 5)
+    assert codes.tolist() == [0, 1, 0, 2, 1]
+    assert counts.tolist() == [2, 2, 1]
+
+
+def test_keys_of_other_libraries():
+    pd, pl, pa = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
+    text, numbers = ["u", None, "u", "w", None], [4, None, 4, -1, None]
+    for values in (text, numbers):
+        series = pd.Series(values, dtype="object" if values is text else "Int64")
+        for key in (
+            series, pd.Index(series), series.astype("category"), pd.Categorical(series), pl.Series(values),
+            pl.Series(text).cast(pl.Categorical), pa.array(values), pa.chunked_array([values[:2], values[2:]]),
+            pa.array(values).dictionary_encode(),
+        ):  # fmt: skip
+            codes, counts = codes_of((key,), 5)
+            assert codes.tolist() == [0, 1, 0, 2, 1], key
+            assert counts.tolist() == [2, 2, 1]
+
+
+def test_many_keys_and_several_columns():
+    n = 100_000
+    many = RNG.integers(0, 1 << 60, n // 2)[RNG.integers(0, n // 2, n)]
+    text = many.astype("U20")
+    _, first, inverse = np.unique(many, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))[inverse]
+    for key in (many, text, many.astype("S20")):
+        codes, counts = codes_of((key,), n)
+        np.testing.assert_array_equal(codes, rank)
+        np.testing.assert_array_equal(counts, np.bincount(rank))
+    codes, _ = codes_of((SIZES, np.arange(N) % 3, SIZES > 20), N)
+    pairs = SIZES * 3 + np.arange(N) % 3
+    assert len(np.unique(codes)) == len(np.unique(pairs)) == len(np.unique(codes * 1000 + pairs))
+
+
+def test_mistakes():
+    with pytest.raises(up.SegmentError, match="pass 3 of them"):
+        up.scan([1, 2, 3], segments=up.segments.groups([1, 2]))
+    with pytest.raises(up.SegmentError, match="needs keys"):
+        up.segments.groups()
+    with pytest.raises(up.OperatorError, match="identity"):
+        up.scan([1, 2], lambda a, b: b, exclusive=True, segments=up.segments.groups([0, 0]))
+    assert up.scan(np.empty(0), segments=up.segments.groups([])).shape == (0,)
+    with pytest.raises(up.SegmentError, match=r"segments\.keys"):
+        up.Stream("add").push([1, 2], segments=up.segments.groups([0, 1]))
