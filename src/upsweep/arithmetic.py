@@ -129,6 +129,14 @@ def affine_arrays(a, b):
     return (mul_arrays(a[0], b[0]), mul_arrays(a[1], b[0]) + b[1])
 
 
+def adjoint(a, b):
+    return (b[0] + a[1] * a[0], b[1], b[2])
+
+
+def products(s):
+    return (s[0], s[0] * s[2], s[2])
+
+
 def argmax(a, b):
     keep = a[0] >= b[0] or a[0] != a[0]
     return (a[0] if keep else b[0], a[1] if keep else b[1])

@@ -26,6 +26,8 @@ class Form:
     """Its C++ name in gpu/kernels/operators.cuh."""
     twin: do.Binary | None = None
     """On whole NumPy arrays (or tuples of them), with the same bits; None where only `fn` has them."""
+    state: str = ""
+    """The functor where a scan in order wants the last component alone, if that is another one."""
     numbers: do.LogAddExp | None = None
     """Constants that the functor is given as its template argument Numbers."""
 
@@ -143,7 +145,7 @@ ROWS = (
     ),
     Row(
         "affine", "x -> a x + b after another such map, of arrays (a, b)", "iufc",
-        Form(do.affine, "Affine", do.affine_arrays), (1, 0), False, arity=2, alike=True,
+        Form(do.affine, "Affine", do.affine_arrays, "AffineState"), (1, 0), False, arity=2, alike=True,
     ),
     Row(
         "argmax", "the larger of (value, index), the first of equals; a NaN stays", "iuf",
@@ -160,6 +162,20 @@ ROWS = (
         slopes=lambda xp, a, b: _choice(xp, b == b, a),
     ),
 )  # fmt: skip
+
+ADJOINT_ROWS = (
+    Row(
+        "adjoint of a recurrence", "a step back through h = a h + b, on (gradient of h, a, h before)", "fc",
+        Form(do.adjoint, "Adjoint", do.adjoint), None, False, arity=3, alike=True,
+    ),
+    Row(
+        "gradients of a recurrence", "of b and of a, from what the step back leaves", "fc",
+        Form(do.products, "Products", do.products), None, False, arity=3, alike=True,
+    ),
+)  # fmt: skip
+"""What the gradient of a recurrence is scanned with; the first is not associative, and runs in order alone."""
+
+ADJOINT, PRODUCTS = (row.operator() for row in ADJOINT_ROWS)
 
 TABLE: dict[str, Row] = {row.name: row for row in ROWS}
 BUILTIN: dict[str, Operator] = {name: row.operator() for name, row in TABLE.items()}
@@ -187,7 +203,7 @@ class ops:
 
 def _by_function() -> dict[Any, list[tuple[Row, str, Form]]]:
     found: dict[Any, list[tuple[Row, str, Form]]] = {}
-    for row in ROWS:
+    for row in (*ROWS, *ADJOINT_ROWS):
         for code, form in (("", row.form), *row.forms.items()):
             found.setdefault(freeze(form.fn), []).append((row, code, form))
     return found

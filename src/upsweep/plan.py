@@ -37,6 +37,8 @@ class Plan:
     threads: int | None = None
     order: str = "tree"
     """One of `ORDERS`."""
+    finish: Operator | None = None
+    """A function of a prefix that gives what is written for it; of scans in order."""
 
     @cached_property
     def _hash(self) -> int:

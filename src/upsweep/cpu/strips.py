@@ -55,7 +55,12 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
     known = tuple(step if step in (0, d.itemsize) else None for step, d in zip(steps, dtypes))
     dense = None not in known and rows.inner is not None
     form = Form(
-        plan.segmented, plan.initial, plan.exclusive, plan.reduce, known if dense else (None,) * len(known)
+        plan.finish,
+        plan.segmented,
+        plan.initial,
+        plan.exclusive,
+        plan.reduce,
+        known if dense else (None,) * len(known),
     )
     side_by_side = 1 if inner is None else plan.shape[inner]
     wanted = plan.threads or threads.available()

@@ -14,7 +14,8 @@ import numpy as np
 
 from upsweep.cpu.chunk import operators
 from upsweep.cpu.kernel import Kernel, Scratch, placer
-from upsweep.cpu.memory import Items, address_of, advance, fetch_add, inner, spliced
+from upsweep.cpu.memory import Items, address_of, adopted, advance, fetch_add, inner, spliced
+from upsweep.operator import Operator
 
 
 class Word(IntEnum):
@@ -33,6 +34,8 @@ class Word(IntEnum):
 
 class Form(NamedTuple):
     """What of a plan is compiled in, beside the operator and the dtypes."""
+
+    finish: Operator | None
 
     segmented: bool
     initial: bool
@@ -79,6 +82,7 @@ def build(
     IN, OUT = len(in_types), len(out_types)
 
     nothing_yet = _nothing_yet(P, identity, form.initial)
+    finished = _finished(form.finish)
 
     if form.segmented:
 
@@ -116,7 +120,7 @@ def build(
             if EXCLUSIVE:
                 Y_write(y, ya, j, nothing_yet(start))
             elif not REDUCE or n == 1:
-                Y_write(y, ya, j, p)
+                Y_write(y, ya, j, finished(p))
         for i in range(1, n):
             here, there = advance(x, along, i), advance(y, y_along, i)
             if REDUCE or EXCLUSIVE:
@@ -129,10 +133,10 @@ def build(
                 for j in range(w):
                     p = fold(P_read(starts, j), P_read(states, j), X_read(here, xa, j))
                     P_write(states, j, p)
-                    Y_write(there, ya, j, p)
+                    Y_write(there, ya, j, finished(p))
         if REDUCE and n > 1:
             for j in range(w):
-                Y_write(y, ya, j, P_read(states, j))
+                Y_write(y, ya, j, finished(P_read(states, j)))
 
     @spliced
     def walk_row(x, along, y, y_along, starts, n):
@@ -143,16 +147,16 @@ def build(
         if EXCLUSIVE:
             Y_write(y, y_along, 0, nothing_yet(start))
         elif not REDUCE:
-            Y_write(y, y_along, 0, p)
+            Y_write(y, y_along, 0, finished(p))
         for i in range(1, n):
             s = X_read(x, along, i)
             if EXCLUSIVE:
                 Y_write(y, y_along, i, before(start, p, s))
             p = fold(start, p, s)
             if not EXCLUSIVE and not REDUCE:
-                Y_write(y, y_along, i, p)
+                Y_write(y, y_along, i, finished(p))
         if REDUCE:
-            Y_write(y, y_along, 0, p)
+            Y_write(y, y_along, 0, finished(p))
 
     def run(words, scratch):
         """One thread's share: tickets until there are none."""
@@ -197,6 +201,18 @@ def _nothing_yet(P: Items, identity: Sequence[Any] | None, initial: bool) -> Any
             return cast(neutral)
 
     return nothing_yet
+
+
+def _finished(finish: Operator | None) -> Any:
+    """What is written for a prefix."""
+    if finish is not None:
+        return adopted(finish.fn)
+
+    @inner
+    def finished(p):
+        return p
+
+    return finished
 
 
 def _strides(across: Sequence[int | None]) -> Any:

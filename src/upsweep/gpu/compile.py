@@ -23,6 +23,7 @@ from upsweep.arithmetic import LogAddExp
 from upsweep.engine import EngineError
 from upsweep.operator import Operator
 from upsweep.operators import form_of
+from upsweep.plan import Plan
 
 KERNELS = Path(__file__).parent / "kernels"
 _PARTS = {
@@ -31,6 +32,8 @@ _PARTS = {
     "packed.cuh nodes.cuh lookback.cuh tiles.cu",
     "columns": "narrow.cuh prelude.cuh operators.cuh spec elements.cuh params.cuh memory.cuh thread.cuh warp.cuh nodes.cuh "
     "column_lookback.cuh columns.cu",
+    "walk": "narrow.cuh prelude.cuh operators.cuh spec elements.cuh params.cuh memory.cuh ring.cuh walk.cu",
+    "short": "narrow.cuh prelude.cuh operators.cuh spec elements.cuh params.cuh memory.cuh thread.cuh short.cu",
     "flags": "narrow.cuh prelude.cuh spec flags.cu",
 }
 _FLAGS = ("--std=c++17", "--fmad=false", "--device-as-default-execution-space")
@@ -53,13 +56,21 @@ def _known(dtype: np.dtype) -> dtypes.DType:
     return known
 
 
-def operator_text(op: Operator, accumulators: Sequence[np.dtype]) -> tuple[str, bool]:
+def finish_text(plan: Plan) -> str:
+    """The definition of `Finish`."""
+    known = plan.finish and form_of(plan.finish, plan.accumulators)
+    return f"typedef {known[1].functor if known else 'Nothing'} Finish;\n"
+
+
+def operator_text(plan: Plan) -> tuple[str, bool]:
     """The definition of `Op`, and whether a Python function must be linked in for it."""
+    op, accumulators = plan.op, plan.accumulators
     known = form_of(op, accumulators)
     if known is not None:
         form = known[1]
         numbers = "" if form.numbers is None else _numbers(form.numbers, accumulators[0])
-        return f"{numbers}typedef {form.functor} Op;\n", False
+        state = plan.order == "sequential" and plan.stores[:-1] == (None,) * (len(plan.stores) - 1)
+        return f"{numbers}typedef {(state and form.state) or form.functor} Op;\n", False
     types = [value_type(d) for d in accumulators]
     operands = [f"const {t}*" for t in types] * 2 + [f"{t}*" for t in types]
     parts = range(len(types))

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.engine import EngineError
-from upsweep.gpu import compile, driver
+from upsweep.gpu import compile, driver, lanes
 from upsweep.gpu.arrays import Kind, View
 from upsweep.gpu.layout import (
     LEVELS,
@@ -22,8 +21,6 @@ from upsweep.gpu.layout import (
     arrange,
     choose,
     node_words,
-    shared_bytes,
-    spec,
     tickets_ahead,
 )
 from upsweep.operator import Operator, identity_of
@@ -64,8 +61,6 @@ def run(
     initial: Sequence[View] | None,
     heads: View | None,
 ) -> None:
-    if plan.order != "tree":
-        raise EngineError("the cuda engine does not scan in order as yet: move the arrays to the CPU")
     arrays = [*xs, *ys, heads, *(initial or ())]
     first = xs[0]
     key = (
@@ -139,21 +134,18 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
         [seen(v) for v in initial],
         heads and seen(heads),
     )
-    choice = choose(plan, layout)
-    linked = compile.operator_text(plan.op, plan.accumulators)[1]
-    shared = shared_bytes(plan, choice)
+    choice = lanes.choose(plan, layout) or choose(plan, layout)
+    linked = compile.operator_text(plan)[1]
+    shared = choice.shared_bytes(plan)
     kernel = _kernel(
-        choice.kernel, spec(plan, choice), plan.op if linked else None, plan.accumulators, shared, device
+        choice.kernel, choice.spec(plan), plan.op if linked else None, plan.accumulators, shared, device
     )
-    if choice.kernel == "rows":
-        shape = choice.shape
-        grid = -(-choice.rows // (1 if shape.together else shape.warps * (32 // shape.lanes)))
-    else:
-        resident = driver.blocks_per_multiprocessor(kernel, choice.threads, shared)
-        grid = min(
-            choice.tickets // (choice.tiles if choice.shape.carry else 1),
-            resident * driver.attribute(device, "MULTIPROCESSOR_COUNT"),
+    grid = choice.grid(
+        lambda: (
+            driver.blocks_per_multiprocessor(kernel, choice.threads, shared)
+            * driver.attribute(device, "MULTIPROCESSOR_COUNT")
         )
+    )
     _, sizes, nodes = choice.levels()
     words = node_words(plan) * (32 if choice.kernel == "columns" else 1)
     count = 5 + 3 * len(xs)
@@ -161,7 +153,7 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
         plan,
         kernel, grid, choice.threads, shared, _offsets(layout, len(xs)),
         struct.Struct(f"<{count}Q{8 * (count % 2)}x"), _start_values(plan), _freeze(plan, choice),
-        arrivals=nodes - sizes[0] * (nodes and _rows_of(choice)), nodes=nodes * words, meets=choice.kernel != "rows",
+        arrivals=nodes - sizes[0] * (nodes and _rows_of(choice)), nodes=nodes * words, meets=choice.meets,
     )  # fmt: skip
 
 
@@ -191,7 +183,7 @@ def _start_values(plan: Plan) -> bytes:
 
 def _freeze(plan: Plan, choice: Choice) -> bytes:
     """The parameters after the pointers, in the order of params.cuh."""
-    layout, columns = choice.layout, choice.kernel == "columns"
+    layout, columns = choice.layout, choice.across
     first, sizes, _ = choice.levels()
     rank = max(1, len(layout.dims) - columns)
 

@@ -11,10 +11,11 @@ kernels know only strides. Then the rows collapse to as few dimensions as the st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import gcd, prod
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +27,6 @@ from upsweep.plan import Plan
 
 LEVELS = 8  # as in params.cuh
 _RADIX = {"tiles": 32, "columns": 8}
-SHARED_MEMORY = 227 * 1024  # of a multiprocessor, from sm_80 on at least 164 KiB
-_LINE = 32  # bytes of neighbours in a row of memory from which a lane a column pays
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ def _collapse(layout: Layout) -> Layout:
     """Drops rows of one, and merges neighbours that every array steps through alike."""
     keep = [i for i, d in enumerate(layout.dims) if d != 1]
     layout = layout.with_rows([layout.dims[i] for i in keep], keep)
-    order = sorted(range(len(layout.dims)), key=lambda i: -abs(layout.loads[0].rows[i]))
+    order = sorted(range(len(layout.dims)), key=lambda i: -max(abs(x.rows[i]) for x in layout.loads))
     layout = layout.with_rows([layout.dims[i] for i in order], order)
     i = 0
     while i + 1 < len(layout.dims):
@@ -193,6 +192,29 @@ class Choice:
             )
         return count
 
+    @property
+    def across(self) -> bool:
+        """Whether lanes are neighbours of the innermost row dimension."""
+        return self.kernel == "columns"
+
+    @property
+    def meets(self) -> bool:
+        """Whether blocks take tickets, and so need memory to meet in."""
+        return self.kernel != "rows"
+
+    def grid(self, resident: Callable[[], int]) -> int:
+        """Blocks to launch, at the most as many as are `resident` on the device where they take tickets."""
+        if self.kernel == "rows":
+            alone = self.shape.warps * (32 // self.shape.lanes)
+            return -(-self.rows // (1 if self.shape.together else alone))
+        return min(self.tickets // (self.tiles if self.shape.carry else 1), resident())
+
+    def shared_bytes(self, plan: Plan) -> int:
+        return shared_bytes(plan, self)
+
+    def spec(self, plan: Plan) -> str:
+        return spec(plan, self)
+
     def levels(self) -> tuple[list[int], list[int], int]:
         """Where each level of nodes begins, its nodes for each row, and all nodes: `tiles` < radix ** levels."""
         if self.kernel == "rows" or self.tiles == 1 or self.shape.carry:
@@ -240,7 +262,7 @@ def _are_columns(layout: Layout) -> bool:
     arrays = [*layout.loads, *(s for s in layout.stores if s)]
     alike = all(x.rows[-1] == x.size for x in arrays)
     heads = layout.heads is None or layout.heads.rows[-1] in (0, 1)
-    return alike and heads and layout.dims[-1] * min(x.size for x in arrays) >= _LINE
+    return alike and heads and layout.dims[-1] * min(x.size for x in arrays) >= shapes.LINE
 
 
 # --- the text that a kernel is compiled with ------------------------------------------------------------------------
@@ -264,12 +286,11 @@ def spec(plan: Plan, choice: Choice) -> str:
     """The part of the text that says what is scanned: types, operator, shape, modes."""
     layout, shape, columns = choice.layout, choice.shape, choice.kernel == "columns"
     slab = shape.lanes * shape.items
-    numbers = {
-        "COMPONENTS": len(plan.loads),
+    numbers: dict[str, Any] = {
         "DIMS": len(layout.dims) - columns,
         "ITEMS": shape.items,
         "WARPS": shape.warps,
-        "BLOCKS": max(1, min(shape.blocks, SHARED_MEMORY // (shared_bytes(plan, choice) + 2048))),
+        "BLOCKS": max(1, min(shape.blocks, shapes.SHARED_MEMORY // (shared_bytes(plan, choice) + 2048))),
         "LANES": shape.lanes,
         "VECTOR": shape.vector,
         "ROW_WARPS": shape.warps if shape.together else 1,
@@ -283,35 +304,46 @@ def spec(plan: Plan, choice: Choice) -> str:
         "CARRY": shape.carry,
         "SMALL": shape.small,
         "COSTLY": costly(plan),
-        "INITIAL": plan.initial,
-        "EXCLUSIVE": plan.exclusive,
-        "REDUCE": plan.reduce,
         "HEADS_FLIP": heads is not None and heads.along == -1,
     }
+    parts = []
+    for load, stored in zip(layout.loads, layout.stores):
+        store = stored or load
+        load_grain = load.grain_of_lines(choice.width, choice.columns) if columns else load.grain(load.size)
+        parts.append({
+            "load_mode": mode(load, slab), "store_mode": mode(store, slab), "load_flip": flip(load, slab),
+            "store_flip": flip(store, slab), "load_grain": load_grain, "store_grain": store.grain(store.size),
+        })  # fmt: skip
+    numbers["HEADS_MODE"] = "SHIFTED" if heads is None or abs(heads.along) == 1 else "STRIDED"
+    numbers["HEADS_GRAIN"] = heads.grain_of_lines(choice.width, choice.columns) if heads and columns else 1
+    return declared(plan, numbers, truths, parts)
+
+
+def declared(
+    plan: Plan, numbers: dict[str, Any], truths: dict[str, bool], parts: Sequence[dict[str, Any]]
+) -> str:
+    """The part of the text that says what is scanned, as every kernel reads it; `parts` go with each component."""
+    truths = {**truths, "INITIAL": plan.initial, "EXCLUSIVE": plan.exclusive, "REDUCE": plan.reduce}
     lines = [
         f"#define SEGMENTED {int(plan.segmented)}",
+        f"constexpr int COMPONENTS = {len(plan.loads)};",
         *(f"constexpr int {name} = {value};" for name, value in numbers.items()),
         *(f"constexpr bool {name} = {str(value).lower()};" for name, value in truths.items()),
-        f"constexpr int HEADS_MODE = {'SHIFTED' if heads is None or abs(heads.along) == 1 else 'STRIDED'};",
-        f"constexpr int HEADS_GRAIN = {heads.grain_of_lines(choice.width, choice.columns) if heads and columns else 1};",
         f"typedef Tuple<{', '.join(compile.value_type(d) for d in plan.accumulators)}> Item;",
         "template <int C> struct Component;",
     ]
-    for c, (load, stored) in enumerate(zip(layout.loads, layout.stores)):
-        store = stored or load
-        load_grain = load.grain_of_lines(choice.width, choice.columns) if columns else load.grain(load.size)
-        lines.append(
-            f"template <> struct Component<{c}> {{\n"
-            f"  typedef {compile.memory_type(plan.loads[c])} Load;\n"
-            f"  typedef {compile.value_type(plan.accumulators[c])} Acc;\n"
-            f"  typedef {compile.memory_type(plan.stores[c] or plan.loads[c])} Store;\n"
-            f"  static constexpr bool stored = {str(stored is not None).lower()};\n"
-            f"  static constexpr int load_mode = {mode(load, slab)}, store_mode = {mode(store, slab)};\n"
-            f"  static constexpr bool load_flip = {flip(load, slab)}, store_flip = {flip(store, slab)};\n"
-            f"  static constexpr int load_grain = {load_grain}, store_grain = {store.grain(store.size)};\n"
-            "};"
-        )
-    return "\n".join(lines) + "\n" + compile.operator_text(plan.op, plan.accumulators)[0]
+    for c, part in enumerate(parts):
+        stored = plan.stores[c]
+        lines += [
+            f"template <> struct Component<{c}> {{",
+            f"  typedef {compile.memory_type(plan.loads[c])} Load;",
+            f"  typedef {compile.value_type(plan.accumulators[c])} Acc;",
+            f"  typedef {compile.memory_type(stored or plan.loads[c])} Store;",
+            f"  static constexpr bool stored = {str(stored is not None).lower()};",
+            *(f"  static constexpr int {name} = {value};" for name, value in part.items()),
+            "};",
+        ]
+    return "\n".join(lines) + "\n" + compile.operator_text(plan)[0]
 
 
 # --- sizes that the kernels check by static_assert ----------------------------------------------------------------------

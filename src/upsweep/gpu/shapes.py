@@ -7,6 +7,7 @@ how many blocks share a multiprocessor, which bounds the registers of a thread t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,9 @@ class Shape:
     small: bool = False
     """The machine is not full."""
 
+
+SHARED_MEMORY = 227 * 1024
+"""Bytes of shared memory of a multiprocessor; from sm_80 on at least 164 KiB."""
 
 ITEMS = {1: 32, 2: 16, 4: 8, 8: 4, 16: 2}
 """32 registers of items a thread."""
@@ -47,6 +51,10 @@ def items_for(words: int) -> int:
 
 def _power_of_two(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
+
+
+def _power_of_two_below(n: int) -> int:
+    return 1 << (max(n, 1).bit_length() - 1)
 
 
 def for_rows(n: int, words: int) -> Shape:
@@ -133,3 +141,74 @@ def fits_rows(n: int, words: int) -> bool:
 
 def fits_whole_rows(n: int, rows: int, words: int, size: int) -> bool:
     return rows >= ROWS and n <= (TOGETHER if size >= 4 else TOGETHER // 2) * 32 * items_for(words)
+
+
+LINE = 32
+"""Bytes of neighbours in memory from which a lane for each pays."""
+
+SHORT, SHORT_WORDS = 32, 64
+"""Items of an axis that a lane holds in registers, and the registers for them."""
+
+FULL = 1024
+"""Warps that keep the memory of the largest GPUs busy; with fewer, a lane takes one row at a time."""
+
+WALKS = {1: (4, 12), 2: (3, 6), 3: (2, 4)}
+"""By the walking warps that share a multiprocessor, the warps that serve each and the stages of its ring: with one server a
+stage took 950 cycles that was walked in 400; with some 200 KiB on their way at once instead of 96, recurrences of
+(8, 4096, 1536) ran at .86 of a copy instead of .93 (H200)."""
+
+STAGE_OF_WALK = 8192
+"""Bytes of a stage."""
+
+NEIGHBOURS = {1: 4, 2: 2, 4: 2}
+"""Rows of a lane by the size of an item: lines of 256 bytes in (32, 2048, 4096) f4 ran at .98 of a copy, of 128 at .93."""
+
+VECTOR_ROWS = 8192
+"""Rows from which a lane takes several narrow ones."""
+
+MULTIPROCESSORS = 132
+"""Of the GPU that these numbers were measured on: how many walks share one is known roughly before a launch."""
+
+
+def fits_short(n: int, words: int) -> bool:
+    return n <= SHORT and _power_of_two(n) * words <= SHORT_WORDS
+
+
+def for_short(n: int, rows: int, words: int, largest: int, grain: int) -> Shape:
+    """A lane's rows fill 16 bytes, as far as addresses (multiples of `grain` items) and registers allow."""
+    items = max(2, _power_of_two(n))
+    vector = min(max(1, 16 // largest), grain, max(1, SHORT_WORDS // (items * words)))
+    while vector > 1 and rows < 32 * FULL * vector:
+        vector //= 2
+    return Shape(items, 1, 1, vector=vector)
+
+
+class Walking(NamedTuple):
+    """The shape of a walk."""
+
+    items: int
+    """Items that are read at once."""
+    vector: int
+    """Rows of a lane."""
+    steps: int
+    """Items of a stage."""
+    walks: int
+    """Walking warps that share a multiprocessor."""
+    servers: int
+    """Warps that bring what one walks over."""
+
+    stages: int
+
+    def fitting(self, size: int) -> int:
+        """The stages of so many bytes that shared memory holds, a multiple of the servers."""
+        room = SHARED_MEMORY // self.walks - 4096
+        return max(self.servers, min(self.stages, room // size) // self.servers * self.servers)
+
+
+def for_walk(n: int, rows: int, words: int, size: int, largest: int, across: bool) -> Walking:
+    """`size` is an item's bytes in a stage, `largest` that of its largest component."""
+    vector = NEIGHBOURS.get(largest, 1) if across and rows >= VECTOR_ROWS else 1
+    items = _power_of_two_below(min(8, 16 // (words * vector)))
+    walks = min(max(WALKS), -(-rows // (32 * vector * MULTIPROCESSORS)))
+    steps = min(64, STAGE_OF_WALK // (32 * vector * size), _power_of_two(n))
+    return Walking(items, vector, max(2 * items, _power_of_two_below(steps)), walks, *WALKS[walks])

@@ -93,7 +93,8 @@ def apart(x: np.ndarray, ys: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _place(x: np.ndarray) -> tuple[Any, ...]:
-    return x.ctypes.data, x.shape, x.strides, x.itemsize
+    """Where the items lie, whatever dimensions of one item stand between."""
+    return x.ctypes.data, tuple((n, s) for n, s in zip(x.shape, x.strides) if n != 1), x.itemsize
 
 
 def _from_torch(x: Any) -> np.ndarray:

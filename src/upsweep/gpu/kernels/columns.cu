@@ -75,17 +75,6 @@ __device__ __forceinline__ Spot spot_of(const Params& p, i64 ticket) {
   return {row, line - row * (u32)p.tiles, (i64)group * WIDTH};
 }
 
-__device__ __forceinline__ Item start_of(const Params& p, const Spot& at, i64 column) {
-  Item start;
-  each<COMPONENTS>([&](auto c) {
-    typedef typename Component<c.value>::Acc Acc;
-    get<c.value>(start) = *(const Acc*)p.start_value[c.value].value;
-    if (p.start[c.value])
-      get<c.value>(start) = *(const Acc*)(p.start[c.value] + row_offset(p, p.start_strides[c.value], at.row) + column * p.start_column[c.value]);
-  });
-  return start;
-}
-
 __device__ __forceinline__ ColumnTree tree_of(const Params& p, const Spot& at, int v, u32 epoch, int lane) {
   return {p, ((i64)at.row * p.column_groups + at.column / WIDTH) * VECTOR + v, epoch, lane};
 }
@@ -129,7 +118,7 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
     if (!REDUCE || at.t + 1 == p.tiles) {
       Item start = {};
       i64 column = at.column + mine;
-      if (INITIAL || EXCLUSIVE) start = start_of(p, at, column < p.columns ? column : p.columns - 1);
+      if (INITIAL || EXCLUSIVE) start = start_of(p, at.row, column < p.columns ? column : p.columns - 1);
       Element e[WARPS];
       sum_warps(s.sums[k & 1], mine, e);
       Prefix before, next;
@@ -241,7 +230,7 @@ struct Worker {
     i64 j = first(at), column = at.column + 32 * v + lane;
     bool exists = column < p.columns;
     Item start = {};
-    if (EXCLUSIVE || (SEGMENTED && INITIAL)) start = start_of(p, at, exists ? column : p.columns - 1);
+    if (EXCLUSIVE || (SEGMENTED && INITIAL)) start = start_of(p, at.row, exists ? column : p.columns - 1);
     Prefix before = {s.prefixes[k & 1][warp][32 * v + lane], INITIAL || at.t > 0 || warp > 0};
     results(x, heads_of_items, swept, before, s.prefixes[k & 1][warp + 1][32 * v + lane], start);
     each<COMPONENTS>([&](auto c) {

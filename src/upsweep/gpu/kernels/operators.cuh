@@ -80,6 +80,18 @@ template <class Numbers> struct LogAddExp { template <class R> __device__ R oper
 struct Affine { template <class P> __device__ P operator()(P a, P b) const {
   return {times(a.head, b.head), {plus(times(a.tail.head, b.head), b.tail.head)}};
 } };
+// The same in order where only the state is wanted: the product of all factors is left out.
+struct AffineState { template <class P> __device__ P operator()(P a, P b) const {
+  return {b.head, {plus(times(a.tail.head, b.head), b.tail.head)}};
+} };
+// One step back through a recurrence, on (gradient of the state, factor, state before), and the gradients that it gives.
+struct Adjoint { template <class P> __device__ P operator()(P a, P b) const {
+  return {plus(b.head, times(a.tail.head, a.head)), b.tail};
+} };
+struct Products { template <class P> __device__ P operator()(P s) const {
+  return {s.head, {times(s.head, s.tail.tail.head), s.tail.tail}};
+} };
+struct Nothing { template <class P> __device__ P operator()(P s) const { return s; } };
 struct ArgMax { template <class P> __device__ P operator()(P a, P b) const { return select(a.head >= b.head || a.head != a.head, a, b); } };
 struct ArgMin { template <class P> __device__ P operator()(P a, P b) const { return select(a.head <= b.head || a.head != a.head, a, b); } };
 

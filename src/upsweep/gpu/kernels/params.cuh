@@ -47,14 +47,15 @@ __device__ __forceinline__ Place place_of(const Params& p, i64 ticket) {
   return {row, (u32)ticket - row * (u32)p.tiles};
 }
 
-// The initial value of a row, or the identity.
-__device__ __forceinline__ Item start_of(const Params& p, u64 row) {
+// The initial value of a row, or the identity; of a column of it in column scans.
+__device__ __forceinline__ Item start_of(const Params& p, u64 row, i64 column = 0) {
   Item start;
   each<COMPONENTS>([&](auto c) {
     auto& value = get<c.value>(start);
     typedef typename Component<c.value>::Acc Acc;
     value = *(const Acc*)p.start_value[c.value].value;
-    if (p.start[c.value]) value = *(const Acc*)(p.start[c.value] + row_offset(p, p.start_strides[c.value], row));
+    if (p.start[c.value])
+      value = *(const Acc*)(p.start[c.value] + row_offset(p, p.start_strides[c.value], row) + column * p.start_column[c.value]);
   });
   return start;
 }
