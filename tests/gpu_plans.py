@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from upsweep.dtypes import accumulator, named
-from upsweep.gpu import layout
+from upsweep.gpu import lanes, layout
 from upsweep.gpu.arrays import c_strides
 from upsweep.operator import Operator, resolve
 from upsweep.plan import Plan
@@ -27,4 +27,4 @@ def chosen(case: Case) -> tuple[Plan, layout.Choice]:
     outs = [None if d is None else (c_strides(rows, d.itemsize), 0) for d in stores]
     heads = (c_strides(shape, 1), 0) if plan.segmented else None
     arranged = layout.arrange(plan, ins, outs, [((), 0)] * len(dtypes) if plan.initial else [], heads)
-    return plan, layout.choose(plan, arranged)
+    return plan, lanes.choose(plan, arranged) or layout.choose(plan, arranged)

@@ -13,7 +13,7 @@ pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 from gpu_plans import Case, chosen
 from test_pairs import DTYPES
 from upsweep.dtypes import accumulator, fits
-from upsweep.gpu import compile, driver, launch, layout
+from upsweep.gpu import compile, driver, launch
 from upsweep.gpu.arrays import View
 from upsweep.gpu.compile import memory_type, value_type
 from upsweep.operator import Operator, segmented
@@ -40,6 +40,12 @@ HOT = {
     "uneven rows": (ops.ADD, ["f4"], (4096, 5003), 1, {}),
     "long rows": (ops.AFFINE, ["f4", "f4"], (4096, 9000), 1, {"kept": 1}),
     "columns": (ops.ADD, ["f4"], (65536, 4096), 0, {}),
+    "a short axis": (ops.ADD, ["f4"], (16, 1 << 22), 0, {}),
+    "walk": (ops.AFFINE, ["f4", "f4"], (8, 4096, 1536), 1, {"kept": 1, "order": "sequential"}),
+    "walk of halves": (ops.AFFINE, ["f2", "f2"], (8, 4096, 1536), 1, {"kept": 1, "order": "sequential"}),
+    "few columns": (ops.AFFINE, ["f2", "f2"], (1, 16384, 4096), 1, {"kept": 1, "order": "sequential"}),
+    "walk along rows": (ops.AFFINE, ["f4", "f4"], (8, 1536, 4096), 2, {"kept": 1, "order": "sequential"}),
+    "walk of segments": (ops.MAX, ["f8"], (4096, 3000), 0, {"segmented": True, "order": "sequential"}),
 }
 OTHERS = {
     "affine": (ops.AFFINE, ["f4", "f4"], LONG, 0, {}),
@@ -58,13 +64,28 @@ OTHERS = {
     "argmax": (ops.ARGMAX, ["f4", "i8"], LONG, 0, {}),
     "logaddexp of f8": (ops.LOGADDEXP, ["f8"], (9, 77), 1, {}),
     "reduce": (ops.ADD, ["f8"], (1000, 1000), 0, {"reduce": True}),
+    "everything in order": (
+        ops.ARGMAX,
+        ["f4", "i8"],
+        (50, 1537, 77),
+        1,
+        {"reverse": True, "initial": True, "segmented": True, "order": "sequential"},
+    ),
+    "everything in order along rows": (
+        ops.ADD,
+        ["i1"],
+        (1537, 770),
+        1,
+        {"reverse": True, "exclusive": True, "initial": True, "segmented": True, "order": "sequential"},
+    ),
+    "reduce in order": (ops.MUL, ["c16"], (1537, 77), 0, {"reduce": True, "order": "sequential"}),
     "columns of bytes": (ops.ADD, ["i1"], (3000, 1000), 0, {"segmented": True}),
 }
 
 
 def cubin(case: Case, arch: int) -> bytes:
     plan, choice = chosen(case)
-    return compile._compile(compile.text(choice.kernel, layout.spec(plan, choice)), arch, linked=False)
+    return compile._compile(compile.text(choice.kernel, choice.spec(plan)), arch, linked=False)
 
 
 def frames(code: bytes) -> list[int]:
