@@ -20,11 +20,11 @@ from upsweep.operator import Operator
 class Form:
     """One way to compute an operator: the same arithmetic, operation by operation, for every engine."""
 
-    fn: do.Binary
-    """On two scalars (or tuples of scalars)."""
+    fn: Callable[..., Any]
+    """On two scalars (or tuples of scalars); what finishes a scan takes one."""
     functor: str
     """Its C++ name in gpu/kernels/operators.cuh."""
-    twin: do.Binary | None = None
+    twin: Callable[..., Any] | None = None
     """On whole NumPy arrays (or tuples of them), with the same bits; None where only `fn` has them."""
     state: str = ""
     """The functor where a scan in order wants the last component alone, if that is another one."""
