@@ -1,6 +1,6 @@
-"""What the tests run over: operators, dtypes, lengths and layouts; and the oracle, in NumPy, that decides.
+"""Operators that the tests of one property run over, each with its twin on whole arrays and data.
 
-The oracle is `upsweep.tree` with the loop over blocks left to NumPy. `test_tree.py` holds it to `tree.prefixes`.
+The suite that proves an engine has the whole list: `conformance/cases.py`.
 """
 
 from __future__ import annotations
@@ -112,80 +112,6 @@ BORDERS = [
     n for k in range(6, 15, 2) for n in (4**k // 4096 * 64 - 1, 4**k // 4096 * 64, 4**k // 4096 * 64 + 1)
 ]
 """Lengths around blocks of 64, 256, 1024, ... items."""
-
-
-def as_tuple(x: Any) -> tuple[Any, ...]:
-    return x if isinstance(x, tuple) else (x,)
-
-
-def oracle(
-    combine: Callable[[Any, Any], Any],
-    xs: tuple[np.ndarray, ...],
-    *,
-    exclusive: bool = False,
-    reverse: bool = False,
-    initial: Any = None,
-    heads: np.ndarray | None = None,
-    identity: Any = None,
-) -> tuple[np.ndarray, ...]:
-    """The scan of 1-D arrays by the definition."""
-    n = len(xs[0])
-    if reverse:
-        xs = tuple(x[::-1] for x in xs)
-        heads = None if heads is None else np.concatenate([[True], heads[::-1][:-1]])[:n]
-    flags = np.zeros(n, bool) if heads is None else heads.astype(bool)
-    start = None if initial is None else tuple(x.dtype.type(i) for x, i in zip(xs, as_tuple(initial)))
-    prefixes = _starts(_Ops(combine, start, len(xs)), (*xs, flags))
-    if not exclusive:
-        ys = tuple(p[1:] for p in prefixes)
-    else:
-        ys = tuple(p[:-1].copy() for p in prefixes)
-        first = flags.copy()
-        first[:1] = True
-        for c, y in enumerate(ys):
-            y[first] = as_tuple(identity)[c] if start is None else start[c]
-    return tuple(y[::-1] for y in ys) if reverse else ys
-
-
-class _Ops(NamedTuple):
-    combine: Callable[[Any, Any], Any]
-    start: tuple[Any, ...] | None
-    count: int
-
-    def on(self, a: tuple[np.ndarray, ...], b: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-        with np.errstate(all="ignore"):
-            made = self.combine(a, b) if self.count > 1 else (self.combine(a[0], b[0]),)
-        return tuple(np.asarray(m, x.dtype) for m, x in zip(made, b))
-
-    def join(self, a, b):
-        fb = b[-1]
-        both = self.on(a[:-1], b[:-1])
-        return (*(np.where(fb, y, z) for y, z in zip(b[:-1], both)), a[-1] | fb)
-
-    def fold(self, p, b):
-        fb, values = b[-1], b[:-1]
-        if self.start is None:
-            return tuple(np.where(fb, v, z) for v, z in zip(values, self.on(p, values)))
-        return self.on(tuple(np.where(fb, s, q) for s, q in zip(self.start, p)), values)
-
-
-def _starts(o: _Ops, items: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-    """Prefixes at the starts of the items and at the end of the last; where nothing stands before, item 0 is junk."""
-    n, values = len(items[0]), items[:-1]
-    if n == 0:
-        return tuple(np.full(1, 0 if o.start is None else o.start[c], v.dtype) for c, v in enumerate(values))
-    half = n // 2
-    above = _starts(
-        o, o.join(tuple(i[: 2 * half : 2] for i in items), tuple(i[1 : 2 * half : 2] for i in items))
-    )
-    result = tuple(np.empty(n + 1, v.dtype) for v in values)
-    odd = o.fold(tuple(a[: (n + 1) // 2] for a in above), tuple(i[::2] for i in items))
-    for y, a, b in zip(result, above, odd):
-        y[::2], y[1::2] = a[: n // 2 + 1], b
-    if o.start is None:
-        for y, v in zip(result, values):
-            y[1] = v[0]
-    return result
 
 
 def rows_of(x: np.ndarray, axis: int) -> np.ndarray:

@@ -1,10 +1,12 @@
-"""Every bit is the oracle's: operators x lengths x threads x tiles x forms."""
+"""Every bit is the oracle's, for every length, number of threads, tile and chunk of the CPU engine. Operators, dtypes, forms and
+layouts of every engine: `conformance/`."""
 
 import numpy as np
 import pytest
 
 import upsweep as up
-from table import BORDERS, CASES, as_tuple, oracle
+from oracle import oracle
+from table import BORDERS, CASES
 from upsweep.cpu import launch, tuning
 
 THREADS = (1, 2, 3, 7)
@@ -78,53 +80,6 @@ def test_every_chunk_size(chunk, many_threads, monkeypatch):
     for n in (1, chunk - 1, chunk, chunk + 1, 5 * chunk + 3, 100_003):
         part = tuple(x[:n] for x in xs)
         agree(run(case, part, threads=3), oracle(case.arrays, part), f"n={n}")
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_every_operator(name, many_threads):
-    case = CASES[name]
-    xs = case.draw(70_001)
-    for n in (1, 2, 5, 4095, 4097, 70_001):
-        part = tuple(x[:n] for x in xs)
-        want = oracle(case.arrays, part)
-        agree(run(case, part, threads=3), want, f"n={n}")
-        for got, all_ in zip(
-            as_tuple(up.reduce(part if len(part) > 1 else part[0], case.op)), want, strict=True
-        ):
-            assert got.tobytes() == all_[-1].tobytes()
-
-
-FORMS = [
-    {"exclusive": e, "reverse": r, "initial": i, "segments": s}
-    for e in (False, True)
-    for r in (False, True)
-    for i in (False, True)
-    for s in (False, True)
-]
-
-
-@pytest.mark.parametrize("form", FORMS, ids=lambda f: "-".join(k for k, v in f.items() if v) or "inclusive")
-@pytest.mark.parametrize("name", ["hash-u64", "affine-f32", "add-f32"])
-def test_every_form(name, form, many_threads):
-    case = CASES[name]
-    xs = case.draw(20_011)
-    rng = np.random.default_rng(1)
-    initial = None
-    if form["initial"] or (form["exclusive"] and case.identity is None):
-        initial = tuple(np.asarray(v, x.dtype)[()] for v, x in zip((3, 5), xs))
-    for n in (1, 2, 7, 64, 4097, 20_011):
-        part = tuple(x[:n] for x in xs)
-        heads = rng.random(n) < 0.01 if form["segments"] else None
-        want = oracle(
-            case.arrays, part, exclusive=form["exclusive"], reverse=form["reverse"], initial=initial, heads=heads,
-            identity=case.identity,
-        )  # fmt: skip
-        got = run(
-            case, part, exclusive=form["exclusive"], reverse=form["reverse"], threads=2,
-            initial=initial if initial is None or len(xs) > 1 else initial[0],
-            segments=None if heads is None else up.segments.flags(heads),
-        )  # fmt: skip
-        agree(got, want, f"n={n}")
 
 
 def test_results_repeat(many_threads):

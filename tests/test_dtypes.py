@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import upsweep as up
-from table import oracle
+from oracle import oracle
 from upsweep import dtypes
 from upsweep.operators import as_operator
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import ml_dtypes
 import numba
 import numpy as np
 import pytest
@@ -105,6 +106,15 @@ def test_multiply_add_rounds_once(dtype):
         np.testing.assert_array_equal(got, np.array([fma(*each) for each in zip(a, b, c)], dtype))
     small = np.full(3, 2.0**-120, dtype) ** 5
     assert vectorised.fma(small, small, small).tolist() == small.tolist()
+
+
+def test_half_precision_of_float64_is_rounded_once():
+    tie = 1 + 2.0**-8
+    x = np.array([tie, np.nextafter(tie, 2), np.nextafter(tie, 1), -np.nextafter(tie, 2), np.inf, 1e300])
+    out = np.zeros(6, ml_dtypes.bfloat16)
+    up.scan(x.reshape(6, 1), axis=1, out=out.reshape(6, 1), engine="numpy")
+    up_, down = 1 + 2.0**-7, 1.0
+    assert out.astype("f8").tolist() == [down, up_, down, -up_, np.inf, np.inf]
 
 
 def in_a_process(code):

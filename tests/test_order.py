@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import upsweep as up
+from oracle import oracle
 from table import CASES
 
 HASH = CASES["hash-u64"]
@@ -22,43 +23,8 @@ LAYOUTS = {  # a shape and an axis, and how the memory lies
 }
 
 
-def loop(op, xs, axis, *, initial=None, exclusive=False, reverse=False, heads=None, identity=None):
-    """The loop, on tuples of whole slices: y[i] = op(y[i-1], x[i])."""
-    xs = [np.moveaxis(np.flip(x, axis) if reverse else x, axis, 0) for x in xs]
-    n, rows = len(xs[0]), xs[0].shape[1:]
-    if heads is None:
-        heads = np.zeros((n, *rows), bool)
-    else:
-        heads = np.moveaxis(np.broadcast_to(heads, (*rows[:axis], n, *rows[axis:])), axis, 0)
-        heads = np.concatenate([heads[:1], heads[:0:-1]]) if reverse else heads
-    ys, state = [np.empty_like(x) for x in xs], None
-    start = (
-        None
-        if initial is None
-        else [np.broadcast_to(np.asarray(s, x.dtype), rows) for s, x in zip(initial, xs)]
-    )
-    for i in range(n):
-        item = [x[i] for x in xs]
-        anew = heads[i] if i else np.ones(rows, bool)
-        nothing = start if start is not None else identity
-        if exclusive:
-            for y, none, p in zip(ys, nothing, state or nothing):
-                y[i] = np.where(anew, none, p)
-        if start is not None:
-            before = start if state is None else [np.where(anew, s, p) for s, p in zip(start, state)]
-            state = list(op(before, item))
-        else:
-            state = item if state is None else [np.where(anew, x, y) for x, y in zip(item, op(state, item))]
-        if not exclusive:
-            for y, p in zip(ys, state):
-                y[i] = p
-    ys = [np.moveaxis(y, 0, axis) for y in ys]
-    return [np.flip(y, axis) if reverse else y for y in ys]
-
-
-def hashed(a, b):
-    with np.errstate(over="ignore"):
-        return (HASH.arrays(a[0], b[0]),)
+def loop(combine, xs, axis, **how):
+    return oracle(combine, xs, axis=axis, order="sequential", **how)
 
 
 def same(got, want):
@@ -77,9 +43,8 @@ def test_every_form_is_the_loop(name):
     one_d, full = rng.random(x.shape[axis]) < 0.2, rng.random(x.shape) < 0.2
     starts = rng.integers(0, 2**63, rows).astype("u8")
     for reverse in (False, True):
-        along = one_d.reshape([-1 if d == axis else 1 for d in range(x.ndim)])
-        for heads, flags in ((None, None), (along, one_d), (full, full)):
-            flags = None if flags is None else up.segments.flags(flags)
+        for heads in (None, one_d, full):
+            flags = None if heads is None else up.segments.flags(heads)
             for exclusive in (False, True):
                 for initial in (None, (np.uint64(5),), (starts,)):
                     out = np.full(x.shape, 0xDEAD, x.dtype)
@@ -88,7 +53,7 @@ def test_every_form_is_the_loop(name):
                         initial=None if initial is None else initial[0], out=out,
                     )  # fmt: skip
                     (want,) = loop(
-                        hashed, [x], axis, reverse=reverse, exclusive=exclusive, heads=heads, initial=initial,
+                        HASH.arrays, [x], axis, reverse=reverse, exclusive=exclusive, heads=heads, initial=initial,
                         identity=(np.uint64(9),),
                     )  # fmt: skip
                     same(out, want)
@@ -131,7 +96,7 @@ def test_many_threads_and_strips_change_nothing(monkeypatch):
     strips._launch.cache_clear()
     (x,) = HASH.draw((5, 60, 333))
     for axis in range(3):
-        same(up.scan(x, HASHING, axis=axis, order="sequential", threads=3), loop(hashed, [x], axis)[0])
+        same(up.scan(x, HASHING, axis=axis, order="sequential", threads=3), loop(HASH.arrays, [x], axis)[0])
     strips._launch.cache_clear()
 
 
@@ -184,7 +149,7 @@ def test_tuples_go_in_order_too():
     case = CASES["join-i64"]
     xs = case.draw(500)
     got = up.scan(xs, case.op, order="sequential")
-    for g, w in zip(got, loop(lambda a, b: case.arrays(a, b), list(xs), 0)):
+    for g, w in zip(got, loop(case.arrays, xs, 0)):
         same(g, w)
 
 

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import upsweep as up
-from table import CASES, hashing, oracle
+from oracle import oracle
+from table import CASES, hashing
 
 HASH = CASES["hash-u64"]
 

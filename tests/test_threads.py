@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import upsweep as up
-from table import CASES, oracle
+from oracle import oracle
+from table import CASES
 
 HASH = CASES["hash-u64"]
 (X,) = HASH.draw(400_000)

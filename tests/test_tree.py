@@ -1,11 +1,15 @@
 """The definition, held to itself in three forms."""
 
+from itertools import accumulate
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from table import CASES, hashing, oracle
+from oracle import oracle
+from table import CASES, hashing
+from upsweep.operator import Operator, segmented
 from upsweep.tree import Carry, block_sum, blocks, prefixes
 
 
@@ -32,6 +36,34 @@ def test_oracle_on_arrays_is_the_oracle(n):
     with np.errstate(over="ignore"):
         want = prefixes(hashing, list(x))
     np.testing.assert_array_equal(oracle(hashing, (x,))[0], np.array(want, np.uint64))
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 64, 100])
+def test_oracle_of_segments_is_the_lifted_operators(n):
+    (x,) = CASES["hash-u64"].draw(n)
+    heads = np.random.default_rng(n).random(n) < 0.2
+    with np.errstate(over="ignore"):
+        want = [value for _, value in prefixes(segmented(Operator(hashing)).fn, list(zip(heads, x)))]
+    np.testing.assert_array_equal(oracle(hashing, (x,), heads=heads)[0], np.array(want, np.uint64))
+    (rows,) = oracle(hashing, (np.stack([x, x[::-1]]),), axis=1, heads=np.stack([heads, heads]))
+    np.testing.assert_array_equal(rows[0], want)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 64, 100])
+def test_oracle_with_initial_folds_blocks_onto_it(n):
+    (x,), start, before = CASES["hash-u64"].draw(n), np.uint64(9), []
+    with np.errstate(over="ignore"):
+        for k in range(n + 1):
+            total = start
+            for first, size in blocks(0, k):
+                total = hashing(total, block_sum(hashing, x[first : first + size]))
+            before.append(total)
+        after = list(accumulate([start, *x], hashing))
+    np.testing.assert_array_equal(oracle(hashing, (x,), initial=start)[0], before[1:])
+    np.testing.assert_array_equal(oracle(hashing, (x,), initial=start, exclusive=True)[0], before[:-1])
+    flipped = oracle(hashing, (x[::-1],), initial=start, reverse=True)[0]
+    np.testing.assert_array_equal(flipped[::-1], before[1:])
+    np.testing.assert_array_equal(oracle(hashing, (x,), initial=start, order="sequential")[0], after[1:])
 
 
 @given(st.lists(st.integers(0, 9), max_size=5), st.integers(0, 40))

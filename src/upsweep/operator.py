@@ -7,6 +7,7 @@ oracle, the CPU and the tracer run the very same lines.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -106,6 +107,20 @@ def unchanged(op: Operator) -> None:
         raise OperatorError(
             f"what operator {op} uses has changed since it was made: make it anew, Operator(fn)"
         )
+
+
+def uncompilable(op: Operator, error: Exception) -> OperatorError:
+    """What a compiler says of the user's function, without the layers of the kernel around it."""
+    text = re.sub(r"\x1b\[\d*m", "", str(error))
+    telling = (
+        "the operator returns .*",
+        "NameError: .*",
+        "Unknown attribute .*",
+        "No implementation of .*",
+        "Invalid use .*",
+    )
+    found = next(filter(None, (re.search(words, text) for words in telling)), None)
+    return OperatorError(f"operator {op} cannot be compiled: {found[0] if found else text}")
 
 
 def segmented(op: Operator, parts: int = 1, start: tuple[Any, ...] | None = None) -> Operator:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import sys
 import threading
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from upsweep.cpu import interleaved, walk
 from upsweep.cpu.kernel import Kernel, build
 from upsweep.cpu.memory import named
 from upsweep.cpu.tuning import Tuning
-from upsweep.operator import OperatorError, identity_of, unchanged
+from upsweep.operator import identity_of, unchanged, uncompilable
 from upsweep.operators import free
 from upsweep.plan import Plan
 
@@ -71,7 +70,7 @@ def _compile(plan: Plan, make: Callable[..., Kernel], args: tuple[Any, ...]) -> 
     try:
         kernel.run.compile((types.int64[::1], types.int64))
     except NumbaError as error:
-        raise OperatorError(f"operator {plan.op} cannot be compiled: {_last_words(error)}") from error
+        raise uncompilable(plan.op, error) from error
     finally:
         note.cancel()
     return kernel
@@ -80,22 +79,6 @@ def _compile(plan: Plan, make: Callable[..., Kernel], args: tuple[Any, ...]) -> 
 def item_size(plan: Plan) -> int:
     """Bytes of one item of block sums, over all components and the flag."""
     return sum(d.itemsize for d in plan.accumulators) + plan.segmented
-
-
-def _last_words(error: NumbaError) -> str:
-    """What the compiler says of the user's function, without the layers of the kernel around it."""
-    text = re.sub(r"\x1b\[\d*m", "", str(error))
-    for telling in (
-        "the operator returns .*",
-        "NameError: .*",
-        "Unknown attribute .*",
-        "No implementation of .*",
-        "Invalid use .*",
-    ):
-        found = re.search(telling, text)
-        if found:
-            return found[0]
-    return text
 
 
 def _note(what: str) -> threading.Timer:

@@ -229,7 +229,9 @@ class Items:
                 or len(got) != len(computed_types)
                 or any(isinstance(v, types.BaseTuple) for v in got)
             ):
-                raise errors.TypingError(f"the operator returns {value} where {value_type} is wanted")
+                raise errors.TypingError(
+                    f"the operator returns {_said(value)} where {_said(value_type)} is wanted"
+                )
             for part, want in zip(got, computed_types):
                 if _rank(part) > _rank(want):
                     raise errors.TypingError(
@@ -249,6 +251,11 @@ def _item(builder: Any, address: Any, offset: Any, ty: Any) -> Any:
     """An address and an offset as LLVM's loop analysis wants them: one invariant pointer and an index."""
     start = builder.gep(_pointer(builder, address, _I8), [offset])
     return builder.bitcast(start, ty.as_pointer())
+
+
+def _said(ty: Any) -> str:
+    """A type by the names of its dtypes."""
+    return f"({', '.join(map(_said, ty))})" if isinstance(ty, types.BaseTuple) else str(ty)
 
 
 def _rank(ty: Any) -> int:

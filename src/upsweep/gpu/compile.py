@@ -21,7 +21,7 @@ import numpy as np
 from upsweep import dtypes
 from upsweep.arithmetic import LogAddExp
 from upsweep.engine import EngineError
-from upsweep.operator import Operator
+from upsweep.operator import Operator, uncompilable
 from upsweep.operators import form_of
 from upsweep.plan import Plan
 
@@ -207,7 +207,7 @@ def python_ltoir(op: Operator, accumulators: Sequence[np.dtype], arch: int) -> b
             cc=(arch // 10, arch % 10),
         )
     except Exception as error:
-        raise EngineError(f"numba-cuda cannot compile the operator {op}: {error}") from error
+        raise uncompilable(op, error) from error
     return code
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from upsweep.dtypes import foreign
 from upsweep.host import (
     apart,
     broadcast,
@@ -25,8 +26,9 @@ from upsweep.host import (
     view,
     writable,
 )
-from upsweep.numpy_engine.operators import on_arrays
-from upsweep.numpy_engine.sweep import Steps, in_order, last_prefix, prefixes
+from upsweep.numpy_engine.fma import odd_float32
+from upsweep.numpy_engine.operators import on_arrays, ufunc_of
+from upsweep.numpy_engine.sweep import Steps, accumulated, in_order, last_prefix, prefixes
 from upsweep.operator import identity_of
 from upsweep.operators import free
 from upsweep.plan import Plan
@@ -73,10 +75,15 @@ def _results(
     flags = None if heads is None else _turned(plan, flags_of(plan, heads)) != 0
     before = None if initial is None else [np.broadcast_to(s, plan.row_shape) for s in initial]
     steps = Steps(on_arrays(plan.op, plan.accumulators), before)
-    walked = plan.order == "sequential" and not free(plan.op, plan.accumulators)
-    if plan.reduce and not walked:
+    any_order, ufunc = free(plan.op, plan.accumulators), ufunc_of(plan.op, plan.accumulators)
+    if any_order and ufunc and flags is None and not plan.reduce:
+        known = accumulated(ufunc, steps, items)
+    elif plan.order == "sequential" and not any_order:
+        known = in_order(steps, items, flags)
+    elif plan.reduce:
         return last_prefix(steps, items, flags)
-    known = in_order(steps, items, flags) if walked else prefixes(steps, items, flags)
+    else:
+        known = prefixes(steps, items, flags)
     if plan.reduce:
         return [p[-1] for p in known]
     if not plan.exclusive:
@@ -93,6 +100,8 @@ def _results(
 def _write(plan: Plan, results: Sequence[np.ndarray], ys: Sequence[np.ndarray | None]) -> None:
     for y, result in zip(ys, results):
         if y is not None:
+            if foreign(y.dtype) and result.dtype == np.float64:
+                result = odd_float32(result)  # ml_dtypes goes by way of float32
             np.copyto(y if plan.reduce else _turned(plan, y), result, casting="unsafe")
 
 

@@ -35,6 +35,13 @@ def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     return made
 
 
+def odd_float32(x: np.ndarray) -> np.ndarray:
+    """float64 as float32, rounded to odd: what is rounded from that has been rounded once."""
+    near = x.astype(np.float32)
+    bits, inexact = near.view(np.int32), (near != x) & np.isfinite(x)
+    return np.where(inexact, bits - (abs(near) > abs(x)) | 1, bits).view(np.float32)
+
+
 def _ordinary(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """Where the steps are without an error. A product of zero needs none of them."""
     fits = [(abs(x) < _LARGE) & ((abs(x) > _SMALL) | (x == 0)) for x in (a, b, c)]

@@ -31,6 +31,12 @@ def on_arrays(op: Operator, dtypes: Sequence[np.dtype]) -> Callable[[Columns, Co
     return combine
 
 
+def ufunc_of(op: Operator, dtypes: Sequence[np.dtype]) -> np.ufunc | None:
+    """NumPy's own function for an operator, or None."""
+    known = form_of(op, dtypes)
+    return getattr(np, known[0].ufuncs[0]) if known is not None and known[0].ufuncs else None
+
+
 def _on_columns(twin: Callable[[Any, Any], Any], count: int) -> Callable[[Columns, Columns], Columns]:
     if count == 1:
         return lambda a, b: [twin(a[0], b[0])]

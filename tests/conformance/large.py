@@ -1,0 +1,77 @@
+"""Long and odd shapes: thousands of tiles, rows a little longer than a power of two, every form together. For a GPU."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from conformance.cases import Call, sensible
+
+LENGTHS = [1, 2, 3, 5, 31, 32, 33, 63, 64, 65, 100, 255, 257, 511, 513, 1000, 1023, 1024, 1025, 2047, 2049, 4095, 4096, 4097,
+           8191, 8192, 8193, 16384, 40_000, 131_071, 131_072, 131_073, 262_143, 262_144, 262_145,
+           1 << 20, (1 << 20) + 77]  # fmt: skip
+SHAPES = [((300, 64), 0), ((5000, 100), 0), ((70_000, 40), 0), ((4, 700, 33), 1), ((6, 5, 4, 257), 2), ((1000, 8), 1),
+          ((5, 20_000), 1), ((1100, 1300), 1), ((1030, 4096), 1), ((1024, 5003), 1), ((1025, 9000), 1),
+          ((1026, 16_500), 1)]  # fmt: skip
+AFFINE = "affine-float32-float32"
+
+
+def large() -> list[Call]:
+    """All of them, those that take longest first."""
+    calls = [*_long(), *_shapes(), *_lengths(), *_forms()]
+    assert all(map(sensible, calls))
+    return calls
+
+
+def _long() -> Iterator[Call]:
+    yield Call("hash-u64", (((1 << 24) + 999,), 0))  # thousands of tiles
+    yield Call("add-float32", (((1 << 25) + 777,), 0), exclusive=True)
+    yield Call(AFFINE, (((1 << 24) + 333,), 0), segments="keys")
+    yield Call(AFFINE, (((1 << 23) + 333,), 0), reverse=True)
+    yield Call("add-int16", (((1 << 25) + 11,), 0))
+    yield Call("hash2-u64", (((1 << 22) + 3,), 0))
+    yield Call("matrices-f64", (((1 << 21) + 9,), 0))
+    yield Call("eight-f64", (((1 << 20) + 7,), 0), exclusive=True)
+    yield Call("logaddexp-float32", (((1 << 22) + 5,), 0))
+    yield Call("logaddexp-float64", (((1 << 20) + 5,), 0), reverse=True, initial="scalar")
+    for n in (4_200_000, (1 << 23) + 4321):
+        yield Call("hash-u64", ((n,), 0))
+        yield Call("add-float32", ((n,), 0))
+        yield Call("hash-u64", ((n,), 0), segments="lengths")
+        yield Call("add-int8", ((n,), 0), reverse=True)
+
+
+def _lengths() -> Iterator[Call]:
+    for i, n in enumerate(LENGTHS):
+        at = ((n,), 0)
+        yield Call("hash-u64", at)
+        yield Call("add-float32", at, exclusive=True)
+        yield Call("hash-u64", at, reverse=True, initial="scalar")
+        yield Call("hash-u64", at, reduce=True)
+        yield Call("add-int8", at, inside="offset", outside="offset", out="given")
+        yield Call("hash-identity", at, segments="flags", reverse=n % 2 == 0, exclusive=i % 3 == 0)
+
+
+def _shapes() -> Iterator[Call]:
+    for at, subject in itertools.product(
+        SHAPES, ("hash-identity", "add-float32", "add-int8", "affine-float32-float64")
+    ):
+        yield Call(subject, at)
+        yield Call(subject, at, reverse=True, exclusive=True, initial="rows")
+        yield Call(subject, at, segments="flags", initial="rows")
+        yield Call(subject, at, segments="line", reverse=True)
+        yield Call(subject, at, reduce=True)
+        for place in ("offset", "stepped", "backwards", "fortran", "padded"):
+            yield Call(subject, at, inside=place, outside=place, out="given", reverse=len(place) % 2 == 0)
+
+
+def _forms() -> Iterator[Call]:
+    for exclusive, reverse, initial, segments in itertools.product(
+        (False, True), (False, True), ("", "scalar", "rows"), ("", "flags")
+    ):
+        form = {"exclusive": exclusive, "reverse": reverse, "initial": initial, "segments": segments}
+        for subject, n in itertools.product(("hash-identity", AFFINE, "hash2-u64"), (500, 33_333)):
+            yield Call(subject, ((n,), 0), **form)
+        for place in ("offset", "stepped", "backwards"):
+            yield Call("add-float32", ((20_011,), 0), inside=place, outside=place, out="given", **form)
+            yield Call("add-int16", ((700,), 0), inside=place, outside=place, out="given", **form)

@@ -1,0 +1,111 @@
+"""Where the arrays of a call lie: in memory of a machine or of a GPU, full of poison, of which every byte is looked at."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+POISON, GUARD = 0xA5, 256
+
+
+class Place(NamedTuple):
+    """An array within some memory."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    offset: int
+    strides: tuple[int, ...]
+    nbytes: int
+    """Of the memory, with what is around the array."""
+
+    def on(self, memory: np.ndarray) -> np.ndarray:
+        return np.ndarray(self.shape, self.dtype, memory, self.offset, self.strides)
+
+
+def place(layout: str, shape: tuple[int, ...], dtype: np.dtype, aligned: bool) -> Place:
+    """An array of a layout. `aligned`: its items lie at multiples of their size."""
+    size, whole = dtype.itemsize, list(shape)
+    if shape and layout == "padded":
+        whole[-1] += 3
+    if shape and layout == "stepped":
+        whole[-1] *= 2
+    order = range(len(whole)) if layout == "fortran" else reversed(range(len(whole)))
+    strides, step = [0] * len(whole), size
+    for d in order:
+        strides[d] = step
+        step *= max(whole[d], 1)
+    offset = GUARD
+    if layout == "offset":
+        offset += size if aligned else size + 1
+    if shape and layout == "stepped":
+        strides[-1] *= 2
+    if layout == "backwards":
+        offset += sum((n - 1) * s for n, s in zip(shape, strides) if n)
+        strides = [-s for s in strides]
+    if shape and layout == "broadcast":
+        strides[0] = 0
+    return Place(shape, dtype, offset, tuple(strides), step + 2 * GUARD + 2 * size + 1)
+
+
+class Host:
+    """Memory of this machine, for the engines that work there."""
+
+    aligned = False
+
+    def __init__(self, engine: str) -> None:
+        self.engine = engine
+
+    def knows(self, dtype: np.dtype) -> bool:
+        return True
+
+    def put(self, memory: np.ndarray) -> Any:
+        return memory.copy()
+
+    def get(self, memory: Any) -> np.ndarray:
+        return memory
+
+    def array(self, memory: Any, at: Place) -> Any:
+        return at.on(memory)
+
+    def value(self, x: np.ndarray) -> Any:
+        """A few numbers that go with a scan."""
+        return x
+
+    def host(self, x: Any) -> np.ndarray:
+        return np.asarray(x)
+
+
+class Cuda(Host):
+    """Memory of a GPU, by CuPy."""
+
+    aligned = True
+
+    def __init__(self) -> None:
+        super().__init__("cuda")
+        import cupy
+
+        np.vstack = np.vstack  # type: ignore[attr-defined]  # numba-cuda up to 0.30 asks NumPy 2.5 for it
+        self.cupy = cupy
+
+    def knows(self, dtype: np.dtype) -> bool:
+        return dtype.kind in "biufc" and dtype.type.__module__ == "numpy"
+
+    def put(self, memory: np.ndarray) -> Any:
+        return self.cupy.asarray(memory)
+
+    def get(self, memory: Any) -> np.ndarray:
+        return self.cupy.asnumpy(memory)
+
+    def array(self, memory: Any, at: Place) -> Any:
+        return self.cupy.ndarray(at.shape, at.dtype, memory.data + at.offset, at.strides)
+
+    def value(self, x: np.ndarray) -> Any:
+        return self.cupy.asarray(x)
+
+    def host(self, x: Any) -> np.ndarray:
+        return self.cupy.asnumpy(x)
+
+
+def device(engine: str) -> Host:
+    return Cuda() if engine == "cuda" else Host(engine)
