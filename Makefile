@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check docs bench
+.PHONY: demo test check docs bench lab-offline
 
 demo: $(VENV)/demo.ready
 	$(BIN)/upsweep demo
@@ -20,6 +20,10 @@ check: $(VENV)/test.ready
 
 docs: $(VENV)/test.ready
 	$(BIN)/mkdocs build --strict
+
+# One file with the whole lab and its own Python, for machines where nothing may be installed; needs npm.
+lab-offline: $(VENV)/test.ready
+	$(BIN)/upsweep lab --html lab.html --python
 
 bench: $(VENV)/demo.ready
 	$(BIN)/python benchmarks/cpu.py

@@ -81,8 +81,8 @@ class Browser:
         assert not (isinstance(value, dict) and "failed" in value), value
         return value
 
-    def until(self, condition):
-        for _ in range(200):
+    def until(self, condition, seconds=10):
+        for _ in range(20 * seconds):
             if self.do(f"return {condition}"):
                 return
             time.sleep(0.05)

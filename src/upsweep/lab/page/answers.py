@@ -14,7 +14,12 @@ def trace(given: Mapping[str, Any]) -> dict[str, Any]:
     return payload(Dials.read(given))
 
 
-QUESTIONS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {"trace": trace}
+def ready(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Nothing but that somebody answers."""
+    return {}
+
+
+QUESTIONS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {"trace": trace, "ready": ready}
 
 
 def answer(name: str, given: str) -> str:

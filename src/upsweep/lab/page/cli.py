@@ -13,7 +13,8 @@ import typer.core
 
 from upsweep.lab.exercises import EXERCISES
 from upsweep.lab.exercises.grade import grade as graded
-from upsweep.lab.page.html import known, offline
+from upsweep.lab.page.bundle import NoPyodide
+from upsweep.lab.page.html import known, offline, with_python
 from upsweep.lab.page.items import OPERATORS
 from upsweep.lab.page.own import read
 from upsweep.lab.page.server import Lab
@@ -44,6 +45,9 @@ def open_(
     html: Annotated[
         Path | None, typer.Option(help="Write the page to this file instead, to be read offline.")
     ] = None,
+    python: Annotated[
+        bool, typer.Option("--python", help="Put Python itself into that file, from npm: nothing to install.")
+    ] = False,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     n: Annotated[int | None, typer.Option(help="Items.")] = None,
     block: Annotated[int | None, typer.Option(help="Threads of a block.")] = None,
@@ -94,7 +98,10 @@ def open_(
     except (KeyError, ValueError, OSError) as wrong:
         _fail(str(wrong.args[0]) if not isinstance(wrong, OSError) else str(wrong))
     if html is not None:
-        size = offline(html, start, welcome=not kernel)
+        try:
+            size = (with_python if python else offline)(html, start, welcome=not kernel)
+        except NoPyodide as missing:
+            _fail(str(missing))
         print(f"{html}: {size / 1e6:.1f} MB, needs no network")
         return
     server = Lab(opening, welcome=not kernel)

@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from upsweep.lab.page.bundle import python
 from upsweep.lab.page.course import GLOSSARY, RUNGS
 from upsweep.lab.page.variants import CHOICES, MOST_EVENTS, Dials, first, grid, kernels, payload, shown
 from upsweep.lab.traces import Trace
@@ -32,6 +33,8 @@ SCRIPTS = (
     "start",
     "app",
 )
+POLICY = " blob: 'wasm-unsafe-eval'; worker-src blob:"
+"""What a page with Python inside may do beyond others: make scripts and threads out of its own text."""
 BESIDE = {"brent-kung": "kogge-stone", "kogge-stone": "brent-kung", "blelloch": "blelloch-padded", "domino": "domino-dynamic",
           "decoupled-look-back": "domino-dynamic", "matrix": "three-phase", "segmented": "kogge-stone", "harris": "han-carlson",
           "": "brent-kung"}  # fmt: skip
@@ -53,6 +56,18 @@ def offline(path: str | Path, start: Dials, welcome: bool = False) -> int:
     return len(written)
 
 
+def with_python(path: str | Path, start: Dials, welcome: bool = False) -> int:
+    """Write a page that has Python itself inside: any setting is traced, any text run and graded, without network.
+
+    Raises:
+        NoPyodide: where Pyodide cannot be had.
+    """
+    held = {dials.key: dials for dials in (start, *(first(rung.kernel) for rung in RUNGS))}
+    written = page(start, held.values(), welcome=welcome, inside=python()).encode()
+    Path(path).write_bytes(written)
+    return len(written)
+
+
 def known(kernel: str) -> str:
     """The name, if it is one."""
     if kernel not in KERNELS and kernel not in MISTAKES:
@@ -62,9 +77,18 @@ def known(kernel: str) -> str:
     return kernel
 
 
-def page(start: Dials, embedded: Iterable[Dials] = (), served: bool = False, welcome: bool = False) -> str:
-    """The whole page; `embedded` are the variants that it carries along, `welcome` opens it at the start screen."""
-    return _written(start, {dials.key: packed(payload(dials)) for dials in embedded}, served, welcome)
+def page(start: Dials, embedded: Iterable[Dials] = (), served: bool = False, welcome: bool = False,
+         inside: Mapping[str, str] | None = None) -> str:  # fmt: skip
+    """The whole page.
+
+    Args:
+        start: what it opens at.
+        embedded: the variants that it carries along.
+        served: whether a server answers it.
+        welcome: whether it opens at the start screen.
+        inside: Python's parts, where it has its own.
+    """
+    return _written(start, {dials.key: packed(payload(dials)) for dials in embedded}, served, welcome, inside)
 
 
 def of_trace(trace: Trace) -> str:
@@ -88,15 +112,21 @@ def framed(trace: Trace) -> str | None:
     return f'<iframe sandbox="allow-scripts allow-downloads" style="{style}" srcdoc="{escape(of_trace(trace))}"></iframe>'
 
 
-def _written(start: Dials, variants: Mapping[str, str], served: bool = False, welcome: bool = False) -> str:
+def _written(start: Dials, variants: Mapping[str, str], served: bool = False, welcome: bool = False,
+             inside: Mapping[str, str] | None = None) -> str:  # fmt: skip
     data = {
-        "start": vars(start), "served": served, "welcome": welcome, "kernels": kernels(start), "choices": CHOICES,
-        "beside": BESIDE, "rungs": [vars(rung) for rung in RUNGS], "glossary": GLOSSARY, "variants": variants,
+        "start": vars(start), "served": served, "welcome": welcome, "python": inside,
+        "kernels": kernels(start), "choices": CHOICES, "beside": BESIDE,
+        "rungs": [vars(rung) for rung in RUNGS], "glossary": GLOSSARY, "variants": variants,
     }  # fmt: skip
     shipped = files("upsweep.lab.page") / "static"
     text = (shipped / "page.html").read_text(encoding="utf-8")
     script = "\n".join((shipped / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
     text = text.replace("/*style*/", (shipped / "style.css").read_text(encoding="utf-8"))
+    if inside:
+        worker = (shipped / "worker.js").read_text(encoding="utf-8")
+        text = text.replace("/*policy*/", POLICY).replace("/*worker*/", worker)
+    text = text.replace("/*policy*/", "").replace("/*worker*/", "")
     return text.replace("/*script*/", script).replace("/*data*/", as_script(data))
 
 

@@ -14,12 +14,51 @@ class Server {
   }
 }
 
+// Python inside this page, in a thread of its own, which is ended to stop it and started anew.
+class Inside {
+  constructor(parts) {
+    this.parts = parts;
+    this.waiting = new Map();
+    this.asked = 0;
+    this.ask("ready", {}).then(({ error }) => { document.documentElement.dataset.python = error || "ready"; });
+  }
+
+  ask(name, given) {
+    const parts = this.worker ? undefined : this.parts, id = this.asked++;
+    if (!this.worker) {
+      const text = new Blob([document.getElementById("worker").textContent], { type: "text/javascript" });
+      this.worker = new Worker(URL.createObjectURL(text));
+      this.worker.onmessage = ({ data }) => this.answered(data.id, data.answer);
+      this.worker.onerror = (event) => this.end(`Python does not start here: ${event.message}`);
+    }
+    return new Promise((resolve) => {
+      this.waiting.set(id, resolve);
+      this.worker.postMessage({ id, name, given: JSON.stringify(given), parts });
+    });
+  }
+
+  answered(id, answer) {
+    this.waiting.get(id)?.(JSON.parse(answer));
+    this.waiting.delete(id);
+  }
+
+  stop() {
+    this.end("stopped: nothing of this run is kept");
+  }
+
+  end(error) {
+    this.worker.terminate();
+    this.worker = null;
+    for (const id of [...this.waiting.keys()]) this.answered(id, JSON.stringify({ error }));
+  }
+}
+
 // Where payloads come from: packed into this file, or traced when they are asked for.
 class Data {
   constructor(given) {
     Object.assign(this, given);
     this.known = new Map();
-    this.engine = given.served ? new Server() : null;
+    this.engine = given.served ? new Server() : given.python ? new Inside(given.python) : null;
     this.live = this.engine !== null;
   }
 

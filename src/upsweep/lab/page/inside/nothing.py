@@ -1,0 +1,1 @@
+"""upsweep, as far as a page holds it."""
