@@ -8,6 +8,7 @@ import zipfile
 
 import pytest
 
+from upsweep.lab.exercises import EXERCISES
 from upsweep.lab.page import bundle
 from upsweep.lab.page.html import with_python
 from upsweep.lab.page.variants import first, payload
@@ -103,6 +104,19 @@ def test_an_edit_runs_inside(alone):
         "await lab.panes[0].set({ ...lab.panes[0].opening('kogge-stone'), edits: { kogge_stone: 'def k(x, y, n:' } })"
     )
     assert "<kernel>:1" in alone.do("return document.querySelector('.trouble').textContent")
+
+
+def test_an_exercise_is_marked_inside(alone):
+    text = EXERCISES[1].starter
+    alone.wait_for(
+        "await lab.panes[0].practice.open(lab.data.exercises[0]); await lab.panes[0].practice.mark(args[0])",
+        text,
+    )
+    assert alone.do("return document.querySelector('.total').textContent") == "0 of 100"
+    text = text.replace("op(..., xy[t])", "op(xy[t - stride], xy[t])").replace("xy[t] = ...", "xy[t] = temp")
+    alone.do("lab.marked = lab.panes[0].practice.mark(arguments[0])", text)
+    alone.until("document.querySelector('.total').textContent.includes('100 of')", seconds=90)
+    alone.do("lab.panes[0].practice.leave()")
 
 
 def test_a_run_inside_can_be_stopped(alone):

@@ -96,7 +96,8 @@ class Rewritten:
 def source_of(kernel: Callable | str) -> Source:
     """The source of a kernel, from a function or from its text."""
     if isinstance(kernel, str):
-        source = Source(textwrap.dedent(kernel).strip("\n"), "<kernel>", 1, "")
+        first = 1 + len(kernel) - len(kernel.lstrip("\n"))  # empty lines before it count
+        source = Source(textwrap.dedent(kernel).strip("\n"), "<kernel>", first, "")
         return replace(source, name=_definition(source, _parse(source)).name)
     return _read(getattr(kernel, "py_func", kernel))
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from upsweep.lab.page.practice import grade
 from upsweep.lab.page.variants import Dials, payload
 
 
@@ -19,7 +20,11 @@ def ready(given: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-QUESTIONS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {"trace": trace, "ready": ready}
+QUESTIONS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "trace": trace,
+    "grade": grade,
+    "ready": ready,
+}
 
 
 def answer(name: str, given: str) -> str:

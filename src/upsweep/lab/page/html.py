@@ -13,6 +13,7 @@ from typing import Any
 
 from upsweep.lab.page.bundle import python
 from upsweep.lab.page.course import GLOSSARY, RUNGS
+from upsweep.lab.page.practice import exercises
 from upsweep.lab.page.variants import CHOICES, MOST_EVENTS, Dials, first, grid, kernels, payload, shown
 from upsweep.lab.traces import Trace
 from upsweep.textbook import KERNELS
@@ -29,6 +30,7 @@ SCRIPTS = (
     "panels",
     "guide",
     "editor",
+    "practice",
     "pane",
     "start",
     "app",
@@ -117,7 +119,8 @@ def _written(start: Dials, variants: Mapping[str, str], served: bool = False, we
     data = {
         "start": vars(start), "served": served, "welcome": welcome, "python": inside,
         "kernels": kernels(start), "choices": CHOICES, "beside": BESIDE,
-        "rungs": [vars(rung) for rung in RUNGS], "glossary": GLOSSARY, "variants": variants,
+        "rungs": [vars(rung) for rung in RUNGS], "glossary": GLOSSARY,
+        "exercises": exercises() if served or inside else [], "variants": variants,
     }  # fmt: skip
     shipped = files("upsweep.lab.page") / "static"
     text = (shipped / "page.html").read_text(encoding="utf-8")

@@ -27,6 +27,8 @@ class Editor {
   show(text, first = 1) {
     this.first = first;
     this.form.hidden = false;
+    this.form.querySelector("[type=submit]").textContent = this.pane.practice.now ? "Run and mark" : "Run";
+    this.form.querySelector(".drop").hidden = Boolean(this.pane.practice.now);
     this.pane.find(".source").hidden = true;
     this.text.value = text;
     this.number();
@@ -42,7 +44,8 @@ class Editor {
 
   run() {
     const { pane } = this;
-    pane.set({ ...pane.dials, edits: { ...pane.dials.edits, [this.form.dataset.kernel]: this.text.value }, without: [], before: [] });
+    if (pane.practice.now) return pane.practice.mark(this.text.value);
+    pane.set({ ...pane.dials, edits: { ...pane.dials.edits, [this.form.dataset.kernel]: `${"\n".repeat(this.first - 1)}${this.text.value}` }, without: [], before: [] });
   }
 
   number() {

@@ -24,6 +24,7 @@ class Pane {
     this.find(".dials").addEventListener("submit", (e) => e.preventDefault());
     this.find(".stop").addEventListener("click", () => this.data.engine.stop());
     this.editor = new Editor(this);
+    this.practice = new Practice(this);
     this.guide = new Guide(this);
     this.dials = dials;
   }

@@ -7,6 +7,10 @@ class Start {
     const rungs = app.data.rungs.map((rung) => element("li", {},
       element("button", { type: "button", onclick: () => this.open(rung.kernel) }, element("b", {}, rung.title), element("span", {}, rung.says))));
     this.root.querySelector(".rungs").append(...rungs);
+    const { exercises } = app.data;
+    this.root.querySelector(".live").hidden = !exercises.length;
+    this.root.querySelector(".exercises").append(...exercises.map((exercise) => element("li", {},
+      element("button", { type: "button", onclick: () => this.practise(exercise) }, element("b", {}, exercise.title)))));
     for (const text of this.root.querySelectorAll("p")) app.glossary.mark(text);
   }
 
@@ -21,9 +25,16 @@ class Start {
     if (!on) this.app.redraw();
   }
 
+  async practise(exercise) {
+    this.show(false);
+    scrollTo(0, 0);
+    await this.app.panes[0].practice.open(exercise);
+  }
+
   async open(kernel) {
     this.show(false);
     scrollTo(0, 0);
+    this.app.panes[0].practice.leave();
     await this.app.panes[0].set(this.app.panes[0].opening(kernel));
   }
 }

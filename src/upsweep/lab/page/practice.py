@@ -1,0 +1,98 @@
+"""The exercises on the page: marks for a text, hints in stages, and the run that shows what is wrong."""
+
+from __future__ import annotations
+
+import ast
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from upsweep.lab.exercises import EXERCISES, Exercise
+from upsweep.lab.exercises.grade import Grade
+from upsweep.lab.exercises.grade import grade as graded
+from upsweep.lab.page.variants import Dials, built, first
+from upsweep.textbook import KERNELS
+
+LARGER = ((70, None), (70, 32))
+"""(n, block) of runs that are tried where those of the task show nothing."""
+
+
+def exercises() -> list[dict[str, Any]]:
+    """The table of exercises as the page shows it."""
+    return [
+        {"number": row.number, "title": row.task.split("\n")[0].partition(": ")[2], "task": row.task.partition("\n")[2].strip(),
+         "starter": row.starter, "kernel": row.like if row.like in KERNELS else ""}
+        for row in EXERCISES.values()
+    ]  # fmt: skip
+
+
+def grade(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The marks of a text, hints from the general to the particular, and the dials of a run that fails."""
+    exercise, text = EXERCISES[int(given["number"])], str(given["text"])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{exercise.name}.py"
+        path.write_text(text, encoding="utf-8")
+        result = graded(path)
+    failing = None if result.passed else next(_failing(exercise, text), None)
+    return {
+        "points": result.points, "of": sum(mark.of for mark in result.marks), "passed": result.passed,
+        "marks": [{"what": mark.what, "points": mark.points, "of": mark.of} for mark in result.marks],
+        "hints": hints(exercise, result), "dials": failing and vars(failing),
+    }  # fmt: skip
+
+
+def hints(exercise: Exercise, result: Grade) -> list[str]:
+    """What is wrong, why, where, and at last who does it right: one after the other, when they are asked for."""
+    lost = next((mark for mark in result.marks if mark.points < mark.of and mark.remarks), None)
+    if lost is None:
+        return []
+    lines = [line.strip() for remark in lost.remarks for line in remark.split("\n")]
+    why = [line for line in lines if line.startswith("why: ")]
+    rest = [line for line in lines[1:] if line not in why]
+    model = [f"The textbook's {exercise.like} does it right: compare."] if exercise.like in KERNELS else []
+    return [
+        lines[0],
+        *(line[5:].capitalize() for line in why[:1]),
+        *(["\n".join(rest)] if rest else []),
+        *model,
+    ]
+
+
+def _failing(exercise: Exercise, text: str) -> Iterator[Dials]:
+    """The runs in which this answer fails; a text that is no Python, or has other functions, has none."""
+    try:
+        module = ast.parse(text)
+    except SyntaxError:
+        return
+    functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
+    if exercise.like not in KERNELS or not set(exercise.takes_over.values()) <= set(functions):
+        return
+    for dials in _runs(exercise):
+        names = [launch.kernel.__name__ for launch in built(dials).setup.launches if callable(launch.kernel)]
+        # as many empty lines as stand before it, so that each line keeps its number
+        edits = {
+            names[k]: "\n" * (functions[name].lineno - 1)
+            + (ast.get_source_segment(text, functions[name]) or "")
+            for k, name in exercise.takes_over.items()
+        }
+        posed = replace(dials, edits=edits)
+        try:
+            wrong = not built(posed).run().check(witness=False).ok
+        except Exception:  # whatever it raises is said where it is played
+            wrong = True
+        if wrong:
+            yield posed
+
+
+def _runs(exercise: Exercise) -> Iterator[Dials]:
+    start = first(exercise.like)
+    sums = KERNELS[exercise.like].answer is not None
+    for held in exercise.held:
+        order = {"resident": held, "issue": "descending"} if held else {}
+        for n in exercise.sizes:
+            yield replace(start, n=n, block=exercise.block, **order)
+        if not sums:
+            yield replace(start, n=exercise.sizes[0], block=exercise.block, op="concat", **order)
+    yield from (replace(start, n=n, block=block) for n, block in LARGER)
