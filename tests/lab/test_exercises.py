@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from upsweep.lab.exercises import EXERCISES
-from upsweep.lab.exercises.grade import grade
+from upsweep.lab.exercises.grade import grade, graded
 
 NUMBER = "    number = cuda.shared.array(1, 'int32')\n    if t == 0:\n        number[0] = cuda.atomic.add(counter, 0, 1)\n"
 FENCED = [
@@ -87,7 +87,47 @@ SOLUTIONS = {
     10: [(PHASE_3, PHASE)],
     11: [SUMS, CARRIED],
     12: [NUMBERED, *FENCED],
-}
+    13: [
+        ("t = ...", "t = cuda.threadIdx.x"),
+        ("i = ...", "i = cuda.blockIdx.x * cuda.blockDim.x + t"),
+        ("    if ...:\n        xy[t] = ...", "    if i < n:\n        xy[t] = x[i]"),
+        ("stride < ...", "stride < cuda.blockDim.x"),
+        ("        if ...:", "        if t >= stride and i < n:"),
+        ("op(...,", "op(xy[t - stride],"),
+        ("xy[t] = ...", "xy[t] = temp"),
+        ("stride *= ...", "stride *= 2"),
+    ],
+    14: [(f"\n{name} = ...", f"\n{name} = {value}") for name, value in (
+        ("HALF_WARPS", [2, 4, 4, 4, 2, 1]), ("FULL_WARPS", (2, 2, 2, 2, 2, 1)), ("PADDED", 1), ("PADDED_FOR_16", 2),
+        ("ODD_STRIDE", 1))],
+    15: [(f"\n{name} = ...", f"\n{name} = {value}") for name, value in (
+        ("NAIVE_WORK", 120), ("KOGGE_STONE_WORK", 49), ("KOGGE_STONE_STEPS", 4), ("KOGGE_STONE_BARRIERS", 8),
+        ("BRENT_KUNG_WORK", 26), ("BRENT_KUNG_STEPS", 7), ("BLELLOCH_SWAPS", 15), ("RATIO_AT_1024", 9.01))],
+    16: [(f"\n{name} = ...", f"\n{name} = {value}") for name, value in (
+        ("KOGGE_STONE", 5), ("MODULO", 191), ("NEIGHBOURS", 5), ("HALF_SPLIT_SECTORS", 32), ("INTERLEAVED_SECTORS", 64))],
+    17: [(f"\n{name} = ...", f"\n{name} = {value}") for name, value in (
+        ("SEQUENTIAL_ADDITIONS", 15), ("FIRST_LEVEL", [11]), ("SECOND_LEVEL", [5, 9, 13]), ("FIRST_INDEX", 7),
+        ("INPUTS_AFTER_2_LEVELS", 4), ("ORDER_LOST", True), ("CYCLES_128_PADDED", 112), ("TWENTY_TIMES", 18.95), ("SNIR", 2),
+        ("LAUNCHES", 3), ("GLOBAL_WORDS", 4), ("TIMES_BRENT_KUNG", 4.5))],
+    18: [("    if t < n:\n        kept[t] = flags[t]\n", "    kept[t] = 0\n    if t > 0:\n        kept[t] = flags[t - 1]\n"),
+         ("    y[kept[t]] = x[t]", "    if flags[t] != 0:\n        y[kept[t]] = x[t]")],
+    19: [("    # here goes the scatter\n", """    cuda.syncthreads()
+    if (x[t] >> bit) & 1 == 0:
+        y[zeros[t]] = x[t]
+    else:
+        y[total[0] + t - zeros[t]] = x[t]
+""")],
+    20: [("        y[i] = prefixes[highs[i]] - prefixes[lows[i]]", """        count = prefixes[highs[i]]
+        if lows[i] > 0:
+            count = count - prefixes[lows[i] - 1]
+        y[i] = count""")],
+    21: [("cuda.blockIdx.x * length + t", "cuda.blockIdx.x * lead + t * step")],
+    22: [("        y[i] = total", """        if lefts[i] > 0:
+            total = total - table[bottoms[i] * width + lefts[i] - 1]
+            if tops[i] > 0:
+                total = total + table[(tops[i] - 1) * width + lefts[i] - 1]
+        y[i] = total""")],
+}  # fmt: skip
 
 WRONG = {
     "the neighbour to the right": (
@@ -311,35 +351,127 @@ def mark(result, what):
     return next(m for m in result.marks if m.what == what)
 
 
-def test_there_are_twelve():
-    assert list(EXERCISES) == list(range(1, 13))
+def marks(folder, number, changes):
+    path = answer(folder, number, changes)
+    return graded(path.read_text(), path.name)
+
+
+def test_there_are_twenty_and_more():
+    assert list(EXERCISES) == list(range(1, 23))
     assert all(f"Exercise {n}:" in row.task for n, row in EXERCISES.items())
+    assert EXERCISES[13].starter.count("...") - EXERCISES[13].task.count("...") == 9
 
 
 @pytest.mark.parametrize("number", EXERCISES)
 def test_starters_fail_and_solutions_pass(number, tmp_path):
-    assert not grade(answer(tmp_path, number, [])).passed
-    result = grade(answer(tmp_path, number, SOLUTIONS[number]))
+    assert not marks(tmp_path, number, []).passed
+    result = marks(tmp_path, number, SOLUTIONS[number])
     assert result.passed, str(result)
 
 
-@pytest.mark.parametrize("number", EXERCISES)
-def test_doing_nothing_earns_nothing(number, tmp_path):
+@pytest.mark.parametrize("number", [number for number, row in EXERCISES.items() if not row.questions])
+def test_doing_nothing_earns_nothing(number):
     """It makes no race, and it does no work; that is worth points only where the values are right."""
     tree = ast.parse(EXERCISES[number].starter)
     for kernel in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
         kernel.body = [ast.Pass()]
-    path = tmp_path / "idle.py"
-    path.write_text(ast.unparse(tree))
-    result = grade(path)
+    result = graded(ast.unparse(tree))
     assert result.points == 0, str(result)
     assert all(m.remarks for m in result.marks)
+
+
+@pytest.mark.parametrize("number", [number for number, row in EXERCISES.items() if row.questions])
+def test_a_wrong_prediction_is_answered(number, tmp_path):
+    first, *rest = SOLUTIONS[number]
+    result = marks(tmp_path, number, [(first[0], first[0].replace("...", "-1")), *rest])
+    assert 0 < result.points < 100
+    (remark,) = result.marks[0].remarks
+    assert re.search(r"is .*, and not -1\n  why: \w", remark)
+
+
+HIDDEN = {
+    "sixteen for the block": (
+        1, [*BLANKS, ("stride < cuda.blockDim.x", "stride < 16")], "n = 70: wrong value: y\\[16\\] holds x1..x16"),
+    "one block's i": (1, [*BLANKS, ("cuda.blockIdx.x * cuda.blockDim.x + t", "t")], "n = 70: .*never written|n = 70: .*race"),
+    "a warp's barrier for the block's": (1, [*BLANKS, ("cuda.syncthreads()", "cuda.syncwarp()")], "n = 70: race"),
+    "the same in exercise 3": (3, [*BETWEEN, ("cuda.syncthreads()", "cuda.syncwarp()")], "n = 70: race"),
+    "a fence that ends at the block": (
+        12, [NUMBERED, *[(a, b.replace("threadfence()", "threadfence_block()")) for a, b in FENCED]], "race.*no fenced flag"),
+    "the items of the task": (2, [*SHIFTED, ("xy[t] = identity", "xy[t] = identity\n            xy[t] = 0")],
+                             "make_it_exclusive.py:2[0-9]: TypeError"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_what_only_other_sizes_show(name, tmp_path):
+    number, changes, says = HIDDEN[name]
+    result = marks(tmp_path, number, changes)
+    assert not result.passed
+    assert re.search(says, str(result)), str(result)
+
+
+TRICKS = {
+    "it leaves": "import sys\nsys.exit(0)\n",
+    "it replaces the grader": "import upsweep.lab.exercises.grade as g\ng.graded = lambda *a: None\ng.POINTS.clear()\n",
+    "it replaces the check": "import upsweep.lab.checks as c\nc.check = lambda *a, **k: c.Report()\n",
+    "its import never ends": "while True:\n    pass\n",
+    "it kills its process": "import os\nos.kill(os.getpid(), 9)\n",
+}
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+def test_what_stands_beside_the_kernel_changes_nothing(trick, tmp_path):
+    path = answer(tmp_path, 3, [])
+    honest = graded(path.read_text(), path.name)
+    path.write_text(path.read_text() + TRICKS[trick])
+    assert [m.points for m in grade(path).marks] == [m.points for m in honest.marks]
+
+
+def test_the_reference_is_no_answer(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("from upsweep.textbook.trees import brent_kung as work_efficient\n")
+    with pytest.raises(ValueError, match="holds the function of no exercise"):
+        grade(path)
+    borrowed = EXERCISES[7].starter.split("def ")[0] + (
+        "from upsweep.textbook.trees import brent_kung\n\ndef work_efficient(x, y, n):\n    brent_kung(x, y, n)\n"
+    )
+    assert "NameError" in str(graded(borrowed))
+
+
+def test_kernels_reach_nothing_of_python(tmp_path):
+    for line in ("open('/etc/passwd')", "exec('1')", "__import__('os')", "y[0] = print(1)", "np.load('a')"):
+        result = marks(tmp_path, 3, [*BETWEEN, ("    stride = 1\n", f"    {line}\n    stride = 1\n")])
+        assert result.points == 0, line
+        assert "missing_barrier.py:18" in str(result), str(result)
+
+
+def test_limits_of_time_and_memory(tmp_path, monkeypatch):
+    hungry = "    a = 9 ** 9 ** 9\n    stride = 1\n"
+    path = answer(tmp_path, 3, [*BETWEEN, ("    stride = 1\n", hungry)])
+    monkeypatch.setattr("upsweep.lab.exercises.grade.SECONDS", 3)
+    result = grade(path)
+    assert result.points == 0
+    assert "was stopped" in str(result)
+    path = answer(
+        tmp_path,
+        3,
+        [*BETWEEN, ("    stride = 1\n", "    a = cuda.local.array(1000000000, dtype)\n    stride = 1\n")],
+    )
+    result = grade(path)
+    assert result.points == 0
+    assert "memory" in str(result).lower()
+    assert "Traceback" not in str(result)
+
+
+def test_a_forgotten_doubling_is_told_at_once(tmp_path):
+    result = marks(tmp_path, 3, [*BETWEEN, ("        stride *= 2\n", "")])
+    assert "this loop never ends: after 8 rounds stride = 1 again" in str(result)
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_answers_are_told_why(name, tmp_path):
     number, changes, what, says = WRONG[name]
-    result = grade(answer(tmp_path, number, changes))
+    result = marks(tmp_path, number, changes)
     blamed = mark(result, what)
     assert blamed.points < blamed.of, str(result)
     assert re.search(says, "\n".join(blamed.remarks)), str(result)

@@ -18,7 +18,7 @@ pytest.importorskip(
 )
 
 HOPPER = (9, 0)
-INTEGERS = ("range-histogram", "range-query")
+INTEGERS = ("radix-split", "range-histogram", "range-query")
 BOTH = ("kogge-stone", "brent-kung", "blelloch", "warp-shuffle", "domino-dynamic")
 
 

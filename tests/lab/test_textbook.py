@@ -164,13 +164,32 @@ def test_any_schedule(name, schedule):
     assert lab.trace(name, n=16, schedule=schedule, warp=4).values == lab.trace(name, n=16, warp=4).values
 
 
-def test_inventory_is_covered():
-    covered = {item for row in KERNELS.values() for item in row.covers.split()}
-    covered |= {item for row in MISTAKES.values() for item in row.traps.split()} | set(NOT_KERNELS)
-    wanted = (
-        [f"a{k}" for k in range(1, 22)] + [f"k{k}" for k in range(1, 14)] + [f"t{k}" for k in range(1, 25)]
+def test_sources_are_named():
+    """Every source has its kernels, and every source its mistakes."""
+    said = " ".join(row.function.__doc__ or "" for row in KERNELS.values())
+    assert all(
+        source in said for source in ("PMPP", "CS380", "ECE569", "Hwu, lecture 4.6", "notes on scan kernels")
     )
-    assert not set(wanted) - covered
+    wrong = " ".join(f"{row.function.__doc__} {row.says}" for row in MISTAKES.values())
+    assert all(source in wrong for source in ("PMPP", "CS380", "GPU Gems 3", "Hwu's lecture 4.6", "notes"))
+    assert len(NOT_KERNELS) == 3
+
+
+def test_tables_in_two_dimensions():
+    t = lab.trace("summed-area-table", n=12)
+    assert {a["name"]: a["width"] for a in t.to_dict()["arrays"] if a["space"] == "global"} == {
+        "x": 3,
+        "rows": 3,
+        "y": 3,
+    }
+    picture = t.tables()
+    texts = [m for m in picture.marks if m.shape == "text"]
+    assert [m.text for m in texts].count("78") == 1  # the sum of all, in the last corner
+    corner = next(m for m in texts if m.text == "78")
+    assert corner.x == max(m.x for m in texts)
+    assert corner.y == max(m.y for m in texts)
+    with pytest.raises(ValueError, match="brent-kung has no tables"):
+        lab.trace("brent-kung", n=4).tables()
 
 
 @pytest.mark.parametrize("name", KERNELS)

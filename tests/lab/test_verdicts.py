@@ -441,6 +441,15 @@ def spill(x, y, n):
     assert "place 6, which overlaps sums[0]" in finding.text
 
 
+def test_figure_11_3_as_printed():
+    t = lab.trace("figure-11-3")
+    assert not t.check()
+    assert t.laws().commutative
+    report = lab.trace("ks-small-section").check()
+    assert "place 6" in report[0].text
+    assert "overlaps what lies behind XY" in MISTAKES["ks-small-section"].says
+
+
 # --- no false alarms --------------------------------------------------------------------------------------------------------
 
 
@@ -487,7 +496,7 @@ def test_a_forgotten_doubling_is_found_at_once():
     (cause,) = report.causes
     assert cause.kind == "endless loop"
     assert (
-        "line 7: this loop never ends: after 64 rounds stride = 1 again, and nothing else decides"
+        "line 7: this loop never ends: after 8 rounds stride = 1 again, and nothing else decides"
         in cause.text
     )
     assert took < 2

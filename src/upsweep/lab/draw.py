@@ -158,3 +158,30 @@ def _levels(trace: Trace) -> dict[int, int]:
 def _label(value: Any) -> str:
     text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
     return text if len(text) < 9 else text[:7] + ".."
+
+
+def tables(trace: Trace) -> Picture:
+    """The arrays that stand for tables, side by side in two dimensions: what they hold after the run."""
+    cell, row, top, left, marks = 40.0, 22.0, 46.0, 20.0, []
+    width = trace.case.setup.width
+    if not width:
+        raise ValueError(f"{trace.case.name} has no tables: `width` in its setup names none")
+    for name, wide in width.items():
+        words = [plain(w) for w in trace.given[name].words] if name != "x" else list(trace.case.x)
+        high = -(-len(words) // wide)
+        marks.append(Mark("text", "note", left, top - 12, text=name))
+        marks += [
+            Mark("line", "wire", left, top + r * row, left + wide * cell, top + r * row)
+            for r in range(high + 1)
+        ]
+        marks += [
+            Mark("line", "wire", left + c * cell, top, left + c * cell, top + high * row)
+            for c in range(wide + 1)
+        ]
+        for k, value in enumerate(words):
+            x, y = left + (k % wide + 0.5) * cell, top + (k // wide + 0.7) * row
+            marks.append(Mark("text", "text", x, y, text=_label(value)))
+        left += wide * cell + 30
+        height = top + high * row + 20
+    title = f"{trace.case.name}: {', '.join(width)}"
+    return Picture(left, height, 5, tuple(marks), title)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ENDLESS = 10_000
 """Rounds of a `while` that waits for memory, after which nobody is taken to write there."""
-REPEATED = 63
+REPEATED = 7
 """The round of a loop from which on repeated states are looked for."""
 MOST_EVENTS = 4_000_000
 """Events after which a run is stopped: each takes about a hundred bytes."""

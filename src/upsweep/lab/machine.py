@@ -83,6 +83,7 @@ class Machine:
         self.launches = 0
         self.words = 0
         self.itemsize = 4
+        self.names: dict[str, Any] = {}
         self.geometry: dict[str, int] = {}
         self.called: dict[Any, Callable[..., Generator]] = {}
         self.limits: list[tuple[int, str]] = []
@@ -126,13 +127,14 @@ class Machine:
 
     def call(self, fn: Any, site: int, args: Sequence[Any]) -> Generator:
         """A call of another function: one with a source is rewritten like the kernel, any other is Python's own."""
-        code = getattr(getattr(fn, "py_func", fn), "__code__", None)
+        code = fn if isinstance(fn, Source) else getattr(getattr(fn, "py_func", fn), "__code__", None)
         if code is None:
             return _directly(fn, args)
         key = (code, self.launches)
         if key not in self.called:
             self.called[key] = self.scoped(
-                rewrite(source_of(fn), self.schedule.fine, function=True), scope(fn)
+                rewrite(source_of(fn), self.schedule.fine, function=True),
+                self.names if isinstance(fn, Source) else scope(fn),
             )
         block, t = self.place
         inner = self.blocks[block]
@@ -162,7 +164,7 @@ class Machine:
     ) -> bool:
         """Run one launch; False where it came to a deadlock, or to a loop that never ends."""
         launch = self.launches
-        self.launches, self.dynamic, self.itemsize = launch + 1, dynamic, itemsize
+        self.launches, self.dynamic, self.itemsize, self.names = launch + 1, dynamic, itemsize, names
         self.geometry = {"_block": block, "_grid": grid, "_warp": self.warp}
         thread = self.scoped(kernel, names)
         queue, active = self.schedule.blocks(grid), []
@@ -394,7 +396,7 @@ def _directly(fn: Any, args: Sequence[Any]) -> Generator:
 
 def scope(kernel: Any) -> dict[str, Any]:
     """The globals and the closure that a kernel's names refer to."""
-    if isinstance(kernel, str):
+    if isinstance(kernel, (str, Source)):
         return {}
     function = getattr(kernel, "py_func", kernel)
     cells = dict(zip(function.__code__.co_freevars, (c.cell_contents for c in function.__closure__ or ())))

@@ -26,7 +26,7 @@ def to_dict(trace: Trace, model: Banks = TODAY) -> dict[str, Any]:
                    "lines": ["def brent_kung(x, y, n):", ...], "names": {"BLOCK": 8, "TILE": 16},
                    "barriers": [22, 29], "places": [13, 14, ...]}],
      "arrays":   [{"name": "xy", "space": "shared" | "global", "shape": [16], "size": 16, "first": 32,
-                   "launch": 0 | null, "block": 0 | null, "itemsize": 4}],
+                   "launch": 0 | null, "block": 0 | null, "itemsize": 4, "width": null}],
      "words":    [[word, text, ranges, flaw], ...],          # what memory holds before step 0; absent = never written
      "steps":    [{"launch": 0, "blocks": [0], "lines": [18, 19],
                    "events": [[kind, block, thread, line, column, word, text, node, bank], ...],
@@ -42,6 +42,7 @@ def to_dict(trace: Trace, model: Banks = TODAY) -> dict[str, Any]:
       of the word touched (array `a` covers a["first"] .. a["first"] + a["size"] - 1) and null where there is none; for
       a shuffle it is the thread the value came from, for a branch or loop 1 where it was taken and 0 where not.
       `node` points into `nodes` or is null; `bank` is null except for shared words.
+    * `width` of an array that stands for a table is the items of its row: it is to be drawn in two dimensions.
     * `barriers` are the lines of the barriers that ran, `places` those before which one could stand; run the case again
       with `trace.case.run(without=[("brent_kung", 22)])` or `before=`.
     * `ranges` are the inputs a value is made of, in order: [[0, 3]] is x0..x3, [] is the identity or a constant.
@@ -78,8 +79,9 @@ def _launch(trace: Trace, number: int) -> dict[str, Any]:
 
 def _array(trace: Trace, a: Any) -> dict[str, Any]:
     block = trace.machine.blocks[a.block] if a.block >= 0 else None
-    return {"name": a.name, "space": a.space, "shape": list(a.shape), "size": a.size, "first": a.base,
-            "itemsize": a.itemsize, "launch": block and block.launch, "block": block and block.index}  # fmt: skip
+    width = trace.case.setup.width.get(a.name) if a.space == "global" else None
+    return {"name": a.name, "space": a.space, "shape": list(a.shape), "size": a.size, "first": a.base, "itemsize": a.itemsize,
+            "width": width, "launch": block and block.launch, "block": block and block.index}  # fmt: skip
 
 
 def _word(trace: Trace, word: int, value: Any, node: int) -> list[Any]:

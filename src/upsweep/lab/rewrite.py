@@ -93,8 +93,10 @@ class Rewritten:
     """All lines before which a statement could stand, those within branches too."""
 
 
-def source_of(kernel: Callable | str) -> Source:
-    """The source of a kernel, from a function or from its text."""
+def source_of(kernel: Callable | str | Source) -> Source:
+    """The source of a kernel, from a function or from its text; a source is its own."""
+    if isinstance(kernel, Source):
+        return kernel
     if isinstance(kernel, str):
         first = 1 + len(kernel) - len(kernel.lstrip("\n"))  # empty lines before it count
         source = Source(textwrap.dedent(kernel).strip("\n"), "<kernel>", first, "")
@@ -235,7 +237,8 @@ class _Rewriter(ast.NodeTransformer):
                 out += self.ahead(statement, uniform)
             self.uniform = uniform
             new = self.visit(statement)
-            out.extend(new if isinstance(new, list) else [new])
+            for made in new if isinstance(new, list) else [new]:
+                out.append(ast.fix_missing_locations(ast.copy_location(made, statement)))
         return out or [ast.Pass()]
 
     def ahead(self, statement: ast.stmt, uniform: bool) -> list[ast.stmt]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from upsweep.lab import steps
 from upsweep.lab.machine import Machine, scope
-from upsweep.lab.rewrite import Rewritten, Site, Spot, rewrite, source_of
+from upsweep.lab.rewrite import Rewritten, Site, Source, Spot, rewrite, source_of
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.values import Array, plain
 from upsweep.textbook.dialect import asks_for_identity
@@ -105,9 +105,11 @@ class Case:
         return machine.array("x", "global", self.shape or len(words), words, self.itemsize)
 
 
-def _asks(kernel: Callable | str) -> bool:
+def _asks(kernel: Any) -> bool:
     """Whether a kernel uses the identity."""
-    return "identity" in kernel if isinstance(kernel, str) else asks_for_identity(kernel)
+    if isinstance(kernel, (str, Source)):
+        return "identity" in source_of(kernel).text
+    return asks_for_identity(kernel)
 
 
 @contextmanager
@@ -312,6 +314,10 @@ class Trace:
     def network(self) -> draw.Picture:
         """The network as a picture: `.svg(path)`, `.png(path)`, and itself in a notebook."""
         return _room("draw").network(self)
+
+    def tables(self) -> draw.Picture:
+        """The tables of a kernel in two dimensions, such as a summed-area table: `.svg(path)`, `.png(path)`."""
+        return _room("draw").tables(self)
 
     def to_dict(self, model: Any = None) -> dict[str, Any]:
         """Everything that a page needs to play this trace, ready for `json.dumps`; see `upsweep.lab.play.to_dict`."""

@@ -27,6 +27,37 @@ def compaction(x, flags, y, n):
         y[kept[t]] = x[t]
 
 
+def radix_split(x, y, bit, n):
+    """Radix sort's split: items whose bit is 0 before those whose bit is 1, each in their order (Blelloch 1990; GPU Gems 3).
+
+    The exclusive scan of the zeros says where a zero goes; a one goes behind all zeros and the ones before it.
+    """
+    t = cuda.threadIdx.x
+    zeros = cuda.shared.array(BLOCK, "int32")
+    total = cuda.shared.array(1, "int32")
+    if t > 0 and t < n:
+        zeros[t] = 1 - ((x[t - 1] >> bit) & 1)
+    else:
+        zeros[t] = 0
+    stride = 1
+    while stride < BLOCK:
+        cuda.syncthreads()  # what the last level wrote, before this one reads it
+        if t >= stride:
+            temp = zeros[t - stride] + zeros[t]
+        cuda.syncthreads()  # all have read, before anyone overwrites
+        if t >= stride:
+            zeros[t] = temp
+        stride *= 2
+    if t == n - 1:
+        total[0] = zeros[t] + 1 - ((x[t] >> bit) & 1)
+    cuda.syncthreads()  # how many zeros there are, for all threads
+    if t < n:
+        if (x[t] >> bit) & 1 == 0:
+            y[zeros[t]] = x[t]
+        else:
+            y[total[0] + t - zeros[t]] = x[t]
+
+
 def range_histogram(x, y, n):
     """Range histogram: count, then scan the counts; any range is one difference (CS380 lecture 24, "range histogram").
 

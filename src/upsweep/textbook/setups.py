@@ -184,6 +184,15 @@ def compaction(n: int, block: int, warp: int) -> Setup:
     return Setup((launch,), {"flags": flags, "y": sum(flags)}, n)
 
 
+def radix_split(n: int, block: int, warp: int) -> Setup:
+    launch = Launch(applications.radix_split, 1, n, ("x", "y", 0, n), {"BLOCK": n})
+    return Setup((launch,), {"y": n}, n)
+
+
+def split_answer(x: Sequence[Any]) -> list[Any]:
+    return sorted(x, key=lambda v: v & 1)
+
+
 BINS = 8
 
 
@@ -230,7 +239,7 @@ def summed_area(n: int, block: int, warp: int) -> Setup:
         Launch(applications.scan_lines, h, w, ("x", "rows", w, 1, w), {"BLOCK": w}),
         Launch(applications.scan_lines, w, h, ("rows", "y", h, w, 1), {"BLOCK": h}),
     )
-    return Setup(launches, {"rows": n, "y": n}, n)
+    return Setup(launches, {"rows": n, "y": n}, n, {"x": w, "rows": w, "y": w})
 
 
 def summed_area_answer(x: Sequence[Any]) -> list[Any]:
@@ -262,7 +271,8 @@ def box_sums(n: int, block: int, warp: int) -> Setup:
     corners = dict(zip(("tops", "lefts", "bottoms", "rights"), map(list, zip(*asked))))
     ask = Launch(applications.box_sums, 1, len(asked), ("table", *corners, width(n), "y", len(asked)))
     launches = (across, replace(down, args=("rows", "table", *down.args[2:])), ask)
-    return Setup(launches, {"rows": n, "table": n, **corners, "y": len(asked)}, n)
+    wide: dict[str, int] = {name: width(n) for name in ("x", "rows", "table")}
+    return Setup(launches, {"rows": n, "table": n, **corners, "y": len(asked)}, n, wide)
 
 
 def box_answer(x: Sequence[Any]) -> list[Any]:

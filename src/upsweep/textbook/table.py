@@ -11,7 +11,8 @@ from typing import Any
 class Launch:
     """One launch: a kernel, its grid, and what it is given."""
 
-    kernel: Callable[..., None] | str
+    kernel: Any
+    """A function, its text, or an `upsweep.lab.rewrite.Source`."""
     grid: int
     block: int
     args: tuple[str | int, ...]
@@ -33,6 +34,8 @@ class Setup:
     launches: tuple[Launch, ...]
     buffers: Mapping[str, int | Sequence[int]]
     tile: int
+    width: Mapping[str, int] = field(default_factory=dict)
+    """Of arrays that stand for a table, x among them: the items of a row, for drawing them in two dimensions."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,6 @@ class Kernel:
     """The block that one section of n items asks for."""
     result: str = "inclusive"
     """inclusive, exclusive, reduction, or application"""
-    covers: str = ""
-    """Which items of the sources' inventory it is."""
     family: str = ""
     """The circuit that its trace must be recognised as."""
     contract: str = "any n; any block"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-import importlib.util
-import inspect
-import traceback
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,8 @@ import numpy as np
 from upsweep.lab.cases import case
 from upsweep.lab.checks import Report, wanted
 from upsweep.lab.exercises import EXERCISES, Exercise
-from upsweep.lab.machine import Schedule
+from upsweep.lab.exercises.answers import Answer, read
+from upsweep.lab.machine import Schedule, scope
 from upsweep.lab.rewrite import KernelError, Spot
 from upsweep.lab.traces import Case, Trace
 from upsweep.textbook import KERNELS
@@ -25,10 +28,14 @@ from upsweep.textbook import KERNELS
 POINTS = {"values": 40, "races": 30, "work": 15, "banks": 15}
 """What each kind of mark is worth. A run without races counts if its values are right, work and banks once all values are."""
 VALUES = ("wrong value", "never written")
+WITNESSED = 33
+"""The largest n at which a race is shown by a schedule; beyond, its lines are enough."""
 SLOWER = 2
 """How many times the model's steps an answer may take: what one thread does alone is not parallel."""
 
-Functions = Mapping[int, Callable[..., None]]
+SECONDS = 60
+MEMORY = 3 << 30
+"""What a solution may take, in a process of its own."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,7 @@ class Mark:
 
     def __str__(self) -> str:
         said = "".join(f"\n    {line}" for remark in self.remarks for line in remark.split("\n"))
-        return f"{self.what:>6} {self.points:>3} of {self.of}{said}"
+        return f"{self.what:>7} {self.points:>3} of {self.of}{said}"
 
 
 @dataclass(frozen=True)
@@ -58,67 +65,106 @@ class Grade:
 
     @property
     def passed(self) -> bool:
-        return self.points == sum(POINTS.values())
+        return self.points == sum(mark.of for mark in self.marks)
 
     def __str__(self) -> str:
-        head = (
-            f"exercise {self.exercise.number}, {self.exercise.name}: {self.points} of {sum(POINTS.values())}"
-        )
+        head = f"exercise {self.exercise.number}, {self.exercise.name}: {self.points} of {sum(m.of for m in self.marks)}"
         return "\n".join([head, *map(str, self.marks)])
 
 
 def grade(path: str | Path) -> Grade:
-    """Grade a file that answers one of the exercises; its functions say which.
+    """Grade a file that answers one of the exercises; its functions, or its constants, say which.
 
-    The file is imported: grade what you would run.
+    The file is read and not run: its kernels are traced in a process of their own, with a limit of time and of memory,
+    and nothing else in it counts. Where there are no processes, as in a browser, they are traced in this one.
 
     Raises:
         ValueError: where the file answers none.
     """
     path = Path(path)
     text = path.read_text(encoding="utf-8")
-    try:
-        blanks = sorted(
-            node.lineno
-            for node in ast.walk(ast.parse(text))
-            if isinstance(node, ast.Constant) and node.value is ...
+    return graded(text, path.name) if sys.platform in ("emscripten", "wasi") else _apart(text, path.name)
+
+
+def _apart(text: str, file: str) -> Grade:
+    """`graded` in a child process."""
+    answer = read(text, file)
+    exercise = _answered(answer)
+    asked = json.dumps({"text": text, "file": file})
+    quiet = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory() as empty:  # no module of the student's is found here
+        try:
+            done = subprocess.run([sys.executable, "-m", "upsweep.lab.exercises.child"], input=asked, text=True, timeout=SECONDS,
+                                  capture_output=True, cwd=empty, env=quiet)  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return _none(
+                exercise, [f"{file} was stopped after {SECONDS} seconds: something in it does not end"]
+            )
+    if done.returncode > 0:  # our own mistake, or Python's: let its last line speak
+        last = (done.stderr.strip().splitlines() or ["it ended"])[-1]
+        return _none(exercise, [f"{file} was stopped: {last}"])
+    if done.returncode < 0:
+        return _none(
+            exercise,
+            [f"{file} was stopped: it took more than {MEMORY >> 30} GiB, or more than {SECONDS} seconds"],
         )
-        module = _loaded(path)
-    except SyntaxError as error:
-        raise ValueError(f"{path.name}:{error.lineno}: {error.msg}") from error
-    exercise = _answered(path, module)
-    if blanks:
-        return _none(exercise, [f"line {line} still has a blank" for line in blanks])
-    functions = {launch: getattr(module, name) for launch, name in exercise.takes_over.items()}
-    return graded(exercise, functions)
+    said = json.loads(done.stdout)
+    return Grade(exercise, tuple(Mark(m["what"], m["points"], m["of"], tuple(m["remarks"])) for m in said))
 
 
-def _loaded(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(f"answer_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def graded(text: str, file: str = "answer.py") -> Grade:
+    """Grade the text of an answer in this process.
+
+    Raises:
+        ValueError: where it answers no exercise.
+    """
+    answer = read(text, file)
+    exercise = _answered(answer)
+    if answer.blanks:
+        return _none(exercise, [f"line {line} still has a blank" for line in answer.blanks])
+    return _asked(exercise, answer) if exercise.questions else _traced(exercise, answer)
 
 
-def _answered(path: Path, module: Any) -> Exercise:
+def _answered(answer: Answer) -> Exercise:
     for exercise in EXERCISES.values():
-        if all(hasattr(module, name) for name in exercise.takes_over.values()):
+        named = [q.name for q in exercise.questions]
+        if named and any(name in answer.constants for name in named):
             return exercise
-    names = "; ".join(f"{e.number}: {', '.join(e.takes_over.values())}" for e in EXERCISES.values())
-    raise ValueError(f"{path.name} holds the function of no exercise ({names})")
+        if not named and all(name in answer.functions for name in exercise.takes_over.values()):
+            return exercise
+    names = "; ".join(f"{e.number}: {', '.join(e.takes_over.values()) or e.name}" for e in EXERCISES.values())
+    raise ValueError(f"{answer.file} holds the function of no exercise, nor its constants ({names})")
 
 
-def graded(exercise: Exercise, functions: Functions) -> Grade:
-    """Grade functions, by the launch that each takes over."""
+def _asked(exercise: Exercise, answer: Answer) -> Grade:
+    """Marks for predictions: a share for each that the run agrees with."""
+    right, remarks = 0, []
+    for question in exercise.questions:
+        said, is_so = answer.constants.get(question.name), question.answer()
+        said = list(said) if isinstance(said, tuple) else said
+        right += said == is_so
+        if said != is_so:
+            remarks.append(f"{question.name} is {is_so}, and not {said}\n  why: {question.why}")
+    points = 100 * right // len(exercise.questions)
+    return Grade(exercise, (Mark("answers", points, 100, tuple(remarks)),))
+
+
+def _traced(exercise: Exercise, answer: Answer) -> Grade:
+    """Marks for kernels, by what their runs show."""
     try:
-        runs = [(posed.run(), model.run()) for posed, model in cases(exercise, functions)]
+        runs: list[tuple[Trace, Trace]] = []
+        reports: list[Report] = []
+        for posed, model, named in cases(exercise, answer):
+            if not named and any(reports):
+                break  # first the sizes that the task names
+            runs.append((posed.run(), model.run()))
+            reports.append(runs[-1][0].check(witness=posed.setup.tile <= WITNESSED))
+            if runs[-1][0].machine.stopped:
+                break  # what never ends here will not end elsewhere
     except KernelError as error:
         return _none(exercise, [str(error)])
-    except Exception as error:  # whatever the student's code raises is shown to the student
-        return _none(exercise, [f"{type(error).__name__}: {error}{_raised_in(error, functions)}"])
-    reports = [run.check() for run, _ in runs]
+    except MemoryError:
+        return _none(exercise, [f"{answer.file} takes too much memory"])
     right = [
         run.values == wanted(run) and not report.kinds & {*VALUES, "deadlock"}
         for (run, _), report in zip(runs, reports)
@@ -134,43 +180,49 @@ def graded(exercise: Exercise, functions: Functions) -> Grade:
     return Grade(exercise, tuple(marks))
 
 
-def _raised_in(error: BaseException, functions: Functions) -> str:
-    """The line of the student's file that raised."""
-    names = {function.__code__.co_filename for function in functions.values()}
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename in names]
-    return f", in line {lines[-1]}" if lines else ""
-
-
 def _none(exercise: Exercise, remarks: list[str]) -> Grade:
+    if exercise.questions:
+        return Grade(exercise, (Mark("answers", 0, 100, tuple(remarks)),))
     first = Mark("values", 0, POINTS["values"], tuple(remarks))
     return Grade(exercise, (first, *(Mark(what, 0, POINTS[what]) for what in list(POINTS)[1:])))
 
 
-def cases(exercise: Exercise, functions: Functions) -> Iterator[tuple[Case, Case]]:
-    """What an answer is run on, each beside the textbook's kernel on the same items: sums, and strings put together."""
+def cases(exercise: Exercise, answer: Answer) -> Iterator[tuple[Case, Case, bool]]:
+    """What an answer is run on, each beside the textbook's kernel on the same items, and whether the task names it.
+
+    Sums and strings put together at the sizes that the task names; then, on items in a random order, sizes that it does
+    not name.
+    """
+    sums = KERNELS[exercise.like].answer is not None
     for held in exercise.held:
         for n in exercise.sizes:
-            yield _posed(exercise, functions, held, {"n": n})
-        letters = [chr(97 + k % 26) for k in range(exercise.sizes[0])]
-        yield _posed(exercise, functions, held, {"x": letters, "op": lambda a, b: a + b, "identity": ""})
+            yield *_posed(exercise, answer, held, exercise.block, {"n": n}), True
+        if not sums:
+            letters = [chr(97 + k % 26) for k in range(exercise.sizes[0])]
+            given = {"x": letters, "op": lambda a, b: a + b, "identity": ""}
+            yield *_posed(exercise, answer, held, exercise.block, given), True
+    for n, block in exercise.hidden:
+        items = list(case(exercise.like, n=n).x)
+        random.shuffle(items)
+        yield *_posed(exercise, answer, exercise.held[-1], block, {"x": items}), False
 
 
 def _posed(
-    exercise: Exercise, functions: Functions, held: int | None, given: dict[str, Any]
+    exercise: Exercise, answer: Answer, held: int | None, block: int | None, given: dict[str, Any]
 ) -> tuple[Case, Case]:
-    model = case(exercise.like, block=exercise.block, **given)
+    model = case(exercise.like, block=block, **given)
     if held:
         model = replace(model, schedule=Schedule(resident=held, issue="descending"))
-    launches = [
-        replace(launch, kernel=functions.get(k, launch.kernel))
-        for k, launch in enumerate(model.setup.launches)
-    ]
-    for k, function in functions.items():
-        needed, taken = len(launches[k].args), len(inspect.signature(function).parameters)
+    launches = list(model.setup.launches)
+    for k, name in exercise.takes_over.items():
+        needed, taken = len(launches[k].args), answer.parameters[name]
         if needed != taken:
             raise KernelError(
-                f"{function.__name__} is launched with {needed} arguments and takes {taken}: keep its first line"
+                f"{name} is launched with {needed} arguments and takes {taken}: keep its first line"
             )
+        sizes = {n: value for n, value in scope(launches[k].kernel).items() if n.isupper()}
+        names = {**sizes, **answer.surroundings, **launches[k].names}
+        launches[k] = replace(launches[k], kernel=answer.functions[name], names=names)
     return replace(model, name=exercise.name, setup=replace(model.setup, launches=tuple(launches))), model
 
 
@@ -178,7 +230,8 @@ def _posed(
 
 
 def _share(what: str, good: list[bool], remarks: list[str]) -> Mark:
-    return Mark(what, POINTS[what] * sum(good) // len(good), POINTS[what], tuple(dict.fromkeys(remarks)))
+    points = POINTS[what] * sum(good) // len(good)
+    return Mark(what, points, POINTS[what], tuple(dict.fromkeys(remarks)))
 
 
 def _values(
@@ -228,7 +281,7 @@ def _work(exercise: Exercise, runs: list[tuple[Trace, Trace]]) -> Mark:
     for run, model in runs:
         mine, least = run.counts(), model.counts()
         said = []
-        if mine.work > least.work:
+        if mine.work > least.work + exercise.spare:
             form = KERNELS[exercise.like].work
             rule = f" ({form.text})" if form else ""
             most = f"{mine.work} operations where {least.work} are enough{rule}; {_busiest(run)}"
@@ -237,7 +290,7 @@ def _work(exercise: Exercise, runs: list[tuple[Trace, Trace]]) -> Mark:
             long = f"{mine.steps} operations one after the other where {least.steps} steps are enough"
             said.append(f"{long}: let the threads share them")
         if exercise.lean and mine.barriers > least.barriers:
-            many = f"{mine.barriers} barriers where {least.barriers} are enough{_needless(run)}"
+            many = f"{mine.barriers} barriers where {least.barriers} are enough{'' if remarks else _needless(run)}"
             said.append(many + _because(exercise, "barriers"))
         good.append(not said)
         remarks = remarks or [f"{_setting(run)}: {one}" for one in said]
@@ -293,3 +346,8 @@ def _quoted(run: Trace, spot: Spot) -> str:
 def _short(values: list[Any] | None) -> str:
     shown = ["unwritten" if v is None else str(v) for v in (values or [])[:8]]
     return ", ".join(shown) + (" ..." if len(values or []) > 8 else "")
+
+
+def to_json(result: Grade) -> str:
+    """The marks, for the process that asked for them."""
+    return json.dumps([asdict(mark) for mark in result.marks])
