@@ -1,6 +1,8 @@
 """An operator is what it computes: its key sees code, defaults, closure and globals, and nothing else."""
 
 import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -55,6 +57,56 @@ def test_an_edited_global_or_array_makes_another_operator():
     before = as_operator(make(table))
     table[0] = 5
     assert before != as_operator(make(table))
+
+
+def test_operators_with_other_laws_are_others():
+    times = np.array([1, "NaT", 3], "m8[s]")
+    up.scan(times, Operator(lambda a, b: a + b, identity=0))
+    assert np.isnat(up.scan(times, "add")[1:]).all()
+    up.scan(times, Operator(lambda a, b: a * b, identity=1))
+    with pytest.raises(up.OperatorError, match="not defined for timedelta"):
+        up.scan(times, "mul")
+    plain = Operator(scaled, 0)
+    assert plain != Operator(scaled, 0, kinds="f")
+    assert plain != Operator(scaled, 0, special={"f4": Operator(make(2))})
+    assert Operator(scaled, 0, special={"f4": Operator(make(2))}) != Operator(
+        scaled, 0, special={"f4": Operator(make(3))}
+    )
+
+
+def nested(a, b):
+    def grown(x):
+        return x * SCALE
+
+    return a + grown(b)
+
+
+@pytest.mark.parametrize(
+    "fn", [nested, lambda a, b: scaled(a, b)], ids=["a function within", "a function called"]
+)
+def test_an_edited_global_of_an_inner_function_makes_another_operator(fn):
+    global SCALE
+    before = as_operator(fn)
+    assert as_operator(fn) is before
+    try:
+        SCALE = 3.0
+        assert as_operator(fn) != before
+    finally:
+        SCALE = 2.0
+
+
+def test_threads_that_freeze_one_function_get_one_key():
+    def deep(a, b):
+        return make(2)(scaled(a, b), nested(a, b))
+
+    want, interval = freeze(deep), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            keys = list(pool.map(lambda _: freeze(deep), range(400)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert all(key == want for key in keys)
 
 
 def test_functions_may_call_functions():

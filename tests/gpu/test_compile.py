@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
+import upsweep as up
 from gpu_plans import Case, chosen
 from test_pairs import DTYPES
 from upsweep.dtypes import accumulator, fits
@@ -126,6 +127,28 @@ def test_the_other_kernels_compile(name):
 def test_an_operator_is_built_in_whatever_its_name():
     renamed = Operator(ops.LOGADDEXP.special["f4"].fn, -np.inf, name="soft maximum")
     assert cubin((renamed, ["f4"], (9, 77), 1, {}), 90)[:4] == b"\x7fELF"
+
+
+def test_an_operator_whose_array_changed_is_refused():
+    table = np.array([1.0])
+    op = Operator(lambda a, b: a + b * table[0])
+    table[0] = 2
+    with pytest.raises(up.OperatorError, match="changed"):
+        compile.cubin("tiles", "", op, (np.dtype("f4"),), 90)
+
+
+def test_machine_code_on_disk_is_named_by_all_that_makes_it(monkeypatch):
+    op, other = Operator(lambda a, b: a + b * 2), Operator(lambda a, b: a + b * 3)
+    names = [
+        compile._digest("text", op, 90),
+        compile._digest("text", other, 90),
+        compile._digest("text", None, 90),
+    ]
+    for what, value in (("SCHEMA", 2), ("_LINK_FLAGS", ("-lto",)), ("_FLAGS", ("--std=c++20",))):
+        with monkeypatch.context() as patch:
+            patch.setattr(compile, what, value)
+            names.append(compile._digest("text", op, 90))
+    assert len(set(names)) == len(names)
 
 
 def _twice(x):

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import llvmlite
 import numba
 import numpy as np
 from numba import types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 from numba.core.errors import NumbaError
-from platformdirs import user_cache_path
 
+from upsweep import dtypes
+from upsweep.cache import folder
 from upsweep.cpu import interleaved, walk
 from upsweep.cpu.kernel import Kernel, build
 from upsweep.cpu.memory import named
@@ -89,15 +90,9 @@ def _note(what: str) -> threading.Timer:
     return timer
 
 
-def folder() -> Path:
-    """Where compiled code is kept: $UPSWEEP_CACHE_DIR, or the user's cache folder."""
-    chosen = os.environ.get("UPSWEEP_CACHE_DIR")
-    return Path(chosen) if chosen else user_cache_path("upsweep", appauthor=False)
-
-
 def _texts() -> tuple[str, ...]:
-    """All that decides what a kernel does, beside its arguments: its files and the compiler's version. Read when this
-    module is, so that a process whose files are replaced under it never signs old code with the new text."""
+    """All that decides what a kernel does, beside its arguments: its files, the table of dtypes and the compilers' versions.
+    Read when this module is, so that a process whose files are replaced under it never signs old code with the new text."""
     texts = [
         Path(__file__).with_name(name).read_text()
         for name in (
@@ -110,9 +105,12 @@ def _texts() -> tuple[str, ...]:
             "interleaved.py",
         )
     ]
-    return (*texts, numba.__version__, np.__version__, sys.version)
+    compilers = (numba.__version__, llvmlite.__version__, np.__version__, sys.version)
+    return (str(SCHEMA), *texts, repr(dtypes.TABLE), *compilers)
 
 
+SCHEMA = 1
+"""Counts changes of how machine code is made that neither the texts nor the arguments of a kernel show."""
 _TEXTS = _texts()
 
 

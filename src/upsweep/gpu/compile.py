@@ -20,8 +20,9 @@ import numpy as np
 
 from upsweep import dtypes
 from upsweep.arithmetic import LogAddExp
+from upsweep.cache import folder
 from upsweep.engine import EngineError
-from upsweep.operator import Operator, uncompilable
+from upsweep.operator import Operator, unchanged, uncompilable
 from upsweep.operators import form_of
 from upsweep.plan import Plan
 
@@ -37,6 +38,9 @@ _PARTS = {
     "flags": "narrow.cuh prelude.cuh spec flags.cu",
 }
 _FLAGS = ("--std=c++17", "--fmad=false", "--device-as-default-execution-space")
+_LINK_FLAGS = ("-lto", "-fma=0", "-ftz=0", "-prec-div=1", "-prec-sqrt=1")
+SCHEMA = 1
+"""Counts changes of how machine code is made that neither its text nor its flags show."""
 
 
 def memory_type(dtype: np.dtype) -> str:
@@ -104,9 +108,10 @@ def text(kernel: str, spec: str) -> str:
 
 def cubin(kernel: str, spec: str, op: Operator | None, accumulators: Sequence[np.dtype], arch: int) -> bytes:
     """Machine code, from the disk where it has been compiled before. `op` is a Python operator to link in, or None."""
+    if op is not None:
+        unchanged(op)
     source = text(kernel, spec)
-    identity = [source, *_FLAGS, f"sm_{arch}", _versions(linked=op is not None), repr(op.key) if op else ""]
-    path = _cache_folder() / f"{sha256(chr(0).join(identity).encode()).hexdigest()}.cubin"
+    path = folder() / f"{_digest(source, op, arch)}.cubin"
     try:
         return path.read_bytes()
     except OSError:
@@ -118,12 +123,12 @@ def cubin(kernel: str, spec: str, op: Operator | None, accumulators: Sequence[np
     return code
 
 
-def _cache_folder() -> Path:
-    folder = (
-        os.environ.get("UPSWEEP_CACHE_DIR")
-        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "upsweep"
-    )
-    return Path(folder)
+def _digest(source: str, op: Operator | None, arch: int) -> str:
+    """The name of machine code on disk: all that decides what it is."""
+    parts = [str(SCHEMA), source, *_FLAGS, f"sm_{arch}", _versions(linked=op is not None)]
+    if op is not None:
+        parts += [*_LINK_FLAGS, repr(op.key)]
+    return sha256(chr(0).join(parts).encode()).hexdigest()
 
 
 def _write(path: Path, code: bytes) -> None:
@@ -214,7 +219,7 @@ def python_ltoir(op: Operator, accumulators: Sequence[np.dtype], arch: int) -> b
 def _link(parts: Sequence[bytes], arch: int) -> bytes:
     from cuda.bindings import nvjitlink  # pyright: ignore[reportAttributeAccessIssue]
 
-    flags = [f"-arch=sm_{arch}", "-lto", "-fma=0", "-ftz=0", "-prec-div=1", "-prec-sqrt=1"]
+    flags = [f"-arch=sm_{arch}", *_LINK_FLAGS]
     linker = nvjitlink.create(len(flags), flags)
     try:
         for part in parts:
