@@ -8,7 +8,9 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+from upsweep.dtypes import TABLE as DTYPES
 from upsweep.lab.sources import NOT_REPRODUCED
+from upsweep.operators import TABLE as OPERATORS
 from upsweep.textbook import KERNELS
 from upsweep.textbook.mistakes import MISTAKES, NOT_KERNELS
 
@@ -23,6 +25,34 @@ def on_files(files: Files, config: Any) -> Files:
     for picture in sorted(RESULTS.glob("*.png")):
         files.append(File.generated(config, f"results/{picture.name}", content=picture.read_bytes()))
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """The tables of operators and dtypes, where a page asks for them."""
+    for asked, made in (
+        ("<!-- the table of operators -->", operators),
+        ("<!-- the table of dtypes -->", kinds),
+    ):
+        markdown = markdown.replace(asked, made()) if asked in markdown else markdown
+    return markdown
+
+
+def operators() -> str:
+    lines = ["| name | what it gives | dtypes, as NumPy's kinds | arrays | NumPy |", "|" + " --- |" * 5]
+    lines += [
+        f"| `{r.name}` | {r.help} | {' '.join(r.kinds)} | {r.arity} | {', '.join(f'`{u}`' for u in r.ufuncs)} |"
+        for r in OPERATORS.values()
+    ]
+    return "\n".join(lines)
+
+
+def kinds() -> str:
+    lines = ["| dtype | computed in | PyTorch has it | sorted by its bits |", "|" + " --- |" * 4]
+    lines += [
+        f"| `{r.name}` | `{r.accumulator}` | {'yes' if r.torch else 'no'} | {'yes' if r.order else 'no'} |"
+        for r in DTYPES.values()
+    ]
+    return "\n".join(lines)
 
 
 def kernels() -> str:

@@ -92,18 +92,6 @@ class Engine(Protocol):
         ...
 
 
-class Moves(Protocol):
-    """Moves of data that go with scans, where an engine has its own; elsewhere applications scan and scatter."""
-
-    def pack(self, x: Any, keep: Any) -> Any: ...
-    def where(self, keep: Any) -> Any: ...
-    def repeat(self, x: Any, offsets: Any) -> Any: ...
-    def count(self, x: Any, bins: int) -> Any: ...
-    def radix_sort(self, keys: Any) -> Any: ...
-    def radix_argsort(self, keys: Any) -> Any: ...
-    def run_automaton(self, lexer: Any, text: Any) -> Any: ...
-
-
 class Grouping(Protocol):
     """Scans of groups whose items lie in any order, where an engine has them."""
 
@@ -153,12 +141,6 @@ def load(name: str) -> Engine:
         raise EngineError(
             f"the {name} engine needs a package that is not here ({missing}): {ENGINES[name].install}"
         ) from missing
-
-
-def moves(name: str) -> Moves | None:
-    """The moves of the engine of that name, or None."""
-    module = ENGINES[name].moves
-    return cast(Moves, import_module(module)) if module else None
 
 
 def grouping(name: str) -> Grouping:

@@ -7,10 +7,18 @@ from typing import Any
 from upsweep import api
 from upsweep.api import ShapeError
 from upsweep.apps.kinds import enter
-from upsweep.apps.last import LAST_NONZERO
 from upsweep.engine import DTypeError
+from upsweep.operator import Operator
 
 _GENERATES = 2  # 1 kills, 0 propagates
+
+
+def _later(a, b):
+    return b if b != 0 else a
+
+
+LAST_NONZERO = Operator(_later, 0, "last non-zero")
+"""Of two signs the later one that says anything."""
 
 
 def carry_lookahead_add(a: Any, b: Any) -> Any:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from upsweep import api
-from upsweep import engine as engines
+from upsweep.engine import choose
+from upsweep.moves import Moves, moves
 
 
-def fast(x: Any) -> engines.Moves | None:
+def fast(x: Any) -> Moves | None:
     """The moves of the engine that holds x."""
-    return engines.moves(engines.choose((x,)))
+    return moves(choose((x,)))
 
 
 def places(xp: Any, counts: Any) -> Any:

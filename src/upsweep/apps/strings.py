@@ -11,8 +11,8 @@ import numpy as np
 from upsweep import api
 from upsweep.api import ShapeError
 from upsweep.apps import moving
+from upsweep.apps.big_integers import LAST_NONZERO
 from upsweep.apps.kinds import enter
-from upsweep.apps.last import LAST_NONZERO
 
 _FIRST = 8
 

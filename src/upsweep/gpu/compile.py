@@ -188,7 +188,7 @@ def python_ltoir(op: Operator, accumulators: Sequence[np.dtype], arch: int) -> b
     """A Python operator as a C function of pointers: `upsweep_operator(a0*, ..., b0*, ..., result0*, ...)`."""
     from numba import cuda, from_dtype, types
 
-    from upsweep.textbook.gpu import on_device
+    from upsweep.device_functions import on_device
 
     parts = range(len(accumulators))
     names = [f"{side}{i}" for side in "abr" for i in parts]

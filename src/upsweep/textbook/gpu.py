@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.arithmetic import fma
-from upsweep.keys import rebuilt
+from upsweep.device_functions import on_device
 from upsweep.operator import Operator, OperatorError
 from upsweep.operators import as_operator
 from upsweep.textbook.dialect import asks_for_identity, bind
@@ -66,12 +65,3 @@ def bound(launch: Launch, op: Operator, dtype: np.dtype) -> types.FunctionType:
         "identity": None if neutral is None else dtype.type(neutral), **launch.names,
     }  # fmt: skip
     return bind(launch.kernel, **names)
-
-
-def on_device(fn: Any) -> Any:
-    """A Python function, and the functions that it calls, as numba-cuda's device functions."""
-    from numba import cuda
-
-    if fn is fma:
-        return cuda.jit(lambda a, b, c: cuda.fma(a, b, c), device=True)  # pyright: ignore[reportCallIssue]
-    return cuda.jit(rebuilt(fn, on_device, __name__), device=True)

@@ -1,0 +1,17 @@
+"""A Python function as numba-cuda's device function: for the textbook's kernels, and for operators of the CUDA engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from upsweep.arithmetic import fma
+from upsweep.keys import rebuilt
+
+
+def on_device(fn: Any) -> Any:
+    """A Python function, and the functions that it calls, as numba-cuda's device functions."""
+    from numba import cuda
+
+    if fn is fma:
+        return cuda.jit(lambda a, b, c: cuda.fma(a, b, c), device=True)  # pyright: ignore[reportCallIssue]
+    return cuda.jit(rebuilt(fn, on_device, __name__), device=True)
