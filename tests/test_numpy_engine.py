@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import upsweep as up
+from upsweep import numpy_engine
 from upsweep.arithmetic import fma
 from upsweep.numpy_engine import fma as vectorised
 from upsweep.numpy_engine.operators import on_arrays
+from upsweep.plan import Plan
 
 SEVEN, TABLE = np.uint64(7), np.array([3, 1, 2, 0])
 INTEGERS = [
@@ -115,6 +117,18 @@ def test_half_precision_of_float64_is_rounded_once():
     up.scan(x.reshape(6, 1), axis=1, out=out.reshape(6, 1), engine="numpy")
     up_, down = 1 + 2.0**-7, 1.0
     assert out.astype("f8").tolist() == [down, up_, down, -up_, np.inf, np.inf]
+
+
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+def test_a_plan_may_finish_its_prefixes(order):
+    x, f8 = np.random.default_rng(0).normal(size=(70, 3)), np.dtype("f8")
+    root = up.Operator(lambda p: p if p < 0 else math.sqrt(p))
+    for reduce in (False, True):
+        y = np.empty(3 if reduce else (70, 3))
+        plan = Plan(up.ops.ADD, (f8,), (f8,), (f8,), (70, 3), 0, reduce=reduce, order=order, finish=root)
+        numpy_engine.run(plan, [x], [y], None, None)
+        bare = up.reduce(x, axis=0, order=order) if reduce else up.scan(x, axis=0, order=order)
+        np.testing.assert_array_equal(y, np.where(bare < 0, bare, np.sqrt(abs(bare))))
 
 
 def in_a_process(code):

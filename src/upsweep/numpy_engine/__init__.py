@@ -27,7 +27,7 @@ from upsweep.host import (
     writable,
 )
 from upsweep.numpy_engine.fma import odd_float32
-from upsweep.numpy_engine.operators import on_arrays, ufunc_of
+from upsweep.numpy_engine.operators import finished, on_arrays, ufunc_of
 from upsweep.numpy_engine.sweep import Steps, accumulated, in_order, last_prefix, prefixes
 from upsweep.operator import identity_of
 from upsweep.operators import free
@@ -75,19 +75,34 @@ def _results(
     flags = None if heads is None else _turned(plan, flags_of(plan, heads)) != 0
     before = None if initial is None else [np.broadcast_to(s, plan.row_shape) for s in initial]
     steps = Steps(on_arrays(plan.op, plan.accumulators), before)
+    known = _prefixes(plan, steps, items, flags)
+    if plan.exclusive:
+        return _shifted(plan, known, flags, before)
+    made = [p[-1] if plan.reduce else p[1:] for p in known]
+    return made if plan.finish is None else finished(plan.finish, plan.accumulators, made)
+
+
+def _prefixes(
+    plan: Plan, steps: Steps, items: Sequence[np.ndarray], flags: np.ndarray | None
+) -> Sequence[np.ndarray]:
+    """The prefixes at 0, 1, ..., n; of a reduction the last alone."""
     any_order, ufunc = free(plan.op, plan.accumulators), ufunc_of(plan.op, plan.accumulators)
-    if any_order and ufunc and flags is None and not plan.reduce:
-        known = accumulated(ufunc, steps, items)
-    elif plan.order == "sequential" and not any_order:
-        known = in_order(steps, items, flags)
-    elif plan.reduce:
-        return last_prefix(steps, items, flags)
-    else:
-        known = prefixes(steps, items, flags)
+    if plan.order == "sequential" and not any_order:
+        return in_order(steps, items, flags)
     if plan.reduce:
-        return [p[-1] for p in known]
-    if not plan.exclusive:
-        return [p[1:] for p in known]
+        return [p[None] for p in last_prefix(steps, items, flags)]
+    if any_order and ufunc and flags is None:
+        return accumulated(ufunc, steps, items)
+    return prefixes(steps, items, flags)
+
+
+def _shifted(
+    plan: Plan,
+    known: Sequence[np.ndarray],
+    flags: np.ndarray | None,
+    before: Sequence[np.ndarray] | None,
+) -> Sequence[np.ndarray]:
+    """Prefixes without their items: where nothing stands before one, `initial` or the identity."""
     first = identity_of(plan.op, plan.accumulators) if before is None else before
     assert first is not None  # api.py asks for it
     for p, e in zip(known, first):

@@ -18,8 +18,19 @@ def on_arrays(op: Operator, dtypes: Sequence[np.dtype]) -> Callable[[Columns, Co
     known = form_of(op, dtypes)
     if known is not None and known[1].twin is not None:
         return _on_columns(known[1].twin, len(dtypes))
-    unchanged(op)
+    return _evaluated(op, adopted(op.fn), dtypes)
+
+
+def finished(op: Operator, dtypes: Sequence[np.dtype], prefixes: Columns) -> Columns:
+    """What a function of one prefix gives for each of them."""
     fn = adopted(op.fn)
+    return _evaluated(op, lambda _, prefix: fn(prefix), dtypes)(prefixes, prefixes)
+
+
+def _evaluated(
+    op: Operator, fn: Callable[[Any, Any], Any], dtypes: Sequence[np.dtype]
+) -> Callable[[Columns, Columns], Columns]:
+    unchanged(op)
 
     def combine(a: Columns, b: Columns) -> Columns:
         try:
