@@ -3,6 +3,9 @@
 A `Value` is one variable of the function for many items at once. Its arithmetic follows the compiler's rules for scalars,
 which are not NumPy's for arrays: integers are widened to 64 bits, a Python float is a float64. Where the function asks
 whether a Value is true, and items differ, it runs again for those of each answer: every path is taken by whole arrays.
+
+The compiler gives a name one type on all paths; here a path keeps its own, and what all paths return has one type at the end.
+A float32 that is a float64 on another path may so differ in its last bit.
 """
 
 from __future__ import annotations
