@@ -1,5 +1,7 @@
 """One exception for each kind of mistake; it says what was given and what to pass; nothing is written before."""
 
+from datetime import timedelta
+
 import numpy as np
 import pytest
 
@@ -26,10 +28,24 @@ MISTAKES = [
     (up.DTypeError, "cannot be scanned", lambda: up.scan(["a", "b"])),
     (up.DTypeError, "cannot be scanned as dtype=int64", lambda: up.scan(X, dtype=int)),
     (up.DTypeError, "names 2 dtypes", lambda: up.scan(X, dtype=("f4", "f4"))),
-    (up.DTypeError, "initial of", lambda: up.scan(np.arange(3), initial=np.array(1.5))),
+    (up.DTypeError, "initial=array", lambda: up.scan(np.arange(3), initial=np.array(1.5))),
+    (up.DTypeError, "initial=inf is no value of int64", lambda: up.scan([3, 1, 2], "min", initial=np.inf)),
+    (up.DTypeError, "initial=0.5 is no value of int64", lambda: up.scan([3, 1, 2], initial=0.5)),
+    (up.DTypeError, "initial=nan", lambda: up.scan([3, 1, 2], initial=float("nan"))),
+    (up.DTypeError, "initial=300 is no value of int8", lambda: up.scan(X.astype("i1"), initial=300)),
+    (up.DTypeError, "initial=-1 is no value of uint64", lambda: up.scan(X.astype("u8"), initial=-1)),
+    (up.DTypeError, "initial=1e.300 is no value of float32", lambda: up.scan(X.astype("f4"), initial=1e300)),
+    (up.DTypeError, "initial=1j", lambda: up.scan(X, initial=1j)),
+    (up.DTypeError, "initial=2 is no value of bool", lambda: up.scan(X > 0, initial=2)),
+    (up.DTypeError, "initial=.*'s'", lambda: up.scan(X.astype("m8[m]"), initial=np.timedelta64(1, "s"))),
+    (up.DTypeError, "a=0.5 is no value of int64", lambda: up.linear_recurrence(0.5, np.array([1, 2, 3]))),
+    (up.DTypeError, "a=0.5j is no value of float64", lambda: up.linear_recurrence(0.5j, X)),
+    (up.DTypeError, "a=array.* int64", lambda: up.linear_recurrence(X[:1], np.arange(6))),
+    (up.DTypeError, "a of float64 with b of int64", lambda: up.linear_recurrence(X, np.arange(6))),
     (up.OutputError, "out has shape", lambda: up.scan(X, out=np.zeros(5))),
     (up.OutputError, "cannot hold", lambda: up.scan(X, out=np.zeros(6, int))),
     (up.OutputError, "read-only", lambda: up.scan(X, out=READ_ONLY)),
+    (up.OutputError, "not as they are computed", lambda: up.scan(X, out=np.zeros(6, ">f8"))),
     (up.OutputError, "must be an array", lambda: up.scan(X, out=[0] * 6)),
     (up.OutputError, "must be an array", lambda: up.reduce(X, out=np.float64(0))),
     (up.OutputError, "must be an array", lambda: up.reduce(X > 0, "or", out=True)),
@@ -48,12 +64,18 @@ MISTAKES = [
     ),
     (up.OperatorError, "NameError", lambda: up.scan(X, lambda a, b: nowhere(a))),  # noqa: F821
     (up.OperatorError, "cannot be compiled in", lambda: up.scan(X, lambda a, b, table={}: a)),
+    (up.OperatorError, "np.sin takes 1 operand", lambda: up.scan(X, np.sin)),
+    (up.OperatorError, "logical_and is not defined for float64", lambda: up.scan(X, np.logical_and)),
+    (up.EngineError, "x.filled", lambda: up.scan(np.ma.array(X, mask=X > 3))),
+    (up.EngineError, "x.filled", lambda: up.scan(X, initial=np.ma.array(1.0))),
     (up.EngineError, "no engine is called", lambda: up.scan(X, engine="tpu")),
     (up.SegmentError, "cover 0 to 5", lambda: up.scan(X, segments=up.segments.offsets([0, 5]))),
     (up.SegmentError, "must not fall", lambda: up.scan(X, segments=up.segments.offsets([0, 5, 4, 6]))),
     (up.SegmentError, "negative length", lambda: up.scan(X, segments=up.segments.lengths([7, -1]))),
     (up.SegmentError, "flags have shape", lambda: up.scan(X, segments=up.segments.flags([1, 0]))),
     (up.SegmentError, "booleans or integers", lambda: up.scan(X, segments=up.segments.flags(X))),
+    (up.SegmentError, r"flags.*offsets.*lengths.*keys", lambda: up.scan(X, segments=[0, 1])),
+    (up.SegmentError, r"flags.*offsets.*lengths.*keys", lambda: up.Stream().push(X, segments=X)),
     (ValueError, "threads=0", lambda: up.scan(X, threads=0)),
 ]
 
@@ -81,3 +103,17 @@ def test_check_finds_a_counter_example():
         up.check(up.Operator(lambda a, b: a * b, identity=0), [1, 2])
     with pytest.raises(up.LawError, match="not commutative"):
         up.check(up.Operator(lambda a, b: b, commutative=True), [1, 2])
+
+
+def test_what_stands_before_is_converted_where_nothing_is_lost():
+    seconds = np.array([1, 2], "m8[s]")
+    assert up.scan(seconds, initial=np.timedelta64(1, "m")).tolist() == [
+        timedelta(seconds=s) for s in (61, 63)
+    ]
+    assert up.scan(seconds, initial=timedelta(minutes=1)).tolist() == [timedelta(seconds=s) for s in (61, 63)]
+    assert np.isnat(up.scan(seconds, initial=np.timedelta64("NaT"))).all()
+    assert up.scan(np.array([3, 1], "u1"), "min", initial=2.0).tolist() == [2, 1]
+    assert up.scan(np.array([3, 1], "u1"), initial=np.int64(2)).tolist() == [5, 6]
+    assert up.scan(np.zeros(1, "u8"), "max", initial=2**64 - 1).tolist() == [2**64 - 1]
+    assert up.scan(X, "min", initial=np.inf).tolist() == np.minimum.accumulate(X).tolist()
+    assert up.linear_recurrence(2.0, np.array([1, 2, 3])).tolist() == [1, 4, 11]

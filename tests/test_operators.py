@@ -1,5 +1,7 @@
 """An operator is what it computes: its key sees code, defaults, closure and globals, and nothing else."""
 
+import math
+import operator
 import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -117,6 +119,26 @@ def test_functions_may_call_functions():
         return helper(a) + b
 
     np.testing.assert_array_equal(up.scan(np.array([1, 1]), op), [1, 3])
+
+
+OF_OTHERS = [
+    (np.gcd, "gcd"), (math.gcd, "gcd"), (np.add, "add"), (max, "maximum"), (min, "minimum"), (operator.add, "add"),
+    (operator.mul, "multiply"), (operator.and_, "bitwise_and"), (operator.sub, "subtract"), (np.fmax, "fmax"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fn", "ufunc"), OF_OTHERS, ids=str)
+def test_functions_of_numpy_and_of_python(fn, ufunc):
+    x = np.array([[12, 18], [4, 6], [7, 7]])
+    want = getattr(np, ufunc)(x[:, 0], x[:, 1])
+    np.testing.assert_array_equal(up.scan(x, fn, axis=1)[:, 1], want)
+    assert as_operator(fn) is as_operator(fn)
+    assert pickle.loads(pickle.dumps(as_operator(fn))) == as_operator(fn)
+
+
+def test_the_identity_of_a_ufunc_is_known():
+    assert up.scan([12, 18, 8], np.gcd, exclusive=True).tolist() == [0, 12, 6]
+    assert up.scan([True, False, True], np.logical_xor).tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize("name", BUILTIN)

@@ -15,16 +15,17 @@ from upsweep.arguments import (
     axis_of,
     dtype_of,
     dtypes_of,
+    held,
     result_dtypes,
     shape_of,
     summed_dtype,
 )
 from upsweep.dtypes import accumulator, fits, number
-from upsweep.engine import Engine
+from upsweep.engine import DTypeError, Engine
 from upsweep.operator import Operator, OperatorError, identity_of, resolve
 from upsweep.operators import as_operator, ops
 from upsweep.plan import ORDERS, Plan
-from upsweep.segments import Segments
+from upsweep.segments import Segments, checked
 
 Op = Operator | str | Callable[[Any, Any], Any]
 
@@ -214,7 +215,7 @@ def linear_recurrence(
 
     Args:
         a, b: arrays of one shape and one floating, complex or integer dtype. `a` may also be a scalar or an array that
-            broadcasts to the shape of `b`, without being copied.
+            broadcasts to the shape of `b`, without being copied; b's dtype must hold it.
         initial: the state before the first item: a scalar, or one value a row (the shape without the axis).
         axis, reverse, out, segments: as in `scan`. In reverse `h[t] = a[t] h[t+1] + b[t]`.
         order: as in `scan`. "sequential" has the bits of the loop `h = a[t] * h + b[t]`, product and sum rounded each; half
@@ -233,7 +234,10 @@ def linear_recurrence(
     on = engines.load(engines.choose((a, b)))
     states = on.view(b)
     if getattr(a, "shape", None) != states.shape:
-        a = on.broadcast(a, states.shape, states.dtype, b)
+        scalar = a if engines.on_gpu(a) else held(a, states.dtype, "a")
+        a = on.broadcast(scalar, states.shape, states.dtype, b)
+    elif not fits(on.view(a).dtype, states.dtype):
+        raise DTypeError(f"a of {a.dtype} with b of {states.dtype}: pass b.astype({str(a.dtype)!r})")
     return execute(
         (a, b), ops.AFFINE, axis, False, reverse, start, None, out, segments, "auto", None, False, 1, order
     )
@@ -273,7 +277,7 @@ def execute(
     segments = None if groups else segments
     plan, dtypes = plan_of(
         as_operator(op), tuple([v.dtype for v in views]), tuple([v.shape for v in views]), axis, exclusive, reverse,
-        initial is not None, dtypes_of(dtype), segments is not None, threads, reducing, keep, order,
+        initial is not None, dtypes_of(dtype), checked(segments) is not None, threads, reducing, keep, order,
     )  # fmt: skip
     ys: list[Any]
     record, written = None, []
@@ -284,10 +288,12 @@ def execute(
         plan = _stored_in(plan, dtypes, tuple([(y.shape, y.dtype) for y in written]))
         for y in written:
             if not on.writable(y):
-                raise OutputError("out is read-only")
+                raise OutputError(
+                    "out is read-only, or its numbers are not as they are computed: pass another array"
+                )
         rest = iter(written)
         ys = [None if stored is None else next(rest) for stored in plan.stores]
-    starts = None if initial is None else _starts(on, plan, initial, given[0], fields)
+    starts = None if initial is None else _starts(on, plan, dtypes, initial, given[0], fields)
     heads = None if segments is None else on.heads(segments, plan.shape, plan.axis, given[0])
     if written:
         views = [on.apart(x, written) for x in views]
@@ -364,10 +370,14 @@ def _parts(value: Any, count: int, what: str) -> tuple[Any, ...]:
     return value
 
 
-def _starts(on: Engine, plan: Plan, initial: Any, like: Any, fields: Any) -> list[Any]:
+def _starts(
+    on: Engine, plan: Plan, dtypes: Sequence[np.dtype], initial: Any, like: Any, fields: Any
+) -> list[Any]:
     if fields and isinstance(initial, (np.void, np.ndarray)):
         initial = tuple(initial[field] for field in fields)
     parts = _parts(initial, len(plan.loads), "initial")
+    held_in = [d if d.kind in "mM" else wide for d, wide in zip(dtypes, plan.accumulators)]
+    parts = [s if engines.on_gpu(s) else held(s, d) for s, d in zip(parts, held_in)]
     starts = [on.start(s, dtype, like) for s, dtype in zip(parts, plan.accumulators)]
     for s in starts:
         if s.shape not in ((), plan.row_shape):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from upsweep import dtypes
-from upsweep.engine import DTypeError
+from upsweep.engine import DTypeError, library_of, load
 
 
 class ShapeError(ValueError):
@@ -81,3 +81,48 @@ def summed_dtype(dtype: np.dtype, wanted: Any) -> Any:
     if wanted is None and dtype.kind in "biu" and dtype.itemsize < np.dtype(np.int_).itemsize:
         return np.uint if dtype.kind == "u" else np.int_
     return wanted
+
+
+def held(value: Any, dtype: np.dtype, what: str = "initial") -> np.ndarray:
+    """A value from the host as an array of `dtype`; a DTypeError where it would become another value. Numbers of Python have no
+    dtype of their own, and real numbers may be rounded.
+
+    >>> held(3.0, np.dtype("i1"))
+    array(3, dtype=int8)
+    """
+    have = (
+        np.asarray(value)
+        if library_of(value) in ("builtins", "numpy", "datetime")
+        else load("numpy").view(value)
+    )
+    if isinstance(value, np.ma.MaskedArray):
+        load("numpy").view(value)  # which says what to pass
+    try:
+        if have.dtype == object:  # whole numbers of more than 64 bits, and Python's dates
+            have = np.asarray(value, dtype)
+        with np.errstate(all="ignore"):
+            fitting = _kinds_fit(value, have.dtype, dtype)
+            made = have.astype(dtype, copy=False) if fitting else have
+    except (TypeError, ValueError, OverflowError):
+        fitting, made = False, have
+    if not fitting or not np.all(_as_before(have, made)):
+        raise DTypeError(
+            f"{what}={value!r} is no value of {dtype}, in which this is computed: pass one that is, or convert the data "
+            "first, x.astype('float64') for instance"
+        )
+    return made
+
+
+def _kinds_fit(value: Any, have: np.dtype, want: np.dtype) -> bool:
+    if have.kind in "mM" or want.kind in "mM":
+        return have.kind in (want.kind, "i", "u")
+    if isinstance(value, (bool, int, float, complex)):
+        return have.kind != "c" or want.kind == "c"
+    return dtypes.fits(have, want) or (have.kind in "iu" and want.kind in "iu")
+
+
+def _as_before(have: np.ndarray, made: np.ndarray) -> Any:
+    """Where a conversion has kept a value: whole numbers as they are, others finite if they were."""
+    if made.dtype.kind in "mM":
+        return (made.astype(have.dtype) == have) | (have != have)
+    return made == have if made.dtype.kind in "biu" else np.isfinite(made) | ~np.isfinite(have)

@@ -93,7 +93,17 @@ def rebuilt(fn: Any, compiled: Callable[[Any], Any], module: str) -> types.Funct
         return compiled(value) if isinstance(getattr(value, "py_func", value), types.FunctionType) else value
 
     fn = getattr(fn, "py_func", fn)
+    fn = fn if isinstance(fn, types.FunctionType) else _calling(fn)
     used = {name: taken(value) for name, value in globals_of(fn).items()}
     cells = tuple(types.CellType(taken(cell.cell_contents)) for cell in fn.__closure__ or ())
     scope = {**used, "__name__": module}  # before the function is made, which takes its module from it
     return types.FunctionType(fn.__code__, scope, fn.__name__, fn.__defaults__, cells)
+
+
+def _calling(fn: Callable[[Any, Any], Any]) -> types.FunctionType:
+    """A function of Python that calls one of NumPy's or of C's, which compilers know by name."""
+
+    def call(a, b):
+        return fn(a, b)
+
+    return call

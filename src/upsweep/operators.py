@@ -6,6 +6,8 @@ import copyreg
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from operator import add, and_, mul, or_, xor
 from typing import Any
 
 import numpy as np
@@ -133,8 +135,8 @@ ROWS = (
         },
         slopes=lambda xp, a, b: _choice(xp, (b >= a) | (b != b), a), ufuncs=("maximum",),
     ),
-    Row("and", "bitwise and", "biu", _AND, _ones, free="iu", ufuncs=("bitwise_and", "logical_and")),
-    Row("or", "bitwise or", "biu", _OR, 0, free="iu", ufuncs=("bitwise_or", "logical_or")),
+    Row("and", "bitwise and", "biu", _AND, _ones, free="iu", ufuncs=("bitwise_and",)),
+    Row("or", "bitwise or", "biu", _OR, 0, free="iu", ufuncs=("bitwise_or",)),
     Row(
         "xor", "bitwise exclusive or", "biu", Form(do.bit_xor, "Scalar<Xor>", do.bit_xor), 0, free="iu",
         ufuncs=("bitwise_xor",),
@@ -256,12 +258,31 @@ def as_operator(op: Operator | str | Callable[[Any, Any], Any]) -> Operator:
                 f"no operator is called {op!r}; there are {', '.join(BUILTIN)}, or pass a function"
             )
         return BUILTIN[op]
-    if isinstance(op, np.ufunc) and op.__name__ in _UFUNCS:
-        return _UFUNCS[op.__name__]
+    if isinstance(op, (np.ufunc, types.BuiltinFunctionType)):
+        return _operator_of_c(op)
     return _operator_of(op) if isinstance(op, types.FunctionType) else Operator(op)
 
 
-_UFUNCS = {ufunc: BUILTIN[row.name] for row in ROWS for ufunc in row.ufuncs}
+_OF_C: dict[Any, Operator] = {
+    **{getattr(np, ufunc): BUILTIN[row.name] for row in ROWS for ufunc in row.ufuncs},
+    max: ops.MAX, min: ops.MIN, add: ops.ADD, mul: ops.MUL, and_: ops.AND, or_: ops.OR, xor: ops.XOR,
+    # Of numbers they give truths, which are no numbers to go on with.
+    np.logical_and: Operator(do.bit_and, True, "logical_and", True, "b", {}, 1),
+    np.logical_or: Operator(do.bit_or, False, "logical_or", True, "b", {}, 1),
+    np.logical_xor: Operator(do.bit_xor, False, "logical_xor", True, "b", {}, 1),
+}  # fmt: skip
+
+
+@cache
+def _operator_of_c(fn: Any) -> Operator:
+    """That of a ufunc of NumPy, or of a function of Python's such as `max`, `operator.add` or `math.gcd`."""
+    if isinstance(fn, np.ufunc) and (fn.nin, fn.nout) != (2, 1):
+        raise OperatorError(
+            f"np.{fn.__name__} takes {fn.nin} operands and gives {fn.nout}; pass one of two that gives one"
+        )
+    return _OF_C.get(fn) or Operator(fn, getattr(fn, "identity", None), fn.__name__)
+
+
 _known: dict[types.CodeType, tuple[list[Any], Operator]] = {}
 
 

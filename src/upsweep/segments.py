@@ -32,6 +32,16 @@ class Segments:
     values: Any
 
 
+def checked(segments: Any) -> Segments | None:
+    """What `segments=` was given, which is nothing or one of the four spellings."""
+    if segments is None or isinstance(segments, Segments):
+        return segments
+    raise SegmentError(
+        f"segments={segments!r} may mean several things: pass upsweep.segments.flags(f), true where a segment starts, "
+        ".offsets(o), where each starts and the last ends, .lengths(l), or .keys(k), which change from one to the next"
+    )
+
+
 def flags(f: Any) -> Segments:
     """`f[i]` is true where a segment starts (bool or integers, of the data's shape or 1-D along the axis)."""
     return Segments("flags", f)

@@ -15,12 +15,12 @@ import numpy as np
 
 from upsweep import engine as engines
 from upsweep.api import Op, OutputError, execute, reduce, scan
-from upsweep.arguments import ShapeError, axis_of, dtypes_of, result_dtypes, shape_of
+from upsweep.arguments import ShapeError, axis_of, dtypes_of, held, result_dtypes, shape_of
 from upsweep.dtypes import accumulator, carried
 from upsweep.engine import DTypeError
 from upsweep.operator import SEEDED, Operator, identity_of, resolve, segmented
 from upsweep.operators import as_operator
-from upsweep.segments import Segments, flags
+from upsweep.segments import Segments, checked, flags
 from upsweep.tree import Carry, blocks
 
 
@@ -113,11 +113,11 @@ class Stream:
         parts = len(chunk) if isinstance(chunk, tuple) else 1
         if self._lifted is None:
             known = self._carry.sums
-            if segments is None and not (known and len(known[0]) > parts):
+            if checked(segments) is None and not (known and len(known[0]) > parts):
                 run = _Run(self, chunk, out, None)
                 return run.through() if self._order == "tree" else run.in_order()
             self._lifted = _Lifted(self, chunk)
-        return self._lifted.push(chunk, segments, out)
+        return self._lifted.push(chunk, checked(segments), out)
 
 
 def push_summed(stream: Stream, chunk: Any, sums: Iterable[tuple[Any, ...]], keep: int | None = None) -> Any:
@@ -334,8 +334,8 @@ class _Lifted:
         there[1:] = along[1:] != along[:-1]
         if len(along):
             if last is not None:
-                there[0] = along[0] != last
-            last = along[-1].copy()
+                there[:1] = along[:1] != last
+            last = along[-1:].copy()
         return flags(changed), last
 
     def _restart(self, places: Any, heads: Any, shape: tuple[int, ...], engine: str) -> None:
@@ -359,7 +359,7 @@ def _scalars(initial: Any, dtypes: tuple[np.dtype, ...]) -> tuple[Any, ...]:
     parts = initial if isinstance(initial, tuple) else (initial,)
     if len(parts) != len(dtypes) or any(np.ndim(part) for part in parts):
         raise ShapeError(f"initial={initial!r}: every segment of a stream starts from {len(dtypes)} scalars")
-    return tuple(d.type(part) for d, part in zip(dtypes, parts))
+    return tuple(held(part, d)[()] for d, part in zip(dtypes, parts))
 
 
 def _is_host(part: Any) -> bool:
@@ -367,7 +367,7 @@ def _is_host(part: Any) -> bool:
 
 
 def _on_host(part: Any) -> np.ndarray:
-    if _is_host(part):
+    if _is_host(part) or not engines.on_gpu(part):
         return np.asarray(part)
     return part.get() if hasattr(part, "get") else np.asarray(part.cpu() if hasattr(part, "cpu") else part)
 

@@ -269,6 +269,15 @@ def test_the_state_of_a_stream_with_segments_goes_on():
     np.testing.assert_array_equal(rest, expected[-1] + np.array([0.0, 1.0]))
 
 
+@pytest.mark.parametrize("kind", ["U", "i1", "f4", object, "M8[D]"])
+def test_keys_of_any_dtype_go_on_over_chunks(kind):
+    x, numbers = np.arange(230.0), np.arange(230) // 17
+    keys = numbers.astype("U").astype(object) if kind is object else numbers.astype("i8").astype(kind)
+    np.testing.assert_array_equal(*whole_and_pushed(x, "add", up.segments.keys, keys))
+    columns, each = np.ones((230, 2)), np.stack([keys, keys[::-1]], 1)
+    np.testing.assert_array_equal(*whole_and_pushed(columns, "add", up.segments.keys, each))
+
+
 def test_errors_of_segments():
     with pytest.raises(up.SegmentError, match="flags"):
         Stream("add").push(np.ones(3), segments=up.segments.flags([1]))

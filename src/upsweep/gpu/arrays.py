@@ -121,12 +121,12 @@ def _torch_view(x: Any) -> View:
         raise EngineError(
             f"a tensor of {x.dtype} cannot be scanned (bfloat16 and float8 need pip install ml_dtypes)"
         )
-    if x.is_neg() or (dtype.kind == "c" and x.is_conj()):
+    copied = x.is_neg() or (dtype.kind == "c" and x.is_conj())
+    if copied:
         x = x.resolve_conj().resolve_neg()
     size = dtype.itemsize
-    return View(
-        x.data_ptr(), tuple(x.shape), tuple([s * size for s in x.stride()]), dtype, x.get_device(), TORCH, x
-    )
+    strides = tuple([s * size for s in x.stride()])
+    return View(x.data_ptr(), tuple(x.shape), strides, dtype, x.get_device(), TORCH, x, copied)
 
 
 def _torch_empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> View:

@@ -28,9 +28,7 @@ def start(value: Any, dtype: np.dtype, like: Any) -> View:
     if on_gpu(value):
         return _cast(view(value), dtype, "initial")
     host = np.asarray(value)
-    if not np.can_cast(host.dtype, dtype, "same_kind") and not isinstance(value, (int, float)):
-        raise DTypeError(f"initial of {host.dtype} does not fit a scan in {dtype}")
-    host = host.astype(dtype)
+    host = host.view(np.int64) if host.dtype.kind in "mM" else host.astype(dtype)
     return view(host) if host.ndim == 0 else _upload(host, view(like))
 
 

@@ -8,15 +8,21 @@ from typing import Any
 import numpy as np
 
 from upsweep import dtypes
-from upsweep.engine import DTypeError, EngineError, library_of, on_gpu
+from upsweep.engine import EngineError, library_of, on_gpu
 from upsweep.operator import identity_of
 from upsweep.plan import Plan
 
 
 def view(x: Any) -> np.ndarray:
-    """The memory of `x` as a NumPy array; lists and scalars become arrays first."""
+    """The memory of `x` as a NumPy array; lists and scalars become arrays first. Where the memory does not hold the numbers as
+    they are computed with, this is a copy that cannot be written to."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise EngineError(
+            "a masked array would lose its mask: pass x.filled(e) with the operator's identity e, 0 for a sum, and "
+            "np.ma.array(y, mask=x.mask) of the result"
+        )
     if isinstance(x, np.ndarray):
-        return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
+        return x if x.dtype.isnative else _copied(x.astype(x.dtype.newbyteorder("=")))
     if on_gpu(x):
         raise EngineError(
             f"this {type(x).__name__} lies on a GPU: pass engine='cuda' or 'auto', or bring it to the host"
@@ -73,10 +79,7 @@ def numbers(view: np.ndarray) -> np.ndarray:
 
 def start(value: Any, dtype: np.dtype, like: Any) -> np.ndarray:
     """What a scan starts from, in the accumulator's dtype."""
-    have = numbers(view(value))
-    if not np.can_cast(have.dtype, dtype, "same_kind") and not isinstance(value, (int, float)):
-        raise DTypeError(f"initial of {have.dtype} does not fit a scan in {dtype}")
-    return have.astype(dtype, copy=False)
+    return numbers(view(value)).astype(dtype, copy=False)
 
 
 def broadcast(value: Any, shape: tuple[int, ...], dtype: np.dtype, like: Any) -> np.ndarray:
@@ -107,7 +110,14 @@ def _from_torch(x: Any) -> np.ndarray:
     known = dtypes.row_of(x.dtype)
     if known is not None and known.module != "numpy":  # PyTorch hands NumPy the bits of such a dtype
         return x.view(getattr(torch, f"int{8 * x.itemsize}")).numpy().view(dtypes.named(known.name))
-    return x.resolve_conj().resolve_neg().numpy()
+    if x.is_conj() or x.is_neg():
+        return _copied(x.resolve_conj().resolve_neg().numpy())
+    return x.numpy()
+
+
+def _copied(x: np.ndarray) -> np.ndarray:
+    x.flags.writeable = False
+    return x
 
 
 def _to_torch(view: np.ndarray) -> Any:

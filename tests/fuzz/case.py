@@ -1,0 +1,374 @@
+"""One case: a call of upsweep on memory that the fuzzer laid out, and what must have become of that memory."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import plain
+from draw import Kernel, accumulated, heads_of, highest, kernel, lowest, numbers, shape_of, spelt
+from places import Place, layout, libraries
+
+import upsweep as up
+
+POOL = 14
+"""Kernels of a run, which are compiled one after another as the run goes on; each is one for rows and one for columns."""
+EACH = 150
+"""Cases from one new kernel to the next."""
+
+
+class Difference(AssertionError):
+    """What upsweep made is not what the oracle makes."""
+
+
+class Run:
+    """All cases of a seed: case k is the same whenever, and after whatever, it is run."""
+
+    def __init__(self, seed: int, engine: str = "cpu") -> None:
+        self.seed, self.engine, self.libraries = seed, engine, libraries(engine)
+
+    def kernel(self, index: int) -> Kernel:
+        return kernel(np.random.default_rng([self.seed, 1, index]), self.known)
+
+    def known(self, dtype: np.dtype) -> bool:
+        return any(library.takes(dtype) for library in self.libraries)
+
+    def case(self, number: int) -> Case:
+        rng = np.random.default_rng([self.seed, 0, number])
+        return Case(rng, self.kernel(int(rng.integers(min(POOL, 2 + number // EACH)))), self.libraries)
+
+    def check(self, number: int) -> None:
+        """Raises a Difference that says how to see it again."""
+        case = None
+        try:
+            case = self.case(number)
+            with small_chunks(self.engine, case.kernel.chunk), np.errstate(all="ignore"):
+                case.check()
+        except Exception as wrong:
+            again = f"python tests/fuzz --engine {self.engine} --seed {self.seed} --case {number}"
+            raise Difference(f"{type(wrong).__name__}: {wrong}\n{case}\nagain: {again}") from wrong
+
+
+@contextmanager
+def small_chunks(engine: str, chunk: int) -> Iterator[None]:
+    """Chunks, tiles and threads already for what the oracle can scan in a moment."""
+    if engine != "cpu":
+        yield
+        return
+    from upsweep.cpu import tuning
+
+    kept = tuning.ROWS, tuning.PARALLEL_BYTES
+    if chunk < kept[0].chunk:
+        tuning.ROWS = kept[0]._replace(chunk=chunk, tile=4 * chunk * 8)
+    tuning.PARALLEL_BYTES = 0
+    try:
+        yield
+    finally:
+        tuning.ROWS, tuning.PARALLEL_BYTES = kept
+
+
+class Case:
+    def __init__(self, rng: np.random.Generator, kernel: Kernel, known: list[Any]) -> None:
+        self.rng, self.kernel = rng, kernel
+        law = kernel.law
+        self.shape, self.axis = shape_of(rng, kernel.chunk)
+        self.rows = self.shape[: self.axis] + self.shape[self.axis + 1 :]
+        fitting = [k for k in known if all(map(k.takes, (*kernel.loads, *kernel.stores)))]
+        self.library = fitting[rng.integers(len(fitting))]
+        self.how: dict[str, Any] = {"axis": self.axis, "order": kernel.order}
+        self._forms()
+        self.reduces = self.forms[2]
+        self.out_shape = self.rows if self.reduces else self.shape
+        self.kept = [1] if kernel.recurrence else list(range(law.parts))
+        self.gives_out = kernel.stores != kernel.computed or rng.random() < 0.6
+        self._initial()
+        self._lay_out()
+        self.threads = int(rng.choice([1, 2, 3, 5])) if rng.random() < 0.4 else None
+        self.heads = heads_of(rng, self.shape, self.axis) if kernel.segmented else None
+        self.streams = kernel.streams and not self.reduces and rng.random() < 0.7
+        if self.streams:
+            self.reverse = False
+
+    def _forms(self) -> None:
+        """Exclusive, initial, reduce; and reverse."""
+        kernel, rng = self.kernel, self.rng
+        exclusive, initial, reduces = (bool(f) for f in rng.random(3) < (0.5, 0.4, 0.15))
+        if kernel.order == "sequential":
+            exclusive, initial, reduces = kernel.forms
+        elif kernel.segmented:
+            initial = kernel.initial
+        reduces = reduces and not kernel.segmented and not kernel.recurrence
+        exclusive = exclusive and not reduces and not kernel.recurrence
+        n = self.shape[self.axis]
+        if self.identity() is None and ((exclusive and n) or (reduces and not n)):
+            exclusive, reduces = exclusive and initial, reduces and initial
+        self.forms, self.reverse = (exclusive, initial, reduces), bool(rng.random() < 0.4)
+
+    def identity(self) -> Any:
+        """As one number for each component."""
+        law, wide = self.kernel.law, [accumulated(d) for d in self.kernel.computed]
+        if law.op == "affine":
+            return tuple(d.type(v) for d, v in zip(wide, (1, 0)))
+        if law.identity is None:
+            return None
+        if self.kernel.computed[0].kind in "mM" and law.identity in (lowest, highest):
+            info = np.iinfo("i8")
+            return (np.int64(info.min + (law.times is not None) if law.identity is lowest else info.max),)
+        if law.op == "and" and wide[0].kind == "u":
+            return (np.array(~wide[0].type(0)),)
+        return (wide[0].type(law.identity(wide[0])),)
+
+    def _initial(self) -> None:
+        """In the dtype computed with, as a number or one for each row."""
+        kernel, rng = self.kernel, self.rng
+        self.start = None
+        if not self.forms[1]:
+            return
+        calm = kernel.law.close
+        scalar = rng.random() < 0.5 or kernel.streams
+        values = [numbers(rng, d, () if scalar else self.rows, calm)[...] for d in kernel.computed]
+        if kernel.recurrence:
+            values[0] = np.ones((), kernel.computed[0])[...]
+        self.start = tuple(values)
+
+    def _lay_out(self) -> None:
+        kernel, rng = self.kernel, self.rng
+        tame = self.library.tame
+        sizes = [d.itemsize for d in (*kernel.loads, *kernel.stores)]
+        unit = max(sizes) if tame else 1
+        end = int(rng.integers(64, 128)) // 16 * 16 + (0 if tame else int(rng.integers(16)))
+        self.xs, self.ys = [], []
+        for d in kernel.loads:
+            lay = layout(rng, self.shape, d.itemsize, tame, repeats=True)
+            swapped = (
+                not tame and self.library.takes(d.newbyteorder(">")) and d.itemsize > 1 and d.kind != "V"
+            )
+            if swapped and d.name != "bfloat16" and rng.random() < 0.05:
+                d = d.newbyteorder(">")
+            self.xs.append(Place(d, self.shape, lay.strides, end - lay.low))
+            end += (lay.high - lay.low) // 16 * 16 + 16 + (0 if tame else int(rng.integers(40)))
+        over = set()
+        for c in self.kept if self.gives_out else ():
+            d, x = kernel.stores[c], self.xs[rng.integers(len(self.xs))]
+            free = self.out_shape == self.shape and 0 not in x.strides and x.dtype.itemsize == d.itemsize
+            if free and rng.random() < 0.35 and x not in over:  # over an input, or a little beside it
+                over.add(x)
+                by = int(rng.choice([0, 0, 0, 1, -1, 3, -3])) * d.itemsize if len(self.kept) == 1 else 0
+                if by and not tame and rng.random() < 0.2:
+                    by = 1
+                self.ys.append(Place(d, self.shape, x.strides, x.offset + by))
+                continue
+            lay = layout(rng, self.out_shape, d.itemsize, tame, repeats=False)
+            self.ys.append(Place(d, self.out_shape, lay.strides, end - lay.low))
+            end += (lay.high - lay.low) // 16 * 16 + 32 + (0 if tame else int(rng.integers(40)))
+        self.size = (end + 128) // unit * unit
+
+    def __str__(self) -> str:
+        kernel, (exclusive, initial, reduces) = self.kernel, self.forms
+        name = getattr(kernel.law.op, "__name__", kernel.law.op)
+        return (
+            f"{name} of {', '.join(map(str, kernel.loads))} in {', '.join(map(str, kernel.computed))} as "
+            f"{', '.join(map(str, kernel.stores))}; shape={self.shape} axis={self.axis} order={kernel.order} "
+            f"{exclusive=} {initial=} {reduces=} reverse={self.reverse} segmented={kernel.segmented} "
+            f"recurrence={kernel.recurrence} stream={self.streams} chunk={kernel.chunk} threads={self.threads} "
+            f"{type(self.library).__name__}\nstart={self.start}\nin {self.xs}\nout {self.ys if self.gives_out else 'new'}"
+        )
+
+    # --- running it ---------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        rng, kernel = self.rng, self.kernel
+        buffer = rng.integers(0, 256, self.size, np.uint8)
+        for place in self.xs:
+            if 0 not in place.shape:
+                first = tuple(slice(0, 1) if s == 0 else slice(None) for s in place.strides)
+                place.of(buffer)[first] = numbers(
+                    rng, place.dtype.newbyteorder("="), place.shape, kernel.law.close
+                )[first]
+        data = [np.array(place.of(buffer), place.dtype.newbyteorder("=")) for place in self.xs]
+        memory = self.library.send(buffer.copy())
+        arrays = [self.library.array(memory, place) for place in self.xs]
+        if type(self.library).__name__ == "NumPy" and not self.gives_out and rng.random() < 0.3:
+            for x in arrays:
+                x.flags.writeable = False
+        outs = [self.library.array(memory, place) for place in self.ys]
+        got = self._streamed(arrays, outs) if self.streams else self._called(arrays, outs)
+        want = self._wanted(data)
+        after = self.library.fetch(memory).copy()
+        results = [place.of(after) for place in self.ys] if self.gives_out else got
+        for c, have, correct in zip(self.kept, results, want):
+            self._compare(c, have, correct)
+        for place in self.ys if self.gives_out else ():
+            place.of(after)[...] = place.of(buffer)
+        beside = np.flatnonzero(after != buffer)
+        if len(beside):
+            raise Difference(
+                f"{len(beside)} bytes beside the results were written, the first at {beside[0]} of the buffer"
+            )
+
+    def _given_initial(self) -> Any:
+        """As numbers of Python or NumPy, or arrays."""
+        assert self.start is not None
+        bare = [s[()] if s.ndim == 0 else s for s in self.start]
+        if self.rng.random() < 0.3 and all(s.ndim == 0 and s.dtype.kind in "biufc" for s in self.start):
+            bare = [s.item() for s in self.start]
+        return tuple(bare) if self.kernel.law.parts > 1 else bare[0]
+
+    def _called(self, xs: list[Any], outs: list[Any]) -> list[np.ndarray]:
+        kernel, (exclusive, initial, reduces) = self.kernel, self.forms
+        how = {"axis": self.axis, "order": kernel.order, "reverse": self.reverse}
+        if initial:
+            how["initial"] = self._given_initial()
+        one, segments = len(xs) == 1, None
+        if self.heads is not None:
+            segments, _ = spelt(self.rng, self.heads, self.axis)
+        if outs:
+            how["out"] = outs[0] if len(outs) == 1 else tuple(outs)
+        if kernel.recurrence:
+            if initial:
+                how["initial"] = how["initial"][1]
+            got = up.linear_recurrence(*xs, segments=segments, **how)
+        else:
+            if kernel.computed != kernel.loads:
+                how["dtype"] = kernel.computed[0]
+            if not reduces:
+                how |= {"exclusive": exclusive, "segments": segments}
+            call = up.reduce if reduces else up.scan
+            got = call(xs[0] if one else tuple(xs), kernel.law.op, threads=self.threads, **how)
+        if outs and got is not how["out"]:
+            raise Difference("what is returned is not `out`")
+        return [] if outs else [self.library.values(g) for g in (got if isinstance(got, tuple) else (got,))]
+
+    def _streamed(self, xs: list[Any], outs: list[Any]) -> list[np.ndarray]:
+        """Chunk by chunk, at times by a new stream that goes on from the pickled state of the one before."""
+        rng, heads, kernel, (exclusive, initial, _) = self.rng, self.heads, self.kernel, self.forms
+        how: dict[str, Any] = {"axis": self.axis, "exclusive": exclusive, "order": kernel.order}
+        if initial:
+            how["initial"] = self._given_initial()
+        stream = up.Stream(kernel.law.op, **how)
+        n = self.shape[self.axis]
+        cuts = np.sort(rng.integers(0, n + 1, rng.integers(6)))
+        starts, travels, parts = [0, *cuts.tolist()], rng.random() < 0.5, []
+        used = None if heads is None else heads.copy()
+        spelling = rng.integers(2)
+        keys = (
+            None
+            if heads is None
+            else np.cumsum(heads, self.axis if heads.ndim > 1 else 0).astype("U").astype(object)
+        )
+        for start, stop in zip(starts, [*starts[1:], n]):
+            along = (slice(None),) * self.axis + (slice(start, stop),)
+            segments = None
+            if heads is not None and keys is not None and used is not None:
+                here = along if heads.ndim > 1 else slice(start, stop)
+                if spelling:
+                    segments = up.segments.keys(keys[here])
+                else:
+                    segments, anew = spelt(rng, heads[here], self.axis)
+                    if (anew or segments.spelling == "keys") and start < stop:
+                        if segments.spelling == "keys":
+                            segments = up.segments.flags(heads[here])
+                        else:
+                            used[start] = True
+            chunk = tuple(x[along] for x in xs)
+            out = tuple(y[along] for y in outs)
+            parts.append(
+                stream.push(
+                    chunk if len(chunk) > 1 else chunk[0], segments=segments,
+                    out=None if not out else out if len(out) > 1 else out[0],
+                )
+            )  # fmt: skip
+            if travels:
+                stream = up.Stream(kernel.law.op, state=pickle.loads(pickle.dumps(stream.state)), **how)
+        self.heads = used
+        parts = [p if isinstance(p, tuple) else (p,) for p in parts]
+        return [
+            np.concatenate([self.library.values(p[c]) for p in parts], self.axis)
+            for c in range(len(xs) if not outs else 0)
+        ]
+
+    def _wanted(self, data: list[np.ndarray]) -> list[np.ndarray]:
+        """What the oracle makes of the data, in the dtypes of the results."""
+        kernel, heads, (exclusive, _, reduces) = self.kernel, self.heads, self.forms
+        wide = [accumulated(d) for d in kernel.computed]
+        along = [np.moveaxis(_numbers(x), self.axis, 0).astype(w) for x, w in zip(data, wide)]
+        n = self.shape[self.axis]
+        flags = np.zeros((n,) + (1,) * len(self.rows), bool)
+        if heads is not None:
+            flags = (
+                np.moveaxis(heads, self.axis, 0)
+                if heads.ndim > 1
+                else heads.reshape(-1, *(1,) * len(self.rows))
+            )
+        if self.reverse:
+            along = [x[::-1] for x in along]
+            flags = np.roll(flags[::-1], 1, 0)
+        start = None
+        if self.start is not None:
+            start = tuple(np.broadcast_to(_numbers(s).astype(w), self.rows) for s, w in zip(self.start, wide))
+        items = [tuple(x[i] for x in along) for i in range(n)]
+        op = kernel.law.plain
+        if kernel.computed[0].kind in "mM" and kernel.law.times is not None:
+            op = kernel.law.times
+        marks = [np.broadcast_to(f, self.rows) for f in flags] if self.rows else [bool(f) for f in flags]
+        nothing = self.identity()
+        if nothing is not None:
+            nothing = tuple(np.broadcast_to(v, self.rows) for v in nothing)
+        prefixes = plain.scan(op, items, marks, start, nothing, exclusive=exclusive, order=kernel.order)
+        if reduces:
+            total = prefixes[-1] if prefixes else start if start is not None else nothing
+            return [np.asarray(np.broadcast_to(total[c], self.rows)) for c in self.kept]
+        results = []
+        for c in self.kept:
+            y = np.empty((n, *self.rows), wide[c])
+            for i, prefix in enumerate(prefixes):
+                y[i] = prefix[c]
+            results.append(np.moveaxis(y[::-1] if self.reverse else y, 0, self.axis))
+        return results
+
+    def _compare(self, c: int, have: np.ndarray, correct: np.ndarray) -> None:
+        store = self.kernel.stores[c]
+        if have.shape != correct.shape or have.dtype != store:
+            raise Difference(f"{have.dtype} of {have.shape}, not {store} of {correct.shape}")
+        wanted = rounded(correct, store)
+        have = np.ascontiguousarray(_numbers(have)).reshape(have.shape)
+        same = alike(have, wanted, self.kernel.law.close)
+        if not same.all():
+            at = tuple(int(i) for i in np.argwhere(~same)[0])
+            raise Difference(
+                f"part {c}, item {at}: {have[at]!r}, not {wanted[at]!r}; {(~same).sum()} of {same.size} differ"
+            )
+
+
+def _numbers(x: np.ndarray) -> np.ndarray:
+    return x.view("i8") if x.dtype.kind in "mM" else x
+
+
+def rounded(x: np.ndarray, store: np.dtype) -> np.ndarray:
+    """Once, also where NumPy goes from float64 to bfloat16 by way of float32."""
+    if store.kind in "mM":
+        return x.astype("i8")
+    if store.name == "bfloat16" and x.dtype == np.float64:
+        near = x.astype("f4")
+        further = np.abs(near.astype("f8")) > np.abs(x)
+        near = np.where(further, np.nextafter(near, np.float32(0)), near)
+        bits = near.view("u4") | (near.astype("f8") != x)
+        x = bits.view("f4")
+    return np.asarray(x).astype(store)
+
+
+def alike(a: np.ndarray, b: np.ndarray, close: bool) -> np.ndarray:
+    """Bit for bit, but that one NaN is as good as another."""
+    if a.dtype.kind == "c":
+        return alike(a.real, b.real, close) & alike(a.imag, b.imag, close)
+    if a.dtype.name == "bfloat16":
+        a, b = a.astype("f4"), b.astype("f4")
+    if a.dtype.kind != "f":
+        return a == b
+    same = (a == b) & (np.signbit(a) == np.signbit(b)) | (np.isnan(a) & np.isnan(b))
+    if close:
+        same |= np.abs(a - b) <= (1e-5 if a.itemsize < 8 else 1e-12) * np.maximum(1, np.abs(b))
+    return same
