@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check docs bench lab-offline
+.PHONY: demo test fuzz check docs bench lab-offline
 
 demo: $(VENV)/demo.ready
 	$(BIN)/upsweep demo
@@ -11,6 +11,10 @@ demo: $(VENV)/demo.ready
 # Two processes: most of a fresh machine's time goes into compiling, which one process does on one core.
 test: $(VENV)/test.ready
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not slow" tests src
+
+# Random calls against an oracle, for UPSWEEP_FUZZ_SECONDS (an hour); a difference prints the line that shows it again.
+fuzz: $(VENV)/test.ready
+	$(BIN)/python tests/fuzz --seconds $${UPSWEEP_FUZZ_SECONDS:-3600}
 
 check: $(VENV)/test.ready
 	$(BIN)/ruff check .

@@ -14,7 +14,7 @@ CASES = 15_000
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python tests/fuzz")
-    parser.add_argument("--engine", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--engine", default="cpu", choices=["cpu", "numpy", "cuda"])
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--case", type=int, help="only this one, with all that is known of it")
     parser.add_argument("--seconds", type=float, default=3600)
@@ -29,6 +29,8 @@ def main() -> int:
     end, seed, done, wrong = time.monotonic() + asked.seconds, asked.seed, 0, 0
     while time.monotonic() < end and done < asked.cases:
         run = Run(seed, asked.engine)
+        if not run.libraries:
+            parser.error(f"no library whose arrays engine {asked.engine} scans is here")
         for number in range(CASES):
             if time.monotonic() > end or done >= asked.cases:
                 break

@@ -31,14 +31,18 @@ class Run:
         self.seed, self.engine, self.libraries = seed, engine, libraries(engine)
 
     def kernel(self, index: int) -> Kernel:
-        return kernel(np.random.default_rng([self.seed, 1, index]), self.known)
+        drawn = kernel(np.random.default_rng([self.seed, 1, index]), self.known, self.engine == "numpy")
+        # streams and recurrences run where "auto" says
+        return drawn._replace(streams=False, recurrence=False) if self.engine == "numpy" else drawn
 
     def known(self, dtype: np.dtype) -> bool:
         return any(library.takes(dtype) for library in self.libraries)
 
     def case(self, number: int) -> Case:
         rng = np.random.default_rng([self.seed, 0, number])
-        return Case(rng, self.kernel(int(rng.integers(min(POOL, 2 + number // EACH)))), self.libraries)
+        return Case(
+            rng, self.kernel(int(rng.integers(min(POOL, 2 + number // EACH)))), self.libraries, self.engine
+        )
 
     def check(self, number: int) -> None:
         """Raises a Difference that says how to see it again."""
@@ -71,14 +75,13 @@ def small_chunks(engine: str, chunk: int) -> Iterator[None]:
 
 
 class Case:
-    def __init__(self, rng: np.random.Generator, kernel: Kernel, known: list[Any]) -> None:
-        self.rng, self.kernel = rng, kernel
+    def __init__(self, rng: np.random.Generator, kernel: Kernel, known: list[Any], engine: str) -> None:
+        self.rng, self.kernel, self.engine = rng, kernel, engine
         law = kernel.law
         self.shape, self.axis = shape_of(rng, kernel.chunk)
         self.rows = self.shape[: self.axis] + self.shape[self.axis + 1 :]
         fitting = [k for k in known if all(map(k.takes, (*kernel.loads, *kernel.stores)))]
         self.library = fitting[rng.integers(len(fitting))]
-        self.how: dict[str, Any] = {"axis": self.axis, "order": kernel.order}
         self._forms()
         self.reduces = self.forms[2]
         self.out_shape = self.rows if self.reduces else self.shape
@@ -229,7 +232,7 @@ class Case:
             how["out"] = outs[0] if len(outs) == 1 else tuple(outs)
         if kernel.recurrence:
             if initial:
-                how["initial"] = how["initial"][1]
+                how["initial"] = how["initial"][1]  # of the tuple that the oracle starts from
             got = up.linear_recurrence(*xs, segments=segments, **how)
         else:
             if kernel.computed != kernel.loads:
@@ -237,7 +240,9 @@ class Case:
             if not reduces:
                 how |= {"exclusive": exclusive, "segments": segments}
             call = up.reduce if reduces else up.scan
-            got = call(xs[0] if one else tuple(xs), kernel.law.op, threads=self.threads, **how)
+            got = call(
+                xs[0] if one else tuple(xs), kernel.law.op, threads=self.threads, engine=self.engine, **how
+            )
         if outs and got is not how["out"]:
             raise Difference("what is returned is not `out`")
         return [] if outs else [self.library.values(g) for g in (got if isinstance(got, tuple) else (got,))]

@@ -56,7 +56,7 @@ def reach(shape, strides, size) -> tuple[int, int]:
 class NumPy:
     """NumPy arrays: any layout."""
 
-    tame, engine = False, "cpu"
+    tame = False
 
     def takes(self, dtype: np.dtype) -> bool:
         return True
@@ -83,7 +83,7 @@ class Torch:
     def __init__(self, device: str = "cpu") -> None:
         import torch
 
-        self.torch, self.device, self.engine = torch, device, "cuda" if device == "cuda" else "cpu"
+        self.torch, self.device = torch, device
 
     def dtype(self, dtype: np.dtype) -> Any:
         return getattr(self.torch, dtype.name, None)
@@ -116,7 +116,7 @@ class Torch:
 class CuPy:
     """CuPy's arrays: any layout of what CuPy has a dtype for."""
 
-    tame, engine = False, "cuda"
+    tame = False
 
     def __init__(self) -> None:
         import cupy
@@ -140,12 +140,10 @@ class CuPy:
         return self.cupy.asnumpy(array)
 
 
-LIBRARIES = {
-    "cpu": (("numpy", NumPy), ("torch", Torch)),
-    "cuda": (("torch", lambda: Torch("cuda")), ("cupy", CuPy)),
-}
+_HOST = {"numpy": NumPy, "torch": Torch}
+LIBRARIES = {"cpu": _HOST, "numpy": _HOST, "cuda": {"torch": lambda: Torch("cuda"), "cupy": CuPy}}
 
 
 def libraries(engine: str) -> list[Any]:
     """The libraries that are here, whose arrays an engine scans."""
-    return [make() for name, make in LIBRARIES[engine] if find_spec(name)]
+    return [make() for name, make in LIBRARIES[engine].items() if find_spec(name)]

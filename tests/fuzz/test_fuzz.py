@@ -1,0 +1,135 @@
+"""A part of the fuzzer in every run of the tests: UPSWEEP_FUZZ_SECONDS an engine (20), UPSWEEP_FUZZ_SEED (the day's number)."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+
+import numpy as np
+import plain
+import pytest
+from case import Difference, Run
+
+import upsweep as up
+
+SEED = int(os.environ.get("UPSWEEP_FUZZ_SEED", time.time() // 86400))
+SECONDS = float(os.environ.get("UPSWEEP_FUZZ_SECONDS", "20"))
+
+
+@pytest.mark.parametrize("engine", ["cpu", "numpy", "cuda"])
+def test_no_difference(engine, request, capsys):
+    if engine == "cuda":
+        request.getfixturevalue("cuda")
+    run, number, end = Run(SEED, engine), 0, time.monotonic() + SECONDS
+    if not run.libraries:
+        pytest.skip("no library whose arrays this engine scans is here")
+    try:
+        while time.monotonic() < end:
+            run.check(number)
+            number += 1
+    finally:
+        with capsys.disabled():
+            print(f"\nfuzz: {number} cases of engine {engine} without a difference, seed {SEED}")
+    assert number
+
+
+def in_order(op, items):
+    return plain.scan(op, items, [False] * len(items), None, None, order="sequential")
+
+
+def test_the_oracle_by_hand():
+    """Five items as letters: what the tree folds, in which order."""
+
+    def joined(a, b):
+        return (f"({a[0]}{b[0]})",)
+
+    items = [(letter,) for letter in "abcdefg"]
+    plain_choose, plain.choose = plain.choose, lambda flag, a, b: a if flag else b
+    try:
+        flags = [False] * 7
+        assert [y for (y,) in plain.scan(joined, items, flags, None, None)] == [
+            "a", "(ab)", "((ab)c)", "((ab)(cd))", "(((ab)(cd))e)", "(((ab)(cd))(ef))", "((((ab)(cd))(ef))g)",
+        ]  # fmt: skip
+        assert in_order(joined, items)[3] == ("(((ab)c)d)",)
+        flags[2] = True
+        assert [y for (y,) in plain.scan(joined, items, flags, ("-",), None)][:4] == [
+            "(-a)",
+            "(-(ab))",
+            "(-c)",
+            "(-(cd))",
+        ]
+        shifted = plain.scan(joined, items, flags, None, ("0",), exclusive=True)
+        assert [y for (y,) in shifted][:4] == ["0", "a", "0", "c"]
+    finally:
+        plain.choose = plain_choose
+
+
+def heads_shifted(fn):
+    return lambda segments, shape, axis, like: np.roll(fn(segments, shape, axis, like), 1)
+
+
+def initial_lost(fn):
+    return lambda value, dtype, like: np.zeros_like(fn(value, dtype, like))
+
+
+def written_before_read(fn):
+    def run(plan, xs, ys, initial, heads):
+        for y in ys:
+            if y is not None:
+                y[...] = 1
+        fn(plan, xs, ys, initial, heads)
+
+    return run
+
+
+def one_byte_more(fn):
+    def run(plan, xs, ys, initial, heads):
+        fn(plan, xs, ys, initial, heads)
+        for y in ys:
+            if (
+                y is not None
+                and y.base is not None
+                and y.base.dtype == np.uint8
+                and y.flags.c_contiguous
+                and y.size
+            ):
+                at = y.ctypes.data - y.base.ctypes.data + y.nbytes
+                y.base[at : at + 1] ^= 255
+
+    return run
+
+
+def folded_in_order(fn):
+    """The loop's order where the tree's is asked for."""
+
+    def run(plan, *rest):
+        fn(replace(plan, order="sequential"), *rest)
+
+    return run
+
+
+FAULTS = [
+    ("heads", heads_shifted), ("start", initial_lost), ("run", written_before_read), ("run", one_byte_more),
+    ("run", folded_in_order),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "fault"), FAULTS, ids=lambda f: getattr(f, "__name__", f))
+def test_it_bites(name, fault, monkeypatch):
+    """Each planted fault is found, and the line that is printed finds it again."""
+    module = up.engine.load("numpy")
+    monkeypatch.setattr(module, name, fault(getattr(module, name)))
+    found = next(filter(None, map(difference_in, range(600))), None)
+    assert found is not None, "the planted fault was not found in 600 cases"
+    number, words = found
+    assert f"python tests/fuzz --engine numpy --seed 1 --case {number}" in words
+    assert difference_in(number) == found
+
+
+def difference_in(number):
+    try:
+        Run(1, "numpy").check(number)
+    except Difference as found:
+        return number, str(found)
+    return None
