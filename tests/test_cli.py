@@ -265,6 +265,7 @@ MISTAKES = {
     "operator": (["scan", "x.npy", "--op", "plus"], "no operator is called 'plus'"),
     "identity": (["scan", "x.npy", "--op", "argmax"], "takes a tuple of 2"),
     "initial": (["scan", "x.npy", "--initial", "much"], "neither a number"),
+    "no whole number": (["scan", "s.npy", "--initial", "0.5"], "initial=0.5 is no value of int64"),
     "segments": (["scan", "x.npy", "--segments", "rows=s.npy"], "pass flags="),
     "offsets": (["scan", "x.npy", "--segments", "offsets=s.npy"], "from 0 to 10"),
     "column": (["scan", "t.csv", "--column", "w"], "there is no column 'w'"),

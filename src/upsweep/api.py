@@ -234,7 +234,7 @@ def linear_recurrence(
     on = engines.load(engines.choose((a, b)))
     states = on.view(b)
     if getattr(a, "shape", None) != states.shape:
-        scalar = a if engines.on_gpu(a) else held(a, states.dtype, "a")
+        scalar = a if engines.on_gpu(a) else held(a, states.dtype, "a", "b.astype('float64')")
         a = on.broadcast(scalar, states.shape, states.dtype, b)
     elif not fits(on.view(a).dtype, states.dtype):
         raise DTypeError(f"a of {a.dtype} with b of {states.dtype}: pass b.astype({str(a.dtype)!r})")

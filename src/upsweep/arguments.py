@@ -83,7 +83,9 @@ def summed_dtype(dtype: np.dtype, wanted: Any) -> Any:
     return wanted
 
 
-def held(value: Any, dtype: np.dtype, what: str = "initial") -> np.ndarray:
+def held(
+    value: Any, dtype: np.dtype, what: str = "initial", instead: str = "dtype='float64' for instance"
+) -> np.ndarray:
     """A value from the host as an array of `dtype`; a DTypeError where it would become another value. Numbers of Python have no
     dtype of their own, and real numbers may be rounded.
 
@@ -107,8 +109,7 @@ def held(value: Any, dtype: np.dtype, what: str = "initial") -> np.ndarray:
         fitting, made = False, have
     if not fitting or not np.all(_as_before(have, made)):
         raise DTypeError(
-            f"{what}={value!r} is no value of {dtype}, in which this is computed: pass one that is, or convert the data "
-            "first, x.astype('float64') for instance"
+            f"{what}={value!r} is no value of {dtype}, in which this is computed: pass one that is, or {instead}"
         )
     return made
 
