@@ -31,7 +31,7 @@ class Run:
         self.seed, self.engine, self.libraries = seed, engine, libraries(engine)
 
     def kernel(self, index: int) -> Kernel:
-        drawn = kernel(np.random.default_rng([self.seed, 1, index]), self.known, self.engine == "numpy")
+        drawn = kernel(np.random.default_rng([self.seed, 1, index]), self.known, self.engine)
         # streams and recurrences run where "auto" says
         return drawn._replace(streams=False, recurrence=False) if self.engine == "numpy" else drawn
 
@@ -147,9 +147,9 @@ class Case:
         for d in kernel.loads:
             lay = layout(rng, self.shape, d.itemsize, tame, repeats=True)
             swapped = (
-                not tame and self.library.takes(d.newbyteorder(">")) and d.itemsize > 1 and d.kind != "V"
+                not tame and self.library.takes(d.newbyteorder(">")) and d.itemsize > 1 and d.isbuiltin == 1
             )
-            if swapped and d.name != "bfloat16" and rng.random() < 0.05:
+            if swapped and rng.random() < 0.05:
                 d = d.newbyteorder(">")
             self.xs.append(Place(d, self.shape, lay.strides, end - lay.low))
             end += (lay.high - lay.low) // 16 * 16 + 16 + (0 if tame else int(rng.integers(40)))
@@ -353,10 +353,10 @@ def _numbers(x: np.ndarray) -> np.ndarray:
 
 
 def rounded(x: np.ndarray, store: np.dtype) -> np.ndarray:
-    """Once, also where NumPy goes from float64 to bfloat16 by way of float32."""
+    """Once, also where ml_dtypes goes from float64 by way of float32."""
     if store.kind in "mM":
         return x.astype("i8")
-    if store.name == "bfloat16" and x.dtype == np.float64:
+    if store.isbuiltin == 2 and x.dtype == np.float64:
         near = x.astype("f4")
         further = np.abs(near.astype("f8")) > np.abs(x)
         near = np.where(further, np.nextafter(near, np.float32(0)), near)
@@ -369,7 +369,7 @@ def alike(a: np.ndarray, b: np.ndarray, close: bool) -> np.ndarray:
     """Bit for bit, but that one NaN is as good as another."""
     if a.dtype.kind == "c":
         return alike(a.real, b.real, close) & alike(a.imag, b.imag, close)
-    if a.dtype.name == "bfloat16":
+    if a.dtype.isbuiltin == 2:  # what ml_dtypes adds
         a, b = a.astype("f4"), b.astype("f4")
     if a.dtype.kind != "f":
         return a == b

@@ -60,7 +60,8 @@ def mixed_apart(a, b):
 
 BFLOAT = np.dtype(ml_dtypes.bfloat16)
 INTEGERS = [np.dtype(d) for d in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")]
-FLOATS = [np.dtype(d) for d in ("f2", "f4", "f8")] + [BFLOAT]
+EIGHTS = [np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)]
+FLOATS = [np.dtype(d) for d in ("f2", "f4", "f8")] + [BFLOAT, *EIGHTS]
 COMPLEX = [np.dtype(d) for d in ("c8", "c16")]
 GAPS, DATES = [np.dtype("m8[s]"), np.dtype("m8[us]")], [np.dtype("M8[D]"), np.dtype("M8[ms]")]
 BOOL = [np.dtype("?")]
@@ -79,6 +80,8 @@ class Law(NamedTuple):
     times: Callable[[Any, Any], Any] | None = None
     own: bool = False
     """A Python operator: computed in the input's dtypes only."""
+    lacks: str = ""
+    """The engine that has no such operator, or takes a second for it."""
 
 
 def lowest(dtype):
@@ -98,9 +101,11 @@ LAWS = [
     Law("and", plain.bit_and, BOOL + INTEGERS, lambda d: True if d.kind == "b" else d.type(0) if d.kind == "u" else -1),
     Law("or", plain.bit_or, BOOL + INTEGERS, lambda d: 0),
     Law("xor", plain.bit_xor, BOOL + INTEGERS, lambda d: 0),
-    Law("logaddexp", plain.log_add_exp, [np.dtype("f4"), np.dtype("f8")], lambda d: -np.inf, close=True),
+    Law("logaddexp", plain.log_add_exp, [np.dtype("f4"), np.dtype("f8")], lambda d: -np.inf, close=True, lacks="numpy"),
     Law("affine", plain.affine, INTEGERS + FLOATS + COMPLEX, None, 2),
     Law("affine", plain.affine, FLOATS, None, 2),
+    Law(np.gcd, plain.each(np.gcd), INTEGERS, lambda d: 0, own=True, lacks="cuda"),
+    Law("last", plain.last, ALL, None, times=plain.last_times),
     Law("argmax", plain.argmax, [(d, np.dtype("i8")) for d in INTEGERS + FLOATS], None, 2),
     Law(up.ops.ARGMIN, plain.argmin, [(d, np.dtype("i4")) for d in INTEGERS + FLOATS], None, 2),
     Law(hashing, plain.each(hashing), [np.dtype("u8")], own=True),
@@ -116,7 +121,7 @@ LAWS = [
 def accumulated(dtype: np.dtype) -> np.dtype:
     if dtype.kind in "mM":
         return np.dtype("i8")
-    return np.dtype("f4") if dtype == BFLOAT or dtype == np.float16 else dtype
+    return np.dtype("f4") if dtype in (BFLOAT, *EIGHTS, np.float16) else dtype
 
 
 class Kernel(NamedTuple):
@@ -135,9 +140,8 @@ class Kernel(NamedTuple):
     chunk: int
 
 
-def kernel(rng: np.random.Generator, dtypes_here: Callable[[np.dtype], bool], quick: bool) -> Kernel:
-    """`quick` leaves out what the NumPy engine takes a second for."""
-    laws = [law for law in LAWS if not (quick and law.close)]
+def kernel(rng: np.random.Generator, dtypes_here: Callable[[np.dtype], bool], engine: str) -> Kernel:
+    laws = [law for law in LAWS if law.lacks != engine]
     law = laws[rng.integers(len(laws))]
     rows = [d if isinstance(d, tuple) else (d,) * law.parts for d in law.dtypes]
     rows = [row for row in rows if all(map(dtypes_here, row))]
@@ -160,7 +164,7 @@ def kernel(rng: np.random.Generator, dtypes_here: Callable[[np.dtype], bool], qu
         law, loads, computed, stores, rng.random() < 0.4, bool(flip[1] or needs),
         "sequential" if sequential else "tree", (bool(flip[2]), bool(flip[3] or (flip[2] and needs)), bool(flip[4] and flip[5])),
         recurrence, bool(rng.random() < 0.3 and computed == loads == stores and not recurrence),
-        int(rng.choice([64, 64, 256, 4096])),
+        int(rng.choice([64, 4096, 40_000] if engine == "cuda" else [64, 64, 256, 4096])),
     )  # fmt: skip
 
 
@@ -178,7 +182,7 @@ def shape_of(rng: np.random.Generator, chunk: int) -> tuple[tuple[int, ...], int
     if others and rng.random() < 0.1:
         others[0] = int(rng.choice([33, 64, 100, 1030]))
     axis = int(rng.integers(rank))
-    while n * int(np.prod(others)) > 20_000:
+    while others and n * int(np.prod(others)) > 20_000:
         others[int(np.argmax(others))] //= 4
     return (*others[:axis], n, *others[axis:]), axis
 

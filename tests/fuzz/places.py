@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 
@@ -103,13 +104,12 @@ class Torch:
         return memory.cpu().numpy()
 
     def values(self, array: Any) -> np.ndarray:
-        import ml_dtypes
-
         assert isinstance(array, self.torch.Tensor), type(array)
         assert array.device.type == self.device
-        array = array.cpu()
-        if array.dtype is self.torch.bfloat16:
-            return array.view(self.torch.int16).numpy().view(ml_dtypes.bfloat16)
+        array, name = array.cpu(), str(array.dtype).removeprefix("torch.")
+        if hasattr(ml_dtypes, name):
+            bits = array.view(getattr(self.torch, f"int{8 * array.itemsize}"))
+            return bits.numpy().view(getattr(ml_dtypes, name))
         return array.numpy()
 
 
@@ -124,7 +124,7 @@ class CuPy:
         self.cupy = cupy
 
     def takes(self, dtype: np.dtype) -> bool:
-        return dtype.isnative and dtype.kind in "biufc"
+        return dtype.isnative and dtype.kind in "biufc" and dtype.isbuiltin == 1
 
     def send(self, buffer: np.ndarray) -> Any:
         return self.cupy.asarray(buffer)

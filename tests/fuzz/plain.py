@@ -113,6 +113,16 @@ def log_add_exp(a, b):
     return np.logaddexp(a, b)
 
 
+@each
+def last(a, b):
+    return np.where(b == b, b, a)
+
+
+@each
+def last_times(a, b):
+    return np.where(b == NAT, a, b)
+
+
 def affine(a, b):
     ((scaled,), (moved,)) = mul((a[0],), (b[0],)), mul((a[1],), (b[0],))
     return scaled, moved + b[1]

@@ -110,7 +110,7 @@ def _of_numpy(fn: Any) -> Callable[..., Any]:
     """NumPy's exp, log, ... differ from the C library's in the last place, which compiled code calls."""
     name = fn.__name__
     standard = getattr(math, name, None) or getattr(math, name.replace("arc", "a", 1), None)
-    if isinstance(fn, np.ufunc) and standard and name not in _EXACT:
+    if isinstance(fn, np.ufunc) and standard and name not in (*_EXACT, "gcd", "lcm"):
         return _by_item(standard, np.float32)
 
     def call(*args: Any) -> Any:
