@@ -264,7 +264,7 @@ def execute(
     segments: Segments | None, engine: str, threads: int | None, reducing: bool, keep: int | None, order: str = "tree",
 ) -> Any:  # fmt: skip
     """Check, plan, run. `keep` names the one component that is wanted; None for all."""
-    given = xs if isinstance(xs, tuple) else (xs,)
+    given, segments = xs if isinstance(xs, tuple) else (xs,), checked(segments)
     if not given:
         raise ShapeError("an empty tuple is no sequence; pass one array or a tuple of arrays")
     name = engines.choose(given) if engine == "auto" else engine
@@ -277,7 +277,7 @@ def execute(
     segments = None if groups else segments
     plan, dtypes = plan_of(
         as_operator(op), tuple([v.dtype for v in views]), tuple([v.shape for v in views]), axis, exclusive, reverse,
-        initial is not None, dtypes_of(dtype), checked(segments) is not None, threads, reducing, keep, order,
+        initial is not None, dtypes_of(dtype), segments is not None, threads, reducing, keep, order,
     )  # fmt: skip
     ys: list[Any]
     record, written = None, []

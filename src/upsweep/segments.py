@@ -33,12 +33,13 @@ class Segments:
 
 
 def checked(segments: Any) -> Segments | None:
-    """What `segments=` was given, which is nothing or one of the four spellings."""
+    """What `segments=` was given, which is nothing or one of the spellings below."""
     if segments is None or isinstance(segments, Segments):
         return segments
     raise SegmentError(
         f"segments={segments!r} may mean several things: pass upsweep.segments.flags(f), true where a segment starts, "
-        ".offsets(o), where each starts and the last ends, .lengths(l), or .keys(k), which change from one to the next"
+        ".offsets(o), where each starts and the last ends, .lengths(l), .keys(k), which change from one to the next, or "
+        ".groups(k), equal keys wherever they lie"
     )
 
 
