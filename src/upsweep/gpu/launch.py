@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.gpu import compile, driver, lanes
+from upsweep.gpu import compile, driver, lanes, params
 from upsweep.gpu.arrays import Kind, View
 from upsweep.gpu.layout import (
-    LEVELS,
     Choice,
     Layout,
     arrange,
@@ -148,11 +147,10 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
     )
     _, sizes, nodes = choice.levels()
     words = node_words(plan) * (32 if choice.kernel == "columns" else 1)
-    count = 5 + 3 * len(xs)
     return Launch(
         plan,
         kernel, grid, choice.threads, shared, _offsets(layout, len(xs)),
-        struct.Struct(f"<{count}Q{8 * (count % 2)}x"), _start_values(plan), _freeze(plan, choice),
+        params.packer(len(xs)), _start_values(plan), _freeze(plan, choice),
         arrivals=nodes - sizes[0] * (nodes and _rows_of(choice)), nodes=nodes * words, meets=choice.meets,
     )  # fmt: skip
 
@@ -182,30 +180,25 @@ def _start_values(plan: Plan) -> bytes:
 
 
 def _freeze(plan: Plan, choice: Choice) -> bytes:
-    """The parameters after the pointers, in the order of params.cuh."""
+    """The parameters after the pointers and the values to start from."""
     layout, columns = choice.layout, choice.across
     first, sizes, _ = choice.levels()
-    rank = max(1, len(layout.dims) - columns)
+    dims = layout.dims[: len(layout.dims) - columns]
+    rank = max(1, len(dims))
 
-    def fit(values: Sequence[int], length: int) -> list[int]:
-        return [*values, *[0] * (length - len(values))]
-
-    def strides(lane) -> list[int]:
-        return (
-            fit([lane.along, *lane.rows[: len(lane.rows) - columns]], 1 + rank) if lane else [0] * (1 + rank)
-        )
+    def strides(*lanes) -> list[int]:
+        rows = [(lane.along, *lane.rows[: len(dims)]) if lane else () for lane in lanes]
+        return [word for row in rows for word in (*row, *[0] * (1 + rank - len(row)))]
 
     starts = layout.starts or [None] * len(layout.loads)
-    dims = layout.dims[: len(layout.dims) - columns]
-    numbers = [
-        layout.n, choice.rows, choice.tiles, choice.tickets, tickets_ahead(plan, choice), len(sizes),
-        *fit(first, LEVELS), *fit(sizes, LEVELS), *fit(dims, rank),
-        *(s for lane in (*layout.loads, *layout.stores, layout.heads, *starts) for s in strides(lane)),
-        1, choice.columns, choice.column_groups,
-        layout.heads.rows[-1] if columns and layout.heads else 0,
-        *(x.rows[-1] if columns and x else 0 for x in starts),
-    ]  # fmt: skip
-    return struct.pack(f"<{len(numbers)}q", *numbers)
+    return params.frozen(
+        len(layout.loads), len(dims), n=layout.n, rows=choice.rows, tiles=choice.tiles, tickets=choice.tickets,
+        ahead=tickets_ahead(plan, choice), levels=len(sizes), level_first=first, level_size=sizes, dim=dims,
+        in_strides=strides(*layout.loads), out_strides=strides(*layout.stores), heads_strides=strides(layout.heads),
+        start_strides=strides(*starts), heads_first=1, columns=choice.columns, column_groups=choice.column_groups,
+        heads_column=layout.heads.rows[-1] if columns and layout.heads else 0,
+        start_column=[x.rows[-1] if columns and x else 0 for x in starts],
+    )  # fmt: skip
 
 
 def _start(launch: Launch, arrays: Sequence[View | None], k: int, initial, stream: int, device: int) -> None:

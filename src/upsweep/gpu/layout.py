@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 
 from upsweep.engine import EngineError
-from upsweep.gpu import compile, shapes
+from upsweep.gpu import compile, params, shapes
 from upsweep.gpu.shapes import Shape
 from upsweep.operators import form_of
 from upsweep.plan import Plan
 
-LEVELS = 8  # as in params.cuh
 _RADIX = {"tiles": 32, "columns": 8}
 
 
@@ -343,7 +342,8 @@ def declared(
             *(f"  static constexpr int {name} = {value};" for name, value in part.items()),
             "};",
         ]
-    return "\n".join(lines) + "\n" + compile.operator_text(plan)[0]
+    told = params.text(len(plan.loads), numbers["DIMS"])
+    return "\n".join(lines) + "\n" + told + compile.operator_text(plan)[0]
 
 
 # --- sizes that the kernels check by static_assert ----------------------------------------------------------------------

@@ -76,7 +76,7 @@ def traced() -> bool:
 
 def widened(value: Any) -> Any:
     """Half precision as float32 under autocast, as PyTorch does for its own cumsum and cumprod."""
-    half = isinstance(value, Tensor) and value.dtype in (torch.float16, torch.bfloat16)
+    half = isinstance(value, Tensor) and accumulator(value.dtype) != value.dtype
     return value.to(torch.float32) if half and torch.is_autocast_enabled(value.device.type) else value
 
 

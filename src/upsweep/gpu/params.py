@@ -1,0 +1,114 @@
+"""What a launch is told: one list of fields, from which the kernels' struct is written and the host packs its bytes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+LEVELS = 8
+"""Of nodes: 2^25 tiles in a row by radix 32, 2^24 in a column by radix 8."""
+
+
+class Field(NamedTuple):
+    """A field of the kernels' struct Params; everything in it is made of words of eight bytes."""
+
+    type: str
+    name: str
+    count: str = ""
+    """The constant of the kernel's text that says how many there are; one where this is empty."""
+    says: str = ""
+
+
+POINTERS = (
+    Field("u32*", "control", says="ticket, blocks done, epoch: zero, zero and non-zero between launches"),
+    Field("u32*", "arrivals", says="of each group of nodes: zero between launches"),
+    Field("u64*", "nodes", says="words of {payload, epoch}"),
+    Field("u64", "node_words", says="how many there are, to clear when the epoch wraps"),
+    Field("char*", "in", "COMPONENTS"),
+    Field("char*", "out", "COMPONENTS"),
+    Field("char*", "heads"),
+    Field("char*", "start", "COMPONENTS", "null: the value below"),
+)
+"""These alone change from call to call."""
+VALUES = (
+    Field(
+        "Start", "start_value", "COMPONENTS", "initial values or the identity, as bytes of the accumulator"
+    ),
+)
+FROZEN = (
+    Field("i64", "n", says="items of a row"),
+    Field("i64", "rows"),
+    Field("i64", "tiles", says="of a row"),
+    Field("i64", "tickets", says="tiles of all rows"),
+    Field("i64", "ahead", says="tickets between a block's own and the one whose tile it asks the cache for"),
+    Field("i64", "levels", says="of nodes"),
+    Field("i64", "level_first", "LEVELS", "where the nodes of a level begin"),
+    Field("i64", "level_size", "LEVELS", "how many there are for each row"),
+    Field("i64", "dim", "RANK", "the shape of the rows, slowest first"),
+    Field("Strides", "in_strides", "COMPONENTS"),
+    Field("Strides", "out_strides", "COMPONENTS"),
+    Field("Strides", "heads_strides"),
+    Field("Strides", "start_strides", "COMPONENTS"),
+    Field("i64", "heads_first", says="1: the head of item 0 lies outside (a reverse scan)"),
+    Field("i64", "columns", says="column scans: neighbours in memory"),
+    Field("i64", "column_groups", says="groups of them, one a tile"),
+    Field("i64", "heads_column", says="stride from column to column"),
+    Field("i64", "start_column", "COMPONENTS", "strides from column to column"),
+)
+"""The same for every call of a launch."""
+
+
+def text(components: int, dims: int) -> str:
+    """The struct as the kernels see it, whose size must be what the host packs."""
+    fields = "\n".join(
+        f"  {f.type} {f.name}{f'[{f.count}]' if f.count else ''};{f'  // {f.says}' if f.says else ''}"
+        for f in (*POINTERS, *VALUES, *FROZEN)
+    )
+    counts = _counts(components, dims)
+    size = 8 * (_padded(POINTERS, counts) + _padded((*VALUES, *FROZEN), counts))
+    return (
+        f"constexpr int LEVELS = {LEVELS}, RANK = {counts['RANK']};\n"
+        "struct alignas(16) Start { u64 value[2]; };\n"
+        "struct Strides { i64 along, row[RANK]; };\n"
+        f"struct Params {{\n{fields}\n}};\n"
+        f'static_assert(sizeof(Params) == {size}, "the host packs other parameters");\n'
+    )
+
+
+def packer(components: int) -> struct.Struct:
+    """Packs the words of POINTERS."""
+    counts = _counts(components, 0)
+    words = sum(_words(f, counts) for f in POINTERS)
+    return struct.Struct(f"<{words}Q{8 * (_padded(POINTERS, counts) - words)}x")
+
+
+def frozen(components: int, dims: int, **values: int | Sequence[Any]) -> bytes:
+    """The bytes of FROZEN. A field of several words takes a list, filled up with zeros; Strides are such lists themselves."""
+    counts = _counts(components, dims)
+    words: list[int] = []
+    for field in FROZEN:
+        value = values.pop(field.name)
+        parts = list(value) if isinstance(value, Sequence) else [value]
+        wanted = _words(field, counts)
+        if len(parts) > wanted:
+            raise ValueError(f"{field.name} has room for {wanted} words, got {len(parts)}")
+        words += parts + [0] * (wanted - len(parts))
+    if values:
+        raise ValueError(f"there are no fields {', '.join(values)}")
+    return struct.pack(f"<{len(words)}q{8 * (len(words) % 2)}x", *words)
+
+
+def _counts(components: int, dims: int) -> dict[str, int]:
+    return {"": 1, "COMPONENTS": components, "LEVELS": LEVELS, "RANK": max(1, dims)}
+
+
+def _words(field: Field, counts: dict[str, int]) -> int:
+    size = {"Strides": 1 + counts["RANK"], "Start": 2}.get(field.type, 1)
+    return size * counts[field.count]
+
+
+def _padded(fields: Sequence[Field], counts: dict[str, int]) -> int:
+    """Words of these fields, an even number: what follows is aligned to 16 bytes."""
+    words = sum(_words(f, counts) for f in fields)
+    return words + words % 2

@@ -1,0 +1,50 @@
+"""The kernels' struct and the host's bytes are made from one list of fields, and the compiler compares their sizes."""
+
+import re
+
+import pytest
+
+pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
+
+from gpu_plans import chosen
+from upsweep.engine import EngineError
+from upsweep.gpu import compile, launch, params
+from upsweep.operators import ops
+
+
+def case(**flags):
+    return chosen((ops.ADD, ["f4"], (40, 7, 300), 1, flags))
+
+
+@pytest.mark.parametrize("components", [1, 2, 3])
+@pytest.mark.parametrize("dims", [0, 1, 3])
+def test_the_host_packs_as_many_bytes_as_the_kernels_read(components, dims):
+    (size,) = re.findall(r"sizeof\(Params\) == (\d+)", params.text(components, dims))
+    fields = {f.name: 0 for f in params.FROZEN}
+    packed = params.packer(components).size + 16 * components + len(params.frozen(components, dims, **fields))
+    assert packed == int(size)
+
+
+def test_a_launch_packs_what_its_kernel_reads():
+    plan, choice = case()
+    (size,) = re.findall(r"sizeof\(Params\) == (\d+)", choice.spec(plan))
+    assert params.packer(1).size + len(launch._start_values(plan)) + len(launch._freeze(plan, choice)) == int(
+        size
+    )
+
+
+def test_a_field_that_one_side_lacks_is_found_by_the_compiler():
+    plan, choice = case()
+    spec = choice.spec(plan)
+    with pytest.raises(EngineError, match="the host packs other parameters"):
+        compile._compile(
+            compile.text(choice.kernel, spec.replace("  i64 rows;", "  i64 rows, more;")), 90, linked=False
+        )
+
+
+def test_fields_are_packed_by_name_and_never_overflow():
+    fields = {f.name: 0 for f in params.FROZEN}
+    with pytest.raises(ValueError, match="room for 8 words"):
+        params.frozen(1, 1, **{**fields, "level_first": [1] * 9})
+    with pytest.raises(ValueError, match="no fields twice"):
+        params.frozen(1, 1, **fields, twice=1)
