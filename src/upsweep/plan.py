@@ -39,6 +39,9 @@ class Plan:
     """One of `ORDERS`."""
     finish: Operator | None = None
     """A function of a prefix that gives what is written for it; of scans in order."""
+    ahead: int | None = None
+    """The component of which an item reads what lies with the next one, and the last item what the run is given as its initial
+    value; of scans in order."""
 
     @cached_property
     def _hash(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from upsweep.host import (
     heads,
     nothing,
     numbers,
+    shifted,
     spread,
     start,
     view,
@@ -52,6 +54,8 @@ def run(
     if plan.n == 0:
         nothing(plan, ys, initial)
         return
+    if plan.ahead is not None:
+        xs, initial, plan = shifted(plan, xs, initial or ()), None, replace(plan, ahead=None)
     ins, outs = [numbers(x) for x in xs], [y for y in ys if y is not None]
     if heads is not None:
         ins.append(flags_of(plan, heads))

@@ -101,6 +101,10 @@ class Short(Choice):
 
 
 def _walk(plan: Plan, layout: Layout, across: bool) -> Walk:
+    if plan.ahead is not None:
+        late = layout.loads[plan.ahead]
+        loads = [replace(x, offset=x.offset + x.along) if x is late else x for x in layout.loads]
+        layout = replace(layout, loads=tuple(loads))
     size = sum(d.itemsize for d in plan.loads) + plan.segmented
     largest = max(x.size for x in (*layout.loads, *layout.stores) if x is not None)
     rows = prod(layout.dims)
@@ -149,6 +153,7 @@ class Walk(Choice):
         _, vector, steps, walks, servers, _ = self.walking
         numbers |= {
             "DIMS": len(self.layout.dims) - self.across, "ITEMS": self.walking.items, "VECTOR": vector, "STEPS": steps,
+            "AHEAD": -1 if plan.ahead is None else plan.ahead,
             "STAGES": self.walking.fitting(numbers["STAGE_BYTES"]), "BLOCKS": walks, "SERVERS": servers,
         }  # fmt: skip
         return declared(plan, numbers, {"ACROSS": self.across}, parts) + compile.finish_text(plan)

@@ -149,7 +149,7 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
     words = node_words(plan) * (32 if choice.kernel == "columns" else 1)
     return Launch(
         plan,
-        kernel, grid, choice.threads, shared, _offsets(layout, len(xs)),
+        kernel, grid, choice.threads, shared, _offsets(choice.layout, len(xs)),
         params.packer(len(xs)), _start_values(plan), _freeze(plan, choice),
         arrivals=nodes - sizes[0] * (nodes and _rows_of(choice)), nodes=nodes * words, meets=choice.meets,
     )  # fmt: skip

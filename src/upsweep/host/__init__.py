@@ -3,7 +3,19 @@
 The engines that work here share this half of the protocol (see `upsweep.engine.Engine`).
 """
 
-from upsweep.host.arrays import apart, broadcast, cut, empty, give, nothing, numbers, start, view, writable
+from upsweep.host.arrays import (
+    apart,
+    broadcast,
+    cut,
+    empty,
+    give,
+    nothing,
+    numbers,
+    shifted,
+    start,
+    view,
+    writable,
+)
 from upsweep.host.heads import flags_of, heads, spread
 
 __all__ = [
@@ -16,6 +28,7 @@ __all__ = [
     "heads",
     "nothing",
     "numbers",
+    "shifted",
     "spread",
     "start",
     "view",

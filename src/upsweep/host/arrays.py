@@ -126,3 +126,17 @@ def _to_torch(view: np.ndarray) -> Any:
     if dtypes.foreign(view.dtype):
         return torch.from_numpy(view.view(f"i{view.itemsize}")).view(getattr(torch, view.dtype.name))
     return torch.from_numpy(view)
+
+
+def shifted(plan: Plan, xs: Sequence[np.ndarray], initial: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The components of a plan with one that is read ahead, moved to where the others are."""
+    assert plan.ahead is not None
+    moved = list(xs)
+    x = np.moveaxis(xs[plan.ahead], plan.axis, 0)
+    y = moved[plan.ahead] = np.empty_like(xs[plan.ahead])
+    to = np.moveaxis(y, plan.axis, 0)
+    if plan.reverse:
+        to[1:], to[0] = x[:-1], initial[plan.ahead]
+    else:
+        to[:-1], to[-1] = x[1:], initial[plan.ahead]
+    return moved

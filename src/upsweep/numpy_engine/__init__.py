@@ -7,6 +7,7 @@ two orders, operators.py the operators on whole arrays, typed.py Python function
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from upsweep.host import (
     heads,
     nothing,
     numbers,
+    shifted,
     spread,
     start,
     view,
@@ -60,6 +62,8 @@ def run(
     if plan.n == 0 or plan.rows == 0:
         nothing(plan, ys, initial)
         return
+    if plan.ahead is not None:
+        xs, initial, plan = shifted(plan, xs, initial or ()), None, replace(plan, ahead=None)
     with np.errstate(all="ignore"):  # integers wrap, and infinities are results like any other
         _write(plan, _results(plan, xs, initial, heads), ys)
 

@@ -220,7 +220,10 @@ __device__ __forceinline__ void serve(const Params& p, const Rows& rows, Ring& r
     if (k < chunks) {
       i64 j = k * STEPS;
       int m = (int)min(p.n - j, (i64)STEPS);
-      each<COMPONENTS>([&](auto c) { In<c.value>::bring(stage, in[c.value], p.in_strides[c.value].along, j, m, rows.count, lane); });
+      each<COMPONENTS>([&](auto c) {
+        int exist = c.value == AHEAD && j + m == p.n ? m - 1 : m;
+        In<c.value>::bring(stage, in[c.value], p.in_strides[c.value].along, j, exist, rows.count, lane);
+      });
       // The head of the first item may lie outside; that item starts a segment anyway.
       if (SEGMENTED) Heads::bring(stage, heads, p.heads_strides.along, j, m, rows.count, lane, j < p.heads_first);
       barrier_arrive_with_copies(&ring.full[s]);
@@ -301,6 +304,10 @@ struct Walker {
     for (int i = 0; i < m; i++) {
       Item x[1][VECTOR]; bool head[1][VECTOR];
       read<1>(stage, i, x, head);
+      if constexpr (AHEAD >= 0)  // nothing lies behind the last item
+        if (j + i == p.n - 1)
+#pragma unroll
+          for (int v = 0; v < VECTOR; v++) get<AHEAD>(x[0][v]) = get<AHEAD>(start[v]);
       if (SEGMENTED && j + i == 0)
 #pragma unroll
         for (int v = 0; v < VECTOR; v++) head[0][v] = false;
@@ -313,7 +320,7 @@ struct Walker {
     for (int v = 0; v < VECTOR; v++) {
       int at = min(lane * VECTOR + v, rows.count - 1);
       start[v] = {};
-      if (INITIAL || EXCLUSIVE) start[v] = ACROSS ? start_of(p, rows.row, rows.column + at) : start_of(p, rows.row + at, 0);
+      if (INITIAL || EXCLUSIVE || AHEAD >= 0) start[v] = ACROSS ? start_of(p, rows.row, rows.column + at) : start_of(p, rows.row + at, 0);
       state[v] = {start[v], INITIAL};
     }
   }
@@ -325,14 +332,15 @@ struct Walker {
     walk_slowly(ring, memory, turn, j);  // nothing may stand before the first item
 #pragma unroll
     for (int v = 0; v < VECTOR; v++) state[v].some = true;
-    if (j + STEPS <= p.n) {
+    constexpr int REST = AHEAD >= 0;  // the last item is not one of many
+    if (j + STEPS + REST <= p.n) {
       Item x[2][ITEMS][VECTOR]; bool head[2][ITEMS][VECTOR];
       barrier_wait(&ring.full[turn.stage], turn.parity);
       read<ITEMS>(memory + turn.stage * STAGE_BYTES, 0, x[0], head[0]);
-      for (; j + STEPS <= p.n; j += STEPS) {
+      for (; j + STEPS + REST <= p.n; j += STEPS) {
         Turn now = turn;
         turn.next();
-        char* next = j + 2 * STEPS <= p.n ? memory + turn.stage * STAGE_BYTES : nullptr;
+        char* next = j + 2 * STEPS + REST <= p.n ? memory + turn.stage * STAGE_BYTES : nullptr;
         walk_stage(memory + now.stage * STAGE_BYTES, next, &ring.full[turn.stage], turn.parity, x, head);
         barrier_arrive(&ring.done[now.stage]);
       }

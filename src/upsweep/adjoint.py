@@ -1,0 +1,53 @@
+"""The gradients of a linear recurrence in order: one pass that reads three arrays and writes two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from upsweep import engine as engines
+from upsweep.dtypes import accumulator
+from upsweep.operators import ADJOINT, PRODUCTS
+from upsweep.plan import Plan
+from upsweep.segments import Segments
+
+
+def recurrence_gradients(
+    g: Any, a: Any, h: Any, *, axis: int, reverse: bool = False, initial: Any = None, segments: Segments | None = None
+) -> tuple[Any, Any]:  # fmt: skip
+    """What a and b owe to the gradient g of `h = linear_recurrence(a, b, order="sequential")`.
+
+    `db[t] = g[t] + a[t+1] db[t+1]` and `da[t] = db[t] h[t-1]`, with h[-1] = initial; the loop of PyTorch's autograd, bit for bit.
+    Half precision keeps db in float32 and rounds at the store.
+
+    Args:
+        g, a, h: real arrays of one shape, dtype and kind; a may have strides of 0.
+        axis, reverse, initial: of the recurrence; initial of the accumulator's dtype, one value a row, or nothing for 0.
+        segments: of the recurrence. Then h holds what stood before each item, `initial` where a segment starts.
+
+    Returns:
+        `(da, db)`, each of the shape, dtype and kind of g.
+
+    >>> import numpy as np
+    >>> a, h = np.array([0.5, 0.5, 0.5]), np.array([1.0, 1.5, 1.75])
+    >>> da, db = recurrence_gradients(np.ones(3), a, h, axis=0)
+    >>> da.tolist(), db.tolist()
+    ([0.0, 1.5, 1.5], [1.75, 1.5, 1.0])
+    """
+    on = engines.load(engines.choose((g, a, h)))
+    xs = [on.view(x) for x in (g, a, h)]
+    dtypes = tuple(x.dtype for x in xs)
+    computed = tuple(map(accumulator, dtypes))
+    ahead = 2 if segments is None else None
+    plan = Plan(
+        ADJOINT, dtypes, computed, (dtypes[0], dtypes[1], None), xs[0].shape, axis, reverse=not reverse,
+        segmented=segments is not None, order="sequential", finish=PRODUCTS, ahead=ahead,
+    )  # fmt: skip
+    ys = [on.empty(g, plan.shape, dtypes[0]), on.empty(g, plan.shape, dtypes[1]), None]
+    heads = None if segments is None else on.heads(segments, plan.shape, axis, g)
+    starts = (
+        None
+        if ahead is None
+        else [on.start(v, computed[0], g) for v in (0, 0, 0 if initial is None else initial)]
+    )
+    on.run(plan, xs, ys, starts, heads)
+    return on.give(g, ys[1]), on.give(g, ys[0])
