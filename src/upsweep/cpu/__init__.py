@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -55,7 +54,7 @@ def run(
         nothing(plan, ys, initial)
         return
     if plan.ahead is not None:
-        xs, initial, plan = shifted(plan, xs, initial or ()), None, replace(plan, ahead=None)
+        (plan, xs), initial = shifted(plan, xs, initial or ()), None
     ins, outs = [numbers(x) for x in xs], [y for y in ys if y is not None]
     if heads is not None:
         ins.append(flags_of(plan, heads))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -128,15 +129,17 @@ def _to_torch(view: np.ndarray) -> Any:
     return torch.from_numpy(view)
 
 
-def shifted(plan: Plan, xs: Sequence[np.ndarray], initial: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The components of a plan with one that is read ahead, moved to where the others are."""
-    assert plan.ahead is not None
-    moved = list(xs)
-    x = np.moveaxis(xs[plan.ahead], plan.axis, 0)
-    y = moved[plan.ahead] = np.empty_like(xs[plan.ahead])
-    to = np.moveaxis(y, plan.axis, 0)
+def shifted(
+    plan: Plan, xs: Sequence[np.ndarray], initial: Sequence[np.ndarray]
+) -> tuple[Plan, list[np.ndarray]]:
+    """A plan with a component that is read ahead as one without: the component is moved to where the others are."""
+    c = plan.ahead
+    assert c is not None
+    loads = tuple(plan.accumulators[c] if i == c else d for i, d in enumerate(plan.loads))  # as `initial` is
+    moved = np.empty(plan.shape, loads[c])
+    x, to = np.moveaxis(xs[c], plan.axis, 0), np.moveaxis(moved, plan.axis, 0)
     if plan.reverse:
-        to[1:], to[0] = x[:-1], initial[plan.ahead]
+        to[1:], to[0] = x[:-1], initial[c]
     else:
-        to[:-1], to[-1] = x[1:], initial[plan.ahead]
-    return moved
+        to[:-1], to[-1] = x[1:], initial[c]
+    return replace(plan, loads=loads, ahead=None), [moved if i == c else x for i, x in enumerate(xs)]

@@ -7,7 +7,6 @@ two orders, operators.py the operators on whole arrays, typed.py Python function
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -63,7 +62,7 @@ def run(
         nothing(plan, ys, initial)
         return
     if plan.ahead is not None:
-        xs, initial, plan = shifted(plan, xs, initial or ()), None, replace(plan, ahead=None)
+        (plan, xs), initial = shifted(plan, xs, initial or ()), None
     with np.errstate(all="ignore"):  # integers wrap, and infinities are results like any other
         _write(plan, _results(plan, xs, initial, heads), ys)
 

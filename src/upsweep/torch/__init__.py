@@ -138,7 +138,13 @@ def _cumulative(
 
 
 def linear_recurrence(
-    a: Any, b: Tensor, *, initial: Any = None, axis: int | None = None, reverse: bool = False
+    a: Any,
+    b: Tensor,
+    *,
+    initial: Any = None,
+    axis: int | None = None,
+    reverse: bool = False,
+    order: str = "tree",
 ) -> Tensor:
     """`h[t] = a[t] h[t-1] + b[t]` from `h[-1] = initial`, as `upsweep.linear_recurrence`, differentiable in a, b, initial.
 
@@ -147,7 +153,8 @@ def linear_recurrence(
     Args:
         a: a tensor or number that broadcasts to the shape of b.
         b: a floating or complex tensor.
-        initial, axis, reverse: as in `upsweep.linear_recurrence`.
+        initial, axis, reverse, order: as in `upsweep.linear_recurrence`. In order "sequential" the gradient is one pass that
+            reads three arrays and writes two.
 
     >>> import torch, upsweep.torch as ut
     >>> ut.linear_recurrence(0.5, torch.ones(3), initial=2.0).tolist()
@@ -157,7 +164,7 @@ def linear_recurrence(
     """
     a, b = multiplier(a, b)
     dim = axis_of(axis, tuple(b.shape))
-    return library.recurrence(a, b, rows_of(initial, b, dim), None, dim, reverse)
+    return library.recurrence(a, b, rows_of(initial, b, dim), None, dim, reverse, order)
 
 
 def discounted_sum(

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 import upsweep as up
+from upsweep.adjoint import recurrence_gradients
 from upsweep.arguments import dtype_of
 from upsweep.operator import Operator, OperatorError, identity_of
 from upsweep.operators import BUILTIN, TABLE, as_operator
@@ -303,15 +304,12 @@ _HOLOMORPHIC: set[str] = set()
 
 @torch.library.custom_op("upsweep::recurrence", mutates_args=())
 def _recurrence(
-    a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool
+    a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
 ) -> Tensor:
     start = None if initial is None else initial.detach().resolve_conj()
     a, b = a.detach().resolve_conj(), b.detach().resolve_conj()
-    if heads is None:
-        return up.linear_recurrence(a, b, initial=start, axis=dim, reverse=reverse)
-    whole = None if start is None else (torch.ones_like(start), start)
-    flags = up.segments.flags(heads)
-    return up.scan((a, b), up.ops.AFFINE, axis=dim, reverse=reverse, initial=whole, segments=flags)[1]
+    flags = None if heads is None else up.segments.flags(heads)
+    return up.linear_recurrence(a, b, initial=start, axis=dim, reverse=reverse, segments=flags, order=order)
 
 
 @_recurrence.register_fake
@@ -320,39 +318,66 @@ def _(a: Tensor, b: Tensor, *_: Any) -> Tensor:
 
 
 @_recurrence.register_vmap
-def _(info: Any, in_dims: Any, a: Any, b: Any, initial: Any, heads: Any, dim: int, reverse: bool) -> Any:
+def _(info: Any, in_dims: Any, a: Any, b: Any, initial: Any, heads: Any, dim: int, *rest: Any) -> Any:
     given = (batched(v, d, info.batch_size) for v, d in zip((a, b, initial, heads), in_dims))
-    return _recurrence(*given, dim + 1, reverse), 0  # type: ignore[call-arg]
+    return _recurrence(*given, dim + 1, *rest), 0  # type: ignore[call-arg]
 
 
 def _recurrence_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-    a, _, initial, heads, ctx.dim, ctx.reverse = inputs
+    a, _, initial, heads, ctx.dim, ctx.reverse, ctx.order = inputs
     ctx.save_for_backward(a, output, initial, heads)
     ctx.save_for_forward(a, output, initial, heads)
 
 
 def _recurrence_backward(ctx: Any, g: Tensor) -> Any:
     a, h, initial, heads = ctx.saved_tensors
-    dim, reverse = ctx.dim, ctx.reverse
-    if a.shape[dim] == 0:
+    given = ctx.dim, ctx.reverse, ctx.order
+    if a.shape[ctx.dim] == 0:
         none = None if initial is None else torch.zeros_like(initial)
-        return torch.zeros_like(a), torch.zeros_like(h), none, None, None, None
-    s = recurrence(following(a, dim, reverse).conj(), g, None, heads, dim, not reverse)
-    first = _none_first(h, dim) if initial is None else initial.to(h.dtype)
-    before, d_initial = _before(h, first, heads, dim, reverse), None
+        return torch.zeros_like(a), torch.zeros_like(h), none, *[None] * 4
+    fused = ctx.order == "sequential" and heads is None and not h.is_complex() and not torch.is_grad_enabled()
+    of = _recurrence_gradients if fused else _composed_gradients
+    da, db = of(g, a, h, initial, heads, *given)
+    d_initial = None
     if initial is not None:
-        d_initial = _over_starts(a.conj() * s, heads, dim, reverse)
-    return s * before.conj(), s, d_initial, None, None, None
+        d_initial = _over_starts(a.conj() * db, heads, ctx.dim, ctx.reverse).to(initial.dtype)
+    return da, db, d_initial, *[None] * 4
+
+
+def _composed_gradients(
+    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The gradients of a and b by operators that have gradients themselves; half precision is computed in float32."""
+    dtype = h.dtype
+    if dtype in (torch.float16, torch.bfloat16):
+        g, a, h = g.float(), a.float(), h.float()
+    s = recurrence(following(a, dim, reverse).conj(), g, None, heads, dim, not reverse, order)
+    first = _none_first(h, dim) if initial is None else initial.to(h.dtype)
+    return (s * _before(h, first, heads, dim, reverse).conj()).to(dtype), s.to(dtype)
+
+
+@torch.library.custom_op("upsweep::recurrence_gradients", mutates_args=())
+def _recurrence_gradients(
+    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    g, a, h = (x.detach() for x in (g, a, h))
+    start = None if initial is None else initial.detach()
+    return recurrence_gradients(g, a, h, axis=dim, reverse=reverse, initial=start)
+
+
+@_recurrence_gradients.register_fake
+def _(g: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    return g.new_empty(g.shape), g.new_empty(g.shape)
 
 
 def _recurrence_jvp(ctx: Any, da: Any, db: Any, d_initial: Any, *_: Any) -> Tensor:
     a, h, initial, heads = ctx.saved_tensors
-    return recurrence_tangent(da, db, d_initial, a, h, initial, heads, ctx.dim, ctx.reverse)
+    return recurrence_tangent(da, db, d_initial, a, h, initial, heads, ctx.dim, ctx.reverse, ctx.order)
 
 
 def recurrence_tangent(
     da: Tensor | None, db: Tensor | None, d_initial: Tensor | None, a: Tensor, h: Tensor, initial: Tensor | None,
-    heads: Tensor | None, dim: int, reverse: bool,
+    heads: Tensor | None, dim: int, reverse: bool, order: str,
 ) -> Tensor:  # fmt: skip
     """The tangent of h: `dh[t] = a[t] dh[t-1] + (da[t] h[t-1] + db[t])`."""
     db = torch.zeros_like(h) if db is None else db
@@ -361,7 +386,16 @@ def recurrence_tangent(
     if da is not None:
         first = _none_first(h, dim) if initial is None else initial.to(h.dtype)
         db = da * _before(h, first, heads, dim, reverse) + db
-    return recurrence(a, db, d_initial, heads, dim, reverse)
+    return recurrence(a, db, d_initial, heads, dim, reverse, order)
 
 
-recurrence = differentiable(_recurrence, _recurrence_context, _recurrence_backward, _recurrence_jvp)
+_differentiable_recurrence = differentiable(
+    _recurrence, _recurrence_context, _recurrence_backward, _recurrence_jvp
+)
+
+
+def recurrence(
+    a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str = "tree"
+) -> Tensor:  # fmt: skip
+    """`h[t] = a[t] h[t-1] + b[t]`."""
+    return _differentiable_recurrence(a, b, initial, heads, dim, reverse, order)

@@ -69,7 +69,7 @@ class _Rules(torch.autograd.Function):
         d_starts = rest or (None, None)
         dy = library.scan_tangent("mul", da, d_starts[0], a, y, starts[0], heads, ctx.dim, False, ctx.reverse)
         return dy, library.recurrence_tangent(
-            da, db, d_starts[1], a, h, starts[1], heads, ctx.dim, ctx.reverse
+            da, db, d_starts[1], a, h, starts[1], heads, ctx.dim, ctx.reverse, "tree"
         )
 
 

@@ -1,0 +1,77 @@
+"""upsweep.torch in order: the bits of the loop that one would write in PyTorch, forward and backward."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import upsweep.torch as ut  # noqa: E402
+
+
+def given(dtype, shape=(3, 50, 17)):
+    torch.manual_seed(1)
+    a, b = torch.rand(shape).to(dtype), torch.randn(shape).to(dtype)
+    return a.requires_grad_(), b.requires_grad_(), torch.randn(3, 17).requires_grad_(dtype == torch.float32)
+
+
+def loop(a, b, h):
+    states = []
+    for t in range(b.shape[1]):
+        h = a[:, t] * h + b[:, t]
+        states.append(h)
+    return torch.stack(states, 1)
+
+
+def test_the_loop_forward_and_backward():
+    a, b, h = given(torch.float32)
+    g = torch.randn_like(b)
+    want = loop(a, b, h)
+    got = ut.linear_recurrence(a, b, initial=h, axis=1, order="sequential")
+    assert torch.equal(got, want)
+    for x, y in zip(torch.autograd.grad(got, (a, b, h), g), torch.autograd.grad(want, (a, b, h), g)):
+        assert torch.equal(x, y)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_keeps_states_in_float32(dtype):
+    a, b, h = given(dtype)
+    g = torch.randn_like(b)
+    wide = [x.detach().float().requires_grad_() for x in (a, b)]
+    want = loop(*wide, h)
+    got = ut.linear_recurrence(a, b, initial=h, axis=1, order="sequential")
+    assert torch.equal(got, want.to(dtype))
+    da, db = torch.autograd.grad(got, (a, b), g)
+    s = torch.autograd.grad(want, wide[1], g.float())[0]
+    before = torch.cat([h[:, None], got.detach()[:, :-1].float()], 1)
+    assert torch.equal(db, s.to(dtype))
+    assert torch.equal(da, (s * before).to(dtype))
+    composed = torch.autograd.grad(
+        ut.linear_recurrence(a, b, initial=h, axis=1, order="sequential"), (a, b), g, create_graph=True
+    )
+    assert torch.equal(composed[0], da)
+    assert torch.equal(composed[1], db)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_gradients_of_gradients(reverse):
+    torch.manual_seed(2)
+    a, b, h = (torch.rand(s, dtype=torch.float64, requires_grad=True) for s in ((2, 5, 3), (2, 5, 3), (2, 3)))
+
+    def scanned(a, b, h):
+        return ut.linear_recurrence(a, b, initial=h, axis=1, reverse=reverse, order="sequential")
+
+    assert torch.autograd.gradcheck(scanned, (a, b, h))
+    assert torch.autograd.gradgradcheck(scanned, (a, b, h))
+    scalar = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda c, b: scanned(c, b, None), (scalar, b))
+
+
+def test_compiled_whole():
+    a, b, h = given(torch.float32)
+    fn = torch.compile(
+        lambda a, b, h: ut.linear_recurrence(a, b, initial=h, axis=1, order="sequential").square().sum(),
+        fullgraph=True, backend="aot_eager",
+    )  # fmt: skip
+    fn(a, b, h).backward()
+    want = torch.autograd.grad(loop(a, b, h).square().sum(), (a, b, h))
+    for x, y in zip((a.grad, b.grad, h.grad), want):
+        assert torch.equal(x, y)
