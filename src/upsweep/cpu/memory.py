@@ -255,7 +255,8 @@ def _item(builder: Any, address: Any, offset: Any, ty: Any) -> Any:
 
 def _said(ty: Any) -> str:
     """A type by the names of its dtypes."""
-    return f"({', '.join(map(_said, ty))})" if isinstance(ty, types.BaseTuple) else str(ty)
+    parts: Any = ty
+    return f"({', '.join(map(_said, parts))})" if isinstance(ty, types.BaseTuple) else str(ty)
 
 
 def _rank(ty: Any) -> int:
