@@ -131,9 +131,9 @@ def test_a_plan_may_finish_its_prefixes(order):
         np.testing.assert_array_equal(y, np.where(bare < 0, bare, np.sqrt(abs(bare))))
 
 
-def in_a_process(code):
+def in_a_process(code, **env):
     return subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True, check=True
     ).stdout
 
 
@@ -164,7 +164,7 @@ def test_neither_numba_nor_threads_are_needed():
     assert "pip install numba" in said
 
 
-def test_a_broken_numba_is_worth_a_word():
+def test_a_broken_numba_is_worth_a_word(tmp_path):
     code = (
         "import importlib.abc, warnings\n"
         "class Broken(importlib.abc.MetaPathFinder):\n"
@@ -175,7 +175,9 @@ def test_a_broken_numba_is_worth_a_word():
         "    warnings.simplefilter('always')\n"
         "    print(up.scan([1, 2])[-1], [str(w.message) for w in said])"
     )
-    assert "NumPy 2.9 or less): pip install numba; until then" in in_a_process(ALONE + code)
+    assert "NumPy 2.9 or less): pip install numba; until then" in in_a_process(
+        ALONE + code, UPSWEEP_CACHE_DIR=str(tmp_path)
+    )
 
 
 class OnAMD:

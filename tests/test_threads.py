@@ -99,20 +99,43 @@ def test_processes_share_what_they_compile(tmp_path):
     with ThreadPoolExecutor(3) as pool:
         assert [r.stdout for r in pool.map(lambda _: run(code, **env), range(3))] == ["36\n"] * 3
     assert run(code, **env).stderr == ""  # from disk there is nothing to wait for
-    assert list(tmp_path.rglob("*.nbi"))
+    assert list(tmp_path.rglob("*.o"))
+
+
+def test_files_that_are_cut_off_are_made_anew(tmp_path):
+    code = "import upsweep as up; print(up.scan([1, 2])[-1])"
+    env = {"UPSWEEP_CACHE_DIR": str(tmp_path)}
+    run(code, **env)
+    files = list(tmp_path.rglob("*.o"))
+    whole = {file: file.read_bytes() for file in files}
+    for k, file in enumerate(files):
+        file.write_bytes(whole[file][: (0, 7, len(whole[file]) - 1)[k % 3]])
+    assert run(code, **env).stdout == "3\n"
+    assert {file: file.read_bytes() for file in files}.keys() == whole.keys()
+    assert all(file.stat().st_size >= len(whole[file]) - 64 for file in files)
+
+
+def test_a_known_scan_needs_no_compiler(tmp_path):
+    code = "import sys, upsweep as up; print(up.scan([1, 2])[-1], 'numba' in sys.modules)"
+    env = {"UPSWEEP_CACHE_DIR": str(tmp_path)}
+    assert [run(code, **env).stdout for _ in range(2)] == ["3 True\n", "3 False\n"]
 
 
 def test_a_slow_first_call_says_why(tmp_path):
     code = (
         "import time, numpy as np, upsweep as up\n"
         "from upsweep.cpu import compile as c\n"
-        "load = c._DiskCache.load_overload\n"
-        "c._DiskCache.load_overload = lambda *a: (load(*a), time.sleep(1.5))[0]\n"
+        "compiled = c.compiled\n"
+        "def slowly(*a):\n"
+        "    time.sleep(1.5 if str(a[3]) == 'add' else 0)\n"
+        "    return compiled(*a)\n"
+        "c.compiled = slowly\n"
         "up.scan(np.arange(9))"
     )
-    note = run(code, UPSWEEP_CACHE_DIR=str(tmp_path)).stderr
-    assert note.count("\n") == 1
-    assert note.startswith("upsweep: compiling add of int64 for this CPU, once; it is kept in")
+    notes = run(code, UPSWEEP_CACHE_DIR=str(tmp_path)).stderr.splitlines()
+    assert len(notes) == len(set(notes))
+    text = "upsweep: compiling add of int64 for this CPU, once; it is kept in"
+    assert sum(note.startswith(text) for note in notes) == 1
 
 
 def test_an_unwritable_cache_is_no_obstacle(tmp_path):

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from upsweep.cpu import launch, strips
+from upsweep.cpu.code import ensure
+from upsweep.cpu.pieces import kernel
 from upsweep.host import (
     apart,
     broadcast,
@@ -23,6 +25,7 @@ from upsweep.host import (
     view,
     writable,
 )
+from upsweep.operator import identity_of
 from upsweep.operators import free
 from upsweep.plan import Plan
 
@@ -39,6 +42,8 @@ __all__ = [
     "view",
     "writable",
 ]
+
+ensure(kernel())
 
 
 def run(
@@ -64,12 +69,19 @@ def run(
     if plan.reduce:
         outs = [np.expand_dims(y, plan.axis) for y in outs]
     run = strips.run if walks(plan) else launch.run
-    run(plan, ins, outs, [_broadcast(s, plan) for s in initial or ()])
+    run(plan, ins, outs, [_broadcast(s, plan) for s in _starts(plan, initial)])
 
 
 def walks(plan: Plan) -> bool:
     """Whether a plan is walked in order; where every order gives the same bits a single row is faster by the tree."""
     return plan.order == "sequential" and not (plan.rows == 1 and free(plan.op, plan.accumulators))
+
+
+def _starts(plan: Plan, initial: Sequence[np.ndarray] | None) -> Sequence[np.ndarray]:
+    """What rows and segments start from; an exclusive scan shows the identity there."""
+    if initial is None and plan.exclusive:
+        return [np.asarray(part) for part in identity_of(plan.op, plan.accumulators) or ()]
+    return initial or ()
 
 
 def _broadcast(start: np.ndarray, plan: Plan) -> np.ndarray:

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from upsweep.cpu import threads
+from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.codes import codes_of, members
-from upsweep.cpu.compile import interleaved_for
 from upsweep.cpu.interleaved import BLOCK, Form
+from upsweep.cpu.pieces import grouping
 from upsweep.host.arrays import numbers
-from upsweep.operator import identity_of
+from upsweep.operator import OperatorError, identity_of
 from upsweep.operators import free
 from upsweep.plan import Plan
 
@@ -31,7 +32,8 @@ def run_groups(
     """Run a plan for each group by itself: see `upsweep.engine.Grouping.run_groups`."""
     codes, counts = codes_of(keys, plan.n)
     in_order = plan.order == "sequential" or free(plan.op, plan.accumulators)
-    kernel = interleaved_for(plan, Form(initial is not None, plan.exclusive, in_order))
+    piece = grouping(plan, Form(initial is not None, plan.exclusive, in_order))
+    run = callable_at(address(piece), 1)
     ins = [_by_row(numbers(x), plan) for x in xs]
     outs = [_by_row(numbers(y), plan) for y in ys if y is not None]
     starts = initial or identity_of(plan.op, plan.accumulators) or [0] * len(plan.accumulators)
@@ -66,7 +68,10 @@ def run_groups(
             for arrays in (x, y):
                 words += [a.ctypes.data for a in arrays] + [a.strides[0] for a in arrays]
             words += [a.ctypes.data for a in (*room, *first)]
-            kernel.run(np.array(words, np.int64), 0)
+            told, result = np.array(words, np.int64), np.zeros(2, np.int64)
+            at = result.ctypes.data
+            if run(at, at + 8, told.ctypes.data):
+                raise OperatorError(f"operator {plan.op} raised an exception")
 
         threads.each(scan, parts, wanted)
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from upsweep.cpu.chunk import operators
-from upsweep.cpu.kernel import Kernel
+from upsweep.cpu.address import peek
 from upsweep.cpu.memory import Items, gathered, inner
+from upsweep.cpu.sweep import operators
 
 BLOCK = 8
 """Items of a group that wait until they are scanned together: whether one more completes a block is hard to foretell, and
@@ -47,15 +47,15 @@ class Form(NamedTuple):
     """Whether a group's state is its last prefix alone."""
 
 
-def build(
+def grouper(
     fn: Callable[[Any, Any], Any],
     loads: Sequence[np.dtype],
     accumulators: Sequence[np.dtype],
     stores: Sequence[np.dtype | None],
     identity: Sequence[Any] | None,
     form: Form,
-) -> Kernel:
-    """The kernel for these types."""
+) -> Callable[..., None]:
+    """The code for these types."""
     one = len(accumulators) == 1
     kept = [c for c, dtype in enumerate(stores) if dtype is not None]
     out_types = [dtype for dtype in stores if dtype is not None]
@@ -154,8 +154,8 @@ def build(
     def by_tree(words, x, x_step, y, y_step, codes, step, counts, slots, rooms, places, start):
         items = rooms[2]
         listed = word(words, LIST, 1)
-        for k in range(words[N]):
-            i = place_read(listed, k) if words[LIST] else k
+        for k in range(peek(words, N)):
+            i = place_read(listed, k) if peek(words, LIST) else k
             group = code_read(codes, step, i)
             seen = count_read(counts, group)
             at = group * BLOCK + seen % BLOCK
@@ -166,7 +166,7 @@ def build(
             if seen % BLOCK == 0:
                 slot = count_read(slots, group)
                 close(y, y_step, rooms, start, places, group, slot, seen, BLOCK)
-        for group in range(words[GROUPS], words[GROUPS_END]):
+        for group in range(peek(words, GROUPS), peek(words, GROUPS_END)):
             seen, slot = count_read(counts, group), count_read(slots, group)
             if seen % BLOCK:
                 close(y, y_step, rooms, start, places, group, slot, seen, seen % BLOCK)
@@ -174,8 +174,8 @@ def build(
     @inner
     def in_turn(words, x, x_step, y, y_step, codes, step, counts, states, start):
         listed = word(words, LIST, 1)
-        for k in range(words[N]):
-            i = place_read(listed, k) if words[LIST] else k
+        for k in range(peek(words, N)):
+            i = place_read(listed, k) if peek(words, LIST) else k
             group = code_read(codes, step, i)
             seen = count_read(counts, group)
             before = P_read(states, group) if seen else start
@@ -184,7 +184,7 @@ def build(
             count_write(counts, group, 1)
             Y_write(y, y_step, i, before if EXCLUSIVE else p)
 
-    def run(words, scratch):
+    def run(words):
         x, x_step = ins(words, ARRAYS, 1), ins(words, ARRAYS + IN, 1)
         at = ARRAYS + 2 * IN
         y, y_step = outs(words, at, 1), outs(words, at + OUT, 1)
@@ -202,4 +202,4 @@ def build(
             rooms = (sums, prefixes, items)
             by_tree(words, x, x_step, y, y_step, codes, step, counts, slots, rooms, places, start)
 
-    return Kernel(inner(run, nogil=True, no_cpython_wrapper=False), 0, 1, 1)
+    return run

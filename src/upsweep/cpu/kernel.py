@@ -1,448 +1,479 @@
-"""The kernel that every thread runs: take a tile by its ticket, bring its chunks in, scan them, hand them over."""
+"""What every thread runs, whatever the operator and the dtypes: take a tile by its ticket, bring its chunks in as panels, have
+them swept, hand them over.
+
+A panel has 16 rows and a lane for each run of 16 items. ALONG a row the runs of a chunk stand side by side, transposed; their
+sums, the panel's last row, are in turn a sequence that is scanned by a panel above, until 16 or fewer are left. Where a chunk
+has a lane for each of several rows, one panel is all. The sweeps over rows are the operator's code (`sweep`), called by
+address; so this file is compiled once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from enum import IntEnum
-from typing import Any, NamedTuple
+from upsweep.cpu.address import byte_at, caller, copy_bytes, fence, fetch_add, peek, poke
+from upsweep.cpu.carry import behind, prefix_of, publish, push
+from upsweep.cpu.frame import aim, ask, copy_rows, part, place_of
+from upsweep.cpu.memory import of_words
+from upsweep.cpu.words import DOWN, FOLD, JOIN, ROW, SINK_WORDS, UP, Part, Sink, Word
 
-import numpy as np
+(
+    N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, EXCLUSIVE, INITIAL, REDUCE, SEGMENTED, DIMS, TICKET, SYNC, EACH,
+    COMPONENTS, VALUES, SINKS, ALONG, TURNED, CHUNK, WIDTH, _, SINK_AT, SIZES_AT, ARRAYS_AT, PLACES, FLAGS, PITCH,
+) = map(int, list(Word)[:29])  # fmt: skip
+STATUS = int(Word.STATUS)
+(
+    SIZE, BRING, TURN_IN, TURN_OUT, PLAIN, BLOCK, _, SPARE, STACK, TOTAL, START, BASE, BEFORE, END, TAIL, FOLDS, PANEL,
+) = map(int, Part)  # fmt: skip
+COMPONENT, HAND, SINK_PLAIN, SINK_SIZE = map(int, Sink)
 
-from upsweep.cpu.carry import LEVELS, counter, look_back
-from upsweep.cpu.chunk import down_sweep, operators, straight, up_sweep
-from upsweep.cpu.memory import (
-    LINE,
-    Items,
-    address_of,
-    advance,
-    copy_bytes,
-    fetch_add,
-    gathered,
-    inner,
-    placed,
-    spliced,
-)
-from upsweep.dtypes import raw
+_call4, _call5 = caller(4), caller(5)
 
 
-class Word(IntEnum):
-    """The int64 words of a launch. Behind them stand the sizes of the outer dimensions and then, for each array, its
-    address, its byte strides along the axis and across columns, and its byte strides along the outer dimensions."""
-
-    N = 0  # items of a row
-    COLUMNS = 1  # rows that lie side by side
-    STRIPS = 2  # strips that the columns are cut into
-    GROUPS = 3  # strips over all outer dimensions
-    BATCH = 4  # groups to a ticket
-    TILE = 5  # items of a tile
-    TILES = 6  # tiles of a group
-    EXCLUSIVE = 7
-    INITIAL = 8
-    REDUCE = 9
-    PITCH = 10  # items from row to row where they can be read in place, else 0
-    STEP = 11  # items from row to row of the results where they go straight to their array, else 0: by way of scratch
-    DIMS = 12  # outer dimensions
-    TICKET = 13  # the next one
-    SYNC = 14  # address of the look-back's words
-    EACH = 15  # nodes of a group
-    NODES = 16  # the addresses of the look-back's sums, one a component
+@of_words
+def lanes_in(count):
+    """The runs of so many items."""
+    return (count + ROW - 1) // ROW
 
 
-class Kernel(NamedTuple):
-    """Compiled code with what it needs to know of itself to be launched."""
-
-    run: Any
-    scratch: int  # bytes that each thread brings
-    chunk: int
-    width: int
+@of_words
+def whole_blocks(lanes, block):
+    return (lanes + block - 1) // block * block
 
 
-class Scratch:
-    """Scratch memory, one region after the other, each component on cache lines of its own."""
-
-    size = 0
-
-    def region(self, dtypes: Sequence[np.dtype], items: int) -> Any:
-        offsets = []
-        for dtype in dtypes:
-            offsets.append(self.size)
-            self.size += (items * dtype.itemsize // LINE + 2) * LINE
-        return placed(offsets)
+@of_words
+def panel_row(L, A, c, level, row, lane):
+    """The address of an item of a panel; the row before the first holds prefixes."""
+    p = part(L, c)
+    return A + peek(p, PANEL + level) + ((row + 1) * peek(L, PITCH + level) + lane) * peek(p, SIZE)
 
 
-def build(
-    fn: Callable[[Any, Any], Any],
-    loads: Sequence[np.dtype],
-    accumulators: Sequence[np.dtype],
-    stores: Sequence[np.dtype | None],
-    identity: Sequence[Any] | None,
-    segmented: bool,
-    initial: bool,
-    exact: bool,
-    chunk: int,
-    width: int,
-    tile: int,
-) -> Kernel:
-    """The kernel for these types. With `width` 1 a chunk's neighbours lie in a row, otherwise across columns. No tile has
-    more than `tile` items, over all its columns. `exact`: every order of evaluation gives the same bits."""
-    one = len(accumulators) == 1
-    flag = [np.dtype(np.uint8)] if segmented else []
-    in_types, sum_types = [*loads, *flag], [*accumulators, *flag]
-    kept = [c for c, dtype in enumerate(stores) if dtype is not None]
-    out_types = [dtype for dtype in stores if dtype is not None]
-    rows = width == 1
+@of_words
+def aim_panel(L, A, slot, count, level, row, lane):
+    for c in range(count):
+        poke(A, slot + c, panel_row(L, A, c, level, row, lane))
 
-    scratch = Scratch()
-    # Chunks of a whole tile: their sums are kept from one pass to the next.
-    slots = max(1, -(-tile // (chunk * width)))
-    sums_at = scratch.region(sum_types, slots * (chunk // 3 + 32) * width)
-    prefixes_at = scratch.region(accumulators, (chunk // 2 + LEVELS) * width)
-    spare_at = scratch.region(sum_types, (chunk // 4 + 4) * width)
-    items_at = scratch.region(sum_types, chunk * width)
-    out_at = scratch.region(out_types, (chunk + 4) * width)
-    stack_at = scratch.region(sum_types, LEVELS * width)
-    total_at = scratch.region(sum_types, width)
-    initial_at = scratch.region(accumulators, width)
-    base_at = scratch.region(accumulators, width)
-    end_at = scratch.region(accumulators, width)
-    folds_at = scratch.region(accumulators, LEVELS * width)
 
-    S = Items(sum_types, sum_types, one and not segmented)
-    P = Items(accumulators, accumulators, one)
-    Y = Items(out_types, [accumulators[c] for c in kept], one, None if one else kept)
-    combine, fold, value = operators(fn, S, P, segmented, initial)
+@of_words
+def fill(target, source, size, count):
+    """Set `count` items to one item."""
+    if count > 0:
+        copy_bytes(target, source, size)
+        done = 1
+        while done < count:
+            more = min(done, count - done)
+            copy_bytes(target + done * size, target, more * size)
+            done += more
 
-    @inner
-    def level_at(level):
-        """Where a level of block sums begins, in rows; prefixes, one more to a level, begin one row later."""
-        return (chunk - (chunk >> (2 * level - 2))) // 3 + 4 * (level - 1)
 
-    up = up_sweep(S, combine, level_at)
-    down = down_sweep(S, P, P, combine, fold, value, rows)
-    emit = down_sweep(S, P, Y, combine, fold, value, rows)
-    push, behind, steps = counter(S, P, combine, fold, value)
-    publish, prefix_of = look_back(S, steps)
-    fetch = _mover(
-        [(Items([a], [b], True), Items([b], [b], True), a.itemsize) for a, b in zip(in_types, sum_types)],
-        False,
-        rows,
-    )
-    deliver = _mover(
-        [(Items([d], [d], True), Items([d], [d], True), d.itemsize) for d in map(raw, out_types)], True, rows
-    )
-    restart = _restarter(S, P, Y, identity, segmented, initial)
-    x_place, y_place, start_place = (
-        placer(len(types), int(Word.DIMS)) for types in (in_types, out_types, accumulators)
-    )
-    node_addresses = gathered(len(sum_types))
-    S_at, S_write, P_read, P_read_strided, P_write, P_at, Y_at, Y_write = (
-        S.at, S.write, P.read, P.read_strided, P.write, P.at, Y.at, Y.write,
-    )  # fmt: skip
-    copy = steps[0]
+# --- in ---------------------------------------------------------------------------------------------------------------
 
-    IN, OUT, WIDTH, CHUNK = len(in_types), len(out_types), width, chunk
-    TOP = (chunk.bit_length() - 1) // 2
-    N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, EXCLUSIVE, INITIAL, REDUCE = map(int, list(Word)[:10])
-    PITCH, STEP, DIMS, TICKET, SYNC, EACH, NODES = map(int, list(Word)[10:])
 
-    @inner
-    def sums_of(scratch, slot, w):
-        """Where the block sums of a tile's chunk are kept."""
-        return S_at(sums_at(scratch), slot * (CHUNK // 3 + 32) * w)
+@of_words
+def bring_runs(L, A, c, source, stride, run, lanes, m, last):
+    """Transpose runs of m items, the last of which has `last`, into panel 0. What a run lacks becomes its last item."""
+    p = part(L, c)
+    size, block, pitch = peek(p, SIZE), peek(p, BLOCK), peek(L, PITCH) * peek(p, SIZE)
+    panel, spare, done = panel_row(L, A, c, 0, 0, 0), A + peek(p, SPARE), 0
+    if m == ROW and stride == size and peek(p, PLAIN):
+        done = (lanes - (last < ROW)) // block * block
+        _call5(peek(p, TURN_IN), (panel, pitch, source, run, done))
+        panel, source, lanes = panel + done * size, source + done * run, lanes - done
+    if lanes == 0:
+        return
+    if run == ROW * stride:
+        count = (lanes - 1) * ROW + last
+        _call4(peek(p, BRING), (spare, source, stride, count))
+        fill(spare + count * size, spare + (count - 1) * size, size, ROW - last)
+    else:
+        for lane in range(lanes):
+            here = spare + lane * ROW * size
+            _call4(peek(p, BRING), (here, source + lane * run, stride, m))
+            fill(here + m * size, here + (m - 1) * size, size, ROW - m)
+    _call5(peek(p, TURN_IN), (panel, pitch, spare, ROW * size, whole_blocks(lanes, block)))
 
-    @spliced
-    def sweep_down(start, has, items, pitch, sums, out, step, scratch, m, w, first, last):
-        """Prefixes of a chunk's m rows at all levels, from the one at the start of `prefixes` down to `out`."""
-        prefixes, spare = prefixes_at(scratch), spare_at(scratch)
-        level, above = 0, prefixes
-        while m >> (2 * level) > 3:
-            level += 1
-        while level > 0:
-            below = P_at(prefixes, (level_at(level) + 1) * w)
-            here, count = S_at(sums, level_at(level) * w), m >> (2 * level)
-            down(start, above, has, here, w, below, w, spare, count, w, True, True)
-            level, above = level - 1, below
-        emit(start, above, has, items, pitch, out, step, spare, m, w, first, last)
 
-    @spliced
-    def count_chunk(sums, scratch, count, w):
-        """Take the sum of a chunk that has been swept up into the counter."""
-        total = total_at(scratch)
-        copy(total, S_at(sums, level_at(TOP) * w), w)
-        push(stack_at(scratch), count, total, w)
+@of_words
+def bring_lines(L, A, c, source, along, across, w, m):
+    """Rows of an array into the rows of panel 0; those that its quadruples lack become the last one."""
+    p = part(L, c)
+    for row in range(m):
+        _call4(peek(p, BRING), (panel_row(L, A, c, 0, row, 0), source + row * along, across, w))
+    for row in range(m, ROW if m > 7 else (m + 3) // 4 * 4):
+        copy_bytes(panel_row(L, A, c, 0, row, 0), panel_row(L, A, c, 0, m - 1, 0), w * peek(p, SIZE))
 
-    @spliced
-    def put_row(out, p, w):
-        for j in range(w):
-            Y_write(out, j, P_read(p, j))
 
-    @inner
-    def bring(words, x, strides, inner, sums, swept, row, m, w, scratch):
-        """A chunk's rows where they can be read, and the items from one row to the next; swept up, if they are not yet."""
-        here = advance(x, strides, row)
-        if words[PITCH] == 0:
-            fetch(here, strides, inner, items_at(scratch), m, w)
-            here = items_at(scratch)
-        pitch = 1 if rows else words[PITCH] or w
-        if not swept:
-            up(here, pitch, sums, m, w)
-        return here, pitch
+@of_words
+def bring_chunk(L, A, first, m, w):
+    for c in range(peek(L, COMPONENTS)):
+        source, along, across = place_of(L, A, c)
+        source += first * along
+        if peek(L, ALONG):
+            lanes = lanes_in(m)
+            bring_runs(L, A, c, source, along, ROW * along, lanes, ROW, m - (lanes - 1) * ROW)
+        elif peek(L, TURNED):
+            bring_runs(L, A, c, source, along, across, w, m, m)
+        else:
+            bring_lines(L, A, c, source, along, across, w, m)
+    if peek(L, SEGMENTED) and peek(L, EXCLUSIVE):
+        flags = panel_row(L, A, peek(L, VALUES), 0, 0, 0)
+        copy_bytes(A + peek(L, FLAGS), flags, ROW * peek(L, PITCH))
 
-    @spliced
-    def sum_tile(words, x, strides, inner, first, last, w, scratch):
-        """Leave the sum of a whole tile on the counter; returns its level."""
-        count = np.int64(0)
-        for row in range(first, last, CHUNK):
-            sums = sums_of(scratch, count, w)
-            bring(words, x, strides, inner, sums, count < 0, row, min(CHUNK, last - row), w, scratch)
-            count_chunk(sums, scratch, count, w)
-            count += 1
-        level = 0
-        while count >> level > 1:
-            level += 1
-        return level
 
-    @spliced
-    def scan_tile(words, x, strides, inner, y, y_strides, y_inner, has, ends, first, last, w, scratch):
-        """Scan the rows [first, last) from the prefix at `base`, where there is one; `ends`: the one behind is at `end`."""
-        start, base, stack, prefixes = (
-            initial_at(scratch),
-            base_at(scratch),
-            stack_at(scratch),
-            prefixes_at(scratch),
+# --- up ---------------------------------------------------------------------------------------------------------------
+
+
+@of_words
+def climb(L, A, m):
+    """Sweep a chunk along a row up, panel by panel; returns the level of the last panel, and the items of its last row."""
+    level, lanes = 0, lanes_in(m)
+    while True:
+        aim_panel(L, A, 0, peek(L, COMPONENTS), level, 0, 0)
+        ask(L, A, UP, peek(L, PITCH + level), lanes, ROW, 0, 0)
+        above = lanes_in(lanes)
+        padded = above * ROW if lanes > 7 else (lanes + 3) // 4 * 4
+        for c in range(peek(L, COMPONENTS)):
+            p = part(L, c)
+            size, sums = peek(p, SIZE), panel_row(L, A, c, level, ROW - 1, 0)
+            fill(sums + lanes * size, sums + (lanes - 1) * size, size, padded - lanes)
+            if above > 1:
+                _call5(
+                    peek(p, TURN_IN),
+                    (
+                        panel_row(L, A, c, level + 1, 0, 0),
+                        peek(L, PITCH + level + 1) * size,
+                        sums,
+                        ROW * size,
+                        whole_blocks(above, peek(p, BLOCK)),
+                    ),
+                )
+        if above == 1:
+            break
+        level, lanes = level + 1, above
+    aim_panel(L, A, 0, peek(L, COMPONENTS), level, ROW - 1, 0)
+    ask(L, A, UP, 1, 1, lanes, 0, 0)
+    return level, lanes
+
+
+@of_words
+def take_total(L, A, level, item, w):
+    """A whole chunk's sum, for the counter."""
+    for c in range(peek(L, COMPONENTS)):
+        p = part(L, c)
+        copy_bytes(A + peek(p, TOTAL), panel_row(L, A, c, level, ROW - 1, item), w * peek(p, SIZE))
+
+
+# --- down -------------------------------------------------------------------------------------------------------------
+
+
+@of_words
+def settle(L, A, level, row, lane, pitch, w, m, first):
+    """Sweep m rows of a panel down, from its quadruple `first` on."""
+    aim(L, A, 0, START, peek(L, VALUES), 0)
+    aim_panel(L, A, peek(L, VALUES), peek(L, COMPONENTS), level, row, lane)
+    ask(L, A, DOWN, pitch, w, m, first, 1 - peek(L, ALONG))
+
+
+@of_words
+def join_rows(L, A, level, row, pitch, left, right, w):
+    components = peek(L, COMPONENTS)
+    for c in range(components):
+        p = part(L, c)
+        start = panel_row(L, A, c, level, row, 0)
+        a, b = start + left * pitch * peek(p, SIZE), start + right * pitch * peek(p, SIZE)
+        poke(A, c, a)
+        poke(A, components + c, b)
+        poke(A, 2 * components + c, b)
+    ask(L, A, JOIN, pitch, w, 0, 0, 0)
+
+
+@of_words
+def sweep_down(L, A, level, row, pitch, w, m, known):
+    """Prefixes of a panel's m rows from those before its first row: of which the first lane has none, unless it is `known`;
+    nor has any other where lanes are rows."""
+    bare = 0
+    if not known:
+        bare = 1 if peek(L, ALONG) else w
+        if m > 11:
+            join_rows(L, A, level, row, pitch, 7, 11, bare)
+        if m > 2:
+            join_rows(L, A, level, row, pitch, 1, 2, bare)
+        if m > 4:
+            settle(L, A, level, row, 0, pitch, bare, m, 1)
+    if bare < w:
+        settle(L, A, level, row, bare, pitch, w - bare, m, 0)
+
+
+@of_words
+def put_before(L, A, level, row, lane, w, region):
+    """Set the prefixes at a place of a panel."""
+    for c in range(peek(L, VALUES)):
+        p = part(L, c)
+        copy_bytes(panel_row(L, A, c, level, row, lane), A + peek(p, region), w * peek(p, SIZE))
+
+
+@of_words
+def lanes_at(m, level):
+    """The lanes of a panel over a chunk of m items."""
+    for _ in range(level + 1):
+        m = lanes_in(m)
+    return m
+
+
+@of_words
+def fold_last(L, A, level):
+    """The prefix behind 16 runs of a chunk that is not whole: theirs is one aligned block."""
+    values, components = peek(L, VALUES), peek(L, COMPONENTS)
+    aim(L, A, 0, START, values, 0)
+    aim(L, A, values, BEFORE, values, 0)
+    aim_panel(L, A, 2 * values, components, level, ROW - 1, ROW - 1)
+    aim_panel(L, A, 2 * values + components, values, level, ROW - 1, ROW - 1)
+    ask(L, A, FOLD, 1, 1, 0, 0, 0)
+
+
+@of_words
+def descend(L, A, level, tip, m, known, whole):
+    """Sweep a chunk along a row down, from the prefix at BEFORE to all of panel 0; END is the one behind a `whole` chunk."""
+    if known:
+        put_before(L, A, level, ROW - 1, -1, 1, BEFORE)
+    sweep_down(L, A, level, ROW - 1, 1, 1, tip, known)
+    if whole:
+        put_before(L, A, level, ROW - 1, tip - 1, 1, END)
+    elif tip == ROW and known:
+        fold_last(L, A, level)
+    while True:
+        lanes = lanes_at(m, level)
+        for c in range(peek(L, VALUES)):
+            size = peek(part(L, c), SIZE)
+            copy_bytes(panel_row(L, A, c, level, -1, 0), panel_row(L, A, c, level, ROW - 1, -1), lanes * size)
+        sweep_down(L, A, level, 0, peek(L, PITCH + level), lanes, ROW, known)
+        if level == 0:
+            break
+        for c in range(peek(L, VALUES)):
+            p = part(L, c)
+            size = peek(p, SIZE)
+            _call5(
+                peek(p, TURN_OUT),
+                (
+                    panel_row(L, A, c, level - 1, ROW - 1, 0),
+                    ROW * size,
+                    panel_row(L, A, c, level, 0, 0),
+                    peek(L, PITCH + level) * size,
+                    whole_blocks(lanes, peek(p, BLOCK)),
+                ),
+            )
+        level -= 1
+        if known:
+            put_before(L, A, level, ROW - 1, -1, 1, BEFORE)
+
+
+# --- out --------------------------------------------------------------------------------------------------------------
+
+
+@of_words
+def hand_runs(p, s, target, stride, run, panel, pitch, spare, lanes, m, last):
+    """Transpose lanes of panel 0 back to runs of m items, the last of which has `last`."""
+    size, block, done = peek(p, SIZE), peek(p, BLOCK), 0
+    if m == ROW and stride == size and peek(s, SINK_PLAIN):
+        done = (lanes - (last < ROW)) // block * block
+        _call5(peek(p, TURN_OUT), (target, run, panel, pitch, done))
+        panel, target, lanes = panel + done * size, target + done * run, lanes - done
+    if lanes == 0:
+        return
+    _call5(peek(p, TURN_OUT), (spare, ROW * size, panel, pitch, whole_blocks(lanes, block)))
+    if run == ROW * stride:
+        _call4(peek(s, HAND), (target, stride, spare, (lanes - 1) * ROW + last))
+    else:
+        for lane in range(lanes):
+            _call4(peek(s, HAND), (target + lane * run, stride, spare + lane * ROW * size, m))
+
+
+@of_words
+def hand_chunk(L, A, first, m, w):
+    """The rows of panel 0 to the outputs; in an exclusive scan from the row before the first on."""
+    shift = -1 if peek(L, EXCLUSIVE) else 0
+    for o in range(peek(L, SINKS)):
+        s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
+        c = peek(s, COMPONENT)
+        p = part(L, c)
+        target, along, across = place_of(L, A, peek(L, COMPONENTS) + o)
+        target += first * along
+        panel, pitch, spare = (
+            panel_row(L, A, c, 0, shift, 0),
+            peek(L, PITCH) * peek(p, SIZE),
+            A + peek(p, SPARE),
         )
-        folds, known = folds_at(scratch), has != 0
-        for j in range(w):
-            P_write(prefixes, j, P_read(base, j))
-        straight_out, count = words[STEP] != 0, np.int64(0)
-        step = 1 if rows else words[STEP] or w
-        # Of a chunk's m + 1 prefixes all but the first are results, in an exclusive scan all but the last; where results go
-        # straight to their array, the place of the other belongs to a neighbour.
-        skip = 0 if words[EXCLUSIVE] else step
-        own_first, own_last = not straight_out or skip == 0, not straight_out or skip != 0
-        for row in range(first, last, CHUNK):
-            m, there = min(CHUNK, last - row), advance(y, y_strides, row)
-            out = Y_at(there, -skip) if straight_out else out_at(scratch)
-            sums = sums_of(scratch, count if ends else count - count, w)
-            here, pitch = bring(words, x, strides, inner, sums, ends, row, m, w, scratch)
-            if not words[REDUCE] or row + m == last:
-                sweep_down(start, known, here, pitch, sums, out, step, scratch, m, w, own_first, own_last)
-            if m == CHUNK:  # the prefix behind a whole chunk is made of larger blocks
-                count_chunk(sums, scratch, count, w)
-                count += 1
-                after = end_at(scratch)
-                if not ends or row + m < last:
-                    after = prefixes
-                    behind(start, base, has, stack, folds, count, after, w)
-                if own_last:
-                    put_row(Y_at(out, m * step), after, w)
-            if not words[REDUCE]:
-                if words[EXCLUSIVE]:
-                    restart(start, known, here, pitch, out, step, m, w)
-                if not straight_out:
-                    deliver(there, y_strides, y_inner, Y_at(out, skip), m, w)
-            elif row + m == last:
-                deliver(y, y_strides, y_inner, Y_at(out, m * w), np.int64(1), w)
-            known = True
+        if peek(L, ALONG):
+            lanes = lanes_in(m)
+            last = m - (lanes - 1) * ROW
+            hand_runs(p, s, target, along, ROW * along, panel, pitch, spare, lanes, ROW, last)
+        elif peek(L, TURNED):
+            hand_runs(p, s, target, along, across, panel, pitch, spare, w, m, m)
+        else:
+            for row in range(m):
+                _call4(peek(s, HAND), (target + row * along, across, panel + row * pitch, w))
 
-    # Items of 4 and 8 bytes come eight and four to a vector: too few to pay for a tree that nobody can see.
-    alike = rows and one and not segmented and in_types == out_types == sum_types
-    if exact and alike and sum_types[0].itemsize >= 4:
-        total, through = straight(S, Y, combine, fold, sum_types[0].itemsize)
 
-        @spliced
-        def sum_tile(words, x, strides, inner, first, last, w, scratch):
-            S_write(stack_at(scratch), 0, total(advance(x, strides, first), strides, last - first))
-            return 0
+@of_words
+def hand_last(L, A, m, w):
+    """The prefix at a row's last item, which a reduction is."""
+    along = peek(L, ALONG)
+    row, lane = (m - 1) % ROW, (m - 1) // ROW
+    for o in range(peek(L, SINKS)):
+        s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
+        target, _, across = place_of(L, A, peek(L, COMPONENTS) + o)
+        panel = panel_row(L, A, peek(s, COMPONENT), 0, row, lane)
+        _call4(peek(s, HAND), (target, across, panel, 1 if along else w))
 
-        @spliced
-        def scan_tile(words, x, strides, inner, y, y_strides, y_inner, has, ends, first, last, w, scratch):
-            here, there = advance(x, strides, first), advance(y, y_strides, first)
-            p = P_read(base_at(scratch), 0)
-            if words[REDUCE]:
-                if last == words[N]:
-                    s = total(here, strides, last - first)
-                    Y_write(y, 0, fold(p, p, s) if has else s)
+
+@of_words
+def put_start(L, A, row, lane, which):
+    for c in range(peek(L, VALUES)):
+        p = part(L, c)
+        size = peek(p, SIZE)
+        copy_bytes(panel_row(L, A, c, 0, row, lane), A + peek(p, START) + which * size, size)
+
+
+@of_words
+def restart(L, A, m, w):
+    """Where a segment starts, an exclusive scan starts anew."""
+    along, pitch, flags = peek(L, ALONG), peek(L, PITCH), A + peek(L, FLAGS)
+    lanes = lanes_in(m) if along else w
+    for row in range(ROW if along else m):
+        for lane in range(lanes):
+            if byte_at(flags, row * pitch + lane):
+                put_start(L, A, row - 1, lane, 0 if along else lane)
+
+
+# --- a tile -----------------------------------------------------------------------------------------------------------
+
+
+@of_words
+def sweep_up(L, A, m, w):
+    """A chunk's block sums; returns the level of the last panel, and the items of its last row."""
+    if peek(L, ALONG):
+        return climb(L, A, m)
+    aim_panel(L, A, 0, peek(L, COMPONENTS), 0, 0, 0)
+    ask(L, A, UP, peek(L, PITCH), w, m, 0, 0)
+    return 0, 1
+
+
+@of_words
+def sum_tile(L, A, first, last, w):
+    """Leave the sum of a whole tile on the counter; returns its level."""
+    count, chunk = 0, peek(L, CHUNK)
+    for row in range(first, last, chunk):
+        bring_chunk(L, A, row, chunk, w)
+        level, tip = sweep_up(L, A, chunk, w)
+        take_total(L, A, level, tip - 1, w)
+        push(L, A, count, w)
+        count += 1
+    level = 0
+    while count >> level > 1:
+        level += 1
+    return level
+
+
+@of_words
+def scan_tile(L, A, has, ends, first, last, w):
+    """Scan the rows [first, last) from the prefix at BASE, where there is one; `ends`: the one behind is at TAIL."""
+    chunk, reduce, exclusive, along = peek(L, CHUNK), peek(L, REDUCE), peek(L, EXCLUSIVE), peek(L, ALONG)
+    known, count = has, 0
+    copy_rows(L, A, BEFORE, BASE, w)
+    for row in range(first, last, chunk):
+        m = min(chunk, last - row)
+        whole = m == chunk
+        bring_chunk(L, A, row, m, w)
+        level, tip = sweep_up(L, A, m, w)
+        if whole:
+            take_total(L, A, level, tip - 1, w)
+            push(L, A, count, w)
+            count += 1
+            if ends and row + m == last:
+                copy_rows(L, A, END, TAIL, w)
             else:
-                through(p, has, here, strides, there, y_strides, last - first, words[EXCLUSIVE])
-                if words[EXCLUSIVE]:
-                    # Last of all: where the result lies over the input, this is the place of an item.
-                    restart(initial_at(scratch), has, here, 1, there, 1, 1, w)
-
-    @spliced
-    def scan_group(words, group, t, scratch):
-        """Tile t of one strip."""
-        each = 3 + words[DIMS]
-        xs = NODES + IN + words[DIMS]
-        ys = xs + IN * each
-        starts = ys + OUT * each
-        outer, column = group // words[STRIPS], group % words[STRIPS] * WIDTH
-        w = 1 if rows else min(WIDTH, words[COLUMNS] - column)
-        x, strides, inner = x_place(words, xs, outer, column, NODES + IN)
-        y, y_strides, y_inner = y_place(words, ys, outer, column, NODES + IN)
-        start, base, end, has = initial_at(scratch), base_at(scratch), end_at(scratch), words[INITIAL] != 0
-        if has:
-            s, _, s_inner = start_place(words, starts, outer, column, NODES + IN)
-            for j in range(w):
-                P_write(start, j, P_read_strided(s, s_inner, j))
-                P_write(base, j, P_read(start, j))
-                P_write(end, j, P_read(start, j))
-        tiles, n = words[TILES], words[N]
-        first, last = t * words[TILE], min(n, (t + 1) * words[TILE])
-        ends = tiles > 1 and last - first == words[TILE]
-        if tiles > 1:
-            sync = words[SYNC] + 16 * group * words[EACH]
-            nodes = S_at(node_addresses(words, NODES, 1), group * words[EACH] * WIDTH)
-            if ends:
-                level = sum_tile(words, x, strides, inner, first, last, w, scratch)
-                publish(sync, nodes, tiles, t, S_at(stack_at(scratch), level * w), w)
-            if words[REDUCE] and last < n:
-                return
-            if ends:
-                prefix_of(sync, nodes, tiles, t + 1, start, end, has, w)
-            has = prefix_of(sync, nodes, tiles, t, start, base, has, w)
-        scan_tile(words, x, strides, inner, y, y_strides, y_inner, has, ends, first, last, w, scratch)
-
-    def run(words, scratch):
-        """One thread's share: tickets until there are none."""
-        batch, tiles, groups = words[BATCH], words[TILES], words[GROUPS]
-        tickets = (groups + batch - 1) // batch * tiles
-        while True:
-            ticket = fetch_add(address_of(words, TICKET), 1)
-            if ticket >= tickets:
-                break
-            first = ticket // tiles * batch
-            for group in range(first, min(first + batch, groups)):
-                scan_group(words, group, ticket % tiles, scratch)
-
-    return Kernel(inner(run, nogil=True, no_cpython_wrapper=False), scratch.size, chunk, width)
+                behind(L, A, has, count, w)
+        if not reduce or row + m == last:
+            if along:
+                descend(L, A, level, tip, m, known, whole)
+            else:
+                if known:
+                    put_before(L, A, 0, -1, 0, w, BEFORE)
+                sweep_down(L, A, 0, 0, peek(L, PITCH), w, m, known)
+                if whole:
+                    put_before(L, A, 0, ROW - 1, 0, w, END)
+            if exclusive and not known:
+                for lane in range(1 if along else w):
+                    put_start(L, A, -1, lane, lane)
+            if exclusive and peek(L, SEGMENTED):
+                restart(L, A, m, w)
+            if reduce:
+                hand_last(L, A, m, w)
+            else:
+                hand_chunk(L, A, row, m, w)
+        if whole:
+            copy_rows(L, A, BEFORE, END, w)
+        known = 1
 
 
-def placer(count: int, dims_word: int) -> Any:
-    """Where the arrays of a group begin: addresses, strides along the axis, strides across columns."""
-    gather, DIMS = gathered(count), dims_word
-
-    @spliced
-    def place(words, first, outer, column, sizes):
-        dims = words[DIMS]
-        each = 3 + dims
-        address, inner = gather(words, first, each), gather(words, first + 2, each)
+@of_words
+def find_places(L, A, group):
+    """Where the arrays of a strip begin, kept in scratch memory; and what its rows start from. Returns its lanes."""
+    dims, sizes = peek(L, DIMS), peek(L, SIZES_AT)
+    outer, column = group // peek(L, STRIPS), group % peek(L, STRIPS) * peek(L, WIDTH)
+    w = min(peek(L, WIDTH), peek(L, COLUMNS) - column)
+    arrays, values = peek(L, COMPONENTS) + peek(L, SINKS), peek(L, VALUES)
+    for a in range(arrays + values):
+        array = L + 8 * (peek(L, ARRAYS_AT) + a * (3 + dims))
+        address, left = peek(array, 0) + column * peek(array, 2), outer
         for d in range(dims - 1, -1, -1):
-            address = advance(address, gather(words, first + 3 + d, each), outer % words[sizes + d])
-            outer //= words[sizes + d]
-        return advance(address, inner, column), gather(words, first + 1, each), inner
-
-    return place
-
-
-def _mover(kinds: Sequence[tuple[Items, Items, int]], out: bool, rows: bool) -> Any:
-    """Move m rows of w items between an array, of any strides, and scratch memory, where they lie side by side.
-
-    One component after the other, each by the loop that fits its stride, so that the compiler can make vector code.
-    """
-
-    @inner
-    def move(array, strides, across, items, m, w):
-        pass
-
-    for c, (A, S, size) in enumerate(kinds):
-        move = _and_component(move, c, _line_out(A, S, size) if out else _line_in(A, S, size), A, S, rows)
-    return move
+            size = peek(L, sizes + d)
+            address += left % size * peek(array, 3 + d)
+            left //= size
+        place = A + peek(L, PLACES) + 24 * a
+        poke(place, 0, address)
+        poke(place, 1, peek(array, 1))
+        poke(place, 2, peek(array, 2))
+    for c in range(values):
+        address, _, across = place_of(L, A, arrays + c)
+        if address:
+            p = part(L, c)
+            size = peek(p, SIZE)
+            for lane in range(w):
+                copy_bytes(A + peek(p, START) + lane * size, address + lane * across, size)
+    return w
 
 
-def _and_component(others: Any, c: int, line: Any, A: Items, S: Items, rows: bool) -> Any:
-    S_at = S.at
-
-    @inner
-    def move(array, strides, across, items, m, w):
-        others(array, strides, across, items, m, w)
-        if rows:
-            line((array[c],), strides[c], (items[c],), m)
-        else:
-            for i in range(m):
-                line((array[c] + i * strides[c],), across[c], S_at((items[c],), i * w), w)
-
-    return move
-
-
-def _line_in(A: Items, S: Items, size: int) -> Any:
-    read, read_strided, write = A.read, A.read_strided, S.write
-
-    @inner
-    def line(array, stride, items, count):
-        if stride == size:
-            for i in range(count):
-                write(items, i, read(array, i))
-        elif stride == -size:
-            for i in range(count):
-                write(items, i, read(array, -i))
-        elif stride == 0:
-            one = read(array, 0)
-            for i in range(count):
-                write(items, i, one)
-        else:
-            for i in range(count):
-                write(items, i, read_strided(array, (stride,), i))
-
-    return line
+@of_words
+def scan_group(L, A, group, t):
+    """Tile t of one strip."""
+    w = find_places(L, A, group)
+    has, n, tiles = peek(L, INITIAL), peek(L, N), peek(L, TILES)
+    first, last = t * peek(L, TILE), min(n, (t + 1) * peek(L, TILE))
+    copy_rows(L, A, BASE, START, w)
+    ends = tiles > 1 and last - first == peek(L, TILE)
+    if tiles > 1:
+        sync, node = peek(L, SYNC) + 16 * group * peek(L, EACH), group * peek(L, EACH)
+        if ends:
+            publish(L, A, sync, node, t, sum_tile(L, A, first, last, w), w)
+        if peek(L, REDUCE) and last < n:
+            return
+        if ends:
+            copy_rows(L, A, TAIL, START, w)
+            prefix_of(L, A, sync, node, t + 1, TAIL, has, w)
+        has = prefix_of(L, A, sync, node, t, BASE, has, w)
+    scan_tile(L, A, has, ends, first, last, w)
 
 
-def _line_out(A: Items, S: Items, size: int) -> Any:
-    read, write, write_strided = S.read, A.write, A.write_strided
-
-    @inner
-    def line(array, stride, items, count):
-        if stride == size:
-            copy_bytes(array[0], items[0], count * size)
-        elif stride == -size:
-            for i in range(count):
-                write(array, -i, read(items, i))
-        else:
-            for i in range(count):
-                write_strided(array, (stride,), i, read(items, i))
-
-    return line
-
-
-def _restarter(
-    S: Items, P: Items, Y: Items, identity: Sequence[Any] | None, segmented: bool, initial: bool
-) -> Any:
-    """What an exclusive scan gives where nothing stands before an item: at its start, and where a segment starts."""
-    S_read, P_read, Y_write = S.read, P.read, Y.write
-    if initial:
-
-        @inner
-        def put(start, out, at, j):
-            Y_write(out, at, P_read(start, j))
-
-    elif identity is not None:
-        neutral = identity[0].item() if P.bare else tuple(part.item() for part in identity)
-
-        @inner
-        def put(start, out, at, j):
-            Y_write(out, at, neutral)
-
-    else:
-
-        @inner
-        def put(start, out, at, j):
-            pass
-
-    if segmented:
-
-        @spliced
-        def restart(start, known, items, pitch, out, step, m, w):
-            for i in range(m):
-                for j in range(w):
-                    if S_read(items, i * pitch + j)[-1] or (i == 0 and not known):
-                        put(start, out, i * step + j, j)
-
-    else:
-
-        @spliced
-        def restart(start, known, items, pitch, out, step, m, w):
-            if not known:
-                for j in range(w):
-                    put(start, out, j, j)
-
-    return restart
+def run(L, A):
+    """One thread's share: tickets until there are none. L: the address of the launch's words; A: of scratch memory."""
+    batch, tiles, groups = peek(L, BATCH), peek(L, TILES), peek(L, GROUPS)
+    tickets = (groups + batch - 1) // batch * tiles
+    while True:
+        ticket = fetch_add(L + 8 * TICKET, 1)
+        if ticket >= tickets:
+            break
+        first = ticket // tiles * batch
+        for group in range(first, min(first + batch, groups)):
+            scan_group(L, A, group, ticket % tiles)
+    fence()
+    if peek(L, STATUS):
+        raise RuntimeError

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from upsweep.cpu import threads, tuning
-from upsweep.cpu.carry import nodes_of
-from upsweep.cpu.compile import item_size, kernel_for
-from upsweep.cpu.kernel import Kernel, Word
-from upsweep.cpu.memory import LINE
-from upsweep.dtypes import raw
+from upsweep.cpu.code import address, callable_at
+from upsweep.cpu.pieces import bring as bring_piece
+from upsweep.cpu.pieces import hand as hand_piece
+from upsweep.cpu.pieces import kernel, sweep, turn_in, turn_out
+from upsweep.cpu.words import (
+    FRAME_WORDS,
+    LEVELS,
+    LINE,
+    PANELS,
+    PART_WORDS,
+    ROW,
+    SINK_WORDS,
+    WORDS,
+    Part,
+    Sink,
+    Word,
+)
+from upsweep.operator import OperatorError
 from upsweep.plan import Plan
 
 Strides = tuple[int, ...]
@@ -22,18 +35,21 @@ Strides = tuple[int, ...]
 class Launch(NamedTuple):
     """Everything about a call but the addresses of its arrays."""
 
-    kernel: Kernel
+    run: Callable[..., int]
     words: np.ndarray
     addresses: slice  # where the arrays' addresses go
     threads: int
+    scratch: int  # bytes that each thread brings
     sync_words: int
     node_bytes: tuple[int, ...]
 
 
 class Rows(NamedTuple):
-    """How the rows lie: `inner` is the dimension across columns, None where rows are scanned one by one."""
+    """How the rows lie: `inner` is the dimension whose rows are scanned side by side, None where rows are scanned one by
+    one; `turned` where those rows' items, not their neighbours, lie side by side."""
 
     inner: int | None
+    turned: bool
     outer: tuple[int, ...]
     sizes: tuple[int, ...]
 
@@ -46,67 +62,145 @@ def run(
         return
     arrays = [*ins, *outs, *starts]
     launch = _launch(plan, tuple([a.strides for a in arrays]), tuning.ROWS, tuning.COLUMNS)
-    words, addresses = launch.words.copy(), [a.ctypes.data for a in arrays]
-    words[launch.addresses] = addresses
-    if not set(addresses[: len(ins)]).isdisjoint(addresses[len(ins) : len(ins) + len(outs)]):
-        words[Word.STEP] = 0  # results would be written over items that are still read
-    if launch.threads == 1:
-        launch.kernel.run(words, threads.scratch(launch.kernel.scratch))
-    else:
-        _run_together(launch, words)
+    words = launch.words.copy()
+    words[launch.addresses] = [a.ctypes.data for a in arrays]
+    shared = _shared_memory(launch, words) if launch.threads > 1 else []
+    at_work(plan, launch.run, words, launch.scratch, launch.threads)
+    del shared  # only now
 
 
-def _run_together(launch: Launch, words: np.ndarray) -> None:
+def _shared_memory(launch: Launch, words: np.ndarray) -> list[np.ndarray]:
+    """What the threads of a look-back tell each other."""
     sync = np.zeros(launch.sync_words, np.int64)
     nodes = [np.empty(size, np.uint8) for size in launch.node_bytes]
     words[Word.SYNC] = sync.ctypes.data
-    words[Word.NODES : Word.NODES + len(nodes)] = [node.ctypes.data for node in nodes]
-    kernel = launch.kernel
-    threads.together(lambda: kernel.run(words, threads.scratch(kernel.scratch)), launch.threads)
+    for c, node in enumerate(nodes):
+        words[WORDS + c * PART_WORDS + Part.NODES] = node.ctypes.data
+    return [sync, *nodes]
+
+
+def at_work(plan: Plan, run: Callable[..., int], words: np.ndarray, scratch: int, count: int) -> None:
+    """Run compiled code on the words of a launch, in `count` threads that have `scratch` bytes each."""
+    here = words.ctypes.data
+    results: list[int] = []
+
+    def share() -> None:
+        memory = threads.scratch(scratch)
+        results.append(run(memory, memory + 8, here, memory))
+
+    if count == 1:
+        share()
+    else:
+        threads.together(share, count)
+    if any(results):
+        raise OperatorError(f"operator {plan.op} raised an exception")
+
+
+def item_size(plan: Plan) -> int:
+    """Bytes of one item of block sums, over all components and the flag."""
+    return sum(d.itemsize for d in plan.accumulators) + plan.segmented
 
 
 @lru_cache(4096)
 def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: tuning.Tuning) -> Launch:
     flag = (np.dtype(np.uint8),) if plan.segmented else ()
-    in_types = (*plan.loads, *flag)
-    ins = strides[: len(in_types)]
+    in_types, sums = (*plan.loads, *flag), (*plan.accumulators, *flag)
+    out_types = [(c, d) for c, d in enumerate(plan.stores) if d is not None]
     walk = rows_of(plan, strides)
     tuned = rows if walk.inner is None else columns
-    kernel = kernel_for(plan, tuned)
     item = item_size(plan)
     side_by_side = 1 if walk.inner is None else plan.shape[walk.inner]
-    strips = -(-side_by_side // kernel.width)
+    width = 1 if walk.inner is None else tuned.width
+    chunk = tuned.chunk
+    strips = -(-side_by_side // width)
     groups = strips * int(np.prod(walk.sizes, dtype=np.int64))
     wanted = plan.threads or threads.available()
     if item * plan.n * plan.rows < tuning.PARALLEL_BYTES:
         wanted = 1
-    largest = max(kernel.chunk, tuned.tile // (item * min(side_by_side, kernel.width)))
-    tile = _tile(plan.n, groups, wanted, kernel, largest)
+    largest = max(chunk, tuned.tile // (item * min(side_by_side, width)))
+    tile = _tile(plan.n, groups, wanted, chunk, largest)
     tiles = max(1, -(-plan.n // tile))
-    batch = _batch(tiles, groups, wanted, item * plan.n * min(side_by_side, kernel.width))
-    head = {
+    batch = _batch(tiles, groups, wanted, item * plan.n * min(side_by_side, width))
+
+    words = np.zeros(WORDS, np.int64)
+    scratch = _Scratch()
+    lanes = [chunk // ROW] if walk.inner is None else [width]
+    while len(lanes) < PANELS and lanes[-1] > ROW:
+        lanes.append(-(-lanes[-1] // ROW))
+    pitches = [-(-n // 32) * 32 + LINE // min(d.itemsize for d in sums) for n in lanes]
+    words[Word.PITCH : Word.PITCH + len(pitches)] = pitches
+    parts = np.zeros((len(sums), PART_WORDS), np.int64)
+    scratch.take(8 * FRAME_WORDS)
+    words[Word.PLACES] = scratch.take(24 * (len(in_types) + len(out_types) + len(plan.accumulators)))
+    words[Word.FLAGS] = scratch.take(ROW * pitches[0] if plan.segmented else 0)
+    for part, stored, computed in zip(parts, in_types, sums):
+        size = computed.itemsize
+        part[Part.SIZE] = size
+        part[Part.BRING] = address(bring_piece(stored, computed))
+        part[Part.TURN_IN], part[Part.TURN_OUT] = address(turn_in(size)), address(turn_out(size))
+        part[Part.PLAIN] = _same(stored, computed)
+        part[Part.BLOCK] = 32 // size
+        part[Part.SPARE] = scratch.take(size * ROW * (pitches[0] + 32))
+        part[Part.STACK] = scratch.take(size * LEVELS * width)
+        part[Part.FOLDS] = scratch.take(size * LEVELS * width)
+        for region in (Part.TOTAL, Part.START, Part.BASE, Part.BEFORE, Part.END, Part.TAIL):
+            part[region] = scratch.take(size * width)
+        for level, pitch in enumerate(pitches):
+            part[Part.PANEL + level] = scratch.take(size * (ROW + 1 + ROW) * pitch)
+    sinks = np.zeros((len(out_types), SINK_WORDS), np.int64)
+    for sink, (c, stored) in zip(sinks, out_types):
+        computed = sums[c]
+        sink[Sink.COMPONENT], sink[Sink.SIZE] = c, stored.itemsize
+        sink[Sink.HAND] = address(hand_piece(computed, stored))
+        sink[Sink.PLAIN] = _same(stored, computed)
+    sink_at = WORDS + parts.size
+    sizes_at = sink_at + sinks.size
+    arrays_at = sizes_at + len(walk.sizes)
+    for word, value in {
         Word.N: plan.n, Word.COLUMNS: side_by_side, Word.STRIPS: strips, Word.GROUPS: groups, Word.BATCH: batch,
         Word.TILE: tile, Word.TILES: tiles, Word.EXCLUSIVE: plan.exclusive, Word.INITIAL: plan.initial,
-        Word.REDUCE: plan.reduce,
-        Word.PITCH: _pitch(plan, in_types, ins, walk.inner), Word.STEP: _step(plan, strides[len(ins) :], walk.inner),
-        Word.DIMS: len(walk.outer), Word.TICKET: 0, Word.SYNC: 0, Word.EACH: nodes_of(tiles),
-    }  # fmt: skip
-    words = [int(head[word]) for word in list(Word)[: Word.NODES]]
-    words += [0] * len(in_types) + list(walk.sizes)
-    first = len(words)
-    for array in strides if plan.initial else (*strides, *[(0,) * len(plan.shape)] * len(plan.accumulators)):
+        Word.REDUCE: plan.reduce, Word.SEGMENTED: plan.segmented, Word.DIMS: len(walk.outer), Word.EACH: nodes_of(tiles),
+        Word.COMPONENTS: len(sums), Word.VALUES: len(plan.accumulators), Word.SINKS: len(out_types),
+        Word.ALONG: walk.inner is None, Word.TURNED: walk.turned, Word.CHUNK: chunk, Word.WIDTH: width,
+        Word.SWEEP: address(sweep(plan)), Word.SINK_AT: sink_at, Word.SIZES_AT: sizes_at, Word.ARRAYS_AT: arrays_at,
+    }.items():  # fmt: skip
+        words[word] = int(value)
+    ends: list[int] = []
+    none = [(0,) * len(plan.shape)] * len(plan.accumulators)
+    has_starts = len(strides) > len(in_types) + len(out_types)
+    for array in strides if has_starts else (*strides, *none):
         across = 0 if walk.inner is None else array[walk.inner]
-        words += [0, array[plan.axis], across, *(array[d] for d in walk.outer)]
+        ends += [0, array[plan.axis], across, *(array[d] for d in walk.outer)]
     many = groups * nodes_of(tiles) if tiles > 1 else 0
-    sums = (*plan.accumulators, *flag)
+    each = 3 + len(walk.outer)
     return Launch(
-        kernel,
-        np.array(words, np.int64),
-        slice(first, first + len(strides) * (3 + len(walk.outer)), 3 + len(walk.outer)),
+        callable_at(address(kernel()), 2),
+        np.concatenate([words, parts.ravel(), sinks.ravel(), np.array([*walk.sizes, *ends], np.int64)]),
+        slice(arrays_at, arrays_at + len(strides) * each, each),
         max(1, min(wanted, -(-groups // batch) * tiles)),
+        scratch.size,
         2 * many,
-        tuple(many * kernel.width * d.itemsize for d in sums) if many else (),
+        tuple(many * width * d.itemsize for d in sums) if many else (),
     )
+
+
+class _Scratch:
+    """Scratch memory, one region after the other, each on cache lines of its own."""
+
+    size = 0
+
+    def take(self, size: int) -> int:
+        start, self.size = self.size, self.size + -(-size // LINE) * LINE + LINE
+        return start
+
+
+def nodes_of(tiles: int) -> int:
+    """Nodes of the look-back's tree over `tiles` tiles."""
+    return sum((tiles >> level) + 1 for level in range(tiles.bit_length()))
+
+
+def _same(stored: np.dtype, computed: np.dtype) -> bool:
+    return stored == computed
 
 
 def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
@@ -116,11 +210,14 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
     steps = [max(abs(array[d]) for array in strides[: len(plan.loads)]) for d in range(len(plan.shape))]
     others = [d for d in range(len(plan.shape)) if d != plan.axis and plan.shape[d] > 1]
     others.sort(key=lambda d: -steps[d])
-    inner = None
-    if others and plan.n > 1 and steps[others[-1]] < steps[plan.axis]:
-        line = plan.shape[others[-1]] * steps[others[-1]]
-        if line >= LINE or line * plan.n > tuning.NEAR_BYTES:
-            inner = others.pop()
+    inner, turned = None, False
+    if others and plan.n > 1:
+        if steps[others[-1]] < steps[plan.axis]:
+            line = plan.shape[others[-1]] * steps[others[-1]]
+            if line >= LINE or line * plan.n > tuning.NEAR_BYTES:
+                inner = others.pop()
+        elif plan.n < tuning.SHORT and plan.shape[others[-1]] >= 8:
+            inner, turned = others.pop(), True
     outer: list[int] = []
     sizes: list[int] = []
     for d in others:  # dimensions that lie as one become one
@@ -129,14 +226,14 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
         else:
             outer.append(d)
             sizes.append(plan.shape[d])
-    return Rows(inner, tuple(outer), tuple(sizes))
+    return Rows(inner, turned, tuple(outer), tuple(sizes))
 
 
-def _tile(n: int, groups: int, wanted: int, kernel: Kernel, largest: int) -> int:
+def _tile(n: int, groups: int, wanted: int, chunk: int, largest: int) -> int:
     """Rows are cut into tiles only where there are too few of them to keep all threads at work."""
-    if wanted == 1 or groups >= 4 * wanted or n <= kernel.chunk:
+    if wanted == 1 or groups >= 4 * wanted or n <= chunk:
         return max(n, 1)
-    tile = kernel.chunk
+    tile = chunk
     while tile * 2 <= largest and tile * 8 * wanted <= n * groups:
         tile *= 2
     return tile
@@ -145,26 +242,3 @@ def _tile(n: int, groups: int, wanted: int, kernel: Kernel, largest: int) -> int
 def _batch(tiles: int, groups: int, wanted: int, size: int) -> int:
     """Groups to a ticket: several short ones, but enough tickets for all threads."""
     return 1 if tiles > 1 else max(1, min(tuning.TICKET_BYTES // max(1, size), groups // (4 * wanted)))
-
-
-def _pitch(plan: Plan, dtypes: Sequence[np.dtype], strides: Sequence[Strides], inner: int | None) -> int:
-    """The items from row to row where all components lie alike in the dtype computed with, and side by side; else 0."""
-    computed = [*plan.accumulators, *dtypes[len(plan.accumulators) :]]
-    return _items_apart(plan, dtypes, strides, inner) if [raw(d) for d in dtypes] == computed else 0
-
-
-def _step(plan: Plan, strides: Sequence[Strides], inner: int | None) -> int:
-    """The items from row to row of the results where all components lie alike and side by side; else 0."""
-    dtypes = [d for d in plan.stores if d is not None]
-    return 0 if plan.reduce else _items_apart(plan, dtypes, strides, inner)
-
-
-def _items_apart(
-    plan: Plan, dtypes: Sequence[np.dtype], strides: Sequence[Strides], inner: int | None
-) -> int:
-    along = plan.axis if inner is None else inner
-    if any(s[along] != d.itemsize for s, d in zip(strides, dtypes)):
-        return 0
-    pitches = {s[plan.axis] / d.itemsize for s, d in zip(strides, dtypes)}
-    pitch = pitches.pop()
-    return int(pitch) if not pitches and pitch.is_integer() else 0

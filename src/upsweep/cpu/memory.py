@@ -1,4 +1,4 @@
-"""Memory as the kernels see it: items of several arrays at once, by address; atomics.
+"""Items of several arrays at once, by address, converted on the way; and functions compiled for kernels alone.
 
 A sequence of c components is a tuple of c addresses. `Items` makes the functions that read and write one item of all
 components: they convert between what is stored and what is computed with, and take any alignment.
@@ -6,24 +6,21 @@ components: they convert between what is stored and what is computed with, and t
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import from_dtype, njit, types
 from numba.core import cgutils, errors
 from numba.extending import intrinsic
 
 from upsweep.arithmetic import fma, horner
+from upsweep.cpu.address import I8, I64, pointer
 from upsweep.cpu.narrow import decoded, encoded, to_odd
 from upsweep.dtypes import narrow, raw
 from upsweep.keys import rebuilt
-
-LINE = 64  # bytes of a cache line
 
 _kernel_name: ContextVar[str] = ContextVar("kernel_name", default="upsweep")
 
@@ -45,13 +42,16 @@ def named(kernel: str) -> Iterator[None]:
 def inner(fn: Any, **options: Any) -> Any:
     """Compile a function that only kernels call: without wrappers for Python that takes half the time."""
     fn.__qualname__ = f"{_kernel_name.get()}.{fn.__qualname__}"
-    known: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return njit(**{**known, **options})(fn)
+    return njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(fn)
 
 
-def spliced(fn: Any) -> Any:
-    """Like `inner`, for a function that is called once: its text becomes part of the caller's before it is compiled."""
-    return inner(fn, inline="always")
+def of_words(fn: Any) -> Any:
+    """Like `inner`, for a function of int64 alone: numba would compile it again for each constant that it is called with."""
+    count = fn.__code__.co_argcount
+    code = inner(fn)
+    code.compile((types.int64,) * count)
+    code.disable_compile()
+    return code
 
 
 def adopted(fn: Any) -> Any:
@@ -86,8 +86,6 @@ def _horner(typing, terms, x):
 
 _OURS = {fma: _fma, horner: _horner}
 
-_I8, _I64 = ir.IntType(8), ir.IntType(64)
-
 
 class Items:
     """Typed access to sequences stored as `stored` and computed with as `computed`, one dtype a component.
@@ -114,7 +112,7 @@ class Items:
             """Item `index` of adjacent items."""
 
             def code(context, builder, signature, arguments):
-                offsets = [builder.mul(arguments[1], _I64(size)) for size in sizes]
+                offsets = [builder.mul(arguments[1], I64(size)) for size in sizes]
                 return load(context, builder, arguments[0], offsets)
 
             return value_type(addresses, types.int64), code
@@ -136,7 +134,7 @@ class Items:
             """Store `value` as item `index` of adjacent items."""
 
             def code(context, builder, signature, arguments):
-                offsets = [builder.mul(arguments[1], _I64(size)) for size in sizes]
+                offsets = [builder.mul(arguments[1], I64(size)) for size in sizes]
                 store(context, builder, arguments[0], offsets, signature.args[2], arguments[2])
                 return context.get_dummy_value()
 
@@ -160,7 +158,7 @@ class Items:
 
             def code(context, builder, signature, arguments):
                 starts = cgutils.unpack_tuple(builder, arguments[0])
-                moved = [builder.add(a, builder.mul(arguments[1], _I64(s))) for a, s in zip(starts, sizes)]
+                moved = [builder.add(a, builder.mul(arguments[1], I64(s))) for a, s in zip(starts, sizes)]
                 return context.make_tuple(builder, signature.return_type, moved)
 
             return addresses(addresses, types.int64), code
@@ -249,7 +247,7 @@ class Items:
 
 def _item(builder: Any, address: Any, offset: Any, ty: Any) -> Any:
     """An address and an offset as LLVM's loop analysis wants them: one invariant pointer and an index."""
-    start = builder.gep(_pointer(builder, address, _I8), [offset])
+    start = builder.gep(pointer(builder, address, I8), [offset])
     return builder.bitcast(start, ty.as_pointer())
 
 
@@ -274,58 +272,12 @@ def placed(offsets: Sequence[int]) -> Any:
     @intrinsic
     def place(typing, address):
         def code(context, builder, signature, arguments):
-            moved = [builder.add(arguments[0], _I64(offset)) for offset in offsets]
+            moved = [builder.add(arguments[0], I64(offset)) for offset in offsets]
             return context.make_tuple(builder, signature.return_type, moved)
 
         return types.UniTuple(types.int64, len(offsets))(types.int64), code
 
     return place
-
-
-def _pointer(builder: Any, address: Any, ty: Any = _I64) -> Any:
-    return builder.inttoptr(address, ty.as_pointer())
-
-
-@intrinsic
-def fetch_add(typing, address, amount):
-    """Atomically add to the int64 at an address; the value before."""
-
-    def code(context, builder, signature, arguments):
-        return builder.atomic_rmw("add", _pointer(builder, arguments[0]), arguments[1], "acq_rel")
-
-    return types.int64(types.int64, types.int64), code
-
-
-@intrinsic
-def load_acquire(typing, address):
-    """The int64 at an address, and with it all that was written before it was released."""
-
-    def code(context, builder, signature, arguments):
-        return builder.load_atomic(_pointer(builder, arguments[0]), "acquire", 8)
-
-    return types.int64(types.int64), code
-
-
-@intrinsic
-def store_release(typing, address, value):
-    """Publish the int64 at an address, and with it all that was written before."""
-
-    def code(context, builder, signature, arguments):
-        builder.store_atomic(arguments[1], _pointer(builder, arguments[0]), "release", 8)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), code
-
-
-@intrinsic
-def address_of(typing, words, index):
-    """The address of a word of an int64 array."""
-
-    def code(context, builder, signature, arguments):
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        return builder.ptrtoint(builder.gep(array.data, [arguments[1]]), _I64)
-
-    return types.int64(words, types.int64), code
 
 
 @intrinsic
@@ -341,34 +293,16 @@ def advance(typing, addresses, strides, index):
 
 
 def gathered(count: int) -> Any:
-    """A function that takes `count` words, `step` apart, from an int64 array."""
+    """A function that takes `count` words, `step` apart, from word `first` behind an address on."""
 
     @intrinsic
-    def gather(typing, words, start, step):
+    def gather(typing, address, first, step):
         def code(context, builder, signature, arguments):
-            array = context.make_array(signature.args[0])(context, builder, arguments[0])
-            indices = [builder.add(arguments[1], builder.mul(arguments[2], _I64(i))) for i in range(count)]
-            values = [builder.load(builder.gep(array.data, [i])) for i in indices]
+            start = pointer(builder, arguments[0])
+            indices = [builder.add(arguments[1], builder.mul(arguments[2], I64(i))) for i in range(count)]
+            values = [builder.load(builder.gep(start, [i])) for i in indices]
             return context.make_tuple(builder, signature.return_type, values)
 
-        return types.UniTuple(types.int64, count)(words, types.int64, types.int64), code
+        return types.UniTuple(types.int64, count)(types.int64, types.int64, types.int64), code
 
     return gather
-
-
-@intrinsic
-def copy_bytes(typing, target, source, size):
-    """memcpy."""
-
-    def code(context, builder, signature, arguments):
-        target, source = (_pointer(builder, a, _I8) for a in arguments[:2])
-        cgutils.raw_memcpy(builder, target, source, arguments[2], 1)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), code
-
-
-yield_thread = types.ExternalFunction(
-    "SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32()
-)
-"""Let another thread run: whoever we wait for may have lost its core."""

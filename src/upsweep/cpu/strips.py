@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
 from typing import NamedTuple
@@ -10,21 +10,21 @@ from typing import NamedTuple
 import numpy as np
 
 from upsweep.cpu import threads, tuning
-from upsweep.cpu.compile import item_size, walker_for
-from upsweep.cpu.kernel import Kernel
-from upsweep.cpu.launch import Strides, rows_of
-from upsweep.cpu.memory import LINE
-from upsweep.cpu.walk import Form
+from upsweep.cpu.code import address, callable_at
+from upsweep.cpu.launch import Strides, at_work, item_size, rows_of
+from upsweep.cpu.pieces import walk
+from upsweep.cpu.words import LINE, Form, regions
 from upsweep.plan import Plan
 
 
 class Launch(NamedTuple):
     """Everything about a call but the addresses of its arrays."""
 
-    kernel: Kernel
+    run: Callable[..., int]
     words: np.ndarray
     addresses: slice  # where the arrays' addresses go
     threads: int
+    scratch: int  # bytes that each thread brings
 
 
 def run(
@@ -37,23 +37,20 @@ def run(
     launch = _launch(plan, tuple([a.strides for a in arrays]))
     words = launch.words.copy()
     words[launch.addresses] = [a.ctypes.data for a in arrays]
-    kernel = launch.kernel
-    if launch.threads == 1:
-        kernel.run(words, threads.scratch(kernel.scratch))
-    else:
-        threads.together(lambda: kernel.run(words, threads.scratch(kernel.scratch)), launch.threads)
+    at_work(plan, launch.run, words, launch.scratch, launch.threads)
 
 
 @lru_cache(4096)
 def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
     rows = rows_of(plan, strides)
-    inner = rows.inner if rows.inner is not None else _innermost(plan, strides)
+    across = rows.inner is not None and not rows.turned
+    inner = rows.inner if across else _innermost(plan, strides)
     steps = [array[inner] if inner is not None else 0 for array in strides]
     outer = [d for d in range(len(plan.shape)) if d not in (plan.axis, inner)]
     flag = [np.dtype(np.uint8)] if plan.segmented else []
     dtypes = [*plan.loads, *flag, *[d for d in plan.stores if d is not None]]
     known = tuple(step if step in (0, d.itemsize) else None for step, d in zip(steps, dtypes))
-    dense = None not in known and rows.inner is not None
+    dense = None not in known and across
     form = Form(
         plan.finish,
         plan.segmented,
@@ -83,10 +80,11 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
     for array, step in zip(strides, steps):
         words += [0, array[plan.axis], step, *(array[d] for d in outer)]
     return Launch(
-        walker_for(plan, form, tuning.STRIP),
+        callable_at(address(walk(plan, form, tuning.STRIP)), 2),
         np.array(words, np.int64),
         slice(first, first + len(strides) * each, each),
         max(1, min(wanted, strips * others)),
+        regions(plan.accumulators, tuning.STRIP)[1],
     )
 
 

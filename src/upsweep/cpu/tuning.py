@@ -20,8 +20,10 @@ class Tuning(NamedTuple):
 # ns an item, float32 add, one thread in L2: chunks of 1024 .37, 4096 .33, 16384 .36; 1-byte items .096, .063, .053.
 ROWS = Tuning(chunk=4096, width=1, tile=1 << 18)
 # Of a copy, float32 add along axis 0 of 8192x8192: 64 rows by 256 columns .57, 64 by 1024 .61, 16 by 1024 .68.
-COLUMNS = Tuning(chunk=16, width=1024, tile=1 << 18)
+COLUMNS = Tuning(chunk=16, width=256, tile=1 << 18)
 
+SHORT = 1024
+"""Rows of fewer items are scanned side by side, each in a lane of its own."""
 PARALLEL_BYTES = 1 << 19
 """Less than this is scanned by the calling thread: waking another costs 20 us."""
 TICKET_BYTES = 1 << 16

@@ -7,45 +7,18 @@ vector code across rows. A row that is alone keeps its state in a register.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from upsweep.cpu.chunk import operators
-from upsweep.cpu.kernel import Kernel, Scratch, placer
-from upsweep.cpu.memory import Items, address_of, adopted, advance, fetch_add, inner, spliced
+from upsweep.cpu.address import fetch_add, peek
+from upsweep.cpu.memory import Items, adopted, advance, gathered, inner, placed
+from upsweep.cpu.sweep import operators
+from upsweep.cpu.words import Form, Steps, regions
 from upsweep.operator import Operator
 
 
-class Word(IntEnum):
-    """The int64 words of a launch. Behind them stand the sizes of the outer dimensions and then, for each array, its
-    address, its byte strides along the axis and across rows, and its byte strides along the outer dimensions."""
-
-    N = 0  # items of a row
-    ROWS = 1  # rows side by side
-    STRIPS = 2  # strips that these are cut into
-    GROUPS = 3  # strips over all outer dimensions
-    STRIP = 4  # rows of a strip
-    TICKET = 5  # the next group
-    DIMS = 6  # outer dimensions
-    ARRAYS = 7
-
-
-class Form(NamedTuple):
-    """What of a plan is compiled in, beside the operator and the dtypes."""
-
-    finish: Operator | None
-
-    segmented: bool
-    initial: bool
-    exclusive: bool
-    reduce: bool
-    across: tuple[int | None, ...]
-    """For each input and output, the byte stride from row to row where it is known to be one item or none, else None."""
-
-
-def build(
+def walker(
     fn: Callable[[Any, Any], Any],
     loads: Sequence[np.dtype],
     accumulators: Sequence[np.dtype],
@@ -53,32 +26,29 @@ def build(
     identity: Sequence[Any] | None,
     form: Form,
     most: int,
-) -> Kernel:
-    """The kernel for these types, of strips of at most `most` rows."""
+) -> Callable[..., None]:
+    """The code for these types, of strips of at most `most` rows."""
     one = len(accumulators) == 1
     flag = [np.dtype(np.uint8)] if form.segmented else []
     in_types, sum_types = [*loads, *flag], [*accumulators, *flag]
     kept = [c for c, dtype in enumerate(stores) if dtype is not None]
     out_types = [dtype for dtype in stores if dtype is not None]
 
-    scratch = Scratch()
-    states_at = scratch.region(accumulators, most)
-    starts_at = scratch.region(accumulators, most)
+    at, _ = regions(accumulators, most)
+    states_at, starts_at = placed(at[: len(accumulators)]), placed(at[len(accumulators) :])
 
     X = Items(in_types, sum_types, one and not form.segmented)
     P = Items(accumulators, accumulators, one)
     Y = Items(out_types, [accumulators[c] for c in kept], one, None if one else kept)
     _, fold, value = operators(fn, X, P, form.segmented, form.initial)
-    x_place, y_place, start_place = (
-        placer(len(types), int(Word.DIMS)) for types in (in_types, out_types, accumulators)
-    )
+    x_place, y_place, start_place = (_placer(len(types)) for types in (in_types, out_types, accumulators))
     X_read, P_read, P_write, P_read_strided, Y_write = (
         X.read_strided, P.read, P.write, P.read_strided, Y.write_strided,
     )  # fmt: skip
     x_across = _strides(form.across[: len(in_types)])
     y_across = _strides(form.across[len(in_types) :])
     INITIAL, EXCLUSIVE, REDUCE = form.initial, form.exclusive, form.reduce
-    N, ROWS, STRIPS, GROUPS, STRIP, TICKET, DIMS, ARRAYS = map(int, Word)
+    N, ROWS, STRIPS, GROUPS, STRIP, TICKET, DIMS, ARRAYS = map(int, Steps)
     IN, OUT = len(in_types), len(out_types)
 
     nothing_yet = _nothing_yet(P, identity, form.initial)
@@ -109,7 +79,7 @@ def build(
         def first(start, s):
             return value(s)
 
-    @spliced
+    @inner
     def walk_rows(x, along, across, y, y_along, y_across_, states, starts, n, w):
         """One step after the other, each for all rows of the strip."""
         xa, ya = x_across(across), y_across(y_across_)
@@ -138,7 +108,7 @@ def build(
             for j in range(w):
                 Y_write(y, ya, j, finished(P_read(states, j)))
 
-    @spliced
+    @inner
     def walk_row(x, along, y, y_along, starts, n):
         """One row alone."""
         start = P_read(starts, 0)
@@ -159,18 +129,18 @@ def build(
             Y_write(y, y_along, 0, finished(p))
 
     def run(words, scratch):
-        """One thread's share: tickets until there are none."""
-        each, n = 3 + words[DIMS], words[N]
-        xs = ARRAYS + words[DIMS]
+        """One thread's share: tickets until there are none. The words of a launch and scratch memory come by address."""
+        each, n = 3 + peek(words, DIMS), peek(words, N)
+        xs = ARRAYS + peek(words, DIMS)
         ys = xs + IN * each
         beyond = ys + OUT * each
         states, starts = states_at(scratch), starts_at(scratch)
         while True:
-            group = fetch_add(address_of(words, TICKET), 1)
-            if group >= words[GROUPS]:
+            group = fetch_add(words + 8 * TICKET, 1)
+            if group >= peek(words, GROUPS):
                 break
-            outer, row = group // words[STRIPS], group % words[STRIPS] * words[STRIP]
-            w = min(words[STRIP], words[ROWS] - row)
+            outer, row = group // peek(words, STRIPS), group % peek(words, STRIPS) * peek(words, STRIP)
+            w = min(peek(words, STRIP), peek(words, ROWS) - row)
             x, along, across = x_place(words, xs, outer, row, ARRAYS)
             y, y_along, y_across_ = y_place(words, ys, outer, row, ARRAYS)
             if INITIAL:
@@ -182,7 +152,24 @@ def build(
             else:
                 walk_rows(x, along, across, y, y_along, y_across_, states, starts, n, w)
 
-    return Kernel(inner(run, nogil=True, no_cpython_wrapper=False), scratch.size, 1, most)
+    return run
+
+
+def _placer(count: int) -> Any:
+    """Where the arrays of a strip begin: addresses, strides along the axis, strides across rows."""
+    gather, DIMS = gathered(count), int(Steps.DIMS)
+
+    @inner
+    def place(words, first, outer, row, sizes):
+        dims = peek(words, DIMS)
+        each = 3 + dims
+        address, across = gather(words, first, each), gather(words, first + 2, each)
+        for d in range(dims - 1, -1, -1):
+            address = advance(address, gather(words, first + 3 + d, each), outer % peek(words, sizes + d))
+            outer //= peek(words, sizes + d)
+        return advance(address, across, row), gather(words, first + 1, each), across
+
+    return place
 
 
 def _nothing_yet(P: Items, identity: Sequence[Any] | None, initial: bool) -> Any:

@@ -1,0 +1,128 @@
+"""Memory by address, as the kernels see it: words, atomics, copies, calls of compiled code."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+I8, I32, I64 = (ir.IntType(n) for n in (8, 32, 64))
+
+
+def pointer(builder: Any, address: Any, ty: Any = I64) -> Any:
+    return builder.inttoptr(address, ty.as_pointer())
+
+
+@intrinsic
+def peek(typing, address, index):
+    """Word `index` behind an address."""
+
+    def code(context, builder, signature, arguments):
+        return builder.load(builder.gep(pointer(builder, arguments[0]), [arguments[1]]))
+
+    return types.int64(types.int64, types.int64), code
+
+
+@intrinsic
+def poke(typing, address, index, value):
+    """Set word `index` behind an address."""
+
+    def code(context, builder, signature, arguments):
+        builder.store(arguments[2], builder.gep(pointer(builder, arguments[0]), [arguments[1]]))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), code
+
+
+@intrinsic
+def byte_at(typing, address, index):
+    """The byte `index` behind an address."""
+
+    def code(context, builder, signature, arguments):
+        byte = builder.load(builder.gep(pointer(builder, arguments[0], I8), [arguments[1]]))
+        return builder.zext(byte, I64)
+
+    return types.int64(types.int64, types.int64), code
+
+
+@intrinsic
+def copy_bytes(typing, target, source, size):
+    """memcpy."""
+
+    def code(context, builder, signature, arguments):
+        target, source = (pointer(builder, a, I8) for a in arguments[:2])
+        cgutils.raw_memcpy(builder, target, source, arguments[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), code
+
+
+@intrinsic
+def fetch_add(typing, address, amount):
+    """Atomically add to the int64 at an address; the value before."""
+
+    def code(context, builder, signature, arguments):
+        return builder.atomic_rmw("add", pointer(builder, arguments[0]), arguments[1], "acq_rel")
+
+    return types.int64(types.int64, types.int64), code
+
+
+@intrinsic
+def load_acquire(typing, address):
+    """The int64 at an address, and with it all that was written before it was released."""
+
+    def code(context, builder, signature, arguments):
+        return builder.load_atomic(pointer(builder, arguments[0]), "acquire", 8)
+
+    return types.int64(types.int64), code
+
+
+@intrinsic
+def store_release(typing, address, value):
+    """Publish the int64 at an address, and with it all that was written before."""
+
+    def code(context, builder, signature, arguments):
+        builder.store_atomic(arguments[1], pointer(builder, arguments[0]), "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), code
+
+
+@intrinsic
+def fence(typing):
+    """Make stores that went around the cache visible before anything that follows."""
+
+    def code(context, builder, signature, arguments):
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), code
+
+
+def caller(count: int) -> Any:
+    """A function that calls compiled code, by its address, with `count` int64; in numba's own calling convention: where the
+    result and an exception go come first, and the status comes back."""
+    status = ir.FunctionType(I32, [I8.as_pointer(), I8.as_pointer()] + [I64] * count)
+
+    @intrinsic
+    def call(typing, address, arguments):
+        def code(context, builder, signature, values):
+            result, exception = (cgutils.alloca_once(builder, I64) for _ in range(2))
+            entry = builder.inttoptr(values[0], status.as_pointer())
+            places = [builder.bitcast(place, I8.as_pointer()) for place in (result, exception)]
+            done = builder.call(entry, [*places, *cgutils.unpack_tuple(builder, values[1])])
+            return builder.sext(done, I64)
+
+        return types.int64(types.int64, types.UniTuple(types.int64, count)), code
+
+    return call
+
+
+yield_thread = types.ExternalFunction(
+    "SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32()
+)
+"""Let another thread run: whoever we wait for may have lost its core."""

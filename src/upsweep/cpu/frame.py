@@ -1,0 +1,51 @@
+"""How the kernel asks the operator's code for work: the frame that holds the addresses of its operands."""
+
+from __future__ import annotations
+
+from upsweep.cpu.address import caller, copy_bytes, peek, poke
+from upsweep.cpu.memory import of_words
+from upsweep.cpu.words import PART_WORDS, WORDS, Part, Word
+
+COMPONENTS, VALUES, SWEEP, PLACES, STATUS = map(
+    int, (Word.COMPONENTS, Word.VALUES, Word.SWEEP, Word.PLACES, Word.STATUS)
+)
+SIZE = int(Part.SIZE)
+
+_call7 = caller(7)
+
+
+@of_words
+def part(L, c):
+    """The words of a component."""
+    return L + 8 * (WORDS + c * PART_WORDS)
+
+
+@of_words
+def place_of(L, A, a):
+    """Where an array of the group begins, and its strides along the axis and across columns."""
+    place = A + peek(L, PLACES) + 24 * a
+    return peek(place, 0), peek(place, 1), peek(place, 2)
+
+
+@of_words
+def aim(L, A, slot, region, count, item):
+    """Put the addresses of an item of a region of scratch memory into the frame."""
+    for c in range(count):
+        p = part(L, c)
+        poke(A, slot + c, A + peek(p, region) + item * peek(p, SIZE))
+
+
+@of_words
+def ask(L, A, which, pitch, w, m, first, apart):
+    """Have the operator's code work on the frame."""
+    status = _call7(peek(L, SWEEP), (which, A, pitch, w, m, first, apart))
+    if status:
+        poke(L, STATUS, status)
+
+
+@of_words
+def copy_rows(L, A, target, source, w):
+    """Copy w prefixes from region to region."""
+    for c in range(peek(L, VALUES)):
+        p = part(L, c)
+        copy_bytes(A + peek(p, target), A + peek(p, source), w * peek(p, SIZE))

@@ -1,0 +1,57 @@
+"""Lines of items between arrays of any stride and scratch memory, converted on the way between what is stored and what is
+computed with. Of each kind of line one loop for items side by side, which becomes vector code, and one for any stride."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from upsweep.cpu.address import copy_bytes
+from upsweep.cpu.memory import Items
+
+
+def bring(stored: np.dtype, computed: np.dtype) -> Callable[..., None]:
+    """The code for `count` items of an array, `stride` bytes apart, to scratch memory."""
+    array, scratch = Items([stored], [computed], True), Items([computed], [computed], True)
+    read, read_strided, write, size = array.read, array.read_strided, scratch.write, stored.itemsize
+    same = stored == computed
+
+    def line(target, source, stride, count):
+        if stride == size:
+            if same:
+                copy_bytes(target, source, count * size)
+            else:
+                for i in range(count):
+                    write((target,), i, read((source,), i))
+        elif stride == -size:
+            for i in range(count):
+                write((target,), i, read((source,), -i))
+        else:
+            for i in range(count):
+                write((target,), i, read_strided((source,), (stride,), i))
+
+    return line
+
+
+def hand(computed: np.dtype, stored: np.dtype) -> Callable[..., None]:
+    """The code for `count` items in scratch memory to an array, `stride` bytes apart."""
+    array, scratch = Items([stored], [computed], True), Items([computed], [computed], True)
+    read, write, write_strided, size = scratch.read, array.write, array.write_strided, stored.itemsize
+    same = stored == computed
+
+    def line(target, stride, source, count):
+        if stride == size:
+            if same:
+                copy_bytes(target, source, count * size)
+            else:
+                for i in range(count):
+                    write((target,), i, read((source,), i))
+        elif stride == -size:
+            for i in range(count):
+                write((target,), -i, read((source,), i))
+        else:
+            for i in range(count):
+                write_strided((target,), (stride,), i, read((source,), i))
+
+    return line

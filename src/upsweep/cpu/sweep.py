@@ -1,0 +1,158 @@
+"""All that depends on the operator: four loops over the lanes of a panel, which the compiler makes vector code of.
+
+A panel has 16 rows, the items of a run below each other, and a lane for each run. The tree over a run is Brent and Kung's,
+in place, two levels at a time; nothing is carried from lane to lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from upsweep.cpu.memory import Items, adopted, gathered, inner
+from upsweep.cpu.words import DOWN, JOIN, UP
+
+
+def sweeper(
+    fn: Callable, accumulators: Sequence[np.dtype], segmented: bool, initial: bool
+) -> Callable[..., None]:
+    """The code of an operator on items of these dtypes. `frame` holds the addresses of what it is asked for:
+
+    UP: of a panel's first row; of its first `m` rows the second of two, and the fourth of four, becomes their sum.
+    DOWN: of the starts, and of the first row of a panel that was swept up, of whose quadruples those from `first` on are
+        swept down. The row before the first one holds the prefixes there; the last rows are left to what is above.
+    JOIN: of two rows of sums, and of the row for their sums.
+    FOLD: of the starts, a row of prefixes, a row of sums to fold onto them, and the row for the results.
+
+    Rows have `w` lanes and lie `pitch` lanes apart; starts lie `apart` items apart, 0 or 1.
+    """
+    one = len(accumulators) == 1
+    sums = [*accumulators, *[np.dtype(np.uint8)] * segmented]
+    S, P = Items(sums, sums, one and not segmented), Items(accumulators, accumulators, one)
+    combine, fold, _ = operators(fn, S, P, segmented, initial)
+    S_read, S_write, S_at, P_read, P_write, P_at = S.read, S.write, S.at, P.read, P.write, P.at
+    C, V = len(sums), len(accumulators)
+    S_take, P_take = gathered(C), gathered(V)
+
+    @inner
+    def up(frame, pitch, w, m):
+        x, d = S_take(frame, 0, 1), 1
+        for level in range(2 if m > 7 else 1):
+            step = d * pitch
+            for i in range(1 if level else (m + 3) >> 2):
+                a = S_at(x, (4 * i + 1) * step - pitch)
+                for j in range(w):
+                    left = combine(S_read(a, j), S_read(a, step + j))
+                    right = combine(S_read(a, 2 * step + j), S_read(a, 3 * step + j))
+                    S_write(a, step + j, left)
+                    S_write(a, 3 * step + j, combine(left, right))
+            d = 4
+
+    @inner
+    def down(frame, pitch, w, m, first, apart):
+        start, x, y = P_take(frame, 0, 1), S_take(frame, V, 1), P_take(frame, V, 1)
+        d = 4 if m > 3 else 1
+        while d > 0:
+            step = d * pitch
+            for i in range(first, 1 if d == 4 else (m + 3) >> 2):
+                above = P_at(y, 4 * i * step - pitch)
+                a, b = S_at(x, (4 * i + 1) * step - pitch), P_at(y, (4 * i + 1) * step - pitch)
+                for j in range(w):
+                    s, p = P_read(start, apart * j), P_read(above, j)
+                    q = fold(s, p, S_read(a, step + j))
+                    third = fold(s, q, S_read(a, 2 * step + j))
+                    P_write(b, j, fold(s, p, S_read(a, j)))
+                    P_write(b, step + j, q)
+                    P_write(b, 2 * step + j, third)
+            d >>= 2
+
+    @inner
+    def join(frame, w):
+        left, right, target = S_take(frame, 0, 1), S_take(frame, C, 1), S_take(frame, 2 * C, 1)
+        for j in range(w):
+            S_write(target, j, combine(S_read(left, j), S_read(right, j)))
+
+    @inner
+    def fold_row(frame, w, apart):
+        start, before, block, target = (
+            P_take(frame, 0, 1), P_take(frame, V, 1), S_take(frame, 2 * V, 1), P_take(frame, 2 * V + C, 1),
+        )  # fmt: skip
+        for j in range(w):
+            P_write(target, j, fold(P_read(start, apart * j), P_read(before, j), S_read(block, j)))
+
+    def sweep(which, frame, pitch, w, m, first, apart):
+        if which == UP:
+            up(frame, pitch, w, m)
+        elif which == DOWN:
+            down(frame, pitch, w, m, first, apart)
+        elif which == JOIN:
+            join(frame, w)
+        else:
+            fold_row(frame, w, apart)
+
+    return sweep
+
+
+def operators(fn: Callable, S: Items, P: Items, segmented: bool, initial: bool) -> tuple[Any, Any, Any]:
+    """`combine` two block sums, `fold` a block sum onto a prefix, and the `value` of a sum without its flag.
+
+    The results are rounded to the accumulator's dtype, also within an expression. In a segmented scan a sum ends with
+    a flag: whether a segment starts in its block. Every segment starts from `start` where there is one.
+    """
+    user, cast, P_cast = adopted(fn), S.cast, P.cast
+    if not segmented:
+
+        @inner
+        def combine(a, b):
+            return cast(user(a, b))
+
+        @inner
+        def fold(start, p, s):
+            return P_cast(user(p, s))
+
+        @inner
+        def value(s):
+            return s
+
+        return combine, fold, value
+    if P.bare:
+
+        @inner
+        def value(s):
+            return s[0]
+
+        @inner
+        def flagged(v, flag):
+            return (v, flag)
+
+    else:
+
+        @inner
+        def value(s):
+            return s[:-1]
+
+        @inner
+        def flagged(v, flag):
+            return (*v, flag)
+
+    @inner
+    def combine(a, b):
+        both = P_cast(user(value(a), value(b)))
+        return cast(flagged(value(b) if b[-1] else both, a[-1] | b[-1]))
+
+    if initial:
+
+        @inner
+        def fold(start, p, s):
+            return P_cast(user(start if s[-1] else p, value(s)))
+
+    else:
+
+        @inner
+        def fold(start, p, s):
+            both = P_cast(user(p, value(s)))
+            return value(s) if s[-1] else both
+
+    return combine, fold, value

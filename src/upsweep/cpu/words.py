@@ -1,0 +1,126 @@
+"""The int64 words of a launch: what a compiled kernel is told. Known to Python, which writes them, and to the kernel.
+
+A launch is `Word`s, then a `Part` for each component of the block sums, a `Sink` for each output, the sizes of the outer
+dimensions, and for each array (inputs, outputs, starts) its address and its byte strides along the axis, across columns, and
+along the outer dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from upsweep.operator import Operator
+
+LINE = 64
+"""Bytes of a cache line."""
+ROW = 16
+"""Items of a run, and rows of a panel: see `kernel`."""
+LEVELS = 48
+"""Levels of the counter of chunks: more than memory has chunks."""
+PANELS = 4
+"""Panels over each other: 16 ** 4 items are more than a chunk has."""
+
+
+class Word(IntEnum):
+    N = 0  # items of a row
+    COLUMNS = 1  # rows that lie side by side
+    STRIPS = 2  # strips that the columns are cut into
+    GROUPS = 3  # strips over all outer dimensions
+    BATCH = 4  # groups to a ticket
+    TILE = 5  # items of a tile
+    TILES = 6  # tiles of a group
+    EXCLUSIVE = 7
+    INITIAL = 8  # whether something stands before a row's first item
+    REDUCE = 9
+    SEGMENTED = 10
+    DIMS = 11  # outer dimensions
+    TICKET = 12  # the next one
+    SYNC = 13  # address of the look-back's words
+    EACH = 14  # nodes of a group
+    COMPONENTS = 15  # of a block sum, with the flag
+    VALUES = 16  # of a prefix
+    SINKS = 17  # outputs
+    ALONG = 18  # 1: a chunk is runs of one row; 0: a chunk has one lane for each of several rows
+    TURNED = 19  # lanes lie apart and items side by side: a panel is brought in by transposition
+    CHUNK = 20  # items along the axis that are swept at once
+    WIDTH = 21  # lanes of a group: 1 where ALONG
+    SWEEP = 22  # address of the operator's code
+    SINK_AT = 23  # where the sinks start, the sizes, the arrays
+    SIZES_AT = 24
+    ARRAYS_AT = 25
+    PLACES = 26  # in scratch memory: where a group's arrays begin
+    FLAGS = 27  # in scratch memory: the flags of a chunk
+    PITCH = 28  # items from row to row of each panel
+    STATUS = 32  # not 0 where the operator raised an exception
+
+
+class Part(IntEnum):
+    SIZE = 0  # bytes of an item
+    BRING = 1  # addresses of code: a line of items from an array
+    TURN_IN = 2
+    TURN_OUT = 3
+    PLAIN = 4  # the array holds the dtype that is computed with
+    BLOCK = 5  # lanes that are transposed at once
+    NODES = 6  # address of the look-back's sums
+    SPARE = 7  # offsets in scratch memory: a chunk's items in the array's order
+    STACK = 8
+    TOTAL = 9
+    START = 10
+    BASE = 11
+    BEFORE = 12
+    END = 13
+    TAIL = 14
+    FOLDS = 15
+    PANEL = 16  # and its successors
+
+
+class Sink(IntEnum):
+    COMPONENT = 0
+    HAND = 1  # address of code: a line of items to an array
+    PLAIN = 2  # panels may be transposed straight to the array
+    SIZE = 3  # bytes of an item of the array
+
+
+WORDS = 36
+PART_WORDS = Part.PANEL + PANELS
+SINK_WORDS = len(Sink)
+FRAME_WORDS = 4 * 32
+"""Scratch memory begins with the addresses of an operator's operands: at most four of at most 32 components."""
+UP, DOWN, JOIN, FOLD = range(4)
+"""What an operator's code is asked for: see `sweep`."""
+
+
+class Steps(IntEnum):
+    """The words of a launch in order. Behind them stand the sizes of the outer dimensions and then, for each array, its
+    address, its byte strides along the axis and across rows, and its byte strides along the outer dimensions."""
+
+    N = 0  # items of a row
+    ROWS = 1  # rows side by side
+    STRIPS = 2  # strips that these are cut into
+    GROUPS = 3  # strips over all outer dimensions
+    STRIP = 4  # rows of a strip
+    TICKET = 5  # the next group
+    DIMS = 6  # outer dimensions
+    ARRAYS = 7
+
+
+class Form(NamedTuple):
+    """What of a plan is compiled in, beside the operator and the dtypes."""
+
+    finish: Operator | None
+    segmented: bool
+    initial: bool
+    exclusive: bool
+    reduce: bool
+    across: tuple[int | None, ...]
+    """For each input and output, the byte stride from row to row where it is known to be one item or none, else None."""
+
+
+def regions(accumulators: Sequence[np.dtype], rows: int) -> tuple[list[int], int]:
+    """Where in scratch memory the states lie, one component after the other, then the starts; and its size."""
+    sizes = [-(-rows * d.itemsize // LINE) * LINE + LINE for d in accumulators] * 2
+    return [sum(sizes[:c]) for c in range(len(sizes))], sum(sizes)
