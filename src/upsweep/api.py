@@ -89,9 +89,53 @@ def scan(
 
     Source: Blelloch, "Prefix sums and their applications" (1990); Brent and Kung (1982) for the tree.
     """
-    return execute(
+    like = known = None
+    if type(xs) is np.ndarray and initial is dtype is segments is threads is None and engine == "auto":
+        like = _likeness(xs, op, axis, exclusive, reverse, out, order)
+        known = _known.get(like)
+        if known is not None:
+            y = np.empty(xs.shape, xs.dtype) if out is None else out
+            if known(xs, y):
+                return y
+    y = execute(
         xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, False, None, order
     )
+    if like is not None and known is None and xs.nbytes <= SMALL:
+        _learn(like, xs, y)
+    return y
+
+
+SMALL = 1 << 16
+"""Bytes of a scan that is remembered: on more, what checking a call takes is nothing."""
+_known: dict[tuple[Any, ...] | None, engines.Again] = {}
+_MOST = 4096
+
+
+def _likeness(
+    xs: np.ndarray, op: Any, axis: Any, exclusive: Any, reverse: Any, out: Any, order: Any
+) -> tuple[Any, ...] | None:
+    """All that a scan of one NumPy array is checked for, where nothing but that tells one from another; else None."""
+    if type(op) is not str and type(op) is not Operator:  # a function may have changed
+        return None
+    if not (type(exclusive) is type(reverse) is bool and type(axis) in (int, type(None)) and order == "tree"):
+        return None
+    if out is None:
+        return (op, xs.dtype, xs.shape, xs.strides, axis, exclusive, reverse)
+    if type(out) is not np.ndarray or not out.flags.writeable:
+        return None
+    return (op, xs.dtype, xs.shape, xs.strides, axis, exclusive, reverse, out.dtype, out.shape, out.strides)
+
+
+def _learn(like: tuple[Any, ...], x: np.ndarray, y: np.ndarray) -> None:
+    """Know a scan from x to y, which was right, when its like comes again."""
+    if x.dtype.kind in "biufc" and x.dtype.isnative and y.dtype.isnative:
+        plan, dtypes = plan_of(as_operator(like[0]), (x.dtype,), (x.shape,), *like[4:5], *like[5:7])
+        plan = _stored_in(plan, dtypes, ((y.shape, y.dtype),))
+        run = engines.again(engines.choose((x,)), plan, x, y)
+        if run is not None:
+            if len(_known) >= _MOST:
+                _known.clear()
+            _known[like] = run
 
 
 def reduce(

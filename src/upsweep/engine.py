@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol, cast
@@ -92,6 +92,10 @@ class Engine(Protocol):
         ...
 
 
+Again = Callable[[Any, Any], bool]
+"""What runs a small scan once more, on other arrays of the same dtypes, shapes and strides, and says whether it did."""
+
+
 class Grouping(Protocol):
     """Scans of groups whose items lie in any order, where an engine has them."""
 
@@ -116,11 +120,20 @@ class Row(NamedTuple):
     install: str
     moves: str | None = None
     groups: str | None = None
+    again: str | None = None
+    """For small NumPy arrays, where checking a call would take longer than the scan."""
 
 
 ENGINES = {
     "cuda": Row("upsweep.gpu", "cuda", "pip install 'upsweep[cuda13]'   (or 'upsweep[cuda12]')"),
-    "cpu": Row("upsweep.cpu", "host", "pip install numba", "upsweep.cpu.moves", "upsweep.cpu.groups"),
+    "cpu": Row(
+        "upsweep.cpu",
+        "host",
+        "pip install numba",
+        "upsweep.cpu.moves",
+        "upsweep.cpu.groups",
+        "upsweep.cpu.again",
+    ),
     "numpy": Row("upsweep.numpy_engine", "host", "pip install numpy"),
 }
 """By priority: of the engines for a place, "auto" means the first that can be imported."""
@@ -152,6 +165,12 @@ def grouping(name: str) -> Grouping:
             "the cpu engine, in host memory"
         )
     return cast(Grouping, import_module(module))
+
+
+def again(name: str, plan: Plan, x: Any, y: Any) -> Again | None:
+    """What runs a small plan again on arrays like x and y, where the engine of that name can."""
+    module = ENGINES[name].again
+    return import_module(module).again(plan, x, y) if module else None
 
 
 def choose(xs: Sequence[Any]) -> str:

@@ -25,7 +25,6 @@ from upsweep.host import (
     view,
     writable,
 )
-from upsweep.operator import identity_of
 from upsweep.operators import free
 from upsweep.plan import Plan
 
@@ -63,26 +62,14 @@ def run(
     ins, outs = [numbers(x) for x in xs], [y for y in ys if y is not None]
     if heads is not None:
         ins.append(flags_of(plan, heads))
-    if plan.reverse:
-        ins = [np.flip(x, plan.axis) for x in ins]
-        outs = outs if plan.reduce else [np.flip(y, plan.axis) for y in outs]
+    ins = [launch.turned_round(plan, x) for x in ins]
+    outs = outs if plan.reduce else [launch.turned_round(plan, y) for y in outs]
     if plan.reduce:
         outs = [np.expand_dims(y, plan.axis) for y in outs]
     run = strips.run if walks(plan) else launch.run
-    run(plan, ins, outs, [_broadcast(s, plan) for s in _starts(plan, initial)])
+    run(plan, ins, outs, launch.starts_of(plan, initial))
 
 
 def walks(plan: Plan) -> bool:
     """Whether a plan is walked in order; where every order gives the same bits a single row is faster by the tree."""
     return plan.order == "sequential" and not (plan.rows == 1 and free(plan.op, plan.accumulators))
-
-
-def _starts(plan: Plan, initial: Sequence[np.ndarray] | None) -> Sequence[np.ndarray]:
-    """What rows and segments start from; an exclusive scan shows the identity there."""
-    if initial is None and plan.exclusive:
-        return [np.asarray(part) for part in identity_of(plan.op, plan.accumulators) or ()]
-    return initial or ()
-
-
-def _broadcast(start: np.ndarray, plan: Plan) -> np.ndarray:
-    return np.expand_dims(np.broadcast_to(start, plan.row_shape), plan.axis)

@@ -26,7 +26,7 @@ from upsweep.cpu.words import (
     Sink,
     Word,
 )
-from upsweep.operator import OperatorError
+from upsweep.operator import OperatorError, identity_of
 from upsweep.plan import Plan
 
 Strides = tuple[int, ...]
@@ -36,10 +36,12 @@ class Launch(NamedTuple):
     """Everything about a call but the addresses of its arrays."""
 
     run: Callable[..., int]
+    address: int  # the same for compiled code
     words: np.ndarray
     addresses: slice  # where the arrays' addresses go
     threads: int
     scratch: int  # bytes that each thread brings
+    results: int  # where in it a call leaves its result and an exception
     sync_words: int
     node_bytes: tuple[int, ...]
 
@@ -61,12 +63,29 @@ def run(
     if plan.rows == 0:
         return
     arrays = [*ins, *outs, *starts]
-    launch = _launch(plan, tuple([a.strides for a in arrays]), tuning.ROWS, tuning.COLUMNS)
+    launch = launch_of(plan, arrays)
     words = launch.words.copy()
     words[launch.addresses] = [a.ctypes.data for a in arrays]
     shared = _shared_memory(launch, words) if launch.threads > 1 else []
-    at_work(plan, launch.run, words, launch.scratch, launch.threads)
+    at_work(plan, launch.run, words, launch.scratch, launch.results, launch.threads)
     del shared  # only now
+
+
+def launch_of(plan: Plan, arrays: Sequence[np.ndarray]) -> Launch:
+    """The launch of a plan on arrays of these strides."""
+    return _launch(plan, tuple([a.strides for a in arrays]), tuning.ROWS, tuning.COLUMNS)
+
+
+def turned_round(plan: Plan, x: np.ndarray) -> np.ndarray:
+    """An array in the order that its items are scanned in."""
+    return np.flip(x, plan.axis) if plan.reverse else x
+
+
+def starts_of(plan: Plan, initial: Sequence[np.ndarray] | None) -> list[np.ndarray]:
+    """What rows and segments start from, one value a row; an exclusive scan shows the identity there."""
+    if initial is None and plan.exclusive:
+        initial = [np.asarray(part) for part in identity_of(plan.op, plan.accumulators) or ()]
+    return [np.expand_dims(np.broadcast_to(s, plan.row_shape), plan.axis) for s in initial or ()]
 
 
 def _shared_memory(launch: Launch, words: np.ndarray) -> list[np.ndarray]:
@@ -79,20 +98,22 @@ def _shared_memory(launch: Launch, words: np.ndarray) -> list[np.ndarray]:
     return [sync, *nodes]
 
 
-def at_work(plan: Plan, run: Callable[..., int], words: np.ndarray, scratch: int, count: int) -> None:
+def at_work(
+    plan: Plan, run: Callable[..., int], words: np.ndarray, scratch: int, results: int, count: int
+) -> None:
     """Run compiled code on the words of a launch, in `count` threads that have `scratch` bytes each."""
     here = words.ctypes.data
-    results: list[int] = []
+    failed: list[int] = []
 
     def share() -> None:
         memory = threads.scratch(scratch)
-        results.append(run(memory, memory + 8, here, memory))
+        failed.append(run(memory + results, memory + results + 8, here, memory))
 
     if count == 1:
         share()
     else:
         threads.together(share, count)
-    if any(results):
+    if any(failed):
         raise OperatorError(f"operator {plan.op} raised an exception")
 
 
@@ -131,6 +152,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     words[Word.PITCH : Word.PITCH + len(pitches)] = pitches
     parts = np.zeros((len(sums), PART_WORDS), np.int64)
     scratch.take(8 * FRAME_WORDS)
+    results = scratch.take(16)
     words[Word.PLACES] = scratch.take(24 * (len(in_types) + len(out_types) + len(plan.accumulators)))
     words[Word.FLAGS] = scratch.take(ROW * pitches[0] if plan.segmented else 0)
     for part, stored, computed in zip(parts, in_types, sums):
@@ -175,10 +197,12 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     each = 3 + len(walk.outer)
     return Launch(
         callable_at(address(kernel()), 2),
+        address(kernel()),
         np.concatenate([words, parts.ravel(), sinks.ravel(), np.array([*walk.sizes, *ends], np.int64)]),
         slice(arrays_at, arrays_at + len(strides) * each, each),
         max(1, min(wanted, -(-groups // batch) * tiles)),
         scratch.size,
+        results,
         2 * many,
         tuple(many * width * d.itemsize for d in sums) if many else (),
     )

@@ -27,6 +27,18 @@ def kernel() -> Piece:
 
 
 @cache
+def entry() -> Piece:
+    """A small scan's way in."""
+
+    def make():
+        from upsweep.cpu.entry import enter
+
+        return enter
+
+    return Piece(("entry",), 4, make, "the way in")
+
+
+@cache
 def turn_in(size: int) -> Piece:
     """Runs of items of this size into the lanes of a panel."""
 

@@ -37,7 +37,7 @@ def run(
     launch = _launch(plan, tuple([a.strides for a in arrays]))
     words = launch.words.copy()
     words[launch.addresses] = [a.ctypes.data for a in arrays]
-    at_work(plan, launch.run, words, launch.scratch, launch.threads)
+    at_work(plan, launch.run, words, launch.scratch + LINE, launch.scratch, launch.threads)
 
 
 @lru_cache(4096)

@@ -85,6 +85,24 @@ class Sink(IntEnum):
     SIZE = 3  # bytes of an item of the array
 
 
+class Entry(IntEnum):
+    """The words before a small scan's launch, for `entry`."""
+
+    BYTES = 0  # of the launch
+    RUN = 1  # address of the kernel
+    WORDS_AT = 2  # where in scratch memory the launch goes
+    DATA = 3  # where an array object holds the address of its memory
+    X_AT = 4  # where in the launch the input's address goes
+    X_FROM = 5  # from where its memory starts to the first item that is read
+    X_FIRST = 6  # the bytes that it takes up: from here
+    X_END = 7  # to here
+    Y_AT = 8
+    Y_FROM = 9
+    Y_FIRST = 10
+    Y_END = 11
+    ALIKE = 12  # one may lie on the other, item for item
+
+
 WORDS = 36
 PART_WORDS = Part.PANEL + PANELS
 SINK_WORDS = len(Sink)
