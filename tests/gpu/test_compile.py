@@ -18,7 +18,7 @@ from upsweep.gpu import compile, driver, launch
 from upsweep.gpu.arrays import View
 from upsweep.gpu.compile import memory_type, value_type
 from upsweep.operator import Operator, segmented
-from upsweep.operators import ops
+from upsweep.operators import ADJOINT, PRODUCTS, ops
 from upsweep.plan import Plan
 
 LONG = (1 << 26,)
@@ -46,6 +46,13 @@ HOT = {
     "walk of halves": (ops.AFFINE, ["f2", "f2"], (8, 4096, 1536), 1, {"kept": 1, "order": "sequential"}),
     "few columns": (ops.AFFINE, ["f2", "f2"], (1, 16384, 4096), 1, {"kept": 1, "order": "sequential"}),
     "walk along rows": (ops.AFFINE, ["f4", "f4"], (8, 1536, 4096), 2, {"kept": 1, "order": "sequential"}),
+    "gradients": (
+        ADJOINT,
+        ["f4", "f4", "f4"],
+        (8, 4096, 1536),
+        1,
+        {"order": "sequential", "reverse": True, "finish": PRODUCTS, "ahead": 2, "initial": True},
+    ),
     "walk of segments": (ops.MAX, ["f8"], (4096, 3000), 0, {"segmented": True, "order": "sequential"}),
 }
 OTHERS = {

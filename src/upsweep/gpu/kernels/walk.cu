@@ -304,10 +304,10 @@ struct Walker {
     for (int i = 0; i < m; i++) {
       Item x[1][VECTOR]; bool head[1][VECTOR];
       read<1>(stage, i, x, head);
-      if constexpr (AHEAD >= 0)  // nothing lies behind the last item
-        if (j + i == p.n - 1)
+      constexpr int LATE = max_of(AHEAD, 0);
+      if (AHEAD >= 0 && j + i == p.n - 1)  // nothing lies behind it
 #pragma unroll
-          for (int v = 0; v < VECTOR; v++) get<AHEAD>(x[0][v]) = get<AHEAD>(start[v]);
+        for (int v = 0; v < VECTOR; v++) get<LATE>(x[0][v]) = get<LATE>(start[v]);
       if (SEGMENTED && j + i == 0)
 #pragma unroll
         for (int v = 0; v < VECTOR; v++) head[0][v] = false;
