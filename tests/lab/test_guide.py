@@ -405,3 +405,43 @@ def test_a_run_can_be_stopped(opened):
     turn(opened, "n", "5")  # and the next run is served
     opened.until("document.querySelector('.pane').dataset.n === '5'")
     assert json.loads(opened.do("return JSON.stringify(lab.panes[0].run.result(lab.last))"))[-1] == "15"
+
+
+# --- what the verdict has to say ----------------------------------------------------------------------------------------
+
+
+def test_a_race_is_a_film_of_two_threads(opened):
+    """Both orders, access by access, and what comes of each."""
+    opened.do("document.querySelector('.tempt').click()")
+    opened.until("document.querySelectorAll('.film li').length === 2")
+    trace = lab.trace("brent-kung", n=16).case.run(
+        without=[("brent_kung", opened.do("return lab.panes[0].dials.without[0][1]"))]
+    )
+    film = trace.film(next(f for f in trace.check() if f.kind == "race"))
+    shown = opened.do(
+        "return [...document.querySelectorAll('.film li')].map((li) => [...li.querySelectorAll('.shot')].map((s) => s.innerText))"
+    )
+    assert [len(shots) for shots in shown] == [len(order.shots) for order in film.orders]
+    first = film.orders[0].shots[0]
+    assert shown[0][0].startswith(f"thread {first.thread} ")
+    assert f"line {first.line}" in shown[0][0]
+    wrong = next(order.wrong for order in film.orders if order.wrong)
+    assert "{} becomes {} instead of {}".format(*wrong) in opened.do(
+        "return document.querySelector('.film').innerText"
+    )
+
+
+def test_sizes_are_named_where_barriers_are_judged(opened):
+    opened.do("document.querySelector('.tempt').click()")
+    opened.until("document.querySelectorAll('.film li').length === 2")
+    sizes = opened.do("return lab.panes[0].payload.barriers.sizes")
+    said = opened.do("return document.querySelector('.verdict').innerText")
+    assert len(sizes) > 1
+    assert f"mends it, at every size tried, from {min(sizes)} to {max(sizes)}" in said
+
+
+def test_what_follows_comes_after_its_cause(opened):
+    opened.wait_for("await lab.panes[0].set(lab.panes[0].opening('ks-no-second-barrier'))")
+    heads = opened.do("return [...document.querySelectorAll('.finding > b')].map((b) => b.textContent)")
+    assert heads[0] == "Race"
+    assert all(head.startswith("So, ") for head in heads[1:])

@@ -90,6 +90,10 @@ def test_exercises_are_done_in_the_page(practising):
     )
     assert set(bad) == {line_of(RACES, "temp = op("), line_of(RACES, "xy[t] = temp")}
     assert practising.do("return lab.at") > 0
+    marked = practising.do(
+        "return [...document.querySelectorAll('.gutter .bad')].map((n) => Number(n.textContent))"
+    )
+    assert set(marked) == set(bad)  # beside the text, too
     assert practising.do("return document.querySelector('textarea').value") == RACES
 
     hand_in(practising, WRONG)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -21,11 +22,15 @@ LARGER = ((70, None), (70, 32))
 
 def exercises() -> list[dict[str, Any]]:
     """The table of exercises as the page shows it."""
-    return [
-        {"number": row.number, "title": row.task.split("\n")[0].partition(": ")[2], "task": row.task.partition("\n")[2].strip(),
-         "starter": row.starter, "kernel": row.like if row.like in KERNELS else ""}
-        for row in EXERCISES.values()
-    ]  # fmt: skip
+    rows = []
+    for row in EXERCISES.values():
+        title, _, task = row.task.partition("\n")
+        flowing = re.sub(r"(?<!\n)\n(?!\n)", " ", task.strip())
+        rows.append({
+            "number": row.number, "title": title.partition(": ")[2], "task": flowing, "starter": row.starter,
+            "kernel": row.like if row.like in KERNELS else "",
+        })  # fmt: skip
+    return rows
 
 
 def grade(given: Mapping[str, Any]) -> dict[str, Any]:

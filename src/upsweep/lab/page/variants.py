@@ -208,7 +208,7 @@ def shown(trace: Trace, dials: Dials) -> dict[str, Any]:
         "dials": {**vars(dials), "block": dials.block or trace.case.setup.launches[0].block, "auto": dials.block is None},
         "trace": trace.to_dict(), "across": _across(dials.kernel, trace.n),
         "counts": vars(trace.counts()), **_warps(trace), "formulas": _formulas(dials, trace),
-        "circuit": trace.identify().text, "laws": str(trace.laws()), "findings": [_finding(f) for f in report],
+        "circuit": trace.identify().text, "laws": str(trace.laws()), "findings": _findings(trace, report),
         "wanted": None if right is None else [text(v) for v in right],
         "places": [_places(k, dials) for k in trace.kernels], "barriers": _barriers(trace),
         "kernels": [k.source.name for k in trace.kernels], "witness": _witness(trace, report),
@@ -254,6 +254,13 @@ def _formulas(dials: Dials, trace: Trace) -> list[dict[str, Any]]:
     ]
 
 
+def _findings(trace: Trace, report: Report) -> list[dict[str, Any]]:
+    """All findings, and the first race as a film of its two threads."""
+    race = next((finding for finding in report if finding.kind == "race"), None)
+    film = race and trace.film(race)
+    return [{**_finding(f), "film": film.to_dict() if film and f is race else None} for f in report]
+
+
 def _finding(finding: Finding) -> dict[str, Any]:
     seen = finding.witness
     shown = seen and {
@@ -263,13 +270,14 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "wanted": seen.wanted,
     }
     return {"kind": finding.kind, "text": finding.text, "lines": list(finding.lines), "hazard": finding.hazard,
-            "words": list(finding.words), "witness": shown}  # fmt: skip
+            "words": list(finding.words), "witness": shown, "follows": finding.follows}  # fmt: skip
 
 
 def _barriers(trace: Trace) -> dict[str, Any]:
     found = trace.barriers()
     return {"needed": list(found.needed), "redundant": list(found.redundant), "idle": [list(k) for k in found.idle],
-            "missing": [list(k) for k in found.missing]}  # fmt: skip
+            "missing": [list(k) for k in found.missing], "elsewhere": [list(k) for k in found.elsewhere],
+            "racing": found.racing, "sizes": list(found.sizes)}  # fmt: skip
 
 
 def _witness(trace: Trace, report: Report) -> dict[str, Any] | None:

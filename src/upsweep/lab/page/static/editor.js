@@ -50,7 +50,18 @@ class Editor {
 
   number() {
     const lines = this.text.value.split("\n").length;
-    this.gutter.textContent = Array.from({ length: lines }, (_, k) => k + this.first).join("\n");
+    this.gutter.replaceChildren(...Array.from({ length: lines }, (_, k) => element("span", {}, `${k ? "\n" : ""}${k + this.first}`)));
+  }
+
+  // Mark the numbers of the lines that run, or race, where it is this text that runs.
+  light(running, racing) {
+    if (this.form.hidden) return;
+    for (const row of this.gutter.querySelectorAll("[class]")) row.className = "";
+    for (const [lines, name] of [[running, "run"], [racing, "bad"]]) {
+      for (const line of lines) if (this.gutter.children[line - this.first]) this.gutter.children[line - this.first].className = name;
+    }
+    const [line] = racing.length ? racing : running;
+    if (line) this.gutter.scrollTop = this.text.scrollTop = Math.max(0, (line - this.first - 6) * (this.text.scrollHeight / this.gutter.children.length));
   }
 
   key(event) {

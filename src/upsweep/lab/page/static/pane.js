@@ -211,6 +211,8 @@ class Pane {
     const race = this.race && this.race.step === at - 1 ? this.race : null;
     this.source.light(step, step && this.run.doing(at - 1), race && race.lines);
     const wrong = at === this.run.count ? this.wrongWords() : [];
+    const launch = step && this.run.trace.launches[step.launch];
+    if (launch && this.editor.text.value.includes(launch.lines.join("\n"))) this.editor.light(step.lines, race ? race.lines.map((one) => one.line) : []);
     this.memory.light(at, race ? [...wrong, race.word] : wrong);
     this.network.light(at);
     this.lanes.light(at);

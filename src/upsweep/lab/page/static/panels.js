@@ -19,8 +19,9 @@ function drawVerdict(pane) {
     const invitation = temptation(pane);
     const values = payload.wanted ? " Every value is right, every word was written before it was read." : "";
     const idle = payload.barriers.idle.map(([[, line], pass, of]) => ` The barrier in line ${line} separates nothing in pass ${pass} of ${of}.`).slice(0, 1).join("");
-    const spare = payload.barriers.redundant.map(([, line]) => ` The barrier in line ${line} can go.`).join("");
-    box.append(element("div", { className: "fine" }, element("span", {}, element("b", {}, "No race."), values + (spare || idle)), ...(invitation ? [invitation] : [])));
+    const spare = payload.barriers.redundant.map(([, line]) => ` The barrier in line ${line} can go${tried(payload)}.`).join("");
+    const here = payload.barriers.elsewhere.map(([[, line], n]) => ` For this n the barrier in line ${line} could go, but n = ${n} needs it.`).join("");
+    box.append(element("div", { className: "fine" }, element("span", {}, element("b", {}, "No race."), values + (spare || idle) + here), ...(invitation ? [invitation] : [])));
   }
   if (dials.without.length || dials.before.length || Object.keys(dials.edits).length) {
     box.querySelector(":scope > :last-child").append(element("button", { type: "button", textContent: "Back to the original", onclick: () => pane.set(pane.opening(dials.kernel)) }));
@@ -28,14 +29,19 @@ function drawVerdict(pane) {
   box.append(pane.guide.next());
 }
 
-// What is being shown first, then races, then the rest.
+// At which sizes something about barriers was tried.
+function tried({ barriers: { sizes } }) {
+  return sizes.length > 1 ? `, at every size tried, from ${Math.min(...sizes)} to ${Math.max(...sizes)}` : sizes.length ? `, for n = ${sizes[0]}` : "";
+}
+
+// What is being shown first, then causes before what follows from them, as the report has them.
 function leading(pane) {
-  const rank = (finding) => (pane.race && pane.race.finding === finding ? 0 : finding.kind === "race" ? 1 : 2);
+  const rank = (finding) => (pane.race && pane.race.finding === finding ? 0 : finding.follows ? 2 : 1);
   return [...pane.payload.findings].sort((a, b) => rank(a) - rank(b));
 }
 
 function findingCard(pane, finding) {
-  const card = element("div", { className: "finding" }, element("b", {}, finding.kind[0].toUpperCase() + finding.kind.slice(1)), element("span", {}, finding.text));
+  const card = element("div", { className: "finding" }, element("b", {}, finding.follows ? `So, ${finding.kind}` : finding.kind[0].toUpperCase() + finding.kind.slice(1)), element("span", {}, finding.text));
   if (finding.kind === "race") {
     const shown = pane.race && pane.race.finding === finding;
     card.append(element("button", { type: "button", className: shown ? "on-wrong" : "on-wrong show", textContent: shown ? "shown below" : "Show the race", disabled: shown, onclick: () => pane.expose(finding) }));
@@ -44,14 +50,28 @@ function findingCard(pane, finding) {
   const { witness } = finding;
   if (witness) card.append(element("span", { className: "seen" }, `With threads in the order “${witness.schedule}”, ${witness.word} becomes ${witness.got} instead of ${witness.wanted}.`));
   else if (finding.kind === "race") card.append(element("span", { className: "seen" }, "None of the schedules tried shows a wrong value; another machine's may."));
+  if (finding.film) card.append(filmStrip(finding.film));
   return card;
+}
+
+// A race in both orders: what the two threads do to the word, one access after the other, and what comes of it.
+function filmStrip({ word, orders }) {
+  const verb = { load: "reads", store: "writes", atomic: "makes it" };
+  const many = new Set(orders.flatMap((order) => order.shots.map((shot) => shot.block))).size > 1;
+  const rows = orders.map((order) => {
+    const shots = order.shots.map((shot) => element("span", { className: `shot ${shot.kind}` }, `thread ${shot.thread}${many ? ` of block ${shot.block}` : ""} ${verb[shot.kind]} ${shot.value}`, element("small", {}, ` line ${shot.line}`)));
+    const end = order.wrong ? `${order.wrong[0]} becomes ${order.wrong[1]} instead of ${order.wrong[2]}` : "every result is right";
+    return element("li", {}, ...shots, element("b", { className: order.wrong ? "" : "right" }, end));
+  });
+  return element("div", { className: "film" }, element("span", { className: "note" }, `${word}, in both orders`), element("ol", {}, ...rows));
 }
 
 // What would mend it: barriers, or the kernel that does it right.
 function remedy(pane) {
-  const { missing } = pane.payload.barriers, { instead } = pane.row();
+  const { missing, racing } = pane.payload.barriers, { instead } = pane.row();
   const said = [];
-  if (missing.length) said.push(`A barrier before line ${missing[0].map(([, line]) => line).join(" and line ")} mends it.`);
+  if (missing.length) said.push(`A barrier before line ${missing[0].map(([, line]) => line).join(" and line ")} mends it${tried(pane.payload)}.`);
+  else if (racing !== null && pane.payload.findings.some((f) => f.kind === "race")) said.push(`No barrier mends it, nor do two${tried(pane.payload)}.`);
   if (instead) said.push(`Done right in ${instead}.`);
   return said.length ? [element("div", { className: "fine" }, said.join(" "))] : [];
 }
