@@ -92,13 +92,10 @@ def held(
     >>> held(3.0, np.dtype("i1"))
     array(3, dtype=int8)
     """
-    have = (
-        np.asarray(value)
-        if library_of(value) in ("builtins", "numpy", "datetime")
-        else load("numpy").view(value)
+    plain = library_of(value) in ("builtins", "numpy", "datetime") and not isinstance(
+        value, np.ma.MaskedArray
     )
-    if isinstance(value, np.ma.MaskedArray):
-        load("numpy").view(value)  # which says what to pass
+    have: Any = np.asarray(value) if plain else load("numpy").view(value)
     try:
         if have.dtype == object:  # whole numbers of more than 64 bits, and Python's dates
             have = np.asarray(value, dtype)
