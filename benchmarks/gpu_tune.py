@@ -103,7 +103,7 @@ def small(n: int) -> None:
     for items, warps, blocks in itertools.product((32, 16, 8), (8, 4), (2, 4)):
 
         def choose(plan, laid):
-            return layout.Choice("tiles", Shape(items, warps, blocks, small=True), laid)
+            return layout.Tiles(Shape(items, warps, blocks, small=True), laid)
 
         launch.choose = choose
         plan = Plan(ops.ADD, (f,), (f,), (f,), (n,), 0, threads=items * 100 + warps * 10 + blocks)

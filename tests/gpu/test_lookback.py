@@ -14,17 +14,20 @@ import pytest
 
 pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
-from upsweep.gpu import layout
+from upsweep.gpu import layout, params
 from upsweep.gpu.shapes import Shape
 from upsweep.tree import blocks
 
 SIZES = [1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 32767, 32768, 32769, 1 << 20]
 
 
+KINDS = {"tiles": layout.Tiles, "columns": layout.Columns}
+
+
 def choice(kernel: str, tiles: int) -> layout.Choice:
     shape = Shape(32, 8, 3)
     items = 256 if kernel == "columns" else 8192
-    made = layout.Choice(kernel, shape, layout.Layout(items * tiles, (), (), (), (), None))
+    made = KINDS[kernel](shape, layout.Layout(items * tiles, (), (), (), (), None))
     assert made.tiles == tiles
     return made
 
@@ -157,5 +160,5 @@ def test_nodes_of_all_levels_lie_apart(kernel, bits, tiles):
     assert sizes == [-(-tiles >> (bits * level)) for level in range(len(sizes))]
     assert first == [sum(sizes[:level]) for level in range(len(sizes))]
     assert nodes == sum(sizes)
-    assert len(sizes) <= layout.LEVELS
+    assert len(sizes) <= params.LEVELS
     assert tiles < 1 << (bits * len(sizes))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
 from gpu_plans import chosen
-from upsweep.gpu import layout, shapes
+from upsweep.gpu import shapes
 from upsweep.operators import ops
 
 CHOICES = [
@@ -58,7 +58,7 @@ def test_every_tile_fits_a_multiprocessor_and_the_tree(n, rows, dtypes, segmente
     )
     plan, choice = chosen((op, names, (rows, n), 1, {"segmented": segmented}))
     shape = choice.shape
-    assert layout.shared_bytes(plan, choice) <= shapes.SHARED_MEMORY - 4096
+    assert choice.shared_bytes(plan) <= shapes.SHARED_MEMORY - 4096
     assert choice.threads <= 1024
     if choice.kernel == "tiles":  # tiles, parts and runs are blocks of the tree
         assert choice.tile & (choice.tile - 1) == 0

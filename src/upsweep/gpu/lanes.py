@@ -40,7 +40,7 @@ def _short(plan: Plan, layout: Layout) -> Short:
     arrays = [x for x in (*layout.loads, *layout.stores) if x is not None and x.rows[-1]]
     grain = min(_line_grain(layout, x, 16 // x.size, columns) // x.size for x in arrays)
     largest = max(x.size for x in arrays)
-    return Short("short", shapes.for_short(layout.n, rows, words(plan), largest, grain), layout, columns)
+    return Short(shapes.for_short(layout.n, rows, words(plan), largest, grain), layout, columns)
 
 
 def _line_grain(layout: Layout, x: Lane, vector: int, columns: int) -> int:
@@ -52,6 +52,8 @@ def _line_grain(layout: Layout, x: Lane, vector: int, columns: int) -> int:
 class Short(Choice):
     """A lane holds the items of its rows in registers."""
 
+    kernel = "short"
+    meets = False
     THREADS = 128
 
     @property
@@ -66,19 +68,8 @@ class Short(Choice):
     def threads(self) -> int:
         return self.THREADS
 
-    @property
-    def rows(self) -> int:
-        return prod(self.layout.dims[:-1])
-
-    @property
-    def meets(self) -> bool:
-        return False
-
     def grid(self, resident: Callable[[], int]) -> int:
         return -(-self.rows * self.column_groups // self.THREADS)
-
-    def levels(self) -> tuple[list[int], list[int], int]:
-        return [0], [0], 0
 
     def shared_bytes(self, plan: Plan) -> int:
         return 0
@@ -110,7 +101,7 @@ def _walk(plan: Plan, layout: Layout, across: bool) -> Walk:
     rows = prod(layout.dims)
     walking = shapes.for_walk(layout.n, rows, words(plan), size, largest, across)
     shape = Shape(walking.items, 1, walking.walks, vector=walking.vector)
-    return Walk("walk", shape, layout, layout.dims[-1] if across else 0, walking)
+    return Walk(shape, layout, layout.dims[-1] if across else 0, walking)
 
 
 NOT_WALKING = Walking(1, 1, 1, 1, 1, 1)
@@ -121,6 +112,8 @@ class Walk(Choice):
     """A warp walks 32 rows or more, item by item; others bring what it needs."""
 
     walking: Walking = NOT_WALKING
+    kernel = "walk"
+    meets = False
 
     @property
     def across(self) -> bool:
@@ -130,19 +123,8 @@ class Walk(Choice):
     def threads(self) -> int:
         return 32 + 32 * self.walking.servers
 
-    @property
-    def rows(self) -> int:
-        return prod(self.layout.dims[:-1] if self.across else self.layout.dims)
-
-    @property
-    def meets(self) -> bool:
-        return False
-
     def grid(self, resident: Callable[[], int]) -> int:
         return self.rows * self.column_groups if self.across else -(-self.rows // self.width)
-
-    def levels(self) -> tuple[list[int], list[int], int]:
-        return [0], [0], 0
 
     def shared_bytes(self, plan: Plan) -> int:
         size = self._parts(plan)[1]["STAGE_BYTES"]

@@ -146,7 +146,7 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
         )
     )
     _, sizes, nodes = choice.levels()
-    words = node_words(plan) * (32 if choice.kernel == "columns" else 1)
+    words = node_words(plan) * choice.node_items
     return Launch(
         plan,
         kernel, grid, choice.threads, shared, _offsets(choice.layout, len(xs)),

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import gcd, prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,8 +24,6 @@ from upsweep.gpu import compile, params, shapes
 from upsweep.gpu.shapes import Shape
 from upsweep.operators import form_of
 from upsweep.plan import Plan
-
-_RADIX = {"tiles": 32, "columns": 8}
 
 
 @dataclass(frozen=True)
@@ -144,20 +142,29 @@ def _collapse(layout: Layout) -> Layout:
 
 @dataclass(frozen=True)
 class Choice:
-    """A kernel and the numbers that it is launched with."""
+    """A kernel and the numbers that it is launched with; each kernel is a class of its own below, or in lanes.py."""
 
-    kernel: str
     shape: Shape
     layout: Layout
     columns: int = 1
-    """The extent of the innermost row dimension, which the columns kernel takes for its lanes."""
+    """The extent of the innermost row dimension, where lanes are neighbours of it."""
+
+    kernel: ClassVar[str]
+    """The name of its file in kernels/."""
+    meets: ClassVar[bool] = True
+    """Whether blocks take tickets, and so need memory to meet in."""
+    RADIX: ClassVar[int] = 32
+    """Nodes of a look-back's level that one of the next level stands for."""
+
+    @property
+    def across(self) -> bool:
+        """Whether lanes are neighbours of the innermost row dimension."""
+        return False
 
     @property
     def tile(self) -> int:
         """Items of a row that a block works on at a time."""
-        per_warp = self.shape.items * (1 if self.kernel == "columns" else self.shape.lanes)
-        alone = self.kernel == "rows" and not self.shape.together
-        return per_warp if alone else per_warp * self.shape.warps * self.shape.strips
+        return self.shape.items * self.shape.lanes * self.shape.warps * self.shape.strips
 
     @property
     def tiles(self) -> int:
@@ -172,14 +179,17 @@ class Choice:
         return -(-self.columns // self.width)
 
     @property
+    def node_items(self) -> int:
+        """Items of a node of the look-back: one for each lane that has rows to itself."""
+        return 1
+
+    @property
     def threads(self) -> int:
-        servers = {"rows": 0, "tiles": 2, "columns": 2 * self.shape.vector}[self.kernel]
-        return 32 * (self.shape.warps + servers)
+        return 32 * self.shape.warps
 
     @property
     def rows(self) -> int:
-        dims = self.layout.dims
-        return prod(dims[:-1] if self.kernel == "columns" else dims)
+        return prod(self.layout.dims[:-1] if self.across else self.layout.dims)
 
     @property
     def tickets(self) -> int:
@@ -191,39 +201,93 @@ class Choice:
             )
         return count
 
-    @property
-    def across(self) -> bool:
-        """Whether lanes are neighbours of the innermost row dimension."""
-        return self.kernel == "columns"
-
-    @property
-    def meets(self) -> bool:
-        """Whether blocks take tickets, and so need memory to meet in."""
-        return self.kernel != "rows"
-
     def grid(self, resident: Callable[[], int]) -> int:
         """Blocks to launch, at the most as many as are `resident` on the device where they take tickets."""
-        if self.kernel == "rows":
-            alone = self.shape.warps * (32 // self.shape.lanes)
-            return -(-self.rows // (1 if self.shape.together else alone))
         return min(self.tickets // (self.tiles if self.shape.carry else 1), resident())
-
-    def shared_bytes(self, plan: Plan) -> int:
-        return shared_bytes(plan, self)
-
-    def spec(self, plan: Plan) -> str:
-        return spec(plan, self)
 
     def levels(self) -> tuple[list[int], list[int], int]:
         """Where each level of nodes begins, its nodes for each row, and all nodes: `tiles` < radix ** levels."""
-        if self.kernel == "rows" or self.tiles == 1 or self.shape.carry:
+        if not self.meets or self.tiles == 1 or self.shape.carry:
             return [0], [0], 0
         rows = self.rows * self.column_groups * self.shape.vector
-        sizes, first, radix = [self.tiles], [0], _RADIX[self.kernel]
-        while sizes[-1] >= radix:
+        sizes, first = [self.tiles], [0]
+        while sizes[-1] >= self.RADIX:
             first.append(first[-1] + rows * sizes[-1])
-            sizes.append(-(-sizes[-1] // radix))
+            sizes.append(-(-sizes[-1] // self.RADIX))
         return first, sizes, first[-1] + rows * sizes[-1]
+
+    def shared_bytes(self, plan: Plan) -> int:
+        """Bytes of shared memory that a block asks for."""
+        slab = self.shape.lanes * self.shape.items
+        area = sum(_up(slab * size, 16) + 16 for size in _sizes(plan))
+        if plan.segmented:
+            area += _up(slab, 16) + 16
+        return _up(area * (32 // self.shape.lanes), 128) * self.shape.warps * self.shape.strips
+
+    def spec(self, plan: Plan) -> str:
+        """The part of the text that says what is scanned."""
+        return spec(plan, self)
+
+
+class Rows(Choice):
+    """A warp holds a row, or several; or the warps of a block hold one together."""
+
+    kernel = "rows"
+    meets = False
+
+    @property
+    def tile(self) -> int:
+        one = self.shape.items * self.shape.lanes
+        return one * self.shape.warps * self.shape.strips if self.shape.together else one
+
+    def grid(self, resident: Callable[[], int]) -> int:
+        alone = self.shape.warps * (32 // self.shape.lanes)
+        return -(-self.rows // (1 if self.shape.together else alone))
+
+
+class Tiles(Choice):
+    """Blocks take tiles of long rows by ticket and look back; two warps of a block serve the others."""
+
+    kernel = "tiles"
+
+    @property
+    def threads(self) -> int:
+        return 32 * (self.shape.warps + 2)
+
+    def shared_bytes(self, plan: Plan) -> int:
+        return super().shared_bytes(plan) * self.shape.stages
+
+
+class Columns(Choice):
+    """A lane holds items of a column; warps are stacked along the axis."""
+
+    kernel = "columns"
+    RADIX = 8
+
+    @property
+    def across(self) -> bool:
+        return True
+
+    @property
+    def tile(self) -> int:
+        return self.shape.items * self.shape.warps * self.shape.strips
+
+    @property
+    def node_items(self) -> int:
+        return 32
+
+    @property
+    def threads(self) -> int:
+        return 32 * (self.shape.warps + 2 * self.shape.vector)
+
+    def shared_bytes(self, plan: Plan) -> int:
+        warps = self.shape.warps
+        patch = self.shape.items * self.width
+        patches = 2 * warps * patch * (sum(d.itemsize for d in plan.loads) + plan.segmented)
+        (element, align), (item, item_align) = _element(plan), _item(plan)
+        align = max(align, item_align, 8)
+        sums = _up(32, align) + 2 * warps * self.width * element
+        return patches + _up(_up(sums, item_align) + 2 * (warps + 1) * self.width * item, align)
 
 
 def words(plan: Plan) -> int:
@@ -244,16 +308,16 @@ def choose(plan: Plan, layout: Layout) -> Choice:
     columns = layout.dims[-1] if layout.dims and not touching and _are_columns(layout) else 0
     if columns:
         smallest = min(x.size for x in layout.loads)
-        return Choice("columns", shapes.for_columns(layout.n, words(plan), smallest), layout, columns)
+        return Columns(shapes.for_columns(layout.n, words(plan), smallest), layout, columns)
     n, rows, item = layout.n, prod(layout.dims), words(plan)
     if shapes.fits_rows(n, item):
-        return Choice("rows", shapes.for_rows(n, item), layout)
+        return Rows(shapes.for_rows(n, item), layout)
     size = sum(_sizes(plan)) + plan.segmented
     if shapes.fits_whole_rows(n, rows, item, size):
         even = all(mode(x, 16) == "ALIGNED" for x in (*layout.loads, *(s for s in layout.stores if s)))
-        return Choice("rows", shapes.for_whole_rows(n, item, even), layout)
+        return Rows(shapes.for_whole_rows(n, item, even), layout)
     shape = shapes.for_tiles(n, rows, item, len(plan.accumulators), size, plan.segmented, costly(plan))
-    return Choice("tiles", shape, layout)
+    return Tiles(shape, layout)
 
 
 def _are_columns(layout: Layout) -> bool:
@@ -283,20 +347,20 @@ def flip(x: Lane, items: int) -> str:
 
 def spec(plan: Plan, choice: Choice) -> str:
     """The part of the text that says what is scanned: types, operator, shape, modes."""
-    layout, shape, columns = choice.layout, choice.shape, choice.kernel == "columns"
+    layout, shape, columns = choice.layout, choice.shape, choice.across
     slab = shape.lanes * shape.items
     numbers: dict[str, Any] = {
         "DIMS": len(layout.dims) - columns,
         "ITEMS": shape.items,
         "WARPS": shape.warps,
-        "BLOCKS": max(1, min(shape.blocks, shapes.SHARED_MEMORY // (shared_bytes(plan, choice) + 2048))),
+        "BLOCKS": max(1, min(shape.blocks, shapes.SHARED_MEMORY // (choice.shared_bytes(plan) + 2048))),
         "LANES": shape.lanes,
         "VECTOR": shape.vector,
         "ROW_WARPS": shape.warps if shape.together else 1,
         "STRIPS": shape.strips,
         "STAGES": shape.stages,
         "NODE_WORDS": node_words(plan),
-        "SHARED_BYTES": shared_bytes(plan, choice),
+        "SHARED_BYTES": choice.shared_bytes(plan),
     }
     heads = layout.heads
     truths = {
@@ -381,24 +445,7 @@ def _sizes(plan: Plan) -> list[int]:
 
 def tickets_ahead(plan: Plan, choice: Choice) -> int:
     """How many tickets lie between a tile and the one that is asked for at the same time; whole rows where blocks take those."""
-    width = choice.width if choice.kernel == "columns" else 1
+    width = choice.width if choice.across else 1
     tile = choice.tile * width * (sum(d.itemsize for d in plan.loads) + plan.segmented)
     ahead = -(-shapes.AHEAD // tile)
     return _up(ahead, choice.tiles) if choice.shape.carry else ahead
-
-
-def shared_bytes(plan: Plan, choice: Choice) -> int:
-    shape = choice.shape
-    if choice.kernel == "columns":
-        patch = shape.items * choice.width
-        patches = 2 * shape.warps * patch * (sum(d.itemsize for d in plan.loads) + plan.segmented)
-        (element, align), (item, item_align) = _element(plan), _item(plan)
-        align = max(align, item_align, 8)
-        sums = _up(32, align) + 2 * shape.warps * choice.width * element
-        return patches + _up(_up(sums, item_align) + 2 * (shape.warps + 1) * choice.width * item, align)
-    slab = shape.lanes * shape.items
-    area = sum(_up(slab * size, 16) + 16 for size in _sizes(plan))
-    if plan.segmented:
-        area += _up(slab, 16) + 16
-    warp = _up(area * (32 // shape.lanes), 128)
-    return warp * shape.warps * shape.strips * (shape.stages if choice.kernel == "tiles" else 1)
