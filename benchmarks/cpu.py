@@ -6,6 +6,8 @@ import json
 import os
 import platform
 import re
+import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import matplotlib
 import numba
 import numpy as np
 
+import upsweep as up
 from upsweep import bench
 
 RESULTS = Path(__file__).parent / "results"
@@ -72,9 +75,93 @@ def draw(rows: list[bench.Row], machine: str, cores: int) -> None:
     figure.savefig(RESULTS / "cpu.png", dpi=110)
 
 
+def race(*runs: Callable[[], Any], repeats: int = 40) -> list[float]:
+    """The least seconds of each, taken in turns."""
+    best = [float("inf")] * len(runs)
+    for _ in range(repeats):
+        for k, run in enumerate(runs):
+            start = time.perf_counter()
+            run()
+            best[k] = min(best[k], time.perf_counter() - start)
+    return best
+
+
+def one_core() -> None:
+    """Scans on one core beside torch.cumsum and NumPy on one core: times theirs, more is faster."""
+    import torch
+
+    torch.set_num_threads(1)
+    print("one core: ns an item, times torch.cumsum, times np.cumsum, of a copy")
+    for dtype in ("f4", "f8", "i4", "i8"):
+        for log in (10, 12, 14, 16, 18, 20, 24, 27):
+            x = (np.arange(1 << log) % 7).astype(dtype)
+            y = np.zeros_like(x)
+            tx, ty = torch.from_numpy(x), torch.from_numpy(y)
+            ours, torchs, numpys, copy = race(
+                lambda: up.scan(x, out=y, threads=None if log < 14 else 1),
+                lambda: torch.cumsum(tx, 0, dtype=tx.dtype, out=ty),
+                lambda: np.cumsum(x, dtype=x.dtype, out=y),
+                lambda: np.copyto(y, x),
+                repeats=max(5, min(400, (1 << 24) >> log)),
+            )
+            print(
+                f"  {dtype} 2^{log:<2} {1e9 * ours / len(x):7.3f} {torchs / ours:6.2f} {numpys / ours:6.2f} {copy / ours:6.2f}",
+                flush=True,
+            )
+
+
+def loops() -> None:
+    """Operators of two or three operations beside the loop that numba makes of them, one core in cache."""
+    operators: dict[str, Callable[[Any, Any], Any]] = {
+        "max": lambda a, b: a if a > b else b,
+        "a + b + a * b": lambda a, b: a + b + a * b,
+        "a / 2 + b": lambda a, b: a * 0.5 + b,
+    }
+    x = np.random.default_rng(0).random(1 << 14).astype("f4")
+    y = np.zeros_like(x)
+    print("one core, float32, 2^14: times a numba loop of the same operator")
+    for name, fn in operators.items():
+        compiled = numba.njit(fn)
+
+        @numba.njit
+        def loop(x, y, compiled=compiled):
+            p = x[0]
+            y[0] = p
+            for i in range(1, len(x)):
+                p = np.float32(compiled(p, x[i]))
+                y[i] = p
+
+        op = up.Operator(fn)
+        up.scan(x, op, out=y)
+        loop(x, y)
+        ours, theirs = race(lambda: up.scan(x, op, out=y), lambda: loop(x, y), repeats=400)
+        print(f"  {name:16} {theirs / ours:6.2f}", flush=True)
+
+
+def calls() -> None:
+    """Microseconds of a call of a thousand items."""
+    import torch
+
+    x = np.ones(1000, "f4")
+    y = np.zeros_like(x)
+    tx, ty = torch.from_numpy(x), torch.from_numpy(y)
+    times = race(
+        lambda: up.scan(x, out=y),
+        lambda: up.scan(x),
+        lambda: np.cumsum(x, out=y),
+        lambda: torch.cumsum(tx, 0, out=ty),
+        repeats=20_000,
+    )
+    names = ("with out=", "without", "NumPy", "torch")
+    print("a call of 1,000 items, us:", ", ".join(f"{n} {1e6 * t:.2f}" for n, t in zip(names, times)))
+
+
 def main() -> None:
     machine, cores = processor(), os.cpu_count() or 1
     print(f"{machine}, {cores} cores")
+    calls()
+    one_core()
+    loops()
     rows = []
     for row in bench.measure():
         print(row, flush=True)

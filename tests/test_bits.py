@@ -82,6 +82,26 @@ def test_every_chunk_size(chunk, many_threads, monkeypatch):
         agree(run(case, part, threads=3), oracle(case.arrays, part), f"n={n}")
 
 
+@pytest.mark.parametrize("name", ["hash-u64", "add-f32"])
+def test_past_the_cache(name, many_threads, monkeypatch):
+    """What large results get, at any alignment: stores that go around the cache."""
+    monkeypatch.setattr(tuning, "STREAM_BYTES", 0)
+    case = CASES[name]
+    (x,) = case.draw(20_011)
+    (want,) = oracle(case.arrays, (x,))
+    for start in range(9):
+        room = np.full(len(x) + 64, 77, x.dtype)
+        out = room[start : start + len(x)]
+        up.scan(x, case.op, out=out, threads=2)
+        agree((out,), (want,), f"from item {start}")
+        assert (room[:start] == 77).all()
+        assert (room[start + len(x) :] == 77).all()
+    (x,) = case.draw((70, 33), 1)
+    got = up.scan(x, case.op, axis=0, threads=2)
+    for column in range(33):
+        agree((got[:, column].copy(),), oracle(case.arrays, (x[:, column],)))
+
+
 def test_results_repeat(many_threads):
     case = CASES["add-f32"]
     xs = case.draw(1_000_003)

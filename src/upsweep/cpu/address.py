@@ -62,6 +62,20 @@ def copy_bytes(typing, target, source, size):
 
 
 @intrinsic
+def stream_line(typing, target, source):
+    """Copy 32 bytes, to an address that is a multiple of 32, past the cache."""
+
+    def code(context, builder, signature, arguments):
+        vector = ir.VectorType(I32, 8)
+        value = builder.load(pointer(builder, arguments[1], vector), align=1)
+        store = builder.store(value, pointer(builder, arguments[0], vector), align=32)
+        store.set_metadata("nontemporal", builder.module.add_metadata([I32(1)]))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), code
+
+
+@intrinsic
 def fetch_add(typing, address, amount):
     """Atomically add to the int64 at an address; the value before."""
 

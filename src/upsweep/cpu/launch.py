@@ -12,7 +12,7 @@ from upsweep.cpu import threads, tuning
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.pieces import bring as bring_piece
 from upsweep.cpu.pieces import hand as hand_piece
-from upsweep.cpu.pieces import kernel, sweep, turn_in, turn_out
+from upsweep.cpu.pieces import kernel, stream, sweep, turn_in, turn_out
 from upsweep.cpu.words import (
     FRAME_WORDS,
     LEVELS,
@@ -131,8 +131,9 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     tuned = rows if walk.inner is None else columns
     item = item_size(plan)
     side_by_side = 1 if walk.inner is None else plan.shape[walk.inner]
-    width = 1 if walk.inner is None else tuned.width
-    chunk = tuned.chunk
+    fewer = (max(item, 4) - 1).bit_length() - 2
+    width = 1 if walk.inner is None else max(32, tuned.width >> fewer)
+    chunk = max(ROW, tuned.chunk >> fewer) if walk.inner is None else ROW
     strips = -(-side_by_side // width)
     groups = strips * int(np.prod(walk.sizes, dtype=np.int64))
     wanted = plan.threads or threads.available()
@@ -160,7 +161,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         part[Part.SIZE] = size
         part[Part.BRING] = address(bring_piece(stored, computed))
         part[Part.TURN_IN], part[Part.TURN_OUT] = address(turn_in(size)), address(turn_out(size))
-        part[Part.PLAIN] = _same(stored, computed)
+        part[Part.PLAIN] = stored == computed
         part[Part.BLOCK] = 32 // size
         part[Part.SPARE] = scratch.take(size * ROW * (pitches[0] + 32))
         part[Part.STACK] = scratch.take(size * LEVELS * width)
@@ -170,11 +171,13 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         for level, pitch in enumerate(pitches):
             part[Part.PANEL + level] = scratch.take(size * (ROW + 1 + ROW) * pitch)
     sinks = np.zeros((len(out_types), SINK_WORDS), np.int64)
-    for sink, (c, stored) in zip(sinks, out_types):
-        computed = sums[c]
+    along = plan.axis if walk.inner is None else walk.inner
+    large = plan.n * plan.rows * item >= tuning.STREAM_BYTES and not walk.turned and not plan.reduce
+    for sink, (c, stored), steps in zip(sinks, out_types, strides[len(in_types) :]):
+        streamed = large and stored == sums[c] and steps[along] == stored.itemsize
         sink[Sink.COMPONENT], sink[Sink.SIZE] = c, stored.itemsize
-        sink[Sink.HAND] = address(hand_piece(computed, stored))
-        sink[Sink.PLAIN] = _same(stored, computed)
+        sink[Sink.HAND] = address(stream(stored.itemsize) if streamed else hand_piece(sums[c], stored))
+        sink[Sink.PLAIN] = stored == sums[c] and not streamed
     sink_at = WORDS + parts.size
     sizes_at = sink_at + sinks.size
     arrays_at = sizes_at + len(walk.sizes)
@@ -221,10 +224,6 @@ class _Scratch:
 def nodes_of(tiles: int) -> int:
     """Nodes of the look-back's tree over `tiles` tiles."""
     return sum((tiles >> level) + 1 for level in range(tiles.bit_length()))
-
-
-def _same(stored: np.dtype, computed: np.dtype) -> bool:
-    return stored == computed
 
 
 def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:

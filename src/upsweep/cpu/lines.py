@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from upsweep.cpu.address import copy_bytes
+from upsweep.cpu.address import copy_bytes, stream_line
 from upsweep.cpu.memory import Items
 
 
@@ -53,5 +53,22 @@ def hand(computed: np.dtype, stored: np.dtype) -> Callable[..., None]:
         else:
             for i in range(count):
                 write_strided((target,), (stride,), i, read((source,), i))
+
+    return line
+
+
+def stream(size: int) -> Callable[..., None]:
+    """The code for `count` items of this size in scratch memory to an array, side by side and past the cache, in which a large
+    result would only take the place of its input, after being read for nothing."""
+
+    def line(target, stride, source, count):
+        left = count * size
+        head = min(-target & 31, left)
+        copy_bytes(target, source, head)
+        target, source, left = target + head, source + head, left - head
+        for i in range(0, left - 31, 32):
+            stream_line(target + i, source + i)
+        done = left & ~31
+        copy_bytes(target + done, source + done, left - done)
 
     return line

@@ -88,6 +88,18 @@ def hand(computed: np.dtype, stored: np.dtype) -> Piece:
     return Piece(("hand", computed.name, stored.name), 4, make, f"moves of {stored}")
 
 
+@cache
+def stream(size: int) -> Piece:
+    """A line of items of this size from scratch memory to an array, past the cache."""
+
+    def make():
+        from upsweep.cpu import lines
+
+        return lines.stream(size)
+
+    return Piece(("stream", size), 4, make, f"moves of {size} bytes")
+
+
 def _moved(stored: np.dtype, computed: np.dtype) -> tuple[np.dtype, np.dtype]:
     """Items that stay as they are move as bits of their size."""
     if stored != computed:
