@@ -39,3 +39,11 @@ def cuda(absent):
     """For tests that need a GPU."""
     if not _present("cuda"):
         absent("cuda", "there is no GPU here, or no CUDA engine")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What tests have to say of themselves beside whether they passed, such as how many cases they ran."""
+    for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
+        for name, words in report.user_properties:
+            if name == "says":
+                terminalreporter.write_line(words)

@@ -18,7 +18,7 @@ SECONDS = float(os.environ.get("UPSWEEP_FUZZ_SECONDS", "20"))
 
 
 @pytest.mark.parametrize("engine", ["cpu", "numpy", "cuda"])
-def test_no_difference(engine, request, capsys):
+def test_no_difference(engine, request, record_property):
     if engine == "cuda":
         request.getfixturevalue("cuda")
     run, number, end = Run(SEED, engine), 0, time.monotonic() + SECONDS
@@ -29,8 +29,7 @@ def test_no_difference(engine, request, capsys):
             run.check(number)
             number += 1
     finally:
-        with capsys.disabled():
-            print(f"\nfuzz: {number} cases of engine {engine} without a difference, seed {SEED}")
+        record_property("says", f"fuzz: {number} cases of engine {engine} without a difference, seed {SEED}")
     assert number
 
 
