@@ -26,7 +26,7 @@ from upsweep.api import Op, plan_of
 from upsweep.arguments import ShapeError, axis_of
 from upsweep.dtypes import accumulator, foreign
 from upsweep.engine import on_gpu
-from upsweep.operator import Operator, identity_of
+from upsweep.operator import Operator, identity_of, resolve
 from upsweep.operators import as_operator, form_of, ops
 
 __all__ = ["cumulative_prod", "cumulative_sum", "discounted_sum", "lfilter", "linear_recurrence", "scan"]
@@ -349,7 +349,8 @@ _MATHS = SimpleNamespace(
 
 def _partials(op: Operator, before: Array, x: Array) -> tuple[Array, Array]:
     """The partial derivatives of `before ⊕ x`."""
-    known = form_of(op, (accumulator(np.dtype(x.dtype)),))
+    dtype = np.dtype(x.dtype)
+    known = form_of(resolve(op, (dtype,)), (accumulator(dtype),))
     if known is not None and known[0].slopes is not None:
         return known[0].slopes(_MATHS, before, x)
     value, pull = jax.vjp(op.fn, before, x)
