@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from upsweep import engine as engines
 from upsweep.dtypes import accumulator
@@ -35,19 +38,24 @@ def recurrence_gradients(
     """
     on = engines.load(engines.choose((g, a, h)))
     xs = [on.view(x) for x in (g, a, h)]
-    dtypes = tuple(x.dtype for x in xs)
-    computed = tuple(map(accumulator, dtypes))
-    ahead = 2 if segments is None else None
-    plan = Plan(
-        ADJOINT, dtypes, computed, (dtypes[0], dtypes[1], None), xs[0].shape, axis, reverse=not reverse,
-        segmented=segments is not None, order="sequential", finish=PRODUCTS, ahead=ahead,
-    )  # fmt: skip
-    ys = [on.empty(g, plan.shape, dtypes[0]), on.empty(g, plan.shape, dtypes[1]), None]
+    plan = _plan(tuple(x.dtype for x in xs), xs[0].shape, axis, reverse, segments is not None)
+    ys = [on.empty(g, plan.shape, xs[0].dtype), on.empty(g, plan.shape, xs[1].dtype), None]
     heads = None if segments is None else on.heads(segments, plan.shape, axis, g)
     starts = (
         None
-        if ahead is None
-        else [on.start(v, computed[0], g) for v in (0, 0, 0 if initial is None else initial)]
+        if plan.ahead is None
+        else [on.start(v, plan.accumulators[0], g) for v in (0, 0, 0 if initial is None else initial)]
     )
     on.run(plan, xs, ys, starts, heads)
     return on.give(g, ys[1]), on.give(g, ys[0])
+
+
+@lru_cache(1024)
+def _plan(
+    dtypes: tuple[np.dtype, ...], shape: tuple[int, ...], axis: int, reverse: bool, segmented: bool
+) -> Plan:
+    stores = (dtypes[0], dtypes[1], None)
+    return Plan(
+        ADJOINT, dtypes, tuple(map(accumulator, dtypes)), stores, shape, axis, reverse=not reverse, segmented=segmented,
+        order="sequential", finish=PRODUCTS, ahead=None if segmented else 2,
+    )  # fmt: skip

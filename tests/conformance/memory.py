@@ -101,7 +101,9 @@ class Cuda(Host):
         return self.cupy.ndarray(at.shape, at.dtype, memory.data + at.offset, at.strides)
 
     def value(self, x: np.ndarray) -> Any:
-        return self.cupy.asarray(x)
+        return self.cupy.asarray(x.reshape(-1)).reshape(
+            x.shape
+        )  # of no dimensions, CuPy would make 0.0 of -0.0
 
     def host(self, x: Any) -> np.ndarray:
         return self.cupy.asnumpy(x)
