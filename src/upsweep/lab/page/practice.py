@@ -27,7 +27,7 @@ def exercises() -> list[dict[str, Any]]:
         title, _, task = row.task.partition("\n")
         flowing = re.sub(r"(?<!\n)\n(?!\n)", " ", task.strip())
         rows.append({
-            "number": row.number, "title": title.partition(": ")[2], "task": flowing, "starter": row.starter,
+            "number": row.number, "title": _sentence(title.partition(": ")[2]), "task": flowing, "starter": row.starter,
             "kernel": row.like if row.like in KERNELS else "",
         })  # fmt: skip
     return rows
@@ -59,10 +59,15 @@ def hints(exercise: Exercise, result: Grade) -> list[str]:
     model = [f"The textbook's {exercise.like} does it right: compare."] if exercise.like in KERNELS else []
     return [
         lines[0],
-        *(line[5:].capitalize() for line in why[:1]),
+        *(_sentence(line[5:]) for line in why[:1]),
         *(["\n".join(rest)] if rest else []),
         *model,
     ]
+
+
+def _sentence(text: str) -> str:
+    """With a capital first letter, and names as they are."""
+    return text[:1].upper() + text[1:]
 
 
 def _failing(exercise: Exercise, text: str) -> Iterator[Dials]:

@@ -108,7 +108,7 @@ class Run {
       for (const [i, a] of events) for (const [j, b] of events) {
         if (a[3] !== first || b[3] !== second || j < i) continue;
         if ((a[1] === b[1] && a[2] === b[2]) || (a[0] === "load" && b[0] === "load")) continue;
-        if (!best || j - i < best.gap) best = { gap: j - i, word, a, b, step: j, from: i };
+        if (!best || j < best.step || (j === best.step && j - i < best.gap)) best = { gap: j - i, word, a, b, step: j, from: i };
       }
     }
     return best;
