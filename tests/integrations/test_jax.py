@@ -67,10 +67,34 @@ def test_nothing_to_scan(shape):
 def test_gradients_of_scans(op, keywords):
     x, start = drawn(3, 4), drawn(3, seed=1)
     check_grads(
-        lambda x, s: uj.scan(x, op, axis=1, initial=s, **keywords), (x, start), order=2, modes=["rev"]
+        lambda x, s: uj.scan(x, op, axis=1, initial=s, **keywords), (x, start), order=2, modes=["fwd", "rev"]
     )
     if "exclusive" not in keywords:
-        check_grads(lambda x: uj.scan(x, op, axis=1, **keywords), (x,), order=1, modes=["rev"])
+        check_grads(lambda x: uj.scan(x, op, axis=1, **keywords), (x,), order=1, modes=["fwd", "rev"])
+
+
+@pytest.mark.parametrize("op", ["mul", BLEND], ids=str)
+def test_complex_derivatives(op):
+    x, start = drawn(2, 3) + 1j * drawn(2, 3, seed=1), drawn(2) + 0.5j
+    check_grads(lambda x, s: uj.scan(x, op, axis=1, initial=s), (x, start), order=2)
+    check_grads(lambda a, b: uj.linear_recurrence(a, b, axis=1), (x, x[:, ::-1]), order=2)
+    with pytest.raises(up.OperatorError, match="holomorphic"):
+        jax.jvp(lambda x: uj.scan(x, lambda a, b: a + b.real), (x[0],), (x[0],))
+
+
+def test_forward_mode_and_hessians_are_those_of_jax():
+    x, v = drawn(3), drawn(3, seed=1)
+    for ours, theirs in ((uj.cumulative_sum, jnp.cumsum), (uj.cumulative_prod, jnp.cumprod)):
+        for transform in (
+            lambda f: jax.jvp(f, (x,), (v,))[1],
+            lambda f: jax.jit(jax.jacfwd(f))(x),
+            lambda f: jax.hessian(lambda x: (f(x) ** 2).sum())(x),
+            lambda f: jax.vmap(jax.jacrev(f))(jnp.stack([x, v])),
+            lambda f: jax.linearize(f, x)[1](v),
+        ):
+            np.testing.assert_allclose(transform(ours), transform(theirs), rtol=1e-13)
+    jacobian = jax.jacfwd(uj.linear_recurrence)(x, v)  # zeros, once
+    np.testing.assert_allclose(jacobian[:, 1], [0, v[0], v[0] * x[2]], rtol=1e-13)
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -80,7 +104,7 @@ def test_gradients_of_recurrences(reverse):
     def f(a, b, s):
         return uj.linear_recurrence(a, b, initial=s, axis=1, reverse=reverse)
 
-    check_grads(f, (a, b, start), order=2, modes=["rev"])
+    check_grads(f, (a, b, start), order=2, modes=["fwd", "rev"])
     same_bits(f(a, b, start), up.linear_recurrence(a, b, initial=start, axis=1, reverse=reverse))
 
 
@@ -114,7 +138,7 @@ def test_gradients_of_returns():
     def f(r, gamma, last):
         return uj.discounted_sum(r, gamma, dones, axis=1, initial=last)
 
-    check_grads(f, (drawn(2, 6), 0.9 + 0.01 * drawn(2, 1), drawn(2)), order=2, modes=["rev"])
+    check_grads(f, (drawn(2, 6), 0.9 + 0.01 * drawn(2, 1), drawn(2)), order=2, modes=["fwd", "rev"])
     nan = jnp.array([1.0, jnp.nan, 1.0])
     got = jax.grad(lambda r: uj.discounted_sum(r, 0.5, jnp.array([True, False, False]))[0])(nan)
     assert got.tolist() == [1, 0, 0]
@@ -140,9 +164,9 @@ def test_filters_and_their_gradients(filter_):
     b, a = jnp.array(b), jnp.array(a)
     for n in (1, 2, 5):
         check_grads(
-            lambda b, a, x, zi: uj.lfilter(b, a, x, 1, zi), (b, a, x[:, :n], zi), order=1, modes=["rev"]
+            lambda b, a, x, zi: uj.lfilter(b, a, x, 1, zi), (b, a, x[:, :n], zi), order=1, modes=["fwd", "rev"]
         )
-    check_grads(lambda b, a, x: uj.lfilter(b, a, x, 1), (b, a, x), order=2, modes=["rev"])
+    check_grads(lambda b, a, x: uj.lfilter(b, a, x, 1), (b, a, x), order=2, modes=["fwd", "rev"])
     batch = jax.vmap(lambda b, x: uj.lfilter(b, a, x))(jnp.stack([b, 2 * b]), x[:, :, 0])
     same_bits(batch, np.stack([up.lfilter(k * b, a, x[k - 1, :, 0]) for k in (1, 2)]))
     with pytest.raises(up.ShapeError, match="needs"):

@@ -1,0 +1,104 @@
+"""Digital filters as a primitive of JAX: time is last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+import upsweep as up
+from upsweep.jax.rules import in_front
+
+
+def lfilter(b: Array, a: Array, x: Array, zi: Any) -> tuple[Array, Array]:
+    """y, and the state after the last item, which is empty without one before the first."""
+    return tuple(_lfilter.bind(x, b, a, *(() if zi is None else (zi,))))  # type: ignore[return-value]
+
+
+def _shapes(x: Any, b: Any, a: Any, *zi: Any) -> list[Any]:
+    return [ShapedArray(x.shape, x.dtype), ShapedArray(zi[0].shape if zi else (*x.shape[:-1], 0), x.dtype)]
+
+
+def _run(x: Any, b: Any, a: Any, *zi: Any) -> Any:
+    shapes = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in _shapes(x, b, a, *zi)]
+    return jax.pure_callback(_filtered, shapes, x, b, a, *zi)
+
+
+def _filtered(*given: Any) -> Any:
+    x, b, a, *zi = map(np.asarray, given)
+    if not zi:
+        return [up.lfilter(b, a, x), np.empty((*x.shape[:-1], 0), x.dtype)]
+    return list(up.lfilter(b, a, x, zi=zi[0]))
+
+
+def _jvp(primals: Any, tangents: Any) -> Any:
+    """`A dy = dB x + B dx - dA y + dzi`; the state after the last item by the rule of products."""
+    x, b, a, *state = primals
+    dx, db, da, *d_state = map(ad.instantiate_zeros, tangents)
+    zi, dzi = (state[0], d_state[0]) if state else (None, None)
+    y, zf = lfilter(b, a, x, zi)
+    (b, a), (db, da) = jax.jvp(_monic, (b, a), (db, da))
+    r = _moved(db, x) + _moved(b, dx) - _moved(da, y)
+    order = max(b.size, a.size) - 1
+    if zi is not None:
+        head = min(order, x.shape[-1])
+        r = r + _padded(dzi[..., :head], 0, x.shape[-1] - head)
+    dy = lfilter(jnp.ones(1, b.dtype), a, r, None)[0]
+    if zi is None:
+        return (y, zf), (dy, jnp.zeros_like(zf))
+    return (y, zf), (dy, jax.jvp(_end, (b, a, x, y, zi), (db, da, dx, dy, dzi))[1])
+
+
+def _monic(b: Array, a: Array) -> tuple[Array, Array]:
+    return b / a[0], jnp.concatenate([jnp.ones_like(a[:1]), a[1:] / a[0]])
+
+
+def _moved(c: Array, x: Array) -> Array:
+    """`c[0] x[t] + c[1] x[t-1] + ...`."""
+    n = x.shape[-1]
+    return sum(c[k] * _padded(x[..., : n - k], k, 0) for k in range(min(c.size, n))) + jnp.zeros_like(x)
+
+
+def _padded(x: Array, before: int, after: int) -> Array:
+    return jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(before, after)])
+
+
+def _end(b: Array, a: Array, x: Array, y: Array, zi: Array) -> Array:
+    """The state after the last item."""
+    n, order = x.shape[-1], zi.shape[-1]
+    last = min(order, n)
+    place = np.arange(order)[:, None] + np.arange(last) + 1  # of the coefficient beside an item
+    beside = [jnp.pad(c, (0, order + last + 1 - c.size))[place] for c in (b, a)]
+    items = [jnp.flip(v, -1)[..., :last] for v in (x, y)]
+    return items[0] @ beside[0].T - items[1] @ beside[1].T + _padded(zi[..., last:], 0, last)
+
+
+def _transpose(gradients: Any, x: Any, b: Any, a: Any) -> Any:
+    """Of the filter without a state: backwards."""
+    g = gradients[0]
+    if isinstance(g, ad.Zero):
+        return [None] * 3
+    return [jnp.flip(lfilter(b, a, jnp.flip(g, -1), None)[0], -1), None, None]
+
+
+def _batch(args: Any, dims: Any) -> Any:
+    x, b, a, *zi = in_front(args, dims)
+    if dims[1] is None and dims[2] is None:
+        return _lfilter.bind(x, b[0], a[0], *zi), (0, 0)
+    return jax.lax.map(lambda each: _lfilter.bind(*each), (x, b, a, *zi)), (0, 0)
+
+
+_lfilter = Primitive("upsweep_lfilter")
+_lfilter.multiple_results = True
+_lfilter.def_impl(_run)
+_lfilter.def_abstract_eval(_shapes)
+mlir.register_lowering(_lfilter, mlir.lower_fun(_run, multiple_results=True))
+ad.primitive_jvps[_lfilter] = _jvp
+ad.primitive_transposes[_lfilter] = _transpose
+batching.primitive_batchers[_lfilter] = _batch

@@ -1,0 +1,317 @@
+"""Scans as primitives of JAX: how each is run, differentiated, transposed and batched.
+
+A scan is a recurrence, and so is its tangent: with `y[t] = f(y[t-1], x[t])`, L and R the partial derivatives of f there,
+`dy[t] = L[t] dy[t-1] + R[t] dx[t]`. That is linear in dx, and its transpose is the recurrence that runs the other way. JAX
+makes gradients, hessians and forward mode of these two rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.core import ShapedArray
+from jax.experimental.buffer_callback import buffer_callback
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+import upsweep as up
+from upsweep.api import plan_of
+from upsweep.dtypes import accumulator, foreign
+from upsweep.engine import on_gpu
+from upsweep.operator import Operator, OperatorError, identity_of
+from upsweep.operators import BUILTIN, form_of, ops
+
+
+def call(
+    op: Operator,
+    dim: int,
+    exclusive: bool,
+    reverse: bool,
+    xs: tuple[Array, ...],
+    starts: Any,
+    heads: Any = None,
+) -> Any:
+    """The scan itself. XLA's buffers offer dtypes that NumPy lacks to nobody else on a GPU: such items are widened here, and
+    rounded once."""
+    planned = tuple(np.dtype(x.dtype) for x in xs), tuple(x.shape for x in xs)
+    plan_of(
+        op, *planned, dim, exclusive, reverse, starts is not None
+    )  # what is wrong is said here, not by XLA
+    wide = tuple(x.astype(accumulator(d)) if foreign(d) else x for x, d in zip(xs, planned[0]))
+    shapes = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in wide)
+    run = _InPlace(op, dim, exclusive, reverse)
+    ys = buffer_callback(run, shapes, vmap_method="broadcast_all")(wide, starts, heads)  # type: ignore[arg-type]
+    return tuple(y.astype(x.dtype) for x, y in zip(xs, ys))
+
+
+@dataclass(frozen=True)
+class _InPlace:
+    """A scan of XLA's own buffers, where they lie and on XLA's stream. Equal scans are equal, so that XLA compiles one."""
+
+    op: Operator
+    dim: int
+    exclusive: bool
+    reverse: bool
+
+    def __call__(self, context: Any, outs: Any, xs: Any, starts: Any, heads: Any) -> None:
+        xs, outs, first = (
+            None if part is None else tuple(_seen(buffer, context) for buffer in part)
+            for part in (xs, outs, starts)
+        )
+        one = len(xs) == 1
+        segments = None if heads is None else up.segments.flags(_seen(heads, context))
+        up.scan(
+            xs[0] if one else xs, self.op, axis=self.dim, exclusive=self.exclusive, reverse=self.reverse,
+            initial=first[0] if first and one else first, out=outs[0] if one else outs,
+            segments=segments,
+        )  # fmt: skip
+
+
+def _seen(buffer: Any, context: Any) -> Any:
+    return _OnStream(buffer, context.stream) if on_gpu(buffer) else np.asarray(buffer)
+
+
+class _OnStream:
+    """A buffer on a GPU with the stream that its work is ordered on."""
+
+    def __init__(self, buffer: Any, stream: int) -> None:
+        self._buffer, self._stream = buffer, stream
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {**self._buffer.__cuda_array_interface__, "version": 3, "stream": self._stream}
+
+
+def along(x: Array, dim: int, reverse: bool, start: int, stop: int | None) -> Array:
+    """Items `[start, stop)`, counted in the direction of the scan."""
+    n = x.shape[dim]
+    stop = n if stop is None else stop
+    first, last = (n - stop, n - start) if reverse else (start, stop)
+    return jax.lax.slice_in_dim(x, first, last, axis=dim)
+
+
+def _join(parts: list[Array], dim: int, reverse: bool) -> Array:
+    return jnp.concatenate(parts[::-1] if reverse else parts, axis=dim)
+
+
+def _previous(x: Array, first: Array, heads: Any, dim: int, reverse: bool) -> Array:
+    """`x[t-1]` at t, `first` (one a row) where a segment starts."""
+    first = jnp.expand_dims(first, dim + x.ndim)
+    before = _join([first, along(x, dim, reverse, 0, x.shape[dim] - 1)], dim, reverse)
+    return before if heads is None else jnp.where(_starts(heads, dim, reverse), first, before)
+
+
+def _following(x: Array, dim: int, reverse: bool) -> Array:
+    last = jnp.zeros_like(along(x, dim, reverse, 0, 1))
+    return _join([along(x, dim, reverse, 1, None), last], dim, reverse)
+
+
+def first_of(x: Array, dim: int, reverse: bool) -> Array:
+    return jnp.squeeze(along(x, dim, reverse, 0, 1), dim)
+
+
+def _starts(heads: Array, dim: int, reverse: bool) -> Array:
+    """True where a segment starts in the direction of the scan; the first item starts one whatever its flag."""
+    starts = jnp.roll(heads, -1, dim) if reverse else heads
+    first = jnp.ones_like(along(starts, dim, reverse, 0, 1))
+    return _join([first, along(starts, dim, reverse, 1, None)], dim, reverse)
+
+
+def _over_starts(x: Array, heads: Any, dim: int, reverse: bool) -> Array:
+    """The sum of x over the items that start a segment."""
+    if heads is None:
+        return first_of(x, dim, reverse)
+    return jnp.where(_starts(heads, dim, reverse), x, 0).sum(dim)
+
+
+def _one_at_starts(x: Array, heads: Any, dim: int, reverse: bool) -> Array:
+    """x, and 1 at the items that start a segment."""
+    if heads is not None:
+        return jnp.where(_starts(heads, dim, reverse), 1, x)
+    one = jnp.ones_like(along(x, dim, reverse, 0, 1))
+    return _join([one, along(x, dim, reverse, 1, None)], dim, reverse)
+
+
+def row_shape(x: Any, dim: int) -> tuple[int, ...]:
+    return tuple(n for d, n in enumerate(x.shape) if d != dim + x.ndim)
+
+
+def _none_if_zero(tangent: Any) -> Any:
+    return None if tangent is None or isinstance(tangent, ad.Zero) else tangent
+
+
+def _primitive(name: str, run: Any, jvp: Any, transpose: Any) -> Primitive:
+    """A primitive of one result of the shape of its first operand; what is batched stands in front."""
+    made = Primitive(f"upsweep_{name}")
+    made.def_impl(run)
+    made.def_abstract_eval(lambda x, *_, **__: ShapedArray(x.shape, x.dtype))
+    mlir.register_lowering(made, mlir.lower_fun(run, multiple_results=False))
+    ad.primitive_jvps[made] = jvp
+    ad.primitive_transposes[made] = transpose
+
+    def batch(args: Any, dims: Any, **params: Any) -> Any:
+        return made.bind(*in_front(args, dims), **params), 0
+
+    batching.primitive_batchers[made] = batch
+    return made
+
+
+def in_front(args: Any, dims: Any) -> list[Array]:
+    """With the batch in front, whether it is batched or the same for all."""
+    (size, *_) = (x.shape[d] for x, d in zip(args, dims) if d is not None)
+    return [
+        jnp.broadcast_to(x, (size, *x.shape)) if d is None else jnp.moveaxis(x, d, 0)
+        for x, d in zip(args, dims)
+    ]
+
+
+def _given(rest: Any, started: bool) -> tuple[Any, Any]:
+    """Initial and heads, of which either may be missing."""
+    initial = rest[0] if started else None
+    return initial, rest[-1] if len(rest) > started else None
+
+
+def _present(*values: Any) -> list[Any]:
+    return [v for v in values if v is not None]
+
+
+# --- the scan of one array --------------------------------------------------------------------------------------------
+
+
+def scan(op: Operator, dim: int, exclusive: bool, reverse: bool, x: Array, initial: Any, heads: Any) -> Array:
+    """`dim` is counted from the end, where batches do not reach."""
+    params = {"op": op, "dim": dim, "exclusive": exclusive, "reverse": reverse}
+    return _scan.bind(x, *_present(initial, heads), started=initial is not None, **params)
+
+
+def _scan_run(x: Any, *rest: Any, op: Operator, dim: int, exclusive: bool, reverse: bool, started: bool) -> Array:
+    initial, heads = _given(rest, started)
+    return call(op, dim, exclusive, reverse, (x,), None if initial is None else (initial,), heads)[0]
+
+
+def _scan_jvp(
+    primals: Any, tangents: Any, *, op: Operator, dim: int, exclusive: bool, reverse: bool, started: bool
+) -> Any:
+    x, rest = primals[0], primals[1:]
+    initial, heads = _given(rest, started)
+    y = scan(op, dim, exclusive, reverse, x, initial, heads)
+    dx, d_initial = ad.instantiate_zeros(tangents[0]), _none_if_zero(tangents[1] if started else None)
+    if x.shape[dim] == 0:
+        return y, jnp.zeros_like(y)
+    if op == ops.ADD:
+        return y, scan(op, dim, exclusive, reverse, dx, d_initial, heads)
+    before = y if exclusive else _before(op, x, y, initial, heads, dim, reverse)
+    left, right = _partials(op, before, x)
+    if initial is None and not exclusive:  # the first prefix is the first item itself
+        right = _one_at_starts(right, heads, dim, reverse)
+    dy = recurrence(dim, reverse, left, right * dx, d_initial, heads)
+    if not exclusive:
+        return y, dy
+    first = jnp.zeros(row_shape(dy, dim), dy.dtype) if d_initial is None else d_initial.astype(dy.dtype)
+    return y, _previous(dy, first, heads, dim, reverse)
+
+
+def _scan_transpose(
+    g: Any, x: Any, *rest: Any, op: Operator, dim: int, exclusive: bool, reverse: bool, started: bool
+) -> Any:
+    """Of the one operator that is linear, add."""
+    initial, heads = _given(rest, started)
+    if isinstance(g, ad.Zero) or g.shape[dim] == 0:
+        return [None] * (1 + len(rest))
+    inner = g
+    if exclusive:
+        inner = _following(g if heads is None else jnp.where(_starts(heads, dim, reverse), 0, g), dim, reverse)
+    s = scan(op, dim, False, not reverse, inner, None, heads)
+    into = []
+    if started:
+        into = [_over_starts(s + g if exclusive else s, heads, dim, reverse).astype(initial.aval.dtype)]
+    return [s, *into, *[None] * (len(rest) - started)]
+
+
+def _before(op: Operator, x: Array, y: Array, initial: Any, heads: Any, dim: int, reverse: bool) -> Array:
+    """The prefix before each item; where there is none, the operator's identity or, for want of it, the item itself."""
+    identity = identity_of(op, (accumulator(np.dtype(x.dtype)),))
+    first = first_of(x, dim, reverse)
+    if initial is not None:
+        first = initial.astype(y.dtype)
+    elif identity is not None:
+        first = jnp.full_like(first, identity[0])
+    return _previous(y, first, heads, dim, reverse)
+
+
+_MATHS = SimpleNamespace(
+    where=jnp.where, ones_like=jnp.ones_like, zeros_like=jnp.zeros_like, sigmoid=jax.nn.sigmoid
+)
+
+
+def _partials(op: Operator, before: Array, x: Array) -> tuple[Array, Array]:
+    """The partial derivatives of `before ⊕ x`. Of equal items the later one has the gradient."""
+    known = form_of(op, (accumulator(np.dtype(x.dtype)),))
+    if known is not None and known[0].slopes is not None:
+        return known[0].slopes(_MATHS, before, x)
+    if jnp.issubdtype(x.dtype, jnp.complexfloating):
+        _check_holomorphic(op)
+    value, pull = jax.vjp(op.fn, before, x)
+    return pull(jnp.ones_like(value))
+
+
+@lru_cache
+def _check_holomorphic(op: Operator) -> None:
+    """The derivatives of complex numbers are those of holomorphic operators."""
+    if op in BUILTIN.values():
+        return
+    with jax.ensure_compile_time_eval():
+        value, pull = jax.vjp(op.fn, jnp.array(0.3 + 0.7j), jnp.array(-0.4 + 0.2j))
+        one, turned = (pull(jnp.full_like(value, v)) for v in (1, 1j))
+        if not all(np.allclose(1j * v, w) for v, w in zip(one, turned)):
+            raise OperatorError(
+                f"{op} is not holomorphic, so a scan by it has no complex derivatives: scan real and imaginary part"
+            )
+
+
+_scan = _primitive("scan", _scan_run, _scan_jvp, _scan_transpose)
+
+
+# --- linear recurrences -----------------------------------------------------------------------------------------------
+
+
+def recurrence(dim: int, reverse: bool, a: Array, b: Array, initial: Any, heads: Any) -> Array:
+    """`dim` is counted from the end, where batches do not reach."""
+    return _recurrence.bind(b, a, *_present(initial, heads), dim=dim, reverse=reverse, started=initial is not None)
+
+
+def _recurrence_run(b: Any, a: Any, *rest: Any, dim: int, reverse: bool, started: bool) -> Array:
+    initial, heads = _given(rest, started)
+    start = None if initial is None else (jnp.ones_like(initial), initial)
+    return call(ops.AFFINE, dim, False, reverse, (a, b), start, heads)[1]
+
+
+def _recurrence_jvp(primals: Any, tangents: Any, *, dim: int, reverse: bool, started: bool) -> Any:
+    b, a, *rest = primals
+    initial, heads = _given(rest, started)
+    h = recurrence(dim, reverse, a, b, initial, heads)
+    total, da = ad.instantiate_zeros(tangents[0]), _none_if_zero(tangents[1])
+    if da is not None and h.shape[dim]:
+        first = jnp.zeros(row_shape(h, dim), h.dtype) if initial is None else initial.astype(h.dtype)
+        total = da * _previous(h, first, heads, dim, reverse) + total
+    d_initial = _none_if_zero(tangents[2] if started else None)
+    return h, recurrence(dim, reverse, a, total, d_initial, heads)
+
+
+def _recurrence_transpose(g: Any, b: Any, a: Any, *rest: Any, dim: int, reverse: bool, started: bool) -> Any:
+    initial, heads = _given(rest, started)
+    if isinstance(g, ad.Zero) or g.shape[dim] == 0:
+        return [None] * (2 + len(rest))
+    s = recurrence(dim, not reverse, _following(a, dim, reverse), g, None, heads)
+    into = [_over_starts(a * s, heads, dim, reverse).astype(initial.aval.dtype)] if started else []
+    return [s, None, *into, *[None] * (len(rest) - started)]
+
+
+_recurrence = _primitive("recurrence", _recurrence_run, _recurrence_jvp, _recurrence_transpose)
