@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ def on_files(files: Files, config: Any) -> Files:
     files.append(File.generated(config, "benchmarks.md", content=benchmarks()))
     files.append(File.generated(config, "lab_gpu.md", content=(RESULTS / "lab_gpu.md").read_text()))
     files.append(File.generated(config, "kernels.md", content=kernels()))
+    functions = runpy.run_path(str(ROOT / "docs" / "places.py"))["page"]()
+    files.append(File.generated(config, "places.md", content=functions))
     for picture in sorted(RESULTS.glob("*.png")):
         files.append(File.generated(config, f"results/{picture.name}", content=picture.read_bytes()))
     return files

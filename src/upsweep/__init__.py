@@ -24,7 +24,7 @@ from upsweep.segments import SegmentError
 
 if TYPE_CHECKING:
     from upsweep import apps, lab
-    from upsweep.apps.recurrences import discounted_sum, ema, lfilter
+    from upsweep.apps.recurrences import discounted_sum, ema, gae, lfilter
     from upsweep.files import FileError, scan_file
     from upsweep.stream import Stream
 
@@ -48,6 +48,7 @@ __all__ = [
     "cumulative_sum",
     "discounted_sum",
     "ema",
+    "gae",
     "lab",
     "lfilter",
     "linear_recurrence",
@@ -64,6 +65,7 @@ _LATER = {
     "Stream": "stream",
     "discounted_sum": "apps.recurrences",
     "ema": "apps.recurrences",
+    "gae": "apps.recurrences",
     "lfilter": "apps.recurrences",
     "scan_file": "files",
 }

@@ -172,18 +172,20 @@ def cumulative_sum(
     axis: int | None = None,
     dtype: Any = None,
     include_initial: bool = False,
+    segments: Segments | None = None,
     order: str = "tree",
 ) -> Any:
     """Running totals along an axis, as the Python array API standard names and defines them.
 
     Booleans and integers narrower than the default integer are summed as the default integer, as NumPy does. With
-    `include_initial` the result starts with 0 and has one item more. Shapes, kinds, `order` and errors are those of `scan`.
+    `include_initial` the result starts with 0 and has one item more. Shapes, kinds, `segments`, `order` and errors are those of
+    `scan`.
 
     >>> import upsweep as up
     >>> up.cumulative_sum([1, 2, 3], include_initial=True).tolist()
     [0, 1, 3, 6]
     """
-    return _cumulative(x, ops.ADD, axis, dtype, include_initial, order)
+    return _cumulative(x, ops.ADD, axis, dtype, include_initial, segments, order)
 
 
 def cumulative_prod(
@@ -193,6 +195,7 @@ def cumulative_prod(
     axis: int | None = None,
     dtype: Any = None,
     include_initial: bool = False,
+    segments: Segments | None = None,
     order: str = "tree",
 ) -> Any:
     """Running products along an axis, as the Python array API standard names and defines them; see `cumulative_sum`.
@@ -201,12 +204,13 @@ def cumulative_prod(
     >>> up.cumulative_prod([1, 2, 3, 4]).tolist()
     [1, 2, 6, 24]
     """
-    return _cumulative(x, ops.MUL, axis, dtype, include_initial, order)
+    return _cumulative(x, ops.MUL, axis, dtype, include_initial, segments, order)
 
 
 def cummax(
-    x: Any, *, axis: int | None = None, reverse: bool = False, out: Any = None, order: str = "tree"
-) -> Any:
+    x: Any, *, axis: int | None = None, reverse: bool = False, out: Any = None, segments: Segments | None = None,
+    order: str = "tree",
+) -> Any:  # fmt: skip
     """Running maxima; a NaN stays from where it stands, as with `numpy.maximum.accumulate`, and 0.0 is above -0.0. Errors
     are those of `scan`.
 
@@ -214,12 +218,13 @@ def cummax(
     >>> up.cummax([2, 1, 5, 3]).tolist()
     [2, 2, 5, 5]
     """
-    return scan(x, ops.MAX, axis=axis, reverse=reverse, out=out, order=order)
+    return scan(x, ops.MAX, axis=axis, reverse=reverse, out=out, segments=segments, order=order)
 
 
 def cummin(
-    x: Any, *, axis: int | None = None, reverse: bool = False, out: Any = None, order: str = "tree"
-) -> Any:
+    x: Any, *, axis: int | None = None, reverse: bool = False, out: Any = None, segments: Segments | None = None,
+    order: str = "tree",
+) -> Any:  # fmt: skip
     """Running minima; a NaN stays from where it stands, as with `numpy.minimum.accumulate`, and -0.0 is below 0.0. Errors
     are those of `scan`.
 
@@ -227,12 +232,13 @@ def cummin(
     >>> up.cummin([2, 1, 5, 3]).tolist()
     [2, 1, 1, 1]
     """
-    return scan(x, ops.MIN, axis=axis, reverse=reverse, out=out, order=order)
+    return scan(x, ops.MIN, axis=axis, reverse=reverse, out=out, segments=segments, order=order)
 
 
 def cumlogsumexp(
-    x: Any, *, axis: int | None = None, reverse: bool = False, out: Any = None, order: str = "tree"
-) -> Any:
+    x: Any, *, axis: int | None = None, reverse: bool = False, out: Any = None, segments: Segments | None = None,
+    order: str = "tree",
+) -> Any:  # fmt: skip
     """`log(cumsum(exp(x)))` without overflow, for floating-point x. Errors are those of `scan`.
 
     exp and log1p are evaluated by arithmetic of our own, so that this too has the same bits on every machine.
@@ -241,7 +247,7 @@ def cumlogsumexp(
     >>> up.cumlogsumexp([0.0, 0.0, 0.0, 0.0]).round(4).tolist()
     [0.0, 0.6931, 1.0986, 1.3863]
     """
-    return scan(x, ops.LOGADDEXP, axis=axis, reverse=reverse, out=out, order=order)
+    return scan(x, ops.LOGADDEXP, axis=axis, reverse=reverse, out=out, segments=segments, order=order)
 
 
 def linear_recurrence(
@@ -287,13 +293,19 @@ def linear_recurrence(
     )
 
 
-def _cumulative(x: Any, op: Operator, axis: int | None, dtype: Any, include_initial: bool, order: str) -> Any:
+def _cumulative(
+    x: Any, op: Operator, axis: int | None, dtype: Any, include_initial: bool, segments: Segments | None, order: str
+) -> Any:  # fmt: skip
+    if include_initial and segments is not None:
+        raise ValueError(
+            "include_initial has no place where segments start: pass exclusive=True to scan instead"
+        )
     name = engines.choose((x,))
     on = engines.load(name)
     view = on.view(x)
     dtype = summed_dtype(view.dtype, dtype)
     if not include_initial:
-        return scan(x, op, axis=axis, dtype=dtype, order=order)
+        return scan(x, op, axis=axis, dtype=dtype, segments=segments, order=order)
     axis = axis_of(axis, view.shape)
     n, computed = view.shape[axis], view.dtype if dtype is None else dtype_of(dtype)
     y = on.empty(x, tuple(n + 1 if d == axis else size for d, size in enumerate(view.shape)), computed)

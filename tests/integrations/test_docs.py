@@ -43,3 +43,18 @@ def test_pictures_are_those_of_the_script():
         assert (DOCS / "pictures" / f"{name}.svg").read_text(encoding="utf-8") == svg, (
             "run python docs/pictures.py"
         )
+
+
+def test_every_function_is_in_every_place_or_says_why_not():
+    for name in ("torch", "jax", "dask"):
+        pytest.importorskip(name)
+    table = runpy.run_path(str(DOCS / "places.py"))
+    there, why_not = table["places"](), table["WHY_NOT"]
+    for place in table["MODULES"]:
+        for name in table["FUNCTIONS"]:
+            assert ((place, name) in there) != ((place, name) in why_not), (place, name)
+    said = {tuple(names.partition(" in ")[::2]) for names in table["WITHOUT_SEGMENTS"]}
+    for (place, name), function in there.items():
+        lacking = any(name in names.split(", ") and where in ("", place) for names, where in said)
+        assert table["takes_segments"](function) != lacking, (place, name)
+    assert "| `gae` | yes | yes | yes |" in table["page"]()

@@ -164,7 +164,10 @@ def test_filters_and_their_gradients(filter_):
     b, a = jnp.array(b), jnp.array(a)
     for n in (1, 2, 5):
         check_grads(
-            lambda b, a, x, zi: uj.lfilter(b, a, x, 1, zi), (b, a, x[:, :n], zi), order=1, modes=["fwd", "rev"]
+            lambda b, a, x, zi: uj.lfilter(b, a, x, 1, zi),
+            (b, a, x[:, :n], zi),
+            order=1,
+            modes=["fwd", "rev"],
         )
     check_grads(lambda b, a, x: uj.lfilter(b, a, x, 1), (b, a, x), order=2, modes=["fwd", "rev"])
     batch = jax.vmap(lambda b, x: uj.lfilter(b, a, x))(jnp.stack([b, 2 * b]), x[:, :, 0])
@@ -235,3 +238,59 @@ def test_the_plain_functions_take_jax_arrays(place, keywords):
     got = up.scan(jnp.asarray(x), **keywords)
     assert got.devices() == {place}
     same_bits(got, up.scan(x, **keywords))
+
+
+OFFSETS = np.array([0, 2, 2, 5, 7])
+SPELLINGS = {
+    "offsets": up.segments.offsets(OFFSETS),
+    "lengths": up.segments.lengths(np.diff(OFFSETS)),
+    "strings": up.segments.keys(list("aabbbaa")),
+    "each row": up.segments.flags(np.array([[1, 0, 0, 1, 0, 0, 0], [1, 1, 0, 0, 0, 0, 1]])),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_segments(spelling):
+    a, x = drawn(2, 7), drawn(2, 7, seed=1)
+    keywords = {"axis": 1, "segments": SPELLINGS[spelling]}
+    same_bits(uj.scan(x, "mul", initial=0.5, **keywords), up.scan(x, "mul", initial=0.5, **keywords))
+    got = uj.linear_recurrence(a, x, initial=2.0, reverse=True, **keywords)
+    same_bits(got, up.linear_recurrence(a, x, initial=2.0, reverse=True, **keywords))
+    same_bits(uj.ema(x, 0.3, **keywords), up.ema(x, 0.3, **keywords))
+    if spelling != "strings":
+        kind, values = SPELLINGS[spelling].spelling, SPELLINGS[spelling].values
+        traced = jax.jit(lambda x, s: uj.cummax(x, axis=1, segments=up.segments.Segments(kind, s)))
+        same_bits(traced(x, values), up.scan(x, "max", **keywords))
+    if spelling in ("offsets", "each row"):
+        check_grads(
+            lambda x, s: uj.scan(x, "mul", exclusive=True, initial=s, **keywords), (x, drawn(2)), order=1
+        )
+        check_grads(
+            lambda *p: uj.linear_recurrence(p[0], p[1], initial=p[2], **keywords), (a, x, drawn(2)), order=1
+        )
+
+
+def test_averages_and_advantages_are_those_of_upsweep():
+    x, times = drawn(2, 7), np.array([0.0, 1, 3, 3, 8, 9, 10])
+    got = uj.ema(x, halflife=2.0, times=times, axis=1)
+    np.testing.assert_allclose(got, up.ema(x, halflife=2.0, times=times, axis=1), rtol=1e-14)
+    keywords = {
+        "dones": DONES[:2, :7],
+        "truncated": DONES[2:, :7][:1, :].repeat(2, 0),
+        "next_values": drawn(2, 7, seed=2),
+    }
+    given = {**keywords, "gamma": 0.9, "lam": 0.8, "axis": 1}
+    np.testing.assert_allclose(
+        uj.gae(x, drawn(2, 7, seed=1), **given), up.gae(x, drawn(2, 7, seed=1), **given), rtol=1e-13
+    )
+
+
+def test_numbers_that_a_dtype_does_not_hold_are_refused():
+    whole, x = jnp.array([1, 2, 3]), jnp.ones(3)
+    for call in (
+        lambda: uj.linear_recurrence(0.5, whole), lambda: uj.linear_recurrence(0.5j, x),
+        lambda: uj.scan(whole, "min", initial=np.inf), lambda: uj.scan(whole, initial=jnp.array(0.5)),
+    ):  # fmt: skip
+        with pytest.raises(up.DTypeError, match="convert"):
+            call()
+    assert uj.linear_recurrence(2.0, whole).tolist() == [1, 4, 11]

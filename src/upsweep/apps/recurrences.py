@@ -7,43 +7,95 @@ from typing import Any
 
 import numpy as np
 
-from upsweep import api, segments
+from upsweep import api
 from upsweep.api import ShapeError
 from upsweep.apps.kinds import enter, floating, host
 from upsweep.apps.roots import quotient, roots
+from upsweep.arguments import axis_of
 from upsweep.engine import DTypeError
 from upsweep.operators import ops
+from upsweep.segments import Segments
+from upsweep.segments import flags as flagged
 
 
-def ema(x: Any, alpha: Any, *, axis: int | None = None, initial: Any = None) -> Any:
+def ema(
+    x: Any, alpha: Any = None, *, halflife: Any = None, times: Any = None, axis: int | None = None, initial: Any = None,
+    segments: Segments | None = None,
+) -> Any:  # fmt: skip
     """Exponential moving average `y[t] = (1 - alpha) y[t-1] + alpha x[t]`.
 
     Args:
         x: real or complex array; integers are averaged as float64.
         alpha: the weight of the newest item, from 0 to 1: a scalar or an array that broadcasts to x.
+        halflife: instead of alpha, the time after which a weight has halved: `1 - alpha[t]` is
+            `2 ** -((times[t] - times[t-1]) / halflife)`.
+        times: with halflife, the time of each item, of x's shape or 1-D along the axis: numbers, or datetime64 with a halflife
+            of timedelta64. Without, items are one apart.
         axis: the axis of time; it may be left out for 1-D input only.
         initial: y before the first item, a scalar or one value a row. Without it `y[0] = x[0]`, as in pandas'
             `ewm(alpha=alpha, adjust=False).mean()`.
+        segments: see `upsweep.segments`; each starts as if nothing stood before it.
 
     Returns:
-        An array of x's shape, kind and device. Errors are those of `upsweep.scan`.
+        An array of x's shape, kind and device. Errors are those of `upsweep.scan`. The weights of times are the array
+        library's powers of two, which need not have the same bits on every machine.
 
     >>> import upsweep as up
     >>> up.ema([4.0, 8.0, 8.0], 0.5).tolist()
     [4.0, 6.0, 7.0]
+    >>> up.ema([4.0, 8.0, 8.0], halflife=1, times=[0, 1, 3]).tolist()
+    [4.0, 6.0, 7.5]
 
-    Source: Blelloch, "Prefix sums and their applications" (1990), section 1.4.
+    Source: Blelloch, "Prefix sums and their applications" (1990), section 1.4; Eckner, "Algorithms for unevenly spaced time
+    series: moving averages" (2019), for times.
     """
-    xp, (x, alpha, initial), give = enter(x, alpha, initial)
+    if (alpha is None) == (halflife is None):
+        raise ValueError(
+            "pass alpha, the weight of the newest item, or halflife, after which a weight has halved"
+        )
+    if times is not None and alpha is not None:
+        raise ValueError("times go with halflife: alpha is the weight after one step of any length")
+    if times is not None and initial is not None:
+        raise ValueError("initial has no time: put it in front of x, and its time in front of times")
+    xp, (x, alpha, initial, times), give = enter(x, alpha, initial, times)
     x = floating(xp, x)
-    alpha = xp.astype(alpha, x.dtype)
+    dim = axis_of(axis, tuple(x.shape))
+    if halflife is None:
+        alpha = xp.astype(alpha, x.dtype)
+    else:
+        alpha = xp.astype(1 - xp.exp2(-_steps(xp, times, x, dim) / halflife), x.dtype)
     b = alpha * x
-    if initial is None and 0 not in x.shape and -x.ndim <= (axis or 0) < x.ndim:
-        first = (slice(None),) * ((axis or 0) % x.ndim) + (slice(0, 1),)
-        b[first] = x[first]
-    return give(
-        api.linear_recurrence(xp.broadcast_to(1 - alpha, x.shape), b, initial=initial, axis=axis, out=b)
+    if initial is None and 0 not in x.shape:
+        alone = (slice(None),) * dim + (slice(0, 1),)
+        b[alone] = x[alone]
+        if segments is not None:
+            b = xp.where(_starts_of(xp, segments, x, dim), x, b)
+    keep = xp.broadcast_to(1 - alpha, x.shape)
+    return give(api.linear_recurrence(keep, b, initial=initial, axis=dim, segments=segments, out=b))
+
+
+def _steps(xp: Any, times: Any, x: Any, dim: int) -> Any:
+    """The time since the item before; nothing stands before the first."""
+    if times is None:
+        return xp.ones((), dtype=xp.float64)
+    n = x.shape[dim]
+    if tuple(times.shape) not in (tuple(x.shape), (n,)):
+        raise ShapeError(
+            f"times have shape {tuple(times.shape)}; pass {n} of them, or x's shape {tuple(x.shape)}"
+        )
+    if times.ndim < x.ndim:
+        times = xp.reshape(times, tuple(-1 if d == dim else 1 for d in range(x.ndim)))
+    along = (slice(None),) * dim
+    first = times[(*along, slice(0, 1))]
+    return xp.concat(
+        [first - first, times[(*along, slice(1, None))] - times[(*along, slice(0, -1))]], axis=dim
     )
+
+
+def _starts_of(xp: Any, given: Segments, x: Any, dim: int) -> Any:
+    """True where a segment starts: what an exclusive product of zeros gives there, from 1."""
+    zeros = xp.zeros(x.shape, dtype=xp.uint8)
+    return xp.astype(api.scan(zeros, ops.MUL, axis=dim, exclusive=True, initial=1, segments=given), xp.bool)
 
 
 def discounted_sum(
@@ -73,12 +125,8 @@ def discounted_sum(
     weights = xp.broadcast_to(xp.astype(gamma, r.dtype), r.shape)
     if dones is None or 0 in r.shape:
         return give(api.linear_recurrence(weights, r, initial=initial, axis=axis, reverse=True))
-    if r.ndim == 0 or (axis is None and r.ndim != 1):
-        raise ShapeError(f"the rewards have {r.ndim} dimensions {r.shape}: pass axis=")
-    along = (axis or 0) % r.ndim
-    if dones.ndim == 1:
-        dones = xp.reshape(dones, tuple(-1 if d == along else 1 for d in range(r.ndim)))
-    done = xp.broadcast_to(xp.astype(dones, xp.bool), r.shape)
+    along = axis_of(axis, tuple(r.shape))
+    done = _flags(xp, dones, r.shape, along)
 
     def cut(*ends: int | None) -> tuple[slice, ...]:
         return (*[slice(None)] * along, slice(*ends))
@@ -88,8 +136,60 @@ def discounted_sum(
         r, end = xp.asarray(r, copy=True), cut(-1, None)
         after = xp.expand_dims(initial, axis=along) if initial.ndim else initial
         r[end] = r[end] + xp.where(done[end], 0, weights[end] * after)
-    heads = segments.flags(heads)
-    return give(api.scan((weights, r), ops.AFFINE, axis=axis, reverse=True, segments=heads)[1])
+    return give(api.scan((weights, r), ops.AFFINE, axis=axis, reverse=True, segments=flagged(heads))[1])
+
+
+def gae(
+    rewards: Any, values: Any, last_value: Any = None, dones: Any = None, *, gamma: float, lam: float, truncated: Any = None,
+    next_values: Any = None, axis: int | None = None,
+) -> Any:  # fmt: skip
+    """Generalised advantage estimates: the discounted sum, by `gamma lam`, of `r[t] + gamma v[t+1] - v[t]`.
+
+    Args:
+        rewards, values: real arrays of one shape.
+        last_value: the value after the last item, a scalar or one a row.
+        dones: true at the last item of an episode that has ended: no value and no advantage flows across.
+        gamma, lam: discount and decay.
+        truncated: true at the last item of an episode that was cut off: no advantage flows across, but the value of the state
+            that was reached does, which only `next_values` has.
+        next_values: the values after every item, instead of `last_value`, where `values[t+1]` may be another episode's.
+        axis: the axis of time; it may be left out for 1-D input only.
+
+    Returns:
+        An array of the rewards' shape, kind and device. Errors are those of `upsweep.discounted_sum`.
+
+    >>> import upsweep as up
+    >>> up.gae([1.0, 1.0], [0.0, 0.0], 0.0, gamma=0.5, lam=1.0).tolist()
+    [1.5, 1.0]
+
+    Source: Schulman et al., "High-dimensional continuous control using generalized advantage estimation" (2016), eq. 16.
+    """
+    if (last_value is None) == (next_values is None):
+        raise ValueError(
+            "pass last_value, the value after the last item, or next_values, those after every item"
+        )
+    if truncated is not None and next_values is None:
+        raise ValueError("pass next_values: where an episode is truncated, values[t+1] is the next episode's")
+    given = (rewards, values, last_value, dones, truncated, next_values)
+    xp, (r, v, last, ended, cut, ahead), give = enter(*given)
+    r, v = floating(xp, r), floating(xp, v)
+    dim = axis_of(axis, tuple(v.shape))
+    if ahead is None:
+        later = v[(*[slice(None)] * dim, slice(1, None))]
+        rows = xp.broadcast_to(xp.astype(last, v.dtype), v.shape[:dim] + v.shape[dim + 1 :])
+        ahead = xp.concat([later, xp.expand_dims(rows, axis=dim)], axis=dim) if v.shape[dim] else v
+    ended, cut = (None if f is None else _flags(xp, f, v.shape, dim) for f in (ended, cut))
+    if ended is not None:
+        ahead = xp.where(ended, 0, ahead)
+    stops = cut if ended is None else ended if cut is None else ended | cut
+    return give(discounted_sum(r + gamma * ahead - v, gamma * lam, stops, axis=dim))
+
+
+def _flags(xp: Any, flags: Any, shape: tuple[int, ...], dim: int) -> Any:
+    """Booleans of `shape`, from flags of that shape or 1-D along the axis."""
+    if flags.ndim == 1:
+        flags = xp.reshape(flags, tuple(-1 if d == dim else 1 for d in range(len(shape))))
+    return xp.broadcast_to(xp.astype(flags, xp.bool), shape)
 
 
 def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:

@@ -16,15 +16,31 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from upsweep.api import Op
 from upsweep.arguments import ShapeError, axis_of
-from upsweep.jax import filters, rules
 from upsweep.dtypes import accumulator
+from upsweep.engine import DTypeError
+from upsweep.jax import filters, rules
+from upsweep.jax.segments import heads_of
 from upsweep.operator import Operator
 from upsweep.operators import as_operator, ops
+from upsweep.segments import Segments
 
-__all__ = ["cumulative_prod", "cumulative_sum", "discounted_sum", "lfilter", "linear_recurrence", "scan"]
+__all__ = [
+    "cumlogsumexp",
+    "cummax",
+    "cummin",
+    "cumulative_prod",
+    "cumulative_sum",
+    "discounted_sum",
+    "ema",
+    "gae",
+    "lfilter",
+    "linear_recurrence",
+    "scan",
+]
 
 
 def scan(
@@ -35,13 +51,15 @@ def scan(
     exclusive: bool = False,
     reverse: bool = False,
     initial: Any = None,
+    segments: Segments | None = None,
 ) -> Any:
     """All prefixes under an associative operator, as `upsweep.scan`.
 
     Args:
         xs: an array, or a tuple of arrays of one shape (without gradients; see `linear_recurrence`).
-        op, axis, exclusive, reverse, initial: as in `upsweep.scan`. One array has gradients for the built-in operators and
-            for every Python function that JAX can trace.
+        op, axis, exclusive, reverse, initial: as in `upsweep.scan`. One array has derivatives for the built-in operators and
+            for every Python function that JAX can trace (holomorphic, of complex numbers).
+        segments: as in `upsweep.scan`; offsets that are traced are not checked.
 
     Returns:
         An array (a tuple of them) of the input's shape and dtype.
@@ -55,57 +73,100 @@ def scan(
         xs = tuple(map(jnp.asarray, xs))
         dim = axis_of(axis, xs[0].shape) - xs[0].ndim
         starts = None if initial is None else tuple(_rows(v, x, dim) for v, x in zip(initial, xs))
-        return rules.call(op, dim, exclusive, reverse, xs, starts)
+        return rules.call(op, dim, exclusive, reverse, xs, starts, heads_of(segments, xs[0], dim))
     x = jnp.asarray(xs)
     dim = axis_of(axis, x.shape) - x.ndim  # counted from the end, where batches do not reach
     start = None if initial is None else _rows(initial, x, dim)
-    return rules.scan(op, dim, exclusive, reverse, x, start, None)
+    return rules.scan(op, dim, exclusive, reverse, x, start, heads_of(segments, x, dim))
 
 
 def cumulative_sum(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Array:
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False,
+    segments: Segments | None = None,
+) -> Array:  # fmt: skip
     """Running totals; integers narrower than JAX's default are summed as the default. See `upsweep.cumulative_sum`.
 
     >>> import jax.numpy as jnp, upsweep.jax as uj
     >>> uj.cumulative_sum(jnp.array([1, 2, 3])).tolist()
     [1, 3, 6]
     """
-    return _cumulative(x, ops.ADD, 0, axis, dtype, include_initial)
+    return _cumulative(x, ops.ADD, 0, axis, dtype, include_initial, segments)
 
 
 def cumulative_prod(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Array:
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False,
+    segments: Segments | None = None,
+) -> Array:  # fmt: skip
     """Running products; see `cumulative_sum`. The gradient holds where items are zero.
 
     >>> import jax.numpy as jnp, upsweep.jax as uj
     >>> uj.cumulative_prod(jnp.array([2, 3, 4])).tolist()
     [2, 6, 24]
     """
-    return _cumulative(x, ops.MUL, 1, axis, dtype, include_initial)
+    return _cumulative(x, ops.MUL, 1, axis, dtype, include_initial, segments)
 
 
 def _cumulative(
-    x: Any, op: Operator, first: int, axis: int | None, dtype: Any, include_initial: bool
-) -> Array:
+    x: Any, op: Operator, first: int, axis: int | None, dtype: Any, include_initial: bool, segments: Segments | None
+) -> Array:  # fmt: skip
+    if include_initial and segments is not None:
+        raise ValueError(
+            "include_initial has no place where segments start: pass exclusive=True to scan instead"
+        )
     x = _promoted(jnp.asarray(x)) if dtype is None else jnp.asarray(x, dtype)
-    y = scan(x, op, axis=axis)
+    y = scan(x, op, axis=axis, segments=segments)
     if not include_initial:
         return y
     dim = axis_of(axis, x.shape)
     return jnp.pad(y, [(int(d == dim), 0) for d in range(y.ndim)], constant_values=first)
 
 
-def linear_recurrence(
-    a: Any, b: Any, *, initial: Any = None, axis: int | None = None, reverse: bool = False
+def cummax(
+    x: Any, *, axis: int | None = None, reverse: bool = False, segments: Segments | None = None
 ) -> Array:
+    """Running maxima, as `upsweep.cummax`; of equal items the later one has the gradient.
+
+    >>> import jax.numpy as jnp, upsweep.jax as uj
+    >>> uj.cummax(jnp.array([2, 1, 5, 3])).tolist()
+    [2, 2, 5, 5]
+    """
+    return scan(x, ops.MAX, axis=axis, reverse=reverse, segments=segments)
+
+
+def cummin(
+    x: Any, *, axis: int | None = None, reverse: bool = False, segments: Segments | None = None
+) -> Array:
+    """Running minima; see `cummax`.
+
+    >>> import jax.numpy as jnp, upsweep.jax as uj
+    >>> uj.cummin(jnp.array([2, 1, 5, 3])).tolist()
+    [2, 1, 1, 1]
+    """
+    return scan(x, ops.MIN, axis=axis, reverse=reverse, segments=segments)
+
+
+def cumlogsumexp(
+    x: Any, *, axis: int | None = None, reverse: bool = False, segments: Segments | None = None
+) -> Array:
+    """`log(cumsum(exp(x)))` without overflow, as `upsweep.cumlogsumexp`.
+
+    >>> import jax.numpy as jnp, upsweep.jax as uj
+    >>> jnp.exp(uj.cumlogsumexp(jnp.zeros(4))).round().tolist()
+    [1.0, 2.0, 3.0, 4.0]
+    """
+    return scan(x, ops.LOGADDEXP, axis=axis, reverse=reverse, segments=segments)
+
+
+def linear_recurrence(
+    a: Any, b: Any, *, initial: Any = None, axis: int | None = None, reverse: bool = False,
+    segments: Segments | None = None,
+) -> Array:  # fmt: skip
     """`h[t] = a[t] h[t-1] + b[t]` from `h[-1] = initial`, differentiable in a, b and initial.
 
     Args:
         a: an array or number that broadcasts to the shape of b.
-        b: a floating array.
-        initial, axis, reverse: as in `upsweep.linear_recurrence`.
+        b: an array, whose dtype holds a.
+        initial, axis, reverse, segments: as in `upsweep.linear_recurrence`.
 
     >>> import jax.numpy as jnp, upsweep.jax as uj
     >>> uj.linear_recurrence(0.5, jnp.ones(3), initial=2.0).tolist()
@@ -113,9 +174,53 @@ def linear_recurrence(
     """
     b = jnp.asarray(b)
     dim = axis_of(axis, b.shape) - b.ndim
-    a = jnp.broadcast_to(jnp.asarray(a, b.dtype), b.shape)
+    a = jnp.broadcast_to(_held(a, b.dtype, "a"), b.shape)
     start = None if initial is None else _rows(initial, b, dim)
-    return rules.recurrence(dim, reverse, a, b, start, None)
+    return rules.recurrence(dim, reverse, a, b, start, heads_of(segments, b, dim))
+
+
+def ema(
+    x: Any, alpha: Any = None, *, halflife: Any = None, times: Any = None, axis: int | None = None, initial: Any = None,
+    segments: Segments | None = None,
+) -> Array:  # fmt: skip
+    """Exponential moving average `y[t] = (1 - alpha) y[t-1] + alpha x[t]`, as `upsweep.ema`, differentiable.
+
+    >>> import jax.numpy as jnp, upsweep.jax as uj
+    >>> uj.ema(jnp.array([4.0, 8.0, 8.0]), halflife=1, times=jnp.array([0, 1, 3])).tolist()
+    [4.0, 6.0, 7.5]
+    """
+    if (alpha is None) == (halflife is None):
+        raise ValueError(
+            "pass alpha, the weight of the newest item, or halflife, after which a weight has halved"
+        )
+    if times is not None and alpha is not None:
+        raise ValueError("times go with halflife: alpha is the weight after one step of any length")
+    if times is not None and initial is not None:
+        raise ValueError("initial has no time: put it in front of x, and its time in front of times")
+    x = jnp.asarray(x)
+    x = x.astype(_inexact(x.dtype))
+    dim = axis_of(axis, x.shape) - x.ndim
+    if alpha is None:
+        alpha = 1 - jnp.exp2(-_steps(times, x, dim) / halflife)
+    alpha = jnp.broadcast_to(jnp.asarray(alpha, x.dtype), x.shape)
+    start, heads = None if initial is None else _rows(initial, x, dim), heads_of(segments, x, dim)
+    b = jax.lax.optimization_barrier(alpha * x)  # no fused multiply-add
+    if start is None:
+        first = jnp.arange(x.shape[dim]).reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)]) == 0
+        b = jnp.where(first if heads is None else first | heads, x, b)
+    return rules.recurrence(dim, False, 1 - alpha, b, start, heads)
+
+
+def _steps(times: Any, x: Array, dim: int) -> Array:
+    """The time since the item before; nothing stands before the first."""
+    if times is None:
+        return jnp.ones(())
+    times, n = jnp.asarray(times), x.shape[dim]
+    if times.shape not in (x.shape, (n,)):
+        raise ShapeError(f"times have shape {times.shape}; pass {n} of them, or x's shape {x.shape}")
+    if times.ndim < x.ndim:
+        times = times.reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)])
+    return jnp.diff(times, axis=dim, prepend=jax.lax.slice_in_dim(times, 0, min(1, n), axis=dim))
 
 
 def discounted_sum(
@@ -135,10 +240,7 @@ def discounted_sum(
     start = None if initial is None else _rows(initial, r, dim)
     if dones is None or r.size == 0:
         return rules.recurrence(dim, True, weights, r, start, None)
-    done = jnp.asarray(dones).astype(bool)
-    if done.ndim == 1:
-        done = done.reshape([-1 if d == dim + r.ndim else 1 for d in range(r.ndim)])
-    done = jnp.broadcast_to(done, r.shape)
+    done = _flags(dones, r, dim)
 
     def cut(v: Array, start: int | None, stop: int | None) -> Array:
         return v[(..., slice(start, stop), *[slice(None)] * (-1 - dim))]
@@ -146,10 +248,49 @@ def discounted_sum(
     heads = jnp.concatenate([jnp.ones_like(cut(done, 0, 1)), cut(done, 0, -1)], dim)
     if start is not None:
         # no fused multiply-add
-        after = jax.lax.optimization_barrier(cut(weights, -1, None) * jnp.expand_dims(start.astype(r.dtype), dim))
+        after = jax.lax.optimization_barrier(
+            cut(weights, -1, None) * jnp.expand_dims(start.astype(r.dtype), dim)
+        )
         end = cut(r, -1, None) + jnp.where(cut(done, -1, None), 0, after)
         r = jnp.concatenate([cut(r, 0, -1), end], dim)
     return rules.recurrence(dim, True, weights, r, None, heads)
+
+
+def gae(
+    rewards: Any, values: Any, last_value: Any = None, dones: Any = None, *, gamma: float, lam: float, truncated: Any = None,
+    next_values: Any = None, axis: int | None = None,
+) -> Array:  # fmt: skip
+    """Generalised advantage estimates, as `upsweep.gae`, differentiable.
+
+    >>> import jax.numpy as jnp, upsweep.jax as uj
+    >>> uj.gae(jnp.ones(2), jnp.zeros(2), 0.0, gamma=0.5, lam=1.0).tolist()
+    [1.5, 1.0]
+    """
+    if (last_value is None) == (next_values is None):
+        raise ValueError(
+            "pass last_value, the value after the last item, or next_values, those after every item"
+        )
+    if truncated is not None and next_values is None:
+        raise ValueError("pass next_values: where an episode is truncated, values[t+1] is the next episode's")
+    r, v = jnp.asarray(rewards), jnp.asarray(values)
+    dim = axis_of(axis, v.shape) - v.ndim
+    ahead = next_values
+    if ahead is None:
+        last = jnp.expand_dims(_rows(last_value, v, dim).astype(v.dtype), dim)
+        ahead = jax.lax.slice_in_dim(jnp.concatenate([v, last], dim), 1, None, axis=dim)
+    ended, cut = (None if f is None else _flags(f, v, dim) for f in (dones, truncated))
+    if ended is not None:
+        ahead = jnp.where(ended, 0, ahead)
+    stops = cut if ended is None else ended if cut is None else ended | cut
+    return discounted_sum(r + gamma * ahead - v, gamma * lam, stops, axis=dim)
+
+
+def _flags(flags: Any, x: Array, dim: int) -> Array:
+    """Booleans of the shape of x, from flags of that shape or 1-D along the axis."""
+    flags = jnp.asarray(flags).astype(bool)
+    if flags.ndim == 1:
+        flags = flags.reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)])
+    return jnp.broadcast_to(flags, x.shape)
 
 
 def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
@@ -206,7 +347,23 @@ def _promoted(x: Array) -> Array:
 def _rows(initial: Any, x: Array, dim: int) -> Array:
     """One start for each row, in the dtype that is computed with."""
     rows = rules.row_shape(x, dim)
-    start = jnp.asarray(initial, accumulator(np.dtype(x.dtype)))
+    start = _held(initial, accumulator(np.dtype(x.dtype)), "initial")
     if start.shape not in ((), rows):
         raise ShapeError(f"initial has shape {start.shape}; pass a scalar or one value a row, shape {rows}")
     return jnp.broadcast_to(start, rows)
+
+
+def _held(value: Any, dtype: Any, what: str) -> Array:
+    """A value as an array of `dtype`; a DTypeError where it would become another value."""
+    known = not isinstance(value, Tracer) and np.ndim(value) == 0
+    have = np.asarray(value).dtype if known else jnp.asarray(value).dtype
+    whole = known and have.kind == "f" and float(value).is_integer()
+    if not (
+        jnp.can_cast(have, dtype, "same_kind")
+        or (have.kind in "iu" and np.dtype(dtype).kind in "iu")
+        or whole
+    ):
+        raise DTypeError(
+            f"{what} ({value}) is no value of {dtype}, in which this is computed: convert the array first"
+        )
+    return jnp.asarray(value, dtype)

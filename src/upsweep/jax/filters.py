@@ -41,18 +41,17 @@ def _jvp(primals: Any, tangents: Any) -> Any:
     """`A dy = dB x + B dx - dA y + dzi`; the state after the last item by the rule of products."""
     x, b, a, *state = primals
     dx, db, da, *d_state = map(ad.instantiate_zeros, tangents)
-    zi, dzi = (state[0], d_state[0]) if state else (None, None)
-    y, zf = lfilter(b, a, x, zi)
+    y, zf = lfilter(b, a, x, state[0] if state else None)
     (b, a), (db, da) = jax.jvp(_monic, (b, a), (db, da))
     r = _moved(db, x) + _moved(b, dx) - _moved(da, y)
     order = max(b.size, a.size) - 1
-    if zi is not None:
+    if state:
         head = min(order, x.shape[-1])
-        r = r + _padded(dzi[..., :head], 0, x.shape[-1] - head)
+        r = r + _padded(d_state[0][..., :head], 0, x.shape[-1] - head)
     dy = lfilter(jnp.ones(1, b.dtype), a, r, None)[0]
-    if zi is None:
+    if not state:
         return (y, zf), (dy, jnp.zeros_like(zf))
-    return (y, zf), (dy, jax.jvp(_end, (b, a, x, y, zi), (db, da, dx, dy, dzi))[1])
+    return (y, zf), (dy, jax.jvp(_end, (b, a, x, y, *state), (db, da, dx, dy, *d_state))[1])
 
 
 def _monic(b: Array, a: Array) -> tuple[Array, Array]:

@@ -25,7 +25,7 @@ import upsweep as up
 from upsweep.api import plan_of
 from upsweep.dtypes import accumulator, foreign
 from upsweep.engine import on_gpu
-from upsweep.operator import Operator, OperatorError, identity_of
+from upsweep.operator import Operator, OperatorError, identity_of, resolve
 from upsweep.operators import BUILTIN, form_of, ops
 
 
@@ -191,7 +191,9 @@ def scan(op: Operator, dim: int, exclusive: bool, reverse: bool, x: Array, initi
     return _scan.bind(x, *_present(initial, heads), started=initial is not None, **params)
 
 
-def _scan_run(x: Any, *rest: Any, op: Operator, dim: int, exclusive: bool, reverse: bool, started: bool) -> Array:
+def _scan_run(
+    x: Any, *rest: Any, op: Operator, dim: int, exclusive: bool, reverse: bool, started: bool
+) -> Array:
     initial, heads = _given(rest, started)
     return call(op, dim, exclusive, reverse, (x,), None if initial is None else (initial,), heads)[0]
 
@@ -227,7 +229,9 @@ def _scan_transpose(
         return [None] * (1 + len(rest))
     inner = g
     if exclusive:
-        inner = _following(g if heads is None else jnp.where(_starts(heads, dim, reverse), 0, g), dim, reverse)
+        inner = _following(
+            g if heads is None else jnp.where(_starts(heads, dim, reverse), 0, g), dim, reverse
+        )
     s = scan(op, dim, False, not reverse, inner, None, heads)
     into = []
     if started:
@@ -253,7 +257,8 @@ _MATHS = SimpleNamespace(
 
 def _partials(op: Operator, before: Array, x: Array) -> tuple[Array, Array]:
     """The partial derivatives of `before ⊕ x`. Of equal items the later one has the gradient."""
-    known = form_of(op, (accumulator(np.dtype(x.dtype)),))
+    dtype = np.dtype(x.dtype)
+    known = form_of(resolve(op, (dtype,)), (accumulator(dtype),))
     if known is not None and known[0].slopes is not None:
         return known[0].slopes(_MATHS, before, x)
     if jnp.issubdtype(x.dtype, jnp.complexfloating):
@@ -284,7 +289,9 @@ _scan = _primitive("scan", _scan_run, _scan_jvp, _scan_transpose)
 
 def recurrence(dim: int, reverse: bool, a: Array, b: Array, initial: Any, heads: Any) -> Array:
     """`dim` is counted from the end, where batches do not reach."""
-    return _recurrence.bind(b, a, *_present(initial, heads), dim=dim, reverse=reverse, started=initial is not None)
+    return _recurrence.bind(
+        b, a, *_present(initial, heads), dim=dim, reverse=reverse, started=initial is not None
+    )
 
 
 def _recurrence_run(b: Any, a: Any, *rest: Any, dim: int, reverse: bool, started: bool) -> Array:

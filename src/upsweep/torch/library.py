@@ -101,11 +101,11 @@ def following(x: Tensor, dim: int, reverse: bool) -> Tensor:
     return _join([along(x, dim, reverse, 1, x.shape[dim] - 1), last], dim, reverse)
 
 
-def _starts(heads: Tensor, dim: int, reverse: bool) -> Tensor:
+def starts(heads: Tensor, dim: int, reverse: bool) -> Tensor:
     """True where a segment starts in the direction of the scan; the first item starts one whatever its flag."""
-    starts = heads.roll(-1, dim) if reverse else heads
-    first = torch.ones_like(along(starts, dim, reverse, 0, 1))
-    return _join([first, along(starts, dim, reverse, 1, starts.shape[dim] - 1)], dim, reverse)
+    flags = heads.roll(-1, dim) if reverse else heads
+    first = torch.ones_like(along(flags, dim, reverse, 0, 1))
+    return _join([first, along(flags, dim, reverse, 1, flags.shape[dim] - 1)], dim, reverse)
 
 
 def _before(y: Tensor, first: Tensor, heads: Tensor | None, dim: int, reverse: bool) -> Tensor:
@@ -113,20 +113,20 @@ def _before(y: Tensor, first: Tensor, heads: Tensor | None, dim: int, reverse: b
     before = previous(y, first, dim, reverse)
     if heads is None:
         return before
-    return torch.where(_starts(heads, dim, reverse), first.unsqueeze(dim), before)
+    return torch.where(starts(heads, dim, reverse), first.unsqueeze(dim), before)
 
 
 def _over_starts(x: Tensor, heads: Tensor | None, dim: int, reverse: bool) -> Tensor:
     """The sum of x over the items that start a segment."""
     if heads is None:
         return along(x, dim, reverse, 0, 1).squeeze(dim)
-    return x.masked_fill(~_starts(heads, dim, reverse), 0).sum(dim)
+    return x.masked_fill(~starts(heads, dim, reverse), 0).sum(dim)
 
 
 def _one_at_starts(x: Tensor, heads: Tensor | None, dim: int, reverse: bool) -> Tensor:
     """x, and 1 at the items that start a segment."""
     if heads is not None:
-        return x.masked_fill(_starts(heads, dim, reverse), 1)
+        return x.masked_fill(starts(heads, dim, reverse), 1)
     one = torch.ones_like(along(x, dim, reverse, 0, 1))
     return _join([one, along(x, dim, reverse, 1, x.shape[dim] - 1)], dim, reverse)
 
@@ -208,7 +208,7 @@ def scan_gradient(
         return torch.zeros_like(x), None if initial is None else torch.zeros_like(initial)
     inner = g
     if exclusive:
-        within = g if heads is None else g.masked_fill(_starts(heads, dim, reverse), 0)
+        within = g if heads is None else g.masked_fill(starts(heads, dim, reverse), 0)
         inner = following(within, dim, reverse)
     if op == "add":
         s = dx = into = scan(inner, "add", dim, False, not reverse, None, heads)
@@ -254,12 +254,12 @@ def _partials(
     """The partial derivatives of `before ⊕ x` at every item. Where nothing stands before, the result is the item itself."""
     before = y
     if not exclusive:
-        identity = _identity(op, x.dtype)
+        neutral = identity(op, x.dtype)
         first = along(x, dim, reverse, 0, 1).squeeze(dim)
         if initial is not None:
             first = initial.to(y.dtype)
-        elif identity is not None:
-            first = torch.full_like(first, identity)
+        elif neutral is not None:
+            first = torch.full_like(first, neutral)
         before = _before(y, first, heads, dim, reverse)
     known = TABLE.get(op)
     if known is not None and known.slopes is not None:
@@ -272,8 +272,9 @@ def _partials(
     return left, _one_at_starts(right, heads, dim, reverse)
 
 
-def _identity(op: str, dtype: torch.dtype) -> Any:
-    value = identity_of(NAMED[op], (dtype_of(accumulator(dtype)),)) if NAMED[op].identity else None
+def identity(op: str, dtype: torch.dtype) -> Any:
+    """The operator's identity as a number, or None."""
+    value = identity_of(NAMED[op], (dtype_of(accumulator(dtype)),))
     return None if value is None else value[0].item()
 
 

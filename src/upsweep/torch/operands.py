@@ -1,23 +1,63 @@
-"""What goes with a tensor into a scan: multipliers, flags, values to start from."""
+"""What goes with a tensor into a scan: axes, multipliers, flags, values to start from."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from upsweep import dtypes
-from upsweep.arguments import ShapeError
+from upsweep.arguments import ShapeError, axis_of
+from upsweep.engine import DTypeError
+
+
+def dim_of(axis: int | None, dim: int | None, x: Tensor) -> int:
+    """The axis of a call, under either of its names."""
+    if axis is not None and dim is not None:
+        raise ShapeError(f"axis={axis} and dim={dim} name one thing: pass either")
+    return axis_of(dim if axis is None else axis, tuple(x.shape))
+
+
+def held(value: Any, dtype: torch.dtype, device: Any, what: str) -> Tensor:
+    """A value as a tensor of `dtype`; a DTypeError where it would become another value."""
+    if isinstance(value, (bool, int, float, complex)):
+        fits = dtype.is_complex or (not isinstance(value, complex) and _is_real_in(value, dtype))
+    else:
+        value = value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
+        fits = _kind(value.dtype) <= _kind(dtype)
+    if not fits:
+        given = value if not isinstance(value, Tensor) else value.dtype
+        raise DTypeError(
+            f"{what} ({given}) is no value of {dtype}, in which this is computed: convert the tensor first, "
+            "x.double() for instance"
+        )
+    return torch.as_tensor(value, dtype=dtype, device=device)
+
+
+def _kind(dtype: torch.dtype) -> int:
+    """Booleans, integers, real and complex numbers: each kind holds those before it."""
+    return 3 if dtype.is_complex else 2 if dtype.is_floating_point else int(dtype is not torch.bool)
+
+
+def _is_real_in(value: float, dtype: torch.dtype) -> bool:
+    if dtype.is_floating_point:
+        return True
+    low, high = (0, 1) if dtype is torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+    return math.isfinite(value) and value == int(value) and low <= value <= high
+
+
+def floating(x: Tensor) -> Tensor:
+    """Integers as float64, as `upsweep` averages and filters them."""
+    return x if x.dtype.is_floating_point or x.dtype.is_complex else x.double()
 
 
 def multiplier(a: Any, b: Tensor) -> tuple[Tensor, Tensor]:
     """A multiplier of b's shape and a common dtype, without copying what broadcasts."""
-    if not isinstance(a, Tensor):
-        a = torch.as_tensor(a, dtype=b.dtype, device=b.device)
+    a = a if isinstance(a, Tensor) else held(a, b.dtype, b.device, "the multiplier")
     dtype = torch.promote_types(a.dtype, b.dtype)
-    if not (dtype.is_floating_point or dtype.is_complex):
-        dtype = torch.float64
     if a.ndim > b.ndim or any(m not in (1, n) for m, n in zip(reversed(a.shape), reversed(b.shape))):
         raise ShapeError(f"a multiplier of shape {tuple(a.shape)} does not broadcast to {tuple(b.shape)}")
     return a.to(dtype).expand(b.shape), b.to(dtype)
@@ -28,7 +68,7 @@ def rows_of(initial: Any, x: Tensor, dim: int) -> Tensor | None:
     if initial is None:
         return None
     rows = x.shape[:dim] + x.shape[dim + 1 :]
-    start = torch.as_tensor(initial, dtype=accumulator(x.dtype), device=x.device)
+    start = held(initial, accumulator(x.dtype), x.device, "initial")
     if start.shape not in (rows, ()):
         raise ShapeError(
             f"initial has shape {tuple(start.shape)}; pass a scalar or one value a row, shape {tuple(rows)}"
@@ -42,11 +82,12 @@ def accumulator(dtype: torch.dtype) -> torch.dtype:
     return dtype if known is None else getattr(torch, known.accumulator)
 
 
-def flags_of(flags: Tensor, x: Tensor, dim: int) -> Tensor:
+def flags_of(flags: Any, x: Tensor, dim: int) -> Tensor:
     """Booleans of the shape of x, from flags of that shape or 1-D along the axis."""
+    flags = torch.as_tensor(flags, device=x.device).bool()
     if flags.ndim == 1:
         flags = flags.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
-    return flags.bool().expand(x.shape)
+    return flags.expand(x.shape)
 
 
 def coefficients(c: Any, dtype: torch.dtype) -> Tensor:

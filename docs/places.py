@@ -1,0 +1,78 @@
+"""Which function there is in which place, from the code; and why there is none in the others."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from inspect import signature
+from typing import Any
+
+FUNCTIONS = (
+    "scan", "reduce", "cumulative_sum", "cumulative_prod", "cummax", "cummin", "cumlogsumexp", "linear_recurrence", "ema",
+    "discounted_sum", "gae", "lfilter",
+)  # fmt: skip
+MODULES = {"up": "upsweep", "torch": "upsweep.torch", "jax": "upsweep.jax", "dask": "upsweep.dask"}
+
+_BY_OPERATOR = {"cummax": "max", "cummin": "min", "cumlogsumexp": "logaddexp"}
+
+WHY_NOT = {
+    **{("dask", name): f'`scan(x, "{op}")`' for name, op in _BY_OPERATOR.items()},
+    ("dask", "reduce"): "Dask's own reductions",
+    ("dask", "linear_recurrence"): '`scan((a, b), "affine")[1]`',
+    **{
+        ("dask", name): '`scan((a, b), "affine", reverse=...)[1]` of a and b made of what is given'
+        for name in ("ema", "discounted_sum", "gae")
+    },
+    (
+        "dask",
+        "lfilter",
+    ): "one scan a pole, each over all chunks: filter before, or a chunk with its state at a time",
+    ("jax", "reduce"): "`scan(...)[-1]`; the number of segments is no static shape",
+}
+"""What to write instead, or what stands against it."""
+
+WITHOUT_SEGMENTS = {
+    "discounted_sum": "`dones` are its segments",
+    "gae": "`dones` and `truncated` are its segments",
+    "lfilter": "each segment has a state of its own: pass `zi`",
+    "reduce in up": "`upsweep.torch.reduce` has them; of other arrays take `scan(..., segments=...)` where segments end",
+    "scan, cumulative_sum, cumulative_prod in dask": "flags do not cross chunks there: `up.Stream` takes them chunk by chunk",
+}
+
+
+def places() -> dict[tuple[str, str], Any]:
+    """The function of each name in each place, where there is one."""
+    modules = {place: import_module(name) for place, name in MODULES.items()}
+    return {
+        (place, name): getattr(module, name)
+        for place, module in modules.items()
+        for name in FUNCTIONS
+        if name in module.__all__
+    }
+
+
+def page() -> str:
+    """The table, as a page of the site."""
+    there = places()
+    lines = [
+        "# Which function where",
+        "Made from the code. *s* takes `segments=`. `up.Stream` and the command line (`upsweep scan`) scan under every operator, "
+        "by its name: add, mul, max, min, logaddexp and affine make the functions below.",
+        f"| function | {' | '.join(MODULES)} |\n|{' --- |' * (1 + len(MODULES))}",
+    ]
+    for name in FUNCTIONS:
+        cells = [_cell(there.get((place, name)), place, name) for place in MODULES]
+        lines[-1] += f"\n| `{name}` | {' | '.join(cells)} |"
+    lines.append(
+        "\n".join(f"* No `segments=` for {names}: {why}." for names, why in WITHOUT_SEGMENTS.items())
+    )
+    return "\n\n".join(lines) + "\n"
+
+
+def _cell(function: Any, place: str, name: str) -> str:
+    if function is None:
+        return WHY_NOT[place, name]
+    return "yes, *s*" if takes_segments(function) else "yes"
+
+
+def takes_segments(function: Any) -> bool:
+    return "segments" in signature(function).parameters

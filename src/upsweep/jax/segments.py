@@ -1,0 +1,47 @@
+"""Segments as arrays of JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.core import Tracer
+
+import upsweep as up
+from upsweep.segments import Segments
+
+
+def heads_of(segments: Segments | None, x: Array, dim: int) -> Array | None:
+    """Booleans of the shape of x that are true where a segment starts. What is traced cannot be checked."""
+    if segments is None:
+        return None
+    values, n = segments.values, x.shape[dim]
+    traced = isinstance(values, Tracer)
+    flags = _traced(segments.spelling, values, n, dim) if traced else _known(segments, x.shape, dim)
+    if flags.ndim == 1:
+        flags = flags.reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)])
+    return jnp.broadcast_to(flags, x.shape)
+
+
+def _known(segments: Segments, shape: tuple[int, ...], dim: int) -> Array:
+    """What an exclusive product of zeros gives where a segment starts, from 1."""
+    values = np.asarray(segments.values)
+    each = values.ndim == len(shape) and segments.spelling in ("flags", "keys")
+    zeros = np.zeros(shape if each else shape[dim], np.uint8)
+    given = Segments(segments.spelling, values)
+    return jnp.asarray(
+        up.scan(zeros, "mul", axis=dim if each else 0, exclusive=True, initial=1, segments=given), bool
+    )
+
+
+def _traced(spelling: str, values: Any, n: int, dim: int) -> Array:
+    if spelling == "flags":
+        return values.astype(bool)
+    if spelling == "keys":
+        along = jnp.moveaxis(values, dim if values.ndim > 1 else 0, 0)
+        changed = jnp.concatenate([jnp.ones_like(along[:1], bool), along[1:] != along[:-1]])
+        return jnp.moveaxis(changed, 0, dim if values.ndim > 1 else 0)
+    starts = values if spelling == "offsets" else jnp.concatenate([jnp.zeros(1, int), jnp.cumsum(values)])
+    return jnp.zeros(n + 1, bool).at[starts].set(True)[:n]

@@ -1,0 +1,202 @@
+"""Recurrences in time."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from upsweep.arguments import ShapeError
+from upsweep.segments import Segments
+from upsweep.torch import filters, library
+from upsweep.torch.operands import (
+    coefficients,
+    dim_of,
+    flags_of,
+    floating,
+    multiplier,
+    rows_of,
+    state_of,
+)
+from upsweep.torch.ragged import heads_of
+
+
+def linear_recurrence(
+    a: Any, b: Tensor, *, initial: Any = None, axis: int | None = None, dim: int | None = None, reverse: bool = False,
+    segments: Segments | None = None, order: str = "tree",
+) -> Tensor:  # fmt: skip
+    """`h[t] = a[t] h[t-1] + b[t]` from `h[-1] = initial`, as `upsweep.linear_recurrence`, differentiable in a, b, initial.
+
+    The gradient is the recurrence with a, run backwards: one scan; the tangent is the recurrence with a.
+
+    Args:
+        a: a tensor or number that broadcasts to the shape of b; a number that b's dtype can hold.
+        b: a tensor.
+        initial, axis, reverse, segments, order: as in `upsweep.linear_recurrence`. In order "sequential" the gradient is one
+            pass that reads three arrays and writes two.
+        dim: another name for axis.
+
+    >>> import torch, upsweep.torch as ut
+    >>> ut.linear_recurrence(0.5, torch.ones(3), initial=2.0).tolist()
+    [2.0, 2.0, 2.0]
+
+    Source: Martin and Cundy, "Parallelizing linear recurrent neural nets over sequence length" (2018).
+    """
+    a, b = multiplier(a, b)
+    dim = dim_of(axis, dim, b)
+    return library.recurrence(a, b, rows_of(initial, b, dim), heads_of(segments, b, dim), dim, reverse, order)
+
+
+def ema(
+    x: Tensor, alpha: Any = None, *, halflife: Any = None, times: Tensor | None = None, axis: int | None = None,
+    dim: int | None = None, initial: Any = None, segments: Segments | None = None,
+) -> Tensor:  # fmt: skip
+    """Exponential moving average `y[t] = (1 - alpha) y[t-1] + alpha x[t]`, as `upsweep.ema`, differentiable.
+
+    Args:
+        x: a tensor; integers are averaged as float64.
+        alpha: the weight of the newest item: a tensor or number that broadcasts to x.
+        halflife, times, axis, initial, segments: as in `upsweep.ema`.
+        dim: another name for axis.
+
+    >>> import torch, upsweep.torch as ut
+    >>> ut.ema(torch.tensor([4.0, 8.0, 8.0]), 0.5).tolist()
+    [4.0, 6.0, 7.0]
+    """
+    x = floating(x)
+    dim = dim_of(axis, dim, x)
+    if (alpha is None) == (halflife is None):
+        raise ValueError(
+            "pass alpha, the weight of the newest item, or halflife, after which a weight has halved"
+        )
+    if alpha is None:
+        alpha = 1 - torch.exp2(-_steps(times, x, dim) / halflife)
+    elif times is not None:
+        raise ValueError("times go with halflife: alpha is the weight after one step of any length")
+    if times is not None and initial is not None:
+        raise ValueError("initial has no time: put it in front of x, and its time in front of times")
+    alpha = multiplier(alpha, x)[0].to(x.dtype)
+    start, heads = rows_of(initial, x, dim), heads_of(segments, x, dim)
+    b = alpha * x
+    if start is None and x.numel():
+        alone = library.starts(heads, dim, False) if heads is not None else _first(x, dim)
+        b = torch.where(alone, x, b)
+    return library.recurrence(1 - alpha, b, start, heads, dim, False)
+
+
+def _steps(times: Tensor | None, x: Tensor, dim: int) -> Any:
+    """The time since the item before, in the precision of times; nothing stands before the first one."""
+    if times is None:
+        return torch.ones((), dtype=torch.float64, device=x.device)
+    if times.shape not in (x.shape, (x.shape[dim],)):
+        raise ShapeError(f"times have shape {tuple(times.shape)}; pass {x.shape[dim]} of them, or x's shape")
+    times = floating(times)
+    if times.ndim < x.ndim:
+        times = times.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
+    return torch.diff(times, dim=dim, prepend=times.narrow(dim, 0, min(1, times.shape[dim])))
+
+
+def _first(x: Tensor, dim: int) -> Tensor:
+    place = torch.arange(x.shape[dim], device=x.device) == 0
+    return place.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
+
+
+def discounted_sum(
+    rewards: Tensor, gamma: Any, dones: Any = None, *, axis: int | None = None, dim: int | None = None, initial: Any = None
+) -> Tensor:  # fmt: skip
+    """`g[t] = r[t] + gamma g[t+1]`, stopping where an episode is done, as `upsweep.discounted_sum`, differentiable.
+
+    >>> import torch, upsweep.torch as ut
+    >>> ut.discounted_sum(torch.ones(4), 0.5, torch.tensor([False, True, False, False])).tolist()
+    [1.5, 1.0, 1.5, 1.0]
+    """
+    weights, r = multiplier(gamma, floating(rewards))
+    dim = dim_of(axis, dim, r)
+    start = rows_of(initial, r, dim)
+    if dones is None or r.numel() == 0:
+        return library.recurrence(weights, r, start, None, dim, True)
+    done = flags_of(dones, r, dim)
+    heads = library.previous(done, torch.ones_like(done.select(dim, 0)), dim, False)
+    if start is not None:
+        end = torch.where(done.select(dim, -1), 0, weights.select(dim, -1) * start)
+        r = torch.cat([r.narrow(dim, 0, r.shape[dim] - 1), (r.select(dim, -1) + end).unsqueeze(dim)], dim)
+    return library.recurrence(weights, r, None, heads, dim, True)
+
+
+def gae(
+    rewards: Tensor, values: Tensor, last_value: Any = None, dones: Any = None, *, gamma: float, lam: float,
+    truncated: Any = None, next_values: Tensor | None = None, axis: int | None = None, dim: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Generalised advantage estimates, as `upsweep.gae`, differentiable: the discounted sum, by `gamma lam`, of
+    `r[t] + gamma v[t+1] - v[t]`.
+
+    Args:
+        rewards, values: floating tensors of one shape.
+        last_value, dones, gamma, lam, truncated, next_values, axis: as in `upsweep.gae`.
+        dim: another name for axis.
+
+    >>> import torch, upsweep.torch as ut
+    >>> ut.gae(torch.ones(2), torch.zeros(2), 0.0, gamma=0.5, lam=1.0).tolist()
+    [1.5, 1.0]
+
+    Source: Schulman et al., "High-dimensional continuous control using generalized advantage estimation" (2016), eq. 16.
+    """
+    dim = dim_of(axis, dim, rewards)
+    if (last_value is None) == (next_values is None):
+        raise ValueError(
+            "pass last_value, the value after the last item, or next_values, those after every item"
+        )
+    if truncated is not None and next_values is None:
+        raise ValueError("pass next_values: where an episode is truncated, values[t+1] is the next episode's")
+    ahead = next_values
+    if ahead is None:
+        last = rows_of(last_value, values, dim)
+        assert last is not None
+        ahead = torch.cat([values, last.to(values.dtype).unsqueeze(dim)], dim).narrow(
+            dim, 1, values.shape[dim]
+        )
+    ends = None if dones is None else flags_of(dones, values, dim)
+    if ends is not None:
+        ahead = torch.where(ends, 0, ahead)
+    if truncated is not None:
+        cut = flags_of(truncated, values, dim)
+        ends = cut if ends is None else ends | cut
+    return discounted_sum(rewards + gamma * ahead - values, gamma * lam, ends, axis=dim)
+
+
+def lfilter(
+    b: Any, a: Any, x: Tensor, axis: int | None = None, zi: Tensor | None = None, *, dim: int | None = None
+) -> Any:
+    """Filter along an axis, as `upsweep.lfilter` (SciPy's signature), differentiable in b, a, x and zi.
+
+    Args:
+        b, a: coefficients, as tensors or as numbers; numbers count as being of the dtype of x.
+        x: a tensor.
+        axis, dim: the axis of time, the last one by default.
+        zi: the state before the first item, as in `upsweep.lfilter`.
+
+    Returns:
+        y, of x's shape; with `zi` the pair `(y, zf)`. The gradient is the filter run backwards.
+
+    >>> import torch, upsweep.torch as ut
+    >>> a = torch.tensor([1.0, -0.5], requires_grad=True)
+    >>> y = ut.lfilter([1.0], a, torch.tensor([1.0, 0.0, 0.0, 0.0]))
+    >>> y.tolist()
+    [1.0, 0.5, 0.25, 0.125]
+    >>> torch.autograd.grad(y[2], a)[0].tolist()
+    [-0.75, -1.0]
+    """
+    given = [v.dtype for v in (b, a, x, zi) if isinstance(v, Tensor)]
+    dtype = reduce(torch.promote_types, given)
+    if not dtype.is_complex and dtype not in (torch.float32, torch.float64):
+        dtype = torch.float32 if dtype.is_floating_point else torch.float64
+    b, a = coefficients(b, dtype), coefficients(a, dtype)
+    b, a = b / a[0], torch.cat([torch.ones_like(a[:1]), a[1:] / a[0]])
+    dim = dim_of(-1 if axis is None and dim is None else axis, dim, x)
+    x = x.to(dtype).movedim(dim, -1)
+    order = max(b.numel(), a.numel()) - 1
+    state = None if zi is None else state_of(zi.to(dtype), x, dim, order)
+    y, zf = filters.lfilter(x, b, a, state)
+    return y.movedim(-1, dim) if zi is None else (y.movedim(-1, dim), zf.movedim(-1, dim))

@@ -1,0 +1,211 @@
+"""Scans under an operator, and what they end with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from upsweep.operator import OperatorError
+from upsweep.segments import Segments
+from upsweep.torch import library, tuples
+from upsweep.torch.operands import dim_of, rows_of
+from upsweep.torch.ragged import heads_of, offsets_of
+
+
+def scan(
+    xs: Any,
+    op: Any = "add",
+    *,
+    axis: int | None = None,
+    dim: int | None = None,
+    exclusive: bool = False,
+    reverse: bool = False,
+    initial: Any = None,
+    dtype: torch.dtype | None = None,
+    segments: Segments | None = None,
+) -> Any:
+    """All prefixes under an associative operator, as `upsweep.scan`, differentiable.
+
+    Args:
+        xs: a tensor, or a tuple of tensors of one shape.
+        op, axis, exclusive, reverse, initial, segments: as in `upsweep.scan`. A scan of one tensor has derivatives for the
+            built-in operators and for every Python function that PyTorch can evaluate on whole tensors (arithmetic and torch
+            functions; no `if`, no `math`; holomorphic, of complex numbers); a tuple has them for "affine".
+        dim: another name for axis.
+        dtype: the dtype to convert to first.
+
+    Returns:
+        A tensor (a tuple of them), of the input's shape and device.
+
+    Raises:
+        OperatorError: gradients are asked of a tuple under an operator other than "affine", or of complex numbers under one
+            that is not holomorphic. Others as in `upsweep.scan`.
+
+    >>> import torch, upsweep.torch as ut
+    >>> x = torch.tensor([2.0, 3.0, 4.0], requires_grad=True)
+    >>> ut.scan(x, "mul")[-1].backward()
+    >>> x.grad.tolist()
+    [12.0, 8.0, 6.0]
+    """
+    name = op if isinstance(op, str) and op in library.NAMED else library.name_of(op)
+    if isinstance(xs, tuple):
+        xs = tuple(x if dtype is None else x.to(dtype) for x in xs)
+        dim = dim_of(axis, dim, xs[0])
+        starts = [] if initial is None else [rows_of(v, x, dim) for v, x in zip(initial, xs)]
+        return _scan_tuple(xs, name, dim, exclusive, reverse, starts, heads_of(segments, xs[0], dim))
+    x = xs if dtype is None else xs.to(dtype)
+    dim = dim_of(axis, dim, x)
+    if x.is_complex() and x.requires_grad:
+        library.check_holomorphic(name)
+    return library.scan(
+        x, name, dim, exclusive, reverse, rows_of(initial, x, dim), heads_of(segments, x, dim)
+    )
+
+
+def _scan_tuple(
+    xs: tuple[Tensor, ...], name: str, dim: int, exclusive: bool, reverse: bool, starts: Any, heads: Tensor | None
+) -> tuple[Tensor, ...]:  # fmt: skip
+    if not (torch.is_grad_enabled() and any(x.requires_grad for x in (*xs, *starts))):
+        return tuples.scan(xs, name, dim, exclusive, reverse, starts, heads)
+    tuples.refuse(name, exclusive)
+    a, b = xs
+    first, second = starts or (None, None)
+    return (
+        library.scan(a, "mul", dim, False, reverse, first, heads),
+        library.recurrence(a, b, second, heads, dim, reverse),
+    )
+
+
+def reduce(
+    x: Tensor,
+    op: Any = "add",
+    *,
+    axis: int | None = None,
+    dim: int | None = None,
+    reverse: bool = False,
+    initial: Any = None,
+    dtype: torch.dtype | None = None,
+    segments: Segments | None = None,
+) -> Tensor:
+    """The last prefix, or that of every segment, as `upsweep.reduce`, differentiable.
+
+    Args:
+        x: a tensor.
+        op, axis, dim, reverse, initial, dtype: as in `scan`.
+        segments: one result a segment, along the axis. An empty one has `initial` or the operator's identity. The number of
+            segments that flags or keys make is counted: a GPU is waited for, and a compiled graph breaks.
+
+    >>> import torch, upsweep as up, upsweep.torch as ut
+    >>> ut.reduce(torch.arange(5), segments=up.segments.lengths([2, 0, 3])).tolist()
+    [1, 0, 9]
+    """
+    x = x if dtype is None else x.to(dtype)
+    dim = dim_of(axis, dim, x)
+    y = scan(x, op, axis=dim, reverse=reverse, initial=initial, segments=segments)
+    if segments is None and x.shape[dim]:
+        return y.select(dim, 0 if reverse else -1)
+    if segments is None:
+        return _nothing(op, y, initial, dim)
+    offsets = offsets_of(segments, x, dim)
+    last = offsets[:-1] if reverse else offsets[1:] - 1
+    empty = offsets[1:] == offsets[:-1]
+    if not empty.numel() or not bool(empty.any()):
+        return y.index_select(dim, last)
+    first = _nothing(op, y, initial, dim).unsqueeze(dim)
+    if not x.shape[dim]:
+        return first.expand([len(empty) if d == dim else n for d, n in enumerate(x.shape)])
+    empty = empty.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
+    return torch.where(empty, first, y.index_select(dim, last.clamp(0, x.shape[dim] - 1)))
+
+
+def _nothing(op: Any, y: Tensor, initial: Any, dim: int) -> Tensor:
+    """What nothing reduces to, for each row."""
+    name = library.name_of(op)
+    start = rows_of(initial, y, dim)
+    if start is not None:
+        return start.to(y.dtype)
+    identity = library.identity(name, y.dtype)
+    if identity is None:
+        raise OperatorError(f"the reduction of nothing needs an identity, and {op} has none: pass initial=")
+    return y.new_full([n for d, n in enumerate(y.shape) if d != dim], identity)
+
+
+def cumulative_sum(
+    x: Tensor, /, *, axis: int | None = None, dim: int | None = None, dtype: torch.dtype | None = None,
+    include_initial: bool = False, segments: Segments | None = None,
+) -> Tensor:  # fmt: skip
+    """Running totals, as `upsweep.cumulative_sum`, differentiable.
+
+    >>> import torch, upsweep.torch as ut
+    >>> ut.cumulative_sum(torch.tensor([1, 2, 3]), include_initial=True).tolist()
+    [0, 1, 3, 6]
+    """
+    return _cumulative(x, "add", 0, dim_of(axis, dim, x), dtype, include_initial, segments)
+
+
+def cumulative_prod(
+    x: Tensor, /, *, axis: int | None = None, dim: int | None = None, dtype: torch.dtype | None = None,
+    include_initial: bool = False, segments: Segments | None = None,
+) -> Tensor:  # fmt: skip
+    """Running products, as `upsweep.cumulative_prod`, differentiable, also where items are zero.
+
+    >>> import torch, upsweep.torch as ut
+    >>> ut.cumulative_prod(torch.tensor([2, 3, 4])).tolist()
+    [2, 6, 24]
+    """
+    return _cumulative(x, "mul", 1, dim_of(axis, dim, x), dtype, include_initial, segments)
+
+
+def _cumulative(
+    x: Tensor, op: str, first: int, dim: int, dtype: Any, include_initial: bool, segments: Segments | None
+) -> Tensor:
+    if include_initial and segments is not None:
+        raise ValueError(
+            "include_initial has no place where segments start: pass exclusive=True to scan instead"
+        )
+    if dtype is None and not (x.dtype.is_floating_point or x.dtype.is_complex) and x.dtype.itemsize < 8:
+        dtype = torch.uint64 if x.dtype in (torch.uint8, torch.uint16, torch.uint32) else torch.int64
+    y = scan(x, op, axis=dim, dtype=dtype, segments=segments)
+    if not include_initial:
+        return y
+    shape = [1 if d == dim else n for d, n in enumerate(y.shape)]
+    return torch.cat([torch.full(shape, first, dtype=y.dtype, device=y.device), y], dim)
+
+
+def cummax(
+    x: Tensor, *, axis: int | None = None, dim: int | None = None, reverse: bool = False, segments: Segments | None = None
+) -> Tensor:  # fmt: skip
+    """Running maxima, as `upsweep.cummax`, differentiable: of equal items the later one has the gradient, as with
+    `torch.cummax`, which gives the places too.
+
+    >>> import torch, upsweep.torch as ut
+    >>> ut.cummax(torch.tensor([2, 1, 5, 3])).tolist()
+    [2, 2, 5, 5]
+    """
+    return scan(x, "max", axis=axis, dim=dim, reverse=reverse, segments=segments)
+
+
+def cummin(
+    x: Tensor, *, axis: int | None = None, dim: int | None = None, reverse: bool = False, segments: Segments | None = None
+) -> Tensor:  # fmt: skip
+    """Running minima; see `cummax`.
+
+    >>> import torch, upsweep.torch as ut
+    >>> ut.cummin(torch.tensor([2, 1, 5, 3])).tolist()
+    [2, 1, 1, 1]
+    """
+    return scan(x, "min", axis=axis, dim=dim, reverse=reverse, segments=segments)
+
+
+def cumlogsumexp(
+    x: Tensor, *, axis: int | None = None, dim: int | None = None, reverse: bool = False, segments: Segments | None = None
+) -> Tensor:  # fmt: skip
+    """`log(cumsum(exp(x)))` without overflow, as `upsweep.cumlogsumexp`, differentiable, for real floating-point x.
+
+    >>> import torch, upsweep.torch as ut
+    >>> ut.cumlogsumexp(torch.zeros(4)).exp().round().tolist()
+    [1.0, 2.0, 3.0, 4.0]
+    """
+    return scan(x, "logaddexp", axis=axis, dim=dim, reverse=reverse, segments=segments)
