@@ -1,0 +1,367 @@
+"""The simulated GPU: blocks of threads as generators, and what they do to each other's memory."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import types
+from collections.abc import Callable, Generator
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from upsweep.lab.simulate.dialect import generator, surroundings
+from upsweep.lab.simulate.memory import Access, Memory, Root, Word
+
+WARP = 32
+RESIDENT = 1 << 16
+"""Threads that are held at once; where they all wait for the whole grid, all are."""
+PATIENCE = 100_000
+"""Rounds in which nobody gets any further, after which it is a deadlock."""
+
+
+GONE: Generator = (_ for _ in ())
+"""The run of a thread that has left the kernel."""
+
+
+class SimulationError(AssertionError):
+    """What was found in a launch: a race, a divergent barrier, an uninitialised read, an access out of bounds."""
+
+
+class Stop(Exception):
+    """Ends a launch whose memory cannot be gone on with."""
+
+
+class Dim3(NamedTuple):
+    """Indices or extents in three dimensions."""
+
+    x: int
+    y: int = 1
+    z: int = 1
+
+
+class Request(NamedTuple):
+    """What a thread waits for: `barrier`, `warp`, `grid`, or `turn`, the others' turn."""
+
+    kind: str
+    name: str = ""
+    mask: int = 0
+    value: Any = None
+    by: Any = None
+
+
+class Thread:
+    """One thread: where it is, and what it waits for."""
+
+    __slots__ = (
+        "block",
+        "clock",
+        "given",
+        "index",
+        "known",
+        "line",
+        "number",
+        "run",
+        "sends",
+        "taken",
+        "waits",
+    )
+
+    def __init__(self, block: Block, number: int, index: Dim3):
+        self.block, self.number, self.index = block, number, index
+        self.waits: Request | None = None
+        self.sends: Any = None
+        self.line, self.clock = 0, 0
+        self.known: dict[tuple[int, int], int] = {}
+        self.taken: dict[tuple[int, int], int] = {}
+        self.given: dict[tuple[int, int], int] = {}
+        self.run: Generator
+
+
+class Block:
+    """The threads of one block, its shared memory and its epochs."""
+
+    def __init__(self, number: int, index: Dim3, shape: Dim3):
+        self.number, self.index, self.epoch = number, index, 0
+        self.warp_epoch: dict[int, int] = {}
+        self.shared: dict[Any, Memory] = {}
+        indices = [Dim3(x, y, z) for z, y, x in product(range(shape.z), range(shape.y), range(shape.x))]
+        self.threads = [Thread(self, t, index) for t, index in enumerate(indices)]
+
+
+class Simulator:
+    """One simulated device: its memory, and the launches on it."""
+
+    def __init__(self) -> None:
+        self.roots: list[Root] = []
+        self.stop = Stop()
+        self.now: Thread
+        self.reset()
+
+    def reset(self) -> None:
+        self.words: dict[int, Word] = {}
+        self.signals: dict[int, dict[tuple[int, int], int]] = {}
+        self.reports: dict[tuple[str, Any], str] = {}
+        self.grid_epoch = 0
+
+    # --- findings ---------------------------------------------------------------------------------------------------
+
+    def found(self, kind: str, line: int, text: str, key: Any = None) -> None:
+        t = self.now
+        where = f"thread {tuple(t.index)} of block {tuple(t.block.index)}"
+        self.reports.setdefault((kind, key or line), f"{kind}: {self.file}:{line}: {text} ({where})")
+
+    def touched(self, memory: Memory, address: int, where: tuple[int, ...], kind: str, line: int) -> None:
+        """Record an access, and report the one that it races with."""
+        t = self.now
+        block = t.block
+        warp = t.number // WARP
+        met = block.warp_epoch.get(warp, 0)
+        me = Access(block.number, t.number, block.epoch, warp, met, self.grid_epoch, t.clock, line, kind)
+        word = self.words.get(address)
+        if word is None:
+            word = self.words[address] = Word()
+        rivals = [word.write] if kind == "load" else [word.write, *word.reads]
+        for other in rivals:
+            if other is not None and not (other.kind == kind == "atomic") and not self.ordered(other, me):
+                name = f"{memory.name}[{', '.join(map(str, where))}]"
+                text = f"{name} is {_verb(kind)} by this thread and {_verb(other.kind)} in line {other.line} by thread " \
+                       f"{other.thread} of block {other.block}, and nothing orders the two"  # fmt: skip
+                self.found("race", line, text, frozenset((line, other.line)))
+        if kind == "load":
+            mine = (me.block, me.thread)
+            word.reads = [r for r in word.reads if (r.block, r.thread) != mine and not self.ordered(r, me)][
+                -62:
+            ]
+            word.reads.append(me)
+        else:
+            word.write, word.reads = me, []
+
+    def ordered(self, a: Access, b: Access) -> bool:
+        if a.block == b.block:
+            if a.thread == b.thread or a.epoch < b.epoch:
+                return True
+            if a.warp == b.warp and a.warp_epoch < b.warp_epoch:
+                return True
+        return a.grid_epoch < b.grid_epoch or self.now.known.get((a.block, a.thread), -1) >= a.clock
+
+    def fence(self) -> None:
+        t = self.now
+        _merge(t.known, t.taken)
+        t.given = {**t.known, (t.block.number, t.number): t.clock}
+        t.clock += 1
+
+    def signalled(self, address: int) -> None:
+        """An atomic: it takes what others released to this word, and releases what was fenced before."""
+        word = self.signals.setdefault(address, {})
+        _merge(self.now.taken, word)
+        _merge(word, self.now.given)
+
+    # --- launches ---------------------------------------------------------------------------------------------------
+
+    def launch(
+        self, function: Callable[..., Any], grid: Any, block: Any, args: tuple[Any, ...], shared: int, on: Any
+    ) -> None:
+        self.reset()
+        self.grid, self.shape, self.dynamic = _dim3(grid), _dim3(block), shared
+        self.file = function.__code__.co_filename.rsplit("/", 1)[-1]
+        if math.prod(self.shape) > 1024:
+            raise ValueError(f"a block of {math.prod(self.shape)} threads: no GPU runs more than 1024")
+        self.device, self.made = on, {}
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        values = [self.wrapped(value, name) for value, name in zip(args, names)]
+        thread = self.generator(function)
+        with contextlib.suppress(Stop):
+            self.run(thread, values, everyone="this_grid" in function.__code__.co_names)
+        if self.reports:
+            raise SimulationError("\n".join(self.reports.values()))
+
+    def generator(self, function: Callable[..., Any]) -> Callable[..., Generator]:
+        """The rewritten function, with this device in the place of numba's."""
+        key = function
+        if key not in self.made:
+            swapped = {name: self.device.instead(value) for name, value in surroundings(function).items()}
+            around = {name: value for name, value in swapped.items() if value is not None}
+            self.made[key] = generator(
+                function, {**around, "_load": self.load, "_store": self.store, "_call": self.call}
+            )
+        return self.made[key]
+
+    def wrapped(self, value: Any, name: str) -> Any:
+        if isinstance(value, tuple):
+            return tuple(self.wrapped(v, f"{name}[{k}]") for k, v in enumerate(value))
+        array = getattr(value, "array", value)
+        if isinstance(array, np.ndarray) and array.ndim:
+            start = array.__array_interface__["data"][0]
+            return Memory(
+                self, array.view(np.ndarray), name, next((r for r in self.roots if start in r), None)
+            )
+        return value.item() if isinstance(value, (np.integer, np.float64, np.bool_)) else value
+
+    def run(self, thread: Callable[..., Generator], args: list[Any], everyone: bool) -> None:
+        places = [Dim3(x, y, z) for z, y, x in product(*(range(n) for n in reversed(self.grid)))]
+        most = len(places) if everyone else max(1, RESIDENT // math.prod(self.shape))
+        queue, active, idle = list(enumerate(places)), [], 0
+        while queue or active:
+            while queue and len(active) < most:
+                number, index = queue.pop(0)
+                active.append(Block(number, index, self.shape))
+                for t in active[-1].threads:
+                    t.run = thread(*args)
+            moved = [self.round(block) for block in active]
+            active = [block for block in active if block.threads]
+            if everyone and all(
+                t.waits is not None and t.waits.kind == "grid" for b in active for t in b.threads
+            ):
+                self.meet_grid(active)
+                continue
+            idle = 0 if any(moved) else idle + 1
+            if idle > PATIENCE or (
+                idle and not any(t.waits and t.waits.kind == "turn" for b in active for t in b.threads)
+            ):
+                self.now = active[0].threads[0] if active else self.now
+                self.found("deadlock", self.now.line, "all threads wait, and nobody is left to release them")
+                return
+
+    def round(self, block: Block) -> bool:
+        """Let all threads of a block that can run do so until they wait."""
+        moved, left = False, False
+        for t in block.threads:
+            if t.waits is not None and t.waits.kind != "turn":
+                continue
+            self.now = t
+            try:
+                asked = t.run.send(t.waits.value if t.waits is not None else t.sends)
+            except StopIteration:
+                t.run, moved, left = GONE, True, True
+                continue
+            moved |= asked.kind != "turn"
+            t.waits, t.sends = asked, None
+        if left:
+            block.threads = [t for t in block.threads if t.run is not GONE]
+        self.meet_warps(block)
+        waiting = [t for t in block.threads if t.waits is not None and t.waits.kind == "barrier"]
+        if waiting and len(waiting) == len(block.threads):
+            self.meet_block(block, waiting)
+            moved = True
+        return moved
+
+    def meet_block(self, block: Block, waiting: list[Thread]) -> None:
+        self.now = waiting[0]
+        if len({t.line for t in waiting}) > 1:
+            lines = ", ".join(map(str, sorted({t.line for t in waiting})))
+            self.found(
+                "divergent barrier",
+                self.now.line,
+                f"threads of one block wait at different barriers, lines {lines}",
+            )
+        if len(waiting) < math.prod(self.shape):
+            gone = math.prod(self.shape) - len(waiting)
+            self.found(
+                "divergent barrier",
+                self.now.line,
+                f"{gone} threads of the block have left, and {len(waiting)} wait",
+            )
+        block.epoch += 1
+        together: dict[tuple[int, int], int] = {}
+        for t in waiting:
+            _merge(together, t.known)
+        values = [bool(t.waits.value) for t in waiting if t.waits is not None]
+        for t in waiting:
+            name = t.waits.name if t.waits is not None else ""
+            t.known = dict(together) if together else t.known
+            t.sends = {"count": sum(values), "and": int(all(values)), "or": int(any(values))}.get(name)
+            t.waits = None
+
+    def meet_grid(self, active: list[Block]) -> None:
+        self.grid_epoch += 1
+        for t in (t for block in active for t in block.threads):
+            t.waits = None
+
+    def meet_warps(self, block: Block) -> None:
+        if not any(t.waits is not None and t.waits.kind == "warp" for t in block.threads):
+            return
+        groups: dict[tuple[int, str, int], list[Thread]] = {}
+        warps: dict[int, list[Thread]] = {}
+        for t in block.threads:
+            warps.setdefault(t.number // WARP, []).append(t)
+            if t.waits is not None and t.waits.kind == "warp":
+                groups.setdefault((t.number // WARP, t.waits.name, t.waits.mask), []).append(t)
+        for (warp, name, mask), here in groups.items():
+            named = [t for t in warps[warp] if mask >> t.number % WARP & 1]
+            absent = [t for t in named if t not in here]
+            if any(t.waits is None or t.waits.kind == "turn" for t in absent):
+                continue
+            self.now = here[0]
+            if any(not mask >> t.number % WARP & 1 for t in here):
+                text = f"the mask {mask:#x} of this {name} does not name every thread that comes to it"
+                self.found("wrong mask", self.now.line, text)
+            if absent:
+                text = f"the mask {mask:#x} names threads that never come to this {name}"
+                self.found("divergent shuffle", self.now.line, text)
+            if name == "syncwarp":
+                block.warp_epoch[warp] = block.warp_epoch.get(warp, 0) + 1
+            answers = [self.exchanged(t, here) for t in here]
+            for t, answer in zip(here, answers):
+                t.sends, t.waits = answer, None
+
+    def exchanged(self, t: Thread, here: list[Thread]) -> Any:
+        asked = t.waits
+        assert asked is not None
+        by_lane = {u.number % WARP: u.waits.value for u in here if u.waits is not None}
+        lane, name, by = t.number % WARP, asked.name, asked.by
+        if name.startswith("shfl"):
+            steps = {"shfl_up_sync": lane - by, "shfl_down_sync": lane + by, "shfl_xor_sync": lane ^ by}
+            source = steps.get(name, by % WARP)
+            return by_lane.get(source, asked.value)
+        flags = [bool(v) for v in by_lane.values()]
+        if name == "match_any_sync":
+            return sum(1 << k for k, v in by_lane.items() if v == asked.value)
+        if name == "match_all_sync":
+            same = all(v == asked.value for v in by_lane.values())
+            return (sum(1 << k for k in by_lane) if same else 0, same)
+        return {"ballot_sync": sum(1 << k for k, v in by_lane.items() if v), "all_sync": all(flags), "any_sync": any(flags),
+                "eq_sync": len(set(flags)) == 1}.get(name)  # fmt: skip
+
+    # --- what rewritten kernels call ----------------------------------------------------------------------------------
+
+    def load(self, array: Any, index: Any, line: int) -> Any:
+        return array.load(index, line) if isinstance(array, Memory) else array[index]
+
+    def store(self, array: Any, index: Any, value: Any, line: int) -> None:
+        if isinstance(array, Memory):
+            array.store(index, value, line)
+        else:
+            array[index] = value
+
+    def call(self, function: Any, line: int, *args: Any, **keywords: Any) -> Generator:
+        """A call within a kernel: of the device's own, of a device function, or of Python's."""
+        self.now.line = line
+        plain = getattr(function, "py_func", function)
+        ours = isinstance(plain, types.FunctionType) and (plain.__module__ or "").startswith(
+            "upsweep.lab.simulate."
+        )
+        if isinstance(plain, types.FunctionType) and not ours:
+            try:
+                inner = self.generator(plain)
+            except (OSError, TypeError):  # without a source: Python's own
+                return plain(*args, **keywords)
+            return (yield from inner(*args, **keywords))
+        made = function(*args, **keywords)
+        if isinstance(made, Request):
+            return (yield made)
+        return made
+
+
+def _verb(kind: str) -> str:
+    return {"load": "read", "store": "written", "atomic": "updated"}[kind]
+
+
+def _merge(into: dict[tuple[int, int], int], other: dict[tuple[int, int], int]) -> None:
+    for key, value in other.items():
+        into[key] = max(into.get(key, -1), value)
+
+
+def _dim3(size: Any) -> Dim3:
+    return Dim3(*(int(n) for n in (size if isinstance(size, (tuple, list)) else (size,))))
