@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-np.row_stack = np.vstack  # numba-cuda up to 0.30 asks NumPy 2.5 for it
 sys.path[:0] = [str(Path(__file__).parents[1] / "src")]
 
 import cupy as cp

@@ -16,8 +16,6 @@ from pathlib import Path
 import cupy as cp
 import numpy as np
 
-np.row_stack = np.vstack  # numba-cuda up to 0.30 asks NumPy 2.5 for it
-
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "src"), str(TESTS)]
 import upsweep.gpu as gpu

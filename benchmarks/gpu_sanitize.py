@@ -8,9 +8,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import numpy as np
-
-np.row_stack = np.vstack  # numba-cuda up to 0.30 asks NumPy 2.5 for it
 sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("tests", "src")]
 from conformance.cases import Call
 from conformance.check import wrong

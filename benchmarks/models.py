@@ -16,11 +16,6 @@ import time
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-
-if not hasattr(np, "row_stack"):
-    np.row_stack = np.vstack  # numba-cuda up to 0.30 asks NumPy 2.5 for it
-
 sys.path[:0] = [str(Path(__file__).parents[1] / "src")]
 import torch
 

@@ -11,10 +11,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
-
-np.vstack = np.vstack  # numba-cuda up to 0.30 asks NumPy 2.5 for it
-
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "src")]
 
 from conformance.cases import everything

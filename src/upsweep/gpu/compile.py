@@ -186,10 +186,11 @@ def _compile(source: str, arch: int, linked: bool) -> bytes:
 
 def python_ltoir(op: Operator, accumulators: Sequence[np.dtype], arch: int) -> bytes:
     """A Python operator as a C function of pointers: `upsweep_operator(a0*, ..., b0*, ..., result0*, ...)`."""
-    from numba import cuda, from_dtype, types
+    from numba import from_dtype, types
 
-    from upsweep.device_functions import on_device
+    from upsweep.device_functions import numba_cuda, on_device
 
+    cuda = numba_cuda()
     parts = range(len(accumulators))
     names = [f"{side}{i}" for side in "abr" for i in parts]
     a, b = (", ".join(f"{side}{i}[0]" for i in parts) for side in "ab")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.device_functions import on_device
+from upsweep.device_functions import numba_cuda, on_device
 from upsweep.operator import Operator, OperatorError
 from upsweep.operators import as_operator
 from upsweep.textbook.dialect import asks_for_identity, bind
@@ -29,8 +29,7 @@ def run(row: Kernel, x: Any, op: Any = "add", block: int | None = None) -> np.nd
 
 def launch(setup: Setup, x: np.ndarray, op: Operator) -> np.ndarray:
     """Run the launches of a setup one after the other and fetch `y`."""
-    from numba import cuda  # numba-cuda: `pip install 'upsweep[cuda13]'`
-
+    cuda = numba_cuda()  # `pip install 'upsweep[cuda13]'`
     memory: dict[str, Any] = {
         name: cuda.device_array_like(words)
         if isinstance(setup.buffers.get(name), int)
@@ -54,8 +53,9 @@ def buffers(setup: Setup, x: np.ndarray) -> dict[str, np.ndarray]:
 
 def bound(launch: Launch, op: Operator, dtype: np.dtype) -> types.FunctionType:
     """The kernel of a launch with numba-cuda, the compiled operator and the sizes behind its names."""
-    from numba import cuda, from_dtype
+    from numba import from_dtype
 
+    cuda = numba_cuda()
     assert not isinstance(launch.kernel, str)
     neutral = op.identity(dtype) if callable(op.identity) else op.identity
     if neutral is None and asks_for_identity(launch.kernel):
