@@ -1,5 +1,6 @@
 """Scans from many threads at once, after a fork, and inside numba's own threads neither stop nor change a bit."""
 
+import math
 import os
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import pytest
 import upsweep as up
 from oracle import oracle
 from table import CASES
+from upsweep import cores
+from upsweep.cpu import threads
 
 HASH = CASES["hash-u64"]
 (X,) = HASH.draw(400_000)
@@ -168,3 +171,63 @@ def test_importing_costs_what_numpy_costs():
     loaded = run(code).stdout
     for heavy in ("numba", "torch", "jax", "dask", "cuda", "rich", "typer", "llvmlite", "ml_dtypes"):
         assert f"'{heavy}'" not in loaded
+
+
+def test_one_setting_for_the_process(monkeypatch):
+    here = cores.wanted()
+    assert here == cores.cores()
+    monkeypatch.setenv("UPSWEEP_THREADS", "3")
+    assert cores.wanted() == 3
+    up.set_threads(5)
+    with up.set_threads(7):
+        assert cores.wanted() == 7
+        seen = []
+        together = threads.together
+        monkeypatch.setattr(threads, "together", lambda share, n: (seen.append(n), together(share, n)))
+        assert same(threads=None)  # also where a call of this kind has been planned with another number
+        with up.set_threads(4):
+            assert same(threads=None)
+        assert seen == [7, 4]
+    assert cores.wanted() == 5
+    up.set_threads(None)
+    assert cores.wanted() == 3
+    monkeypatch.setenv("UPSWEEP_THREADS", "none")
+    with pytest.raises(ValueError, match="UPSWEEP_THREADS=none"):
+        up.scan([1, 2])
+    with pytest.raises(ValueError, match="at least 1"):
+        up.set_threads(0)
+
+
+def test_quotas_of_control_groups_count(tmp_path):
+    member, root = tmp_path / "cgroup", tmp_path / "fs"
+    (root / "a" / "b").mkdir(parents=True)
+    member.write_text("0::/a/b\n")
+    assert cores.quota(root, member) == math.inf
+    (root / "a" / "cpu.max").write_text("250000 100000\n")
+    (root / "a" / "b" / "cpu.max").write_text("max 100000\n")
+    assert cores.quota(root, member) == 2.5  # of the group above
+    (root / "a" / "b" / "cpu.max").write_text("50000 100000\n")
+    assert cores.quota(root, member) == 0.5
+    (root / "cpu,cpuacct" / "c").mkdir(parents=True)
+    member.write_text("4:memory:/x\n3:cpu,cpuacct:/c\n")
+    (root / "cpu,cpuacct" / "c" / "cpu.cfs_quota_us").write_text("150000\n")
+    (root / "cpu,cpuacct" / "c" / "cpu.cfs_period_us").write_text("100000\n")
+    assert cores.quota(root, member) == 1.5
+
+
+def test_one_of_many_workers_uses_one_thread():
+    pytest.importorskip("torch")
+    distributed = pytest.importorskip("distributed")
+    from torch.utils.data import DataLoader, IterableDataset
+
+    class Threads(IterableDataset):
+        def __iter__(self):
+            yield cores.wanted()
+
+    with up.set_threads(None):
+        assert next(iter(DataLoader(Threads(), num_workers=1, multiprocessing_context="fork"))).item() == 1
+        with distributed.Client(
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+        ) as c:
+            assert c.submit(cores.wanted).result() == 1
+        assert cores.wanted() == cores.cores()

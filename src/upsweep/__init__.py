@@ -16,6 +16,7 @@ from upsweep.api import (
     reduce,
     scan,
 )
+from upsweep.cores import set_threads
 from upsweep.engine import DTypeError, EngineError
 from upsweep.laws import LawError, check
 from upsweep.operator import Operator, OperatorError
@@ -57,6 +58,7 @@ __all__ = [
     "scan",
     "scan_file",
     "segments",
+    "set_threads",
 ]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from upsweep import cores
 from upsweep import engine as engines
 from upsweep.arguments import (
     ShapeError,
@@ -73,7 +74,7 @@ def scan(
             are those of `np.add.accumulate`, wherever a sequence is cut and continued. It is parallel over rows only: the
             faster order for many rows, a slow one for a single long row.
         engine: "auto" (where the data are), "cpu", "cuda", or "numpy", which needs no compiler.
-        threads: threads of the CPU engine; all cores by default. It changes no bit.
+        threads: threads of the CPU engine; by default what `upsweep.set_threads` says. It changes no bit.
 
     Returns:
         An array (a tuple of arrays) of the input's shape, kind and device.
@@ -329,6 +330,7 @@ def execute(
     fields = views[0].dtype.names if len(views) == 1 else None
     if fields:
         views = [views[0][field] for field in fields]  # type: ignore[index]
+    threads = cores.wanted() if threads is None else threads
     groups = segments.values if segments is not None and segments.spelling == "groups" else None
     segments = None if groups else segments
     plan, dtypes = plan_of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
 
-from upsweep import engine
+from upsweep import cores, engine
 
 
 @dataclass(frozen=True)
@@ -94,5 +93,4 @@ def surroundings() -> Iterator[tuple[str, str]]:
     """What a report of a fault should say beside that."""
     yield "upsweep", _version("upsweep")
     yield "Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    yield "cores", str(cores)
+    yield "cores", f"{cores.cores()}, threads of a scan: {cores.wanted()}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from upsweep import cores
 from upsweep.cpu import threads
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.codes import codes_of, members
@@ -75,7 +76,7 @@ def run_groups(
 
         threads.each(scan, parts, wanted)
 
-    wanted = plan.threads or threads.available()
+    wanted = plan.threads or cores.wanted()
     parts = _parts(counts, wanted if plan.rows < wanted and plan.n >= PARALLEL_ITEMS else 1)
     threads.each(
         share, [(row, parts) for row in np.ndindex(plan.row_shape)], wanted if len(parts) == 1 else 1

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from upsweep import cores
 from upsweep.cpu import threads, tuning
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.pieces import bring as bring_piece
@@ -136,7 +137,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     chunk = max(ROW, tuned.chunk >> fewer) if walk.inner is None else ROW
     strips = -(-side_by_side // width)
     groups = strips * int(np.prod(walk.sizes, dtype=np.int64))
-    wanted = plan.threads or threads.available()
+    wanted = plan.threads or cores.wanted()
     if item * plan.n * plan.rows < tuning.PARALLEL_BYTES:
         wanted = 1
     largest = max(chunk, tuned.tile // (item * min(side_by_side, width)))

@@ -12,6 +12,7 @@ from typing import Any
 import numba
 import numpy as np
 
+from upsweep import cores
 from upsweep.cpu import threads
 
 CHUNK = 1 << 17
@@ -49,7 +50,7 @@ def repeat(x: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 def count(x: np.ndarray, bins: int) -> np.ndarray:
     """How often each of 0 ... bins - 1 occurs in `x`, all of whose items lie there."""
-    share = max(CHUNK, bins, -(-len(x) // threads.available()))
+    share = max(CHUNK, bins, -(-len(x) // cores.wanted()))
     counts = np.zeros((max(1, -(-len(x) // share)), bins), np.int64)
     _each_chunk(len(x), lambda lo, hi: _count_chunk(x[lo:hi], counts[lo // share]), share)
     return counts.sum(0)
@@ -101,7 +102,7 @@ def _each_chunk(n: int, work: Callable[[int, int], Any], size: int = CHUNK) -> N
 
 
 def _share(n: int) -> int:
-    return max(CHUNK, -(-n // threads.available()))
+    return max(CHUNK, -(-n // cores.wanted()))
 
 
 def _useful_shifts(keys: np.ndarray) -> list[int]:

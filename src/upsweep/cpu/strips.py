@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from upsweep import cores
 from upsweep.cpu import threads, tuning
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.launch import Strides, at_work, item_size, rows_of
@@ -60,7 +61,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
         known if dense else (None,) * len(known),
     )
     side_by_side = 1 if inner is None else plan.shape[inner]
-    wanted = plan.threads or threads.available()
+    wanted = plan.threads or cores.wanted()
     if item_size(plan) * plan.n * plan.rows < tuning.PARALLEL_BYTES:
         wanted = 1
     others = prod(plan.shape[d] for d in outer)

@@ -11,15 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from upsweep import cores
+
 _LINE = 64
 _own = threading.local()
 _pool: ThreadPoolExecutor | None = None
 _lock = threading.Lock()
-
-
-def available() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def scratch(size: int) -> int:
@@ -53,7 +50,7 @@ def each(work: Callable[[Any], None], items: Sequence[Any], most: int | None = N
                 return
             work(ticket)
 
-    together(share, max(1, min(most or available(), len(tickets))))
+    together(share, max(1, min(most or cores.wanted(), len(tickets))))
 
 
 def _finish(helper: Future[None]) -> None:
@@ -65,7 +62,7 @@ def _executor() -> ThreadPoolExecutor:
     global _pool
     with _lock:
         if _pool is None:
-            _pool = ThreadPoolExecutor(max(available(), 64), "upsweep")
+            _pool = ThreadPoolExecutor(max(cores.cores(), 64), "upsweep")
         return _pool
 
 
