@@ -8,6 +8,7 @@ import sys
 from functools import cache
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 _CGROUP = Path("/sys/fs/cgroup")
 _setting: int | None = None
@@ -81,12 +82,11 @@ def _one_of_many() -> bool:
 @cache
 def cores() -> int:
     """The cores that this process may use."""
-    if hasattr(os, "process_cpu_count"):
-        have = os.process_cpu_count()
-    elif hasattr(os, "sched_getaffinity"):
-        have = len(os.sched_getaffinity(0))
-    else:
-        have = os.cpu_count()
+    # Python 3.13 knows more than the affinity: its own setting.
+    count: Any = getattr(os, "process_cpu_count", os.cpu_count)
+    have = count()
+    if hasattr(os, "sched_getaffinity"):
+        have = min(have or math.inf, len(os.sched_getaffinity(0)))
     allowed = quota(_CGROUP, Path("/proc/self/cgroup"))
     return max(1, math.ceil(min(have or 1, allowed)))
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from upsweep import dtypes
 from upsweep.engine import EngineError, library_of, on_gpu
+from upsweep.host import labelled
 from upsweep.operator import identity_of
 from upsweep.plan import Plan
 
@@ -30,6 +31,8 @@ def view(x: Any) -> np.ndarray:
         )
     if library_of(x) == "torch":
         return _from_torch(x)
+    if labelled.has(x):
+        return labelled.items(x)
     if hasattr(x, "__array__") or not hasattr(x, "__dlpack__"):
         return np.asarray(x)
     return np.from_dlpack(x)
@@ -54,6 +57,8 @@ def give(like: Any, view: np.ndarray) -> Any:
         import jax.numpy
 
         return jax.numpy.asarray(view, device=like.device)
+    if labelled.has(like):
+        return labelled.labelled(like, view)
     if isinstance(like, (np.ndarray, np.generic)) or not hasattr(like, "__array_namespace__"):
         return view if view.ndim else view[()]
     return like.__array_namespace__().from_dlpack(view)

@@ -1,0 +1,96 @@
+"""pandas, polars and xarray: what has labels comes back with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import upsweep as up
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal(60)
+KEYS = RNG.integers(0, 5, 60)
+
+
+def test_pandas_keeps_its_index():
+    pd = pytest.importorskip("pandas")
+    series = pd.Series(X, index=np.arange(60)[::-1] * 10, name="v")
+    got = up.scan(series, "max")
+    pd.testing.assert_series_equal(got, series.cummax())
+    pd.testing.assert_series_equal(up.ema(series, 0.25), series.ewm(alpha=0.25, adjust=False).mean())
+    table = pd.DataFrame(X.reshape(20, 3), index=list("abcdefghijklmnopqrst"), columns=["u", "v", "w"])
+    pd.testing.assert_frame_equal(up.cummin(table, axis=0), table.cummin())
+    with pytest.raises(up.ShapeError, match="axis"):
+        up.scan(table)
+    assert isinstance(up.reduce(series), np.floating)
+    a, b = up.scan((series, series + 1), "affine")
+    assert a.index.equals(series.index)
+    assert b.name == "v"
+
+
+def test_the_accessor_of_pandas():
+    pd = pytest.importorskip("pandas")
+    import upsweep.pandas  # noqa: F401
+
+    table = pd.DataFrame({"key": KEYS, "u": X, "n": np.arange(60)}, index=np.arange(60) + 7)
+    pd.testing.assert_series_equal(
+        table["u"].upsweep.scan("min", reverse=True), table["u"][::-1].cummin()[::-1]
+    )
+    pd.testing.assert_frame_equal(table.upsweep.cummax(), table.astype(float).cummax())
+    groups = table.groupby("key")
+    pd.testing.assert_series_equal(groups["u"].upsweep.cummax(), groups["u"].cummax())
+    pd.testing.assert_frame_equal(groups.upsweep.cumulative_sum(), groups.cumsum())
+    averages = groups["u"].upsweep.ema(0.25)
+    wanted = groups["u"].ewm(alpha=0.25, adjust=False).mean().droplevel(0).sort_index()
+    pd.testing.assert_series_equal(averages, wanted)
+    table["key"] = table["key"].where(table["key"] != 3)
+    without = table.groupby("key")["n"]
+    pd.testing.assert_series_equal(without.upsweep.cumulative_sum(), without.cumsum(), check_dtype=False)
+
+
+def test_polars_series_and_expressions():
+    pl = pytest.importorskip("polars")
+    import upsweep.polars  # noqa: F401
+
+    table = pl.DataFrame({"key": KEYS, "day": KEYS % 2, "v": X})
+    got = up.scan(table["v"], "max")
+    assert got.name == "v"
+    assert got.equals(table["v"].cum_max())
+    assert table["v"].upsweep.cummin().equals(table["v"].cum_min())
+    planes = up.scan(table, "max", axis=0)
+    assert planes.columns == table.columns
+    lazy = table.lazy().with_columns(
+        m=pl.col("v").upsweep.cummax(), g=pl.col("v").upsweep.scan("max", over=["key", pl.col("day")])
+    )
+    got = lazy.collect()
+    assert got["m"].equals(table["v"].cum_max(), check_names=False)
+    wanted = table.select(pl.col("v").cum_max().over("key", "day"))["v"]
+    assert got["g"].equals(wanted, check_names=False)
+    with pytest.raises(up.DTypeError, match="fill_null"):
+        up.scan(pl.Series([1, None, 2]))
+
+
+def test_xarray_keeps_dimensions_coordinates_and_chunks():
+    xr = pytest.importorskip("xarray")
+    import upsweep.xarray  # noqa: F401
+
+    coords = {"time": np.arange(20) * 3, "x": list("abc")}
+    rain = xr.DataArray(X.reshape(20, 3), coords, ("time", "x"), name="rain", attrs={"units": "mm"})
+    got = rain.upsweep.scan(dim="time")
+    assert got.attrs == rain.attrs
+    xr.testing.assert_identical(got, rain.copy(data=up.scan(rain.values, axis=0)))
+    xr.testing.assert_identical(
+        up.scan(rain, "max", axis=1), rain.copy(data=np.maximum.accumulate(X.reshape(20, 3), 1))
+    )
+    with pytest.raises(up.ShapeError, match="dim='time'"):
+        rain.upsweep.scan()
+    weights = xr.DataArray([0.1, 0.2, 0.3], {"x": list("abc")}, ("x",))
+    averages = rain.upsweep.ema(weights, dim="time")
+    np.testing.assert_array_equal(averages.sel(x="b"), up.ema(rain.sel(x="b").values, 0.2))
+    pytest.importorskip("dask")
+    chunked = rain.chunk({"time": 7})
+    lazy = chunked.upsweep.scan(dim="time")
+    assert lazy.chunks == chunked.chunks
+    xr.testing.assert_identical(lazy.compute(), got)
+    with pytest.raises(up.EngineError, match=r"upsweep\.xarray"):
+        up.scan(chunked, axis=0)
