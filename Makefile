@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test fuzz check docs bench lab-offline
+.PHONY: demo test fuzz check docs bench lab-offline release
 
 demo: $(VENV)/demo.ready
 	$(BIN)/upsweep demo
@@ -32,12 +32,23 @@ lab-offline: $(VENV)/test.ready
 bench: $(VENV)/demo.ready
 	$(BIN)/python benchmarks/cpu.py
 
+# What the workflow on GitHub uploads, built and tried here: the wheel and the sdist, and a clean environment for the wheel.
+release: $(VENV)/release.ready
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	PATH="$(abspath $(BIN)):$$PATH" sh tests/packaging/check.sh $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+
 $(VENV)/demo.ready: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[demo]'
 	touch $@
 
 $(VENV)/test.ready: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[demo,lab,cuda13]' --group test --group check --group docs
+	touch $@
+
+$(VENV)/release.ready: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --group release
 	touch $@
 
 # Dependency groups are known to pip from 25.1 on.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import re
+import runpy
 from pathlib import Path
 
 README = Path(__file__).parents[1] / "README.md"
@@ -22,3 +23,8 @@ def test_there_are_five_examples() -> None:
 def test_links_lead_somewhere() -> None:
     for link in re.findall(r"\]\((?!https?:)([^)#]+)", README.read_text()):
         assert (README.parent / link).exists(), link
+
+
+def test_the_figures_are_those_that_the_benchmarks_wrote() -> None:
+    front = runpy.run_path(str(README.parent / "benchmarks" / "front.py"))
+    assert front["table"]() in README.read_text(), "run python benchmarks/front.py"

@@ -7,11 +7,14 @@ import re
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 NEEDS = {"frameworks.md": ("torch", "jax", "dask"), "returns.md": ("torch",), "gpus.md": ("torch",)}
+NEEDS["phrasebook.md"] = ("pandas", "polars", "xarray")
+ROW = re.compile(r"^\| `(.+?)` \| `(.+?)` \|$", re.MULTILINE)
 SNIPPET = re.compile(r"^```(?:python|pycon)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -58,3 +61,25 @@ def test_every_function_is_in_every_place_or_says_why_not():
         lacking = any(name in names.split(", ") and where in ("", place) for names, where in said)
         assert table["takes_segments"](function) != lacking, (place, name)
     assert "| `gae` | yes | yes | yes |" in table["page"]()
+
+
+@pytest.mark.filterwarnings("default")
+def test_both_sides_of_the_phrasebook_give_the_same_numbers():
+    rows = ROW.findall((DOCS / "phrasebook.md").read_text(encoding="utf-8"))
+    assert len(rows) >= 20
+    names = {name: pytest.importorskip(name) for name in ("pandas", "scipy", "torch", "jax")}
+    x = np.random.default_rng(0).random(60) + 0.5
+    from jax import lax
+
+    import upsweep as up
+    import upsweep.jax as uj
+    import upsweep.torch as ut
+
+    names |= {
+        "np": np, "up": up, "ut": ut, "uj": uj, "lax": lax, "jnp": names["jax"].numpy, "x": x, "xs": x.reshape(6, 10),
+        "k": np.arange(60) * 7 % 5, "s": names["pandas"].Series(x), "t": names["torch"].tensor(x),
+        "j": names["jax"].numpy.asarray(x),
+    }  # fmt: skip
+    for theirs, ours in rows:
+        got, want = (np.asarray(eval(text, names)) for text in (ours, theirs))
+        np.testing.assert_allclose(got, want, rtol=1e-5, err_msg=f"{theirs} and {ours}")

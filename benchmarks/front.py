@@ -1,0 +1,47 @@
+"""The table on the front page: the best and the worst rows of the times that the benchmarks wrote.
+
+python benchmarks/front.py writes it into README.md.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+README = ROOT / "README.md"
+EACH = 3
+BLOCK = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.DOTALL)
+
+
+def rows() -> dict[str, list[tuple[str, str, float]]]:
+    """For each kind of benchmark: what ran, beside what, and how many times as fast it was."""
+    return {
+        "CPU": [
+            (r["name"], r["against"], r["ratio"]) for r in _read("cpu-*.json") if "error" not in r["name"]
+        ],
+        "GPU": [(r["name"], "copy", r["fraction"]) for r in _read("gpu.json") if r.get("fraction")],
+        "applications, CPU": [(r["name"], r["against"], r["times_as_fast"]) for r in _read("apps-*.json")],
+    }
+
+
+def _read(pattern: str) -> list[dict]:
+    return [row for path in sorted(RESULTS.glob(pattern)) for row in json.loads(path.read_text())["rows"]]
+
+
+def table() -> str:
+    lines = ["| | best | worst |", "| --- | --- | --- |"]
+    for kind, found in rows().items():
+        ordered = sorted(found, key=lambda row: -row[2])
+        best, worst = (
+            "<br>".join(f"{name}: {ratio:.2g} x {peer}" for name, peer, ratio in part)
+            for part in (ordered[:EACH], ordered[: -EACH - 1 : -1])
+        )
+        lines.append(f"| {kind}, {len(found)} rows | {best} | {worst} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    README.write_text(BLOCK.sub(lambda found: found[1] + table() + found[2], README.read_text()))
