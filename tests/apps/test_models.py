@@ -51,7 +51,15 @@ def test_forward_survives_what_underflows_and_what_is_impossible(apps):
     filtered, log_likelihood = apps.hmm_forward(initial, transition, likelihood * 1e-100)
     _, plain = apps.hmm_forward(initial, transition, likelihood)
     np.testing.assert_allclose(log_likelihood, plain + np.log(1e-100) * np.arange(1, 5001), rtol=1e-12)
+    logs = [np.log(v) for v in (initial, transition, likelihood)]
+    again, low = apps.hmm_forward(*logs[:2], logs[2] - 1e5, logarithms=True)
+    np.testing.assert_allclose(again, filtered, rtol=1e-9)
+    np.testing.assert_allclose(low, plain - 1e5 * np.arange(1, 5001), rtol=1e-12)
     likelihood[10] = 0
+    with np.errstate(divide="ignore"):
+        _, none = apps.hmm_forward(*logs[:2], np.log(likelihood[:20]), logarithms=True)
+    assert (none[10:] == -np.inf).all()
+    np.testing.assert_allclose(none[:10], plain[:10], rtol=1e-12)
     filtered, log_likelihood = apps.hmm_forward(initial, transition, likelihood[:20])
     assert np.isfinite(filtered[:10]).all()
     assert np.isnan(filtered[10:]).all()
@@ -97,20 +105,28 @@ def test_viterbi_is_its_loop_where_sums_are_exact(apps):
 
 @pytest.mark.parametrize(("d", "m"), [(1, 1), (2, 1), (3, 2), (4, 4)])
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 1500])
-def test_kalman_is_its_loop(apps, d, m, steps):
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_kalman_is_its_loop(apps, d, m, steps, missing):
     f = np.linalg.qr(RNG.standard_normal((d, d)))[0] * 0.99
     h, y = RNG.standard_normal((m, d)), RNG.standard_normal((steps, m))
     q, r, p = (v @ v.T + 0.1 * np.eye(len(v)) for v in (RNG.standard_normal((k, k)) for k in (d, m, d)))
     mean = RNG.standard_normal(d)
-    means, covariances = apps.kalman_filter(y, f, h, q, r, mean, p)
+    y[RNG.random(y.shape) < missing] = np.nan
+    means, covariances, log_likelihood = apps.kalman_filter(y, f, h, q, r, mean, p)
+    total = 0.0
     assert means.shape == (steps, d)
     assert covariances.shape == (steps, d, d)
     for t in range(steps):
         mean, p = f @ mean, f @ p @ f.T + q
-        gain = p @ h.T @ np.linalg.inv(h @ p @ h.T + r)
-        mean, p = mean + gain @ (y[t] - h @ mean), p - gain @ h @ p
+        here = ~np.isnan(y[t])
+        seen, gap = h[here], y[t][here] - h[here] @ mean
+        spread = seen @ p @ seen.T + r[np.ix_(here, here)]
+        gain = p @ seen.T @ np.linalg.inv(spread)
+        total -= (np.log(np.linalg.det(2 * np.pi * spread)) + gap @ np.linalg.inv(spread) @ gap) / 2
+        mean, p = mean + gain @ gap, p - gain @ seen @ p
         np.testing.assert_allclose(means[t], mean, rtol=1e-8, atol=1e-9)
         np.testing.assert_allclose(covariances[t], p, rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(log_likelihood[t], total, rtol=1e-8, atol=1e-9)
 
 
 def test_inverses_exchange_rows():

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from upsweep import api
 from upsweep.api import ShapeError
-from upsweep.apps.kinds import enter
+from upsweep.apps.kinds import enter, floating
 from upsweep.apps.trellis import Parts, prefixes, product
 
 
-def hmm_forward(initial: Any, transition: Any, likelihood: Any) -> tuple[Any, Any]:
+def hmm_forward(
+    initial: Any, transition: Any, likelihood: Any, *, logarithms: bool = False
+) -> tuple[Any, Any]:
     """The forward algorithm, all steps at once: how likely each state is, given the observations up to its time.
 
     The vector of `p(state_t = j, y_0 ... y_t)` is a product of matrices `M_t[i, j] = transition[i, j] likelihood[t, j]`; each
@@ -19,6 +22,7 @@ def hmm_forward(initial: Any, transition: Any, likelihood: Any) -> tuple[Any, An
         initial: probabilities of the first state, shape (K,).
         transition: `transition[i, j]`, the probability of j after i, shape (K, K).
         likelihood: `likelihood[t, j]`, that of observation t in state j, shape (T, K).
+        logarithms: whether these three are logarithms, as for `viterbi`; they may lie far below those of any float.
 
     Returns:
         `(filtered, log_likelihood)`: the states' probabilities, shape (T, K), and `log p(y_0 ... y_t)`, shape (T,), float64,
@@ -35,6 +39,16 @@ def hmm_forward(initial: Any, transition: Any, likelihood: Any) -> tuple[Any, An
     Source: Rabiner, "A tutorial on hidden Markov models" (1989); Hassan, Sarkka and Garcia-Fernandez, "Temporal parallelization
     of inference in hidden Markov models" (2021).
     """
+    if logarithms:
+        xp, given, give = enter(likelihood, initial, transition)
+        seen, start, switch = (floating(xp, v) for v in given)
+        _check(start, switch, seen)
+        most = xp.max(seen, axis=-1)
+        most = xp.where(
+            most > -xp.inf, most, xp.zeros_like(most)
+        )  # no state explains it: there is nothing to take off
+        filtered, total = hmm_forward(xp.exp(start), xp.exp(switch), xp.exp(seen - most[..., None]))
+        return give(filtered), give(total + api.scan(most))
     xp, steps, give = _steps(initial, transition, likelihood, lambda xp, a, b: a * b)
 
     def combine(a: Parts, b: Parts) -> Parts:
@@ -98,14 +112,18 @@ def viterbi(initial: Any, transition: Any, likelihood: Any) -> tuple[Any, Any]:
 def _steps(initial: Any, transition: Any, likelihood: Any, times: Any) -> tuple[Any, Any, Any]:
     """One matrix a step. All rows of the first are the first step's vector, so that all rows of every product are equal."""
     xp, (likelihood, initial, transition), give = enter(likelihood, initial, transition)
-    states = likelihood.shape[-1] if likelihood.ndim == 2 else -1
-    if tuple(initial.shape) != (states,) or tuple(transition.shape) != (states, states):
-        shapes = ", ".join(str(tuple(v.shape)) for v in (initial, transition, likelihood))
-        raise ShapeError(f"initial, transition and likelihood must be (K,), (K, K) and (T, K), got {shapes}")
+    _check(initial, transition, likelihood)
     initial, transition, likelihood = (xp.astype(v, xp.float64) for v in (initial, transition, likelihood))
     steps = times(xp, transition[None], likelihood[:, None, :])
     steps[:1] = times(xp, initial[None, None], likelihood[:1, None, :])
     return xp, steps, give
+
+
+def _check(initial: Any, transition: Any, likelihood: Any) -> None:
+    states = likelihood.shape[-1] if likelihood.ndim == 2 else -1
+    if tuple(initial.shape) != (states,) or tuple(transition.shape) != (states, states):
+        shapes = ", ".join(str(tuple(v.shape)) for v in (initial, transition, likelihood))
+        raise ShapeError(f"initial, transition and likelihood must be (K,), (K, K) and (T, K), got {shapes}")
 
 
 def _unit(xp: Any, matrices: Any) -> Parts:

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from upsweep import api
 from upsweep.api import ShapeError
 from upsweep.apps.kinds import enter
-from upsweep.apps.trellis import Parts, inverse, prefixes, product
+from upsweep.apps.trellis import Parts, inverse, log_determinant, prefixes, product
 
 
 def kalman_filter(
     y: Any, transition: Any, observation: Any, noise: Any, error: Any, mean: Any, covariance: Any
-) -> tuple[Any, Any]:
-    """Filtered means and covariances of a linear Gaussian model, all steps at once.
+) -> tuple[Any, Any, Any]:
+    """Filtered means and covariances of a linear Gaussian model, and how likely the observations are, all steps at once.
 
     The model is `x[t] = F x[t-1] + N(0, Q)`, `y[t] = H x[t] + N(0, R)`, with `x[-1] = N(m, P)`. Filtering one step or many is an
     element (A, b, C, eta, J) of an associative operation, whose prefixes hold the answer in b and C.
 
     Args:
-        y: observations, shape (T, m).
+        y: observations, shape (T, m). NaN is an observation that is missing, all of a step or some of it.
         transition, observation: F, shape (d, d); H, shape (m, d).
         noise, error: Q, shape (d, d); R, shape (m, m).
         mean, covariance: m, shape (d,), and P, shape (d, d): the state before the first step.
 
     Returns:
-        `(means, covariances)`, shapes (T, d) and (T, d, d), float64, of y's kind.
+        `(means, covariances, log_likelihood)`, shapes (T, d), (T, d, d) and (T,), float64, of y's kind; the last is
+        `log p(y[0], ..., y[t])`.
 
     Raises:
         ShapeError: shapes that do not fit.
 
     >>> from upsweep import apps
-    >>> means, _ = apps.kalman_filter([[1.0], [1.0]], [[1.0]], [[1.0]], [[0.0]], [[1.0]], [0.0], [[1.0]])
-    >>> means[:, 0].round(6).tolist()
-    [0.5, 0.666667]
+    >>> y = [[1.0], [float("nan")], [1.0]]
+    >>> means, _, log_likelihood = apps.kalman_filter(y, [[1.0]], [[1.0]], [[0.0]], [[1.0]], [0.0], [[1.0]])
+    >>> means[:, 0].round(6).tolist(), log_likelihood.round(4).tolist()
+    ([0.5, 0.5, 0.666667], [-1.5155, -1.5155, -2.7205])
 
     Source: Sarkka and Garcia-Fernandez, "Temporal parallelization of Bayesian smoothers" (2021), lemmas 7 and 8.
     """
@@ -40,26 +44,52 @@ def kalman_filter(
     _check(*given)
     y, f, h, q, r, m, p = (xp.astype(v, xp.float64) for v in given)
     if not y.shape[0]:
-        return give(m[None][:0]), give(p[None][:0])
+        return give(m[None][:0]), give(p[None][:0]), give(y[:, 0])
+    seen, y, h, r = _missing(xp, y, h, r)
     steps = _steps(xp, y, f, h, q, r)
-    first = _first(xp, y[:1], f, h, q, r, m, p)
+    first = _first(xp, y[:1], f, h[:1], q, r[:1], m, p)
     steps = tuple(xp.concat([a, b[1:]]) for a, b in zip((*first, *(s[:1] for s in steps[3:])), steps))
     _, b, c, _, _ = prefixes(xp, lambda a, b: _combine(xp, a, b), steps)
-    return give(b[..., 0]), give(c)
+    before = xp.concat([m[None, :, None], b[:-1]]), xp.concat([p[None], c[:-1]])
+    likelihood = _log_likelihood(xp, seen, y, f, h, q, r, *before)
+    return give(b[..., 0]), give(c), give(api.scan(likelihood))
+
+
+def _missing(xp: Any, y: Any, h: Any, r: Any) -> tuple[Any, Any, Any, Any]:
+    """What is seen, and y, H and R for each step (for all where nothing is missing): what is missing observes nothing, with an
+    error of its own, and so changes nothing."""
+    missing = xp.isnan(y)
+    seen = xp.astype(~missing, y.dtype)
+    if not bool(xp.any(missing)):
+        return seen, y, h[None], r[None]
+    alone = xp.eye(r.shape[0], dtype=r.dtype, device=r.device) * (1 - seen)[:, None, :]
+    error = r * seen[:, :, None] * seen[:, None, :] + alone
+    return seen, xp.where(missing, xp.zeros_like(y), y), h * seen[:, :, None], error
+
+
+def _log_likelihood(
+    xp: Any, seen: Any, y: Any, f: Any, h: Any, q: Any, r: Any, mean: Any, covariance: Any
+) -> Any:
+    """That of each observation, given the means and covariances behind the one before it."""
+    gap = y[..., None] - product(h, product(f, mean))
+    spread = product(product(h, product(product(f, covariance), f.T) + q), _t(xp, h)) + r
+    squares = product(product(_t(xp, gap), inverse(xp, spread)), gap)[:, 0, 0]
+    known = xp.sum(seen, axis=1) * math.log(2 * math.pi)
+    return -(known + log_determinant(xp, spread) + squares) / 2
 
 
 def _gain(xp: Any, p: Any, h: Any, r: Any) -> tuple[Any, Any]:
-    """`P H' S^-1` and `S^-1`, where `S = H P H' + R`."""
-    s = inverse(xp, (product(product(h, p), h.T) + r)[None])
-    return product(product(p, h.T)[None], s), s
+    """`P H' S^-1` and `S^-1`, where `S = H P H' + R`, for each step's H and R."""
+    s = inverse(xp, product(product(h, p), _t(xp, h)) + r)
+    return product(product(p, _t(xp, h)), s), s
 
 
 def _steps(xp: Any, y: Any, f: Any, h: Any, q: Any, r: Any) -> Parts:
     gain, s = _gain(xp, q, h, r)
-    keep = xp.eye(f.shape[0], dtype=f.dtype, device=f.device) - product(gain, h[None])
-    seen = product(product(f.T, h.T)[None], s)
+    keep = xp.eye(f.shape[0], dtype=f.dtype, device=f.device) - product(gain, h)
+    seen = product(product(f.T, _t(xp, h)), s)
     n, y = y.shape[0], y[..., None]
-    a, c, j = product(keep, f[None]), product(keep, q[None]), product(seen, product(h, f)[None])
+    a, c, j = product(keep, f), product(keep, q), product(seen, product(h, f))
     a, c, j = (xp.broadcast_to(v, (n, *v.shape[1:])) for v in (a, c, j))
     return a, product(gain, y), c, product(seen, y), j
 
@@ -69,7 +99,7 @@ def _first(xp: Any, y: Any, f: Any, h: Any, q: Any, r: Any, m: Any, p: Any) -> P
     m, p = product(f, m[:, None]), product(product(f, p), f.T) + q
     gain, _ = _gain(xp, p, h, r)
     mean = m + product(gain, y[..., None] - product(h, m))
-    return 0 * p[None], mean, p - product(gain, product(h, p)[None])
+    return 0 * p[None], mean, p - product(gain, product(h, p))
 
 
 def _combine(xp: Any, i: Parts, j: Parts) -> Parts:

@@ -49,3 +49,13 @@ def inverse(xp: Any, a: Any) -> Any:
         rows = rows - rows[:, :, k : k + 1] * pivot[:, None, :]
         rows[:, k] = pivot
     return rows[..., d:]
+
+
+def log_determinant(xp: Any, a: Any) -> Any:
+    """Logarithms of the determinants of stacked symmetric positive matrices, by elimination in a fixed order."""
+    total = xp.zeros_like(a[:, 0, 0])
+    for k in range(a.shape[-1]):
+        pivot = a[:, k : k + 1, k : k + 1]
+        total = total + xp.log(pivot[:, 0, 0])
+        a = a - a[:, :, k : k + 1] * (a[:, k : k + 1, :] / pivot)
+    return total
