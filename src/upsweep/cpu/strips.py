@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from upsweep import cores
-from upsweep.cpu import threads, tuning
+from upsweep.cpu import tuning
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.launch import Strides, at_work, item_size, rows_of
 from upsweep.cpu.pieces import walk
