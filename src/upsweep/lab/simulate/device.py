@@ -236,8 +236,10 @@ class Device:
         )  # fmt: skip
 
     def current_context(self, devnum: Any = None) -> Any:
+        freed = types.SimpleNamespace(clear=lambda: None)
+        memory = (1 << 36, 1 << 36)
         return types.SimpleNamespace(
-            device=self.get_current_device(), get_memory_info=lambda: (1 << 36, 1 << 36)
+            device=self.get_current_device(), get_memory_info=lambda: memory, deallocations=freed
         )
 
     def select_device(self, device: Any = 0) -> Any:
