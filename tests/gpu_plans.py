@@ -11,18 +11,19 @@ from upsweep.operator import Operator, resolve
 from upsweep.plan import Plan
 
 Case = tuple[Operator, list[str], tuple[int, ...], int, dict[str, Any]]
-"""Operator, dtypes, shape, axis and the plan's flags; `kept` names the one component that is stored."""
+"""Operator, dtypes, shape, axis and the plan's flags; `kept` names the one component that is stored, `phase` the remainder by 16
+of the pointers that are read."""
 
 
 def chosen(case: Case) -> tuple[Plan, layout.Choice]:
     op, names, shape, axis, flags = case
     flags = dict(flags)
-    kept = flags.pop("kept", None)
+    kept, phase = flags.pop("kept", None), flags.pop("phase", 0)
     dtypes = tuple(named(n) for n in names)
     stores = tuple(d if kept in (None, c) else None for c, d in enumerate(dtypes))
     op, accumulators = resolve(op, dtypes), tuple(accumulator(d) for d in dtypes)
     plan = Plan(op, dtypes, accumulators, stores, shape, axis, **flags)
-    ins = [(c_strides(shape, d.itemsize), 0) for d in dtypes]
+    ins = [(c_strides(shape, d.itemsize), phase) for d in dtypes]
     rows = plan.row_shape if plan.reduce else shape
     outs = [None if d is None else (c_strides(rows, d.itemsize), 0) for d in stores]
     heads = (c_strides(shape, 1), 0) if plan.segmented else None

@@ -12,7 +12,7 @@ from upsweep.keys import rebuilt
 
 def numba_cuda() -> Any:
     """The module numba.cuda. Up to 0.30 it asks NumPy for a name that NumPy 2.5 has given up."""
-    vars(np).setdefault("row_stack", np.vstack)
+    np.__dict__.setdefault("row_stack", np.vstack)
     from numba import cuda
 
     return cuda

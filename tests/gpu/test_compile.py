@@ -86,6 +86,8 @@ OTHERS = {
         1,
         {"reverse": True, "exclusive": True, "initial": True, "segmented": True, "order": "sequential"},
     ),
+    "a short axis that lies anywhere": (ops.ADD, ["f4"], (5, 64), 0, {"phase": 13}),
+    "in order anywhere": (ops.AFFINE, ["f8", "f8"], (50, 64), 0, {"phase": 3, "order": "sequential"}),
     "reduce in order": (ops.MUL, ["c16"], (1537, 77), 0, {"reduce": True, "order": "sequential"}),
     "columns of bytes": (ops.ADD, ["i1"], (3000, 1000), 0, {"segmented": True}),
 }

@@ -11,6 +11,7 @@ pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
 from gpu_plans import chosen
 from upsweep.gpu import shapes
+from upsweep.operator import Operator
 from upsweep.operators import ops
 
 CHOICES = [
@@ -66,3 +67,13 @@ def test_every_tile_fits_a_multiprocessor_and_the_tree(n, rows, dtypes, segmente
         assert not shape.carry or (rows >= 1024 and choice.tiles > 1)
     else:
         assert n <= choice.tile
+
+
+@pytest.mark.parametrize("names", [["f4", "i8", "u1"], ["u1"] * 8, ["c16", "u1"], ["f8"] * 8])
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+def test_columns_of_any_components_fit(names, order):
+    op = Operator(lambda a, b: b, name="last")
+    for rows in (64, 5000, 200_000):
+        plan, choice = chosen((op, names, (300, rows), 0, {"order": order}))
+        assert choice.kernel in ("columns", "walk")
+        assert choice.shared_bytes(plan) <= shapes.SHARED_MEMORY - 2048

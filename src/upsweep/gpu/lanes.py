@@ -38,7 +38,7 @@ def _are_neighbours(layout: Layout) -> bool:
 def _short(plan: Plan, layout: Layout) -> Short:
     columns, rows = layout.dims[-1], prod(layout.dims)
     arrays = [x for x in (*layout.loads, *layout.stores) if x is not None and x.rows[-1]]
-    grain = min(_line_grain(layout, x, 16 // x.size, columns) // x.size for x in arrays)
+    grain = max(1, min(_line_grain(layout, x, 16 // x.size, columns) // x.size for x in arrays))
     largest = max(x.size for x in arrays)
     return Short(shapes.for_short(layout.n, rows, words(plan), largest, grain), layout, columns)
 

@@ -307,8 +307,7 @@ def choose(plan: Plan, layout: Layout) -> Choice:
     )
     columns = layout.dims[-1] if layout.dims and not touching and _are_columns(layout) else 0
     if columns:
-        smallest = min(x.size for x in layout.loads)
-        return Columns(shapes.for_columns(layout.n, words(plan), smallest), layout, columns)
+        return _fitting_columns(plan, layout, columns)
     n, rows, item = layout.n, prod(layout.dims), words(plan)
     if shapes.fits_rows(n, item):
         return Rows(shapes.for_rows(n, item), layout)
@@ -318,6 +317,16 @@ def choose(plan: Plan, layout: Layout) -> Choice:
         return Rows(shapes.for_whole_rows(n, item, even), layout)
     shape = shapes.for_tiles(n, rows, item, len(plan.accumulators), size, plan.segmented, costly(plan))
     return Tiles(shape, layout)
+
+
+def _fitting_columns(plan: Plan, layout: Layout, columns: int) -> Columns:
+    """Lines as wide as the smallest component wants them, if those of all components fit into shared memory."""
+    line = min(x.size for x in layout.loads)
+    while True:
+        made = Columns(shapes.for_columns(layout.n, words(plan), line), layout, columns)
+        if line >= 4 or made.shared_bytes(plan) <= shapes.SHARED_MEMORY - 4096:
+            return made
+        line *= 2
 
 
 def _are_columns(layout: Layout) -> bool:

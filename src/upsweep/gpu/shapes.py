@@ -128,7 +128,7 @@ def for_tiles(n: int, rows: int, words: int, parts: int, size: int, segmented: b
 
 
 def for_columns(n: int, words: int, smallest: int) -> Shape:
-    """`smallest` is the size of the smallest component: a warp reads lines of at least 128 bytes of it."""
+    """`smallest` is the size of the smallest component that counts: a warp reads lines of at least 128 bytes of it."""
     items = min(items_for(words), _power_of_two(n))
     warps = min(WARPS, _power_of_two(-(-n // items)))
     vector = max(1, 4 // smallest)
