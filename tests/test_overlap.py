@@ -165,3 +165,21 @@ def test_segments_and_initial_may_lie_under_the_result():
     totals = first.copy()
     up.reduce(rows, axis=1, initial=totals, out=totals)
     np.testing.assert_array_equal(totals, first + rows.sum(1))
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_what_lies_between_rows_stays(step):
+    for n in range(1, 35):
+        for pitch in {n + 1, 8, 16, 32, 64}:
+            if pitch < n:
+                continue
+            memory = np.full((33, pitch * step), 77)
+            rows = memory[:, : n * step : step]
+            want = memory.copy()
+            want[:, : n * step : step] = np.arange(1, n + 1)
+            up.scan(np.ones((33, n), int), axis=1, out=rows)
+            np.testing.assert_array_equal(memory, want, err_msg=f"{n} {pitch}")
+            memory[:] = 1
+            rows[:] = 1
+            up.scan(rows, axis=1, out=rows)
+            np.testing.assert_array_equal(rows, want[:, : n * step : step], err_msg=f"{n} {pitch}")

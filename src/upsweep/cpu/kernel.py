@@ -79,7 +79,7 @@ def bring_runs(L, A, c, source, stride, run, lanes, m, last):
         panel, source, lanes = panel + done * size, source + done * run, lanes - done
     if lanes == 0:
         return
-    if run == ROW * stride:
+    if m == ROW and run == ROW * stride:  # one line; of shorter runs the memory between belongs to others
         count = (lanes - 1) * ROW + last
         _call4(peek(p, BRING), (spare, source, stride, count))
         fill(spare + count * size, spare + (count - 1) * size, size, ROW - last)
@@ -279,7 +279,7 @@ def hand_runs(p, s, target, stride, run, panel, pitch, spare, lanes, m, last):
     if lanes == 0:
         return
     _call5(peek(p, TURN_OUT), (spare, ROW * size, panel, pitch, whole_blocks(lanes, block)))
-    if run == ROW * stride:
+    if m == ROW and run == ROW * stride:
         _call4(peek(s, HAND), (target, stride, spare, (lanes - 1) * ROW + last))
     else:
         for lane in range(lanes):
