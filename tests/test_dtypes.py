@@ -118,6 +118,14 @@ def test_times():
     assert up.reduce(gaps) == np.timedelta64(10, "s")
 
 
+@pytest.mark.parametrize("dtype", ["m8[s]", "M8[s]"])
+def test_the_identity_of_a_maximum_of_times_is_no_missing_time(dtype):
+    times = np.array([3, 1], "i8").view(dtype)
+    first = up.scan(times, "max", exclusive=True)[0]
+    assert not np.isnat(first)
+    np.testing.assert_array_equal(up.scan(times, "max", initial=first), np.maximum.accumulate(times))
+
+
 @pytest.mark.parametrize("op", ["add", "min", "max"])
 def test_not_a_time_stays(op):
     gaps = np.array([1, 5, "NaT", 7], "m8[s]")

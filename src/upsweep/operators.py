@@ -30,6 +30,8 @@ class Form:
     """On whole NumPy arrays (or tuples of them), with the same bits; None where only `fn` has them."""
     state: str = ""
     """The functor where a scan in order wants the last component alone, if that is another one."""
+    identity: Any = None
+    """Where it is not the row's."""
     numbers: do.LogAddExp | None = None
     """Constants that the functor is given as its template argument Numbers."""
 
@@ -63,7 +65,15 @@ class Row:
     def operator(self) -> Operator:
         """The operator itself."""
         special = {
-            code: Operator(form.fn, self.identity, self.name, self.commutative, self.kinds, {}, self.arity)
+            code: Operator(
+                form.fn,
+                self.identity if form.identity is None else form.identity,
+                self.name,
+                self.commutative,
+                self.kinds,
+                {},
+                self.arity,
+            )
             for code, form in self.forms.items()
         }
         return Operator(
@@ -101,7 +111,7 @@ def _of_logaddexp(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
 _OR, _AND = Form(do.bit_or, "Scalar<Or>", do.bit_or), Form(do.bit_and, "Scalar<And>", do.bit_and)
 _REALS = {"f4": (np.float32, np.int32), "f8": (np.float64, np.int64)}
 _EXTREMES = {code: do.extremes_in(*pair) + do.extreme_arrays_in(*pair) for code, pair in _REALS.items()}
-_MAX_TIMES = Form(do.maximum_times, "Scalar<MaxTimes>", do.maximum_times_arrays)
+_MAX_TIMES = Form(do.maximum_times, "Scalar<MaxTimes>", do.maximum_times_arrays, do.NAT + 1)
 _LAST_TIMES = Form(do.last_times, "Scalar<LastTimes>", do.last_times_arrays)
 _LOG_ADD_EXP = {
     code: Form(do.logaddexp_in(numbers), "Scalar<LogAddExp<Numbers>>", numbers=numbers)

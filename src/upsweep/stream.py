@@ -283,7 +283,7 @@ class _Lifted:
         dtypes = result_dtypes([v.dtype for v in views], outer._dtype)
         accumulators = tuple(map(accumulator, dtypes))
         op = resolve(outer._op, dtypes)
-        start = None if outer._initial is None else _scalars(outer._initial, accumulators)
+        start = None if outer._initial is None else _scalars(outer._initial, dtypes)
         self.first = start or identity_of(op, accumulators)
         lifted = segmented(op, len(given), start)
         if outer._exclusive and self.first and not start:
@@ -359,7 +359,13 @@ def _scalars(initial: Any, dtypes: tuple[np.dtype, ...]) -> tuple[Any, ...]:
     parts = initial if isinstance(initial, tuple) else (initial,)
     if len(parts) != len(dtypes) or any(np.ndim(part) for part in parts):
         raise ShapeError(f"initial={initial!r}: every segment of a stream starts from {len(dtypes)} scalars")
-    return tuple(held(part, d)[()] for d, part in zip(dtypes, parts))
+    return tuple(_scalar(part, d) for d, part in zip(dtypes, parts))
+
+
+def _scalar(part: Any, dtype: np.dtype) -> Any:
+    if dtype.kind in "mM":
+        return held(part, dtype).view(np.int64)[()]
+    return held(part, accumulator(dtype))[()]
 
 
 def _is_host(part: Any) -> bool:

@@ -278,6 +278,12 @@ def test_keys_of_any_dtype_go_on_over_chunks(kind):
     np.testing.assert_array_equal(*whole_and_pushed(columns, "add", up.segments.keys, each))
 
 
+def test_segments_of_times_start_from_a_time():
+    stream = Stream("max", initial=np.timedelta64(1, "m"))
+    got = stream.push(np.array([61, 5, 7], "m8[s]"), segments=up.segments.lengths([2, 1]))
+    assert got.astype("i8").tolist() == [61, 61, 60]
+
+
 def test_errors_of_segments():
     with pytest.raises(up.SegmentError, match="flags"):
         Stream("add").push(np.ones(3), segments=up.segments.flags([1]))
