@@ -111,7 +111,7 @@ def _of_logaddexp(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
 _OR, _AND = Form(do.bit_or, "Scalar<Or>", do.bit_or), Form(do.bit_and, "Scalar<And>", do.bit_and)
 _REALS = {"f4": (np.float32, np.int32), "f8": (np.float64, np.int64)}
 _EXTREMES = {code: do.extremes_in(*pair) + do.extreme_arrays_in(*pair) for code, pair in _REALS.items()}
-_MAX_TIMES = Form(do.maximum_times, "Scalar<MaxTimes>", do.maximum_times_arrays, do.NAT + 1)
+_MAX_TIMES = Form(do.maximum_times, "Scalar<MaxTimes>", do.maximum_times_arrays, identity=do.NAT + 1)
 _LAST_TIMES = Form(do.last_times, "Scalar<LastTimes>", do.last_times_arrays)
 _LOG_ADD_EXP = {
     code: Form(do.logaddexp_in(numbers), "Scalar<LogAddExp<Numbers>>", numbers=numbers)
