@@ -114,3 +114,9 @@ def test_a_worker_dies_half_way():
         os.kill(next(iter(workers.values())), signal.SIGKILL)
         got = future.result(timeout=60)
     np.testing.assert_array_equal(got, up.scan(x, HASH.op))
+
+
+def test_a_dask_array_is_not_loaded_unasked():
+    x = da.ones(1000, chunks=100)
+    with pytest.raises(up.EngineError, match=r"upsweep\.dask\.scan scans it lazily, or pass x\.compute"):
+        up.scan(x)

@@ -29,7 +29,12 @@ def view(x: Any) -> np.ndarray:
         raise EngineError(
             f"this {type(x).__name__} lies on a GPU: pass engine='cuda' or 'auto', or bring it to the host"
         )
-    if library_of(x) == "torch":
+    library = library_of(x)
+    if library == "dask":
+        raise EngineError(
+            "a Dask array would be loaded whole: upsweep.dask.scan scans it lazily, or pass x.compute()"
+        )
+    if library == "torch":
         return _from_torch(x)
     if labelled.has(x):
         return labelled.items(x)
