@@ -44,3 +44,9 @@ def test_a_nan_stays_unless_it_is_replaced():
     assert np.isnan(up.cumulative_sum(x)[1:]).all()
     np.testing.assert_array_equal(up.cumulative_sum(np.nan_to_num(x)), np.nancumsum(x))
     np.testing.assert_array_equal(up.cumulative_prod(np.nan_to_num(x, nan=1.0)), np.nancumprod(x))
+
+
+def test_a_block_may_overflow_where_the_loop_does_not():
+    x = np.array([0.0, 1e200, 1e200, 1e200])
+    assert np.isnan(up.cumulative_prod(x)[-1])
+    np.testing.assert_array_equal(up.cumulative_prod(x, order="sequential"), np.cumprod(x))
