@@ -215,6 +215,9 @@ def test_quotas_of_control_groups_count(tmp_path):
     assert cores.quota(root, member) == 1.5
 
 
+@pytest.mark.filterwarnings(
+    "ignore:os.fork:RuntimeWarning"
+)  # JAX, which another test may have loaded, warns of every fork
 def test_one_of_many_workers_uses_one_thread():
     pytest.importorskip("torch")
     distributed = pytest.importorskip("distributed")

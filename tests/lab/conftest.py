@@ -1,5 +1,47 @@
-"""The fixture that simulates a GPU, as a user's own tests would have it."""
+"""One headless Chromium for all tests of the page, and the fixture that simulates a GPU, as a user's own tests would have it."""
 
+import os
+import threading
+
+import pytest
+from browser import CHROMIUM, DRIVER, Browser
+
+from upsweep.lab.page.server import Lab
+from upsweep.lab.page.variants import first
 from upsweep.lab.simulate import simulated_cuda
 
-__all__ = ["simulated_cuda"]
+__all__ = ["chromium", "served", "server", "simulated_cuda"]
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    missing = [name for name, there in (("chromium", CHROMIUM), ("chromedriver", DRIVER)) if not there]
+    if missing and os.environ.get("CI") == "true":
+        pytest.fail(f"CI must have {' and '.join(missing)}")
+    if missing:
+        pytest.skip(f"needs {' and '.join(missing)} on the PATH: apt-get install chromium chromium-driver")
+    with Browser(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def served():
+    """What serves an opening; `served(dials)` or `served(function)` gives the running server."""
+    running = []
+
+    def serve(opening=lambda: first("brent-kung"), **given):
+        server = Lab(opening, **given)
+        running.append((server, threading.Thread(target=server.serve_forever)))
+        running[-1][1].start()
+        return server
+
+    yield serve
+    for server, thread in running:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def server(served):
+    return served()

@@ -63,7 +63,7 @@ def test_a_removed_barrier_is_put_back(name):
 
 def test_removal_is_renumbering():
     """A race that is found by renumbering epochs is found by running without the barrier, and the other way round."""
-    text = """
+    text = """\
 def extra(x, y, n):
     t = cuda.threadIdx.x
     xy = cuda.shared.array(BLOCK, dtype)

@@ -15,7 +15,7 @@ from upsweep.textbook import KERNELS
 from upsweep.textbook.dialect import cuda
 from upsweep.textbook.mistakes import MISTAKES
 
-KOGGE_STONE = """
+KOGGE_STONE = """\
 def scan(x, y, n):
     t = cuda.threadIdx.x
     xy = cuda.shared.array(BLOCK, dtype)
@@ -179,7 +179,7 @@ def test_a_launch_that_is_given_is_judged_for_itself():
 
 
 def test_a_barrier_within_a_branch_that_all_take_mends():
-    racing = """
+    racing = """\
 def scan(x, y, n):
     t = cuda.threadIdx.x
     xy = cuda.shared.array(BLOCK, dtype)
@@ -259,7 +259,7 @@ def test_another_sign_is_not_the_operator():
 
 # --- what GPUs have, and have not -----------------------------------------------------------------------------------------
 
-SHUFFLED = """
+SHUFFLED = """\
 def scan(x, y, n):
     t = cuda.threadIdx.x
     value = x[t]
@@ -271,7 +271,7 @@ def scan(x, y, n):
         d *= 2
     y[t] = value
 """
-UNDER_A_BRANCH = """
+UNDER_A_BRANCH = """\
 def scan(x, y, n):
     t = cuda.threadIdx.x
     value = x[t]
@@ -300,7 +300,7 @@ def test_a_shuffle_under_a_branch_is_blamed_in_its_line():
     assert all(f.lines == (7,) for f in report.causes)
 
 
-HALVES = """
+HALVES = """\
 def halves(x, y, n):
     t = cuda.threadIdx.x
     xy = cuda.shared.array(BLOCK, dtype)
@@ -338,7 +338,7 @@ def test_shuffles_order_no_memory():
     assert lab.trace(text, n=8, warp=8, OTHER=1).check().kinds == {"race"}
 
 
-HANDED = """
+HANDED = """\
 def handed(x, y, data, flag):
     t = cuda.threadIdx.x
     if cuda.blockIdx.x * SAME + t == 0:
@@ -370,7 +370,7 @@ def test_a_flag_within_a_block_with_fences():
     assert handed("pass", same=True) == {"race"}
 
 
-RELAXED = """
+RELAXED = """\
 def relaxed(x, y, data, flag):
     if cuda.blockIdx.x == 0:
         cuda.atomic.exch(data, 0, x[0])
@@ -429,7 +429,7 @@ def test_shared_memory_that_no_gpu_has():
 
 
 def test_an_overlap_of_arrays_is_named():
-    text = """
+    text = """\
 def spill(x, y, n):
     t = cuda.threadIdx.x
     xy = cuda.shared.array(6, dtype)
@@ -510,7 +510,7 @@ def test_states_that_repeat(body):
 
 
 def test_long_loops_end():
-    text = """
+    text = """\
 def long(x, y, n):
     k = 0
     total = x[0]
