@@ -13,17 +13,13 @@ DTYPES = [named(f"{row.name}[s]" if row.kind in "mM" else row.name) for row in T
 
 
 def conversions():
-    """(input, `dtype=`, `out`): every pair of the first two and of the last two that is not refused, in as few rows as can be;
-    each is a kernel of its own, and takes seconds to compile."""
+    """(input, `dtype=`, `out`): every pair of the first two and of the last two that is not refused, in as few rows as can
+    be."""
     for computed in DTYPES:
         loads = [d for d in DTYPES if fits(d, computed)]
         stores = [d for d in DTYPES if fits(computed, d)]
         for i in range(max(len(loads), len(stores))):
             yield loads[i % len(loads)], computed, stores[i % len(stores)]
-
-
-SOME = ["f2 f8 f8", "f2 c8 c16", "bfloat16 f2 bfloat16", "? i8 f2", "u8 m8[s] m8[s]"]
-PICKED = [tuple(BFLOAT if d == "bfloat16" else np.dtype(d) for d in row.split()) for row in SOME]
 
 
 def check(load, computed, store):
@@ -37,12 +33,6 @@ def check(load, computed, store):
     assert out.tobytes() == want.astype(store).tobytes()
 
 
-@pytest.mark.parametrize("row", PICKED, ids=SOME)
-def test_some_conversions(row):
-    check(*row)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("row", list(conversions()), ids=lambda row: "-".join(d.name for d in row))
 def test_every_conversion(row):
     check(*row)
