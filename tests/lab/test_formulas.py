@@ -57,10 +57,6 @@ def test_the_fast_count_is_the_tracers(name):
     varies = ("steps", "work", "global_loads", "shared_loads", "shared_stores")
     waits = "domino" in name or name == "recurrence"
     left_out = varies if "look-back" in name else ("steps",) if waits else ()
-    if (
-        name == "radix-split"
-    ):  # the sum that makes the total is one of counts, which the tracer takes for the operator
-        left_out = ("steps", "work")
     for n in (1, 2, 7, 16, 33, 100):
         one = case(name, n=n, warp=8)
         t = one.run()

@@ -361,8 +361,6 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.LShift)):
             sides = self.index_math(node.left), self.index_math(node.right)
             return _hook("_wide", ast.BinOp(sides[0], node.op, sides[1]), self.site("index", node))
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and is_data(node, self.data):
-            return self.maybe_op("+", node, node.left, node.right, indexes=True)
         if isinstance(node, ast.BinOp):
             return ast.BinOp(self.index_math(node.left), node.op, self.index_math(node.right))
         if isinstance(node, ast.Tuple):
@@ -383,11 +381,9 @@ class _Rewriter(ast.NodeTransformer):
             return self.maybe_op(sign, node, node.left, node.right)
         return ast.BinOp(self.visit(node.left), node.op, self.visit(node.right))
 
-    def maybe_op(
-        self, sign: str, node: ast.expr, left: ast.expr, right: ast.expr, indexes: bool = False
-    ) -> ast.expr:
+    def maybe_op(self, sign: str, node: ast.expr, left: ast.expr, right: ast.expr) -> ast.expr:
         """What is the operator written out, if it is what the scan's operator does."""
-        both = not indexes and is_data(left, self.data) and is_data(right, self.data)
+        both = is_data(left, self.data) and is_data(right, self.data)
         number = self.site("op", node)
         return _hook(
             "_infix", ast.Constant(sign), self.visit(left), self.visit(right), number, ast.Constant(both)

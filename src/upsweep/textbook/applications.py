@@ -49,7 +49,7 @@ def radix_split(x, y, bit, n):
             zeros[t] = temp
         stride *= 2
     if t == n - 1:
-        total[0] = zeros[t] + 1 - ((x[t] >> bit) & 1)
+        total[0] = zeros[t] + (1 - ((x[t] >> bit) & 1))
     cuda.syncthreads()  # how many zeros there are, for all threads
     if t < n:
         if (x[t] >> bit) & 1 == 0:

@@ -54,7 +54,6 @@ struct Lines {
 template <class T, int AT, bool SAME, bool FLIP, int GRAIN> struct Patch {
   static constexpr int SIZE = sizeof(T), LINE = ACROSS ? WIDTH * SIZE : STEPS * SIZE + 16;
   static constexpr int UNIT = 16 / SIZE;  // items of 16 bytes
-  static constexpr int PART = GRAIN < SIZE ? GRAIN : SIZE;
 
   // Items [i, i + N) of this lane's rows.
   template <int N> static __device__ __forceinline__ void read(const char* stage, int lane, int i, T (&x)[N][VECTOR]) {
