@@ -13,6 +13,7 @@ import pytest
 import upsweep as up
 from upsweep import numpy_engine
 from upsweep.arithmetic import fma
+from upsweep.function import Function
 from upsweep.numpy_engine import fma as vectorised
 from upsweep.numpy_engine.operators import on_arrays
 from upsweep.plan import Plan
@@ -122,7 +123,7 @@ def test_half_precision_of_float64_is_rounded_once():
 @pytest.mark.parametrize("order", ["tree", "sequential"])
 def test_a_plan_may_finish_its_prefixes(order):
     x, f8 = np.random.default_rng(0).normal(size=(70, 3)), np.dtype("f8")
-    root = up.Operator(lambda p: p if p < 0 else math.sqrt(p))
+    root = Function(lambda p: p if p < 0 else math.sqrt(p), 1, (f8,))
     for reduce in (False, True):
         y = np.empty(3 if reduce else (70, 3))
         plan = Plan(up.ops.ADD, (f8,), (f8,), (f8,), (70, 3), 0, reduce=reduce, order=order, finish=root)

@@ -9,6 +9,7 @@ import numpy as np
 
 from upsweep import engine as engines
 from upsweep.dtypes import accumulator
+from upsweep.function import Function
 from upsweep.operators import ADJOINT, PRODUCTS
 from upsweep.plan import Plan
 from upsweep.segments import Segments
@@ -54,8 +55,10 @@ def recurrence_gradients(
 def _plan(
     dtypes: tuple[np.dtype, ...], shape: tuple[int, ...], axis: int, reverse: bool, segmented: bool
 ) -> Plan:
+    computed = tuple(map(accumulator, dtypes))
     stores = (dtypes[0], dtypes[1], None)
+    products = Function(PRODUCTS.fn, 1, computed, str(PRODUCTS))
     return Plan(
-        ADJOINT, dtypes, tuple(map(accumulator, dtypes)), stores, shape, axis, reverse=not reverse, segmented=segmented,
-        order="sequential", finish=PRODUCTS, ahead=None if segmented else 2,
+        ADJOINT, dtypes, computed, stores, shape, axis, reverse=not reverse, segmented=segmented,
+        order="sequential", finish=products, ahead=None if segmented else 2,
     )  # fmt: skip

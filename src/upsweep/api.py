@@ -17,12 +17,14 @@ from upsweep.arguments import (
     dtype_of,
     dtypes_of,
     held,
+    number_dtype,
     result_dtypes,
     shape_of,
     summed_dtype,
 )
 from upsweep.dtypes import accumulator, fits, number
-from upsweep.engine import DTypeError, Engine
+from upsweep.engine import DTypeError, Engine, EngineError
+from upsweep.function import Function, as_function
 from upsweep.operator import Operator, OperatorError, identity_of, resolve
 from upsweep.operators import as_operator, ops
 from upsweep.plan import ORDERS, Plan
@@ -47,6 +49,8 @@ def scan(
     out: Any = None,
     segments: Segments | None = None,
     order: str = "tree",
+    map: Callable[..., Any] | None = None,
+    finish: Callable[..., Any] | None = None,
     engine: str = "auto",
     threads: int | None = None,
 ) -> Any:
@@ -73,11 +77,20 @@ def scan(
         order: "tree" for the canonical tree, or "sequential" for the loop `y[i] = y[i-1] ⊕ x[i]` from `initial`, whose bits
             are those of `np.add.accumulate`, wherever a sequence is cut and continued. It is parallel over rows only: the
             faster order for many rows, a slow one for a single long row.
+        map: a function that makes what is scanned out of the items of all arrays: `f(x)`, or `f(x0, x1, ...)` for a tuple of
+            arrays, which then may have any dtypes and shapes that broadcast (nothing is copied for that); it returns a scalar,
+            or a tuple of them for an operator on tuples. Numbers among the arrays are parameters: another value compiles
+            nothing. `dtype` is that of what is scanned.
+        finish: a function that makes the results out of a prefix (a tuple of scalars for an operator on tuples): `g(prefix)`;
+            with more parameters, which have no defaults, `g(prefix, x0, x1, ...)` of the items as well, or
+            `g(prefix, x0, x1, ..., index)` of their index along the axis too. It returns a scalar or a tuple, which are the
+            results. Bit for bit, `finish(scan(map(xs)))` in three steps; the items are read, and the results written, once.
         engine: "auto" (where the data are), "cpu", "cuda", or "numpy", which needs no compiler.
         threads: threads of the CPU engine; by default what `upsweep.set_threads` says. It changes no bit.
 
     Returns:
-        An array (a tuple of arrays) of the input's shape, kind and device.
+        An array (a tuple of arrays) of the input's shape, kind and device; with `map` or `finish`, of the dtypes that these
+        return. They see narrow floats as float32, and times as int64.
 
     Raises:
         ShapeError, DTypeError, OutputError, SegmentError, OperatorError, EngineError: before anything is written.
@@ -87,11 +100,14 @@ def scan(
     [3, 4, 11, 11, 15, 16, 22, 25]
     >>> up.scan([3, 1, 7, 0, 4, 1, 6, 3], exclusive=True).tolist()
     [0, 3, 4, 11, 11, 15, 16, 22]
+    >>> up.scan([3.0, 1.0, 7.0, 0.0], "max", finish=lambda peak, x: (peak - x) / peak).round(2).tolist()  # drawdown
+    [0.0, 0.67, 0.0, 1.0]
 
     Source: Blelloch, "Prefix sums and their applications" (1990); Brent and Kung (1982) for the tree.
     """
     like = known = None
-    if type(xs) is np.ndarray and initial is dtype is segments is threads is None and engine == "auto":
+    bare = initial is dtype is segments is threads is map is finish is None
+    if type(xs) is np.ndarray and bare and engine == "auto":
         like = _likeness(xs, op, axis, exclusive, reverse, out, order)
         known = _known.get(like)
         if known is not None:
@@ -99,8 +115,8 @@ def scan(
             if known(xs, y):
                 return y
     y = execute(
-        xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, False, None, order
-    )
+        xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, False, None, order, map, finish
+    )  # fmt: skip
     if like is not None and known is None and xs.nbytes <= SMALL:
         _learn(like, xs, y)
     return y
@@ -149,21 +165,23 @@ def reduce(
     dtype: Any = None,
     out: Any = None,
     order: str = "tree",
+    map: Callable[..., Any] | None = None,
+    finish: Callable[..., Any] | None = None,
     engine: str = "auto",
     threads: int | None = None,
 ) -> Any:
     """The last prefix: bit for bit what `scan` ends with, in one pass that only reads.
 
-    Arguments and errors are those of `scan`; the result lacks the axis. Nothing at all reduces to `initial` or to the
-    operator's identity.
+    Arguments and errors are those of `scan`; the result lacks the axis, and `finish` is given the prefix alone. Nothing at all
+    reduces to `initial` or to the operator's identity.
 
     >>> import upsweep as up
     >>> int(up.reduce([3, 1, 7, 0]))
     11
     """
     return execute(
-        xs, op, axis, False, reverse, initial, dtype, out, None, engine, threads, True, None, order
-    )
+        xs, op, axis, False, reverse, initial, dtype, out, None, engine, threads, True, None, order, map, finish
+    )  # fmt: skip
 
 
 def cumulative_sum(
@@ -319,6 +337,7 @@ def _cumulative(
 def execute(
     xs: Any, op: Op, axis: int | None, exclusive: bool, reverse: bool, initial: Any, dtype: Any, out: Any,
     segments: Segments | None, engine: str, threads: int | None, reducing: bool, keep: int | None, order: str = "tree",
+    map: Any = None, finish: Any = None,
 ) -> Any:  # fmt: skip
     """Check, plan, run. `keep` names the one component that is wanted; None for all."""
     given, segments = xs if isinstance(xs, tuple) else (xs,), checked(segments)
@@ -326,7 +345,7 @@ def execute(
         raise ShapeError("an empty tuple is no sequence; pass one array or a tuple of arrays")
     name = engines.choose(given) if engine == "auto" else engine
     on = engines.load(name)
-    views = [on.view(x) for x in given]
+    like, views = _seen(on, given) if map is None else _broadcast(on, given)
     fields = views[0].dtype.names if len(views) == 1 else None
     if fields:
         views = [views[0][field] for field in fields]  # type: ignore[index]
@@ -336,14 +355,18 @@ def execute(
     plan, dtypes = plan_of(
         as_operator(op), tuple([v.dtype for v in views]), tuple([v.shape for v in views]), axis, exclusive, reverse,
         initial is not None, dtypes_of(dtype), segments is not None, threads, reducing, keep, order,
+        map and as_function(map), finish and as_function(finish),
     )  # fmt: skip
+    fused = plan.map is not None or plan.finish is not None
+    made = dtypes if plan.finish is None else plan.finish.results
+    fields = None if fused else fields
     ys: list[Any]
     record, written = None, []
     if out is None:
-        ys, record = _made(on, plan, dtypes, views[0], fields)
+        ys, record = _made(on, plan, made, like if fused else views[0], fields)
     else:
-        written = _written(on, out, 1 if keep is not None else len(views), fields)
-        plan = _stored_in(plan, dtypes, tuple([(y.shape, y.dtype) for y in written]))
+        written = _written(on, out, 1 if keep is not None else len(plan.stores), fields)
+        plan = _stored_in(plan, made, tuple([(y.shape, y.dtype) for y in written]))
         for y in written:
             if not on.writable(y):
                 raise OutputError(
@@ -351,12 +374,17 @@ def execute(
                 )
         rest = iter(written)
         ys = [None if stored is None else next(rest) for stored in plan.stores]
-    starts = None if initial is None else _starts(on, plan, dtypes, initial, given[0], fields)
-    heads = None if segments is None else on.heads(segments, plan.shape, plan.axis, given[0])
+    starts = None if initial is None else _starts(on, plan, dtypes, initial, like, fields)
+    heads = None if segments is None else on.heads(segments, plan.shape, plan.axis, like)
     if written:
         views = [on.apart(x, written) for x in views]
         heads = None if heads is None else on.apart(heads, written)
         starts = None if starts is None else [on.apart(s, written) for s in starts]
+    if fused and (groups or name == "cuda"):
+        what = "groups in any order" if groups else "the cuda engine"
+        raise EngineError(f"{what} do not run map= and finish= yet: scan what the map gives")
+    if fused:
+        on = engines.load("numpy")
     if groups:
         engines.grouping(name).run_groups(plan, views, ys, starts, groups)
     else:
@@ -365,10 +393,46 @@ def execute(
         return out
     if record is not None:
         return on.give(given[0], record)
+    if fused:
+        results = [on.give(like, y) for y in ys]
+        return tuple(results) if len(results) > 1 else results[0]
     if keep is not None:
         return on.give(given[keep], ys[keep])
     arrays = tuple([on.give(x, y) for x, y in zip(given, ys)])
     return arrays if isinstance(xs, tuple) else arrays[0]
+
+
+def _seen(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
+    return given[0], [on.view(x) for x in given]
+
+
+def _broadcast(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """The inputs of a map in their common shape, and the first that is an array. Numbers lie where that does."""
+    seen = [None if _is_number(x) else on.view(x) for x in given]
+    arrays = [v for v in seen if v is not None]
+    if not arrays:
+        raise ShapeError("numbers alone are no sequence: pass at least one array")
+    like = next(x for x, v in zip(given, seen) if v is not None)
+    try:
+        shape = np.broadcast_shapes(*[v.shape for v in arrays])
+    except ValueError as error:
+        shapes = ", ".join([str(v.shape) for v in arrays])
+        raise ShapeError(f"the arrays do not broadcast to one shape: {shapes}") from error
+    views = []
+    for x, v in zip(given, seen):
+        if v is None:
+            number = held(x, number_dtype(x, [v.dtype for v in arrays]), "a number")
+            v = on.broadcast(number, shape, number.dtype, like)
+        elif v.shape != shape:
+            v = on.broadcast(x, shape, v.dtype, like)
+        views.append(v)
+    return like, views
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, (bool, int, float, complex, np.generic)) or (
+        isinstance(x, np.ndarray) and x.ndim == 0
+    )
 
 
 @lru_cache(4096, typed=True)  # axis=1.0 is a mistake also where axis=1 is known
@@ -376,16 +440,20 @@ def plan_of(
     op: Operator, dtypes: tuple[np.dtype, ...], shapes: tuple[tuple[int, ...], ...], axis: int | None,
     exclusive: bool = False, reverse: bool = False, initial: bool = False, dtype: tuple[np.dtype, ...] | None = None,
     segmented: bool = False, threads: int | None = None, reducing: bool = False, keep: int | None = None,
-    order: str = "tree",
+    order: str = "tree", map: Function | None = None, finish: Function | None = None,
 ) -> tuple[Plan, tuple[np.dtype, ...]]:  # fmt: skip
-    """Check everything that does not depend on the data: the plan, and the dtypes of the results."""
+    """Check everything that does not depend on the data: the plan, and the dtypes of the prefixes."""
     shape = shape_of(shapes)
     axis = axis_of(axis, shape)
     if threads is not None and (not isinstance(threads, (int, np.integer)) or threads < 1):
         raise ValueError(f"threads={threads!r}: pass a number of at least 1, or nothing for all cores")
     if order not in ORDERS:
-        raise ValueError(f"order={order!r}: pass one of {', '.join(map(repr, ORDERS))}")
-    computed = result_dtypes(dtypes, dtype)
+        raise ValueError(f"order={order!r}: pass one of {', '.join([repr(o) for o in ORDERS])}")
+    loads = [accumulator(number(d)) for d in dtypes]
+    if map is not None:
+        map = map.taking([len(dtypes)])
+        map = _typed(map, tuple([(d,) for d in loads]))
+    computed = result_dtypes(dtypes if map is None else map.results, dtype)
     chosen = resolve(op, computed)
     accumulators = tuple(accumulator(d) for d in computed)
     needs = (exclusive and shape[axis] > 0) or (reducing and shape[axis] == 0)
@@ -395,11 +463,22 @@ def plan_of(
             f"{what} needs an identity, and {op} has none: pass initial=, or Operator(..., identity=)"
         )
     stores = tuple(number(d) if keep is None or keep == c else None for c, d in enumerate(computed))
+    if finish is not None:
+        finish = finish.taking([1] if reducing else [1, 1 + len(loads), 2 + len(loads)])
+        arguments: Any = (accumulators, *[(d,) for d in loads], (np.dtype(np.int64),))[: finish.arity]
+        finish = _typed(finish, arguments)
+        stores = finish.results
     plan = Plan(
-        chosen, tuple(map(number, dtypes)), accumulators, stores, shape, axis, exclusive, reverse, initial, segmented,
-        reducing, threads, order,
+        chosen, tuple([number(d) for d in dtypes]), accumulators, stores, shape, axis, exclusive, reverse, initial,
+        segmented, reducing, threads, order, map, finish,
     )  # fmt: skip
     return plan, computed
+
+
+def _typed(function: Function, arguments: tuple[tuple[np.dtype, ...], ...]) -> Function:
+    from upsweep.numpy_engine.inference import results_of
+
+    return replace(function, results=results_of(function, arguments))
 
 
 @lru_cache(4096)
@@ -424,7 +503,7 @@ def _parts(value: Any, count: int, what: str) -> tuple[Any, ...]:
     if count == 1 and not isinstance(value, tuple):
         return (value,)
     if not isinstance(value, tuple) or len(value) != count:
-        raise ShapeError(f"{what} must be a tuple of {count}, one for each array, got {value!r}")
+        raise ShapeError(f"{what} must be a tuple of {count}, one for each component, got {value!r}")
     return value
 
 
@@ -433,7 +512,7 @@ def _starts(
 ) -> list[Any]:
     if fields and isinstance(initial, (np.void, np.ndarray)):
         initial = tuple(initial[field] for field in fields)
-    parts = _parts(initial, len(plan.loads), "initial")
+    parts = _parts(initial, len(plan.accumulators), "initial")
     held_in = [d if d.kind in "mM" else wide for d, wide in zip(dtypes, plan.accumulators)]
     parts = [s if engines.on_gpu(s) else held(s, d) for s, d in zip(parts, held_in)]
     starts = [on.start(s, dtype, like) for s, dtype in zip(parts, plan.accumulators)]

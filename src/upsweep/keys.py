@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
 
 
 class OperatorError(TypeError):
@@ -93,17 +95,44 @@ def rebuilt(fn: Any, compiled: Callable[[Any], Any], module: str) -> types.Funct
         return compiled(value) if isinstance(getattr(value, "py_func", value), types.FunctionType) else value
 
     fn = getattr(fn, "py_func", fn)
-    fn = fn if isinstance(fn, types.FunctionType) else _calling(fn)
+    fn = fn if isinstance(fn, types.FunctionType) else called_with(fn, 2)
     used = {name: taken(value) for name, value in globals_of(fn).items()}
     cells = tuple(types.CellType(taken(cell.cell_contents)) for cell in fn.__closure__ or ())
     scope = {**used, "__name__": module}  # before the function is made, which takes its module from it
     return types.FunctionType(fn.__code__, scope, fn.__name__, fn.__defaults__, cells)
 
 
-def _calling(fn: Callable[[Any, Any], Any]) -> types.FunctionType:
-    """A function of Python that calls one of NumPy's or of C's, which compilers know by name."""
+def called_with(fn: Callable[..., Any], count: int) -> types.FunctionType:
+    """A function of Python, of so many arguments, that calls one of NumPy's or of C's, which compilers know by name."""
 
-    def call(a, b):
+    def one(a):
+        return fn(a)
+
+    def two(a, b):
         return fn(a, b)
 
-    return call
+    def three(a, b, c):
+        return fn(a, b, c)
+
+    calls = {1: one, 2: two, 3: three}
+    if count not in calls:
+        raise OperatorError(f"{fn} takes {count} arguments: pass a function of Python that calls it")
+    return calls[count]
+
+
+def remembered(make: Callable[[types.FunctionType], T]) -> Callable[[types.FunctionType], T]:
+    """`make` for functions that may have been met before: a key is worth 100 us."""
+    known: dict[types.CodeType, tuple[list[Any], T]] = {}
+
+    def made(fn: types.FunctionType) -> T:
+        uses = uses_of(fn)
+        found = known.get(fn.__code__)
+        if found is None or len(found[0]) != len(uses) or any(a is not b for a, b in zip(found[0], uses)):
+            found = (uses, make(fn))
+            if all(
+                isinstance(use, CONSTANT) for use in uses
+            ):  # what can change in place is looked at every time
+                known[fn.__code__] = found
+        return found[1]
+
+    return made

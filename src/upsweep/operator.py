@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from upsweep import dtypes
+from upsweep.function import Function
 from upsweep.keys import OperatorError, freeze
 
 
@@ -109,7 +110,7 @@ def unchanged(op: Operator) -> None:
         )
 
 
-def uncompilable(op: Operator, error: Exception) -> OperatorError:
+def uncompilable(op: Operator | Function, error: object) -> OperatorError:
     """What a compiler says of the user's function, without the layers of the kernel around it."""
     text = re.sub(r"\x1b\[\d*m", "", str(error))
     telling = (
@@ -120,7 +121,9 @@ def uncompilable(op: Operator, error: Exception) -> OperatorError:
         "Invalid use .*",
     )
     found = next(filter(None, (re.search(words, text) for words in telling)), None)
-    return OperatorError(f"operator {op} cannot be compiled: {found[0] if found else text}")
+    return OperatorError(
+        f"{type(op).__name__.lower()} {op} cannot be compiled: {found[0] if found else text}"
+    )
 
 
 def segmented(op: Operator, parts: int = 1, start: tuple[Any, ...] | None = None) -> Operator:

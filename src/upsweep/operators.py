@@ -14,7 +14,8 @@ import numpy as np
 
 from upsweep import arithmetic as do
 from upsweep import dtypes
-from upsweep.keys import CONSTANT, OperatorError, freeze, uses_of
+from upsweep.function import Function
+from upsweep.keys import OperatorError, freeze, remembered
 from upsweep.operator import Operator
 
 
@@ -224,7 +225,7 @@ def _by_function() -> dict[Any, list[tuple[Row, str, Form]]]:
 _BY_FUNCTION = _by_function()
 
 
-def form_of(op: Operator, accumulators: Sequence[np.dtype]) -> tuple[Row, Form] | None:
+def form_of(op: Operator | Function, accumulators: Sequence[np.dtype]) -> tuple[Row, Form] | None:
     """The row and the form whose function an operator computes with on these accumulators, whatever the operator is called;
     None for any other function.
 
@@ -293,18 +294,7 @@ def _operator_of_c(fn: Any) -> Operator:
     return _OF_C.get(fn) or Operator(fn, getattr(fn, "identity", None), fn.__name__)
 
 
-_known: dict[types.CodeType, tuple[list[Any], Operator]] = {}
-
-
-def _operator_of(fn: types.FunctionType) -> Operator:
-    """The operator of a function that may have been met before: its key is worth 100 us."""
-    uses = uses_of(fn)
-    known = _known.get(fn.__code__)
-    if known is None or len(known[0]) != len(uses) or any(a is not b for a, b in zip(known[0], uses)):
-        known = (uses, Operator(fn))
-        if all(isinstance(use, CONSTANT) for use in uses):  # what can change in place is looked at every time
-            _known[fn.__code__] = known
-    return known[1]
+_operator_of = remembered(Operator)
 
 
 def _reduced(op: Operator) -> tuple[Any, ...]:

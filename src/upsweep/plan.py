@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from upsweep.function import Function
 from upsweep.operator import Operator
 
 ORDERS = ("tree", "sequential")
@@ -20,6 +21,10 @@ class Plan:
 
     The sequence has one or more components (a tuple of arrays is one sequence of tuples). Component c is read as
     `loads[c]`, computed in `accumulators[c]` and written as `stores[c]`; where that is None it is not written.
+
+    With a `map` the inputs, read as `loads`, are what it makes the components of; with a `finish` the outputs, written as
+    `stores`, are what it makes of a prefix. Each is given what lies in memory in the dtype that it is computed in: narrow floats
+    as float32.
     """
 
     op: Operator
@@ -37,8 +42,11 @@ class Plan:
     threads: int | None = None
     order: str = "tree"
     """One of `ORDERS`."""
-    finish: Operator | None = None
-    """A function of a prefix that gives what is written for it; of scans in order."""
+    map: Function | None = None
+    """What makes the components of an item out of its inputs; None where they are its inputs."""
+    finish: Function | None = None
+    """What makes the outputs out of a prefix, and the inputs and the index of its item; None where they are its components. That
+    of a reduction takes the prefix alone."""
     ahead: int | None = None
     """The component of which an item reads what lies with the next one, and the last item what the run is given as its initial
     value; of scans in order."""

@@ -14,6 +14,7 @@ import upsweep as up
 from gpu_plans import Case, chosen
 from test_pairs import DTYPES
 from upsweep.dtypes import accumulator, fits
+from upsweep.function import Function
 from upsweep.gpu import compile, driver, launch
 from upsweep.gpu.arrays import View
 from upsweep.gpu.compile import memory_type, value_type
@@ -22,6 +23,7 @@ from upsweep.operators import ADJOINT, PRODUCTS, ops
 from upsweep.plan import Plan
 
 LONG = (1 << 26,)
+_PRODUCTS = Function(PRODUCTS.fn, 1, (np.dtype("f4"),) * 3)
 HOT = {
     "f4": (ops.ADD, ["f4"], LONG, 0, {}),
     "i4": (ops.ADD, ["i4"], LONG, 0, {}),
@@ -51,7 +53,7 @@ HOT = {
         ["f4", "f4", "f4"],
         (8, 4096, 1536),
         1,
-        {"order": "sequential", "reverse": True, "finish": PRODUCTS, "ahead": 2, "initial": True},
+        {"order": "sequential", "reverse": True, "finish": _PRODUCTS, "ahead": 2, "initial": True},
     ),
     "walk of segments": (ops.MAX, ["f8"], (4096, 3000), 0, {"segmented": True, "order": "sequential"}),
 }

@@ -17,8 +17,8 @@ from upsweep.host import (
     flags_of,
     give,
     heads,
-    nothing,
     numbers,
+    of_nothing,
     shifted,
     spread,
     start,
@@ -55,7 +55,9 @@ def run(
     """Run a plan: see `upsweep.engine.Engine.run`."""
     ys = [y if y is None else numbers(y) for y in ys]
     if plan.n == 0:
-        nothing(plan, ys, initial)
+        if plan.reduce:
+            one, items = of_nothing(plan, initial)
+            run(one, items, ys, None, None)
         return
     if plan.ahead is not None:
         (plan, xs), initial = shifted(plan, xs, initial or ()), None
@@ -66,8 +68,8 @@ def run(
     outs = outs if plan.reduce else [launch.turned_round(plan, y) for y in outs]
     if plan.reduce:
         outs = [np.expand_dims(y, plan.axis) for y in outs]
-    run = strips.run if walks(plan) else launch.run
-    run(plan, ins, outs, launch.starts_of(plan, initial))
+    how = strips.run if walks(plan) else launch.run
+    how(plan, ins, outs, launch.starts_of(plan, initial))
 
 
 def walks(plan: Plan) -> bool:

@@ -69,13 +69,12 @@ def give(like: Any, view: np.ndarray) -> Any:
     return like.__array_namespace__().from_dlpack(view)
 
 
-def nothing(plan: Plan, ys: Sequence[np.ndarray | None], initial: Sequence[np.ndarray] | None) -> None:
-    """Run a plan of no items: a reduction is `initial` or the identity."""
-    if plan.reduce:
-        values = identity_of(plan.op, plan.accumulators) if initial is None else initial
-        for y, value in zip(ys, values or ()):
-            if y is not None:
-                y[...] = value
+def of_nothing(plan: Plan, initial: Sequence[np.ndarray] | None) -> tuple[Plan, list[np.ndarray]]:
+    """The reduction of no items as that of one: of `initial`, or the identity."""
+    values = identity_of(plan.op, plan.accumulators) if initial is None else initial
+    shape = (1, *plan.row_shape)
+    one = replace(plan, map=None, loads=plan.accumulators, shape=shape, axis=0, initial=False)
+    return one, [np.broadcast_to(v, shape) for v in values or ()]
 
 
 def cut(view: np.ndarray, axis: int, start: int, stop: int) -> np.ndarray:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from upsweep.dtypes import foreign
+from upsweep.dtypes import accumulator, foreign
+from upsweep.function import Function
 from upsweep.host import (
     apart,
     broadcast,
@@ -19,8 +20,8 @@ from upsweep.host import (
     flags_of,
     give,
     heads,
-    nothing,
     numbers,
+    of_nothing,
     shifted,
     spread,
     start,
@@ -28,7 +29,7 @@ from upsweep.host import (
     writable,
 )
 from upsweep.numpy_engine.fma import odd_float32
-from upsweep.numpy_engine.operators import finished, on_arrays, ufunc_of
+from upsweep.numpy_engine.operators import computed, on_arrays, ufunc_of
 from upsweep.numpy_engine.sweep import Steps, accumulated, in_order, last_prefix, prefixes
 from upsweep.operator import identity_of
 from upsweep.operators import free
@@ -59,7 +60,9 @@ def run(
     """Run a plan: see `upsweep.engine.Engine.run`. All items are read before a result is written."""
     ys = [y if y is None else numbers(y) for y in ys]
     if plan.n == 0 or plan.rows == 0:
-        nothing(plan, ys, initial)
+        if plan.reduce and plan.rows:
+            one, items = of_nothing(plan, initial)
+            run(one, items, ys, None, None)
         return
     if plan.ahead is not None:
         (plan, xs), initial = shifted(plan, xs, initial or ()), None
@@ -74,15 +77,31 @@ def _results(
     heads: np.ndarray | None,
 ) -> Sequence[np.ndarray]:
     """What is written, one array a component: the axis comes first, in the direction of the scan."""
-    items = [_turned(plan, numbers(x)).astype(d) for x, d in zip(xs, plan.accumulators)]
+    inputs = [_turned(plan, numbers(x)).astype(accumulator(d)) for x, d in zip(xs, plan.loads)]
+    items = _items(plan, inputs)
     flags = None if heads is None else _turned(plan, flags_of(plan, heads)) != 0
     before = None if initial is None else [np.broadcast_to(s, plan.row_shape) for s in initial]
     steps = Steps(on_arrays(plan.op, plan.accumulators), before)
-    known = _prefixes(plan, steps, items, flags)
-    if plan.exclusive:
-        return _shifted(plan, known, flags, before)
-    made = [p[-1] if plan.reduce else p[1:] for p in known]
-    return made if plan.finish is None else finished(plan.finish, plan.accumulators, made)
+    known = _shown(plan, _prefixes(plan, steps, items, flags), flags, before)
+    return known if plan.finish is None else _finished(plan, plan.finish, known, inputs)
+
+
+def _items(plan: Plan, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+    """What is scanned, one array a component."""
+    if plan.map is not None:
+        inputs = computed(plan.map, [[x] for x in inputs[: plan.map.arity]])
+    return [x.astype(d, copy=False) for x, d in zip(inputs, plan.accumulators)]
+
+
+def _finished(
+    plan: Plan, finish: Function, prefixes: Sequence[np.ndarray], inputs: Sequence[np.ndarray]
+) -> Sequence[np.ndarray]:
+    """What is written for prefixes."""
+    arguments: list[Sequence[np.ndarray]] = [prefixes, *([x] for x in inputs[: finish.arity - 1])]
+    if finish.arity > 1 + len(inputs):
+        places = np.arange(plan.n).reshape(-1, *[1] * len(plan.row_shape))
+        arguments.append([np.broadcast_to(places[::-1] if plan.reverse else places, prefixes[0].shape)])
+    return computed(finish, arguments)
 
 
 def _prefixes(
@@ -99,13 +118,16 @@ def _prefixes(
     return prefixes(steps, items, flags)
 
 
-def _shifted(
+def _shown(
     plan: Plan,
     known: Sequence[np.ndarray],
     flags: np.ndarray | None,
     before: Sequence[np.ndarray] | None,
 ) -> Sequence[np.ndarray]:
-    """Prefixes without their items: where nothing stands before one, `initial` or the identity."""
+    """Of all prefixes those that belong to items: with them, or without, where nothing stands before one `initial` or the
+    identity."""
+    if not plan.exclusive:
+        return [p[-1] if plan.reduce else p[1:] for p in known]
     first = identity_of(plan.op, plan.accumulators) if before is None else before
     assert first is not None  # api.py asks for it
     for p, e in zip(known, first):

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from upsweep.function import Function
 from upsweep.numpy_engine.functions import adopted
 from upsweep.numpy_engine.typed import Columns, data_of, evaluate
-from upsweep.operator import Operator, OperatorError, unchanged
+from upsweep.operator import Operator, unchanged, uncompilable
 from upsweep.operators import form_of
 
 
@@ -18,28 +19,30 @@ def on_arrays(op: Operator, dtypes: Sequence[np.dtype]) -> Callable[[Columns, Co
     known = form_of(op, dtypes)
     if known is not None and known[1].twin is not None:
         return _on_columns(known[1].twin, len(dtypes))
-    return _evaluated(op, adopted(op.fn), dtypes)
+    unchanged(op)
+    return _evaluated(op, op.fn, dtypes)
 
 
-def finished(op: Operator, dtypes: Sequence[np.dtype], prefixes: Columns) -> Columns:
-    """What a function of one prefix gives for each of them."""
-    fn = adopted(op.fn)
-    return _evaluated(op, lambda _, prefix: fn(prefix), dtypes)(prefixes, prefixes)
+def computed(function: Function, arguments: Sequence[Columns]) -> Columns:
+    """What a function gives for the items of its arguments, in the dtypes of its results."""
+    return _evaluated(function, function.fn, function.results)(*arguments)
 
 
 def _evaluated(
-    op: Operator, fn: Callable[[Any, Any], Any], dtypes: Sequence[np.dtype]
-) -> Callable[[Columns, Columns], Columns]:
-    unchanged(op)
+    op: Operator | Function, fn: Callable[..., Any], dtypes: Sequence[np.dtype]
+) -> Callable[..., Columns]:
+    fn = adopted(fn)
 
-    def combine(a: Columns, b: Columns) -> Columns:
+    def columns(result: Any) -> Columns:
+        return _columns(result, dtypes)
+
+    def call(*arguments: Columns) -> Columns:
         try:
-            return _settled(evaluate(fn, a, b, lambda result: _columns(result, dtypes)), dtypes)
+            return _settled(evaluate(fn, arguments, columns, len(dtypes)), dtypes)
         except Exception as error:
-            said = str(error) if isinstance(error, _Returned) else f"{type(error).__name__}: {error}"
-            raise OperatorError(f"operator {op} cannot be compiled: {said}") from error
+            raise uncompilable(op, said_by(error)) from error
 
-    return combine
+    return call
 
 
 def ufunc_of(op: Operator, dtypes: Sequence[np.dtype]) -> np.ufunc | None:
@@ -56,6 +59,11 @@ def _on_columns(twin: Callable[[Any, Any], Any], count: int) -> Callable[[Column
 
 class _Returned(TypeError):
     """The operator returns something else than items."""
+
+
+def said_by(error: Exception) -> str:
+    """What an exception that a function raises says."""
+    return str(error) if isinstance(error, _Returned) else f"{type(error).__name__}: {error}"
 
 
 def _columns(result: Any, dtypes: Sequence[np.dtype]) -> Columns:

@@ -1,0 +1,94 @@
+"""What dtypes a function gives, without data: it runs on one item, once for each way through its questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from upsweep.function import Function
+from upsweep.numpy_engine.functions import adopted
+from upsweep.numpy_engine.operators import said_by
+from upsweep.numpy_engine.typed import ANSWER, Columns, data_of, operand
+from upsweep.operator import uncompilable
+
+PATHS, QUESTIONS = 256, 64
+"""The most ways that are gone, and the most questions on each that are answered both ways: a loop asks one at every turn."""
+ENDLESS = 10_000
+"""A way with so many questions does not end."""
+
+
+@lru_cache(1024)
+def results_of(function: Function, arguments: tuple[tuple[np.dtype, ...], ...]) -> tuple[np.dtype, ...]:
+    """The dtypes of what a function gives for arguments of these dtypes: of each one, or one a component. Where the ways through
+    it differ, a dtype is the one that holds them all."""
+    fn = adopted(function.fn)
+    found: list[Columns] = []
+    errors: list[Exception] = []
+    for sample in (1, 0):
+
+        def run(sample: int = sample) -> Columns:
+            items = [[np.full(1, sample, d) for d in argument] for argument in arguments]
+            return _parts(fn(*map(operand, items)))
+
+        with np.errstate(all="ignore"):
+            for path in _paths(run):
+                (errors if isinstance(path, Exception) else found).append(path)  # type: ignore[arg-type]
+        if found:
+            break
+    if not found:
+        raise uncompilable(function, said_by(errors[0])) from errors[0]
+    counts = {len(parts) for parts in found}
+    if len(counts) > 1:
+        raise uncompilable(function, f"it returns {min(counts)} values or {max(counts)}")
+    return tuple(_common(parts) for parts in zip(*found))
+
+
+def _parts(result: Any) -> Columns:
+    """One value, or those of a tuple."""
+    if isinstance(result, tuple) and len(result) < 2:
+        raise TypeError("a function returns a value, or a tuple of at least two")
+    parts = list(result) if isinstance(result, tuple) else [result]
+    for part in parts:
+        if data_of(part).dtype.kind not in "biufc":
+            raise TypeError(f"{part!r} is not a number")
+    return parts
+
+
+def _common(parts: Sequence[Any]) -> np.dtype:
+    """The dtype for what all ways give; numbers of Python take that of the others, if it can hold them."""
+    plain = {part for part in parts if isinstance(part, (bool, int, float, complex))}
+    typed = [part.dtype for part in parts if not isinstance(part, (bool, int, float, complex))]
+    common = np.result_type(*typed, *plain)
+    lowest = np.iinfo(common) if common.kind in "iu" else None
+    if lowest and any(isinstance(x, int) and not lowest.min <= x <= lowest.max for x in plain):
+        return np.result_type(common, np.int64)
+    return common
+
+
+def _paths(run: Callable[[], Any]) -> Iterator[Any]:
+    """What `run` gives, or raises, on each way through its questions: yes first, then the last yes turned into no."""
+    script: list[bool] = []
+    for _ in range(PATHS):
+        given: list[bool] = []
+
+        def answer(data: Any, given: list[bool] = given, script: list[bool] = script) -> bool:
+            given.append(script[len(given)] if len(given) < len(script) else len(given) < QUESTIONS)
+            if len(given) > ENDLESS:
+                raise RecursionError("it does not end")
+            return given[-1]
+
+        token = ANSWER.set(answer)
+        try:
+            yield run()
+        except Exception as error:
+            yield error
+        finally:
+            ANSWER.reset(token)
+        while given and not given[-1]:
+            given.pop()
+        if not given:
+            return
+        script = [*given[:-1], False]
