@@ -250,9 +250,10 @@ class _Run:
         """A sum as one item along the axis, where the chunk lies."""
         shape = (*self.shape[: self.axis], 1, *self.shape[self.axis + 1 :])
         part = part.reshape(shape)
-        if not engines.on_gpu(self.given[0]) or not _is_host(part):
+        # What a stream with segments is given first are flags as its engine sees them, which are no array.
+        if not _is_host(part) or not engines.on_gpu(self.given[-1]):
             return part
-        return self.on.broadcast(part, shape, part.dtype, self.given[0])  # handed over in host memory
+        return self.on.broadcast(part, shape, part.dtype, self.given[-1])  # handed over in host memory
 
     def _push(self, size: int, block: tuple[Any, ...]) -> None:
         stream = self.stream

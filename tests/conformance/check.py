@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import upsweep as up
-from conformance.cases import SUBJECTS, Call, wider
+from conformance.cases import SUBJECTS, Call, other
 from conformance.memory import POISON, Host, Place, place
 from oracle import oracle
 from upsweep.api import execute
@@ -26,9 +26,9 @@ class Drawn:
         if call.inside == "broadcast":
             self.items = [np.broadcast_to(x[:1], x.shape) for x in self.items]
         dtypes = [x.dtype for x in self.items]
-        self.computed = [wider(d) or d for d in dtypes] if call.dtype else dtypes
+        self.computed = [other(call.dtype, d) or d for d in dtypes] if call.dtype else dtypes
         sums = [accumulator(d) for d in self.computed]
-        self.stored = [wider(d) or d for d in dtypes] if call.out == "wide" else self.computed
+        self.stored = [other("wider", d) or d for d in dtypes] if call.out == "wide" else self.computed
         rows = (*call.shape[: call.axis], *call.shape[call.axis + 1 :])
         self.shape = rows if call.reduce else call.shape
         self.starts = self._starts(call, rows, sums, rng)

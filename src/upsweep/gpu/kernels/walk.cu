@@ -223,8 +223,8 @@ __device__ __forceinline__ void serve(const Params& p, const Rows& rows, Ring& r
         int exist = c.value == AHEAD && j + m == p.n ? m - 1 : m;
         In<c.value>::bring(stage, in[c.value], p.in_strides[c.value].along, j, exist, rows.count, lane);
       });
-      // The head of the first item may lie outside; that item starts a segment anyway.
-      if (SEGMENTED) Heads::bring(stage, heads, p.heads_strides.along, j, m, rows.count, lane, j < p.heads_first);
+      // In a reverse scan the head of the first item lies outside, and heads come one by one; that item starts a segment anyway.
+      if (SEGMENTED) Heads::bring(stage, heads, p.heads_strides.along, j, m, rows.count, lane, HEADS_GRAIN == 1 && j < p.heads_first);
       barrier_arrive_with_copies(&ring.full[s]);
       barrier_arrive(&ring.full[s]);
     }
