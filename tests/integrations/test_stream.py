@@ -137,7 +137,10 @@ def test_segments_on_every_device(library, device, absent):
         expected = up.scan(x, axis=1, segments=up.segments.flags(where), **keywords)
         stream = Stream("add", axis=1, **keywords)
         parts = zip(np.split(x, [8, 100], 1), np.split(where, [8, 100], -1))
-        got = [back(stream.push(to(part), segments=up.segments.flags(to(of)))) for part, of in parts]
+        got = []
+        for part, of in parts:
+            got.append(back(stream.push(to(part), segments=up.segments.flags(to(of)))))
+            stream = Stream("add", axis=1, **keywords, state=pickle.loads(pickle.dumps(stream.state)))
         np.testing.assert_array_equal(np.concatenate(got, 1), expected)
 
 
