@@ -25,7 +25,7 @@ def chosen(case: Case) -> tuple[Plan, layout.Choice]:
     plan = Plan(op, dtypes, accumulators, stores, shape, axis, **flags)
     ins = [(c_strides(shape, d.itemsize), phase) for d in dtypes]
     rows = plan.row_shape if plan.reduce else shape
-    outs = [None if d is None else (c_strides(rows, d.itemsize), 0) for d in stores]
+    outs = [(c_strides(rows, d.itemsize), 0) for d in stores if d is not None]
     heads = (c_strides(shape, 1), 0) if plan.segmented else None
     arranged = layout.arrange(plan, ins, outs, [((), 0)] * len(dtypes) if plan.initial else [], heads)
     return plan, lanes.choose(plan, arranged) or layout.choose(plan, arranged)

@@ -16,21 +16,21 @@ def case(**flags):
     return chosen((ops.ADD, ["f4"], (40, 7, 300), 1, flags))
 
 
-@pytest.mark.parametrize("components", [1, 2, 3])
+@pytest.mark.parametrize("counts", [(1, 1, 1), (2, 2, 1), (3, 3, 3), (1, 4, 2), (5, 1, 2)])
 @pytest.mark.parametrize("dims", [0, 1, 3])
-def test_the_host_packs_as_many_bytes_as_the_kernels_read(components, dims):
-    (size,) = re.findall(r"sizeof\(Params\) == (\d+)", params.text(components, dims))
+def test_the_host_packs_as_many_bytes_as_the_kernels_read(counts, dims):
+    of = params.Arity(*counts)
+    (size,) = re.findall(r"sizeof\(Params\) == (\d+)", params.text(of, dims))
     fields = {f.name: 0 for f in params.FROZEN}
-    packed = params.packer(components).size + 16 * components + len(params.frozen(components, dims, **fields))
+    packed = params.packer(of).size + 16 * of.components + len(params.frozen(of, dims, **fields))
     assert packed == int(size)
 
 
 def test_a_launch_packs_what_its_kernel_reads():
     plan, choice = case()
     (size,) = re.findall(r"sizeof\(Params\) == (\d+)", choice.spec(plan))
-    assert params.packer(1).size + len(launch._start_values(plan)) + len(launch._freeze(plan, choice)) == int(
-        size
-    )
+    packed = params.packer(params.arity(plan)).size
+    assert packed + len(launch._start_values(plan)) + len(launch._freeze(plan, choice)) == int(size)
 
 
 def test_a_field_that_one_side_lacks_is_found_by_the_compiler():
@@ -45,6 +45,6 @@ def test_a_field_that_one_side_lacks_is_found_by_the_compiler():
 def test_fields_are_packed_by_name_and_never_overflow():
     fields = {f.name: 0 for f in params.FROZEN}
     with pytest.raises(ValueError, match="room for 8 words"):
-        params.frozen(1, 1, **{**fields, "level_first": [1] * 9})
+        params.frozen(params.Arity(1, 1, 1), 1, **{**fields, "level_first": [1] * 9})
     with pytest.raises(ValueError, match="no fields twice"):
-        params.frozen(1, 1, **fields, twice=1)
+        params.frozen(params.Arity(1, 1, 1), 1, **fields, twice=1)

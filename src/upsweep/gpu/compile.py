@@ -60,10 +60,30 @@ def _known(dtype: np.dtype) -> dtypes.DType:
     return known
 
 
-def finish_text(plan: Plan) -> str:
-    """The definition of `Finish`."""
+def functions_text(plan: Plan) -> str:
+    """What is computed: `Map` of the `Given` item of each array that is read, `Op` of two of the `Item`s that it gives, and
+    `Finish` of a prefix, whose `Result` is written."""
+    item, result = (
+        tuple_type(plan.accumulators),
+        tuple_type([a for a, d in zip(plan.accumulators, plan.stores) if d is not None]),
+    )
+    types = f"typedef {item} Item;\ntypedef Item Given;\ntypedef {result} Result;\ntypedef Same Map;\n"
+    return types + operator_text(plan)[0] + _finish_text(plan)
+
+
+def tuple_type(dtypes: Sequence[np.dtype]) -> str:
+    return f"Tuple<{', '.join(map(value_type, dtypes))}>"
+
+
+def _finish_text(plan: Plan) -> str:
+    kept = [c for c, d in enumerate(plan.stores) if d is not None]
+    copies = " ".join(f"get<{o}>(r) = get<{c}>(s);" for o, c in enumerate(kept))
     known = plan.finish and form_of(plan.finish, plan.accumulators)
-    return f"typedef {known[1].functor if known else 'Nothing'} Finish;\n"
+    before = f"s = {known[1].functor}()(s); " if known else ""
+    return (
+        "struct Finish { __device__ __forceinline__ Result operator()(Item s) const "
+        f"{{ Result r; {before}{copies} return r; }} }};\n"
+    )
 
 
 def operator_text(plan: Plan) -> tuple[str, bool]:

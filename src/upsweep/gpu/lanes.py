@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from upsweep.gpu import compile, shapes
+from upsweep.gpu import shapes
 from upsweep.gpu.layout import Choice, Lane, Layout, declared, mode, words
 from upsweep.gpu.shapes import Shape, Walking
 from upsweep.operators import free
@@ -21,23 +21,22 @@ def choose(plan: Plan, layout: Layout) -> Choice | None:
         return _short(plan, layout)
     if plan.order == "tree" or (free(plan.op, plan.accumulators) and prod(layout.dims) < shapes.ROWS):
         return None
-    arrays = [x for x in (*layout.loads, *layout.stores) if x is not None and x.along]
-    return _walk(plan, layout, across and any(abs(x.along) != x.size for x in arrays))
+    return _walk(plan, layout, across and any(abs(x.along) != x.size for x in layout.arrays() if x.along))
 
 
 def _are_neighbours(layout: Layout) -> bool:
     """Whether the innermost rows are neighbours in memory, in results, or at least one and the same, in what is read."""
     if not layout.dims:
         return False
-    stores = [s for s in layout.stores if s is not None]
-    near = all(x.rows[-1] in (0, x.size) for x in layout.loads) and all(s.rows[-1] == s.size for s in stores)
+    loads, stores = layout.loads, layout.stores
+    near = all(x.rows[-1] in (0, x.size) for x in loads) and all(x.rows[-1] == x.size for x in stores)
     heads = layout.heads is None or layout.heads.rows[-1] in (0, 1)
-    return near and heads and layout.dims[-1] * min(s.size for s in stores) >= shapes.LINE
+    return near and heads and layout.dims[-1] * min(x.size for x in stores) >= shapes.LINE
 
 
 def _short(plan: Plan, layout: Layout) -> Short:
     columns, rows = layout.dims[-1], prod(layout.dims)
-    arrays = [x for x in (*layout.loads, *layout.stores) if x is not None and x.rows[-1]]
+    arrays = [x for x in layout.arrays() if x.rows[-1]]
     grain = max(1, min(_line_grain(layout, x, 16 // x.size, columns) // x.size for x in arrays))
     largest = max(x.size for x in arrays)
     return Short(shapes.for_short(layout.n, rows, words(plan), largest, grain), layout, columns)
@@ -79,16 +78,13 @@ class Short(Choice):
         numbers = {
             "DIMS": len(layout.dims) - 1, "ITEMS": self.shape.items, "VECTOR": vector, "THREADS": self.THREADS,
         }  # fmt: skip
-        parts = []
-        for load, stored in zip(layout.loads, layout.stores):
-            same = load.rows[-1] == 0
-            store = stored or load
-            parts.append({
-                "load_same": int(same),
-                "load_grain": load.grain(load.size) if same else _line_grain(layout, load, vector, self.columns),
-                "store_grain": _line_grain(layout, store, vector, self.columns),
-            })  # fmt: skip
-        return declared(plan, numbers, {"SEQUENTIAL": plan.order == "sequential"}, parts)
+
+        def grain(x: Lane) -> int:
+            return _line_grain(layout, x, vector, self.columns) if x.rows[-1] else x.grain(x.size)
+
+        inputs = [{"same": x.rows[-1] == 0, "grain": grain(x)} for x in layout.loads]
+        outputs = [{"grain": grain(x)} for x in layout.stores]
+        return declared(plan, numbers, {"SEQUENTIAL": plan.order == "sequential"}, inputs, outputs)
 
 
 def _walk(plan: Plan, layout: Layout, across: bool) -> Walk:
@@ -97,7 +93,7 @@ def _walk(plan: Plan, layout: Layout, across: bool) -> Walk:
         loads = [replace(x, offset=x.offset + x.along) if x is late else x for x in layout.loads]
         layout = replace(layout, loads=tuple(loads))
     size = sum(d.itemsize for d in plan.loads) + plan.segmented
-    largest = max(x.size for x in (*layout.loads, *layout.stores) if x is not None)
+    largest = max(x.size for x in layout.arrays())
     rows = prod(layout.dims)
     walking = shapes.for_walk(layout.n, rows, words(plan), size, largest, across)
     shape = Shape(walking.items, 1, walking.walks, vector=walking.vector)
@@ -127,41 +123,41 @@ class Walk(Choice):
         return self.rows * self.column_groups if self.across else -(-self.rows // self.width)
 
     def shared_bytes(self, plan: Plan) -> int:
-        size = self._parts(plan)[1]["STAGE_BYTES"]
+        size = self._parts(plan)[2]["STAGE_BYTES"]
         return self.walking.fitting(size) * size
 
     def spec(self, plan: Plan) -> str:
-        parts, numbers = self._parts(plan)
+        inputs, outputs, numbers = self._parts(plan)
         _, vector, steps, walks, servers, _ = self.walking
         numbers |= {
             "DIMS": len(self.layout.dims) - self.across, "ITEMS": self.walking.items, "VECTOR": vector, "STEPS": steps,
             "AHEAD": -1 if plan.ahead is None else plan.ahead,
             "STAGES": self.walking.fitting(numbers["STAGE_BYTES"]), "BLOCKS": walks, "SERVERS": servers,
         }  # fmt: skip
-        return declared(plan, numbers, {"ACROSS": self.across}, parts) + compile.finish_text(plan)
+        return declared(plan, numbers, {"ACROSS": self.across}, inputs, outputs)
 
-    def _parts(self, plan: Plan) -> tuple[list[dict[str, Any]], dict[str, int]]:
-        """What is said of each component, and of a stage: where each array lies in it and how it is copied."""
-        end, parts = 0, []
-        for load, store in zip(self.layout.loads, self.layout.stores):
-            same = self._same(load)
-            flipped = self._flips(load) and not same
-            part = {
-                "load_at": end,
-                "load_same": int(same),
-                "load_flip": int(flipped),
-                "load_grain": self._grain(load),
-            }
-            end += self._room(load, same)
-            at = part["load_at"]
-            if store is not None and not plan.reduce:
-                if same or store.size != load.size or self._flips(store) != flipped:  # no place to write to
-                    at, end = end, end + self._room(store, False)
-                part |= {"store_flip": int(self._flips(store)), "store_grain": self._grain(store)}
-            else:
-                part |= {"store_flip": 0, "store_grain": 1}
-            reduced = store.grain(store.size) if store is not None else 1
-            parts.append({**part, "store_at": at, "reduced_grain": reduced})
+    def _parts(self, plan: Plan) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, int]]:
+        """What is said of each input, of each output, and of a stage: where each array lies in it and how it is copied."""
+        end, inputs, outputs = 0, [], []
+        free: list[tuple[tuple[int, bool], int]] = []  # places whose items make way for results
+        for x in self.layout.loads:
+            same = self._same(x)
+            flipped = self._flips(x) and not same
+            inputs.append({"at": end, "same": same, "flip": flipped, "grain": self._grain(x)})
+            if not same:
+                free.append(((x.size, flipped), end))
+            end += self._room(x, same)
+        for x in self.layout.stores:
+            if plan.reduce:
+                outputs.append({"at": 0, "flip": False, "grain": 1, "reduced_grain": x.grain(x.size)})
+                continue
+            kind = (x.size, self._flips(x))
+            place = next((p for p in free if p[0] == kind), None)
+            if place is not None:
+                free.remove(place)
+            at = place[1] if place is not None else end
+            end += 0 if place is not None else self._room(x, False)
+            outputs.append({"at": at, "flip": kind[1], "grain": self._grain(x), "reduced_grain": 1})
         heads = self.layout.heads
         said = {"HEADS_AT": end, "HEADS_SAME": 0, "HEADS_FLIP": 0, "HEADS_GRAIN": 1}
         if heads is not None:
@@ -170,7 +166,7 @@ class Walk(Choice):
                 "HEADS_GRAIN": 1 if plan.reverse or self._same(heads) else self._grain(heads),
             }
             end += self._room(heads, self._same(heads))
-        return parts, {**said, "STAGE_BYTES": -(-end // 128) * 128}
+        return inputs, outputs, {**said, "STAGE_BYTES": -(-end // 128) * 128}
 
     def _same(self, x: Lane) -> bool:
         """Whether all rows of a block read the same items."""

@@ -60,7 +60,8 @@ def run(
     initial: Sequence[View] | None,
     heads: View | None,
 ) -> None:
-    arrays = [*xs, *ys, heads, *(initial or ())]
+    written = [y for y in ys if y is not None]
+    arrays = [*xs, *written, heads, *(initial or ())]
     first = xs[0]
     key = (
         id(plan),
@@ -70,17 +71,17 @@ def run(
     launch = _launches.get(key)
     if launch is None and (plan.n == 0 or 0 in plan.row_shape):
         if plan.reduce and 0 not in plan.row_shape:
-            run(*_of_nothing(plan, ys), initial, heads)
+            run(*_of_nothing(plan, written), initial, heads)
         return
     with driver.on_device(first.device):
         if launch is None:
-            launch = _prepare(plan, xs, ys, initial or (), heads, first.device)
+            launch = _prepare(plan, xs, written, initial or (), heads, first.device)
             with _lock:
                 if len(_launches) >= _MOST:
                     _launches.clear()
                 _launches[key] = launch
         stream = _kind(first).stream(first)
-        _start(launch, arrays, len(xs), initial, stream, first.device)
+        _start(launch, arrays, initial, stream, first.device)
 
 
 def run_small(name: str, key: np.dtype, like: View, numbers: Sequence[int], items: int) -> None:
@@ -104,22 +105,16 @@ def _kind(v: View) -> Kind:
     return v.kind
 
 
-def _of_nothing(plan: Plan, ys: Sequence[View | None]) -> tuple[Plan, Sequence[View], Sequence[View]]:
-    """The reduction of no items is the first exclusive prefix of one."""
-    some = next(y for y in ys if y is not None)
-    views = [some if y is None else y for y in ys]
+def _of_nothing(plan: Plan, ys: Sequence[View]) -> tuple[Plan, Sequence[View], Sequence[View]]:
+    """The reduction of no items is the first exclusive prefix of one, whatever that one is."""
     longer = [
         View(v.ptr, (*v.shape, 1), (*v.strides, v.dtype.itemsize), v.dtype, v.device, v.kind, v.owner)
-        for v in views
+        for v in ys
     ]
-    shape = (*plan.row_shape, 1)
-    stored = next(d for d in plan.stores if d is not None)
-    loads = tuple(stored if d is None else d for d in plan.stores)
-    return (
-        replace(plan, loads=loads, shape=shape, axis=len(shape) - 1, exclusive=True, reduce=False),
-        longer,
-        longer,
-    )
+    shape, parts = (*plan.row_shape, 1), len(plan.accumulators)
+    loads = (params.stored(plan)[0],) * parts
+    one = replace(plan, loads=loads, shape=shape, axis=len(shape) - 1, exclusive=True, reduce=False)
+    return one, longer[:1] * parts, longer
 
 
 def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
@@ -129,7 +124,7 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
     layout = arrange(
         plan,
         [seen(x) for x in xs],
-        [y and seen(y) for y in ys],
+        [seen(y) for y in ys],
         [seen(v) for v in initial],
         heads and seen(heads),
     )
@@ -149,8 +144,8 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
     words = node_words(plan) * choice.node_items
     return Launch(
         plan,
-        kernel, grid, choice.threads, shared, _offsets(choice.layout, len(xs)),
-        params.packer(len(xs)), _start_values(plan), _freeze(plan, choice),
+        kernel, grid, choice.threads, shared, _offsets(choice.layout, plan),
+        params.packer(params.arity(plan)), _start_values(plan), _freeze(plan, choice),
         arrivals=nodes - sizes[0] * (nodes and _rows_of(choice)), nodes=nodes * words, meets=choice.meets,
     )  # fmt: skip
 
@@ -165,9 +160,10 @@ def _rows_of(choice: Choice) -> int:
     return choice.rows * choice.column_groups * choice.shape.vector
 
 
-def _offsets(layout: Layout, components: int) -> tuple[int, ...]:
-    starts = [x.offset for x in layout.starts] or [0] * components
-    return (*[x.offset if x else 0 for x in (*layout.loads, *layout.stores, layout.heads)], *starts)
+def _offsets(layout: Layout, plan: Plan) -> tuple[int, ...]:
+    starts = [x.offset for x in layout.starts] or [0] * len(plan.accumulators)
+    heads = layout.heads.offset if layout.heads else 0
+    return (*[x.offset for x in layout.arrays()], heads, *starts)
 
 
 def _value_bytes(value: Any, dtype: np.dtype) -> bytes:
@@ -176,7 +172,9 @@ def _value_bytes(value: Any, dtype: np.dtype) -> bytes:
 
 def _start_values(plan: Plan) -> bytes:
     identity = identity_of(plan.op, plan.accumulators) if plan.exclusive and not plan.initial else None
-    return b"".join(_value_bytes(v, d) for v, d in zip(identity or [0] * len(plan.loads), plan.accumulators))
+    return b"".join(
+        _value_bytes(v, d) for v, d in zip(identity or [0] * len(plan.accumulators), plan.accumulators)
+    )
 
 
 def _freeze(plan: Plan, choice: Choice) -> bytes:
@@ -190,9 +188,9 @@ def _freeze(plan: Plan, choice: Choice) -> bytes:
         rows = [(lane.along, *lane.rows[: len(dims)]) if lane else () for lane in lanes]
         return [word for row in rows for word in (*row, *[0] * (1 + rank - len(row)))]
 
-    starts = layout.starts or [None] * len(layout.loads)
+    starts = layout.starts or [None] * len(plan.accumulators)
     return params.frozen(
-        len(layout.loads), len(dims), n=layout.n, rows=choice.rows, tiles=choice.tiles, tickets=choice.tickets,
+        params.arity(plan), len(dims), n=layout.n, rows=choice.rows, tiles=choice.tiles, tickets=choice.tickets,
         ahead=tickets_ahead(plan, choice), levels=len(sizes), level_first=first, level_size=sizes, dim=dims,
         in_strides=strides(*layout.loads), out_strides=strides(*layout.stores), heads_strides=strides(layout.heads),
         start_strides=strides(*starts), heads_first=1, columns=choice.columns, column_groups=choice.column_groups,
@@ -201,11 +199,11 @@ def _freeze(plan: Plan, choice: Choice) -> bytes:
     )  # fmt: skip
 
 
-def _start(launch: Launch, arrays: Sequence[View | None], k: int, initial, stream: int, device: int) -> None:
+def _start(launch: Launch, arrays: Sequence[View | None], initial, stream: int, device: int) -> None:
     values = launch.values
     pointers = [v.ptr + o if v is not None else 0 for v, o in zip(arrays, launch.offsets)]
     if not initial:
-        pointers += [0] * k
+        pointers += [0] * len(launch.plan.accumulators)
     elif any(v.on_host for v in initial):
         values = b"".join(_value_bytes(v.owner, v.dtype) if v.on_host else bytes(16) for v in initial)
     work = _workspace(launch, stream, device) if launch.meets else None

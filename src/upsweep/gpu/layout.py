@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import zip_longest
 from math import gcd, prod
 from typing import Any, ClassVar
 
@@ -53,12 +54,15 @@ class Layout:
     n: int
     dims: tuple[int, ...]
     loads: tuple[Lane, ...]
-    stores: tuple[Lane | None, ...]
+    stores: tuple[Lane, ...]
     starts: tuple[Lane, ...]
     heads: Lane | None
 
     def lanes(self) -> list[Lane]:
-        return [x for x in (*self.loads, *self.stores, *self.starts, self.heads) if x is not None]
+        return [*self.arrays(), *self.starts, *([self.heads] if self.heads else [])]
+
+    def arrays(self) -> tuple[Lane, ...]:
+        return (*self.loads, *self.stores)
 
     def with_rows(self, dims: Sequence[int], pick: Sequence[int]) -> Layout:
         """The same with the row dimensions `pick` of `rows`, of these sizes."""
@@ -70,7 +74,7 @@ class Layout:
             self.n,
             tuple(dims),
             tuple(map(cut, self.loads)),
-            tuple([x and cut(x) for x in self.stores]),
+            tuple(map(cut, self.stores)),
             tuple(map(cut, self.starts)),
             self.heads and cut(self.heads),
         )
@@ -83,7 +87,7 @@ Strided = tuple[tuple[int, ...], int]
 def arrange(
     plan: Plan,
     loads: Sequence[Strided],
-    stores: Sequence[Strided | None],
+    stores: Sequence[Strided],
     starts: Sequence[Strided],
     heads: Strided | None,
 ) -> Layout:
@@ -116,7 +120,7 @@ def arrange(
         n,
         plan.row_shape,
         tuple(lane(*x, d) for x, d in zip(loads, plan.loads)),
-        tuple(None if x is None or d is None else place(*x, d) for x, d in zip(stores, plan.stores)),
+        tuple(place(*x, d) for x, d in zip(stores, params.stored(plan))),
         tuple(row_lane(*x, d) for x, d in zip(starts, plan.accumulators)),
         heads_lane,
     )
@@ -219,7 +223,7 @@ class Choice:
     def shared_bytes(self, plan: Plan) -> int:
         """Bytes of shared memory that a block asks for."""
         slab = self.shape.lanes * self.shape.items
-        area = sum(_up(slab * size, 16) + 16 for size in _sizes(plan))
+        area = sum(_up(slab * size, 16) + 16 for size in _places(plan))
         if plan.segmented:
             area += _up(slab, 16) + 16
         return _up(area * (32 // self.shape.lanes), 128) * self.shape.warps * self.shape.strips
@@ -302,18 +306,16 @@ def costly(plan: Plan) -> bool:
 
 
 def choose(plan: Plan, layout: Layout) -> Choice:
-    touching = all(
-        abs(x.along) == x.size for x in (*layout.loads, *(s for s in layout.stores if s and not plan.reduce))
-    )
+    touching = all(abs(x.along) == x.size for x in (layout.loads if plan.reduce else layout.arrays()))
     columns = layout.dims[-1] if layout.dims and not touching and _are_columns(layout) else 0
     if columns:
         return _fitting_columns(plan, layout, columns)
     n, rows, item = layout.n, prod(layout.dims), words(plan)
     if shapes.fits_rows(n, item):
         return Rows(shapes.for_rows(n, item), layout)
-    size = sum(_sizes(plan)) + plan.segmented
+    size = sum(_places(plan)) + plan.segmented
     if shapes.fits_whole_rows(n, rows, item, size):
-        even = all(mode(x, 16) == "ALIGNED" for x in (*layout.loads, *(s for s in layout.stores if s)))
+        even = all(mode(x, 16) == "ALIGNED" for x in layout.arrays())
         return Rows(shapes.for_whole_rows(n, item, even), layout)
     shape = shapes.for_tiles(n, rows, item, len(plan.accumulators), size, plan.segmented, costly(plan))
     return Tiles(shape, layout)
@@ -331,10 +333,9 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int) -> Columns:
 
 def _are_columns(layout: Layout) -> bool:
     """Whether the innermost rows are neighbours in memory, in every array."""
-    arrays = [*layout.loads, *(s for s in layout.stores if s)]
-    alike = all(x.rows[-1] == x.size for x in arrays)
+    alike = all(x.rows[-1] == x.size for x in layout.arrays())
     heads = layout.heads is None or layout.heads.rows[-1] in (0, 1)
-    return alike and heads and layout.dims[-1] * min(x.size for x in arrays) >= shapes.LINE
+    return alike and heads and layout.dims[-1] * min(x.size for x in layout.arrays()) >= shapes.LINE
 
 
 # --- the text that a kernel is compiled with ------------------------------------------------------------------------
@@ -350,8 +351,8 @@ def mode(x: Lane, items: int) -> str:
     return "ALIGNED" if whole and even else "SHIFTED"
 
 
-def flip(x: Lane, items: int) -> str:
-    return "true" if x.along < 0 and mode(x, items) != "STRIDED" else "false"
+def flip(x: Lane, items: int) -> bool:
+    return x.along < 0 and mode(x, items) != "STRIDED"
 
 
 def spec(plan: Plan, choice: Choice) -> str:
@@ -378,45 +379,55 @@ def spec(plan: Plan, choice: Choice) -> str:
         "COSTLY": costly(plan),
         "HEADS_FLIP": heads is not None and heads.along == -1,
     }
-    parts = []
-    for load, stored in zip(layout.loads, layout.stores):
-        store = stored or load
-        load_grain = load.grain_of_lines(choice.width, choice.columns) if columns else load.grain(load.size)
-        parts.append({
-            "load_mode": mode(load, slab), "store_mode": mode(store, slab), "load_flip": flip(load, slab),
-            "store_flip": flip(store, slab), "load_grain": load_grain, "store_grain": store.grain(store.size),
-        })  # fmt: skip
+
+    def moved(x: Lane, grain: int) -> dict[str, Any]:
+        return {"mode": mode(x, slab), "flip": flip(x, slab), "grain": grain}
+
+    inputs = [
+        moved(x, x.grain_of_lines(choice.width, choice.columns) if columns else x.grain(x.size))
+        for x in layout.loads
+    ]
+    outputs = [moved(x, x.grain(x.size)) for x in layout.stores]
     numbers["HEADS_MODE"] = "SHIFTED" if heads is None or abs(heads.along) == 1 else "STRIDED"
     numbers["HEADS_GRAIN"] = heads.grain_of_lines(choice.width, choice.columns) if heads and columns else 1
-    return declared(plan, numbers, truths, parts)
+    return declared(plan, numbers, truths, inputs, outputs)
 
 
 def declared(
-    plan: Plan, numbers: dict[str, Any], truths: dict[str, bool], parts: Sequence[dict[str, Any]]
+    plan: Plan,
+    numbers: dict[str, Any],
+    truths: dict[str, bool],
+    inputs: Sequence[dict[str, Any]],
+    outputs: Sequence[dict[str, Any]],
 ) -> str:
-    """The part of the text that says what is scanned, as every kernel reads it; `parts` go with each component."""
+    """The part of the text that says what is scanned, as every kernel reads it; the last two say how each array is moved."""
+    numbers = {**numbers, "WIDEST": max(d.itemsize for d in (*plan.loads, *params.stored(plan)))}
     truths = {**truths, "INITIAL": plan.initial, "EXCLUSIVE": plan.exclusive, "REDUCE": plan.reduce}
     lines = [
         f"#define SEGMENTED {int(plan.segmented)}",
-        f"constexpr int COMPONENTS = {len(plan.loads)};",
         *(f"constexpr int {name} = {value};" for name, value in numbers.items()),
         *(f"constexpr bool {name} = {str(value).lower()};" for name, value in truths.items()),
-        f"typedef Tuple<{', '.join(compile.value_type(d) for d in plan.accumulators)}> Item;",
+        "template <int I> struct Input;",
         "template <int C> struct Component;",
+        "template <int O> struct Output;",
     ]
-    for c, part in enumerate(parts):
-        stored = plan.stores[c]
-        lines += [
-            f"template <> struct Component<{c}> {{",
-            f"  typedef {compile.memory_type(plan.loads[c])} Load;",
-            f"  typedef {compile.value_type(plan.accumulators[c])} Acc;",
-            f"  typedef {compile.memory_type(stored or plan.loads[c])} Store;",
-            f"  static constexpr bool stored = {str(stored is not None).lower()};",
-            *(f"  static constexpr int {name} = {value};" for name, value in part.items()),
-            "};",
+
+    def struct(name: str, types: dict[str, str], moved: dict[str, Any]) -> None:
+        typedefs = [f"typedef {type} {alias};" for alias, type in types.items()]
+        constants = [
+            f"static constexpr int {key} = {int(value) if type(value) is bool else value};"
+            for key, value in moved.items()
         ]
-    told = params.text(len(plan.loads), numbers["DIMS"])
-    return "\n".join(lines) + "\n" + told + compile.operator_text(plan)[0]
+        lines.append(f"template <> struct {name} {{ {' '.join([*typedefs, *constants])} }};")
+
+    for i, (dtype, value, moved) in enumerate(zip(plan.loads, plan.accumulators, inputs)):
+        struct(f"Input<{i}>", {"Load": compile.memory_type(dtype), "Value": compile.value_type(value)}, moved)
+    for c, dtype in enumerate(plan.accumulators):
+        struct(f"Component<{c}>", {"Acc": compile.value_type(dtype)}, {})
+    for o, (dtype, moved) in enumerate(zip(params.stored(plan), outputs)):
+        struct(f"Output<{o}>", {"Store": compile.memory_type(dtype)}, moved)
+    told = params.text(params.arity(plan), numbers["DIMS"])
+    return "\n".join(lines) + "\n" + told + compile.functions_text(plan)
 
 
 # --- sizes that the kernels check by static_assert ----------------------------------------------------------------------
@@ -447,9 +458,10 @@ def node_words(plan: Plan) -> int:
     return _up(_item(plan)[0], 4) // 4
 
 
-def _sizes(plan: Plan) -> list[int]:
-    """Bytes of an item's components in shared memory, where what is loaded makes way for what is stored."""
-    return [max(a.itemsize, (b or a).itemsize) for a, b in zip(plan.loads, plan.stores)]
+def _places(plan: Plan) -> list[int]:
+    """Bytes of an item in shared memory, where each array that is read makes way for one that is written."""
+    sizes = ([d.itemsize for d in dtypes] for dtypes in (plan.loads, params.stored(plan)))
+    return [max(pair) for pair in zip_longest(*sizes, fillvalue=0)]
 
 
 def tickets_ahead(plan: Plan, choice: Choice) -> int:

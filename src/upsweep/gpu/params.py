@@ -6,6 +6,10 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from upsweep.plan import Plan
+
 LEVELS = 8
 """Of nodes: 2^25 tiles in a row by radix 32, 2^24 in a column by radix 8."""
 
@@ -25,8 +29,8 @@ POINTERS = (
     Field("u32*", "arrivals", says="of each group of nodes: zero between launches"),
     Field("u64*", "nodes", says="words of {payload, epoch}"),
     Field("u64", "node_words", says="how many there are, to clear when the epoch wraps"),
-    Field("char*", "in", "COMPONENTS"),
-    Field("char*", "out", "COMPONENTS"),
+    Field("char*", "in", "INPUTS"),
+    Field("char*", "out", "OUTPUTS"),
     Field("char*", "heads"),
     Field("char*", "start", "COMPONENTS", "null: the value below"),
 )
@@ -46,8 +50,8 @@ FROZEN = (
     Field("i64", "level_first", "LEVELS", "where the nodes of a level begin"),
     Field("i64", "level_size", "LEVELS", "how many there are for each row"),
     Field("i64", "dim", "RANK", "the shape of the rows, slowest first"),
-    Field("Strides", "in_strides", "COMPONENTS"),
-    Field("Strides", "out_strides", "COMPONENTS"),
+    Field("Strides", "in_strides", "INPUTS"),
+    Field("Strides", "out_strides", "OUTPUTS"),
     Field("Strides", "heads_strides"),
     Field("Strides", "start_strides", "COMPONENTS"),
     Field("i64", "heads_first", says="1: the head of item 0 lies outside (a reverse scan)"),
@@ -59,15 +63,33 @@ FROZEN = (
 """The same for every call of a launch."""
 
 
-def text(components: int, dims: int) -> str:
+class Arity(NamedTuple):
+    """How many arrays a scan reads, parts its items have, and arrays it writes."""
+
+    inputs: int
+    components: int
+    outputs: int
+
+
+def arity(plan: Plan) -> Arity:
+    return Arity(len(plan.loads), len(plan.accumulators), len(stored(plan)))
+
+
+def stored(plan: Plan) -> list[np.dtype]:
+    """The dtypes of the arrays that are written."""
+    return [d for d in plan.stores if d is not None]
+
+
+def text(of: Arity, dims: int) -> str:
     """The struct as the kernels see it, whose size must be what the host packs."""
     fields = "\n".join(
         f"  {f.type} {f.name}{f'[{f.count}]' if f.count else ''};{f'  // {f.says}' if f.says else ''}"
         for f in (*POINTERS, *VALUES, *FROZEN)
     )
-    counts = _counts(components, dims)
+    counts = _counts(of, dims)
     size = 8 * (_padded(POINTERS, counts) + _padded((*VALUES, *FROZEN), counts))
     return (
+        f"constexpr int INPUTS = {of.inputs}, COMPONENTS = {of.components}, OUTPUTS = {of.outputs};\n"
         f"constexpr int LEVELS = {LEVELS}, RANK = {counts['RANK']};\n"
         "struct alignas(16) Start { u64 value[2]; };\n"
         "struct Strides { i64 along, row[RANK]; };\n"
@@ -76,16 +98,16 @@ def text(components: int, dims: int) -> str:
     )
 
 
-def packer(components: int) -> struct.Struct:
+def packer(of: Arity) -> struct.Struct:
     """Packs the words of POINTERS."""
-    counts = _counts(components, 0)
+    counts = _counts(of, 0)
     words = sum(_words(f, counts) for f in POINTERS)
     return struct.Struct(f"<{words}Q{8 * (_padded(POINTERS, counts) - words)}x")
 
 
-def frozen(components: int, dims: int, **values: int | Sequence[Any]) -> bytes:
+def frozen(of: Arity, dims: int, **values: int | Sequence[Any]) -> bytes:
     """The bytes of FROZEN. A field of several words takes a list, filled up with zeros; Strides are such lists themselves."""
-    counts = _counts(components, dims)
+    counts = _counts(of, dims)
     words: list[int] = []
     for field in FROZEN:
         value = values.pop(field.name)
@@ -99,8 +121,9 @@ def frozen(components: int, dims: int, **values: int | Sequence[Any]) -> bytes:
     return struct.pack(f"<{len(words)}q{8 * (len(words) % 2)}x", *words)
 
 
-def _counts(components: int, dims: int) -> dict[str, int]:
-    return {"": 1, "COMPONENTS": components, "LEVELS": LEVELS, "RANK": max(1, dims)}
+def _counts(of: Arity, dims: int) -> dict[str, int]:
+    numbers = {"INPUTS": of.inputs, "COMPONENTS": of.components, "OUTPUTS": of.outputs}
+    return {"": 1, **numbers, "LEVELS": LEVELS, "RANK": max(1, dims)}
 
 
 def _words(field: Field, counts: dict[str, int]) -> int:

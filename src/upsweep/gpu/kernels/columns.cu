@@ -7,7 +7,7 @@
 
 constexpr int TILE = WARPS * ITEMS, WIDTH = 32 * VECTOR, THREADS = 32 * (WARPS + 2 * VECTOR);
 
-// The rectangle of one component that a warp owns: ITEMS items of WIDTH columns, item after item.
+// The rectangle of one input that a warp owns: ITEMS items of WIDTH columns, item after item.
 template <class T, int GRAIN> struct Patch {
   static constexpr int LINE = WIDTH * sizeof(T), BYTES = ITEMS * LINE;
   // `items` and `columns` say how much of it exists.
@@ -38,10 +38,10 @@ __device__ __forceinline__ void fetch_lines(const char* from, i64 stride, int it
     for (int b = 0; b < bytes; b += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i * stride + b) : "memory");
 }
 
-template <int C> using ColumnPatch = Patch<typename Component<C>::Load, Component<C>::load_grain>;
+template <int I> using ColumnPatch = Patch<typename Input<I>::Load, Input<I>::grain>;
 typedef Patch<u8, HEADS_GRAIN> HeadPatch;
-template <int C> constexpr int patch_offset() { if constexpr (C == 0) return 0; else return patch_offset<C - 1>() + ColumnPatch<C - 1>::BYTES; }
-constexpr int HEADS_OFFSET = patch_offset<COMPONENTS>();
+template <int I> constexpr int patch_offset() { if constexpr (I == 0) return 0; else return patch_offset<I - 1>() + ColumnPatch<I - 1>::BYTES; }
+constexpr int HEADS_OFFSET = patch_offset<INPUTS>();
 constexpr int WARP_BYTES = HEADS_OFFSET + (SEGMENTED ? HeadPatch::BYTES : 0);
 
 struct Shared {
@@ -160,10 +160,10 @@ struct Worker {
     if (ticket < p.tickets) {
       Spot at = spot_of(p, ticket);
       i64 j = first(at), columns = min(p.columns - at.column, (i64)WIDTH);
-      each<COMPONENTS>([&](auto c) {
-        const Strides& st = p.in_strides[c.value];
-        const char* from = p.in[c.value] + row_offset(p, st, at.row) + j * st.along + at.column * (i64)sizeof(typename Component<c.value>::Load);
-        ColumnPatch<c.value>::load(patch(k) + patch_offset<c.value>(), from, st.along, p.n - j, columns, lane);
+      each<INPUTS>([&](auto i) {
+        const Strides& st = p.in_strides[i.value];
+        const char* from = p.in[i.value] + row_offset(p, st, at.row) + j * st.along + at.column * (i64)sizeof(typename Input<i.value>::Load);
+        ColumnPatch<i.value>::load(patch(k) + patch_offset<i.value>(), from, st.along, p.n - j, columns, lane);
       });
       if constexpr (SEGMENTED)
         if (p.heads_column) HeadPatch::load(patch(k) + HEADS_OFFSET, heads(at, j), p.heads_strides.along, p.n - j, columns, lane);
@@ -176,10 +176,10 @@ struct Worker {
     if (ticket >= p.tickets) return;
     Spot at = spot_of(p, ticket);
     i64 j = first(at);
-    each<COMPONENTS>([&](auto c) {
-      constexpr int SIZE = sizeof(typename Component<c.value>::Load);
-      const Strides& st = p.in_strides[c.value];
-      const char* from = p.in[c.value] + row_offset(p, st, at.row) + j * st.along + at.column * SIZE;
+    each<INPUTS>([&](auto i) {
+      constexpr int SIZE = sizeof(typename Input<i.value>::Load);
+      const Strides& st = p.in_strides[i.value];
+      const char* from = p.in[i.value] + row_offset(p, st, at.row) + j * st.along + at.column * SIZE;
       fetch_lines(from, st.along, (int)min(p.n - j, (i64)ITEMS), (int)min(p.columns - at.column, (i64)WIDTH) * SIZE, lane);
     });
   }
@@ -189,12 +189,15 @@ struct Worker {
 
   // This lane's run of column set v, swept up; `heads` before and after the sweep.
   __device__ __forceinline__ void read(int k, int v, const Spot& at, Item (&x)[ITEMS], u32& heads_of_items, u32& swept) const {
-    each<COMPONENTS>([&](auto c) {
-      typedef typename Component<c.value>::Load Load;
-      const char* own = patch(k) + patch_offset<c.value>() + (32 * v + lane) * sizeof(Load);
+    Given given[ITEMS];
+    each<INPUTS>([&](auto n) {
+      typedef typename Input<n.value>::Load Load;
+      const char* own = patch(k) + patch_offset<n.value>() + (32 * v + lane) * sizeof(Load);
 #pragma unroll
-      for (int i = 0; i < ITEMS; i++) get<c.value>(x[i]) = convert<typename Component<c.value>::Acc>(*(const Load*)(own + i * ColumnPatch<c.value>::LINE));
+      for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<typename Input<n.value>::Value>(*(const Load*)(own + i * ColumnPatch<n.value>::LINE));
     });
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) x[i] = Map()(given[i]);
     u32 bits = 0;
     if constexpr (SEGMENTED) {
       i64 j = first(at);
@@ -233,19 +236,17 @@ struct Worker {
     if (EXCLUSIVE || (SEGMENTED && INITIAL)) start = start_of(p, at.row, exists ? column : p.columns - 1);
     Prefix before = {s.prefixes[k & 1][warp][32 * v + lane], INITIAL || at.t > 0 || warp > 0};
     results(x, heads_of_items, swept, before, s.prefixes[k & 1][warp + 1][32 * v + lane], start);
-    each<COMPONENTS>([&](auto c) {
-      typedef typename Component<c.value>::Store Store;
-      if constexpr (Component<c.value>::stored) {
-        const Strides& st = p.out_strides[c.value];
-        char* to = p.out[c.value] + row_offset(p, st, at.row) + column * (i64)sizeof(Store);
-        if constexpr (!REDUCE) to += j * st.along;
-        int exist = exists ? (int)min(p.n - j, (i64)ITEMS) : 0;
+    each<OUTPUTS>([&](auto o) {
+      typedef typename Output<o.value>::Store Store;
+      const Strides& st = p.out_strides[o.value];
+      char* to = p.out[o.value] + row_offset(p, st, at.row) + column * (i64)sizeof(Store);
+      if constexpr (!REDUCE) to += j * st.along;
+      int exist = exists ? (int)min(p.n - j, (i64)ITEMS) : 0;
 #pragma unroll
-        for (int i = 0; i < ITEMS; i++) {
-          Store y = convert<Store>(get<c.value>(x[i]));
-          if (REDUCE ? exists && j + i == p.n - 1 : i < exist) store_item<Store, Component<c.value>::store_grain>(to, y);
-          if (!REDUCE) to += st.along;
-        }
+      for (int i = 0; i < ITEMS; i++) {
+        Store y = convert<Store>(get<o.value>(Finish()(x[i])));
+        if (REDUCE ? exists && j + i == p.n - 1 : i < exist) store_item<Store, Output<o.value>::grain>(to, y);
+        if (!REDUCE) to += st.along;
       }
     });
   }

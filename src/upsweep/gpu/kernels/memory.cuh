@@ -57,18 +57,13 @@ template <int BYTES> __device__ __forceinline__ void copy_async(char* to, const 
 // The row that a slab is cut from: item j lies at base + j * stride; items [first, n) exist.
 struct Row { char* base; i64 stride, first, n; };
 
-// The largest size of an item in memory. All slabs of a region turn their chunks alike, as the widest needs it: eight chunks
-// may belong to two slabs, and turned in two ways they would lie over each other.
-template <int C = 0> constexpr int widest() {
-  if constexpr (C == COMPONENTS) return 1;
-  else return max_of(max_of(sizeof(typename Component<C>::Load), sizeof(typename Component<C>::Store)), widest<C + 1>());
-}
-
 // FLIP: neighbours touch, but backwards (stride is minus the size), as in a reverse scan.
 template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab {
   static constexpr int SIZE = sizeof(T), RUN = N * SIZE, BYTES = LANES * RUN;
   static constexpr int CHUNKS = (BYTES + 15) / 16, SLACK = MODE == SHIFTED ? 1 : 0;
-  static constexpr int TURN = max_of(3, log2_of(N * widest() / 16));
+  // All slabs of a region turn their chunks alike, as the widest needs it: eight chunks may belong to two slabs, and turned in
+  // two ways they would lie over each other.
+  static constexpr int TURN = max_of(3, log2_of(N * WIDEST / 16));
   static constexpr int AREA = (CHUNKS + 1) * 16;  // one chunk more for the shift
   static constexpr bool WIDE = RUN % 16 == 0;
 

@@ -9,32 +9,31 @@ struct Thread {
   u64 row;
   i64 column;
 
-  template <int C> __device__ __forceinline__ void read(Item (&x)[VECTOR][ITEMS]) const {
-    typedef typename Component<C>::Load Load;
-    typedef typename Component<C>::Acc Acc;
-    constexpr bool SAME = Component<C>::load_same;
-    constexpr int N = SAME ? 1 : VECTOR, GRAIN = Component<C>::load_grain;
-    const Strides& s = p.in_strides[C];
-    const char* from = p.in[C] + row_offset(p, s, row) + (SAME ? 0 : column * (i64)sizeof(Load));
+  template <int I> __device__ __forceinline__ void read(Given (&given)[VECTOR][ITEMS]) const {
+    typedef typename Input<I>::Load Load;
+    constexpr bool SAME = Input<I>::same;
+    constexpr int N = SAME ? 1 : VECTOR, GRAIN = Input<I>::grain;
+    const Strides& s = p.in_strides[I];
+    const char* from = p.in[I] + row_offset(p, s, row) + (SAME ? 0 : column * (i64)sizeof(Load));
     struct alignas(N * sizeof(Load)) Run { Load x[N]; } part[ITEMS];
 #pragma unroll
     for (int k = 0; k < ITEMS; k++, from += s.along) if (k < p.n) part[k] = load_item<Run, GRAIN>(from);
 #pragma unroll
     for (int k = 0; k < ITEMS; k++)
 #pragma unroll
-      for (int v = 0; v < VECTOR; v++) get<C>(x[v][k]) = convert<Acc>(part[k].x[v % N]);
+      for (int v = 0; v < VECTOR; v++) get<I>(given[v][k]) = convert<typename Input<I>::Value>(part[k].x[v % N]);
   }
 
-  template <int C> __device__ __forceinline__ void write(const Item (&x)[VECTOR][ITEMS]) const {
-    typedef typename Component<C>::Store Store;
-    constexpr int GRAIN = Component<C>::store_grain;
-    const Strides& s = p.out_strides[C];
-    char* to = p.out[C] + row_offset(p, s, row) + column * (i64)sizeof(Store);
+  template <int O> __device__ __forceinline__ void write(const Item (&x)[VECTOR][ITEMS]) const {
+    typedef typename Output<O>::Store Store;
+    constexpr int GRAIN = Output<O>::grain;
+    const Strides& s = p.out_strides[O];
+    char* to = p.out[O] + row_offset(p, s, row) + column * (i64)sizeof(Store);
 #pragma unroll
     for (int k = 0; k < ITEMS; k++) {
       struct alignas(VECTOR * sizeof(Store)) Run { Store x[VECTOR]; } part;
 #pragma unroll
-      for (int v = 0; v < VECTOR; v++) part.x[v] = convert<Store>(get<C>(x[v][k]));
+      for (int v = 0; v < VECTOR; v++) part.x[v] = convert<Store>(get<O>(Finish()(x[v][k])));
       if (REDUCE ? k == p.n - 1 : k < p.n) store_item<Run, GRAIN>(to, part);
       if (!REDUCE) to += s.along;
     }
@@ -74,13 +73,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_short(const __grid
   u64 row = p.rows == 1 ? 0 : thread / p.column_groups;
   if ((i64)row >= p.rows || thread - (i64)row * p.column_groups >= p.column_groups) return;
   Thread own{p, row, (thread - (i64)row * p.column_groups) * VECTOR};
+  Given given[VECTOR][ITEMS];
   Item x[VECTOR][ITEMS];
-  each<COMPONENTS>([&](auto c) { own.read<c.value>(x); });
+  each<INPUTS>([&](auto i) { own.read<i.value>(given); });
 #pragma unroll
   for (int v = 0; v < VECTOR; v++) {
+#pragma unroll
+    for (int k = 0; k < ITEMS; k++) x[v][k] = Map()(given[v][k]);
     Item start = {};
     if (INITIAL || EXCLUSIVE) start = start_of(p, row, own.column + v);
     own.scan(x[v], SEGMENTED ? own.heads(v) : 0, start);
   }
-  each<COMPONENTS>([&](auto c) { if constexpr (Component<c.value>::stored) own.write<c.value>(x); });
+  each<OUTPUTS>([&](auto o) { own.write<o.value>(x); });
 }

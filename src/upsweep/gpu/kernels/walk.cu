@@ -177,8 +177,8 @@ template <class T, int AT, bool SAME, bool FLIP, int GRAIN> struct Patch {
   }
 };
 
-template <int C> using In = Patch<typename Component<C>::Load, Component<C>::load_at, Component<C>::load_same, Component<C>::load_flip, Component<C>::load_grain>;
-template <int C> using Out = Patch<typename Component<C>::Store, Component<C>::store_at, false, Component<C>::store_flip, Component<C>::store_grain>;
+template <int I> using In = Patch<typename Input<I>::Load, Input<I>::at, Input<I>::same, Input<I>::flip, Input<I>::grain>;
+template <int O> using Out = Patch<typename Output<O>::Store, Output<O>::at, false, Output<O>::flip, Output<O>::grain>;
 typedef Patch<u8, HEADS_AT, HEADS_SAME, HEADS_FLIP, HEADS_GRAIN> Heads;
 
 // The rows of a block. ACROSS: columns [column, column + count) of a row of rows; otherwise rows [row, row + count).
@@ -195,11 +195,11 @@ __device__ __forceinline__ Lines lines_of(const Params& p, char* array, const St
 
 // The warps that bring items and take results away: warp w every chunk whose number leaves w by SERVERS, which divides STAGES.
 __device__ __forceinline__ void serve(const Params& p, const Rows& rows, Ring& ring, char* memory, int warp, int lane) {
-  Lines in[COMPONENTS], out[COMPONENTS], heads{};
-  each<COMPONENTS>([&](auto c) {
-    in[c.value] = lines_of(p, p.in[c.value], p.in_strides[c.value], rows, Component<c.value>::load_same ? 0 : In<c.value>::SIZE, lane);
-    out[c.value] = lines_of(p, p.out[c.value], p.out_strides[c.value], rows, Out<c.value>::SIZE, lane);
+  Lines in[INPUTS], out[OUTPUTS], heads{};
+  each<INPUTS>([&](auto i) {
+    in[i.value] = lines_of(p, p.in[i.value], p.in_strides[i.value], rows, Input<i.value>::same ? 0 : In<i.value>::SIZE, lane);
   });
+  each<OUTPUTS>([&](auto o) { out[o.value] = lines_of(p, p.out[o.value], p.out_strides[o.value], rows, Out<o.value>::SIZE, lane); });
   if (SEGMENTED) heads = lines_of(p, p.heads, p.heads_strides, rows, p.heads_column, lane);
   i64 chunks = (p.n + STEPS - 1) / STEPS;
   u32 parity = 1;
@@ -210,18 +210,16 @@ __device__ __forceinline__ void serve(const Params& p, const Rows& rows, Ring& r
       barrier_wait(&ring.done[s], parity);
       i64 j = (k - STAGES) * STEPS;
       int m = (int)min(p.n - j, (i64)STEPS);
-      each<COMPONENTS>([&](auto c) {
-        if constexpr (Component<c.value>::stored && !REDUCE)
-          Out<c.value>::take(stage, out[c.value], p.out_strides[c.value].along, j, m, rows.count, lane);
-      });
+      if constexpr (!REDUCE)
+        each<OUTPUTS>([&](auto o) { Out<o.value>::take(stage, out[o.value], p.out_strides[o.value].along, j, m, rows.count, lane); });
       __syncwarp();  // results have been read before anything lands on them
     }
     if (k < chunks) {
       i64 j = k * STEPS;
       int m = (int)min(p.n - j, (i64)STEPS);
-      each<COMPONENTS>([&](auto c) {
-        int exist = c.value == AHEAD && j + m == p.n ? m - 1 : m;
-        In<c.value>::bring(stage, in[c.value], p.in_strides[c.value].along, j, exist, rows.count, lane);
+      each<INPUTS>([&](auto i) {
+        int exist = i.value == AHEAD && j + m == p.n ? m - 1 : m;
+        In<i.value>::bring(stage, in[i.value], p.in_strides[i.value].along, j, exist, rows.count, lane);
       });
       // In a reverse scan the head of the first item lies outside, and heads come one by one; that item starts a segment anyway.
       if (SEGMENTED) Heads::bring(stage, heads, p.heads_strides.along, j, m, rows.count, lane, HEADS_GRAIN == 1 && j < p.heads_first);
@@ -243,20 +241,20 @@ struct Walker {
   Prefix state[VECTOR];
 
   // One step of one row: what is written for the item.
-  __device__ __forceinline__ Item step(int v, const Item& x, bool head) {
+  __device__ __forceinline__ Result step(int v, const Given& x, bool head) {
     Item before = SEGMENTED ? select(head, start[v], state[v].value) : state[v].value;
-    fold(state[v], element(x, head), start[v]);
-    return EXCLUSIVE ? before : Finish()(state[v].value);
+    fold(state[v], element(Map()(x), head), start[v]);
+    return Finish()(EXCLUSIVE ? before : state[v].value);
   }
 
-  template <int N> __device__ __forceinline__ void read(const char* stage, int i, Item (&x)[N][VECTOR], bool (&head)[N][VECTOR]) const {
-    each<COMPONENTS>([&](auto c) {
-      typename Component<c.value>::Load part[N][VECTOR];
-      In<c.value>::template read<N>(stage, lane, i, part);
+  template <int N> __device__ __forceinline__ void read(const char* stage, int i, Given (&x)[N][VECTOR], bool (&head)[N][VECTOR]) const {
+    each<INPUTS>([&](auto n) {
+      typename Input<n.value>::Load part[N][VECTOR];
+      In<n.value>::template read<N>(stage, lane, i, part);
 #pragma unroll
       for (int k = 0; k < N; k++)
 #pragma unroll
-        for (int v = 0; v < VECTOR; v++) get<c.value>(x[k][v]) = convert<typename Component<c.value>::Acc>(part[k][v]);
+        for (int v = 0; v < VECTOR; v++) get<n.value>(x[k][v]) = convert<typename Input<n.value>::Value>(part[k][v]);
     });
     if constexpr (SEGMENTED) {
       u8 flag[N][VECTOR];
@@ -267,29 +265,29 @@ struct Walker {
         for (int v = 0; v < VECTOR; v++) head[k][v] = flag[k][v] != 0;
     }
   }
-  template <int N> __device__ __forceinline__ void write(char* stage, int i, const Item (&y)[N][VECTOR]) const {
-    each<COMPONENTS>([&](auto c) {
-      if constexpr (Component<c.value>::stored && !REDUCE) {
-        typename Component<c.value>::Store part[N][VECTOR];
+  template <int N> __device__ __forceinline__ void write(char* stage, int i, const Result (&y)[N][VECTOR]) const {
+    if constexpr (!REDUCE)
+      each<OUTPUTS>([&](auto o) {
+        typename Output<o.value>::Store part[N][VECTOR];
 #pragma unroll
         for (int k = 0; k < N; k++)
 #pragma unroll
-          for (int v = 0; v < VECTOR; v++) part[k][v] = convert<typename Component<c.value>::Store>(get<c.value>(y[k][v]));
-        Out<c.value>::template write<N>(stage, lane, i, part);
-      }
-    });
+          for (int v = 0; v < VECTOR; v++) part[k][v] = convert<typename Output<o.value>::Store>(get<o.value>(y[k][v]));
+        Out<o.value>::template write<N>(stage, lane, i, part);
+      });
   }
 
   // N items: what the next ones need is read before these are worked on, and before results are written where items lie.
-  template <int N> __device__ __forceinline__ void walk(char* stage, int i, Item (&x)[N][VECTOR], bool (&head)[N][VECTOR]) {
+  template <int N> __device__ __forceinline__ void walk(char* stage, int i, const Given (&x)[N][VECTOR], const bool (&head)[N][VECTOR]) {
+    Result y[N][VECTOR];
 #pragma unroll
     for (int k = 0; k < N; k++)
 #pragma unroll
-      for (int v = 0; v < VECTOR; v++) x[k][v] = step(v, x[k][v], SEGMENTED && head[k][v]);
-    write<N>(stage, i, x);
+      for (int v = 0; v < VECTOR; v++) y[k][v] = step(v, x[k][v], SEGMENTED && head[k][v]);
+    write<N>(stage, i, y);
   }
   // A stage whose first items have been read; leaves those of the next stage, which may have to land first.
-  __device__ __forceinline__ void walk_stage(char* stage, char* next, u64* full, u32 parity, Item (&x)[2][ITEMS][VECTOR], bool (&head)[2][ITEMS][VECTOR]) {
+  __device__ __forceinline__ void walk_stage(char* stage, char* next, u64* full, u32 parity, Given (&x)[2][ITEMS][VECTOR], bool (&head)[2][ITEMS][VECTOR]) {
 #pragma unroll
     for (int i = 0; i < STEPS; i += ITEMS) {
       int now = i / ITEMS % 2;
@@ -301,7 +299,7 @@ struct Walker {
   __device__ __forceinline__ void walk_some(char* stage, i64 j, int m) {
 #pragma unroll 1
     for (int i = 0; i < m; i++) {
-      Item x[1][VECTOR]; bool head[1][VECTOR];
+      Given x[1][VECTOR]; bool head[1][VECTOR];
       read<1>(stage, i, x, head);
       constexpr int LATE = max_of(AHEAD, 0);
       if (AHEAD >= 0 && j + i == p.n - 1)  // nothing lies behind it
@@ -333,7 +331,7 @@ struct Walker {
     for (int v = 0; v < VECTOR; v++) state[v].some = true;
     constexpr int REST = AHEAD >= 0;  // the last item is not one of many
     if (j + STEPS + REST <= p.n) {
-      Item x[2][ITEMS][VECTOR]; bool head[2][ITEMS][VECTOR];
+      Given x[2][ITEMS][VECTOR]; bool head[2][ITEMS][VECTOR];
       barrier_wait(&ring.full[turn.stage], turn.parity);
       read<ITEMS>(memory + turn.stage * STAGE_BYTES, 0, x[0], head[0]);
       for (; j + STEPS + REST <= p.n; j += STEPS) {
@@ -359,13 +357,12 @@ struct Walker {
     for (int v = 0; v < VECTOR; v++) {
       int at = lane * VECTOR + v;
       if (at >= rows.count) continue;
-      each<COMPONENTS>([&](auto c) {
-        typedef typename Component<c.value>::Store Store;
-        if constexpr (Component<c.value>::stored) {
-          char* to = p.out[c.value] + row_offset(p, p.out_strides[c.value], ACROSS ? rows.row : rows.row + at);
-          if (ACROSS) to += (rows.column + at) * (i64)sizeof(Store);
-          store_item<Store, Component<c.value>::reduced_grain>(to, convert<Store>(get<c.value>(state[v].value)));
-        }
+      Result y = Finish()(state[v].value);
+      each<OUTPUTS>([&](auto o) {
+        typedef typename Output<o.value>::Store Store;
+        char* to = p.out[o.value] + row_offset(p, p.out_strides[o.value], ACROSS ? rows.row : rows.row + at);
+        if (ACROSS) to += (rows.column + at) * (i64)sizeof(Store);
+        store_item<Store, Output<o.value>::reduced_grain>(to, convert<Store>(get<o.value>(y)));
       });
     }
   }
