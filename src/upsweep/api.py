@@ -383,8 +383,6 @@ def execute(
     if fused and (groups or name == "cuda"):
         what = "groups in any order" if groups else "the cuda engine"
         raise EngineError(f"{what} do not run map= and finish= yet: scan what the map gives")
-    if fused:
-        on = engines.load("numpy")
     if groups:
         engines.grouping(name).run_groups(plan, views, ys, starts, groups)
     else:

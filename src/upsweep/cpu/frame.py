@@ -6,10 +6,10 @@ from upsweep.cpu.address import caller, copy_bytes, peek, poke
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import PART_WORDS, WORDS, Part, Word
 
-COMPONENTS, VALUES, SWEEP, PLACES, STATUS = map(
-    int, (Word.COMPONENTS, Word.VALUES, Word.SWEEP, Word.PLACES, Word.STATUS)
+COMPONENTS, VALUES, SWEEP, PLACES, STATUS, PITCH = map(
+    int, (Word.COMPONENTS, Word.VALUES, Word.SWEEP, Word.PLACES, Word.STATUS, Word.PITCH)
 )
-SIZE = int(Part.SIZE)
+SIZE, PANEL = int(Part.SIZE), int(Part.PANEL)
 
 _call7 = caller(7)
 
@@ -49,3 +49,27 @@ def copy_rows(L, A, target, source, w):
     for c in range(peek(L, VALUES)):
         p = part(L, c)
         copy_bytes(A + peek(p, target), A + peek(p, source), w * peek(p, SIZE))
+
+
+@of_words
+def panel_row(L, A, c, level, row, lane):
+    """The address of an item of a panel; the row before the first holds prefixes."""
+    p = part(L, c)
+    return A + peek(p, PANEL + level) + ((row + 1) * peek(L, PITCH + level) + lane) * peek(p, SIZE)
+
+
+@of_words
+def whole_blocks(lanes, block):
+    return (lanes + block - 1) // block * block
+
+
+@of_words
+def fill(target, source, size, count):
+    """Set `count` items to one item."""
+    if count > 0:
+        copy_bytes(target, source, size)
+        done = 1
+        while done < count:
+            more = min(done, count - done)
+            copy_bytes(target + done * size, target, more * size)
+            done += more

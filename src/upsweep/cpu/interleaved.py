@@ -15,6 +15,7 @@ import numpy as np
 from upsweep.cpu.address import peek
 from upsweep.cpu.memory import Items, gathered, inner
 from upsweep.cpu.sweep import operators
+from upsweep.plan import Plan
 
 BLOCK = 8
 """Items of a group that wait until they are scanned together: whether one more completes a block is hard to foretell, and
@@ -47,15 +48,9 @@ class Form(NamedTuple):
     """Whether a group's state is its last prefix alone."""
 
 
-def grouper(
-    fn: Callable[[Any, Any], Any],
-    loads: Sequence[np.dtype],
-    accumulators: Sequence[np.dtype],
-    stores: Sequence[np.dtype | None],
-    identity: Sequence[Any] | None,
-    form: Form,
-) -> Callable[..., None]:
+def grouper(plan: Plan, identity: Sequence[Any] | None, form: Form) -> Callable[..., None]:
     """The code for these types."""
+    loads, accumulators, stores = plan.loads, plan.accumulators, plan.stores
     one = len(accumulators) == 1
     kept = [c for c, dtype in enumerate(stores) if dtype is not None]
     out_types = [dtype for dtype in stores if dtype is not None]
@@ -65,7 +60,7 @@ def grouper(
     code, count, place = (
         Items([np.dtype(t)], [np.dtype(np.int64)], True) for t in (np.int32, np.int64, np.int64)
     )
-    combine, fold, value = operators(fn, P, P, False, False)
+    combine, fold, value = operators(plan.op.fn, P, P, False, False)
     ins, outs, sums_of = gathered(len(loads)), gathered(len(out_types)), gathered(len(accumulators))
     word = gathered(1)
     X_read, P_read, P_write, Y_write = X.read_strided, P.read, P.write, Y.write_strided

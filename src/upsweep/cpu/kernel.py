@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from upsweep.cpu.address import byte_at, caller, copy_bytes, fence, fetch_add, peek, poke
 from upsweep.cpu.carry import behind, prefix_of, publish, push
-from upsweep.cpu.frame import aim, ask, copy_rows, part, place_of
+from upsweep.cpu.frame import aim, ask, copy_rows, fill, panel_row, part, place_of, whole_blocks
+from upsweep.cpu.lanes import bring_operands, hand_result, hand_results
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import DOWN, FOLD, JOIN, ROW, SINK_WORDS, UP, Part, Sink, Word
 
@@ -19,11 +20,11 @@ from upsweep.cpu.words import DOWN, FOLD, JOIN, ROW, SINK_WORDS, UP, Part, Sink,
     N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, EXCLUSIVE, INITIAL, REDUCE, SEGMENTED, DIMS, TICKET, SYNC, EACH,
     COMPONENTS, VALUES, SINKS, ALONG, TURNED, CHUNK, WIDTH, _, SINK_AT, SIZES_AT, ARRAYS_AT, PLACES, FLAGS, PITCH,
 ) = map(int, list(Word)[:29])  # fmt: skip
-STATUS = int(Word.STATUS)
+STATUS, INPUTS, MAP, FINISH = map(int, (Word.STATUS, Word.INPUTS, Word.MAP, Word.FINISH))
 (
     SIZE, BRING, TURN_IN, TURN_OUT, PLAIN, BLOCK, _, SPARE, STACK, TOTAL, START, BASE, BEFORE, END, TAIL, FOLDS, PANEL,
 ) = map(int, Part)  # fmt: skip
-COMPONENT, HAND, SINK_PLAIN, SINK_SIZE = map(int, Sink)
+COMPONENT, HAND, SINK_PLAIN, SINK_SIZE, _ = map(int, Sink)
 
 _call4, _call5 = caller(4), caller(5)
 
@@ -35,33 +36,9 @@ def lanes_in(count):
 
 
 @of_words
-def whole_blocks(lanes, block):
-    return (lanes + block - 1) // block * block
-
-
-@of_words
-def panel_row(L, A, c, level, row, lane):
-    """The address of an item of a panel; the row before the first holds prefixes."""
-    p = part(L, c)
-    return A + peek(p, PANEL + level) + ((row + 1) * peek(L, PITCH + level) + lane) * peek(p, SIZE)
-
-
-@of_words
 def aim_panel(L, A, slot, count, level, row, lane):
     for c in range(count):
         poke(A, slot + c, panel_row(L, A, c, level, row, lane))
-
-
-@of_words
-def fill(target, source, size, count):
-    """Set `count` items to one item."""
-    if count > 0:
-        copy_bytes(target, source, size)
-        done = 1
-        while done < count:
-            more = min(done, count - done)
-            copy_bytes(target + done * size, target, more * size)
-            done += more
 
 
 # --- in ---------------------------------------------------------------------------------------------------------------
@@ -103,8 +80,12 @@ def bring_lines(L, A, c, source, along, across, w, m):
 
 @of_words
 def bring_chunk(L, A, first, m, w):
-    for c in range(peek(L, COMPONENTS)):
-        source, along, across = place_of(L, A, c)
+    mapped = 0
+    if peek(L, MAP):
+        mapped = peek(L, VALUES)
+        bring_operands(L, A, first, m, w)
+    for c in range(mapped, peek(L, COMPONENTS)):
+        source, along, across = place_of(L, A, c - peek(L, COMPONENTS) + peek(L, INPUTS))
         source += first * along
         if peek(L, ALONG):
             lanes = lanes_in(m)
@@ -290,11 +271,14 @@ def hand_runs(p, s, target, stride, run, panel, pitch, spare, lanes, m, last):
 def hand_chunk(L, A, first, m, w):
     """The rows of panel 0 to the outputs; in an exclusive scan from the row before the first on."""
     shift = -1 if peek(L, EXCLUSIVE) else 0
+    if peek(L, FINISH):
+        hand_results(L, A, first, shift, m, w)
+        return
     for o in range(peek(L, SINKS)):
         s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
         c = peek(s, COMPONENT)
         p = part(L, c)
-        target, along, across = place_of(L, A, peek(L, COMPONENTS) + o)
+        target, along, across = place_of(L, A, peek(L, INPUTS) + o)
         target += first * along
         panel, pitch, spare = (
             panel_row(L, A, c, 0, shift, 0),
@@ -317,9 +301,12 @@ def hand_last(L, A, m, w):
     """The prefix at a row's last item, which a reduction is."""
     along = peek(L, ALONG)
     row, lane = (m - 1) % ROW, (m - 1) // ROW
+    if peek(L, FINISH):
+        hand_result(L, A, row, lane, 1 if along else w)
+        return
     for o in range(peek(L, SINKS)):
         s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
-        target, _, across = place_of(L, A, peek(L, COMPONENTS) + o)
+        target, _, across = place_of(L, A, peek(L, INPUTS) + o)
         panel = panel_row(L, A, peek(s, COMPONENT), 0, row, lane)
         _call4(peek(s, HAND), (target, across, panel, 1 if along else w))
 
@@ -420,7 +407,7 @@ def find_places(L, A, group):
     dims, sizes = peek(L, DIMS), peek(L, SIZES_AT)
     outer, column = group // peek(L, STRIPS), group % peek(L, STRIPS) * peek(L, WIDTH)
     w = min(peek(L, WIDTH), peek(L, COLUMNS) - column)
-    arrays, values = peek(L, COMPONENTS) + peek(L, SINKS), peek(L, VALUES)
+    arrays, values = peek(L, INPUTS) + peek(L, SINKS), peek(L, VALUES)
     for a in range(arrays + values):
         array = L + 8 * (peek(L, ARRAYS_AT) + a * (3 + dims))
         address, left = peek(array, 0) + column * peek(array, 2), outer

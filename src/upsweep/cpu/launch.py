@@ -12,17 +12,19 @@ from upsweep import cores
 from upsweep.cpu import threads, tuning
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.pieces import bring as bring_piece
+from upsweep.cpu.pieces import finishing, kernel, mapping, stream, sweep, turn_in, turn_out
 from upsweep.cpu.pieces import hand as hand_piece
-from upsweep.cpu.pieces import kernel, stream, sweep, turn_in, turn_out
 from upsweep.cpu.words import (
     FRAME_WORDS,
     LEVELS,
     LINE,
+    LINE_WORDS,
     PANELS,
     PART_WORDS,
     ROW,
     SINK_WORDS,
     WORDS,
+    Line,
     Part,
     Sink,
     Word,
@@ -119,8 +121,11 @@ def at_work(
 
 
 def item_size(plan: Plan) -> int:
-    """Bytes of one item of block sums, over all components and the flag."""
-    return sum(d.itemsize for d in plan.accumulators) + plan.segmented
+    """Bytes of one item of block sums, over all components and the flag; or of what a map makes it of."""
+    sizes = [sum(d.itemsize for d in plan.accumulators)]
+    if plan.map is not None:
+        sizes.append(sum(d.itemsize for d in plan.loads))
+    return max(sizes) + plan.segmented
 
 
 @lru_cache(4096)
@@ -156,31 +161,44 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     scratch.take(8 * FRAME_WORDS)
     results = scratch.take(16)
     words[Word.PLACES] = scratch.take(24 * (len(in_types) + len(out_types) + len(plan.accumulators)))
+    room = ROW * (pitches[0] + 32)
     words[Word.FLAGS] = scratch.take(ROW * pitches[0] if plan.segmented else 0)
-    for part, stored, computed in zip(parts, in_types, sums):
+    for part, stored, computed in zip(parts, in_types if plan.map is None else sums, sums):
         size = computed.itemsize
         part[Part.SIZE] = size
         part[Part.BRING] = address(bring_piece(stored, computed))
         part[Part.TURN_IN], part[Part.TURN_OUT] = address(turn_in(size)), address(turn_out(size))
         part[Part.PLAIN] = stored == computed
         part[Part.BLOCK] = 32 // size
-        part[Part.SPARE] = scratch.take(size * ROW * (pitches[0] + 32))
+        part[Part.SPARE] = scratch.take(size * room)
         part[Part.STACK] = scratch.take(size * LEVELS * width)
         part[Part.FOLDS] = scratch.take(size * LEVELS * width)
         for region in (Part.TOTAL, Part.START, Part.BASE, Part.BEFORE, Part.END, Part.TAIL):
             part[region] = scratch.take(size * width)
         for level, pitch in enumerate(pitches):
             part[Part.PANEL + level] = scratch.take(size * (ROW + 1 + ROW) * pitch)
-    sinks = np.zeros((len(out_types), SINK_WORDS), np.int64)
     along = plan.axis if walk.inner is None else walk.inner
+    flat = tuple(
+        array[along] == 0 and (not walk.turned or array[plan.axis] == 0)
+        for array in strides[: len(plan.loads)]
+    )
+    lines = np.zeros((0 if plan.map is None else len(plan.loads), LINE_WORDS), np.int64)
+    for line, stored, constant in zip(lines, plan.loads, flat):
+        line[Line.SIZE], line[Line.FLAT] = stored.itemsize, constant
+        line[Line.BRING] = address(bring_piece(stored, stored))
+        line[Line.SPARE], line[Line.AT] = scratch.take(stored.itemsize * room), scratch.take(16)
+    sinks = np.zeros((len(out_types), SINK_WORDS), np.int64)
     large = plan.n * plan.rows * item >= tuning.STREAM_BYTES and not walk.turned and not plan.reduce
     for sink, (c, stored), steps in zip(sinks, out_types, strides[len(in_types) :]):
-        streamed = large and stored == sums[c] and steps[along] == stored.itemsize
+        given = sums[c] if plan.finish is None else stored
+        streamed = large and stored == given and steps[along] == stored.itemsize
         sink[Sink.COMPONENT], sink[Sink.SIZE] = c, stored.itemsize
-        sink[Sink.HAND] = address(stream(stored.itemsize) if streamed else hand_piece(sums[c], stored))
-        sink[Sink.PLAIN] = stored == sums[c] and not streamed
+        sink[Sink.HAND] = address(stream(stored.itemsize) if streamed else hand_piece(given, stored))
+        sink[Sink.PLAIN] = stored == given and not streamed
+        sink[Sink.SPARE] = scratch.take(0 if plan.finish is None else stored.itemsize * room)
     sink_at = WORDS + parts.size
-    sizes_at = sink_at + sinks.size
+    line_at = sink_at + sinks.size
+    sizes_at = line_at + lines.size
     arrays_at = sizes_at + len(walk.sizes)
     for word, value in {
         Word.N: plan.n, Word.COLUMNS: side_by_side, Word.STRIPS: strips, Word.GROUPS: groups, Word.BATCH: batch,
@@ -189,6 +207,9 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         Word.COMPONENTS: len(sums), Word.VALUES: len(plan.accumulators), Word.SINKS: len(out_types),
         Word.ALONG: walk.inner is None, Word.TURNED: walk.turned, Word.CHUNK: chunk, Word.WIDTH: width,
         Word.SWEEP: address(sweep(plan)), Word.SINK_AT: sink_at, Word.SIZES_AT: sizes_at, Word.ARRAYS_AT: arrays_at,
+        Word.INPUTS: len(in_types), Word.MAP: 0 if plan.map is None else address(mapping(plan, flat)),
+        Word.FINISH: 0 if plan.finish is None else address(finishing(plan, flat)), Word.LINE_AT: line_at,
+        Word.INDEX: plan.n - 1 if plan.reverse else 0, Word.STEP: -1 if plan.reverse else 1,
     }.items():  # fmt: skip
         words[word] = int(value)
     ends: list[int] = []
@@ -202,7 +223,9 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     return Launch(
         callable_at(address(kernel()), 2),
         address(kernel()),
-        np.concatenate([words, parts.ravel(), sinks.ravel(), np.array([*walk.sizes, *ends], np.int64)]),
+        np.concatenate(
+            [words, parts.ravel(), sinks.ravel(), lines.ravel(), np.array([*walk.sizes, *ends], np.int64)]
+        ),
         slice(arrays_at, arrays_at + len(strides) * each, each),
         max(1, min(wanted, -(-groups // batch) * tiles)),
         scratch.size,

@@ -131,12 +131,36 @@ def walk(plan: Plan, form: Form, most: int) -> Piece:
     def make():
         from upsweep.cpu.walk import walker
 
-        return walker(plan.op.fn, plan.loads, plan.accumulators, plan.stores, identity, form, most)
+        return walker(plan, identity, form, most)
 
-    types = _names(plan.loads), _names(plan.accumulators), _names(plan.stores)
-    finish = plan.finish and plan.finish.key[0]
-    what = "walk", _key(plan), types, repr(identity), form._replace(finish=None), finish, most
+    what = "walk", _key(plan), _types(plan), repr(identity), form, most
     return Piece(what, 2, make, _title(plan), plan.op)
+
+
+def mapping(plan: Plan, flat: tuple[bool, ...]) -> Piece:
+    """The code of a plan's map, for lines; of the `flat` inputs one item stands for a line."""
+    function = plan.map
+    assert function is not None
+
+    def make():
+        from upsweep.cpu.fused import mapper
+
+        return mapper(function, plan.loads, plan.accumulators, flat)
+
+    return Piece(("map", *_types(plan)[:3], flat), 2, make, str(function), function)
+
+
+def finishing(plan: Plan, flat: tuple[bool, ...]) -> Piece:
+    """The code of a plan's finish, for lines."""
+    function = plan.finish
+    assert function is not None
+
+    def make():
+        from upsweep.cpu.fused import finisher
+
+        return finisher(function, plan.loads, plan.accumulators, plan.stores, flat)
+
+    return Piece(("finish", *_types(plan), flat), 5, make, str(function), function)
 
 
 def grouping(plan: Plan, form: Any) -> Piece:
@@ -146,15 +170,25 @@ def grouping(plan: Plan, form: Any) -> Piece:
     def make():
         from upsweep.cpu.interleaved import grouper
 
-        return grouper(plan.op.fn, plan.loads, plan.accumulators, plan.stores, identity, form)
+        return grouper(plan, identity, form)
 
-    types = _names(plan.loads), _names(plan.accumulators), _names(plan.stores)
-    return Piece(("grouping", _key(plan), types, repr(identity), form), 1, make, _title(plan), plan.op)
+    return Piece(("grouping", _key(plan), _types(plan), repr(identity), form), 1, make, _title(plan), plan.op)
 
 
 def _key(plan: Plan) -> Any:
     unchanged(plan.op)
     return plan.op.key[0]
+
+
+def _types(plan: Plan) -> tuple[Any, ...]:
+    """All that a plan's inputs, components and outputs are made of, the functions between them included."""
+    return (
+        plan.map and (plan.map.key[0], plan.map.arity, _names(plan.map.results)),
+        _names(plan.loads),
+        _names(plan.accumulators),
+        plan.finish and (plan.finish.key[0], plan.finish.arity, _names(plan.finish.results)),
+        _names(plan.stores),
+    )
 
 
 def _names(dtypes: Iterable[np.dtype | None]) -> tuple[str | None, ...]:

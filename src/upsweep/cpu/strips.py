@@ -53,11 +53,11 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
     known = tuple(step if step in (0, d.itemsize) else None for step, d in zip(steps, dtypes))
     dense = None not in known and across
     form = Form(
-        plan.finish,
         plan.segmented,
         plan.initial,
         plan.exclusive,
         plan.reduce,
+        plan.reverse,
         known if dense else (None,) * len(known),
     )
     side_by_side = 1 if inner is None else plan.shape[inner]

@@ -11,23 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from upsweep.cpu import fused
 from upsweep.cpu.address import fetch_add, peek
-from upsweep.cpu.memory import Items, adopted, advance, gathered, inner, placed
+from upsweep.cpu.memory import Items, advance, gathered, inner, placed
 from upsweep.cpu.sweep import operators
 from upsweep.cpu.words import Form, Steps, regions
-from upsweep.operator import Operator
+from upsweep.plan import Plan
 
 
-def walker(
-    fn: Callable[[Any, Any], Any],
-    loads: Sequence[np.dtype],
-    accumulators: Sequence[np.dtype],
-    stores: Sequence[np.dtype | None],
-    identity: Sequence[Any] | None,
-    form: Form,
-    most: int,
-) -> Callable[..., None]:
+def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) -> Callable[..., None]:
     """The code for these types, of strips of at most `most` rows."""
+    loads, accumulators, stores = plan.loads, plan.accumulators, plan.stores
     one = len(accumulators) == 1
     flag = [np.dtype(np.uint8)] if form.segmented else []
     in_types, sum_types = [*loads, *flag], [*accumulators, *flag]
@@ -37,10 +31,16 @@ def walker(
     at, _ = regions(accumulators, most)
     states_at, starts_at = placed(at[: len(accumulators)]), placed(at[len(accumulators) :])
 
-    X = Items(in_types, sum_types, one and not form.segmented)
+    S = Items(sum_types, sum_types, one and not form.segmented)
+    X = Items(in_types, sum_types, S.bare) if plan.map is None else fused.inputs(loads, len(loads), flag)
     P = Items(accumulators, accumulators, one)
-    Y = Items(out_types, [accumulators[c] for c in kept], one, None if one else kept)
-    _, fold, value = operators(fn, X, P, form.segmented, form.initial)
+    Y = (
+        Items(out_types, [accumulators[c] for c in kept], one, None if one else kept)
+        if plan.finish is None
+        else fused.results(plan.finish, stores)
+    )
+    _, fold, value = operators(plan.op.fn, S, P, form.segmented, form.initial)
+    operand, finished = fused.item(plan), fused.result(plan)
     x_place, y_place, start_place = (_placer(len(types)) for types in (in_types, out_types, accumulators))
     X_read, P_read, P_write, P_read_strided, Y_write = (
         X.read_strided, P.read, P.write, P.read_strided, Y.write_strided,
@@ -52,8 +52,6 @@ def walker(
     IN, OUT = len(in_types), len(out_types)
 
     nothing_yet = _nothing_yet(P, identity, form.initial)
-    finished = _finished(form.finish)
-
     if form.segmented:
 
         @inner
@@ -79,54 +77,69 @@ def walker(
         def first(start, s):
             return value(s)
 
+    if form.reverse:
+
+        @inner
+        def index_of(i, n):
+            return n - 1 - i
+
+    else:
+
+        @inner
+        def index_of(i, n):
+            return i
+
     @inner
     def walk_rows(x, along, across, y, y_along, y_across_, states, starts, n, w):
         """One step after the other, each for all rows of the strip."""
         xa, ya = x_across(across), y_across(y_across_)
         for j in range(w):
-            start, s = P_read(starts, j), X_read(x, xa, j)
-            p = first(start, s)
+            start, item = P_read(starts, j), X_read(x, xa, j)
+            p = first(start, operand(item))
             P_write(states, j, p)
             if EXCLUSIVE:
-                Y_write(y, ya, j, nothing_yet(start))
+                Y_write(y, ya, j, finished(nothing_yet(start), item, index_of(0, n)))
             elif not REDUCE or n == 1:
-                Y_write(y, ya, j, finished(p))
+                Y_write(y, ya, j, finished(p, item, index_of(0, n)))
         for i in range(1, n):
             here, there = advance(x, along, i), advance(y, y_along, i)
             if REDUCE or EXCLUSIVE:
                 for j in range(w):
-                    p, s, start = P_read(states, j), X_read(here, xa, j), P_read(starts, j)
+                    p, item, start = P_read(states, j), X_read(here, xa, j), P_read(starts, j)
+                    s = operand(item)
                     P_write(states, j, fold(start, p, s))
                     if EXCLUSIVE:
-                        Y_write(there, ya, j, before(start, p, s))
+                        Y_write(there, ya, j, finished(before(start, p, s), item, index_of(i, n)))
             else:
                 for j in range(w):
-                    p = fold(P_read(starts, j), P_read(states, j), X_read(here, xa, j))
+                    item = X_read(here, xa, j)
+                    p = fold(P_read(starts, j), P_read(states, j), operand(item))
                     P_write(states, j, p)
-                    Y_write(there, ya, j, finished(p))
+                    Y_write(there, ya, j, finished(p, item, index_of(i, n)))
         if REDUCE and n > 1:
             for j in range(w):
-                Y_write(y, ya, j, finished(P_read(states, j)))
+                Y_write(y, ya, j, finished(P_read(states, j), X_read(x, xa, j), 0))
 
     @inner
     def walk_row(x, along, y, y_along, starts, n):
         """One row alone."""
         start = P_read(starts, 0)
-        s = X_read(x, along, 0)
-        p = first(start, s)
+        item = X_read(x, along, 0)
+        p = first(start, operand(item))
         if EXCLUSIVE:
-            Y_write(y, y_along, 0, nothing_yet(start))
+            Y_write(y, y_along, 0, finished(nothing_yet(start), item, index_of(0, n)))
         elif not REDUCE:
-            Y_write(y, y_along, 0, finished(p))
+            Y_write(y, y_along, 0, finished(p, item, index_of(0, n)))
         for i in range(1, n):
-            s = X_read(x, along, i)
+            item = X_read(x, along, i)
+            s = operand(item)
             if EXCLUSIVE:
-                Y_write(y, y_along, i, before(start, p, s))
+                Y_write(y, y_along, i, finished(before(start, p, s), item, index_of(i, n)))
             p = fold(start, p, s)
             if not EXCLUSIVE and not REDUCE:
-                Y_write(y, y_along, i, finished(p))
+                Y_write(y, y_along, i, finished(p, item, index_of(i, n)))
         if REDUCE:
-            Y_write(y, y_along, 0, finished(p))
+            Y_write(y, y_along, 0, finished(p, item, 0))
 
     def run(words, scratch):
         """One thread's share: tickets until there are none. The words of a launch and scratch memory come by address."""
@@ -188,18 +201,6 @@ def _nothing_yet(P: Items, identity: Sequence[Any] | None, initial: bool) -> Any
             return cast(neutral)
 
     return nothing_yet
-
-
-def _finished(finish: Operator | None) -> Any:
-    """What is written for a prefix."""
-    if finish is not None:
-        return adopted(finish.fn)
-
-    @inner
-    def finished(p):
-        return p
-
-    return finished
 
 
 def _strides(across: Sequence[int | None]) -> Any:

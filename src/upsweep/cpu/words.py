@@ -1,8 +1,8 @@
 """The int64 words of a launch: what a compiled kernel is told. Known to Python, which writes them, and to the kernel.
 
-A launch is `Word`s, then a `Part` for each component of the block sums, a `Sink` for each output, the sizes of the outer
-dimensions, and for each array (inputs, outputs, starts) its address and its byte strides along the axis, across columns, and
-along the outer dimensions.
+A launch is `Word`s, then a `Part` for each component of the block sums, a `Sink` for each output, a `Line` for each input of a
+map, the sizes of the outer dimensions, and for each array (inputs, outputs, starts) its address and its byte strides along the
+axis, across columns, and along the outer dimensions.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
-
-from upsweep.operator import Operator
 
 LINE = 64
 """Bytes of a cache line."""
@@ -55,6 +53,12 @@ class Word(IntEnum):
     PLACES = 26  # in scratch memory: where a group's arrays begin
     FLAGS = 27  # in scratch memory: the flags of a chunk
     PITCH = 28  # items from row to row of each panel
+    INPUTS = 33  # arrays that are read, with the flags
+    MAP = 34  # address of the code that makes components out of inputs, or 0
+    FINISH = 35  # address of the code that makes outputs out of prefixes, or 0
+    LINE_AT = 36  # where the words of the inputs start, of a scan with a map
+    INDEX = 37  # what an item's index is where the scan starts
+    STEP = 38  # and from item to item: 1, or -1 in reverse
     STATUS = 32  # not 0 where the operator raised an exception
 
 
@@ -81,8 +85,19 @@ class Part(IntEnum):
 class Sink(IntEnum):
     COMPONENT = 0
     HAND = 1  # address of code: a line of items to an array
-    PLAIN = 2  # panels may be transposed straight to the array
+    PLAIN = 2  # panels may be transposed, or results computed, straight to the array
     SIZE = 3  # bytes of an item of the array
+    SPARE = 4  # offset in scratch memory: results of a chunk
+
+
+class Line(IntEnum):
+    """The words of an input of a map. Its items are read as lines: where they lie, or copied to scratch memory."""
+
+    SIZE = 0  # bytes of an item
+    BRING = 1  # address of code: a line of items from an array
+    SPARE = 2  # offset in scratch memory: a chunk's items
+    FLAT = 3  # one item stands for a whole line
+    AT = 4  # offset in scratch memory: where this chunk's first line is, and bytes from line to line
 
 
 class Entry(IntEnum):
@@ -103,11 +118,12 @@ class Entry(IntEnum):
     ALIKE = 12  # one may lie on the other, item for item
 
 
-WORDS = 36
+WORDS = 40
 PART_WORDS = Part.PANEL + PANELS
-SINK_WORDS = len(Sink)
+SINK_WORDS, LINE_WORDS = len(Sink), len(Line)
 FRAME_WORDS = 4 * 32
-"""Scratch memory begins with the addresses of an operator's operands: at most four of at most 32 components."""
+"""Scratch memory begins with the addresses of an operator's operands: at most four of at most 32 components; or of what a map or
+a finish reads and writes."""
 UP, DOWN, JOIN, FOLD = range(4)
 """What an operator's code is asked for: see `sweep`."""
 
@@ -129,11 +145,11 @@ class Steps(IntEnum):
 class Form(NamedTuple):
     """What of a plan is compiled in, beside the operator and the dtypes."""
 
-    finish: Operator | None
     segmented: bool
     initial: bool
     exclusive: bool
     reduce: bool
+    reverse: bool
     across: tuple[int | None, ...]
     """For each input and output, the byte stride from row to row where it is known to be one item or none, else None."""
 

@@ -1,0 +1,184 @@
+"""What a scan computes beside its operator: an item's operand out of its inputs, and its results out of a prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from upsweep.cpu.memory import Items, adopted, gathered, inner
+from upsweep.dtypes import accumulator
+from upsweep.function import Function
+from upsweep.plan import Plan
+
+
+def inputs(loads: Sequence[np.dtype], count: int, flag: Sequence[np.dtype] = ()) -> Items:
+    """The first `count` inputs of an item, always as a tuple, as a map and a finish see them; with a flag behind them."""
+    types = [*loads[:count], *flag]
+    return Items(types, [*map(accumulator, loads[:count]), *flag], False)
+
+
+def operand(function: Function, accumulators: Sequence[np.dtype]) -> Any:
+    """The operand of an item, from a tuple of its inputs."""
+    user, results = adopted(function.fn), Items(function.results, function.results, _one(function)).cast
+    cast, arity = Items(accumulators, accumulators, _one(function)).cast, function.arity
+
+    @inner
+    def made(x):
+        return cast(results(user(*x[:arity])))
+
+    return made
+
+
+def outcome(function: Function, loads: int) -> Any:
+    """The results for a prefix, a tuple of the inputs that the function takes, and an index."""
+    user, cast = adopted(function.fn), Items(function.results, function.results, _one(function)).cast
+    if function.arity == 1:
+
+        @inner
+        def made(p, x, index):
+            return cast(user(p))
+
+    elif function.arity <= 1 + loads:
+
+        @inner
+        def made(p, x, index):
+            return cast(user(*(p, *x)))
+
+    else:
+
+        @inner
+        def made(p, x, index):
+            return cast(user(*(p, *x, index)))
+
+    return made
+
+
+def results(function: Function, stores: Sequence[np.dtype | None]) -> Items:
+    """Where results go: those that are stored."""
+    kept = [o for o, dtype in enumerate(stores) if dtype is not None]
+    types = [dtype for dtype in stores if dtype is not None]
+    one = _one(function)
+    return Items(types, [function.results[o] for o in kept], one, None if one else kept)
+
+
+def item(plan: Plan) -> Any:
+    """What is scanned, from all that is read of an item: the operand, with the flag behind it where there is one."""
+    if plan.map is None:
+
+        @inner
+        def made(x):
+            return x
+
+        return made
+    of = operand(plan.map, plan.accumulators)
+    if not plan.segmented:
+        return of
+    if _one(plan.map):
+
+        @inner
+        def flagged(x):
+            return (of(x), x[-1])
+
+    else:
+
+        @inner
+        def flagged(x):
+            return (*of(x), x[-1])
+
+    return flagged
+
+
+def result(plan: Plan) -> Any:
+    """What is written for a prefix, from all that is read of its item, and its index."""
+    if plan.finish is None:
+
+        @inner
+        def prefix(p, x, index):
+            return p
+
+        return prefix
+    of, taken = outcome(plan.finish, len(plan.loads)), min(plan.finish.arity - 1, len(plan.loads))
+    if not taken:
+
+        @inner
+        def alone(p, x, index):
+            return of(p, (), index)
+
+        return alone
+
+    @inner
+    def whole(p, x, index):
+        return of(p, x[:taken], index)
+
+    return whole
+
+
+def mapper(
+    function: Function, loads: Sequence[np.dtype], accumulators: Sequence[np.dtype], flat: Sequence[bool]
+) -> Callable[..., None]:
+    """The code for lines of `count` items: `frame` holds the addresses of a line of each input, of which the `flat` ones have one
+    item, and then of a line for each component."""
+    X, T = (
+        inputs(loads, function.arity),
+        Items(accumulators, accumulators, len(accumulators) == 1),
+    )
+    X_take, T_take, K = gathered(function.arity), gathered(len(accumulators)), len(loads)
+    read, write, made, steps = (
+        X.read_strided,
+        T.write,
+        operand(function, accumulators),
+        _steps(loads, flat)[: function.arity],
+    )
+
+    def run(frame, count):
+        x, y = X_take(frame, 0, 1), T_take(frame, K, 1)
+        for i in range(count):
+            write(y, i, made(read(x, steps, i)))
+
+    return run
+
+
+def finisher(
+    function: Function,
+    loads: Sequence[np.dtype],
+    accumulators: Sequence[np.dtype],
+    stores: Sequence[np.dtype | None],
+    flat: Sequence[bool],
+) -> Callable[..., None]:
+    """The code for lines of `count` items: `frame` holds the addresses of a line of each component of prefixes, of each input,
+    and of one for each output. The index of item i is `first + step * (i & mask)`."""
+    taken = min(function.arity - 1, len(loads))
+    P, X, Y = (
+        Items(accumulators, accumulators, len(accumulators) == 1),
+        inputs(loads, taken),
+        results(function, stores),
+    )
+    V, K = len(accumulators), len(loads)
+    P_take, Y_take = gathered(V), gathered(sum(d is not None for d in stores))
+    P_read, write, made = P.read, Y.write, outcome(function, len(loads))
+    if taken:
+        X_take, X_read, steps = gathered(taken), X.read_strided, _steps(loads, flat)[:taken]
+
+        def run(frame, count, first, step, mask):
+            p, x, y = P_take(frame, 0, 1), X_take(frame, V, 1), Y_take(frame, V + K, 1)
+            for i in range(count):
+                write(y, i, made(P_read(p, i), X_read(x, steps, i), first + step * (i & mask)))
+
+    else:
+
+        def run(frame, count, first, step, mask):
+            p, y = P_take(frame, 0, 1), Y_take(frame, V + K, 1)
+            for i in range(count):
+                write(y, i, made(P_read(p, i), (), 0))
+
+    return run
+
+
+def _one(function: Function) -> bool:
+    return len(function.results) == 1
+
+
+def _steps(loads: Sequence[np.dtype], flat: Sequence[bool]) -> tuple[int, ...]:
+    return tuple(0 if constant else d.itemsize for d, constant in zip(loads, flat))

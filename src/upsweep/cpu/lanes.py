@@ -1,0 +1,209 @@
+"""Chunks on their way through a map and a finish: lines of inputs to lines of operands, which go into the panel, and lines of
+prefixes out of it to lines of results.
+
+ALONG a row, and where rows are TURNED, a line is all of a chunk, in the order of its runs; else it is one row of the panel.
+"""
+
+from __future__ import annotations
+
+from upsweep.cpu.address import caller, copy_bytes, peek, poke
+from upsweep.cpu.frame import fill, panel_row, part, place_of, whole_blocks
+from upsweep.cpu.memory import of_words
+from upsweep.cpu.words import LINE_WORDS, ROW, SINK_WORDS, Line, Part, Sink, Word
+
+(VALUES, COMPONENTS, INPUTS, SINKS, SEGMENTED, ALONG, TURNED, PITCH, SINK_AT, LINE_AT, MAP, FINISH, INDEX, STEP, STATUS) = map(
+    int,
+    (
+        Word.VALUES, Word.COMPONENTS, Word.INPUTS, Word.SINKS, Word.SEGMENTED, Word.ALONG, Word.TURNED, Word.PITCH,
+        Word.SINK_AT, Word.LINE_AT, Word.MAP, Word.FINISH, Word.INDEX, Word.STEP, Word.STATUS,
+    ),
+)  # fmt: skip
+SIZE, BLOCK, SPARE, TURN_IN, TURN_OUT = map(
+    int, (Part.SIZE, Part.BLOCK, Part.SPARE, Part.TURN_IN, Part.TURN_OUT)
+)
+LINE_SIZE, LINE_BRING, LINE_SPARE, LINE_FLAT, LINE_TO = map(int, Line)
+_, HAND, SINK_PLAIN, SINK_SIZE, SINK_SPARE = map(int, Sink)
+
+_call2, _call4, _call5 = caller(2), caller(4), caller(5)
+
+
+@of_words
+def line_of(L, i):
+    return L + 8 * (peek(L, LINE_AT) + i * LINE_WORDS)
+
+
+@of_words
+def sink_of(L, o):
+    return L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
+
+
+@of_words
+def failed(L, status):
+    if status:
+        poke(L, STATUS, status)
+
+
+@of_words
+def bring_lines_of(L, A, first, m, w):
+    """Have a chunk's inputs lie in lines, and note where."""
+    pitch = peek(L, PITCH)
+    for i in range(peek(L, INPUTS) - peek(L, SEGMENTED)):
+        line = line_of(L, i)
+        size, spare, to = peek(line, LINE_SIZE), A + peek(line, LINE_SPARE), A + peek(line, LINE_TO)
+        source, along, across = place_of(L, A, i)
+        source += first * along
+        neighbour = along if peek(L, ALONG) else across
+        if peek(line, LINE_FLAT) or (not peek(L, TURNED) and neighbour == size):
+            poke(to, 0, source)
+            poke(to, 1, along)
+            continue
+        poke(to, 0, spare)
+        poke(to, 1, pitch * size)
+        bring = peek(line, LINE_BRING)
+        if peek(L, ALONG):
+            _call4(bring, (spare, source, along, m))
+        elif peek(L, TURNED):
+            for lane in range(w):
+                here = spare + lane * ROW * size
+                _call4(bring, (here, source + lane * across, along, m))
+                fill(here + m * size, here + (m - 1) * size, size, ROW - m)
+        else:
+            for row in range(m):
+                _call4(bring, (spare + row * pitch * size, source + row * along, across, w))
+
+
+@of_words
+def aim_lines(L, A, slot, row):
+    """Put the addresses of a line of every input into the frame."""
+    count = peek(L, INPUTS) - peek(L, SEGMENTED)
+    if peek(L, MAP):
+        for i in range(count):
+            to = A + peek(line_of(L, i), LINE_TO)
+            poke(A, slot + i, peek(to, 0) + row * peek(to, 1))
+    return slot + count
+
+
+@of_words
+def bring_operands(L, A, first, m, w):
+    """What a map makes of a chunk, as panel 0."""
+    bring_lines_of(L, A, first, m, w)
+    values = peek(L, VALUES)
+    if not peek(L, ALONG) and not peek(L, TURNED):
+        for row in range(m):
+            slot = aim_lines(L, A, 0, row)
+            for c in range(values):
+                poke(A, slot + c, panel_row(L, A, c, 0, row, 0))
+            failed(L, _call2(peek(L, MAP), (A, w)))
+        for row in range(m, ROW if m > 7 else (m + 3) // 4 * 4):
+            for c in range(values):
+                copy_bytes(
+                    panel_row(L, A, c, 0, row, 0), panel_row(L, A, c, 0, m - 1, 0), w * peek(part(L, c), SIZE)
+                )
+        return
+    slot = aim_lines(L, A, 0, 0)
+    for c in range(values):
+        poke(A, slot + c, A + peek(part(L, c), SPARE))
+    count = m if peek(L, ALONG) else w * ROW
+    failed(L, _call2(peek(L, MAP), (A, count)))
+    lanes = (count + ROW - 1) // ROW
+    for c in range(values):
+        p = part(L, c)
+        size, spare = peek(p, SIZE), A + peek(p, SPARE)
+        fill(spare + count * size, spare + (count - 1) * size, size, lanes * ROW - count)
+        _call5(
+            peek(p, TURN_IN),
+            (
+                panel_row(L, A, c, 0, 0, 0),
+                peek(L, PITCH) * size,
+                spare,
+                ROW * size,
+                whole_blocks(lanes, peek(p, BLOCK)),
+            ),
+        )
+
+
+@of_words
+def aim_results(L, A, slot, row, neighbour):
+    """Have results computed straight to the arrays that they fit into, else to scratch memory. `neighbour`: the place of an
+    array's stride from one item of a line to the next, 0 where there is no such array."""
+    for o in range(peek(L, SINKS)):
+        s = sink_of(L, o)
+        target, along, across = place_of(L, A, peek(L, INPUTS) + o)
+        step = along if neighbour == 1 else across
+        direct = neighbour and peek(s, SINK_PLAIN) and step == peek(s, SINK_SIZE)
+        poke(A, slot + o, target + row * along if direct else A + peek(s, SINK_SPARE))
+
+
+@of_words
+def finish_line(L, A, count, index, mask):
+    failed(
+        L, _call5(peek(L, FINISH), (A, count, peek(L, INDEX) + peek(L, STEP) * index, peek(L, STEP), mask))
+    )
+
+
+@of_words
+def hand_line(L, A, row, neighbour, count):
+    """Bring a line of results from scratch memory to where it belongs."""
+    for o in range(peek(L, SINKS)):
+        s = sink_of(L, o)
+        target, along, across = place_of(L, A, peek(L, INPUTS) + o)
+        step = along if neighbour == 1 else across
+        if not (peek(s, SINK_PLAIN) and step == peek(s, SINK_SIZE)):
+            _call4(peek(s, HAND), (target + row * along, step, A + peek(s, SINK_SPARE), count))
+
+
+@of_words
+def hand_results(L, A, first, shift, m, w):
+    """What a finish makes of panel 0, from its row `shift` on, to the outputs."""
+    values = peek(L, VALUES)
+    if not peek(L, ALONG) and not peek(L, TURNED):
+        for row in range(m):
+            for c in range(values):
+                poke(A, c, panel_row(L, A, c, 0, row + shift, 0))
+            aim_results(L, A, aim_lines(L, A, values, row), first + row, 2)
+            finish_line(L, A, w, first + row, 0)
+            hand_line(L, A, first + row, 2, w)
+        return
+    lanes = (m + ROW - 1) // ROW if peek(L, ALONG) else w
+    for c in range(values):
+        p = part(L, c)
+        size, spare = peek(p, SIZE), A + peek(p, SPARE)
+        _call5(
+            peek(p, TURN_OUT),
+            (
+                spare,
+                ROW * size,
+                panel_row(L, A, c, 0, shift, 0),
+                peek(L, PITCH) * size,
+                whole_blocks(lanes, peek(p, BLOCK)),
+            ),
+        )
+        poke(A, c, spare)
+    slot = aim_lines(L, A, values, 0)
+    if peek(L, ALONG):
+        aim_results(L, A, slot, first, 1)
+        finish_line(L, A, m, first, -1)
+        hand_line(L, A, first, 1, m)
+        return
+    aim_results(L, A, slot, 0, 0)
+    finish_line(L, A, w * ROW, first, ROW - 1)
+    for o in range(peek(L, SINKS)):
+        s = sink_of(L, o)
+        target, along, across = place_of(L, A, peek(L, INPUTS) + o)
+        for lane in range(w):
+            here = A + peek(s, SINK_SPARE) + lane * ROW * peek(s, SINK_SIZE)
+            _call4(peek(s, HAND), (target + first * along + lane * across, along, here, m))
+
+
+@of_words
+def hand_result(L, A, row, lane, count):
+    """What a finish makes of the last prefixes of `count` rows."""
+    values = peek(L, VALUES)
+    for c in range(values):
+        poke(A, c, panel_row(L, A, c, 0, row, lane))
+    aim_results(L, A, values + peek(L, INPUTS) - peek(L, SEGMENTED), 0, 0)
+    finish_line(L, A, count, 0, 0)
+    for o in range(peek(L, SINKS)):
+        s = sink_of(L, o)
+        target, _, across = place_of(L, A, peek(L, INPUTS) + o)
+        _call4(peek(s, HAND), (target, across, A + peek(s, SINK_SPARE), count))
