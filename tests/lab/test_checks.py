@@ -21,16 +21,9 @@ def test_textbook_is_clean(name, n):
     assert not lab.trace(name, n=n, op=op, warp=8).check()
 
 
-def ladner_fischer_as_kogge_stone():
-    made = case("ladner-fischer", n=16)
-    return replace(made, setup=circuit(kogge_stone(16), 16, 16)).run()
-
-
 NEEDED_ELSEWHERE = {
     "han-carlson": lambda: lab.trace("han-carlson-4", n=37),
     "harris": lambda: lab.trace("harris", n=37, SPARSITY=4),
-    "ladner-fischer": ladner_fischer_as_kogge_stone,
-    "ladner-fischer-1": ladner_fischer_as_kogge_stone,
 }
 """One text serves a family, and its plainest member can do without a barrier that another needs."""
 
@@ -46,8 +39,9 @@ def test_no_barrier_can_go(name):
         assert found.minimal == found.needed
         assert not found.redundant
     assert found.needed
-    for line in found.needed:
-        report = t.case.run(without=[line]).check()
+    sizes = {**dict.fromkeys(found.needed, t.n), **dict(found.elsewhere)}
+    for line, n in sizes.items():
+        report = lab.trace(name, n=n, warp=4).case.run(without=[line]).check()
         assert any(f.kind == "race" and len(f.lines) == 2 for f in report), line
 
 

@@ -161,6 +161,143 @@ def test_warps():
     assert y.tolist() == [100 * int(x[:32].sum()) + 16] * 32 + [100 * int(x[32:].sum()) + 16] * 32
 
 
+FENCES = {
+    "none": (False, False, False, False), "device": (True, False, True, False), "block": (False, True, False, True),
+    "a narrow release": (False, True, True, False), "a narrow acquire": (True, False, False, True),
+}  # fmt: skip
+"""Per case: device and block fence of the thread that writes, then of the one that reads."""
+
+
+@cuda.jit
+def handed_on(x, y, flag, block, wide_before, narrow_before, wide_after, narrow_after):
+    me = cuda.grid(1)
+    if me == 0:
+        x[0] = 7
+        if wide_before:
+            cuda.threadfence()
+        if narrow_before:
+            cuda.threadfence_block()
+        cuda.atomic.exch(flag, 0, 1)
+    elif me == block:
+        while cuda.atomic.add(flag, 0, 0) == 0:
+            pass
+        if wide_after:
+            cuda.threadfence()
+        if narrow_after:
+            cuda.threadfence_block()
+        y[0] = x[0]
+
+
+@pytest.mark.parametrize("fences", FENCES)
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_fence_reaches_as_far_as_its_scope(fences, apart):
+    """Between blocks only fences of the device order anything; within a block, any fences on both sides do."""
+    args = (np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64), 32 if apart else 1)
+    if fences == "device" or (not apart and fences != "none"):
+        handed_on[2, 32](*args, *FENCES[fences])
+        assert args[1][0] == 7
+    else:
+        assert "race" in found(handed_on, *args, *FENCES[fences], grid=2, block=32)
+
+
+def test_what_a_block_has_met_over_is_handed_on():
+    """A fence hands on what other threads of its block wrote before a barrier, and after one all threads have it."""
+
+    @cuda.jit
+    def pipeline(x, y, flag, synced):
+        t = cuda.threadIdx.x
+        if cuda.blockIdx.x == 0:
+            x[t] = t
+            if synced:
+                cuda.syncthreads()
+            if t == 0:
+                cuda.threadfence()
+                cuda.atomic.exch(flag, 0, 1)
+        else:
+            if t == 0:
+                while cuda.atomic.add(flag, 0, 0) == 0:
+                    pass
+                cuda.threadfence()
+            cuda.syncthreads()
+            y[t] = x[t]
+
+    args = (np.zeros(64, np.int64), np.zeros(64, np.int64), np.zeros(1, np.int64))
+    pipeline[2, 64](*args, True)
+    assert args[1].tolist() == list(range(64))
+    args[2][:] = 0
+    assert "race" in found(pipeline, *args, False, grid=2)
+
+
+def test_a_partial_mask_orders_its_own_threads_alone():
+    @cuda.jit
+    def pairs(x, y, mask, reader):
+        t = cuda.threadIdx.x
+        if t == 0:
+            x[0] = 1
+        if mask >> t & 1:
+            cuda.syncwarp(mask)
+        if t == reader:
+            y[0] = x[0]
+
+    y = np.zeros(1, np.int64)
+    pairs[1, 32](np.zeros(1, np.int64), y, 0b11, 1)
+    assert y[0] == 1
+    assert "race" in found(pairs, np.zeros(1, np.int64), y, 0b11, 2, block=32)
+
+    @cuda.jit
+    def chain(x, y):  # 0 meets 1, then 1 meets 2
+        t = cuda.threadIdx.x
+        if t == 0:
+            x[0] = 1
+        if t < 2:
+            cuda.syncwarp(0b11)
+        if t == 1 or t == 2:
+            cuda.syncwarp(0b110)
+        if t == 2:
+            y[0] = x[0]
+
+    chain[1, 32](np.zeros(1, np.int64), y)
+
+    @cuda.jit
+    def apart(x, y):  # 0 meets 1, and 2 meets 3
+        t = cuda.threadIdx.x
+        if t == 0:
+            x[0] = 1
+        if t < 4:
+            cuda.syncwarp(0b11 if t < 2 else 0b1100)
+        if t == 2:
+            y[0] = x[0]
+
+    assert "race" in found(apart, np.zeros(1, np.int64), y, block=32)
+
+
+def test_a_shuffle_from_a_missing_lane_is_found_where_it_is_used():
+    @cuda.jit
+    def halves(x, y, guarded):
+        t = cuda.threadIdx.x
+        v = cuda.shfl_down_sync(0xFFFFFFFF, x[t], 16)
+        if not guarded or t + 16 < cuda.blockDim.x:
+            y[t] = x[t] + v
+
+    x, y = np.arange(20), np.zeros(20, np.int64)
+    halves[1, 20](x, y, True)
+    assert y[:4].tolist() == [16, 18, 20, 22]
+    said = found(halves, x, y, False, block=20)
+    assert "undefined shuffle: test_simulate.py" in said
+    assert "lane 20 does not take part" in said
+    for kind in (np.float32, np.float64):  # also where it is only stored
+        stored = np.zeros(20, kind)
+
+        @cuda.jit
+        def bare(x, y):
+            y[cuda.threadIdx.x] = cuda.shfl_down_sync(0xFFFFFFFF, x[cuda.threadIdx.x], 16)
+
+        assert "undefined shuffle" in found(bare, x.astype(kind), stored, block=20)
+    whole = np.zeros(32, np.int64)
+    halves[1, 32](np.arange(32), whole, False)  # past the end of a warp, a thread keeps its own value
+    assert whole[31] == 62
+
+
 def test_widths():
     @cuda.jit
     def wraps(x, y):

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from upsweep import lab
-from upsweep.lab.barriers import SIZES
+from upsweep.lab.barriers import SIZES, _races_without
 from upsweep.lab.findings import KINDS
 from upsweep.lab.play import text
-from upsweep.lab.races import races
+from upsweep.lab.races import any_race, races
 from upsweep.textbook import KERNELS
 from upsweep.textbook.dialect import cuda
 from upsweep.textbook.mistakes import MISTAKES
@@ -197,7 +197,50 @@ def test_what_no_barrier_mends():
     racing = "def scan(x, y, n):\n    xy = cuda.shared.array(1, dtype)\n    xy[0] = x[cuda.threadIdx.x]\n    y[0] = xy[0]\n"
     found = lab.trace(racing, n=4).barriers()
     assert not found.missing
-    assert "no barrier mends, nor two" in str(found)
+    assert found.hopeless == 2
+    assert "there is a race at n = 2 that no barriers mend, however many" in str(found)
+
+
+@pytest.mark.parametrize(("name", "count"), [("brent-kung", 2), ("three-phase", 5), ("ladner-fischer", 3)])
+def test_any_number_of_missing_barriers_is_found(name, count):
+    """All barriers taken out: two at the ends of its loops do for Brent and Kung's three, the others need all of theirs."""
+    t = lab.trace(name, n=16)
+    racing = t.case.run(without=t.barriers().needed)
+    mends = racing.barriers().missing
+    assert {len(spots) for spots in mends} == {count}
+    for spots in (mends[0], mends[-1]):
+        for n in (16, 100):
+            again = racing.case.sized(n).run(without=racing.without, before=spots)
+            assert not races(again)
+    for few in (mends[0][:k] + mends[0][k + 1 :] for k in range(count)):
+        runs = (racing.case.sized(n).run(without=racing.without, before=few) for n in (16, 100, 1000))
+        assert any(any_race(run, run.epoch) for run in runs)
+
+
+def test_a_barrier_that_only_large_sizes_need():
+    """Ladner and Fischer's circuit needs its middle barrier from n = 1000 on, and at none of the smaller sizes tried."""
+    found = lab.trace("ladner-fischer", n=16).barriers()
+    (spot, n), *_ = found.elsewhere
+    assert n == 1000
+    assert spot not in found.redundant
+    assert not races(lab.trace("ladner-fischer", n=257).case.run(without=[spot]))
+    assert races(lab.trace("ladner-fischer", n=n).case.run(without=[spot]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in KERNELS if lab.trace(name, n=37).machine.passed])
+def test_the_sizes_tried_decide_for_all(name):
+    """For the textbook: what can go, what races, and what mends it at the sizes tried does so from 1 to 1024."""
+    t = lab.trace(name, n=16)
+    found = t.barriers()
+    racing = t.case.run(without=found.needed[-1:])
+    mend = racing.barriers().missing[0]
+    for n in range(1, 1025):
+        run = t.case.sized(n).run(places=True)
+        assert not any_race(run, run.epoch), n
+        assert not any(_races_without(run, [spot]) for spot in found.redundant), n
+        mended = racing.case.sized(n).run(without=racing.without, before=mend)
+        assert not any_race(mended, mended.epoch), n
 
 
 # --- counts -------------------------------------------------------------------------------------------------------------
@@ -400,6 +443,23 @@ def test_an_index_beyond_an_int32():
     (finding,) = [f for f in report if f.kind == "overflow"]
     assert "line 3: i * 3000000000 is 3000000000, which no int32 holds" in finding.text
     assert not lab.trace(text.replace("3000000000", "30"), n=4).check().kinds & {"overflow"}
+
+
+@pytest.mark.parametrize(
+    ("term", "value"),
+    [("low + high", 2**31), ("low + high - 9", 2**31), ("0 - low - high - i", -(2**31) - 1), ("x[0] + high", 2**31)],
+)
+def test_a_sum_in_an_index_beyond_an_int32(term, value):
+    """The middle of two places, as everybody once wrote it: no product is too large, and the sum is."""
+    text = (
+        "def middle(x, y, n):\n    i = cuda.threadIdx.x\n    low, high = 1 << 30, 1 << 30\n"
+        f"    k = ({term}) // 2\n    y[k % n] = x[i]\n"
+    )
+    report = lab.trace(text, n=4, x=[1 << 30, 1, 2, 3]).check()
+    (finding,) = [f for f in report if f.kind == "overflow"]
+    assert f"is {value}, which no int32 holds" in finding.text
+    assert finding.lines == (4,)
+    assert not lab.trace(text.replace("1 << 30, 1", "7, 1"), n=4).check().kinds & {"overflow"}
 
 
 def test_blocks_that_no_gpu_runs():

@@ -1,7 +1,12 @@
-"""Barriers that can go and barriers that are missing, tried at every size that the dials offer.
+"""Barriers that can go and barriers that are missing, judged at many sizes at once.
 
 Races are a matter of epochs, the stretches between barriers. So a barrier taken out or put in is a renumbering of the
 epochs of a run that has been made: one run for each size answers for all of them.
+
+A set of new barriers orders two accesses if one of its barriers alone does: all threads meet all barriers in one order. So
+the sets that mend a kernel are those that hold, for every race, one of the lines that would order it. The search takes a
+race that is left, and with it these lines, as long as there is one; it finds the smallest sets of any size, and where no
+line orders a race, no set does.
 """
 
 from __future__ import annotations
@@ -9,16 +14,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
 
 import numpy as np
 
-from upsweep.lab.races import any_race
+from upsweep.lab.races import any_race, first_race
 from upsweep.lab.rewrite import KernelError, Spot
 from upsweep.lab.traces import Case, Trace
 
-SIZES = (2, 5, 8, 13, 16, 32, 33, 64, 70, 256)
-"""The sizes at which a barrier must be needless to be called so: those of the page's dials, and some odd ones."""
+SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 31, 32, 33, 63, 64, 65, 70, 100, 127, 128, 129, 200, 256, 257, 512, 1000, 1024)
+"""The sizes at which a barrier must be needless to be called so: powers of two and of the warp, their neighbours, odd ones.
+
+For the textbook, whatever holds at these holds at every size from 1 to 1024, which is what the page's dial offers: the test
+`test_the_sizes_tried_decide_for_all` runs them all.
+"""
 MOST_MENDS = 40
 """Sets of missing barriers that are reported."""
 
@@ -35,39 +43,44 @@ class Barriers:
     idle: tuple[tuple[Spot, int, int], ...]
     """(where, pass, passes): a single pass of a needed barrier, counted from 1, that separates nothing for this n."""
     missing: tuple[tuple[Spot, ...], ...]
-    """Where a race is: sets of lines before which barriers mend it, one barrier where one is enough, and else two."""
+    """Where a race is: sets of lines before which barriers mend it, as few of them as are enough."""
     elsewhere: tuple[tuple[Spot, int], ...] = ()
     """(where, n): a barrier that this run can do without, and the first size tried that needs it."""
     racing: int | None = None
     """The size at which there is a race with all barriers in place: this run's, or the first one tried."""
     sizes: tuple[int, ...] = ()
     """The sizes that were tried; this run's alone where the launch cannot be made anew."""
+    hopeless: int | None = None
+    """The size at which there is a race that no barriers mend, however many and wherever they stand."""
 
     def __str__(self) -> str:
-        alone = f", for n = {self.sizes[0]}" if len(self.sizes) == 1 else ""
+        where = f", {self.tried}"
         said = [f"needed: {', '.join(map(str, self.needed)) or 'none'}"]
-        said += [f"redundant: {spot}{alone}" for spot in self.redundant]
+        said += [f"redundant: {spot}{where}" for spot in self.redundant]
         said += [f"redundant here: {spot}, but n = {n} needs it" for spot, n in self.elsewhere]
         said += [f"separates nothing: {spot}, pass {k} of {of}" for spot, k, of in self.idle]
-        said += [
-            f"missing: a barrier before {' and before '.join(map(str, spots))}{alone}"
-            for spots in self.missing
-        ]
-        if self.racing is not None and not self.missing:
-            said.append(
-                f"there is a race at n = {self.racing} that no barrier mends, nor two, before any lines"
-            )
+        said += [f"missing: a barrier before {' and before '.join(map(str, spots))}{where}" for spots in self.missing]
+        if self.hopeless is not None:
+            said.append(f"there is a race at n = {self.hopeless} that no barriers mend, however many")
         return "\n".join(said)
+
+    @property
+    def tried(self) -> str:
+        """At which sizes this holds, as far as it was tried."""
+        if len(self.sizes) == 1:
+            return f"for n = {self.sizes[0]}"
+        return f"at each of {len(self.sizes)} sizes tried, from {min(self.sizes)} to {max(self.sizes)}"
 
 
 def barriers(trace: Trace) -> Barriers:
-    """The barriers that can go, by removal, and those that are missing, by insertion before every line and every two."""
+    """The barriers that can go, by removal, and those that are missing, by insertion before every line and set of lines."""
     spots = tuple(sorted(_passes(trace)))
     runs = [trace, *_others(trace)]
     sizes = tuple(run.n for run in runs)
     racing = next((run for run in runs if any_race(run, run.epoch)), None)
     if racing is not None:
-        return Barriers(spots, (), spots, (), tuple(_missing(runs)), (), racing.n, sizes)
+        mends, hopeless = _missing(runs)
+        return Barriers(spots, (), spots, (), tuple(mends), (), racing.n, sizes, hopeless)
     needs = {s: next((run.n for run in runs if _races_without(run, [s])), None) for s in spots}
     can_go = tuple(s for s in spots if needs[s] is None)
     gone: list[Spot] = []
@@ -99,7 +112,7 @@ def _own(names: object) -> list[tuple[str, object]]:
     return [(k, v) for k, v in dict(names).items() if isinstance(v, int)]  # type: ignore[call-overload]
 
 
-@lru_cache(maxsize=6)
+@lru_cache(maxsize=2)  # such runs are some hundred megabytes
 def _sized(
     sized: Callable[[int], Case],
     kernels: tuple[object, ...],
@@ -165,23 +178,47 @@ def _idle(trace: Trace, spots: Sequence[Spot]) -> Iterator[tuple[Spot, int, int]
 # --- barriers that are missing ----------------------------------------------------------------------------------------
 
 
-def _missing(runs: Sequence[Trace]) -> list[tuple[Spot, ...]]:
-    """Every line, and where none is enough every two lines, before which barriers leave no race at any size."""
+def _missing(runs: Sequence[Trace]) -> tuple[list[tuple[Spot, ...]], int | None]:
+    """The smallest sets of lines before which barriers leave no race at any size; or the size at which none does."""
     first = runs[0]
     marked = [first.case.run(first.case.schedule, first.without, first.before, places=True), *runs[1:]]
     marked.sort(key=lambda run: run.n)  # small runs say no sooner
-    every = sorted({Spot(kernel.source.name, line) for kernel in first.kernels for line in kernel.places})
     orders = [_Order(run) for run in marked]
-    for count in (1, 2):
-        mends = []
-        for spots in combinations(every, count):
-            if all(order.mended(spots) for order in orders):
-                mends.append(spots)
+    every = sorted({Spot(kernel.source.name, line) for kernel in first.kernels for line in kernel.places})
+    lines = [spot for spot in every if all(order.met_by_all([spot]) for order in orders)]
+    cuts: list[frozenset[Spot]] = []
+    """For each race found so far, the lines that would order it: a set that mends has one of each."""
+    for count in range(len(lines) + 1):
+        mends: list[tuple[Spot, ...]] = []
+        for spots in _choices(cuts, count):
+            left = next((race for order in orders if (race := order.race(spots))), None)
+            if left is None:
+                mends += [spots] if all(order.met_by_all(spots) for order in orders) else []
+            else:
+                cuts.append(left[0].ordering(lines, *left[1:]))
+                if not cuts[-1]:
+                    return [], left[0].run.n
             if len(mends) == MOST_MENDS:
                 break
         if mends:
-            return mends
-    return []
+            return sorted(mends), None
+    return [], None
+
+
+def _choices(cuts: list[frozenset[Spot]], count: int) -> Iterator[tuple[Spot, ...]]:
+    """Sets of `count` lines with one at least of each cut, those among them that are added meanwhile."""
+    seen: set[frozenset[Spot]] = set()
+    stack: list[frozenset[Spot]] = [frozenset()]
+    while stack:
+        chosen = stack.pop()
+        if chosen in seen:
+            continue
+        seen.add(chosen)
+        missed = next((cut for cut in cuts if not cut & chosen), None)
+        if missed is not None and len(chosen) < count:
+            stack += [chosen | {spot} for spot in sorted(missed, reverse=True)]
+        elif missed is None and len(chosen) == count:
+            yield tuple(sorted(chosen))
 
 
 class _Order:
@@ -189,32 +226,41 @@ class _Order:
 
     def __init__(self, run: Trace):
         self.run = run
-        order, start = run.by_thread
-        self.order, self.start = order, start
-        self.spots: dict[Spot, list[int]] = {}
+        self.order, self.start = run.by_thread
+        self.sites: dict[Spot, list[int]] = {}
         for k, site in enumerate(run.sites):
             if site.kind == "place":
-                self.spots.setdefault(run.spot(k), []).append(k)
-        self.sizes = np.array([run.case.setup.launches[b.launch].block for b in run.machine.blocks])
+                self.sites.setdefault(run.spot(k), []).append(k)
+        self.threads = np.array([run.case.setup.launches[b.launch].block for b in run.machine.blocks])
 
-    def mended(self, spots: Collection[Spot]) -> bool:
-        """Whether barriers before these lines are met by all threads, and leave no race."""
-        sites = [k for s in spots for k in self.spots.get(s, ())]
-        here = np.isin(self.run.site[self.order], sites)
-        if not self.met_by_all(self.order[here]):
-            return False
-        passed = np.cumsum(here)
+    def here(self, spots: Collection[Spot]) -> np.ndarray:
+        """Which events, in the order of `self.order`, are arrivals at these lines."""
+        return np.isin(self.run.site[self.order], [k for s in spots for k in self.sites.get(s, ())])
+
+    def passed(self, spots: Collection[Spot]) -> np.ndarray:
+        """How many barriers before these lines the thread of each event would have passed."""
+        passed = np.cumsum(self.here(spots))
         before = np.concatenate([[0], passed])[self.start] if len(passed) else passed
-        epoch = np.empty(len(passed), np.int64)
-        epoch[self.order] = passed - before
-        return not any_race(self.run, self.run.epoch + epoch)
+        out = np.empty(len(passed), np.int64)
+        out[self.order] = passed - before
+        return out
 
-    def met_by_all(self, events: np.ndarray) -> bool:
+    def race(self, spots: Collection[Spot]) -> tuple[_Order, int, int] | None:
+        """Two accesses that race although there are barriers before these lines."""
+        found = first_race(self.run, self.run.epoch + self.passed(spots))
+        return None if found is None else (self, *found)
+
+    def ordering(self, lines: Sequence[Spot], a: int, b: int) -> frozenset[Spot]:
+        """The lines before which a barrier alone would order two accesses."""
+        passes = ((spot, self.passed([spot])) for spot in lines)
+        return frozenset(spot for spot, passed in passes if passed[a] != passed[b])
+
+    def met_by_all(self, spots: Collection[Spot]) -> bool:
         """Whether all threads of each block come to the same lines in the same order, between the same barriers."""
-        run = self.run
+        run, events = self.run, self.order[self.here(spots)]
         for block in np.unique(run.block[events]).tolist():
             mine = events[run.block[events] == block]
-            threads = int(self.sizes[block])
+            threads = int(self.threads[block])
             if len(mine) % threads:
                 return False
             seen = np.stack([run.thread[mine], run.site[mine], run.epoch[mine]]).reshape(3, threads, -1)

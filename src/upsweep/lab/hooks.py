@@ -23,7 +23,6 @@ REPEATED = 7
 """The round of a loop from which on repeated states are looked for."""
 MOST_EVENTS = 4_000_000
 """Events after which a run is stopped: each takes about a hundred bytes."""
-INT32 = 1 << 31
 UNCHANGED = -2
 """What stands for the node of an atomic that left its word as it was."""
 
@@ -179,7 +178,7 @@ def _operators(machine: Machine, base: int) -> dict[str, Callable]:
         return NATIVE[sign](a, b)
 
     def wide(value: Any, site: int) -> Any:
-        if value.__class__ is int and not -INT32 <= value < INT32:
+        if plain(value).__class__ is int:
             machine.fault("overflow", base + site, f"{value}")
         return value
 

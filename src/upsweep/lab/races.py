@@ -28,7 +28,12 @@ def races(trace: Trace, epoch: np.ndarray | None = None) -> list[Finding]:
 
 def any_race(trace: Trace, epoch: np.ndarray) -> bool:
     """Whether there is one, with these epochs."""
-    return next(_unordered(trace, epoch), None) is not None
+    return first_race(trace, epoch) is not None
+
+
+def first_race(trace: Trace, epoch: np.ndarray) -> tuple[int, int] | None:
+    """Two accesses that race, with these epochs."""
+    return next(_unordered(trace, epoch), None)
 
 
 def _hazard(trace: Trace, a: int, b: int) -> str:

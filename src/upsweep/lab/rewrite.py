@@ -28,6 +28,7 @@ GEOMETRY = {
 SHUFFLES = ("shfl_up_sync", "shfl_down_sync", "shfl_xor_sync", "shfl_sync", "ballot_sync")
 ATOMICS = ("add", "sub", "max", "min", "exch", "cas", "and_", "or_", "xor")
 ALL_LANES = 0xFFFFFFFF
+INT32 = 1 << 31
 FENCES = ("cuda.threadfence", "cuda.threadfence_block", "cuda.threadfence_system")
 INFIX = {ast.Add: "+", ast.Mult: "*", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}
 """The signs that may stand for the operator where both sides hold items."""
@@ -171,6 +172,15 @@ def _hook(name: str, *args: ast.expr | int | str) -> ast.Call:
 def _numbered(site: int) -> ast.expr:
     """The number of a site in the whole run: `_base` is that of the kernel's, or the function's, first one."""
     return ast.BinOp(ast.Name("_base", ast.Load()), ast.Add(), ast.Constant(site))
+
+
+def _fitting(value: ast.expr, site: int) -> ast.expr:
+    """`value` where an int32 holds it, and else what the hook `_wide` makes of it: a call for each sum would be slow."""
+    kept = f"_v{site}"
+    low, high = ast.Constant(-INT32), ast.Constant(INT32)
+    test = ast.Compare(low, [ast.LtE(), ast.Lt()], [ast.NamedExpr(ast.Name(kept, ast.Store()), value), high])
+    now = ast.Name(kept, ast.Load())
+    return ast.IfExp(test, now, _hook("_wide", now, site))
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -357,10 +367,10 @@ class _Rewriter(ast.NodeTransformer):
         return self.index_math(node.slice)
 
     def index_math(self, node: ast.expr) -> ast.expr:
-        """An expression that indexes: its products and shifts must fit an int32, as in CUDA C."""
-        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.LShift)):
-            sides = self.index_math(node.left), self.index_math(node.right)
-            return _hook("_wide", ast.BinOp(sides[0], node.op, sides[1]), self.site("index", node))
+        """An expression that indexes: what may grow in it must fit an int32, as in CUDA C."""
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.LShift)):
+            made = ast.BinOp(self.index_math(node.left), node.op, self.index_math(node.right))
+            return _fitting(made, self.site("index", node))
         if isinstance(node, ast.BinOp):
             return ast.BinOp(self.index_math(node.left), node.op, self.index_math(node.right))
         if isinstance(node, ast.Tuple):

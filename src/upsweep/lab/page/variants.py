@@ -277,7 +277,7 @@ def _barriers(trace: Trace) -> dict[str, Any]:
     found = trace.barriers()
     return {"needed": list(found.needed), "redundant": list(found.redundant), "idle": [list(k) for k in found.idle],
             "missing": [list(k) for k in found.missing], "elsewhere": [list(k) for k in found.elsewhere],
-            "racing": found.racing, "sizes": list(found.sizes)}  # fmt: skip
+            "hopeless": found.hopeless, "tried": found.tried, "sizes": list(found.sizes)}  # fmt: skip
 
 
 def _witness(trace: Trace, report: Report) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from upsweep.lab.simulate.machine import WARP, Dim3, Request, Simulator
-from upsweep.lab.simulate.memory import DeviceArray, Memory, Root, plain
+from upsweep.lab.simulate.memory import DeviceArray, Memory, Root
 
 ALL = 0xFFFFFFFF
 SIGNED = ("shfl_up_sync", "shfl_down_sync", "shfl_xor_sync", "shfl_sync")
@@ -88,7 +88,7 @@ class _Atomic:
             sim.found("uninitialised", line, f"{array.name}, which nobody has written")
         sim.touched(array, address, where, "atomic", line)
         sim.signalled(address)
-        old = plain(array.array[where])
+        old = array.read(where)
         new = rule(old, *values)
         array.put(where, address, new)
         return Request("turn", value=old) if new == old else old  # who waits for a change lets others run
@@ -182,9 +182,12 @@ class Device:
         return (1 << self.laneid) - 1
 
     def threadfence(self) -> None:
-        self.sim.fence()
+        self.sim.fence("device")
 
-    threadfence_block = threadfence_system = threadfence
+    threadfence_system = threadfence
+
+    def threadfence_block(self) -> None:
+        self.sim.fence("block")
 
     def nanosleep(self, _: Any) -> Request:
         return Request("turn")

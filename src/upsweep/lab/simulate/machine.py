@@ -5,20 +5,32 @@ from __future__ import annotations
 import contextlib
 import math
 import types
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from upsweep.lab.simulate.dialect import generator, surroundings
-from upsweep.lab.simulate.memory import Access, Memory, Root, Word
+from upsweep.lab.simulate.memory import Memory, Root, Stamp, Word
+from upsweep.lab.simulate.undefined import Undefined
 
 WARP = 32
 RESIDENT = 1 << 16
 """Threads that are held at once; where they all wait for the whole grid, all are."""
 PATIENCE = 100_000
 """Rounds in which nobody gets any further, after which it is a deadlock."""
+MOST_READERS = 64
+"""Readers of a word that are remembered before those are forgotten that the next one comes after."""
+SCOPES = ("block", "device")
+"""Of fences, the narrow one first."""
+WHOLE = -1
+"""Stands for all threads of a block, and for all blocks."""
+VERBS = {"load": "read", "store": "written", "atomic": "updated"}
+
+Known = dict[tuple[int, int], int]
+"""What a thread knows of others: (block, thread) -> all that it did up to this clock; (block, WHOLE) -> all epochs before."""
 
 
 GONE: Generator = (_ for _ in ())
@@ -54,29 +66,32 @@ class Request(NamedTuple):
 class Thread:
     """One thread: where it is, and what it waits for."""
 
-    __slots__ = (
-        "block",
-        "clock",
-        "given",
-        "index",
-        "known",
-        "line",
-        "number",
-        "run",
-        "sends",
-        "taken",
-        "waits",
-    )
+    __slots__ = ("block", "given", "index", "known", "line", "number", "run", "sends", "stamp", "taken", "waits")
 
     def __init__(self, block: Block, number: int, index: Dim3):
         self.block, self.number, self.index = block, number, index
+        self.stamp = Stamp(block.number, number)
         self.waits: Request | None = None
         self.sends: Any = None
-        self.line, self.clock = 0, 0
-        self.known: dict[tuple[int, int], int] = {}
-        self.taken: dict[tuple[int, int], int] = {}
-        self.given: dict[tuple[int, int], int] = {}
+        self.line = 0
+        self.known: Known = {}
+        self.taken = {scope: dict[tuple[int, int], int]() for scope in SCOPES}
+        """Per scope: what atomics have read, which a fence of that scope makes known."""
+        self.given = {scope: dict[tuple[int, int], int]() for scope in SCOPES}
+        """Per scope: what was known at the last fence of that scope or a wider one, which atomics hand on."""
         self.run: Generator
+
+    def ticks(self) -> None:
+        """What this thread does from now on is later than what others have learned of it."""
+        was = self.stamp
+        self.stamp = Stamp(was.block, was.thread, was.epoch, was.grid_epoch, was.clock + 1)
+
+    def now(self, grid_epoch: int) -> Stamp:
+        """The stamp of what this thread does now."""
+        stamp, epoch = self.stamp, self.block.epoch
+        if stamp.epoch != epoch or stamp.grid_epoch != grid_epoch:
+            stamp = self.stamp = Stamp(stamp.block, stamp.thread, epoch, grid_epoch, stamp.clock)
+        return stamp
 
 
 class Block:
@@ -84,7 +99,6 @@ class Block:
 
     def __init__(self, number: int, index: Dim3, shape: Dim3):
         self.number, self.index, self.epoch = number, index, 0
-        self.warp_epoch: dict[int, int] = {}
         self.shared: dict[Any, Memory] = {}
         indices = [Dim3(x, y, z) for z, y, x in product(range(shape.z), range(shape.y), range(shape.x))]
         self.threads = [Thread(self, t, index) for t, index in enumerate(indices)]
@@ -101,7 +115,7 @@ class Simulator:
 
     def reset(self) -> None:
         self.words: dict[int, Word] = {}
-        self.signals: dict[int, dict[tuple[int, int], int]] = {}
+        self.signals: dict[tuple[int, int], Known] = {}
         self.reports: dict[tuple[str, Any], str] = {}
         self.grid_epoch = 0
 
@@ -114,49 +128,67 @@ class Simulator:
 
     def touched(self, memory: Memory, address: int, where: tuple[int, ...], kind: str, line: int) -> None:
         """Record an access, and report the one that it races with."""
-        t = self.now
-        block = t.block
-        warp = t.number // WARP
-        met = block.warp_epoch.get(warp, 0)
-        me = Access(block.number, t.number, block.epoch, warp, met, self.grid_epoch, t.clock, line, kind)
+        me = self.now.now(self.grid_epoch)
         word = self.words.get(address)
         if word is None:
             word = self.words[address] = Word()
-        rivals = [word.write] if kind == "load" else [word.write, *word.reads]
-        for other in rivals:
-            if other is not None and not (other.kind == kind == "atomic") and not self.ordered(other, me):
-                name = f"{memory.name}[{', '.join(map(str, where))}]"
-                text = f"{name} is {_verb(kind)} by this thread and {_verb(other.kind)} in line {other.line} by thread " \
-                       f"{other.thread} of block {other.block}, and nothing orders the two"  # fmt: skip
-                self.found("race", line, text, frozenset((line, other.line)))
+        wrote, reads = word.write, word.reads
+        if (
+            wrote is not None
+            and wrote is not me
+            and not (word.kind == kind == "atomic")
+            and not self.ordered(wrote, me)
+        ):
+            self.raced(memory, where, kind, line, wrote, word.kind, word.line)
         if kind == "load":
-            mine = (me.block, me.thread)
-            word.reads = [r for r in word.reads if (r.block, r.thread) != mine and not self.ordered(r, me)][
-                -62:
-            ]
-            word.reads.append(me)
-        else:
-            word.write, word.reads = me, []
+            if me not in reads and len(reads) >= MOST_READERS:
+                word.reads = reads = {r: at for r, at in reads.items() if not self.ordered(r, me)}
+            reads[me] = line
+            return
+        for other, at in reads.items():
+            if other is not me and not self.ordered(other, me):
+                self.raced(memory, where, kind, line, other, "load", at)
+        word.write, word.kind, word.line = me, kind, line
+        if reads:
+            word.reads = {}
 
-    def ordered(self, a: Access, b: Access) -> bool:
-        if a.block == b.block:
-            if a.thread == b.thread or a.epoch < b.epoch:
-                return True
-            if a.warp == b.warp and a.warp_epoch < b.warp_epoch:
-                return True
-        return a.grid_epoch < b.grid_epoch or self.now.known.get((a.block, a.thread), -1) >= a.clock
+    def raced(self, memory: Memory, where: tuple[int, ...], kind: str, line: int, other: Stamp, did: str, at: int) -> None:  # fmt: skip
+        name = f"{memory.name}[{', '.join(map(str, where))}]"
+        text = f"{name} is {VERBS[kind]} by this thread and {VERBS[did]} in line {at} by thread {other.thread} of block " \
+               f"{other.block}, and nothing orders the two"  # fmt: skip
+        self.found("race", line, text, frozenset((line, at)))
 
-    def fence(self) -> None:
+    def ordered(self, a: Stamp, b: Stamp) -> bool:
+        """Whether an access of `b`, the thread that runs now, comes after one of `a` on every GPU."""
+        if a.block == b.block and (a.thread == b.thread or a.epoch < b.epoch):
+            return True
+        known = self.now.known
+        return (
+            a.grid_epoch < b.grid_epoch
+            or known.get((a.block, a.thread), -1) >= a.clock
+            or known.get((a.block, WHOLE), -1) > a.epoch
+        )
+
+    def fence(self, scope: str) -> None:
+        """From here on, what this thread's atomics have read is known, and what it knows its atomics hand on."""
         t = self.now
-        _merge(t.known, t.taken)
-        t.given = {**t.known, (t.block.number, t.number): t.clock}
-        t.clock += 1
+        inside = SCOPES[: SCOPES.index(scope) + 1]
+        for narrow in inside:
+            t.known = {**t.known, **_newer(t.taken[narrow], t.known)}
+        here = {**t.known, (t.block.number, t.number): t.stamp.clock, (t.block.number, WHOLE): t.block.epoch}
+        t.given.update(dict.fromkeys(inside, here))
+        t.ticks()
 
     def signalled(self, address: int) -> None:
-        """An atomic: it takes what others released to this word, and releases what was fenced before."""
-        word = self.signals.setdefault(address, {})
-        _merge(self.now.taken, word)
-        _merge(word, self.now.given)
+        """An atomic: it takes what others released to this word, and releases what was fenced before.
+
+        A fence of the block's scope hands on within the block alone.
+        """
+        t = self.now
+        for scope in SCOPES:
+            word = self.signals.setdefault((address, t.block.number if scope == "block" else WHOLE), {})
+            _merge(t.taken[scope], word)
+            _merge(word, t.given[scope])
 
     # --- launches ---------------------------------------------------------------------------------------------------
 
@@ -264,15 +296,12 @@ class Simulator:
                 f"{gone} threads of the block have left, and {len(waiting)} wait",
             )
         block.epoch += 1
-        together: dict[tuple[int, int], int] = {}
-        for t in waiting:
-            _merge(together, t.known)
-        values = [bool(t.waits.value) for t in waiting if t.waits is not None]
-        for t in waiting:
-            name = t.waits.name if t.waits is not None else ""
-            t.known = dict(together) if together else t.known
-            t.sends = {"count": sum(values), "and": int(all(values)), "or": int(any(values))}.get(name)
-            t.waits = None
+        together = _together(waiting)
+        asked = [t.waits for t in waiting if t.waits is not None]
+        values = [bool(one.value) for one in asked if one.name]
+        votes = {"count": sum(values), "and": int(all(values)), "or": int(any(values))}
+        for t, one in zip(waiting, asked):
+            t.known, t.sends, t.waits = together, votes.get(one.name), None
 
     def meet_grid(self, active: list[Block]) -> None:
         self.grid_epoch += 1
@@ -300,8 +329,12 @@ class Simulator:
             if absent:
                 text = f"the mask {mask:#x} names threads that never come to this {name}"
                 self.found("divergent shuffle", self.now.line, text)
-            if name == "syncwarp":
-                block.warp_epoch[warp] = block.warp_epoch.get(warp, 0) + 1
+            if name == "syncwarp":  # the others move values, and order no memory
+                together = _together(here)
+                together |= {(block.number, t.number): t.stamp.clock for t in here}
+                for t in here:
+                    t.known = together
+                    t.ticks()
             answers = [self.exchanged(t, here) for t in here]
             for t, answer in zip(here, answers):
                 t.sends, t.waits = answer, None
@@ -314,7 +347,9 @@ class Simulator:
         if name.startswith("shfl"):
             steps = {"shfl_up_sync": lane - by, "shfl_down_sync": lane + by, "shfl_xor_sync": lane ^ by}
             source = steps.get(name, by % WARP)
-            return by_lane.get(source, asked.value)
+            if source in by_lane or not 0 <= source < WARP:  # past the end of its warp, a thread keeps its own
+                return by_lane.get(source, asked.value)
+            return Undefined(partial(self.undefined, t.line, name, source, asked.value))
         flags = [bool(v) for v in by_lane.values()]
         if name == "match_any_sync":
             return sum(1 << k for k, v in by_lane.items() if v == asked.value)
@@ -323,6 +358,11 @@ class Simulator:
             return (sum(1 << k for k in by_lane) if same else 0, same)
         return {"ballot_sync": sum(1 << k for k, v in by_lane.items() if v), "all_sync": all(flags), "any_sync": any(flags),
                 "eq_sync": len(set(flags)) == 1}.get(name)  # fmt: skip
+
+    def undefined(self, line: int, name: str, lane: int, value: Any) -> Any:
+        text = f"what this {name} gives from lane {lane} is used, and lane {lane} does not take part"
+        self.found("undefined shuffle", line, text)
+        return value
 
     # --- what rewritten kernels call ----------------------------------------------------------------------------------
 
@@ -338,29 +378,37 @@ class Simulator:
     def call(self, function: Any, line: int, *args: Any, **keywords: Any) -> Generator:
         """A call within a kernel: of the device's own, of a device function, or of Python's."""
         self.now.line = line
-        plain = getattr(function, "py_func", function)
-        ours = isinstance(plain, types.FunctionType) and (plain.__module__ or "").startswith(
-            "upsweep.lab.simulate."
-        )
-        if isinstance(plain, types.FunctionType) and not ours:
-            try:
-                inner = self.generator(plain)
-            except (OSError, TypeError):  # without a source: Python's own
-                return plain(*args, **keywords)
-            return (yield from inner(*args, **keywords))
+        if function.__class__ is not types.MethodType:  # as most of the device's own are
+            plain = getattr(function, "py_func", function)
+            ours = isinstance(plain, types.FunctionType) and (plain.__module__ or "").startswith(
+                "upsweep.lab.simulate."
+            )
+            if isinstance(plain, types.FunctionType) and not ours:
+                try:
+                    inner = self.generator(plain)
+                except (OSError, TypeError):  # without a source: Python's own
+                    return plain(*args, **keywords)
+                return (yield from inner(*args, **keywords))
         made = function(*args, **keywords)
         if isinstance(made, Request):
             return (yield made)
         return made
 
 
-def _verb(kind: str) -> str:
-    return {"load": "read", "store": "written", "atomic": "updated"}[kind]
+def _merge(into: Known, other: Known) -> None:
+    into.update(_newer(other, into))
 
 
-def _merge(into: dict[tuple[int, int], int], other: dict[tuple[int, int], int]) -> None:
-    for key, value in other.items():
-        into[key] = max(into.get(key, -1), value)
+def _newer(news: Known, known: Known) -> Known:
+    return {key: value for key, value in news.items() if value > known.get(key, -1)}
+
+
+def _together(threads: Sequence[Thread]) -> Known:
+    """What some threads know, each what all do."""
+    known: Known = {}
+    for one in {id(t.known): t.known for t in threads}.values():
+        _merge(known, one)
+    return known
 
 
 def _dim3(size: Any) -> Dim3:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 
-class Access(NamedTuple):
-    """One access: by whom, between which barriers, in which line."""
+@dataclass(eq=False, slots=True)
+class Stamp:
+    """Whose an access is, and between which barriers, grid barriers and fences it lies; a thread's next one is another."""
 
     block: int
     thread: int
-    epoch: int
-    warp: int
-    warp_epoch: int
-    grid_epoch: int
-    clock: int
-    line: int
-    kind: str
+    epoch: int = 0
+    grid_epoch: int = 0
+    clock: int = 0
 
 
 @dataclass
@@ -34,12 +31,16 @@ class Root:
         return self.start <= address < self.start + len(self.written)
 
 
-@dataclass
 class Word:
-    """The accesses to a word that a later one may race with."""
+    """The accesses to a word that a later one may race with: the last write, and the reads since."""
 
-    write: Access | None = None
-    reads: list[Access] = field(default_factory=list)
+    __slots__ = ("kind", "line", "reads", "write")
+
+    def __init__(self) -> None:
+        self.write: Stamp | None = None
+        self.kind, self.line = "", 0
+        self.reads: dict[Stamp, int] = {}
+        """Who read it -> in which line."""
 
 
 class DeviceArray(np.ndarray):
@@ -61,11 +62,16 @@ class DeviceArray(np.ndarray):
 class Memory:
     """An array within a kernel: an element at a time, or a view."""
 
-    __slots__ = ("address", "array", "name", "root", "sim", "strides")
+    __slots__ = ("address", "array", "length", "name", "read", "root", "sim", "strides", "wide")
 
     def __init__(self, sim: Any, array: np.ndarray, name: str, root: Root | None = None):
         self.sim, self.array, self.name, self.root = sim, array, name, root
         self.address, self.strides = array.__array_interface__["data"][0], array.strides
+        self.length = len(array) if array.ndim == 1 else -1
+        self.wide = array.dtype.char in "dD?"
+        """Whether any value may be stored as it is."""
+        self.read = array.item if self.wide or array.dtype.kind in "iu" else array.__getitem__
+        """Gives an element as a kernel computes with it: integers as wide as numba makes them, halves and singles as they are."""
 
     shape = property(lambda self: self.array.shape)
     size = property(lambda self: self.array.size)
@@ -91,7 +97,9 @@ class Memory:
         return (self.load(i, 0) for i in range(len(self)))
 
     def place(self, index: Any, line: int, kind: str) -> tuple[tuple[int, ...], int] | None:
-        """The indices and the address of an element; None for a view, and for a place that does not exist."""
+        """The indices and the address of an element; None for a view."""
+        if index.__class__ is int and 0 <= index < self.length:
+            return (index,), self.address + index * self.strides[0]
         parts: Sequence[Any] = index if isinstance(index, tuple) else (index,)
         if len(parts) != self.array.ndim or any(isinstance(p, slice) or p is Ellipsis for p in parts):
             return None
@@ -120,7 +128,7 @@ class Memory:
                 "uninitialised", line, f"{self.name}[{', '.join(map(str, where))}], which nobody has written"
             )
         self.sim.touched(self, address, where, "load", line)
-        return plain(self.array[where])
+        return self.read(where)
 
     def store(self, index: Any, value: Any, line: int, kind: str = "store") -> None:
         at = self.place(index, line, kind)
@@ -142,14 +150,7 @@ class Memory:
         if self.root is not None:
             begin = address - self.root.start
             self.root.written[begin : begin + self.array.itemsize] = True
-        self.array[where] = fitted(value, self.array.dtype)
-
-
-def plain(value: Any) -> Any:
-    """An element as a kernel computes with it: integers as wide as numba makes them, halves and singles as they are."""
-    if isinstance(value, (np.integer, np.float64, np.bool_, np.complex128)):
-        return value.item()
-    return value
+        self.array[where] = value if self.wide else fitted(value, self.array.dtype)
 
 
 def fitted(value: Any, dtype: np.dtype) -> Any:

@@ -19,7 +19,7 @@ function drawVerdict(pane) {
     const invitation = temptation(pane);
     const values = payload.wanted ? " Every value is right, every word was written before it was read." : "";
     const idle = payload.barriers.idle.map(([[, line], pass, of]) => ` The barrier in line ${line} separates nothing in pass ${pass} of ${of}.`).slice(0, 1).join("");
-    const spare = payload.barriers.redundant.map(([, line]) => ` The barrier in line ${line} can go${tried(payload)}.`).join("");
+    const spare = payload.barriers.redundant.map(([, line]) => ` The barrier in line ${line} can go, ${payload.barriers.tried}.`).join("");
     const here = payload.barriers.elsewhere.map(([[, line], n]) => ` For this n the barrier in line ${line} could go, but n = ${n} needs it.`).join("");
     box.append(element("div", { className: "fine" }, element("span", {}, element("b", {}, "No race."), values + (spare || idle) + here), ...(invitation ? [invitation] : [])));
   }
@@ -27,11 +27,6 @@ function drawVerdict(pane) {
     box.querySelector(":scope > :last-child").append(element("button", { type: "button", textContent: "Back to the original", onclick: () => pane.set(pane.opening(dials.kernel)) }));
   }
   box.append(pane.guide.next());
-}
-
-// At which sizes something about barriers was tried.
-function tried({ barriers: { sizes } }) {
-  return sizes.length > 1 ? `, at every size tried, from ${Math.min(...sizes)} to ${Math.max(...sizes)}` : sizes.length ? `, for n = ${sizes[0]}` : "";
 }
 
 // What is being shown first, then causes before what follows from them, as the report has them.
@@ -68,10 +63,10 @@ function filmStrip({ word, orders }) {
 
 // What would mend it: barriers, or the kernel that does it right.
 function remedy(pane) {
-  const { missing, racing } = pane.payload.barriers, { instead } = pane.row();
+  const { missing, hopeless, tried } = pane.payload.barriers, { instead } = pane.row();
   const said = [];
-  if (missing.length) said.push(`A barrier before line ${missing[0].map(([, line]) => line).join(" and line ")} mends it${tried(pane.payload)}.`);
-  else if (racing !== null && pane.payload.findings.some((f) => f.kind === "race")) said.push(`No barrier mends it, nor do two${tried(pane.payload)}.`);
+  if (missing.length) said.push(`${missing[0].length > 1 ? "Barriers" : "A barrier"} before line ${missing[0].map(([, line]) => line).join(" and line ")} ${missing[0].length > 1 ? "mend" : "mends"} it, ${tried}.`);
+  else if (hopeless !== null && pane.payload.findings.some((f) => f.kind === "race")) said.push(`No barriers mend it, however many, for n = ${hopeless}.`);
   if (instead) said.push(`Done right in ${instead}.`);
   return said.length ? [element("div", { className: "fine" }, said.join(" "))] : [];
 }

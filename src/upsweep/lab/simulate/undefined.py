@@ -1,0 +1,44 @@
+"""The value that a shuffle gives from a lane that is not there: harmless until it is used, and then a finding."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+
+class Undefined:
+    """Stands for such a value; `used` reports it, and gives the thread's own value to go on with."""
+
+    __array_ufunc__ = None  # NumPy's scalars leave arithmetic to this class
+
+    def __init__(self, used: Callable[[], Any]):
+        self.used = used
+
+    def __bool__(self) -> bool:
+        return bool(self.used())
+
+    def __int__(self) -> int:
+        return int(self.used())
+
+    def __float__(self) -> float:
+        return float(self.used())
+
+    __index__ = __int__
+    __hash__ = object.__hash__
+
+
+def _left(fn: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, *other: fn(self.used(), *other)
+
+
+def _right(fn: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, other: fn(other, self.used())
+
+
+for _name in "lt le gt ge eq ne neg pos abs invert".split():
+    setattr(Undefined, f"__{_name}__", _left(getattr(operator, _name)))
+for _name in "add sub mul truediv floordiv mod pow lshift rshift and or xor".split():
+    _fn = getattr(operator, f"__{_name}__")
+    setattr(Undefined, f"__{_name}__", _left(_fn))
+    setattr(Undefined, f"__r{_name}__", _right(_fn))
