@@ -1,15 +1,10 @@
 """Races, barriers too many and too few, deadlocks, wild accesses."""
 
-from dataclasses import replace
-
 import pytest
 
 from upsweep import lab
-from upsweep.lab.cases import case
 from upsweep.lab.races import races
 from upsweep.textbook import KERNELS
-from upsweep.textbook.circuits import kogge_stone
-from upsweep.textbook.setups import circuit
 
 SYNCHRONISED = [name for name in KERNELS if lab.trace(name, n=4).machine.passed]
 

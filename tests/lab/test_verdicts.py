@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from upsweep import lab
-from upsweep.lab.barriers import SIZES, _races_without
+from upsweep.lab.barriers import SIZES, races_without
 from upsweep.lab.findings import KINDS
 from upsweep.lab.play import text
 from upsweep.lab.races import any_race, races
@@ -238,7 +238,7 @@ def test_the_sizes_tried_decide_for_all(name):
     for n in range(1, 1025):
         run = t.case.sized(n).run(places=True)
         assert not any_race(run, run.epoch), n
-        assert not any(_races_without(run, [spot]) for spot in found.redundant), n
+        assert not any(races_without(run, [spot]) for spot in found.redundant), n
         mended = racing.case.sized(n).run(without=racing.without, before=mend)
         assert not any_race(mended, mended.epoch), n
 
@@ -447,7 +447,12 @@ def test_an_index_beyond_an_int32():
 
 @pytest.mark.parametrize(
     ("term", "value"),
-    [("low + high", 2**31), ("low + high - 9", 2**31), ("0 - low - high - i", -(2**31) - 1), ("x[0] + high", 2**31)],
+    [
+        ("low + high", 2**31),
+        ("low + high - 9", 2**31),
+        ("0 - low - high - i", -(2**31) - 1),
+        ("x[0] + high", 2**31),
+    ],
 )
 def test_a_sum_in_an_index_beyond_an_int32(term, value):
     """The middle of two places, as everybody once wrote it: no product is too large, and the sum is."""

@@ -21,7 +21,9 @@ from upsweep.lab.races import any_race, first_race
 from upsweep.lab.rewrite import KernelError, Spot
 from upsweep.lab.traces import Case, Trace
 
-SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 31, 32, 33, 63, 64, 65, 70, 100, 127, 128, 129, 200, 256, 257, 512, 1000, 1024)
+SIZES = (
+    1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 31, 32, 33, 63, 64, 65, 70, 100, 127, 128, 129, 200, 256, 257, 512, 1000, 1024,
+)  # fmt: skip
 """The sizes at which a barrier must be needless to be called so: powers of two and of the warp, their neighbours, odd ones.
 
 For the textbook, whatever holds at these holds at every size from 1 to 1024, which is what the page's dial offers: the test
@@ -59,7 +61,10 @@ class Barriers:
         said += [f"redundant: {spot}{where}" for spot in self.redundant]
         said += [f"redundant here: {spot}, but n = {n} needs it" for spot, n in self.elsewhere]
         said += [f"separates nothing: {spot}, pass {k} of {of}" for spot, k, of in self.idle]
-        said += [f"missing: a barrier before {' and before '.join(map(str, spots))}{where}" for spots in self.missing]
+        said += [
+            f"missing: a barrier before {' and before '.join(map(str, spots))}{where}"
+            for spots in self.missing
+        ]
         if self.hopeless is not None:
             said.append(f"there is a race at n = {self.hopeless} that no barriers mend, however many")
         return "\n".join(said)
@@ -81,13 +86,13 @@ def barriers(trace: Trace) -> Barriers:
     if racing is not None:
         mends, hopeless = _missing(runs)
         return Barriers(spots, (), spots, (), tuple(mends), (), racing.n, sizes, hopeless)
-    needs = {s: next((run.n for run in runs if _races_without(run, [s])), None) for s in spots}
+    needs = {s: next((run.n for run in runs if races_without(run, [s])), None) for s in spots}
     can_go = tuple(s for s in spots if needs[s] is None)
     gone: list[Spot] = []
     for s in can_go:
-        if not any(_races_without(run, [*gone, s]) for run in runs):
+        if not any(races_without(run, [*gone, s]) for run in runs):
             gone.append(s)
-    elsewhere = tuple((s, n) for s, n in needs.items() if n is not None and not _races_without(trace, [s]))
+    elsewhere = tuple((s, n) for s, n in needs.items() if n is not None and not races_without(trace, [s]))
     needed = tuple(s for s in spots if needs[s] is not None)
     minimal = tuple(s for s in spots if s not in gone)
     here = [s for s in needed if s not in dict(elsewhere)]
@@ -147,7 +152,7 @@ def _passes(trace: Trace) -> Passes:
     return passes
 
 
-def _races_without(run: Trace, spots: Collection[Spot]) -> bool:
+def races_without(run: Trace, spots: Collection[Spot]) -> bool:
     passes = _passes(run)
     removed = {one for s in spots for one in passes.get(s, ())}
     return bool(removed) and any_race(run, _epochs_without(run, removed))

@@ -66,7 +66,19 @@ class Request(NamedTuple):
 class Thread:
     """One thread: where it is, and what it waits for."""
 
-    __slots__ = ("block", "given", "index", "known", "line", "number", "run", "sends", "stamp", "taken", "waits")
+    __slots__ = (
+        "block",
+        "given",
+        "index",
+        "known",
+        "line",
+        "number",
+        "run",
+        "sends",
+        "stamp",
+        "taken",
+        "waits",
+    )
 
     def __init__(self, block: Block, number: int, index: Dim3):
         self.block, self.number, self.index = block, number, index
@@ -152,7 +164,9 @@ class Simulator:
         if reads:
             word.reads = {}
 
-    def raced(self, memory: Memory, where: tuple[int, ...], kind: str, line: int, other: Stamp, did: str, at: int) -> None:  # fmt: skip
+    def raced(
+        self, memory: Memory, where: tuple[int, ...], kind: str, line: int, other: Stamp, did: str, at: int
+    ) -> None:
         name = f"{memory.name}[{', '.join(map(str, where))}]"
         text = f"{name} is {VERBS[kind]} by this thread and {VERBS[did]} in line {at} by thread {other.thread} of block " \
                f"{other.block}, and nothing orders the two"  # fmt: skip
@@ -347,7 +361,9 @@ class Simulator:
         if name.startswith("shfl"):
             steps = {"shfl_up_sync": lane - by, "shfl_down_sync": lane + by, "shfl_xor_sync": lane ^ by}
             source = steps.get(name, by % WARP)
-            if source in by_lane or not 0 <= source < WARP:  # past the end of its warp, a thread keeps its own
+            if (
+                source in by_lane or not 0 <= source < WARP
+            ):  # past the end of its warp, a thread keeps its own
                 return by_lane.get(source, asked.value)
             return Undefined(partial(self.undefined, t.line, name, source, asked.value))
         flags = [bool(v) for v in by_lane.values()]

@@ -36,9 +36,10 @@ def _right(fn: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, other: fn(other, self.used())
 
 
-for _name in "lt le gt ge eq ne neg pos abs invert".split():
-    setattr(Undefined, f"__{_name}__", _left(getattr(operator, _name)))
-for _name in "add sub mul truediv floordiv mod pow lshift rshift and or xor".split():
-    _fn = getattr(operator, f"__{_name}__")
-    setattr(Undefined, f"__{_name}__", _left(_fn))
-    setattr(Undefined, f"__r{_name}__", _right(_fn))
+_ALONE = ("neg", "pos", "abs", "invert")
+_COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
+_COMBINED = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or", "xor")
+for _name in (*_ALONE, *_COMPARED, *_COMBINED):
+    setattr(Undefined, f"__{_name}__", _left(getattr(operator, f"__{_name}__")))
+for _name in _COMBINED:
+    setattr(Undefined, f"__r{_name}__", _right(getattr(operator, f"__{_name}__")))
