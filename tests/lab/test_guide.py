@@ -126,6 +126,23 @@ def test_a_term_fits_the_screen(opened, size):
         assert box is None or (box[0] >= 0 and box[1] <= size[0]), term
 
 
+def test_a_term_below_the_fold_explains_itself_to_the_keyboard(opened):
+    """Tab scrolls to it, and the tooltip comes along."""
+    resize(opened, 1280, 500)
+    opened.do("scrollTo(0, 0)")
+    at = "document.querySelector('.counts [data-term=steps]')"
+    opened.do(f"{at}.focus()")
+    opened.wait_for("await new Promise((r) => setTimeout(r, 300))")
+    assert opened.do("return scrollY") > 0
+    assert visible(opened, "#tip")
+    gap = opened.do(
+        f"const a = {at}.getBoundingClientRect(), b = document.getElementById('tip').getBoundingClientRect();"
+        "return Math.min(Math.abs(b.top - a.bottom), Math.abs(a.top - b.bottom))"
+    )
+    assert gap < 2
+    resize(opened, 1280, 900)
+
+
 # --- what to look at next -----------------------------------------------------------------------------------------------
 
 

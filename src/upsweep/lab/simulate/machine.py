@@ -361,9 +361,8 @@ class Simulator:
         if name.startswith("shfl"):
             steps = {"shfl_up_sync": lane - by, "shfl_down_sync": lane + by, "shfl_xor_sync": lane ^ by}
             source = steps.get(name, by % WARP)
-            if (
-                source in by_lane or not 0 <= source < WARP
-            ):  # past the end of its warp, a thread keeps its own
+            alone = not 0 <= source < WARP  # past the end of its warp, a thread keeps its own
+            if alone or source in by_lane:
                 return by_lane.get(source, asked.value)
             return Undefined(partial(self.undefined, t.line, name, source, asked.value))
         flags = [bool(v) for v in by_lane.values()]

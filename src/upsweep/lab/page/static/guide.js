@@ -11,7 +11,8 @@ class Glossary {
     document.addEventListener("pointerover", (event) => { if (term(event)) this.show(term(event)); else if (!this.tip.contains(event.target)) this.hide(); });
     document.addEventListener("focusin", (event) => (term(event) ? this.show(term(event)) : this.hide()));
     document.addEventListener("keydown", (event) => { if (event.key === "Escape") this.hide(); });
-    addEventListener("scroll", () => this.hide(), { passive: true });
+    // A term that Tab reaches may scroll the page: its tooltip goes with it.
+    addEventListener("scroll", () => (this.of && this.of === document.activeElement ? this.place() : this.hide()), { passive: true });
   }
 
   show(term) {
@@ -20,7 +21,11 @@ class Glossary {
     term.setAttribute("aria-describedby", "tip");
     this.tip.textContent = this.terms.get(term.dataset.term);
     this.tip.hidden = false;
-    const at = term.getBoundingClientRect(), { offsetWidth: wide, offsetHeight: high } = this.tip;
+    this.place();
+  }
+
+  place() {
+    const at = this.of.getBoundingClientRect(), { offsetWidth: wide, offsetHeight: high } = this.tip;
     const below = at.bottom + high < innerHeight;
     this.tip.style.left = `${Math.max(8, Math.min(at.left, document.documentElement.clientWidth - wide - 8))}px`;
     this.tip.style.top = `${below ? at.bottom : at.top - high}px`;
