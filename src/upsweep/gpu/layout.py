@@ -413,9 +413,9 @@ def declared(
     ]
 
     def struct(name: str, types: dict[str, str], moved: dict[str, Any]) -> None:
-        typedefs = [f"typedef {type} {alias};" for alias, type in types.items()]
+        typedefs = [f"typedef {known} {alias};" for alias, known in types.items()]
         constants = [
-            f"static constexpr int {key} = {int(value) if type(value) is bool else value};"
+            f"static constexpr int {key} = {int(value) if isinstance(value, bool) else value};"
             for key, value in moved.items()
         ]
         lines.append(f"template <> struct {name} {{ {' '.join([*typedefs, *constants])} }};")
