@@ -380,9 +380,8 @@ def execute(
         views = [on.apart(x, written) for x in views]
         heads = None if heads is None else on.apart(heads, written)
         starts = None if starts is None else [on.apart(s, written) for s in starts]
-    if fused and (groups or name == "cuda"):
-        what = "groups in any order" if groups else "the cuda engine"
-        raise EngineError(f"{what} do not run map= and finish= yet: scan what the map gives")
+    if fused and name == "cuda":
+        raise EngineError("the cuda engine does not run map= and finish= yet: scan what the map gives")
     if groups:
         engines.grouping(name).run_groups(plan, views, ys, starts, groups)
     else:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 
 from upsweep.cpu import launch, strips
 from upsweep.cpu.code import ensure
+from upsweep.cpu.fusing import with_map
 from upsweep.cpu.pieces import kernel
-from upsweep.dtypes import accumulator
-from upsweep.function import Function
 from upsweep.host import (
     apart,
     broadcast,
@@ -75,23 +72,6 @@ def run(
         outs = [np.expand_dims(y, plan.axis) for y in outs]
     how = strips.run if walks(plan) else launch.run
     how(plan, ins, outs, launch.starts_of(plan, initial))
-
-
-@lru_cache(4096)
-def with_map(plan: Plan) -> Plan:
-    """A plan whose finish sees the items, which are therefore read as those of a map."""
-    if plan.map is not None or plan.finish is None or plan.finish.arity == 1:
-        return plan
-    seen = tuple(map(accumulator, plan.loads))
-    return replace(plan, map=Function(_itself if len(seen) == 1 else _all, len(seen), seen))
-
-
-def _itself(x):
-    return x
-
-
-def _all(*xs):
-    return xs
 
 
 def walks(plan: Plan) -> bool:

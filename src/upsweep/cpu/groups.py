@@ -12,6 +12,7 @@ from upsweep import cores
 from upsweep.cpu import threads
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.codes import codes_of, members
+from upsweep.cpu.fusing import with_map
 from upsweep.cpu.interleaved import BLOCK, Form
 from upsweep.cpu.pieces import grouping
 from upsweep.host.arrays import numbers
@@ -31,6 +32,7 @@ def run_groups(
     keys: tuple[Any, ...],
 ) -> None:
     """Run a plan for each group by itself: see `upsweep.engine.Grouping.run_groups`."""
+    plan = with_map(plan)
     codes, counts = codes_of(keys, plan.n)
     in_order = plan.order == "sequential" or free(plan.op, plan.accumulators)
     piece = grouping(plan, Form(initial is not None, plan.exclusive, in_order))
@@ -66,6 +68,7 @@ def run_groups(
                 slots.ctypes.data,
             ]
             words += [places.ctypes.data, listed.ctypes.data if size < plan.n else 0]
+            words.append(plan.n - 1 if plan.reverse else 0)
             for arrays in (x, y):
                 words += [a.ctypes.data for a in arrays] + [a.strides[0] for a in arrays]
             words += [a.ctypes.data for a in (*room, *first)]

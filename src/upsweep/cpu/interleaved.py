@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from upsweep.cpu import fused
 from upsweep.cpu.address import peek
 from upsweep.cpu.memory import Items, gathered, inner
 from upsweep.cpu.sweep import operators
@@ -36,7 +37,8 @@ class Word(IntEnum):
     SLOTS = 6  # where the states of each group begin, int64
     PLACES = 7  # where the items that wait came from, int64, BLOCK a group
     LIST = 8  # the places of the items, int64, or 0 for all of them
-    ARRAYS = 9
+    ZERO = 9  # the place of the item whose index is 0: an item's index is its distance from there
+    ARRAYS = 10
 
 
 class Form(NamedTuple):
@@ -54,19 +56,24 @@ def grouper(plan: Plan, identity: Sequence[Any] | None, form: Form) -> Callable[
     one = len(accumulators) == 1
     kept = [c for c, dtype in enumerate(stores) if dtype is not None]
     out_types = [dtype for dtype in stores if dtype is not None]
-    X = Items(loads, accumulators, one)
+    X = Items(loads, accumulators, one) if plan.map is None else fused.inputs(loads, len(loads))
     P = Items(accumulators, accumulators, one)
-    Y = Items(out_types, [accumulators[c] for c in kept], one, None if one else kept)
+    Y = (
+        Items(out_types, [accumulators[c] for c in kept], one, None if one else kept)
+        if plan.finish is None
+        else fused.results(plan.finish, stores)
+    )
     code, count, place = (
         Items([np.dtype(t)], [np.dtype(np.int64)], True) for t in (np.int32, np.int64, np.int64)
     )
     combine, fold, value = operators(plan.op.fn, P, P, False, False)
+    operand, finished = fused.item(plan), fused.result(plan)
     ins, outs, sums_of = gathered(len(loads)), gathered(len(out_types)), gathered(len(accumulators))
     word = gathered(1)
     X_read, P_read, P_write, Y_write = X.read_strided, P.read, P.write, Y.write_strided
     code_read, count_read, count_write = code.read_strided, count.read, count.write
     place_read, place_write = place.read, place.write
-    N, CODES, STEP, COUNTS, GROUPS, GROUPS_END, SLOTS, PLACES, LIST, ARRAYS = map(int, Word)
+    N, CODES, STEP, COUNTS, GROUPS, GROUPS_END, SLOTS, PLACES, LIST, ZERO, ARRAYS = map(int, Word)
     IN, OUT, SUMS = len(loads), len(out_types), len(accumulators)
     INITIAL, EXCLUSIVE, IN_ORDER = form
 
@@ -92,50 +99,56 @@ def grouper(plan: Plan, identity: Sequence[Any] | None, form: Form) -> Callable[
         return fold(s, before, s) if has else value(s)
 
     @inner
-    def put(y, y_step, places, at, r, p):
+    def write(arrays, i, p):
+        """What a prefix gives, at place i."""
+        x, x_step, y, y_step, zero = arrays
+        Y_write(y, y_step, i, finished(p, X_read(x, x_step, i), abs(zero - i)))
+
+    @inner
+    def put(arrays, places, at, r, p):
         """A prefix where it belongs: at item r, or at the item behind it in an exclusive scan."""
         if EXCLUSIVE:
             r += 1
         if not EXCLUSIVE or r < BLOCK:
-            Y_write(y, y_step, place_read(places, at + r), p)
+            write(arrays, place_read(places, at + r), p)
 
     @inner
-    def four(y, y_step, places, items, group, r, n, has, before):
+    def four(arrays, places, items, group, r, n, has, before):
         """Scan items r to r + n of those that wait, at most 3 of them; the sum of all where there are 4."""
         at = group * BLOCK
         a = P_read(items, at + r)
-        put(y, y_step, places, at, r, onto(has, before, a))
+        put(arrays, places, at, r, onto(has, before, a))
         if n == 1:
             return a
         pair = combine(a, P_read(items, at + r + 1))
         p = onto(has, before, pair)
-        put(y, y_step, places, at, r + 1, p)
+        put(arrays, places, at, r + 1, p)
         if n == 2:
             return pair
         c = P_read(items, at + r + 2)
-        put(y, y_step, places, at, r + 2, fold(c, p, c))
+        put(arrays, places, at, r + 2, fold(c, p, c))
         return pair if n == 3 else combine(pair, combine(c, P_read(items, at + r + 3)))
 
     @inner
-    def close(y, y_step, rooms, start, places, group, slot, seen, n):
+    def close(arrays, rooms, start, places, group, slot, seen, n):
         """Scan the n items that wait in a group's room, the last of `seen`."""
         sums, prefixes, items = rooms
         at, blocks = group * BLOCK, (seen - n) // BLOCK
         has = INITIAL or blocks > 0
         before = P_read(prefixes, slot + level_of(blocks)) if blocks else start
         if EXCLUSIVE:
-            Y_write(y, y_step, place_read(places, at), before)
+            write(arrays, place_read(places, at), before)
             n -= n < BLOCK
             if n == 0:
                 return
-        left = four(y, y_step, places, items, group, 0, min(n, 4), has, before)
+        left = four(arrays, places, items, group, 0, min(n, 4), has, before)
         if n < 4:
             return
         p = onto(has, before, left)
-        put(y, y_step, places, at, 3, p)
+        put(arrays, places, at, 3, p)
         if n == 4:
             return
-        right = four(y, y_step, places, items, group, 4, n - 4, True, p)
+        right = four(arrays, places, items, group, 4, n - 4, True, p)
         if n < BLOCK:
             return
         s, level = merged(sums, slot, blocks, combine(left, right))
@@ -143,46 +156,47 @@ def grouper(plan: Plan, identity: Sequence[Any] | None, form: Form) -> Callable[
         known = INITIAL or rest > 0
         p = onto(known, P_read(prefixes, slot + level + level_of(rest)) if rest else start, s)
         P_write(prefixes, slot + level, p)
-        put(y, y_step, places, at, 7, p)
+        put(arrays, places, at, 7, p)
 
     @inner
-    def by_tree(words, x, x_step, y, y_step, codes, step, counts, slots, rooms, places, start):
-        items = rooms[2]
+    def by_tree(words, arrays, codes, step, counts, slots, rooms, places, start):
+        items, x, x_step = rooms[2], arrays[0], arrays[1]
         listed = word(words, LIST, 1)
         for k in range(peek(words, N)):
             i = place_read(listed, k) if peek(words, LIST) else k
             group = code_read(codes, step, i)
             seen = count_read(counts, group)
             at = group * BLOCK + seen % BLOCK
-            P_write(items, at, X_read(x, x_step, i))
+            P_write(items, at, operand(X_read(x, x_step, i)))
             place_write(places, at, i)
             seen += 1
             count_write(counts, group, seen)
             if seen % BLOCK == 0:
                 slot = count_read(slots, group)
-                close(y, y_step, rooms, start, places, group, slot, seen, BLOCK)
+                close(arrays, rooms, start, places, group, slot, seen, BLOCK)
         for group in range(peek(words, GROUPS), peek(words, GROUPS_END)):
             seen, slot = count_read(counts, group), count_read(slots, group)
             if seen % BLOCK:
-                close(y, y_step, rooms, start, places, group, slot, seen, seen % BLOCK)
+                close(arrays, rooms, start, places, group, slot, seen, seen % BLOCK)
 
     @inner
-    def in_turn(words, x, x_step, y, y_step, codes, step, counts, states, start):
+    def in_turn(words, arrays, codes, step, counts, states, start):
+        x, x_step = arrays[0], arrays[1]
         listed = word(words, LIST, 1)
         for k in range(peek(words, N)):
             i = place_read(listed, k) if peek(words, LIST) else k
             group = code_read(codes, step, i)
             seen = count_read(counts, group)
             before = P_read(states, group) if seen else start
-            p = onto(INITIAL or seen > 0, before, X_read(x, x_step, i))
+            p = onto(INITIAL or seen > 0, before, operand(X_read(x, x_step, i)))
             P_write(states, group, p)
             count_write(counts, group, 1)
-            Y_write(y, y_step, i, before if EXCLUSIVE else p)
+            write(arrays, i, before if EXCLUSIVE else p)
 
     def run(words):
         x, x_step = ins(words, ARRAYS, 1), ins(words, ARRAYS + IN, 1)
         at = ARRAYS + 2 * IN
-        y, y_step = outs(words, at, 1), outs(words, at + OUT, 1)
+        arrays = (x, x_step, outs(words, at, 1), outs(words, at + OUT, 1), peek(words, ZERO))
         at += 2 * OUT
         sums, prefixes, items, starts = (
             sums_of(words, at, 1), sums_of(words, at + SUMS, 1), sums_of(words, at + 2 * SUMS, 1),
@@ -192,9 +206,9 @@ def grouper(plan: Plan, identity: Sequence[Any] | None, form: Form) -> Callable[
         counts, slots, places = word(words, COUNTS, 1), word(words, SLOTS, 1), word(words, PLACES, 1)
         start = P_read(starts, 0)
         if IN_ORDER:
-            in_turn(words, x, x_step, y, y_step, codes, step, counts, prefixes, start)
+            in_turn(words, arrays, codes, step, counts, prefixes, start)
         else:
             rooms = (sums, prefixes, items)
-            by_tree(words, x, x_step, y, y_step, codes, step, counts, slots, rooms, places, start)
+            by_tree(words, arrays, codes, step, counts, slots, rooms, places, start)
 
     return run
