@@ -7,7 +7,7 @@ of block sums in `upsweep.tree`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from upsweep.api import Op, OutputError, execute, reduce, scan
 from upsweep.arguments import ShapeError, axis_of, dtypes_of, held, result_dtypes, shape_of
 from upsweep.dtypes import accumulator, carried
 from upsweep.engine import DTypeError
+from upsweep.function import as_function
 from upsweep.operator import SEEDED, Operator, identity_of, resolve, segmented
 from upsweep.operators import as_operator
 from upsweep.segments import Segments, checked, flags
@@ -55,6 +56,7 @@ class Stream:
         op: as in `upsweep.scan`.
         axis: the axis that the chunks continue; it may be left out for 1-D chunks only.
         exclusive, initial, dtype, order: as in `upsweep.scan`. In order "sequential" the state is the last prefix alone.
+        map, finish: as in `upsweep.scan`, in steps of their own; an index counts the items of all chunks.
         state: the `state` of an earlier stream of the same kind, to go on where it stood.
 
     Raises:
@@ -77,10 +79,13 @@ class Stream:
         initial: Any = None,
         dtype: Any = None,
         order: str = "tree",
+        map: Callable[..., Any] | None = None,
+        finish: Callable[..., Any] | None = None,
         state: Carry | None = None,
     ) -> None:
         self._op, self._axis, self._exclusive, self._initial = as_operator(op), axis, exclusive, initial
         self._dtype, self._order = dtypes_of(dtype), order
+        self._map, self._finish = map, finish
         self._kind: tuple[Any, ...] | None = None
         self._carry = Carry()
         self._folds: list[Any] = []  # the prefix at the end of each of the carry's blocks
@@ -108,8 +113,36 @@ class Stream:
             out: where to put the result; it may be the chunk itself.
 
         Returns:
-            An array of the chunk's shape, kind and device, or `out`.
+            An array of the chunk's shape, kind and device, or `out`; with `map` or `finish` as of `upsweep.scan`.
         """
+        operands = chunk if self._map is None else _each(self._map, chunk, None)
+        if self._finish is None:
+            return self._push(operands, segments, out)
+        return self._finished(operands, chunk, segments, out)
+
+    def _finished(self, operands: Any, chunk: Any, segments: Segments | None, out: Any) -> Any:
+        """What a finish makes of a chunk's prefixes, which it sees as they are computed."""
+        assert self._finish is not None
+        parts = operands if isinstance(operands, tuple) else (operands,)
+        on = engines.load(engines.choose(parts))
+        views = [on.view(x) for x in parts]
+        computed = result_dtypes([v.dtype for v in views], self._dtype)
+        self._dtype = tuple([d if d.kind in "mM" else accumulator(d) for d in computed])
+        first = self._carry.count if self._lifted is None else self._lifted.stream._carry.count
+        prefixes = self._push(operands, segments, None)
+        given = chunk if isinstance(chunk, tuple) else (chunk,)
+        finish = as_function(self._finish).taking([1, 1 + len(given), 2 + len(given)])
+        shape, count = views[0].shape, len(parts)
+        axis = axis_of(self._axis, shape)
+        places = np.arange(first, first + shape[axis]).reshape(
+            [-1 if d == axis else 1 for d in range(len(shape))]
+        )
+        index = on.broadcast(places, shape, places.dtype, parts[0])
+        together = prefixes if count > 1 else (prefixes,)
+        inputs = (*together, *given, index)[: count + finish.arity - 1]
+        return _each(finish.fn if count == 1 else _on_tuple(finish.fn, count), inputs, out)
+
+    def _push(self, chunk: Any, segments: Segments | None, out: Any) -> Any:
         parts = len(chunk) if isinstance(chunk, tuple) else 1
         if self._lifted is None:
             known = self._carry.sums
@@ -118,6 +151,30 @@ class Stream:
                 return run.through() if self._order == "tree" else run.in_order()
             self._lifted = _Lifted(self, chunk)
         return self._lifted.push(chunk, checked(segments), out)
+
+
+def _each(fn: Callable[..., Any], xs: Any, out: Any) -> Any:
+    """A function of every item: the scan of segments of one item each."""
+    given = xs if isinstance(xs, tuple) else (xs,)
+    shapes = [np.shape(x) for x in given]
+    each = flags(np.ones(np.broadcast_shapes(*shapes)[-1], bool))
+    return scan(xs, _LATER, axis=-1, segments=each, map=fn, out=out)
+
+
+def _later(a, b):
+    return b
+
+
+_LATER = Operator(_later, name="the later one")
+
+
+def _on_tuple(fn: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """A function of a tuple and more as one of all parts."""
+
+    def call(*parts):
+        return fn(parts[:count], *parts[count:])
+
+    return call
 
 
 def push_summed(stream: Stream, chunk: Any, sums: Iterable[tuple[Any, ...]], keep: int | None = None) -> Any:

@@ -24,6 +24,19 @@ from upsweep.operators import BUILTIN, ops
 Data = Callable[[np.random.Generator, Any], tuple[np.ndarray, ...]]
 
 
+class Fused(NamedTuple):
+    """A map and a finish, on scalars and on whole arrays; of a reduction the finish takes the prefix alone."""
+
+    map: Callable[..., Any] | None
+    map_arrays: Callable[..., tuple[np.ndarray, ...]]
+    finish: Callable[..., Any] | None
+    finish_arrays: Callable[..., tuple[np.ndarray, ...]]
+    """Of the components of prefixes, as a tuple, the inputs, and the places along the axis; without the latter of a reduction."""
+    last: Callable[..., Any] | None
+    alike: bool
+    """Whether results are of the inputs' dtypes."""
+
+
 class Subject(NamedTuple):
     """An operator on dtypes, with data by which wrong orders show."""
 
@@ -34,6 +47,7 @@ class Subject(NamedTuple):
     dtypes: tuple[Any, ...]
     data: Data
     identity: Any
+    fused: Fused | None = None
 
     def draw(self, shape: tuple[int, ...], axis: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Items of that shape; those of the axis are drawn as one row of memory."""
@@ -125,7 +139,61 @@ def _built_in(name: str, dtypes: tuple[Any, ...], data: Data) -> Subject:
 NARROW = (np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
 
 
+def hash_of_both(x, y):
+    return np.uint64(x) * P ^ np.uint64(y)
+
+
+def hash_and_place(p, x, y, i):
+    return p ^ x, np.int16(y + i)
+
+
+def hash_and_place_arrays(p, *seen):
+    x, y, i = seen or (np.uint64(1), np.int16(2), 3)
+    return p[0] ^ x, (y + i + 0 * p[0].astype("i8")).astype("i2")
+
+
+def pair_of_three(x, y, z):
+    return np.uint64(x) ^ np.uint64(y), np.uint64(z)
+
+
+def odd(p):
+    return (p[0] ^ p[1]) & np.uint64(1) == np.uint64(1)
+
+
+def difference(p, x):
+    return np.float32(x) - p
+
+
+FUSED = {
+    "both": Fused(
+        hash_of_both, lambda x, y: (x * P ^ y.astype("u8"),), hash_and_place, hash_and_place_arrays,
+        lambda p: (p ^ np.uint64(1), np.int16(5)), True,
+    ),
+    "map": Fused(
+        lambda x: np.uint64(x) * P, lambda x: (x.astype("u8") * P,), None, lambda p, *seen: p, None, False,
+    ),
+    "finish": Fused(
+        None, lambda x: (x,), difference, lambda p, *seen: ((seen[0] if seen else np.float32(1)) - p[0],),
+        lambda p: np.float32(1) - p, True,
+    ),
+    "pairs": Fused(
+        pair_of_three, lambda x, y, z: (x.astype("u8") ^ y.astype("u8"), z.astype("u8")), odd,
+        lambda p, *seen: ((p[0] ^ p[1]) & np.uint64(1) == 1,), odd, False,
+    ),
+}  # fmt: skip
+
+
+def _fused() -> Iterator[Subject]:
+    hashed, pair = CASES["hash-u64"], Operator(hashing2, (np.uint64(5), np.uint64(6)), "hash2")
+    one = Operator(hashed.op.fn, np.uint64(9), "hash")
+    yield Subject("fused-both", one, hashed.arrays, ("u8", "i2"), bits(2), 9, FUSED["both"])
+    yield Subject("fused-map", one, hashed.arrays, ("i2",), bits(1), 9, FUSED["map"])
+    yield Subject("fused-finish", BUILTIN["add"], lambda a, b: a + b, ("f4",), normal, 0, FUSED["finish"])
+    yield Subject("fused-pairs", pair, hashing2, ("u4", "i8", "?"), bits(3), (5, 6), FUSED["pairs"])
+
+
 def _subjects() -> Iterator[Subject]:
+    yield from _fused()
     for name in ("hash-u64", "last-i64", "join-i64"):
         case = CASES[name]
         yield Subject(name, case.op, case.arrays, case.dtypes, case.data, case.identity)
@@ -272,6 +340,11 @@ def sensible(call: Call) -> bool:
     """Whether there is such a call."""
     subject = SUBJECTS[call.subject]
     parts = len(subject.dtypes)
+    if subject.fused is not None:
+        if call.dtype or call.out in ("shifted", "swapped", "wide", "last"):
+            return False
+        if call.out == "in place" and not subject.fused.alike:
+            return False
     nothing = call.n == 0
     bare = subject.identity is None and not call.initial
     if call.reduce and (
@@ -358,7 +431,8 @@ KERNELS = [
     ("add-float32", ROWS, "segments", ""), ("add-float16", ROWS, "", ""), ("add-bfloat16", ROWS, "", ""),
     ("max-float32", ROWS, "", ""), ("add-int8", ROWS, "", ""), ("xor-uint64", ROWS, "", ""), ("mul-complex64", ROWS, "", ""),
     ("argmax-float32-int64", ROWS, "", ""), ("logaddexp-float32", ROWS, "", ""), ("mul-bool", ROWS, "", ""),
-    ("min-datetime64[s]", ROWS, "", ""),
+    ("min-datetime64[s]", ROWS, "", ""), ("fused-both", ROWS, "", ""), ("fused-both", COLUMNS, "segments", "initial"),
+    ("fused-pairs", ROWS, "", ""),
 ]  # fmt: skip
 """What the CPU engine compiles for its sample, 4 s a kernel: subject, shapes, whether there are segments and starts in them."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import upsweep as up
-from conformance.cases import SUBJECTS, Call, other
+from conformance.cases import SUBJECTS, Call, Fused, other
 from conformance.memory import POISON, Host, Place, place
 from oracle import oracle
 from upsweep.api import execute
@@ -25,7 +25,12 @@ class Drawn:
         self.items = subject.draw(call.shape, call.axis, rng)
         if call.inside == "broadcast":
             self.items = [np.broadcast_to(x[:1], x.shape) for x in self.items]
-        dtypes = [x.dtype for x in self.items]
+        self.fused = subject.fused
+        operands = self.items
+        if self.fused is not None:
+            with np.errstate(all="ignore"):
+                operands = self.fused.map_arrays(*self.items)
+        dtypes = [x.dtype for x in operands]
         self.computed = [other(call.dtype, d) or d for d in dtypes] if call.dtype else dtypes
         sums = [accumulator(d) for d in self.computed]
         self.stored = [other("wider", d) or d for d in dtypes] if call.out == "wide" else self.computed
@@ -34,12 +39,15 @@ class Drawn:
         self.starts = self._starts(call, rows, sums, rng)
         self.lengths, self.heads = _segments(call, rng)
         want = oracle(
-            subject.arrays, [_numbers(x).astype(d) for x, d in zip(self.items, sums)], axis=call.axis,
+            subject.arrays, [_numbers(x).astype(d) for x, d in zip(operands, sums)], axis=call.axis,
             exclusive=call.exclusive, reverse=call.reverse, initial=self.starts, heads=self.heads, order=call.order,
             identity=None if self.starts else identity_of(resolve(subject.op, tuple(self.computed)), sums),
         )  # fmt: skip
         if call.reduce:
             want = self._last(call, want, sums)
+        if self.fused is not None:
+            want = self._finished(call, self.fused, want)
+            self.stored = [w.dtype for w in want]
         with np.errstate(all="ignore"):
             self.want = [np.asarray(w).astype(_plain(d)).view(d) for w, d in zip(want, self.stored)]
 
@@ -50,7 +58,15 @@ class Drawn:
             return None
         shape = rows if call.initial == "rows" else ()
         drawn = SUBJECTS[call.subject].draw((*shape, 1), len(shape), rng)
+        if self.fused is not None:
+            drawn = self.fused.map_arrays(*drawn)
         return [_numbers(x)[..., 0].astype(d) for x, d in zip(drawn, sums)]
+
+    def _finished(self, call: Call, fused: Fused, want: Any) -> Any:
+        if call.reduce:
+            return fused.finish_arrays(want)
+        places = np.arange(call.n).reshape([-1 if d == call.axis else 1 for d in range(len(call.shape))])
+        return fused.finish_arrays(want, *self.items, places)
 
     def _last(self, call: Call, want: Any, sums: list[np.dtype]) -> list[np.ndarray]:
         if call.n:
@@ -146,11 +162,13 @@ def _run(call: Call, drawn: Drawn, device: Host, xs: list[Any], ys: list[Any] | 
         starts = tuple(s.view(d) if d.kind in "mM" else s for s, d in zip(drawn.starts, drawn.computed))
         if call.initial == "rows":
             starts = tuple(map(device.value, starts))
-        how["initial"] = starts[0] if one else starts
+        how["initial"] = starts[0] if len(starts) == 1 else starts
     if call.dtype:
         how["dtype"] = drawn.computed[0]
     if ys is not None:
-        how["out"] = ys[0] if one else tuple(ys)
+        how["out"] = ys[0] if len(ys) == 1 else tuple(ys)
+    if drawn.fused is not None:
+        how |= {"map": drawn.fused.map, "finish": drawn.fused.last if call.reduce else drawn.fused.finish}
     segments = _spelt(call, drawn, device)
     if call.out == "last":
         return [execute(
@@ -162,7 +180,7 @@ def _run(call: Call, drawn: Drawn, device: Host, xs: list[Any], ys: list[Any] | 
     got = (up.reduce if call.reduce else up.scan)(
         xs[0] if one else tuple(xs), subject.op, engine=device.engine, **how
     )
-    return [got] if one else list(got)
+    return list(got) if isinstance(got, tuple) else [got]
 
 
 def _laid(layout: str, x: np.ndarray, aligned: bool, longer: bool) -> tuple[np.ndarray, Place]:
