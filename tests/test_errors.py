@@ -65,6 +65,47 @@ MISTAKES = [
     (up.OperatorError, "NameError", lambda: up.scan(X, lambda a, b: nowhere(a))),  # noqa: F821
     (up.OperatorError, "cannot be compiled in", lambda: up.scan(X, lambda a, b, table={}: a)),
     (up.OperatorError, "np.sin takes 1 operand", lambda: up.scan(X, np.sin)),
+    (up.OperatorError, "map and finish are functions, got 'square'", lambda: up.scan(X, map="square")),
+    (
+        up.OperatorError,
+        "2 parameters without a default, where 1 are given",
+        lambda: up.scan(X, map=lambda x, y: x),
+    ),
+    (up.OperatorError, "3 parameters .* where 1 are given", lambda: up.reduce(X, finish=lambda p, x, i: p)),
+    (up.OperatorError, "4 parameters .* 1 or 2 or 3", lambda: up.scan(X, finish=lambda p, x, i, j: p)),
+    (
+        up.OperatorError,
+        "affine takes a tuple of 2 arrays, got 1",
+        lambda: up.scan(X, "affine", map=lambda x: x),
+    ),
+    (up.OperatorError, "add takes one array, got a tuple", lambda: up.scan(X, map=lambda x: (x, x))),
+    (up.OperatorError, "a tuple of at least two", lambda: up.scan(X, map=lambda x: (x,))),
+    (up.OperatorError, "returns 1 values or 2", lambda: up.scan(X, map=lambda x: x if x > 0 else (x, x))),
+    (up.OperatorError, "is not a number", lambda: up.scan(X, map=lambda x: "high")),
+    (
+        up.OperatorError,
+        "function <lambda> cannot be compiled: NameError",
+        lambda: up.scan(X, map=lambda x: nowhere),  # noqa: F821
+    ),
+    (
+        up.OperatorError,
+        "xor is not defined for float64",
+        lambda: up.scan(X.astype(int), "xor", map=lambda x: x / 2),
+    ),
+    (up.OperatorError, "needs an identity", lambda: up.scan(X, no_identity, map=lambda x: x, exclusive=True)),
+    (up.ShapeError, "broadcast to one shape", lambda: up.scan((X, X[1:]), map=lambda x, y: x + y)),
+    (up.ShapeError, "numbers alone", lambda: up.scan((1, 2.0), map=lambda x, y: x + y)),
+    (
+        up.OutputError,
+        "cannot hold a result of float64",
+        lambda: up.scan(X, finish=lambda p: p, out=np.zeros(6, int)),
+    ),
+    (up.ShapeError, "one for each component", lambda: up.scan(X, finish=lambda p: (p, p), out=X)),
+    (
+        up.DTypeError,
+        "a number=-1 is no value of uint64",
+        lambda: up.scan((X.astype("u1"), -1), map=lambda x, y: x),
+    ),
     (up.OperatorError, "logical_and is not defined for float64", lambda: up.scan(X, np.logical_and)),
     (up.EngineError, "x.filled", lambda: up.scan(np.ma.array(X, mask=X > 3))),
     (up.EngineError, "x.filled", lambda: up.scan(X, initial=np.ma.array(1.0))),

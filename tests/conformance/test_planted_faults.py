@@ -73,6 +73,28 @@ def results_written_too_soon(run, plan, xs, ys, initial, heads):
     run(plan, xs, ys, initial, heads)
 
 
+def swapped_inputs(run, plan, xs, ys, initial, heads):
+    fn = plan.map.fn
+    run(replace(plan, map=replace(plan.map, fn=lambda x, y: fn(y, x))), xs, ys, initial, heads)
+
+
+def places_from_one(run, plan, xs, ys, initial, heads):
+    fn = plan.finish.fn
+    run(
+        replace(plan, finish=replace(plan.finish, fn=lambda p, x, y, i: fn(p, x, y, i + 1))),
+        xs,
+        ys,
+        initial,
+        heads,
+    )
+
+
+def a_mapped_item_lost(run, plan, xs, ys, initial, heads):
+    xs[1].flat[-1] = 0
+    run(plan, xs, ys, initial, heads)
+
+
+FUSED = Call("fused-both", ((1000,), 0), out="given")
 FAULTS: list[tuple[Callable[..., None], Call]] = [
     (swapped_operands, ONE_ROW),
     (another_order, Call("hash-u64", ((257,), 0))),
@@ -88,6 +110,10 @@ FAULTS: list[tuple[Callable[..., None], Call]] = [
     (a_neighbour_written, ROWS),
     (an_input_written, ONE_ROW),
     (results_written_too_soon, ONE_ROW._replace(out="in place")),
+    (swapped_inputs, FUSED),
+    (places_from_one, FUSED._replace(reverse=True)),
+    (a_mapped_item_lost, FUSED),
+    (results_written_too_soon, FUSED._replace(out="in place")),
 ]
 
 
