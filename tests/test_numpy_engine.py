@@ -13,6 +13,7 @@ import pytest
 import upsweep as up
 from upsweep import numpy_engine
 from upsweep.arithmetic import fma
+from upsweep.cpu.memory import NUMBA, adopted
 from upsweep.function import Function
 from upsweep.numpy_engine import fma as vectorised
 from upsweep.numpy_engine.operators import on_arrays
@@ -85,7 +86,8 @@ def draw(dtype, rng):
 def test_a_function_on_arrays_is_the_compiled_one_on_items(fn, dtype):
     rng = np.random.default_rng(0)
     a, b = draw(dtype, rng), draw(dtype, rng)
-    want, compiled = np.empty_like(a), numba.njit(fn, error_model="numpy")
+    made, stored = adopted(fn), NUMBA.returned([a.dtype], bare=True)
+    want, compiled = np.empty_like(a), numba.njit(lambda p, q: stored(made(p, q)))
     for i, (p, q) in enumerate(zip(a, b)):
         want[i] = np.asarray(compiled(p, q)).astype(dtype)
     with np.errstate(all="ignore"):

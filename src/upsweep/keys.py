@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -88,18 +88,24 @@ CONSTANT = (
 """Types whose values never change in place."""
 
 
-def rebuilt(fn: Any, compiled: Callable[[Any], Any], module: str) -> types.FunctionType:
-    """A function over again, as one of `module`, in which `compiled` has taken the functions that it calls."""
-
-    def taken(value: Any) -> Any:
-        return compiled(value) if isinstance(getattr(value, "py_func", value), types.FunctionType) else value
-
+def rebuilt(
+    fn: Any, taken: Callable[[Any], Any], module: str, known: Mapping[str, Any] | None = None
+) -> types.FunctionType:
+    """A function over again, as one of `module`, with what `taken` makes of the values that it uses: globals, cells, defaults,
+    and Python's own functions of those `known`."""
     fn = getattr(fn, "py_func", fn)
     fn = fn if isinstance(fn, types.FunctionType) else called_with(fn, 2)
-    used = {name: taken(value) for name, value in globals_of(fn).items()}
+    found = {name: value for name, value in (known or {}).items() if name in names_in(fn.__code__)}
+    used = {name: taken(value) for name, value in {**found, **globals_of(fn)}.items()}
     cells = tuple(types.CellType(taken(cell.cell_contents)) for cell in fn.__closure__ or ())
+    defaults = fn.__defaults__ and tuple(map(taken, fn.__defaults__))
     scope = {**used, "__name__": module}  # before the function is made, which takes its module from it
-    return types.FunctionType(fn.__code__, scope, fn.__name__, fn.__defaults__, cells)
+    return types.FunctionType(fn.__code__, scope, fn.__name__, defaults, cells)
+
+
+def is_function(value: Any) -> bool:
+    """Whether it is a function of Python, compiled or not."""
+    return isinstance(getattr(value, "py_func", value), types.FunctionType)
 
 
 def called_with(fn: Callable[..., Any], count: int) -> types.FunctionType:

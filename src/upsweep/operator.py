@@ -115,6 +115,8 @@ def uncompilable(op: Operator | Function, error: object) -> OperatorError:
     text = re.sub(r"\x1b\[\d*m", "", str(error))
     telling = (
         "the operator returns .*",
+        "Python integer .*",
+        "(?:NumPy|Python) has no .*",
         "NameError: .*",
         "Unknown attribute .*",
         "No implementation of .*",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 import upsweep as up
 from gpu_plans import Case, chosen
 from test_pairs import DTYPES
+from upsweep.device_functions import numba_cuda
 from upsweep.dtypes import accumulator, fits
 from upsweep.function import Function
 from upsweep.gpu import compile, driver, launch
@@ -22,6 +24,7 @@ from upsweep.operator import Operator, segmented
 from upsweep.operators import ADJOINT, PRODUCTS, ops
 from upsweep.plan import Plan
 
+HALF = 1.5
 LONG = (1 << 26,)
 _PRODUCTS = Function(PRODUCTS.fn, 1, (np.dtype("f4"),) * 3)
 HOT = {
@@ -178,10 +181,34 @@ def test_every_conversion():
     assert len(compile._compile(text, 90, linked=False)) > 1000
 
 
-def test_a_python_operator_may_call_functions(monkeypatch):
+@pytest.fixture
+def no_device(monkeypatch):
+    """numba-cuda asks for one, also to compile."""
     monkeypatch.setattr(
         "numba.cuda.dispatcher.get_current_device", lambda: SimpleNamespace(compute_capability=(9, 0))
     )
+
+
+@pytest.mark.parametrize("fn", [
+    lambda a, b: min(a + b, 1e30),
+    lambda a, b: a * HALF + math.exp(b) * math.pi,
+    lambda a, b: _twice(a) ** 2 + (b if b > 0.1 else 0.0),
+    lambda a, b: np.maximum(a, 0.5) + b / 3,
+])  # fmt: skip
+def test_numbers_of_pythons_are_computed_in_float32(fn, no_device, monkeypatch):
+    texts, compiled = [], numba_cuda().compile
+
+    def as_text(function, signature, **options):
+        texts.append(compiled(function, signature, **{**options, "output": "ptx"})[0])
+        return b"", None
+
+    monkeypatch.setattr(numba_cuda(), "compile", as_text)
+    compile.python_ltoir(Operator(fn), (np.dtype(np.float32),), 90)
+    assert ".f32" in texts[0]
+    assert "f64" not in texts[0]
+
+
+def test_a_python_operator_may_call_functions(no_device):
     f32 = np.dtype(np.float32)
     for op, dtypes in (
         (Operator(lambda a, b: _twice(a) + b), (f32,)),

@@ -155,8 +155,12 @@ def _linker() -> Any:
 
 @cache
 def _signature() -> tuple[str, ...]:
-    """All that decides what a piece does, beside itself: the texts of this folder, the compilers' versions, the processor."""
-    texts = [path.read_text() for path in sorted(Path(__file__).parent.glob("*.py"))]
+    """All that decides what a piece does, beside itself: the texts of this folder and of scalars/, the
+    compilers' versions, the processor."""
+    here = Path(__file__).parent
+    texts = [
+        path.read_text() for folder in (here, here.parent / "scalars") for path in sorted(folder.glob("*.py"))
+    ]
     processor = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
     features = os.environ.get("NUMBA_CPU_FEATURES") or llvm.get_host_cpu_features().flatten()
     compilers = version("numba"), llvmlite.__version__, np.__version__, sys.version

@@ -10,6 +10,7 @@ from numba.core.errors import NumbaError
 
 from upsweep.cpu.memory import inner, named
 from upsweep.operator import uncompilable
+from upsweep.scalars.rules import Refused
 
 
 def compiled(
@@ -20,7 +21,7 @@ def compiled(
         code = inner(make())
         try:
             result = code.get_compile_result(types.void(*[types.int64] * arguments))
-        except NumbaError as error:
+        except (NumbaError, Refused) as error:
             raise uncompilable(op, error) from error
     library = result.library
     functions = library._final_module.functions

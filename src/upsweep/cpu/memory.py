@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 from numba import from_dtype, njit, types
-from numba.core import cgutils, errors
-from numba.extending import intrinsic
+from numba.core import cgutils, imputils
+from numba.core.typing import templates
+from numba.extending import intrinsic, register_model
 
 from upsweep.arithmetic import fma, horner
 from upsweep.cpu.address import I8, I64, pointer
 from upsweep.cpu.narrow import decoded, encoded, to_odd
 from upsweep.dtypes import narrow, raw
-from upsweep.keys import rebuilt
+from upsweep.scalars.compiled import Compiler
 
 _kernel_name: ContextVar[str] = ContextVar("kernel_name", default="upsweep")
 
@@ -55,20 +56,25 @@ def of_words(fn: Any) -> Any:
 
 
 def adopted(fn: Any) -> Any:
-    """A user's function, and the functions that it calls, compiled as the kernel's own."""
+    """A user's function of numbers or tuples of them, compiled as the kernel's own: it computes as NumPy's scalars do."""
+    made = _of_scalars(fn)
+
+    @inner
+    def call(*operands):
+        return made(*_strong(operands))
+
+    return call
+
+
+def _of_scalars(fn: Any) -> Any:
+    """A function that takes Scalars, and so the functions that it calls."""
     if fn in _OURS:
         return _OURS[fn]
-    return inner(rebuilt(fn, adopted, __name__))  # cached code asks for the module that a function came from
+    return inner(NUMBA.made_over(fn, __name__))  # cached code asks for the module that a function came from
 
 
-@intrinsic
-def _fma(typing, a, b, c):
-    """The processor's own."""
-
-    def code(context, builder, signature, arguments):
-        return builder.fma(*arguments)
-
-    return c(a, b, c), code
+NUMBA = Compiler(_of_scalars, intrinsic, templates, imputils, register_model)
+_strong = NUMBA.strong()
 
 
 @intrinsic
@@ -84,7 +90,7 @@ def _horner(typing, terms, x):
     return x(terms, x), code
 
 
-_OURS = {fma: _fma, horner: _horner}
+_OURS = {fma: NUMBA.multiply_add(), horner: _horner}
 
 
 class Items:
@@ -163,24 +169,6 @@ class Items:
 
             return addresses(addresses, types.int64), code
 
-        @intrinsic
-        def cast(typing, value):
-            """`value`, as an operator returns it, in the dtypes computed with."""
-            check(value)
-
-            def code(context, builder, signature, arguments):
-                if bare:
-                    return context.cast(builder, arguments[0], signature.args[0], value_type)
-                parts = [
-                    context.cast(builder, part, ty, want)
-                    for part, ty, want in zip(
-                        cgutils.unpack_tuple(builder, arguments[0]), signature.args[0], computed_types
-                    )
-                ]
-                return context.make_tuple(builder, value_type, parts)
-
-            return value_type(value), code
-
         def load(context, builder, addresses, offsets):
             parts = []
             for address, offset, bits, ty, computed_ty in zip(
@@ -219,51 +207,19 @@ class Items:
                 pointer = _item(builder, address, offset, model.get_data_type())
                 builder.store(model.as_data(builder, part), pointer, align=1)
 
-        def check(value: Any) -> None:
-            parts: Any = value
-            got = [parts] if bare else list(parts) if isinstance(value, types.BaseTuple) else None
-            if (
-                got is None
-                or len(got) != len(computed_types)
-                or any(isinstance(v, types.BaseTuple) for v in got)
-            ):
-                raise errors.TypingError(
-                    f"the operator returns {_said(value)} where {_said(value_type)} is wanted"
-                )
-            for part, want in zip(got, computed_types):
-                if _rank(part) > _rank(want):
-                    raise errors.TypingError(
-                        f"the operator returns {part} for items of {want}; pass dtype={part}"
-                    )
-
         self.read, self.read_strided, self.write, self.write_strided = (
             read,
             read_strided,
             write,
             write_strided,
         )
-        self.at, self.cast, self.bare = at, cast, bare
+        self.at, self.cast, self.bare = at, NUMBA.returned(computed, bare), bare
 
 
 def _item(builder: Any, address: Any, offset: Any, ty: Any) -> Any:
     """An address and an offset as LLVM's loop analysis wants them: one invariant pointer and an index."""
     start = builder.gep(pointer(builder, address, I8), [offset])
     return builder.bitcast(start, ty.as_pointer())
-
-
-def _said(ty: Any) -> str:
-    """A type by the names of its dtypes."""
-    parts: Any = ty
-    return f"({', '.join(map(_said, parts))})" if isinstance(ty, types.BaseTuple) else str(ty)
-
-
-def _rank(ty: Any) -> int:
-    for rank, kind in enumerate((types.Boolean, types.Integer, types.Float, types.Complex)):
-        if isinstance(ty, kind):
-            return max(
-                rank, 1
-            )  # comparisons give booleans to integers and back, as NumPy's "same kind" allows
-    raise errors.TypingError(f"the operator returns {ty}, which is not a number")
 
 
 def placed(offsets: Sequence[int]) -> Any:

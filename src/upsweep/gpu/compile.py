@@ -39,7 +39,7 @@ _PARTS = {
 }
 _FLAGS = ("--std=c++17", "--fmad=false", "--device-as-default-execution-space")
 _LINK_FLAGS = ("-lto", "-fma=0", "-ftz=0", "-prec-div=1", "-prec-sqrt=1")
-SCHEMA = 1
+SCHEMA = 2
 """Counts changes of how machine code is made that neither its text nor its flags show."""
 
 
@@ -208,18 +208,21 @@ def python_ltoir(op: Operator, accumulators: Sequence[np.dtype], arch: int) -> b
     """A Python operator as a C function of pointers: `upsweep_operator(a0*, ..., b0*, ..., result0*, ...)`."""
     from numba import from_dtype, types
 
-    from upsweep.device_functions import numba_cuda, on_device
+    from upsweep.device_functions import compiler, numba_cuda, scalars_on_device
 
     cuda = numba_cuda()
     parts = range(len(accumulators))
     names = [f"{side}{i}" for side in "abr" for i in parts]
     a, b = (", ".join(f"{side}{i}[0]" for i in parts) for side in "ab")
     if len(accumulators) == 1:
-        body = f"    r0[0] = operator({a}, {b})"
+        body = f"    r0[0] = returned(operator({a}, {b}))"
     else:
         stores = "\n".join(f"    r{i}[0] = r[{i}]" for i in parts)
-        body = f"    r = operator(({a}), ({b}))\n{stores}"
-    scope = {"operator": on_device(op.fn)}
+        body = f"    r = returned(operator(({a}), ({b})))\n{stores}"
+    scope = {
+        "operator": scalars_on_device(op.fn),
+        "returned": compiler().returned(accumulators, len(accumulators) == 1),
+    }
     exec(f"def upsweep_operator({', '.join(names)}):\n{body}", scope)  # numba wants a function of fixed arity
     pointers = [types.CPointer(from_dtype(d)) for d in accumulators] * 3
     try:

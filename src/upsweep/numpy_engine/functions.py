@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from upsweep.arithmetic import fma
 from upsweep.keys import globals_of
 from upsweep.numpy_engine.fma import fma as exact_fma
 from upsweep.numpy_engine.library import by_item
-from upsweep.numpy_engine.typed import Value, data_of
+from upsweep.numpy_engine.typed import Value, applied, data_of, kind_of, taken
+from upsweep.scalars.rules import convertible, dtype_of, joined, weak
 
 
 def adopted(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,7 +34,7 @@ def _taken(value: Any, known: dict[Any, Any]) -> Any:
     if isinstance(value, type) and issubclass(value, np.generic):
         return _Kind(value)
     if getattr(value, "__module__", None) == "math":
-        return _by_item(value, np.float64) if value.__name__ not in _EXACT else _of_math(value)
+        return _by_item(value) if value.__name__ not in _EXACT else _of_math(value)
     if isinstance(value, np.ufunc) or (callable(value) and type(value).__module__.startswith("numpy")):
         return _of_numpy(value)
     return _Table(value) if isinstance(value, np.ndarray) else value
@@ -85,7 +86,10 @@ class _Kind:
         self.dtype = dtype
 
     def __call__(self, x: Any = 0) -> Any:
-        return Value(x.data.astype(self.dtype)) if isinstance(x, Value) else self.dtype(x)
+        if not isinstance(x, Value):
+            return self.dtype(x)
+        convertible((x.dtype,), np.dtype(self.dtype))
+        return Value(x.data.astype(self.dtype))
 
 
 _EXACT: dict[str, Callable[..., Any]] = {
@@ -100,58 +104,92 @@ def _of_math(fn: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         if not any(isinstance(x, Value) for x in args):
             return fn(*args)
-        made = _EXACT[fn.__name__](*(_real(data_of(x), np.float64) for x in args))
-        return Value(made.astype(np.int64) if fn.__name__ in _WHOLE else made)
+        if fn.__name__ in _WHOLE:
+            return _whole(args[0], _EXACT[fn.__name__])
+        made = _EXACT[fn.__name__](*_reals(args))
+        return Value(made, _pythons(args, made))
 
     return call
+
+
+def _whole(x: Value, of_floats: Callable[[Any], Any]) -> Value:
+    """A whole number of Python's: what is one stays as it is."""
+    if x.dtype.kind == "f":
+        return Value(of_floats(x.data).astype(np.int64), True)
+    return _int(x)
 
 
 def _of_numpy(fn: Any) -> Callable[..., Any]:
     """NumPy's exp, log, ... differ from the C library's in the last place, which compiled code calls."""
     name = fn.__name__
     standard = getattr(math, name, None) or getattr(math, name.replace("arc", "a", 1), None)
-    if isinstance(fn, np.ufunc) and standard and name not in (*_EXACT, "gcd", "lcm"):
-        return _by_item(standard, np.float32)
+    each = (
+        by_item(standard)
+        if isinstance(fn, np.ufunc) and standard and name not in (*_EXACT, "gcd", "lcm")
+        else None
+    )
 
     def call(*args: Any) -> Any:
-        arrays = [data_of(x) for x in args]
-        if name == "sqrt":
-            arrays = [_real(x, np.float32) for x in arrays]
-        return Value(fn(*arrays)) if any(isinstance(x, Value) for x in args) else fn(*args)
+        if not any(isinstance(x, Value) for x in args):
+            return fn(*args)
+        if isinstance(fn, np.ufunc) and fn.nout == 1 and len(args) == fn.nin:
+            return Value(applied(fn, *args, fn=each).data)
+        return Value(fn(*map(data_of, args)))
 
     return call
 
 
-def _by_item(fn: Callable[..., Any], least: type) -> Callable[..., Any]:
-    """A function of the C library; integers are taken as `least` at least."""
+def _by_item(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the C library."""
     each = by_item(fn)
 
     def call(*args: Any) -> Any:
         if not any(isinstance(x, Value) for x in args):
             return fn(*args)
-        reals = [_real(data_of(x), least) for x in args]
-        dtype = np.result_type(*reals)
-        return Value(each(*(x.astype(dtype) for x in reals)))
+        made = each(*_reals(args))
+        return Value(made, _pythons(args, made))
 
     return call
 
 
-def _real(x: np.ndarray, least: type) -> np.ndarray:
-    if x.dtype.kind in "fc":
-        return x
-    return x.astype(least if x.itemsize <= 2 else np.float64)
+def _reals(args: Sequence[Any]) -> list[Any]:
+    """The operands of a function of math in one dtype: that of the floats among them, where these are NumPy's."""
+    kinds = [kind_of(x) for x in args]
+    kind = joined(*kinds) if _floats(kinds) else float
+    return [data_of(x).astype(dtype_of(kind)) for x in args]
+
+
+def _pythons(args: Sequence[Any], made: Any) -> bool:
+    """Whether a function of math gives numbers of Python's."""
+    return made.dtype.kind == "f" and not _floats(map(kind_of, args))
+
+
+def _floats(kinds: Iterable[Any]) -> bool:
+    return any(not weak(k) and k.kind in "fc" for k in kinds)
 
 
 def _int(x: Any = 0) -> Any:
-    if not isinstance(x, Value):
-        return int(x)
-    return x if x.dtype.kind in "iu" else Value(x.data.astype(np.int64))
+    return (
+        _number(x, np.dtype(np.uint64 if x.dtype.kind == "u" else np.int64))
+        if isinstance(x, Value)
+        else int(x)
+    )
 
 
 def _float(x: Any = 0.0) -> Any:
-    if not isinstance(x, Value):
-        return float(x)
-    return x if x.dtype.kind == "f" else Value(x.data.astype(np.float64))
+    return _number(x, np.dtype(np.float64)) if isinstance(x, Value) else float(x)
+
+
+def _number(x: Value, dtype: np.dtype) -> Value:
+    """A number of Python's."""
+    convertible((x.dtype,), dtype)
+    return Value(x.data.astype(dtype), True)
+
+
+def _complex(*args: Any) -> Any:
+    if len(args) == 1 and isinstance(args[0], Value):
+        return Value(args[0].data.astype(np.complex128), True)
+    return complex(*args)
 
 
 def _bool(x: Any = False) -> Any:
@@ -159,17 +197,18 @@ def _bool(x: Any = False) -> Any:
 
 
 def _round(x: Any) -> Any:
-    return Value(np.rint(x.data).astype(np.int64)) if isinstance(x, Value) else round(x)
+    return _whole(x, np.rint) if isinstance(x, Value) else round(x)
 
 
 def _extreme(better: Callable[[Any, Any], Any], plain: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         if not any(isinstance(x, Value) for x in args):
             return plain(*args)
-        best, *others = (data_of(x) for x in args)
+        kind = joined(*map(kind_of, args))
+        best, *others = taken(args, [dtype_of(kind)] * len(args))
         for other in others:
             best = np.where(better(other, best), other, best)
-        return Value(best)
+        return Value(best, weak(kind))
 
     return call
 
@@ -178,6 +217,7 @@ _BUILTINS = {
     **vars(builtins),
     "int": _int,
     "float": _float,
+    "complex": _complex,
     "bool": _bool,
     "round": _round,
     "min": _extreme(np.less, min),

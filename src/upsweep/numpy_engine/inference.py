@@ -11,8 +11,9 @@ import numpy as np
 from upsweep.function import Function
 from upsweep.numpy_engine.functions import adopted
 from upsweep.numpy_engine.operators import said_by
-from upsweep.numpy_engine.typed import ANSWER, Columns, data_of, operand
+from upsweep.numpy_engine.typed import ANSWER, Columns, data_of, kind_of, operand
 from upsweep.operator import uncompilable
+from upsweep.scalars.rules import dtype_of, joined
 
 PATHS, QUESTIONS = 256, 64
 """The most ways that are gone, and the most questions on each that are answered both ways: a loop asks one at every turn."""
@@ -59,11 +60,9 @@ def _parts(result: Any) -> Columns:
 
 def _common(parts: Sequence[Any]) -> np.dtype:
     """The dtype for what all ways give; numbers of Python take that of the others, if it can hold them."""
-    plain = {part for part in parts if isinstance(part, (bool, int, float, complex))}
-    typed = [part.dtype for part in parts if not isinstance(part, (bool, int, float, complex))]
-    common = np.result_type(*typed, *plain)
+    common = dtype_of(joined(*map(kind_of, parts)))
     lowest = np.iinfo(common) if common.kind in "iu" else None
-    if lowest and any(isinstance(x, int) and not lowest.min <= x <= lowest.max for x in plain):
+    if lowest and any(isinstance(x, int) and not lowest.min <= x <= lowest.max for x in parts):
         return np.result_type(common, np.int64)
     return common
 

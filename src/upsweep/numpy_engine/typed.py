@@ -1,10 +1,11 @@
-"""A Python function of two scalars, on whole arrays, with the types and the bits of its compiled self.
+"""A Python function of two scalars, on whole arrays, as NumPy computes with scalars.
 
-A `Value` is one variable of the function for many items at once. Its arithmetic follows the compiler's rules for scalars,
-which are not NumPy's for arrays: integers are widened to 64 bits, a Python float is a float64. Where the function asks
-whether a Value is true, and items differ, it runs again for those of each answer: every path is taken by whole arrays.
+A `Value` is one variable of the function for many items at once. Its arithmetic is that of NumPy's scalars, in which Python's
+numbers take the dtype of what stands beside them; a Value may also be a number of Python's that differs from item to item.
+Where the function asks whether a Value is true, and items differ, it runs again for those of each answer: every path is taken by
+whole arrays.
 
-The compiler gives a name one type on all paths; here a path keeps its own, and what all paths return has one type at the end.
+A compiler gives a name one type on all paths; here a path keeps its own, and what all paths return has one type at the end.
 A float32 that is a float64 on another path may so differ in its last bit.
 """
 
@@ -20,12 +21,9 @@ import numpy as np
 
 from upsweep.arithmetic import mul_arrays
 from upsweep.numpy_engine.library import by_item
+from upsweep.scalars.rules import Kind, Refused, compared, dtype_of, fitting, power, resolved, weak
 
 Columns = Sequence[Any]
-
-_INT, _UINT, _FLOAT = np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.float64)
-_NARROW = ("b1", "i1", "i2", "u1")
-"""The integers that float32 takes in as they are; beside wider ones it becomes float64."""
 
 
 ANSWER: ContextVar[Callable[[Any], bool] | None] = ContextVar("answer", default=None)
@@ -76,14 +74,16 @@ def operand(columns: Columns) -> Any:
 
 
 class Value:
-    """One variable of a compiled function, for many items: an array of theirs, or of none for a constant."""
+    """One variable of a function, for many items: an array of theirs, or of none for a constant."""
 
     __array_ufunc__ = None  # NumPy's scalars leave operators with a Value to it
-    __slots__ = ("data",)
+    __slots__ = ("data", "pythons")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, data: Any) -> None:
+    def __init__(self, data: Any, pythons: bool = False) -> None:
         self.data: Any = np.asarray(data)
+        self.pythons = pythons
+        """Whether its items are numbers of Python's."""
 
     @property
     def dtype(self) -> np.dtype:
@@ -125,153 +125,65 @@ class Value:
             raise Fork(answers)
         return False
 
-    def __neg__(self) -> Value:
-        return Value(-_widened(self.data))
-
-    def __pos__(self) -> Value:
-        return Value(_widened(self.data))
-
-    def __invert__(self) -> Value:
-        return Value(~self.data if self.dtype.kind == "b" else ~_widened(self.data))
-
-    def __abs__(self) -> Value:
-        if self.dtype.kind == "c":
-            return Value(np.hypot(self.data.real, self.data.imag))
-        return Value(abs(self.data) if self.dtype.kind != "b" else self.data.astype(np.int8))
-
-    def __add__(self, other: Any) -> Value:
-        return _arithmetic(np.add, self, other)
-
-    def __sub__(self, other: Any) -> Value:
-        return _arithmetic(np.subtract, self, other)
-
-    def __mul__(self, other: Any) -> Value:
-        return _arithmetic(mul_arrays, self, other)
-
-    def __floordiv__(self, other: Any) -> Value:
-        return _arithmetic(np.floor_divide, self, other)
-
-    def __mod__(self, other: Any) -> Value:
-        return _arithmetic(np.remainder, self, other)
-
-    def __truediv__(self, other: Any) -> Value:
-        return _arithmetic(_quotient, self, other, least=_FLOAT)
-
     def __pow__(self, other: Any) -> Value:
-        a, b = data_of(self), data_of(other)
-        if b.dtype.kind not in "biu":
-            return _arithmetic(np.power if "c" in (a.dtype.kind, b.dtype.kind) else _REAL_POWER, self, other)
-        kind = b.dtype if a.dtype.kind in "biu" else a.dtype
-        return Value(_power(a.astype(common(a.dtype, kind)), b))
+        return _raised(self, other)
 
-    def __and__(self, other: Any) -> Value:
-        return _bitwise(np.bitwise_and, self, other)
-
-    def __or__(self, other: Any) -> Value:
-        return _bitwise(np.bitwise_or, self, other)
-
-    def __xor__(self, other: Any) -> Value:
-        return _bitwise(np.bitwise_xor, self, other)
-
-    def __lshift__(self, other: Any) -> Value:
-        return _shift(np.left_shift, self, other)
-
-    def __rshift__(self, other: Any) -> Value:
-        return _shift(np.right_shift, self, other)
+    def __rpow__(self, other: Any) -> Value:
+        return _raised(other, self)
 
     def __divmod__(self, other: Any) -> tuple[Value, Value]:
         return self // other, self % other
 
-    def __radd__(self, other: Any) -> Value:
-        return Value(other) + self
-
-    def __rsub__(self, other: Any) -> Value:
-        return Value(other) - self
-
-    def __rmul__(self, other: Any) -> Value:
-        return Value(other) * self
-
-    def __rfloordiv__(self, other: Any) -> Value:
-        return Value(other) // self
-
-    def __rmod__(self, other: Any) -> Value:
-        return Value(other) % self
-
-    def __rtruediv__(self, other: Any) -> Value:
-        return Value(other) / self
-
-    def __rpow__(self, other: Any) -> Value:
-        return Value(other) ** self
-
-    def __rand__(self, other: Any) -> Value:
-        return Value(other) & self
-
-    def __ror__(self, other: Any) -> Value:
-        return Value(other) | self
-
-    def __rxor__(self, other: Any) -> Value:
-        return Value(other) ^ self
-
-    def __rlshift__(self, other: Any) -> Value:
-        return Value(other) << self
-
-    def __rrshift__(self, other: Any) -> Value:
-        return Value(other) >> self
-
-    def __lt__(self, other: Any) -> Value:
-        return Value(self.data < data_of(other))
-
-    def __le__(self, other: Any) -> Value:
-        return Value(self.data <= data_of(other))
-
-    def __gt__(self, other: Any) -> Value:
-        return Value(self.data > data_of(other))
-
-    def __ge__(self, other: Any) -> Value:
-        return Value(self.data >= data_of(other))
-
-    def __eq__(self, other: Any) -> Any:
-        return Value(self.data == data_of(other))
-
-    def __ne__(self, other: Any) -> Any:
-        return Value(self.data != data_of(other))
+    def __rdivmod__(self, other: Any) -> tuple[Value, Value]:
+        return other // self, other % self
 
 
 def data_of(x: Any) -> Any:
-    """The array of a Value, or of a constant: a Python number is an int64, a float64 or a complex128."""
+    """The array of a Value, or of a constant."""
     return x.data if isinstance(x, Value) else np.asarray(x)
 
 
-def common(a: np.dtype, b: np.dtype) -> np.dtype:
-    """The dtype that the compiler computes `a + b` of two scalars in."""
-    if "c" not in (a.kind, b.kind) and "f" not in (a.kind, b.kind):
-        return _UINT if a.kind == b.kind == "u" else _INT
-    narrow = all(d.str[1:] in (*_NARROW, "f4", "c8") for d in (a, b))
-    if "c" in (a.kind, b.kind):
-        return np.dtype(np.complex64 if narrow else np.complex128)
-    return np.dtype(np.float32 if narrow else np.float64)
+def kind_of(x: Any) -> Kind:
+    """What a Value or a constant counts as in NumPy's rules."""
+    if isinstance(x, (int, float, complex)) and not isinstance(x, (bool, np.generic)):
+        return type(x)
+    if isinstance(x, Value) and x.pythons:
+        return {"i": int, "u": int, "f": float, "c": complex}[x.dtype.kind]
+    return data_of(x).dtype
 
 
-def _widened(x: Any) -> Any:
-    return x.astype(common(x.dtype, x.dtype))
+def taken(operands: Sequence[Any], dtypes: Sequence[np.dtype]) -> list[Any]:
+    """The arrays of operands in these dtypes."""
+    for x, dtype in zip(operands, dtypes):
+        if isinstance(x, int) and not isinstance(x, bool):
+            fitting(x, dtype)
+    return [data_of(x).astype(dtype) for x, dtype in zip(operands, dtypes)]
 
 
-def _arithmetic(fn: Callable[..., Any], a: Any, b: Any, least: np.dtype | None = None) -> Value:
-    x, y = data_of(a), data_of(b)
-    dtype = common(x.dtype, y.dtype)
-    if least is not None and dtype.kind in "iu":
-        dtype = least
-    return Value(fn(x.astype(dtype), y.astype(dtype)))
+def applied(ufunc: np.ufunc, *operands: Any, fn: Callable[..., Any] | None = None) -> Value:
+    """A ufunc of Values and constants; `fn` computes it where not NumPy itself."""
+    kinds = tuple(map(kind_of, operands))
+    pythons = all(map(weak, kinds))
+    dtypes = resolved(ufunc, tuple(map(dtype_of, kinds)) if pythons else kinds)
+    made = (fn or ufunc)(*taken(operands, dtypes))
+    return Value(np.asarray(made).astype(dtypes[-1], copy=False), pythons)
 
 
-def _bitwise(fn: Callable[..., Any], a: Any, b: Any) -> Value:
-    x, y = data_of(a), data_of(b)
-    return Value(fn(x, y)) if x.dtype.kind == y.dtype.kind == "b" else _arithmetic(fn, a, b)
+def _compared(ufunc: np.ufunc, *operands: Any) -> Value:
+    return Value(
+        ufunc(
+            *(data_of(x).astype(d) for x, d in zip(operands, compared(ufunc, tuple(map(kind_of, operands)))))
+        )
+    )
 
 
-def _shift(fn: Callable[..., Any], a: Any, b: Any) -> Value:
-    x = _widened(data_of(a))
-    return Value(fn(x, data_of(b).astype(x.dtype)))
+def _raised(base: Any, exponent: Any) -> Value:
+    kinds = kind_of(base), kind_of(exponent)
+    pythons = all(map(weak, kinds))
+    made, squares = power(dtype_of(kinds[0]) if pythons else kinds[0], kinds[1])
+    if not squares:
+        return applied(np.power, base, exponent, fn=None if made.kind == "c" else _REAL_POWER)
+    return Value(_power(data_of(base).astype(made), data_of(exponent)), pythons)
 
 
 def _quotient(x: Any, y: Any) -> Any:
@@ -298,5 +210,32 @@ def _power(base: Any, exponent: Any) -> Any:
         made = np.where(left & 1 != 0, mul_arrays(made, base), made)
         left, base = left >> 1, mul_arrays(base, base)
     if (exponent < 0).any():
+        if made.dtype.kind in "iu":
+            raise Refused("NumPy has no integers to negative powers")
         return np.where(exponent < 0, _quotient(np.ones_like(made), made).astype(base.dtype), made)
     return made
+
+
+def _magnitude(x: Any) -> Any:
+    return np.hypot(x.real, x.imag) if x.dtype.kind == "c" else abs(x)
+
+
+_OPERATORS: dict[str, tuple[np.ufunc, Callable[..., Any] | None]] = {
+    "add": (np.add, None), "sub": (np.subtract, None), "mul": (np.multiply, mul_arrays),
+    "truediv": (np.true_divide, _quotient), "floordiv": (np.floor_divide, None), "mod": (np.remainder, None),
+    "and": (np.bitwise_and, None), "or": (np.bitwise_or, None), "xor": (np.bitwise_xor, None),
+    "lshift": (np.left_shift, None), "rshift": (np.right_shift, None),
+}  # fmt: skip
+_SIGNS = {
+    "neg": (np.negative, None), "pos": (np.positive, None), "invert": (np.invert, None), "abs": (np.absolute, _magnitude),
+}  # fmt: skip
+_COMPARISONS = {
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
+}  # fmt: skip
+for _name, (_ufunc, _fn) in _OPERATORS.items():
+    setattr(Value, f"__{_name}__", lambda a, b, u=_ufunc, f=_fn: applied(u, a, b, fn=f))
+    setattr(Value, f"__r{_name}__", lambda b, a, u=_ufunc, f=_fn: applied(u, a, b, fn=f))
+for _name, (_ufunc, _fn) in _SIGNS.items():
+    setattr(Value, f"__{_name}__", lambda a, u=_ufunc, f=_fn: applied(u, a, fn=f))
+for _name, _ufunc in _COMPARISONS.items():
+    setattr(Value, f"__{_name}__", lambda a, b, u=_ufunc: _compared(u, a, b))

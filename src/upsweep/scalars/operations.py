@@ -1,0 +1,228 @@
+"""What can be done with Scalars: of each operation its type, by NumPy's rules, and its code.
+
+Integers are computed at their own width and wrap, as NumPy's do: the compiler's own would be widened to 64 bits, and their
+overflow undefined. All else is the compiler's own operation on operands of the dtypes that NumPy names.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import from_dtype, types
+
+from upsweep.scalars.rules import Refused, compared, fitting, power, resolved
+from upsweep.scalars.types import Scalar, kind_of, kinds_of, plain
+
+
+class Operation(NamedTuple):
+    """An operator or a function."""
+
+    typed: Callable[[Any, Sequence[Any]], Any]
+    """The type of the result for a typing context and the operands' types; None where it is the compiler's own business."""
+    code: Callable[..., Any]
+    """The code, from a target context, a builder, a signature and values."""
+
+
+def _kinds(args: Sequence[Any]) -> tuple[Any, ...] | None:
+    """The kinds of operands of which one at least is a Scalar."""
+    return kinds_of(args) if any(isinstance(a, Scalar) for a in args) else None
+
+
+def fit(args: Sequence[Any], dtypes: Sequence[np.dtype]) -> None:
+    """Refused, where a literal does not fit the dtype that it takes."""
+    for ty, dtype in zip(args, dtypes):
+        if isinstance(ty, types.IntegerLiteral):
+            fitting(ty.literal_value, dtype)
+
+
+def cast(context: Any, builder: Any, value: Any, ty: Any, dtype: np.dtype) -> Any:
+    """A value of a type as one of a dtype."""
+    if not isinstance(value, ir.Value):  # a literal that the compiler took apart
+        value = context.get_constant(plain(ty), value)
+    return context.cast(builder, value, plain(ty), from_dtype(dtype))
+
+
+def own(fn: Any, context: Any, builder: Any, values: Sequence[Any], args: Sequence[Any], result: Any) -> Any:
+    """The compiler's own code of a function, for values of its own types."""
+    known = context.typing_context.resolve_value_type(fn)
+    signature = known.get_call_type(context.typing_context, tuple(args), {})
+    code = context.get_function(known, signature)
+    values = [context.cast(builder, v, a, b) for v, a, b in zip(values, args, signature.args)]
+    return context.cast(
+        builder, code(builder, values), signature.return_type, result or signature.return_type
+    )
+
+
+def _by_ufunc(op: Any, ufunc: np.ufunc) -> Operation:
+    """An operator that NumPy has a ufunc for."""
+    at_width = _AT_WIDTH.get(op)
+
+    def typed(context, args):
+        kinds = _kinds(args)
+        if kinds is None:
+            return None
+        *taken, made = resolved(ufunc, kinds)
+        fit(args, taken)
+        return Scalar(made)
+
+    def code(context, builder, signature, values):
+        *taken, made = resolved(ufunc, tuple(map(kind_of, signature.args)))
+        values = [cast(context, builder, v, t, d) for v, t, d in zip(values, signature.args, taken)]
+        if at_width and all(d.kind in "iu" for d in (*taken, made)):
+            return at_width(builder, made.kind == "i", *values)
+        return own(op, context, builder, values, list(map(from_dtype, taken)), from_dtype(made))
+
+    return Operation(typed, code)
+
+
+def _floor_division(builder: Any, signed: bool, a: Any, b: Any) -> tuple[Any, Any]:
+    """Quotient and remainder of integers: by zero both are 0, and the least one by -1 wraps, where a processor would trap."""
+    ty, zero = a.type, a.type(0)
+    nothing = builder.icmp_unsigned("==", b, zero)
+    if not signed:
+        safe = builder.select(nothing, ty(1), b)
+        quotient, remainder = builder.udiv(a, safe), builder.urem(a, safe)
+        return builder.select(nothing, zero, quotient), builder.select(nothing, zero, remainder)
+    minus = builder.icmp_unsigned("==", b, ty(-1))
+    safe = builder.select(builder.or_(nothing, minus), ty(1), b)
+    quotient, remainder = builder.sdiv(a, safe), builder.srem(a, safe)
+    unlike = builder.icmp_signed("<", builder.xor(remainder, safe), zero)
+    below = builder.and_(builder.icmp_unsigned("!=", remainder, zero), unlike)
+    quotient = builder.sub(quotient, builder.zext(below, ty))
+    remainder = builder.add(remainder, builder.select(below, safe, zero))
+    quotient = builder.select(minus, builder.sub(zero, a), quotient)
+    return builder.select(nothing, zero, quotient), remainder
+
+
+def _shift_left(builder: Any, signed: bool, a: Any, b: Any) -> Any:
+    inside = builder.icmp_unsigned("<", b, b.type(a.type.width))
+    return builder.select(inside, builder.shl(a, builder.select(inside, b, b.type(0))), a.type(0))
+
+
+def _shift_right(builder: Any, signed: bool, a: Any, b: Any) -> Any:
+    inside = builder.icmp_unsigned("<", b, b.type(a.type.width))
+    most = b.type(a.type.width - 1)
+    if signed:
+        return builder.ashr(a, builder.select(inside, b, most))
+    return builder.select(inside, builder.lshr(a, builder.select(inside, b, most)), a.type(0))
+
+
+def _absolute(builder: Any, signed: bool, a: Any) -> Any:
+    negative = builder.icmp_signed("<", a, a.type(0))
+    return builder.select(negative, builder.sub(a.type(0), a), a) if signed else a
+
+
+_AT_WIDTH: dict[Any, Callable[..., Any]] = {
+    operator.add: lambda builder, signed, a, b: builder.add(a, b),
+    operator.sub: lambda builder, signed, a, b: builder.sub(a, b),
+    operator.mul: lambda builder, signed, a, b: builder.mul(a, b),
+    operator.and_: lambda builder, signed, a, b: builder.and_(a, b),
+    operator.or_: lambda builder, signed, a, b: builder.or_(a, b),
+    operator.xor: lambda builder, signed, a, b: builder.xor(a, b),
+    operator.floordiv: lambda *given: _floor_division(*given)[0],
+    operator.mod: lambda *given: _floor_division(*given)[1],
+    operator.lshift: _shift_left,
+    operator.rshift: _shift_right,
+    operator.neg: lambda builder, signed, a: builder.sub(a.type(0), a),
+    operator.pos: lambda builder, signed, a: a,
+    operator.invert: lambda builder, signed, a: builder.not_(a),
+    abs: _absolute,
+}
+"""The operations of integers, all operands and the result of one width."""
+
+
+def _comparison(op: Any, ufunc: np.ufunc) -> Operation:
+    def typed(context, args):
+        kinds = _kinds(args)
+        return None if kinds is None or not compared(ufunc, kinds) else Scalar(np.dtype(bool))
+
+    def code(context, builder, signature, values):
+        dtypes = compared(ufunc, tuple(map(kind_of, signature.args)))
+        values = [cast(context, builder, v, t, d) for v, t, d in zip(values, signature.args, dtypes)]
+        return own(op, context, builder, values, list(map(from_dtype, dtypes)), types.boolean)
+
+    return Operation(typed, code)
+
+
+def _power() -> Operation:
+    """By squares where `rules.power` says so; all other powers are the C library's."""
+    general = _by_ufunc(operator.pow, np.power)
+
+    def typed(context, args):
+        if (kinds := _kinds(args)) is None:
+            return None
+        made, _ = power(*kinds)
+        if made.kind in "iu" and isinstance(args[1], types.IntegerLiteral) and args[1].literal_value < 0:
+            raise Refused("NumPy has no integers to negative powers")
+        return Scalar(made)
+
+    def code(context, builder, signature, values):
+        (a, b), ty = signature.args, signature.return_type
+        if not power(kind_of(a), kind_of(b))[1]:
+            return general.code(context, builder, signature, values)
+        base = cast(context, builder, values[0], a, ty.dtype)
+        if isinstance(b, types.IntegerLiteral):
+            return _squares(context, builder, ty, base, b.literal_value)
+        if ty.dtype.kind not in "iu":
+            exponent = cast(context, builder, values[1], b, np.dtype(np.int64))
+            return own(operator.pow, context, builder, [base, exponent], [ty.plain, types.int64], ty.plain)
+        wide = [cast(context, builder, v, t, np.dtype(np.uint64)) for v, t in ((base, ty), (values[1], b))]
+        made = own(operator.pow, context, builder, wide, [types.uint64] * 2, types.uint64)
+        return context.cast(builder, made, types.uint64, ty.plain)
+
+    return Operation(typed, code)
+
+
+def _squares(context: Any, builder: Any, ty: Scalar, base: Any, exponent: int) -> Any:
+    def operated(op: Any, a: Any, b: Any) -> Any:
+        return OPERATORS[op].code(context, builder, ty(ty, ty), [a, b])
+
+    left, made = abs(exponent), None
+    while left:
+        if left & 1:
+            made = base if made is None else operated(operator.mul, made, base)
+        left >>= 1
+        base = operated(operator.mul, base, base) if left else base
+    one = context.get_constant_generic(builder, ty.plain, ty.dtype.type(1))
+    made = one if made is None else made
+    return made if exponent >= 0 else operated(operator.truediv, one, made)
+
+
+def _truth(opposite: bool) -> Operation:
+    def typed(context, args):
+        return types.boolean if len(args) == 1 and isinstance(args[0], Scalar) else None
+
+    def code(context, builder, signature, values):
+        true = context.is_true(builder, plain(signature.args[0]), values[0])
+        return builder.not_(true) if opposite else true
+
+    return Operation(typed, code)
+
+
+UFUNCS: dict[Any, np.ufunc] = {
+    operator.add: np.add, operator.sub: np.subtract, operator.mul: np.multiply, operator.truediv: np.true_divide,
+    operator.floordiv: np.floor_divide, operator.mod: np.remainder, operator.lshift: np.left_shift,
+    operator.rshift: np.right_shift, operator.and_: np.bitwise_and, operator.or_: np.bitwise_or,
+    operator.xor: np.bitwise_xor, operator.neg: np.negative, operator.pos: np.positive, operator.invert: np.invert,
+    abs: np.absolute,
+}  # fmt: skip
+COMPARISONS: dict[Any, np.ufunc] = {
+    operator.lt: np.less, operator.le: np.less_equal, operator.gt: np.greater,
+    operator.ge: np.greater_equal, operator.eq: np.equal, operator.ne: np.not_equal,
+}  # fmt: skip
+OPERATORS: dict[Any, Operation] = {
+    **{op: _by_ufunc(op, ufunc) for op, ufunc in UFUNCS.items()},
+    **{op: _comparison(op, ufunc) for op, ufunc in COMPARISONS.items()},
+    operator.pow: _power(),
+    operator.not_: _truth(opposite=True),
+    bool: _truth(opposite=False),
+}
+IN_PLACE = {
+    getattr(operator, f"i{op.__name__.rstrip('_')}"): op
+    for op in (*UFUNCS, operator.pow)
+    if hasattr(operator, f"i{op.__name__.rstrip('_')}")
+}

@@ -1,0 +1,155 @@
+"""A Python operator computes as NumPy 2 does with scalars: Python's numbers are weak, integers wrap at their own width."""
+
+import itertools
+import math
+
+import numba
+import numpy as np
+import pytest
+
+import upsweep as up
+from upsweep.cpu.memory import NUMBA, adopted
+from upsweep.numpy_engine.operators import on_arrays
+from upsweep.scalars.rules import Refused
+
+ENGINES = ["cpu", "numpy"]
+THREE, WIDE, TABLE = 3, np.float64(2.5), np.array([1.5, 2.5])
+
+
+def _scaled(a):
+    return a * 0.1
+
+
+EXPRESSIONS = {
+    "clipped": lambda a, b: min(a + b, 100),
+    "constants": lambda a, b: a + b * 2 + THREE,
+    "fractions": lambda a, b: (a + b) * 0.1,
+    "called": lambda a, b: _scaled(a) + b,
+    "wide": lambda a, b: a * WIDE + b,
+    "table": lambda a, b: a * TABLE[0] + b,
+    "spread": lambda a, b: max(a, b) - min(a, b),
+    "division": lambda a, b: (a - b) // 2 + a % 3,
+    "quotient": lambda a, b: a // b,
+    "remainder": lambda a, b: a % b,
+    "ratio": lambda a, b: a / 3 + b / 7,
+    "bits": lambda a, b: (a ^ b) + (a << 3) - (b >> 1),
+    "shifts": lambda a, b: (a << (b & 63)) + (a >> (b & 63)),
+    "complement": lambda a, b: ~a & b | 1,
+    "choice": lambda a, b: a if a > b else 0,
+    "far": lambda a, b: a if a * 1e300 > b else b,
+    "paths": lambda a, b: (a + b) / 2 if a < b else a - 0.5,
+    "size": lambda a, b: abs(a - b) + 1,
+    "square": lambda a, b: a**2 - b,
+    "negative": lambda a, b: -a + b,
+    "masks": lambda a, b: (a > b) * a + (a <= b) * b,
+    "truth": lambda a, b: a and b,
+    "greatest": lambda a, b: np.maximum(a, b) + np.float32(0.1),
+    "float": lambda a, b: float(a) * 0.1 + b,
+    "int": lambda a, b: int(a) + 1 + b,
+    "floor": lambda a, b: math.floor(a) + b,
+    "round": lambda a, b: round(a) + b,
+    "int32": lambda a, b: np.int32(a) + b,
+    "imaginary": lambda a, b: a + 1j * b,
+    "bool": lambda a, b: a * True + b,
+    "modulus": lambda a, b: divmod(a, 7)[1] + b,
+    "product": lambda a, b: a * b % 100,
+}
+DTYPES = ["bool", "int8", "uint16", "int32", "int64", "uint64", "float32", "float64", "complex64"]
+OUR_OWN = {
+    *itertools.product(
+        ("float", "int", "floor", "int32"), ["complex64"]
+    ),  # NumPy warns and drops the imaginary part
+    ("ratio", "complex64"),  # NumPy divides by another formula
+    *itertools.product(
+        ("int", "floor"), DTYPES[:6]
+    ),  # a Python int too large for the dtype wraps, NumPy asks each one
+    ("round", "bool"),
+}
+EVERY = [case for case in itertools.product(EXPRESSIONS, DTYPES) if case not in OUR_OWN]
+
+
+def operands(dtype):
+    rng = np.random.default_rng(1)
+    if dtype.kind in "iu":
+        ends = np.iinfo(dtype)
+        x = rng.integers(ends.min, ends.max, 60, dtype, endpoint=True)
+        x[:5] = ends.min, ends.max, 0, 1, ends.max // 2 + 1
+    elif dtype.kind == "b":
+        x = rng.random(60) < 0.5
+    else:
+        x = (rng.normal(size=60) * 10).astype(dtype) * dtype.type(1 + 2j if dtype.kind == "c" else 1)
+    return x, rng.permutation(x)
+
+
+def of_scalars(fn, dtype):
+    """What NumPy's scalars give, in the dtype; None where they, or the dtype, refuse it for some operands."""
+    with np.errstate(all="ignore"):
+        try:
+            made = [fn(a, b) for a, b in zip(*operands(dtype))]
+            kind = np.result_type(*(np.asarray(m).dtype for m in made)).kind
+            if "biufc".index(kind) > max("biufc".index(dtype.kind), 2):
+                return None
+            return np.array([np.asarray(m).astype(dtype) for m in made])
+        except (TypeError, ValueError, OverflowError):
+            return None
+
+
+def check(name, dtype, run):
+    fn, dtype = EXPRESSIONS[name], np.dtype(dtype)
+    want = of_scalars(fn, dtype)
+    if want is None:
+        with pytest.raises(up.OperatorError):
+            run(fn, dtype, *operands(dtype))
+    else:
+        np.testing.assert_array_equal(run(fn, dtype, *operands(dtype)), want)
+
+
+def on_the_numpy_engine(fn, dtype, a, b):
+    with np.errstate(all="ignore"):
+        return on_arrays(up.Operator(fn), (dtype,))([a], [b])[0]
+
+
+def compiled(fn, dtype, a, b):
+    try:
+        made, stored = adopted(fn), NUMBA.returned([dtype], bare=True)
+        one = numba.njit(lambda p, q: stored(made(p, q)))
+        return np.array([np.asarray(one(p, q)).astype(dtype) for p, q in zip(a, b)])
+    except (numba.core.errors.NumbaError, Refused) as error:
+        raise up.OperatorError from error
+
+
+@pytest.mark.parametrize(("name", "dtype"), EVERY)
+def test_the_numpy_engine_computes_as_numpys_scalars(name, dtype):
+    check(name, dtype, on_the_numpy_engine)
+
+
+@pytest.mark.parametrize(("name", "dtype"), EVERY[::3])
+def test_a_compiled_operator_computes_as_numpys_scalars(name, dtype):
+    check(name, dtype, compiled)
+
+
+def test_all_is_computed_in_the_dtype_of_the_items():
+    sums = [up.scan(np.full(4, 3e29, "f4"), lambda a, b: min(a + b, 1e30), engine=e) for e in ENGINES]
+    assert [s.tobytes() for s in sums] == [np.array([3e29, 6e29, 9e29, 1e30], "f4").tobytes()] * 2
+    for engine in ENGINES:
+        low, high = np.array([[-(2**62) - 9, 2**62 + 5]]), lambda a, b: max(a, b) - min(a, b)
+        assert up.scan(low, high, axis=1, engine=engine)[0, 1] == -(2**63) + 14
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_numpy_refuses_is_refused_in_its_words(engine):
+    for fn, words in (
+        (lambda a, b: a + b * 300, "Python integer 300 is out of bounds for int8"),
+        (lambda a, b: (a > b) - (a < b), "NumPy has no subtract of bool and bool"),
+        (lambda a, b: (a + b) / 2, "the operator returns float64 for items of int8; pass dtype=float64"),
+    ):
+        with pytest.raises(up.OperatorError, match=words):
+            up.scan(np.arange(3, dtype="i1"), fn, engine=engine)
+
+
+def test_other_functions_are_compiled_as_ever():
+    adopted(EXPRESSIONS["clipped"])
+    add = numba.njit(lambda a, b: min(a + b, 1e30))
+    add(np.float32(1), np.float32(2))
+    assert add.nopython_signatures[0].return_type == numba.float64
+    assert numba.njit(lambda a: a + a)(np.int8(100)) == 200
