@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from upsweep.api import plan_of
 from upsweep.dtypes import accumulator, named
+from upsweep.function import as_function
 from upsweep.gpu import lanes, layout
 from upsweep.gpu.arrays import c_strides
 from upsweep.operator import Operator, resolve
+from upsweep.operators import as_operator
 from upsweep.plan import Plan
 
 Case = tuple[Operator, list[str], tuple[int, ...], int, dict[str, Any]]
@@ -27,5 +33,44 @@ def chosen(case: Case) -> tuple[Plan, layout.Choice]:
     rows = plan.row_shape if plan.reduce else shape
     outs = [(c_strides(rows, d.itemsize), 0) for d in stores if d is not None]
     heads = (c_strides(shape, 1), 0) if plan.segmented else None
-    arranged = layout.arrange(plan, ins, outs, [((), 0)] * len(dtypes) if plan.initial else [], heads)
-    return plan, lanes.choose(plan, arranged) or layout.choose(plan, arranged)
+    return plan, _choice(plan, ins, outs, heads)
+
+
+class Fused(NamedTuple):
+    """A scan with a map or a finish."""
+
+    op: Any
+    inputs: str
+    """The dtype of each input, and how it lies: "f4" is an array, "f4:" a number, "f4-" one item a row, "f4|" one row for all."""
+    shape: tuple[int, ...]
+    axis: int
+    map: Callable[..., Any] | None = None
+    finish: Callable[..., Any] | None = None
+    flags: dict[str, Any] = {}  # noqa: RUF012
+
+
+def fused(case: Fused) -> tuple[Plan, layout.Choice]:
+    kinds = [name[-1] for name in case.inputs.split()]
+    dtypes = tuple(named(str(np.dtype(name.rstrip(":-|")))) for name in case.inputs.split())
+    functions = {
+        "map": case.map and as_function(case.map),
+        "finish": case.finish and as_function(case.finish),
+    }
+    shapes = (case.shape,) * len(dtypes)
+    plan, _ = plan_of(as_operator(case.op), dtypes, shapes, case.axis, **functions, **case.flags)
+
+    def strides(kind: str, size: int) -> tuple[int, ...]:
+        full = c_strides(case.shape, size)
+        moves = {":": lambda d: False, "-": lambda d: d != case.axis, "|": lambda d: d == case.axis}
+        return tuple([s * moves.get(kind, lambda d: True)(d) for d, s in enumerate(full)])
+
+    ins = [(strides(kind, d.itemsize), -1 if kind == ":" else 0) for kind, d in zip(kinds, dtypes)]
+    rows = plan.row_shape if plan.reduce else plan.shape
+    outs = [(c_strides(rows, d.itemsize), 0) for d in plan.stores if d is not None]
+    return plan, _choice(plan, ins, outs, (c_strides(case.shape, 1), 0) if plan.segmented else None)
+
+
+def _choice(plan: Plan, ins: Any, outs: Any, heads: Any) -> layout.Choice:
+    starts = [((), 0)] * len(plan.accumulators) if plan.initial else []
+    arranged = layout.arrange(plan, ins, outs, starts, heads)
+    return lanes.choose(plan, arranged) or layout.choose(plan, arranged)

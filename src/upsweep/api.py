@@ -23,7 +23,7 @@ from upsweep.arguments import (
     summed_dtype,
 )
 from upsweep.dtypes import accumulator, fits, number
-from upsweep.engine import DTypeError, Engine, EngineError
+from upsweep.engine import DTypeError, Engine
 from upsweep.function import Function, as_function
 from upsweep.operator import Operator, OperatorError, identity_of, resolve
 from upsweep.operators import as_operator, ops
@@ -380,8 +380,6 @@ def execute(
         views = [on.apart(x, written) for x in views]
         heads = None if heads is None else on.apart(heads, written)
         starts = None if starts is None else [on.apart(s, written) for s in starts]
-    if fused and name == "cuda":
-        raise EngineError("the cuda engine does not run map= and finish= yet: scan what the map gives")
     if groups:
         engines.grouping(name).run_groups(plan, views, ys, starts, groups)
     else:

@@ -102,7 +102,7 @@ def identity_of(op: Operator, accumulators: Sequence[np.dtype]) -> tuple[Any, ..
     return tuple(np.dtype(d).type(v) for d, v in zip(accumulators, values))
 
 
-def unchanged(op: Operator) -> None:
+def unchanged(op: Operator | Function) -> None:
     """An OperatorError where an array that the operator's function uses has changed since the operator was made."""
     if freeze(op.fn) != op.key[0]:
         raise OperatorError(

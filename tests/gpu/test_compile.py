@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,14 +14,14 @@ import pytest
 pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
 import upsweep as up
-from gpu_plans import Case, chosen
+from gpu_plans import Case, Fused, chosen, fused
 from test_pairs import DTYPES
 from upsweep.device_functions import numba_cuda
 from upsweep.dtypes import accumulator, fits
 from upsweep.function import Function
-from upsweep.gpu import compile, driver, launch
+from upsweep.gpu import compile, driver, functions, launch
 from upsweep.gpu.arrays import View
-from upsweep.gpu.compile import memory_type, value_type
+from upsweep.gpu.functions import Linked, memory_type, value_type
 from upsweep.operator import Operator, segmented
 from upsweep.operators import ADJOINT, PRODUCTS, ops
 from upsweep.plan import Plan
@@ -98,9 +100,48 @@ OTHERS = {
 }
 
 
+ONE, TWO = np.float32(1), np.float32(2)
+SQUARE, LAST = (lambda x: x * x), (lambda p: p[1])
+EMA = lambda a, x: (ONE - a, a * x)  # noqa: E731
+FUSED = {
+    "squares": Fused("add", "f4", LONG, 0, SQUARE),
+    "drawdown": Fused("max", "f4", LONG, 0, finish=lambda p, x: (p - x) / p),
+    "an average": Fused("affine", "f4: f4", LONG, 0, EMA, LAST),
+    "averages of rows": Fused("affine", "f4- f4", (65536, 4096), 1, EMA, LAST),
+    "averages of long rows": Fused("affine", "f4: f4", (65536, 40960), 1, EMA, LAST),
+    "averages in order": Fused("affine", "f4: f4", (8, 4096, 1536), 1, EMA, LAST, {"order": "sequential"}),
+    "weights": Fused("add", "f4 f4|", (65536, 4096), 1, lambda x, w: x * w),
+    "weights of columns": Fused("add", "f4 f4|", (65536, 4096), 0, lambda x, w: x * w, lambda p, x, w: p - x),
+    "variance": Fused("add", "f4", LONG, 0, SQUARE, lambda p, x, i: p / np.float32(i + 1) - x * x),
+    "rewards": Fused("affine", "f4 ? f4:", LONG, 0, lambda r, d, g: (g * np.float32(not d), r), LAST, {"reverse": True}),
+    "a short axis of squares": Fused("add", "f4", (16, 1 << 22), 0, SQUARE, lambda p, x, i: p - x),
+    "sum of squares": Fused("add", "f4", LONG, 0, SQUARE, None, {"reducing": True}),
+    "three results": Fused("min", "i2 u1-", (40, 3000), 1, lambda x, y: x * y, lambda p, x, y: (p > x, p, y / TWO)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_maps_keep_their_registers(name, a_device):
+    plan, choice = fused(FUSED[name])
+    code = compile.made(compile.text(choice.kernel, choice.spec(plan)), functions.linked(plan), 90)
+    assert max(frames(code)) == 0, f"{name} spills"
+
+
+@pytest.fixture
+def a_device(monkeypatch):
+    """numba-cuda asks the driver for one, whatever it compiles for."""
+    capability = SimpleNamespace(compute_capability=(9, 0))
+    monkeypatch.setattr("numba.cuda.dispatcher.get_current_device", lambda: capability)
+
+
 def cubin(case: Case, arch: int) -> bytes:
     plan, choice = chosen(case)
-    return compile._compile(compile.text(choice.kernel, choice.spec(plan)), arch, linked=False)
+    return compile.made(compile.text(choice.kernel, choice.spec(plan)), functions.linked(plan), arch)
+
+
+def _linked(op: Operator, names: Sequence[Any]) -> Linked:
+    parts = tuple(map(np.dtype, names))
+    return Linked("upsweep_operator", op, (parts, parts), parts)
 
 
 def frames(code: bytes) -> list[int]:
@@ -148,20 +189,21 @@ def test_an_operator_whose_array_changed_is_refused():
     op = Operator(lambda a, b: a + b * table[0])
     table[0] = 2
     with pytest.raises(up.OperatorError, match="changed"):
-        compile.cubin("tiles", "", op, (np.dtype("f4"),), 90)
+        compile.cubin("tiles", "", [_linked(op, ["f4"])], 90)
 
 
 def test_machine_code_on_disk_is_named_by_all_that_makes_it(monkeypatch):
     op, other = Operator(lambda a, b: a + b * 2), Operator(lambda a, b: a + b * 3)
     names = [
-        compile._digest("text", op, 90),
-        compile._digest("text", other, 90),
-        compile._digest("text", None, 90),
+        compile._digest("text", [_linked(op, ["f4"])], 90),
+        compile._digest("text", [_linked(other, ["f4"])], 90),
+        compile._digest("text", [_linked(op, ["f8"])], 90),
+        compile._digest("text", [], 90),
     ]
-    for what, value in (("SCHEMA", 2), ("_LINK_FLAGS", ("-lto",)), ("_FLAGS", ("--std=c++20",))):
+    for what, value in (("SCHEMA", -1), ("_LINK_FLAGS", ("-lto",)), ("_FLAGS", ("--std=c++20",))):
         with monkeypatch.context() as patch:
             patch.setattr(compile, what, value)
-            names.append(compile._digest("text", op, 90))
+            names.append(compile._digest("text", [_linked(op, ["f4"])], 90))
     assert len(set(names)) == len(names)
 
 
@@ -181,21 +223,13 @@ def test_every_conversion():
     assert len(compile._compile(text, 90, linked=False)) > 1000
 
 
-@pytest.fixture
-def no_device(monkeypatch):
-    """numba-cuda asks for one, also to compile."""
-    monkeypatch.setattr(
-        "numba.cuda.dispatcher.get_current_device", lambda: SimpleNamespace(compute_capability=(9, 0))
-    )
-
-
 @pytest.mark.parametrize("fn", [
     lambda a, b: min(a + b, 1e30),
     lambda a, b: a * HALF + math.exp(b) * math.pi,
     lambda a, b: _twice(a) ** 2 + (b if b > 0.1 else 0.0),
     lambda a, b: np.maximum(a, 0.5) + b / 3,
 ])  # fmt: skip
-def test_numbers_of_pythons_are_computed_in_float32(fn, no_device, monkeypatch):
+def test_numbers_of_pythons_are_computed_in_float32(fn, a_device, monkeypatch):
     texts, compiled = [], numba_cuda().compile
 
     def as_text(function, signature, **options):
@@ -203,19 +237,19 @@ def test_numbers_of_pythons_are_computed_in_float32(fn, no_device, monkeypatch):
         return b"", None
 
     monkeypatch.setattr(numba_cuda(), "compile", as_text)
-    compile.python_ltoir(Operator(fn), (np.dtype(np.float32),), 90)
+    functions.python_ltoir(_linked(Operator(fn), ["f4"]), 90)
     assert ".f32" in texts[0]
     assert "f64" not in texts[0]
 
 
-def test_a_python_operator_may_call_functions(no_device):
+def test_a_python_operator_may_call_functions(a_device):
     f32 = np.dtype(np.float32)
     for op, dtypes in (
         (Operator(lambda a, b: _twice(a) + b), (f32,)),
         (segmented(ops.LOGADDEXP.special["f4"], 1, (f32.type(0),)), (np.dtype(np.uint16), f32)),
         (segmented(ops.AFFINE, 2, (np.float32(1), np.float32(3))), (np.dtype(np.uint16), f32, f32)),
     ):
-        assert len(compile.python_ltoir(op, dtypes, 90)) > 1000
+        assert len(functions.python_ltoir(_linked(op, dtypes), 90)) > 1000
 
 
 def test_scans_of_other_lengths_load_no_kernel_again(monkeypatch):

@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
-from gpu_plans import chosen
+from gpu_plans import Fused, chosen, fused
 from upsweep.engine import EngineError
-from upsweep.gpu import compile, launch, params
+from upsweep.gpu import compile, launch, layout, params
 from upsweep.operators import ops
 
 
@@ -16,21 +16,24 @@ def case(**flags):
     return chosen((ops.ADD, ["f4"], (40, 7, 300), 1, flags))
 
 
-@pytest.mark.parametrize("counts", [(1, 1, 1), (2, 2, 1), (3, 3, 3), (1, 4, 2), (5, 1, 2)])
+@pytest.mark.parametrize("counts", [(1, 1, 1), (2, 2, 1), (3, 3, 3, 2), (1, 4, 2, 1), (5, 1, 2)])
 @pytest.mark.parametrize("dims", [0, 1, 3])
 def test_the_host_packs_as_many_bytes_as_the_kernels_read(counts, dims):
     of = params.Arity(*counts)
     (size,) = re.findall(r"sizeof\(Params\) == (\d+)", params.text(of, dims))
     fields = {f.name: 0 for f in params.FROZEN}
-    packed = params.packer(of).size + 16 * of.components + len(params.frozen(of, dims, **fields))
+    packed = params.packer(of).size + 16 * (of.components + of.told) + len(params.frozen(of, dims, **fields))
     assert packed == int(size)
 
 
 def test_a_launch_packs_what_its_kernel_reads():
-    plan, choice = case()
-    (size,) = re.findall(r"sizeof\(Params\) == (\d+)", choice.spec(plan))
-    packed = params.packer(params.arity(plan)).size
-    assert packed + len(launch._start_values(plan)) + len(launch._freeze(plan, choice)) == int(size)
+    average = Fused(
+        "affine", "f4: f4 f4:", (40, 300), 1, lambda a, x, b: (a, b * x), lambda p, a, x, b, i: p[1] - x
+    )
+    for (plan, choice), numbers in ((case(), 0), (fused(average), 2)):
+        (size,) = re.findall(r"sizeof\(Params\) == (\d+)", choice.spec(plan))
+        packed = params.packer(layout.arity(plan, choice.layout)).size + 16 * numbers
+        assert packed + len(launch._start_values(plan)) + len(launch._freeze(plan, choice)) == int(size)
 
 
 def test_a_field_that_one_side_lacks_is_found_by_the_compiler():

@@ -20,9 +20,9 @@ from upsweep.engine import EngineError, library_of
 
 class View:
     """Device memory as an array. `owner` is the array that was seen, and keeps it alive (or `memory` does, where it is our
-    own); `kind` is its library."""
+    own); `kind` is its library. A number that travels with a launch has a `value`, and no memory."""
 
-    __slots__ = ("device", "dtype", "kind", "memory", "owner", "ptr", "readonly", "shape", "strides")
+    __slots__ = ("device", "dtype", "kind", "memory", "owner", "ptr", "readonly", "shape", "strides", "value")
 
     def __init__(
         self,
@@ -35,6 +35,7 @@ class View:
         owner: Any,
         readonly: bool = False,
         memory: Any = None,
+        value: Any = None,
     ) -> None:
         self.ptr = ptr
         self.shape = shape
@@ -45,6 +46,7 @@ class View:
         self.owner = owner
         self.readonly = readonly
         self.memory = memory
+        self.value = value
 
     def __getitem__(self, field: str) -> View:
         """A field of structured data."""
@@ -60,8 +62,13 @@ class View:
 
     @property
     def on_host(self) -> bool:
-        """A 0-dimensional NumPy array: a value that travels with the launch."""
-        return self.device < 0
+        """A number that travels with the launch."""
+        return self.value is not None
+
+    @property
+    def place(self) -> tuple[tuple[int, ...], int]:
+        """Strides, and the pointer's remainder by 16, or -1 where there is none: what a launch is chosen by."""
+        return self.strides, -1 if self.value is not None else self.ptr & 15
 
     def extent(self) -> tuple[int, int]:
         """The first address and the one after the last, whatever the signs of the strides."""
@@ -302,4 +309,4 @@ def _host_view(x: np.ndarray | np.generic) -> View:
         raise EngineError(
             "the cuda engine takes arrays on a GPU; this one is NumPy's, which engine='cpu' scans in place"
         )
-    return View(0, (), (), x.dtype, -1, None, x, True)
+    return View(0, (), (), x.dtype, -1, None, x, True, value=x)

@@ -17,7 +17,7 @@ from upsweep.plan import Plan
 def choose(plan: Plan, layout: Layout) -> Choice | None:
     """The kernel of a scan that gives its rows to lanes, or None where the tree is swept by many."""
     across = _are_neighbours(layout)
-    if across and plan.finish is None and shapes.fits_short(layout.n, words(plan)):
+    if across and plan.ahead is None and shapes.fits_short(layout.n, words(plan)):
         return _short(plan, layout)
     if plan.order == "tree" or (free(plan.op, plan.accumulators) and prod(layout.dims) < shapes.ROWS):
         return None
@@ -82,9 +82,8 @@ class Short(Choice):
         def grain(x: Lane) -> int:
             return _line_grain(layout, x, vector, self.columns) if x.rows[-1] else x.grain(x.size)
 
-        inputs = [{"same": x.rows[-1] == 0, "grain": grain(x)} for x in layout.loads]
-        outputs = [{"grain": grain(x)} for x in layout.stores]
-        return declared(plan, numbers, {"SEQUENTIAL": plan.order == "sequential"}, inputs, outputs)
+        inputs, outputs = ([{"grain": grain(x)} for x in lanes] for lanes in (layout.loads, layout.stores))
+        return declared(plan, layout, numbers, {"SEQUENTIAL": plan.order == "sequential"}, inputs, outputs)
 
 
 def _walk(plan: Plan, layout: Layout, across: bool) -> Walk:
@@ -92,7 +91,7 @@ def _walk(plan: Plan, layout: Layout, across: bool) -> Walk:
         late = layout.loads[plan.ahead]
         loads = [replace(x, offset=x.offset + x.along) if x is late else x for x in layout.loads]
         layout = replace(layout, loads=tuple(loads))
-    size = sum(d.itemsize for d in plan.loads) + plan.segmented
+    size = max(1, sum(x.size for x in layout.moving()) + plan.segmented)
     largest = max(x.size for x in layout.arrays())
     rows = prod(layout.dims)
     walking = shapes.for_walk(layout.n, rows, words(plan), size, largest, across)
@@ -134,19 +133,22 @@ class Walk(Choice):
             "AHEAD": -1 if plan.ahead is None else plan.ahead,
             "STAGES": self.walking.fitting(numbers["STAGE_BYTES"]), "BLOCKS": walks, "SERVERS": servers,
         }  # fmt: skip
-        return declared(plan, numbers, {"ACROSS": self.across}, inputs, outputs)
+        return declared(plan, self.layout, numbers, {"ACROSS": self.across}, inputs, outputs)
 
     def _parts(self, plan: Plan) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, int]]:
         """What is said of each input, of each output, and of a stage: where each array lies in it and how it is copied."""
         end, inputs, outputs = 0, [], []
         free: list[tuple[tuple[int, bool], int]] = []  # places whose items make way for results
         for x in self.layout.loads:
-            same = self._same(x)
-            flipped = self._flips(x) and not same
-            inputs.append({"at": end, "same": same, "flip": flipped, "grain": self._grain(x)})
-            if not same:
+            if x.still:
+                inputs.append({"at": -1, "alone": False, "flip": False, "grain": x.grain(x.size)})
+                continue
+            alone = self._alone(x)
+            flipped = self._flips(x) and not alone
+            inputs.append({"at": end, "alone": alone, "flip": flipped, "grain": self._grain(x)})
+            if not alone:
                 free.append(((x.size, flipped), end))
-            end += self._room(x, same)
+            end += self._room(x, alone)
         for x in self.layout.stores:
             if plan.reduce:
                 outputs.append({"at": 0, "flip": False, "grain": 1, "reduced_grain": x.grain(x.size)})
@@ -162,13 +164,13 @@ class Walk(Choice):
         said = {"HEADS_AT": end, "HEADS_SAME": 0, "HEADS_FLIP": 0, "HEADS_GRAIN": 1}
         if heads is not None:
             said |= {
-                "HEADS_SAME": int(self._same(heads)),
-                "HEADS_GRAIN": 1 if plan.reverse or self._same(heads) else self._grain(heads),
+                "HEADS_SAME": int(self._alone(heads)),
+                "HEADS_GRAIN": 1 if plan.reverse or self._alone(heads) else self._grain(heads),
             }
-            end += self._room(heads, self._same(heads))
+            end += self._room(heads, self._alone(heads))
         return inputs, outputs, {**said, "STAGE_BYTES": -(-end // 128) * 128}
 
-    def _same(self, x: Lane) -> bool:
+    def _alone(self, x: Lane) -> bool:
         """Whether all rows of a block read the same items."""
         return x.rows[-1] == 0 if self.across else not any(x.rows)
 

@@ -12,17 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.gpu import compile, driver, lanes, params
+from upsweep.gpu import compile, driver, functions, lanes, params
 from upsweep.gpu.arrays import Kind, View
 from upsweep.gpu.layout import (
     Choice,
     Layout,
+    arity,
     arrange,
     choose,
     node_words,
     tickets_ahead,
 )
-from upsweep.operator import Operator, identity_of
+from upsweep.operator import identity_of
 from upsweep.plan import Plan
 
 
@@ -46,6 +47,8 @@ class Launch:
     """Words of memory in which blocks hand sums to each other."""
     meets: bool
     """Whether blocks take tickets, and so need a workspace."""
+    told: tuple[int, ...]
+    """The inputs that are numbers."""
 
 
 _MOST = 4096  # launches kept; a program that never repeats itself must not keep them all
@@ -66,7 +69,7 @@ def run(
     key = (
         id(plan),
         first.device,
-        *[v and (v.strides, v.ptr & 15) for v in arrays],
+        *[v and v.place for v in arrays],
     )  # a launch keeps its plan alive
     launch = _launches.get(key)
     if launch is None and (plan.n == 0 or 0 in plan.row_shape):
@@ -89,14 +92,14 @@ def run_small(name: str, key: np.dtype, like: View, numbers: Sequence[int], item
     if items == 0:
         return
     with driver.on_device(like.device):
-        kernel = _small(name, compile.memory_type(key), like.device)
+        kernel = _small(name, functions.memory_type(key), like.device)
         stream = _kind(like).stream(like)
         driver.launch(kernel, -(-items // 256), 256, 0, stream, struct.pack(f"<{len(numbers)}q", *numbers))
 
 
 @cache
 def _small(name: str, key: str, device: int) -> Any:
-    code = compile.cubin("flags", f"#define KEY {key}\n", None, (), driver.architecture(device))
+    code = compile.cubin("flags", f"#define KEY {key}\n", (), driver.architecture(device))
     return driver.load(code, name, 0, device)
 
 
@@ -118,22 +121,11 @@ def _of_nothing(plan: Plan, ys: Sequence[View]) -> tuple[Plan, Sequence[View], S
 
 
 def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
-    def seen(v: View) -> tuple[tuple[int, ...], int]:
-        return v.strides, v.ptr & 15
-
-    layout = arrange(
-        plan,
-        [seen(x) for x in xs],
-        [seen(y) for y in ys],
-        [seen(v) for v in initial],
-        heads and seen(heads),
-    )
+    starts = [(v.strides, max(v.place[1], 0)) for v in initial]
+    layout = arrange(plan, [x.place for x in xs], [y.place for y in ys], starts, heads and heads.place)
     choice = lanes.choose(plan, layout) or choose(plan, layout)
-    linked = compile.operator_text(plan)[1]
     shared = choice.shared_bytes(plan)
-    kernel = _kernel(
-        choice.kernel, choice.spec(plan), plan.op if linked else None, plan.accumulators, shared, device
-    )
+    kernel = _kernel(choice.kernel, choice.spec(plan), functions.linked(plan), shared, device)
     grid = choice.grid(
         lambda: (
             driver.blocks_per_multiprocessor(kernel, choice.threads, shared)
@@ -145,14 +137,15 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
     return Launch(
         plan,
         kernel, grid, choice.threads, shared, _offsets(choice.layout, plan),
-        params.packer(params.arity(plan)), _start_values(plan), _freeze(plan, choice),
+        params.packer(arity(plan, layout)), _start_values(plan), _freeze(plan, choice),
         arrivals=nodes - sizes[0] * (nodes and _rows_of(choice)), nodes=nodes * words, meets=choice.meets,
+        told=tuple([i for i, x in enumerate(layout.loads) if x.told]),
     )  # fmt: skip
 
 
 @lru_cache(_MOST)  # scans of other lengths share a kernel, and to load it again would take its memory again
-def _kernel(name: str, spec: str, op: Operator | None, accumulators: Any, shared: int, device: int) -> Any:
-    code = compile.cubin(name, spec, op, accumulators, driver.architecture(device))
+def _kernel(name: str, spec: str, python: tuple[functions.Linked, ...], shared: int, device: int) -> Any:
+    code = compile.cubin(name, spec, python, driver.architecture(device))
     return driver.load(code, f"upsweep_{name}", shared, device)
 
 
@@ -190,7 +183,7 @@ def _freeze(plan: Plan, choice: Choice) -> bytes:
 
     starts = layout.starts or [None] * len(plan.accumulators)
     return params.frozen(
-        params.arity(plan), len(dims), n=layout.n, rows=choice.rows, tiles=choice.tiles, tickets=choice.tickets,
+        arity(plan, layout), len(dims), n=layout.n, rows=choice.rows, tiles=choice.tiles, tickets=choice.tickets,
         ahead=tickets_ahead(plan, choice), levels=len(sizes), level_first=first, level_size=sizes, dim=dims,
         in_strides=strides(*layout.loads), out_strides=strides(*layout.stores), heads_strides=strides(layout.heads),
         start_strides=strides(*starts), heads_first=1, columns=choice.columns, column_groups=choice.column_groups,
@@ -199,13 +192,15 @@ def _freeze(plan: Plan, choice: Choice) -> bytes:
     )  # fmt: skip
 
 
-def _start(launch: Launch, arrays: Sequence[View | None], initial, stream: int, device: int) -> None:
+def _start(launch: Launch, arrays: Sequence[Any], initial, stream: int, device: int) -> None:
     values = launch.values
     pointers = [v.ptr + o if v is not None else 0 for v, o in zip(arrays, launch.offsets)]
     if not initial:
         pointers += [0] * len(launch.plan.accumulators)
     elif any(v.on_host for v in initial):
-        values = b"".join(_value_bytes(v.owner, v.dtype) if v.on_host else bytes(16) for v in initial)
+        values = b"".join(_value_bytes(v.value, v.dtype) if v.on_host else bytes(16) for v in initial)
+    if launch.told:
+        values += b"".join(_value_bytes(arrays[i].value, launch.plan.loads[i]) for i in launch.told)
     work = _workspace(launch, stream, device) if launch.meets else None
     place = (work.control, work.arrivals, work.nodes, work.node_words) if work else (0, 0, 0, 0)
     parameter = launch.packer.pack(*place, *pointers) + values + launch.frozen

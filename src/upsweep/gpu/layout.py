@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from math import gcd, prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from upsweep.engine import EngineError
-from upsweep.gpu import compile, params, shapes
+from upsweep.gpu import functions, params, shapes
 from upsweep.gpu.shapes import Shape
 from upsweep.operators import form_of
 from upsweep.plan import Plan
@@ -36,7 +36,16 @@ class Lane:
     rows: tuple[int, ...]
     size: int
     phase: int
-    """The pointer's remainder by 16."""
+    """The pointer's remainder by 16; below 0 where there is none, and a value travels with the launch."""
+
+    @property
+    def still(self) -> bool:
+        """Whether one item serves a whole row."""
+        return self.along == 0
+
+    @property
+    def told(self) -> bool:
+        return self.phase < 0
 
     def grain(self, *more: int) -> int:
         """The largest power of two up to 16 that divides every address (and what else is given)."""
@@ -63,6 +72,10 @@ class Layout:
 
     def arrays(self) -> tuple[Lane, ...]:
         return (*self.loads, *self.stores)
+
+    def moving(self) -> list[Lane]:
+        """What is read item by item."""
+        return [x for x in self.loads if not x.still]
 
     def with_rows(self, dims: Sequence[int], pick: Sequence[int]) -> Layout:
         """The same with the row dimensions `pick` of `rows`, of these sizes."""
@@ -96,7 +109,7 @@ def arrange(
     rest = [d for d in range(len(plan.shape)) if d != axis]
 
     def lane(strides: Sequence[int], phase: int, dtype: np.dtype, past: int = 0) -> Lane:
-        along = strides[axis] if n > 1 or past else dtype.itemsize
+        along = strides[axis] if n > 1 or past or phase < 0 else dtype.itemsize
         offset = (n - 1 + past) * along if plan.reverse else 0
         return Lane(
             offset, -along if plan.reverse else along, tuple(strides[d] for d in rest), dtype.itemsize, phase
@@ -222,11 +235,13 @@ class Choice:
 
     def shared_bytes(self, plan: Plan) -> int:
         """Bytes of shared memory that a block asks for."""
-        slab = self.shape.lanes * self.shape.items
-        area = sum(_up(slab * size, 16) + 16 for size in _places(plan))
-        if plan.segmented:
-            area += _up(slab, 16) + 16
-        return _up(area * (32 // self.shape.lanes), 128) * self.shape.warps * self.shape.strips
+        return (
+            _up(self.room(plan).area * (32 // self.shape.lanes), 128) * self.shape.warps * self.shape.strips
+        )
+
+    def room(self, plan: Plan) -> Room:
+        """The shared memory of lanes that hold a row together."""
+        return room_of(plan, self.layout, self.shape.lanes * self.shape.items)
 
     def spec(self, plan: Plan) -> str:
         """The part of the text that says what is scanned."""
@@ -287,7 +302,7 @@ class Columns(Choice):
     def shared_bytes(self, plan: Plan) -> int:
         warps = self.shape.warps
         patch = self.shape.items * self.width
-        patches = 2 * warps * patch * (sum(d.itemsize for d in plan.loads) + plan.segmented)
+        patches = 2 * warps * patch * (sum(x.size for x in self.layout.loads if patched(x)) + plan.segmented)
         (element, align), (item, item_align) = _element(plan), _item(plan)
         align = max(align, item_align, 8)
         sums = _up(32, align) + 2 * warps * self.width * element
@@ -295,8 +310,20 @@ class Columns(Choice):
 
 
 def words(plan: Plan) -> int:
-    """32-bit registers of an item."""
-    return sum(-(-d.itemsize // 4) for d in plan.accumulators)
+    """32-bit registers of an item: of what it is read as, combined as or written as, and of what is read again with it."""
+
+    def count(dtypes: Sequence[np.dtype]) -> int:
+        return sum(-(-d.itemsize // 4) for d in dtypes)
+
+    if plan.map is plan.finish is None:
+        return count(plan.accumulators)
+    inputs, prefix = count(plan.loads), count(plan.accumulators)
+    return max(inputs, prefix + inputs * functions.reads_again(plan), count(params.stored(plan)))
+
+
+def patched(x: Lane) -> bool:
+    """Whether columns are read line by line, by way of shared memory."""
+    return not x.still and x.rows[-1] != 0
 
 
 def costly(plan: Plan) -> bool:
@@ -306,16 +333,18 @@ def costly(plan: Plan) -> bool:
 
 
 def choose(plan: Plan, layout: Layout) -> Choice:
-    touching = all(abs(x.along) == x.size for x in (layout.loads if plan.reduce else layout.arrays()))
+    touching = all(
+        abs(x.along) == x.size for x in (*layout.moving(), *(() if plan.reduce else layout.stores))
+    )
     columns = layout.dims[-1] if layout.dims and not touching and _are_columns(layout) else 0
     if columns:
         return _fitting_columns(plan, layout, columns)
     n, rows, item = layout.n, prod(layout.dims), words(plan)
     if shapes.fits_rows(n, item):
         return Rows(shapes.for_rows(n, item), layout)
-    size = sum(_places(plan)) + plan.segmented
+    size = sum(_places(plan, layout)) + plan.segmented
     if shapes.fits_whole_rows(n, rows, item, size):
-        even = all(mode(x, 16) == "ALIGNED" for x in layout.arrays())
+        even = all(mode(x, 16) == "ALIGNED" for x in (*layout.moving(), *layout.stores))
         return Rows(shapes.for_whole_rows(n, item, even), layout)
     shape = shapes.for_tiles(n, rows, item, len(plan.accumulators), size, plan.segmented, costly(plan))
     return Tiles(shape, layout)
@@ -323,7 +352,7 @@ def choose(plan: Plan, layout: Layout) -> Choice:
 
 def _fitting_columns(plan: Plan, layout: Layout, columns: int) -> Columns:
     """Lines as wide as the smallest component wants them, if those of all components fit into shared memory."""
-    line = min(x.size for x in layout.loads)
+    line = min((x.size for x in layout.loads if patched(x)), default=4)
     while True:
         made = Columns(shapes.for_columns(layout.n, words(plan), line), layout, columns)
         if line >= 4 or made.shared_bytes(plan) <= shapes.SHARED_MEMORY - 4096:
@@ -332,10 +361,12 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int) -> Columns:
 
 
 def _are_columns(layout: Layout) -> bool:
-    """Whether the innermost rows are neighbours in memory, in every array."""
-    alike = all(x.rows[-1] == x.size for x in layout.arrays())
+    """Whether the innermost rows are neighbours in memory, in every array, or one and the same, in what is read."""
+    alike = all(x.rows[-1] in (0, x.size) for x in layout.loads) and all(
+        x.rows[-1] == x.size for x in layout.stores
+    )
     heads = layout.heads is None or layout.heads.rows[-1] in (0, 1)
-    return alike and heads and layout.dims[-1] * min(x.size for x in layout.arrays()) >= shapes.LINE
+    return alike and heads and layout.dims[-1] * min(x.size for x in layout.stores) >= shapes.LINE
 
 
 # --- the text that a kernel is compiled with ------------------------------------------------------------------------
@@ -380,27 +411,40 @@ def spec(plan: Plan, choice: Choice) -> str:
         "HEADS_FLIP": heads is not None and heads.along == -1,
     }
 
-    def moved(x: Lane, grain: int) -> dict[str, Any]:
-        return {"mode": mode(x, slab), "flip": flip(x, slab), "grain": grain}
+    room = choice.room(plan)
+    *places, heads_at = _patches(choice) if columns else (*room.inputs, room.heads)
+    numbers |= {"AREA": room.area, "HEADS_AT": heads_at, "KEEPS": int(min(room.sums) >= 0)}
+    numbers |= {"SUMS_FLIP": int(flip(layout.moving()[0], slab)) if layout.moving() else 0}
+
+    def moved(x: Lane, at: int, grain: int) -> dict[str, Any]:
+        return {"at": at, "mode": mode(x, slab), "flip": flip(x, slab), "grain": grain}
 
     inputs = [
-        moved(x, x.grain_of_lines(choice.width, choice.columns) if columns else x.grain(x.size))
-        for x in layout.loads
+        moved(
+            x,
+            at,
+            x.grain_of_lines(choice.width, choice.columns) if columns and patched(x) else x.grain(x.size),
+        )
+        for x, at in zip(layout.loads, places)
     ]
-    outputs = [moved(x, x.grain(x.size)) for x in layout.stores]
+    outputs = [moved(x, at, x.grain(x.size)) for x, at in zip(layout.stores, room.outputs)]
+    components = [{"at": at} for at in room.sums]
     numbers["HEADS_MODE"] = "SHIFTED" if heads is None or abs(heads.along) == 1 else "STRIDED"
     numbers["HEADS_GRAIN"] = heads.grain_of_lines(choice.width, choice.columns) if heads and columns else 1
-    return declared(plan, numbers, truths, inputs, outputs)
+    return declared(plan, layout, numbers, truths, inputs, outputs, components)
 
 
 def declared(
     plan: Plan,
+    layout: Layout,
     numbers: dict[str, Any],
     truths: dict[str, bool],
     inputs: Sequence[dict[str, Any]],
     outputs: Sequence[dict[str, Any]],
+    components: Sequence[dict[str, Any]] = (),
 ) -> str:
-    """The part of the text that says what is scanned, as every kernel reads it; the last two say how each array is moved."""
+    """The part of the text that says what is scanned, as every kernel reads it; the last three say how each array is moved, and
+    where block sums are kept."""
     numbers = {**numbers, "WIDEST": max(d.itemsize for d in (*plan.loads, *params.stored(plan)))}
     truths = {**truths, "INITIAL": plan.initial, "EXCLUSIVE": plan.exclusive, "REDUCE": plan.reduce}
     lines = [
@@ -420,14 +464,29 @@ def declared(
         ]
         lines.append(f"template <> struct {name} {{ {' '.join([*typedefs, *constants])} }};")
 
-    for i, (dtype, value, moved) in enumerate(zip(plan.loads, plan.accumulators, inputs)):
-        struct(f"Input<{i}>", {"Load": compile.memory_type(dtype), "Value": compile.value_type(value)}, moved)
+    told = 0
+    for i, (x, dtype, value, moved) in enumerate(
+        zip(layout.loads, plan.loads, functions.given(plan), inputs)
+    ):
+        types = {"Load": functions.memory_type(dtype), "Value": functions.value_type(value)}
+        lies = {"still": x.still, "same": bool(x.rows) and x.rows[-1] == 0, "told": told if x.told else -1}
+        struct(f"Input<{i}>", types, {**lies, **moved})
+        told += x.told
     for c, dtype in enumerate(plan.accumulators):
-        struct(f"Component<{c}>", {"Acc": compile.value_type(dtype)}, {})
+        struct(f"Component<{c}>", {"Acc": functions.value_type(dtype)}, components[c] if components else {})
     for o, (dtype, moved) in enumerate(zip(params.stored(plan), outputs)):
-        struct(f"Output<{o}>", {"Store": compile.memory_type(dtype)}, moved)
-    told = params.text(params.arity(plan), numbers["DIMS"])
-    return "\n".join(lines) + "\n" + told + compile.functions_text(plan)
+        struct(f"Output<{o}>", {"Store": functions.memory_type(dtype)}, moved)
+    return (
+        "\n".join(lines)
+        + "\n"
+        + params.text(arity(plan, layout), numbers["DIMS"])
+        + functions.functions_text(plan)
+    )
+
+
+def arity(plan: Plan, layout: Layout) -> params.Arity:
+    told = sum(x.told for x in layout.loads)
+    return params.Arity(len(plan.loads), len(plan.accumulators), len(layout.stores), told)
 
 
 # --- sizes that the kernels check by static_assert ----------------------------------------------------------------------
@@ -458,15 +517,49 @@ def node_words(plan: Plan) -> int:
     return _up(_item(plan)[0], 4) // 4
 
 
-def _places(plan: Plan) -> list[int]:
-    """Bytes of an item in shared memory, where each array that is read makes way for one that is written."""
-    sizes = ([d.itemsize for d in dtypes] for dtypes in (plan.loads, params.stored(plan)))
+class Room(NamedTuple):
+    """Where lanes that hold a row together keep its items in shared memory, in bytes; -1 for what lies elsewhere."""
+
+    inputs: list[int]
+    sums: list[int]
+    """Of each component, or nowhere: then block sums are computed again."""
+    outputs: list[int]
+    heads: int
+    area: int
+
+
+def room_of(plan: Plan, layout: Layout, items: int) -> Room:
+    sizes = _places(plan, layout)
+    *places, heads = accumulate([_up(items * size, 16) + 16 for size in sizes], initial=0)
+    free, moving = iter(places), list(zip(places, sizes))
+    inputs = [-1 if x.still else next(free) for x in layout.loads]
+    sums = []
+    for d in plan.accumulators:
+        fitting = next((place for place in moving if place[1] >= d.itemsize), None)
+        if fitting is not None:
+            moving.remove(fitting)
+        sums.append(-1 if fitting is None or functions.reads_again(plan) else fitting[0])
+    return Room(inputs, sums, places, heads, heads + (_up(items, 16) + 16) * plan.segmented)
+
+
+def _places(plan: Plan, layout: Layout) -> list[int]:
+    """Bytes of an item in each place of shared memory, where an array that is read makes way for one that is written."""
+    sizes = [x.size for x in layout.moving()], [d.itemsize for d in params.stored(plan)]
     return [max(pair) for pair in zip_longest(*sizes, fillvalue=0)]
+
+
+def _patches(choice: Choice) -> list[int]:
+    """Where a warp of columns keeps the lines of each array that is read, and after them the heads."""
+    end, places = 0, []
+    for x in choice.layout.loads:
+        places.append(end if patched(x) else -1)
+        end += patched(x) * choice.shape.items * choice.width * x.size
+    return [*places, end]
 
 
 def tickets_ahead(plan: Plan, choice: Choice) -> int:
     """How many tickets lie between a tile and the one that is asked for at the same time; whole rows where blocks take those."""
     width = choice.width if choice.across else 1
-    tile = choice.tile * width * (sum(d.itemsize for d in plan.loads) + plan.segmented)
-    ahead = -(-shapes.AHEAD // tile)
+    tile = choice.tile * width * (sum(x.size for x in choice.layout.moving()) + plan.segmented)
+    ahead = -(-shapes.AHEAD // max(1, tile))
     return _up(ahead, choice.tiles) if choice.shape.carry else ahead

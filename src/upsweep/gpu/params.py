@@ -39,6 +39,7 @@ VALUES = (
     Field(
         "Start", "start_value", "COMPONENTS", "initial values or the identity, as bytes of the accumulator"
     ),
+    Field("Start", "in_value", "TOLD", "inputs that are numbers, as bytes of their dtype"),
 )
 FROZEN = (
     Field("i64", "n", says="items of a row"),
@@ -64,15 +65,12 @@ FROZEN = (
 
 
 class Arity(NamedTuple):
-    """How many arrays a scan reads, parts its items have, and arrays it writes."""
+    """How many arrays a scan reads, parts its items have, arrays it writes, and inputs are numbers that it is told."""
 
     inputs: int
     components: int
     outputs: int
-
-
-def arity(plan: Plan) -> Arity:
-    return Arity(len(plan.loads), len(plan.accumulators), len(stored(plan)))
+    told: int = 0
 
 
 def stored(plan: Plan) -> list[np.dtype]:
@@ -82,14 +80,15 @@ def stored(plan: Plan) -> list[np.dtype]:
 
 def text(of: Arity, dims: int) -> str:
     """The struct as the kernels see it, whose size must be what the host packs."""
+    counts = _counts(of, dims)
     fields = "\n".join(
         f"  {f.type} {f.name}{f'[{f.count}]' if f.count else ''};{f'  // {f.says}' if f.says else ''}"
         for f in (*POINTERS, *VALUES, *FROZEN)
+        if counts[f.count]
     )
-    counts = _counts(of, dims)
     size = 8 * (_padded(POINTERS, counts) + _padded((*VALUES, *FROZEN), counts))
     return (
-        f"constexpr int INPUTS = {of.inputs}, COMPONENTS = {of.components}, OUTPUTS = {of.outputs};\n"
+        f"constexpr int INPUTS = {of.inputs}, COMPONENTS = {of.components}, OUTPUTS = {of.outputs}, TOLD = {of.told};\n"
         f"constexpr int LEVELS = {LEVELS}, RANK = {counts['RANK']};\n"
         "struct alignas(16) Start { u64 value[2]; };\n"
         "struct Strides { i64 along, row[RANK]; };\n"
@@ -122,7 +121,7 @@ def frozen(of: Arity, dims: int, **values: int | Sequence[Any]) -> bytes:
 
 
 def _counts(of: Arity, dims: int) -> dict[str, int]:
-    numbers = {"INPUTS": of.inputs, "COMPONENTS": of.components, "OUTPUTS": of.outputs}
+    numbers = {"INPUTS": of.inputs, "COMPONENTS": of.components, "OUTPUTS": of.outputs, "TOLD": of.told}
     return {"": 1, **numbers, "LEVELS": LEVELS, "RANK": max(1, dims)}
 
 

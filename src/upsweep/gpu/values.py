@@ -33,12 +33,16 @@ def start(value: Any, dtype: np.dtype, like: Any) -> View:
 
 
 def broadcast(value: Any, shape: tuple[int, ...], dtype: np.dtype, like: Any) -> View:
-    """A scalar or a smaller array as one of `shape`: dimensions that it lacks have stride 0."""
-    seen = (
-        _cast(view(value), dtype, "an operand")
-        if on_gpu(value)
-        else _upload(np.asarray(value, dtype), view(like))
-    )
+    """A scalar or a smaller array as one of `shape`: dimensions that it lacks have stride 0. A number in host memory travels with
+    the launch."""
+    if on_gpu(value):
+        seen = _cast(view(value), dtype, "an operand")
+    else:
+        host, place = np.asarray(value, dtype), view(like)
+        if host.ndim == 0:
+            flat = (0,) * len(shape)
+            return View(0, shape, flat, dtype, place.device, place.kind, place.owner, True, value=host)
+        seen = _upload(host, place)
     missing = len(shape) - len(seen.shape)
     have = (1,) * missing + seen.shape
     if missing < 0 or any(h not in (1, n) for h, n in zip(have, shape)):

@@ -40,9 +40,7 @@ __device__ __forceinline__ void fetch_lines(const char* from, i64 stride, int it
 
 template <int I> using ColumnPatch = Patch<typename Input<I>::Load, Input<I>::grain>;
 typedef Patch<u8, HEADS_GRAIN> HeadPatch;
-template <int I> constexpr int patch_offset() { if constexpr (I == 0) return 0; else return patch_offset<I - 1>() + ColumnPatch<I - 1>::BYTES; }
-constexpr int HEADS_OFFSET = patch_offset<INPUTS>();
-constexpr int WARP_BYTES = HEADS_OFFSET + (SEGMENTED ? HeadPatch::BYTES : 0);
+constexpr int WARP_BYTES = HEADS_AT + (SEGMENTED ? HeadPatch::BYTES : 0);
 
 struct Shared {
   i64 ticket[4];
@@ -161,12 +159,11 @@ struct Worker {
       Spot at = spot_of(p, ticket);
       i64 j = first(at), columns = min(p.columns - at.column, (i64)WIDTH);
       each<INPUTS>([&](auto i) {
-        const Strides& st = p.in_strides[i.value];
-        const char* from = p.in[i.value] + row_offset(p, st, at.row) + j * st.along + at.column * (i64)sizeof(typename Input<i.value>::Load);
-        ColumnPatch<i.value>::load(patch(k) + patch_offset<i.value>(), from, st.along, p.n - j, columns, lane);
+        if constexpr (Input<i.value>::at >= 0)
+          ColumnPatch<i.value>::load(patch(k) + Input<i.value>::at, first<i.value>(at, j), p.in_strides[i.value].along, p.n - j, columns, lane);
       });
       if constexpr (SEGMENTED)
-        if (p.heads_column) HeadPatch::load(patch(k) + HEADS_OFFSET, heads(at, j), p.heads_strides.along, p.n - j, columns, lane);
+        if (p.heads_column) HeadPatch::load(patch(k) + HEADS_AT, heads(at, j), p.heads_strides.along, p.n - j, columns, lane);
     }
     commit_copies();
     fetch_ahead(ticket + p.ahead);
@@ -178,24 +175,47 @@ struct Worker {
     i64 j = first(at);
     each<INPUTS>([&](auto i) {
       constexpr int SIZE = sizeof(typename Input<i.value>::Load);
-      const Strides& st = p.in_strides[i.value];
-      const char* from = p.in[i.value] + row_offset(p, st, at.row) + j * st.along + at.column * SIZE;
-      fetch_lines(from, st.along, (int)min(p.n - j, (i64)ITEMS), (int)min(p.columns - at.column, (i64)WIDTH) * SIZE, lane);
+      int bytes = (int)min(p.columns - at.column, (i64)WIDTH) * SIZE;
+      if constexpr (Input<i.value>::at >= 0)
+        fetch_lines(first<i.value>(at, j), p.in_strides[i.value].along, (int)min(p.n - j, (i64)ITEMS), bytes, lane);
     });
+  }
+  // Item j of the first column of an input.
+  template <int I> __device__ __forceinline__ const char* first(const Spot& at, i64 j) const {
+    const Strides& s = p.in_strides[I];
+    return p.in[I] + row_offset(p, s, at.row) + j * s.along + (Input<I>::same ? 0 : at.column * (i64)sizeof(typename Input<I>::Load));
   }
   __device__ __forceinline__ const char* heads(const Spot& at, i64 j) const {
     return p.heads + row_offset(p, p.heads_strides, at.row) + j * p.heads_strides.along + at.column * p.heads_column;
   }
 
-  // This lane's run of column set v, swept up; `heads` before and after the sweep.
-  __device__ __forceinline__ void read(int k, int v, const Spot& at, Item (&x)[ITEMS], u32& heads_of_items, u32& swept) const {
-    Given given[ITEMS];
+  // This lane's run of column set v, as it is read.
+  __device__ __forceinline__ void read(int k, int v, const Spot& at, Given (&given)[ITEMS]) const {
     each<INPUTS>([&](auto n) {
       typedef typename Input<n.value>::Load Load;
-      const char* own = patch(k) + patch_offset<n.value>() + (32 * v + lane) * sizeof(Load);
+      typedef typename Input<n.value>::Value Value;
+      if constexpr (Input<n.value>::still) {
+        auto one = still_item<n.value>(p, at.row, min(at.column + 32 * v + lane, p.columns - 1));
 #pragma unroll
-      for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<typename Input<n.value>::Value>(*(const Load*)(own + i * ColumnPatch<n.value>::LINE));
+        for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = one;
+      } else if constexpr (Input<n.value>::same) {
+        i64 j = first(at);
+        const char* from = first<n.value>(at, j);
+#pragma unroll
+        for (int i = 0; i < ITEMS; i++, from += p.in_strides[n.value].along)
+          if (j + i < p.n) get<n.value>(given[i]) = convert<Value>(load_item<Load, Input<n.value>::grain>(from));
+      } else {
+        const char* own = patch(k) + Input<n.value>::at + (32 * v + lane) * sizeof(Load);
+#pragma unroll
+        for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<Value>(*(const Load*)(own + i * ColumnPatch<n.value>::LINE));
+      }
     });
+  }
+
+  // The same as it is combined, swept up; `heads` before and after the sweep.
+  __device__ __forceinline__ void read(int k, int v, const Spot& at, Item (&x)[ITEMS], u32& heads_of_items, u32& swept) const {
+    Given given[ITEMS];
+    read(k, v, at, given);
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) x[i] = Map()(given[i]);
     u32 bits = 0;
@@ -203,7 +223,7 @@ struct Worker {
       i64 j = first(at);
       if (p.heads_column) {
 #pragma unroll
-        for (int i = 0; i < ITEMS; i++) bits |= (patch(k)[HEADS_OFFSET + i * HeadPatch::LINE + 32 * v + lane] != 0 ? 1u : 0u) << i;
+        for (int i = 0; i < ITEMS; i++) bits |= (patch(k)[HEADS_AT + i * HeadPatch::LINE + 32 * v + lane] != 0 ? 1u : 0u) << i;
       } else {  // one list for all columns
         bool head = lane < ITEMS && j + lane >= p.heads_first && j + lane < p.n && heads(at, j)[lane * p.heads_strides.along] != 0;
         bits = __ballot_sync(FULL, head);
@@ -236,6 +256,11 @@ struct Worker {
     if (EXCLUSIVE || (SEGMENTED && INITIAL)) start = start_of(p, at.row, exists ? column : p.columns - 1);
     Prefix before = {s.prefixes[k & 1][warp][32 * v + lane], INITIAL || at.t > 0 || warp > 0};
     results(x, heads_of_items, swept, before, s.prefixes[k & 1][warp + 1][32 * v + lane], start);
+    Given given[ITEMS];
+    Result y[ITEMS];
+    if constexpr (READS_AGAIN) read(k, v, at, given);
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) y[i] = Finish()(x[i], given[i], index_of(p, j + i));
     each<OUTPUTS>([&](auto o) {
       typedef typename Output<o.value>::Store Store;
       const Strides& st = p.out_strides[o.value];
@@ -244,8 +269,8 @@ struct Worker {
       int exist = exists ? (int)min(p.n - j, (i64)ITEMS) : 0;
 #pragma unroll
       for (int i = 0; i < ITEMS; i++) {
-        Store y = convert<Store>(get<o.value>(Finish()(x[i])));
-        if (REDUCE ? exists && j + i == p.n - 1 : i < exist) store_item<Store, Output<o.value>::grain>(to, y);
+        Store item = convert<Store>(get<o.value>(y[i]));
+        if (REDUCE ? exists && j + i == p.n - 1 : i < exist) store_item<Store, Output<o.value>::grain>(to, item);
         if (!REDUCE) to += st.along;
       }
     });

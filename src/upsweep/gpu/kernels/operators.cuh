@@ -91,7 +91,6 @@ struct Adjoint { template <class P> __device__ P operator()(P a, P b) const {
 struct Products { template <class P> __device__ P operator()(P s) const {
   return {s.head, {times(s.head, s.tail.tail.head), s.tail.tail}};
 } };
-struct Same { template <class P> __device__ P operator()(P s) const { return s; } };
 struct ArgMax { template <class P> __device__ P operator()(P a, P b) const { return select(a.head >= b.head || a.head != a.head, a, b); } };
 struct ArgMin { template <class P> __device__ P operator()(P a, P b) const { return select(a.head <= b.head || a.head != a.head, a, b); } };
 

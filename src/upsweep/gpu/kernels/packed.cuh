@@ -7,7 +7,7 @@
 template <class F> constexpr bool adds = same<F, Scalar<Add>>;
 template <class T> constexpr bool is_byte = same<T, i8> || same<T, u8>;
 constexpr bool ALL_BYTES = is_byte<typename Input<0>::Load> && is_byte<typename Component<0>::Acc> && is_byte<typename Output<0>::Store>;
-constexpr bool PACKED = COMPONENTS == 1 && !SEGMENTED && !REDUCE && ITEMS >= 16 && adds<Op> && ALL_BYTES;
+constexpr bool PACKED = PLAIN && !Input<0>::still && COMPONENTS == 1 && !SEGMENTED && !REDUCE && ITEMS >= 16 && adds<Op> && ALL_BYTES;
 
 // Words of a run; of other types too, for which the functions below are compiled but never called.
 constexpr int PACKED_WORDS = max_of(max_of(LoadSlab<0, 32, ITEMS>::RUN, StoreSlab<0, 32, ITEMS>::RUN) / 4, 1);

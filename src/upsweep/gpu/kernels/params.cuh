@@ -1,6 +1,6 @@
 // Places by what a launch is told: gpu/params.py lists the fields of Params, and writes it into spec.cuh.
 #pragma once
-#include "elements.cuh"
+#include "memory.cuh"
 
 __device__ __forceinline__ i64 row_offset(const Params& p, const Strides& s, u64 row) {
   i64 offset = 0;
@@ -30,3 +30,16 @@ __device__ __forceinline__ Item start_of(const Params& p, u64 row, i64 column = 
   });
   return start;
 }
+
+// The item of an input that serves a whole row: a number that came with the launch, or one for each row, or column of it.
+template <int I, class P> __device__ __forceinline__ auto still_item(const P& p, u64 row, i64 column = 0) {
+  typedef typename Input<I>::Load Load;
+  if constexpr (Input<I>::told >= 0) return convert<typename Input<I>::Value>(*(const Load*)p.in_value[Input<I>::told].value);
+  else {
+    const char* from = p.in[I] + row_offset(p, p.in_strides[I], row) + (Input<I>::same ? 0 : column * (i64)sizeof(Load));
+    return convert<typename Input<I>::Value>(load_item<Load, Input<I>::grain>(from));
+  }
+}
+
+// The index along the axis of the item that a scan comes to after j others.
+__device__ __forceinline__ i64 index_of(const Params& p, i64 j) { return REVERSE ? p.n - 1 - j : j; }

@@ -11,24 +11,6 @@ template <int O, int LANES, int N> using StoreSlab =
 template <int LANES, int N> using HeadSlab = Slab<u8, HEADS_MODE, HEADS_FLIP, 1, LANES, N>;
 
 template <int LANES, int N> struct Region {
-  // A place holds an input, which makes way for an output.
-  static constexpr int PLACES = max_of(INPUTS, OUTPUTS);
-  template <int S> static constexpr int area() {
-    int load = 0, store = 0;
-    if constexpr (S < INPUTS) load = LoadSlab<S, LANES, N>::AREA;
-    if constexpr (S < OUTPUTS) store = StoreSlab<S, LANES, N>::AREA;
-    return max_of(load, store);
-  }
-  // Block sums may take the places of the items that they are sums of, where they are no larger.
-  template <int C> using SumSlab = Slab<typename Component<C>::Acc, ALIGNED, Input<0>::flip, 1, LANES, N>;
-  template <int C = 0> static constexpr bool keeps() {
-    if constexpr (C == COMPONENTS) return true;
-    else if constexpr (C == PLACES) return false;
-    else return SumSlab<C>::AREA <= area<C>() && keeps<C + 1>();
-  }
-  static constexpr bool KEEPS = keeps();
-  template <int S> static constexpr int offset() { if constexpr (S == 0) return 0; else return offset<S - 1>() + area<S - 1>(); }
-  static constexpr int AREA = offset<PLACES>() + (SEGMENTED ? HeadSlab<LANES, N>::AREA : 0);
   static constexpr int WARP_BYTES = (AREA * (32 / LANES) + 127) / 128 * 128;
 
   char* shared;  // of the warp
@@ -37,10 +19,12 @@ template <int LANES, int N> struct Region {
   template <class S, int OFFSET> __device__ __forceinline__ S slab() const {
     return S{shared, (lane / LANES * AREA + OFFSET) / 16, lane % LANES};
   }
-  template <int I> __device__ __forceinline__ auto load_slab() const { return slab<LoadSlab<I, LANES, N>, offset<I>()>(); }
-  template <int O> __device__ __forceinline__ auto store_slab() const { return slab<StoreSlab<O, LANES, N>, offset<O>()>(); }
-  template <int C> __device__ __forceinline__ auto sum_slab() const { return slab<SumSlab<C>, offset<C>()>(); }
-  __device__ __forceinline__ auto head_slab() const { return slab<HeadSlab<LANES, N>, offset<PLACES>()>(); }
+  template <int I> __device__ __forceinline__ auto load_slab() const { return slab<LoadSlab<I, LANES, N>, Input<I>::at>(); }
+  template <int O> __device__ __forceinline__ auto store_slab() const { return slab<StoreSlab<O, LANES, N>, Output<O>::at>(); }
+  template <int C> __device__ __forceinline__ auto sum_slab() const {
+    return slab<Slab<typename Component<C>::Acc, ALIGNED, SUMS_FLIP, 1, LANES, N>, Component<C>::at>();
+  }
+  __device__ __forceinline__ auto head_slab() const { return slab<HeadSlab<LANES, N>, HEADS_AT>(); }
 
   template <int I> static __device__ __forceinline__ Row in(const Params& p, u64 row) {
     return {p.in[I] + row_offset(p, p.in_strides[I], row), p.in_strides[I].along, 0, p.n};
@@ -54,12 +38,14 @@ template <int LANES, int N> struct Region {
 
   // Starts the copies of the items from j on; the caller commits them.
   __device__ __forceinline__ void load(const Params& p, u64 row, i64 j) const {
-    each<INPUTS>([&](auto i) { load_slab<i.value>().load(in<i.value>(p, row), j); });
+    each<INPUTS>([&](auto i) { if constexpr (!Input<i.value>::still) load_slab<i.value>().load(in<i.value>(p, row), j); });
     if constexpr (SEGMENTED) head_slab().load(heads(p, row), j);
   }
 
   static __device__ __forceinline__ void fetch_items(const Params& p, u64 row, i64 j, int count, int lane) {
-    each<INPUTS>([&](auto i) { LoadSlab<i.value, LANES, N>::fetch_items(in<i.value>(p, row), j, count, lane); });
+    each<INPUTS>([&](auto i) {
+      if constexpr (!Input<i.value>::still) LoadSlab<i.value, LANES, N>::fetch_items(in<i.value>(p, row), j, count, lane);
+    });
     if constexpr (SEGMENTED) HeadSlab<LANES, N>::fetch_items(heads(p, row), j, count, lane);
   }
 
@@ -82,15 +68,26 @@ template <int LANES, int N> struct Region {
     return read_heads(p, row, j);
   }
 
-  // This lane's run; bit k of the result: a segment starts at item k of it.
-  __device__ __forceinline__ u32 read(const Params& p, u64 row, i64 j, Item (&x)[N]) const {
-    Given given[N];
+  // This lane's run as it is read.
+  __device__ __forceinline__ void read(const Params& p, u64 row, i64 j, Given (&given)[N]) const {
     each<INPUTS>([&](auto i) {
-      typename Input<i.value>::Load raw[N];
-      load_slab<i.value>().read(in<i.value>(p, row), j, raw);
+      if constexpr (Input<i.value>::still) {
+        auto value = still_item<i.value>(p, row);
 #pragma unroll
-      for (int k = 0; k < N; k++) get<i.value>(given[k]) = convert<typename Input<i.value>::Value>(raw[k]);
+        for (int k = 0; k < N; k++) get<i.value>(given[k]) = value;
+      } else {
+        typename Input<i.value>::Load raw[N];
+        load_slab<i.value>().read(in<i.value>(p, row), j, raw);
+#pragma unroll
+        for (int k = 0; k < N; k++) get<i.value>(given[k]) = convert<typename Input<i.value>::Value>(raw[k]);
+      }
     });
+  }
+
+  // The same as it is combined; bit k of the result: a segment starts at item k of it.
+  __device__ __forceinline__ u32 read_items(const Params& p, u64 row, i64 j, Item (&x)[N]) const {
+    Given given[N];
+    read(p, row, j, given);
 #pragma unroll
     for (int k = 0; k < N; k++) x[k] = Map()(given[k]);
     return read_heads(p, row, j);
@@ -104,11 +101,18 @@ template <int LANES, int N> struct Region {
     }
   }
 
-  __device__ __forceinline__ void write(const Item (&x)[N]) const {
+  // What is written for the prefixes of this lane's run, in place of what was read.
+  __device__ __forceinline__ void write(const Params& p, u64 row, i64 j, const Item (&x)[N]) const {
+    Given given[N];
+    Result y[N];
+    if constexpr (READS_AGAIN) read(p, row, j, given);
+#pragma unroll
+    for (int k = 0; k < N; k++) y[k] = Finish()(x[k], given[k], index_of(p, j + lane % LANES * N + k));
+    __syncwarp();  // all lanes have read their runs
     each<OUTPUTS>([&](auto o) {
       typename Output<o.value>::Store raw[N];
 #pragma unroll
-      for (int k = 0; k < N; k++) raw[k] = convert<typename Output<o.value>::Store>(get<o.value>(Finish()(x[k])));
+      for (int k = 0; k < N; k++) raw[k] = convert<typename Output<o.value>::Store>(get<o.value>(y[k]));
       store_slab<o.value>().write(raw);
     });
   }
@@ -122,7 +126,7 @@ template <int LANES, int N> struct Region {
     each<OUTPUTS>([&](auto o) {
       typedef typename Output<o.value>::Store Store;
       store_item<Store, Output<o.value>::grain>(p.out[o.value] + row_offset(p, p.out_strides[o.value], row),
-                                                convert<Store>(get<o.value>(Finish()(x))));
+                                                convert<Store>(get<o.value>(Finish()(x, {}, 0))));
     });
   }
 };

@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS) upsweep_rows(co
   wait_copies<0>();
   __syncwarp();  // every lane's copies have landed
   Item x[ITEMS];
-  u32 heads = region.read(p, row, j, x), swept = heads;
+  u32 heads = region.read_items(p, row, j, x), swept = heads;
   up_sweep(x, swept);
   Element sums = up_sweep<LANES>(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), within);
   Prefix before{start, INITIAL}, after = before;
@@ -50,8 +50,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS) upsweep_rows(co
   if constexpr (REDUCE) {
     if (exists) store_reduction<LANES>(p, row, j + within * ITEMS, x);
   } else {
-    __syncwarp();  // all lanes have read their runs
-    region.write(x);
+    region.write(p, row, j, x);
     __syncwarp();  // all lanes have written theirs
     if (exists) region.store(p, row, j);
   }

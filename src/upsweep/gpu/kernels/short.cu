@@ -11,6 +11,15 @@ struct Thread {
 
   template <int I> __device__ __forceinline__ void read(Given (&given)[VECTOR][ITEMS]) const {
     typedef typename Input<I>::Load Load;
+    if constexpr (Input<I>::still) {
+#pragma unroll
+      for (int v = 0; v < VECTOR; v++) {
+        auto value = still_item<I>(p, row, column + v);
+#pragma unroll
+        for (int k = 0; k < ITEMS; k++) get<I>(given[v][k]) = value;
+      }
+      return;
+    }
     constexpr bool SAME = Input<I>::same;
     constexpr int N = SAME ? 1 : VECTOR, GRAIN = Input<I>::grain;
     const Strides& s = p.in_strides[I];
@@ -24,7 +33,7 @@ struct Thread {
       for (int v = 0; v < VECTOR; v++) get<I>(given[v][k]) = convert<typename Input<I>::Value>(part[k].x[v % N]);
   }
 
-  template <int O> __device__ __forceinline__ void write(const Item (&x)[VECTOR][ITEMS]) const {
+  template <int O> __device__ __forceinline__ void write(const Result (&y)[VECTOR][ITEMS]) const {
     typedef typename Output<O>::Store Store;
     constexpr int GRAIN = Output<O>::grain;
     const Strides& s = p.out_strides[O];
@@ -33,7 +42,7 @@ struct Thread {
     for (int k = 0; k < ITEMS; k++) {
       struct alignas(VECTOR * sizeof(Store)) Run { Store x[VECTOR]; } part;
 #pragma unroll
-      for (int v = 0; v < VECTOR; v++) part.x[v] = convert<Store>(get<O>(Finish()(x[v][k])));
+      for (int v = 0; v < VECTOR; v++) part.x[v] = convert<Store>(get<O>(y[v][k]));
       if (REDUCE ? k == p.n - 1 : k < p.n) store_item<Run, GRAIN>(to, part);
       if (!REDUCE) to += s.along;
     }
@@ -74,15 +83,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_short(const __grid
   if ((i64)row >= p.rows || thread - (i64)row * p.column_groups >= p.column_groups) return;
   Thread own{p, row, (thread - (i64)row * p.column_groups) * VECTOR};
   Given given[VECTOR][ITEMS];
-  Item x[VECTOR][ITEMS];
+  Result y[VECTOR][ITEMS];
   each<INPUTS>([&](auto i) { own.read<i.value>(given); });
 #pragma unroll
   for (int v = 0; v < VECTOR; v++) {
-#pragma unroll
-    for (int k = 0; k < ITEMS; k++) x[v][k] = Map()(given[v][k]);
-    Item start = {};
+    Item x[ITEMS], start = {};
     if (INITIAL || EXCLUSIVE) start = start_of(p, row, own.column + v);
-    own.scan(x[v], SEGMENTED ? own.heads(v) : 0, start);
+#pragma unroll
+    for (int k = 0; k < ITEMS; k++) x[k] = Map()(given[v][k]);
+    own.scan(x, SEGMENTED ? own.heads(v) : 0, start);
+#pragma unroll
+    for (int k = 0; k < ITEMS; k++) y[v][k] = Finish()(x[k], given[v][k], index_of(p, k));
   }
-  each<OUTPUTS>([&](auto o) { own.write<o.value>(x); });
+  each<OUTPUTS>([&](auto o) { own.write<o.value>(y); });
 }

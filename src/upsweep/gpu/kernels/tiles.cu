@@ -150,11 +150,11 @@ struct Worker {
         continue;
       }
       Item x[ITEMS];
-      u32 heads = region(k, i).read(p, row, j, x);
+      u32 heads = region(k, i).read_items(p, row, j, x);
       up_sweep(x, heads);
       Element e = up_sweep<32>(element(x[ITEMS - 1], heads >> (ITEMS - 1) & 1), lane);
       if (lane == 31) s.sums[k & 1][part(i)] = e;
-      if constexpr (Strip::KEEPS) {
+      if constexpr (KEEPS) {
         x[ITEMS - 1] = e.value;  // with what the lanes made of the run's own sum, which nobody asks for again
         __syncwarp();  // all lanes have read their runs
         region(k, i).keep(x);
@@ -185,12 +185,12 @@ struct Worker {
       if constexpr (PACKED) { finish_packed(k, i, row, j); continue; }
       Item x[ITEMS]; Element sums;
       u32 heads, swept;
-      if constexpr (Strip::KEEPS) {
+      if constexpr (KEEPS) {
         swept = heads = region(k, i).kept(p, row, j, x);
         if (SEGMENTED) up_sweep_heads<ITEMS>(swept);
         sums = element(x[ITEMS - 1], swept_heads(swept >> (ITEMS - 1) & 1, lane));
       } else {
-        swept = heads = region(k, i).read(p, row, j, x);
+        swept = heads = region(k, i).read_items(p, row, j, x);
         up_sweep(x, swept);
         sums = up_sweep<16>(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), lane);
       }
@@ -203,8 +203,7 @@ struct Worker {
       results(x, heads, swept, before, next, start);
       if constexpr (REDUCE) store_reduction<32>(p, row, j + lane * ITEMS, x);
       else {
-        __syncwarp();  // all lanes have read their runs
-        region(k, i).write(x);
+        region(k, i).write(p, row, j, x);
         __syncwarp();  // all lanes have written theirs
         if (PATIENT && i == STRIPS - 1) arrive<NEARLY, WARPS + 1>(k);
         region(k, i).store(p, row, j);

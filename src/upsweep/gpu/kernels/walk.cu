@@ -177,7 +177,7 @@ template <class T, int AT, bool SAME, bool FLIP, int GRAIN> struct Patch {
   }
 };
 
-template <int I> using In = Patch<typename Input<I>::Load, Input<I>::at, Input<I>::same, Input<I>::flip, Input<I>::grain>;
+template <int I> using In = Patch<typename Input<I>::Load, Input<I>::at, Input<I>::alone, Input<I>::flip, Input<I>::grain>;
 template <int O> using Out = Patch<typename Output<O>::Store, Output<O>::at, false, Output<O>::flip, Output<O>::grain>;
 typedef Patch<u8, HEADS_AT, HEADS_SAME, HEADS_FLIP, HEADS_GRAIN> Heads;
 
@@ -197,7 +197,8 @@ __device__ __forceinline__ Lines lines_of(const Params& p, char* array, const St
 __device__ __forceinline__ void serve(const Params& p, const Rows& rows, Ring& ring, char* memory, int warp, int lane) {
   Lines in[INPUTS], out[OUTPUTS], heads{};
   each<INPUTS>([&](auto i) {
-    in[i.value] = lines_of(p, p.in[i.value], p.in_strides[i.value], rows, Input<i.value>::same ? 0 : In<i.value>::SIZE, lane);
+    if constexpr (!Input<i.value>::still)
+      in[i.value] = lines_of(p, p.in[i.value], p.in_strides[i.value], rows, Input<i.value>::alone ? 0 : In<i.value>::SIZE, lane);
   });
   each<OUTPUTS>([&](auto o) { out[o.value] = lines_of(p, p.out[o.value], p.out_strides[o.value], rows, Out<o.value>::SIZE, lane); });
   if (SEGMENTED) heads = lines_of(p, p.heads, p.heads_strides, rows, p.heads_column, lane);
@@ -219,7 +220,7 @@ __device__ __forceinline__ void serve(const Params& p, const Rows& rows, Ring& r
       int m = (int)min(p.n - j, (i64)STEPS);
       each<INPUTS>([&](auto i) {
         int exist = i.value == AHEAD && j + m == p.n ? m - 1 : m;
-        In<i.value>::bring(stage, in[i.value], p.in_strides[i.value].along, j, exist, rows.count, lane);
+        if constexpr (!Input<i.value>::still) In<i.value>::bring(stage, in[i.value], p.in_strides[i.value].along, j, exist, rows.count, lane);
       });
       // In a reverse scan the head of the first item lies outside, and heads come one by one; that item starts a segment anyway.
       if (SEGMENTED) Heads::bring(stage, heads, p.heads_strides.along, j, m, rows.count, lane, HEADS_GRAIN == 1 && j < p.heads_first);
@@ -239,22 +240,26 @@ struct Walker {
   int lane;
   Item start[VECTOR];
   Prefix state[VECTOR];
+  Given still[VECTOR];  // of which the inputs that serve whole rows are read
 
   // One step of one row: what is written for the item.
-  __device__ __forceinline__ Result step(int v, const Given& x, bool head) {
+  __device__ __forceinline__ Result step(int v, const Given& x, bool head, i64 j) {
     Item before = SEGMENTED ? select(head, start[v], state[v].value) : state[v].value;
     fold(state[v], element(Map()(x), head), start[v]);
-    return Finish()(EXCLUSIVE ? before : state[v].value);
+    return Finish()(EXCLUSIVE ? before : state[v].value, x, index_of(p, j));
   }
 
   template <int N> __device__ __forceinline__ void read(const char* stage, int i, Given (&x)[N][VECTOR], bool (&head)[N][VECTOR]) const {
     each<INPUTS>([&](auto n) {
       typename Input<n.value>::Load part[N][VECTOR];
-      In<n.value>::template read<N>(stage, lane, i, part);
+      if constexpr (!Input<n.value>::still) In<n.value>::template read<N>(stage, lane, i, part);
 #pragma unroll
       for (int k = 0; k < N; k++)
 #pragma unroll
-        for (int v = 0; v < VECTOR; v++) get<n.value>(x[k][v]) = convert<typename Input<n.value>::Value>(part[k][v]);
+        for (int v = 0; v < VECTOR; v++) {
+          if constexpr (Input<n.value>::still) get<n.value>(x[k][v]) = get<n.value>(still[v]);
+          else get<n.value>(x[k][v]) = convert<typename Input<n.value>::Value>(part[k][v]);
+        }
     });
     if constexpr (SEGMENTED) {
       u8 flag[N][VECTOR];
@@ -278,22 +283,22 @@ struct Walker {
   }
 
   // N items: what the next ones need is read before these are worked on, and before results are written where items lie.
-  template <int N> __device__ __forceinline__ void walk(char* stage, int i, const Given (&x)[N][VECTOR], const bool (&head)[N][VECTOR]) {
+  template <int N> __device__ __forceinline__ void walk(char* stage, i64 j, int i, const Given (&x)[N][VECTOR], const bool (&head)[N][VECTOR]) {
     Result y[N][VECTOR];
 #pragma unroll
     for (int k = 0; k < N; k++)
 #pragma unroll
-      for (int v = 0; v < VECTOR; v++) y[k][v] = step(v, x[k][v], SEGMENTED && head[k][v]);
+      for (int v = 0; v < VECTOR; v++) y[k][v] = step(v, x[k][v], SEGMENTED && head[k][v], j + i + k);
     write<N>(stage, i, y);
   }
   // A stage whose first items have been read; leaves those of the next stage, which may have to land first.
-  __device__ __forceinline__ void walk_stage(char* stage, char* next, u64* full, u32 parity, Given (&x)[2][ITEMS][VECTOR], bool (&head)[2][ITEMS][VECTOR]) {
+  __device__ __forceinline__ void walk_stage(char* stage, i64 j, char* next, u64* full, u32 parity, Given (&x)[2][ITEMS][VECTOR], bool (&head)[2][ITEMS][VECTOR]) {
 #pragma unroll
     for (int i = 0; i < STEPS; i += ITEMS) {
       int now = i / ITEMS % 2;
       if (i + ITEMS < STEPS) read<ITEMS>(stage, i + ITEMS, x[now ^ 1], head[now ^ 1]);
       else if (next) { barrier_wait(full, parity); read<ITEMS>(next, 0, x[now ^ 1], head[now ^ 1]); }
-      walk<ITEMS>(stage, i, x[now], head[now]);
+      walk<ITEMS>(stage, j, i, x[now], head[now]);
     }
   }
   __device__ __forceinline__ void walk_some(char* stage, i64 j, int m) {
@@ -308,7 +313,7 @@ struct Walker {
       if (SEGMENTED && j + i == 0)
 #pragma unroll
         for (int v = 0; v < VECTOR; v++) head[0][v] = false;
-      walk<1>(stage, i, x, head);
+      walk<1>(stage, j, i, x, head);
     }
   }
 
@@ -319,6 +324,10 @@ struct Walker {
       start[v] = {};
       if (INITIAL || EXCLUSIVE || AHEAD >= 0) start[v] = ACROSS ? start_of(p, rows.row, rows.column + at) : start_of(p, rows.row + at, 0);
       state[v] = {start[v], INITIAL};
+      each<INPUTS>([&](auto i) {
+        if constexpr (Input<i.value>::still)
+          get<i.value>(still[v]) = ACROSS ? still_item<i.value>(p, rows.row, rows.column + at) : still_item<i.value>(p, rows.row + at);
+      });
     }
   }
   __device__ __forceinline__ void run(Ring& ring, char* memory) {
@@ -338,7 +347,7 @@ struct Walker {
         Turn now = turn;
         turn.next();
         char* next = j + 2 * STEPS + REST <= p.n ? memory + turn.stage * STAGE_BYTES : nullptr;
-        walk_stage(memory + now.stage * STAGE_BYTES, next, &ring.full[turn.stage], turn.parity, x, head);
+        walk_stage(memory + now.stage * STAGE_BYTES, j, next, &ring.full[turn.stage], turn.parity, x, head);
         barrier_arrive(&ring.done[now.stage]);
       }
     }
@@ -357,7 +366,7 @@ struct Walker {
     for (int v = 0; v < VECTOR; v++) {
       int at = lane * VECTOR + v;
       if (at >= rows.count) continue;
-      Result y = Finish()(state[v].value);
+      Result y = Finish()(state[v].value, {}, 0);
       each<OUTPUTS>([&](auto o) {
         typedef typename Output<o.value>::Store Store;
         char* to = p.out[o.value] + row_offset(p, p.out_strides[o.value], ACROSS ? rows.row : rows.row + at);

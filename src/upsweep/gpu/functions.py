@@ -1,0 +1,236 @@
+"""What a kernel computes: the map, the operator and the finish, as functors of C++ or as functions of Python to be linked in.
+
+A function of Python is compiled to LTO-IR by numba-cuda, so that it is inlined like a functor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from upsweep import dtypes
+from upsweep.arithmetic import LogAddExp
+from upsweep.engine import EngineError
+from upsweep.function import Function
+from upsweep.operator import Operator, uncompilable
+from upsweep.operators import Form, form_of
+from upsweep.plan import Plan
+
+
+def memory_type(dtype: np.dtype) -> str:
+    """The C type that holds an item of this dtype in memory."""
+    return _known(dtype).memory
+
+
+def value_type(dtype: np.dtype) -> str:
+    """The C type that an item of this dtype is computed in."""
+    return _known(dtype).value
+
+
+def _known(dtype: np.dtype) -> dtypes.DType:
+    known = dtypes.row(dtype)
+    if known is None or not dtype.isnative:
+        raise EngineError(f"the cuda engine does not scan {dtype}")
+    return known
+
+
+Parts = tuple[np.dtype, ...]
+
+
+class Linked(NamedTuple):
+    """A Python function that is linked into a kernel, as a C function of pointers: to the parts of each operand, and to those of
+    what it gives."""
+
+    symbol: str
+    function: Operator | Function
+    operands: tuple[Parts, ...]
+    results: Parts
+
+    def parts(self) -> Parts:
+        return tuple([d for parts in (*self.operands, self.results) for d in parts])
+
+
+def linked(plan: Plan) -> tuple[Linked, ...]:
+    """The Python functions of a plan, for which there is no functor."""
+    found: list[Linked] = []
+    for symbol, function in (("map", plan.map), ("operator", plan.op), ("finish", plan.finish)):
+        if function is not None and _functor_of(function, plan) is None:
+            operands, results = _signature(plan, symbol)
+            found.append(Linked(f"upsweep_{symbol}", function, operands, results))
+    return tuple(found)
+
+
+def _functor_of(function: Operator | Function, plan: Plan) -> Form | None:
+    """The built-in functor of an operator, or of what finishes the gradients of a recurrence."""
+    if isinstance(function, Function) and function.arity > 1:  # an operator's function may be a user's map
+        return None
+    known = form_of(function, plan.accumulators)
+    return known and known[1]
+
+
+def _signature(plan: Plan, symbol: str) -> tuple[tuple[Parts, ...], Parts]:
+    """The dtypes of the parts of each operand, and of the results."""
+    inputs = tuple([(dtypes.accumulator(d),) for d in plan.loads])
+    if symbol == "map" and plan.map is not None:
+        return inputs[: plan.map.arity], tuple(map(dtypes.accumulator, plan.map.results))
+    if symbol == "finish" and plan.finish is not None:
+        operands = (plan.accumulators, *inputs, (np.dtype(np.int64),))
+        return operands[: plan.finish.arity], tuple(map(dtypes.accumulator, plan.finish.results))
+    return (plan.accumulators, plan.accumulators), plan.accumulators
+
+
+def given(plan: Plan) -> Parts:
+    """The dtypes that items are read in."""
+    if plan.map is plan.finish is None:
+        return plan.accumulators
+    return tuple(map(dtypes.accumulator, plan.loads))
+
+
+def reads_again(plan: Plan) -> bool:
+    """Whether the finish is given inputs of its item."""
+    return plan.finish is not None and plan.finish.arity > 1
+
+
+def functions_text(plan: Plan) -> str:
+    """What is computed: `Map` of what is `Given`, an item of each array that is read; `Op` of two of the `Item`s that it gives;
+    and `Finish` of a prefix, whose `Result` is written."""
+    declarations = [
+        f'extern "C" __device__ void {each.symbol}({", ".join(f"{value_type(d)}*" for d in each.parts())});\n'
+        for each in linked(plan)
+    ]
+    types = f"typedef {_tuple(plan.accumulators)} Item;\ntypedef {_tuple(given(plan))} Given;\n"
+    truths = {
+        "PLAIN": plan.map is plan.finish is None,
+        "READS_AGAIN": reads_again(plan),
+        "REVERSE": plan.reverse,
+    }
+    said = "".join(f"constexpr bool {name} = {str(value).lower()};\n" for name, value in truths.items())
+    return "".join([types, said, *declarations, _map_text(plan), _operator_text(plan), _finish_text(plan)])
+
+
+def _tuple(parts: Sequence[np.dtype], type_of: Callable[[np.dtype], str] = value_type) -> str:
+    return f"Tuple<{', '.join(map(type_of, parts))}>"
+
+
+def _pointers(place: str, count: int) -> list[str]:
+    """To the parts of a tuple."""
+    return [f"&get<{i}>({place})" for i in range(count)]
+
+
+def _map_text(plan: Plan) -> str:
+    if plan.map is None:
+        values = [
+            f"get<{c}>(item) = convert<{value_type(d)}>(get<{c}>(given));"
+            for c, d in enumerate(plan.accumulators)
+        ]
+        return _functor("Map", "Item", "Given given", f"Item item; {' '.join(values)} return item;")
+    operands, results = _signature(plan, "map")
+    call = (
+        f"upsweep_map({', '.join([*_pointers('given', len(operands)), *_pointers('made', len(results))])});"
+    )
+    values = [
+        f"get<{c}>(item) = convert<{value_type(d)}>(convert<{memory_type(r)}>(get<{c}>(made)));"
+        for c, (d, r) in enumerate(zip(plan.accumulators, plan.map.results))
+    ]
+    body = f"{_tuple(results)} made; {call} Item item; {' '.join(values)} return item;"
+    return _functor("Map", "Item", "Given given", body)
+
+
+def _functor(name: str, gives: str, takes: str, body: str) -> str:
+    return f"struct {name} {{ __device__ __forceinline__ {gives} operator()({takes}) const {{ {body} }} }};\n"
+
+
+def _operator_text(plan: Plan) -> str:
+    accumulators, form = plan.accumulators, _functor_of(plan.op, plan)
+    if form is not None:
+        numbers = "" if form.numbers is None else _numbers(form.numbers, accumulators[0])
+        last = plan.stores[:-1] == (None,) * (len(plan.stores) - 1)
+        state = form.state if plan.order == "sequential" and plan.finish is None and last else ""
+        return f"{numbers}typedef {state or form.functor} Op;\n"
+    operands = [pointer for side in "abr" for pointer in _pointers(side, len(accumulators))]
+    return _functor(
+        "Op", "Item", "Item a, Item b", f"Item r; upsweep_operator({', '.join(operands)}); return r;"
+    )
+
+
+def _finish_text(plan: Plan) -> str:
+    finish = plan.finish
+    kept = [c for c, d in enumerate(plan.stores) if d is not None]
+    takes = "Item s, Given given, i64 index"
+    if finish is None:
+        result = _tuple([plan.accumulators[c] for c in kept])
+        copies = " ".join(f"get<{o}>(r) = get<{c}>(s);" for o, c in enumerate(kept))
+        return f"typedef {result} Result;\n" + _functor(
+            "Finish", "Result", takes, f"Result r; {copies} return r;"
+        )
+    operands, results = _signature(plan, "finish")
+    known = _functor_of(finish, plan)
+    if known is not None:
+        call = f"Item made = {known.functor}()(s);"
+    else:
+        places = [*_pointers("s", len(operands[0])), *_pointers("given", len(plan.loads)), "&index"]
+        passed = places[: len(operands[0]) + len(operands) - 1]
+        call = f"{_tuple(results)} made; upsweep_finish({', '.join([*passed, *_pointers('made', len(results))])});"
+    result = _tuple([finish.results[c] for c in kept], memory_type)
+    copies = " ".join(
+        f"get<{o}>(r) = convert<{memory_type(finish.results[c])}>(get<{c}>(made));"
+        for o, c in enumerate(kept)
+    )
+    return f"typedef {result} Result;\n" + _functor(
+        "Finish", "Result", takes, f"{call} Result r; {copies} return r;"
+    )
+
+
+def _numbers(numbers: LogAddExp, dtype: np.dtype) -> str:
+    """What LogAddExp computes with, in digits that lose nothing."""
+    real, _, mantissa, far, exp2, log1p = numbers
+    lists = [[float(real(x)).hex() for x in terms] for terms in (exp2, log1p)]
+    exp2, log1p = (f"[{len(terms)}] = {{{', '.join(terms)}}}" for terms in lists)
+    return (
+        f"struct Numbers {{ int mantissa = {mantissa}; u{8 * dtype.itemsize} bits = 0; "
+        f"{value_type(dtype)} far = {far}, exp2{exp2}, log1p{log1p}; }};\n"
+    )
+
+
+def python_ltoir(each: Linked, arch: int) -> bytes:
+    """A Python function as a C function of pointers."""
+    from numba import from_dtype, types
+
+    from upsweep.device_functions import compiler, numba_cuda, scalars_on_device
+
+    cuda = numba_cuda()
+    names = [
+        [f"p{i}_{j}" for j in range(len(parts))] for i, parts in enumerate((*each.operands, each.results))
+    ]
+    *given, stored = names
+    values = [f"({', '.join(f'{p}[0]' for p in parts)})" for parts in given]  # one part alone is no tuple
+    stores = [f"{p}[0] = r" if len(stored) == 1 else f"{p}[0] = r[{j}]" for j, p in enumerate(stored)]
+    lines = [
+        f"def {each.symbol}({', '.join(p for parts in names for p in parts)}):",
+        f"r = returned(function({', '.join(values)}))",
+    ]
+    scope = {
+        "function": scalars_on_device(each.function.fn),
+        "returned": compiler().returned(each.results, len(stored) == 1),
+    }
+    exec("\n    ".join([*lines, *stores]), scope)  # numba wants a function of fixed arity
+    operands = [from_dtype(d) for parts in each.operands for d in parts]
+    results = [
+        types.uint8 if d.kind == "b" else from_dtype(d) for d in each.results
+    ]  # numba stores no bool by a pointer
+    pointers = [types.CPointer(part) for part in (*operands, *results)]
+    try:
+        code, _ = cuda.compile(  # pyright: ignore[reportPrivateImportUsage]
+            scope[each.symbol],
+            types.void(*pointers),
+            output="ltoir",
+            device=True,
+            abi="c",
+            abi_info={"abi_name": each.symbol},
+            cc=(arch // 10, arch % 10),
+        )
+    except Exception as error:
+        raise uncompilable(each.function, error) from error
+    return code
