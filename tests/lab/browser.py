@@ -38,6 +38,8 @@ class Browser:
         self._await_driver()
         session = self.ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
         self.base += f"/session/{session['sessionId']}"
+        # No window manager gives a headless window the focus, and without it no focus event comes.
+        self.chrome("Emulation.setFocusEmulationEnabled", enabled=True)
 
     def _await_driver(self):
         for _ in range(100):
