@@ -18,6 +18,7 @@ from upsweep.textbook import KERNELS, kogge_stone
 
 COURSE = (Path(__file__).parents[2] / "docs" / "course.md").read_text(encoding="utf-8")
 TAB, ESCAPE, ENTER, SHIFT = "\ue004", "\ue00c", "\ue007", "\ue008"
+HOME, LEFT = "\ue011", "\ue012"
 SIZES = ((1280, 900), (800, 700), (400, 850))
 
 
@@ -446,6 +447,51 @@ def test_a_race_is_a_film_of_two_threads(opened):
     assert "{} becomes {} instead of {}".format(*wrong) in opened.do(
         "return document.querySelector('.film').innerText"
     )
+
+
+def test_a_race_plays_in_both_orders(opened):
+    """The player goes through the film's pictures: one access a step, beside its line, first one order and then the other."""
+    opened.do("document.querySelector('.tempt').click()")
+    opened.until("document.querySelectorAll('.film li').length === 2")
+    film = opened.do("return lab.panes[0].payload.findings.find((f) => f.film).film")
+    assert [order["wrong"] is None for order in film["orders"]] == [True, False]
+    opened.do(
+        "const seen = window.seen = [], draw = lab.draw.bind(lab), shown = (s) => document.querySelector(s)?.innerText;"
+        "lab.draw = () => { draw(); seen.push([shown('.line.bad .no'), shown('.caption'), shown('.film .now'), lab.panes[0].film?.order]); };"
+        "document.getElementById('speed').value = '16'; document.querySelector('.roll').click()"
+    )
+    opened.until("lab.panes[0].film.order === 1 && lab.at === lab.last && lab.timer === null")
+    seen = opened.do("return window.seen")
+    for k, order in enumerate(film["orders"]):
+        played = [one for one in seen if one[3] == k and one[0]]
+        assert [int(line) for line, *_ in played] == [shot["line"] for shot in order["shots"]]
+        for (_, caption, picture, _), shot in zip(played, order["shots"]):
+            assert picture.startswith(f"thread {shot['thread']} ")
+            assert f"Order {k + 1} of 2: in line {shot['line']}, thread {shot['thread']} " in caption
+            assert f"{shot['value']} {'from' if shot['kind'] == 'load' else 'to'} {film['word']}" in caption
+    assert "instead of" in seen[-1][1]
+    assert opened.do("return document.querySelectorAll('.cell.flaw').length") > 0
+    ends = opened.do("return lab.panes[0].run.result(lab.last)")
+    opened.key(HOME)
+    opened.key(LEFT)  # from the beginning of the second order to the end of the first
+    assert opened.do("return [lab.panes[0].film.order, lab.at === lab.last]") == [0, True]
+    assert opened.do("return lab.panes[0].run.result(lab.last)") != ends
+    opened.do("document.querySelectorAll('.film li')[1].children[0].click()")
+    assert opened.do("return [lab.panes[0].film.order, lab.at]") == [1, 2]
+
+
+def test_the_source_of_a_film_is_in_sight(opened):
+    resize(opened, 1280, 900)
+    opened.do("document.querySelector('.tempt').click()")
+    opened.until("document.querySelectorAll('.film li').length === 2")
+    opened.do("document.querySelector('.roll').click()")
+    opened.until("lab.at === 2", 20)
+    at = "return document.querySelector(arguments[0]).getBoundingClientRect().toJSON()"
+    line, strip, clock = (opened.do(at, part) for part in (".line.bad", ".film", "#transport"))
+    assert line["bottom"] < 900
+    assert strip["top"] >= clock["bottom"]
+    code, who = (opened.do(at, f".line.bad {part}") for part in (".text", ".who"))
+    assert who["top"] >= code["bottom"] or who["left"] >= code["right"]  # who runs it does not cover it
 
 
 def test_sizes_are_named_where_barriers_are_judged(opened):

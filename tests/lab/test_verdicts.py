@@ -131,6 +131,35 @@ def test_a_race_is_a_film_of_two_threads_in_both_orders():
     assert t.film(t.check()[-1]) is None
 
 
+def test_a_film_shows_the_right_and_the_wrong():
+    """Both orders are real runs; the one that was meant ends well, though other pairs race too."""
+    t = lab.trace("brent-kung", n=16)
+    racing = t.case.run(without=t.barriers().needed[:1])
+    film = racing.film(racing.check()[0])
+    assert [order.wrong for order in film.orders] == [None, ("y[1]", "2", "3")]
+    for order in film.orders:
+        again = racing.case.run(order.schedule, racing.without)
+        assert again.values == order.run.values
+
+
+def test_the_pictures_of_a_film_are_steps_of_its_run():
+    t = lab.trace("ks-no-second-barrier")
+    for order in t.film(t.check()[0]).to_dict()["orders"]:
+        run = order["trace"]
+        assert len(run["steps"]) == len(order["shots"]) + 2
+        for shot, step in zip(order["shots"], run["steps"][1:]):
+            ((kind, block, thread, line, _, _, shown, *_),) = step["events"]
+            assert (kind, block, thread, line, shown) == (
+                shot["kind"], shot["block"], shot["thread"], shot["line"], shot["value"],
+            )  # fmt: skip
+        memory = {word: text for word, text, *_ in run["words"]}
+        for step in run["steps"]:
+            memory.update({word: text for word, text, *_ in step["words"]})
+        first = run["result"]["first"]
+        wrong = order["wrong"]
+        assert memory[first + 2] == (wrong[1] if wrong else "6")
+
+
 def test_a_race_of_two_blocks_is_a_film_too():
     t = lab.trace("hopeful-neighbours")
     film = t.film(t.check()[0])

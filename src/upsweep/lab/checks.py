@@ -64,7 +64,7 @@ def _folds(case: Case, asked: list[Intervals | None]) -> list[object]:
 def find_witness(trace: Trace) -> Witness | None:
     """A schedule under which the result differs from the right one, or from that of another schedule."""
     right = wanted(trace)
-    for schedule in _schedules(trace):
+    for schedule in schedules(trace):
         other = trace.case.run(schedule, trace.without, trace.before)
         if right is None:
             right = trace.values
@@ -85,7 +85,8 @@ def _shown(value: object) -> str:
     return "unwritten" if value is None else str(plain(value))
 
 
-def _schedules(trace: Trace) -> Iterator[Schedule]:
+def schedules(trace: Trace) -> Iterator[Schedule]:
+    """Orders of threads and blocks of all sorts."""
     held = trace.case.schedule
     block = max(launch.block for launch in trace.case.setup.launches)
     warp = trace.case.warp

@@ -1,15 +1,20 @@
-"""A race as a film: the two threads alone, in the one order and in the other, and what comes of each."""
+"""A race as a film: what its two threads do to the word, access by access, in the one order and in the other.
+
+Each order is a real run, under a schedule in which the two come in that order. Of such schedules the film takes, for the order
+of the program, one with the right result, and for the other order one with a wrong result, if there are any.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from upsweep.lab.checks import same, wanted
+from upsweep.lab.checks import same, schedules, wanted
 from upsweep.lab.findings import Finding
-from upsweep.lab.play import text
+from upsweep.lab.play import Cut, text, to_dict
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.traces import Trace
 
@@ -36,6 +41,16 @@ class Order:
     ends: str
     wrong: tuple[str, str, str] | None
     """The first word of the result that is wrong, what it holds, and what it must hold."""
+    run: Trace
+    accesses: tuple[int, ...]
+    """The shots as places in the run's columns."""
+
+    def reel(self) -> dict[str, Any]:
+        """The run for the page's player: a step for what comes before, one for each shot, one for the rest."""
+        events = np.arange(len(self.run.site))
+        first, *others = self.accesses
+        cuts = np.array([first, *others, self.accesses[-1] + 1])
+        return to_dict(self.run, cut=Cut(np.searchsorted(cuts, events, "right"), np.isin(events, self.accesses)))
 
 
 @dataclass(frozen=True)
@@ -47,10 +62,11 @@ class Film:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for `json.dumps`: `{"word": "xy[3]", "orders": [{"schedule": ..., "shots": [{"block": 0, "thread": 4,
-        "line": 21, "kind": "load", "value": "7"}, ...], "ends": "7", "wrong": ["y[4]", "9", "15"] or null}, ...]}`."""
+        "line": 21, "kind": "load", "value": "7"}, ...], "ends": "7", "wrong": ["y[4]", "9", "15"] or null,
+        "trace": {...}}, ...]}`; `trace` is a run as `upsweep.lab.play.to_dict` gives it, whose step k + 1 is shot k."""
         return {"word": self.word, "orders": [
             {"schedule": str(o.schedule), "shots": [vars(shot) for shot in o.shots], "ends": o.ends,
-             "wrong": None if o.wrong is None else list(o.wrong)}
+             "wrong": None if o.wrong is None else list(o.wrong), "trace": o.reel()}
             for o in self.orders
         ]}  # fmt: skip
 
@@ -67,59 +83,83 @@ class Film:
 
 
 def film(trace: Trace, finding: Finding) -> Film | None:
-    """Run a race in both orders; None for a finding that is no race.
-
-    The two threads, or the two blocks, come first: the one in the first order, the other in the second.
-    """
+    """Run a race in both orders; None for a finding that is no race, and where only one order is ever seen."""
     if finding.events is None:
         return None
     a, b = finding.events
-    word = trace.place(int(trace.word[a]))
-    return Film(word, (_order(trace, a, b), _order(trace, b, a)))
+    orders = _order(trace, a, b, right=True), _order(trace, b, a, right=False)
+    if orders[0] is None or orders[1] is None:
+        return None
+    return Film(trace.place(int(trace.word[a])), orders)
 
 
-def _order(trace: Trace, first: int, then: int) -> Order:
-    blocks = [trace.machine.blocks[int(trace.block[e])].index for e in (first, then)]
-    threads = [int(trace.thread[e]) for e in (first, then)]
+def _order(trace: Trace, first: int, then: int, right: bool) -> Order | None:
+    """A run in which the one access comes before the other, with a right, or a wrong, result if there is such a run."""
+    found = None
+    for schedule in (*_two_first(trace, first, then), *schedules(trace)):
+        order = _filmed(trace.case.run(schedule, trace.without, trace.before), trace, first, then)
+        if order is not None and (order.wrong is None) == right:
+            return order
+        found = found or order
+    return found
+
+
+def _two_first(trace: Trace, first: int, then: int) -> Iterator[Schedule]:
+    """The two threads, or the two blocks, before all others."""
+    (block, thread, *_), (next_block, next_thread, *_) = _access(trace, first), _access(trace, then)
     held = trace.case.schedule
-    if blocks[0] == blocks[1]:
-        schedule = Schedule(tuple(threads), held.resident, held.issue)
-    else:
-        grid = trace.case.setup.launches[int(trace.launch[first])].grid
-        schedule = Schedule(issue=(*blocks, *(k for k in range(grid) if k not in blocks)), resident=1)
-    run = trace.case.run(schedule, trace.without, trace.before)
-    if any(f.kind == "deadlock" for f in run.machine.faults):
-        run = trace.case.run(Schedule(issue=schedule.issue), trace.without, trace.before)
-    shots, ends = _shots(run, trace, first, set(blocks), set(threads))
-    return Order(run.case.schedule, shots, ends, _first_wrong(run))
+    if block == next_block:
+        yield Schedule((thread, next_thread), held.resident, held.issue)
+        return
+    grid = trace.case.setup.launches[int(trace.launch[first])].grid
+    issue = (block, next_block, *(k for k in range(grid) if k not in (block, next_block)))
+    yield Schedule(issue=issue, resident=1)
+    yield Schedule(issue=issue)
 
 
-def _shots(
-    run: Trace, trace: Trace, event: int, blocks: set[int], threads: set[int]
-) -> tuple[tuple[Shot, ...], str]:
-    """What the two did to the word between the same two barriers, each with its value."""
-    array, offset = trace.owner(int(trace.word[event]))
+def _access(trace: Trace, e: int) -> tuple[int, int, int, str]:
+    """Who accessed a word, in which line, and how."""
+    site = trace.sites[int(trace.site[e])]
+    return trace.machine.blocks[int(trace.block[e])].index, int(trace.thread[e]), site.line, site.kind
+
+
+def _filmed(run: Trace, trace: Trace, first: int, then: int) -> Order | None:
+    """A run as a film of two accesses of a trace; None where they do not come in this order."""
+    if any(fault.kind == "deadlock" for fault in run.machine.faults):
+        return None
+    events, shots, ends = _shots(run, trace, first, then)
+    done = [(shot.block, shot.thread, shot.line, shot.kind) for shot in shots]
+    asked = [_access(trace, e) for e in (first, then)]
+    if not all(one in done for one in asked) or done.index(asked[0]) > done.index(asked[1]):
+        return None
+    return Order(run.case.schedule, tuple(shots), ends, _first_wrong(run), run, tuple(events))
+
+
+def _shots(run: Trace, trace: Trace, first: int, then: int) -> tuple[list[int], list[Shot], str]:
+    """What the two did to the word between the same two barriers, each with its value; and what the word held in the end."""
+    array, offset = trace.owner(int(trace.word[first]))
     mine = [
         a
         for a in run.arrays
-        if a.name == array.name and a.space == array.space and _block(run, a) == _block(trace, array)
+        if (a.name, a.space, _block(run, a)) == (array.name, array.space, _block(trace, array))
     ]
+    events: list[int] = []
+    shots: list[Shot] = []
     if not mine:
-        return (), "?"
+        return events, shots, "?"
     word = mine[0].base + offset
-    writes = np.flatnonzero(run.at("store", "atomic"))
-    left = dict(zip(writes.tolist(), run.machine.stored))
+    left = dict(zip(np.flatnonzero(run.at("store", "atomic")).tolist(), run.machine.stored))
     now = text(run.case.x[offset]) if array.name == "x" and array.space == "global" else "?"
-    shots = []
-    crosses = len(blocks) > 1
+    actors = [_access(trace, e)[:2] for e in (first, then)]
+    crosses = actors[0][0] != actors[1][0]
     for e in np.flatnonzero((run.space > 0) & (run.word == word)).tolist():
         now = text(left[e]) if e in left else now
-        index, thread = run.machine.blocks[int(run.block[e])].index, int(run.thread[e])
-        same_stretch = crosses or run.epoch[e] == trace.epoch[event]
-        if index in blocks and thread in threads and same_stretch and run.launch[e] == trace.launch[event]:
-            site = run.sites[int(run.site[e])]
-            shots.append(Shot(index, thread, site.line, site.kind, now))
-    return tuple(shots), now
+        block, thread, line, kind = _access(run, e)
+        same_stretch = crosses or run.epoch[e] == trace.epoch[first]
+        if (block, thread) in actors and same_stretch and run.launch[e] == trace.launch[first]:
+            events.append(e)
+            shots.append(Shot(block, thread, line, kind, now))
+    return events, shots, now
 
 
 def _block(run: Trace, array: Any) -> tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,18 @@ from upsweep.lab.values import POISON, plain
 FORMAT = 1
 
 
-def to_dict(trace: Trace, model: Banks = TODAY) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Cut:
+    """Another division of a run into steps: the step of each event, and the events that are shown in it."""
+
+    step: np.ndarray
+    shown: np.ndarray
+
+
+def to_dict(trace: Trace, model: Banks = TODAY, cut: Cut | None = None) -> dict[str, Any]:
     """Everything that a page needs to play a trace, ready for `json.dumps`.
 
-    The banks of the events are those of `model`. The shape (every number is an int, every value its text):
+    The banks of the events are those of `model`; the steps are the trace's own, or those of a `cut`. The shape (every number is an int, every value its text):
 
     ```
     {"format": 1, "name": "brent-kung", "n": 16, "op": "add", "schedule": "ascending", "warp": 32,
@@ -31,7 +40,7 @@ def to_dict(trace: Trace, model: Banks = TODAY) -> dict[str, Any]:
      "steps":    [{"launch": 0, "blocks": [0], "lines": [18, 19],
                    "events": [[kind, block, thread, line, column, word, text, node, bank], ...],
                    "words":  [[word, text, ranges, flaw], ...]}],      # the words that the step leaves changed
-     "nodes":    [{"left": 0, "right": 1, "ranges": [[0, 1]], "flaw": null, "wire": 1, "step": 2, "line": 19,
+     "nodes":    [{"left": 0, "right": 1, "ranges": [[0, 1]], "flaw": null, "wire": 1, "step": 2, "level": 2, "line": 19,
                    "thread": 0, "block": 0, "value": "3", "text": "x0..x1"}, ...],       # leaves have left = right = null
      "result":   {"array": "y", "first": 16, "size": 16}}
     ```
@@ -47,15 +56,17 @@ def to_dict(trace: Trace, model: Banks = TODAY) -> dict[str, Any]:
       with `trace.case.run(without=[("brent_kung", 22)])` or `before=`.
     * `ranges` are the inputs a value is made of, in order: [[0, 3]] is x0..x3, [] is the identity or a constant.
       `flaw` is null, "gap", "overlap" or "order" (right inputs, wrong order); text "?" is an uninitialised value.
-    * `wire` of a node is the last input it covers: where the network draws it; `step` is null for a leaf.
+    * `wire` of a node is the last input it covers: where the network draws it; `step` is null for a leaf. `level` is the step
+      in the trace's own division: the row in which the network draws it.
     """
-    steps = _steps(trace, model)
+    cut = cut or Cut(trace.step, np.ones(len(trace.step), bool))
+    steps = _steps(trace, model, cut)
     return {
         "format": FORMAT, "name": trace.case.name, "n": trace.n, "op": trace.case.op_name,
         "schedule": str(trace.case.schedule), "warp": trace.case.warp, "x": [text(v) for v in trace.case.x],
         "launches": [_launch(trace, k) for k in range(len(trace.kernels))],
         "arrays": [_array(trace, a) for a in trace.arrays],
-        "words": _given(trace), "steps": steps, "nodes": _nodes(trace),
+        "words": _given(trace), "steps": steps, "nodes": _nodes(trace, cut),
         "result": {"array": trace.result.name, "first": trace.result.base, "size": trace.result.size},
     }  # fmt: skip
 
@@ -97,7 +108,7 @@ def _given(trace: Trace) -> list[list[Any]]:
     return words
 
 
-def _steps(trace: Trace, model: Banks) -> list[dict[str, Any]]:
+def _steps(trace: Trace, model: Banks, cut: Cut) -> list[dict[str, Any]]:
     steps: list[dict[str, Any]] = []
     memory = {w[0]: w[1] for w in _given(trace)}
     stored = iter(trace.machine.stored)
@@ -106,23 +117,23 @@ def _steps(trace: Trace, model: Banks) -> list[dict[str, Any]]:
     }
     kinds = [s.kind for s in trace.sites]
     after: list[dict[int, list[Any]]] = []
-    count = int(trace.step.max(initial=-1)) + 1
+    count = int(cut.step.max(initial=-1)) + 1
     for _ in range(count):
         steps.append({"launch": 0, "blocks": set(), "lines": set(), "events": [], "words": []})
         after.append({})
-    columns = zip(
-        *(c.tolist() for c in (trace.site, trace.word, trace.node, trace.block, trace.thread, trace.step))
-    )
-    for site, word, node, block, thread, number in columns:
+    columns = (trace.site, trace.word, trace.node, trace.block, trace.thread, cut.step, cut.shown)
+    for site, word, node, block, thread, number, shows in zip(*(c.tolist() for c in columns)):
         kind, where, step = kinds[site], trace.sites[site], steps[number]
         if kind in ("store", "atomic"):
             value = next(stored)
             memory[word] = text(value)
             after[number][word] = _word(trace, word, value, node)
+        step["launch"] = trace.machine.site_launch[site]
+        if not shows:
+            continue
         in_memory = kind in ("load", "store", "atomic")
         shown = memory.get(word, "?") if in_memory else text(trace.machine.values[node]) if node >= 0 else ""
         target = None if kind in ("op", "fence") else word & 1 if kind == "loop" else word
-        step["launch"] = trace.machine.site_launch[site]
         step["blocks"].add(trace.machine.blocks[block].index)
         step["lines"].add(where.line)
         step["events"].append([kind, trace.machine.blocks[block].index, thread, where.line, where.column, target, shown,
@@ -132,7 +143,7 @@ def _steps(trace: Trace, model: Banks) -> list[dict[str, Any]]:
     return steps
 
 
-def _nodes(trace: Trace) -> list[dict[str, Any]]:
+def _nodes(trace: Trace, cut: Cut) -> list[dict[str, Any]]:
     machine = trace.machine
     made = {int(trace.node[e]): int(e) for e in np.flatnonzero(trace.at("op"))}
     nodes = []
@@ -142,7 +153,8 @@ def _nodes(trace: Trace) -> list[dict[str, Any]]:
             "left": left if left >= 0 else None, "right": right if right >= 0 else None,
             "ranges": [list(r) for r in ranges], "flaw": trace.flaw(ranges), "text": spoken(ranges),
             "wire": ranges[-1][1] if ranges else None, "value": text(machine.values[node]),
-            "step": None if e is None else int(trace.step[e]), "line": None if e is None else int(trace.line[e]),
+            "step": None if e is None else int(cut.step[e]), "level": None if e is None else int(trace.step[e]),
+            "line": None if e is None else int(trace.line[e]),
             "thread": None if e is None else int(trace.thread[e]),
             "block": None if e is None else machine.blocks[int(trace.block[e])].index,
         })  # fmt: skip

@@ -1,3 +1,5 @@
+const SENTENCE = 3;  // a picture of a film is a sentence to read: it stays so many times as long as a step
+
 // The page: panes that share one clock.
 class App {
   constructor(data) {
@@ -55,9 +57,21 @@ class App {
     this.draw();
   }
 
+  // The pane that plays a film, if any.
+  get reel() {
+    return this.panes.find((pane) => pane.film);
+  }
+
+  // A film's first order goes on into its second, and the second back into the first.
   go(position) {
+    const { reel } = this, order = reel?.film.order;
+    if (order === 0 && position > this.last) return reel.roll(reel.film.finding, 1);
+    if (order === 1 && position < 0) {
+      reel.roll(reel.film.finding, 0);
+      return this.go(this.last);
+    }
     this.at = Math.max(0, Math.min(position, this.last));
-    if (this.at === this.last) this.pause();
+    if (this.at === this.last && order !== 0) this.pause();
     this.draw();
   }
 
@@ -66,16 +80,17 @@ class App {
     for (const pane of this.panes) if (pane.run) pane.light(this.at);
     this.slider.max = this.last;
     this.slider.value = this.at;
-    document.getElementById("where").textContent = `step ${this.at} / ${this.last}`;
+    document.getElementById("where").textContent = `${this.reel ? `order ${this.reel.film.order + 1}: ` : "step "}${this.at} / ${this.last}`;
     document.documentElement.dataset.step = this.at;
   }
 
   toggle() {
     if (this.timer) return this.pause();
-    if (this.at === this.last) this.at = 0;
+    if (this.at === this.last && this.reel?.film.order === 1) this.reel.roll(this.reel.film.finding, 0);
+    else if (this.at === this.last && !this.reel) this.at = 0;
     let before = 0;
     const frame = (now) => {
-      if (now - before >= Number(document.getElementById("speed").value)) {
+      if (now - before >= (this.reel ? SENTENCE : 1) * Number(document.getElementById("speed").value)) {
         before = now;
         this.go(this.at + 1);
       }

@@ -83,10 +83,11 @@ class Guide {
   }
 
   advice() {
-    const { pane } = this, { payload, race } = pane;
+    const { pane } = this, { payload, race, film } = pane;
+    if (film) return `the red line: one access to ${film.word} at a time, first in the one order, then in the other.`;
     if (race && race.lines) {
       const [first, second] = race.lines;
-      return `the two red lines, ${first.line} and ${second.line}: ${first.who}, ${second.who}, and nothing says which comes first. Then go on to the end, where the wrong words are red.`;
+      return `the two red lines, ${first.line} and ${second.line}: ${first.who}, ${second.who}, and nothing says which comes first. Then play it in both orders.`;
     }
     if (payload.findings.length) {
       const { lines, words } = payload.findings[0];
@@ -98,7 +99,18 @@ class Guide {
 
   // The caption of the figure after `at` steps.
   say(at) {
-    this.caption.textContent = at === 0 ? this.beginning() : at === this.pane.run.count ? `${this.step(at)} ${this.ending()}` : this.step(at);
+    if (this.pane.film) this.caption.textContent = this.scene(at);
+    else this.caption.textContent = at === 0 ? this.beginning() : at === this.pane.run.count ? `${this.step(at)} ${this.ending()}` : this.step(at);
+  }
+
+  // What a picture of a film shows.
+  scene(at) {
+    const { film } = this.pane, { shots, word } = film, part = `Order ${film.order + 1} of 2`, { block, thread } = shots[0];
+    const first = shots.some((shot) => shot.block !== block) ? `block ${block}` : `thread ${thread}`;
+    if (at < 2) return `${part}: ${first} comes first to ${word}.`;
+    const shot = shots[at - 2];
+    if (shot) return `${part}: in line ${shot.line}, ${spokenShot(film.finding.film, shot, word)}${shot.value === "?" && shot.kind === "load" ? ", where nobody has written yet" : ""}.`;
+    return `${part}: all other accesses follow, and ${ending(film)}.`;
   }
 
   beginning() {

@@ -15,10 +15,10 @@ class Network {
   show(run) {
     this.run = run;
     const ops = run.trace.nodes.filter((node) => node.step !== null);
-    const levels = new Map([...new Set(ops.map((node) => node.step))].sort((a, b) => a - b).map((step, level) => [step, level + 1]));
+    const levels = new Map([...new Set(ops.map((node) => node.level))].sort((a, b) => a - b).map((step, level) => [step, level + 1]));
     this.rows = levels.size;
     this.byStep = run.steps.map(() => []);
-    this.rowOf = (node) => (node.step === null ? 0 : levels.get(node.step));
+    this.rowOf = (node) => (node.step === null ? 0 : levels.get(node.level));
     run.trace.nodes.forEach((node, k) => { if (node.step !== null && node.wire !== null) this.byStep[node.step].push(k); });
     this.resize();
   }

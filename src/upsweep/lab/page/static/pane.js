@@ -158,10 +158,11 @@ class Pane {
     }
   }
 
-  // Take a trace into all views: the payload's own, or its witness.
-  play(trace, race = null) {
+  // Take a trace into all views: the payload's own, its witness, or an order of a film.
+  play(trace, film = null) {
     this.run = new Run(trace, this.payload.across);
-    this.race = race;
+    this.race = null;
+    this.film = film;
     const { payload } = this;
     this.find(".kernel").value = this.dials.kernel;
     this.find(".title").textContent = this.row().title;
@@ -199,6 +200,20 @@ class Pane {
     this.app.go(hit ? hit.step + 1 : this.run.count);
   }
 
+  // Show one of a film's two orders, at one of its pictures.
+  roll(finding, order, at = 0) {
+    this.play(finding.film.orders[order].trace, { finding, order, ...finding.film.orders[order], word: finding.film.word });
+    this.app.go(at);
+  }
+
+  // Play a film from its first order on.
+  screen(finding) {
+    this.app.pause();
+    this.roll(finding, 0);
+    this.find(".film").scrollIntoView();  // the strip and the source below it
+    this.app.toggle();
+  }
+
   // Show any other finding at the step where it comes about.
   point(finding) {
     this.app.go(1 + this.run.whence(finding));
@@ -208,7 +223,7 @@ class Pane {
 
   light(position) {
     const at = Math.min(position, this.run.count), step = at > 0 ? this.run.steps[at - 1] : null;
-    const race = this.race && this.race.step === at - 1 ? this.race : null;
+    const race = this.race && this.race.step === at - 1 ? this.race : this.shot(at);
     this.source.light(step, step && this.run.doing(at - 1), race && race.lines);
     const wrong = at === this.run.count ? this.wrongWords() : [];
     const launch = step && this.run.trace.launches[step.launch];
@@ -218,8 +233,16 @@ class Pane {
     this.lanes.light(at);
     this.banks.light(at);
     this.guide.say(at);
+    this.find(".verdict .now")?.classList.remove("now");
+    if (this.film) this.find(`.film li:nth-child(${this.film.order + 1})`)?.children[at - 2]?.classList.add("now");
     this.at = at;
     this.root.dataset.step = at;
+  }
+
+  // The picture of a film after `at` steps, as a race is shown: its word, and its line with who runs it.
+  shot(at) {
+    const shot = this.film?.shots[at - 2];
+    return shot ? { word: this.run.steps[at - 1].events[0][5], lines: [{ line: shot.line, who: spokenShot(this.film.finding.film, shot, this.film.word) }] } : null;
   }
 
   wrongWords() {

@@ -36,29 +36,41 @@ function leading(pane) {
 }
 
 function findingCard(pane, finding) {
-  const card = element("div", { className: "finding" }, element("b", {}, finding.follows ? `So, ${finding.kind}` : finding.kind[0].toUpperCase() + finding.kind.slice(1)), element("span", {}, finding.text));
+  const card = element("div", { className: "finding" }, element("b", {}, finding.follows ? `So, ${finding.kind}` : finding.kind[0].toUpperCase() + finding.kind.slice(1)));
   if (finding.kind === "race") {
     const shown = pane.race && pane.race.finding === finding;
     card.append(element("button", { type: "button", className: shown ? "on-wrong" : "on-wrong show", textContent: shown ? "shown below" : "Show the race", disabled: shown, onclick: () => pane.expose(finding) }));
   }
   else card.append(element("button", { type: "button", className: "on-wrong point", textContent: "Show the step", onclick: () => pane.point(finding) }));
-  const { witness } = finding;
-  if (witness) card.append(element("span", { className: "seen" }, `With threads in the order “${witness.schedule}”, ${witness.word} becomes ${witness.got} instead of ${witness.wanted}.`));
-  else if (finding.kind === "race") card.append(element("span", { className: "seen" }, "None of the schedules tried shows a wrong value; another machine's may."));
-  if (finding.film) card.append(filmStrip(finding.film));
+  card.append(element("span", { className: "what" }, finding.text));
+  const { witness, film } = finding;
+  if (witness && !film) card.append(element("span", { className: "seen" }, `With threads in the order “${witness.schedule}”, ${witness.word} becomes ${witness.got} instead of ${witness.wanted}.`));
+  else if (finding.kind === "race" && !film) card.append(element("span", { className: "seen" }, "None of the schedules tried shows a wrong value; another machine's may."));
+  if (film) card.append(filmStrip(pane, finding));
   return card;
 }
 
-// A race in both orders: what the two threads do to the word, one access after the other, and what comes of it.
-function filmStrip({ word, orders }) {
-  const verb = { load: "reads", store: "writes", atomic: "makes it" };
+// What a thread does in a picture of a film, in few words, and with the word that it does it to.
+function spokenShot({ orders }, { block, thread, kind, value }, word = "") {
   const many = new Set(orders.flatMap((order) => order.shots.map((shot) => shot.block))).size > 1;
-  const rows = orders.map((order) => {
-    const shots = order.shots.map((shot) => element("span", { className: `shot ${shot.kind}` }, `thread ${shot.thread}${many ? ` of block ${shot.block}` : ""} ${verb[shot.kind]} ${shot.value}`, element("small", {}, ` line ${shot.line}`)));
-    const end = order.wrong ? `${order.wrong[0]} becomes ${order.wrong[1]} instead of ${order.wrong[2]}` : "every result is right";
-    return element("li", {}, ...shots, element("b", { className: order.wrong ? "" : "right" }, end));
+  const [verb, to] = { load: ["reads", " from "], store: ["writes", " to "], atomic: ["leaves", " in "] }[kind];
+  return `thread ${thread}${many ? ` of block ${block}` : ""} ${verb} ${value}${word ? `${to}${word}` : ""}`;
+}
+
+function ending({ wrong }) {
+  return wrong ? `${wrong[0]} becomes ${wrong[1]} instead of ${wrong[2]}` : "every result is right";
+}
+
+// A race in both orders: a strip for each, whose pictures the player goes to, and a button that plays them.
+function filmStrip(pane, finding) {
+  const { film } = finding, { word, orders } = film;
+  const show = (order, at) => { pane.app.pause(); pane.roll(finding, order, at); };
+  const rows = orders.map((order, k) => {
+    const shots = order.shots.map((shot, i) => element("button", { type: "button", className: `shot ${shot.kind}`, onclick: () => show(k, i + 2) }, spokenShot(film, shot), element("small", {}, ` line ${shot.line}`)));
+    return element("li", {}, ...shots, element("button", { type: "button", className: order.wrong ? "end" : "end right", onclick: () => show(k, shots.length + 2) }, ending(order)));
   });
-  return element("div", { className: "film" }, element("span", { className: "note" }, `${word}, in both orders`), element("ol", {}, ...rows));
+  const play = element("button", { type: "button", className: "strong roll", textContent: "▶ Play it in both orders", onclick: () => pane.screen(finding) });
+  return element("div", { className: "film" }, element("p", {}, element("span", {}, `What becomes of ${word} depends on who comes first.`), play), element("ol", {}, ...rows));
 }
 
 // What would mend it: barriers, or the kernel that does it right.
@@ -68,7 +80,7 @@ function remedy(pane) {
   if (missing.length) said.push(`${missing[0].length > 1 ? "Barriers" : "A barrier"} before line ${missing[0].map(([, line]) => line).join(" and line ")} ${missing[0].length > 1 ? "mend" : "mends"} it, ${tried}.`);
   else if (hopeless !== null && pane.payload.findings.some((f) => f.kind === "race")) said.push(`No barriers mend it, however many, for n = ${hopeless}.`);
   if (instead) said.push(`Done right in ${instead}.`);
-  return said.length ? [element("div", { className: "fine" }, said.join(" "))] : [];
+  return said.length ? [element("div", { className: "fine" }, element("span", {}, said.join(" ")))] : [];
 }
 
 // The first thing to try: a barrier that is needed.

@@ -42,16 +42,25 @@ class Source {
       row.className = "line";
       row.innerHTML = `<span class="no">${line}</span><span class="text">${coloured(text, prose)}</span><span class="who"></span>`;
       row.prepend(this.adder(name, line, places, can));
-      if (places.barriers.includes(line)) row.append(this.button("remove", `Take out the barrier in line ${line}`, () => this.change("without", [name, line], true), can("without", [name, line])));
+      if (places.barriers.includes(line)) this.offer(row, text, this.button("remove", `Take out the barrier in line ${line}`, () => this.change("without", [name, line], true), can("without", [name, line])));
       if (places.gone.includes(line)) {
         row.classList.add("gone");
-        row.append(this.button("put back", `Put back the barrier in line ${line}`, () => this.change("without", [name, line], false), true));
+        this.offer(row, text, this.button("put back", `Put back the barrier in line ${line}`, () => this.change("without", [name, line], false), true));
       }
       rows.set(line, row);
       part.append(row);
     });
     this.box.append(part);
     return { part, rows };
+  }
+
+  // A button behind the code of a line, before its comment, which may be long.
+  offer(row, text, button) {
+    const code = text.split("#")[0], behind = element("span", { className: "text" });
+    const [front] = row.getElementsByClassName("text");
+    front.innerHTML = coloured(code.trimEnd());
+    behind.innerHTML = coloured(text.slice(code.length));
+    front.after(button, behind);
   }
 
   adder(name, line, places, can) {
