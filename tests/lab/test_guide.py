@@ -457,7 +457,8 @@ def test_a_race_plays_in_both_orders(opened):
     assert [order["wrong"] is None for order in film["orders"]] == [True, False]
     opened.do(
         "const seen = window.seen = [], draw = lab.draw.bind(lab), shown = (s) => document.querySelector(s)?.innerText;"
-        "lab.draw = () => { draw(); seen.push([shown('.line.bad .no'), shown('.caption'), shown('.film .now'), lab.panes[0].film?.order]); };"
+        "const parts = ['.line.bad .no', '.caption', '.film .now'];"
+        "lab.draw = () => { draw(); seen.push([...parts.map(shown), lab.panes[0].film?.order]); };"
         "document.getElementById('speed').value = '16'; document.querySelector('.roll').click()"
     )
     opened.until("lab.panes[0].film.order === 1 && lab.at === lab.last && lab.timer === null")

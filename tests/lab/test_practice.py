@@ -77,6 +77,14 @@ def test_exercises_are_done_in_the_page(practising):
     practising.do("document.getElementById('welcome').click()")
     titles = practising.do("return [...document.querySelectorAll('.exercises b')].map((b) => b.textContent)")
     assert titles == [row["title"] for row in exercises()]
+    sources = practising.do(
+        "return [...document.querySelectorAll('.exercises span')].map((b) => b.textContent)"
+    )
+    assert sources == [row["source"] for row in exercises()]
+    assert not any(
+        set("().") & set(title) for title in titles
+    )  # a title is a few words, its source stands below it
+    assert all(sources)
     practising.do("document.querySelector('.exercises button').click()")
     practising.until("!document.querySelector('.editor').hidden")
     assert practising.do("return document.querySelector('textarea').value") == BLANKS
@@ -107,3 +115,43 @@ def test_exercises_are_done_in_the_page(practising):
 
     hand_in(practising, RIGHT)
     assert practising.do("return document.querySelector('.total').textContent") == "100 of 100: done!"
+
+
+BOX = "return document.querySelector(arguments[0]).getBoundingClientRect().toJSON()"
+
+
+def test_a_beginner_sees_the_task_the_marks_and_no_verdict_on_another_kernel(practising):
+    practising.do(
+        "document.getElementById('welcome').click(); document.querySelector('.exercises button').click()"
+    )
+    practising.until("document.activeElement.tagName === 'TEXTAREA'")
+    practising.until("document.querySelector('textarea').scrollTop > 0")
+    picked = "const t = document.querySelector('textarea'), at = t.selectionStart; return [at, t.value.slice(at, t.selectionEnd)]"
+    assert practising.do(picked) == [BLANKS.index("...", BLANKS.index("def ")), "..."]  # the first blank
+    task, clock, editor = (practising.do(BOX, part) for part in (".task", "#transport", "textarea"))
+    assert clock["bottom"] <= task["top"] < task["bottom"] < editor["top"] < 900
+    hidden = "return ['.verdict', '.choose', '.dials'].every((part) => !document.querySelector(part).checkVisibility())"
+    assert practising.do(hidden)
+    level = "return ['textarea', '.gutter'].map((part) => document.querySelector(part).scrollTop)"
+    text, gutter = practising.do(level)
+    assert abs(text - gutter) <= 1  # a line and its number
+
+    practising.do("scrollTo(0, 600)")
+    hand_in(practising, BLANKS)
+    practising.until("!document.querySelector('.trouble').hidden")
+    said = practising.do("return document.querySelector('.trouble').textContent")
+    assert "a blank is left" in said
+    assert "temp = op(..., xy[t])" in said
+    assert practising.do(hidden)  # nothing has run yet
+    marks = practising.do(BOX, ".marks")
+    assert clock["height"] <= marks["top"] < 900
+    practising.do("document.querySelector('.leave').click()")
+    assert practising.do(
+        "return document.querySelector('.trouble').hidden && document.querySelector('.verdict').checkVisibility()"
+    )
+
+
+def test_the_start_screen_says_where_to_begin(practising):
+    practising.do("document.getElementById('welcome').click(); document.querySelector('.begin').click()")
+    practising.until("document.querySelector('.pane').dataset.kernel === 'sequential'")
+    assert practising.do("return document.getElementById('start').hidden")

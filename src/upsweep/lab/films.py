@@ -50,7 +50,9 @@ class Order:
         events = np.arange(len(self.run.site))
         first, *others = self.accesses
         cuts = np.array([first, *others, self.accesses[-1] + 1])
-        return to_dict(self.run, cut=Cut(np.searchsorted(cuts, events, "right"), np.isin(events, self.accesses)))
+        return to_dict(
+            self.run, cut=Cut(np.searchsorted(cuts, events, "right"), np.isin(events, self.accesses))
+        )
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ class Cut:
 def to_dict(trace: Trace, model: Banks = TODAY, cut: Cut | None = None) -> dict[str, Any]:
     """Everything that a page needs to play a trace, ready for `json.dumps`.
 
-    The banks of the events are those of `model`; the steps are the trace's own, or those of a `cut`. The shape (every number is an int, every value its text):
+    The banks of the events are those of `model`; the steps are the trace's own, or those of a `cut`. The
+    shape (every number is an int, every value its text):
 
     ```
     {"format": 1, "name": "brent-kung", "n": 16, "op": "add", "schedule": "ascending", "warp": 32,
@@ -40,8 +41,8 @@ def to_dict(trace: Trace, model: Banks = TODAY, cut: Cut | None = None) -> dict[
      "steps":    [{"launch": 0, "blocks": [0], "lines": [18, 19],
                    "events": [[kind, block, thread, line, column, word, text, node, bank], ...],
                    "words":  [[word, text, ranges, flaw], ...]}],      # the words that the step leaves changed
-     "nodes":    [{"left": 0, "right": 1, "ranges": [[0, 1]], "flaw": null, "wire": 1, "step": 2, "level": 2, "line": 19,
-                   "thread": 0, "block": 0, "value": "3", "text": "x0..x1"}, ...],       # leaves have left = right = null
+     "nodes":    [{"left": 0, "right": 1, "ranges": [[0, 1]], "flaw": null, "wire": 1, "step": 2, "level": 2,
+                   "line": 19, "thread": 0, "block": 0, "value": "3", "text": "x0..x1"}, ...],  # leaves have left = right = null
      "result":   {"array": "y", "first": 16, "size": 16}}
     ```
 

@@ -385,6 +385,11 @@ class _Rewriter(ast.NodeTransformer):
         number = self.site("load", node)
         return self.access("_load", node.value, self.index(node), number)
 
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        if node.value is ...:
+            raise self.refuse(node, "a blank is left: put your code in the place of the three dots")
+        return node
+
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         sign = INFIX.get(type(node.op))
         if sign and is_data(node, self.data):

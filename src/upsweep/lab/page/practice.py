@@ -24,11 +24,12 @@ def exercises() -> list[dict[str, Any]]:
     """The table of exercises as the page shows it."""
     rows = []
     for row in EXERCISES.values():
-        title, _, task = row.task.partition("\n")
+        head, _, task = row.task.partition("\n")
+        title, _, source = head.partition(": ")[2].rstrip(".").partition(" (")
         flowing = re.sub(r"(?<!\n)\n(?!\n)", " ", task.strip())
         rows.append({
-            "number": row.number, "title": _sentence(title.partition(": ")[2]), "task": flowing, "starter": row.starter,
-            "kernel": row.like if row.like in KERNELS else "",
+            "number": row.number, "title": _sentence(title), "source": source.removesuffix(")"), "task": flowing,
+            "starter": row.starter, "kernel": row.like if row.like in KERNELS else "",
         })  # fmt: skip
     return rows
 

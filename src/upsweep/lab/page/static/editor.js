@@ -32,9 +32,12 @@ class Editor {
     this.pane.find(".source").hidden = true;
     this.text.value = text;
     this.number();
-    this.text.focus();
-    this.text.setSelectionRange(0, 0);
-    this.text.scrollTop = 0;
+    // From the kernel on, at its first blank: what stands above it is the task once more.
+    const begin = Math.max(0, text.search(/^(@.*\n)*def /m)), blank = text.indexOf("...", begin), caret = blank < 0 ? begin : blank;
+    this.text.focus({ preventScroll: true });
+    this.text.setSelectionRange(caret, blank < 0 ? caret : caret + 3);
+    this.text.scrollTop = (text.slice(0, begin).split("\n").length - 1) * (this.text.scrollHeight / text.split("\n").length);
+    this.text.scrollLeft = 0;
   }
 
   close() {

@@ -75,7 +75,7 @@ class Guide {
 
   // The line below the verdict: what to look at next, and the next rung of the course.
   next() {
-    const { pane, rung } = this, { rungs } = pane.data, line = element("div", { className: "next" }, element("span", {}, element("b", {}, "Look at "), this.advice()));
+    const { pane, rung } = this, { rungs } = pane.data, line = element("div", { className: "next" }, element("span", {}, element("b", {}, "Look here: "), this.advice()));
     if (rung >= 0 && rung + 1 < rungs.length) {
       line.append(element("button", { type: "button", textContent: `Rung ${rung + 2}: ${rungs[rung + 1].title}`, onclick: () => pane.set(pane.opening(rungs[rung + 1].kernel)) }));
     }
@@ -84,17 +84,16 @@ class Guide {
 
   advice() {
     const { pane } = this, { payload, race, film } = pane;
-    if (film) return `the red line: one access to ${film.word} at a time, first in the one order, then in the other.`;
+    if (film) return `The red line is one access to ${film.word} at a time, first in the one order, then in the other.`;
     if (race && race.lines) {
       const [first, second] = race.lines;
-      return `the two red lines, ${first.line} and ${second.line}: ${first.who}, ${second.who}, and nothing says which comes first. Then play it in both orders.`;
+      return `In the two red lines, ${first.line} and ${second.line}, ${first.who}, ${second.who}, and nothing says which comes first. Then play it in both orders.`;
     }
     if (payload.findings.length) {
       const { lines, words } = payload.findings[0];
-      return `${lines.length ? `line ${lines.join(" and line ")}` : words[0] || "the last step"}: the button above goes to the step.`;
+      return `The button above goes to the step in which it happens${lines.length ? `, in line ${lines.join(" and line ")}` : words[0] ? `, to ${words[0]}` : ""}.`;
     }
-    const said = this.rung >= 0 ? pane.data.rungs[this.rung].watch : "the network while you step through it with →, then at the counts: they are what the formulas beside them say.";
-    return `${said[0].toLowerCase()}${said.slice(1)}`;
+    return this.rung >= 0 ? pane.data.rungs[this.rung].watch : "Step through the network with →, then compare the counts with the formulas beside them.";
   }
 
   // The caption of the figure after `at` steps.
@@ -123,8 +122,10 @@ class Guide {
     if (!nodes.length) return `Step ${at} only moves data: ${reads.size} words are read and ${writes.size} written. Look at Memory.`;
     const apart = new Set(nodes.flatMap((node) => (node.left === null || run.trace.nodes[node.left].wire === null ? [] : [node.wire - run.trace.nodes[node.left].wire])));
     const flaws = nodes.filter((node) => node.flaw).length, most = Math.max(...nodes.map((node) => node.ranges.reduce((sum, [a, b]) => sum + b - a + 1, 0)));
-    const far = apart.size === 1 ? `, all of words ${[...apart][0]} apart` : "";
-    return `Step ${at}: ${nodes.length} ${nodes.length === 1 ? "dot" : "dots"}${far}. Look at the blue ones: they hold up to ${most} inputs.${flaws ? ` ${flaws} of them ${flaws === 1 ? "is" : "are"} red: no stretch of the input.` : ""}`;
+    const one = nodes.length === 1, [distance] = apart, inputs = `${most} ${most === 1 ? "input" : "inputs"}`;
+    const far = apart.size === 1 && distance > 0 ? `, ${one ? "" : "all "}of words ${distance} apart` : "";
+    const held = one ? `Look at the blue one: it holds ${inputs}.` : `Look at the blue ones: they hold ${most > 1 ? "up to " : ""}${inputs}${most > 1 ? "" : " each"}.`;
+    return `Step ${at}: ${nodes.length} ${one ? "dot" : "dots"}${far}. ${held}${flaws ? ` ${flaws} of them ${flaws === 1 ? "is" : "are"} red: no stretch of the input.` : ""}`;
   }
 
   ending() {

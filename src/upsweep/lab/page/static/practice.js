@@ -11,16 +11,20 @@ class Practice {
   async open(exercise) {
     this.now = exercise;
     this.box.hidden = false;
+    this.pane.root.dataset.practice = "posed";
     this.box.querySelector("h2 span").textContent = `Exercise ${exercise.number}: ${exercise.title}`;
     this.box.querySelector(".task").textContent = exercise.task;
     this.say([], "", []);
     await this.pane.set(this.pane.opening(exercise.kernel || "reduction"));
     this.pane.editor.show(exercise.starter);
+    scrollTo(0, 0);  // the task stands above the editor, which has the focus
   }
 
   leave() {
     this.now = null;
     this.box.hidden = true;
+    delete this.pane.root.dataset.practice;
+    this.pane.find(".trouble").hidden = true;
     this.pane.editor.close();
   }
 
@@ -31,8 +35,10 @@ class Practice {
       const result = await pane.during(pane.data.ask("grade", { number: now.number, text }));
       pane.find(".trouble").hidden = true;
       this.say(result.marks, `${result.points} of ${result.of}${result.passed ? ": done!" : ""}`, result.hints);
+      this.box.scrollIntoView();
       if (!result.dials) return;
       await pane.set(result.dials);
+      pane.root.dataset.practice = pane.find(".trouble").hidden ? "run" : "posed";
       pane.editor.show(text);
       const finding = pane.payload.findings[0];
       if (finding) finding.kind === "race" ? pane.expose(finding) : pane.point(finding);

@@ -7,10 +7,11 @@ class Start {
     const rungs = app.data.rungs.map((rung) => element("li", {},
       element("button", { type: "button", onclick: () => this.open(rung.kernel) }, element("b", {}, rung.title), element("span", {}, rung.says))));
     this.root.querySelector(".rungs").append(...rungs);
+    this.root.querySelector(".begin").addEventListener("click", () => this.open(app.data.rungs[0].kernel));
     const { exercises } = app.data;
     this.root.querySelector(".live").hidden = !exercises.length;
     this.root.querySelector(".exercises").append(...exercises.map((exercise) => element("li", {},
-      element("button", { type: "button", onclick: () => this.practise(exercise) }, element("b", {}, exercise.title)))));
+      element("button", { type: "button", onclick: () => this.practise(exercise) }, element("b", {}, exercise.title), element("span", {}, exercise.source)))));
     for (const text of this.root.querySelectorAll("p")) app.glossary.mark(text);
   }
 
