@@ -89,10 +89,10 @@ def film(trace: Trace, finding: Finding) -> Film | None:
     if finding.events is None:
         return None
     a, b = finding.events
-    orders = _order(trace, a, b, right=True), _order(trace, b, a, right=False)
-    if orders[0] is None or orders[1] is None:
+    meant, other = _order(trace, a, b, right=True), _order(trace, b, a, right=False)
+    if meant is None or other is None:
         return None
-    return Film(trace.place(int(trace.word[a])), orders)
+    return Film(trace.place(int(trace.word[a])), (meant, other))
 
 
 def _order(trace: Trace, first: int, then: int, right: bool) -> Order | None:
