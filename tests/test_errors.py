@@ -103,7 +103,7 @@ MISTAKES = [
     (up.ShapeError, "one for each component", lambda: up.scan(X, finish=lambda p: (p, p), out=X)),
     (
         up.DTypeError,
-        "a number=-1 is no value of uint64",
+        "a number=-1 is no value of uint8",
         lambda: up.scan((X.astype("u1"), -1), map=lambda x, y: x),
     ),
     (up.OperatorError, "logical_and is not defined for float64", lambda: up.scan(X, np.logical_and)),

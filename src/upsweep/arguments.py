@@ -85,21 +85,17 @@ def summed_dtype(dtype: np.dtype, wanted: Any) -> Any:
 
 def number_dtype(value: Any, arrays: Sequence[np.dtype]) -> np.dtype:
     """The dtype that a number is a parameter in beside arrays: its own, where it has one. A number of Python takes that of the
-    arrays that hold such numbers, where integers are computed in 64 bits.
+    arrays that hold such numbers.
 
     >>> number_dtype(0.5, [np.dtype("i8"), np.dtype("f4")]), number_dtype(3, [np.dtype("u1")])
-    (dtype('float32'), dtype('uint64'))
+    (dtype('float32'), dtype('uint8'))
     """
     if not isinstance(value, (bool, int, float, complex)) or isinstance(value, (bool, np.generic)):
         return np.asarray(value).dtype
     computed = [dtypes.accumulator(dtypes.number(d)) for d in arrays]
-    if isinstance(value, int):
-        whole = {d.kind for d in computed if d.kind in "iu"}
-        floats = [] if whole else [d for d in computed if d.kind in "fc"]
-        return np.result_type(*floats) if floats else np.dtype(np.uint64 if whole == {"u"} else np.int64)
-    kinds = "c" if isinstance(value, complex) else "fc"
+    kinds = "iu" if isinstance(value, int) else "c" if isinstance(value, complex) else "fc"
     alike = [d for d in computed if d.kind in kinds] or [d for d in computed if d.kind in "fc"]
-    return np.result_type(*alike, value) if alike else np.asarray(value).dtype
+    return np.result_type(*alike, value)
 
 
 def held(

@@ -274,6 +274,8 @@ def test_averages_and_advantages_are_those_of_upsweep():
     x, times = drawn(2, 7), np.array([0.0, 1, 3, 3, 8, 9, 10])
     got = uj.ema(x, halflife=2.0, times=times, axis=1)
     np.testing.assert_allclose(got, up.ema(x, halflife=2.0, times=times, axis=1), rtol=1e-14)
+    half = x.astype(np.float16)
+    same_bits(uj.ema(half, 0.3, axis=1), up.ema(half, 0.3, axis=1))
     keywords = {
         "dones": DONES[:2, :7],
         "truncated": DONES[2:, :7][:1, :].repeat(2, 0),

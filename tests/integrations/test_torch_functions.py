@@ -97,7 +97,7 @@ def test_reductions_one_a_segment():
 def test_averages_by_steps_and_by_times():
     x, times = draw(2, 7), torch.tensor([0.0, 1, 3, 3, 8, 9, 10], dtype=torch.float64)
     for more in ({"initial": 0.5}, {"segments": SPELLINGS["offsets"]}):
-        for v in (x, x.float()):
+        for v in (x, x.float(), x.half()):
             same(ut.ema(v, 0.3, dim=1, **more), up.ema(v.numpy(), 0.3, axis=1, **more))
     y, expected = ut.ema(x, halflife=2.0, times=times, axis=1), [x[:, 0]]
     for t in range(1, 7):
@@ -127,6 +127,9 @@ def test_advantages_of_episodes_that_end_and_that_are_cut():
     torch.testing.assert_close(got, torch.stack(expected))
     plain = {k: w.numpy() if isinstance(w, torch.Tensor) else w for k, w in keywords.items()}
     same(got, up.gae(r.numpy(), v.numpy(), **plain))
+    halves = {"values": v.half(), "next_values": after.half()}
+    got = ut.gae(r.half(), **(keywords | halves))
+    same(got, up.gae(r.half().numpy(), **(plain | {k: w.numpy() for k, w in halves.items()})))
     nothing_ends = ut.gae(r, v, 0.5, gamma=0.9, lam=0.8)
     same(nothing_ends, ut.gae(r, v, 0.5, torch.zeros(6, dtype=torch.bool), gamma=0.9, lam=0.8))
     for module in (ut, up):

@@ -60,18 +60,31 @@ def ema(
     xp, (x, alpha, initial, times), give = enter(x, alpha, initial, times)
     x = floating(xp, x)
     dim = axis_of(axis, tuple(x.shape))
-    if halflife is None:
-        alpha = xp.astype(alpha, x.dtype)
-    else:
-        alpha = xp.astype(1 - xp.exp2(-_steps(xp, times, x, dim) / halflife), x.dtype)
-    b = alpha * x
+    alpha = alpha if halflife is None else 1 - xp.exp2(-_steps(xp, times, x, dim) / halflife)
+    alone: Any = False
     if initial is None and 0 not in x.shape:
-        alone = (slice(None),) * dim + (slice(0, 1),)
-        b[alone] = x[alone]
-        if segments is not None:
-            b = xp.where(_starts_of(xp, segments, x, dim), x, b)
-    keep = xp.broadcast_to(1 - alpha, x.shape)
-    return give(api.linear_recurrence(keep, b, initial=initial, axis=dim, segments=segments, out=b))
+        alone = _first(xp, x, dim) if segments is None else _starts_of(xp, segments, x, dim)
+    y = api.scan(
+        (x, xp.astype(alpha, x.dtype), alone), ops.AFFINE, map=_averaged, finish=_state_alone, axis=dim, dtype=x.dtype,
+        initial=None if initial is None else (1, initial), segments=segments, out=xp.empty_like(x),
+    )  # fmt: skip
+    return give(y)
+
+
+def _averaged(x, alpha, alone):
+    """What an item makes of the average before it: nothing of it where it stands alone."""
+    return 1 - alpha, x if alone else alpha * x
+
+
+def _state_alone(prefix):
+    """The state of a recurrence, from a map that leads there."""
+    return prefix[1]
+
+
+def _first(xp: Any, x: Any, dim: int) -> Any:
+    place = xp.zeros(x.shape[dim], dtype=xp.bool, device=x.device)
+    place[0] = True
+    return xp.reshape(place, tuple(-1 if d == dim else 1 for d in range(x.ndim)))
 
 
 def _steps(xp: Any, times: Any, x: Any, dim: int) -> Any:
@@ -128,15 +141,25 @@ def discounted_sum(
     along = axis_of(axis, tuple(r.shape))
     done = _flags(xp, dones, r.shape, along)
 
-    def cut(*ends: int | None) -> tuple[slice, ...]:
-        return (*[slice(None)] * along, slice(*ends))
-
-    heads = xp.concat([xp.ones_like(done[cut(1)]), done[cut(-1)]], axis=along)
     if initial is not None:
-        r, end = xp.asarray(r, copy=True), cut(-1, None)
+        r, end = xp.asarray(r, copy=True), _cut(along, -1, None)
         after = xp.expand_dims(initial, axis=along) if initial.ndim else initial
         r[end] = r[end] + xp.where(done[end], 0, weights[end] * after)
-    return give(api.scan((weights, r), ops.AFFINE, axis=axis, reverse=True, segments=flagged(heads))[1])
+    return give(
+        api.scan(
+            (weights, r), ops.AFFINE, finish=_state_alone, axis=axis, reverse=True, segments=_behind(xp, done, along),
+            out=xp.empty_like(r),
+        )
+    )  # fmt: skip
+
+
+def _cut(dim: int, *ends: int | None) -> tuple[slice, ...]:
+    return (*[slice(None)] * dim, slice(*ends))
+
+
+def _behind(xp: Any, stops: Any, dim: int) -> Segments:
+    """Segments that end with the items at which `stops` is true."""
+    return flagged(xp.concat([xp.ones_like(stops[_cut(dim, 1)]), stops[_cut(dim, -1)]], axis=dim))
 
 
 def gae(
@@ -175,14 +198,22 @@ def gae(
     r, v = floating(xp, r), floating(xp, v)
     dim = axis_of(axis, tuple(v.shape))
     if ahead is None:
-        later = v[(*[slice(None)] * dim, slice(1, None))]
+        later = v[_cut(dim, 1, None)]
         rows = xp.broadcast_to(xp.astype(last, v.dtype), v.shape[:dim] + v.shape[dim + 1 :])
         ahead = xp.concat([later, xp.expand_dims(rows, axis=dim)], axis=dim) if v.shape[dim] else v
     ended, cut = (None if f is None else _flags(xp, f, v.shape, dim) for f in (ended, cut))
-    if ended is not None:
-        ahead = xp.where(ended, 0, ahead)
     stops = cut if ended is None else ended if cut is None else ended | cut
-    return give(discounted_sum(r + gamma * ahead - v, gamma * lam, stops, axis=dim))
+    made = xp.empty(v.shape, dtype=xp.result_type(r, v), device=v.device)
+    api.scan(
+        (r, v, ahead, False if ended is None else ended, gamma, gamma * lam), ops.AFFINE, map=_advantage, finish=_state_alone,
+        axis=dim, reverse=True, dtype=made.dtype, segments=None if stops is None else _behind(xp, stops, dim), out=made,
+    )  # fmt: skip
+    return give(made)
+
+
+def _advantage(r, v, after, ended, gamma, decay):
+    """What an item adds to the estimate behind it, of which `decay` counts: nothing comes after the end of an episode."""
+    return decay, r - v if ended else r + gamma * after - v
 
 
 def _flags(xp: Any, flags: Any, shape: tuple[int, ...], dim: int) -> Any:

@@ -8,7 +8,6 @@ import numpy as np
 
 from upsweep.cpu import launch, strips
 from upsweep.cpu.code import ensure
-from upsweep.cpu.fusing import with_map
 from upsweep.cpu.pieces import kernel
 from upsweep.host import (
     apart,
@@ -62,7 +61,7 @@ def run(
         return
     if plan.ahead is not None:
         (plan, xs), initial = shifted(plan, xs, initial or ()), None
-    plan = with_map(plan)
+    plan = launch.with_map(plan)
     ins, outs = [numbers(x) for x in xs], [y for y in ys if y is not None]
     if heads is not None:
         ins.append(flags_of(plan, heads))

@@ -12,8 +12,8 @@ from upsweep import cores
 from upsweep.cpu import threads
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.codes import codes_of, members
-from upsweep.cpu.fusing import with_map
 from upsweep.cpu.interleaved import BLOCK, Form
+from upsweep.cpu.launch import with_map
 from upsweep.cpu.pieces import grouping
 from upsweep.host.arrays import numbers
 from upsweep.operator import OperatorError, identity_of

@@ -12,7 +12,7 @@ from __future__ import annotations
 from upsweep.cpu.address import byte_at, caller, copy_bytes, fence, fetch_add, peek, poke
 from upsweep.cpu.carry import behind, prefix_of, publish, push
 from upsweep.cpu.frame import aim, ask, copy_rows, fill, panel_row, part, place_of, whole_blocks
-from upsweep.cpu.lanes import bring_operands, hand_result, hand_results
+from upsweep.cpu.mapped import bring_operands, hand_result, hand_results
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import DOWN, FOLD, JOIN, ROW, SINK_WORDS, UP, Part, Sink, Word
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -29,6 +30,8 @@ from upsweep.cpu.words import (
     Sink,
     Word,
 )
+from upsweep.dtypes import accumulator
+from upsweep.function import Function
 from upsweep.operator import OperatorError, identity_of
 from upsweep.plan import Plan
 
@@ -79,6 +82,23 @@ def launch_of(plan: Plan, arrays: Sequence[np.ndarray]) -> Launch:
     return _launch(plan, tuple([a.strides for a in arrays]), tuning.ROWS, tuning.COLUMNS)
 
 
+@lru_cache(4096)
+def with_map(plan: Plan) -> Plan:
+    """A plan whose finish sees the items, which are therefore read as those of a map."""
+    if plan.map is not None or plan.finish is None or plan.finish.arity == 1:
+        return plan
+    seen = tuple(map(accumulator, plan.loads))
+    return replace(plan, map=Function(_itself if len(seen) == 1 else _all, len(seen), seen))
+
+
+def _itself(x):
+    return x
+
+
+def _all(*xs):
+    return xs
+
+
 def turned_round(plan: Plan, x: np.ndarray) -> np.ndarray:
     """An array in the order that its items are scanned in."""
     return np.flip(x, plan.axis) if plan.reverse else x
@@ -121,11 +141,13 @@ def at_work(
 
 
 def item_size(plan: Plan) -> int:
-    """Bytes of one item of block sums, over all components and the flag; or of what a map makes it of."""
-    sizes = [sum(d.itemsize for d in plan.accumulators)]
-    if plan.map is not None:
-        sizes.append(sum(d.itemsize for d in plan.loads))
-    return max(sizes) + plan.segmented
+    """Bytes of one item of block sums, over all components and the flag."""
+    return sum(d.itemsize for d in plan.accumulators) + plan.segmented
+
+
+def read_size(plan: Plan) -> int:
+    """Bytes of one item as it is swept, or as it is read where a map makes less of it."""
+    return max(item_size(plan), sum(d.itemsize for d in plan.loads) + plan.segmented)
 
 
 @lru_cache(4096)
@@ -143,12 +165,13 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     strips = -(-side_by_side // width)
     groups = strips * int(np.prod(walk.sizes, dtype=np.int64))
     wanted = plan.threads or cores.wanted()
-    if item * plan.n * plan.rows < tuning.PARALLEL_BYTES:
+    read = read_size(plan)
+    if read * plan.n * plan.rows < tuning.PARALLEL_BYTES:
         wanted = 1
-    largest = max(chunk, tuned.tile // (item * min(side_by_side, width)))
+    largest = max(chunk, tuned.tile // (read * min(side_by_side, width)))
     tile = _tile(plan.n, groups, wanted, chunk, largest)
     tiles = max(1, -(-plan.n // tile))
-    batch = _batch(tiles, groups, wanted, item * plan.n * min(side_by_side, width))
+    batch = _batch(tiles, groups, wanted, read * plan.n * min(side_by_side, width))
 
     words = np.zeros(WORDS, np.int64)
     scratch = _Scratch()

@@ -12,7 +12,7 @@ import numpy as np
 from upsweep import cores
 from upsweep.cpu import tuning
 from upsweep.cpu.code import address, callable_at
-from upsweep.cpu.launch import Strides, at_work, item_size, rows_of
+from upsweep.cpu.launch import Strides, at_work, read_size, rows_of
 from upsweep.cpu.pieces import walk
 from upsweep.cpu.words import LINE, Form, regions
 from upsweep.plan import Plan
@@ -62,7 +62,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
     )
     side_by_side = 1 if inner is None else plan.shape[inner]
     wanted = plan.threads or cores.wanted()
-    if item_size(plan) * plan.n * plan.rows < tuning.PARALLEL_BYTES:
+    if read_size(plan) * plan.n * plan.rows < tuning.PARALLEL_BYTES:
         wanted = 1
     others = prod(plan.shape[d] for d in outer)
     strip = _strip(side_by_side, others, wanted, tuning.STRIP if dense else tuning.STRIP_OF_ROWS)

@@ -204,11 +204,12 @@ def ema(
         alpha = 1 - jnp.exp2(-_steps(times, x, dim) / halflife)
     alpha = jnp.broadcast_to(jnp.asarray(alpha, x.dtype), x.shape)
     start, heads = None if initial is None else _rows(initial, x, dim), heads_of(segments, x, dim)
+    dtype, x, alpha = x.dtype, _single(x), _single(alpha)
     b = jax.lax.optimization_barrier(alpha * x)  # no fused multiply-add
     if start is None:
         first = jnp.arange(x.shape[dim]).reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)]) == 0
         b = jnp.where(first if heads is None else first | heads, x, b)
-    return rules.recurrence(dim, False, 1 - alpha, b, start, heads)
+    return rules.recurrence(dim, False, 1 - alpha, b, start, heads).astype(dtype)
 
 
 def _steps(times: Any, x: Array, dim: int) -> Array:
@@ -282,7 +283,13 @@ def gae(
     if ended is not None:
         ahead = jnp.where(ended, 0, ahead)
     stops = cut if ended is None else ended if cut is None else ended | cut
-    return discounted_sum(r + gamma * ahead - v, gamma * lam, stops, axis=dim)
+    delta = _single(r) + gamma * _single(ahead) - _single(v)
+    return discounted_sum(delta, gamma * lam, stops, axis=dim).astype(jnp.promote_types(r.dtype, v.dtype))
+
+
+def _single(x: Array) -> Array:
+    """Half precision as float32, in which `upsweep` computes it."""
+    return x.astype(jnp.float32) if x.itemsize < 4 and jnp.issubdtype(x.dtype, jnp.floating) else x
 
 
 def _flags(flags: Any, x: Array, dim: int) -> Array:

@@ -27,7 +27,7 @@ def _taken(value: Any, known: dict[Any, Any]) -> Any:
     value = getattr(value, "py_func", value)
     if value is fma:
         return lambda a, b, c: Value(exact_fma(data_of(a), data_of(b), data_of(c)))
-    if isinstance(value, types.FunctionType) and not value.__module__.startswith("numpy"):
+    if isinstance(value, types.FunctionType) and not (value.__module__ or "").startswith("numpy"):
         return _made_over(value, known)
     if isinstance(value, types.ModuleType):
         return _Module(value, known)

@@ -54,6 +54,11 @@ def floating(x: Tensor) -> Tensor:
     return x if x.dtype.is_floating_point or x.dtype.is_complex else x.double()
 
 
+def single(x: Tensor) -> Tensor:
+    """Half precision as float32, in which `upsweep` computes it."""
+    return x.float() if x.is_floating_point() and x.itemsize < 4 else x
+
+
 def multiplier(a: Any, b: Tensor) -> tuple[Tensor, Tensor]:
     """A multiplier of b's shape and a common dtype, without copying what broadcasts."""
     a = a if isinstance(a, Tensor) else held(a, b.dtype, b.device, "the multiplier")

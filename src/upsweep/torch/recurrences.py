@@ -18,6 +18,7 @@ from upsweep.torch.operands import (
     floating,
     multiplier,
     rows_of,
+    single,
     state_of,
 )
 from upsweep.torch.ragged import heads_of
@@ -79,11 +80,12 @@ def ema(
         raise ValueError("initial has no time: put it in front of x, and its time in front of times")
     alpha = multiplier(alpha, x)[0].to(x.dtype)
     start, heads = rows_of(initial, x, dim), heads_of(segments, x, dim)
+    dtype, x, alpha = x.dtype, single(x), single(alpha)
     b = alpha * x
     if start is None and x.numel():
         alone = library.starts(heads, dim, False) if heads is not None else _first(x, dim)
         b = torch.where(alone, x, b)
-    return library.recurrence(1 - alpha, b, start, heads, dim, False)
+    return library.recurrence(1 - alpha, b, start, heads, dim, False).to(dtype)
 
 
 def _steps(times: Tensor | None, x: Tensor, dim: int) -> Any:
@@ -163,7 +165,9 @@ def gae(
     if truncated is not None:
         cut = flags_of(truncated, values, dim)
         ends = cut if ends is None else ends | cut
-    return discounted_sum(rewards + gamma * ahead - values, gamma * lam, ends, axis=dim)
+    delta = single(rewards) + gamma * single(ahead) - single(values)
+    dtype = torch.promote_types(rewards.dtype, values.dtype)
+    return discounted_sum(delta, gamma * lam, ends, axis=dim).to(dtype)
 
 
 def lfilter(
