@@ -26,7 +26,7 @@ import numpy as np
 
 from upsweep import lab
 from upsweep.lab.cases import case
-from upsweep.lab.counts import accesses
+from upsweep.lab.costs import accesses
 from upsweep.operator import Operator
 from upsweep.operators import as_operator
 from upsweep.textbook import KERNELS, gpu
@@ -178,7 +178,7 @@ def sanitized(name: str, kind: str) -> dict[str, Any]:
         else case(name, n=COUNTED)
     )
     run = posed.run()
-    ours = {line for f in run.check(witness=False) if f.kind == kind for line in f.lines}
+    ours = {line for f in lab.check(run, witness=False) if f.kind == kind for line in f.lines}
     command = ["compute-sanitizer", "--tool", TOOLS[kind], sys.executable, __file__, "--one", name]
     try:
         said = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout

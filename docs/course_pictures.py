@@ -30,7 +30,7 @@ PAPER = '<rect width="100%" height="100%" fill="#fff"/>'
 
 def network(kernel: str) -> str:
     """The network of a kernel on 16 items, as its trace draws it."""
-    return trace(kernel).network().svg()
+    return lab.network(trace(kernel)).svg()
 
 
 def trace(kernel: str, n: int = 16) -> Trace:
@@ -43,7 +43,7 @@ def banks(kernels: tuple[str, ...] = BANKS, n: int = 512) -> str:
     for column, kernel in enumerate(kernels):
         left = 20 + column * 350
         run = trace(kernel, n)
-        counts = run.counts()
+        counts = lab.counts(run)
         parts.append(f'<text x="{left}" y="20" font-weight="600">{kernel}, n = {n}</text>')
         parts.append(
             f'<text x="{left}" y="38" fill="#646a73">{counts.wavefronts} wavefronts for {counts.requests} requests</text>'
@@ -54,7 +54,7 @@ def banks(kernels: tuple[str, ...] = BANKS, n: int = 512) -> str:
 
 def _loads(run: Trace) -> list[list[int]]:
     """For each step, the most words that a warp's one instruction asks of each bank."""
-    played, loads = run.to_dict(), []
+    played, loads = lab.to_dict(run), []
     for step in played["steps"]:
         asked: dict[tuple[object, ...], set[int]] = {}
         for kind, block, thread, line, column, word, _, _, bank in step["events"]:
@@ -80,7 +80,7 @@ def _row(left: int, top: int, load: list[int]) -> str:
 def buffers(n: int = 8) -> str:
     """The two buffers of a double-buffered scan after each level: what each word is made of."""
     run = trace("kogge-stone-double", n)
-    states = [state for state in run.provenance() if any(word.startswith("xy[") for word in state.words)]
+    states = [state for state in lab.provenance(run) if any(word.startswith("xy[") for word in state.words)]
     parts = [HEAD.format(w=760, h=40 + 66 * len(states)), PAPER]
     for k, state in enumerate(states):
         for half in (0, 1):

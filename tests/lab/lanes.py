@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from upsweep.lab.flow import data_names, dotted, is_data
+from upsweep.lab.machine import scope
 from upsweep.lab.rewrite import GEOMETRY, source_of
-from upsweep.lab.traces import Case, scope
+from upsweep.lab.traces import Case
 
 COMPARE = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
            ast.NotEq: operator.ne}  # fmt: skip

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from upsweep.lab.cases import case
-from upsweep.lab.counts import Banks, accesses
+from upsweep.lab.costs import Banks, accesses
+from upsweep.lab.intervals import Intervals
 from upsweep.lab.networks import provenance
-from upsweep.lab.traces import Intervals
 
 PRINTED_CYCLES = {64: (102, 36, 84), 128: (186, 48, 106), 512: (570, 120, 304)}
 """CS380 lecture 24, cycles of the reduction tree by its leaves: with conflicts, ideal, padded."""

@@ -6,7 +6,7 @@ import pytest
 from printed import HALF_WARPS, PRINTED_CYCLES, cycles
 
 from upsweep import lab
-from upsweep.lab.counts import Banks, accesses
+from upsweep.lab.costs import Banks, accesses
 from upsweep.lab.sources import NOT_REPRODUCED
 
 
@@ -29,23 +29,23 @@ def test_one_level_of_padding(banks, name):
     """Free of conflicts if and only if n <= banks * banks."""
     model = Banks(banks, group=banks)
     for n in (banks, banks * banks // 2, banks * banks, 2 * banks * banks):
-        degree = lab.trace(name, n=n, block=n // 2).counts(model).degree
+        degree = lab.counts(lab.trace(name, n=n, block=n // 2), model).degree
         assert (degree == 1) == (n <= banks * banks)
 
 
 def test_padding_as_a_dial():
     """The model's padding does what the padded kernel does."""
     plain, padded = lab.trace("blelloch", n=512), lab.trace("blelloch-padded", n=512)
-    assert plain.counts(Banks(32)).degree == 16
-    assert plain.counts(Banks(32, padding=5)).wavefronts == padded.counts(Banks(32)).wavefronts
+    assert lab.counts(plain, Banks(32)).degree == 16
+    assert lab.counts(plain, Banks(32, padding=5)).wavefronts == lab.counts(padded, Banks(32)).wavefronts
 
 
 def test_padding_of_the_kernel():
     """Another shift comes with the words that it needs, so that nothing is out of bounds; 31 is no padding at all."""
     for shift, degree in ((5, 1), (4, 2), (31, 16)):
         t = lab.trace("blelloch-padded", n=512, LOG_BANKS=shift)
-        assert not t.check()
-        assert t.counts(Banks(32)).degree == degree
+        assert not lab.check(t)
+        assert lab.counts(t, Banks(32)).degree == degree
 
 
 STRIDED = """
@@ -62,17 +62,17 @@ def test_degree_of_a_stride(banks):
     """gcd(stride, banks) for a full group."""
     for stride in range(1, 40):
         t = lab.trace(STRIDED, n=32, WORDS=32 * stride, STRIDE=stride)
-        assert t.counts(Banks(banks, group=banks)).degree == gcd(stride, banks)
+        assert lab.counts(t, Banks(banks, group=banks)).degree == gcd(stride, banks)
 
 
 def test_one_word_is_served_once():
     source = STRIDED.replace("y[t] = xy[t * STRIDE]", "y[t] = xy[t // 8]")
     t = lab.trace(source, n=32, WORDS=64, STRIDE=1)
-    assert t.counts().degree == 1
+    assert lab.counts(t).degree == 1
 
 
 def test_wide_items():
     """Eight bytes an item: half a warp at a time, and neighbours do not conflict."""
-    assert lab.trace(STRIDED, n=32, WORDS=64, STRIDE=1, itemsize=8).counts().degree == 1
-    assert lab.trace(STRIDED, n=32, WORDS=64, STRIDE=1, itemsize=8).counts().wavefronts == 4
-    assert lab.trace(STRIDED, n=32, WORDS=64, STRIDE=2, itemsize=8).counts().degree == 2
+    assert lab.counts(lab.trace(STRIDED, n=32, WORDS=64, STRIDE=1, itemsize=8)).degree == 1
+    assert lab.counts(lab.trace(STRIDED, n=32, WORDS=64, STRIDE=1, itemsize=8)).wavefronts == 4
+    assert lab.counts(lab.trace(STRIDED, n=32, WORDS=64, STRIDE=2, itemsize=8)).degree == 2

@@ -6,8 +6,8 @@ import pytest
 from printed import figure_11_6
 
 from upsweep import lab
+from upsweep.lab.intervals import flaw, join, spoken
 from upsweep.lab.networks import families, nodes_of
-from upsweep.lab.traces import flaw, join, spoken
 from upsweep.textbook import KERNELS, circuits
 from upsweep.textbook.formulas import fibonacci, harris_work, ks_work, lf_work
 
@@ -92,7 +92,7 @@ def test_knowles_needs_idempotence(fans):
 def test_recognised(name):
     for n in (16, 32, 64, 100):
         wanted = KERNELS[name].family
-        got = lab.trace(name, n=n).identify().name
+        got = lab.identify(lab.trace(name, n=n)).name
         assert got is not None
         assert got == wanted or got.startswith((f"{wanted} [", f"{wanted} (")), n
 
@@ -110,27 +110,27 @@ def test_recognised(name):
     ],
 )
 def test_identity_cards(name, text):
-    assert lab.trace(name, n=16).identify().text == text
+    assert lab.identify(lab.trace(name, n=16)).text == text
 
 
 def test_fan_out_of_brent_kung():
     for n in POWERS[:5]:
-        card = lab.trace("brent-kung", n=n).identify()
+        card = lab.identify(lab.trace("brent-kung", n=n))
         assert card.fan_out == 2
         assert card.asap_fan_out == n.bit_length()  # log2 n + 1
 
 
 @pytest.mark.parametrize("n", [8, 16, 64])
 def test_fan_out_of_sklansky(n):
-    assert lab.trace("sklansky", n=n).identify().fan_out == n // 2 + 1
+    assert lab.identify(lab.trace("sklansky", n=n)).fan_out == n // 2 + 1
 
 
 def test_unnamed():
-    assert lab.trace("three-phase", n=16).identify().name is None
+    assert lab.identify(lab.trace("three-phase", n=16)).name is None
     for name in ("vector-reduction", "segmented"):
-        assert lab.trace(name, n=16).identify().deficiency is None
+        assert lab.identify(lab.trace(name, n=16)).deficiency is None
     stuck = lab.trace("domino", n=16, block=4, resident=2, issue="descending")
-    assert stuck.identify().deficiency is None
+    assert lab.identify(stuck).deficiency is None
 
 
 def test_figure_11_6():
@@ -148,16 +148,16 @@ def test_figure_11_6():
 @pytest.mark.parametrize("n", [8, 16, 31])
 def test_invariant_of_kogge_stone(n):
     """After k levels a word holds at most 2^k inputs, ending at its own (PMPP; notes on scan kernels)."""
-    for k, state in enumerate(lab.trace("kogge-stone", n=n).provenance()):
+    for k, state in enumerate(lab.provenance(lab.trace("kogge-stone", n=n))):
         for i in range(n):
             wanted = (max(0, i - 2**k + 1), i)
             assert state.words.get(f"xy[{i}]", ((0, i),)) == (wanted,) or k >= n.bit_length()
 
 
 def test_provenance_names_flaws():
-    states = lab.trace("ks-in-place").provenance()
+    states = lab.provenance(lab.trace("ks-in-place"))
     assert {f for state in states for f in state.flaws.values()} == {"overlap"}
-    states = lab.trace("wrong-order").provenance()
+    states = lab.provenance(lab.trace("wrong-order"))
     assert "order" in {f for state in states for f in state.flaws.values()}
 
 
@@ -166,11 +166,11 @@ def test_what_a_kernel_asks_for_is_no_flaw():
     for name in ("vector-reduction", "summed-area-table", "box-sums"):
         t = lab.trace(name, n=16)
         assert any(len(ranges) > 1 for ranges in t.intervals)
-        assert not any(state.flaws for state in t.provenance())
-        assert "flaw" not in {mark.kind for mark in t.network().marks}
+        assert not any(state.flaws for state in lab.provenance(t))
+        assert "flaw" not in {mark.kind for mark in lab.network(t).marks}
     twice = lab.trace("knowles", n=16, op="max")
     assert {flaw(ranges) for ranges in twice.intervals} == {None, "overlap"}
-    assert "flaw" not in {mark.kind for mark in twice.network().marks}
+    assert "flaw" not in {mark.kind for mark in lab.network(twice).marks}
 
 
 def test_ranges():
@@ -187,7 +187,7 @@ def test_ranges():
 
 
 def test_laws():
-    needs = {name: str(lab.trace(name, n=16).laws()) for name in KERNELS}
+    needs = {name: str(lab.laws(lab.trace(name, n=16))) for name in KERNELS}
     assert needs["sequential"] == "none"
     assert needs["sequential-exclusive"] == "identity"
     assert needs["brent-kung"] == "associative"
@@ -207,18 +207,18 @@ def test_laws_by_probes():
 
 
 def test_comparison():
-    c = lab.trace("brent-kung", n=16).compare("kogge-stone")
+    c = lab.compare(lab.trace("brent-kung", n=16), "kogge-stone")
     assert c.rows["work"] == (26, 49)
     assert not c.same_network
-    assert lab.trace("brent-kung", n=16).compare("blelloch-inclusive").same_network
+    assert lab.compare(lab.trace("brent-kung", n=16), "blelloch-inclusive").same_network
 
 
 def test_pictures(tmp_path):
     pytest.importorskip("PIL")
     t = lab.trace("brent-kung", n=16)
-    picture = t.network()
+    picture = lab.network(t)
     assert picture.svg(tmp_path / "a.svg").count("<circle") == 26
     assert t._repr_svg_() == (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert picture.png(tmp_path / "a.png").startswith(b"\x89PNG")
     assert (tmp_path / "a.png").stat().st_size > 5000
-    assert "flaw" in "".join(m.kind for m in lab.trace("ks-in-place").network().marks)
+    assert "flaw" in "".join(m.kind for m in lab.network(lab.trace("ks-in-place")).marks)

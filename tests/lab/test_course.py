@@ -29,13 +29,13 @@ def test_every_rung_has_its_counts():
 
 @pytest.mark.parametrize(("kernel", "work", "steps", "barriers"), COUNTS)
 def test_counts(kernel, work, steps, barriers):
-    counts = lab.trace(kernel, n=16).counts()
+    counts = lab.counts(lab.trace(kernel, n=16))
     assert (counts.work, counts.steps, counts.barriers) == (int(work), int(steps), int(barriers))
 
 
 @pytest.mark.parametrize(("kernel", *("size", "depth", "fan_out", "deficiency")), TABLE)
 def test_circuits(kernel, size, depth, fan_out, deficiency):
-    found = lab.trace(kernel, n=16).identify()
+    found = lab.identify(lab.trace(kernel, n=16))
     assert (found.size, found.depth, found.fan_out, found.deficiency) == tuple(
         map(int, (size, depth, fan_out, deficiency))
     )
@@ -48,7 +48,7 @@ def test_traffic_and_banks():
             r"its (\d+) requests take (\d+) wavefronts, where those of `blelloch` take (\d+)", TEXT
         ).groups(),
     )
-    counts = {name: lab.trace(name, n=512).counts() for name in ("blelloch", "blelloch-padded")}
+    counts = {name: lab.counts(lab.trace(name, n=512)) for name in ("blelloch", "blelloch-padded")}
     assert (counts["blelloch-padded"].requests, counts["blelloch-padded"].wavefronts) == (requests, padded)
     assert counts["blelloch"].wavefronts == plain
     single, several, carries, atomics = map(
@@ -61,7 +61,7 @@ def test_traffic_and_banks():
     )
     reduced = int(re.search(r"first only reduced, it is (\d+)", TEXT)[1])
     made = {
-        name: lab.trace(name, n=256).counts()
+        name: lab.counts(lab.trace(name, n=256))
         for name in ("domino-dynamic", "hierarchical", "reduce-then-scan")
     }
     seen = [one.global_loads + one.global_stores for one in made.values()]
@@ -87,7 +87,7 @@ def test_which_warps_part():
     seen = []
     for name, test in (("reduction-modulo", "2 * stride"), ("reduction", "left < right")):
         run = lab.trace(name, n=1024)
-        (row,) = (row for row in run.divergence() if test in row.text)
+        (row,) = (row for row in lab.divergence(run) if test in row.text)
         seen += [row.arrivals, row.divergent] if name == "reduction-modulo" else [row.divergent, row.arrivals]
     assert list(map(int, said.groups())) == seen
 
@@ -146,7 +146,7 @@ def test_the_nine_blanks():
     kernel = re.sub(r"\[(\d)\](?=$|[ :\],)])", lambda blank: filled[blank[1]], template, flags=re.M)
     for n in (16, 13):
         run = lab.trace(kernel, n=n, expect="inclusive", BLOCK=n)
-        assert run.check().ok
+        assert lab.check(run).ok
         assert run.values == [k * (k + 1) // 2 for k in range(1, n + 1)]
 
 

@@ -11,7 +11,7 @@ from lanes import tally
 
 from upsweep import lab
 from upsweep.lab.cases import case
-from upsweep.lab.counts import Banks, accesses
+from upsweep.lab.costs import Banks, accesses
 from upsweep.textbook import KERNELS
 from upsweep.textbook.formulas import bk_work, fibonacci, ks_work, sections_work, three_phase_work
 
@@ -62,7 +62,7 @@ def test_the_fast_count_is_the_tracers(name):
         t = one.run()
         counts, result = tally(one)
         exact = {what: count for what, count in vars(counts).items() if what not in left_out}
-        assert exact == {what: getattr(t.counts(), what) for what in exact}
+        assert exact == {what: getattr(lab.counts(t), what) for what in exact}
         assert result == t.values
 
 
@@ -84,7 +84,7 @@ def test_verdicts(name):
     """What the page shows beside each count."""
     row = KERNELS[name]
     for n in (8, 16, 19):
-        verdicts = lab.trace(name, n=n).formulas()
+        verdicts = lab.formulas(lab.trace(name, n=n))
         assert all(verdict.ok for verdict in verdicts), verdicts
         forms = [form for form in (row.work, row.steps, row.barriers) if form and form.holds(n)]
         assert [verdict.formula for verdict in verdicts] == [form.text for form in forms]
@@ -100,11 +100,11 @@ def test_round_numbers():
     assert sections_work(1 << 20, 1024) == 10_494_977
     of_brent_kung = 512 * bk_work(2048) + bk_work(512) + (1 << 20) - 2048
     assert (of_brent_kung, round(of_brent_kung / ((1 << 20) - 1), 2)) == (3_138_037, 2.99)
-    assert [lab.trace(name, n=32).counts().steps for name in ("kogge-stone", "brent-kung")] == [5, 9]
+    assert [lab.counts(lab.trace(name, n=32)).steps for name in ("kogge-stone", "brent-kung")] == [5, 9]
     assert [fibonacci(k) for k in range(1, 9)] == [1, 1, 2, 3, 5, 8, 13, 21]
     t = lab.trace("three-phase", n=1024, block=64)
-    assert (t.counts().work, t.counts().steps) == (2226, 36)
-    assert lab.trace("reduction", n=16).counts().work == 15
+    assert (lab.counts(t).work, lab.counts(t).steps) == (2226, 36)
+    assert lab.counts(lab.trace("reduction", n=16)).work == 15
 
 
 def test_the_root_of_the_up_sweep_is_needed_by_nobody():
@@ -125,16 +125,16 @@ def test_traffic():
     n, block = 1024, 32
     for name, words in (("hierarchical", 4), ("reduce-then-scan", 3), ("domino", 2)):
         moved = 8 * sum(
-            row.sectors for row in lab.trace(name, n=n, block=block).coalescing()
+            row.sectors for row in lab.coalescing(lab.trace(name, n=n, block=block))
         )  # words of 4 bytes
         assert words * n - 2 * block <= moved <= words * n + 3 * 8 * n // block, name
-    assert 8 * sum(row.sectors for row in lab.trace("kogge-stone", n=n).coalescing()) == 2 * n
+    assert 8 * sum(row.sectors for row in lab.coalescing(lab.trace("kogge-stone", n=n))) == 2 * n
 
 
 @pytest.mark.parametrize("n", [8, 64, 256])
 def test_moves(n):
     """Double buffering copies n - 1 words; Blelloch's down-sweep swaps n - 1 times, the root's identity among them."""
-    assert lab.trace("kogge-stone-double", n=n).counts().moves == n - 1
+    assert lab.counts(lab.trace("kogge-stone-double", n=n)).moves == n - 1
     t = lab.trace("blelloch", n=n)
     swaps = [s for s, site in enumerate(t.sites) if site.kind == "store" and "right - stride" in site.text]
     assert sum(int((t.site == s).sum()) for s in swaps) == n - 1
@@ -145,7 +145,7 @@ def test_divergence_of_kogge_stone(threads):
     """Only warp 0 parts, and only while the stride is below a warp: log2(warp) times at each branch."""
     branches = [
         b
-        for b in lab.trace("kogge-stone", n=threads).divergence(warp=32)
+        for b in lab.divergence(lab.trace("kogge-stone", n=threads), warp=32)
         if "stride" in b.text and "and" in b.text
     ]
     assert [b.divergent for b in branches] == [5, 5]
@@ -154,15 +154,15 @@ def test_divergence_of_kogge_stone(threads):
 
 def test_divergence_of_reductions():
     """Modulo indices part in every warp while the stride is below a warp; neighbouring threads only at the very end."""
-    modulo = [b for b in lab.trace("reduction-modulo", n=1024).divergence() if "%" in b.text]
-    close = [b for b in lab.trace("reduction", n=1024).divergence() if "left < right" in b.text]
+    modulo = [b for b in lab.divergence(lab.trace("reduction-modulo", n=1024)) if "%" in b.text]
+    close = [b for b in lab.divergence(lab.trace("reduction", n=1024)) if "left < right" in b.text]
     assert sum(b.divergent for b in modulo) > 5 * 30
     assert sum(b.divergent for b in close) == 5
 
 
 def test_coalescing():
-    half = {row.text: row for row in lab.trace("blelloch", n=256).coalescing()}
-    neighbours = {row.text: row for row in lab.trace("blelloch-interleaved", n=256).coalescing()}
+    half = {row.text: row for row in lab.coalescing(lab.trace("blelloch", n=256))}
+    neighbours = {row.text: row for row in lab.coalescing(lab.trace("blelloch-interleaved", n=256))}
     assert all(row.efficiency == 1 for row in half.values())
     assert all(row.efficiency == 0.5 for row in neighbours.values())
 

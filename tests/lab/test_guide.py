@@ -357,11 +357,11 @@ def mine(x, y, n):
 
 def test_a_trace_as_a_page(chromium, tmp_path):
     trace = lab.trace(mine, n=16)
-    trace.html(tmp_path / "mine.html")
+    lab.html(trace, tmp_path / "mine.html")
     resize(chromium, 1280, 900)
     chromium.open((tmp_path / "mine.html").as_uri())
     assert chromium.do("return document.querySelector('.pane').dataset.kernel") == "mine"
-    assert chromium.do("return lab.last") == len(trace.to_dict()["steps"])
+    assert chromium.do("return lab.last") == len(lab.to_dict(trace)["steps"])
     assert results(chromium) == [str(v) for v in trace.values]
     assert (tmp_path / "mine.html").stat().st_size < 300_000
     assert chromium.complaints() == []
@@ -435,7 +435,7 @@ def test_a_race_is_a_film_of_two_threads(opened):
     trace = lab.trace("brent-kung", n=16).case.run(
         without=[("brent_kung", opened.do("return lab.panes[0].dials.without[0][1]"))]
     )
-    film = trace.film(next(f for f in trace.check() if f.kind == "race"))
+    film = lab.film(trace, next(f for f in lab.check(trace) if f.kind == "race"))
     shown = opened.do(
         "return [...document.querySelectorAll('.film li')].map((li) => [...li.querySelectorAll('.shot')].map((s) => s.innerText))"
     )

@@ -101,12 +101,14 @@ def test_every_kernel_opens_steps_and_ends_with_the_right_values(opened):
         assert seen["data"]["kernel"] == name
         assert seen["values"] == [text(v) for v in wanted(trace)], name
         assert seen["data"]["findings"] == "", name
-        assert int(seen["data"]["step"]) == int(seen["data"]["steps"]) == len(trace.to_dict()["steps"]), name
+        assert int(seen["data"]["step"]) == int(seen["data"]["steps"]) == len(lab.to_dict(trace)["steps"]), (
+            name
+        )
 
 
 def test_the_lines_that_run_are_lit(opened):
     for name in ("brent-kung", "domino-dynamic", "hierarchical", "warp-shuffle"):
-        steps = built(first(name)).run().to_dict()["steps"]
+        steps = lab.to_dict(built(first(name)).run())["steps"]
         assert opened.wait_for(WALK, name)["lines"] == [[], *(step["lines"] for step in steps)], name
 
 
@@ -124,7 +126,7 @@ def test_banks_cost_what_the_tracer_counts(opened, model):
         model,
     )
     for dials in (*map(first, KERNELS), *LARGE):
-        counts = built(dials).run().counts(MODELS[model])
+        counts = lab.counts(built(dials).run(), MODELS[model])
         shown = opened.wait_for(WALK, dials.kernel, dials.n)["banks"]
         assert shown == {name: getattr(counts, name) for name in ("requests", "wavefronts", "degree")}, (
             dials.key
@@ -140,8 +142,8 @@ def test_what_warps_see(opened, name):
         "return ['sectors', 'parted'].map((k) => Number(document.querySelector(`[data-count=${k}]`).textContent))"
     )
     assert shown == [
-        sum(row.sectors for row in trace.coalescing()),
-        sum(row.divergent for row in trace.divergence()),
+        sum(row.sectors for row in lab.coalescing(trace)),
+        sum(row.divergent for row in lab.divergence(trace)),
     ]
     assert ("spread" in opened.do("return document.querySelector('.counts').innerText")) == (
         name == "blelloch-interleaved"
@@ -181,7 +183,7 @@ def test_the_kernels_own_padding(opened):
     shown = opened.do(
         "const pane = lab.panes[0]; return [pane.banks.total().degree, pane.run.trace.launches[0].names]"
     )
-    assert shown == [trace.counts().degree, {**trace.case.setup.launches[0].names}]
+    assert shown == [lab.counts(trace).degree, {**trace.case.setup.launches[0].names}]
     assert shown[0] == 2
     opened.wait_for("await lab.panes[0].set(lab.panes[0].opening('blelloch'))")
     assert opened.do(hidden) == [True, False]

@@ -2,25 +2,37 @@
 
 >>> from upsweep import lab
 >>> t = lab.trace("brent-kung", n=16)
->>> t.check()
+>>> lab.check(t)
 nothing is wrong
->>> t.identify().text
+>>> lab.identify(t).text
 'Brent-Kung 16: size 26, depth 6 (7 levels as issued), fan-out 2, deficiency 2'
+
+A trace is data. What it cost, what is wrong with it, what it looks like: each is a function of it, listed in `__all__`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from upsweep.lab.cases import case, empty
-from upsweep.lab.counts import Banks
+from upsweep.lab.checks import check
+from upsweep.lab.costs import Banks, accesses, coalescing, counts, divergence, formulas
+from upsweep.lab.draw import network, tables
+from upsweep.lab.films import film
+from upsweep.lab.networks import compare, identify, laws, provenance
+from upsweep.lab.play import to_dict
 from upsweep.lab.rewrite import KernelError
 from upsweep.lab.schedule import Schedule
+from upsweep.lab.sync import barriers
 from upsweep.lab.traces import Case, Trace
 
-__all__ = ["Banks", "Case", "KernelError", "Schedule", "Trace", "empty", "trace"]
+__all__ = [
+    "Banks", "Case", "KernelError", "Schedule", "Trace", "accesses", "barriers", "check", "coalescing", "compare", "counts",
+    "divergence", "empty", "film", "formulas", "html", "identify", "laws", "network", "provenance", "tables", "to_dict", "trace",
+]  # fmt: skip
 
 
 def trace(kernel: Callable[..., None] | str, grid: int | None = None, block: int | None = None, args: Sequence[Any] | None = None,
@@ -54,3 +66,17 @@ def trace(kernel: Callable[..., None] | str, grid: int | None = None, block: int
     made = case(kernel, grid, block, args, **given)
     usual = (schedule, resident, issue) == ("ascending", None, "ascending")
     return (made if usual else replace(made, schedule=Schedule(schedule, resident, issue))).run()
+
+
+def html(trace: Trace, path: str | Path | None = None) -> str:
+    """A run as a page of its own, to be stepped through in a browser without network; also written to `path`.
+
+    Raises:
+        ValueError: where there are more events than a browser plays without stuttering.
+    """
+    from upsweep.lab.page.html import of_trace  # the page and its exercises, which nothing else here needs
+
+    text = of_trace(trace)
+    if path is not None:
+        Path(path).write_text(text, encoding="utf-8")
+    return text

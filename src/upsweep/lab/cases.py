@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from upsweep.lab.intervals import Intervals
 from upsweep.lab.rewrite import rewrite, source_of
 from upsweep.lab.schedule import Schedule
-from upsweep.lab.traces import Case, Intervals
+from upsweep.lab.traces import Case
 from upsweep.operator import OperatorError
 from upsweep.operators import as_operator
 from upsweep.textbook import KERNELS, Kernel, Launch, Setup

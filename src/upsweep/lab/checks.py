@@ -9,11 +9,12 @@ from dataclasses import replace
 import numpy as np
 
 from upsweep.lab.findings import Finding, Report, Witness, ordered
+from upsweep.lab.intervals import Intervals, flaw, spoken
 from upsweep.lab.machine import Fault
 from upsweep.lab.races import by_cause, races
 from upsweep.lab.rewrite import Spot
 from upsweep.lab.schedule import Schedule
-from upsweep.lab.traces import Case, Intervals, Trace, flaw, spoken
+from upsweep.lab.traces import Case, Trace
 from upsweep.lab.values import Item, Poison, plain
 
 SEARCHED = 8

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.lab.traces import Trace, spoken
+from upsweep.lab.intervals import spoken
+from upsweep.lab.networks import flawed, identify
+from upsweep.lab.traces import Trace
 from upsweep.lab.values import Item, plain
 
 STYLE = """
@@ -120,7 +122,7 @@ def network(trace: Trace) -> Picture:
         made = [c for c in (machine.left[k], machine.right[k]) if trace.intervals[c]]
         for c in made:
             edges += _wire(at[c], at[k], row) if c in at else []
-        kind = "flaw" if trace.flaw(trace.intervals[k]) else "node" if len(made) == 2 else "idle"
+        kind = "flaw" if flawed(trace, trace.intervals[k]) else "node" if len(made) == 2 else "idle"
         discs.append(
             Mark("disc", kind, *at[k], text=f"{spoken(trace.intervals[k][:8])} = {plain(machine.values[k])}")
         )
@@ -135,7 +137,7 @@ def network(trace: Trace) -> Picture:
         for i, v in enumerate(values)
         if i % every == 0
     ]
-    title = trace.identify().text
+    title = identify(trace).text
     labels.append(Mark("text", "note", 8, 16, text=f"{trace.case.name}: {title}"))
     width = max(2 * left + (n - 1) * gap, 16 + 6.2 * len(labels[-1].text))
     return Picture(width, bottom + 26, min(5.0, gap / 3), (*marks, *edges, *discs, *labels), title)

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.lab.counts import TODAY, Banks
-from upsweep.lab.traces import Trace, spoken
+from upsweep.lab.costs import TODAY, Banks
+from upsweep.lab.intervals import spoken
+from upsweep.lab.networks import flawed
+from upsweep.lab.traces import Trace
 from upsweep.lab.values import POISON, plain
 
 FORMAT = 1
@@ -98,7 +100,7 @@ def _array(trace: Trace, a: Any) -> dict[str, Any]:
 
 def _word(trace: Trace, word: int, value: Any, node: int) -> list[Any]:
     ranges = trace.intervals[node] if node >= 0 else ()
-    return [word, text(value), [list(r) for r in ranges], trace.flaw(ranges)]
+    return [word, text(value), [list(r) for r in ranges], flawed(trace, ranges)]
 
 
 def _given(trace: Trace) -> list[list[Any]]:
@@ -152,7 +154,7 @@ def _nodes(trace: Trace, cut: Cut) -> list[dict[str, Any]]:
         e = made.get(node)
         nodes.append({
             "left": left if left >= 0 else None, "right": right if right >= 0 else None,
-            "ranges": [list(r) for r in ranges], "flaw": trace.flaw(ranges), "text": spoken(ranges),
+            "ranges": [list(r) for r in ranges], "flaw": flawed(trace, ranges), "text": spoken(ranges),
             "wire": ranges[-1][1] if ranges else None, "value": text(machine.values[node]),
             "step": None if e is None else int(cut.step[e]), "level": None if e is None else int(trace.step[e]),
             "line": None if e is None else int(trace.line[e]),

@@ -1,4 +1,4 @@
-"""A trace: everything that a kernel did, event by event, and the questions that it answers."""
+"""A trace: everything that a kernel did, event by event. What can be asked about it is a function of it, in a file of its own."""
 
 from __future__ import annotations
 
@@ -7,28 +7,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import import_module
-from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from upsweep.lab import steps
+from upsweep.lab.intervals import MANY, Intervals, join
 from upsweep.lab.machine import Machine, scope
 from upsweep.lab.rewrite import Rewritten, Site, Source, Spot, rewrite, source_of
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.values import Array, plain
 from upsweep.textbook.dialect import asks_for_identity
 from upsweep.textbook.table import Setup
-
-if TYPE_CHECKING:
-    from upsweep.lab import barriers, counts, draw, films, findings, networks
-
-Intervals = tuple[tuple[int, int], ...]
-"""Which inputs a value is made of, in the order in which they were combined: ((0, 3), (5, 5)) is x0..x3 then x5."""
-MANY = 48
-"""The stretches that are kept of one value; only broken kernels, and those that ask for more laws, make more."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +118,8 @@ class Trace:
     """What a run did. Its columns are one entry per event, in the order in which the schedule ran them.
 
     `site`, `thread`, `block`, `epoch` (barriers passed), `word` (the machine-wide number of the word touched) and
-    `node` (the value's node in the network) tell the whole story; all methods are questions about these columns.
+    `node` (the value's node in the network) tell the whole story. `lab.check`, `lab.counts`, `lab.identify` and the other
+    functions of `upsweep.lab` answer questions about it.
     """
 
     def __init__(self, case: Case, machine: Machine, kernels: tuple[Rewritten, ...], given: dict[str, Array],
@@ -237,12 +228,6 @@ class Trace:
             made.append((((node, node),) if node < self.n else ()) if a < 0 else join(made[a], made[b], most))
         return made
 
-    def flaw(self, intervals: Intervals) -> str | None:
-        """What is wrong with a value that is no stretch of the input, where the kernel promises stretches."""
-        forgiven = {"commutative": ("gap", "order"), "idempotent": ("overlap",)}.get(self.case.needs, ())
-        found = flaw(intervals) if self.case.answer is None else None
-        return None if found in forgiven else found
-
     @property
     def result(self) -> Array:
         """The array that holds the result: `y`, or the last global array that was written."""
@@ -257,84 +242,17 @@ class Trace:
         """The result, None where nothing was written."""
         return [plain(w) for w in self.result.words]
 
-    # --- the questions, each answered in its own file ----------------------------------------------------------------
-
-    def check(self, witness: bool = True) -> findings.Report:
-        """What is wrong: races with both lines and a schedule that shows a wrong value, wild accesses, wrong results."""
-        return _room("checks").check(self, witness)
-
-    def film(self, race: findings.Finding) -> films.Film | None:
-        """A race of the report as a film of its two threads, in both orders; None for another finding."""
-        return _room("films").film(self, race)
-
-    def barriers(self) -> barriers.Barriers:
-        """The barriers that the kernel needs, those that can go, and those that are missing."""
-        return _room("barriers").barriers(self)
-
-    def counts(self, model: Any = None) -> counts.Counts:
-        """Work, steps, barriers, traffic, and bank conflicts under a model of the banks (`lab.Banks`)."""
-        return _room("counts").counts(self, model or _room("counts").Banks())
-
-    def formulas(self) -> list[counts.Verdict]:
-        """Work, steps and barriers of a textbook kernel beside their closed forms."""
-        return _room("counts").verdicts(self)
-
-    def accesses(self, model: Any = None) -> list[counts.Access]:
-        """Every shared memory instruction, iteration by iteration, with its bank conflicts."""
-        return _room("counts").accesses(self, model or _room("counts").Banks())
-
-    def divergence(self, warp: int = 32) -> list[counts.Branch]:
-        """Every branch: the arrivals of warps, and those whose threads parted."""
-        return _room("counts").divergence(self, warp)
-
-    def coalescing(self, sector: int = 32) -> list[counts.Coalescing]:
-        """Every global access: the sectors that its warps touched, and the least that would have done."""
-        return _room("counts").coalescing(self, sector)
-
-    def provenance(self) -> list[networks.State]:
-        """What each word is made of, step by step, with gaps and overlaps named."""
-        return _room("networks").provenance(self)
-
-    def identify(self) -> networks.Identity:
-        """The name of the circuit, its size, depth, fan-out and deficiency."""
-        return _room("networks").identify(self)
-
-    def laws(self) -> networks.Laws:
-        """The laws that the operator must obey for this kernel to be right."""
-        return _room("networks").laws(self)
-
-    def compare(self, other: Trace | str) -> networks.Comparison:
-        """Side by side with another trace, or with a textbook kernel on the same items."""
-        if isinstance(other, str):
-            other = (
-                _room("cases").case(other, x=self.case.x, op=self.case.op, identity=self.case.identity).run()
-            )
-        return _room("networks").compare(self, other)
-
-    def network(self) -> draw.Picture:
-        """The network as a picture: `.svg(path)`, `.png(path)`, and itself in a notebook."""
-        return _room("draw").network(self)
-
-    def tables(self) -> draw.Picture:
-        """The tables of a kernel in two dimensions, such as a summed-area table: `.svg(path)`, `.png(path)`."""
-        return _room("draw").tables(self)
-
-    def to_dict(self, model: Any = None) -> dict[str, Any]:
-        """Everything that a page needs to play this trace, ready for `json.dumps`; see `upsweep.lab.play.to_dict`."""
-        return _room("play").to_dict(self, model or _room("counts").Banks())
-
-    def html(self, path: str | Path | None = None) -> str:
-        """This run as a page of its own, to be stepped through in a browser without network; also written to `path`."""
-        text = _room("page.html").of_trace(self)
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-        return text
+    # --- how it shows itself in a notebook -----------------------------------------------------------------------------
 
     def _repr_html_(self) -> str | None:
-        return _room("page.html").framed(self)
+        from upsweep.lab.page.html import framed  # the page knows Trace, and is needed by notebooks alone
+
+        return framed(self)
 
     def _repr_svg_(self) -> str:
-        return self.network().svg()
+        from upsweep.lab.draw import network
+
+        return network(self).svg()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.values, dtype)
@@ -342,33 +260,3 @@ class Trace:
     def __repr__(self) -> str:
         grid = " then ".join(f"{one.grid} x {one.block} threads" for one in self.case.setup.launches)
         return f"<Trace of {self.case.name}: n = {self.n}, {grid}, {len(self.site)} events>"
-
-
-def _room(name: str) -> Any:
-    """A file of the lab by name; they all know Trace, so that Trace must meet them late."""
-    return import_module(f"upsweep.lab.{name}")
-
-
-def join(a: Intervals, b: Intervals, most: int = MANY) -> Intervals:
-    """The inputs of `a op b`, neighbouring stretches made one."""
-    if a and b and a[-1][1] + 1 == b[0][0]:
-        a, b = (*a[:-1], (a[-1][0], b[0][1])), b[1:]
-    return (a + b)[:most]
-
-
-def spoken(intervals: Intervals) -> str:
-    """`x0..x3` for ((0, 3),), `e` for nothing.
-
-    >>> spoken(((0, 3), (5, 5)))
-    'x0..x3 x5'
-    """
-    return " ".join(f"x{a}" if a == b else f"x{a}..x{b}" for a, b in intervals) or "e"
-
-
-def flaw(intervals: Intervals) -> str | None:
-    """What keeps a value from being a stretch of the input: an overlap, a gap, or a wrong order."""
-    if len(intervals) < 2:
-        return None
-    flat = sorted(intervals)
-    steps = [b[0] - a[1] for a, b in pairwise(flat)]
-    return "overlap" if min(steps) < 1 else "gap" if max(steps) > 1 else "order"

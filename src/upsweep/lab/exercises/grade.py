@@ -17,11 +17,15 @@ from typing import Any
 import numpy as np
 
 from upsweep.lab.cases import case
-from upsweep.lab.checks import Report, wanted
+from upsweep.lab.checks import check, wanted
+from upsweep.lab.costs import accesses, counts
 from upsweep.lab.exercises import EXERCISES, Exercise
 from upsweep.lab.exercises.answers import Answer, read
-from upsweep.lab.machine import Schedule, scope
+from upsweep.lab.findings import Report
+from upsweep.lab.machine import scope
 from upsweep.lab.rewrite import KernelError, Spot
+from upsweep.lab.schedule import Schedule
+from upsweep.lab.sync import barriers
 from upsweep.lab.traces import Case, Trace
 from upsweep.textbook import KERNELS
 
@@ -158,7 +162,7 @@ def _traced(exercise: Exercise, answer: Answer) -> Grade:
             if not named and any(reports):
                 break  # first the sizes that the task names
             runs.append((posed.run(), model.run()))
-            reports.append(runs[-1][0].check(witness=posed.setup.tile <= WITNESSED))
+            reports.append(check(runs[-1][0], witness=posed.setup.tile <= WITNESSED))
             if runs[-1][0].machine.stopped:
                 break  # what never ends here will not end elsewhere
     except KernelError as error:
@@ -270,7 +274,7 @@ def _races(
         for finding in reversed(found.values()):
             said = [f"{_setting(run)}: {finding}{_because(exercise, finding.kind)}"]
             said += [_quoted(run, spot) for spot in dict.fromkeys(finding.spots)]
-            if finding.kind == "race" and (missing := run.barriers().missing):
+            if finding.kind == "race" and (missing := barriers(run).missing):
                 said.append(f"a barrier before {' and before '.join(map(str, missing[0]))} would order them")
             remarks.append("\n".join(said))
     return _share("races", good, remarks or ([] if all(good) else ["counted where the values are right"]))
@@ -279,7 +283,7 @@ def _races(
 def _work(exercise: Exercise, runs: list[tuple[Trace, Trace]]) -> Mark:
     good, remarks = [], []
     for run, model in runs:
-        mine, least = run.counts(), model.counts()
+        mine, least = counts(run), counts(model)
         said = []
         if mine.work > least.work + exercise.spare:
             form = KERNELS[exercise.like].work
@@ -305,7 +309,7 @@ def _busiest(run: Trace) -> str:
 
 
 def _needless(run: Trace) -> str:
-    found = run.barriers()
+    found = barriers(run)
     said = [f"the one in {spot}" for spot in found.redundant]
     said += [f"the one in {spot} in pass {k} of {of}" for spot, k, of in found.idle]
     return f"; {' or '.join(said[:3])} separates nothing" if said else ""
@@ -314,11 +318,11 @@ def _needless(run: Trace) -> str:
 def _banks(exercise: Exercise, runs: list[tuple[Trace, Trace]]) -> Mark:
     good, remarks = [], []
     for run, model in runs:
-        mine, least = run.counts(), model.counts()
+        mine, least = counts(run), counts(model)
         good.append(mine.degree <= least.degree)
         if good[-1] or remarks:
             continue
-        worst = max(run.accesses(), key=lambda row: row.degree)
+        worst = max(accesses(run), key=lambda row: row.degree)
         asked = f"{worst.degree} words of one bank asked for at once, {least.degree} would do"
         where = f"{worst.text} in {_quoted(run, worst.spot)}, pass {worst.iteration + 1}"
         remarks = [f"{_setting(run)}: {asked}: {where}{_because(exercise, 'banks')}"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from upsweep.lab.cases import case
-from upsweep.lab.counts import Banks, accesses, coalescing, counts, divergence
+from upsweep.lab.costs import Banks, accesses, coalescing, counts, divergence
 from upsweep.lab.networks import identify, laws, provenance
 from upsweep.lab.traces import Trace
 from upsweep.textbook.formulas import bk_work, ks_work

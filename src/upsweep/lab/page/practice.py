@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from upsweep.lab.checks import check
 from upsweep.lab.exercises import EXERCISES, Exercise
 from upsweep.lab.exercises.grade import Grade
 from upsweep.lab.exercises.grade import grade as graded
@@ -90,7 +91,7 @@ def _failing(exercise: Exercise, text: str) -> Iterator[Dials]:
         }
         posed = replace(dials, edits=edits)
         try:
-            wrong = not built(posed).run().check(witness=False).ok
+            wrong = not check(built(posed).run(), witness=False).ok
         except Exception:  # whatever it raises is said where it is played
             wrong = True
         if wrong:

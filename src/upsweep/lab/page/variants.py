@@ -8,12 +8,18 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from upsweep.lab.cases import case
-from upsweep.lab.checks import Finding, Report, wanted
-from upsweep.lab.machine import Schedule
+from upsweep.lab.checks import check, wanted
+from upsweep.lab.costs import coalescing, counts, divergence
+from upsweep.lab.films import film as filmed
+from upsweep.lab.findings import Finding, Report
+from upsweep.lab.machine import scope
+from upsweep.lab.networks import identify, laws
 from upsweep.lab.page.items import EXAMPLE, OPERATORS, identity_of, items_of, operator_of
-from upsweep.lab.play import text
+from upsweep.lab.play import text, to_dict
 from upsweep.lab.rewrite import Rewritten, Spot, source_of
-from upsweep.lab.traces import Case, Trace, scope
+from upsweep.lab.schedule import Schedule
+from upsweep.lab.sync import barriers
+from upsweep.lab.traces import Case, Trace
 from upsweep.textbook import KERNELS, Launch
 from upsweep.textbook.mistakes import MISTAKES
 from upsweep.textbook.setups import width
@@ -202,13 +208,13 @@ def shown(trace: Trace, dials: Dials) -> dict[str, Any]:
         raise ValueError(
             f"{len(trace.site)} events at n = {trace.n} are too many to play: choose a smaller n"
         )
-    report = trace.check()
+    report = check(trace)
     right = wanted(trace)
     return {
         "dials": {**vars(dials), "block": dials.block or trace.case.setup.launches[0].block, "auto": dials.block is None},
-        "trace": trace.to_dict(), "across": _across(dials.kernel, trace.n),
-        "counts": vars(trace.counts()), **_warps(trace), "formulas": _formulas(dials, trace),
-        "circuit": trace.identify().text, "laws": str(trace.laws()), "findings": _findings(trace, report),
+        "trace": to_dict(trace), "across": _across(dials.kernel, trace.n),
+        "counts": vars(counts(trace)), **_warps(trace), "formulas": _formulas(dials, trace),
+        "circuit": identify(trace).text, "laws": str(laws(trace)), "findings": _findings(trace, report),
         "wanted": None if right is None else [text(v) for v in right],
         "places": [_places(k, dials) for k in trace.kernels], "barriers": _barriers(trace),
         "kernels": [k.source.name for k in trace.kernels], "witness": _witness(trace, report),
@@ -222,7 +228,7 @@ def _across(kernel: str, n: int) -> dict[str, int]:
 
 def _warps(trace: Trace) -> dict[str, list[int]]:
     """What only warps see: sectors moved and the least that would do, branches that part a warp and all that it comes to."""
-    moved, branches = trace.coalescing(), trace.divergence(trace.case.warp)
+    moved, branches = coalescing(trace), divergence(trace, trace.case.warp)
     return {
         "sectors": [sum(row.sectors for row in moved), sum(row.ideal for row in moved)],
         "parted": [sum(row.divergent for row in branches), sum(row.arrivals for row in branches)],
@@ -257,7 +263,7 @@ def _formulas(dials: Dials, trace: Trace) -> list[dict[str, Any]]:
 def _findings(trace: Trace, report: Report) -> list[dict[str, Any]]:
     """All findings, and the first race as a film of its two threads."""
     race = next((finding for finding in report if finding.kind == "race"), None)
-    film = race and trace.film(race)
+    film = race and filmed(trace, race)
     return [{**_finding(f), "film": film.to_dict() if film and f is race else None} for f in report]
 
 
@@ -274,7 +280,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _barriers(trace: Trace) -> dict[str, Any]:
-    found = trace.barriers()
+    found = barriers(trace)
     return {"needed": list(found.needed), "redundant": list(found.redundant), "idle": [list(k) for k in found.idle],
             "missing": [list(k) for k in found.missing], "elsewhere": [list(k) for k in found.elsewhere],
             "hopeless": found.hopeless, "tried": found.tried, "sizes": list(found.sizes)}  # fmt: skip
@@ -285,7 +291,7 @@ def _witness(trace: Trace, report: Report) -> dict[str, Any] | None:
     seen = next((f.witness for f in report if f.witness), None)
     if seen is None:
         return None
-    return trace.case.run(seen.schedule, trace.without, trace.before).to_dict()
+    return to_dict(trace.case.run(seen.schedule, trace.without, trace.before))
 
 
 # --- what an offline page embeds ------------------------------------------------------------------------------------------

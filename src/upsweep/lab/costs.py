@@ -123,7 +123,7 @@ class Verdict:
         return self.wanted == self.got
 
 
-def verdicts(trace: Trace) -> list[Verdict]:
+def formulas(trace: Trace) -> list[Verdict]:
     """The counts of a textbook kernel beside what its formulas say, where they speak of this n and this launch."""
     row = KERNELS.get(trace.case.name)
     launches = trace.case.setup.launches
