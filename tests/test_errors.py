@@ -94,6 +94,7 @@ MISTAKES = [
     ),
     (up.OperatorError, "needs an identity", lambda: up.scan(X, no_identity, map=lambda x: x, exclusive=True)),
     (up.ShapeError, "broadcast to one shape", lambda: up.scan((X, X[1:]), map=lambda x, y: x + y)),
+    (up.ShapeError, "pass at most 32", lambda: up.scan((X,) * 33, map=lambda *xs: xs[0])),
     (up.ShapeError, "numbers alone", lambda: up.scan((1, 2.0), map=lambda x, y: x + y)),
     (
         up.OutputError,

@@ -125,7 +125,9 @@ def scan(
 SMALL = 1 << 16
 """Bytes of a scan that is remembered: on more, what checking a call takes is nothing."""
 _known: dict[tuple[Any, ...] | None, engines.Again] = {}
-_MOST = 4096
+_LEARNT = 4096
+MOST = 32
+"""Arrays that go into a scan, components, and results."""
 
 
 def _likeness(
@@ -150,7 +152,7 @@ def _learn(like: tuple[Any, ...], x: np.ndarray, y: np.ndarray) -> None:
         plan = _stored_in(plan, dtypes, ((y.shape, y.dtype),))
         run = engines.again(engines.choose((x,)), plan, x, y)
         if run is not None:
-            if len(_known) >= _MOST:
+            if len(_known) >= _LEARNT:
                 _known.clear()
             _known[like] = run
 
@@ -463,6 +465,11 @@ def plan_of(
         arguments: Any = (accumulators, *[(d,) for d in loads], (np.dtype(np.int64),))[: finish.arity]
         finish = _typed(finish, arguments)
         stores = finish.results
+    most = max(len(dtypes), len(computed), len(stores))
+    if most > MOST:
+        raise ShapeError(
+            f"{most} arrays go into a scan, are combined by it, or come out; pass at most {MOST}"
+        )
     plan = Plan(
         chosen, tuple([number(d) for d in dtypes]), accumulators, stores, shape, axis, exclusive, reverse, initial,
         segmented, reducing, threads, order, map, finish,
