@@ -26,7 +26,6 @@ WHY_NOT = {
         "dask",
         "lfilter",
     ): "one scan a pole, each over all chunks: filter before, or a chunk with its state at a time",
-    ("jax", "reduce"): "`scan(...)[-1]`; the number of segments is no static shape",
 }
 """What to write instead, or what stands against it."""
 
@@ -34,8 +33,6 @@ WITHOUT_SEGMENTS = {
     "discounted_sum": "`dones` are its segments",
     "gae": "`dones` and `truncated` are its segments",
     "lfilter": "each segment has a state of its own: pass `zi`",
-    "reduce in up": "`upsweep.torch.reduce` has them; of other arrays take `scan(..., segments=...)` where segments end",
-    "scan, cumulative_sum, cumulative_prod in dask": "flags do not cross chunks there: `up.Stream` takes them chunk by chunk",
 }
 
 

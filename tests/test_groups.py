@@ -31,7 +31,8 @@ def alone(xs, op, codes, axis=0, initial=None, **keywords):
     "keywords", [{}, {"reverse": True, "exclusive": True}, {"order": "sequential"}], ids=str
 )
 @pytest.mark.parametrize("with_initial", [False, True])
-def test_each_group_has_the_bits_of_its_items_alone(name, keywords, with_initial):
+@pytest.mark.parametrize("engine", ["cpu", "numpy"])
+def test_each_group_has_the_bits_of_its_items_alone(name, keywords, with_initial, engine):
     op, xs, start = CASES_HERE[name]()
     initial = start if with_initial else None
     if keywords.get("exclusive") and not with_initial and name == "hash-u64":
@@ -40,7 +41,7 @@ def test_each_group_has_the_bits_of_its_items_alone(name, keywords, with_initial
     outs = tuple(np.full_like(x, 77) for x in xs)
     up.scan(
         arrays, op, segments=up.segments.groups(SIZES), initial=initial,
-        out=outs if len(xs) > 1 else outs[0], **keywords,
+        out=outs if len(xs) > 1 else outs[0], engine=engine, **keywords,
     )  # fmt: skip
     for got, want in zip(outs, alone(xs, op, SIZES, initial=initial, **keywords)):
         np.testing.assert_array_equal(got, want)

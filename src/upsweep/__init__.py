@@ -13,7 +13,6 @@ from upsweep.api import (
     cumulative_prod,
     cumulative_sum,
     linear_recurrence,
-    reduce,
     scan,
 )
 from upsweep.cores import set_threads
@@ -21,6 +20,7 @@ from upsweep.engine import DTypeError, EngineError
 from upsweep.laws import LawError, check
 from upsweep.operator import Operator, OperatorError
 from upsweep.operators import ops
+from upsweep.reductions import reduce
 from upsweep.segments import SegmentError
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from upsweep import cores
 from upsweep import engine as engines
 from upsweep.arguments import (
     ShapeError,
+    alone,
     axis_of,
     dtype_of,
     dtypes_of,
@@ -157,7 +158,7 @@ def _learn(like: tuple[Any, ...], x: np.ndarray, y: np.ndarray) -> None:
             _known[like] = run
 
 
-def reduce(
+def last_prefix(
     xs: Any,
     op: Op = "add",
     *,
@@ -172,15 +173,7 @@ def reduce(
     engine: str = "auto",
     threads: int | None = None,
 ) -> Any:
-    """The last prefix: bit for bit what `scan` ends with, in one pass that only reads.
-
-    Arguments and errors are those of `scan`; the result lacks the axis, and `finish` is given the prefix alone. Nothing at all
-    reduces to `initial` or to the operator's identity.
-
-    >>> import upsweep as up
-    >>> int(up.reduce([3, 1, 7, 0]))
-    11
-    """
+    """`upsweep.reduce` without segments."""
     return execute(
         xs, op, axis, False, reverse, initial, dtype, out, None, engine, threads, True, None, order, map, finish
     )  # fmt: skip
@@ -317,10 +310,7 @@ def linear_recurrence(
 def _cumulative(
     x: Any, op: Operator, axis: int | None, dtype: Any, include_initial: bool, segments: Segments | None, order: str
 ) -> Any:  # fmt: skip
-    if include_initial and segments is not None:
-        raise ValueError(
-            "include_initial has no place where segments start: pass exclusive=True to scan instead"
-        )
+    alone(include_initial, segments)
     name = engines.choose((x,))
     on = engines.load(name)
     view = on.view(x)
@@ -549,4 +539,8 @@ def _written(on: Engine, out: Any, count: int, fields: Any) -> list[Any]:
     for part in parts:
         if isinstance(part, (list, int, float)):
             raise OutputError(f"out must be an array, got {type(part).__name__}")
-    return [on.view(part) for part in parts]
+    views: list[Any] = [on.view(part) for part in parts]
+    starts = [y.ctypes.data if isinstance(y, np.ndarray) else y.ptr for y in views if 0 not in y.shape]
+    if len(set(starts)) < len(starts):
+        raise OutputError("two arrays of out start at one place: each component needs memory of its own")
+    return views

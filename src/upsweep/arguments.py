@@ -83,6 +83,14 @@ def summed_dtype(dtype: np.dtype, wanted: Any) -> Any:
     return wanted
 
 
+def alone(include_initial: bool, segments: Any) -> None:
+    """A ValueError where a result with one item more is asked for each segment."""
+    if include_initial and segments is not None:
+        raise ValueError(
+            "include_initial has no place where segments start: pass exclusive=True to scan instead"
+        )
+
+
 def number_dtype(value: Any, arrays: Sequence[np.dtype]) -> np.dtype:
     """The dtype that a number is a parameter in beside arrays: its own, where it has one. A number of Python takes that of the
     arrays that hold such numbers.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import threading
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -18,8 +19,8 @@ class set_threads:
     """Set how many threads scans use on the CPU in this process. The number changes no bit of any result.
 
     Without a setting `UPSWEEP_THREADS` counts, if it is in the environment; else all cores that this process may use, by its
-    affinity and by the quota of its container. A task of a Dask worker and a worker of a PyTorch DataLoader use one thread,
-    as there are several of them at once. The argument `threads=` of a call comes before all of this.
+    affinity and by the quota of its container. A task of Dask and a worker of a PyTorch DataLoader use one thread, as there are
+    several of them at once. The argument `threads=` of a call comes before all of this.
 
     Args:
         n: how many, at least 1; None takes the setting away.
@@ -72,11 +73,20 @@ def _told() -> int:
 
 
 def _one_of_many() -> bool:
-    """Whether this is a task of a Dask worker or a worker of a PyTorch DataLoader."""
+    """Whether this is a task of a Dask worker or of Dask's threads, or a worker of a PyTorch DataLoader."""
     distributed, torch = sys.modules.get("distributed.worker"), sys.modules.get("torch.utils.data")
     if distributed and hasattr(distributed.thread_state, "execution_state"):
         return True
-    return bool(torch and torch.get_worker_info())
+    return _of_dasks_threads() or bool(torch and torch.get_worker_info())
+
+
+def _of_dasks_threads() -> bool:
+    """Whether this thread belongs to a pool of Dask's threaded scheduler."""
+    dask, here = sys.modules.get("dask.threaded"), threading.current_thread()
+    if dask is None or here is threading.main_thread():
+        return False
+    pools = [dask.default_pool, *(pool for known in dask.pools.values() for pool in known.values())]
+    return any(here in getattr(pool, "_threads", ()) for pool in pools)
 
 
 @cache

@@ -7,6 +7,7 @@ scan.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import accumulate, product
 from operator import getitem
 from typing import Any
@@ -19,9 +20,13 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from upsweep import shards, tree
 from upsweep.api import Op, plan_of
-from upsweep.arguments import ShapeError, axis_of, dtypes_of, summed_dtype
+from upsweep.arguments import ShapeError, alone, axis_of, dtypes_of, summed_dtype
+from upsweep.host import heads
+from upsweep.operator import SEEDED, identity_of, segmented
 from upsweep.operators import as_operator
+from upsweep.segments import SegmentError, Segments, checked
 from upsweep.shards import Blocks
+from upsweep.stream import scalars
 
 __all__ = ["cumulative_prod", "cumulative_sum", "scan"]
 
@@ -35,12 +40,15 @@ def scan(
     reverse: bool = False,
     initial: Any = None,
     dtype: Any = None,
+    segments: Segments | None = None,
 ) -> Any:
     """All prefixes of a Dask array, as `upsweep.scan`, lazily.
 
     Args:
         xs: a Dask array of any chunks, or a tuple of such arrays of one shape (the others take the chunks of the first).
         op, axis, exclusive, reverse, initial, dtype: as in `upsweep.scan`. `initial` is held in memory.
+        segments: as in `upsweep.scan`, 1-D and held in memory, or flags or keys of the data's shape as a Dask array. With them
+            `initial` is a scalar.
 
     Returns:
         A Dask array (a tuple of them) with the chunks of the input.
@@ -54,6 +62,9 @@ def scan(
     """
     given = xs if isinstance(xs, tuple) else (xs,)
     op = as_operator(op)
+    if checked(segments) is not None:
+        ys = _segmented(op, given, axis, exclusive, reverse, initial, dtype, segments)
+        return ys if isinstance(xs, tuple) else ys[0]
     planned = tuple(x.dtype for x in given), tuple(x.shape for x in given)
     plan, dtypes = plan_of(op, *planned, axis, exclusive, False, initial is not None, dtypes_of(dtype))
     axis = plan.axis
@@ -73,32 +84,82 @@ def scan(
     return ys if isinstance(xs, tuple) else ys[0]
 
 
+def _segmented(
+    op: Any, given: tuple[Any, ...], axis: int | None, exclusive: bool, reverse: bool, initial: Any, dtype: Any, segments: Any
+) -> tuple[Any, ...]:  # fmt: skip
+    """The scan of the lifted operator on tuples of a flag and what is scanned."""
+    planned = tuple(x.dtype for x in given), tuple(x.shape for x in given)
+    plan, dtypes = plan_of(op, *planned, axis, exclusive, reverse, initial is not None, dtypes_of(dtype))
+    start = None if initial is None else scalars(initial, dtypes)
+    first = start or identity_of(plan.op, plan.accumulators)
+    lifted = segmented(plan.op, len(given), start)
+    lifted = replace(lifted, identity=(0, *first)) if exclusive and first and not start else lifted
+    flags = _heads(segments, given[0], plan.axis)
+    if reverse:  # a segment starts where it ended, one before the next one's head
+        flags = da.roll(flags, -1, plan.axis)
+    flags = flags.astype(np.uint16).rechunk(given[0].chunks)
+    seed = (SEEDED, *start) if start else None
+    _, *ys = scan(
+        (flags, *given), lifted, axis=plan.axis, exclusive=exclusive, reverse=reverse, initial=seed,
+        dtype=(np.uint16, *dtypes),
+    )  # fmt: skip
+    if not exclusive:
+        return tuple(ys)
+    assert first is not None  # plan_of asks for it
+    return tuple(da.where(flags != 0, np.asarray(e, d), y) for e, d, y in zip(first, dtypes, ys))
+
+
+def _heads(segments: Segments, x: Any, axis: int) -> Any:
+    """Where segments start, as a Dask array of the data's shape."""
+    values: Any = segments.values
+    flags: Any
+    if not isinstance(values, da.Array) or segments.spelling not in ("flags", "keys"):
+        told = Segments(segments.spelling, values.compute()) if isinstance(values, da.Array) else segments
+        flags = da.from_array(heads(told, x.shape, axis, None), chunks="auto")
+    elif values.shape not in (x.shape, (x.shape[axis],)):
+        raise SegmentError(f"{segments.spelling} have shape {values.shape}, the data {x.shape}")
+    elif segments.spelling == "keys":
+        keys = da.moveaxis(values, axis if values.ndim > 1 else 0, 0)
+        changed = da.concatenate([da.ones_like(keys[:1], dtype=bool), keys[1:] != keys[:-1]])
+        flags = da.moveaxis(changed, 0, axis if values.ndim > 1 else 0)
+    else:
+        flags = values
+    if flags.ndim < x.ndim:
+        flags = flags.reshape([-1 if d == axis else 1 for d in range(x.ndim)])
+    return da.broadcast_to(flags != 0, x.shape)
+
+
 def cumulative_sum(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Any:
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False,
+    segments: Segments | None = None,
+) -> Any:  # fmt: skip
     """Running totals of a Dask array, as `upsweep.cumulative_sum`.
 
     >>> import dask.array as da, upsweep.dask as ud
     >>> ud.cumulative_sum(da.ones(5, dtype="i1", chunks=2)).compute().tolist()
     [1, 2, 3, 4, 5]
     """
-    return _cumulative(x, "add", 0, axis, dtype, include_initial)
+    return _cumulative(x, "add", 0, axis, dtype, include_initial, segments)
 
 
 def cumulative_prod(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Any:
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False,
+    segments: Segments | None = None,
+) -> Any:  # fmt: skip
     """Running products of a Dask array, as `upsweep.cumulative_prod`.
 
     >>> import dask.array as da, upsweep.dask as ud
     >>> ud.cumulative_prod(da.arange(1, 6, chunks=2)).compute().tolist()
     [1, 2, 6, 24, 120]
     """
-    return _cumulative(x, "mul", 1, axis, dtype, include_initial)
+    return _cumulative(x, "mul", 1, axis, dtype, include_initial, segments)
 
 
-def _cumulative(x: Any, op: str, first: int, axis: int | None, dtype: Any, include_initial: bool) -> Any:
-    y = scan(x, op, axis=axis, dtype=summed_dtype(x.dtype, dtype))
+def _cumulative(
+    x: Any, op: str, first: int, axis: int | None, dtype: Any, include_initial: bool, segments: Segments | None
+) -> Any:  # fmt: skip
+    alone(include_initial, segments)
+    y = scan(x, op, axis=axis, dtype=summed_dtype(x.dtype, dtype), segments=segments)
     if not include_initial:
         return y
     axis = axis_of(axis, x.shape)

@@ -110,6 +110,10 @@ class Grouping(Protocol):
         """Run a plan, which has no segments, for the items of each group alone: those for which all keys agree."""
         ...
 
+    def codes_of(self, keys: tuple[Any, ...], n: int) -> tuple[np.ndarray, np.ndarray]:
+        """The number of each item's group, by first appearance, and how many items each group has."""
+        ...
+
 
 class Row(NamedTuple):
     """What the table says of an engine."""
@@ -134,7 +138,7 @@ ENGINES = {
         "upsweep.cpu.groups",
         "upsweep.cpu.again",
     ),
-    "numpy": Row("upsweep.numpy_engine", "host", "pip install numpy"),
+    "numpy": Row("upsweep.numpy_engine", "host", "pip install numpy", groups="upsweep.numpy_engine.groups"),
 }
 """By priority: of the engines for a place, "auto" means the first that can be imported."""
 

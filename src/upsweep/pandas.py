@@ -54,6 +54,8 @@ class GroupAccessor:
             y = up.scan(column, OPERATORS[name], *args, segments=segments, **keywords)
         elif name == "ema":
             y = _ema(column, codes, segments, *args, **keywords)
+        elif name == "discounted_sum":
+            y = _discounted(column, segments, *args, **keywords)
         else:
             y = getattr(up, name)(column, *args, segments=segments, **keywords)
         return y if codes.min(initial=0) >= 0 else y.where(codes >= 0)
@@ -65,6 +67,12 @@ def _ema(column: Any, codes: Any, segments: Any, alpha: float) -> Any:
     return up.linear_recurrence(
         1 - alpha, x.where(~pd.Series(codes, x.index).duplicated(), alpha * x), segments=segments
     )
+
+
+def _discounted(column: Any, segments: Any, gamma: float) -> Any:
+    """Groups are the episodes: each one's last sum is its last item."""
+    x = column.astype(float) if column.dtype.kind in "biu" else column
+    return up.linear_recurrence(gamma, x, reverse=True, segments=segments)
 
 
 _GROUPS: tuple[Any, ...] = (SeriesGroupBy, DataFrameGroupBy)

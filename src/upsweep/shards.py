@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from upsweep.api import Op, reduce
+from upsweep.api import Op, last_prefix
 from upsweep.arguments import dtype_of, dtypes_of, result_dtypes
 from upsweep.dtypes import carried
 from upsweep.operators import as_operator
@@ -82,5 +82,7 @@ def _combined(op: Op, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[An
 
 def _reduced(op: Op, xs: Any, axis: int, initial: Any, dtype: Any) -> tuple[Any, ...]:
     start = initial if initial is None or len(xs) > 1 else initial[0]
-    got: Any = reduce(xs if len(xs) > 1 else xs[0], as_operator(op), axis=axis, initial=start, dtype=dtype)
+    got: Any = last_prefix(
+        xs if len(xs) > 1 else xs[0], as_operator(op), axis=axis, initial=start, dtype=dtype
+    )
     return got if isinstance(got, tuple) else (got,)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from upsweep import engine as engines
-from upsweep.api import Op, OutputError, execute, reduce, scan
+from upsweep.api import Op, OutputError, execute, last_prefix, scan
 from upsweep.arguments import ShapeError, axis_of, dtypes_of, held, result_dtypes, shape_of
 from upsweep.dtypes import accumulator, carried
 from upsweep.engine import DTypeError
@@ -297,7 +297,7 @@ class _Run:
 
     def _reduce(self, xs: list[Any], initial: Any) -> tuple[Any, ...]:
         dtype = None if self.sums[0].names else self.sums
-        got = reduce(
+        got = last_prefix(
             _bare(xs), self.stream._op, axis=self.axis, initial=_bare(initial), dtype=dtype, engine=self.name,
             order=self.stream._order,
         )  # fmt: skip
@@ -341,7 +341,7 @@ class _Lifted:
         dtypes = result_dtypes([v.dtype for v in views], outer._dtype)
         accumulators = tuple(map(accumulator, dtypes))
         op = resolve(outer._op, dtypes)
-        start = None if outer._initial is None else _scalars(outer._initial, dtypes)
+        start = None if outer._initial is None else scalars(outer._initial, dtypes)
         self.first = start or identity_of(op, accumulators)
         lifted = segmented(op, len(given), start)
         if outer._exclusive and self.first and not start:
@@ -413,7 +413,7 @@ def _restarted(a, b):
 _RESTARTED = Operator(_restarted, name="restart")
 
 
-def _scalars(initial: Any, dtypes: tuple[np.dtype, ...]) -> tuple[Any, ...]:
+def scalars(initial: Any, dtypes: tuple[np.dtype, ...]) -> tuple[Any, ...]:
     parts = initial if isinstance(initial, tuple) else (initial,)
     if len(parts) != len(dtypes) or any(np.ndim(part) for part in parts):
         raise ShapeError(f"initial={initial!r}: every segment of a stream starts from {len(dtypes)} scalars")

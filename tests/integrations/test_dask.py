@@ -11,6 +11,7 @@ import pytest
 
 import upsweep as up
 from table import CASES
+from upsweep import cores
 
 da = pytest.importorskip("dask.array")
 ud = pytest.importorskip("upsweep.dask")
@@ -120,3 +121,37 @@ def test_a_dask_array_is_not_loaded_unasked():
     x = da.ones(1000, chunks=100)
     with pytest.raises(up.EngineError, match=r"upsweep\.dask\.scan scans it lazily, or pass x\.compute"):
         up.scan(x)
+
+
+@pytest.mark.parametrize("keywords", [{}, {"reverse": True}, {"exclusive": True}], ids=str)
+@pytest.mark.parametrize("initial", [None, np.uint64(7)])
+def test_segments_go_on_from_chunk_to_chunk(keywords, initial):
+    (x,), rng = HASH.draw(600), np.random.default_rng(4)
+    if keywords.get("exclusive") and initial is None:
+        pytest.skip("it has no identity")
+    x, flags = x.reshape(300, 2), rng.random((300, 2)) < 0.05
+    lazy = da.from_array(x, chunks=(37, 1))
+    for told, held in (
+        (up.segments.flags(da.from_array(flags, chunks=50)), up.segments.flags(flags)),
+        (up.segments.keys(da.from_array(flags, chunks=50)), up.segments.keys(flags)),
+        (up.segments.keys(da.from_array(flags[:, 0], chunks=50)), up.segments.keys(flags[:, 0])),
+        *[(s, s) for s in (up.segments.lengths([7, 0, 200, 93]), up.segments.offsets([0, 40, 300]))],
+    ):
+        how = {"axis": 0, "initial": initial, **keywords}
+        got = ud.scan(lazy, HASH.op, segments=told, **how)
+        assert got.chunks == lazy.chunks
+        np.testing.assert_array_equal(got.compute(), up.scan(x, HASH.op, segments=held, **how))
+    sums = ud.cumulative_sum(lazy, axis=0, segments=told)
+    np.testing.assert_array_equal(sums.compute(), up.cumulative_sum(x, axis=0, segments=held))
+
+
+def test_what_dasks_threads_run_takes_one_thread_each():
+    with up.set_threads(None):
+        here = cores.wanted()
+    told = (
+        da.ones(4, chunks=1)
+        .map_blocks(lambda x: np.full_like(x, cores.wanted()))
+        .compute(scheduler="threads")
+    )
+    assert told.tolist() == [1, 1, 1, 1]
+    assert cores.wanted() == here

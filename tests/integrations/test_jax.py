@@ -296,3 +296,26 @@ def test_numbers_that_a_dtype_does_not_hold_are_refused():
         with pytest.raises(up.DTypeError, match="convert"):
             call()
     assert uj.linear_recurrence(2.0, whole).tolist() == [1, 4, 11]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_one_result_a_segment(reverse):
+    x = np.random.default_rng(2).normal(size=(20, 3)).astype("f4")
+    for segments in (up.segments.lengths([3, 0, 17]), up.segments.keys(np.arange(20) // 7)):
+        how = {"axis": 0, "reverse": reverse, "segments": segments}
+        np.testing.assert_array_equal(
+            uj.reduce(jnp.asarray(x), "max", initial=0.5, **how), up.reduce(x, "max", initial=0.5, **how)
+        )
+        np.testing.assert_array_equal(uj.reduce(jnp.asarray(x), **how), up.reduce(x, **how))
+
+    def traced(x, ends):
+        return uj.reduce(x, axis=0, segments=up.segments.offsets(ends))
+
+    want = up.reduce(x, axis=0, segments=up.segments.lengths([3, 0, 17]))
+    np.testing.assert_array_equal(jax.jit(traced)(x, jnp.array([0, 3, 3, 20])), want)
+    slopes = jax.grad(lambda x: traced(x, jnp.array([0, 3, 3, 20]))[2].sum())(jnp.asarray(x))
+    np.testing.assert_array_equal(slopes, np.broadcast_to(np.arange(20)[:, None] >= 3, x.shape))
+    with pytest.raises(up.ShapeError, match="static"):
+        jax.jit(lambda x, k: uj.reduce(x, axis=0, segments=up.segments.keys(k)))(x, jnp.arange(20))
+    np.testing.assert_array_equal(uj.reduce(jnp.asarray(x), axis=0), up.reduce(x, axis=0))
+    assert uj.reduce(jnp.ones((0, 2)), axis=0).tolist() == [0, 0]

@@ -94,3 +94,14 @@ def test_xarray_keeps_dimensions_coordinates_and_chunks():
     xr.testing.assert_identical(lazy.compute(), got)
     with pytest.raises(up.EngineError, match=r"upsweep\.xarray"):
         up.scan(chunked, axis=0)
+
+
+def test_groups_of_pandas_are_episodes():
+    pd, _ = pytest.importorskip("pandas"), pytest.importorskip("upsweep.pandas")
+    rewards, rng = np.random.default_rng(0).random(40), np.random.default_rng(1)
+    table = pd.DataFrame({"run": rng.integers(0, 4, 40), "reward": rewards}, index=rng.permutation(40))
+    got = table.groupby("run")["reward"].upsweep.discounted_sum(0.9)
+    assert got.index.equals(table.index)
+    for _, part in table.groupby("run"):
+        want = up.discounted_sum(part["reward"].to_numpy(), 0.9)
+        np.testing.assert_array_equal(got.loc[part.index].to_numpy(), want)

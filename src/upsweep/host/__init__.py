@@ -16,7 +16,7 @@ from upsweep.host.arrays import (
     view,
     writable,
 )
-from upsweep.host.heads import flags_of, heads, spread
+from upsweep.host.heads import flags_of, heads, offsets, spread
 
 __all__ = [
     "apart",
@@ -28,6 +28,7 @@ __all__ = [
     "heads",
     "numbers",
     "of_nothing",
+    "offsets",
     "shifted",
     "spread",
     "start",

@@ -25,6 +25,19 @@ def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> n
     return _starts(_offsets(segments.spelling, values, n), n)
 
 
+def offsets(segments: Segments, shape: tuple[int, ...], axis: int) -> np.ndarray:
+    """Where each segment starts and, last, where the data ends, of segments that are the same in all rows."""
+    marked, n = heads(segments, shape, axis, None), shape[axis]
+    if segments.spelling in ("offsets", "lengths"):
+        return _offsets(segments.spelling, view(segments.values), n)
+    if marked.ndim > 1:
+        raise SegmentError(
+            "rows with segments of their own reduce to different numbers of results: pass 1-D segments"
+        )
+    starts = np.flatnonzero(marked)
+    return np.concatenate([[0] * (n > 0 and 0 not in starts[:1]), starts, [n]]).astype(np.int64)
+
+
 def flags_of(plan: Plan, heads: np.ndarray) -> np.ndarray:
     """The flags of a plan, one for each item. In reverse a segment starts where it ended, one before the next one's head."""
     if plan.reverse:

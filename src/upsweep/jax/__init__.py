@@ -19,12 +19,12 @@ from jax import Array
 from jax.core import Tracer
 
 from upsweep.api import Op
-from upsweep.arguments import ShapeError, axis_of
+from upsweep.arguments import ShapeError, alone, axis_of
 from upsweep.dtypes import accumulator
 from upsweep.engine import DTypeError
 from upsweep.jax import filters, rules
-from upsweep.jax.segments import heads_of
-from upsweep.operator import Operator
+from upsweep.jax.segments import heads_of, offsets_of
+from upsweep.operator import Operator, OperatorError, identity_of, resolve
 from upsweep.operators import as_operator, ops
 from upsweep.segments import Segments
 
@@ -39,6 +39,7 @@ __all__ = [
     "gae",
     "lfilter",
     "linear_recurrence",
+    "reduce",
     "scan",
 ]
 
@@ -80,6 +81,59 @@ def scan(
     return rules.scan(op, dim, exclusive, reverse, x, start, heads_of(segments, x, dim))
 
 
+def reduce(
+    x: Any,
+    op: Op = "add",
+    *,
+    axis: int | None = None,
+    reverse: bool = False,
+    initial: Any = None,
+    segments: Segments | None = None,
+) -> Array:
+    """The last prefix, or that of every segment, as `upsweep.reduce`, differentiable as `scan` is.
+
+    Args:
+        x: an array.
+        op, axis, reverse, initial: as in `scan`.
+        segments: one result a segment, along the axis. An empty one has `initial` or the operator's identity. Inside `jit`
+            only offsets and lengths tell how many there are.
+
+    Raises:
+        ShapeError: the number of segments is not known where the call is traced.
+        OperatorError: nothing reduces to nothing: a segment may be empty, and there is no identity.
+
+    >>> import jax.numpy as jnp, upsweep as up, upsweep.jax as uj
+    >>> uj.reduce(jnp.arange(5), segments=up.segments.lengths([2, 0, 3])).tolist()
+    [1, 0, 9]
+    """
+    x, op = jnp.asarray(x), as_operator(op)
+    dim = axis_of(axis, x.shape)
+    n = x.shape[dim]
+    y = scan(x, op, axis=dim, reverse=reverse, initial=initial, segments=segments)
+    if segments is None:
+        return jnp.take(y, 0 if reverse else n - 1, dim) if n else _nothing(op, y, initial, dim)
+    ends = offsets_of(segments, x, dim)
+    first, behind = ends[:-1], ends[1:]
+    empty = first == behind
+    made = jnp.take(y, jnp.clip(first if reverse else behind - 1, 0, max(n - 1, 0)), dim, mode="fill")
+    if not isinstance(empty, Tracer) and not empty.any():
+        return made
+    empty = empty.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
+    return jnp.where(empty, jnp.expand_dims(_nothing(op, y, initial, dim), dim), made)
+
+
+def _nothing(op: Operator, y: Array, initial: Any, dim: int) -> Array:
+    """What nothing reduces to, for each row."""
+    shape = [n for d, n in enumerate(y.shape) if d != dim]
+    if initial is not None:
+        return jnp.broadcast_to(jnp.asarray(initial, y.dtype), shape)
+    dtypes = (np.dtype(y.dtype),)
+    identity = identity_of(resolve(op, dtypes), tuple(map(accumulator, dtypes)))
+    if identity is None:
+        raise OperatorError(f"the reduction of nothing needs an identity, and {op} has none: pass initial=")
+    return jnp.full(shape, identity[0], y.dtype)
+
+
 def cumulative_sum(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False,
     segments: Segments | None = None,
@@ -109,10 +163,7 @@ def cumulative_prod(
 def _cumulative(
     x: Any, op: Operator, first: int, axis: int | None, dtype: Any, include_initial: bool, segments: Segments | None
 ) -> Array:  # fmt: skip
-    if include_initial and segments is not None:
-        raise ValueError(
-            "include_initial has no place where segments start: pass exclusive=True to scan instead"
-        )
+    alone(include_initial, segments)
     x = _promoted(jnp.asarray(x)) if dtype is None else jnp.asarray(x, dtype)
     y = scan(x, op, axis=axis, segments=segments)
     if not include_initial:

@@ -10,6 +10,8 @@ from jax import Array
 from jax.core import Tracer
 
 import upsweep as up
+from upsweep.arguments import ShapeError
+from upsweep.host import offsets
 from upsweep.segments import Segments
 
 
@@ -23,6 +25,21 @@ def heads_of(segments: Segments | None, x: Array, dim: int) -> Array | None:
     if flags.ndim == 1:
         flags = flags.reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)])
     return jnp.broadcast_to(flags, x.shape)
+
+
+def offsets_of(segments: Segments, x: Array, dim: int) -> Array:
+    """Where each segment starts, and where the last one ends. How many there are must be known where the call is traced."""
+    values = segments.values
+    if not isinstance(values, Tracer):
+        given = Segments(segments.spelling, np.asarray(values))
+        return jnp.asarray(offsets(given, x.shape, dim % x.ndim))
+    if segments.spelling not in ("offsets", "lengths"):
+        raise ShapeError(
+            "the number of segments is no static shape: pass offsets or lengths where the call is traced"
+        )
+    if segments.spelling == "offsets":
+        return values
+    return jnp.concatenate([jnp.zeros(1, values.dtype), jnp.cumsum(values)])
 
 
 def _known(segments: Segments, shape: tuple[int, ...], dim: int) -> Array:

@@ -67,7 +67,7 @@ def run(
     if plan.ahead is not None:
         (plan, xs), initial = shifted(plan, xs, initial or ()), None
     with np.errstate(all="ignore"):  # integers wrap, and infinities are results like any other
-        _write(plan, _results(plan, xs, initial, heads), ys)
+        write(plan, _results(plan, xs, initial, heads), ys)
 
 
 def _results(
@@ -77,23 +77,23 @@ def _results(
     heads: np.ndarray | None,
 ) -> Sequence[np.ndarray]:
     """What is written, one array a component: the axis comes first, in the direction of the scan."""
-    inputs = [_turned(plan, numbers(x)).astype(accumulator(d)) for x, d in zip(xs, plan.loads)]
-    items = _items(plan, inputs)
-    flags = None if heads is None else _turned(plan, flags_of(plan, heads)) != 0
+    inputs = [turned(plan, numbers(x)).astype(accumulator(d)) for x, d in zip(xs, plan.loads)]
+    items = operands(plan, inputs)
+    flags = None if heads is None else turned(plan, flags_of(plan, heads)) != 0
     before = None if initial is None else [np.broadcast_to(s, plan.row_shape) for s in initial]
     steps = Steps(on_arrays(plan.op, plan.accumulators), before)
-    known = _shown(plan, _prefixes(plan, steps, items, flags), flags, before)
-    return known if plan.finish is None else _finished(plan, plan.finish, known, inputs)
+    known = shown(plan, prefixes_of(plan, steps, items, flags), flags, before)
+    return known if plan.finish is None else finished(plan, plan.finish, known, inputs)
 
 
-def _items(plan: Plan, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+def operands(plan: Plan, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
     """What is scanned, one array a component."""
     if plan.map is not None:
         inputs = computed(plan.map, [[x] for x in inputs[: plan.map.arity]])
     return [x.astype(d, copy=False) for x, d in zip(inputs, plan.accumulators)]
 
 
-def _finished(
+def finished(
     plan: Plan, finish: Function, prefixes: Sequence[np.ndarray], inputs: Sequence[np.ndarray]
 ) -> Sequence[np.ndarray]:
     """What is written for prefixes."""
@@ -104,7 +104,7 @@ def _finished(
     return computed(finish, arguments)
 
 
-def _prefixes(
+def prefixes_of(
     plan: Plan, steps: Steps, items: Sequence[np.ndarray], flags: np.ndarray | None
 ) -> Sequence[np.ndarray]:
     """The prefixes at 0, 1, ..., n; of a reduction the last alone."""
@@ -118,7 +118,7 @@ def _prefixes(
     return prefixes(steps, items, flags)
 
 
-def _shown(
+def shown(
     plan: Plan,
     known: Sequence[np.ndarray],
     flags: np.ndarray | None,
@@ -137,14 +137,14 @@ def _shown(
     return [p[:-1] for p in known]
 
 
-def _write(plan: Plan, results: Sequence[np.ndarray], ys: Sequence[np.ndarray | None]) -> None:
+def write(plan: Plan, results: Sequence[np.ndarray], ys: Sequence[np.ndarray | None]) -> None:
     for y, result in zip(ys, results):
         if y is not None:
             if foreign(y.dtype) and result.dtype == np.float64:
                 result = odd_float32(result)  # ml_dtypes goes by way of float32
-            np.copyto(y if plan.reduce else _turned(plan, y), result, casting="unsafe")
+            np.copyto(y if plan.reduce else turned(plan, y), result, casting="unsafe")
 
 
-def _turned(plan: Plan, x: np.ndarray) -> np.ndarray:
+def turned(plan: Plan, x: np.ndarray) -> np.ndarray:
     first = np.moveaxis(x, plan.axis, 0)
     return first[::-1] if plan.reverse else first

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from upsweep.arguments import alone
 from upsweep.operator import OperatorError
 from upsweep.segments import Segments
 from upsweep.torch import library, tuples
@@ -161,10 +162,7 @@ def cumulative_prod(
 def _cumulative(
     x: Tensor, op: str, first: int, dim: int, dtype: Any, include_initial: bool, segments: Segments | None
 ) -> Tensor:
-    if include_initial and segments is not None:
-        raise ValueError(
-            "include_initial has no place where segments start: pass exclusive=True to scan instead"
-        )
+    alone(include_initial, segments)
     if dtype is None and not (x.dtype.is_floating_point or x.dtype.is_complex) and x.dtype.itemsize < 8:
         dtype = torch.uint64 if x.dtype in (torch.uint8, torch.uint16, torch.uint32) else torch.int64
     y = scan(x, op, axis=dim, dtype=dtype, segments=segments)

@@ -1,0 +1,69 @@
+"""Scans of groups whose items lie in any order, by sorting: groups of about one size are the rows of one array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from upsweep.dtypes import accumulator
+from upsweep.host import numbers
+from upsweep.host.codes import Codes, numbered
+from upsweep.numpy_engine import finished, operands, prefixes_of, shown, turned, write
+from upsweep.numpy_engine.operators import on_arrays
+from upsweep.numpy_engine.sweep import Steps
+from upsweep.plan import Plan
+
+
+def run_groups(
+    plan: Plan,
+    xs: Sequence[np.ndarray],
+    ys: Sequence[np.ndarray | None],
+    initial: Sequence[np.ndarray] | None,
+    keys: tuple[Any, ...],
+) -> None:
+    """Run a plan for each group by itself: see `upsweep.engine.Grouping.run_groups`."""
+    codes, counts = codes_of(keys, plan.n)
+    with np.errstate(all="ignore"):
+        inputs = [turned(plan, numbers(x)).astype(accumulator(d)) for x, d in zip(xs, plan.loads)]
+        items = operands(plan, inputs)
+        known = [np.empty_like(x) for x in items]
+        for places, there in _alike(codes[::-1] if plan.reverse else codes, counts):
+            rows = (places.shape[1], *plan.row_shape)
+            before = None if initial is None else [np.broadcast_to(s, rows) for s in initial]
+            steps = Steps(on_arrays(plan.op, plan.accumulators), before)
+            results = shown(plan, prefixes_of(plan, steps, [x[places] for x in items], None), None, before)
+            for y, result in zip(known, results):
+                y[places[there]] = result[there]
+        write(plan, known if plan.finish is None else finished(plan, plan.finish, known, inputs), ys)
+
+
+def _alike(codes: np.ndarray, counts: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The places of groups of about one size, a column each, and which of them are items: a column is filled up to a power of
+    two, so that all columns together have at most twice the items."""
+    order, behind = np.argsort(codes, kind="stable"), np.cumsum(counts)
+    sizes = np.frexp(np.maximum(counts - 1, 0).astype(np.float64))[1]
+    for size in np.unique(sizes):
+        groups = np.flatnonzero(sizes == size)
+        along = np.arange(1 << size)[:, None]
+        there = along < counts[groups]
+        yield order[np.where(there, (behind - counts)[groups] + along, 0)], there
+
+
+def codes_of(keys: tuple[Any, ...], n: int) -> Codes:
+    """The group of each of n items, int32, and how many items each group has. Items are of one group where all keys agree."""
+    return numbered(keys, n, _dense, _equal)
+
+
+def _dense(values: np.ndarray) -> Codes:
+    _, first, codes, counts = np.unique(values, return_index=True, return_inverse=True, return_counts=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order))
+    return rank[codes], counts[order]
+
+
+def _equal(rows: np.ndarray) -> np.ndarray:
+    """Rows of bytes as integers that are equal where they are."""
+    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)

@@ -1,0 +1,77 @@
+"""One result a segment: what the scan of its items ends with, and for nothing what nothing reduces to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import upsweep as up
+from table import CASES
+
+HASH = CASES["hash-u64"]
+RNG = np.random.default_rng(6)
+N = 500
+LENGTHS = np.array([3, 0, 200, 1, 290, 6, 0])
+BEHIND = np.cumsum(LENGTHS)
+ALONG = np.repeat(np.arange(len(LENGTHS)), LENGTHS)
+SPELT = {
+    "lengths": (up.segments.lengths(LENGTHS), range(len(LENGTHS))),
+    "offsets": (up.segments.offsets([0, *BEHIND]), range(len(LENGTHS))),
+    "keys": (up.segments.keys(ALONG), np.unique(ALONG)),
+    "flags": (up.segments.flags(np.diff(ALONG, prepend=ALONG[0]) != 0), np.unique(ALONG)),
+}
+GROUPS = RNG.integers(0, 7, N)
+
+
+def places_of(spelling, which):
+    if spelling == "groups":
+        return np.flatnonzero(which == GROUPS)
+    return np.arange(BEHIND[which] - LENGTHS[which], BEHIND[which])
+
+
+@pytest.mark.parametrize("engine", ["cpu", "numpy"])
+@pytest.mark.parametrize("keywords", [{}, {"reverse": True}, {"order": "sequential"}], ids=str)
+@pytest.mark.parametrize("spelling", [*SPELT, "groups"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_each_segment_gives_the_last_item_of_its_scan(spelling, keywords, engine, axis):
+    (x,) = HASH.draw(3 * N)
+    x = np.moveaxis(x.reshape(N, 3), 0, axis)
+    if spelling == "groups":
+        segments, listed = (
+            up.segments.groups(GROUPS),
+            GROUPS[np.sort(np.unique(GROUPS, return_index=True)[1])],
+        )
+    else:
+        segments, listed = SPELT[spelling]
+    start = np.uint64(9)
+    how = {"axis": axis, "initial": start, "engine": engine, **keywords}
+    got = up.reduce(x, HASH.op, segments=segments, **how)
+    whole = np.moveaxis(up.scan(x, HASH.op, segments=segments, **how), axis, 0)
+    assert got.shape[axis] == len(listed)
+    for result, which in zip(np.moveaxis(got, axis, 0), listed, strict=True):
+        places = places_of(spelling, which)
+        end = places[0 if "reverse" in keywords else -1] if len(places) else None
+        np.testing.assert_array_equal(result, start if end is None else whole[end])
+
+
+def test_nothing_reduces_to_the_identity():
+    empty = up.segments.lengths([0, 2, 0])
+    assert up.reduce(np.array([3.0, 4.0]), "mul", segments=empty).tolist() == [1, 12, 1]
+    assert up.reduce(np.array([3, 4]), map=lambda v: v * 2, segments=empty).tolist() == [0, 14, 0]
+    sums, products = up.reduce((np.ones(2), np.ones(2)), "affine", segments=empty)
+    assert (sums.tolist(), products.tolist()) == ([1, 1, 1], [0, 2, 0])
+    assert up.reduce(np.empty((0, 2)), axis=0, segments=up.segments.lengths([0, 0])).tolist() == [[0, 0]] * 2
+    assert up.reduce(np.empty(0), segments=up.segments.keys(np.empty(0, int))).tolist() == []
+    with pytest.raises(up.OperatorError, match="identity"):
+        up.reduce(np.array([3, 4]), lambda a, b: a + b, segments=empty)
+
+
+def test_mistakes_are_said():
+    x = np.ones((4, 3))
+    with pytest.raises(up.SegmentError, match="segments of their own"):
+        up.reduce(x, axis=0, segments=up.segments.flags(x > 0))
+    with pytest.raises(up.OutputError, match="leave out"):
+        up.reduce(x, axis=0, segments=up.segments.lengths([4]), out=np.empty((1, 3)))
+    y = np.empty(4)
+    with pytest.raises(up.OutputError, match="one place"):
+        up.scan((x[:, 0], x[:, 0]), "affine", out=(y, y[:]))
