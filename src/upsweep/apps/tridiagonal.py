@@ -61,22 +61,40 @@ def solve_tridiagonal(lower: Any, diagonal: Any, upper: Any, right: Any) -> Any:
         ) from error
     if d.shape[-1] == 0:
         return give(d)
-    zero, first = xp.zeros_like(d[..., :1]), (..., slice(0, 1))
+    zero = xp.zeros_like(d[..., :1])
     a = xp.concat([zero, a[..., 1:]], axis=-1)
-    before = xp.concat([zero, c[..., :-1]], axis=-1)
-    constants = (xp.broadcast_to(zero + v, d.shape) for v in (1, 0))
-    top, _, bottom, _ = api.scan((b, -a * before, *constants), _PROJECTIVE, axis=-1)
-    pivots = xp.concat([b[first], top[..., 1:] / bottom[..., 1:]], axis=-1)
-    after = xp.concat([c[..., :-1], zero], axis=-1)
-    down, up = -a / pivots, -after / pivots
+    before, after = xp.concat([zero, c[..., :-1]], axis=-1), xp.concat([c[..., :-1], zero], axis=-1)
+    pivots = api.scan((a, b, before), _PROJECTIVE, map=_matrix, finish=_pivot, axis=-1)
 
     def solve(d: Any) -> Any:
-        y = d / pivots
-        api.linear_recurrence(down, y, axis=-1, out=y)
-        return api.linear_recurrence(up, y, axis=-1, reverse=True, out=y)
+        y = api.scan((a, d, pivots), "affine", map=_forward, finish=_state, axis=-1)
+        return api.scan(
+            (after, y, pivots), "affine", map=_backward, finish=_state, axis=-1, reverse=True, out=y
+        )
 
     x = solve(d)
     left, right = xp.concat([zero, x[..., :-1]], axis=-1), xp.concat([x[..., 1:], zero], axis=-1)
     return give(
         x + solve(d - a * left - b * x - after * right)
     )  # the pivots' rounding, which scans gather, goes with the residual
+
+
+def _matrix(a, b, before):
+    """What a pivot is of the one before it: (b d - a c) / d."""
+    return b, -a * before, 1.0, 0.0
+
+
+def _pivot(p, a, b, before, index):
+    return b if index == 0 else p[0] / p[2]
+
+
+def _forward(a, d, pivot):
+    return -a / pivot, d / pivot
+
+
+def _backward(after, y, pivot):
+    return -after / pivot, y
+
+
+def _state(p):
+    return p[1]
