@@ -17,7 +17,7 @@ from upsweep.plan import Plan
 def choose(plan: Plan, layout: Layout) -> Choice | None:
     """The kernel of a scan that gives its rows to lanes, or None where the tree is swept by many."""
     across = _are_neighbours(layout)
-    if across and plan.ahead is None and shapes.fits_short(layout.n, words(plan)):
+    if across and plan.ahead is None and shapes.fits_short(layout.n, words(plan, layout)):
         return _short(plan, layout)
     if plan.order == "tree" or (free(plan.op, plan.accumulators) and prod(layout.dims) < shapes.ROWS):
         return None
@@ -39,7 +39,7 @@ def _short(plan: Plan, layout: Layout) -> Short:
     arrays = [x for x in layout.arrays() if x.rows[-1]]
     grain = max(1, min(_line_grain(layout, x, 16 // x.size, columns) // x.size for x in arrays))
     largest = max(x.size for x in arrays)
-    return Short(shapes.for_short(layout.n, rows, words(plan), largest, grain), layout, columns)
+    return Short(shapes.for_short(layout.n, rows, words(plan, layout), largest, grain), layout, columns)
 
 
 def _line_grain(layout: Layout, x: Lane, vector: int, columns: int) -> int:
@@ -94,7 +94,7 @@ def _walk(plan: Plan, layout: Layout, across: bool) -> Walk:
     size = max(1, sum(x.size for x in layout.moving()) + plan.segmented)
     largest = max(x.size for x in layout.arrays())
     rows = prod(layout.dims)
-    walking = shapes.for_walk(layout.n, rows, words(plan), size, largest, across)
+    walking = shapes.for_walk(layout.n, rows, words(plan, layout), size, largest, across)
     shape = Shape(walking.items, 1, walking.walks, vector=walking.vector)
     return Walk(shape, layout, layout.dims[-1] if across else 0, walking)
 

@@ -11,7 +11,7 @@ kernels know only strides. Then the rows collapse to as few dimensions as the st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import accumulate, zip_longest
@@ -309,16 +309,16 @@ class Columns(Choice):
         return patches + _up(_up(sums, item_align) + 2 * (warps + 1) * self.width * item, align)
 
 
-def words(plan: Plan) -> int:
+def words(plan: Plan, layout: Layout) -> int:
     """32-bit registers of an item: of what it is read as, combined as or written as, and of what is read again with it."""
 
-    def count(dtypes: Sequence[np.dtype]) -> int:
-        return sum(-(-d.itemsize // 4) for d in dtypes)
+    def count(sizes: Iterable[int]) -> int:
+        return sum(-(-size // 4) for size in sizes)
 
+    inputs, prefix = count(x.size for x in layout.moving()), count(d.itemsize for d in plan.accumulators)
     if plan.map is plan.finish is None:
-        return count(plan.accumulators)
-    inputs, prefix = count(plan.loads), count(plan.accumulators)
-    return max(inputs, prefix + inputs * functions.reads_again(plan), count(params.stored(plan)))
+        return prefix
+    return max(inputs, prefix + inputs * functions.reads_again(plan), count(x.size for x in layout.stores))
 
 
 def patched(x: Lane) -> bool:
@@ -339,7 +339,7 @@ def choose(plan: Plan, layout: Layout) -> Choice:
     columns = layout.dims[-1] if layout.dims and not touching and _are_columns(layout) else 0
     if columns:
         return _fitting_columns(plan, layout, columns)
-    n, rows, item = layout.n, prod(layout.dims), words(plan)
+    n, rows, item = layout.n, prod(layout.dims), words(plan, layout)
     if shapes.fits_rows(n, item):
         return Rows(shapes.for_rows(n, item), layout)
     size = sum(_places(plan, layout)) + plan.segmented
@@ -354,7 +354,7 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int) -> Columns:
     """Lines as wide as the smallest component wants them, if those of all components fit into shared memory."""
     line = min((x.size for x in layout.loads if patched(x)), default=4)
     while True:
-        made = Columns(shapes.for_columns(layout.n, words(plan), line), layout, columns)
+        made = Columns(shapes.for_columns(layout.n, words(plan, layout), line), layout, columns)
         if line >= 4 or made.shared_bytes(plan) <= shapes.SHARED_MEMORY - 4096:
             return made
         line *= 2
