@@ -18,6 +18,7 @@ import numpy as np
 
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "src"), str(TESTS)]
+import upsweep as up
 import upsweep.gpu as gpu
 from conformance.cases import eight, matrices
 from upsweep.dtypes import accumulator
@@ -87,13 +88,17 @@ def rate(name, op, dtypes, shape, axis=0, segments=None, stores=None, quiet=Fals
         None,
         heads is not None and gpu.view(heads) or None,
     )
+    return beside_a_copy(name, lambda: gpu.run(plan, *views), moved, quiet)
+
+
+def beside_a_copy(name, call, moved, quiet=False):
     places = [cp.empty(moved // 2, np.uint8) for _ in range(4)]
     copy = min(  # a tenth lies between one place in memory and another
         timed(lambda: cp.cuda.runtime.memcpyAsync(b.data.ptr, a.data.ptr, moved // 2, 3, 0))
         for a, b in (places[:2], places[2:])
     )
     del places
-    ms = timed(lambda: gpu.run(plan, *views))
+    ms = timed(call)
     if not quiet:
         print(
             f"{name:44s} {ms:9.4f} ms {moved / ms / 1e6:8.1f} GB/s  {copy / ms:6.3f} of a copy ({copy:.4f} ms)",
@@ -103,13 +108,50 @@ def rate(name, op, dtypes, shape, axis=0, segments=None, stores=None, quiet=Fals
     return {"name": name, "ms": ms, "gbs": moved / ms / 1e6, "fraction": copy / ms}
 
 
+ONE = np.float32(1)
+EMA, LAST = (lambda a, x: (ONE - a, a * x)), (lambda prefix: prefix[1])
+FUSED = {
+    "squares f4": ("add", ["f4"], {"map": lambda x: x * x}),
+    "differences f4": ("add", ["f4"], {"finish": lambda p, x: p - x}),
+    "drawdown f4": ("max", ["f4"], {"finish": lambda p, x: (p - x) / p}),
+    "variance f4": ("add", ["f4"], {"map": lambda x: x * x, "finish": lambda p, x, i: p / np.float32(i + 1) - x * x}),
+    "average f4": ("affine", [0.25, "f4"], {"map": EMA, "finish": LAST}),
+    "averages f4 65536x4096 axis 1": ("affine", [0.25, "f4"], {"map": EMA, "finish": LAST, "axis": 1}),
+    "averages f4 65536x4096 axis 0": ("affine", [0.25, "f4"], {"map": EMA, "finish": LAST, "axis": 0}),
+    "averages f4 axis 0 in order": ("affine", [0.25, "f4"], {"map": EMA, "finish": LAST, "axis": 0, "order": "sequential"}),
+    "rewards f4, ends ?": (
+        "affine", ["f4", "?", 0.99],
+        {"map": lambda r, end, g: (g * np.float32(not end), r), "finish": LAST, "reverse": True},
+    ),
+}  # fmt: skip
+"""Maps and finishes: operator, arrays and numbers, keywords."""
+
+
+def fused(name, items):
+    """A row of FUSED, checked against its three steps on the CPU for a part of the items, then timed."""
+    op, inputs, how = FUSED[name]
+    shape = (items // 4096, 4096) if "axis" in how else (items,)
+
+    def of(dtype):
+        x = cp.random.random(shape, dtype=np.float32) + np.float32(0.5)
+        return x > 1.4 if dtype == "?" else x
+
+    arrays = [of(x) if isinstance(x, str) else np.float32(x) for x in inputs]
+    part = tuple(x[: len(x) // 64] if isinstance(x, cp.ndarray) else x for x in arrays)
+    host = tuple(x.get() if isinstance(x, cp.ndarray) else x for x in part)
+    assert np.array_equal(up.scan(part, op, **how).get(), up.scan(host, op, engine="numpy", **how)), name
+    out = cp.empty(shape, np.float32)
+    moved = out.nbytes + sum(x.nbytes for x in arrays if isinstance(x, cp.ndarray))
+    return beside_a_copy(name, lambda: up.scan(tuple(arrays), op, out=out, **how), moved)
+
+
 def speed(folder):
     G = 1 << 30
     rows = []
 
-    def add(*args, **kw):
+    def add(*args, by=rate, **kw):
         try:
-            rows.append(rate(*args, **kw))
+            rows.append(by(*args, **kw))
         except Exception as error:
             print(f"{args[0]}: {type(error).__name__}: {str(error)[:300]}", flush=True)
 
@@ -138,6 +180,8 @@ def speed(folder):
     add("eight f8 (64 bytes)", EIGHT, ["f8"] * 8, (G // 64,))
     add("add c16", ops.ADD, ["c16"], (G // 16,))
     add("add f4 2^20 items", ops.ADD, ["f4"], (1 << 20,))
+    for name in FUSED:
+        add(name, G // 4, by=fused)
     from gpu_peers import everyone
 
     peers = everyone(timed)
@@ -156,6 +200,9 @@ GOALS = {
     "max f4": 0.93, "logaddexp f4": 0.75, "affine f4 one row": 0.90, "affine f4 12288x4096": 0.95,
     "affine f4 12288x5000": 0.90, "add f4 65536x4096 axis 1": 0.90, "add f4 65536x4096 axis 0": 0.90,
     "add f4 1048576x256 axis 0": 0.90, "add f4 segments 1 %": 0.85,
+    "squares f4": 0.90, "differences f4": 0.90, "drawdown f4": 0.90, "variance f4": 0.90, "average f4": 0.85,
+    "averages f4 65536x4096 axis 1": 0.85, "averages f4 65536x4096 axis 0": 0.85, "averages f4 axis 0 in order": 0.85,
+    "rewards f4, ends ?": 0.85,
 }  # fmt: skip
 
 

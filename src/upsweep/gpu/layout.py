@@ -427,6 +427,7 @@ def spec(plan: Plan, choice: Choice) -> str:
         )
         for x, at in zip(layout.loads, places)
     ]
+    inputs = [{**moves, "again": bool(x.rows) and not any(x.rows)} for x, moves in zip(layout.loads, inputs)]
     outputs = [moved(x, at, x.grain(x.size)) for x, at in zip(layout.stores, room.outputs)]
     components = [{"at": at} for at in room.sums]
     numbers["HEADS_MODE"] = "SHIFTED" if heads is None or abs(heads.along) == 1 else "STRIDED"

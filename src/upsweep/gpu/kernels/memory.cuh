@@ -6,8 +6,10 @@
 
 __device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 
-__device__ __forceinline__ void copy_chunk_async(u32 to, const char* from, int bytes) {  // the rest of 16 is zero-filled
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+// Of 16 bytes, the rest zero-filled. AGAIN: other rows of this multiprocessor want them too, so that its own cache keeps them.
+template <bool AGAIN = false> __device__ __forceinline__ void copy_chunk_async(u32 to, const char* from, int bytes) {
+  if constexpr (AGAIN) asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+  else asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int PENDING> __device__ __forceinline__ void wait_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); }
@@ -85,7 +87,7 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
     if constexpr (MODE != STRIDED) fetch(FLIP ? r.base - (j + count - 1) * SIZE : r.base + j * SIZE, count * SIZE, lane);
   }
 
-  __device__ __forceinline__ void load(const Row& r, i64 j) const {
+  template <bool AGAIN = false> __device__ __forceinline__ void load(const Row& r, i64 j) const {
     if constexpr (MODE == STRIDED) {
 #pragma unroll
       for (int k = 0; k < N; k++) {
@@ -98,13 +100,13 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
       if (MODE == SHIFTED) a -= (u64)a & 15;
       if (a >= lo && a + 16 * (CHUNKS + SLACK) <= hi) {
 #pragma unroll
-        for (int c = lane; c < CHUNKS + SLACK; c += LANES) copy_chunk_async(shared_address(chunk(c)), a + 16 * c, 16);
+        for (int c = lane; c < CHUNKS + SLACK; c += LANES) copy_chunk_async<AGAIN>(shared_address(chunk(c)), a + 16 * c, 16);
       } else {
 #pragma unroll 1
         for (int c = lane; c < CHUNKS + SLACK; c += LANES) {
           const char* from = a + 16 * c;
           i64 left = from + 16 > lo ? hi - from : 0;
-          copy_chunk_async(shared_address(chunk(c)), from, left < 0 ? 0 : left > 16 ? 16 : (int)left);
+          copy_chunk_async<AGAIN>(shared_address(chunk(c)), from, left < 0 ? 0 : left > 16 ? 16 : (int)left);
         }
       }
     }

@@ -38,7 +38,7 @@ template <int LANES, int N> struct Region {
 
   // Starts the copies of the items from j on; the caller commits them.
   __device__ __forceinline__ void load(const Params& p, u64 row, i64 j) const {
-    each<INPUTS>([&](auto i) { if constexpr (!Input<i.value>::still) load_slab<i.value>().load(in<i.value>(p, row), j); });
+    each<INPUTS>([&](auto i) { if constexpr (!Input<i.value>::still) load_slab<i.value>().template load<Input<i.value>::again>(in<i.value>(p, row), j); });
     if constexpr (SEGMENTED) head_slab().load(heads(p, row), j);
   }
 
