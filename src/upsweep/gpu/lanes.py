@@ -168,7 +168,7 @@ class Walk(Choice):
                 "HEADS_GRAIN": 1 if plan.reverse or self._alone(heads) else self._grain(heads),
             }
             end += self._room(heads, self._alone(heads))
-        return inputs, outputs, {**said, "STAGE_BYTES": -(-end // 128) * 128}
+        return inputs, outputs, {**said, "STAGE_BYTES": max(1, -(-end // 128)) * 128}
 
     def _alone(self, x: Lane) -> bool:
         """Whether all rows of a block read the same items."""

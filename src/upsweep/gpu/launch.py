@@ -116,7 +116,7 @@ def _of_nothing(plan: Plan, ys: Sequence[View]) -> tuple[Plan, Sequence[View], S
     ]
     shape, parts = (*plan.row_shape, 1), len(plan.accumulators)
     loads = (params.stored(plan)[0],) * parts
-    one = replace(plan, loads=loads, shape=shape, axis=len(shape) - 1, exclusive=True, reduce=False)
+    one = replace(plan, loads=loads, map=None, shape=shape, axis=len(shape) - 1, exclusive=True, reduce=False)
     return one, longer[:1] * parts, longer
 
 

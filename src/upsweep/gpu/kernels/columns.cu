@@ -10,8 +10,8 @@ constexpr int TILE = WARPS * ITEMS, WIDTH = 32 * VECTOR, THREADS = 32 * (WARPS +
 // The rectangle of one input that a warp owns: ITEMS items of WIDTH columns, item after item.
 template <class T, int GRAIN> struct Patch {
   static constexpr int LINE = WIDTH * sizeof(T), BYTES = ITEMS * LINE;
-  // `items` and `columns` say how much of it exists.
-  static __device__ __forceinline__ void load(char* shared, const char* from, i64 stride, i64 items, i64 columns, int lane) {
+  // `items` and `columns` say how much of it exists; the first items may be left out.
+  static __device__ __forceinline__ void load(char* shared, const char* from, i64 stride, i64 items, i64 columns, int lane, int skip = 0) {
     constexpr int PER_LINE = LINE / GRAIN, COUNT = BYTES / GRAIN;
     if constexpr (PER_LINE <= 32) {  // a lane keeps its place in the line
       constexpr int LINES = 32 / PER_LINE;
@@ -20,13 +20,13 @@ template <class T, int GRAIN> struct Patch {
       shared += item * LINE + byte;
       stride *= LINES;
 #pragma unroll
-      for (int i = 0; i < ITEMS; i += LINES, from += stride) if (i + item < exist) copy_async<GRAIN>(shared + i * LINE, from);
+      for (int i = 0; i < ITEMS; i += LINES, from += stride) if (i + item < exist && i + item >= skip) copy_async<GRAIN>(shared + i * LINE, from);
     } else {
       int exist = (int)columns * (int)sizeof(T);
 #pragma unroll 8
       for (int c = lane; c < COUNT; c += 32) {
         int item = c / PER_LINE, byte = c % PER_LINE * GRAIN;
-        if (item < items && byte < exist) copy_async<GRAIN>(shared + item * LINE + byte, from + item * stride + byte);
+        if (item < items && item >= skip && byte < exist) copy_async<GRAIN>(shared + item * LINE + byte, from + item * stride + byte);
       }
     }
   }
@@ -163,7 +163,8 @@ struct Worker {
           ColumnPatch<i.value>::load(patch(k) + Input<i.value>::at, first<i.value>(at, j), p.in_strides[i.value].along, p.n - j, columns, lane);
       });
       if constexpr (SEGMENTED)
-        if (p.heads_column) HeadPatch::load(patch(k) + HEADS_AT, heads(at, j), p.heads_strides.along, p.n - j, columns, lane);
+        if (p.heads_column)  // in a reverse scan the heads of the first items lie outside
+          HeadPatch::load(patch(k) + HEADS_AT, heads(at, j), p.heads_strides.along, p.n - j, columns, lane, j < p.heads_first);
     }
     commit_copies();
     fetch_ahead(ticket + p.ahead);
