@@ -46,4 +46,4 @@ def polyval(p: Any, x: Any) -> Any:
     p = xp.reshape(p, (p.shape[0], *(1,) * (len(shape) - p.ndim + 1), *p.shape[1:]))
     terms = xp.broadcast_to(xp.astype(p, dtype), (p.shape[0], *shape))
     points = xp.broadcast_to(xp.astype(x, dtype), terms.shape)
-    return give(api.reduce((points, terms), ops.AFFINE, axis=0)[1])
+    return give(api.last_prefix((points, terms), ops.AFFINE, axis=0)[1])

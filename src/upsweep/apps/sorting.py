@@ -121,7 +121,7 @@ def _order(xp: Any, keys: Any) -> Any:
     if moves:
         return moves.radix_argsort(_unsigned(keys))
     order, sign = moving.indices(xp, keys.shape[0], keys), 8 * keys.itemsize - 1
-    varies = int(api.reduce(keys ^ keys[:1], "or"))
+    varies = int(api.last_prefix(keys ^ keys[:1], "or"))
     for bit in (bit for bit in range(sign + 1) if varies >> bit & 1):
         to = _stable_split(xp, keys < 0 if bit == sign else keys >> bit & 1 == 0)
         moved, moved_order = xp.empty_like(keys), xp.empty_like(order)

@@ -68,7 +68,7 @@ def _signs(xp: Any, a: _Strings, b: _Strings, equal: Any) -> Any:
     while equal.shape[0] and lo < max(a.longest, b.longest):
         left, right = (strings.cut(equal, lo, lo + width) for strings in (a, b))
         differences = xp.astype(left > right, xp.int8) - xp.astype(left < right, xp.int8)
-        signs[equal] = first = api.reduce(differences, LAST_NONZERO, axis=-1, reverse=True)
+        signs[equal] = first = api.last_prefix(differences, LAST_NONZERO, axis=-1, reverse=True)
         equal = moving.pack(xp, equal, first == 0)
         lo, width = lo + width, 2 * width
     return signs
