@@ -114,6 +114,16 @@ def test_results_may_take_the_place_of_inputs(engine):
     np.testing.assert_array_equal(given[::-1], want)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_tiles_of_a_long_row_know_where_they_are(reverse):
+    x = RNG.integers(0, 100, 600_017).astype("i2")
+    prefixes = up.scan(x.astype("u8") * P, hashing, reverse=reverse, threads=1)
+    for threads in (1, 3):
+        got = up.scan((x, np.int64(0)), hashing, map=lambda x, z: np.uint64(x) * P, finish=lambda p, x, z, i: p ^ np.uint64(i),
+                      reverse=reverse, threads=threads)  # fmt: skip
+        np.testing.assert_array_equal(got, prefixes ^ np.arange(600_017, dtype="u8"))
+
+
 @pytest.mark.parametrize("order", ["tree", "sequential"])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("exclusive", [False, True])
