@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,10 +12,13 @@ from hypothesis import strategies as st
 
 pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
-from gpu_plans import chosen
+from gpu_plans import Fused, chosen, fused
+from upsweep.function import Function
 from upsweep.gpu import shapes
+from upsweep.gpu.layout import room_of
 from upsweep.operator import Operator
 from upsweep.operators import ops
+from upsweep.plan import Plan
 
 CHOICES = [
     # dtypes, shape, axis, kernel, whether warps share a row, whether a block goes through whole rows
@@ -39,6 +45,64 @@ def test_the_kernel_follows_the_shape(dtypes, shape, axis, kernel, together, car
     op = ops.AFFINE if len(dtypes) == 2 else ops.ADD
     _, choice = chosen((op, dtypes, shape, axis, {}))
     assert (choice.kernel, choice.shape.together, choice.shape.carry) == (kernel, together, carry)
+
+
+@pytest.mark.parametrize("factor", ["f4:", "f4-", "f4|"])
+@pytest.mark.parametrize(
+    ("shape", "axis", "order", "kernel"),
+    [
+        ((1 << 26,), 0, "tree", "tiles"),
+        ((65536, 4096), 1, "tree", "rows"),
+        ((65536, 4096), 0, "tree", "columns"),
+        ((8, 4096, 64), 1, "tree", "columns"),
+        ((16, 1 << 20), 0, "tree", "short"),
+        ((8, 4096, 1536), 1, "sequential", "walk"),
+        ((65536, 4096), 1, "sequential", "walk"),
+    ],
+)
+def test_an_input_that_does_not_move_is_not_staged(factor, shape, axis, order, kernel):
+    """A number, one item a row and one row for all: the kernel is that of the array beside it."""
+    plan, choice = fused(Fused("affine", f"{factor} f4", shape, axis, flags={"order": order}))
+    assert choice.kernel == kernel
+    assert [x.still for x in choice.layout.loads] == [factor != "f4|", False]
+    if kernel in ("tiles", "rows"):
+        assert [at >= 0 for at in choice.room(plan).inputs] == [factor == "f4|", True]
+
+
+@given(
+    inputs=st.lists(st.sampled_from(["f4", "f8", "i2", "?", "f4:", "f8-", "i2|"]), min_size=1, max_size=4),
+    components=st.lists(st.sampled_from(["f4", "f8", "u1"]), min_size=1, max_size=3),
+    outputs=st.lists(st.sampled_from(["f4", "f8", "u1", "c16"]), min_size=1, max_size=3),
+    segmented=st.booleans(),
+    again=st.booleans(),
+)
+def test_what_is_in_shared_memory_at_one_time_lies_apart(inputs, components, outputs, segmented, again):
+    one = np.dtype("f4")
+    as_map = Function(lambda *xs: xs, len(inputs), tuple(map(np.dtype, components)))
+    as_finish = Function(lambda *xs: xs, 1 + again * len(inputs), tuple(map(np.dtype, outputs)))
+    _, choice = fused(Fused("add", "f4 " + " ".join(inputs), (3, 100_000), 1, lambda *xs: xs[0]))
+    layout = replace(
+        choice.layout,
+        stores=tuple([replace(choice.layout.loads[0], size=np.dtype(d).itemsize) for d in outputs]),
+    )
+    computed = tuple([np.dtype(d) for d in components])
+    loads = (one, *[np.dtype(name.rstrip(":-|")) for name in inputs])
+    plan = Plan(
+        Operator(lambda a, b: a), loads, computed, as_finish.results, (3, 100_000), 1, segmented=segmented, map=as_map,
+        finish=as_finish,
+    )  # fmt: skip
+    room, items = room_of(plan, layout, 512), 512
+    read = [(at, x.size) for at, x in zip(room.inputs, layout.loads) if at >= 0]
+    sums = [(at, d.itemsize) for at, d in zip(room.sums, computed) if at >= 0]
+    written = list(zip(room.outputs, [np.dtype(d).itemsize for d in outputs]))
+    assert len(sums) in (0, len(computed)) or min(room.sums) < 0
+    if again:
+        assert not sums
+    for together in (read, sums, written):
+        ends = sorted((at, at + items * size + 16) for at, size in together)
+        assert all(end <= start for (_, end), (start, _) in pairwise(ends))
+        assert all(end <= room.heads for _, end in ends)
+    assert room.area == room.heads + segmented * (items + 16)
 
 
 @given(
