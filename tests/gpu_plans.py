@@ -10,7 +10,7 @@ import numpy as np
 from upsweep.api import plan_of
 from upsweep.dtypes import accumulator, named
 from upsweep.function import as_function
-from upsweep.gpu import lanes, layout
+from upsweep.gpu import lanes, layout, shapes
 from upsweep.gpu.arrays import c_strides
 from upsweep.operator import Operator, resolve
 from upsweep.operators import as_operator
@@ -18,22 +18,25 @@ from upsweep.plan import Plan
 
 Case = tuple[Operator, list[str], tuple[int, ...], int, dict[str, Any]]
 """Operator, dtypes, shape, axis and the plan's flags; `kept` names the one component that is stored, `phase` the remainder by 16
-of the pointers that are read."""
+of the pointers that are read, `transposed` whether these lie column by column."""
 
 
-def chosen(case: Case) -> tuple[Plan, layout.Choice]:
+def chosen(case: Case, arch: int = 90) -> tuple[Plan, layout.Choice]:
     op, names, shape, axis, flags = case
     flags = dict(flags)
     kept, phase = flags.pop("kept", None), flags.pop("phase", 0)
+    transposed = flags.pop("transposed", False)
     dtypes = tuple(named(n) for n in names)
     stores = tuple(d if kept in (None, c) else None for c, d in enumerate(dtypes))
     op, accumulators = resolve(op, dtypes), tuple(accumulator(d) for d in dtypes)
     plan = Plan(op, dtypes, accumulators, stores, shape, axis, **flags)
     ins = [(c_strides(shape, d.itemsize), phase) for d in dtypes]
+    if transposed:
+        ins = [(c_strides(shape[::-1], d.itemsize)[::-1], phase) for d in dtypes]
     rows = plan.row_shape if plan.reduce else shape
     outs = [(c_strides(rows, d.itemsize), 0) for d in stores if d is not None]
     heads = (c_strides(shape, 1), 0) if plan.segmented else None
-    return plan, _choice(plan, ins, outs, heads)
+    return plan, _choice(plan, ins, outs, heads, arch)
 
 
 class Fused(NamedTuple):
@@ -56,8 +59,9 @@ def fused(case: Fused) -> tuple[Plan, layout.Choice]:
         "map": case.map and as_function(case.map),
         "finish": case.finish and as_function(case.finish),
     }
-    shapes = (case.shape,) * len(dtypes)
-    plan, _ = plan_of(as_operator(case.op), dtypes, shapes, case.axis, **functions, **case.flags)
+    plan, _ = plan_of(
+        as_operator(case.op), dtypes, (case.shape,) * len(dtypes), case.axis, **functions, **case.flags
+    )
 
     def strides(kind: str, size: int) -> tuple[int, ...]:
         full = c_strides(case.shape, size)
@@ -70,7 +74,8 @@ def fused(case: Fused) -> tuple[Plan, layout.Choice]:
     return plan, _choice(plan, ins, outs, (c_strides(case.shape, 1), 0) if plan.segmented else None)
 
 
-def _choice(plan: Plan, ins: Any, outs: Any, heads: Any) -> layout.Choice:
+def _choice(plan: Plan, ins: Any, outs: Any, heads: Any, arch: int = 90) -> layout.Choice:
     starts = [((), 0)] * len(plan.accumulators) if plan.initial else []
     arranged = layout.arrange(plan, ins, outs, starts, heads)
-    return lanes.choose(plan, arranged) or layout.choose(plan, arranged)
+    chip = shapes.chip(arch)
+    return lanes.choose(plan, arranged, chip) or layout.choose(plan, arranged, chip)

@@ -13,6 +13,7 @@ from upsweep.api import (
     cumulative_prod,
     cumulative_sum,
     linear_recurrence,
+    prepared,
     scan,
 )
 from upsweep.cores import set_threads
@@ -54,6 +55,7 @@ __all__ = [
     "lfilter",
     "linear_recurrence",
     "ops",
+    "prepared",
     "reduce",
     "scan",
     "scan_file",

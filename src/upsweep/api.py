@@ -107,24 +107,23 @@ def scan(
     Source: Blelloch, "Prefix sums and their applications" (1990); Brent and Kung (1982) for the tree.
     """
     like = known = None
+    likeness = engines.LIKENESS.get(type(xs))
     bare = initial is dtype is segments is threads is map is finish is None
-    if type(xs) is np.ndarray and bare and engine == "auto":
-        like = _likeness(xs, op, axis, exclusive, reverse, out, order)
+    if likeness is not None and bare and engine == "auto":
+        like = _likeness(likeness, xs, op, axis, exclusive, reverse, out, order)
         known = _known.get(like)
         if known is not None:
-            y = np.empty(xs.shape, xs.dtype) if out is None else out
+            y = likeness.empty(xs) if out is None else out
             if known(xs, y):
                 return y
     y = execute(
         xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, False, None, order, map, finish
     )  # fmt: skip
-    if like is not None and known is None and xs.nbytes <= SMALL:
-        _learn(like, xs, y)
+    if like is not None and known is None and likeness is not None:
+        _learn(likeness, like, xs, y)
     return y
 
 
-SMALL = 1 << 16
-"""Bytes of a scan that is remembered: on more, what checking a call takes is nothing."""
 _known: dict[tuple[Any, ...] | None, engines.Again] = {}
 _LEARNT = 4096
 MOST = 32
@@ -132,30 +131,88 @@ MOST = 32
 
 
 def _likeness(
-    xs: np.ndarray, op: Any, axis: Any, exclusive: Any, reverse: Any, out: Any, order: Any
+    likeness: engines.Likeness,
+    xs: Any,
+    op: Any,
+    axis: Any,
+    exclusive: Any,
+    reverse: Any,
+    out: Any,
+    order: Any,
 ) -> tuple[Any, ...] | None:
-    """All that a scan of one NumPy array is checked for, where nothing but that tells one from another; else None."""
+    """All that a scan of one array is checked for, where nothing but that tells one from another; else None."""
     if type(op) is not str and type(op) is not Operator:  # a function may have changed
         return None
     if not (type(exclusive) is type(reverse) is bool and type(axis) in (int, type(None)) and order == "tree"):
         return None
     if out is None:
-        return (op, xs.dtype, xs.shape, xs.strides, axis, exclusive, reverse)
-    if type(out) is not np.ndarray or not out.flags.writeable:
+        return (type(xs), op, *likeness.of(xs), axis, exclusive, reverse)
+    if type(out) is not type(xs):
         return None
-    return (op, xs.dtype, xs.shape, xs.strides, axis, exclusive, reverse, out.dtype, out.shape, out.strides)
+    written = likeness.written(out)
+    return None if written is None else (type(xs), op, *likeness.of(xs), axis, exclusive, reverse, *written)
 
 
-def _learn(like: tuple[Any, ...], x: np.ndarray, y: np.ndarray) -> None:
+def _learn(likeness: engines.Likeness, like: tuple[Any, ...], x: Any, y: Any) -> None:
     """Know a scan from x to y, which was right, when its like comes again."""
-    if x.dtype.kind in "biufc" and x.dtype.isnative and y.dtype.isnative:
-        plan, dtypes = plan_of(as_operator(like[0]), (x.dtype,), (x.shape,), *like[4:5], *like[5:7])
-        plan = _stored_in(plan, dtypes, ((y.shape, y.dtype),))
-        run = engines.again(engines.choose((x,)), plan, x, y)
-        if run is not None:
-            if len(_known) >= _LEARNT:
-                _known.clear()
-            _known[like] = run
+    if x.nbytes > likeness.most:
+        return
+    name = engines.choose((x,))
+    have, made = [engines.load(name).view(a) for a in (x, y)]
+    if any(v.dtype.kind not in likeness.kinds or v.dtype.names or not v.dtype.isnative for v in (have, made)):
+        return
+    op, axis, exclusive, reverse = like[1], *like[2 + len(likeness.of(x)) :][:3]
+    plan, dtypes = plan_of(as_operator(op), (have.dtype,), (have.shape,), axis, exclusive, reverse)
+    plan = _stored_in(plan, dtypes, ((made.shape, made.dtype),))
+    run = engines.again(name, plan, x, y)
+    if run is not None:
+        if len(_known) >= _LEARNT:
+            _known.clear()
+        _known[like] = run
+
+
+def prepared(
+    x: Any,
+    op: Op = "add",
+    *,
+    axis: int | None = None,
+    exclusive: bool = False,
+    reverse: bool = False,
+    out: Any = None,
+) -> Callable[..., Any]:
+    """`scan`, for a loop that scans many arrays like `x` (and into arrays like `out`): `f(x)`, or `f(x, out)`.
+
+    What `scan` checks and plans is done once, here, with a scan of x. A later array of another dtype, shape, strides or device
+    is checked as `scan` checks it, and errors are those of `scan`.
+
+    >>> import numpy as np
+    >>> import upsweep as up
+    >>> running_maximum = up.prepared(np.zeros(4), "max")
+    >>> running_maximum(np.array([2.0, 1.0, 5.0, 3.0])).tolist()
+    [2.0, 2.0, 5.0, 5.0]
+    """
+    op = as_operator(op)
+
+    def long_way(x: Any, out: Any) -> Any:
+        return scan(x, op, axis=axis, exclusive=exclusive, reverse=reverse, out=out)
+
+    long_way(x, out)
+    likeness = engines.LIKENESS.get(type(x))
+    like = likeness and _likeness(likeness, x, op, axis, exclusive, reverse, out, "tree")
+    known = _known.get(like)
+    if likeness is None or known is None:
+        return lambda x, out=None: long_way(x, out)
+    of, written, empty, kind = likeness.of, likeness.written, likeness.empty, type(x)
+    own, others = of(x), None if out is None else written(out)
+
+    def again(x: Any, out: Any = None) -> Any:
+        if type(x) is kind and of(x) == own and (out is None) == (others is None):
+            y = empty(x) if out is None else out
+            if (out is None or (type(out) is kind and written(out) == others)) and known(x, y):
+                return y
+        return long_way(x, out)
+
+    return again
 
 
 def last_prefix(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -93,7 +94,34 @@ class Engine(Protocol):
 
 
 Again = Callable[[Any, Any], bool]
-"""What runs a small scan once more, on other arrays of the same dtypes, shapes and strides, and says whether it did."""
+"""What runs a scan once more, on other arrays of the same dtypes, shapes and strides, and says whether it did."""
+
+
+class Likeness(NamedTuple):
+    """How arrays of a type are told apart, but for where they lie."""
+
+    of: Callable[[Any], tuple[Any, ...]]
+    """All that a scan of an array is checked for, where nothing but that tells one from another."""
+    written: Callable[[Any], tuple[Any, ...] | None]
+    """The same of one that is written to; None where that is not allowed."""
+    empty: Callable[[Any], Any]
+    """A new array of the same shape and dtype."""
+    most: float = math.inf
+    """Bytes of a scan that is remembered: on more, what checking a call takes is nothing."""
+    kinds: str = "biufcV"
+    """Of dtypes whose scans are remembered."""
+
+
+LIKENESS: dict[type, Likeness] = {
+    np.ndarray: Likeness(
+        lambda x: (x.dtype, x.shape, x.strides),
+        lambda y: (y.dtype, y.shape, y.strides) if y.flags.writeable else None,
+        lambda x: np.empty(x.shape, x.dtype),
+        1 << 16,
+        "biufc",
+    )
+}
+"""The types of arrays whose scans are remembered; an engine adds those that it comes to know."""
 
 
 class Grouping(Protocol):
@@ -125,11 +153,16 @@ class Row(NamedTuple):
     moves: str | None = None
     groups: str | None = None
     again: str | None = None
-    """For small NumPy arrays, where checking a call would take longer than the scan."""
+    """For arrays of the types in LIKENESS, where checking a call would take longer than the scan."""
 
 
 ENGINES = {
-    "cuda": Row("upsweep.gpu", "cuda", "pip install 'upsweep[cuda13]'   (or 'upsweep[cuda12]')"),
+    "cuda": Row(
+        "upsweep.gpu",
+        "cuda",
+        "pip install 'upsweep[cuda13]'   (or 'upsweep[cuda12]')",
+        again="upsweep.gpu.again",
+    ),
     "cpu": Row(
         "upsweep.cpu",
         "host",
@@ -172,7 +205,7 @@ def grouping(name: str) -> Grouping:
 
 
 def again(name: str, plan: Plan, x: Any, y: Any) -> Again | None:
-    """What runs a small plan again on arrays like x and y, where the engine of that name can."""
+    """What runs a plan again on arrays like x and y, where the engine of that name can."""
     module = ENGINES[name].again
     return import_module(module).again(plan, x, y) if module else None
 

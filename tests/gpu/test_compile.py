@@ -48,6 +48,15 @@ HOT = {
     "uneven rows": (ops.ADD, ["f4"], (4096, 5003), 1, {}),
     "long rows": (ops.AFFINE, ["f4", "f4"], (4096, 9000), 1, {"kept": 1}),
     "columns": (ops.ADD, ["f4"], (65536, 4096), 0, {}),
+    "few columns of a tree": (ops.ADD, ["f4"], (1 << 25, 8), 0, {}),
+    "columns from rows": (ops.ADD, ["f4"], (16384, 16384), 0, {"transposed": True}),
+    "rows from columns": (ops.ADD, ["f4"], (16384, 16384), 1, {"transposed": True}),
+    "short rows": (ops.ADD, ["f4"], (1 << 25, 8), 1, {}),
+    "uneven short rows": (ops.ADD, ["f4"], (1 << 23, 33), 1, {}),
+    "few rows": (ops.ADD, ["f4"], (1 << 18,), 0, {}),
+    "more rows": (ops.AFFINE, ["f4", "f4"], (1 << 20,), 0, {"kept": 1}),
+    "truths": (ops.OR, ["?"], LONG, 0, {}),
+    "reduce": (ops.ADD, ["f4"], LONG, 0, {"reduce": True}),
     "a short axis": (ops.ADD, ["f4"], (16, 1 << 22), 0, {}),
     "walk": (ops.AFFINE, ["f4", "f4"], (8, 4096, 1536), 1, {"kept": 1, "order": "sequential"}),
     "walk of halves": (ops.AFFINE, ["f2", "f2"], (8, 4096, 1536), 1, {"kept": 1, "order": "sequential"}),
@@ -78,7 +87,7 @@ OTHERS = {
     "c16": (ops.MUL, ["c16"], LONG, 0, {}),
     "argmax": (ops.ARGMAX, ["f4", "i8"], LONG, 0, {}),
     "logaddexp of f8": (ops.LOGADDEXP, ["f8"], (9, 77), 1, {}),
-    "reduce": (ops.ADD, ["f8"], (1000, 1000), 0, {"reduce": True}),
+    "reduce of columns": (ops.ADD, ["f8"], (1000, 1000), 0, {"reduce": True}),
     "everything in order": (
         ops.ARGMAX,
         ["f4", "i8"],
@@ -135,7 +144,7 @@ def a_device(monkeypatch):
 
 
 def cubin(case: Case, arch: int) -> bytes:
-    plan, choice = chosen(case)
+    plan, choice = chosen(case, arch)
     return compile.made(compile.text(choice.kernel, choice.spec(plan)), functions.linked(plan), arch)
 
 

@@ -47,7 +47,7 @@ def test_a_field_that_one_side_lacks_is_found_by_the_compiler():
 
 def test_fields_are_packed_by_name_and_never_overflow():
     fields = {f.name: 0 for f in params.FROZEN}
-    with pytest.raises(ValueError, match="room for 8 words"):
-        params.frozen(params.Arity(1, 1, 1), 1, **{**fields, "level_first": [1] * 9})
+    with pytest.raises(ValueError, match=f"room for {params.LEVELS} words"):
+        params.frozen(params.Arity(1, 1, 1), 1, **{**fields, "level_first": [1] * (params.LEVELS + 1)})
     with pytest.raises(ValueError, match="no fields twice"):
         params.frozen(params.Arity(1, 1, 1), 1, **fields, twice=1)

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
 from gpu_plans import Fused, chosen, fused
+from upsweep.engine import EngineError
 from upsweep.function import Function
-from upsweep.gpu import shapes
+from upsweep.gpu import launch, shapes
 from upsweep.gpu.layout import room_of
 from upsweep.operator import Operator
 from upsweep.operators import ops
@@ -28,7 +29,11 @@ CHOICES = [
     (["f4"], (10**6, 256), 1, "rows", False, False),
     (["f4"], (65536, 4096), 1, "rows", True, False),
     (["f4", "f4"], (12288, 5000), 1, "rows", True, False),
-    (["f4"], (500, 4096), 1, "tiles", False, False),
+    (["f4"], (500, 4096), 1, "rows", True, False),
+    (["f4"], (4096,), 0, "rows", True, False),
+    (["f4"], (1 << 21,), 0, "rows", True, False),
+    (["f4"], (1 << 22,), 0, "tiles", False, False),
+    (["f4"], (200, 16384), 1, "rows", True, False),
     (["i1"], (65536, 16384), 1, "tiles", False, False),
     (["f4"], (4096, 65536), 1, "tiles", False, False),
     (["f4"], (16384, 16500), 1, "tiles", False, True),
@@ -37,6 +42,9 @@ CHOICES = [
     (["f4"], (65536, 4096), 0, "columns", False, False),
     (["f4"], (1 << 20, 256), 0, "columns", False, False),
     (["f4"], (8, 4096, 64), 1, "columns", False, False),
+    (["f4"], (1 << 20, 8), 0, "columns", False, False),
+    (["f4"], (1 << 20, 2), 0, "columns", False, False),
+    (["f4"], (5000, 2, 2), 1, "rows", False, False),
 ]
 
 
@@ -123,14 +131,49 @@ def test_every_tile_fits_a_multiprocessor_and_the_tree(n, rows, dtypes, segmente
     )
     plan, choice = chosen((op, names, (rows, n), 1, {"segmented": segmented}))
     shape = choice.shape
-    assert choice.shared_bytes(plan) <= shapes.SHARED_MEMORY - 4096
+    assert choice.shared_bytes(plan) <= shapes.CHIPS[90].shared - 4096
     assert choice.threads <= 1024
     if choice.kernel == "tiles":  # tiles, parts and runs are blocks of the tree
         assert choice.tile & (choice.tile - 1) == 0
         assert shape.warps * shape.strips <= 32
         assert not shape.carry or (rows >= 1024 and choice.tiles > 1)
     else:
-        assert n <= choice.tile
+        assert n <= choice.tile * (32 if choice.meets else 1)
+    if shape.cluster > 1 or choice.meets:  # what is handed on is a block of the tree
+        assert (
+            all(x & (x - 1) == 0 for x in (choice.tile, shape.warps, shape.cluster))
+            or choice.kernel == "tiles"
+        )
+
+
+@pytest.mark.parametrize("arch", [80, 86, 90, 120])
+@pytest.mark.parametrize("names", [["f4"], ["f8"] * 8, ["c16", "c16"]])
+@pytest.mark.parametrize("shape", [(5000,), (1 << 20,), (1 << 24,), (4096, 9000), (3000, 300)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_every_kernel_fits_every_architecture(arch, names, shape, axis):
+    if axis < len(shape):
+        plan, choice = chosen((Operator(lambda a, b: b, name="last"), names, shape, axis, {}), arch)
+        assert choice.shared_bytes(plan) <= shapes.chip(arch).shared
+        assert choice.shape.cluster <= shapes.chip(arch).cluster
+
+
+@pytest.mark.parametrize("columns", [2, 5, 8, 17, 31, 32, 40])
+@pytest.mark.parametrize("n", [4096, 100_000, 1 << 26])
+def test_few_columns_share_a_warp(columns, n):
+    _, choice = chosen((ops.ADD, ["f4"], (n, columns), 0, {"segmented": True}))
+    assert choice.kernel == "columns"
+    assert choice.width >= min(columns, 32)
+    assert choice.column_groups == -(-columns // 32)
+    assert choice.tile * choice.width <= 2 * n * columns
+
+
+def test_a_column_of_as_many_tiles_as_tickets_count():
+    plan, choice = chosen((ops.ADD, ["i1"], ((1 << 40) - 256, 32), 0, {}))
+    assert choice.tiles == (1 << 32) - 1
+    assert launch._freeze(plan, choice)
+    plan, choice = chosen((ops.ADD, ["i1"], (1 << 40, 32), 0, {}))
+    with pytest.raises(EngineError, match="tickets"):
+        launch._freeze(plan, choice)
 
 
 @pytest.mark.parametrize("names", [["f4", "i8", "u1"], ["u1"] * 8, ["c16", "u1"], ["f8"] * 8])
@@ -140,4 +183,4 @@ def test_columns_of_any_components_fit(names, order):
     for rows in (64, 5000, 200_000):
         plan, choice = chosen((op, names, (300, rows), 0, {"order": order}))
         assert choice.kernel in ("columns", "walk")
-        assert choice.shared_bytes(plan) <= shapes.SHARED_MEMORY - 2048
+        assert choice.shared_bytes(plan) <= shapes.CHIPS[90].shared - 2048

@@ -13,7 +13,7 @@ import numpy as np
 
 from upsweep.gpu import driver
 from upsweep.gpu.arrays import View, view
-from upsweep.gpu.launch import run
+from upsweep.gpu.reduction import run
 from upsweep.gpu.values import broadcast, heads, start
 
 __all__ = [

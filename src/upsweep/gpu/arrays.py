@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from upsweep import dtypes
-from upsweep.engine import EngineError, library_of
+from upsweep.engine import LIKENESS, EngineError, Likeness, library_of
 
 
 class View:
@@ -53,6 +53,10 @@ class View:
         assert self.dtype.fields is not None
         dtype, offset = self.dtype.fields[field][:2]
         return self.over(self.ptr + offset, self.shape, self.strides, dtype)
+
+    def over_all(self, shape: tuple[int, ...], dtype: np.dtype) -> View:
+        """The memory as a contiguous array."""
+        return self.over(self.ptr, shape, c_strides(shape, dtype.itemsize), dtype)
 
     def over(self, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> View:
         """Another look at the same memory."""
@@ -93,6 +97,9 @@ class Kind:
     stream: Callable[[View], int]
     waits: bool = False
     """Whether a result must be complete before it is given back: the library knows nothing of our stream."""
+    likeness: Likeness | None = None
+    pointer: Callable[[Any], int] = id
+    """Where an array begins, for kinds with a likeness."""
 
 
 @lru_cache(4096)
@@ -277,8 +284,51 @@ def _foreign_stream(v: View) -> int:
     return int(interface.get("stream") or 0)
 
 
-TORCH = Kind(_torch_view, _torch_empty, _torch_stream)
-CUPY = Kind(_cupy_view, _cupy_empty, _cupy_stream)
+def _torch_likeness(x: Any) -> tuple[Any, ...]:
+    return x.dtype, x.shape, x.stride(), x.device, x.is_neg(), x.is_conj()
+
+
+def _torch_same(x: Any) -> Any:
+    return sys.modules["torch"].empty(x.shape, dtype=x.dtype, device=x.device)
+
+
+def _cupy_likeness(x: Any) -> tuple[Any, ...]:
+    return x.dtype, x.shape, x.strides, x.data.device_id
+
+
+def _cupy_same(x: Any) -> Any:
+    cupy = sys.modules["cupy"]
+    with cupy.cuda.Device(x.data.device_id):
+        return cupy.empty(x.shape, x.dtype)
+
+
+def scratch(like: View, nbytes: int) -> View:
+    """Bytes for what is made on the way to a scan, which are given back when nothing looks at them any more, in the order of the
+    stream: of the library's own, which keeps what it has, unless it works on streams that we do not see."""
+    from upsweep.gpu import driver
+
+    assert like.kind is not None
+    byte, shape = np.dtype(np.uint8), (max(nbytes, 1),)
+    if like.kind.likeness is not None:
+        return like.kind.empty(like, shape, byte)
+    memory = driver.Memory(nbytes, like.device, like.kind.stream(like))
+    return View(memory.ptr, shape, (1,), byte, like.device, like.kind, like.owner, memory=memory)
+
+
+TORCH = Kind(
+    _torch_view,
+    _torch_empty,
+    _torch_stream,
+    likeness=Likeness(_torch_likeness, _torch_likeness, _torch_same),
+    pointer=lambda x: x.data_ptr(),
+)
+CUPY = Kind(
+    _cupy_view,
+    _cupy_empty,
+    _cupy_stream,
+    likeness=Likeness(_cupy_likeness, _cupy_likeness, _cupy_same),
+    pointer=lambda x: x.data.ptr,
+)
 JAX = Kind(_jax_view, _jax_empty, lambda v: 0, waits=True)
 FOREIGN = Kind(_foreign_view, _foreign_empty, _foreign_stream)
 KINDS = {"torch": TORCH, "cupy": CUPY, "jaxlib": JAX, "jax": JAX}
@@ -300,7 +350,10 @@ def _viewer(x: Any) -> Callable[[Any], View]:
         return lambda seen: seen
     if isinstance(x, (np.ndarray, np.generic)):
         return _host_view
-    return KINDS.get(library_of(x), FOREIGN).view
+    kind = KINDS.get(library_of(x), FOREIGN)
+    if kind.likeness is not None and type(x).__name__ in ("Tensor", "ndarray"):
+        LIKENESS[type(x)] = kind.likeness
+    return kind.view
 
 
 def _host_view(x: np.ndarray | np.generic) -> View:

@@ -22,9 +22,10 @@ from upsweep.operator import unchanged
 
 KERNELS = Path(__file__).parent / "kernels"
 _PARTS = {
-    "rows": "narrow.cuh prelude.cuh operators.cuh spec elements.cuh memory.cuh params.cuh region.cuh thread.cuh warp.cuh rows.cu",
-    "tiles": "narrow.cuh prelude.cuh operators.cuh spec elements.cuh memory.cuh params.cuh region.cuh thread.cuh warp.cuh "
-    "packed.cuh nodes.cuh lookback.cuh tiles.cu",
+    "rows": "narrow.cuh prelude.cuh operators.cuh spec elements.cuh memory.cuh dense.cuh params.cuh region.cuh thread.cuh "
+    "warp.cuh nodes.cuh rows.cu",
+    "tiles": "narrow.cuh prelude.cuh operators.cuh spec elements.cuh memory.cuh dense.cuh params.cuh region.cuh thread.cuh "
+    "warp.cuh packed.cuh nodes.cuh lookback.cuh tiles.cu",
     "columns": "narrow.cuh prelude.cuh operators.cuh spec elements.cuh memory.cuh params.cuh thread.cuh warp.cuh nodes.cuh "
     "column_lookback.cuh columns.cu",
     "walk": "narrow.cuh prelude.cuh operators.cuh spec elements.cuh memory.cuh params.cuh ring.cuh walk.cu",

@@ -121,12 +121,62 @@ def capturing(stream: int) -> bool:
     return check(cu.cuStreamIsCapturing(stream)) == cu.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE
 
 
+def capture(stream: int) -> tuple[int, Any]:
+    """A number that no other recording of this process ever has, and the graph that the stream is recorded into."""
+    _, number, graph, *_ = check(cu.cuStreamGetCaptureInfo(stream))
+    return int(number), graph
+
+
+OWN_STREAM = 2  # CU_STREAM_PER_THREAD
+
+
+class beside_capture:
+    """Allows this thread for a while what a stream that is recorded forbids to all others: to wait for its own stream."""
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> None:
+        self.before = check(cu.cuThreadExchangeStreamCaptureMode(_RELAXED))
+
+    def __exit__(self, *_: Any) -> None:
+        synchronize(OWN_STREAM)
+        check(cu.cuThreadExchangeStreamCaptureMode(self.before))
+
+
+_RELAXED = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+
+
+class Loan:
+    """Whether something is lent to a graph that lives: a lock of the interpreter's own, which the driver opens when it destroys
+    the graph, from a thread of its own and without the interpreter."""
+
+    def __init__(self) -> None:
+        new = ctypes.pythonapi.PyThread_allocate_lock
+        new.restype = ctypes.c_void_p
+        self.lock = ctypes.c_void_p(new())
+
+    def take(self) -> bool:
+        """Takes it, where no graph has it."""
+        return bool(ctypes.pythonapi.PyThread_acquire_lock(self.lock, 0))
+
+    def give(self, graph: Any) -> None:
+        """Leaves it to a graph, as long as that or what is made of it lives."""
+        opens = ctypes.cast(ctypes.pythonapi.PyThread_release_lock, ctypes.c_void_p).value
+        once = cu.CUuserObject_flags.CU_USER_OBJECT_NO_DESTRUCTOR_SYNC
+        moves = cu.CUuserObjectRetain_flags.CU_GRAPH_USER_OBJECT_MOVE
+        held = check(cu.cuUserObjectCreate(self.lock.value, cu.CUhostFn(opens), 1, int(once)))
+        check(cu.cuGraphRetainUserObject(graph, held, 1, int(moves)))
+
+
 def load(cubin: bytes, name: str, shared: int, device: int) -> Any:
     """A kernel of a compiled module, allowed `shared` bytes of dynamic shared memory."""
     library = check(cu.cuLibraryLoadData(cubin, [], [], 0, [], [], 0))
     kernel = check(cu.cuLibraryGetKernel(library, name.encode()))
     attribute = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     check(cu.cuKernelSetAttribute(attribute, shared, kernel, device))
+    if architecture(device) >= 90:
+        attribute = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+        check(cu.cuKernelSetAttribute(attribute, 1, kernel, device))
     return cu.CUfunction(int(kernel))
 
 

@@ -9,19 +9,21 @@ from typing import Any
 
 from upsweep.gpu import shapes
 from upsweep.gpu.layout import Choice, Lane, Layout, declared, mode, words
-from upsweep.gpu.shapes import Shape, Walking
+from upsweep.gpu.shapes import Chip, Shape, Walking
 from upsweep.operators import free
 from upsweep.plan import Plan
 
 
-def choose(plan: Plan, layout: Layout) -> Choice | None:
+def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice | None:
     """The kernel of a scan that gives its rows to lanes, or None where the tree is swept by many."""
     across = _are_neighbours(layout)
     if across and plan.ahead is None and shapes.fits_short(layout.n, words(plan, layout)):
-        return _short(plan, layout)
+        return _short(plan, layout, chip)
     if plan.order == "tree" or (free(plan.op, plan.accumulators) and prod(layout.dims) < shapes.ROWS):
         return None
-    return _walk(plan, layout, across and any(abs(x.along) != x.size for x in layout.arrays() if x.along))
+    return _walk(
+        plan, layout, across and any(abs(x.along) != x.size for x in layout.arrays() if x.along), chip
+    )
 
 
 def _are_neighbours(layout: Layout) -> bool:
@@ -34,12 +36,12 @@ def _are_neighbours(layout: Layout) -> bool:
     return near and heads and layout.dims[-1] * min(x.size for x in stores) >= shapes.LINE
 
 
-def _short(plan: Plan, layout: Layout) -> Short:
+def _short(plan: Plan, layout: Layout, chip: Chip) -> Short:
     columns, rows = layout.dims[-1], prod(layout.dims)
     arrays = [x for x in layout.arrays() if x.rows[-1]]
     grain = max(1, min(_line_grain(layout, x, 16 // x.size, columns) // x.size for x in arrays))
     largest = max(x.size for x in arrays)
-    return Short(shapes.for_short(layout.n, rows, words(plan, layout), largest, grain), layout, columns)
+    return Short(shapes.for_short(layout.n, rows, words(plan, layout), largest, grain), layout, columns, chip)
 
 
 def _line_grain(layout: Layout, x: Lane, vector: int, columns: int) -> int:
@@ -52,8 +54,11 @@ class Short(Choice):
     """A lane holds the items of its rows in registers."""
 
     kernel = "short"
-    meets = False
     THREADS = 128
+
+    @property
+    def meets(self) -> bool:
+        return False
 
     @property
     def across(self) -> bool:
@@ -86,7 +91,7 @@ class Short(Choice):
         return declared(plan, layout, numbers, {"SEQUENTIAL": plan.order == "sequential"}, inputs, outputs)
 
 
-def _walk(plan: Plan, layout: Layout, across: bool) -> Walk:
+def _walk(plan: Plan, layout: Layout, across: bool, chip: Chip) -> Walk:
     if plan.ahead is not None:
         late = layout.loads[plan.ahead]
         loads = [replace(x, offset=x.offset + x.along) if x is late else x for x in layout.loads]
@@ -96,7 +101,7 @@ def _walk(plan: Plan, layout: Layout, across: bool) -> Walk:
     rows = prod(layout.dims)
     walking = shapes.for_walk(layout.n, rows, words(plan, layout), size, largest, across)
     shape = Shape(walking.items, 1, walking.walks, vector=walking.vector)
-    return Walk(shape, layout, layout.dims[-1] if across else 0, walking)
+    return Walk(shape, layout, layout.dims[-1] if across else 0, chip, walking)
 
 
 NOT_WALKING = Walking(1, 1, 1, 1, 1, 1)
@@ -108,7 +113,10 @@ class Walk(Choice):
 
     walking: Walking = NOT_WALKING
     kernel = "walk"
-    meets = False
+
+    @property
+    def meets(self) -> bool:
+        return False
 
     @property
     def across(self) -> bool:
@@ -123,7 +131,7 @@ class Walk(Choice):
 
     def shared_bytes(self, plan: Plan) -> int:
         size = self._parts(plan)[2]["STAGE_BYTES"]
-        return self.walking.fitting(size) * size
+        return self.walking.fitting(size, self.chip.shared) * size
 
     def spec(self, plan: Plan) -> str:
         inputs, outputs, numbers = self._parts(plan)
@@ -131,7 +139,7 @@ class Walk(Choice):
         numbers |= {
             "DIMS": len(self.layout.dims) - self.across, "ITEMS": self.walking.items, "VECTOR": vector, "STEPS": steps,
             "AHEAD": -1 if plan.ahead is None else plan.ahead,
-            "STAGES": self.walking.fitting(numbers["STAGE_BYTES"]), "BLOCKS": walks, "SERVERS": servers,
+            "STAGES": self.walking.fitting(numbers["STAGE_BYTES"], self.chip.shared), "BLOCKS": walks, "SERVERS": servers,
         }  # fmt: skip
         return declared(plan, self.layout, numbers, {"ACROSS": self.across}, inputs, outputs)
 

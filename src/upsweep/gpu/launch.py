@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.gpu import compile, driver, functions, lanes, params
+from upsweep.gpu import compile, driver, functions, lanes, params, shapes
 from upsweep.gpu.arrays import Kind, View
 from upsweep.gpu.layout import (
     Choice,
@@ -64,37 +64,58 @@ def run(
     heads: View | None,
 ) -> None:
     written = [y for y in ys if y is not None]
-    arrays = [*xs, *written, heads, *(initial or ())]
     first = xs[0]
-    key = (
-        id(plan),
-        first.device,
-        *[v and v.place for v in arrays],
-    )  # a launch keeps its plan alive
-    launch = _launches.get(key)
-    if launch is None and (plan.n == 0 or 0 in plan.row_shape):
+    if plan.n == 0 or 0 in plan.row_shape:
         if plan.reduce and 0 not in plan.row_shape:
             run(*_of_nothing(plan, written), initial, heads)
         return
+    arrays = [*xs, *written, heads, *(initial or ())]
     with driver.on_device(first.device):
-        if launch is None:
-            launch = _prepare(plan, xs, written, initial or (), heads, first.device)
-            with _lock:
-                if len(_launches) >= _MOST:
-                    _launches.clear()
-                _launches[key] = launch
-        stream = _kind(first).stream(first)
-        _start(launch, arrays, initial, stream, first.device)
+        launch = launch_of(plan, xs, written, initial or (), heads)
+        values = launch.values
+        pointers = [v.ptr + o if v is not None else 0 for v, o in zip(arrays, launch.offsets)]
+        if not initial:
+            pointers += [0] * len(plan.accumulators)
+        elif any(v.on_host for v in initial):
+            values = b"".join(_value_bytes(v.value, v.dtype) if v.on_host else bytes(16) for v in initial)
+        if launch.told:
+            values += b"".join(_value_bytes(xs[i].value, plan.loads[i]) for i in launch.told)
+        start(launch, pointers, values, _kind(first).stream(first), first.device)
 
 
-def run_small(name: str, key: np.dtype, like: View, numbers: Sequence[int], items: int) -> None:
-    """One of the kernels of flags.cu, a thread an item, on the stream of `like`."""
-    if items == 0:
+def launch_of(
+    plan: Plan, xs: Sequence[View], ys: Sequence[View], initial: Sequence[View], heads: View | None
+) -> Launch:
+    """How a plan is launched on arrays that lie like these, on the current device."""
+    device = xs[0].device
+    # a launch keeps its plan alive
+    key = (id(plan), device, *[v and v.place for v in (*xs, *ys, heads, *initial)])
+    launch = _launches.get(key)
+    if launch is None:
+        launch = _prepare(plan, xs, ys, initial, heads, device)
+        with _lock:
+            if len(_launches) >= _MOST:
+                _launches.clear()
+            _launches[key] = launch
+    return launch
+
+
+def start(launch: Launch, pointers: Sequence[int], values: bytes, stream: int, device: int) -> None:
+    """Launches on arrays that begin there, on the current device."""
+    work = _workspace(launch, stream, device) if launch.meets else None
+    place = (work.control, work.arrivals, work.nodes, work.node_words) if work else (0, 0, 0, 0)
+    parameter = launch.packer.pack(*place, *pointers) + values + launch.frozen
+    driver.launch(launch.kernel, launch.grid, launch.block, launch.shared, stream, parameter)
+
+
+def run_small(name: str, key: np.dtype, like: View, numbers: Sequence[int], threads: int) -> None:
+    """One of the kernels of flags.cu, on the stream of `like`."""
+    if threads == 0:
         return
     with driver.on_device(like.device):
         kernel = _small(name, functions.memory_type(key), like.device)
         stream = _kind(like).stream(like)
-        driver.launch(kernel, -(-items // 256), 256, 0, stream, struct.pack(f"<{len(numbers)}q", *numbers))
+        driver.launch(kernel, -(-threads // 256), 256, 0, stream, struct.pack(f"<{len(numbers)}q", *numbers))
 
 
 @cache
@@ -123,7 +144,8 @@ def _of_nothing(plan: Plan, ys: Sequence[View]) -> tuple[Plan, Sequence[View], S
 def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
     starts = [(v.strides, max(v.place[1], 0)) for v in initial]
     layout = arrange(plan, [x.place for x in xs], [y.place for y in ys], starts, heads and heads.place)
-    choice = lanes.choose(plan, layout) or choose(plan, layout)
+    chip = shapes.chip(driver.architecture(device))
+    choice = lanes.choose(plan, layout, chip) or choose(plan, layout, chip)
     shared = choice.shared_bytes(plan)
     kernel = _kernel(choice.kernel, choice.spec(plan), functions.linked(plan), shared, device)
     grid = choice.grid(
@@ -187,24 +209,11 @@ def _freeze(plan: Plan, choice: Choice) -> bytes:
         ahead=tickets_ahead(plan, choice), levels=len(sizes), level_first=first, level_size=sizes, dim=dims,
         in_strides=strides(*layout.loads), out_strides=strides(*layout.stores), heads_strides=strides(layout.heads),
         start_strides=strides(*starts), heads_first=1, columns=choice.columns, column_groups=choice.column_groups,
+        in_column=[x.rows[-1] if columns else 0 for x in layout.loads],
+        out_column=[x.rows[-1] if columns else 0 for x in layout.stores],
         heads_column=layout.heads.rows[-1] if columns and layout.heads else 0,
         start_column=[x.rows[-1] if columns and x else 0 for x in starts],
     )  # fmt: skip
-
-
-def _start(launch: Launch, arrays: Sequence[Any], initial, stream: int, device: int) -> None:
-    values = launch.values
-    pointers = [v.ptr + o if v is not None else 0 for v, o in zip(arrays, launch.offsets)]
-    if not initial:
-        pointers += [0] * len(launch.plan.accumulators)
-    elif any(v.on_host for v in initial):
-        values = b"".join(_value_bytes(v.value, v.dtype) if v.on_host else bytes(16) for v in initial)
-    if launch.told:
-        values += b"".join(_value_bytes(arrays[i].value, launch.plan.loads[i]) for i in launch.told)
-    work = _workspace(launch, stream, device) if launch.meets else None
-    place = (work.control, work.arrivals, work.nodes, work.node_words) if work else (0, 0, 0, 0)
-    parameter = launch.packer.pack(*place, *pointers) + values + launch.frozen
-    driver.launch(launch.kernel, launch.grid, launch.block, launch.shared, stream, parameter)
 
 
 # --- the memory in which blocks meet ------------------------------------------------------------------------------------
@@ -227,25 +236,59 @@ class Workspace:
         return self.arrivals_count >= launch.arrivals and self.node_words >= launch.nodes
 
 
+def _grown(found: Workspace | None, launch: Launch, device: int, stream: int) -> Workspace:
+    arrivals = max(launch.arrivals, found.arrivals_count if found else 256)
+    return Workspace(arrivals, max(launch.nodes, found.node_words if found else 8192), device, stream)
+
+
 _STREAMS = 64  # workspaces kept; a process that makes streams without end must not keep memory for each
 _workspaces: OrderedDict[tuple[int, int], Workspace] = OrderedDict()
 
 
 def _workspace(launch: Launch, stream: int, device: int) -> Workspace:
     """The stream's own: scans of one stream never overlap, scans of two never meet."""
-    # The default stream, 0, is never captured, nor closed. A graph may run on any stream, many times: it owns what it uses.
-    if stream and driver.capturing(stream):
-        return Workspace(launch.arrivals, launch.nodes, device, stream)
+    if stream and driver.capturing(stream):  # the default stream, 0, is never captured, nor closed
+        return _workspace_of_graph(launch, stream, device)
     key = (device, driver.stream_id(stream) if stream else 0)
     found = _workspaces.get(key)
     if found is not None and found.holds(launch):
         return found
     with _lock:
-        grown = (
-            max(launch.arrivals, found.arrivals_count if found else 256),
-            max(launch.nodes, found.node_words if found else 8192),
-        )
-        made = _workspaces[key] = Workspace(*grown, device, stream)
+        made = _workspaces[key] = _grown(found, launch, device, stream)
         while len(_workspaces) > _STREAMS:
             _workspaces.popitem(last=False)
     return made
+
+
+@dataclass
+class Lent:
+    """A workspace that a graph has while it lives, and the recording of a stream in which all scans share it."""
+
+    workspace: Workspace
+    device: int
+    loan: driver.Loan
+    recording: tuple[int, int] = (0, 0)
+
+
+_lent: list[Lent] = []
+
+
+def _workspace_of_graph(launch: Launch, stream: int, device: int) -> Workspace:
+    """A graph may run on any stream, many times, though never beside itself: it owns what its scans meet in, ready as every
+    launch leaves it, so that a graph need not clear it."""
+    number, graph = driver.capture(stream)
+    recording = number, stream
+    with _lock:
+        fitting = [x for x in _lent if x.device == device and x.workspace.holds(launch)]
+        for lent in fitting:
+            if lent.recording == recording:
+                return lent.workspace
+        lent = next((x for x in fitting if x.loan.take()), None)
+        if lent is None:
+            with driver.beside_capture():
+                lent = Lent(_grown(None, launch, device, driver.OWN_STREAM), device, driver.Loan())
+            lent.loan.take()
+            _lent.append(lent)
+        lent.recording = recording
+        lent.loan.give(graph)
+        return lent.workspace

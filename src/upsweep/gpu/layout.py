@@ -22,7 +22,7 @@ import numpy as np
 
 from upsweep.engine import EngineError
 from upsweep.gpu import functions, params, shapes
-from upsweep.gpu.shapes import Shape
+from upsweep.gpu.shapes import Chip, Shape
 from upsweep.operators import form_of
 from upsweep.plan import Plan
 
@@ -165,13 +165,17 @@ class Choice:
     layout: Layout
     columns: int = 1
     """The extent of the innermost row dimension, where lanes are neighbours of it."""
+    chip: Chip = shapes.CHIPS[90]
 
     kernel: ClassVar[str]
     """The name of its file in kernels/."""
-    meets: ClassVar[bool] = True
-    """Whether blocks take tickets, and so need memory to meet in."""
     RADIX: ClassVar[int] = 32
     """Nodes of a look-back's level that one of the next level stands for."""
+
+    @property
+    def meets(self) -> bool:
+        """Whether blocks take tickets or hand each other sums, and so need memory to meet in."""
+        return True
 
     @property
     def across(self) -> bool:
@@ -249,19 +253,27 @@ class Choice:
 
 
 class Rows(Choice):
-    """A warp holds a row, or several; or the warps of a block hold one together."""
+    """A warp holds a row, or several; or the warps of a block hold one together, or of a cluster, or of up to 32 clusters."""
 
     kernel = "rows"
-    meets = False
+    RADIX = 33  # one level
+
+    @property
+    def meets(self) -> bool:
+        return self.tiles > 1
 
     @property
     def tile(self) -> int:
         one = self.shape.items * self.shape.lanes
-        return one * self.shape.warps * self.shape.strips if self.shape.together else one
+        return one * self.shape.warps * self.shape.cluster if self.shape.together else one
 
     def grid(self, resident: Callable[[], int]) -> int:
         alone = self.shape.warps * (32 // self.shape.lanes)
-        return -(-self.rows // (1 if self.shape.together else alone))
+        return self.rows * self.tiles * self.shape.cluster if self.shape.together else -(-self.rows // alone)
+
+    def spec(self, plan: Plan) -> str:
+        clustered = "__cluster_dims__(CLUSTER)" if self.shape.cluster > 1 else ""
+        return f"#define CLUSTERED {clustered}\n{super().spec(plan)}"
 
 
 class Tiles(Choice):
@@ -278,10 +290,14 @@ class Tiles(Choice):
 
 
 class Columns(Choice):
-    """A lane holds items of a column; warps are stacked along the axis."""
+    """A lane holds items of a column; where those are few, several lanes; warps are stacked along the axis."""
 
     kernel = "columns"
     RADIX = 8
+
+    @property
+    def width(self) -> int:
+        return self.shape.lanes * self.shape.vector
 
     @property
     def across(self) -> bool:
@@ -289,7 +305,7 @@ class Columns(Choice):
 
     @property
     def tile(self) -> int:
-        return self.shape.items * self.shape.warps * self.shape.strips
+        return self.shape.items * self.shape.warps * (32 // self.shape.lanes)
 
     @property
     def node_items(self) -> int:
@@ -300,13 +316,12 @@ class Columns(Choice):
         return 32 * (self.shape.warps + 2 * self.shape.vector)
 
     def shared_bytes(self, plan: Plan) -> int:
-        warps = self.shape.warps
-        patch = self.shape.items * self.width
-        patches = 2 * warps * patch * (sum(x.size for x in self.layout.loads if patched(x)) + plan.segmented)
+        warps, served = self.shape.warps, 32 * self.shape.vector
+        patches = 2 * warps * (_patches(self)[-1] + _patch(self, 1) * plan.segmented)
         (element, align), (item, item_align) = _element(plan), _item(plan)
         align = max(align, item_align, 8)
-        sums = _up(32, align) + 2 * warps * self.width * element
-        return patches + _up(_up(sums, item_align) + 2 * (warps + 1) * self.width * item, align)
+        sums = _up(32, align) + 2 * warps * served * element
+        return patches + _up(_up(sums, item_align) + 2 * (warps + 1) * served * item, align)
 
 
 def words(plan: Plan, layout: Layout) -> int:
@@ -332,41 +347,77 @@ def costly(plan: Plan) -> bool:
     return known is not None and known[0].costly
 
 
-def choose(plan: Plan, layout: Layout) -> Choice:
+def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
     touching = all(
         abs(x.along) == x.size for x in (*layout.moving(), *(() if plan.reduce else layout.stores))
     )
     columns = layout.dims[-1] if layout.dims and not touching and _are_columns(layout) else 0
     if columns:
-        return _fitting_columns(plan, layout, columns)
+        return _fitting_columns(plan, layout, columns, chip)
     n, rows, item = layout.n, prod(layout.dims), words(plan, layout)
     if shapes.fits_rows(n, item):
-        return Rows(shapes.for_rows(n, item), layout)
+        return Rows(shapes.for_rows(n, item), layout, chip=chip)
     size = sum(_places(plan, layout)) + plan.segmented
+    small = shapes.for_small(n, rows, item, size, chip)
+    if small is not None:
+        return Rows(small, layout, chip=chip)
     if shapes.fits_whole_rows(n, rows, item, size):
         even = all(mode(x, 16) == "ALIGNED" for x in (*layout.moving(), *layout.stores))
-        return Rows(shapes.for_whole_rows(n, item, even), layout)
-    shape = shapes.for_tiles(n, rows, item, len(plan.accumulators), size, plan.segmented, costly(plan))
-    return Tiles(shape, layout)
+        return Rows(shapes.for_whole_rows(n, item, even), layout, chip=chip)
+    parts = len(plan.accumulators)
+    shape = shapes.for_tiles(n, rows, item, parts, size, plan.segmented, costly(plan), chip.shared)
+    return Tiles(shape, layout, chip=chip)
 
 
-def _fitting_columns(plan: Plan, layout: Layout, columns: int) -> Columns:
-    """Lines as wide as the smallest component wants them, if those of all components fit into shared memory."""
-    line = min((x.size for x in layout.loads if patched(x)), default=4)
+def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
+    """Lines as wide as the smallest component wants them, and as many warps as pay, if all components fit into shared memory."""
+    line, warps = min((x.size for x in layout.loads if patched(x)), default=4), shapes.WARPS
+    if any(map(_turned, (*layout.moving(), *layout.stores))):
+        line = 4
     while True:
-        made = Columns(shapes.for_columns(layout.n, words(plan, layout), line), layout, columns)
-        if line >= 4 or made.shared_bytes(plan) <= shapes.SHARED_MEMORY - 4096:
+        shape = shapes.for_columns(layout.n, columns, words(plan, layout), line, warps)
+        made = Columns(shape, layout, columns, chip)
+        if made.shared_bytes(plan) <= chip.shared - 4096 or shape.warps == 1:
             return made
-        line *= 2
+        if line < 4:
+            line *= 2
+        else:
+            warps //= 2
 
 
 def _are_columns(layout: Layout) -> bool:
-    """Whether the innermost rows are neighbours in memory, in every array, or one and the same, in what is read."""
-    alike = all(x.rows[-1] in (0, x.size) for x in layout.loads) and all(
-        x.rows[-1] == x.size for x in layout.stores
+    """Whether the innermost rows are neighbours in memory, in every array (in what is read also one and the same): a line of
+    them, or a long axis without gaps. Of some arrays the items of a row may be, as they are of a transposed one."""
+    columns, arrays = layout.dims[-1], (*layout.loads, *layout.stores)
+    across = all(x.rows[-1] == x.size or _turned(x) for x in layout.stores) and all(
+        x.still or x.rows[-1] in (0, x.size) or _turned(x) for x in layout.loads
     )
     heads = layout.heads is None or layout.heads.rows[-1] in (0, 1)
-    return alike and heads and layout.dims[-1] * min(x.size for x in layout.stores) >= shapes.LINE
+    if not across or not heads:
+        return False
+    if any(map(_turned, arrays)):
+        return _turns(layout)
+    line = columns * min(x.size for x in layout.stores) >= shapes.LINE
+    dense = all(abs(x.along) == columns * x.size for x in layout.moving())
+    return line or (dense and layout.n * columns >= shapes.NARROW)
+
+
+def _turned(x: Lane) -> bool:
+    """Whether the items of a row are neighbours in memory, and those of a column are not."""
+    return abs(x.along) == x.size and abs(x.rows[-1]) > x.size
+
+
+def _turns(layout: Layout) -> bool:
+    """Whether squares of items can be turned on their way through shared memory."""
+    room = sum(x.size for x in layout.loads if patched(x)) >= max(x.size for x in layout.stores)
+    even = all(x.grain() >= x.size for x in (*layout.moving(), *layout.stores) if _turned(x))
+    return room and even and layout.dims[-1] >= 32 and layout.n >= 32
+
+
+def _piece(layout: Layout, x: Lane) -> int:
+    """Bytes of a row that are turned together."""
+    whole = replace(x, along=0).grain(layout.n * x.size) >= 4 and x.along > 0
+    return 4 if x.size < 4 and whole else x.size
 
 
 # --- the text that a kernel is compiled with ------------------------------------------------------------------------
@@ -382,6 +433,15 @@ def mode(x: Lane, items: int) -> str:
     return "ALIGNED" if whole and even else "SHIFTED"
 
 
+def _dense(layout: Layout, x: Lane, run: int) -> str | None:
+    """How memory.cuh moves rows that lie one behind another, `run` items a lane; None where they do not."""
+    if x.along != x.size or x.rows != (layout.n * x.size,):
+        return None
+    if mode(x, run) == "ALIGNED":
+        return "EVEN"
+    return "DENSE" if x.size >= 4 and x.grain() >= x.size else None
+
+
 def flip(x: Lane, items: int) -> bool:
     return x.along < 0 and mode(x, items) != "STRIDED"
 
@@ -394,10 +454,11 @@ def spec(plan: Plan, choice: Choice) -> str:
         "DIMS": len(layout.dims) - columns,
         "ITEMS": shape.items,
         "WARPS": shape.warps,
-        "BLOCKS": max(1, min(shape.blocks, shapes.SHARED_MEMORY // (choice.shared_bytes(plan) + 2048))),
+        "BLOCKS": max(1, min(shape.blocks, choice.chip.shared // (choice.shared_bytes(plan) + 2048))),
         "LANES": shape.lanes,
         "VECTOR": shape.vector,
         "ROW_WARPS": shape.warps if shape.together else 1,
+        "CLUSTER": shape.cluster,
         "STRIPS": shape.strips,
         "STAGES": shape.stages,
         "NODE_WORDS": node_words(plan),
@@ -407,6 +468,8 @@ def spec(plan: Plan, choice: Choice) -> str:
     truths = {
         "CARRY": shape.carry,
         "SMALL": shape.small,
+        "GROUPED": choice.kernel == "rows" and choice.meets,
+        "NEAR_GROUPS": choice.chip.near_groups,
         "COSTLY": costly(plan),
         "HEADS_FLIP": heads is not None and heads.along == -1,
     }
@@ -415,19 +478,23 @@ def spec(plan: Plan, choice: Choice) -> str:
     *places, heads_at = _patches(choice) if columns else (*room.inputs, room.heads)
     numbers |= {"AREA": room.area, "HEADS_AT": heads_at, "KEEPS": int(min(room.sums) >= 0)}
     numbers |= {"SUMS_FLIP": int(flip(layout.moving()[0], slab)) if layout.moving() else 0}
+    dense = choice.kernel == "rows" and shape.lanes < 32
 
     def moved(x: Lane, at: int, grain: int) -> dict[str, Any]:
-        return {"at": at, "mode": mode(x, slab), "flip": flip(x, slab), "grain": grain}
+        if columns:
+            return {"at": at, "turned": _turned(x), "grain": grain}
+        how = (dense and _dense(layout, x, shape.items)) or mode(x, slab)
+        return {"at": at, "mode": how, "flip": flip(x, slab), "grain": grain}
+
+    def grain_of(x: Lane) -> int:
+        if not columns or not patched(x):
+            return x.grain(x.size)
+        return _piece(layout, x) if _turned(x) else x.grain_of_lines(choice.width, choice.columns)
 
     inputs = [
-        moved(
-            x,
-            at,
-            x.grain_of_lines(choice.width, choice.columns) if columns and patched(x) else x.grain(x.size),
-        )
+        {**moved(x, at, grain_of(x)), "again": bool(x.rows) and not any(x.rows)}
         for x, at in zip(layout.loads, places)
     ]
-    inputs = [{**moves, "again": bool(x.rows) and not any(x.rows)} for x, moves in zip(layout.loads, inputs)]
     outputs = [moved(x, at, x.grain(x.size)) for x, at in zip(layout.stores, room.outputs)]
     components = [{"at": at} for at in room.sums]
     numbers["HEADS_MODE"] = "SHIFTED" if heads is None or abs(heads.along) == 1 else "STRIDED"
@@ -554,8 +621,14 @@ def _patches(choice: Choice) -> list[int]:
     end, places = 0, []
     for x in choice.layout.loads:
         places.append(end if patched(x) else -1)
-        end += patched(x) * choice.shape.items * choice.width * x.size
+        end += patched(x) * _patch(choice, x.size)
     return [*places, end]
+
+
+def _patch(choice: Choice, size: int) -> int:
+    """Bytes of a warp's items of `size`: a line more for each of several runs."""
+    shape = choice.shape
+    return (32 * shape.vector * shape.items + (32 if shape.lanes < 32 else 0)) * size
 
 
 def tickets_ahead(plan: Plan, choice: Choice) -> int:

@@ -10,8 +10,8 @@ import numpy as np
 
 from upsweep.plan import Plan
 
-LEVELS = 8
-"""Of nodes: 2^25 tiles in a row by radix 32, 2^24 in a column by radix 8."""
+LEVELS = 11
+"""Of nodes: by radix 8, that of columns, more tiles than tickets count."""
 
 
 class Field(NamedTuple):
@@ -58,8 +58,10 @@ FROZEN = (
     Field("i64", "heads_first", says="1: the head of item 0 lies outside (a reverse scan)"),
     Field("i64", "columns", says="column scans: neighbours in memory"),
     Field("i64", "column_groups", says="groups of them, one a tile"),
-    Field("i64", "heads_column", says="stride from column to column"),
-    Field("i64", "start_column", "COMPONENTS", "strides from column to column"),
+    Field("i64", "in_column", "INPUTS", "strides from column to column"),
+    Field("i64", "out_column", "OUTPUTS"),
+    Field("i64", "heads_column"),
+    Field("i64", "start_column", "COMPONENTS"),
 )
 """The same for every call of a launch."""
 

@@ -26,10 +26,35 @@ class Shape:
     """The warps of a block hold a row together."""
     small: bool = False
     """The machine is not full."""
+    cluster: int = 1
+    """Blocks that hold a row, or a part of it, together."""
 
 
-SHARED_MEMORY = 227 * 1024
-"""Bytes of shared memory of a multiprocessor; from sm_80 on at least 164 KiB."""
+class Chip(NamedTuple):
+    """What an architecture has, as CUDA's programming guide lists it, and what its compiler makes of the kernels."""
+
+    shared: int
+    """Bytes of shared memory that a block may have, nearly all of a multiprocessor's."""
+    cluster: int
+    """Blocks of the largest cluster; 1 where there are none."""
+    near_groups: bool
+    """Whether the look-back of items of 8 bytes takes sums of near groups from their parts: elsewhere its kernels spill."""
+
+
+CHIPS = {
+    80: Chip(163 * 1024, 1, False),
+    86: Chip(99 * 1024, 1, False),
+    90: Chip(227 * 1024, 16, True),
+    100: Chip(227 * 1024, 16, False),
+    120: Chip(99 * 1024, 8, False),
+}
+"""By compute capability; one that is missing is like the one before it."""
+
+
+def chip(arch: int) -> Chip:
+    """What is known of a compute capability."""
+    return CHIPS[max((known for known in CHIPS if known <= arch), default=min(CHIPS))]
+
 
 ITEMS = {1: 32, 2: 16, 4: 8, 8: 4, 16: 2}
 """32 registers of items a thread."""
@@ -55,6 +80,16 @@ def _power_of_two(n: int) -> int:
 
 def _power_of_two_below(n: int) -> int:
     return 1 << (max(n, 1).bit_length() - 1)
+
+
+BLOCK = 1 << 26, 4
+"""Bytes from which a reduction goes by rows, and the parts of what a block can hold that make one: 65536 rows of 4096 f4 were
+read at 1.08 of a copy, 2^28 in one row at .90 (H200)."""
+
+
+def for_reduction(words: int) -> int:
+    """Items of the rows that a long reduction is cut into: a block of the tree."""
+    return TOGETHER * 32 * items_for(words) // BLOCK[1]
 
 
 def for_rows(n: int, words: int) -> Shape:
@@ -85,8 +120,8 @@ HEAVY = {8: 8, 16: 4}
 against .36 for matrices of four doubles (H200)."""
 
 SMALL = 16 << 20
-"""Bytes up to which the machine is not full: half a tile, so that more blocks share the work; 2^20 f4 in 10.2 us, not
-11.8 (H200)."""
+"""Bytes up to which the machine is not full. Half a tile lets more blocks share the work, up to FEW_BYTES; from there on tiles of
+twice the size took 2^22 f4 in 12.2 us, half ones in 13.1 (H200)."""
 
 AHEAD = 4 << 20
 """Bytes between the tile that a block loads and the one that it asks the second-level cache for. From 1 to 8 MiB are alike;
@@ -99,9 +134,11 @@ ends of rows: sums of f4 in rows of 16500 ran at .87 of a copy instead of .77, o
 in rows of 20000 at .83 instead of .90, of 65536 at .78 instead of .95 (H200)."""
 
 
-def for_tiles(n: int, rows: int, words: int, parts: int, size: int, segmented: bool, costly: bool) -> Shape:
-    """`parts` are an item's components, `size` its bytes in shared memory. Where the operator is `costly` half the items keep
-    the code short: logaddexp of f4 ran at .58 of a copy, with all of them at .56 (H200)."""
+def for_tiles(
+    n: int, rows: int, words: int, parts: int, size: int, segmented: bool, costly: bool, shared: int
+) -> Shape:
+    """`parts` are an item's components, `size` its bytes in shared memory, `shared` all of that. Where the operator is `costly`
+    half the items keep the code short: logaddexp of f4 ran at .58 of a copy, with all of them at .56 (H200)."""
     heavy = words in HEAVY
     items = HEAVY[words] if heavy else items_for(words) >> costly
     small = n * rows * size <= SMALL
@@ -109,7 +146,7 @@ def for_tiles(n: int, rows: int, words: int, parts: int, size: int, segmented: b
     whole, half = (2 * STAGE, 2 * STAGE) if heavy else (STAGE, STAGE // 2)
 
     def tile(room: int) -> tuple[int, int]:
-        room += segmented * STAGE // 4
+        room = min(room + segmented * STAGE // 4, (shared - 4096) // 2)
         warps = min(FEW if few else WARPS, _power_of_two(-(-n // (32 * items))))
         while warps > 1 and warps * 32 * items * size > room:
             warps //= 2
@@ -118,7 +155,7 @@ def for_tiles(n: int, rows: int, words: int, parts: int, size: int, segmented: b
             strips *= 2
         return warps, strips
 
-    warps, strips = tile(half if small else whole)
+    warps, strips = tile(whole if not small else half if n * rows * size <= FEW_BYTES else 2 * whole)
     length = 32 * items * warps * strips
     carry = rows >= ROWS and n > length and 5 * n < 4 * -(-n // length) * length
     if carry:
@@ -127,20 +164,60 @@ def for_tiles(n: int, rows: int, words: int, parts: int, size: int, segmented: b
     return Shape(items, warps, blocks, strips=strips, carry=carry, stages=3 if carry else 2, small=small)
 
 
-def for_columns(n: int, words: int, smallest: int) -> Shape:
-    """`smallest` is the size of the smallest component that counts: a warp reads lines of at least 128 bytes of it."""
-    items = min(items_for(words), _power_of_two(n))
-    warps = min(WARPS, _power_of_two(-(-n // items)))
-    vector = max(1, 4 // smallest)
-    return Shape(items, warps, max(2, BLOCKS[warps] * (warps + 2) // (warps + 2 * vector)), vector=vector)
+SMALL_ROWS = ((16, 1, 1), (8, 8, 1), (16, 16, 1), (16, 8, 32), (32, 8, 32))
+"""Of a few rows that the machine holds at once, in blocks of eight warps: the words of a thread, the blocks of a cluster, and the
+clusters of a row that look back on one level; the first that hold a row. Microseconds in a graph for 2^12, 2^14, 2^16, 2^18 and
+2^20 f4: 1.7, 2.2, 2.7, 3.8 and 5.4; the best blocks of 32 warps took 2.0, 3.0 and 3.5 for the first three (H200)."""
+
+AT_ONCE = 528
+"""Blocks of eight warps that the machine holds: with more, a block takes a row. 64 rows of 16384 took 3.9 us so, 17.6 in four
+turns of clusters (H200)."""
+
+FEW_BYTES = 8 << 20
+"""Bytes up to which all blocks hold a scan at once: 2^22 f4 took 12.6 us, with tiles and their look-back 12.2 (H200)."""
+
+
+def for_small(n: int, rows: int, words: int, size: int, chip: Chip) -> Shape | None:
+    """The shape of a few rows that all blocks hold at once, or None."""
+    if n * rows * size > FEW_BYTES:
+        return None
+    for room, blocks, most in SMALL_ROWS:
+        items, warps, cluster = max(2, _power_of_two_below(room // words)), WARPS, min(blocks, chip.cluster)
+        while items * 32 * warps * size > chip.shared - 8192:
+            warps //= 2
+        clusters = -(-n // (items * 32 * warps * cluster))
+        if clusters <= (most if cluster == blocks else 32) and rows * clusters * cluster <= AT_ONCE:
+            return Shape(items, warps, 4, together=True, small=True, cluster=cluster)
+    return None
+
+
+def for_columns(n: int, columns: int, words: int, smallest: int, most: int) -> Shape:
+    """`smallest` is the size of the smallest component that counts: a warp reads lines of at least 128 bytes of it, if there are
+    so many `columns`. Fewer columns than lanes share a warp, each in several runs. There are at `most` so many warps."""
+    lanes = min(32, _power_of_two(columns)) if n * columns >= NARROW else 32
+    vector = min(max(1, 4 // smallest), _power_of_two(-(-columns // 32)))
+    runs = -(-n * lanes // 32)
+    items = min(items_for(words), _power_of_two(runs))
+    warps = min(most, _power_of_two(-(-runs // items)))
+    return Shape(
+        items, warps, max(2, BLOCKS[warps] * (warps + 2) // (warps + 2 * vector)), lanes=lanes, vector=vector
+    )
+
+
+NARROW = 8192
+"""Items of all columns from which fewer columns than lanes share a warp."""
 
 
 def fits_rows(n: int, words: int) -> bool:
     return n <= 32 * items_for(words)
 
 
+WHOLE_ROWS = 64
+"""Rows from which a block for each pays: 200 of 16384 f4 took 7.7 us, in tiles 48 (H200)."""
+
+
 def fits_whole_rows(n: int, rows: int, words: int, size: int) -> bool:
-    return rows >= ROWS and n <= (TOGETHER if size >= 4 else TOGETHER // 2) * 32 * items_for(words)
+    return rows >= WHOLE_ROWS and n <= (TOGETHER if size >= 4 else TOGETHER // 2) * 32 * items_for(words)
 
 
 LINE = 32
@@ -199,9 +276,9 @@ class Walking(NamedTuple):
 
     stages: int
 
-    def fitting(self, size: int) -> int:
+    def fitting(self, size: int, shared: int) -> int:
         """The stages of so many bytes that shared memory holds, a multiple of the servers."""
-        room = SHARED_MEMORY // self.walks - 4096
+        room = shared // self.walks - 4096
         return max(self.servers, min(self.stages, room // size) // self.servers * self.servers)
 
 

@@ -6,20 +6,23 @@ are then cut off rather than reported.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from upsweep.engine import DTypeError, on_gpu
 from upsweep.gpu import driver
-from upsweep.gpu.arrays import View, c_strides, view
+from upsweep.gpu.arrays import View, c_strides, scratch, view
 from upsweep.gpu.launch import run, run_small
 from upsweep.host import heads as host_heads
-from upsweep.operator import OperatorError
+from upsweep.operator import Operator, OperatorError
 from upsweep.operators import ops
 from upsweep.plan import Plan
 from upsweep.segments import SegmentError, Segments
 
+_BATCH = 8
+"""Items that a thread of flags.cu compares."""
 _BOOL, _INT64 = np.dtype(np.bool_), np.dtype(np.int64)
 
 
@@ -76,17 +79,19 @@ def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> V
 
 
 def _new(like: View, shape: tuple[int, ...], dtype: np.dtype) -> View:
-    assert like.kind is not None
-    memory = driver.Memory(int(np.prod(shape)) * dtype.itemsize, like.device, like.kind.stream(like))
-    strides = c_strides(shape, dtype.itemsize)
-    return View(memory.ptr, shape, strides, dtype, like.device, like.kind, like.owner, memory=memory)
+    return scratch(like, int(np.prod(shape)) * dtype.itemsize).over_all(shape, dtype)
+
+
+def _stream(x: View) -> int:
+    assert x.kind is not None
+    return x.kind.stream(x)
 
 
 def _upload(host: np.ndarray, like: View) -> View:
     host = np.ascontiguousarray(host).reshape(host.shape)
     made = _new(like, host.shape, host.dtype)
     with driver.on_device(made.device):
-        driver.upload(made.ptr, host, made.memory.stream)
+        driver.upload(made.ptr, host, _stream(made))
     return made
 
 
@@ -102,16 +107,22 @@ def _cast(x: View, dtype: np.dtype, what: str) -> View:
 def _converted(x: View, dtype: np.dtype) -> View:
     made = _new(x, x.shape, dtype)
     shape = (*x.shape, 1)
-    plan = Plan(ops.OR if dtype == _BOOL else ops.ADD, (x.dtype,), (dtype,), (dtype,), shape, len(shape) - 1)
+    plan = _plan(ops.OR if dtype == _BOOL else ops.ADD, x.dtype, dtype, shape)
     thin = x.over(x.ptr, shape, (*x.strides, x.dtype.itemsize), x.dtype)
     run(plan, [thin], [made.over(made.ptr, shape, (*made.strides, dtype.itemsize), dtype)], None, None)
     return made
 
 
+@lru_cache(4096)  # a launch is known by its plan
+def _plan(op: Operator, load: np.dtype, dtype: np.dtype, shape: tuple[int, ...]) -> Plan:
+    """A scan of rows in the last axis."""
+    return Plan(op, (load,), (dtype,), (dtype,), shape, len(shape) - 1)
+
+
 def _offsets(lengths: View) -> View:
     """Where each segment ends: the scan of the lengths."""
     ends = _new(lengths, lengths.shape, _INT64)
-    plan = Plan(ops.ADD, (lengths.dtype,), (_INT64,), (_INT64,), lengths.shape, 0)
+    plan = _plan(ops.ADD, lengths.dtype, _INT64, lengths.shape)
     run(plan, [lengths], [ends], None, None)
     return ends
 
@@ -120,7 +131,7 @@ def _marks(offsets: View, n: int) -> View:
     made = _new(offsets, (n,), _BOOL)
     (m,) = offsets.shape
     with driver.on_device(made.device):
-        driver.fill_bytes(made.ptr, 0, n, made.memory.stream)
+        driver.fill_bytes(made.ptr, 0, n, _stream(made))
     run_small("upsweep_mark", _INT64, made, [offsets.ptr, m, offsets.strides[0], made.ptr, n], m)
     return made
 
@@ -131,5 +142,5 @@ def _changes(keys: View, axis: int) -> View:
     made = _new(keys, keys.shape, _BOOL)
     inner, count = int(np.prod(keys.shape[axis + 1 :])), int(np.prod(keys.shape))
     numbers = [keys.ptr, made.ptr, count, keys.shape[axis], inner]
-    run_small("upsweep_changes", keys.dtype, made, numbers, count)
+    run_small("upsweep_changes", keys.dtype, made, numbers, -(-count // _BATCH))
     return made

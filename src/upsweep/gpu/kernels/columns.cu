@@ -1,51 +1,82 @@
 // Scans along an axis whose neighbours in memory belong to other scans: columns. A lane is a column, so that a warp reads
-// and writes whole cache lines; nothing is transposed. A tile is WARPS * ITEMS items of 32 * VECTOR columns. The pass is
+// and writes whole cache lines; nothing is transposed. Where there are fewer columns than lanes, LANES of them, a warp holds
+// SUBS runs of each, one below another. A tile is WARPS * SUBS * ITEMS items of WIDTH columns. The pass is
 // the one of tiles.cu; its look-back goes column by column (column_lookback.cuh), with two serving warps for 32 columns.
 #include "thread.cuh"
 #include "memory.cuh"
 #include "column_lookback.cuh"
 
-constexpr int TILE = WARPS * ITEMS, WIDTH = 32 * VECTOR, THREADS = 32 * (WARPS + 2 * VECTOR);
+constexpr int SUBS = 32 / LANES, LINES = SUBS * ITEMS, TILE = WARPS * LINES, WIDTH = LANES * VECTOR;
+constexpr int THREADS = 32 * (WARPS + 2 * VECTOR), SERVED = 32 * VECTOR;
 
-// The rectangle of one input that a warp owns: ITEMS items of WIDTH columns, item after item.
+// The rectangle of one input that a warp owns: LINES items of WIDTH columns, item after item. Between runs lies a line more, so
+// that lanes meet each bank once.
 template <class T, int GRAIN> struct Patch {
-  static constexpr int LINE = WIDTH * sizeof(T), BYTES = ITEMS * LINE;
+  static constexpr int LINE = WIDTH * sizeof(T), RUN = ITEMS * LINE + (SUBS > 1 ? LINE : 0), BYTES = SUBS * RUN;
+  static __device__ __forceinline__ int place(int item) { return item * LINE + (SUBS > 1 ? item / ITEMS * LINE : 0); }
   // `items` and `columns` say how much of it exists; the first items may be left out.
   static __device__ __forceinline__ void load(char* shared, const char* from, i64 stride, i64 items, i64 columns, int lane, int skip = 0) {
-    constexpr int PER_LINE = LINE / GRAIN, COUNT = BYTES / GRAIN;
+    constexpr int PER_LINE = LINE / GRAIN, COUNT = LINES * PER_LINE;
     if constexpr (PER_LINE <= 32) {  // a lane keeps its place in the line
-      constexpr int LINES = 32 / PER_LINE;
-      int item = lane / PER_LINE, byte = lane % PER_LINE * GRAIN, exist = byte < (int)columns * (int)sizeof(T) ? (int)min(items, (i64)ITEMS) : 0;
+      constexpr int AT_ONCE = 32 / PER_LINE;
+      int item = lane / PER_LINE, byte = lane % PER_LINE * GRAIN, exist = byte < (int)columns * (int)sizeof(T) ? (int)min(items, (i64)LINES) : 0;
       from += item * stride + byte;
-      shared += item * LINE + byte;
-      stride *= LINES;
+      stride *= AT_ONCE;
 #pragma unroll
-      for (int i = 0; i < ITEMS; i += LINES, from += stride) if (i + item < exist && i + item >= skip) copy_async<GRAIN>(shared + i * LINE, from);
+      for (int i = 0; i < LINES; i += AT_ONCE, from += stride)
+        if (i + item < exist && i + item >= skip) copy_async<GRAIN>(shared + place(i + item) + byte, from);
     } else {
       int exist = (int)columns * (int)sizeof(T);
 #pragma unroll 8
       for (int c = lane; c < COUNT; c += 32) {
         int item = c / PER_LINE, byte = c % PER_LINE * GRAIN;
-        if (item < items && item >= skip && byte < exist) copy_async<GRAIN>(shared + item * LINE + byte, from + item * stride + byte);
+        if (item < items && item >= skip && byte < exist) copy_async<GRAIN>(shared + place(item) + byte, from + item * stride + byte);
       }
     }
   }
 };
 
+// The same of an array whose items touch along the axis, as those of a transposed one do: column after column, in pieces of GRAIN
+// bytes that change places, so that lanes meet each bank once both ways.
+template <class T, int GRAIN> struct Turned {
+  static constexpr int PIECES = ITEMS * sizeof(T) / GRAIN, PER_PIECE = GRAIN / sizeof(T), BYTES = WIDTH * ITEMS * sizeof(T);
+  static constexpr int AT_ONCE = 32 / PIECES, SAME_BANKS = max_of(1, 128 / (PIECES * GRAIN));
+  static __device__ __forceinline__ int place(int column, int piece) {
+    return (column * PIECES + (piece ^ (column / SAME_BANKS % PIECES))) * GRAIN;
+  }
+  static __device__ __forceinline__ T* item(char* shared, int column, int i) {
+    return (T*)(shared + place(column, i / PER_PIECE) + i % PER_PIECE * sizeof(T));
+  }
+  // All pieces that exist, neighbours in memory by neighbouring lanes: move(place in shared memory, place in the array).
+  template <class F> static __device__ __forceinline__ void each_piece(i64 along, i64 across, i64 items, i64 columns, int lane, F&& move) {
+    int piece = lane % PIECES, exist = piece * PER_PIECE < items ? (int)min(columns, (i64)WIDTH) : 0;
+    i64 at = piece * PER_PIECE * along + lane / PIECES * across;
+#pragma unroll
+    for (int c = 0; c < WIDTH; c += AT_ONCE, at += AT_ONCE * across)
+      if (c + lane / PIECES < exist) move(place(c + lane / PIECES, piece), at);
+  }
+};
+
 // Asks the second-level cache for a rectangle that a block will load soon, line by line.
 __device__ __forceinline__ void fetch_lines(const char* from, i64 stride, int items, int bytes, int lane) {
+  if (SUBS > 1 && stride == bytes) {
+    if (items > 0) fetch(from, items * bytes, lane);
+    return;
+  }
   for (int i = lane; i < items; i += 32)
     for (int b = 0; b < bytes; b += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i * stride + b) : "memory");
 }
 
-template <int I> using ColumnPatch = Patch<typename Input<I>::Load, Input<I>::grain>;
+template <class T, int GRAIN, bool TURNED> struct PatchOf { typedef Patch<T, GRAIN> type; };
+template <class T, int GRAIN> struct PatchOf<T, GRAIN, true> { typedef Turned<T, GRAIN> type; };
+template <int I> using ColumnPatch = typename PatchOf<typename Input<I>::Load, Input<I>::grain, Input<I>::turned>::type;
 typedef Patch<u8, HEADS_GRAIN> HeadPatch;
 constexpr int WARP_BYTES = HEADS_AT + (SEGMENTED ? HeadPatch::BYTES : 0);
 
 struct Shared {
   i64 ticket[4];
-  Element sums[2][WARPS][WIDTH];         // of the warps of a tile and of the next
-  Item prefixes[2][WARPS + 1][WIDTH];    // of the warps; the last is the prefix of the next tile
+  Element sums[2][WARPS][SERVED];        // of the warps of a tile and of the next
+  Item prefixes[2][WARPS + 1][SERVED];   // of the warps; the last is the prefix of the next tile
 };
 static_assert(SHARED_BYTES == STAGES * WARPS * WARP_BYTES + sizeof(Shared) && NODE_WORDS == NODE, "launch.py counts otherwise");
 
@@ -78,7 +109,7 @@ __device__ __forceinline__ ColumnTree tree_of(const Params& p, const Spot& at, i
 }
 
 // The block sums of a tile's warps, in place.
-__device__ __forceinline__ void sum_warps(const Element (&sums)[WARPS][WIDTH], int column, Element (&e)[WARPS]) {
+__device__ __forceinline__ void sum_warps(const Element (&sums)[WARPS][SERVED], int column, Element (&e)[WARPS]) {
 #pragma unroll
   for (int w = 0; w < WARPS; w++) e[w] = sums[w][column];
 #pragma unroll
@@ -148,10 +179,10 @@ struct Worker {
   const Params& p;
   Shared& s;
   char* memory;
-  int warp, lane;
+  int warp, lane, sub = lane / LANES, own = lane % LANES;
 
   __device__ __forceinline__ char* patch(int k) const { return memory + ((k & 1) * WARPS + warp) * WARP_BYTES; }
-  __device__ __forceinline__ i64 first(const Spot& at) const { return at.t * TILE + warp * ITEMS; }
+  __device__ __forceinline__ i64 first(const Spot& at) const { return at.t * TILE + warp * LINES; }
 
   __device__ __forceinline__ void load(int k) const {
     i64 ticket = s.ticket[k & 3];
@@ -159,8 +190,17 @@ struct Worker {
       Spot at = spot_of(p, ticket);
       i64 j = first(at), columns = min(p.columns - at.column, (i64)WIDTH);
       each<INPUTS>([&](auto i) {
-        if constexpr (Input<i.value>::at >= 0)
-          ColumnPatch<i.value>::load(patch(k) + Input<i.value>::at, first<i.value>(at, j), p.in_strides[i.value].along, p.n - j, columns, lane);
+        if constexpr (Input<i.value>::at >= 0) {
+          typedef ColumnPatch<i.value> Patch;
+          constexpr int GRAIN = Input<i.value>::grain;
+          const char* from = first<i.value>(at, j);
+          char* shared = patch(k) + Input<i.value>::at;
+          i64 along = p.in_strides[i.value].along;
+          if constexpr (Input<i.value>::turned)
+            Patch::each_piece(along, p.in_column[i.value], p.n - j, columns, lane,
+                              [&](int place, i64 at) { copy_async<GRAIN>(shared + place, from + at); });
+          else Patch::load(shared, from, along, p.n - j, columns, lane);
+        }
       });
       if constexpr (SEGMENTED)
         if (p.heads_column)  // in a reverse scan the heads of the first items lie outside
@@ -176,15 +216,15 @@ struct Worker {
     i64 j = first(at);
     each<INPUTS>([&](auto i) {
       constexpr int SIZE = sizeof(typename Input<i.value>::Load);
-      int bytes = (int)min(p.columns - at.column, (i64)WIDTH) * SIZE;
-      if constexpr (Input<i.value>::at >= 0)
-        fetch_lines(first<i.value>(at, j), p.in_strides[i.value].along, (int)min(p.n - j, (i64)ITEMS), bytes, lane);
+      int items = (int)min(p.n - j, (i64)LINES), columns = (int)min(p.columns - at.column, (i64)WIDTH);
+      if constexpr (Input<i.value>::turned) fetch_lines(first<i.value>(at, j), p.in_column[i.value], columns, items * SIZE, lane);
+      else if constexpr (Input<i.value>::at >= 0) fetch_lines(first<i.value>(at, j), p.in_strides[i.value].along, items, columns * SIZE, lane);
     });
   }
   // Item j of the first column of an input.
   template <int I> __device__ __forceinline__ const char* first(const Spot& at, i64 j) const {
     const Strides& s = p.in_strides[I];
-    return p.in[I] + row_offset(p, s, at.row) + j * s.along + (Input<I>::same ? 0 : at.column * (i64)sizeof(typename Input<I>::Load));
+    return p.in[I] + row_offset(p, s, at.row) + j * s.along + at.column * p.in_column[I];
   }
   __device__ __forceinline__ const char* heads(const Spot& at, i64 j) const {
     return p.heads + row_offset(p, p.heads_strides, at.row) + j * p.heads_strides.along + at.column * p.heads_column;
@@ -196,19 +236,26 @@ struct Worker {
       typedef typename Input<n.value>::Load Load;
       typedef typename Input<n.value>::Value Value;
       if constexpr (Input<n.value>::still) {
-        auto one = still_item<n.value>(p, at.row, min(at.column + 32 * v + lane, p.columns - 1));
+        auto one = still_item<n.value>(p, at.row, min(at.column + 32 * v + own, p.columns - 1));
 #pragma unroll
         for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = one;
       } else if constexpr (Input<n.value>::same) {
-        i64 j = first(at);
+        i64 j = first(at) + sub * ITEMS;
         const char* from = first<n.value>(at, j);
 #pragma unroll
         for (int i = 0; i < ITEMS; i++, from += p.in_strides[n.value].along)
           if (j + i < p.n) get<n.value>(given[i]) = convert<Value>(load_item<Load, Input<n.value>::grain>(from));
       } else {
-        const char* own = patch(k) + Input<n.value>::at + (32 * v + lane) * sizeof(Load);
+        typedef ColumnPatch<n.value> Patch;
+        char* from = patch(k) + Input<n.value>::at;
+        if constexpr (!Input<n.value>::turned) from += sub * Patch::RUN + (32 * v + own) * sizeof(Load);
 #pragma unroll
-        for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<Value>(*(const Load*)(own + i * ColumnPatch<n.value>::LINE));
+        for (int i = 0; i < ITEMS; i++) {
+          const Load* item;
+          if constexpr (Input<n.value>::turned) item = Patch::item(from, 32 * v + lane, i);
+          else item = (const Load*)(from + i * Patch::LINE);
+          get<n.value>(given[i]) = convert<Value>(*item);
+        }
       }
     });
   }
@@ -224,15 +271,33 @@ struct Worker {
       i64 j = first(at);
       if (p.heads_column) {
 #pragma unroll
-        for (int i = 0; i < ITEMS; i++) bits |= (patch(k)[HEADS_AT + i * HeadPatch::LINE + 32 * v + lane] != 0 ? 1u : 0u) << i;
+        for (int i = 0; i < ITEMS; i++) bits |= (patch(k)[HEADS_AT + sub * HeadPatch::RUN + i * HeadPatch::LINE + 32 * v + own] != 0 ? 1u : 0u) << i;
       } else {  // one list for all columns
-        bool head = lane < ITEMS && j + lane >= p.heads_first && j + lane < p.n && heads(at, j)[lane * p.heads_strides.along] != 0;
-        bits = __ballot_sync(FULL, head);
+#pragma unroll
+        for (int s = 0; s < SUBS; s++) {
+          i64 i = j + s * ITEMS + lane;
+          bool head = lane < ITEMS && i >= p.heads_first && i < p.n && heads(at, i)[0] != 0;
+          u32 found = __ballot_sync(FULL, head);
+          if (s == sub) bits = found;
+        }
       }
-      if (j == 0) bits &= ~1u;  // a row starts its first segment anyway
+      if (j + sub * ITEMS == 0) bits &= ~1u;  // a row starts its first segment anyway
     }
     heads_of_items = swept = bits;
     up_sweep(x, swept);
+  }
+
+  // The sweeps of warp.cuh over the runs of each column.
+  __device__ __forceinline__ Element up_sweep_runs(Element e) const {
+#pragma unroll
+    for (int i = 0; i < log2_of(SUBS); i++)
+      e = pick((~sub & ((2 << i) - 1)) == 0, combine(from_left(e, LANES << i), e), e);
+    return e;
+  }
+  __device__ __forceinline__ void down_sweep_runs(Prefix& p, const Element& swept, const Item& start) const {
+#pragma unroll
+    for (int i = log2_of(SUBS) - 1; i >= 0; i--)
+      fold_where(sub >> i & 1, p, from_lane(swept, (((sub >> i << i) - 1) * LANES + own) & 31), start);
   }
 
   __device__ __forceinline__ void sum(int k) const {
@@ -244,19 +309,42 @@ struct Worker {
     for (int v = 0; v < VECTOR; v++) {
       Item x[ITEMS]; u32 heads_of_items, swept;
       read(k, v, at, x, heads_of_items, swept);
-      s.sums[k & 1][warp][32 * v + lane] = element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1);
+      Element e = up_sweep_runs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1));
+      if (sub == SUBS - 1) s.sums[k & 1][warp][32 * v + own] = e;
     }
+  }
+
+  // Results that touch along the axis are turned where the items were.
+  template <int O> __device__ __forceinline__ void write_turned(int k, const Spot& at, const Result (&y)[ITEMS]) const {
+    typedef typename Output<O>::Store Store;
+    typedef Turned<Store, sizeof(Store)> Results;
+    static_assert(!Output<O>::turned || (VECTOR == 1 && SUBS == 1 && Results::BYTES <= WARP_BYTES));
+    const Strides& st = p.out_strides[O];
+    i64 j = first(at);
+    char* to = p.out[O] + row_offset(p, st, at.row) + j * st.along + at.column * p.out_column[O];
+    __syncwarp();  // all lanes have read what lies there
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) *Results::item(patch(k), lane, i) = convert<Store>(get<O>(y[i]));
+    __syncwarp();  // all lanes have written theirs
+    Results::each_piece(st.along, p.out_column[O], p.n - j, p.columns - at.column, lane,
+                        [&](int place, i64 at) { *(Store*)(to + at) = *(const Store*)(patch(k) + place); });
   }
 
   __device__ __forceinline__ void finish(int k, int v, const Spot& at) const {
     Item x[ITEMS]; u32 heads_of_items, swept;
     read(k, v, at, x, heads_of_items, swept);
-    i64 j = first(at), column = at.column + 32 * v + lane;
+    i64 j = first(at) + sub * ITEMS, column = at.column + 32 * v + own;
     bool exists = column < p.columns;
     Item start = {};
     if (EXCLUSIVE || (SEGMENTED && INITIAL)) start = start_of(p, at.row, exists ? column : p.columns - 1);
-    Prefix before = {s.prefixes[k & 1][warp][32 * v + lane], INITIAL || at.t > 0 || warp > 0};
-    results(x, heads_of_items, swept, before, s.prefixes[k & 1][warp + 1][32 * v + lane], start);
+    Prefix before = {s.prefixes[k & 1][warp][32 * v + own], INITIAL || at.t > 0 || warp > 0};
+    Item next = s.prefixes[k & 1][warp + 1][32 * v + own];
+    if constexpr (SUBS > 1) {
+      down_sweep_runs(before, up_sweep_runs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1)), start);
+      Item following = from_lane(before.value, (lane + LANES) % 32);
+      next = select(sub == SUBS - 1, next, following);
+    }
+    results(x, heads_of_items, swept, before, next, start);
     Given given[ITEMS];
     Result y[ITEMS];
     if constexpr (READS_AGAIN) read(k, v, at, given);
@@ -265,6 +353,7 @@ struct Worker {
     each<OUTPUTS>([&](auto o) {
       typedef typename Output<o.value>::Store Store;
       const Strides& st = p.out_strides[o.value];
+      if constexpr (Output<o.value>::turned) { write_turned<o.value>(k, at, y); return; }
       char* to = p.out[o.value] + row_offset(p, st, at.row) + column * (i64)sizeof(Store);
       if constexpr (!REDUCE) to += j * st.along;
       int exist = exists ? (int)min(p.n - j, (i64)ITEMS) : 0;

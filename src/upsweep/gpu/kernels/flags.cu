@@ -15,11 +15,22 @@ extern "C" __global__ void upsweep_mark(const __grid_constant__ Mark p) {
   if (at >= 0 && at < p.n) p.flags[at] = 1;
 }
 
-// Of keys as (outer, n, inner), in C order: whether an item differs from the one before it along the middle.
+// Of keys as (outer, n, inner), in C order: whether an item differs from the one before it along the middle. A block takes
+// BATCH items for each of its threads, neighbours by neighbouring threads: so many loads are on their way at once.
 struct Changes { const KEY* keys; u8* flags; i64 count, n, inner; };
-extern "C" __global__ void upsweep_changes(const __grid_constant__ Changes p) {
-  i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= p.count) return;
-  bool first = i / p.inner % p.n == 0;
-  p.flags[i] = first || differ(p.keys[i], p.keys[i - p.inner]);
+constexpr int THREADS = 256, BATCH = 8;
+extern "C" __global__ void __launch_bounds__(THREADS) upsweep_changes(const __grid_constant__ Changes p) {
+  i64 start = (i64)blockIdx.x * (THREADS * BATCH) + threadIdx.x;
+  bool one = p.n == p.count;  // one row, whose first item alone has none before it
+  KEY here[BATCH], before[BATCH];
+#pragma unroll
+  for (int k = 0; k < BATCH; k++) {
+    i64 i = start + k * THREADS;
+    if (i < p.count) { here[k] = p.keys[i]; before[k] = p.keys[i < p.inner ? i : i - p.inner]; }
+  }
+#pragma unroll
+  for (int k = 0; k < BATCH; k++) {
+    i64 i = start + k * THREADS;
+    if (i < p.count) p.flags[i] = (one ? i == 0 : i / p.inner % p.n == 0) || differ(here[k], before[k]);
+  }
 }

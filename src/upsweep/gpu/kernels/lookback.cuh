@@ -59,7 +59,7 @@ constexpr bool AT_ONCE = NODE <= 8;
 // max at .92, not .94, f8 at .91, not .925, i2 at .915, not .935, pairs at .885, not .905 (H200). It makes a look-back longer,
 // which costs more than it brings where that is what a block waits for: bytes .91 to .90; 32 MiB .63 to .61.
 constexpr bool LIGHT = !SMALL && NODE <= 2 && sizeof(Item) >= 2 && !COSTLY;
-constexpr bool FITS = __CUDA_ARCH__ == 900 || sizeof(Item) == 4;  // elsewhere the others spill
+constexpr bool FITS = NEAR_GROUPS || sizeof(Item) == 4;
 constexpr int NEAR = !LIGHT || !FITS ? 0 : SEGMENTED ? 2 : COMPONENTS > 1 ? 4 : 4 / NODE;
 constexpr int SLOTS = max_of(NEAR, 1);  // no array is empty
 

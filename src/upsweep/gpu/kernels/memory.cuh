@@ -56,6 +56,22 @@ template <int BYTES> __device__ __forceinline__ void copy_async(char* to, const 
   else *(typename bits_of<BYTES>::type*)to = *(const typename bits_of<BYTES>::type*)from;
 }
 
+// All slabs of a region turn their chunks alike, as the widest needs it: eight chunks may belong to two slabs, and turned in two
+// ways they would lie over each other.
+constexpr int turn(int n) { return max_of(3, log2_of(n * WIDEST / 16)); }
+
+// What of a chunk lies between two addresses.
+template <class T> __device__ __forceinline__ void store_edge(char* to, const uint4& v, char* lo, char* hi) {
+  if (to >= lo && to + 16 <= hi) { store_streaming(to, v); return; }
+  alignas(16) char bytes[16];
+  memcpy(bytes, &v, 16);
+#pragma unroll
+  for (int b = 0; b < 16; b += sizeof(T)) {
+    T x; memcpy(&x, bytes + b, sizeof(T));
+    if (to + b >= lo && to + b < hi) *(T*)(to + b) = x;
+  }
+}
+
 // The row that a slab is cut from: item j lies at base + j * stride; items [first, n) exist.
 struct Row { char* base; i64 stride, first, n; };
 
@@ -63,15 +79,18 @@ struct Row { char* base; i64 stride, first, n; };
 template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab {
   static constexpr int SIZE = sizeof(T), RUN = N * SIZE, BYTES = LANES * RUN;
   static constexpr int CHUNKS = (BYTES + 15) / 16, SLACK = MODE == SHIFTED ? 1 : 0;
-  // All slabs of a region turn their chunks alike, as the widest needs it: eight chunks may belong to two slabs, and turned in
-  // two ways they would lie over each other.
-  static constexpr int TURN = max_of(3, log2_of(N * WIDEST / 16));
+  static constexpr int TURN = turn(N);
   static constexpr int AREA = (CHUNKS + 1) * 16;  // one chunk more for the shift
   static constexpr bool WIDE = RUN % 16 == 0;
 
   char* shared;  // of the whole warp
   int chunk0;    // where the slab begins in it
   int lane;      // within the group
+
+  // The slab of a lane's group: those of all groups lie side by side, where `at` bytes of each lie before them.
+  static __device__ __forceinline__ Slab of(char* shared, int at, int lane) {
+    return {shared, (at * (32 / LANES) + lane / LANES * AREA) / 16, lane % LANES};
+  }
 
   __device__ __forceinline__ char* chunk(int c) const { c += chunk0; return shared + 16 * (c ^ ((c >> TURN) & 7)); }
   __device__ __forceinline__ char* item(int byte) const { return chunk(byte >> 4) + (byte & 15); }
@@ -161,7 +180,7 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
     return FLIP ? __brev(bits) >> (32 - N) : bits;
   }
 
-  __device__ __forceinline__ void write(const T (&in)[N]) const {
+  __device__ __forceinline__ void write(const Row&, const T (&in)[N]) const {
     int own = place() * RUN;
     if constexpr (WIDE) {
       alignas(16) u32 w[RUN / 4];
@@ -175,7 +194,8 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
     }
   }
 
-  __device__ __forceinline__ void store(const Row& r, i64 j) const {
+  __device__ __forceinline__ void store(const Row& r, i64 j, bool exists) const {
+    if (!exists) return;
     if constexpr (MODE == STRIDED) {
 #pragma unroll 4
       for (int k = 0; k < N; k++) {
@@ -188,12 +208,14 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
       if (a + BYTES < hi) hi = a + BYTES;
       int shift = MODE == SHIFTED ? (int)((u64)a & 15) : 0;
       a -= shift;
-      if (MODE == ALIGNED && hi - lo == BYTES && BYTES % 16 == 0) {
+      if (hi - lo == BYTES && BYTES % 16 == 0) {
 #pragma unroll
-        for (int c = lane; c < CHUNKS; c += LANES) store_streaming(a + 16 * c, *(const uint4*)chunk(c));
+        for (int c = lane; c < CHUNKS; c += LANES)
+          if (shift == 0 || c > 0) store_streaming(a + 16 * c, shifted_chunk(c, shift));
+        for (int end = lane; shift && end < 2; end += LANES) store_edge<T>(a + end * BYTES, shifted_chunk(end * CHUNKS, shift), lo, hi);
       } else {
 #pragma unroll 1
-        for (int c = lane; c < CHUNKS + SLACK; c += LANES) store_edge(a + 16 * c, shifted_chunk(c, shift), lo, hi);
+        for (int c = lane; c < CHUNKS + SLACK; c += LANES) store_edge<T>(a + 16 * c, shifted_chunk(c, shift), lo, hi);
       }
     }
   }
@@ -229,15 +251,5 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
     u32 w[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
     realign<4>(w, 16 - shift);
     return make_uint4(w[0], w[1], w[2], w[3]);
-  }
-  static __device__ __forceinline__ void store_edge(char* to, const uint4& v, char* lo, char* hi) {
-    if (to >= lo && to + 16 <= hi) { store_streaming(to, v); return; }
-    alignas(16) char bytes[16];
-    memcpy(bytes, &v, 16);
-#pragma unroll
-    for (int b = 0; b < 16; b += SIZE) {
-      T x; memcpy(&x, bytes + b, SIZE);
-      if (to + b >= lo && to + b < hi) *(T*)(to + b) = x;
-    }
   }
 };

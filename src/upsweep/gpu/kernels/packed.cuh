@@ -1,35 +1,68 @@
-// Sums of bytes, four to a register. Bytes wrap, so that their sum is the same in every order, and a thread need not walk
-// the tree inside its own run. One add at a time took 15 instructions an item and .64 of a copy (H200).
+// Sums of bytes, four to a register. Bytes wrap, so that their sum is the same in every order, as that of bits is, and a thread
+// need not walk the tree inside its own run. One add at a time took 15 instructions an item and .64 of a copy (H200).
 #pragma once
 #include "region.cuh"
 #include "warp.cuh"
 
-template <class F> constexpr bool adds = same<F, Scalar<Add>>;
-template <class T> constexpr bool is_byte = same<T, i8> || same<T, u8>;
-constexpr bool ALL_BYTES = is_byte<typename Input<0>::Load> && is_byte<typename Component<0>::Acc> && is_byte<typename Output<0>::Store>;
-constexpr bool PACKED = PLAIN && !Input<0>::still && COMPONENTS == 1 && !SEGMENTED && !REDUCE && ITEMS >= 16 && adds<Op> && ALL_BYTES;
+// The operators that do it: a carry from byte to byte has no place in them, or is left out (ADDS). Bits of truths are 0 and 1.
+enum Bytewise { NONE, ADDS, ORS, ANDS, XORS };
+template <class T> constexpr bool is_integer_byte = same<T, i8> || same<T, u8>;
+template <class T> constexpr bool is_byte = is_integer_byte<T> || same<T, bool> || same<T, b8>;
+typedef typename Component<0>::Acc Byte;
+template <class F> constexpr bool scalar = same<Op, Scalar<F>>;
+constexpr Bytewise BYTEWISE =
+    scalar<Xor> ? XORS
+    : scalar<Or> || (same<Byte, bool> && (scalar<Add> || scalar<Max>)) ? ORS
+    : scalar<And> || (same<Byte, bool> && (scalar<Mul> || scalar<Min>)) ? ANDS
+    : scalar<Add> ? ADDS : NONE;
+constexpr bool ALL_BYTES = is_byte<typename Input<0>::Load> && is_byte<Byte> &&
+                           (same<Byte, bool> ? same<typename Output<0>::Store, b8> : is_integer_byte<typename Output<0>::Store>);
+constexpr bool PACKED = PLAIN && !Input<0>::still && COMPONENTS == 1 && !SEGMENTED && !REDUCE && ITEMS >= 16 && BYTEWISE != NONE && ALL_BYTES;
 
 // Words of a run; of other types too, for which the functions below are compiled but never called.
 constexpr int PACKED_WORDS = max_of(max_of(LoadSlab<0, 32, ITEMS>::RUN, StoreSlab<0, 32, ITEMS>::RUN) / 4, 1);
 typedef u32 Packed[PACKED_WORDS];
 
-__device__ __forceinline__ u32 sum_bytes(const Packed& w) {
-  u32 sum = 0;
+// Truths in memory may be any byte: those that are not 0 become 1.
+__device__ __forceinline__ void normalize(Packed& w) {
+  if constexpr (same<Byte, bool> || same<typename Input<0>::Load, b8>) {
 #pragma unroll
-  for (int i = 0; i < PACKED_WORDS; i++) sum = __dp4a(w[i], 0x01010101u, sum);
+    for (int i = 0; i < PACKED_WORDS; i++) w[i] = (((w[i] & 0x7f7f7f7fu) + 0x7f7f7f7fu) | w[i]) >> 7 & 0x01010101u;
+  }
+}
+
+__device__ __forceinline__ u32 join_bits(u32 a, u32 b) { return BYTEWISE == ORS ? a | b : BYTEWISE == ANDS ? a & b : a ^ b; }
+constexpr u32 NEUTRAL = BYTEWISE != ANDS ? 0 : same<Byte, bool> ? 0x01010101u : 0xffffffffu;
+
+__device__ __forceinline__ u32 sum_bytes(const Packed& w) {
+  u32 sum = NEUTRAL;
+#pragma unroll
+  for (int i = 0; i < PACKED_WORDS; i++) sum = BYTEWISE == ADDS ? __dp4a(w[i], 0x01010101u, sum) : join_bits(sum, w[i]);
+  if constexpr (BYTEWISE != ADDS) {
+    sum = join_bits(sum, sum >> 16);
+    sum = join_bits(sum, sum >> 8) & 0xff;
+  }
   return sum;
 }
 
-// Prefixes of the bytes, in two lanes of 16 bits: items 0 and 2, and items 1 and 3, of each word.
+// Prefixes of the bytes; sums in two lanes of 16 bits: items 0 and 2, and items 1 and 3, of each word.
 __device__ __forceinline__ void scan_bytes(Packed& w, u32 before) {
-  u32 carry = (before & 0xff) * 0x00010001u;
+  u32 carry = (before & 0xff) * (BYTEWISE == ADDS ? 0x00010001u : 0x01010101u);
 #pragma unroll
   for (int i = 0; i < PACKED_WORDS; i++) {
-    u32 even = __byte_perm(w[i], 0, 0x4240), odd = __byte_perm(w[i], 0, 0x4341), pair = even + odd;
-    u32 first = even + (pair << 16) + carry, second = pair + (pair << 16) + carry;
-    u32 inclusive = __byte_perm(first, second, 0x6240);
+    u32 inclusive, last;
+    if constexpr (BYTEWISE == ADDS) {
+      u32 even = __byte_perm(w[i], 0, 0x4240), odd = __byte_perm(w[i], 0, 0x4341), pair = even + odd;
+      u32 first = even + (pair << 16) + carry, second = pair + (pair << 16) + carry;
+      inclusive = __byte_perm(first, second, 0x6240);
+      last = __byte_perm(second, 0, 0x4242);
+    } else {
+      u32 two = join_bits(w[i], __byte_perm(w[i], NEUTRAL, 0x2104)), four = join_bits(two, __byte_perm(two, NEUTRAL, 0x1044));
+      inclusive = join_bits(four, carry);
+      last = __byte_perm(inclusive, 0, 0x3333);
+    }
     w[i] = EXCLUSIVE ? __byte_perm(carry, inclusive, 0x6540) : inclusive;
-    carry = __byte_perm(second, 0, 0x4242);
+    carry = last;
   }
 }
 

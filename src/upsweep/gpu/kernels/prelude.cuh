@@ -9,7 +9,9 @@ typedef float f32; typedef double f64;
 //   ALIGNED   neighbours touch, and every tile starts on 16 bytes
 //   SHIFTED   neighbours touch, tiles start anywhere: chunks stay those of global memory, threads realign in registers
 //   STRIDED   anything else, item by item, in pieces of GRAIN bytes
-enum Mode { ALIGNED, SHIFTED, STRIDED };
+//   DENSE     short rows one behind another, several to a warp
+//   EVEN      the same, where each starts on 16 bytes
+enum Mode { ALIGNED, SHIFTED, STRIDED, DENSE, EVEN };
 
 struct b8 { u8 bits; };                     // a bool in memory
 struct f16 { u16 bits; };

@@ -1,13 +1,14 @@
 // A region: the LANES * N consecutive items of all inputs, later of all outputs, and the heads of segments, that a group of
 // lanes owns.
 #pragma once
-#include "memory.cuh"
+#include "dense.cuh"
 #include "params.cuh"
 
-template <int I, int LANES, int N> using LoadSlab =
-    Slab<typename Input<I>::Load, Input<I>::mode, Input<I>::flip, Input<I>::grain, LANES, N>;
-template <int O, int LANES, int N> using StoreSlab =
-    Slab<typename Output<O>::Store, Output<O>::mode, Output<O>::flip, Output<O>::grain, LANES, N>;
+template <class T, class M, int LANES, int N, bool DENSE_ROWS = (M::mode >= DENSE)> struct SlabOf;
+template <class T, class M, int LANES, int N> struct SlabOf<T, M, LANES, N, false> { typedef Slab<T, M::mode, M::flip, M::grain, LANES, N> type; };
+template <class T, class M, int LANES, int N> struct SlabOf<T, M, LANES, N, true> { typedef DenseSlab<T, M::mode == EVEN, LANES, N> type; };
+template <int I, int LANES, int N> using LoadSlab = typename SlabOf<typename Input<I>::Load, Input<I>, LANES, N>::type;
+template <int O, int LANES, int N> using StoreSlab = typename SlabOf<typename Output<O>::Store, Output<O>, LANES, N>::type;
 template <int LANES, int N> using HeadSlab = Slab<u8, HEADS_MODE, HEADS_FLIP, 1, LANES, N>;
 
 template <int LANES, int N> struct Region {
@@ -16,15 +17,12 @@ template <int LANES, int N> struct Region {
   char* shared;  // of the warp
   int lane;      // within the warp
 
-  template <class S, int OFFSET> __device__ __forceinline__ S slab() const {
-    return S{shared, (lane / LANES * AREA + OFFSET) / 16, lane % LANES};
-  }
-  template <int I> __device__ __forceinline__ auto load_slab() const { return slab<LoadSlab<I, LANES, N>, Input<I>::at>(); }
-  template <int O> __device__ __forceinline__ auto store_slab() const { return slab<StoreSlab<O, LANES, N>, Output<O>::at>(); }
+  template <int I> __device__ __forceinline__ auto load_slab() const { return LoadSlab<I, LANES, N>::of(shared, Input<I>::at, lane); }
+  template <int O> __device__ __forceinline__ auto store_slab() const { return StoreSlab<O, LANES, N>::of(shared, Output<O>::at, lane); }
   template <int C> __device__ __forceinline__ auto sum_slab() const {
-    return slab<Slab<typename Component<C>::Acc, ALIGNED, SUMS_FLIP, 1, LANES, N>, Component<C>::at>();
+    return Slab<typename Component<C>::Acc, ALIGNED, SUMS_FLIP, 1, LANES, N>::of(shared, Component<C>::at, lane);
   }
-  __device__ __forceinline__ auto head_slab() const { return slab<HeadSlab<LANES, N>, HEADS_AT>(); }
+  __device__ __forceinline__ auto head_slab() const { return HeadSlab<LANES, N>::of(shared, HEADS_AT, lane); }
 
   template <int I> static __device__ __forceinline__ Row in(const Params& p, u64 row) {
     return {p.in[I] + row_offset(p, p.in_strides[I], row), p.in_strides[I].along, 0, p.n};
@@ -55,7 +53,7 @@ template <int LANES, int N> struct Region {
       typename Component<c.value>::Acc raw[N];
 #pragma unroll
       for (int k = 0; k < N; k++) raw[k] = get<c.value>(x[k]);
-      sum_slab<c.value>().write(raw);
+      sum_slab<c.value>().write({}, raw);
     });
   }
   __device__ __forceinline__ u32 kept(const Params& p, u64 row, i64 j, Item (&x)[N]) const {
@@ -113,12 +111,12 @@ template <int LANES, int N> struct Region {
       typename Output<o.value>::Store raw[N];
 #pragma unroll
       for (int k = 0; k < N; k++) raw[k] = convert<typename Output<o.value>::Store>(get<o.value>(y[k]));
-      store_slab<o.value>().write(raw);
+      store_slab<o.value>().write(out<o.value>(p, row), raw);
     });
   }
 
-  __device__ __forceinline__ void store(const Params& p, u64 row, i64 j) const {
-    each<OUTPUTS>([&](auto o) { store_slab<o.value>().store(out<o.value>(p, row), j); });
+  __device__ __forceinline__ void store(const Params& p, u64 row, i64 j, bool exists = true) const {
+    each<OUTPUTS>([&](auto o) { store_slab<o.value>().store(out<o.value>(p, row), j, exists); });
   }
 
   // A reduction writes one item a row.

@@ -1,37 +1,109 @@
-// Scans of many rows that fit in shared memory: an aligned group of LANES lanes scans a row by itself, or ROW_WARPS warps
-// together, and as many blocks as fit hide the latency, as in a copy kernel.
+// Scans of rows that fit in shared memory: an aligned group of LANES lanes scans a row by itself, or ROW_WARPS warps of CLUSTER
+// blocks together (where a scan is GROUPED, of up to 32 clusters), and as many blocks as fit hide the latency, as in a copy
+// kernel.
 #include "region.cuh"
 #include "thread.cuh"
-#include "warp.cuh"
+#include "nodes.cuh"
 
 typedef Region<LANES, ITEMS> RowRegion;
-static_assert(SHARED_BYTES == WARPS * RowRegion::WARP_BYTES, "launch.py counts otherwise");
+static_assert(SHARED_BYTES == WARPS * RowRegion::WARP_BYTES && NODE_WORDS == NODE, "launch.py counts otherwise");
+constexpr bool SHARED_ROWS = ROW_WARPS > 1, MANY_BLOCKS = CLUSTER > 1 || GROUPED;
+constexpr int places(int parts) { return 1 << log2_of(2 * parts - 1); }
 
-// The prefix of this warp's part of the row, and the prefix of what follows it.
-__device__ __forceinline__ void meet(const Element& sum, int warp, int lane, const Item& start, Prefix& before, Prefix& after) {
-  constexpr int PLACES = 1 << log2_of(2 * ROW_WARPS - 1);
+// Barriers of a cluster, in two halves: what lies between them need not wait.
+__device__ __forceinline__ void arrive_at_cluster() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+__device__ __forceinline__ void await_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
+// From the block sums of an up-sweep over PARTS neighbours, one a lane, to the prefix of one of them and of what follows it.
+// `before` is the prefix of the first; `after`, of what follows all PLACES, stays where the part is the last of them.
+template <int PARTS> __device__ __forceinline__
+void narrow(const Element& swept, int part, int lane, const Item& start, Prefix& before, Prefix& after) {
+  constexpr int PLACES = places(PARTS);
+  Prefix p = before;
+  down_sweep<PLACES>(p, lane % PLACES, swept, start);
+  Item next = from_lane(p.value, (part + 1) % 32);
+  if (part + 1 < PLACES) after = {next, true};
+  before = {from_lane(p.value, part), before.some || part > 0};
+}
+
+// The blocks of a row: those of a cluster hand each other their sums through shared memory, then clusters through nodes, which
+// a warp asks for all at once. A cluster waits for earlier ones alone, and blocks start in the order of their numbers, as
+// CUB's scan relies on too.
+__device__ __forceinline__ void meet_blocks(const Params& p, const Element& sum, int lane, u32 epoch, const Item& start,
+                                            Prefix& before, Prefix& after) {
+  u32 group = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER;
+  Element swept = sum;
+  if constexpr (CLUSTER > 1) {
+    __shared__ Words<Element> sums[CLUSTER];
+    await_cluster();  // all its blocks have started
+    if (lane < CLUSTER) {
+      u32 to;
+      asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(shared_address(&sums[rank])), "r"(lane));
+      Words<Element> w = to_words(sum);
+#pragma unroll
+      for (int i = 0; i < Words<Element>::count; i++)
+        asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(to + 4 * i), "r"(w.w[i]) : "memory");
+    }
+    __syncwarp();  // a warp arrives as one
+    arrive_at_cluster();
+    await_cluster();  // all sums are there
+    swept = up_sweep<CLUSTER>(from_words<Element>(sums[lane % CLUSTER]), lane);
+  }
+  Element total = from_lane(swept, CLUSTER - 1);
+  if constexpr (GROUPED) {
+    u32 t = group % (u32)p.tiles;
+    u64* nodes = p.nodes + (u64)(group - t) * NODE;
+    if (rank == 0 && lane == 31) store_node<1>(nodes + t * NODE, total, epoch);
+    Element sums = await_node<1>(nodes + lane * NODE, lane < t, {}, epoch), tiles = up_sweep<32>(pick(lane < t, sums, total), lane);
+    if (!EXCLUSIVE) fold(after, from_lane(tiles, 31), start);
+    narrow<32>(tiles, t, lane, start, before, after);
+  } else if (!EXCLUSIVE) {
+    fold(after, total, start);
+  }
+  if constexpr (CLUSTER > 1) narrow<CLUSTER>(swept, rank, lane, start, before, after);
+}
+
+// The warps of a row: `before` becomes the prefix of this warp's part of it, and `after` of what follows that.
+__device__ __forceinline__ void meet(const Params& p, const Element& sum, int warp, int lane, u32 epoch, const Item& start,
+                                     Prefix& before, Prefix& after) {
   __shared__ Element sums[WARPS];
   int part = warp % ROW_WARPS;
   if (lane == 31) sums[warp] = sum;
-  __syncthreads();
-  Element swept = up_sweep<PLACES>(sums[warp - part + min(lane % PLACES, ROW_WARPS - 1)], lane);
-  Prefix p = before;
-  down_sweep<PLACES>(p, lane % PLACES, swept, start);  // of part number `lane`
-  if (part + 1 < PLACES) after.value = from_lane(p.value, part + 1);
-  else fold(after, from_lane<PLACES>(swept, PLACES - 1), start);
-  before = {from_lane(p.value, part), INITIAL || part > 0};
+  __syncthreads();  // all warps have written their sums
+  Element swept = up_sweep<places(ROW_WARPS)>(sums[warp - part + min(lane % places(ROW_WARPS), ROW_WARPS - 1)], lane);
+  if constexpr (MANY_BLOCKS) {
+    __shared__ Prefix ends[2];
+    if (warp == 0) {
+      meet_blocks(p, from_lane(swept, ROW_WARPS - 1), lane, epoch, start, before, after);
+      if (lane == 0) { ends[0] = before; ends[1] = after; }
+    } else if (CLUSTER > 1) {
+      await_cluster();
+      arrive_at_cluster();
+      await_cluster();
+    }
+    __syncthreads();  // the prefixes of the block are there
+    before = ends[0];
+    after = ends[1];
+  } else if (!EXCLUSIVE) {
+    fold(after, from_lane<places(ROW_WARPS)>(swept, places(ROW_WARPS) - 1), start);
+  }
+  narrow<ROW_WARPS>(swept, part, lane, start, before, after);
 }
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS) upsweep_rows(const __grid_constant__ Params p) {
+extern "C" __global__ void CLUSTERED __launch_bounds__(32 * WARPS, BLOCKS) upsweep_rows(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char memory[];
+  if constexpr (CLUSTER > 1) arrive_at_cluster();
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32, within = lane % LANES;
-  i64 row = ((i64)blockIdx.x * (WARPS / ROW_WARPS) + warp / ROW_WARPS) * (32 / LANES) + lane / LANES;
-  i64 j = warp % ROW_WARPS * (LANES * ITEMS);
+  u32 group = blockIdx.x / CLUSTER, t = GROUPED ? group % (u32)p.tiles : 0;
+  if (GROUPED) group /= (u32)p.tiles;
+  i64 row = ((i64)group * (WARPS / ROW_WARPS) + warp / ROW_WARPS) * (32 / LANES) + lane / LANES;
+  i64 j = ((t * CLUSTER + blockIdx.x % CLUSTER) * ROW_WARPS + warp % ROW_WARPS) * (i64)(LANES * ITEMS);
   bool exists = row < p.rows;
   if (!exists) row = p.rows - 1;  // stays for the shuffles, writes nothing
   RowRegion region{memory + warp * RowRegion::WARP_BYTES, lane};
   region.load(p, row, j);
   commit_copies();
+  u32 epoch = GROUPED && warp == 0 ? join(p, gridDim.x / CLUSTER * NODE, lane) : 0;
   Item start = {};
   if (INITIAL || EXCLUSIVE) start = start_of(p, row);
   wait_copies<0>();
@@ -41,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS) upsweep_rows(co
   up_sweep(x, swept);
   Element sums = up_sweep<LANES>(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), within);
   Prefix before{start, INITIAL}, after = before;
-  if constexpr (ROW_WARPS > 1) meet(sums, warp, lane, start, before, after);
+  if constexpr (SHARED_ROWS) meet(p, sums, warp, lane, epoch, start, before, after);
   else if (!EXCLUSIVE) fold(after, sums, start);
   down_sweep<LANES>(before, within, sums, start);
   Item next = from_next(before.value);
@@ -52,6 +124,6 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS) upsweep_rows(co
   } else {
     region.write(p, row, j, x);
     __syncwarp();  // all lanes have written theirs
-    if (exists) region.store(p, row, j);
+    region.store(p, row, j, exists);
   }
 }

@@ -11,11 +11,14 @@ typedef Region<32, ITEMS> Strip;
 constexpr int STAGE_BYTES = PARTS * Strip::WARP_BYTES;
 static_assert(SHARED_BYTES == STAGES * STAGE_BYTES && NODE_WORDS == NODE, "launch.py counts otherwise");
 
+constexpr bool KEPT = KEEPS && !REDUCE;  // one tile of a reduction is looked at again
+constexpr int LEAD = REDUCE ? 0 : 1;             // tiles that are summed before one is written
+
 constexpr int RING = STAGES == 2 ? 4 : 8;
 
 // A tile asked for before there is room for it is summed late, and keeps all tiles after it waiting: affine .86 to .81. Not so
 // where blocks take whole rows; and items of more than 16 bytes win more by tickets that come early, matrices .62 to .64 (H200).
-constexpr bool PATIENT = !CARRY && NODE <= 4;
+constexpr bool PATIENT = !REDUCE && !CARRY && NODE <= 4;
 
 struct Shared {
   i64 ticket[RING];              // of the tiles in flight, the one asked for, the one just left
@@ -75,7 +78,11 @@ __device__ __forceinline__ void fetch_ahead(const Params& p, i64 ticket, int lan
 __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int lane) {
   u32 epoch = p.control[2];
   Carry carry{{}, lane};
+  auto ask = [&](int k) {
+    if (lane == 0) s.ticket[(k + STAGES) % RING] = next_ticket(p, s.ticket[(k + STAGES - 1) % RING]);
+  };
   for (int k = 0;; k++) {
+    if (REDUCE) ask(k);  // nobody waits for it while it is on its way
     await<LOOK_BACK, WARPS + 1>(k);
     i64 ticket = s.ticket[k % RING];
     if (ticket >= p.tickets) break;
@@ -102,12 +109,11 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
       if (lane < PARTS) s.prefixes[k & 1][lane] = before;
       if (lane == 31) { s.prefixes[k & 1][PARTS] = both; s.start[k & 1] = start; }
     }
-    arrive<PREFIXES, WARPS + 1>(k);
+    if (wanted) arrive<PREFIXES, WARPS + 1>(k);
     if (PATIENT) await<NEARLY, WARPS + 1>(k);
-    i64 taken = 0;
-    if (lane == 0) s.ticket[(k + STAGES) % RING] = taken = next_ticket(p, s.ticket[(k + STAGES - 1) % RING]);
+    if (!REDUCE) ask(k);
     arrive<TICKETS, WARPS + 2>(k);
-    fetch_ahead(p, __shfl_sync(FULL, taken, 0), lane);
+    fetch_ahead(p, __shfl_sync(FULL, s.ticket[(k + STAGES) % RING], 0), lane);
   }
   if (lane == 0) leave(p, epoch);
 }
@@ -145,6 +151,7 @@ struct Worker {
       if constexpr (PACKED) {
         Packed w;
         region(k, i).template load_slab<0>().read_packed(Strip::in<0>(p, row), j, w);
+        normalize(w);
         Element e = up_sweep<32>(byte_element(sum_bytes(w)), lane);
         if (lane == 31) s.sums[k & 1][part(i)] = e;
         continue;
@@ -154,7 +161,7 @@ struct Worker {
       up_sweep(x, heads);
       Element e = up_sweep<32>(element(x[ITEMS - 1], heads >> (ITEMS - 1) & 1), lane);
       if (lane == 31) s.sums[k & 1][part(i)] = e;
-      if constexpr (KEEPS) {
+      if constexpr (KEPT) {
         x[ITEMS - 1] = e.value;  // with what the lanes made of the run's own sum, which nobody asks for again
         __syncwarp();  // all lanes have read their runs
         region(k, i).keep(x);
@@ -166,10 +173,11 @@ struct Worker {
     if constexpr (PACKED) {
       Packed w;
       region(k, i).template load_slab<0>().read_packed(Strip::in<0>(p, row), j, w);
+      normalize(w);
       Element sums = up_sweep<16>(byte_element(sum_bytes(w)), lane);
       Prefix before = s.prefixes[k & 1][part(i)];
       down_sweep<32>(before, lane, sums, {});
-      scan_bytes(w, before.some ? convert<u32>(before.value.head) : 0);
+      scan_bytes(w, before.some ? convert<u32>(before.value.head) : NEUTRAL);
       __syncwarp();  // all lanes have read their runs
       region(k, i).template store_slab<0>().write_packed(w);
       __syncwarp();  // all lanes have written theirs
@@ -185,7 +193,7 @@ struct Worker {
       if constexpr (PACKED) { finish_packed(k, i, row, j); continue; }
       Item x[ITEMS]; Element sums;
       u32 heads, swept;
-      if constexpr (KEEPS) {
+      if constexpr (KEPT) {
         swept = heads = region(k, i).kept(p, row, j, x);
         if (SEGMENTED) up_sweep_heads<ITEMS>(swept);
         sums = element(x[ITEMS - 1], swept_heads(swept >> (ITEMS - 1) & 1, lane));
@@ -211,23 +219,29 @@ struct Worker {
     }
   }
 
+  __device__ __forceinline__ void hand_over(int k) const {
+    sum(k);
+    arrive<PUBLISH, WARPS + 1>(k);
+    arrive<LOOK_BACK, WARPS + 1>(k);
+  }
+
   __device__ __forceinline__ void run() const {
     for (int k = 0; k < STAGES; k++) load(k);
-    wait_copies<STAGES - 1>();
-    sum(0);
-    arrive<PUBLISH, WARPS + 1>(0);
-    arrive<LOOK_BACK, WARPS + 1>(0);
+    if constexpr (LEAD) {
+      wait_copies<STAGES - 1>();
+      hand_over(0);
+    }
     for (int k = 0;; k++) {
       i64 ticket = s.ticket[k % RING];
-      if (ticket >= p.tickets) break;
+      if (LEAD && ticket >= p.tickets) break;
+      wait_copies<STAGES - 1 - LEAD>();
+      hand_over(k + LEAD);
+      if (!LEAD && ticket >= p.tickets) break;
       auto [row, t] = place_of(p, ticket);
-      wait_copies<STAGES - 2>();
-      sum(k + 1);
-      arrive<PUBLISH, WARPS + 1>(k + 1);
-      arrive<LOOK_BACK, WARPS + 1>(k + 1);
-      await<PREFIXES, WARPS + 1>(k);
-      if (!REDUCE || t + 1 == p.tiles) finish(k, row, t);
-      if (PATIENT && REDUCE) arrive<NEARLY, WARPS + 1>(k);
+      if (!REDUCE || t + 1 == p.tiles) {
+        await<PREFIXES, WARPS + 1>(k);
+        finish(k, row, t);
+      }
       await<TICKETS, WARPS + 2>(k);  // and the stage is free
       load(k + STAGES);
     }

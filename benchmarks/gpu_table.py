@@ -1,0 +1,209 @@
+"""The table of gpu_cases.py: compiled by many processes at once, then measured one after the other.
+
+python benchmarks/gpu_table.py FOLDER           the table with PyTorch and CUB, as JSON, Markdown and PNG
+python benchmarks/gpu_table.py once PART/PARTS  every PARTS-th case once, which compiles it
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "src")]
+
+import torch
+
+import upsweep as up
+from gpu_cases import CASES, SMALL, Case, Small, ready
+from gpu_peers import everyone, left_out
+
+PROCESSES = 14
+
+
+def timed(f: Callable[[], Any], reps: int = 9) -> float:
+    """The median of milliseconds on the device, whatever the host takes: the device sleeps until the launch is there."""
+    f()
+    times = []
+    for _ in range(reps):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda._sleep(200_000)
+        start.record()
+        f()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end))
+    return statistics.median(times)
+
+
+@cache
+def copied(moved: int) -> float:
+    """Milliseconds of a copy that moves so many bytes: the quickest of two, as a tenth lies between one place and another."""
+    half = (moved // 2 + 3) // 4 * 4
+    places = [torch.empty(half // 4, dtype=torch.int32, device="cuda") for _ in range(4)]
+    return min(timed(lambda b=b, a=a: b.copy_(a)) for a, b in (places[:2], places[2:]))
+
+
+def measure(case: Case) -> dict[str, Any]:
+    """A row of the table: fractions of a copy."""
+    call = ready(case)
+    row: dict[str, Any] = {
+        "name": case.name,
+        "goal": case.goal,
+        "fraction": copied(call.moved) / timed(call.run),
+    }
+    row["gbs"] = call.moved / copied(call.moved) / 1e6 * row["fraction"]
+    row["peers"] = {}
+    if call.torch is not None:
+        try:
+            once = _clock(call.torch)
+            row["peers"]["torch"] = copied(call.moved) / (once if once > 50 else timed(call.torch, 3))
+        except (RuntimeError, TypeError) as error:
+            left_out(f"torch, {case.name},", error)
+    return row
+
+
+def _clock(f: Callable[[], Any]) -> float:
+    """Milliseconds of a first call, which may take seconds: PyTorch's for some layouts."""
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    f()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end)
+
+
+def in_graph(f: Callable[[], Any], calls: int = 40) -> float:
+    """Microseconds a call in a CUDA graph of many."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        f()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(calls):
+            f()
+    return 1e3 * timed(graph.replay) / calls
+
+
+def measure_small(small: Small) -> dict[str, Any]:
+    """A row of the table: microseconds."""
+    x = torch.rand(small.shape, device="cuda")
+    y = torch.empty_like(x)
+    axis = len(small.shape) - 1
+    us = in_graph(lambda: up.scan(x, axis=axis, out=y))
+    peers = {"torch": in_graph(lambda: torch.cumsum(x, axis, out=y)), "a copy": in_graph(lambda: y.copy_(x))}
+    return {"name": small.name, "goal": small.goal, "us": us, "peers": peers}
+
+
+def once(part: int, parts: int) -> None:
+    """Some cases, each once: their kernels are on disk from then on."""
+    for case in CASES[part::parts]:
+        try:
+            ready(case).run()
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+        except Exception as error:
+            left_out(case.name, error)
+
+
+def compiled() -> None:
+    """All kernels of the table, by processes beside each other."""
+    jobs = [
+        subprocess.Popen([sys.executable, __file__, "once", f"{i}/{PROCESSES}"]) for i in range(PROCESSES)
+    ]
+    for job in jobs:
+        job.wait()
+
+
+def rows() -> list[dict[str, Any]]:
+    """The table."""
+    for _ in range(20):  # until the clocks have risen
+        copied.__wrapped__(1 << 31)
+    made = []
+    for case in (*CASES, *SMALL):
+        try:
+            made.append(measure(case) if isinstance(case, Case) else measure_small(case))
+        except Exception as error:
+            left_out(case.name, error)
+        torch.cuda.empty_cache()
+    by_name = {row["name"]: row for row in made}
+    for peer, fractions in everyone(timed).items():
+        for name, fraction in fractions.items():
+            by_name[name]["peers"][peer] = fraction
+    return made
+
+
+def missed(row: dict[str, Any]) -> bool:
+    """Whether a row is below its goal, or behind a peer."""
+    if "us" in row:
+        return row["us"] > row["goal"]
+    return row["fraction"] < max(row["goal"], *row["peers"].values(), 0)
+
+
+def markdown(device: str, table: list[dict[str, Any]]) -> str:
+    """The table for people, its worst rows first of all."""
+    large, small = [r for r in table if "us" not in r], [r for r in table if "us" in r]
+    worst = sorted(large, key=lambda r: r["fraction"] / r["goal"])[:8]
+    lines = [
+        f"Scans on one {device}, as fractions of a device copy of what must be moved, in the same run; medians of 9.", "",
+        f"The median of {len(large)} rows is {statistics.median(r['fraction'] for r in large):.3f}; "
+        f"{sum(map(missed, table))} of {len(table)} miss their goal or are behind another library (marked *). The worst: "
+        + ", ".join(f"{r['name']} {r['fraction']:.2f}" for r in worst) + ".",
+        "", "| scan | GB/s | of a copy | goal | others |", "|---|---|---|---|---|",
+        *(f"| {r['name']} | {r['gbs']:.0f} | {r['fraction']:.3f}{'*' * missed(r)} | {r['goal']} | {_peers(r)} |" for r in large),
+        "", "Small scans of float32, in microseconds of a CUDA graph of forty of them.",
+        "", "| scan | us | goal | others |", "|---|---|---|---|",
+        *(f"| {r['name']} | {r['us']:.2f}{'*' * missed(r)} | {r['goal']} | {_peers(r)} |" for r in small),
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _peers(row: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value:.2g}" for name, value in row["peers"].items())
+
+
+def draw(device: str, table: list[dict[str, Any]], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    shown = [r for r in table if "us" not in r]
+    figure, axes = pyplot.subplots(figsize=(9, 0.24 * len(shown) + 1.2), layout="constrained")
+    places = range(len(shown))
+    axes.barh(places, [r["fraction"] for r in shown], color="#3a6ea5", label="upsweep")
+    for name, mark, colour in (("CUB", "D", "#d1495b"), ("torch", "o", "#edae49"), ("cupy", "s", "#66a182"),
+                               ("cuda.compute", "v", "#5b5b5b"), ("JAX", "^", "#8d6cab")):  # fmt: skip
+        found = [(r["peers"][name], i) for i, r in enumerate(shown) if name in r["peers"]]
+        if found:
+            axes.scatter(*zip(*found), marker=mark, color=colour, label=name, zorder=3, s=22)
+    axes.axvline(1, color="black", lw=0.8)
+    axes.set_yticks(places, [r["name"] for r in shown], fontsize=7)
+    axes.set_ylim(len(shown) - 0.5, -0.5)
+    axes.set_xlabel(f"fraction of a device copy ({device})")
+    axes.legend(loc="lower right", fontsize=8)
+    figure.savefig(path, dpi=120)
+
+
+def speed(folder: Path) -> None:
+    """Measures all there is and writes it down."""
+    compiled()
+    table, device = rows(), torch.cuda.get_device_name()
+    (folder / "gpu.json").write_text(json.dumps({"device": device, "rows": table}, indent=1))
+    (folder / "gpu.md").write_text(markdown(device, table))
+    draw(device, table, folder / "gpu.png")
+    print(markdown(device, table), flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "once":
+        once(*map(int, sys.argv[2].split("/")))
+    else:
+        Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
+        speed(Path(sys.argv[1]))

@@ -1,0 +1,73 @@
+"""Reductions of long rows: blocks of the tree are reduced as rows of their own, then their sums, then what is left.
+
+A kernel for rows has nothing to wait for and reads faster than one that hands sums from tile to tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from math import prod
+
+from upsweep.gpu import launch, shapes
+from upsweep.gpu.arrays import View, scratch
+from upsweep.plan import Plan
+
+
+def run(
+    plan: Plan,
+    xs: Sequence[View],
+    ys: Sequence[View | None],
+    initial: Sequence[View] | None,
+    heads: View | None,
+) -> None:
+    """Run a plan: see `upsweep.engine.Engine`."""
+    parts = _parts(plan) if plan.reduce else None
+    if parts is None or any(abs(x.strides[plan.axis]) != x.dtype.itemsize for x in xs):
+        launch.run(plan, xs, ys, initial, heads)
+        return
+    blocks, whole, rest = parts
+    block, axis = blocks.shape[blocks.axis], plan.axis
+    behind = rest.n if plan.reverse else 0
+    sums = _memory(blocks, xs[0])
+    launch.run(blocks, [_cut(x, axis, behind, block, blocks.shape) for x in xs], sums, None, None)
+    if rest.n == 0:
+        launch.run(whole, sums, ys, initial, None)
+        return
+    starts = _memory(whole, xs[0])
+    launch.run(whole, sums, starts, initial, None)
+    before = 0 if plan.reverse else plan.n - rest.n
+    tails = [x.over(x.ptr + before * x.strides[axis], rest.shape, x.strides, x.dtype) for x in xs]
+    launch.run(rest, tails, ys, starts, None)
+
+
+@lru_cache(4096)
+def _parts(plan: Plan) -> tuple[Plan, Plan, Plan] | None:
+    """The reductions of all whole blocks, of their sums, and of what is left, from that; None for rows that are not long."""
+    rows = prod(plan.row_shape)
+    moved = plan.n * rows * sum(d.itemsize for d in plan.loads)
+    if plan.order != "tree" or plan.finish is not None or moved < shapes.BLOCK[0] or rows >= shapes.ROWS:
+        return None
+    words = sum(-(-d.itemsize // 4) for d in plan.accumulators)
+    block, axis, sums = shapes.for_reduction(words), plan.axis, tuple(plan.accumulators)
+    count = plan.n // block
+    before, after = plan.shape[:axis], plan.shape[axis + 1 :]
+    shape = (*before, count, block, *after)
+    blocks = replace(plan, shape=shape, axis=axis + 1, stores=sums, initial=False)
+    whole = replace(plan, loads=sums, shape=(*before, count, *after), map=None)
+    rest = replace(plan, shape=(*before, plan.n - count * block, *after), initial=True)
+    return blocks, whole if rest.n == 0 else replace(whole, stores=sums), rest
+
+
+def _memory(plan: Plan, like: View) -> list[View]:
+    """Room for the results of a plan that stores its accumulators."""
+    shape = plan.row_shape
+    return [scratch(like, prod(shape) * d.itemsize).over_all(shape, d) for d in plan.accumulators]
+
+
+def _cut(x: View, axis: int, skip: int, block: int, shape: tuple[int, ...]) -> View:
+    """The blocks along an axis as rows of an axis more."""
+    along = x.strides[axis]
+    strides = (*x.strides[:axis], along * block, *x.strides[axis:])
+    return x.over(x.ptr + skip * along, shape, strides, x.dtype)
