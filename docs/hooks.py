@@ -35,6 +35,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     for asked, made in (
         ("<!-- the table of operators -->", operators),
         ("<!-- the table of dtypes -->", kinds),
+        ("<!-- the table of rivals -->", rivals),
     ):
         markdown = markdown.replace(asked, made()) if asked in markdown else markdown
     return markdown
@@ -46,6 +47,17 @@ def operators() -> str:
         f"| `{r.name}` | {r.help} | {' '.join(r.kinds)} | {r.arity} | {', '.join(f'`{u}`' for u in r.ufuncs)} |"
         for r in OPERATORS.values()
     ]
+    return "\n".join(lines)
+
+
+def rivals() -> str:
+    """What benchmarks/rivals.py wrote: a name, a ratio and the peer in each line but the first."""
+    (path,) = RESULTS.glob("rivals-*.txt")
+    lines = ["| task | ratio | peer |", "|" + " --- |" * 3]
+    for row in path.read_text().splitlines()[1:]:
+        told, peer = row.rsplit(" x ", 1)
+        name, ratio = told.rsplit(None, 1)
+        lines.append(f"| {name} | {ratio} | {peer} |")
     return "\n".join(lines)
 
 

@@ -29,6 +29,35 @@ WHY_NOT = {
 }
 """What to write instead, or what stands against it."""
 
+_NAMED = {
+    "cumulative_sum": "add", "cumulative_prod": "mul", "cummax": "max", "cummin": "min", "cumlogsumexp": "logaddexp",
+}  # fmt: skip
+_BACKWARD = "it runs from the end, which no chunk knows"
+
+IN_CHUNKS = {
+    "Stream": {
+        "scan": "`Stream(op).push(x)`, *s*",
+        "reduce": "the last item of the last chunk",
+        **{name: f'`Stream("{op}")`, *s*' for name, op in _NAMED.items()},
+        "linear_recurrence": '`Stream("affine").push((a, b))[1]`, *s*',
+        "ema": '`Stream("affine")` of `1 - alpha` and `alpha x`',
+        "discounted_sum": _BACKWARD,
+        "gae": _BACKWARD,
+        "lfilter": "`up.lfilter`, whose `zi` goes from chunk to chunk",
+    },
+    "command line": {
+        "scan": "`upsweep scan FILE OP`, *s*",
+        "reduce": "the last line of a scan",
+        **{name: f"`upsweep scan FILE {op}`, *s*" for name, op in _NAMED.items()},
+        "linear_recurrence": "`scan` takes one operand a column: a script of Python's",
+        "ema": "a script of Python's, as `linear_recurrence`",
+        "discounted_sum": "a script of Python's, as `linear_recurrence`",
+        "gae": "a script of Python's: it takes three columns",
+        "lfilter": "a script of Python's: its coefficients are lists",
+    },
+}
+"""What each function is where data come in parts, or why it is not there."""
+
 WITHOUT_SEGMENTS = {
     "discounted_sum": "`dones` are its segments",
     "gae": "`dones` and `truncated` are its segments",
@@ -53,11 +82,12 @@ def page() -> str:
     lines = [
         "# Which function where",
         "Made from the code. *s* takes `segments=`. `up.Stream` and the command line (`upsweep scan`) scan under every operator, "
-        "by its name: add, mul, max, min, logaddexp and affine make the functions below.",
-        f"| function | {' | '.join(MODULES)} |\n|{' --- |' * (1 + len(MODULES))}",
+        "by its name.",
+        f"| function | {' | '.join([*MODULES, *IN_CHUNKS])} |\n|{' --- |' * (1 + len(MODULES) + len(IN_CHUNKS))}",
     ]
     for name in FUNCTIONS:
         cells = [_cell(there.get((place, name)), place, name) for place in MODULES]
+        cells += [functions[name] for functions in IN_CHUNKS.values()]
         lines[-1] += f"\n| `{name}` | {' | '.join(cells)} |"
     lines.append(
         "\n".join(f"* No `segments=` for {names}: {why}." for names, why in WITHOUT_SEGMENTS.items())

@@ -56,6 +56,8 @@ def test_every_function_is_in_every_place_or_says_why_not():
     for place in table["MODULES"]:
         for name in table["FUNCTIONS"]:
             assert ((place, name) in there) != ((place, name) in why_not), (place, name)
+    for functions in table["IN_CHUNKS"].values():
+        assert set(functions) == set(table["FUNCTIONS"])
     said = {tuple(names.partition(" in ")[::2]) for names in table["WITHOUT_SEGMENTS"]}
     for (place, name), function in there.items():
         lacking = any(name in names.split(", ") and where in ("", place) for names, where in said)

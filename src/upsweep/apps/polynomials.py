@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from upsweep import api
@@ -11,14 +12,15 @@ from upsweep.operators import ops
 
 
 def polyval(p: Any, x: Any) -> Any:
-    """`p[0] x^N + p[1] x^(N-1) + ... + p[N]`: Horner's recurrence `h = h x + p[k]`, reduced as a tree of affine maps.
+    """`p[0] x^N + p[1] x^(N-1) + ... + p[N]`: Horner's recurrence `h = h x + p[k]`, a reduction of affine maps.
 
     Args:
         p: coefficients, highest power first as in `numpy.polyval`, of shape (N + 1,) or (N + 1, ...): many polynomials.
         x: real or complex points, of a shape that broadcasts with the rest of p's.
 
-    The tree's maps cost 3 operations where Horner's rule costs 2: on two cores many points take 2.5 times as long as with
-    `numpy.polyval`, and one point of a polynomial of a million coefficients a three-hundredth.
+    Where there are at least as many values as coefficients the reduction runs in order, many values side by side, and has
+    the bits of `numpy.polyval`; else it is the tree, which is parallel along the coefficients too and costs 3 operations where
+    Horner's rule costs 2.
 
     Returns:
         The values, in the shape of p[0] and x broadcast; floating, or complex where p or x is.
@@ -46,4 +48,5 @@ def polyval(p: Any, x: Any) -> Any:
     p = xp.reshape(p, (p.shape[0], *(1,) * (len(shape) - p.ndim + 1), *p.shape[1:]))
     terms = xp.broadcast_to(xp.astype(p, dtype), (p.shape[0], *shape))
     points = xp.broadcast_to(xp.astype(x, dtype), terms.shape)
-    return give(api.last_prefix((points, terms), ops.AFFINE, axis=0)[1])
+    order = "sequential" if math.prod(shape) >= p.shape[0] else "tree"
+    return give(api.last_prefix((points, terms), ops.AFFINE, axis=0, order=order)[1])
