@@ -117,7 +117,7 @@ LIKENESS: dict[type, Likeness] = {
         lambda x: (x.dtype, x.shape, x.strides),
         lambda y: (y.dtype, y.shape, y.strides) if y.flags.writeable else None,
         lambda x: np.empty(x.shape, x.dtype),
-        1 << 16,
+        1 << 21,
         "biufc",
     )
 }

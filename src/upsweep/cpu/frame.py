@@ -52,10 +52,10 @@ def copy_rows(L, A, target, source, w):
 
 
 @of_words
-def panel_row(L, A, c, level, row, lane):
-    """The address of an item of a panel; the row before the first holds prefixes."""
+def panel_row(L, A, c, row):
+    """The address of a row of the panel; the row before the first holds prefixes."""
     p = part(L, c)
-    return A + peek(p, PANEL + level) + ((row + 1) * peek(L, PITCH + level) + lane) * peek(p, SIZE)
+    return A + peek(p, PANEL) + (row + 1) * peek(L, PITCH) * peek(p, SIZE)
 
 
 @of_words
@@ -64,12 +64,10 @@ def whole_blocks(lanes, block):
 
 
 @of_words
-def fill(target, source, size, count):
-    """Set `count` items to one item."""
-    if count > 0:
-        copy_bytes(target, source, size)
-        done = 1
-        while done < count:
-            more = min(done, count - done)
-            copy_bytes(target + done * size, target, more * size)
-            done += more
+def fill(target, size, count):
+    """Set `count` items to the one before them."""
+    done = 0
+    while done < count:
+        more = min(done + 1, count - done)
+        copy_bytes(target + done * size, target - size, more * size)
+        done += more

@@ -13,7 +13,7 @@ from upsweep import cores
 from upsweep.cpu import threads, tuning
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.pieces import bring as bring_piece
-from upsweep.cpu.pieces import finishing, kernel, mapping, stream, sweep, turn_in, turn_out
+from upsweep.cpu.pieces import finishing, kernel, mapping, runs, stream, sweep, turn_in, turn_out
 from upsweep.cpu.pieces import hand as hand_piece
 from upsweep.cpu.words import (
     FRAME_WORDS,
@@ -175,34 +175,37 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
 
     words = np.zeros(WORDS, np.int64)
     scratch = _Scratch()
-    lanes = [chunk // ROW] if walk.inner is None else [width]
-    while len(lanes) < PANELS and lanes[-1] > ROW:
-        lanes.append(-(-lanes[-1] // ROW))
-    pitches = [-(-n // 32) * 32 + LINE // min(d.itemsize for d in sums) for n in lanes]
-    words[Word.PITCH : Word.PITCH + len(pitches)] = pitches
+    along = walk.inner is None
+    group = ROW * 32 // max(d.itemsize for d in sums)
+    pitch = -(-width // 32) * 32 + LINE // min(d.itemsize for d in sums)
     parts = np.zeros((len(sums), PART_WORDS), np.int64)
     scratch.take(8 * FRAME_WORDS)
     results = scratch.take(16)
     words[Word.PLACES] = scratch.take(24 * (len(in_types) + len(out_types) + len(plan.accumulators)))
-    room = ROW * (pitches[0] + 32)
-    words[Word.FLAGS] = scratch.take(ROW * pitches[0] if plan.segmented else 0)
+    room = chunk + group if along else ROW * (pitch + 32)
+    words[Word.FLAGS] = scratch.take(ROW * pitch if plan.segmented else 0)
+    restarts = along and plan.segmented and plan.exclusive
     for part, stored, computed in zip(parts, in_types if plan.map is None else sums, sums):
         size = computed.itemsize
         part[Part.SIZE] = size
         part[Part.BRING] = address(bring_piece(stored, computed))
         part[Part.TURN_IN], part[Part.TURN_OUT] = address(turn_in(size)), address(turn_out(size))
-        part[Part.PLAIN] = stored == computed
+        part[Part.PLAIN] = stored == computed and not (restarts and stored == np.uint8)
         part[Part.BLOCK] = 32 // size
         part[Part.SPARE] = scratch.take(size * room)
         part[Part.STACK] = scratch.take(size * LEVELS * width)
         part[Part.FOLDS] = scratch.take(size * LEVELS * width)
         for region in (Part.TOTAL, Part.START, Part.BASE, Part.BEFORE, Part.END, Part.TAIL):
             part[region] = scratch.take(size * width)
-        for level, pitch in enumerate(pitches):
-            part[Part.PANEL + level] = scratch.take(size * (ROW + 1 + ROW) * pitch)
-    along = plan.axis if walk.inner is None else walk.inner
+        part[Part.HEAD] = scratch.take(size * ROW)
+        if along:
+            for level in range(1, PANELS):  # an item stands before the others, and the last are padded
+                part[Part.PANEL + level] = LINE + scratch.take(LINE + size * ((chunk >> 4 * level) + group))
+        else:
+            part[Part.PANEL] = scratch.take(size * (ROW + 1) * pitch)
+    side = plan.axis if walk.inner is None else walk.inner
     flat = tuple(
-        array[along] == 0 and (not walk.turned or array[plan.axis] == 0)
+        array[side] == 0 and (not walk.turned or array[plan.axis] == 0)
         for array in strides[: len(plan.loads)]
     )
     lines = np.zeros((0 if plan.map is None else len(plan.loads), LINE_WORDS), np.int64)
@@ -214,10 +217,10 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     large = plan.n * plan.rows * item >= tuning.STREAM_BYTES and not walk.turned and not plan.reduce
     for sink, (c, stored), steps in zip(sinks, out_types, strides[len(in_types) :]):
         given = sums[c] if plan.finish is None else stored
-        streamed = large and stored == given and steps[along] == stored.itemsize
+        streamed = large and stored == given and steps[side] == stored.itemsize
         sink[Sink.COMPONENT], sink[Sink.SIZE] = c, stored.itemsize
         sink[Sink.HAND] = address(stream(stored.itemsize) if streamed else hand_piece(given, stored))
-        sink[Sink.PLAIN] = stored == given and not streamed
+        sink[Sink.PLAIN] = stored == given and not (streamed or restarts or (along and plan.reduce))
         sink[Sink.SPARE] = scratch.take(0 if plan.finish is None else stored.itemsize * room)
     sink_at = WORDS + parts.size
     line_at = sink_at + sinks.size
@@ -228,8 +231,10 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         Word.TILE: tile, Word.TILES: tiles, Word.EXCLUSIVE: plan.exclusive, Word.INITIAL: plan.initial,
         Word.REDUCE: plan.reduce, Word.SEGMENTED: plan.segmented, Word.DIMS: len(walk.outer), Word.EACH: nodes_of(tiles),
         Word.COMPONENTS: len(sums), Word.VALUES: len(plan.accumulators), Word.SINKS: len(out_types),
-        Word.ALONG: walk.inner is None, Word.TURNED: walk.turned, Word.CHUNK: chunk, Word.WIDTH: width,
-        Word.SWEEP: address(sweep(plan)), Word.SINK_AT: sink_at, Word.SIZES_AT: sizes_at, Word.ARRAYS_AT: arrays_at,
+        Word.ALONG: along, Word.LANES: group // ROW, Word.PITCH: pitch, Word.TURNED: walk.turned,
+        Word.CHUNK: chunk, Word.WIDTH: width,
+        Word.SWEEP: address(runs(plan) if along else sweep(plan)),
+        Word.SINK_AT: sink_at, Word.SIZES_AT: sizes_at, Word.ARRAYS_AT: arrays_at,
         Word.INPUTS: len(in_types), Word.MAP: 0 if plan.map is None else address(mapping(plan, flat)),
         Word.FINISH: 0 if plan.finish is None else address(finishing(plan, flat)), Word.LINE_AT: line_at,
         Word.INDEX: plan.n - 1 if plan.reverse else 0, Word.STEP: -1 if plan.reverse else 1,

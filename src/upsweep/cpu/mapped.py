@@ -1,5 +1,5 @@
-"""Chunks on their way through a map and a finish: lines of inputs to lines of operands, which go into the panel, and lines of
-prefixes out of it to lines of results.
+"""Chunks on their way through a map and a finish: lines of inputs to lines of operands, and lines of
+prefixes to lines of results.
 
 ALONG a row, and where rows are TURNED, a line is all of a chunk, in the order of its runs; else it is one row of the panel.
 """
@@ -66,7 +66,7 @@ def bring_lines_of(L, A, first, m, w):
             for lane in range(w):
                 here = spare + lane * ROW * size
                 _call4(bring, (here, source + lane * across, along, m))
-                fill(here + m * size, here + (m - 1) * size, size, ROW - m)
+                fill(here + m * size, size, ROW - m)
         else:
             for row in range(m):
                 _call4(bring, (spare + row * pitch * size, source + row * along, across, w))
@@ -85,41 +85,28 @@ def aim_lines(L, A, slot, row):
 
 @of_words
 def bring_operands(L, A, first, m, w):
-    """What a map makes of a chunk, as panel 0."""
+    """What a map makes of a chunk, as a panel; ALONG a row as a line."""
     bring_lines_of(L, A, first, m, w)
     values = peek(L, VALUES)
     if not peek(L, ALONG) and not peek(L, TURNED):
         for row in range(m):
             slot = aim_lines(L, A, 0, row)
             for c in range(values):
-                poke(A, slot + c, panel_row(L, A, c, 0, row, 0))
+                poke(A, slot + c, panel_row(L, A, c, row))
             failed(L, _call2(peek(L, MAP), (A, w)))
         for row in range(m, ROW if m > 7 else (m + 3) // 4 * 4):
             for c in range(values):
-                copy_bytes(
-                    panel_row(L, A, c, 0, row, 0), panel_row(L, A, c, 0, m - 1, 0), w * peek(part(L, c), SIZE)
-                )
+                copy_bytes(panel_row(L, A, c, row), panel_row(L, A, c, m - 1), w * peek(part(L, c), SIZE))
         return
     slot = aim_lines(L, A, 0, 0)
     for c in range(values):
         poke(A, slot + c, A + peek(part(L, c), SPARE))
-    count = m if peek(L, ALONG) else w * ROW
-    failed(L, _call2(peek(L, MAP), (A, count)))
-    lanes = (count + ROW - 1) // ROW
-    for c in range(values):
-        p = part(L, c)
-        size, spare = peek(p, SIZE), A + peek(p, SPARE)
-        fill(spare + count * size, spare + (count - 1) * size, size, lanes * ROW - count)
-        _call5(
-            peek(p, TURN_IN),
-            (
-                panel_row(L, A, c, 0, 0, 0),
-                peek(L, PITCH) * size,
-                spare,
-                ROW * size,
-                whole_blocks(lanes, peek(p, BLOCK)),
-            ),
-        )
+    failed(L, _call2(peek(L, MAP), (A, m if peek(L, ALONG) else w * ROW)))
+    if peek(L, TURNED):
+        for c in range(values):
+            p = part(L, c)
+            size, spare, lanes = peek(p, SIZE), A + peek(p, SPARE), whole_blocks(w, peek(p, BLOCK))
+            _call5(peek(p, TURN_IN), (panel_row(L, A, c, 0), peek(L, PITCH) * size, spare, ROW * size, lanes))
 
 
 @of_words
@@ -154,30 +141,24 @@ def hand_line(L, A, row, neighbour, count):
 
 @of_words
 def hand_results(L, A, first, shift, m, w):
-    """What a finish makes of panel 0, from its row `shift` on, to the outputs."""
+    """What a finish makes of a line of prefixes, or of the panel from its row `shift` on, to the outputs."""
     values = peek(L, VALUES)
     if not peek(L, ALONG) and not peek(L, TURNED):
         for row in range(m):
             for c in range(values):
-                poke(A, c, panel_row(L, A, c, 0, row + shift, 0))
+                poke(A, c, panel_row(L, A, c, row + shift))
             aim_results(L, A, aim_lines(L, A, values, row), first + row, 2)
             finish_line(L, A, w, first + row, 0)
             hand_line(L, A, first + row, 2, w)
         return
-    lanes = (m + ROW - 1) // ROW if peek(L, ALONG) else w
     for c in range(values):
         p = part(L, c)
-        size, spare = peek(p, SIZE), A + peek(p, SPARE)
-        _call5(
-            peek(p, TURN_OUT),
-            (
-                spare,
-                ROW * size,
-                panel_row(L, A, c, 0, shift, 0),
-                peek(L, PITCH) * size,
-                whole_blocks(lanes, peek(p, BLOCK)),
-            ),
-        )
+        size, spare, lanes = peek(p, SIZE), A + peek(p, SPARE), whole_blocks(w, peek(p, BLOCK))
+        if peek(L, TURNED):
+            _call5(
+                peek(p, TURN_OUT),
+                (spare, ROW * size, panel_row(L, A, c, shift), peek(L, PITCH) * size, lanes),
+            )
         poke(A, c, spare)
     slot = aim_lines(L, A, values, 0)
     if peek(L, ALONG):
@@ -196,12 +177,9 @@ def hand_results(L, A, first, shift, m, w):
 
 
 @of_words
-def hand_result(L, A, row, lane, count):
-    """What a finish makes of the last prefixes of `count` rows."""
-    values = peek(L, VALUES)
-    for c in range(values):
-        poke(A, c, panel_row(L, A, c, 0, row, lane))
-    aim_results(L, A, values + peek(L, INPUTS) - peek(L, SEGMENTED), 0, 0)
+def hand_result(L, A, count):
+    """What a finish makes of the last prefixes of `count` rows, at which the frame points."""
+    aim_results(L, A, peek(L, VALUES) + peek(L, INPUTS) - peek(L, SEGMENTED), 0, 0)
     finish_line(L, A, count, 0, 0)
     for o in range(peek(L, SINKS)):
         s = sink_of(L, o)

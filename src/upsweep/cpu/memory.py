@@ -217,8 +217,8 @@ class Items:
 
 
 def _item(builder: Any, address: Any, offset: Any, ty: Any) -> Any:
-    """An address and an offset as LLVM's loop analysis wants them: one invariant pointer and an index."""
-    start = builder.gep(pointer(builder, address, I8), [offset])
+    """An address, a number or a pointer, and an offset as LLVM's loop analysis wants them: one invariant pointer and an index."""
+    start = builder.gep(pointer(builder, address, I8) if address.type == I64 else address, [offset])
     return builder.bitcast(start, ty.as_pointer())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -109,19 +109,36 @@ def _moved(stored: np.dtype, computed: np.dtype) -> tuple[np.dtype, np.dtype]:
 
 
 def sweep(plan: Plan) -> Piece:
-    """The operator's own code for the tree's order."""
-    key = _key(plan)
-    # Only segments start from `initial` within a row.
-    starts = plan.segmented and plan.initial
+    """The operator's own code for the tree's order, of rows side by side."""
 
     def make():
         from upsweep.cpu.sweep import sweeper
 
-        return sweeper(plan.op.fn, plan.accumulators, plan.segmented, starts)
+        return sweeper
 
-    return Piece(
-        ("sweep", key, _names(plan.accumulators), plan.segmented, starts), 7, make, _title(plan), plan.op
-    )
+    return _tree("sweep", make, plan)
+
+
+def runs(plan: Plan) -> Piece:
+    """The same along rows."""
+
+    def make():
+        from upsweep.cpu.runs import runner
+
+        return runner
+
+    return _tree("runs", make, plan)
+
+
+def _tree(name: str, maker: Callable[[], Any], plan: Plan) -> Piece:
+    # Only segments start from `initial` within a row.
+    starts = plan.segmented and plan.initial
+
+    def make():
+        return maker()(plan.op.fn, plan.accumulators, plan.segmented, starts)
+
+    what = name, _key(plan), _names(plan.accumulators), plan.segmented, starts
+    return Piece(what, 7, make, _title(plan), plan.op)
 
 
 def walk(plan: Plan, form: Form, most: int) -> Piece:

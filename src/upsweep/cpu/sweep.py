@@ -68,6 +68,26 @@ def sweeper(
                     P_write(b, 2 * step + j, third)
             d >>= 2
 
+    join, fold_row = joiners(S, P, C, V, combine, fold)
+
+    def sweep(which, frame, pitch, w, m, first, apart):
+        if which == UP:
+            up(frame, pitch, w, m)
+        elif which == DOWN:
+            down(frame, pitch, w, m, first, apart)
+        elif which == JOIN:
+            join(frame, w)
+        else:
+            fold_row(frame, w, apart)
+
+    return sweep
+
+
+def joiners(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any) -> tuple[Any, Any]:
+    """JOIN and FOLD, of sums of C components and prefixes of V."""
+    S_read, S_write, P_read, P_write = S.read, S.write, P.read, P.write
+    S_take, P_take = gathered(C), gathered(V)
+
     @inner
     def join(frame, w):
         left, right, target = S_take(frame, 0, 1), S_take(frame, C, 1), S_take(frame, 2 * C, 1)
@@ -82,17 +102,7 @@ def sweeper(
         for j in range(w):
             P_write(target, j, fold(P_read(start, apart * j), P_read(before, j), S_read(block, j)))
 
-    def sweep(which, frame, pitch, w, m, first, apart):
-        if which == UP:
-            up(frame, pitch, w, m)
-        elif which == DOWN:
-            down(frame, pitch, w, m, first, apart)
-        elif which == JOIN:
-            join(frame, w)
-        else:
-            fold_row(frame, w, apart)
-
-    return sweep
+    return join, fold_row
 
 
 def operators(fn: Callable, S: Items, P: Items, segmented: bool, initial: bool) -> tuple[Any, Any, Any]:

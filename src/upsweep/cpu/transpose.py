@@ -17,17 +17,18 @@ from numba.extending import intrinsic
 from upsweep.cpu.address import I32, I64, pointer
 from upsweep.cpu.words import ROW
 
-_HALF, _WHOLE = 16, 32  # bytes
+HALF, WHOLE = 16, 32
+"""Bytes."""
 
 
 def block(size: int) -> int:
     """The lanes that are transposed at once, of items of this size."""
-    return _WHOLE // size
+    return WHOLE // size
 
 
 def turn_in(size: int) -> Callable[..., None]:
     """The code that brings `lanes` runs, `run` bytes apart, into the lanes of a panel with rows `pitch` bytes apart."""
-    lanes_at_once, items_at_once, tile = block(size), _HALF // size, _tile_in(size)
+    lanes_at_once, items_at_once, tile = block(size), HALF // size, _tile_in(size)
 
     def turn(panel, pitch, runs, run, lanes):
         for lane in range(0, lanes, lanes_at_once):
@@ -39,7 +40,7 @@ def turn_in(size: int) -> Callable[..., None]:
 
 def turn_out(size: int) -> Callable[..., None]:
     """The code that hands `lanes` lanes of a panel over as runs: `turn_in` the other way round."""
-    lanes_at_once, items_at_once, tile = block(size), _HALF // size, _tile_out(size)
+    lanes_at_once, items_at_once, tile = block(size), HALF // size, _tile_out(size)
 
     def turn(runs, run, panel, pitch, lanes):
         for lane in range(0, lanes, lanes_at_once):
@@ -49,11 +50,13 @@ def turn_out(size: int) -> Callable[..., None]:
     return turn
 
 
-def _vector(size: int, bytes_: int) -> Any:
+def vector(size: int, bytes_: int) -> Any:
+    """So many bytes of items of this size."""
     return ir.VectorType(ir.IntType(8 * size), bytes_ // size)
 
 
-def _shuffle(builder: Any, a: Any, b: Any, places: list[int]) -> Any:
+def shuffle(builder: Any, a: Any, b: Any, places: list[int]) -> Any:
+    """The items at these places of two vectors."""
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, len(places)), places))
 
 
@@ -61,26 +64,26 @@ def _lines(builder: Any, first: Any, step: Any, count: int, ty: Any) -> list[Any
     return [pointer(builder, builder.add(first, builder.mul(step, I64(i))), ty) for i in range(count)]
 
 
-def _transposed(builder: Any, rows: list[Any], n: int) -> list[Any]:
+def transposed(builder: Any, rows: list[Any], n: int) -> list[Any]:
     """n vectors of two halves with n items each, transposed half by half: log2(n) rounds of perfect shuffles."""
     low = [half + k + other for half in (0, n) for k in range(n // 2) for other in (0, 2 * n)]
     high = [k + n // 2 for k in low]
     for _ in range(n.bit_length() - 1):
         pairs = zip(rows[: n // 2], rows[n // 2 :])
-        rows = [_shuffle(builder, a, b, places) for a, b in pairs for places in (low, high)]
+        rows = [shuffle(builder, a, b, places) for a, b in pairs for places in (low, high)]
     return rows
 
 
 def _tile_in(size: int) -> Any:
-    n, half, whole = _HALF // size, _vector(size, _HALF), _vector(size, _WHOLE)
+    n, half, whole = HALF // size, vector(size, HALF), vector(size, WHOLE)
 
     @intrinsic
     def tile(typing, panel, pitch, runs, run):
         def code(context, builder, signature, arguments):
             panel, pitch, runs, run = arguments
             halves = [builder.load(p, align=1) for p in _lines(builder, runs, run, 2 * n, half)]
-            rows = [_shuffle(builder, a, b, list(range(2 * n))) for a, b in zip(halves[:n], halves[n:])]
-            for row, place in zip(_transposed(builder, rows, n), _lines(builder, panel, pitch, n, whole)):
+            rows = [shuffle(builder, a, b, list(range(2 * n))) for a, b in zip(halves[:n], halves[n:])]
+            for row, place in zip(transposed(builder, rows, n), _lines(builder, panel, pitch, n, whole)):
                 builder.store(row, place, align=1)
             return context.get_dummy_value()
 
@@ -90,17 +93,17 @@ def _tile_in(size: int) -> Any:
 
 
 def _tile_out(size: int) -> Any:
-    n, half, whole = _HALF // size, _vector(size, _HALF), _vector(size, _WHOLE)
+    n, half, whole = HALF // size, vector(size, HALF), vector(size, WHOLE)
 
     @intrinsic
     def tile(typing, runs, run, panel, pitch):
         def code(context, builder, signature, arguments):
             runs, run, panel, pitch = arguments
             rows = [builder.load(p, align=1) for p in _lines(builder, panel, pitch, n, whole)]
-            rows = _transposed(builder, rows, n)
+            rows = transposed(builder, rows, n)
             for lane, place in enumerate(_lines(builder, runs, run, 2 * n, half)):
                 upper, row = divmod(lane, n)
-                part = _shuffle(builder, rows[row], rows[row], [upper * n + k for k in range(n)])
+                part = shuffle(builder, rows[row], rows[row], [upper * n + k for k in range(n)])
                 builder.store(part, place, align=1)
             return context.get_dummy_value()
 

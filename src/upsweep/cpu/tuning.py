@@ -18,7 +18,7 @@ class Tuning(NamedTuple):
 
 
 # ns an item, float32 add, one thread in cache, a loaded machine: chunks of 1024 .46, 2048 .37, 4096 .31, 8192 .35.
-ROWS = Tuning(chunk=4096, width=1, tile=1 << 18)
+ROWS = Tuning(chunk=32768, width=1, tile=1 << 18)
 # ns an item, float32 add along axis 0 of 2048x2048, loaded: 64 columns .99, 128 .76, 256 .64, 512 .54, 1024 .48; a copy .27.
 COLUMNS = Tuning(chunk=16, width=1024, tile=1 << 18)
 

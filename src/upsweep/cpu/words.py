@@ -52,14 +52,15 @@ class Word(IntEnum):
     ARRAYS_AT = 25
     PLACES = 26  # in scratch memory: where a group's arrays begin
     FLAGS = 27  # in scratch memory: the flags of a chunk
-    PITCH = 28  # items from row to row of each panel
-    INPUTS = 33  # arrays that are read, with the flags
-    MAP = 34  # address of the code that makes components out of inputs, or 0
-    FINISH = 35  # address of the code that makes outputs out of prefixes, or 0
-    LINE_AT = 36  # where the words of the inputs start, of a scan with a map
-    INDEX = 37  # what an item's index is where the scan starts
-    STEP = 38  # and from item to item: 1, or -1 in reverse
-    STATUS = 32  # not 0 where the operator raised an exception
+    PITCH = 28  # items from row to row of a panel
+    INPUTS = 29  # arrays that are read, with the flags
+    MAP = 30  # address of the code that makes components out of inputs, or 0
+    FINISH = 31  # address of the code that makes outputs out of prefixes, or 0
+    LINE_AT = 32  # where the words of the inputs start, of a scan with a map
+    INDEX = 33  # what an item's index is where the scan starts
+    STEP = 34  # and from item to item: 1, or -1 in reverse
+    LANES = 35  # runs that a vector holds, where ALONG
+    STATUS = 36  # not 0 where the operator raised an exception
 
 
 class Part(IntEnum):
@@ -70,7 +71,7 @@ class Part(IntEnum):
     PLAIN = 4  # the array holds the dtype that is computed with
     BLOCK = 5  # lanes that are transposed at once
     NODES = 6  # address of the look-back's sums
-    SPARE = 7  # offsets in scratch memory: a chunk's items in the array's order
+    SPARE = 7  # offsets in scratch memory: a chunk's items side by side
     STACK = 8
     TOTAL = 9
     START = 10
@@ -79,7 +80,8 @@ class Part(IntEnum):
     END = 13
     TAIL = 14
     FOLDS = 15
-    PANEL = 16  # and its successors
+    HEAD = 16  # a row's first run, where nothing stands before it
+    PANEL = 17  # and its successors; where ALONG, the block sums of each level
 
 
 class Sink(IntEnum):
@@ -124,8 +126,8 @@ SINK_WORDS, LINE_WORDS = len(Sink), len(Line)
 FRAME_WORDS = 4 * 32
 """Scratch memory begins with the addresses of an operator's operands: at most four of at most 32 components; or of what a map or
 a finish reads and writes."""
-UP, DOWN, JOIN, FOLD = range(4)
-"""What an operator's code is asked for: see `sweep`."""
+JOIN, FOLD, UP, DOWN, SUM, SCAN, RISE, SETTLE = range(8)
+"""What an operator's code is asked for: see `sweep` and `runs`."""
 
 
 class Steps(IntEnum):

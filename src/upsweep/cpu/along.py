@@ -1,0 +1,324 @@
+"""A chunk along a row: runs of 16 items side by side. Their sums are in turn a sequence of runs, until 16 or fewer are left.
+
+Runs are read from the array and prefixes written to it where it holds what is computed with, side by side; otherwise both lie in
+scratch memory, converted line by line. There the last runs lie in any case: what they lack becomes the last item.
+"""
+
+from __future__ import annotations
+
+from upsweep.cpu.address import byte_at, caller, copy_bytes, peek, poke
+from upsweep.cpu.frame import aim, ask, fill, part, place_of
+from upsweep.cpu.mapped import bring_operands, hand_result, hand_results
+from upsweep.cpu.memory import of_words
+from upsweep.cpu.words import RISE, ROW, SCAN, SETTLE, SINK_WORDS, SUM, Part, Sink, Word
+
+COMPONENTS, VALUES, SINKS, EXCLUSIVE, SEGMENTED, SINK_AT, LANES, INPUTS, MAP, FINISH = map(
+    int,
+    (
+        Word.COMPONENTS, Word.VALUES, Word.SINKS, Word.EXCLUSIVE, Word.SEGMENTED, Word.SINK_AT, Word.LANES, Word.INPUTS,
+        Word.MAP, Word.FINISH,
+    ),
+)  # fmt: skip
+SIZE, BRING, PLAIN, SPARE, TOTAL, START, BEFORE, END, HEAD, PANEL = map(
+    int,
+    (
+        Part.SIZE, Part.BRING, Part.PLAIN, Part.SPARE, Part.TOTAL, Part.START, Part.BEFORE, Part.END, Part.HEAD, Part.PANEL,
+    ),
+)  # fmt: skip
+COMPONENT, HAND, SINK_PLAIN = int(Sink.COMPONENT), int(Sink.HAND), int(Sink.PLAIN)
+
+_call4 = caller(4)
+
+
+@of_words
+def runs_in(count):
+    """The runs of so many items."""
+    return (count + ROW - 1) // ROW
+
+
+@of_words
+def direct(L, m):
+    """The items of a chunk in whole groups of runs."""
+    group = ROW * peek(L, LANES)
+    return m // group * group
+
+
+@of_words
+def sum_at(L, A, c, level, item):
+    """The address of a block sum; of level 0, where its items lie in scratch memory."""
+    p = part(L, c)
+    return A + peek(p, PANEL + level if level else SPARE) + item * peek(p, SIZE)
+
+
+@of_words
+def aim_sums(L, A, slot, count, level, item):
+    for c in range(count):
+        poke(A, slot + c, sum_at(L, A, c, level, item))
+
+
+@of_words
+def source_of(L, A, c, first):
+    """Where the array's own memory serves as a chunk's runs, or 0."""
+    p = part(L, c)
+    if peek(L, MAP) and c < peek(L, VALUES):
+        return 0
+    source, along, _ = place_of(L, A, c - peek(L, COMPONENTS) + peek(L, INPUTS))
+    return source + first * along if peek(p, PLAIN) and along == peek(p, SIZE) else 0
+
+
+@of_words
+def bring(L, A, first, m):
+    """A chunk's items to scratch memory: all, or those that are no whole group of runs."""
+    whole = direct(L, m)
+    padded = m if whole == m else whole + ROW * peek(L, LANES)
+    mapped = 0
+    if peek(L, MAP):
+        mapped = peek(L, VALUES)
+        bring_operands(L, A, first, m, 1)
+    for c in range(peek(L, COMPONENTS)):
+        p = part(L, c)
+        size, done = peek(p, SIZE), whole if source_of(L, A, c, first) else 0
+        if done < m:
+            if c >= mapped:
+                source, along, _ = place_of(L, A, c - peek(L, COMPONENTS) + peek(L, INPUTS))
+                here = source + (first + done) * along
+                _call4(peek(p, BRING), (sum_at(L, A, c, 0, done), here, along, m - done))
+            fill(sum_at(L, A, c, 0, m), size, padded - m)
+
+
+@of_words
+def aim_runs(L, A, slot, first, done, rest):
+    """The runs of a chunk from item `done` on; the `rest` lies in scratch memory."""
+    for c in range(peek(L, COMPONENTS)):
+        source = 0 if rest else source_of(L, A, c, first)
+        poke(A, slot + c, source or sum_at(L, A, c, 0, done))
+
+
+@of_words
+def groups_of(L, count):
+    """The groups of runs that so many items are padded to."""
+    return (runs_in(count) + peek(L, LANES) - 1) // peek(L, LANES)
+
+
+@of_words
+def sum_runs(L, A, first, done, groups, rest):
+    """The sums of runs of a chunk, at level 1."""
+    components = peek(L, COMPONENTS)
+    if groups:
+        aim_runs(L, A, 0, first, done, rest)
+        aim_sums(L, A, components, components, 1, done // ROW)
+        ask(L, A, SUM, 0, groups, 0, 0, 0)
+
+
+@of_words
+def climb(L, A, first, m):
+    """Sweep a chunk up."""
+    components = peek(L, COMPONENTS)
+    whole = direct(L, m)
+    sum_runs(L, A, first, 0, groups_of(L, whole), 0)
+    sum_runs(L, A, first, whole, whole < m, 1)
+    level, count = 1, runs_in(m)
+    while count > ROW:
+        groups = groups_of(L, count)
+        for c in range(components):
+            size = peek(part(L, c), SIZE)
+            fill(sum_at(L, A, c, level, count), size, groups * peek(L, LANES) * ROW - count)
+        aim_sums(L, A, 0, components, level, 0)
+        aim_sums(L, A, components, components, level + 1, 0)
+        ask(L, A, SUM, 0, groups, 0, 0, 0)
+        level, count = level + 1, runs_in(count)
+    aim_sums(L, A, 0, components, level, 0)
+    ask(L, A, RISE, 0, count, 0, 0, 0)
+
+
+@of_words
+def sums_in(m, level):
+    """The sums of a level over a chunk of m items."""
+    for _ in range(level):
+        m = runs_in(m)
+    return m
+
+
+@of_words
+def top_of(m):
+    """The level of the highest sums of a chunk of m items, and how many there are."""
+    level, count = 1, runs_in(m)
+    while count > ROW:
+        level, count = level + 1, runs_in(count)
+    return level, count
+
+
+@of_words
+def take_total(L, A, m):
+    """A whole chunk's sum, for the counter."""
+    level, tip = top_of(m)
+    for c in range(peek(L, COMPONENTS)):
+        copy_bytes(A + peek(part(L, c), TOTAL), sum_at(L, A, c, level, tip - 1), peek(part(L, c), SIZE))
+
+
+@of_words
+def put(L, A, level, item, region):
+    """Set a prefix."""
+    for c in range(peek(L, VALUES)):
+        p = part(L, c)
+        copy_bytes(sum_at(L, A, c, level, item), A + peek(p, region), peek(p, SIZE))
+
+
+@of_words
+def aim_head(L, A, slot, count):
+    for c in range(count):
+        p = part(L, c)
+        poke(A, slot + c, A + peek(p, HEAD))
+
+
+@of_words
+def scan_head(L, A, above):
+    """The prefixes of a sequence's first run, to which the frame's operands point, where nothing stands before it. Before the
+    level above one of its items is put, so that there is something to fold."""
+    values, components = peek(L, VALUES), peek(L, COMPONENTS)
+    for c in range(components):
+        p = part(L, c)
+        copy_bytes(A + peek(p, HEAD), peek(A, values + c), ROW * peek(p, SIZE))
+    put(L, A, above, -1, HEAD)
+    aim_head(L, A, 0, components)
+    ask(L, A, RISE, 0, ROW, 0, 0, 0)
+    aim(L, A, 0, START, values, 0)
+    aim_head(L, A, values, components)
+    aim_head(L, A, values + components, values)
+    ask(L, A, SETTLE, 0, ROW, 0, 0, 0)
+
+
+@of_words
+def settle_tip(L, A, level, tip, known, whole):
+    """The prefixes at the highest level."""
+    values, components = peek(L, VALUES), peek(L, COMPONENTS)
+    if known:
+        put(L, A, level, -1, BEFORE)
+    aim(L, A, 0, START, values, 0)
+    aim_sums(L, A, values, components, level, 0)
+    aim_sums(L, A, values + components, values, level, 0)
+    ask(L, A, SETTLE, 0, tip, known, 0, 0)
+    if whole:
+        put(L, A, level, tip - 1, END)
+
+
+@of_words
+def scan_level(L, A, level, count, known):
+    """The prefixes of the sums at a level, of which there are `count`, from those above."""
+    values, components = peek(L, VALUES), peek(L, COMPONENTS)
+    if not known:
+        aim_sums(L, A, values, components, level, 0)
+        scan_head(L, A, level + 1)
+    aim(L, A, 0, START, values, 0)
+    aim_sums(L, A, values, components, level, 0)
+    aim_sums(L, A, values + components, values, level + 1, -1)
+    aim_sums(L, A, 2 * values + components, values, level, 0)
+    ask(L, A, SCAN, 0, groups_of(L, count), 0, 0, 0)
+    if known:
+        put(L, A, level, -1, BEFORE)
+    else:
+        for c in range(values):
+            p = part(L, c)
+            copy_bytes(sum_at(L, A, c, level, 0), A + peek(p, HEAD), ROW * peek(p, SIZE))
+
+
+@of_words
+def target_of(L, A, c, first):
+    """Where a component's prefixes are written straight to their array, or 0."""
+    for o in range(0 if peek(L, FINISH) else peek(L, SINKS)):
+        s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
+        target, along, _ = place_of(L, A, peek(L, INPUTS) + o)
+        if peek(s, COMPONENT) == c and peek(s, SINK_PLAIN) and along == peek(part(L, c), SIZE):
+            return target + first * along
+    return 0
+
+
+@of_words
+def aim_targets(L, A, slot, first, done, rest):
+    for c in range(peek(L, VALUES)):
+        target = 0 if rest else target_of(L, A, c, first)
+        poke(A, slot + c, target or sum_at(L, A, c, 0, done))
+
+
+@of_words
+def scan_runs(L, A, first, done, groups, rest):
+    """The prefixes of items of a chunk, in their array or in scratch memory."""
+    values, components = peek(L, VALUES), peek(L, COMPONENTS)
+    if groups:
+        aim(L, A, 0, START, values, 0)
+        aim_runs(L, A, values, first, done, rest)
+        aim_sums(L, A, values + components, values, 1, done // ROW - 1)
+        aim_targets(L, A, 2 * values + components, first, done, rest)
+        ask(L, A, SCAN, 0, groups, peek(L, EXCLUSIVE), 0, 0)
+
+
+@of_words
+def put_head(L, A, first, rest):
+    """The prefixes of a row's first run to where the others are; an exclusive scan starts with what stands in START."""
+    shift = peek(L, EXCLUSIVE)
+    aim_targets(L, A, 0, first, 0, rest)
+    for c in range(peek(L, VALUES)):
+        p, target = part(L, c), peek(A, c)
+        size = peek(p, SIZE)
+        copy_bytes(target + shift * size, A + peek(p, HEAD), (ROW - shift) * size)
+        copy_bytes(target, A + peek(p, START), shift * size)
+
+
+@of_words
+def restart(L, A, m):
+    """Where a segment starts, an exclusive scan starts anew."""
+    flags = sum_at(L, A, peek(L, VALUES), 0, 0)
+    for i in range(m):
+        if byte_at(flags, i):
+            put(L, A, 0, i, START)
+
+
+@of_words
+def descend(L, A, first, m, known, whole):
+    """From the prefix at BEFORE, if it is `known`, to those of all items; END is the one behind a `whole` chunk."""
+    level, tip = top_of(m)
+    settle_tip(L, A, level, tip, known, whole)
+    while level > 1:
+        level -= 1
+        scan_level(L, A, level, sums_in(m, level), known)
+    done = direct(L, m)
+    if not known:
+        aim_runs(L, A, peek(L, VALUES), first, 0, done == 0)
+        scan_head(L, A, 1)
+    scan_runs(L, A, first, 0, groups_of(L, done), 0)
+    scan_runs(L, A, first, done, done < m, 1)
+    if not known:
+        put_head(L, A, first, done == 0)
+    if peek(L, EXCLUSIVE) and peek(L, SEGMENTED):
+        restart(L, A, m)
+
+
+@of_words
+def hand(L, A, first, m):
+    """The prefixes that lie in scratch memory to the outputs."""
+    if peek(L, FINISH):
+        hand_results(L, A, first, 0, m, 1)
+        return
+    for o in range(peek(L, SINKS)):
+        s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
+        c = peek(s, COMPONENT)
+        target, along, _ = place_of(L, A, peek(L, INPUTS) + o)
+        done = direct(L, m) if target_of(L, A, c, first) else 0
+        if done < m:
+            _call4(
+                peek(s, HAND), (target + (first + done) * along, along, sum_at(L, A, c, 0, done), m - done)
+            )
+
+
+@of_words
+def hand_last(L, A, m, whole):
+    """The prefix behind a chunk, which a reduction is."""
+    for c in range(peek(L, VALUES)):
+        poke(A, c, A + peek(part(L, c), END) if whole else sum_at(L, A, c, 0, m - 1))
+    if peek(L, FINISH):
+        hand_result(L, A, 1)
+        return
+    for o in range(peek(L, SINKS)):
+        s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
+        target, along, _ = place_of(L, A, peek(L, INPUTS) + o)
+        _call4(peek(s, HAND), (target, along, peek(A, peek(s, COMPONENT)), 1))

@@ -1,0 +1,218 @@
+"""A chunk of rows side by side: a panel of 16 rows, items of a run below each other, and a lane for each row that is scanned.
+
+Lines of an array come into the rows of the panel as they are; where instead the items of a run lie side by side, runs are
+transposed.
+"""
+
+from __future__ import annotations
+
+from upsweep.cpu.address import byte_at, caller, copy_bytes, peek, poke
+from upsweep.cpu.frame import aim, ask, fill, panel_row, part, place_of, whole_blocks
+from upsweep.cpu.mapped import bring_operands, hand_result, hand_results
+from upsweep.cpu.memory import of_words
+from upsweep.cpu.words import DOWN, JOIN, ROW, SINK_WORDS, UP, Part, Sink, Word
+
+COMPONENTS, VALUES, SINKS, EXCLUSIVE, SEGMENTED, TURNED, SINK_AT, FLAGS, PITCH, INPUTS, MAP, FINISH = map(
+    int,
+    (
+        Word.COMPONENTS, Word.VALUES, Word.SINKS, Word.EXCLUSIVE, Word.SEGMENTED, Word.TURNED, Word.SINK_AT, Word.FLAGS,
+        Word.PITCH, Word.INPUTS, Word.MAP, Word.FINISH,
+    ),
+)  # fmt: skip
+SIZE, BRING, TURN_IN, TURN_OUT, PLAIN, BLOCK, SPARE, TOTAL, START, BEFORE, END = map(
+    int,
+    (
+        Part.SIZE, Part.BRING, Part.TURN_IN, Part.TURN_OUT, Part.PLAIN, Part.BLOCK, Part.SPARE, Part.TOTAL, Part.START,
+        Part.BEFORE, Part.END,
+    ),
+)  # fmt: skip
+COMPONENT, HAND, SINK_PLAIN = int(Sink.COMPONENT), int(Sink.HAND), int(Sink.PLAIN)
+
+_call4, _call5 = caller(4), caller(5)
+
+
+@of_words
+def aim_panel(L, A, slot, count, row):
+    for c in range(count):
+        poke(A, slot + c, panel_row(L, A, c, row))
+
+
+# --- in and up --------------------------------------------------------------------------------------------------------
+
+
+@of_words
+def bring_runs(L, A, c, source, stride, run, lanes, m):
+    """Transpose runs of m items, `run` bytes apart. What a run lacks becomes its last item."""
+    p = part(L, c)
+    size, block, pitch = peek(p, SIZE), peek(p, BLOCK), peek(L, PITCH) * peek(p, SIZE)
+    panel, spare, done = panel_row(L, A, c, 0), A + peek(p, SPARE), 0
+    if m == ROW and stride == size and peek(p, PLAIN):
+        done = lanes // block * block
+        _call5(peek(p, TURN_IN), (panel, pitch, source, run, done))
+        panel, source, lanes = panel + done * size, source + done * run, lanes - done
+    if lanes == 0:
+        return
+    if m == ROW and run == ROW * stride:  # one line; of shorter runs the memory between belongs to others
+        _call4(peek(p, BRING), (spare, source, stride, lanes * ROW))
+    else:
+        for lane in range(lanes):
+            here = spare + lane * ROW * size
+            _call4(peek(p, BRING), (here, source + lane * run, stride, m))
+            fill(here + m * size, size, ROW - m)
+    _call5(peek(p, TURN_IN), (panel, pitch, spare, ROW * size, whole_blocks(lanes, block)))
+
+
+@of_words
+def bring_lines(L, A, c, source, along, across, w, m):
+    """Rows of an array into those of the panel; rows that its quadruples lack become the last one."""
+    p = part(L, c)
+    for row in range(m):
+        _call4(peek(p, BRING), (panel_row(L, A, c, row), source + row * along, across, w))
+    for row in range(m, ROW if m > 7 else (m + 3) // 4 * 4):
+        copy_bytes(panel_row(L, A, c, row), panel_row(L, A, c, m - 1), w * peek(p, SIZE))
+
+
+@of_words
+def bring(L, A, first, m, w):
+    mapped = 0
+    if peek(L, MAP):
+        mapped = peek(L, VALUES)
+        bring_operands(L, A, first, m, w)
+    for c in range(mapped, peek(L, COMPONENTS)):
+        source, along, across = place_of(L, A, c - peek(L, COMPONENTS) + peek(L, INPUTS))
+        if peek(L, TURNED):
+            bring_runs(L, A, c, source + first * along, along, across, w, m)
+        else:
+            bring_lines(L, A, c, source + first * along, along, across, w, m)
+    if peek(L, SEGMENTED) and peek(L, EXCLUSIVE):
+        copy_bytes(A + peek(L, FLAGS), panel_row(L, A, peek(L, VALUES), 0), ROW * peek(L, PITCH))
+
+
+@of_words
+def climb(L, A, w, m):
+    """Sweep a chunk up."""
+    aim_panel(L, A, 0, peek(L, COMPONENTS), 0)
+    ask(L, A, UP, peek(L, PITCH), w, m, 0, 0)
+
+
+@of_words
+def take_total(L, A, w):
+    """A whole chunk's sums, for the counter."""
+    for c in range(peek(L, COMPONENTS)):
+        p = part(L, c)
+        copy_bytes(A + peek(p, TOTAL), panel_row(L, A, c, ROW - 1), w * peek(p, SIZE))
+
+
+# --- down and out -----------------------------------------------------------------------------------------------------
+
+
+@of_words
+def settle(L, A, w, m, first):
+    """Sweep m rows down, from the quadruple `first` on."""
+    aim(L, A, 0, START, peek(L, VALUES), 0)
+    aim_panel(L, A, peek(L, VALUES), peek(L, COMPONENTS), 0)
+    ask(L, A, DOWN, peek(L, PITCH), w, m, first, 1)
+
+
+@of_words
+def join_rows(L, A, left, right, w):
+    components = peek(L, COMPONENTS)
+    aim_panel(L, A, 0, components, left)
+    aim_panel(L, A, components, components, right)
+    aim_panel(L, A, 2 * components, components, right)
+    ask(L, A, JOIN, 0, w, 0, 0, 0)
+
+
+@of_words
+def put(L, A, row, w, region):
+    """Set a row of prefixes."""
+    for c in range(peek(L, VALUES)):
+        p = part(L, c)
+        copy_bytes(panel_row(L, A, c, row), A + peek(p, region), w * peek(p, SIZE))
+
+
+@of_words
+def restart(L, A, m, w):
+    """Where a segment starts, an exclusive scan starts anew."""
+    for row in range(m):
+        for lane in range(w):
+            if byte_at(A + peek(L, FLAGS), row * peek(L, PITCH) + lane):
+                for c in range(peek(L, VALUES)):
+                    p = part(L, c)
+                    size = peek(p, SIZE)
+                    copy_bytes(
+                        panel_row(L, A, c, row - 1) + lane * size, A + peek(p, START) + lane * size, size
+                    )
+
+
+@of_words
+def descend(L, A, m, w, known, whole):
+    """Prefixes of m rows from those at BEFORE, if they are `known`; END is those behind a `whole` chunk."""
+    if known:
+        put(L, A, -1, w, BEFORE)
+        settle(L, A, w, m, 0)
+    else:
+        if m > 11:
+            join_rows(L, A, 7, 11, w)
+        if m > 2:
+            join_rows(L, A, 1, 2, w)
+        if m > 4:
+            settle(L, A, w, m, 1)
+        if peek(L, EXCLUSIVE):
+            put(L, A, -1, w, START)
+    if whole:
+        put(L, A, ROW - 1, w, END)
+    if peek(L, EXCLUSIVE) and peek(L, SEGMENTED):
+        restart(L, A, m, w)
+
+
+@of_words
+def hand_runs(p, s, target, stride, run, panel, pitch, spare, lanes, m):
+    """Transpose lanes back to runs of m items."""
+    size, block, done = peek(p, SIZE), peek(p, BLOCK), 0
+    if m == ROW and stride == size and peek(s, SINK_PLAIN):
+        done = lanes // block * block
+        _call5(peek(p, TURN_OUT), (target, run, panel, pitch, done))
+        panel, target, lanes = panel + done * size, target + done * run, lanes - done
+    if lanes == 0:
+        return
+    _call5(peek(p, TURN_OUT), (spare, ROW * size, panel, pitch, whole_blocks(lanes, block)))
+    if m == ROW and run == ROW * stride:
+        _call4(peek(s, HAND), (target, stride, spare, lanes * ROW))
+    else:
+        for lane in range(lanes):
+            _call4(peek(s, HAND), (target + lane * run, stride, spare + lane * ROW * size, m))
+
+
+@of_words
+def hand(L, A, first, m, w):
+    """The rows of the panel to the outputs; in an exclusive scan from the row before the first on."""
+    shift = -1 if peek(L, EXCLUSIVE) else 0
+    if peek(L, FINISH):
+        hand_results(L, A, first, shift, m, w)
+        return
+    for o in range(peek(L, SINKS)):
+        s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
+        c = peek(s, COMPONENT)
+        p = part(L, c)
+        target, along, across = place_of(L, A, peek(L, INPUTS) + o)
+        target += first * along
+        panel, pitch = panel_row(L, A, c, shift), peek(L, PITCH) * peek(p, SIZE)
+        if peek(L, TURNED):
+            hand_runs(p, s, target, along, across, panel, pitch, A + peek(p, SPARE), w, m)
+        else:
+            for row in range(m):
+                _call4(peek(s, HAND), (target + row * along, across, panel + row * pitch, w))
+
+
+@of_words
+def hand_last(L, A, m, w):
+    """The prefixes behind a chunk, which reductions are."""
+    if peek(L, FINISH):
+        aim_panel(L, A, 0, peek(L, VALUES), m - 1)
+        hand_result(L, A, w)
+        return
+    for o in range(peek(L, SINKS)):
+        s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
+        target, _, across = place_of(L, A, peek(L, INPUTS) + o)
+        _call4(peek(s, HAND), (target, across, panel_row(L, A, peek(s, COMPONENT), m - 1), w))

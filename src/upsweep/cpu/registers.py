@@ -1,0 +1,207 @@
+"""Runs of 16 items in registers: a room holds the runs of a few lanes, item below item, and a loop over the lanes works on it.
+
+A room is memory on the stack, and a lane loop would be vector code of a single step. LLVM's vectoriser leaves short loops alone,
+since they are unrolled before it comes: so the loop is written down with the width that it is to have and with a word against
+unrolling. Once it is vector code all of a room is known to be whole vectors, and LLVM keeps these in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from upsweep.cpu.address import I8, I32, I64, pointer
+from upsweep.cpu.transpose import HALF, WHOLE, shuffle, transposed, vector
+from upsweep.cpu.words import ROW
+
+
+class Rooms(NamedTuple):
+    """The functions for rooms of items of these sizes, one size a component."""
+
+    room: Callable[..., Any]
+    """A room: the addresses of its first row, one a component. It has a row before the 16 of the runs."""
+    row: Callable[..., Any]
+    """The addresses of a row; row 0 stands before the runs."""
+    turn_in: Callable[..., None]
+    """Bring in the runs that stand side by side at these addresses."""
+    turn_out: Callable[..., None]
+    """Hand 16 rows over, from this one on, as runs side by side."""
+    line_in: Callable[..., None]
+    """Set a row to the items at these addresses."""
+    line_out: Callable[..., None]
+    each_lane: Callable[..., None]
+    """Call a function for each lane with the lane's number, which must be the index of all that it reads and writes in rooms."""
+
+
+def rooms(sizes: Sequence[int], lanes: int) -> Rooms:
+    """Rooms of `lanes` lanes; none of whose rows is longer than 32 bytes."""
+    widths = [lanes * size for size in sizes]
+
+    @intrinsic
+    def room(typing):
+        def code(context, builder, signature, arguments):
+            starts = []
+            for width in widths:
+                memory = cgutils.alloca_once(builder, ir.ArrayType(I8, (ROW + 1) * width))
+                memory.align = WHOLE
+                starts.append(builder.bitcast(memory, I8.as_pointer()))
+            return context.make_tuple(builder, signature.return_type, starts)
+
+        return types.UniTuple(types.voidptr, len(widths))(), code
+
+    @intrinsic
+    def row(typing, start, number):
+        def code(context, builder, signature, arguments):
+            places = zip(cgutils.unpack_tuple(builder, arguments[0]), widths)
+            rows = [builder.gep(place, [builder.mul(arguments[1], I64(width))]) for place, width in places]
+            return context.make_tuple(builder, signature.return_type, rows)
+
+        return start(start, types.int64), code
+
+    def mover(move: Callable[..., None]) -> Any:
+        """A function of the addresses in a room and of those in memory."""
+
+        @intrinsic
+        def moved(typing, inside, outside):
+            def code(context, builder, signature, arguments):
+                pairs = zip(*(cgutils.unpack_tuple(builder, part) for part in arguments))
+                for (a, b), size in zip(pairs, sizes):
+                    move(builder, a, b, size, lanes)
+                return context.get_dummy_value()
+
+            return types.void(inside, outside), code
+
+        return moved
+
+    return Rooms(
+        room, row, mover(_turn_in), mover(_turn_out), mover(_line_in), mover(_line_out), _each_lane(lanes)
+    )
+
+
+def _row(builder: Any, start: Any, number: int, size: int, lanes: int) -> Any:
+    place = builder.gep(start, [I64(number * size * lanes)])
+    return builder.bitcast(place, vector(size, size * lanes).as_pointer())
+
+
+def _turn_in(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
+    n = HALF // size
+    for first in range(0, ROW, n):
+        places = [builder.add(outside, I64((lane * ROW + first) * size)) for lane in range(lanes)]
+        runs = [builder.load(pointer(builder, place, vector(size, HALF)), align=1) for place in places]
+        for k, items in enumerate(_rows_of(builder, runs, n, lanes)):
+            builder.store(items, _row(builder, inside, first + k, size, lanes), align=size)
+
+
+def _turn_out(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
+    n = HALF // size
+    pieces = []
+    for first in range(0, ROW, n):
+        places = [_row(builder, inside, first + k, size, lanes) for k in range(n)]
+        pieces.append(_runs_of(builder, [builder.load(p, align=size) for p in places], n, lanes))
+    for lane in range(lanes):  # all of a run, before the next one: its cache line is complete then
+        for k, piece in enumerate(pieces):
+            place = builder.add(outside, I64((lane * ROW + k * n) * size))
+            builder.store(piece[lane], pointer(builder, place, vector(size, HALF)), align=1)
+
+
+def _rows_of(builder: Any, runs: list[Any], n: int, lanes: int) -> list[Any]:
+    """n rows with an item of each lane, from n items of each lane."""
+    if lanes == 2 * n:
+        pairs = zip(runs[:n], runs[n:])
+        return transposed(builder, [shuffle(builder, a, b, list(range(2 * n))) for a, b in pairs], n)
+    flat = _zipped(builder, runs, n)
+    return [
+        shuffle(builder, part, part, list(range(at, at + lanes)))
+        for part in flat
+        for at in range(0, n, lanes)
+    ]
+
+
+def _runs_of(builder: Any, rows: list[Any], n: int, lanes: int) -> list[Any]:
+    """The other way round."""
+    if lanes == 2 * n:
+        rows = transposed(builder, rows, n)
+        return [shuffle(builder, row, row, list(range(at, at + n))) for at in (0, n) for row in rows]
+    while len(rows) > lanes:
+        width = 2 * rows[0].type.count
+        rows = [shuffle(builder, a, b, list(range(width))) for a, b in zip(rows[::2], rows[1::2])]
+    for _ in range(n.bit_length() - 1):
+        rows = _zipped_once(builder, rows, n)
+    return rows
+
+
+def _zipped(builder: Any, rows: list[Any], n: int) -> list[Any]:
+    """Vectors of n items, transposed as one list: log2 of their number rounds of perfect shuffles."""
+    for _ in range(len(rows).bit_length() - 1):
+        rows = _zipped_once(builder, rows, n)
+    return rows
+
+
+def _zipped_once(builder: Any, rows: list[Any], n: int) -> list[Any]:
+    half = len(rows) // 2
+    low = [k + other for k in range(n // 2) for other in (0, n)]
+    high = [k + n // 2 for k in low]
+    return [
+        shuffle(builder, a, b, places) for a, b in zip(rows[:half], rows[half:]) for places in (low, high)
+    ]
+
+
+def _line_in(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
+    items = builder.load(pointer(builder, outside, vector(size, size * lanes)), align=1)
+    builder.store(items, _row(builder, inside, 0, size, lanes), align=size)
+
+
+def _line_out(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
+    items = builder.load(_row(builder, inside, 0, size, lanes), align=size)
+    builder.store(items, pointer(builder, outside, vector(size, size * lanes)), align=1)
+
+
+def _each_lane(lanes: int) -> Any:
+    @intrinsic
+    def each_lane(typing, body, arguments):
+        wanted = body.get_call_type(typing, (types.int64, *arguments.types), {})
+
+        def code(context, builder, signature, values):
+            call = context.get_function(body, wanted)
+            for library in getattr(call, "libs", ()):
+                context.active_code_library.add_linking_library(library)
+            before, loop, behind = (
+                builder.block, builder.append_basic_block("lane"), builder.append_basic_block("lanes_done"),
+            )  # fmt: skip
+            builder.branch(loop)
+            builder.position_at_end(loop)
+            lane = builder.phi(I64)
+            lane.add_incoming(I64(0), before)
+            call(builder, [lane, *cgutils.unpack_tuple(builder, values[1])])
+            further = builder.add(lane, I64(1))
+            lane.add_incoming(further, builder.block)
+            more = builder.icmp_signed("<", further, I64(lanes))
+            _as_vectors(builder, builder.cbranch(more, loop, behind))
+            builder.position_at_end(behind)
+            return context.get_dummy_value()
+
+        return types.void(body, arguments), code
+
+    return each_lane
+
+
+def _as_vectors(builder: Any, back: Any) -> None:
+    """Tell LLVM not to unroll the loop that this branch closes before it is vector code. A loop's metadata must name itself."""
+    module = builder.module
+
+    def word(text: str, *values: Any) -> Any:
+        return module.add_metadata([ir.MetaDataString(module, text), *values])
+
+    done = word("llvm.loop.isvectorized", I32(1))
+    told = module.add_metadata([
+        word(f"loop {len(module.metadata)}"),
+        word("llvm.loop.unroll.disable"),
+        word("llvm.loop.vectorize.followup_vectorized", done),
+    ])  # fmt: skip
+    told.operands = (told, *told.operands[1:])
+    back.set_metadata("llvm.loop", told)

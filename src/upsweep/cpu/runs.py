@@ -1,0 +1,127 @@
+"""All that depends on the operator where runs of 16 items stand side by side in a row: Brent and Kung's tree over each run, two
+levels at a time, in the registers of as many lanes as one vector has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from upsweep.cpu.memory import Items, gathered, inner
+from upsweep.cpu.registers import rooms
+from upsweep.cpu.sweep import joiners, operators
+from upsweep.cpu.transpose import WHOLE
+from upsweep.cpu.words import JOIN, RISE, ROW, SCAN, SETTLE, SUM
+
+
+def lanes_of(sums: Sequence[np.dtype]) -> int:
+    """Runs that are worked on at once."""
+    return WHOLE // max(d.itemsize for d in sums)
+
+
+def runner(
+    fn: Callable, accumulators: Sequence[np.dtype], segmented: bool, initial: bool
+) -> Callable[..., None]:
+    """The code of an operator on items of these dtypes. `frame` holds the addresses of what it is asked for; items lie side by
+    side, and w counts groups of `lanes_of` runs:
+
+    SUM: of the runs, and of the places for their sums.
+    SCAN: of the starts, of the runs, of the prefixes before each run and behind the last, and of the places for the prefixes: of
+        the items up to each one, or, where `m`, of those before each one.
+    RISE: of w items, which become the sums of aligned blocks.
+    SETTLE: of the starts, of w such sums, and of the places for prefixes, before which stands one that is folded in if it is
+        `known` (the argument m).
+    JOIN and FOLD: as for `sweep`.
+    """
+    one = len(accumulators) == 1
+    sums = [*accumulators, *[np.dtype(np.uint8)] * segmented]
+    S, P = Items(sums, sums, one and not segmented), Items(accumulators, accumulators, one)
+    combine, fold, value = operators(fn, S, P, segmented, initial)
+    S_read, S_write, S_at, P_read, P_write, P_at = S.read, S.write, S.at, P.read, P.write, P.at
+    C, V, LANES = len(sums), len(accumulators), lanes_of(sums)
+    S_take, P_take = gathered(C), gathered(V)
+    join, fold_row = joiners(S, P, C, V, combine, fold)
+    room, row, turn_in, turn_out, line_in, line_out, each_lane = rooms([d.itemsize for d in sums], LANES)
+
+    @inner
+    def fours_up(j, a, b, c, d):
+        left, right = combine(S_read(a, j), S_read(b, j)), combine(S_read(c, j), S_read(d, j))
+        S_write(b, j, left)
+        S_write(d, j, combine(left, right))
+
+    @inner
+    def fours_down(j, start, above, a, b, c):
+        p = P_read(above, j)
+        q = fold(start, p, S_read(b, j))
+        third = fold(start, q, S_read(c, j))
+        P_write(a[:V], j, fold(start, p, S_read(a, j)))
+        P_write(b[:V], j, q)
+        P_write(c[:V], j, third)
+
+    @inner
+    def run_up(t):
+        for i in range(0, ROW, 4):
+            each_lane(fours_up, (row(t, i + 1), row(t, i + 2), row(t, i + 3), row(t, i + 4)))
+        each_lane(fours_up, (row(t, 4), row(t, 8), row(t, 12), row(t, 16)))
+
+    @inner
+    def sum_runs(frame, w):
+        x, y = S_take(frame, 0, 1), S_take(frame, C, 1)
+        t = room()
+        for i in range(w):
+            turn_in(row(t, 1), S_at(x, i * LANES * ROW))
+            run_up(t)
+            line_out(row(t, ROW), S_at(y, i * LANES))
+
+    @inner
+    def scan_runs(frame, w, exclusive):
+        start, x, above, y = (
+            P_read(P_take(frame, 0, 1), 0), S_take(frame, V, 1), P_take(frame, V + C, 1), P_take(frame, 2 * V + C, 1),
+        )  # fmt: skip
+        t = room()
+        for i in range(w):
+            turn_in(row(t, 1), S_at(x, i * LANES * ROW))
+            run_up(t)
+            line_in(row(t, 0)[:V], P_at(above, i * LANES))
+            line_in(row(t, ROW)[:V], P_at(above, i * LANES + 1))
+            each_lane(fours_down, (start, row(t, 0)[:V], row(t, 4), row(t, 8), row(t, 12)))
+            for k in range(0, ROW, 4):
+                each_lane(fours_down, (start, row(t, k)[:V], row(t, k + 1), row(t, k + 2), row(t, k + 3)))
+            if exclusive:
+                turn_out(row(t, 0)[:V], P_at(y, i * LANES * ROW))
+            else:
+                turn_out(row(t, 1)[:V], P_at(y, i * LANES * ROW))
+
+    @inner
+    def rise(frame, w):
+        x, d = S_take(frame, 0, 1), 1
+        while d < w:
+            for k in range(2 * d - 1, w, 2 * d):
+                S_write(x, k, combine(S_read(x, k - d), S_read(x, k)))
+            d *= 2
+
+    @inner
+    def settle(frame, w, known):
+        start, x, y = P_read(P_take(frame, 0, 1), 0), S_take(frame, V, 1), P_take(frame, V + C, 1)
+        for k in range(w):
+            earlier = k - ((k + 1) & -(k + 1))
+            if known or earlier >= 0:
+                P_write(y, k, fold(start, P_read(y, earlier), S_read(x, k)))
+            else:
+                P_write(y, k, value(S_read(x, k)))
+
+    def run(which, frame, pitch, w, m, first, apart):
+        if which == SUM:
+            sum_runs(frame, w)
+        elif which == SCAN:
+            scan_runs(frame, w, m)
+        elif which == RISE:
+            rise(frame, w)
+        elif which == SETTLE:
+            settle(frame, w, m)
+        elif which == JOIN:
+            join(frame, w)
+        else:
+            fold_row(frame, w, apart)
+
+    return run
