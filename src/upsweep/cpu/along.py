@@ -12,11 +12,11 @@ from upsweep.cpu.mapped import bring_operands, hand_result, hand_results
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import RISE, ROW, SCAN, SETTLE, SINK_WORDS, SUM, Part, Sink, Word
 
-COMPONENTS, VALUES, SINKS, EXCLUSIVE, SEGMENTED, SINK_AT, LANES, INPUTS, MAP, FINISH = map(
+COMPONENTS, VALUES, SINKS, EXCLUSIVE, SEGMENTED, SINK_AT, LANES, INPUTS, MAP, FINISH, FLAGS = map(
     int,
     (
         Word.COMPONENTS, Word.VALUES, Word.SINKS, Word.EXCLUSIVE, Word.SEGMENTED, Word.SINK_AT, Word.LANES, Word.INPUTS,
-        Word.MAP, Word.FINISH,
+        Word.MAP, Word.FINISH, Word.FLAGS,
     ),
 )  # fmt: skip
 SIZE, BRING, PLAIN, SPARE, TOTAL, START, BEFORE, END, HEAD, PANEL = map(
@@ -84,6 +84,9 @@ def bring(L, A, first, m):
                 here = source + (first + done) * along
                 _call4(peek(p, BRING), (sum_at(L, A, c, 0, done), here, along, m - done))
             fill(sum_at(L, A, c, 0, m), size, padded - m)
+    if peek(L, EXCLUSIVE) and peek(L, SEGMENTED):
+        source, along, _ = place_of(L, A, peek(L, INPUTS) - 1)
+        _call4(peek(part(L, peek(L, VALUES)), BRING), (A + peek(L, FLAGS), source + first * along, along, m))
 
 
 @of_words
@@ -101,22 +104,23 @@ def groups_of(L, count):
 
 
 @of_words
-def sum_runs(L, A, first, done, groups, rest):
-    """The sums of runs of a chunk, at level 1."""
+def sum_runs(L, A, first, done, groups, rest, keep):
+    """The sums of runs of a chunk, at level 1; those within the runs are kept in place of the items in scratch memory."""
     components = peek(L, COMPONENTS)
     if groups:
         aim_runs(L, A, 0, first, done, rest)
         aim_sums(L, A, components, components, 1, done // ROW)
-        ask(L, A, SUM, 0, groups, 0, 0, 0)
+        aim_sums(L, A, 2 * components, components, 0, done)
+        ask(L, A, SUM, 0, groups, keep, 0, 0)
 
 
 @of_words
-def climb(L, A, first, m):
-    """Sweep a chunk up."""
+def climb(L, A, first, m, keep):
+    """Sweep a chunk up; `keep` all block sums for `descend`."""
     components = peek(L, COMPONENTS)
     whole = direct(L, m)
-    sum_runs(L, A, first, 0, groups_of(L, whole), 0)
-    sum_runs(L, A, first, whole, whole < m, 1)
+    sum_runs(L, A, first, 0, groups_of(L, whole), 0, keep)
+    sum_runs(L, A, first, whole, whole < m, 1, keep)
     level, count = 1, runs_in(m)
     while count > ROW:
         groups = groups_of(L, count)
@@ -125,7 +129,8 @@ def climb(L, A, first, m):
             fill(sum_at(L, A, c, level, count), size, groups * peek(L, LANES) * ROW - count)
         aim_sums(L, A, 0, components, level, 0)
         aim_sums(L, A, components, components, level + 1, 0)
-        ask(L, A, SUM, 0, groups, 0, 0, 0)
+        aim_sums(L, A, 2 * components, components, level, 0)
+        ask(L, A, SUM, 0, groups, 1, 0, 0)
         level, count = level + 1, runs_in(count)
     aim_sums(L, A, 0, components, level, 0)
     ask(L, A, RISE, 0, count, 0, 0, 0)
@@ -165,27 +170,15 @@ def put(L, A, level, item, region):
 
 
 @of_words
-def aim_head(L, A, slot, count):
-    for c in range(count):
-        p = part(L, c)
-        poke(A, slot + c, A + peek(p, HEAD))
-
-
-@of_words
-def scan_head(L, A, above):
-    """The prefixes of a sequence's first run, to which the frame's operands point, where nothing stands before it. Before the
-    level above one of its items is put, so that there is something to fold."""
+def scan_head(L, A, level):
+    """The prefixes of a level's first run, where nothing stands before it. Before the level above its first item is put, so that
+    there is something to fold."""
     values, components = peek(L, VALUES), peek(L, COMPONENTS)
-    for c in range(components):
-        p = part(L, c)
-        copy_bytes(A + peek(p, HEAD), peek(A, values + c), ROW * peek(p, SIZE))
-    put(L, A, above, -1, HEAD)
-    aim_head(L, A, 0, components)
-    ask(L, A, RISE, 0, ROW, 0, 0, 0)
     aim(L, A, 0, START, values, 0)
-    aim_head(L, A, values, components)
-    aim_head(L, A, values + components, values)
-    ask(L, A, SETTLE, 0, ROW, 0, 0, 0)
+    aim_sums(L, A, values, components, level, 0)
+    aim(L, A, values + components, HEAD, values, 0)
+    ask(L, A, SETTLE, peek(L, LANES), ROW, 0, 0, 0)
+    put(L, A, level + 1, -1, HEAD)
 
 
 @of_words
@@ -197,7 +190,7 @@ def settle_tip(L, A, level, tip, known, whole):
     aim(L, A, 0, START, values, 0)
     aim_sums(L, A, values, components, level, 0)
     aim_sums(L, A, values + components, values, level, 0)
-    ask(L, A, SETTLE, 0, tip, known, 0, 0)
+    ask(L, A, SETTLE, 1, tip, known, 0, 0)
     if whole:
         put(L, A, level, tip - 1, END)
 
@@ -207,8 +200,7 @@ def scan_level(L, A, level, count, known):
     """The prefixes of the sums at a level, of which there are `count`, from those above."""
     values, components = peek(L, VALUES), peek(L, COMPONENTS)
     if not known:
-        aim_sums(L, A, values, components, level, 0)
-        scan_head(L, A, level + 1)
+        scan_head(L, A, level)
     aim(L, A, 0, START, values, 0)
     aim_sums(L, A, values, components, level, 0)
     aim_sums(L, A, values + components, values, level + 1, -1)
@@ -246,7 +238,7 @@ def scan_runs(L, A, first, done, groups, rest):
     values, components = peek(L, VALUES), peek(L, COMPONENTS)
     if groups:
         aim(L, A, 0, START, values, 0)
-        aim_runs(L, A, values, first, done, rest)
+        aim_sums(L, A, values, components, 0, done)
         aim_sums(L, A, values + components, values, 1, done // ROW - 1)
         aim_targets(L, A, 2 * values + components, first, done, rest)
         ask(L, A, SCAN, 0, groups, peek(L, EXCLUSIVE), 0, 0)
@@ -267,9 +259,8 @@ def put_head(L, A, first, rest):
 @of_words
 def restart(L, A, m):
     """Where a segment starts, an exclusive scan starts anew."""
-    flags = sum_at(L, A, peek(L, VALUES), 0, 0)
     for i in range(m):
-        if byte_at(flags, i):
+        if byte_at(A + peek(L, FLAGS), i):
             put(L, A, 0, i, START)
 
 
@@ -283,8 +274,7 @@ def descend(L, A, first, m, known, whole):
         scan_level(L, A, level, sums_in(m, level), known)
     done = direct(L, m)
     if not known:
-        aim_runs(L, A, peek(L, VALUES), first, 0, done == 0)
-        scan_head(L, A, 1)
+        scan_head(L, A, 0)
     scan_runs(L, A, first, 0, groups_of(L, done), 0)
     scan_runs(L, A, first, done, done < m, 1)
     if not known:

@@ -41,11 +41,11 @@ bring, climb, take_total, descend, hand, hand_last = (
 
 
 @of_words
-def sweep_up(L, A, first, m, w, whole):
-    """Bring a chunk in and sweep it up; the sum of a `whole` one is at TOTAL."""
+def sweep_up(L, A, first, m, w, whole, keep):
+    """Bring a chunk in and sweep it up, and `keep` what `sweep_down` needs; the sum of a `whole` one is at TOTAL."""
     if peek(L, ALONG):
         along_bring(L, A, first, m)
-        along_climb(L, A, first, m)
+        along_climb(L, A, first, m, keep)
         if whole:
             along_take_total(L, A, m)
     else:
@@ -87,7 +87,7 @@ def sum_tile(L, A, first, last, w):
     """Leave the sum of a whole tile on the counter; returns its level."""
     count, chunk = 0, peek(L, CHUNK)
     for row in range(first, last, chunk):
-        sweep_up(L, A, row, chunk, w, 1)
+        sweep_up(L, A, row, chunk, w, 1, last - first == chunk)
         push(L, A, count, w)
         count += 1
     level = 0
@@ -107,7 +107,7 @@ def scan_tile(L, A, has, ends, first, last, w):
         m = min(chunk, last - row)
         whole = m == chunk
         if not ends or last - first > chunk:
-            sweep_up(L, A, row, m, w, whole)
+            sweep_up(L, A, row, m, w, whole, not reduce or row + m == last)
         if whole:
             push(L, A, count, w)
             count += 1

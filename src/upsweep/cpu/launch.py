@@ -33,6 +33,7 @@ from upsweep.cpu.words import (
 from upsweep.dtypes import accumulator
 from upsweep.function import Function
 from upsweep.operator import OperatorError, identity_of
+from upsweep.operators import form_of
 from upsweep.plan import Plan
 
 Strides = tuple[int, ...]
@@ -161,13 +162,13 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     side_by_side = 1 if walk.inner is None else plan.shape[walk.inner]
     fewer = (max(item, 4) - 1).bit_length() - 2
     width = 1 if walk.inner is None else max(32, tuned.width >> fewer)
-    chunk = max(ROW, tuned.chunk >> fewer) if walk.inner is None else ROW
     strips = -(-side_by_side // width)
     groups = strips * int(np.prod(walk.sizes, dtype=np.int64))
-    wanted = plan.threads or cores.wanted()
     read = read_size(plan)
-    if read * plan.n * plan.rows < tuning.PARALLEL_BYTES:
-        wanted = 1
+    wanted, large = plan.threads or cores.wanted(), read * plan.n * plan.rows >= tuning.PARALLEL_BYTES
+    wanted = wanted if large else 1
+    longest = min(tuned.chunk, tuning.FAR_CHUNK) if large and wanted == 1 else tuned.chunk
+    chunk = max(ROW, longest >> fewer) if walk.inner is None else ROW
     largest = max(chunk, tuned.tile // (read * min(side_by_side, width)))
     tile = _tile(plan.n, groups, wanted, chunk, largest)
     tiles = max(1, -(-plan.n // tile))
@@ -176,21 +177,21 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     words = np.zeros(WORDS, np.int64)
     scratch = _Scratch()
     along = walk.inner is None
-    group = ROW * 32 // max(d.itemsize for d in sums)
+    lanes = _lanes(plan, sums)
+    group = ROW * lanes
     pitch = -(-width // 32) * 32 + LINE // min(d.itemsize for d in sums)
     parts = np.zeros((len(sums), PART_WORDS), np.int64)
     scratch.take(8 * FRAME_WORDS)
     results = scratch.take(16)
     words[Word.PLACES] = scratch.take(24 * (len(in_types) + len(out_types) + len(plan.accumulators)))
     room = chunk + group if along else ROW * (pitch + 32)
-    words[Word.FLAGS] = scratch.take(ROW * pitch if plan.segmented else 0)
-    restarts = along and plan.segmented and plan.exclusive
+    words[Word.FLAGS] = scratch.take(room if plan.segmented else 0)
     for part, stored, computed in zip(parts, in_types if plan.map is None else sums, sums):
         size = computed.itemsize
         part[Part.SIZE] = size
         part[Part.BRING] = address(bring_piece(stored, computed))
         part[Part.TURN_IN], part[Part.TURN_OUT] = address(turn_in(size)), address(turn_out(size))
-        part[Part.PLAIN] = stored == computed and not (restarts and stored == np.uint8)
+        part[Part.PLAIN] = stored == computed
         part[Part.BLOCK] = 32 // size
         part[Part.SPARE] = scratch.take(size * room)
         part[Part.STACK] = scratch.take(size * LEVELS * width)
@@ -214,10 +215,11 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         line[Line.BRING] = address(bring_piece(stored, stored))
         line[Line.SPARE], line[Line.AT] = scratch.take(stored.itemsize * room), scratch.take(16)
     sinks = np.zeros((len(out_types), SINK_WORDS), np.int64)
-    large = plan.n * plan.rows * item >= tuning.STREAM_BYTES and not walk.turned and not plan.reduce
+    past = plan.n * plan.rows * item >= tuning.STREAM_BYTES and not walk.turned and not plan.reduce
+    restarts = along and plan.segmented and plan.exclusive
     for sink, (c, stored), steps in zip(sinks, out_types, strides[len(in_types) :]):
         given = sums[c] if plan.finish is None else stored
-        streamed = large and stored == given and steps[side] == stored.itemsize
+        streamed = past and stored == given and steps[side] == stored.itemsize
         sink[Sink.COMPONENT], sink[Sink.SIZE] = c, stored.itemsize
         sink[Sink.HAND] = address(stream(stored.itemsize) if streamed else hand_piece(given, stored))
         sink[Sink.PLAIN] = stored == given and not (streamed or restarts or (along and plan.reduce))
@@ -231,9 +233,9 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         Word.TILE: tile, Word.TILES: tiles, Word.EXCLUSIVE: plan.exclusive, Word.INITIAL: plan.initial,
         Word.REDUCE: plan.reduce, Word.SEGMENTED: plan.segmented, Word.DIMS: len(walk.outer), Word.EACH: nodes_of(tiles),
         Word.COMPONENTS: len(sums), Word.VALUES: len(plan.accumulators), Word.SINKS: len(out_types),
-        Word.ALONG: along, Word.LANES: group // ROW, Word.PITCH: pitch, Word.TURNED: walk.turned,
+        Word.ALONG: along, Word.LANES: lanes, Word.PITCH: pitch, Word.TURNED: walk.turned,
         Word.CHUNK: chunk, Word.WIDTH: width,
-        Word.SWEEP: address(runs(plan) if along else sweep(plan)),
+        Word.SWEEP: address(runs(plan, lanes) if along else sweep(plan)),
         Word.SINK_AT: sink_at, Word.SIZES_AT: sizes_at, Word.ARRAYS_AT: arrays_at,
         Word.INPUTS: len(in_types), Word.MAP: 0 if plan.map is None else address(mapping(plan, flat)),
         Word.FINISH: 0 if plan.finish is None else address(finishing(plan, flat)), Word.LINE_AT: line_at,
@@ -261,6 +263,13 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         2 * many,
         tuple(many * width * d.itemsize for d in sums) if many else (),
     )
+
+
+def _lanes(plan: Plan, sums: Sequence[np.dtype]) -> int:
+    """Runs that are swept at once: as many as registers have room for, or several vectors of them where they have none anyway."""
+    known = form_of(plan.op, plan.accumulators)
+    heavy = len(sums) > 1 or (known is not None and known[0].costly)
+    return (tuning.HEAVY_LANES if heavy else tuning.LANES) // max(d.itemsize for d in sums)
 
 
 class _Scratch:

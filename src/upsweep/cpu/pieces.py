@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -110,35 +110,31 @@ def _moved(stored: np.dtype, computed: np.dtype) -> tuple[np.dtype, np.dtype]:
 
 def sweep(plan: Plan) -> Piece:
     """The operator's own code for the tree's order, of rows side by side."""
+    types, starts = (_names(plan.accumulators), plan.segmented), _starts_within(plan)
 
     def make():
         from upsweep.cpu.sweep import sweeper
 
-        return sweeper
+        return sweeper(plan.op.fn, plan.accumulators, plan.segmented, starts)
 
-    return _tree("sweep", make, plan)
+    return Piece(("sweep", _key(plan), *types, starts), 7, make, _title(plan), plan.op)
 
 
-def runs(plan: Plan) -> Piece:
-    """The same along rows."""
+def runs(plan: Plan, lanes: int) -> Piece:
+    """The same along rows, for so many runs at once."""
+    types, starts = (_names(plan.accumulators), plan.segmented), _starts_within(plan)
 
     def make():
         from upsweep.cpu.runs import runner
 
-        return runner
+        return runner(plan.op.fn, plan.accumulators, plan.segmented, starts, lanes)
 
-    return _tree("runs", make, plan)
+    return Piece(("runs", _key(plan), *types, starts, lanes), 7, make, _title(plan), plan.op)
 
 
-def _tree(name: str, maker: Callable[[], Any], plan: Plan) -> Piece:
-    # Only segments start from `initial` within a row.
-    starts = plan.segmented and plan.initial
-
-    def make():
-        return maker()(plan.op.fn, plan.accumulators, plan.segmented, starts)
-
-    what = name, _key(plan), _names(plan.accumulators), plan.segmented, starts
-    return Piece(what, 7, make, _title(plan), plan.op)
+def _starts_within(plan: Plan) -> bool:
+    """Only segments start from `initial` within a row."""
+    return plan.segmented and plan.initial
 
 
 def walk(plan: Plan, form: Form, most: int) -> Piece:

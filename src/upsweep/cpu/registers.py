@@ -7,7 +7,7 @@ unrolling. Once it is vector code all of a room is known to be whole vectors, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -31,6 +31,9 @@ class Rooms(NamedTuple):
     """Bring in the runs that stand side by side at these addresses."""
     turn_out: Callable[..., None]
     """Hand 16 rows over, from this one on, as runs side by side."""
+    rows_in: Callable[..., None]
+    """Set 16 rows to those that lie one behind the other at these addresses."""
+    rows_out: Callable[..., None]
     line_in: Callable[..., None]
     """Set a row to the items at these addresses."""
     line_out: Callable[..., None]
@@ -39,7 +42,7 @@ class Rooms(NamedTuple):
 
 
 def rooms(sizes: Sequence[int], lanes: int) -> Rooms:
-    """Rooms of `lanes` lanes; none of whose rows is longer than 32 bytes."""
+    """Rooms of `lanes` lanes."""
     widths = [lanes * size for size in sizes]
 
     @intrinsic
@@ -78,35 +81,42 @@ def rooms(sizes: Sequence[int], lanes: int) -> Rooms:
 
         return moved
 
-    return Rooms(
-        room, row, mover(_turn_in), mover(_turn_out), mover(_line_in), mover(_line_out), _each_lane(lanes)
-    )
+    moves = _turn_in, _turn_out, _rows_in, _rows_out, _line_in, _line_out
+    return Rooms(room, row, *map(mover, moves), _each_lane(lanes))
 
 
-def _row(builder: Any, start: Any, number: int, size: int, lanes: int) -> Any:
-    place = builder.gep(start, [I64(number * size * lanes)])
-    return builder.bitcast(place, vector(size, size * lanes).as_pointer())
+def _row(builder: Any, start: Any, size: int, place: int, lanes: int) -> Any:
+    """The address of `lanes` items of a room as a vector."""
+    return builder.bitcast(builder.gep(start, [I64(place * size)]), vector(size, size * lanes).as_pointer())
+
+
+def _blocks(size: int, lanes: int) -> Iterator[tuple[int, int, int]]:
+    """What is transposed at once: the first row, the first lane, the lanes."""
+    together = min(lanes, WHOLE // size)
+    for lane in range(0, lanes, together):
+        for first in range(0, ROW, HALF // size):
+            yield first, lane, together
 
 
 def _turn_in(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
     n = HALF // size
-    for first in range(0, ROW, n):
-        places = [builder.add(outside, I64((lane * ROW + first) * size)) for lane in range(lanes)]
+    for first, start, count in _blocks(size, lanes):
+        places = [
+            builder.add(outside, I64((lane * ROW + first) * size)) for lane in range(start, start + count)
+        ]
         runs = [builder.load(pointer(builder, place, vector(size, HALF)), align=1) for place in places]
-        for k, items in enumerate(_rows_of(builder, runs, n, lanes)):
-            builder.store(items, _row(builder, inside, first + k, size, lanes), align=size)
+        for k, items in enumerate(_rows_of(builder, runs, n, count)):
+            builder.store(items, _row(builder, inside, size, (first + k) * lanes + start, count), align=size)
 
 
 def _turn_out(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
     n = HALF // size
-    pieces = []
-    for first in range(0, ROW, n):
-        places = [_row(builder, inside, first + k, size, lanes) for k in range(n)]
-        pieces.append(_runs_of(builder, [builder.load(p, align=size) for p in places], n, lanes))
-    for lane in range(lanes):  # all of a run, before the next one: its cache line is complete then
-        for k, piece in enumerate(pieces):
-            place = builder.add(outside, I64((lane * ROW + k * n) * size))
-            builder.store(piece[lane], pointer(builder, place, vector(size, HALF)), align=1)
+    for first, start, count in _blocks(size, lanes):
+        places = [_row(builder, inside, size, (first + k) * lanes + start, count) for k in range(n)]
+        runs = _runs_of(builder, [builder.load(p, align=size) for p in places], n, count)
+        for lane, run in enumerate(runs, start):
+            place = builder.add(outside, I64((lane * ROW + first) * size))
+            builder.store(run, pointer(builder, place, vector(size, HALF)), align=1)
 
 
 def _rows_of(builder: Any, runs: list[Any], n: int, lanes: int) -> list[Any]:
@@ -151,14 +161,26 @@ def _zipped_once(builder: Any, rows: list[Any], n: int) -> list[Any]:
     ]
 
 
+def _rows_in(builder: Any, inside: Any, outside: Any, size: int, lanes: int, count: int = ROW) -> None:
+    row = vector(size, size * lanes)
+    for k in range(count):
+        place = pointer(builder, builder.add(outside, I64(k * size * lanes)), row)
+        builder.store(builder.load(place, align=1), _row(builder, inside, size, k * lanes, lanes), align=size)
+
+
+def _rows_out(builder: Any, inside: Any, outside: Any, size: int, lanes: int, count: int = ROW) -> None:
+    row = vector(size, size * lanes)
+    for k in range(count):
+        place = pointer(builder, builder.add(outside, I64(k * size * lanes)), row)
+        builder.store(builder.load(_row(builder, inside, size, k * lanes, lanes), align=size), place, align=1)
+
+
 def _line_in(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
-    items = builder.load(pointer(builder, outside, vector(size, size * lanes)), align=1)
-    builder.store(items, _row(builder, inside, 0, size, lanes), align=size)
+    _rows_in(builder, inside, outside, size, lanes, 1)
 
 
 def _line_out(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
-    items = builder.load(_row(builder, inside, 0, size, lanes), align=size)
-    builder.store(items, pointer(builder, outside, vector(size, size * lanes)), align=1)
+    _rows_out(builder, inside, outside, size, lanes, 1)
 
 
 def _each_lane(lanes: int) -> Any:

@@ -1,5 +1,5 @@
 """All that depends on the operator where runs of 16 items stand side by side in a row: Brent and Kung's tree over each run, two
-levels at a time, in the registers of as many lanes as one vector has."""
+levels at a time, for a few lanes at once."""
 
 from __future__ import annotations
 
@@ -10,27 +10,22 @@ import numpy as np
 from upsweep.cpu.memory import Items, gathered, inner
 from upsweep.cpu.registers import rooms
 from upsweep.cpu.sweep import joiners, operators
-from upsweep.cpu.transpose import WHOLE
 from upsweep.cpu.words import JOIN, RISE, ROW, SCAN, SETTLE, SUM
 
 
-def lanes_of(sums: Sequence[np.dtype]) -> int:
-    """Runs that are worked on at once."""
-    return WHOLE // max(d.itemsize for d in sums)
-
-
 def runner(
-    fn: Callable, accumulators: Sequence[np.dtype], segmented: bool, initial: bool
+    fn: Callable, accumulators: Sequence[np.dtype], segmented: bool, initial: bool, lanes: int
 ) -> Callable[..., None]:
     """The code of an operator on items of these dtypes. `frame` holds the addresses of what it is asked for; items lie side by
-    side, and w counts groups of `lanes_of` runs:
+    side, and w counts groups of `lanes` runs:
 
-    SUM: of the runs, and of the places for their sums.
-    SCAN: of the starts, of the runs, of the prefixes before each run and behind the last, and of the places for the prefixes: of
-        the items up to each one, or, where `m`, of those before each one.
+    SUM: of the runs, of the places for their sums, and of those where the block sums within the runs are kept, if `m`: row by
+        row, group by group.
+    SCAN: of the starts, of the block sums that were kept, of the prefixes before each run and behind the last, and of the places
+        for the prefixes: of the items up to each one, or, where `m`, of those before each one.
     RISE: of w items, which become the sums of aligned blocks.
-    SETTLE: of the starts, of w such sums, and of the places for prefixes, before which stands one that is folded in if it is
-        `known` (the argument m).
+    SETTLE: of the starts, of w such sums, `pitch` items apart, and of the places for prefixes, before which stands one that is
+        folded in if it is `known` (the argument m).
     JOIN and FOLD: as for `sweep`.
     """
     one = len(accumulators) == 1
@@ -38,18 +33,24 @@ def runner(
     S, P = Items(sums, sums, one and not segmented), Items(accumulators, accumulators, one)
     combine, fold, value = operators(fn, S, P, segmented, initial)
     S_read, S_write, S_at, P_read, P_write, P_at = S.read, S.write, S.at, P.read, P.write, P.at
-    C, V, LANES = len(sums), len(accumulators), lanes_of(sums)
+    C, V, LANES = len(sums), len(accumulators), lanes
     S_take, P_take = gathered(C), gathered(V)
     join, fold_row = joiners(S, P, C, V, combine, fold)
-    room, row, turn_in, turn_out, line_in, line_out, each_lane = rooms([d.itemsize for d in sums], LANES)
+    room, row, turn_in, turn_out, rows_in, rows_out, line_in, line_out, each_lane = rooms(
+        [d.itemsize for d in sums], LANES
+    )
 
-    @inner
+    def lane_code(body):
+        """No loop over lanes becomes vector code while it calls something."""
+        return inner(body, forceinline=True)
+
+    @lane_code
     def fours_up(j, a, b, c, d):
         left, right = combine(S_read(a, j), S_read(b, j)), combine(S_read(c, j), S_read(d, j))
         S_write(b, j, left)
         S_write(d, j, combine(left, right))
 
-    @inner
+    @lane_code
     def fours_down(j, start, above, a, b, c):
         p = P_read(above, j)
         q = fold(start, p, S_read(b, j))
@@ -65,13 +66,15 @@ def runner(
         each_lane(fours_up, (row(t, 4), row(t, 8), row(t, 12), row(t, 16)))
 
     @inner
-    def sum_runs(frame, w):
-        x, y = S_take(frame, 0, 1), S_take(frame, C, 1)
+    def sum_runs(frame, w, keep):
+        x, y, kept = S_take(frame, 0, 1), S_take(frame, C, 1), S_take(frame, 2 * C, 1)
         t = room()
         for i in range(w):
             turn_in(row(t, 1), S_at(x, i * LANES * ROW))
             run_up(t)
             line_out(row(t, ROW), S_at(y, i * LANES))
+            if keep:
+                rows_out(row(t, 1), S_at(kept, i * LANES * ROW))
 
     @inner
     def scan_runs(frame, w, exclusive):
@@ -80,8 +83,7 @@ def runner(
         )  # fmt: skip
         t = room()
         for i in range(w):
-            turn_in(row(t, 1), S_at(x, i * LANES * ROW))
-            run_up(t)
+            rows_in(row(t, 1), S_at(x, i * LANES * ROW))
             line_in(row(t, 0)[:V], P_at(above, i * LANES))
             line_in(row(t, ROW)[:V], P_at(above, i * LANES + 1))
             each_lane(fours_down, (start, row(t, 0)[:V], row(t, 4), row(t, 8), row(t, 12)))
@@ -101,24 +103,24 @@ def runner(
             d *= 2
 
     @inner
-    def settle(frame, w, known):
+    def settle(frame, pitch, w, known):
         start, x, y = P_read(P_take(frame, 0, 1), 0), S_take(frame, V, 1), P_take(frame, V + C, 1)
         for k in range(w):
             earlier = k - ((k + 1) & -(k + 1))
             if known or earlier >= 0:
-                P_write(y, k, fold(start, P_read(y, earlier), S_read(x, k)))
+                P_write(y, k, fold(start, P_read(y, earlier), S_read(x, k * pitch)))
             else:
-                P_write(y, k, value(S_read(x, k)))
+                P_write(y, k, value(S_read(x, k * pitch)))
 
     def run(which, frame, pitch, w, m, first, apart):
         if which == SUM:
-            sum_runs(frame, w)
+            sum_runs(frame, w, m)
         elif which == SCAN:
             scan_runs(frame, w, m)
         elif which == RISE:
             rise(frame, w)
         elif which == SETTLE:
-            settle(frame, w, m)
+            settle(frame, pitch, w, m)
         elif which == JOIN:
             join(frame, w)
         else:

@@ -17,11 +17,18 @@ class Tuning(NamedTuple):
     """Bytes of a tile; it is read twice and must stay in L2 in between."""
 
 
-# ns an item, float32 add, one thread in cache, a loaded machine: chunks of 1024 .46, 2048 .37, 4096 .31, 8192 .35.
-ROWS = Tuning(chunk=32768, width=1, tile=1 << 18)
+# ns an item, add, one thread, 2^18 items in cache, AMD, loaded: chunks of 1024 .44, 2048 .32, 4096 .30, 16384 .29, 65536 .28;
+# of float64 .78, .56, .51, .50, .47. Two threads, 2^25 float32, a copy .46: 2048 .59, 4096 .63, 8192 .95, 16384 .47, 65536 .56.
+ROWS = Tuning(chunk=16384, width=1, tile=1 << 18)
+FAR_CHUNK = 2048
+"""Items of a chunk where one thread alone scans more than `PARALLEL_BYTES`. ns an item as above, 2^20 float64: 1024 .78,
+2048 .54, 4096 1.36, 16384 1.22; 2^21 float32: 1.22, .34, 1.05, .95."""
 # ns an item, float32 add along axis 0 of 2048x2048, loaded: 64 columns .99, 128 .76, 256 .64, 512 .54, 1024 .48; a copy .27.
 COLUMNS = Tuning(chunk=16, width=1024, tile=1 << 18)
 
+LANES, HEAVY_LANES = 32, 128
+"""Bytes of the runs that are swept at once, an item of each: one component of a light operator stays in registers; of others
+several vectors at once hide how long each takes."""
 SHORT = 1024
 """Rows of fewer items are scanned side by side, each in a lane of its own. ns an item, float32, so and one by one: rows of 16
 .44 and 13, of 100 .77 and 2.4, of 1000 .59 and .74, of 2000 .62 and .59."""
