@@ -158,7 +158,7 @@ def test_neither_numba_nor_threads_are_needed():
         "assert up.apps.radix_sort(np.array([3, 1, 2])).tolist() == [1, 2, 3]\n"
         "assert up.ema(x, alpha=.5).shape == x.shape\n"
         "from upsweep import lab\n"
-        "print(lab.trace('brent-kung', n=8).check())\n"
+        "print(lab.check(lab.trace('brent-kung', n=8)))\n"
         "try: up.scan(x, engine='cpu')\n"
         "except up.EngineError as error: print(error)"
     )

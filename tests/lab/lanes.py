@@ -18,7 +18,8 @@ import numpy as np
 
 from upsweep.lab.flow import data_names, dotted, is_data
 from upsweep.lab.machine import scope
-from upsweep.lab.rewrite import GEOMETRY, source_of
+from upsweep.lab.reading import source_of
+from upsweep.lab.rewrite import GEOMETRY
 from upsweep.lab.traces import Case
 
 COMPARE = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,

@@ -29,7 +29,7 @@ from upsweep.lab.page.variants import (
     payload,
 )
 from upsweep.lab.play import text
-from upsweep.lab.rewrite import Spot
+from upsweep.lab.reading import Spot
 from upsweep.textbook import KERNELS
 from upsweep.textbook.mistakes import MISTAKES
 

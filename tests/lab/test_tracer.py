@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from upsweep import lab
-from upsweep.lab.rewrite import source_of
+from upsweep.lab.reading import source_of
 from upsweep.operator import OperatorError
 from upsweep.textbook import KERNELS
 from upsweep.textbook.dialect import cuda, dtype, op

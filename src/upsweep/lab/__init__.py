@@ -24,7 +24,7 @@ from upsweep.lab.draw import network, tables
 from upsweep.lab.films import film
 from upsweep.lab.networks import compare, identify, laws, provenance
 from upsweep.lab.play import to_dict
-from upsweep.lab.rewrite import KernelError
+from upsweep.lab.reading import KernelError
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.sync import barriers
 from upsweep.lab.traces import Case, Trace

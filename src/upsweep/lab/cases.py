@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from upsweep.lab.intervals import Intervals
-from upsweep.lab.rewrite import rewrite, source_of
+from upsweep.lab.reading import source_of
+from upsweep.lab.rewrite import rewrite
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.traces import Case
 from upsweep.operator import OperatorError

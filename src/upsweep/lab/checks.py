@@ -12,7 +12,7 @@ from upsweep.lab.findings import Finding, Report, Witness, ordered
 from upsweep.lab.intervals import Intervals, flaw, spoken
 from upsweep.lab.machine import Fault
 from upsweep.lab.races import by_cause, races
-from upsweep.lab.rewrite import Spot
+from upsweep.lab.reading import Spot
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.traces import Case, Trace
 from upsweep.lab.values import Item, Poison, plain

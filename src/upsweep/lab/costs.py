@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from upsweep.lab.rewrite import Spot
+from upsweep.lab.reading import Spot
 from upsweep.lab.traces import Trace
 from upsweep.lab.values import Array
 from upsweep.textbook import KERNELS

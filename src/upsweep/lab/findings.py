@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from upsweep.lab.rewrite import Spot
+from upsweep.lab.reading import Spot
 from upsweep.lab.schedule import Schedule
 
 KINDS = (

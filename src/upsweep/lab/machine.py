@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from upsweep.lab.hooks import Endless, hooks, signs
-from upsweep.lab.rewrite import ATOMIC, KernelError, Rewritten, Site, Source, rewrite, source_of
+from upsweep.lab.meetings import AT_BARRIER, AT_WARP, DONE, READY, Block, meet_block, meet_warps
+from upsweep.lab.reading import KernelError, Source, source_of
+from upsweep.lab.rewrite import ATOMIC, Rewritten, Site, rewrite
 from upsweep.lab.schedule import Schedule
-from upsweep.lab.values import Array, Item, Poison
+from upsweep.lab.values import Array, Item
 
 
 @dataclass(frozen=True)
@@ -29,28 +31,9 @@ class Fault:
     """Of an access out of bounds: where it went."""
 
 
-READY, AT_BARRIER, AT_WARP, DONE = range(4)
 LARGEST_BLOCK = 1024
 STATIC_SHARED, MOST_SHARED = 48 << 10, 227 << 10
 """Bytes that a block may have by the text of its kernel, and by its launch on the largest GPUs."""
-
-
-class Block:
-    """The threads of one block and where each of them waits."""
-
-    def __init__(self, number: int, launch: int, index: int, threads: list[Generator], warp: int):
-        self.number, self.launch, self.index, self.warp = number, launch, index, warp
-        self.threads, self.state = threads, [READY] * len(threads)
-        self.site = [-1] * len(threads)
-        self.wants: list[Any] = [None] * len(threads)
-        self.sends: list[Any] = [None] * len(threads)
-        self.spun = [-1] * len(threads)
-        self.epoch, self.warp_epoch = 0, [0] * (-(-len(threads) // warp))
-        self.meetings: list[list[frozenset[int]]] = [[] for _ in self.warp_epoch]
-        """For each warp and each `syncwarp`, the threads that met."""
-
-    def ready(self) -> list[int]:
-        return [t for t, state in enumerate(self.state) if state == READY]
 
 
 class Machine:
@@ -225,10 +208,10 @@ class Machine:
             if self.stopped:
                 return True
         if any(s == AT_WARP for s in block.state):
-            moved |= self.meet_warps(block)
+            moved |= meet_warps(self, block)
         live = [t for t, s in enumerate(block.state) if s != DONE]
         if live and all(block.state[t] == AT_BARRIER for t in live):
-            self.meet_block(block, live)
+            meet_block(self, block, live)
             moved = True
         return moved
 
@@ -290,104 +273,6 @@ class Machine:
         block.spun[t] = site
         return True
 
-    def meet_block(self, block: Block, live: list[int]) -> None:
-        sites = {block.site[t] for t in live}
-        self.place = (block.number, live[0])
-        if len(live) < len(block.state):
-            gone = [t for t, s in enumerate(block.state) if s == DONE]
-            self.fault(
-                "divergent barrier",
-                min(sites),
-                f"threads {_several(gone)} have left the kernel, threads {_several(live)} wait",
-            )
-        elif len(sites) > 1:
-            lines = ", ".join(str(self.sites[s].line) for s in sorted(sites))
-            self.fault(
-                "divergent barrier",
-                min(sites),
-                f"threads of one block wait at different barriers, lines {lines}",
-            )
-        for t in live:
-            block.state[t] = READY
-        self.passed.append((block.number, block.epoch, min(sites)))
-        block.epoch += 1
-
-    def meet_warps(self, block: Block) -> bool:
-        """Let those warps on whose threads have come where their masks say that they meet."""
-        moved = False
-        for first in range(0, len(block.state), block.warp):
-            members = range(first, min(first + block.warp, len(block.state)))
-            groups: dict[tuple[str, int], list[int]] = {}
-            for t in members:
-                if block.state[t] == AT_WARP:
-                    groups.setdefault((block.wants[t][0], int(block.wants[t][2])), []).append(t)
-            stuck = not any(block.state[t] == READY for t in members)
-            absent = {key: self.awaited(block, key[1], here, members) for key, here in groups.items()}
-            whole = [key for key in groups if not absent[key]]
-            for key in whole or list(groups)[: int(stuck)]:
-                self.place = (block.number, groups[key][0])
-                self.judge_mask(block, key, groups[key], absent[key])
-                self.meet(block, key[0], groups[key])
-                moved = True
-        return moved
-
-    def awaited(self, block: Block, mask: int, here: list[int], members: range) -> list[int]:
-        """The threads that a mask names and that have neither come nor left the kernel."""
-        return [
-            t for t in members if mask >> (t - members[0]) & 1 and block.state[t] != DONE and t not in here
-        ]
-
-    def judge_mask(self, block: Block, key: tuple[str, int], here: list[int], absent: list[int]) -> None:
-        kind, mask = key
-        site = block.site[here[0]]
-        outside = [t for t in here if not mask >> t % block.warp & 1]
-        if outside:
-            text = (
-                f"threads {_several(outside)} come to this {kind}, and its mask {mask:#x} does not name them"
-            )
-            self.fault("wrong mask", site, text)
-        if absent:
-            lines = sorted({self.sites[block.site[t]].line for t in absent if block.site[t] >= 0})
-            where = f": they wait in line {', '.join(map(str, lines))}" if lines else ""
-            text = (
-                f"the mask {mask:#x} names threads {_several(absent)}, which never come to this {kind}{where}"
-            )
-            self.fault("divergent shuffle", site, text)
-
-    def meet(self, block: Block, kind: str, here: list[int]) -> None:
-        for t, value in zip(here, [self.exchanged(block, t, here) for t in here]):
-            block.sends[t], block.state[t] = value, READY
-        if kind == "syncwarp":  # the others move values, and order no memory
-            warp = here[0] // block.warp
-            block.warp_epoch[warp] += 1
-            block.meetings[warp].append(frozenset(here))
-
-    def exchanged(self, block: Block, t: int, here: list[int]) -> Any:
-        """What lane `t` gets from the meeting that all of `here` have come to."""
-        kind, _, mask, *values = block.wants[t]
-        if kind == "syncwarp":
-            return None
-        if kind == "ballot_sync":
-            return sum(1 << (u % block.warp) for u in here if block.wants[u][3])
-        by = int(values[1])
-        first, lane = t - t % block.warp, t % block.warp
-        lane = {
-            "shfl_up_sync": lane - by,
-            "shfl_down_sync": lane + by,
-            "shfl_xor_sync": lane ^ by,
-            "shfl_sync": by % block.warp,
-        }[kind]
-        source = first + lane if 0 <= lane < block.warp else t
-        if source not in here:
-            why = f"thread {t} takes what thread {source} brings, which is not in this {kind} (mask {int(mask):#x})"
-            return Poison(block.site[t], why)
-        got = block.wants[source][3]
-        self.marks.append(
-            (len(self.log) // 3, block.number, t, block.epoch, block.warp_epoch[t // block.warp])
-        )
-        self.log.extend((block.site[t], source, got.node if isinstance(got, Item) else -1))
-        return got
-
 
 def _directly(fn: Any, args: Sequence[Any]) -> Generator:
     return fn(*args)
@@ -401,9 +286,3 @@ def scope(kernel: Any) -> dict[str, Any]:
     function = getattr(kernel, "py_func", kernel)
     cells = dict(zip(function.__code__.co_freevars, (c.cell_contents for c in function.__closure__ or ())))
     return {**function.__globals__, **cells}
-
-
-def _several(numbers: Sequence[int]) -> str:
-    if len(numbers) > 4 and numbers[-1] - numbers[0] == len(numbers) - 1:
-        return f"{numbers[0]} to {numbers[-1]}"
-    return ", ".join(map(str, numbers[:8])) + (" ..." if len(numbers) > 8 else "")

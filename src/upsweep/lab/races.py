@@ -9,7 +9,7 @@ import numpy as np
 
 from upsweep.lab.findings import Finding
 from upsweep.lab.hooks import UNCHANGED
-from upsweep.lab.rewrite import Spot
+from upsweep.lab.reading import Spot
 from upsweep.lab.traces import Trace
 
 

@@ -9,14 +9,11 @@ from __future__ import annotations
 import ast
 import copy
 import functools
-import inspect
-import textwrap
 import types
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from upsweep.lab.flow import DIRECT, data_names, dotted, index_names, is_data, loop_state
+from upsweep.lab.reading import KernelError, Source, definition, parsed
 
 PAUSE, ATOMIC = -1, -2
 """What a thread yields besides a barrier's site: between two accesses, and before an atomic."""
@@ -36,20 +33,6 @@ PLAIN = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Constan
          ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.Pass, ast.Expr)  # fmt: skip
 
 
-class KernelError(ValueError):
-    """A kernel uses Python that no GPU kernel has; the message names the file and the line."""
-
-
-class Spot(NamedTuple):
-    """A line of a kernel, by the kernel's name: other kernels of a run may have such a line, too."""
-
-    kernel: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"line {self.line}"
-
-
 @dataclass(frozen=True)
 class Site:
     """A place in a kernel's source where something happens."""
@@ -64,23 +47,6 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Source:
-    """The text of a kernel: its lines as the reader knows them."""
-
-    text: str
-    file: str
-    first: int
-    name: str
-
-    @property
-    def lines(self) -> list[str]:
-        return self.text.rstrip("\n").split("\n")
-
-    def line(self, number: int) -> str:
-        return self.lines[number - self.first].strip()
-
-
-@dataclass(frozen=True)
 class Rewritten:
     """The code of a kernel's generator, and the sites that its numbers mean."""
 
@@ -92,30 +58,6 @@ class Rewritten:
     """Lines before which a barrier could stand whatever the data are: outside of every branch."""
     places: tuple[int, ...] = ()
     """All lines before which a statement could stand, those within branches too."""
-
-
-def source_of(kernel: Callable | str | Source) -> Source:
-    """The source of a kernel, from a function or from its text; a source is its own."""
-    if isinstance(kernel, Source):
-        return kernel
-    if isinstance(kernel, str):
-        first = 1 + len(kernel) - len(kernel.lstrip("\n"))  # empty lines before it count
-        source = Source(textwrap.dedent(kernel).strip("\n"), "<kernel>", first, "")
-        return replace(source, name=_definition(source, _parse(source)).name)
-    return _read(getattr(kernel, "py_func", kernel))
-
-
-@functools.lru_cache(maxsize=512)
-def _read(function: Callable) -> Source:
-    try:
-        lines, first = inspect.getsourcelines(function)
-    except (OSError, TypeError) as missing:
-        raise KernelError(
-            f"{function!r} has no source to trace: define it in a file or pass its text"
-        ) from missing
-    return Source(
-        textwrap.dedent("".join(lines)), inspect.getsourcefile(function) or "?", first, function.__name__
-    )
 
 
 @functools.lru_cache(maxsize=512)
@@ -137,30 +79,15 @@ def rewrite(
         places: report every statement that a thread comes to, as an event of kind `place`.
         function: it is no kernel but a function that one calls, and may return something.
     """
-    module = _parse(source)
+    module = parsed(source)
     ast.increment_lineno(module, source.first - 1)
-    definition = _definition(source, module)
-    work = _Rewriter(source, definition, fine, without, before, places, function)
-    thread = work.kernel(definition)
+    kernel = definition(source, module)
+    work = _Rewriter(source, kernel, fine, without, before, places, function)
+    thread = work.kernel(kernel)
     code = compile(ast.fix_missing_locations(ast.Module([thread], [])), source.file, "exec")
-    parameters = tuple(a.arg for a in definition.args.args)
+    parameters = tuple(a.arg for a in kernel.args.args)
     every = tuple(dict.fromkeys(work.places))
     return Rewritten(source, code, tuple(work.sites), parameters, tuple(work.statements), every)
-
-
-def _parse(source: Source) -> ast.Module:
-    try:
-        return ast.parse(source.text)
-    except SyntaxError as error:
-        line = (error.lineno or 1) + source.first - 1
-        raise KernelError(f"{source.file}:{line}: {error.msg}\n    {(error.text or '').strip()}") from error
-
-
-def _definition(source: Source, module: ast.Module) -> ast.FunctionDef:
-    found = [node for node in module.body if isinstance(node, ast.FunctionDef)]
-    if len(found) != 1:
-        raise KernelError(f"{source.file}: expected one kernel, a single def, and found {len(found)}")
-    return found[0]
 
 
 def _hook(name: str, *args: ast.expr | int | str) -> ast.Call:

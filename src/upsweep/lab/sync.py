@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 
 from upsweep.lab.races import any_race, first_race
-from upsweep.lab.rewrite import KernelError, Spot
+from upsweep.lab.reading import KernelError, Spot
 from upsweep.lab.traces import Case, Trace
 
 SIZES = (

@@ -12,7 +12,7 @@ class Launch:
     """One launch: a kernel, its grid, and what it is given."""
 
     kernel: Any
-    """A function, its text, or an `upsweep.lab.rewrite.Source`."""
+    """A function, its text, or an `upsweep.lab.reading.Source`."""
     grid: int
     block: int
     args: tuple[str | int, ...]

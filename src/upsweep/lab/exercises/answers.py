@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from upsweep.lab.flow import DIRECT
-from upsweep.lab.rewrite import Source
+from upsweep.lab.reading import Source
 
 TYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
 SAFE = {

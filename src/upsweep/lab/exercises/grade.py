@@ -23,7 +23,7 @@ from upsweep.lab.exercises import EXERCISES, Exercise
 from upsweep.lab.exercises.answers import Answer, read
 from upsweep.lab.findings import Report
 from upsweep.lab.machine import scope
-from upsweep.lab.rewrite import KernelError, Spot
+from upsweep.lab.reading import KernelError, Spot
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.sync import barriers
 from upsweep.lab.traces import Case, Trace

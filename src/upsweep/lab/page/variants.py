@@ -16,7 +16,8 @@ from upsweep.lab.machine import scope
 from upsweep.lab.networks import identify, laws
 from upsweep.lab.page.items import EXAMPLE, OPERATORS, identity_of, items_of, operator_of
 from upsweep.lab.play import text, to_dict
-from upsweep.lab.rewrite import Rewritten, Spot, source_of
+from upsweep.lab.reading import Spot, source_of
+from upsweep.lab.rewrite import Rewritten
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.sync import barriers
 from upsweep.lab.traces import Case, Trace
