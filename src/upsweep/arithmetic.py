@@ -217,6 +217,24 @@ def logaddexp_in(numbers: LogAddExp) -> Callable[[Any, Any], Any]:
     return logaddexp
 
 
+def exp_in(numbers: LogAddExp) -> Callable[[Any], Any]:
+    """exp(x) by the same polynomial, between the smallest normal number and the largest power of two."""
+    real, integer, mantissa, *_ = numbers
+    magic, shift = real(1.5 * 2.0**mantissa), integer(mantissa)
+    log2e, low, high = real(1.4426950408889634), real(-numbers.far), real(numbers.far + 1)
+    exp2 = tuple(map(real, numbers.exp2))
+
+    def exp(x):
+        d = real(high if x > high else x)
+        d = real(low if d < low else d)
+        k = fma(d, log2e, magic)
+        e = horner(exp2, fma(d, log2e, magic - k))
+        u = integer(real(e).view(integer) + (real(k).view(integer) << shift)).view(real)
+        return real(u if x == x else x)
+
+    return exp
+
+
 LOG_ADD_EXP = {
     "f4": LogAddExp(
         np.float32, np.int32, 23, 87.0,

@@ -30,6 +30,11 @@ _PARTS = {
     "column_lookback.cuh columns.cu",
     "walk": "narrow.cuh prelude.cuh operators.cuh spec elements.cuh memory.cuh params.cuh ring.cuh walk.cu",
     "short": "narrow.cuh prelude.cuh operators.cuh spec elements.cuh memory.cuh params.cuh thread.cuh short.cu",
+    "selective": "narrow.cuh prelude.cuh maths.cuh spec memory.cuh selective.cuh selective.cu",
+    "selective_back": "narrow.cuh prelude.cuh maths.cuh spec memory.cuh selective.cuh selective_back.cu",
+    "gated": "narrow.cuh prelude.cuh maths.cuh gates.cuh spec memory.cuh gated.cuh gated.cu",
+    "gated_back": "narrow.cuh prelude.cuh maths.cuh gates.cuh spec memory.cuh gated.cuh gated_back.cu",
+    "total": "narrow.cuh prelude.cuh spec total.cu",
     "flags": "narrow.cuh prelude.cuh spec flags.cu",
 }
 _FLAGS = ("--std=c++17", "--fmad=false", "--device-as-default-execution-space")

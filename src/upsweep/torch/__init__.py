@@ -11,6 +11,18 @@ scanned as float32.
 ([1.0, 1.5, 1.75], [0.0, 1.5, 1.5])
 """
 
+from upsweep.torch.layers import (
+    hgrn,
+    hgrn_step,
+    min_gru,
+    min_gru_step,
+    rg_lru,
+    rg_lru_step,
+    s5,
+    s5_step,
+    selective_scan,
+    selective_step,
+)
 from upsweep.torch.recurrences import discounted_sum, ema, gae, lfilter, linear_recurrence
 from upsweep.torch.scans import cumlogsumexp, cummax, cummin, cumulative_prod, cumulative_sum, reduce, scan
 
@@ -23,8 +35,18 @@ __all__ = [
     "discounted_sum",
     "ema",
     "gae",
+    "hgrn",
+    "hgrn_step",
     "lfilter",
     "linear_recurrence",
+    "min_gru",
+    "min_gru_step",
     "reduce",
+    "rg_lru",
+    "rg_lru_step",
+    "s5",
+    "s5_step",
     "scan",
+    "selective_scan",
+    "selective_step",
 ]

@@ -1,0 +1,196 @@
+// The gradients of a selective scan: chunks of steps from the last to the first. The states of a chunk are computed again from
+// the one that the way forward kept, and then walked backwards; nothing that is as wide as all states is ever in memory.
+#include "selective.cuh"
+
+constexpr int HALF = LANES / 2 ? LANES / 2 : 1;  // steps whose two sums over lanes are taken together
+
+// What each item gives to the walk, and the walk to its gradients.
+struct alignas(16) Item { Real step, drive, dy, y; };  // then y, and in place of drive and dy: of dh b, and of dh a h rate
+
+struct BackStage {
+  Stage<CHUNK> in;
+  alignas(16) Value g[CHUNK * CHANNELS];
+};
+struct Memory {
+  BackStage stage[2];
+  Shared<CHUNK> shared;
+  Item items[CHUNK][CHANNELS];
+  Pack<Real, OWN> trail[CHUNK][THREADS];  // the state before each step
+  Real parts[WARPS][CHUNK][2 * PADDED];   // db and dc, summed over the channels of a warp
+  Real dskip[CHUNK * CHANNELS], dbias[CHUNK * CHANNELS];
+};
+
+static_assert(sizeof(Memory) == MEMORY, "layers.py counts otherwise");
+
+struct Walker {
+  const Params& p;
+  const Part& part;
+  Memory& memory;
+  int channel, lane, warp;
+  Real rate[OWN], carry[OWN], da[OWN];  // carry: what the step after gives to the gradient of the state
+
+  __device__ __forceinline__ void walk(Real (&h)[OWN]) {
+    Real a[CHUNK][OWN], y[LANES];
+#pragma unroll
+    for (int t = 0; t < CHUNK; t++) {
+      Item x = memory.items[t][channel];
+      Pack<Real, OWN> b = memory.shared.b[t * LANES + lane], c = memory.shared.c[t * LANES + lane], before;
+      y[t % LANES] = 0;
+#pragma unroll
+      for (int o = 0; o < OWN; o++) {
+        before.x[o] = h[o];
+        a[t][o] = exp2_of(x.step * rate[o]);
+        h[o] = mul_add(a[t][o], h[o], x.drive * b.x[o]);
+        y[t % LANES] = mul_add(h[o], c.x[o], y[t % LANES]);
+      }
+      memory.trail[t][threadIdx.x] = before;
+      if (t % LANES == LANES - 1) {
+        int first = 0;
+        bool mine = true;
+        sum_over_lanes<LANES / 2, 1, LANES>(y, lane, first, mine);
+        memory.items[t - (LANES - 1) + first][channel].y = y[0];
+      }
+    }
+    Real sums[2 * HALF];
+#pragma unroll
+    for (int t = CHUNK - 1; t >= 0; t--) {
+      Item x = memory.items[t][channel];
+      Pack<Real, OWN> b = memory.shared.b[t * LANES + lane], c = memory.shared.c[t * LANES + lane], before = memory.trail[t][threadIdx.x];
+      Real with_b = 0, with_rate = 0, both[2 * OWN];
+#pragma unroll
+      for (int o = 0; o < OWN; o++) {
+        Real dh = mul_add(c.x[o], x.dy, carry[o]);
+        both[o] = dh * x.drive;
+        both[OWN + o] = h[o] * x.dy;
+        with_b = mul_add(dh, b.x[o], with_b);
+        carry[o] = dh * a[t][o];
+        Real q = carry[o] * before.x[o];
+        with_rate = mul_add(q, rate[o], with_rate);
+        da[o] = mul_add(q, x.step, da[o]);
+        h[o] = before.x[o];
+      }
+      int first = 0;
+      bool mine = true;
+      sum_over_lanes<16, LANES, 2 * OWN>(both, threadIdx.x % 32, first, mine);
+#pragma unroll
+      for (int i = 0; i < left_of(16, LANES, 2 * OWN); i++)
+        if (mine) memory.parts[warp][t][(first + i) / OWN * PADDED + lane * OWN + (first + i) % OWN] = both[i];
+      sums[2 * (t % HALF)] = with_b;
+      sums[2 * (t % HALF) + 1] = with_rate;
+      if (t % HALF == 0) {
+        int which = 0;
+        bool wanted = true;
+        sum_over_lanes<LANES / 2, 1, 2 * HALF>(sums, lane, which, wanted);
+        __syncwarp();  // every lane has read the items that the sums replace
+#pragma unroll
+        for (int i = 0; i < left_of(LANES / 2, 1, 2 * HALF); i++) {
+          Item& to = memory.items[t + (which + i) / 2][channel];
+          ((which + i) % 2 ? to.dy : to.drive) = sums[i];
+        }
+      }
+    }
+  }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, THREADS < 384 ? 384 / THREADS : 1) upsweep_selective_back(const __grid_constant__ Params p) {
+  extern __shared__ __align__(128) char bytes[];
+  Memory& memory = *(Memory*)bytes;
+  Part part(p);
+  Walker walker{p, part, memory, (int)threadIdx.x / LANES, (int)threadIdx.x % LANES, (int)threadIdx.x / 32};
+  bool exist = walker.channel < part.exist;
+  load_states(p.a + (part.first + walker.channel) * STATES, walker.lane, exist, walker.rate);
+  load_states(p.dlast + part.states(p, walker.channel), walker.lane, exist && p.dlast, walker.carry);
+#pragma unroll
+  for (int o = 0; o < OWN; o++) { walker.rate[o] *= LOG2E; walker.da[o] = 0; }
+  for (int i = threadIdx.x; i < CHUNK * CHANNELS; i += THREADS) memory.dskip[i] = memory.dbias[i] = 0;
+
+  int own = threadIdx.x % PER_LINE * VEC;
+  bool owned = own < part.exist;
+  Real bias[VEC], skip[VEC];
+#pragma unroll
+  for (int v = 0; v < VEC; v++) {
+    bias[v] = p.bias && owned ? p.bias[part.first + own + v] : Real(0);
+    skip[v] = p.skip && owned ? p.skip[part.first + own + v] : Real(0);
+  }
+  Sources sources(p, part);
+  Source gradient(p, part, p.out), du_(p, part, p.du), ddelta_(p, part, p.ddelta), dz_(p, part, p.dz);
+  auto bring_chunk = [&](i64 k) {
+    i64 t = k * CHUNK;
+    int m = k < 0 ? 0 : (int)min(part.n - t, (i64)CHUNK);
+    BackStage& stage = memory.stage[k & 1];
+    sources.bring_all(stage.in, p, part, t, m, owned);
+    bring<CHUNK>(stage.g, gradient, t, owned ? m : 0);
+    commit_copies();
+  };
+  i64 chunks = (part.n + CHUNK - 1) / CHUNK;
+  bring_chunk(chunks - 1);
+  for (i64 k = chunks - 1; k >= 0; k--) {
+    BackStage& stage = memory.stage[k & 1];
+    i64 t0 = k * CHUNK;
+    int m = (int)min(part.n - t0, (i64)CHUNK);
+    Real h[OWN];
+    load_states(p.marks + ((part.mark + k) * p.channels + part.first + walker.channel) * STATES, walker.lane, exist, h);
+    bring_chunk(k - 1);
+    wait_copies<1>();
+    __syncthreads();  // the chunk has landed
+    memory.shared.fill(stage.in, m);
+    each_step<CHUNK>(CHUNK, [&](int t, int) {
+      Piece delta = piece_of(stage.in.delta, t, own), u = piece_of(stage.in.u, t, own), z = piece_of(stage.in.z, t, own), g = piece_of(stage.g, t, own);
+      bool there = t < m && owned;
+#pragma unroll
+      for (int v = 0; v < VEC; v++) {
+        Item x{0, 0, 0, 0};
+        x.step = convert<Real>(delta.x[v]) + bias[v];
+        if (p.softplus) x.step = softplus(x.step);
+        x.drive = x.step * convert<Real>(u.x[v]);
+        x.dy = convert<Real>(g.x[v]);
+        if (p.z.at) { Real gate = convert<Real>(z.x[v]); x.dy *= gate * sigmoid(gate); }
+        memory.items[t][own + v] = there ? x : Item{0, 0, 0, 0};
+      }
+    });
+    __syncthreads();  // what the walk reads has been written
+    walker.walk(h);
+    __syncthreads();  // the sums have been written
+    each_step<CHUNK>(owned ? m : 0, [&](int t, int skipped) {
+      Piece delta = piece_of(stage.in.delta, t, own), u = piece_of(stage.in.u, t, own), z = piece_of(stage.in.z, t, own), g = piece_of(stage.g, t, own);
+      Piece du, ddelta, dz;
+#pragma unroll
+      for (int v = 0; v < VEC; v++) {
+        Item x = memory.items[t][own + v];
+        Real with_b = x.drive, with_rate = x.dy, input = convert<Real>(u.x[v]), dy = convert<Real>(g.x[v]);
+        if (p.z.at) {
+          Real gate = convert<Real>(z.x[v]), s = sigmoid(gate);
+          dz.x[v] = convert<Value>(dy * mul_add(skip[v], input, x.y) * s * mul_add(gate, 1 - s, Real(1)));
+          dy *= gate * s;
+        }
+        Real slope = mul_add(input, with_b, LN2 * with_rate);
+        if (p.softplus) slope *= sigmoid(convert<Real>(delta.x[v]) + bias[v]);
+        du.x[v] = convert<Value>(mul_add(skip[v], dy, x.step * with_b));
+        ddelta.x[v] = convert<Value>(slope);
+        memory.dskip[t * CHANNELS + own + v] += dy * input;
+        memory.dbias[t * CHANNELS + own + v] += slope;
+      }
+      *(Piece*)du_.of(t0 + skipped) = du;
+      *(Piece*)ddelta_.of(t0 + skipped) = ddelta;
+      if (p.z.at) *(Piece*)dz_.of(t0 + skipped) = dz;
+    });
+    for (int i = threadIdx.x; i < m * 2 * STATES; i += THREADS) {
+      int t = i / (2 * STATES), j = i % (2 * STATES), n = j / STATES * PADDED + j % STATES;
+      Real sum = memory.parts[0][t][n];
+#pragma unroll
+      for (int w = 1; w < WARPS; w++) sum += memory.parts[w][t][n];
+      p.parts[(blockIdx.x % p.groups * p.lines + part.line + t0 + t) * (2 * STATES) + j] = sum;
+    }
+    __syncthreads();  // the stage may be written again
+  }
+  store_states(p.da + part.states(p, walker.channel), walker.lane, exist, walker.da);
+  if (p.dinitial) store_states(p.dinitial + part.states(p, walker.channel), walker.lane, exist, walker.carry);
+  __syncthreads();  // the sums of all items have been written
+  if (threadIdx.x < part.exist) {
+    Real dskip = 0, dbias = 0;
+    for (int t = 0; t < CHUNK; t++) { dskip += memory.dskip[t * CHANNELS + threadIdx.x]; dbias += memory.dbias[t * CHANNELS + threadIdx.x]; }
+    i64 at = part.sequence * p.channels + part.first + threadIdx.x;
+    p.dskip[at] = dskip;
+    p.dbias[at] = dbias;
+  }
+}

@@ -1,0 +1,240 @@
+"""Layers of recurrent models on a GPU: a launch for each direction. See `upsweep.engine.Layers`."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from upsweep.dtypes import accumulator
+from upsweep.engine import EngineError, Gated, Selective
+from upsweep.gpu import compile, driver
+from upsweep.gpu.arrays import View
+
+CHANNELS = 32
+"""Of a block, as in selective.cuh."""
+MOST_MEMORY = 227 << 10
+"""Bytes of shared memory that a block may have."""
+CHUNK = 16
+"""Steps from one kept state to the next, as in selective.cuh."""
+TILE = 16
+"""Steps of a tile on the way forward, as in selective.cu."""
+
+
+def selective(s: Selective, out: View, last: View | None, marks: View | None) -> None:
+    """`out`, and where they are asked for the last state of each sequence and the states at its chunks."""
+    channels = _grain([v for v in (s.u, s.delta, s.z, out) if v is not None], min(16, 4 * s.u.dtype.itemsize))
+    kernel, threads, memory = _kernel("selective", s, channels)
+    words = [*_operands(s, out), _ptr(s.initial), _ptr(last), _ptr(marks), *_sizes(s)]
+    _launch(kernel, s, threads, memory, [*words, *[0] * 16])
+
+
+def selective_back(
+    s: Selective, g: View, dlast: View | None, marks: View, into: Sequence[View | None], states: Sequence[View | None]
+) -> None:  # fmt: skip
+    """`into`: the gradients of u, delta, z, b and c; `states`: those of a, skip and bias for each sequence by itself, and of
+    initial."""
+    du, ddelta, dz, db, dc = into
+    channels = _grain([v for v in (s.u, s.delta, s.z, g, du, ddelta, dz) if v is not None], min(16, 4 * s.u.dtype.itemsize))
+    kernel, threads, memory = _kernel("selective_back", s, channels)
+    lines = s.u.shape[0] * s.u.shape[1]
+    n, real = s.a.shape[1], accumulator(s.u.dtype)
+    assert s.u.kind is not None
+    assert du
+    assert ddelta
+    assert db
+    assert dc
+    parts = s.u.kind.empty(s.u, (_groups(s), lines, 2 * n), real)
+    words = [*_operands(s, g), _ptr(s.initial), 0, _ptr(marks), *_sizes(s)]
+    words += [*_lines(du), *_lines(ddelta), *_lines(dz), _ptr(dlast), *map(_ptr, states), parts.ptr, lines]
+    _launch(kernel, s, threads, memory, words)
+    _total(s, parts, db, dc)
+
+
+def _total(s: Selective, parts: View, db: View, dc: View) -> None:
+    """db and dc, from what the blocks of channels have of them."""
+    groups, lines, _ = parts.shape
+    n = s.a.shape[1]
+    spec = _types(db.dtype)
+    with driver.on_device(s.u.device):
+        kernel = _loaded("total", spec, 0, s.u.device)
+        words = [parts.ptr, db.ptr, dc.ptr, groups, lines * 2 * n, n]
+        blocks = -(-lines * 2 * n // 256)
+        driver.launch(kernel, blocks, 256, 0, _stream(s.u), struct.pack("<6q", *words))
+
+
+def _launch(kernel: Any, s: Selective, threads: int, memory: int, words: Sequence[int]) -> None:
+    with driver.on_device(s.u.device):
+        blocks = s.sequences * _groups(s)
+        driver.launch(kernel, blocks, threads, memory, _stream(s.u), struct.pack(f"<{len(words)}q", *words))
+
+
+def _stream(x: View) -> int:
+    assert x.kind is not None
+    return x.kind.stream(x)
+
+
+def _groups(s: Selective) -> int:
+    return -(-s.u.shape[2] // CHANNELS)
+
+
+def _operands(s: Selective, out: View) -> list[int]:
+    arrays = s.u, s.delta, s.z, s.b, s.c, out
+    return [*[word for v in arrays for word in _lines(v)], *map(_ptr, (s.a, s.skip, s.bias))]
+
+
+def _sizes(s: Selective) -> list[int]:
+    return [_ptr(s.offsets), s.u.shape[1], s.u.shape[2], _groups(s), int(s.softplus)]
+
+
+def _lines(v: View | None) -> tuple[int, int, int]:
+    return (0, 0, 0) if v is None else (v.ptr, v.strides[0], v.strides[1])
+
+
+def _ptr(v: View | None) -> int:
+    return 0 if v is None else v.ptr
+
+
+def _grain(arrays: Sequence[View], most: int = 16) -> int:
+    """The bytes that lines are moved in: at most `most`, and a divisor of where every line begins and ends."""
+    whole = most
+    for v in arrays:
+        for place in (v.ptr, v.shape[2] * v.dtype.itemsize, *v.strides[:2]):
+            whole = min(whole, place & -place or most)
+    return whole
+
+
+def _kernel(name: str, s: Selective, grain: int) -> tuple[Any, int, int]:
+    """A loaded kernel, its threads and its shared memory."""
+    spec, threads, memory = _spec(name, s.u.dtype, s.a.shape[1], grain, _grain([s.b, s.c]))
+    with driver.on_device(s.u.device):
+        return _loaded(name, spec, memory, s.u.device), threads, memory
+
+
+@lru_cache(256)
+def _loaded(name: str, spec: str, memory: int, device: int) -> Any:
+    code = compile.cubin(name, spec, None, (), driver.architecture(device))
+    return driver.load(code, f"upsweep_{name}", memory, device)
+
+
+@lru_cache(256)
+def _spec(name: str, dtype: np.dtype, states: int, grain: int, state_grain: int) -> tuple[str, int, int]:
+    """The part of a kernel's text that differs, its threads and its shared memory."""
+    real, lanes = accumulator(dtype), lanes_of(states)
+    own = -(-states // lanes)
+    sizes = dtype.itemsize, real.itemsize, states, lanes, lanes * own
+    memory = _memory(*sizes) if name == "selective" else _memory_back(*sizes)
+    if memory > MOST_MEMORY:
+        raise EngineError(
+            f"the cuda engine has no room for {states} states of {dtype} a channel: 32 fit, of float64 16"
+        )
+    numbers = {
+        "STATES": states,
+        "LANES": lanes,
+        "OWN": own,
+        "GRAIN": grain,
+        "STATE_GRAIN": state_grain,
+        "MEMORY": memory,
+    }
+    return (
+        _types(dtype) + "".join(f"constexpr int {key} = {value};\n" for key, value in numbers.items())
+    ), 32 * lanes, memory  # fmt: skip
+
+
+def _types(dtype: np.dtype) -> str:
+    return f"typedef {compile.value_type(dtype)} Real;\ntypedef {compile.memory_type(dtype)} Value;\n"
+
+
+def lanes_of(states: int) -> int:
+    """Lanes that share a channel: each has four states at most of up to 64."""
+    return max(1, min(16, 1 << (-(-states // 4) - 1).bit_length()))
+
+
+def _stage(steps: int, size: int, states: int) -> int:
+    return 3 * steps * CHANNELS * size + 2 * -(-steps * states * size // 16) * 16
+
+
+def _memory(size: int, real: int, states: int, lanes: int, padded: int) -> int:
+    each = 2 * padded + 2 * CHANNELS + CHANNELS + CHANNELS // lanes
+    return 4 * _stage(TILE, size, states) + 2 * TILE * real * each
+
+
+def _memory_back(size: int, real: int, states: int, lanes: int, padded: int) -> int:
+    stage = _stage(CHUNK, size, states) + CHUNK * CHANNELS * size
+    each = 2 * padded + 4 * CHANNELS + CHANNELS * padded + 2 * padded * lanes + 2 * CHANNELS
+    return 2 * stage + CHUNK * real * each
+
+
+# --- gated layers -------------------------------------------------------------------------------------------------------
+
+_LAYERS = {"rg_lru": "RgLru", "min_gru": "MinGru", "hgrn": "Hgrn"}
+_WORKERS = 256
+
+
+def gated(s: Gated, out: View, last: View | None) -> None:
+    """`out`, and the last state of each sequence where it is asked for."""
+    inputs = [*s.inputs, *[None] * (3 - len(s.inputs))]
+    words = [
+        *_all_lines([*inputs, out, None, None, None, None]),
+        _ptr(s.parameter),
+        _ptr(s.initial),
+        _ptr(last),
+    ]
+    _launch_gated("gated", s, [*s.inputs, out], [*words, *_gated_sizes(s), 0, 0, 0])
+
+
+def gated_back(
+    s: Gated,
+    h: View,
+    g: View,
+    dlast: View | None,
+    into: Sequence[View],
+    dparameter: View | None,
+    dinitial: View,
+) -> None:
+    """`into`: the gradients of the inputs; that of the parameter for each sequence by itself, and that of initial."""
+    none = [None] * (3 - len(s.inputs))
+    words = [*_all_lines([*s.inputs, *none, h, *into, *none, g]), _ptr(s.parameter), _ptr(s.initial), 0]
+    words += [*_gated_sizes(s), _ptr(dlast), _ptr(dparameter), dinitial.ptr]
+    _launch_gated("gated_back", s, [*s.inputs, h, g, *into], words)
+
+
+def _gated_sizes(s: Gated) -> list[int]:
+    _, steps, channels = s.inputs[0].shape
+    return [_ptr(s.offsets), steps, channels, -(-channels // CHANNELS)]
+
+
+def _all_lines(arrays: Sequence[View | None]) -> list[int]:
+    return [word for v in arrays for word in _lines(v)]
+
+
+def _launch_gated(name: str, s: Gated, arrays: Sequence[View], words: Sequence[int]) -> None:
+    x = s.inputs[0]
+    spec, memory = _gated_spec(
+        name, s.layer, x.dtype, _grain(arrays, min(16, 4 * x.dtype.itemsize)), len(s.inputs)
+    )
+    with driver.on_device(x.device):
+        kernel = _loaded(name, spec, memory, x.device)
+        blocks = s.sequences * -(-x.shape[2] // CHANNELS)
+        driver.launch(
+            kernel, blocks, _WORKERS + 32, memory, _stream(x), struct.pack(f"<{len(words)}q", *words)
+        )
+
+
+@lru_cache(256)
+def _gated_spec(name: str, layer: str, dtype: np.dtype, grain: int, arrays: int) -> tuple[str, int]:
+    real, size = accumulator(dtype), dtype.itemsize
+    if name == "gated":
+        tile = 32
+        memory = 3 * arrays * tile * CHANNELS * size
+    else:
+        tile = 24 if size < 4 else 16
+        memory = 5 * ((arrays + 2) * tile + 1) * CHANNELS * size
+    memory += 3 * tile * CHANNELS * 2 * real.itemsize
+    return (
+        _types(dtype) + f"typedef {_LAYERS[layer]} Layer;\n"
+        f"constexpr int TILE = {tile}, GRAIN = {grain}, MEMORY = {-(-memory // 16) * 16};\n"
+    ), -(-memory // 16) * 16

@@ -1,0 +1,82 @@
+"""The diagonal state space of S5: complex states whose decay is the same for all steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import upsweep as up
+from upsweep.arguments import ShapeError
+from upsweep.engine import DTypeError
+from upsweep.torch.layers.operands import constant, in_order, packed, state
+
+
+def s5(
+    x: Tensor, eigenvalues: Tensor, step: Any = 1.0, *, initial: Tensor | None = None, cu_seqlens: Tensor | None = None,
+    return_state: bool = False,
+) -> Any:  # fmt: skip
+    """`h[t] = exp(eigenvalues step) h[t-1] + x[t]`, differentiable, also twice.
+
+    For the layer of the paper `x = u @ B_bar.T` with `B_bar = ((exp(eigenvalues step) - 1) / eigenvalues)[:, None] * B`, which
+    are small, and `y = 2 * (h @ C.T).real + D * u`.
+
+    Args:
+        x: (batch, time, states), complex64 or complex128.
+        eigenvalues: (states,), complex, with a negative real part where states decay.
+        step: a number, or a real tensor of (states,).
+        initial: the states before the first steps, (sequences, states), of the dtype of x.
+        cu_seqlens, return_state: as in `rg_lru`.
+
+    Returns:
+        h, of the shape and dtype of x; with `return_state` the pair `(h, state)`. States are walked in order: split anywhere,
+        packed, in another batch or a step at a time by `s5_step`, a sequence gives the same bits.
+
+    Raises:
+        ShapeError, DTypeError, SegmentError: an operand does not fit, before anything is computed.
+
+    >>> import torch, upsweep.torch as ut
+    >>> x = torch.zeros(1, 4, 1, dtype=torch.complex64)
+    >>> x[0, 0, 0] = 1
+    >>> turn = torch.tensor([0.5j * torch.pi])
+    >>> [complex(round(v.real, 3) + 0.0, round(v.imag, 3) + 0.0) for v in ut.s5(x, turn)[0, :, 0].tolist()]
+    [(1+0j), 1j, (-1+0j), -1j]
+
+    Source: Smith, Warrington and Linderman, "Simplified state space layers for sequence modeling" (2023), equations 2 to 5.
+    """
+    if x.ndim != 3:
+        raise ShapeError(f"x has shape {tuple(x.shape)}; a layer takes (batch, time, states)")
+    decay, start = _decay(x, eigenvalues, step), None
+    offsets = packed(cu_seqlens, x)
+    sequences = x.shape[0] if offsets is None else len(offsets) - 1
+    if initial is not None:
+        start = state(initial, "initial", (sequences, x.shape[2]), x.dtype, x)
+    h, last = in_order(decay.expand(x.shape), x, start, offsets)
+    return (h, last) if return_state else h
+
+
+def s5_step(state: Tensor, x: Tensor, eigenvalues: Tensor, step: Any = 1.0) -> Tensor:
+    """One step of `s5`, with its bits: x is (batch, states), and `state`, which is returned, is brought up to date in place.
+
+    Without gradients.
+    """
+    if x.ndim != 2 or state.shape != x.shape or state.dtype != x.dtype:
+        raise ShapeError(
+            f"x is {x.dtype} of shape {tuple(x.shape)}, state {state.dtype} of {tuple(state.shape)}: both are (batch, states)"
+        )
+    decay = _decay(x, eigenvalues.detach(), step).expand(x.shape)
+    rows, out = state.detach(), state.detach().unsqueeze(1)
+    up.linear_recurrence(
+        decay.unsqueeze(1), x.detach().unsqueeze(1), initial=rows, axis=1, out=out, order="sequential"
+    )
+    return state
+
+
+def _decay(x: Tensor, eigenvalues: Tensor, step: Any) -> Tensor:
+    if x.dtype not in (torch.complex64, torch.complex128):
+        raise DTypeError(f"x is {x.dtype}; the states of s5 are complex64 or complex128")
+    eigenvalues = constant(eigenvalues, "eigenvalues", x.shape[-1:], x.dtype, x)
+    if isinstance(step, Tensor):
+        step = constant(step, "step", x.shape[-1:], x.real.dtype, x)
+    return torch.exp(eigenvalues * step)
