@@ -21,19 +21,17 @@ from upsweep.gpu.functions import Linked, python_ltoir
 from upsweep.operator import unchanged
 
 KERNELS = Path(__file__).parent / "kernels"
+_SCAN = "narrow.cuh prelude.cuh operators.cuh spec elements.cuh copies.cuh memory.cuh"
 _PARTS = {
-    "rows": "narrow.cuh prelude.cuh operators.cuh spec elements.cuh memory.cuh dense.cuh params.cuh region.cuh thread.cuh "
-    "warp.cuh nodes.cuh rows.cu",
-    "tiles": "narrow.cuh prelude.cuh operators.cuh spec elements.cuh memory.cuh dense.cuh params.cuh region.cuh thread.cuh "
-    "warp.cuh packed.cuh nodes.cuh lookback.cuh tiles.cu",
-    "columns": "narrow.cuh prelude.cuh operators.cuh spec elements.cuh memory.cuh params.cuh thread.cuh warp.cuh nodes.cuh "
-    "column_lookback.cuh columns.cu",
-    "walk": "narrow.cuh prelude.cuh operators.cuh spec elements.cuh memory.cuh params.cuh ring.cuh walk.cu",
-    "short": "narrow.cuh prelude.cuh operators.cuh spec elements.cuh memory.cuh params.cuh thread.cuh short.cu",
-    "selective": "narrow.cuh prelude.cuh maths.cuh spec memory.cuh selective.cuh selective.cu",
-    "selective_back": "narrow.cuh prelude.cuh maths.cuh spec memory.cuh selective.cuh selective_back.cu",
-    "gated": "narrow.cuh prelude.cuh maths.cuh gates.cuh spec memory.cuh gated.cuh gated.cu",
-    "gated_back": "narrow.cuh prelude.cuh maths.cuh gates.cuh spec memory.cuh gated.cuh gated_back.cu",
+    "rows": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh nodes.cuh rows.cu",
+    "tiles": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh nodes.cuh lookback.cuh tiles.cu",
+    "columns": f"{_SCAN} params.cuh thread.cuh warp.cuh nodes.cuh column_lookback.cuh columns.cu",
+    "walk": f"{_SCAN} params.cuh ring.cuh walk.cu",
+    "short": f"{_SCAN} params.cuh thread.cuh short.cu",
+    "selective": "narrow.cuh prelude.cuh maths.cuh spec copies.cuh selective.cuh selective.cu",
+    "selective_back": "narrow.cuh prelude.cuh maths.cuh spec copies.cuh selective.cuh selective_back.cu",
+    "gated": "narrow.cuh prelude.cuh maths.cuh gates.cuh spec copies.cuh gated.cuh gated.cu",
+    "gated_back": "narrow.cuh prelude.cuh maths.cuh gates.cuh spec copies.cuh gated.cuh gated_back.cu",
     "total": "narrow.cuh prelude.cuh spec total.cu",
     "flags": "narrow.cuh prelude.cuh spec flags.cu",
 }

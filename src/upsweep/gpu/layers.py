@@ -13,6 +13,7 @@ from upsweep.dtypes import accumulator
 from upsweep.engine import EngineError, Gated, Selective
 from upsweep.gpu import compile, driver
 from upsweep.gpu.arrays import View
+from upsweep.gpu.functions import memory_type, value_type
 
 CHANNELS = 32
 """Of a block, as in selective.cuh."""
@@ -38,7 +39,9 @@ def selective_back(
     """`into`: the gradients of u, delta, z, b and c; `states`: those of a, skip and bias for each sequence by itself, and of
     initial."""
     du, ddelta, dz, db, dc = into
-    channels = _grain([v for v in (s.u, s.delta, s.z, g, du, ddelta, dz) if v is not None], min(16, 4 * s.u.dtype.itemsize))
+    channels = _grain(
+        [v for v in (s.u, s.delta, s.z, g, du, ddelta, dz) if v is not None], min(16, 4 * s.u.dtype.itemsize)
+    )
     kernel, threads, memory = _kernel("selective_back", s, channels)
     lines = s.u.shape[0] * s.u.shape[1]
     n, real = s.a.shape[1], accumulator(s.u.dtype)
@@ -116,7 +119,7 @@ def _kernel(name: str, s: Selective, grain: int) -> tuple[Any, int, int]:
 
 @lru_cache(256)
 def _loaded(name: str, spec: str, memory: int, device: int) -> Any:
-    code = compile.cubin(name, spec, None, (), driver.architecture(device))
+    code = compile.cubin(name, spec, (), driver.architecture(device))
     return driver.load(code, f"upsweep_{name}", memory, device)
 
 
@@ -145,7 +148,7 @@ def _spec(name: str, dtype: np.dtype, states: int, grain: int, state_grain: int)
 
 
 def _types(dtype: np.dtype) -> str:
-    return f"typedef {compile.value_type(dtype)} Real;\ntypedef {compile.memory_type(dtype)} Value;\n"
+    return f"typedef {value_type(dtype)} Real;\ntypedef {memory_type(dtype)} Value;\n"
 
 
 def lanes_of(states: int) -> int:

@@ -3,7 +3,7 @@
 // tile behind.
 #include "gates.cuh"
 #include "spec.cuh"
-#include "memory.cuh"
+#include "copies.cuh"
 
 constexpr int WIDTH = 32, WORKERS = 256, THREADS = 32 + WORKERS, SIZE = sizeof(Value);
 constexpr int BLOCKS = sizeof(Real) == 4 ? 3 : 1;  // of a multiprocessor

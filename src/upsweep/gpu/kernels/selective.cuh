@@ -3,7 +3,7 @@
 // sequence modeling with selective state spaces" (2023), section 3.3.
 #include "maths.cuh"
 #include "spec.cuh"
-#include "memory.cuh"
+#include "copies.cuh"
 
 constexpr int CHANNELS = 32, WARPS = LANES, THREADS = 32 * WARPS, WARP_CHANNELS = 32 / LANES;
 constexpr int PADDED = LANES * OWN;           // states, with those that are always zero

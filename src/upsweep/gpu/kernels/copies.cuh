@@ -1,0 +1,55 @@
+// Memory on its way: pieces of an item, copies to shared memory that nobody waits for, hints to the cache.
+#pragma once
+#include "prelude.cuh"
+
+__device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+
+// Of 16 bytes, the rest zero-filled. AGAIN: other rows of this multiprocessor want them too, so that its own cache keeps them.
+template <bool AGAIN = false> __device__ __forceinline__ void copy_chunk_async(u32 to, const char* from, int bytes) {
+  if constexpr (AGAIN) asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+  else asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int PENDING> __device__ __forceinline__ void wait_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); }
+__device__ __forceinline__ void store_streaming(char* to, const uint4& v) {
+  asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+
+// Asks the second-level cache for memory that a block will load soon.
+__device__ __forceinline__ void fetch(const char* from, u32 bytes, int lane) {
+#if __CUDA_ARCH__ >= 900
+  u64 start = (u64)from & ~15ull;
+  if (lane == 0 && bytes >= 16) asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(start), "r"(bytes & ~15u) : "memory");
+#else
+  for (u32 i = 128 * lane; i < bytes; i += 32 * 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i) : "memory");
+#endif
+}
+
+template <int BYTES> struct bits_of;
+template <> struct bits_of<1> { typedef u8 type; };
+template <> struct bits_of<2> { typedef u16 type; };
+template <> struct bits_of<4> { typedef u32 type; };
+template <> struct bits_of<8> { typedef u64 type; };
+template <> struct bits_of<16> { typedef uint4 type; };
+
+// An item whose address is a multiple of GRAIN only.
+template <class T, int GRAIN> __device__ __forceinline__ T load_item(const char* p) {
+  typedef typename bits_of<GRAIN>::type piece;
+  union { T x; piece part[sizeof(T) / GRAIN]; } u;
+#pragma unroll
+  for (int i = 0; i < sizeof(T) / GRAIN; i++) u.part[i] = ((const piece*)p)[i];
+  return u.x;
+}
+template <class T, int GRAIN> __device__ __forceinline__ void store_item(char* p, const T& x) {
+  typedef typename bits_of<GRAIN>::type piece;
+  union { T x; piece part[sizeof(T) / GRAIN]; } u;
+  u.x = x;
+#pragma unroll
+  for (int i = 0; i < sizeof(T) / GRAIN; i++) ((piece*)p)[i] = u.part[i];
+}
+
+template <int BYTES> __device__ __forceinline__ void copy_async(char* to, const char* from) {
+  if constexpr (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
+  else if constexpr (BYTES >= 4) asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_address(to)), "l"(from), "n"(BYTES) : "memory");
+  else *(typename bits_of<BYTES>::type*)to = *(const typename bits_of<BYTES>::type*)from;
+}
