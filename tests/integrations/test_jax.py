@@ -319,3 +319,22 @@ def test_one_result_a_segment(reverse):
         jax.jit(lambda x, k: uj.reduce(x, axis=0, segments=up.segments.keys(k)))(x, jnp.arange(20))
     np.testing.assert_array_equal(uj.reduce(jnp.asarray(x), axis=0), up.reduce(x, axis=0))
     assert uj.reduce(jnp.ones((0, 2)), axis=0).tolist() == [0, 0]
+
+
+def test_every_function_takes_the_loops_order():
+    rng = np.random.default_rng(5)
+    x, a = (rng.random((3, 50, 4), np.float32) for _ in range(2))
+    how = {"axis": 1, "order": "sequential"}
+    want = np.cumsum(x, 1)
+    assert (np.asarray(uj.scan(x, **how)) == want).all()
+    assert (np.asarray(uj.cumulative_sum(x, **how)) == want).all()
+    h = up.linear_recurrence(a, x, **how)
+    assert (h != up.linear_recurrence(a, x, axis=1)).any()
+    assert (np.asarray(jax.jit(lambda a, x: uj.linear_recurrence(a, x, **how))(a, x)) == h).all()
+    assert (np.asarray(uj.scan((jnp.asarray(a), jnp.asarray(x)), "affine", **how)[1]) == h).all()
+    weights = np.full_like(x, 0.5)
+    returns = up.linear_recurrence(weights, x, reverse=True, **how)
+    assert (np.asarray(uj.discounted_sum(x, 0.5, **how)) == returns).all()
+    assert (np.asarray(uj.gae(x, jnp.zeros_like(x), 0.0, gamma=1.0, lam=0.5, **how)) == returns).all()
+    g = jax.grad(lambda x: uj.cumulative_sum(x, **how).sum())(x)
+    assert (np.asarray(g) == np.arange(50, 0, -1)[:, None]).all()

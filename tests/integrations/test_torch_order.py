@@ -75,3 +75,53 @@ def test_compiled_whole():
     want = torch.autograd.grad(loop(a, b, h).square().sum(), (a, b, h))
     for x, y in zip((a.grad, b.grad, h.grad), want):
         assert torch.equal(x, y)
+
+
+def stepped(x, f, first):
+    """The loop over axis 1."""
+    ys, y = [], first
+    for t in range(x.shape[1]):
+        y = f(y, x[:, t])
+        ys.append(y)
+    return torch.stack(ys, 1)
+
+
+def test_every_function_has_the_loops_bits_and_gradients():
+    torch.manual_seed(4)
+    x = torch.randn(3, 50, 17, requires_grad=True)
+    g, how = torch.randn(3, 50, 17), {"axis": 1, "order": "sequential"}
+    zero = torch.zeros(3, 17)
+    dones = torch.rand(3, 50, 17) < 0.1
+    back, ends = x.flip(1), dones.flip(1)
+    pairs = [
+        (ut.scan(x, **how), stepped(x, torch.add, zero)),
+        (ut.cumulative_sum(x, **how), stepped(x, torch.add, zero)),
+        (ut.cumulative_prod(x, **how), stepped(x, torch.mul, zero + 1)),
+        (ut.cummax(x, **how), stepped(x, torch.maximum, zero - 9)),
+        (ut.ema(x, 0.25, initial=zero, **how), stepped(x, lambda y, v: 0.75 * y + 0.25 * v, zero)),
+        (ut.discounted_sum(x, 0.5, **how), stepped(back, lambda y, v: 0.5 * y + v, zero).flip(1)),
+    ]
+    for got, want in pairs:
+        assert torch.equal(got, want)
+    for got, want in (pairs[0], pairs[4], pairs[5]):
+        (dx,), (wanted,) = (torch.autograd.grad(y, x, g) for y in (got, want))
+        torch.testing.assert_close(dx, wanted, rtol=1e-6, atol=1e-6)
+    states, y = [], zero
+    for t in range(50):
+        y = torch.where(ends[:, t], back[:, t], 0.5 * y + back[:, t])
+        states.append(y)
+    assert torch.equal(ut.discounted_sum(x, 0.5, dones, **how), torch.stack(states, 1).flip(1))
+    assert torch.equal(ut.reduce(x, **how), pairs[0][1][:, -1])
+    values, last = torch.zeros_like(x), zero
+    assert torch.equal(ut.gae(x, values, last, gamma=1.0, lam=0.5, **how), pairs[5][1])
+    a, b = (torch.rand(3, 50, 17) for _ in range(2))
+    _, h = ut.scan((a, b), "affine", **how)
+    assert torch.equal(h, ut.linear_recurrence(a, b, **how))
+
+
+def test_gradients_in_order_by_differences():
+    x = torch.rand(2, 5, 3, dtype=torch.float64, requires_grad=True)
+    for op in ("add", "mul"):
+        for exclusive in (False, True):
+            how = {"axis": 1, "order": "sequential", "exclusive": exclusive, "reverse": exclusive}
+            assert torch.autograd.gradcheck(lambda x, op=op, how=how: ut.scan(x, op, **how), x)

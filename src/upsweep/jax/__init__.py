@@ -53,6 +53,7 @@ def scan(
     reverse: bool = False,
     initial: Any = None,
     segments: Segments | None = None,
+    order: str = "tree",
 ) -> Any:
     """All prefixes under an associative operator, as `upsweep.scan`.
 
@@ -60,7 +61,7 @@ def scan(
         xs: an array, or a tuple of arrays of one shape (without gradients; see `linear_recurrence`).
         op, axis, exclusive, reverse, initial: as in `upsweep.scan`. One array has derivatives for the built-in operators and
             for every Python function that JAX can trace (holomorphic, of complex numbers).
-        segments: as in `upsweep.scan`; offsets that are traced are not checked.
+        segments, order: as in `upsweep.scan`; offsets that are traced are not checked.
 
     Returns:
         An array (a tuple of them) of the input's shape and dtype.
@@ -74,11 +75,11 @@ def scan(
         xs = tuple(map(jnp.asarray, xs))
         dim = axis_of(axis, xs[0].shape) - xs[0].ndim
         starts = None if initial is None else tuple(_rows(v, x, dim) for v, x in zip(initial, xs))
-        return rules.call(op, dim, exclusive, reverse, xs, starts, heads_of(segments, xs[0], dim))
+        return rules.call(op, dim, exclusive, reverse, xs, starts, heads_of(segments, xs[0], dim), order)
     x = jnp.asarray(xs)
     dim = axis_of(axis, x.shape) - x.ndim  # counted from the end, where batches do not reach
     start = None if initial is None else _rows(initial, x, dim)
-    return rules.scan(op, dim, exclusive, reverse, x, start, heads_of(segments, x, dim))
+    return rules.scan(op, dim, exclusive, reverse, x, start, heads_of(segments, x, dim), order)
 
 
 def reduce(
@@ -89,12 +90,13 @@ def reduce(
     reverse: bool = False,
     initial: Any = None,
     segments: Segments | None = None,
+    order: str = "tree",
 ) -> Array:
     """The last prefix, or that of every segment, as `upsweep.reduce`, differentiable as `scan` is.
 
     Args:
         x: an array.
-        op, axis, reverse, initial: as in `scan`.
+        op, axis, reverse, initial, order: as in `scan`.
         segments: one result a segment, along the axis. An empty one has `initial` or the operator's identity. Inside `jit`
             only offsets and lengths tell how many there are.
 
@@ -109,7 +111,7 @@ def reduce(
     x, op = jnp.asarray(x), as_operator(op)
     dim = axis_of(axis, x.shape)
     n = x.shape[dim]
-    y = scan(x, op, axis=dim, reverse=reverse, initial=initial, segments=segments)
+    y = scan(x, op, axis=dim, reverse=reverse, initial=initial, segments=segments, order=order)
     if segments is None:
         return jnp.take(y, 0 if reverse else n - 1, dim) if n else _nothing(op, y, initial, dim)
     ends = offsets_of(segments, x, dim)
@@ -136,7 +138,7 @@ def _nothing(op: Operator, y: Array, initial: Any, dim: int) -> Array:
 
 def cumulative_sum(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False,
-    segments: Segments | None = None,
+    segments: Segments | None = None, order: str = "tree",
 ) -> Array:  # fmt: skip
     """Running totals; integers narrower than JAX's default are summed as the default. See `upsweep.cumulative_sum`.
 
@@ -144,12 +146,12 @@ def cumulative_sum(
     >>> uj.cumulative_sum(jnp.array([1, 2, 3])).tolist()
     [1, 3, 6]
     """
-    return _cumulative(x, ops.ADD, 0, axis, dtype, include_initial, segments)
+    return _cumulative(x, ops.ADD, 0, axis, dtype, include_initial, segments, order)
 
 
 def cumulative_prod(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False,
-    segments: Segments | None = None,
+    segments: Segments | None = None, order: str = "tree",
 ) -> Array:  # fmt: skip
     """Running products; see `cumulative_sum`. The gradient holds where items are zero.
 
@@ -157,15 +159,16 @@ def cumulative_prod(
     >>> uj.cumulative_prod(jnp.array([2, 3, 4])).tolist()
     [2, 6, 24]
     """
-    return _cumulative(x, ops.MUL, 1, axis, dtype, include_initial, segments)
+    return _cumulative(x, ops.MUL, 1, axis, dtype, include_initial, segments, order)
 
 
 def _cumulative(
-    x: Any, op: Operator, first: int, axis: int | None, dtype: Any, include_initial: bool, segments: Segments | None
+    x: Any, op: Operator, first: int, axis: int | None, dtype: Any, include_initial: bool, segments: Segments | None,
+    order: str,
 ) -> Array:  # fmt: skip
     alone(include_initial, segments)
     x = _promoted(jnp.asarray(x)) if dtype is None else jnp.asarray(x, dtype)
-    y = scan(x, op, axis=axis, segments=segments)
+    y = scan(x, op, axis=axis, segments=segments, order=order)
     if not include_initial:
         return y
     dim = axis_of(axis, x.shape)
@@ -173,51 +176,51 @@ def _cumulative(
 
 
 def cummax(
-    x: Any, *, axis: int | None = None, reverse: bool = False, segments: Segments | None = None
-) -> Array:
+    x: Any, *, axis: int | None = None, reverse: bool = False, segments: Segments | None = None, order: str = "tree"
+) -> Array:  # fmt: skip
     """Running maxima, as `upsweep.cummax`; of equal items the later one has the gradient.
 
     >>> import jax.numpy as jnp, upsweep.jax as uj
     >>> uj.cummax(jnp.array([2, 1, 5, 3])).tolist()
     [2, 2, 5, 5]
     """
-    return scan(x, ops.MAX, axis=axis, reverse=reverse, segments=segments)
+    return scan(x, ops.MAX, axis=axis, reverse=reverse, segments=segments, order=order)
 
 
 def cummin(
-    x: Any, *, axis: int | None = None, reverse: bool = False, segments: Segments | None = None
-) -> Array:
+    x: Any, *, axis: int | None = None, reverse: bool = False, segments: Segments | None = None, order: str = "tree"
+) -> Array:  # fmt: skip
     """Running minima; see `cummax`.
 
     >>> import jax.numpy as jnp, upsweep.jax as uj
     >>> uj.cummin(jnp.array([2, 1, 5, 3])).tolist()
     [2, 1, 1, 1]
     """
-    return scan(x, ops.MIN, axis=axis, reverse=reverse, segments=segments)
+    return scan(x, ops.MIN, axis=axis, reverse=reverse, segments=segments, order=order)
 
 
 def cumlogsumexp(
-    x: Any, *, axis: int | None = None, reverse: bool = False, segments: Segments | None = None
-) -> Array:
+    x: Any, *, axis: int | None = None, reverse: bool = False, segments: Segments | None = None, order: str = "tree"
+) -> Array:  # fmt: skip
     """`log(cumsum(exp(x)))` without overflow, as `upsweep.cumlogsumexp`.
 
     >>> import jax.numpy as jnp, upsweep.jax as uj
     >>> jnp.exp(uj.cumlogsumexp(jnp.zeros(4))).round().tolist()
     [1.0, 2.0, 3.0, 4.0]
     """
-    return scan(x, ops.LOGADDEXP, axis=axis, reverse=reverse, segments=segments)
+    return scan(x, ops.LOGADDEXP, axis=axis, reverse=reverse, segments=segments, order=order)
 
 
 def linear_recurrence(
     a: Any, b: Any, *, initial: Any = None, axis: int | None = None, reverse: bool = False,
-    segments: Segments | None = None,
+    segments: Segments | None = None, order: str = "tree",
 ) -> Array:  # fmt: skip
     """`h[t] = a[t] h[t-1] + b[t]` from `h[-1] = initial`, differentiable in a, b and initial.
 
     Args:
         a: an array or number that broadcasts to the shape of b.
         b: an array, whose dtype holds a.
-        initial, axis, reverse, segments: as in `upsweep.linear_recurrence`.
+        initial, axis, reverse, segments, order: as in `upsweep.linear_recurrence`.
 
     >>> import jax.numpy as jnp, upsweep.jax as uj
     >>> uj.linear_recurrence(0.5, jnp.ones(3), initial=2.0).tolist()
@@ -227,12 +230,12 @@ def linear_recurrence(
     dim = axis_of(axis, b.shape) - b.ndim
     a = jnp.broadcast_to(_held(a, b.dtype, "a"), b.shape)
     start = None if initial is None else _rows(initial, b, dim)
-    return rules.recurrence(dim, reverse, a, b, start, heads_of(segments, b, dim))
+    return rules.recurrence(dim, reverse, a, b, start, heads_of(segments, b, dim), order)
 
 
 def ema(
     x: Any, alpha: Any = None, *, halflife: Any = None, times: Any = None, axis: int | None = None, initial: Any = None,
-    segments: Segments | None = None,
+    segments: Segments | None = None, order: str = "tree",
 ) -> Array:  # fmt: skip
     """Exponential moving average `y[t] = (1 - alpha) y[t-1] + alpha x[t]`, as `upsweep.ema`, differentiable.
 
@@ -260,7 +263,7 @@ def ema(
     if start is None:
         first = jnp.arange(x.shape[dim]).reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)]) == 0
         b = jnp.where(first if heads is None else first | heads, x, b)
-    return rules.recurrence(dim, False, 1 - alpha, b, start, heads).astype(dtype)
+    return rules.recurrence(dim, False, 1 - alpha, b, start, heads, order).astype(dtype)
 
 
 def _steps(times: Any, x: Array, dim: int) -> Array:
@@ -276,8 +279,8 @@ def _steps(times: Any, x: Array, dim: int) -> Array:
 
 
 def discounted_sum(
-    rewards: Any, gamma: Any, dones: Any = None, *, axis: int | None = None, initial: Any = None
-) -> Array:
+    rewards: Any, gamma: Any, dones: Any = None, *, axis: int | None = None, initial: Any = None, order: str = "tree"
+) -> Array:  # fmt: skip
     """`g[t] = r[t] + gamma g[t+1]`, stopping where an episode is done, as `upsweep.discounted_sum`, differentiable in
     rewards, gamma and initial.
 
@@ -291,7 +294,7 @@ def discounted_sum(
     weights = jnp.broadcast_to(jnp.asarray(gamma, r.dtype), r.shape)
     start = None if initial is None else _rows(initial, r, dim)
     if dones is None or r.size == 0:
-        return rules.recurrence(dim, True, weights, r, start, None)
+        return rules.recurrence(dim, True, weights, r, start, None, order)
     done = _flags(dones, r, dim)
 
     def cut(v: Array, start: int | None, stop: int | None) -> Array:
@@ -305,12 +308,12 @@ def discounted_sum(
         )
         end = cut(r, -1, None) + jnp.where(cut(done, -1, None), 0, after)
         r = jnp.concatenate([cut(r, 0, -1), end], dim)
-    return rules.recurrence(dim, True, weights, r, None, heads)
+    return rules.recurrence(dim, True, weights, r, None, heads, order)
 
 
 def gae(
     rewards: Any, values: Any, last_value: Any = None, dones: Any = None, *, gamma: float, lam: float, truncated: Any = None,
-    next_values: Any = None, axis: int | None = None,
+    next_values: Any = None, axis: int | None = None, order: str = "tree",
 ) -> Array:  # fmt: skip
     """Generalised advantage estimates, as `upsweep.gae`, differentiable.
 
@@ -335,7 +338,9 @@ def gae(
         ahead = jnp.where(ended, 0, ahead)
     stops = cut if ended is None else ended if cut is None else ended | cut
     delta = _single(r) + gamma * _single(ahead) - _single(v)
-    return discounted_sum(delta, gamma * lam, stops, axis=dim).astype(jnp.promote_types(r.dtype, v.dtype))
+    return discounted_sum(delta, gamma * lam, stops, axis=dim, order=order).astype(
+        jnp.promote_types(r.dtype, v.dtype)
+    )
 
 
 def _single(x: Array) -> Array:

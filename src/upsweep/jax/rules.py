@@ -37,16 +37,17 @@ def call(
     xs: tuple[Array, ...],
     starts: Any,
     heads: Any = None,
+    order: str = "tree",
 ) -> Any:
     """The scan itself. XLA's buffers offer dtypes that NumPy lacks to nobody else on a GPU: such items are widened here, and
     rounded once."""
     planned = tuple(np.dtype(x.dtype) for x in xs), tuple(x.shape for x in xs)
     plan_of(
-        op, *planned, dim, exclusive, reverse, starts is not None
+        op, *planned, dim, exclusive, reverse, starts is not None, order=order
     )  # what is wrong is said here, not by XLA
     wide = tuple(x.astype(accumulator(d)) if foreign(d) else x for x, d in zip(xs, planned[0]))
     shapes = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in wide)
-    run = _InPlace(op, dim, exclusive, reverse)
+    run = _InPlace(op, dim, exclusive, reverse, order)
     ys = buffer_callback(run, shapes, vmap_method="broadcast_all")(wide, starts, heads)  # type: ignore[arg-type]
     return tuple(y.astype(x.dtype) for x, y in zip(xs, ys))
 
@@ -59,6 +60,7 @@ class _InPlace:
     dim: int
     exclusive: bool
     reverse: bool
+    order: str
 
     def __call__(self, context: Any, outs: Any, xs: Any, starts: Any, heads: Any) -> None:
         xs, outs, first = (
@@ -70,7 +72,7 @@ class _InPlace:
         up.scan(
             xs[0] if one else xs, self.op, axis=self.dim, exclusive=self.exclusive, reverse=self.reverse,
             initial=first[0] if first and one else first, out=outs[0] if one else outs,
-            segments=segments,
+            segments=segments, order=self.order,
         )  # fmt: skip
 
 
@@ -185,35 +187,45 @@ def _present(*values: Any) -> list[Any]:
 # --- the scan of one array --------------------------------------------------------------------------------------------
 
 
-def scan(op: Operator, dim: int, exclusive: bool, reverse: bool, x: Array, initial: Any, heads: Any) -> Array:
+def scan(
+    op: Operator, dim: int, exclusive: bool, reverse: bool, x: Array, initial: Any, heads: Any, order: str = "tree"
+) -> Array:  # fmt: skip
     """`dim` is counted from the end, where batches do not reach."""
-    params = {"op": op, "dim": dim, "exclusive": exclusive, "reverse": reverse}
+    params = {"op": op, "dim": dim, "exclusive": exclusive, "reverse": reverse, "order": order}
     return _scan.bind(x, *_present(initial, heads), started=initial is not None, **params)
 
 
 def _scan_run(
-    x: Any, *rest: Any, op: Operator, dim: int, exclusive: bool, reverse: bool, started: bool
+    x: Any, *rest: Any, op: Operator, dim: int, exclusive: bool, reverse: bool, order: str, started: bool
 ) -> Array:
     initial, heads = _given(rest, started)
-    return call(op, dim, exclusive, reverse, (x,), None if initial is None else (initial,), heads)[0]
+    return call(op, dim, exclusive, reverse, (x,), None if initial is None else (initial,), heads, order)[0]
 
 
 def _scan_jvp(
-    primals: Any, tangents: Any, *, op: Operator, dim: int, exclusive: bool, reverse: bool, started: bool
+    primals: Any,
+    tangents: Any,
+    *,
+    op: Operator,
+    dim: int,
+    exclusive: bool,
+    reverse: bool,
+    order: str,
+    started: bool,
 ) -> Any:
     x, rest = primals[0], primals[1:]
     initial, heads = _given(rest, started)
-    y = scan(op, dim, exclusive, reverse, x, initial, heads)
+    y = scan(op, dim, exclusive, reverse, x, initial, heads, order)
     dx, d_initial = ad.instantiate_zeros(tangents[0]), _none_if_zero(tangents[1] if started else None)
     if x.shape[dim] == 0:
         return y, jnp.zeros_like(y)
     if op == ops.ADD:
-        return y, scan(op, dim, exclusive, reverse, dx, d_initial, heads)
+        return y, scan(op, dim, exclusive, reverse, dx, d_initial, heads, order)
     before = y if exclusive else _before(op, x, y, initial, heads, dim, reverse)
     left, right = _partials(op, before, x)
     if initial is None and not exclusive:  # the first prefix is the first item itself
         right = _one_at_starts(right, heads, dim, reverse)
-    dy = recurrence(dim, reverse, left, right * dx, d_initial, heads)
+    dy = recurrence(dim, reverse, left, right * dx, d_initial, heads, order)
     if not exclusive:
         return y, dy
     first = jnp.zeros(row_shape(dy, dim), dy.dtype) if d_initial is None else d_initial.astype(dy.dtype)
@@ -221,7 +233,15 @@ def _scan_jvp(
 
 
 def _scan_transpose(
-    g: Any, x: Any, *rest: Any, op: Operator, dim: int, exclusive: bool, reverse: bool, started: bool
+    g: Any,
+    x: Any,
+    *rest: Any,
+    op: Operator,
+    dim: int,
+    exclusive: bool,
+    reverse: bool,
+    order: str,
+    started: bool,
 ) -> Any:
     """Of the one operator that is linear, add."""
     initial, heads = _given(rest, started)
@@ -232,7 +252,7 @@ def _scan_transpose(
         inner = _following(
             g if heads is None else jnp.where(_starts(heads, dim, reverse), 0, g), dim, reverse
         )
-    s = scan(op, dim, False, not reverse, inner, None, heads)
+    s = scan(op, dim, False, not reverse, inner, None, heads, order)
     into = []
     if started:
         into = [_over_starts(s + g if exclusive else s, heads, dim, reverse).astype(initial.aval.dtype)]
@@ -287,36 +307,41 @@ _scan = _primitive("scan", _scan_run, _scan_jvp, _scan_transpose)
 # --- linear recurrences -----------------------------------------------------------------------------------------------
 
 
-def recurrence(dim: int, reverse: bool, a: Array, b: Array, initial: Any, heads: Any) -> Array:
+def recurrence(
+    dim: int, reverse: bool, a: Array, b: Array, initial: Any, heads: Any, order: str = "tree"
+) -> Array:
     """`dim` is counted from the end, where batches do not reach."""
-    return _recurrence.bind(
-        b, a, *_present(initial, heads), dim=dim, reverse=reverse, started=initial is not None
-    )
+    how = {"dim": dim, "reverse": reverse, "order": order, "started": initial is not None}
+    return _recurrence.bind(b, a, *_present(initial, heads), **how)
 
 
-def _recurrence_run(b: Any, a: Any, *rest: Any, dim: int, reverse: bool, started: bool) -> Array:
+def _recurrence_run(b: Any, a: Any, *rest: Any, dim: int, reverse: bool, order: str, started: bool) -> Array:
     initial, heads = _given(rest, started)
     start = None if initial is None else (jnp.ones_like(initial), initial)
-    return call(ops.AFFINE, dim, False, reverse, (a, b), start, heads)[1]
+    return call(ops.AFFINE, dim, False, reverse, (a, b), start, heads, order)[1]
 
 
-def _recurrence_jvp(primals: Any, tangents: Any, *, dim: int, reverse: bool, started: bool) -> Any:
+def _recurrence_jvp(
+    primals: Any, tangents: Any, *, dim: int, reverse: bool, order: str, started: bool
+) -> Any:
     b, a, *rest = primals
     initial, heads = _given(rest, started)
-    h = recurrence(dim, reverse, a, b, initial, heads)
+    h = recurrence(dim, reverse, a, b, initial, heads, order)
     total, da = ad.instantiate_zeros(tangents[0]), _none_if_zero(tangents[1])
     if da is not None and h.shape[dim]:
         first = jnp.zeros(row_shape(h, dim), h.dtype) if initial is None else initial.astype(h.dtype)
         total = da * _previous(h, first, heads, dim, reverse) + total
     d_initial = _none_if_zero(tangents[2] if started else None)
-    return h, recurrence(dim, reverse, a, total, d_initial, heads)
+    return h, recurrence(dim, reverse, a, total, d_initial, heads, order)
 
 
-def _recurrence_transpose(g: Any, b: Any, a: Any, *rest: Any, dim: int, reverse: bool, started: bool) -> Any:
+def _recurrence_transpose(
+    g: Any, b: Any, a: Any, *rest: Any, dim: int, reverse: bool, order: str, started: bool
+) -> Any:
     initial, heads = _given(rest, started)
     if isinstance(g, ad.Zero) or g.shape[dim] == 0:
         return [None] * (2 + len(rest))
-    s = recurrence(dim, not reverse, _following(a, dim, reverse), g, None, heads)
+    s = recurrence(dim, not reverse, _following(a, dim, reverse), g, None, heads, order)
     into = [_over_starts(a * s, heads, dim, reverse).astype(initial.aval.dtype)] if started else []
     return [s, None, *into, *[None] * (len(rest) - started)]
 

@@ -167,13 +167,12 @@ def _(values: Tensor, spelling: str, shape: list[int], dim: int) -> Tensor:
 
 @torch.library.custom_op("upsweep::scan", mutates_args=())
 def _scan(
-    x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, initial: Tensor | None, heads: Tensor | None
-) -> Tensor:
+    x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, initial: Tensor | None, heads: Tensor | None, order: str
+) -> Tensor:  # fmt: skip
     x, start = x.detach().resolve_conj(), None if initial is None else initial.detach().resolve_conj()
     segments = None if heads is None else up.segments.flags(heads)
-    return up.scan(
-        x, NAMED[op], axis=dim, exclusive=exclusive, reverse=reverse, initial=start, segments=segments
-    )
+    how = {"exclusive": exclusive, "reverse": reverse, "initial": start, "segments": segments, "order": order}
+    return up.scan(x, NAMED[op], axis=dim, **how)
 
 
 @_scan.register_fake
@@ -182,26 +181,30 @@ def _(x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, *_: Any) -> 
 
 
 @_scan.register_vmap
-def _(info: Any, in_dims: Any, x: Any, op: str, dim: int, exclusive: bool, reverse: bool, *rest: Any) -> Any:
-    x, *rest = (batched(v, d, info.batch_size) for v, d in zip((x, *rest), (in_dims[0], *in_dims[5:])))  # type: ignore[assignment]
-    return _scan(x, op, dim + 1, exclusive, reverse, *rest), 0
+def _(
+    info: Any, in_dims: Any, x: Any, op: str, dim: int, exclusive: bool, reverse: bool, initial: Any, heads: Any, order: str
+) -> Any:  # fmt: skip
+    dims = in_dims[0], in_dims[5], in_dims[6]
+    x, initial, heads = (batched(v, d, info.batch_size) for v, d in zip((x, initial, heads), dims))
+    return _scan(x, op, dim + 1, exclusive, reverse, initial, heads, order), 0
 
 
 def _scan_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-    x, ctx.op, ctx.dim, ctx.exclusive, ctx.reverse, initial, heads = inputs
+    x, ctx.op, ctx.dim, ctx.exclusive, ctx.reverse, initial, heads, ctx.order = inputs
     ctx.save_for_backward(x, output, initial, heads)
     ctx.save_for_forward(x, output, initial, heads)
 
 
 def _scan_backward(ctx: Any, g: Tensor) -> Any:
     x, y, initial, heads = ctx.saved_tensors
-    dx, d_initial = scan_gradient(ctx.op, g, x, y, initial, heads, ctx.dim, ctx.exclusive, ctx.reverse)
-    return dx, None, None, None, None, d_initial, None
+    how = ctx.dim, ctx.exclusive, ctx.reverse, ctx.order
+    dx, d_initial = scan_gradient(ctx.op, g, x, y, initial, heads, *how)
+    return dx, None, None, None, None, d_initial, None, None
 
 
 def scan_gradient(
     op: str, g: Tensor, x: Tensor, y: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int,
-    exclusive: bool, reverse: bool,
+    exclusive: bool, reverse: bool, order: str,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """The gradients of x and initial from that of y."""
     if x.shape[dim] == 0:
@@ -211,10 +214,10 @@ def scan_gradient(
         within = g if heads is None else g.masked_fill(starts(heads, dim, reverse), 0)
         inner = following(within, dim, reverse)
     if op == "add":
-        s = dx = into = scan(inner, "add", dim, False, not reverse, None, heads)
+        s = dx = into = scan(inner, "add", dim, False, not reverse, None, heads, order)
     else:
         left, right = (v.conj() for v in _partials(op, x, y, initial, heads, dim, exclusive, reverse))
-        s = recurrence(following(left, dim, reverse), inner, None, heads, dim, not reverse)
+        s = recurrence(following(left, dim, reverse), inner, None, heads, dim, not reverse, order)
         dx, into = right * s, left * s
     if initial is None:
         return dx, None
@@ -225,12 +228,12 @@ def scan_gradient(
 def _scan_jvp(ctx: Any, dx: Tensor | None, *tangents: Any) -> Tensor:
     x, y, initial, heads = ctx.saved_tensors
     given = ctx.op, dx, tangents[4], x, y, initial, heads
-    return scan_tangent(*given, ctx.dim, ctx.exclusive, ctx.reverse)
+    return scan_tangent(*given, ctx.dim, ctx.exclusive, ctx.reverse, ctx.order)
 
 
 def scan_tangent(
     op: str, dx: Tensor | None, d_initial: Tensor | None, x: Tensor, y: Tensor, initial: Tensor | None,
-    heads: Tensor | None, dim: int, exclusive: bool, reverse: bool,
+    heads: Tensor | None, dim: int, exclusive: bool, reverse: bool, order: str,
 ) -> Tensor:  # fmt: skip
     """The tangent of y from those of x and initial."""
     dx = torch.zeros_like(x) if dx is None else dx
@@ -239,9 +242,9 @@ def scan_tangent(
     if x.shape[dim] == 0:
         return torch.zeros_like(y)
     if op == "add":
-        return scan(dx, "add", dim, exclusive, reverse, d_initial, heads)
+        return scan(dx, "add", dim, exclusive, reverse, d_initial, heads, order)
     left, right = _partials(op, x, y, initial, heads, dim, exclusive, reverse)
-    dy = recurrence(left, right * dx, d_initial, heads, dim, reverse)
+    dy = recurrence(left, right * dx, d_initial, heads, dim, reverse, order)
     if not exclusive:
         return dy
     first = _none_first(dy, dim) if d_initial is None else d_initial.to(dy.dtype)
@@ -278,7 +281,15 @@ def identity(op: str, dtype: torch.dtype) -> Any:
     return None if value is None else value[0].item()
 
 
-scan = differentiable(_scan, _scan_context, _scan_backward, _scan_jvp)
+_differentiable_scan = differentiable(_scan, _scan_context, _scan_backward, _scan_jvp)
+
+
+def scan(
+    x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, initial: Tensor | None, heads: Tensor | None,
+    order: str = "tree",
+) -> Tensor:  # fmt: skip
+    """All prefixes of a tensor."""
+    return _differentiable_scan(x, op, dim, exclusive, reverse, initial, heads, order)
 
 
 @torch.compiler.assume_constant_result

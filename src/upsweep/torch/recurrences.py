@@ -52,7 +52,7 @@ def linear_recurrence(
 
 def ema(
     x: Tensor, alpha: Any = None, *, halflife: Any = None, times: Tensor | None = None, axis: int | None = None,
-    dim: int | None = None, initial: Any = None, segments: Segments | None = None,
+    dim: int | None = None, initial: Any = None, segments: Segments | None = None, order: str = "tree",
 ) -> Tensor:  # fmt: skip
     """Exponential moving average `y[t] = (1 - alpha) y[t-1] + alpha x[t]`, as `upsweep.ema`, differentiable.
 
@@ -60,6 +60,7 @@ def ema(
         x: a tensor; integers are averaged as float64.
         alpha: the weight of the newest item: a tensor or number that broadcasts to x.
         halflife, times, axis, initial, segments: as in `upsweep.ema`.
+        order: as in `linear_recurrence`.
         dim: another name for axis.
 
     >>> import torch, upsweep.torch as ut
@@ -85,7 +86,7 @@ def ema(
     if start is None and x.numel():
         alone = library.starts(heads, dim, False) if heads is not None else _first(x, dim)
         b = torch.where(alone, x, b)
-    return library.recurrence(1 - alpha, b, start, heads, dim, False).to(dtype)
+    return library.recurrence(1 - alpha, b, start, heads, dim, False, order).to(dtype)
 
 
 def _steps(times: Tensor | None, x: Tensor, dim: int) -> Any:
@@ -106,9 +107,11 @@ def _first(x: Tensor, dim: int) -> Tensor:
 
 
 def discounted_sum(
-    rewards: Tensor, gamma: Any, dones: Any = None, *, axis: int | None = None, dim: int | None = None, initial: Any = None
+    rewards: Tensor, gamma: Any, dones: Any = None, *, axis: int | None = None, dim: int | None = None, initial: Any = None,
+    order: str = "tree",
 ) -> Tensor:  # fmt: skip
-    """`g[t] = r[t] + gamma g[t+1]`, stopping where an episode is done, as `upsweep.discounted_sum`, differentiable.
+    """`g[t] = r[t] + gamma g[t+1]`, stopping where an episode is done, as `upsweep.discounted_sum`, differentiable; `order` as in
+    `linear_recurrence`.
 
     >>> import torch, upsweep.torch as ut
     >>> ut.discounted_sum(torch.ones(4), 0.5, torch.tensor([False, True, False, False])).tolist()
@@ -118,18 +121,19 @@ def discounted_sum(
     dim = dim_of(axis, dim, r)
     start = rows_of(initial, r, dim)
     if dones is None or r.numel() == 0:
-        return library.recurrence(weights, r, start, None, dim, True)
+        return library.recurrence(weights, r, start, None, dim, True, order)
     done = flags_of(dones, r, dim)
     heads = library.previous(done, torch.ones_like(done.select(dim, 0)), dim, False)
     if start is not None:
         end = torch.where(done.select(dim, -1), 0, weights.select(dim, -1) * start)
         r = torch.cat([r.narrow(dim, 0, r.shape[dim] - 1), (r.select(dim, -1) + end).unsqueeze(dim)], dim)
-    return library.recurrence(weights, r, None, heads, dim, True)
+    return library.recurrence(weights, r, None, heads, dim, True, order)
 
 
 def gae(
     rewards: Tensor, values: Tensor, last_value: Any = None, dones: Any = None, *, gamma: float, lam: float,
     truncated: Any = None, next_values: Tensor | None = None, axis: int | None = None, dim: int | None = None,
+    order: str = "tree",
 ) -> Tensor:  # fmt: skip
     """Generalised advantage estimates, as `upsweep.gae`, differentiable: the discounted sum, by `gamma lam`, of
     `r[t] + gamma v[t+1] - v[t]`.
@@ -138,6 +142,7 @@ def gae(
         rewards, values: floating tensors of one shape.
         last_value, dones, gamma, lam, truncated, next_values, axis: as in `upsweep.gae`.
         dim: another name for axis.
+        order: as in `linear_recurrence`.
 
     >>> import torch, upsweep.torch as ut
     >>> ut.gae(torch.ones(2), torch.zeros(2), 0.0, gamma=0.5, lam=1.0).tolist()
@@ -167,7 +172,7 @@ def gae(
         ends = cut if ends is None else ends | cut
     delta = single(rewards) + gamma * single(ahead) - single(values)
     dtype = torch.promote_types(rewards.dtype, values.dtype)
-    return discounted_sum(delta, gamma * lam, ends, axis=dim).to(dtype)
+    return discounted_sum(delta, gamma * lam, ends, axis=dim, order=order).to(dtype)
 
 
 def lfilter(

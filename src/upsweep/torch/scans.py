@@ -26,12 +26,13 @@ def scan(
     initial: Any = None,
     dtype: torch.dtype | None = None,
     segments: Segments | None = None,
+    order: str = "tree",
 ) -> Any:
     """All prefixes under an associative operator, as `upsweep.scan`, differentiable.
 
     Args:
         xs: a tensor, or a tuple of tensors of one shape.
-        op, axis, exclusive, reverse, initial, segments: as in `upsweep.scan`. A scan of one tensor has derivatives for the
+        op, axis, exclusive, reverse, initial, segments, order: as in `upsweep.scan`. A scan of one tensor has derivatives for the
             built-in operators and for every Python function that PyTorch can evaluate on whole tensors (arithmetic and torch
             functions; no `if`, no `math`; holomorphic, of complex numbers); a tuple has them for "affine".
         dim: another name for axis.
@@ -55,27 +56,28 @@ def scan(
         xs = tuple(x if dtype is None else x.to(dtype) for x in xs)
         dim = dim_of(axis, dim, xs[0])
         starts = [] if initial is None else [rows_of(v, x, dim) for v, x in zip(initial, xs)]
-        return _scan_tuple(xs, name, dim, exclusive, reverse, starts, heads_of(segments, xs[0], dim))
+        return _scan_tuple(xs, name, dim, exclusive, reverse, starts, heads_of(segments, xs[0], dim), order)
     x = xs if dtype is None else xs.to(dtype)
     dim = dim_of(axis, dim, x)
     if x.is_complex() and x.requires_grad:
         library.check_holomorphic(name)
     return library.scan(
-        x, name, dim, exclusive, reverse, rows_of(initial, x, dim), heads_of(segments, x, dim)
+        x, name, dim, exclusive, reverse, rows_of(initial, x, dim), heads_of(segments, x, dim), order
     )
 
 
 def _scan_tuple(
-    xs: tuple[Tensor, ...], name: str, dim: int, exclusive: bool, reverse: bool, starts: Any, heads: Tensor | None
+    xs: tuple[Tensor, ...], name: str, dim: int, exclusive: bool, reverse: bool, starts: Any, heads: Tensor | None,
+    order: str,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     if not (torch.is_grad_enabled() and any(x.requires_grad for x in (*xs, *starts))):
-        return tuples.scan(xs, name, dim, exclusive, reverse, starts, heads)
+        return tuples.scan(xs, name, dim, exclusive, reverse, starts, heads, order)
     tuples.refuse(name, exclusive)
     a, b = xs
     first, second = starts or (None, None)
     return (
-        library.scan(a, "mul", dim, False, reverse, first, heads),
-        library.recurrence(a, b, second, heads, dim, reverse),
+        library.scan(a, "mul", dim, False, reverse, first, heads, order),
+        library.recurrence(a, b, second, heads, dim, reverse, order),
     )
 
 
@@ -89,12 +91,13 @@ def reduce(
     initial: Any = None,
     dtype: torch.dtype | None = None,
     segments: Segments | None = None,
+    order: str = "tree",
 ) -> Tensor:
     """The last prefix, or that of every segment, as `upsweep.reduce`, differentiable.
 
     Args:
         x: a tensor.
-        op, axis, dim, reverse, initial, dtype: as in `scan`.
+        op, axis, dim, reverse, initial, dtype, order: as in `scan`.
         segments: one result a segment, along the axis. An empty one has `initial` or the operator's identity. The number of
             segments that flags or keys make is counted: a GPU is waited for, and a compiled graph breaks.
 
@@ -104,7 +107,7 @@ def reduce(
     """
     x = x if dtype is None else x.to(dtype)
     dim = dim_of(axis, dim, x)
-    y = scan(x, op, axis=dim, reverse=reverse, initial=initial, segments=segments)
+    y = scan(x, op, axis=dim, reverse=reverse, initial=initial, segments=segments, order=order)
     if segments is None and x.shape[dim]:
         return y.select(dim, 0 if reverse else -1)
     if segments is None:
@@ -135,7 +138,7 @@ def _nothing(op: Any, y: Tensor, initial: Any, dim: int) -> Tensor:
 
 def cumulative_sum(
     x: Tensor, /, *, axis: int | None = None, dim: int | None = None, dtype: torch.dtype | None = None,
-    include_initial: bool = False, segments: Segments | None = None,
+    include_initial: bool = False, segments: Segments | None = None, order: str = "tree",
 ) -> Tensor:  # fmt: skip
     """Running totals, as `upsweep.cumulative_sum`, differentiable.
 
@@ -143,12 +146,12 @@ def cumulative_sum(
     >>> ut.cumulative_sum(torch.tensor([1, 2, 3]), include_initial=True).tolist()
     [0, 1, 3, 6]
     """
-    return _cumulative(x, "add", 0, dim_of(axis, dim, x), dtype, include_initial, segments)
+    return _cumulative(x, "add", 0, dim_of(axis, dim, x), dtype, include_initial, segments, order)
 
 
 def cumulative_prod(
     x: Tensor, /, *, axis: int | None = None, dim: int | None = None, dtype: torch.dtype | None = None,
-    include_initial: bool = False, segments: Segments | None = None,
+    include_initial: bool = False, segments: Segments | None = None, order: str = "tree",
 ) -> Tensor:  # fmt: skip
     """Running products, as `upsweep.cumulative_prod`, differentiable, also where items are zero.
 
@@ -156,16 +159,16 @@ def cumulative_prod(
     >>> ut.cumulative_prod(torch.tensor([2, 3, 4])).tolist()
     [2, 6, 24]
     """
-    return _cumulative(x, "mul", 1, dim_of(axis, dim, x), dtype, include_initial, segments)
+    return _cumulative(x, "mul", 1, dim_of(axis, dim, x), dtype, include_initial, segments, order)
 
 
 def _cumulative(
-    x: Tensor, op: str, first: int, dim: int, dtype: Any, include_initial: bool, segments: Segments | None
-) -> Tensor:
+    x: Tensor, op: str, first: int, dim: int, dtype: Any, include_initial: bool, segments: Segments | None, order: str
+) -> Tensor:  # fmt: skip
     alone(include_initial, segments)
     if dtype is None and not (x.dtype.is_floating_point or x.dtype.is_complex) and x.dtype.itemsize < 8:
         dtype = torch.uint64 if x.dtype in (torch.uint8, torch.uint16, torch.uint32) else torch.int64
-    y = scan(x, op, axis=dim, dtype=dtype, segments=segments)
+    y = scan(x, op, axis=dim, dtype=dtype, segments=segments, order=order)
     if not include_initial:
         return y
     shape = [1 if d == dim else n for d, n in enumerate(y.shape)]
@@ -173,7 +176,8 @@ def _cumulative(
 
 
 def cummax(
-    x: Tensor, *, axis: int | None = None, dim: int | None = None, reverse: bool = False, segments: Segments | None = None
+    x: Tensor, *, axis: int | None = None, dim: int | None = None, reverse: bool = False, segments: Segments | None = None,
+    order: str = "tree",
 ) -> Tensor:  # fmt: skip
     """Running maxima, as `upsweep.cummax`, differentiable: of equal items the later one has the gradient, as with
     `torch.cummax`, which gives the places too.
@@ -182,11 +186,12 @@ def cummax(
     >>> ut.cummax(torch.tensor([2, 1, 5, 3])).tolist()
     [2, 2, 5, 5]
     """
-    return scan(x, "max", axis=axis, dim=dim, reverse=reverse, segments=segments)
+    return scan(x, "max", axis=axis, dim=dim, reverse=reverse, segments=segments, order=order)
 
 
 def cummin(
-    x: Tensor, *, axis: int | None = None, dim: int | None = None, reverse: bool = False, segments: Segments | None = None
+    x: Tensor, *, axis: int | None = None, dim: int | None = None, reverse: bool = False, segments: Segments | None = None,
+    order: str = "tree",
 ) -> Tensor:  # fmt: skip
     """Running minima; see `cummax`.
 
@@ -194,11 +199,12 @@ def cummin(
     >>> ut.cummin(torch.tensor([2, 1, 5, 3])).tolist()
     [2, 1, 1, 1]
     """
-    return scan(x, "min", axis=axis, dim=dim, reverse=reverse, segments=segments)
+    return scan(x, "min", axis=axis, dim=dim, reverse=reverse, segments=segments, order=order)
 
 
 def cumlogsumexp(
-    x: Tensor, *, axis: int | None = None, dim: int | None = None, reverse: bool = False, segments: Segments | None = None
+    x: Tensor, *, axis: int | None = None, dim: int | None = None, reverse: bool = False, segments: Segments | None = None,
+    order: str = "tree",
 ) -> Tensor:  # fmt: skip
     """`log(cumsum(exp(x)))` without overflow, as `upsweep.cumlogsumexp`, differentiable, for real floating-point x.
 
@@ -206,4 +212,4 @@ def cumlogsumexp(
     >>> ut.cumlogsumexp(torch.zeros(4)).exp().round().tolist()
     [1.0, 2.0, 3.0, 4.0]
     """
-    return scan(x, "logaddexp", axis=axis, dim=dim, reverse=reverse, segments=segments)
+    return scan(x, "logaddexp", axis=axis, dim=dim, reverse=reverse, segments=segments, order=order)

@@ -16,14 +16,22 @@ from upsweep.torch.library import NAMED, batched, traced, widened
 
 @torch.library.custom_op("upsweep::scan_tuple", mutates_args=())
 def _scan(
-    xs: list[Tensor], op: str, dim: int, exclusive: bool, reverse: bool, initial: list[Tensor], heads: Tensor | None
+    xs: list[Tensor], op: str, dim: int, exclusive: bool, reverse: bool, initial: list[Tensor], heads: Tensor | None,
+    order: str,
 ) -> list[Tensor]:  # no list where there is nothing to start from  # fmt: skip
     start = tuple(v.detach().resolve_conj() for v in initial) or None
     given = tuple(x.detach().resolve_conj() for x in xs)
     segments = None if heads is None else up.segments.flags(heads)
     return list(
         up.scan(
-            given, NAMED[op], axis=dim, exclusive=exclusive, reverse=reverse, initial=start, segments=segments
+            given,
+            NAMED[op],
+            axis=dim,
+            exclusive=exclusive,
+            reverse=reverse,
+            initial=start,
+            segments=segments,
+            order=order,
         )
     )
 
@@ -40,7 +48,7 @@ def _(info: Any, in_dims: Any, xs: Any, op: str, dim: int, exclusive: bool, reve
 
     xs, starts = all_batched(xs, in_dims[0]), all_batched(rest[0], in_dims[5])
     heads = batched(rest[1], in_dims[6], info.batch_size)
-    return _scan(xs, op, dim + 1, exclusive, reverse, starts, heads), [0] * len(xs)
+    return _scan(xs, op, dim + 1, exclusive, reverse, starts, heads, rest[2]), [0] * len(xs)
 
 
 class _Rules(torch.autograd.Function):
@@ -50,14 +58,21 @@ class _Rules(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        op: str, dim: int, exclusive: bool, reverse: bool, heads: Any, parts: int, *tensors: Tensor
+        op: str,
+        dim: int,
+        exclusive: bool,
+        reverse: bool,
+        heads: Any,
+        order: str,
+        parts: int,
+        *tensors: Tensor,
     ) -> Any:
         xs, starts = list(tensors[:parts]), list(tensors[parts:])
-        return tuple(_scan(xs, op, dim, exclusive, reverse, starts, heads))
+        return tuple(_scan(xs, op, dim, exclusive, reverse, starts, heads, order))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.op, ctx.dim, ctx.exclusive, ctx.reverse, heads, parts, *tensors = inputs
+        ctx.op, ctx.dim, ctx.exclusive, ctx.reverse, heads, ctx.order, parts, *tensors = inputs
         starts = tensors[parts:] or [None] * parts
         ctx.save_for_forward(*tensors[:parts], *starts, *output, heads)
 
@@ -65,21 +80,23 @@ class _Rules(torch.autograd.Function):
     def jvp(ctx: Any, *tangents: Any) -> Any:
         refuse(ctx.op, ctx.exclusive)
         a, _, *starts, y, h, heads = ctx.saved_tensors
-        da, db, *rest = tangents[6:]
+        da, db, *rest = tangents[7:]
         d_starts = rest or (None, None)
-        dy = library.scan_tangent("mul", da, d_starts[0], a, y, starts[0], heads, ctx.dim, False, ctx.reverse)
+        dy = library.scan_tangent(
+            "mul", da, d_starts[0], a, y, starts[0], heads, ctx.dim, False, ctx.reverse, ctx.order
+        )
         return dy, library.recurrence_tangent(
-            da, db, d_starts[1], a, h, starts[1], heads, ctx.dim, ctx.reverse, "tree"
+            da, db, d_starts[1], a, h, starts[1], heads, ctx.dim, ctx.reverse, ctx.order
         )
 
 
 def scan(
-    xs: Sequence[Tensor], op: str, dim: int, exclusive: bool, reverse: bool, starts: Sequence[Tensor], heads: Any
+    xs: Sequence[Tensor], op: str, dim: int, exclusive: bool, reverse: bool, starts: Sequence[Tensor], heads: Any, order: str
 ) -> tuple[Tensor, ...]:  # fmt: skip
     xs, starts = [widened(x) for x in xs], [widened(x) for x in starts]
     if traced():
-        return tuple(_scan(xs, op, dim, exclusive, reverse, starts, heads))
-    return _Rules.apply(op, dim, exclusive, reverse, heads, len(xs), *xs, *starts)  # type: ignore[return-value]
+        return tuple(_scan(xs, op, dim, exclusive, reverse, starts, heads, order))
+    return _Rules.apply(op, dim, exclusive, reverse, heads, order, len(xs), *xs, *starts)  # type: ignore[return-value]
 
 
 def refuse(op: str, exclusive: bool) -> None:
