@@ -11,7 +11,7 @@ from upsweep.cpu.address import fetch_add, peek
 from upsweep.cpu.gates import gates_of
 from upsweep.cpu.layer_words import GATED_WIDTH as WIDTH
 from upsweep.cpu.layer_words import Gated as Word
-from upsweep.cpu.memory import Items, adopted, inner, of_words
+from upsweep.cpu.memory import Items, inner, of_words, typed
 from upsweep.dtypes import accumulator
 
 
@@ -21,7 +21,7 @@ def walker(layer: str, stored: np.dtype, back: bool) -> Callable[..., None]:
     V, R = Items([stored], [real], True), Items([real], [real], True)
     get, put, read, write = V.read, V.write, R.read, R.write
     numbers = LOG_ADD_EXP[real.str[1:]]
-    gates = gates_of(layer, numbers, lambda fn: adopted(fn) if fn.__module__ != __name__ else inner(fn))
+    gates = gates_of(layer, numbers, typed)
     make, pull, three, ZERO = gates.make, gates.back, gates.arrays == 3, numbers.real(0)
     STATE, PARAMETER, DPARAMETER = (i * WIDTH * real.itemsize for i in range(3))
     W = {word.name: int(word) for word in Word}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from upsweep.arithmetic import fma, horner
 from upsweep.cpu.address import I8, I64, pointer
 from upsweep.cpu.narrow import decoded, encoded, to_odd
 from upsweep.dtypes import narrow, raw
+from upsweep.keys import rebuilt
 from upsweep.scalars.compiled import Compiler
 
 _kernel_name: ContextVar[str] = ContextVar("kernel_name", default="upsweep")
@@ -88,6 +90,23 @@ def _horner(typing, terms, x):
         return total
 
     return x(terms, x), code
+
+
+@intrinsic
+def _fma(typing, a, b, c):
+    """The processor's own."""
+
+    def code(context, builder, signature, arguments):
+        return builder.fma(*arguments)
+
+    return c(a, b, c), code
+
+
+def typed(fn: Any) -> Any:
+    """A function of ours, which names the precision of every number, and the functions that it uses, as the kernel's own;
+    any other value is itself."""
+    known = _fma if fn is fma else _horner if fn is horner else fn
+    return inner(rebuilt(fn, typed, __name__)) if isinstance(known, FunctionType) else known
 
 
 _OURS = {fma: NUMBA.multiply_add(), horner: _horner}

@@ -14,7 +14,7 @@ from upsweep.arithmetic import LOG_ADD_EXP, exp_in, fma, logaddexp_in
 from upsweep.cpu.address import fetch_add, peek
 from upsweep.cpu.layer_words import CHUNK, WIDTH, Place
 from upsweep.cpu.layer_words import States as Word
-from upsweep.cpu.memory import Items, adopted, inner, of_words
+from upsweep.cpu.memory import Items, inner, of_words, typed
 from upsweep.dtypes import accumulator
 
 
@@ -27,8 +27,8 @@ class _Parts:
         get, read, write = V.read, R.read, R.write
         self.get, self.put, self.read, self.write = get, V.write, read, write
         numbers = LOG_ADD_EXP[real.str[1:]]
-        self.exp = exp = adopted(exp_in(numbers))
-        soft, one, zero = adopted(logaddexp_in(numbers)), numbers.real(1), numbers.real(0)
+        self.exp = exp = typed(exp_in(numbers))
+        soft, one, zero = typed(logaddexp_in(numbers)), numbers.real(1), numbers.real(0)
         self.size, self.one, self.zero, self.row = real.itemsize, one, zero, real.itemsize * WIDTH
         ROW, EACH = self.row, int(Place.EACH)
         BIAS, SKIP, RATE = (ROW * place for place in (Place.BIAS, Place.SKIP, Place.STATES))
@@ -117,7 +117,7 @@ def forwards(stored: np.dtype) -> Callable[..., None]:
     part, line, prepare, take_in, fill_states, empty_states = (
         p.part, p.line, p.prepare, p.take_in, p.fill_states, p.empty_states,
     )  # fmt: skip
-    multiply_add, ROW, EACH = adopted(fma), p.row, int(Place.EACH)
+    multiply_add, ROW, EACH = typed(fma), p.row, int(Place.EACH)
     SKIP, HERE, RATE = (ROW * place for place in (Place.SKIP, Place.STEPS, Place.STATES))
     TICKET, TICKETS, CHANNELS, INITIAL, LAST, MARKS = map(
         int, (Word.TICKET, Word.TICKETS, Word.CHANNELS, Word.INITIAL, Word.LAST, Word.MARKS)
@@ -182,7 +182,7 @@ def backwards(stored: np.dtype) -> Callable[..., None]:
     part, line, prepare, take_in, fill, fill_states, empty_states = (
         p.part, p.line, p.prepare, p.take_in, p.fill, p.fill_states, p.empty_states,
     )  # fmt: skip
-    multiply_add, ROW, SIZE, ONE, ZERO = adopted(fma), p.row, p.size, p.one, p.zero
+    multiply_add, ROW, SIZE, ONE, ZERO = typed(fma), p.row, p.size, p.one, p.zero
     EACH, PAIR, ONES = int(Place.EACH), int(Place.PAIR), int(Place.ONES)
     SKIP, BIAS, SUM_SKIP, SUM_BIAS, HERE, RATE = (
         ROW * place for place in (Place.SKIP, Place.BIAS, Place.DSKIP, Place.DBIAS, Place.STEPS, Place.STATES)
