@@ -13,6 +13,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 NEEDS = {"frameworks.md": ("torch", "jax", "dask"), "returns.md": ("torch",), "gpus.md": ("torch",)}
+NEEDS |= {"training.md": ("torch",), "serving.md": ("torch",)}
 NEEDS["phrasebook.md"] = ("pandas", "polars", "xarray")
 ROW = re.compile(r"^\| `(.+?)` \| `(.+?)` \|$", re.MULTILINE)
 SNIPPET = re.compile(r"^```(?:python|pycon)\n(.*?)^```", re.MULTILINE | re.DOTALL)
