@@ -481,6 +481,39 @@ def test_a_race_plays_in_both_orders(opened):
     assert opened.do("return [lab.panes[0].film.order, lab.at]") == [1, 2]
 
 
+def test_the_keyboard_alone_reaches_the_race(opened):
+    """From the invitation to the film with Enter alone, then the arrows step through it."""
+    opened.do("document.querySelector('.tempt').focus()")
+    opened.key(ENTER)
+    opened.until("document.querySelectorAll('.film li').length === 2")
+    assert opened.do("return document.activeElement.classList.contains('roll')")
+    opened.key(ENTER)
+    opened.until("lab.panes[0].film !== null && lab.at > 0", 20)
+    opened.do("lab.pause(); lab.go(1)")
+    opened.key("\ue014")
+    assert opened.do("return [lab.at, document.querySelectorAll('.line.bad').length]") == [2, 1]
+
+
+def test_a_film_on_a_phone(opened):
+    """The source comes before the network, and the transport stays one line."""
+    resize(opened, 390, 844)
+    opened.do("document.querySelector('.tempt').click()")
+    opened.until("document.querySelectorAll('.film li').length === 2")
+    opened.do("document.querySelector('.roll').click()")
+    opened.until("lab.at === 2", 20)
+    source, network, clock = (
+        opened.do("return document.querySelector(arguments[0]).getBoundingClientRect().toJSON()", part)
+        for part in (".source", ".net", "#transport")
+    )
+    line = opened.do("return document.querySelector('.line.bad').getBoundingClientRect().toJSON()")
+    assert 0 <= line["top"] < line["bottom"] <= clock["top"]
+    assert source["top"] < network["top"]
+    assert clock["height"] < 50
+    assert clock["right"] <= 390
+    assert opened.do("return document.documentElement.scrollWidth") <= 390
+    resize(opened, 1280, 900)
+
+
 def test_the_source_of_a_film_is_in_sight(opened):
     resize(opened, 1280, 900)
     opened.do("document.querySelector('.tempt').click()")

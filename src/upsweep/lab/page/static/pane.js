@@ -163,6 +163,7 @@ class Pane {
     this.run = new Run(trace, this.payload.across);
     this.race = null;
     this.film = film;
+    this.root.classList.toggle("filmed", film !== null);
     const { payload } = this;
     this.find(".kernel").value = this.dials.kernel;
     this.find(".title").textContent = this.row().title;
@@ -210,7 +211,7 @@ class Pane {
   screen(finding) {
     this.app.pause();
     this.roll(finding, 0);
-    this.find(".film").scrollIntoView();  // the strip and the source below it
+    this.find(innerWidth > 900 ? ".film" : ".code").scrollIntoView();  // the strip and the source below it, or that alone
     this.app.toggle();
   }
 

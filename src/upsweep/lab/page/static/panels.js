@@ -6,7 +6,7 @@ function element(name, attributes, ...children) {
 }
 
 function drawVerdict(pane) {
-  const box = pane.find(".verdict"), { payload, dials } = pane;
+  const box = pane.find(".verdict"), { payload, dials } = pane, held = box.contains(document.activeElement);
   box.replaceChildren();
   const order = leading(pane);
   if (order.length) box.append(findingCard(pane, order[0]));
@@ -27,6 +27,7 @@ function drawVerdict(pane) {
     box.querySelector(":scope > :last-child").append(element("button", { type: "button", textContent: "Back to the original", onclick: () => pane.set(pane.opening(dials.kernel)) }));
   }
   box.append(pane.guide.next());
+  if (held) (box.querySelector(".roll") || box.querySelector("button"))?.focus({ preventScroll: true });  // the keyboard stays here
 }
 
 // What is being shown first, then causes before what follows from them, as the report has them.
