@@ -46,9 +46,9 @@ IN_CHUNKS = {
         "lfilter": "`up.lfilter`, whose `zi` goes from chunk to chunk",
     },
     "command line": {
-        "scan": "`upsweep scan FILE OP`, *s*",
+        "scan": "`upsweep scan FILE --op OP`, *s*",
         "reduce": "the last line of a scan",
-        **{name: f"`upsweep scan FILE {op}`, *s*" for name, op in _NAMED.items()},
+        **{name: f"`upsweep scan FILE --op {op}`, *s*" for name, op in _NAMED.items()},
         "linear_recurrence": "`scan` takes one operand a column: a script of Python's",
         "ema": "a script of Python's, as `linear_recurrence`",
         "discounted_sum": "a script of Python's, as `linear_recurrence`",
