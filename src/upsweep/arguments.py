@@ -91,6 +91,36 @@ def alone(include_initial: bool, segments: Any) -> None:
         )
 
 
+def weighted(alpha: Any, halflife: Any, times: Any, initial: Any) -> None:
+    """A ValueError where `ema` is not told how items are weighted, or told twice."""
+    if (alpha is None) == (halflife is None):
+        raise ValueError(
+            "pass alpha, the weight of the newest item, or halflife, after which a weight has halved"
+        )
+    if times is not None and alpha is not None:
+        raise ValueError("times go with halflife: alpha is the weight after one step of any length")
+    if times is not None and initial is not None:
+        raise ValueError("initial has no time: put it in front of x, and its time in front of times")
+
+
+def timed(times: tuple[int, ...], shape: tuple[int, ...], axis: int) -> None:
+    """A ShapeError where there is not one time an item."""
+    if tuple(times) not in (tuple(shape), (shape[axis],)):
+        raise ShapeError(
+            f"times have shape {tuple(times)}; pass {shape[axis]} of them, or x's shape {tuple(shape)}"
+        )
+
+
+def followed(last_value: Any, next_values: Any, truncated: Any) -> None:
+    """A ValueError where `gae` is not told the values that follow the items, or told twice."""
+    if (last_value is None) == (next_values is None):
+        raise ValueError(
+            "pass last_value, the value after the last item, or next_values, those after every item"
+        )
+    if truncated is not None and next_values is None:
+        raise ValueError("pass next_values: where an episode is truncated, values[t+1] is the next episode's")
+
+
 def number_dtype(value: Any, arrays: Sequence[np.dtype]) -> np.dtype:
     """The dtype that a number is a parameter in beside arrays: its own, where it has one. A number of Python takes that of the
     arrays that hold such numbers.

@@ -11,7 +11,7 @@ from upsweep import api
 from upsweep.api import ShapeError
 from upsweep.apps.kinds import enter, floating, host
 from upsweep.apps.roots import quotient, roots
-from upsweep.arguments import axis_of
+from upsweep.arguments import axis_of, followed, timed, weighted
 from upsweep.engine import DTypeError
 from upsweep.operators import ops
 from upsweep.segments import Segments
@@ -49,14 +49,7 @@ def ema(
     Source: Blelloch, "Prefix sums and their applications" (1990), section 1.4; Eckner, "Algorithms for unevenly spaced time
     series: moving averages" (2019), for times.
     """
-    if (alpha is None) == (halflife is None):
-        raise ValueError(
-            "pass alpha, the weight of the newest item, or halflife, after which a weight has halved"
-        )
-    if times is not None and alpha is not None:
-        raise ValueError("times go with halflife: alpha is the weight after one step of any length")
-    if times is not None and initial is not None:
-        raise ValueError("initial has no time: put it in front of x, and its time in front of times")
+    weighted(alpha, halflife, times, initial)
     xp, (x, alpha, initial, times), give = enter(x, alpha, initial, times)
     x = floating(xp, x)
     dim = axis_of(axis, tuple(x.shape))
@@ -91,11 +84,7 @@ def _steps(xp: Any, times: Any, x: Any, dim: int) -> Any:
     """The time since the item before; nothing stands before the first."""
     if times is None:
         return xp.ones((), dtype=xp.float64)
-    n = x.shape[dim]
-    if tuple(times.shape) not in (tuple(x.shape), (n,)):
-        raise ShapeError(
-            f"times have shape {tuple(times.shape)}; pass {n} of them, or x's shape {tuple(x.shape)}"
-        )
+    timed(times.shape, x.shape, dim)
     if times.ndim < x.ndim:
         times = xp.reshape(times, tuple(-1 if d == dim else 1 for d in range(x.ndim)))
     along = (slice(None),) * dim
@@ -187,12 +176,7 @@ def gae(
 
     Source: Schulman et al., "High-dimensional continuous control using generalized advantage estimation" (2016), eq. 16.
     """
-    if (last_value is None) == (next_values is None):
-        raise ValueError(
-            "pass last_value, the value after the last item, or next_values, those after every item"
-        )
-    if truncated is not None and next_values is None:
-        raise ValueError("pass next_values: where an episode is truncated, values[t+1] is the next episode's")
+    followed(last_value, next_values, truncated)
     given = (rewards, values, last_value, dones, truncated, next_values)
     xp, (r, v, last, ended, cut, ahead), give = enter(*given)
     r, v = floating(xp, r), floating(xp, v)

@@ -19,7 +19,7 @@ from jax import Array
 from jax.core import Tracer
 
 from upsweep.api import Op
-from upsweep.arguments import ShapeError, alone, axis_of
+from upsweep.arguments import ShapeError, alone, axis_of, followed, timed, weighted
 from upsweep.dtypes import accumulator
 from upsweep.engine import DTypeError
 from upsweep.jax import filters, rules
@@ -243,14 +243,7 @@ def ema(
     >>> uj.ema(jnp.array([4.0, 8.0, 8.0]), halflife=1, times=jnp.array([0, 1, 3])).tolist()
     [4.0, 6.0, 7.5]
     """
-    if (alpha is None) == (halflife is None):
-        raise ValueError(
-            "pass alpha, the weight of the newest item, or halflife, after which a weight has halved"
-        )
-    if times is not None and alpha is not None:
-        raise ValueError("times go with halflife: alpha is the weight after one step of any length")
-    if times is not None and initial is not None:
-        raise ValueError("initial has no time: put it in front of x, and its time in front of times")
+    weighted(alpha, halflife, times, initial)
     x = jnp.asarray(x)
     x = x.astype(_inexact(x.dtype))
     dim = axis_of(axis, x.shape) - x.ndim
@@ -270,12 +263,11 @@ def _steps(times: Any, x: Array, dim: int) -> Array:
     """The time since the item before; nothing stands before the first."""
     if times is None:
         return jnp.ones(())
-    times, n = jnp.asarray(times), x.shape[dim]
-    if times.shape not in (x.shape, (n,)):
-        raise ShapeError(f"times have shape {times.shape}; pass {n} of them, or x's shape {x.shape}")
+    times = jnp.asarray(times)
+    timed(times.shape, x.shape, dim)
     if times.ndim < x.ndim:
         times = times.reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)])
-    return jnp.diff(times, axis=dim, prepend=jax.lax.slice_in_dim(times, 0, min(1, n), axis=dim))
+    return jnp.diff(times, axis=dim, prepend=jax.lax.slice_in_dim(times, 0, min(1, x.shape[dim]), axis=dim))
 
 
 def discounted_sum(
@@ -321,12 +313,7 @@ def gae(
     >>> uj.gae(jnp.ones(2), jnp.zeros(2), 0.0, gamma=0.5, lam=1.0).tolist()
     [1.5, 1.0]
     """
-    if (last_value is None) == (next_values is None):
-        raise ValueError(
-            "pass last_value, the value after the last item, or next_values, those after every item"
-        )
-    if truncated is not None and next_values is None:
-        raise ValueError("pass next_values: where an episode is truncated, values[t+1] is the next episode's")
+    followed(last_value, next_values, truncated)
     r, v = jnp.asarray(rewards), jnp.asarray(values)
     dim = axis_of(axis, v.shape) - v.ndim
     ahead = next_values

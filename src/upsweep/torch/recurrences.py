@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from upsweep.arguments import ShapeError
+from upsweep.arguments import followed, timed, weighted
 from upsweep.segments import Segments
 from upsweep.torch import filters, library
 from upsweep.torch.operands import (
@@ -67,18 +67,11 @@ def ema(
     >>> ut.ema(torch.tensor([4.0, 8.0, 8.0]), 0.5).tolist()
     [4.0, 6.0, 7.0]
     """
+    weighted(alpha, halflife, times, initial)
     x = floating(x)
     dim = dim_of(axis, dim, x)
-    if (alpha is None) == (halflife is None):
-        raise ValueError(
-            "pass alpha, the weight of the newest item, or halflife, after which a weight has halved"
-        )
     if alpha is None:
         alpha = 1 - torch.exp2(-_steps(times, x, dim) / halflife)
-    elif times is not None:
-        raise ValueError("times go with halflife: alpha is the weight after one step of any length")
-    if times is not None and initial is not None:
-        raise ValueError("initial has no time: put it in front of x, and its time in front of times")
     alpha = multiplier(alpha, x)[0].to(x.dtype)
     start, heads = rows_of(initial, x, dim), heads_of(segments, x, dim)
     dtype, x, alpha = x.dtype, single(x), single(alpha)
@@ -93,8 +86,7 @@ def _steps(times: Tensor | None, x: Tensor, dim: int) -> Any:
     """The time since the item before, in the precision of times; nothing stands before the first one."""
     if times is None:
         return torch.ones((), dtype=torch.float64, device=x.device)
-    if times.shape not in (x.shape, (x.shape[dim],)):
-        raise ShapeError(f"times have shape {tuple(times.shape)}; pass {x.shape[dim]} of them, or x's shape")
+    timed(times.shape, x.shape, dim)
     times = floating(times)
     if times.ndim < x.ndim:
         times = times.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
@@ -151,12 +143,7 @@ def gae(
     Source: Schulman et al., "High-dimensional continuous control using generalized advantage estimation" (2016), eq. 16.
     """
     dim = dim_of(axis, dim, rewards)
-    if (last_value is None) == (next_values is None):
-        raise ValueError(
-            "pass last_value, the value after the last item, or next_values, those after every item"
-        )
-    if truncated is not None and next_values is None:
-        raise ValueError("pass next_values: where an episode is truncated, values[t+1] is the next episode's")
+    followed(last_value, next_values, truncated)
     ahead = next_values
     if ahead is None:
         last = rows_of(last_value, values, dim)
