@@ -50,15 +50,11 @@ def copied(moved: int) -> float:
 
 
 def measure(case: Case) -> dict[str, Any]:
-    """A row of the table: fractions of a copy."""
-    call = ready(case)
-    row: dict[str, Any] = {
-        "name": case.name,
-        "goal": case.goal,
-        "fraction": copied(call.moved) / timed(call.run),
-    }
-    row["gbs"] = call.moved / copied(call.moved) / 1e6 * row["fraction"]
-    row["peers"] = {}
+    """A row of the table: fractions of a copy, of two places in memory the quicker, as for copies."""
+    calls = [ready(case) for _ in range(2)]
+    call, ms = calls[0], min(timed(call.run) for call in calls)
+    row: dict[str, Any] = {"name": case.name, "goal": case.goal, "fraction": copied(call.moved) / ms}
+    row |= {"gbs": call.moved / ms / 1e6, "peers": {}}
     if call.torch is not None:
         try:
             once = _clock(call.torch)
@@ -135,7 +131,7 @@ def rows() -> list[dict[str, Any]]:
     by_name = {row["name"]: row for row in made}
     for peer, fractions in everyone(timed).items():
         for name, fraction in fractions.items():
-            by_name[name]["peers"][peer] = fraction
+            by_name.get(name, {"peers": {}})["peers"][peer] = fraction
     return made
 
 
