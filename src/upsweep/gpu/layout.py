@@ -495,7 +495,11 @@ def spec(plan: Plan, choice: Choice) -> str:
         {**moved(x, at, grain_of(x)), "again": bool(x.rows) and not any(x.rows)}
         for x, at in zip(layout.loads, places)
     ]
-    outputs = [moved(x, at, x.grain(x.size)) for x, at in zip(layout.stores, room.outputs)]
+    lined = columns and shape.lanes < 32 and not plan.reduce
+    outputs = [
+        moved(x, at, x.grain_of_lines(choice.width, choice.columns) if lined else x.grain(x.size))
+        for x, at in zip(layout.stores, room.outputs)
+    ]
     components = [{"at": at} for at in room.sums]
     numbers["HEADS_MODE"] = "SHIFTED" if heads is None or abs(heads.along) == 1 else "STRIDED"
     numbers["HEADS_GRAIN"] = heads.grain_of_lines(choice.width, choice.columns) if heads and columns else 1

@@ -14,25 +14,29 @@ constexpr int THREADS = 32 * (WARPS + 2 * VECTOR), SERVED = 32 * VECTOR;
 template <class T, int GRAIN> struct Patch {
   static constexpr int LINE = WIDTH * sizeof(T), RUN = ITEMS * LINE + (SUBS > 1 ? LINE : 0), BYTES = SUBS * RUN;
   static __device__ __forceinline__ int place(int item) { return item * LINE + (SUBS > 1 ? item / ITEMS * LINE : 0); }
-  // `items` and `columns` say how much of it exists; the first items may be left out.
-  static __device__ __forceinline__ void load(char* shared, const char* from, i64 stride, i64 items, i64 columns, int lane, int skip = 0) {
+  // All pieces that exist, of `items` and `columns`, neighbours in memory by neighbouring lanes: move(place in shared memory, place
+  // in the array). The first items may be left out.
+  template <class F> static __device__ __forceinline__ void each_piece(i64 stride, i64 items, i64 columns, int lane, F&& move, int skip = 0) {
     constexpr int PER_LINE = LINE / GRAIN, COUNT = LINES * PER_LINE;
     if constexpr (PER_LINE <= 32) {  // a lane keeps its place in the line
       constexpr int AT_ONCE = 32 / PER_LINE;
       int item = lane / PER_LINE, byte = lane % PER_LINE * GRAIN, exist = byte < (int)columns * (int)sizeof(T) ? (int)min(items, (i64)LINES) : 0;
-      from += item * stride + byte;
+      i64 at = item * stride + byte;
       stride *= AT_ONCE;
 #pragma unroll
-      for (int i = 0; i < LINES; i += AT_ONCE, from += stride)
-        if (i + item < exist && i + item >= skip) copy_async<GRAIN>(shared + place(i + item) + byte, from);
+      for (int i = 0; i < LINES; i += AT_ONCE, at += stride)
+        if (i + item < exist && i + item >= skip) move(place(i + item) + byte, at);
     } else {
       int exist = (int)columns * (int)sizeof(T);
 #pragma unroll 8
       for (int c = lane; c < COUNT; c += 32) {
         int item = c / PER_LINE, byte = c % PER_LINE * GRAIN;
-        if (item < items && item >= skip && byte < exist) copy_async<GRAIN>(shared + place(item) + byte, from + item * stride + byte);
+        if (item < items && item >= skip && byte < exist) move(place(item) + byte, item * stride + byte);
       }
     }
+  }
+  static __device__ __forceinline__ void load(char* shared, const char* from, i64 stride, i64 items, i64 columns, int lane, int skip = 0) {
+    each_piece(stride, items, columns, lane, [&](int place, i64 at) { copy_async<GRAIN>(shared + place, from + at); }, skip);
   }
 };
 
@@ -314,6 +318,22 @@ struct Worker {
     }
   }
 
+  // Results of runs one below another are written where the items were, and from there line by line.
+  template <int O> __device__ __forceinline__ void write_runs(int k, const Spot& at, const Result (&y)[ITEMS]) const {
+    typedef typename Output<O>::Store Store;
+    typedef Patch<Store, Output<O>::grain> Results;
+    typedef typename bits_of<Output<O>::grain>::type piece;
+    const Strides& st = p.out_strides[O];
+    i64 j = first(at);
+    char *to = p.out[O] + row_offset(p, st, at.row) + j * st.along + at.column * (i64)sizeof(Store), *shared = patch(k);
+    __syncwarp();  // all lanes have read what lies there
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) *(Store*)(shared + sub * Results::RUN + i * Results::LINE + own * sizeof(Store)) = convert<Store>(get<O>(y[i]));
+    __syncwarp();  // all lanes have written theirs
+    Results::each_piece(st.along, p.n - j, p.columns - at.column, lane,
+                        [&](int place, i64 at) { *(piece*)(to + at) = *(const piece*)(shared + place); });
+  }
+
   // Results that touch along the axis are turned where the items were.
   template <int O> __device__ __forceinline__ void write_turned(int k, const Spot& at, const Result (&y)[ITEMS]) const {
     typedef typename Output<O>::Store Store;
@@ -352,16 +372,20 @@ struct Worker {
     for (int i = 0; i < ITEMS; i++) y[i] = Finish()(x[i], given[i], index_of(p, j + i));
     each<OUTPUTS>([&](auto o) {
       typedef typename Output<o.value>::Store Store;
-      const Strides& st = p.out_strides[o.value];
-      if constexpr (Output<o.value>::turned) { write_turned<o.value>(k, at, y); return; }
-      char* to = p.out[o.value] + row_offset(p, st, at.row) + column * (i64)sizeof(Store);
-      if constexpr (!REDUCE) to += j * st.along;
-      int exist = exists ? (int)min(p.n - j, (i64)ITEMS) : 0;
+      if constexpr (Output<o.value>::turned) write_turned<o.value>(k, at, y);
+      else if constexpr (!REDUCE && SUBS > 1 && Patch<Store, 1>::BYTES <= WARP_BYTES) write_runs<o.value>(k, at, y);
+      else {
+        constexpr int SIZE = sizeof(Store), GRAIN = Output<o.value>::grain < SIZE ? Output<o.value>::grain : SIZE;
+        const Strides& st = p.out_strides[o.value];
+        char* to = p.out[o.value] + row_offset(p, st, at.row) + column * (i64)SIZE;
+        if constexpr (!REDUCE) to += j * st.along;
+        int exist = exists ? (int)min(p.n - j, (i64)ITEMS) : 0;
 #pragma unroll
-      for (int i = 0; i < ITEMS; i++) {
-        Store item = convert<Store>(get<o.value>(y[i]));
-        if (REDUCE ? exists && j + i == p.n - 1 : i < exist) store_item<Store, Output<o.value>::grain>(to, item);
-        if (!REDUCE) to += st.along;
+        for (int i = 0; i < ITEMS; i++) {
+          Store item = convert<Store>(get<o.value>(y[i]));
+          if (REDUCE ? exists && j + i == p.n - 1 : i < exist) store_item<Store, GRAIN>(to, item);
+          if (!REDUCE) to += st.along;
+        }
       }
     });
   }
