@@ -75,3 +75,13 @@ def test_what_is_not_cut(calls, how):
     got = np.zeros(plan.row_shape if plan.reduce else plan.shape, u8)
     reduction.run(plan, [view(x)], [view(got)], None, None)
     assert calls == [plan]
+
+
+def test_narrow_items_are_not_cut(calls):
+    u1 = np.dtype(np.uint8)
+    x = np.arange(1 << 16).astype(u1)
+    plan = Plan(up.ops.ADD, (u1,), (u1,), (u1,), x.shape, 0, reduce=True)
+    got = np.zeros((), u1)
+    reduction.run(plan, [view(x)], [view(got)], None, None)
+    assert calls == [plan]
+    assert got == x.sum(dtype=u1)

@@ -46,8 +46,10 @@ def run(
 def _parts(plan: Plan) -> tuple[Plan, Plan, Plan] | None:
     """The reductions of all whole blocks, of their sums, and of what is left, from that; None for rows that are not long."""
     rows = prod(plan.row_shape)
-    moved = plan.n * rows * sum(d.itemsize for d in plan.loads)
-    if plan.order != "tree" or plan.finish is not None or moved < shapes.BLOCK[0] or rows >= shapes.ROWS:
+    size = sum(d.itemsize for d in plan.loads)
+    if plan.order != "tree" or plan.finish is not None or rows >= shapes.ROWS or size < shapes.WIDE:
+        return None
+    if plan.n * rows * size < shapes.BLOCK[0]:
         return None
     words = sum(-(-d.itemsize // 4) for d in plan.accumulators)
     block, axis, sums = shapes.for_reduction(words), plan.axis, tuple(plan.accumulators)

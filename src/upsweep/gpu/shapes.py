@@ -83,8 +83,11 @@ def _power_of_two_below(n: int) -> int:
 
 
 BLOCK = 1 << 26, 4
-"""Bytes from which a reduction goes by rows, and the parts of what a block can hold that make one: 65536 rows of 4096 f4 were
-read at 1.08 of a copy, 2^28 in one row at .90 (H200)."""
+"""Bytes from which a reduction goes by rows, and the parts of what a block can hold that make one: so f4 were read at 1.06 of a
+copy and f8 at 1.05, tile by tile at .90 and .88 (H200)."""
+
+WIDE = 4
+"""Bytes of an item from which a reduction goes by rows: maxima of bf16 ran at .66 of a copy so, tile by tile at .89 (H200)."""
 
 
 def for_reduction(words: int) -> int:
