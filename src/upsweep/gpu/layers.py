@@ -175,6 +175,7 @@ def _memory_back(size: int, real: int, states: int, lanes: int, padded: int) -> 
 
 _LAYERS = {"rg_lru": "RgLru", "min_gru": "MinGru", "hgrn": "Hgrn"}
 _WORKERS = 256
+"""At most; fewer where a tile has no work for more."""
 
 
 def gated(s: Gated, out: View, last: View | None) -> None:
@@ -216,19 +217,18 @@ def _all_lines(arrays: Sequence[View | None]) -> list[int]:
 
 def _launch_gated(name: str, s: Gated, arrays: Sequence[View], words: Sequence[int]) -> None:
     x = s.inputs[0]
-    spec, memory = _gated_spec(
+    spec, threads, memory = _gated_spec(
         name, s.layer, x.dtype, _grain(arrays, min(16, 4 * x.dtype.itemsize)), len(s.inputs)
     )
     with driver.on_device(x.device):
         kernel = _loaded(name, spec, memory, x.device)
         blocks = s.sequences * -(-x.shape[2] // CHANNELS)
-        driver.launch(
-            kernel, blocks, _WORKERS + 32, memory, _stream(x), struct.pack(f"<{len(words)}q", *words)
-        )
+        driver.launch(kernel, blocks, threads, memory, _stream(x), struct.pack(f"<{len(words)}q", *words))
 
 
 @lru_cache(256)
-def _gated_spec(name: str, layer: str, dtype: np.dtype, grain: int, arrays: int) -> tuple[str, int]:
+def _gated_spec(name: str, layer: str, dtype: np.dtype, grain: int, arrays: int) -> tuple[str, int, int]:
+    """The part of a kernel's text that differs, its threads and its shared memory."""
     real, size = accumulator(dtype), dtype.itemsize
     if name == "gated":
         tile = 32
@@ -236,8 +236,13 @@ def _gated_spec(name: str, layer: str, dtype: np.dtype, grain: int, arrays: int)
     else:
         tile = 24 if size < 4 else 16
         memory = 5 * ((arrays + 2) * tile + 1) * CHANNELS * size
-    memory += 3 * tile * CHANNELS * 2 * real.itemsize
+    memory = -(-(memory + 3 * tile * CHANNELS * 2 * real.itemsize) // 16) * 16
+    workers = min(_WORKERS, tile * CHANNELS * size // grain)
     return (
-        _types(dtype) + f"typedef {_LAYERS[layer]} Layer;\n"
-        f"constexpr int TILE = {tile}, GRAIN = {grain}, MEMORY = {-(-memory // 16) * 16};\n"
-    ), -(-memory // 16) * 16
+        (
+            _types(dtype) + f"typedef {_LAYERS[layer]} Layer;\n"
+            f"constexpr int TILE = {tile}, WORKERS = {workers}, GRAIN = {grain}, MEMORY = {memory};\n"
+        ),
+        workers + 32,
+        memory,
+    )

@@ -5,7 +5,7 @@
 #include "spec.cuh"
 #include "copies.cuh"
 
-constexpr int WIDTH = 32, WORKERS = 256, THREADS = 32 + WORKERS, SIZE = sizeof(Value);
+constexpr int WIDTH = 32, THREADS = 32 + WORKERS, SIZE = sizeof(Value);
 constexpr int BLOCKS = sizeof(Real) == 4 ? 3 : 1;  // of a multiprocessor
 constexpr int VEC = GRAIN / SIZE, PER_LINE = WIDTH / VEC;
 constexpr int LINES = WORKERS / PER_LINE, ROUNDS = (TILE + LINES - 1) / LINES;  // that workers take at once

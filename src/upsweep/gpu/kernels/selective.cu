@@ -17,29 +17,42 @@ struct Memory {
 static_assert(sizeof(Memory) == MEMORY, "layers.py counts otherwise");
 
 struct Walker {
-  Tile* tiles;
   int channel, lane;
   Real rate[OWN], h[OWN];  // rate: a times log2(e)
 
-  // GROUP steps, of which each lane is left with one sum.
-  template <bool WHOLE> __device__ __forceinline__ void walk(Tile& tile, int t, int m) {
-    Real y[GROUP];
+  // All steps of a tile, or m of them. Of GROUP steps each lane is left with one sum.
+  template <bool WHOLE> __device__ __forceinline__ void walk(Tile& tile, int m) {
+    constexpr int STEPS = GROUP < 4 ? GROUP : 4;
+    Ahead<Step, TILE, STEPS> now, next;
+    next.read(tile.steps, tile.shared, 0, channel, lane);
+#pragma unroll(WHOLE ? TILE / GROUP : 1)
+    for (int t = 0; t < (WHOLE ? TILE : m); t += GROUP) {
+      Real y[GROUP];
 #pragma unroll
-    for (int k = 0; k < GROUP; k++) {
-      Step x = tile.steps[t + k][channel];
-      Pack<Real, OWN> b = tile.shared.b[(t + k) * LANES + lane], c = tile.shared.c[(t + k) * LANES + lane];
-      y[k] = 0;
+      for (int g = 0; g < GROUP; g += STEPS) {
+        now = next;
+        next.read(tile.steps, tile.shared, t + g + STEPS < TILE ? t + g + STEPS : 0, channel, lane);
+        Real decay[STEPS][OWN];
 #pragma unroll
-      for (int o = 0; o < OWN; o++) {
-        Real after = mul_add(exp2_of(x.step * rate[o]), h[o], x.drive * b.x[o]);
-        h[o] = WHOLE || t + k < m ? after : h[o];
-        y[k] = mul_add(h[o], c.x[o], y[k]);
+        for (int k = 0; k < STEPS; k++)
+#pragma unroll
+          for (int o = 0; o < OWN; o++) decay[k][o] = exp2_of(now.item[k].step * rate[o]);
+#pragma unroll
+        for (int k = 0; k < STEPS; k++) {
+          y[g + k] = 0;
+#pragma unroll
+          for (int o = 0; o < OWN; o++) {
+            Real after = mul_add(decay[k][o], h[o], now.item[k].drive * now.b[k].x[o]);
+            h[o] = WHOLE || t + g + k < m ? after : h[o];
+            y[g + k] = mul_add(h[o], now.c[k].x[o], y[g + k]);
+          }
+        }
       }
+      int first = 0;
+      bool mine = true;
+      sum_over_lanes<LANES / 2, 1, GROUP>(y, lane, first, mine);
+      tile.y[t + first][channel] = y[0];
     }
-    int first = 0;
-    bool mine = true;
-    sum_over_lanes<LANES / 2, 1, GROUP>(y, lane, first, mine);
-    tile.y[t + first][channel] = y[0];
   }
 };
 
@@ -47,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_selective(const __
   extern __shared__ __align__(128) char bytes[];
   Memory& memory = *(Memory*)bytes;
   Part part(p);
-  Walker walker{memory.tile, (int)threadIdx.x / LANES, (int)threadIdx.x % LANES};
+  Walker walker{(int)threadIdx.x / LANES, (int)threadIdx.x % LANES};
   bool exist = walker.channel < part.exist;
   load_states(p.a + (part.first + walker.channel) * STATES, walker.lane, exist, walker.rate);
   load_states(p.initial + part.states(p, walker.channel), walker.lane, exist && p.initial, walker.h);
@@ -103,13 +116,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_selective(const __
     if (k < 0 || k == tiles) continue;
     if (p.marks) store_states(p.marks + ((part.mark + k) * p.channels + part.first + walker.channel) * STATES, walker.lane, exist, walker.h);
     m = steps_of(k);
-    if (m == TILE) {
-#pragma unroll
-      for (int t = 0; t < TILE; t += GROUP) walker.walk<true>(now, t, m);
-    } else {
-#pragma unroll 1
-      for (int t = 0; t < m; t += GROUP) walker.walk<false>(now, t, m);
-    }
+    if (m == TILE) walker.walk<true>(now, m);
+    else walker.walk<false>(now, m);
   }
   if (p.last) store_states(p.last + part.states(p, walker.channel), walker.lane, exist, walker.h);
 }

@@ -155,3 +155,17 @@ __device__ __forceinline__ void store_states(Real* to, int lane, bool exist, con
 #pragma unroll
   for (int o = 0; o < OWN; o++) if (exist && lane * OWN + o < STATES) to[lane * OWN + o] = x[o];
 }
+
+// What a lane needs of a few steps: read before the steps ahead of them are walked.
+template <class Item, int COUNT, int STEPS> struct Ahead {
+  Item item[STEPS];
+  Pack<Real, OWN> b[STEPS], c[STEPS];
+  __device__ __forceinline__ void read(const Item (&items)[COUNT][CHANNELS], const Shared<COUNT>& shared, int t, int channel, int lane) {
+#pragma unroll
+    for (int k = 0; k < STEPS; k++) {
+      item[k] = items[t + k][channel];
+      b[k] = shared.b[(t + k) * LANES + lane];
+      c[k] = shared.c[(t + k) * LANES + lane];
+    }
+  }
+};

@@ -29,64 +29,90 @@ struct Walker {
   int channel, lane, warp;
   Real rate[OWN], carry[OWN], da[OWN];  // carry: what the step after gives to the gradient of the state
 
-  __device__ __forceinline__ void walk(Real (&h)[OWN]) {
-    Real a[CHUNK][OWN], y[LANES];
+  // Forwards from the state before the chunk, which leaves each state's predecessor in the trail.
+  __device__ __forceinline__ void again(Real (&h)[OWN]) {
+    constexpr int STEPS = LANES < 4 ? LANES : 4;
+    Ahead<Item, CHUNK, STEPS> now, next;
+    next.read(memory.items, memory.shared, 0, channel, lane);
+#pragma unroll 1
+    for (int t = 0; t < CHUNK; t += LANES) {
+      Real y[LANES];
 #pragma unroll
-    for (int t = 0; t < CHUNK; t++) {
-      Item x = memory.items[t][channel];
-      Pack<Real, OWN> b = memory.shared.b[t * LANES + lane], c = memory.shared.c[t * LANES + lane], before;
-      y[t % LANES] = 0;
+      for (int g = 0; g < LANES; g += STEPS) {
+        now = next;
+        next.read(memory.items, memory.shared, (t + g + STEPS) % CHUNK, channel, lane);
 #pragma unroll
-      for (int o = 0; o < OWN; o++) {
-        before.x[o] = h[o];
-        a[t][o] = exp2_of(x.step * rate[o]);
-        h[o] = mul_add(a[t][o], h[o], x.drive * b.x[o]);
-        y[t % LANES] = mul_add(h[o], c.x[o], y[t % LANES]);
-      }
-      memory.trail[t][threadIdx.x] = before;
-      if (t % LANES == LANES - 1) {
-        int first = 0;
-        bool mine = true;
-        sum_over_lanes<LANES / 2, 1, LANES>(y, lane, first, mine);
-        memory.items[t - (LANES - 1) + first][channel].y = y[0];
-      }
-    }
-    Real sums[2 * HALF];
+        for (int k = 0; k < STEPS; k++) {
+          Pack<Real, OWN> before;
+          y[g + k] = 0;
 #pragma unroll
-    for (int t = CHUNK - 1; t >= 0; t--) {
-      Item x = memory.items[t][channel];
-      Pack<Real, OWN> b = memory.shared.b[t * LANES + lane], c = memory.shared.c[t * LANES + lane], before = memory.trail[t][threadIdx.x];
-      Real with_b = 0, with_rate = 0, both[2 * OWN];
-#pragma unroll
-      for (int o = 0; o < OWN; o++) {
-        Real dh = mul_add(c.x[o], x.dy, carry[o]);
-        both[o] = dh * x.drive;
-        both[OWN + o] = h[o] * x.dy;
-        with_b = mul_add(dh, b.x[o], with_b);
-        carry[o] = dh * a[t][o];
-        Real q = carry[o] * before.x[o];
-        with_rate = mul_add(q, rate[o], with_rate);
-        da[o] = mul_add(q, x.step, da[o]);
-        h[o] = before.x[o];
+          for (int o = 0; o < OWN; o++) {
+            before.x[o] = h[o];
+            h[o] = mul_add(exp2_of(now.item[k].step * rate[o]), h[o], now.item[k].drive * now.b[k].x[o]);
+            y[g + k] = mul_add(h[o], now.c[k].x[o], y[g + k]);
+          }
+          memory.trail[t + g + k][threadIdx.x] = before;
+        }
       }
       int first = 0;
       bool mine = true;
-      sum_over_lanes<16, LANES, 2 * OWN>(both, threadIdx.x % 32, first, mine);
+      sum_over_lanes<LANES / 2, 1, LANES>(y, lane, first, mine);
+      memory.items[t + first][channel].y = y[0];
+    }
+  }
+
+  // Backwards from the state after the chunk.
+  __device__ __forceinline__ void back(Real (&h)[OWN]) {
+    Ahead<Item, CHUNK, HALF> now, next;
+    Pack<Real, OWN> trail[HALF], before[HALF];
+    auto read = [&](int t) {
+      next.read(memory.items, memory.shared, t, channel, lane);
 #pragma unroll
-      for (int i = 0; i < left_of(16, LANES, 2 * OWN); i++)
-        if (mine) memory.parts[warp][t][(first + i) / OWN * PADDED + lane * OWN + (first + i) % OWN] = both[i];
-      sums[2 * (t % HALF)] = with_b;
-      sums[2 * (t % HALF) + 1] = with_rate;
-      if (t % HALF == 0) {
-        int which = 0;
-        bool wanted = true;
-        sum_over_lanes<LANES / 2, 1, 2 * HALF>(sums, lane, which, wanted);
-        __syncwarp();  // every lane has read the items that the sums replace
+      for (int k = 0; k < HALF; k++) trail[k] = memory.trail[t + k][threadIdx.x];
+    };
+    read(CHUNK - HALF);
+#pragma unroll 1
+    for (int t = CHUNK - HALF; t >= 0; t -= HALF) {
+      Real sums[2 * HALF], both[HALF][2 * OWN];
+      now = next;
 #pragma unroll
-        for (int i = 0; i < left_of(LANES / 2, 1, 2 * HALF); i++) {
-          Item& to = memory.items[t + (which + i) / 2][channel];
-          ((which + i) % 2 ? to.dy : to.drive) = sums[i];
+      for (int k = 0; k < HALF; k++) before[k] = trail[k];
+      read(t ? t - HALF : 0);
+#pragma unroll
+      for (int k = HALF - 1; k >= 0; k--) {
+        Item x = now.item[k];
+        Real with_b = 0, with_rate = 0;
+#pragma unroll
+        for (int o = 0; o < OWN; o++) {
+          Real dh = mul_add(now.c[k].x[o], x.dy, carry[o]);
+          both[k][o] = dh * x.drive;
+          both[k][OWN + o] = h[o] * x.dy;
+          with_b = mul_add(dh, now.b[k].x[o], with_b);
+          carry[o] = dh * exp2_of(x.step * rate[o]);
+          h[o] = before[k].x[o];
+          Real q = carry[o] * h[o];
+          with_rate = mul_add(q, rate[o], with_rate);
+          da[o] = mul_add(q, x.step, da[o]);
         }
+        sums[2 * k] = with_b;
+        sums[2 * k + 1] = with_rate;
+      }
+#pragma unroll
+      for (int k = 0; k < HALF; k++) {
+        int first = 0;
+        bool mine = true;
+        sum_over_lanes<16, LANES, 2 * OWN>(both[k], threadIdx.x % 32, first, mine);
+#pragma unroll
+        for (int i = 0; i < left_of(16, LANES, 2 * OWN); i++)
+          if (mine) memory.parts[warp][t + k][(first + i) / OWN * PADDED + lane * OWN + (first + i) % OWN] = both[k][i];
+      }
+      int which = 0;
+      bool wanted = true;
+      sum_over_lanes<LANES / 2, 1, 2 * HALF>(sums, lane, which, wanted);
+#pragma unroll
+      for (int i = 0; i < left_of(LANES / 2, 1, 2 * HALF); i++) {
+        Item& to = memory.items[t + (which + i) / 2][channel];
+        ((which + i) % 2 ? to.dy : to.drive) = sums[i];
       }
     }
   }
@@ -149,7 +175,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS < 384 ? 384 / THRE
       }
     });
     __syncthreads();  // what the walk reads has been written
-    walker.walk(h);
+    walker.again(h);
+    walker.back(h);
     __syncthreads();  // the sums have been written
     each_step<CHUNK>(owned ? m : 0, [&](int t, int skipped) {
       Piece delta = piece_of(stage.in.delta, t, own), u = piece_of(stage.in.u, t, own), z = piece_of(stage.in.z, t, own), g = piece_of(stage.g, t, own);
