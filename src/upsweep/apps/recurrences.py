@@ -96,7 +96,7 @@ def _steps(xp: Any, times: Any, x: Any, dim: int) -> Any:
 
 def _starts_of(xp: Any, given: Segments, x: Any, dim: int) -> Any:
     """True where a segment starts: what an exclusive product of zeros gives there, from 1."""
-    zeros = xp.zeros(x.shape, dtype=xp.uint8)
+    zeros = xp.zeros(x.shape, dtype=xp.uint8, device=x.device)
     return xp.astype(api.scan(zeros, ops.MUL, axis=dim, exclusive=True, initial=1, segments=given), xp.bool)
 
 
