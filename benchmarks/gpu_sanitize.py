@@ -23,6 +23,12 @@ CALLS = [
     Call("add-int16", ((3000, 100), 0), inside="stepped", outside="stepped", out="given"),
     Call("affine-float32-float32", ((40_000,), 0), out="last"),
     Call("add-float32", ((40_000,), 0), reduce=True),
+    Call("add-float32", ((5000, 77), 0), reverse=True, segments="flags"),
+    Call("fused-both", ((40_000,), 0)),
+    Call("fused-both", ((3000, 100), 0), segments="flags"),
+    Call("fused-finish", ((777, 300), 1)),
+    Call("fused-pairs", ((50, 64), 0), order="sequential"),
+    Call("fused-map", ((40_000,), 0), reduce=True),
 ]
 
 for call in CALLS:
