@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from upsweep import dtypes
 from upsweep import engine as engines
 from upsweep.engine import EngineError, library_of
 from upsweep.host import view
@@ -40,6 +41,20 @@ def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
         for x in given
     ]
     return xp, arrays, lambda y: y
+
+
+def parameter(xp: Any, value: Any, x: Any) -> Any:
+    """A weight in the dtype of x. A number stays in this machine's memory: on a GPU it travels with the launch, and nobody waits.
+
+    >>> parameter(np, 0.5, np.zeros(3, np.float32)).dtype.name
+    'float32'
+    """
+    known = dtypes.row_of(x.dtype)
+    if isinstance(value, (int, float, complex)) and known is not None and known.narrow is None:
+        return np.asarray(value).astype(known.name)
+    return xp.astype(
+        enter(value, x)[1][0], x.dtype
+    )  # a narrow float is rounded as the arrays' own library rounds
 
 
 def _standard() -> Any:

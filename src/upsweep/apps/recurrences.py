@@ -9,7 +9,7 @@ import numpy as np
 
 from upsweep import api
 from upsweep.api import ShapeError
-from upsweep.apps.kinds import enter, floating, host
+from upsweep.apps.kinds import enter, floating, host, parameter
 from upsweep.apps.roots import quotient, roots
 from upsweep.arguments import axis_of, followed, timed, weighted
 from upsweep.engine import DTypeError
@@ -50,15 +50,15 @@ def ema(
     series: moving averages" (2019), for times.
     """
     weighted(alpha, halflife, times, initial)
-    xp, (x, alpha, initial, times), give = enter(x, alpha, initial, times)
+    xp, (x, initial, times), give = enter(x, initial, times)
     x = floating(xp, x)
     dim = axis_of(axis, tuple(x.shape))
-    alpha = alpha if halflife is None else 1 - xp.exp2(-_steps(xp, times, x, dim) / halflife)
+    weight = alpha if halflife is None else 1 - xp.exp2(-_steps(xp, times, x, dim) / halflife)
     alone: Any = False
     if initial is None and 0 not in x.shape:
         alone = _first(xp, x, dim) if segments is None else _starts_of(xp, segments, x, dim)
     y = api.scan(
-        (x, xp.astype(alpha, x.dtype), alone), ops.AFFINE, map=_averaged, finish=_state_alone, axis=dim, dtype=x.dtype,
+        (x, parameter(xp, weight, x), alone), ops.AFFINE, map=_averaged, finish=_state_alone, axis=dim, dtype=x.dtype,
         initial=None if initial is None else (1, initial), segments=segments, out=xp.empty_like(x),
     )  # fmt: skip
     return give(y)
@@ -122,9 +122,9 @@ def discounted_sum(
 
     Source: Blelloch (1990), section 1.5 (segmented scans); Sutton and Barto, "Reinforcement learning", section 3.3.
     """
-    xp, (r, gamma, dones, initial), give = enter(rewards, gamma, dones, initial)
+    xp, (r, dones, initial), give = enter(rewards, dones, initial)
     r = floating(xp, r)
-    weights = xp.broadcast_to(xp.astype(gamma, r.dtype), r.shape)
+    weights = parameter(xp, gamma, r)
     if dones is None or 0 in r.shape:
         return give(api.linear_recurrence(weights, r, initial=initial, axis=axis, reverse=True))
     along = axis_of(axis, tuple(r.shape))
@@ -133,13 +133,19 @@ def discounted_sum(
     if initial is not None:
         r, end = xp.asarray(r, copy=True), _cut(along, -1, None)
         after = xp.expand_dims(initial, axis=along) if initial.ndim else initial
-        r[end] = r[end] + xp.where(done[end], 0, weights[end] * after)
+        last = xp.broadcast_to(xp.asarray(weights, device=r.device), r.shape)[end]
+        r[end] = r[end] + xp.where(done[end], 0, last * after)
     return give(
         api.scan(
-            (weights, r), ops.AFFINE, finish=_state_alone, axis=axis, reverse=True, segments=_behind(xp, done, along),
-            out=xp.empty_like(r),
+            (r, weights), ops.AFFINE, map=_discounted, finish=_state_alone, axis=axis, reverse=True, dtype=r.dtype,
+            segments=_behind(xp, done, along), out=xp.empty_like(r),
         )
     )  # fmt: skip
+
+
+def _discounted(reward, weight):
+    """What an item makes of the sum behind it."""
+    return weight, reward
 
 
 def _cut(dim: int, *ends: int | None) -> tuple[slice, ...]:
