@@ -83,6 +83,7 @@ TABLE: dict[str, DType] = {
 }
 
 
+@lru_cache(1024)  # NumPy makes a dtype's name anew each time
 def row_of(name: object) -> DType | None:
     """The row of a dtype by its name in any library, or None where it cannot be scanned.
 
