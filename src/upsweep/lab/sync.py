@@ -26,8 +26,8 @@ SIZES = (
 )  # fmt: skip
 """The sizes at which a barrier must be needless to be called so: powers of two and of the warp, their neighbours, odd ones.
 
-For the textbook, whatever holds at these holds at every size from 1 to 1024, which is what the page's dial offers: the test
-`test_the_sizes_tried_decide_for_all` runs them all.
+They are no proof for the sizes between them. The slow test `test_the_sizes_tried_decide_for_all` asks, kernel by kernel of the
+textbook, whether what holds at these holds at every size from 1 to 1024, which is what the page's dial offers.
 """
 MOST_MENDS = 40
 """Sets of missing barriers that are reported."""
