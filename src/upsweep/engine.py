@@ -208,6 +208,7 @@ class Row(NamedTuple):
     """Where the arrays lie that it takes: "host" or "cuda"."""
     install: str
     moves: str | None = None
+    automata: str | None = None
     groups: str | None = None
     again: str | None = None
     """For arrays of the types in LIKENESS, where checking a call would take longer than the scan."""
@@ -219,6 +220,7 @@ ENGINES = {
         "upsweep.gpu",
         "cuda",
         "pip install 'upsweep[cuda13]'   (or 'upsweep[cuda12]')",
+        "upsweep.gpu.moves",
         again="upsweep.gpu.again",
         layers="upsweep.gpu.layers",
     ),
@@ -227,6 +229,7 @@ ENGINES = {
         "host",
         "pip install numba",
         "upsweep.cpu.moves",
+        "upsweep.cpu.automata",
         "upsweep.cpu.groups",
         "upsweep.cpu.again",
         "upsweep.cpu.layers",

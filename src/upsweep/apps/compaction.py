@@ -46,8 +46,8 @@ def partition(x: Any, keep: Any) -> tuple[Any, int]:
     """
     xp, (x, keep), give = enter(x, keep)
     _check_flags(xp, x, keep)
-    kept = moving.pack(xp, x, keep)
-    return give(xp.concat([kept, moving.pack(xp, x, ~keep)])), int(kept.shape[0])
+    both, kept = moving.partition(xp, x, keep)
+    return give(both), kept
 
 
 def where(keep: Any) -> Any:
@@ -70,7 +70,8 @@ def unique_consecutive(x: Any) -> Any:
     [5, 2, 5]
     """
     xp, (x,), give = enter(x)
-    return give(moving.pack(xp, x, _heads(xp, x)))
+    _check_runs(x)
+    return give(moving.unique(xp, x))
 
 
 def run_length_encode(x: Any) -> tuple[Any, Any]:
@@ -82,10 +83,9 @@ def run_length_encode(x: Any) -> tuple[Any, Any]:
     ([5, 2, 5], [3, 2, 1])
     """
     xp, (x,), give = enter(x)
-    n = x.shape[0] if x.ndim else 0
-    starts = moving.where(xp, _heads(xp, x))
-    ends = xp.concat([starts[1:], xp.full((min(n, 1),), n, dtype=xp.int64, device=x.device)])
-    return give(x[starts]), give(ends - starts)
+    _check_runs(x)
+    values, lengths = moving.runs(xp, x)
+    return give(values), give(lengths)
 
 
 def run_length_decode(values: Any, lengths: Any) -> Any:
@@ -128,11 +128,6 @@ def _check_flags(xp: Any, x: Any, keep: Any) -> None:
         raise DTypeError(f"keep must be boolean, got {keep.dtype}; compare something, or pass keep != 0")
 
 
-def _heads(xp: Any, x: Any) -> Any:
-    """True where an item differs from the one before it, and at the first."""
+def _check_runs(x: Any) -> None:
     if x.ndim == 0:
         raise ShapeError("a 0-dimensional array has no runs; pass x.reshape(1)")
-    differ = x[1:] != x[:-1]
-    if x.ndim > 1:
-        differ = xp.any(differ, axis=tuple(range(1, x.ndim)))
-    return xp.concat([xp.ones((min(1, x.shape[0]),), dtype=xp.bool, device=x.device), differ])

@@ -72,12 +72,19 @@ def _counts(xp: Any, x: Any, bins: int) -> Any:
         raise DTypeError(
             f"a histogram counts integers, got {x.dtype}; make bins of it first, with searchsorted"
         )
-    low, high = int(xp.min(x)), int(xp.max(x))
-    if low < 0 or high >= bins:
+    counts = _within(xp, x, bins)
+    if int(xp.sum(counts)) != x.shape[0]:
+        low, high = int(xp.min(x)), int(xp.max(x))
         raise ValueError(f"items from {low} to {high} do not all lie in bins 0 to {bins - 1}")
+    return counts
+
+
+def _within(xp: Any, x: Any, bins: int) -> Any:
+    """The counts of the items that lie in a bin."""
     moves = moving.fast(x)
     if moves:
         return moves.count(x, bins)
-    ordered = xp.astype(sorting.radix_sort(x), xp.int64)  # narrower, they might not hold the number of bins
+    x = xp.astype(x, xp.int64)  # narrower, they might not hold the number of bins
+    ordered = sorting.radix_sort(moving.pack(xp, x, (x >= 0) & (x < bins)))
     edges = xp.searchsorted(ordered, moving.indices(xp, bins + 1, x))
     return edges[1:] - edges[:-1]

@@ -12,7 +12,8 @@ from upsweep.api import ShapeError
 from upsweep.apps import moving
 from upsweep.apps.expressions import automaton
 from upsweep.apps.kinds import enter
-from upsweep.engine import DTypeError
+from upsweep.engine import DTypeError, choose
+from upsweep.moves import automata
 
 _LONGEST = 8
 _CHUNK = 1 << 10
@@ -156,8 +157,8 @@ def tokenize(text: Any, lexer: Lexer) -> tuple[Any, Any, Any]:
         raise ShapeError(f"text must be 1-D, got shape {tuple(text.shape)}")
     if text.dtype != xp.uint8 and text.shape[0]:
         raise DTypeError(f"text must be bytes (uint8), got {text.dtype}")
-    moves = moving.fast(text)
-    codes, final = moves.run_automaton(lexer, text) if moves else _run(xp, lexer, text)
+    fast = automata(choose((text,)))
+    codes, final = fast.run_automaton(lexer, text) if fast else _run(xp, lexer, text)
     last = np.array(lexer.last[final], np.int64).reshape(-1, 2)
     ends, kinds = _tokens(xp, lexer, codes)
     ends = xp.concat([ends, text.shape[0] - xp.asarray(last[:, 0], device=codes.device)])
@@ -175,8 +176,7 @@ def _tokens(xp: Any, lexer: Lexer, codes: Any) -> tuple[Any, Any]:
     if back.shape[1] == 1:
         return at - back[codes, 0], kind[codes, 0]
     offsets = moving.places(xp, counts[codes])
-    owner = moving.owners(xp, offsets)
-    rank = moving.indices(xp, owner.shape[0], codes) - offsets[owner]
+    owner, rank = moving.owners(xp, offsets)
     return at[owner] - back[codes[owner], rank], kind[codes[owner], rank]
 
 

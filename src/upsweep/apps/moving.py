@@ -6,7 +6,7 @@ from typing import Any
 
 from upsweep import api
 from upsweep.engine import choose
-from upsweep.moves import Moves, moves
+from upsweep.moves import Moves, heads, moves
 
 
 def fast(x: Any) -> Moves | None:
@@ -31,10 +31,36 @@ def pack(xp: Any, x: Any, keep: Any) -> Any:
     return y[:total]
 
 
+def partition(xp: Any, x: Any, keep: Any) -> tuple[Any, int]:
+    """The items of x where keep is true, then the others; and how many are kept."""
+    moves = fast(x)
+    if moves:
+        return moves.partition(x, keep)
+    kept = pack(xp, x, keep)
+    return xp.concat([kept, pack(xp, x, ~keep)]), int(kept.shape[0])
+
+
 def where(xp: Any, keep: Any) -> Any:
     """The places where keep is true."""
     moves = fast(keep)
     return moves.where(keep) if moves else pack(xp, indices(xp, keep.shape[0], keep), keep)
+
+
+def unique(xp: Any, x: Any) -> Any:
+    """The first item or row of each run of equal ones."""
+    moves = fast(x) if x.ndim == 1 else None
+    return moves.unique(x) if moves else pack(xp, x, heads(xp, x))
+
+
+def runs(xp: Any, x: Any) -> tuple[Any, Any]:
+    """The same, and the lengths of the runs."""
+    moves = fast(x) if x.ndim == 1 else None
+    if moves:
+        return moves.runs(x)
+    n = x.shape[0]
+    starts = where(xp, heads(xp, x))
+    ends = xp.concat([starts[1:], xp.full((min(n, 1),), n, dtype=xp.int64, device=x.device)])
+    return x[starts], ends - starts
 
 
 def indices(xp: Any, n: int, like: Any) -> Any:
@@ -44,17 +70,16 @@ def indices(xp: Any, n: int, like: Any) -> Any:
 def repeat(xp: Any, x: Any, offsets: Any) -> Any:
     """x[s] in [offsets[s], offsets[s + 1]), for every s."""
     moves = fast(x)
-    if moves:
-        return moves.repeat(x, offsets)
-    return x[owners(xp, offsets)]
+    return moves.repeat(x, offsets) if moves else x[owners(xp, offsets)[0]]
 
 
-def owners(xp: Any, offsets: Any) -> Any:
-    """For each item of the output, the s with offsets[s] <= item < offsets[s + 1]."""
-    moves, segments = fast(offsets), indices(xp, offsets.shape[0] - 1, offsets)
+def owners(xp: Any, offsets: Any) -> tuple[Any, Any]:
+    """For each item of the output, the s with offsets[s] <= item < offsets[s + 1], and the item's place among those of s."""
+    moves = fast(offsets)
     if moves:
-        return moves.repeat(segments, offsets)
+        return moves.owners(offsets)
     marks = xp.zeros(int(offsets[-1]), dtype=xp.int64, device=offsets.device)
     used = where(xp, offsets[1:] > offsets[:-1])
     marks[offsets[used]] = used
-    return api.cummax(marks)
+    owner = api.cummax(marks)
+    return owner, indices(xp, owner.shape[0], owner) - offsets[owner]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from upsweep import api, dtypes, segments
+from upsweep import api, segments, sort_keys
 from upsweep.api import ShapeError
 from upsweep.apps import moving
 from upsweep.apps.kinds import enter
@@ -37,18 +35,16 @@ def radix_sort(x: Any, values: Any = None, *, descending: bool = False) -> Any:
     Source: Blelloch (1990), section 1.3; Merrill and Grimshaw, "High performance and scalable radix sorting" (2011).
     """
     xp, (x, values), give = enter(x, values)
-    keys = _keys(xp, x, descending)
-    moves = moving.fast(x)
-    if values is None and moves and np.array_equal(_unkeyed(xp, keys, x, descending), _bits(xp, x)):
-        ordered = _signed(moves.radix_sort(_unsigned(keys)))
-        return give(_unkeyed(xp, ordered, x, descending).view(x.dtype))
-    order = _order(xp, keys)
-    ordered = _bits(xp, x)[order].view(x.dtype)
-    if values is None:
-        return give(ordered)
-    if values.shape[:1] != x.shape:
+    _check(x)
+    if values is not None and values.shape[:1] != x.shape:
         raise ShapeError(f"values of shape {tuple(values.shape)} do not fit {x.shape[0]} keys")
-    return give(ordered), give(values[order])
+    moves = moving.fast(x)
+    if moves:
+        ordered, moved = moves.radix_sort(x, values, descending)
+    else:
+        order = _order(xp, sort_keys.keys(xp, x, descending))
+        ordered, moved = sort_keys.bits(xp, x)[order].view(x.dtype), None if values is None else values[order]
+    return give(ordered) if values is None else (give(ordered), give(moved))
 
 
 def argsort(x: Any, *, descending: bool = False) -> Any:
@@ -59,7 +55,9 @@ def argsort(x: Any, *, descending: bool = False) -> Any:
     [1, 3, 2, 0]
     """
     xp, (x,), give = enter(x)
-    return give(_order(xp, _keys(xp, x, descending)))
+    _check(x)
+    moves = moving.fast(x)
+    return give(moves.argsort(x, descending) if moves else _order(xp, sort_keys.keys(xp, x, descending)))
 
 
 def quicksort(x: Any) -> Any:
@@ -76,7 +74,8 @@ def quicksort(x: Any) -> Any:
     Source: Blelloch (1990), section 1.5.1.
     """
     xp, (x,), give = enter(x)
-    keys = _keys(xp, x, False)
+    _check(x)
+    keys = sort_keys.keys(xp, x, False)
     places = moving.indices(xp, keys.shape[0], keys)
     order, starts, turn = places, places[:1], 0
     while keys.shape[0] > 1 and not bool(xp.all(keys[1:] >= keys[:-1])):
@@ -85,7 +84,7 @@ def quicksort(x: Any) -> Any:
         moved, moved_order = xp.empty_like(keys), xp.empty_like(order)
         moved[to], moved_order[to] = keys, order
         keys, order = moved, moved_order
-    return give(_bits(xp, x)[order].view(x.dtype))
+    return give(sort_keys.bits(xp, x)[order].view(x.dtype))
 
 
 def _split(xp: Any, keys: Any, places: Any, starts: Any, turn: int) -> tuple[Any, Any]:
@@ -117,9 +116,7 @@ def _split(xp: Any, keys: Any, places: Any, starts: Any, turn: int) -> tuple[Any
 
 
 def _order(xp: Any, keys: Any) -> Any:
-    moves = moving.fast(keys)
-    if moves:
-        return moves.radix_argsort(_unsigned(keys))
+    """The stable order of signed keys, bit by bit."""
     order, sign = moving.indices(xp, keys.shape[0], keys), 8 * keys.itemsize - 1
     varies = int(api.last_prefix(keys ^ keys[:1], "or"))
     for bit in (bit for bit in range(sign + 1) if varies >> bit & 1):
@@ -137,58 +134,10 @@ def _stable_split(xp: Any, first: Any) -> Any:
     return xp.where(first, before, total + moving.indices(xp, first.shape[0], first) - before)
 
 
-def _keys(xp: Any, x: Any, descending: bool) -> Any:
-    """Signed integers of x's size in the order of x."""
+def _check(x: Any) -> None:
     if x.ndim != 1:
         raise ShapeError(
             f"keys must be 1-D, got shape {tuple(x.shape)}; sort rows one by one, or pass x.ravel()"
         )
-    order, bits = _ordering(x), _bits(xp, x)
-    top = 2 ** (8 * x.itemsize - 1) - 1
-    if order == "unsigned":
-        keys = bits ^ (-top - 1)
-    elif order == "float":
-        zero = (bits & top) == 0  # by its bits: CuPy's comparison takes subnormals for zero
-        keys = xp.where(zero, xp.zeros_like(bits), xp.where(x != x, xp.full_like(bits, top), _folded(bits)))
-    else:
-        keys = bits - 1 if order == "time" else bits  # not-a-time, the lowest, becomes the highest
-    return ~keys if descending else keys
-
-
-def _folded(bits: Any) -> Any:
-    """All bits but the sign flipped where that is set: from a float's order of bits to integers' and back."""
-    width = 8 * bits.itemsize - 1
-    return bits ^ ((bits >> width) & (2**width - 1))
-
-
-def _unkeyed(xp: Any, keys: Any, x: Any, descending: bool) -> Any:
-    """The bits that keys were made from, where different items had different keys."""
-    keys = ~keys if descending else keys
-    order = _ordering(x)
-    if order == "unsigned":
-        return keys ^ -(2 ** (8 * x.itemsize - 1))
-    if order == "float":
-        return _folded(keys)
-    return keys + 1 if order == "time" else keys
-
-
-def _ordering(x: Any) -> str:
-    """How the bits of x are ordered, by the table of dtypes."""
-    known = dtypes.row_of(x.dtype)
-    if known is None or not known.order:
+    if not sort_keys.ordering(x):
         raise DTypeError(f"{x.dtype} cannot be sorted by its bits; integers, booleans, floats and times can")
-    return known.order
-
-
-def _bits(xp: Any, x: Any) -> Any:
-    _ordering(x)
-    return x.view(getattr(xp, f"int{8 * x.itemsize}"))
-
-
-def _unsigned(keys: np.ndarray) -> np.ndarray:
-    unsigned = keys.view(f"u{keys.itemsize}")
-    return unsigned ^ unsigned.dtype.type(1 << (8 * keys.itemsize - 1))
-
-
-def _signed(keys: np.ndarray) -> np.ndarray:
-    return (keys ^ keys.dtype.type(1 << (8 * keys.itemsize - 1))).view(f"i{keys.itemsize}")

@@ -12,8 +12,9 @@ from typing import Any
 import numba
 import numpy as np
 
-from upsweep import cores
+from upsweep import cores, sort_keys
 from upsweep.cpu import threads
+from upsweep.moves import heads
 
 CHUNK = 1 << 17
 """Items that a thread takes at once. A million flags: 2^14 3.0 ms, 2^17 .9 ms, 2^20 1.4 ms (two threads)."""
@@ -33,9 +34,26 @@ def pack(x: np.ndarray, keep: np.ndarray) -> np.ndarray:
     return y
 
 
+def partition(x: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, int]:
+    """Those, then the others, each in their order; and how many are kept."""
+    kept = pack(x, keep)
+    return np.concatenate([kept, pack(x, ~keep)]), len(kept)
+
+
 def where(keep: np.ndarray) -> np.ndarray:
     """The places where `keep` is true, as int64."""
     return np.flatnonzero(keep)
+
+
+def unique(x: np.ndarray) -> np.ndarray:
+    """The first of each run of equal items."""
+    return pack(x, heads(np, x))
+
+
+def runs(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same, and the lengths of the runs."""
+    starts = where(heads(np, x))
+    return x[starts], np.diff(starts, append=len(x))
 
 
 def repeat(x: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -48,27 +66,61 @@ def repeat(x: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return y
 
 
+def owners(offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each item of such an output its s, and its place among those of s."""
+    owner = repeat(np.arange(len(offsets) - 1), offsets)
+    rank = np.arange(len(owner))
+    rank -= repeat(offsets[:-1], offsets)
+    return owner, rank
+
+
 def count(x: np.ndarray, bins: int) -> np.ndarray:
-    """How often each of 0 ... bins - 1 occurs in `x`, all of whose items lie there."""
+    """How often each of 0 ... bins - 1 occurs in `x`; what lies outside is left out."""
     share = max(CHUNK, bins, -(-len(x) // cores.wanted()))
     counts = np.zeros((max(1, -(-len(x) // share)), bins), np.int64)
     _each_chunk(len(x), lambda lo, hi: _count_chunk(x[lo:hi], counts[lo // share]), share)
     return counts.sum(0)
 
 
-def radix_sort(keys: np.ndarray) -> np.ndarray:
+def radix_sort(
+    x: np.ndarray, values: np.ndarray | None, falling: bool
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Keys in stable order, and values with them; without values and where they tell all of it, the keys alone are sorted."""
+    keys = sort_keys.keys(np, x, falling)
+    if values is None and np.array_equal(sort_keys.unkeyed(keys, x, falling), sort_keys.bits(np, x)):
+        ordered = _sorted(_unsigned(keys)) ^ _top(keys)
+        return sort_keys.unkeyed(ordered.view(keys.dtype), x, falling).view(x.dtype), None
+    order = _order(_unsigned(keys))
+    return x[order], None if values is None else values[order]
+
+
+def argsort(x: np.ndarray, falling: bool) -> np.ndarray:
+    """The order that keys sort into, as int64."""
+    return _order(_unsigned(sort_keys.keys(np, x, falling)))
+
+
+def _sorted(keys: np.ndarray) -> np.ndarray:
     """Unsigned keys in rising order: passes over 8 bits, lowest first, but for bytes that all keys share."""
     for shift in _useful_shifts(keys):
         keys = _pass(keys, shift)
     return keys
 
 
-def radix_argsort(keys: np.ndarray) -> np.ndarray:
+def _order(keys: np.ndarray) -> np.ndarray:
     """The stable order of unsigned keys, as int64."""
     order = np.arange(len(keys), dtype=np.uint32 if len(keys) < 1 << 32 else np.uint64)
     for shift in _useful_shifts(keys):
         keys, order = _pair_pass(keys, order, shift)
     return order.astype(np.int64)
+
+
+def _unsigned(keys: np.ndarray) -> np.ndarray:
+    return keys.view(f"u{keys.itemsize}") ^ _top(keys)
+
+
+def _top(keys: np.ndarray) -> np.unsignedinteger[Any]:
+    """The highest bit of unsigned integers of the keys' size."""
+    return np.dtype(f"u{keys.itemsize}").type(1 << (8 * keys.itemsize - 1))
 
 
 def _pass(keys: np.ndarray, shift: int) -> np.ndarray:
@@ -143,8 +195,9 @@ def _repeat_chunk(x, ends, lo, hi, y):
 
 @_njit
 def _count_chunk(x, counts):
-    for i in range(len(x)):
-        counts[x[i]] += 1
+    for v in x:
+        if 0 <= v < len(counts):
+            counts[v] += 1
 
 
 @_njit
@@ -172,67 +225,3 @@ def _scatter_pairs(keys, order, shift, lo, hi, starts, out, order_out):
         out[at] = keys[i]
         order_out[at] = order[i]
         starts[digit] = at + 1
-
-
-def run_automaton(lexer: Any, text: np.ndarray) -> tuple[np.ndarray, int]:
-    """The code of what each byte of text ends, and the last configuration, by a lexer's tables.
-
-    Each chunk's transition function is found first, those are composed, and each chunk is run from where it starts.
-    """
-    n, states = len(text), len(lexer.after)
-    text = np.ascontiguousarray(text)
-    codes, starts = np.empty(n, np.uint16), np.zeros(max(1, -(-n // CHUNK)) + 1, np.int64)
-    functions = np.empty((len(starts) - 2, states), np.int64)
-    run = lexer.after, lexer.emits, lexer.classes, text
-    threads.each(
-        lambda k: _function_of_chunk(*run[::2], text, k * CHUNK, (k + 1) * CHUNK, functions[k]),
-        range(len(functions)),
-    )
-    for k in range(len(functions)):
-        starts[k + 1] = functions[k][starts[k]]
-    finals = np.zeros(len(starts), np.int64)
-
-    def emit(lo: int, hi: int) -> None:
-        finals[lo // CHUNK] = _emit_chunk(*run, lo, hi, starts[lo // CHUNK], codes)
-
-    _each_chunk(n, emit)
-    return codes, int(finals[-2])
-
-
-@_njit
-def _function_of_chunk(after, classes, text, lo, hi, function):
-    """Where a chunk leads from every state. States that have met stay together: only one of them goes on."""
-    states = len(after)
-    different = np.arange(states)
-    slot = np.arange(states)
-    renamed = np.empty(states, np.int64)
-    count, check = states, lo + 8
-    for i in range(lo, hi):
-        row = classes[text[i]]
-        for d in range(count):
-            different[d] = after[different[d], row]
-        if i == check and count > 1:
-            check = i + 2 * (i - lo)
-            at = np.full(states, -1)
-            kept = 0
-            for d in range(count):
-                state = different[d]
-                if at[state] < 0:
-                    at[state] = kept
-                    different[kept] = state
-                    kept += 1
-                renamed[d] = at[state]
-            for s in range(states):
-                slot[s] = renamed[slot[s]]
-            count = kept
-    for s in range(states):
-        function[s] = different[slot[s]]
-
-
-@_njit
-def _emit_chunk(after, emits, classes, text, lo, hi, state, codes):
-    for i in range(lo, hi):
-        row = classes[text[i]]
-        codes[i] = emits[state, row]
-        state = np.int64(after[state, row])
-    return state

@@ -33,7 +33,11 @@ _PARTS = {
     "gated": "narrow.cuh prelude.cuh maths.cuh gates.cuh spec copies.cuh gated.cuh gated.cu",
     "gated_back": "narrow.cuh prelude.cuh maths.cuh gates.cuh spec copies.cuh gated.cuh gated_back.cu",
     "total": "narrow.cuh prelude.cuh spec total.cu",
-    "flags": "narrow.cuh prelude.cuh spec flags.cu",
+    "flags": "narrow.cuh prelude.cuh differ.cuh spec flags.cu",
+    "select": "narrow.cuh prelude.cuh differ.cuh counts.cuh spec select.cu",
+    "repeat": "narrow.cuh prelude.cuh spec repeat.cu",
+    "sort": "narrow.cuh prelude.cuh counts.cuh spec sort.cu",
+    "count": "narrow.cuh prelude.cuh spec count.cu",
 }
 _FLAGS = ("--std=c++17", "--fmad=false", "--device-as-default-execution-space")
 _LINK_FLAGS = ("-lto", "-fma=0", "-ftz=0", "-prec-div=1", "-prec-sqrt=1")

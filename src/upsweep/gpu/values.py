@@ -101,10 +101,10 @@ def _cast(x: View, dtype: np.dtype, what: str) -> View:
         return x
     if dtype != _BOOL and not np.can_cast(x.dtype, dtype, "same_kind"):
         raise DTypeError(f"{what} of {x.dtype} does not fit a scan in {dtype}")
-    return _converted(x, dtype)
+    return converted(x, dtype)
 
 
-def _converted(x: View, dtype: np.dtype) -> View:
+def converted(x: View, dtype: np.dtype) -> View:
     made = _new(x, x.shape, dtype)
     shape = (*x.shape, 1)
     plan = _plan(ops.OR if dtype == _BOOL else ops.ADD, x.dtype, dtype, shape)
@@ -138,7 +138,7 @@ def _marks(offsets: View, n: int) -> View:
 
 def _changes(keys: View, axis: int) -> View:
     if keys.strides != c_strides(keys.shape, keys.dtype.itemsize):
-        keys = _converted(keys, keys.dtype)
+        keys = converted(keys, keys.dtype)
     made = _new(keys, keys.shape, _BOOL)
     inner, count = int(np.prod(keys.shape[axis + 1 :])), int(np.prod(keys.shape))
     numbers = [keys.ptr, made.ptr, count, keys.shape[axis], inner]

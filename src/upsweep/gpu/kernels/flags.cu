@@ -1,11 +1,5 @@
 // Segments in other spellings, as flags. KEY is the type of an item of the keys.
-#include "prelude.cuh"
-
-template <class T> __device__ __forceinline__ bool differ(T a, T b) {
-  if constexpr (same<T, b8> || same<T, f16> || same<T, bf16> || is_narrow<T>) return convert<float>(a) != convert<float>(b);
-  else if constexpr (is_complex<T>) return a.re != b.re || a.im != b.im;
-  else return a != b;
-}
+#include "differ.cuh"
 
 struct Mark { const char* offsets; i64 m, stride; u8* flags; i64 n; };
 extern "C" __global__ void upsweep_mark(const __grid_constant__ Mark p) {

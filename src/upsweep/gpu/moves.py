@@ -1,0 +1,20 @@
+"""Moves of data on a GPU: the protocol of `upsweep.moves` by kernels that read and write once."""
+
+from __future__ import annotations
+
+from upsweep.gpu.repeating import count, owners, repeat
+from upsweep.gpu.selecting import pack, partition, runs, unique, where
+from upsweep.gpu.sorting import argsort, radix_sort
+
+__all__ = [
+    "argsort",
+    "count",
+    "owners",
+    "pack",
+    "partition",
+    "radix_sort",
+    "repeat",
+    "runs",
+    "unique",
+    "where",
+]

@@ -1,0 +1,89 @@
+"""What the kernels that move data share: texts of constants, memory that is gone after the call, a launch, a number read back."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from upsweep.gpu import compile, driver
+from upsweep.gpu.arrays import View, view
+from upsweep.gpu.values import converted
+
+RAW = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "uint4"}
+"""The C type that moves items of so many bytes."""
+INT64 = np.dtype(np.int64)
+
+
+def movable(x: Any) -> bool:
+    """Whether the kernels move the items of an array: 1-D, of a size that is known."""
+    return x.ndim == 1 and x.itemsize in RAW
+
+
+def items_of(x: Any) -> View:
+    """The memory of an array whose items lie at multiples of their size."""
+    seen = view(x)
+    size = seen.dtype.itemsize
+    return converted(seen, seen.dtype) if any(place % size for place in (seen.ptr, *seen.strides)) else seen
+
+
+def empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> View:
+    assert like.kind is not None
+    return like.kind.empty(like, shape, dtype)
+
+
+def stream_of(like: View) -> int:
+    assert like.kind is not None
+    return like.kind.stream(like)
+
+
+def zeros(like: View, count: int) -> View:
+    """As many zeros (int64): memory of the library's own, which it has at hand."""
+    made = empty(like, (count,), INT64)
+    if count:
+        with driver.on_device(like.device):
+            driver.fill_words(made.ptr, 0, 2 * count, stream_of(like))
+    return made
+
+
+def number(at: View, like: View) -> int:
+    """An int64 on the device, once all that was asked for before is done."""
+    with driver.on_device(like.device):
+        return driver.download(at.ptr, stream_of(like))
+
+
+def launch(
+    module: str,
+    name: str,
+    spec: dict[str, Any],
+    like: View,
+    blocks: tuple[int, int],
+    numbers: Sequence[int],
+    shared: int = 0,
+) -> None:
+    """A kernel of one struct of words of eight bytes, in so many blocks of so many threads, on the stream of `like`."""
+    with driver.on_device(like.device):
+        kernel = loaded(module, name, tuple(spec.items()), shared, like.device)
+        parameter = struct.pack(f"<{len(numbers)}q", *numbers)
+        driver.launch(kernel, *blocks, shared, stream_of(like), parameter)
+
+
+@lru_cache(1024)
+def loaded(module: str, name: str, spec: tuple[tuple[str, Any], ...], shared: int, device: int) -> Any:
+    code = compile.cubin(module, text(spec), None, (), driver.architecture(device))
+    return driver.load(code, name, shared, device)
+
+
+def text(spec: Sequence[tuple[str, Any]]) -> str:
+    """The part of a kernel's text that says what it moves."""
+    return "".join(
+        f"#define {name} {int(value) if isinstance(value, bool) else value}\n" for name, value in spec
+    )
+
+
+def resident(like: View, blocks: int) -> int:
+    """As many blocks as fit onto the device where each multiprocessor holds so many."""
+    return blocks * driver.attribute(like.device, "MULTIPROCESSOR_COUNT")

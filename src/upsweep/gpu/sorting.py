@@ -1,0 +1,140 @@
+"""Radix sorts of keys, of keys with values, and the order that keys sort into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from upsweep import dtypes
+from upsweep.gpu.arrays import View
+from upsweep.gpu.one_pass import INT64, RAW, empty, items_of, launch, movable, resident, zeros
+from upsweep.gpu.values import converted
+
+DIGITS = 256
+SHAPES = {1: (512, 16, 2), 2: (512, 16, 2), 4: (512, 16, 2), 8: (512, 12, 2)}
+"""Threads of a block, items of a thread, and blocks of a multiprocessor, by the bytes of a key or of what goes along with it."""
+
+
+@dataclass(frozen=True)
+class Sort:
+    """How keys are ordered, and what goes along with them."""
+
+    key: int
+    """Bytes of a key."""
+    order: str
+    """Of its bits, by the table of dtypes."""
+    nan_above: int
+    """The largest of a float's bits, without the sign, that is no NaN."""
+    falling: bool
+    value: int
+    """Bytes of what goes along with a key; 0 where nothing does."""
+    count: int
+    """Bytes of a word that counts keys, and has two bits to spare."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return SHAPES[max(self.key, self.value)]
+
+    @property
+    def tile(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def shared(self) -> int:
+        return max(self.shape[0] // 32 * DIGITS * 4, self.tile * max(self.key, self.value))
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        threads, items, blocks = self.shape
+        return {
+            "KEY": RAW[self.key], "VALUE": RAW[self.value or 1], "VALUES": self.value > 0, "COUNT": RAW[self.count],
+            "ORDER": self.order.upper(), "NAN_ABOVE": f"{self.nan_above}ull", "FALLING": self.falling,
+            "THREADS": threads, "ITEMS": items, "BLOCKS": blocks, "SHARED_BYTES": self.shared, "MATCH": 0,
+        }  # fmt: skip
+
+    def run(self, x: View, keys: list[View], values: list[View], source: View | None, wide: bool) -> None:
+        """Each pass reads what the one before wrote: `keys` and `values` name where each writes, none the last keys if there
+        is a list less. The first reads x and `source`, or takes the places; the last writes values as int64 if `wide`."""
+        (n,) = x.shape
+        tiles = -(-n // self.tile)
+        rows, passes = tiles + 1, self.key
+        sums = rows * DIGITS * self.count // 8
+        work = zeros(x, passes * (DIGITS + 1 + sums))
+        tickets, first = work.ptr + 8 * passes * DIGITS, work.ptr + 8 * passes * (DIGITS + 1)
+        grid = min(tiles, resident(x, self.shape[2]))
+        threads = self.shape[0]
+        launch("sort", "upsweep_digits", self.spec, x, (grid, threads), [x.ptr, x.strides[0], n, work.ptr])
+        launch("sort", "upsweep_starts", self.spec, x, (passes, DIGITS), [work.ptr, first, rows])
+        for i in range(passes):
+            last = i == passes - 1
+            read = keys[i - 1] if i else x
+            taken = values[i - 1] if i and values else source
+            numbers = [
+                read.ptr, read.strides[0], n, keys[i].ptr if i < len(keys) else 0,
+                taken.ptr if taken else 0, values[i].ptr if values else 0, wide and last,
+                tickets + 8 * i, first + 8 * sums * i, 8 * i,
+            ]  # fmt: skip
+            launch("sort", "upsweep_pass", self.spec, x, (tiles, threads), numbers, self.shared)
+
+
+def radix_sort(x: Any, values: Any, falling: bool) -> tuple[Any, Any]:
+    """Keys in order, and values with them; those that are rows, or larger than a key may be, follow the order afterwards."""
+    items = items_of(x)
+    (n,) = items.shape
+    if values is not None and not (movable(values) and values.itemsize in SHAPES):
+        order = argsort(x, falling)
+        return radix_sort(x, None, falling)[0], values[order]
+    carried = None if values is None else side_by_side(items_of(values))
+    sort = sort_of(items, carried.dtype.itemsize if carried else 0, falling)
+    keys = in_turn(items, sort.key, items.dtype)
+    moved = in_turn(carried, sort.key, carried.dtype) if carried else []
+    if n:
+        sort.run(items, keys, moved, carried, wide=False)
+    return keys[-1].owner, moved[-1].owner if moved else None
+
+
+def argsort(x: Any, falling: bool) -> Any:
+    """The stable order of keys, as int64."""
+    items = items_of(x)
+    (n,) = items.shape
+    place = np.dtype(np.uint32 if n < 1 << 32 else np.uint64)
+    sort = sort_of(items, place.itemsize, falling)
+    order, other = empty(items, (n,), INT64), empty(items, (n * place.itemsize,), np.dtype(np.uint8))
+    if n:
+        keys = in_turn(items, sort.key - 1, items.dtype)
+        sort.run(items, keys, ([other, order] * sort.key)[-sort.key :], None, wide=True)
+    return order.owner
+
+
+def in_turn(like: View, passes: int, dtype: np.dtype) -> list[View]:
+    """Where each pass writes: two places in turn."""
+    two = [empty(like, like.shape, dtype) for _ in range(min(passes, 2))]
+    return (two * passes)[:passes]
+
+
+def side_by_side(values: View) -> View:
+    return values if values.strides == (values.dtype.itemsize,) else converted(values, values.dtype)
+
+
+def sort_of(x: View, value: int, falling: bool) -> Sort:
+    known = dtypes.row(x.dtype)
+    assert known is not None
+    count = 4 if x.shape[0] < 1 << 30 else 8
+    return Sort(
+        x.dtype.itemsize,
+        known.order,
+        nan_above(x.dtype) if known.order == "float" else 0,
+        falling,
+        value,
+        count,
+    )
+
+
+def nan_above(dtype: np.dtype) -> int:
+    """The bits of infinity, or of the largest number where there is none."""
+    narrow = dtypes.narrow(dtype)
+    if narrow is not None:
+        return narrow.largest + narrow.infinite
+    return int(np.array(np.inf, dtype).view(f"u{dtype.itemsize}"))
