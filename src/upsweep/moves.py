@@ -16,6 +16,14 @@ class Moves(Protocol):
         """The items or rows of `x` where `keep` is true."""
         ...
 
+    def select(self, x: Any, keep: Any, values: Any, places: Any, lengths: Any) -> Any:
+        """As much of what is kept as there is room for, and how much that would be, a 0-dimensional int64 array.
+
+        Kept is where `keep` is true or, without it, where runs of equal items start. `values` takes the items, `places` their
+        indices (int64), `lengths` those of the runs (int64); each may be None.
+        """
+        ...
+
     def partition(self, x: Any, keep: Any) -> tuple[Any, int]:
         """Those, then the others, each in their order; and how many are kept."""
         ...
@@ -77,3 +85,18 @@ def heads(xp: Any, x: Any) -> Any:
     if x.ndim > 1:
         differ = xp.any(differ, axis=tuple(range(1, x.ndim)))
     return xp.concat([xp.ones((min(1, x.shape[0]),), dtype=xp.bool, device=x.device), differ])
+
+
+def select(xp: Any, starts: Any, x: Any, values: Any, places: Any, lengths: Any) -> Any:
+    """`Moves.select` of the places `starts`."""
+    n = x.shape[0]
+    ends = xp.concat([starts[1:], xp.full((min(n, 1),), n, dtype=xp.int64, device=x.device)])
+    for out, chosen in (
+        (values, lambda: x[starts]),
+        (places, lambda: starts),
+        (lengths, lambda: ends - starts),
+    ):
+        if out is not None:
+            room = min(out.shape[0], starts.shape[0])
+            out[:room] = chosen()[:room]
+    return xp.asarray(starts.shape[0], dtype=xp.int64, device=x.device)

@@ -10,28 +10,39 @@ from upsweep.apps.kinds import enter
 from upsweep.engine import DTypeError
 
 
-def compact(x: Any, keep: Any) -> Any:
+def compact(x: Any, keep: Any, *, size: int | None = None, out: Any = None) -> Any:
     """The items of x that are to be kept, in their order: `x[keep]`.
 
     Args:
         x: array of n items or n rows, of any dtype.
         keep: n booleans.
+        size: how long the result is to be, however much is kept; x is 1-D then. What is kept comes first, as much as there
+            is room for, and zeros behind it. Nothing waits for a GPU then, so that a CUDA graph can hold the call.
+        out: the same, but written into this 1-D array of x's dtype, whose items behind those that are kept stay as they are.
 
     Returns:
-        An array of x's kind, dtype and device.
+        An array of x's kind, dtype and device; with size or out the pair of it and of how many items are to be kept, a
+        0-dimensional int64 array of the same kind.
 
     Raises:
-        ShapeError: x and keep differ in length. DTypeError: keep is not boolean.
+        ShapeError: x and keep differ in length; rows with size or out. DTypeError: keep is not boolean; out of another dtype.
 
     >>> from upsweep import apps
     >>> apps.compact([3, 1, 7, 0, 4], [True, False, True, False, True]).tolist()
     [3, 7, 4]
+    >>> kept, count = apps.compact([3, 1, 7, 0, 4], [True, False, True, False, True], size=4)
+    >>> kept.tolist(), int(count)
+    ([3, 7, 4, 0], 3)
 
-    Source: Blelloch (1990), section 1.3; Billeter, Olsson and Assarsson, "Efficient stream compaction" (2009).
+    Source: Blelloch (1990), section 1.3; Billeter, Olsson and Assarsson, "Efficient stream compaction" (2009); in one pass:
+    Merrill and Garland, "Single-pass parallel prefix scan with decoupled look-back" (2016).
     """
     xp, (x, keep), give = enter(x, keep)
     _check_flags(xp, x, keep)
-    return give(moving.pack(xp, x, keep))
+    if size is None and out is None:
+        return give(moving.pack(xp, x, keep))
+    values, result = _room(xp, give, x, size, out)
+    return result(), give(moving.select(xp, x, keep, values=values))
 
 
 def partition(x: Any, keep: Any) -> tuple[Any, int]:
@@ -50,8 +61,8 @@ def partition(x: Any, keep: Any) -> tuple[Any, int]:
     return give(both), kept
 
 
-def where(keep: Any) -> Any:
-    """The places where keep (1-D, boolean) is true, as int64: `numpy.flatnonzero(keep)`.
+def where(keep: Any, *, size: int | None = None, out: Any = None) -> Any:
+    """The places where keep (1-D, boolean) is true, as int64: `numpy.flatnonzero(keep)`. For size and out see `compact`.
 
     >>> from upsweep import apps
     >>> apps.where([True, False, True]).tolist()
@@ -59,11 +70,14 @@ def where(keep: Any) -> Any:
     """
     xp, (keep,), give = enter(keep)
     _check_flags(xp, keep, keep)
-    return give(moving.where(xp, keep))
+    if size is None and out is None:
+        return give(moving.where(xp, keep))
+    places, result = _room(xp, give, xp.empty(0, dtype=xp.int64, device=keep.device), size, out)
+    return result(), give(moving.select(xp, keep, keep, places=places))
 
 
-def unique_consecutive(x: Any) -> Any:
-    """The first item (or row) of each run of equal ones; a NaN equals nothing. The array is x's kind, dtype and device.
+def unique_consecutive(x: Any, *, size: int | None = None, out: Any = None) -> Any:
+    """The first item (or row) of each run of equal ones; a NaN equals nothing. For size and out see `compact`.
 
     >>> from upsweep import apps
     >>> apps.unique_consecutive([5, 5, 5, 2, 2, 5]).tolist()
@@ -71,11 +85,16 @@ def unique_consecutive(x: Any) -> Any:
     """
     xp, (x,), give = enter(x)
     _check_runs(x)
-    return give(moving.unique(xp, x))
+    if size is None and out is None:
+        return give(moving.unique(xp, x))
+    values, result = _room(xp, give, x, size, out)
+    return result(), give(moving.select(xp, x, None, values=values))
 
 
-def run_length_encode(x: Any) -> tuple[Any, Any]:
+def run_length_encode(x: Any, *, size: int | None = None) -> Any:
     """The values of the runs of equal items and the runs' lengths (int64); `run_length_decode` is the way back.
+
+    With size both are as long as that, and how many runs there are comes third: see `compact`.
 
     >>> from upsweep import apps
     >>> values, lengths = apps.run_length_encode([5, 5, 5, 2, 2, 5])
@@ -84,8 +103,12 @@ def run_length_encode(x: Any) -> tuple[Any, Any]:
     """
     xp, (x,), give = enter(x)
     _check_runs(x)
-    values, lengths = moving.runs(xp, x)
-    return give(values), give(lengths)
+    if size is None:
+        values, lengths = moving.runs(xp, x)
+        return give(values), give(lengths)
+    values, result = _room(xp, give, x, size, None)
+    lengths = xp.zeros(size, dtype=xp.int64, device=x.device)
+    return result(), give(lengths), give(moving.select(xp, x, None, values=values, lengths=lengths))
 
 
 def run_length_decode(values: Any, lengths: Any) -> Any:
@@ -131,3 +154,20 @@ def _check_flags(xp: Any, x: Any, keep: Any) -> None:
 def _check_runs(x: Any) -> None:
     if x.ndim == 0:
         raise ShapeError("a 0-dimensional array has no runs; pass x.reshape(1)")
+
+
+def _room(xp: Any, give: Any, x: Any, size: int | None, out: Any) -> tuple[Any, Any]:
+    """Where kept items go: `out`, or `size` zeros; and what makes the result of it."""
+    if x.ndim != 1:
+        raise ShapeError(
+            f"size and out are for 1-D x, got shape {tuple(x.shape)}; take rows by where(keep, size=...)"
+        )
+    if out is None:
+        made = xp.zeros(size, dtype=x.dtype, device=x.device)
+        return made, lambda: give(made)
+    _, (_, room), _ = enter(x, out)
+    if room.ndim != 1 or size not in (None, room.shape[0]):
+        raise ShapeError(f"out must be 1-D and as long as size, got shape {tuple(room.shape)}")
+    if room.dtype != x.dtype:
+        raise DTypeError(f"out of {room.dtype} cannot hold {x.dtype}")
+    return room, lambda: out

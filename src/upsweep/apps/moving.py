@@ -7,6 +7,7 @@ from typing import Any
 from upsweep import api
 from upsweep.engine import choose
 from upsweep.moves import Moves, heads, moves
+from upsweep.moves import select as scattered
 
 
 def fast(x: Any) -> Moves | None:
@@ -29,6 +30,15 @@ def pack(xp: Any, x: Any, keep: Any) -> Any:
     y = xp.empty((total + 1, *x.shape[1:]), dtype=x.dtype, device=x.device)
     y[xp.where(keep, offsets[:-1], total)] = x  # all that is dropped lands in one item too many
     return y[:total]
+
+
+def select(xp: Any, x: Any, keep: Any, values: Any = None, places: Any = None, lengths: Any = None) -> Any:
+    """As much of what is kept as those have room for, and how much that would be: `Moves.select`."""
+    moves = fast(x)
+    if moves:
+        return moves.select(x, keep, values, places, lengths)
+    starts = where(xp, heads(xp, x) if keep is None else keep)
+    return scattered(xp, starts, x, values, places, lengths)
 
 
 def partition(xp: Any, x: Any, keep: Any) -> tuple[Any, int]:

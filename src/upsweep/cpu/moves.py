@@ -12,7 +12,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from upsweep import cores, sort_keys
+from upsweep import cores, moves, sort_keys
 from upsweep.cpu import threads
 from upsweep.moves import heads
 
@@ -32,6 +32,18 @@ def pack(x: np.ndarray, keep: np.ndarray) -> np.ndarray:
     source, target, flags = _raw(x), _raw(y), np.ascontiguousarray(keep).view(np.uint8)
     _each_chunk(len(x), lambda lo, hi: _pack_chunk(source, flags, lo, hi, target, before[lo // CHUNK]))
     return y
+
+
+def select(
+    x: np.ndarray,
+    keep: np.ndarray | None,
+    values: np.ndarray | None,
+    places: np.ndarray | None,
+    lengths: np.ndarray | None,
+) -> np.ndarray:
+    """As much of what is kept as there is room for, and how much that would be."""
+    starts = where(heads(np, x) if keep is None else keep)
+    return moves.select(np, starts, x, values, places, lengths)
 
 
 def partition(x: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, int]:

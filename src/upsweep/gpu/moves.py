@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upsweep.gpu.repeating import count, owners, repeat
-from upsweep.gpu.selecting import pack, partition, runs, unique, where
+from upsweep.gpu.selecting import pack, partition, runs, select, unique, where
 from upsweep.gpu.sorting import argsort, radix_sort
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "radix_sort",
     "repeat",
     "runs",
+    "select",
     "unique",
     "where",
 ]

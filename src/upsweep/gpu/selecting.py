@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from upsweep.gpu import driver
@@ -63,36 +63,38 @@ class Select:
         threads, items = SHAPES[self.size]
         return threads * items
 
-    def run(
-        self, x: View | None, flags: View | None, values: View | None = None, room: int | None = None
-    ) -> Kept:
-        """Into `values`, or new memory for `room` items, or for all."""
+    def run(self, x: View | None, flags: View | None) -> Kept:
+        """Into new memory, which has room for all."""
         like = x or flags
         assert like is not None
-        (n,) = like.shape
-        if values is not None:
-            room = values.shape[0]
-        elif room is None:
-            room = n
-        if self.values and values is None:
-            assert x is not None
-            values = empty(like, (room,), x.dtype)
-        places = empty(like, (room,), INT64) if self.places else None
-        lengths = empty(like, (room,), INT64) if self.lengths else None
+        wanted = [(self.values, x.dtype if x else INT64), (self.places, INT64), (self.lengths, INT64)]
+        outputs = [empty(like, like.shape, dtype) if wants else None for wants, dtype in wanted]
+        return self.into(x, flags, *outputs)
+
+    def into(
+        self,
+        x: View | None,
+        flags: View | None,
+        values: View | None,
+        places: View | None,
+        lengths: View | None,
+    ) -> Kept:
+        """Into the memory given, as much as it has room for."""
+        like = x or flags
+        assert like is not None
+        (n,), outputs = like.shape, (values, places, lengths)
+        written = [v for v in outputs if v]
+        room = min(v.shape[0] for v in written)
         tiles = -(-n // self.tile)
-        work, count = zeros(like, 2 + (1 + self.lengths) * tiles), empty(like, (), INT64)
-        total = flags_set(flags) if self.rest and flags is not None else None
+        work, count = zeros(like, 2 + (1 + self.lengths) * tiles), zeros(like, 1)
         ticket, counts = work.ptr, work.ptr + 16
-        if tiles == 0:
-            with driver.on_device(like.device):
-                driver.fill_words(count.ptr, 0, 2, stream_of(like))
-        else:
-            arrays = [(v.ptr, v.strides[0]) if v else (0, 0) for v in (x, flags)]
-            outputs = [v.ptr if v else 0 for v in (values, places, lengths)]
-            numbers = [*arrays[0], *arrays[1], n, room, *outputs, ticket, counts, counts + 8 * tiles,
+        total = flags_set(flags) if self.rest and flags else None
+        if tiles:
+            pointers = [p for v in (x, flags) for p in ((v.ptr, v.strides[0]) if v else (0, 0))]
+            numbers = [*pointers, n, room, *[v.ptr if v else 0 for v in outputs], ticket, counts, counts + 8 * tiles,
                        total.ptr if total else 0, count.ptr]  # fmt: skip
             launch("select", "upsweep_select", self.spec, like, (tiles, SHAPES[self.size][0]), numbers)
-        return Kept(count, [v for v in (values, places, lengths) if v])
+        return Kept(count, written)
 
 
 def flags_set(flags: View) -> View:
@@ -122,6 +124,15 @@ def pack(x: Any, keep: Any) -> Any:
         return x[where(keep)]
     items = items_of(x)
     return _moving(items).run(items, items_of(keep)).cut()[0]
+
+
+def select(x: Any, keep: Any, values: Any, places: Any, lengths: Any) -> Any:
+    """As much of what is kept as there is room for, and how much that would be, without waiting for it."""
+    items = items_of(x)
+    outputs = [None if out is None else view(out) for out in (values, places, lengths)]
+    wanted = {"values": values is not None, "places": places is not None, "lengths": lengths is not None}
+    how = replace(_comparing(items) if keep is None else _moving(items), **wanted)
+    return how.into(items, None if keep is None else items_of(keep), *outputs).count.owner.reshape(())
 
 
 def partition(x: Any, keep: Any) -> tuple[Any, int]:

@@ -156,6 +156,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_select(const __gri
     if (LENGTHS && j < total && to && to <= p.size) p.lengths[to - 1] = t * TILE + spots[j] - (j ? t * TILE + spots[j - 1] : (i64)before.last - 1);
     if (REST && j >= total && j < min(p.n - t * TILE, (i64)TILE)) p.values[*p.kept + t * TILE - before.count + j - total] = moved[j];
   }
-  if (LENGTHS && (t + 1) * TILE >= p.n && threadIdx.x == 0 && before.count + total <= p.size)
+  if (LENGTHS && (t + 1) * TILE >= p.n && threadIdx.x == 0 && before.count + total <= p.size)  // the first item starts a run
     p.lengths[before.count + total - 1] = p.n - (i64)(total ? last : before.last) + 1;
 }
