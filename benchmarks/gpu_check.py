@@ -1,6 +1,6 @@
 """One call on a machine with a GPU: bits against the canonical tree, then bandwidth as fractions of a copy.
 
-python benchmarks/gpu_check.py FOLDER           everything: bits, the public API, compute-sanitizer, the table with peers
+python benchmarks/gpu_check.py FOLDER           everything: bits, the public API, applications, compute-sanitizer, the table with peers
 python benchmarks/gpu_check.py bits  FOLDER     every call of tests/conformance; exit 1 on any difference
 python benchmarks/gpu_check.py speed FOLDER     the table of gpu_cases.py, as JSON, Markdown and PNG
 """
@@ -36,7 +36,10 @@ def everything(folder):
     here, python = Path(__file__).parent, sys.executable
     failed = int(bits(folder))
     report = (folder / "bits.txt").read_text().splitlines()
-    commands = {"api": [python, str(here / "gpu_api.py")]}
+    commands = {
+        "api": [python, str(here / "gpu_api.py")],
+        "apps": [python, str(here / "gpu_apps.py"), str(folder)],
+    }
     if shutil.which("compute-sanitizer"):
         commands["memcheck"] = [
             "compute-sanitizer",

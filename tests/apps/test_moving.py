@@ -71,6 +71,44 @@ def test_compaction_is_boolean_indexing(apps, n, share):
     same(apps.compact(np.repeat(x, 2)[::2][::-1], keep[::-1]), x[::-1][keep[::-1]])
 
 
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("dtype", ["int8", "float32", "complex128"])
+def test_a_size_known_beforehand_takes_what_fits(apps, n, dtype):
+    keep, x = RNG.random(n) < 0.5, RNG.integers(0, 3, n).astype(dtype)
+    heads = np.append(np.ones(min(n, 1), bool), x[1:] != x[:-1])
+    starts = np.flatnonzero(heads)
+    for size in (0, 1, n // 3, n + 5):
+        for result, want in [
+            (apps.compact(x, keep, size=size), x[keep]),
+            (apps.where(keep, size=size), np.flatnonzero(keep)),
+            (apps.unique_consecutive(x, size=size), x[heads]),
+            (apps.run_length_encode(x, size=size)[::2], x[heads]),
+            (apps.run_length_encode(x, size=size)[1:], np.diff(starts, append=n)),
+        ]:
+            got, count = result
+            same(got, np.append(want, np.zeros(size, want.dtype))[:size])
+            assert count == len(want)
+            assert np.asarray(count).dtype == np.int64
+
+
+def test_what_is_kept_goes_into_out():
+    keep, x = RNG.random(1000) < 0.5, np.arange(1000)
+    out = np.full(700, -1)
+    got, count = apps.compact(x, keep, out=out)
+    assert got is out
+    assert count == keep.sum()
+    same(out, np.append(x[keep], np.full(700, -1))[:700])
+    for call in (
+        lambda: apps.compact(x, keep, out=np.zeros((1, 1000), int)),
+        lambda: apps.compact(np.ones((1000, 2)), keep, size=3),
+        lambda: apps.where(keep, size=3, out=out),
+    ):
+        with pytest.raises(up.ShapeError):
+            call()
+    with pytest.raises(up.DTypeError):
+        apps.where(keep, out=np.zeros(1000))
+
+
 def test_a_chunk_writes_nothing_beyond_its_own(apps):
     n = 1 << 20
     keep = np.zeros(n, bool)
@@ -89,6 +127,20 @@ def test_runs_are_those_of_groupby(apps, items):
     assert lengths.dtype == np.int64
     same(apps.unique_consecutive(x), values)
     same(apps.run_length_decode(values, lengths), x)
+
+
+@pytest.mark.parametrize("n", [4095, 4096, 4097, 8191, 8192, 8193, 70_000, 1_000_003])
+def test_tiles_of_a_gpu_meet(apps, n):
+    keep, x = RNG.random(n) < 0.3, RNG.integers(-(2**31), 2**31, n).astype(np.int32)
+    same(apps.compact(x, keep), x[keep])
+    same(apps.partition(x, keep)[0], np.concatenate([x[keep], x[~keep]]))
+    runs = np.repeat(x[: n // 3 + 1], RNG.integers(1, 6, n // 3 + 1))[:n]
+    starts = np.flatnonzero(np.append(True, runs[1:] != runs[:-1]))
+    values, lengths = apps.run_length_encode(runs)
+    same(values, runs[starts])
+    same(lengths, np.diff(starts, append=len(runs)))
+    same(apps.run_length_decode(values, lengths), runs)
+    same(apps.argsort(x >> 20), np.argsort(x >> 20, kind="stable"))
 
 
 @pytest.mark.parametrize("n", SIZES)

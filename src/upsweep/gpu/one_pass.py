@@ -24,10 +24,10 @@ def movable(x: Any) -> bool:
 
 
 def items_of(x: Any) -> View:
-    """The memory of an array whose items lie at multiples of their size."""
+    """The memory of a 1-D array, or of a copy, where its items lie side by side at multiples of their size."""
     seen = view(x)
     size = seen.dtype.itemsize
-    return converted(seen, seen.dtype) if any(place % size for place in (seen.ptr, *seen.strides)) else seen
+    return seen if seen.strides == (size,) and seen.ptr % size == 0 else converted(seen, seen.dtype)
 
 
 def empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> View:

@@ -8,8 +8,19 @@ from upsweep.gpu.arrays import View
 from upsweep.gpu.compile import value_type
 from upsweep.gpu.one_pass import INT64, RAW, empty, items_of, launch, movable, number, resident, zeros
 
-THREADS, ITEMS = 256, 17
-"""Of the merge of ends and items; odd, so that the threads of a warp write to different banks of shared memory."""
+THREADS, ITEMS = 256, 16
+"""Of the merge of ends and items."""
+
+
+def spec(value: str | None) -> dict[str, Any]:
+    """Of the kernel that repeats items of a C type or, without one, writes whose they are."""
+    return {
+        "VALUE": value or "u8",
+        "VALUES": bool(value),
+        "OWNERS": not value,
+        "THREADS": THREADS,
+        "ITEMS": ITEMS,
+    }
 
 
 def fill(
@@ -20,22 +31,11 @@ def fill(
     if items == 0:
         return
     cuts = empty(offsets, (tiles + 1,), INT64)
-    spec = {
-        "VALUE": RAW[x.dtype.itemsize] if x else "u8", "VALUES": values is not None, "OWNERS": owners is not None,
-        "THREADS": THREADS, "ITEMS": ITEMS,
-    }  # fmt: skip
-    outputs = [v.ptr if v else 0 for v in (values, owners, ranks)]
-    numbers = [
-        offsets.ptr,
-        segments,
-        items,
-        tiles,
-        cuts.ptr,
-        *((x.ptr, x.strides[0]) if x else (0, 0)),
-        *outputs,
-    ]
-    launch("repeat", "upsweep_cuts", spec, offsets, (tiles // THREADS + 1, THREADS), numbers)
-    launch("repeat", "upsweep_repeat", spec, offsets, (tiles, THREADS), numbers)
+    text = spec(RAW[x.dtype.itemsize] if x else None)
+    pointers = [v.ptr if v else 0 for v in (x, values, owners, ranks)]
+    numbers = [offsets.ptr, segments, items, tiles, cuts.ptr, *pointers]
+    launch("repeat", "upsweep_cuts", text, offsets, (tiles // THREADS + 1, THREADS), numbers)
+    launch("repeat", "upsweep_repeat", text, offsets, (tiles, THREADS), numbers)
 
 
 def repeat(x: Any, offsets: Any) -> Any:
@@ -70,14 +70,26 @@ def count(x: Any, bins: int) -> Any:
     if items.shape[0]:
         shared = _room(bins)
         blocks = max(1, min(4, SHARED // (shared or 1)))
-        spec = {"KEY": value_type(items.dtype), "THREADS": 512, "ITEMS": 8}
-        numbers = [items.ptr, items.strides[0], items.shape[0], bins, shared, counts.ptr]
-        launch("count", "upsweep_count", spec, items, (resident(items, blocks), 512), numbers, shared)
+        numbers = [items.ptr, items.shape[0], bins, shared, counts.ptr]
+        launch(
+            "count",
+            "upsweep_count",
+            counting(value_type(items.dtype)),
+            items,
+            (resident(items, blocks), 512),
+            numbers,
+            shared,
+        )
     return counts.owner
 
 
 SHARED = 98304
 """Bytes of shared memory that a block may ask for on every GPU since 2020."""
+
+
+def counting(key: str) -> dict[str, Any]:
+    """Of the kernel that counts items of a C type."""
+    return {"KEY": key, "THREADS": 512, "ITEMS": 8}
 
 
 def _room(bins: int) -> int:

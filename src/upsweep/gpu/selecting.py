@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from upsweep.engine import EngineError
 from upsweep.gpu import driver
 from upsweep.gpu.arrays import View, view
 from upsweep.gpu.compile import memory_type
@@ -21,8 +22,10 @@ from upsweep.gpu.one_pass import (
     zeros,
 )
 
-SHAPES = {1: (256, 32), 2: (256, 32), 4: (256, 16), 8: (256, 16), 16: (256, 8)}
-"""Threads of a block and items of a thread, by the bytes of an item."""
+SHAPES = {1: (256, 32, 8), 2: (256, 32, 8), 4: (256, 16, 4), 8: (256, 16, 2), 16: (256, 8, 1)}
+"""Threads of a block, items of a thread, and how many of these touch, by the bytes of an item."""
+AHEAD = 1024
+"""Tiles between a block's own and the one that it asks the cache for: about as many as are in flight."""
 
 
 class Kept(NamedTuple):
@@ -49,18 +52,21 @@ class Select:
     places: bool = False
     lengths: bool = False
     rest: bool = False
+    vector: bool = True
+    """Whether arrays lie so that one load takes neighbours."""
 
     @property
     def spec(self) -> dict[str, Any]:
-        threads, items = SHAPES[self.size]
+        threads, items, vector = SHAPES[self.size]
         return {
             "KEY": self.key, "THREADS": threads, "ITEMS": items, "RUNS": self.runs, "VALUES": self.values,
             "PLACES": self.places, "LENGTHS": self.lengths, "REST": self.rest,
+            "VECTOR": vector if self.vector else 1,
         }  # fmt: skip
 
     @property
     def tile(self) -> int:
-        threads, items = SHAPES[self.size]
+        threads, items, _ = SHAPES[self.size]
         return threads * items
 
     def run(self, x: View | None, flags: View | None) -> Kept:
@@ -90,10 +96,12 @@ class Select:
         ticket, counts = work.ptr, work.ptr + 16
         total = flags_set(flags) if self.rest and flags else None
         if tiles:
-            pointers = [p for v in (x, flags) for p in ((v.ptr, v.strides[0]) if v else (0, 0))]
+            pointers = [v.ptr if v else 0 for v in (x, flags)]
             numbers = [*pointers, n, room, *[v.ptr if v else 0 for v in outputs], ticket, counts, counts + 8 * tiles,
-                       total.ptr if total else 0, count.ptr]  # fmt: skip
-            launch("select", "upsweep_select", self.spec, like, (tiles, SHAPES[self.size][0]), numbers)
+                       total.ptr if total else 0, count.ptr, AHEAD]  # fmt: skip
+            even = all(v.ptr % (SHAPES[self.size][2] * v.dtype.itemsize) == 0 for v in (x, flags) if v)
+            spec = replace(self, vector=even).spec
+            launch("select", "upsweep_select", spec, like, (tiles, spec["THREADS"]), numbers)
         return Kept(count, written)
 
 
@@ -101,7 +109,7 @@ def flags_set(flags: View) -> View:
     """How many flags are set, on the device."""
     found = zeros(flags, 1)
     spec = {"KEY": "u8", "THREADS": 512, "ITEMS": 16}
-    numbers = [flags.ptr, flags.strides[0], flags.shape[0], found.ptr]
+    numbers = [flags.ptr, flags.shape[0], found.ptr]
     if flags.shape[0]:
         launch("count", "upsweep_flags", spec, flags, (resident(flags, 4), 512), numbers)
     return found
@@ -130,6 +138,10 @@ def select(x: Any, keep: Any, values: Any, places: Any, lengths: Any) -> Any:
     """As much of what is kept as there is room for, and how much that would be, without waiting for it."""
     items = items_of(x)
     outputs = [None if out is None else view(out) for out in (values, places, lengths)]
+    if any(v and v.strides != (v.dtype.itemsize,) and v.shape[0] > 1 for v in outputs):
+        raise EngineError(
+            "the cuda engine brings items together in memory without gaps; pass a contiguous out"
+        )
     wanted = {"values": values is not None, "places": places is not None, "lengths": lengths is not None}
     how = replace(_comparing(items) if keep is None else _moving(items), **wanted)
     return how.into(items, None if keep is None else items_of(keep), *outputs).count.owner.reshape(())
@@ -150,7 +162,7 @@ def partition(x: Any, keep: Any) -> tuple[Any, int]:
 
 def where(keep: Any) -> Any:
     """The places where `keep` is true, as int64."""
-    return Select("u8", 8, values=False, places=True).run(None, items_of(keep)).cut()[0]
+    return Select("u8", 1, values=False, places=True).run(None, items_of(keep)).cut()[0]
 
 
 def unique(x: Any) -> Any:

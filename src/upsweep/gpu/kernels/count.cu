@@ -3,7 +3,7 @@
 
 constexpr int ROUND = THREADS * ITEMS;
 
-struct Count { const char* x; i64 stride, n, bins, shared; u64* counts; };
+struct Count { const KEY* x; i64 n, bins, shared; u64* counts; };
 
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_count(const __grid_constant__ Count p) {
   extern __shared__ u32 own[];
@@ -12,7 +12,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_count(const __grid
   for (i64 first = (i64)blockIdx.x * ROUND + threadIdx.x; first < p.n; first += (i64)gridDim.x * ROUND) {
     KEY x[ITEMS];
 #pragma unroll
-    for (int k = 0; k < ITEMS; k++) x[k] = first + k * THREADS < p.n ? *(const KEY*)(p.x + (first + k * THREADS) * p.stride) : (KEY)0;
+    for (int k = 0; k < ITEMS; k++) x[k] = first + k * THREADS < p.n ? p.x[first + k * THREADS] : (KEY)0;
 #pragma unroll
     for (int k = 0; k < ITEMS; k++) {
       u64 bin = (u64)(i64)x[k];  // below zero: larger than any
@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_count(const __grid
   for (i64 i = threadIdx.x; p.shared && i < p.bins; i += THREADS) if (own[i]) atomicAdd(p.counts + i, (u64)own[i]);
 }
 
-struct Flags { const char* flags; i64 stride, n; i64* count; };
+struct Flags { const u8* flags; i64 n; i64* count; };
 
 // How many flags are set; the count is zero before.
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_flags(const __grid_constant__ Flags p) {
@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_flags(const __grid
   u32 found = 0;
   for (i64 first = (i64)blockIdx.x * ROUND + threadIdx.x; first < p.n; first += (i64)gridDim.x * ROUND) {
 #pragma unroll
-    for (int k = 0; k < ITEMS; k++) if (first + k * THREADS < p.n) found += *(const u8*)(p.flags + (first + k * THREADS) * p.stride) != 0;
+    for (int k = 0; k < ITEMS; k++) if (first + k * THREADS < p.n) found += p.flags[first + k * THREADS] != 0;
   }
   atomicAdd(&sum, found);
   __syncthreads();  // all threads have added theirs

@@ -34,3 +34,14 @@ __device__ __forceinline__ u32 sum_to_lane(u32 x, int lane) {
   }
   return x;
 }
+
+// Asks the second-level cache for memory that a later tile will load: one that comes late keeps all tiles after it waiting.
+__device__ __forceinline__ void fetch(const char* from, i64 bytes) {
+#if __CUDA_ARCH__ >= 900
+  u64 start = (u64)from + 15 & ~15ull;
+  bytes = (i64)((u64)from + bytes - start) & ~15ll;
+  if (threadIdx.x == 0 && bytes > 0) asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(start), "r"((u32)bytes) : "memory");
+#else
+  for (i64 i = 128 * threadIdx.x; i < bytes; i += 128 * blockDim.x) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i) : "memory");
+#endif
+}

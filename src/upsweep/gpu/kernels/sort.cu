@@ -11,29 +11,33 @@ enum { UNSIGNED, SIGNED, FLOAT };
 constexpr int WARPS = THREADS / 32, STRIP = 32 * ITEMS, TILE = THREADS * ITEMS, DIGITS = 256, PASSES = sizeof(KEY);
 static_assert(THREADS >= DIGITS, "a thread looks back for each digit");
 
-// The key as an unsigned integer in the order wanted: all NaNs are equal and last, so are the zeros.
-__device__ __forceinline__ KEY ordered(KEY key) {
-  constexpr KEY sign = (KEY)1 << (8 * sizeof(KEY) - 1), most = sign - 1;
-  KEY size = key & most;
-  if (ORDER == SIGNED) key ^= sign;
-  if (ORDER == FLOAT) key = size == 0 ? sign : size > (KEY)NAN_ABOVE ? (KEY)~(KEY)0 : key & sign ? (KEY)~key : (KEY)(key | sign);
-  return FALLING ? (KEY)~key : key;
-}
-__device__ __forceinline__ u32 digit_of(KEY key, int shift) { return (u32)(ordered(key) >> shift) & (DIGITS - 1); }
+constexpr KEY SIGN = (KEY)1 << (8 * sizeof(KEY) - 1), ALL_BITS = (KEY)~(KEY)0;
+constexpr KEY FLIPPED = (KEY)((ORDER == SIGNED ? SIGN : (KEY)0) ^ (FALLING ? ALL_BITS : (KEY)0));
 
-struct Digits { const char* x; i64 stride, n; u64* counts; };
+// Eight bits of the key as an unsigned integer in the order wanted: all NaNs are equal and last, so are the zeros.
+__device__ __forceinline__ u32 digit_of(KEY key, int shift) {
+  if (ORDER == FLOAT) {
+    KEY size = key & (KEY)~SIGN;
+    key = size == 0 ? SIGN : size > (KEY)NAN_ABOVE ? ALL_BITS : key & SIGN ? (KEY)~key : (KEY)(key | SIGN);
+  }
+  return ((u32)(key >> shift) ^ (u32)(FLIPPED >> shift)) & (DIGITS - 1);
+}
+
+struct Digits { const KEY* keys; i64 n; u64* counts; };
 
 // How often each digit occurs in each pass: counts[pass][digit], zero before.
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_digits(const __grid_constant__ Digits p) {
   __shared__ u32 bins[PASSES * DIGITS];
   for (int i = threadIdx.x; i < PASSES * DIGITS; i += THREADS) bins[i] = 0;
   __syncthreads();  // bins are empty
-  for (i64 first = (i64)blockIdx.x * TILE + threadIdx.x; first < p.n; first += (i64)gridDim.x * TILE) {
+  for (i64 begin = (i64)blockIdx.x * TILE; begin < p.n; begin += (i64)gridDim.x * TILE) {
+    const KEY* from = p.keys + begin + threadIdx.x;
+    const int left = (int)min(p.n - begin, (i64)TILE) - threadIdx.x;
     KEY x[ITEMS];
 #pragma unroll
-    for (int k = 0; k < ITEMS; k++) if (first + k * THREADS < p.n) x[k] = *(const KEY*)(p.x + (first + k * THREADS) * p.stride);
+    for (int k = 0; k < ITEMS; k++) x[k] = k * THREADS < left ? from[k * THREADS] : (KEY)0;
 #pragma unroll
-    for (int k = 0; k < ITEMS; k++) if (first + k * THREADS < p.n) {
+    for (int k = 0; k < ITEMS; k++) if (k * THREADS < left) {
 #pragma unroll
       for (int pass = 0; pass < PASSES; pass++) atomicAdd(bins + pass * DIGITS + digit_of(x[k], 8 * pass), 1u);
     }
@@ -68,13 +72,14 @@ extern "C" __global__ void __launch_bounds__(DIGITS) upsweep_starts(const __grid
 }
 
 struct Pass {
-  const char* keys; i64 stride, n;
+  const KEY* keys; i64 n;
   KEY* keys_out;            // null: nobody asks for the keys
   const VALUE* values;      // null: the keys' places
   void* values_out; i64 wide;  // 1: as i64
   u32* ticket;
   COUNT* sums;
   i64 shift;
+  i64 ahead;  // tiles between a block's own and the one that it asks the cache for
 };
 
 // Where the digit of this thread goes on in tile t: eight tiles are asked at a time.
@@ -97,48 +102,41 @@ __device__ __forceinline__ COUNT look_back(const COUNT* sums, i64 t) {
   }
 }
 
-// The lanes whose digit is that of this one.
-__device__ __forceinline__ u32 peers_of(u32 digit) {
-#if MATCH
-  return __match_any_sync(FULL, digit);
-#else
-  u32 peers = FULL;
-#pragma unroll
-  for (int bit = 0; bit < 8; bit++) {
-    bool set = digit >> bit & 1;
-    u32 with = __ballot_sync(FULL, set);
-    peers &= set ? with : ~with;
-  }
-  return peers;
-#endif
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_pass(const __grid_constant__ Pass p) {
-  constexpr int BYTES = max_of(max_of(WARPS * DIGITS * 4, TILE * (int)sizeof(KEY)), VALUES ? TILE * (int)sizeof(VALUE) : 0);
+  constexpr int BYTES = max_of(max_of(2 * WARPS * DIGITS * 4, TILE * (int)sizeof(KEY)), VALUES ? TILE * (int)sizeof(VALUE) : 0);
   extern __shared__ __align__(16) char memory[];
   static_assert(BYTES == SHARED_BYTES, "the host asks for other memory");
-  u32* counts = (u32*)memory;  // of each warp
+  u32* counts = (u32*)memory;  // of each warp; behind them the lanes that have a digit
   KEY* keys = (KEY*)memory;
-  __shared__ u32 starts[DIGITS];  // of each digit in the tile
   __shared__ i64 goes[DIGITS];    // from a place in the tile to one in the output
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, shift = (int)p.shift;
-  for (int i = threadIdx.x; i < WARPS * DIGITS; i += THREADS) counts[i] = 0;
-  const i64 t = draw(p.ticket), begin = t * TILE, first = begin + warp * STRIP + lane;
-  const int size = (int)min(p.n - begin, (i64)TILE);
+  for (int i = threadIdx.x; i < 2 * WARPS * DIGITS; i += THREADS) counts[i] = 0;
+  const i64 t = draw(p.ticket), begin = t * TILE;
+  const int size = (int)min(p.n - begin, (i64)TILE), first = warp * STRIP + lane, present = size - first;
+  const i64 ahead = begin + p.ahead * TILE, coming = min(p.n - ahead, (i64)TILE);
+  fetch((const char*)(p.keys + ahead), coming * sizeof(KEY));
+  if (VALUES && p.values) fetch((const char*)(p.values + ahead), coming * sizeof(VALUE));
 
+  const KEY* from = p.keys + begin + first;
   KEY x[ITEMS];
   u32 rank[ITEMS];
 #pragma unroll
-  for (int k = 0; k < ITEMS; k++) if (first + 32 * k < p.n) x[k] = *(const KEY*)(p.keys + (first + 32 * k) * p.stride);
+  for (int k = 0; k < ITEMS; k++) x[k] = 32 * k < present ? from[32 * k] : (KEY)0;
   // What lies beyond the end counts as the last digit, behind all keys. No barrier but the warp's: its counts are its own.
+  u32 *own = counts + warp * DIGITS, *same = own + WARPS * DIGITS;
 #pragma unroll
   for (int k = 0; k < ITEMS; k++) {
-    u32 digit = first + 32 * k < p.n ? digit_of(x[k], shift) : DIGITS - 1, peers = peers_of(digit);
-    u32 before = counts[warp * DIGITS + digit], left = __popc(peers & ((1u << lane) - 1));
+    u32 digit = 32 * k < present ? digit_of(x[k], shift) : DIGITS - 1, *with = same + digit;
+    atomicOr(with, 1u << lane);
+    __syncwarp();  // all lanes of a digit are in its word
+    u32 peers = *with, before = own[digit], left = __popc(peers & ((1u << lane) - 1));
     __syncwarp();  // all lanes have read
-    if (left == 0) counts[warp * DIGITS + digit] = before + __popc(peers);
+    if (left == 0) {
+      own[digit] = before + __popc(peers);
+      *with = 0;
+    }
     __syncwarp();  // one of each digit has written
-    rank[k] = before + left;
+    rank[k] = before + left | digit << 24;
   }
   __syncthreads();  // all warps have counted
   const int mine = threadIdx.x;
@@ -146,21 +144,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_pass(const
   COUNT* sums = p.sums + mine;
   if (mine < DIGITS) {
 #pragma unroll
-    for (int w = 0; w < WARPS; w++) {
-      u32 own = counts[w * DIGITS + mine];
-      counts[w * DIGITS + mine] = count;
-      count += own;
-    }
+    for (int w = 0; w < WARPS; w++) count += counts[w * DIGITS + mine];
     write_count(sums + (t + 1) * DIGITS, OWN<COUNT> | count);
   }
-  const u32 start = sum_before(mine < DIGITS ? count : 0);
-  if (mine < DIGITS) starts[mine] = start;
-  __syncthreads();  // starts are there
+  const u32 start = sum_before(mine < DIGITS ? count : 0);  // of this digit, in the tile
+  if (mine < DIGITS) {
+    u32 sum = start;
 #pragma unroll
-  for (int k = 0; k < ITEMS; k++) {
-    u32 digit = first + 32 * k < p.n ? digit_of(x[k], shift) : DIGITS - 1;
-    rank[k] += starts[digit] + counts[warp * DIGITS + digit];
+    for (int w = 0; w < WARPS; w++) {
+      u32 one = counts[w * DIGITS + mine];
+      counts[w * DIGITS + mine] = sum;
+      sum += one;
+    }
   }
+  __syncthreads();  // each warp's digits have their starts
+#pragma unroll
+  for (int k = 0; k < ITEMS; k++) rank[k] = (rank[k] & 0xffffff) + own[rank[k] >> 24];
   __syncthreads();  // nobody needs the counts: keys take their place
 #pragma unroll
   for (int k = 0; k < ITEMS; k++) keys[rank[k]] = x[k];
@@ -175,16 +174,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_pass(const
   for (int k = 0; k < ITEMS; k++) {
     int i = k * THREADS + threadIdx.x;
     if (i >= size) continue;
-    digits[k] = digit_of(keys[i], shift);
-    if (p.keys_out) p.keys_out[goes[digits[k]] + i] = keys[i];
+    KEY key = keys[i];
+    digits[k] = digit_of(key, shift);
+    if (p.keys_out) p.keys_out[goes[digits[k]] + i] = key;
   }
 #if VALUES
   VALUE* values = (VALUE*)memory;
   VALUE v[ITEMS];
 #pragma unroll
   for (int k = 0; k < ITEMS; k++) {
-    if (!p.values) v[k] = (VALUE)(first + 32 * k);
-    else if (first + 32 * k < p.n) v[k] = p.values[first + 32 * k];
+    if (!p.values) v[k] = (VALUE)(begin + first + 32 * k);
+    else v[k] = 32 * k < present ? p.values[begin + first + 32 * k] : (VALUE)0;
   }
   __syncthreads();  // nobody needs the keys: values take their place
 #pragma unroll

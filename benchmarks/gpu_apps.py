@@ -1,0 +1,196 @@
+"""The applications on a GPU beside PyTorch, CuPy and a copy: every result is checked first, then all are timed in one run.
+
+`python benchmarks/gpu_apps.py FOLDER` writes apps.json and apps.md; with words behind it runs the races that they name. A
+fraction of a copy is that of a copy as long as all that the application must read and write once; what waits for the device
+to learn how long its result is, and so do the rivals, pays for it here.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cupy as cp
+import torch
+
+sys.path[:0] = [str(Path(__file__).parents[1] / "src")]
+import upsweep as up
+from upsweep import apps
+
+N = 1 << 26
+CUDA = torch.device("cuda")
+
+
+class Race(NamedTuple):
+    name: str
+    moved: int
+    """Bytes that must be read and written once."""
+    ours: Callable[[], Any]
+    torch: Callable[[], Any]
+    cupy: Callable[[], Any] | None = None
+    near: float = 0
+    """How far results may lie apart, relative to the largest; 0: no bit."""
+
+
+def nbytes(*arrays: torch.Tensor) -> int:
+    return sum(a.numel() * a.itemsize for a in arrays)
+
+
+def moves() -> Iterator[Race]:
+    x = torch.randint(-(2**31), 2**31 - 1, (N,), dtype=torch.int32, device=CUDA)
+    keep = torch.rand(N, device=CUDA) < 0.5
+    kept = nbytes(x[keep])
+    yield Race("compact", nbytes(x, keep) + kept, lambda: apps.compact(x, keep), lambda: x[keep],
+               lambda: cp.asarray(x)[cp.asarray(keep)])  # fmt: skip
+    room = torch.empty_like(x)
+    yield Race("compact, size known", nbytes(x, keep) + kept, lambda: apps.compact(x, keep, out=room)[0][: kept // 4],
+               lambda: x[keep])  # fmt: skip
+    yield Race(
+        "partition",
+        nbytes(x, keep, x),
+        lambda: apps.partition(x, keep)[0],
+        lambda: torch.cat([x[keep], x[~keep]]),
+    )
+    yield Race("where", nbytes(keep) + 2 * kept, lambda: apps.where(keep), lambda: keep.nonzero()[:, 0],
+               lambda: cp.flatnonzero(cp.asarray(keep)))  # fmt: skip
+    few = torch.rand(N, device=CUDA) < 0.01
+    yield Race("compact, 1 % kept", nbytes(x, few, x[few]), lambda: apps.compact(x, few), lambda: x[few],
+               lambda: cp.asarray(x)[cp.asarray(few)])  # fmt: skip
+    runs = torch.randint(0, 1000, (N // 4,), dtype=torch.int32, device=CUDA).repeat_interleave(4)
+    firsts = torch.unique_consecutive(runs)
+    yield Race("unique_consecutive", nbytes(runs, firsts), lambda: apps.unique_consecutive(runs),
+               lambda: torch.unique_consecutive(runs))  # fmt: skip
+    yield Race("run_length_encode", nbytes(runs, firsts) + 8 * len(firsts), lambda: apps.run_length_encode(runs),
+               lambda: torch.unique_consecutive(runs, return_counts=True))  # fmt: skip
+    lengths, few = torch.randint(0, 9, (N // 4,), device=CUDA), x[: N // 4]
+    out = int(lengths.sum())
+    yield Race("run_length_decode", nbytes(few, lengths) + 4 * out, lambda: apps.run_length_decode(few, lengths),
+               lambda: torch.repeat_interleave(few, lengths))  # fmt: skip
+
+    def owners() -> tuple[torch.Tensor, torch.Tensor]:
+        owner = torch.repeat_interleave(torch.arange(len(lengths), device=CUDA), lengths)
+        return owner, torch.arange(len(owner), device=CUDA) - (lengths.cumsum(0) - lengths)[owner]
+
+    yield Race("expand", nbytes(lengths) + 16 * out, lambda: apps.expand(lengths), owners)
+    codes = torch.randint(0, 1000, (N,), device=CUDA)
+    yield Race("histogram", nbytes(codes), lambda: apps.histogram(codes, 1000), lambda: torch.bincount(codes, minlength=1000),
+               lambda: cp.bincount(cp.asarray(codes), minlength=1000))  # fmt: skip
+
+
+def sorts() -> Iterator[Race]:
+    wide = torch.randint(-(2**63), 2**63 - 1, (N,), dtype=torch.int64, device=CUDA)
+    keys = {
+        "int32": wide.to(torch.int32),
+        "float32": torch.randn(N, device=CUDA),
+        "int64": wide,
+        "float16": torch.randn(N, device=CUDA).half(),
+        "uint8": wide.to(torch.uint8),
+    }
+    for name, x in keys.items():
+        yield Race(f"radix_sort {name}", 2 * nbytes(x), lambda x=x: apps.radix_sort(x), lambda x=x: torch.sort(x)[0],
+                   lambda x=x: cp.sort(cp.asarray(x)))  # fmt: skip
+    for name in ("int32", "int64"):
+        x = keys[name]
+        yield Race(f"argsort {name}", nbytes(x) + 8 * N, lambda x=x: apps.argsort(x),
+                   lambda x=x: torch.sort(x, stable=True)[1], lambda x=x: cp.argsort(cp.asarray(x), kind="stable"))  # fmt: skip
+    x, values = keys["int32"], torch.arange(N, dtype=torch.int32, device=CUDA)
+
+    def pairs() -> tuple[torch.Tensor, torch.Tensor]:
+        ordered, order = torch.sort(x, stable=True)
+        return ordered, values[order]
+
+    yield Race("radix_sort int32 with values", 4 * nbytes(x), lambda: apps.radix_sort(x, values), pairs)
+
+
+def scans() -> Iterator[Race]:
+    x = torch.randn(N, device=CUDA)
+    rows = x.reshape(4096, -1)
+    image = torch.randint(0, 256, (8192, 8192), dtype=torch.uint8, device=CUDA)
+    yield Race("SummedAreaTable", nbytes(image) + 3 * 8 * image.numel(), lambda: apps.SummedAreaTable(image).table[1:, 1:],
+               lambda: image.cumsum(0, dtype=torch.int64).cumsum(1))  # fmt: skip
+    dones = torch.rand(rows.shape, device=CUDA) < 0.01
+
+    def loop() -> torch.Tensor:
+        out, g = torch.empty_like(rows), torch.zeros_like(rows[0])
+        alive = 0.99 * ~dones
+        for t in reversed(range(len(rows))):
+            out[t] = g = rows[t] + alive[t] * g
+        return out
+
+    yield Race("discounted_sum, axis 0, dones", 2 * nbytes(rows) + nbytes(dones),
+               lambda: up.discounted_sum(rows, 0.99, dones, axis=0), loop, near=1e-5)  # fmt: skip
+
+
+def timed(call: Callable[[], Any], rounds: int = 7) -> float:
+    """Milliseconds, the median; a pause on the device hides what the host does before the first kernel."""
+    call()
+    times = []
+    for _ in range(rounds):
+        torch.cuda._sleep(2_000_000)
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        call()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end))
+    return sorted(times)[len(times) // 2]
+
+
+def copied(count: int) -> float:
+    """Milliseconds of a copy that reads and writes so many bytes together."""
+    a, b = (torch.empty(count // 2, dtype=torch.uint8, device=CUDA) for _ in range(2))
+    return timed(lambda: b.copy_(a))
+
+
+def check(race: Race) -> None:
+    got, want = (v if isinstance(v, tuple) else (v,) for v in (race.ours(), race.torch()))
+    for a, b in zip(got, want, strict=True):
+        worst = race.near * float(b.abs().max()) if race.near else 0
+        torch.testing.assert_close(a, b, rtol=0, atol=worst, equal_nan=True)
+
+
+def run(race: Race) -> dict[str, Any]:
+    check(race)
+    ours = timed(race.ours)
+    rivals = {"torch": race.torch, "cupy": race.cupy}
+    beside = {name: timed(call, 3) / ours for name, call in rivals.items() if call}
+    return {"name": race.name, "of_a_copy": copied(race.moved) / ours, **beside}
+
+
+def markdown(device: str, rows: list[dict[str, Any]]) -> str:
+    lines = [
+        f"Applications on one {device}, {N} items. How many times as fast as PyTorch and CuPy, and the time of a copy of the "
+        "bytes that must move over theirs, all in one run; results were compared first.",
+        "", "| application | of a copy | x PyTorch | x CuPy |", "|---|---|---|---|",
+    ]  # fmt: skip
+    for row in rows:
+        beside = [f"{row[name]:.1f}" if name in row else "" for name in ("torch", "cupy")]
+        lines.append(f"| {row['name']} | {row['of_a_copy']:.2f} | {' | '.join(beside)} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(folder: Path, words: list[str]) -> int:
+    torch.manual_seed(0)
+    rows, failed = [], 0
+    for family in (moves, sorts, scans):
+        for race in family():
+            if words and not any(word in race.name for word in words):
+                continue
+            try:
+                rows.append(run(race))
+                print({k: v if isinstance(v, str) else round(v, 3) for k, v in rows[-1].items()}, flush=True)
+            except Exception as error:  # the other races are still worth their while
+                failed += 1
+                print(f"{race.name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    device = torch.cuda.get_device_name()
+    (folder / "apps.json").write_text(json.dumps({"device": device, "rows": rows}, indent=1) + "\n")
+    (folder / "apps.md").write_text(markdown(device, rows))
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

@@ -1,0 +1,84 @@
+"""The kernels that move data compile without a GPU and keep their registers; a CUDA graph holds a compaction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
+
+from test_compile import frames
+
+from upsweep import apps, dtypes
+from upsweep.gpu import compile, one_pass, repeating, selecting, sorting
+from upsweep.gpu.compile import memory_type
+
+SELECTS = {
+    **{f"pack {size}": selecting.Select(key, size) for size, key in one_pass.RAW.items()},
+    "pack anywhere": selecting.Select("u64", 8, vector=False),
+    "partition": selecting.Select("u32", 4, rest=True),
+    "where": selecting.Select("u8", 1, values=False, places=True),
+    **{
+        f"runs of {name}": selecting.Select(memory_type(np.dtype(name)), np.dtype(name).itemsize, runs=True, lengths=lengths)
+        for name in ("int32", "float64", "complex128", "bool", "float16")
+        for lengths in (False, True)
+    },
+}  # fmt: skip
+
+
+def sort(name: str, value: int) -> sorting.Sort:
+    dtype = dtypes.named(name)
+    known = dtypes.row(dtype)
+    above = sorting.nan_above(dtype) if known.order == "float" else 0
+    return sorting.Sort(dtype.itemsize, known.order, above, value > 1, value, 8 if value == 8 else 4)
+
+
+SORTS = {
+    f"{name} with {value}": sort(name, value)
+    for name, value in [
+        ("int32", 0), ("float32", 0), ("int64", 0), ("float64", 0), ("int32", 4), ("int64", 4), ("float64", 8),
+        ("uint8", 0), ("bool", 4), ("float16", 0), ("int16", 2), ("bfloat16", 1), ("float8_e4m3fn", 0),
+    ]
+}  # fmt: skip
+SPECS = {
+    **{f"select: {name}": ("select", select.spec) for name, select in SELECTS.items()},
+    **{f"sort: {name}": ("sort", made.spec) for name, made in SORTS.items()},
+    "count": ("count", repeating.counting("i32")),
+    "repeat": ("repeat", repeating.spec("u32")),
+    "owners": ("repeat", repeating.spec(None)),
+}
+
+
+@pytest.mark.parametrize("arch", [80, 90, 100])
+@pytest.mark.parametrize("name", SPECS)
+def test_moves_compile_and_keep_their_registers(name, arch):
+    module, spec = SPECS[name]
+    text = compile.text(module, one_pass.text(tuple(spec.items())))
+    assert max(frames(compile._compile(text, arch, linked=False))) <= 16
+
+
+@pytest.mark.parametrize(
+    "name", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float32", "float64"]
+)
+def test_what_lies_above_is_nan(name):
+    dtype = dtypes.named(name)
+    above = sorting.nan_above(dtype)
+    last, next_ = np.array([above, above + 1], f"u{dtype.itemsize}").view(dtype).astype(float)
+    assert not np.isnan(last)
+    assert np.isnan(next_)
+
+
+def test_a_graph_holds_a_compaction(cuda):
+    torch = pytest.importorskip("torch")
+    x, keep = torch.arange(100_000, device="cuda"), torch.zeros(100_000, dtype=torch.bool, device="cuda")
+    apps.compact(x, keep, size=50_000)  # compiled before
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kept, count = apps.compact(x, keep, size=50_000)
+    for share in (0.3, 0.0, 0.8):
+        keep.copy_(torch.rand(len(keep), device="cuda") < share)
+        graph.replay()
+        want = x[keep][:50_000]
+        assert int(count) == int(keep.sum())
+        assert torch.equal(kept[: len(want)], want)
+        assert not kept[len(want) :].any()
