@@ -11,7 +11,7 @@ from test_compile import frames
 
 from upsweep import apps, dtypes
 from upsweep.gpu import compile, one_pass, repeating, selecting, sorting
-from upsweep.gpu.compile import memory_type
+from upsweep.gpu.functions import memory_type
 
 SELECTS = {
     **{f"pack {size}": selecting.Select(key, size) for size, key in one_pass.RAW.items()},

@@ -73,7 +73,7 @@ def launch(
 
 @lru_cache(1024)
 def loaded(module: str, name: str, spec: tuple[tuple[str, Any], ...], shared: int, device: int) -> Any:
-    code = compile.cubin(module, text(spec), None, (), driver.architecture(device))
+    code = compile.cubin(module, text(spec), (), driver.architecture(device))
     return driver.load(code, name, shared, device)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from upsweep.gpu.arrays import View
-from upsweep.gpu.compile import value_type
+from upsweep.gpu.functions import value_type
 from upsweep.gpu.one_pass import INT64, RAW, empty, items_of, launch, movable, number, resident, zeros
 
 THREADS, ITEMS = 256, 16

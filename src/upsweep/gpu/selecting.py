@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from upsweep.engine import EngineError
 from upsweep.gpu import driver
 from upsweep.gpu.arrays import View, view
-from upsweep.gpu.compile import memory_type
+from upsweep.gpu.functions import memory_type
 from upsweep.gpu.one_pass import (
     INT64,
     RAW,
