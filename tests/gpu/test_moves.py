@@ -54,7 +54,7 @@ SPECS = {
 def test_moves_compile_and_keep_their_registers(name, arch):
     module, spec = SPECS[name]
     text = compile.text(module, one_pass.text(tuple(spec.items())))
-    assert max(frames(compile._compile(text, arch, linked=False))) <= 16
+    assert max(frames(compile._compile(text, arch, linked=False))) <= 32  # bytes a thread: a few words around the look-back
 
 
 @pytest.mark.parametrize(

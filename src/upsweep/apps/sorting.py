@@ -25,6 +25,7 @@ def radix_sort(x: Any, values: Any = None, *, descending: bool = False) -> Any:
     Raises:
         ShapeError: x is not 1-D, or values differ in length. DTypeError: keys of another dtype.
 
+    >>> import numpy as np
     >>> from upsweep import apps
     >>> apps.radix_sort([3.0, -1.0, float("nan"), 0.5]).tolist()
     [-1.0, 0.5, 3.0, nan]
