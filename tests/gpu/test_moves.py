@@ -54,7 +54,8 @@ SPECS = {
 def test_moves_compile_and_keep_their_registers(name, arch):
     module, spec = SPECS[name]
     text = compile.text(module, one_pass.text(tuple(spec.items())))
-    assert max(frames(compile._compile(text, arch, linked=False))) <= 32  # bytes a thread: a few words around the look-back
+    words = max(frames(compile._compile(text, arch, linked=False))) // 4
+    assert words <= 8, "some may wait in memory while a block looks back"
 
 
 @pytest.mark.parametrize(
