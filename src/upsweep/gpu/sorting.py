@@ -12,11 +12,11 @@ from upsweep.gpu.arrays import View
 from upsweep.gpu.one_pass import INT64, RAW, empty, items_of, launch, movable, resident, zeros
 
 DIGITS = 256
-SHAPES = {1: (512, 16, 2), 2: (512, 16, 2), 4: (512, 16, 2), 8: (384, 12, 2)}
+SHAPES = {1: (512, 16, 2), 2: (512, 16, 2), 4: (512, 16, 2), 8: (384, 16, 2)}
 """Threads of a block, items of a thread, and blocks of a multiprocessor, by the bytes of a key or of what goes along with it.
-2^26 keys of 4 bytes on an H200 against (512, 16, 2): (512, 20, 2) 1.01, (384, 20, 2) .93, (256, 24, 3) .93, (384, 16, 3) .92,
-(1024, 12, 1) .88, (256, 16, 4) .85, (512, 12, 3) .83. Of 8 bytes against (384, 12, 2): (512, 12, 2) .99, (384, 16, 2) .98,
-(512, 8, 2) .96, (256, 12, 4) .87."""
+2^26 keys on an H200, against these. Of 4 bytes, keys alone and in argsort: (512, 20, 2) 1.04 and .77, (512, 18, 2) 1.03 and .88,
+(384, 16, 2) .90 and .95, (512, 24, 1) .87 and .90. Of 8 bytes: (512, 12, 2) .99 and 1.00, (384, 14, 2) .98 and 1.01,
+(512, 10, 2) .96 and 1.01, (384, 12, 2) .95 and .99, (512, 16, 1) .88 and 1.02."""
 
 
 @dataclass(frozen=True)
