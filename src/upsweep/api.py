@@ -155,9 +155,9 @@ def _likeness(
 
 def _learn(likeness: engines.Likeness, like: tuple[Any, ...], x: Any, y: Any) -> None:
     """Know a scan from x to y, which was right, when its like comes again."""
-    if x.nbytes > likeness.most:
-        return
     name = engines.choose((x,))
+    if x.nbytes > likeness.most or name != likeness.engine:
+        return
     have, made = [engines.load(name).view(a) for a in (x, y)]
     if any(v.dtype.kind not in likeness.kinds or v.dtype.names or not v.dtype.isnative for v in (have, made)):
         return

@@ -100,6 +100,8 @@ Again = Callable[[Any, Any], bool]
 class Likeness(NamedTuple):
     """How arrays of a type are told apart, but for where they lie."""
 
+    engine: str
+    """The engine that remembers their scans; those of arrays that another engine scans are not remembered."""
     of: Callable[[Any], tuple[Any, ...]]
     """All that a scan of an array is checked for, where nothing but that tells one from another."""
     written: Callable[[Any], tuple[Any, ...] | None]
@@ -114,6 +116,7 @@ class Likeness(NamedTuple):
 
 LIKENESS: dict[type, Likeness] = {
     np.ndarray: Likeness(
+        "cpu",
         lambda x: (x.dtype, x.shape, x.strides),
         lambda y: (y.dtype, y.shape, y.strides) if y.flags.writeable else None,
         lambda x: np.empty(x.shape, x.dtype),

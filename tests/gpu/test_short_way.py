@@ -35,7 +35,7 @@ KIND = Kind(
     lambda x: View(x.ptr, x.shape, x.strides, x.dtype, 0, KIND, x),
     lambda like, shape, dtype: View(1 << 30, shape, arrays.c_strides(shape, dtype.itemsize), dtype, 0, KIND, None),
     lambda view: 7,
-    likeness=engine.Likeness(likeness, likeness, lambda x: DeviceArray(1 << 31, x.shape, dtype=x.dtype)),
+    likeness=engine.Likeness("cuda", likeness, likeness, lambda x: DeviceArray(1 << 31, x.shape, dtype=x.dtype)),
     pointer=lambda x: x.ptr,
 )  # fmt: skip
 
@@ -114,3 +114,11 @@ def test_in_place(launched):
         up.scan(DeviceArray(at), out=DeviceArray(at))
     assert calls == [(65536, 65536), (131072, 131072)]
     assert len(checked) == 1
+
+
+def test_tensors_on_the_host_stay_with_the_host(monkeypatch):
+    """PyTorch's tensors lie on a GPU or on the host; to scan one there lets the engine of the GPU know their type."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setitem(engine.LIKENESS, torch.Tensor, arrays.TORCH.likeness)
+    for _ in range(3):
+        assert up.scan(torch.arange(5)).tolist() == [0, 1, 3, 6, 10]

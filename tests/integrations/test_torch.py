@@ -214,14 +214,14 @@ def test_compiled_graphs_are_whole_and_give_the_same_bits(tensor, device, backen
 def test_operators_pass_pytorchs_own_checks(tensor):
     x, a, start = (tensor(*s, seed=i).requires_grad_() for i, s in enumerate([(2, 4), (2, 4), (2,)]))
     ops = torch.ops.upsweep
-    torch.library.opcheck(ops.scan.default, (x, "mul", 1, False, True, start, None))
-    torch.library.opcheck(ops.scan.default, (x, "max", 1, True, False, start, a > 0))
+    torch.library.opcheck(ops.scan.default, (x, "mul", 1, False, True, start, None, "tree"))
+    torch.library.opcheck(ops.scan.default, (x, "max", 1, True, False, start, a > 0, "sequential"))
     torch.library.opcheck(ops.recurrence.default, (a, x, start, None, 1, False, "tree"))
     b, c = (torch.tensor([1.0, v], dtype=torch.float64, requires_grad=True) for v in (0.3, -0.5))
     torch.library.opcheck(ops.lfilter.default, (x, b, c, None))
     torch.library.opcheck(ops.lfilter.default, (x, b, c, tensor(2, 1, seed=3)))
     torch.library.opcheck(
-        ops.scan_tuple.default, ([a.detach(), x.detach()], "affine", 1, False, False, [], None)
+        ops.scan_tuple.default, ([a.detach(), x.detach()], "affine", 1, False, False, [], None, "tree")
     )
 
 

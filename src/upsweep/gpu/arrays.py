@@ -319,14 +319,14 @@ TORCH = Kind(
     _torch_view,
     _torch_empty,
     _torch_stream,
-    likeness=Likeness(_torch_likeness, _torch_likeness, _torch_same),
+    likeness=Likeness("cuda", _torch_likeness, _torch_likeness, _torch_same),
     pointer=lambda x: x.data_ptr(),
 )
 CUPY = Kind(
     _cupy_view,
     _cupy_empty,
     _cupy_stream,
-    likeness=Likeness(_cupy_likeness, _cupy_likeness, _cupy_same),
+    likeness=Likeness("cuda", _cupy_likeness, _cupy_likeness, _cupy_same),
     pointer=lambda x: x.data.ptr,
 )
 JAX = Kind(_jax_view, _jax_empty, lambda v: 0, waits=True)
