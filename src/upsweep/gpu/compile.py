@@ -31,6 +31,7 @@ _PARTS = {
     "selective": "narrow.cuh prelude.cuh maths.cuh spec copies.cuh selective.cuh selective.cu",
     "selective_back": "narrow.cuh prelude.cuh maths.cuh spec copies.cuh selective.cuh selective_back.cu",
     "gated": "narrow.cuh prelude.cuh maths.cuh gates.cuh spec copies.cuh gated.cuh gated.cu",
+    "gated_step": "narrow.cuh prelude.cuh maths.cuh gates.cuh spec copies.cuh gated.cuh gated_step.cu",
     "gated_back": "narrow.cuh prelude.cuh maths.cuh gates.cuh spec copies.cuh gated.cuh gated_back.cu",
     "total": "narrow.cuh prelude.cuh spec total.cu",
     "flags": "narrow.cuh prelude.cuh differ.cuh spec flags.cu",

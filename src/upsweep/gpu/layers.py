@@ -176,6 +176,8 @@ def _memory_back(size: int, real: int, states: int, lanes: int, padded: int) -> 
 _LAYERS = {"rg_lru": "RgLru", "min_gru": "MinGru", "hgrn": "Hgrn"}
 _WORKERS = 256
 """At most; fewer where a tile has no work for more."""
+_FEW_STEPS = 4
+"""Steps that a thread a channel takes by itself, as in gated_step.cu."""
 
 
 def gated(s: Gated, out: View, last: View | None) -> None:
@@ -187,7 +189,9 @@ def gated(s: Gated, out: View, last: View | None) -> None:
         _ptr(s.initial),
         _ptr(last),
     ]
-    _launch_gated("gated", s, [*s.inputs, out], [*words, *_gated_sizes(s), 0, 0, 0])
+    few = s.offsets is None and s.inputs[0].shape[1] <= _FEW_STEPS
+    name = "gated_step" if few else "gated"
+    _launch_gated(name, s, [*s.inputs, out], [*words, *_gated_sizes(s), 0, 0, 0])
 
 
 def gated_back(
@@ -222,7 +226,7 @@ def _launch_gated(name: str, s: Gated, arrays: Sequence[View], words: Sequence[i
     )
     with driver.on_device(x.device):
         kernel = _loaded(name, spec, memory, x.device)
-        blocks = s.sequences * -(-x.shape[2] // CHANNELS)
+        blocks = s.sequences * -(-x.shape[2] // (threads if name == "gated_step" else CHANNELS))
         driver.launch(kernel, blocks, threads, memory, _stream(x), struct.pack(f"<{len(words)}q", *words))
 
 
@@ -230,6 +234,8 @@ def _launch_gated(name: str, s: Gated, arrays: Sequence[View], words: Sequence[i
 def _gated_spec(name: str, layer: str, dtype: np.dtype, grain: int, arrays: int) -> tuple[str, int, int]:
     """The part of a kernel's text that differs, its threads and its shared memory."""
     real, size = accumulator(dtype), dtype.itemsize
+    if name == "gated_step":
+        return _gated_text(dtype, layer, 1, _WORKERS, grain, 0), _WORKERS, 0
     if name == "gated":
         tile = 32
         memory = 3 * arrays * tile * CHANNELS * size
@@ -238,11 +244,11 @@ def _gated_spec(name: str, layer: str, dtype: np.dtype, grain: int, arrays: int)
         memory = 5 * ((arrays + 2) * tile + 1) * CHANNELS * size
     memory = -(-(memory + 3 * tile * CHANNELS * 2 * real.itemsize) // 16) * 16
     workers = min(_WORKERS, tile * CHANNELS * size // grain)
+    return _gated_text(dtype, layer, tile, workers, grain, memory), workers + 32, memory
+
+
+def _gated_text(dtype: np.dtype, layer: str, tile: int, workers: int, grain: int, memory: int) -> str:
     return (
-        (
-            _types(dtype) + f"typedef {_LAYERS[layer]} Layer;\n"
-            f"constexpr int TILE = {tile}, WORKERS = {workers}, GRAIN = {grain}, MEMORY = {memory};\n"
-        ),
-        workers + 32,
-        memory,
+        _types(dtype) + f"typedef {_LAYERS[layer]} Layer;\n"
+        f"constexpr int TILE = {tile}, WORKERS = {workers}, GRAIN = {grain}, MEMORY = {memory};\n"
     )
