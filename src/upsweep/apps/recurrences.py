@@ -76,7 +76,7 @@ def _state_alone(prefix):
 
 def _first(xp: Any, x: Any, dim: int) -> Any:
     place = xp.zeros(x.shape[dim], dtype=xp.bool, device=x.device)
-    place[0] = True
+    place[:1] = True  # of one item, PyTorch would bring the value from the host, and wait for the device
     return xp.reshape(place, tuple(-1 if d == dim else 1 for d in range(x.ndim)))
 
 
