@@ -12,7 +12,7 @@ import pytest
 
 import upsweep.apps
 from upsweep import engine
-from upsweep.apps import kinds, moving
+from upsweep.apps import kinds, lexing, moving
 
 
 class Kind(NamedTuple):
@@ -79,6 +79,7 @@ class Seen:
 
 def _without_moves(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(moving, "fast", lambda x: None)
+    patch.setattr(lexing, "automata", lambda name: None)
 
 
 def _numpy() -> Kind:
