@@ -78,8 +78,11 @@ LAYERS = {
     ),
 }
 CONSTANT = {"A", "D", "delta_bias", "decay", "lower_bound", "eigenvalues", "step"}
+RARE = (torch.float16, torch.float64, torch.complex128)
+"""Dtypes whose kernels take a minute to compile: float64 is differentiated in every run, the others in the slow ones."""
 CASES = [(name, d) for name in LAYERS if name != "s5" for d in REAL]
 CASES += [("s5", torch.complex64), ("s5", torch.complex128)]
+CASES = [pytest.param(*case, marks=[pytest.mark.slow] if case[1] in RARE else []) for case in CASES]
 
 
 def given(name, dtype, batch=2, steps=37, channels=21, states=5, device="cpu"):
