@@ -120,7 +120,7 @@ def scan(
         xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, False, None, order, map, finish
     )  # fmt: skip
     if like is not None and known is None and likeness is not None:
-        _learn(likeness, like, xs, y)
+        _learn(likeness, like, xs, y, op, axis, exclusive, reverse)
     return y
 
 
@@ -153,7 +153,9 @@ def _likeness(
     return None if written is None else (type(xs), op, *likeness.of(xs), axis, exclusive, reverse, *written)
 
 
-def _learn(likeness: engines.Likeness, like: tuple[Any, ...], x: Any, y: Any) -> None:
+def _learn(
+    likeness: engines.Likeness, like: tuple[Any, ...], x: Any, y: Any, op: Any, axis: Any, exclusive: Any, reverse: Any
+) -> None:  # fmt: skip
     """Know a scan from x to y, which was right, when its like comes again."""
     name = engines.choose((x,))
     if x.nbytes > likeness.most or name != likeness.engine:
@@ -161,7 +163,6 @@ def _learn(likeness: engines.Likeness, like: tuple[Any, ...], x: Any, y: Any) ->
     have, made = [engines.load(name).view(a) for a in (x, y)]
     if any(v.dtype.kind not in likeness.kinds or v.dtype.names or not v.dtype.isnative for v in (have, made)):
         return
-    op, axis, exclusive, reverse = like[1], *like[2 + len(likeness.of(x)) :][:3]
     plan, dtypes = plan_of(as_operator(op), (have.dtype,), (have.shape,), axis, exclusive, reverse)
     plan = _stored_in(plan, dtypes, ((made.shape, made.dtype),))
     run = engines.again(name, plan, x, y)
