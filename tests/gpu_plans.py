@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from upsweep.api import plan_of
 from upsweep.dtypes import accumulator, named
 from upsweep.function import as_function
 from upsweep.gpu import lanes, layout, shapes
@@ -15,6 +14,7 @@ from upsweep.gpu.arrays import c_strides
 from upsweep.operator import Operator, resolve
 from upsweep.operators import as_operator
 from upsweep.plan import Plan
+from upsweep.planning import plan_of
 
 Case = tuple[Operator, list[str], tuple[int, ...], int, dict[str, Any]]
 """Operator, dtypes, shape, axis and the plan's flags; `kept` names the one component that is stored, `phase` the remainder by 16

@@ -5,7 +5,7 @@ import pytest
 
 import upsweep as up
 from table import CASES
-from upsweep import api
+from upsweep import recall
 
 HASH = CASES["hash-u64"]
 (X,) = HASH.draw((24, 36))
@@ -20,7 +20,7 @@ def the_long_way(x, op, **how):
 
 @pytest.fixture(autouse=True)
 def unknown():
-    api._known.clear()
+    recall.known_scans.clear()
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
@@ -38,7 +38,7 @@ def test_the_same_bits(form):
                 out = layout(np.full_like(X, 77))
                 assert up.scan(layout(X), op, axis=axis, out=out, **form) is out
                 np.testing.assert_array_equal(out, want)
-    assert api._known
+    assert recall.known_scans
 
 
 def test_an_identity_that_is_not_zero():

@@ -8,7 +8,7 @@ import pytest
 
 import upsweep as up
 from table import P, Q, R
-from upsweep import api
+from upsweep import execution
 
 ENGINES = ["numpy", "cpu"]
 RNG = np.random.default_rng(5)
@@ -44,8 +44,8 @@ def second(p):
 def test_another_number_is_another_argument_of_the_same_plan(engine, monkeypatch):
     x = RNG.normal(size=500).astype("f4")
     plans = []
-    planned = api.plan_of
-    monkeypatch.setattr(api, "plan_of", lambda *given: plans.append(planned(*given)) or plans[-1])
+    planned = execution.plan_of
+    monkeypatch.setattr(execution, "plan_of", lambda *given: plans.append(planned(*given)) or plans[-1])
     for a in (0.1, 0.25, np.float32(0.5)):
         got = up.scan((x, a), "affine", map=averaged, finish=second, engine=engine)
         weight = np.float32(a)
@@ -60,7 +60,7 @@ def test_another_number_is_another_argument_of_the_same_plan(engine, monkeypatch
 @pytest.mark.parametrize("engine", ENGINES)
 def test_inputs_broadcast_as_they_are(engine, monkeypatch):
     seen = []
-    on = api.engines.load(engine)
+    on = execution.engines.load(engine)
     run = on.run
     monkeypatch.setattr(on, "run", lambda plan, xs, *more: seen.extend(xs) or run(plan, xs, *more))
     x, y, z = RNG.normal(size=(3, 1, 50)), np.arange(4.0)[:, None], np.float64(2)

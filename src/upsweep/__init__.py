@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from upsweep import segments
 from upsweep.api import (
-    OutputError,
-    ShapeError,
     cumlogsumexp,
     cummax,
     cummin,
@@ -16,6 +14,7 @@ from upsweep.api import (
     prepared,
     scan,
 )
+from upsweep.arguments import OutputError, ShapeError
 from upsweep.cores import set_threads
 from upsweep.engine import DTypeError, EngineError
 from upsweep.laws import LawError, check

@@ -1,41 +1,19 @@
-"""The public scans: check the call, make a frozen plan, run it."""
+"""The public scans."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from upsweep import cores
 from upsweep import engine as engines
-from upsweep.arguments import (
-    ShapeError,
-    alone,
-    axis_of,
-    dtype_of,
-    dtypes_of,
-    held,
-    number_dtype,
-    result_dtypes,
-    shape_of,
-    summed_dtype,
-)
-from upsweep.dtypes import accumulator, fits, number
-from upsweep.engine import DTypeError, Engine
-from upsweep.function import Function, as_function
-from upsweep.operator import Operator, OperatorError, identity_of, resolve
+from upsweep.arguments import alone, axis_of, dtype_of, held, summed_dtype
+from upsweep.dtypes import fits
+from upsweep.engine import DTypeError
+from upsweep.execution import Op, execute
+from upsweep.operator import Operator
 from upsweep.operators import as_operator, ops
-from upsweep.plan import ORDERS, Plan
-from upsweep.segments import Segments, checked
-
-Op = Operator | str | Callable[[Any, Any], Any]
-
-
-class OutputError(ValueError):
-    """`out` has the wrong shape, number or kind, or cannot be written."""
+from upsweep.recall import alike, known_scans, learn
+from upsweep.segments import Segments
 
 
 def scan(
@@ -110,8 +88,8 @@ def scan(
     likeness = engines.LIKENESS.get(type(xs))
     bare = initial is dtype is segments is threads is map is finish is None
     if likeness is not None and bare and engine == "auto":
-        like = _likeness(likeness, xs, op, axis, exclusive, reverse, out, order)
-        known = _known.get(like)
+        like = alike(likeness, xs, op, axis, exclusive, reverse, out, order)
+        known = known_scans.get(like)
         if known is not None:
             y = likeness.empty(xs) if out is None else out
             if known(xs, y):
@@ -120,56 +98,8 @@ def scan(
         xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, False, None, order, map, finish
     )  # fmt: skip
     if like is not None and known is None and likeness is not None:
-        _learn(likeness, like, xs, y, op, axis, exclusive, reverse)
+        learn(likeness, like, xs, y, op, axis, exclusive, reverse)
     return y
-
-
-_known: dict[tuple[Any, ...] | None, engines.Again] = {}
-_LEARNT = 4096
-MOST = 32
-"""Arrays that go into a scan, components, and results."""
-
-
-def _likeness(
-    likeness: engines.Likeness,
-    xs: Any,
-    op: Any,
-    axis: Any,
-    exclusive: Any,
-    reverse: Any,
-    out: Any,
-    order: Any,
-) -> tuple[Any, ...] | None:
-    """All that a scan of one array is checked for, where nothing but that tells one from another; else None."""
-    if type(op) is not str and type(op) is not Operator:  # a function may have changed
-        return None
-    if not (type(exclusive) is type(reverse) is bool and type(axis) in (int, type(None)) and order == "tree"):
-        return None
-    if out is None:
-        return (type(xs), op, *likeness.of(xs), axis, exclusive, reverse)
-    if type(out) is not type(xs):
-        return None
-    written = likeness.written(out)
-    return None if written is None else (type(xs), op, *likeness.of(xs), axis, exclusive, reverse, *written)
-
-
-def _learn(
-    likeness: engines.Likeness, like: tuple[Any, ...], x: Any, y: Any, op: Any, axis: Any, exclusive: Any, reverse: Any
-) -> None:  # fmt: skip
-    """Know a scan from x to y, which was right, when its like comes again."""
-    name = engines.choose((x,))
-    if x.nbytes > likeness.most or name != likeness.engine:
-        return
-    have, made = [engines.load(name).view(a) for a in (x, y)]
-    if any(v.dtype.kind not in likeness.kinds or v.dtype.names or not v.dtype.isnative for v in (have, made)):
-        return
-    plan, dtypes = plan_of(as_operator(op), (have.dtype,), (have.shape,), axis, exclusive, reverse)
-    plan = _stored_in(plan, dtypes, ((made.shape, made.dtype),))
-    run = engines.again(name, plan, x, y)
-    if run is not None:
-        if len(_known) >= _LEARNT:
-            _known.clear()
-        _known[like] = run
 
 
 def prepared(
@@ -199,8 +129,8 @@ def prepared(
 
     long_way(x, out)
     likeness = engines.LIKENESS.get(type(x))
-    like = likeness and _likeness(likeness, x, op, axis, exclusive, reverse, out, "tree")
-    known = _known.get(like)
+    like = likeness and alike(likeness, x, op, axis, exclusive, reverse, out, "tree")
+    known = known_scans.get(like)
     if likeness is None or known is None:
         return lambda x, out=None: long_way(x, out)
     of, written, empty, kind = likeness.of, likeness.written, likeness.empty, type(x)
@@ -382,223 +312,3 @@ def _cumulative(
     scan(view, op, axis=axis, dtype=computed, out=rest, order=order, engine=name)
     scan(first, op, axis=axis, exclusive=True, out=first, engine=name)  # the identity, whatever lies there
     return on.give(x, y)
-
-
-def execute(
-    xs: Any, op: Op, axis: int | None, exclusive: bool, reverse: bool, initial: Any, dtype: Any, out: Any,
-    segments: Segments | None, engine: str, threads: int | None, reducing: bool, keep: int | None, order: str = "tree",
-    map: Any = None, finish: Any = None,
-) -> Any:  # fmt: skip
-    """Check, plan, run. `keep` names the one component that is wanted; None for all."""
-    given, segments = xs if isinstance(xs, tuple) else (xs,), checked(segments)
-    if not given:
-        raise ShapeError("an empty tuple is no sequence; pass one array or a tuple of arrays")
-    name = engines.choose(given) if engine == "auto" else engine
-    on = engines.load(name)
-    like, views = _seen(on, given) if map is None else _broadcast(on, given)
-    fields = views[0].dtype.names if len(views) == 1 else None
-    if fields:
-        views = [views[0][field] for field in fields]  # type: ignore[index]
-    threads = cores.wanted() if threads is None else threads
-    groups = segments.values if segments is not None and segments.spelling == "groups" else None
-    segments = None if groups else segments
-    plan, dtypes = plan_of(
-        as_operator(op), tuple([v.dtype for v in views]), tuple([v.shape for v in views]), axis, exclusive, reverse,
-        initial is not None, dtypes_of(dtype), segments is not None, threads, reducing, keep, order,
-        map and as_function(map), finish and as_function(finish),
-    )  # fmt: skip
-    fused = plan.map is not None or plan.finish is not None
-    made = dtypes if plan.finish is None else plan.finish.results
-    fields = None if fused else fields
-    ys: list[Any]
-    record, written = None, []
-    if out is None:
-        ys, record = _made(on, plan, made, like if fused else views[0], fields)
-    else:
-        written = _written(on, out, 1 if keep is not None else len(plan.stores), fields)
-        plan = _stored_in(plan, made, tuple([(y.shape, y.dtype) for y in written]))
-        for y in written:
-            if not on.writable(y):
-                raise OutputError(
-                    "out is read-only, or its numbers are not as they are computed: pass another array"
-                )
-        rest = iter(written)
-        ys = [None if stored is None else next(rest) for stored in plan.stores]
-    starts = None if initial is None else _starts(on, plan, dtypes, initial, like, fields)
-    heads = None if segments is None else on.heads(segments, plan.shape, plan.axis, like)
-    if written:
-        views = [on.apart(x, written) for x in views]
-        heads = None if heads is None else on.apart(heads, written)
-        starts = None if starts is None else [on.apart(s, written) for s in starts]
-    if groups:
-        engines.grouping(name).run_groups(plan, views, ys, starts, groups)
-    else:
-        on.run(plan, views, ys, starts, heads)
-    if out is not None:
-        return out
-    if record is not None:
-        return on.give(given[0], record)
-    if fused:
-        results = [on.give(like, y) for y in ys]
-        return tuple(results) if len(results) > 1 else results[0]
-    if keep is not None:
-        return on.give(given[keep], ys[keep])
-    arrays = tuple([on.give(x, y) for x, y in zip(given, ys)])
-    return arrays if isinstance(xs, tuple) else arrays[0]
-
-
-def _seen(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
-    return given[0], [on.view(x) for x in given]
-
-
-def _broadcast(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """The inputs of a map in their common shape, and the first that is an array. Numbers lie where that does."""
-    seen = [None if _is_number(x) else on.view(x) for x in given]
-    arrays = [v for v in seen if v is not None]
-    if not arrays:
-        raise ShapeError("numbers alone are no sequence: pass at least one array")
-    like = next(x for x, v in zip(given, seen) if v is not None)
-    try:
-        shape = np.broadcast_shapes(*[v.shape for v in arrays])
-    except ValueError as error:
-        shapes = ", ".join([str(v.shape) for v in arrays])
-        raise ShapeError(f"the arrays do not broadcast to one shape: {shapes}") from error
-    views = []
-    for x, v in zip(given, seen):
-        if v is None:
-            number = held(x, number_dtype(x, [v.dtype for v in arrays]), "a number")
-            v = on.broadcast(number, shape, number.dtype, like)
-        elif v.shape != shape:
-            v = on.broadcast(x, shape, v.dtype, like)
-        views.append(v)
-    return like, views
-
-
-def _is_number(x: Any) -> bool:
-    return isinstance(x, (bool, int, float, complex, np.generic)) or (
-        isinstance(x, np.ndarray) and x.ndim == 0
-    )
-
-
-@lru_cache(4096, typed=True)  # axis=1.0 is a mistake also where axis=1 is known
-def plan_of(
-    op: Operator, dtypes: tuple[np.dtype, ...], shapes: tuple[tuple[int, ...], ...], axis: int | None,
-    exclusive: bool = False, reverse: bool = False, initial: bool = False, dtype: tuple[np.dtype, ...] | None = None,
-    segmented: bool = False, threads: int | None = None, reducing: bool = False, keep: int | None = None,
-    order: str = "tree", map: Function | None = None, finish: Function | None = None,
-) -> tuple[Plan, tuple[np.dtype, ...]]:  # fmt: skip
-    """Check everything that does not depend on the data: the plan, and the dtypes of the prefixes."""
-    shape = shape_of(shapes)
-    axis = axis_of(axis, shape)
-    if threads is not None and (not isinstance(threads, (int, np.integer)) or threads < 1):
-        raise ValueError(f"threads={threads!r}: pass a number of at least 1, or nothing for all cores")
-    if order not in ORDERS:
-        raise ValueError(f"order={order!r}: pass one of {', '.join([repr(o) for o in ORDERS])}")
-    loads = [accumulator(number(d)) for d in dtypes]
-    if map is not None:
-        map = map.taking([len(dtypes)])
-        map = _typed(map, tuple([(d,) for d in loads]))
-    computed = result_dtypes(dtypes if map is None else map.results, dtype)
-    chosen = resolve(op, computed)
-    accumulators = tuple(accumulator(d) for d in computed)
-    needs = (exclusive and shape[axis] > 0) or (reducing and shape[axis] == 0)
-    if needs and not initial and identity_of(chosen, accumulators) is None:
-        what = "an exclusive scan" if exclusive else "the reduction of nothing"
-        raise OperatorError(
-            f"{what} needs an identity, and {op} has none: pass initial=, or Operator(..., identity=)"
-        )
-    stores = tuple(number(d) if keep is None or keep == c else None for c, d in enumerate(computed))
-    if finish is not None:
-        finish = finish.taking([1] if reducing else [1, 1 + len(loads), 2 + len(loads)])
-        arguments: Any = (accumulators, *[(d,) for d in loads], (np.dtype(np.int64),))[: finish.arity]
-        finish = _typed(finish, arguments)
-        stores = finish.results
-    most = max(len(dtypes), len(computed), len(stores))
-    if most > MOST:
-        raise ShapeError(
-            f"{most} arrays go into a scan, are combined by it, or come out; pass at most {MOST}"
-        )
-    plan = Plan(
-        chosen, tuple([number(d) for d in dtypes]), accumulators, stores, shape, axis, exclusive, reverse, initial,
-        segmented, reducing, threads, order, map, finish,
-    )  # fmt: skip
-    return plan, computed
-
-
-def _typed(function: Function, arguments: tuple[tuple[np.dtype, ...], ...]) -> Function:
-    from upsweep.numpy_engine.inference import results_of
-
-    return replace(function, results=results_of(function, arguments))
-
-
-@lru_cache(4096)
-def _stored_in(
-    plan: Plan, dtypes: tuple[np.dtype, ...], outs: tuple[tuple[tuple[int, ...], np.dtype], ...]
-) -> Plan:
-    """The plan, writing to arrays of these shapes and dtypes, one for each component that it stores."""
-    shape = plan.row_shape if plan.reduce else plan.shape
-    stores = list(plan.stores)
-    for c, (have, dtype) in zip([c for c, stored in enumerate(stores) if stored is not None], outs):
-        if have != shape:
-            raise OutputError(f"out has shape {have}, the result has {shape}")
-        if not fits(dtypes[c], dtype):
-            raise OutputError(
-                f"out of {dtype} cannot hold a result of {dtypes[c]}; pass dtype= or another out"
-            )
-        stores[c] = number(dtype)
-    return plan if tuple(stores) == plan.stores else replace(plan, stores=tuple(stores))
-
-
-def _parts(value: Any, count: int, what: str) -> tuple[Any, ...]:
-    if count == 1 and not isinstance(value, tuple):
-        return (value,)
-    if not isinstance(value, tuple) or len(value) != count:
-        raise ShapeError(f"{what} must be a tuple of {count}, one for each component, got {value!r}")
-    return value
-
-
-def _starts(
-    on: Engine, plan: Plan, dtypes: Sequence[np.dtype], initial: Any, like: Any, fields: Any
-) -> list[Any]:
-    if fields and isinstance(initial, (np.void, np.ndarray)):
-        initial = tuple(initial[field] for field in fields)
-    parts = _parts(initial, len(plan.accumulators), "initial")
-    held_in = [d if d.kind in "mM" else wide for d, wide in zip(dtypes, plan.accumulators)]
-    parts = [s if engines.on_gpu(s) else held(s, d) for s, d in zip(parts, held_in)]
-    starts = [on.start(s, dtype, like) for s, dtype in zip(parts, plan.accumulators)]
-    for s in starts:
-        if s.shape not in ((), plan.row_shape):
-            raise ShapeError(
-                f"initial has shape {s.shape}; pass a scalar or one value a row, shape {plan.row_shape}"
-            )
-    return starts
-
-
-def _made(
-    on: Engine, plan: Plan, dtypes: Sequence[np.dtype], like: Any, fields: Any
-) -> tuple[list[Any], Any]:
-    """New memory for each component (None where it is not wanted) and, for structured data, the record array that they are
-    fields of."""
-    shape = plan.row_shape if plan.reduce else plan.shape
-    if fields:
-        record = on.empty(like, shape, np.dtype(list(zip(fields, dtypes))))
-        return [record[field] for field in fields], record  # type: ignore[index]
-    return [None if s is None else on.empty(like, shape, d) for s, d in zip(plan.stores, dtypes)], None
-
-
-def _written(on: Engine, out: Any, count: int, fields: Any) -> list[Any]:
-    """A view of each array, or field of the record array, that results go to."""
-    if fields:
-        record = on.view(out)
-        if record.dtype.names != fields:
-            raise OutputError(f"out of {record.dtype} has not the fields {', '.join(fields)}")
-        return [record[field] for field in fields]  # type: ignore[index]
-    parts = _parts(out, count, "out")
-    for part in parts:
-        if isinstance(part, (list, int, float)):
-            raise OutputError(f"out must be an array, got {type(part).__name__}")
-    views: list[Any] = [on.view(part) for part in parts]
-    starts = [y.ctypes.data if isinstance(y, np.ndarray) else y.ptr for y in views if 0 not in y.shape]
-    if len(set(starts)) < len(starts):
-        raise OutputError("two arrays of out start at one place: each component needs memory of its own")
-    return views

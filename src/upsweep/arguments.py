@@ -15,6 +15,10 @@ class ShapeError(ValueError):
     """Shapes or an axis that do not fit together."""
 
 
+class OutputError(ValueError):
+    """`out` has the wrong shape, number or kind, or cannot be written."""
+
+
 def shape_of(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """The one shape that all arrays of a tuple have."""
     if any(s != shapes[0] for s in shapes):

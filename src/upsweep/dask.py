@@ -19,11 +19,12 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from upsweep import shards, tree
-from upsweep.api import Op, plan_of
+from upsweep.api import Op
 from upsweep.arguments import ShapeError, alone, axis_of, dtypes_of, summed_dtype
 from upsweep.host import heads
 from upsweep.operator import SEEDED, identity_of, segmented
 from upsweep.operators import as_operator
+from upsweep.planning import plan_of
 from upsweep.segments import SegmentError, Segments, checked
 from upsweep.shards import Blocks
 from upsweep.stream import scalars

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from upsweep import engine as engines
-from upsweep.api import Op, OutputError, last_prefix, scan
-from upsweep.arguments import axis_of
+from upsweep.api import Op, last_prefix, scan
+from upsweep.arguments import OutputError, axis_of
 from upsweep.engine import EngineError
 from upsweep.segments import Segments, checked
 

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from upsweep import engine as engines
-from upsweep.api import Op, OutputError, execute, last_prefix, scan
-from upsweep.arguments import ShapeError, axis_of, dtypes_of, held, result_dtypes, shape_of
+from upsweep.api import Op, last_prefix, scan
+from upsweep.arguments import OutputError, ShapeError, axis_of, dtypes_of, held, result_dtypes, shape_of
 from upsweep.dtypes import accumulator, carried
 from upsweep.engine import DTypeError
+from upsweep.execution import execute
 from upsweep.function import as_function
 from upsweep.operator import SEEDED, Operator, identity_of, resolve, segmented
 from upsweep.operators import as_operator

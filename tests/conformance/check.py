@@ -11,8 +11,8 @@ import upsweep as up
 from conformance.cases import SUBJECTS, Call, Fused, other
 from conformance.memory import POISON, Host, Place, place
 from oracle import oracle
-from upsweep.api import execute
 from upsweep.dtypes import accumulator
+from upsweep.execution import execute
 from upsweep.operator import identity_of, resolve
 
 

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
 import upsweep as up
-from upsweep import api, engine
+from upsweep import api, engine, recall
 from upsweep.gpu import arrays, driver, launch
 from upsweep.gpu.arrays import Kind, View
 
@@ -69,10 +69,10 @@ def launched(monkeypatch):
     monkeypatch.setitem(engine.LIKENESS, DeviceArray, KIND.likeness)
     longer = api.execute
     monkeypatch.setattr(api, "execute", lambda *a, **k: checked.append(1) or longer(*a, **k))
-    api._known.clear()
+    recall.known_scans.clear()
     launch._launches.clear()
     yield calls, checked
-    api._known.clear()
+    recall.known_scans.clear()
     launch._launches.clear()
     launch._kernel.cache_clear()
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from upsweep import api
-from upsweep.api import ShapeError
 from upsweep.apps.kinds import enter
+from upsweep.arguments import ShapeError
 from upsweep.engine import DTypeError
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from upsweep import api
-from upsweep.api import ShapeError
 from upsweep.apps.kinds import enter
+from upsweep.arguments import ShapeError
 from upsweep.engine import DTypeError
 from upsweep.operator import Operator
 

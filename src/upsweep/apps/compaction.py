@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from upsweep.api import ShapeError
 from upsweep.apps import moving
 from upsweep.apps.kinds import enter
+from upsweep.arguments import ShapeError
 from upsweep.engine import DTypeError
 
 

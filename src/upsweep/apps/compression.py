@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from upsweep import api
-from upsweep.api import ShapeError
 from upsweep.apps.counting import histogram
 from upsweep.apps.kinds import enter, host
+from upsweep.arguments import ShapeError
 from upsweep.engine import DTypeError
 
 _HEADER = struct.Struct("<4s2sQI")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from upsweep import api
-from upsweep.api import ShapeError
 from upsweep.apps.kinds import enter, floating
 from upsweep.apps.trellis import Parts, prefixes, product
+from upsweep.arguments import ShapeError
 
 
 def hmm_forward(

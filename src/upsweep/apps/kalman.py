@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from upsweep import api
-from upsweep.api import ShapeError
 from upsweep.apps.kinds import enter
 from upsweep.apps.trellis import Parts, inverse, log_determinant, prefixes, product
+from upsweep.arguments import ShapeError
 
 
 def kalman_filter(

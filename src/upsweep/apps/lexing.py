@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.api import ShapeError
 from upsweep.apps import moving
 from upsweep.apps.expressions import automaton
 from upsweep.apps.kinds import enter
+from upsweep.arguments import ShapeError
 from upsweep.engine import DTypeError, choose
 from upsweep.moves import automata
 

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from upsweep import api
-from upsweep.api import ShapeError
 from upsweep.apps.kinds import enter, floating
+from upsweep.arguments import ShapeError
 from upsweep.operators import ops
 
 

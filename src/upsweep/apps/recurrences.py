@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from upsweep import api
-from upsweep.api import ShapeError
 from upsweep.apps.kinds import enter, floating, host, parameter
 from upsweep.apps.roots import quotient, roots
-from upsweep.arguments import axis_of, followed, timed, weighted
+from upsweep.arguments import ShapeError, axis_of, followed, timed, weighted
 from upsweep.engine import DTypeError
 from upsweep.operators import ops
 from upsweep.segments import Segments

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from upsweep import api
-from upsweep.api import ShapeError
 from upsweep.apps import moving
 from upsweep.apps.big_integers import LAST_NONZERO
 from upsweep.apps.kinds import enter
+from upsweep.arguments import ShapeError
 
 _FIRST = 8
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from upsweep import api
-from upsweep.api import ShapeError
 from upsweep.apps import moving
 from upsweep.apps.kinds import enter
 from upsweep.apps.sorting import argsort
+from upsweep.arguments import ShapeError
 
 _LOW = (1 << 32) - 1
 

@@ -22,11 +22,11 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 import upsweep as up
-from upsweep.api import plan_of
 from upsweep.dtypes import accumulator, foreign
 from upsweep.engine import on_gpu
 from upsweep.operator import Operator, OperatorError, identity_of, resolve
 from upsweep.operators import BUILTIN, form_of, ops
+from upsweep.planning import plan_of
 
 
 def call(

@@ -1,0 +1,172 @@
+"""Check a call, plan it, run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from upsweep import cores
+from upsweep import engine as engines
+from upsweep.arguments import OutputError, ShapeError, dtypes_of, held, number_dtype
+from upsweep.engine import Engine
+from upsweep.function import as_function
+from upsweep.operator import Operator
+from upsweep.operators import as_operator
+from upsweep.plan import Plan
+from upsweep.planning import plan_of, stored_in
+from upsweep.segments import Segments, checked
+
+Op = Operator | str | Callable[[Any, Any], Any]
+
+
+def execute(
+    xs: Any, op: Op, axis: int | None, exclusive: bool, reverse: bool, initial: Any, dtype: Any, out: Any,
+    segments: Segments | None, engine: str, threads: int | None, reducing: bool, keep: int | None, order: str = "tree",
+    map: Any = None, finish: Any = None,
+) -> Any:  # fmt: skip
+    """Check, plan, run. `keep` names the one component that is wanted; None for all."""
+    given, segments = xs if isinstance(xs, tuple) else (xs,), checked(segments)
+    if not given:
+        raise ShapeError("an empty tuple is no sequence; pass one array or a tuple of arrays")
+    name = engines.choose(given) if engine == "auto" else engine
+    on = engines.load(name)
+    like, views = _seen(on, given) if map is None else _broadcast(on, given)
+    fields = views[0].dtype.names if len(views) == 1 else None
+    if fields:
+        views = [views[0][field] for field in fields]  # type: ignore[index]
+    threads = cores.wanted() if threads is None else threads
+    groups = segments.values if segments is not None and segments.spelling == "groups" else None
+    segments = None if groups else segments
+    plan, dtypes = plan_of(
+        as_operator(op), tuple([v.dtype for v in views]), tuple([v.shape for v in views]), axis, exclusive, reverse,
+        initial is not None, dtypes_of(dtype), segments is not None, threads, reducing, keep, order,
+        map and as_function(map), finish and as_function(finish),
+    )  # fmt: skip
+    fused = plan.map is not None or plan.finish is not None
+    made = dtypes if plan.finish is None else plan.finish.results
+    fields = None if fused else fields
+    ys: list[Any]
+    record, written = None, []
+    if out is None:
+        ys, record = _made(on, plan, made, like if fused else views[0], fields)
+    else:
+        written = _written(on, out, 1 if keep is not None else len(plan.stores), fields)
+        plan = stored_in(plan, made, tuple([(y.shape, y.dtype) for y in written]))
+        for y in written:
+            if not on.writable(y):
+                raise OutputError(
+                    "out is read-only, or its numbers are not as they are computed: pass another array"
+                )
+        rest = iter(written)
+        ys = [None if stored is None else next(rest) for stored in plan.stores]
+    starts = None if initial is None else _starts(on, plan, dtypes, initial, like, fields)
+    heads = None if segments is None else on.heads(segments, plan.shape, plan.axis, like)
+    if written:
+        views = [on.apart(x, written) for x in views]
+        heads = None if heads is None else on.apart(heads, written)
+        starts = None if starts is None else [on.apart(s, written) for s in starts]
+    if groups:
+        engines.grouping(name).run_groups(plan, views, ys, starts, groups)
+    else:
+        on.run(plan, views, ys, starts, heads)
+    if out is not None:
+        return out
+    if record is not None:
+        return on.give(given[0], record)
+    if fused:
+        results = [on.give(like, y) for y in ys]
+        return tuple(results) if len(results) > 1 else results[0]
+    if keep is not None:
+        return on.give(given[keep], ys[keep])
+    arrays = tuple([on.give(x, y) for x, y in zip(given, ys)])
+    return arrays if isinstance(xs, tuple) else arrays[0]
+
+
+def _seen(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
+    return given[0], [on.view(x) for x in given]
+
+
+def _broadcast(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """The inputs of a map in their common shape, and the first that is an array. Numbers lie where that does."""
+    seen = [None if _is_number(x) else on.view(x) for x in given]
+    arrays = [v for v in seen if v is not None]
+    if not arrays:
+        raise ShapeError("numbers alone are no sequence: pass at least one array")
+    like = next(x for x, v in zip(given, seen) if v is not None)
+    try:
+        shape = np.broadcast_shapes(*[v.shape for v in arrays])
+    except ValueError as error:
+        shapes = ", ".join([str(v.shape) for v in arrays])
+        raise ShapeError(f"the arrays do not broadcast to one shape: {shapes}") from error
+    views = []
+    for x, v in zip(given, seen):
+        if v is None:
+            number = held(x, number_dtype(x, [v.dtype for v in arrays]), "a number")
+            v = on.broadcast(number, shape, number.dtype, like)
+        elif v.shape != shape:
+            v = on.broadcast(x, shape, v.dtype, like)
+        views.append(v)
+    return like, views
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, (bool, int, float, complex, np.generic)) or (
+        isinstance(x, np.ndarray) and x.ndim == 0
+    )
+
+
+def _parts(value: Any, count: int, what: str) -> tuple[Any, ...]:
+    if count == 1 and not isinstance(value, tuple):
+        return (value,)
+    if not isinstance(value, tuple) or len(value) != count:
+        raise ShapeError(f"{what} must be a tuple of {count}, one for each component, got {value!r}")
+    return value
+
+
+def _starts(
+    on: Engine, plan: Plan, dtypes: Sequence[np.dtype], initial: Any, like: Any, fields: Any
+) -> list[Any]:
+    if fields and isinstance(initial, (np.void, np.ndarray)):
+        initial = tuple(initial[field] for field in fields)
+    parts = _parts(initial, len(plan.accumulators), "initial")
+    held_in = [d if d.kind in "mM" else wide for d, wide in zip(dtypes, plan.accumulators)]
+    parts = [s if engines.on_gpu(s) else held(s, d) for s, d in zip(parts, held_in)]
+    starts = [on.start(s, dtype, like) for s, dtype in zip(parts, plan.accumulators)]
+    for s in starts:
+        if s.shape not in ((), plan.row_shape):
+            raise ShapeError(
+                f"initial has shape {s.shape}; pass a scalar or one value a row, shape {plan.row_shape}"
+            )
+    return starts
+
+
+def _made(
+    on: Engine, plan: Plan, dtypes: Sequence[np.dtype], like: Any, fields: Any
+) -> tuple[list[Any], Any]:
+    """New memory for each component (None where it is not wanted) and, for structured data, the record array that they are
+    fields of."""
+    shape = plan.row_shape if plan.reduce else plan.shape
+    if fields:
+        record = on.empty(like, shape, np.dtype(list(zip(fields, dtypes))))
+        return [record[field] for field in fields], record  # type: ignore[index]
+    return [None if s is None else on.empty(like, shape, d) for s, d in zip(plan.stores, dtypes)], None
+
+
+def _written(on: Engine, out: Any, count: int, fields: Any) -> list[Any]:
+    """A view of each array, or field of the record array, that results go to."""
+    if fields:
+        record = on.view(out)
+        if record.dtype.names != fields:
+            raise OutputError(f"out of {record.dtype} has not the fields {', '.join(fields)}")
+        return [record[field] for field in fields]  # type: ignore[index]
+    parts = _parts(out, count, "out")
+    for part in parts:
+        if isinstance(part, (list, int, float)):
+            raise OutputError(f"out must be an array, got {type(part).__name__}")
+    views: list[Any] = [on.view(part) for part in parts]
+    starts = [y.ctypes.data if isinstance(y, np.ndarray) else y.ptr for y in views if 0 not in y.shape]
+    if len(set(starts)) < len(starts):
+        raise OutputError("two arrays of out start at one place: each component needs memory of its own")
+    return views
