@@ -9,8 +9,9 @@ import numpy as np
 
 from upsweep.dtypes import accumulator, named
 from upsweep.function import as_function
-from upsweep.gpu import lanes, layout, shapes
+from upsweep.gpu import lanes, layout, shapes, sweeps
 from upsweep.gpu.arrays import c_strides
+from upsweep.gpu.choice import Choice
 from upsweep.operator import Operator, resolve
 from upsweep.operators import as_operator
 from upsweep.plan import Plan
@@ -21,7 +22,7 @@ Case = tuple[Operator, list[str], tuple[int, ...], int, dict[str, Any]]
 of the pointers that are read, `transposed` whether these lie column by column."""
 
 
-def chosen(case: Case, arch: int = 90) -> tuple[Plan, layout.Choice]:
+def chosen(case: Case, arch: int = 90) -> tuple[Plan, Choice]:
     op, names, shape, axis, flags = case
     flags = dict(flags)
     kept, phase = flags.pop("kept", None), flags.pop("phase", 0)
@@ -52,7 +53,7 @@ class Fused(NamedTuple):
     flags: dict[str, Any] = {}  # noqa: RUF012
 
 
-def fused(case: Fused) -> tuple[Plan, layout.Choice]:
+def fused(case: Fused) -> tuple[Plan, Choice]:
     kinds = [name[-1] for name in case.inputs.split()]
     dtypes = tuple(named(str(np.dtype(name.rstrip(":-|")))) for name in case.inputs.split())
     functions = {
@@ -74,8 +75,8 @@ def fused(case: Fused) -> tuple[Plan, layout.Choice]:
     return plan, _choice(plan, ins, outs, (c_strides(case.shape, 1), 0) if plan.segmented else None)
 
 
-def _choice(plan: Plan, ins: Any, outs: Any, heads: Any, arch: int = 90) -> layout.Choice:
+def _choice(plan: Plan, ins: Any, outs: Any, heads: Any, arch: int = 90) -> Choice:
     starts = [((), 0)] * len(plan.accumulators) if plan.initial else []
     arranged = layout.arrange(plan, ins, outs, starts, heads)
     chip = shapes.chip(arch)
-    return lanes.choose(plan, arranged, chip) or layout.choose(plan, arranged, chip)
+    return lanes.choose(plan, arranged, chip) or sweeps.choose(plan, arranged, chip)

@@ -14,17 +14,18 @@ import pytest
 
 pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
-from upsweep.gpu import layout, params
+from upsweep.gpu import layout, params, sweeps
+from upsweep.gpu.choice import Choice
 from upsweep.gpu.shapes import Shape
 from upsweep.tree import blocks
 
 SIZES = [1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 32767, 32768, 32769, 1 << 20]
 
 
-KINDS = {"tiles": layout.Tiles, "columns": layout.Columns}
+KINDS = {"tiles": sweeps.Tiles, "columns": sweeps.Columns}
 
 
-def choice(kernel: str, tiles: int) -> layout.Choice:
+def choice(kernel: str, tiles: int) -> Choice:
     shape = Shape(32, 8, 3)
     items = 256 if kernel == "columns" else 8192
     made = KINDS[kernel](shape, layout.Layout(items * tiles, (), (), (), (), None))

@@ -8,7 +8,7 @@ pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
 from gpu_plans import Fused, chosen, fused
 from upsweep.engine import EngineError
-from upsweep.gpu import compile, launch, layout, params
+from upsweep.gpu import compile, launch, params, text
 from upsweep.operators import ops
 
 
@@ -32,7 +32,7 @@ def test_a_launch_packs_what_its_kernel_reads():
     )
     for (plan, choice), numbers in ((case(), 0), (fused(average), 2)):
         (size,) = re.findall(r"sizeof\(Params\) == (\d+)", choice.spec(plan))
-        packed = params.packer(layout.arity(plan, choice.layout)).size + 16 * numbers
+        packed = params.packer(text.arity(plan, choice.layout)).size + 16 * numbers
         assert packed + len(launch._start_values(plan)) + len(launch._freeze(plan, choice)) == int(size)
 
 

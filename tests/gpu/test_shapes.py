@@ -16,7 +16,7 @@ from gpu_plans import Fused, chosen, fused
 from upsweep.engine import EngineError
 from upsweep.function import Function
 from upsweep.gpu import launch, shapes
-from upsweep.gpu.layout import room_of
+from upsweep.gpu.sharing import room_of
 from upsweep.operator import Operator
 from upsweep.operators import ops
 from upsweep.plan import Plan

@@ -1,7 +1,8 @@
 """The CUDA engine: canonical bits at the speed of a copy, on arrays of any GPU library.
 
 arrays.py sees memory, values.py brings the small things that go with a scan (initial values, segments) to the device,
-layout.py decides, compile.py makes machine code of kernels/, launch.py runs it.
+layout.py puts arrays in the order of a scan, sweeps.py and lanes.py choose a kernel for them, compile.py makes machine code of
+kernels/, launch.py runs it.
 """
 
 from __future__ import annotations

@@ -8,8 +8,10 @@ from math import prod
 from typing import Any
 
 from upsweep.gpu import shapes
-from upsweep.gpu.layout import Choice, Lane, Layout, declared, mode, words
+from upsweep.gpu.choice import Choice, words
+from upsweep.gpu.layout import Lane, Layout, mode
 from upsweep.gpu.shapes import Chip, Shape, Walking
+from upsweep.gpu.text import declared
 from upsweep.operators import free
 from upsweep.plan import Plan
 

@@ -12,17 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.gpu import compile, driver, functions, lanes, params, shapes
+from upsweep.gpu import compile, driver, functions, lanes, params, shapes, sweeps
 from upsweep.gpu.arrays import Kind, View
-from upsweep.gpu.layout import (
-    Choice,
-    Layout,
-    arity,
-    arrange,
-    choose,
-    node_words,
-    tickets_ahead,
-)
+from upsweep.gpu.choice import Choice, tickets_ahead
+from upsweep.gpu.layout import Layout, arrange
+from upsweep.gpu.sharing import node_words
+from upsweep.gpu.text import arity
 from upsweep.operator import identity_of
 from upsweep.plan import Plan
 
@@ -145,7 +140,7 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
     starts = [(v.strides, max(v.place[1], 0)) for v in initial]
     layout = arrange(plan, [x.place for x in xs], [y.place for y in ys], starts, heads and heads.place)
     chip = shapes.chip(driver.architecture(device))
-    choice = lanes.choose(plan, layout, chip) or choose(plan, layout, chip)
+    choice = lanes.choose(plan, layout, chip) or sweeps.choose(plan, layout, chip)
     shared = choice.shared_bytes(plan)
     kernel = _kernel(choice.kernel, choice.spec(plan), functions.linked(plan), shared, device)
     grid = choice.grid(

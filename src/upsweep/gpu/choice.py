@@ -1,0 +1,218 @@
+"""A kernel and the numbers that it is launched with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, ClassVar
+
+from upsweep.engine import EngineError
+from upsweep.gpu import functions, shapes
+from upsweep.gpu.layout import Lane, Layout, flip, mode, patched, turned
+from upsweep.gpu.shapes import Chip, Shape
+from upsweep.gpu.sharing import Room, node_words, patches, room_of, rounded_up
+from upsweep.gpu.text import declared
+from upsweep.operators import form_of
+from upsweep.plan import Plan
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A kernel and the numbers that it is launched with; each kernel is a class of its own, in sweeps.py or lanes.py."""
+
+    shape: Shape
+    layout: Layout
+    columns: int = 1
+    """The extent of the innermost row dimension, where lanes are neighbours of it."""
+    chip: Chip = shapes.CHIPS[90]
+
+    kernel: ClassVar[str]
+    """The name of its file in kernels/."""
+    RADIX: ClassVar[int] = 32
+    """Nodes of a look-back's level that one of the next level stands for."""
+
+    @property
+    def meets(self) -> bool:
+        """Whether blocks take tickets or hand each other sums, and so need memory to meet in."""
+        return True
+
+    @property
+    def across(self) -> bool:
+        """Whether lanes are neighbours of the innermost row dimension."""
+        return False
+
+    @property
+    def tile(self) -> int:
+        """Items of a row that a block works on at a time."""
+        return self.shape.items * self.shape.lanes * self.shape.warps * self.shape.strips
+
+    @property
+    def tiles(self) -> int:
+        return -(-self.layout.n // self.tile)
+
+    @property
+    def width(self) -> int:
+        return 32 * self.shape.vector
+
+    @property
+    def column_groups(self) -> int:
+        return -(-self.columns // self.width)
+
+    @property
+    def node_items(self) -> int:
+        """Items of a node of the look-back: one for each lane that has rows to itself."""
+        return 1
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.shape.warps
+
+    @property
+    def rows(self) -> int:
+        return prod(self.layout.dims[:-1] if self.across else self.layout.dims)
+
+    @property
+    def tickets(self) -> int:
+        """Pieces of work: tiles of all rows."""
+        count = self.rows * self.tiles * self.column_groups
+        if count >= 1 << 32:
+            raise EngineError(
+                f"{count} tiles are more than the cuda engine's tickets count; scan it in parts"
+            )
+        return count
+
+    def grid(self, resident: Callable[[], int]) -> int:
+        """Blocks to launch, at the most as many as are `resident` on the device where they take tickets."""
+        return min(self.tickets // (self.tiles if self.shape.carry else 1), resident())
+
+    def levels(self) -> tuple[list[int], list[int], int]:
+        """Where each level of nodes begins, its nodes for each row, and all nodes: `tiles` < radix ** levels."""
+        if not self.meets or self.tiles == 1 or self.shape.carry:
+            return [0], [0], 0
+        rows = self.rows * self.column_groups * self.shape.vector
+        sizes, first = [self.tiles], [0]
+        while sizes[-1] >= self.RADIX:
+            first.append(first[-1] + rows * sizes[-1])
+            sizes.append(-(-sizes[-1] // self.RADIX))
+        return first, sizes, first[-1] + rows * sizes[-1]
+
+    def shared_bytes(self, plan: Plan) -> int:
+        """Bytes of shared memory that a block asks for."""
+        return (
+            rounded_up(self.room(plan).area * (32 // self.shape.lanes), 128)
+            * self.shape.warps
+            * self.shape.strips
+        )
+
+    def room(self, plan: Plan) -> Room:
+        """The shared memory of lanes that hold a row together."""
+        return room_of(plan, self.layout, self.shape.lanes * self.shape.items)
+
+    def spec(self, plan: Plan) -> str:
+        """The part of the text that says what is scanned."""
+        return spec(plan, self)
+
+
+def words(plan: Plan, layout: Layout) -> int:
+    """32-bit registers of an item: of what it is read as, combined as or written as, and of what is read again with it."""
+
+    def count(sizes: Iterable[int]) -> int:
+        return sum(-(-size // 4) for size in sizes)
+
+    inputs, prefix = count(x.size for x in layout.moving()), count(d.itemsize for d in plan.accumulators)
+    if plan.map is plan.finish is None:
+        return prefix
+    return max(inputs, prefix + inputs * functions.reads_again(plan), count(x.size for x in layout.stores))
+
+
+def costly(plan: Plan) -> bool:
+    """Whether the operator takes many instructions."""
+    known = form_of(plan.op, plan.accumulators)
+    return known is not None and known[0].costly
+
+
+# --- its text -----------------------------------------------------------------------------------------------------------
+
+
+def spec(plan: Plan, choice: Choice) -> str:
+    """The part of the text that says what is scanned: types, operator, shape, modes."""
+    layout, shape, columns = choice.layout, choice.shape, choice.across
+    slab = shape.lanes * shape.items
+    numbers: dict[str, Any] = {
+        "DIMS": len(layout.dims) - columns,
+        "ITEMS": shape.items,
+        "WARPS": shape.warps,
+        "BLOCKS": max(1, min(shape.blocks, choice.chip.shared // (choice.shared_bytes(plan) + 2048))),
+        "LANES": shape.lanes,
+        "VECTOR": shape.vector,
+        "ROW_WARPS": shape.warps if shape.together else 1,
+        "CLUSTER": shape.cluster,
+        "STRIPS": shape.strips,
+        "STAGES": shape.stages,
+        "NODE_WORDS": node_words(plan),
+        "SHARED_BYTES": choice.shared_bytes(plan),
+    }
+    heads = layout.heads
+    truths = {
+        "CARRY": shape.carry,
+        "SMALL": shape.small,
+        "GROUPED": choice.kernel == "rows" and choice.meets,
+        "NEAR_GROUPS": choice.chip.near_groups,
+        "COSTLY": costly(plan),
+        "HEADS_FLIP": heads is not None and heads.along == -1,
+    }
+
+    room = choice.room(plan)
+    *places, heads_at = patches(layout, shape) if columns else (*room.inputs, room.heads)
+    numbers |= {"AREA": room.area, "HEADS_AT": heads_at, "KEEPS": int(min(room.sums) >= 0)}
+    numbers |= {"SUMS_FLIP": int(flip(layout.moving()[0], slab)) if layout.moving() else 0}
+    dense = choice.kernel == "rows" and shape.lanes < 32
+
+    def moved(x: Lane, at: int, grain: int) -> dict[str, Any]:
+        if columns:
+            return {"at": at, "turned": turned(x), "grain": grain}
+        how = (dense and _dense(layout, x, shape.items)) or mode(x, slab)
+        return {"at": at, "mode": how, "flip": flip(x, slab), "grain": grain}
+
+    def grain_of(x: Lane) -> int:
+        if not columns or not patched(x):
+            return x.grain(x.size)
+        return _piece(layout, x) if turned(x) else x.grain_of_lines(choice.width, choice.columns)
+
+    inputs = [
+        {**moved(x, at, grain_of(x)), "again": bool(x.rows) and not any(x.rows)}
+        for x, at in zip(layout.loads, places)
+    ]
+    lined = columns and shape.lanes < 32 and not plan.reduce
+    outputs = [
+        moved(x, at, x.grain_of_lines(choice.width, choice.columns) if lined else x.grain(x.size))
+        for x, at in zip(layout.stores, room.outputs)
+    ]
+    components = [{"at": at} for at in room.sums]
+    numbers["HEADS_MODE"] = "SHIFTED" if heads is None or abs(heads.along) == 1 else "STRIDED"
+    numbers["HEADS_GRAIN"] = heads.grain_of_lines(choice.width, choice.columns) if heads and columns else 1
+    return declared(plan, layout, numbers, truths, inputs, outputs, components)
+
+
+def _dense(layout: Layout, x: Lane, run: int) -> str | None:
+    """How memory.cuh moves rows that lie one behind another, `run` items a lane; None where they do not."""
+    if x.along != x.size or x.rows != (layout.n * x.size,):
+        return None
+    if mode(x, run) == "ALIGNED":
+        return "EVEN"
+    return "DENSE" if x.size >= 4 and x.grain() >= x.size else None
+
+
+def _piece(layout: Layout, x: Lane) -> int:
+    """Bytes of a row that are turned together."""
+    whole = replace(x, along=0).grain(layout.n * x.size) >= 4 and x.along > 0
+    return 4 if x.size < 4 and whole else x.size
+
+
+def tickets_ahead(plan: Plan, choice: Choice) -> int:
+    """How many tickets lie between a tile and the one that is asked for at the same time; whole rows where blocks take those."""
+    width = choice.width if choice.across else 1
+    tile = choice.tile * width * (sum(x.size for x in choice.layout.moving()) + plan.segmented)
+    ahead = -(-shapes.AHEAD // max(1, tile))
+    return rounded_up(ahead, choice.tiles) if choice.shape.carry else ahead

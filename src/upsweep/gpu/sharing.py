@@ -1,0 +1,81 @@
+"""What lies where in a block's shared memory, in bytes: the kernels check these sizes by static_assert."""
+
+from __future__ import annotations
+
+from itertools import accumulate, zip_longest
+from typing import NamedTuple
+
+from upsweep.gpu import functions, params
+from upsweep.gpu.layout import Layout, patched
+from upsweep.gpu.shapes import Shape
+from upsweep.plan import Plan
+
+
+def rounded_up(n: int, step: int) -> int:
+    return -(-n // step) * step
+
+
+def item_of(plan: Plan) -> tuple[int, int]:
+    """Size and alignment of Tuple<...>, a head and a nested tail."""
+    size, align = 0, 1
+    for d in reversed(plan.accumulators):
+        align_of_tail, align = align, max(align, d.itemsize)
+        size = rounded_up(rounded_up(d.itemsize, align_of_tail) + size if size else d.itemsize, align)
+    return size, align
+
+
+def element_of(plan: Plan) -> tuple[int, int]:
+    size, align = item_of(plan)
+    if plan.segmented:
+        align = max(align, 4)
+        size = rounded_up(rounded_up(size, 4) + 4, align)
+    return size, align
+
+
+def node_words(plan: Plan) -> int:
+    return rounded_up(item_of(plan)[0], 4) // 4
+
+
+class Room(NamedTuple):
+    """Where lanes that hold a row together keep its items in shared memory, in bytes; -1 for what lies elsewhere."""
+
+    inputs: list[int]
+    sums: list[int]
+    """Of each component, or nowhere: then block sums are computed again."""
+    outputs: list[int]
+    heads: int
+    area: int
+
+
+def room_of(plan: Plan, layout: Layout, items: int) -> Room:
+    sizes = places_of(plan, layout)
+    *places, heads = accumulate([rounded_up(items * size, 16) + 16 for size in sizes], initial=0)
+    free, moving = iter(places), list(zip(places, sizes))
+    inputs = [-1 if x.still else next(free) for x in layout.loads]
+    sums = []
+    for d in plan.accumulators:
+        fitting = next((place for place in moving if place[1] >= d.itemsize), None)
+        if fitting is not None:
+            moving.remove(fitting)
+        sums.append(-1 if fitting is None or functions.reads_again(plan) else fitting[0])
+    return Room(inputs, sums, places, heads, heads + (rounded_up(items, 16) + 16) * plan.segmented)
+
+
+def places_of(plan: Plan, layout: Layout) -> list[int]:
+    """Bytes of an item in each place of shared memory, where an array that is read makes way for one that is written."""
+    sizes = [x.size for x in layout.moving()], [d.itemsize for d in params.stored(plan)]
+    return [max(pair) for pair in zip_longest(*sizes, fillvalue=0)]
+
+
+def patches(layout: Layout, shape: Shape) -> list[int]:
+    """Where a warp of columns keeps the lines of each array that is read, and after them the heads."""
+    end, places = 0, []
+    for x in layout.loads:
+        places.append(end if patched(x) else -1)
+        end += patched(x) * patch(shape, x.size)
+    return [*places, end]
+
+
+def patch(shape: Shape, size: int) -> int:
+    """Bytes of a warp's items of `size`: a line more for each of several runs."""
+    return (32 * shape.vector * shape.items + (32 if shape.lanes < 32 else 0)) * size

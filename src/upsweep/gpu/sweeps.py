@@ -1,0 +1,153 @@
+"""Kernels that sweep up and down the tree, and which of them a scan takes:
+
+* rows: neighbours along the axis touch in memory (or nothing better fits), and a warp holds a row, or a block, where there
+  are rows enough
+* tiles: the same, longer rows
+* columns: neighbours of another axis touch
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from upsweep.gpu import shapes
+from upsweep.gpu.choice import Choice, costly, words
+from upsweep.gpu.layout import Layout, mode, patched, turned
+from upsweep.gpu.shapes import Chip
+from upsweep.gpu.sharing import element_of, item_of, patch, patches, places_of, rounded_up
+from upsweep.plan import Plan
+
+
+class Rows(Choice):
+    """A warp holds a row, or several; or the warps of a block hold one together, or of a cluster, or of up to 32 clusters."""
+
+    kernel = "rows"
+    RADIX = 33  # one level
+
+    @property
+    def meets(self) -> bool:
+        return self.tiles > 1
+
+    @property
+    def tile(self) -> int:
+        one = self.shape.items * self.shape.lanes
+        return one * self.shape.warps * self.shape.cluster if self.shape.together else one
+
+    def grid(self, resident: Callable[[], int]) -> int:
+        alone = self.shape.warps * (32 // self.shape.lanes)
+        return self.rows * self.tiles * self.shape.cluster if self.shape.together else -(-self.rows // alone)
+
+    def spec(self, plan: Plan) -> str:
+        clustered = "__cluster_dims__(CLUSTER)" if self.shape.cluster > 1 else ""
+        return f"#define CLUSTERED {clustered}\n{super().spec(plan)}"
+
+
+class Tiles(Choice):
+    """Blocks take tiles of long rows by ticket and look back; two warps of a block serve the others."""
+
+    kernel = "tiles"
+
+    @property
+    def threads(self) -> int:
+        return 32 * (self.shape.warps + 2)
+
+    def shared_bytes(self, plan: Plan) -> int:
+        return super().shared_bytes(plan) * self.shape.stages
+
+
+class Columns(Choice):
+    """A lane holds items of a column; where those are few, several lanes; warps are stacked along the axis."""
+
+    kernel = "columns"
+    RADIX = 8
+
+    @property
+    def width(self) -> int:
+        return self.shape.lanes * self.shape.vector
+
+    @property
+    def across(self) -> bool:
+        return True
+
+    @property
+    def tile(self) -> int:
+        return self.shape.items * self.shape.warps * (32 // self.shape.lanes)
+
+    @property
+    def node_items(self) -> int:
+        return 32
+
+    @property
+    def threads(self) -> int:
+        return 32 * (self.shape.warps + 2 * self.shape.vector)
+
+    def shared_bytes(self, plan: Plan) -> int:
+        warps, served = self.shape.warps, 32 * self.shape.vector
+        lines = 2 * warps * (patches(self.layout, self.shape)[-1] + patch(self.shape, 1) * plan.segmented)
+        (element, align), (item, item_align) = element_of(plan), item_of(plan)
+        align = max(align, item_align, 8)
+        sums = rounded_up(32, align) + 2 * warps * served * element
+        return lines + rounded_up(rounded_up(sums, item_align) + 2 * (warps + 1) * served * item, align)
+
+
+def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
+    touching = all(
+        abs(x.along) == x.size for x in (*layout.moving(), *(() if plan.reduce else layout.stores))
+    )
+    columns = layout.dims[-1] if layout.dims and not touching and _are_columns(layout) else 0
+    if columns:
+        return _fitting_columns(plan, layout, columns, chip)
+    n, rows, item = layout.n, prod(layout.dims), words(plan, layout)
+    if shapes.fits_rows(n, item):
+        return Rows(shapes.for_rows(n, item), layout, chip=chip)
+    size = sum(places_of(plan, layout)) + plan.segmented
+    small = shapes.for_small(n, rows, item, size, chip)
+    if small is not None:
+        return Rows(small, layout, chip=chip)
+    if shapes.fits_whole_rows(n, rows, item, size):
+        even = all(mode(x, 16) == "ALIGNED" for x in (*layout.moving(), *layout.stores))
+        return Rows(shapes.for_whole_rows(n, item, even), layout, chip=chip)
+    parts = len(plan.accumulators)
+    shape = shapes.for_tiles(n, rows, item, parts, size, plan.segmented, costly(plan), chip.shared)
+    return Tiles(shape, layout, chip=chip)
+
+
+def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
+    """Lines as wide as the smallest component wants them, and as many warps as pay, if all components fit into shared memory."""
+    line, warps = min((x.size for x in layout.loads if patched(x)), default=4), shapes.WARPS
+    if any(map(turned, (*layout.moving(), *layout.stores))):
+        line = 4
+    while True:
+        shape = shapes.for_columns(layout.n, columns, words(plan, layout), line, warps)
+        made = Columns(shape, layout, columns, chip)
+        if made.shared_bytes(plan) <= chip.shared - 4096 or shape.warps == 1:
+            return made
+        if line < 4:
+            line *= 2
+        else:
+            warps //= 2
+
+
+def _are_columns(layout: Layout) -> bool:
+    """Whether the innermost rows are neighbours in memory, in every array (in what is read also one and the same): a line of
+    them, or a long axis without gaps. Of some arrays the items of a row may be, as they are of a transposed one."""
+    columns, arrays = layout.dims[-1], (*layout.loads, *layout.stores)
+    across = all(x.rows[-1] == x.size or turned(x) for x in layout.stores) and all(
+        x.still or x.rows[-1] in (0, x.size) or turned(x) for x in layout.loads
+    )
+    heads = layout.heads is None or layout.heads.rows[-1] in (0, 1)
+    if not across or not heads:
+        return False
+    if any(map(turned, arrays)):
+        return _turns(layout)
+    line = columns * min(x.size for x in layout.stores) >= shapes.LINE
+    dense = all(abs(x.along) == columns * x.size for x in layout.moving())
+    return line or (dense and layout.n * columns >= shapes.NARROW)
+
+
+def _turns(layout: Layout) -> bool:
+    """Whether squares of items can be turned on their way through shared memory."""
+    room = sum(x.size for x in layout.loads if patched(x)) >= max(x.size for x in layout.stores)
+    even = all(x.grain() >= x.size for x in (*layout.moving(), *layout.stores) if turned(x))
+    return room and even and layout.dims[-1] >= 32 and layout.n >= 32
