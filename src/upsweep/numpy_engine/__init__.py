@@ -129,7 +129,7 @@ def shown(
     if not plan.exclusive:
         return [p[-1] if plan.reduce else p[1:] for p in known]
     first = identity_of(plan.op, plan.accumulators) if before is None else before
-    assert first is not None  # api.py asks for it
+    assert first is not None  # planning.py asks for it
     for p, e in zip(known, first):
         p[0] = e
         if flags is not None:
