@@ -68,8 +68,7 @@ return { values, lines, data: { ...pane.root.dataset }, banks: pane.banks.total(
 """
 
 
-@pytest.fixture(scope="module")
-def file(tmp_path_factory):
+def everything():
     """The offline page with every kernel and mistake as it opens, one barrier out of two of them, and 256 items once."""
     start = first("brent-kung")
     variants = [first(name) for name in (*KERNELS, *MISTAKES)]
@@ -80,9 +79,12 @@ def file(tmp_path_factory):
         replace(first("domino"), resident=2, issue="descending"),
         replace(first("blelloch-padded"), n=64, padding=4),
     ]
-    path = tmp_path_factory.mktemp("page") / "lab.html"
-    path.write_text(page(start, [*variants, *LARGE]), encoding="utf-8")
-    return path
+    return page(start, [*variants, *LARGE])
+
+
+@pytest.fixture(scope="module")
+def file(shared):
+    return shared("lab.html", everything)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -136,15 +136,14 @@ def signs(fn: Callable[[Any, Any], Any], x: Any) -> frozenset[str]:
     samples = list(x[:5])
     if isinstance(x[0], (int, float)) and not isinstance(x[0], bool):
         samples += [type(x[0])(v) for v in (2, 3, 5, -1, 6)]
-    found = set()
-    for sign, native in NATIVE.items():
-        try:
-            same = [bool(np.all(fn(a, b) == native(a, b))) for a in samples for b in samples]
-        except Exception:  # the operator or the sign is not for such values
-            continue
-        if all(same):
-            found.add(sign)
-    return frozenset(found)
+    return frozenset(sign for sign, native in NATIVE.items() if _alike(fn, native, samples))
+
+
+def _alike(fn: Callable[[Any, Any], Any], native: Callable[[Any, Any], Any], samples: Sequence[Any]) -> bool:
+    try:
+        return all(np.all(fn(a, b) == native(a, b)) for a in samples for b in samples)
+    except Exception:  # the operator or the sign is not for such values
+        return False
 
 
 def _operators(machine: Machine, base: int) -> dict[str, Callable]:

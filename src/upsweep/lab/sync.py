@@ -80,12 +80,12 @@ class Barriers:
 def barriers(trace: Trace) -> Barriers:
     """The barriers that can go, by removal, and those that are missing, by insertion before every line and set of lines."""
     spots = tuple(sorted(_passes(trace)))
+    if any_race(trace, trace.epoch):
+        return _racing(trace, spots, trace.n)
     runs = [trace, *_others(trace)]
-    sizes = tuple(run.n for run in runs)
-    racing = next((run for run in runs if any_race(run, run.epoch)), None)
+    racing = next((run.n for run in runs if any_race(run, run.epoch)), None)
     if racing is not None:
-        mends, hopeless = _missing(runs)
-        return Barriers(spots, (), spots, (), tuple(mends), (), racing.n, sizes, hopeless)
+        return _racing(trace, spots, racing)
     needs = {s: next((run.n for run in runs if races_without(run, [s])), None) for s in spots}
     can_go = tuple(s for s in spots if needs[s] is None)
     gone: list[Spot] = []
@@ -96,19 +96,32 @@ def barriers(trace: Trace) -> Barriers:
     needed = tuple(s for s in spots if needs[s] is not None)
     minimal = tuple(s for s in spots if s not in gone)
     here = [s for s in needed if s not in dict(elsewhere)]
+    sizes = tuple(run.n for run in runs)
     return Barriers(needed, can_go, minimal, tuple(_idle(trace, here)), (), elsewhere, None, sizes)
+
+
+def _racing(trace: Trace, spots: tuple[Spot, ...], n: int) -> Barriers:
+    """What is missing, where there is a race at size n."""
+    case = trace.case
+    runs = [case.run(case.schedule, trace.without, trace.before, places=True), *_others(trace, places=True)]
+    mends, hopeless = _missing(runs)
+    return Barriers(spots, (), spots, (), tuple(mends), (), n, tuple(run.n for run in runs), hopeless)
 
 
 # --- the same launch at other sizes -----------------------------------------------------------------------------------
 
 
-def _others(trace: Trace) -> Sequence[Trace]:
-    """Runs of the same kernels with the same barriers at the other sizes; none where the launch was given as it is."""
+def _others(trace: Trace, places: bool = False) -> Sequence[Trace]:
+    """Runs of the same kernels with the same barriers at the other sizes; none where the launch was given as it is.
+
+    Runs with `places` log also which line each thread comes to: a third more events, which only the search for missing
+    barriers reads.
+    """
     if trace.case.sized is None:
         return ()
     kernels = tuple(launch.kernel for launch in trace.case.setup.launches)
     fixed = tuple(tuple(sorted(_own(launch.names))) for launch in trace.case.setup.launches)
-    runs = _sized(trace.case.sized, kernels, fixed, frozenset(trace.without), frozenset(trace.before))
+    runs = _sized(trace.case.sized, kernels, fixed, frozenset(trace.without), frozenset(trace.before), places)
     return [run for run in runs if run.n != trace.n]
 
 
@@ -124,12 +137,13 @@ def _sized(
     names: tuple[tuple[tuple[str, object], ...], ...],
     without: frozenset[Spot],
     before: frozenset[Spot],
+    places: bool,
 ) -> tuple[Trace, ...]:
     runs = []
     for n in SIZES:
         try:
             case = sized(n).launching(kernels, [dict(some) for some in names])
-            run = case.run(without=without, before=before, places=True)
+            run = case.run(without=without, before=before, places=places)
         except (KernelError, ValueError, ArithmeticError, LookupError):
             continue  # it is not for this size
         if not run.machine.stopped and not any(
@@ -185,11 +199,10 @@ def _idle(trace: Trace, spots: Sequence[Spot]) -> Iterator[tuple[Spot, int, int]
 
 def _missing(runs: Sequence[Trace]) -> tuple[list[tuple[Spot, ...]], int | None]:
     """The smallest sets of lines before which barriers leave no race at any size; or the size at which none does."""
-    first = runs[0]
-    marked = [first.case.run(first.case.schedule, first.without, first.before, places=True), *runs[1:]]
-    marked.sort(key=lambda run: run.n)  # small runs say no sooner
-    orders = [_Order(run) for run in marked]
-    every = sorted({Spot(kernel.source.name, line) for kernel in first.kernels for line in kernel.places})
+    kernels = runs[0].kernels
+    # Small runs say no sooner.
+    orders = [_Order(run) for run in sorted(runs, key=lambda run: run.n)]
+    every = sorted({Spot(kernel.source.name, line) for kernel in kernels for line in kernel.places})
     lines = [spot for spot in every if all(order.met_by_all([spot]) for order in orders)]
     cuts: list[frozenset[Spot]] = []
     """For each race found so far, the lines that would order it: a set that mends has one of each."""
