@@ -7,7 +7,7 @@ A chunk lies `along` a row or is a panel (`panels`) of several rows side by side
 
 from __future__ import annotations
 
-from upsweep.cpu import along, panels
+from upsweep.cpu import along, panels, through
 from upsweep.cpu.address import copy_bytes, fence, fetch_add, peek, poke
 from upsweep.cpu.carry import behind, prefix_of, publish, push
 from upsweep.cpu.frame import copy_rows, part, place_of
@@ -21,15 +21,15 @@ N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, INITIAL, REDUCE, DIMS, TICKET, S
         Word.DIMS, Word.TICKET, Word.SYNC, Word.EACH,
     ),
 )  # fmt: skip
-INPUTS, VALUES, SINKS, ALONG, CHUNK, WIDTH, SIZES_AT, ARRAYS_AT, PLACES, STATUS = map(
+INPUTS, VALUES, SINKS, ALONG, CHUNK, WIDTH, SIZES_AT, ARRAYS_AT, PLACES, STRAIGHT, STATUS = map(
     int,
     (
         Word.INPUTS, Word.VALUES, Word.SINKS, Word.ALONG, Word.CHUNK, Word.WIDTH, Word.SIZES_AT, Word.ARRAYS_AT,
-        Word.PLACES, Word.STATUS,
+        Word.PLACES, Word.STRAIGHT, Word.STATUS,
     ),
 )  # fmt: skip
-SIZE, START, BASE, BEFORE, END, TAIL = map(
-    int, (Part.SIZE, Part.START, Part.BASE, Part.BEFORE, Part.END, Part.TAIL)
+SIZE, STACK, START, BASE, BEFORE, END, TAIL = map(
+    int, (Part.SIZE, Part.STACK, Part.START, Part.BASE, Part.BEFORE, Part.END, Part.TAIL)
 )
 
 along_bring, along_climb, along_take_total, along_descend, along_hand, along_hand_last = (
@@ -38,6 +38,7 @@ along_bring, along_climb, along_take_total, along_descend, along_hand, along_han
 bring, climb, take_total, descend, hand, hand_last = (
     panels.bring, panels.climb, panels.take_total, panels.descend, panels.hand, panels.hand_last,
 )  # fmt: skip
+sum_items, scan_items = through.sum_items, through.scan_items
 
 
 @of_words
@@ -86,6 +87,9 @@ def hand_last_over(L, A, m, w, whole):
 def sum_tile(L, A, first, last, w):
     """Leave the sum of a whole tile on the counter; returns its level."""
     count, chunk = 0, peek(L, CHUNK)
+    if peek(L, STRAIGHT):
+        sum_items(L, A, first, last, STACK, 0)
+        return 0
     for row in range(first, last, chunk):
         sweep_up(L, A, row, chunk, w, 1, last - first == chunk)
         push(L, A, count, w)
@@ -124,6 +128,17 @@ def scan_tile(L, A, has, ends, first, last, w):
         if whole:
             copy_rows(L, A, BEFORE, END, w)
         known = 1
+
+
+@of_words
+def scan_straight(L, A, has, first, last):
+    """Scan the rows [first, last) where every order gives the same bits."""
+    if peek(L, REDUCE):
+        sum_items(L, A, first, last, BASE, has)
+        copy_rows(L, A, END, BASE, 1)
+        hand_last_over(L, A, last - first, 1, 1)
+    else:
+        scan_items(L, A, first, last, has)
 
 
 @of_words
@@ -168,11 +183,14 @@ def scan_group(L, A, group, t):
             publish(L, A, sync, node, t, sum_tile(L, A, first, last, w), w)
         if peek(L, REDUCE) and last < n:
             return
-        if ends:
+        if ends and not peek(L, STRAIGHT):
             copy_rows(L, A, TAIL, START, w)
             prefix_of(L, A, sync, node, t + 1, TAIL, has, w)
         has = prefix_of(L, A, sync, node, t, BASE, has, w)
-    scan_tile(L, A, has, ends, first, last, w)
+    if peek(L, STRAIGHT):
+        scan_straight(L, A, has, first, last)
+    else:
+        scan_tile(L, A, has, ends, first, last, w)
 
 
 def run(L, A):

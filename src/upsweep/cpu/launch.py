@@ -13,7 +13,7 @@ from upsweep import cores
 from upsweep.cpu import threads, tuning
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.pieces import bring as bring_piece
-from upsweep.cpu.pieces import finishing, kernel, mapping, runs, stream, sweep, turn_in, turn_out
+from upsweep.cpu.pieces import finishing, kernel, mapping, runs, straight, stream, sweep, turn_in, turn_out
 from upsweep.cpu.pieces import hand as hand_piece
 from upsweep.cpu.words import (
     FRAME_WORDS,
@@ -33,7 +33,7 @@ from upsweep.cpu.words import (
 from upsweep.dtypes import accumulator
 from upsweep.function import Function
 from upsweep.operator import OperatorError, identity_of
-from upsweep.operators import form_of
+from upsweep.operators import form_of, free
 from upsweep.plan import Plan
 
 Strides = tuple[int, ...]
@@ -177,6 +177,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     words = np.zeros(WORDS, np.int64)
     scratch = _Scratch()
     along = walk.inner is None
+    through = along and _straight(plan)
     lanes = _lanes(plan, sums)
     group = ROW * lanes
     pitch = -(-width // 32) * 32 + LINE // min(d.itemsize for d in sums)
@@ -219,7 +220,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     restarts = along and plan.segmented and plan.exclusive
     for sink, (c, stored), steps in zip(sinks, out_types, strides[len(in_types) :]):
         given = sums[c] if plan.finish is None else stored
-        streamed = past and stored == given and steps[side] == stored.itemsize
+        streamed = past and not through and stored == given and steps[side] == stored.itemsize
         sink[Sink.COMPONENT], sink[Sink.SIZE] = c, stored.itemsize
         sink[Sink.HAND] = address(stream(stored.itemsize) if streamed else hand_piece(given, stored))
         sink[Sink.PLAIN] = stored == given and not (streamed or restarts or (along and plan.reduce))
@@ -235,7 +236,8 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         Word.COMPONENTS: len(sums), Word.VALUES: len(plan.accumulators), Word.SINKS: len(out_types),
         Word.ALONG: along, Word.LANES: lanes, Word.PITCH: pitch, Word.TURNED: walk.turned,
         Word.CHUNK: chunk, Word.WIDTH: width,
-        Word.SWEEP: address(runs(plan, lanes) if along else sweep(plan)),
+        Word.SWEEP: address(straight(plan) if through else runs(plan, lanes) if along else sweep(plan)),
+        Word.STRAIGHT: through, Word.PAST: past,
         Word.SINK_AT: sink_at, Word.SIZES_AT: sizes_at, Word.ARRAYS_AT: arrays_at,
         Word.INPUTS: len(in_types), Word.MAP: 0 if plan.map is None else address(mapping(plan, flat)),
         Word.FINISH: 0 if plan.finish is None else address(finishing(plan, flat)), Word.LINE_AT: line_at,
@@ -270,6 +272,11 @@ def _lanes(plan: Plan, sums: Sequence[np.dtype]) -> int:
     known = form_of(plan.op, plan.accumulators)
     heavy = len(sums) > 1 or (known is not None and known[0].costly)
     return (tuning.HEAVY_LANES if heavy else tuning.LANES) // max(d.itemsize for d in sums)
+
+
+def _straight(plan: Plan) -> bool:
+    """Whether a row may be scanned straight through."""
+    return not plan.segmented and free(plan.op, plan.accumulators)
 
 
 class _Scratch:

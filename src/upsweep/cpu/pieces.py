@@ -11,6 +11,7 @@ import numpy as np
 from upsweep.cpu.code import Piece
 from upsweep.cpu.words import Form
 from upsweep.operator import identity_of, unchanged
+from upsweep.operators import BUILTIN, form_of
 from upsweep.plan import Plan
 
 
@@ -130,6 +131,22 @@ def runs(plan: Plan, lanes: int) -> Piece:
         return runner(plan.op.fn, plan.accumulators, plan.segmented, starts, lanes)
 
     return Piece(("runs", _key(plan), *types, starts, lanes), 7, make, _title(plan), plan.op)
+
+
+def straight(plan: Plan) -> Piece:
+    """The same along rows, where every order gives the same bits."""
+    (dtype,) = plan.accumulators
+    known = form_of(plan.op, plan.accumulators)
+    assert known is not None
+    name = known[0].name
+    (identity,) = identity_of(BUILTIN[name], plan.accumulators) or (0,)  # before the last item any other is none
+
+    def make():
+        from upsweep.cpu.straight import runner
+
+        return runner(BUILTIN[name].fn, name, dtype, identity)
+
+    return Piece(("straight", name, dtype.name), 7, make, _title(plan), plan.op)
 
 
 def _starts_within(plan: Plan) -> bool:

@@ -60,7 +60,9 @@ class Word(IntEnum):
     INDEX = 33  # what an item's index is where the scan starts
     STEP = 34  # and from item to item: 1, or -1 in reverse
     LANES = 35  # runs that a vector holds, where ALONG
-    STATUS = 36  # not 0 where the operator raised an exception
+    STRAIGHT = 36  # every order gives the same bits: see `through`
+    PAST = 37  # whether its prefixes go past the cache
+    STATUS = 38  # not 0 where the operator raised an exception
 
 
 class Part(IntEnum):

@@ -1,0 +1,147 @@
+"""All that depends on the operator where every order of evaluation gives the same bits: a row is scanned straight through, a
+vector of items at a time.
+
+Within a vector Hillis and Steele's scan takes log2 of its items steps, each a shuffle and an operation; from vector to vector
+goes the prefix alone, one operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from upsweep.cpu.address import I32, I64, pointer
+from upsweep.cpu.memory import Items, gathered, inner
+from upsweep.cpu.sweep import joiners, operators
+from upsweep.cpu.transpose import shuffle
+from upsweep.cpu.words import JOIN, LINE, SCAN, SUM
+
+_VECTOR = Callable[[Any, Any, Any, bool], Any]
+
+
+def _chosen(order: str) -> _VECTOR:
+    def code(builder: Any, a: Any, b: Any, signed: bool) -> Any:
+        compare = builder.icmp_signed if signed else builder.icmp_unsigned
+        return builder.select(compare(order, a, b), a, b)
+
+    return code
+
+
+OF_VECTORS: dict[str, _VECTOR] = {
+    "add": lambda builder, a, b, signed: builder.add(a, b),
+    "and": lambda builder, a, b, signed: builder.and_(a, b),
+    "or": lambda builder, a, b, signed: builder.or_(a, b),
+    "xor": lambda builder, a, b, signed: builder.xor(a, b),
+    "min": _chosen("<"),
+    "max": _chosen(">"),
+    "last": lambda builder, a, b, signed: b,
+}
+"""Built-in operators by name, on whole vectors of integers."""
+
+
+def runner(fn: Callable, name: str, dtype: np.dtype, identity: Any) -> Callable[..., None]:
+    """The code of a built-in operator on integers. `frame` holds the addresses of what it is asked for; items lie side by side:
+
+    SUM: of a place for a prefix, and of w items, which are folded onto it.
+    SCAN: of such a place, of w items, and of the places for the prefixes up to each of them, or, where `exclusive`, of those
+        before each. With `past` they go past the cache.
+    Where the place does not hold a `known` prefix, the items are folded onto the identity.
+    JOIN and FOLD: as for `sweep`.
+    """
+    S = Items([dtype], [dtype], True)
+    combine, fold, _ = operators(fn, S, S, False, False)
+    join, fold_row = joiners(S, S, 1, 1, combine, fold)
+    read, write, take, size, neutral = S.read, S.write, gathered(3), dtype.itemsize, int(identity)
+    upto, before, upto_past, before_past = (
+        _vectors(name, dtype, neutral, exclusive, past) for past in (False, True) for exclusive in (False, True)
+    )
+    cast = S.cast
+
+    @inner
+    def start(place, known):
+        return read((place,), 0) if known else cast(neutral)
+
+    @inner
+    def total(frame, w, known):
+        place, x, _ = take(frame, 0, 1)
+        p = start(place, known)
+        for i in range(w):
+            p = combine(p, read((x,), i))
+        write((place,), 0, p)
+
+    @inner
+    def items(x, y, w, p, exclusive):
+        for i in range(w):
+            q = combine(p, read((x,), i))
+            write((y,), i, p if exclusive else q)
+            p = q
+        return p
+
+    @inner
+    def scan(frame, w, known, exclusive, past):
+        place, x, y = take(frame, 0, 1)
+        head = min(w, (-y & (LINE - 1)) // size)
+        p = items(x, y, head, start(place, known), exclusive)
+        x, y, w = x + head * size, y + head * size, w - head
+        whole = w * size // LINE
+        if past and y & (LINE - 1) == 0:
+            p = before_past(x, y, whole, p) if exclusive else upto_past(x, y, whole, p)
+        else:
+            p = before(x, y, whole, p) if exclusive else upto(x, y, whole, p)
+        done = whole * LINE
+        write((place,), 0, items(x + done, y + done, w - done // size, p, exclusive))
+
+    def run(which, frame, past, w, known, exclusive, apart):
+        if which == SUM:
+            total(frame, w, known)
+        elif which == SCAN:
+            scan(frame, w, known, exclusive, past)
+        elif which == JOIN:
+            join(frame, w)
+        else:
+            fold_row(frame, w, apart)
+
+    return run
+
+
+def _vectors(name: str, dtype: np.dtype, neutral: int, exclusive: bool, past: bool) -> Any:
+    """A function that scans `count` cache lines of items, from a prefix on, and gives the prefix behind them."""
+    n, signed, both = LINE // dtype.itemsize, dtype.kind == "i", OF_VECTORS[name]
+    item = ir.IntType(8 * dtype.itemsize)
+    vector, none = ir.VectorType(item, n), ir.Constant(ir.VectorType(item, n), [neutral] * n)
+
+    def behind(builder: Any, v: Any, d: int) -> Any:
+        """Every item `d` places further on."""
+        return shuffle(builder, none, v, [n - d + k for k in range(n)])
+
+    @intrinsic
+    def scan(typing, x, y, count, prefix):
+        def code(context, builder, signature, arguments):
+            x, y, count, prefix = arguments
+            carry = cgutils.alloca_once(builder, vector)
+            one = builder.insert_element(none, prefix, I32(0))
+            builder.store(shuffle(builder, one, one, [0] * n), carry)
+            with cgutils.for_range(builder, count, intp=I64) as loop:
+                at = builder.mul(loop.index, I64(LINE))
+                v = builder.load(pointer(builder, builder.add(x, at), vector), align=1)
+                for step in range(n.bit_length() - 1):
+                    v = both(builder, behind(builder, v, 1 << step), v, signed)
+                before = builder.load(carry)
+                given = both(builder, before, behind(builder, v, 1) if exclusive else v, signed)
+                place = pointer(builder, builder.add(y, at), vector)
+                store = builder.store(given, place, align=LINE if past else 1)
+                if past:
+                    store.set_metadata("nontemporal", builder.module.add_metadata([I32(1)]))
+                last = shuffle(builder, v, v, [n - 1] * n)
+                builder.store(both(builder, before, last, signed), carry)
+            return builder.extract_element(builder.load(carry), I32(0))
+
+        return prefix(types.int64, types.int64, types.int64, prefix), code
+
+    return scan
