@@ -36,7 +36,7 @@ def agree(got, want, note=""):
         )
 
 
-@pytest.mark.parametrize("name", ["hash-u64", "add-f32", "add-f64"])
+@pytest.mark.parametrize("name", ["hash-u64", "add-f32", "add-f64", "add-i32"])
 def test_every_length_to_300(name):
     case = CASES[name]
     xs = case.draw(300)
@@ -46,7 +46,7 @@ def test_every_length_to_300(name):
 
 
 @pytest.mark.parametrize("threads", THREADS)
-@pytest.mark.parametrize("name", ["hash-u64", "add-f32", "add-f64"])
+@pytest.mark.parametrize("name", ["hash-u64", "add-f32", "add-f64", "add-i32"])
 def test_around_powers_of_two(name, threads, many_threads):
     case = CASES[name]
     xs = case.draw(2**22 + 1)

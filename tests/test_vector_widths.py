@@ -17,7 +17,7 @@ CODE = """
 import numpy as np, upsweep as up
 from oracle import oracle
 from table import CASES
-for name in ("hash-u64", "add-f32"):
+for name in ("hash-u64", "add-f32", "add-i8", "add-i32"):
     case = CASES[name]
     (x,) = case.draw(9_001)
     (want,) = oracle(case.arrays, (x,))

@@ -139,7 +139,9 @@ def straight(plan: Plan) -> Piece:
     known = form_of(plan.op, plan.accumulators)
     assert known is not None
     name = known[0].name
-    (identity,) = identity_of(BUILTIN[name], plan.accumulators) or (0,)  # before the last item any other is none
+    (identity,) = identity_of(BUILTIN[name], plan.accumulators) or (
+        0,
+    )  # before the last item any other is none
 
     def make():
         from upsweep.cpu.straight import runner

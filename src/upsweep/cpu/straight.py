@@ -59,7 +59,9 @@ def runner(fn: Callable, name: str, dtype: np.dtype, identity: Any) -> Callable[
     join, fold_row = joiners(S, S, 1, 1, combine, fold)
     read, write, take, size, neutral = S.read, S.write, gathered(3), dtype.itemsize, int(identity)
     upto, before, upto_past, before_past = (
-        _vectors(name, dtype, neutral, exclusive, past) for past in (False, True) for exclusive in (False, True)
+        _vectors(name, dtype, neutral, exclusive, past)
+        for past in (False, True)
+        for exclusive in (False, True)
     )
     cast = S.cast
 

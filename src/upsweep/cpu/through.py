@@ -1,5 +1,4 @@
-"""A tile along a row whose operator gives the same bits in any order: chunk after chunk is folded onto the prefix before it, which
-is at END."""
+"""A tile along a row whose operator gives the same bits in any order: chunk after chunk is folded onto the prefix before it."""
 
 from __future__ import annotations
 
