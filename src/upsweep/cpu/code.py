@@ -30,21 +30,29 @@ from upsweep.cache import folder
 class Piece(NamedTuple):
     """What a piece of code does, and how it is made where it is not known yet."""
 
-    what: tuple[Any, ...]
-    """All that decides what it does, beside the texts of this folder."""
+    frame: tuple[Any, ...]
+    """All that decides what it does, beside the texts of this folder and the operator in its hole."""
     arguments: int
     make: Callable[[], Callable[..., None]]
     """The Python function to be compiled; only this imports numba."""
     title: str
     op: Any = None
     """The operator whose function may be one that cannot be compiled."""
+    accumulators: tuple[np.dtype, ...] = ()
+    """The types of the operator's hole, where there is one."""
+
+    @property
+    def what(self) -> tuple[Any, ...]:
+        """All that decides what it does, beside the texts of this folder."""
+        return (self.frame, self.op.key[0] if self.accumulators else None)
 
 
-class _Object(NamedTuple):
-    symbol: str
+class _Kept(NamedTuple):
+    """What a file holds: an object, or a frame as LLVM's code."""
+
     needs: list[str]
     """Functions of other libraries that it calls."""
-    machine_code: bytes
+    code: bytes
 
 
 _addresses: dict[tuple[Any, ...], int] = {}
@@ -53,18 +61,21 @@ _lock = threading.Lock()
 
 def address(piece: Piece) -> int:
     """Where a piece of code lies in this process."""
-    found = _addresses.get(piece.what)
+    what = piece.what
+    found = _addresses.get(what)
     if found is None:
         with _lock:
-            found = _addresses.get(piece.what)
+            found = _addresses.get(what)
             if found is None:
-                found = _addresses[piece.what] = _linked(_object(piece))
+                digest = _digest(what)
+                made = _kept(f"{digest}.o", lambda: _compiled(piece, digest))
+                found = _addresses[what] = _linked(_name(digest), made)
     return found
 
 
 def ensure(piece: Piece) -> None:
     """Where a piece must be compiled first, import the compiler: one that is broken says so here, not amid a scan."""
-    if _read(_path(_digest(piece))) is None:
+    if _read(_path(f"{_digest(piece.what)}.o")) is None:
         import numba  # noqa: F401
 
 
@@ -74,68 +85,78 @@ def callable_at(where: int, arguments: int) -> Callable[..., int]:
     return ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * arguments)(where)
 
 
-def _object(piece: Piece) -> _Object:
-    digest = _digest(piece)
-    found = _read(_path(digest))
+def _digest(what: tuple[Any, ...]) -> str:
+    return hashlib.sha256(repr((_signature(), what)).encode()).hexdigest()[:32]
+
+
+def _name(digest: str) -> str:
+    return f"k{digest}"
+
+
+def _path(file: str) -> Path:
+    return folder() / "cpu" / file
+
+
+def _kept(file: str, make: Callable[[], _Kept]) -> _Kept:
+    """What a file of the cache holds, which is made where there is none."""
+    found = _read(_path(file))
     if found is None:
-        found = _compiled(piece, digest)
-        _write(_path(digest), found)
+        found = make()
+        _write(_path(file), found)
     return found
 
 
-def _digest(piece: Piece) -> str:
-    return hashlib.sha256(repr((_signature(), piece.what)).encode()).hexdigest()[:32]
-
-
-def _path(digest: str) -> Path:
-    return folder() / "cpu" / f"{digest}.o"
-
-
-def _compiled(piece: Piece, digest: str) -> _Object:
-    from upsweep.cpu.compile import compiled
+def _compiled(piece: Piece, digest: str) -> _Kept:
+    from upsweep.cpu import compile as compiler
 
     text = f"upsweep: compiling {piece.title} for this CPU, once; it is kept in {folder()}"
     note = threading.Timer(1.0, lambda: print(text, file=sys.stderr, flush=True))
     note.daemon = True
     note.start()
     try:
-        return _Object(*compiled(piece.make, piece.arguments, f"k{digest}", piece.op))
+        if not piece.accumulators:
+            return _Kept(*compiler.machine_code(compiler.frame(piece), None, _name(digest)))
+        filling = compiler.operator(
+            piece.op, piece.accumulators
+        )  # first: it may be one that cannot be compiled
+        frame = _kept(f"{_digest(piece.frame)}.bc", lambda: _Kept([], compiler.frame(piece)))
+        return _Kept(*compiler.machine_code(frame.code, filling, _name(digest)))
     finally:
         note.cancel()
 
 
-def _read(path: Path) -> _Object | None:
+def _read(path: Path) -> _Kept | None:
     """A file that is missing, cut off or not ours is no file."""
     try:
-        head, _, machine_code = path.read_bytes().partition(b"\n")
-        symbol, needs, check = json.loads(head)
+        head, _, code = path.read_bytes().partition(b"\n")
+        needs, check = json.loads(head)
     except (OSError, ValueError):
         return None
-    return _Object(symbol, needs, machine_code) if check == _check(machine_code) else None
+    return _Kept(needs, code) if check == _check(code) else None
 
 
-def _write(path: Path, made: _Object) -> None:
-    head = json.dumps([made.symbol, made.needs, _check(made.machine_code)]).encode()
+def _write(path: Path, made: _Kept) -> None:
+    head = json.dumps([made.needs, _check(made.code)]).encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(head + b"\n" + made.machine_code)
+            file.write(head + b"\n" + made.code)
         os.replace(file.name, path)  # whole or not at all, whoever else writes it
     except OSError as error:
         print(f"upsweep: cannot keep compiled code in {folder()}: {error}", file=sys.stderr)
 
 
-def _check(machine_code: bytes) -> str:
-    return hashlib.sha256(machine_code).hexdigest()
+def _check(code: bytes) -> str:
+    return hashlib.sha256(code).hexdigest()
 
 
-def _linked(found: _Object) -> int:
-    if any(llvm.address_of_symbol(name) is None for name in found.needs):
+def _linked(name: str, made: _Kept) -> int:
+    if any(llvm.address_of_symbol(need) is None for need in made.needs):
         _numbas_own()
     linker = _linker()
-    linker.add_object_file(llvm.ObjectFileRef.from_data(found.machine_code))
+    linker.add_object_file(llvm.ObjectFileRef.from_data(made.code))
     linker.finalize_object()
-    return linker.get_function_address(found.symbol)
+    return linker.get_function_address(name)
 
 
 def _numbas_own() -> None:
@@ -161,10 +182,16 @@ def _signature() -> tuple[str, ...]:
     texts = [
         path.read_text() for folder in (here, here.parent / "scalars") for path in sorted(folder.glob("*.py"))
     ]
-    processor = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
-    features = os.environ.get("NUMBA_CPU_FEATURES") or llvm.get_host_cpu_features().flatten()
     compilers = _numba_version(), llvmlite.__version__, np.__version__, sys.version
-    return (*texts, repr(dtypes.TABLE), *compilers, processor, features)
+    return (*texts, repr(dtypes.TABLE), *compilers, *processor())
+
+
+def processor() -> tuple[str, str]:
+    """What LLVM calls the processor that code is made for, and its features."""
+    return (
+        os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name(),
+        os.environ.get("NUMBA_CPU_FEATURES") or llvm.get_host_cpu_features().flatten(),
+    )
 
 
 def _numba_version() -> str:

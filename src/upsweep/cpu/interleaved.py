@@ -14,6 +14,7 @@ import numpy as np
 
 from upsweep.cpu import fused
 from upsweep.cpu.address import peek
+from upsweep.cpu.hole import hole
 from upsweep.cpu.memory import Items, gathered, inner
 from upsweep.cpu.sweep import operators
 from upsweep.plan import Plan
@@ -66,7 +67,7 @@ def grouper(plan: Plan, identity: Sequence[Any] | None, form: Form) -> Callable[
     code, count, place = (
         Items([np.dtype(t)], [np.dtype(np.int64)], True) for t in (np.int32, np.int64, np.int64)
     )
-    combine, fold, value = operators(plan.op.fn, P, P, False, False)
+    combine, fold, value = operators(hole(accumulators), P, P, False, False)
     operand, finished = fused.item(plan), fused.result(plan)
     ins, outs, sums_of = gathered(len(loads)), gathered(len(out_types)), gathered(len(accumulators))
     word = gathered(1)

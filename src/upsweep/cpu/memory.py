@@ -6,9 +6,7 @@ components: they convert between what is stored and what is computed with, and t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
 
@@ -20,32 +18,22 @@ from numba.extending import intrinsic, register_model
 
 from upsweep.arithmetic import fma, horner
 from upsweep.cpu.address import I8, I64, pointer
+from upsweep.cpu.lowering import Compiler
 from upsweep.cpu.narrow import decoded, encoded, to_odd
 from upsweep.dtypes import narrow, raw
 from upsweep.keys import rebuilt
-from upsweep.scalars.compiled import Compiler
-
-_kernel_name: ContextVar[str] = ContextVar("kernel_name", default="upsweep")
-
-
-@contextmanager
-def named(kernel: str) -> Iterator[None]:
-    """Within, every function is compiled under this kernel's name.
-
-    Code that comes from disk is linked by name, and numba numbers the functions of each process from one: without this
-    two kernels that different processes compiled would call each other's functions.
-    """
-    token = _kernel_name.set(kernel)
-    try:
-        yield
-    finally:
-        _kernel_name.reset(token)
+from upsweep.scalars.compiled import Compiler as Scalars
 
 
 def inner(fn: Any, **options: Any) -> Any:
-    """Compile a function that only kernels call: without wrappers for Python that takes half the time."""
-    fn.__qualname__ = f"{_kernel_name.get()}.{fn.__qualname__}"
-    return njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(fn)
+    """Compile a function that only kernels call: without wrappers for Python, and without machine code of its own."""
+    return njit(
+        error_model="numpy",
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+        pipeline_class=Compiler,
+        **options,
+    )(fn)
 
 
 def of_words(fn: Any) -> Any:
@@ -75,7 +63,7 @@ def _of_scalars(fn: Any) -> Any:
     return inner(NUMBA.made_over(fn, __name__))  # cached code asks for the module that a function came from
 
 
-NUMBA = Compiler(_of_scalars, intrinsic, templates, imputils, register_model)
+NUMBA = Scalars(_of_scalars, intrinsic, templates, imputils, register_model)
 _strong = NUMBA.strong()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -116,9 +116,9 @@ def sweep(plan: Plan) -> Piece:
     def make():
         from upsweep.cpu.sweep import sweeper
 
-        return sweeper(plan.op.fn, plan.accumulators, plan.segmented, starts)
+        return sweeper(plan.accumulators, plan.segmented, starts)
 
-    return Piece(("sweep", _key(plan), *types, starts), 7, make, _title(plan), plan.op)
+    return _with_hole(plan, ("sweep", *types, starts), 7, make)
 
 
 def runs(plan: Plan, lanes: int) -> Piece:
@@ -128,9 +128,9 @@ def runs(plan: Plan, lanes: int) -> Piece:
     def make():
         from upsweep.cpu.runs import runner
 
-        return runner(plan.op.fn, plan.accumulators, plan.segmented, starts, lanes)
+        return runner(plan.accumulators, plan.segmented, starts, lanes)
 
-    return Piece(("runs", _key(plan), *types, starts, lanes), 7, make, _title(plan), plan.op)
+    return _with_hole(plan, ("runs", *types, starts, lanes), 7, make)
 
 
 def straight(plan: Plan) -> Piece:
@@ -165,8 +165,7 @@ def walk(plan: Plan, form: Form, most: int) -> Piece:
 
         return walker(plan, identity, form, most)
 
-    what = "walk", _key(plan), _types(plan), repr(identity), form, most
-    return Piece(what, 2, make, _title(plan), plan.op)
+    return _with_hole(plan, ("walk", _types(plan), repr(identity), form, most), 2, make)
 
 
 def mapping(plan: Plan, flat: tuple[bool, ...]) -> Piece:
@@ -204,12 +203,14 @@ def grouping(plan: Plan, form: Any) -> Piece:
 
         return grouper(plan, identity, form)
 
-    return Piece(("grouping", _key(plan), _types(plan), repr(identity), form), 1, make, _title(plan), plan.op)
+    return _with_hole(plan, ("grouping", _types(plan), repr(identity), form), 1, make)
 
 
-def _key(plan: Plan) -> Any:
+def _with_hole(plan: Plan, frame: tuple[Any, ...], arguments: int, make: Callable[[], Any]) -> Piece:
+    """A piece that a plan's operator is put into."""
     unchanged(plan.op)
-    return plan.op.key[0]
+    title = f"{plan.op} of {', '.join(map(str, plan.loads))}"
+    return Piece(frame, arguments, make, title, plan.op, plan.accumulators)
 
 
 def _types(plan: Plan) -> tuple[Any, ...]:
@@ -225,7 +226,3 @@ def _types(plan: Plan) -> tuple[Any, ...]:
 
 def _names(dtypes: Iterable[np.dtype | None]) -> tuple[str | None, ...]:
     return tuple(d and d.name for d in dtypes)
-
-
-def _title(plan: Plan) -> str:
-    return f"{plan.op} of {', '.join(map(str, plan.loads))}"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from upsweep.cpu.hole import hole
 from upsweep.cpu.memory import Items, gathered, inner
 from upsweep.cpu.registers import rooms
 from upsweep.cpu.sweep import joiners, operators
@@ -14,7 +15,7 @@ from upsweep.cpu.words import JOIN, RISE, ROW, SCAN, SETTLE, SUM
 
 
 def runner(
-    fn: Callable, accumulators: Sequence[np.dtype], segmented: bool, initial: bool, lanes: int
+    accumulators: Sequence[np.dtype], segmented: bool, initial: bool, lanes: int
 ) -> Callable[..., None]:
     """The code of an operator on items of these dtypes. `frame` holds the addresses of what it is asked for; items lie side by
     side, and w counts groups of `lanes` runs:
@@ -31,7 +32,7 @@ def runner(
     one = len(accumulators) == 1
     sums = [*accumulators, *[np.dtype(np.uint8)] * segmented]
     S, P = Items(sums, sums, one and not segmented), Items(accumulators, accumulators, one)
-    combine, fold, value = operators(fn, S, P, segmented, initial)
+    combine, fold, value = operators(hole(accumulators), S, P, segmented, initial)
     S_read, S_write, S_at, P_read, P_write, P_at = S.read, S.write, S.at, P.read, P.write, P.at
     C, V, LANES = len(sums), len(accumulators), lanes
     S_take, P_take = gathered(C), gathered(V)

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.cpu.memory import Items, adopted, gathered, inner
+from upsweep.cpu.hole import hole
+from upsweep.cpu.memory import Items, gathered, inner
 from upsweep.cpu.words import DOWN, JOIN, UP
 
 
-def sweeper(
-    fn: Callable, accumulators: Sequence[np.dtype], segmented: bool, initial: bool
-) -> Callable[..., None]:
+def sweeper(accumulators: Sequence[np.dtype], segmented: bool, initial: bool) -> Callable[..., None]:
     """The code of an operator on items of these dtypes. `frame` holds the addresses of what it is asked for:
 
     UP: of a panel's first row; of its first `m` rows the second of two, and the fourth of four, becomes their sum.
@@ -31,7 +30,7 @@ def sweeper(
     one = len(accumulators) == 1
     sums = [*accumulators, *[np.dtype(np.uint8)] * segmented]
     S, P = Items(sums, sums, one and not segmented), Items(accumulators, accumulators, one)
-    combine, fold, _ = operators(fn, S, P, segmented, initial)
+    combine, fold, _ = operators(hole(accumulators), S, P, segmented, initial)
     S_read, S_write, S_at, P_read, P_write, P_at = S.read, S.write, S.at, P.read, P.write, P.at
     C, V = len(sums), len(accumulators)
     S_take, P_take = gathered(C), gathered(V)
@@ -105,13 +104,13 @@ def joiners(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any) -> tupl
     return join, fold_row
 
 
-def operators(fn: Callable, S: Items, P: Items, segmented: bool, initial: bool) -> tuple[Any, Any, Any]:
+def operators(user: Any, S: Items, P: Items, segmented: bool, initial: bool) -> tuple[Any, Any, Any]:
     """`combine` two block sums, `fold` a block sum onto a prefix, and the `value` of a sum without its flag.
 
     The results are rounded to the accumulator's dtype, also within an expression. In a segmented scan a sum ends with
     a flag: whether a segment starts in its block. Every segment starts from `start` where there is one.
     """
-    user, cast, P_cast = adopted(fn), S.cast, P.cast
+    cast, P_cast = S.cast, P.cast
     if not segmented:
 
         @inner

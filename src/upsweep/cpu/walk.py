@@ -13,6 +13,7 @@ import numpy as np
 
 from upsweep.cpu import fused
 from upsweep.cpu.address import fetch_add, peek
+from upsweep.cpu.hole import hole
 from upsweep.cpu.memory import Items, advance, gathered, inner, placed
 from upsweep.cpu.sweep import operators
 from upsweep.cpu.words import Form, Steps, regions
@@ -39,7 +40,7 @@ def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) ->
         if plan.finish is None
         else fused.results(plan.finish, stores)
     )
-    _, fold, value = operators(plan.op.fn, S, P, form.segmented, form.initial)
+    _, fold, value = operators(hole(accumulators), S, P, form.segmented, form.initial)
     operand, finished = fused.item(plan), fused.result(plan)
     x_place, y_place, start_place = (_placer(len(types)) for types in (in_types, out_types, accumulators))
     X_read, P_read, P_write, P_read_strided, Y_write = (
