@@ -148,7 +148,7 @@ def straight(plan: Plan) -> Piece:
 
         return runner(BUILTIN[name].fn, name, dtype, identity)
 
-    return Piece(("straight", name, dtype.name), 7, make, _title(plan), plan.op)
+    return Piece(("straight", name, dtype.name), 7, make, f"{name} of {dtype}", plan.op)
 
 
 def _starts_within(plan: Plan) -> bool:

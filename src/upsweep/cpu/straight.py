@@ -17,7 +17,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from upsweep.cpu.address import I32, I64, pointer
-from upsweep.cpu.memory import Items, gathered, inner
+from upsweep.cpu.memory import Items, adopted, gathered, inner
 from upsweep.cpu.sweep import joiners, operators
 from upsweep.cpu.transpose import shuffle
 from upsweep.cpu.words import JOIN, LINE, SCAN, SUM
@@ -55,7 +55,7 @@ def runner(fn: Callable, name: str, dtype: np.dtype, identity: Any) -> Callable[
     JOIN and FOLD: as for `sweep`.
     """
     S = Items([dtype], [dtype], True)
-    combine, fold, _ = operators(fn, S, S, False, False)
+    combine, fold, _ = operators(adopted(fn), S, S, False, False)
     join, fold_row = joiners(S, S, 1, 1, combine, fold)
     read, write, take, size, neutral = S.read, S.write, gathered(3), dtype.itemsize, int(identity)
     upto, before, upto_past, before_past = (
