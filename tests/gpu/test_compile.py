@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -149,6 +149,16 @@ def cubin(case: Case, arch: int) -> bytes:
     return compile.made(compile.text(choice.kernel, choice.spec(plan)), functions.linked(plan), arch)
 
 
+def on_some_chips(names: Iterable[str], more: Sequence[int] = ()) -> list[Any]:
+    """Each of these kernels on each chip. Every run compiles all of them for sm_90, and every other one for sm_80 and sm_100 in
+    turn: what makes a kernel spill is its text, which is the same for all chips. The slow tests compile all of them for all."""
+    return [
+        pytest.param(name, arch, marks=() if arch in (90, (80, 100)[k % 2]) else pytest.mark.slow)
+        for k, name in enumerate(names)
+        for arch in (80, 90, 100, *more)
+    ]
+
+
 def _linked(op: Operator, names: Sequence[Any]) -> Linked:
     parts = tuple(map(np.dtype, names))
     return Linked("upsweep_operator", op, (parts, parts), parts)
@@ -180,10 +190,7 @@ FRAMES = {("rows from columns", 86): 8, ("rows from columns", 89): 8}
 """Bytes of local memory that are known of."""
 
 
-@pytest.mark.parametrize(
-    "arch", [80, 90, 100, *(pytest.param(a, marks=pytest.mark.slow) for a in (86, 89, 120))]
-)
-@pytest.mark.parametrize("name", HOT)
+@pytest.mark.parametrize(("name", "arch"), on_some_chips(HOT, (86, 89, 120)))
 def test_hot_kernels_keep_their_registers(name, arch):
     found = frames(cubin(HOT[name], arch))
     assert found, "the cubin names no frame"

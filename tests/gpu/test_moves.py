@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
-from test_compile import frames
+from test_compile import frames, on_some_chips
 
 from upsweep import apps, dtypes
 from upsweep.gpu import compile, one_pass, repeating, selecting, sorting
@@ -49,8 +49,7 @@ SPECS = {
 }
 
 
-@pytest.mark.parametrize("arch", [80, 90, 100])
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize(("name", "arch"), on_some_chips(SPECS))
 def test_moves_compile_and_keep_their_registers(name, arch):
     module, spec = SPECS[name]
     text = compile.text(module, one_pass.text(tuple(spec.items())))

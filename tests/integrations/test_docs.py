@@ -38,7 +38,15 @@ def test_snippets_run(page):
         names = test.globs
 
 
-def test_there_are_pages_with_snippets():
+def test_every_example_stands_in_a_snippet():
+    """Those of the course and of the applications among them, which are checked with all other pages'."""
+    counts = {}
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        counts[page.name] = len(re.findall(r"^>>> ", text, re.MULTILINE))
+        assert counts[page.name] == sum(s.count("\n>>> ") for s in map("\n{}".format, SNIPPET.findall(text)))
+    assert counts["course.md"] >= 5
+    assert counts["applications.md"] >= 5
     assert sum(bool(SNIPPET.search(p.read_text(encoding="utf-8"))) for p in PAGES) >= 9
 
 
