@@ -9,6 +9,7 @@ import numpy as np
 
 from upsweep.lab.findings import Finding
 from upsweep.lab.hooks import UNCHANGED
+from upsweep.lab.knowledge import knowledge, released
 from upsweep.lab.reading import Spot
 from upsweep.lab.traces import Trace
 
@@ -143,21 +144,21 @@ def _unordered(trace: Trace, epoch: np.ndarray) -> Iterator[tuple[int, int]]:
     within = _groups(trace, touching, [trace.word, trace.block, epoch], trace.thread)
     fenced = trace.at("fence").any() and trace.at("atomic").any()
     heard = (
-        _knowledge(trace, epoch, {int(e) for events in within for e in events}, "block")
+        knowledge(trace, epoch, {int(e) for events in within for e in events}, "block")
         if within and fenced
-        else {}
+        else None
     )
     for events in within:
         yield from _pairs(
             trace, events, trace.thread,
-            lambda a, b: _warp_ordered(trace, a, b) or (bool(heard) and _released(trace, epoch, heard, a, b)),
+            lambda a, b: _warp_ordered(trace, a, b) or (heard is not None and released(trace, epoch, heard, a, b)),
         )  # fmt: skip
     crossing = touching[trace.space[touching] == 1]
     across = _groups(trace, crossing, [trace.launch, trace.word], trace.block)
     if across:
-        known = _knowledge(trace, epoch, {int(e) for events in across for e in events})
+        known = knowledge(trace, epoch, {int(e) for events in across for e in events})
         for events in across:
-            yield from _pairs(trace, events, trace.block, lambda a, b: _released(trace, epoch, known, a, b))
+            yield from _pairs(trace, events, trace.block, lambda a, b: released(trace, epoch, known, a, b))
     yield from _relaxed(trace, epoch)
 
 
@@ -219,68 +220,6 @@ def _warp_ordered(trace: Trace, a: int, b: int) -> bool:
     return int(trace.thread[b]) in reached
 
 
-# --- what threads know of each other ----------------------------------------------------------------------------------
-
-Known = dict[tuple[int, ...], int]
-"""What a thread knows of the others: (block,) -> all epochs before this one; (block, thread) -> its events up to this."""
-
-
-def _merge(into: Known, other: Known) -> None:
-    for key, value in other.items():
-        into[key] = max(into.get(key, -1), value)
-
-
-def _knowledge(trace: Trace, epoch: np.ndarray, asked: set[int], scope: str = "device") -> dict[int, Known]:
-    """What each of the events asked about knows of other threads.
-
-    A thread learns by an atomic that saw another's, with fences on both sides. A fence of the block's scope counts
-    where `scope` is "block". Where it is "none", atomics alone hand everything on: they would, if they were not relaxed.
-    """
-    own: dict[tuple[int, int], Known] = {}
-    taken: dict[tuple[int, int], Known] = {}
-    given: dict[tuple[int, int], Known] = {}
-    words: dict[int, Known] = {}
-    learned: dict[int, list[tuple[int, Known]]] = {}
-    answer: dict[int, Known] = {}
-    kinds = [s.kind if s.text != "cuda.threadfence_block" or scope == "block" else "" for s in trace.sites]
-    marked = trace.at("atomic", "fence")
-    marked[list(asked)] = True
-
-    def current(block: int, me: tuple[int, int], now: int) -> Known:
-        known = dict(own.get(me, {}))
-        for when, news in learned.get(block, []):
-            if when < now:
-                _merge(known, news)
-        return known
-
-    for e in np.flatnonzero(marked).tolist():
-        block, thread, now = int(trace.block[e]), int(trace.thread[e]), int(epoch[e])
-        me, kind = (block, thread), kinds[trace.site[e]]
-        if e in asked:
-            answer[e] = current(block, me, now)
-        if kind == "fence":
-            news = taken.pop(me, {})
-            _merge(own.setdefault(me, {}), news)
-            learned.setdefault(block, []).append((now, news))
-            given[me] = {**current(block, me, now), (block,): now, me: e}
-        if kind == "atomic":
-            word = words.setdefault(int(trace.word[e]), {})
-            if scope == "none":
-                _merge(own.setdefault(me, {}), word)
-                learned.setdefault(block, []).append((now, dict(word)))
-                _merge(word, {**current(block, me, now), (block,): now, me: e})
-            else:
-                _merge(taken.setdefault(me, {}), word)
-                _merge(word, given.get(me, {}))
-    return answer
-
-
-def _released(trace: Trace, epoch: np.ndarray, known: dict[int, Known], a: int, b: int) -> bool:
-    a, b = min(a, b), max(a, b)
-    block, thread = int(trace.block[a]), int(trace.thread[a])
-    return known[b].get((block,), -1) > epoch[a] or known[b].get((block, thread), -1) >= a
-
-
 def _relaxed(trace: Trace, epoch: np.ndarray) -> Iterator[tuple[int, int]]:
     """Atomics of two blocks on one word that only atomics on other words order, without fences: the later one may read an
     old value. One that waits in a loop asks again, and is no such."""
@@ -293,7 +232,7 @@ def _relaxed(trace: Trace, epoch: np.ndarray) -> Iterator[tuple[int, int]]:
         or len(set(trace.block[atomics].tolist())) < 2
     ):
         return
-    strong, known = (_knowledge(trace, epoch, asked, scope) for scope in ("none", "device"))
+    strong, known = (knowledge(trace, epoch, asked, scope) for scope in ("none", "device"))
     wrote: dict[int, dict[tuple[int, int], int]] = {}
     touched: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     for e in atomics:
@@ -303,7 +242,7 @@ def _relaxed(trace: Trace, epoch: np.ndarray) -> Iterator[tuple[int, int]]:
             again = any(at > a and (thread == me[1] or when < epoch[e]) for at, thread, when in seen)
             if other[0] == me[0] or again or trace.launch[a] != trace.launch[e]:
                 continue
-            if _released(trace, epoch, strong, a, e) and not _released(trace, epoch, known, a, e):
+            if released(trace, epoch, strong, a, e) and not released(trace, epoch, known, a, e):
                 yield a, e
         if trace.node[e] != UNCHANGED:
             wrote.setdefault(word, {})[me] = e
