@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from upsweep import engine as engines
-from upsweep.dtypes import accumulator
-from upsweep.engine import Selective, View
+from upsweep.engine import Selective
 
 
 def selective_scan(
-    arrays: Sequence[Any], softplus: bool, initial: Any, offsets: Any, *, last: Any = None, keep: bool = False
-) -> tuple[Any, Any, Any]:
+    arrays: Sequence[Any], softplus: bool, initial: Any, offsets: Any, out: Any, last: Any, marks: Any
+) -> None:
     """`h[t] = exp(delta[t] a) h[t-1] + delta[t] u[t] b[t]`, `out[t] = (c[t] h[t] + skip u[t]) silu(z[t])`, in order.
 
     Args:
@@ -20,53 +19,31 @@ def selective_scan(
         softplus: whether delta stands for log(1 + exp(delta)), after bias has been added.
         initial: the states before the first steps, or None for zeros.
         offsets: where packed sequences begin, or None.
-        last: where the last states go, which may be where `initial` lies; None for new memory.
-        keep: whether the states that the way back starts from are kept.
-
-    Returns:
-        `(out, last, marks)`; marks is None unless they are kept.
+        out: like u.
+        last: where the last states go, which may be where `initial` lies.
+        marks: where the states go that the way back starts from, of `upsweep.layers.marks_shape`; None to keep none.
     """
-    layers, on, s = _seen(arrays, softplus, initial, offsets)
-    u, like = s.u, arrays[0]
-    real, states = accumulator(u.dtype), s.a.shape
-    out = on.empty(like, u.shape, u.dtype)
-    ends = on.empty(like, (s.sequences, *states), real) if last is None else on.view(last)
-    kept = u.shape[0] * u.shape[1] // layers.CHUNK + s.sequences
-    marks = on.empty(like, (kept, *states), real) if keep else None
-    layers.selective(s, out, ends, marks)
-    return on.give(like, out), on.give(like, ends), None if marks is None else on.give(like, marks)
+    layers, on, s = _seen(arrays, softplus, initial, offsets, last.shape[0])
+    layers.selective(s, on.view(out), on.view(last), None if marks is None else on.view(marks))
 
 
 def selective_gradients(
-    g: Any, dlast: Any, marks: Any, arrays: Sequence[Any], softplus: bool, initial: Any, offsets: Any
-) -> tuple[Any, ...]:
-    """The gradients of u, delta, a, b, c, skip, z, bias and initial from that of `out` and that of the last states.
-
-    Those of a, skip and bias have the sequences in front; that of z is None where there is none.
-    """
-    layers, on, s = _seen(arrays, softplus, initial, offsets)
-    u, like = s.u, arrays[0]
-    real, shape = accumulator(u.dtype), s.b.shape
-    wide = [on.empty(like, u.shape, u.dtype) for _ in range(3 if s.z is not None else 2)]
-    du, ddelta, dz = [*wide, None][:3]
-    db, dc = (on.empty(like, shape, u.dtype) for _ in range(2))
-    sizes = s.a.shape, s.a.shape[:1], s.a.shape[:1], s.a.shape
-    states = [on.empty(like, (s.sequences, *size), real) for size in sizes]
-    seen = None if dlast is None else on.view(dlast)
-    layers.selective_back(s, on.view(g), seen, on.view(marks), (du, ddelta, dz, db, dc), states)
-    da, dskip, dbias, dinitial = states
-    made = du, ddelta, da, db, dc, dskip, dz, dbias, dinitial
-    return tuple(None if v is None else on.give(like, v) for v in made)
+    g: Any, dlast: Any, marks: Any, arrays: Sequence[Any], softplus: bool, initial: Any, offsets: Any,
+    into: Sequence[Any], states: Sequence[Any],
+) -> None:  # fmt: skip
+    """The gradients from that of `out` and that of the last states (or None): those of u, delta, z, b and c `into` arrays like
+    them (None for z where there is none); those of a, skip and bias, for each sequence by itself, and of initial into
+    `states`."""
+    layers, on, s = _seen(arrays, softplus, initial, offsets, states[0].shape[0])
+    dlast = None if dlast is None else on.view(dlast)
+    made = [None if d is None else on.view(d) for d in into]
+    layers.selective_back(s, on.view(g), dlast, on.view(marks), made, [on.view(d) for d in states])
 
 
-def _seen(arrays: Sequence[Any], softplus: bool, initial: Any, offsets: Any) -> tuple[Any, Any, Selective]:
+def _seen(
+    arrays: Sequence[Any], softplus: bool, initial: Any, offsets: Any, sequences: int
+) -> tuple[Any, Any, Selective]:
     name = engines.choose(arrays[:1])
     on = engines.load(name)
-
-    def seen(x: Any) -> View | None:
-        return None if x is None else on.view(x)
-
-    u, delta, a, b, c, skip, z, bias = map(seen, arrays)
-    sequences = arrays[0].shape[0] if offsets is None else offsets.shape[0] - 1
-    found = Selective(u, delta, a, b, c, skip, z, bias, softplus, seen(initial), seen(offsets), sequences)
-    return engines.layers(name), on, found
+    *views, initial, offsets = (None if x is None else on.view(x) for x in (*arrays, initial, offsets))
+    return engines.layers(name), on, Selective(*views, softplus, initial, offsets, sequences)

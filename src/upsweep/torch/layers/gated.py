@@ -7,10 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from upsweep.arguments import ShapeError
-from upsweep.engine import DTypeError
 from upsweep.gated import gated_gradients, gated_scan
-from upsweep.torch.layers.operands import constant, in_order, packed, state, wide
+from upsweep.layers import GATED, gated_operands, one_step
+from upsweep.torch.layers.operands import TORCH, dense, detached, in_order, lines
 from upsweep.torch.library import differentiable
 from upsweep.torch.operands import accumulator
 
@@ -121,90 +120,62 @@ def _layer(
     layer: str, inputs: tuple[Tensor, ...], parameter: Tensor | None, initial: Tensor | None, cu_seqlens: Tensor | None,
     return_state: bool,
 ) -> Any:  # fmt: skip
-    inputs, parameter, initial, offsets = _checked(layer, inputs, parameter, initial, cu_seqlens)
-    h, last = _differentiable(layer, *inputs, *[None] * (3 - len(inputs)), parameter, initial, offsets)
+    given = gated_operands(TORCH, layer, inputs, parameter, initial, cu_seqlens)
+    h, last = _differentiable(layer, *_arguments(layer, given.arrays), given.initial, given.offsets)
     return (h, last) if return_state else h
 
 
 def _stepped(layer: str, h: Tensor, inputs: tuple[Tensor, ...], parameter: Tensor | None) -> Tensor:
-    if any(x.ndim != 2 for x in inputs):
-        raise ShapeError(f"x has shape {tuple(inputs[0].shape)}; a step takes (batch, channels)")
-    wide_ = tuple(x.detach().unsqueeze(1) for x in inputs)
-    given, parameter, _, _ = _checked(
-        layer, wide_, None if parameter is None else parameter.detach(), h.detach(), None
-    )
-    if not h.is_contiguous():
-        raise ShapeError("state is not contiguous; pass state.contiguous() and keep it")
+    one_step(inputs, GATED[layer].inputs)
+    wide = [x.detach().unsqueeze(1) for x in inputs]
+    given = gated_operands(TORCH, layer, wide, *detached(parameter, h), None)
+    dense(h)
     with torch.no_grad():
-        return _step(layer, h, *given, *[None] * (3 - len(given)), parameter).squeeze(1)
+        return _step(layer, h, *_arguments(layer, given.arrays)).squeeze(1)
 
 
-_NAMES = {
-    "rg_lru": (("x", "input_gate", "recurrence_gate"), "decay"),
-    "min_gru": (("x", "gate"), ""),
-    "hgrn": (("x", "forget_gate"), "lower_bound"),
-}
-"""Of each layer: its operands with an item for each step, and its parameter."""
-
-
-def _checked(
-    layer: str,
-    inputs: tuple[Tensor, ...],
-    parameter: Tensor | None,
-    initial: Tensor | None,
-    cu_seqlens: Tensor | None,
-) -> tuple[tuple[Tensor, ...], Tensor | None, Tensor | None, Tensor | None]:
-    x = inputs[0]
-    if x.ndim != 3:
-        raise ShapeError(f"x has shape {tuple(x.shape)}; a layer takes (batch, time, channels)")
-    real = accumulator(x.dtype)
-    if real not in (torch.float32, torch.float64) or x.dtype.itemsize == 1:
-        raise DTypeError(f"x is {x.dtype}; a layer takes float32, float64, bfloat16 and float16")
-    names, parameter_name = _NAMES[layer]
-    given = tuple(wide(v, name, tuple(x.shape), x) for v, name in zip(inputs, names))
-    channels = x.shape[2]
-    if parameter is not None:
-        parameter = constant(parameter, parameter_name, (channels,), real, x)
-        parameter = -8 * torch.nn.functional.softplus(parameter) if layer == "rg_lru" else parameter
-    offsets = packed(cu_seqlens, x)
-    sequences = x.shape[0] if offsets is None else len(offsets) - 1
-    start = (
-        None if initial is None else state(initial, "initial", (sequences, channels), real, x).contiguous()
-    )
-    return given, parameter, start, offsets
+def _arguments(layer: str, arrays: tuple[Any, ...]) -> list[Any]:
+    """Three inputs, of which one may be missing, and the parameter as the engines take it."""
+    *inputs, parameter = arrays
+    if layer == "rg_lru":
+        parameter = -8 * torch.nn.functional.softplus(parameter)
+    return [*inputs, *[None] * (3 - len(inputs)), parameter]
 
 
 def _present(*inputs: Any) -> list[Any]:
     return [x.detach() for x in inputs if x is not None]
 
 
-def _detached(x: Tensor | None) -> Tensor | None:
-    return None if x is None else x.detach()
+def _states(x: Tensor, offsets: Tensor | None) -> Tensor:
+    """New memory for a state of each sequence."""
+    sequences = x.shape[0] if offsets is None else offsets.shape[0] - 1
+    return x.new_empty((sequences, x.shape[2]), dtype=accumulator(x.dtype))
 
 
 @torch.library.custom_op("upsweep::gated", mutates_args=())
 def _gated(
     layer: str, x: Tensor, y: Tensor, z: Tensor | None, parameter: Tensor | None, initial: Tensor | None, offsets: Tensor | None
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    return gated_scan(layer, _present(x, y, z), _detached(parameter), _detached(initial), offsets)
+    h, last = _results(x, offsets)
+    gated_scan(layer, _present(x, y, z), *detached(parameter, initial), offsets, h, last)
+    return h, last
 
 
-@_gated.register_fake
-def _(
-    layer: str, x: Any, y: Any, z: Any, parameter: Any, initial: Any, offsets: Any
-) -> tuple[Tensor, Tensor]:
-    sequences = x.shape[0] if offsets is None else offsets.shape[0] - 1
-    return x.new_empty(x.shape), x.new_empty((sequences, x.shape[2]), dtype=accumulator(x.dtype))
+def _results(x: Tensor, offsets: Tensor | None) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape), _states(x, offsets)
+
+
+_gated.register_fake(lambda layer, x, y, z, parameter, initial, offsets: _results(x, offsets))
 
 
 @torch.library.custom_op("upsweep::gated_step", mutates_args={"h"})
 def _step(layer: str, h: Tensor, x: Tensor, y: Tensor, z: Tensor | None, parameter: Tensor | None) -> Tensor:
-    return gated_scan(layer, _present(x, y, z), parameter, h, None, last=h)[0]
+    out = x.new_empty(x.shape)
+    gated_scan(layer, _present(x, y, z), parameter, h, None, out, h)
+    return out
 
 
-@_step.register_fake
-def _(layer: str, h: Tensor, x: Tensor, *_: Any) -> Tensor:
-    return x.new_empty(x.shape)
+_step.register_fake(lambda layer, h, x, *_: x.new_empty(x.shape))
 
 
 @torch.library.custom_op("upsweep::gated_gradients", mutates_args=())
@@ -213,32 +184,22 @@ def _gradients(
     initial: Tensor | None, offsets: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Of the three inputs, the parameter and initial; empty where there is none."""
-    inputs, given = _present(x, y, z), (_detached(parameter), _detached(initial), offsets)
-    made, dparameter, dinitial = gated_gradients(
-        layer, h.detach(), g.detach(), _detached(dlast), inputs, *given
-    )
+    inputs = _present(x, y, z)
+    into, dinitial = [x.new_empty(x.shape) for _ in inputs], _states(x, offsets)
+    dparameter = None if parameter is None else torch.empty_like(dinitial)
+    h, g, dlast, parameter, initial = detached(h, g, dlast, parameter, initial)
+    gated_gradients(layer, h, g, dlast, inputs, parameter, initial, offsets, into, dparameter, dinitial)
     none = x.new_empty(0)
-    return *[*made, none][:3], none.clone() if dparameter is None else dparameter.sum(0), dinitial  # type: ignore[return-value]
+    return *[*into, none][:3], none.clone() if dparameter is None else dparameter.sum(0), dinitial  # type: ignore[return-value]
 
 
 @_gradients.register_fake
 def _(
-    layer: str,
-    h: Tensor,
-    g: Tensor,
-    dlast: Any,
-    x: Tensor,
-    y: Tensor,
-    z: Any,
-    parameter: Any,
-    _: Any,
-    offsets: Any,
-) -> Any:
-    sequences = x.shape[0] if offsets is None else offsets.shape[0] - 1
+    layer: str, h: Any, g: Any, dlast: Any, x: Tensor, y: Tensor, z: Any, parameter: Any, initial: Any, offsets: Any
+) -> Any:  # fmt: skip
     third = x.new_empty(0 if z is None else x.shape)
     given = x.new_empty(0) if parameter is None else parameter.new_empty(parameter.shape)
-    states = x.new_empty((sequences, x.shape[2]), dtype=accumulator(x.dtype))
-    return x.new_empty(x.shape), x.new_empty(x.shape), third, given, states
+    return x.new_empty(x.shape), x.new_empty(x.shape), third, given, _states(x, offsets)
 
 
 def _context(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> None:
@@ -255,8 +216,7 @@ def _backward(ctx: Any, g: Tensor | None, dlast: Tensor | None) -> Any:
         made = _composed_gradients(ctx.layer, tensors, g, dlast)
     else:
         g = torch.zeros_like(x) if g is None else g
-        g = g if g.stride(-1) == 1 or g.shape[-1] < 2 else g.contiguous()
-        made = _gradients(ctx.layer, h, g, None if dlast is None else dlast.contiguous(), *tensors)
+        made = _gradients(ctx.layer, h, lines(g), None if dlast is None else dlast.contiguous(), *tensors)
     return None, *[None if v is None else d for v, d in zip(tensors, made)], None
 
 
@@ -282,18 +242,10 @@ def _composed(
     layer: str, x: Any, y: Any, z: Any, parameter: Any, initial: Any, offsets: Any
 ) -> tuple[Tensor, Tensor]:
     """The layer by PyTorch's own operators and a recurrence in order."""
-    dtype, real = x.dtype, accumulator(x.dtype)
-    x, y, z = (v if v is None else v.to(real) for v in (x, y, z))
-    if layer == "rg_lru":
-        decay = parameter * torch.sigmoid(z)
-        a, b = decay.exp(), torch.sqrt(-torch.expm1(2 * decay)) * (torch.sigmoid(y) * x)
-    elif layer == "min_gru":
-        a, b = torch.sigmoid(-y), torch.sigmoid(y) * x
-    else:
-        shut = (1 - parameter) * torch.sigmoid(-y)
-        a, b = 1 - shut, shut * x
+    inputs = [v.to(accumulator(x.dtype)) for v in (x, y, z) if v is not None]
+    a, b = GATED[layer].gates(torch, parameter, *inputs)
     h, last = in_order(a, b, initial, offsets)
-    return h.to(dtype), last
+    return h.to(x.dtype), last
 
 
 def _jvp(ctx: Any, _: Any, *tangents: Any) -> Any:

@@ -9,8 +9,8 @@ from torch import Tensor
 
 import upsweep as up
 from upsweep.arguments import ShapeError
-from upsweep.engine import DTypeError
-from upsweep.torch.layers.operands import constant, in_order, packed, state
+from upsweep.layers import s5_operands
+from upsweep.torch.layers.operands import TORCH, in_order
 
 
 def s5(
@@ -45,14 +45,8 @@ def s5(
 
     Source: Smith, Warrington and Linderman, "Simplified state space layers for sequence modeling" (2023), equations 2 to 5.
     """
-    if x.ndim != 3:
-        raise ShapeError(f"x has shape {tuple(x.shape)}; a layer takes (batch, time, states)")
-    decay, start = _decay(x, eigenvalues, step), None
-    offsets = packed(cu_seqlens, x)
-    sequences = x.shape[0] if offsets is None else len(offsets) - 1
-    if initial is not None:
-        start = state(initial, "initial", (sequences, x.shape[2]), x.dtype, x)
-    h, last = in_order(decay.expand(x.shape), x, start, offsets)
+    given = s5_operands(TORCH, x, eigenvalues, step, initial, cu_seqlens)
+    h, last = in_order(_decay(given.arrays), x, given.initial, given.offsets)
     return (h, last) if return_state else h
 
 
@@ -65,18 +59,12 @@ def s5_step(state: Tensor, x: Tensor, eigenvalues: Tensor, step: Any = 1.0) -> T
         raise ShapeError(
             f"x is {x.dtype} of shape {tuple(x.shape)}, state {state.dtype} of {tuple(state.shape)}: both are (batch, states)"
         )
-    decay = _decay(x, eigenvalues.detach(), step).expand(x.shape)
-    rows, out = state.detach(), state.detach().unsqueeze(1)
-    up.linear_recurrence(
-        decay.unsqueeze(1), x.detach().unsqueeze(1), initial=rows, axis=1, out=out, order="sequential"
-    )
+    wide, rows = x.detach().unsqueeze(1), state.detach()
+    decay = _decay(s5_operands(TORCH, wide, eigenvalues.detach(), step, None, None).arrays)
+    up.linear_recurrence(decay, wide, initial=rows, axis=1, out=rows.unsqueeze(1), order="sequential")
     return state
 
 
-def _decay(x: Tensor, eigenvalues: Tensor, step: Any) -> Tensor:
-    if x.dtype not in (torch.complex64, torch.complex128):
-        raise DTypeError(f"x is {x.dtype}; the states of s5 are complex64 or complex128")
-    eigenvalues = constant(eigenvalues, "eigenvalues", x.shape[-1:], x.dtype, x)
-    if isinstance(step, Tensor):
-        step = constant(step, "step", x.shape[-1:], x.real.dtype, x)
-    return torch.exp(eigenvalues * step)
+def _decay(arrays: Any) -> Tensor:
+    x, eigenvalues, step = arrays
+    return torch.exp(eigenvalues * step).expand(x.shape)

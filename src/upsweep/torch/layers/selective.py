@@ -7,13 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from upsweep.arguments import ShapeError
-from upsweep.engine import DTypeError
+from upsweep.layers import marks_shape, one_step, selective_operands
 from upsweep.selective import selective_gradients
 from upsweep.selective import selective_scan as scanned
-from upsweep.torch.layers.operands import constant, packed, state, wide
+from upsweep.torch.layers.operands import TORCH, dense, detached, lines
 from upsweep.torch.library import differentiable
-from upsweep.torch.operands import accumulator
 
 
 def selective_scan(
@@ -57,9 +55,10 @@ def selective_scan(
 
     Source: Gu and Dao, "Mamba: linear-time sequence modeling with selective state spaces" (2023), algorithm 2.
     """
-    arrays, start, offsets = _checked(u, delta, A, B, C, D, z, delta_bias, initial, cu_seqlens)
-    keep = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (*arrays, start))
-    y, last, _ = _differentiable(*arrays, delta_softplus, start, offsets, keep)
+    given = selective_operands(TORCH, (u, delta, A, B, C, D, z, delta_bias), initial, cu_seqlens)
+    leaves = [x for x in (*given.arrays, given.initial) if x is not None]
+    keep = torch.is_grad_enabled() and any(x.requires_grad for x in leaves)
+    y, last, _ = _differentiable(*given.arrays, delta_softplus, given.initial, given.offsets, keep)
     return (y, last) if return_state else y
 
 
@@ -77,54 +76,27 @@ def selective_step(
     Returns:
         y, of the shape and dtype of u. On a GPU one kernel, fit for a CUDA graph.
     """
-    if u.ndim != 2 or B.ndim != 2:
-        raise ShapeError(
-            f"u has shape {tuple(u.shape)} and B {tuple(B.shape)}; a step takes (batch, channels) and (batch, N)"
-        )
-    one = [None if x is None else x.detach().unsqueeze(1) for x in (u, delta, B, C, z)]
-    u, delta, B, C, z = one  # type: ignore[assignment]
-    arrays, _, _ = _checked(u, delta, A.detach(), B, C, D, z, delta_bias, state.detach(), None)
-    if not state.is_contiguous():
-        raise ShapeError("state is not contiguous; pass state.contiguous() and keep it")
-    with torch.no_grad():
-        return _step(state, *arrays, delta_softplus).squeeze(1)
-
-
-def _checked(
-    u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, skip: Tensor | None, z: Tensor | None, bias: Tensor | None,
-    initial: Tensor | None, cu_seqlens: Tensor | None,
-) -> tuple[list[Tensor | None], Tensor | None, Tensor | None]:  # fmt: skip
-    if u.ndim != 3 or a.ndim != 2:
-        raise ShapeError(
-            f"u has shape {tuple(u.shape)} and A {tuple(a.shape)}; they are (batch, time, channels) and (channels, N)"
-        )
-    real = accumulator(u.dtype)
-    if real not in (torch.float32, torch.float64) or u.dtype.itemsize == 1:
-        raise DTypeError(f"u is {u.dtype}; a selective scan takes float32, float64, bfloat16 and float16")
-    batch, steps, channels = shape = tuple(u.shape)
-    states = a.shape[1]
-    offsets = packed(cu_seqlens, u)
-    sequences = batch if offsets is None else len(offsets) - 1
-    given = [
-        wide(u, "u", shape, u),
-        wide(delta, "delta", shape, u),
-        constant(a, "A", (channels, states), real, u),
-        wide(b, "B", (batch, steps, states), u),
-        wide(c, "C", (batch, steps, states), u),
-        None if skip is None else constant(skip, "D", (channels,), real, u),
-        None if z is None else wide(z, "z", shape, u),
-        None if bias is None else constant(bias, "delta_bias", (channels,), real, u),
-    ]
-    start = (
-        None
-        if initial is None
-        else state(initial, "initial", (sequences, channels, states), real, u).contiguous()
+    one_step((u, delta, B, C, z), ("u", "delta", "B", "C", "z"))
+    u, delta, B, C, z = [None if x is None else x.detach().unsqueeze(1) for x in (u, delta, B, C, z)]  # type: ignore[assignment]
+    given = selective_operands(
+        TORCH, (u, delta, *detached(A), B, C, *detached(D), z, *detached(delta_bias)), state.detach(), None
     )
-    return given, start, offsets
+    dense(state)
+    with torch.no_grad():
+        return _step(state, *given.arrays, delta_softplus).squeeze(1)
 
 
-def _detached(*tensors: Tensor | None) -> list[Tensor | None]:
-    return [None if x is None else x.detach() for x in tensors]
+def _states(a: Tensor, u: Tensor, offsets: Tensor | None) -> Tensor:
+    """New memory for the states of each sequence."""
+    sequences = u.shape[0] if offsets is None else offsets.shape[0] - 1
+    return a.new_empty((sequences, *a.shape))
+
+
+def _results(u: Tensor, a: Tensor, offsets: Tensor | None, keep: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """New memory for the results, and for what the way back starts from where that is kept."""
+    last = _states(a, u, offsets)
+    kept = a.new_empty(marks_shape(u.shape, a.shape[1], last.shape[0])) if keep else u.new_empty(0)
+    return u.new_empty(u.shape), last, kept
 
 
 @torch.library.custom_op("upsweep::selective_scan", mutates_args=())
@@ -132,17 +104,13 @@ def _scan(
     u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, skip: Tensor | None, z: Tensor | None, bias: Tensor | None,
     softplus: bool, initial: Tensor | None, offsets: Tensor | None, keep: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    arrays = _detached(u, delta, a, b, c, skip, z, bias)
-    y, last, marks = scanned(arrays, softplus, *_detached(initial, offsets), keep=keep)
-    return y, last, u.new_empty(0) if marks is None else marks
+    arrays = detached(u, delta, a, b, c, skip, z, bias)
+    y, last, marks = _results(u, a, offsets, keep)
+    scanned(arrays, softplus, *detached(initial, offsets), y, last, marks if keep else None)
+    return y, last, marks
 
 
-@_scan.register_fake
-def _(u: Tensor, delta: Tensor, a: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
-    offsets, keep = rest[-2:]
-    sequences = u.shape[0] if offsets is None else offsets.shape[0] - 1
-    kept = (u.shape[0] * u.shape[1] // 16 + sequences, *a.shape) if keep else (0,)
-    return u.new_empty(u.shape), a.new_empty((sequences, *a.shape)), (a if keep else u).new_empty(kept)
+_scan.register_fake(lambda u, delta, a, *rest: _results(u, a, *rest[-2:]))
 
 
 @torch.library.custom_op("upsweep::selective_step", mutates_args={"state"})
@@ -150,13 +118,12 @@ def _step(
     state: Tensor, u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, skip: Tensor | None, z: Tensor | None,
     bias: Tensor | None, softplus: bool,
 ) -> Tensor:  # fmt: skip
-    arrays = _detached(u, delta, a, b, c, skip, z, bias)
-    return scanned(arrays, softplus, state, None, last=state)[0]
+    y = u.new_empty(u.shape)
+    scanned(detached(u, delta, a, b, c, skip, z, bias), softplus, state, None, y, state, None)
+    return y
 
 
-@_step.register_fake
-def _(state: Tensor, u: Tensor, *_: Any) -> Tensor:
-    return u.new_empty(u.shape)
+_step.register_fake(lambda state, u, *_: u.new_empty(u.shape))
 
 
 @torch.library.custom_op("upsweep::selective_gradients", mutates_args=())
@@ -164,33 +131,37 @@ def _gradients(
     g: Tensor, dlast: Tensor | None, marks: Tensor, u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor,
     skip: Tensor | None, z: Tensor | None, bias: Tensor | None, softplus: bool, initial: Tensor | None, offsets: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Of u, delta, a, b, c, skip, z, bias and initial."""
-    arrays = _detached(u, delta, a, b, c, skip, z, bias)
-    start, cuts, g, dlast, marks = _detached(initial, offsets, g, dlast, marks)  # type: ignore[assignment]
+    """Of u, delta, a, b, c, skip, z, bias and initial; empty for a z that is not there."""
+    arrays = detached(u, delta, a, b, c, skip, z, bias)
+    start, cuts, g, dlast, marks = detached(initial, offsets, g, dlast, marks)
     if not marks.numel():  # it was not known that gradients would be asked for
-        marks = scanned(arrays, softplus, start, cuts, keep=True)[2]
-    into = list(selective_gradients(g, dlast, marks, arrays, softplus, start, cuts))
-    for of_sequences in (2, 5, 7):
-        into[of_sequences] = into[of_sequences].sum(0)
-    return tuple(u.new_empty(0) if x is None else x for x in into)  # type: ignore[return-value]
+        y, last, marks = _results(u, a, offsets, True)
+        scanned(arrays, softplus, start, cuts, y, last, marks)
+    into = [None if v is None else v.new_empty(v.shape) for v in (u, delta, z, b, c)]
+    da, dinitial = _states(a, u, offsets), _states(a, u, offsets)
+    dskip, dbias = da.new_empty(da.shape[:2]), da.new_empty(da.shape[:2])
+    selective_gradients(g, dlast, marks, arrays, softplus, start, cuts, into, [da, dskip, dbias, dinitial])
+    du, ddelta, dz, db, dc = into
+    dz = u.new_empty(0) if dz is None else dz
+    return du, ddelta, da.sum(0), db, dc, dskip.sum(0), dz, dbias.sum(0), dinitial  # type: ignore[return-value]
 
 
 @_gradients.register_fake
-def _(
-    g: Tensor, dlast: Tensor | None, marks: Tensor, u: Tensor, delta: Tensor, a: Tensor, *rest: Any
-) -> tuple[Tensor, ...]:
+def _(g: Any, dlast: Any, marks: Any, u: Tensor, delta: Any, a: Tensor, *rest: Any) -> tuple[Tensor, ...]:
     b, c, _, z, _, _, _, offsets = rest
-    sequences = u.shape[0] if offsets is None else offsets.shape[0] - 1
-    per_channel = a.new_empty(a.shape[:1])
-    gate = u.new_empty(u.shape if z is not None else 0)
-    made = [
-        u.new_empty(u.shape),
-        u.new_empty(u.shape),
-        a.new_empty(a.shape),
-        b.new_empty(b.shape),
-        c.new_empty(c.shape),
-    ]
-    return *made, per_channel, gate, per_channel.clone(), a.new_empty((sequences, *a.shape))
+    du, ddelta, da, db, dc = (v.new_empty(v.shape) for v in (u, delta, a, b, c))
+    dskip, dbias = a.new_empty(a.shape[:1]), a.new_empty(a.shape[:1])
+    return (
+        du,
+        ddelta,
+        da,
+        db,
+        dc,
+        dskip,
+        u.new_empty(u.shape if z is not None else 0),
+        dbias,
+        _states(a, u, offsets),
+    )
 
 
 def _once(*_: Any) -> Any:
@@ -216,9 +187,8 @@ def _backward(ctx: Any, g: Tensor | None, dlast: Tensor | None, _: Any) -> Any:
     *arrays, initial, offsets, marks = ctx.saved_tensors
     u = arrays[0]
     g = torch.zeros_like(u) if g is None else g
-    g = g if g.stride(-1) == 1 or g.shape[-1] < 2 else g.contiguous()
     dlast = None if dlast is None else dlast.contiguous()
-    made = _gradients_once(g, dlast, marks, *arrays, ctx.softplus, initial, offsets)
+    made = _gradients_once(lines(g), dlast, marks, *arrays, ctx.softplus, initial, offsets)
     *into, dinitial = [d if x is not None else None for d, x in zip(made, (*arrays, initial))]
     return *into, None, dinitial, None, None
 
