@@ -29,6 +29,8 @@ class Library(NamedTuple):
     """An operand as a dense array of a dtype."""
     offsets: Callable[[Any, int, Any], Any]
     """(cu_seqlens, steps, like): as integers beside `like`, checked where they are known."""
+    maths: Any
+    """exp, expm1, sqrt, sigmoid and softplus."""
 
 
 class Gated(NamedTuple):
@@ -40,11 +42,17 @@ class Gated(NamedTuple):
     """That with an item for each channel; "" where there is none."""
     gates: Callable[..., tuple[Any, Any]]
     """(maths, parameter, *inputs) -> (a, b) of `h = a h + b`, by a library's own functions."""
+    taken: Callable[[Any, Any], Any] = lambda maths, parameter: parameter
+    """(maths, parameter) -> the parameter as the gates and the engines take it."""
 
 
 def _rg_lru(maths: Any, rate: Any, x: Any, into: Any, open_: Any) -> tuple[Any, Any]:
     decay = rate * maths.sigmoid(open_)
     return maths.exp(decay), maths.sqrt(-maths.expm1(2 * decay)) * (maths.sigmoid(into) * x)
+
+
+def _rate(maths: Any, decay: Any) -> Any:
+    return -8 * maths.softplus(decay)
 
 
 def _min_gru(maths: Any, _: Any, x: Any, gate: Any) -> tuple[Any, Any]:
@@ -57,7 +65,7 @@ def _hgrn(maths: Any, lower: Any, x: Any, gate: Any) -> tuple[Any, Any]:
 
 
 GATED = {
-    "rg_lru": Gated(("x", "input_gate", "recurrence_gate"), "decay", _rg_lru),
+    "rg_lru": Gated(("x", "input_gate", "recurrence_gate"), "decay", _rg_lru, _rate),
     "min_gru": Gated(("x", "gate"), "", _min_gru),
     "hgrn": Gated(("x", "forget_gate"), "lower_bound", _hgrn),
 }
@@ -65,6 +73,9 @@ SELECTIVE = ("u", "delta", "A", "B", "C", "D", "z", "delta_bias")
 """The operands of a selective scan; the last three may be missing."""
 CONSTANT = (2, 5, 7)
 """Those that are the same for all steps, A, D and delta_bias: the way back sums their gradients over the sequences."""
+ONCE = (
+    "selective_scan has no second derivatives, and none in forward mode: it keeps no state to take them from"
+)
 CHUNK = 16
 """Steps of a selective scan from one state that the way back starts from to the next."""
 REAL = ("float32", "float64", "bfloat16", "float16")

@@ -33,6 +33,7 @@ def again(plan: Plan, x: Any, y: Any) -> Again | None:
     alike = vx.strides == vy.strides and vx.dtype.itemsize == vy.dtype.itemsize
     pointer, stream = kind.pointer, kind.stream
     place = View(0, (), (), vx.dtype, device, kind, None)  # keeps no memory
+    itself = vx is x
 
     def run(x: Any, y: Any) -> bool:
         p, q = pointer(x), pointer(y)
@@ -41,7 +42,13 @@ def again(plan: Plan, x: Any, y: Any) -> Again | None:
         if p + x_low < q + y_high and q + y_low < p + x_high and not (alike and p == q):
             return False
         with driver.on_device(device):
-            start(launch, (p + x_offset, q + y_offset, *rest), launch.values, stream(place), device)
+            start(
+                launch,
+                (p + x_offset, q + y_offset, *rest),
+                launch.values,
+                stream(x if itself else place),
+                device,
+            )
         return True
 
     return run

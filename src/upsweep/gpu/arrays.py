@@ -5,12 +5,13 @@ Each kind of array is a row of KINDS: how to see its memory, how to make a new o
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -208,6 +209,43 @@ def _jax_empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> View:
     return _jax_view(made)
 
 
+# --- XLA's buffers, where a function of ours is part of what XLA computes: memory with the stream that its work is queued on
+
+
+class Queue(NamedTuple):
+    """A stream, as what keeps the memory that is used on it: XLA does until the function returns."""
+
+    stream: int
+
+
+class Queued(View):
+    """Memory of XLA's, and in `owner` the stream that whatever touches it is queued on."""
+
+    __slots__ = ()
+    is_cuda = True
+
+    def __init__(
+        self, ptr: int, shape: tuple[int, ...], dtype: np.dtype, device: int, queue: Queue, memory: Any = None
+    ) -> None:
+        strides = c_strides(shape, dtype.itemsize)
+        super().__init__(ptr, shape, strides, dtype, device, QUEUED, queue, memory=memory)
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def _queued_empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> View:
+    from upsweep.gpu import driver
+
+    memory = driver.Memory(math.prod(shape) * dtype.itemsize, like.device, like.owner.stream)
+    return Queued(memory.ptr, shape, dtype, like.device, like.owner, memory)
+
+
+def _queued_likeness(x: Any) -> tuple[Any, ...]:
+    return x.dtype, x.shape, x.device
+
+
 # --- everything else: __cuda_array_interface__ and DLPack -------------------------------------------------------------
 
 
@@ -330,6 +368,16 @@ CUPY = Kind(
     pointer=lambda x: x.data.ptr,
 )
 JAX = Kind(_jax_view, _jax_empty, lambda v: 0, waits=True)
+QUEUED = Kind(
+    lambda x: x,
+    _queued_empty,
+    lambda v: v.owner.stream,
+    likeness=Likeness(
+        "cuda", _queued_likeness, _queued_likeness, lambda x: _queued_empty(x, x.shape, x.dtype)
+    ),
+    pointer=lambda x: x.ptr,
+)
+LIKENESS[Queued] = QUEUED.likeness
 FOREIGN = Kind(_foreign_view, _foreign_empty, _foreign_stream)
 KINDS = {"torch": TORCH, "cupy": CUPY, "jaxlib": JAX, "jax": JAX}
 

@@ -23,6 +23,18 @@ from upsweep.arguments import ShapeError, alone, axis_of, followed, timed, weigh
 from upsweep.dtypes import accumulator
 from upsweep.engine import DTypeError
 from upsweep.jax import filters, rules
+from upsweep.jax.layers import (
+    hgrn,
+    hgrn_step,
+    min_gru,
+    min_gru_step,
+    rg_lru,
+    rg_lru_step,
+    s5,
+    s5_step,
+    selective_scan,
+    selective_step,
+)
 from upsweep.jax.segments import heads_of, offsets_of
 from upsweep.operator import Operator, OperatorError, identity_of, resolve
 from upsweep.operators import as_operator, ops
@@ -37,10 +49,20 @@ __all__ = [
     "discounted_sum",
     "ema",
     "gae",
+    "hgrn",
+    "hgrn_step",
     "lfilter",
     "linear_recurrence",
+    "min_gru",
+    "min_gru_step",
     "reduce",
+    "rg_lru",
+    "rg_lru_step",
+    "s5",
+    "s5_step",
     "scan",
+    "selective_scan",
+    "selective_step",
 ]
 
 

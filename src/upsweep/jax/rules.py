@@ -7,7 +7,6 @@ makes gradients, hessians and forward mode of these two rules.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
@@ -17,13 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.core import ShapedArray
-from jax.experimental.buffer_callback import buffer_callback
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 import upsweep as up
-from upsweep.dtypes import accumulator, foreign
-from upsweep.engine import on_gpu
+from upsweep.dtypes import accumulator
+from upsweep.jax.buffers import in_place, like
 from upsweep.operator import Operator, OperatorError, identity_of, resolve
 from upsweep.operators import BUILTIN, form_of, ops
 from upsweep.planning import plan_of
@@ -39,56 +37,23 @@ def call(
     heads: Any = None,
     order: str = "tree",
 ) -> Any:
-    """The scan itself. XLA's buffers offer dtypes that NumPy lacks to nobody else on a GPU: such items are widened here, and
-    rounded once."""
+    """The scan itself."""
     planned = tuple(np.dtype(x.dtype) for x in xs), tuple(x.shape for x in xs)
     plan_of(
         op, *planned, dim, exclusive, reverse, starts is not None, order=order
     )  # what is wrong is said here, not by XLA
-    wide = tuple(x.astype(accumulator(d)) if foreign(d) else x for x, d in zip(xs, planned[0]))
-    shapes = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in wide)
-    run = _InPlace(op, dim, exclusive, reverse, order)
-    ys = buffer_callback(run, shapes, vmap_method="broadcast_all")(wide, starts, heads)  # type: ignore[arg-type]
-    return tuple(y.astype(x.dtype) for x, y in zip(xs, ys))
+    return in_place(_scan_into, (op, dim, exclusive, reverse, order), tuple(map(like, xs)), xs, starts, heads)
 
 
-@dataclass(frozen=True)
-class _InPlace:
-    """A scan of XLA's own buffers, where they lie and on XLA's stream. Equal scans are equal, so that XLA compiles one."""
-
-    op: Operator
-    dim: int
-    exclusive: bool
-    reverse: bool
-    order: str
-
-    def __call__(self, context: Any, outs: Any, xs: Any, starts: Any, heads: Any) -> None:
-        xs, outs, first = (
-            None if part is None else tuple(_seen(buffer, context) for buffer in part)
-            for part in (xs, outs, starts)
-        )
-        one = len(xs) == 1
-        segments = None if heads is None else up.segments.flags(_seen(heads, context))
-        up.scan(
-            xs[0] if one else xs, self.op, axis=self.dim, exclusive=self.exclusive, reverse=self.reverse,
-            initial=first[0] if first and one else first, out=outs[0] if one else outs,
-            segments=segments, order=self.order,
-        )  # fmt: skip
-
-
-def _seen(buffer: Any, context: Any) -> Any:
-    return _OnStream(buffer, context.stream) if on_gpu(buffer) else np.asarray(buffer)
-
-
-class _OnStream:
-    """A buffer on a GPU with the stream that its work is ordered on."""
-
-    def __init__(self, buffer: Any, stream: int) -> None:
-        self._buffer, self._stream = buffer, stream
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {**self._buffer.__cuda_array_interface__, "version": 3, "stream": self._stream}
+def _scan_into(
+    op: Operator, dim: int, exclusive: bool, reverse: bool, order: str, outs: Any, xs: Any, starts: Any, heads: Any
+) -> None:  # fmt: skip
+    one = len(xs) == 1
+    segments = None if heads is None else up.segments.flags(heads)
+    up.scan(
+        xs[0] if one else xs, op, axis=dim, exclusive=exclusive, reverse=reverse,
+        initial=starts[0] if starts and one else starts, out=outs[0] if one else outs, segments=segments, order=order,
+    )  # fmt: skip
 
 
 def along(x: Array, dim: int, reverse: bool, start: int, stop: int | None) -> Array:

@@ -137,9 +137,7 @@ def _stepped(layer: str, h: Tensor, inputs: tuple[Tensor, ...], parameter: Tenso
 def _arguments(layer: str, arrays: tuple[Any, ...]) -> list[Any]:
     """Three inputs, of which one may be missing, and the parameter as the engines take it."""
     *inputs, parameter = arrays
-    if layer == "rg_lru":
-        parameter = -8 * torch.nn.functional.softplus(parameter)
-    return [*inputs, *[None] * (3 - len(inputs)), parameter]
+    return [*inputs, *[None] * (3 - len(inputs)), GATED[layer].taken(TORCH.maths, parameter)]
 
 
 def _present(*inputs: Any) -> list[Any]:
@@ -243,7 +241,7 @@ def _composed(
 ) -> tuple[Tensor, Tensor]:
     """The layer by PyTorch's own operators and a recurrence in order."""
     inputs = [v.to(accumulator(x.dtype)) for v in (x, y, z) if v is not None]
-    a, b = GATED[layer].gates(torch, parameter, *inputs)
+    a, b = GATED[layer].gates(TORCH.maths, parameter, *inputs)
     h, last = in_order(a, b, initial, offsets)
     return h.to(x.dtype), last
 

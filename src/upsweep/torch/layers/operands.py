@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -44,6 +45,13 @@ TORCH = layers.Library(
     lines=lines,
     cast=lambda x, dtype: x.to(dtype).contiguous(),
     offsets=lambda cu_seqlens, steps, like: _offsets(cu_seqlens, steps, like.device),
+    maths=SimpleNamespace(
+        exp=torch.exp,
+        expm1=torch.expm1,
+        sqrt=torch.sqrt,
+        sigmoid=torch.sigmoid,
+        softplus=torch.nn.functional.softplus,
+    ),
 )
 
 

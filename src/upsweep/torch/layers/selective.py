@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from upsweep.layers import marks_shape, one_step, selective_operands
+from upsweep.layers import ONCE, marks_shape, one_step, selective_operands
 from upsweep.selective import selective_gradients
 from upsweep.selective import selective_scan as scanned
 from upsweep.torch.layers.operands import TORCH, dense, detached, lines
@@ -165,9 +165,7 @@ def _(g: Any, dlast: Any, marks: Any, u: Tensor, delta: Any, a: Tensor, *rest: A
 
 
 def _once(*_: Any) -> Any:
-    raise NotImplementedError(
-        "selective_scan has no second derivatives, and none in forward mode: it keeps no state to take them from"
-    )
+    raise NotImplementedError(ONCE)
 
 
 def _nothing(ctx: Any, inputs: Any, output: Any) -> None:

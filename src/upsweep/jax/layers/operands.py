@@ -1,0 +1,106 @@
+"""What JAX has of what the layers ask of a library, batches of batches, and recurrences in order of packed sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.core import Tracer
+from jax.custom_batching import custom_vmap
+
+from upsweep import layers
+from upsweep.jax import rules
+
+
+def _offsets(cu_seqlens: Array, steps: int, _: Array) -> Array:
+    """As they are, checked. Traced ones cannot be: they are made to go from 0 to the steps, and not to fall."""
+    if not isinstance(cu_seqlens, Tracer):
+        layers.sorted_to(np.asarray(cu_seqlens), steps)
+        return cu_seqlens
+    return jnp.clip(jax.lax.cummax(cu_seqlens), 0, steps).at[0].set(0).at[-1].set(steps)
+
+
+JAX = layers.Library(
+    dtype=np.dtype,
+    beside=lambda x, name, like: None,  # XLA says where arrays lie on two devices
+    lines=lambda x: x,
+    cast=lambda x, dtype: x.astype(dtype),
+    offsets=_offsets,
+    maths=SimpleNamespace(
+        exp=jnp.exp, expm1=jnp.expm1, sqrt=jnp.sqrt, sigmoid=jax.nn.sigmoid, softplus=jax.nn.softplus
+    ),
+)
+
+
+def arrays(*given: Any) -> list[Any]:
+    """As arrays of JAX; None for None."""
+    return [None if x is None else jnp.asarray(x) for x in given]
+
+
+def words(offsets: Any) -> Any:
+    """Offsets as the two words of an int64 each, which the engines read and JAX may not have."""
+    if offsets is None:
+        return None
+    if offsets.dtype == np.int64:
+        return jax.lax.bitcast_convert_type(offsets, np.int32)
+    return jnp.stack([offsets, jnp.zeros_like(offsets)], -1)
+
+
+def of_words(offsets: Any) -> Any:
+    """The memory of such words as int64."""
+    if isinstance(offsets, np.ndarray):
+        return offsets.view(np.int64)[:, 0]
+    return None if offsets is None else offsets.over_all(offsets.shape[:1], np.dtype(np.int64))
+
+
+def over_batches(run: Callable[..., Any], alone: Callable[..., bool]) -> Callable[..., Any]:
+    """`run(along, fixed)` with a rule for vmap. Along arrays have the batch in front, as the results have: a batch of batches is
+    one larger batch, unless `alone(along, fixed)` says that each goes by itself, or what is fixed differs between them."""
+
+    @custom_vmap
+    def call(along: Any, fixed: Any) -> Any:
+        return run(along, fixed)
+
+    @call.def_vmap
+    def _(size: int, batched: Any, along: Any, fixed: Any) -> Any:
+        def spread(x: Array, has: bool) -> Array:
+            return x if has else jnp.broadcast_to(x, (size, *x.shape))
+
+        there = jax.tree.map(spread, along, batched[0])
+        if alone(along, fixed) or any(jax.tree.leaves(batched[1])):
+            made = jax.lax.map(lambda each: call(*each), (there, jax.tree.map(spread, fixed, batched[1])))
+        else:
+            folded = call(jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), there), fixed)
+            made = jax.tree.map(lambda y: y.reshape(size, y.shape[0] // size, *y.shape[1:]), folded)
+        return made, jax.tree.map(lambda _: True, made)
+
+    return call
+
+
+def in_order(a: Array, b: Array, initial: Any, offsets: Any) -> tuple[Array, Array]:
+    """`h[t] = a[t] h[t-1] + b[t]` along the steps, and the last states, by functions that have all derivatives."""
+    batch, steps, channels = b.shape
+    sequences = batch if offsets is None else offsets.shape[0] - 1
+    start = jnp.zeros((sequences, channels), b.dtype) if initial is None else initial
+    if not steps:
+        return b, start
+    if offsets is None:
+        h = _walked(a, b, initial, None)
+        return h, h[:, -1]
+    first, behind = offsets[:-1], offsets[1:]
+    empty = first == behind
+    at = jnp.minimum(first, steps - 1)
+    ones = _walked(a[0, at][:, None], b[0, at][:, None], start, None)[:, 0]
+    there = jnp.where(empty, steps, first)  # what lies behind the end is dropped
+    heads = jnp.zeros(b.shape, bool).at[0, there].set(True, mode="drop")
+    h = _walked(a, b.at[0, there].set(ones, mode="drop"), None, heads)
+    return h, jnp.where(empty[:, None], start, h[0, jnp.maximum(behind - 1, 0)])
+
+
+def _walked(a: Array, b: Array, initial: Any, heads: Any) -> Array:
+    return rules.recurrence(-2, False, a, b, initial, heads, "sequential")
