@@ -21,12 +21,22 @@ SPELLINGS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def place(device):
+    """Tensors are made on every device that there is."""
+    with torch.device(device):
+        yield
+
+
 def draw(*shape, seed=0):
-    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    generator = torch.Generator("cpu").manual_seed(seed)
+    return torch.randn(shape, dtype=torch.float64, generator=generator, device="cpu").to(
+        torch.empty(0).device
+    )
 
 
 def same(got, expected):
-    np.testing.assert_array_equal(np.asarray(got.detach()), np.asarray(expected), strict=True)
+    np.testing.assert_array_equal(np.asarray(got.detach().cpu()), np.asarray(expected), strict=True)
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
@@ -38,13 +48,12 @@ def test_segments_have_upsweeps_bits(spelling, reverse):
         {"axis": 1, "segments": SPELLINGS[spelling], "reverse": reverse},
     )
     for op, more in (("add", {}), ("mul", {"initial": 0.5}), ("max", {"exclusive": True})):
-        same(ut.scan(x, op, **keywords, **more), up.scan(x.numpy(), op, **keywords, **more))
-    same(ut.cummin(x, **keywords), up.scan(x.numpy(), "min", **keywords))
-    expected = up.linear_recurrence(a.numpy(), x.numpy(), initial=2.0, **keywords)
+        same(ut.scan(x, op, **keywords, **more), up.scan(x.cpu().numpy(), op, **keywords, **more))
+    same(ut.cummin(x, **keywords), up.scan(x.cpu().numpy(), "min", **keywords))
+    expected = up.linear_recurrence(a.cpu().numpy(), x.cpu().numpy(), initial=2.0, **keywords)
     same(ut.linear_recurrence(a, x, initial=2.0, **keywords), expected)
-    for got, part in zip(
-        ut.scan((a, x), "affine", **keywords), up.scan((a.numpy(), x.numpy()), "affine", **keywords)
-    ):
+    plain = a.cpu().numpy(), x.cpu().numpy()
+    for got, part in zip(ut.scan((a, x), "affine", **keywords), up.scan(plain, "affine", **keywords)):
         same(got, part)
 
 
@@ -89,7 +98,7 @@ def test_reductions_one_a_segment():
         3,
         3,
     ]
-    same(ut.reduce(x), up.reduce(x.detach().numpy()))
+    same(ut.reduce(x), up.reduce(x.detach().cpu().numpy()))
     with pytest.raises(up.ShapeError, match="1-D segments"):
         ut.reduce(draw(2, 7), dim=1, segments=SPELLINGS["each row"])
 
@@ -98,19 +107,21 @@ def test_averages_by_steps_and_by_times():
     x, times = draw(2, 7), torch.tensor([0.0, 1, 3, 3, 8, 9, 10], dtype=torch.float64)
     for more in ({"initial": 0.5}, {"segments": SPELLINGS["offsets"]}):
         for v in (x, x.float(), x.half()):
-            same(ut.ema(v, 0.3, dim=1, **more), up.ema(v.numpy(), 0.3, axis=1, **more))
+            same(ut.ema(v, 0.3, dim=1, **more), up.ema(v.cpu().numpy(), 0.3, axis=1, **more))
     y, expected = ut.ema(x, halflife=2.0, times=times, axis=1), [x[:, 0]]
     for t in range(1, 7):
         weight = 0.5 ** ((times[t] - times[t - 1]) / 2)
         expected.append(weight * expected[-1] + (1 - weight) * x[:, t])
     torch.testing.assert_close(y, torch.stack(expected, 1))
-    np.testing.assert_allclose(up.ema(x.numpy(), halflife=2.0, times=times.numpy(), axis=1), y, rtol=1e-15)
+    np.testing.assert_allclose(
+        up.ema(x.cpu().numpy(), halflife=2.0, times=times.cpu().numpy(), axis=1), y.cpu(), rtol=1e-15
+    )
     x.requires_grad_()
     assert torch.autograd.gradcheck(lambda x: ut.ema(x, halflife=2.0, times=times, axis=1), x)
     for wrong, says in (
         ({}, "halflife"), ({"alpha": 0.5, "times": times}, "times"), ({"halflife": 1, "times": times, "initial": 0}, "front"),
     ):  # fmt: skip
-        for module, given in ((ut, x.detach()), (up, x.detach().numpy())):
+        for module, given in ((ut, x.detach()), (up, x.detach().cpu().numpy())):
             with pytest.raises(ValueError, match=says):
                 module.ema(given, axis=1, **wrong)
 
@@ -125,11 +136,12 @@ def test_advantages_of_episodes_that_end_and_that_are_cut():
         later = delta + 0.72 * later * (not ended[t] and not cut[t])
         expected.insert(0, later)
     torch.testing.assert_close(got, torch.stack(expected))
-    plain = {k: w.numpy() if isinstance(w, torch.Tensor) else w for k, w in keywords.items()}
-    same(got, up.gae(r.numpy(), v.numpy(), **plain))
+    plain = {k: w.cpu().numpy() if isinstance(w, torch.Tensor) else w for k, w in keywords.items()}
+    same(got, up.gae(r.cpu().numpy(), v.cpu().numpy(), **plain))
     halves = {"values": v.half(), "next_values": after.half()}
     got = ut.gae(r.half(), **(keywords | halves))
-    same(got, up.gae(r.half().numpy(), **(plain | {k: w.numpy() for k, w in halves.items()})))
+    halves = {k: w.cpu().numpy() for k, w in halves.items()}
+    same(got, up.gae(r.half().cpu().numpy(), **(plain | halves)))
     nothing_ends = ut.gae(r, v, 0.5, gamma=0.9, lam=0.8)
     same(nothing_ends, ut.gae(r, v, 0.5, torch.zeros(6, dtype=torch.bool), gamma=0.9, lam=0.8))
     for module in (ut, up):
@@ -139,7 +151,7 @@ def test_advantages_of_episodes_that_end_and_that_are_cut():
 
 def test_dim_is_axis():
     x = draw(2, 3)
-    same(ut.cumulative_sum(x, dim=-1), up.cumulative_sum(x.numpy(), axis=-1))
+    same(ut.cumulative_sum(x, dim=-1), up.cumulative_sum(x.cpu().numpy(), axis=-1))
     with pytest.raises(up.ShapeError, match="one thing"):
         ut.cumulative_sum(x, axis=0, dim=0)
 
@@ -152,5 +164,5 @@ def test_numbers_that_a_dtype_does_not_hold_are_refused():
     ):  # fmt: skip
         with pytest.raises(up.DTypeError, match="convert"):
             call()
-    same(ut.linear_recurrence(2, whole), up.linear_recurrence(2, whole.numpy()))
+    same(ut.linear_recurrence(2, whole), up.linear_recurrence(2, whole.cpu().numpy()))
     same(ut.linear_recurrence(torch.tensor(0.5), whole), np.array([1.0, 2.5, 4.25], np.float32))

@@ -7,10 +7,11 @@ torch = pytest.importorskip("torch")
 import upsweep.torch as ut  # noqa: E402
 
 
-def given(dtype, shape=(3, 50, 17)):
+def given(dtype, device, shape=(3, 50, 17)):
     torch.manual_seed(1)
-    a, b = torch.rand(shape).to(dtype), torch.randn(shape).to(dtype)
-    return a.requires_grad_(), b.requires_grad_(), torch.randn(3, 17).requires_grad_(dtype == torch.float32)
+    a, b = torch.rand(shape).to(device, dtype), torch.randn(shape).to(device, dtype)
+    h = torch.randn(3, 17).to(device)
+    return a.requires_grad_(), b.requires_grad_(), h.requires_grad_(dtype == torch.float32)
 
 
 def loop(a, b, h):
@@ -21,8 +22,8 @@ def loop(a, b, h):
     return torch.stack(states, 1)
 
 
-def test_the_loop_forward_and_backward():
-    a, b, h = given(torch.float32)
+def test_the_loop_forward_and_backward(device):
+    a, b, h = given(torch.float32, device)
     g = torch.randn_like(b)
     want = loop(a, b, h)
     got = ut.linear_recurrence(a, b, initial=h, axis=1, order="sequential")
@@ -32,8 +33,8 @@ def test_the_loop_forward_and_backward():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_keeps_states_in_float32(dtype):
-    a, b, h = given(dtype)
+def test_half_precision_keeps_states_in_float32(dtype, device):
+    a, b, h = given(dtype, device)
     g = torch.randn_like(b)
     wide = [x.detach().float().requires_grad_() for x in (a, b)]
     want = loop(*wide, h)
@@ -52,21 +53,22 @@ def test_half_precision_keeps_states_in_float32(dtype):
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_gradients_of_gradients(reverse):
+def test_gradients_of_gradients(reverse, device):
     torch.manual_seed(2)
-    a, b, h = (torch.rand(s, dtype=torch.float64, requires_grad=True) for s in ((2, 5, 3), (2, 5, 3), (2, 3)))
+    how = {"dtype": torch.float64, "device": device, "requires_grad": True}
+    a, b, h = (torch.rand(s, **how) for s in ((2, 5, 3), (2, 5, 3), (2, 3)))
 
     def scanned(a, b, h):
         return ut.linear_recurrence(a, b, initial=h, axis=1, reverse=reverse, order="sequential")
 
     assert torch.autograd.gradcheck(scanned, (a, b, h))
     assert torch.autograd.gradgradcheck(scanned, (a, b, h))
-    scalar = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    scalar = torch.tensor(0.7, **how)
     assert torch.autograd.gradcheck(lambda c, b: scanned(c, b, None), (scalar, b))
 
 
-def test_compiled_whole():
-    a, b, h = given(torch.float32)
+def test_compiled_whole(device):
+    a, b, h = given(torch.float32, device)
     fn = torch.compile(
         lambda a, b, h: ut.linear_recurrence(a, b, initial=h, axis=1, order="sequential").square().sum(),
         fullgraph=True, backend="aot_eager",
@@ -86,12 +88,12 @@ def stepped(x, f, first):
     return torch.stack(ys, 1)
 
 
-def test_every_function_has_the_loops_bits_and_gradients():
+def test_every_function_has_the_loops_bits_and_gradients(device):
     torch.manual_seed(4)
-    x = torch.randn(3, 50, 17, requires_grad=True)
-    g, how = torch.randn(3, 50, 17), {"axis": 1, "order": "sequential"}
-    zero = torch.zeros(3, 17)
-    dones = torch.rand(3, 50, 17) < 0.1
+    x = torch.randn(3, 50, 17, device=device, requires_grad=True)
+    g, how = torch.randn(3, 50, 17, device=device), {"axis": 1, "order": "sequential"}
+    zero = torch.zeros(3, 17, device=device)
+    dones = torch.rand(3, 50, 17, device=device) < 0.1
     back, ends = x.flip(1), dones.flip(1)
     pairs = [
         (ut.scan(x, **how), stepped(x, torch.add, zero)),
@@ -114,13 +116,13 @@ def test_every_function_has_the_loops_bits_and_gradients():
     assert torch.equal(ut.reduce(x, **how), pairs[0][1][:, -1])
     values, last = torch.zeros_like(x), zero
     assert torch.equal(ut.gae(x, values, last, gamma=1.0, lam=0.5, **how), pairs[5][1])
-    a, b = (torch.rand(3, 50, 17) for _ in range(2))
+    a, b = (torch.rand(3, 50, 17, device=device) for _ in range(2))
     _, h = ut.scan((a, b), "affine", **how)
     assert torch.equal(h, ut.linear_recurrence(a, b, **how))
 
 
-def test_gradients_in_order_by_differences():
-    x = torch.rand(2, 5, 3, dtype=torch.float64, requires_grad=True)
+def test_gradients_in_order_by_differences(device):
+    x = torch.rand(2, 5, 3, dtype=torch.float64, device=device, requires_grad=True)
     for op in ("add", "mul"):
         for exclusive in (False, True):
             how = {"axis": 1, "order": "sequential", "exclusive": exclusive, "reverse": exclusive}
