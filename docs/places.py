@@ -12,6 +12,12 @@ FUNCTIONS = (
 )  # fmt: skip
 MODULES = {"up": "upsweep", "torch": "upsweep.torch", "jax": "upsweep.jax", "dask": "upsweep.dask"}
 
+LAYERS = (
+    ("rg_lru", "rg_lru_step"), ("min_gru", "min_gru_step"), ("hgrn", "hgrn_step"), ("s5", "s5_step"),
+    ("selective_scan", "selective_step"),
+)  # fmt: skip
+"""Layers of recurrent models and their steps, which `upsweep.torch` and `upsweep.jax` have."""
+
 _BY_OPERATOR = {"cummax": "max", "cummin": "min", "cumlogsumexp": "logaddexp"}
 
 WHY_NOT = {
@@ -92,6 +98,8 @@ def page() -> str:
     lines.append(
         "\n".join(f"* No `segments=` for {names}: {why}." for names, why in WITHOUT_SEGMENTS.items())
     )
+    named = ", ".join(f"`{layer}` (`{step}`)" for layer, step in LAYERS)
+    lines.append(f"Layers of recurrent models and their steps are in torch and jax, with gradients: {named}.")
     return "\n\n".join(lines) + "\n"
 
 

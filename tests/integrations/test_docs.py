@@ -13,7 +13,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 NEEDS = {"frameworks.md": ("torch", "jax", "dask"), "returns.md": ("torch",), "gpus.md": ("torch",)}
-NEEDS |= {"training.md": ("torch",), "serving.md": ("torch",)}
+NEEDS |= {"training.md": ("torch", "jax"), "serving.md": ("torch",)}
 NEEDS["phrasebook.md"] = ("pandas", "polars", "xarray")
 ROW = re.compile(r"^\| `(.+?)` \| `(.+?)` \|$", re.MULTILINE)
 SNIPPET = re.compile(r"^```(?:python|pycon)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -72,6 +72,13 @@ def test_every_function_is_in_every_place_or_says_why_not():
         lacking = any(name in names.split(", ") and where in ("", place) for names, where in said)
         assert table["takes_segments"](function) != lacking, (place, name)
     assert "| `gae` | yes | yes | yes |" in table["page"]()
+
+
+def test_every_layer_is_in_both_libraries():
+    modules = [pytest.importorskip(f"upsweep.{name}") for name in ("torch", "jax")]
+    layers = runpy.run_path(str(DOCS / "places.py"))["LAYERS"]
+    for module in modules:
+        assert {name for names in layers for name in names} == set(module.layers.__all__)
 
 
 @pytest.mark.filterwarnings("default")

@@ -95,6 +95,20 @@ def _whole(along: Any, fixed: Any) -> tuple[Any, ...]:
     return u, delta, a, b, c, skip, z, bias
 
 
+def _once(function: Any) -> Any:
+    """A function that is said to have no derivatives where they are asked for."""
+    made = jax.custom_vjp(function, nondiff_argnums=(0,))
+
+    def kept(softplus: bool, *operands: Any) -> Any:
+        return made(softplus, *operands), None
+
+    def pulled(softplus: bool, kept: Any, given: Any) -> Any:
+        raise NotImplementedError(ONCE)
+
+    made.defvjp(kept, pulled)
+    return made
+
+
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _run(softplus: bool, operands: Any, initial: Any, offsets: Any) -> Any:
     along, fixed = _divided(operands)
@@ -123,20 +137,27 @@ def _scan(softplus: bool, outs: Any, along: Any, fixed: Any, initial: Any, offse
     scanned(_whole(along, fixed), softplus, initial, of_words(offsets), *outs)
 
 
-def _kept(softplus: bool, operands: Any, initial: Any, offsets: Any) -> Any:
+@_once
+def _marked(softplus: bool, operands: Any, initial: Any, offsets: Any) -> Any:
+    """With the states that the way back starts from."""
     along, fixed = _divided(operands)
-    y, last, marks = _forward(softplus, True)((along, initial), (fixed, offsets))
+    return _forward(softplus, True)((along, initial), (fixed, offsets))
+
+
+def _kept(softplus: bool, operands: Any, initial: Any, offsets: Any) -> Any:
+    y, last, marks = _marked(softplus, operands, initial, offsets)
     return (y, last), (marks, operands, initial, offsets)
 
 
 def _pulled(softplus: bool, kept: Any, given: Any) -> Any:
-    return *_gradients(softplus, given, *kept), None
+    *into, dinitial = _gradients(softplus, given, *kept)
+    return tuple(into), dinitial, None
 
 
 _run.defvjp(_kept, _pulled)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
+@_once
 def _gradients(softplus: bool, given: Any, marks: Array, operands: Any, initial: Any, offsets: Any) -> Any:
     """Of the operands and initial; None where there is none."""
     along, fixed = _divided(operands)
@@ -166,14 +187,3 @@ def _scan_back(
 ) -> None:  # fmt: skip
     operands = _whole(along, fixed)
     selective_gradients(g, dlast, marks, operands, softplus, initial, of_words(offsets), *outs)
-
-
-def _gradients_kept(softplus: bool, *operands: Any) -> Any:
-    return _gradients(softplus, *operands), None
-
-
-def _gradients_pulled(softplus: bool, kept: Any, given: Any) -> Any:
-    raise NotImplementedError(ONCE)
-
-
-_gradients.defvjp(_gradients_kept, _gradients_pulled)
