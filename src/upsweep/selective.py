@@ -45,5 +45,7 @@ def _seen(
 ) -> tuple[Any, Any, Selective]:
     name = engines.choose(arrays[:1])
     on = engines.load(name)
-    *views, initial, offsets = (None if x is None else on.view(x) for x in (*arrays, initial, offsets))
-    return engines.layers(name), on, Selective(*views, softplus, initial, offsets, sequences)
+    seen: Any = [None if x is None else on.view(x) for x in (*arrays, initial, offsets)]
+    u, delta, a, b, c, skip, z, bias, initial, offsets = seen
+    found = Selective(u, delta, a, b, c, skip, z, bias, softplus, initial, offsets, sequences)
+    return engines.layers(name), on, found

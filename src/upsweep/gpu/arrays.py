@@ -368,16 +368,12 @@ CUPY = Kind(
     pointer=lambda x: x.data.ptr,
 )
 JAX = Kind(_jax_view, _jax_empty, lambda v: 0, waits=True)
-QUEUED = Kind(
-    lambda x: x,
-    _queued_empty,
-    lambda v: v.owner.stream,
-    likeness=Likeness(
-        "cuda", _queued_likeness, _queued_likeness, lambda x: _queued_empty(x, x.shape, x.dtype)
-    ),
-    pointer=lambda x: x.ptr,
+LIKENESS[Queued] = Likeness(
+    "cuda", _queued_likeness, _queued_likeness, lambda x: _queued_empty(x, x.shape, x.dtype)
 )
-LIKENESS[Queued] = QUEUED.likeness
+QUEUED = Kind(
+    lambda x: x, _queued_empty, lambda v: v.owner.stream, likeness=LIKENESS[Queued], pointer=lambda x: x.ptr
+)
 FOREIGN = Kind(_foreign_view, _foreign_empty, _foreign_stream)
 KINDS = {"torch": TORCH, "cupy": CUPY, "jaxlib": JAX, "jax": JAX}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -111,7 +111,8 @@ def _bound(lower: Any, x: Any) -> Any:
 
 
 def _layer(layer: str, inputs: Any, parameter: Any, initial: Any, cu_seqlens: Any, return_state: bool) -> Any:
-    given = gated_operands(JAX, layer, arrays(*inputs), *arrays(parameter, initial, cu_seqlens))
+    parameter, initial, cu_seqlens = arrays(parameter, initial, cu_seqlens)
+    given = gated_operands(JAX, layer, arrays(*inputs), parameter, initial, cu_seqlens)
     *inputs, parameter = given.arrays
     parameter = GATED[layer].taken(JAX.maths, parameter)
     h, last = _run(layer, tuple(inputs), parameter, given.initial, given.offsets)
@@ -129,9 +130,11 @@ def _packed(along: Any, fixed: Any) -> bool:
     return fixed[1] is not None
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _run(layer: str, inputs: Any, parameter: Any, initial: Any, offsets: Any) -> Any:
+def _walked(layer: str, inputs: Any, parameter: Any, initial: Any, offsets: Any) -> Any:
     return _forward(layer)((inputs, initial), (parameter, offsets))
+
+
+_run: Any = jax.custom_vjp(_walked, nondiff_argnums=(0,))
 
 
 @lru_cache
@@ -166,13 +169,15 @@ def _pulled(layer: str, kept: Any, given: Any) -> Any:
 _run.defvjp(_kept, _pulled)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _gradients(
+def _walked_back(
     layer: str, given: Any, h: Array, inputs: Any, parameter: Any, initial: Any, offsets: Any
 ) -> Any:
     """Of the inputs, the parameter and initial, from those of the results; None where there is none."""
     made, dparameter, dinitial = _backward(layer)((given, h, inputs, initial), (parameter, offsets))
     return made, None if parameter is None else dparameter.sum(0), None if initial is None else dinitial
+
+
+_gradients: Any = jax.custom_vjp(_walked_back, nondiff_argnums=(0,))
 
 
 @lru_cache
@@ -201,7 +206,10 @@ def _gradients_pulled(layer: str, kept: Any, given_back: Any) -> Any:
     given, h, *operands, offsets = kept
 
     def composed(given: Any, *operands: Any) -> Any:
-        return jax.vjp(lambda *some: _composed(layer, *some, offsets), *operands)[1](given)
+        def whole(inputs: Any, parameter: Any, initial: Any) -> Any:
+            return _composed(layer, inputs, parameter, initial, offsets)
+
+        return jax.vjp(whole, *operands)[1](given)
 
     into, *made = jax.vjp(composed, given, *operands)[1](given_back)
     return into, jnp.zeros_like(h), *made, None

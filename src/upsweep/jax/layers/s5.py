@@ -39,7 +39,8 @@ def s5(
     Source: Smith, Warrington and Linderman, "Simplified state space layers for sequence modeling" (2023), equations 2 to 5.
     """
     step = jnp.asarray(step) if jnp.ndim(step) else step
-    given = s5_operands(JAX, *arrays(x, eigenvalues), step, *arrays(initial, cu_seqlens))
+    x, eigenvalues, initial, cu_seqlens = arrays(x, eigenvalues, initial, cu_seqlens)
+    given = s5_operands(JAX, x, eigenvalues, step, initial, cu_seqlens)
     x, eigenvalues, step = given.arrays
     decay = jnp.broadcast_to(jnp.exp(eigenvalues * step), x.shape)
     h, last = in_order(decay, x, given.initial, given.offsets)

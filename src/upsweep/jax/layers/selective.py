@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -109,10 +109,12 @@ def _once(function: Any) -> Any:
     return made
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _run(softplus: bool, operands: Any, initial: Any, offsets: Any) -> Any:
+def _walked(softplus: bool, operands: Any, initial: Any, offsets: Any) -> Any:
     along, fixed = _divided(operands)
     return _forward(softplus, False)((along, initial), (fixed, offsets))[:2]
+
+
+_run: Any = jax.custom_vjp(_walked, nondiff_argnums=(0,))
 
 
 @lru_cache

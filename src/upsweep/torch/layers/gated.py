@@ -128,7 +128,8 @@ def _layer(
 def _stepped(layer: str, h: Tensor, inputs: tuple[Tensor, ...], parameter: Tensor | None) -> Tensor:
     one_step(inputs, GATED[layer].inputs)
     wide = [x.detach().unsqueeze(1) for x in inputs]
-    given = gated_operands(TORCH, layer, wide, *detached(parameter, h), None)
+    parameter, start = detached(parameter, h)
+    given = gated_operands(TORCH, layer, wide, parameter, start, None)
     dense(h)
     with torch.no_grad():
         return _step(layer, h, *_arguments(layer, given.arrays)).squeeze(1)
@@ -155,7 +156,8 @@ def _gated(
     layer: str, x: Tensor, y: Tensor, z: Tensor | None, parameter: Tensor | None, initial: Tensor | None, offsets: Tensor | None
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     h, last = _results(x, offsets)
-    gated_scan(layer, _present(x, y, z), *detached(parameter, initial), offsets, h, last)
+    parameter, initial = detached(parameter, initial)
+    gated_scan(layer, _present(x, y, z), parameter, initial, offsets, h, last)
     return h, last
 
 

@@ -106,7 +106,8 @@ def _scan(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     arrays = detached(u, delta, a, b, c, skip, z, bias)
     y, last, marks = _results(u, a, offsets, keep)
-    scanned(arrays, softplus, *detached(initial, offsets), y, last, marks if keep else None)
+    initial, offsets = detached(initial, offsets)
+    scanned(arrays, softplus, initial, offsets, y, last, marks if keep else None)
     return y, last, marks
 
 
