@@ -102,6 +102,40 @@ def test_past_the_cache(name, many_threads, monkeypatch):
         agree((got[:, column].copy(),), oracle(case.arrays, (x[:, column],)))
 
 
+@pytest.mark.parametrize("near", [1 << 10, 1 << 17])
+@pytest.mark.parametrize("name", ["hash-u64", "add-f32", "add-i32"])
+def test_columns_that_share_cache_lines(name, near, many_threads, monkeypatch):
+    """Their tiles wait for each other, also in one thread."""
+    monkeypatch.setattr(tuning, "NEAR_BYTES", near)
+    case = CASES[name]
+    for columns in (2, 3, 7):
+        (x,) = case.draw((9_001, columns), 1)
+        how = {"exclusive": name != "hash-u64", "reverse": columns == 3}
+        want = [
+            oracle(case.arrays, (x[:, k].copy(),), identity=case.identity, **how)[0] for k in range(columns)
+        ]
+        for threads in (1, 2, 3):
+            y = np.full_like(x, 77)
+            up.scan(x, case.op, axis=0, out=y, threads=threads, **how)
+            agree((y.T.ravel(),), (np.concatenate(want),), f"{columns} columns, threads={threads}")
+        assert up.reduce(x, case.op, axis=0).tolist() == [
+            oracle(case.arrays, (c.copy(),))[0][-1] for c in x.T
+        ]
+
+
+@pytest.mark.parametrize("name", ["hash-u64", "add-i8", "add-f32"])
+def test_short_rows(name):
+    case = CASES[name]
+    for n in range(1, 41):
+        (x,) = case.draw((37, n), 1)
+        y, room = np.full_like(x, 77), np.full((37, n + 3), 77, x.dtype)
+        up.scan(x, case.op, axis=1, out=y)
+        up.scan(x, case.op, axis=1, out=room[:, :n])
+        want = np.concatenate([oracle(case.arrays, (row.copy(),))[0] for row in x])
+        agree((y.ravel(), room[:, :n].ravel()), (want, want), f"n={n}")
+        assert (room[:, n:] == 77).all()
+
+
 def test_results_repeat(many_threads):
     case = CASES["add-f32"]
     xs = case.draw(1_000_003)

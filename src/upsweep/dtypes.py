@@ -171,3 +171,8 @@ def fits(have: np.dtype, want: np.dtype) -> bool:
     half = np.dtype(np.float16)
     have, want = (half if narrow(d) else d for d in (have, want))
     return np.can_cast(have, want, "same_kind")
+
+
+def bits_of(size: int) -> np.dtype:
+    """What moves items of so many bytes as they are."""
+    return np.dtype({1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "c16"}[size])

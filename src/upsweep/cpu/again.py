@@ -31,7 +31,7 @@ def again(plan: Plan, x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray, np.
         return None
     starts = starts_of(plan, None)
     launch = launch_of(plan, [turned_round(plan, x), turned_round(plan, y), *starts])
-    if launch.threads > 1:
+    if launch.threads > 1 or launch.sync_words:
         return None
     table = np.zeros(len(Entry) + launch.words.size, np.int64)
     at = 8 * launch.addresses.start, 8 * (launch.addresses.start + launch.addresses.step)

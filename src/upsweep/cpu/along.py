@@ -301,8 +301,8 @@ def hand(L, A, first, m):
 
 
 @of_words
-def hand_last(L, A, m, whole):
-    """The prefix behind a chunk, which a reduction is."""
+def hand_last(L, A, m, w, whole):
+    """The prefix behind a chunk, which a reduction is; where rows are scanned straight through, of w rows."""
     for c in range(peek(L, VALUES)):
         poke(A, c, A + peek(part(L, c), END) if whole else sum_at(L, A, c, 0, m - 1))
     if peek(L, FINISH):
@@ -310,5 +310,5 @@ def hand_last(L, A, m, whole):
         return
     for o in range(peek(L, SINKS)):
         s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
-        target, along, _ = place_of(L, A, peek(L, INPUTS) + o)
-        _call4(peek(s, HAND), (target, along, peek(A, peek(s, COMPONENT)), 1))
+        target, _, across = place_of(L, A, peek(L, INPUTS) + o)
+        _call4(peek(s, HAND), (target, across, peek(A, peek(s, COMPONENT)), w))

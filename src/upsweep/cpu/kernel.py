@@ -78,7 +78,7 @@ def hand_over(L, A, first, m, w):
 def hand_last_over(L, A, m, w, whole):
     """The prefixes behind the last chunk."""
     if peek(L, ALONG):
-        along_hand_last(L, A, m, whole)
+        along_hand_last(L, A, m, w, whole)
     else:
         hand_last(L, A, m, w)
 
@@ -88,7 +88,7 @@ def sum_tile(L, A, first, last, w):
     """Leave the sum of a whole tile on the counter; returns its level."""
     count, chunk = 0, peek(L, CHUNK)
     if peek(L, STRAIGHT):
-        sum_items(L, A, first, last, STACK, 0)
+        sum_items(L, A, first, last, STACK, w, 0)
         return 0
     for row in range(first, last, chunk):
         sweep_up(L, A, row, chunk, w, 1, last - first == chunk)
@@ -131,14 +131,14 @@ def scan_tile(L, A, has, ends, first, last, w):
 
 
 @of_words
-def scan_straight(L, A, has, first, last):
+def scan_straight(L, A, has, ends, first, last, w):
     """Scan the rows [first, last) where every order gives the same bits."""
     if peek(L, REDUCE):
-        sum_items(L, A, first, last, BASE, has)
-        copy_rows(L, A, END, BASE, 1)
-        hand_last_over(L, A, last - first, 1, 1)
+        sum_items(L, A, first, last, BASE, w, has)
+        copy_rows(L, A, END, BASE, w)
+        hand_last_over(L, A, last - first, w, 1)
     else:
-        scan_items(L, A, first, last, has)
+        scan_items(L, A, first, last, w, has, ends and last - first == peek(L, CHUNK))
 
 
 @of_words
@@ -188,7 +188,7 @@ def scan_group(L, A, group, t):
             prefix_of(L, A, sync, node, t + 1, TAIL, has, w)
         has = prefix_of(L, A, sync, node, t, BASE, has, w)
     if peek(L, STRAIGHT):
-        scan_straight(L, A, has, first, last)
+        scan_straight(L, A, has, ends, first, last, w)
     else:
         scan_tile(L, A, has, ends, first, last, w)
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from upsweep import cores
 from upsweep.cpu import threads, tuning
 from upsweep.cpu.code import address, callable_at
+from upsweep.cpu.cuts import Strides, cut, item_size, nodes_of
 from upsweep.cpu.pieces import bring as bring_piece
 from upsweep.cpu.pieces import finishing, kernel, mapping, runs, straight, stream, sweep, turn_in, turn_out
 from upsweep.cpu.pieces import hand as hand_piece
@@ -33,10 +33,8 @@ from upsweep.cpu.words import (
 from upsweep.dtypes import accumulator
 from upsweep.function import Function
 from upsweep.operator import OperatorError, identity_of
-from upsweep.operators import form_of, free
+from upsweep.operators import form_of
 from upsweep.plan import Plan
-
-Strides = tuple[int, ...]
 
 
 class Launch(NamedTuple):
@@ -53,16 +51,6 @@ class Launch(NamedTuple):
     node_bytes: tuple[int, ...]
 
 
-class Rows(NamedTuple):
-    """How the rows lie: `inner` is the dimension whose rows are scanned side by side, None where rows are scanned one by
-    one; `turned` where those rows' items, not their neighbours, lie side by side."""
-
-    inner: int | None
-    turned: bool
-    outer: tuple[int, ...]
-    sizes: tuple[int, ...]
-
-
 def run(
     plan: Plan, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray], starts: Sequence[np.ndarray]
 ) -> None:
@@ -73,7 +61,7 @@ def run(
     launch = launch_of(plan, arrays)
     words = launch.words.copy()
     words[launch.addresses] = [a.ctypes.data for a in arrays]
-    shared = _shared_memory(launch, words) if launch.threads > 1 else []
+    shared = _shared_memory(launch, words)
     at_work(plan, launch.run, words, launch.scratch, launch.results, launch.threads)
     del shared  # only now
 
@@ -141,43 +129,15 @@ def at_work(
         raise OperatorError(f"operator {plan.op} raised an exception")
 
 
-def item_size(plan: Plan) -> int:
-    """Bytes of one item of block sums, over all components and the flag."""
-    return sum(d.itemsize for d in plan.accumulators) + plan.segmented
-
-
-def read_size(plan: Plan) -> int:
-    """Bytes of one item as it is swept, or as it is read where a map makes less of it."""
-    return max(item_size(plan), sum(d.itemsize for d in plan.loads) + plan.segmented)
-
-
 @lru_cache(4096)
 def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: tuning.Tuning) -> Launch:
     flag = (np.dtype(np.uint8),) if plan.segmented else ()
     in_types, sums = (*plan.loads, *flag), (*plan.accumulators, *flag)
     out_types = [(c, d) for c, d in enumerate(plan.stores) if d is not None]
-    walk = rows_of(plan, strides)
-    tuned = rows if walk.inner is None else columns
-    item = item_size(plan)
-    side_by_side = 1 if walk.inner is None else plan.shape[walk.inner]
-    fewer = (max(item, 4) - 1).bit_length() - 2
-    width = 1 if walk.inner is None else max(32, tuned.width >> fewer)
-    strips = -(-side_by_side // width)
-    groups = strips * int(np.prod(walk.sizes, dtype=np.int64))
-    read = read_size(plan)
-    wanted, large = plan.threads or cores.wanted(), read * plan.n * plan.rows >= tuning.PARALLEL_BYTES
-    wanted = wanted if large else 1
-    longest = min(tuned.chunk, tuning.FAR_CHUNK) if large and wanted == 1 else tuned.chunk
-    chunk = max(ROW, longest >> fewer) if walk.inner is None else ROW
-    largest = max(chunk, tuned.tile // (read * min(side_by_side, width)))
-    tile = _tile(plan.n, groups, wanted, chunk, largest)
-    tiles = max(1, -(-plan.n // tile))
-    batch = _batch(tiles, groups, wanted, read * plan.n * min(side_by_side, width))
-
+    cuts = cut(plan, strides, rows, columns)
+    lie, along, through, width, chunk = cuts.rows, cuts.along, cuts.straight, cuts.width, cuts.chunk
     words = np.zeros(WORDS, np.int64)
     scratch = _Scratch()
-    along = walk.inner is None
-    through = along and _straight(plan)
     lanes = _lanes(plan, sums)
     group = ROW * lanes
     pitch = -(-width // 32) * 32 + LINE // min(d.itemsize for d in sums)
@@ -205,10 +165,9 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
                 part[Part.PANEL + level] = LINE + scratch.take(LINE + size * ((chunk >> 4 * level) + group))
         else:
             part[Part.PANEL] = scratch.take(size * (ROW + 1) * pitch)
-    side = plan.axis if walk.inner is None else walk.inner
+    side = plan.axis if along or lie.inner is None else lie.inner
     flat = tuple(
-        array[side] == 0 and (not walk.turned or array[plan.axis] == 0)
-        for array in strides[: len(plan.loads)]
+        array[side] == 0 and (not lie.turned or array[plan.axis] == 0) for array in strides[: len(plan.loads)]
     )
     lines = np.zeros((0 if plan.map is None else len(plan.loads), LINE_WORDS), np.int64)
     for line, stored, constant in zip(lines, plan.loads, flat):
@@ -216,7 +175,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         line[Line.BRING] = address(bring_piece(stored, stored))
         line[Line.SPARE], line[Line.AT] = scratch.take(stored.itemsize * room), scratch.take(16)
     sinks = np.zeros((len(out_types), SINK_WORDS), np.int64)
-    past = plan.n * plan.rows * item >= tuning.STREAM_BYTES and not walk.turned and not plan.reduce
+    past = plan.n * plan.rows * item_size(plan) >= tuning.STREAM_BYTES and not lie.turned and not plan.reduce
     restarts = along and plan.segmented and plan.exclusive
     for sink, (c, stored), steps in zip(sinks, out_types, strides[len(in_types) :]):
         given = sums[c] if plan.finish is None else stored
@@ -228,13 +187,14 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     sink_at = WORDS + parts.size
     line_at = sink_at + sinks.size
     sizes_at = line_at + lines.size
-    arrays_at = sizes_at + len(walk.sizes)
+    arrays_at = sizes_at + len(lie.sizes)
     for word, value in {
-        Word.N: plan.n, Word.COLUMNS: side_by_side, Word.STRIPS: strips, Word.GROUPS: groups, Word.BATCH: batch,
-        Word.TILE: tile, Word.TILES: tiles, Word.EXCLUSIVE: plan.exclusive, Word.INITIAL: plan.initial,
-        Word.REDUCE: plan.reduce, Word.SEGMENTED: plan.segmented, Word.DIMS: len(walk.outer), Word.EACH: nodes_of(tiles),
+        Word.N: plan.n, Word.COLUMNS: cuts.side_by_side, Word.STRIPS: cuts.strips, Word.GROUPS: cuts.groups,
+        Word.BATCH: cuts.batch,
+        Word.TILE: cuts.tile, Word.TILES: cuts.tiles, Word.EXCLUSIVE: plan.exclusive, Word.INITIAL: plan.initial,
+        Word.REDUCE: plan.reduce, Word.SEGMENTED: plan.segmented, Word.DIMS: len(lie.outer), Word.EACH: nodes_of(cuts.tiles),
         Word.COMPONENTS: len(sums), Word.VALUES: len(plan.accumulators), Word.SINKS: len(out_types),
-        Word.ALONG: along, Word.LANES: lanes, Word.PITCH: pitch, Word.TURNED: walk.turned,
+        Word.ALONG: along, Word.LANES: lanes, Word.PITCH: pitch, Word.TURNED: lie.turned,
         Word.CHUNK: chunk, Word.WIDTH: width,
         Word.SWEEP: address(straight(plan) if through else runs(plan, lanes) if along else sweep(plan)),
         Word.STRAIGHT: through, Word.PAST: past,
@@ -248,18 +208,18 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     none = [(0,) * len(plan.shape)] * len(plan.accumulators)
     has_starts = len(strides) > len(in_types) + len(out_types)
     for array in strides if has_starts else (*strides, *none):
-        across = 0 if walk.inner is None else array[walk.inner]
-        ends += [0, array[plan.axis], across, *(array[d] for d in walk.outer)]
-    many = groups * nodes_of(tiles) if tiles > 1 else 0
-    each = 3 + len(walk.outer)
+        across = 0 if lie.inner is None else array[lie.inner]
+        ends += [0, array[plan.axis], across, *(array[d] for d in lie.outer)]
+    many = cuts.groups * nodes_of(cuts.tiles) if cuts.tiles > 1 else 0
+    each = 3 + len(lie.outer)
     return Launch(
         callable_at(address(kernel()), 2),
         address(kernel()),
         np.concatenate(
-            [words, parts.ravel(), sinks.ravel(), lines.ravel(), np.array([*walk.sizes, *ends], np.int64)]
+            [words, parts.ravel(), sinks.ravel(), lines.ravel(), np.array([*lie.sizes, *ends], np.int64)]
         ),
         slice(arrays_at, arrays_at + len(strides) * each, each),
-        max(1, min(wanted, -(-groups // batch) * tiles)),
+        cuts.threads,
         scratch.size,
         results,
         2 * many,
@@ -274,11 +234,6 @@ def _lanes(plan: Plan, sums: Sequence[np.dtype]) -> int:
     return (tuning.HEAVY_LANES if heavy else tuning.LANES) // max(d.itemsize for d in sums)
 
 
-def _straight(plan: Plan) -> bool:
-    """Whether a row may be scanned straight through."""
-    return not plan.segmented and free(plan.op, plan.accumulators)
-
-
 class _Scratch:
     """Scratch memory, one region after the other, each on cache lines of its own."""
 
@@ -287,49 +242,3 @@ class _Scratch:
     def take(self, size: int) -> int:
         start, self.size = self.size, self.size + -(-size // LINE) * LINE + LINE
         return start
-
-
-def nodes_of(tiles: int) -> int:
-    """Nodes of the look-back's tree over `tiles` tiles."""
-    return sum((tiles >> level) + 1 for level in range(tiles.bit_length()))
-
-
-def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
-    """Rows one by one where the axis runs along memory; otherwise side by side along the dimension that does, unless
-    that is shorter than a cache line and the rows are near each other: then the next row finds its lines in the cache.
-    """
-    steps = [max(abs(array[d]) for array in strides[: len(plan.loads)]) for d in range(len(plan.shape))]
-    others = [d for d in range(len(plan.shape)) if d != plan.axis and plan.shape[d] > 1]
-    others.sort(key=lambda d: -steps[d])
-    inner, turned = None, False
-    if others and plan.n > 1:
-        if steps[others[-1]] < steps[plan.axis]:
-            line = plan.shape[others[-1]] * steps[others[-1]]
-            if line >= LINE or line * plan.n > tuning.NEAR_BYTES:
-                inner = others.pop()
-        elif plan.n < tuning.SHORT and plan.shape[others[-1]] >= 8:
-            inner, turned = others.pop(), True
-    outer: list[int] = []
-    sizes: list[int] = []
-    for d in others:  # dimensions that lie as one become one
-        if outer and all(a[outer[-1]] == a[d] * plan.shape[d] for a in strides):
-            outer[-1], sizes[-1] = d, sizes[-1] * plan.shape[d]
-        else:
-            outer.append(d)
-            sizes.append(plan.shape[d])
-    return Rows(inner, turned, tuple(outer), tuple(sizes))
-
-
-def _tile(n: int, groups: int, wanted: int, chunk: int, largest: int) -> int:
-    """Rows are cut into tiles only where there are too few of them to keep all threads at work."""
-    if wanted == 1 or groups >= 4 * wanted or n <= chunk:
-        return max(n, 1)
-    tile = chunk
-    while tile * 2 <= largest and tile * 8 * wanted <= n * groups:
-        tile *= 2
-    return tile
-
-
-def _batch(tiles: int, groups: int, wanted: int, size: int) -> int:
-    """Groups to a ticket: several short ones, but enough tickets for all threads."""
-    return 1 if tiles > 1 else max(1, min(tuning.TICKET_BYTES // max(1, size), groups // (4 * wanted)))

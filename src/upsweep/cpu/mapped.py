@@ -24,7 +24,7 @@ SIZE, BLOCK, SPARE, TURN_IN, TURN_OUT = map(
 LINE_SIZE, LINE_BRING, LINE_SPARE, LINE_FLAT, LINE_TO = map(int, Line)
 _, HAND, SINK_PLAIN, SINK_SIZE, SINK_SPARE = map(int, Sink)
 
-_call2, _call4, _call5 = caller(2), caller(4), caller(5)
+_call2, _call4, _call5, _call6 = (caller(count) for count in (2, 4, 5, 6))
 
 
 @of_words
@@ -84,6 +84,13 @@ def aim_lines(L, A, slot, row):
 
 
 @of_words
+def repeat_last(L, A, c, w, m):
+    """Rows that the quadruples of a panel of m rows lack become the last one."""
+    for row in range(m, ROW if m > 7 else (m + 3) // 4 * 4):
+        copy_bytes(panel_row(L, A, c, row), panel_row(L, A, c, m - 1), w * peek(part(L, c), SIZE))
+
+
+@of_words
 def bring_operands(L, A, first, m, w):
     """What a map makes of a chunk, as a panel; ALONG a row as a line."""
     bring_lines_of(L, A, first, m, w)
@@ -94,9 +101,8 @@ def bring_operands(L, A, first, m, w):
             for c in range(values):
                 poke(A, slot + c, panel_row(L, A, c, row))
             failed(L, _call2(peek(L, MAP), (A, w)))
-        for row in range(m, ROW if m > 7 else (m + 3) // 4 * 4):
-            for c in range(values):
-                copy_bytes(panel_row(L, A, c, row), panel_row(L, A, c, m - 1), w * peek(part(L, c), SIZE))
+        for c in range(values):
+            repeat_last(L, A, c, w, m)
         return
     slot = aim_lines(L, A, 0, 0)
     for c in range(values):
@@ -106,7 +112,10 @@ def bring_operands(L, A, first, m, w):
         for c in range(values):
             p = part(L, c)
             size, spare, lanes = peek(p, SIZE), A + peek(p, SPARE), whole_blocks(w, peek(p, BLOCK))
-            _call5(peek(p, TURN_IN), (panel_row(L, A, c, 0), peek(L, PITCH) * size, spare, ROW * size, lanes))
+            _call6(
+                peek(p, TURN_IN),
+                (panel_row(L, A, c, 0), peek(L, PITCH) * size, spare, ROW * size, lanes, ROW),
+            )
 
 
 @of_words
@@ -155,9 +164,9 @@ def hand_results(L, A, first, shift, m, w):
         p = part(L, c)
         size, spare, lanes = peek(p, SIZE), A + peek(p, SPARE), whole_blocks(w, peek(p, BLOCK))
         if peek(L, TURNED):
-            _call5(
+            _call6(
                 peek(p, TURN_OUT),
-                (spare, ROW * size, panel_row(L, A, c, shift), peek(L, PITCH) * size, lanes),
+                (spare, ROW * size, panel_row(L, A, c, shift), peek(L, PITCH) * size, lanes, ROW),
             )
         poke(A, c, spare)
     slot = aim_lines(L, A, values, 0)

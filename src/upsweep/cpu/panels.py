@@ -7,8 +7,8 @@ transposed.
 from __future__ import annotations
 
 from upsweep.cpu.address import byte_at, caller, copy_bytes, peek, poke
-from upsweep.cpu.frame import aim, ask, fill, panel_row, part, place_of, whole_blocks
-from upsweep.cpu.mapped import bring_operands, hand_result, hand_results
+from upsweep.cpu.frame import aim, ask, panel_row, part, place_of, whole_blocks
+from upsweep.cpu.mapped import bring_operands, hand_result, hand_results, repeat_last
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import DOWN, JOIN, ROW, SINK_WORDS, UP, Part, Sink, Word
 
@@ -28,7 +28,7 @@ SIZE, BRING, TURN_IN, TURN_OUT, PLAIN, BLOCK, SPARE, TOTAL, START, BEFORE, END =
 )  # fmt: skip
 COMPONENT, HAND, SINK_PLAIN = int(Sink.COMPONENT), int(Sink.HAND), int(Sink.PLAIN)
 
-_call4, _call5 = caller(4), caller(5)
+_call4, _call6 = caller(4), caller(6)
 
 
 @of_words
@@ -42,13 +42,13 @@ def aim_panel(L, A, slot, count, row):
 
 @of_words
 def bring_runs(L, A, c, source, stride, run, lanes, m):
-    """Transpose runs of m items, `run` bytes apart. What a run lacks becomes its last item."""
+    """Transpose runs of m items, `run` bytes apart."""
     p = part(L, c)
     size, block, pitch = peek(p, SIZE), peek(p, BLOCK), peek(L, PITCH) * peek(p, SIZE)
     panel, spare, done = panel_row(L, A, c, 0), A + peek(p, SPARE), 0
-    if m == ROW and stride == size and peek(p, PLAIN):
+    if stride == size and peek(p, PLAIN):
         done = lanes // block * block
-        _call5(peek(p, TURN_IN), (panel, pitch, source, run, done))
+        _call6(peek(p, TURN_IN), (panel, pitch, source, run, done, m))
         panel, source, lanes = panel + done * size, source + done * run, lanes - done
     if lanes == 0:
         return
@@ -58,18 +58,15 @@ def bring_runs(L, A, c, source, stride, run, lanes, m):
         for lane in range(lanes):
             here = spare + lane * ROW * size
             _call4(peek(p, BRING), (here, source + lane * run, stride, m))
-            fill(here + m * size, size, ROW - m)
-    _call5(peek(p, TURN_IN), (panel, pitch, spare, ROW * size, whole_blocks(lanes, block)))
+    _call6(peek(p, TURN_IN), (panel, pitch, spare, ROW * size, whole_blocks(lanes, block), m))
 
 
 @of_words
 def bring_lines(L, A, c, source, along, across, w, m):
-    """Rows of an array into those of the panel; rows that its quadruples lack become the last one."""
+    """Rows of an array into those of the panel."""
     p = part(L, c)
     for row in range(m):
         _call4(peek(p, BRING), (panel_row(L, A, c, row), source + row * along, across, w))
-    for row in range(m, ROW if m > 7 else (m + 3) // 4 * 4):
-        copy_bytes(panel_row(L, A, c, row), panel_row(L, A, c, m - 1), w * peek(p, SIZE))
 
 
 @of_words
@@ -84,6 +81,7 @@ def bring(L, A, first, m, w):
             bring_runs(L, A, c, source + first * along, along, across, w, m)
         else:
             bring_lines(L, A, c, source + first * along, along, across, w, m)
+        repeat_last(L, A, c, w, m)
     if peek(L, SEGMENTED) and peek(L, EXCLUSIVE):
         copy_bytes(A + peek(L, FLAGS), panel_row(L, A, peek(L, VALUES), 0), ROW * peek(L, PITCH))
 
@@ -170,13 +168,13 @@ def descend(L, A, m, w, known, whole):
 def hand_runs(p, s, target, stride, run, panel, pitch, spare, lanes, m):
     """Transpose lanes back to runs of m items."""
     size, block, done = peek(p, SIZE), peek(p, BLOCK), 0
-    if m == ROW and stride == size and peek(s, SINK_PLAIN):
+    if stride == size and peek(s, SINK_PLAIN):
         done = lanes // block * block
-        _call5(peek(p, TURN_OUT), (target, run, panel, pitch, done))
+        _call6(peek(p, TURN_OUT), (target, run, panel, pitch, done, m))
         panel, target, lanes = panel + done * size, target + done * run, lanes - done
     if lanes == 0:
         return
-    _call5(peek(p, TURN_OUT), (spare, ROW * size, panel, pitch, whole_blocks(lanes, block)))
+    _call6(peek(p, TURN_OUT), (spare, ROW * size, panel, pitch, whole_blocks(lanes, block), m))
     if m == ROW and run == ROW * stride:
         _call4(peek(s, HAND), (target, stride, spare, lanes * ROW))
     else:

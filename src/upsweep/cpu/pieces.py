@@ -10,6 +10,7 @@ import numpy as np
 
 from upsweep.cpu.code import Piece
 from upsweep.cpu.words import Form
+from upsweep.dtypes import bits_of
 from upsweep.operator import identity_of, unchanged
 from upsweep.operators import BUILTIN, form_of
 from upsweep.plan import Plan
@@ -48,7 +49,7 @@ def turn_in(size: int) -> Piece:
 
         return transpose.turn_in(size)
 
-    return Piece(("turn in", size), 5, make, f"moves of {size} bytes")
+    return Piece(("turn in", size), 6, make, f"moves of {size} bytes")
 
 
 @cache
@@ -60,7 +61,7 @@ def turn_out(size: int) -> Piece:
 
         return transpose.turn_out(size)
 
-    return Piece(("turn out", size), 5, make, f"moves of {size} bytes")
+    return Piece(("turn out", size), 6, make, f"moves of {size} bytes")
 
 
 @cache
@@ -105,8 +106,7 @@ def _moved(stored: np.dtype, computed: np.dtype) -> tuple[np.dtype, np.dtype]:
     """Items that stay as they are move as bits of their size."""
     if stored != computed:
         return stored, computed
-    bits = np.dtype({1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "c16"}[stored.itemsize])
-    return bits, bits
+    return bits_of(stored.itemsize), bits_of(stored.itemsize)
 
 
 def sweep(plan: Plan) -> Piece:

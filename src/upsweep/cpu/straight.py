@@ -22,6 +22,9 @@ from upsweep.cpu.sweep import joiners, operators
 from upsweep.cpu.transpose import shuffle
 from upsweep.cpu.words import JOIN, LINE, SCAN, SUM
 
+LONG = 256
+"""Rows of more items are worth reaching a cache line for, item by item, before vectors are stored."""
+
 _VECTOR = Callable[[Any, Any, Any, bool], Any]
 
 
@@ -46,18 +49,19 @@ OF_VECTORS: dict[str, _VECTOR] = {
 
 
 def runner(fn: Callable, name: str, dtype: np.dtype, identity: Any) -> Callable[..., None]:
-    """The code of a built-in operator on integers. `frame` holds the addresses of what it is asked for; items lie side by side:
+    """The code of a built-in operator on integers. `frame` holds the addresses of what it is asked for, for the first of several
+    rows, and how many bytes the others' items and results lie further on; items of a row lie side by side:
 
     SUM: of a place for a prefix, and of w items, which are folded onto it.
     SCAN: of such a place, of w items, and of the places for the prefixes up to each of them, or, where `exclusive`, of those
         before each. With `past` they go past the cache.
-    Where the place does not hold a `known` prefix, the items are folded onto the identity.
+    Where a place does not hold a `known` prefix, items are folded onto the identity.
     JOIN and FOLD: as for `sweep`.
     """
     S = Items([dtype], [dtype], True)
     combine, fold, _ = operators(adopted(fn), S, S, False, False)
     join, fold_row = joiners(S, S, 1, 1, combine, fold)
-    read, write, take, size, neutral = S.read, S.write, gathered(3), dtype.itemsize, int(identity)
+    read, write, take, size, neutral = S.read, S.write, gathered(5), dtype.itemsize, int(identity)
     upto, before, upto_past, before_past = (
         _vectors(name, dtype, neutral, exclusive, past)
         for past in (False, True)
@@ -70,8 +74,7 @@ def runner(fn: Callable, name: str, dtype: np.dtype, identity: Any) -> Callable[
         return read((place,), 0) if known else cast(neutral)
 
     @inner
-    def total(frame, w, known):
-        place, x, _ = take(frame, 0, 1)
+    def total(place, x, w, known):
         p = start(place, known)
         for i in range(w):
             p = combine(p, read((x,), i))
@@ -86,9 +89,8 @@ def runner(fn: Callable, name: str, dtype: np.dtype, identity: Any) -> Callable[
         return p
 
     @inner
-    def scan(frame, w, known, exclusive, past):
-        place, x, y = take(frame, 0, 1)
-        head = min(w, (-y & (LINE - 1)) // size)
+    def scan(place, x, y, w, known, exclusive, past):
+        head = min(w, (-y & (LINE - 1)) // size) if w > LONG else 0
         p = items(x, y, head, start(place, known), exclusive)
         x, y, w = x + head * size, y + head * size, w - head
         whole = w * size // LINE
@@ -99,15 +101,19 @@ def runner(fn: Callable, name: str, dtype: np.dtype, identity: Any) -> Callable[
         done = whole * LINE
         write((place,), 0, items(x + done, y + done, w - done // size, p, exclusive))
 
-    def run(which, frame, past, w, known, exclusive, apart):
+    def run(which, frame, past, w, known, exclusive, rows):
         if which == SUM:
-            total(frame, w, known)
+            place, x, _, x_across, _ = take(frame, 0, 1)
+            for k in range(rows):
+                total(place + k * size, x + k * x_across, w, known)
         elif which == SCAN:
-            scan(frame, w, known, exclusive, past)
+            place, x, y, x_across, y_across = take(frame, 0, 1)
+            for k in range(rows):
+                scan(place + k * size, x + k * x_across, y + k * y_across, w, known, exclusive, past)
         elif which == JOIN:
             join(frame, w)
         else:
-            fold_row(frame, w, apart)
+            fold_row(frame, w, 0)
 
     return run
 

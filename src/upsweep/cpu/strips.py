@@ -12,7 +12,8 @@ import numpy as np
 from upsweep import cores
 from upsweep.cpu import tuning
 from upsweep.cpu.code import address, callable_at
-from upsweep.cpu.launch import Strides, at_work, read_size, rows_of
+from upsweep.cpu.cuts import Strides, read_size, rows_of
+from upsweep.cpu.launch import at_work
 from upsweep.cpu.pieces import walk
 from upsweep.cpu.words import LINE, Form, regions
 from upsweep.plan import Plan
@@ -43,7 +44,7 @@ def run(
 
 @lru_cache(4096)
 def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
-    rows = rows_of(plan, strides)
+    rows = rows_of(plan, strides, False)
     across = rows.inner is not None and not rows.turned
     inner = rows.inner if across else _innermost(plan, strides)
     steps = [array[inner] if inner is not None else 0 for array in strides]

@@ -24,58 +24,84 @@ _call4 = caller(4)
 
 
 @of_words
-def items_of(L, A, first, m):
-    """Where a chunk's items lie side by side: in their array, or in scratch memory."""
-    source = source_of(L, A, 0, first)
-    if source == 0:
-        p = part(L, 0)
-        source = A + peek(p, SPARE)
-        if peek(L, MAP):
-            bring_operands(L, A, first, m, 1)
-        else:
-            items, along, _ = place_of(L, A, 0)
-            _call4(peek(p, BRING), (source, items + first * along, along, m))
-    return source
+def spare(L, A):
+    """Where a chunk's items lie in scratch memory."""
+    return A + peek(part(L, 0), SPARE)
 
 
 @of_words
-def sum_items(L, A, first, last, region, known):
-    """Fold items onto the prefix in a region, where there is one."""
+def bring(L, A, first, m, lane):
+    """The items of a row to scratch memory."""
+    if peek(L, MAP):
+        bring_operands(L, A, first, m, 1)
+    else:
+        items, along, across = place_of(L, A, 0)
+        _call4(peek(part(L, 0), BRING), (spare(L, A), items + first * along + lane * across, along, m))
+
+
+@of_words
+def aim_rows(L, A, region, source, target, lane):
+    """Have the operator's code find prefixes, items and results of the rows from a lane on."""
+    aim(L, A, 0, region, 1, lane)
+    _, _, x_across = place_of(L, A, 0)
+    _, _, y_across = place_of(L, A, peek(L, INPUTS))
+    poke(A, 1, source + lane * x_across if source else spare(L, A))
+    poke(A, 2, target + lane * y_across if target else spare(L, A))
+    poke(A, 3, x_across)
+    poke(A, 4, y_across)
+
+
+@of_words
+def sum_items(L, A, first, last, region, w, known):
+    """Fold the items of w rows onto the prefixes in a region, where there are some."""
     chunk = peek(L, CHUNK)
     for row in range(first, last, chunk):
-        m = min(chunk, last - row)
-        poke(A, 1, items_of(L, A, row, m))
-        aim(L, A, 0, region, 1, 0)
-        ask(L, A, SUM, 0, m, known, 0, 0)
+        m, source = min(chunk, last - row), source_of(L, A, 0, row)
+        at_once = w if source else 1
+        for lane in range(0, w, at_once):
+            if source == 0:
+                bring(L, A, row, m, lane)
+            aim_rows(L, A, region, source, 0, lane)
+            ask(L, A, SUM, 0, m, known, 0, at_once)
         known = 1
 
 
 @of_words
-def hand(L, A, first, m):
+def hand(L, A, first, m, lane):
     """The prefixes that lie in scratch memory to the outputs."""
     if peek(L, FINISH):
         hand_results(L, A, first, 0, m, 1)
     for o in range(0 if peek(L, FINISH) else peek(L, SINKS)):
         s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
-        target, along, _ = place_of(L, A, peek(L, INPUTS) + o)
-        _call4(peek(s, HAND), (target + first * along, along, A + peek(part(L, 0), SPARE), m))
+        target, along, across = place_of(L, A, peek(L, INPUTS) + o)
+        _call4(peek(s, HAND), (target + first * along + lane * across, along, spare(L, A), m))
 
 
 @of_words
-def scan_items(L, A, first, last, known):
-    """Scan the rows [first, last) from the prefix at BASE, if it is `known`."""
-    chunk, p = peek(L, CHUNK), part(L, 0)
-    copy_rows(L, A, END, BASE, 1)
+def show_starts(L, A, lane, rows):
+    """What an exclusive scan starts with, in the rows that the frame points at."""
+    p = part(L, 0)
+    size = peek(p, SIZE)
+    for k in range(rows):
+        copy_bytes(peek(A, 2) + k * peek(A, 4), A + peek(p, START) + (lane + k) * size, size)
+
+
+@of_words
+def scan_items(L, A, first, last, w, known, brought):
+    """Scan the rows [first, last) from the prefixes at BASE, if they are `known`; `brought`: items that are not
+    taken from the array lie in scratch memory."""
+    chunk, exclusive = peek(L, CHUNK), peek(L, EXCLUSIVE)
+    copy_rows(L, A, END, BASE, w)
     for row in range(first, last, chunk):
-        m = min(chunk, last - row)
-        poke(A, 1, items_of(L, A, row, m))
-        straight = target_of(L, A, 0, row)
-        target = straight or A + peek(p, SPARE)
-        poke(A, 2, target)
-        aim(L, A, 0, END, 1, 0)
-        ask(L, A, SCAN, straight and peek(L, PAST), m, known, peek(L, EXCLUSIVE), 0)
-        if peek(L, EXCLUSIVE) and not known:
-            copy_bytes(target, A + peek(p, START), peek(p, SIZE))
-        if not straight:
-            hand(L, A, row, m)
+        m, source, target = min(chunk, last - row), source_of(L, A, 0, row), target_of(L, A, 0, row)
+        at_once = w if source and target else 1
+        for lane in range(0, w, at_once):
+            if source == 0 and not brought:
+                bring(L, A, row, m, lane)
+            aim_rows(L, A, END, source, target, lane)
+            ask(L, A, SCAN, target and peek(L, PAST), m, known, exclusive, at_once)
+            if exclusive and not known:
+                show_starts(L, A, lane, at_once)
+            if target == 0:
+                hand(L, A, row, m, lane)
         known = 1

@@ -15,7 +15,8 @@ from numba import types
 from numba.extending import intrinsic
 
 from upsweep.cpu.address import I32, I64, pointer
-from upsweep.cpu.words import ROW
+from upsweep.cpu.memory import Items
+from upsweep.dtypes import bits_of
 
 HALF, WHOLE = 16, 32
 """Bytes."""
@@ -27,25 +28,37 @@ def block(size: int) -> int:
 
 
 def turn_in(size: int) -> Callable[..., None]:
-    """The code that brings `lanes` runs, `run` bytes apart, into the lanes of a panel with rows `pitch` bytes apart."""
+    """The code that brings `lanes` runs of m items, `run` bytes apart, into a panel's lanes, its rows `pitch` bytes apart."""
     lanes_at_once, items_at_once, tile = block(size), HALF // size, _tile_in(size)
+    bits = Items([bits_of(size)], [bits_of(size)], True)
+    read, write = bits.read_strided, bits.write
 
-    def turn(panel, pitch, runs, run, lanes):
+    def turn(panel, pitch, runs, run, lanes, m):
+        whole = m // items_at_once * items_at_once
         for lane in range(0, lanes, lanes_at_once):
-            for row in range(0, ROW, items_at_once):
+            for row in range(0, whole, items_at_once):
                 tile(panel + row * pitch + lane * size, pitch, runs + lane * run + row * size, run)
+        for row in range(whole, m):
+            for lane in range(lanes):
+                write((panel + row * pitch,), lane, read((runs + row * size,), (run,), lane))
 
     return turn
 
 
 def turn_out(size: int) -> Callable[..., None]:
-    """The code that hands `lanes` lanes of a panel over as runs: `turn_in` the other way round."""
+    """The code that hands `lanes` lanes of a panel over as runs of m items: `turn_in` the other way round."""
     lanes_at_once, items_at_once, tile = block(size), HALF // size, _tile_out(size)
+    bits = Items([bits_of(size)], [bits_of(size)], True)
+    read, write = bits.read, bits.write_strided
 
-    def turn(runs, run, panel, pitch, lanes):
+    def turn(runs, run, panel, pitch, lanes, m):
+        whole = m // items_at_once * items_at_once
         for lane in range(0, lanes, lanes_at_once):
-            for row in range(0, ROW, items_at_once):
+            for row in range(0, whole, items_at_once):
                 tile(runs + lane * run + row * size, run, panel + row * pitch + lane * size, pitch)
+        for row in range(whole, m):
+            for lane in range(lanes):
+                write((runs + row * size,), (run,), lane, read((panel + row * pitch,), lane))
 
     return turn
 

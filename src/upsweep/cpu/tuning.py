@@ -32,6 +32,9 @@ several vectors at once hide how long each takes."""
 SHORT = 1024
 """Rows of fewer items are scanned side by side, each in a lane of its own. ns an item, float32, so and one by one: rows of 16
 .44 and 13, of 100 .77 and 2.4, of 1000 .59 and .74, of 2000 .62 and .59."""
+SHORT_STRAIGHT = 32
+"""Rows of fewer items also where they could be scanned straight through. ns an item, int32, so and straight: rows of 16 .35 and
+.86, of 50 .95 and .28."""
 PARALLEL_BYTES = 1 << 21
 """Less than this is scanned by the calling thread, in a third of a millisecond: waking another costs 20 us and more, and of 2^19
 bytes two threads took longer than one."""
@@ -40,8 +43,8 @@ STREAM_BYTES = 1 << 25
 along axis 0 .47 and .32."""
 TICKET_BYTES = 1 << 16
 """Short rows are taken in batches of about this size."""
-NEAR_BYTES = 1 << 18
-"""Columns narrower than a cache line are scanned one by one while all of them fit a near cache."""
+NEAR_BYTES = 1 << 17
+"""Columns that share cache lines are scanned one by one, in chunks that together fit a near cache."""
 
 STRIP, STRIP_OF_ROWS = 1024, 16
 """Rows that a scan in order walks side by side: where neighbours are rows, so many that their states stay in the nearest

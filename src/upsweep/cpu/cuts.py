@@ -1,0 +1,145 @@
+"""Into what rows are cut: strips of rows side by side, tiles along them, chunks of a tile; and how many tickets that makes."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+from upsweep import cores
+from upsweep.cpu import tuning
+from upsweep.cpu.words import LINE, ROW
+from upsweep.operators import free
+from upsweep.plan import Plan
+
+Strides = tuple[int, ...]
+
+
+class Rows(NamedTuple):
+    """How the rows lie: `inner` is the dimension whose rows are scanned side by side, None where rows are scanned one by
+    one; `turned` where those rows' items, not their neighbours, lie side by side. Of `near` rows that are scanned one by one
+    the items share cache lines."""
+
+    inner: int | None
+    turned: bool
+    near: int
+    outer: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+class Cut(NamedTuple):
+    rows: Rows
+    along: bool
+    """Whether a chunk lies along a row; else it is a panel of several rows."""
+    straight: bool
+    """Whether a row is scanned straight through."""
+    side_by_side: int
+    """Rows along `inner`."""
+    width: int
+    """Rows of a strip."""
+    strips: int
+    groups: int
+    """Strips over all outer dimensions."""
+    chunk: int
+    """Items."""
+    tile: int
+    tiles: int
+    batch: int
+    """Groups to a ticket."""
+    threads: int
+
+
+def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: tuning.Tuning) -> Cut:
+    """How a plan is cut on arrays of these strides."""
+    straight = not plan.segmented and free(plan.op, plan.accumulators)
+    lie = rows_of(plan, strides, straight)
+    along = lie.inner is None or (straight and lie.turned and plan.n >= tuning.SHORT_STRAIGHT)
+    tuned = rows if along else columns
+    item, read = item_size(plan), read_size(plan)
+    side_by_side = 1 if lie.inner is None else plan.shape[lie.inner]
+    fewer = (max(item, 4) - 1).bit_length() - 2
+    width = 1 if lie.inner is None else max(32, tuned.width >> fewer)
+    strips = -(-side_by_side // width)
+    groups = strips * prod(lie.sizes)
+    wanted, large = plan.threads or cores.wanted(), read * plan.n * plan.rows >= tuning.PARALLEL_BYTES
+    wanted = wanted if large else 1
+    longest = min(tuned.chunk, tuning.FAR_CHUNK) if large and wanted == 1 else tuned.chunk
+    chunk = max(ROW, longest >> fewer) if along else ROW
+    if lie.near > 1:
+        while chunk > ROW and chunk * lie.near * read > tuning.NEAR_BYTES:
+            chunk //= 2
+        tile, batch = chunk, lie.near
+    else:
+        largest = max(chunk, tuned.tile // (read * min(side_by_side, width)))
+        tile = _tile(plan.n, groups, wanted, chunk, largest)
+        batch = _batch(tile < plan.n, groups, wanted, read * plan.n * min(side_by_side, width))
+    tiles = max(1, -(-plan.n // tile))
+    threads = max(1, min(wanted, -(-groups // batch) * tiles))
+    return Cut(
+        lie,
+        along,
+        straight and along,
+        side_by_side,
+        width,
+        strips,
+        groups,
+        chunk,
+        tile,
+        tiles,
+        batch,
+        threads,
+    )
+
+
+def rows_of(plan: Plan, strides: tuple[Strides, ...], straight: bool) -> Rows:
+    """Rows one by one where the axis runs along memory; otherwise side by side along the dimension that does, unless
+    that is shorter than a cache line. Short rows are scanned side by side too."""
+    steps = [max(abs(array[d]) for array in strides[: len(plan.loads)]) for d in range(len(plan.shape))]
+    others = [d for d in range(len(plan.shape)) if d != plan.axis and plan.shape[d] > 1]
+    others.sort(key=lambda d: -steps[d])
+    inner, turned, near = None, False, False
+    if others and plan.n > 1:
+        last = others[-1]
+        if steps[last] < steps[plan.axis]:
+            near = plan.shape[last] * steps[last] < LINE
+            inner = None if near else others.pop()
+        elif plan.n < tuning.SHORT and plan.shape[last] >= 8:
+            inner, turned = others.pop(), True
+    outer: list[int] = []
+    sizes: list[int] = []
+    for d in others:  # dimensions that lie as one become one
+        if outer and all(a[outer[-1]] == a[d] * plan.shape[d] for a in strides):
+            outer[-1], sizes[-1] = d, sizes[-1] * plan.shape[d]
+        else:
+            outer.append(d)
+            sizes.append(plan.shape[d])
+    return Rows(inner, turned, sizes[-1] if near else 1, tuple(outer), tuple(sizes))
+
+
+def _tile(n: int, groups: int, wanted: int, chunk: int, largest: int) -> int:
+    """Rows are cut into tiles only where there are too few of them to keep all threads at work."""
+    if wanted == 1 or groups >= 4 * wanted or n <= chunk:
+        return max(n, 1)
+    tile = chunk
+    while tile * 2 <= largest and tile * 8 * wanted <= n * groups:
+        tile *= 2
+    return tile
+
+
+def _batch(tiled: bool, groups: int, wanted: int, size: int) -> int:
+    """Groups to a ticket: several short ones, but enough tickets for all threads."""
+    return 1 if tiled else max(1, min(tuning.TICKET_BYTES // max(1, size), groups // (4 * wanted)))
+
+
+def item_size(plan: Plan) -> int:
+    """Bytes of one item of block sums, over all components and the flag."""
+    return sum(d.itemsize for d in plan.accumulators) + plan.segmented
+
+
+def read_size(plan: Plan) -> int:
+    """Bytes of one item as it is swept, or as it is read where a map makes less of it."""
+    return max(item_size(plan), sum(d.itemsize for d in plan.loads) + plan.segmented)
+
+
+def nodes_of(tiles: int) -> int:
+    """Nodes of the look-back's tree over `tiles` tiles."""
+    return sum((tiles >> level) + 1 for level in range(tiles.bit_length()))
