@@ -151,7 +151,7 @@ struct Worker {
       if constexpr (PACKED) {
         Packed w;
         region(k, i).template load_slab<0>().read_packed(Strip::in<0>(p, row), j, w);
-        normalize(w);
+        if constexpr (BYTEWISE != ORS) normalize(w);  // whether any byte is set is the same before and after
         Element e = up_sweep<32>(byte_element(sum_bytes(w)), lane);
         if (lane == 31) s.sums[k & 1][part(i)] = e;
         continue;
