@@ -17,25 +17,27 @@ __device__ __forceinline__ bool head_of(const Element&) { return false; }
 #endif
 
 // The operator, or a call of the one copy of it: a costly one fills the instruction cache where it is written out for warps
-// that come by now and then. logaddexp ran at .56 of a copy with a look-back that calls, at .51 without (H200).
+// that come by now and then. logaddexp ran at .56 of a copy with a look-back that calls, at .51 without (H200). A SPARING warp
+// branches around what none of its lanes wants: that pays for items whose folds take long.
+enum How { INLINE, CALLED, SPARING };
 static __device__ __noinline__ Item op_called(Item a, Item b) { return op(a, b); }
-template <bool CALLED> __device__ __forceinline__ Item op_in(const Item& a, const Item& b) {
-  if constexpr (CALLED) return op_called(a, b);
+template <How HOW> __device__ __forceinline__ Item op_in(const Item& a, const Item& b) {
+  if constexpr (HOW == CALLED) return op_called(a, b);
   else return op(a, b);
 }
 
-template <bool CALLED = false> __device__ __forceinline__ Element combine(const Element& a, const Element& b) {
-  Item both = op_in<CALLED>(a.value, b.value);  // without a branch: lanes differ in their heads
+template <How HOW = INLINE> __device__ __forceinline__ Element combine(const Element& a, const Element& b) {
+  Item both = op_in<HOW>(a.value, b.value);  // without a branch: lanes differ in their heads
   return element(select(head_of(b), b.value, both), head_of(a) || head_of(b));
 }
 
 // Nothing folded yet (`some` is false) only at the start of a row that has no initial value.
 struct Prefix { Item value; bool some; };
 
-template <bool CALLED = false> __device__ __forceinline__ void fold(Prefix& p, const Element& e, const Item& start) {
+template <How HOW = INLINE> __device__ __forceinline__ void fold(Prefix& p, const Element& e, const Item& start) {
   bool anew = SEGMENTED && head_of(e);
-  if (INITIAL) p.value = op_in<CALLED>(select(anew, start, p.value), e.value);
-  else if (p.some) { Item both = op_in<CALLED>(p.value, e.value); p.value = select(anew, e.value, both); }
+  if (INITIAL) p.value = op_in<HOW>(select(anew, start, p.value), e.value);
+  else if (p.some) { Item both = op_in<HOW>(p.value, e.value); p.value = select(anew, e.value, both); }
   else p.value = e.value;
   p.some = true;
 }

@@ -5,6 +5,9 @@
 #pragma once
 #include "nodes.cuh"
 
+// How the warps that look back and publish fold.
+constexpr How LOOKING = COSTLY ? CALLED : NODE > 2 ? SPARING : INLINE;
+
 struct Tree {
   const Params& p;
   u64 row;
@@ -30,7 +33,7 @@ __device__ __forceinline__ void publish(const Tree& tree, i64 t, Element sum, in
     if (lane == 31) before = atomicAdd(tree.arrivals(level, group), 1u);
     if (__shfl_sync(FULL, before, 31) != 31) return;
     if (lane == 31) *tree.arrivals(level, group) = 0;
-    sum = up_sweep<32, COSTLY>(await_node<1>(tree.node(level, (i & ~31ll) + lane), true, {}, tree.epoch), lane);
+    sum = up_sweep<32, LOOKING>(await_node<1>(tree.node(level, (i & ~31ll) + lane), true, {}, tree.epoch), lane);
     i = group;
   }
 }
@@ -83,8 +86,11 @@ struct LookBack {
   }
   __device__ __forceinline__ Element siblings(int level) const { return await_node<1>(sibling(level), lane < digit(level), {}, tree.epoch); }
 
+  // How many elements of a level the prefixes of t and of t + 1 are folded from.
+  __device__ __forceinline__ int most(int level) const { return max(digit(level), EXCLUSIVE ? 0 : digit(t + 1, level)); }
+
   __device__ __forceinline__ void fold_level(const Element& e, int level, Prefix& p) const {
-    down_sweep<32, COSTLY>(p, digit(mine(), level), up_sweep<16, COSTLY>(e, lane), start);
+    down_sweep<32, LOOKING>(p, digit(mine(), level), up_sweep<16, LOOKING>(e, lane, most(level)), start);
   }
 
   // Groups do not end with most tiles, so that the levels above are the same for t and t + 1. Sums that may be missing are taken
@@ -121,13 +127,13 @@ struct LookBack {
     e[2] = wait(sibling(2), lane < wanted[2], r[2]);
     if (turned) {
       Element all = pick(lane < 32 - before, wait(groups_before, lane < 32 - before, ended), latest);
-      e[2] = pick(lane == digit(2) - 1, from_lane(up_sweep<32, COSTLY>(all, lane), 31), e[2]);
+      e[2] = pick(lane == digit(2) - 1, from_lane(up_sweep<32, LOOKING>(all, lane), 31), e[2]);
     }
     e[1] = pick(lane < wanted[1], wait(sibling(1), lane < wanted[1], r[1]), latest);
     e[0] = pick(lane == digit(0), sum, wait(sibling(0), lane < wanted[0], r[0]));
-    up_sweep<16, COSTLY>(e, lane);
+    up_sweep<16, LOOKING>(e, lane, {most(0), most(1), most(2)});
 #pragma unroll
-    for (int level = 2; level >= 0; level--) down_sweep<32, COSTLY>(p, digit(mine(), level), e[level], start);
+    for (int level = 2; level >= 0; level--) down_sweep<32, LOOKING>(p, digit(mine(), level), e[level], start);
   }
 
   // All levels, whichever groups end with t.
@@ -136,7 +142,7 @@ struct LookBack {
     int turn = 0;  // the level whose digit grows from t to t + 1: below it groups end with this tile
 #pragma unroll 1
     for (; turn + 1 < tree.p.levels && digit(turn) == 31; turn++)
-      ended = from_lane(up_sweep<32, COSTLY>(pick(lane == 31, ended, siblings(turn)), lane), 31);
+      ended = from_lane(up_sweep<32, LOOKING>(pick(lane == 31, ended, siblings(turn)), lane), 31);
 #pragma unroll 1
     for (int level = (int)tree.p.levels - 1; level >= 0; level--)
       fold_level(pick(level == turn && lane == digit(level), ended, siblings(level)), level, p);

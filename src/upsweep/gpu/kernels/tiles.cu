@@ -51,7 +51,7 @@ __device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int la
     i64 ticket = s.ticket[k % RING];
     if (ticket >= p.tickets) break;
     auto [row, t] = place_of(p, ticket);
-    Element sum = up_sweep<PARTS, COSTLY>(s.sums[k & 1][lane % PARTS], lane);
+    Element sum = up_sweep<PARTS, LOOKING>(s.sums[k & 1][lane % PARTS], lane);
     arrive<TICKETS, WARPS + 2>(k);
     if (!CARRY && p.tiles > 1) publish({p, row, epoch}, t, sum, lane);
   }
@@ -88,7 +88,7 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
     if (ticket >= p.tickets) break;
     auto [row, t] = place_of(p, ticket);
     bool wanted = !REDUCE || t + 1 == p.tiles;
-    Element swept = up_sweep<PARTS, COSTLY>(s.sums[k & 1][lane % PARTS], lane), sum = from_lane(swept, 31);
+    Element swept = up_sweep<PARTS, LOOKING>(s.sums[k & 1][lane % PARTS], lane), sum = from_lane(swept, 31);
     Item start = {};
     Prefix both;  // of this tile, and in the upper half of the lanes of the next
     if (wanted && (INITIAL || EXCLUSIVE || CARRY)) start = start_of(p, row);
@@ -105,7 +105,7 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
     }
     if (wanted) {
       Prefix before = {from_lane(both.value, 0), INITIAL || t > 0};
-      down_sweep<PARTS, COSTLY>(before, lane % PARTS, swept, start);
+      down_sweep<PARTS, LOOKING>(before, lane % PARTS, swept, start);
       if (lane < PARTS) s.prefixes[k & 1][lane] = before;
       if (lane == 31) { s.prefixes[k & 1][PARTS] = both; s.start[k & 1] = start; }
     }

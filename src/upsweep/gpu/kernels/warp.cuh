@@ -36,18 +36,21 @@ __device__ __forceinline__ Element pick(bool first, const Element& a, const Elem
 }
 
 // In place, of N sets of elements side by side: a lane gets the sum of the largest aligned block of lanes that ends with it,
-// the last lane of a group that of the group.
-template <int LANES, bool CALLED = false, int N> __device__ __forceinline__ void up_sweep(Element (&e)[N], int lane) {
+// the last lane of a group that of the group. Blocks that end behind the first `most` elements of a set may be left out.
+template <int LANES, How HOW = INLINE, int N>
+__device__ __forceinline__ void up_sweep(Element (&e)[N], int lane, const int (&most)[N]) {
 #pragma unroll
   for (int s = 0; s < log2_of(LANES); s++) {
     bool ends = (~lane & ((2 << s) - 1)) == 0;
 #pragma unroll
-    for (int i = 0; i < N; i++) e[i] = pick(ends, combine<CALLED>(from_left(e[i], 1 << s), e[i]), e[i]);
+    for (int i = 0; i < N; i++)
+      if (HOW == INLINE || 2 << s <= most[i]) e[i] = pick(ends, combine<HOW>(from_left(e[i], 1 << s), e[i]), e[i]);
   }
 }
-template <int LANES, bool CALLED = false> __device__ __forceinline__ Element up_sweep(const Element& e, int lane) {
+template <int LANES, How HOW = INLINE>
+__device__ __forceinline__ Element up_sweep(const Element& e, int lane, int most = LANES) {
   Element one[] = {e};
-  up_sweep<LANES, CALLED>(one, lane);
+  up_sweep<LANES, HOW>(one, lane, {most});
   return one[0];
 }
 
@@ -57,14 +60,20 @@ __device__ __forceinline__ bool swept_heads(bool head, int lane) {
 }
 
 // From the prefix of a group to the prefix of its element m: the blocks before that, the largest first.
-template <int LANES, bool CALLED = false> __device__ __forceinline__ void down_sweep(Prefix& p, int m, const Element& swept, const Item& start) {
+template <int LANES, How HOW = INLINE>
+__device__ __forceinline__ void down_sweep(Prefix& p, int m, const Element& swept, const Item& start) {
   constexpr int STEPS = log2_of(LANES);
-  Element block[max_of(STEPS, 1)];
+  auto block = [&](int s) { return from_lane<LANES>(swept, ((m >> s) << s) - 1); };
+  Element blocks[max_of(STEPS, 1)];
+  if constexpr (HOW != SPARING) {
 #pragma unroll
-  for (int s = 0; s < STEPS; s++) block[s] = from_lane<LANES>(swept, ((m >> s) << s) - 1);
+    for (int s = 0; s < STEPS; s++) blocks[s] = block(s);
+  }
 #pragma unroll
   for (int s = STEPS - 1; s >= 0; s--) {
-    if constexpr (!CALLED) fold_where(m >> s & 1, p, block[s], start);
-    else if (m >> s & 1) fold<CALLED>(p, block[s], start);
+    bool wanted = m >> s & 1;
+    if constexpr (HOW == INLINE) fold_where(wanted, p, blocks[s], start);
+    else if constexpr (HOW == CALLED) { if (wanted) fold<CALLED>(p, blocks[s], start); }
+    else if (__any_sync(FULL, wanted)) fold_where(wanted, p, block(s), start);
   }
 }
