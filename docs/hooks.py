@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
         ("<!-- the table of rivals -->", rivals),
     ):
         markdown = markdown.replace(asked, made()) if asked in markdown else markdown
-    return markdown
+    return COST.sub(lambda asked: costs(asked[1].split(", ")), markdown)
 
 
 def operators() -> str:
@@ -48,6 +49,27 @@ def operators() -> str:
         for r in OPERATORS.values()
     ]
     return "\n".join(lines)
+
+
+COST = re.compile(r"<!-- the cost of (.*?) -->")
+"""Where a page asks for all measurements whose names begin so."""
+
+
+def costs(names: list[str]) -> str:
+    """What was measured of some functions: beside the usual tool on a CPU, beside PyTorch and CuPy on a GPU."""
+    (path,) = RESULTS.glob("apps-*.json")
+    on_cpu, on_gpu = (json.loads(p.read_text()) for p in (path, RESULTS / "gpu_apps.json"))
+    machines = f"{on_cpu['machine']}, {on_cpu['cores']} cores | {on_gpu['device']}"
+    lines = [f"| what | times as fast as | {machines} |", "|" + " --- |" * 4]
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in on_cpu["rows"]:
+        found.setdefault((row["name"], row["against"]), ["", ""])[0] = f"{row['times_as_fast']:.2g}"
+    for row in on_gpu["rows"]:
+        for peer in (p for p in ("torch", "cupy") if p in row):
+            found.setdefault((row["name"], peer), ["", ""])[1] = f"{row[peer]:.2g}"
+    asked = {k: v for k, v in found.items() if k[0].startswith(tuple(names))}
+    lines += [f"| {name} | {peer} | {' | '.join(cells)} |" for (name, peer), cells in asked.items()]
+    return "\n".join(lines) if asked else ""
 
 
 def rivals() -> str:

@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from upsweep import apps
+
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("applications/*.md")])
 NEEDS = {"frameworks.md": ("torch", "jax", "dask"), "returns.md": ("torch",), "gpus.md": ("torch",)}
 NEEDS |= {"training.md": ("torch", "jax"), "serving.md": ("torch",)}
 NEEDS["phrasebook.md"] = ("pandas", "polars", "xarray")
@@ -19,7 +21,7 @@ ROW = re.compile(r"^\| `(.+?)` \| `(.+?)` \|$", re.MULTILINE)
 SNIPPET = re.compile(r"^```(?:python|pycon)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(DOCS)))
 @pytest.mark.filterwarnings("default")
 def test_snippets_run(page):
     for name in NEEDS.get(page.name, ()):
@@ -43,10 +45,12 @@ def test_every_example_stands_in_a_snippet():
     counts = {}
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        counts[page.name] = len(re.findall(r"^>>> ", text, re.MULTILINE))
-        assert counts[page.name] == sum(s.count("\n>>> ") for s in map("\n{}".format, SNIPPET.findall(text)))
+        counts[str(page.relative_to(DOCS))] = len(re.findall(r"^>>> ", text, re.MULTILINE))
+        assert counts[str(page.relative_to(DOCS))] == sum(
+            s.count("\n>>> ") for s in map("\n{}".format, SNIPPET.findall(text))
+        )
     assert counts["course.md"] >= 5
-    assert counts["applications.md"] >= 5
+    assert counts["applications/index.md"] >= 5
     assert sum(bool(SNIPPET.search(p.read_text(encoding="utf-8"))) for p in PAGES) >= 9
 
 
@@ -101,3 +105,17 @@ def test_both_sides_of_the_phrasebook_give_the_same_numbers():
     for theirs, ours in rows:
         got, want = (np.asarray(eval(text, names)) for text in (ours, theirs))
         np.testing.assert_allclose(got, want, rtol=1e-5, err_msg=f"{theirs} and {ours}")
+
+
+def test_every_application_has_a_page_that_shows_it():
+    pages = "".join(p.read_text(encoding="utf-8") for p in PAGES)
+    shown = {name for name in apps.__all__ if re.search(rf"(?:apps|up|ut)\.{name}\(", pages)}
+    assert set(apps.__all__) - shown == {"CompressionError", "Lexer", "json_lexer", "quicksort"}
+
+
+def test_each_picture_of_an_application_is_drawn_from_its_page():
+    folder = DOCS / "applications"
+    drawn = runpy.run_path(str(folder / "pictures.py"))["PICTURES"]
+    assert {p.stem for p in folder.glob("*.png")} == set(drawn)
+    for name in drawn:
+        assert f"]({name}.png)" in (folder / f"{name}.md").read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from upsweep.textbook import KERNELS
 DOCS = Path(__file__).parents[2] / "docs"
 SOURCE = (DOCS / "course.md").read_text(encoding="utf-8")
 TEXT = re.sub(r"\s+", " ", SOURCE)
-APPLICATIONS = (DOCS / "applications.md").read_text(encoding="utf-8")
+APPLICATIONS = (DOCS / "applications" / "index.md").read_text(encoding="utf-8")
 COUNTS = re.findall(r"\*\*Counts\.\*\* `([\w-]+)`: (\d+) operations in (\d+) steps, (\d+) barriers", TEXT)
 TABLE = re.findall(r"\| `([\w-]+)` \| (\d+) \| (\d+) \| (\d+) \| (\d+) (?=\|)", TEXT)
 
