@@ -97,6 +97,7 @@ def test_a_plane_is_scanned_along_either_axis(tmp_path: Path, axis: int, order: 
 
 SPELT = {
     "flags": np.arange(50_001) % 700 == 3,
+    "ends": np.arange(50_001) % 700 == 2,
     "keys": np.arange(50_001) // 300,
     "offsets": np.array([0, 0, 7, 4096, 4096, 30_000, 50_001]),
     "lengths": np.array([20_000, 0, 1, 30_000]),
@@ -110,6 +111,8 @@ ALL_AT_ONCE = ["--initial", "1.5", "--reverse", "--exclusive"]
     ("spelling", "words"),
     [
         ("flags", []),
+        ("ends", ALL_AT_ONCE),
+        ("ends", []),
         ("keys", ["--exclusive"]),
         ("offsets", ALL_AT_ONCE),
         ("lengths", ALL_AT_ONCE),

@@ -18,6 +18,7 @@ SPELT = {
     "lengths": (up.segments.lengths(LENGTHS), range(len(LENGTHS))),
     "offsets": (up.segments.offsets([0, *BEHIND]), range(len(LENGTHS))),
     "keys": (up.segments.keys(ALONG), np.unique(ALONG)),
+    "ends": (up.segments.ends(np.diff(ALONG, append=ALONG[0]) != 0), np.unique(ALONG)),
     "flags": (up.segments.flags(np.diff(ALONG, prepend=ALONG[0]) != 0), np.unique(ALONG)),
 }
 GROUPS = RNG.integers(0, 7, N)

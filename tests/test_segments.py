@@ -1,4 +1,4 @@
-"""Four spellings of one thing, rows of their own, and empty segments."""
+"""Five spellings of one thing, rows of their own, and empty segments."""
 
 import numpy as np
 import pytest
@@ -13,13 +13,14 @@ HASH = CASES["hash-u64"]
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.lists(st.integers(0, 20), max_size=12), st.booleans(), st.booleans())
-def test_spellings_agree(lengths, exclusive, reverse):
+@given(st.lists(st.integers(0, 20), max_size=12), st.booleans(), st.booleans(), st.booleans())
+def test_spellings_agree(lengths, exclusive, reverse, last):
     n = sum(lengths)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(int)
     keys = np.repeat(np.arange(len(lengths)), lengths)
     heads = np.zeros(n, bool)
     heads[offsets[:-1][np.array(lengths, int) > 0]] = True
+    ends = np.append(heads[1:], last)[:n]  # what is said of the last item changes nothing
     (x,) = HASH.draw(n)
     how = {"exclusive": exclusive, "reverse": reverse, "initial": np.uint64(7)}
     want = oracle(hashing, (x,), heads=heads, **how)[0]
@@ -27,6 +28,8 @@ def test_spellings_agree(lengths, exclusive, reverse):
     for spelt in (
         s.flags(heads),
         s.flags(heads.astype(int)),
+        s.ends(ends),
+        s.ends(ends.astype(int)),
         s.offsets(offsets),
         s.lengths(lengths),
         s.keys(keys),
@@ -62,10 +65,9 @@ def test_rows_may_have_segments_of_their_own(axis, reverse):
         np.testing.assert_array_equal(
             y, oracle(hashing, (row.copy(),), heads=flags.copy(), reverse=reverse)[0]
         )
-    keys = np.cumsum(heads, axis)
-    np.testing.assert_array_equal(
-        up.scan(x, HASH.op, axis=axis, reverse=reverse, segments=up.segments.keys(keys)), got
-    )
+    ends = np.roll(heads, -1, axis)
+    for spelt in (up.segments.keys(np.cumsum(heads, axis)), up.segments.ends(ends)):
+        np.testing.assert_array_equal(up.scan(x, HASH.op, axis=axis, reverse=reverse, segments=spelt), got)
 
 
 @pytest.mark.parametrize("axis", [0, 1])

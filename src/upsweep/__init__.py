@@ -25,7 +25,8 @@ from upsweep.segments import SegmentError
 
 if TYPE_CHECKING:
     from upsweep import apps, lab
-    from upsweep.apps.recurrences import discounted_sum, ema, gae, lfilter
+    from upsweep.apps.filters import lfilter
+    from upsweep.apps.recurrences import discounted_sum, ema, gae
     from upsweep.files import FileError, scan_file
     from upsweep.stream import Stream
 
@@ -69,7 +70,7 @@ _LATER = {
     "discounted_sum": "apps.recurrences",
     "ema": "apps.recurrences",
     "gae": "apps.recurrences",
-    "lfilter": "apps.recurrences",
+    "lfilter": "apps.filters",
     "scan_file": "files",
 }
 

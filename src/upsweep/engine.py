@@ -87,8 +87,8 @@ class Engine(Protocol):
         """Run a plan. `xs` and `ys` have `plan.shape` (`plan.row_shape` for the outputs of a reduction) and are read and
         written as the plan's dtypes, times as int64; an output that the plan does not store is None. `initial` holds one
         view for each component, of the accumulator's dtype, 0-dimensional or of `plan.row_shape`. `heads` (bool or uint8,
-        of `plan.shape` or 1-D along the axis) is non-zero where a segment starts, in the order of the data also when the
-        plan runs in reverse.
+        of `plan.shape` or 1-D along the axis) is non-zero where a segment starts (where `plan.ends`, at its last item), in the
+        order of the data also when the plan runs in reverse.
         """
         ...
 

@@ -39,10 +39,11 @@ def execute(
     threads = cores.wanted() if threads is None else threads
     groups = segments.values if segments is not None and segments.spelling == "groups" else None
     segments = None if groups else segments
+    ends = segments is not None and segments.spelling == "ends"
     plan, dtypes = plan_of(
         as_operator(op), tuple([v.dtype for v in views]), tuple([v.shape for v in views]), axis, exclusive, reverse,
         initial is not None, dtypes_of(dtype), segments is not None, threads, reducing, keep, order,
-        map and as_function(map), finish and as_function(finish),
+        map and as_function(map), finish and as_function(finish), ends,
     )  # fmt: skip
     fused = plan.map is not None or plan.finish is not None
     made = dtypes if plan.finish is None else plan.finish.results
@@ -62,7 +63,8 @@ def execute(
         rest = iter(written)
         ys = [None if stored is None else next(rest) for stored in plan.stores]
     starts = None if initial is None else _starts(on, plan, dtypes, initial, like, fields)
-    heads = None if segments is None else on.heads(segments, plan.shape, plan.axis, like)
+    flagged = Segments("flags", segments.values) if segments is not None and ends else segments
+    heads = None if flagged is None else on.heads(flagged, plan.shape, plan.axis, like)
     if written:
         views = [on.apart(x, written) for x in views]
         heads = None if heads is None else on.apart(heads, written)
@@ -103,7 +105,8 @@ def _broadcast(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
     views = []
     for x, v in zip(given, seen):
         if v is None:
-            number = held(x, number_dtype(x, [v.dtype for v in arrays]), "a number")
+            own = isinstance(x, (np.ndarray, np.generic))
+            number = np.asarray(x) if own else held(x, number_dtype(x, [v.dtype for v in arrays]), "a number")
             v = on.broadcast(number, shape, number.dtype, like)
         elif v.shape != shape:
             v = on.broadcast(x, shape, v.dtype, like)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -44,6 +45,7 @@ def _freeze_function(fn: types.FunctionType, within: tuple[types.FunctionType, .
     return ("function", freeze(fn.__code__, within), freeze(fn.__defaults__, within), cells, used)
 
 
+@lru_cache(4096)
 def names_in(code: types.CodeType) -> Sequence[str]:
     """The names that code asks for, that of functions within it included."""
     inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]

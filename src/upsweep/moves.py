@@ -64,7 +64,9 @@ class Moves(Protocol):
 class Automata(Protocol):
     """What an engine has to run automata over text."""
 
-    def run_automaton(self, lexer: Any, text: Any) -> Any: ...
+    def run_automaton(self, lexer: Any, text: Any) -> tuple[Any, int] | None:
+        """The code of what each byte of text ends, and the last configuration; None where a lexer is too large for it."""
+        ...
 
 
 def moves(name: str) -> Moves | None:

@@ -37,6 +37,8 @@ class Plan:
     reverse: bool = False
     initial: bool = False
     segmented: bool = False
+    ends: bool = False
+    """The flags of a segmented scan say where segments end, instead of where they start."""
     reduce: bool = False
     """Only the last prefix of every row is written; the outputs lack the axis."""
     threads: int | None = None

@@ -23,7 +23,7 @@ def plan_of(
     op: Operator, dtypes: tuple[np.dtype, ...], shapes: tuple[tuple[int, ...], ...], axis: int | None,
     exclusive: bool = False, reverse: bool = False, initial: bool = False, dtype: tuple[np.dtype, ...] | None = None,
     segmented: bool = False, threads: int | None = None, reducing: bool = False, keep: int | None = None,
-    order: str = "tree", map: Function | None = None, finish: Function | None = None,
+    order: str = "tree", map: Function | None = None, finish: Function | None = None, ends: bool = False,
 ) -> tuple[Plan, tuple[np.dtype, ...]]:  # fmt: skip
     """Check everything that does not depend on the data: the plan, and the dtypes of the prefixes."""
     shape = shape_of(shapes)
@@ -58,7 +58,7 @@ def plan_of(
         )
     plan = Plan(
         chosen, tuple([number(d) for d in dtypes]), accumulators, stores, shape, axis, exclusive, reverse, initial,
-        segmented, reducing, threads, order, map, finish,
+        segmented, ends, reducing, threads, order, map, finish,
     )  # fmt: skip
     return plan, computed
 

@@ -1,13 +1,14 @@
-"""Where segments start: four spellings of one thing; and groups, whose items lie in any order.
+"""Where segments start: five spellings of one thing; and groups, whose items lie in any order.
 
-Each returns a `Segments`, which `scan(..., segments=...)` takes. Flags of the shape of the data give every row its own
-segments; everything else is 1-D along the scanned axis and holds for all rows.
+Each returns a `Segments`, which `scan(..., segments=...)` takes. Flags, ends and keys of the shape of the data give every row its
+own segments; everything else is 1-D along the scanned axis and holds for all rows.
 
 >>> import upsweep as up
 >>> x = [1, 2, 3, 4, 5, 6]
->>> for s in (up.segments.flags([1, 0, 0, 1, 0, 1]), up.segments.offsets([0, 3, 5, 6]),
+>>> for s in (up.segments.flags([1, 0, 0, 1, 0, 1]), up.segments.ends([0, 0, 1, 0, 1, 0]), up.segments.offsets([0, 3, 5, 6]),
 ...           up.segments.lengths([3, 2, 1]), up.segments.keys(["a", "a", "a", "b", "b", "a"])):
 ...     print(up.scan(x, segments=s).tolist())
+[1, 3, 6, 4, 9, 6]
 [1, 3, 6, 4, 9, 6]
 [1, 3, 6, 4, 9, 6]
 [1, 3, 6, 4, 9, 6]
@@ -18,6 +19,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+
+EACH = ("flags", "ends", "keys")
+"""The spellings that have a value for each item."""
 
 
 class SegmentError(ValueError):
@@ -38,14 +42,20 @@ def checked(segments: Any) -> Segments | None:
         return segments
     raise SegmentError(
         f"segments={segments!r} may mean several things: pass upsweep.segments.flags(f), true where a segment starts, "
-        ".offsets(o), where each starts and the last ends, .lengths(l), .keys(k), which change from one to the next, or "
-        ".groups(k), equal keys wherever they lie"
+        ".ends(e), true at its last item, .offsets(o), where each starts and the last ends, .lengths(l), .keys(k), which "
+        "change from one to the next, or .groups(k), equal keys wherever they lie"
     )
 
 
 def flags(f: Any) -> Segments:
     """`f[i]` is true where a segment starts (bool or integers, of the data's shape or 1-D along the axis)."""
     return Segments("flags", f)
+
+
+def ends(e: Any) -> Segments:
+    """`e[i]` is true at the last item of a segment, as a reinforcement learner's `done` is (bool or integers, of the data's
+    shape or 1-D along the axis)."""
+    return Segments("ends", e)
 
 
 def offsets(o: Any) -> Segments:

@@ -381,19 +381,20 @@ class _Lifted:
         keys = self.outer._keys
         if segments is None:
             return on.broadcast(np.zeros((1,) * len(shape), np.uint8), shape, np.dtype(np.uint8), like), keys
-        if segments.spelling == "keys":
-            segments, keys = self._changes(np.asarray(_on_host(segments.values)), keys)
+        if segments.spelling in ("ends", "keys"):
+            values = np.asarray(_on_host(segments.values))
+            segments, keys = self._changes(values, keys, segments.spelling == "ends")
         return on.spread(on.heads(segments, shape, self.axis, like), shape, self.axis), keys
 
-    def _changes(self, keys: np.ndarray, last: Any) -> tuple[Segments, Any]:
-        """Flags where keys change, seen from the last keys of the chunk before; and the last keys of this one."""
+    def _changes(self, keys: np.ndarray, last: Any, ends: bool) -> tuple[Segments, Any]:
+        """Flags where keys change, or follow `ends`, seen from the last ones of the chunk before; and the last of this one."""
         along = np.moveaxis(keys, self.axis if keys.ndim > 1 else 0, 0)
         changed = np.ones(keys.shape, bool)
         there = np.moveaxis(changed, self.axis if keys.ndim > 1 else 0, 0)
-        there[1:] = along[1:] != along[:-1]
+        there[1:] = along[:-1] != (0 if ends else along[1:])
         if len(along):
             if last is not None:
-                there[:1] = along[:1] != last
+                there[:1] = last != (0 if ends else along[:1])
             last = along[-1:].copy()
         return flags(changed), last
 

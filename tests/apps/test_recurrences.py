@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import signal
 
 import upsweep as up
-from upsweep.apps import discounted_sum, ema, lfilter, recurrences
+from upsweep.apps import discounted_sum, ema, filters, lfilter
 from upsweep.apps.roots import roots
 
 RNG = np.random.default_rng(5)
@@ -184,7 +184,7 @@ def test_pieces_change_nothing(piece, monkeypatch):
     b, a = signal.butter(4, 0.2)
     x, zi = RNG.standard_normal((100, 3)), RNG.standard_normal((4, 3))
     want = lfilter(b, a, x, 0, zi)
-    monkeypatch.setattr(recurrences, "_PIECE", piece)
+    monkeypatch.setattr(filters, "_PIECE", piece)
     for got, w in zip(lfilter(b, a, x, 0, zi), want):
         np.testing.assert_array_equal(got, w)
 

@@ -315,7 +315,7 @@ FACTORS: dict[str, tuple[Any, ...]] = {
     "exclusive": (False, True),
     "reverse": (False, True),
     "initial": ("", "scalar", "rows"),
-    "segments": ("", "flags", "line", "keys", "offsets", "lengths"),
+    "segments": ("", "flags", "line", "ends", "keys", "offsets", "lengths"),
     "order": ("tree", "sequential"),
     "inside": ("plain", "offset", "stepped", "backwards", "fortran", "padded", "broadcast"),
     "outside": ("plain", "offset", "stepped", "backwards", "fortran", "padded"),

@@ -82,7 +82,7 @@ def _segments(call: Call, rng: np.random.Generator) -> tuple[Any, np.ndarray | N
     n = call.n
     if not call.segments:
         return None, None
-    if call.segments in ("flags", "keys"):
+    if call.segments in ("flags", "ends", "keys"):
         return None, rng.random(call.shape) < rng.choice([0.01, 0.3])
     cuts = np.sort(rng.integers(0, n + 1, rng.integers(0, 1 + n // 4 + 2)))
     offsets = np.concatenate([[0], cuts, [n]])
@@ -96,6 +96,8 @@ def _spelt(call: Call, drawn: Drawn, device: Host) -> Any:
         return None
     if call.segments in ("flags", "line"):
         return up.segments.flags(device.value(drawn.heads))
+    if call.segments == "ends":
+        return up.segments.ends(device.value(np.roll(drawn.heads, -1, call.axis)))
     if call.segments == "keys":
         return up.segments.keys(device.value(np.cumsum(drawn.heads, call.axis)))
     if call.segments == "lengths":

@@ -10,7 +10,7 @@ pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 from test_compile import frames, on_some_chips
 
 from upsweep import apps, dtypes
-from upsweep.gpu import compile, one_pass, repeating, selecting, sorting
+from upsweep.gpu import automata, compile, one_pass, repeating, selecting, sorting
 from upsweep.gpu.functions import memory_type
 
 SELECTS = {
@@ -46,6 +46,7 @@ SPECS = {
     "count": ("count", repeating.counting("i32")),
     "repeat": ("repeat", repeating.spec("u32")),
     "owners": ("repeat", repeating.spec(None)),
+    "automaton": ("automaton", automata.spec(apps.python_lexer())),
 }
 
 

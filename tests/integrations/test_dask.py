@@ -133,6 +133,7 @@ def test_segments_go_on_from_chunk_to_chunk(keywords, initial):
     lazy = da.from_array(x, chunks=(37, 1))
     for told, held in (
         (up.segments.flags(da.from_array(flags, chunks=50)), up.segments.flags(flags)),
+        (up.segments.ends(da.from_array(flags, chunks=50)), up.segments.ends(flags)),
         (up.segments.keys(da.from_array(flags, chunks=50)), up.segments.keys(flags)),
         (up.segments.keys(da.from_array(flags[:, 0], chunks=50)), up.segments.keys(flags[:, 0])),
         *[(s, s) for s in (up.segments.lengths([7, 0, 200, 93]), up.segments.offsets([0, 40, 300]))],

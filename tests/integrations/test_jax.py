@@ -244,6 +244,7 @@ OFFSETS = np.array([0, 2, 2, 5, 7])
 SPELLINGS = {
     "offsets": up.segments.offsets(OFFSETS),
     "lengths": up.segments.lengths(np.diff(OFFSETS)),
+    "ends": up.segments.ends(np.array([0, 1, 0, 0, 1, 0, 1])),
     "strings": up.segments.keys(list("aabbbaa")),
     "each row": up.segments.flags(np.array([[1, 0, 0, 1, 0, 0, 0], [1, 1, 0, 0, 0, 0, 1]])),
 }

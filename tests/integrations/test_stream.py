@@ -257,6 +257,7 @@ def test_segments_of_tuples_and_half_precision():
         np.testing.assert_array_equal(np.concatenate([g[part] for g in got]), expected[part])
     x = a.astype(np.float16)
     np.testing.assert_array_equal(*whole_and_pushed(x, "add", up.segments.flags, starts))
+    np.testing.assert_array_equal(*whole_and_pushed(x, "add", up.segments.ends, starts))
 
 
 def test_the_state_of_a_stream_with_segments_goes_on():

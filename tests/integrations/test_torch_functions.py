@@ -16,6 +16,7 @@ SPELLINGS = {
     "offsets": up.segments.offsets(OFFSETS),
     "tensor": up.segments.lengths(torch.tensor(np.diff(OFFSETS))),
     "flags": up.segments.flags([0, 0, 1, 0, 0, 1, 0]),
+    "ends": up.segments.ends([0, 1, 0, 0, 1, 0, 1]),
     "strings": up.segments.keys(list("aabbbaa")),
     "each row": up.segments.flags(np.array([[1, 0, 0, 1, 0, 0, 0], [1, 1, 0, 0, 0, 0, 1]])),
 }

@@ -27,7 +27,8 @@ _HOMES = {
     "trees": ("Tree",),
     "tridiagonal": ("solve_tridiagonal",),
     "work": ("allocate", "expand"),
-    "recurrences": ("discounted_sum", "ema", "lfilter", "linear_recurrence"),
+    "recurrences": ("discounted_sum", "ema"),
+    "filters": ("lfilter", "linear_recurrence"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

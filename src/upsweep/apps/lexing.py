@@ -158,7 +158,8 @@ def tokenize(text: Any, lexer: Lexer) -> tuple[Any, Any, Any]:
     if text.dtype != xp.uint8 and text.shape[0]:
         raise DTypeError(f"text must be bytes (uint8), got {text.dtype}")
     fast = automata(choose((text,)))
-    codes, final = fast.run_automaton(lexer, text) if fast else _run(xp, lexer, text)
+    found = fast.run_automaton(lexer, text) if fast else None
+    codes, final = found or _run(xp, lexer, text)
     last = np.array(lexer.last[final], np.int64).reshape(-1, 2)
     ends, kinds = _tokens(xp, lexer, codes)
     ends = xp.concat([ends, text.shape[0] - xp.asarray(last[:, 0], device=codes.device)])

@@ -136,7 +136,7 @@ def scan(
     segments: Annotated[
         str | None,
         typer.Option(
-            help="Where the scan starts anew: flags=, offsets=, lengths= or keys=, then a .npy file or a column."
+            help="Where the scan starts anew: flags=, ends=, offsets=, lengths= or keys=, then a .npy file or a column."
         ),
     ] = None,
     to: Annotated[
@@ -190,13 +190,14 @@ def _segments(text: str | None) -> Segments | None:
     spelling, equals, where = text.partition("=")
     if not equals or spelling not in _SPELLINGS:
         raise ValueError(
-            f"--segments {text}: pass flags=, offsets=, lengths= or keys=, then a .npy file or a column"
+            f"--segments {text}: pass flags=, ends=, offsets=, lengths= or keys=, then a .npy file or a column"
         )
     return _SPELLINGS[spelling](where)
 
 
 _SPELLINGS = {
     "flags": up.segments.flags,
+    "ends": up.segments.ends,
     "offsets": up.segments.offsets,
     "lengths": up.segments.lengths,
     "keys": up.segments.keys,

@@ -65,10 +65,11 @@ class Heads:
         values = self.values
         if self.spelling == "flags":
             flags = values[start:stop] != 0
-        elif self.spelling == "keys":
+        elif self.spelling in ("ends", "keys"):
             flags = np.ones(stop - start, bool)
             first = max(start, 1)
-            flags[first - start :] = values[first:stop] != values[first - 1 : stop - 1]
+            before = values[first - 1 : stop - 1]
+            flags[first - start :] = before != (0 if self.spelling == "ends" else values[first:stop])
         else:
             flags = np.zeros(stop - start, bool)
             low, high = np.searchsorted(values, (start, stop))

@@ -12,7 +12,7 @@ import numpy as np
 from upsweep.files.arrays import FileError, chosen
 from upsweep.files.heads import column_of
 from upsweep.files.work import load, store
-from upsweep.segments import Segments
+from upsweep.segments import EACH, Segments
 
 BLOCK_BYTES = 1 << 24
 BLOCK_ROWS = 1 << 20
@@ -28,7 +28,7 @@ def read(
     where segments name a column."""
     table = _opened(source)
     spelling, key = segments.spelling if segments else "", column_of(segments)
-    if key and spelling not in ("flags", "keys"):
+    if key and spelling not in EACH:
         raise FileError(f"{spelling} are fewer than rows, so {key!r} cannot hold them: pass a .npy file")
     names = _chosen(table.names, columns, key)
     progress = load(folder, "read") or {"rows": 0, "done": 0, "types": {}, "last": None}
@@ -188,9 +188,12 @@ def _numbers(name: str, column: Any, types: dict[str, str]) -> np.ndarray:
 
 
 def _flags(spelling: str, column: Any, last: str | None) -> tuple[np.ndarray, str | None]:
-    """Where segments start in one block of a column, and its last key for the block behind it."""
-    if spelling == "flags":
-        return (column.combine_chunks().to_numpy(zero_copy_only=False) != 0).view(np.uint8), None
+    """Where segments start in one block of a column, and its last key, or end, for the block behind it."""
+    if spelling != "keys":
+        marks = (column.combine_chunks().to_numpy(zero_copy_only=False) != 0).view(np.uint8)
+        if spelling == "flags" or not marks.size:
+            return marks, last
+        return np.append(np.uint8(last == "end"), marks[:-1]), "end" if marks[-1] else None
     codes = column.combine_chunks().dictionary_encode("encode").indices.to_numpy()
     flags = np.ones(codes.size, np.uint8)
     flags[1:] = codes[1:] != codes[:-1]

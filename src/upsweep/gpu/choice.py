@@ -116,14 +116,21 @@ class Choice:
 
 def words(plan: Plan, layout: Layout) -> int:
     """32-bit registers of an item: of what it is read as, combined as or written as, and of what is read again with it."""
-
-    def count(sizes: Iterable[int]) -> int:
-        return sum(-(-size // 4) for size in sizes)
-
-    inputs, prefix = count(x.size for x in layout.moving()), count(d.itemsize for d in plan.accumulators)
+    inputs, prefix = _words(x.size for x in layout.moving()), _words(d.itemsize for d in plan.accumulators)
     if plan.map is plan.finish is None:
         return prefix
-    return max(inputs, prefix + inputs * functions.reads_again(plan), count(x.size for x in layout.stores))
+    return max(inputs, prefix + inputs * functions.reads_again(plan), _words(x.size for x in layout.stores))
+
+
+def words_passing(plan: Plan, layout: Layout) -> int:
+    """The same where one prefix follows the other in its place, and many items are read and results written at once."""
+    if plan.map is plan.finish is None:
+        return words(plan, layout)
+    return max(_words(x.size for x in layout.moving()), _words(x.size for x in layout.stores))
+
+
+def _words(sizes: Iterable[int]) -> int:
+    return sum(-(-size // 4) for size in sizes)
 
 
 def costly(plan: Plan) -> bool:

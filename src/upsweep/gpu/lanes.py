@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from upsweep.gpu import shapes
-from upsweep.gpu.choice import Choice, words
+from upsweep.gpu.choice import Choice, words, words_passing
 from upsweep.gpu.layout import Lane, Layout, mode
 from upsweep.gpu.shapes import Chip, Shape, Walking
 from upsweep.gpu.text import declared
@@ -101,7 +101,7 @@ def _walk(plan: Plan, layout: Layout, across: bool, chip: Chip) -> Walk:
     size = max(1, sum(x.size for x in layout.moving()) + plan.segmented)
     largest = max(x.size for x in layout.arrays())
     rows = prod(layout.dims)
-    walking = shapes.for_walk(layout.n, rows, words(plan, layout), size, largest, across)
+    walking = shapes.for_walk(layout.n, rows, words_passing(plan, layout), size, largest, across)
     shape = Shape(walking.items, 1, walking.walks, vector=walking.vector)
     return Walk(shape, layout, layout.dims[-1] if across else 0, chip, walking)
 
@@ -175,7 +175,7 @@ class Walk(Choice):
         if heads is not None:
             said |= {
                 "HEADS_SAME": int(self._alone(heads)),
-                "HEADS_GRAIN": 1 if plan.reverse or self._alone(heads) else self._grain(heads),
+                "HEADS_GRAIN": 1 if plan.reverse != plan.ends or self._alone(heads) else self._grain(heads),
             }
             end += self._room(heads, self._alone(heads))
         return inputs, outputs, {**said, "STAGE_BYTES": max(1, -(-end // 128)) * 128}

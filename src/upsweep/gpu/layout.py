@@ -98,9 +98,9 @@ def arrange(
     n, axis = plan.n, plan.axis
     rest = [d for d in range(len(plan.shape)) if d != axis]
 
-    def lane(strides: Sequence[int], phase: int, dtype: np.dtype, past: int = 0) -> Lane:
-        along = strides[axis] if n > 1 or past or phase < 0 else dtype.itemsize
-        offset = (n - 1 + past) * along if plan.reverse else 0
+    def lane(strides: Sequence[int], phase: int, dtype: np.dtype, before: int = 0) -> Lane:
+        along = strides[axis] if n > 1 or before or phase < 0 else dtype.itemsize
+        offset = (n - 1 - before if plan.reverse else -before) * along
         return Lane(
             offset, -along if plan.reverse else along, tuple(strides[d] for d in rest), dtype.itemsize, phase
         )
@@ -118,7 +118,9 @@ def arrange(
             if len(strides) == len(plan.shape)
             else [strides[0] if d == axis else 0 for d in range(len(plan.shape))]
         )
-        heads_lane = lane(full, phase, byte, past=1)  # a reverse scan starts a segment after the item marked
+        # In reverse a segment starts at its last item, before the next one's head; forward, after the last one's end. The first
+        # item's flag lies outside then, and is never read.
+        heads_lane = lane(full, phase, byte, before=plan.ends - plan.reverse)
     layout = Layout(
         n,
         plan.row_shape,

@@ -118,9 +118,10 @@ def for_whole_rows(n: int, words: int, even: bool) -> Shape:
     return Shape(items, warps, blocks, together=True)
 
 
-HEAVY = {8: 8, 16: 4}
+HEAVY = {8: 8, 10: 8, 16: 4}
 """Items of 32 and 64 bytes: shuffles and folds of the look-back cost so much that twice the tile pays, .46 of a copy
-against .36 for matrices of four doubles (H200)."""
+against .36 for matrices of four doubles; a filter's sections, whose 8 words read 2 again, ran at .52 so, with 4 items at .36
+(H200). Where they are read from fewer bytes than 16, a tile of the usual bytes holds as many."""
 
 SMALL = 16 << 20
 """Bytes up to which the machine is not full. Half a tile lets more blocks share the work, up to FEW_BYTES; from there on tiles of
@@ -146,7 +147,7 @@ def for_tiles(
     items = HEAVY[words] if heavy else items_for(words) >> costly
     small = n * rows * size <= SMALL
     few = segmented or (parts > 1 and not heavy)
-    whole, half = (2 * STAGE, 2 * STAGE) if heavy else (STAGE, STAGE // 2)
+    whole, half = (2 * STAGE, 2 * STAGE) if heavy and size >= 16 else (STAGE, STAGE // 2)
 
     def tile(room: int) -> tuple[int, int]:
         room = min(room + segmented * STAGE // 4, (shared - 4096) // 2)

@@ -12,7 +12,7 @@ from jax.core import Tracer
 import upsweep as up
 from upsweep.arguments import ShapeError
 from upsweep.host import offsets
-from upsweep.segments import Segments
+from upsweep.segments import EACH, Segments
 
 
 def heads_of(segments: Segments | None, x: Array, dim: int) -> Array | None:
@@ -45,7 +45,7 @@ def offsets_of(segments: Segments, x: Array, dim: int) -> Array:
 def _known(segments: Segments, shape: tuple[int, ...], dim: int) -> Array:
     """What an exclusive product of zeros gives where a segment starts, from 1."""
     values = np.asarray(segments.values)
-    each = values.ndim == len(shape) and segments.spelling in ("flags", "keys")
+    each = values.ndim == len(shape) and segments.spelling in EACH
     zeros = np.zeros(shape if each else shape[dim], np.uint8)
     given = Segments(segments.spelling, values)
     return jnp.asarray(
@@ -56,9 +56,10 @@ def _known(segments: Segments, shape: tuple[int, ...], dim: int) -> Array:
 def _traced(spelling: str, values: Any, n: int, dim: int) -> Array:
     if spelling == "flags":
         return values.astype(bool)
-    if spelling == "keys":
+    if spelling in ("ends", "keys"):
         along = jnp.moveaxis(values, dim if values.ndim > 1 else 0, 0)
-        changed = jnp.concatenate([jnp.ones_like(along[:1], bool), along[1:] != along[:-1]])
+        behind = along[:-1] != 0 if spelling == "ends" else along[1:] != along[:-1]
+        changed = jnp.concatenate([jnp.ones_like(along[:1], bool), behind])
         return jnp.moveaxis(changed, 0, dim if values.ndim > 1 else 0)
     starts = values if spelling == "offsets" else jnp.concatenate([jnp.zeros(1, int), jnp.cumsum(values)])
     return jnp.zeros(n + 1, bool).at[starts].set(True)[:n]

@@ -149,7 +149,7 @@ def batched(x: Tensor | None, in_dim: int | None, size: int) -> Tensor | None:
 def heads(values: Tensor, spelling: str, shape: list[int], dim: int) -> Tensor:
     """Booleans of `shape`, or 1-D along the axis, that are true where a segment starts: what an exclusive product of
     zeros gives there, from 1."""
-    each = values.ndim == len(shape) and spelling in ("flags", "keys")
+    each = values.ndim == len(shape) and spelling in up.segments.EACH
     zeros = torch.zeros(shape if each else shape[dim], dtype=torch.uint8, device=values.device)
     segments = up.segments.Segments(spelling, values)
     ones = up.scan(zeros, "mul", axis=dim if each else 0, exclusive=True, initial=1, segments=segments)
@@ -158,7 +158,7 @@ def heads(values: Tensor, spelling: str, shape: list[int], dim: int) -> Tensor:
 
 @heads.register_fake
 def _(values: Tensor, spelling: str, shape: list[int], dim: int) -> Tensor:
-    each = values.ndim == len(shape) and spelling in ("flags", "keys")
+    each = values.ndim == len(shape) and spelling in up.segments.EACH
     return values.new_empty(shape if each else shape[dim], dtype=torch.bool)
 
 

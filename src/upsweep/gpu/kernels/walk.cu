@@ -306,10 +306,10 @@ struct Walker {
     for (int i = 0; i < m; i++) {
       Given x[1][VECTOR]; bool head[1][VECTOR];
       read<1>(stage, i, x, head);
-      constexpr int LATE = max_of(AHEAD, 0);
       if (AHEAD >= 0 && j + i == p.n - 1)  // nothing lies behind it
 #pragma unroll
-        for (int v = 0; v < VECTOR; v++) get<LATE>(x[0][v]) = get<LATE>(start[v]);
+        for (int v = 0; v < VECTOR; v++)
+          each<INPUTS>([&](auto c) { if constexpr (c.value == AHEAD) get<c.value>(x[0][v]) = get<c.value>(start[v]); });
       if (SEGMENTED && j + i == 0)
 #pragma unroll
         for (int v = 0; v < VECTOR; v++) head[0][v] = false;
