@@ -46,6 +46,29 @@ def test_forward_is_its_loop(apps, states, steps):
     assert filtered.shape == (steps, states)
 
 
+def test_sequences_side_by_side_are_those_alone(apps):
+    initial, transition, _ = chain(3, 1)
+    likelihood = RNG.random((2, 4, 37, 3))
+    filtered, log_likelihood = apps.hmm_forward(initial, transition, likelihood)
+    assert filtered.shape == likelihood.shape
+    for at in itertools.product(range(2), range(4)):
+        alone, total = apps.hmm_forward(initial, transition, likelihood[at])
+        np.testing.assert_array_equal(filtered[at], alone)
+        np.testing.assert_array_equal(log_likelihood[at], total)
+    f, h, q, r = np.array([[1.0, 0.5], [0.0, 0.9]]), RNG.random((3, 2)), np.eye(2) * 0.1, np.eye(3) * 0.3
+    y = RNG.standard_normal((5, 41, 3))
+    y[2, 7:9], y[4, 0, 1] = np.nan, np.nan
+    got = apps.kalman_filter(y, f, h, q, r, np.ones(2), np.eye(2))
+    for k in range(5):
+        for many, one in zip(got, apps.kalman_filter(y[k], f, h, q, r, np.ones(2), np.eye(2)), strict=True):
+            np.testing.assert_array_equal(many[k], one)
+    shapes = [(5, 0, 2), (5, 0, 2, 2), (5, 0)]
+    for none, shape in zip(
+        apps.kalman_filter(y[:, :0], f, h, q, r, np.ones(2), np.eye(2)), shapes, strict=True
+    ):
+        assert none.shape == shape
+
+
 def test_forward_survives_what_underflows_and_what_is_impossible(apps):
     initial, transition, likelihood = chain(3, 5000)
     filtered, log_likelihood = apps.hmm_forward(initial, transition, likelihood * 1e-100)

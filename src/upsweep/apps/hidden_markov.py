@@ -21,12 +21,12 @@ def hmm_forward(
     Args:
         initial: probabilities of the first state, shape (K,).
         transition: `transition[i, j]`, the probability of j after i, shape (K, K).
-        likelihood: `likelihood[t, j]`, that of observation t in state j, shape (T, K).
+        likelihood: `likelihood[..., t, j]`, that of observation t in state j, shape (..., T, K): many sequences of one model.
         logarithms: whether these three are logarithms, as for `viterbi`; they may lie far below those of any float.
 
     Returns:
-        `(filtered, log_likelihood)`: the states' probabilities, shape (T, K), and `log p(y_0 ... y_t)`, shape (T,), float64,
-        of the likelihood's kind. Observations that no state explains give NaN and -inf from there on.
+        `(filtered, log_likelihood)`: the states' probabilities, shape (..., T, K), and `log p(y_0 ... y_t)`, shape (..., T),
+        float64, of the likelihood's kind. Observations that no state explains give NaN and -inf from there on.
 
     Raises:
         ShapeError: shapes that do not fit.
@@ -48,7 +48,7 @@ def hmm_forward(
             most > -xp.inf, most, xp.zeros_like(most)
         )  # no state explains it: there is nothing to take off
         filtered, total = hmm_forward(xp.exp(start), xp.exp(switch), xp.exp(seen - most[..., None]))
-        return give(filtered), give(total + api.scan(most))
+        return give(filtered), give(total + api.scan(most, axis=-1))
     xp, steps, give = _steps(initial, transition, likelihood, lambda xp, a, b: a * b)
 
     def combine(a: Parts, b: Parts) -> Parts:
@@ -56,11 +56,13 @@ def hmm_forward(
         return matrix, a[1] + b[1] + size
 
     matrices, sizes = prefixes(xp, combine, _unit(xp, steps))
-    joint = matrices[:, 0, :]
+    joint = matrices[..., 0, :]
     total = xp.sum(joint, axis=-1)
     total = xp.where(total > 0, total, xp.zeros_like(total) * xp.nan)
     log_likelihood = sizes + xp.log(total)
-    return give(joint / total[:, None]), give(xp.where(xp.isnan(log_likelihood), sizes, log_likelihood))
+    log_likelihood = xp.where(xp.isnan(log_likelihood), sizes, log_likelihood)
+    filtered = xp.moveaxis(joint / total[..., None], 0, -2)
+    return give(filtered), give(xp.moveaxis(log_likelihood, 0, -1))
 
 
 def viterbi(initial: Any, transition: Any, likelihood: Any) -> tuple[Any, Any]:
@@ -70,7 +72,7 @@ def viterbi(initial: Any, transition: Any, likelihood: Any) -> tuple[Any, Any]:
     from states to states, and the scan of these from the end is the path.
 
     Args:
-        initial, transition, likelihood: logarithms of what `hmm_forward` takes, of the same shapes; -inf for the impossible.
+        initial, transition, likelihood: logarithms of what `hmm_forward` takes of one sequence; -inf for the impossible.
 
     Returns:
         `(states, score)`: T states (int64) and the logarithm of the path's probability. Of predecessors that are equally good
@@ -89,6 +91,8 @@ def viterbi(initial: Any, transition: Any, likelihood: Any) -> tuple[Any, Any]:
     Source: Viterbi (1967); Hassan, Sarkka and Garcia-Fernandez (2021).
     """
     xp, steps, give = _steps(initial, transition, likelihood, lambda xp, a, b: a + b)
+    if steps.ndim != 3:
+        raise ShapeError(f"likelihood has {steps.ndim - 1} dimensions: pass one sequence, (T, K)")
 
     def combine(a: Parts, b: Parts) -> Parts:
         best = a[0][..., :, :1] + b[0][..., :1, :]
@@ -110,25 +114,29 @@ def viterbi(initial: Any, transition: Any, likelihood: Any) -> tuple[Any, Any]:
 
 
 def _steps(initial: Any, transition: Any, likelihood: Any, times: Any) -> tuple[Any, Any, Any]:
-    """One matrix a step. All rows of the first are the first step's vector, so that all rows of every product are equal."""
+    """One matrix a step, steps first. All rows of the first are the first step's vector, so that all rows of every product are
+    equal."""
     xp, (likelihood, initial, transition), give = enter(likelihood, initial, transition)
     _check(initial, transition, likelihood)
     initial, transition, likelihood = (xp.astype(v, xp.float64) for v in (initial, transition, likelihood))
-    steps = times(xp, transition[None], likelihood[:, None, :])
-    steps[:1] = times(xp, initial[None, None], likelihood[:1, None, :])
+    likelihood = xp.moveaxis(likelihood, -2, 0)
+    steps = times(xp, transition, likelihood[..., None, :])
+    steps[:1] = times(xp, initial, likelihood[:1, ..., None, :])
     return xp, steps, give
 
 
 def _check(initial: Any, transition: Any, likelihood: Any) -> None:
-    states = likelihood.shape[-1] if likelihood.ndim == 2 else -1
+    states = likelihood.shape[-1] if likelihood.ndim >= 2 else -1
     if tuple(initial.shape) != (states,) or tuple(transition.shape) != (states, states):
         shapes = ", ".join(str(tuple(v.shape)) for v in (initial, transition, likelihood))
-        raise ShapeError(f"initial, transition and likelihood must be (K,), (K, K) and (T, K), got {shapes}")
+        raise ShapeError(
+            f"initial, transition and likelihood must be (K,), (K, K) and (T, K) or (..., T, K), got {shapes}"
+        )
 
 
 def _unit(xp: Any, matrices: Any) -> Parts:
     """Matrices with a largest entry of 1, and the logarithms of what they were divided by."""
-    size = xp.max(matrices, axis=(-2, -1)) if matrices.shape[0] else matrices[:, 0, 0]
+    size = xp.max(matrices, axis=(-2, -1)) if matrices.shape[0] else matrices[..., 0, 0]
     some = xp.where(size > 0, size, xp.ones_like(size))
     log = xp.where(size > 0, xp.log(some), xp.zeros_like(size) - xp.inf)
-    return matrices / some[:, None, None], log
+    return matrices / some[..., None, None], log

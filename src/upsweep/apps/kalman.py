@@ -20,13 +20,14 @@ def kalman_filter(
     element (A, b, C, eta, J) of an associative operation, whose prefixes hold the answer in b and C.
 
     Args:
-        y: observations, shape (T, m). NaN is an observation that is missing, all of a step or some of it.
+        y: observations, shape (..., T, m): many sequences of one model. NaN is an observation that is missing, all of a step or
+            some of it.
         transition, observation: F, shape (d, d); H, shape (m, d).
         noise, error: Q, shape (d, d); R, shape (m, m).
         mean, covariance: m, shape (d,), and P, shape (d, d): the state before the first step.
 
     Returns:
-        `(means, covariances, log_likelihood)`, shapes (T, d), (T, d, d) and (T,), float64, of y's kind; the last is
+        `(means, covariances, log_likelihood)`, shapes (..., T, d), (..., T, d, d) and (..., T), float64, of y's kind; the last is
         `log p(y[0], ..., y[t])`.
 
     Raises:
@@ -43,16 +44,26 @@ def kalman_filter(
     xp, given, give = enter(y, transition, observation, noise, error, mean, covariance)
     _check(*given)
     y, f, h, q, r, m, p = (xp.astype(v, xp.float64) for v in given)
-    if not y.shape[0]:
-        return give(m[None][:0]), give(p[None][:0]), give(y[:, 0])
+    y = xp.moveaxis(y, -2, 0)
+    many = y.shape[:-1]
+    if not many[0]:
+        return tuple(
+            give(xp.zeros((*many[1:], 0, *s), dtype=y.dtype, device=y.device)) for s in (m.shape, p.shape, ())
+        )
     seen, y, h, r = _missing(xp, y, h, r)
     steps = _steps(xp, y, f, h, q, r)
     first = _first(xp, y[:1], f, h[:1], q, r[:1], m, p)
-    steps = tuple(xp.concat([a, b[1:]]) for a, b in zip((*first, *(s[:1] for s in steps[3:])), steps))
+    steps = tuple(_led(xp, a, b[1:], many) for a, b in zip((*first, *(s[:1] for s in steps[3:])), steps))
     _, b, c, _, _ = prefixes(xp, lambda a, b: _combine(xp, a, b), steps)
-    before = xp.concat([m[None, :, None], b[:-1]]), xp.concat([p[None], c[:-1]])
+    before = _led(xp, m[None, :, None], b[:-1], many), _led(xp, p[None], c[:-1], many)
     likelihood = _log_likelihood(xp, seen, y, f, h, q, r, *before)
-    return give(b[..., 0]), give(c), give(api.scan(likelihood))
+    made = (b[..., 0], -2), (c, -3), (api.scan(likelihood, axis=0), -1)
+    return tuple(give(xp.moveaxis(v, 0, axis)) for v, axis in made)
+
+
+def _led(xp: Any, first: Any, rest: Any, many: tuple[int, ...]) -> Any:
+    """One step, the same for all sequences or not, in front of the others."""
+    return xp.concat([xp.broadcast_to(first, (1, *many[1:], *first.shape[-2:])), rest])
 
 
 def _missing(xp: Any, y: Any, h: Any, r: Any) -> tuple[Any, Any, Any, Any]:
@@ -62,9 +73,9 @@ def _missing(xp: Any, y: Any, h: Any, r: Any) -> tuple[Any, Any, Any, Any]:
     seen = xp.astype(~missing, y.dtype)
     if not bool(xp.any(missing)):
         return seen, y, h[None], r[None]
-    alone = xp.eye(r.shape[0], dtype=r.dtype, device=r.device) * (1 - seen)[:, None, :]
-    error = r * seen[:, :, None] * seen[:, None, :] + alone
-    return seen, xp.where(missing, xp.zeros_like(y), y), h * seen[:, :, None], error
+    alone = xp.eye(r.shape[0], dtype=r.dtype, device=r.device) * (1 - seen)[..., None, :]
+    error = r * seen[..., :, None] * seen[..., None, :] + alone
+    return seen, xp.where(missing, xp.zeros_like(y), y), h * seen[..., :, None], error
 
 
 def _log_likelihood(
@@ -73,8 +84,8 @@ def _log_likelihood(
     """That of each observation, given the means and covariances behind the one before it."""
     gap = y[..., None] - product(h, product(f, mean))
     spread = product(product(h, product(product(f, covariance), f.T) + q), _t(xp, h)) + r
-    squares = product(product(_t(xp, gap), inverse(xp, spread)), gap)[:, 0, 0]
-    known = xp.sum(seen, axis=1) * math.log(2 * math.pi)
+    squares = product(product(_t(xp, gap), inverse(xp, spread)), gap)[..., 0, 0]
+    known = xp.sum(seen, axis=-1) * math.log(2 * math.pi)
     return -(known + log_determinant(xp, spread) + squares) / 2
 
 
@@ -88,9 +99,9 @@ def _steps(xp: Any, y: Any, f: Any, h: Any, q: Any, r: Any) -> Parts:
     gain, s = _gain(xp, q, h, r)
     keep = xp.eye(f.shape[0], dtype=f.dtype, device=f.device) - product(gain, h)
     seen = product(product(f.T, _t(xp, h)), s)
-    n, y = y.shape[0], y[..., None]
+    many, y = y.shape[:-1], y[..., None]
     a, c, j = product(keep, f), product(keep, q), product(seen, product(h, f))
-    a, c, j = (xp.broadcast_to(v, (n, *v.shape[1:])) for v in (a, c, j))
+    a, c, j = (xp.broadcast_to(v, (*many, *v.shape[-2:])) for v in (a, c, j))
     return a, product(gain, y), c, product(seen, y), j
 
 
@@ -122,7 +133,7 @@ def _t(xp: Any, a: Any) -> Any:
 
 
 def _check(y: Any, f: Any, h: Any, q: Any, r: Any, m: Any, p: Any) -> None:
-    d, k = m.shape[-1] if m.ndim else 0, y.shape[-1] if y.ndim == 2 else -1
+    d, k = m.shape[-1] if m.ndim else 0, y.shape[-1] if y.ndim >= 2 else -1
     wanted = {
         "transition": (d, d),
         "observation": (k, d),
@@ -132,7 +143,9 @@ def _check(y: Any, f: Any, h: Any, q: Any, r: Any, m: Any, p: Any) -> None:
         "covariance": (d, d),
     }
     if k < 1 or d < 1:
-        raise ShapeError(f"y must be (T, m) and mean (d,), got {tuple(y.shape)} and {tuple(m.shape)}")
+        raise ShapeError(
+            f"y must be (T, m) or (..., T, m), and mean (d,), got {tuple(y.shape)} and {tuple(m.shape)}"
+        )
     for (name, shape), given in zip(wanted.items(), (f, h, q, r, m, p)):
         if tuple(given.shape) != shape:
             raise ShapeError(f"{name} has shape {tuple(given.shape)}, where y and mean ask for {shape}")

@@ -38,7 +38,8 @@ def product(a: Any, b: Any) -> Any:
 
 def inverse(xp: Any, a: Any) -> Any:
     """Inverses of stacked matrices by Gauss and Jordan's elimination with row exchanges, in a fixed order as well."""
-    d = a.shape[-1]
+    d, shape = a.shape[-1], a.shape
+    a = xp.reshape(a, (-1, d, d))
     rows = xp.concat([a, xp.broadcast_to(xp.eye(d, dtype=a.dtype, device=a.device), a.shape)], axis=-1)
     many = xp.arange(a.shape[0], device=a.device)
     for k in range(d):
@@ -48,14 +49,14 @@ def inverse(xp: Any, a: Any) -> Any:
         pivot = pivot / pivot[:, k : k + 1]
         rows = rows - rows[:, :, k : k + 1] * pivot[:, None, :]
         rows[:, k] = pivot
-    return rows[..., d:]
+    return xp.reshape(rows[..., d:], shape)
 
 
 def log_determinant(xp: Any, a: Any) -> Any:
     """Logarithms of the determinants of stacked symmetric positive matrices, by elimination in a fixed order."""
-    total = xp.zeros_like(a[:, 0, 0])
+    total = xp.zeros_like(a[..., 0, 0])
     for k in range(a.shape[-1]):
-        pivot = a[:, k : k + 1, k : k + 1]
-        total = total + xp.log(pivot[:, 0, 0])
-        a = a - a[:, :, k : k + 1] * (a[:, k : k + 1, :] / pivot)
+        pivot = a[..., k : k + 1, k : k + 1]
+        total = total + xp.log(pivot[..., 0, 0])
+        a = a - a[..., :, k : k + 1] * (a[..., k : k + 1, :] / pivot)
     return total
