@@ -156,3 +156,28 @@ def test_tuples_go_in_order_too():
 def test_an_order_that_is_none():
     with pytest.raises(ValueError, match="order='fast': pass one of 'tree', 'sequential'"):
         up.scan([1, 2], order="fast")
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i1"])
+def test_many_rows_at_once_are_each_row_alone(dtype):
+    rng = np.random.default_rng(3)
+    x, a = ((rng.random((19, 45)) * 3).astype(dtype) for _ in range(2))
+    last = up.Operator(lambda p, q: p * 0.5 + q) if dtype != "i1" else up.Operator(lambda p, q: 3 * p - q)
+    calls = (
+        lambda x, a, **how: up.scan(x, last, order="sequential", **how),
+        lambda x, a, **how: up.scan(x, last, order="sequential", exclusive=True, initial=1, **how),
+        lambda x, a, **how: up.scan(x, last, order="sequential", reverse=True, **how),
+        lambda x, a, **how: up.reduce(x, last, order="sequential", **how),
+        lambda x, a, **how: up.scan(
+            (x, a),
+            last,
+            map=lambda x, a: x - a,
+            finish=lambda p, x, a, i: p + a * i,
+            order="sequential",
+            **how,
+        ),
+    )
+    for k, call in enumerate(calls):
+        whole = call(x, a, axis=1)
+        alone = [call(x[r], a[r], axis=0) for r in range(len(x))]
+        assert whole.tobytes() == np.array(alone, whole.dtype).tobytes(), k

@@ -8,6 +8,7 @@ import numpy as np
 
 from upsweep.cpu import launch, strips
 from upsweep.cpu.code import ensure
+from upsweep.cpu.cuts import walks
 from upsweep.cpu.pieces import kernel
 from upsweep.host import (
     apart,
@@ -25,7 +26,6 @@ from upsweep.host import (
     view,
     writable,
 )
-from upsweep.operators import free
 from upsweep.plan import Plan
 
 __all__ = [
@@ -69,10 +69,6 @@ def run(
     outs = outs if plan.reduce else [launch.turned_round(plan, y) for y in outs]
     if plan.reduce:
         outs = [np.expand_dims(y, plan.axis) for y in outs]
-    how = strips.run if walks(plan) else launch.run
-    how(plan, ins, outs, launch.starts_of(plan, initial))
-
-
-def walks(plan: Plan) -> bool:
-    """Whether a plan is walked in order; where every order gives the same bits a single row is faster by the tree."""
-    return plan.order == "sequential" and not (plan.rows == 1 and free(plan.op, plan.accumulators))
+    starts = launch.starts_of(plan, initial)
+    how = strips.run if walks(plan, tuple([a.strides for a in (*ins, *outs, *starts)])) else launch.run
+    how(plan, ins, outs, starts)

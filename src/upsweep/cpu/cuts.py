@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -32,6 +33,8 @@ class Cut(NamedTuple):
     """Whether a chunk lies along a row; else it is a panel of several rows."""
     straight: bool
     """Whether a row is scanned straight through."""
+    in_order: bool
+    """Whether a panel takes one step after the other."""
     side_by_side: int
     """Rows along `inner`."""
     width: int
@@ -50,14 +53,15 @@ class Cut(NamedTuple):
 
 def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: tuning.Tuning) -> Cut:
     """How a plan is cut on arrays of these strides."""
-    straight = not plan.segmented and free(plan.op, plan.accumulators)
-    lie = rows_of(plan, strides, straight)
+    any_order = free(plan.op, plan.accumulators)
+    straight, in_order = any_order and not plan.segmented, plan.order == "sequential" and not any_order
+    lie = rows_of(plan, strides)
     along = lie.inner is None or (straight and lie.turned and plan.n >= tuning.SHORT_STRAIGHT)
     tuned = rows if along else columns
     item, read = item_size(plan), read_size(plan)
     side_by_side = 1 if lie.inner is None else plan.shape[lie.inner]
     fewer = (max(item, 4) - 1).bit_length() - 2
-    width = 1 if lie.inner is None else max(32, tuned.width >> fewer)
+    width = tuning.STRIP_IN_ORDER if in_order else 1 if lie.inner is None else max(32, tuned.width >> fewer)
     strips = -(-side_by_side // width)
     groups = strips * prod(lie.sizes)
     wanted, large = plan.threads or cores.wanted(), read * plan.n * plan.rows >= tuning.PARALLEL_BYTES
@@ -70,7 +74,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         tile, batch = chunk, lie.near
     else:
         largest = max(chunk, tuned.tile // (read * min(side_by_side, width)))
-        tile = _tile(plan.n, groups, wanted, chunk, largest)
+        tile = plan.n if in_order else _tile(plan.n, groups, wanted, chunk, largest)
         batch = _batch(tile < plan.n, groups, wanted, read * plan.n * min(side_by_side, width))
     tiles = max(1, -(-plan.n // tile))
     threads = max(1, min(wanted, -(-groups // batch) * tiles))
@@ -78,6 +82,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         lie,
         along,
         straight and along,
+        in_order,
         side_by_side,
         width,
         strips,
@@ -90,9 +95,20 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     )
 
 
-def rows_of(plan: Plan, strides: tuple[Strides, ...], straight: bool) -> Rows:
+@lru_cache(4096)
+def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
+    """Whether a scan in order goes item by item, as of columns and few rows; many rows are transposed, or scanned in an order
+    that gives the same bits faster."""
+    if plan.order == "tree":
+        return False
+    lie = rows_of(plan, strides)
+    columns = lie.inner is not None and not lie.turned
+    return columns if free(plan.op, plan.accumulators) else not lie.turned
+
+
+def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
     """Rows one by one where the axis runs along memory; otherwise side by side along the dimension that does, unless
-    that is shorter than a cache line. Short rows are scanned side by side too."""
+    that is shorter than a cache line. Short rows are scanned side by side too, and all rows in order."""
     steps = [max(abs(array[d]) for array in strides[: len(plan.loads)]) for d in range(len(plan.shape))]
     others = [d for d in range(len(plan.shape)) if d != plan.axis and plan.shape[d] > 1]
     others.sort(key=lambda d: -steps[d])
@@ -102,7 +118,7 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...], straight: bool) -> Rows:
         if steps[last] < steps[plan.axis]:
             near = plan.shape[last] * steps[last] < LINE
             inner = None if near else others.pop()
-        elif plan.n < tuning.SHORT and plan.shape[last] >= 8:
+        elif (plan.n < tuning.SHORT or plan.order == "sequential") and plan.shape[last] >= 8:
             inner, turned = others.pop(), True
     outer: list[int] = []
     sizes: list[int] = []

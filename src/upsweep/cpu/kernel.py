@@ -12,7 +12,7 @@ from upsweep.cpu.address import copy_bytes, fence, fetch_add, peek, poke
 from upsweep.cpu.carry import behind, prefix_of, publish, push
 from upsweep.cpu.frame import copy_rows, part, place_of
 from upsweep.cpu.memory import of_words
-from upsweep.cpu.words import Part, Word
+from upsweep.cpu.words import ROW, Part, Word
 
 N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, INITIAL, REDUCE, DIMS, TICKET, SYNC, EACH = map(
     int,
@@ -21,11 +21,11 @@ N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, INITIAL, REDUCE, DIMS, TICKET, S
         Word.DIMS, Word.TICKET, Word.SYNC, Word.EACH,
     ),
 )  # fmt: skip
-INPUTS, VALUES, SINKS, ALONG, CHUNK, WIDTH, SIZES_AT, ARRAYS_AT, PLACES, STRAIGHT, STATUS = map(
+INPUTS, VALUES, SINKS, ALONG, CHUNK, WIDTH, SIZES_AT, ARRAYS_AT, PLACES, STRAIGHT, IN_ORDER, STATUS = map(
     int,
     (
         Word.INPUTS, Word.VALUES, Word.SINKS, Word.ALONG, Word.CHUNK, Word.WIDTH, Word.SIZES_AT, Word.ARRAYS_AT,
-        Word.PLACES, Word.STRAIGHT, Word.STATUS,
+        Word.PLACES, Word.STRAIGHT, Word.IN_ORDER, Word.STATUS,
     ),
 )  # fmt: skip
 SIZE, STACK, START, BASE, BEFORE, END, TAIL = map(
@@ -35,8 +35,8 @@ SIZE, STACK, START, BASE, BEFORE, END, TAIL = map(
 along_bring, along_climb, along_take_total, along_descend, along_hand, along_hand_last = (
     along.bring, along.climb, along.take_total, along.descend, along.hand, along.hand_last,
 )  # fmt: skip
-bring, climb, take_total, descend, hand, hand_last = (
-    panels.bring, panels.climb, panels.take_total, panels.descend, panels.hand, panels.hand_last,
+bring, climb, take_total, descend, step_down, hand, hand_last = (
+    panels.bring, panels.climb, panels.take_total, panels.descend, panels.step_down, panels.hand, panels.hand_last,
 )  # fmt: skip
 sum_items, scan_items = through.sum_items, through.scan_items
 
@@ -142,6 +142,22 @@ def scan_straight(L, A, has, ends, first, last, w):
 
 
 @of_words
+def scan_in_order(L, A, has, n, w):
+    """Scan n rows of w columns one step after the other."""
+    known, reduce = has, peek(L, REDUCE)
+    copy_rows(L, A, BEFORE, BASE, w)
+    for row in range(0, n, ROW):
+        m = min(ROW, n - row)
+        bring(L, A, row, m, w)
+        step_down(L, A, m, w, known)
+        if not reduce:
+            hand(L, A, row, m, w)
+        elif row + m == n:
+            hand_last(L, A, m, w)
+        known = 1
+
+
+@of_words
 def find_places(L, A, group):
     """Where the arrays of a strip begin, kept in scratch memory; and what its rows start from. Returns its lanes."""
     dims, sizes = peek(L, DIMS), peek(L, SIZES_AT)
@@ -189,6 +205,8 @@ def scan_group(L, A, group, t):
         has = prefix_of(L, A, sync, node, t, BASE, has, w)
     if peek(L, STRAIGHT):
         scan_straight(L, A, has, ends, first, last, w)
+    elif peek(L, IN_ORDER):
+        scan_in_order(L, A, has, n, w)
     else:
         scan_tile(L, A, has, ends, first, last, w)
 

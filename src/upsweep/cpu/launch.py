@@ -13,7 +13,18 @@ from upsweep.cpu import threads, tuning
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.cuts import Strides, cut, item_size, nodes_of
 from upsweep.cpu.pieces import bring as bring_piece
-from upsweep.cpu.pieces import finishing, kernel, mapping, runs, straight, stream, sweep, turn_in, turn_out
+from upsweep.cpu.pieces import (
+    finishing,
+    kernel,
+    mapping,
+    runs,
+    steps,
+    straight,
+    stream,
+    sweep,
+    turn_in,
+    turn_out,
+)
 from upsweep.cpu.pieces import hand as hand_piece
 from upsweep.cpu.words import (
     FRAME_WORDS,
@@ -177,9 +188,9 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     sinks = np.zeros((len(out_types), SINK_WORDS), np.int64)
     past = plan.n * plan.rows * item_size(plan) >= tuning.STREAM_BYTES and not lie.turned and not plan.reduce
     restarts = along and plan.segmented and plan.exclusive
-    for sink, (c, stored), steps in zip(sinks, out_types, strides[len(in_types) :]):
+    for sink, (c, stored), array in zip(sinks, out_types, strides[len(in_types) :]):
         given = sums[c] if plan.finish is None else stored
-        streamed = past and not through and stored == given and steps[side] == stored.itemsize
+        streamed = past and not through and stored == given and array[side] == stored.itemsize
         sink[Sink.COMPONENT], sink[Sink.SIZE] = c, stored.itemsize
         sink[Sink.HAND] = address(stream(stored.itemsize) if streamed else hand_piece(given, stored))
         sink[Sink.PLAIN] = stored == given and not (streamed or restarts or (along and plan.reduce))
@@ -196,8 +207,10 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         Word.COMPONENTS: len(sums), Word.VALUES: len(plan.accumulators), Word.SINKS: len(out_types),
         Word.ALONG: along, Word.LANES: lanes, Word.PITCH: pitch, Word.TURNED: lie.turned,
         Word.CHUNK: chunk, Word.WIDTH: width,
-        Word.SWEEP: address(straight(plan) if through else runs(plan, lanes) if along else sweep(plan)),
-        Word.STRAIGHT: through, Word.PAST: past,
+        Word.SWEEP: address(
+            straight(plan) if through else runs(plan, lanes) if along else steps(plan) if cuts.in_order else sweep(plan)
+        ),
+        Word.STRAIGHT: through, Word.IN_ORDER: cuts.in_order, Word.PAST: past,
         Word.SINK_AT: sink_at, Word.SIZES_AT: sizes_at, Word.ARRAYS_AT: arrays_at,
         Word.INPUTS: len(in_types), Word.MAP: 0 if plan.map is None else address(mapping(plan, flat)),
         Word.FINISH: 0 if plan.finish is None else address(finishing(plan, flat)), Word.LINE_AT: line_at,

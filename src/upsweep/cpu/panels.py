@@ -106,7 +106,7 @@ def take_total(L, A, w):
 
 @of_words
 def settle(L, A, w, m, first):
-    """Sweep m rows down, from the quadruple `first` on."""
+    """Sweep m rows down, from the quadruple `first` on; in order, from the row."""
     aim(L, A, 0, START, peek(L, VALUES), 0)
     aim_panel(L, A, peek(L, VALUES), peek(L, COMPONENTS), 0)
     ask(L, A, DOWN, peek(L, PITCH), w, m, first, 1)
@@ -160,6 +160,22 @@ def descend(L, A, m, w, known, whole):
             put(L, A, -1, w, START)
     if whole:
         put(L, A, ROW - 1, w, END)
+    if peek(L, EXCLUSIVE) and peek(L, SEGMENTED):
+        restart(L, A, m, w)
+
+
+@of_words
+def step_down(L, A, m, w, known):
+    """The prefixes of m rows in order, from those at BEFORE if they are `known`; there are those behind them then."""
+    values = peek(L, VALUES)
+    if known:
+        put(L, A, -1, w, BEFORE)
+    elif peek(L, EXCLUSIVE):
+        put(L, A, -1, w, START)
+    settle(L, A, w, m, 1 - known)
+    for c in range(values):
+        p = part(L, c)
+        copy_bytes(A + peek(p, BEFORE), panel_row(L, A, c, m - 1), w * peek(p, SIZE))
     if peek(L, EXCLUSIVE) and peek(L, SEGMENTED):
         restart(L, A, m, w)
 

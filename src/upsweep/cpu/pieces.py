@@ -121,6 +121,18 @@ def sweep(plan: Plan) -> Piece:
     return _with_hole(plan, ("sweep", *types, starts), 7, make)
 
 
+def steps(plan: Plan) -> Piece:
+    """The same in order."""
+    types, starts = (_names(plan.accumulators), plan.segmented), _starts_within(plan)
+
+    def make():
+        from upsweep.cpu.sweep import stepper
+
+        return stepper(plan.accumulators, plan.segmented, starts)
+
+    return _with_hole(plan, ("steps", *types, starts), 7, make)
+
+
 def runs(plan: Plan, lanes: int) -> Piece:
     """The same along rows, for so many runs at once."""
     types, starts = (_names(plan.accumulators), plan.segmented), _starts_within(plan)

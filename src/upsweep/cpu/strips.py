@@ -44,7 +44,7 @@ def run(
 
 @lru_cache(4096)
 def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
-    rows = rows_of(plan, strides, False)
+    rows = rows_of(plan, strides)
     across = rows.inner is not None and not rows.turned
     inner = rows.inner if across else _innermost(plan, strides)
     steps = [array[inner] if inner is not None else 0 for array in strides]

@@ -82,6 +82,27 @@ def sweeper(accumulators: Sequence[np.dtype], segmented: bool, initial: bool) ->
     return sweep
 
 
+def stepper(accumulators: Sequence[np.dtype], segmented: bool, initial: bool) -> Callable[..., None]:
+    """The code of an operator in order. `frame` holds the addresses as for DOWN; the rows of the panel from the `first` on become
+    the prefixes, each of the one above it."""
+    one = len(accumulators) == 1
+    sums = [*accumulators, *[np.dtype(np.uint8)] * segmented]
+    S, P = Items(sums, sums, one and not segmented), Items(accumulators, accumulators, one)
+    _, fold, _ = operators(hole(accumulators), S, P, segmented, initial)
+    S_read, S_at, P_read, P_write, P_at = S.read, S.at, P.read, P.write, P.at
+    V = len(accumulators)
+    S_take, P_take = gathered(len(sums)), gathered(V)
+
+    def step(which, frame, pitch, w, m, first, apart):
+        start, x, y = P_take(frame, 0, 1), S_take(frame, V, 1), P_take(frame, V, 1)
+        for i in range(first, m):
+            above, here, there = P_at(y, (i - 1) * pitch), S_at(x, i * pitch), P_at(y, i * pitch)
+            for j in range(w):
+                P_write(there, j, fold(P_read(start, apart * j), P_read(above, j), S_read(here, j)))
+
+    return step
+
+
 def joiners(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any) -> tuple[Any, Any]:
     """JOIN and FOLD, of sums of C components and prefixes of V."""
     S_read, S_write, P_read, P_write = S.read, S.write, P.read, P.write

@@ -46,6 +46,8 @@ TICKET_BYTES = 1 << 16
 NEAR_BYTES = 1 << 17
 """Columns that share cache lines are scanned one by one, in chunks that together fit a near cache."""
 
+STRIP_IN_ORDER = 64
+"""Rows that a scan in order transposes at once."""
 STRIP, STRIP_OF_ROWS = 1024, 16
 """Rows that a scan in order walks side by side: where neighbours are rows, so many that their states stay in the nearest
 cache; where the axis itself runs along memory, so few that their cache lines do."""

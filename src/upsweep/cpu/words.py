@@ -62,7 +62,8 @@ class Word(IntEnum):
     LANES = 35  # runs that a vector holds, where ALONG
     STRAIGHT = 36  # every order gives the same bits: see `through`
     PAST = 37  # whether its prefixes go past the cache
-    STATUS = 38  # not 0 where the operator raised an exception
+    IN_ORDER = 38  # a panel takes one step after the other
+    STATUS = 39  # not 0 where the operator raised an exception
 
 
 class Part(IntEnum):
