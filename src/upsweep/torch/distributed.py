@@ -85,6 +85,7 @@ def linear_recurrence(
         group: the process group; the default group if not given.
     """
     a, b = multiplier(a, b)
+    a = a.expand(b.shape)
     axis = axis_of(axis, tuple(b.shape))
     start = rows_of(initial, b, axis)
     if start is not None and start.requires_grad:

@@ -8,7 +8,7 @@ can be differentiated again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
@@ -17,10 +17,20 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 import upsweep as up
-from upsweep.adjoint import recurrence_gradients
 from upsweep.arguments import dtype_of
 from upsweep.operator import Operator, OperatorError, identity_of
 from upsweep.operators import BUILTIN, TABLE, as_operator
+from upsweep.torch import adjoint
+from upsweep.torch.neighbours import (
+    ahead,
+    along,
+    before,
+    following,
+    one_at_starts,
+    over_starts,
+    segments_of,
+    starts,
+)
 from upsweep.torch.operands import accumulator
 
 NAMED: dict[str, Operator] = dict(BUILTIN)
@@ -81,62 +91,12 @@ def widened(value: Any) -> Any:
     return value.to(torch.float32) if half and torch.is_autocast_enabled(value.device.type) else value
 
 
-def along(x: Tensor, dim: int, reverse: bool, start: int, count: int) -> Tensor:
-    """`count` items from item `start` on, counted in the direction of the scan."""
-    return x.narrow(dim, x.shape[dim] - start - count if reverse else start, count)
-
-
-def _join(parts: Sequence[Tensor], dim: int, reverse: bool) -> Tensor:
-    return torch.cat(list(reversed(parts)) if reverse else list(parts), dim)
-
-
-def previous(x: Tensor, first: Tensor, dim: int, reverse: bool) -> Tensor:
-    """`x[t-1]` at t, `first` (one a row) at the start."""
-    return _join([first.unsqueeze(dim), along(x, dim, reverse, 0, x.shape[dim] - 1)], dim, reverse)
-
-
-def following(x: Tensor, dim: int, reverse: bool) -> Tensor:
-    """`x[t+1]` at t, zero at the end."""
-    last = torch.zeros_like(along(x, dim, reverse, 0, 1))
-    return _join([along(x, dim, reverse, 1, x.shape[dim] - 1), last], dim, reverse)
-
-
-def starts(heads: Tensor, dim: int, reverse: bool) -> Tensor:
-    """True where a segment starts in the direction of the scan; the first item starts one whatever its flag."""
-    flags = heads.roll(-1, dim) if reverse else heads
-    first = torch.ones_like(along(flags, dim, reverse, 0, 1))
-    return _join([first, along(flags, dim, reverse, 1, flags.shape[dim] - 1)], dim, reverse)
-
-
-def _before(y: Tensor, first: Tensor, heads: Tensor | None, dim: int, reverse: bool) -> Tensor:
-    """`y[t-1]` at t, `first` (one a row) where a segment starts."""
-    before = previous(y, first, dim, reverse)
-    if heads is None:
-        return before
-    return torch.where(starts(heads, dim, reverse), first.unsqueeze(dim), before)
-
-
-def _over_starts(x: Tensor, heads: Tensor | None, dim: int, reverse: bool) -> Tensor:
-    """The sum of x over the items that start a segment."""
-    if heads is None:
-        return along(x, dim, reverse, 0, 1).squeeze(dim)
-    return x.masked_fill(~starts(heads, dim, reverse), 0).sum(dim)
-
-
-def _one_at_starts(x: Tensor, heads: Tensor | None, dim: int, reverse: bool) -> Tensor:
-    """x, and 1 at the items that start a segment."""
-    if heads is not None:
-        return x.masked_fill(starts(heads, dim, reverse), 1)
-    one = torch.ones_like(along(x, dim, reverse, 0, 1))
-    return _join([one, along(x, dim, reverse, 1, x.shape[dim] - 1)], dim, reverse)
-
-
 def _none_first(x: Tensor, dim: int) -> Tensor:
     return torch.zeros_like(x.select(dim, 0))
 
 
-def batched(x: Tensor | None, in_dim: int | None, size: int) -> Tensor | None:
-    """With the batch in front, whether it is batched or the same for all."""
+def batched(x: Tensor | None, in_dim: int | None, size: int = 1) -> Tensor | None:
+    """With the batch in front; what is the same for all, `size` times."""
     if x is None:
         return None
     return x.movedim(in_dim, 0) if in_dim is not None else x.unsqueeze(0).expand(size, *x.shape)
@@ -170,7 +130,7 @@ def _scan(
     x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, initial: Tensor | None, heads: Tensor | None, order: str
 ) -> Tensor:  # fmt: skip
     x, start = x.detach().resolve_conj(), None if initial is None else initial.detach().resolve_conj()
-    segments = None if heads is None else up.segments.flags(heads)
+    segments = segments_of(heads, x, dim)
     how = {"exclusive": exclusive, "reverse": reverse, "initial": start, "segments": segments, "order": order}
     return up.scan(x, NAMED[op], axis=dim, **how)
 
@@ -184,8 +144,8 @@ def _(x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, *_: Any) -> 
 def _(
     info: Any, in_dims: Any, x: Any, op: str, dim: int, exclusive: bool, reverse: bool, initial: Any, heads: Any, order: str
 ) -> Any:  # fmt: skip
-    dims = in_dims[0], in_dims[5], in_dims[6]
-    x, initial, heads = (batched(v, d, info.batch_size) for v, d in zip((x, initial, heads), dims))
+    x, initial = (batched(v, d, info.batch_size) for v, d in ((x, in_dims[0]), (initial, in_dims[5])))
+    heads = batched(heads, in_dims[6])
     return _scan(x, op, dim + 1, exclusive, reverse, initial, heads, order), 0
 
 
@@ -222,7 +182,7 @@ def scan_gradient(
     if initial is None:
         return dx, None
     into = into + g if exclusive else into
-    return dx, _over_starts(into, heads, dim, reverse).to(initial.dtype)
+    return dx, over_starts(into, heads, dim, reverse).to(initial.dtype)
 
 
 def _scan_jvp(ctx: Any, dx: Tensor | None, *tangents: Any) -> Tensor:
@@ -248,14 +208,14 @@ def scan_tangent(
     if not exclusive:
         return dy
     first = _none_first(dy, dim) if d_initial is None else d_initial.to(dy.dtype)
-    return _before(dy, first, heads, dim, reverse)
+    return before(dy, first, heads, dim, reverse)
 
 
 def _partials(
     op: str, x: Tensor, y: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, exclusive: bool, reverse: bool
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The partial derivatives of `before ⊕ x` at every item. Where nothing stands before, the result is the item itself."""
-    before = y
+    left_of = y
     if not exclusive:
         neutral = identity(op, x.dtype)
         first = along(x, dim, reverse, 0, 1).squeeze(dim)
@@ -263,16 +223,16 @@ def _partials(
             first = initial.to(y.dtype)
         elif neutral is not None:
             first = torch.full_like(first, neutral)
-        before = _before(y, first, heads, dim, reverse)
+        left_of = before(y, first, heads, dim, reverse)
     known = TABLE.get(op)
     if known is not None and known.slopes is not None:
-        left, right = known.slopes(torch, before, x)
+        left, right = known.slopes(torch, left_of, x)
     else:
-        value, pull = torch.func.vjp(NAMED[op].fn, before, x)  # type: ignore
+        value, pull = torch.func.vjp(NAMED[op].fn, left_of, x)  # type: ignore
         left, right = (v.conj() for v in pull(torch.ones_like(value)))
     if exclusive or initial is not None:
         return left, right
-    return left, _one_at_starts(right, heads, dim, reverse)
+    return left, one_at_starts(right, heads, dim, reverse)
 
 
 def identity(op: str, dtype: torch.dtype) -> Any:
@@ -319,9 +279,9 @@ def _recurrence(
     a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
 ) -> Tensor:
     start = None if initial is None else initial.detach().resolve_conj()
-    a, b = a.detach().resolve_conj(), b.detach().resolve_conj()
-    flags = None if heads is None else up.segments.flags(heads)
-    return up.linear_recurrence(a, b, initial=start, axis=dim, reverse=reverse, segments=flags, order=order)
+    a, b = a.detach().resolve_conj().expand(b.shape), b.detach().resolve_conj()
+    how = {"initial": start, "segments": segments_of(heads, b, dim), "reverse": reverse, "order": order}
+    return up.linear_recurrence(a, b, axis=dim, **how)
 
 
 @_recurrence.register_fake
@@ -331,8 +291,9 @@ def _(a: Tensor, b: Tensor, *_: Any) -> Tensor:
 
 @_recurrence.register_vmap
 def _(info: Any, in_dims: Any, a: Any, b: Any, initial: Any, heads: Any, dim: int, *rest: Any) -> Any:
-    given = (batched(v, d, info.batch_size) for v, d in zip((a, b, initial, heads), in_dims))
-    return _recurrence(*given, dim + 1, *rest), 0  # type: ignore[call-arg]
+    a, heads = batched(a, in_dims[0]), batched(heads, in_dims[3])
+    b, initial = (batched(v, d, info.batch_size) for v, d in ((b, in_dims[1]), (initial, in_dims[2])))
+    return _recurrence(a, b, initial, heads, dim + 1, *rest), 0  # type: ignore[call-arg]
 
 
 def _recurrence_context(ctx: Any, inputs: Any, output: Tensor) -> None:
@@ -344,42 +305,56 @@ def _recurrence_context(ctx: Any, inputs: Any, output: Tensor) -> None:
 def _recurrence_backward(ctx: Any, g: Tensor) -> Any:
     a, h, initial, heads = ctx.saved_tensors
     given = ctx.dim, ctx.reverse, ctx.order
-    if a.shape[ctx.dim] == 0:
+    if h.shape[ctx.dim] == 0:
         none = None if initial is None else torch.zeros_like(initial)
         return torch.zeros_like(a), torch.zeros_like(h), none, *[None] * 4
-    fused = ctx.order == "sequential" and heads is None and not h.is_complex() and not torch.is_grad_enabled()
-    of = _recurrence_gradients if fused else _composed_gradients
-    da, db = of(g, a, h, initial, heads, *given)
-    d_initial = None
-    if initial is not None:
-        d_initial = _over_starts(a.conj() * db, heads, ctx.dim, ctx.reverse).to(initial.dtype)
-    return da, db, d_initial, *[None] * 4
+    if torch.is_grad_enabled() or h.is_complex():
+        made = _composed_gradients(g, a, h, initial, heads, *given)
+    else:
+        made = _recurrence_gradients(g, a, h, initial, heads, *given, ctx.needs_input_grad[0])
+    da, db, into = made
+    return da if ctx.needs_input_grad[0] else None, db, None if initial is None else into, *[None] * 4
 
 
 def _composed_gradients(
     g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The gradients of a and b by operators that have gradients themselves; half precision is computed in float32."""
-    dtype = h.dtype
+) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
+    """The gradients of a, b and initial by operators that have gradients themselves; half precision is computed in float32."""
+    dtype, given = h.dtype, a
     if dtype in (torch.float16, torch.bfloat16):
         g, a, h = g.float(), a.float(), h.float()
-    s = recurrence(following(a, dim, reverse).conj(), g, None, heads, dim, not reverse, order)
+    s = recurrence(ahead(a, dim, reverse).conj(), g, None, heads, dim, not reverse, order)
     first = _none_first(h, dim) if initial is None else initial.to(h.dtype)
-    return (s * _before(h, first, heads, dim, reverse).conj()).to(dtype), s.to(dtype)
+    da = (s * before(h, first, heads, dim, reverse).conj()).sum_to_size(a.shape).to(dtype)
+    db, into = s.to(dtype), None
+    if initial is not None:
+        into = over_starts(given.conj() * db, heads, dim, reverse).to(initial.dtype)
+    return da, db, into
 
 
 @torch.library.custom_op("upsweep::recurrence_gradients", mutates_args=())
 def _recurrence_gradients(
-    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str,
+    wanted: bool,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Of a, where it is wanted, b and initial; empty where there is none."""
     g, a, h = (x.detach() for x in (g, a, h))
     start = None if initial is None else initial.detach()
-    return recurrence_gradients(g, a, h, axis=dim, reverse=reverse, initial=start)
+    made = adjoint.gradients(g, a, h, start, heads, dim, reverse, order, wanted)
+    return tuple(g.new_empty(0) if d is None else d for d in made)  # type: ignore[return-value]
 
 
 @_recurrence_gradients.register_fake
-def _(g: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-    return g.new_empty(g.shape), g.new_empty(g.shape)
+def _(g: Tensor, a: Tensor, h: Tensor, initial: Any, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    da = a.new_empty(a.shape if rest[-1] else 0)
+    return da, g.new_empty(g.shape), g.new_empty(0) if initial is None else initial.new_empty(initial.shape)
+
+
+@_recurrence_gradients.register_vmap
+def _(info: Any, in_dims: Any, g: Any, a: Any, h: Any, initial: Any, heads: Any, dim: int, *rest: Any) -> Any:
+    g, a, h, initial = (batched(v, d, info.batch_size) for v, d in zip((g, a, h, initial), in_dims))
+    made = _recurrence_gradients(g, a, h, initial, batched(heads, in_dims[4]), dim + 1, *rest)
+    return made, (0 if rest[-1] else None, 0, None if initial is None else 0)
 
 
 def _recurrence_jvp(ctx: Any, da: Any, db: Any, d_initial: Any, *_: Any) -> Tensor:
@@ -397,7 +372,7 @@ def recurrence_tangent(
         return db
     if da is not None:
         first = _none_first(h, dim) if initial is None else initial.to(h.dtype)
-        db = da * _before(h, first, heads, dim, reverse) + db
+        db = da * before(h, first, heads, dim, reverse) + db
     return recurrence(a, db, d_initial, heads, dim, reverse, order)
 
 

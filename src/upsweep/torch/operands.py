@@ -60,12 +60,12 @@ def single(x: Tensor) -> Tensor:
 
 
 def multiplier(a: Any, b: Tensor) -> tuple[Tensor, Tensor]:
-    """A multiplier of b's shape and a common dtype, without copying what broadcasts."""
+    """A multiplier of b's rank, whose axes of one item hold for all of b's, and a common dtype."""
     a = a if isinstance(a, Tensor) else held(a, b.dtype, b.device, "the multiplier")
     dtype = torch.promote_types(a.dtype, b.dtype)
     if a.ndim > b.ndim or any(m not in (1, n) for m, n in zip(reversed(a.shape), reversed(b.shape))):
         raise ShapeError(f"a multiplier of shape {tuple(a.shape)} does not broadcast to {tuple(b.shape)}")
-    return a.to(dtype).expand(b.shape), b.to(dtype)
+    return a.to(dtype).reshape((1,) * (b.ndim - a.ndim) + a.shape), b.to(dtype)
 
 
 def rows_of(initial: Any, x: Tensor, dim: int) -> Tensor | None:
@@ -88,11 +88,11 @@ def accumulator(dtype: torch.dtype) -> torch.dtype:
 
 
 def flags_of(flags: Any, x: Tensor, dim: int) -> Tensor:
-    """Booleans of the shape of x, from flags of that shape or 1-D along the axis."""
+    """Booleans of the rank of x, from flags of its shape or 1-D along the axis; axes of one item hold for all of x's."""
     flags = torch.as_tensor(flags, device=x.device).bool()
     if flags.ndim == 1:
         flags = flags.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
-    return flags.expand(x.shape)
+    return flags if flags.shape[dim] == x.shape[dim] else flags.expand(x.shape)
 
 
 def coefficients(c: Any, dtype: torch.dtype) -> Tensor:

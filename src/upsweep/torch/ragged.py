@@ -13,7 +13,7 @@ from upsweep.torch.operands import flags_of
 
 
 def heads_of(segments: Segments | None, x: Tensor, dim: int) -> Tensor | None:
-    """Booleans of the shape of x that are true where a segment starts."""
+    """Booleans of the rank of x that are true where a segment starts; axes of one item hold for all of x's."""
     if segments is None:
         return None
     values = segments.values

@@ -11,6 +11,7 @@ from torch import Tensor
 from upsweep.arguments import followed, timed, weighted
 from upsweep.segments import Segments
 from upsweep.torch import filters, library
+from upsweep.torch.neighbours import previous, starts
 from upsweep.torch.operands import (
     coefficients,
     dim_of,
@@ -75,11 +76,11 @@ def ema(
     alpha = multiplier(alpha, x)[0].to(x.dtype)
     start, heads = rows_of(initial, x, dim), heads_of(segments, x, dim)
     dtype, x, alpha = x.dtype, single(x), single(alpha)
-    b = alpha * x
+    weight = alpha
     if start is None and x.numel():
-        alone = library.starts(heads, dim, False) if heads is not None else _first(x, dim)
-        b = torch.where(alone, x, b)
-    return library.recurrence(1 - alpha, b, start, heads, dim, False, order).to(dtype)
+        alone = starts(heads, dim, False) if heads is not None else _first(x, dim)
+        weight = torch.where(alone, 1, alpha)
+    return library.recurrence(1 - alpha, weight * x, start, heads, dim, False, order).to(dtype)
 
 
 def _steps(times: Tensor | None, x: Tensor, dim: int) -> Any:
@@ -115,7 +116,7 @@ def discounted_sum(
     if dones is None or r.numel() == 0:
         return library.recurrence(weights, r, start, None, dim, True, order)
     done = flags_of(dones, r, dim)
-    heads = library.previous(done, torch.ones_like(done.select(dim, 0)), dim, False)
+    heads = previous(done, torch.ones_like(done.select(dim, 0)), dim, False)
     if start is not None:
         end = torch.where(done.select(dim, -1), 0, weights.select(dim, -1) * start)
         r = torch.cat([r.narrow(dim, 0, r.shape[dim] - 1), (r.select(dim, -1) + end).unsqueeze(dim)], dim)

@@ -12,6 +12,7 @@ import upsweep as up
 from upsweep.operator import OperatorError
 from upsweep.torch import library
 from upsweep.torch.library import NAMED, batched, traced, widened
+from upsweep.torch.neighbours import segments_of
 
 
 @torch.library.custom_op("upsweep::scan_tuple", mutates_args=())
@@ -21,7 +22,7 @@ def _scan(
 ) -> list[Tensor]:  # no list where there is nothing to start from  # fmt: skip
     start = tuple(v.detach().resolve_conj() for v in initial) or None
     given = tuple(x.detach().resolve_conj() for x in xs)
-    segments = None if heads is None else up.segments.flags(heads)
+    segments = segments_of(heads, xs[0], dim)
     return list(
         up.scan(
             given,
@@ -47,7 +48,7 @@ def _(info: Any, in_dims: Any, xs: Any, op: str, dim: int, exclusive: bool, reve
         return [batched(v, d, info.batch_size) for v, d in zip(tensors, dims)]
 
     xs, starts = all_batched(xs, in_dims[0]), all_batched(rest[0], in_dims[5])
-    heads = batched(rest[1], in_dims[6], info.batch_size)
+    heads = batched(rest[1], in_dims[6])
     return _scan(xs, op, dim + 1, exclusive, reverse, starts, heads, rest[2]), [0] * len(xs)
 
 

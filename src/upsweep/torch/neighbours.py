@@ -1,0 +1,74 @@
+"""What stands before and after each item, in the direction of a scan, and where segments start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+import upsweep as up
+
+
+def along(x: Tensor, dim: int, reverse: bool, start: int, count: int) -> Tensor:
+    """`count` items from item `start` on, counted in the direction of the scan."""
+    return x.narrow(dim, x.shape[dim] - start - count if reverse else start, count)
+
+
+def join(parts: Sequence[Tensor], dim: int, reverse: bool) -> Tensor:
+    return torch.cat(list(reversed(parts)) if reverse else list(parts), dim)
+
+
+def previous(x: Tensor, first: Tensor, dim: int, reverse: bool) -> Tensor:
+    """`x[t-1]` at t, `first` (one a row) at the start."""
+    return join([first.unsqueeze(dim), along(x, dim, reverse, 0, x.shape[dim] - 1)], dim, reverse)
+
+
+def following(x: Tensor, dim: int, reverse: bool) -> Tensor:
+    """`x[t+1]` at t, zero at the end."""
+    last = torch.zeros_like(along(x, dim, reverse, 0, 1))
+    return join([along(x, dim, reverse, 1, x.shape[dim] - 1), last], dim, reverse)
+
+
+def starts(heads: Tensor, dim: int, reverse: bool) -> Tensor:
+    """True where a segment starts in the direction of the scan; the first item starts one whatever its flag."""
+    flags = heads.roll(-1, dim) if reverse else heads
+    first = torch.ones_like(along(flags, dim, reverse, 0, 1))
+    return join([first, along(flags, dim, reverse, 1, flags.shape[dim] - 1)], dim, reverse)
+
+
+def before(y: Tensor, first: Tensor, heads: Tensor | None, dim: int, reverse: bool) -> Tensor:
+    """`y[t-1]` at t, `first` (one a row) where a segment starts."""
+    beside = previous(y, first, dim, reverse)
+    if heads is None:
+        return beside
+    return torch.where(starts(heads, dim, reverse), first.unsqueeze(dim), beside)
+
+
+def over_starts(x: Tensor, heads: Tensor | None, dim: int, reverse: bool) -> Tensor:
+    """The sum of x over the items that start a segment."""
+    if heads is None:
+        return along(x, dim, reverse, 0, 1).squeeze(dim)
+    return x.masked_fill(~starts(heads, dim, reverse), 0).sum(dim)
+
+
+def one_at_starts(x: Tensor, heads: Tensor | None, dim: int, reverse: bool) -> Tensor:
+    """x, and 1 at the items that start a segment."""
+    if heads is not None:
+        return x.masked_fill(starts(heads, dim, reverse), 1)
+    one = torch.ones_like(along(x, dim, reverse, 0, 1))
+    return join([one, along(x, dim, reverse, 1, x.shape[dim] - 1)], dim, reverse)
+
+
+def ahead(a: Tensor, dim: int, reverse: bool) -> Tensor:
+    """`a[t+1]` at t. What stands at the end is not read: a recurrence begins there, or a segment."""
+    return a if a.shape[dim] == 1 else following(a, dim, reverse)
+
+
+def segments_of(heads: Tensor | None, x: Tensor, dim: int) -> up.segments.Segments | None:
+    """Flags of the rank of x as segments: those that hold for all rows are 1-D."""
+    if heads is None:
+        return None
+    return up.segments.flags(
+        heads.reshape(-1) if heads.numel() == heads.shape[dim] else heads.expand(x.shape)
+    )
