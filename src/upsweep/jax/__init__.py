@@ -250,7 +250,7 @@ def linear_recurrence(
     """
     b = jnp.asarray(b)
     dim = axis_of(axis, b.shape) - b.ndim
-    a = jnp.broadcast_to(_held(a, b.dtype, "a"), b.shape)
+    a = _ranked(_held(a, b.dtype, "a"), b)
     start = None if initial is None else _rows(initial, b, dim)
     return rules.recurrence(dim, reverse, a, b, start, heads_of(segments, b, dim), order)
 
@@ -271,7 +271,7 @@ def ema(
     dim = axis_of(axis, x.shape) - x.ndim
     if alpha is None:
         alpha = 1 - jnp.exp2(-_steps(times, x, dim) / halflife)
-    alpha = jnp.broadcast_to(jnp.asarray(alpha, x.dtype), x.shape)
+    alpha = _ranked(jnp.asarray(alpha, x.dtype), x)
     start, heads = None if initial is None else _rows(initial, x, dim), heads_of(segments, x, dim)
     dtype, x, alpha = x.dtype, _single(x), _single(alpha)
     b = jax.lax.optimization_barrier(alpha * x)  # no fused multiply-add
@@ -305,7 +305,7 @@ def discounted_sum(
     r = jnp.asarray(rewards)
     r = r.astype(_inexact(r.dtype))
     dim = axis_of(axis, r.shape) - r.ndim
-    weights = jnp.broadcast_to(jnp.asarray(gamma, r.dtype), r.shape)
+    weights = _ranked(jnp.asarray(gamma, r.dtype), r)
     start = None if initial is None else _rows(initial, r, dim)
     if dones is None or r.size == 0:
         return rules.recurrence(dim, True, weights, r, start, None, order)
@@ -357,12 +357,19 @@ def _single(x: Array) -> Array:
     return x.astype(jnp.float32) if x.itemsize < 4 and jnp.issubdtype(x.dtype, jnp.floating) else x
 
 
+def _ranked(a: Array, b: Array) -> Array:
+    """A multiplier of b's rank, whose axes of one item hold for all of b's."""
+    if a.ndim > b.ndim or any(m not in (1, n) for m, n in zip(reversed(a.shape), reversed(b.shape))):
+        raise ShapeError(f"a multiplier of shape {a.shape} does not broadcast to {b.shape}")
+    return a.reshape((1,) * (b.ndim - a.ndim) + a.shape)
+
+
 def _flags(flags: Any, x: Array, dim: int) -> Array:
-    """Booleans of the shape of x, from flags of that shape or 1-D along the axis."""
+    """Booleans of the rank of x, from flags of its shape or 1-D along the axis; axes of one item hold for all of x's."""
     flags = jnp.asarray(flags).astype(bool)
     if flags.ndim == 1:
         flags = flags.reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)])
-    return jnp.broadcast_to(flags, x.shape)
+    return flags if flags.shape[dim] == x.shape[dim] else jnp.broadcast_to(flags, x.shape)
 
 
 def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:

@@ -20,10 +20,12 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 import upsweep as up
+from upsweep import engine as engines
 from upsweep.dtypes import accumulator
-from upsweep.jax.buffers import in_place, like
+from upsweep.jax.buffers import in_place
 from upsweep.operator import Operator, OperatorError, identity_of, resolve
 from upsweep.operators import BUILTIN, form_of, ops
+from upsweep.plan import Plan
 from upsweep.planning import plan_of
 
 
@@ -36,24 +38,32 @@ def call(
     starts: Any,
     heads: Any = None,
     order: str = "tree",
+    keep: int | None = None,
 ) -> Any:
-    """The scan itself."""
-    planned = tuple(np.dtype(x.dtype) for x in xs), tuple(x.shape for x in xs)
-    plan_of(
-        op, *planned, dim, exclusive, reverse, starts is not None, order=order
-    )  # what is wrong is said here, not by XLA
-    return in_place(_scan_into, (op, dim, exclusive, reverse, order), tuple(map(like, xs)), xs, starts, heads)
+    """The scan itself, of the component `keep` alone where that is named. The last array has the shape; axes of one item of the
+    others, and of heads, hold for all of its items."""
+    shape = xs[-1].shape
+    dtypes, shapes = tuple(np.dtype(x.dtype) for x in xs), (shape,) * len(xs)
+    how = exclusive, reverse, starts is not None, None, heads is not None, None, False, keep, order
+    plan, results = plan_of(op, dtypes, shapes, dim, *how)  # what is wrong is said here, not by XLA
+    if heads is not None:
+        alone = heads.size == heads.shape[dim]
+        heads = heads.reshape(-1) if alone else jnp.broadcast_to(heads, shape)
+    made = tuple(
+        None if stored is None else jax.ShapeDtypeStruct(shape, d) for stored, d in zip(plan.stores, results)
+    )
+    return in_place(_scan_into, (plan,), made, xs, starts, heads)
 
 
-def _scan_into(
-    op: Operator, dim: int, exclusive: bool, reverse: bool, order: str, outs: Any, xs: Any, starts: Any, heads: Any
-) -> None:  # fmt: skip
-    one = len(xs) == 1
-    segments = None if heads is None else up.segments.flags(heads)
-    up.scan(
-        xs[0] if one else xs, op, axis=dim, exclusive=exclusive, reverse=reverse,
-        initial=starts[0] if starts and one else starts, out=outs[0] if one else outs, segments=segments, order=order,
-    )  # fmt: skip
+def _scan_into(plan: Plan, outs: Any, xs: Any, starts: Any, heads: Any) -> None:
+    if (
+        len(xs) == 1 and starts is heads is None and plan.order == "tree"
+    ):  # the next one like it is remembered
+        up.scan(xs[0], plan.op, axis=plan.axis, exclusive=plan.exclusive, reverse=plan.reverse, out=outs[0])
+        return
+    on = engines.load(engines.choose(xs))
+    views = [x if x.shape == plan.shape else on.broadcast(x, plan.shape, x.dtype, xs[-1]) for x in xs]
+    on.run(plan, views, outs, starts, heads)
 
 
 def along(x: Array, dim: int, reverse: bool, start: int, stop: int | None) -> Array:
@@ -114,8 +124,9 @@ def _none_if_zero(tangent: Any) -> Any:
     return None if tangent is None or isinstance(tangent, ad.Zero) else tangent
 
 
-def _primitive(name: str, run: Any, jvp: Any, transpose: Any) -> Primitive:
-    """A primitive of one result of the shape of its first operand; what is batched stands in front."""
+def _primitive(name: str, run: Any, jvp: Any, transpose: Any, initial: int) -> Primitive:
+    """A primitive of one result of the shape of its first operand; what is batched stands in front. `initial` is the place of
+    that operand, where it is given."""
     made = Primitive(f"upsweep_{name}")
     made.def_impl(run)
     made.def_abstract_eval(lambda x, *_, **__: ShapedArray(x.shape, x.dtype))
@@ -124,18 +135,21 @@ def _primitive(name: str, run: Any, jvp: Any, transpose: Any) -> Primitive:
     ad.primitive_transposes[made] = transpose
 
     def batch(args: Any, dims: Any, **params: Any) -> Any:
-        return made.bind(*in_front(args, dims), **params), 0
+        whole = (0, initial) if params["started"] else (0,)
+        return made.bind(*in_front(args, dims, whole), **params), 0
 
     batching.primitive_batchers[made] = batch
     return made
 
 
-def in_front(args: Any, dims: Any) -> list[Array]:
-    """With the batch in front, whether it is batched or the same for all."""
+def in_front(args: Any, dims: Any, whole: Any = None) -> list[Array]:
+    """With the batch in front, whether it is batched or the same for all: of that size then where it is among the `whole` ones, by
+    default all of them, else of one item."""
     (size, *_) = (x.shape[d] for x, d in zip(args, dims) if d is not None)
+    sizes = [size if whole is None or i in whole else 1 for i in range(len(args))]
     return [
-        jnp.broadcast_to(x, (size, *x.shape)) if d is None else jnp.moveaxis(x, d, 0)
-        for x, d in zip(args, dims)
+        jnp.broadcast_to(x, (n, *x.shape)) if d is None else jnp.moveaxis(x, d, 0)
+        for x, d, n in zip(args, dims, sizes)
     ]
 
 
@@ -266,7 +280,7 @@ def _check_holomorphic(op: Operator) -> None:
             )
 
 
-_scan = _primitive("scan", _scan_run, _scan_jvp, _scan_transpose)
+_scan = _primitive("scan", _scan_run, _scan_jvp, _scan_transpose, 1)
 
 
 # --- linear recurrences -----------------------------------------------------------------------------------------------
@@ -275,7 +289,7 @@ _scan = _primitive("scan", _scan_run, _scan_jvp, _scan_transpose)
 def recurrence(
     dim: int, reverse: bool, a: Array, b: Array, initial: Any, heads: Any, order: str = "tree"
 ) -> Array:
-    """`dim` is counted from the end, where batches do not reach."""
+    """`dim` is counted from the end, where batches do not reach. Axes of one item of a and heads hold for all of b's."""
     how = {"dim": dim, "reverse": reverse, "order": order, "started": initial is not None}
     return _recurrence.bind(b, a, *_present(initial, heads), **how)
 
@@ -283,7 +297,7 @@ def recurrence(
 def _recurrence_run(b: Any, a: Any, *rest: Any, dim: int, reverse: bool, order: str, started: bool) -> Array:
     initial, heads = _given(rest, started)
     start = None if initial is None else (jnp.ones_like(initial), initial)
-    return call(ops.AFFINE, dim, False, reverse, (a, b), start, heads, order)[1]
+    return call(ops.AFFINE, dim, False, reverse, (a, b), start, heads, order, keep=1)[1]
 
 
 def _recurrence_jvp(
@@ -306,9 +320,10 @@ def _recurrence_transpose(
     initial, heads = _given(rest, started)
     if isinstance(g, ad.Zero) or g.shape[dim] == 0:
         return [None] * (2 + len(rest))
-    s = recurrence(dim, not reverse, _following(a, dim, reverse), g, None, heads, order)
+    later = a if a.shape[dim] == 1 else _following(a, dim, reverse)  # the last one is not read
+    s = recurrence(dim, not reverse, later, g, None, heads, order)
     into = [_over_starts(a * s, heads, dim, reverse).astype(initial.aval.dtype)] if started else []
     return [s, None, *into, *[None] * (len(rest) - started)]
 
 
-_recurrence = _primitive("recurrence", _recurrence_run, _recurrence_jvp, _recurrence_transpose)
+_recurrence = _primitive("recurrence", _recurrence_run, _recurrence_jvp, _recurrence_transpose, 2)

@@ -16,7 +16,8 @@ from upsweep.segments import EACH, Segments
 
 
 def heads_of(segments: Segments | None, x: Array, dim: int) -> Array | None:
-    """Booleans of the shape of x that are true where a segment starts. What is traced cannot be checked."""
+    """Booleans of the rank of x that are true where a segment starts; axes of one item hold for all of x's. What is traced
+    cannot be checked."""
     if segments is None:
         return None
     values, n = segments.values, x.shape[dim]
@@ -24,7 +25,7 @@ def heads_of(segments: Segments | None, x: Array, dim: int) -> Array | None:
     flags = _traced(segments.spelling, values, n, dim) if traced else _known(segments, x.shape, dim)
     if flags.ndim == 1:
         flags = flags.reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)])
-    return jnp.broadcast_to(flags, x.shape)
+    return flags
 
 
 def offsets_of(segments: Segments, x: Array, dim: int) -> Array:
