@@ -143,8 +143,8 @@ def _primitive(name: str, run: Any, jvp: Any, transpose: Any, initial: int) -> P
 
 
 def in_front(args: Any, dims: Any, whole: Any = None) -> list[Array]:
-    """With the batch in front, whether it is batched or the same for all: of that size then where it is among the `whole` ones, by
-    default all of them, else of one item."""
+    """With the batch in front, whether it is batched or the same for all: of that size then where it is among the `whole` ones,
+    by default all of them, else of one item."""
     (size, *_) = (x.shape[d] for x, d in zip(args, dims) if d is not None)
     sizes = [size if whole is None or i in whole else 1 for i in range(len(args))]
     return [
