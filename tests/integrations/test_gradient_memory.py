@@ -1,0 +1,150 @@
+"""Gradients of recurrences whose multiplier broadcasts, within segments: those of the composed rules, and their memory."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import upsweep as up
+
+torch = pytest.importorskip("torch")
+
+import upsweep.torch as ut  # noqa: E402
+
+SHAPE = (3, 11, 4)
+MULTIPLIERS = {
+    "number": (),
+    "channels": (4,),
+    "heads": (3, 1, 1),
+    "times": (1, 11, 1),
+    "rows": (3, 11, 1),
+    "whole": SHAPE,
+}
+ROWS = np.random.default_rng(0).random(SHAPE) < 0.3
+SEGMENTS = {
+    "none": None,
+    "offsets": up.segments.offsets([0, 4, 4, 9, 11]),
+    "each row": up.segments.flags(ROWS),
+}
+CLOSE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 3e-2}
+
+
+@pytest.mark.parametrize("segments", SEGMENTS)
+@pytest.mark.parametrize("shape", MULTIPLIERS)
+def test_gradients_are_those_of_the_composed_rules(shape, segments, device):
+    """Which PyTorch takes where gradients of gradients are asked for; those of arrays as large as the result, bit for bit."""
+    torch.manual_seed(0)
+    ways = itertools.product((False, True), ("tree", "sequential"), (False, True))
+    for reverse, order, from_state in ways:
+        dtype = torch.bfloat16 if shape == "channels" and from_state else torch.float64
+        a = torch.rand(MULTIPLIERS[shape], device=device).to(dtype).requires_grad_()
+        b = torch.randn(SHAPE, device=device).to(dtype).requires_grad_()
+        wide = torch.float32 if dtype == torch.bfloat16 else dtype
+        h = torch.randn(3, 4, device=device, dtype=wide).requires_grad_() if from_state else None
+        how = {"axis": 1, "reverse": reverse, "order": order, "segments": SEGMENTS[segments]}
+        y = ut.linear_recurrence(a, b, initial=h, **how)
+        g, leaves = torch.randn_like(y), [a, b, h] if from_state else [a, b]
+        got = torch.autograd.grad(y, leaves, g, retain_graph=True)
+        wanted = torch.autograd.grad(y, leaves, g, create_graph=True)
+        for x, z, leaf in zip(got, wanted, leaves):
+            assert x.dtype == leaf.dtype
+            assert x.shape == leaf.shape
+            if leaf.shape == SHAPE:
+                assert torch.equal(x, z)
+            assert (x - z).abs().max() <= CLOSE[dtype] * (1 + z.abs().max())
+
+
+def test_gradients_of_a_batch_of_gradients():
+    """Without a graph, mapped over several gradients of the result."""
+    a, b = (torch.rand(4, dtype=torch.float64).requires_grad_() for _ in range(2))
+    for given in (a, a[:1]):
+        y = ut.linear_recurrence(given, b)
+        jacobian = torch.autograd.grad(
+            y, (a, b), torch.eye(4, dtype=torch.float64), retain_graph=True, is_grads_batched=True
+        )
+        for i in range(4):
+            one = torch.autograd.grad(y[i], (a, b), retain_graph=True)
+            for rows, row in zip(jacobian, one):
+                torch.testing.assert_close(rows[i], row)
+
+
+def peak(run, array):
+    """The most memory that is held at a time, beyond what was there, in arrays like one."""
+    run()
+    if array.is_cuda:
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        run()
+        return (torch.cuda.max_memory_allocated() - before) / array.nbytes
+    with torch.profiler.profile(profile_memory=True) as profile:
+        run()
+    events = profile.profiler.kineto_results.events()
+    changes = sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]")
+    return max(np.cumsum([0, *(size for _, size in changes)])) / array.nbytes  # NumPy's memory is not seen
+
+
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+@pytest.mark.parametrize("shape", [(), (256,), (4, 1, 256), (4, 512, 256)], ids=str)
+def test_the_way_back_holds_its_results_alone(shape, order, device):
+    b = torch.randn(4, 512, 256, device=device).requires_grad_()
+    a = torch.rand(shape, device=device).requires_grad_()
+    for segments in (None, up.segments.offsets([0, 100, 512])):
+        y, g = ut.linear_recurrence(a, b, axis=1, order=order, segments=segments), torch.randn_like(b)
+        held = peak(lambda y=y, g=g: torch.autograd.grad(y, (a, b), g, retain_graph=True), b)
+        assert held < (2.1 if a.shape == b.shape else 1.1)
+
+
+def test_functions_with_numbers_for_weights_hold_few_arrays(device):
+    x = torch.randn(4, 512, 256, device=device).requires_grad_()
+    dones = torch.rand(4, 512, 256, device=device) < 0.1
+    for run in (
+        lambda: ut.ema(x, 0.1, axis=1),
+        lambda: ut.ema(x, 0.1, axis=1, segments=up.segments.offsets([0, 100, 512])),
+        lambda: ut.discounted_sum(x, 0.9, axis=1),
+        lambda: ut.discounted_sum(x, 0.9, dones, axis=1),
+    ):
+        y, g = run(), torch.randn_like(x)
+        assert peak(lambda y=y, g=g: torch.autograd.grad(y, x, g, retain_graph=True), x) < 2.6
+        assert peak(run, x) < 2.6
+
+
+def test_jax_broadcasts_within_the_engine():
+    jax = pytest.importorskip("jax")
+    import jax.numpy as jnp
+
+    import upsweep.jax as uj
+
+    b = jnp.ones((4, 512, 256))
+
+    def temporary(a, **how):
+        run = jax.jit(lambda a, b: uj.linear_recurrence(a, b, axis=1, **how))
+        return run.lower(a, b).compile().memory_analysis().temp_size_in_bytes / b.nbytes
+
+    for a in (jnp.float32(0.5), jnp.ones(256), jnp.ones((4, 1, 256))):
+        for order in ("tree", "sequential"):
+            assert temporary(a, order=order) < 0.1
+            assert temporary(a, order=order, segments=up.segments.offsets([0, 100, 512])) < 0.1
+
+
+@pytest.mark.parametrize("shape", MULTIPLIERS)
+def test_jax_has_the_same_gradients(shape, device, absent):
+    jax = pytest.importorskip("jax")
+    from jax.test_util import check_grads
+
+    import upsweep.jax as uj
+
+    try:
+        (there, *_) = jax.devices(device)
+    except RuntimeError as error:
+        absent(device, f"JAX has no such device: {error}")
+    wide = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+    rng = np.random.default_rng(1)
+    a, b, h = rng.random(MULTIPLIERS[shape]), rng.normal(size=SHAPE), rng.normal(size=(3, 4))
+    with wide(True), jax.default_device(there):
+        for segments in SEGMENTS.values():
+            how = {"axis": 1, "segments": segments, "order": "sequential"}
+            check_grads(
+                lambda a, b, h, how=how: uj.linear_recurrence(a, b, initial=h, **how), (a, b, h), order=2
+            )
+            each = jax.vmap(lambda a, how=how: uj.linear_recurrence(a, b, **how))(np.stack([a, a / 2]))
+            np.testing.assert_array_equal(each[1], up.linear_recurrence(a / 2, b, **how))
