@@ -6,11 +6,18 @@ from importlib import import_module
 from inspect import signature
 from typing import Any
 
-FUNCTIONS = (
-    "scan", "reduce", "cumulative_sum", "cumulative_prod", "cummax", "cummin", "cumlogsumexp", "linear_recurrence", "ema",
-    "discounted_sum", "gae", "lfilter",
-)  # fmt: skip
-MODULES = {"up": "upsweep", "torch": "upsweep.torch", "jax": "upsweep.jax", "dask": "upsweep.dask"}
+MODULES = {
+    place: import_module(name)
+    for place, name in (
+        ("up", "upsweep"),
+        ("torch", "upsweep.torch"),
+        ("jax", "upsweep.jax"),
+        ("dask", "upsweep.dask"),
+    )
+}
+_HERE, *_ELSEWHERE = [module.__all__ for module in MODULES.values()]
+FUNCTIONS = [name for name in _HERE if any(name in names for names in _ELSEWHERE)]
+"""Those of upsweep that a framework has too."""
 
 LAYERS = (
     ("rg_lru", "rg_lru_step"), ("min_gru", "min_gru_step"), ("hgrn", "hgrn_step"), ("s5", "s5_step"),
@@ -73,10 +80,9 @@ WITHOUT_SEGMENTS = {
 
 def places() -> dict[tuple[str, str], Any]:
     """The function of each name in each place, where there is one."""
-    modules = {place: import_module(name) for place, name in MODULES.items()}
     return {
         (place, name): getattr(module, name)
-        for place, module in modules.items()
+        for place, module in MODULES.items()
         for name in FUNCTIONS
         if name in module.__all__
     }
