@@ -10,7 +10,8 @@ ROOT = Path(__file__).parents[1]
 
 def test_every_path_that_a_recipe_names_exists():
     paths = re.findall(
-        r"`((?:src|tests|benchmarks|docs|\.ci)/[^`]*)`", (ROOT / "CONTRIBUTING.md").read_text()
+        r"`((?:src|tests|benchmarks|docs|examples|conda|\.ci)/[^`]*|[\w.]+\.(?:py|md|toml|cff))`",
+        (ROOT / "CONTRIBUTING.md").read_text(),
     )
     assert len(paths) > 10
     assert [path for path in paths if not (ROOT / path).exists()] == []

@@ -15,7 +15,7 @@ import upsweep as up
 from upsweep.arithmetic import fma
 from upsweep.keys import freeze
 from upsweep.operator import Operator, segmented
-from upsweep.operators import BUILTIN, as_operator
+from upsweep.operators import BUILTIN, ROWS, as_operator
 from upsweep.plan import Plan
 
 SCALE = 2.0
@@ -146,6 +146,13 @@ def test_built_in_operators_travel(name):
     op = BUILTIN[name]
     for each in (op, *op.special.values()):
         assert pickle.loads(pickle.dumps(each)) is each
+
+
+def test_operators_in_any_order_have_an_instruction_on_vectors():
+    pytest.importorskip("numba")
+    from upsweep.cpu.straight import OF_VECTORS
+
+    assert {row.name for row in ROWS if row.free} == set(OF_VECTORS)
 
 
 def test_a_plan_prints_compares_and_travels():
