@@ -25,9 +25,9 @@ from upsweep.host import heads
 from upsweep.operator import SEEDED, identity_of, segmented
 from upsweep.operators import as_operator
 from upsweep.planning import plan_of
+from upsweep.segmented_chunks import scalars
 from upsweep.segments import SegmentError, Segments, checked
 from upsweep.shards import Blocks
-from upsweep.stream import scalars
 
 __all__ = ["cumulative_prod", "cumulative_sum", "scan"]
 

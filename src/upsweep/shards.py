@@ -11,9 +11,9 @@ from typing import Any
 
 from upsweep.api import Op, last_prefix
 from upsweep.arguments import dtype_of, dtypes_of, result_dtypes
+from upsweep.chunks import Standing
 from upsweep.dtypes import carried
 from upsweep.operators import as_operator
-from upsweep.stream import Stream, push_summed
 from upsweep.tree import Carry, blocks
 
 
@@ -64,8 +64,8 @@ def scanned(
     """The part of the whole scan that belongs to `xs`, of block sums `own`; `before` has the block sums from item 0 on.
     `keep` names the one component that is wanted."""
     carry = Carry(before.stop, list(before.sums))
-    stream = Stream(op, axis=axis, exclusive=exclusive, initial=initial, dtype=dtype, state=carry)
-    got = push_summed(stream, xs, own.sums, keep)
+    at = Standing(as_operator(op), axis, exclusive, initial, dtypes_of(dtype), "tree", carry)
+    got = at.push_summed(xs, own.sums, keep)
     return got if isinstance(got, tuple) else (got,)
 
 

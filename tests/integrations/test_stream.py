@@ -9,7 +9,8 @@ import pytest
 
 import upsweep as up
 from table import CASES
-from upsweep.stream import Stream, pieces
+from upsweep.chunks import pieces
+from upsweep.stream import Stream
 
 HASH = CASES["hash-u64"]
 

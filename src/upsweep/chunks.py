@@ -1,0 +1,221 @@
+"""Chunks of any size on their way through a scan, with the bits of one call over everything.
+
+A chunk that does not start at an aligned place is cut into aligned pieces. A piece is an ordinary scan that starts from
+the prefix at its first item; only its last item belongs to a larger block, and comes from the carry: the binary counter
+of block sums in `upsweep.tree`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from upsweep import engine as engines
+from upsweep.api import last_prefix
+from upsweep.arguments import OutputError, ShapeError, axis_of, result_dtypes, shape_of
+from upsweep.dtypes import carried
+from upsweep.engine import DTypeError
+from upsweep.execution import execute
+from upsweep.operator import Operator
+from upsweep.tree import Carry, blocks
+
+
+def pieces(start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Cut `[start, stop)` into parts that each lie within the aligned power-of-two block that they start.
+
+    >>> list(pieces(3, 21))
+    [(3, 4), (4, 8), (8, 16), (16, 21)]
+    >>> list(pieces(0, 21))
+    [(0, 21)]
+    """
+    while start < stop:
+        room = start & -start or stop
+        yield start, min(start + room, stop)
+        start += room
+
+
+@dataclass
+class Standing:
+    """A scan of chunks as it stands: what it computes, and what it knows of all items so far."""
+
+    op: Operator
+    axis: int | None
+    exclusive: bool
+    initial: Any
+    dtype: tuple[np.dtype, ...] | None
+    order: str
+    carry: Carry
+    folds: list[Any] = field(default_factory=list)
+    """The prefix at the end of each of the carry's blocks."""
+    kind: tuple[Any, ...] | None = None
+    """The axis, the shape of the rows and the dtypes of the chunks so far."""
+
+    def push(self, chunk: Any, out: Any = None) -> Any:
+        """Scan the next chunk."""
+        run = Run(self, chunk, out)
+        return run.through() if self.order == "tree" else run.in_order()
+
+    def push_summed(self, chunk: Any, sums: Iterable[tuple[Any, ...]], keep: int | None = None) -> Any:
+        """The same where the sums of the chunk's aligned blocks are known already: one pass over it less. `keep` names the one
+        component that is wanted."""
+        return Run(self, chunk, known=iter(sums), keep=keep).through()
+
+
+class Run:
+    """One chunk on its way through: its views, its outputs, and how block sums are joined where they lie."""
+
+    def __init__(
+        self,
+        at: Standing,
+        chunk: Any,
+        out: Any = None,
+        known: Iterator[tuple[Any, ...]] | None = None,
+        keep: int | None = None,
+    ) -> None:
+        given = chunk if isinstance(chunk, tuple) else (chunk,)
+        self.keep = keep
+        self.at, self.given, self.first, self.known = at, given, at.carry.count, known
+        self.name = engines.choose(given)
+        self.on = engines.load(self.name)
+        self.views = [self.on.view(x) for x in given]
+        self.shape = shape_of([v.shape for v in self.views])
+        self.axis = axis_of(at.axis, self.shape)
+        self.n = self.shape[self.axis]
+        computed = self._check()
+        self.sums = tuple(carried(d) for d in computed)
+        if out is None:
+            self.out = None
+            wanted = range(len(given)) if keep is None else (keep,)
+            self.ys = [self.on.empty(given[c], self.shape, computed[c]) for c in wanted]
+        else:
+            self.out = out
+            self.ys = [self.on.view(y) for y in (out if isinstance(out, tuple) else (out,))]
+            if any(y.shape != self.shape for y in self.ys):
+                raise OutputError(f"out has shape {self.ys[0].shape}, the chunk has {self.shape}")
+            self.views = [self.on.apart(x, self.ys) for x in self.views]
+        if self.first and not at.folds and at.order == "tree":
+            self._unfold(at.carry)
+
+    def _check(self) -> tuple[np.dtype, ...]:
+        dtypes = tuple(v.dtype for v in self.views)
+        kind = (self.axis, (*self.shape[: self.axis], *self.shape[self.axis + 1 :]), dtypes)
+        known = self.at.kind
+        if known is not None and known[:2] != kind[:2]:
+            raise ShapeError(
+                f"this chunk has rows of shape {kind[1]} along axis {kind[0]}, the stream {known[1]}, {known[0]}"
+            )
+        if known is not None and known != kind:
+            raise DTypeError(f"this chunk is of {_names(dtypes)}, the stream of {_names(known[2])}")
+        computed = dtypes if dtypes[0].names else result_dtypes(dtypes, self.at.dtype)
+        self.kind = kind
+        return computed
+
+    def through(self) -> Any:
+        at = self.at
+        stood = at.carry, list(at.folds)
+        try:
+            for start, stop in pieces(self.first, self.first + self.n):
+                self.piece(start - self.first, stop - self.first)
+        except BaseException:  # the stream stands where it stood
+            at.carry, at.folds = stood
+            raise
+        at.kind = self.kind
+        return self.result()
+
+    def in_order(self) -> Any:
+        """Scan the chunk from the last prefix of the one before."""
+        at = self.at
+        before = at.carry.sums[0] if at.carry.sums else at.initial
+        last = (
+            self._reduce(self.views, before) if self.n else None
+        )  # before anything is written over the chunk
+        self._scan(self.views, before, 0, self.n)
+        if last is not None:
+            at.carry = Carry(self.first + self.n, [last])
+        at.kind = self.kind
+        return self.result()
+
+    def piece(self, start: int, stop: int) -> None:
+        """Scan one piece and take its aligned blocks into the carry."""
+        at, carry = self.at, self.at.carry
+        before = at.folds[-1] if carry.sums else at.initial
+        parts = list(blocks(self.first + start, self.first + stop))
+        sums = [
+            self._sum(first - self.first, size) for first, size in parts
+        ]  # before anything is written over them
+        self._scan([self.on.cut(x, self.axis, start, stop) for x in self.views], before, start, stop)
+        for (_, size), block in zip(parts, sums):
+            self._push(size, block)
+        if not at.exclusive:
+            last = at.carry.sums[-1]
+            before = at.folds[-2] if len(at.folds) > 1 else at.initial
+            self._scan([self._item(part) for part in last], before, stop - 1, stop)
+
+    def result(self) -> Any:
+        if self.out is not None:
+            return self.out
+        kinds = self.given if self.keep is None else (self.given[self.keep],)
+        return bare([self.on.give(x, y) for x, y in zip(kinds, self.ys)])
+
+    def _scan(self, xs: list[Any], initial: Any, start: int, stop: int) -> None:
+        out = bare([self.on.cut(y, self.axis, start, stop) for y in self.ys])
+        execute(
+            bare(xs), self.at.op, self.axis, self.at.exclusive, False, bare(initial), self.at.dtype, out,
+            None, self.name, None, False, self.keep, self.at.order,
+        )  # fmt: skip
+
+    def _sum(self, start: int, size: int) -> tuple[Any, ...]:
+        if self.known is not None:
+            return next(self.known)
+        return self._reduce([self.on.cut(x, self.axis, start, start + size) for x in self.views], None)
+
+    def _join(self, left: Any, right: tuple[Any, ...]) -> tuple[Any, ...]:
+        """`left ⊕ right` by the engine itself, which rounds as a scan does."""
+        return right if left is None else self._reduce([self._item(part) for part in right], left)
+
+    def _reduce(self, xs: list[Any], initial: Any) -> tuple[Any, ...]:
+        dtype = None if self.sums[0].names else self.sums
+        got = last_prefix(
+            bare(xs), self.at.op, axis=self.axis, initial=bare(initial), dtype=dtype, engine=self.name,
+            order=self.at.order,
+        )  # fmt: skip
+        return got if isinstance(got, tuple) else (got,)
+
+    def _item(self, part: Any) -> Any:
+        """A sum as one item along the axis, where the chunk lies."""
+        shape = (*self.shape[: self.axis], 1, *self.shape[self.axis + 1 :])
+        part = part.reshape(shape)
+        # The first component of a stream with segments are flags as the engine sees them, which are no array.
+        if not is_host(part) or not engines.on_gpu(self.given[-1]):
+            return part
+        return self.on.broadcast(part, shape, part.dtype, self.given[-1])  # handed over in host memory
+
+    def _push(self, size: int, block: tuple[Any, ...]) -> None:
+        at = self.at
+        at.carry = at.carry.push(self._join, size, block)
+        sums = at.carry.sums
+        del at.folds[len(sums) - 1 :]
+        before = at.folds[-1] if at.folds else at.initial
+        at.folds.append(self._join(before, sums[-1]))
+
+    def _unfold(self, carry: Carry) -> None:
+        """A carry that was handed over knows its sums only."""
+        for block in carry.sums:
+            before = self.at.folds[-1] if self.at.folds else self.at.initial
+            self.at.folds.append(self._join(before, block))
+
+
+def bare(parts: Any) -> Any:
+    """One component goes without its tuple."""
+    return parts if not isinstance(parts, (list, tuple)) else parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def is_host(part: Any) -> bool:
+    return isinstance(part, (np.ndarray, np.generic))
+
+
+def _names(dtypes: tuple[np.dtype, ...]) -> str:
+    return ", ".join(map(str, dtypes))
