@@ -15,7 +15,7 @@ from upsweep.gpu.functions import memory_type
 
 SELECTS = {
     **{f"pack {size}": selecting.Select(key, size) for size, key in one_pass.RAW.items()},
-    "pack anywhere": selecting.Select("u64", 8, vector=False),
+    "pack anywhere": selecting.Select("u64", 8, even=False),
     "partition": selecting.Select("u32", 4, rest=True),
     "where": selecting.Select("u8", 1, values=False, places=True),
     **{
@@ -84,3 +84,16 @@ def test_a_graph_holds_a_compaction(cuda):
         assert int(count) == int(keep.sum())
         assert torch.equal(kept[: len(want)], want)
         assert not kept[len(want) :].any()
+
+
+@pytest.mark.parametrize("lag", [1, 2, 7, 1000])
+def test_a_tile_is_written_any_number_of_tickets_after_it_was_counted(cuda, monkeypatch, lag):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(selecting, "LAG", 2 * lag)
+    x = torch.randint(0, 4, (3_000_001,), device="cuda", dtype=torch.int32)
+    keep = torch.rand(len(x), device="cuda") < 0.3
+    assert torch.equal(apps.compact(x[1:], keep[1:]), x[1:][keep[1:]])
+    assert torch.equal(apps.where(keep), keep.nonzero()[:, 0])
+    values, lengths = apps.run_length_encode(x)
+    for got, want in zip((values, lengths), torch.unique_consecutive(x, return_counts=True), strict=True):
+        assert torch.equal(got, want)

@@ -35,7 +35,7 @@ _PARTS = {
     "gated_back": "narrow.cuh prelude.cuh maths.cuh gates.cuh spec copies.cuh gated.cuh gated_back.cu",
     "total": "narrow.cuh prelude.cuh spec total.cu",
     "flags": "narrow.cuh prelude.cuh differ.cuh spec flags.cu",
-    "select": "narrow.cuh prelude.cuh differ.cuh counts.cuh spec select.cu",
+    "select": "narrow.cuh prelude.cuh differ.cuh counts.cuh arrivals.cuh packs.cuh spec select.cu",
     "repeat": "narrow.cuh prelude.cuh spec repeat.cu",
     "sort": "narrow.cuh prelude.cuh counts.cuh spec sort.cu",
     "count": "narrow.cuh prelude.cuh spec count.cu",

@@ -11,6 +11,7 @@ import numpy as np
 
 from upsweep.gpu import compile, driver
 from upsweep.gpu.arrays import View, view
+from upsweep.gpu.functions import Linked
 from upsweep.gpu.values import converted
 
 RAW = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "uint4"}
@@ -63,17 +64,25 @@ def launch(
     blocks: tuple[int, int],
     numbers: Sequence[int],
     shared: int = 0,
+    python: tuple[Linked, ...] = (),
 ) -> None:
     """A kernel of one struct of words of eight bytes, in so many blocks of so many threads, on the stream of `like`."""
     with driver.on_device(like.device):
-        kernel = loaded(module, name, tuple(spec.items()), shared, like.device)
+        kernel = loaded(module, name, tuple(spec.items()), shared, like.device, python)
         parameter = struct.pack(f"<{len(numbers)}q", *numbers)
         driver.launch(kernel, *blocks, shared, stream_of(like), parameter)
 
 
 @lru_cache(1024)
-def loaded(module: str, name: str, spec: tuple[tuple[str, Any], ...], shared: int, device: int) -> Any:
-    code = compile.cubin(module, text(spec), (), driver.architecture(device))
+def loaded(
+    module: str,
+    name: str,
+    spec: tuple[tuple[str, Any], ...],
+    shared: int,
+    device: int,
+    python: tuple[Linked, ...] = (),
+) -> Any:
+    code = compile.cubin(module, text(spec), python, driver.architecture(device))
     return driver.load(code, name, shared, device)
 
 

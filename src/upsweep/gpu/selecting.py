@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from upsweep.engine import EngineError
 from upsweep.gpu import driver
 from upsweep.gpu.arrays import View, view
-from upsweep.gpu.functions import memory_type
+from upsweep.gpu.functions import Linked, memory_type, value_type
 from upsweep.gpu.one_pass import (
     INT64,
     RAW,
@@ -17,17 +17,17 @@ from upsweep.gpu.one_pass import (
     launch,
     movable,
     number,
-    resident,
     stream_of,
     zeros,
 )
 
-SHAPES = {1: (256, 16, 8), 2: (256, 32, 8), 4: (128, 16, 4), 8: (128, 16, 2), 16: (256, 8, 1)}
-"""Threads of a block, items of a thread, and how many of these touch, by the bytes of an item. 2^26 items on an H200, as
-fractions of a copy: (128, 16, 4) compacts .51, partitions .42, encodes runs .43; (256, 16, 4) .49, .40, .41; (128, 32, 4) .47,
-.37, .37; (256, 8, 4) .43, .45, .32. Of 8 bytes (128, 16, 2) .56, (256, 16, 2) .50; of 1 (256, 16, 8) .34, (256, 32, 8) .26."""
-AHEAD = 512
-"""Tiles between a block's own and the one that it asks the cache for: 256 or 512 .52 of a copy, 1024 .49, 2048 .46, none .47."""
+SHAPES = {1: (256, 32, 16, 5), 2: (256, 16, 8, 5), 4: (256, 16, 4, 5), 8: (128, 16, 2, 7), 16: (128, 8, 1, 6)}
+"""Threads of a block, items of a thread, how many of these touch, and blocks of a multiprocessor, by the bytes of an item. 2^26
+items on an H200, half kept, as fractions of a copy: of 4 bytes (256, 16) .86, (128, 32) .85, (512, 16) .78, (128, 16) .77; of 8
+(128, 16) .92, (256, 8) .85; of 1 (256, 32) .68, (128, 32) .59. Without any look-back .88, and .68 of 1."""
+LAG = 1024
+"""Tiles between the one that a block counts and the one that it writes: 1024 .86 of a copy, 512 .8, 256 .65, where waiting
+begins. Of runs half, since their items are read again from the cache: 512 .68, 1024 .61, 2048 .55."""
 
 
 class Kept(NamedTuple):
@@ -49,27 +49,24 @@ class Select:
     key: str
     """The C type of an item."""
     size: int
+    test: Linked | None = None
     runs: bool = False
     values: bool = True
     places: bool = False
     lengths: bool = False
     rest: bool = False
-    vector: bool = True
-    """Whether arrays lie so that one load takes neighbours."""
+    even: bool = True
+    """Whether items lie so that one load takes neighbours."""
 
     @property
     def spec(self) -> dict[str, Any]:
-        threads, items, vector = SHAPES[self.size]
+        threads, items, vector, blocks = SHAPES[self.size]
+        types = [value_type(d) for d in self.test.parts()] if self.test else ["u8", "u8"]
         return {
-            "KEY": self.key, "THREADS": threads, "ITEMS": items, "RUNS": self.runs, "VALUES": self.values,
-            "PLACES": self.places, "LENGTHS": self.lengths, "REST": self.rest,
-            "VECTOR": vector if self.vector else 1,
+            "KEY": self.key, "THREADS": threads, "ITEMS": items, "VECTOR": vector, "BLOCKS": blocks - self.lengths,
+            "EVEN": self.even, "TEST": self.test is not None, "ITEM": types[0], "ANSWER": types[1],
+            "RUNS": self.runs, "VALUES": self.values, "PLACES": self.places, "LENGTHS": self.lengths, "REST": self.rest,
         }  # fmt: skip
-
-    @property
-    def tile(self) -> int:
-        threads, items, _ = SHAPES[self.size]
-        return threads * items
 
     def run(self, x: View | None, flags: View | None) -> Kept:
         """Into new memory, which has room for all."""
@@ -93,33 +90,49 @@ class Select:
         (n,), outputs = like.shape, (values, places, lengths)
         written = [v for v in outputs if v]
         room = min(v.shape[0] for v in written)
-        tiles = -(-n // self.tile)
-        work, count = zeros(like, 2 + (1 + self.lengths) * tiles), zeros(like, 1)
-        ticket, counts = work.ptr, work.ptr + 16
-        total = flags_set(flags) if self.rest and flags else None
-        if tiles:
-            pointers = [v.ptr if v else 0 for v in (x, flags)]
-            numbers = [*pointers, n, room, *[v.ptr if v else 0 for v in outputs], ticket, counts, counts + 8 * tiles,
-                       total.ptr if total else 0, count.ptr, AHEAD]  # fmt: skip
-            even = all(v.ptr % (SHAPES[self.size][2] * v.dtype.itemsize) == 0 for v in (x, flags) if v)
-            spec = replace(self, vector=even).spec
-            launch("select", "upsweep_select", spec, like, (tiles, spec["THREADS"]), numbers)
+        if not n:
+            return Kept(zeros(like, 1), written)
+        threads, items, vector, _ = SHAPES[self.size]
+        skip = (flags.ptr & 15) if flags else like.ptr % 16 // self.size
+        tile = threads * items
+        tiles = -(-(n + skip) // tile)
+        lag = tiles if self.rest else min(tiles, LAG >> self.runs)
+        levels = [-(-tiles >> 5 * level) for level in range(4)]
+        nodes = sum(levels)
+        work, count = zeros(like, 1 + nodes * (1 + self.lengths)), empty(like, (1,), INT64)
+        firsts = [work.ptr + 8 + 8 * sum(levels[:level]) for level in range(4)]
+        x_at, flags_at, *written_at = [v.ptr if v else 0 for v in (x, flags, *outputs)]
+        numbers = [
+            x_at,
+            flags_at,
+            n,
+            skip,
+            tiles,
+            room,
+            *written_at,
+            work.ptr,
+            lag,
+            count.ptr,
+            *firsts,
+            nodes,
+        ]
+        even = x is None or (x.ptr - skip * self.size) % min(16, vector * self.size) == 0
+        python = (self.test,) if self.test else ()
+        launch(
+            "select",
+            "upsweep_select",
+            replace(self, even=even).spec,
+            like,
+            (tiles + lag, threads),
+            numbers,
+            python=python,
+        )
         return Kept(count, written)
 
 
-def flags_set(flags: View) -> View:
-    """How many flags are set, on the device."""
-    found = zeros(flags, 1)
-    spec = {"KEY": "u8", "THREADS": 512, "ITEMS": 16}
-    numbers = [flags.ptr, flags.shape[0], found.ptr]
-    if flags.shape[0]:
-        launch("count", "upsweep_flags", spec, flags, (resident(flags, 4), 512), numbers)
-    return found
-
-
 def _cut(whole: View, kept: int) -> Any:
-    """The first `kept` items; copied where the rest of the memory would be thrice as large."""
-    if 4 * kept >= whole.shape[0]:
+    """The first `kept` items; copied where the rest of the memory would be fifteen times as large."""
+    if 16 * kept >= whole.shape[0]:
         return whole.owner[:kept]
     made = empty(whole, (kept,), whole.dtype)
     if kept:

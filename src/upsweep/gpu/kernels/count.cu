@@ -23,20 +23,3 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_count(const __grid
   __syncthreads();  // bins are full
   for (i64 i = threadIdx.x; p.shared && i < p.bins; i += THREADS) if (own[i]) atomicAdd(p.counts + i, (u64)own[i]);
 }
-
-struct Flags { const u8* flags; i64 n; i64* count; };
-
-// How many flags are set; the count is zero before.
-extern "C" __global__ void __launch_bounds__(THREADS) upsweep_flags(const __grid_constant__ Flags p) {
-  __shared__ u32 sum;
-  if (threadIdx.x == 0) sum = 0;
-  __syncthreads();  // the sum is zero
-  u32 found = 0;
-  for (i64 first = (i64)blockIdx.x * ROUND + threadIdx.x; first < p.n; first += (i64)gridDim.x * ROUND) {
-#pragma unroll
-    for (int k = 0; k < ITEMS; k++) if (first + k * THREADS < p.n) found += p.flags[first + k * THREADS] != 0;
-  }
-  atomicAdd(&sum, found);
-  __syncthreads();  // all threads have added theirs
-  if (threadIdx.x == 0 && sum) atomicAdd((u64*)p.count, (u64)sum);
-}

@@ -1,190 +1,246 @@
-// Items of a sequence that are kept, in their order and side by side, in one pass: a tile counts its own, looks back over the
-// counts of the tiles before it, and brings them together in shared memory, so that what a warp stores touches.
-//   RUNS     an item is kept that differs from the one before it; else one whose flag is set
+// Items that are kept, in their order and side by side. A block draws a ticket: it counts what one tile keeps, and writes what
+// another keeps, which was counted `lag` tickets before and lies in the cache still. So items come from memory once, and nobody
+// waits for a count. With a look-back over tiles that have only just begun, 2^26 items on an H200 took twice as long.
+//   RUNS     an item is kept that differs from the one before it
+//   TEST     one of which a function says so; else one whose flag is set
 //   VALUES, PLACES, LENGTHS   what is written of a kept item: itself, its index, the items from it to the next kept one
 //   REST     the items that are not kept are written behind those that are
-//   VECTOR   neighbours that a lane takes from a line, all by one load
-#include "counts.cuh"
+//   VECTOR   neighbours that a lane takes from a line; EVEN: all by one load
+#include "arrivals.cuh"
 #include "differ.cuh"
+#include "packs.cuh"
 
+constexpr bool FLAGS = !RUNS && !TEST;
 constexpr int WARPS = THREADS / 32, LINE = 32 * VECTOR, LINES = ITEMS / VECTOR, STRIP = 32 * ITEMS, TILE = THREADS * ITEMS;
 static_assert(ITEMS <= 32 && TILE <= 65536, "a lane's flags have 32 bits, an index within a tile has 16");
 // Counts within a line, those of several lines side by side in a word, so that one scan of the lanes does for all.
 constexpr int FIELD = LINE < 256 ? 8 : 16, FIELDS = 32 / FIELD, WORDS = (LINES + FIELDS - 1) / FIELDS;
+constexpr int PIECE = 16 / sizeof(KEY);
 
 struct Select {
   const KEY* x;
   const u8* flags;
-  i64 n, size;           // there is room for `size` items
+  i64 n, skip, tiles;    // so many items before the first does the first tile start, that tiles lie evenly
+  i64 size;              // there is room for `size` items
   KEY* values; i64* places; i64* lengths;
-  u32* ticket;           // zero, as are `counts` and `lasts`, one a tile
-  u64* counts;           // items kept
-  u64* lasts;            // 1 + the index of the last one kept, if lengths are wanted
-  const i64* kept;       // how many there are in all, if the rest is wanted
-  i64* count;            // here they are counted
-  i64 ahead;             // tiles between a block's own and the one that it asks the cache for
+  u32* ticket;           // zero before
+  i64 lag;               // of a tile's writing behind its counting
+  i64* count;            // here the items kept are counted
+  Nodes nodes;
 };
 
-struct Before { u64 count, last; };
+#if TEST
+extern "C" __device__ void upsweep_test(ITEM*, ANSWER*);
+__device__ __forceinline__ bool passes(KEY x) {
+  ITEM given = convert<ITEM>(x);
+  ANSWER made;
+  upsweep_test(&given, &made);
+  return convert<bool>(made);
+}
+#endif
 
-// What the tiles before t keep, by a warp: 32 tiles at a time, back to one that knows all before it.
-__device__ __forceinline__ Before look_back(const Select& p, i64 t, int lane) {
-  Before before = {0, 0};
-  for (i64 at = t - 1 - lane;; at -= 32) {
-    u64 count, last = 0;
-    u32 whole, needed;
-    bool here;
-    do {
-      count = at < 0 ? ALL<u64> : read_count(p.counts + at);
-      if (LENGTHS) last = at < 0 ? ALL<u64> : read_count(p.lasts + at);
-      here = count >> 62 && (!LENGTHS || count >> 62 == last >> 62);
-      whole = __ballot_sync(FULL, here && count >> 63);
-      needed = ((whole & -whole) << 1) - 1;  // up to the nearest that knows all; else every lane
-    } while ((__ballot_sync(FULL, here) & needed) != needed);
-    bool mine = needed >> lane & 1;
-    before.count += mine ? count_in(count) : 0;
-    if (LENGTHS) before.last = max(before.last, mine ? count_in(last) : 0);
-    if (whole) break;
-  }
+// A lane's items of a tile, and the one before the warp's.
+struct Items { Pack<KEY, VECTOR> line[VALUES || !FLAGS ? LINES : 1]; KEY edge; };
+__device__ __forceinline__ void load_items(Items& to, const Select& p, i64 from, int lane) {
+  if constexpr (VALUES || !FLAGS) {
 #pragma unroll
-  for (int s = 16; s; s /= 2) {
-    before.count += __shfl_xor_sync(FULL, before.count, s);
-    if (LENGTHS) before.last = max(before.last, __shfl_xor_sync(FULL, before.last, s));
+    for (int k = 0; k < LINES; k++, from += LINE) {
+      if (k == 0 && RUNS && lane == 0 && from > 0 && from <= p.n) to.edge = p.x[from - 1];
+      to.line[k].load_within<EVEN>(p.x + from, -from, p.n - from);
+    }
   }
-  return before;
 }
 
-// A lane's part of a line, of which `left` items exist.
-template <class T> struct alignas(VECTOR * sizeof(T)) Part { T item[VECTOR]; };
-template <class T> __device__ __forceinline__ Part<T> load_part(const T* from, int left) {
-  if (left >= VECTOR) return *(const Part<T>*)from;
-  Part<T> part = {};
-#pragma unroll
-  for (int j = 0; j < VECTOR; j++) if (j < left) part.item[j] = from[j];
-  return part;
-}
-
-__device__ __forceinline__ KEY from_left(const KEY& x) {
+__device__ __forceinline__ KEY from_lane(const KEY& x, int lane) {
   Words<KEY> w = to_words(x);
 #pragma unroll
-  for (int i = 0; i < Words<KEY>::count; i++) w.w[i] = __shfl_up_sync(FULL, w.w[i], 1);
+  for (int i = 0; i < Words<KEY>::count; i++) w.w[i] = __shfl_sync(FULL, w.w[i], lane);
   return from_words<KEY>(w);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) upsweep_select(const __grid_constant__ Select p) {
-  __shared__ KEY moved[VALUES ? TILE : 1];
-  __shared__ u16 spots[PLACES || LENGTHS ? TILE : 1];
-  __shared__ u32 sums[WARPS], ends[WARPS];
-  __shared__ Before shared_before;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const i64 t = draw(p.ticket), begin = t * TILE, ahead = begin + p.ahead * TILE, coming = min(p.n - ahead, (i64)TILE);
-  if (RUNS) fetch((const char*)(p.x + ahead), coming * sizeof(KEY));
-  else fetch((const char*)(p.flags + ahead), coming);
-  const int first = warp * STRIP + lane * VECTOR, left = (int)min(p.n - begin, (i64)TILE) - first;
-
-  Part<KEY> x[LINES];
-  u32 mine = 0;  // a bit an item: which of this lane's are kept
+// Which of a lane's items are kept by what they are, a bit each.
+__device__ __forceinline__ u32 kept_of(const Items& x, const Select& p, i64 from, int lane) {
+  u32 mine = 0;
 #if RUNS
-  KEY edge[LINES];
+  KEY edge = x.edge;
+#endif
 #pragma unroll
   for (int k = 0; k < LINES; k++) {
-    x[k] = load_part(p.x + begin + first + k * LINE, left - k * LINE);
-    if (lane == 0 && left > k * LINE && begin + first + k * LINE) edge[k] = p.x[begin + first + k * LINE - 1];
-  }
-#pragma unroll
-  for (int k = 0; k < LINES; k++) {
-    KEY before = from_left(x[k].item[VECTOR - 1]);
-    if (lane == 0) before = edge[k];
+#if RUNS
+    const KEY turned = from_lane(x.line[k].get(VECTOR - 1), (lane + 31) % 32);
+    KEY left = lane ? turned : edge;
+    edge = turned;
+#endif
 #pragma unroll
     for (int j = 0; j < VECTOR; j++) {
-      bool starts = begin + first + k * LINE + j == 0 || differ(x[k].item[j], before);
-      if (starts && k * LINE + j < left) mine |= 1u << (k * VECTOR + j);
-      before = x[k].item[j];
+      const KEY item = x.line[k].get(j);
+#if RUNS
+      if (differ(item, left)) mine |= 1u << (k * VECTOR + j);
+      left = item;
+#elif TEST
+      if (passes(item)) mine |= 1u << (k * VECTOR + j);
+#endif
     }
   }
-#else
-  Part<u8> flags[LINES];
+  if (from > 0 && from + (LINES - 1) * LINE + VECTOR <= p.n) return mine;
 #pragma unroll
-  for (int k = 0; k < LINES; k++) flags[k] = load_part(p.flags + begin + first + k * LINE, left - k * LINE);
-#pragma unroll
-  for (int i = 0; i < ITEMS; i++) if (flags[i / VECTOR].item[i % VECTOR]) mine |= 1u << i;
-#endif
+  for (int i = 0; i < ITEMS; i++) {
+    const i64 at = from + i / VECTOR * LINE + i % VECTOR;
+    if (RUNS && at == 0) mine |= 1u << i;
+    if (at < 0 || at >= p.n) mine &= ~(1u << i);
+  }
+  return mine;
+}
 
-  u32 own[WORDS] = {}, total = 0, end = 0, place[LINES];  // where a lane's items of a line go
+__device__ __forceinline__ u32 sum_of_lanes(u32 x) {
+#pragma unroll
+  for (int s = 16; s; s /= 2) x += __shfl_xor_sync(FULL, x, s);
+  return x;
+}
+
+// 1 + the place in its tile of the last item that a warp keeps, or 0; `first` is a lane's first.
+__device__ __forceinline__ u32 end_of(u32 mine, int first) {
+  const int top = 31 - __clz(mine);
+  u32 end = mine ? first + top / VECTOR * LINE + top % VECTOR + 1 : 0;
+#pragma unroll
+  for (int s = 16; s; s /= 2) end = max(end, __shfl_xor_sync(FULL, end, s));
+  return end;
+}
+
+// What the warps of a block have, all together.
+struct Shares { u32 counts[WARPS], ends[WARPS]; };
+struct Whole { u32 before, total, end; };
+__device__ __forceinline__ Whole whole_of(const Shares& shares, int warp) {
+  Whole whole = {0, 0, 0};
+#pragma unroll
+  for (int w = 0; w < WARPS; w++) {
+    if (w < warp) whole.before += shares.counts[w];
+    whole.total += shares.counts[w];
+    if (LENGTHS) whole.end = max(whole.end, shares.ends[w]);
+  }
+  return whole;
+}
+
+// So many neighbours from shared memory, 16 bytes at a time: both lie alike, `phase` items behind a multiple of 16 bytes.
+__device__ __forceinline__ void store_items(KEY* to, const KEY* from, int phase, int count) {
+  for (int low = threadIdx.x * PIECE; low < phase + count; low += THREADS * PIECE) {
+    if (low >= phase && low + PIECE <= phase + count) *(uint4*)(to - phase + low) = *(const uint4*)(from + low);
+    else {
+#pragma unroll
+      for (int j = low; j < low + PIECE; j++) if (j >= phase && j < phase + count) to[j - phase] = from[j];
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_select(const __grid_constant__ Select p) {
+  __shared__ uint4 moved_words[VALUES ? TILE / PIECE + 3 : 1];
+  __shared__ u16 spots[PLACES || LENGTHS ? TILE : 1];
+  __shared__ Shares counted, written;
+  __shared__ Before shared_before;
+  __shared__ u64 kept;
+  KEY* const moved = (KEY*)moved_words;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = warp * STRIP + lane * VECTOR;
+  const i64 ticket = draw(p.ticket), t = ticket - p.lag;
+  const bool counts = ticket < p.tiles, writes = t >= 0;
+  const i64 coming = ticket * TILE - p.skip, begin = t * TILE - p.skip, from = begin + first;
+
+  Items x;
+  Pack<u8, VECTOR> flags[FLAGS ? LINES : 1];
+  Pack<u8, ITEMS> ahead;
+  if (FLAGS && counts) {
+    const i64 at = coming + threadIdx.x * ITEMS;
+    ahead.load_within<true>(p.flags + at, -at, p.n - at);
+  }
+  if (FLAGS && writes) {
+#pragma unroll
+    for (int k = 0; k < LINES; k++) {
+      const i64 at = from + k * LINE;
+      flags[k].load_within<true>(p.flags + at, -at, p.n - at);
+    }
+    load_items(x, p, from, lane);
+  }
+  if (counts) {
+    u32 mine = 0;
+    if constexpr (FLAGS) mine = bits_of(ahead);
+    else {
+      load_items(x, p, coming + first, lane);
+      mine = kept_of(x, p, coming + first, lane);
+    }
+    const u32 sum = sum_of_lanes(__popc(mine)), end = LENGTHS ? end_of(mine, first) : 0;
+    if (lane == 0) { counted.counts[warp] = sum; counted.ends[warp] = end; }
+  }
+  if (!FLAGS && writes) load_items(x, p, from, lane);
+  __syncthreads();  // all warps have counted
+  if (counts && warp == 0) {
+    const Whole tile = whole_of(counted, 0);
+    arrive<LENGTHS>(p.nodes, ticket, tile.total, tile.end ? coming + tile.end : 0, lane);
+  }
+  if (!writes) return;
+
+  if (warp == 0) {
+    const Before before = before_tile<LENGTHS>(p.nodes, t, lane);
+    const u64 all = REST ? before_tile<false>(p.nodes, p.tiles, lane).count : 0;
+    if (lane == 0) { shared_before = before; kept = all; }
+  }
+  u32 mine = 0;
+  if constexpr (FLAGS) {
+#pragma unroll
+    for (int k = 0; k < LINES; k++) mine |= bits_of(flags[k]) << k * VECTOR;
+  } else mine = kept_of(x, p, from, lane);
+
+  u32 own[WORDS] = {}, total = 0, place[LINES];  // where a lane's items of a line go
 #pragma unroll
   for (int k = 0; k < LINES; k++) own[k / FIELDS] += __popc(mine >> k * VECTOR & ((1ull << VECTOR) - 1)) << k % FIELDS * FIELD;
 #pragma unroll
   for (int w = 0; w < WORDS; w++) {
-    u32 to_lane = sum_to_lane(own[w], lane), all = __shfl_sync(FULL, to_lane, 31), before = to_lane - own[w];
+    const u32 to_lane = sum_to_lane(own[w], lane), all = __shfl_sync(FULL, to_lane, 31), before = to_lane - own[w];
 #pragma unroll
     for (int k = w * FIELDS; k < LINES && k < (w + 1) * FIELDS; k++) {
       place[k] = total + (before >> k % FIELDS * FIELD & ((1 << FIELD) - 1));
       total += all >> k % FIELDS * FIELD & ((1 << FIELD) - 1);
     }
   }
-  if (lane == 0) sums[warp] = total;
-  if (LENGTHS) {
-    int top = 31 - __clz(mine);
-    if (mine) end = first + top / VECTOR * LINE + top % VECTOR + 1;
-#pragma unroll
-    for (int s = 16; s; s /= 2) end = max(end, __shfl_xor_sync(FULL, end, s));
-    if (lane == 0) ends[warp] = end;
-  }
-  __syncthreads();  // all warps have counted
-  u32 start = 0;
-  total = end = 0;
-#pragma unroll
-  for (int w = 0; w < WARPS; w++) {
-    if (w < warp) start += sums[w];
-    total += sums[w];
-    if (LENGTHS) end = max(end, ends[w]);
-  }
-  const u64 last = end ? begin + end : 0;
-  if (threadIdx.x == 0) {
-    write_count(p.counts + t, OWN<u64> | total);
-    if (LENGTHS) write_count(p.lasts + t, OWN<u64> | last);
-  }
-#if VALUES && !RUNS
-#pragma unroll
-  for (int k = 0; k < LINES; k++)
-    x[k] = load_part(p.x + begin + first + k * LINE, REST || mine >> k * VECTOR & ((1ull << VECTOR) - 1) ? left - k * LINE : 0);
-#endif
-  if (warp == 0) {
-    Before before = look_back(p, t, lane);
-    if (lane == 0) {
-      write_count(p.counts + t, ALL<u64> | before.count + total);
-      if (LENGTHS) write_count(p.lasts + t, ALL<u64> | max(before.last, last));
-      shared_before = before;
-      if (begin + TILE >= p.n) *p.count = before.count + total;
-    }
-  }
+  const u32 end = LENGTHS ? end_of(mine, first) : 0;
+  if (lane == 0) { written.counts[warp] = total; written.ends[warp] = end; }
+  __syncthreads();  // the places of all warps are known, and what lies before the tile
+
+  const Before before = shared_before;
+  const Whole tile = whole_of(written, warp);
+  const u64 last = tile.end ? begin + tile.end : before.last;
+  const bool final = begin + TILE >= p.n;
+  if (final && threadIdx.x == 0) *p.count = before.count + tile.total;
+  const int absent = begin < 0 ? (int)-begin : 0, exists = (int)min(p.n - begin, (i64)TILE);
+  KEY* const values = p.values + before.count;
+  KEY* const rest = p.values + (REST ? kept + begin + absent - before.count : 0);
+  const int phase = ((u64)values & 15) / sizeof(KEY), rest_phase = ((u64)rest & 15) / sizeof(KEY);
+  KEY* const rest_moved = moved + (phase + tile.total + PIECE - 1) / PIECE * PIECE;
 #pragma unroll
   for (int k = 0; k < LINES; k++) {
-    u32 to = start + place[k];
+    u32 to = tile.before + place[k];
 #pragma unroll
     for (int j = 0; j < VECTOR; j++) {
-      u32 i = first + k * LINE + j;
+      const int i = first + k * LINE + j;
       if (mine >> (k * VECTOR + j) & 1) {
-        if (VALUES) moved[to] = x[k].item[j];
+        if constexpr (VALUES) moved[phase + to] = x.line[k].get(j);
         if (PLACES || LENGTHS) spots[to] = i;
         to++;
-      } else if (REST && k * LINE + j < left) moved[total + i - to] = x[k].item[j];
+      } else if constexpr (REST) {
+        if (i >= absent && i < exists) rest_moved[rest_phase + i - absent - to] = x.line[k].get(j);
+      }
     }
   }
-  __syncthreads();  // the tile's items are side by side, and it is known what lies before them
-  const Before before = shared_before;
-  const i64 rest = REST ? *p.kept + begin - before.count - total : 0;
-#pragma unroll
-  for (int k = 0; k < ITEMS; k++) {
-    u32 j = k * THREADS + threadIdx.x;
-    i64 to = before.count + j;
-    if (j < total && to < p.size) {
-      if (VALUES) p.values[to] = moved[j];
-      if (PLACES) p.places[to] = begin + spots[j];
-    }
-    if (LENGTHS && j < total && to && to <= p.size) p.lengths[to - 1] = begin + spots[j] - (j ? begin + spots[j - 1] : (i64)before.last - 1);
-    if (REST && j >= total && j < min(p.n - begin, (i64)TILE)) p.values[rest + j] = moved[j];
+  __syncthreads();  // the tile's items are side by side
+
+  const int room = (int)min(max(p.size - (i64)before.count, 0ll), (i64)tile.total);
+  if (VALUES) store_items(values, moved, phase, room);
+  if (REST) store_items(rest, rest_moved, rest_phase, exists - absent - tile.total);
+  if (!PLACES && !LENGTHS) return;
+#pragma unroll 4
+  for (int j = threadIdx.x; j < (LENGTHS ? (int)tile.total : room); j += THREADS) {
+    const i64 to = before.count + j, place = begin + spots[j];
+    if (PLACES && j < room) p.places[to] = place;
+    if (LENGTHS && to && to <= p.size) p.lengths[to - 1] = place + 1 - (j ? begin + spots[j - 1] + 1 : (i64)before.last);
   }
-  if (LENGTHS && begin + TILE >= p.n && threadIdx.x == 0 && before.count + total <= p.size)  // the first item starts a run
-    p.lengths[before.count + total - 1] = p.n - (i64)(total ? last : before.last) + 1;
+  if (LENGTHS && final && threadIdx.x == 0 && before.count + tile.total <= p.size)  // the first item starts a run
+    p.lengths[before.count + tile.total - 1] = p.n + 1 - (i64)last;
 }
