@@ -9,7 +9,7 @@ import numpy as np
 
 from upsweep.dtypes import accumulator, named
 from upsweep.function import as_function
-from upsweep.gpu import lanes, layout, shapes, sweeps
+from upsweep.gpu import bytewise, lanes, layout, shapes, sweeps
 from upsweep.gpu.arrays import c_strides
 from upsweep.gpu.choice import Choice
 from upsweep.operator import Operator, resolve
@@ -37,7 +37,7 @@ def chosen(case: Case, arch: int = 90) -> tuple[Plan, Choice]:
     rows = plan.row_shape if plan.reduce else shape
     outs = [(c_strides(rows, d.itemsize), 0) for d in stores if d is not None]
     heads = (c_strides(shape, 1), 0) if plan.segmented else None
-    return plan, _choice(plan, ins, outs, heads, arch)
+    return _choice(plan, ins, outs, heads, arch)
 
 
 class Fused(NamedTuple):
@@ -72,11 +72,13 @@ def fused(case: Fused) -> tuple[Plan, Choice]:
     ins = [(strides(kind, d.itemsize), -1 if kind == ":" else 0) for kind, d in zip(kinds, dtypes)]
     rows = plan.row_shape if plan.reduce else plan.shape
     outs = [(c_strides(rows, d.itemsize), 0) for d in plan.stores if d is not None]
-    return plan, _choice(plan, ins, outs, (c_strides(case.shape, 1), 0) if plan.segmented else None)
+    return _choice(plan, ins, outs, (c_strides(case.shape, 1), 0) if plan.segmented else None)
 
 
-def _choice(plan: Plan, ins: Any, outs: Any, heads: Any, arch: int = 90) -> Choice:
+def _choice(plan: Plan, ins: Any, outs: Any, heads: Any, arch: int = 90) -> tuple[Plan, Choice]:
+    """The plan that a kernel is made for, and how it is launched."""
     starts = [((), 0)] * len(plan.accumulators) if plan.initial else []
     arranged = layout.arrange(plan, ins, outs, starts, heads)
+    plan, arranged = bytewise.joined(plan, arranged)
     chip = shapes.chip(arch)
-    return lanes.choose(plan, arranged, chip) or sweeps.choose(plan, arranged, chip)
+    return plan, lanes.choose(plan, arranged, chip) or sweeps.choose(plan, arranged, chip)

@@ -20,6 +20,12 @@ def add(a, b):
     return a + b
 
 
+def add_bytes(a, b):
+    """Of four bytes each, in uint32: without their highest bits no sum runs over into the next byte."""
+    low, high = np.uint32(0x7F7F7F7F), np.uint32(0x80808080)
+    return ((a & low) + (b & low)) ^ ((a ^ b) & high)
+
+
 def mul(a, b):
     return a * b
 

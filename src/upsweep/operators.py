@@ -190,6 +190,15 @@ ADJOINT_ROWS = (
 
 ADJOINT, PRODUCTS = (row.operator() for row in ADJOINT_ROWS)
 
+BYTES_ROW = Row(
+    "add of bytes",
+    "the four sums of the bytes of words",
+    "u",
+    Form(do.add_bytes, "Scalar<AddBytes>", do.add_bytes),
+    0,
+)
+BYTE_SUMS = BYTES_ROW.operator()
+
 TABLE: dict[str, Row] = {row.name: row for row in ROWS}
 BUILTIN: dict[str, Operator] = {name: row.operator() for name, row in TABLE.items()}
 
@@ -216,7 +225,7 @@ class ops:
 
 def _by_function() -> dict[Any, list[tuple[Row, str, Form]]]:
     found: dict[Any, list[tuple[Row, str, Form]]] = {}
-    for row in (*ROWS, *ADJOINT_ROWS):
+    for row in (*ROWS, *ADJOINT_ROWS, BYTES_ROW):
         for code, form in (("", row.form), *row.forms.items()):
             found.setdefault(freeze(form.fn), []).append((row, code, form))
     return found

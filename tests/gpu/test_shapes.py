@@ -15,10 +15,11 @@ pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 from gpu_plans import Fused, chosen, fused
 from upsweep.engine import EngineError
 from upsweep.function import Function
-from upsweep.gpu import launch, shapes
+from upsweep.gpu import launch, shapes, sweeps
+from upsweep.gpu.layout import arrange
 from upsweep.gpu.sharing import room_of
 from upsweep.operator import Operator
-from upsweep.operators import ops
+from upsweep.operators import BYTE_SUMS, ops
 from upsweep.plan import Plan
 
 CHOICES = [
@@ -45,6 +46,9 @@ CHOICES = [
     (["f4"], (1 << 20, 8), 0, "columns", False, False),
     (["f4"], (1 << 20, 2), 0, "columns", False, False),
     (["f4"], (5000, 2, 2), 1, "rows", False, False),
+    (["f4"], (100, 100, 26843), 1, "short", False, False),
+    (["f8"], (64, 1000), 0, "short", False, False),
+    (["f8"], (65, 1000), 0, "columns", False, False),
 ]
 
 
@@ -157,6 +161,71 @@ def test_every_kernel_fits_every_architecture(arch, names, shape, axis):
         assert choice.shape.cluster <= shapes.chip(arch).cluster
 
 
+@pytest.mark.parametrize(
+    ("op", "flags", "kernel"),
+    [
+        (ops.ADD, {}, "short"),
+        (ops.ADD, {"segmented": True}, "columns"),
+        (ops.LOGADDEXP, {}, "columns"),
+        (Operator(lambda a, b: a + b + a * b), {}, "columns"),
+    ],
+)
+def test_a_lane_holds_as_many_items_as_flags_and_code_allow(op, flags, kernel):
+    assert [chosen((op, ["f4"], (n, 5000), 0, flags))[1].kernel for n in (32, 33, 128)] == [
+        "short",
+        kernel,
+        kernel,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype", "shape", "axis", "flags", "joined"),
+    [
+        (ops.ADD, "i1", (500, 1000), 0, {}, True),
+        (ops.XOR, "u1", (3, 500, 64), 1, {"reverse": True, "exclusive": True}, True),
+        (ops.AND, "u1", (100, 4000), 0, {"reduce": True}, True),
+        (ops.ADD, "i1", (500, 1000), 0, {"phase": 4}, True),
+        (ops.ADD, "i1", (500, 1000), 0, {"phase": 2}, False),
+        (ops.ADD, "i1", (500, 1002), 0, {}, False),
+        (ops.ADD, "i1", (500, 1000), 1, {}, False),
+        (ops.ADD, "i1", (500, 1000), 0, {"initial": True}, False),
+        (ops.ADD, "i1", (500, 1000), 0, {"segmented": True}, False),
+        (ops.MAX, "i1", (500, 1000), 0, {}, False),
+        (ops.OR, "?", (500, 1000), 0, {}, False),
+        (ops.ADD, "i2", (500, 1000), 0, {}, False),
+    ],
+)
+def test_bytes_of_columns_are_words_where_no_carry_runs_over(op, dtype, shape, axis, flags, joined):
+    plan, choice = chosen((op, [dtype], shape, axis, flags))
+    size = 4 if joined else np.dtype(dtype).itemsize
+    assert {x.size for x in choice.layout.arrays()} == {d.itemsize for d in plan.loads} == {size}
+    if joined:
+        assert choice.layout.dims[-1] == shape[-1] // 4
+
+
+def test_four_bytes_are_added_without_a_carry():
+    a, b = np.random.default_rng(0).integers(0, 256, (2, 4096), np.uint8)
+    made = BYTE_SUMS.fn(a.view(np.uint32), b.view(np.uint32))
+    assert (made.view(np.uint8) == a + b).all()
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "apart"),
+    [(("?", "i8"), True), (("u1", "f4"), True), (("i4", "i8"), False), (("f4", "f4"), False)],
+)
+def test_results_that_are_much_wider_have_a_place_of_their_own(dtypes, apart):
+    load, store = map(np.dtype, dtypes)
+    plan = Plan(ops.ADD, (load,), (store,), (store,), (1 << 26,), 0)
+    arranged = arrange(plan, [((load.itemsize,), 0)], [((store.itemsize,), 0)], [], None)
+    choice = sweeps.choose(plan, arranged, shapes.chip(90))
+    room, items = choice.room(plan), 32 * choice.shape.items
+    own = choice.shape.warps * -(-(items * store.itemsize + 16) // 128) * 128
+    assert room.area == items * (load if apart else store).itemsize + 16
+    assert (room.own > 0) == apart
+    stages = 2 * choice.shape.warps * choice.shape.strips * -(-room.area // 128) * 128
+    assert choice.shared_bytes(plan) == stages + apart * own
+
+
 @pytest.mark.parametrize("columns", [2, 5, 8, 17, 31, 32, 40])
 @pytest.mark.parametrize("n", [4096, 100_000, 1 << 26])
 def test_few_columns_share_a_warp(columns, n):
@@ -168,10 +237,10 @@ def test_few_columns_share_a_warp(columns, n):
 
 
 def test_a_column_of_as_many_tiles_as_tickets_count():
-    plan, choice = chosen((ops.ADD, ["i1"], ((1 << 40) - 256, 32), 0, {}))
+    plan, choice = chosen((ops.MAX, ["i1"], ((1 << 40) - 256, 32), 0, {}))
     assert choice.tiles == (1 << 32) - 1
     assert launch._freeze(plan, choice)
-    plan, choice = chosen((ops.ADD, ["i1"], (1 << 40, 32), 0, {}))
+    plan, choice = chosen((ops.MAX, ["i1"], (1 << 40, 32), 0, {}))
     with pytest.raises(EngineError, match="tickets"):
         launch._freeze(plan, choice)
 

@@ -139,6 +139,15 @@ def costly(plan: Plan) -> bool:
     return known is not None and known[0].costly
 
 
+def light(plan: Plan) -> bool:
+    """Whether the operator is known to take few, and all else that is computed."""
+    return (
+        plan.map is plan.finish is None
+        and form_of(plan.op, plan.accumulators) is not None
+        and not costly(plan)
+    )
+
+
 # --- its text -----------------------------------------------------------------------------------------------------------
 
 
@@ -172,7 +181,12 @@ def spec(plan: Plan, choice: Choice) -> str:
 
     room = choice.room(plan)
     *places, heads_at = patches(layout, shape) if columns else (*room.inputs, room.heads)
-    numbers |= {"AREA": room.area, "HEADS_AT": heads_at, "KEEPS": int(min(room.sums) >= 0)}
+    numbers |= {
+        "AREA": room.area,
+        "OWN": rounded_up(room.own, 128),
+        "HEADS_AT": heads_at,
+        "KEEPS": int(min(room.sums) >= 0),
+    }
     numbers |= {"SUMS_FLIP": int(flip(layout.moving()[0], slab)) if layout.moving() else 0}
     dense = choice.kernel == "rows" and shape.lanes < 32
 

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from upsweep.gpu import shapes
-from upsweep.gpu.choice import Choice, words, words_passing
+from upsweep.gpu.choice import Choice, light, words, words_passing
 from upsweep.gpu.layout import Lane, Layout, mode
 from upsweep.gpu.shapes import Chip, Shape, Walking
 from upsweep.gpu.text import declared
@@ -19,7 +19,8 @@ from upsweep.plan import Plan
 def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice | None:
     """The kernel of a scan that gives its rows to lanes, or None where the tree is swept by many."""
     across = _are_neighbours(layout)
-    if across and plan.ahead is None and shapes.fits_short(layout.n, words(plan, layout)):
+    fits = shapes.fits_short(layout.n, words(plan, layout), plan.segmented, light(plan))
+    if across and plan.ahead is None and fits:
         return _short(plan, layout, chip)
     if plan.order == "tree" or (free(plan.op, plan.accumulators) and prod(layout.dims) < shapes.ROWS):
         return None

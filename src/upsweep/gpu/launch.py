@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.gpu import compile, driver, functions, lanes, params, shapes, sweeps
+from upsweep.gpu import bytewise, compile, driver, functions, lanes, params, shapes, sweeps
 from upsweep.gpu.arrays import Kind, View
 from upsweep.gpu.choice import Choice, tickets_ahead
 from upsweep.gpu.layout import Layout, arrange
@@ -140,6 +140,8 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
     starts = [(v.strides, max(v.place[1], 0)) for v in initial]
     layout = arrange(plan, [x.place for x in xs], [y.place for y in ys], starts, heads and heads.place)
     chip = shapes.chip(driver.architecture(device))
+    asked = plan
+    plan, layout = bytewise.joined(plan, layout)
     choice = lanes.choose(plan, layout, chip) or sweeps.choose(plan, layout, chip)
     shared = choice.shared_bytes(plan)
     kernel = _kernel(choice.kernel, choice.spec(plan), functions.linked(plan), shared, device)
@@ -152,7 +154,7 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
     _, sizes, nodes = choice.levels()
     words = node_words(plan) * choice.node_items
     return Launch(
-        plan,
+        asked,
         kernel, grid, choice.threads, shared, _offsets(choice.layout, plan),
         params.packer(arity(plan, layout)), _start_values(plan), _freeze(plan, choice),
         arrivals=nodes - sizes[0] * (nodes and _rows_of(choice)), nodes=nodes * words, meets=choice.meets,

@@ -25,7 +25,11 @@ class Field(NamedTuple):
 
 
 POINTERS = (
-    Field("u32*", "control", says="ticket, blocks done, epoch: zero, zero and non-zero between launches"),
+    Field(
+        "u32*",
+        "control",
+        says="ticket, blocks done, epoch, ticket beside it: zero between launches, but the epoch is not",
+    ),
     Field("u32*", "arrivals", says="of each group of nodes: zero between launches"),
     Field("u64*", "nodes", says="words of {payload, epoch}"),
     Field("u64", "node_words", says="how many there are, to clear when the epoch wraps"),

@@ -70,6 +70,11 @@ much .06, three stages of half .12 (H200, 1 GiB of f4, f8, i2). Flags of segment
 warps of two strips each leave the warp that looks back more of the multiprocessor: segments .87 to .89, pairs .89 to .905."""
 
 
+WIDER = 4
+"""Times the bytes of what is read, from which results have a place of their own: truths as int64 were summed at .88 of a copy,
+at .70 where they waited for results in a tile's place (H200)."""
+
+
 def items_for(words: int) -> int:
     return next(items for most, items in ITEMS.items() if words <= most or most == 16)
 
@@ -139,23 +144,34 @@ in rows of 20000 at .83 instead of .90, of 65536 at .78 instead of .95 (H200).""
 
 
 def for_tiles(
-    n: int, rows: int, words: int, parts: int, size: int, segmented: bool, costly: bool, shared: int
+    n: int,
+    rows: int,
+    words: int,
+    parts: int,
+    size: int,
+    staged: int,
+    segmented: bool,
+    halved: bool,
+    shared: int,
 ) -> Shape:
-    """`parts` are an item's components, `size` its bytes in shared memory, `shared` all of that. Where the operator is `costly`
-    half the items keep the code short: logaddexp of f4 ran at .58 of a copy, with all of them at .56 (H200)."""
+    """`parts` are an item's components, `size` its bytes, `staged` those in shared memory, fewer where results have a
+    place of their own, `shared` all that there is. Half the items keep the code of costly operators short, logaddexp of f4 .58 of
+    a copy instead of .56, and words that are turned in registers: f4 from x[1:] .91 to .95 instead of .78 (H200)."""
     heavy = words in HEAVY
-    items = HEAVY[words] if heavy else items_for(words) >> costly
+    items = HEAVY[words] if heavy else items_for(words) >> halved
     small = n * rows * size <= SMALL
     few = segmented or (parts > 1 and not heavy)
     whole, half = (2 * STAGE, 2 * STAGE) if heavy and size >= 16 else (STAGE, STAGE // 2)
+    if staged < size:
+        whole, half = whole // 2, half // 2
 
     def tile(room: int) -> tuple[int, int]:
         room = min(room + segmented * STAGE // 4, (shared - 4096) // 2)
         warps = min(FEW if few else WARPS, _power_of_two(-(-n // (32 * items))))
-        while warps > 1 and warps * 32 * items * size > room:
+        while warps > 1 and warps * 32 * items * staged > room:
             warps //= 2
         strips = 1
-        while strips * warps < min(32, n / (32 * items)) and 2 * strips * warps * 32 * items * size <= room:
+        while strips * warps < min(32, n / (32 * items)) and 2 * strips * warps * 32 * items * staged <= room:
             strips *= 2
         return warps, strips
 
@@ -227,8 +243,12 @@ def fits_whole_rows(n: int, rows: int, words: int, size: int) -> bool:
 LINE = 32
 """Bytes of neighbours in memory from which a lane for each pays."""
 
-SHORT, SHORT_WORDS = 32, 64
-"""Items of an axis that a lane holds in registers, and the registers for them."""
+SHORT, FLAGS = 128, 32
+"""Registers in which a lane holds the items of an axis, and the flags of segments that one more holds: axes of 100 f4 ran at .69
+to .72 of a copy, by tiles of columns at .54 to .58 (H200)."""
+
+SEVERAL = 64
+"""Registers for the items of several neighbouring rows."""
 
 FULL = 1024
 """Warps that keep the memory of the largest GPUs busy; with fewer, a lane takes one row at a time."""
@@ -251,14 +271,18 @@ MULTIPROCESSORS = 132
 """Of the GPU that these numbers were measured on: how many walks share one is known roughly before a launch."""
 
 
-def fits_short(n: int, words: int) -> bool:
-    return n <= SHORT and _power_of_two(n) * words <= SHORT_WORDS
+def fits_short(n: int, words: int, segmented: bool, light: bool) -> bool:
+    """Whether the operator is `light` counts, as a lane's code grows with its items."""
+    items = _power_of_two(n)
+    return (items * words <= SEVERAL and items <= FLAGS) or (
+        light and not segmented and items * words <= SHORT
+    )
 
 
 def for_short(n: int, rows: int, words: int, largest: int, grain: int) -> Shape:
     """A lane's rows fill 16 bytes, as far as addresses (multiples of `grain` items) and registers allow."""
     items = max(2, _power_of_two(n))
-    vector = min(max(1, 16 // largest), grain, max(1, SHORT_WORDS // (items * words)))
+    vector = min(max(1, 16 // largest), grain, max(1, SEVERAL // (items * words)))
     while vector > 1 and rows < 32 * FULL * vector:
         vector //= 2
     return Shape(items, 1, 1, vector=vector)

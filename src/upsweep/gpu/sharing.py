@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import accumulate, zip_longest
 from typing import NamedTuple
 
-from upsweep.gpu import functions, params
+from upsweep.gpu import functions, params, shapes
 from upsweep.gpu.layout import Layout, patched
 from upsweep.gpu.shapes import Shape
 from upsweep.plan import Plan
@@ -45,11 +46,13 @@ class Room(NamedTuple):
     outputs: list[int]
     heads: int
     area: int
+    own: int
+    """Of a place for results alone, which a warp uses for all that it works on."""
 
 
-def room_of(plan: Plan, layout: Layout, items: int) -> Room:
-    sizes = places_of(plan, layout)
-    *places, heads = accumulate([rounded_up(items * size, 16) + 16 for size in sizes], initial=0)
+def room_of(plan: Plan, layout: Layout, items: int, apart: bool = False) -> Room:
+    sizes = _read(layout) if apart else places_of(plan, layout)
+    *places, heads = _begins(sizes, items)
     free, moving = iter(places), list(zip(places, sizes))
     inputs = [-1 if x.still else next(free) for x in layout.loads]
     sums = []
@@ -58,13 +61,39 @@ def room_of(plan: Plan, layout: Layout, items: int) -> Room:
         if fitting is not None:
             moving.remove(fitting)
         sums.append(-1 if fitting is None or functions.reads_again(plan) else fitting[0])
-    return Room(inputs, sums, places, heads, heads + (rounded_up(items, 16) + 16) * plan.segmented)
+    area = heads + (rounded_up(items, 16) + 16) * plan.segmented
+    *results, own = _begins(_written(plan), items) if apart else (*places, 0)
+    return Room(inputs, sums, results, heads, area, own)
+
+
+def _begins(sizes: Iterable[int], items: int) -> list[int]:
+    """Where each of these arrays begins, and where the last ends."""
+    return list(accumulate([rounded_up(items * size, 16) + 16 for size in sizes], initial=0))
 
 
 def places_of(plan: Plan, layout: Layout) -> list[int]:
     """Bytes of an item in each place of shared memory, where an array that is read makes way for one that is written."""
-    sizes = [x.size for x in layout.moving()], [d.itemsize for d in params.stored(plan)]
-    return [max(pair) for pair in zip_longest(*sizes, fillvalue=0)]
+    return [max(pair) for pair in zip_longest(_read(layout), _written(plan), fillvalue=0)]
+
+
+def results_apart(plan: Plan, layout: Layout) -> bool:
+    """Whether results have a place of their own, as they are much wider than what is read: tiles that wait for them would be
+    short of items."""
+    return not plan.reduce and sum(_written(plan)) >= shapes.WIDER * max(1, sum(_read(layout)))
+
+
+def staged(plan: Plan, layout: Layout) -> int:
+    """Bytes of an item in the shared memory of a tile."""
+    sizes = _read(layout) if results_apart(plan, layout) else places_of(plan, layout)
+    return sum(sizes) + plan.segmented
+
+
+def _read(layout: Layout) -> list[int]:
+    return [x.size for x in layout.moving()]
+
+
+def _written(plan: Plan) -> list[int]:
+    return [d.itemsize for d in params.stored(plan)]
 
 
 def patches(layout: Layout, shape: Shape) -> list[int]:

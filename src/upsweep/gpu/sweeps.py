@@ -15,7 +15,18 @@ from upsweep.gpu import shapes
 from upsweep.gpu.choice import Choice, costly, words
 from upsweep.gpu.layout import Layout, mode, patched, turned
 from upsweep.gpu.shapes import Chip
-from upsweep.gpu.sharing import element_of, item_of, patch, patches, places_of, rounded_up
+from upsweep.gpu.sharing import (
+    Room,
+    element_of,
+    item_of,
+    patch,
+    patches,
+    places_of,
+    results_apart,
+    room_of,
+    rounded_up,
+    staged,
+)
 from upsweep.plan import Plan
 
 
@@ -53,7 +64,13 @@ class Tiles(Choice):
         return 32 * (self.shape.warps + 2)
 
     def shared_bytes(self, plan: Plan) -> int:
-        return super().shared_bytes(plan) * self.shape.stages
+        own = rounded_up(self.room(plan).own, 128) * self.shape.warps
+        return super().shared_bytes(plan) * self.shape.stages + own
+
+    def room(self, plan: Plan) -> Room:
+        return room_of(
+            plan, self.layout, self.shape.lanes * self.shape.items, results_apart(plan, self.layout)
+        )
 
 
 class Columns(Choice):
@@ -109,8 +126,15 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
         even = all(mode(x, 16) == "ALIGNED" for x in (*layout.moving(), *layout.stores))
         return Rows(shapes.for_whole_rows(n, item, even), layout, chip=chip)
     parts = len(plan.accumulators)
-    shape = shapes.for_tiles(n, rows, item, parts, size, plan.segmented, costly(plan), chip.shared)
+    in_tile, halved = staged(plan, layout), costly(plan) or _turning(plan, layout)
+    shape = shapes.for_tiles(n, rows, item, parts, size, in_tile, plan.segmented, halved, chip.shared)
     return Tiles(shape, layout, chip=chip)
+
+
+def _turning(plan: Plan, layout: Layout) -> bool:
+    """Whether words that do not start at 16 bytes are turned in registers."""
+    arrays = (*layout.moving(), *layout.stores)
+    return words(plan, layout) == 1 and any(x.size == 4 and mode(x, 16) == "SHIFTED" for x in arrays)
 
 
 def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:

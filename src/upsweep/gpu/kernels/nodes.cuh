@@ -59,19 +59,18 @@ __device__ __forceinline__ void leave(const Params& p, u32 epoch) {
   }
 }
 
-// Instead, where blocks take no tickets: the last to read the epoch of a launch moves it on for the next one. Epochs wrap too,
-// and twice on the way all nodes are cleared but the `used` words of this launch: so none is ever as old as a turn.
-__device__ __forceinline__ u32 join(const Params& p, u64 used, int lane) {
-  u32 epoch = 0, before = 0;
-  if (lane == 0) {
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(epoch) : "l"(p.control + 2) : "memory");
-    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(p.control + 1) : "memory");
-    if (before + 1 == gridDim.x) {
-      p.control[1] = 0;
-      p.control[2] = epoch + 1 == EPOCHS ? 1 : epoch + 1;
-      if ((epoch + 1) % (EPOCHS / 2) == 0)
-        for (u64 i = used; i < p.node_words; i++) p.nodes[i] = 0;
-    }
+// Instead, where each of `count` takes one ticket: a ticket and the epoch come in one word, and the last ticket moves the epoch on for
+// the next launch. Epochs wrap too, and twice on the way all nodes are cleared but the `used` words of this launch: so none is
+// ever as old as a turn.
+struct alignas(8) Joined { u32 epoch, ticket; };
+__device__ __forceinline__ Joined join(const Params& p, u32 count, u64 used) {
+  u64* word = (u64*)(p.control + 2);
+  u64 found = atomicAdd(word, 1ull << 32);
+  u32 epoch = (u32)found, ticket = (u32)(found >> 32);
+  if (ticket + 1 == count) {
+    *word = epoch + 1 == EPOCHS ? 1 : epoch + 1;
+    if ((epoch + 1) % (EPOCHS / 2) == 0)
+      for (u64 i = used; i < p.node_words; i++) p.nodes[i] = 0;
   }
-  return __shfl_sync(FULL, epoch, 0);
+  return {epoch, ticket};
 }

@@ -46,6 +46,7 @@ struct And { template <class T> __device__ T operator()(T a, T b) const { return
 struct Or { template <class T> __device__ T operator()(T a, T b) const { return T(a | b); } };
 struct Xor { template <class T> __device__ T operator()(T a, T b) const { return T(a ^ b); } };
 struct Last { template <class T> __device__ T operator()(T a, T b) const { return select(equals(b, b), b, a); } };
+struct AddBytes { __device__ u32 operator()(u32 a, u32 b) const { return ((a & 0x7f7f7f7fu) + (b & 0x7f7f7f7fu)) ^ ((a ^ b) & 0x80808080u); } };
 struct AddTimes { __device__ i64 operator()(i64 a, i64 b) const { return a == NOT_A_TIME || b == NOT_A_TIME ? NOT_A_TIME : plus(a, b); } };
 struct MaxTimes { __device__ i64 operator()(i64 a, i64 b) const { return (a >= b && b != NOT_A_TIME) || a == NOT_A_TIME ? a : b; } };
 struct LastTimes { __device__ i64 operator()(i64 a, i64 b) const { return b != NOT_A_TIME ? b : a; } };

@@ -32,6 +32,7 @@ __device__ __forceinline__ void normalize(Packed& w) {
 }
 
 __device__ __forceinline__ u32 join_bits(u32 a, u32 b) { return BYTEWISE == ORS ? a | b : BYTEWISE == ANDS ? a & b : a ^ b; }
+__device__ __forceinline__ u32 join(u32 a, u32 b) { return BYTEWISE == ADDS ? a + b : join_bits(a, b); }
 constexpr u32 NEUTRAL = BYTEWISE != ANDS ? 0 : same<Byte, bool> ? 0x01010101u : 0xffffffffu;
 
 __device__ __forceinline__ u32 sum_bytes(const Packed& w) {
@@ -64,6 +65,21 @@ __device__ __forceinline__ void scan_bytes(Packed& w, u32 before) {
     w[i] = EXCLUSIVE ? __byte_perm(carry, inclusive, 0x6540) : inclusive;
     carry = last;
   }
+}
+
+// The sums of all lanes, and of those before this one.
+__device__ __forceinline__ u32 sum_lanes(u32 sum) {
+  return BYTEWISE == ADDS ? __reduce_add_sync(FULL, sum) : BYTEWISE == ORS ? __reduce_or_sync(FULL, sum)
+       : BYTEWISE == ANDS ? __reduce_and_sync(FULL, sum) : __reduce_xor_sync(FULL, sum);
+}
+__device__ __forceinline__ u32 sum_before(u32 sum, int lane) {
+#pragma unroll
+  for (int d = 1; d < 32; d *= 2) {
+    u32 left = __shfl_up_sync(FULL, sum, d);
+    if (lane >= d) sum = join(left, sum);
+  }
+  sum = __shfl_up_sync(FULL, sum, 1);
+  return lane ? sum : NEUTRAL;
 }
 
 __device__ __forceinline__ Element byte_element(u32 sum) {

@@ -14,11 +14,12 @@ template <int LANES, int N> using HeadSlab = Slab<u8, HEADS_MODE, HEADS_FLIP, 1,
 template <int LANES, int N> struct Region {
   static constexpr int WARP_BYTES = (AREA * (32 / LANES) + 127) / 128 * 128;
 
-  char* shared;  // of the warp
-  int lane;      // within the warp
+  char* shared;   // of the warp
+  char* results;  // where its results lie: in the same place, or in one of their own
+  int lane;       // within the warp
 
   template <int I> __device__ __forceinline__ auto load_slab() const { return LoadSlab<I, LANES, N>::of(shared, Input<I>::at, lane); }
-  template <int O> __device__ __forceinline__ auto store_slab() const { return StoreSlab<O, LANES, N>::of(shared, Output<O>::at, lane); }
+  template <int O> __device__ __forceinline__ auto store_slab() const { return StoreSlab<O, LANES, N>::of(results, Output<O>::at, lane); }
   template <int C> __device__ __forceinline__ auto sum_slab() const {
     return Slab<typename Component<C>::Acc, ALIGNED, SUMS_FLIP, 1, LANES, N>::of(shared, Component<C>::at, lane);
   }

@@ -26,16 +26,37 @@ void narrow(const Element& swept, int part, int lane, const Item& start, Prefix&
   before = {from_lane(p.value, part), before.some || part > 0};
 }
 
+// The number of a cluster, and the epoch where clusters meet. There they take their numbers by ticket, as they wait for earlier
+// ones: the first block draws for all, who read it from its shared memory.
+__device__ __forceinline__ Joined number(const Params& p) {
+  if constexpr (!GROUPED) return {0, blockIdx.x / CLUSTER};
+  __shared__ Joined drawn;
+  u32 clusters = gridDim.x / CLUSTER;
+  if (threadIdx.x == 0 && blockIdx.x % CLUSTER == 0) drawn = join(p, clusters, (u64)clusters * NODE);
+  if constexpr (CLUSTER == 1) {
+    __syncthreads();  // the ticket is there
+    return drawn;
+  } else {
+    __syncwarp();  // a warp arrives as one
+    arrive_at_cluster();
+    await_cluster();  // the ticket is there, and all blocks have started
+    u32 from;
+    Joined j;
+    asm("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(from) : "r"(shared_address(&drawn)));
+    asm volatile("ld.shared::cluster.v2.u32 {%0, %1}, [%2];" : "=r"(j.epoch), "=r"(j.ticket) : "r"(from) : "memory");
+    return j;
+  }
+}
+
 // The blocks of a row: those of a cluster hand each other their sums through shared memory, then clusters through nodes, which
-// a warp asks for all at once. A cluster waits for earlier ones alone, and blocks start in the order of their numbers, as
-// CUB's scan relies on too.
-__device__ __forceinline__ void meet_blocks(const Params& p, const Element& sum, int lane, u32 epoch, const Item& start,
+// a warp asks for all at once. A cluster waits for those alone that took their tickets earlier.
+__device__ __forceinline__ void meet_blocks(const Params& p, const Element& sum, int lane, const Joined& own, const Item& start,
                                             Prefix& before, Prefix& after) {
-  u32 group = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER;
+  u32 rank = blockIdx.x % CLUSTER;
   Element swept = sum;
   if constexpr (CLUSTER > 1) {
     __shared__ Words<Element> sums[CLUSTER];
-    await_cluster();  // all its blocks have started
+    if constexpr (!GROUPED) await_cluster();  // all its blocks have started
     if (lane < CLUSTER) {
       u32 to;
       asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(shared_address(&sums[rank])), "r"(lane));
@@ -51,10 +72,10 @@ __device__ __forceinline__ void meet_blocks(const Params& p, const Element& sum,
   }
   Element total = from_lane(swept, CLUSTER - 1);
   if constexpr (GROUPED) {
-    u32 t = group % (u32)p.tiles;
-    u64* nodes = p.nodes + (u64)(group - t) * NODE;
-    if (rank == 0 && lane == 31) store_node<1>(nodes + t * NODE, total, epoch);
-    Element sums = await_node<1>(nodes + lane * NODE, lane < t, {}, epoch), tiles = up_sweep<32>(pick(lane < t, sums, total), lane);
+    u32 t = own.ticket % (u32)p.tiles;
+    u64* nodes = p.nodes + (u64)(own.ticket - t) * NODE;
+    if (rank == 0 && lane == 31) store_node<1>(nodes + t * NODE, total, own.epoch);
+    Element sums = await_node<1>(nodes + lane * NODE, lane < t, {}, own.epoch), tiles = up_sweep<32>(pick(lane < t, sums, total), lane);
     if (!EXCLUSIVE) fold(after, from_lane(tiles, 31), start);
     narrow<32>(tiles, t, lane, start, before, after);
   } else if (!EXCLUSIVE) {
@@ -64,7 +85,7 @@ __device__ __forceinline__ void meet_blocks(const Params& p, const Element& sum,
 }
 
 // The warps of a row: `before` becomes the prefix of this warp's part of it, and `after` of what follows that.
-__device__ __forceinline__ void meet(const Params& p, const Element& sum, int warp, int lane, u32 epoch, const Item& start,
+__device__ __forceinline__ void meet(const Params& p, const Element& sum, int warp, int lane, const Joined& own, const Item& start,
                                      Prefix& before, Prefix& after) {
   __shared__ Element sums[WARPS];
   int part = warp % ROW_WARPS;
@@ -74,10 +95,10 @@ __device__ __forceinline__ void meet(const Params& p, const Element& sum, int wa
   if constexpr (MANY_BLOCKS) {
     __shared__ Prefix ends[2];
     if (warp == 0) {
-      meet_blocks(p, from_lane(swept, ROW_WARPS - 1), lane, epoch, start, before, after);
+      meet_blocks(p, from_lane(swept, ROW_WARPS - 1), lane, own, start, before, after);
       if (lane == 0) { ends[0] = before; ends[1] = after; }
     } else if (CLUSTER > 1) {
-      await_cluster();
+      if (!GROUPED) await_cluster();
       arrive_at_cluster();
       await_cluster();
     }
@@ -92,18 +113,19 @@ __device__ __forceinline__ void meet(const Params& p, const Element& sum, int wa
 
 extern "C" __global__ void CLUSTERED __launch_bounds__(32 * WARPS, BLOCKS) upsweep_rows(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char memory[];
-  if constexpr (CLUSTER > 1) arrive_at_cluster();
+  if constexpr (CLUSTER > 1 && !GROUPED) arrive_at_cluster();
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32, within = lane % LANES;
-  u32 group = blockIdx.x / CLUSTER, t = GROUPED ? group % (u32)p.tiles : 0;
+  Joined own = number(p);
+  u32 group = own.ticket, t = GROUPED ? group % (u32)p.tiles : 0;
   if (GROUPED) group /= (u32)p.tiles;
   i64 row = ((i64)group * (WARPS / ROW_WARPS) + warp / ROW_WARPS) * (32 / LANES) + lane / LANES;
   i64 j = ((t * CLUSTER + blockIdx.x % CLUSTER) * ROW_WARPS + warp % ROW_WARPS) * (i64)(LANES * ITEMS);
   bool exists = row < p.rows;
   if (!exists) row = p.rows - 1;  // stays for the shuffles, writes nothing
-  RowRegion region{memory + warp * RowRegion::WARP_BYTES, lane};
+  char* shared = memory + warp * RowRegion::WARP_BYTES;
+  RowRegion region{shared, shared, lane};
   region.load(p, row, j);
   commit_copies();
-  u32 epoch = GROUPED && warp == 0 ? join(p, gridDim.x / CLUSTER * NODE, lane) : 0;
   Item start = {};
   if (INITIAL || EXCLUSIVE) start = start_of(p, row);
   wait_copies<0>();
@@ -113,7 +135,7 @@ extern "C" __global__ void CLUSTERED __launch_bounds__(32 * WARPS, BLOCKS) upswe
   up_sweep(x, swept);
   Element sums = up_sweep<LANES>(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), within);
   Prefix before{start, INITIAL}, after = before;
-  if constexpr (SHARED_ROWS) meet(p, sums, warp, lane, epoch, start, before, after);
+  if constexpr (SHARED_ROWS) meet(p, sums, warp, lane, own, start, before, after);
   else if (!EXCLUSIVE) fold(after, sums, start);
   down_sweep<LANES>(before, within, sums, start);
   Item next = from_next(before.value);

@@ -9,7 +9,7 @@ constexpr int STRIP = 32 * ITEMS, PARTS = WARPS * STRIPS, TILE = PARTS * STRIP; 
 constexpr int THREADS = 32 * (WARPS + 2);
 typedef Region<32, ITEMS> Strip;
 constexpr int STAGE_BYTES = PARTS * Strip::WARP_BYTES;
-static_assert(SHARED_BYTES == STAGES * STAGE_BYTES && NODE_WORDS == NODE, "launch.py counts otherwise");
+static_assert(SHARED_BYTES == STAGES * STAGE_BYTES + WARPS * OWN && NODE_WORDS == NODE, "launch.py counts otherwise");
 
 constexpr bool KEPT = KEEPS && !REDUCE;  // one tile of a reduction is looked at again
 constexpr int LEAD = REDUCE ? 0 : 1;             // tiles that are summed before one is written
@@ -127,7 +127,8 @@ struct Worker {
 
   __device__ __forceinline__ int part(int strip) const { return warp * STRIPS + strip; }
   __device__ __forceinline__ Strip region(int k, int strip) const {
-    return Strip{memory + k % STAGES * STAGE_BYTES + part(strip) * Strip::WARP_BYTES, lane};
+    char* shared = memory + k % STAGES * STAGE_BYTES + part(strip) * Strip::WARP_BYTES;
+    return Strip{shared, OWN ? memory + STAGES * STAGE_BYTES + warp * OWN : shared, lane};
   }
 
   __device__ __forceinline__ void load(int k) const {
@@ -152,7 +153,7 @@ struct Worker {
         Packed w;
         region(k, i).template load_slab<0>().read_packed(Strip::in<0>(p, row), j, w);
         if constexpr (BYTEWISE != ORS) normalize(w);  // whether any byte is set is the same before and after
-        Element e = up_sweep<32>(byte_element(sum_bytes(w)), lane);
+        Element e = byte_element(sum_lanes(sum_bytes(w)));
         if (lane == 31) s.sums[k & 1][part(i)] = e;
         continue;
       }
@@ -174,10 +175,9 @@ struct Worker {
       Packed w;
       region(k, i).template load_slab<0>().read_packed(Strip::in<0>(p, row), j, w);
       normalize(w);
-      Element sums = up_sweep<16>(byte_element(sum_bytes(w)), lane);
       Prefix before = s.prefixes[k & 1][part(i)];
-      down_sweep<32>(before, lane, sums, {});
-      scan_bytes(w, before.some ? convert<u32>(before.value.head) : NEUTRAL);
+      u32 lanes = sum_before(sum_bytes(w), lane);
+      scan_bytes(w, before.some ? join(convert<u32>(before.value.head), lanes) : lanes);
       __syncwarp();  // all lanes have read their runs
       region(k, i).template store_slab<0>().write_packed(w);
       __syncwarp();  // all lanes have written theirs
