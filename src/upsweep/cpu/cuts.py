@@ -66,7 +66,8 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     groups = strips * prod(lie.sizes)
     wanted, large = plan.threads or cores.wanted(), read * plan.n * plan.rows >= tuning.PARALLEL_BYTES
     wanted = wanted if large else 1
-    longest = min(tuned.chunk, tuning.FAR_CHUNK) if large and wanted == 1 else tuned.chunk
+    far = wanted == 1 and read * plan.n * plan.rows >= tuning.FAR_BYTES
+    longest = min(tuned.chunk, tuning.FAR_CHUNK) if far else tuned.chunk
     chunk = max(ROW, longest >> fewer) if along else ROW
     if lie.near > 1:
         while chunk > ROW and chunk * lie.near * read > tuning.NEAR_BYTES:

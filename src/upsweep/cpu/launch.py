@@ -241,10 +241,10 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
 
 
 def _lanes(plan: Plan, sums: Sequence[np.dtype]) -> int:
-    """Runs that are swept at once: as many as registers have room for, or several vectors of them where they have none anyway."""
+    """Runs that are swept at once."""
     known = form_of(plan.op, plan.accumulators)
-    heavy = len(sums) > 1 or (known is not None and known[0].costly)
-    return (tuning.HEAVY_LANES if heavy else tuning.LANES) // max(d.itemsize for d in sums)
+    costly = known is not None and known[0].costly
+    return (tuning.COSTLY_LANES if costly else tuning.LANES) // max(d.itemsize for d in sums)
 
 
 class _Scratch:

@@ -20,24 +20,26 @@ class Tuning(NamedTuple):
 # ns an item, add, one thread, 2^18 items in cache, AMD, loaded: chunks of 1024 .44, 2048 .32, 4096 .30, 16384 .29, 65536 .28;
 # of float64 .78, .56, .51, .50, .47. Two threads, 2^25 float32, a copy .46: 2048 .59, 4096 .63, 8192 .95, 16384 .47, 65536 .56.
 ROWS = Tuning(chunk=16384, width=1, tile=1 << 18)
-FAR_CHUNK = 2048
-"""Items of a chunk where one thread alone scans more than `PARALLEL_BYTES`. ns an item as above, 2^20 float64: 1024 .78,
+FAR_BYTES, FAR_CHUNK = 1 << 21, 2048
+"""Items of a chunk where one thread alone scans more than so many bytes. ns an item as above, 2^20 float64: 1024 .78,
 2048 .54, 4096 1.36, 16384 1.22; 2^21 float32: 1.22, .34, 1.05, .95."""
 # ns an item, float32 add along axis 0 of 2048x2048, loaded: 64 columns .99, 128 .76, 256 .64, 512 .54, 1024 .48; a copy .27.
 COLUMNS = Tuning(chunk=16, width=1024, tile=1 << 18)
 
-LANES, HEAVY_LANES = 32, 128
-"""Bytes of the runs that are swept at once, an item of each: one component of a light operator stays in registers; of others
-several vectors at once hide how long each takes."""
+LANES, COSTLY_LANES = 32, 64
+"""Bytes of the runs that are swept at once, an item of each; of a costly operator several vectors at once hide how long each
+takes. ns an item by 16, 32, 64, 128 bytes, AMD, loaded: add f4 .25 .23 .25 .34, f8 1.35 .47 .49 .64, max f4 .54 .39 .32 .52,
+affine f4 .73 .72 .96 1.37, f8 2.79 1.39 1.69 2.49, segmented f8 3.13 1.17 1.32 1.37, argmax 3.69 1.21 1.22 1.49, logaddexp f4
+4.44 2.34 1.25 1.46, f8 34 9.4 5.6 5.3."""
 SHORT = 1024
 """Rows of fewer items are scanned side by side, each in a lane of its own. ns an item, float32, so and one by one: rows of 16
 .44 and 13, of 100 .77 and 2.4, of 1000 .59 and .74, of 2000 .62 and .59."""
 SHORT_STRAIGHT = 32
 """Rows of fewer items also where they could be scanned straight through. ns an item, int32, so and straight: rows of 16 .35 and
 .86, of 50 .95 and .28."""
-PARALLEL_BYTES = 1 << 21
-"""Less than this is scanned by the calling thread, in a third of a millisecond: waking another costs 20 us and more, and of 2^19
-bytes two threads took longer than one."""
+PARALLEL_BYTES = 1 << 22
+"""Less than this is scanned by the calling thread, in a quarter of a millisecond (float32 .25, int64 .14): waking another costs
+20 us and more, and two threads read their tiles twice."""
 STREAM_BYTES = 1 << 25
 """Results from this size on are written past the cache. Of a copy, 128 MiB of float32, one thread, loaded: .73 so, .56 else;
 along axis 0 .47 and .32."""
