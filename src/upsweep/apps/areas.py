@@ -39,9 +39,9 @@ class SummedAreaTable:
         xp, (x,), give = enter(x)
         if x.ndim == 0:
             raise ShapeError("a 0-dimensional array has no boxes; pass x.reshape(1)")
-        table = xp.astype(x, _wide(xp, x.dtype), copy=False)
+        table, wide = x, _wide(xp, x.dtype)
         for axis in range(x.ndim):
-            table = api.cumulative_sum(table, axis=axis, include_initial=True)
+            table = api.cumulative_sum(table, axis=axis, dtype=wide, include_initial=True)
         self.shape = tuple(x.shape)
         self.table = give(table)
 
