@@ -119,6 +119,27 @@ def test_butterworth_filters_are_scipys(apps, order, kind):
     close(apps.lfilter(b, a, x), signal.lfilter(b, a, x), 1e-12)
 
 
+SECTIONS = {
+    "elliptic": signal.ellip(7, 1, 60, 0.15),
+    "notch": signal.iirnotch(0.1, 30),
+    "poles that nearly meet": ([1.0, 0.5], np.poly([0.99 + 1e-6j, 0.99 - 1e-6j]).real),
+    "zeros that no section takes": ([1.0, 0.2, 0.8], np.poly([0.5, 0.9])),
+    "a delay": ([0.0, 0.0, 1.0], [1.0, -0.5, 0.3]),
+    "more zeros than poles": ([1.0, 2.0, 3.0, 4.0], [1.0, -0.5]),
+    "nothing": ([0.0], [1.0, -0.5]),
+}
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+def test_sections_lose_less_than_the_direct_form(apps, name, order):
+    b, a = SECTIONS[name]
+    x = RNG.standard_normal((3, 4000))
+    truth = np.stack([sequential_filter(b, a, row, np.zeros(max(len(a), len(b)) - 1))[0] for row in x])
+    close(apps.lfilter(b, a, x, order=order), truth, 2e-14)
+    close(apps.lfilter(b, a, np.asfortranarray(x.T), 0, order=order).T, truth, 2e-14)
+
+
 @pytest.mark.parametrize("order", range(2, 7))
 def test_repeated_poles_lose_no_more_than_the_direct_form(apps, order):
     a = np.poly([0.9] * order)
