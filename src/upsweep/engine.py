@@ -224,6 +224,7 @@ ENGINES = {
         "cuda",
         "pip install 'upsweep[cuda13]'   (or 'upsweep[cuda12]')",
         "upsweep.gpu.moves",
+        "upsweep.gpu.automata",
         again="upsweep.gpu.again",
         layers="upsweep.gpu.layers",
     ),
