@@ -11,8 +11,6 @@ import jax
 import numpy as np
 from jax.experimental.buffer_callback import buffer_callback
 
-from upsweep.engine import on_gpu
-
 
 def in_place(run: Callable[..., None], how: tuple[Any, ...], shapes: Any, *operands: Any) -> Any:
     """What `run(*how, outs, *operands)` writes into new arrays of these shapes and dtypes.
@@ -29,22 +27,27 @@ class _OnBuffers:
     how: tuple[Any, ...]
 
     def __call__(self, context: Any, outs: Any, *operands: Any) -> None:
-        self.run(*self.how, *_seen((outs, *operands), context))
+        place, device = jax.tree.leaves(outs)[0].__dlpack_device__()
+        see = np.asarray if place == _CPU else _on_gpu(device, context.stream)
+        self.run(*self.how, *_seen((outs, *operands), see))
 
 
-def _seen(given: Any, context: Any) -> Any:
+_CPU = 1
+"""DLPack's name of this machine's memory."""
+
+
+def _seen(given: Any, see: Callable[[Any], Any]) -> Any:
     if isinstance(given, (tuple, list)):
-        return tuple([_seen(part, context) for part in given])
-    if given is None:
-        return None
-    return _queued(given, context.stream) if on_gpu(given) else np.asarray(given)
+        return [_seen(part, see) for part in given]
+    return None if given is None else see(given)
 
 
-def _queued(buffer: Any, stream: int) -> Any:
+def _on_gpu(device: int, stream: int) -> Callable[[Any], Any]:
+    """Buffers as the CUDA engine sees them."""
     from upsweep.gpu.arrays import Queue, Queued
 
-    device = buffer.__dlpack_device__()[1]
-    return Queued(_address(buffer), buffer.shape, np.dtype(buffer.dtype), device, Queue(stream))
+    queue = Queue(stream)
+    return lambda buffer: Queued(_address(buffer), buffer.shape, buffer.dtype, device, queue)
 
 
 def _address(buffer: Any) -> int:
