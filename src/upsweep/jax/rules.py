@@ -8,6 +8,7 @@ makes gradients, hessians and forward mode of these two rules.
 from __future__ import annotations
 
 from functools import lru_cache
+from inspect import signature
 from types import SimpleNamespace
 from typing import Any
 
@@ -128,7 +129,8 @@ def _primitive(name: str, run: Any, jvp: Any, transpose: Any, initial: int) -> P
     """A primitive of one result of the shape of its first operand; what is batched stands in front. `initial` is the place of
     that operand, where it is given."""
     made = Primitive(f"upsweep_{name}")
-    made.def_impl(run)
+    statics = [p.name for p in signature(run).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    made.def_impl(jax.jit(run, static_argnames=statics))
     made.def_abstract_eval(lambda x, *_, **__: ShapedArray(x.shape, x.dtype))
     mlir.register_lowering(made, mlir.lower_fun(run, multiple_results=False))
     ad.primitive_jvps[made] = jvp
