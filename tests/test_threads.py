@@ -47,7 +47,7 @@ def test_after_a_fork():
         "with multiprocessing.get_context('fork').Pool(2) as pool:\n"
         "    assert all(pool.map_async(good, range(4)).get(timeout=120))"
     )
-    run(code)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
 def test_beside_numbas_threads():
@@ -81,96 +81,6 @@ def test_within_numbas_object_mode():
         return ok  # noqa: RET504
 
     assert caller()
-
-
-def run(code, **env):
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-
-
-def test_processes_share_what_they_compile(tmp_path):
-    code = (
-        "import numpy as np, upsweep as up; print(up.scan(np.arange(9, dtype='i2'), lambda a, b: a + b)[-1])"
-    )
-    env = {"UPSWEEP_CACHE_DIR": str(tmp_path)}
-    with ThreadPoolExecutor(3) as pool:
-        assert [r.stdout for r in pool.map(lambda _: run(code, **env), range(3))] == ["36\n"] * 3
-    assert run(code, **env).stderr == ""  # from disk there is nothing to wait for
-    assert list(tmp_path.rglob("*.o"))
-
-
-def test_files_that_are_cut_off_are_made_anew(tmp_path):
-    code = "import upsweep as up; print(up.scan([1, 2])[-1])"
-    env = {"UPSWEEP_CACHE_DIR": str(tmp_path)}
-    run(code, **env)
-    files = list(tmp_path.rglob("*.o"))
-    whole = {file: file.read_bytes() for file in files}
-    for k, file in enumerate(files):
-        file.write_bytes(whole[file][: (0, 7, len(whole[file]) - 1)[k % 3]])
-    assert run(code, **env).stdout == "3\n"
-    assert {file: file.read_bytes() for file in files}.keys() == whole.keys()
-    assert all(file.stat().st_size >= len(whole[file]) - 64 for file in files)
-
-
-def test_a_known_scan_needs_no_compiler(tmp_path):
-    code = "import sys, upsweep as up; print(up.scan([1, 2])[-1], 'numba' in sys.modules)"
-    env = {"UPSWEEP_CACHE_DIR": str(tmp_path)}
-    assert [run(code, **env).stdout for _ in range(2)] == ["3 True\n", "3 False\n"]
-
-
-def test_a_slow_first_call_says_why(tmp_path):
-    code = (
-        "import time, numpy as np, upsweep as up\n"
-        "from upsweep.cpu import compile as c\n"
-        "compiled = c.compiled\n"
-        "def slowly(*a):\n"
-        "    time.sleep(1.5 if str(a[3]) == 'add' else 0)\n"
-        "    return compiled(*a)\n"
-        "c.compiled = slowly\n"
-        "up.scan(np.arange(9))"
-    )
-    notes = run(code, UPSWEEP_CACHE_DIR=str(tmp_path)).stderr.splitlines()
-    assert len(notes) == len(set(notes))
-    text = "upsweep: compiling add of int64 for this CPU, once; it is kept in"
-    assert sum(note.startswith(text) for note in notes) == 1
-
-
-def test_an_unwritable_cache_is_no_obstacle(tmp_path):
-    file = tmp_path / "file"
-    file.touch()
-    code = "import upsweep as up; print(up.scan([1, 2])[-1])"
-    done = run(code, UPSWEEP_CACHE_DIR=str(file))
-    assert done.stdout == "3\n"
-    assert "cannot keep compiled code" in done.stderr
-
-
-def test_kernels_of_other_processes_keep_to_themselves(tmp_path):
-    """Code from disk is linked by name: kernels that two processes compiled must not call each other's functions."""
-    one = "import numpy as np, upsweep as up; x = np.arange(9000.0); up.scan(x.astype('{}'))"
-    for dtype in ("f4", "f8"):
-        run(one.format(dtype), UPSWEEP_CACHE_DIR=str(tmp_path))
-    both = (
-        "import numpy as np, upsweep as up\n"
-        "for d in ('f4', 'f8'):\n"
-        "    for n in (1, 2, 5, 300, 4097, 9000):\n"
-        "        np.testing.assert_array_equal(up.scan(np.ones(n, d)), np.arange(1, n + 1))"
-    )
-    run(both, UPSWEEP_CACHE_DIR=str(tmp_path))
-
-
-def test_importing_costs_what_numpy_costs():
-    code = (
-        "import numpy, sys; known = set(sys.modules); import upsweep; print(sorted(set(sys.modules) - known))"
-    )
-    loaded = run(code).stdout
-    for heavy in ("numba", "torch", "jax", "dask", "cuda", "rich", "typer", "llvmlite", "ml_dtypes"):
-        assert f"'{heavy}'" not in loaded
 
 
 def test_one_setting_for_the_process(monkeypatch):

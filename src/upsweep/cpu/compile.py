@@ -1,7 +1,8 @@
-"""From Python functions to an object file: the one place where code is compiled."""
+"""From Python functions to machine code: the one place where code is compiled."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
@@ -11,8 +12,10 @@ import numpy as np
 from numba import types
 from numba.core.errors import NumbaError
 
-from upsweep.cpu.code import Piece, processor
+from upsweep.cpu import image
+from upsweep.cpu.code import Piece
 from upsweep.cpu.hole import HOLE, filling, operand
+from upsweep.cpu.kept import Code
 from upsweep.cpu.memory import inner
 from upsweep.operator import Operator, uncompilable
 from upsweep.scalars.rules import Refused
@@ -35,16 +38,19 @@ def operator(op: Operator, accumulators: tuple[np.dtype, ...]) -> bytes:
     return _written(lambda: filling(op.fn, accumulators), (ty, ty), ty, HOLE, op).as_bitcode()
 
 
-def machine_code(frame: bytes, filling: bytes | None, name: str) -> tuple[list[str], bytes]:
-    """The symbols that a frame needs, with what fills its hole, and its machine code, named so."""
+def machine_code(frame: bytes, filling: bytes | None, name: str) -> Code:
+    """The machine code of a frame with what fills its hole, as a function of this name."""
     module = llvm.parse_bitcode(frame)
     if filling is not None:
         module.link_in(llvm.parse_bitcode(filling))
         _hide_all_but(_KERNEL, module)
     module.get_function(_KERNEL).name = name
     _optimise(module)
+    made = _machine().emit_object(module)
+    if image.HERE:
+        return image.image_of(made)
     needs = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
-    return needs, _machine().emit_object(module)
+    return Code(made, needs)
 
 
 def _written(make: Callable[[], Any], arguments: Sequence[Any], result: Any, name: str, op: Any) -> Any:
@@ -77,7 +83,9 @@ def _optimise(module: Any) -> None:
 def _machine() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    cpu, features = processor()
+    cpu = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
+    features = os.environ.get("NUMBA_CPU_FEATURES") or llvm.get_host_cpu_features().flatten()
+    anywhere = {"reloc": "pic", "codemodel": "small"} if image.HERE else {"jit": True}
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=cpu, features=features, opt=3, jit=True
+        cpu=cpu, features=features, opt=3, **anywhere
     )

@@ -6,12 +6,14 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from upsweep import cores
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 _LINE = 64
 _own = threading.local()
@@ -60,6 +62,8 @@ def _finish(helper: Future[None]) -> None:
 
 def _executor() -> ThreadPoolExecutor:
     global _pool
+    from concurrent.futures import ThreadPoolExecutor  # 10 ms that one thread alone need not wait
+
     with _lock:
         if _pool is None:
             _pool = ThreadPoolExecutor(max(cores.cores(), 64), "upsweep")

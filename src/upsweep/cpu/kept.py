@@ -1,0 +1,118 @@
+"""What is kept on disk between processes, and what tells it from all else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from upsweep import dtypes
+from upsweep.cache import folder
+
+
+class Code(NamedTuple):
+    """An image, an object file, or LLVM's code of a frame."""
+
+    code: bytes
+    needs: Sequence[str] = ()
+    """Functions of other libraries that it calls."""
+    entry: int = 0
+    """Where an image's function begins."""
+    moved: Sequence[int] = ()
+    """Where in an image addresses within it stand: where it lies is added to them."""
+
+
+def kept(file: str, make: Callable[[], Code]) -> Code:
+    """What a file of the cache holds, which is made where there is none."""
+    found = read(file)
+    if found is None:
+        found = make()
+        _write(_path(file), found)
+    return found
+
+
+def read(file: str) -> Code | None:
+    """A file that is missing, cut off or not ours is no file."""
+    try:
+        head, _, code = _path(file).read_bytes().partition(b"\n")
+        needs, entry, moved, check = json.loads(head)
+    except (OSError, ValueError):
+        return None
+    return Code(code, needs, entry, moved) if check == _check(code) else None
+
+
+def _write(path: Path, made: Code) -> None:
+    from tempfile import TemporaryDirectory
+
+    head = json.dumps([made.needs, made.entry, made.moved, _check(made.code)]).encode()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=path.parent) as own:
+            Path(own, path.name).write_bytes(head + b"\n" + made.code)
+            os.replace(Path(own, path.name), path)  # whole or not at all, whoever else writes it
+    except OSError as error:
+        _complain(f"upsweep: cannot keep compiled code in {folder()}: {error.strerror}")
+
+
+@cache
+def _complain(text: str) -> None:
+    """Once is enough."""
+    print(text, file=sys.stderr)
+
+
+def _path(file: str) -> Path:
+    return folder() / "cpu" / file
+
+
+def _check(code: bytes) -> str:
+    return hashlib.sha256(code).hexdigest()
+
+
+def digest(what: tuple[Any, ...]) -> str:
+    """A name for what decides what code does."""
+    return hashlib.sha256(repr((_made_of(), _made_by(), what)).encode()).hexdigest()[:32]
+
+
+@cache
+def _made_of() -> str:
+    """The texts that all code is made of: this folder's and those of scalars/."""
+    here = Path(__file__).parent
+    texts = hashlib.sha256(repr(dtypes.TABLE).encode())
+    for path in (*sorted(here.glob("*.py")), *sorted(here.with_name("scalars").glob("*.py"))):
+        texts.update(path.read_bytes())
+    return texts.hexdigest()
+
+
+@cache
+def _made_by() -> tuple[str, ...]:
+    """The compilers' versions and the processor."""
+    return (_version("numba"), _version("llvmlite"), np.__version__, sys.version, *_processor())
+
+
+def _version(package: str) -> str:
+    """Read where the package keeps it: its metadata takes 15 ms to parse, importing numba .4 s."""
+    found = find_spec(package)
+    return Path(str(found.origin)).with_name("_version.py").read_text() if found else ""
+
+
+def _processor() -> tuple[str, ...]:
+    named = os.environ.get("NUMBA_CPU_NAME", ""), os.environ.get("NUMBA_CPU_FEATURES", "")
+    try:
+        first = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
+    except OSError:
+        from llvmlite import binding
+
+        return (*named, binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
+    return (*named, *(line for line in first.splitlines() if line.startswith(_TELLING)))
+
+
+_TELLING = ("vendor_id", "cpu family", "model\t", "stepping", "flags", "CPU ", "Features")
+"""Lines of /proc/cpuinfo of x86-64 and of aarch64 that say what a processor can do."""

@@ -1,0 +1,39 @@
+"""Where LLVM is asked for addresses: of functions that numba or LLVM bring, and of object files on platforms without images."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+
+def address_of(name: str) -> int:
+    """Where a function of LLVM's, or of numba's helpers, lies."""
+    found = llvm.address_of_symbol(name)
+    if found is None:
+        from numba.core.registry import cpu_target
+
+        _ = cpu_target.target_context  # made on demand, and with it the helpers' names
+        found = llvm.address_of_symbol(name)
+    if found is None:
+        raise OSError(f"no library here has a function {name}")
+    return found
+
+
+def linked(machine_code: bytes, needs: list[str], name: str) -> int:
+    """Where a function of an object file lies in this process, from now on."""
+    for need in needs:
+        address_of(need)
+    linker = _linker()
+    linker.add_object_file(llvm.ObjectFileRef.from_data(machine_code))
+    linker.finalize_object()
+    return linker.get_function_address(name)
+
+
+@cache
+def _linker() -> Any:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)

@@ -1,0 +1,144 @@
+"""Code is compiled once, whoever needs it, and loaded by later processes without a compiler."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from upsweep.cpu import compile as compiling
+from upsweep.cpu import image
+from upsweep.cpu.code import Piece, callable_at
+from upsweep.cpu.memory import Items
+
+
+def run(code, **env):
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+
+
+def test_processes_share_what_they_compile(tmp_path):
+    code = (
+        "import numpy as np, upsweep as up; print(up.scan(np.arange(9, dtype='i2'), lambda a, b: a + b)[-1])"
+    )
+    env = {"UPSWEEP_CACHE_DIR": str(tmp_path)}
+    with ThreadPoolExecutor(3) as pool:
+        assert [r.stdout for r in pool.map(lambda _: run(code, **env), range(3))] == ["36\n"] * 3
+    assert run(code, **env).stderr == ""  # from disk there is nothing to wait for
+    assert list(tmp_path.rglob("*.code"))
+
+
+def test_files_that_are_cut_off_are_made_anew(tmp_path):
+    code = "import upsweep as up; print(up.scan([1, 2])[-1])"
+    env = {"UPSWEEP_CACHE_DIR": str(tmp_path)}
+    run(code, **env)
+    files = list(tmp_path.rglob("*.code"))
+    whole = {file: file.read_bytes() for file in files}
+    for k, file in enumerate(files):
+        file.write_bytes(whole[file][: (0, 7, len(whole[file]) - 1)[k % 3]])
+    assert run(code, **env).stdout == "3\n"
+    assert {file: file.read_bytes() for file in files}.keys() == whole.keys()
+    assert all(file.stat().st_size >= len(whole[file]) - 64 for file in files)
+
+
+def test_a_known_scan_needs_no_compiler(tmp_path):
+    code = (
+        "import sys, upsweep as up; print(up.scan([1, 2])[-1], {'numba', 'llvmlite'}.isdisjoint(sys.modules))"
+    )
+    env = {"UPSWEEP_CACHE_DIR": str(tmp_path)}
+    assert [run(code, **env).stdout for _ in range(2)] == ["3 False\n", f"3 {image.HERE}\n"]
+
+
+def test_operators_share_what_is_around_them(tmp_path):
+    """A second operator costs its own function: nothing else goes through numba."""
+    code = (
+        "import numpy as np, upsweep as up\n"
+        "from upsweep.cpu import lowering\n"
+        "lowered, through = [], lowering._Lowering.run_pass\n"
+        "lowering._Lowering.run_pass = lambda self, state: lowered.append(state.func_id.func_name) or through(self, state)\n"
+        "for k in (1, 2):\n"
+        "    first = len(lowered)\n"
+        "    print(up.scan([3, 5], lambda a, b: a + b + k)[-1])\n"
+        "print(sorted(lowered[first:]))"
+    )
+    said = run(code, UPSWEEP_CACHE_DIR=str(tmp_path)).stdout
+    assert said == "9\n10\n['<lambda>', 'call', 'filled']\n"
+
+
+@pytest.mark.skipif(not image.HERE, reason="object files are loaded here")
+def test_an_image_may_lie_anywhere():
+    """Code that reads a number of its own and calls the C library."""
+
+    def make():
+        return lambda place, value: write((place,), 0, np.fmod(read((value,), 0), np.float64(0.3)))
+
+    items = Items([np.dtype("f8")], [np.dtype("f8")], True)
+    read, write = items.read, items.write
+    made = compiling.machine_code(compiling.frame(Piece(("fmod",), 2, make, "fmod")), None, "made")
+    assert "fmod" in made.needs
+    given, out = np.array([1.0]), np.zeros(1)
+    where = {image.loaded(made) for _ in range(3)}
+    assert len(where) == 3
+    for place in where:
+        out[:] = 0
+        status = np.zeros(2, np.int64)
+        run_it = callable_at(place, 2)
+        assert run_it(status.ctypes.data, status.ctypes.data + 8, out.ctypes.data, given.ctypes.data) == 0
+        assert out[0] == np.fmod(1.0, 0.3)
+
+
+def test_a_slow_first_call_says_why(tmp_path):
+    code = (
+        "import time, numpy as np, upsweep as up\n"
+        "from upsweep.cpu import compile as c\n"
+        "frame = c.frame\n"
+        "def slowly(piece):\n"
+        "    time.sleep(1.5 if str(piece.op) == 'add' else 0)\n"
+        "    return frame(piece)\n"
+        "c.frame = slowly\n"
+        "up.scan(np.arange(9))"
+    )
+    notes = run(code, UPSWEEP_CACHE_DIR=str(tmp_path)).stderr.splitlines()
+    assert len(notes) == len(set(notes))
+    text = "upsweep: compiling add of int64 for this CPU, once; it is kept in"
+    assert sum(note.startswith(text) for note in notes) == 1
+
+
+def test_an_unwritable_cache_is_no_obstacle(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    code = "import upsweep as up; print(up.scan([1, 2])[-1])"
+    done = run(code, UPSWEEP_CACHE_DIR=str(file))
+    assert done.stdout == "3\n"
+    assert "cannot keep compiled code" in done.stderr
+
+
+def test_kernels_of_other_processes_keep_to_themselves(tmp_path):
+    """Code from disk is linked by name: kernels that two processes compiled must not call each other's functions."""
+    one = "import numpy as np, upsweep as up; x = np.arange(9000.0); up.scan(x.astype('{}'))"
+    for dtype in ("f4", "f8"):
+        run(one.format(dtype), UPSWEEP_CACHE_DIR=str(tmp_path))
+    both = (
+        "import numpy as np, upsweep as up\n"
+        "for d in ('f4', 'f8'):\n"
+        "    for n in (1, 2, 5, 300, 4097, 9000):\n"
+        "        np.testing.assert_array_equal(up.scan(np.ones(n, d)), np.arange(1, n + 1))"
+    )
+    run(both, UPSWEEP_CACHE_DIR=str(tmp_path))
+
+
+def test_importing_costs_what_numpy_costs():
+    code = (
+        "import numpy, sys; known = set(sys.modules); import upsweep; print(sorted(set(sys.modules) - known))"
+    )
+    loaded = run(code).stdout
+    for heavy in ("numba", "torch", "jax", "dask", "cuda", "rich", "typer", "llvmlite", "ml_dtypes"):
+        assert f"'{heavy}'" not in loaded
