@@ -85,7 +85,7 @@ def _machine() -> Any:
     llvm.initialize_native_asmprinter()
     cpu = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
     features = os.environ.get("NUMBA_CPU_FEATURES") or llvm.get_host_cpu_features().flatten()
-    anywhere = {"reloc": "pic", "codemodel": "small"} if image.HERE else {"jit": True}
+    anywhere: dict[str, Any] = {"reloc": "pic", "codemodel": "small"} if image.HERE else {"jit": True}
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=cpu, features=features, opt=3, **anywhere
     )

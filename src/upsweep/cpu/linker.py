@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -21,7 +22,7 @@ def address_of(name: str) -> int:
     return found
 
 
-def linked(machine_code: bytes, needs: list[str], name: str) -> int:
+def linked(machine_code: bytes, needs: Sequence[str], name: str) -> int:
     """Where a function of an object file lies in this process, from now on."""
     for need in needs:
         address_of(need)
