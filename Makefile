@@ -34,10 +34,12 @@ bench: $(VENV)/demo.ready
 
 # What the workflow on GitHub uploads, built and tried here: the wheel and the sdist, and a clean environment for the wheel.
 release: $(VENV)/release.ready
-	rm -rf dist
+	rm -rf dist src/upsweep/cpu/built
+	$(BIN)/python packaging/kernels.py
 	$(BIN)/python -m build
 	$(BIN)/twine check --strict dist/*
 	PATH="$(abspath $(BIN)):$$PATH" sh tests/packaging/check.sh $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+	rm -rf src/upsweep/cpu/built
 
 $(VENV)/demo.ready: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[demo]'
@@ -48,7 +50,7 @@ $(VENV)/test.ready: pyproject.toml | $(BIN)/python
 	touch $@
 
 $(VENV)/release.ready: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --group release
+	$(BIN)/python -m pip install --quiet --editable . --group release
 	touch $@
 
 # Dependency groups are known to pip from 25.1 on.

@@ -1,6 +1,7 @@
 """Code is compiled once, whoever needs it, and loaded by later processes without a compiler."""
 
 import os
+import platform
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -8,10 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from upsweep.cpu import compile as compiling
-from upsweep.cpu import image
-from upsweep.cpu.code import Piece, callable_at
+import upsweep as up
+from upsweep.cpu import image, kept, shipped
+from upsweep.cpu.code import Piece, callable_at, compiled
+from upsweep.cpu.kept import Code, digest
 from upsweep.cpu.memory import Items
+from upsweep.cpu.pieces import turn_in
 
 
 def run(code, **env):
@@ -82,7 +85,7 @@ def test_an_image_may_lie_anywhere():
 
     items = Items([np.dtype("f8")], [np.dtype("f8")], True)
     read, write = items.read, items.write
-    made = compiling.machine_code(compiling.frame(Piece(("fmod",), 2, make, "fmod")), None, "made")
+    made = compiled(Piece(("fmod",), 2, make, "fmod"))
     assert "fmod" in made.needs
     given, out = np.array([1.0]), np.zeros(1)
     where = {image.loaded(made) for _ in range(3)}
@@ -99,11 +102,11 @@ def test_a_slow_first_call_says_why(tmp_path):
     code = (
         "import time, numpy as np, upsweep as up\n"
         "from upsweep.cpu import compile as c\n"
-        "frame = c.frame\n"
-        "def slowly(piece):\n"
+        "compiled = c.compiled\n"
+        "def slowly(piece, *how):\n"
         "    time.sleep(1.5 if str(piece.op) == 'add' else 0)\n"
-        "    return frame(piece)\n"
-        "c.frame = slowly\n"
+        "    return compiled(piece, *how)\n"
+        "c.compiled = slowly\n"
         "up.scan(np.arange(9))"
     )
     notes = run(code, UPSWEEP_CACHE_DIR=str(tmp_path)).stderr.splitlines()
@@ -133,6 +136,48 @@ def test_kernels_of_other_processes_keep_to_themselves(tmp_path):
         "        np.testing.assert_array_equal(up.scan(np.ones(n, d)), np.arange(1, n + 1))"
     )
     run(both, UPSWEEP_CACHE_DIR=str(tmp_path))
+
+
+def test_code_that_comes_with_the_package(tmp_path, monkeypatch):
+    """It is found for the best class that the processor belongs to, and not once a text that it is made of has changed."""
+    everyone, nobody = (
+        shipped.CLASSES[1]._replace(name=name, machine=platform.machine(), wants=frozenset(wants))
+        for name, wants in (("everyone", ()), ("nobody", ("a feature that there is not",)))
+    )
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path)
+    monkeypatch.setattr(shipped, "CLASSES", (nobody, everyone))
+    monkeypatch.delenv("NUMBA_CPU_NAME", raising=False)
+    monkeypatch.setattr(shipped.sys, "platform", "linux")
+    piece = turn_in(4)
+    code, other = compiled(piece), Code(b"no code at all", ["a", "b"], 3, [7])
+
+    def found():
+        shipped._shelf.cache_clear()
+        return shipped.shipped(piece.what)
+
+    shipped.write(nobody, {digest(piece.what): other})
+    assert found() is None
+    shipped.write(everyone, {"another": other, digest(piece.what): code, "a third": other})
+    assert found() == code._replace(needs=list(code.needs), moved=list(code.moved))
+    monkeypatch.setenv("NUMBA_CPU_NAME", "x86-64-v3")
+    assert found() is None
+    monkeypatch.delenv("NUMBA_CPU_NAME")
+    monkeypatch.setattr(kept, "_texts", lambda: "other texts")
+    assert found() is None
+    monkeypatch.undo()
+    shipped._shelf.cache_clear()
+
+
+def test_built_in_operators_go_by_name():
+    """What one Python compiles serves another: of a built-in operator's function no code is in its name."""
+    f4 = (np.dtype("f4"),)
+    own = Piece(("frame",), 7, lambda: None, "", up.Operator(lambda a, b: a + b * 2), f4)
+    for op, known in ((up.ops.ADD, "add"), (up.Operator(lambda a, b: a + b), "add"), (up.ops.MAX, "max")):
+        what = own._replace(op=op).what
+        assert known in str(what)
+        assert "code" not in str(what)
+    assert "code" in str(own.what)
+    assert own._replace(op=up.ops.ADD).what != own._replace(op=up.ops.MAX).what != own.what
 
 
 def test_importing_costs_what_numpy_costs():

@@ -18,6 +18,8 @@ import numpy as np
 from upsweep.cache import folder
 from upsweep.cpu import image
 from upsweep.cpu.kept import Code, digest, kept, read
+from upsweep.cpu.shipped import shipped
+from upsweep.operators import form_of
 
 
 class Piece(NamedTuple):
@@ -36,8 +38,13 @@ class Piece(NamedTuple):
 
     @property
     def what(self) -> tuple[Any, ...]:
-        """All that decides what it does, beside the texts of this folder."""
-        return (self.frame, self.op.key[0] if self.accumulators else None)
+        """All that decides what it does, beside the texts of this folder. A built-in operator goes by its name: its function's
+        code is another in each Python."""
+        known = form_of(self.op, self.accumulators) if self.accumulators else None
+        return (
+            self.frame,
+            (known[0].name, known[1].functor) if known else self.accumulators and self.op.key[0],
+        )
 
 
 _addresses: dict[tuple[Any, ...], int] = {}
@@ -52,16 +59,15 @@ def address(piece: Piece) -> int:
         with _lock:
             found = _addresses.get(what)
             if found is None:
-                name = _name(piece)
-                made = kept(f"{name}.code", lambda: _compiled(piece, name))
-                found = _addresses[what] = _loaded(made, name)
+                made = shipped(what) or kept(_file(piece), lambda: compiled(piece))
+                found = _addresses[what] = _loaded(made, _symbol(piece))
     return found
 
 
 def ensure(piece: Piece) -> None:
     """Import the compiler where a piece must be compiled first: one that is broken says so here, not amid a scan. Without one
     there are no other operators, though this piece be kept."""
-    if find_spec("numba") is None or read(f"{_name(piece)}.code") is None:
+    if find_spec("numba") is None or not (shipped(piece.what) or read(_file(piece))):
         import numba  # noqa: F401
 
 
@@ -71,7 +77,8 @@ def callable_at(where: int, arguments: int) -> Callable[..., int]:
     return ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * arguments)(where)
 
 
-def _compiled(piece: Piece, name: str) -> Code:
+def compiled(piece: Piece) -> Code:
+    """The code of a piece for this processor."""
     from upsweep.cpu import compile as compiler
 
     text = f"upsweep: compiling {piece.title} for this CPU, once; it is kept in {folder()}"
@@ -79,18 +86,16 @@ def _compiled(piece: Piece, name: str) -> Code:
     note.daemon = True
     note.start()
     try:
-        if not piece.accumulators:
-            return compiler.machine_code(compiler.frame(piece), None, name)
-        filling = compiler.operator(
-            piece.op, piece.accumulators
-        )  # first: it may be one that cannot be compiled
-        frame = kept(f"{digest(piece.frame)}.bc", lambda: Code(compiler.frame(piece)))
-        return compiler.machine_code(frame.code, filling, name)
+        return compiler.compiled(piece, _symbol(piece), compiler.here())
     finally:
         note.cancel()
 
 
-def _name(piece: Piece) -> str:
+def _file(piece: Piece) -> str:
+    return f"{digest(piece.what, here=True)}.code"
+
+
+def _symbol(piece: Piece) -> str:
     return f"k{digest(piece.what)}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -15,7 +15,7 @@ from numba.core.errors import NumbaError
 from upsweep.cpu import image
 from upsweep.cpu.code import Piece
 from upsweep.cpu.hole import HOLE, filling, operand
-from upsweep.cpu.kept import Code
+from upsweep.cpu.kept import Code, digest, kept
 from upsweep.cpu.memory import inner
 from upsweep.operator import Operator, uncompilable
 from upsweep.scalars.rules import Refused
@@ -23,31 +23,65 @@ from upsweep.scalars.rules import Refused
 _KERNEL = "upsweep.kernel"
 
 
-def frame(piece: Piece) -> bytes:
+class Target(NamedTuple):
+    """A processor to compile for."""
+
+    machine: Any
+    name: str
+    images: bool
+    """Whether code is loaded as images there."""
+
+
+@cache
+def here() -> Target:
+    cpu = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
+    features = os.environ.get("NUMBA_CPU_FEATURES") or llvm.get_host_cpu_features().flatten()
+    return target(llvm.get_process_triple(), cpu, features, image.HERE)
+
+
+@cache
+def target(triple: str, cpu: str, features: str, images: bool) -> Target:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    found = llvm.Target.from_triple(triple)
+    place: dict[str, Any] = {"reloc": "pic", "codemodel": "small"} if images else {"jit": True}
+    machine = found.create_target_machine(cpu=cpu, features=features, opt=3, **place)
+    return Target(machine, f"{triple} {cpu} {features}", images)
+
+
+def compiled(piece: Piece, name: str, target: Target) -> Code:
+    """The code of a piece, as a function of this name."""
+    if not piece.accumulators:
+        return _machine_code(_frame(piece, target), None, name, target)
+    filling = _operator(piece.op, piece.accumulators)  # first: it may be one that cannot be compiled
+    file = f"{digest((piece.frame, target.name), here=True)}.bc"
+    return _machine_code(kept(file, lambda: Code(_frame(piece, target))).code, filling, name, target)
+
+
+def _frame(piece: Piece, target: Target) -> bytes:
     """LLVM's code of a piece. What can be optimised without the operator in its hole, is: that leaves less to do for each one."""
     module = _written(piece.make, (types.int64,) * piece.arguments, types.void, _KERNEL, piece.op)
     if piece.accumulators:
-        _optimise(module)
+        _optimise(module, target)
     return module.as_bitcode()
 
 
 @lru_cache(256)
-def operator(op: Operator, accumulators: tuple[np.dtype, ...]) -> bytes:
+def _operator(op: Operator, accumulators: tuple[np.dtype, ...]) -> bytes:
     """LLVM's code of an operator for a hole of these types."""
     ty = operand(accumulators)
     return _written(lambda: filling(op.fn, accumulators), (ty, ty), ty, HOLE, op).as_bitcode()
 
 
-def machine_code(frame: bytes, filling: bytes | None, name: str) -> Code:
-    """The machine code of a frame with what fills its hole, as a function of this name."""
+def _machine_code(frame: bytes, filling: bytes | None, name: str, target: Target) -> Code:
     module = llvm.parse_bitcode(frame)
     if filling is not None:
         module.link_in(llvm.parse_bitcode(filling))
         _hide_all_but(_KERNEL, module)
     module.get_function(_KERNEL).name = name
-    _optimise(module)
-    made = _machine().emit_object(module)
-    if image.HERE:
+    _optimise(module, target)
+    made = target.machine.emit_object(module)
+    if target.images:
         return image.image_of(made)
     needs = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
     return Code(made, needs)
@@ -72,20 +106,9 @@ def _hide_all_but(name: str, module: Any) -> None:
             part.linkage = "internal"
 
 
-def _optimise(module: Any) -> None:
+def _optimise(module: Any, target: Target) -> None:
+    module.triple, module.data_layout = target.machine.triple, str(target.machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
-    builder = llvm.create_pass_builder(_machine(), options)
+    builder = llvm.create_pass_builder(target.machine, options)
     builder.getModulePassManager().run(module, builder)
-
-
-@cache
-def _machine() -> Any:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    cpu = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
-    features = os.environ.get("NUMBA_CPU_FEATURES") or llvm.get_host_cpu_features().flatten()
-    anywhere: dict[str, Any] = {"reloc": "pic", "codemodel": "small"} if image.HERE else {"jit": True}
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=cpu, features=features, opt=3, **anywhere
-    )

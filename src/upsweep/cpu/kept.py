@@ -76,24 +76,25 @@ def _check(code: bytes) -> str:
     return hashlib.sha256(code).hexdigest()
 
 
-def digest(what: tuple[Any, ...]) -> str:
-    """A name for what decides what code does."""
-    return hashlib.sha256(repr((_made_of(), _made_by(), what)).encode()).hexdigest()[:32]
+def digest(what: tuple[Any, ...], here: bool = False) -> str:
+    """A name for what code does; of what is made `here`, also for who makes it and for whom."""
+    return hashlib.sha256(repr((_texts(), _versions() if here else (), what)).encode()).hexdigest()[:32]
 
 
 @cache
-def _made_of() -> str:
-    """The texts that all code is made of: this folder's and those of scalars/."""
+def _texts() -> str:
+    """What all code is made of: this folder, scalars/, and the built-in operators."""
     here = Path(__file__).parent
-    texts = hashlib.sha256(repr(dtypes.TABLE).encode())
-    for path in (*sorted(here.glob("*.py")), *sorted(here.with_name("scalars").glob("*.py"))):
-        texts.update(path.read_bytes())
-    return texts.hexdigest()
+    found = hashlib.sha256(repr(dtypes.TABLE).encode())
+    own = [here.with_name(name) for name in ("operators.py", "arithmetic.py")]
+    for path in (*sorted(here.glob("*.py")), *sorted(here.with_name("scalars").glob("*.py")), *own):
+        found.update(path.read_bytes())
+    return found.hexdigest()
 
 
 @cache
-def _made_by() -> tuple[str, ...]:
-    """The compilers' versions and the processor."""
+def _versions() -> tuple[str, ...]:
+    """The compilers and the processor."""
     return (_version("numba"), _version("llvmlite"), np.__version__, sys.version, *_processor())
 
 
@@ -105,14 +106,27 @@ def _version(package: str) -> str:
 
 def _processor() -> tuple[str, ...]:
     named = os.environ.get("NUMBA_CPU_NAME", ""), os.environ.get("NUMBA_CPU_FEATURES", "")
+    if _told():
+        return (*named, *_told())
+    from llvmlite import binding
+
+    return (*named, binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
+
+
+def features() -> frozenset[str]:
+    """What Linux calls the processor's features."""
+    return frozenset(" ".join(_told()).split())
+
+
+@cache
+def _told() -> tuple[str, ...]:
+    """What Linux says of the first processor, but for its clock; nothing on other systems."""
     try:
         first = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
     except OSError:
-        from llvmlite import binding
-
-        return (*named, binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
-    return (*named, *(line for line in first.splitlines() if line.startswith(_TELLING)))
+        return ()
+    return tuple(line for line in first.splitlines() if line.startswith(_TELLING))
 
 
 _TELLING = ("vendor_id", "cpu family", "model\t", "stepping", "flags", "CPU ", "Features")
-"""Lines of /proc/cpuinfo of x86-64 and of aarch64 that say what a processor can do."""
+"""Of x86-64 and of aarch64."""

@@ -1,0 +1,104 @@
+"""Compile what the wheel brings for classes of processors, into src/upsweep/cpu/built: python packaging/kernels.py [CLASS ...]
+
+Calls of the public API are made as users make them, on few items, and nothing runs: the code that they ask for is compiled for
+each class, in as many processes as there are cores.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from multiprocessing import get_context
+from unittest.mock import patch
+
+import numpy as np
+
+import upsweep as up
+from upsweep.cpu import again, launch, shipped, strips
+from upsweep.cpu import compile as compiler
+from upsweep.cpu.code import Piece
+from upsweep.cpu.kept import Code, digest
+from upsweep.cpu.pieces import entry, kernel, stream
+
+FLOATS, INTEGERS = ("f4", "f8"), ("i4", "i8")
+OPERATORS = {
+    **dict.fromkeys(FLOATS, ("add", "mul", "max", "min", "logaddexp", "last")),
+    **dict.fromkeys(INTEGERS, ("add", "mul", "max", "min", "and", "or", "xor")),
+}
+
+
+def calls() -> Iterator[None]:
+    """What people scan: rows, columns and segments of each dtype, in order too, recurrences, sums of other dtypes."""
+    heads = up.segments.flags(np.arange(64) % 9 == 0)
+    for dtype, names in OPERATORS.items():
+        row, table = np.ones(64, dtype), np.ones((64, 64), dtype)
+        for name in names:
+            yield up.scan(row, name)
+            yield up.scan(row[:, None], name, segments=heads, axis=0)
+            yield up.scan(row, name, segments=heads)
+            yield up.scan(table, name, axis=0)
+        for shape in (row, table):
+            yield up.scan(shape, axis=0, order="sequential")
+            yield up.scan(shape, axis=0, exclusive=True, order="sequential")
+    for dtype in FLOATS:
+        pair = np.ones(64, dtype), np.ones(64, dtype)
+        yield up.scan(pair, "affine")
+        yield up.linear_recurrence(*pair)
+        yield up.linear_recurrence(*pair, order="sequential")
+        yield up.linear_recurrence(*(np.ones((64, 64), dtype),) * 2, axis=0)
+        yield up.linear_recurrence(*(np.ones((64, 64), dtype),) * 2, axis=0, order="sequential")
+    for dtype in ("?", "i1", "i2", "u1", "u2", "u4", "u8", "f2"):
+        yield up.scan(np.ones(64, dtype))
+        yield up.scan(np.ones((64, 64), dtype), axis=0)
+
+
+def pieces() -> list[Piece]:
+    """The pieces of code that the calls ask for."""
+    asked: dict[str, Piece] = {}
+
+    def note(piece: Piece) -> int:
+        asked.setdefault(digest(piece.what), piece)
+        return 0
+
+    with (
+        patch.object(launch, "address", note),
+        patch.object(strips, "address", note),
+        patch.object(launch, "at_work", lambda *_: None),
+        patch.object(strips, "at_work", lambda *_: None),
+        patch.object(again, "again", lambda *_: None),
+    ):
+        for _ in calls():
+            pass
+    for piece in (kernel(), entry(), stream(4), stream(8)):
+        note(piece)
+    return list(asked.values())
+
+
+def made(work: tuple[int, shipped.Class]) -> tuple[str, shipped.Class, Code]:
+    number, kind = work
+    target = compiler.target(kind.triple, kind.name, "", kind.machine == "x86_64")
+    name = digest(PIECES[number].what)
+    return name, kind, compiler.compiled(PIECES[number], f"k{name}", target)
+
+
+PIECES: list[Piece] = []
+
+
+def main() -> None:
+    wanted = [kind for kind in shipped.CLASSES if not sys.argv[1:] or kind.name in sys.argv[1:]]
+    PIECES[:] = pieces()
+    work = [(number, kind) for number in range(len(PIECES)) for kind in wanted]
+    done: dict[shipped.Class, dict[str, Code]] = {kind: {} for kind in wanted}
+    with get_context("fork").Pool(os.cpu_count()) as pool:
+        for count, (name, kind, code) in enumerate(pool.imap_unordered(made, work), 1):
+            done[kind][name] = code
+            print(f"\rcompiled {count} of {len(work)}", end="", file=sys.stderr, flush=True)
+    for kind, codes in done.items():
+        shipped.write(kind, codes)
+        size = shipped.path_of(kind).stat().st_size
+        print(f"\n{shipped.path_of(kind).name}: {len(codes)} pieces, {size / 2**20:.2f} MiB", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
