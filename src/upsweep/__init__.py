@@ -75,7 +75,8 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> Any:  # loaded on first use, so that `import upsweep` stays cheap
+# These names are loaded on first use, so that `import upsweep` stays cheap.
+def __getattr__(name: str) -> Any:
     if name in _LATER:
         return getattr(import_module(f"upsweep.{_LATER[name]}"), name)
     if name == "__version__":

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 FUNCTIONS = (
     "scan", "cumulative_sum", "cumulative_prod", "cummax", "cummin", "cumlogsumexp", "ema", "discounted_sum",
 )  # fmt: skip
-"""Those whose first operand is what is scanned."""
+"""The functions whose first operand is scanned."""
 
 OPERATORS = {
     "cumulative_sum": "add", "cumulative_prod": "mul", "cummax": "max", "cummin": "min", "cumlogsumexp": "logaddexp",
 }  # fmt: skip
-"""Those that are a scan by an operator."""
+"""The functions that are a scan under an operator, with its name."""
 
 _Class = TypeVar("_Class", bound=type)
 

@@ -18,7 +18,7 @@ from upsweep.segments import Segments
 def recurrence_gradients(
     g: Any, a: Any, h: Any, *, axis: int, reverse: bool = False, initial: Any = None, segments: Segments | None = None
 ) -> tuple[Any, Any]:  # fmt: skip
-    """What a and b owe to the gradient g of `h = linear_recurrence(a, b, order="sequential")`.
+    """The gradients of a and b from the gradient g of `h = linear_recurrence(a, b, order="sequential")`.
 
     `db[t] = g[t] + a[t+1] db[t+1]` and `da[t] = db[t] h[t-1]`, with h[-1] = initial; the loop of PyTorch's autograd, bit for bit.
     Half precision keeps db in float32 and rounds at the store.

@@ -113,8 +113,8 @@ def prepared(
 ) -> Callable[..., Any]:
     """`scan`, for a loop that scans many arrays like `x` (and into arrays like `out`): `f(x)`, or `f(x, out)`.
 
-    What `scan` checks and plans is done once, here, with a scan of x. A later array of another dtype, shape, strides or device
-    is checked as `scan` checks it, and errors are those of `scan`.
+    The checks and the plan of `scan` are made once, here, by a scan of x. A later array of another dtype, shape, strides or
+    device is checked as `scan` checks it, and errors are those of `scan`.
 
     >>> import numpy as np
     >>> import upsweep as up
@@ -310,5 +310,6 @@ def _cumulative(
     y = on.empty(x, tuple(n + 1 if d == axis else size for d, size in enumerate(view.shape)), computed)
     first, rest = on.cut(y, axis, 0, 1), on.cut(y, axis, 1, n + 1)
     scan(view, op, axis=axis, dtype=computed, out=rest, order=order, engine=name)
-    scan(first, op, axis=axis, exclusive=True, out=first, engine=name)  # the identity, whatever lies there
+    # An exclusive scan of one item writes the identity, whatever the item is.
+    scan(first, op, axis=axis, exclusive=True, out=first, engine=name)
     return on.give(x, y)

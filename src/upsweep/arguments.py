@@ -1,4 +1,4 @@
-"""What the arguments of every scan mean: one shape, an axis, dtypes. A mistake ends here, before anything is written."""
+"""The meaning of every scan's arguments: one shape, an axis, dtypes. A mistake ends here, before anything is written."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def axis_of(axis: int | None, shape: tuple[int, ...]) -> int:
 
 
 def dtypes_of(dtype: Any) -> tuple[np.dtype, ...] | None:
-    """What `dtype=` names: one for all arrays, a tuple with one for each, or nothing."""
+    """The dtypes that `dtype=` names: one for all arrays, a tuple with one for each, or None."""
     if dtype is None:
         return None
     return tuple(dtype_of(d) for d in dtype) if isinstance(dtype, tuple) else (dtype_of(dtype),)
@@ -81,7 +81,7 @@ def result_dtypes(given: Sequence[np.dtype], dtype: Sequence[np.dtype] | None) -
 
 
 def summed_dtype(dtype: np.dtype, wanted: Any) -> Any:
-    """What `cumulative_sum` and `cumulative_prod` compute in: NumPy's default integer where the data's is narrower."""
+    """The dtype that `cumulative_sum` and `cumulative_prod` compute in: NumPy's default integer where the data's is narrower."""
     if wanted is None and dtype.kind in "biu" and dtype.itemsize < np.dtype(np.int_).itemsize:
         return np.uint if dtype.kind == "u" else np.int_
     return wanted
@@ -154,7 +154,8 @@ def held(
     )
     have: Any = np.asarray(value) if plain else load("numpy").view(value)
     try:
-        if have.dtype == object:  # whole numbers of more than 64 bits, and Python's dates
+        # Whole numbers of more than 64 bits and Python's dates become objects.
+        if have.dtype == object:
             have = np.asarray(value, dtype)
         with np.errstate(all="ignore"):
             fitting = _kinds_fit(value, have.dtype, dtype)
@@ -177,7 +178,7 @@ def _kinds_fit(value: Any, have: np.dtype, want: np.dtype) -> bool:
 
 
 def _as_before(have: np.ndarray, made: np.ndarray) -> Any:
-    """Where a conversion has kept a value: whole numbers as they are, others finite if they were."""
+    """Where a conversion has kept a value: whole numbers must be equal, finite numbers must stay finite."""
     if made.dtype.kind in "mM":
         return (made.astype(have.dtype) == have) | (have != have)
     return made == have if made.dtype.kind in "biu" else np.isfinite(made) | ~np.isfinite(have)

@@ -1,4 +1,4 @@
-"""What the built-in operators compute: each function on two scalars, and some of them again on whole arrays.
+"""The arithmetic of the built-in operators: each function on two scalars, and some of them again on whole arrays.
 
 The scalar functions are what engines compile and the tracer runs; an array twin has the bits of its function in NumPy.
 """
@@ -31,7 +31,7 @@ def mul(a, b):
 
 
 def mul_arrays(a, b):
-    """Of complex numbers by the four products: NumPy's own may fuse one of them into a sum."""
+    """The product; that of complex numbers by four real ones, as NumPy may fuse one of these into a sum."""
     if np.asarray(a).dtype.kind != "c" and np.asarray(b).dtype.kind != "c":
         return a * b
     made = np.empty(np.broadcast_shapes(np.shape(a), np.shape(b)), np.result_type(a, b))
@@ -40,7 +40,8 @@ def mul_arrays(a, b):
     return made
 
 
-def minimum(a, b):  # the first NaN wins, of Python's floats; those of arrays have extremes_in
+# Of two of Python's floats the first NaN stays; scans of arrays take the functions of `extremes_in`.
+def minimum(a, b):
     return a if a <= b or a != a else b
 
 
@@ -51,11 +52,12 @@ def maximum(a, b):
 def extremes_in(real: type, integer: type) -> tuple[Binary, Binary]:
     """IEEE 754-2019's `minimum` and `maximum`: NaN where either operand is one, and -0 below 0.
 
-    Both operands are chosen where they are equal or one is NaN, one alone elsewhere; what both choices have of bits makes a
-    NaN of a NaN and anything, and the sign of two zeros. Against `a if a >= b or a != a else b` scans run at .95 to 1.07 of
-    the speed, by llvm.maximum at .95.
+    Each comparison chooses an operand. The two choices are the same operand, except where the operands are equal or one is NaN;
+    combining the bits of both choices makes a NaN of a NaN and anything, and finds the sign of two zeros. Against
+    `a if a >= b or a != a else b` scans run at .95 to 1.07 of the speed, and at .95 by llvm.maximum.
     """
-    size = integer(2 ** (8 * real().itemsize - 1) - 1)  # all bits but the sign
+    # The mask of all bits but the sign.
+    size = integer(2 ** (8 * real().itemsize - 1) - 1)
 
     def minimum(a, b):
         one, other = real(a if a < b else b).view(integer), real(b if b < a else a).view(integer)
@@ -164,16 +166,19 @@ def argmin_arrays(a, b):
 
 
 def fma(a, b, c):
-    """a * b + c of finite numbers, rounded once. Every engine has its own, of one instruction, for this one."""
-    from fractions import Fraction  # import upsweep does without it
+    """a * b + c of finite numbers, rounded once. Every engine puts its own multiply-add in the place of this, one instruction."""
+    # Imported here: `import upsweep` does without it.
+    from fractions import Fraction
 
     exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
     if not exact:
-        return a * b + c  # with the sign of zero
+        # The plain sum gives zero its sign.
+        return a * b + c
     near = type(c)(float(exact))
     if float(near) == float(exact):
         return near
-    with np.errstate(over="ignore"):  # a float32 has been rounded twice by now
+    # A float32 has been rounded twice by now, so that a neighbour may be nearer.
+    with np.errstate(over="ignore"):
         around = near, np.nextafter(near, -np.inf), np.nextafter(near, np.inf)
     return min(filter(np.isfinite, around), key=lambda x: abs(Fraction(float(x)) - exact))
 
@@ -187,7 +192,7 @@ def horner(terms, x):
 
 
 class LogAddExp(NamedTuple):
-    """What logaddexp computes with in one precision. A GPU's text is given the same numbers."""
+    """The numbers that logaddexp computes with in one precision. A GPU's text is given the same ones."""
 
     real: type
     integer: type
@@ -207,7 +212,8 @@ def logaddexp_in(numbers: LogAddExp) -> Callable[[Any, Any], Any]:
     k is added to the exponent's bits. Beyond `far` the larger operand stays as it is.
     """
     real, integer, mantissa, *_ = numbers
-    magic = real(1.5 * 2.0**mantissa)  # k + magic has the integer k in its lowest bits
+    # The lowest bits of k + magic are the integer k.
+    magic = real(1.5 * 2.0**mantissa)
     log2e, far, shift = real(-1.4426950408889634), real(numbers.far), integer(mantissa)
     exp2, log1p = tuple(map(real, numbers.exp2)), tuple(map(real, numbers.log1p))
 

@@ -1,6 +1,6 @@
 """Scans raced against a copy of the same bytes, in the same run; every result is checked before it is timed.
 
-A ratio is the time of what we are held against over our own: 1.00 is as fast, 2.00 twice as fast.
+A ratio is the time of the other over our own: 1.00 is as fast, 2.00 twice as fast.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class _Copy:
 
 
 class _Race(NamedTuple):
-    """The best times of us and of what we are held against, taken in turns."""
+    """The best times of us and of the other, taken in turns."""
 
     ours: float
     theirs: float

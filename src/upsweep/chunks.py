@@ -119,7 +119,8 @@ class Run:
         try:
             for start, stop in pieces(self.first, self.first + self.n):
                 self.piece(start - self.first, stop - self.first)
-        except BaseException:  # the stream stands where it stood
+        except BaseException:
+            # After an error the stream stands where it stood.
             at.carry, at.folds = stood
             raise
         at.kind = self.kind
@@ -129,9 +130,8 @@ class Run:
         """Scan the chunk from the last prefix of the one before."""
         at = self.at
         before = at.carry.sums[0] if at.carry.sums else at.initial
-        last = (
-            self._reduce(self.views, before) if self.n else None
-        )  # before anything is written over the chunk
+        # The chunk is summed before anything is written over it.
+        last = self._reduce(self.views, before) if self.n else None
         self._scan(self.views, before, 0, self.n)
         if last is not None:
             at.carry = Carry(self.first + self.n, [last])
@@ -143,9 +143,8 @@ class Run:
         at, carry = self.at, self.at.carry
         before = at.folds[-1] if carry.sums else at.initial
         parts = list(blocks(self.first + start, self.first + stop))
-        sums = [
-            self._sum(first - self.first, size) for first, size in parts
-        ]  # before anything is written over them
+        # Blocks are summed before anything is written over them.
+        sums = [self._sum(first - self.first, size) for first, size in parts]
         self._scan([self.on.cut(x, self.axis, start, stop) for x in self.views], before, start, stop)
         for (_, size), block in zip(parts, sums):
             self._push(size, block)
@@ -191,7 +190,8 @@ class Run:
         # The first component of a stream with segments are flags as the engine sees them, which are no array.
         if not is_host(part) or not engines.on_gpu(self.given[-1]):
             return part
-        return self.on.broadcast(part, shape, part.dtype, self.given[-1])  # handed over in host memory
+        # Sums that were handed over lie in host memory.
+        return self.on.broadcast(part, shape, part.dtype, self.given[-1])
 
     def _push(self, size: int, block: tuple[Any, ...]) -> None:
         at = self.at

@@ -1,4 +1,4 @@
-"""How many threads a scan uses on the CPU: one setting for the process, and what is right where nothing is set."""
+"""How many threads a scan uses on the CPU: one setting for the process, and a default where nothing is set."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def scan(
 def _segmented(
     op: Any, given: tuple[Any, ...], axis: int | None, exclusive: bool, reverse: bool, initial: Any, dtype: Any, segments: Any
 ) -> tuple[Any, ...]:  # fmt: skip
-    """The scan of the lifted operator on tuples of a flag and what is scanned."""
+    """The scan of the lifted operator, on tuples of a flag and the data."""
     planned = tuple(x.dtype for x in given), tuple(x.shape for x in given)
     plan, dtypes = plan_of(op, *planned, axis, exclusive, reverse, initial is not None, dtypes_of(dtype))
     start = None if initial is None else scalars(initial, dtypes)
@@ -96,7 +96,8 @@ def _segmented(
     lifted = segmented(plan.op, len(given), start)
     lifted = replace(lifted, identity=(0, *first)) if exclusive and first and not start else lifted
     flags = _heads(segments, given[0], plan.axis)
-    if reverse:  # a segment starts where it ended, one before the next one's head
+    # In reverse a segment starts at its last item, one before the next segment's head.
+    if reverse:
         flags = da.roll(flags, -1, plan.axis)
     flags = flags.astype(np.uint16).rechunk(given[0].chunks)
     seed = (SEEDED, *start) if start else None
@@ -106,7 +107,8 @@ def _segmented(
     )  # fmt: skip
     if not exclusive:
         return tuple(ys)
-    assert first is not None  # plan_of asks for it
+    # `plan_of` has asked for an identity.
+    assert first is not None
     return tuple(da.where(flags != 0, np.asarray(e, d), y) for e, d, y in zip(first, dtypes, ys))
 
 
@@ -235,7 +237,7 @@ def _row(
 
 
 def _starts_of(starts: Any, chunks: Any, axis: int, row: tuple[int, ...]) -> Any:
-    """What the rows of one chunk start from."""
+    """The values that the rows of one chunk start from."""
     if starts is None:
         return None
     others = [c for d, c in enumerate(chunks) if d != axis]

@@ -34,7 +34,7 @@ class Narrow(NamedTuple):
 
 
 class DType(NamedTuple):
-    """What upsweep knows of one dtype."""
+    """All that upsweep knows of one dtype."""
 
     name: str
     """NumPy's, or that of ml_dtypes."""
@@ -158,7 +158,8 @@ def code(dtype: np.dtype) -> str:
     return f"{computed.kind}{computed.itemsize}"
 
 
-@lru_cache(1024)  # NumPy's own answer takes longer than the launch of a kernel
+# NumPy's own answer takes longer than the launch of a kernel.
+@lru_cache(1024)
 def fits(have: np.dtype, want: np.dtype) -> bool:
     """Whether values of one dtype may be stored as another of the same kind; NumPy does not know that of ml_dtypes'. Times of
     another unit would have to be multiplied, where a scan moves their integers.

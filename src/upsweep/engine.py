@@ -34,7 +34,7 @@ class View(Protocol):
 
 
 class Engine(Protocol):
-    """What the API asks of an engine; a module with these functions is one."""
+    """The functions that the API asks of an engine; a module that has them is one."""
 
     def view(self, x: Any) -> View:
         """The memory of `x` without a copy, whatever library made it."""
@@ -57,7 +57,7 @@ class Engine(Protocol):
         ...
 
     def start(self, value: Any, dtype: np.dtype, like: Any) -> View:
-        """What a scan starts from, in the accumulator's dtype, on the device of `like`: 0-dimensional or one a row."""
+        """The values that a scan starts from, in the accumulator's dtype, on the device of `like`: 0-dimensional or one a row."""
         ...
 
     def broadcast(self, value: Any, shape: tuple[int, ...], dtype: np.dtype, like: Any) -> View:
@@ -94,7 +94,7 @@ class Engine(Protocol):
 
 
 Again = Callable[[Any, Any], bool]
-"""What runs a scan once more, on other arrays of the same dtypes, shapes and strides, and says whether it did."""
+"""A function that runs a scan once more, on other arrays of the same dtypes, shapes and strides, and says whether it did."""
 
 
 class Likeness(NamedTuple):
@@ -109,9 +109,9 @@ class Likeness(NamedTuple):
     empty: Callable[[Any], Any]
     """A new array of the same shape and dtype."""
     most: float = math.inf
-    """Bytes of a scan that is remembered: on more, what checking a call takes is nothing."""
+    """The most bytes of a scan that is remembered: beside a larger scan, checking the call takes no time."""
     kinds: str = "biufcV"
-    """Of dtypes whose scans are remembered."""
+    """The kinds of dtypes whose scans are remembered."""
 
 
 LIKENESS: dict[type, Likeness] = {
@@ -204,7 +204,7 @@ class Layers(Protocol):
 
 
 class Row(NamedTuple):
-    """What the table says of an engine."""
+    """One engine in the table."""
 
     module: str
     place: str
@@ -254,7 +254,8 @@ def load(name: str) -> Engine:
         raise EngineError(f"no engine is called {name!r}; there are 'auto', {', '.join(map(repr, ENGINES))}")
     try:
         return cast(Engine, import_module(ENGINES[name].module))
-    except (ImportError, OSError) as missing:  # llvmlite without its library is an OSError
+    except (ImportError, OSError) as missing:
+        # llvmlite raises an OSError where its library is missing.
         raise EngineError(
             f"the {name} engine needs a package that is not here ({missing}): {ENGINES[name].install}"
         ) from missing
@@ -280,7 +281,7 @@ def layers(name: str) -> Layers:
 
 
 def again(name: str, plan: Plan, x: Any, y: Any) -> Again | None:
-    """What runs a plan again on arrays like x and y, where the engine of that name can."""
+    """A function that runs a plan again on arrays like x and y, where the engine of that name has one."""
     module = ENGINES[name].again
     return import_module(module).again(plan, x, y) if module else None
 
@@ -302,7 +303,7 @@ def _first_of(place: str) -> str:
 
 
 def _here(name: str) -> bool:
-    """Whether an engine can be imported. A package that is not installed was not asked for; one that fails is worth a word."""
+    """Whether an engine can be imported. Nobody has asked for a package that is not installed; one that fails is warned of."""
     try:
         load(name)
     except EngineError as missing:
@@ -325,7 +326,8 @@ def on_gpu(x: Any) -> bool:
     """Whether an array lies on an NVIDIA GPU, by the interfaces that arrays of every library offer."""
     if type(x) is np.ndarray:
         return False
-    told = getattr(x, "is_cuda", None)  # PyTorch's, in a tenth of the time
+    # PyTorch's own answer takes a tenth of the time of the interfaces below.
+    told = getattr(x, "is_cuda", None)
     if told is not None:
         if told and getattr(getattr(sys.modules.get("torch"), "version", None), "hip", None):
             raise EngineError(_AMD)

@@ -1,4 +1,4 @@
-"""What tells a function from every other: a key by content, of its code, defaults, closure and the globals it uses."""
+"""The key of a function, by its content: its code, its defaults, its closure and the globals it uses."""
 
 from __future__ import annotations
 
@@ -101,7 +101,8 @@ def rebuilt(
     used = {name: taken(value) for name, value in {**found, **globals_of(fn)}.items()}
     cells = tuple(types.CellType(taken(cell.cell_contents)) for cell in fn.__closure__ or ())
     defaults = fn.__defaults__ and tuple(map(taken, fn.__defaults__))
-    scope = {**used, "__name__": module}  # before the function is made, which takes its module from it
+    # The function that is made below takes the name of its module from its globals.
+    scope = {**used, "__name__": module}
     return types.FunctionType(fn.__code__, scope, fn.__name__, defaults, cells)
 
 
@@ -137,9 +138,8 @@ def remembered(make: Callable[[types.FunctionType], T]) -> Callable[[types.Funct
         found = known.get(fn.__code__)
         if found is None or len(found[0]) != len(uses) or any(a is not b for a, b in zip(found[0], uses)):
             found = (uses, make(fn))
-            if all(
-                isinstance(use, CONSTANT) for use in uses
-            ):  # what can change in place is looked at every time
+            # A value that can change in place is looked at in every call.
+            if all(isinstance(use, CONSTANT) for use in uses):
                 known[fn.__code__] = found
         return found[1]
 

@@ -9,8 +9,10 @@ from upsweep.engine import ENGINES
 
 
 class Moves(Protocol):
-    """What an engine moves by itself; without it applications scan and scatter. Arrays are those of a library, 1-D unless
-    said otherwise."""
+    """The moves that an engine makes by itself; without them applications scan and scatter.
+
+    Arrays are those of a library, and 1-D unless said otherwise.
+    """
 
     def pack(self, x: Any, keep: Any) -> Any:
         """The items or rows of `x` where `keep` is true."""
@@ -62,7 +64,7 @@ class Moves(Protocol):
 
 
 class Automata(Protocol):
-    """What an engine has to run automata over text."""
+    """The functions by which an engine runs automata over text."""
 
     def run_automaton(self, lexer: Any, text: Any) -> tuple[Any, int] | None:
         """The code of what each byte of text ends, and the last configuration; None where a lexer is too large for it."""
@@ -76,7 +78,7 @@ def moves(name: str) -> Moves | None:
 
 
 def automata(name: str) -> Automata | None:
-    """What runs automata on the engine of that name, or None."""
+    """The automata of the engine of that name, or None."""
     module = ENGINES[name].automata
     return cast(Automata, import_module(module)) if module else None
 

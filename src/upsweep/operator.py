@@ -111,7 +111,7 @@ def unchanged(op: Operator | Function) -> None:
 
 
 def uncompilable(op: Operator | Function, error: object) -> OperatorError:
-    """What a compiler says of the user's function, without the layers of the kernel around it."""
+    """The words of a compiler about the user's function, without the layers of the kernel around it."""
     text = re.sub(r"\x1b\[\d*m", "", str(error))
     telling = (
         "the operator returns .*",

@@ -43,7 +43,7 @@ class Row:
 
     name: str
     help: str
-    """What it gives, in one line."""
+    """The result in words, one line."""
     kinds: str
     """NumPy kind codes of the dtypes that it takes."""
     form: Form
@@ -105,7 +105,8 @@ def _choice(xp: Any, later: Any, a: Any) -> tuple[Any, Any]:
 
 
 def _of_logaddexp(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    gap = xp.where(a == b, xp.zeros_like(a), a - b)  # of two infinities too
+    # The gap of two equal infinities is 0, where their difference is NaN.
+    gap = xp.where(a == b, xp.zeros_like(a), a - b)
     return xp.sigmoid(gap), xp.sigmoid(-gap)
 
 
@@ -186,7 +187,7 @@ ADJOINT_ROWS = (
         Form(do.products, "Products", do.products), None, False, arity=3, alike=True,
     ),
 )  # fmt: skip
-"""What the gradient of a recurrence is scanned with; the first is not associative, and runs in order alone."""
+"""The operators of a recurrence's gradient; the first is not associative, and runs in order alone."""
 
 ADJOINT, PRODUCTS = (row.operator() for row in ADJOINT_ROWS)
 

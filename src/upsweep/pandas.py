@@ -77,4 +77,5 @@ def _discounted(column: Any, segments: Any, gamma: float) -> Any:
 
 _GROUPS: tuple[Any, ...] = (SeriesGroupBy, DataFrameGroupBy)
 for _groups in _GROUPS:
-    _groups.upsweep = property(GroupAccessor)  # pandas has register_ functions for all but groups
+    # pandas has `register_` functions for all but groups.
+    _groups.upsweep = property(GroupAccessor)

@@ -1,4 +1,4 @@
-"""What will run, as a frozen value: it prints, compares, hashes and pickles, and holds no data."""
+"""A scan that has been checked, as a frozen value: it prints, compares, hashes and pickles, and holds no data."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Plan:
     order: str = "tree"
     """One of `ORDERS`."""
     map: Function | None = None
-    """What makes the components of an item out of its inputs; None where they are its inputs."""
+    """The function that makes the components of an item out of its inputs; None where the inputs are the components."""
     finish: Function | None = None
     """What makes the outputs out of a prefix, and the inputs and the index of its item; None where they are its components. That
     of a reduction takes the prefix alone."""
@@ -57,7 +57,8 @@ class Plan:
     def _hash(self) -> int:
         return hash(tuple(getattr(self, field.name) for field in fields(self)))
 
-    def __hash__(self) -> int:  # plans are keys of every call's caches
+    # Every call looks plans up in caches: the hash is kept.
+    def __hash__(self) -> int:
         return self._hash
 
     @property

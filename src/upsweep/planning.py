@@ -18,7 +18,8 @@ MOST = 32
 """Arrays that go into a scan, components, and results."""
 
 
-@lru_cache(4096, typed=True)  # axis=1.0 is a mistake also where axis=1 is known
+# `typed`: axis=1.0 is a mistake also where axis=1 is known.
+@lru_cache(4096, typed=True)
 def plan_of(
     op: Operator, dtypes: tuple[np.dtype, ...], shapes: tuple[tuple[int, ...], ...], axis: int | None,
     exclusive: bool = False, reverse: bool = False, initial: bool = False, dtype: tuple[np.dtype, ...] | None = None,

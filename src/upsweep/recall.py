@@ -29,7 +29,8 @@ def alike(
     order: Any,
 ) -> tuple[Any, ...] | None:
     """All that a scan of one array is checked for, where nothing but that tells one from another; else None."""
-    if type(op) is not str and type(op) is not Operator:  # a function may have changed
+    # A Python function may have changed since the last call.
+    if type(op) is not str and type(op) is not Operator:
         return None
     if not (type(exclusive) is type(reverse) is bool and type(axis) in (int, type(None)) and order == "tree"):
         return None

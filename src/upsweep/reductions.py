@@ -95,7 +95,8 @@ def _last(
         codes, counts = engines.grouping(engine).codes_of(segments.values, n)
         step = -1 if reverse else 1
         ends = np.empty(len(counts), np.int64)
-        ends[codes[::step]] = np.arange(n)[::step]  # the last one stays
+        # Of several places for one group the last that is written stays.
+        ends[codes[::step]] = np.arange(n)[::step]
         return ends, np.zeros(len(counts), bool)
     from upsweep.host import offsets
 

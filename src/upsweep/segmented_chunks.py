@@ -41,7 +41,8 @@ class Lifted:
         if outer.exclusive and self.first and not start:
             lifted = replace(lifted, identity=(0, *self.first))
         carry = outer.carry
-        if carry.sums and len(carry.sums[0]) == len(given):  # no segment has started so far
+        # The sums are of a stream in which no segment has started so far.
+        if carry.sums and len(carry.sums[0]) == len(given):
             flag = np.zeros(on_host(carry.sums[0][0]).shape, np.uint16)
             carry = Carry(carry.count, [(flag, *block) for block in carry.sums])
         self.at = Standing(

@@ -37,7 +37,7 @@ class Segments:
 
 
 def checked(segments: Any) -> Segments | None:
-    """What `segments=` was given, which is nothing or one of the spellings below."""
+    """The argument `segments=`, which must be None or one of the spellings below."""
     if segments is None or isinstance(segments, Segments):
         return segments
     raise SegmentError(

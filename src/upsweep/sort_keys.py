@@ -14,12 +14,14 @@ def keys(xp: Any, x: Any, falling: bool) -> Any:
     if order == "unsigned":
         made = found ^ (-top - 1)
     elif order == "float":
-        zero = (found & top) == 0  # by its bits: CuPy's comparison takes subnormals for zero
+        # Zero is told by its bits: CuPy's comparison takes subnormals for zero.
+        zero = (found & top) == 0
         made = xp.where(
             zero, xp.zeros_like(found), xp.where(x != x, xp.full_like(found, top), _folded(found))
         )
     else:
-        made = found - 1 if order == "time" else found  # not-a-time, the lowest, becomes the highest
+        # Not-a-time, the lowest number, becomes the highest.
+        made = found - 1 if order == "time" else found
     return ~made if falling else made
 
 

@@ -23,7 +23,7 @@ from upsweep.tree import Carry
 
 @dataclass
 class State(Carry):
-    """What is known of everything pushed so far: the carry and, of a stream with segments by keys, the last keys."""
+    """The state after everything pushed so far: the carry and, of a stream with segments by keys, the last keys."""
 
     keys: Any = None
 
@@ -73,7 +73,7 @@ class Stream:
 
     @property
     def state(self) -> State:
-        """What is known of everything pushed so far: block sums in host memory, fit to be pickled."""
+        """The state after everything pushed so far: block sums in host memory, fit to be pickled."""
         carry = self._carry
         sums = [tuple(on_host(part) for part in block) for block in carry.sums]
         return State(carry.count, sums, self._lifted.keys if self._lifted else self._keys)
@@ -86,7 +86,7 @@ class Stream:
         """Scan the next chunk: an array (a tuple of arrays for a tuple of arrays), of any length.
 
         Args:
-            chunk: what continues the chunk before.
+            chunk: the items that follow the chunk before.
             segments: where segments start within this chunk, see `upsweep.segments`. Flags start one where they say so, else
                 the chunk goes on with the segment before; keys go on where the last key before is the same; offsets and
                 lengths start one with the chunk.
@@ -101,7 +101,7 @@ class Stream:
         return self._finished(operands, chunk, segments, out)
 
     def _finished(self, operands: Any, chunk: Any, segments: Segments | None, out: Any) -> Any:
-        """What a finish makes of a chunk's prefixes, which it sees as they are computed."""
+        """The results that a finish makes of a chunk's prefixes, which it sees in the dtype that they are computed in."""
         assert self._finish is not None
         parts = operands if isinstance(operands, tuple) else (operands,)
         on = engines.load(engines.choose(parts))

@@ -66,7 +66,7 @@ def blocks(start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 @dataclass
 class Carry:
-    """What is known of everything scanned so far: a binary counter of aligned block sums.
+    """The sums of everything scanned so far: a binary counter of aligned block sums.
 
     `sums` holds one block sum for each set bit of `count`, largest block first. It is all that chunks, shards and
     streams need to hand on to keep the bits of one call: never more than 64 values, whatever the length.

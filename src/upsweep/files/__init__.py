@@ -107,7 +107,7 @@ def scan_file(
 
 @dataclass(frozen=True)
 class _Call:
-    """What is asked for."""
+    """A call of `scan_file`, as it was asked for."""
 
     op: Operator
     columns: tuple[str, ...]
@@ -120,7 +120,7 @@ class _Call:
     keep: tuple[str, ...] | None
 
     def picture(self) -> str:
-        """What tells this call from any other."""
+        """The words that tell this call from any other."""
         starts = self.initial if isinstance(self.initial, tuple) else (self.initial,)
         plain = [None if s is None else (np.asarray(s).dtype.str, np.asarray(s).tobytes()) for s in starts]
         segments = self.segments and (self.segments.spelling, arrays.content(self.segments.values))
@@ -138,7 +138,7 @@ class _Call:
         return repr(words)
 
     def parts(self, components: int) -> list[_Part]:
-        """What is scanned together: all components, or each of several by itself where the operator takes one."""
+        """The components that are scanned together: all of them, or each by itself where the operator takes one."""
         if components == 1 or self.op.arity != 1:
             return [_Part(self, slice(None), self.initial, self.dtype)]
         starts = self.initial if isinstance(self.initial, tuple) else (self.initial,) * components
@@ -167,7 +167,7 @@ class _Part:
 def _open(
     files: ExitStack, source: Path, folder: Path, call: _Call, report: Progress
 ) -> tuple[arrays.Source, np.ndarray | None]:
-    """What is scanned, and flags where a column says where segments start."""
+    """The components, and flags where a column says where segments start."""
     if source.suffix in arrays.TABLES:
         names, paths, dtypes, flags = tables.read(
             source, folder, call.columns, call.dtype, call.segments, report
@@ -181,12 +181,14 @@ def _scan(
 ) -> None:  # fmt: skip
     axis = axis_of(call.axis, x.shape)
     parts = call.parts(len(x.dtypes))
-    if x.turned:  # in Fortran order: what lies in the file is the transpose
+    # A file in Fortran order holds the transpose.
+    if x.turned:
         axis = len(x.shape) - 1 - axis
         parts = [replace(part, initial=_turned(part.initial)) for part in parts]
     nothing = tuple(np.empty([n if d != axis else 0 for d, n in enumerate(x.layout)], dt) for dt in x.dtypes)
     dtypes: list[np.dtype] = []
-    for part in parts:  # checks all but the data
+    # A plan checks everything but the data.
+    for part in parts:
         made = scan(_bare(nothing[part.where]), call.op, axis=axis, initial=part.initial, **part.keywords())
         dtypes += [y.dtype for y in (made if isinstance(made, tuple) else (made,))]
     if heads is not None:
@@ -249,7 +251,7 @@ class _Job:
         )  # fmt: skip
 
     def _starts(self, part: _Part, strip: tuple[slice, ...]) -> Any:
-        """What the rows of a strip start from."""
+        """The values that the rows of a strip start from."""
         rows = strip[: self.axis] + strip[self.axis + 1 :]
         starts = part.initial if isinstance(part.initial, tuple) else (part.initial,)
         return _bare(tuple(s if np.ndim(s) == 0 else np.asarray(s)[rows] for s in starts))

@@ -1,4 +1,4 @@
-"""What is read from and written to: .npy and Zarr arrays, and columns that lie in plain files."""
+"""The arrays that are read and written: .npy and Zarr arrays, and columns that lie in plain files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check_names(source: Path, target: Path, overwrite: bool) -> None:
 
 
 def content(values: Any) -> Any:
-    """What tells values, or the file that holds them, from others."""
+    """A text that tells values, or the file that holds them, from others."""
     if isinstance(values, (str, os.PathLike)):
         path = Path(values)
         return (str(values), path.stat().st_mtime_ns if path.exists() else 0)
@@ -61,12 +61,12 @@ def content(values: Any) -> Any:
 
 @dataclass
 class Source:
-    """What is scanned: components of one shape that are read together."""
+    """The source of a scan: components of one shape that are read together."""
 
     shape: tuple[int, ...]
     dtypes: tuple[np.dtype, ...]
     names: tuple[str, ...]
-    """Of columns, or of fields of records; nothing for plain arrays."""
+    """The names of columns, or of fields of records; none for plain arrays."""
     files: tuple[Any, ...]
     turned: bool = False
     """Whether the file is in Fortran order: the transpose of what the user sees."""
@@ -139,7 +139,7 @@ def _together(names: tuple[str, ...], dtypes: tuple[np.dtype, ...]) -> np.dtype:
 
 
 class Result:
-    """Where the result goes, a block at a time."""
+    """The target, which is written a block at a time."""
 
     def __init__(self, file: Any, dtype: np.dtype, chunks: tuple[int, ...] | None) -> None:
         self._file, self._dtype, self.chunks = file, dtype, chunks
@@ -155,7 +155,7 @@ class Result:
         return tuple(self._block[name] for name in names) if names else (self._block,)
 
     def write(self, index: tuple[slice, ...]) -> None:
-        """Put what is in the room into the file."""
+        """Write the memory of `room` into the file."""
         self._file[index] = self._block
 
     def flush(self) -> None:

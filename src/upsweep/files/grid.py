@@ -30,7 +30,8 @@ class Grid:
         """Blocks of at most `room` bytes where an item allows it; of whole chunks where the file has chunks."""
         inner = [prod(shape[k + 1 :]) * itemsize for k in range(len(shape))]
         split = next(k for k, size in enumerate(inner) if size <= room or k == len(shape) - 1)
-        step = 1 << max(0, (room // max(1, inner[split])).bit_length() - 1)  # streams like aligned pieces
+        # A stream takes aligned pieces of a power of two whole.
+        step = 1 << max(0, (room // max(1, inner[split])).bit_length() - 1)
         for own in chunks:
             if own:
                 step = max(own[split], step // own[split] * own[split])

@@ -20,7 +20,7 @@ class Heads:
 
     @classmethod
     def of(cls, segments: Segments | None, column: np.ndarray | None) -> Heads | None:
-        """Of what was given: an array, the name of a .npy file, or the flags that a table's column has become."""
+        """Segments from what a user names: an array, a .npy file, or the flags that a table's column has become."""
         if segments is None:
             return None
         if segments.spelling == "groups":
@@ -41,7 +41,7 @@ class Heads:
         return Segments(self.spelling, self.values)
 
     def check(self, n: int) -> None:
-        """What `upsweep.scan` would find wrong."""
+        """Raise the errors that `upsweep.scan` would raise."""
         values = self.values
         if values.ndim != 1:
             raise SegmentError(

@@ -151,7 +151,7 @@ def _chosen(have: list[str], asked: tuple[str, ...], key: str) -> tuple[str, ...
 
 
 def _cut(paths: list[Path], heads: Path | None, progress: dict[str, Any]) -> None:
-    """Take off what was written after the last checkpoint."""
+    """Cut off the bytes that were written after the last checkpoint."""
     sizes = [np.dtype(t).itemsize for t in progress["types"].values()] or [0] * len(paths)
     for path, size in [*zip(paths, sizes), *([(heads, 1)] if heads else [])]:
         with open(path, "ab") as file:
@@ -161,7 +161,8 @@ def _cut(paths: list[Path], heads: Path | None, progress: dict[str, Any]) -> Non
 def _loaded(path: Path) -> np.ndarray:
     try:
         return np.load(path, mmap_mode="r")
-    except ValueError:  # nothing to map
+    except ValueError:
+        # An empty file cannot be mapped.
         return np.load(path)
 
 

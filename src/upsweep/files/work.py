@@ -1,4 +1,4 @@
-"""The folder beside a result in which it is made: what is done survives a kill, and the result moves out when complete."""
+"""The folder beside a result in which it is made: finished blocks survive a kill, and the result moves out when complete."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def _only_one(folder: Path) -> Iterator[None]:
     finally:
         lock.release()
         if not any(path.name != "lock" for path in folder.iterdir()):
-            with suppress(OSError):  # another process has come to work in it
+            # The folder stays where another process has come to work in it.
+            with suppress(OSError):
                 shutil.rmtree(folder)
 
 
@@ -66,7 +67,7 @@ def _empty(folder: Path) -> None:
 
 
 def load(folder: Path, name: str) -> Any:
-    """What was stored under a name, or None."""
+    """The value that was stored under a name, or None."""
     path = folder / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else None
 

@@ -74,7 +74,8 @@ def html(trace: Trace, path: str | Path | None = None) -> str:
     Raises:
         ValueError: where there are more events than a browser plays without stuttering.
     """
-    from upsweep.lab.page.html import of_trace  # the page and its exercises, which nothing else here needs
+    # Nothing else here needs the page and its exercises.
+    from upsweep.lab.page.html import of_trace
 
     text = of_trace(trace)
     if path is not None:

@@ -23,7 +23,7 @@ from upsweep.textbook.setups import padding
 
 @dataclass(frozen=True)
 class Sized:
-    """A way to make the same case for another number of items: what `case` was asked for, but for the items."""
+    """A way to make the same case for another number of items: the arguments of `case`, but for the items."""
 
     kernel: Callable[..., None] | str
     grid: int | None

@@ -127,9 +127,8 @@ def formulas(trace: Trace) -> list[Verdict]:
     """The counts of a textbook kernel beside what its formulas say, where they speak of this n and this launch."""
     row = KERNELS.get(trace.case.name)
     launches = trace.case.setup.launches
-    if row is None or (
-        trace.case.setup.tile < trace.n and launches[0].grid > 1
-    ):  # the formulas count one section
+    # The formulas count one section.
+    if row is None or (trace.case.setup.tile < trace.n and launches[0].grid > 1):
         return []
     got = {"work": int(trace.at("op").sum()), "steps": steps(trace), "barriers": _barriers(trace)}
     forms = {what: getattr(row, what) for what in got}
@@ -215,8 +214,10 @@ def accesses(trace: Trace, model: Banks = TODAY) -> list[Access]:
     number, part = _instructions(trace, events, group)
     groups = -(-trace.case.warp // group)
     served = number * groups + part
-    word = model.word(trace.word[events] - bases[array], sizes) // wide  # a wide item spans that many banks
-    distinct = np.unique(np.stack([served, array, word]), axis=1)  # one word asked twice is served once
+    # An item wider than a bank spans several banks.
+    word = model.word(trace.word[events] - bases[array], sizes) // wide
+    # A word that is asked for twice is served once.
+    distinct = np.unique(np.stack([served, array, word]), axis=1)
     bank = np.unique(np.stack([distinct[0], distinct[2] % (model.banks // wide)]), axis=1, return_counts=True)
     degree = np.zeros(int(served.max()) + 1, np.int64)
     np.maximum.at(degree, bank[0][0], bank[1])

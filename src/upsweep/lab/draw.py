@@ -69,7 +69,8 @@ class Picture:
 
     def png(self, path: str | Path | None = None, scale: float = 2) -> bytes:
         """The drawing as PNG bytes for slides, which are also written to `path` if one is given. Needs Pillow."""
-        from PIL import Image, ImageDraw, ImageFont  # loaded on first use: `pip install 'upsweep[lab]'`
+        # Pillow is loaded on first use: `pip install 'upsweep[lab]'`.
+        from PIL import Image, ImageDraw, ImageFont
 
         image = Image.new("RGB", (round(self.width * scale), round(self.height * scale)), "white")
         pen, font = ImageDraw.Draw(image), ImageFont.load_default(11 * scale)

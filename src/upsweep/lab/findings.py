@@ -1,4 +1,4 @@
-"""What a check says: findings, each with its lines, and the report that puts causes before what follows from them."""
+"""The answer of a check: findings, each with its lines, and the report that puts causes before what follows from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel's names are for, read off its text: which hold items, which make an index, which decide when a loop ends."""
+"""The use of a kernel's names, read off its text: which hold items, which make an index, which decide when a loop ends."""
 
 from __future__ import annotations
 

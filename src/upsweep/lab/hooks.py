@@ -1,4 +1,4 @@
-"""What a rewritten kernel calls: each hook does what the line says, and logs it.
+"""The functions that a rewritten kernel calls: each hook does the work of its line, and logs it.
 
 They are closures over the machine's lists, not methods, because a trace calls them a hundred thousand times.
 """
@@ -24,7 +24,7 @@ REPEATED = 7
 MOST_EVENTS = 4_000_000
 """Events after which a run is stopped: each takes about a hundred bytes."""
 UNCHANGED = -2
-"""What stands for the node of an atomic that left its word as it was."""
+"""The node of an atomic that left its word as it was."""
 
 
 class Endless(Exception):
@@ -83,7 +83,8 @@ def _accesses(machine: Machine, base: int) -> dict[str, Callable]:
         old = array.words[place]
         log.extend((base + site, array.base + place, -1))
         if old is None and kind == "exch":
-            old = POISON  # what was there is the caller's affair, and only if it is used
+            # The old value is the caller's affair, and only if it is used.
+            old = POISON
         if old is None:
             machine.fault("uninitialised", base + site, array.place(place))
             old = 0
@@ -104,7 +105,8 @@ def _arrays(machine: Machine, base: int, itemsize: int) -> dict[str, Callable]:
         key = (machine.place[0], site)
         if space == "shared" and key in shared:
             return shared[key]
-        dynamic = isinstance(shape, int) and shape == 0  # numba's way to ask for what the launch gives
+        # By a shape of 0 numba asks for the memory that the launch gives.
+        dynamic = isinstance(shape, int) and shape == 0
         shape = machine.dynamic if dynamic else shape
         words: list[Any] = [None] * (shape if isinstance(shape, int) else math.prod(shape))
         size = width(dtype, itemsize)
@@ -142,7 +144,8 @@ def signs(fn: Callable[[Any, Any], Any], x: Any) -> frozenset[str]:
 def _alike(fn: Callable[[Any, Any], Any], native: Callable[[Any, Any], Any], samples: Sequence[Any]) -> bool:
     try:
         return all(np.all(fn(a, b) == native(a, b)) for a in samples for b in samples)
-    except Exception:  # the operator or the sign is not for such values
+    except Exception:
+        # The operator or the sign is not for such values.
         return False
 
 
@@ -172,7 +175,8 @@ def _operators(machine: Machine, base: int) -> dict[str, Callable]:
     def infix(sign: str, a: Any, b: Any, site: int, both: bool) -> Any:
         if sign in machine.signs and (a.__class__ is Item or b.__class__ is Item):
             return apply(a, b, site)
-        if sign in machine.signs and both:  # numbers from memory, such as flags: work, and no inputs
+        # Numbers from memory, such as flags, are combined: that is work, and makes no input.
+        if sign in machine.signs and both:
             log.extend((base + site, 0, -1))
         return NATIVE[sign](a, b)
 
@@ -211,7 +215,7 @@ def _control(machine: Machine, base: int) -> dict[str, Callable]:
     states: dict[tuple[tuple[int, int], int], tuple] = {}
 
     def again(taken: Any, site: int, k: int, state: tuple, names: str | None) -> bool:
-        """The test of a `while`: a state that has been there before will be there for ever."""
+        """The test of a `while`: a loop that comes to the same state twice never ends."""
         if k >= REPEATED and taken:
             if names is None and k > ENDLESS:
                 text = "this loop never ends: nothing in it lets another thread run (wait with cuda.atomic)"

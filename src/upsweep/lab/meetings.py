@@ -33,7 +33,7 @@ class Block:
 
 
 def meet_block(machine: Machine, block: Block, live: list[int]) -> None:
-    """Let a block on whose threads, as far as they live, all wait at a barrier."""
+    """Let a block go on: all of its threads that have not ended wait at a barrier."""
     sites = {block.site[t] for t in live}
     machine.place = (block.number, live[0])
     if len(live) < len(block.state):
@@ -57,7 +57,7 @@ def meet_block(machine: Machine, block: Block, live: list[int]) -> None:
 
 
 def meet_warps(machine: Machine, block: Block) -> bool:
-    """Let those warps on whose threads have come where their masks say that they meet."""
+    """Let those warps go on whose threads have all come to the meeting that their masks name."""
     moved = False
     for first in range(0, len(block.state), block.warp):
         members = range(first, min(first + block.warp, len(block.state)))
@@ -100,7 +100,8 @@ def _judge_mask(
 def _meet(machine: Machine, block: Block, kind: str, here: list[int]) -> None:
     for t, value in zip(here, [_exchanged(machine, block, t, here) for t in here]):
         block.sends[t], block.state[t] = value, READY
-    if kind == "syncwarp":  # the others move values, and order no memory
+    # The other meetings move values, and order no memory.
+    if kind == "syncwarp":
         warp = here[0] // block.warp
         block.warp_epoch[warp] += 1
         block.meetings[warp].append(frozenset(here))

@@ -188,7 +188,8 @@ def _name(trace: Trace, real: list[int]) -> str | None:
         return called(real, trace.n)
     alive = _reached(trace)
     name = called((k for k in real if k in alive), trace.n - 1) if trace.n > 1 else None
-    up_sweep = any(trace.intervals[k][-1][1] == trace.n - 1 for k in real)  # which also takes the last input
+    # An up-sweep also takes the last input.
+    up_sweep = any(trace.intervals[k][-1][1] == trace.n - 1 for k in real)
     return "Blelloch" if up_sweep and name == "Brent-Kung" else name and f"{name} (exclusive)"
 
 

@@ -19,7 +19,8 @@ def races(trace: Trace, epoch: np.ndarray | None = None) -> list[Finding]:
     epoch = trace.epoch if epoch is None else epoch
     pairs: dict[tuple[int, int, str], list[tuple[int, int]]] = {}
     for a, b in _unordered(trace, epoch):
-        if trace.block[a] == trace.block[b]:  # by the program; between blocks, as it happened
+        # Accesses of one block are told in the order of the program, those of two blocks as they happened.
+        if trace.block[a] == trace.block[b]:
             a, b = sorted((a, b), key=lambda e: (trace.tick[e], trace.site[e]))
         else:
             a, b = sorted((a, b))

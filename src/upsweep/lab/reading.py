@@ -47,7 +47,8 @@ def source_of(kernel: Callable | str | Source) -> Source:
     if isinstance(kernel, Source):
         return kernel
     if isinstance(kernel, str):
-        first = 1 + len(kernel) - len(kernel.lstrip("\n"))  # empty lines before it count
+        # Empty lines before the kernel count.
+        first = 1 + len(kernel) - len(kernel.lstrip("\n"))
         source = Source(textwrap.dedent(kernel).strip("\n"), "<kernel>", first, "")
         return replace(source, name=definition(source, parsed(source)).name)
     return _read(getattr(kernel, "py_func", kernel))

@@ -102,7 +102,7 @@ def _numbered(site: int) -> ast.expr:
 
 
 def _fitting(value: ast.expr, site: int) -> ast.expr:
-    """`value` where an int32 holds it, and else what the hook `_wide` makes of it: a call for each sum would be slow."""
+    """`value` where an int32 holds it, else the answer of the hook `_wide`: calling a hook for each sum would be slow."""
     kept = f"_v{site}"
     low, high = ast.Constant(-INT32), ast.Constant(INT32)
     test = ast.Compare(low, [ast.LtE(), ast.Lt()], [ast.NamedExpr(ast.Name(kept, ast.Store()), value), high])
@@ -129,7 +129,8 @@ class _Rewriter(ast.NodeTransformer):
         self.loops: list[int] = []
         self.data, self.indices = data_names(definition), index_names(definition)
         self.definition = definition
-        if function:  # what it is given may be items
+        # The arguments of a function may be items.
+        if function:
             self.data |= {a.arg for a in definition.args.args}
         self.target = ""
 
@@ -158,9 +159,8 @@ class _Rewriter(ast.NodeTransformer):
         if node.args.vararg or node.args.kwarg or node.args.kwonlyargs:
             raise self.refuse(node, "a kernel takes plain positional arguments")
         arguments = [ast.arg(a.arg) for a in node.args.args] + [ast.arg(a) for a in ("_t", "_b", "_lane")]
-        thread = ast.parse("def thread():\n    if False: yield").body[
-            0
-        ]  # a generator, whatever the kernel does
+        # The `yield` makes a generator of the function, whatever the kernel does.
+        thread = ast.parse("def thread():\n    if False: yield").body[0]
         assert isinstance(thread, ast.FunctionDef)
         thread.args.args = arguments
         thread.body += self.block(node.body, uniform=True)
@@ -179,7 +179,7 @@ class _Rewriter(ast.NodeTransformer):
         return out or [ast.Pass()]
 
     def ahead(self, statement: ast.stmt, uniform: bool) -> list[ast.stmt]:
-        """What is put in before a statement: a barrier that was asked for, a report that a thread came here."""
+        """The statements that are put in before one: a barrier that was asked for, a report that a thread came here."""
         out: list[ast.stmt] = []
         if uniform:
             self.statements.append(statement.lineno)
@@ -222,7 +222,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
         read = copy.deepcopy(node.target)
-        read.ctx = ast.Load()  # the same element, first read and then written
+        # The same element is first read and then written.
+        read.ctx = ast.Load()
         made = ast.copy_location(ast.BinOp(read, node.op, node.value), node)
         indexes = isinstance(node.target, ast.Name) and node.target.id in self.indices
         value = self.index_math(made) if indexes else self.visit(made)

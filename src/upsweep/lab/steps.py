@@ -51,9 +51,8 @@ def steps(trace: Trace) -> np.ndarray:
     time = _times(trace, order, some, group)[group]
     if not _plays(trace, time):
         time = _as_it_ran(trace, time, group)
-    busy = np.unique(
-        time[~trace.at("branch", "loop")]
-    )  # a step in which threads only test belongs to the next one
+    # A step in which threads only test belongs to the next one.
+    busy = np.unique(time[~trace.at("branch", "loop")])
     return np.minimum(np.searchsorted(busy, time), max(len(busy) - 1, 0))
 
 
@@ -111,7 +110,8 @@ def _plays(trace: Trace, time: np.ndarray) -> bool:
         return True
     word, when, place = trace.word[events], time[events], np.arange(len(events))
     writes, loads = trace.at("store", "atomic")[events], trace.at("load")[events]
-    far = int(time.max()) + 2  # later words begin far above, so that one running maximum serves for all
+    # Later words begin far above, so that one running maximum serves for all.
+    far = int(time.max()) + 2
     lift = np.unique(word, return_inverse=True)[1] * far
     earlier = np.maximum.accumulate(when + lift)
     written = np.maximum.accumulate(np.where(writes, when + lift, lift - 1))

@@ -130,7 +130,8 @@ def _own(names: object) -> list[tuple[str, object]]:
     return [(k, v) for k, v in dict(names).items() if isinstance(v, int)]  # type: ignore[call-overload]
 
 
-@lru_cache(maxsize=2)  # such runs are some hundred megabytes
+# The runs of one kernel take some hundred megabytes.
+@lru_cache(maxsize=2)
 def _sized(
     sized: Callable[[int], Case],
     kernels: tuple[object, ...],
@@ -145,7 +146,8 @@ def _sized(
             case = sized(n).launching(kernels, [dict(some) for some in names])
             run = case.run(without=without, before=before, places=places)
         except (KernelError, ValueError, ArithmeticError, LookupError):
-            continue  # it is not for this size
+            # The kernel is not for this size.
+            continue
         if not run.machine.stopped and not any(
             f.kind in ("out of bounds", "deadlock") for f in run.machine.faults
         ):

@@ -68,7 +68,8 @@ class Case:
         given = {"x": case.input(machine)}
         neutral = case.identity
         if neutral is not None and any(_asks(launch.kernel) for launch in case.setup.launches):
-            neutral = machine.leaf(neutral)  # a value that remembers that it is the identity
+            # A leaf remembers that it is the identity.
+            neutral = machine.leaf(neutral)
         for name, content in case.setup.buffers.items():
             written = not isinstance(content, int)
             words: list[Any] = list(content) if not isinstance(content, int) else [None] * content
@@ -246,7 +247,8 @@ class Trace:
     # --- how it shows itself in a notebook -----------------------------------------------------------------------------
 
     def _repr_html_(self) -> str | None:
-        from upsweep.lab.page.html import framed  # the page knows Trace, and is needed by notebooks alone
+        # Only notebooks need the page, which imports this file.
+        from upsweep.lab.page.html import framed
 
         return framed(self)
 

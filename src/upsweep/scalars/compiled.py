@@ -75,7 +75,7 @@ class Compiler:
         return rebuilt(fn, self.taken, module, PYTHONS)
 
     def taken(self, value: Any) -> Any:
-        """What stands for a value that a function uses."""
+        """The value that stands for one that a function uses."""
         called = getattr(value, "py_func", value)
         if isinstance(called, FunctionType) and not called.__module__.startswith("numpy"):
             return self.compiled(called)
@@ -88,7 +88,7 @@ class Compiler:
         return self.called(value) if callable(value) else value
 
     def called(self, fn: Any) -> Given:
-        """What stands for a function of Python's, math's or NumPy's."""
+        """The function that stands for one of Python's, math's or NumPy's."""
         if fn not in self.known:
             ty = Called(fn)
             self.lower(ty, types.VarArg(types.Any))(ty.operation.code)
@@ -158,9 +158,8 @@ def _said(ty: Any) -> str:
 def _rank(ty: Any) -> int:
     for rank, kind in enumerate((types.Boolean, types.Integer, types.Float, types.Complex)):
         if isinstance(plain(ty), kind):
-            return max(
-                rank, 1
-            )  # comparisons give booleans to integers and back, as NumPy's "same kind" allows
+            # Comparisons give booleans: these and integers may stand for each other, as NumPy's "same kind" allows.
+            return max(rank, 1)
     raise TypingError(f"the operator returns {_said(ty)}, which is not a number")
 
 

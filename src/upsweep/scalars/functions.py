@@ -1,4 +1,4 @@
-"""What a function that computes with Scalars calls: functions of Python, math and NumPy, and tables of numbers."""
+"""The functions that a function of Scalars may call: those of Python, math and NumPy; and tables of numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from upsweep.scalars.types import Scalar, Table, kind_of, kinds_of, plain, scala
 
 
 def operation_of(fn: Any) -> Operation:
-    """What calling this does."""
+    """The code of a call."""
     if fn in _BUILTINS:
         return _BUILTINS[fn]
     if isinstance(fn, type) and issubclass(fn, np.generic):

@@ -1,4 +1,4 @@
-"""What can be done with Scalars: of each operation its type, by NumPy's rules, and its code.
+"""The operations on Scalars: the type of each, by NumPy's rules, and its code.
 
 Integers are computed at their own width and wrap, as NumPy's do: the compiler's own would be widened to 64 bits, and their
 overflow undefined. All else is the compiler's own operation on operands of the dtypes that NumPy names.
@@ -41,7 +41,8 @@ def fit(args: Sequence[Any], dtypes: Sequence[np.dtype]) -> None:
 
 def cast(context: Any, builder: Any, value: Any, ty: Any, dtype: np.dtype) -> Any:
     """A value of a type as one of a dtype."""
-    if not isinstance(value, ir.Value):  # a literal that the compiler took apart
+    # The compiler has taken a literal apart.
+    if not isinstance(value, ir.Value):
         value = context.get_constant(plain(ty), value)
     return context.cast(builder, value, plain(ty), from_dtype(dtype))
 

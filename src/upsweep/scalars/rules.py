@@ -16,7 +16,7 @@ OWN: dict[Kind, np.dtype] = {
     float: np.dtype(np.float64),
     complex: np.dtype(np.complex128),
 }
-"""What Python's numbers are computed in among themselves."""
+"""The dtypes that Python's numbers are computed in among themselves."""
 
 
 def dtype_of(kind: Kind) -> np.dtype:

@@ -72,6 +72,7 @@ def read(text: str, file: str) -> Answer:
             try:
                 constants[node.targets[0].id] = ast.literal_eval(node.value)
             except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-                continue  # it is no constant, and what it computes is not the kernels' business
+                # The value is no constant, and the kernels do not need it.
+                continue
     blanks = sorted({n.lineno for n in ast.walk(module) if isinstance(n, ast.Constant) and n.value is ...})
     return Answer(file, functions, parameters, constants, tuple(blanks))

@@ -96,7 +96,8 @@ def _apart(text: str, file: str) -> Grade:
     exercise = _answered(answer)
     asked = json.dumps({"text": text, "file": file})
     quiet = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    with tempfile.TemporaryDirectory() as empty:  # no module of the student's is found here
+    # In an empty folder Python finds no module of the student's.
+    with tempfile.TemporaryDirectory() as empty:
         try:
             done = subprocess.run([sys.executable, "-m", "upsweep.lab.exercises.child"], input=asked, text=True, timeout=SECONDS,
                                   capture_output=True, cwd=empty, env=quiet)  # fmt: skip
@@ -104,7 +105,8 @@ def _apart(text: str, file: str) -> Grade:
             return _none(
                 exercise, [f"{file} was stopped after {SECONDS} seconds: something in it does not end"]
             )
-    if done.returncode > 0:  # our own mistake, or Python's: let its last line speak
+    # The mistake is ours or Python's: its last line is shown.
+    if done.returncode > 0:
         last = (done.stderr.strip().splitlines() or ["it ended"])[-1]
         return _none(exercise, [f"{file} was stopped: {last}"])
     if done.returncode < 0:
@@ -160,11 +162,13 @@ def _traced(exercise: Exercise, answer: Answer) -> Grade:
         reports: list[Report] = []
         for posed, model, named in cases(exercise, answer):
             if not named and any(reports):
-                break  # first the sizes that the task names
+                # Other sizes are run once those that the task names are right.
+                break
             runs.append((posed.run(), model.run()))
             reports.append(check(runs[-1][0], witness=posed.setup.tile <= WITNESSED))
             if runs[-1][0].machine.stopped:
-                break  # what never ends here will not end elsewhere
+                # A kernel that never ends here will not end elsewhere.
+                break
     except KernelError as error:
         return _none(exercise, [str(error)])
     except MemoryError:
@@ -267,7 +271,8 @@ def _races(
 ) -> Mark:
     good, remarks = [], []
     for (run, _), report, values in zip(runs, reports, right):
-        found = {f.kind: f for f in reversed(report) if f.kind not in VALUES}  # the first one of each kind
+        # The first finding of each kind stays.
+        found = {f.kind: f for f in reversed(report) if f.kind not in VALUES}
         good.append(not found and values)
         if remarks:
             continue

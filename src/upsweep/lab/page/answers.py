@@ -31,7 +31,8 @@ def answer(name: str, given: str) -> str:
     """The answer to a question, both as JSON; or what is wrong with the dials or with the user's text."""
     try:
         found = QUESTIONS[name](json.loads(given))
-    except Exception as problem:  # the user's kernel may raise anything; it is shown, not hidden
+    except Exception as problem:
+        # The user's kernel may raise anything, and the page shows it.
         said = str(problem) if isinstance(problem, ValueError) else f"{type(problem).__name__}: {problem}"
         found = {"error": said}
     return json.dumps(found, separators=(",", ":"))

@@ -92,7 +92,8 @@ def _failing(exercise: Exercise, text: str) -> Iterator[Dials]:
         posed = replace(dials, edits=edits)
         try:
             wrong = not check(built(posed).run(), witness=False).ok
-        except Exception:  # whatever it raises is said where it is played
+        except Exception:
+            # The player says what the kernel raises.
             wrong = True
         if wrong:
             yield posed

@@ -51,7 +51,8 @@ class Worker:
         if process is not None:
             process.wait()
             for pipe in (process.stdin, process.stdout):
-                with suppress(OSError):  # what was never read by a process that was killed
+                # A process that was killed has never read its last question.
+                with suppress(OSError):
                     pipe.close()  # pyright: ignore[reportOptionalMemberAccess]
 
     def stop(self) -> None:

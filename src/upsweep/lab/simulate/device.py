@@ -34,7 +34,8 @@ class Kernel:
         return self[-(-int(tasks) // threads), threads, stream, sharedmem]
 
     def __call__(self, *args: Any) -> Any:
-        return self.py_func(*args)  # a device function, called on the host
+        # The host has called a device function.
+        return self.py_func(*args)
 
 
 class _Shared:
@@ -91,7 +92,8 @@ class _Atomic:
         old = array.read(where)
         new = rule(old, *values)
         array.put(where, address, new)
-        return Request("turn", value=old) if new == old else old  # who waits for a change lets others run
+        # A thread that waits for a change lets others run.
+        return Request("turn", value=old) if new == old else old
 
     def compare_and_swap(self, array: Memory, old: Any, value: Any) -> Any:
         return self.update(ATOMIC["cas"], array, 0, (old, value))

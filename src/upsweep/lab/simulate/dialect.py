@@ -39,7 +39,8 @@ def _closure(function: Callable[..., Any]) -> dict[str, Any]:
     def content(cell: types.CellType) -> Any:
         try:
             return cell.cell_contents
-        except ValueError:  # a name that is bound later
+        except ValueError:
+            # The name is bound later.
             return None
 
     return dict(zip(function.__code__.co_freevars, map(content, function.__closure__ or ())))
@@ -53,7 +54,8 @@ def _rewritten(function: Callable[..., Any]) -> tuple[types.CodeType, str]:
     node = module.body[0]
     if isinstance(node, ast.FunctionDef):
         node.decorator_list = []
-    else:  # a lambda, somewhere in a statement
+    else:
+        # A lambda stands somewhere in a statement.
         found = next(n for n in ast.walk(module) if isinstance(n, ast.Lambda))
         node = ast.FunctionDef("_lambda", found.args, [ast.Return(found.body)], [], None)
         ast.copy_location(node, found)
@@ -99,7 +101,8 @@ class _Generator(ast.NodeTransformer):
             return self.store(node.targets[0], value, node)
         if not any(isinstance(n, ast.Subscript) for target in node.targets for n in ast.walk(target)):
             return ast.copy_location(ast.Assign(node.targets, value), node)
-        names = ast.Name(f"_v{node.lineno}", ast.Store())  # several places at once, one after the other
+        # An assignment to several places at once is made one after the other.
+        names = ast.Name(f"_v{node.lineno}", ast.Store())
         out: list[ast.stmt] = [ast.Assign([names], value)]
         held = ast.Name(names.id, ast.Load())
         for target in node.targets:

@@ -343,7 +343,8 @@ class Simulator:
             if absent:
                 text = f"the mask {mask:#x} names threads that never come to this {name}"
                 self.found("divergent shuffle", self.now.line, text)
-            if name == "syncwarp":  # the others move values, and order no memory
+            # The other meetings move values, and order no memory.
+            if name == "syncwarp":
                 together = _together(here)
                 together |= {(block.number, t.number): t.stamp.clock for t in here}
                 for t in here:
@@ -361,7 +362,8 @@ class Simulator:
         if name.startswith("shfl"):
             steps = {"shfl_up_sync": lane - by, "shfl_down_sync": lane + by, "shfl_xor_sync": lane ^ by}
             source = steps.get(name, by % WARP)
-            alone = not 0 <= source < WARP  # past the end of its warp, a thread keeps its own
+            # A thread that asks past the end of its warp keeps its own value.
+            alone = not 0 <= source < WARP
             if alone or source in by_lane:
                 return by_lane.get(source, asked.value)
             return Undefined(partial(self.undefined, t.line, name, source, asked.value))
@@ -393,7 +395,8 @@ class Simulator:
     def call(self, function: Any, line: int, *args: Any, **keywords: Any) -> Generator:
         """A call within a kernel: of the device's own, of a device function, or of Python's."""
         self.now.line = line
-        if function.__class__ is not types.MethodType:  # as most of the device's own are
+        # Most of the device's own functions are methods.
+        if function.__class__ is not types.MethodType:
             plain = getattr(function, "py_func", function)
             ours = isinstance(plain, types.FunctionType) and (plain.__module__ or "").startswith(
                 "upsweep.lab.simulate."
@@ -401,7 +404,8 @@ class Simulator:
             if isinstance(plain, types.FunctionType) and not ours:
                 try:
                     inner = self.generator(plain)
-                except (OSError, TypeError):  # without a source: Python's own
+                except (OSError, TypeError):
+                    # A function without a source is Python's own.
                     return plain(*args, **keywords)
                 return (yield from inner(*args, **keywords))
         made = function(*args, **keywords)

@@ -10,7 +10,8 @@ from typing import Any
 class Undefined:
     """Stands for such a value; `used` reports it, and gives the thread's own value to go on with."""
 
-    __array_ufunc__ = None  # NumPy's scalars leave arithmetic to this class
+    # With this NumPy's scalars leave arithmetic to the class.
+    __array_ufunc__ = None
 
     def __init__(self, used: Callable[[], Any]):
         self.used = used
