@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, ClassVar
 
 from upsweep.engine import EngineError
-from upsweep.gpu import functions, shapes
+from upsweep.gpu import functions, params, shapes
 from upsweep.gpu.layout import Lane, Layout, flip, mode, patched, turned
 from upsweep.gpu.shapes import Chip, Shape
 from upsweep.gpu.sharing import Room, node_words, patches, room_of, rounded_up
@@ -148,6 +148,27 @@ def light(plan: Plan) -> bool:
     )
 
 
+BYTEWISE = {"add": 1, "or": 2, "and": 3, "xor": 4}
+"""Operators on bytes that packed.cuh knows, by its numbers."""
+OF_TRUTHS = {"add": "or", "max": "or", "mul": "and", "min": "and"}
+
+
+def bytewise(plan: Plan, layout: Layout) -> int:
+    """The operator by which sums of bytes are made four at a time, or 0."""
+    known = form_of(plan.op, plan.accumulators)
+    kinds = [
+        d.kind if d.itemsize == 1 else "" for d in (*plan.loads, *plan.accumulators, *params.stored(plan))
+    ]
+    truths = [kind == "b" for kind in kinds[1:]]
+    alone = len(kinds) == 3 and set(kinds) <= set("biu") and truths[0] == truths[1]
+    if known is None or not alone or plan.segmented or plan.reduce or layout.loads[0].still:
+        return 0
+    if not plan.map is plan.finish is None:
+        return 0
+    name = known[0].name
+    return BYTEWISE.get(OF_TRUTHS.get(name, name) if truths[0] else name, 0)
+
+
 # --- its text -----------------------------------------------------------------------------------------------------------
 
 
@@ -168,6 +189,7 @@ def spec(plan: Plan, choice: Choice) -> str:
         "STAGES": shape.stages,
         "NODE_WORDS": node_words(plan),
         "SHARED_BYTES": choice.shared_bytes(plan),
+        "BYTEWISE": bytewise(plan, layout),
     }
     heads = layout.heads
     truths = {

@@ -123,10 +123,17 @@ def for_whole_rows(n: int, words: int, even: bool) -> Shape:
     return Shape(items, warps, blocks, together=True)
 
 
-HEAVY = {8: 8, 10: 8, 16: 4}
-"""Items of 32 and 64 bytes: shuffles and folds of the look-back cost so much that twice the tile pays, .46 of a copy
-against .36 for matrices of four doubles; a filter's sections, whose 8 words read 2 again, ran at .52 so, with 4 items at .36
-(H200). Where they are read from fewer bytes than 16, a tile of the usual bytes holds as many."""
+HEAVY = {8: 8, 12: 8, 16: 4}
+"""Items of a thread by the words of one, from 5 on: shuffles and folds of the look-back cost so much that larger tiles in fewer
+blocks pay. Of a copy (H200), with 32 registers and 32 KiB -> so: six numbers of f4 .56 -> .74, of f8 .38 -> .70; mean and
+spread of f8 .43 -> .53; matrices of four doubles .36 -> .71; a filter's sections, whose 8 words read 2 again, .36 -> .52. Where
+they are read from fewer bytes than 12, a tile of the usual bytes holds as many."""
+
+THREE = 16
+"""The same of three words: mean and spread of f4 .60 -> .66 (H200)."""
+
+PACKED = 64
+"""Items of a thread where four bytes are summed at a time: int8 .91 to .93 of a copy, truths .72 to .84 (H200)."""
 
 SMALL = 16 << 20
 """Bytes up to which the machine is not full. Half a tile lets more blocks share the work, up to FEW_BYTES; from there on tiles of
@@ -152,16 +159,23 @@ def for_tiles(
     staged: int,
     segmented: bool,
     halved: bool,
+    packed: bool,
     shared: int,
 ) -> Shape:
     """`parts` are an item's components, `size` its bytes, `staged` those in shared memory, fewer where results have a
     place of their own, `shared` all that there is. Half the items keep the code of costly operators short, logaddexp of f4 .58 of
     a copy instead of .56, and words that are turned in registers: f4 from x[1:] .91 to .95 instead of .78 (H200)."""
-    heavy = words in HEAVY
-    items = HEAVY[words] if heavy else items_for(words) >> halved
+    heavy = words > 4 or (words == 3 and size >= 12)
+    items = next(items for most, items in HEAVY.items() if words <= most or most == 16)
+    if not heavy:
+        items = PACKED if packed else items_for(words) >> halved
+    elif words == 3:
+        items = THREE
     small = n * rows * size <= SMALL
     few = segmented or (parts > 1 and not heavy)
-    whole, half = (2 * STAGE, 2 * STAGE) if heavy and size >= 16 else (STAGE, STAGE // 2)
+    whole, half = STAGE, STAGE // 2
+    if heavy and size >= 12:
+        whole = half = 2 * STAGE if words <= 8 else 3 * STAGE
     if staged < size:
         whole, half = whole // 2, half // 2
 

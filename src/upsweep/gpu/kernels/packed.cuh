@@ -4,20 +4,11 @@
 #include "region.cuh"
 #include "warp.cuh"
 
-// The operators that do it: a carry from byte to byte has no place in them, or is left out (ADDS). Bits of truths are 0 and 1.
-enum Bytewise { NONE, ADDS, ORS, ANDS, XORS };
-template <class T> constexpr bool is_integer_byte = same<T, i8> || same<T, u8>;
-template <class T> constexpr bool is_byte = is_integer_byte<T> || same<T, bool> || same<T, b8>;
+// What they are summed by (BYTEWISE): a carry from byte to byte has no place in it, or is left out (ADDS). Bits of truths are 0
+// and 1.
+enum { NONE, ADDS, ORS, ANDS, XORS };
 typedef typename Component<0>::Acc Byte;
-template <class F> constexpr bool scalar = same<Op, Scalar<F>>;
-constexpr Bytewise BYTEWISE =
-    scalar<Xor> ? XORS
-    : scalar<Or> || (same<Byte, bool> && (scalar<Add> || scalar<Max>)) ? ORS
-    : scalar<And> || (same<Byte, bool> && (scalar<Mul> || scalar<Min>)) ? ANDS
-    : scalar<Add> ? ADDS : NONE;
-constexpr bool ALL_BYTES = is_byte<typename Input<0>::Load> && is_byte<Byte> &&
-                           (same<Byte, bool> ? same<typename Output<0>::Store, b8> : is_integer_byte<typename Output<0>::Store>);
-constexpr bool PACKED = PLAIN && !Input<0>::still && COMPONENTS == 1 && !SEGMENTED && !REDUCE && ITEMS >= 16 && BYTEWISE != NONE && ALL_BYTES;
+constexpr bool PACKED = BYTEWISE != NONE && ITEMS >= 16;
 
 // Words of a run; of other types too, for which the functions below are compiled but never called.
 constexpr int PACKED_WORDS = max_of(max_of(LoadSlab<0, 32, ITEMS>::RUN, StoreSlab<0, 32, ITEMS>::RUN) / 4, 1);
