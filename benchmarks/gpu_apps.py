@@ -135,6 +135,7 @@ def run(race: Race) -> dict[str, Any]:
         "name": race.name,
         "of_a_copy": copied(race.moved) / ours,
         "GB_a_second": race.moved / ours / 1e6,
+        "bound": race.bound,
         **beside,
     }
 
@@ -143,32 +144,36 @@ def markdown(device: str, rows: list[dict[str, Any]]) -> str:
     lines = [
         f"Applications on one {device}, {N} items. How many times as fast as PyTorch and CuPy, and the time of a copy of the "
         "bytes that must move over theirs, all in one run; results were compared first.",
-        "", "| application | of a copy | x PyTorch | x CuPy |", "|---|---|---|---|",
+        "", "| application | of a copy | x PyTorch | x CuPy | what bounds it |", "|---|---|---|---|---|",
     ]  # fmt: skip
     for row in rows:
-        beside = [f"{row[name]:.1f}" if name in row else "" for name in ("torch", "cupy")]
-        lines.append(f"| {row['name']} | {row['of_a_copy']:.2f} | {' | '.join(beside)} |")
+        beside = [f"{row[name]:.2g}" if name in row else "" for name in ("torch", "cupy")]
+        lines.append(f"| {row['name']} | {row['of_a_copy']:.2f} | {' | '.join(beside)} | {row['bound']} |")
     return "\n".join(lines) + "\n"
 
 
 def main(folder: Path, words: list[str]) -> int:
     torch.manual_seed(0)
     rows, failed = [], 0
+    folder.mkdir(parents=True, exist_ok=True)
     for family in (moves, sorts, recurrences, tables, texts, algebra, models):
         for race in family():
             if words and not any(word in race.name for word in words):
                 continue
             try:
                 rows.append(run(race))
+                save(folder, rows)
                 print({k: v if isinstance(v, str) else round(v, 3) for k, v in rows[-1].items()}, flush=True)
             except Exception as error:  # the other races are still worth their while
                 failed += 1
                 print(f"{race.name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
-    folder.mkdir(parents=True, exist_ok=True)
+    return failed
+
+
+def save(folder: Path, rows: list[dict[str, Any]]) -> None:
     device = torch.cuda.get_device_name()
     (folder / "apps.json").write_text(json.dumps({"device": device, "rows": rows}, indent=1) + "\n")
     (folder / "apps.md").write_text(markdown(device, rows))
-    return failed
 
 
 if __name__ == "__main__":
