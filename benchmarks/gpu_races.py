@@ -50,13 +50,24 @@ def recurrences() -> Iterator[Race]:
             out[t] = y = torch.lerp(y, x[t], 0.1)
         return out
 
-    yield Race("ema, one row", 2 * nbytes(x), lambda: up.ema(x, 0.1), cupy=lambda: filtered([0.1], [1, -0.9], led),
-               near=1e-5)  # fmt: skip
+    flags = "a flag for each item says which one stands alone"
+    yield Race("ema, one row", 2 * nbytes(x), lambda: up.ema(x, 0.1), cupy=lambda: filtered([0.1], [1, -0.9], led), near=1e-5,
+               bound=f"{flags}; it is written before it is read")  # fmt: skip
     yield Race(
-        "ema, axis 1", 2 * nbytes(x), lambda: up.ema(rows, 0.1, axis=1), lambda: averaged(rows.T).T, near=1e-5
+        "ema, axis 1",
+        2 * nbytes(x),
+        lambda: up.ema(rows, 0.1, axis=1),
+        lambda: averaged(rows.T).T,
+        near=1e-5,
+        bound=flags,
     )
     yield Race(
-        "ema, axis 0", 2 * nbytes(x), lambda: up.ema(rows, 0.1, axis=0), lambda: averaged(rows), near=1e-5
+        "ema, axis 0",
+        2 * nbytes(x),
+        lambda: up.ema(rows, 0.1, axis=0),
+        lambda: averaged(rows),
+        near=1e-5,
+        bound=flags,
     )
 
     def discounted(x: torch.Tensor, alive: torch.Tensor) -> torch.Tensor:
