@@ -88,7 +88,8 @@ class Case:
         self._forms()
         self.reduces = self.forms[2]
         self.out_shape = self.rows if self.reduces else self.shape
-        self.kept = [1] if kernel.recurrence else list(range(law.parts))
+        self.finish = kernel.fused and not self.reduces and kernel.fused.finish
+        self.kept = [1] if kernel.recurrence else [0] if self.finish else list(range(law.parts))
         self.gives_out = kernel.stores != kernel.computed or rng.random() < 0.6
         self._initial()
         self._lay_out()
@@ -144,11 +145,11 @@ class Case:
     def _lay_out(self) -> None:
         kernel, rng = self.kernel, self.rng
         tame = self.library.tame
-        sizes = [d.itemsize for d in (*kernel.loads, *kernel.stores)]
+        sizes = [d.itemsize for d in (*kernel.inputs, *kernel.stores)]
         unit = max(sizes) if tame else 1
         end = int(rng.integers(64, 128)) // 16 * 16 + (0 if tame else int(rng.integers(16)))
         self.xs, self.ys = [], []
-        for d in kernel.loads:
+        for d in kernel.inputs:
             lay = layout(rng, self.shape, d.itemsize, tame, repeats=True)
             swapped = (
                 not tame and self.library.takes(d.newbyteorder(">")) and d.itemsize > 1 and d.isbuiltin == 1
@@ -182,7 +183,7 @@ class Case:
             f"{name} of {', '.join(map(str, kernel.loads))} in {', '.join(map(str, kernel.computed))} as "
             f"{', '.join(map(str, kernel.stores))}; shape={self.shape} axis={self.axis} order={kernel.order} "
             f"{exclusive=} {initial=} {reduces=} reverse={self.reverse} segmented={kernel.segmented} "
-            f"recurrence={kernel.recurrence} stream={self.streams} chunk={kernel.chunk} threads={self.threads} "
+            f"recurrence={kernel.recurrence} {kernel.fused=} stream={self.streams} {kernel.chunk=} threads={self.threads} "
             f"{type(self.library).__name__}\nstart={self.start}\nin {self.xs}\nout {self.ys if self.gives_out else 'new'}"
         )
 
@@ -233,6 +234,10 @@ class Case:
         if initial:
             how["initial"] = self._given_initial()
         one, segments = len(xs) == 1, None
+        if kernel.fused:
+            how["map"] = kernel.fused.map
+            if self.finish:
+                how["finish"] = self.finish
         if self.heads is not None:
             segments, _ = spelt(self.rng, self.heads, self.axis)
         if outs:
@@ -306,6 +311,10 @@ class Case:
         """What the oracle makes of the data, in the dtypes of the results."""
         kernel, heads, (exclusive, _, reduces) = self.kernel, self.heads, self.forms
         wide = [accumulated(d) for d in kernel.computed]
+        given = data
+        if kernel.fused:
+            made = kernel.fused.map(*data)
+            data = list(made) if isinstance(made, tuple) else [made]
         along = [np.moveaxis(_numbers(x), self.axis, 0).astype(w) for x, w in zip(data, wide)]
         n = self.shape[self.axis]
         flags = np.zeros((n,) + (1,) * len(self.rows), bool)
@@ -334,11 +343,13 @@ class Case:
             total = prefixes[-1] if prefixes else start if start is not None else nothing
             return [np.asarray(np.broadcast_to(total[c], self.rows)) for c in self.kept]
         results = []
-        for c in self.kept:
+        for c in range(kernel.law.parts) if self.finish else self.kept:
             y = np.empty((n, *self.rows), wide[c])
             for i, prefix in enumerate(prefixes):
                 y[i] = prefix[c]
             results.append(np.moveaxis(y[::-1] if self.reverse else y, 0, self.axis))
+        if self.finish:
+            return [self.finish(results[0] if len(results) == 1 else results, *given)]
         return results
 
     def _compare(self, c: int, have: np.ndarray, correct: np.ndarray) -> None:

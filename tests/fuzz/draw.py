@@ -124,6 +124,33 @@ def accumulated(dtype: np.dtype) -> np.dtype:
     return np.dtype("f4") if dtype in (BFLOAT, *EIGHTS, np.float16) else dtype
 
 
+class Fused(NamedTuple):
+    """What goes in and what comes out, computed within the scan from one input more than the operator takes."""
+
+    map: Callable[..., Any]
+    finish: Callable[..., Any] | None
+
+
+def tripled(x, y):
+    return x * 3 - y
+
+
+def moved(x, y, z):
+    return x - z, y + z * 2
+
+
+def beside(p, x, y):
+    return p - x * y
+
+
+def second(p, x, y, z):
+    return p[1] - x
+
+
+FUSED = {1: [Fused(tripled, None), Fused(tripled, beside)], 2: [Fused(moved, None), Fused(moved, second)]}
+"""By the operator's components."""
+
+
 class Kernel(NamedTuple):
     """What is compiled: `forms` (exclusive, initial, reduce) only where the scan is in order."""
 
@@ -138,6 +165,21 @@ class Kernel(NamedTuple):
     recurrence: bool
     streams: bool
     chunk: int
+    fused: Fused | None = None
+
+    @property
+    def inputs(self) -> tuple[np.dtype, ...]:
+        return (*self.loads, self.loads[0]) if self.fused else self.loads
+
+
+def fused(rng: np.random.Generator, kernel: Kernel) -> Fused | None:
+    """For numbers that are computed in their own dtype: in others it would count when they are rounded."""
+    d = kernel.loads[0]
+    alike = {*kernel.loads, *kernel.computed, *kernel.stores} == {d} and accumulated(d) == d
+    if not alike or d.kind not in "iuf" or kernel.streams or kernel.recurrence or kernel.law.close:
+        return None
+    kinds = FUSED.get(kernel.law.parts)
+    return kinds[rng.integers(len(kinds))] if kinds and rng.random() < 0.4 else None
 
 
 def kernel(rng: np.random.Generator, dtypes_here: Callable[[np.dtype], bool], engine: str) -> Kernel:
@@ -160,12 +202,13 @@ def kernel(rng: np.random.Generator, dtypes_here: Callable[[np.dtype], bool], en
     sequential = rng.random() < 0.25
     needs = law.identity is None and law.parts != 2
     recurrence = law.op == "affine" and flip[0]
-    return Kernel(
+    drawn = Kernel(
         law, loads, computed, stores, rng.random() < 0.4, bool(flip[1] or needs),
         "sequential" if sequential else "tree", (bool(flip[2]), bool(flip[3] or (flip[2] and needs)), bool(flip[4] and flip[5])),
         recurrence, bool(rng.random() < 0.3 and computed == loads == stores and not recurrence),
         int(rng.choice([64, 4096, 40_000] if engine == "cuda" else [64, 64, 256, 4096])),
     )  # fmt: skip
+    return drawn._replace(fused=fused(rng, drawn))
 
 
 def shape_of(rng: np.random.Generator, chunk: int) -> tuple[tuple[int, ...], int]:
