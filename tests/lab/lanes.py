@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from upsweep.lab.expressions import GEOMETRY
 from upsweep.lab.flow import data_names, dotted, is_data
 from upsweep.lab.machine import scope
 from upsweep.lab.reading import source_of
-from upsweep.lab.rewrite import GEOMETRY
 from upsweep.lab.traces import Case
 
 COMPARE = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,

@@ -10,10 +10,11 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from upsweep.lab.expressions import ATOMIC, Site
 from upsweep.lab.hooks import Endless, hooks, signs
 from upsweep.lab.meetings import AT_BARRIER, AT_WARP, DONE, READY, Block, meet_block, meet_warps
 from upsweep.lab.reading import KernelError, Source, source_of
-from upsweep.lab.rewrite import ATOMIC, Rewritten, Site, rewrite
+from upsweep.lab.rewrite import Rewritten, rewrite
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.values import Array, Item
 

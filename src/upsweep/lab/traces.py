@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from upsweep.lab import steps
+from upsweep.lab.expressions import Site
 from upsweep.lab.intervals import MANY, Intervals, join
 from upsweep.lab.machine import Machine, scope
 from upsweep.lab.reading import Source, Spot, source_of
-from upsweep.lab.rewrite import Rewritten, Site, rewrite
+from upsweep.lab.rewrite import Rewritten, rewrite
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.values import Array, plain
 from upsweep.textbook.dialect import asks_for_identity
