@@ -98,7 +98,7 @@ def one_core() -> None:
             y = np.zeros_like(x)
             tx, ty = torch.from_numpy(x), torch.from_numpy(y)
             ours, torchs, numpys, copy = race(
-                lambda: up.scan(x, out=y, threads=None if log < 14 else 1),
+                lambda: up.scan(x, out=y),
                 lambda: torch.cumsum(tx, 0, dtype=tx.dtype, out=ty),
                 lambda: np.cumsum(x, dtype=x.dtype, out=y),
                 lambda: np.copyto(y, x),
@@ -108,6 +108,39 @@ def one_core() -> None:
                 f"  {dtype} 2^{log:<2} {1e9 * ours / len(x):7.3f} {torchs / ours:6.2f} {numpys / ours:6.2f} {copy / ours:6.2f}",
                 flush=True,
             )
+
+
+def layouts() -> None:
+    """Rows of any length, columns of any width, strided and reversed, on one core in cache."""
+    n = 1 << 18
+    print("one core, 2^18 items: ns an item, of a copy, times np.cumsum")
+    for dtype in ("f4", "f8", "i4", "i8"):
+        items = np.arange(2 * n) % 7
+        cases = {
+            f"rows of {k}": (items[: n // k * k].reshape(-1, k), 1)
+            for k in (2, 3, 4, 8, 16, 31, 100, 1000, 5000)
+        }
+        cases |= {
+            f"{k} columns": (items[: n // k * k].reshape(-1, k), 0) for k in (2, 3, 4, 8, 16, 33, 100, 1000)
+        }
+        for name, (whole, axis) in cases.items():
+            _beside(f"{dtype} {name}", whole.astype(dtype), axis)
+        for name, place in {
+            "[::2]": slice(None, None, 2),
+            "[::-1]": slice(n, None, -1),
+            "[1:]": slice(1, n),
+        }.items():
+            _beside(f"{dtype} x{name}", items.astype(dtype)[place], 0)
+
+
+def _beside(name: str, x: np.ndarray, axis: int) -> None:
+    y = np.zeros(x.shape, x.dtype)
+    ours, numpys, copy = race(
+        lambda: up.scan(x, axis=axis, out=y),
+        lambda: np.cumsum(x, axis=axis, dtype=x.dtype, out=y),
+        lambda: np.copyto(y, x),
+    )
+    print(f"  {name:16} {1e9 * ours / x.size:7.3f} {copy / ours:6.2f} {numpys / ours:6.2f}", flush=True)
 
 
 def loops() -> None:
@@ -160,7 +193,9 @@ def main() -> None:
     machine, cores = processor(), os.cpu_count() or 1
     print(f"{machine}, {cores} cores")
     calls()
-    one_core()
+    with up.set_threads(1):
+        one_core()
+        layouts()
     loops()
     rows = []
     for row in bench.measure():

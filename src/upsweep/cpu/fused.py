@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -61,6 +61,34 @@ def results(function: Function, stores: Sequence[np.dtype | None]) -> Items:
     types = [dtype for dtype in stores if dtype is not None]
     one = _one(function)
     return Items(types, [function.results[o] for o in kept], one, None if one else kept)
+
+
+class Access(NamedTuple):
+    """How a loop over items finds them: what is read, the sums that are scanned, prefixes, and what is written."""
+
+    X: Items
+    S: Items
+    P: Items
+    Y: Items
+    inputs: int
+    """How many arrays are read, flags included, and written."""
+    outputs: int
+
+
+def access(plan: Plan) -> Access:
+    """For a plan whose map and finish stand in the loop."""
+    loads, accumulators, stores = plan.loads, plan.accumulators, plan.stores
+    one, flag = len(accumulators) == 1, [np.dtype(np.uint8)] * plan.segmented
+    kept = [c for c, dtype in enumerate(stores) if dtype is not None]
+    given = [dtype for dtype in stores if dtype is not None]
+    sums = [*accumulators, *flag]
+    S = Items(sums, sums, one and not flag)
+    X = Items([*loads, *flag], sums, S.bare) if plan.map is None else inputs(loads, len(loads), flag)
+    if plan.finish is None:
+        Y = Items(given, [accumulators[c] for c in kept], one, None if one else kept)
+    else:
+        Y = results(plan.finish, stores)
+    return Access(X, S, Items(accumulators, accumulators, one), Y, len(loads) + len(flag), len(given))
 
 
 def item(plan: Plan) -> Any:

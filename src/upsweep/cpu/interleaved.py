@@ -53,29 +53,20 @@ class Form(NamedTuple):
 
 def grouper(plan: Plan, identity: Sequence[Any] | None, form: Form) -> Callable[..., None]:
     """The code for these types."""
-    loads, accumulators, stores = plan.loads, plan.accumulators, plan.stores
-    one = len(accumulators) == 1
-    kept = [c for c, dtype in enumerate(stores) if dtype is not None]
-    out_types = [dtype for dtype in stores if dtype is not None]
-    X = Items(loads, accumulators, one) if plan.map is None else fused.inputs(loads, len(loads))
-    P = Items(accumulators, accumulators, one)
-    Y = (
-        Items(out_types, [accumulators[c] for c in kept], one, None if one else kept)
-        if plan.finish is None
-        else fused.results(plan.finish, stores)
-    )
+    accumulators = plan.accumulators
+    X, _, P, Y, IN, OUT = fused.access(plan)
     code, count, place = (
         Items([np.dtype(t)], [np.dtype(np.int64)], True) for t in (np.int32, np.int64, np.int64)
     )
     combine, fold, value = operators(hole(accumulators), P, P, False, False)
     operand, finished = fused.item(plan), fused.result(plan)
-    ins, outs, sums_of = gathered(len(loads)), gathered(len(out_types)), gathered(len(accumulators))
+    ins, outs, sums_of = gathered(IN), gathered(OUT), gathered(len(accumulators))
     word = gathered(1)
     X_read, P_read, P_write, Y_write = X.read_strided, P.read, P.write, Y.write_strided
     code_read, count_read, count_write = code.read_strided, count.read, count.write
     place_read, place_write = place.read, place.write
     N, CODES, STEP, COUNTS, GROUPS, GROUPS_END, SLOTS, PLACES, LIST, ZERO, ARRAYS = map(int, Word)
-    IN, OUT, SUMS = len(loads), len(out_types), len(accumulators)
+    SUMS = len(accumulators)
     INITIAL, EXCLUSIVE, IN_ORDER = form
 
     @inner

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from upsweep.cpu import fused
 from upsweep.cpu.address import fetch_add, peek
 from upsweep.cpu.hole import hole
@@ -22,35 +20,20 @@ from upsweep.plan import Plan
 
 def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) -> Callable[..., None]:
     """The code for these types, of strips of at most `most` rows."""
-    loads, accumulators, stores = plan.loads, plan.accumulators, plan.stores
-    one = len(accumulators) == 1
-    flag = [np.dtype(np.uint8)] if form.segmented else []
-    in_types, sum_types = [*loads, *flag], [*accumulators, *flag]
-    kept = [c for c, dtype in enumerate(stores) if dtype is not None]
-    out_types = [dtype for dtype in stores if dtype is not None]
-
+    accumulators = plan.accumulators
+    X, S, P, Y, IN, OUT = fused.access(plan)
     at, _ = regions(accumulators, most)
     states_at, starts_at = placed(at[: len(accumulators)]), placed(at[len(accumulators) :])
-
-    S = Items(sum_types, sum_types, one and not form.segmented)
-    X = Items(in_types, sum_types, S.bare) if plan.map is None else fused.inputs(loads, len(loads), flag)
-    P = Items(accumulators, accumulators, one)
-    Y = (
-        Items(out_types, [accumulators[c] for c in kept], one, None if one else kept)
-        if plan.finish is None
-        else fused.results(plan.finish, stores)
-    )
     _, fold, value = operators(hole(accumulators), S, P, form.segmented, form.initial)
     operand, finished = fused.item(plan), fused.result(plan)
-    x_place, y_place, start_place = (_placer(len(types)) for types in (in_types, out_types, accumulators))
+    x_place, y_place, start_place = (_placer(count) for count in (IN, OUT, len(accumulators)))
     X_read, P_read, P_write, P_read_strided, Y_write = (
         X.read_strided, P.read, P.write, P.read_strided, Y.write_strided,
     )  # fmt: skip
-    x_across = _strides(form.across[: len(in_types)])
-    y_across = _strides(form.across[len(in_types) :])
+    x_across = _strides(form.across[:IN])
+    y_across = _strides(form.across[IN:])
     INITIAL, EXCLUSIVE, REDUCE = form.initial, form.exclusive, form.reduce
     N, ROWS, STRIPS, GROUPS, STRIP, TICKET, DIMS, ARRAYS = map(int, Steps)
-    IN, OUT = len(in_types), len(out_types)
 
     nothing_yet = _nothing_yet(P, identity, form.initial)
     if form.segmented:
