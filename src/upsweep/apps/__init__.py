@@ -1,4 +1,4 @@
-"""What scans are for: applications on the public API alone, each for any array that a scan takes."""
+"""Applications of scans, on the public API alone, each for any array that a scan takes."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class SummedAreaTable:
         return self._over(start, stop, mean)
 
     def _over(self, start: Any, stop: Any, what: Callable[[Any, Any, Iterator[Any]], Any]) -> Any:
-        """What is asked of the boxes' sums and sides, for some boxes at a time."""
+        """The answers that are asked for, from the boxes' sums and sides, for some boxes at a time."""
         xp, (table, start, stop), give = enter(self.table, start, stop)
         if start.shape != stop.shape or start.shape[-1:] != (table.ndim,):
             raise ShapeError(

@@ -46,7 +46,7 @@ def compact(x: Any, keep: Any, *, size: int | None = None, out: Any = None) -> A
 
 
 def partition(x: Any, keep: Any) -> tuple[Any, int]:
-    """What is kept, then what is not, each in its order; and how many are kept. Arguments are those of `compact`.
+    """The items that are kept, then the others, each in their order; and how many are kept. Arguments are those of `compact`.
 
     >>> from upsweep import apps
     >>> y, kept = apps.partition([3, 1, 7, 0, 4], [True, False, True, False, True])

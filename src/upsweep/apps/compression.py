@@ -30,7 +30,7 @@ _PAIR = np.uint32((1 << 24) - 1)
 
 
 class CompressionError(ValueError):
-    """What should be decompressed is damaged, cut short, or no frame at all."""
+    """The bytes to decompress are damaged, cut short, or no frame at all."""
 
 
 def compress(x: Any) -> bytes:
@@ -67,7 +67,7 @@ def compress(x: Any) -> bytes:
 
 
 def decompress(frame: Any) -> Any:
-    """What `compress` was given: bytes, or a NumPy array of the same dtype.
+    """The argument that `compress` was given: bytes, or a NumPy array of the same dtype.
 
     Bytes are decoded one of each block of 512 at a time, by NumPy on one core: half the speed of zlib.
 

@@ -58,7 +58,7 @@ def parameter(xp: Any, value: Any, x: Any) -> Any:
 
 
 def _standard() -> Any:
-    """What gives CuPy's and PyTorch's arrays the names of the array API standard. NumPy has them itself."""
+    """The module that gives CuPy's and PyTorch's arrays the names of the array API standard. NumPy has them itself."""
     try:
         import array_api_compat
     except ImportError as missing:

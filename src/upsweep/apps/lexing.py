@@ -23,7 +23,7 @@ no rule has ended yet)."""
 
 
 class Lexer:
-    """What cuts bytes into tokens: a table of rules, compiled into one automaton whose every step is known beforehand.
+    """A lexer, which cuts bytes into tokens: a table of rules, compiled into one automaton whose every step is known beforehand.
 
     A token is the longest text from where the last one ended that some rule matches; among rules that match it, the first
     counts. Where no rule matches, the longest text that might have begun a match (at least one byte) is an "error".

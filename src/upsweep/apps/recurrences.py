@@ -96,7 +96,7 @@ def _starts_of(xp: Any, given: Segments, x: Any, dim: int) -> Any:
 def discounted_sum(
     rewards: Any, gamma: Any, dones: Any = None, *, axis: int | None = None, initial: Any = None
 ) -> Any:
-    """What is still to come, discounted: `g[t] = r[t] + gamma g[t+1]`, or `g[t] = r[t]` where an episode is done.
+    """The rewards that are still to come, discounted: `g[t] = r[t] + gamma g[t+1]`, or `g[t] = r[t]` where an episode is done.
 
     Args:
         rewards: real array; integers are summed as float64.

@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """What the command `upsweep` runs."""
+    """The entry of the command `upsweep`."""
     try:
         from upsweep.cli.app import app
     except ModuleNotFoundError as missing:

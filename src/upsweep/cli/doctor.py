@@ -1,4 +1,4 @@
-"""What is installed, found without importing it where that can be helped."""
+"""A report of the packages that are installed, found without importing them where that can be helped."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _version(package: str) -> str:
 
 
 def surroundings() -> Iterator[tuple[str, str]]:
-    """What a report of a fault should say beside that."""
+    """The lines that the report of a fault should have beside these."""
     yield "upsweep", _version("upsweep")
     yield "Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"
     yield "cores", f"{cores.cores()}, threads of a scan: {cores.wanted()}"

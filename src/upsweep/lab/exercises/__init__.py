@@ -21,7 +21,7 @@ class Exercise:
 
     number: int
     name: str
-    """Of the starter file, and of its function."""
+    """The name of the starter file, and of its function."""
     like: str
     """The textbook kernel whose launch it takes over and whose costs it must not exceed; none where questions are asked."""
     why: Mapping[str, str]
@@ -40,7 +40,7 @@ class Exercise:
     """How many blocks the GPU holds at once, one run for each; where it is a number, blocks are issued backwards."""
 
     questions: tuple[Question, ...] = ()
-    """What the file's constants must be, where it holds no kernel."""
+    """The values that the file's constants must have, where it holds no kernel."""
 
     @property
     def starter(self) -> str:
@@ -49,7 +49,7 @@ class Exercise:
 
     @property
     def task(self) -> str:
-        """What the starter's docstring asks for."""
+        """The task, from the starter's docstring."""
         return ast.get_docstring(ast.parse(self.starter)) or ""
 
     @property

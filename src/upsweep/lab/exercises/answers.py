@@ -26,17 +26,17 @@ SAFE = {
     "np": SimpleNamespace(**{name: getattr(np, name) for name in TYPES}),
     **{name: getattr(np, name) for name in TYPES},
 }
-"""What a kernel's names may mean besides the dialect's own."""
+"""The meanings that a kernel's names may have besides the dialect's own."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a file holds: functions by their names, constants, and where there are still blanks."""
+    """The content of a file: functions by their names, constants, and where there are still blanks."""
 
     file: str
     functions: Mapping[str, Source]
     parameters: Mapping[str, int]
-    """How many each function takes."""
+    """How many parameters each function takes."""
     constants: Mapping[str, Any]
     blanks: tuple[int, ...]
     """Lines that still hold `...`."""

@@ -30,7 +30,7 @@ from upsweep.lab.traces import Case, Trace
 from upsweep.textbook import KERNELS
 
 POINTS = {"values": 40, "races": 30, "work": 15, "banks": 15}
-"""What each kind of mark is worth. A run without races counts if its values are right, work and banks once all values are."""
+"""The points of each kind of mark. A run without races counts if its values are right, work and banks once all values are."""
 VALUES = ("wrong value", "never written")
 WITNESSED = 33
 """The largest n at which a race is shown by a schedule; beyond, its lines are enough."""
@@ -39,7 +39,7 @@ SLOWER = 2
 
 SECONDS = 60
 MEMORY = 3 << 30
-"""What a solution may take, in a process of its own."""
+"""The seconds and the bytes that a solution may take, in a process of its own."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def _none(exercise: Exercise, remarks: list[str]) -> Grade:
 
 
 def cases(exercise: Exercise, answer: Answer) -> Iterator[tuple[Case, Case, bool]]:
-    """What an answer is run on, each beside the textbook's kernel on the same items, and whether the task names it.
+    """The cases that an answer is run on, each beside the textbook's kernel on the same items, and whether the task names it.
 
     Sums and strings put together at the sizes that the task names; then, on items in a random order, sizes that it does
     not name.

@@ -1,4 +1,4 @@
-"""What the page may ask, each by its name; the server's worker and an offline page's Python answer alike."""
+"""The questions that the page may ask, by their names; the server's worker and an offline page's Python answer alike."""
 
 from __future__ import annotations
 

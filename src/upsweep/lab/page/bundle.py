@@ -20,7 +20,7 @@ from pathlib import Path
 PYODIDE = "314.0.7"
 """The version on npm."""
 PARTS = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
-"""What of its package a page needs."""
+"""The files of its package that a page needs."""
 STANDING_IN = {
     "numpy.py": "numpy.py", "operators.py": "upsweep/operators.py", "operator.py": "upsweep/operator.py",
     "nothing.py": "upsweep/__init__.py",

@@ -11,10 +11,10 @@ class Rung:
 
     title: str
     kernel: str
-    """What the page opens at it."""
+    """The kernel that the page opens at it."""
     says: str
     watch: str
-    """What to look at there."""
+    """The thing to look at there."""
 
 
 RUNGS = (

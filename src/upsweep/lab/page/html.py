@@ -36,7 +36,7 @@ SCRIPTS = (
     "app",
 )
 POLICY = " blob: 'wasm-unsafe-eval'; worker-src blob:"
-"""What a page with Python inside may do beyond others: make scripts and threads out of its own text."""
+"""The rights of a page with Python inside, beyond those of others: to make scripts and threads out of its own text."""
 BESIDE = {"brent-kung": "kogge-stone", "kogge-stone": "brent-kung", "blelloch": "blelloch-padded", "domino": "domino-dynamic",
           "decoupled-look-back": "domino-dynamic", "matrix": "three-phase", "segmented": "kogge-stone", "harris": "han-carlson",
           "": "brent-kung"}  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is scanned, and by what: the items, the operators and their identities that the page's dials offer."""
+"""The input of a scan: the items, the operators and their identities that the page's dials offer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _joined(a: str, b: str) -> str:
 OPERATORS: dict[str, Any] = {
     "add": "add", "max": "max", "min": "min", "xor": "xor", "concat": _joined, "own": None,
 }  # fmt: skip
-"""What the operator dial offers; concat is the one that does not commute, own is the user's."""
+"""The operators that the dial offers; concat is the one that does not commute, own is the user's."""
 
 
 def operator_of(op: str, own: str) -> str | Callable[[Any, Any], Any]:
@@ -61,7 +61,7 @@ def _item(word: str, op: str) -> Any:
 
 
 def identity_of(op: str, items: Sequence[Any], own: str) -> Any:
-    """What leaves these items as they are; None where the operator brings its own or has none."""
+    """The identity, which leaves these items as they are; None where the operator brings its own or has none."""
     if op == "own":
         return _item(own.strip(), op) if own.strip() else None
     return {"max": min, "min": max, "xor": lambda _: 0, "concat": lambda _: ""}.get(op, lambda _: None)(items)

@@ -26,7 +26,7 @@ from upsweep.textbook.mistakes import MISTAKES
 from upsweep.textbook.setups import width
 
 MOST_EVENTS = 150_000
-"""What a browser plays without stuttering; a trace of more is refused."""
+"""The most events that a browser plays without stuttering; a longer trace is refused."""
 
 
 SIZES = (8, 13, 16, 32, 64, 256)
@@ -39,7 +39,7 @@ PADDING = (None, 4, 5, 31)
 CHOICES: dict[str, Sequence[Any]] = {
     "op": list(OPERATORS), "x": ["", EXAMPLE], "schedule": SCHEDULES, "resident": RESIDENT, "issue": ISSUE, "padding": PADDING,
 }  # fmt: skip
-"""What a dial offers where every setting can be traced."""
+"""The choices of a dial where every setting can be traced."""
 
 
 RECTANGLES = {"summed-area-table": ("x", "rows", "y"), "box-sums": ("x", "rows", "table")}
@@ -75,7 +75,7 @@ class Dials:
     like: str = ""
     """The textbook kernel whose launch it takes over; empty for one block of n threads on (x, y, n)."""
     expect: str = ""
-    """What its result must be: inclusive, exclusive or reduction."""
+    """The result that it must have: inclusive, exclusive or reduction."""
     sizes: Mapping[str, int] = field(default_factory=dict)
     """The sizes that it is written with."""
 
@@ -96,7 +96,7 @@ class Dials:
 
     @property
     def key(self) -> str:
-        """What an offline page finds this variant by."""
+        """The name by which an offline page finds this variant."""
         spots = ",".join(
             f"{sign}{k}:{line}"
             for sign, spots in (("-", self.without), ("+", self.before))
@@ -228,7 +228,7 @@ def _across(kernel: str, n: int) -> dict[str, int]:
 
 
 def _warps(trace: Trace) -> dict[str, list[int]]:
-    """What only warps see: sectors moved and the least that would do, branches that part a warp and all that it comes to."""
+    """Counts of warps: sectors moved and the least that would do, branches that part a warp and all that it comes to."""
     moved, branches = coalescing(trace), divergence(trace, trace.case.warp)
     return {
         "sectors": [sum(row.sectors for row in moved), sum(row.ideal for row in moved)],

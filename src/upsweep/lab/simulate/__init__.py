@@ -34,7 +34,7 @@ __all__ = ["Device", "Kernel", "SimulationError", "cuda", "simulated", "simulate
 
 HOST = ("jit", "to_device", "device_array", "device_array_like", "pinned_array", "mapped_array", "managed_array", "synchronize",
         "stream", "is_available", "get_current_device", "current_context", "select_device", "close", "gpus")  # fmt: skip
-"""What is replaced in `numba.cuda` while it is simulated; the device's own names are replaced in each kernel."""
+"""The names that are replaced in `numba.cuda` while it is simulated; the device's own names are replaced in each kernel."""
 ON_DEVICE = ("threadIdx", "blockIdx", "blockDim", "gridDim", "laneid", "warpsize", "shared", "local", "const", "atomic", "cg",
              "grid", "gridsize", "syncthreads", "syncthreads_count", "syncthreads_and", "syncthreads_or", "syncwarp",
              "threadfence", "threadfence_block", "threadfence_system", "nanosleep", "activemask", "lanemask_lt",

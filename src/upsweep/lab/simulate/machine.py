@@ -24,13 +24,13 @@ PATIENCE = 100_000
 MOST_READERS = 64
 """Readers of a word that are remembered before those are forgotten that the next one comes after."""
 SCOPES = ("block", "device")
-"""Of fences, the narrow one first."""
+"""The scopes of fences, the narrow one first."""
 WHOLE = -1
 """Stands for all threads of a block, and for all blocks."""
 VERBS = {"load": "read", "store": "written", "atomic": "updated"}
 
 Known = dict[tuple[int, int], int]
-"""What a thread knows of others: (block, thread) -> all that it did up to this clock; (block, WHOLE) -> all epochs before."""
+"""A thread's knowledge of others: (block, thread) -> all that it did up to this clock; (block, WHOLE) -> all epochs before."""
 
 
 GONE: Generator = (_ for _ in ())
@@ -38,7 +38,7 @@ GONE: Generator = (_ for _ in ())
 
 
 class SimulationError(AssertionError):
-    """What was found in a launch: a race, a divergent barrier, an uninitialised read, an access out of bounds."""
+    """A finding in a launch: a race, a divergent barrier, an uninitialised read, an access out of bounds."""
 
 
 class Stop(Exception):
@@ -94,7 +94,7 @@ class Thread:
         self.run: Generator
 
     def ticks(self) -> None:
-        """What this thread does from now on is later than what others have learned of it."""
+        """Begin a new stretch: accesses from now on are later than all that others have learned of this thread."""
         was = self.stamp
         self.stamp = Stamp(was.block, was.thread, was.epoch, was.grid_epoch, was.clock + 1)
 
@@ -423,7 +423,7 @@ def _newer(news: Known, known: Known) -> Known:
 
 
 def _together(threads: Sequence[Thread]) -> Known:
-    """What some threads know, each what all do."""
+    """The knowledge of some threads together."""
     known: Known = {}
     for one in {id(t.known): t.known for t in threads}.values():
         _merge(known, one)

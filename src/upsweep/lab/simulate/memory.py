@@ -40,7 +40,7 @@ class Word:
         self.write: Stamp | None = None
         self.kind, self.line = "", 0
         self.reads: dict[Stamp, int] = {}
-        """Who read it -> in which line."""
+        """The readers of a word -> their lines."""
 
 
 class DeviceArray(np.ndarray):
