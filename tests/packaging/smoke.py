@@ -3,6 +3,7 @@
 import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -12,6 +13,10 @@ for absent in ("torch", "jax", "dask", "typer", "cuda", "array_api_compat", "sci
     assert importlib.util.find_spec(absent) is None, f"{absent} is installed: this is no clean environment"
 loaded = "import sys, upsweep; print([m for m in ('numba', 'scipy') if m in sys.modules])"
 assert subprocess.check_output([sys.executable, "-c", loaded], text=True).strip() == "[]"
+
+if list(Path(up.__file__).parent.glob("cpu/built/*.kernels")):  # as a release has them
+    first = "import sys, numpy, upsweep; upsweep.scan(numpy.ones(9)); print({'numba', 'llvmlite'} & sys.modules.keys())"
+    assert subprocess.check_output([sys.executable, "-c", first], text=True).strip() == "set()"
 
 x = np.arange(1, 100_001, dtype=np.float32)
 y = up.scan(x)
