@@ -1,6 +1,6 @@
 """The recurrence of models as others compute it, beside ours in the same run: times the time of ours.
 
-python benchmarks/layer_peers.py [--check] [PEER ...]      on a GPU; results by machine in benchmarks/results
+python benchmarks/layer_peers.py [--check] [FOLDER] [PEER ...]      on a GPU; results by machine in FOLDER
 
 Peers are named in PEERS; those that are not installed are left out, and `--check` compares them without timing. Each does what its user
 would write, on the layout that it wants (accelerated-scan has time last, and is given that without a copy), and is compared with ours
@@ -15,6 +15,7 @@ import sys
 import types
 from functools import cache, partial
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "src"), str(Path(__file__).parent)]
@@ -59,10 +60,17 @@ def combined(left, right):
 
 
 @cache
-def _associative():
+def _associative(mode):
     from torch._higher_order_ops.associative_scan import associative_scan  # noqa: PLC2701
 
-    return torch.compile(lambda a, b: associative_scan(combined, (a, b), dim=1)[1], dynamic=False)
+    def run(a, b):
+        return associative_scan(combined, (a, b), dim=1, combine_mode=mode)
+
+    return torch.compile(run, dynamic=False)
+
+
+def associative(a, b, mode="pointwise"):
+    return _associative(mode)(a, b)[1]
 
 
 def accelerated(a, b):
@@ -99,7 +107,8 @@ def hgrn(gate, x):
 PEERS = {
     "tree": (partial(ours, order="tree"), ours, None),
     "accelerated-scan": (accelerated, ours, "accelerated_scan"),
-    "associative_scan": (lambda a, b: _associative()(a, b), ours, None),
+    "associative_scan": (associative, ours, None),
+    "associative_scan, generic": (partial(associative, mode="generic"), ours, None),
     "compiled loop": (compiled_loop, ours, None),
     "fla kernel": (fla_recurrence, ours, "fla"),
     "fla layer": (fla_layer, hgrn, "fla"),
@@ -119,60 +128,72 @@ def both(run, a, b, g):
     return torch.autograd.grad(run(a, b), (a, b), g)
 
 
-def measured(name, shape, dtype, timing):
+def compared(name, shape, dtype, way):
+    """An AssertionError where the results, or the gradients, are others than ours; of 64 steps that lie as in the whole."""
     run, mine, _ = PEERS[name]
-    few = [x[:, :64] for x in operands(name, (2, 64, 256), dtype)]
-    a, b, g = (x.detach().requires_grad_() for x in few)
+    if name == "accelerated-scan":
+        shape = (shape[0], 64, shape[2])
+    few = [x[:, :64] for x in operands(name, shape, dtype)]
     close = {"rtol": 5e-2, "atol": 5e-2 if dtype == torch.bfloat16 else 1e-4}
-    torch.testing.assert_close(run(a, b), mine(a, b), **close)
-    if timing:
-        a, b, g = operands(name, shape, dtype)
-        p, q, _ = operands("", shape, dtype)
+    if way == "forward":
         with torch.no_grad():
-            ahead = median(lambda: mine(p, q), 5)
-            made = {"forward": median(lambda: run(a, b), 5) / ahead, "ours": 3 * copying(b.nbytes) / ahead}
+            torch.testing.assert_close(run(*few[:2]), mine(*few[:2]), **close)
     else:
-        made = {}
-    try:
-        a, b, g = (x.detach().requires_grad_() for x in (few if not timing else (a, b, g)))
-        if not timing:
-            for x, y in zip(both(run, a, b, g), both(mine, a, b, g)):
-                torch.testing.assert_close(x, y, **close)
-            return made
-        p, q, s = (x.detach().requires_grad_() for x in operands("", shape, dtype))
-        made["both"] = median(lambda: both(run, a, b, g), 3) / median(lambda: both(mine, p, q, s), 3)
-    except (RuntimeError, NotImplementedError) as error:
-        made["both"] = f"{type(error).__name__}: {str(error).strip().splitlines()[0][:90]}"
+        a, b, g = (x.detach().requires_grad_() for x in few)
+        for x, y in zip(both(run, a, b, g), both(mine, a, b, g)):
+            torch.testing.assert_close(x, y, **close)
+
+
+def timed(name, shape, dtype, way):
+    """The peer's time over that of ours; and, forward, ours as a fraction of a copy."""
+    run, mine, _ = PEERS[name]
+    theirs, own = operands(name, shape, dtype), operands("", shape, dtype)
+    if way == "forward":
+        with torch.no_grad():
+            least = median(lambda: mine(*own[:2]), 5)
+            return {
+                "forward": median(lambda: run(*theirs[:2]), 3) / least,
+                "ours": 3 * copying(own[0].nbytes) / least,
+            }
+    a, b, g = (x.detach().requires_grad_() for x in theirs)
+    p, q, s = (x.detach().requires_grad_() for x in own)
+    return {"both": median(lambda: both(run, a, b, g), 3) / median(lambda: both(mine, p, q, s), 3)}
+
+
+def measured(name, shape, dtype, timing):
+    made = {}
+    for way in ("forward", "both"):
+        try:
+            compared(name, shape, dtype, way)
+            made |= timed(name, shape, dtype, way) if timing else {way: "agrees"}
+        except Exception as error:
+            words = " ".join(str(error).split())
+            made[way] = f"{type(error).__name__}: {words[:110]}"
+        torch.cuda.empty_cache()
     return made
 
 
-def main(names, timing):
+def main(names, folder):
+    """Times in `folder`, after each row; without a folder whether the peers agree."""
     rows, machine = [], torch.cuda.get_device_name()
+    path = folder and folder / f"layer-peers-{machine.lower().replace(' ', '-')}.json"
     print(f"{machine}: times the time of ours; ours: of a copy of the same bytes")
-    for name in names:
-        package = PEERS[name][2]
-        if package is not None and find_spec(package) is None:
-            print(f"{name:>18} not installed")
-            continue
-        for shape in SHAPES if timing else SHAPES[:1]:
-            for dtype in DTYPES:
-                try:
-                    made = measured(name, shape, dtype, timing)
-                    made = {k: round(v, 3) if isinstance(v, float) else v for k, v in made.items()}
-                except Exception as error:
-                    made = {"error": f"{type(error).__name__}: {str(error).strip()[:200]}"}
-                rows.append(
-                    {"peer": name, "shape": shape, "dtype": str(dtype).removeprefix("torch."), **made}
-                )
-                print(f"{name:>18} {shape!s:>18} {rows[-1]['dtype']:>9} {made}", flush=True)
-                torch.cuda.empty_cache()
-    return {"machine": machine, "torch": torch.__version__, "rows": rows}
+    there = [n for n in names if PEERS[n][2] is None or find_spec(PEERS[n][2])]
+    cases = product(SHAPES if folder else SHAPES[:1], DTYPES, there)
+    for shape, dtype, name in cases:
+        made = measured(name, shape, dtype, folder)
+        made = {k: round(v, 3) if isinstance(v, float) else v for k, v in made.items()}
+        rows.append({"peer": name, "shape": shape, "dtype": str(dtype).removeprefix("torch."), **made})
+        print(f"{name:>25} {shape!s:>18} {rows[-1]['dtype']:>9} {made}", flush=True)
+        if path:
+            path.write_text(
+                json.dumps({"machine": machine, "torch": torch.__version__, "rows": rows}, indent=1) + "\n"
+            )
 
 
 if __name__ == "__main__":
     words = sys.argv[1:]
-    found = main([w for w in words if w in PEERS] or list(PEERS), "--check" not in words)
-    if "--check" not in words:
-        name = found["machine"].lower().replace(" ", "-")
-        path = Path(__file__).parent / "results" / f"layer-peers-{name}.json"
-        path.write_text(json.dumps(found, indent=1) + "\n")
+    named = [w for w in words if w in PEERS]
+    given = [Path(w) for w in words if w not in PEERS and w != "--check"]
+    results = Path(__file__).parent / "results"
+    main(named or list(PEERS), None if "--check" in words else given[0] if given else results)
