@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -15,8 +16,10 @@ pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 from gpu_plans import Fused, chosen, fused
 from upsweep.engine import EngineError
 from upsweep.function import Function
-from upsweep.gpu import launch, shapes, sweeps
+from upsweep.gpu import driver, launch, shapes, sweeps
+from upsweep.gpu.arrays import View, c_strides
 from upsweep.gpu.layout import arrange
+from upsweep.gpu.marks import Marks
 from upsweep.gpu.sharing import room_of
 from upsweep.operator import Operator
 from upsweep.operators import BYTE_SUMS, ops
@@ -224,6 +227,49 @@ def test_results_that_are_much_wider_have_a_place_of_their_own(dtypes, apart):
     assert (room.own > 0) == apart
     stages = 2 * choice.shape.warps * choice.shape.strips * -(-room.area // 128) * 128
     assert choice.shared_bytes(plan) == stages + apart * own
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "phase", "axis", "pieces"),
+    [("f4", (4096, 4096), 0, 0, 16), ("f4", (4096, 4096), 8, 0, 8), ("f4", (4098, 4096), 0, 0, 8), ("f8", (4097, 4096), 0, 0, 8),
+     ("i1", (4096, 4096), 0, 0, 16), ("i1", (4098, 4096), 0, 0, 2), ("f4", (4096, 4096), 0, 1, 16),
+     ("f4", (4096, 4098), 0, 1, 8)],
+)  # fmt: skip
+def test_turned_rows_are_moved_in_the_largest_pieces_that_begin_and_end_them(
+    dtype, shape, phase, axis, pieces
+):
+    plan, choice = chosen((ops.MAX, [dtype], shape, axis, {"transposed": True, "phase": phase}))
+    (moved,) = re.findall(
+        r"template <> struct \w+put<0> .*turned = 1; static constexpr int grain = (\d+)", choice.spec(plan)
+    )
+    assert int(moved) == pieces
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "flags", "bits"),
+    [
+        ((1 << 24,), 0, {}, True),
+        ((1 << 24,), 0, {"exclusive": True}, True),
+        ((1 << 24,), 0, {"reverse": True}, False),
+        ((4000,), 0, {}, False),
+        ((5000, 300), 0, {}, False),
+    ],
+)
+def test_segments_that_nobody_wrote_down_are_bits_where_tiles_read_them(
+    shape, axis, flags, bits, monkeypatch
+):
+    answers = {"architecture": 90, "attribute": 132, "blocks_per_multiprocessor": 3, "load": None}
+    for name, answer in answers.items():
+        monkeypatch.setattr(driver, name, lambda *_, answer=answer: answer)
+    f4, x = np.dtype("f4"), View(0, shape, c_strides(shape, 4), np.dtype("f4"), 0, None, None)
+    plan = Plan(ops.ADD, (f4,), (f4,), (f4,), shape, axis, segmented=True, **flags)
+    marks = Marks(lambda: x, lambda: x)
+    launch._kernel.cache_clear()
+    assert launch._prepare(plan, [x], [x], (), marks, 0).bits == bits
+    assert not launch._prepare(
+        plan, [x], [x], (), View(0, shape[:1], (1,), np.dtype("?"), 0, None, None), 0
+    ).bits
+    launch._kernel.cache_clear()
 
 
 @pytest.mark.parametrize("columns", [2, 5, 8, 17, 31, 32, 40])

@@ -14,6 +14,7 @@ import numpy as np
 
 from upsweep.gpu import driver
 from upsweep.gpu.arrays import View, view
+from upsweep.gpu.marks import Marks, flags_of
 from upsweep.gpu.reduction import run
 from upsweep.gpu.values import broadcast, heads, start
 
@@ -60,16 +61,19 @@ def cut(view: View, axis: int, start: int, stop: int) -> View:
     return view.over(view.ptr + start * view.strides[axis], shape, view.strides, view.dtype)
 
 
-def spread(heads: View, shape: tuple[int, ...], axis: int) -> View:
+def spread(heads: View | Marks, shape: tuple[int, ...], axis: int) -> View:
     """Flags as uint8 of `shape`; those that are 1-D along the axis hold for all rows."""
+    heads = flags_of(heads)
     strides = heads.strides
     if len(strides) < len(shape):
         strides = tuple(strides[0] if d == axis else 0 for d in range(len(shape)))
     return heads.over(heads.ptr, shape, strides, np.dtype(np.uint8))
 
 
-def apart(x: View, ys: Sequence[View]) -> View:
+def apart(x: Any, ys: Sequence[View]) -> Any:
     """`x`, or a copy where an output lies over it other than item for item: tiles are read while others are written."""
+    if isinstance(x, Marks):  # written down before any tile is
+        return x
     low, high = x.extent()
     for y in ys:
         y_low, y_high = y.extent()

@@ -26,6 +26,8 @@ class Choice:
     columns: int = 1
     """The extent of the innermost row dimension, where lanes are neighbours of it."""
     chip: Chip = shapes.CHIPS[90]
+    bits: bool = False
+    """Whether segments are read as bits."""
 
     kernel: ClassVar[str]
     """The name of its file in kernels/."""
@@ -108,6 +110,10 @@ class Choice:
     def room(self, plan: Plan) -> Room:
         """The shared memory of lanes that hold a row together."""
         return room_of(plan, self.layout, self.shape.lanes * self.shape.items)
+
+    def reads_bits(self, plan: Plan) -> bool:
+        """Whether it can read segments as bits, of one list for all rows."""
+        return False
 
     def spec(self, plan: Plan) -> str:
         """The part of the text that says what is scanned."""
@@ -199,6 +205,7 @@ def spec(plan: Plan, choice: Choice) -> str:
         "NEAR_GROUPS": choice.chip.near_groups,
         "COSTLY": costly(plan),
         "HEADS_FLIP": heads is not None and heads.along == -1,
+        "HEADS_BITS": choice.bits,
     }
 
     room = choice.room(plan)
@@ -221,17 +228,20 @@ def spec(plan: Plan, choice: Choice) -> str:
     def grain_of(x: Lane) -> int:
         if not columns or not patched(x):
             return x.grain(x.size)
-        return _piece(layout, x) if turned(x) else x.grain_of_lines(choice.width, choice.columns)
+        return _piece(layout, x, shape.items) if turned(x) else x.grain_of_lines(choice.width, choice.columns)
 
     inputs = [
         {**moved(x, at, grain_of(x)), "again": bool(x.rows) and not any(x.rows)}
         for x, at in zip(layout.loads, places)
     ]
     lined = columns and shape.lanes < 32 and not plan.reduce
-    outputs = [
-        moved(x, at, x.grain_of_lines(choice.width, choice.columns) if lined else x.grain(x.size))
-        for x, at in zip(layout.stores, room.outputs)
-    ]
+
+    def grain_of_results(x: Lane) -> int:
+        if columns and not plan.reduce and turned(x):
+            return _piece(layout, x, shape.items)
+        return x.grain_of_lines(choice.width, choice.columns) if lined else x.grain(x.size)
+
+    outputs = [moved(x, at, grain_of_results(x)) for x, at in zip(layout.stores, room.outputs)]
     components = [{"at": at} for at in room.sums]
     numbers["HEADS_MODE"] = "SHIFTED" if heads is None or abs(heads.along) == 1 else "STRIDED"
     numbers["HEADS_GRAIN"] = heads.grain_of_lines(choice.width, choice.columns) if heads and columns else 1
@@ -247,10 +257,9 @@ def _dense(layout: Layout, x: Lane, run: int) -> str | None:
     return "DENSE" if x.size >= 4 and x.grain() >= x.size else None
 
 
-def _piece(layout: Layout, x: Lane) -> int:
-    """Bytes of a row that are turned together."""
-    whole = replace(x, along=0).grain(layout.n * x.size) >= 4 and x.along > 0
-    return 4 if x.size < 4 and whole else x.size
+def _piece(layout: Layout, x: Lane, items: int) -> int:
+    """Bytes of a row that are turned together: as many as begin every run and row, and end it."""
+    return replace(x, along=0).grain(layout.n * x.size, items * x.size) if x.along > 0 else x.size
 
 
 def tickets_ahead(plan: Plan, choice: Choice) -> int:

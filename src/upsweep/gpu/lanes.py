@@ -104,7 +104,7 @@ def _walk(plan: Plan, layout: Layout, across: bool, chip: Chip) -> Walk:
     rows = prod(layout.dims)
     walking = shapes.for_walk(layout.n, rows, words_passing(plan, layout), size, largest, across)
     shape = Shape(walking.items, 1, walking.walks, vector=walking.vector)
-    return Walk(shape, layout, layout.dims[-1] if across else 0, chip, walking)
+    return Walk(shape, layout, layout.dims[-1] if across else 0, chip, walking=walking)
 
 
 NOT_WALKING = Walking(1, 1, 1, 1, 1, 1)

@@ -16,6 +16,7 @@ from upsweep.gpu import bytewise, compile, driver, functions, lanes, params, sha
 from upsweep.gpu.arrays import Kind, View
 from upsweep.gpu.choice import Choice, tickets_ahead
 from upsweep.gpu.layout import Layout, arrange
+from upsweep.gpu.marks import Marks
 from upsweep.gpu.sharing import node_words
 from upsweep.gpu.text import arity
 from upsweep.operator import identity_of
@@ -44,6 +45,8 @@ class Launch:
     """Whether blocks take tickets, and so need a workspace."""
     told: tuple[int, ...]
     """The inputs that are numbers."""
+    bits: bool
+    """Whether segments are read as bits."""
 
 
 _MOST = 4096  # launches kept; a program that never repeats itself must not keep them all
@@ -56,7 +59,7 @@ def run(
     xs: Sequence[View],
     ys: Sequence[View | None],
     initial: Sequence[View] | None,
-    heads: View | None,
+    heads: View | Marks | None,
 ) -> None:
     written = [y for y in ys if y is not None]
     first = xs[0]
@@ -64,9 +67,11 @@ def run(
         if plan.reduce and 0 not in plan.row_shape:
             run(*_of_nothing(plan, written), initial, heads)
         return
-    arrays = [*xs, *written, heads, *(initial or ())]
     with driver.on_device(first.device):
         launch = launch_of(plan, xs, written, initial or (), heads)
+        if isinstance(heads, Marks):
+            heads = heads.bits() if launch.bits else heads.flags()
+        arrays = [*xs, *written, heads, *(initial or ())]
         values = launch.values
         pointers = [v.ptr + o if v is not None else 0 for v, o in zip(arrays, launch.offsets)]
         if not initial:
@@ -79,12 +84,12 @@ def run(
 
 
 def launch_of(
-    plan: Plan, xs: Sequence[View], ys: Sequence[View], initial: Sequence[View], heads: View | None
+    plan: Plan, xs: Sequence[View], ys: Sequence[View], initial: Sequence[View], heads: View | Marks | None
 ) -> Launch:
     """How a plan is launched on arrays that lie like these, on the current device."""
     device = xs[0].device
     # a launch keeps its plan alive
-    key = (id(plan), device, *[v and v.place for v in (*xs, *ys, heads, *initial)])
+    key = (id(plan), device, type(heads), *[v and v.place for v in (*xs, *ys, heads, *initial)])
     launch = _launches.get(key)
     if launch is None:
         launch = _prepare(plan, xs, ys, initial, heads, device)
@@ -143,6 +148,8 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
     asked = plan
     plan, layout = bytewise.joined(plan, layout)
     choice = lanes.choose(plan, layout, chip) or sweeps.choose(plan, layout, chip)
+    if isinstance(heads, Marks) and choice.reads_bits(plan):
+        choice = replace(choice, bits=True)
     shared = choice.shared_bytes(plan)
     kernel = _kernel(choice.kernel, choice.spec(plan), functions.linked(plan), shared, device)
     grid = choice.grid(
@@ -158,7 +165,7 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
         kernel, grid, choice.threads, shared, _offsets(choice.layout, plan),
         params.packer(arity(plan, layout)), _start_values(plan), _freeze(plan, choice),
         arrivals=nodes - sizes[0] * (nodes and _rows_of(choice)), nodes=nodes * words, meets=choice.meets,
-        told=tuple([i for i, x in enumerate(layout.loads) if x.told]),
+        told=tuple([i for i, x in enumerate(layout.loads) if x.told]), bits=choice.bits,
     )  # fmt: skip
 
 

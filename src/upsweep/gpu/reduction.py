@@ -12,6 +12,7 @@ from math import prod
 
 from upsweep.gpu import launch, shapes
 from upsweep.gpu.arrays import View, scratch
+from upsweep.gpu.marks import Marks
 from upsweep.plan import Plan
 
 
@@ -20,7 +21,7 @@ def run(
     xs: Sequence[View],
     ys: Sequence[View | None],
     initial: Sequence[View] | None,
-    heads: View | None,
+    heads: View | Marks | None,
 ) -> None:
     """Run a plan: see `upsweep.engine.Engine`."""
     parts = _parts(plan) if plan.reduce else None

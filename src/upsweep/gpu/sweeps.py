@@ -67,6 +67,10 @@ class Tiles(Choice):
         own = rounded_up(self.room(plan).own, 128) * self.shape.warps
         return super().shared_bytes(plan) * self.shape.stages + own
 
+    def reads_bits(self, plan: Plan) -> bool:
+        turned_alike = self.shape.items * max(x.size for x in self.layout.arrays()) <= 128
+        return not plan.reverse and self.shape.items in (8, 16, 32) and turned_alike
+
     def room(self, plan: Plan) -> Room:
         return room_of(
             plan, self.layout, self.shape.lanes * self.shape.items, results_apart(plan, self.layout)

@@ -15,6 +15,7 @@ from upsweep.engine import DTypeError, on_gpu
 from upsweep.gpu import driver
 from upsweep.gpu.arrays import View, c_strides, scratch, view
 from upsweep.gpu.launch import run, run_small
+from upsweep.gpu.marks import Marks
 from upsweep.host import heads as host_heads
 from upsweep.operator import Operator, OperatorError
 from upsweep.operators import ops
@@ -23,7 +24,7 @@ from upsweep.segments import SegmentError, Segments
 
 _BATCH = 8
 """Items that a thread of flags.cu compares."""
-_BOOL, _INT64 = np.dtype(np.bool_), np.dtype(np.int64)
+_BOOL, _INT64, _WORD = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.uint32)
 
 
 def start(value: Any, dtype: np.dtype, like: Any) -> View:
@@ -54,8 +55,8 @@ def broadcast(value: Any, shape: tuple[int, ...], dtype: np.dtype, like: Any) ->
     return seen.over(seen.ptr, shape, strides, dtype)
 
 
-def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> View:
-    """Flags of `shape`, or 1-D along the axis, that are non-zero where a segment starts."""
+def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> View | Marks:
+    """Flags of `shape`, or 1-D along the axis, that are non-zero where a segment starts; or what will write down the latter."""
     place, n = view(like), shape[axis]
     if not on_gpu(segments.values):
         flags = host_heads(segments, shape, axis, None)  # checked where they are
@@ -70,12 +71,15 @@ def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> V
             raise SegmentError(f"flags must be booleans or integers, got {values.dtype}")
         return values if values.dtype.itemsize == 1 else _cast(values, _BOOL, "flags")
     if segments.spelling == "keys":
-        return _changes(values, axis if len(values.shape) > 1 else 0)
+        if len(values.shape) > 1:
+            return _changes(values, axis)
+        return Marks(lambda: _changes(values, 0), lambda: _changes(values, 0, bits=True))
     if len(values.shape) != 1 or values.dtype.kind not in "iu":
         raise SegmentError(
             f"{segments.spelling} must be 1-D integers, got {values.dtype}, shape {values.shape}"
         )
-    return _marks(_offsets(values) if segments.spelling == "lengths" else _cast(values, _INT64, "offsets"), n)
+    offsets = _offsets(values) if segments.spelling == "lengths" else _cast(values, _INT64, "offsets")
+    return Marks(lambda: _marks(offsets, n), lambda: _marks(offsets, n, bits=True))
 
 
 def _new(like: View, shape: tuple[int, ...], dtype: np.dtype) -> View:
@@ -127,20 +131,27 @@ def _offsets(lengths: View) -> View:
     return ends
 
 
-def _marks(offsets: View, n: int) -> View:
-    made = _new(offsets, (n,), _BOOL)
+def _unwritten(like: View, shape: tuple[int, ...], bits: bool) -> View:
+    """Memory for flags as bytes, or for those of a list as bits."""
+    return _new(like, (-(-shape[0] // 32),), _WORD) if bits else _new(like, shape, _BOOL)
+
+
+def _marks(offsets: View, n: int, bits: bool = False) -> View:
+    made = _unwritten(offsets, (n,), bits)
     (m,) = offsets.shape
     with driver.on_device(made.device):
-        driver.fill_bytes(made.ptr, 0, n, _stream(made))
-    run_small("upsweep_mark", _INT64, made, [offsets.ptr, m, offsets.strides[0], made.ptr, n], m)
+        driver.fill_bytes(made.ptr, 0, made.shape[0] * made.dtype.itemsize, _stream(made))
+    numbers = [offsets.ptr, m, offsets.strides[0], made.ptr, n]
+    run_small("upsweep_mark_bits" if bits else "upsweep_mark", _INT64, made, numbers, m)
     return made
 
 
-def _changes(keys: View, axis: int) -> View:
+def _changes(keys: View, axis: int, bits: bool = False) -> View:
     if keys.strides != c_strides(keys.shape, keys.dtype.itemsize):
         keys = converted(keys, keys.dtype)
-    made = _new(keys, keys.shape, _BOOL)
+    made = _unwritten(keys, keys.shape, bits)
     inner, count = int(np.prod(keys.shape[axis + 1 :])), int(np.prod(keys.shape))
     numbers = [keys.ptr, made.ptr, count, keys.shape[axis], inner]
-    run_small("upsweep_changes", keys.dtype, made, numbers, -(-count // _BATCH))
+    name = "upsweep_changes_bits" if bits else "upsweep_changes"
+    run_small(name, keys.dtype, made, numbers, -(-count // _BATCH))
     return made

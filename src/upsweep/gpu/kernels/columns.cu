@@ -48,8 +48,19 @@ template <class T, int GRAIN> struct Turned {
   static __device__ __forceinline__ int place(int column, int piece) {
     return (column * PIECES + (piece ^ (column / SAME_BANKS % PIECES))) * GRAIN;
   }
-  static __device__ __forceinline__ T* item(char* shared, int column, int i) {
-    return (T*)(shared + place(column, i / PER_PIECE) + i % PER_PIECE * sizeof(T));
+  typedef typename bits_of<GRAIN>::type Piece;
+  // This column's items, piece by piece.
+  static __device__ __forceinline__ void read(const char* shared, int column, T (&x)[ITEMS]) {
+    Piece pieces[PIECES];
+#pragma unroll
+    for (int i = 0; i < PIECES; i++) pieces[i] = *(const Piece*)(shared + place(column, i));
+    memcpy(x, pieces, sizeof x);
+  }
+  static __device__ __forceinline__ void write(char* shared, int column, const T (&x)[ITEMS]) {
+    Piece pieces[PIECES];
+    memcpy(pieces, x, sizeof x);
+#pragma unroll
+    for (int i = 0; i < PIECES; i++) *(Piece*)(shared + place(column, i)) = pieces[i];
   }
   // All pieces that exist, neighbours in memory by neighbouring lanes: move(place in shared memory, place in the array).
   template <class F> static __device__ __forceinline__ void each_piece(i64 along, i64 across, i64 items, i64 columns, int lane, F&& move) {
@@ -249,17 +260,16 @@ struct Worker {
 #pragma unroll
         for (int i = 0; i < ITEMS; i++, from += p.in_strides[n.value].along)
           if (j + i < p.n) get<n.value>(given[i]) = convert<Value>(load_item<Load, Input<n.value>::grain>(from));
+      } else if constexpr (Input<n.value>::turned) {
+        Load raw[ITEMS];
+        ColumnPatch<n.value>::read(patch(k) + Input<n.value>::at, 32 * v + lane, raw);
+#pragma unroll
+        for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<Value>(raw[i]);
       } else {
         typedef ColumnPatch<n.value> Patch;
-        char* from = patch(k) + Input<n.value>::at;
-        if constexpr (!Input<n.value>::turned) from += sub * Patch::RUN + (32 * v + own) * sizeof(Load);
+        const char* from = patch(k) + Input<n.value>::at + sub * Patch::RUN + (32 * v + own) * sizeof(Load);
 #pragma unroll
-        for (int i = 0; i < ITEMS; i++) {
-          const Load* item;
-          if constexpr (Input<n.value>::turned) item = Patch::item(from, 32 * v + lane, i);
-          else item = (const Load*)(from + i * Patch::LINE);
-          get<n.value>(given[i]) = convert<Value>(*item);
-        }
+        for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<Value>(*(const Load*)(from + i * Patch::LINE));
       }
     });
   }
@@ -337,17 +347,20 @@ struct Worker {
   // Results that touch along the axis are turned where the items were.
   template <int O> __device__ __forceinline__ void write_turned(int k, const Spot& at, const Result (&y)[ITEMS]) const {
     typedef typename Output<O>::Store Store;
-    typedef Turned<Store, sizeof(Store)> Results;
+    typedef Turned<Store, Output<O>::grain> Results;
     static_assert(!Output<O>::turned || (VECTOR == 1 && SUBS == 1 && Results::BYTES <= WARP_BYTES));
     const Strides& st = p.out_strides[O];
     i64 j = first(at);
     char* to = p.out[O] + row_offset(p, st, at.row) + j * st.along + at.column * p.out_column[O];
-    __syncwarp();  // all lanes have read what lies there
+    Store raw[ITEMS];
 #pragma unroll
-    for (int i = 0; i < ITEMS; i++) *Results::item(patch(k), lane, i) = convert<Store>(get<O>(y[i]));
+    for (int i = 0; i < ITEMS; i++) raw[i] = convert<Store>(get<O>(y[i]));
+    __syncwarp();  // all lanes have read what lies there
+    Results::write(patch(k), lane, raw);
     __syncwarp();  // all lanes have written theirs
+    typedef typename Results::Piece Piece;
     Results::each_piece(st.along, p.out_column[O], p.n - j, p.columns - at.column, lane,
-                        [&](int place, i64 at) { *(Store*)(to + at) = *(const Store*)(patch(k) + place); });
+                        [&](int place, i64 at) { *(Piece*)(to + at) = *(const Piece*)(patch(k) + place); });
   }
 
   __device__ __forceinline__ void finish(int k, int v, const Spot& at) const {

@@ -21,27 +21,48 @@ __device__ __forceinline__ float as_float(unsigned bits) { float r; memcpy(&r, &
 __device__ __forceinline__ unsigned as_bits(float x) { unsigned r; memcpy(&r, &x, 4); return r; }
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-// Each is a half too, and a half a float.
+// Each is a half too, and a half a float; instructions take two at a time.
 __device__ __forceinline__ float half_as_float(unsigned bits) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"((unsigned short)bits)); return r; }
-__device__ __forceinline__ float decoded(e5m2 x) { return half_as_float((unsigned)x.bits << 8); }
-__device__ __forceinline__ float decoded(e4m3 x) {
-  unsigned r;
-  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"((unsigned short)x.bits));
-  return half_as_float(r & 0xffff);
+__device__ __forceinline__ unsigned halves(e5m2, unsigned two) { return (two & 0xff) << 8 | (two & 0xff00) << 16; }
+__device__ __forceinline__ unsigned halves(e4m3, unsigned two) {
+  unsigned r; asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"((unsigned short)two)); return r;
 }
-__device__ __forceinline__ unsigned rounded(e4m3, float x) {
-  unsigned short r; asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(0.0f), "f"(x)); return r;
+__device__ __forceinline__ unsigned rounded(e4m3, float low, float high) {
+  unsigned short r; asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(high), "f"(low)); return r;
 }
-__device__ __forceinline__ unsigned rounded(e5m2, float x) {
-  unsigned short r; asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(r) : "f"(0.0f), "f"(x)); return r;
+__device__ __forceinline__ unsigned rounded(e5m2, float low, float high) {
+  unsigned short r; asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(r) : "f"(high), "f"(low)); return r;
 }
+template <class T> __device__ __forceinline__ float decoded(T x) { return half_as_float(halves(T{}, x.bits) & 0xffff); }
 // The instruction stops at the largest number. What lies half a step above that, or more where it is odd, overflows.
 template <class T> __device__ __forceinline__ T encoded(float x) {
   constexpr unsigned odd = T::largest & 1, half_step = (T::largest << 1 | 1) << (T::shift - 1);
   const float most = as_float(half_step - odd + ((unsigned)(127 - T::bias) << 23)), size = fabsf(x);
-  unsigned sign = as_bits(x) >> 31 << T::width, code = size <= most ? rounded(T{}, x) : T::overflow | sign;
+  unsigned sign = as_bits(x) >> 31 << T::width, code = size <= most ? rounded(T{}, x, 0.0f) : T::overflow | sign;
   if (T::nan != T::overflow && !(size <= as_float(0x7f800000u))) code = T::nan | sign;
   return T{(unsigned char)code};
+}
+
+// Of N at once, which is a multiple of four.
+template <class T, int N> __device__ __forceinline__ void decode_all(const T (&x)[N], float (&y)[N]) {
+#pragma unroll
+  for (int k = 0; k < N; k += 2) {
+    unsigned pair = halves(T{}, x[k].bits | x[k + 1].bits << 8);
+    y[k] = half_as_float(pair & 0xffff);
+    y[k + 1] = half_as_float(pair >> 16);
+  }
+}
+// Four are converted one by one where a NaN or a number beyond the largest is among them.
+template <class T, int N> __device__ __forceinline__ void encode_all(const float (&x)[N], T (&y)[N]) {
+  const float largest = as_float((T::largest << T::shift) + ((unsigned)(127 - T::bias) << 23));
+#pragma unroll
+  for (int k = 0; k < N; k += 4) {
+    unsigned four = rounded(T{}, x[k], x[k + 1]) | rounded(T{}, x[k + 2], x[k + 3]) << 16;
+    memcpy(y + k, &four, 4);
+    if (!(fabsf(x[k]) <= largest && fabsf(x[k + 1]) <= largest && fabsf(x[k + 2]) <= largest && fabsf(x[k + 3]) <= largest))
+#pragma unroll
+      for (int i = k; i < k + 4; i++) y[i] = encoded<T>(x[i]);
+  }
 }
 #else
 // Exponent and mantissa where float32 has them, times a power of two, which is exact for subnormal numbers too.

@@ -9,7 +9,14 @@ template <class T, class M, int LANES, int N> struct SlabOf<T, M, LANES, N, fals
 template <class T, class M, int LANES, int N> struct SlabOf<T, M, LANES, N, true> { typedef DenseSlab<T, M::mode == EVEN, LANES, N> type; };
 template <int I, int LANES, int N> using LoadSlab = typename SlabOf<typename Input<I>::Load, Input<I>, LANES, N>::type;
 template <int O, int LANES, int N> using StoreSlab = typename SlabOf<typename Output<O>::Store, Output<O>, LANES, N>::type;
-template <int LANES, int N> using HeadSlab = Slab<u8, HEADS_MODE, HEADS_FLIP, 1, LANES, N>;
+
+// Heads are bytes, or bits, of which an item of the slab is one lane's N.
+template <int LANES, int N, bool BITS> struct HeadsOf { typedef Slab<u8, HEADS_MODE, HEADS_FLIP, 1, LANES, N> type; };
+template <int LANES, int N> struct HeadsOf<LANES, N, true> {
+  static_assert(turn(1) == turn(N), "slabs of a region turn their chunks alike");
+  typedef Slab<typename bits_of<N / 8>::type, ALIGNED, false, N / 8, LANES, 1> type;
+};
+template <int LANES, int N> using HeadSlab = typename HeadsOf<LANES, N, HEADS_BITS>::type;
 
 template <int LANES, int N> struct Region {
   static constexpr int WARP_BYTES = (AREA * (32 / LANES) + 127) / 128 * 128;
@@ -32,20 +39,22 @@ template <int LANES, int N> struct Region {
     return {p.out[O] + row_offset(p, p.out_strides[O], row), p.out_strides[O].along, 0, p.n};
   }
   static __device__ __forceinline__ Row heads(const Params& p, u64 row) {
+    if constexpr (HEADS_BITS) return {p.heads, N / 8, 0, (p.n + N - 1) / N};
     return {p.heads + row_offset(p, p.heads_strides, row), p.heads_strides.along, p.heads_first, p.n};
   }
 
   // Starts the copies of the items from j on; the caller commits them.
   __device__ __forceinline__ void load(const Params& p, u64 row, i64 j) const {
     each<INPUTS>([&](auto i) { if constexpr (!Input<i.value>::still) load_slab<i.value>().template load<Input<i.value>::again>(in<i.value>(p, row), j); });
-    if constexpr (SEGMENTED) head_slab().load(heads(p, row), j);
+    if constexpr (SEGMENTED) head_slab().load(heads(p, row), HEADS_BITS ? j / N : j);
   }
 
   static __device__ __forceinline__ void fetch_items(const Params& p, u64 row, i64 j, int count, int lane) {
     each<INPUTS>([&](auto i) {
       if constexpr (!Input<i.value>::still) LoadSlab<i.value, LANES, N>::fetch_items(in<i.value>(p, row), j, count, lane);
     });
-    if constexpr (SEGMENTED) HeadSlab<LANES, N>::fetch_items(heads(p, row), j, count, lane);
+    if constexpr (HEADS_BITS) HeadSlab<LANES, N>::fetch_items(heads(p, row), j / N, (count + N - 1) / N, lane);
+    else if constexpr (SEGMENTED) HeadSlab<LANES, N>::fetch_items(heads(p, row), j, count, lane);
   }
 
   // Block sums in place of the items, lane by lane: what an up-sweep leaves need not be computed again.
@@ -76,9 +85,11 @@ template <int LANES, int N> struct Region {
         for (int k = 0; k < N; k++) get<i.value>(given[k]) = value;
       } else {
         typename Input<i.value>::Load raw[N];
+        typename Input<i.value>::Value value[N];
         load_slab<i.value>().read(in<i.value>(p, row), j, raw);
+        convert_all(raw, value);
 #pragma unroll
-        for (int k = 0; k < N; k++) get<i.value>(given[k]) = convert<typename Input<i.value>::Value>(raw[k]);
+        for (int k = 0; k < N; k++) get<i.value>(given[k]) = value[k];
       }
     });
   }
@@ -95,7 +106,14 @@ template <int LANES, int N> struct Region {
   __device__ __forceinline__ u32 read_heads(const Params& p, u64 row, i64 j) const {
     if constexpr (!SEGMENTED) return 0;
     else {
-      u32 bits = head_slab().read_bits(heads(p, row), j);
+      u32 bits;
+      if constexpr (HEADS_BITS) {
+        typename bits_of<N / 8>::type own[1];
+        head_slab().read(heads(p, row), j / N, own);
+        bits = own[0];
+      } else {
+        bits = head_slab().read_bits(heads(p, row), j);
+      }
       return j + lane % LANES * N == 0 ? bits & ~1u : bits;  // a row starts its first segment anyway
     }
   }
@@ -110,8 +128,11 @@ template <int LANES, int N> struct Region {
     __syncwarp();  // all lanes have read their runs
     each<OUTPUTS>([&](auto o) {
       typename Output<o.value>::Store raw[N];
+      auto first = get<o.value>(y[0]);
+      decltype(first) value[N];
 #pragma unroll
-      for (int k = 0; k < N; k++) raw[k] = convert<typename Output<o.value>::Store>(get<o.value>(y[k]));
+      for (int k = 0; k < N; k++) value[k] = get<o.value>(y[k]);
+      convert_all(value, raw);
       store_slab<o.value>().write(out<o.value>(p, row), raw);
     });
   }
