@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -15,7 +16,7 @@ class Moves(Protocol):
     """
 
     def pack(self, x: Any, keep: Any) -> Any:
-        """The items or rows of `x` where `keep` is true."""
+        """The items or rows of `x` where `keep` is true; on a GPU also the items of which a function of that name says so."""
         ...
 
     def select(self, x: Any, keep: Any, values: Any, places: Any, lengths: Any) -> Any:
@@ -42,11 +43,15 @@ class Moves(Protocol):
         """The same, and the lengths of the runs (int64)."""
         ...
 
-    def repeat(self, x: Any, offsets: Any) -> Any:
-        """`x[s]`, an item or a row, in `[offsets[s], offsets[s + 1])` (int64), for every s."""
+    def repeat(self, x: Any, counts: Any, offsets: Callable[[], Any]) -> Any:
+        """`x[s]`, an item or a row, `counts[s]` times, for every s.
+
+        `offsets()` makes the exclusive sums of the counts (int64), and last their sum, for who goes by them; it raises where a
+        count is negative, and who finds that calls it.
+        """
         ...
 
-    def owners(self, offsets: Any) -> tuple[Any, Any]:
+    def owners(self, counts: Any, offsets: Callable[[], Any]) -> tuple[Any, Any]:
         """For each item of such an output its s, and its place among those of s (int64)."""
         ...
 

@@ -44,6 +44,8 @@ class Kind(NamedTuple):
         return value if isinstance(value, (int, bytes)) else Seen(self, value)
 
     def take(self, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(self.take, value))
         return self.make(value) if isinstance(value, np.ndarray) else value
 
 

@@ -91,6 +91,26 @@ def test_a_size_known_beforehand_takes_what_fits(apps, n, dtype):
             assert np.asarray(count).dtype == np.int64
 
 
+@pytest.mark.parametrize("n", SIZES)
+def test_a_function_says_what_is_kept(apps, n):
+    for dtype in ("int8", "float32", "float64"):
+        x, y = (RNG.integers(-9, 9, n).astype(dtype) for _ in range(2))
+        same(apps.compact(x, lambda v: v > 2), x[x > 2])
+        for got, want in zip(apps.compact((x, y), lambda a, b: a > b), (x[x > y], y[x > y]), strict=True):
+            same(got, want)
+        got, count = apps.compact(x, lambda v: v % 2 == 1, size=n)
+        assert count == np.count_nonzero(x % 2 == 1)
+        same(got[:count], x[x % 2 == 1])
+
+
+def test_several_arrays_keep_the_same(apps):
+    keep, x = RNG.random(1000) < 0.5, np.arange(1000)
+    for got, want in zip(
+        apps.compact((x, np.stack([x, -x], 1)), keep), (x, np.stack([x, -x], 1)), strict=True
+    ):
+        same(got, want[keep])
+
+
 def test_what_is_kept_goes_into_out():
     keep, x = RNG.random(1000) < 0.5, np.arange(1000)
     out = np.full(700, -1)
@@ -242,6 +262,8 @@ def test_mistakes_are_named():
         (lambda: apps.compact([1, 2], [True]), up.ShapeError),
         (lambda: apps.compact([1, 2], [1, 0]), up.DTypeError),
         (lambda: apps.where([[True]]), up.ShapeError),
+        (lambda: apps.compact((np.ones(2), np.ones(3)), lambda a, b: a > b), up.ShapeError),
+        (lambda: apps.compact((np.ones(2), np.ones(2)), np.ones(2, bool), size=2), up.ShapeError),
         (lambda: apps.unique_consecutive(3), up.ShapeError),
         (lambda: apps.run_length_decode([1, 2], [1, -1]), up.ShapeError),
         (lambda: apps.run_length_decode([1, 2], [1]), up.ShapeError),

@@ -15,7 +15,6 @@ from upsweep.gpu.functions import memory_type
 
 SELECTS = {
     **{f"pack {size}": selecting.Select(key, size) for size, key in one_pass.RAW.items()},
-    "pack anywhere": selecting.Select("u64", 8, even=False),
     "partition": selecting.Select("u32", 4, rest=True),
     "where": selecting.Select("u8", 1, values=False, places=True),
     **{
@@ -42,10 +41,12 @@ SORTS = {
 }  # fmt: skip
 SPECS = {
     **{f"select: {name}": ("select", select.spec) for name, select in SELECTS.items()},
+    "select: pack anywhere": ("select", selecting.Select("u64", 8).spec | {"EVEN": False}),
     **{f"sort: {name}": ("sort", made.spec) for name, made in SORTS.items()},
     "count": ("count", repeating.counting("i32")),
-    "repeat": ("repeat", repeating.spec("u32")),
-    "owners": ("repeat", repeating.spec(None)),
+    "repeat": ("repeat", repeating.spec(np.dtype("int64"), "u32")),
+    "repeat by few": ("repeat", repeating.spec(np.dtype("uint8"), "uint4", even=False)),
+    "owners": ("repeat", repeating.spec(np.dtype("int32"), None)),
     "automaton": ("automaton", automata.spec(apps.python_lexer())),
 }
 

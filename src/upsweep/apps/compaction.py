@@ -14,35 +14,47 @@ def compact(x: Any, keep: Any, *, size: int | None = None, out: Any = None) -> A
     """The items of x that are to be kept, in their order: `x[keep]`.
 
     Args:
-        x: array of n items or n rows, of any dtype.
-        keep: n booleans.
-        size: how long the result is to be, however much is kept; x is 1-D then. What is kept comes first, as much as there
-            is room for, and zeros behind it. Nothing waits for a GPU then, so that a CUDA graph can hold the call.
+        x: array of n items or n rows, of any dtype; or a tuple of several, of which the same are kept.
+        keep: n booleans, or a Python function that gives one for an item of x (of 1-D x; an item of each array of a tuple).
+        size: how long the result is to be, however much is kept; x is one 1-D array then. What is kept comes first, as much as
+            there is room for, and zeros behind it. Nothing waits for a GPU then, so that a CUDA graph can hold the call.
         out: the same, but written into this 1-D array of x's dtype, whose items behind those that are kept stay as they are.
 
     Returns:
-        An array of x's kind, dtype and device; with size or out the pair of it and of how many items are to be kept, a
-        0-dimensional int64 array of the same kind.
+        An array of x's kind, dtype and device, or a tuple of them; with size or out the pair of it and of how many items are to
+        be kept, a 0-dimensional int64 array of the same kind.
 
     Raises:
-        ShapeError: x and keep differ in length; rows with size or out. DTypeError: keep is not boolean; out of another dtype.
+        ShapeError: x and keep differ in length; rows with size, out or a function; a tuple with size or out. DTypeError: keep is
+        not boolean; out of another dtype.
 
     >>> from upsweep import apps
     >>> apps.compact([3, 1, 7, 0, 4], [True, False, True, False, True]).tolist()
+    [3, 7, 4]
+    >>> apps.compact([3, 1, 7, 0, 4], lambda v: v > 2).tolist()
     [3, 7, 4]
     >>> kept, count = apps.compact([3, 1, 7, 0, 4], [True, False, True, False, True], size=4)
     >>> kept.tolist(), int(count)
     ([3, 7, 4, 0], 3)
 
-    Source: Blelloch (1990), section 1.3; Billeter, Olsson and Assarsson, "Efficient stream compaction" (2009); in one pass:
-    Merrill and Garland, "Single-pass parallel prefix scan with decoupled look-back" (2016).
+    Source: Blelloch (1990), section 1.3; Billeter, Olsson and Assarsson, "Efficient stream compaction" (2009); a count by
+    many tiles in one pass: Merrill and Garland, "Single-pass parallel prefix scan with decoupled look-back" (2016).
     """
-    xp, (x, keep), give = enter(x, keep)
-    _check_flags(xp, x, keep)
+    arrays = x if isinstance(x, tuple) else (x,)
+    if callable(keep):
+        xp, arrays, give = enter(*arrays)
+        keep = moving.test(xp, arrays, keep)
+    else:
+        xp, (*arrays, keep), give = enter(*arrays, keep)
+        for array in arrays:
+            _check_flags(xp, array, keep)
     if size is None and out is None:
-        return give(moving.pack(xp, x, keep))
-    values, result = _room(xp, give, x, size, out)
-    return result(), give(moving.select(xp, x, keep, values=values))
+        kept = tuple([give(moving.pack(xp, array, keep)) for array in arrays])
+        return kept if isinstance(x, tuple) else kept[0]
+    if isinstance(x, tuple):
+        raise ShapeError("size and out are for one array; take several by where(keep, size=...)")
+    values, result = _room(xp, give, arrays[0], size, out)
+    return result(), give(moving.select(xp, arrays[0], keep, values=values))
 
 
 def partition(x: Any, keep: Any) -> tuple[Any, int]:
@@ -129,17 +141,15 @@ def run_length_decode(values: Any, lengths: Any) -> Any:
     check_counts(xp, lengths, "lengths")
     if values.ndim == 0 or lengths.shape[0] != values.shape[0]:
         raise ShapeError(f"{lengths.shape[0]} lengths do not fit values of shape {tuple(values.shape)}")
-    return give(moving.repeat(xp, values, moving.places(xp, lengths)))
+    return give(moving.repeat(xp, values, lengths, "lengths"))
 
 
 def check_counts(xp: Any, counts: Any, what: str) -> None:
-    """Refuse what cannot say how many of something there are."""
+    """Refuse what cannot say how many of something there are; `moving` refuses negative ones."""
     if counts.ndim != 1:
         raise ShapeError(f"{what} must be 1-D, got shape {tuple(counts.shape)}")
     if counts.shape[0] and not xp.isdtype(counts.dtype, "integral"):
         raise DTypeError(f"{what} must be integers, got {counts.dtype}")
-    if counts.shape[0] and int(xp.min(counts)) < 0:
-        raise ShapeError(f"{what} must not be negative, got {int(xp.min(counts))}")
 
 
 def _check_flags(xp: Any, x: Any, keep: Any) -> None:

@@ -176,8 +176,7 @@ def _tokens(xp: Any, lexer: Lexer, codes: Any) -> tuple[Any, Any]:
     back, kind, counts = (xp.asarray(v, device=codes.device) for v in (lexer.back, lexer.kind, lexer.counts))
     if back.shape[1] == 1:
         return at - back[codes, 0], kind[codes, 0]
-    offsets = moving.places(xp, counts[codes])
-    owner, rank = moving.owners(xp, offsets)
+    owner, rank = moving.owners(xp, counts[codes])
     return at[owner] - back[codes[owner], rank], kind[codes[owner], rank]
 
 

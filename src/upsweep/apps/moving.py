@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from upsweep import api
-from upsweep.engine import choose
+from upsweep.arguments import ShapeError
+from upsweep.engine import choose, on_gpu
+from upsweep.function import as_function
 from upsweep.moves import Moves, heads, moves
 from upsweep.moves import select as scattered
 
@@ -15,13 +21,26 @@ def fast(x: Any) -> Moves | None:
     return moves(choose((x,)))
 
 
-def places(xp: Any, counts: Any) -> Any:
+def places(xp: Any, counts: Any, what: str = "counts") -> Any:
     """Where each of some variable-sized outputs starts, and last how much there is in all: counts' exclusive sums."""
+    if counts.shape[0] and int(xp.min(counts)) < 0:
+        raise ShapeError(f"{what} must not be negative, got {int(xp.min(counts))}")
     return api.cumulative_sum(xp.astype(counts, xp.int64, copy=False), include_initial=True)
 
 
+def test(xp: Any, arrays: Sequence[Any], keep: Callable[..., Any]) -> Any:
+    """What says whether an item, one of each array, is kept: a function, where an engine evaluates it as it moves; else flags."""
+    if any(x.shape != arrays[0].shape[:1] for x in arrays):
+        shapes = ", ".join(str(tuple(x.shape)) for x in arrays)
+        raise ShapeError(f"a function is given items of 1-D arrays of one length, got {shapes}")
+    if len(arrays) == 1 and on_gpu(arrays[0]) and fast(arrays[0]):
+        return replace(as_function(keep).taking([1]), results=(np.dtype(bool),))
+    kept = api.scan(tuple(arrays), "add", map=lambda *items: bool(keep(*items)), dtype="int64")
+    return xp.concat([kept[:1] > 0, kept[1:] > kept[:-1]])
+
+
 def pack(xp: Any, x: Any, keep: Any) -> Any:
-    """The items of x where keep is true, in their order."""
+    """The items of x where keep, flags or a function that `test` gave, is true, in their order."""
     moves = fast(x)
     if moves:
         return moves.pack(x, keep)
@@ -77,17 +96,20 @@ def indices(xp: Any, n: int, like: Any) -> Any:
     return xp.arange(n, dtype=xp.int64, device=like.device)
 
 
-def repeat(xp: Any, x: Any, offsets: Any) -> Any:
-    """x[s] in [offsets[s], offsets[s + 1]), for every s."""
+def repeat(xp: Any, x: Any, counts: Any, what: str = "counts") -> Any:
+    """x[s] counts[s] times, for every s."""
     moves = fast(x)
-    return moves.repeat(x, offsets) if moves else x[owners(xp, offsets)[0]]
-
-
-def owners(xp: Any, offsets: Any) -> tuple[Any, Any]:
-    """For each item of the output, the s with offsets[s] <= item < offsets[s + 1], and the item's place among those of s."""
-    moves = fast(offsets)
     if moves:
-        return moves.owners(offsets)
+        return moves.repeat(x, counts, lambda: places(xp, counts, what))
+    return x[owners(xp, counts, what)[0]]
+
+
+def owners(xp: Any, counts: Any, what: str = "counts") -> tuple[Any, Any]:
+    """For each item of such an output the s that it belongs to, and the item's place among those of s."""
+    moves = fast(counts)
+    if moves:
+        return moves.owners(counts, lambda: places(xp, counts, what))
+    offsets = places(xp, counts, what)
     marks = xp.zeros(int(offsets[-1]), dtype=xp.int64, device=offsets.device)
     used = where(xp, offsets[1:] > offsets[:-1])
     marks[offsets[used]] = used

@@ -53,5 +53,5 @@ def expand(counts: Any) -> tuple[Any, Any]:
     """
     xp, (counts,), give = enter(counts)
     check_counts(xp, counts, "counts")
-    owner, rank = moving.owners(xp, moving.places(xp, counts))
+    owner, rank = moving.owners(xp, counts)
     return give(owner), give(rank)

@@ -68,22 +68,27 @@ def runs(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return x[starts], np.diff(starts, append=len(x))
 
 
-def repeat(x: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """`x[s]` in `[offsets[s], offsets[s + 1])`, for every s. Each thread finds where its share of the output starts."""
+def repeat(x: np.ndarray, counts: np.ndarray, offsets: Callable[[], np.ndarray]) -> np.ndarray:
+    """`x[s]` `counts[s]` times, for every s. Each thread finds where its share of the output starts."""
+    return _repeated(x, offsets())
+
+
+def owners(counts: np.ndarray, offsets: Callable[[], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """For each item of such an output its s, and its place among those of s."""
+    starts = offsets()
+    owner = _repeated(np.arange(len(counts)), starts)
+    rank = np.arange(len(owner))
+    rank -= _repeated(starts[:-1], starts)
+    return owner, rank
+
+
+def _repeated(x: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     if x.ndim > 1 or x.itemsize not in _RAW:
-        return np.take(x, repeat(np.arange(len(x)), offsets), axis=0)
+        return np.take(x, _repeated(np.arange(len(x)), offsets), axis=0)
     y = np.empty(int(offsets[-1]), x.dtype)
     source, target, ends = _raw(x), _raw(y), offsets[1:]
     _each_chunk(len(y), lambda lo, hi: _repeat_chunk(source, ends, lo, hi, target))
     return y
-
-
-def owners(offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each item of such an output its s, and its place among those of s."""
-    owner = repeat(np.arange(len(offsets) - 1), offsets)
-    rank = np.arange(len(owner))
-    rank -= repeat(offsets[:-1], offsets)
-    return owner, rank
 
 
 def count(x: np.ndarray, bins: int) -> np.ndarray:

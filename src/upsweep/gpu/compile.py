@@ -36,7 +36,7 @@ _PARTS = {
     "total": "narrow.cuh prelude.cuh spec total.cu",
     "flags": "narrow.cuh prelude.cuh differ.cuh spec flags.cu",
     "select": "narrow.cuh prelude.cuh differ.cuh counts.cuh arrivals.cuh packs.cuh spec select.cu",
-    "repeat": "narrow.cuh prelude.cuh spec repeat.cu",
+    "repeat": "narrow.cuh prelude.cuh counts.cuh arrivals.cuh packs.cuh spec repeat.cu",
     "sort": "narrow.cuh prelude.cuh counts.cuh spec sort.cu",
     "count": "narrow.cuh prelude.cuh spec count.cu",
     "automaton": "narrow.cuh prelude.cuh spec automaton.cu",

@@ -103,14 +103,6 @@ def upload(to: int, source: Any, stream: int) -> None:
         synchronize(stream)
 
 
-def download(source: int, stream: int) -> int:
-    """An int64, once the stream has come so far."""
-    number = ctypes.c_int64()
-    check(cu.cuMemcpyDtoHAsync(ctypes.addressof(number), source, 8, stream))
-    synchronize(stream)
-    return number.value
-
-
 def copy(to: int, source: int, nbytes: int, stream: int) -> None:
     check(cu.cuMemcpyDtoDAsync(to, source, nbytes, stream))
 

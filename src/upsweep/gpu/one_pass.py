@@ -50,10 +50,10 @@ def zeros(like: View, count: int) -> View:
     return made
 
 
-def number(at: View, like: View) -> int:
-    """An int64 on the device, once all that was asked for before is done."""
-    with driver.on_device(like.device):
-        return driver.download(at.ptr, stream_of(like))
+def nodes(tiles: int) -> tuple[list[int], int]:
+    """Of the tree of groups of 32 tiles the first word of each level, and how many words there are: kernels/arrivals.cuh."""
+    counts = [-(-tiles >> 5 * level) for level in range(4)]
+    return [sum(counts[:level]) for level in range(4)], sum(counts)
 
 
 def launch(

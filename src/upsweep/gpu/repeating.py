@@ -1,66 +1,112 @@
-"""Segments of an output filled from one item each, and bins counted."""
+"""Items repeated as often as counts say, and bins counted."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from upsweep.gpu import mailbox
 from upsweep.gpu.arrays import View
-from upsweep.gpu.functions import value_type
-from upsweep.gpu.one_pass import INT64, RAW, empty, items_of, launch, movable, number, resident, zeros
+from upsweep.gpu.functions import memory_type, value_type
+from upsweep.gpu.one_pass import (
+    INT64,
+    RAW,
+    empty,
+    items_of,
+    launch,
+    movable,
+    nodes,
+    resident,
+    stream_of,
+    zeros,
+)
 
-THREADS, ITEMS = 256, 16
-"""Of the merge of ends and items."""
+THREADS, COUNTS, CHUNK = 128, 8, 4096
+"""Threads of a block, counts of a thread, and items of the output that a block writes at most. 2^24 counts of 0 to 8 on an H200,
+as fractions of a copy, values and owners: (128, 8, 4096) .55 and .89, (256, 8, 8192) .51 and .85, (512, 4, 16384) .31 and .71."""
 
 
-def spec(value: str | None) -> dict[str, Any]:
+def spec(counts: np.dtype, value: str | None, even: bool = True) -> dict[str, Any]:
     """Of the kernel that repeats items of a C type or, without one, writes whose they are."""
     return {
-        "VALUE": value or "u8",
-        "VALUES": bool(value),
-        "OWNERS": not value,
-        "THREADS": THREADS,
-        "ITEMS": ITEMS,
-    }
+        "COUNT": memory_type(counts), "VALUE": value or "u8", "VALUES": bool(value), "OWNERS": not value,
+        "THREADS": THREADS, "COUNTS": COUNTS, "CHUNK": CHUNK, "EVEN": even,
+    }  # fmt: skip
 
 
-def fill(
-    offsets: View, items: int, x: View | None, values: View | None, owners: View | None, ranks: View | None
-) -> None:
-    segments = offsets.shape[0] - 1
-    tiles = -(-(segments + items) // (THREADS * ITEMS))
-    if items == 0:
-        return
-    cuts = empty(offsets, (tiles + 1,), INT64)
-    text = spec(RAW[x.dtype.itemsize] if x else None)
-    pointers = [v.ptr if v else 0 for v in (x, values, owners, ranks)]
-    numbers = [offsets.ptr, segments, items, tiles, cuts.ptr, *pointers]
-    launch("repeat", "upsweep_cuts", text, offsets, (tiles // THREADS + 1, THREADS), numbers)
-    launch("repeat", "upsweep_repeat", text, offsets, (tiles, THREADS), numbers)
+@dataclass(frozen=True)
+class Spread:
+    """Counts, their sum (below zero where a count is), and the sums of groups of tiles."""
+
+    counts: View
+    total: int
+    sums: View | None
+
+    def fill(self, x: View | None, *outputs: View | None) -> None:
+        """Values, owners and places among an owner's, as many as the total."""
+        if self.total and self.sums is not None:
+            tiles, chunks = _tiles(self.counts), -(-self.total // CHUNK)
+            pointers = [v.ptr if v else 0 for v in (x, *outputs)]
+            numbers = [
+                self.counts.ptr,
+                self.counts.shape[0],
+                tiles,
+                chunks,
+                *pointers,
+                *_nodes(self.sums, tiles),
+            ]
+            text = spec(self.counts.dtype, RAW[x.dtype.itemsize] if x else None, _even(self.counts))
+            launch("repeat", "upsweep_fill", text, self.counts, (tiles + chunks, THREADS), numbers)
 
 
-def repeat(x: Any, offsets: Any) -> Any:
-    """`x[s]` in `[offsets[s], offsets[s + 1])`, for every s."""
+def spread(counts: View) -> Spread:
+    n, tiles = counts.shape[0], _tiles(counts)
+    if n == 0:
+        return Spread(counts, 0, None)
+    sums, box = zeros(counts, 3 + nodes(tiles)[1]), mailbox.box(counts.device)
+    numbers = [counts.ptr, n, tiles, sums.ptr, sums.ptr + 8, sums.ptr + 16, box.ptr, *_nodes(sums, tiles)]
+    launch(
+        "repeat", "upsweep_sums", spec(counts.dtype, None, _even(counts)), counts, (tiles, THREADS), numbers
+    )
+    return Spread(counts, box.wait(stream_of(counts)), sums)
+
+
+def _tiles(counts: View) -> int:
+    return -(-counts.shape[0] // (THREADS * COUNTS))
+
+
+def _even(counts: View) -> bool:
+    return counts.ptr % (2 * counts.dtype.itemsize) == 0
+
+
+def _nodes(sums: View, tiles: int) -> list[int]:
+    levels, words = nodes(tiles)
+    return [*(sums.ptr + 24 + 8 * first for first in levels), words]
+
+
+def repeat(x: Any, counts: Any, offsets: Callable[[], Any]) -> Any:
+    """`x[s]`, an item or a row, `counts[s]` times, for every s."""
     if not movable(x):
-        return x[owners(offsets)[0]]
-    starts, items = items_of(offsets), items_of(x)
-    count = last_of(starts)
-    values = empty(items, (count,), items.dtype)
-    fill(starts, count, items, values, None, None)
+        return x[owners(counts, offsets)[0]]
+    items, found = items_of(x), spread(items_of(counts))
+    if found.total < 0:
+        offsets()
+    values = empty(items, (found.total,), items.dtype)
+    found.fill(items, values, None, None)
     return values.owner
 
 
-def owners(offsets: Any) -> tuple[Any, Any]:
-    """For each item of the output its s, and its place within that."""
-    starts = items_of(offsets)
-    count = last_of(starts)
-    owner, rank = (empty(starts, (count,), INT64) for _ in range(2))
-    fill(starts, count, None, None, owner, rank)
+def owners(counts: Any, offsets: Callable[[], Any]) -> tuple[Any, Any]:
+    """For each item of such an output its s, and its place among those of s."""
+    found = spread(items_of(counts))
+    if found.total < 0:
+        offsets()
+    owner, rank = (empty(found.counts, (found.total,), INT64) for _ in range(2))
+    found.fill(None, None, owner, rank)
     return owner.owner, rank.owner
-
-
-def last_of(offsets: View) -> int:
-    end = offsets.over(offsets.ptr + (offsets.shape[0] - 1) * 8, (), (), INT64)
-    return number(end, offsets)
 
 
 def count(x: Any, bins: int) -> Any:

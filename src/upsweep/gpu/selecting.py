@@ -1,12 +1,17 @@
-"""Items that are kept, brought side by side: by flags, or where runs of equal items start."""
+"""Items that are kept, brought side by side: by flags, by a function, or where runs of equal items start."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
+
+from upsweep import dtypes
 from upsweep.engine import EngineError
-from upsweep.gpu import driver
+from upsweep.function import Function
+from upsweep.gpu import driver, mailbox
 from upsweep.gpu.arrays import View, view
 from upsweep.gpu.functions import Linked, memory_type, value_type
 from upsweep.gpu.one_pass import (
@@ -16,30 +21,18 @@ from upsweep.gpu.one_pass import (
     items_of,
     launch,
     movable,
-    number,
+    nodes,
     stream_of,
     zeros,
 )
 
 SHAPES = {1: (256, 32, 16, 5), 2: (256, 16, 8, 5), 4: (256, 16, 4, 5), 8: (128, 16, 2, 7), 16: (128, 8, 1, 6)}
 """Threads of a block, items of a thread, how many of these touch, and blocks of a multiprocessor, by the bytes of an item. 2^26
-items on an H200, half kept, as fractions of a copy: of 4 bytes (256, 16) .86, (128, 32) .85, (512, 16) .78, (128, 16) .77; of 8
-(128, 16) .92, (256, 8) .85; of 1 (256, 32) .68, (128, 32) .59. Without any look-back .88, and .68 of 1."""
+items on an H200, half kept, as fractions of a copy, in trials: of 4 bytes (256, 16) .86, (128, 32) .85, (512, 16) .78,
+(128, 16) .77; of 8 (128, 16) .92, (256, 8) .85; of 1 (256, 32) .68, (128, 32) .59. Without any look-back .88, and .68 of 1."""
 LAG = 1024
 """Tiles between the one that a block counts and the one that it writes: 1024 .86 of a copy, 512 .8, 256 .65, where waiting
 begins. Of runs half, since their items are read again from the cache: 512 .68, 1024 .61, 2048 .55."""
-
-
-class Kept(NamedTuple):
-    """What is kept: as many items as `count`, an int64 on the device, says, of each array that was wanted."""
-
-    count: View
-    written: list[View]
-
-    def cut(self) -> list[Any]:
-        """The arrays of just these items, once their number is known."""
-        count = number(self.count, self.count)
-        return [_cut(whole, count) for whole in self.written]
 
 
 @dataclass(frozen=True)
@@ -55,8 +48,6 @@ class Select:
     places: bool = False
     lengths: bool = False
     rest: bool = False
-    even: bool = True
-    """Whether items lie so that one load takes neighbours."""
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -64,70 +55,47 @@ class Select:
         types = [value_type(d) for d in self.test.parts()] if self.test else ["u8", "u8"]
         return {
             "KEY": self.key, "THREADS": threads, "ITEMS": items, "VECTOR": vector, "BLOCKS": blocks - self.lengths,
-            "EVEN": self.even, "TEST": self.test is not None, "ITEM": types[0], "ANSWER": types[1],
+            "EVEN": True, "TEST": self.test is not None, "ITEM": types[0], "ANSWER": types[1],
             "RUNS": self.runs, "VALUES": self.values, "PLACES": self.places, "LENGTHS": self.lengths, "REST": self.rest,
         }  # fmt: skip
 
-    def run(self, x: View | None, flags: View | None) -> Kept:
-        """Into new memory, which has room for all."""
+    def kept(self, x: View | None, flags: View | None) -> tuple[int, list[View]]:
+        """How many there are, and new memory that has room for all and holds them, or will when the device has come so far."""
         like = x or flags
         assert like is not None
         wanted = [(self.values, x.dtype if x else INT64), (self.places, INT64), (self.lengths, INT64)]
         outputs = [empty(like, like.shape, dtype) if wants else None for wants, dtype in wanted]
-        return self.into(x, flags, *outputs)
+        written = [v for v in outputs if v]
+        if not like.shape[0]:
+            return 0, written
+        box = mailbox.box(like.device)
+        self.into(x, flags, outputs, box.ptr)
+        return box.wait(stream_of(like)), written
 
-    def into(
-        self,
-        x: View | None,
-        flags: View | None,
-        values: View | None,
-        places: View | None,
-        lengths: View | None,
-    ) -> Kept:
-        """Into the memory given, as much as it has room for."""
+    def cut(self, x: View | None, flags: View | None) -> list[Any]:
+        """Arrays of just what is kept."""
+        count, written = self.kept(x, flags)
+        return [_cut(whole, count) for whole in written]
+
+    def into(self, x: View | None, flags: View | None, outputs: Sequence[View | None], count: int) -> None:
+        """As much as there is room for into the memory given, and to the address `count` how much that would be."""
         like = x or flags
         assert like is not None
-        (n,), outputs = like.shape, (values, places, lengths)
-        written = [v for v in outputs if v]
-        room = min(v.shape[0] for v in written)
-        if not n:
-            return Kept(zeros(like, 1), written)
+        (n,), room = like.shape, min(v.shape[0] for v in outputs if v)
         threads, items, vector, _ = SHAPES[self.size]
         skip = (flags.ptr & 15) if flags else like.ptr % 16 // self.size
         tile = threads * items
         tiles = -(-(n + skip) // tile)
         lag = tiles if self.rest else min(tiles, LAG >> self.runs)
-        levels = [-(-tiles >> 5 * level) for level in range(4)]
-        nodes = sum(levels)
-        work, count = zeros(like, 1 + nodes * (1 + self.lengths)), empty(like, (1,), INT64)
-        firsts = [work.ptr + 8 + 8 * sum(levels[:level]) for level in range(4)]
-        x_at, flags_at, *written_at = [v.ptr if v else 0 for v in (x, flags, *outputs)]
-        numbers = [
-            x_at,
-            flags_at,
-            n,
-            skip,
-            tiles,
-            room,
-            *written_at,
-            work.ptr,
-            lag,
-            count.ptr,
-            *firsts,
-            nodes,
-        ]
+        levels, words = nodes(tiles)
+        work = zeros(like, 1 + words * (1 + self.lengths))
+        firsts = [work.ptr + 8 + 8 * first for first in levels]
+        x_at, flags_at, *outputs_at = [v.ptr if v else 0 for v in (x, flags, *outputs)]
+        numbers = [x_at, flags_at, n, skip, tiles, room, *outputs_at, work.ptr, lag, count, *firsts, words]
         even = x is None or (x.ptr - skip * self.size) % min(16, vector * self.size) == 0
         python = (self.test,) if self.test else ()
-        launch(
-            "select",
-            "upsweep_select",
-            replace(self, even=even).spec,
-            like,
-            (tiles + lag, threads),
-            numbers,
-            python=python,
-        )
-        return Kept(count, written)
+        spec = self.spec | {"EVEN": even}
+        launch("select", "upsweep_select", spec, like, (tiles + lag, threads), numbers, python=python)
 
 
 def _cut(whole: View, kept: int) -> Any:
@@ -142,11 +110,14 @@ def _cut(whole: View, kept: int) -> Any:
 
 
 def pack(x: Any, keep: Any) -> Any:
-    """The items or rows of `x` where `keep` is true."""
+    """The items or rows of `x` where `keep`, flags or a function of an item, is true."""
+    if isinstance(keep, Function):
+        items = items_of(x)
+        return _testing(items, keep).cut(items, None)[0]
     if not movable(x):
         return x[where(keep)]
     items = items_of(x)
-    return _moving(items).run(items, items_of(keep)).cut()[0]
+    return _moving(items).cut(items, items_of(keep))[0]
 
 
 def select(x: Any, keep: Any, values: Any, places: Any, lengths: Any) -> Any:
@@ -157,17 +128,21 @@ def select(x: Any, keep: Any, values: Any, places: Any, lengths: Any) -> Any:
         raise EngineError(
             "the cuda engine brings items together in memory without gaps; pass a contiguous out"
         )
+    flags = None if keep is None or isinstance(keep, Function) else items_of(keep)
+    how = _moving(items) if flags else _comparing(items) if keep is None else _testing(items, keep)
     wanted = {"values": values is not None, "places": places is not None, "lengths": lengths is not None}
-    how = replace(_comparing(items) if keep is None else _moving(items), **wanted)
-    return how.into(items, None if keep is None else items_of(keep), *outputs).count.owner.reshape(())
+    count = zeros(items, 1)
+    if items.shape[0]:
+        replace(how, **wanted).into(items, flags, outputs, count.ptr)
+    return count.owner.reshape(())
 
 
 def partition(x: Any, keep: Any) -> tuple[Any, int]:
     """Those, then the others, each in their order; and how many are kept."""
     if movable(x):
         items = items_of(x)
-        kept = _moving(items, rest=True).run(items, items_of(keep))
-        return kept.written[0].owner, number(kept.count, items)
+        count, written = _moving(items, rest=True).kept(items, items_of(keep))
+        return written[0].owner, count
     first, rest = where(keep), where(~keep)
     seen = view(x)
     both, middle = empty(seen, seen.shape, seen.dtype).owner, len(first)
@@ -177,19 +152,19 @@ def partition(x: Any, keep: Any) -> tuple[Any, int]:
 
 def where(keep: Any) -> Any:
     """The places where `keep` is true, as int64."""
-    return Select("u8", 1, values=False, places=True).run(None, items_of(keep)).cut()[0]
+    return Select("u8", 1, values=False, places=True).cut(None, items_of(keep))[0]
 
 
 def unique(x: Any) -> Any:
     """The first of each run of equal items."""
     items = items_of(x)
-    return _comparing(items).run(items, None).cut()[0]
+    return _comparing(items).cut(items, None)[0]
 
 
 def runs(x: Any) -> tuple[Any, Any]:
     """The same, and the lengths of the runs (int64)."""
     items = items_of(x)
-    values, lengths = _comparing(items, lengths=True).run(items, None).cut()
+    values, lengths = _comparing(items, lengths=True).cut(items, None)
     return values, lengths
 
 
@@ -199,3 +174,9 @@ def _moving(items: View, rest: bool = False) -> Select:
 
 def _comparing(items: View, lengths: bool = False) -> Select:
     return Select(memory_type(items.dtype), items.dtype.itemsize, runs=True, lengths=lengths)
+
+
+def _testing(items: View, test: Function) -> Select:
+    given = ((dtypes.accumulator(items.dtype),),)
+    linked = Linked("upsweep_test", test, given, (np.dtype(bool),))
+    return Select(memory_type(items.dtype), items.dtype.itemsize, linked)

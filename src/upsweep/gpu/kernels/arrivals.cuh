@@ -12,7 +12,7 @@ struct Nodes { u64* level[LEVELS]; i64 lasts; };
 struct Before { u64 count, last; };
 
 // By a warp: what a tile keeps, and 1 + the place of the last of these, or 0.
-template <bool LAST> __device__ __forceinline__ void arrive(const Nodes& nodes, i64 t, u32 count, u64 last, int lane) {
+template <bool LAST> __device__ __forceinline__ void arrive(const Nodes& nodes, i64 t, u64 count, u64 last, int lane) {
   if (lane >= LEVELS) return;
   u64* node = nodes.level[lane] + (t >> 5 * lane);
   if (LAST) {

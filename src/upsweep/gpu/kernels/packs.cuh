@@ -38,8 +38,8 @@ template <class T, int N> struct Pack {
     }
   }
   // The same, by one load where all exist and lie evenly.
-  template <bool EVEN> __device__ __forceinline__ void load_within(const T* from, i64 low, i64 high) {
-    if (EVEN && low <= 0 && high >= N) load(from); else load_some(from, low, high);
+  template <bool WHOLE> __device__ __forceinline__ void load_within(const T* from, i64 low, i64 high) {
+    if (WHOLE && low <= 0 && high >= N) load(from); else load_some(from, low, high);
   }
 };
 

@@ -25,7 +25,7 @@ struct Select {
   KEY* values; i64* places; i64* lengths;
   u32* ticket;           // zero before
   i64 lag;               // of a tile's writing behind its counting
-  i64* count;            // here the items kept are counted
+  i64* count;            // here is written how many are kept, in memory of the device or of the host
   Nodes nodes;
 };
 
@@ -175,6 +175,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_select(con
     const Whole tile = whole_of(counted, 0);
     arrive<LENGTHS>(p.nodes, ticket, tile.total, tile.end ? coming + tile.end : 0, lane);
   }
+  if (warp == 0 && ticket == p.tiles) {  // the first that has nothing to count tells early how many there are, while others write
+    const u64 all = before_tile<false>(p.nodes, p.tiles, lane).count;
+    if (lane == 0) { *(volatile i64*)p.count = all; __threadfence_system(); }
+  }
   if (!writes) return;
 
   if (warp == 0) {
@@ -208,7 +212,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_select(con
   const Whole tile = whole_of(written, warp);
   const u64 last = tile.end ? begin + tile.end : before.last;
   const bool final = begin + TILE >= p.n;
-  if (final && threadIdx.x == 0) *p.count = before.count + tile.total;
   const int absent = begin < 0 ? (int)-begin : 0, exists = (int)min(p.n - begin, (i64)TILE);
   KEY* const values = p.values + before.count;
   KEY* const rest = p.values + (REST ? kept + begin + absent - before.count : 0);
