@@ -225,17 +225,25 @@ def for_small(n: int, rows: int, words: int, size: int, chip: Chip) -> Shape | N
     return None
 
 
-def for_columns(n: int, columns: int, words: int, smallest: int, most: int) -> Shape:
+TALL = {9: (16, 4), 10: (16, 4)}
+"""Items and warps, one block to a multiprocessor, of columns that are read again, by their words: a filter's sections, whose
+look-back fills the registers, so that taller tiles, which look back less often, ran at .28 of a copy, 8 items in 8 warps at .18,
+2 at .065 (H200)."""
+
+
+def for_columns(n: int, columns: int, words: int, smallest: int, most: int, again: bool) -> Shape:
     """`smallest` is the size of the smallest component that counts: a warp reads lines of at least 128 bytes of it, if there are
-    so many `columns`. Fewer columns than lanes share a warp, each in several runs. There are at `most` so many warps."""
+    so many `columns`. Fewer columns than lanes share a warp, each in several runs. There are at `most` so many warps. `again`:
+    items are read again with their prefixes."""
     lanes = min(32, _power_of_two(columns)) if n * columns >= NARROW else 32
     vector = min(max(1, 4 // smallest), _power_of_two(-(-columns // 32)))
     runs = -(-n * lanes // 32)
-    items = min(items_for(words), _power_of_two(runs))
-    warps = min(most, _power_of_two(-(-runs // items)))
-    return Shape(
-        items, warps, max(2, BLOCKS[warps] * (warps + 2) // (warps + 2 * vector)), lanes=lanes, vector=vector
-    )
+    tall = again and words in TALL
+    wide, few = TALL[words] if tall else (items_for(words), most)
+    items = min(wide, _power_of_two(runs))
+    warps = min(most, few, _power_of_two(-(-runs // items)))
+    blocks = 1 if tall else max(2, BLOCKS[warps] * (warps + 2) // (warps + 2 * vector))
+    return Shape(items, warps, blocks, lanes=lanes, vector=vector)
 
 
 NARROW = 8192

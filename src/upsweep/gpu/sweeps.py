@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from upsweep.gpu import shapes
+from upsweep.gpu import functions, shapes
 from upsweep.gpu.choice import Choice, bytewise, costly, words
 from upsweep.gpu.layout import Layout, mode, patched, turned
 from upsweep.gpu.shapes import Chip
@@ -147,7 +147,8 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
     if any(map(turned, (*layout.moving(), *layout.stores))):
         line = 4
     while True:
-        shape = shapes.for_columns(layout.n, columns, words(plan, layout), line, warps)
+        again = functions.reads_again(plan)
+        shape = shapes.for_columns(layout.n, columns, words(plan, layout), line, warps, again)
         made = Columns(shape, layout, columns, chip)
         if made.shared_bytes(plan) <= chip.shared - 4096 or shape.warps == 1:
             return made
