@@ -148,7 +148,7 @@ def markdown(device: str, rows: list[dict[str, Any]]) -> str:
     ]  # fmt: skip
     for row in rows:
         beside = [f"{row[name]:.2g}" if name in row else "" for name in ("torch", "cupy")]
-        lines.append(f"| {row['name']} | {row['of_a_copy']:.2f} | {' | '.join(beside)} | {row['bound']} |")
+        lines.append(f"| {row['name']} | {row['of_a_copy']:.2g} | {' | '.join(beside)} | {row['bound']} |")
     return "\n".join(lines) + "\n"
 
 
