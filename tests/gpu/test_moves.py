@@ -59,6 +59,13 @@ def test_moves_compile_and_keep_their_registers(name, arch):
     assert words <= 8, "some may wait in memory while a block looks back"
 
 
+@pytest.mark.parametrize("size", [1, 4, 8])
+def test_nothing_that_a_compaction_loads_waits_in_memory(size):
+    spec = selecting.Select(one_pass.RAW[size], size).spec
+    text = compile.text("select", one_pass.text(tuple(spec.items())))
+    assert max(frames(compile._compile(text, 90, linked=False))) == 0
+
+
 @pytest.mark.parametrize(
     "name", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float32", "float64"]
 )

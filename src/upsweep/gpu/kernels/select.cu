@@ -175,10 +175,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_select(con
     const Whole tile = whole_of(counted, 0);
     arrive<LENGTHS>(p.nodes, ticket, tile.total, tile.end ? coming + tile.end : 0, lane);
   }
-  if (warp == 0 && ticket == p.tiles) {  // the first that has nothing to count tells early how many there are, while others write
-    const u64 all = before_tile<false>(p.nodes, p.tiles, lane).count;
-    if (lane == 0) { *(volatile i64*)p.count = all; __threadfence_system(); }
-  }
   if (!writes) return;
 
   if (warp == 0) {
@@ -235,6 +231,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_select(con
   __syncthreads();  // the tile's items are side by side
 
   const int room = (int)min(max(p.size - (i64)before.count, 0ll), (i64)tile.total);
+  if (ticket == p.tiles && warp == 0) {  // the first block that counts nothing tells how many there are, while others write
+    const u64 all = before_tile<false>(p.nodes, p.tiles, lane).count;
+    if (lane == 0) { *(volatile i64*)p.count = all; __threadfence_system(); }
+  }
   if (VALUES) store_items(values, moved, phase, room);
   if (REST) store_items(rest, rest_moved, rest_phase, exists - absent - tile.total);
   if (!PLACES && !LENGTHS) return;
