@@ -276,7 +276,7 @@ def layers(name: str) -> Layers:
     """The layers of recurrent models of the engine of that name."""
     module = ENGINES[name].layers
     if module is None:
-        raise EngineError(f"the {name} engine has no selective scan: pip install numba")
+        raise EngineError(f"the {name} engine has no layers of recurrent models: pip install numba")
     return cast(Layers, import_module(module))
 
 

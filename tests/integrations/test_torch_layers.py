@@ -212,6 +212,24 @@ def test_bits_do_not_depend_on_how_a_sequence_is_cut_packed_or_batched(name, dty
     assert torch.equal(ends[2], last[1])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", [name for name in LAYERS if name != "s5"])
+def test_bits_do_not_depend_on_where_channels_begin(name, dtype, device):
+    """A GPU moves as many channels at once as addresses allow: 40 of them by pieces, or one by one."""
+    operands = given(name, dtype, channels=40, states=16, device=device)
+    apart = {v: x if v in CONSTANT else torch.cat([x[..., :1], x], -1)[..., 1:] for v, x in operands.items()}
+    found = []
+    for given_ in (operands, apart):
+        leaves = [x.detach().requires_grad_() for x in given_.values()]
+        y = LAYERS[name].run(*leaves)
+        g = torch.linspace(-1, 1, y.numel(), device=device).to(dtype).view_as(y)
+        found.append([y, *torch.autograd.grad(y, leaves, g)])
+        steps = [x[:, :1] if x.ndim == 3 else x for x in given_.values()]
+        found[-1].append(LAYERS[name].run(*steps))
+    for x, z, v in zip(*found, ["y", *operands, "step"]):
+        assert far(x.double(), z.double()) < 2e-6 if v in CONSTANT else torch.equal(x, z), v
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_packed_gradients_are_those_of_each_sequence(name, device):
     dtype = torch.complex64 if name == "s5" else torch.float32

@@ -22,17 +22,20 @@ from upsweep.operator import unchanged
 
 KERNELS = Path(__file__).parent / "kernels"
 _SCAN = "narrow.cuh prelude.cuh operators.cuh spec elements.cuh copies.cuh memory.cuh"
+_SELECTIVE = "narrow.cuh prelude.cuh maths.cuh spec copies.cuh pieces.cuh selective.cuh"
+_GATED = "narrow.cuh prelude.cuh maths.cuh gates.cuh spec copies.cuh pieces.cuh gated_params.cuh"
 _PARTS = {
     "rows": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh nodes.cuh rows.cu",
     "tiles": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh nodes.cuh lookback.cuh tiles.cu",
     "columns": f"{_SCAN} params.cuh thread.cuh warp.cuh nodes.cuh column_lookback.cuh columns.cu",
-    "walk": f"{_SCAN} params.cuh ring.cuh walk.cu",
+    "walk": f"{_SCAN} params.cuh barriers.cuh ring.cuh walk.cu",
     "short": f"{_SCAN} params.cuh thread.cuh short.cu",
-    "selective": "narrow.cuh prelude.cuh maths.cuh spec copies.cuh selective.cuh selective.cu",
-    "selective_back": "narrow.cuh prelude.cuh maths.cuh spec copies.cuh selective.cuh selective_back.cu",
-    "gated": "narrow.cuh prelude.cuh maths.cuh gates.cuh spec copies.cuh gated.cuh gated.cu",
-    "gated_step": "narrow.cuh prelude.cuh maths.cuh gates.cuh spec copies.cuh gated.cuh gated_step.cu",
-    "gated_back": "narrow.cuh prelude.cuh maths.cuh gates.cuh spec copies.cuh gated.cuh gated_back.cu",
+    "selective": f"{_SELECTIVE} barriers.cuh serving.cuh selective.cu",
+    "selective_step": f"{_SELECTIVE} selective_step.cu",
+    "selective_back": f"{_SELECTIVE} selective_back.cu",
+    "gated": f"{_GATED} gated.cuh gated.cu",
+    "gated_step": f"{_GATED} gated_step.cu",
+    "gated_back": f"{_GATED} gated.cuh gated_back.cu",
     "total": "narrow.cuh prelude.cuh spec total.cu",
     "flags": "narrow.cuh prelude.cuh differ.cuh spec flags.cu",
     "select": "narrow.cuh prelude.cuh differ.cuh counts.cuh arrivals.cuh packs.cuh spec select.cu",

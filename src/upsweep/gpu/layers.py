@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -21,16 +21,41 @@ MOST_MEMORY = 227 << 10
 """Bytes of shared memory that a block may have."""
 CHUNK = 16
 """Steps from one kept state to the next, as in selective.cuh."""
-TILE = 16
-"""Steps of a tile on the way forward, as in selective.cu."""
+_STEPS = 16
+"""Of a tile, as in serving.cuh."""
+
+
+_SERVERS = {True: (8, 1), False: (4, 2)}
+"""Warps that serve those which walk, and blocks of a multiprocessor, by whether it has one block at most."""
+_STEP_THREADS = 128
+"""Of a block that takes single steps, as in gated_step.cu and selective_step.cu."""
+_FEW_STEPS = 4
+"""Steps that threads take by themselves, as there."""
 
 
 def selective(s: Selective, out: View, last: View | None, marks: View | None) -> None:
     """`out`, and where they are asked for the last state of each sequence and the states at its chunks."""
+    words = [*_operands(s, out), _ptr(s.initial), _ptr(last), _ptr(marks), *_sizes(s), *[0] * 16]
+    if s.offsets is None and marks is None and s.u.shape[1] <= _FEW_STEPS:
+        _selective_step(s, last, words)
+        return
     channels = _grain([v for v in (s.u, s.delta, s.z, out) if v is not None], min(16, 4 * s.u.dtype.itemsize))
-    kernel, threads, memory = _kernel("selective", s, channels)
-    words = [*_operands(s, out), _ptr(s.initial), _ptr(last), _ptr(marks), *_sizes(s)]
-    _launch(kernel, s, threads, memory, [*words, *[0] * 16])
+    kernel, threads, memory = _kernel("selective", s, channels, _grain([s.b, s.c]))
+    _launch(kernel, s, s.sequences * _groups(s), threads, memory, words)
+
+
+def _selective_step(s: Selective, last: View | None, words: Sequence[int]) -> None:
+    kernel, threads, _ = _kernel("selective_step", s, s.u.dtype.itemsize, _states_grain(s, last))
+    channels = threads // lanes_of(s.a.shape[1])
+    _launch(kernel, s, s.sequences * -(-s.u.shape[2] // channels), threads, 0, words)
+
+
+def _states_grain(s: Selective, last: View | None) -> int:
+    """The bytes that the states of a lane may be moved in."""
+    whole, size = 16, s.a.dtype.itemsize
+    for place in (s.a.ptr, _ptr(s.initial), _ptr(last), s.a.shape[1] * size):
+        whole = min(whole, place & -place or whole)
+    return whole
 
 
 def selective_back(
@@ -42,7 +67,7 @@ def selective_back(
     channels = _grain(
         [v for v in (s.u, s.delta, s.z, g, du, ddelta, dz) if v is not None], min(16, 4 * s.u.dtype.itemsize)
     )
-    kernel, threads, memory = _kernel("selective_back", s, channels)
+    kernel, threads, memory = _kernel("selective_back", s, channels, _grain([s.b, s.c]))
     lines = s.u.shape[0] * s.u.shape[1]
     n, real = s.a.shape[1], accumulator(s.u.dtype)
     assert s.u.kind is not None
@@ -53,7 +78,7 @@ def selective_back(
     parts = s.u.kind.empty(s.u, (_groups(s), lines, 2 * n), real)
     words = [*_operands(s, g), _ptr(s.initial), 0, _ptr(marks), *_sizes(s)]
     words += [*_lines(du), *_lines(ddelta), *_lines(dz), _ptr(dlast), *map(_ptr, states), parts.ptr, lines]
-    _launch(kernel, s, threads, memory, words)
+    _launch(kernel, s, s.sequences * _groups(s), threads, memory, words)
     _total(s, parts, db, dc)
 
 
@@ -69,9 +94,8 @@ def _total(s: Selective, parts: View, db: View, dc: View) -> None:
         driver.launch(kernel, blocks, 256, 0, _stream(s.u), struct.pack("<6q", *words))
 
 
-def _launch(kernel: Any, s: Selective, threads: int, memory: int, words: Sequence[int]) -> None:
+def _launch(kernel: Any, s: Selective, blocks: int, threads: int, memory: int, words: Sequence[int]) -> None:
     with driver.on_device(s.u.device):
-        blocks = s.sequences * _groups(s)
         driver.launch(kernel, blocks, threads, memory, _stream(s.u), struct.pack(f"<{len(words)}q", *words))
 
 
@@ -110,9 +134,10 @@ def _grain(arrays: Sequence[View], most: int = 16) -> int:
     return whole
 
 
-def _kernel(name: str, s: Selective, grain: int) -> tuple[Any, int, int]:
+def _kernel(name: str, s: Selective, grain: int, state_grain: int) -> tuple[Any, int, int]:
     """A loaded kernel, its threads and its shared memory."""
-    spec, threads, memory = _spec(name, s.u.dtype, s.a.shape[1], grain, _grain([s.b, s.c]))
+    few = _few(s.u, s.sequences)
+    spec, threads, memory = _spec(name, s.u.dtype, s.a.shape[1], grain, state_grain, few)
     with driver.on_device(s.u.device):
         return _loaded(name, spec, memory, s.u.device), threads, memory
 
@@ -124,31 +149,43 @@ def _loaded(name: str, spec: str, memory: int, device: int) -> Any:
 
 
 @lru_cache(256)
-def _spec(name: str, dtype: np.dtype, states: int, grain: int, state_grain: int) -> tuple[str, int, int]:
+def _spec(
+    name: str, dtype: np.dtype, states: int, grain: int, state_grain: int, few: bool
+) -> tuple[str, int, int]:
     """The part of a kernel's text that differs, its threads and its shared memory."""
     real, lanes = accumulator(dtype), lanes_of(states)
     own = -(-states // lanes)
-    sizes = dtype.itemsize, real.itemsize, states, lanes, lanes * own
-    memory = _memory(*sizes) if name == "selective" else _memory_back(*sizes)
+    numbers = {"STATES": states, "LANES": lanes, "OWN": own, "GRAIN": grain, "STATE_GRAIN": state_grain}
+    if name == "selective_step":
+        numbers["THREADS"] = _STEP_THREADS
+        return _types(dtype) + _constants(numbers), _STEP_THREADS, 0
+    if name == "selective":
+        servers, blocks = _SERVERS[few or lanes > 4 or real.itemsize > 4]
+        memory = _memory(real.itemsize, lanes * own, servers)
+        numbers |= {"SERVERS": servers, "BLOCKS": blocks}
+    else:
+        servers = 0
+        memory = _memory_back(dtype.itemsize, real.itemsize, states, lanes, lanes * own)
     if memory > MOST_MEMORY:
         raise EngineError(
             f"the cuda engine has no room for {states} states of {dtype} a channel: 32 fit, of float64 16"
         )
-    numbers = {
-        "STATES": states,
-        "LANES": lanes,
-        "OWN": own,
-        "GRAIN": grain,
-        "STATE_GRAIN": state_grain,
-        "MEMORY": memory,
-    }
-    return (
-        _types(dtype) + "".join(f"constexpr int {key} = {value};\n" for key, value in numbers.items())
-    ), 32 * lanes, memory  # fmt: skip
+    numbers["MEMORY"] = memory
+    return _types(dtype) + _constants(numbers), 32 * (lanes + servers), memory
+
+
+def _few(x: View, sequences: int) -> bool:
+    """Whether a multiprocessor has one block at most."""
+    blocks = sequences * -(-x.shape[2] // CHANNELS)
+    return blocks <= driver.attribute(x.device, "MULTIPROCESSOR_COUNT")
 
 
 def _types(dtype: np.dtype) -> str:
     return f"typedef {value_type(dtype)} Real;\ntypedef {memory_type(dtype)} Value;\n"
+
+
+def _constants(numbers: Mapping[str, int]) -> str:
+    return "".join(f"constexpr int {key} = {value};\n" for key, value in numbers.items())
 
 
 def lanes_of(states: int) -> int:
@@ -160,9 +197,8 @@ def _stage(steps: int, size: int, states: int) -> int:
     return 3 * steps * CHANNELS * size + 2 * -(-steps * states * size // 16) * 16
 
 
-def _memory(size: int, real: int, states: int, lanes: int, padded: int) -> int:
-    each = 2 * padded + 2 * CHANNELS + CHANNELS + CHANNELS // lanes
-    return 4 * _stage(TILE, size, states) + 2 * TILE * real * each
+def _memory(real: int, padded: int, servers: int) -> int:
+    return servers * (_STEPS * real * (3 * CHANNELS + 2 * padded) + 16)
 
 
 def _memory_back(size: int, real: int, states: int, lanes: int, padded: int) -> int:
@@ -176,8 +212,6 @@ def _memory_back(size: int, real: int, states: int, lanes: int, padded: int) -> 
 _LAYERS = {"rg_lru": "RgLru", "min_gru": "MinGru", "hgrn": "Hgrn"}
 _WORKERS = 256
 """At most; fewer where a tile has no work for more."""
-_FEW_STEPS = 4
-"""Steps that a thread a channel takes by itself, as in gated_step.cu."""
 
 
 def gated(s: Gated, out: View, last: View | None) -> None:
@@ -188,10 +222,14 @@ def gated(s: Gated, out: View, last: View | None) -> None:
         _ptr(s.parameter),
         _ptr(s.initial),
         _ptr(last),
+        *_gated_sizes(s),
+        *[0] * 3,
     ]
-    few = s.offsets is None and s.inputs[0].shape[1] <= _FEW_STEPS
-    name = "gated_step" if few else "gated"
-    _launch_gated(name, s, [*s.inputs, out], [*words, *_gated_sizes(s), 0, 0, 0])
+    arrays = [*s.inputs, out]
+    if s.offsets is None and s.inputs[0].shape[1] <= _FEW_STEPS:
+        _launch_gated("gated_step", s, _step_grain(arrays, (s.parameter, s.initial, last)), words)
+    else:
+        _launch_gated("gated", s, _gated_grain(arrays), words)
 
 
 def gated_back(
@@ -207,7 +245,7 @@ def gated_back(
     none = [None] * (3 - len(s.inputs))
     words = [*_all_lines([*s.inputs, *none, h, *into, *none, g]), _ptr(s.parameter), _ptr(s.initial), 0]
     words += [*_gated_sizes(s), _ptr(dlast), _ptr(dparameter), dinitial.ptr]
-    _launch_gated("gated_back", s, [*s.inputs, h, g, *into], words)
+    _launch_gated("gated_back", s, _gated_grain([*s.inputs, h, g, *into]), words)
 
 
 def _gated_sizes(s: Gated) -> list[int]:
@@ -219,36 +257,43 @@ def _all_lines(arrays: Sequence[View | None]) -> list[int]:
     return [word for v in arrays for word in _lines(v)]
 
 
-def _launch_gated(name: str, s: Gated, arrays: Sequence[View], words: Sequence[int]) -> None:
+def _launch_gated(name: str, s: Gated, grain: int, words: Sequence[int]) -> None:
     x = s.inputs[0]
-    spec, threads, memory = _gated_spec(
-        name, s.layer, x.dtype, _grain(arrays, min(16, 4 * x.dtype.itemsize)), len(s.inputs)
-    )
+    spec, threads, memory = _gated_spec(name, s.layer, x.dtype, grain, len(s.inputs))
+    width = grain // x.dtype.itemsize * threads if name == "gated_step" else CHANNELS
+    blocks = s.sequences * -(-x.shape[2] // width)
     with driver.on_device(x.device):
         kernel = _loaded(name, spec, memory, x.device)
-        blocks = s.sequences * -(-x.shape[2] // (threads if name == "gated_step" else CHANNELS))
         driver.launch(kernel, blocks, threads, memory, _stream(x), struct.pack(f"<{len(words)}q", *words))
+
+
+def _gated_grain(arrays: Sequence[View]) -> int:
+    """The bytes of a piece, of four channels at most."""
+    return _grain(arrays, min(16, 4 * arrays[0].dtype.itemsize))
+
+
+def _step_grain(arrays: Sequence[View], states: Sequence[View | None]) -> int:
+    """The same, where states are moved as pieces too."""
+    grain, size = _gated_grain(arrays), arrays[0].dtype.itemsize
+    for v in states:
+        while v is not None and v.ptr % min(16, grain // size * v.dtype.itemsize):
+            grain //= 2
+    return grain
 
 
 @lru_cache(256)
 def _gated_spec(name: str, layer: str, dtype: np.dtype, grain: int, arrays: int) -> tuple[str, int, int]:
     """The part of a kernel's text that differs, its threads and its shared memory."""
     real, size = accumulator(dtype), dtype.itemsize
+    threads, memory = _STEP_THREADS, 0
+    numbers = {"GRAIN": grain}
     if name == "gated_step":
-        return _gated_text(dtype, layer, 1, _WORKERS, grain, 0), _WORKERS, 0
-    if name == "gated":
-        tile = 32
-        memory = 3 * arrays * tile * CHANNELS * size
+        numbers["THREADS"] = threads
     else:
-        tile = 24 if size < 4 else 16
-        memory = 5 * ((arrays + 2) * tile + 1) * CHANNELS * size
-    memory = -(-(memory + 3 * tile * CHANNELS * 2 * real.itemsize) // 16) * 16
-    workers = min(_WORKERS, tile * CHANNELS * size // grain)
-    return _gated_text(dtype, layer, tile, workers, grain, memory), workers + 32, memory
-
-
-def _gated_text(dtype: np.dtype, layer: str, tile: int, workers: int, grain: int, memory: int) -> str:
-    return (
-        _types(dtype) + f"typedef {_LAYERS[layer]} Layer;\n"
-        f"constexpr int TILE = {tile}, WORKERS = {workers}, GRAIN = {grain}, MEMORY = {memory};\n"
-    )
+        tile = 32 if name == "gated" else 24 if size < 4 else 16
+        stages = 3 * arrays * tile if name == "gated" else 5 * ((arrays + 2) * tile + 1)
+        memory = -(-CHANNELS * (stages * size + 3 * tile * 2 * real.itemsize) // 16) * 16
+        workers = min(_WORKERS, tile * CHANNELS * size // grain)
+        threads = workers + 32
+        numbers |= {"TILE": tile, "WORKERS": workers, "MEMORY": memory}
+    return f"{_types(dtype)}typedef {_LAYERS[layer]} Layer;\n{_constants(numbers)}", threads, memory

@@ -3,26 +3,12 @@
 // tile behind.
 #include "gates.cuh"
 #include "spec.cuh"
-#include "copies.cuh"
+#include "gated_params.cuh"
 
-constexpr int WIDTH = 32, THREADS = 32 + WORKERS, SIZE = sizeof(Value);
+constexpr int WIDTH = 32, THREADS = 32 + WORKERS;
 constexpr int BLOCKS = sizeof(Real) == 4 ? 3 : 1;  // of a multiprocessor
-constexpr int VEC = GRAIN / SIZE, PER_LINE = WIDTH / VEC;
+constexpr int PER_LINE = WIDTH / VEC;
 constexpr int LINES = WORKERS / PER_LINE, ROUNDS = (TILE + LINES - 1) / LINES;  // that workers take at once
-
-// An array (sequences, steps, channels): where it begins, and its strides in bytes.
-struct Lines { char* at; i64 sequence, step; };
-
-struct Params {
-  Lines in[3], out, dx[3];   // on the way back `out` holds what the way forward has written
-  Lines g;
-  const Real *parameter, *initial;
-  Real* last;
-  const i64* offsets;        // of packed sequences, or null
-  i64 steps, channels, groups;
-  const Real* dlast;
-  Real *dparameter, *dinitial;
-};
 
 struct Part {
   i64 sequence, begin, n, first;
@@ -38,8 +24,6 @@ struct Part {
     return l.at + (p.offsets ? 0 : sequence * l.sequence) + (begin + t) * l.step + first * SIZE;
   }
 };
-
-struct alignas(GRAIN) Piece { Value x[VEC]; };
 
 struct Pair { Real a, b; };  // decay and input; then b is the state, or its gradient
 

@@ -1,20 +1,34 @@
-// A few steps of gated layers: a thread a channel, which keeps the state in a register. The arithmetic is that of gated.cu, and
-// so are the bits; but one step is over before a block of that has brought its first tile.
-#include "gated.cuh"
+// A few steps of gated layers: a thread a piece of neighbouring channels, whose states it keeps in registers. The arithmetic is
+// that of gated.cu, and so are the bits; but one step is over before a block of that has brought its first tile.
+#include "gates.cuh"
+#include "gated_params.cuh"
 
-extern "C" __global__ void __launch_bounds__(WORKERS) upsweep_gated_step(const __grid_constant__ Params p) {
-  i64 blocks = (p.channels + WORKERS - 1) / WORKERS, sequence = blockIdx.x / blocks;
-  i64 channel = blockIdx.x % blocks * WORKERS + threadIdx.x, state = sequence * p.channels + channel;
-  if (channel >= p.channels) return;
-  auto item = [&](const Lines& l, i64 t) { return (Value*)(l.at + sequence * l.sequence + t * l.step) + channel; };
-  Real parameter = Layer::PARAMETER ? p.parameter[channel] : Real(0), h = p.initial ? p.initial[state] : Real(0);
+struct alignas(VEC * sizeof(Real) < 16 ? VEC * sizeof(Real) : 16) States { Real x[VEC]; };
+
+extern "C" __global__ void __launch_bounds__(THREADS) upsweep_gated_step(const __grid_constant__ Params p) {
+  u32 pieces = (u32)(p.channels / VEC), blocks = (pieces + THREADS - 1) / THREADS, sequence = blockIdx.x / blocks;
+  u32 piece = blockIdx.x % blocks * THREADS + threadIdx.x;
+  if (piece >= pieces) return;
+  i64 state = sequence * p.channels + (i64)piece * VEC;
+  auto at = [&](const Lines& l, i64 t) { return (Piece*)(l.at + sequence * l.sequence + t * l.step) + piece; };
+  States parameter{}, h{};
+  if (Layer::PARAMETER) parameter = ((const States*)p.parameter)[piece];
+  if (p.initial) h = *(const States*)(p.initial + state);
   for (i64 t = 0; t < p.steps; t++) {
-    Real x[Layer::ARRAYS], a, b;
+    Raw x[Layer::ARRAYS];
+    Piece y;
 #pragma unroll
-    for (int c = 0; c < Layer::ARRAYS; c++) x[c] = convert<Real>(*item(p.in[c], t));
-    Layer::make(x, parameter, a, b);
-    h = a * h + b;
-    *item(p.out, t) = convert<Value>(h);
+    for (int c = 0; c < Layer::ARRAYS; c++) x[c] = *(const Raw*)at(p.in[c], t);
+#pragma unroll
+    for (int v = 0; v < VEC; v++) {
+      Real item[Layer::ARRAYS], a, b;
+#pragma unroll
+      for (int c = 0; c < Layer::ARRAYS; c++) item[c] = x[c][v];
+      Layer::make(item, parameter.x[v], a, b);
+      h.x[v] = a * h.x[v] + b;
+      y.x[v] = convert<Value>(h.x[v]);
+    }
+    *at(p.out, t) = y;
   }
-  if (p.last) p.last[state] = h;
+  if (p.last) *(States*)(p.last + state) = h;
 }

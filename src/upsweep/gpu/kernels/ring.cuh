@@ -1,26 +1,6 @@
-// A ring of stages between a warp that brings and one that works, by mbarriers: FULL counts what has landed, DONE what has
-// been worked on.
+// A ring of stages between a warp that brings and one that works: FULL counts what has landed, DONE what has been worked on.
 #pragma once
-#include "memory.cuh"
-
-__device__ __forceinline__ void barrier_init(u64* barrier, u32 count) {
-  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count) : "memory");
-}
-__device__ __forceinline__ void barrier_arrive(u64* barrier) {
-  asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(shared_address(barrier)) : "memory");
-}
-// Arrives when the copies that this thread has started so far have landed.
-__device__ __forceinline__ void barrier_arrive_with_copies(u64* barrier) {
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
-}
-// Waits until the barrier has been completed once more than `parity` says.
-__device__ __forceinline__ void barrier_wait(u64* barrier, u32 parity) {
-  u32 done;
-  do {
-    asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-                 : "=r"(done) : "r"(shared_address(barrier)), "r"(parity) : "memory");
-  } while (!done);
-}
+#include "barriers.cuh"
 
 struct Ring {
   u64 full[STAGES], done[STAGES];

@@ -1,123 +1,200 @@
-// A selective scan, forwards. While one tile of steps is walked, by every channel's lanes, the results of the tile behind are
-// handed out and what the walk needs of the items of the tile ahead is made.
+// A selective scan, forwards. Warps walk WARP_CHANNELS channels each; others serve them.
 #include "selective.cuh"
+#include "serving.cuh"
 
-constexpr int TILE = 16, STAGES = 4, GROUP = LANES, PITCH = CHANNELS + WARP_CHANNELS;
+constexpr int WALKERS = LANES, THREADS = 32 * (WALKERS + SERVERS);
+constexpr int PAIR = 16 / (2 * sizeof(Real)), PAIRS = STEPS / PAIR;  // steps whose items lie side by side, and these of a tile
+constexpr int RUN = 16 / sizeof(Real);                               // the same of results
 
-struct Step { Real step, drive; };  // delta after softplus, and that times u
+struct alignas(16) Items { Real step[PAIR], drive[PAIR]; };  // delta after softplus, and that times u
+struct alignas(16) Run { Real x[RUN]; };
 struct Tile {
-  Shared<TILE> shared;
-  Step steps[TILE][CHANNELS];
-  Real y[TILE][PITCH];
+  Items items[PAIRS][WIDTH];
+  Run y[STEPS / RUN][WIDTH];
+  Pack<Real, OWN> b[STEPS * LANES], c[STEPS * LANES];
 };
 struct Memory {
-  Stage<TILE> stage[STAGES];
-  Tile tile[2];
+  Tile tile[SERVERS];
+  u64 full[SERVERS], done[SERVERS];
 };
 static_assert(sizeof(Memory) == MEMORY, "layers.py counts otherwise");
 
-struct Walker {
-  int channel, lane;
-  Real rate[OWN], h[OWN];  // rate: a times log2(e)
+// What a lane needs of a few steps: read before the steps ahead of them are walked.
+struct Ahead {
+  Items item;
+  Pack<Real, OWN> b[PAIR], c[PAIR];
+};
 
-  // All steps of a tile, or m of them. Of GROUP steps each lane is left with one sum.
-  template <bool WHOLE> __device__ __forceinline__ void walk(Tile& tile, int m) {
-    constexpr int STEPS = GROUP < 4 ? GROUP : 4;
-    Ahead<Step, TILE, STEPS> now, next;
-    next.read(tile.steps, tile.shared, 0, channel, lane);
-#pragma unroll(WHOLE ? TILE / GROUP : 1)
-    for (int t = 0; t < (WHOLE ? TILE : m); t += GROUP) {
-      Real y[GROUP];
+__device__ __forceinline__ void walk(const Params& p, const Part& part, Memory& memory, int warp, int lane) {
+  const int place = warp * WARP_CHANNELS + lane / LANES, mine = lane % LANES, channel = channel_of(place);
+  const bool exist = channel < part.exist;
+  const i64 states = (part.sequence * p.channels + part.first + channel) * STATES;
+  Real rate[OWN], h[OWN];  // rate: a times log2(e)
+  load_states(p.a + (part.first + channel) * STATES, mine, exist, rate);
+  load_states(p.initial + states, mine, exist && p.initial, h);
 #pragma unroll
-      for (int g = 0; g < GROUP; g += STEPS) {
-        now = next;
-        next.read(tile.steps, tile.shared, t + g + STEPS < TILE ? t + g + STEPS : 0, channel, lane);
-        Real decay[STEPS][OWN];
+  for (int o = 0; o < OWN; o++) rate[o] *= LOG2E;
+  const i64 line = p.offsets ? part.begin : part.sequence * p.steps;
+  Real* mark = p.marks + ((line / CHUNK + part.sequence) * p.channels + part.first + channel) * STATES;
+
+  Ahead ahead[2];
+  auto read = [&](const Tile& tile, int i, Ahead& x) {
+    x.item = tile.items[i][place];
 #pragma unroll
-        for (int k = 0; k < STEPS; k++)
+    for (int k = 0; k < PAIR; k++) {
+      x.b[k] = tile.b[(i * PAIR + k) * LANES + mine];
+      x.c[k] = tile.c[(i * PAIR + k) * LANES + mine];
+    }
+  };
+  int now = 0;
+  u32 parity = 0;
+  if (part.n > 0) {
+    barrier_wait(&memory.full[0], 0);
+    read(memory.tile[0], 0, ahead[0]);
+  }
+  for (i64 left = part.n; left > 0; left -= STEPS) {
+    const int next = now + 1 < SERVERS ? now + 1 : 0;
+    const u32 later = next ? parity : parity ^ 1;
+    const bool more = left > STEPS, made = more && barrier_passed(&memory.full[next], later);
+    Tile& tile = memory.tile[now];
+    if (p.marks) {
+      store_states(mark, mine, exist, h);
+      mark += p.channels * STATES;
+    }
+    Real y[STEPS];
 #pragma unroll
-          for (int o = 0; o < OWN; o++) decay[k][o] = exp2_of(now.item[k].step * rate[o]);
+    for (int i = 0; i < PAIRS; i++) {
+      const Ahead& x = ahead[i % 2];
+      if (i + 1 < PAIRS) read(tile, i + 1, ahead[(i + 1) % 2]);
+      else if (more) {
+        if (!made) barrier_wait(&memory.full[next], later);
+        read(memory.tile[next], 0, ahead[0]);
+      }
 #pragma unroll
-        for (int k = 0; k < STEPS; k++) {
-          y[g + k] = 0;
+      for (int k = 0; k < PAIR; k++) {
+        const int t = i * PAIR + k;
+        y[t] = 0;
 #pragma unroll
-          for (int o = 0; o < OWN; o++) {
-            Real after = mul_add(decay[k][o], h[o], now.item[k].drive * now.b[k].x[o]);
-            h[o] = WHOLE || t + g + k < m ? after : h[o];
-            y[g + k] = mul_add(h[o], now.c[k].x[o], y[g + k]);
-          }
+        for (int o = 0; o < OWN; o++) {
+          h[o] = mul_add(exp2_of(x.item.step[k] * rate[o]), h[o], x.item.drive[k] * x.b[k].x[o]);
+          y[t] = mul_add(h[o], x.c[k].x[o], y[t]);
+        }
+        if ((t + 1) % LANES == 0) {  // of LANES steps each lane is left with one sum
+          int first = t + 1 - LANES;
+          bool wanted = true;
+          sum_over_lanes<LANES / 2, 1, LANES>(y + t + 1 - LANES, lane, first, wanted);
+          tile.y[first / RUN][place].x[first % RUN] = y[t + 1 - LANES];
         }
       }
-      int first = 0;
-      bool mine = true;
-      sum_over_lanes<LANES / 2, 1, GROUP>(y, lane, first, mine);
-      tile.y[t + first][channel] = y[0];
+    }
+    arrive(&memory.done[now], lane);
+    now = next;
+    parity = later;
+  }
+  if (p.last) store_states(p.last + states, mine, exist, h);
+}
+
+// b or c of a tile: OWN states of one step for each lane, PACKS times.
+constexpr int PACKS = (STEPS * LANES + 31) / 32;
+struct Shared {
+  Pack<Value, OWN> x[PACKS];
+  __device__ __forceinline__ void load(const Params& p, const Part& part, const Lines& l, i64 j, int lane) {
+    constexpr int CUT = PADDED == STATES && OWN * SIZE % STATE_GRAIN == 0 ? STATE_GRAIN : SIZE;
+#pragma unroll
+    for (int k = 0; k < PACKS; k++) {
+      const int i = k * 32 + lane, state = i % LANES * OWN;
+      const char* from = part.at(p, l, j + i / LANES) + state * SIZE;
+      x[k] = {};
+      if (j + i / LANES >= part.n || i >= STEPS * LANES) continue;
+      if (PADDED == STATES) x[k] = load_item<Pack<Value, OWN>, CUT>(from);
+      else
+#pragma unroll
+        for (int o = 0; o < OWN; o++) if (state + o < STATES) x[k].x[o] = ((const Value*)from)[o];
+    }
+  }
+  __device__ __forceinline__ void put(Pack<Real, OWN> (&to)[STEPS * LANES], int lane) const {
+#pragma unroll
+    for (int k = 0; k < PACKS; k++) {
+      Pack<Real, OWN> wide;
+#pragma unroll
+      for (int o = 0; o < OWN; o++) wide.x[o] = convert<Real>(x[k].x[o]);
+      if (k * 32 + lane < STEPS * LANES) to[k * 32 + lane] = wide;
     }
   }
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS) upsweep_selective(const __grid_constant__ Params p) {
-  extern __shared__ __align__(128) char bytes[];
-  Memory& memory = *(Memory*)bytes;
-  Part part(p);
-  Walker walker{(int)threadIdx.x / LANES, (int)threadIdx.x % LANES};
-  bool exist = walker.channel < part.exist;
-  load_states(p.a + (part.first + walker.channel) * STATES, walker.lane, exist, walker.rate);
-  load_states(p.initial + part.states(p, walker.channel), walker.lane, exist && p.initial, walker.h);
-#pragma unroll
-  for (int o = 0; o < OWN; o++) walker.rate[o] *= LOG2E;
-
-  int own = threadIdx.x % PER_LINE * VEC;  // the channels of this thread where a tile is worked on item by item
-  bool owned = own < part.exist;
+__device__ __forceinline__ void serve(const Params& p, const Part& part, Memory& memory, int warp, int lane) {
+  Server server{p, part, warp, lane};
+  Tile& tile = memory.tile[warp];
   Real bias[VEC], skip[VEC];
 #pragma unroll
   for (int v = 0; v < VEC; v++) {
-    bias[v] = p.bias && owned ? p.bias[part.first + own + v] : Real(0);
-    skip[v] = p.skip && owned ? p.skip[part.first + own + v] : Real(0);
+    const i64 channel = part.first + server.place * VEC + v;
+    bias[v] = p.bias && server.owned ? p.bias[channel] : Real(0);
+    skip[v] = p.skip && server.owned ? p.skip[channel] : Real(0);
   }
-  Sources sources(p, part);
-  Source out(p, part, p.out);
-  int tiles = (int)((part.n + TILE - 1) / TILE);
-  auto steps_of = [&](int k) { return (int)max(min(part.n - (i64)k * TILE, (i64)TILE), 0ll); };
-  auto bring_tile = [&](int k) {
-    sources.bring_all(memory.stage[(u32)k % STAGES], p, part, (i64)k * TILE, steps_of(k), owned);
-    commit_copies();
-  };
-  bring_tile(0);
-  for (int k = -1; k <= tiles; k++) {
-    wait_copies<0>();
-    __syncthreads();  // tile k + 1 has landed, tile k is made, tile k - 1 walked, tile k - 2 handed out
-    bring_tile(k + 2);
-    Tile &now = memory.tile[k & 1], &other = memory.tile[(k & 1) ^ 1];
-    char* to = out.of((k - 1ll) * TILE);
-    const Stage<TILE>& behind = memory.stage[(u32)(k - 1 + STAGES) % STAGES];
-    each_step<TILE>(owned && k > 0 ? steps_of(k - 1) : 0, [&](int t, int skipped) {
-      Piece u = piece_of(behind.u, t, own), z = piece_of(behind.z, t, own), result;
+  auto u_ = server.of(p.u), delta_ = server.of(p.delta), z_ = server.of(p.z), out = server.of(p.out);
+  u32 parity = 0;
+  for (i64 j = (i64)warp * STEPS; j < part.n; j += ROUND, parity ^= 1, server.left -= ROUND) {
+    Raw u[HELD], delta[HELD], z[HELD];
+    Shared b, c;
+    const int m = server.exist();
+    server.load(delta_, m, delta);
+    server.load(u_, m, u);
+    b.load(p, part, p.b, j, lane);
+    c.load(p, part, p.c, j, lane);
+    server.load(z_, p.z.at ? m : 0, z);
+    Real step[HELD][VEC];
 #pragma unroll
-      for (int v = 0; v < VEC; v++) {
-        Real y = mul_add(skip[v], convert<Real>(u.x[v]), other.y[t][own + v]);
-        if (p.z.at) { Real gate = convert<Real>(z.x[v]); y *= gate * sigmoid(gate); }
-        result.x[v] = convert<Value>(y);
-      }
-      *(Piece*)(to + skipped * out.step) = result;
-    });
-    const Stage<TILE>& ahead = memory.stage[(u32)(k + 1) % STAGES];
-    int m = k < tiles ? steps_of(k + 1) : 0;
-    if (m) other.shared.fill(ahead, m);
-    each_step<TILE>(m, [&](int t, int) {
-      Piece delta = piece_of(ahead.delta, t, own), u = piece_of(ahead.u, t, own);
+    for (int o = 0; o < HELD; o++)
 #pragma unroll
-      for (int v = 0; v < VEC; v++) {
-        Real step = convert<Real>(delta.x[v]) + bias[v];
-        if (p.softplus) step = softplus(step);
-        other.steps[t][own + v] = {step, step * convert<Real>(u.x[v])};
+      for (int v = 0; v < VEC; v++) step[o][v] = delta[o][v] + bias[v];
+    if (p.softplus)
+#pragma unroll
+      for (int o = 0; o < HELD; o++)
+#pragma unroll
+        for (int v = 0; v < VEC; v++) step[o][v] = softplus(step[o][v]);
+    server.each_run<PAIR>([&](int o, int v, int at) {
+      Items made;
+#pragma unroll
+      for (int k = 0; k < PAIR; k++) {  // a step that does not exist leaves the state as it is, bit for bit
+        made.step[k] = o + k < m ? step[o + k][v] : Real(0);
+        made.drive[k] = o + k < m ? step[o + k][v] * u[o + k][v] : Real(-0.0);
       }
+      tile.items[0][at] = made;
     });
-    if (k < 0 || k == tiles) continue;
-    if (p.marks) store_states(p.marks + ((part.mark + k) * p.channels + part.first + walker.channel) * STATES, walker.lane, exist, walker.h);
-    m = steps_of(k);
-    if (m == TILE) walker.walk<true>(now, m);
-    else walker.walk<false>(now, m);
+    b.put(tile.b, lane);
+    c.put(tile.c, lane);
+    arrive(&memory.full[warp], lane);
+    barrier_wait(&memory.done[warp], parity);
+    Real y[HELD][VEC];
+    server.each_run<RUN>([&](int o, int v, int at) {
+      const Run sums = tile.y[0][at];
+#pragma unroll
+      for (int r = 0; r < RUN; r++) y[o + r][v] = mul_add(skip[v], u[o + r][v], sums.x[r]);
+    });
+    if (p.z.at)
+#pragma unroll
+      for (int o = 0; o < HELD; o++)
+#pragma unroll
+        for (int v = 0; v < VEC; v++) { const Real gate = z[o][v]; y[o][v] *= gate * sigmoid(gate); }
+    Piece made[HELD];
+#pragma unroll
+    for (int o = 0; o < HELD; o++)
+#pragma unroll
+      for (int v = 0; v < VEC; v++) made[o].x[v] = convert<Value>(y[o][v]);
+    server.store(out, m, made);
+    server.move(u_, delta_, z_, out);
   }
-  if (p.last) store_states(p.last + part.states(p, walker.channel), walker.lane, exist, walker.h);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_selective(const __grid_constant__ Params p) {
+  extern __shared__ __align__(128) char bytes[];
+  Memory& memory = *(Memory*)bytes;
+  const Part part(p);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (threadIdx.x < SERVERS) { barrier_init(&memory.full[threadIdx.x], 1); barrier_init(&memory.done[threadIdx.x], WALKERS); }
+  __syncthreads();  // the barriers stand
+  if (warp < WALKERS) walk(p, part, memory, warp, lane);
+  else serve(p, part, memory, warp - WALKERS, lane);
 }

@@ -1,0 +1,87 @@
+// Warps that serve others which walk: SERVERS take turns at tiles of STEPS steps. Each brings the items of its tile in registers,
+// makes of them what the walk needs, waits until the tile has been walked, and hands out the results. Nobody else waits for it.
+#pragma once
+#include "pieces.cuh"
+#include "barriers.cuh"
+
+constexpr int WIDTH = 32, STEPS = 16;      // channels and steps of a tile
+constexpr int PER_LINE = WIDTH / VEC;      // lanes that share a step, where they serve
+constexpr int HELD = STEPS / VEC;          // steps that such a lane holds, one after the other
+constexpr int ROUND = SERVERS * STEPS;     // steps from one tile of a warp to its next
+
+// The steps of one sequence, and the channels of one block.
+struct Part {
+  i64 sequence, begin, n, first;  // the first channel
+  int exist;
+  __device__ __forceinline__ explicit Part(const Params& p) {
+    sequence = blockIdx.x / (u32)p.groups;
+    first = blockIdx.x % (u32)p.groups * (i64)WIDTH;
+    exist = (int)min(p.channels - first, (i64)WIDTH);
+    begin = p.offsets ? p.offsets[sequence] : 0;
+    n = p.offsets ? p.offsets[sequence + 1] - begin : p.steps;
+  }
+  __device__ __forceinline__ char* at(const Params& p, const Lines& l, i64 t) const {
+    return l.at + (p.offsets ? 0 : sequence * l.sequence) + (begin + t) * l.step;
+  }
+};
+
+// The channel whose runs lie at this place of a tile.
+__device__ __forceinline__ int channel_of(int place) { return place % PER_LINE * VEC + place / PER_LINE; }
+
+// A piece of a line, of which the neighbours are wanted soon by other blocks; zero where it is not there.
+template <class Raw> __device__ __forceinline__ Raw load_piece(const char* from, bool there) {
+  Raw x;
+  if constexpr (sizeof(Raw) == 16)
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
+                 " @p ld.global.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                 : "=&r"(x.w[0]), "=&r"(x.w[1]), "=&r"(x.w[2]), "=&r"(x.w[3]) : "l"(from), "r"((u32)there));
+  else if constexpr (sizeof(Raw) == 8)
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; mov.u32 %0, 0; mov.u32 %1, 0;"
+                 " @p ld.global.L1::no_allocate.L2::256B.v2.u32 {%0, %1}, [%2]; }"
+                 : "=&r"(x.w[0]), "=&r"(x.w[1]) : "l"(from), "r"((u32)there));
+  else if constexpr (sizeof(Raw) == 4)
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; mov.u32 %0, 0; @p ld.global.u32 %0, [%1]; }" : "=&r"(x.w[0]) : "l"(from), "r"((u32)there));
+  else
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; mov.u16 %0, 0; @p ld.global.u16 %0, [%1]; }" : "=&h"(x.w[0]) : "l"(from), "r"((u32)there));
+  return x;
+}
+
+// A lane of a warp that serves.
+struct Server {
+  const Params& p;
+  const Part& part;
+  int warp, lane;
+  int place = lane % PER_LINE, first = lane / PER_LINE * HELD;  // of its channels within a line, and of its steps within a tile
+  bool owned = place * VEC < part.exist;
+  i64 left = part.n - (i64)warp * STEPS - first;               // steps from its first one in the tile whose turn it is
+
+  // An array: where this lane's piece of the first of its steps lies, and how far apart steps are.
+  struct Source {
+    char* at;
+    i64 step;
+  };
+  __device__ __forceinline__ Source of(const Lines& l) const { return {part.at(p, l, part.n - left) + part.first * SIZE + place * GRAIN, l.step}; }
+  // On to the warp's next tile.
+  template <class... Sources> __device__ __forceinline__ void move(Sources&... s) const { ((s.at += ROUND * s.step), ...); }
+  // How many of its steps exist.
+  __device__ __forceinline__ int exist() const { return owned ? (int)max(min(left, (i64)HELD), 0ll) : 0; }
+  __device__ __forceinline__ void load(const Source& from, int m, Raw (&x)[HELD]) const {
+    const char* at = from.at;
+#pragma unroll
+    for (int o = 0; o < HELD; o++, at += from.step) x[o] = load_piece<Raw>(at, o < m);
+  }
+  __device__ __forceinline__ void store(const Source& to, int m, const Piece (&x)[HELD]) const {
+    char* at = to.at;
+#pragma unroll
+    for (int o = 0; o < HELD; o++, at += to.step)
+      if (o < m) *(Piece*)at = x[o];
+  }
+  // Calls f(o, v, place) for each channel v of each run of steps from o on. The channels of a piece lie PER_LINE runs apart in a
+  // tile, so that neither the lanes that serve nor those that walk meet in a bank.
+  template <int RUN, class F> __device__ __forceinline__ void each_run(F&& f) const {
+#pragma unroll
+    for (int o = 0; o < HELD; o += RUN)
+#pragma unroll
+      for (int v = 0; v < VEC; v++) f(o, v, (first + o) / RUN * WIDTH + v * PER_LINE + place);
+  }
+};

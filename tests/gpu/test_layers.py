@@ -1,0 +1,51 @@
+"""The kernels of layers compile without a GPU, and keep what they work on in registers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
+
+from test_compile import frames
+
+from upsweep.dtypes import named
+from upsweep.gpu import compile, layers
+from upsweep.gpu.arrays import View
+
+GRAINS = {"float32": 16, "bfloat16": 8, "float16": 8}
+GATED = ["gated", "gated_back", "gated_step"]
+SELECTIVE = ["selective", "selective_back", "selective_step"]
+
+
+def spilled(kernel: str, spec: str, arch: int) -> int:
+    return max(frames(compile.made(compile.text(kernel, spec), (), arch)))
+
+
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("kernel", SELECTIVE)
+def test_selective_scans_keep_their_registers(kernel, dtype, few):
+    spec, _, _ = layers._spec(kernel, named(dtype), 16, GRAINS[dtype], 16, few)
+    assert spilled(kernel, spec, 90) == 0
+
+
+@pytest.mark.parametrize(("arch", "size"), [(80, 4), (90, 8), (100, 2)])
+def test_layers_compile_for_pieces_of_any_size(arch, size):
+    """Of channels that begin anywhere, of every number of states, and of the widest dtype."""
+    dtype = {2: "float16", 4: "float32", 8: "float64"}[size]
+    for kernel, layer in zip(GATED, layers._LAYERS):
+        spec, _, _ = layers._gated_spec(kernel, layer, named(dtype), size, 3 if layer == "rg_lru" else 2)
+        spilled(kernel, spec, arch)
+    for kernel, states in zip(SELECTIVE, (5, 12, 24)):
+        spec, _, _ = layers._spec(kernel, named(dtype), states if size < 8 else 5, size, size, False)
+        spilled(kernel, spec, arch)
+
+
+@pytest.mark.parametrize(
+    ("at", "wide", "grain"), [(0, 64, 16), (8, 64, 8), (0, 66, 4), (2, 64, 2), (0, 33, 2)]
+)
+def test_pieces_begin_where_every_line_does(at, wide, grain):
+    """bfloat16 at an address, and lines of so many channels."""
+    x = View(4096 + at, (2, 5, wide), (10 * wide, 2 * wide, 2), np.dtype("u2"), 0, None, None)
+    assert layers._grain([x]) == grain
