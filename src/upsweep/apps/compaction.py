@@ -43,7 +43,7 @@ def compact(x: Any, keep: Any, *, size: int | None = None, out: Any = None) -> A
     arrays = x if isinstance(x, tuple) else (x,)
     if callable(keep):
         xp, arrays, give = enter(*arrays)
-        keep = moving.test(xp, arrays, keep)
+        keep = moving.predicate(xp, arrays, keep)
     else:
         xp, (*arrays, keep), give = enter(*arrays, keep)
         for array in arrays:

@@ -28,7 +28,7 @@ def places(xp: Any, counts: Any, what: str = "counts") -> Any:
     return api.cumulative_sum(xp.astype(counts, xp.int64, copy=False), include_initial=True)
 
 
-def test(xp: Any, arrays: Sequence[Any], keep: Callable[..., Any]) -> Any:
+def predicate(xp: Any, arrays: Sequence[Any], keep: Callable[..., Any]) -> Any:
     """What says whether an item, one of each array, is kept: a function, where an engine evaluates it as it moves; else flags."""
     if any(x.shape != arrays[0].shape[:1] for x in arrays):
         shapes = ", ".join(str(tuple(x.shape)) for x in arrays)
@@ -40,7 +40,7 @@ def test(xp: Any, arrays: Sequence[Any], keep: Callable[..., Any]) -> Any:
 
 
 def pack(xp: Any, x: Any, keep: Any) -> Any:
-    """The items of x where keep, flags or a function that `test` gave, is true, in their order."""
+    """The items of x where keep, flags or a function that `predicate` gave, is true, in their order."""
     moves = fast(x)
     if moves:
         return moves.pack(x, keep)
