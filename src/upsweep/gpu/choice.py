@@ -159,7 +159,7 @@ BYTEWISE = {"add": 1, "or": 2, "and": 3, "xor": 4}
 OF_TRUTHS = {"add": "or", "max": "or", "mul": "and", "min": "and"}
 
 
-def bytewise(plan: Plan, layout: Layout) -> int:
+def packing(plan: Plan, layout: Layout) -> int:
     """The operator by which sums of bytes are made four at a time, or 0."""
     known = form_of(plan.op, plan.accumulators)
     kinds = [
@@ -195,7 +195,7 @@ def spec(plan: Plan, choice: Choice) -> str:
         "STAGES": shape.stages,
         "NODE_WORDS": node_words(plan),
         "SHARED_BYTES": choice.shared_bytes(plan),
-        "BYTEWISE": bytewise(plan, layout),
+        "BYTEWISE": packing(plan, layout),
     }
     heads = layout.heads
     truths = {

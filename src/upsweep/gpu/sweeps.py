@@ -12,7 +12,7 @@ from collections.abc import Callable
 from math import prod
 
 from upsweep.gpu import functions, shapes
-from upsweep.gpu.choice import Choice, bytewise, costly, words
+from upsweep.gpu.choice import Choice, costly, packing, words
 from upsweep.gpu.layout import Layout, mode, patched, turned
 from upsweep.gpu.shapes import Chip
 from upsweep.gpu.sharing import (
@@ -129,7 +129,7 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
     if shapes.fits_whole_rows(n, rows, item, size):
         even = all(mode(x, 16) == "ALIGNED" for x in (*layout.moving(), *layout.stores))
         return Rows(shapes.for_whole_rows(n, item, even), layout, chip=chip)
-    parts, packed = len(plan.accumulators), bytewise(plan, layout) > 0
+    parts, packed = len(plan.accumulators), packing(plan, layout) > 0
     in_tile, halved = staged(plan, layout), costly(plan) or _turning(plan, layout)
     shape = shapes.for_tiles(n, rows, item, parts, size, in_tile, plan.segmented, halved, packed, chip.shared)
     return Tiles(shape, layout, chip=chip)
