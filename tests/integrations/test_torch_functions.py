@@ -144,7 +144,8 @@ def test_advantages_of_episodes_that_end_and_that_are_cut():
     halves = {k: w.cpu().numpy() for k, w in halves.items()}
     same(got, up.gae(r.half().cpu().numpy(), **(plain | halves)))
     nothing_ends = ut.gae(r, v, 0.5, gamma=0.9, lam=0.8)
-    same(nothing_ends, ut.gae(r, v, 0.5, torch.zeros(6, dtype=torch.bool), gamma=0.9, lam=0.8))
+    never = torch.zeros(6, dtype=torch.bool)
+    same(nothing_ends, ut.gae(r, v, 0.5, never, gamma=0.9, lam=0.8).cpu())
     for module in (ut, up):
         with pytest.raises(ValueError, match="next_values"):
             module.gae(r, v, 0.5, truncated=cut, gamma=0.9, lam=0.8)
