@@ -104,7 +104,7 @@ def recurrences() -> Iterator[Race]:
     heavy = "block sums of a complex pole do not fit where its items lay, so that they are swept up twice"
     for name, (b, a), data, order, bound in (
         ("lfilter, order 2, one row", second, doubles, "tree", heavy),
-        ("lfilter, order 2, one row, float32", second, x, "tree", heavy),
+        ("lfilter, order 2, one row, float32", tuple(map(np.float32, second)), x, "tree", heavy),
         ("lfilter, order 2, 4096 rows", second, doubles.reshape(4096, -1), "tree", heavy),
         ("lfilter, order 2, 4096 rows, in order", second, doubles.reshape(4096, -1), "sequential", ""),
         (
@@ -203,7 +203,7 @@ def algebra() -> Iterator[Race]:
 
     yield Race("polyval, degree 199", 2 * nbytes(points), lambda: apps.polyval(p, points), horner, near=1e-4)
     long = torch.randn(N, dtype=torch.float64, device=CUDA)
-    powers = torch.arange(N - 1, -1, -1, device=CUDA)
+    powers = torch.arange(N - 1, -1, -1, dtype=torch.float64, device=CUDA)
     yield Race("polyval, degree 2^26 - 1", nbytes(long), lambda: apps.polyval(long, 0.9999999),
                lambda: (long * 0.9999999**powers).sum(), near=1e-7)  # fmt: skip
     n = 1 << 22

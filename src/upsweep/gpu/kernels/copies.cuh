@@ -41,11 +41,21 @@ template <class T, int GRAIN> __device__ __forceinline__ T load_item(const char*
   return u.x;
 }
 template <class T, int GRAIN> __device__ __forceinline__ void store_item(char* p, const T& x) {
-  typedef typename bits_of<GRAIN>::type piece;
-  union { T x; piece part[sizeof(T) / GRAIN]; } u;
-  u.x = x;
+  if constexpr (sizeof(T) == 2 && GRAIN == 1) {
+    // By way of 32 bits: where the low byte of a half is wanted that has just been rounded, the compiler of CUDA 13.0 rounds the
+    // number to an integer instead.
+    u16 bits;
+    memcpy(&bits, &x, 2);
+    u32 word = bits;
+    asm volatile("" : "+r"(word));
+    asm volatile("st.global.u8 [%0], %1; st.global.u8 [%0 + 1], %2;" ::"l"(p), "r"(word), "r"(word >> 8) : "memory");
+  } else {
+    typedef typename bits_of<GRAIN>::type piece;
+    union { T x; piece part[sizeof(T) / GRAIN]; } u;
+    u.x = x;
 #pragma unroll
-  for (int i = 0; i < sizeof(T) / GRAIN; i++) ((piece*)p)[i] = u.part[i];
+    for (int i = 0; i < sizeof(T) / GRAIN; i++) ((piece*)p)[i] = u.part[i];
+  }
 }
 
 template <int BYTES> __device__ __forceinline__ void copy_async(char* to, const char* from) {
