@@ -149,10 +149,7 @@ def test_built_in_operators_travel(name):
 
 
 def test_operators_in_any_order_have_an_instruction_on_vectors():
-    pytest.importorskip("numba")
-    from upsweep.cpu.straight import OF_VECTORS
-
-    assert {row.name for row in ROWS if row.free} == set(OF_VECTORS)
+    assert all(bool(row.free) == bool(row.vector) for row in ROWS)
 
 
 def test_a_plan_prints_compares_and_travels():

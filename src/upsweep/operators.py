@@ -53,7 +53,9 @@ class Row:
     """Other ways for dtypes by their code, such as "b1" or "f4"; "m8" and "M8" are times, computed as int64."""
     arity: int = 1
     free: str = ""
-    """Kinds of accumulators for which every order of evaluation gives the same bits."""
+    """Kinds of accumulators for which every order of evaluation gives the same bits: integers."""
+    vector: str = ""
+    """Of what is free, its instruction in LLVM on whole vectors; "<" or ">" takes the one that is so, "right" the later one."""
     alike: bool = False
     """Whether the functor wants one dtype for all components."""
     costly: bool = False
@@ -123,7 +125,7 @@ _LOG_ADD_EXP = {
 ROWS = (
     Row(
         "add", "the sum; logical or of booleans; wraps in integers", "biufcm",
-        Form(do.add, "Scalar<Add>", do.add), 0, free="iu",
+        Form(do.add, "Scalar<Add>", do.add), 0, free="iu", vector="add",
         forms={"b1": _OR, "m8": Form(do.add_times, "Scalar<AddTimes>", do.add_times_arrays)},
         slopes=lambda xp, a, b: (xp.ones_like(a), xp.ones_like(b)), ufuncs=("add",),
     ),
@@ -134,24 +136,24 @@ ROWS = (
     ),
     Row(
         "min", "the smaller; NaN where either is one, and -0 below 0", "biufmM",
-        Form(do.minimum, "Scalar<Min>", np.minimum), _highest, free="iu",
+        Form(do.minimum, "Scalar<Min>", np.minimum), _highest, free="iu", vector="<",
         forms={"b1": _AND, **{c: Form(fs[0], "Scalar<Min>", fs[2]) for c, fs in _EXTREMES.items()}},
         slopes=lambda xp, a, b: _choice(xp, (b <= a) | (b != b), a), ufuncs=("minimum",),
     ),
     Row(
         "max", "the larger; NaN where either is one, and -0 below 0", "biufmM",
-        Form(do.maximum, "Scalar<Max>", np.maximum), _lowest, free="iu",
+        Form(do.maximum, "Scalar<Max>", np.maximum), _lowest, free="iu", vector=">",
         forms={
             "b1": _OR, "m8": _MAX_TIMES, "M8": _MAX_TIMES,
             **{c: Form(fs[1], "Scalar<Max>", fs[3]) for c, fs in _EXTREMES.items()},
         },
         slopes=lambda xp, a, b: _choice(xp, (b >= a) | (b != b), a), ufuncs=("maximum",),
     ),
-    Row("and", "bitwise and", "biu", _AND, _ones, free="iu", ufuncs=("bitwise_and",)),
-    Row("or", "bitwise or", "biu", _OR, 0, free="iu", ufuncs=("bitwise_or",)),
+    Row("and", "bitwise and", "biu", _AND, _ones, free="iu", vector="and_", ufuncs=("bitwise_and",)),
+    Row("or", "bitwise or", "biu", _OR, 0, free="iu", vector="or_", ufuncs=("bitwise_or",)),
     Row(
         "xor", "bitwise exclusive or", "biu", Form(do.bit_xor, "Scalar<Xor>", do.bit_xor), 0, free="iu",
-        ufuncs=("bitwise_xor",),
+        vector="xor", ufuncs=("bitwise_xor",),
     ),
     Row(
         "logaddexp", "log(exp(a) + exp(b)) without overflow", "f", _LOG_ADD_EXP["f8"], -np.inf,
@@ -171,7 +173,7 @@ ROWS = (
     ),
     Row(
         "last", "the last that is not NaN (or not-a-time): forward fill", "biufcmM",
-        Form(do.last, "Scalar<Last>", do.last_arrays), _not_a_number, False, free="iu",
+        Form(do.last, "Scalar<Last>", do.last_arrays), _not_a_number, False, free="iu", vector="right",
         forms={"m8": _LAST_TIMES, "M8": _LAST_TIMES},
         slopes=lambda xp, a, b: _choice(xp, b == b, a),
     ),

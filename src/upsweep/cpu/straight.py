@@ -21,31 +21,25 @@ from upsweep.cpu.memory import Items, adopted, gathered, inner
 from upsweep.cpu.sweep import joiners, operators
 from upsweep.cpu.transpose import shuffle
 from upsweep.cpu.words import JOIN, LINE, SCAN, SUM
+from upsweep.operators import TABLE
 
 LONG = 256
 """Rows of more items are worth reaching a cache line for, item by item, before vectors are stored."""
 
-_VECTOR = Callable[[Any, Any, Any, bool], Any]
 
+def _on_vectors(name: str) -> Callable[[Any, Any, Any, bool], Any]:
+    """A built-in operator on two vectors of integers, as its row says."""
+    how = TABLE[name].vector
 
-def _chosen(order: str) -> _VECTOR:
     def code(builder: Any, a: Any, b: Any, signed: bool) -> Any:
-        compare = builder.icmp_signed if signed else builder.icmp_unsigned
-        return builder.select(compare(order, a, b), a, b)
+        if how == "right":
+            return b
+        if how in "<>":
+            compare = builder.icmp_signed if signed else builder.icmp_unsigned
+            return builder.select(compare(how, a, b), a, b)
+        return getattr(builder, how)(a, b)
 
     return code
-
-
-OF_VECTORS: dict[str, _VECTOR] = {
-    "add": lambda builder, a, b, signed: builder.add(a, b),
-    "and": lambda builder, a, b, signed: builder.and_(a, b),
-    "or": lambda builder, a, b, signed: builder.or_(a, b),
-    "xor": lambda builder, a, b, signed: builder.xor(a, b),
-    "min": _chosen("<"),
-    "max": _chosen(">"),
-    "last": lambda builder, a, b, signed: b,
-}
-"""Built-in operators by name, on whole vectors of integers."""
 
 
 def runner(fn: Callable, name: str, dtype: np.dtype, identity: Any) -> Callable[..., None]:
@@ -120,7 +114,7 @@ def runner(fn: Callable, name: str, dtype: np.dtype, identity: Any) -> Callable[
 
 def _vectors(name: str, dtype: np.dtype, neutral: int, exclusive: bool, past: bool) -> Any:
     """A function that scans `count` cache lines of items, from a prefix on, and gives the prefix behind them."""
-    n, signed, both = LINE // dtype.itemsize, dtype.kind == "i", OF_VECTORS[name]
+    n, signed, both = LINE // dtype.itemsize, dtype.kind == "i", _on_vectors(name)
     item = ir.IntType(8 * dtype.itemsize)
     vector, none = ir.VectorType(item, n), ir.Constant(ir.VectorType(item, n), [neutral] * n)
 
