@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,14 +14,20 @@ from upsweep.chunks import Standing, bare, is_host
 from upsweep.dtypes import accumulator
 from upsweep.engine import DTypeError
 from upsweep.operator import SEEDED, Operator, identity_of, resolve, segmented
-from upsweep.segments import Segments, flags
+from upsweep.segments import Segments, ends, flags
 from upsweep.tree import Carry
+
+
+class Ends(NamedTuple):
+    """Which segments ended with the last item of a chunk."""
+
+    last: np.ndarray
 
 
 class Lifted:
     """A scan of chunks with segments: one of the lifted operator, on tuples of a flag and what is scanned.
 
-    `keys` are the last ones of the chunk before, or the last of its ends.
+    `keys` are the last ones of the chunk before, or its `Ends`.
     """
 
     def __init__(self, outer: Standing, keys: Any, chunk: Any) -> None:
@@ -73,24 +79,38 @@ class Lifted:
     ) -> tuple[Any, Any]:
         """Where segments start, and the last keys."""
         keys = self.keys
+        if segments is None and isinstance(keys, Ends):  # none ends in this chunk
+            segments = ends(np.zeros(shape if keys.last.ndim > 1 else shape[self.axis], bool))
         if segments is None:
             return on.broadcast(np.zeros((1,) * len(shape), np.uint8), shape, np.dtype(np.uint8), like), keys
         if segments.spelling in ("ends", "keys"):
             values = np.asarray(on_host(segments.values))
-            segments, keys = self._changes(values, keys, segments.spelling == "ends")
+            after = self._after_ends if segments.spelling == "ends" else self._changes
+            segments, keys = after(np.moveaxis(values, self.axis if values.ndim > 1 else 0, 0), keys)
         return on.spread(on.heads(segments, shape, self.axis, like), shape, self.axis), keys
 
-    def _changes(self, keys: np.ndarray, last: Any, ends: bool) -> tuple[Segments, Any]:
-        """Flags where keys change, or follow `ends`, seen from the last ones of the chunk before; and the last of this one."""
-        along = np.moveaxis(keys, self.axis if keys.ndim > 1 else 0, 0)
+    def _changes(self, keys: np.ndarray, before: Any) -> tuple[Segments, Any]:
+        """Flags where keys change, the axis first, seen from the last ones of the chunk before; and the last of this one."""
         changed = np.ones(keys.shape, bool)
-        there = np.moveaxis(changed, self.axis if keys.ndim > 1 else 0, 0)
-        there[1:] = along[:-1] != (0 if ends else along[1:])
-        if len(along):
-            if last is not None:
-                there[:1] = last != (0 if ends else along[:1])
-            last = along[-1:].copy()
-        return flags(changed), last
+        changed[1:] = keys[:-1] != keys[1:]
+        if not len(keys):
+            return self._flags(changed), before
+        if before is not None and not isinstance(before, Ends):
+            changed[:1] = before != keys[:1]
+        return self._flags(changed), keys[-1:].copy()
+
+    def _after_ends(self, ended: np.ndarray, before: Any) -> tuple[Segments, Any]:
+        """Flags after ends, likewise."""
+        started = np.zeros(ended.shape, bool)
+        started[1:] = ended[:-1] != 0
+        if not len(ended):
+            return self._flags(started), before
+        if isinstance(before, Ends):
+            started[:1] = before.last
+        return self._flags(started), Ends(ended[-1:] != 0)
+
+    def _flags(self, started: np.ndarray) -> Segments:
+        return flags(np.moveaxis(started, 0, self.axis if started.ndim > 1 else 0))
 
     def _restart(self, places: Any, heads: Any, shape: tuple[int, ...], engine: str) -> None:
         """Nothing stands before the first item of a segment: a scan of segments of one item puts that there."""

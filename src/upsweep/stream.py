@@ -88,8 +88,8 @@ class Stream:
         Args:
             chunk: the items that follow the chunk before.
             segments: where segments start within this chunk, see `upsweep.segments`. Flags start one where they say so, else
-                the chunk goes on with the segment before; keys go on where the last key before is the same; offsets and
-                lengths start one with the chunk.
+                the chunk goes on with the segment before, unless that has ended; keys go on where the last key before is the
+                same; offsets and lengths start one with the chunk.
             out: where to put the result; it may be the chunk itself.
 
         Returns:

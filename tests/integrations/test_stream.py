@@ -244,6 +244,24 @@ def test_offsets_and_lengths_are_those_of_the_chunk():
         stream.push(np.ones(3, int), segments=up.segments.lengths([1]))
 
 
+@pytest.mark.parametrize("rows", [False, True])
+def test_ends_are_kept_for_the_next_chunk_alone(rows):
+    """A chunk without segments starts anew behind a segment that ended, and the chunk after it goes on."""
+    x = np.arange(1.0, 13).reshape(6, 2)
+    ended = np.array([0, 1, 0, 0, 0, 1], bool)
+    given = np.stack([ended, ended], 1) if rows else ended
+    stream = Stream("add", axis=0)
+    got = [
+        stream.push(x[:2], segments=up.segments.ends(given[:2])),
+        stream.push(x[2:4]),
+        stream.push(x[4:], segments=up.segments.ends(given[4:])),
+        stream.push(x[:1]),
+    ]
+    want = up.scan(np.concatenate([x, x[:1]]), axis=0, segments=up.segments.flags([1, 0, 1, 0, 0, 0, 1]))
+    np.testing.assert_array_equal(np.concatenate(got), want)
+    assert up.Stream("add").push(x[:, 0], segments=up.segments.ends(ended)).tolist() == [1, 4, 5, 12, 21, 32]
+
+
 def test_segments_of_tuples_and_half_precision():
     a, b = CASES["affine-f32"].draw(300)
     keywords = {"initial": (1.0, 3.0)}
