@@ -77,3 +77,17 @@ def test_tiles_and_stores_past_the_cache(dtype, past, monkeypatch):
                 assert up.reduce(items, threads=threads) == right[-1]
     finally:
         launch._launch.cache_clear()
+
+
+def test_rows_side_by_side_in_tiles_of_one_chunk(monkeypatch):
+    """Items that lie apart are brought to scratch memory row by row, which holds the last of them when all are summed."""
+    monkeypatch.setattr(tuning, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(tuning, "ROWS", tuning.ROWS._replace(chunk=256, tile=8192))
+    launch._launch.cache_clear()
+    x = drawn("i1", 25 * 513 * 3).reshape(25, 513, 3)[:, :, 0]
+    try:
+        for threads in (1, 2):
+            got = up.scan(x, "xor", axis=1, threads=threads)
+            np.testing.assert_array_equal(got, np.bitwise_xor.accumulate(x, axis=1))
+    finally:
+        launch._launch.cache_clear()

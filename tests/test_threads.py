@@ -18,7 +18,7 @@ from upsweep import cores
 from upsweep.cpu import threads
 
 HASH = CASES["hash-u64"]
-(X,) = HASH.draw(400_000)
+(X,) = HASH.draw(600_000)  # more than threads join for
 (WANT,) = oracle(HASH.arrays, (X,))
 
 

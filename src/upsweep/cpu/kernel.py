@@ -138,7 +138,8 @@ def scan_straight(L, A, has, ends, first, last, w):
         copy_rows(L, A, END, BASE, w)
         hand_last_over(L, A, last - first, w, 1)
     else:
-        scan_items(L, A, first, last, w, has, ends and last - first == peek(L, CHUNK))
+        one_chunk = last - first == peek(L, CHUNK)
+        scan_items(L, A, first, last, w, has, ends and one_chunk and w == 1)  # scratch memory holds one row
 
 
 @of_words
