@@ -41,8 +41,8 @@ def test_after_a_fork():
     """In a process of its own, where no other library's threads are in the way of a fork."""
     code = (
         "import multiprocessing, numpy as np, upsweep as up\n"
-        "x = np.ones(400_000)\n"
-        "def good(_): return up.scan(x, threads=3)[-1] == 400_000\n"
+        "x = np.ones(600_000)\n"
+        "def good(_): return up.scan(x, threads=3)[-1] == 600_000\n"
         "assert good(0)\n"
         "with multiprocessing.get_context('fork').Pool(2) as pool:\n"
         "    assert all(pool.map_async(good, range(4)).get(timeout=120))"
