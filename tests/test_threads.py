@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import types
 from concurrent.futures import ThreadPoolExecutor
 
 import numba
@@ -81,6 +82,15 @@ def test_within_numbas_object_mode():
         return ok  # noqa: RET504
 
     assert caller()
+
+
+@pytest.mark.parametrize("name", ["numpy.ma", "distributed.worker", "torch.utils.data", "dask.threaded"])
+def test_while_another_thread_imports(name, monkeypatch):
+    """A module is known to all before it has its names."""
+    monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lambda: up.scan(np.arange(9))[-1]).result() == 36
+        assert pool.submit(cores.wanted).result() >= 1
 
 
 def test_one_setting_for_the_process(monkeypatch):

@@ -73,11 +73,11 @@ def _told() -> int:
 
 
 def _one_of_many() -> bool:
-    """Whether this is a task of a Dask worker or of Dask's threads, or a worker of a PyTorch DataLoader."""
-    distributed, torch = sys.modules.get("distributed.worker"), sys.modules.get("torch.utils.data")
-    if distributed and hasattr(distributed.thread_state, "execution_state"):
-        return True
-    return _of_dasks_threads() or bool(torch and torch.get_worker_info())
+    """Whether this is a task of a Dask worker or of Dask's threads, or a worker of a PyTorch DataLoader. A module that another
+    thread is importing has its names later."""
+    state = getattr(sys.modules.get("distributed.worker"), "thread_state", None)
+    worker = getattr(sys.modules.get("torch.utils.data"), "get_worker_info", None)
+    return hasattr(state, "execution_state") or _of_dasks_threads() or bool(worker and worker())
 
 
 def _of_dasks_threads() -> bool:
@@ -85,7 +85,8 @@ def _of_dasks_threads() -> bool:
     dask, here = sys.modules.get("dask.threaded"), threading.current_thread()
     if dask is None or here is threading.main_thread():
         return False
-    pools = [dask.default_pool, *(pool for known in dask.pools.values() for pool in known.values())]
+    known = getattr(dask, "pools", {}).values()
+    pools = [getattr(dask, "default_pool", None), *(pool for each in known for pool in each.values())]
     return any(here in getattr(pool, "_threads", ()) for pool in pools)
 
 

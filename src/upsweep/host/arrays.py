@@ -19,8 +19,9 @@ from upsweep.plan import Plan
 def view(x: Any) -> np.ndarray:
     """The memory of `x` as a NumPy array; lists and scalars become arrays first. Where the memory does not hold the numbers as
     they are computed with, this is a copy that cannot be written to."""
-    masked = sys.modules.get("numpy.ma")  # where nobody has imported it there are none; it takes 10 ms
-    if masked is not None and isinstance(x, masked.MaskedArray):
+    # Where numpy.ma is not imported, which takes 10 ms, or is being imported by another thread, there are none.
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    if masked is not None and isinstance(x, masked):
         raise EngineError(
             "a masked array would lose its mask: pass x.filled(e) with the operator's identity e, 0 for a sum, and "
             "np.ma.array(y, mask=x.mask) of the result"
