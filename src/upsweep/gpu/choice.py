@@ -167,9 +167,8 @@ def packing(plan: Plan, layout: Layout) -> int:
     ]
     truths = [kind == "b" for kind in kinds[1:]]
     alone = len(kinds) == 3 and set(kinds) <= set("biu") and truths[0] == truths[1]
-    if known is None or not alone or plan.segmented or plan.reduce or layout.loads[0].still:
-        return 0
-    if not plan.map is plan.finish is None:
+    plain = plan.map is plan.finish is None and not (plan.segmented or plan.reduce)
+    if known is None or not (alone and plain) or layout.loads[0].still:
         return 0
     name = known[0].name
     return BYTEWISE.get(OF_TRUTHS.get(name, name) if truths[0] else name, 0)

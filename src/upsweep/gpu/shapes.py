@@ -123,14 +123,12 @@ def for_whole_rows(n: int, words: int, even: bool) -> Shape:
     return Shape(items, warps, blocks, together=True)
 
 
-HEAVY = {8: 8, 12: 8, 16: 4}
-"""Items of a thread by the words of one, from 5 on: shuffles and folds of the look-back cost so much that larger tiles in fewer
-blocks pay. Of a copy (H200), with 32 registers and 32 KiB -> so: six numbers of f4 .56 -> .74, of f8 .38 -> .70; mean and
-spread of f8 .43 -> .53; matrices of four doubles .36 -> .71; a filter's sections, whose 8 words read 2 again, .36 -> .52. Where
-they are read from fewer bytes than 12, a tile of the usual bytes holds as many."""
-
-THREE = 16
-"""The same of three words: mean and spread of f4 .60 -> .66 (H200)."""
+HEAVY = {3: 16, 8: 8, 12: 8, 16: 4}
+"""Items of a thread by the words of one, for three and from five on: shuffles and folds of the look-back cost so much that larger
+tiles in fewer blocks pay. Of a copy (H200), with 32 registers and 32 KiB -> so: six numbers of f4 .56 -> .74, of f8 .38 -> .70;
+mean and spread of f4 .60 -> .66, of f8 .43 -> .53; matrices of four doubles .36 -> .71; a filter's sections, whose 8 words read
+2 again, .36 -> .52. Where they are read from fewer bytes than 12, three words are as any others, and of more a tile of the
+usual bytes holds as many items."""
 
 PACKED = 64
 """Items of a thread where four bytes are summed at a time: int8 .91 to .93 of a copy, truths .72 to .84 (H200)."""
@@ -166,11 +164,10 @@ def for_tiles(
     place of their own, `shared` all that there is. Half the items keep the code of costly operators short, logaddexp of f4 .58 of
     a copy instead of .56, and words that are turned in registers: f4 from x[1:] .91 to .95 instead of .78 (H200)."""
     heavy = words > 4 or (words == 3 and size >= 12)
-    items = next(items for most, items in HEAVY.items() if words <= most or most == 16)
-    if not heavy:
+    if heavy:
+        items = next(items for most, items in HEAVY.items() if words <= most or most == 16)
+    else:
         items = PACKED if packed else items_for(words) >> halved
-    elif words == 3:
-        items = THREE
     small = n * rows * size <= SMALL
     few = segmented or (parts > 1 and not heavy)
     whole, half = STAGE, STAGE // 2
