@@ -12,6 +12,7 @@ from upsweep.cpu.gates import gates_of
 from upsweep.cpu.layer_words import GATED_WIDTH as WIDTH
 from upsweep.cpu.layer_words import Gated as Word
 from upsweep.cpu.memory import Items, inner, of_words, typed
+from upsweep.cpu.sequences import sequences_of
 from upsweep.dtypes import accumulator
 
 
@@ -25,17 +26,12 @@ def walker(layer: str, stored: np.dtype, back: bool) -> Callable[..., None]:
     make, pull, three, ZERO = gates.make, gates.back, gates.arrays == 3, numbers.real(0)
     STATE, PARAMETER, DPARAMETER = (i * WIDTH * real.itemsize for i in range(3))
     W = {word.name: int(word) for word in Word}
-    TICKET, TICKETS, STRIPS, STEPS, CHANNELS, OFFSETS = (
-        W[n] for n in ("TICKET", "TICKETS", "STRIPS", "STEPS", "CHANNELS", "OFFSETS")
-    )
+    TICKET, TICKETS, CHANNELS = (W[n] for n in ("TICKET", "TICKETS", "CHANNELS"))
     GIVEN, INITIAL, LAST, DGIVEN, DINITIAL, IN, OUT, G, DX = (
         W[n] for n in ("PARAMETER", "INITIAL", "LAST", "DPARAMETER", "DINITIAL", "X0", "OUT", "G", "DX0")
     )
 
-    @of_words
-    def line(words, array, sequence, t):
-        which = sequence if peek(words, OFFSETS) == 0 else 0
-        return peek(words, array) + which * peek(words, array + 1) + t * peek(words, array + 2)
+    part, line = sequences_of(Word, WIDTH)
 
     @of_words
     def fill(place, source, first, w):
@@ -102,13 +98,7 @@ def walker(layer: str, stored: np.dtype, back: bool) -> Callable[..., None]:
             ticket = fetch_add(words + 8 * TICKET, 1)
             if ticket >= peek(words, TICKETS):
                 break
-            strips, offsets = peek(words, STRIPS), peek(words, OFFSETS)
-            sequence, first = ticket // strips, ticket % strips * WIDTH
-            w = min(peek(words, CHANNELS) - first, WIDTH)
-            begin, n = 0, peek(words, STEPS)
-            if offsets != 0:
-                begin = peek(offsets, sequence)
-                n = peek(offsets, sequence + 1) - begin
+            sequence, first, w, begin, n = part(words, ticket)
             row = sequence * peek(words, CHANNELS) + first
             fill(memory + PARAMETER, peek(words, GIVEN), first, w)
             fill(memory + STATE, peek(words, LAST if back else INITIAL), row, w)

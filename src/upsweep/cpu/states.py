@@ -15,6 +15,7 @@ from upsweep.cpu.address import fetch_add, peek
 from upsweep.cpu.layer_words import CHUNK, WIDTH, Place
 from upsweep.cpu.layer_words import States as Word
 from upsweep.cpu.memory import Items, inner, of_words, typed
+from upsweep.cpu.sequences import sequences_of
 from upsweep.dtypes import accumulator
 
 
@@ -32,11 +33,8 @@ class _Parts:
         self.size, self.one, self.zero, self.row = real.itemsize, one, zero, real.itemsize * WIDTH
         ROW, EACH = self.row, int(Place.EACH)
         BIAS, SKIP, RATE = (ROW * place for place in (Place.BIAS, Place.SKIP, Place.STATES))
-        A, SKIPS, BIASES, CHANNELS, OFFSETS = map(
-            int, (Word.A, Word.SKIP, Word.BIAS, Word.CHANNELS, Word.OFFSETS)
-        )
-        STATES, STRIPS = int(Word.STATES), int(Word.STRIPS)
-        SOFTPLUS, STEPS, U, DELTA = map(int, (Word.SOFTPLUS, Word.STEPS, Word.U, Word.DELTA))
+        A, SKIPS, BIASES, STATES = map(int, (Word.A, Word.SKIP, Word.BIAS, Word.STATES))
+        SOFTPLUS, U, DELTA = map(int, (Word.SOFTPLUS, Word.U, Word.DELTA))
 
         @inner
         def sigmoid(x):
@@ -61,22 +59,7 @@ class _Parts:
                     for j in range(w):
                         write((target,), (row + j) * states + n, read((place + n * EACH * ROW,), j))
 
-        @of_words
-        def part(words, ticket):
-            """The sequence, its first channel, how many there are, its first step and how many there are."""
-            strips, offsets = peek(words, STRIPS), peek(words, OFFSETS)
-            sequence, first = ticket // strips, ticket % strips * WIDTH
-            w = min(peek(words, CHANNELS) - first, WIDTH)
-            if offsets == 0:
-                return sequence, first, w, 0, peek(words, STEPS)
-            begin = peek(offsets, sequence)
-            return sequence, first, w, begin, peek(offsets, sequence + 1) - begin
-
-        @of_words
-        def line(words, array, sequence, t):
-            """Where step t of an array lies; packed sequences lie in one."""
-            which = sequence if peek(words, OFFSETS) == 0 else 0
-            return peek(words, array) + which * peek(words, array + 1) + t * peek(words, array + 2)
+        part, line = sequences_of(Word, WIDTH)
 
         @of_words
         def prepare(words, memory, first, w):
