@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import re
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +16,7 @@ import numba
 import numpy as np
 
 import upsweep as up
+from races import race
 from upsweep import bench
 
 RESULTS = Path(__file__).parent / "results"
@@ -73,17 +73,6 @@ def draw(rows: list[bench.Row], machine: str, cores: int) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="lower right", bbox_to_anchor=(0.9, 0), frameon=False)
     figure.savefig(RESULTS / "cpu.png", dpi=110)
-
-
-def race(*runs: Callable[[], Any], repeats: int = 40) -> list[float]:
-    """The least seconds of each, taken in turns."""
-    best = [float("inf")] * len(runs)
-    for _ in range(repeats):
-        for k, run in enumerate(runs):
-            start = time.perf_counter()
-            run()
-            best[k] = min(best[k], time.perf_counter() - start)
-    return best
 
 
 def one_core() -> None:

@@ -11,7 +11,6 @@ import importlib.util
 import json
 import os
 import platform
-import time
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ import pandas as pd
 import polars as pl
 
 import upsweep as up
+from races import race
 
 REPEATS = 15
 KEYS = {
@@ -70,16 +70,6 @@ def racers(table: pd.DataFrame, rows: pl.DataFrame, key: list[str]) -> dict[str,
     }
 
 
-def race(fns: dict) -> dict[str, float]:
-    times = dict.fromkeys(fns, np.inf)
-    for _ in range(REPEATS):
-        for name, fn in fns.items():
-            start = time.perf_counter()
-            fn()
-            times[name] = min(times[name], time.perf_counter() - start)
-    return times
-
-
 def main() -> None:
     table = flights()
     rows = pl.from_pandas(table)
@@ -90,7 +80,7 @@ def main() -> None:
             if scan != "ewm":  # polars' starts from the first item, ours from 0
                 for name, got in results.items():
                     np.testing.assert_allclose(got, results["ours"], rtol=1e-9, err_msg=name)
-            times = race(fns)
+            times = dict(zip(fns, race(*fns.values(), repeats=REPEATS)))
             row = {"scan": scan, "by": what, "ours ms": times["ours"] * 1e3}
             row |= {f"times {name}": t / times["ours"] for name, t in times.items() if name != "ours"}
             print(row, flush=True)

@@ -8,13 +8,13 @@ Every result is checked before it is timed. The first figure is a copy's time ov
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 import upsweep as up
+from races import race
 
 ITEMS, REPEATS = 1 << 24, 9
 ONE = np.float32(1)
@@ -57,16 +57,6 @@ def rows(x: np.ndarray, z: np.ndarray, y: np.ndarray) -> dict[str, tuple[Callabl
     }
 
 
-def race(fns: list[Callable]) -> list[float]:
-    times = [np.inf] * len(fns)
-    for _ in range(REPEATS):
-        for k, fn in enumerate(fns):
-            start = time.perf_counter()
-            fn()
-            times[k] = min(times[k], time.perf_counter() - start)
-    return times
-
-
 def main() -> None:
     threads = int(sys.argv[1]) if len(sys.argv) > 1 else 2
     up.set_threads(threads)
@@ -81,7 +71,7 @@ def main() -> None:
         for name, (fused, steps) in rows(x, z, y).items():
             want = np.array(steps())
             np.testing.assert_array_equal(fused(), want)
-            alone, ours, theirs = race([copy, fused, steps])
+            alone, ours, theirs = race(copy, fused, steps, repeats=REPEATS)
             print(f"{name:20} {alone / ours:5.2f} of a copy {theirs / ours:5.2f} x three steps", flush=True)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import platform
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from scipy import linalg, signal, stats
 from statsmodels.tsa.statespace.structural import UnobservedComponents
 
 import upsweep as up
+from races import race
 from upsweep import apps
 from upsweep.cores import cores
 
@@ -119,22 +119,12 @@ def boxes() -> Iterator[Row]:
     )
 
 
-def least(*runs: Callable[[], np.ndarray]) -> list[float]:
-    best = [float("inf")] * len(runs)
-    for _ in range(REPEATS):
-        for i, run in enumerate(runs):
-            begin = time.perf_counter()
-            run()
-            best[i] = min(best[i], time.perf_counter() - begin)
-    return best
-
-
 def main() -> None:
     lines = [f"{platform.machine()}, {cores()} cores; the peer's time over ours, the least of {REPEATS}"]
     for rows in (polynomials, filters, systems, boxes, models):
         for name, peer, ours, theirs in rows():
             np.testing.assert_allclose(ours(), theirs(), rtol=2e-4, atol=1e-6, err_msg=name)
-            a, b = least(ours, theirs)
+            a, b = race(ours, theirs, repeats=REPEATS)
             lines.append(f"{name:62} {b / a:8.2f} x {peer}")
             print(lines[-1], flush=True)
     if len(sys.argv) > 1:

@@ -57,37 +57,40 @@ def test_on_itself(name):
         assert given.tobytes() == right.tobytes()
 
 
+@pytest.fixture
+def tuned(monkeypatch):
+    """Sets numbers of `tuning`; launches are planned anew with them, and after the test without."""
+
+    def tune(**numbers):
+        for name, value in numbers.items():
+            monkeypatch.setattr(tuning, name, value)
+        launch._launch.cache_clear()
+
+    yield tune
+    launch._launch.cache_clear()
+
+
 @pytest.mark.parametrize("dtype", ["i2", "i8"])
 @pytest.mark.parametrize("past", [0, 1 << 40])
-def test_tiles_and_stores_past_the_cache(dtype, past, monkeypatch):
-    monkeypatch.setattr(tuning, "PARALLEL_BYTES", 0)
-    monkeypatch.setattr(tuning, "STREAM_BYTES", past)
-    launch._launch.cache_clear()
+def test_tiles_and_stores_past_the_cache(dtype, past, tuned):
+    tuned(PARALLEL_BYTES=0, STREAM_BYTES=past)
     x = drawn(dtype, 300_007)
     want = np.cumsum(x, dtype=dtype)
-    try:
-        for threads in (1, 2, 3):
-            for items, right in (
-                (x, want),
-                (x[1:], want[1:] - x[0]),
-                (x[::-1], np.cumsum(x[::-1], dtype=dtype)),
-            ):
-                y = np.full(300_008, 77, dtype)[: items.size]
-                assert up.scan(items, out=y, threads=threads).tobytes() == right.tobytes()
-                assert up.reduce(items, threads=threads) == right[-1]
-    finally:
-        launch._launch.cache_clear()
+    for threads in (1, 2, 3):
+        for items, right in (
+            (x, want),
+            (x[1:], want[1:] - x[0]),
+            (x[::-1], np.cumsum(x[::-1], dtype=dtype)),
+        ):
+            y = np.full(300_008, 77, dtype)[: items.size]
+            assert up.scan(items, out=y, threads=threads).tobytes() == right.tobytes()
+            assert up.reduce(items, threads=threads) == right[-1]
 
 
-def test_rows_side_by_side_in_tiles_of_one_chunk(monkeypatch):
+def test_rows_side_by_side_in_tiles_of_one_chunk(tuned):
     """Items that lie apart are brought to scratch memory row by row, which holds the last of them when all are summed."""
-    monkeypatch.setattr(tuning, "PARALLEL_BYTES", 0)
-    monkeypatch.setattr(tuning, "ROWS", tuning.ROWS._replace(chunk=256, tile=8192))
-    launch._launch.cache_clear()
+    tuned(PARALLEL_BYTES=0, ROWS=tuning.ROWS._replace(chunk=256, tile=8192))
     x = drawn("i1", 25 * 513 * 3).reshape(25, 513, 3)[:, :, 0]
-    try:
-        for threads in (1, 2):
-            got = up.scan(x, "xor", axis=1, threads=threads)
-            np.testing.assert_array_equal(got, np.bitwise_xor.accumulate(x, axis=1))
-    finally:
-        launch._launch.cache_clear()
+    for threads in (1, 2):
+        got = up.scan(x, "xor", axis=1, threads=threads)
+        np.testing.assert_array_equal(got, np.bitwise_xor.accumulate(x, axis=1))
