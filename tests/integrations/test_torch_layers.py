@@ -1,5 +1,6 @@
 """Layers of recurrent models: values and gradients of the loop over time, and the same bits however a sequence is cut."""
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,6 +13,7 @@ import upsweep.torch as ut  # noqa: E402
 from upsweep.arguments import ShapeError  # noqa: E402
 from upsweep.engine import DTypeError  # noqa: E402
 from upsweep.segments import SegmentError  # noqa: E402
+from upsweep.torch.layers import operands as layers  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
 REAL = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
@@ -129,6 +131,11 @@ def wide(x):
     return x.detach().to(torch.complex128 if x.is_complex() else torch.float64).requires_grad_()
 
 
+def same(x, y):
+    """Bit for bit."""
+    return torch.equal(x, y) and torch.equal(torch.view_as_real(x).signbit(), torch.view_as_real(y).signbit())
+
+
 def far(x, y):
     return ((x - y).abs().max() / y.abs().max()).item()
 
@@ -170,6 +177,17 @@ def test_gradients_by_differences(name):
     assert torch.autograd.gradcheck(run, inputs)
     if name == "selective_scan":
         return
+    if name == "s5":
+        batch, h = [x.detach()[:1, :7] if x.ndim == 3 else x for x in inputs[:-1]], inputs[-1].detach()
+
+        def packed(*some):
+            return ut.s5(
+                *some[:-1], initial=some[-1], cu_seqlens=torch.tensor([0, 3, 3, 7]), return_state=True
+            )
+
+        own = [x.requires_grad_() for x in (*batch, torch.stack([h[0], h[1], h[0]]))]
+        assert torch.autograd.gradcheck(packed, own, check_forward_ad=True)
+        assert torch.autograd.gradgradcheck(packed, own)
     short = [x.detach()[:, :5].requires_grad_() if x.ndim == 3 else x for x in inputs]
     assert torch.autograd.gradgradcheck(run, short)
     assert torch.autograd.gradcheck(run, short, check_forward_ad=True, check_backward_ad=False)
@@ -228,6 +246,24 @@ def test_bits_do_not_depend_on_where_channels_begin(name, dtype, device):
         found[-1].append(LAYERS[name].run(*steps))
     for x, z, v in zip(*found, ["y", *operands, "step"]):
         assert far(x.double(), z.double()) < 2e-6 if v in CONSTANT else torch.equal(x, z), v
+
+
+@pytest.mark.parametrize("initial", [False, True])
+def test_packed_sequences_of_s5_are_walked_at_once(initial, device, monkeypatch):
+    """However many there are, and with the bits of each alone: the sign of a zero, and sequences of no step, among them."""
+    cu = [0, 0, 1, 4, 4, 5, 60, 61, 61]
+    operands = given("s5", torch.complex64, batch=1, steps=61, device=device)
+    operands["x"][0, cu[:-2]] *= -0.0
+    h = start("s5", operands, torch.complex64, len(cu) - 1) if initial else None
+    calls, walk = [], layers.recurrence
+    monkeypatch.setattr(layers, "recurrence", lambda *how: (calls.append(how), walk(*how))[1])
+    got, ends = ut.s5(*operands.values(), initial=h, cu_seqlens=torch.tensor(cu), return_state=True)
+    assert len(calls) == 1 + initial
+    for i, (low, high) in enumerate(pairwise(cu)):
+        own = None if h is None else h[i : i + 1]
+        want, end = ut.s5(*at(operands, slice(low, high)).values(), initial=own, return_state=True)
+        assert same(got[:, low:high], want)
+        assert same(ends[i], end[0])
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -94,11 +94,13 @@ def in_order(a: Array, b: Array, initial: Any, offsets: Any) -> tuple[Array, Arr
         return h, h[:, -1]
     first, behind = offsets[:-1], offsets[1:]
     empty = first == behind
-    at = jnp.minimum(first, steps - 1)
-    ones = _walked(a[0, at][:, None], b[0, at][:, None], start, None)[:, 0]
     there = jnp.where(empty, steps, first)  # what lies behind the end is dropped
-    heads = jnp.zeros(b.shape, bool).at[0, there].set(True, mode="drop")
-    h = _walked(a, b.at[0, there].set(ones, mode="drop"), None, heads)
+    heads = jnp.zeros(steps, bool).at[there].set(True, mode="drop").reshape(1, -1, 1)
+    if initial is not None:
+        at = jnp.minimum(first, steps - 1)
+        ones = _walked(a[0, at][:, None], b[0, at][:, None], initial, None)[:, 0]
+        b = b.at[0, there].set(ones, mode="drop")
+    h = _walked(a, b, None, heads)
     return h, jnp.where(empty[:, None], start, h[0, jnp.maximum(behind - 1, 0)])
 
 

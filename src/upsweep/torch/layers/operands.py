@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -57,20 +56,28 @@ TORCH = layers.Library(
 
 def in_order(a: Tensor, b: Tensor, initial: Tensor | None, offsets: Tensor | None) -> tuple[Tensor, Tensor]:
     """`h[t] = a[t] h[t-1] + b[t]` along the steps, and the last states, by operators that have all derivatives."""
+    batch, steps, channels = b.shape
+    sequences = batch if offsets is None else offsets.shape[0] - 1
+    start = b.new_zeros(sequences, channels) if initial is None else initial
+    if not steps:
+        return b, start
     if offsets is None:
-        h = recurrence(a, b, initial, None, 1, False, "sequential")
-        return h, h[:, -1] if h.shape[1] else (
-            b.new_zeros(b.shape[0], b.shape[2]) if initial is None else initial
-        )
-    nothing = b.new_zeros(len(offsets) - 1, b.shape[2])
-    starts = (nothing if initial is None else initial).split(1)
-    parts = [
-        in_order(a[:, low:high], b[:, low:high], start, None)
-        for (low, high), start in zip(pairwise(offsets.tolist()), starts)
-    ]
-    return torch.cat([b[:, :0], *(h for h, _ in parts)], 1), torch.cat(
-        [nothing[:0], *(last for _, last in parts)]
-    )
+        h = _walked(a, b, initial, None)
+        return h, h[:, -1]
+    first, behind = offsets[:-1], offsets[1:]
+    empty = first == behind
+    there = torch.where(empty, steps, first)  # what lies behind the end is dropped
+    heads = b.new_zeros(steps + 1, dtype=torch.bool).index_fill(0, there, True)[:steps]
+    if initial is not None:
+        at = first.clamp(max=steps - 1)
+        ones = _walked(a[0, at].unsqueeze(1), b[0, at].unsqueeze(1), initial, None)
+        b = torch.cat([b, b[:, :1]], 1).index_copy(1, there, ones.transpose(0, 1))[:, :steps]
+    h = _walked(a, b, None, heads.reshape(1, -1, 1))
+    return h, torch.where(empty.unsqueeze(1), start, h[0, (behind - 1).clamp(min=0)])
+
+
+def _walked(a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None) -> Tensor:
+    return recurrence(a, b, initial, heads, 1, False, "sequential")
 
 
 def dense(state: Tensor) -> None:
