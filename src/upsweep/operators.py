@@ -131,8 +131,8 @@ ROWS = (
     ),
     Row(
         "mul", "the product; logical and of booleans; wraps in integers", "biufc",
-        Form(do.mul, "Scalar<Mul>", do.mul_arrays), 1, forms={"b1": _AND},
-        slopes=lambda xp, a, b: (b, a), ufuncs=("multiply",),
+        Form(do.mul, "Scalar<Mul>", do.mul_arrays), 1, free="iu", vector="mul",
+        forms={"b1": _AND}, slopes=lambda xp, a, b: (b, a), ufuncs=("multiply",),
     ),
     Row(
         "min", "the smaller; NaN where either is one, and -0 below 0", "biufmM",
