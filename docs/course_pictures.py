@@ -17,7 +17,7 @@ NETWORKS = {
     "sklansky": "sklansky", "three-phase": "three-phase", "hierarchical": "hierarchical", "single-pass": "domino-dynamic",
     "look-back": "decoupled-look-back",
 }  # fmt: skip
-"""Each picture's kernel; double buffers and banks are drawn otherwise, as their networks say nothing new."""
+"""Each picture's kernel. Double buffers and banks are drawn in other ways, because their networks show nothing new."""
 BANKS = ("blelloch", "blelloch-padded")
 COLOURS = {1: "#8fbbe8", 2: "#e7a24a"}
 CONFLICT = "#bf2a1a"
@@ -38,7 +38,7 @@ def trace(kernel: str, n: int = 16) -> Trace:
 
 
 def banks(kernels: tuple[str, ...] = BANKS, n: int = 512) -> str:
-    """Both kernels' levels from top to bottom, banks from left to right: the words that one warp asks of each bank."""
+    """Both kernels' levels from top to bottom, banks from left to right: the words that one warp asks each bank for."""
     parts = [HEAD.format(w=720, h=300), PAPER]
     for column, kernel in enumerate(kernels):
         left = 20 + column * 350
@@ -53,7 +53,7 @@ def banks(kernels: tuple[str, ...] = BANKS, n: int = 512) -> str:
 
 
 def _loads(run: Trace) -> list[list[int]]:
-    """For each step, the most words that a warp's one instruction asks of each bank."""
+    """For each step, the most words that one instruction of a warp asks each bank for."""
     played, loads = lab.to_dict(run), []
     for step in played["steps"]:
         asked: dict[tuple[object, ...], set[int]] = {}
@@ -78,7 +78,7 @@ def _row(left: int, top: int, load: list[int]) -> str:
 
 
 def buffers(n: int = 8) -> str:
-    """The two buffers of a double-buffered scan after each level: what each word is made of."""
+    """The two buffers of a double-buffered scan after each level: the inputs that each word is made of."""
     run = trace("kogge-stone-double", n)
     states = [state for state in lab.provenance(run) if any(word.startswith("xy[") for word in state.words)]
     parts = [HEAD.format(w=760, h=40 + 66 * len(states)), PAPER]
@@ -121,7 +121,7 @@ def summed_area() -> str:
 
 
 def _grid(left: int, title: str, values: Sequence[Any], marked: Mapping[int, tuple[str, str]]) -> list[str]:
-    """Sixteen values, four by four; the marked ones with a letter and a ground."""
+    """Sixteen values, four by four. The marked values have a letter and a background."""
     parts = [f'<text x="{left}" y="20" font-weight="600">{title}</text>']
     for place, value in enumerate(values):
         x, y = left + 46 * (place % 4), 34 + 46 * (place // 4)

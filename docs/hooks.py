@@ -1,4 +1,4 @@
-"""What the site is built from beside the pages: the tables of the textbook, the results of the benchmarks and on a GPU."""
+"""The parts of the site beside the pages: the tables of the textbook, the results of the benchmarks and of the lab on a GPU."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def operators() -> str:
 
 
 COST = re.compile(r"<!-- the cost of (.*?) -->")
-"""Where a page asks for all measurements whose names begin so."""
+"""All measurements whose names begin so, where a page asks for them."""
 
 
 def costs(names: list[str]) -> str:
-    """What was measured of some functions: beside the usual tool on a CPU, beside PyTorch and CuPy on a GPU."""
+    """Measurements of some functions: on a CPU beside the usual tool, on a GPU beside PyTorch and CuPy."""
     (path,) = RESULTS.glob("apps-*.json")
     on_cpu, on_gpu = (json.loads(p.read_text()) for p in (path, RESULTS / "gpu_apps.json"))
     machines = f"{on_cpu['machine']}, {on_cpu['cores']} cores | {on_gpu['device']}"
@@ -73,7 +73,7 @@ def costs(names: list[str]) -> str:
 
 
 def rivals() -> str:
-    """What benchmarks/rivals.py wrote: a name, a ratio and the peer in each line but the first."""
+    """The lines that benchmarks/rivals.py wrote: a name, a ratio and the peer in each line but the first."""
     (path,) = RESULTS.glob("rivals-*.txt")
     lines = ["| task | ratio | peer |", "|" + " --- |" * 3]
     for row in path.read_text().splitlines()[1:]:
@@ -93,7 +93,9 @@ def kinds() -> str:
 
 
 def kernels() -> str:
-    """The page of kernels: those of the textbook, the mistakes with what the lab finds in each, and what no run shows."""
+    """The page of kernels: the textbook's kernels, the mistakes with the lab's findings in each, and the mistakes that no run
+    shows.
+    """
     parts = ["# Every kernel", "The tables behind `upsweep lab` and `upsweep.textbook.run`."]
     parts += ["| kernel | what it is | for | operations |\n| --- | --- | --- | --- |"]
     parts[-1] += "".join(
@@ -120,9 +122,8 @@ def benchmarks() -> str:
         "Ratios of the speed of a copy of the same bytes, or of what a row names. Run on the machines named, by the scripts "
         "in `benchmarks/`; nothing here is typed by hand.",
     ]
-    for path in sorted(
-        set(RESULTS.glob("*.json")) - {RESULTS / "lab_gpu.json"}
-    ):  # which has a page of its own
+    # The lab's results on a GPU have a page of their own.
+    for path in sorted(set(RESULTS.glob("*.json")) - {RESULTS / "lab_gpu.json"}):
         parts += [f"## {path.stem}", table(json.loads(path.read_text()))]
     for picture in sorted(RESULTS.glob("*.png")):
         parts.append(f"![{picture.stem}](results/{picture.name})")

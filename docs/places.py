@@ -1,4 +1,4 @@
-"""Which function there is in which place, from the code; and why there is none in the others."""
+"""Which place has which function, from the code; and why the others lack it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ MODULES = {
 }
 _HERE, *_ELSEWHERE = [module.__all__ for module in MODULES.values()]
 FUNCTIONS = [name for name in _HERE if any(name in names for names in _ELSEWHERE)]
-"""Those of upsweep that a framework has too."""
+"""The names in upsweep that a framework has too."""
 
 LAYERS = (
     ("rg_lru", "rg_lru_step"), ("min_gru", "min_gru_step"), ("hgrn", "hgrn_step"), ("s5", "s5_step"),
     ("selective_scan", "selective_step"),
 )  # fmt: skip
-"""Layers of recurrent models and their steps, which `upsweep.torch` and `upsweep.jax` have."""
+"""Layers of recurrent models and their steps. `upsweep.torch` and `upsweep.jax` have them."""
 
 _BY_OPERATOR = {"cummax": "max", "cummin": "min", "cumlogsumexp": "logaddexp"}
 
@@ -40,7 +40,7 @@ WHY_NOT = {
         "lfilter",
     ): "one scan a pole, each over all chunks: filter before, or a chunk with its state at a time",
 }
-"""What to write instead, or what stands against it."""
+"""The call to write instead, or the reason why there is none."""
 
 _NAMED = {
     "cumulative_sum": "add", "cumulative_prod": "mul", "cummax": "max", "cummin": "min", "cumlogsumexp": "logaddexp",
@@ -69,7 +69,7 @@ IN_CHUNKS = {
         "lfilter": "a script of Python's: its coefficients are lists",
     },
 }
-"""What each function is where data come in parts, or why it is not there."""
+"""The form of each function where data come in parts, or the reason why there is none."""
 
 WITHOUT_SEGMENTS = {
     "discounted_sum": "`dones` are its segments",

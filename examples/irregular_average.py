@@ -29,7 +29,8 @@ def average(sensor: np.ndarray, time: np.ndarray, x: np.ndarray, half_life: floa
 y = average(sensor, time, x, half_life)
 
 # %%
-for one in range(3):  # the loop that this replaces
+# The loop that this call replaces.
+for one in range(3):
     state, last = 0.0, -np.inf
     for i in np.flatnonzero(sensor == one):
         keep = 0.5 ** ((time[i] - last) / half_life)

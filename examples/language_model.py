@@ -23,7 +23,7 @@ WIDTH, STATES, SYMBOLS = 64, 4, 128
 
 
 class Layer(NamedTuple):
-    """A recurrent layer, its step, and what goes in and out: numbers of a token in all operands, and of its result."""
+    """A recurrent layer, its step, and its widths: the numbers of a token in all operands, and in its result."""
 
     run: Any
     step: Any
@@ -98,14 +98,14 @@ class Model(nn.Module):
 
     @torch.no_grad()
     def read(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """A text at once: the odds of what comes next, and the state. (batch, time) -> (batch, symbols)."""
+        """A text at once: the odds of the next character, and the state. (batch, time) -> (batch, symbols)."""
         x = torch.stack([self.enter(self.embed(token)) for token in tokens.unbind(1)], 1)
         h, state = self.layer.run(self, x, return_state=True)
         return self.odds(h[:, -1].contiguous()), state.contiguous()
 
     @torch.no_grad()
     def next(self, state: Tensor, token: Tensor) -> Tensor:
-        """One character more: the odds of what comes next; the state is brought up to date in place."""
+        """One character more: the odds of the next one. The state is brought up to date in place."""
         return self.odds(self.layer.step(self, state, self.enter(self.embed(token))))
 
 

@@ -24,7 +24,7 @@ def _present(name: str) -> bool:
 
 @pytest.fixture(scope="session")
 def absent():
-    """What to call where an engine, or a library that works on it, turns out not to be here."""
+    """What to call where an engine is missing, or where a library that works on one is missing."""
 
     def end(name: str, why: str) -> None:
         if name in os.environ.get("UPSWEEP_REQUIRE", "").split(","):
@@ -42,7 +42,7 @@ def cuda(absent):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """What tests have to say of themselves beside whether they passed, such as how many cases they ran."""
+    """Notes that a test leaves beside whether it passed, such as how many cases it ran."""
     for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
         for name, words in report.user_properties:
             if name == "says":

@@ -18,8 +18,9 @@ from upsweep.plan import Plan
 from upsweep.planning import plan_of
 
 Case = tuple[Operator, list[str], tuple[int, ...], int, dict[str, Any]]
-"""Operator, dtypes, shape, axis and the plan's flags; `kept` names the one component that is stored, `phase` the remainder by 16
-of the pointers that are read, `transposed` whether these lie column by column."""
+"""Operator, dtypes, shape, axis and the plan's flags. `kept` names the one component that is stored. `phase` is the remainder
+by 16 of the pointers that are read. `transposed` says whether the arrays lie column by column.
+"""
 
 
 def chosen(case: Case, arch: int = 90) -> tuple[Plan, Choice]:
@@ -45,7 +46,9 @@ class Fused(NamedTuple):
 
     op: Any
     inputs: str
-    """The dtype of each input, and how it lies: "f4" is an array, "f4:" a number, "f4-" one item a row, "f4|" one row for all."""
+    """The dtype of each input, and how the input lies: "f4" is an array, "f4:" a number, "f4-" one item a row, "f4|" one row
+    for all.
+    """
     shape: tuple[int, ...]
     axis: int
     map: Callable[..., Any] | None = None
@@ -76,7 +79,7 @@ def fused(case: Fused) -> tuple[Plan, Choice]:
 
 
 def _choice(plan: Plan, ins: Any, outs: Any, heads: Any, arch: int = 90) -> tuple[Plan, Choice]:
-    """The plan that a kernel is made for, and how it is launched."""
+    """The plan that a kernel is made for, and the choice that launches it."""
     starts = [((), 0)] * len(plan.accumulators) if plan.initial else []
     arranged = layout.arrange(plan, ins, outs, starts, heads)
     plan, arranged = bytewise.joined(plan, arranged)

@@ -51,7 +51,7 @@ def oracle(
 
 
 class _Scan:
-    """Items that become prefixes where they lie, with flags that say where a segment starts in what they stand for."""
+    """Items that become prefixes where they lie. Flags say where a segment starts in the block that an item stands for."""
 
     def __init__(
         self, combine: Any, items: list[np.ndarray], flags: np.ndarray, start: Columns | None
@@ -64,7 +64,8 @@ class _Scan:
             self.join(slice(d - 1, n - d, 2 * d), slice(2 * d - 1, n, 2 * d))
             d *= 2
         while d >= 1:
-            if self.start is not None and d <= n:  # the first block of this size
+            # The first block of this size.
+            if self.start is not None and d <= n:
                 self.put(slice(d - 1, d), self.on([s[None] for s in self.start], slice(d - 1, d)))
             if 3 * d - 1 < n:
                 self.fold(slice(2 * d - 1, n - d, 2 * d), slice(3 * d - 1, n, 2 * d))
@@ -78,13 +79,13 @@ class _Scan:
                 self.put(slice(0, 1), self.on([s[None] for s in self.start], slice(0, 1)))
 
     def join(self, left: slice, right: slice) -> None:
-        """The sums of two blocks become that of both: the lifted operator of a segmented scan."""
+        """The sums of two blocks become the sum of both: the lifted operator of a segmented scan."""
         both, anew = self.on([x[left] for x in self.items], right), self.flags[right]
         self.put(right, [np.where(anew, x[right], y) for x, y in zip(self.items, both)])
         self.flags[right] |= self.flags[left]
 
     def fold(self, left: slice, right: slice) -> None:
-        """A block's sum becomes the prefix behind it."""
+        """The sum of a block becomes the prefix behind it."""
         anew, prefix = self.flags[right], [x[left] for x in self.items]
         if self.start is None:
             both = self.on(prefix, right)
@@ -115,7 +116,8 @@ def _flags(heads: np.ndarray | None, n: int, rows: tuple[int, ...], axis: int, r
         heads = np.asarray(heads)
         along = heads.reshape(-1, *[1] * len(rows)) if heads.ndim == 1 else np.moveaxis(heads, axis, 0)
         flags[:] = along != 0
-    if reverse:  # a segment starts where it ended: one before the next one's head
+    # A segment ends one item before the next head.
+    if reverse:
         flags = np.roll(flags[::-1], 1, 0)
     if n:
         flags[0] = False

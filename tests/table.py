@@ -28,7 +28,7 @@ def last(a, b):
 
 
 def join(a, b):
-    """Adjacent intervals [lo, hi) become one; anything else becomes (-1, -1), and stays it."""
+    """Adjacent intervals [lo, hi) become one interval; any other two become (-1, -1), which stays."""
     fits = (a[1] == b[0]) & (a[0] >= 0)
     return (a[0] if fits else -1, b[1] if fits else -1)
 
@@ -46,7 +46,7 @@ def twin(op, *dtypes):
 
 
 class Case(NamedTuple):
-    """An operator with its twin on whole arrays, and data that it can be told wrong orders by."""
+    """An operator with its twin on whole arrays, and data that shows a wrong order."""
 
     name: str
     op: Any

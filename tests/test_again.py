@@ -14,7 +14,7 @@ LAYOUTS = [lambda a: a, lambda a: a.T, lambda a: a[::-1, ::2], lambda a: a[3:4, 
 
 
 def the_long_way(x, op, **how):
-    """`threads` is nothing that a scan is remembered with."""
+    """A scan is remembered without `threads`."""
     return up.scan(x, op, threads=1, **how)
 
 
@@ -45,7 +45,8 @@ def test_an_identity_that_is_not_zero():
     x = np.arange(1.0, 9.0)
     for _ in range(3):
         assert up.scan(x, "mul", exclusive=True).tolist() == [1, 1, 2, 6, 24, 120, 720, 5040]
-        up.scan(x + 1e300)  # leaves other things in scratch memory
+        # This call leaves other data in scratch memory.
+        up.scan(x + 1e300)
 
 
 @pytest.mark.parametrize("by", [0, 1, 7, 64])

@@ -1,4 +1,4 @@
-"""Arrays of other libraries: the same kind comes back, and nothing is copied on the way in."""
+"""Arrays of other libraries: a result is of the kind that came in, and nothing is copied on the way in."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,6 @@
-"""Every bit is the oracle's, for every length, number of threads, tile and chunk of the CPU engine. Operators, dtypes, forms and
-layouts of every engine: `conformance/`."""
+"""Every bit is the oracle's, for every length, number of threads, tile and chunk of the CPU engine. `conformance/` has the
+operators, dtypes, forms and layouts of every engine.
+"""
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ THREADS = (1, 2, 3, 7)
 
 @pytest.fixture
 def many_threads(monkeypatch):
-    """Threads and tiles already for short input."""
+    """Threads and tiles start at a few items already."""
     monkeypatch.setattr(tuning, "PARALLEL_BYTES", 0)
     launch._launch.cache_clear()
     yield
@@ -84,7 +85,7 @@ def test_every_chunk_size(chunk, many_threads, monkeypatch):
 
 @pytest.mark.parametrize("name", ["hash-u64", "add-f32"])
 def test_past_the_cache(name, many_threads, monkeypatch):
-    """What large results get, at any alignment: stores that go around the cache."""
+    """Large results are written by stores that go around the cache, at any alignment."""
     monkeypatch.setattr(tuning, "STREAM_BYTES", 0)
     case = CASES[name]
     (x,) = case.draw(20_011)
@@ -105,7 +106,7 @@ def test_past_the_cache(name, many_threads, monkeypatch):
 @pytest.mark.parametrize("near", [1 << 10, 1 << 17])
 @pytest.mark.parametrize("name", ["hash-u64", "add-f32", "add-i32"])
 def test_columns_that_share_cache_lines(name, near, many_threads, monkeypatch):
-    """Their tiles wait for each other, also in one thread."""
+    """The tiles of such operators wait for each other, also in one thread."""
     monkeypatch.setattr(tuning, "NEAR_BYTES", near)
     case = CASES[name]
     for columns in (2, 3, 7):

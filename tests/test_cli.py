@@ -1,4 +1,4 @@
-"""The command line, as another process sees it: the same results as the API, killed and resumed too."""
+"""The command line, as another process sees it: the results are the API's, also of a command that was killed and resumed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def done(folder: Path, *words: object, chunk: int = 1 << 25) -> None:
 
 
 def killed(folder: Path, sign: str, *words: object, chunk: int = 1 << 14) -> None:
-    """Start a command, wait for a sign of life in its work folder, and kill it there and then."""
+    """Start a command, wait for a sign of life in its work folder, and kill the command then."""
     command = [
         sys.executable,
         "-c",
@@ -175,7 +175,8 @@ def test_a_table_in_place_keeps_what_is_not_scanned(tmp_path: Path, table: pa.Ta
     got = read(tmp_path / file)
     assert got.column_names == table.column_names
     assert got["city"].to_pylist() == table["city"].to_pylist()
-    for name in ("v", "k"):  # each by itself: add takes one
+    # Each column by itself: "add" takes one.
+    for name in ("v", "k"):
         same_bits(got[name].to_numpy(), up.scan(table[name].to_numpy()))
     done(tmp_path, "scan", f"t.{suffix}", "--column", "v", "--keep", "k", "--out", f"kept.{suffix}")
     done(tmp_path, "scan", f"t.{suffix}", "--column", "v", "--only", "--out", f"only.{suffix}")
@@ -210,7 +211,8 @@ def test_pipes_and_packed_files(tmp_path: Path, table: pa.Table, kind: str, code
     assert piped.returncode == 0, piped.stderr.decode()
     assert piped.stderr.startswith(b"-: 20,000 items by add in ")
     with pa.input_stream(str(tmp_path / f"y.{kind}{suffix}"), codec) as file:
-        assert file.read() == piped.stdout  # what goes into a pipe is not packed
+        # A pipe gets its output unpacked.
+        assert file.read() == piped.stdout
     read = {"csv": csv.read_csv, "parquet": parquet.read_table, "npy": np.load}[kind]
     got = read(pa.BufferReader(piped.stdout) if kind != "npy" else io.BytesIO(piped.stdout))
     same_bits(got if kind == "npy" else got["v"].to_numpy(), up.scan(table["v"].to_numpy()))

@@ -1,4 +1,4 @@
-"""Code is compiled once, whoever needs it, and loaded by later processes without a compiler."""
+"""Code is compiled once, whichever process needs it first. Later processes load it without a compiler."""
 
 import os
 import platform
@@ -35,7 +35,8 @@ def test_processes_share_what_they_compile(tmp_path):
     env = {"UPSWEEP_CACHE_DIR": str(tmp_path)}
     with ThreadPoolExecutor(3) as pool:
         assert [r.stdout for r in pool.map(lambda _: run(code, **env), range(3))] == ["36\n"] * 3
-    assert run(code, **env).stderr == ""  # from disk there is nothing to wait for
+    # A file on disk needs no waiting.
+    assert run(code, **env).stderr == ""
     assert list(tmp_path.rglob("*.code"))
 
 
@@ -61,7 +62,7 @@ def test_a_known_scan_needs_no_compiler(tmp_path):
 
 
 def test_operators_share_what_is_around_them(tmp_path):
-    """A second operator costs its own function: nothing else goes through numba."""
+    """A second operator costs its own function alone: nothing else goes through numba."""
     code = (
         "import numpy as np, upsweep as up\n"
         "from upsweep.cpu import lowering\n"
@@ -139,7 +140,9 @@ def test_kernels_of_other_processes_keep_to_themselves(tmp_path):
 
 
 def test_code_that_comes_with_the_package(tmp_path, monkeypatch):
-    """It is found for the best class that the processor belongs to, and not once a text that it is made of has changed."""
+    """Shipped code is found for the best class that the processor belongs to, and not found once a text that it is made of has
+    changed.
+    """
     everyone, nobody = (
         shipped.CLASSES[1]._replace(name=name, machine=platform.machine(), wants=frozenset(wants))
         for name, wants in (("everyone", ()), ("nobody", ("a feature that there is not",)))
@@ -169,7 +172,7 @@ def test_code_that_comes_with_the_package(tmp_path, monkeypatch):
 
 
 def test_built_in_operators_go_by_name():
-    """What one Python compiles serves another: of a built-in operator's function no code is in its name."""
+    """One Python's compiled code serves another: the key of a built-in operator's function holds no bytecode."""
     f4 = (np.dtype("f4"),)
     own = Piece(("frame",), 7, lambda: None, "", up.Operator(lambda a, b: a + b * 2), f4)
     for op, known in ((up.ops.ADD, "add"), (up.Operator(lambda a, b: a + b), "add"), (up.ops.MUL, "mul")):

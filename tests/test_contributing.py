@@ -1,4 +1,4 @@
-"""What the guides name exists, and ARCHITECTURE.md leaves no room out."""
+"""The paths that the guides name exist, and ARCHITECTURE.md leaves no room out."""
 
 import re
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_the_architecture_names_every_room_and_no_other():
 
 
 def test_the_arrows_are_held_for_every_room():
-    """A room that no layer names would import what it likes."""
+    """A room that no layer names could import any other."""
     tomllib = pytest.importorskip("tomllib", reason="Python 3.11 has it")
     layers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0][
         "layers"

@@ -1,4 +1,4 @@
-"""The demonstrations hold what they claim, and each leaves a picture with something on it."""
+"""The demonstrations hold what they claim, and each leaves a picture that is not empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every dtype that scan takes, against NumPy or by definition."""
+"""Every dtype that a scan takes, against NumPy or by definition."""
 
 import ml_dtypes
 import numpy as np
@@ -49,7 +49,8 @@ def test_narrow_floats_are_decoded_exactly_and_rounded_once(narrow):
     got = up.scan(codes[:, None], axis=1, out=np.empty((codes.size, 1), "f4"))[:, 0]
     np.testing.assert_array_equal(got, decoded)
     got = up.scan(bits[:, None], axis=1, out=np.empty((bits.size, 1), narrow))[:, 0]
-    numbers = ~np.isnan(bits)  # of a NaN the processor may keep more
+    # The processor may keep more of a NaN than that.
+    numbers = ~np.isnan(bits)
     np.testing.assert_array_equal(
         got.view(dtypes.raw(narrow))[numbers], encoded.view(dtypes.raw(narrow))[numbers]
     )
@@ -168,7 +169,7 @@ def test_the_machine_chooses_as_python_does(name, dtype):
 
 
 def pairs(dtype, n):
-    """Operands of every kind: all pairs of the special ones, and n that lie close together or far apart."""
+    """Operands of every kind: all pairs of the special ones, and n pairs that lie close together or far apart."""
     info, rng = np.finfo(dtype), np.random.default_rng(0)
     special = [0.0, -0.0, 1, np.inf, np.nan, info.max, info.tiny, info.smallest_subnormal, 87, 708]
     some = np.array([*special, *(-x for x in special)], dtype)

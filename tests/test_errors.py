@@ -1,4 +1,4 @@
-"""One exception for each kind of mistake; it says what was given and what to pass; nothing is written before."""
+"""One exception for each kind of mistake. Its message says what was given and what to pass, and nothing is written before it."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Groups whose items lie in any order: each has the bits of a scan of its items alone."""
+"""Groups whose items lie in any order: each group has the bits of a scan of its items alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from upsweep.cpu.codes import codes_of
 
 N = 5000
 RNG = np.random.default_rng(3)
-SIZES = RNG.choice(40, N, p=RNG.dirichlet(np.full(40, 0.3)))  # some groups large, some of one item
+# Some groups are large, some have one item.
+SIZES = RNG.choice(40, N, p=RNG.dirichlet(np.full(40, 0.3)))
 
 
 def alone(xs, op, codes, axis=0, initial=None, **keywords):

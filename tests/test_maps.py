@@ -1,4 +1,6 @@
-"""What conformance leaves open of maps and finishes: numbers as parameters, dtypes, groups, streams, who sees what."""
+"""What conformance leaves open of maps and finishes: numbers as parameters, dtypes, groups, streams, and which arguments a
+function gets.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The NumPy engine: Python functions with the types and the bits of compiled ones, and no need of numba or threads."""
+"""The NumPy engine: Python functions give the types and the bits of compiled ones, and numba and threads are not needed."""
 
 import math
 import os
@@ -93,18 +93,21 @@ def test_a_function_on_arrays_is_the_compiled_one_on_items(fn, dtype):
     with np.errstate(all="ignore"):
         (got,) = on_arrays(up.Operator(fn), (a.dtype,))([a], [b])
     assert got.dtype == want.dtype
-    np.testing.assert_array_equal(got, want)  # a NaN is a NaN, whatever its bits
+    # Every NaN is alike, whatever its bits.
+    np.testing.assert_array_equal(got, want)
     size = a.dtype.itemsize // (2 if a.dtype.kind == "c" else 1)
     ordinary = ~np.isnan(np.stack([want.real, want.imag]))
     pairs = [np.stack([x.real, x.imag])[ordinary].view(f"u{size}") for x in (got, want)]
-    np.testing.assert_array_equal(*pairs)  # with the sign of zero
+    # The sign of zero counts.
+    np.testing.assert_array_equal(*pairs)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_multiply_add_rounds_once(dtype):
     rng, n = np.random.default_rng(1), 3000
     a, b = ((rng.normal(size=n) * 2.0 ** rng.integers(-30, 30, n)).astype(dtype) for _ in range(2))
-    near = -(a.astype("f8") * b).astype(dtype)  # what is left is the error of the product
+    # The rest is the error of the product.
+    near = -(a.astype("f8") * b).astype(dtype)
     far = (rng.normal(size=n) * 2.0 ** rng.integers(-200, 100, n)).astype(dtype)
     for c in (near, far, np.zeros(n, dtype), near * dtype(1 + 2.0**-20)):
         got = vectorised.fma(a, b, c)

@@ -1,4 +1,4 @@
-"""An operator is what it computes: its key sees code, defaults, closure and globals, and nothing else."""
+"""An operator is what it computes: its key sees code, defaults, closure, globals and laws, and nothing else."""
 
 import math
 import operator
@@ -169,9 +169,11 @@ def test_fma_rounds_once(real):
     assert fma(more, less, -one) == -real(eps) * real(eps)
     assert fma(more, more, -(one + 2 * real(eps))) == real(eps) * real(eps)
     half = real(2.0 ** -(np.finfo(real).nmant + 1))
-    assert fma(half, one, one) == one  # a tie, to even
+    # A tie goes to even.
+    assert fma(half, one, one) == one
     assert fma(half, one, more) == one + 2 * real(eps)
-    assert fma(half, more, one) == more  # hardly more than a tie: 1 + half + tiny
+    # Slightly more than a tie: 1 + half + tiny.
+    assert fma(half, more, one) == more
     assert fma(half, real(1 - eps / 2), more) == more
     assert fma(real(np.finfo(real).max), one, one) == np.finfo(real).max
     assert np.signbit(fma(-one, real(0), -real(0)))
@@ -180,7 +182,8 @@ def test_fma_rounds_once(real):
 
 def test_fma_of_float32_is_not_rounded_by_way_of_float64():
     eps = np.finfo(np.float32).eps
-    a, b, c = np.float32(2.0**-24) * (1 + eps), 1 - eps, 1 + eps  # a hair less than half of c's last place
+    # Slightly less than half of c's last place.
+    a, b, c = np.float32(2.0**-24) * (1 + eps), 1 - eps, 1 + eps
     assert fma(a, b, c) == c
     assert np.float32(float(a) * float(b) + float(c)) > c
 

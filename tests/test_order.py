@@ -1,4 +1,4 @@
-"""order="sequential" is the loop: bit for bit, wherever a sequence is cut, packed or batched."""
+"""order="sequential" is the loop, bit for bit, wherever a sequence is cut, packed or batched."""
 
 import pickle
 
@@ -11,7 +11,8 @@ from table import CASES
 
 HASH = CASES["hash-u64"]
 HASHING = up.Operator(HASH.op.fn, np.uint64(9), name="hash")
-LAYOUTS = {  # a shape and an axis, and how the memory lies
+# A shape and an axis, and how the memory lies.
+LAYOUTS = {
     "one row": ((1000,), 0, lambda x: x),
     "columns": ((70, 37), 0, lambda x: x),
     "rows": ((37, 70), 1, lambda x: x),
@@ -109,7 +110,8 @@ def test_a_sequence_may_be_cut_anywhere():
         rest = up.linear_recurrence(a[cut:], b[cut:], axis=0, initial=first[-1], order="sequential")
         same(np.concatenate([first, rest]), whole)
     state = np.zeros((1, 17), np.float32)
-    for t in range(200):  # one step at a time, on the state in place
+    # One step at a time, on the state in place.
+    for t in range(200):
         up.linear_recurrence(
             a[t : t + 1], b[t : t + 1], axis=0, initial=state[0], out=state, order="sequential"
         )

@@ -1,6 +1,6 @@
 """Whatever `out` has in common with the input, the result is that of a copy: operators x forms x overlaps.
 
-Forms and overlaps are told to a kernel, and compile nothing: every operator takes the whole table.
+A kernel is told forms and overlaps when it is launched, and they compile nothing: every operator takes the whole table.
 """
 
 import numpy as np

@@ -1,4 +1,6 @@
-"""Every pair of an input's dtype and a `dtype=`, and of the latter and the dtype of `out`, that is not refused runs."""
+"""Every pair of an input's dtype and a `dtype=`, and every pair of a `dtype=` and the dtype of `out`, runs unless it is
+refused.
+"""
 
 import ml_dtypes
 import numpy as np
@@ -13,8 +15,9 @@ DTYPES = [named(f"{row.name}[s]" if row.kind in "mM" else row.name) for row in T
 
 
 def conversions():
-    """(input, `dtype=`, `out`): every pair of the first two and of the last two that is not refused, in as few rows as can
-    be."""
+    """(input, `dtype=`, `out`): every pair of the first two and every pair of the last two that is not refused, in as few rows
+    as possible.
+    """
     for computed in DTYPES:
         loads = [d for d in DTYPES if fits(d, computed)]
         stores = [d for d in DTYPES if fits(computed, d)]
@@ -24,7 +27,8 @@ def conversions():
 
 def check(load, computed, store):
     x, out = np.array([1, 0, 1, 1, 0], "i1").astype(load), np.full(5, 1, "u1").astype(store)
-    if computed.kind == "M":  # points in time have no sum
+    # Points in time have no sum.
+    if computed.kind == "M":
         op, want = "max", np.array([1, 1, 1, 1, 1])
     else:
         add = np.logical_or if computed.kind == "b" else np.add
@@ -63,7 +67,8 @@ def test_times_of_another_unit_are_not_taken_for_their_integers():
 def test_float64_is_rounded_once_to_half_precision(half):
     digits = 10 if half == "f2" else 7
     one_up = 1 + 2.0**-digits
-    tie = 1 + 2.0 ** -(digits + 1)  # by way of float32 a hair more or less would be one as well
+    # By way of float32, a number slightly above or below a tie would become the tie.
+    tie = 1 + 2.0 ** -(digits + 1)
     x = np.array([tie - 2.0**-40, tie, tie + 2.0**-40, -tie - 2.0**-40, 1e300, -np.inf, 1e-300])
     out = np.zeros(len(x), half)
     up.scan(x.reshape(-1, 1), axis=1, out=out.reshape(-1, 1))

@@ -1,4 +1,4 @@
-"""The README's examples run, there are five of them, and its links lead somewhere."""
+"""The README's five examples run, and its links lead somewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One result a segment: what the scan of its items ends with, and for nothing what nothing reduces to."""
+"""One result a segment: the last prefix of its items. An empty segment has the result of a reduction of nothing."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_mistakes_are_said():
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("at", [8, 9])
 def test_halves_at_any_address_of_a_gpu(cuda, at, axis):
-    """CUDA 13.0's compiler made a number of the low byte of a half that it had just rounded."""
+    """CUDA 13.0's compiler took the low byte of a half for a number, where the half had just been rounded."""
     cp = pytest.importorskip("cupy")
     x = np.linspace(-1.124, -1.7, 200, dtype="f4").reshape(5, 40)
     for call in (up.reduce, up.scan):

@@ -56,13 +56,12 @@ EXPRESSIONS = {
 }
 DTYPES = ["bool", "int8", "uint16", "int32", "int64", "uint64", "float32", "float64", "complex64"]
 OUR_OWN = {
-    *itertools.product(
-        ("float", "int", "floor", "int32"), ["complex64"]
-    ),  # NumPy warns and drops the imaginary part
-    ("ratio", "complex64"),  # NumPy divides by another formula
-    *itertools.product(
-        ("int", "floor"), DTYPES[:6]
-    ),  # a Python int too large for the dtype wraps, NumPy asks each one
+    # NumPy warns, and drops the imaginary part.
+    *itertools.product(("float", "int", "floor", "int32"), ["complex64"]),
+    # NumPy divides by another formula.
+    ("ratio", "complex64"),
+    # A Python int that is too large for the dtype wraps; NumPy checks each one.
+    *itertools.product(("int", "floor"), DTYPES[:6]),
     ("round", "bool"),
 }
 EVERY = [case for case in itertools.product(EXPRESSIONS, DTYPES) if case not in OUR_OWN]
@@ -82,7 +81,7 @@ def operands(dtype):
 
 
 def of_scalars(fn, dtype):
-    """What NumPy's scalars give, in the dtype; None where they, or the dtype, refuse it for some operands."""
+    """The result of NumPy's scalars, in the dtype; None where NumPy or the dtype refuses some operands."""
     with np.errstate(all="ignore"):
         try:
             made = [fn(a, b) for a, b in zip(*operands(dtype))]

@@ -1,4 +1,4 @@
-"""Five spellings of one thing, rows of their own, and empty segments."""
+"""Five spellings of the same segments, segments of each row's own, and empty segments."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,8 @@ def test_spellings_agree(lengths, exclusive, reverse, last):
     keys = np.repeat(np.arange(len(lengths)), lengths)
     heads = np.zeros(n, bool)
     heads[offsets[:-1][np.array(lengths, int) > 0]] = True
-    ends = np.append(heads[1:], last)[:n]  # what is said of the last item changes nothing
+    # The flag of the last item changes nothing.
+    ends = np.append(heads[1:], last)[:n]
     (x,) = HASH.draw(n)
     how = {"exclusive": exclusive, "reverse": reverse, "initial": np.uint64(7)}
     want = oracle(hashing, (x,), heads=heads, **how)[0]

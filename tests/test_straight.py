@@ -1,4 +1,4 @@
-"""Integers under operators that give the same bits in any order: those of a loop, whatever their width, place and stride."""
+"""Integers under operators that give the same bits in any order: the bits are a loop's, whatever the width, place and stride."""
 
 import numpy as np
 import pytest
@@ -66,7 +66,7 @@ def test_on_itself(name):
 
 @pytest.fixture
 def tuned(monkeypatch):
-    """Sets numbers of `tuning`; launches are planned anew with them, and after the test without."""
+    """Sets numbers of `tuning`. Launches are planned anew with them, and again after the test."""
 
     def tune(**numbers):
         for name, value in numbers.items():
@@ -95,7 +95,7 @@ def test_tiles_and_stores_past_the_cache(dtype, past, tuned):
 
 
 def test_rows_side_by_side_in_tiles_of_one_chunk(tuned):
-    """Items that lie apart are brought to scratch memory row by row, which holds the last of them when all are summed."""
+    """Items that lie apart are brought to scratch memory row by row. When all rows are summed, it holds the last one."""
     tuned(PARALLEL_BYTES=0, ROWS=tuning.ROWS._replace(chunk=256, tile=8192))
     x = drawn("i1", 25 * 513 * 3).reshape(25, 513, 3)[:, :, 0]
     for threads in (1, 2):

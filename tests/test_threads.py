@@ -1,4 +1,4 @@
-"""Scans from many threads at once, after a fork, and inside numba's own threads neither stop nor change a bit."""
+"""Scans run from many threads at once, after a fork, and inside numba's own threads. None stops or changes a bit."""
 
 import math
 import os
@@ -19,7 +19,8 @@ from upsweep import cores
 from upsweep.cpu import threads
 
 HASH = CASES["hash-u64"]
-(X,) = HASH.draw(600_000)  # more than threads join for
+# More than the number of items that threads join for.
+(X,) = HASH.draw(600_000)
 (WANT,) = oracle(HASH.arrays, (X,))
 
 
@@ -39,7 +40,7 @@ def test_scans_within_scans_threads():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_after_a_fork():
-    """In a process of its own, where no other library's threads are in the way of a fork."""
+    """Run in a process of its own, where no other library's threads disturb a fork."""
     code = (
         "import multiprocessing, numpy as np, upsweep as up\n"
         "x = np.ones(600_000)\n"
@@ -86,7 +87,7 @@ def test_within_numbas_object_mode():
 
 @pytest.mark.parametrize("name", ["numpy.ma", "distributed.worker", "torch.utils.data", "dask.threaded"])
 def test_while_another_thread_imports(name, monkeypatch):
-    """A module is known to all before it has its names."""
+    """An import announces a module before the module has its names."""
     monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(lambda: up.scan(np.arange(9))[-1]).result() == 36
@@ -104,7 +105,8 @@ def test_one_setting_for_the_process(monkeypatch):
         seen = []
         together = threads.together
         monkeypatch.setattr(threads, "together", lambda share, n: (seen.append(n), together(share, n)))
-        assert same(threads=None)  # also where a call of this kind has been planned with another number
+        # Also where a call of this kind has been planned with another number.
+        assert same(threads=None)
         with up.set_threads(4):
             assert same(threads=None)
         assert seen == [7, 4]
@@ -125,7 +127,8 @@ def test_quotas_of_control_groups_count(tmp_path):
     assert cores.quota(root, member) == math.inf
     (root / "a" / "cpu.max").write_text("250000 100000\n")
     (root / "a" / "b" / "cpu.max").write_text("max 100000\n")
-    assert cores.quota(root, member) == 2.5  # of the group above
+    # The quota of the group above is the smaller one.
+    assert cores.quota(root, member) == 2.5
     (root / "a" / "b" / "cpu.max").write_text("50000 100000\n")
     assert cores.quota(root, member) == 0.5
     (root / "cpu,cpuacct" / "c").mkdir(parents=True)
@@ -135,9 +138,8 @@ def test_quotas_of_control_groups_count(tmp_path):
     assert cores.quota(root, member) == 1.5
 
 
-@pytest.mark.filterwarnings(
-    "ignore:os.fork:RuntimeWarning"
-)  # JAX, which another test may have loaded, warns of every fork
+# JAX warns of every fork, and another test may have loaded it.
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
 def test_one_of_many_workers_uses_one_thread():
     pytest.importorskip("torch")
     distributed = pytest.importorskip("distributed")

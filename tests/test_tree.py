@@ -1,4 +1,4 @@
-"""The definition, held to itself in three forms."""
+"""The definition in three forms, which agree."""
 
 from itertools import accumulate
 

@@ -1,4 +1,4 @@
-"""Vectors of 16, 32 and 64 bytes give the same bits: the engine's code compiled for processors that have no wider ones."""
+"""Vectors of 16, 32 and 64 bytes give the same bits: the engine's code is compiled for processors without wider ones."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""One fixture, `apps`: the applications on each kind of array, taking NumPy's from the test and giving NumPy's back."""
+"""One fixture, `apps`: the applications on each kind of array. It takes NumPy's arrays from the test and gives NumPy's back."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Kind(NamedTuple):
             yield
 
     def give(self, value: Any) -> Any:
-        """A result as the test sees it: of whatever is an array, only this kind may come out."""
+        """A result as the test sees it: every array of a result must be of this kind."""
         if isinstance(value, tuple):
             return tuple(map(self.give, value))
         if self.owns(value):
@@ -50,7 +50,7 @@ class Kind(NamedTuple):
 
 
 class Seen:
-    """A module, function or object of upsweep's, whose arrays are converted on their way in and out."""
+    """A module, function or object of upsweep. Its arrays are converted on their way in and out."""
 
     def __init__(self, kind: Kind, what: Any) -> None:
         self.kind, self.what = kind, what
@@ -71,7 +71,7 @@ class Seen:
             return bool(moving.fast(self.kind.make(np.zeros(1))))
 
     def takes(self, dtype: Any) -> bool:
-        """Whether the library computes with a dtype: of the wider unsigned integers PyTorch keeps little but the bytes."""
+        """Whether the library computes with a dtype: PyTorch can do little with the wider unsigned integers."""
         dtype = np.dtype(dtype)
         wide = dtype.kind == "u" and dtype.itemsize > 1
         return self.kind.library == "numpy" or (
@@ -89,7 +89,7 @@ def _numpy() -> Kind:
 
 
 def _scans() -> Kind:
-    """NumPy by scans and scatters alone, as on an engine that has no moves of its own."""
+    """NumPy by scans and scatters alone, as on an engine without moves of its own."""
     return _numpy()._replace(patch=_without_moves)
 
 
@@ -99,7 +99,7 @@ def _torch(device: str = "cpu") -> Kind:
 
 
 def _torch_alone() -> Kind:
-    """PyTorch by its own operations alone: what CUDA arrays get, on a machine without them."""
+    """PyTorch by its own operations alone: the path of CUDA arrays, on a machine without CUDA."""
 
     def patch(patch: pytest.MonkeyPatch) -> None:
         _without_moves(patch)

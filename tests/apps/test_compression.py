@@ -1,4 +1,4 @@
-"""Round trips of anything, and every damage refused."""
+"""Round trips of any data, and every damaged file is refused."""
 
 from __future__ import annotations
 

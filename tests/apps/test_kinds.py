@@ -1,4 +1,4 @@
-"""Every application on every kind of array, by every way it computes: the bits that NumPy's arrays get."""
+"""Every application on every kind of array, on every path: the bits are those that NumPy's arrays get."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LONG = 20_011
 
 
 def cases(n):
-    """Each application's call, and n items (or as many as it takes) to call it with."""
+    """Each application's call, and n items to call it with (or as many as it needs)."""
     rng = np.random.default_rng(n)
     x, y, keep = rng.standard_normal(n), rng.standard_normal(n).astype(np.float32), rng.random(n) < 0.5
     codes, counts = rng.integers(0, 20, n), rng.integers(0, 5, n)
@@ -72,7 +72,7 @@ def cases(n):
 
 
 ROUNDED = {"hmm_forward", "kalman_filter"}
-"""Sums of rows and logarithms are each library's own."""
+"""Each library has its own sums of rows and its own logarithms."""
 
 
 @pytest.mark.parametrize("n", [1, 300, LONG])

@@ -21,7 +21,7 @@ LOOKAHEAD = apps.Lexer([("word", "a|aab|aabaabb"), ("b", "b(ab)?")])
 
 
 def sequential(text, lexer):
-    """Longest match from each token's start, byte by byte, going back to where the last rule ended."""
+    """The longest match from each token's start, byte by byte, then back to where the last rule ended."""
     classes, table, accepts = automaton([rule for _, rule in lexer.rules])
     tokens, start = [], 0
     while start < len(text):
@@ -38,7 +38,7 @@ def sequential(text, lexer):
 
 
 def by_re(text, lexer):
-    """The same by Python's own engine, for tables whose first alternative that matches is the longest."""
+    """The same by Python's own engine, for tables whose first matching alternative is the longest."""
     pattern = re.compile("|".join(f"({rule})" for _, rule in lexer.rules).encode("latin-1"))
     kinds = [0, *(lexer.kinds.index(kind) for kind, _ in lexer.rules)]
     found = [(kinds[m.lastindex], m.end()) for m in pattern.finditer(text)]

@@ -1,4 +1,4 @@
-"""Compaction, sorting, counting, allocation against NumPy, with the engine's moves and by scan and scatter alone."""
+"""Compaction, sorting, counting and allocation against NumPy, with the engine's moves and by scan and scatter alone."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def same(got, want):
 
 
 def numbers(dtype, n, kind="random"):
-    """Test data: every bit pattern is likely, so NaNs, infinities and both zeros are among the floats."""
+    """Test data: every bit pattern is likely, so floats include NaNs, infinities and both zeros."""
     dtype = np.dtype(dtype)
     if kind == "equal":
         return np.ones(n, dtype)

@@ -75,7 +75,8 @@ def test_polynomials_are_numpys(apps, degree):
     p, x = RNG.standard_normal(degree + 1), RNG.uniform(-1, 1, (3, 4))
     np.testing.assert_allclose(apps.polyval(p, x), np.polyval(p, x), rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(apps.polyval(p, 0.5), np.polyval(p, 0.5), rtol=1e-12, atol=1e-14)
-    points = RNG.uniform(-1, 1, degree + 1)  # in order from so many on
+    # From so many items on, the scan is in order.
+    points = RNG.uniform(-1, 1, degree + 1)
     np.testing.assert_array_equal(apps.polyval(p, points), np.polyval(p, points))
     many = RNG.standard_normal((degree + 1, 4))
     want = np.stack([np.polyval(many[:, k], x[:, k]) for k in range(4)], 1)

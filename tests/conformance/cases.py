@@ -1,8 +1,8 @@
-"""The cases of the conformance suite, as data: what is scanned (`SUBJECTS`), how (`FACTORS`), and calls that bring every two of
-these together (`everything`).
+"""The cases of the conformance suite, as data: the subjects (`SUBJECTS`), the forms (`FACTORS`), and calls in which every two
+of these meet (`everything`).
 
-A call names all there is to know of one scan; `check.py` runs it. The product of all factors is millions of calls: faults
-come from two things that meet, and for these a few thousand do.
+A call names everything about one scan; `check.py` runs it. The product of all factors is millions of calls. Faults come from
+two things that meet, and a few thousand calls cover all pairs.
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ Data = Callable[[np.random.Generator, Any], tuple[np.ndarray, ...]]
 
 
 class Fused(NamedTuple):
-    """A map and a finish, on scalars and on whole arrays; of a reduction the finish takes the prefix alone."""
+    """A map and a finish, on scalars and on whole arrays. The finish of a reduction takes the prefix alone."""
 
     map: Callable[..., Any] | None
     map_arrays: Callable[..., tuple[np.ndarray, ...]]
     finish: Callable[..., Any] | None
     finish_arrays: Callable[..., tuple[np.ndarray, ...]]
-    """Of the components of prefixes, as a tuple, the inputs, and the places along the axis; without the latter of a reduction."""
+    """A function of the components of prefixes (a tuple), the inputs, and the places along the axis; a reduction gives no
+    places.
+    """
     last: Callable[..., Any] | None
     alike: bool
-    """Whether results are of the inputs' dtypes."""
+    """Whether the results have the inputs' dtypes."""
 
 
 class Subject(NamedTuple):
-    """An operator on dtypes, with data by which wrong orders show."""
+    """An operator on dtypes, with data that shows a wrong order."""
 
     name: str
     op: Any
@@ -50,7 +52,7 @@ class Subject(NamedTuple):
     fused: Fused | None = None
 
     def draw(self, shape: tuple[int, ...], axis: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Items of that shape; those of the axis are drawn as one row of memory."""
+        """Items of that shape. The items along the axis are drawn as one row of memory."""
         along = (*shape[:axis], *shape[axis + 1 :], shape[axis])
         with np.errstate(over="ignore", invalid="ignore"):
             return [
@@ -60,7 +62,7 @@ class Subject(NamedTuple):
 
 
 def hashing2(a, b):
-    """A pair, each part of which sees both."""
+    """A pair whose two parts depend on each other."""
     x = a[0] * P + a[1]
     return (((x << np.uint64(7)) | (x >> np.uint64(57))) ^ (b[0] * Q + R), a[1] * P + b[1] ^ b[0])
 
@@ -80,7 +82,7 @@ def eight(a, b):
 
 
 def branching(a, b):
-    """With an `if`, and no associativity: a user's function."""
+    """A user's function with an `if`, and without associativity."""
     if a > b:
         return a - 2 * b
     return b + 3 if b & 1 else a ^ b
@@ -91,7 +93,7 @@ def branching_arrays(a, b):
 
 
 def plus(a, b):
-    """Not what "add" is: rounded to half a unit in between."""
+    """Another operator than "add": each sum is rounded to half a unit."""
     return a * 0.5 + b
 
 
@@ -117,7 +119,7 @@ def days(rng, shape):
 
 
 def extremes(rng, shape):
-    """Ties, zeros of both signs, infinities, seldom a NaN; and where each stands."""
+    """Ties, zeros of both signs, infinities, seldom a NaN; and the place of each."""
     x = rng.integers(-4, 5, shape) * rng.choice([1.0, -0.0, 0.5], shape)
     x[rng.random(shape) < 0.002], x[rng.random(shape) < 0.002] = -np.inf, np.nan
     return (x, np.arange(x.size).reshape(x.shape))
@@ -282,12 +284,12 @@ class Call(NamedTuple):
     initial: str = ""
     """"scalar", or "rows" for one value a row."""
     segments: str = ""
-    """"flags" and "keys" of the data's shape, or 1-D: "line", "offsets", "lengths"."""
+    """"flags" and "keys" have the data's shape, or are 1-D: "line", "offsets", "lengths"."""
     order: str = "tree"
     inside: str = "plain"
     """How the memory of the inputs lies: see `memory.py`."""
     outside: str = "plain"
-    """How new memory lies that results are given."""
+    """How the memory of new results lies."""
     out: str = "new"
     """"new"; "given" memory; "in place"; "shifted" by an item; "swapped" components; "wide": results in a wider
     dtype; "last": new memory for the last component alone."""
@@ -331,13 +333,13 @@ OTHER = {
 
 
 def other(how: str, dtype: Any) -> np.dtype | None:
-    """The dtype of that sort that a scan of this one may also be computed in."""
+    """The dtype of that sort that a scan of this dtype may also be computed in."""
     name = np.dtype(dtype).str[1:]
     return np.dtype(OTHER[how][name]) if name in OTHER[how] else None
 
 
 def sensible(call: Call) -> bool:
-    """Whether there is such a call."""
+    """Whether the library has such a call."""
     subject = SUBJECTS[call.subject]
     parts = len(subject.dtypes)
     if subject.fused is not None:
@@ -373,36 +375,37 @@ def sensible(call: Call) -> bool:
         parts > 1 or other(call.dtype, subject.dtypes[0]) is None or subject.op not in (ops.ADD, ops.MUL)
     ):
         return False
-    if call.order == "sequential" and call.n > 300:  # one item after the other, in Python
+    # In Python, one item after the other.
+    if call.order == "sequential" and call.n > 300:
         return False
     return call.out != "wide" or (not call.dtype and other("wider", subject.dtypes[0]) is not None)
 
 
 @cache
 def _drawn_calls() -> list[Call]:
-    """Each subject in each shape, all else drawn. The same calls each time."""
+    """Each subject in each shape, with all other factors drawn. The calls are the same each time."""
     rng = np.random.default_rng(2026)
     return [_drawn(rng, subject, at) for subject in SUBJECTS for at in SHAPES]
 
 
 FOUND = [
-    # Eight-byte items summed in four bytes, and heads beside them, were turned differently in shared memory.
+    # Eight-byte items that were summed in four bytes, and the heads beside them, were turned differently in shared memory.
     Call("add-uint64", ((16, 81), 1), segments="line", dtype="narrower"),
     Call("add-float64", ((5, 4097), 1), segments="flags", dtype="narrower"),
-    # The heads of a row's first 16 items did not come to the warp that walks it.
+    # The warp that walks a row did not get the heads of its first 16 items.
     Call("add-float64", ((200, 64), 1), segments="flags", order="sequential", exclusive=True),
     Call("affine-float32-float32", ((200, 64), 1), segments="flags", order="sequential"),
 ]
-"""Calls that were wrong once, on some engine, when no other call of the suite was."""
+"""Calls that were once wrong on some engine, while every other call of the suite was right."""
 
 
 def sample() -> list[Call]:
-    """A fifth of the drawn calls, each subject and each shape in turn, and all that were wrong once."""
+    """A fifth of the drawn calls, each subject and each shape in turn, and all calls that were once wrong."""
     return FOUND + [call for i, call in enumerate(_drawn_calls()) if (i + i // len(SHAPES)) % 5 == 0]
 
 
 def everything() -> list[Call]:
-    """All of these, and others in which every two values meet that can and did not."""
+    """All of these calls, and others that bring together every two values which can meet and did not."""
     calls = [*FOUND, *_drawn_calls()]
     for (f, these), (g, those) in itertools.combinations(FACTORS.items(), 2):
         met = {(getattr(call, f), getattr(call, g)) for call in calls}
@@ -434,7 +437,7 @@ KERNELS = [
     ("min-datetime64[s]", ROWS, "", ""), ("fused-both", ROWS, "", ""), ("fused-both", COLUMNS, "segments", "initial"),
     ("fused-pairs", ROWS, "", ""),
 ]  # fmt: skip
-"""What the CPU engine compiles for its sample, 4 s a kernel: subject, shapes, whether there are segments and starts in them."""
+"""The subjects, shapes, segments and starts of the CPU engine's sample: each kernel takes 4 s to compile."""
 
 
 def sample_of_kernel(subject: str, shapes: list[Any], segments: str, initial: str) -> list[Call]:
@@ -446,7 +449,8 @@ def sample_of_kernel(subject: str, shapes: list[Any], segments: str, initial: st
 
 def _of_kernel(call: Call, *, segments: str, initial: str) -> bool:
     known = (bool(call.segments), bool(call.segments and call.initial)) == (bool(segments), bool(initial))
-    across = call.inside == "fortran" and len(call.shape) > 1  # another kernel
+    # Another kernel.
+    across = call.inside == "fortran" and len(call.shape) > 1
     return (
         known and not across and call.out not in ("wide", "last") and not call.dtype and call.order == "tree"
     )
@@ -455,7 +459,7 @@ def _of_kernel(call: Call, *, segments: str, initial: str) -> bool:
 def _drawn(
     rng: np.random.Generator, subject: str, at: Any, also: Callable[[Call], bool] = lambda call: True
 ) -> Call:
-    """A call that makes sense, each other factor at its first value or at any, alike often."""
+    """A valid call: each other factor has its first value or any value, equally often."""
     free = [
         (v, 0.2 if name == "out" else 0.5) for name, v in FACTORS.items() if name not in ("subject", "at")
     ]

@@ -1,4 +1,4 @@
-"""Runs one call on an engine and compares every byte with the oracle's: results, what lies between and around them, inputs."""
+"""Runs one call on an engine and compares every byte with the oracle's: results, the bytes between and around them, inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from upsweep.operator import identity_of, resolve
 
 
 class Drawn:
-    """The data of a call, and what must come out."""
+    """The data of a call, and the results that are right."""
 
     def __init__(self, call: Call) -> None:
         subject = SUBJECTS[call.subject]
@@ -78,7 +78,7 @@ class Drawn:
 
 
 def _segments(call: Call, rng: np.random.Generator) -> tuple[Any, np.ndarray | None]:
-    """The lengths of segments that hold for all rows, and flags where segments start."""
+    """The lengths of segments that hold for all rows, and the flags at their starts."""
     n = call.n
     if not call.segments:
         return None, None
@@ -112,7 +112,7 @@ def known(call: Call, device: Host) -> bool:
 
 
 def wrong(call: Call, device: Host) -> str | None:
-    """What differs from the oracle when this call runs there; None where nothing does."""
+    """How the results of this call differ from the oracle's; None where they do not."""
     drawn = Drawn(call)
     inside = [_laid(call.inside, x, device.aligned, call.out == "shifted") for x in drawn.items]
     given = [device.put(memory) for memory, _ in inside]
@@ -198,7 +198,7 @@ def _laid(layout: str, x: np.ndarray, aligned: bool, longer: bool) -> tuple[np.n
 
 
 def _outside(call: Call, drawn: Drawn, inside: Any, aligned: bool) -> tuple[list[Place], list[np.ndarray]]:
-    """Where the results go, and that memory as it is before."""
+    """The memory for the results, and a copy of it from before the call."""
     if call.out in ("in place", "shifted", "swapped"):
         turned = inside[::-1] if call.out == "swapped" else inside
         step = drawn.items[0].itemsize if call.out == "shifted" else 0

@@ -33,7 +33,8 @@ def main(engine: str, part: int = 0, parts: int = 1) -> int:
         if text:
             faults += 1
             print(f"wrong: {call}: {text}", flush=True)
-            if "CUDA:" in text or "illegal" in text:  # nothing after it would be right
+            # No call after this one would be right.
+            if "CUDA:" in text or "illegal" in text:
                 break
     print(f"{count} calls, {faults} wrong, {time.time() - began:.0f} s", flush=True)
     return 1 if faults or not count else 0

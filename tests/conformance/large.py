@@ -17,14 +17,15 @@ AFFINE = "affine-float32-float32"
 
 
 def large() -> list[Call]:
-    """All of them, those that take longest first."""
+    """All of the calls, the longest first."""
     calls = [*_long(), *_shapes(), *_lengths(), *_forms()]
     assert all(map(sensible, calls))
     return calls
 
 
 def _long() -> Iterator[Call]:
-    yield Call("hash-u64", (((1 << 24) + 999,), 0))  # thousands of tiles
+    # Thousands of tiles.
+    yield Call("hash-u64", (((1 << 24) + 999,), 0))
     yield Call("add-float32", (((1 << 25) + 777,), 0), exclusive=True)
     yield Call(AFFINE, (((1 << 24) + 333,), 0), segments="keys")
     yield Call(AFFINE, (((1 << 23) + 333,), 0), reverse=True)

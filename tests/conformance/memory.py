@@ -1,4 +1,4 @@
-"""Where the arrays of a call lie: in memory of a machine or of a GPU, full of poison, of which every byte is looked at."""
+"""The memory of a call's arrays, on a host or on a GPU. It is full of poison, and every byte of it is compared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Place(NamedTuple):
     offset: int
     strides: tuple[int, ...]
     nbytes: int
-    """Of the memory, with what is around the array."""
+    """The bytes of the memory, with those around the array."""
 
     def on(self, memory: np.ndarray) -> np.ndarray:
         return np.ndarray(self.shape, self.dtype, memory, self.offset, self.strides)
@@ -101,9 +101,8 @@ class Cuda(Host):
         return self.cupy.ndarray(at.shape, at.dtype, memory.data + at.offset, at.strides)
 
     def value(self, x: np.ndarray) -> Any:
-        return self.cupy.asarray(x.reshape(-1)).reshape(
-            x.shape
-        )  # of no dimensions, CuPy would make 0.0 of -0.0
+        # CuPy would make 0.0 of -0.0 in an array without dimensions.
+        return self.cupy.asarray(x.reshape(-1)).reshape(x.shape)
 
     def host(self, x: Any) -> np.ndarray:
         return self.cupy.asnumpy(x)

@@ -1,4 +1,4 @@
-"""Every engine gives the oracle's bits, in every form and layout, and touches no byte beside. `everything.py` runs all calls."""
+"""Every engine gives the oracle's bits, in every form and layout, and touches no other byte. `everything.py` runs all calls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_cuda_engine(gpu, part):
 
 
 def test_every_two_values_meet_that_can():
-    """Of any two factors, each value of one occurs with each of the other, unless no call that makes sense has both."""
+    """Of any two factors, each value of one meets each value of the other, unless no valid call has both."""
     calls = everything()
     some = [calls[i] for i in np.random.default_rng(0).integers(0, len(calls), 200)]
     for (f, these), (g, those) in itertools.combinations(FACTORS.items(), 2):

@@ -1,4 +1,4 @@
-"""Faults planted between the API and an engine are found: the suite can fail, on each engine."""
+"""Faults that are planted between the API and an engine are found, on each engine: the suite can fail."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_planted_fault_is_found(here, fault, call, monkeypatch):
 
 
 def sklansky(steps, items, flags):
-    """Sklansky's circuit (1960): as shallow, and another tree."""
+    """Sklansky's circuit (1960): it is as shallow, and it is another tree."""
     known = [np.concatenate([x[:1], x]) for x in items]
     n, d = len(items[0]), 1
     while d < n:

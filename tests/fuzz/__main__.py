@@ -9,7 +9,7 @@ import time
 from case import DRAWS, Difference, Run
 
 CASES = 15_000
-"""Of one seed; then comes the next, with other kernels."""
+"""The cases of one seed. The next seed follows, with other kernels."""
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""One case: a call of upsweep on memory that the fuzzer laid out, and what must have become of that memory."""
+"""One case: a call of upsweep on memory that the fuzzer laid out, and the bytes that the memory must hold afterwards."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from places import Place, layout, libraries
 import upsweep as up
 
 POOL = 14
-"""Kernels of a run, which are compiled one after another as the run goes on; each is one for rows and one for columns."""
+"""Kernels of a run. They are compiled one after another as the run goes on, each for rows and for columns."""
 EACH = 150
 """Cases from one new kernel to the next."""
 DRAWS = {"cpu": 1, "numpy": 1, "cuda": 5}
-"""Of data, for one case: on a GPU each layout is a kernel of its own, which takes a second to compile."""
+"""Data drawn for one case: on a GPU each layout is a kernel of its own, which takes a second to compile."""
 
 
 class Difference(AssertionError):
-    """What upsweep made is not what the oracle makes."""
+    """The result of upsweep is not that of the oracle."""
 
 
 class Run:
-    """All cases of a seed: case k is the same whenever, and after whatever, it is run."""
+    """All cases of a seed: case k is the same, whenever it runs and whatever ran before it."""
 
     def __init__(self, seed: int, engine: str = "cpu") -> None:
         self.seed, self.engine, self.libraries = seed, engine, libraries(engine)
 
     def kernel(self, index: int) -> Kernel:
         drawn = kernel(np.random.default_rng([self.seed, 1, index]), self.known, self.engine)
-        # streams and recurrences run where "auto" says
+        # Streams and recurrences run where "auto" says.
         return drawn._replace(streams=False, recurrence=False) if self.engine == "numpy" else drawn
 
     def known(self, dtype: np.dtype) -> bool:
@@ -47,7 +47,7 @@ class Run:
         )
 
     def check(self, number: int) -> None:
-        """Raises a Difference that says how to see it again."""
+        """Raises a Difference that names the command which shows it again."""
         case = None
         try:
             case = self.case(number)
@@ -61,7 +61,7 @@ class Run:
 
 @contextmanager
 def small_chunks(engine: str, chunk: int) -> Iterator[None]:
-    """Chunks, tiles and threads already for what the oracle can scan in a moment."""
+    """Chunks, tiles and threads are small enough for inputs that the oracle can scan in a moment."""
     if engine != "cpu":
         yield
         return
@@ -99,7 +99,7 @@ class Case:
             self.reverse = False
 
     def _forms(self) -> None:
-        """Exclusive, initial, reduce; and reverse."""
+        """Whether the scan is exclusive, has an initial value, is a reduction; and whether it is reversed."""
         kernel, rng = self.kernel, self.rng
         exclusive, initial, reduces = (bool(f) for f in rng.random(3) < (0.5, 0.4, 0.15))
         if kernel.order == "sequential":
@@ -114,7 +114,7 @@ class Case:
         self.forms, self.reverse = (exclusive, initial, reduces), bool(rng.random() < 0.4)
 
     def identity(self) -> Any:
-        """As one number for each component."""
+        """The value as one number for each component."""
         law, wide = self.kernel.law, [accumulated(d) for d in self.kernel.computed]
         if law.op == "affine":
             return tuple(d.type(v) for d, v in zip(wide, (1, 0)))
@@ -128,14 +128,15 @@ class Case:
         return (wide[0].type(law.identity(wide[0])),)
 
     def _initial(self) -> None:
-        """In the dtype computed with, as a number or one for each row."""
+        """A start in the dtype that is computed with: a number, or one number for each row."""
         kernel, rng = self.kernel, self.rng
         self.start = None
         if not self.forms[1]:
             return
         calm = kernel.law.close
         scalar = rng.random() < 0.5 or kernel.streams
-        if kernel.streams and kernel.segmented:  # whose start is compiled in
+        # The start of such a scan is compiled in.
+        if kernel.streams and kernel.segmented:
             rng = np.random.default_rng(0)
         values = [numbers(rng, d, () if scalar else self.rows, calm)[...] for d in kernel.computed]
         if kernel.recurrence:
@@ -162,9 +163,10 @@ class Case:
         for c in self.kept if self.gives_out else ():
             d, x = kernel.stores[c], self.xs[rng.integers(len(self.xs))]
             free = self.out_shape == self.shape and 0 not in x.strides and x.dtype.itemsize == d.itemsize
-            if free and rng.random() < 0.35 and x not in over:  # over an input, or a little beside it
+            # The result lies over an input, or next to it.
+            if free and rng.random() < 0.35 and x not in over:
                 over.add(x)
-                # A stream knows nothing of the chunks to come, which a shifted result would lie over.
+                # A stream does not know the chunks to come, so a shifted result would lie over them.
                 beside = len(self.kept) == 1 and not kernel.streams
                 by = int(rng.choice([0, 0, 0, 1, -1, 3, -3])) * d.itemsize if beside else 0
                 if by and not tame and rng.random() < 0.2:
@@ -221,7 +223,7 @@ class Case:
             )
 
     def _given_initial(self) -> Any:
-        """As numbers of Python or NumPy, or arrays."""
+        """Starts as numbers of Python or NumPy, or as arrays."""
         assert self.start is not None
         bare = [s[()] if s.ndim == 0 else s for s in self.start]
         if self.rng.random() < 0.3 and all(s.ndim == 0 and s.dtype.kind in "biufc" for s in self.start):
@@ -244,7 +246,8 @@ class Case:
             how["out"] = outs[0] if len(outs) == 1 else tuple(outs)
         if kernel.recurrence:
             if initial:
-                how["initial"] = how["initial"][1]  # of the tuple that the oracle starts from
+                # The oracle starts from a tuple, whose second component is the state.
+                how["initial"] = how["initial"][1]
             got = up.linear_recurrence(*xs, segments=segments, **how)
         else:
             if kernel.computed != kernel.loads:
@@ -260,7 +263,7 @@ class Case:
         return [] if outs else [self.library.values(g) for g in (got if isinstance(got, tuple) else (got,))]
 
     def _streamed(self, xs: list[Any], outs: list[Any]) -> list[np.ndarray]:
-        """Chunk by chunk, at times by a new stream that goes on from the pickled state of the one before."""
+        """Chunk by chunk. At times a new stream goes on from the pickled state of the one before."""
         rng, heads, kernel, (exclusive, initial, _) = self.rng, self.heads, self.kernel, self.forms
         how: dict[str, Any] = {"axis": self.axis, "exclusive": exclusive, "order": kernel.order}
         if initial:
@@ -308,7 +311,7 @@ class Case:
         ]
 
     def _wanted(self, data: list[np.ndarray]) -> list[np.ndarray]:
-        """What the oracle makes of the data, in the dtypes of the results."""
+        """The oracle's results, in the dtypes of the results."""
         kernel, heads, (exclusive, _, reduces) = self.kernel, self.heads, self.forms
         wide = [accumulated(d) for d in kernel.computed]
         given = data
@@ -371,7 +374,7 @@ def _numbers(x: np.ndarray) -> np.ndarray:
 
 
 def rounded(x: np.ndarray, store: np.dtype) -> np.ndarray:
-    """Once, also where ml_dtypes goes from float64 by way of float32."""
+    """Round once, also where ml_dtypes goes from float64 by way of float32."""
     if store.kind in "mM":
         return x.astype("i8")
     if store.isbuiltin == 2 and x.dtype == np.float64:
@@ -384,10 +387,11 @@ def rounded(x: np.ndarray, store: np.dtype) -> np.ndarray:
 
 
 def alike(a: np.ndarray, b: np.ndarray, close: bool) -> np.ndarray:
-    """Bit for bit, but that one NaN is as good as another."""
+    """Compare bit for bit, but take any NaN for any other."""
     if a.dtype.kind == "c":
         return alike(a.real, b.real, close) & alike(a.imag, b.imag, close)
-    if a.dtype.isbuiltin == 2:  # what ml_dtypes adds
+    # ml_dtypes' floats.
+    if a.dtype.isbuiltin == 2:
         a, b = a.astype("f4"), b.astype("f4")
     if a.dtype.kind != "f":
         return a == b

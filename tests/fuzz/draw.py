@@ -1,4 +1,6 @@
-"""What a case is made of: a few kernels a run, drawn once; data, forms, layouts, overlaps and segments, drawn anew each time."""
+"""The ingredients of a case: a few kernels are drawn once a run; data, forms, layouts, overlaps and segments are drawn for
+each case.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def hashing(a, b):
 
 
 def mixing(a, b):
-    """The same in arithmetic that wraps in every integer."""
+    """The same function in arithmetic that wraps in every integer."""
     return (a * 31) ^ (b * 17 + 5)
 
 
@@ -45,12 +47,12 @@ def matrices(a, b):
 
 
 def apart(a, b):
-    """Components of three dtypes, none of which knows of the others."""
+    """Components of three dtypes that do not depend on each other."""
     return (a[0] - b[0], (a[1] * 31) ^ (b[1] * 17 + 5), b[2] | a[2])
 
 
 def wrapped(fn):
-    """An operator on integers with all its numbers in int64, for the oracle: what is kept are the lowest bits."""
+    """An operator on integers with all its numbers in int64, for the oracle: the lowest bits of its results are right."""
     return plain.each(lambda a, b: fn(a.astype("i8"), b.astype("i8")).astype(a.dtype))
 
 
@@ -79,9 +81,9 @@ class Law(NamedTuple):
     close: bool = False
     times: Callable[[Any, Any], Any] | None = None
     own: bool = False
-    """A Python operator: computed in the input's dtypes only."""
+    """A Python operator computes in the input's dtypes only."""
     lacks: str = ""
-    """The engine that has no such operator, or takes a second for it."""
+    """The engine that lacks such an operator, or takes a second for it."""
 
 
 def lowest(dtype):
@@ -125,7 +127,7 @@ def accumulated(dtype: np.dtype) -> np.dtype:
 
 
 class Fused(NamedTuple):
-    """What goes in and what comes out, computed within the scan from one input more than the operator takes."""
+    """A map and a finish that are computed within the scan, from one input more than the operator takes."""
 
     map: Callable[..., Any]
     finish: Callable[..., Any] | None
@@ -148,11 +150,11 @@ def second(p, x, y, z):
 
 
 FUSED = {1: [Fused(tripled, None), Fused(tripled, beside)], 2: [Fused(moved, None), Fused(moved, second)]}
-"""By the operator's components."""
+"""The dtypes of the operator's components."""
 
 
 class Kernel(NamedTuple):
-    """What is compiled: `forms` (exclusive, initial, reduce) only where the scan is in order."""
+    """The parts of a kernel that are compiled: `forms` (exclusive, initial, reduce) only where the scan is in order."""
 
     law: Law
     loads: tuple[np.dtype, ...]
@@ -173,7 +175,7 @@ class Kernel(NamedTuple):
 
 
 def fused(rng: np.random.Generator, kernel: Kernel) -> Fused | None:
-    """For numbers that are computed in their own dtype: in others it would count when they are rounded."""
+    """For numbers that are computed in their own dtype: in a wider one, the place where they are rounded would count."""
     d = kernel.loads[0]
     alike = {*kernel.loads, *kernel.computed, *kernel.stores} == {d} and accumulated(d) == d
     if not alike or d.kind not in "iuf" or kernel.streams or kernel.recurrence or kernel.law.close:
@@ -212,7 +214,7 @@ def kernel(rng: np.random.Generator, dtypes_here: Callable[[np.dtype], bool], en
 
 
 def shape_of(rng: np.random.Generator, chunk: int) -> tuple[tuple[int, ...], int]:
-    """A shape and an axis: mostly short; around the borders of chunks; at times with more rows than are scanned at once."""
+    """A shape and an axis: mostly short, around the borders of chunks, at times with more rows than are scanned at once."""
     n = (
         int(rng.choice([0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 63, 64, 65]))
         if rng.random() < 0.5
@@ -233,7 +235,9 @@ def shape_of(rng: np.random.Generator, chunk: int) -> tuple[tuple[int, ...], int
 def numbers(
     rng: np.random.Generator, dtype: np.dtype, shape: tuple[int, ...], calm: bool = False
 ) -> np.ndarray:
-    """Data of every kind that a dtype has; `calm` is for what must not differ by much where the last place does."""
+    """Data of every kind that a dtype has. `calm` is for operators whose last place may differ, where the results must stay
+    close.
+    """
     if dtype.kind == "b":
         return rng.random(shape) < rng.random()
     if dtype.kind in "iumM":
@@ -261,7 +265,7 @@ def numbers(
 
 
 def heads_of(rng: np.random.Generator, shape: tuple[int, ...], axis: int) -> np.ndarray:
-    """Where segments start: for all rows alike, or for each row its own."""
+    """The heads of segments: the same for all rows, or each row's own."""
     density = rng.choice([0, 0.02, 0.2, 0.7, 1])
     if len(shape) > 1 and rng.random() < 0.4:
         return rng.random(shape) < density
@@ -269,7 +273,7 @@ def heads_of(rng: np.random.Generator, shape: tuple[int, ...], axis: int) -> np.
 
 
 def spelt(rng: np.random.Generator, heads: np.ndarray, axis: int) -> tuple[Any, bool]:
-    """One of the spellings of these heads; and whether it starts a segment at the first item in any case."""
+    """One spelling of these heads, and whether the spelling always starts a segment at the first item."""
     s, along = up.segments, axis if heads.ndim > 1 else 0
     which = rng.integers(4 if heads.ndim == 1 else 2)
     if which == 0:

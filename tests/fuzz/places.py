@@ -1,6 +1,7 @@
-"""Memory for a case: one buffer of random bytes in which inputs and outputs are views of any layout, and libraries that see it.
+"""Memory for a case: one buffer of random bytes in which inputs and outputs are views of any layout, and the libraries that see
+it.
 
-What lies in the buffer beside the outputs, before, behind and between their items, must still be there after a scan.
+The bytes beside the outputs, before, behind and between their items, must be the same after a scan.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 
 class Layout(NamedTuple):
-    """Where items lie: byte strides, and the lowest and the highest byte from the first item on."""
+    """The places of items: byte strides, and the lowest and the highest byte from the first item on."""
 
     strides: tuple[int, ...]
     low: int
@@ -37,7 +38,8 @@ def layout(rng: np.random.Generator, shape: tuple[int, ...], size: int, tame: bo
     axes = list(range(len(shape)))[::-1] if rng.random() < 0.5 else rng.permutation(len(shape)).tolist()
     step = size * int(rng.choice([1, 1, 1, 2, 3]))
     if not tame and rng.random() < 0.2:
-        step += int(rng.integers(1, 9))  # a field of a structure
+        # A field of a structure.
+        step += int(rng.integers(1, 9))
     strides = [0] * len(shape)
     for d in axes:
         strides[d] = step if tame or rng.random() < 0.8 else -step
@@ -145,5 +147,5 @@ LIBRARIES = {"cpu": _HOST, "numpy": _HOST, "cuda": {"torch": lambda: Torch("cuda
 
 
 def libraries(engine: str) -> list[Any]:
-    """The libraries that are here, whose arrays an engine scans."""
+    """The installed libraries whose arrays an engine scans."""
     return [make() for name, make in LIBRARIES[engine].items() if find_spec(name)]

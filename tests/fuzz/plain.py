@@ -9,8 +9,9 @@ import numpy as np
 
 
 def scan(op, items, heads, start, nothing, *, exclusive=False, order="tree"):
-    """All prefixes. `heads[i]` is true where a segment starts, `start` stands before the first item and before each segment
-    (None for nothing), `nothing` is what an exclusive scan gives where nothing stands before an item."""
+    """All prefixes. `heads[i]` is true where a segment starts. `start` stands before the first item and before each segment
+    (None for no start). `nothing` is the result of an exclusive scan where nothing stands before an item.
+    """
     blocks = {}
 
     def block(first, size):

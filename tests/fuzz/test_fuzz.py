@@ -38,7 +38,7 @@ def in_order(op, items):
 
 
 def test_the_oracle_by_hand():
-    """Five items as letters: what the tree folds, in which order."""
+    """Five items as letters: the result spells the items that the tree folds, and their order."""
 
     def joined(a, b):
         return (f"({a[0]}{b[0]})",)
@@ -100,7 +100,7 @@ def one_byte_more(fn):
 
 
 def folded_in_order(fn):
-    """The loop's order where the tree's is asked for."""
+    """A fault: the loop's order where the tree's is asked for."""
 
     def run(plan, *rest):
         fn(replace(plan, order="sequential"), *rest)
@@ -116,7 +116,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("name", "fault"), FAULTS, ids=lambda f: getattr(f, "__name__", f))
 def test_it_bites(name, fault, monkeypatch):
-    """Each planted fault is found, and the line that is printed finds it again."""
+    """Each planted fault is found, and the printed line finds it again."""
     module = up.engine.load("numpy")
     monkeypatch.setattr(module, name, fault(getattr(module, name)))
     found = next(filter(None, map(difference_in, range(600))), None)

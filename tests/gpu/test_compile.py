@@ -143,7 +143,7 @@ def test_maps_keep_their_registers(name, a_device):
 
 @pytest.fixture
 def a_device(monkeypatch):
-    """numba-cuda asks the driver for one, whatever it compiles for."""
+    """numba-cuda asks the driver for the compute capability, whatever it compiles for."""
     capability = SimpleNamespace(compute_capability=(9, 0))
     monkeypatch.setattr("numba.cuda.dispatcher.get_current_device", lambda: capability)
 
@@ -154,8 +154,10 @@ def cubin(case: Case, arch: int) -> bytes:
 
 
 def on_some_chips(names: Iterable[str], more: Sequence[int] = ()) -> list[Any]:
-    """Each of these kernels on each chip. Every run compiles all of them for sm_90, and every other one for sm_80 and sm_100 in
-    turn: what makes a kernel spill is its text, which is the same for all chips. The slow tests compile all of them for all."""
+    """Each of these kernels on each chip. Every run compiles all of them for sm_90, and every other one for sm_80 and sm_100
+    in turn: a kernel spills because of its text, which is the same for all chips. The slow tests compile all kernels for all
+    chips.
+    """
     return [
         pytest.param(name, arch, marks=() if arch in (90, (80, 100)[k % 2]) else pytest.mark.slow)
         for k, name in enumerate(names)
@@ -191,7 +193,7 @@ def frames(code: bytes) -> list[int]:
 
 
 FRAMES = {("rows from columns", 86): 8, ("rows from columns", 89): 8}
-"""Bytes of local memory that are known of."""
+"""Bytes of local memory that these kernels are known to use."""
 
 
 @pytest.mark.parametrize(("name", "arch"), on_some_chips(HOT, (86, 89, 120)))
@@ -293,4 +295,5 @@ def test_scans_of_other_lengths_load_no_kernel_again(monkeypatch):
         made = launch._prepare(Plan(ops.ADD, (f,), (f,), (f,), (n,), 0), [view], [view], (), None, 0)
         assert made.plan.n == n
     launch._kernel.cache_clear()
-    assert len(loaded) == 2  # one for lengths that fill the machine, one for those that do not
+    # One length that fills the machine, and one that does not.
+    assert len(loaded) == 2

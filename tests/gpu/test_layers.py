@@ -1,4 +1,4 @@
-"""The kernels of layers compile without a GPU, and keep what they work on in registers."""
+"""The kernels of layers compile without a GPU, and keep their states in registers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_selective_scans_keep_their_registers(kernel, dtype, few):
 
 @pytest.mark.parametrize(("arch", "size"), [(80, 4), (90, 8), (100, 2)])
 def test_layers_compile_for_pieces_of_any_size(arch, size):
-    """Of channels that begin anywhere, of every number of states, and of the widest dtype."""
+    """Plans for channels that begin anywhere, for every number of states, and for the widest dtype."""
     dtype = {2: "float16", 4: "float32", 8: "float64"}[size]
     for kernel, layer in zip(GATED, layers._LAYERS):
         spec, _, _ = layers._gated_spec(kernel, layer, named(dtype), size, 3 if layer == "rg_lru" else 2)

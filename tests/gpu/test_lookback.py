@@ -1,7 +1,7 @@
 """The look-back of the kernels, digit by digit, on the CPU: which nodes exist, and that they fold to the canonical tree.
 
-The kernels run the same steps (lookback.cuh in radix 32, column_lookback.cuh in radix 8); elements are intervals of tiles
-here, which refuse to join unless they touch.
+The kernels run the same steps (lookback.cuh in radix 32, column_lookback.cuh in radix 8). The elements here are intervals of
+tiles, which refuse to join unless they touch.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def group(first: int, count: int, level: int, bits: int, tiles: int) -> list[tup
 
 
 def fold(prefix: list[tuple[int, int]], siblings: list[tuple[int, int]], m: int) -> list[tuple[int, int]]:
-    """The first m siblings in canonical blocks, each the sum of neighbours that touch."""
+    """The first m siblings in canonical blocks. Each is the sum of neighbours that touch."""
     made = list(prefix)
     for start, size in blocks(0, m):
         chosen = siblings[start : start + size]
@@ -63,7 +63,7 @@ def joined(left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
 def fold_lanes(
     prefix: list[tuple[int, int]], siblings: list[tuple[int, int]], m: int
 ) -> list[tuple[int, int]]:
-    """The same with the shuffles of up_sweep<16> and down_sweep<32> in warp.cuh, where lanes without a sibling hold anything."""
+    """The same with the shuffles of up_sweep<16> and down_sweep<32> in warp.cuh, where lanes without a sibling hold any value."""
     lanes = [*siblings, *[None] * (32 - len(siblings))]
     for s in range(4):
         pairs = [(lanes[max(lane - (1 << s), 0)], lanes[lane]) for lane in range(32)]
@@ -78,7 +78,7 @@ def fold_lanes(
 
 
 def sums_of(groups: list[list[tuple[int, int]]]) -> list[tuple[int, int]]:
-    """The exchange of sums_of() in lookback.cuh: lane l ends with the sum of the group whose number is l modulo theirs."""
+    """The exchange of sums_of() in lookback.cuh: lane l ends with the sum of the siblings whose number is l modulo theirs."""
     e = [list(lanes) for lanes in groups]
     for s in range(5):
         pairs = list(zip(e[0::2], e[1::2])) if len(e) > 1 else [(e[0], e[0])]
@@ -95,12 +95,13 @@ def sums_of(groups: list[list[tuple[int, int]]]) -> list[tuple[int, int]]:
 
 
 def near_rows(t: int, tiles: int, levels: int, near: int) -> dict[int, list[tuple[int, int]]]:
-    """fold_simple() in lookback.cuh: the siblings on levels 1 and 2, the latest of them taken from sums of tiles."""
+    """fold_simple() in lookback.cuh: the siblings on levels 1 and 2. The latest of them is taken from the sums of tiles."""
     digit = [t >> (5 * level) & 31 for level in range(3)]
     number, beside = t >> 5, min(digit[1], near)
     turned = levels > 2 and digit[1] < 16 and digit[2] > 0
     before = near - beside if turned else 0
-    unread = [(0, 0)] * 32  # joins, and fits nowhere
+    # An interval that joins any other, and fits nowhere.
+    unread = [(0, 0)] * 32
     tiles_of = []
     for j in range(near):
         back = ((number - 1 - j) & (near - 1)) + 1

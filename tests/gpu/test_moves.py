@@ -81,7 +81,8 @@ def test_what_lies_above_is_nan(name):
 def test_a_graph_holds_a_compaction(cuda):
     torch = pytest.importorskip("torch")
     x, keep = torch.arange(100_000, device="cuda"), torch.zeros(100_000, dtype=torch.bool, device="cuda")
-    apps.compact(x, keep, size=50_000)  # compiled before
+    # The kernel was compiled before.
+    apps.compact(x, keep, size=50_000)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         kept, count = apps.compact(x, keep, size=50_000)

@@ -1,4 +1,4 @@
-"""The GPU's conversions of 8-bit floats, compiled for this machine: they are plain C, and have the bits of ml_dtypes."""
+"""The GPU's conversions of 8-bit floats have the bits of ml_dtypes. They are plain C, and are compiled for this machine."""
 
 import ctypes
 import shutil
@@ -46,7 +46,7 @@ def narrow(request, tmp_path_factory):
 
 
 def floats(dtype):
-    """Every code, every place half way between two, one bit beside each, and floats of all sizes."""
+    """Every code, every midpoint of two codes, the floats one bit beside each, and floats of all sizes."""
     codes = np.arange(256, dtype=np.uint8).view(dtype).astype(np.float32)
     finite = np.sort(codes[np.isfinite(codes)])
     ties = ((finite[1:].astype(float) + finite[:-1]) / 2).astype(np.float32)

@@ -1,4 +1,4 @@
-"""The kernels' struct and the host's bytes are made from one list of fields, and the compiler compares their sizes."""
+"""The kernels' struct and the host's bytes are made from one list of fields. The compiler compares their sizes."""
 
 import re
 

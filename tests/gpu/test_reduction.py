@@ -1,4 +1,4 @@
-"""Long reductions are cut into blocks of the tree: the parts, run by NumPy, give the bits of the whole. No GPU is needed."""
+"""Long reductions are cut into blocks of the tree: NumPy runs the parts, which give the bits of the whole. No GPU is needed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def array(v: View) -> np.ndarray:
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Plans as they are run, by NumPy."""
+    """NumPy runs the plans."""
     ran = []
 
     def run(plan, xs, ys, initial, heads):

@@ -1,4 +1,4 @@
-"""What the CUDA engine chooses for a scan: which kernel, and tiles that fit the machine and the tree."""
+"""The CUDA engine's choices for a scan: which kernel, and tiles that fit the machine and the tree."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from upsweep.operators import BYTE_SUMS, ops
 from upsweep.plan import Plan
 
 CHOICES = [
-    # dtypes, shape, axis, kernel, whether warps share a row, whether a block goes through whole rows
+    # dtypes, shape, axis, kernel, whether warps share a row, whether a block goes through whole rows.
     (["f4"], (1 << 28,), 0, "tiles", False, False),
     (["f4"], (3, 10**8), 1, "tiles", False, False),
     (["f4"], (1, 1 << 31), 1, "tiles", False, False),
@@ -76,7 +76,7 @@ def test_the_kernel_follows_the_shape(dtypes, shape, axis, kernel, together, car
     ],
 )
 def test_an_input_that_does_not_move_is_not_staged(factor, shape, axis, order, kernel):
-    """A number, one item a row and one row for all: the kernel is that of the array beside it."""
+    """A number, one item a row and one row for all: the kernel is the one that an array gets."""
     plan, choice = fused(Fused("affine", f"{factor} f4", shape, axis, flags={"order": order}))
     assert choice.kernel == kernel
     assert [x.still for x in choice.layout.loads] == [factor != "f4|", False]
@@ -140,13 +140,15 @@ def test_every_tile_fits_a_multiprocessor_and_the_tree(n, rows, dtypes, segmente
     shape = choice.shape
     assert choice.shared_bytes(plan) <= shapes.CHIPS[90].shared - 4096
     assert choice.threads <= 1024
-    if choice.kernel == "tiles":  # tiles, parts and runs are blocks of the tree
+    # Tiles, parts and runs are blocks of the tree.
+    if choice.kernel == "tiles":
         assert choice.tile & (choice.tile - 1) == 0
         assert shape.warps * shape.strips <= 32
         assert not shape.carry or (rows >= 1024 and choice.tiles > 1)
     else:
         assert n <= choice.tile * (32 if choice.meets else 1)
-    if shape.cluster > 1 or choice.meets:  # what is handed on is a block of the tree
+    # A part that is handed on is a block of the tree.
+    if shape.cluster > 1 or choice.meets:
         assert (
             all(x & (x - 1) == 0 for x in (choice.tile, shape.warps, shape.cluster))
             or choice.kernel == "tiles"

@@ -1,5 +1,6 @@
-"""A scan on a GPU that is like an earlier one goes a shorter way, unless its arrays lie otherwise. No GPU is needed: what would
-be launched is written down."""
+"""A scan on a GPU that is like an earlier one goes a shorter way, unless its arrays lie otherwise. No GPU is needed: the
+launches are recorded.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ class Context:
 
 @pytest.fixture
 def launched(monkeypatch):
-    """The pointers of what is read and written, call by call; and how often a call was checked."""
+    """The pointers of each call, and how often a call was checked."""
     calls, checked = [], []
     answers = {
         "architecture": 90,
@@ -117,7 +118,7 @@ def test_in_place(launched):
 
 
 def test_tensors_on_the_host_stay_with_the_host(monkeypatch):
-    """PyTorch's tensors lie on a GPU or on the host; to scan one there lets the engine of the GPU know their type."""
+    """PyTorch's tensors lie on a GPU or on the host. A scan on a GPU makes their type known to the GPU's engine."""
     torch = pytest.importorskip("torch")
     monkeypatch.setitem(engine.LIKENESS, torch.Tensor, arrays.TORCH.likeness)
     for _ in range(3):

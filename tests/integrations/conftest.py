@@ -6,14 +6,13 @@ import os
 
 import pytest
 
-os.environ.setdefault(
-    "XLA_PYTHON_CLIENT_PREALLOCATE", "false"
-)  # else JAX takes the GPU's memory from the others
+# Without this setting JAX takes the GPU's memory from the others.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 
 @pytest.fixture(params=["cpu", "cuda"])
 def device(request):
-    """Every device that there is."""
+    """Every device of this machine."""
     if request.param == "cuda":
         request.getfixturevalue("cuda")
     return request.param

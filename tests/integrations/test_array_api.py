@@ -1,7 +1,7 @@
 """The array API standard's text on `cumulative_sum` and `cumulative_prod`, as properties, for arrays of every library here.
 
-array-api-tests is not on the package index; what it checks is written anew here from the standard (2024.12), section
-"Utility and statistical functions", sentence by sentence.
+array-api-tests is not on the package index. Its checks are written anew here from the standard (2024.12), section "Utility and
+statistical functions", sentence by sentence.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ DTYPES = {
     "uint8": "uint64", "uint16": "uint64", "uint32": "uint64", "uint64": "uint64",
     "float32": "float32", "float64": "float64", "complex64": "complex64", "complex128": "complex128",
 }  # fmt: skip
-"""What "the returned array must have the same data type as x, unless" comes to where the default integer is int64."""
+"""The dtypes that follow from "the returned array must have the same data type as x, unless", where the default integer is
+int64.
+"""
 
 
 def libraries():
@@ -72,7 +74,8 @@ def test_shapes_dtypes_and_every_item(library, function, dtype, case):
     result = FUNCTIONS[function][0](enter(x), axis=axis, include_initial=include)
     assert type(result) is type(enter(x))
     expected = expectation(function, x, axis, include, DTYPES[dtype])
-    np.testing.assert_array_equal(leave(result), expected, strict=True)  # small integers: exact in any order
+    # Small integers: sums are exact in any order.
+    np.testing.assert_array_equal(leave(result), expected, strict=True)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -89,7 +92,8 @@ def test_a_dtype_follows_from_that_of_x(library, dtype):
 def test_x_is_cast_to_a_given_dtype_before_anything_is_added(library, include):
     enter, leave = LIBRARIES[library]
     for have, want in (("int8", "int16"), ("int8", "float32"), ("float32", "float64"), ("int64", "int8")):
-        x = np.array([100, 100, 100], have)  # 300 is too much for int8, 2^24 + 1 for float32
+        # 300 is too large for int8, and 2^24 + 1 for float32.
+        x = np.array([100, 100, 100], have)
         x = x + np.array(2**24, have) if have == "float32" else x
         given_as = getattr(__import__("torch"), want) if library.startswith("torch") else np.dtype(want)
         got = leave(up.cumulative_sum(enter(x), dtype=given_as, include_initial=include))
@@ -132,7 +136,8 @@ def test_floats_are_near_the_exact_value(function, values):
 def test_the_axis_may_be_left_out_for_one_dimension_only(function):
     call = FUNCTIONS[function][0]
     np.testing.assert_array_equal(call(np.arange(4)), call(np.arange(4), axis=0))
-    call(np.ones((2, 2)), axis=1)  # what is known of a call says nothing of one that only compares equal
+    # What is remembered of a call must not serve a value that only compares equal.
+    call(np.ones((2, 2)), axis=1)
     for shape, keywords in (
         ((), {}),
         ((), {"axis": 0}),

@@ -1,4 +1,4 @@
-"""Dask: the bits of one machine whatever the chunks; on a cluster, also when a worker dies half way."""
+"""Dask: the bits of one machine, whatever the chunks; on a cluster, also when a worker dies half way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every snippet of the documentation runs and says what it prints; the pictures are those of the script."""
+"""Every snippet of the documentation runs and prints what it says. The pictures are those of their scripts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_snippets_run(page):
 
 
 def test_every_example_stands_in_a_snippet():
-    """Those of the course and of the applications among them, which are checked with all other pages'."""
+    """The pages of the course and of the applications. The test of all pages checks them."""
     counts = {}
     for page in PAGES:
         text = page.read_text(encoding="utf-8")

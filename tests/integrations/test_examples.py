@@ -1,4 +1,4 @@
-"""The examples run, and the one that trains does learn."""
+"""The examples run, and the model that is trained learns."""
 
 from __future__ import annotations
 

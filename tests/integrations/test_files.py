@@ -116,7 +116,8 @@ def test_a_killed_run_goes_on(tmp_path):
     rest = subprocess.run(
         [sys.executable, "-c", SLOW, str(tmp_path), "0"], capture_output=True, text=True, check=True
     )
-    assert int(rest.stdout) > 512  # it did not start anew
+    # The command did not start anew.
+    assert int(rest.stdout) > 512
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), up.scan(x))
     assert not (tmp_path / "y.npy.part").exists()
 

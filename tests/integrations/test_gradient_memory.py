@@ -1,4 +1,6 @@
-"""Gradients of recurrences whose multiplier broadcasts, within segments: those of the composed rules, and their memory."""
+"""Gradients of recurrences whose multiplier broadcasts, within segments: they are those of the composed rules, in little
+memory.
+"""
 
 import itertools
 
@@ -32,7 +34,9 @@ CLOSE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 3e-2}
 @pytest.mark.parametrize("segments", SEGMENTS)
 @pytest.mark.parametrize("shape", MULTIPLIERS)
 def test_gradients_are_those_of_the_composed_rules(shape, segments, device):
-    """Which PyTorch takes where gradients of gradients are asked for; those of arrays as large as the result, bit for bit."""
+    """The rule that PyTorch takes for gradients of gradients. Its gradients are those of arrays as large as the result, bit
+    for bit.
+    """
     torch.manual_seed(0)
     ways = itertools.product((False, True), ("tree", "sequential"), (False, True))
     for reverse, order, from_state in ways:
@@ -69,7 +73,7 @@ def test_gradients_of_a_batch_of_gradients():
 
 
 def peak(run, array):
-    """The most memory that is held at a time, beyond what was there, in arrays like one."""
+    """The most memory held at a time beyond the memory held before, in arrays of the result's size."""
     run()
     if array.is_cuda:
         torch.cuda.reset_peak_memory_stats()
@@ -80,7 +84,8 @@ def peak(run, array):
         run()
     events = profile.profiler.kineto_results.events()
     changes = sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]")
-    return max(np.cumsum([0, *(size for _, size in changes)])) / array.nbytes  # NumPy's memory is not seen
+    # NumPy's memory is not seen.
+    return max(np.cumsum([0, *(size for _, size in changes)])) / array.nbytes
 
 
 @pytest.mark.parametrize("order", ["tree", "sequential"])

@@ -18,12 +18,13 @@ OPS = ["add", "mul", "max", "logaddexp", BLEND]
 
 @pytest.fixture(autouse=True)
 def place(device, absent):
-    """The device that arrays are on by default, with 64 bits allowed."""
+    """The default device of arrays, with 64 bits allowed."""
     try:
         (there, *_) = jax.devices(device)
     except RuntimeError as error:
         absent(device, f"JAX has no such device: {error}")
-    wide = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64  # before JAX 0.8
+    # The name before JAX 0.8.
+    wide = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
     with wide(True), jax.default_device(there):
         yield there
 
@@ -93,7 +94,8 @@ def test_forward_mode_and_hessians_are_those_of_jax():
             lambda f: jax.linearize(f, x)[1](v),
         ):
             np.testing.assert_allclose(transform(ours), transform(theirs), rtol=1e-13)
-    jacobian = jax.jacfwd(uj.linear_recurrence)(x, v)  # zeros, once
+    # This Jacobian once came out as zeros.
+    jacobian = jax.jacfwd(uj.linear_recurrence)(x, v)
     np.testing.assert_allclose(jacobian[:, 1], [0, v[0], v[0] * x[2]], rtol=1e-13)
 
 
@@ -197,7 +199,7 @@ def test_vmap_and_vmap_of_grad():
 
 
 def test_a_scan_between_what_xla_computes_itself():
-    """What comes before is finished, what comes after waits."""
+    """Work before a scan is finished, and work after it waits."""
     x = drawn(300, 300)
 
     @jax.jit

@@ -1,4 +1,6 @@
-"""Layers of recurrent models in JAX: the bits and gradients of PyTorch's, within jit, vmap and packed; what does not fit."""
+"""Layers of recurrent models in JAX: the bits and gradients are PyTorch's, within jit, vmap and packed. Operands that do not
+fit are refused.
+"""
 
 from typing import Any
 
@@ -23,7 +25,7 @@ LAYERS = {
     "s5": (("x",), ("eigenvalues", "step")),
     "selective_scan": (("u", "delta", "B", "C", "z"), ("A", "D", "delta_bias")),
 }
-"""Of each layer its operands with an item for each step, and its constants."""
+"""Each layer's operands with an item for each step, and its constants."""
 STEPS = {name: name.replace("_scan", "") + "_step" for name in LAYERS}
 CHANNELS, STATES = 21, 5
 DTYPES = [
@@ -34,7 +36,7 @@ DTYPES = [
 
 @pytest.fixture(autouse=True)
 def place(device, absent):
-    """The device that arrays are on by default."""
+    """The default device of arrays."""
     try:
         (there, *_) = jax.devices(device)
     except RuntimeError as error:
@@ -44,7 +46,7 @@ def place(device, absent):
 
 
 def settled():
-    """Values of Lambda whose softplus is the same number in both libraries, which round it differently in a place or two."""
+    """Values of Lambda whose softplus is the same number in both libraries: on others they differ in a place or two."""
     rng = np.random.default_rng(5)
     values = rng.normal(size=CHANNELS).astype("f4")
     with jax.default_device(jax.devices("cpu")[0]):
@@ -57,7 +59,7 @@ def settled():
 
 
 def given(name, dtype="float32", batch=2, steps=37):
-    """The operands by name, as NumPy's arrays of float32 whose numbers `dtype` has too."""
+    """The operands by name, as NumPy's arrays of float32, with numbers that `dtype` has too."""
     rng = np.random.default_rng(3)
     shapes = {"A": (CHANNELS, STATES), "B": (batch, steps, STATES), "C": (batch, steps, STATES)}
     along, constant = LAYERS[name]
@@ -129,7 +131,8 @@ def test_bits_and_gradients_are_those_of_pytorch(name, dtype, device):
     wanted = [x.requires_grad_() for x in (*leaves.values(), state)]
     want, want_last = getattr(ut, name)(**leaves, **how(name), initial=state, return_state=True)
     assert y.dtype == dtype
-    exact = name != "rg_lru" or device == "cpu"  # decays there are those of CPUs
+    # On a CPU both libraries compute the same decays.
+    exact = name != "rg_lru" or device == "cpu"
     (same if exact else near)(y, want)
     (same if exact else near)(last, want_last)
     g, g_last = given("min_gru", dtype)["x"], start(name, 2)
@@ -202,7 +205,7 @@ def test_bits_do_not_depend_on_how_a_sequence_is_cut_packed_or_batched(name):
 @pytest.mark.parametrize("steps", [32, 37])
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_batch_of_batches_is_each_batch(name, steps):
-    """Of operands with the batch in front, of constants, of gradients alone (a Jacobian), and packed."""
+    """Gradients with the batch in front, of constants, of gradients alone (a Jacobian), and packed."""
     operands = jaxes(name, given(name, steps=steps))
     varying = {v: x for v, x in operands.items() if v in LAYERS[name][0]}
     fixed = {v: x for v, x in operands.items() if v not in LAYERS[name][0]}

@@ -1,4 +1,4 @@
-"""pandas, polars and xarray: what has labels comes back with them."""
+"""pandas, polars and xarray: labels come back with the results."""
 
 from __future__ import annotations
 

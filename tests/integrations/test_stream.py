@@ -1,4 +1,4 @@
-"""Streams: the bits of one call, wherever the cuts are."""
+"""Streams have the bits of one call, wherever the cuts are."""
 
 from __future__ import annotations
 
@@ -107,10 +107,12 @@ def test_chunks_of_every_library_on_every_device(library, device, absent, axis):
         got = stream.push(to(part))
         assert (type(got), got.device) == (type(to(part)), to(part).device)
         np.testing.assert_array_equal(back(got), y)
-    again = Stream("add", **keywords, state=pickle.loads(pickle.dumps(stream.state)))  # through host memory
+    # The state goes through host memory.
+    again = Stream("add", **keywords, state=pickle.loads(pickle.dumps(stream.state)))
     for part, y in zip(parts[2:], expected[2:]):
         np.testing.assert_array_equal(back(again.push(to(part))), y)
-    elsewhere = Stream("add", **keywords, state=stream.state)  # NumPy goes on where a GPU stood
+    # A stream of NumPy's arrays goes on where a GPU's stopped.
+    elsewhere = Stream("add", **keywords, state=stream.state)
     np.testing.assert_array_equal(elsewhere.push(parts[2]), expected[2])
 
 
@@ -209,7 +211,7 @@ CUTS = [1, 8, 40, 41, 200]
 
 
 def whole_and_pushed(x, op, spell, values, axis=0, **keywords):
-    """A segmented scan in one call, and chunk by chunk."""
+    """A segmented scan in one call, and the same chunk by chunk."""
     expected = up.scan(x, op, axis=axis, segments=spell(values), **keywords)
     stream = Stream(op, axis=axis, **keywords)
     parts = zip(np.split(x, CUTS, axis), np.split(values, CUTS, axis if np.ndim(values) > 1 else 0))
@@ -238,7 +240,8 @@ def test_offsets_and_lengths_are_those_of_the_chunk():
     stream = Stream("add")
     assert stream.push(np.arange(1, 6)).tolist() == [1, 3, 6, 10, 15]
     assert stream.push(np.arange(4), segments=up.segments.lengths([1, 3])).tolist() == [0, 1, 3, 6]
-    assert stream.push(np.array([1, 1])).tolist() == [7, 8]  # the last segment goes on
+    # The last segment goes on.
+    assert stream.push(np.array([1, 1])).tolist() == [7, 8]
     assert stream.push(np.array([1, 1]), segments=up.segments.offsets([0, 0, 2])).tolist() == [1, 2]
     with pytest.raises(up.SegmentError, match="cover"):
         stream.push(np.ones(3, int), segments=up.segments.lengths([1]))
@@ -246,7 +249,7 @@ def test_offsets_and_lengths_are_those_of_the_chunk():
 
 @pytest.mark.parametrize("rows", [False, True])
 def test_ends_are_kept_for_the_next_chunk_alone(rows):
-    """A chunk without segments starts anew behind a segment that ended, and the chunk after it goes on."""
+    """A chunk without segments starts anew behind a segment that ended. The chunk after it goes on."""
     x = np.arange(1.0, 13).reshape(6, 2)
     ended = np.array([0, 1, 0, 0, 0, 1], bool)
     given = np.stack([ended, ended], 1) if rows else ended
@@ -288,7 +291,8 @@ def test_the_state_of_a_stream_with_segments_goes_on():
         got.append(stream.push(x[i : i + 9], segments=up.segments.keys(keys[i : i + 9])))
         state = pickle.loads(pickle.dumps(stream.state))
     np.testing.assert_array_equal(np.concatenate(got), expected)
-    rest = Stream("add", state=state).push(x[:2])  # without segments the last one goes on
+    # Without segments the last one goes on.
+    rest = Stream("add", state=state).push(x[:2])
     np.testing.assert_array_equal(rest, expected[-1] + np.array([0.0, 1.0]))
 
 

@@ -17,7 +17,7 @@ OPS = ["add", "mul", "max", "logaddexp", BLEND]
 
 @pytest.fixture
 def tensor(device, absent):
-    """Makes a tensor on the device; what is drawn is the same on all."""
+    """Makes a tensor on the device. The drawn numbers are the same on all devices."""
     if device == "cuda" and not torch.cuda.is_available():
         absent("cuda", "PyTorch sees no GPU")
 
@@ -48,7 +48,8 @@ def test_the_bits_are_those_of_upsweep(tensor, op, keywords):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64"])
 def test_every_dtype_and_layout(tensor, dtype):
-    x = tensor(40, 6, dtype=getattr(torch, dtype)).T[::2]  # columns of a larger array
+    # Columns of a larger array.
+    x = tensor(40, 6, dtype=getattr(torch, dtype)).T[::2]
     got = ut.cumulative_sum(x, axis=1)
     assert (got.dtype, got.device) == (x.dtype, x.device)
     assert torch.equal(got.cpu(), up.scan(x.cpu(), axis=1))
@@ -172,12 +173,12 @@ def test_a_product_with_zeros_has_its_gradient(tensor):
     assert torch.autograd.gradcheck(ut.cumulative_prod, (x.requires_grad_(),))
 
 
-# PyTorch's compiler takes frozen dataclasses for constants from 2.13 on, plain functions always
+# PyTorch's compiler takes frozen dataclasses for constants from 2.13 on, and plain functions always.
 TRACEABLE = BLEND if torch.torch_version.TorchVersion(torch.__version__) >= (2, 13) else BLEND.fn
 
 
 def everything(x):
-    """One graph with all that there is."""
+    """One graph with every kind of scan."""
     dones = torch.arange(x.shape[1], device=x.device) % 3 == 1
     return (
         ut.scan(x, "mul", axis=1, initial=1.5),
@@ -193,12 +194,14 @@ def compiles(device):
     """Whether PyTorch's own compiler works here."""
     try:
         return torch.compile(lambda x: x.sin() + 1)(torch.ones(3, device=device)).shape == (3,)
-    except Exception as error:  # no C++ compiler, no Triton: every one has its own exception
+    # Without a C++ compiler or without Triton: each machine raises its own exception.
+    except Exception as error:
         pytest.skip(f"torch.compile does not work on {device}: {error}")
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
-@pytest.mark.filterwarnings("ignore")  # the compilers' own
+# Warnings of the compilers' own.
+@pytest.mark.filterwarnings("ignore")
 def test_compiled_graphs_are_whole_and_give_the_same_bits(tensor, device, backend):
     assert backend != "inductor" or compiles(device)
     x = tensor(3, 4).requires_grad_()
@@ -206,9 +209,8 @@ def test_compiled_graphs_are_whole_and_give_the_same_bits(tensor, device, backen
     for y, z in zip(got, expected):
         same_bits(y, z)
     gradients = [torch.autograd.grad(sum(y.square().sum() for y in ys), x)[0] for ys in (got, expected)]
-    torch.testing.assert_close(
-        *gradients, rtol=1e-12, atol=1e-12
-    )  # sums of squares have no order of their own
+    # Sums of squares have no order of their own.
+    torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-12)
 
 
 def test_operators_pass_pytorchs_own_checks(tensor):
@@ -246,7 +248,8 @@ def test_a_graph_names_an_operator_by_its_content():
     def named(k):
         return library.name_of(up.Operator(lambda a, b: a + b + k * a * b, name="mine"))
 
-    assert named(2) == named(2)  # in another process too: PyTorch keeps compiled graphs on disk
+    # In another process too: PyTorch keeps compiled graphs on disk.
+    assert named(2) == named(2)
     assert named(2) != named(3)
     assert library.name_of(up.ops.MAX) == "max"
 

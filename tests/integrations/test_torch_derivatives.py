@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 ut = pytest.importorskip("upsweep.torch")
 fa = pytest.importorskip("torch.autograd.forward_ad")
 
-# PyTorch's own, on the first use of forward mode
+# A warning of PyTorch's own, on the first use of forward mode.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
 
 BLEND = up.Operator(lambda a, b: a + b + a * b, name="blend")
@@ -22,7 +22,7 @@ def draw(*shape, seed=0, dtype=torch.float64):
 
 
 def check(f, xs, twice=True):
-    """Values against differences: backward, forward, forward under vmap, and each of them over backward."""
+    """Derivatives against differences: backward, forward, forward under vmap, and each of them over backward."""
     assert torch.autograd.gradcheck(f, xs, check_forward_ad=True, check_batched_forward_grad=True)
     if twice:
         assert torch.autograd.gradgradcheck(f, xs, check_fwd_over_rev=True, check_rev_over_rev=True)
@@ -89,7 +89,7 @@ def test_affine_pairs():
 
 
 def test_functions_of_functions():
-    """`torch.func`, each way round."""
+    """`torch.func` in both directions."""
     x, v = draw(2, 3).detach(), draw(2, 3, seed=1).detach()
     f, plain = (lambda x: ut.scan(x, "mul", axis=-1)), (lambda x: x.cumprod(-1))
 
@@ -114,7 +114,8 @@ def test_functions_of_functions():
     )
 
 
-@pytest.mark.filterwarnings("ignore")  # the compiler's own
+# A warning of the compiler's own.
+@pytest.mark.filterwarnings("ignore")
 def test_a_compiled_graph_drops_no_tangents():
     x, v = draw(3).detach(), draw(3, seed=1).detach()
 
@@ -156,14 +157,16 @@ OURS = {
 }
 
 
-QUICK = ("float64", "complex128", "bfloat16", "uint8")  # the others compile for a minute
+# The other functions compile for a minute.
+QUICK = ("float64", "complex128", "bfloat16", "uint8")
 
 
 @pytest.mark.parametrize("dtypes", ["few", pytest.param("all", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", OURS)
-@pytest.mark.filterwarnings("ignore")  # PyTorch's own, on import
+# A warning of PyTorch's own, on import.
+@pytest.mark.filterwarnings("ignore")
 def test_pytorchs_own_sample_inputs(name, dtypes):
-    """Every dtype that PyTorch's function takes: its value, its gradient and its tangent, or a refusal by name."""
+    """Every dtype that PyTorch's function takes: ours gives the value, the gradient and the tangent, or a refusal by name."""
     infos = pytest.importorskip("torch.testing._internal.common_methods_invocations")
     (info,) = (o for o in infos.op_db if o.name == name)
     seen = 0
@@ -193,13 +196,15 @@ def compared(name, info, sample):
             ours(x)
         return True
     y, expected = ours(x), theirs(x)
-    unsigned = x.dtype is torch.uint8 and name in ("cumsum", "cumprod")  # sums are uint64, NumPy's default
+    # Sums are uint64, NumPy's default.
+    unsigned = x.dtype is torch.uint8 and name in ("cumsum", "cumprod")
     torch.testing.assert_close(y, expected, check_dtype=not unsigned)
     if x.requires_grad and x.numel():
         g = torch.full_like(y, 0.5 - 0.25j if y.is_complex() else 0.5)
         torch.testing.assert_close(*(torch.autograd.grad(v, x, g)[0] for v in (y, expected)))
         x = x.detach()
-        loose = {"rtol": 1e-4, "atol": 1e-4} if name == "logcumsumexp" else {}  # PyTorch's tangents are
+        # PyTorch's tangents of it are less exact.
+        loose = {"rtol": 1e-4, "atol": 1e-4} if name == "logcumsumexp" else {}
         torch.testing.assert_close(
             *(torch.func.jvp(f, (x,), (x.flip(0),))[1] for f in (ours, theirs)), **loose
         )

@@ -1,4 +1,4 @@
-"""Sequences sharded over processes: the bits of one, on 1, 2 and 4 ranks, with gradients."""
+"""Sequences that are sharded over processes have the bits of one process, on 1, 2 and 4 ranks, with gradients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def drawn():
 
 
 def parts(n, world):
-    return {1: [0, n], 2: [0, n // 3, n], 4: [0, n // 5, n // 5, n // 2 + 1, n]}[world]  # one shard is empty
+    # One shard is empty.
+    return {1: [0, n], 2: [0, n // 3, n], 4: [0, n // 5, n // 5, n // 2 + 1, n]}[world]
 
 
 def work(rank, world, port, results):

@@ -1,4 +1,4 @@
-"""The functions of `upsweep.torch`: those of `upsweep`, with gradients; segments, `dim=`, what is refused."""
+"""The functions of `upsweep.torch` are those of `upsweep` with gradients: segments, `dim=`, and refusals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SPELLINGS = {
 
 @pytest.fixture(autouse=True)
 def place(device):
-    """Tensors are made on every device that there is."""
+    """Makes tensors, on every device of this machine."""
     with torch.device(device):
         yield
 

@@ -1,4 +1,6 @@
-"""Layers of recurrent models: values and gradients of the loop over time, and the same bits however a sequence is cut."""
+"""Layers of recurrent models: the values and gradients are those of the loop over time, with the same bits however a sequence
+is cut.
+"""
 
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -22,7 +24,7 @@ CLOSE = {torch.float32: 5e-6, torch.float64: 1e-13, torch.bfloat16: 8e-3, torch.
 
 
 class Layer(NamedTuple):
-    """A layer, its step, and what both are fed."""
+    """A layer, its step, and the operands of both."""
 
     run: Any
     step: Any
@@ -30,7 +32,7 @@ class Layer(NamedTuple):
     """Operands with an item for each step."""
     constant: tuple[str, ...]
     naive: Any
-    """(operands, state) -> (y of a step, state): what is done in a step of a loop."""
+    """(operands, state) -> (y of a step, state): one step of a loop."""
 
 
 def rg_lru(v, h):
@@ -81,7 +83,7 @@ LAYERS = {
 }
 CONSTANT = {"A", "D", "delta_bias", "decay", "lower_bound", "eigenvalues", "step"}
 RARE = (torch.float16, torch.float64, torch.complex128)
-"""Dtypes whose kernels take a minute to compile: float64 is differentiated in every run, the others in the slow ones."""
+"""Dtypes whose kernels take a minute to compile. Every run differentiates float64, the slow tests the others."""
 CASES = [(name, d) for name in LAYERS if name != "s5" for d in REAL]
 CASES += [("s5", torch.complex64), ("s5", torch.complex128)]
 CASES = [pytest.param(*case, marks=[pytest.mark.slow] if case[1] in RARE else []) for case in CASES]
@@ -233,7 +235,7 @@ def test_bits_do_not_depend_on_how_a_sequence_is_cut_packed_or_batched(name, dty
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", [name for name in LAYERS if name != "s5"])
 def test_bits_do_not_depend_on_where_channels_begin(name, dtype, device):
-    """A GPU moves as many channels at once as addresses allow: 40 of them by pieces, or one by one."""
+    """A GPU moves as many channels at once as addresses allow: it moves 40 of them by vectors, or one by one."""
     operands = given(name, dtype, channels=40, states=16, device=device)
     apart = {v: x if v in CONSTANT else torch.cat([x[..., :1], x], -1)[..., 1:] for v, x in operands.items()}
     found = []
@@ -366,7 +368,7 @@ def test_a_step_that_is_refused_leaves_the_state(name):
 
 
 def test_nothing_as_wide_as_all_states_is_made():
-    """Of 64 states a channel the way there and back takes a few arrays of the input's size."""
+    """With 64 states a channel, forward and backward take a few arrays of the input's size."""
     operands = given("selective_scan", torch.float32, batch=1, steps=512, channels=64, states=64)
     leaves = [x.requires_grad_() for x in operands.values()]
     with torch.profiler.profile(profile_memory=True) as profile:

@@ -1,4 +1,4 @@
-"""upsweep.torch in order: the bits of the loop that one would write in PyTorch, forward and backward."""
+"""upsweep.torch in order: the bits are those of the loop that a user would write in PyTorch, forward and backward."""
 
 import pytest
 

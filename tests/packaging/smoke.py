@@ -1,4 +1,4 @@
-"""What must work with numpy and numba alone. Run by an interpreter that has the wheel and nothing else of ours."""
+"""The calls that must work with numpy and numba alone. An interpreter runs them that has the wheel and nothing else of ours."""
 
 import importlib.util
 import subprocess
@@ -14,7 +14,8 @@ for absent in ("torch", "jax", "dask", "typer", "cuda", "array_api_compat", "sci
 loaded = "import sys, upsweep; print([m for m in ('numba', 'scipy') if m in sys.modules])"
 assert subprocess.check_output([sys.executable, "-c", loaded], text=True).strip() == "[]"
 
-if list(Path(up.__file__).parent.glob("cpu/built/*.kernels")):  # as a release has them
+# A release has them.
+if list(Path(up.__file__).parent.glob("cpu/built/*.kernels")):
     first = "import sys, numpy, upsweep; upsweep.scan(numpy.ones(9)); print({'numba', 'llvmlite'} & sys.modules.keys())"
     assert subprocess.check_output([sys.executable, "-c", first], text=True).strip() == "set()"
 
