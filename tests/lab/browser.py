@@ -1,4 +1,4 @@
-"""A headless Chromium for tests, driven by the WebDriver protocol: a few requests to chromedriver, and no package."""
+"""A headless Chromium for tests. It is driven by the WebDriver protocol, in a few requests to chromedriver, without a package."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-
 
 
 class Browser:
-    """One window. Use as a context manager, so that no process outlives it."""
+    """One window. Use it as a context manager, so that no process outlives it."""
 
     def __init__(self, profile, width=1280, height=900):
         with socket.socket() as free:
@@ -76,7 +76,7 @@ class Browser:
         return self.ask("POST", "/execute/sync", {"script": script, "args": list(args)})
 
     def wait_for(self, script, *args):
-        """What an async script's promise gives."""
+        """The value that an async script's promise resolves to."""
         last = "const given = [...arguments], done = given.pop();"
         wrapped = f"{last} (async (...args) => {{ {script} }})(...given).then(done, (e) => done({{ failed: String(e) }}))"
         value = self.ask("POST", "/execute/async", {"script": wrapped, "args": list(args)})

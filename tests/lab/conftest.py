@@ -1,5 +1,6 @@
 """One headless Chromium for all tests of the page, files that all processes share, and the fixture that simulates a GPU, as a
-user's own tests would have it."""
+user's own tests would have the fixture.
+"""
 
 import os
 import threading
@@ -28,7 +29,9 @@ def chromium(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory):
-    """`shared(name, text)`: a file with what `text` returns. The first process of a run that asks writes it, the others wait."""
+    """`shared(name, text)`: a file with the text that `text` returns. The first process of a run that asks writes the file,
+    and the others wait.
+    """
     folder = tmp_path_factory.getbasetemp()
     folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 
@@ -46,7 +49,7 @@ def shared(tmp_path_factory):
 
 @pytest.fixture
 def served():
-    """What serves an opening; `served(dials)` or `served(function)` gives the running server."""
+    """The server of an opening: `served(dials)` or `served(function)` gives the running server."""
     running = []
 
     def serve(opening=lambda: first("brent-kung"), **given):

@@ -1,8 +1,8 @@
 """The fast path for counting: all threads of a block at once, as lanes of NumPy arrays under a mask.
 
-The tracer runs one thread after the other and remembers everything; this runs a kernel statement by statement, the way
-a warp does, and remembers numbers only. It is what makes "for every size up to 4096" a matter of seconds, and the
-tests hold it to the tracer's counts. Blocks run one after the other, in order.
+The tracer runs one thread after the other and remembers everything. This module runs a kernel statement by statement, as a warp
+does, and remembers numbers only: so "for every size up to 4096" takes seconds. The tests hold its counts to the tracer's.
+Blocks run one after the other, in order.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Memory:
 
 
 def tally(case: Case) -> tuple[Tally, list[int]]:
-    """The counts of a case under addition of integers, and its result."""
+    """The counts of a case under addition of integers, and the case's result."""
     total = Tally()
     memory: dict[str, Any] = {"x": Memory(np.array(case.x, np.int64).reshape(case.shape or -1), "global")}
     for name, content in case.setup.buffers.items():
@@ -183,7 +183,8 @@ class _Block:
 
     def get_BinOp(self, node: ast.BinOp, mask: np.ndarray) -> Any:
         both = is_data(node.left, self.data) and is_data(node.right, self.data)
-        if isinstance(node.op, ast.Add) and both and not self.indexing:  # the operator, written out
+        # The operator is written out.
+        if isinstance(node.op, ast.Add) and both and not self.indexing:
             self.steps += 1
             self.count("work", mask.sum())
         return BINARY[type(node.op)](self.value(node.left, mask), self.value(node.right, mask))
@@ -198,7 +199,8 @@ class _Block:
     def get_BoolOp(self, node: ast.BoolOp, mask: np.ndarray) -> Any:
         every = isinstance(node.op, ast.And)
         result = np.full(self.threads, every)
-        for part in node.values:  # a later part is asked only where the earlier ones leave it open
+        # A later part is asked only where the earlier parts leave the answer open.
+        for part in node.values:
             open_ = mask & (result if every else ~result)
             if open_.any():
                 result = np.where(open_, self.value(part, open_), result)

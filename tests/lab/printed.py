@@ -1,4 +1,4 @@
-"""What the sources print, beside what their kernels do when they are run; and what does not come out as printed."""
+"""The figures that the sources print, beside the runs of their kernels; and the figures that no run gives."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from upsweep.lab.intervals import Intervals
 from upsweep.lab.networks import provenance
 
 PRINTED_CYCLES = {64: (102, 36, 84), 128: (186, 48, 106), 512: (570, 120, 304)}
-"""CS380 lecture 24, cycles of the reduction tree by its leaves: with conflicts, ideal, padded."""
+"""Cycles of the reduction tree by its leaves, in CS380's lecture 24: with conflicts, ideal, padded."""
 
 HALF_WARPS = Banks(16, group=16)
-"""The machine that the lecture counts on: 16 banks, each access served for half a warp at a time."""
+"""The machine that the lecture counts on: 16 banks, and each access is served for half a warp at a time."""
 OVERHEAD = 8
-"""Cycles that the lecture charges for a padded address, for each warp that issues a level."""
+"""The cycles that the lecture charges for a padded address, for each warp that issues a level."""
 
 
 def cycles(leaves: int) -> tuple[int, int, int]:
@@ -37,7 +37,9 @@ def cycles(leaves: int) -> tuple[int, int, int]:
 
 
 def figure_11_6() -> list[dict[int, Intervals]]:
-    """PMPP figure 11.6: what each word of 16 is made of after the reduction tree and after each level of the reverse tree."""
+    """PMPP figure 11.6: the inputs that each word of 16 is made of, after the reduction tree and after each level of the
+    reverse tree.
+    """
     states = provenance(case("brent-kung", n=16).run())
     words = [{k: state.words[f"xy[{k}]"] for k in range(16)} for state in states if "xy[15]" in state.words]
     return words[-4:]

@@ -1,4 +1,4 @@
-"""Bank conflicts under any model: the tables of CS380 come out of a run, all but the entry that cannot."""
+"""Bank conflicts under any model: a run gives the tables of CS380, all but the one entry that no run can give."""
 
 from math import gcd
 
@@ -19,14 +19,14 @@ def test_printed_cycles():
 
 
 def test_printed_degrees():
-    """First level two threads in each of 8 banks, then four in each of 4."""
+    """The first level has two threads in each of 8 banks, the next has four in each of 4."""
     rows = [row for row in accesses(lab.trace("reduction", n=64), HALF_WARPS) if row.text == "xy[left]"]
     assert [row.degree for row in rows] == [2, 4, 4, 4, 2, 1]
 
 
 @pytest.mark.parametrize(("banks", "name"), [(16, "blelloch-padded-16"), (32, "blelloch-padded")])
 def test_one_level_of_padding(banks, name):
-    """Free of conflicts if and only if n <= banks * banks."""
+    """No conflicts if and only if n <= banks * banks."""
     model = Banks(banks, group=banks)
     for n in (banks, banks * banks // 2, banks * banks, 2 * banks * banks):
         degree = lab.counts(lab.trace(name, n=n, block=n // 2), model).degree
@@ -41,7 +41,7 @@ def test_padding_as_a_dial():
 
 
 def test_padding_of_the_kernel():
-    """Another shift comes with the words that it needs, so that nothing is out of bounds; 31 is no padding at all."""
+    """Another shift comes with the words that it needs, so that nothing is out of bounds. A shift of 31 pads nothing."""
     for shift, degree in ((5, 1), (4, 2), (31, 16)):
         t = lab.trace("blelloch-padded", n=512, LOG_BANKS=shift)
         assert not lab.check(t)
@@ -59,7 +59,7 @@ def strided(x, y, n):
 
 @pytest.mark.parametrize("banks", [8, 16, 32])
 def test_degree_of_a_stride(banks):
-    """gcd(stride, banks) for a full group."""
+    """A full group has gcd(stride, banks) conflicts."""
     for stride in range(1, 40):
         t = lab.trace(STRIDED, n=32, WORDS=32 * stride, STRIDE=stride)
         assert lab.counts(t, Banks(banks, group=banks)).degree == gcd(stride, banks)
@@ -72,7 +72,7 @@ def test_one_word_is_served_once():
 
 
 def test_wide_items():
-    """Eight bytes an item: half a warp at a time, and neighbours do not conflict."""
+    """Items of eight bytes: half a warp is served at a time, and neighbours do not conflict."""
     assert lab.counts(lab.trace(STRIDED, n=32, WORDS=64, STRIDE=1, itemsize=8)).degree == 1
     assert lab.counts(lab.trace(STRIDED, n=32, WORDS=64, STRIDE=1, itemsize=8)).wavefronts == 4
     assert lab.counts(lab.trace(STRIDED, n=32, WORDS=64, STRIDE=2, itemsize=8)).degree == 2

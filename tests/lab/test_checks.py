@@ -1,4 +1,4 @@
-"""Races, barriers too many and too few, deadlocks, wild accesses."""
+"""Races, too many and too few barriers, deadlocks, accesses out of bounds."""
 
 import pytest
 
@@ -20,12 +20,12 @@ NEEDED_ELSEWHERE = {
     "han-carlson": lambda: lab.trace("han-carlson-4", n=37),
     "harris": lambda: lab.trace("harris", n=37, SPARSITY=4),
 }
-"""One text serves a family, and its plainest member can do without a barrier that another needs."""
+"""One text serves a family. The family's plainest member can do without a barrier that another member needs."""
 
 
 @pytest.mark.parametrize("name", SYNCHRONISED)
 def test_no_barrier_can_go(name):
-    """Each barrier of the textbook separates something: without it there is a race, with both of its lines."""
+    """Each barrier of the textbook separates something: without the barrier there is a race, with both of its lines."""
     t = lab.trace(name, n=37, warp=4)
     found = lab.barriers(t)
     if name in NEEDED_ELSEWHERE:
@@ -51,7 +51,7 @@ def test_a_removed_barrier_is_put_back(name):
 
 
 def test_removal_is_renumbering():
-    """A race that is found by renumbering epochs is found by running without the barrier, and the other way round."""
+    """A race that is found by renumbering epochs is found by running without the barrier, and vice versa."""
     text = """\
 def extra(x, y, n):
     t = cuda.threadIdx.x
@@ -71,7 +71,9 @@ def extra(x, y, n):
 
 
 def test_a_barrier_is_one_kernels_own():
-    """The line of one kernel's barrier says nothing of another's, and one function launched twice has one barrier a line."""
+    """The line of one kernel's barrier says nothing of another kernel's. One function that is launched twice has one barrier a
+    line.
+    """
     t = lab.trace("hierarchical", n=16)
     (first,) = [s for s in lab.barriers(t).needed if s.kernel == "scan_sections"][:1]
     assert t.case.run(without=[first]).machine.passed != t.machine.passed
@@ -161,7 +163,7 @@ def handed_on(x, y, data, flag):
 
 
 def test_a_barrier_hands_on_what_a_fence_made_sure_of():
-    """All threads of one block write, one releases; one of the other acquires, all read."""
+    """All threads of one block write and one releases. One thread of the other block acquires and all read."""
 
     def check(text):
         return lab.check(

@@ -1,4 +1,4 @@
-"""The network of a run: recognised by name, with the sizes, depths and fan-outs of the literature."""
+"""The network of a run is recognised by name, with the sizes, depths and fan-outs of the literature."""
 
 from collections import Counter
 
@@ -19,7 +19,7 @@ def size(levels):
 
 
 def depth(levels, n):
-    """The longest path, every node as soon as it can be."""
+    """The longest path, where every node runs as soon as it can."""
     return max(
         circuits.evaluate(
             [[(s, t)] for level in levels for s, t in level], lambda a, b: 1 + max(a, b), [0] * n
@@ -49,7 +49,7 @@ def test_sizes_and_depths(n):
 
 @pytest.mark.parametrize("n", POWERS[:5])
 def test_harris_taxonomy(n):
-    """(l, f, t): l levels more than the least, a fan-out of 2^f + 1 as issued, 2^t tracks; and its corners have other names."""
+    """(l, f, t): l levels more than the least, a fan-out of 2^f + 1 as issued, 2^t tracks. The corners have other names."""
     lg = n.bit_length() - 1
     for sparse in range(lg):
         for wide in range(lg - sparse):
@@ -117,7 +117,8 @@ def test_fan_out_of_brent_kung():
     for n in POWERS[:5]:
         card = lab.identify(lab.trace("brent-kung", n=n))
         assert card.fan_out == 2
-        assert card.asap_fan_out == n.bit_length()  # log2 n + 1
+        # log2 n + 1.
+        assert card.asap_fan_out == n.bit_length()
 
 
 @pytest.mark.parametrize("n", [8, 16, 64])
@@ -162,7 +163,7 @@ def test_provenance_names_flaws():
 
 
 def test_what_a_kernel_asks_for_is_no_flaw():
-    """A rectangle of a table is no stretch of the input, nor is half of a vector: both are as they should be."""
+    """A rectangle of a table is no stretch of the input, and neither is half of a vector: both are as they should be."""
     for name in ("vector-reduction", "summed-area-table", "box-sums"):
         t = lab.trace(name, n=16)
         assert any(len(ranges) > 1 for ranges in t.intervals)
@@ -197,7 +198,7 @@ def test_laws():
 
 
 def test_laws_by_probes():
-    """The same, seen in values: letters for order, a sum for repetition."""
+    """The same circuits, seen in values: letters show the order, a sum shows what is taken twice."""
     x = list(range(1, 17))
     assert lab.trace("vector-reduction", x=[chr(96 + k) for k in x], op=lambda a, b: a + b).values != [
         "abcdefghijklmnop"

@@ -1,4 +1,4 @@
-"""The course says what runs show: its counts, its table, its exercises, and its pictures."""
+"""The course says what its kernels' runs show: its counts, its table, its exercises and its pictures."""
 
 import re
 import runpy

@@ -1,4 +1,4 @@
-"""The exercises: starters fail, model solutions get full marks, and typical wrong answers are told what is wrong where."""
+"""Starters of the exercises fail, and model solutions get full marks. Typical wrong answers are told what is wrong where."""
 
 import ast
 import re
@@ -337,7 +337,7 @@ WRONG = {
 
 
 def answer(folder, number, changes):
-    """A file that holds the starter with these texts put in the place of those."""
+    """A file that holds the starter, with these texts in place of those."""
     text = EXERCISES[number].starter
     for old, new in changes:
         assert old in text, f"exercise {number} has no {old!r}"
@@ -371,7 +371,7 @@ def test_starters_fail_and_solutions_pass(number, tmp_path):
 
 @pytest.mark.parametrize("number", [number for number, row in EXERCISES.items() if not row.questions])
 def test_doing_nothing_earns_nothing(number):
-    """It makes no race, and it does no work; that is worth points only where the values are right."""
+    """This answer makes no race and does no work. Both are worth points only where the values are right."""
     tree = ast.parse(EXERCISES[number].starter)
     for kernel in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
         kernel.body = [ast.Pass()]
@@ -520,7 +520,8 @@ def test_commands(tmp_path):
         pytest.skip("the commands need typer: pip install 'upsweep[lab]'")
     assert "Exercise 12" in run("exercise").stdout
     assert "missing barrier" in run("exercise", "3").stdout
-    assert run("exercise", "3").returncode == 1  # it does not overwrite an answer
+    # The command does not overwrite an answer.
+    assert run("exercise", "3").returncode == 1
     graded = run("grade", "missing_barrier.py")
     assert (graded.returncode, "before line 23" in graded.stdout) == (1, True), graded.stdout + graded.stderr
     answer(tmp_path, 3, SOLUTIONS[3])

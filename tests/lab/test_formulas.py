@@ -1,4 +1,4 @@
-"""What kernels cost is what the textbooks say, in closed form.
+"""The costs of kernels are those of the textbooks, in closed form.
 
 Every size up to 256, every power of two up to 4096, and sizes between them; `UPSWEEP_EVERY_SIZE=1` runs all of them.
 """
@@ -23,11 +23,13 @@ WITH_FORMULAS = [name for name, row in KERNELS.items() if row.work or row.steps 
 BY_ONE_THREAD = ("sequential", "sequential-exclusive")
 SLOW = (*BY_ONE_THREAD, "naive")
 LARGEST = {"sequential": 128, "sequential-exclusive": 128, "naive": 1024, "warp-shuffle": 1024}
-"""One thread's loops are slow to count: beyond these, powers of two alone. A block of warps scans at most 1024 items."""
+"""The loops of one thread are slow to count: beyond these sizes, powers of two alone are run. A block of warps scans at most
+1024 items.
+"""
 
 
 def one_section(name, n):
-    """The block that scans n items at once, larger than hardware's where the formula speaks of all n."""
+    """The block that scans n items at once. It is larger than hardware's where the formula is about any n."""
     row = KERNELS[name]
     if name in ("hierarchical", "three-phase", "matrix", "warp-shuffle", *BY_ONE_THREAD):
         return row.block(n)
@@ -50,9 +52,9 @@ def test_closed_forms(name):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_fast_count_is_the_tracers(name):
-    """Lanes under a mask and threads one by one count the same, and compute the same.
+    """Lanes under a mask and threads one by one count the same and compute the same.
 
-    Lanes run one block after the other, so that nobody waits: what blocks do meanwhile is not theirs to count.
+    Lanes run one block after the other, so nobody waits: what blocks do while they wait is not counted.
     """
     varies = ("steps", "work", "global_loads", "shared_loads", "shared_stores")
     waits = "domino" in name or name == "recurrence"
@@ -67,7 +69,7 @@ def test_the_fast_count_is_the_tracers(name):
 
 
 def test_threads_that_a_loop_was_not_for():
-    """Thread 0 has no third phase: all 32 of a warp still store together."""
+    """Thread 0 has no third phase, yet all 32 threads of a warp store together."""
     stores = [
         row for row in accesses(lab.trace("three-phase", n=1024)) if row.line > 0 and row.text == "xy[k]"
     ][-32:]
@@ -81,7 +83,7 @@ def test_large_scans():
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_verdicts(name):
-    """What the page shows beside each count."""
+    """The formula that the page shows beside each count."""
     row = KERNELS[name]
     for n in (8, 16, 19):
         verdicts = lab.formulas(lab.trace(name, n=n))
@@ -91,7 +93,7 @@ def test_verdicts(name):
 
 
 def test_round_numbers():
-    """The sources' own examples."""
+    """The examples of the sources."""
     assert ks_work(16) == 49
     assert bk_work(16) == 26
     assert ks_work(1 << 20) / ((1 << 20) - 1) == pytest.approx(19.0, abs=1e-3)
@@ -108,7 +110,7 @@ def test_round_numbers():
 
 
 def test_the_root_of_the_up_sweep_is_needed_by_nobody():
-    """Blelloch's up-sweep ends with a total that the next line clears: 2 (n - 1) - 1 operations would do for n > 1."""
+    """Blelloch's up-sweep ends with a total, which the next line clears: for n > 1, 2 (n - 1) - 1 operations would do."""
     for n in (2, 16, 64):
         t = lab.trace("blelloch", n=n)
         used = (
@@ -124,16 +126,15 @@ def test_traffic():
     """Global words: scan-then-propagate moves 4n, reduce-then-scan 3n, a single pass 2n, each with some for the sums."""
     n, block = 1024, 32
     for name, words in (("hierarchical", 4), ("reduce-then-scan", 3), ("domino", 2)):
-        moved = 8 * sum(
-            row.sectors for row in lab.coalescing(lab.trace(name, n=n, block=block))
-        )  # words of 4 bytes
+        # Words of 4 bytes.
+        moved = 8 * sum(row.sectors for row in lab.coalescing(lab.trace(name, n=n, block=block)))
         assert words * n - 2 * block <= moved <= words * n + 3 * 8 * n // block, name
     assert 8 * sum(row.sectors for row in lab.coalescing(lab.trace("kogge-stone", n=n))) == 2 * n
 
 
 @pytest.mark.parametrize("n", [8, 64, 256])
 def test_moves(n):
-    """Double buffering copies n - 1 words; Blelloch's down-sweep swaps n - 1 times, the root's identity among them."""
+    """Double buffering copies n - 1 words. Blelloch's down-sweep swaps n - 1 times, the root's identity included."""
     assert lab.counts(lab.trace("kogge-stone-double", n=n)).moves == n - 1
     t = lab.trace("blelloch", n=n)
     swaps = [s for s, site in enumerate(t.sites) if site.kind == "store" and "right - stride" in site.text]

@@ -1,4 +1,4 @@
-"""Every textbook kernel is one that numba-cuda takes: compiled to PTX here, without a GPU."""
+"""numba-cuda takes every textbook kernel: each is compiled to PTX here, without a GPU."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ BOTH = ("kogge-stone", "brent-kung", "blelloch", "warp-shuffle", "domino-dynamic
 
 @pytest.fixture
 def no_device_needed(monkeypatch):
-    """A device function asks the current device for its capability; there is none here."""
+    """A device function asks the current device for its capability, and there is no device here."""
     device = SimpleNamespace(compute_capability=HOPPER)
     monkeypatch.setattr("numba.cuda.dispatcher.get_current_device", lambda: device)
 
@@ -37,7 +37,8 @@ def compile_all(setup, dtype, op="max"):
     }
     for launch in setup.launches:
         kernel = gpu.bound(launch, as_operator(op), dtype)
-        assert kernel.__code__ is launch.kernel.__code__  # the very code that the lab traces
+        # The very code that the lab traces.
+        assert kernel.__code__ is launch.kernel.__code__
         given = tuple(kinds[a] if isinstance(a, str) else types.int64 for a in launch.args)
         ptx, _ = numba_cuda.compile_ptx(kernel, given, cc=HOPPER)
         assert launch.kernel.__name__ in ptx

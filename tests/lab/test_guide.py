@@ -1,4 +1,6 @@
-"""The first ten minutes on the page: where to start, what words mean, what to look at next, one's own x, operator and kernel."""
+"""The first ten minutes on the page: the start, the meaning of words, the next thing to look at, and the user's own x,
+operator and kernel.
+"""
 
 import inspect
 import json
@@ -128,7 +130,7 @@ def test_a_term_fits_the_screen(opened, size):
 
 
 def test_a_term_below_the_fold_explains_itself_to_the_keyboard(opened):
-    """Tab scrolls to it, and the tooltip comes along."""
+    """Tab scrolls to a word, and the tooltip comes along."""
     resize(opened, 1280, 500)
     opened.do("scrollTo(0, 0)")
     at = "document.querySelector('.counts [data-term=steps]')"
@@ -172,7 +174,7 @@ def test_the_verdict_says_what_to_look_at(opened):
 
 
 def test_a_finding_opens_its_step(opened):
-    """The words of a wrong value point at the step in which it was first made."""
+    """The words of a wrong value point at the step in which the value was first made."""
     text = inspect.getsource(kogge_stone.kogge_stone).replace(
         "op(xy[t - stride], xy[t])", "op(xy[t], xy[t - stride])"
     )
@@ -251,7 +253,7 @@ def test_your_own_operator(opened):
     assert visible(opened, ".own-operator")
     turn(opened, "own", "10 * a + b")
     opened.until("lab.panes[0].dials.own.startsWith('10')")
-    # it is not associative: the tree gives other results than one thread
+    # The operator is not associative: the tree gives other results than one thread.
     assert results(opened)[:3] == ["3", "31", "317"]
     turn(opened, "own", "a +")
     opened.until("!document.querySelector('.trouble').hidden")
@@ -272,7 +274,7 @@ def test_items_and_identities():
 
 
 def test_a_table_in_two_dimensions(opened):
-    """The summed-area table is drawn as the rectangle that it is, also where it is large."""
+    """The summed-area table is drawn as a rectangle, also where it is large."""
     shape = """
         const columns = (a) => getComputedStyle(a.querySelector('.cells')).gridTemplateColumns.split(' ').length;
         return [...document.querySelectorAll('.array.rows')].map((a) => [a.querySelector('h3').firstChild.data, columns(a)])"""
@@ -330,7 +332,8 @@ def test_your_own_file_on_the_page(chromium, served, tmp_path):
     chromium.until("document.querySelector('.pane').dataset.n === '5'")
     assert results(chromium) == ["1", "3", "6", "10", "15"]
     path.write_text(MINE.replace("range(1, n)", "range(1, n - 1)"), encoding="utf-8")
-    chromium.open(server.url)  # what has been saved is seen on reload
+    # The page shows the saved file on reload.
+    chromium.open(server.url)
     assert "never written" in chromium.do("return document.querySelector('.pane').dataset.findings")
     assert chromium.complaints() == []
 
@@ -368,7 +371,7 @@ def test_a_trace_as_a_page(chromium, tmp_path):
 
 
 def test_a_trace_in_a_notebook(chromium, tmp_path):
-    """A cell's output: the page in a frame of its own, which steps."""
+    """The output of a cell: the page in a frame of its own, which steps."""
     path = tmp_path / "cell.html"
     trace = lab.trace("brent-kung", n=16)
     path.write_text(f"<html data-ready=yes><body>{trace._repr_html_()}</body></html>", encoding="utf-8")
@@ -420,7 +423,8 @@ def test_a_run_can_be_stopped(opened):
     opened.wait_for("await lab.slow")
     assert not visible(opened, ".busy")
     assert "stopped" in opened.do("return document.querySelector('.trouble').textContent")
-    turn(opened, "n", "5")  # and the next run is served
+    # The next run is served.
+    turn(opened, "n", "5")
     opened.until("document.querySelector('.pane').dataset.n === '5'")
     assert json.loads(opened.do("return JSON.stringify(lab.panes[0].run.result(lab.last))"))[-1] == "15"
 
@@ -429,7 +433,7 @@ def test_a_run_can_be_stopped(opened):
 
 
 def test_a_race_is_a_film_of_two_threads(opened):
-    """Both orders, access by access, and what comes of each."""
+    """Both orders, access by access, and the result of each."""
     opened.do("document.querySelector('.tempt').click()")
     opened.until("document.querySelectorAll('.film li').length === 2")
     trace = lab.trace("brent-kung", n=16).case.run(
@@ -474,7 +478,8 @@ def test_a_race_plays_in_both_orders(opened):
     assert opened.do("return document.querySelectorAll('.cell.flaw').length") > 0
     ends = opened.do("return lab.panes[0].run.result(lab.last)")
     opened.key(HOME)
-    opened.key(LEFT)  # from the beginning of the second order to the end of the first
+    # From the beginning of the second order to the end of the first.
+    opened.key(LEFT)
     assert opened.do("return [lab.panes[0].film.order, lab.at === lab.last]") == [0, True]
     assert opened.do("return lab.panes[0].run.result(lab.last)") != ends
     opened.do("document.querySelectorAll('.film li')[1].children[0].click()")
@@ -525,7 +530,8 @@ def test_the_source_of_a_film_is_in_sight(opened):
     assert line["bottom"] < 900
     assert strip["top"] >= clock["bottom"]
     code, who = (opened.do(at, f".line.bad {part}") for part in (".text", ".who"))
-    assert who["top"] >= code["bottom"] or who["left"] >= code["right"]  # who runs it does not cover it
+    # The names of the running threads do not cover the line.
+    assert who["top"] >= code["bottom"] or who["left"] >= code["right"]
 
 
 def test_sizes_are_named_where_barriers_are_judged(opened):

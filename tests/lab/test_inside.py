@@ -1,4 +1,4 @@
-"""The page with Python inside: the same runs without NumPy, in a file that needs no network and nothing installed."""
+"""The page with Python inside: the runs are the same without NumPy. The file needs no network, and nothing is installed."""
 
 import io
 import json
@@ -25,7 +25,7 @@ for line in sys.stdin:
     print(answer("trace", line))
 """
 LARGEST = 12_000_000
-"""Bytes of the file."""
+"""The number of bytes of the file."""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def unpacked(tmp_path_factory):
 
 @pytest.mark.parametrize("part", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 4))])
 def test_what_stands_in_for_numpy_gives_the_same(unpacked, part):
-    """Every kernel and some mistakes, traced by what the page holds and by NumPy: the same answer, letter by letter."""
+    """Every kernel and some mistakes, traced by the page's parts and by NumPy: the answers are the same, letter by letter."""
     dials = [first(name) for name in (*KERNELS, *list(MISTAKES)[::4])][part::4]
     asked = "".join(json.dumps(vars(one)) + "\n" for one in dials)
     command = [sys.executable, "-I", "-c", ASK, str(unpacked)]

@@ -1,4 +1,4 @@
-"""Every mistake of the gallery gets the diagnosis that it must get, and nothing else."""
+"""Every mistake of the gallery gets its own diagnosis, and no other."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from upsweep.textbook import KERNELS
 from upsweep.textbook.mistakes import MISTAKES
 
 FENCES = ("domino-no-acquire", "domino-no-release")
-"""What only a GPU that reorders memory can show as a wrong value: the tracer runs one access after the other."""
+"""Mistakes whose wrong values show only on a GPU that reorders memory: the tracer runs one access after the other."""
 
 
 @pytest.mark.parametrize("name", MISTAKES)

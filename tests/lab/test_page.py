@@ -1,4 +1,4 @@
-"""The lab's page in a headless Chromium: every kernel opens, steps and shows the right values; races are shown on a click."""
+"""The lab's page in a headless Chromium: every kernel opens, steps and shows the right values, and a click shows a race."""
 
 import http.client
 import inspect
@@ -50,7 +50,7 @@ MODELS = {
 }
 FRAME = 1000 / 60
 
-# Walk a kernel from its beginning to its end and say what the page showed.
+# Walk a kernel from its beginning to its end, and report the page's contents.
 WALK = """
 const [name, n] = args, pane = lab.panes[0];
 if (pane.dials.kernel !== name || n) await pane.set({ ...pane.opening(name), ...(n ? { n } : {}) });
@@ -69,7 +69,7 @@ return { values, lines, data: { ...pane.root.dataset }, banks: pane.banks.total(
 
 
 def everything():
-    """The offline page with every kernel and mistake as it opens, one barrier out of two of them, and 256 items once."""
+    """The offline page with every kernel and mistake as it opens, with one of two barriers taken out, and once with 256 items."""
     start = first("brent-kung")
     variants = [first(name) for name in (*KERNELS, *MISTAKES)]
     variants += [
@@ -137,7 +137,7 @@ def test_banks_cost_what_the_tracer_counts(opened, model):
 
 @pytest.mark.parametrize("name", ["blelloch", "blelloch-interleaved", "reduction-modulo"])
 def test_what_warps_see(opened, name):
-    """Sectors moved and branches that part a warp are what the tracer counts; neighbouring loads move sectors twice."""
+    """The counts of moved sectors and of branches that part a warp are the tracer's. Loads of neighbours move sectors twice."""
     opened.wait_for("await lab.panes[0].set(lab.panes[0].opening(args[0]))", name)
     trace = built(first(name)).run()
     shown = opened.do(
@@ -163,7 +163,7 @@ def choose(browser, dial, value):
 
 
 def test_blocks_that_start_backwards_deadlock(opened):
-    """Two blocks held at once, the last ones first: the domino falls over, and the page says who waits for whom."""
+    """Two blocks are held at once, the last ones first: the domino deadlocks, and the page says who waits for whom."""
     opened.wait_for("await lab.panes[0].set(lab.panes[0].opening('domino'))")
     assert opened.do("return document.querySelector('.pane').dataset.findings") == ""
     choose(opened, "resident", "2")
@@ -175,7 +175,7 @@ def test_blocks_that_start_backwards_deadlock(opened):
 
 
 def test_the_kernels_own_padding(opened):
-    """The dial changes the kernel where it pads its indices, and the banks' model where it does not."""
+    """The dial changes the kernel where the kernel pads its indices, and the banks' model where the kernel does not."""
     hidden = "return ['.kernel-padding', '.model-padding'].map((dial) => document.querySelector(dial).hidden)"
     opened.wait_for(
         "await lab.panes[0].set({ ...lab.panes[0].opening('blelloch-padded'), n: 64, padding: 4 })"
@@ -299,7 +299,9 @@ def test_the_same_settings_give_the_same_page():
 
 
 def test_what_a_file_holds_of_its_first_kernel():
-    """Every dial can be turned, every barrier taken out, and one put in before every line that all threads pass."""
+    """Every dial can be turned, every barrier can be taken out, and a barrier can be put before every line that all threads
+    pass.
+    """
     held = list(grid(first("brent-kung"), wide=True))
     assert len({dials.key for dials in held}) == len(held)
     places = payload(first("brent-kung"))["places"][0]
@@ -322,7 +324,7 @@ def test_what_a_file_holds_of_its_first_kernel():
 
 def test_the_command_serves_until_it_is_interrupted():
     pytest.importorskip("typer", reason="the command needs typer: pip install 'upsweep[lab]'")
-    # A shell's background jobs ignore interrupts, and so would what they start.
+    # Background jobs of a shell ignore interrupts, and so would their children.
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     code = f"{heed}; from upsweep.cli import main; main()"
     command = [
@@ -433,12 +435,15 @@ def test_any_size_and_an_edited_kernel_are_traced_on_demand(chromium, server):
     assert chromium.wait_for(WALK, "brent-kung")["values"] == [str(k * (k + 1) // 2) for k in range(1, 17)]
     chromium.do(EDIT, EDITED.replace("x[k])", "x[k]"), "")
     chromium.until("!document.querySelector('.trouble').hidden")
-    last = inspect.getsourcelines(KERNELS["brent-kung"].function)[1] + 5  # lines keep the numbers of the file
+    # Lines keep the numbers of the file.
+    last = inspect.getsourcelines(KERNELS["brent-kung"].function)[1] + 5
     assert f"<kernel>:{last}:" in chromium.do("return document.querySelector('.trouble').textContent")
 
 
 def test_each_kernel_of_several_can_be_edited(chromium, server):
-    """The third launch's kernel forgets the sums, then the first one's barriers, whose lines the second one has, too."""
+    """The third launch's kernel forgets the sums. Then the first launch's kernel forgets its barriers, whose lines the second
+    kernel has, too.
+    """
     chromium.chrome("Emulation.clearDeviceMetricsOverride")
     chromium.open(server.url)
     chromium.wait_for("await lab.panes[0].set(lab.panes[0].opening('hierarchical'))")
@@ -458,7 +463,8 @@ def test_each_kernel_of_several_can_be_edited(chromium, server):
     line = begin + next(k for k, row in enumerate(first_kernel.splitlines()) if "syncthreads" in row)
     chromium.do("lab.panes[0].change('without', ['mine', arguments[0]], true)", line)
     chromium.until("document.querySelector('.pane').dataset.findings.includes('race')")
-    assert chromium.do(passed) == before - 2  # of the first kernel's two levels alone
+    # The barriers of the first kernel's two levels alone.
+    assert chromium.do(passed) == before - 2
 
 
 def test_a_barrier_put_in_mends_the_race(chromium, server):

@@ -1,4 +1,4 @@
-"""The exercises on the page: the task, an editor, marks, hints in stages, and the step that fails."""
+"""The exercises on the page: the task, an editor, marks, hints in stages, and the failing step."""
 
 import re
 
@@ -81,9 +81,8 @@ def test_exercises_are_done_in_the_page(practising):
         "return [...document.querySelectorAll('.exercises span')].map((b) => b.textContent)"
     )
     assert sources == [row["source"] for row in exercises()]
-    assert not any(
-        set("().") & set(title) for title in titles
-    )  # a title is a few words, its source stands below it
+    # A title is a few words, and its source stands below it.
+    assert not any(set("().") & set(title) for title in titles)
     assert all(sources)
     practising.do("document.querySelector('.exercises button').click()")
     practising.until("!document.querySelector('.editor').hidden")
@@ -92,7 +91,8 @@ def test_exercises_are_done_in_the_page(practising):
     assert numbers == [str(k + 1) for k in range(len(BLANKS.split("\n")))]
 
     hand_in(practising, RACES)
-    practising.until("document.querySelectorAll('.line.bad').length === 2")  # the failing step is opened
+    # The failing step is opened.
+    practising.until("document.querySelectorAll('.line.bad').length === 2")
     bad = practising.do(
         "return [...document.querySelectorAll('.line.bad .no')].map((n) => Number(n.textContent))"
     )
@@ -101,7 +101,8 @@ def test_exercises_are_done_in_the_page(practising):
     marked = practising.do(
         "return [...document.querySelectorAll('.gutter .bad')].map((n) => Number(n.textContent))"
     )
-    assert set(marked) == set(bad)  # beside the text, too
+    # The mark stands beside the text, too.
+    assert set(marked) == set(bad)
     assert practising.do("return document.querySelector('textarea').value") == RACES
 
     hand_in(practising, WRONG)
@@ -127,14 +128,16 @@ def test_a_beginner_sees_the_task_the_marks_and_no_verdict_on_another_kernel(pra
     practising.until("document.activeElement.tagName === 'TEXTAREA'")
     practising.until("document.querySelector('textarea').scrollTop > 0")
     picked = "const t = document.querySelector('textarea'), at = t.selectionStart; return [at, t.value.slice(at, t.selectionEnd)]"
-    assert practising.do(picked) == [BLANKS.index("...", BLANKS.index("def ")), "..."]  # the first blank
+    # The first blank.
+    assert practising.do(picked) == [BLANKS.index("...", BLANKS.index("def ")), "..."]
     task, clock, editor = (practising.do(BOX, part) for part in (".task", "#transport", "textarea"))
     assert clock["bottom"] <= task["top"] < task["bottom"] < editor["top"] < 900
     hidden = "return ['.verdict', '.choose', '.dials'].every((part) => !document.querySelector(part).checkVisibility())"
     assert practising.do(hidden)
     level = "return ['textarea', '.gutter'].map((part) => document.querySelector(part).scrollTop)"
     text, gutter = practising.do(level)
-    assert abs(text - gutter) <= 1  # a line and its number
+    # A line and its number.
+    assert abs(text - gutter) <= 1
 
     practising.do("scrollTo(0, 600)")
     hand_in(practising, BLANKS)
@@ -142,7 +145,8 @@ def test_a_beginner_sees_the_task_the_marks_and_no_verdict_on_another_kernel(pra
     said = practising.do("return document.querySelector('.trouble').textContent")
     assert "a blank is left" in said
     assert "temp = op(..., xy[t])" in said
-    assert practising.do(hidden)  # nothing has run yet
+    # Nothing has run yet.
+    assert practising.do(hidden)
     marks = practising.do(BOX, ".marks")
     assert clock["height"] <= marks["top"] < 900
     practising.do("document.querySelector('.leave').click()")

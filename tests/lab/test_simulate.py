@@ -1,4 +1,4 @@
-"""The simulator of numba.cuda's dialect: right results on arrays of any size, and a failing test where a GPU might fail."""
+"""The simulator of numba.cuda's dialect: results are right on arrays of any size, and a test fails where a GPU might fail."""
 
 import unittest
 
@@ -165,7 +165,7 @@ FENCES = {
     "none": (False, False, False, False), "device": (True, False, True, False), "block": (False, True, False, True),
     "a narrow release": (False, True, True, False), "a narrow acquire": (True, False, False, True),
 }  # fmt: skip
-"""Per case: device and block fence of the thread that writes, then of the one that reads."""
+"""For each case: device and block fence of the writing thread, then of the reading thread."""
 
 
 @cuda.jit
@@ -191,7 +191,7 @@ def handed_on(x, y, flag, block, wide_before, narrow_before, wide_after, narrow_
 @pytest.mark.parametrize("fences", FENCES)
 @pytest.mark.parametrize("apart", [False, True])
 def test_a_fence_reaches_as_far_as_its_scope(fences, apart):
-    """Between blocks only fences of the device order anything; within a block, any fences on both sides do."""
+    """Between blocks, only fences of the device order accesses. Within a block, any fences on both sides do."""
     args = (np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64), 32 if apart else 1)
     if fences == "device" or (not apart and fences != "none"):
         handed_on[2, 32](*args, *FENCES[fences])
@@ -201,7 +201,9 @@ def test_a_fence_reaches_as_far_as_its_scope(fences, apart):
 
 
 def test_what_a_block_has_met_over_is_handed_on():
-    """A fence hands on what other threads of its block wrote before a barrier, and after one all threads have it."""
+    """A fence hands on the writes that other threads of its block made before a barrier. After a barrier all threads have
+    them.
+    """
 
     @cuda.jit
     def pipeline(x, y, flag, synced):
@@ -245,7 +247,8 @@ def test_a_partial_mask_orders_its_own_threads_alone():
     assert "race" in found(pairs, np.zeros(1, np.int64), y, 0b11, 2, block=32)
 
     @cuda.jit
-    def chain(x, y):  # 0 meets 1, then 1 meets 2
+    # Thread 0 meets 1, then 1 meets 2.
+    def chain(x, y):
         t = cuda.threadIdx.x
         if t == 0:
             x[0] = 1
@@ -259,7 +262,8 @@ def test_a_partial_mask_orders_its_own_threads_alone():
     chain[1, 32](np.zeros(1, np.int64), y)
 
     @cuda.jit
-    def apart(x, y):  # 0 meets 1, and 2 meets 3
+    # Thread 0 meets 1, and 2 meets 3.
+    def apart(x, y):
         t = cuda.threadIdx.x
         if t == 0:
             x[0] = 1
@@ -285,7 +289,8 @@ def test_a_shuffle_from_a_missing_lane_is_found_where_it_is_used():
     said = found(halves, x, y, False, block=20)
     assert "undefined shuffle: test_simulate.py" in said
     assert "lane 20 does not take part" in said
-    for kind in (np.float32, np.float64):  # also where it is only stored
+    # Also where the value is only stored.
+    for kind in (np.float32, np.float64):
         stored = np.zeros(20, kind)
 
         @cuda.jit
@@ -294,7 +299,8 @@ def test_a_shuffle_from_a_missing_lane_is_found_where_it_is_used():
 
         assert "undefined shuffle" in found(bare, x.astype(kind), stored, block=20)
     whole = np.zeros(32, np.int64)
-    halves[1, 32](np.arange(32), whole, False)  # past the end of a warp, a thread keeps its own value
+    # Past the end of a warp, a thread keeps its own value.
+    halves[1, 32](np.arange(32), whole, False)
     assert whole[31] == 62
 
 
@@ -310,7 +316,7 @@ def test_widths():
 
 
 def test_many_items():
-    """As many as a test needs: here a reduction of 20,000 by blocks, with atomics."""
+    """As many threads as a test needs: here a reduction of 20,000 items by blocks, with atomics."""
 
     @cuda.jit
     def total(x, out):
@@ -334,7 +340,8 @@ def test_many_items():
 def test_kernels_of_numba_under_the_fixture(simulated_cuda):
     numba_cuda = pytest.importorskip("numba.cuda")
 
-    @numba_cuda.jit("void(float32[:], float32[:])")  # a signature: it would be compiled at once
+    # With a signature the kernel would be compiled at once.
+    @numba_cuda.jit("void(float32[:], float32[:])")
     def add_one(x, y):
         i = numba_cuda.grid(1)
         if i < x.size:
@@ -390,7 +397,7 @@ OTHERS = {
     "cudapy.test_sync": 16, "cudapy.test_warp_ops": 15, "cudapy.test_atomics": 80, "cudapy.test_sm": 15,
     "doc_examples.test_reduction": 1, "doc_examples.test_cpu_gpu_compat": 1,
 }  # fmt: skip
-"""numba-cuda's own tests, and how many of each file run and pass: those left out ask for machine code, or for a driver."""
+"""numba-cuda's own tests, and how many tests of each file run and pass. The others ask for machine code, or for a driver."""
 
 
 @pytest.mark.slow
@@ -408,7 +415,6 @@ def test_kernels_that_others_wrote(name):
         result = unittest.TestResult()
         suite = unittest.defaultTestLoader.loadTestsFromModule(module)
         suite.run(result)
-    wrong = {
-        test.id().split(" ")[0] for test, _ in (*result.errors, *result.failures, *result.skipped)
-    }  # subtests are one
+    # Subtests count as one.
+    wrong = {test.id().split(" ")[0] for test, _ in (*result.errors, *result.failures, *result.skipped)}
     assert result.testsRun - len(wrong) >= OTHERS[name]

@@ -22,7 +22,7 @@ def letters(n):
 
 
 def wanted(name, x, tile, op, identity):
-    """The definition: each section folded from the left."""
+    """The definition: each section is folded from the left."""
     sections = [x[k : k + tile] for k in range(0, len(x), tile)]
     kind = KERNELS[name].result
     if kind == "reduction":
@@ -61,7 +61,7 @@ def test_laws_that_are_asked_for(name):
 
 
 def mix(a, b):
-    """An operator that does not associate: equal results mean equal trees."""
+    """An operator without associativity: equal results mean equal trees."""
     return (a * 0x9E3779B97F4A7C15 ^ (b * 31 + 7)) % (1 << 61)
 
 
@@ -73,7 +73,7 @@ def test_canonical_bits(name):
 
 @pytest.mark.parametrize("name", ["sklansky", "kogge-stone", "han-carlson", "three-phase"])
 def test_other_trees_have_other_bits(name):
-    """Sklansky's too: x6 meets x4..x5 before it meets x0..x3."""
+    """Also Sklansky's: x6 meets x4..x5 before it meets x0..x3."""
     assert lab.trace(name, x=range(1, 17), op=mix, identity=0).values != prefixes(mix, range(1, 17))
 
 
@@ -94,9 +94,8 @@ def test_worked_sweeps():
             if shared.base <= word < shared.base + 8:
                 words[word - shared.base] = text
         states.append(" ".join(str(words[k]) for k in range(8)))
-    assert (
-        "3 4 7 11 4 5 6 0" in states
-    )  # the root is cleared in the step that computes it, by the same thread
+    # The thread that computes the root clears it in the same step.
+    assert "3 4 7 11 4 5 6 0" in states
     stored = [
         int(v) for v in (w.value if hasattr(w, "value") else w for w in t.machine.stored) if str(v).isdigit()
     ]
@@ -104,7 +103,7 @@ def test_worked_sweeps():
 
 
 def levels(name, x):
-    """What shared memory holds whenever the operator has been applied to it, as numbers."""
+    """The contents of shared memory after each application of the operator, as numbers."""
     t = lab.trace(name, x=x)
     shared = next(a for a in t.arrays if a.space == "shared")
     words, states = [""] * shared.size, []
@@ -117,7 +116,7 @@ def levels(name, x):
 
 
 def test_worked_exercises():
-    """PMPP's exercise array, level by level, as its answers have it."""
+    """PMPP's exercise array, level by level, as the book's answers have it."""
     x = [4, 6, 7, 1, 2, 8, 5, 2]
     assert levels("kogge-stone", x) == [
         "4 6 7 1 2 8 5 2", "4 10 13 8 3 10 13 7", "4 10 17 18 16 18 16 17", "4 10 17 18 20 28 33 35"]  # fmt: skip
@@ -144,7 +143,8 @@ def test_applications(name, n):
 def test_range_histogram_answers():
     t = lab.trace("range-histogram", x=[5, 1, 1, 7, 2, 5, 0, 3])
     assert t.values == np.cumsum(np.bincount(t.case.x, minlength=BINS)).tolist()
-    assert t.values[5] - t.values[0] == 6  # bins 1 to 5
+    # Bins 1 to 5.
+    assert t.values[5] - t.values[0] == 6
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,8 @@ def test_tables_in_two_dimensions():
     }
     picture = lab.tables(t)
     texts = [m for m in picture.marks if m.shape == "text"]
-    assert [m.text for m in texts].count("78") == 1  # the sum of all, in the last corner
+    # The sum of all items, in the last corner.
+    assert [m.text for m in texts].count("78") == 1
     corner = next(m for m in texts if m.text == "78")
     assert corner.x == max(m.x for m in texts)
     assert corner.y == max(m.y for m in texts)

@@ -1,4 +1,4 @@
-"""The tracer: every access an event, nothing lost, nothing invented; and clear words for what no kernel may do."""
+"""The tracer makes an event of every access, loses none and invents none. Clear errors name what no kernel may do."""
 
 import json
 import subprocess
@@ -178,7 +178,7 @@ def test_a_missing_identity_is_asked_for():
 
 
 def test_a_compiled_kernel_is_traced_by_its_source():
-    """A `cuda.jit` dispatcher keeps its Python function; the tracer asks for nothing else."""
+    """A `cuda.jit` dispatcher keeps its Python function. The tracer needs nothing else."""
 
     class Dispatcher:
         py_func = staticmethod(twice)
@@ -213,13 +213,14 @@ def test_a_lost_update_needs_fine_steps():
 def test_waiting_threads_leave_no_events():
     t = lab.trace("domino", n=16, block=4, issue="descending")
     spins = [e for e in np.flatnonzero(t.at("atomic")) if t.sites[int(t.site[e])].text.endswith("bid, 0)")]
-    assert len(spins) == 3  # one answer for each block that waits
+    # One answer for each block that waits.
+    assert len(spins) == 3
     assert lab.counts(t).waits > 0
 
 
 @pytest.mark.parametrize("name", ALL_NAMES)
 def test_the_page_can_replay_it(name):
-    """Applying the steps to the words gives the memory that the run left."""
+    """The steps, applied to the words, give the memory that the run left."""
     t = lab.trace(name, n=12, warp=4)
     page = json.loads(json.dumps(lab.to_dict(t)))
     memory = {word: text for word, text, *_ in page["words"]}

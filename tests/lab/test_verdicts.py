@@ -1,4 +1,4 @@
-"""Verdicts that are true: values, replays, races as films, barriers at every size, counts, and what GPUs do not have."""
+"""Verdicts are true: values, replays, races as films, barriers at every size, counts, and features that GPUs do not have."""
 
 import time
 import tracemalloc
@@ -81,7 +81,7 @@ def test_an_operator_without_the_law_is_named():
 
 
 def replayed(trace):
-    """What the page shows at the end, and what the machine holds."""
+    """The values that the page shows at the end are those that the machine holds."""
     page = lab.to_dict(trace)
     memory = {word: shown for word, shown, *_ in page["words"]}
     for step in page["steps"]:
@@ -108,7 +108,7 @@ def test_racing_runs_play_as_they_ran(name):
 
 
 def test_a_thread_reads_what_its_step_shows():
-    """In every step, a load shows what the word holds then: nothing that a later step writes."""
+    """In every step, a load shows the word's value at that time, and not the value that a later step writes."""
     t = lab.trace("brent-kung", n=16)
     page = lab.to_dict(t.case.run(without=[lab.barriers(t).needed[0]]))
     memory = {word: shown for word, shown, *_ in page["words"]}
@@ -134,7 +134,7 @@ def test_a_race_is_a_film_of_two_threads_in_both_orders():
 
 
 def test_a_film_shows_the_right_and_the_wrong():
-    """Both orders are real runs; the one that was meant ends well, though other pairs race too."""
+    """Both orders are real runs. The intended order ends well, though other pairs race too."""
     t = lab.trace("brent-kung", n=16)
     racing = t.case.run(without=lab.barriers(t).needed[:1])
     film = lab.film(racing, lab.check(racing)[0])
@@ -234,7 +234,7 @@ def test_what_no_barrier_mends():
 
 @pytest.mark.parametrize(("name", "count"), [("brent-kung", 2), ("three-phase", 5), ("ladner-fischer", 3)])
 def test_any_number_of_missing_barriers_is_found(name, count):
-    """All barriers taken out: two at the ends of its loops do for Brent and Kung's three, the others need all of theirs."""
+    """All barriers taken out: Brent and Kung's three need only two, at the ends of its loops. The others need all of theirs."""
     t = lab.trace(name, n=16)
     racing = t.case.run(without=lab.barriers(t).needed)
     mends = lab.barriers(racing).missing
@@ -249,7 +249,7 @@ def test_any_number_of_missing_barriers_is_found(name, count):
 
 
 def test_a_barrier_that_only_large_sizes_need():
-    """Ladner and Fischer's circuit needs its middle barrier from n = 1000 on, and at none of the smaller sizes tried."""
+    """Ladner and Fischer's circuit needs its middle barrier from n = 1000 on, and at none of the smaller tried sizes."""
     found = lab.barriers(lab.trace("ladner-fischer", n=16))
     (spot, n), *_ = found.elsewhere
     assert n == 1000
@@ -261,7 +261,7 @@ def test_a_barrier_that_only_large_sizes_need():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in KERNELS if lab.trace(name, n=37).machine.passed])
 def test_the_sizes_tried_decide_for_all(name):
-    """For the textbook: what can go, what races, and what mends it at the sizes tried does so from 1 to 1024."""
+    """For the textbook: a barrier that is redundant, missing or mending at the sizes tried is so at every size from 1 to 1024."""
     t = lab.trace(name, n=16)
     found = lab.barriers(t)
     racing = t.case.run(without=found.needed[-1:])
@@ -392,9 +392,8 @@ def test_masks_of_syncwarp():
         return lab.check(lab.trace(HALVES, n=8, warp=8, LOW=low, HIGH=high, OTHER=other)).kinds
 
     assert not found(0x0F, 0xF0, 1)
-    assert found(0x0F, 0xF0, 4) == {
-        "race"
-    }  # the halves meet for themselves, and are not ordered with each other
+    # The two halves meet separately, and are not ordered with each other.
+    assert found(0x0F, 0xF0, 4) == {"race"}
     assert not found(0xFF, 0xFF, 4)
     assert "wrong mask" in found(0xF0, 0xF0, 1)
 
@@ -486,7 +485,7 @@ def test_an_index_beyond_an_int32():
     ],
 )
 def test_a_sum_in_an_index_beyond_an_int32(term, value):
-    """The middle of two places, as everybody once wrote it: no product is too large, and the sum is."""
+    """The middle of two places, as everybody once wrote it: no product is too large, but the sum is."""
     text = (
         "def middle(x, y, n):\n    i = cuda.threadIdx.x\n    low, high = 1 << 30, 1 << 30\n"
         f"    k = ({term}) // 2\n    y[k % n] = x[i]\n"
@@ -635,7 +634,8 @@ def test_one_cause_is_one_finding_and_comes_first(name):
     for spot in lab.barriers(t).needed:
         report = lab.check(t.case.run(without=[spot]))
         if not report:
-            continue  # it is needed at another size
+            # The barrier is needed at another size.
+            continue
         assert [f.kind for f in report.causes] == ["race"], str(report)
         assert report[0].kind == "race"
         assert len(report) <= 3
