@@ -1,6 +1,7 @@
-"""The applications against what users would pick instead: every result is checked first, then both are timed, in turns.
+"""The applications against the tools that users would pick instead: every result is checked, then both are timed in turns.
 
-`python benchmarks/apps.py` prints all of it and keeps it in results/ by machine; with words it runs the races that they name.
+`python benchmarks/apps.py` prints all of it and keeps it in results/ by machine. With words behind it, it runs the races that
+they name.
 """
 
 from __future__ import annotations
@@ -264,7 +265,7 @@ def timed(call: Callable[[], Any]) -> float:
 
 
 def run(race: Race) -> float:
-    """How many times as fast as its rival the application is, each at its best."""
+    """The speed of the application, as a multiple of its rival's, each at its best."""
     race.check(race.ours(), race.theirs())
     ours = theirs = math.inf
     for _ in range(ROUNDS):

@@ -45,12 +45,12 @@ def save(rows: list[bench.Row], machine: str, cores: int) -> None:
 
 
 def _rounded(row: dict[str, Any]) -> dict[str, Any]:
-    """No more digits than a second run would give again."""
+    """A figure with no more digits than a second run would repeat."""
     return {key: float(f"{value:.3g}") if isinstance(value, float) else value for key, value in row.items()}
 
 
 def draw(rows: list[bench.Row], machine: str, cores: int) -> None:
-    """Bars of what moves as many bytes as a copy does; the copy is the line at 1."""
+    """Bars of the scans that move as many bytes as a copy does. The copy is the line at 1."""
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
@@ -76,7 +76,7 @@ def draw(rows: list[bench.Row], machine: str, cores: int) -> None:
 
 
 def one_core() -> None:
-    """Scans on one core beside torch.cumsum and NumPy on one core: times theirs, more is faster."""
+    """Scans on one core beside torch.cumsum and NumPy on one core: their time over ours."""
     import torch
 
     torch.set_num_threads(1)

@@ -1,8 +1,8 @@
 """Sharded scans against a copy: `torchrun --nproc-per-node=N benchmarks/distributed.py [--items 268435456]`.
 
-Every rank holds a part of one sequence on its GPU (on the CPU with gloo where there is none). First the bits: the ranks'
-parts together against one device. Then the time, as the ratio of the copy bandwidth summed over ranks: reduce-then-scan
-reads twice and writes once, so that .67 is what it could be.
+Every rank holds a part of one sequence on its GPU (on the CPU with gloo where there is no GPU). First the bits: the ranks'
+parts together are compared with one device's. Then the time, as the ratio to the copy bandwidth summed over ranks:
+reduce-then-scan reads twice and writes once, so .67 is the most that is possible.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def main() -> None:
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpu else torch.device("cpu")
     if gpu:
         torch.cuda.set_device(device)
-        os.environ.setdefault("NCCL_NVLS_ENABLE", "0")  # multicast is not to be had on every machine
+        # Not every machine has multicast.
+        os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
     dist.init_process_group("nccl" if gpu else "gloo")
     check_bits(device)
     rows = [measure(name, run, args.items, device) for name, run in cases(args.items, device).items()]
@@ -52,7 +53,7 @@ def main() -> None:
 
 
 def check_bits(device: torch.device) -> None:
-    """Parts of different lengths, an operator that tells every wrong order."""
+    """Shards of different lengths, and an operator that shows every wrong order."""
     rank, world = dist.get_rank(), dist.get_world_size()
     whole = torch.randint(-(2**62), 2**62, (100_003,), generator=torch.Generator().manual_seed(0))
     cuts = [100_003 * r * r // world**2 for r in range(world + 1)]
@@ -69,7 +70,7 @@ def check_bits(device: torch.device) -> None:
 
 
 def cases(items: int, device: torch.device) -> dict[str, tuple[Callable[[], object], int]]:
-    """What is timed, with the bytes of its inputs and outputs."""
+    """The scans that are timed, with the bytes of their inputs and outputs."""
     x = torch.randn(items, device=device)
     a = torch.rand(items // 2, device=device)
     b = torch.randn(items // 2, device=device)

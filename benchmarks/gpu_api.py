@@ -1,4 +1,4 @@
-"""The public API on a GPU: every library's arrays, segments, in-place, streams, graphs, many items, time on the host."""
+"""The public API on a GPU: every library's arrays, segments, in place, streams, graphs, many items, time on the host."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ M = (RNG.random((37, 211, 53)) - 0.5).astype(np.float32)
 
 @check
 def host_time():
-    """What a call costs the host. First of all, for the checks that follow leave streams and plans behind."""
+    """The host's time for a call. This check comes first, because the others leave streams and plans behind."""
     for make in (lambda: torch.rand(4096, device="cuda"), lambda: cp.zeros(4096, np.float32)):
         x = make()
         y = up.scan(x)
@@ -218,13 +218,14 @@ def graphs():
 
 @check
 def epochs_that_wrap():
-    """The tags by which a launch knows its own sums come round after 2^31 launches."""
+    """A launch tells its own sums by a tag. The tags repeat after 2^31 launches."""
     from upsweep.gpu import launch
 
     x = cp.asarray(X)
     want = up.scan(X)
     up.scan(x)
-    works = [  # one for each stream that scanned so far
+    # One tag for each stream that has scanned.
+    works = [
         cp.ndarray(3, np.uint32, cp.cuda.MemoryPointer(cp.cuda.UnownedMemory(work.control, 12, work), 0))
         for work in launch._workspaces.values()
     ]
@@ -237,7 +238,7 @@ def epochs_that_wrap():
 
 @check
 def several_devices():
-    """Work runs where the arrays are, whatever device is current; on one device there is nothing to see."""
+    """Work runs where the arrays are, whichever device is current. On one device this check shows nothing."""
     want = up.scan(X)
     for device in range(cp.cuda.runtime.getDeviceCount()):
         x = torch.tensor(X, device=f"cuda:{device}")

@@ -1,8 +1,8 @@
 """The applications on a GPU beside PyTorch, CuPy and a copy: every result is checked first, then all are timed in one run.
 
-`python benchmarks/gpu_apps.py FOLDER` writes apps.json and apps.md; with words behind it runs the races that they name. A
-fraction of a copy is that of a copy as long as all that the application must read and write once; what waits for the device
-to learn how long its result is, and so do the rivals, pays for it here.
+`python benchmarks/gpu_apps.py FOLDER` writes apps.json and apps.md. With words behind it, it runs the races that they name. A
+fraction of a copy compares with a copy of all bytes that the application must read and write once. Applications and rivals that
+wait for the device to learn the length of a result pay for that wait here.
 """
 
 from __future__ import annotations
@@ -89,11 +89,11 @@ def sorts() -> Iterator[Race]:
 
 
 SLOW = 500
-"""Milliseconds after which a call is not timed once more."""
+"""Milliseconds. A race that takes longer is not timed once more."""
 
 
 def timed(call: Callable[[], Any], rounds: int = 7) -> float:
-    """Milliseconds, the median; a pause on the device hides what the host does before the first kernel."""
+    """Milliseconds, the median. A pause on the device hides the host's work before the first kernel."""
     call()
     times = []
     for _ in range(rounds):
@@ -110,7 +110,7 @@ def timed(call: Callable[[], Any], rounds: int = 7) -> float:
 
 
 def copied(count: int) -> float:
-    """Milliseconds of a copy that reads and writes so many bytes together."""
+    """Milliseconds of a copy that reads and writes so many bytes in total."""
     a, b = (torch.empty(count // 2, dtype=torch.uint8, device=CUDA) for _ in range(2))
     return timed(lambda: b.copy_(a))
 
@@ -164,7 +164,8 @@ def main(folder: Path, words: list[str]) -> int:
                 rows.append(run(race))
                 save(folder, rows)
                 print({k: v if isinstance(v, str) else round(v, 3) for k, v in rows[-1].items()}, flush=True)
-            except Exception as error:  # the other races are still worth their while
+            # The other races are still worth running.
+            except Exception as error:
                 failed += 1
                 print(f"{race.name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
     return failed

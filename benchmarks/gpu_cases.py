@@ -1,7 +1,7 @@
-"""All scans that the GPU engine is measured by, as data: each with its goal, and what PyTorch has beside it.
+"""All scans that the GPU engine is measured by, as data: each with its goal and its peer in PyTorch.
 
-A case goes through the public functions, as a user's call does. The unit of a figure is a device copy of the bytes that the scan
-must move: what it reads, what it writes, and the segments as they are spelt.
+A case goes through the public functions, as a user's call does. The unit of a figure is a device copy of the bytes that the
+scan must move: the bytes it reads, the bytes it writes, and the segments as they are spelt.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Case(NamedTuple):
     forms: Mapping[str, Any] = MappingProxyType({})
     reduce: bool = False
     result: str = ""
-    """The dtype of the result, where it is not that of the input."""
+    """The dtype of the result, where it differs from the input's."""
 
 
 class Small(NamedTuple):
-    """A scan of float32 whose time in a CUDA graph counts, in microseconds."""
+    """A scan of float32 whose time is measured in a CUDA graph, in microseconds."""
 
     name: str
     shape: tuple[int, ...]
@@ -65,7 +65,7 @@ def best(a: Any, b: Any) -> Any:
 
 
 def spread(a: Any, b: Any) -> Any:
-    """How many, their mean, their squared distances from it."""
+    """The number of items, their mean, their squared distances from the mean."""
     n, gap = a[0] + b[0], b[1] - a[1]
     share = b[0] / n
     return n, a[1] + gap * share, a[2] + b[2] + gap * gap * a[0] * share
@@ -249,7 +249,7 @@ def drawn(dtype: str, shape: tuple[int, ...]) -> torch.Tensor:
 
 
 def laid(case: Case, dtype: str, result: bool) -> torch.Tensor:
-    """An array of the case's shape that lies in memory as the case says."""
+    """An array of the case's shape, laid out in memory as the case says."""
     shape, words = case.shape, case.at.split()
     if words[:1] == ["from"]:
         skip = int(words[1])
@@ -265,7 +265,7 @@ def laid(case: Case, dtype: str, result: bool) -> torch.Tensor:
 
 
 def spelt(case: Case) -> tuple[Any, int]:
-    """The segments of the case, a hundred items each on average, and their bytes."""
+    """The segments of the case, of a hundred items each on average, and their bytes."""
     if not case.segments:
         return None, 0
     n = case.shape[case.axis]
@@ -286,7 +286,7 @@ def _operator(fn: Any) -> Any:
 
 
 class Ready(NamedTuple):
-    """A case with arrays: what runs it, the bytes that it must move, and the same by PyTorch, where that has it."""
+    """A case with arrays: its call, the bytes that the call must move, and PyTorch's call where PyTorch has one."""
 
     run: Callable[[], Any]
     moved: int
@@ -316,7 +316,8 @@ def ready(case: Case) -> Ready:
         return Ready(lambda: up.linear_recurrence(*xs, axis=case.axis, out=ys[0], **forms), moved, None)
     x = xs if len(xs) > 1 else xs[0]
     op = _operator(case.op)
-    if callable(case.op):  # a function that equals a built-in operator would be run as that
+    # A function that equals a built-in operator would run as that operator.
+    if callable(case.op):
         assert form_of(op, [named(d) for d in dtypes]) is None, case.name
     if case.reduce:
         return Ready(
@@ -333,9 +334,10 @@ def _by_torch(case: Case, x: Any, out: Any) -> Callable[[], Any] | None:
     if case.segments or case.forms or not isinstance(case.op, str) or case.dtypes in ("e4m3", "f4 i8"):
         return None
     axis = case.axis
-    if axis + 1 < len(case.shape) and case.shape[axis] > 1 << 20:  # a thread a column: seconds
+    # One thread for each column takes seconds.
+    if axis + 1 < len(case.shape) and case.shape[axis] > 1 << 20:
         return None
-    # PyTorch's cumsum of 2^32 bytes ended in an illegal memory access, and the table with it.
+    # PyTorch's cumsum of 2^32 bytes ended in an illegal memory access, and the whole table ended with it.
     if prod(case.shape) >= 1 << 31:
         return None
     if case.reduce:

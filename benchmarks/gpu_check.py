@@ -16,7 +16,7 @@ TESTS = Path(__file__).parents[1] / "tests"
 
 
 def bits(folder, parts=12):
-    """The conformance suite, in processes of their own: a fault in one leaves the others their say."""
+    """The conformance suite in processes of its own: after a fault in one, the others still report."""
     suite = [sys.executable, str(TESTS / "conformance" / "everything.py"), "cuda"]
     jobs = [
         subprocess.Popen(
@@ -32,7 +32,7 @@ def bits(folder, parts=12):
 
 
 def everything(folder):
-    """Each part in processes of its own: a fault in one leaves the others their say."""
+    """Each part in a process of its own: after a fault in one, the others still report."""
     here, python = Path(__file__).parent, sys.executable
     failed = int(bits(folder))
     report = (folder / "bits.txt").read_text().splitlines()

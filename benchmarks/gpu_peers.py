@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 G = 1 << 30
-LIMIT = 25.0  # seconds for all cases of a peer that compiles each of them
+# Seconds for all cases of a peer that compiles each of them.
+LIMIT = 25.0
 
 
 def cub() -> dict[str, float]:
@@ -45,7 +46,7 @@ def cupy_rows(timed: Any) -> dict[str, float]:
 
 
 def attempt(peer: str, cases: Iterable[tuple[str, Callable[[], float]]]) -> dict[str, float]:
-    """The fractions of the cases that end well; a line says why one is left out, and all that begin after LIMIT are."""
+    """The fractions of the cases that end well. A line says why a case is left out; cases that begin after LIMIT are left out."""
     found: dict[str, float] = {}
     end = time.perf_counter() + LIMIT
     for name, case in cases:
@@ -85,18 +86,20 @@ def check(scan: Callable[..., Any], name: str, dtypes: list[str], dims: int, axi
 
 
 def jax_rows(platform: str = "gpu", part: int = 1) -> dict[str, float]:
-    """JAX, compiled by XLA. Another platform and a part of the items are for trying this without a GPU."""
+    """JAX, compiled by XLA. Another platform and a part of the items serve to try this without a GPU."""
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     import jax
     import jax.numpy as jnp
     from jax import lax
 
-    jax.devices(platform)  # raises where there is none
+    # This raises where there is no such device.
+    jax.devices(platform)
     jax.config.update("jax_enable_x64", True)
 
     def clock(f: Any, *xs: Any) -> float:
-        """Seconds a call. CUDA's events do not see XLA's stream, so this is the host's clock around the wait for the last
-        of a few calls on 1 GiB: they queue up, which hides what the host spends on all but the first."""
+        """Seconds a call. CUDA's events do not see XLA's stream, so the host's clock measures the wait for the last of a few
+        calls on 1 GiB. The calls queue up, which hides the host's work on all but the first.
+        """
 
         def mean(calls: int) -> float:
             began = time.perf_counter()
@@ -105,7 +108,8 @@ def jax_rows(platform: str = "gpu", part: int = 1) -> dict[str, float]:
             y.block_until_ready()
             return (time.perf_counter() - began) / calls
 
-        mean(1)  # compiles
+        # The first call compiles.
+        mean(1)
         once = mean(1)
         if once > 1:
             raise TimeoutError(f"one call takes {once:.1f} s")
@@ -154,11 +158,12 @@ AFFINE = """extern "C" __device__ void affine(void* a, void* b, void* c) {
 
 
 def compute_rows(timed: Any) -> dict[str, float]:
-    """cuda.compute, whose scans have one row. Pairs are zipped arrays, of which the second alone is written."""
+    """cuda.compute, whose scans have one row. Pairs are zipped arrays. Only the second of each pair is written."""
     import cupy as cp
     from cuda import compute
 
-    def affine() -> Any:  # in C++: operators in Python need another compiler beside it
+    # In C++: operators in Python need another compiler beside it.
+    def affine() -> Any:
         from cuda.compute.op import RawOp
         from cuda.core import Device, Program, ProgramOptions
 
@@ -168,7 +173,7 @@ def compute_rows(timed: Any) -> dict[str, float]:
         return RawOp(ltoir=Program(AFFINE, "c++", options=options).compile("ltoir").code, name="affine")
 
     def ready(op: Any, xs: list[Any], y: Any) -> Callable[[], Any]:
-        """A scan of xs into y that only has to be launched."""
+        """A scan of xs into y that is ready to launch."""
         pairs = len(xs) > 1
         d_in = compute.ZipIterator(*xs) if pairs else xs[0]
         d_out = compute.ZipIterator(compute.DiscardIterator(y), y) if pairs else y
@@ -205,7 +210,7 @@ def compute_rows(timed: Any) -> dict[str, float]:
 
 
 def everyone(timed: Any) -> dict[str, dict[str, float]]:
-    """Whoever is here; whoever is not says why."""
+    """Every peer that is installed. A line says why another one is missing."""
     found: dict[str, dict[str, float]] = {}
     for name, rows in (("CUB", lambda: {f"add {k}": v for k, v in cub().items()}), ("cupy", lambda: cupy_rows(timed)),
                        ("cuda.compute", lambda: compute_rows(timed)), ("JAX", jax_rows)):  # fmt: skip

@@ -1,4 +1,4 @@
-"""What runs against what on a GPU: recurrences, tables, texts and models, beside the same written with PyTorch's or CuPy's own."""
+"""The races on a GPU: recurrences, tables, texts and models, beside the same written with PyTorch's or CuPy's own operations."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ CUDA = torch.device("cuda")
 class Race(NamedTuple):
     name: str
     moved: int
-    """Bytes that must be read and written once."""
+    """The bytes that must be read and written once."""
     ours: Callable[[], Any]
     torch: Callable[[], Any] | None = None
     cupy: Callable[[], Any] | None = None
     near: float = 0
-    """How far results may lie apart, relative to the largest; 0: no bit."""
+    """How far results may lie apart, relative to the largest; 0 allows no bit."""
     want: Callable[[], Any] | None = None
-    """What the result is compared with; by default that of the first rival."""
+    """The reference for the result; by default the first rival's result."""
     bound: str = ""
-    """What stands between it and a copy, where that is known."""
+    """The reason for the distance from a copy, where it is known."""
 
 
 def nbytes(*arrays: torch.Tensor) -> int:
@@ -41,7 +41,8 @@ def recurrences() -> Iterator[Race]:
     x = torch.randn(N, device=CUDA)
     rows, few = x.reshape(4096, -1), x.reshape(-1, 4096)
     led = x.clone()
-    led[0] *= 10  # what the filter makes the first item of, with nothing before it
+    # The filter's output for the first item, with nothing before it.
+    led[0] *= 10
 
     def averaged(x: torch.Tensor) -> torch.Tensor:
         out = torch.empty_like(x)
@@ -215,8 +216,9 @@ def algebra() -> Iterator[Race]:
 
 
 def depths_of(parents: torch.Tensor) -> torch.Tensor:
-    """Pointers doubled until all have reached the root."""
-    above = torch.cat([parents, parents.new_full((1,), -1)])  # -1, the last, stands above the root
+    """Pointers are doubled until all of them have reached the root."""
+    # -1, the last item, stands above the root.
+    above = torch.cat([parents, parents.new_full((1,), -1)])
     depth = (above >= 0).long()
     while bool((above >= 0).any()):
         depth, above = depth + depth[above], above[above]

@@ -30,8 +30,9 @@ WARM = 0.04
 
 
 def timed(f: Callable[[], Any], reps: int = 9) -> float:
-    """The median of milliseconds on the device, whatever the host takes: the device sleeps until the launch is there. Memory that
-    has had nothing to do is slow at first: 1 GiB was copied in .56 ms then, and in .51 from the tenth time on (H200)."""
+    """The median of milliseconds on the device, whatever the host takes: the device sleeps until the launch is there. Memory
+    that has been idle is slow at first: 1 GiB was copied in .56 ms then, and in .51 from the tenth time on (H200).
+    """
     f()
     end = perf_counter() + WARM
     while perf_counter() < end:
@@ -51,14 +52,14 @@ def timed(f: Callable[[], Any], reps: int = 9) -> float:
 
 @cache
 def copied(moved: int) -> float:
-    """Milliseconds of a copy that moves so many bytes: the quickest of two, as a tenth lies between one place and another."""
+    """Milliseconds of a copy that moves so many bytes: the quicker of two, since places in memory differ by a tenth."""
     half = (moved // 2 + 3) // 4 * 4
     places = [torch.empty(half // 4, dtype=torch.int32, device="cuda") for _ in range(4)]
     return min(timed(lambda b=b, a=a: b.copy_(a)) for a, b in (places[:2], places[2:]))
 
 
 def measure(case: Case) -> dict[str, Any]:
-    """A row of the table: fractions of a copy, of two places in memory the quicker, as for copies."""
+    """A row of the table: fractions of a copy. The quicker of two places in memory counts, as for copies."""
     calls = [ready(case) for _ in range(2)]
     call, ms = calls[0], min(timed(call.run) for call in calls)
     row: dict[str, Any] = {"name": case.name, "goal": case.goal, "fraction": copied(call.moved) / ms}
@@ -73,7 +74,7 @@ def measure(case: Case) -> dict[str, Any]:
 
 
 def _clock(f: Callable[[], Any]) -> float:
-    """Milliseconds of a first call, which may take seconds: PyTorch's for some layouts."""
+    """Milliseconds of a first call, which may take seconds: PyTorch's first call does for some layouts."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     start.record()
     f()
@@ -106,7 +107,7 @@ def measure_small(small: Small) -> dict[str, Any]:
 
 
 def once(part: int, parts: int) -> None:
-    """Some cases, each once: their kernels are on disk from then on."""
+    """Some cases, each run once: their kernels are on disk from then on."""
     for case in CASES[part::parts]:
         try:
             ready(case).run()
@@ -117,7 +118,7 @@ def once(part: int, parts: int) -> None:
 
 
 def compiled() -> None:
-    """All kernels of the table, by processes beside each other."""
+    """All kernels of the table, compiled by processes side by side."""
     jobs = [
         subprocess.Popen([sys.executable, __file__, "once", f"{i}/{PROCESSES}"]) for i in range(PROCESSES)
     ]
@@ -127,7 +128,8 @@ def compiled() -> None:
 
 def rows() -> list[dict[str, Any]]:
     """The table."""
-    for _ in range(20):  # until the clocks have risen
+    # Until the clocks have risen.
+    for _ in range(20):
         copied.__wrapped__(1 << 31)
     made = []
     for case in (*CASES, *SMALL):
@@ -151,7 +153,7 @@ def missed(row: dict[str, Any]) -> bool:
 
 
 def markdown(device: str, table: list[dict[str, Any]]) -> str:
-    """The table for people, its worst rows first of all."""
+    """The table for people, with its worst rows first."""
     large, small = [r for r in table if "us" not in r], [r for r in table if "us" in r]
     worst = sorted(large, key=lambda r: r["fraction"] / r["goal"])[:8]
     lines = [
@@ -196,7 +198,7 @@ def draw(device: str, table: list[dict[str, Any]], path: Path) -> None:
 
 
 def speed(folder: Path) -> None:
-    """Measures all there is and writes it down."""
+    """Measures everything and writes the results."""
     compiled()
     table, device = rows(), torch.cuda.get_device_name()
     (folder / "gpu.json").write_text(json.dumps({"device": device, "rows": table}, indent=1))

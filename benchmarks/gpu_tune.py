@@ -1,6 +1,6 @@
-"""Tile shapes side by side: how the numbers in gpu/shapes.py were chosen.
+"""Tile shapes side by side. The numbers in gpu/shapes.py were chosen by such runs.
 
-python benchmarks/gpu_tune.py CASE [LIKE]       a case of gpu_cases.py; LIKE names the one whose shapes are tried
+python benchmarks/gpu_tune.py CASE [LIKE]       a case of gpu_cases.py; LIKE names another case, whose shapes are tried
 """
 
 from __future__ import annotations

@@ -77,7 +77,8 @@ def main() -> None:
     for what, key in KEYS.items():
         for scan, fns in racers(table, rows, key).items():
             results = {name: np.asarray(fn()) for name, fn in fns.items()}
-            if scan != "ewm":  # polars' starts from the first item, ours from 0
+            # The sum of polars starts from the first item, ours from 0.
+            if scan != "ewm":
                 for name, got in results.items():
                     np.testing.assert_allclose(got, results["ours"], rtol=1e-9, err_msg=name)
             times = dict(zip(fns, race(*fns.values(), repeats=REPEATS)))

@@ -35,7 +35,7 @@ from upsweep.textbook.table import Setup
 
 SIZES = (1, 33, 1000, 1024, 5000)
 COUNTED = 1024
-"""The size whose wavefronts are counted."""
+"""The size at which wavefronts are counted."""
 WIDE = (
     "hierarchical",
     "reduce-then-scan",
@@ -47,7 +47,7 @@ WIDE = (
     "brent-kung",
     "three-phase",
 )
-"""Kernels that are also run on 100000 items."""
+"""Kernels that also run on 100000 items."""
 LAST_VALID = Operator(lambda a, b: b if b >= 0 else a, identity=-1, name="last valid")
 """Associative, and not commutative."""
 METRICS = {
@@ -55,7 +55,7 @@ METRICS = {
     "store": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
 }
 REPEATS = 3
-"""Launches of each kernel under Nsight Compute: what varies between them is no matter of the kernel."""
+"""Launches of each kernel under Nsight Compute: variation between them does not come from the kernel."""
 _SECOND_LOAD = "the down-sweep's second load of xy[right], 191 wavefronts in all, is nearly always a register in the compiled code"
 _CARRY = "before[0], just written by the same thread, is a register in the compiled code: a wavefront of each block but the first"
 EXPLAINED = {
@@ -67,7 +67,7 @@ EXPLAINED = {
     "decoupled-look-back": "how far a block looks back is a matter of the moment",
     "hierarchical": "each block's sum, 32 wavefronts, is a register in the compiled code: the last thread has just loaded it",
 }
-"""Why a count differs where it may: the lab counts what the source says."""
+"""Why a count may differ: the lab counts what the source says."""
 TOOLS = {
     "race": "racecheck",
     "divergent barrier": "synccheck",
@@ -80,7 +80,7 @@ TOOLS = {
 
 
 def items(name: str, n: int) -> np.ndarray:
-    """Integers with some invalid ones among them; bins where bins are counted."""
+    """Integers with some invalid ones among them, or bins where bins are counted."""
     x = (np.arange(n) * 7919 % 23).astype(np.int32)
     return (
         x % 8 if name in ("range-histogram", "range-query") else np.where(x % 5 == 0, -1, x).astype(np.int32)
@@ -103,7 +103,7 @@ def wanted(name: str, x: np.ndarray, op: Any) -> list[int]:
 
 
 def results() -> list[dict[str, Any]]:
-    """Every kernel, size and operator: whether the GPU's result is the right one."""
+    """Every kernel, size and operator: whether the GPU's result is right."""
     rows = []
     for name, row in KERNELS.items():
         usual = "max" if row.needs == "idempotent" else "add"
@@ -131,7 +131,7 @@ def predicted(name: str) -> dict[str, int]:
 
 
 def wavefronts() -> list[dict[str, Any]]:
-    """Nsight Compute's counts of each kernel beside the prediction, all launches of a kernel together."""
+    """Nsight Compute's counts of each kernel beside the prediction, with all launches of a kernel added up."""
     command = ["ncu", "--csv", "--metrics", ",".join(METRICS.values()), sys.executable, __file__, "--count"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=400)
     start = done.stdout.find('"ID"')
@@ -159,7 +159,7 @@ def counted() -> list[str]:
 
 
 def count() -> None:
-    """What runs under Nsight Compute: each kernel's launches, several times."""
+    """The program under Nsight Compute: each kernel's launches, several times."""
     for name in counted():
         for _ in range(REPEATS):
             gpu.run(
@@ -171,7 +171,7 @@ def count() -> None:
 
 
 def sanitized(name: str, kind: str) -> dict[str, Any]:
-    """What compute-sanitizer says of one kernel, beside the lab's findings of that kind."""
+    """The report of compute-sanitizer on one kernel, beside the lab's findings of that kind."""
     posed = (
         replace(case(name), setup=posed_as(name), x=tuple(given(name).tolist()))
         if name in MISTAKES
@@ -192,7 +192,7 @@ def sanitized(name: str, kind: str) -> dict[str, Any]:
 
 
 def findings() -> list[dict[str, Any]]:
-    """Mistakes under the tool that should see them, and the textbook under racecheck."""
+    """Mistakes under the tool that should find them, and the textbook under racecheck."""
     jobs = [
         (name, kind)
         for name, row in MISTAKES.items()
@@ -205,7 +205,7 @@ def findings() -> list[dict[str, Any]]:
 
 
 def posed_as(name: str) -> Setup:
-    """A mistake's setup; where a barrier diverges, of two warps, since one warp arrives as one."""
+    """The setup of a mistake. Where a barrier diverges, the block has two warps, since one warp arrives as one."""
     setup = MISTAKES[name].setup
     if "divergent barrier" not in MISTAKES[name].finds:
         return setup
@@ -223,14 +223,14 @@ def posed_as(name: str) -> Setup:
 
 
 def given(name: str) -> np.ndarray:
-    """A mistake's items."""
+    """The number of items of a mistake."""
     row, setup = MISTAKES[name], posed_as(name)
     n = row.n * setup.launches[0].block // row.setup.launches[0].block
     return np.array(row.x or range(1, n + 1), np.int32)
 
 
 def one(name: str) -> None:
-    """What runs under the sanitizer: one kernel, right or wrong."""
+    """The program under the sanitizer: one kernel, right or wrong."""
     if name in MISTAKES:
         gpu.launch(posed_as(name), given(name), as_operator("add"))
     else:
@@ -252,7 +252,7 @@ pair; what it names is among the lab's. *lab alone*: the tool says nothing, for 
 
 
 def report(found: dict[str, Any]) -> str:
-    """The Markdown of all three."""
+    """The Markdown of all three tables."""
     right = [row for row in found["results"] if row["right"]]
     wrong = [row for row in found["results"] if not row["right"]]
     exact = [
@@ -297,7 +297,7 @@ def report(found: dict[str, Any]) -> str:
 
 
 def agreement(ours: set[int], theirs: set[int]) -> str:
-    """How the lines of the lab and of a tool compare."""
+    """How the lab's lines compare with a tool's lines."""
     if ours == theirs:
         return "same"
     if not theirs:

@@ -1,11 +1,11 @@
-"""The recurrence of models as others compute it, beside ours in the same run: times the time of ours.
+"""The recurrence of models as others compute it, beside ours in the same run: their time over ours.
 
 python benchmarks/layer_peers.py [--check] [FOLDER] [PEER ...]      on a GPU; results by machine in FOLDER
 
-Peers are named in PEERS; those that are not installed are left out, and `--check` compares them without timing. Each does what its user
-would write, on the layout that it wants (accelerated-scan has time last, and is given that without a copy), and is compared with ours
-before it is timed: forward, and forward with backward through autograd. flash-linear-attention's HGRN takes the logarithm of the
-decay; the layer "hgrn" is timed as its users compose it, gates included.
+PEERS names the peers; those that are not installed are left out. `--check` compares them without timing. Each peer is written
+as its user would write it, on the layout that it wants (accelerated-scan has time last, and gets that layout without a copy).
+It is compared with ours before it is timed: forward, and forward with backward through autograd. flash-linear-attention's HGRN
+takes the logarithm of the decay. The layer "hgrn" is timed as its users compose it, gates included.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from models import copying, median
 SHAPES = [(8, 4096, 1536), (32, 2048, 4096)]
 DTYPES = [torch.float32, torch.bfloat16]
 STEPS = 32
-"""Of the loop over time that are compiled at once: the whole loop takes the compiler hours."""
+"""Steps of the loop over time that are compiled at once: the compiler would take hours for the whole loop."""
 
 
 def ours(a, b, order="sequential"):
@@ -81,7 +81,7 @@ def accelerated(a, b):
 
 @cache
 def _fla():
-    """HGRN's kernel. The packages around it import all others, which need more than PyTorch and Triton."""
+    """The kernel of HGRN. The packages around it import all others, which need more than PyTorch and Triton."""
     place = find_spec("fla").submodule_search_locations[0]
     package = types.ModuleType("fla.ops")
     package.__path__ = [f"{place}/ops"]
@@ -113,7 +113,7 @@ PEERS = {
     "fla kernel": (fla_recurrence, ours, "fla"),
     "fla layer": (fla_layer, hgrn, "fla"),
 }
-"""What computes it, what of ours does the same, and the package that it needs."""
+"""The peer's call, our call that computes the same, and the package that the peer needs."""
 
 
 def operands(name, shape, dtype):
@@ -129,7 +129,7 @@ def both(run, a, b, g):
 
 
 def compared(name, shape, dtype, way):
-    """An AssertionError where the results, or the gradients, are others than ours; of 64 steps that lie as in the whole."""
+    """An AssertionError where the results or the gradients differ from ours: 64 steps that lie as in the whole are compared."""
     run, mine, _ = PEERS[name]
     if name == "accelerated-scan":
         shape = (shape[0], 64, shape[2])
@@ -145,7 +145,7 @@ def compared(name, shape, dtype, way):
 
 
 def timed(name, shape, dtype, way):
-    """The peer's time over that of ours; and, forward, ours as a fraction of a copy."""
+    """The peer's time over ours; forward also ours as a fraction of a copy."""
     run, mine, _ = PEERS[name]
     theirs, own = operands(name, shape, dtype), operands("", shape, dtype)
     if way == "forward":
@@ -174,7 +174,7 @@ def measured(name, shape, dtype, timing):
 
 
 def main(names, folder):
-    """Times in `folder`, after each row; without a folder whether the peers agree."""
+    """Times in `folder`, kept after each row. Without a folder: whether the peers agree."""
     rows, machine = [], torch.cuda.get_device_name()
     path = folder and folder / f"layer-peers-{machine.lower().replace(' ', '-')}.json"
     print(f"{machine}: times the time of ours; ours: of a copy of the same bytes")

@@ -35,13 +35,14 @@ COLUMNS = ["forward", "add", "max", "tree", "backward", "both", "both_tree"]
 
 
 def median(run, repeats=9):
-    """Seconds of device time, or of wall time on a CPU, where other programs may take part: the least there."""
+    """Seconds of device time, or of wall time on a CPU. On a CPU the least time counts, since other programs may run."""
     run()
     times = []
     for _ in range(repeats):
         if GPU:
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            torch.cuda._sleep(4_000_000)  # the host is ahead by the time that the first kernel starts
+            # The host is ahead when the first kernel starts.
+            torch.cuda._sleep(4_000_000)
             begin.record()
             run()
             end.record()
@@ -56,7 +57,7 @@ def median(run, repeats=9):
 
 @cache
 def copying(size):
-    """Seconds that a copy takes which moves so many bytes."""
+    """Seconds of a copy that moves so many bytes."""
     source = torch.ones(size // 8, device=DEVICE)
     target = torch.empty_like(source)
     return median(lambda: target.copy_(source))

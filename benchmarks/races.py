@@ -1,4 +1,4 @@
-"""Runs timed in turns, so that what else the machine does falls on all of them."""
+"""Runs are timed in turns, so that all of them share the load of the machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def race(*runs: Callable[[], Any], repeats: int = 40) -> list[float]:
-    """The least seconds of each, taken in turns."""
+    """The least seconds of each run, taken in turns."""
     best = [float("inf")] * len(runs)
     for _ in range(repeats):
         for k, run in enumerate(runs):

@@ -49,7 +49,7 @@ def filters() -> Iterator[Row]:
 
 
 def thomas(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> np.ndarray:
-    """Elimination of many systems side by side, a step at a time."""
+    """Elimination of many systems side by side, one step at a time."""
     up_, x = np.empty_like(d), np.empty_like(d)
     up_[:, 0], x[:, 0] = c[:, 0] / b[:, 0], d[:, 0] / b[:, 0]
     for i in range(1, d.shape[1]):
@@ -89,7 +89,8 @@ def models() -> Iterator[Row]:
         )
     y, one = np.cumsum(RNG.standard_normal(20_000)), np.eye(1)
     model = UnobservedComponents(y, "llevel")
-    model.ssm.initialize_known(np.zeros(1), 2 * one)  # before the first step ours has a step's noise less
+    # Before the first step, our filter has one step's noise less.
+    model.ssm.initialize_known(np.zeros(1), 2 * one)
     model.update([1.0, 1.0])
     yield (
         "kalman_filter, 1 state, 20000 steps",

@@ -1,7 +1,8 @@
-"""Compile what the wheel brings for classes of processors, into src/upsweep/cpu/built: python packaging/kernels.py [CLASS ...]
+"""Compile the code that the wheel ships for classes of processors, into src/upsweep/cpu/built: python packaging/kernels.py
+[CLASS ...]
 
-Calls of the public API are made as users make them, on few items, and nothing runs: the code that they ask for is compiled for
-each class, in as many processes as there are cores.
+The script makes calls of the public API as users make them, on few items, and runs none of them. The code that they need is
+compiled for each class, in as many processes as there are cores.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ OPERATORS = {
     **dict.fromkeys(FLOATS, ("add", "mul", "max", "min", "last")),
     **dict.fromkeys(INTEGERS, ("add", "mul", "max", "min", "and", "or", "xor")),
 }
-"""Of these, code for a class of processors took .9 to 1.15 of the time of code for the very one, on an AMD EPYC with AVX-512; of
-logaddexp 1.3 to 3.2, which is therefore left to the processor that runs it."""
+"""Of these, code for a class of processors took .9 to 1.15 of the time of code for this very processor, an AMD EPYC with
+AVX-512. Code of logaddexp took 1.3 to 3.2, and is therefore compiled where it runs.
+"""
 
 
 def calls() -> Iterator[None]:
-    """What people scan: rows, columns and segments of each dtype, in order too, recurrences, sums of other dtypes."""
+    """The usual scans: rows, columns and segments of each dtype, also in order, recurrences, sums of other dtypes."""
     heads = up.segments.flags(np.arange(64) % 9 == 0)
     for dtype, names in OPERATORS.items():
         row, table = np.ones(64, dtype), np.ones((64, 64), dtype)
@@ -56,7 +58,7 @@ def calls() -> Iterator[None]:
 
 
 def pieces() -> list[Piece]:
-    """The pieces of code that the calls ask for."""
+    """The pieces of code that the calls need."""
     asked: dict[str, Piece] = {}
 
     def note(piece: Piece) -> int:
