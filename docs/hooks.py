@@ -32,11 +32,12 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """The tables of operators and dtypes, where a page asks for them."""
+    """The tables that a page asks for."""
     for asked, made in (
         ("<!-- the table of operators -->", operators),
         ("<!-- the table of dtypes -->", kinds),
         ("<!-- the table of rivals -->", rivals),
+        ("<!-- the table of layers -->", layers),
     ):
         markdown = markdown.replace(asked, made()) if asked in markdown else markdown
     return COST.sub(lambda asked: costs(asked[1].split(", ")), markdown)
@@ -81,6 +82,11 @@ def rivals() -> str:
         name, ratio = told.rsplit(None, 1)
         lines.append(f"| {name} | {ratio} | {peer} |")
     return "\n".join(lines)
+
+
+def layers() -> str:
+    """The lines that benchmarks/layers.py wrote on a GPU."""
+    return "\n\n".join(table(json.loads(path.read_text())) for path in sorted(RESULTS.glob("layers-*.json")))
 
 
 def kinds() -> str:
