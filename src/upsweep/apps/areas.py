@@ -74,7 +74,7 @@ class SummedAreaTable:
         return self._over(start, stop, mean)
 
     def _over(self, start: Any, stop: Any, what: Callable[[Any, Any, Iterator[Any]], Any]) -> Any:
-        """The answers that are asked for, from the boxes' sums and sides, for some boxes at a time."""
+        """The answers for some boxes at a time, from the boxes' sums and sides."""
         xp, (table, start, stop), give = enter(self.table, start, stop)
         if start.shape != stop.shape or start.shape[-1:] != (table.ndim,):
             raise ShapeError(
@@ -93,9 +93,11 @@ class SummedAreaTable:
 
 
 _BOXES = 1 << 16
-"""Boxes at once: what is computed on the way then stays in the cache. The means of 2^22 boxes: 2^13 106 ms, 2^16 81, 2^19 108."""
+"""Boxes at once: the intermediate results stay in the cache. The means of 2^22 boxes: 2^13 106 ms, 2^16 81, 2^19 108."""
 _BOXES_OF_A_GPU = 1 << 24
-"""The same on a GPU, which is waited for each time: 2^16 at once took 33 times as long as PyTorch took for 2^22 boxes."""
+"""Boxes at once on a GPU, where each round waits for the device: 2^16 at once took 33 times as long as PyTorch took for 2^22
+boxes.
+"""
 
 
 def _columns(xp: Any, corners: Any) -> list[Any]:

@@ -10,7 +10,8 @@ from upsweep.arguments import ShapeError
 from upsweep.engine import DTypeError
 from upsweep.operator import Operator
 
-_GENERATES = 2  # 1 kills, 0 propagates
+# 1 kills a carry, 0 propagates it.
+_GENERATES = 2
 
 
 def _later(a, b):
@@ -18,7 +19,7 @@ def _later(a, b):
 
 
 LAST_NONZERO = Operator(_later, 0, "last non-zero")
-"""Of two signs the later one that says anything."""
+"""Of two signs the later one, unless it says nothing."""
 
 
 def carry_lookahead_add(a: Any, b: Any) -> Any:

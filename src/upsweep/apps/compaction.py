@@ -145,7 +145,7 @@ def run_length_decode(values: Any, lengths: Any) -> Any:
 
 
 def check_counts(xp: Any, counts: Any, what: str) -> None:
-    """Refuse what cannot say how many of something there are; `moving` refuses negative ones."""
+    """Refuse lengths that cannot be counts; `moving` refuses negative ones."""
     if counts.ndim != 1:
         raise ShapeError(f"{what} must be 1-D, got shape {tuple(counts.shape)}")
     if counts.shape[0] and not xp.isdtype(counts.dtype, "integral"):
@@ -167,7 +167,7 @@ def _check_runs(x: Any) -> None:
 
 
 def _room(xp: Any, give: Any, x: Any, size: int | None, out: Any) -> tuple[Any, Any]:
-    """Where kept items go: `out`, or `size` zeros; and what makes the result of it."""
+    """The memory for kept items (`out`, or `size` zeros), and the function that makes the result of it."""
     if x.ndim != 1:
         raise ShapeError(
             f"size and out are for 1-D x, got shape {tuple(x.shape)}; take rows by where(keep, size=...)"

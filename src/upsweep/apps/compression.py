@@ -1,9 +1,9 @@
 """Compression whose every step is parallel: differences, bit-packing and Huffman codes, placed by scans.
 
-A frame is a header (magic, kind of data, items, CRC-32 of the rest) and a body. Bytes are coded by canonical Huffman
-codes of at most 12 bits, in blocks whose lengths in bits stand in front: their prefix sums are where each block starts, so
-that all are decoded side by side. Wider integers become differences, zig-zagged to small non-negative numbers, packed by
-the bits that the largest of a block needs.
+A frame is a header (magic, kind of data, items, CRC-32 of the rest) and a body. Bytes are coded by canonical Huffman codes of
+at most 12 bits, in blocks. The lengths of the blocks in bits stand in front, and their prefix sums say where each block starts,
+so all blocks are decoded side by side. Wider integers become differences, which are zig-zagged to small non-negative numbers. A
+block's differences are packed by the bits that its largest one needs.
 """
 
 from __future__ import annotations
@@ -101,13 +101,13 @@ def _coded(x: np.ndarray) -> bytes:
     padded = np.concatenate([x, np.repeat(x[-1:], -len(x) % 4)]).view("<u2")
     pair = np.arange(1 << 16)
     low, high = pair & 255, pair >> 8
-    pair_codes = codes[low] | codes[high] << lengths[low].astype(
-        np.uint64
-    )  # of at most 24 bits: the length goes on top
+    # Lengths of at most 24 bits: the next length goes on top.
+    pair_codes = codes[low] | codes[high] << lengths[low].astype(np.uint64)
     entries = (pair_codes | (lengths[low] + lengths[high]).astype(np.uint64) << 24).astype(np.uint32)[padded]
     first, second = entries[0::2], entries[1::2]
     widths = first >> 24
-    values = (first & _PAIR).astype(np.uint64)  # four bytes have at most 48 bits: they are written as one
+    # Four bytes have at most 48 bits and are written as one number.
+    values = (first & _PAIR).astype(np.uint64)
     values |= (second & _PAIR).astype(np.uint64) << widths.astype(np.uint64)
     words, offsets = _write(values, (widths + (second >> 24)).astype(np.int64))
     starts = np.append(offsets[:-1][:: _BLOCK // 4], offsets[-1:])
@@ -133,9 +133,8 @@ def _decoded(body: bytes, n: int) -> np.ndarray:
     if not 0 <= 16 * len(halves) - offsets[-1] < 64:
         raise CompressionError("the frame's blocks do not fill it")
     halves = np.concatenate([halves, np.zeros(_BLOCK, np.uint32)])
-    windows = halves[:-1] | halves[1:] << np.uint32(
-        16
-    )  # at each 16 bits the next 32, which hold any code from there
+    # At each 16 bits the next 32 bits, which hold any code from there.
+    windows = halves[:-1] | halves[1:] << np.uint32(16)
     out, at = _all_blocks(windows, _table(lengths), offsets[:-1], (n - 1) % _BLOCK // 4 * 4 + 4)
     if (at != offsets[1:]).any():
         raise CompressionError("the frame's blocks do not end where they should")
@@ -145,7 +144,9 @@ def _decoded(body: bytes, n: int) -> np.ndarray:
 def _all_blocks(
     windows: np.ndarray, table: np.ndarray, at: np.ndarray, last: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One symbol of each block at a time, all blocks side by side; and where each ends, the last one after `last` symbols."""
+    """One symbol of each block at a time, all blocks side by side; and the end of each block. The last block ends after `last`
+    symbols.
+    """
     at, end = at.copy(), at[-1:]
     out = np.empty((_BLOCK if len(at) else 0, len(at)), np.uint8)
     word, entry = np.empty(len(at), np.uint32), np.empty(len(at), np.uint16)
@@ -169,9 +170,8 @@ def _code_lengths(counts: list[int]) -> np.ndarray:
         heap = [(count, symbol, symbol) for symbol, count in enumerate(counts) if count]
         leaves = [symbol for _, symbol, _ in heap]
         heapq.heapify(heap)
-        above = [
-            0
-        ] * 512  # the parent of each node of the tree: symbols, then sums in the order they were made
+        # The parent of each node of the tree: symbols first, then sums in the order in which they were made.
+        above = [0] * 512
         made = 256
         while len(heap) > 1:
             a, b = heapq.heappop(heap), heapq.heappop(heap)
@@ -198,7 +198,7 @@ def _codes(lengths: np.ndarray) -> np.ndarray:
 
 
 def _table(lengths: np.ndarray) -> np.ndarray:
-    """For any next 12 bits the symbol that they start with, times 16, plus its length."""
+    """For any next 12 bits: the symbol that they start with, times 16, plus its length."""
     table, codes = np.zeros(1 << _LONGEST, np.uint16), _codes(lengths)
     for symbol in np.flatnonzero(lengths).tolist():
         table[int(codes[symbol]) :: 1 << int(lengths[symbol])] = symbol * 16 + int(lengths[symbol])
@@ -233,7 +233,7 @@ def _unpacked(body: bytes, n: int, dtype: np.dtype) -> np.ndarray:
 
 
 def _bits(x: np.ndarray) -> np.ndarray:
-    """How many bits each number needs."""
+    """The bits that each number needs."""
     bits = np.zeros(len(x), np.int64)
     for step in (32, 16, 8, 4, 2, 1):
         more = x >> np.uint64(step) > 0
@@ -243,7 +243,7 @@ def _bits(x: np.ndarray) -> np.ndarray:
 
 
 def _write(values: np.ndarray, widths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers one after another, the lowest bit first, each in its width; and where each starts, in bits.
+    """Numbers one after another, the lowest bit first, each in its width; and the start of each, in bits.
 
     Within a word the numbers share no bit, so that their sum is their union, and that is a difference of prefix sums.
     """

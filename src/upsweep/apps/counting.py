@@ -1,4 +1,4 @@
-"""Histograms, and how many items lie in a range of them."""
+"""Histograms, and counts of the items in a range of bins."""
 
 from __future__ import annotations
 
@@ -80,11 +80,12 @@ def _counts(xp: Any, x: Any, bins: int) -> Any:
 
 
 def _within(xp: Any, x: Any, bins: int) -> Any:
-    """The counts of the items that lie in a bin."""
+    """The number of items in a bin."""
     moves = moving.fast(x)
     if moves:
         return moves.count(x, bins)
-    x = xp.astype(x, xp.int64)  # narrower, they might not hold the number of bins
+    # A narrower dtype might not hold the number of bins.
+    x = xp.astype(x, xp.int64)
     ordered = sorting.radix_sort(moving.pack(xp, x, (x >= 0) & (x < bins)))
     edges = xp.searchsorted(ordered, moving.indices(xp, bins + 1, x))
     return edges[1:] - edges[:-1]

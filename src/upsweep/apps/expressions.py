@@ -206,7 +206,7 @@ def automaton(expressions: Sequence[str]) -> tuple[list[int], list[list[int]], l
 def _smallest(
     classes: list[int], table: list[list[int]], accepts: list[int]
 ) -> tuple[list[int], list[list[int]], list[int]]:
-    """States that no text tells apart made one, and then classes (Moore 1956)."""
+    """Merge the states that no text tells apart, and then the classes (Moore 1956)."""
     part = list(accepts)
     while True:
         seen: dict[tuple, int] = {}

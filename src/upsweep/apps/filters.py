@@ -161,11 +161,11 @@ def _feed_forward(xp: Any, b: Sequence[complex], x: Any) -> Any:
 
 
 _PIECE = 1 << 20
-"""Items at once: what is computed on the way to 2^22 of them then takes a third of the time, as memory is used again."""
+"""Items at once: 2^22 of them then take a third of the time, because intermediate memory is used again."""
 
 
 def _cascade(xp: Any, sections: tuple[Section, ...], x: Any, dtype: Any, order: str) -> Any:
-    """Sections one after the other, each a scan of what the one before it gives; the last gives `dtype`."""
+    """Sections one after the other, each a scan of the results of the one before it. The last section gives `dtype`."""
     for k, section in enumerate(sections):
         last = k + 1 == len(sections)
         fits = k > 0 and (not last or dtype == xp.float64)
@@ -181,7 +181,7 @@ def _cascade(xp: Any, sections: tuple[Section, ...], x: Any, dtype: Any, order: 
 
 
 def _driven(x, pole, now, first, second):
-    """What an item makes of the state before it."""
+    """The new state from the state before it and an item."""
     return pole, x
 
 

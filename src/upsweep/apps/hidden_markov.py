@@ -44,9 +44,8 @@ def hmm_forward(
         seen, start, switch = (floating(xp, v) for v in given)
         _check(start, switch, seen)
         most = xp.max(seen, axis=-1)
-        most = xp.where(
-            most > -xp.inf, most, xp.zeros_like(most)
-        )  # no state explains it: there is nothing to take off
+        # No state explains the observation, so nothing is taken off.
+        most = xp.where(most > -xp.inf, most, xp.zeros_like(most))
         filtered, total = hmm_forward(xp.exp(start), xp.exp(switch), xp.exp(seen - most[..., None]))
         return give(filtered), give(total + api.scan(most, axis=-1))
     xp, steps, give = _steps(initial, transition, likelihood, lambda xp, a, b: a * b)
@@ -114,8 +113,9 @@ def viterbi(initial: Any, transition: Any, likelihood: Any) -> tuple[Any, Any]:
 
 
 def _steps(initial: Any, transition: Any, likelihood: Any, times: Any) -> tuple[Any, Any, Any]:
-    """One matrix a step, steps first. All rows of the first are the first step's vector, so that all rows of every product are
-    equal."""
+    """One matrix a step, steps first. All rows of the first matrix are the first step's vector, so all rows of every product
+    are equal.
+    """
     xp, (likelihood, initial, transition), give = enter(likelihood, initial, transition)
     _check(initial, transition, likelihood)
     initial, transition, likelihood = (xp.astype(v, xp.float64) for v in (initial, transition, likelihood))
@@ -135,7 +135,7 @@ def _check(initial: Any, transition: Any, likelihood: Any) -> None:
 
 
 def _unit(xp: Any, matrices: Any) -> Parts:
-    """Matrices with a largest entry of 1, and the logarithms of what they were divided by."""
+    """Matrices with a largest entry of 1, and the logarithms of their divisors."""
     size = xp.max(matrices, axis=(-2, -1)) if matrices.shape[0] else matrices[..., 0, 0]
     some = xp.where(size > 0, size, xp.ones_like(size))
     log = xp.where(size > 0, xp.log(some), xp.zeros_like(size) - xp.inf)

@@ -67,8 +67,9 @@ def _led(xp: Any, first: Any, rest: Any, many: tuple[int, ...]) -> Any:
 
 
 def _missing(xp: Any, y: Any, h: Any, r: Any) -> tuple[Any, Any, Any, Any]:
-    """What is seen, and y, H and R for each step (for all where nothing is missing): what is missing observes nothing, with an
-    error of its own, and so changes nothing."""
+    """Which observations are there, and y, H and R for each step (for all steps where nothing is missing). A missing
+    observation observes nothing, with an error of its own, and so changes nothing.
+    """
     missing = xp.isnan(y)
     seen = xp.astype(~missing, y.dtype)
     if not bool(xp.any(missing)):
@@ -81,7 +82,7 @@ def _missing(xp: Any, y: Any, h: Any, r: Any) -> tuple[Any, Any, Any, Any]:
 def _log_likelihood(
     xp: Any, seen: Any, y: Any, f: Any, h: Any, q: Any, r: Any, mean: Any, covariance: Any
 ) -> Any:
-    """That of each observation, given the means and covariances behind the one before it."""
+    """The logarithm of the likelihood of each observation, given the means and covariances behind the one before it."""
     gap = y[..., None] - product(h, product(f, mean))
     spread = product(product(h, product(product(f, covariance), f.T) + q), _t(xp, h)) + r
     squares = product(product(_t(xp, gap), inverse(xp, spread)), gap)[..., 0, 0]
@@ -106,7 +107,7 @@ def _steps(xp: Any, y: Any, f: Any, h: Any, q: Any, r: Any) -> Parts:
 
 
 def _first(xp: Any, y: Any, f: Any, h: Any, q: Any, r: Any, m: Any, p: Any) -> Parts:
-    """The first step's A, b and C: it starts from what is known, so that nothing before it counts."""
+    """The first step's A, b and C: the step starts from the known state, so that nothing before it counts."""
     m, p = product(f, m[:, None]), product(product(f, p), f.T) + q
     gain, _ = _gain(xp, p, h, r)
     mean = m + product(gain, y[..., None] - product(h, m))
@@ -114,7 +115,7 @@ def _first(xp: Any, y: Any, f: Any, h: Any, q: Any, r: Any, m: Any, p: Any) -> P
 
 
 def _combine(xp: Any, i: Parts, j: Parts) -> Parts:
-    """First i, then j."""
+    """First element i, then element j."""
     (a, b, c, eta, info), (a2, b2, c2, eta2, info2) = i, j
     unit = xp.eye(a.shape[-1], dtype=a.dtype, device=a.device)
     into = product(a2, inverse(xp, unit + product(c, info2)))

@@ -1,4 +1,4 @@
-"""Whatever array comes in, the same kind goes out: the one place where the applications look at libraries."""
+"""Whatever array comes in, the same kind goes out. Only this module of the applications looks at libraries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from upsweep.host import view
 
 
 def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
-    """The array namespace to compute with, the arrays in it, and what turns a result into the kind of the first array.
+    """The array namespace to compute with, the arrays in it, and a function that turns a result into the kind of the first array.
 
     What lies in this machine's memory is computed with NumPy, whatever library made it; CUDA arrays with their own
     library, which must be CuPy or PyTorch. None stays None.
@@ -35,7 +35,7 @@ def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
             "pass cupy.from_dlpack(x) or torch.from_dlpack(x)"
         )
     xp = _standard().array_namespace(there)
-    # By way of NumPy: PyTorch makes float32 of Python's numbers, and warns of memory that may not be written.
+    # Python's numbers go by way of NumPy: PyTorch would make float32 of them, and it warns of memory that may not be written.
     arrays = [
         x if x is None or engines.on_gpu(x) else xp.asarray(np.array(host(x)), device=there.device)
         for x in given
@@ -44,7 +44,7 @@ def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
 
 
 def parameter(xp: Any, value: Any, x: Any) -> Any:
-    """A weight in the dtype of x. A number stays in this machine's memory: on a GPU it travels with the launch, and nobody waits.
+    """A weight in the dtype of x. A number stays in this machine's memory: on a GPU it travels with the launch, without a wait.
 
     >>> parameter(np, 0.5, np.zeros(3, np.float32)).dtype.name
     'float32'
@@ -52,9 +52,8 @@ def parameter(xp: Any, value: Any, x: Any) -> Any:
     known = dtypes.row_of(x.dtype)
     if isinstance(value, (int, float, complex)) and known is not None and known.narrow is None:
         return np.asarray(value).astype(known.name)
-    return xp.astype(
-        enter(value, x)[1][0], x.dtype
-    )  # a narrow float is rounded as the arrays' own library rounds
+    # A narrow float is rounded as the arrays' own library rounds.
+    return xp.astype(enter(value, x)[1][0], x.dtype)
 
 
 def _standard() -> Any:
@@ -69,7 +68,7 @@ def _standard() -> Any:
 
 
 def _plain(y: Any) -> np.ndarray:
-    """C-contiguous: a single item of a flipped array counts as that too, but PyTorch takes no negative stride."""
+    """A C-contiguous array. A single item of a flipped array counts as contiguous too, but PyTorch takes no negative stride."""
     y = np.asarray(y)
     return np.asarray(y if min(y.strides, default=0) >= 0 else y.copy(), order="C")
 

@@ -87,8 +87,9 @@ class Lexer:
     def _step(
         self, config: _Config, c: int, ahead: int, ends: list[tuple[int, int]], fresh: bool = False
     ) -> _Config:
-        """The configuration after a byte of class c, which lies `ahead` bytes before the newest; the tokens that end are
-        added to `ends` as (bytes before the newest, kind)."""
+        """The configuration after a byte of class c, which lies `ahead` bytes before the newest. The tokens that end are added
+        to `ends` as (bytes before the newest, kind).
+        """
         state, kind, since = config
         to = self._table[state][c] if state >= 0 else -1
         if to >= 0:
@@ -112,7 +113,7 @@ class Lexer:
         return config
 
     def _flush(self, config: _Config, fresh: bool) -> list[tuple[int, int]]:
-        """The tokens that the end of the text ends: bytes before it, and kind."""
+        """The tokens that end with the text: their bytes before the end, and their kinds."""
         ends: list[tuple[int, int]] = []
         while not fresh:
             _, kind, since = config
@@ -169,7 +170,7 @@ def tokenize(text: Any, lexer: Lexer) -> tuple[Any, Any, Any]:
 
 
 def _tokens(xp: Any, lexer: Lexer, codes: Any) -> tuple[Any, Any]:
-    """Ends and kinds of the tokens that the steps of the automaton end, one or a few each."""
+    """Ends and kinds of the tokens that the automaton's steps end. A step ends one token or a few."""
     some = codes != 0
     at = moving.where(xp, some)
     codes = xp.astype(moving.pack(xp, codes, some), xp.int64)
@@ -181,12 +182,13 @@ def _tokens(xp: Any, lexer: Lexer, codes: Any) -> tuple[Any, Any]:
 
 
 def _run(xp: Any, lexer: Lexer, text: Any) -> tuple[Any, int]:
-    """The code of what each byte ends, and the last configuration: all chunks side by side, one byte at a time."""
+    """The code of the tokens that each byte ends, and the last configuration: all chunks side by side, one byte at a time."""
     n, where = text.shape[0], text.device
     size = min(_CHUNK, max(1, n))
     pad = -n % size if n else size
     states, width = lexer.after.shape
-    idle = np.arange(states)[:, None]  # what fills up the last chunk changes nothing
+    # The bytes that fill up the last chunk change nothing.
+    idle = np.arange(states)[:, None]
     after = xp.asarray(np.concatenate([lexer.after, idle], 1).astype(np.int64).ravel(), device=where)
     emits = xp.asarray(np.concatenate([lexer.emits, 0 * idle], 1).astype(np.int64).ravel(), device=where)
     classes = xp.asarray(lexer.classes.astype(np.int64), device=where)[xp.astype(text, xp.int64)]
@@ -207,7 +209,7 @@ def _run(xp: Any, lexer: Lexer, text: Any) -> tuple[Any, int]:
 
 
 def compose(xp: Any, functions: Any) -> Any:
-    """Where the configuration 0 is after each chunk: the scan of the chunks' functions, by doubling (Hillis and Steele)."""
+    """The configuration that 0 leads to after each chunk: the scan of the chunks' functions, by doubling (Hillis and Steele)."""
     stride = 1
     while stride < functions.shape[0]:
         later = xp.take_along_axis(functions[stride:], functions[:-stride], axis=1)

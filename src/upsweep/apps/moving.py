@@ -1,4 +1,4 @@
-"""Moving data to where a scan says: by the engine's own moves where it has them, else by a scan and a scatter."""
+"""Moves of data to the places that a scan gives: by the engine's own moves where it has them, else by a scan and a scatter."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def fast(x: Any) -> Moves | None:
 
 
 def places(xp: Any, counts: Any, what: str = "counts") -> Any:
-    """Where each of some variable-sized outputs starts, and last how much there is in all: counts' exclusive sums."""
+    """The starts of some variable-sized outputs, and last their total size: the exclusive sums of the counts."""
     if counts.shape[0] and int(xp.min(counts)) < 0:
         raise ShapeError(f"{what} must not be negative, got {int(xp.min(counts))}")
     return api.cumulative_sum(xp.astype(counts, xp.int64, copy=False), include_initial=True)
 
 
 def predicate(xp: Any, arrays: Sequence[Any], keep: Callable[..., Any]) -> Any:
-    """What says whether an item, one of each array, is kept: a function, where an engine evaluates it as it moves; else flags."""
+    """A predicate on an item, one of each array: a function where an engine evaluates it as it moves the items, else flags."""
     if any(x.shape != arrays[0].shape[:1] for x in arrays):
         shapes = ", ".join(str(tuple(x.shape)) for x in arrays)
         raise ShapeError(f"a function is given items of 1-D arrays of one length, got {shapes}")
@@ -40,19 +40,20 @@ def predicate(xp: Any, arrays: Sequence[Any], keep: Callable[..., Any]) -> Any:
 
 
 def pack(xp: Any, x: Any, keep: Any) -> Any:
-    """The items of x where keep, flags or a function that `predicate` gave, is true, in their order."""
+    """The items of x where keep (flags, or a function from `predicate`) is true, in their order."""
     moves = fast(x)
     if moves:
         return moves.pack(x, keep)
     offsets = api.cumulative_sum(keep, include_initial=True)
     total = int(offsets[-1])
     y = xp.empty((total + 1, *x.shape[1:]), dtype=x.dtype, device=x.device)
-    y[xp.where(keep, offsets[:-1], total)] = x  # all that is dropped lands in one item too many
+    # All dropped items land in one extra item.
+    y[xp.where(keep, offsets[:-1], total)] = x
     return y[:total]
 
 
 def select(xp: Any, x: Any, keep: Any, values: Any = None, places: Any = None, lengths: Any = None) -> Any:
-    """As much of what is kept as those have room for, and how much that would be: `Moves.select`."""
+    """As many kept items as there is room for, and how many there would be: `Moves.select`."""
     moves = fast(x)
     if moves:
         return moves.select(x, keep, values, places, lengths)
@@ -61,7 +62,7 @@ def select(xp: Any, x: Any, keep: Any, values: Any = None, places: Any = None, l
 
 
 def partition(xp: Any, x: Any, keep: Any) -> tuple[Any, int]:
-    """The items of x where keep is true, then the others; and how many are kept."""
+    """The items of x where keep is true, then the others; and the number of kept ones."""
     moves = fast(x)
     if moves:
         return moves.partition(x, keep)
@@ -82,7 +83,7 @@ def unique(xp: Any, x: Any) -> Any:
 
 
 def runs(xp: Any, x: Any) -> tuple[Any, Any]:
-    """The same, and the lengths of the runs."""
+    """The first item or row of each run of equal ones, and the lengths of the runs."""
     moves = fast(x) if x.ndim == 1 else None
     if moves:
         return moves.runs(x)
@@ -105,7 +106,7 @@ def repeat(xp: Any, x: Any, counts: Any, what: str = "counts") -> Any:
 
 
 def owners(xp: Any, counts: Any, what: str = "counts") -> tuple[Any, Any]:
-    """For each item of such an output the s that it belongs to, and the item's place among those of s."""
+    """For each item of such an output: the s that it belongs to, and its place among the items of s."""
     moves = fast(counts)
     if moves:
         return moves.owners(counts, lambda: places(xp, counts, what))

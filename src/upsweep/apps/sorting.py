@@ -89,15 +89,14 @@ def quicksort(x: Any) -> Any:
 
 
 def _split(xp: Any, keys: Any, places: Any, starts: Any, turn: int) -> tuple[Any, Any]:
-    """Where each key goes, and where the segments start after that."""
+    """The place of each key, and the starts of the next round's segments."""
     n = keys.shape[0]
     ends = xp.concat([starts[1:], xp.full((1,), n, dtype=xp.int64, device=keys.device)])
     heads = xp.zeros(n, dtype=xp.bool, device=keys.device)
     heads[starts] = True
     mine = api.scan(heads, "add", dtype=xp.int64) - 1
-    hashed = (
-        starts * 40503 + turn * 30029 + 12345
-    ) % 65521  # any pivot does, but for a fixed place, which has bad inputs
+    # Any pivot works, but a fixed place has bad inputs.
+    hashed = (starts * 40503 + turn * 30029 + 12345) % 65521
     pivot = keys[starts + hashed * (ends - starts) // 65521][mine]
     less, equal = keys < pivot, keys == pivot
     less_before, equal_before = (
@@ -129,7 +128,7 @@ def _order(xp: Any, keys: Any) -> Any:
 
 
 def _stable_split(xp: Any, first: Any) -> Any:
-    """Where each item goes when those flagged go first."""
+    """The places of the items when the flagged ones go first."""
     offsets = api.cumulative_sum(first, include_initial=True)
     before, total = offsets[:-1], offsets[-1]
     return xp.where(first, before, total + moving.indices(xp, first.shape[0], first) - before)

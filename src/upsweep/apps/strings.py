@@ -59,7 +59,7 @@ def compare_strings(a: Any, b: Any) -> Any:
 class _Strings(NamedTuple):
     longest: int
     cut: Callable[[Any, int, int], Any]
-    """The codes of some of the strings from one place to another; what lies beyond a string is lower than any code."""
+    """The codes of some of the strings from one place to another. A place beyond a string has a code lower than any other."""
 
 
 def _signs(xp: Any, a: _Strings, b: _Strings, equal: Any) -> Any:
@@ -81,7 +81,7 @@ def _rows(xp: Any, codes: Any) -> _Strings:
 
 
 def _ragged(strings: Any, is_bytes: bool) -> _Strings:
-    """Strings end to end, each code one more than it is, and 0 after the last."""
+    """Strings end to end: each code is raised by one, and a 0 follows the last."""
     try:
         text = b"".join(strings) if is_bytes else "".join(strings).encode("utf-32-le", "surrogatepass")
     except TypeError as error:

@@ -115,13 +115,15 @@ class Tree:
 
 
 def _tour(xp: Any, parents: Any) -> Any:
-    """What follows each step of the tour: step v enters node v, step n + v leaves it. The last step follows itself."""
+    """The successor of each step of the tour: step v enters node v, step n + v leaves it. The last step is its own successor."""
     n = parents.shape[0]
-    order = argsort(parents)  # siblings together, in their order; roots first
+    # Siblings together, in their order; roots first.
+    order = argsort(parents)
     sorted_parents, nodes = parents[order], moving.indices(xp, n, parents)
     starts = xp.ones(n, dtype=xp.bool, device=parents.device)
     starts[1:] = sorted_parents[1:] != sorted_parents[:-1]
-    follow = xp.concat([nodes + n, xp.where(parents >= 0, parents + n, nodes + n)])  # a leaf is left at once
+    # The tour leaves a leaf at once.
+    follow = xp.concat([nodes + n, xp.where(parents >= 0, parents + n, nodes + n)])
     older, younger = order[:-1][~starts[1:]], order[1:][~starts[1:]]
     follow[older + n] = younger
     first = starts & (sorted_parents >= 0)
@@ -130,9 +132,9 @@ def _tour(xp: Any, parents: Any) -> Any:
 
 
 def _rank(xp: Any, follow: Any) -> Any:
-    """The place of each step in the tour: by doubling, how many steps follow it.
+    """The place of each step in the tour: doubling finds how many steps follow it.
 
-    That number and what follows share a word, so that each round reads memory at random once.
+    That number and the successor share a word, so each round reads memory at random only once.
     """
     steps = follow.shape[0]
     both = xp.astype(follow != moving.indices(xp, steps, follow), xp.int64) << 32 | follow
@@ -148,7 +150,7 @@ def _rank(xp: Any, follow: Any) -> Any:
 
 
 def _match(xp: Any, opening: Any) -> tuple[Any, Any]:
-    """Where each node opens and closes: sorted by depth, stably, each opening stands before its closing."""
+    """The places where each node opens and closes: sorted stably by depth, each opening stands before its closing."""
     n = opening.shape[0]
     depth = api.scan(xp.where(opening, 1, -1)) if n else moving.indices(xp, 0, opening)
     if n and (int(xp.min(depth)) < 0 or int(depth[-1]) != 0):

@@ -1,4 +1,4 @@
-"""Prefixes of what is larger than a number, such as matrices: the canonical tree, each level of it one array operation."""
+"""Prefixes of items that are larger than a number, such as matrices: the canonical tree, with each level one array operation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def prefixes(xp: Any, combine: Callable[[Parts, Parts], Parts], xs: Parts) -> Pa
 
 
 def product(a: Any, b: Any) -> Any:
-    """Products of stacked matrices, their terms added in order: a BLAS adds them as its machine likes."""
+    """Products of stacked matrices. Their terms are added in order, while a BLAS adds them as its machine likes."""
     total = a[..., :, :1] * b[..., :1, :]
     for k in range(1, b.shape[-2]):
         total = total + a[..., :, k : k + 1] * b[..., k : k + 1, :]

@@ -11,7 +11,7 @@ from upsweep.operator import Operator
 
 
 def _product(a, b):
-    """b a of 2x2 matrices by rows, brought to the size of 1: only the ratios within a product count."""
+    """b a of 2x2 matrices by rows, scaled to the size of 1: only the ratios within a product count."""
     m00, m01 = b[0] * a[0] + b[1] * a[2], b[0] * a[1] + b[1] * a[3]
     m10, m11 = b[2] * a[0] + b[3] * a[2], b[2] * a[1] + b[3] * a[3]
     size = max(max(abs(m00), abs(m01)), max(abs(m10), abs(m11)))
@@ -74,13 +74,12 @@ def solve_tridiagonal(lower: Any, diagonal: Any, upper: Any, right: Any) -> Any:
 
     x = solve(d)
     left, right = xp.concat([zero, x[..., :-1]], axis=-1), xp.concat([x[..., 1:], zero], axis=-1)
-    return give(
-        x + solve(d - a * left - b * x - after * right)
-    )  # the pivots' rounding, which scans gather, goes with the residual
+    # Scans gather the rounding of the pivots, and the residual's solution takes it away.
+    return give(x + solve(d - a * left - b * x - after * right))
 
 
 def _matrix(a, b, before):
-    """What a pivot is of the one before it: (b d - a c) / d."""
+    """A pivot from the one before it: (b d - a c) / d."""
     return b, -a * before, 1.0, 0.0
 
 

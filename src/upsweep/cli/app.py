@@ -176,7 +176,8 @@ def _value(text: str | None) -> Any:
     except (ValueError, SyntaxError):
         pass
     try:
-        return float(text)  # inf and nan
+        # Infinities and NaN.
+        return float(text)
     except ValueError:
         raise ValueError(
             f"--initial {text} is neither a number nor numbers with commas between them"
@@ -206,7 +207,7 @@ _SPELLINGS = {
 
 @contextmanager
 def _progress() -> Iterator[tuple[Any, dict[str, int]]]:
-    """A function of what is being done, how much of it is done, and how much there is; and the last of these, by the first."""
+    """A callback that is told the task, how much of it is done, and how much there is; and the last of these, by the first."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
         tasks: dict[str, Any] = {}

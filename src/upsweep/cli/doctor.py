@@ -1,4 +1,4 @@
-"""A report of the packages that are installed, found without importing them where that can be helped."""
+"""A report of the installed packages, found without importing them where possible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from upsweep import cores, engine
 
 @dataclass(frozen=True)
 class Line:
-    """One engine or one kind of arrays: is it here, in which version, and what adds it."""
+    """One engine or one kind of arrays: whether it works here, in which version, and the command that adds it."""
 
     name: str
     here: bool
@@ -73,12 +73,13 @@ def _reason(error: BaseException) -> str:
 
 
 def _gpus() -> int:
-    """How many GPUs the driver shows; none where there is no driver."""
+    """How many GPUs the driver shows; 0 without a driver."""
     driver: Any = import_module("cuda.bindings.driver")
     try:
         driver.cuInit(0)
         return int(driver.cuDeviceGetCount()[1])
-    except Exception:  # what is raised without a driver differs from version to version of the bindings
+    # The exception without a driver differs between versions of the bindings.
+    except Exception:
         return 0
 
 
@@ -90,7 +91,7 @@ def _version(package: str) -> str:
 
 
 def surroundings() -> Iterator[tuple[str, str]]:
-    """The lines that the report of a fault should have beside these."""
+    """Further lines that the report of a fault needs."""
     yield "upsweep", _version("upsweep")
     yield "Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"
     yield "cores", f"{cores.cores()}, threads of a scan: {cores.wanted()}"

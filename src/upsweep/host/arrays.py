@@ -19,7 +19,7 @@ from upsweep.plan import Plan
 def view(x: Any) -> np.ndarray:
     """The memory of `x` as a NumPy array; lists and scalars become arrays first. Where the memory does not hold the numbers as
     they are computed with, this is a copy that cannot be written to."""
-    # Where numpy.ma is not imported, which takes 10 ms, or is being imported by another thread, there are none.
+    # Nothing is masked where numpy.ma is not imported (the import takes 10 ms), or while another thread is importing it.
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
     if masked is not None and isinstance(x, masked):
         raise EngineError(
@@ -73,7 +73,7 @@ def give(like: Any, view: np.ndarray) -> Any:
 
 
 def of_nothing(plan: Plan, initial: Sequence[np.ndarray] | None) -> tuple[Plan, list[np.ndarray]]:
-    """The reduction of no items as that of one: of `initial`, or the identity."""
+    """The reduction of no items is the reduction of one: of `initial`, or the identity."""
     values = identity_of(plan.op, plan.accumulators) if initial is None else initial
     shape = (1, *plan.row_shape)
     one = replace(plan, map=None, loads=plan.accumulators, shape=shape, axis=0, initial=False)
@@ -86,12 +86,12 @@ def cut(view: np.ndarray, axis: int, start: int, stop: int) -> np.ndarray:
 
 
 def numbers(view: np.ndarray) -> np.ndarray:
-    """Times as the int64 that they are stored as; anything else as it is."""
+    """Times as the int64 that they are stored as; any other array as it is."""
     return view.view(dtypes.number(view.dtype)) if view.dtype.kind in "mM" else view
 
 
 def start(value: Any, dtype: np.dtype, like: Any) -> np.ndarray:
-    """What a scan starts from, in the accumulator's dtype."""
+    """The values that a scan starts from, in the accumulator's dtype."""
     return numbers(view(value)).astype(dtype, copy=False)
 
 
@@ -109,7 +109,7 @@ def apart(x: np.ndarray, ys: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _place(x: np.ndarray) -> tuple[Any, ...]:
-    """Where the items lie, whatever dimensions of one item stand between."""
+    """The places of the items, without the dimensions of length one between them."""
     return x.ctypes.data, tuple((n, s) for n, s in zip(x.shape, x.strides) if n != 1), x.itemsize
 
 
@@ -121,7 +121,8 @@ def _from_torch(x: Any) -> np.ndarray:
             "this tensor requires grad: use upsweep.torch for scans with gradients, or pass x.detach()"
         )
     known = dtypes.row_of(x.dtype)
-    if known is not None and known.module != "numpy":  # PyTorch hands NumPy the bits of such a dtype
+    # PyTorch hands NumPy the bits of such a dtype.
+    if known is not None and known.module != "numpy":
         return x.view(getattr(torch, f"int{8 * x.itemsize}")).numpy().view(dtypes.named(known.name))
     if x.is_conj() or x.is_neg():
         return _copied(x.resolve_conj().resolve_neg().numpy())
@@ -147,7 +148,8 @@ def shifted(
     """A plan with a component that is read ahead as one without: the component is moved to where the others are."""
     c = plan.ahead
     assert c is not None
-    loads = tuple(plan.accumulators[c] if i == c else d for i, d in enumerate(plan.loads))  # as `initial` is
+    # The component has the accumulator's dtype, as `initial` has.
+    loads = tuple(plan.accumulators[c] if i == c else d for i, d in enumerate(plan.loads))
     moved = np.empty(plan.shape, loads[c])
     x, to = np.moveaxis(xs[c], plan.axis, 0), np.moveaxis(moved, plan.axis, 0)
     if plan.reverse:

@@ -21,8 +21,9 @@ def numbered(
     dense: Callable[[np.ndarray], Codes],
     first_equal: Callable[[np.ndarray], np.ndarray],
 ) -> Codes:
-    """The codes of n items, which are of one group where all keys agree. `dense` makes codes of integers, `first_equal` integers
-    of rows of bytes."""
+    """The codes of n items. Items are of one group where all keys agree. `dense` makes codes of integers, `first_equal` makes
+    integers of rows of bytes.
+    """
     codes, counts = dense(_numbers(keys[0], n, first_equal))
     for key in keys[1:]:
         more, several = dense(_numbers(key, n, first_equal))
@@ -49,7 +50,7 @@ def _numbers(key: Any, n: int, first_equal: Callable[[np.ndarray], np.ndarray]) 
 
 
 def _counted(key: Any) -> np.ndarray:
-    """A key as a NumPy array; where it comes from a library that knows what its items are, as that numbers them."""
+    """A key as a NumPy array. A key from a library that knows its categories becomes that library's numbers of them."""
     library = library_of(key)
     if library == "pandas":
         return _of_pandas(key)
@@ -85,7 +86,7 @@ def _of_arrow(key: Any) -> np.ndarray:
 
 
 def _bits(values: np.ndarray) -> np.ndarray:
-    """Floats by their bits: all NaNs are one, and so are both zeros."""
+    """Floats by their bits, with one code for all NaNs and one for both zeros."""
     wide = values.astype(np.float64) + 0.0
     wide[wide != wide] = np.nan
     return wide.view(np.int64)

@@ -20,7 +20,8 @@ def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> n
     values, n = view(segments.values), shape[axis]
     if segments.spelling == "flags":
         return _flags(values, shape, n)
-    if segments.spelling == "ends":  # what comes round is the first item's, which starts a segment anyway
+    # The flag that comes round is the first item's, which starts a segment anyway.
+    if segments.spelling == "ends":
         return np.roll(_flags(values, shape, n), 1, axis if values.ndim > 1 else 0)
     if segments.spelling == "keys":
         return _changes(_fitting(values, shape, n, "keys"), axis if values.ndim > 1 else 0)
@@ -28,7 +29,7 @@ def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> n
 
 
 def offsets(segments: Segments, shape: tuple[int, ...], axis: int) -> np.ndarray:
-    """Where each segment starts and, last, where the data ends, of segments that are the same in all rows."""
+    """The start of each segment and, last, the end of the data, for segments that are the same in all rows."""
     marked, n = heads(segments, shape, axis, None), shape[axis]
     if segments.spelling in ("offsets", "lengths"):
         return _offsets(segments.spelling, view(segments.values), n)
@@ -43,7 +44,7 @@ def offsets(segments: Segments, shape: tuple[int, ...], axis: int) -> np.ndarray
 def flags_of(plan: Plan, heads: np.ndarray) -> np.ndarray:
     """The flags of a plan, one for each item, where a segment starts in the order of the scan: in reverse, at its last item."""
     if plan.reverse != plan.ends:
-        # What comes round is the start of the scan, where a head changes nothing.
+        # The flag that comes round lies at the start of the scan, where a head changes nothing.
         heads = np.roll(heads, 1 if plan.ends else -1, plan.axis if heads.ndim > 1 else 0)
     return spread(heads, plan.shape, plan.axis)
 

@@ -17,7 +17,7 @@ def has(x: Any) -> bool:
 
 
 def items(x: Any) -> np.ndarray:
-    """The items of such an object, which must lie in memory and be there."""
+    """The items of such an object. They must lie in memory already."""
     library = library_of(x)
     if library == "xarray" and x.chunks:
         raise EngineError(
@@ -35,7 +35,7 @@ def _missing(x: Any) -> bool:
 
 
 def labelled(like: Any, y: np.ndarray) -> Any:
-    """A result with the labels of what came in, where it has the same shape; else as it is."""
+    """A result with the labels of the input, where both have the same shape; else the result as it is."""
     if y.shape != tuple(like.shape):
         return y if y.ndim else y[()]
     library = library_of(like)

@@ -1,7 +1,7 @@
 """a * b + c, rounded once, for whole arrays: the processor's instruction in arithmetic that every machine has.
 
-The product is split into two numbers without an error (Dekker 1971), the sum is rounded to odd, and the last rounding then
-sees all that it must (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums", 2008).
+The product is split into two numbers without an error (Dekker 1971). The sum is rounded to odd, so the last rounding sees all
+that it needs (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums", 2008).
 """
 
 from __future__ import annotations
@@ -12,21 +12,24 @@ from upsweep.arithmetic import fma as exact_fma
 
 _SPLIT = 2.0**27 + 1
 _SMALL, _LARGE = 2.0**-400, 2.0**400
-"""Between them nothing below can overflow, nor lose the error of a product."""
+"""Between these bounds no step below overflows or loses the error of a product."""
 
 
 def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """a * b + c of float32 or float64 arrays that broadcast."""
     if c.dtype == np.float32:
-        product = a.astype(np.float64) * b  # without an error: 24 bits by 24 bits
+        # The product is exact: 24 bits by 24 bits.
+        product = a.astype(np.float64) * b
         return _odd_sum(product, c.astype(np.float64)).astype(np.float32)
     a, b, c = (np.asarray(x) for x in np.broadcast_arrays(a, b, c))
     high, low = _product(a, b)
     upper, lower = _sum(c, low)
     top, rest = _sum(high, upper)
     made = top + _odd_sum(rest, lower)
-    made = np.where(made == 0, high + c, made)  # with the sign of zero
-    beyond = abs(high) < abs(c) * 2.0**-60  # where the product is too small to be seen
+    # The sum has the sign of zero.
+    made = np.where(made == 0, high + c, made)
+    # The product is too small to be seen.
+    beyond = abs(high) < abs(c) * 2.0**-60
     made = np.where(beyond, c, made)
     for at in np.argwhere(~(beyond | _ordinary(a, b, c))):
         i = tuple(at)
@@ -36,14 +39,14 @@ def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def odd_float32(x: np.ndarray) -> np.ndarray:
-    """float64 as float32, rounded to odd: what is rounded from that has been rounded once."""
+    """float64 as float32, rounded to odd: a later rounding of the result is the only one that counts."""
     near = x.astype(np.float32)
     bits, inexact = near.view(np.int32), (near != x) & np.isfinite(x)
     return np.where(inexact, bits - (abs(near) > abs(x)) | 1, bits).view(np.float32)
 
 
 def _ordinary(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Where the steps are without an error. A product of zero needs none of them."""
+    """Where the steps have no error. A product of zero needs none of them."""
     fits = [(abs(x) < _LARGE) & ((abs(x) > _SMALL) | (x == 0)) for x in (a, b, c)]
     return fits[0] & fits[1] & fits[2]
 
@@ -69,10 +72,10 @@ def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _odd_sum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a + b; where it is not exact, that neighbour of the true sum whose last bit is 1."""
+    """a + b. Where the sum is not exact, the result is the neighbour of the true sum whose last bit is 1."""
     total, error = _sum(a, b)
     bits = np.asarray(total).view(np.int64)
     inexact = (error != 0) & (bits & 1 == 0) & np.isfinite(total)
-    # Of a number and its neighbour away from zero the bits differ by one.
+    # The bits of a number and of its neighbour away from zero differ by one.
     away = (error > 0) == (total > 0)
     return np.where(inexact, bits + np.where(away, 1, -1), bits).view(np.float64)

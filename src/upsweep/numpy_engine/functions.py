@@ -1,4 +1,4 @@
-"""A Python function over again, in which what it calls works on Values: functions of math and NumPy, dtypes, int and float."""
+"""A Python function made over to work on Values: so are the functions that it calls, of math and NumPy, dtypes, int and float."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ _EXACT: dict[str, Callable[..., Any]] = {
     "sqrt": np.sqrt, "fabs": np.fabs, "copysign": np.copysign, "isnan": np.isnan, "isinf": np.isinf,
     "isfinite": np.isfinite, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc,
 }  # fmt: skip
-"""Functions of math that NumPy computes to the last bit."""
+"""Functions of math that NumPy computes with the same bits as the C library."""
 _WHOLE = ("floor", "ceil", "trunc")
 
 
@@ -113,14 +113,14 @@ def _of_math(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _whole(x: Value, of_floats: Callable[[Any], Any]) -> Value:
-    """A whole number of Python's: what is one stays as it is."""
+    """A whole number of Python. A value that is one stays as it is."""
     if x.dtype.kind == "f":
         return Value(of_floats(x.data).astype(np.int64), True)
     return _int(x)
 
 
 def _of_numpy(fn: Any) -> Callable[..., Any]:
-    """NumPy's exp, log, ... differ from the C library's in the last place, which compiled code calls."""
+    """NumPy's exp, log and others differ in the last place from the C library's, which compiled code calls."""
     name = fn.__name__
     standard = getattr(math, name, None) or getattr(math, name.replace("arc", "a", 1), None)
     each = (
@@ -153,7 +153,7 @@ def _by_item(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _reals(args: Sequence[Any]) -> list[Any]:
-    """The operands of a function of math in one dtype: that of the floats among them, where these are NumPy's."""
+    """The operands of a function of math in one dtype: that of NumPy's floats, where there are any among them."""
     kinds = [kind_of(x) for x in args]
     kind = joined(*kinds) if _floats(kinds) else float
     return [data_of(x).astype(dtype_of(kind)) for x in args]

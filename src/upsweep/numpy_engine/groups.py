@@ -40,8 +40,9 @@ def run_groups(
 
 
 def _alike(codes: np.ndarray, counts: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The places of groups of about one size, a column each, and which of them are items: a column is filled up to a power of
-    two, so that all columns together have at most twice the items."""
+    """The places of groups of about one size, a column for each, and a mask of the items among them. A column is filled up to
+    a power of two, so all columns together have at most twice the items.
+    """
     order, behind = np.argsort(codes, kind="stable"), np.cumsum(counts)
     sizes = np.frexp(np.maximum(counts - 1, 0).astype(np.float64))[1]
     for size in np.unique(sizes):

@@ -1,4 +1,6 @@
-"""What dtypes a function gives, without data: it runs on one item, once for each way through its questions."""
+"""The dtypes that a function gives, found without data: the function runs on one item, once for each path through its
+questions.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,18 @@ from upsweep.operator import uncompilable
 from upsweep.scalars.rules import dtype_of, joined
 
 PATHS, QUESTIONS = 256, 64
-"""The most ways that are gone, and the most questions on each that are answered both ways: a loop asks one at every turn."""
+"""The most paths that are taken, and the most questions on each that are answered both ways: a loop asks a question at every
+turn.
+"""
 ENDLESS = 10_000
-"""A way with so many questions does not end."""
+"""A path with so many questions does not end."""
 
 
 @lru_cache(1024)
 def results_of(function: Function, arguments: tuple[tuple[np.dtype, ...], ...]) -> tuple[np.dtype, ...]:
-    """The dtypes of what a function gives for arguments of these dtypes: of each one, or one a component. Where the ways through
-    it differ, a dtype is the one that holds them all."""
+    """The dtypes of a function's results for arguments of these dtypes: of each argument one, or one a component. Where paths
+    differ, the dtype is one that holds the results of all of them.
+    """
     fn = adopted(function.fn)
     found: list[Columns] = []
     errors: list[Exception] = []
@@ -48,7 +53,7 @@ def results_of(function: Function, arguments: tuple[tuple[np.dtype, ...], ...]) 
 
 
 def _parts(result: Any) -> Columns:
-    """One value, or those of a tuple."""
+    """One value, or the values of a tuple."""
     if isinstance(result, tuple) and len(result) < 2:
         raise TypeError("a function returns a value, or a tuple of at least two")
     parts = list(result) if isinstance(result, tuple) else [result]
@@ -59,7 +64,7 @@ def _parts(result: Any) -> Columns:
 
 
 def _common(parts: Sequence[Any]) -> np.dtype:
-    """The dtype for what all ways give; numbers of Python take that of the others, if it can hold them."""
+    """The dtype for the results of all paths. Numbers of Python take the dtype of the others, if it can hold them."""
     common = dtype_of(joined(*map(kind_of, parts)))
     lowest = np.iinfo(common) if common.kind in "iu" else None
     if lowest and any(isinstance(x, int) and not lowest.min <= x <= lowest.max for x in parts):
@@ -68,7 +73,9 @@ def _common(parts: Sequence[Any]) -> np.dtype:
 
 
 def _paths(run: Callable[[], Any]) -> Iterator[Any]:
-    """What `run` gives, or raises, on each way through its questions: yes first, then the last yes turned into no."""
+    """The results, or the exception, of `run` on each path through its questions: the first path answers yes, each next one
+    turns the last yes into no.
+    """
     script: list[bool] = []
     for _ in range(PATHS):
         given: list[bool] = []

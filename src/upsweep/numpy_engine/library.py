@@ -16,7 +16,8 @@ def by_item(fn: Callable[..., float]) -> Callable[..., np.ndarray]:
     def one(*args: float) -> float:
         try:
             return fn(*args)
-        except (OverflowError, ValueError):  # where C gives an infinity or a NaN
+        # C gives an infinity or a NaN there.
+        except (OverflowError, ValueError):
             return float(like(*map(np.float64, args))) if like else math.nan
 
     each: Any = np.frompyfunc(one, *_ARITY.get(fn.__name__, (1, 1)))

@@ -24,7 +24,7 @@ def on_arrays(op: Operator, dtypes: Sequence[np.dtype]) -> Callable[[Columns, Co
 
 
 def computed(function: Function, arguments: Sequence[Columns]) -> Columns:
-    """What a function gives for the items of its arguments, in the dtypes of its results."""
+    """The results of a function for the items of its arguments, in the dtypes of its results."""
     return _evaluated(function, function.fn, function.results)(*arguments)
 
 
@@ -58,16 +58,16 @@ def _on_columns(twin: Callable[[Any, Any], Any], count: int) -> Callable[[Column
 
 
 class _Returned(TypeError):
-    """The operator returns something else than items."""
+    """The operator returns something other than items."""
 
 
 def said_by(error: Exception) -> str:
-    """What an exception that a function raises says."""
+    """The message for an exception that a function raises."""
     return str(error) if isinstance(error, _Returned) else f"{type(error).__name__}: {error}"
 
 
 def _columns(result: Any, dtypes: Sequence[np.dtype]) -> Columns:
-    """What a function returned, one array a component."""
+    """The values that a function returned, one array a component."""
     parts = result if isinstance(result, tuple) else (result,)
     if isinstance(result, tuple) != (len(dtypes) > 1) or len(parts) != len(dtypes):
         raise _Returned(f"the operator returns {_types(result)} where {_types(list(dtypes))} is wanted")
@@ -90,7 +90,8 @@ _RANKS = "biufc"
 
 
 def _rank(dtype: np.dtype) -> int:
-    return max(_RANKS.find(dtype.kind), 2)  # comparisons give booleans to integers and back
+    # Comparisons turn booleans into integers and back.
+    return max(_RANKS.find(dtype.kind), 2)
 
 
 def _types(result: Any) -> str:

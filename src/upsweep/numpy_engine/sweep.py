@@ -1,7 +1,8 @@
-"""The two orders: Brent and Kung's sweeps, a whole level of the tree at a time, and the loop, a whole item of all rows.
+"""The two orders: Brent and Kung's sweeps, a whole level of the tree at a time, and the loop, a whole item of all rows at a
+time.
 
-The axis of the scan comes first. Level l holds the sums of the aligned blocks of 2^l items; on the way down the prefixes at
-the starts of the blocks become those at the starts of their halves (Blelloch's down-sweep).
+The axis of the scan comes first. Level l holds the sums of the aligned blocks of 2^l items. On the way down, the prefixes at
+the starts of the blocks become the prefixes at the starts of their halves (Blelloch's down-sweep).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Combine = Callable[[Columns, Columns], Columns]
 
 
 class Steps(NamedTuple):
-    """How block sums are joined, and folded onto prefixes. Every segment starts from `start`, where there is one."""
+    """The rules by which block sums are joined and folded onto prefixes. Every segment starts from `start`, if there is one."""
 
     combine: Combine
     start: Columns | None
@@ -49,7 +50,7 @@ class _Sums(NamedTuple):
 
 
 def prefixes(steps: Steps, items: Columns, flags: np.ndarray | None) -> list[np.ndarray]:
-    """The prefixes at 0, 1, ..., n. Where there is no start, the first is anything."""
+    """The prefixes at 0, 1, ..., n. Without a start, the first one may hold any value."""
     known = [np.zeros((1, *x.shape[1:]), x.dtype) for x in items]
     for p, s in zip(known, steps.start or ()):
         p[0] = s
@@ -83,7 +84,7 @@ def _halved(steps: Steps, above: list[np.ndarray], sums: _Sums) -> list[np.ndarr
 
 
 def accumulated(ufunc: np.ufunc, steps: Steps, items: Columns) -> list[np.ndarray]:
-    """The same prefixes by NumPy's own loop, of an operator for which every order gives the same bits."""
+    """The prefixes at 0, 1, ..., n by NumPy's own loop, for an operator whose every order gives the same bits."""
     (x,), made = items, np.zeros((len(items[0]) + 1, *items[0].shape[1:]), items[0].dtype)
     if steps.start is None:
         ufunc.accumulate(x, 0, x.dtype, made[1:])
@@ -94,7 +95,7 @@ def accumulated(ufunc: np.ufunc, steps: Steps, items: Columns) -> list[np.ndarra
 
 
 def in_order(steps: Steps, items: Columns, flags: np.ndarray | None) -> list[np.ndarray]:
-    """The same prefixes by the loop from the first item to the last."""
+    """The prefixes at 0, 1, ..., n by the loop from the first item to the last."""
     sums = _Sums(items, flags)
     known = [np.zeros((len(sums) + 1, *x.shape[1:]), x.dtype) for x in items]
     for p, s in zip(known, steps.start or ()):

@@ -27,11 +27,11 @@ Columns = Sequence[Any]
 
 
 ANSWER: ContextVar[Callable[[Any], bool] | None] = ContextVar("answer", default=None)
-"""What says whether a Value is true, where that is not for its items to say."""
+"""The function that says whether a Value is true, where the items do not say so themselves."""
 
 
 class Fork(BaseException):
-    """Items differ in what the function asks: those where `here` holds go one way, the others another."""
+    """Items differ in the answer to a question of the function: those where `here` holds take one path, the others another."""
 
     def __init__(self, here: Any) -> None:
         self.here = here
@@ -44,8 +44,9 @@ CACHED = 1 << 16
 def evaluate(
     fn: Callable[..., Any], arguments: Sequence[Columns], columns: Callable[[Any], Columns], count: int
 ) -> list[Any]:
-    """fn on the items of arrays of one shape: of each argument one, or one a component. `columns` makes `count` arrays of what it
-    returns."""
+    """fn on the items of arrays of one shape: each argument is one array, or one a component. `columns` makes `count` arrays
+    of the returned values.
+    """
     shape, size = arguments[0][0].shape, arguments[0][0].size
     flat = [[x.ravel() for x in argument] for argument in arguments]
     paths: list[Any] = [slice(first, min(first + CACHED, size)) for first in range(0, size, CACHED)]
@@ -62,7 +63,7 @@ def evaluate(
 
 
 def _gathered(c: int, taken: Sequence[tuple[Any, Columns]], size: int) -> Any:
-    """Component c of all paths, in the dtype that can hold what each of them returns."""
+    """Component c of all paths, in a dtype that holds the returned values of each of them."""
     made = np.empty(size, np.result_type(*(columns[c].dtype for _, columns in taken)) if taken else bool)
     for items, columns in taken:
         made[items] = columns[c]
@@ -74,9 +75,10 @@ def operand(columns: Columns) -> Any:
 
 
 class Value:
-    """One variable of a function, for many items: an array of theirs, or of none for a constant."""
+    """One variable of a function, for many items: an array with one value for each item, or without items for a constant."""
 
-    __array_ufunc__ = None  # NumPy's scalars leave operators with a Value to it
+    # With this, NumPy's scalars leave operators with a Value to the Value.
+    __array_ufunc__ = None
     __slots__ = ("data", "pythons")
     __hash__ = None  # type: ignore[assignment]
 
@@ -111,7 +113,7 @@ class Value:
         return self._known(operator.index)
 
     def _known(self, kind: Callable[[Any], Any]) -> Any:
-        """The one value that all items have: Python needs it as a number of its own."""
+        """The one value of all items: Python needs it as a number of its own."""
         first = self.data.flat[0]
         self._one((self.data == first) | ((self.data != self.data) & (first != first)))
         return kind(first)
@@ -144,7 +146,7 @@ def data_of(x: Any) -> Any:
 
 
 def kind_of(x: Any) -> Kind:
-    """What a Value or a constant counts as in NumPy's rules."""
+    """The type that a Value or a constant has in NumPy's rules."""
     if isinstance(x, (int, float, complex)) and not isinstance(x, (bool, np.generic)):
         return type(x)
     if isinstance(x, Value) and x.pythons:
@@ -161,7 +163,7 @@ def taken(operands: Sequence[Any], dtypes: Sequence[np.dtype]) -> list[Any]:
 
 
 def applied(ufunc: np.ufunc, *operands: Any, fn: Callable[..., Any] | None = None) -> Value:
-    """A ufunc of Values and constants; `fn` computes it where not NumPy itself."""
+    """A ufunc of Values and constants. `fn` computes it where NumPy itself does not."""
     kinds = tuple(map(kind_of, operands))
     pythons = all(map(weak, kinds))
     dtypes = resolved(ufunc, tuple(map(dtype_of, kinds)) if pythons else kinds)
@@ -187,7 +189,7 @@ def _raised(base: Any, exponent: Any) -> Value:
 
 
 def _quotient(x: Any, y: Any) -> Any:
-    """x / y; of complex numbers by Smith's method (1962), as compiled."""
+    """x / y; complex numbers divide by Smith's method (1962), as compiled code does."""
     if x.dtype.kind != "c":
         return x / y
     wide = abs(y.real) >= abs(y.imag)
@@ -204,7 +206,7 @@ _REAL_POWER = by_item(math.pow)
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    """base to an integer power, by squares: the products that compiled code makes."""
+    """base to an integer power, by squares: the same products as compiled code makes."""
     left, made = abs(exponent), np.ones(np.broadcast(base, exponent).shape, base.dtype)
     while left.any():
         made = np.where(left & 1 != 0, mul_arrays(made, base), made)
