@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from upsweep import dtypes
-from upsweep.gpu.compile import KERNELS
+from upsweep.gpu.compile import KERNELS, made
 
 NARROW = [name for name, row in dtypes.TABLE.items() if row.narrow and name.startswith("float8")]
 
@@ -69,3 +69,10 @@ def test_the_kernels_conversions_have_the_bits_of_ml_dtypes(narrow):
     code.encode(x.ctypes.data_as(ctypes.c_void_p), encoded.ctypes.data_as(ctypes.c_void_p), x.size)
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(encoded, x.astype(dtype).view(np.uint8))
+
+
+def test_a_float_without_instructions_compiles_for_a_chip_that_has_them_for_others():
+    pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
+    kernel = 'typedef Narrow<3, 4, true> e3m4; extern "C" __global__ void both(e3m4* x) { *x = encoded<e3m4>(decoded(*x)); }'
+    text = (KERNELS / "narrow.cuh").read_text().replace("#pragma once", "")
+    assert made(text + kernel, (), 90)

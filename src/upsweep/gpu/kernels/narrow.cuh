@@ -1,7 +1,7 @@
 // Floats of eight bits: a sign, EXPONENT bits and MANTISSA bits, with the highest exponent for infinity and NaN (INFINITE) or
 // all ones alone for NaN (Micikevicius et al. 2022, "FP8 formats for deep learning"). The arithmetic is plain C and exact, so
-// that every architecture, and a host compiler, gives the bits of ml_dtypes. From sm_89 on, instructions convert in a third of
-// the time.
+// that every architecture, and a host compiler, gives the bits of ml_dtypes. From sm_89 on, instructions convert two of the types
+// in a third of the time.
 #pragma once
 
 template <int EXPONENT, int MANTISSA, bool INFINITE> struct Narrow {
@@ -20,7 +20,33 @@ constexpr float power_of_two(int e) { return e == 0 ? 1.0f : e > 0 ? 2.0f * powe
 __device__ __forceinline__ float as_float(unsigned bits) { float r; memcpy(&r, &bits, 4); return r; }
 __device__ __forceinline__ unsigned as_bits(float x) { unsigned r; memcpy(&r, &x, 4); return r; }
 
+// Whether the chip has instructions for the type.
+template <class T> inline constexpr bool by_instruction = false;
+
+// Exponent and mantissa where float32 has them, times a power of two, which is exact for subnormal numbers too.
+template <class T> __device__ __forceinline__ float decoded_plainly(T x) {
+  unsigned wide = x.bits & ((1u << T::width) - 1), sign = (unsigned)(x.bits >> T::width) << 31;
+  unsigned size = as_bits(as_float(wide << T::shift) * power_of_two(127 - T::bias));
+  if (wide >= T::overflow) size = wide == T::overflow && T::nan != T::overflow ? 0x7f800000u : 0x7fc00000u;
+  return as_float(size | sign);
+}
+
+// Normal numbers are rounded as integers, subnormal ones by adding a power of two whose last place is theirs; ties to even.
+template <class T> __device__ __forceinline__ T encoded_plainly(float x) {
+  constexpr int magic = 24 - T::bias - (23 - T::shift);
+  unsigned bits = as_bits(x), size = bits & 0x7fffffffu, sign = bits >> 31 << T::width;
+  unsigned nearest = size + (1u << (T::shift - 1)) - 1 + (size >> T::shift & 1);
+  unsigned normal = (nearest >> T::shift) - ((unsigned)(127 - T::bias) << (23 - T::shift));
+  unsigned small = as_bits(as_float(size) + power_of_two(magic)) - ((unsigned)(127 + magic) << 23);
+  unsigned code = size < (unsigned)(128 - T::bias) << 23 ? small : normal > T::largest ? T::overflow : normal;
+  if (size > 0x7f800000u) code = T::nan;
+  return T{(unsigned char)(code | sign)};
+}
+
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+template <> inline constexpr bool by_instruction<e4m3> = true;
+template <> inline constexpr bool by_instruction<e5m2> = true;
+
 // Each is a half too, and a half a float; instructions take two at a time.
 __device__ __forceinline__ float half_as_float(unsigned bits) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"((unsigned short)bits)); return r; }
 __device__ __forceinline__ unsigned halves(e5m2, unsigned two) { return (two & 0xff) << 8 | (two & 0xff00) << 16; }
@@ -33,9 +59,9 @@ __device__ __forceinline__ unsigned rounded(e4m3, float low, float high) {
 __device__ __forceinline__ unsigned rounded(e5m2, float low, float high) {
   unsigned short r; asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(r) : "f"(high), "f"(low)); return r;
 }
-template <class T> __device__ __forceinline__ float decoded(T x) { return half_as_float(halves(T{}, x.bits) & 0xffff); }
+template <class T> __device__ __forceinline__ float decoded_by_instruction(T x) { return half_as_float(halves(T{}, x.bits) & 0xffff); }
 // The instruction stops at the largest number. What lies half a step above that, or more where it is odd, overflows.
-template <class T> __device__ __forceinline__ T encoded(float x) {
+template <class T> __device__ __forceinline__ T encoded_by_instruction(T, float x) {
   constexpr unsigned odd = T::largest & 1, half_step = (T::largest << 1 | 1) << (T::shift - 1);
   const float most = as_float(half_step - odd + ((unsigned)(127 - T::bias) << 23)), size = fabsf(x);
   unsigned sign = as_bits(x) >> 31 << T::width, code = size <= most ? rounded(T{}, x, 0.0f) : T::overflow | sign;
@@ -61,27 +87,16 @@ template <class T, int N> __device__ __forceinline__ void encode_all(const float
     memcpy(y + k, &four, 4);
     if (!(fabsf(x[k]) <= largest && fabsf(x[k + 1]) <= largest && fabsf(x[k + 2]) <= largest && fabsf(x[k + 3]) <= largest))
 #pragma unroll
-      for (int i = k; i < k + 4; i++) y[i] = encoded<T>(x[i]);
+      for (int i = k; i < k + 4; i++) y[i] = encoded_by_instruction(T{}, x[i]);
   }
 }
-#else
-// Exponent and mantissa where float32 has them, times a power of two, which is exact for subnormal numbers too.
-template <class T> __device__ __forceinline__ float decoded(T x) {
-  unsigned wide = x.bits & ((1u << T::width) - 1), sign = (unsigned)(x.bits >> T::width) << 31;
-  unsigned size = as_bits(as_float(wide << T::shift) * power_of_two(127 - T::bias));
-  if (wide >= T::overflow) size = wide == T::overflow && T::nan != T::overflow ? 0x7f800000u : 0x7fc00000u;
-  return as_float(size | sign);
-}
-
-// Normal numbers are rounded as integers, subnormal ones by adding a power of two whose last place is theirs; ties to even.
-template <class T> __device__ __forceinline__ T encoded(float x) {
-  constexpr int magic = 24 - T::bias - (23 - T::shift);
-  unsigned bits = as_bits(x), size = bits & 0x7fffffffu, sign = bits >> 31 << T::width;
-  unsigned nearest = size + (1u << (T::shift - 1)) - 1 + (size >> T::shift & 1);
-  unsigned normal = (nearest >> T::shift) - ((unsigned)(127 - T::bias) << (23 - T::shift));
-  unsigned small = as_bits(as_float(size) + power_of_two(magic)) - ((unsigned)(127 + magic) << 23);
-  unsigned code = size < (unsigned)(128 - T::bias) << 23 ? small : normal > T::largest ? T::overflow : normal;
-  if (size > 0x7f800000u) code = T::nan;
-  return T{(unsigned char)(code | sign)};
-}
 #endif
+
+template <class T> __device__ __forceinline__ float decoded(T x) {
+  if constexpr (by_instruction<T>) return decoded_by_instruction(x);
+  else return decoded_plainly(x);
+}
+template <class T> __device__ __forceinline__ T encoded(float x) {
+  if constexpr (by_instruction<T>) return encoded_by_instruction(T{}, x);
+  else return encoded_plainly<T>(x);
+}

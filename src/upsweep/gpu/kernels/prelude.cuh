@@ -52,10 +52,8 @@ template <class To, class From> __device__ __forceinline__ To convert(From x) {
 
 // N items at once.
 template <class From, class To, int N> __device__ __forceinline__ void convert_all(const From (&x)[N], To (&y)[N]) {
-#if __CUDA_ARCH__ >= 890
-  if constexpr (is_narrow<From> && same<To, f32> && N % 4 == 0) { decode_all(x, y); return; }
-  if constexpr (is_narrow<To> && same<From, f32> && N % 4 == 0) { encode_all(x, y); return; }
-#endif
+  if constexpr (by_instruction<From> && same<To, f32> && N % 4 == 0) { decode_all(x, y); return; }
+  if constexpr (by_instruction<To> && same<From, f32> && N % 4 == 0) { encode_all(x, y); return; }
 #pragma unroll
   for (int k = 0; k < N; k++) y[k] = convert<To>(x[k]);
 }

@@ -1,0 +1,75 @@
+"""The operands of a scan beside its array: multipliers, flags, starts, dtypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.core import Tracer
+
+from upsweep.arguments import ShapeError
+from upsweep.dtypes import accumulator
+from upsweep.engine import DTypeError
+from upsweep.jax import rules
+
+
+def held(value: Any, dtype: Any, what: str) -> Array:
+    """A value as an array of `dtype`; a DTypeError where it would become another value."""
+    known = not isinstance(value, Tracer) and np.ndim(value) == 0
+    have = np.asarray(value).dtype if known else jnp.asarray(value).dtype
+    whole = known and have.kind == "f" and float(value).is_integer()
+    if not (
+        jnp.can_cast(have, dtype, "same_kind")
+        or (have.kind in "iu" and np.dtype(dtype).kind in "iu")
+        or whole
+    ):
+        raise DTypeError(
+            f"{what} ({value}) is no value of {dtype}, in which this is computed: convert the array first"
+        )
+    return jnp.asarray(value, dtype)
+
+
+def rows_of(initial: Any, x: Array, dim: int) -> Array:
+    """One start for each row, in the dtype that is computed with."""
+    rows = rules.row_shape(x, dim)
+    start = held(initial, accumulator(np.dtype(x.dtype)), "initial")
+    if start.shape not in ((), rows):
+        raise ShapeError(f"initial has shape {start.shape}; pass a scalar or one value a row, shape {rows}")
+    return jnp.broadcast_to(start, rows)
+
+
+def ranked(a: Array, b: Array) -> Array:
+    """A multiplier of b's rank, whose axes of one item hold for all of b's."""
+    if a.ndim > b.ndim or any(m not in (1, n) for m, n in zip(reversed(a.shape), reversed(b.shape))):
+        raise ShapeError(f"a multiplier of shape {a.shape} does not broadcast to {b.shape}")
+    return a.reshape((1,) * (b.ndim - a.ndim) + a.shape)
+
+
+def flags_of(flags: Any, x: Array, dim: int) -> Array:
+    """Booleans of the rank of x, from flags of its shape or 1-D along the axis; axes of one item hold for all of x's."""
+    flags = jnp.asarray(flags).astype(bool)
+    if flags.ndim == 1:
+        flags = flags.reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)])
+    return flags if flags.shape[dim] == x.shape[dim] else jnp.broadcast_to(flags, x.shape)
+
+
+def single(x: Array) -> Array:
+    """Half precision as float32, in which `upsweep` computes it."""
+    return x.astype(jnp.float32) if x.itemsize < 4 and jnp.issubdtype(x.dtype, jnp.floating) else x
+
+
+def inexact(dtype: Any) -> np.dtype:
+    """Integers and booleans become JAX's default floating dtype."""
+    return np.dtype(dtype if jnp.issubdtype(dtype, jnp.inexact) else jnp.result_type(float))
+
+
+def promoted(x: Array) -> Array:
+    if x.dtype.kind not in "biu":
+        return x
+    default = np.dtype(
+        f"{'u' if x.dtype.kind == 'u' else 'i'}{8 if jax.config.read('jax_enable_x64') else 4}"
+    )
+    return x.astype(default) if x.dtype.itemsize < default.itemsize else x

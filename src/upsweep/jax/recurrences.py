@@ -1,0 +1,173 @@
+"""Recurrences in time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from upsweep.arguments import ShapeError, axis_of, followed, timed, weighted
+from upsweep.dtypes import accumulator
+from upsweep.jax import filters, rules
+from upsweep.jax.operands import flags_of, held, inexact, ranked, rows_of, single
+from upsweep.jax.segments import heads_of
+from upsweep.segments import Segments
+
+
+def linear_recurrence(
+    a: Any, b: Any, *, initial: Any = None, axis: int | None = None, reverse: bool = False,
+    segments: Segments | None = None, order: str = "tree",
+) -> Array:  # fmt: skip
+    """`h[t] = a[t] h[t-1] + b[t]` from `h[-1] = initial`, differentiable in a, b and initial.
+
+    Args:
+        a: an array or number that broadcasts to the shape of b.
+        b: an array, whose dtype holds a.
+        initial, axis, reverse, segments, order: as in `upsweep.linear_recurrence`.
+
+    >>> import jax.numpy as jnp, upsweep.jax as uj
+    >>> uj.linear_recurrence(0.5, jnp.ones(3), initial=2.0).tolist()
+    [2.0, 2.0, 2.0]
+    """
+    b = jnp.asarray(b)
+    dim = axis_of(axis, b.shape) - b.ndim
+    a = ranked(held(a, b.dtype, "a"), b)
+    start = None if initial is None else rows_of(initial, b, dim)
+    return rules.recurrence(dim, reverse, a, b, start, heads_of(segments, b, dim), order)
+
+
+def ema(
+    x: Any, alpha: Any = None, *, halflife: Any = None, times: Any = None, axis: int | None = None, initial: Any = None,
+    segments: Segments | None = None, order: str = "tree",
+) -> Array:  # fmt: skip
+    """Exponential moving average `y[t] = (1 - alpha) y[t-1] + alpha x[t]`, as `upsweep.ema`, differentiable.
+
+    >>> import jax.numpy as jnp, upsweep.jax as uj
+    >>> uj.ema(jnp.array([4.0, 8.0, 8.0]), halflife=1, times=jnp.array([0, 1, 3])).tolist()
+    [4.0, 6.0, 7.5]
+    """
+    weighted(alpha, halflife, times, initial)
+    x = jnp.asarray(x)
+    x = x.astype(inexact(x.dtype))
+    dim = axis_of(axis, x.shape) - x.ndim
+    if alpha is None:
+        alpha = 1 - jnp.exp2(-_steps(times, x, dim) / halflife)
+    alpha = ranked(jnp.asarray(alpha, x.dtype), x)
+    start, heads = None if initial is None else rows_of(initial, x, dim), heads_of(segments, x, dim)
+    dtype, x, alpha = x.dtype, single(x), single(alpha)
+    # No fused multiply-add.
+    b = jax.lax.optimization_barrier(alpha * x)
+    if start is None:
+        first = jnp.arange(x.shape[dim]).reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)]) == 0
+        b = jnp.where(first if heads is None else first | heads, x, b)
+    return rules.recurrence(dim, False, 1 - alpha, b, start, heads, order).astype(dtype)
+
+
+def _steps(times: Any, x: Array, dim: int) -> Array:
+    """The time since the item before; 0 for the first item."""
+    if times is None:
+        return jnp.ones(())
+    times = jnp.asarray(times)
+    timed(times.shape, x.shape, dim)
+    if times.ndim < x.ndim:
+        times = times.reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)])
+    return jnp.diff(times, axis=dim, prepend=jax.lax.slice_in_dim(times, 0, min(1, x.shape[dim]), axis=dim))
+
+
+def discounted_sum(
+    rewards: Any, gamma: Any, dones: Any = None, *, axis: int | None = None, initial: Any = None, order: str = "tree"
+) -> Array:  # fmt: skip
+    """`g[t] = r[t] + gamma g[t+1]`, stopping where an episode is done, as `upsweep.discounted_sum`, differentiable in
+    rewards, gamma and initial.
+
+    >>> import jax.numpy as jnp, upsweep.jax as uj
+    >>> uj.discounted_sum(jnp.ones(4), 0.5, jnp.array([False, True, False, False])).tolist()
+    [1.5, 1.0, 1.5, 1.0]
+    """
+    r = jnp.asarray(rewards)
+    r = r.astype(inexact(r.dtype))
+    dim = axis_of(axis, r.shape) - r.ndim
+    weights = ranked(jnp.asarray(gamma, r.dtype), r)
+    start = None if initial is None else rows_of(initial, r, dim)
+    if dones is None or r.size == 0:
+        return rules.recurrence(dim, True, weights, r, start, None, order)
+    done = flags_of(dones, r, dim)
+
+    def cut(v: Array, start: int | None, stop: int | None) -> Array:
+        return v[(..., slice(start, stop), *[slice(None)] * (-1 - dim))]
+
+    heads = jnp.concatenate([jnp.ones_like(cut(done, 0, 1)), cut(done, 0, -1)], dim)
+    if start is not None:
+        # No fused multiply-add.
+        after = jax.lax.optimization_barrier(
+            cut(weights, -1, None) * jnp.expand_dims(start.astype(r.dtype), dim)
+        )
+        end = cut(r, -1, None) + jnp.where(cut(done, -1, None), 0, after)
+        r = jnp.concatenate([cut(r, 0, -1), end], dim)
+    return rules.recurrence(dim, True, weights, r, None, heads, order)
+
+
+def gae(
+    rewards: Any, values: Any, last_value: Any = None, dones: Any = None, *, gamma: float, lam: float, truncated: Any = None,
+    next_values: Any = None, axis: int | None = None, order: str = "tree",
+) -> Array:  # fmt: skip
+    """Generalised advantage estimates, as `upsweep.gae`, differentiable.
+
+    >>> import jax.numpy as jnp, upsweep.jax as uj
+    >>> uj.gae(jnp.ones(2), jnp.zeros(2), 0.0, gamma=0.5, lam=1.0).tolist()
+    [1.5, 1.0]
+    """
+    followed(last_value, next_values, truncated)
+    r, v = jnp.asarray(rewards), jnp.asarray(values)
+    dim = axis_of(axis, v.shape) - v.ndim
+    ahead = next_values
+    if ahead is None:
+        last = jnp.expand_dims(rows_of(last_value, v, dim).astype(v.dtype), dim)
+        ahead = jax.lax.slice_in_dim(jnp.concatenate([v, last], dim), 1, None, axis=dim)
+    ended, cut = (None if f is None else flags_of(f, v, dim) for f in (dones, truncated))
+    if ended is not None:
+        ahead = jnp.where(ended, 0, ahead)
+    stops = cut if ended is None else ended if cut is None else ended | cut
+    delta = single(r) + gamma * single(ahead) - single(v)
+    return discounted_sum(delta, gamma * lam, stops, axis=dim, order=order).astype(
+        jnp.promote_types(r.dtype, v.dtype)
+    )
+
+
+def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+    """Filter along an axis, as `upsweep.lfilter` (SciPy's signature), differentiable in b, a, x and zi.
+
+    A filter is computed by the host: its poles are found by arithmetic of many digits, and it runs in float64 even where
+    JAX has no 64 bits.
+
+    Args:
+        b, a: coefficients, as JAX arrays or as numbers; numbers count as being of the dtype of x.
+        x, axis, zi: as in `upsweep.lfilter`.
+
+    Returns:
+        y, of x's shape; with `zi` the pair `(y, zf)`.
+
+    >>> import jax.numpy as jnp, upsweep.jax as uj
+    >>> uj.lfilter([1.0], [1.0, -0.5], jnp.array([1.0, 0.0, 0.0, 0.0])).tolist()
+    [1.0, 0.5, 0.25, 0.125]
+    """
+    x = jnp.asarray(x)
+    known = [v for v in (b, a, zi) if isinstance(v, Array)]
+    dtype = accumulator(inexact(jnp.result_type(x, *known)))
+    b, a = (jnp.asarray(c, dtype) for c in (b, a))
+    if b.ndim != 1 or a.ndim != 1 or not b.size or not a.size:
+        raise ShapeError(f"coefficients must be 1-D and not empty, got shapes {b.shape} and {a.shape}")
+    dim = axis_of(axis, x.shape)
+    x = jnp.moveaxis(x.astype(dtype), dim, -1)
+    if zi is None:
+        return jnp.moveaxis(filters.lfilter(b, a, x, None)[0], -1, dim)
+    state = jnp.moveaxis(jnp.asarray(zi, dtype), dim, -1)
+    whole = (*x.shape[:-1], max(b.size, a.size) - 1)
+    fits = [m in (1, n) for m, n in zip(state.shape[:-1], whole)]
+    if state.ndim != x.ndim or state.shape[-1] != whole[-1] or not all(fits):
+        raise ShapeError(
+            f"zi has shape {jnp.shape(zi)}; along the axis it needs {whole[-1]} values for these coefficients"
+        )
+    return tuple(jnp.moveaxis(v, -1, dim) for v in filters.lfilter(b, a, x, jnp.broadcast_to(state, whole)))

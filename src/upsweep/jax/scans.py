@@ -1,0 +1,188 @@
+"""Scans under an operator, and reductions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.core import Tracer
+
+from upsweep.api import Op
+from upsweep.arguments import alone, axis_of
+from upsweep.dtypes import accumulator
+from upsweep.jax import rules
+from upsweep.jax.operands import promoted, rows_of
+from upsweep.jax.segments import heads_of, offsets_of
+from upsweep.operator import Operator, OperatorError, identity_of, resolve
+from upsweep.operators import as_operator, ops
+from upsweep.segments import Segments
+
+
+def scan(
+    xs: Any,
+    op: Op = "add",
+    *,
+    axis: int | None = None,
+    exclusive: bool = False,
+    reverse: bool = False,
+    initial: Any = None,
+    segments: Segments | None = None,
+    order: str = "tree",
+) -> Any:
+    """All prefixes under an associative operator, as `upsweep.scan`.
+
+    Args:
+        xs: an array, or a tuple of arrays of one shape (without gradients; see `linear_recurrence`).
+        op, axis, exclusive, reverse, initial: as in `upsweep.scan`. One array has derivatives for the built-in operators and
+            for every Python function that JAX can trace (holomorphic, of complex numbers).
+        segments, order: as in `upsweep.scan`; offsets that are traced are not checked.
+
+    Returns:
+        An array (a tuple of them) of the input's shape and dtype.
+
+    >>> import jax.numpy as jnp, upsweep.jax as uj
+    >>> uj.scan(jnp.array([3, 1, 7, 0]), "max").tolist()
+    [3, 3, 7, 7]
+    """
+    op = as_operator(op)
+    if isinstance(xs, tuple):
+        xs = tuple(map(jnp.asarray, xs))
+        dim = axis_of(axis, xs[0].shape) - xs[0].ndim
+        starts = None if initial is None else tuple(rows_of(v, x, dim) for v, x in zip(initial, xs))
+        return rules.call(op, dim, exclusive, reverse, xs, starts, heads_of(segments, xs[0], dim), order)
+    x = jnp.asarray(xs)
+    # Counted from the end, an axis stays the same within vmap.
+    dim = axis_of(axis, x.shape) - x.ndim
+    start = None if initial is None else rows_of(initial, x, dim)
+    return rules.scan(op, dim, exclusive, reverse, x, start, heads_of(segments, x, dim), order)
+
+
+def reduce(
+    x: Any,
+    op: Op = "add",
+    *,
+    axis: int | None = None,
+    reverse: bool = False,
+    initial: Any = None,
+    segments: Segments | None = None,
+    order: str = "tree",
+) -> Array:
+    """The last prefix, or that of every segment, as `upsweep.reduce`, differentiable as `scan` is.
+
+    Args:
+        x: an array.
+        op, axis, reverse, initial, order: as in `scan`.
+        segments: one result a segment, along the axis. An empty one has `initial` or the operator's identity. Inside `jit`
+            only offsets and lengths tell how many there are.
+
+    Raises:
+        ShapeError: the number of segments is not known where the call is traced.
+        OperatorError: nothing reduces to nothing: a segment may be empty, and there is no identity.
+
+    >>> import jax.numpy as jnp, upsweep as up, upsweep.jax as uj
+    >>> uj.reduce(jnp.arange(5), segments=up.segments.lengths([2, 0, 3])).tolist()
+    [1, 0, 9]
+    """
+    x, op = jnp.asarray(x), as_operator(op)
+    dim = axis_of(axis, x.shape)
+    n = x.shape[dim]
+    y = scan(x, op, axis=dim, reverse=reverse, initial=initial, segments=segments, order=order)
+    if segments is None:
+        return jnp.take(y, 0 if reverse else n - 1, dim) if n else _nothing(op, y, initial, dim)
+    ends = offsets_of(segments, x, dim)
+    first, behind = ends[:-1], ends[1:]
+    empty = first == behind
+    made = jnp.take(y, jnp.clip(first if reverse else behind - 1, 0, max(n - 1, 0)), dim, mode="fill")
+    if not isinstance(empty, Tracer) and not empty.any():
+        return made
+    empty = empty.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
+    return jnp.where(empty, jnp.expand_dims(_nothing(op, y, initial, dim), dim), made)
+
+
+def _nothing(op: Operator, y: Array, initial: Any, dim: int) -> Array:
+    """The reduction of no items, for each row."""
+    shape = [n for d, n in enumerate(y.shape) if d != dim]
+    if initial is not None:
+        return jnp.broadcast_to(jnp.asarray(initial, y.dtype), shape)
+    dtypes = (np.dtype(y.dtype),)
+    identity = identity_of(resolve(op, dtypes), tuple(map(accumulator, dtypes)))
+    if identity is None:
+        raise OperatorError(f"the reduction of nothing needs an identity, and {op} has none: pass initial=")
+    return jnp.full(shape, identity[0], y.dtype)
+
+
+def cumulative_sum(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False,
+    segments: Segments | None = None, order: str = "tree",
+) -> Array:  # fmt: skip
+    """Running totals; integers narrower than JAX's default are summed as the default. See `upsweep.cumulative_sum`.
+
+    >>> import jax.numpy as jnp, upsweep.jax as uj
+    >>> uj.cumulative_sum(jnp.array([1, 2, 3])).tolist()
+    [1, 3, 6]
+    """
+    return _cumulative(x, ops.ADD, 0, axis, dtype, include_initial, segments, order)
+
+
+def cumulative_prod(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False,
+    segments: Segments | None = None, order: str = "tree",
+) -> Array:  # fmt: skip
+    """Running products; see `cumulative_sum`. The gradient holds where items are zero.
+
+    >>> import jax.numpy as jnp, upsweep.jax as uj
+    >>> uj.cumulative_prod(jnp.array([2, 3, 4])).tolist()
+    [2, 6, 24]
+    """
+    return _cumulative(x, ops.MUL, 1, axis, dtype, include_initial, segments, order)
+
+
+def _cumulative(
+    x: Any, op: Operator, first: int, axis: int | None, dtype: Any, include_initial: bool, segments: Segments | None,
+    order: str,
+) -> Array:  # fmt: skip
+    alone(include_initial, segments)
+    x = promoted(jnp.asarray(x)) if dtype is None else jnp.asarray(x, dtype)
+    y = scan(x, op, axis=axis, segments=segments, order=order)
+    if not include_initial:
+        return y
+    dim = axis_of(axis, x.shape)
+    return jnp.pad(y, [(int(d == dim), 0) for d in range(y.ndim)], constant_values=first)
+
+
+def cummax(
+    x: Any, *, axis: int | None = None, reverse: bool = False, segments: Segments | None = None, order: str = "tree"
+) -> Array:  # fmt: skip
+    """Running maxima, as `upsweep.cummax`; of equal items the later one has the gradient.
+
+    >>> import jax.numpy as jnp, upsweep.jax as uj
+    >>> uj.cummax(jnp.array([2, 1, 5, 3])).tolist()
+    [2, 2, 5, 5]
+    """
+    return scan(x, ops.MAX, axis=axis, reverse=reverse, segments=segments, order=order)
+
+
+def cummin(
+    x: Any, *, axis: int | None = None, reverse: bool = False, segments: Segments | None = None, order: str = "tree"
+) -> Array:  # fmt: skip
+    """Running minima; see `cummax`.
+
+    >>> import jax.numpy as jnp, upsweep.jax as uj
+    >>> uj.cummin(jnp.array([2, 1, 5, 3])).tolist()
+    [2, 1, 1, 1]
+    """
+    return scan(x, ops.MIN, axis=axis, reverse=reverse, segments=segments, order=order)
+
+
+def cumlogsumexp(
+    x: Any, *, axis: int | None = None, reverse: bool = False, segments: Segments | None = None, order: str = "tree"
+) -> Array:  # fmt: skip
+    """`log(cumsum(exp(x)))` without overflow, as `upsweep.cumlogsumexp`.
+
+    >>> import jax.numpy as jnp, upsweep.jax as uj
+    >>> jnp.exp(uj.cumlogsumexp(jnp.zeros(4))).round().tolist()
+    [1.0, 2.0, 3.0, 4.0]
+    """
+    return scan(x, ops.LOGADDEXP, axis=axis, reverse=reverse, segments=segments, order=order)
