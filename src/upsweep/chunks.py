@@ -53,14 +53,15 @@ class Standing:
     kind: tuple[Any, ...] | None = None
     """The axis, the shape of the rows and the dtypes of the chunks so far."""
 
-    def push(self, chunk: Any, out: Any = None) -> Any:
-        """Scan the next chunk."""
-        run = Run(self, chunk, out)
+    def push(self, chunk: Any, out: Any = None, keep: tuple[int, ...] | None = None) -> Any:
+        """Scan the next chunk. `keep` names the components that are wanted; None for all."""
+        run = Run(self, chunk, out, keep=keep)
         return run.through() if self.order == "tree" else run.in_order()
 
-    def push_summed(self, chunk: Any, sums: Iterable[tuple[Any, ...]], keep: int | None = None) -> Any:
-        """The same where the sums of the chunk's aligned blocks are known already: one pass over it less. `keep` names the one
-        component that is wanted."""
+    def push_summed(
+        self, chunk: Any, sums: Iterable[tuple[Any, ...]], keep: tuple[int, ...] | None = None
+    ) -> Any:
+        """The same where the sums of the chunk's aligned blocks are known already: one pass over it less."""
         return Run(self, chunk, known=iter(sums), keep=keep).through()
 
 
@@ -73,7 +74,7 @@ class Run:
         chunk: Any,
         out: Any = None,
         known: Iterator[tuple[Any, ...]] | None = None,
-        keep: int | None = None,
+        keep: tuple[int, ...] | None = None,
     ) -> None:
         given = chunk if isinstance(chunk, tuple) else (chunk,)
         self.keep = keep
@@ -88,7 +89,7 @@ class Run:
         self.sums = tuple(carried(d) for d in computed)
         if out is None:
             self.out = None
-            wanted = range(len(given)) if keep is None else (keep,)
+            wanted = range(len(given)) if keep is None else keep
             self.ys = [self.on.empty(given[c], self.shape, computed[c]) for c in wanted]
         else:
             self.out = out
@@ -156,7 +157,7 @@ class Run:
     def result(self) -> Any:
         if self.out is not None:
             return self.out
-        kinds = self.given if self.keep is None else (self.given[self.keep],)
+        kinds = self.given if self.keep is None else [self.given[c] for c in self.keep]
         return bare([self.on.give(x, y) for x, y in zip(kinds, self.ys)])
 
     def _scan(self, xs: list[Any], initial: Any, start: int, stop: int) -> None:

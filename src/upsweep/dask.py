@@ -25,7 +25,7 @@ from upsweep.host import heads
 from upsweep.operator import SEEDED, identity_of, segmented
 from upsweep.operators import as_operator
 from upsweep.planning import plan_of
-from upsweep.segmented_chunks import scalars
+from upsweep.segmented_chunks import along, starts_of
 from upsweep.segments import SegmentError, Segments, checked
 from upsweep.shards import Blocks
 
@@ -48,8 +48,7 @@ def scan(
     Args:
         xs: a Dask array of any chunks, or a tuple of such arrays of one shape (the others take the chunks of the first).
         op, axis, exclusive, reverse, initial, dtype: as in `upsweep.scan`. `initial` is held in memory.
-        segments: as in `upsweep.scan`, 1-D and held in memory, or flags or keys of the data's shape as a Dask array. With them
-            `initial` is a scalar.
+        segments: as in `upsweep.scan`, 1-D and held in memory, or flags or keys of the data's shape as a Dask array.
 
     Returns:
         A Dask array (a tuple of them) with the chunks of the input.
@@ -68,21 +67,19 @@ def scan(
         return ys if isinstance(xs, tuple) else ys[0]
     planned = tuple(x.dtype for x in given), tuple(x.shape for x in given)
     plan, dtypes = plan_of(op, *planned, axis, exclusive, False, initial is not None, dtypes_of(dtype))
-    axis = plan.axis
-    if reverse:
-        flipped = scan(
-            tuple(da.flip(x, axis) for x in given),
-            op,
-            axis=axis,
-            exclusive=exclusive,
-            initial=initial,
-            dtype=dtype,
-        )
-        results: Any = tuple(da.flip(y, axis) for y in flipped)
-        return results if isinstance(xs, tuple) else results[0]
-    arrays = tuple(x.rechunk(given[0].chunks) for x in given)
-    ys = _graph(op, arrays, axis, exclusive, _starts(initial, len(arrays)), dtypes)
+    starts = _starts(initial, len(given))
+    ys = _scanned(op, given, plan.axis, exclusive, reverse, starts, dtypes)
     return ys if isinstance(xs, tuple) else ys[0]
+
+
+def _scanned(
+    op: Any, xs: tuple[Any, ...], axis: int, exclusive: bool, reverse: bool, starts: Any, dtypes: tuple[np.dtype, ...],
+    keep: tuple[int, ...] | None = None,
+) -> tuple[Any, ...]:  # fmt: skip
+    """The components of a scan that has been checked, or those of them that `keep` names."""
+    xs = tuple(da.flip(x, axis) for x in xs) if reverse else xs
+    ys = _graph(op, tuple(x.rechunk(xs[0].chunks) for x in xs), axis, exclusive, starts, dtypes, keep)
+    return tuple(da.flip(y, axis) for y in ys) if reverse else ys
 
 
 def _segmented(
@@ -91,25 +88,27 @@ def _segmented(
     """The scan of the lifted operator, on tuples of a flag and the data."""
     planned = tuple(x.dtype for x in given), tuple(x.shape for x in given)
     plan, dtypes = plan_of(op, *planned, axis, exclusive, reverse, initial is not None, dtypes_of(dtype))
-    start = None if initial is None else scalars(initial, dtypes)
-    first = start or identity_of(plan.op, plan.accumulators)
-    lifted = segmented(plan.op, len(given), start)
-    lifted = replace(lifted, identity=(0, *first)) if exclusive and first and not start else lifted
+    starts = starts_of(initial, dtypes, plan.row_shape)
+    first = starts or identity_of(plan.op, plan.accumulators)
+    lifted = segmented(plan.op, len(given), bool(starts))
+    lifted = replace(lifted, identity=(0, *first)) if exclusive and first and not starts else lifted
     flags = _heads(segments, given[0], plan.axis)
     # In reverse a segment starts at its last item, one before the next segment's head.
     if reverse:
         flags = da.roll(flags, -1, plan.axis)
     flags = flags.astype(np.uint16).rechunk(given[0].chunks)
-    seed = (SEEDED, *start) if start else None
-    _, *ys = scan(
-        (flags, *given), lifted, axis=plan.axis, exclusive=exclusive, reverse=reverse, initial=seed,
-        dtype=(np.uint16, *dtypes),
-    )  # fmt: skip
+    seed = (np.asarray(SEEDED), *starts, *starts) if starts else None
+    rank = len(plan.shape)
+    behind = [da.broadcast_to(along(s, plan.axis, rank), plan.shape) for s in starts]
+    computed = (np.dtype(np.uint16), *dtypes, *[s.dtype for s in starts])
+    kept = tuple(range(1, 1 + len(given)))
+    ys = _scanned(lifted, (flags, *given, *behind), plan.axis, exclusive, reverse, seed, computed, kept)
     if not exclusive:
-        return tuple(ys)
+        return ys
     # `plan_of` has asked for an identity.
     assert first is not None
-    return tuple(da.where(flags != 0, np.asarray(e, d), y) for e, d, y in zip(first, dtypes, ys))
+    fresh = [along(np.asarray(e), plan.axis, rank).astype(d) for e, d in zip(first, dtypes)]
+    return tuple(da.where(flags != 0, e, y) for e, y in zip(fresh, ys))
 
 
 def _heads(segments: Segments, x: Any, axis: int) -> Any:
@@ -181,23 +180,36 @@ def _starts(initial: Any, count: int) -> tuple[np.ndarray, ...] | None:
 
 
 def _graph(
-    op: Any, arrays: tuple[Any, ...], axis: int, exclusive: bool, starts: Any, dtypes: tuple[np.dtype, ...]
-) -> tuple[Any, ...]:
+    op: Any, arrays: tuple[Any, ...], axis: int, exclusive: bool, starts: Any, dtypes: tuple[np.dtype, ...],
+    keep: tuple[int, ...] | None,
+) -> tuple[Any, ...]:  # fmt: skip
     chunks = arrays[0].chunks
     sizes = chunks[axis]
     if any(np.isnan(n) for n in sizes):
         raise ShapeError(
             "the sizes of the chunks along the axis are unknown: call x.compute_chunk_sizes() first"
         )
-    token = tokenize(op.key, [x.name for x in arrays], axis, exclusive, starts, dtypes)
+    token = tokenize(op.key, [x.name for x in arrays], axis, exclusive, starts, dtypes, keep)
     tasks: dict[Any, Any] = {}
     for row in product(*(range(len(c)) for d, c in enumerate(chunks) if d != axis)):
-        _row(tasks, token, row, op, arrays, axis, exclusive, _starts_of(starts, chunks, axis, row), dtypes)
+        _row(
+            tasks,
+            token,
+            row,
+            op,
+            arrays,
+            axis,
+            exclusive,
+            _starts_of(starts, chunks, axis, row),
+            dtypes,
+            keep,
+        )
     name = f"upsweep-scan-{token}"
     graph = HighLevelGraph.from_collections(name, tasks, dependencies=list(arrays))
-    if len(arrays) == 1:
-        return (da.Array(graph, name, chunks, dtype=dtypes[0]),)  # type: ignore[call-arg]
-    return tuple(_component(graph, name, c, chunks, dtype) for c, dtype in enumerate(dtypes))
+    made = dtypes if keep is None else tuple(dtypes[c] for c in keep)
+    if len(made) == 1:
+        return (da.Array(graph, name, chunks, dtype=made[0]),)  # type: ignore[call-arg]
+    return tuple(_component(graph, name, c, chunks, dtype) for c, dtype in enumerate(made))
 
 
 def _component(graph: Any, name: str, c: int, chunks: Any, dtype: np.dtype) -> Any:
@@ -211,7 +223,7 @@ def _component(graph: Any, name: str, c: int, chunks: Any, dtype: np.dtype) -> A
 
 def _row(
     tasks: dict[Any, Any], token: str, row: tuple[int, ...], op: Any, arrays: tuple[Any, ...], axis: int, exclusive: bool,
-    starts: Any, dtypes: tuple[np.dtype, ...],
+    starts: Any, dtypes: tuple[np.dtype, ...], keep: tuple[int, ...] | None,
 ) -> None:  # fmt: skip
     """The tasks of the chunks that follow each other along the axis."""
     sizes = arrays[0].chunks[axis]
@@ -233,7 +245,9 @@ def _row(
         place = (*row[:axis], i, *row[axis:])
         chunk = [TaskRef((x.name, *place)) for x in arrays]
         key = (f"upsweep-scan-{token}", *place)
-        tasks[key] = Task(key, _scan, op, carry, TaskRef(sums[i]), axis, exclusive, starts, dtypes, *chunk)
+        tasks[key] = Task(
+            key, _scan, op, carry, TaskRef(sums[i]), axis, exclusive, starts, dtypes, keep, *chunk
+        )
 
 
 def _starts_of(starts: Any, chunks: Any, axis: int, row: tuple[int, ...]) -> Any:
@@ -258,8 +272,11 @@ def _scan(
     exclusive: bool,
     starts: Any,
     dtypes: Any,
+    keep: tuple[int, ...] | None,
     *xs: np.ndarray,
 ) -> Any:
     initial = starts if starts is None or len(xs) > 1 else starts[0]
-    ys: Any = shards.scanned(op, xs, before, own, axis, exclusive=exclusive, initial=initial, dtype=dtypes)
+    ys: Any = shards.scanned(
+        op, xs, before, own, axis, exclusive=exclusive, initial=initial, dtype=dtypes, keep=keep
+    )
     return ys if len(ys) > 1 else ys[0]

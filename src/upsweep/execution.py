@@ -23,10 +23,10 @@ Op = Operator | str | Callable[[Any, Any], Any]
 
 def execute(
     xs: Any, op: Op, axis: int | None, exclusive: bool, reverse: bool, initial: Any, dtype: Any, out: Any,
-    segments: Segments | None, engine: str, threads: int | None, reducing: bool, keep: int | None, order: str = "tree",
-    map: Any = None, finish: Any = None,
+    segments: Segments | None, engine: str, threads: int | None, reducing: bool, keep: tuple[int, ...] | None,
+    order: str = "tree", map: Any = None, finish: Any = None,
 ) -> Any:  # fmt: skip
-    """Check, plan, run. `keep` names the one component that is wanted; None for all."""
+    """Check, plan, run. `keep` names the components that are wanted; None for all."""
     given, segments = xs if isinstance(xs, tuple) else (xs,), checked(segments)
     if not given:
         raise ShapeError("an empty tuple is no sequence; pass one array or a tuple of arrays")
@@ -53,7 +53,7 @@ def execute(
     if out is None:
         ys, record = _made(on, plan, made, like if fused else views[0], fields)
     else:
-        written = _written(on, out, 1 if keep is not None else len(plan.stores), fields)
+        written = _written(on, out, len(plan.stores) if keep is None else len(keep), fields)
         plan = stored_in(plan, made, tuple([(y.shape, y.dtype) for y in written]))
         for y in written:
             if not on.writable(y):
@@ -81,7 +81,8 @@ def execute(
         results = [on.give(like, y) for y in ys]
         return tuple(results) if len(results) > 1 else results[0]
     if keep is not None:
-        return on.give(given[keep], ys[keep])
+        wanted = tuple([on.give(given[c], ys[c]) for c in keep])
+        return wanted if len(wanted) > 1 else wanted[0]
     arrays = tuple([on.give(x, y) for x, y in zip(given, ys)])
     return arrays if isinstance(xs, tuple) else arrays[0]
 

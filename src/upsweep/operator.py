@@ -128,48 +128,53 @@ def uncompilable(op: Operator | Function, error: object) -> OperatorError:
     )
 
 
-def segmented(op: Operator, parts: int = 1, start: tuple[Any, ...] | None = None) -> Operator:
+def segmented(op: Operator, parts: int = 1, seeded: bool = False) -> Operator:
     """The lifted operator on (flag, value) pairs whose scan is the segmented scan (Schwartz 1980; Blelloch 1990).
 
     `(f1, v1) + (f2, v2) = (f1 | f2, v2 if f2 else v1 + v2)`: it is associative where `op` is, and never commutative. An
-    operator on tuples of several `parts` is lifted to (flag, part, part, ...). With `start` every segment starts from it; what
-    is folded from it has the flag SEEDED.
+    operator on tuples of several `parts` is lifted to (flag, part, part, ...). With `seeded` the value that every segment starts
+    from stands behind the parts of each item, and what is folded from it has the flag SEEDED.
 
     >>> import upsweep as up
     >>> lifted = segmented(up.ops.ADD)
     >>> lifted.fn((True, 3), (False, 4)), lifted.fn((True, 3), (True, 4))
     ((True, 7), (True, 4))
+    >>> segmented(up.ops.ADD, seeded=True).fn((SEEDED, 3, 100), (True, 4, 100))
+    (257, 104, 100)
     """
-    fn = op.fn
-    values, made = (_only, _with_one) if parts == 1 else (_rest, _with_rest)
-    first = start[0] if start and parts == 1 else start
+    fn, behind = op.fn, 1 + parts
+
+    def one(block):
+        return block[1]
+
+    def several(block):
+        return block[1:behind]
+
+    def rest(block):
+        return block[behind:]
+
+    def start_of(block):
+        return block[2]
+
+    def with_one(flag, value, start):
+        return (flag, value, *start)
+
+    def with_several(flag, values, start):
+        return (flag, *values, *start)
+
+    values, made = (one, with_one) if parts == 1 else (several, with_several)
+    first = start_of if parts == 1 else rest
 
     def lifted(a, b):
-        return made(a[0] | b[0], values(b) if b[0] else fn(values(a), values(b)))
+        return made(a[0] | b[0], values(b) if b[0] else fn(values(a), values(b)), rest(b))
 
-    def seeded(a, b):
-        if b[0] and a[0] >= SEEDED:
-            return made(a[0] | b[0], fn(first, values(b)))
-        return made(a[0] | b[0], values(b) if b[0] else fn(values(a), values(b)))
+    # One call of the operator, and the later start: 2.7 ns an item on a CPU, where two calls and the earlier one take 7.7.
+    def from_seed(a, b):
+        joined = fn(first(b) if b[0] else values(a), values(b))
+        return made(a[0] | b[0], values(b) if b[0] and a[0] < SEEDED else joined, rest(b))
 
-    return Operator(seeded if start else lifted, name=f"segmented {op}")
+    return Operator(from_seed if seeded else lifted, name=f"segmented {op}")
 
 
 SEEDED = 256
-"""Set in the flag, beside the 8 bits that flags have, of what is folded from a `start`."""
-
-
-def _only(block):
-    return block[1]
-
-
-def _rest(block):
-    return block[1:]
-
-
-def _with_one(flag, value):
-    return (flag, value)
-
-
-def _with_rest(flag, values):
-    return (flag, *values)
+"""Set in the flag, beside the 8 bits that flags have, of what is folded from the value that a segment starts from."""

@@ -23,7 +23,7 @@ MOST = 32
 def plan_of(
     op: Operator, dtypes: tuple[np.dtype, ...], shapes: tuple[tuple[int, ...], ...], axis: int | None,
     exclusive: bool = False, reverse: bool = False, initial: bool = False, dtype: tuple[np.dtype, ...] | None = None,
-    segmented: bool = False, threads: int | None = None, reducing: bool = False, keep: int | None = None,
+    segmented: bool = False, threads: int | None = None, reducing: bool = False, keep: tuple[int, ...] | None = None,
     order: str = "tree", map: Function | None = None, finish: Function | None = None, ends: bool = False,
 ) -> tuple[Plan, tuple[np.dtype, ...]]:  # fmt: skip
     """Check everything that does not depend on the data: the plan, and the dtypes of the prefixes."""
@@ -46,7 +46,7 @@ def plan_of(
         raise OperatorError(
             f"{what} needs an identity, and {op} has none: pass initial=, or Operator(..., identity=)"
         )
-    stores = tuple(number(d) if keep is None or keep == c else None for c, d in enumerate(computed))
+    stores = tuple(number(d) if keep is None or c in keep else None for c, d in enumerate(computed))
     if finish is not None:
         finish = finish.taking([1] if reducing else [1, 1 + len(loads), 2 + len(loads)])
         arguments: Any = (accumulators, *[(d,) for d in loads], (np.dtype(np.int64),))[: finish.arity]

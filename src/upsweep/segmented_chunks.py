@@ -13,8 +13,9 @@ from upsweep.arguments import ShapeError, axis_of, held, result_dtypes, shape_of
 from upsweep.chunks import Standing, bare, is_host
 from upsweep.dtypes import accumulator
 from upsweep.engine import DTypeError
+from upsweep.host import heads as host_heads
 from upsweep.operator import SEEDED, Operator, identity_of, resolve, segmented
-from upsweep.segments import Segments, ends, flags
+from upsweep.segments import Segments, flags
 from upsweep.tree import Carry
 
 
@@ -41,20 +42,21 @@ class Lifted:
         dtypes = result_dtypes([v.dtype for v in views], outer.dtype)
         accumulators = tuple(map(accumulator, dtypes))
         op = resolve(outer.op, dtypes)
-        start = None if outer.initial is None else scalars(outer.initial, dtypes)
-        self.first = start or identity_of(op, accumulators)
-        lifted = segmented(op, len(given), start)
-        if outer.exclusive and self.first and not start:
+        rows = tuple(n for d, n in enumerate(views[0].shape) if d != self.axis)
+        self.starts = starts_of(outer.initial, dtypes, rows)
+        self.first = self.starts or identity_of(op, accumulators)
+        lifted = segmented(op, len(given), bool(self.starts))
+        if outer.exclusive and self.first and not self.starts:
             lifted = replace(lifted, identity=(0, *self.first))
         carry = outer.carry
         # The sums are of a stream in which no segment has started so far.
         if carry.sums and len(carry.sums[0]) == len(given):
-            flag = np.zeros(on_host(carry.sums[0][0]).shape, np.uint16)
-            carry = Carry(carry.count, [(flag, *block) for block in carry.sums])
-        self.at = Standing(
-            lifted, self.axis, outer.exclusive, (SEEDED, *start) if start else None, (np.dtype(np.uint16), *dtypes), outer.order,
-            carry,
-        )  # fmt: skip
+            flag = np.zeros(rows, np.uint16)
+            starts = [np.broadcast_to(s, rows).copy() for s in self.starts]
+            carry = Carry(carry.count, [(flag, *block, *starts) for block in carry.sums])
+        initial = (SEEDED, *self.starts, *self.starts) if self.starts else None
+        computed = (np.dtype(np.uint16), *dtypes, *[s.dtype for s in self.starts])
+        self.at = Standing(lifted, self.axis, outer.exclusive, initial, computed, outer.order, carry)
         self.dtypes = dtypes
 
     def push(self, chunk: Any, segments: Segments | None, out: Any) -> Any:
@@ -67,10 +69,12 @@ class Lifted:
             ys = [on.empty(x, shape, d) for x, d in zip(given, self.dtypes)]
         else:
             ys = [on.view(y) for y in (out if isinstance(out, tuple) else (out,))]
-        places = (on.empty(given[0], shape, np.dtype(np.uint16)), *ys)
-        self.at.push((heads, *given), places)
+        starts = [
+            on.broadcast(along(s, self.axis, len(shape)), shape, s.dtype, given[0]) for s in self.starts
+        ]
+        self.at.push((heads, *given, *starts), tuple(ys), tuple(range(1, 1 + len(ys))))
         if self.outer.exclusive:
-            self._restart(places, heads, shape, name)
+            self._restart((on.empty(given[0], shape, np.dtype(np.uint16)), *ys), heads, shape, name)
         self.keys = keys
         return out if out is not None else bare([on.give(x, y) for x, y in zip(given, ys)])
 
@@ -78,16 +82,29 @@ class Lifted:
         self, on: Any, like: Any, shape: tuple[int, ...], segments: Segments | None
     ) -> tuple[Any, Any]:
         """Where segments start, and the last keys."""
-        keys = self.keys
-        if segments is None and isinstance(keys, Ends):  # none ends in this chunk
-            segments = ends(np.zeros(shape if keys.last.ndim > 1 else shape[self.axis], bool))
+        keys, n = self.keys, shape[self.axis]
+        if isinstance(keys, Ends) and (
+            segments is None or segments.spelling in ("flags", "offsets", "lengths")
+        ):
+            told = segments or flags(np.zeros(n, bool))
+            here = Segments(told.spelling, on_host(told.values))
+            segments, keys = self._after_an_end(self._along(host_heads(here, shape, self.axis, None)), keys)
         if segments is None:
             return on.broadcast(np.zeros((1,) * len(shape), np.uint8), shape, np.dtype(np.uint8), like), keys
         if segments.spelling in ("ends", "keys"):
-            values = np.asarray(on_host(segments.values))
             after = self._after_ends if segments.spelling == "ends" else self._changes
-            segments, keys = after(np.moveaxis(values, self.axis if values.ndim > 1 else 0, 0), keys)
+            segments, keys = after(self._along(np.asarray(on_host(segments.values))), keys)
         return on.spread(on.heads(segments, shape, self.axis, like), shape, self.axis), keys
+
+    def _along(self, values: np.ndarray) -> np.ndarray:
+        """Values of each item, the axis first."""
+        return np.moveaxis(values, self.axis if values.ndim > 1 else 0, 0)
+
+    def _after_an_end(self, given: np.ndarray, before: Ends) -> tuple[Segments, Any]:
+        """Flags in a chunk behind one that was told by ends; nothing of the ends is left behind it."""
+        if not len(given):
+            return self._flags(given), before
+        return self._flags(_started(given != 0, before.last)), None
 
     def _changes(self, keys: np.ndarray, before: Any) -> tuple[Segments, Any]:
         """Flags where keys change, the axis first, seen from the last ones of the chunk before; and the last of this one."""
@@ -96,7 +113,8 @@ class Lifted:
         if not len(keys):
             return self._flags(changed), before
         if before is not None and not isinstance(before, Ends):
-            changed[:1] = before != keys[:1]
+            changed[:1] = False
+            changed = _started(changed, before != keys[:1])
         return self._flags(changed), keys[-1:].copy()
 
     def _after_ends(self, ended: np.ndarray, before: Any) -> tuple[Segments, Any]:
@@ -106,7 +124,7 @@ class Lifted:
         if not len(ended):
             return self._flags(started), before
         if isinstance(before, Ends):
-            started[:1] = before.last
+            started = _started(started, before.last)
         return self._flags(started), Ends(ended[-1:] != 0)
 
     def _flags(self, started: np.ndarray) -> Segments:
@@ -121,6 +139,17 @@ class Lifted:
         )  # fmt: skip
 
 
+def _started(flags: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Flags, the axis first, that are also set where `first` says so of the first item; each may be the same in all rows."""
+    rank = max(flags.ndim, first.ndim)
+    flags, first = (part.reshape(*part.shape, *(1,) * (rank - part.ndim)) for part in (flags, first))
+    started = np.broadcast_to(
+        flags, (len(flags), *np.broadcast_shapes(flags.shape[1:], first.shape[1:]))
+    ).copy()
+    started[:1] |= first
+    return started
+
+
 def _restarted(a, b):
     values = a if b[0] else b
     return (b[0], *values[1:])
@@ -129,17 +158,30 @@ def _restarted(a, b):
 _RESTARTED = Operator(_restarted, name="restart")
 
 
-def scalars(initial: Any, dtypes: tuple[np.dtype, ...]) -> tuple[Any, ...]:
+def starts_of(initial: Any, dtypes: tuple[np.dtype, ...], rows: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+    """What every segment starts from, in host memory and in the accumulators' dtypes; nothing where there is no `initial`."""
+    if initial is None:
+        return ()
     parts = initial if isinstance(initial, tuple) else (initial,)
-    if len(parts) != len(dtypes) or any(np.ndim(part) for part in parts):
-        raise ShapeError(f"initial={initial!r}: every segment of a stream starts from {len(dtypes)} scalars")
-    return tuple(_scalar(part, d) for d, part in zip(dtypes, parts))
+    if len(parts) != len(dtypes):
+        raise ShapeError(f"initial must have {len(dtypes)} parts, one for each component, got {initial!r}")
+    starts = tuple(_start_of(part, d) for d, part in zip(dtypes, parts))
+    for s in starts:
+        if s.shape not in ((), rows):
+            raise ShapeError(f"initial has shape {s.shape}; pass a scalar or one value a row, shape {rows}")
+    return starts
 
 
-def _scalar(part: Any, dtype: np.dtype) -> Any:
+def _start_of(part: Any, dtype: np.dtype) -> np.ndarray:
+    part = on_host(part) if engines.on_gpu(part) else part
     if dtype.kind in "mM":
-        return held(part, dtype).view(np.int64)[()]
-    return held(part, accumulator(dtype))[()]
+        return np.asarray(held(part, dtype)).view(np.int64)
+    return np.asarray(held(part, accumulator(dtype)))
+
+
+def along(start: np.ndarray, axis: int, rank: int) -> np.ndarray:
+    """What segments start from as an array that broadcasts to the items."""
+    return np.expand_dims(start, axis) if start.ndim else start.reshape((1,) * rank)
 
 
 def on_host(part: Any) -> np.ndarray:

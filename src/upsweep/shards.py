@@ -59,10 +59,10 @@ def joined(op: Op, left: Blocks, right: Blocks) -> Blocks:
 
 def scanned(
     op: Op, xs: tuple[Any, ...], before: Blocks, own: Blocks, axis: int, *, exclusive: bool = False, initial: Any = None,
-    dtype: Any = None, keep: int | None = None,
+    dtype: Any = None, keep: tuple[int, ...] | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """The part of the whole scan that belongs to `xs`, of block sums `own`; `before` has the block sums from item 0 on.
-    `keep` names the one component that is wanted."""
+    `keep` names the components that are wanted."""
     carry = Carry(before.stop, list(before.sums))
     at = Standing(as_operator(op), axis, exclusive, initial, dtypes_of(dtype), "tree", carry)
     got = at.push_summed(xs, own.sums, keep)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import plain
-from draw import Kernel, accumulated, heads_of, highest, kernel, lowest, numbers, shape_of, spelt
+from draw import Kernel, accumulated, ends_of, heads_of, highest, kernel, lowest, numbers, shape_of, spelt
 from places import Place, layout, libraries
 
 import upsweep as up
@@ -134,10 +134,7 @@ class Case:
         if not self.forms[1]:
             return
         calm = kernel.law.close
-        scalar = rng.random() < 0.5 or kernel.streams
-        # The start of such a scan is compiled in.
-        if kernel.streams and kernel.segmented:
-            rng = np.random.default_rng(0)
+        scalar = rng.random() < 0.5
         values = [numbers(rng, d, () if scalar else self.rows, calm)[...] for d in kernel.computed]
         if kernel.recurrence:
             values[0] = np.ones((), kernel.computed[0])[...]
@@ -230,16 +227,18 @@ class Case:
             bare = [s.item() for s in self.start]
         return tuple(bare) if self.kernel.law.parts > 1 else bare[0]
 
+    def _functions(self) -> dict[str, Any]:
+        """The map and the finish, where there are."""
+        fused = self.kernel.fused
+        return {} if not fused else {"map": fused.map} | ({"finish": self.finish} if self.finish else {})
+
     def _called(self, xs: list[Any], outs: list[Any]) -> list[np.ndarray]:
         kernel, (exclusive, initial, reduces) = self.kernel, self.forms
         how = {"axis": self.axis, "order": kernel.order, "reverse": self.reverse}
         if initial:
             how["initial"] = self._given_initial()
         one, segments = len(xs) == 1, None
-        if kernel.fused:
-            how["map"] = kernel.fused.map
-            if self.finish:
-                how["finish"] = self.finish
+        how |= self._functions()
         if self.heads is not None:
             segments, _ = spelt(self.rng, self.heads, self.axis)
         if outs:
@@ -268,31 +267,15 @@ class Case:
         how: dict[str, Any] = {"axis": self.axis, "exclusive": exclusive, "order": kernel.order}
         if initial:
             how["initial"] = self._given_initial()
+        how |= self._functions()
         stream = up.Stream(kernel.law.op, **how)
         n = self.shape[self.axis]
         cuts = np.sort(rng.integers(0, n + 1, rng.integers(6)))
         starts, travels, parts = [0, *cuts.tolist()], rng.random() < 0.5, []
-        used = None if heads is None else heads.copy()
-        spelling = rng.integers(2)
-        keys = (
-            None
-            if heads is None
-            else np.cumsum(heads, self.axis if heads.ndim > 1 else 0).astype("U").astype(object)
-        )
+        told = None if heads is None else Told(rng, heads, self.axis)
         for start, stop in zip(starts, [*starts[1:], n]):
             along = (slice(None),) * self.axis + (slice(start, stop),)
-            segments = None
-            if heads is not None and keys is not None and used is not None:
-                here = along if heads.ndim > 1 else slice(start, stop)
-                if spelling:
-                    segments = up.segments.keys(keys[here])
-                else:
-                    segments, anew = spelt(rng, heads[here], self.axis)
-                    if (anew or segments.spelling == "keys") and start < stop:
-                        if segments.spelling == "keys":
-                            segments = up.segments.flags(heads[here])
-                        else:
-                            used[start] = True
+            segments = None if told is None else told.of(start, stop)
             chunk = tuple(x[along] for x in xs)
             out = tuple(y[along] for y in outs)
             parts.append(
@@ -303,11 +286,11 @@ class Case:
             )  # fmt: skip
             if travels:
                 stream = up.Stream(kernel.law.op, state=pickle.loads(pickle.dumps(stream.state)), **how)
-        self.heads = used
+        self.heads = None if told is None else told.used
         parts = [p if isinstance(p, tuple) else (p,) for p in parts]
         return [
             np.concatenate([self.library.values(p[c]) for p in parts], self.axis)
-            for c in range(len(xs) if not outs else 0)
+            for c in range(len(self.kept) if not outs else 0)
         ]
 
     def _wanted(self, data: list[np.ndarray]) -> list[np.ndarray]:
@@ -367,6 +350,42 @@ class Case:
             raise Difference(
                 f"part {c}, item {at}: {have[at]!r}, not {wanted[at]!r}; {(~same).sum()} of {same.size} differ"
             )
+
+
+class Told:
+    """How a stream is told of segments, chunk by chunk: by keys or by ends throughout, or in another spelling each time.
+
+    `used` are the heads that come of it.
+    """
+
+    def __init__(self, rng: np.random.Generator, heads: np.ndarray, axis: int) -> None:
+        self.rng, self.heads, self.axis = rng, heads, axis if heads.ndim > 1 else 0
+        self.rank_axis, self.used = axis, heads.copy()
+        self.ended = np.zeros_like(np.moveaxis(heads, self.axis, 0)[:1])
+        numbers = np.cumsum(heads, self.axis).astype("U").astype(object)
+        throughout = [None, up.segments.keys(numbers), up.segments.ends(ends_of(rng, heads, self.axis))]
+        self.throughout = throughout[rng.integers(3)]
+
+    def of(self, start: int, stop: int) -> Any:
+        """Segments of the next chunk."""
+        here = (slice(None),) * self.axis + (slice(start, stop),)
+        if self.throughout is not None:
+            return up.segments.Segments(self.throughout.spelling, self.throughout.values[here])
+        if start == stop:
+            return None
+        segments, _ = spelt(self.rng, self.heads[here], self.rank_axis)
+        if segments.spelling == "keys":  # which start one where those of the last chunk with keys differ
+            segments = up.segments.flags(self.heads[here])
+        silent = self.rng.random() < 0.15
+        used = np.moveaxis(self.used, self.axis, 0)[start:stop]
+        if silent:
+            segments, used[...] = None, False
+        first = used[:1] & (not silent and segments.spelling == "flags")
+        used[:1] = self.ended | first | (not silent and segments.spelling in ("offsets", "lengths"))
+        self.ended = np.zeros_like(self.ended)
+        if not silent and segments.spelling == "ends":
+            self.ended = np.moveaxis(segments.values, self.axis, 0)[-1:] != 0
+        return segments
 
 
 def _numbers(x: np.ndarray) -> np.ndarray:

@@ -178,7 +178,7 @@ def fused(rng: np.random.Generator, kernel: Kernel) -> Fused | None:
     """For numbers that are computed in their own dtype: in a wider one, the place where they are rounded would count."""
     d = kernel.loads[0]
     alike = {*kernel.loads, *kernel.computed, *kernel.stores} == {d} and accumulated(d) == d
-    if not alike or d.kind not in "iuf" or kernel.streams or kernel.recurrence or kernel.law.close:
+    if not alike or d.kind not in "iuf" or kernel.recurrence or kernel.law.close:
         return None
     kinds = FUSED.get(kernel.law.parts)
     return kinds[rng.integers(len(kinds))] if kinds and rng.random() < 0.4 else None
@@ -272,10 +272,17 @@ def heads_of(rng: np.random.Generator, shape: tuple[int, ...], axis: int) -> np.
     return rng.random(shape[axis]) < density
 
 
+def ends_of(rng: np.random.Generator, heads: np.ndarray, along: int) -> np.ndarray:
+    """Where the segments of these heads end; whether one ends with the last item makes no difference."""
+    ended = np.moveaxis(np.roll(heads, -1, along), along, 0).copy()
+    ended[-1:] = rng.random(ended[-1:].shape) < 0.5
+    return np.moveaxis(ended, 0, along)
+
+
 def spelt(rng: np.random.Generator, heads: np.ndarray, axis: int) -> tuple[Any, bool]:
     """One spelling of these heads, and whether the spelling always starts a segment at the first item."""
     s, along = up.segments, axis if heads.ndim > 1 else 0
-    which = rng.integers(4 if heads.ndim == 1 else 2)
+    which = rng.integers(5 if heads.ndim == 1 else 3)
     if which == 0:
         flags = [
             heads,
@@ -296,11 +303,13 @@ def spelt(rng: np.random.Generator, heads: np.ndarray, axis: int) -> tuple[Any, 
             number.astype("U").astype(object),
         ]
         return s.keys(kinds[rng.integers(len(kinds))]), False
+    if which == 2:
+        return s.ends(ends_of(rng, heads, along) * rng.integers(1, 256, heads.shape, np.uint8)), True
     places = np.flatnonzero(heads)
     places = np.concatenate([[0], places[places > 0], [len(heads)]])
     places = np.sort(np.concatenate([places, rng.choice(places, rng.integers(3))])).astype(
         rng.choice(["i8", "u4", "i4"])
     )
-    if which == 2:
+    if which == 3:
         return s.offsets(places if rng.random() < 0.8 else places.tolist()), True
     return s.lengths(np.diff(places.astype("i8"))), True

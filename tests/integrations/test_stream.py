@@ -265,6 +265,58 @@ def test_ends_are_kept_for_the_next_chunk_alone(rows):
     assert up.Stream("add").push(x[:, 0], segments=up.segments.ends(ended)).tolist() == [1, 4, 5, 12, 21, 32]
 
 
+@pytest.mark.parametrize(
+    ("spell", "anew"), [("flags", False), ("lengths", True), ("offsets", True), ("keys", True)]
+)
+def test_an_end_counts_for_the_next_chunk_whatever_spells_its_segments(spell, anew):
+    told = {"flags": [0, 0], "lengths": [2], "offsets": [0, 2], "keys": [7, 7]}[spell]
+    for last in (1, 0):
+        stream = Stream("add")
+        assert stream.push([1, 1], segments=up.segments.ends([0, last])).tolist() == [1, 2]
+        first = 1 if last or anew else 3
+        nothing = np.empty(0, int)
+        assert stream.push(nothing, segments=up.segments.ends(nothing)).tolist() == []
+        assert stream.push([1, 1], segments=getattr(up.segments, spell)(told)).tolist() == [first, first + 1]
+        assert stream.push([1, 1]).tolist() == [first + 2, first + 3]
+
+
+def test_rows_of_their_own_and_rows_alike_follow_each_other():
+    x = np.arange(1, 13).reshape(6, 2)
+    own = np.array([[0, 0], [1, 0]])
+    stream = Stream("add", axis=0)
+    stream.push(x[:2], segments=up.segments.ends(own))
+    assert stream.push(x[2:4], segments=up.segments.ends([0, 1])).tolist() == [[5, 12], [12, 20]]
+    assert stream.push(x[4:], segments=up.segments.ends(own)).tolist() == [[9, 10], [20, 22]]
+    assert stream.push(x[:2], segments=up.segments.flags([0, 0])).tolist() == [[1, 24], [4, 28]]
+    stream = Stream("add", axis=0)
+    stream.push(x[:2], segments=up.segments.keys([[1, 2], [1, 3]]))
+    assert stream.push(x[2:4], segments=up.segments.keys([3, 3])).tolist() == [[5, 10], [12, 18]]
+    assert stream.push(x[4:], segments=up.segments.keys([[3, 1], [3, 1]])).tolist() == [[21, 10], [32, 22]]
+
+
+@pytest.mark.parametrize("form", [{}, {"exclusive": True}, {"order": "sequential"}], ids=str)
+def test_another_initial_needs_no_other_code(form, monkeypatch):
+    """Segments start from numbers that the kernel is told, one for all rows or one for each."""
+    (x,) = HASH.draw(600)
+    x, starts = x.reshape(300, 2), np.arange(300) % 61 == 7
+    for initial in (np.uint64(5), np.uint64(77), np.array([1, 2], "u8"), np.array([9, 2**63], "u8")):
+        how = {"initial": initial, **form}
+        np.testing.assert_array_equal(*whole_and_pushed(x, HASH.op, up.segments.flags, starts, **how))
+        monkeypatch.setattr(
+            "upsweep.cpu.code._loaded", lambda *_: pytest.fail("code is loaded for another initial")
+        )
+
+
+@pytest.mark.parametrize("initial", [None, np.uint64(5), np.array([1, 2], "u8")], ids=["none", "one", "rows"])
+def test_segments_may_be_told_from_a_later_chunk_on(initial):
+    (x,) = HASH.draw(200)
+    x, starts = x.reshape(100, 2), np.arange(100) == 70
+    stream = Stream(HASH.op, axis=0, initial=initial)
+    got = [stream.push(x[:40]), stream.push(x[40:], segments=up.segments.flags(starts[40:]))]
+    want = up.scan(x, HASH.op, axis=0, initial=initial, segments=up.segments.flags(starts))
+    np.testing.assert_array_equal(np.concatenate(got), want)
+
+
 def test_segments_of_tuples_and_half_precision():
     a, b = CASES["affine-f32"].draw(300)
     keywords = {"initial": (1.0, 3.0)}
@@ -314,7 +366,13 @@ def test_segments_of_times_start_from_a_time():
 def test_errors_of_segments():
     with pytest.raises(up.SegmentError, match="flags"):
         Stream("add").push(np.ones(3), segments=up.segments.flags([1]))
-    with pytest.raises(up.ShapeError, match="scalars"):
-        Stream("add", axis=1, initial=np.ones(2)).push(np.ones((2, 2)), segments=up.segments.flags([1, 0]))
+    with pytest.raises(up.ShapeError, match="one value a row"):
+        Stream("add", axis=1, initial=np.ones(3)).push(np.ones((2, 2)), segments=up.segments.flags([1, 0]))
+    with pytest.raises(up.ShapeError, match="1 parts"):
+        Stream("add", initial=(1.0, 2.0)).push(np.ones(2), segments=up.segments.flags([1, 0]))
+    stream = Stream("add")
+    stream.push(np.ones(3), segments=up.segments.ends([0, 0, 1]))
+    with pytest.raises(up.SegmentError, match="flags"):
+        stream.push(np.ones(3), segments=up.segments.flags([1, 0]))
     with pytest.raises(up.OperatorError, match="identity"):
         Stream(HASH.op, exclusive=True).push(np.ones(3, "u8"), segments=up.segments.flags([1, 0, 0]))

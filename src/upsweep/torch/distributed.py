@@ -95,9 +95,9 @@ def linear_recurrence(
 
 def _sharded(
     xs: tuple[Tensor, ...], op: Any, axis: int, exclusive: bool, reverse: bool, initial: Any, group: Any,
-    keep: int | None = None,
+    keep: tuple[int, ...] | None = None,
 ) -> tuple[tuple[Tensor, ...], Blocks]:  # fmt: skip
-    """The scanned shard (its component `keep`, where that is named), and the block sums of everything before it."""
+    """The scanned shard (its components `keep`, where these are named), and the block sums of everything before it."""
     xs = tuple(v.detach().flip(axis) if reverse else v.detach() for v in xs)
     own, lists = _exchange(xs, op, axis, reverse, group)
     before = reduce(lambda left, right: shards.joined(op, left, right), lists, Blocks(0, 0))
@@ -196,7 +196,7 @@ class _Recurrence(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, initial: Any, axis: int, reverse: bool, group: Any) -> Tensor:
         start = None if initial is None else (torch.ones_like(initial), initial)
-        (h,), before = _sharded((a, b), ops.AFFINE, axis, False, reverse, start, group, keep=1)
+        (h,), before = _sharded((a, b), ops.AFFINE, axis, False, reverse, start, group, keep=(1,))
         ctx.before, ctx.start = before, start
         ctx.axis, ctx.reverse, ctx.group = axis, reverse, group
         ctx.save_for_backward(a, h)
@@ -219,7 +219,7 @@ class _Recurrence(torch.autograd.Function):
             not reverse,
             (torch.ones_like(rows), rows),
             group,
-            keep=1,
+            keep=(1,),
         )
         before = _shifted(h, first.to(h.dtype), axis, reverse)
         return s * before.conj(), s, None, None, None, None
