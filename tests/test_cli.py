@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
 import signal
@@ -152,6 +153,86 @@ def test_a_column_by_keys(tmp_path: Path, table: pa.Table, suffix: str) -> None:
     same_bits(got["v"].to_numpy(), up.scan(table["v"].to_numpy(), segments=keys))
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_expressions_of_columns(tmp_path: Path, table: pa.Table, suffix: str) -> None:
+    v, k = table["v"].to_numpy(), table["k"].to_numpy()
+    words = ("--map", "v * k", "--finish", "prefix / (index + 1)", "--as", "mean", "--out", f"y.{suffix}")
+    done(tmp_path, "scan", f"t.{suffix}", *words, chunk=1 << 14)
+    read = csv.read_csv if suffix == "csv" else parquet.read_table
+    got = read(tmp_path / f"y.{suffix}")
+    assert got.column_names == ["city", "v", "k", "mean"]
+    assert got["v"].to_pylist() == table["v"].to_pylist()
+    want = up.scan((v, k), map=lambda v, k: v * k, finish=lambda p, v, k, i: p / (i + 1))
+    same_bits(got["mean"].to_numpy(), want)
+
+
+def test_an_expression_in_place_of_its_column(tmp_path: Path, table: pa.Table) -> None:
+    words = (
+        "--column",
+        "v",
+        "--op",
+        "affine",
+        "--map",
+        "0.5, 0.5 * v",
+        "--finish",
+        "prefix[1]",
+        "--out",
+        "y.csv",
+    )
+    done(tmp_path, "scan", "t.csv", *words)
+    got, v = csv.read_csv(tmp_path / "y.csv"), table["v"].to_numpy()
+    assert got.column_names == ["city", "v", "k"]
+    same_bits(got["v"].to_numpy(), up.scan(v, "affine", map=lambda x: (0.5, 0.5 * x), finish=lambda p: p[1]))
+
+
+def test_expressions_of_an_array_with_several_results(tmp_path: Path) -> None:
+    x = floats(50_001)
+    np.save(tmp_path / "x.npy", x)
+    words = (
+        "--op",
+        "max",
+        "--map",
+        "abs(x)",
+        "--finish",
+        "prefix, sqrt(prefix) > x",
+        "--as",
+        "most",
+        "--as",
+        "below",
+    )
+    done(tmp_path, "scan", "x.npy", *words, "--reverse", chunk=1 << 14)
+    got = np.load(tmp_path / "x.scan.npy")
+    want = up.scan(x, "max", map=abs, finish=lambda p, x: (p, math.sqrt(p) > x), reverse=True)
+    same_bits(got["most"], want[0])
+    same_bits(got["below"], want[1])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os')", "x.__class__", "(lambda: 0)()", "[a for a in x]", "'text'", "(x := 3)", "f'{x}'", "exec(x)",
+        "x[0](1)", "x +", "", "{x}", "x if x", "print(x)", "1j * x", "*x, x", "sqrt(*x)", "abs(x=1)", "y * 2",
+    ],
+)  # fmt: skip
+def test_nothing_but_arithmetic_is_an_expression(text: str) -> None:
+    from upsweep.cli.formulas import function_of
+
+    with pytest.raises(ValueError, match=r"may hold|no expression|calls|names"):
+        function_of(text, ["x"])
+
+
+def test_a_column_may_be_called_as_a_function_is() -> None:
+    from upsweep.cli.formulas import columns_in, function_of
+
+    assert columns_in("max - min(e, 2) + pi") == ("max", "e")
+    assert function_of("max - e", ["max", "e"])(5, 3) == 2
+    assert function_of("prefix - index", ["log"], finish=True)(5, 3, 1) == 4
+    assert function_of("prefix - log", ["log"], finish=True)(5, 3) == 2
+    assert function_of("prefix", ["log"], finish=True)(5) == 5
+    with pytest.raises(ValueError, match="a column is called index"):
+        function_of("prefix", ["index"], finish=True)
+
+
 def test_an_operator_on_tuples_takes_several_columns(tmp_path: Path, table: pa.Table) -> None:
     words = ("--op", "affine", "--column", "v", "--column", "k", "--dtype", "float64", "--out", "y.npy")
     done(tmp_path, "scan", "t.csv", *words, chunk=1 << 14)
@@ -276,6 +357,9 @@ MISTAKES = {
     "column": (["scan", "t.csv", "--column", "w"], "there is no column 'w'"),
     "which column": (["scan", "t.csv"], "say which to scan"),
     "text": (["scan", "t.csv", "--column", "city"], "cannot be scanned"),
+    "expression": (["scan", "t.csv", "--map", "v.real"], "and nothing else"),
+    "name": (["scan", "t.csv", "--column", "v", "--finish", "prefix - w"], "there are prefix, v, index"),
+    "results": (["scan", "t.csv", "--map", "v * k"], "pass names= (--as)"),
 }
 
 

@@ -81,8 +81,8 @@ def execute(
         results = [on.give(like, y) for y in ys]
         return tuple(results) if len(results) > 1 else results[0]
     if keep is not None:
-        wanted = tuple([on.give(given[c], ys[c]) for c in keep])
-        return wanted if len(wanted) > 1 else wanted[0]
+        wanted = [on.give(given[c], ys[c]) for c in keep]
+        return tuple(wanted) if len(wanted) > 1 else wanted[0]
     arrays = tuple([on.give(x, y) for x, y in zip(given, ys)])
     return arrays if isinstance(xs, tuple) else arrays[0]
 

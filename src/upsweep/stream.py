@@ -52,6 +52,9 @@ class Stream:
     [25]
     """
 
+    last: int | None = None
+    """Of a scan that is fed from its end, the index of its last item: indices count down from there."""
+
     def __init__(
         self,
         op: Op = "add",
@@ -114,7 +117,8 @@ class Stream:
         finish = as_function(self._finish).taking([1, 1 + len(given), 2 + len(given)])
         shape, count = views[0].shape, len(parts)
         axis = axis_of(self._at.axis, shape)
-        places = np.arange(first, first + shape[axis]).reshape(
+        places = np.arange(first, first + shape[axis])
+        places = (places if self.last is None else self.last - places).reshape(
             [-1 if d == axis else 1 for d in range(len(shape))]
         )
         index = on.broadcast(places, shape, places.dtype, parts[0])

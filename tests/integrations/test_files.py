@@ -122,7 +122,10 @@ def test_a_killed_run_goes_on(tmp_path):
     assert not (tmp_path / "y.npy.part").exists()
 
 
-def test_another_scan_of_the_same_name_starts_anew(tmp_path, small_chunks, monkeypatch):
+@pytest.mark.parametrize(
+    "other", [{"exclusive": True}, {"map": lambda x: x - 1}, {"finish": lambda p: p - 1}], ids=list
+)
+def test_another_scan_of_the_same_name_starts_anew(tmp_path, small_chunks, monkeypatch, other):
     monkeypatch.setattr(files, "SAVE_SECONDS", 0.0)
     np.save(tmp_path / "x.npy", np.ones(2000))
 
@@ -133,9 +136,39 @@ def test_another_scan_of_the_same_name_starts_anew(tmp_path, small_chunks, monke
     with pytest.raises(KeyboardInterrupt):
         up.scan_file(tmp_path / "x.npy", tmp_path / "y.npy", progress=stop)
     seen = []
-    up.scan_file(tmp_path / "x.npy", tmp_path / "y.npy", exclusive=True, progress=lambda *at: seen.append(at))
+    up.scan_file(tmp_path / "x.npy", tmp_path / "y.npy", **other, progress=lambda *at: seen.append(at))
     assert seen[0] == ("scanning", 0, 2000)
-    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), np.arange(2000.0))
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), up.scan(np.ones(2000), **other))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("keywords", [{}, {"reverse": True, "exclusive": True}, {"initial": 7}], ids=str)
+def test_maps_and_finishes(tmp_path, small_chunks, axis, order, keywords):
+    x = np.asarray(np.random.default_rng(0).integers(0, 99, (1300, 7)), order=order)
+    np.save(tmp_path / "x.npy", x)
+    how = {"axis": axis, "map": lambda x: x * 3, "finish": lambda p, x, i: (p - x * i, p > 50), **keywords}
+    up.scan_file(tmp_path / "x.npy", tmp_path / "y.npy", names=("gap", "above"), **how)
+    got, want = np.load(tmp_path / "y.npy"), up.scan(x, **how)
+    assert got.dtype.names == ("gap", "above")
+    np.testing.assert_array_equal(got["gap"], want[0])
+    np.testing.assert_array_equal(got["above"], want[1])
+
+
+def test_records_and_segments_through_a_map(tmp_path, small_chunks):
+    rng = np.random.default_rng(1)
+    x = np.zeros(3000, [("a", "f8"), ("b", "i4"), ("c", "i8")])
+    x["a"], x["b"], heads = rng.random(3000), rng.integers(0, 9, 3000), rng.random(3000) < 0.01
+    np.save(tmp_path / "x.npy", x)
+    how = {"map": lambda a, b: a * b, "segments": up.segments.flags(heads)}
+    want = up.scan((x["a"], x["b"]), **how)
+    up.scan_file(tmp_path / "x.npy", tmp_path / "y.npy", columns=("a", "b"), names=("product",), **how)
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), want)
+    # Without a map each is scanned, and finished, by itself.
+    up.scan_file(tmp_path / "x.npy", tmp_path / "z.npy", columns=("b", "c"), finish=lambda p, x: p - x)
+    z = np.load(tmp_path / "z.npy")
+    for name in ("b", "c"):
+        np.testing.assert_array_equal(z[name], up.scan(x[name], finish=lambda p, x: p - x))
 
 
 def test_errors(tmp_path):

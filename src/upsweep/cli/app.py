@@ -19,7 +19,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 import upsweep as up
 from upsweep.cli import doctor as checkup
-from upsweep.cli import pipes
+from upsweep.cli import formulas, pipes
+from upsweep.files.arrays import TABLES, bare
 from upsweep.operators import TABLE
 from upsweep.segments import Segments
 
@@ -139,6 +140,26 @@ def scan(
             help="Where the scan starts anew: flags=, ends=, offsets=, lengths= or keys=, then a .npy file or a column."
         ),
     ] = None,
+    map_: Annotated[
+        str | None,
+        typer.Option(
+            "--map",
+            help="What is scanned, as an expression of columns (of x, where FILE is an array): 'price * units', or 'w, w * y' "
+            "for an operator on tuples.",
+        ),
+    ] = None,
+    finish: Annotated[
+        str | None,
+        typer.Option(
+            help="What comes out, as an expression of the prefix, the columns and the index: '(prefix - price) / prefix'."
+        ),
+    ] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--as", help="What a result is called; by default as its column, in whose place it stands."
+        ),
+    ] = None,
     to: Annotated[
         str | None,
         typer.Option(
@@ -155,16 +176,33 @@ def scan(
     began = time.perf_counter()
     with _explained("cli"), pipes.ends(file, to) as (source, target):
         with _progress() as (progress, totals):
+            columns, functions = _functions(source, tuple(column or ()), map_, finish)
             up.scan_file(
-                source, target, op, columns=column or (), axis=axis, exclusive=exclusive, reverse=reverse,
+                source, target, op, columns=columns, names=name or (), axis=axis, exclusive=exclusive, reverse=reverse,
                 initial=_value(initial), dtype=dtype, segments=_segments(segments), keep=() if only else keep,
-                overwrite=force, progress=progress,
+                overwrite=force, progress=progress, **functions,
             )  # fmt: skip
         items, seconds = totals["scanning"], time.perf_counter() - began
         rate = f"{items / seconds / 1e6:.1f} million a second"
         piped = (to or file) == pipes.PIPE
         line = f"{pipes.PIPE if piped else target}: {items:,} items by {op} in {seconds:.1f} s, {rate}"
         (err if piped else out).print(escape(line), highlight=False, soft_wrap=True)
+
+
+def _functions(
+    source: Path, columns: tuple[str, ...], map_: str | None, finish: str | None
+) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The columns of a table that are scanned, and the functions that its expressions say."""
+    table = bare(source).suffix in TABLES
+    if table and map_ and not columns:
+        columns = formulas.columns_in(map_)
+    inputs = columns if table or columns else ("x",)
+    functions: dict[str, Any] = {}
+    if map_:
+        functions["map"] = formulas.function_of(map_, inputs)
+    if finish:
+        functions["finish"] = formulas.function_of(finish, inputs, finish=True)
+    return columns, functions
 
 
 def _value(text: str | None) -> Any:

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,10 @@ from upsweep.api import Op, scan
 from upsweep.arguments import axis_of, dtypes_of
 from upsweep.files import arrays, packed, tables
 from upsweep.files.arrays import FileError
+from upsweep.files.call import Call, Part, bare
 from upsweep.files.grid import Grid
 from upsweep.files.heads import Heads
 from upsweep.files.work import load, load_state, store, store_state, work_on
-from upsweep.operator import Operator
 from upsweep.operators import as_operator
 from upsweep.segments import Segments
 from upsweep.stream import Stream
@@ -43,12 +43,15 @@ def scan_file(
     op: Op = "add",
     *,
     columns: Iterable[str] = (),
+    names: Iterable[str] = (),
     axis: int | None = None,
     exclusive: bool = False,
     reverse: bool = False,
     initial: Any = None,
     dtype: Any = None,
     segments: Segments | None = None,
+    map: Callable[..., Any] | None = None,
+    finish: Callable[..., Any] | None = None,
     keep: Iterable[str] | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -61,8 +64,10 @@ def scan_file(
         target: where the result goes: `.npy` or `.zarr`, of a table also `.csv` or `.parquet`; files may be packed too.
         op, axis, exclusive, reverse, initial, dtype: as in `upsweep.scan`.
         columns: of a table, or of an array of records, what to scan: one name for each component that op takes. An operator
-            on single numbers scans each of several by itself, from `initial`, or from its part of a tuple. Several come out
-            as columns of a table or as an array of records.
+            on single numbers scans each of several by itself, from `initial`, or from its part of a tuple, if no map joins
+            them. Several results come out as columns of a table or as an array of records.
+        names: what the results are called, one for each. By default as the columns, in whose place they stand.
+        map, finish: as in `upsweep.scan`; the columns are the inputs, in the order in which they are named.
         segments: as in `upsweep.scan`, 1-D along the axis. In place of an array there may stand the name of a column of the
             table (flags or keys) or of a `.npy` file.
         keep: from a table to a table, the other columns that go along as they are: all of them where this is left out.
@@ -83,124 +88,73 @@ def scan_file(
     >>> np.save(folder / "x.npy", np.arange(5))
     >>> np.load(up.scan_file(folder / "x.npy", folder / "y.npy")).tolist()
     [0, 1, 3, 6, 10]
+    >>> np.load(up.scan_file(folder / "x.npy", folder / "squares.npy", map=lambda x: x * x)).tolist()
+    [0, 1, 5, 14, 30]
     """
     source, target = Path(source), Path(target)
     arrays.check_names(source, target, overwrite)
-    call = _Call(
-        as_operator(op), tuple(columns), axis, exclusive, reverse, initial, dtypes_of(dtype), segments,
-        None if keep is None else tuple(keep),
+    call = Call(
+        as_operator(op), tuple(columns), tuple(names), axis, exclusive, reverse, initial, dtypes_of(dtype), segments, map,
+        finish, None if keep is None else tuple(keep),
     )  # fmt: skip
     with ExitStack() as files, work_on(source, target, call.picture()) as folder:
         report = progress or (lambda doing, done, total: None)
         plain, kind = packed.unpacked(source, folder), arrays.bare(target).suffix
         x, keys = _open(files, plain, folder, call, report)
         to_table = kind in arrays.TABLES
-        kept = tables.kept_of(plain, x.names, call.keep) if to_table else ()
         result = folder / f"result{'.npy' if to_table else kind}"
-        _scan(files, x, result, call, Heads.of(call.segments, keys), folder, report)
+        made = _scan(files, x, result, call, Heads.of(call.segments, keys), folder, report)
         files.close()
         if to_table:
-            result = tables.write(result, x.names, kept, plain, folder / f"table{kind}", report)
+            kept = tables.kept_of(plain, made, call.keep)
+            result = tables.write(result, made, kept, plain, folder / f"table{kind}", report)
         os.replace(packed.packed(result, target), target)
     return target
 
 
-@dataclass(frozen=True)
-class _Call:
-    """A call of `scan_file`, as it was asked for."""
-
-    op: Operator
-    columns: tuple[str, ...]
-    axis: int | None
-    exclusive: bool
-    reverse: bool
-    initial: Any
-    dtype: tuple[np.dtype, ...] | None
-    segments: Segments | None
-    keep: tuple[str, ...] | None
-
-    def picture(self) -> str:
-        """The words that tell this call from any other."""
-        starts = self.initial if isinstance(self.initial, tuple) else (self.initial,)
-        plain = [None if s is None else (np.asarray(s).dtype.str, np.asarray(s).tobytes()) for s in starts]
-        segments = self.segments and (self.segments.spelling, arrays.content(self.segments.values))
-        words = (
-            self.op.key,
-            self.columns,
-            self.axis,
-            self.exclusive,
-            self.reverse,
-            plain,
-            self.dtype,
-            segments,
-            self.keep,
-        )
-        return repr(words)
-
-    def parts(self, components: int) -> list[_Part]:
-        """The components that are scanned together: all of them, or each by itself where the operator takes one."""
-        if components == 1 or self.op.arity != 1:
-            return [_Part(self, slice(None), self.initial, self.dtype)]
-        starts = self.initial if isinstance(self.initial, tuple) else (self.initial,) * components
-        dtypes = (self.dtype or ()) if len(self.dtype or ()) != 1 else (self.dtype or ()) * components
-        for what, have in (("initial", len(starts)), ("dtype", len(dtypes) or components)):
-            if have != components:
-                raise FileError(
-                    f"{what} has {have} parts for {components} columns: pass one, or one for each"
-                )
-        return [_Part(self, slice(c, c + 1), starts[c], dtypes[c : c + 1] or None) for c in range(components)]
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Components that are scanned together."""
-
-    call: _Call
-    where: slice
-    initial: Any
-    dtype: tuple[np.dtype, ...] | None
-
-    def keywords(self) -> dict[str, Any]:
-        return {"exclusive": self.call.exclusive, "reverse": self.call.reverse, "dtype": self.dtype}
-
-
 def _open(
-    files: ExitStack, source: Path, folder: Path, call: _Call, report: Progress
+    files: ExitStack, source: Path, folder: Path, call: Call, report: Progress
 ) -> tuple[arrays.Source, np.ndarray | None]:
     """The components, and flags where a column says where segments start."""
     if source.suffix in arrays.TABLES:
+        read_as = None if call.map else call.dtype
         names, paths, dtypes, flags = tables.read(
-            source, folder, call.columns, call.dtype, call.segments, report
+            source, folder, call.columns, read_as, call.segments, report
         )
         return arrays.columns(files, names, paths, dtypes), flags
     return arrays.opened(files, source, call.columns), None
 
 
 def _scan(
-    files: ExitStack, x: arrays.Source, result: Path, call: _Call, heads: Heads | None, folder: Path, report: Progress
-) -> None:  # fmt: skip
+    files: ExitStack, x: arrays.Source, result: Path, call: Call, heads: Heads | None, folder: Path, report: Progress
+) -> tuple[str, ...]:  # fmt: skip
+    """Scan into `result`; the names of what came out."""
     axis = axis_of(call.axis, x.shape)
     parts = call.parts(len(x.dtypes))
     # A file in Fortran order holds the transpose.
     if x.turned:
         axis = len(x.shape) - 1 - axis
-        parts = [replace(part, initial=_turned(part.initial)) for part in parts]
+        parts = [part.turned() for part in parts]
     nothing = tuple(np.empty([n if d != axis else 0 for d, n in enumerate(x.layout)], dt) for dt in x.dtypes)
     dtypes: list[np.dtype] = []
     # A plan checks everything but the data.
-    for part in parts:
-        made = scan(_bare(nothing[part.where]), call.op, axis=axis, initial=part.initial, **part.keywords())
-        dtypes += [y.dtype for y in (made if isinstance(made, tuple) else (made,))]
+    for k, part in enumerate(parts):
+        made = scan(bare(nothing[part.inputs]), call.op, axis=axis, initial=part.initial, **part.keywords())
+        results = made if isinstance(made, tuple) else (made,)
+        parts[k] = part.at(len(dtypes), len(results))
+        dtypes += [y.dtype for y in results]
+    names = call.named(x.names, len(dtypes))
     if heads is not None:
         heads.check(x.layout[axis])
     state = load_state(folder)
     if state is None:
-        arrays.create(result, x, tuple(dtypes))
-    y = arrays.result(files, result, x, tuple(dtypes))
+        arrays.create(result, x, names, tuple(dtypes))
+    y = arrays.result(files, result, names, tuple(dtypes))
     grid = _grid(folder, x, y, axis)
     job = _Job(call, x, y, axis, parts, heads, grid)
     job.run(folder, state or (0, [None] * len(parts)), report)
     y.flush()
+    return names
 
 
 def _grid(folder: Path, x: arrays.Source, y: arrays.Result, axis: int) -> Grid:
@@ -215,11 +169,11 @@ def _grid(folder: Path, x: arrays.Source, y: arrays.Result, axis: int) -> Grid:
 
 @dataclass(frozen=True)
 class _Job:
-    call: _Call
+    call: Call
     x: Any
     y: Any
     axis: int
-    parts: list[_Part]
+    parts: list[Part]
     heads: Heads | None
     grid: Grid
 
@@ -243,18 +197,18 @@ class _Job:
                 saved = time.monotonic()
         report("scanning", total, total)
 
-    def _stream(self, part: _Part, strip: tuple[slice, ...], state: Any) -> Stream:
-        call = self.call
-        return Stream(
-            call.op, axis=self.axis, exclusive=call.exclusive, initial=self._starts(part, strip), dtype=part.dtype,
-            state=state,
-        )  # fmt: skip
+    def _stream(self, part: Part, strip: tuple[slice, ...], state: Any) -> Stream:
+        stream = Stream(
+            self.call.op, axis=self.axis, initial=self._starts(part, strip), state=state, **part.keywords()
+        )
+        stream.last = self.x.layout[self.axis] - 1 if self.call.reverse else None
+        return stream
 
-    def _starts(self, part: _Part, strip: tuple[slice, ...]) -> Any:
+    def _starts(self, part: Part, strip: tuple[slice, ...]) -> Any:
         """The values that the rows of a strip start from."""
         rows = strip[: self.axis] + strip[self.axis + 1 :]
         starts = part.initial if isinstance(part.initial, tuple) else (part.initial,)
-        return _bare(tuple(s if np.ndim(s) == 0 else np.asarray(s)[rows] for s in starts))
+        return bare(tuple(s if np.ndim(s) == 0 else np.asarray(s)[rows] for s in starts))
 
     def _scan(self, strip: tuple[slice, ...], piece: slice, streams: list[Stream]) -> None:
         n, reverse = self.x.layout[self.axis], self.call.reverse
@@ -265,22 +219,13 @@ class _Job:
             segments = self.heads and self.heads.whole()
             for part in self.parts:
                 scan(
-                    _bare(chunk[part.where]), self.call.op, axis=self.axis, initial=self._starts(part, strip),
-                    segments=segments, out=_bare(out[part.where]), **part.keywords(),
+                    bare(chunk[part.inputs]), self.call.op, axis=self.axis, initial=self._starts(part, strip), reverse=reverse,
+                    segments=segments, out=bare(out[part.results]), **part.keywords(),
                 )  # fmt: skip
         else:
             if reverse:
                 chunk, out = (tuple(np.flip(a, self.axis) for a in arrays) for arrays in (chunk, out))
             segments = self.heads and self.heads.between(piece.start, piece.stop, n if reverse else 0)
             for part, stream in zip(self.parts, streams):
-                stream.push(_bare(chunk[part.where]), segments=segments, out=_bare(out[part.where]))
+                stream.push(bare(chunk[part.inputs]), segments=segments, out=bare(out[part.results]))
         self.y.write(index)
-
-
-def _turned(initial: Any) -> Any:
-    parts = initial if isinstance(initial, tuple) else (initial,)
-    return _bare(tuple(s if np.ndim(s) == 0 else np.asarray(s).T for s in parts))
-
-
-def _bare(parts: tuple[Any, ...]) -> Any:
-    return parts[0] if len(parts) == 1 else parts

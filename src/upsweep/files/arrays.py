@@ -115,9 +115,9 @@ def chosen(have: tuple[str, ...], asked: tuple[str, ...]) -> tuple[str, ...]:
     return asked
 
 
-def create(path: Path, x: Source, dtypes: tuple[np.dtype, ...]) -> None:
+def create(path: Path, x: Source, names: tuple[str, ...], dtypes: tuple[np.dtype, ...]) -> None:
     """Space for the result: a header and a hole."""
-    dtype = _together(x.names, dtypes)
+    dtype = _together(names, dtypes)
     if path.suffix == ".zarr":
         if dtype.names:
             raise FileError("several columns make an array of records: pass a target that ends in .npy")
@@ -163,9 +163,9 @@ class Result:
             self._file.flush()
 
 
-def result(files: ExitStack, path: Path, x: Source, dtypes: tuple[np.dtype, ...]) -> Result:
+def result(files: ExitStack, path: Path, names: tuple[str, ...], dtypes: tuple[np.dtype, ...]) -> Result:
     """The result that `create` made room for."""
-    dtype = _together(x.names, dtypes)
+    dtype = _together(names, dtypes)
     if path.suffix == ".zarr":
         array = _zarr().open_array(path, mode="r+")
         return Result(array, dtype, array.chunks)

@@ -56,23 +56,24 @@ def read(
     return names, paths, made, _mapped(heads, "u1") if key else None
 
 
-def kept_of(source: Path, scanned: Sequence[str], keep: Sequence[str] | None) -> tuple[str, ...]:
-    """The columns of a table that go to the target as they are: those named, or all that are not scanned."""
+def kept_of(source: Path, made: Sequence[str], keep: Sequence[str] | None) -> tuple[str, ...]:
+    """The columns of a table that go to the target as they are: those named, or all but those in whose place results stand."""
     if keep is None:
-        return tuple(name for name in _opened(source).names if name not in scanned)
+        return tuple(name for name in _opened(source).names if name not in made)
     chosen(tuple(_opened(source).names), tuple(keep))
-    return tuple(name for name in keep if name not in scanned)
+    return tuple(name for name in keep if name not in made)
 
 
 def write(
-    result: Path, scanned: tuple[str, ...], kept: tuple[str, ...], source: Path, path: Path, report: Report
+    result: Path, made: tuple[str, ...], kept: tuple[str, ...], source: Path, path: Path, report: Report
 ) -> Path:
-    """The result as a table, with the columns that are kept where they stood."""
+    """The result as a table, with the columns that are kept where they stood, and new ones behind them."""
     import pyarrow as pa
 
     y, table = _loaded(result), _opened(source)
-    parts = {name: y[name] for name in scanned} if y.dtype.names else {scanned[0]: y}
+    parts = {name: y[name] for name in made} if y.dtype.names else {made[0]: y}
     names = [name for name in table.names if name in parts or name in kept]
+    names += [name for name in made if name not in names]
     types = {name: pa.from_numpy_dtype(part.dtype) for name, part in parts.items()}
     types |= table.types(kept)
     schema = pa.schema([(name, types[name]) for name in names])

@@ -1,0 +1,96 @@
+"""A call of `scan_file` as it was asked for, and the parts that are scanned together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from upsweep.files import arrays
+from upsweep.files.arrays import FileError
+from upsweep.function import as_function
+from upsweep.operator import Operator
+from upsweep.segments import Segments
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of `scan_file`, as it was asked for."""
+
+    op: Operator
+    columns: tuple[str, ...]
+    names: tuple[str, ...]
+    axis: int | None
+    exclusive: bool
+    reverse: bool
+    initial: Any
+    dtype: tuple[np.dtype, ...] | None
+    segments: Segments | None
+    map: Callable[..., Any] | None
+    finish: Callable[..., Any] | None
+    keep: tuple[str, ...] | None
+
+    def picture(self) -> str:
+        """The words that tell this call from any other."""
+        starts = self.initial if isinstance(self.initial, tuple) else (self.initial,)
+        plain = [None if s is None else (np.asarray(s).dtype.str, np.asarray(s).tobytes()) for s in starts]
+        segments = self.segments and (self.segments.spelling, arrays.content(self.segments.values))
+        functions = [fn and as_function(fn).key for fn in (self.map, self.finish)]
+        words = (
+            self.op.key, self.columns, self.names, self.axis, self.exclusive, self.reverse, plain, self.dtype, segments,
+            functions, self.keep,
+        )  # fmt: skip
+        return repr(words)
+
+    def parts(self, inputs: int) -> list[Part]:
+        """What is scanned together: all inputs, or each by itself where the operator takes one and no map joins them."""
+        every = slice(None)
+        if inputs == 1 or self.op.arity != 1 or self.map is not None:
+            return [Part(self, every, self.initial, self.dtype, every)]
+        starts = self.initial if isinstance(self.initial, tuple) else (self.initial,) * inputs
+        dtypes = (self.dtype or ()) if len(self.dtype or ()) != 1 else (self.dtype or ()) * inputs
+        for what, have in (("initial", len(starts)), ("dtype", len(dtypes) or inputs)):
+            if have != inputs:
+                raise FileError(f"{what} has {have} parts for {inputs} columns: pass one, or one for each")
+        return [
+            Part(self, slice(c, c + 1), starts[c], dtypes[c : c + 1] or None, every) for c in range(inputs)
+        ]
+
+    def named(self, inputs: tuple[str, ...], results: int) -> tuple[str, ...]:
+        """What the results are called: by default as the columns are that they are made of."""
+        names = self.names or inputs
+        if len(names) != results and (names or results > 1):
+            raise FileError(
+                f"results: {results}; names for them: {', '.join(names) or 'none'}; pass names= (--as) with one for each"
+            )
+        return names
+
+
+@dataclass(frozen=True)
+class Part:
+    """Inputs that are scanned together, and where their results stand among all."""
+
+    call: Call
+    inputs: slice
+    initial: Any
+    dtype: tuple[np.dtype, ...] | None
+    results: slice
+
+    def at(self, first: int, count: int) -> Part:
+        return replace(self, results=slice(first, first + count))
+
+    def turned(self) -> Part:
+        """The same of the transpose."""
+        parts = self.initial if isinstance(self.initial, tuple) else (self.initial,)
+        return replace(self, initial=bare(tuple(s if np.ndim(s) == 0 else np.asarray(s).T for s in parts)))
+
+    def keywords(self) -> dict[str, Any]:
+        call = self.call
+        return {"exclusive": call.exclusive, "dtype": self.dtype, "map": call.map, "finish": call.finish}
+
+
+def bare(parts: tuple[Any, ...]) -> Any:
+    """One part goes without its tuple."""
+    return parts[0] if len(parts) == 1 else parts
