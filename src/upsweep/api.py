@@ -291,7 +291,7 @@ def linear_recurrence(
     elif not fits(on.view(a).dtype, states.dtype):
         raise DTypeError(f"a of {a.dtype} with b of {states.dtype}: pass b.astype({str(a.dtype)!r})")
     return execute(
-        (a, b), ops.AFFINE, axis, False, reverse, start, None, out, segments, "auto", None, False, 1, order
+        (a, b), ops.AFFINE, axis, False, reverse, start, None, out, segments, "auto", None, False, (1,), order
     )
 
 

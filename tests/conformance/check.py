@@ -175,7 +175,7 @@ def _run(call: Call, drawn: Drawn, device: Host, xs: list[Any], ys: list[Any] | 
     if call.out == "last":
         return [execute(
             tuple(xs), subject.op, call.axis, call.exclusive, call.reverse, how.get("initial"), None, None, segments,
-            device.engine, call.threads, call.reduce, len(xs) - 1, call.order,
+            device.engine, call.threads, call.reduce, (len(xs) - 1,), call.order,
         )]  # fmt: skip
     if not call.reduce:
         how.update(exclusive=call.exclusive, segments=segments)

@@ -39,9 +39,9 @@ def call(
     starts: Any,
     heads: Any = None,
     order: str = "tree",
-    keep: int | None = None,
+    keep: tuple[int, ...] | None = None,
 ) -> Any:
-    """The scan itself, of the component `keep` alone where that is named. The last array has the shape; axes of one item of the
+    """The scan itself, of the components that `keep` names, or of all. The last array has the shape; axes of one item of the
     others, and of heads, hold for all of its items."""
     shape = xs[-1].shape
     dtypes, shapes = tuple(np.dtype(x.dtype) for x in xs), (shape,) * len(xs)
@@ -299,7 +299,7 @@ def recurrence(
 def _recurrence_run(b: Any, a: Any, *rest: Any, dim: int, reverse: bool, order: str, started: bool) -> Array:
     initial, heads = _given(rest, started)
     start = None if initial is None else (jnp.ones_like(initial), initial)
-    return call(ops.AFFINE, dim, False, reverse, (a, b), start, heads, order, keep=1)[1]
+    return call(ops.AFFINE, dim, False, reverse, (a, b), start, heads, order, keep=(1,))[1]
 
 
 def _recurrence_jvp(
