@@ -188,11 +188,12 @@ class Run:
         """A sum as one item along the axis, where the chunk lies."""
         shape = (*self.shape[: self.axis], 1, *self.shape[self.axis + 1 :])
         part = part.reshape(shape)
-        # The first component of a stream with segments are flags as the engine sees them, which are no array.
-        if not is_host(part) or not engines.on_gpu(self.given[-1]):
+        # In a stream with segments, flags stand before what was pushed, and starts behind it: the engine's views, no arrays.
+        like = self.given[min(1, len(self.given) - 1)]
+        if not is_host(part) or not engines.on_gpu(like):
             return part
         # Sums that were handed over lie in host memory.
-        return self.on.broadcast(part, shape, part.dtype, self.given[-1])
+        return self.on.broadcast(part, shape, part.dtype, like)
 
     def _push(self, size: int, block: tuple[Any, ...]) -> None:
         at = self.at
