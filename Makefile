@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test fuzz check docs bench lab-offline release
+.PHONY: demo test fuzz check registers docs bench lab-offline release
 
 demo: $(VENV)/demo.ready
 	$(BIN)/upsweep demo
@@ -21,6 +21,10 @@ check: $(VENV)/test.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+# Registers and spills of the GPU's kernels on every chip that they are compiled for; no GPU is needed.
+registers: $(VENV)/test.ready
+	$(BIN)/python benchmarks/registers.py
 
 docs: $(VENV)/test.ready
 	$(BIN)/mkdocs build --strict

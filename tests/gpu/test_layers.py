@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
-from test_compile import frames
+from cubins import frames
 
 from upsweep.dtypes import named
 from upsweep.gpu import compile, layers

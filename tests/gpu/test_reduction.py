@@ -53,8 +53,12 @@ def calls(monkeypatch):
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("initial", [False, True])
 @pytest.mark.parametrize(
-    ("shape", "axis", "parts"), [((1024,), 0, 2), ((1029,), 0, 3), ((3, 1029), 1, 3), ((2, 2, 1000), 2, 3)]
-)
+    ("shape", "axis", "parts"),
+    [
+        ((1024,), 0, 2), ((1029,), 0, 3), ((3, 1029), 1, 3), ((2, 2, 1000), 2, 3),
+        ((1024, 40), 0, 2), ((1029, 40), 0, 3), ((2, 70, 3, 16), 1, 3),
+    ],
+)  # fmt: skip
 def test_the_parts_give_the_bits_of_the_whole(calls, shape, axis, parts, initial, reverse):
     (x,) = HASH.draw(shape)
     u8 = np.dtype(np.uint64)
@@ -67,10 +71,16 @@ def test_the_parts_give_the_bits_of_the_whole(calls, shape, axis, parts, initial
     assert len(calls) == parts
 
 
-@pytest.mark.parametrize("how", [{"order": "sequential"}, {"reduce": False}, {"axis": 0}])
-def test_what_is_not_cut(calls, how):
+@pytest.mark.parametrize(
+    ("shape", "how"),
+    [
+        ((4, 2000), {"order": "sequential"}), ((4, 2000), {"reduce": False}), ((4, 2000), {"axis": 0}),
+        ((2000, 15), {"axis": 0}), ((2000, 40), {"axis": 0, "order": "sequential"}),
+    ],
+)  # fmt: skip
+def test_what_is_not_cut(calls, shape, how):
     u8 = np.dtype(np.uint64)
-    (x,) = HASH.draw((4, 2000))
+    (x,) = HASH.draw(shape)
     plan = Plan(OP, (u8,), (u8,), (u8,), x.shape, **{"axis": 1, "reduce": True, **how})
     got = np.zeros(plan.row_shape if plan.reduce else plan.shape, u8)
     reduction.run(plan, [view(x)], [view(got)], None, None)

@@ -168,15 +168,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_pass(const
     write_count(sums + (t + 1) * DIGITS, ALL<COUNT> | before + count);
     goes[mine] = (i64)before - start;
   }
-  __syncthreads();  // the tile is in order, and it is known where its digits go
-  u8 digits[ITEMS];
+  __syncthreads();  // the tile is in order, and it is known where its digits go; that of place k waits in the top of rank[k]
 #pragma unroll
   for (int k = 0; k < ITEMS; k++) {
     int i = k * THREADS + threadIdx.x;
     if (i >= size) continue;
     KEY key = keys[i];
-    digits[k] = digit_of(key, shift);
-    if (p.keys_out) p.keys_out[goes[digits[k]] + i] = key;
+    const u32 digit = digit_of(key, shift);
+    if (VALUES) rank[k] |= digit << 24;
+    if (p.keys_out) p.keys_out[goes[digit] + i] = key;
   }
 #if VALUES
   VALUE* values = (VALUE*)memory;
@@ -188,14 +188,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_pass(const
   }
   __syncthreads();  // nobody needs the keys: values take their place
 #pragma unroll
-  for (int k = 0; k < ITEMS; k++) values[rank[k]] = v[k];
+  for (int k = 0; k < ITEMS; k++) values[rank[k] & 0xffffff] = v[k];
   __syncthreads();  // values are in order
 #pragma unroll
   for (int k = 0; k < ITEMS; k++) {
     int i = k * THREADS + threadIdx.x;
     if (i >= size) continue;
-    if (p.wide) ((i64*)p.values_out)[goes[digits[k]] + i] = (i64)values[i];
-    else ((VALUE*)p.values_out)[goes[digits[k]] + i] = values[i];
+    i64 to = goes[rank[k] >> 24] + i;
+    if (p.wide) ((i64*)p.values_out)[to] = (i64)values[i];
+    else ((VALUE*)p.values_out)[to] = values[i];
   }
 #endif
 }
