@@ -1,6 +1,8 @@
 // Segments in other spellings, as flags. KEY is the type of an item of the keys.
 #include "differ.cuh"
 
+constexpr u32 FULL = 0xffffffffu;
+
 struct Mark { const char* offsets; i64 m, stride; u8* flags; i64 n; };
 extern "C" __global__ void upsweep_mark(const __grid_constant__ Mark p) {
   i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
@@ -21,7 +23,7 @@ extern "C" __global__ void upsweep_mark_bits(const __grid_constant__ Mark p) {
 // BATCH items for each of its threads, neighbours by neighbouring threads: so many loads are on their way at once.
 struct Changes { const KEY* keys; u8* flags; i64 count, n, inner; };
 constexpr int THREADS = 256, BATCH = 8;
-template <bool BITS> __device__ __forceinline__ void changes(const Changes& p) {
+extern "C" __global__ void __launch_bounds__(THREADS) upsweep_changes(const __grid_constant__ Changes p) {
   i64 start = (i64)blockIdx.x * (THREADS * BATCH) + threadIdx.x;
   bool one = p.n == p.count;  // one row, whose first item alone has none before it
   KEY here[BATCH], before[BATCH];
@@ -33,14 +35,31 @@ template <bool BITS> __device__ __forceinline__ void changes(const Changes& p) {
 #pragma unroll
   for (int k = 0; k < BATCH; k++) {
     i64 i = start + k * THREADS;
-    bool head = i < p.count && ((one ? i == 0 : i / p.inner % p.n == 0) || differ(here[k], before[k]));
-    if constexpr (BITS) {
-      u32 word = __ballot_sync(0xffffffffu, head);
-      if (i % 32 == 0 && i < p.count) ((u32*)p.flags)[i / 32] = word;
-    } else {
-      if (i < p.count) p.flags[i] = head;
-    }
+    if (i < p.count) p.flags[i] = (one ? i == 0 : i / p.inner % p.n == 0) || differ(here[k], before[k]);
   }
 }
-extern "C" __global__ void __launch_bounds__(THREADS) upsweep_changes(const __grid_constant__ Changes p) { changes<false>(p); }
-extern "C" __global__ void __launch_bounds__(THREADS) upsweep_changes_bits(const __grid_constant__ Changes p) { changes<true>(p); }
+
+// The same of one row, as bits: a warp makes BATCH words, and a lane has the item before its own from its neighbour.
+extern "C" __global__ void __launch_bounds__(THREADS) upsweep_changes_bits(const __grid_constant__ Changes p) {
+  const int lane = threadIdx.x % 32;
+  const i64 begin = ((i64)blockIdx.x * THREADS + threadIdx.x - lane) * BATCH;
+  if (begin >= p.count) return;
+  const int left = (int)min(p.count - begin, 32ll * BATCH) - lane;
+  const KEY* from = p.keys + begin + lane;
+  KEY here[BATCH] = {}, last = p.keys[max(begin - 1, 0ll)];
+#pragma unroll
+  for (int k = 0; k < BATCH; k++) if (32 * k < left) here[k] = from[32 * k];
+  u32 own = 0;
+#pragma unroll
+  for (int k = 0; k < BATCH; k++) {
+    Words<KEY> w = to_words(here[k]);
+#pragma unroll
+    for (int i = 0; i < Words<KEY>::count; i++) w.w[i] = __shfl_sync(FULL, w.w[i], (lane + 31) % 32);
+    KEY before = from_words<KEY>(w);
+    bool head = differ(here[k], select(lane == 0, last, before)) || (k == 0 && begin + lane == 0);
+    u32 word = __ballot_sync(FULL, head && 32 * k < left);
+    if (lane == k) own = word;
+    last = before;
+  }
+  if (lane < BATCH && 32 * lane < left + lane) ((u32*)p.flags)[begin / 32 + lane] = own;
+}
