@@ -35,6 +35,9 @@ def _long() -> Iterator[Call]:
     yield Call("eight-f64", (((1 << 20) + 7,), 0), exclusive=True)
     yield Call("logaddexp-float32", (((1 << 22) + 5,), 0))
     yield Call("logaddexp-float64", (((1 << 20) + 5,), 0), reverse=True, initial="scalar")
+    # rows side by side that are reduced block by block
+    yield Call("hash-identity", ((3, 70_001, 49), 1), reduce=True, reverse=True, initial="rows")
+    yield Call("affine-float32-float32", ((65_536, 130), 0), reduce=True)
     for n in (4_200_000, (1 << 23) + 4321):
         yield Call("hash-u64", ((n,), 0))
         yield Call("add-float32", ((n,), 0))

@@ -24,8 +24,9 @@ def run(
     heads: View | Marks | None,
 ) -> None:
     """Run a plan: see `upsweep.engine.Engine`."""
-    parts = _parts(plan) if plan.reduce else None
-    if parts is None or any(abs(x.strides[plan.axis]) != x.dtype.itemsize for x in xs):
+    along = all(abs(x.strides[plan.axis]) == x.dtype.itemsize for x in xs)
+    parts = _parts(plan, along) if plan.reduce and (along or _side_by_side(xs)) else None
+    if parts is None:
         launch.run(plan, xs, ys, initial, heads)
         return
     blocks, whole, rest = parts
@@ -43,18 +44,27 @@ def run(
     launch.run(rest, tails, ys, starts, None)
 
 
+def _side_by_side(xs: Sequence[View]) -> bool:
+    """Whether whole lines of memory belong to rows side by side."""
+    return all(
+        x.strides[-1] == x.dtype.itemsize and x.shape[-1] * x.dtype.itemsize >= shapes.LINES for x in xs
+    )
+
+
 @lru_cache(4096)
-def _parts(plan: Plan) -> tuple[Plan, Plan, Plan] | None:
+def _parts(plan: Plan, along: bool) -> tuple[Plan, Plan, Plan] | None:
     """The reductions of all whole blocks, of their sums, and of what is left, from that; None for rows that are not long."""
     rows = prod(plan.row_shape)
     size = sum(d.itemsize for d in plan.loads)
-    if plan.order != "tree" or plan.finish is not None or rows >= shapes.ROWS or size < shapes.WIDE:
+    if plan.order != "tree" or plan.finish is not None or size < shapes.WIDE:
         return None
-    if plan.n * rows * size < shapes.BLOCK[0]:
+    if plan.n * rows * size < shapes.BLOCK[0] or (along and rows >= shapes.ROWS):
         return None
     words = sum(-(-d.itemsize // 4) for d in plan.accumulators)
-    block, axis, sums = shapes.for_reduction(words), plan.axis, tuple(plan.accumulators)
+    block, axis, sums = shapes.for_reduction(words, along), plan.axis, tuple(plan.accumulators)
     count = plan.n // block
+    if count < 2:
+        return None
     before, after = plan.shape[:axis], plan.shape[axis + 1 :]
     shape = (*before, count, block, *after)
     blocks = replace(plan, shape=shape, axis=axis + 1, stores=sums, initial=False)
