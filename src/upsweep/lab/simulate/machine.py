@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import math
 import types
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from upsweep.lab.simulate.dialect import generator, surroundings
 from upsweep.lab.simulate.memory import Memory, Root, Stamp, Word
+from upsweep.lab.simulate.threads import SCOPES, Block, Dim3, Known, Request, Thread, knowledge, merge, newer
 from upsweep.lab.simulate.undefined import Undefined
 
 WARP = 32
@@ -23,16 +24,9 @@ PATIENCE = 100_000
 """Rounds in which nobody gets any further, after which it is a deadlock."""
 MOST_READERS = 64
 """Readers of a word that are remembered before those are forgotten that the next one comes after."""
-SCOPES = ("block", "device")
-"""The scopes of fences, the narrow one first."""
 WHOLE = -1
 """Stands for all threads of a block, and for all blocks."""
 VERBS = {"load": "read", "store": "written", "atomic": "updated"}
-
-Known = dict[tuple[int, int], int]
-"""A thread's knowledge of others: (block, thread) -> all that it did up to this clock; (block, WHOLE) -> all epochs before."""
-
-
 GONE: Generator = (_ for _ in ())
 """The run of a thread that has left the kernel."""
 
@@ -43,77 +37,6 @@ class SimulationError(AssertionError):
 
 class Stop(Exception):
     """Ends a launch whose memory cannot be gone on with."""
-
-
-class Dim3(NamedTuple):
-    """Indices or extents in three dimensions."""
-
-    x: int
-    y: int = 1
-    z: int = 1
-
-
-class Request(NamedTuple):
-    """What a thread waits for: `barrier`, `warp`, `grid`, or `turn`, the others' turn."""
-
-    kind: str
-    name: str = ""
-    mask: int = 0
-    value: Any = None
-    by: Any = None
-
-
-class Thread:
-    """One thread: where it is, and what it waits for."""
-
-    __slots__ = (
-        "block",
-        "given",
-        "index",
-        "known",
-        "line",
-        "number",
-        "run",
-        "sends",
-        "stamp",
-        "taken",
-        "waits",
-    )
-
-    def __init__(self, block: Block, number: int, index: Dim3):
-        self.block, self.number, self.index = block, number, index
-        self.stamp = Stamp(block.number, number)
-        self.waits: Request | None = None
-        self.sends: Any = None
-        self.line = 0
-        self.known: Known = {}
-        self.taken = {scope: dict[tuple[int, int], int]() for scope in SCOPES}
-        """Per scope: what atomics have read, which a fence of that scope makes known."""
-        self.given = {scope: dict[tuple[int, int], int]() for scope in SCOPES}
-        """Per scope: what was known at the last fence of that scope or a wider one, which atomics hand on."""
-        self.run: Generator
-
-    def ticks(self) -> None:
-        """Begin a new stretch: accesses from now on are later than all that others have learned of this thread."""
-        was = self.stamp
-        self.stamp = Stamp(was.block, was.thread, was.epoch, was.grid_epoch, was.clock + 1)
-
-    def now(self, grid_epoch: int) -> Stamp:
-        """The stamp of what this thread does now."""
-        stamp, epoch = self.stamp, self.block.epoch
-        if stamp.epoch != epoch or stamp.grid_epoch != grid_epoch:
-            stamp = self.stamp = Stamp(stamp.block, stamp.thread, epoch, grid_epoch, stamp.clock)
-        return stamp
-
-
-class Block:
-    """The threads of one block, its shared memory and its epochs."""
-
-    def __init__(self, number: int, index: Dim3, shape: Dim3):
-        self.number, self.index, self.epoch = number, index, 0
-        self.shared: dict[Any, Memory] = {}
-        indices = [Dim3(x, y, z) for z, y, x in product(range(shape.z), range(shape.y), range(shape.x))]
-        self.threads = [Thread(self, t, index) for t, index in enumerate(indices)]
 
 
 class Simulator:
@@ -188,7 +111,7 @@ class Simulator:
         t = self.now
         inside = SCOPES[: SCOPES.index(scope) + 1]
         for narrow in inside:
-            t.known = {**t.known, **_newer(t.taken[narrow], t.known)}
+            t.known = {**t.known, **newer(t.taken[narrow], t.known)}
         here = {**t.known, (t.block.number, t.number): t.stamp.clock, (t.block.number, WHOLE): t.block.epoch}
         t.given.update(dict.fromkeys(inside, here))
         t.ticks()
@@ -201,8 +124,8 @@ class Simulator:
         t = self.now
         for scope in SCOPES:
             word = self.signals.setdefault((address, t.block.number if scope == "block" else WHOLE), {})
-            _merge(t.taken[scope], word)
-            _merge(word, t.given[scope])
+            merge(t.taken[scope], word)
+            merge(word, t.given[scope])
 
     # --- launches ---------------------------------------------------------------------------------------------------
 
@@ -310,7 +233,7 @@ class Simulator:
                 f"{gone} threads of the block have left, and {len(waiting)} wait",
             )
         block.epoch += 1
-        together = _together(waiting)
+        together = knowledge(waiting)
         asked = [t.waits for t in waiting if t.waits is not None]
         values = [bool(one.value) for one in asked if one.name]
         votes = {"count": sum(values), "and": int(all(values)), "or": int(any(values))}
@@ -345,7 +268,7 @@ class Simulator:
                 self.found("divergent shuffle", self.now.line, text)
             # The other meetings move values, and order no memory.
             if name == "syncwarp":
-                together = _together(here)
+                together = knowledge(here)
                 together |= {(block.number, t.number): t.stamp.clock for t in here}
                 for t in here:
                     t.known = together
@@ -412,22 +335,6 @@ class Simulator:
         if isinstance(made, Request):
             return (yield made)
         return made
-
-
-def _merge(into: Known, other: Known) -> None:
-    into.update(_newer(other, into))
-
-
-def _newer(news: Known, known: Known) -> Known:
-    return {key: value for key, value in news.items() if value > known.get(key, -1)}
-
-
-def _together(threads: Sequence[Thread]) -> Known:
-    """The knowledge of some threads together."""
-    known: Known = {}
-    for one in {id(t.known): t.known for t in threads}.values():
-        _merge(known, one)
-    return known
 
 
 def _dim3(size: Any) -> Dim3:
