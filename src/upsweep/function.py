@@ -21,8 +21,8 @@ class Function:
 
     fn: Callable[..., Any]
     arity: int = 0
-    """How many arguments it is given: of a map the first so many inputs of an item; of a finish the prefix (a tuple, where it
-    has several components), then inputs of the item from the first on, then the index of the item along the axis."""
+    """How many arguments it is given: of a map the inputs of an item, then its index along the axis; of a finish the prefix (a
+    tuple, where it has several components), then inputs of the item from the first on, then its index."""
     results: tuple[np.dtype, ...] = ()
     """The dtypes of what it gives: each value is rounded to its dtype, and only then to what it is computed with or stored as."""
     name: str | None = None

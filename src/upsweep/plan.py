@@ -72,5 +72,10 @@ class Plan:
         return self.shape[: self.axis] + self.shape[self.axis + 1 :]
 
     @property
+    def placed(self) -> bool:
+        """Whether the map is given the index of its item."""
+        return self.map is not None and self.map.arity > len(self.loads)
+
+    @property
     def rows(self) -> int:
         return prod(self.row_shape)

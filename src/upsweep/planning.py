@@ -16,6 +16,7 @@ from upsweep.plan import ORDERS, Plan
 
 MOST = 32
 """Arrays that go into a scan, components, and results."""
+_INDEX = (np.dtype(np.int64),)
 
 
 # `typed`: axis=1.0 is a mistake also where axis=1 is known.
@@ -35,8 +36,8 @@ def plan_of(
         raise ValueError(f"order={order!r}: pass one of {', '.join([repr(o) for o in ORDERS])}")
     loads = [accumulator(number(d)) for d in dtypes]
     if map is not None:
-        map = map.taking([len(dtypes)])
-        map = _typed(map, tuple([(d,) for d in loads]))
+        map = map.taking([len(loads), 1 + len(loads)])
+        map = _typed(map, (*[(d,) for d in loads], _INDEX)[: map.arity])
     computed = result_dtypes(dtypes if map is None else map.results, dtype)
     chosen = resolve(op, computed)
     accumulators = tuple(accumulator(d) for d in computed)
@@ -49,7 +50,7 @@ def plan_of(
     stores = tuple(number(d) if keep is None or c in keep else None for c, d in enumerate(computed))
     if finish is not None:
         finish = finish.taking([1] if reducing else [1, 1 + len(loads), 2 + len(loads)])
-        arguments: Any = (accumulators, *[(d,) for d in loads], (np.dtype(np.int64),))[: finish.arity]
+        arguments: Any = (accumulators, *[(d,) for d in loads], _INDEX)[: finish.arity]
         finish = _typed(finish, arguments)
         stores = finish.results
     most = max(len(dtypes), len(computed), len(stores))

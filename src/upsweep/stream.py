@@ -98,10 +98,27 @@ class Stream:
         Returns:
             An array of the chunk's shape, kind and device, or `out`; with `map` or `finish` as of `upsweep.scan`.
         """
-        operands = chunk if self._map is None else _each(self._map, chunk, None)
+        operands = chunk if self._map is None else self._mapped(chunk)
         if self._finish is None:
             return self._push(operands, segments, out)
         return self._finished(operands, chunk, segments, out)
+
+    def _mapped(self, chunk: Any) -> Any:
+        """What is scanned of a chunk."""
+        given = chunk if isinstance(chunk, tuple) else (chunk,)
+        fn = as_function(self._map).taking([len(given), 1 + len(given)])
+        if fn.arity > len(given):
+            shape = np.broadcast_shapes(*[np.shape(x) for x in given])
+            given = (*given, self._index(self._carry.count, shape, given[0]))
+        return _each(fn.fn, given, None)
+
+    def _index(self, first: int, shape: tuple[int, ...], like: Any) -> Any:
+        """The index of each item of a chunk that starts with the item `first`."""
+        axis = axis_of(self._at.axis, shape)
+        places = np.arange(first, first + shape[axis])
+        places = places if self.last is None else self.last - places
+        places = places.reshape([-1 if d == axis else 1 for d in range(len(shape))])
+        return engines.load(engines.choose((like,))).broadcast(places, shape, places.dtype, like)
 
     def _finished(self, operands: Any, chunk: Any, segments: Segments | None, out: Any) -> Any:
         """The results that a finish makes of a chunk's prefixes, which it sees in the dtype that they are computed in."""
@@ -115,13 +132,7 @@ class Stream:
         prefixes = self._push(operands, segments, None)
         given = chunk if isinstance(chunk, tuple) else (chunk,)
         finish = as_function(self._finish).taking([1, 1 + len(given), 2 + len(given)])
-        shape, count = views[0].shape, len(parts)
-        axis = axis_of(self._at.axis, shape)
-        places = np.arange(first, first + shape[axis])
-        places = (places if self.last is None else self.last - places).reshape(
-            [-1 if d == axis else 1 for d in range(len(shape))]
-        )
-        index = on.broadcast(places, shape, places.dtype, parts[0])
+        count, index = len(parts), self._index(first, views[0].shape, parts[0])
         together = prefixes if count > 1 else (prefixes,)
         inputs = (*together, *given, index)[: count + finish.arity - 1]
         return _each(finish.fn if count == 1 else _on_tuple(finish.fn, count), inputs, out)

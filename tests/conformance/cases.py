@@ -29,6 +29,7 @@ class Fused(NamedTuple):
 
     map: Callable[..., Any] | None
     map_arrays: Callable[..., tuple[np.ndarray, ...]]
+    """Of the inputs, and the places along the axis."""
     finish: Callable[..., Any] | None
     finish_arrays: Callable[..., tuple[np.ndarray, ...]]
     """A function of the components of prefixes (a tuple), the inputs, and the places along the axis; a reduction gives no
@@ -145,6 +146,10 @@ def hash_of_both(x, y):
     return np.uint64(x) * P ^ np.uint64(y)
 
 
+def hash_of_place(x, i):
+    return np.uint64(x) * P ^ np.uint64(i)
+
+
 def hash_and_place(p, x, y, i):
     return p ^ x, np.int16(y + i)
 
@@ -168,18 +173,18 @@ def difference(p, x):
 
 FUSED = {
     "both": Fused(
-        hash_of_both, lambda x, y: (x * P ^ y.astype("u8"),), hash_and_place, hash_and_place_arrays,
+        hash_of_both, lambda x, y, i: (x * P ^ y.astype("u8"),), hash_and_place, hash_and_place_arrays,
         lambda p: (p ^ np.uint64(1), np.int16(5)), True,
     ),
     "map": Fused(
-        lambda x: np.uint64(x) * P, lambda x: (x.astype("u8") * P,), None, lambda p, *seen: p, None, False,
+        hash_of_place, lambda x, i: (x.astype("u8") * P ^ np.uint64(i),), None, lambda p, *seen: p, None, False,
     ),
     "finish": Fused(
-        None, lambda x: (x,), difference, lambda p, *seen: ((seen[0] if seen else np.float32(1)) - p[0],),
+        None, lambda x, i: (x,), difference, lambda p, *seen: ((seen[0] if seen else np.float32(1)) - p[0],),
         lambda p: np.float32(1) - p, True,
     ),
     "pairs": Fused(
-        pair_of_three, lambda x, y, z: (x.astype("u8") ^ y.astype("u8"), z.astype("u8")), odd,
+        pair_of_three, lambda x, y, z, i: (x.astype("u8") ^ y.astype("u8"), z.astype("u8")), odd,
         lambda p, *seen: ((p[0] ^ p[1]) & np.uint64(1) == 1,), odd, False,
     ),
 }  # fmt: skip

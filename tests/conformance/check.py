@@ -29,7 +29,7 @@ class Drawn:
         operands = self.items
         if self.fused is not None:
             with np.errstate(all="ignore"):
-                operands = self.fused.map_arrays(*self.items)
+                operands = self.fused.map_arrays(*self.items, _places(call))
         dtypes = [x.dtype for x in operands]
         self.computed = [other(call.dtype, d) or d for d in dtypes] if call.dtype else dtypes
         sums = [accumulator(d) for d in self.computed]
@@ -59,14 +59,13 @@ class Drawn:
         shape = rows if call.initial == "rows" else ()
         drawn = SUBJECTS[call.subject].draw((*shape, 1), len(shape), rng)
         if self.fused is not None:
-            drawn = self.fused.map_arrays(*drawn)
+            drawn = self.fused.map_arrays(*drawn, np.int64(0))
         return [_numbers(x)[..., 0].astype(d) for x, d in zip(drawn, sums)]
 
     def _finished(self, call: Call, fused: Fused, want: Any) -> Any:
         if call.reduce:
             return fused.finish_arrays(want)
-        places = np.arange(call.n).reshape([-1 if d == call.axis else 1 for d in range(len(call.shape))])
-        return fused.finish_arrays(want, *self.items, places)
+        return fused.finish_arrays(want, *self.items, _places(call))
 
     def _last(self, call: Call, want: Any, sums: list[np.dtype]) -> list[np.ndarray]:
         if call.n:
@@ -75,6 +74,10 @@ class Drawn:
         nothing = self.starts or identity_of(resolve(op, tuple(self.computed)), sums)
         assert nothing is not None
         return [np.broadcast_to(e, self.shape) for e in nothing]
+
+
+def _places(call: Call) -> np.ndarray:
+    return np.arange(call.n).reshape([-1 if d == call.axis else 1 for d in range(len(call.shape))])
 
 
 def _segments(call: Call, rng: np.random.Generator) -> tuple[Any, np.ndarray | None]:

@@ -89,6 +89,11 @@ def places_from_one(run, plan, xs, ys, initial, heads):
     )
 
 
+def maps_that_count_from_one(run, plan, xs, ys, initial, heads):
+    fn = plan.map.fn
+    run(replace(plan, map=replace(plan.map, fn=lambda x, i: fn(x, i + 1))), xs, ys, initial, heads)
+
+
 def a_mapped_item_lost(run, plan, xs, ys, initial, heads):
     xs[1].flat[-1] = 0
     run(plan, xs, ys, initial, heads)
@@ -112,6 +117,7 @@ FAULTS: list[tuple[Callable[..., None], Call]] = [
     (results_written_too_soon, ONE_ROW._replace(out="in place")),
     (swapped_inputs, FUSED),
     (places_from_one, FUSED._replace(reverse=True)),
+    (maps_that_count_from_one, FUSED._replace(subject="fused-map")),
     (a_mapped_item_lost, FUSED),
     (results_written_too_soon, FUSED._replace(out="in place")),
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from upsweep import api
 from upsweep.apps.kinds import enter, floating, parameter
 from upsweep.arguments import axis_of, followed, timed, weighted
@@ -47,30 +49,32 @@ def ema(
     x = floating(xp, x)
     dim = axis_of(axis, tuple(x.shape))
     weight = alpha if halflife is None else 1 - xp.exp2(-_steps(xp, times, x, dim) / halflife)
-    alone: Any = False
-    if initial is None and 0 not in x.shape:
-        alone = _first(xp, x, dim) if segments is None else _starts_of(xp, segments, x, dim)
+    given, fn = (x, parameter(xp, weight, x)), _averaged
+    if initial is None:
+        given, fn = (
+            (*given, False if segments is None else _starts_of(xp, segments, x, dim)),
+            _averaged_from_first,
+        )
     y = api.scan(
-        (x, parameter(xp, weight, x), alone), ops.AFFINE, map=_averaged, finish=_state_alone, axis=dim, dtype=x.dtype,
+        given, ops.AFFINE, map=fn, finish=_state_alone, axis=dim, dtype=x.dtype,
         initial=None if initial is None else (1, initial), segments=segments, out=xp.empty_like(x),
     )  # fmt: skip
     return give(y)
 
 
-def _averaged(x, alpha, alone):
-    """What an item makes of the average before it: nothing of it where it stands alone."""
-    return 1 - alpha, x if alone else alpha * x
+def _averaged(x, alpha):
+    """What an item makes of the average before it."""
+    return 1 - alpha, alpha * x
+
+
+def _averaged_from_first(x, alpha, starts, index):
+    """The same, where an item that nothing stands before is the average."""
+    return 1 - alpha, x if index == 0 or starts else alpha * x
 
 
 def _state_alone(prefix):
     """The state of a recurrence, from a map that leads there."""
     return prefix[1]
-
-
-def _first(xp: Any, x: Any, dim: int) -> Any:
-    place = xp.zeros(x.shape[dim], dtype=xp.bool, device=x.device)
-    place[:1] = True  # of one item, PyTorch would bring the value from the host, and wait for the device
-    return xp.reshape(place, tuple(-1 if d == dim else 1 for d in range(x.ndim)))
 
 
 def _steps(xp: Any, times: Any, x: Any, dim: int) -> Any:
@@ -122,16 +126,13 @@ def discounted_sum(
         return give(api.linear_recurrence(weights, r, initial=initial, axis=axis, reverse=True))
     along = axis_of(axis, tuple(r.shape))
     done = _flags(xp, dones, r.shape, along)
-
+    given, fn = (r, weights), _discounted
     if initial is not None:
-        r, end = xp.asarray(r, copy=True), _cut(along, -1, None)
-        after = xp.expand_dims(initial, axis=along) if initial.ndim else initial
-        last = xp.broadcast_to(xp.asarray(weights, device=r.device), r.shape)[end]
-        r[end] = r[end] + xp.where(done[end], 0, last * after)
+        given, fn = (*given, *_after(xp, initial, r, done, along)), _discounted_from
     return give(
         api.scan(
-            (r, weights), ops.AFFINE, map=_discounted, finish=_state_alone, axis=axis, reverse=True, dtype=r.dtype,
-            segments=ends(done), out=xp.empty_like(r),
+            given, ops.AFFINE, map=fn, finish=_state_alone, axis=along, reverse=True, dtype=r.dtype, segments=ends(done),
+            out=xp.empty_like(r),
         )
     )  # fmt: skip
 
@@ -141,8 +142,17 @@ def _discounted(reward, weight):
     return weight, reward
 
 
-def _cut(dim: int, *ends: int | None) -> tuple[slice, ...]:
-    return (*[slice(None)] * dim, slice(*ends))
+def _discounted_from(reward, weight, after, last, index):
+    """The same; behind the last item stands `after`."""
+    return weight, reward + weight * after if index == last else reward
+
+
+def _after(xp: Any, value: Any, x: Any, done: Any, dim: int) -> tuple[Any, np.int64]:
+    """What stands behind the last item of each row, nothing where that is done, and the index of the last."""
+    after = xp.astype(xp.expand_dims(value, axis=dim) if value.ndim else value, x.dtype)
+    if done is not None:
+        after = xp.where(done[(*[slice(None)] * dim, slice(-1, None))], xp.zeros_like(after), after)
+    return after, np.int64(x.shape[dim] - 1)
 
 
 def gae(
@@ -172,25 +182,42 @@ def gae(
     """
     followed(last_value, next_values, truncated)
     given = (rewards, values, last_value, dones, truncated, next_values)
-    xp, (r, v, last, ended, cut, ahead), give = enter(*given)
+    xp, (r, v, last, ended, cut, following), give = enter(*given)
     r, v = floating(xp, r), floating(xp, v)
     dim = axis_of(axis, tuple(v.shape))
-    if ahead is None:
-        later = v[_cut(dim, 1, None)]
-        rows = xp.broadcast_to(xp.astype(last, v.dtype), v.shape[:dim] + v.shape[dim + 1 :])
-        ahead = xp.concat([later, xp.expand_dims(rows, axis=dim)], axis=dim) if v.shape[dim] else v
     ended, cut = (None if f is None else _flags(xp, f, v.shape, dim) for f in (ended, cut))
     stops = cut if ended is None else ended if cut is None else ended | cut
     made = xp.empty(v.shape, dtype=xp.result_type(r, v), device=v.device)
+    if 0 in v.shape:
+        return give(made)
+    if following is None:
+        xs, fn, finish = (r, v, gamma, gamma * lam, *_after(xp, last, v, ended, dim)), _worth, _advantage
+    else:
+        xs, fn, finish = (
+            (r, v, gamma, gamma * lam, following, False if ended is None else ended),
+            _surprise,
+            _state_alone,
+        )
     api.scan(
-        (r, v, ahead, False if ended is None else ended, gamma, gamma * lam), ops.AFFINE, map=_advantage, finish=_state_alone,
-        axis=dim, reverse=True, dtype=made.dtype, segments=None if stops is None else ends(stops), out=made,
+        xs, ops.AFFINE, map=fn, finish=finish, axis=dim, exclusive=following is None, reverse=True, dtype=made.dtype,
+        segments=None if stops is None else ends(stops), out=made,
     )  # fmt: skip
     return give(made)
 
 
-def _advantage(r, v, after, ended, gamma, decay):
-    """What an item adds to the estimate behind it, of which `decay` counts: nothing comes after the end of an episode."""
+def _worth(r, v, gamma, decay, after, last, index):
+    """What the state of an item is worth to the item before, its value and so much of its advantage, from what the state behind
+    it is worth."""
+    return decay, gamma * v + decay * (r + gamma * after - v if index == last else r - v)
+
+
+def _advantage(worth, r, v, gamma, decay, after, last, index):
+    """What the reward, and what the state behind an item is worth, are above its value."""
+    return (r + gamma * after - v if index == last else r - v) + worth[1]
+
+
+def _surprise(r, v, gamma, decay, after, ended):
+    """What an item adds to the advantage behind it, of which `decay` counts: nothing comes after the end of an episode."""
     return decay, r - v if ended else r + gamma * after - v
 
 

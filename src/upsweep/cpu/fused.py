@@ -19,14 +19,21 @@ def inputs(loads: Sequence[np.dtype], count: int, flag: Sequence[np.dtype] = ())
     return Items(types, [*map(accumulator, loads[:count]), *flag], False)
 
 
-def operand(function: Function, accumulators: Sequence[np.dtype]) -> Any:
-    """The operand of an item, from a tuple of its inputs."""
+def operand(function: Function, accumulators: Sequence[np.dtype], loads: int) -> Any:
+    """The operand of an item, from a tuple of its inputs and what else is read of it, and its index."""
     user, results = adopted(function.fn), Items(function.results, function.results, _one(function)).cast
-    cast, arity = Items(accumulators, accumulators, _one(function)).cast, function.arity
+    cast = Items(accumulators, accumulators, _one(function)).cast
+    if function.arity > loads:
 
-    @inner
-    def made(x):
-        return cast(results(user(*x[:arity])))
+        @inner
+        def made(x, index):
+            return cast(results(user(*(*x[:loads], index))))
+
+    else:
+
+        @inner
+        def made(x, index):
+            return cast(results(user(*x[:loads])))
 
     return made
 
@@ -92,28 +99,28 @@ def access(plan: Plan) -> Access:
 
 
 def item(plan: Plan) -> Any:
-    """What is scanned, from all that is read of an item: the operand, with the flag behind it where there is one."""
+    """What is scanned, from all that is read of an item, and its index: the operand, with the flag behind it, if it has one."""
     if plan.map is None:
 
         @inner
-        def made(x):
+        def made(x, index):
             return x
 
         return made
-    of = operand(plan.map, plan.accumulators)
+    of = operand(plan.map, plan.accumulators, len(plan.loads))
     if not plan.segmented:
         return of
     if _one(plan.map):
 
         @inner
-        def flagged(x):
-            return (of(x), x[-1])
+        def flagged(x, index):
+            return (of(x, index), x[-1])
 
     else:
 
         @inner
-        def flagged(x):
-            return (*of(x), x[-1])
+        def flagged(x, index):
+            return (*of(x, index), x[-1])
 
     return flagged
 
@@ -147,23 +154,16 @@ def mapper(
     function: Function, loads: Sequence[np.dtype], accumulators: Sequence[np.dtype], flat: Sequence[bool]
 ) -> Callable[..., None]:
     """The code for lines of `count` items: `frame` holds the addresses of a line of each input, of which the `flat` ones have one
-    item, and then of a line for each component."""
-    X, T = (
-        inputs(loads, function.arity),
-        Items(accumulators, accumulators, len(accumulators) == 1),
-    )
-    X_take, T_take, K = gathered(function.arity), gathered(len(accumulators)), len(loads)
-    read, write, made, steps = (
-        X.read_strided,
-        T.write,
-        operand(function, accumulators),
-        _steps(loads, flat)[: function.arity],
-    )
+    item, and then of a line for each component. The index of item i is `first + step * (i & mask)`."""
+    K, steps = len(loads), _steps(loads, flat)
+    X, T = inputs(loads, K), Items(accumulators, accumulators, len(accumulators) == 1)
+    X_take, T_take = gathered(K), gathered(len(accumulators))
+    read, write, made = X.read_strided, T.write, operand(function, accumulators, K)
 
-    def run(frame, count):
+    def run(frame, count, first, step, mask):
         x, y = X_take(frame, 0, 1), T_take(frame, K, 1)
         for i in range(count):
-            write(y, i, made(read(x, steps, i)))
+            write(y, i, made(read(x, steps, i), first + step * (i & mask)))
 
     return run
 

@@ -159,7 +159,7 @@ def grouper(plan: Plan, identity: Sequence[Any] | None, form: Form) -> Callable[
             group = code_read(codes, step, i)
             seen = count_read(counts, group)
             at = group * BLOCK + seen % BLOCK
-            P_write(items, at, operand(X_read(x, x_step, i)))
+            P_write(items, at, operand(X_read(x, x_step, i), abs(arrays[4] - i)))
             place_write(places, at, i)
             seen += 1
             count_write(counts, group, seen)
@@ -180,7 +180,7 @@ def grouper(plan: Plan, identity: Sequence[Any] | None, form: Form) -> Callable[
             group = code_read(codes, step, i)
             seen = count_read(counts, group)
             before = P_read(states, group) if seen else start
-            p = onto(INITIAL or seen > 0, before, operand(X_read(x, x_step, i)))
+            p = onto(INITIAL or seen > 0, before, operand(X_read(x, x_step, i), abs(arrays[4] - i)))
             P_write(states, group, p)
             count_write(counts, group, 1)
             write(arrays, i, before if EXCLUSIVE else p)

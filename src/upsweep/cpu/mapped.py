@@ -24,7 +24,7 @@ SIZE, BLOCK, SPARE, TURN_IN, TURN_OUT = map(
 LINE_SIZE, LINE_BRING, LINE_SPARE, LINE_FLAT, LINE_TO = map(int, Line)
 _, HAND, SINK_PLAIN, SINK_SIZE, SINK_SPARE = map(int, Sink)
 
-_call2, _call4, _call5, _call6 = (caller(count) for count in (2, 4, 5, 6))
+_call4, _call5, _call6 = (caller(count) for count in (4, 5, 6))
 
 
 @of_words
@@ -41,6 +41,13 @@ def sink_of(L, o):
 def failed(L, status):
     if status:
         poke(L, STATUS, status)
+
+
+@of_words
+def compute_line(L, A, code, count, place, mask):
+    """Call the map or the finish for `count` items, the first of which the scan comes to after `place` others."""
+    index, step = peek(L, INDEX) + peek(L, STEP) * place, peek(L, STEP)
+    failed(L, _call5(peek(L, code), (A, count, index, step, mask)))
 
 
 @of_words
@@ -100,14 +107,17 @@ def bring_operands(L, A, first, m, w):
             slot = aim_lines(L, A, 0, row)
             for c in range(values):
                 poke(A, slot + c, panel_row(L, A, c, row))
-            failed(L, _call2(peek(L, MAP), (A, w)))
+            compute_line(L, A, MAP, w, first + row, 0)
         for c in range(values):
             repeat_last(L, A, c, w, m)
         return
     slot = aim_lines(L, A, 0, 0)
     for c in range(values):
         poke(A, slot + c, A + peek(part(L, c), SPARE))
-    failed(L, _call2(peek(L, MAP), (A, m if peek(L, ALONG) else w * ROW)))
+    if peek(L, ALONG):
+        compute_line(L, A, MAP, m, first, -1)
+    else:
+        compute_line(L, A, MAP, w * ROW, first, ROW - 1)
     if peek(L, TURNED):
         for c in range(values):
             p = part(L, c)
@@ -131,13 +141,6 @@ def aim_results(L, A, slot, row, neighbour):
 
 
 @of_words
-def finish_line(L, A, count, index, mask):
-    failed(
-        L, _call5(peek(L, FINISH), (A, count, peek(L, INDEX) + peek(L, STEP) * index, peek(L, STEP), mask))
-    )
-
-
-@of_words
 def hand_line(L, A, row, neighbour, count):
     """Bring a line of results from scratch memory to where it belongs."""
     for o in range(peek(L, SINKS)):
@@ -157,7 +160,7 @@ def hand_results(L, A, first, shift, m, w):
             for c in range(values):
                 poke(A, c, panel_row(L, A, c, row + shift))
             aim_results(L, A, aim_lines(L, A, values, row), first + row, 2)
-            finish_line(L, A, w, first + row, 0)
+            compute_line(L, A, FINISH, w, first + row, 0)
             hand_line(L, A, first + row, 2, w)
         return
     for c in range(values):
@@ -172,11 +175,11 @@ def hand_results(L, A, first, shift, m, w):
     slot = aim_lines(L, A, values, 0)
     if peek(L, ALONG):
         aim_results(L, A, slot, first, 1)
-        finish_line(L, A, m, first, -1)
+        compute_line(L, A, FINISH, m, first, -1)
         hand_line(L, A, first, 1, m)
         return
     aim_results(L, A, slot, 0, 0)
-    finish_line(L, A, w * ROW, first, ROW - 1)
+    compute_line(L, A, FINISH, w * ROW, first, ROW - 1)
     for o in range(peek(L, SINKS)):
         s = sink_of(L, o)
         target, along, across = place_of(L, A, peek(L, INPUTS) + o)
@@ -189,7 +192,7 @@ def hand_results(L, A, first, shift, m, w):
 def hand_result(L, A, count):
     """What a finish makes of the last prefixes of `count` rows, at which the frame points."""
     aim_results(L, A, peek(L, VALUES) + peek(L, INPUTS) - peek(L, SEGMENTED), 0, 0)
-    finish_line(L, A, count, 0, 0)
+    compute_line(L, A, FINISH, count, 0, 0)
     for o in range(peek(L, SINKS)):
         s = sink_of(L, o)
         target, _, across = place_of(L, A, peek(L, INPUTS) + o)

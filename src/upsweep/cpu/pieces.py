@@ -190,7 +190,7 @@ def mapping(plan: Plan, flat: tuple[bool, ...]) -> Piece:
 
         return mapper(function, plan.loads, plan.accumulators, flat)
 
-    return Piece(("map", *_types(plan)[:3], flat), 2, make, str(function), function)
+    return Piece(("map", *_types(plan)[:3], flat), 5, make, str(function), function)
 
 
 def finishing(plan: Plan, flat: tuple[bool, ...]) -> Piece:

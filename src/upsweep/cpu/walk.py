@@ -79,7 +79,7 @@ def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) ->
         xa, ya = x_across(across), y_across(y_across_)
         for j in range(w):
             start, item = P_read(starts, j), X_read(x, xa, j)
-            p = first(start, operand(item))
+            p = first(start, operand(item, index_of(0, n)))
             P_write(states, j, p)
             if EXCLUSIVE:
                 Y_write(y, ya, j, finished(nothing_yet(start), item, index_of(0, n)))
@@ -90,14 +90,14 @@ def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) ->
             if REDUCE or EXCLUSIVE:
                 for j in range(w):
                     p, item, start = P_read(states, j), X_read(here, xa, j), P_read(starts, j)
-                    s = operand(item)
+                    s = operand(item, index_of(i, n))
                     P_write(states, j, fold(start, p, s))
                     if EXCLUSIVE:
                         Y_write(there, ya, j, finished(before(start, p, s), item, index_of(i, n)))
             else:
                 for j in range(w):
                     item = X_read(here, xa, j)
-                    p = fold(P_read(starts, j), P_read(states, j), operand(item))
+                    p = fold(P_read(starts, j), P_read(states, j), operand(item, index_of(i, n)))
                     P_write(states, j, p)
                     Y_write(there, ya, j, finished(p, item, index_of(i, n)))
         if REDUCE and n > 1:
@@ -109,14 +109,14 @@ def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) ->
         """One row alone."""
         start = P_read(starts, 0)
         item = X_read(x, along, 0)
-        p = first(start, operand(item))
+        p = first(start, operand(item, index_of(0, n)))
         if EXCLUSIVE:
             Y_write(y, y_along, 0, finished(nothing_yet(start), item, index_of(0, n)))
         elif not REDUCE:
             Y_write(y, y_along, 0, finished(p, item, index_of(0, n)))
         for i in range(1, n):
             item = X_read(x, along, i)
-            s = operand(item)
+            s = operand(item, index_of(i, n))
             if EXCLUSIVE:
                 Y_write(y, y_along, i, finished(before(start, p, s), item, index_of(i, n)))
             p = fold(start, p, s)

@@ -37,6 +37,7 @@ def _known(dtype: np.dtype) -> dtypes.DType:
 
 
 Parts = tuple[np.dtype, ...]
+_INDEX: Parts = (np.dtype(np.int64),)
 
 
 class Linked(NamedTuple):
@@ -74,9 +75,9 @@ def _signature(plan: Plan, symbol: str) -> tuple[tuple[Parts, ...], Parts]:
     """The dtypes of the parts of each operand, and of the results."""
     inputs = tuple([(dtypes.accumulator(d),) for d in plan.loads])
     if symbol == "map" and plan.map is not None:
-        return inputs[: plan.map.arity], tuple(map(dtypes.accumulator, plan.map.results))
+        return (*inputs, _INDEX)[: plan.map.arity], tuple(map(dtypes.accumulator, plan.map.results))
     if symbol == "finish" and plan.finish is not None:
-        operands = (plan.accumulators, *inputs, (np.dtype(np.int64),))
+        operands = (plan.accumulators, *inputs, _INDEX)
         return operands[: plan.finish.arity], tuple(map(dtypes.accumulator, plan.finish.results))
     return (plan.accumulators, plan.accumulators), plan.accumulators
 
@@ -120,22 +121,22 @@ def _pointers(place: str, count: int) -> list[str]:
 
 
 def _map_text(plan: Plan) -> str:
+    takes = "Given given, i64 index"
     if plan.map is None:
         values = [
             f"get<{c}>(item) = convert<{value_type(d)}>(get<{c}>(given));"
             for c, d in enumerate(plan.accumulators)
         ]
-        return _functor("Map", "Item", "Given given", f"Item item; {' '.join(values)} return item;")
+        return _functor("Map", "Item", takes, f"Item item; {' '.join(values)} return item;")
     operands, results = _signature(plan, "map")
-    call = (
-        f"upsweep_map({', '.join([*_pointers('given', len(operands)), *_pointers('made', len(results))])});"
-    )
+    passed = [*_pointers("given", len(plan.loads)), "&index"][: len(operands)]
+    call = f"upsweep_map({', '.join([*passed, *_pointers('made', len(results))])});"
     values = [
         f"get<{c}>(item) = convert<{value_type(d)}>(convert<{memory_type(r)}>(get<{c}>(made)));"
         for c, (d, r) in enumerate(zip(plan.accumulators, plan.map.results))
     ]
     body = f"{_tuple(results)} made; {call} Item item; {' '.join(values)} return item;"
-    return _functor("Map", "Item", "Given given", body)
+    return _functor("Map", "Item", takes, body)
 
 
 def _functor(name: str, gives: str, takes: str, body: str) -> str:

@@ -56,7 +56,7 @@ def _parts(plan: Plan, along: bool) -> tuple[Plan, Plan, Plan] | None:
     """The reductions of all whole blocks, of their sums, and of what is left, from that; None for rows that are not long."""
     rows = prod(plan.row_shape)
     size = sum(d.itemsize for d in plan.loads)
-    if plan.order != "tree" or plan.finish is not None or size < shapes.WIDE:
+    if plan.order != "tree" or plan.finish is not None or plan.placed or size < shapes.WIDE:
         return None
     if plan.n * rows * size < shapes.BLOCK[0] or (along and rows >= shapes.ROWS):
         return None

@@ -89,7 +89,8 @@ def _results(
 def operands(plan: Plan, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
     """What is scanned, one array a component."""
     if plan.map is not None:
-        inputs = computed(plan.map, [[x] for x in inputs[: plan.map.arity]])
+        arguments = [[x] for x in (*inputs, *_places(plan, inputs[0], plan.placed))]
+        inputs = computed(plan.map, arguments[: plan.map.arity])
     return [x.astype(d, copy=False) for x, d in zip(inputs, plan.accumulators)]
 
 
@@ -98,10 +99,16 @@ def finished(
 ) -> Sequence[np.ndarray]:
     """What is written for prefixes."""
     arguments: list[Sequence[np.ndarray]] = [prefixes, *([x] for x in inputs[: finish.arity - 1])]
-    if finish.arity > 1 + len(inputs):
-        places = np.arange(plan.n).reshape(-1, *[1] * len(plan.row_shape))
-        arguments.append([np.broadcast_to(places[::-1] if plan.reverse else places, prefixes[0].shape)])
+    arguments += [[x] for x in _places(plan, prefixes[0], finish.arity > 1 + len(inputs))]
     return computed(finish, arguments)
+
+
+def _places(plan: Plan, like: np.ndarray, wanted: bool) -> list[np.ndarray]:
+    """The index of each item, where it is wanted."""
+    if not wanted:
+        return []
+    places = np.arange(plan.n).reshape(-1, *[1] * len(plan.row_shape))
+    return [np.broadcast_to(places[::-1] if plan.reverse else places, like.shape)]
 
 
 def prefixes_of(

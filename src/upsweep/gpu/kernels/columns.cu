@@ -279,7 +279,7 @@ struct Worker {
     Given given[ITEMS];
     read(k, v, at, given);
 #pragma unroll
-    for (int i = 0; i < ITEMS; i++) x[i] = Map()(given[i]);
+    for (int i = 0; i < ITEMS; i++) x[i] = Map()(given[i], index_of(p, first(at) + sub * ITEMS + i));
     u32 bits = 0;
     if constexpr (SEGMENTED) {
       i64 j = first(at);

@@ -99,7 +99,7 @@ template <int LANES, int N> struct Region {
     Given given[N];
     read(p, row, j, given);
 #pragma unroll
-    for (int k = 0; k < N; k++) x[k] = Map()(given[k]);
+    for (int k = 0; k < N; k++) x[k] = Map()(given[k], index_of(p, j + lane % LANES * N + k));
     return read_heads(p, row, j);
   }
 

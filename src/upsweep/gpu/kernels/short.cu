@@ -90,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_short(const __grid
     Item x[ITEMS], start = {};
     if (INITIAL || EXCLUSIVE) start = start_of(p, row, own.column + v);
 #pragma unroll
-    for (int k = 0; k < ITEMS; k++) x[k] = Map()(given[v][k]);
+    for (int k = 0; k < ITEMS; k++) x[k] = Map()(given[v][k], index_of(p, k));
     own.scan(x, SEGMENTED ? own.heads(v) : 0, start);
 #pragma unroll
     for (int k = 0; k < ITEMS; k++) y[v][k] = Finish()(x[k], given[v][k], index_of(p, k));

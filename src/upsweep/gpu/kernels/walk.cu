@@ -245,7 +245,7 @@ struct Walker {
   // One step of one row: what is written for the item.
   __device__ __forceinline__ Result step(int v, const Given& x, bool head, i64 j) {
     Item before = SEGMENTED ? select(head, start[v], state[v].value) : state[v].value;
-    fold(state[v], element(Map()(x), head), start[v]);
+    fold(state[v], element(Map()(x, index_of(p, j)), head), start[v]);
     return Finish()(EXCLUSIVE ? before : state[v].value, x, index_of(p, j));
   }
 
