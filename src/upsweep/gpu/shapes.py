@@ -249,6 +249,9 @@ def for_columns(n: int, columns: int, words: int, smallest: int, most: int, agai
     return Shape(items, warps, blocks, lanes=lanes, vector=vector)
 
 
+LITTLE = 4
+"""Times that an input is narrower than the widest of columns, from which it does not decide how wide lines are."""
+
 NARROW = 8192
 """Items of all columns from which fewer columns than lanes share a warp."""
 
