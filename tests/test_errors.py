@@ -68,8 +68,8 @@ MISTAKES = [
     (up.OperatorError, "map and finish are functions, got 'square'", lambda: up.scan(X, map="square")),
     (
         up.OperatorError,
-        "2 parameters without a default, where 1 are given",
-        lambda: up.scan(X, map=lambda x, y: x),
+        "3 parameters without a default, where 1 or 2 are given",
+        lambda: up.scan(X, map=lambda x, y, i: x),
     ),
     (up.OperatorError, "3 parameters .* where 1 are given", lambda: up.reduce(X, finish=lambda p, x, i: p)),
     (up.OperatorError, "4 parameters .* 1 or 2 or 3", lambda: up.scan(X, finish=lambda p, x, i, j: p)),

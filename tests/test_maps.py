@@ -169,6 +169,33 @@ def test_a_stream_of_halves_finishes_before_it_rounds():
     np.testing.assert_array_equal(np.concatenate(parts), up.scan(x, finish=lambda p, v: p * v))
 
 
+def lifted_there(x, i):
+    return np.uint64(x) * P + np.uint64(i)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_map_may_know_where_its_item_is(engine, order, reverse):
+    x, keys = RNG.integers(0, 100, (2, 3000)).astype("i2"), RNG.integers(0, 7, 3000)
+    there = x.astype("u8") * P + np.arange(3000, dtype="u8")
+    how = {"axis": 1, "order": order, "reverse": reverse, "initial": np.uint64(3), "engine": engine}
+    for segments in (None, up.segments.lengths([1000, 2000]), up.segments.groups(keys)):
+        want = up.scan(there, hashing, segments=segments, **how)
+        np.testing.assert_array_equal(up.scan(x, hashing, map=lifted_there, segments=segments, **how), want)
+        want = up.reduce(there, hashing, segments=segments, **how)
+        np.testing.assert_array_equal(up.reduce(x, hashing, map=lifted_there, segments=segments, **how), want)
+
+
+def test_the_index_of_a_stream_goes_on_in_its_map():
+    x = RNG.integers(0, 100, (3000, 2)).astype("i2")
+    stream = up.Stream(hashing, axis=0, map=lifted_there, finish=lambda p, x, i: p + np.uint64(i))
+    parts = [stream.push(c) for c in np.split(x, [100, 101, 101, 1500])]
+    places = np.arange(3000, dtype="u8")[:, None]
+    want = up.scan(x.astype("u8") * P + places, hashing, axis=0) + places
+    np.testing.assert_array_equal(np.concatenate(parts), want)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_reductions(engine):
     x = RNG.normal(size=(30, 5))

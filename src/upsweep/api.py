@@ -57,8 +57,9 @@ def scan(
             are those of `np.add.accumulate`, wherever a sequence is cut and continued. It is parallel over rows only: the
             faster order for many rows, a slow one for a single long row.
         map: a function that makes what is scanned out of the items of all arrays: `f(x)`, or `f(x0, x1, ...)` for a tuple of
-            arrays, which then may have any dtypes and shapes that broadcast (nothing is copied for that); it returns a scalar,
-            or a tuple of them for an operator on tuples. Numbers among the arrays are parameters: another value compiles
+            arrays, which then may have any dtypes and shapes that broadcast (nothing is copied for that); with one parameter
+            more, which has no default, of the index along the axis too. It returns a scalar, or a tuple of them for an
+            operator on tuples. Numbers among the arrays are parameters: another value compiles
             nothing. `dtype` is that of what is scanned.
         finish: a function that makes the results out of a prefix (a tuple of scalars for an operator on tuples): `g(prefix)`;
             with more parameters, which have no defaults, `g(prefix, x0, x1, ...)` of the items as well, or

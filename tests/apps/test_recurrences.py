@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import signal
 
 import upsweep as up
-from upsweep.apps import discounted_sum, ema, filters, lfilter
+from upsweep.apps import discounted_sum, ema, filters, lfilter, recurrences
 from upsweep.apps.roots import roots
 
 RNG = np.random.default_rng(5)
@@ -107,6 +109,72 @@ def test_discounted_sum_of_batches_along_either_axis(apps):
     )
     with pytest.raises(up.ShapeError, match="axis"):
         apps.discounted_sum(r, 0.9, dones)
+
+
+def test_averages_start_anew_in_each_segment(apps):
+    x, starts = RNG.standard_normal(200), [0, 1, 40, 41, 150, 200]
+    got = apps.ema(x, 0.3, segments=up.segments.offsets(np.array(starts)))
+    want = np.concatenate([ema(x[a:b], 0.3) for a, b in pairwise(starts)])
+    close(got, want, 1e-14)
+    np.testing.assert_array_equal(got[starts[:-1]], x[starts[:-1]])
+
+
+GAMMA, LAMBDA = 0.97, 0.9
+
+
+@pytest.fixture
+def gae(apps):
+    return type(apps)(apps.kind, recurrences).gae
+
+
+def advantages(r, v, after, ended, cut):
+    want, later = np.empty(r.shape), np.zeros(r.shape[1:])
+    for t in reversed(range(len(r))):
+        delta = np.where(ended[t], r[t] - v[t], r[t] + GAMMA * after[t] - v[t])
+        want[t] = later = np.where(ended[t] | cut[t], delta, delta + GAMMA * LAMBDA * later)
+    return want
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(1, 3), (300, 7), (40, 1)])
+def test_advantages_are_their_recurrence(gae, shape, axis):
+    r, v = RNG.standard_normal((2, *shape))
+    ended, cut = RNG.random((2, *shape)) < 0.1
+    last, none, turned = (
+        RNG.standard_normal(shape[1]),
+        np.zeros(shape, bool),
+        np.transpose if axis else np.asarray,
+    )
+    after = np.concatenate([v[1:], last[None]])
+
+    def got(last, **flags):
+        flags = {name: turned(x) for name, x in flags.items()}
+        return turned(gae(turned(r), turned(v), last, gamma=GAMMA, lam=LAMBDA, axis=axis, **flags))
+
+    close(got(last), advantages(r, v, after, none, none), 1e-14)
+    close(got(last, dones=ended), advantages(r, v, after, ended, none), 1e-14)
+    close(got(None, dones=ended, next_values=after), advantages(r, v, after, ended, none), 1e-14)
+    every = {"dones": ended, "truncated": cut, "next_values": after}
+    close(got(None, **every), advantages(r, v, after, ended, cut), 1e-14)
+    ended[-1] = True
+    np.testing.assert_array_equal(got(last * np.nan, dones=ended), got(last, dones=ended))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("episodes", [False, True])
+def test_advantages_have_the_bits_of_their_three_steps(gae, dtype, episodes):
+    r, v = RNG.standard_normal((2, 5000, 3)).astype(dtype)
+    last, ended = RNG.standard_normal(3).astype(dtype), RNG.random((5000, 3)) < 0.01 * episodes
+    gamma, decay = r.dtype.type(GAMMA), r.dtype.type(GAMMA * LAMBDA)
+    surprise = r.copy()
+    surprise[-1] += np.where(ended[-1], 0, gamma * last)
+    surprise -= v
+    behind = up.scan(
+        (np.full_like(r, decay), gamma * v + decay * surprise), "affine", axis=0, exclusive=True, reverse=True,
+        segments=up.segments.ends(ended),
+    )[1]  # fmt: skip
+    got = gae(r, v, last, ended if episodes else None, gamma=GAMMA, lam=LAMBDA, axis=0)
+    np.testing.assert_array_equal(got, surprise + behind)
 
 
 @pytest.mark.parametrize("order", range(1, 9))

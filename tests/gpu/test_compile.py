@@ -128,6 +128,9 @@ FUSED = {
     "averages in order": Fused("affine", "f4: f4", (8, 4096, 1536), 1, EMA, LAST, {"order": "sequential"}),
     "weights": Fused("add", "f4 f4|", (65536, 4096), 1, lambda x, w: x * w),
     "weights of columns": Fused("add", "f4 f4|", (65536, 4096), 0, lambda x, w: x * w, lambda p, x, w: p - x),
+    "averages from the first": Fused(
+        "affine", "f4 f4:", (65536, 4096), 0, lambda x, a, i: (ONE - a, x if i == 0 else a * x), LAST
+    ),
     "variance": Fused("add", "f4", LONG, 0, SQUARE, lambda p, x, i: p / np.float32(i + 1) - x * x),
     "rewards": Fused("affine", "f4 ? f4:", LONG, 0, lambda r, d, g: (g * np.float32(not d), r), LAST, {"reverse": True}),
     "a short axis of squares": Fused("add", "f4", (16, 1 << 22), 0, SQUARE, lambda p, x, i: p - x),

@@ -172,7 +172,9 @@ def gae(
         axis: the axis of time; it may be left out for 1-D input only.
 
     Returns:
-        An array of the rewards' shape, kind and device. Errors are those of `upsweep.discounted_sum`.
+        An array of the rewards' shape, kind and device. Errors are those of `upsweep.discounted_sum`. With `last_value` the sum
+        is that of what states are worth to the items before them, so that no array is written but the result; the last places
+        may differ from those with `next_values`.
 
     >>> import upsweep as up
     >>> up.gae([1.0, 1.0], [0.0, 0.0], 0.0, gamma=0.5, lam=1.0).tolist()

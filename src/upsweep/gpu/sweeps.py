@@ -142,8 +142,8 @@ def _turning(plan: Plan, layout: Layout) -> bool:
 
 
 def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
-    """Lines as wide as the smallest input wants them, but for those that are little beside others; and as many warps as pay, if all
-    inputs fit into shared memory."""
+    """Lines as wide as the smallest input wants them, unless it is little beside others; and as many warps as pay, if all inputs
+    fit into shared memory."""
     sizes = [x.size for x in layout.loads if patched(x)]
     line = min((size for size in sizes if shapes.LITTLE * size > max(sizes)), default=4)
     warps = shapes.WARPS
