@@ -212,7 +212,7 @@ def algebra() -> Iterator[Race]:
     bushy = (torch.rand(n, dtype=torch.float64, device=CUDA) * nodes).long() - (nodes == 0).long()
     for name, parents in (("bushy", bushy), ("a path", nodes - 1)):
         yield Race(f"Tree and depths, {name}", nbytes(parents) * 2, lambda p=parents: apps.Tree(p).depths(),
-                   lambda p=parents: depths_of(p), bound="23 rounds of list ranking, each of which reads at random")  # fmt: skip
+                   lambda p=parents: depths_of(p), bound="links, which are read at random")  # fmt: skip
 
 
 def depths_of(parents: torch.Tensor) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -67,12 +67,27 @@ class Moves(Protocol):
         """The order that keys sort into, as int64."""
         ...
 
+    def distances(self, links: Any) -> Any:
+        """How many links (int64) lead from each item to one whose link is -1; -1 where none does.
+
+        A link is the place of another item, of fewer than 2^31; any other number leads nowhere.
+        """
+        ...
+
 
 class Automata(Protocol):
     """The functions by which an engine runs automata over text."""
 
     def run_automaton(self, lexer: Any, text: Any) -> tuple[Any, int] | None:
         """The code of what each byte of text ends, and the last configuration; None where a lexer is too large for it."""
+        ...
+
+
+class Cascades(Protocol):
+    """The function by which an engine runs sections of a filter in series, with the bits of a scan for each."""
+
+    def cascade(self, sections: Sequence[Any], x: Any, dtype: Any, order: str) -> Any:
+        """Their results, in `dtype`, along the last axis of x, real numbers. `upsweep.apps.sections` says what a section is."""
         ...
 
 
@@ -86,6 +101,12 @@ def automata(name: str) -> Automata | None:
     """The automata of the engine of that name, or None."""
     module = ENGINES[name].automata
     return cast(Automata, import_module(module)) if module else None
+
+
+def cascades(name: str) -> Cascades | None:
+    """The cascades of the engine of that name, or None."""
+    module = ENGINES[name].cascades
+    return cast(Cascades, import_module(module)) if module else None
 
 
 def heads(xp: Any, x: Any) -> Any:

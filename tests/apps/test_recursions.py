@@ -10,6 +10,7 @@ from scipy import linalg
 
 import upsweep as up
 from upsweep import apps
+from upsweep.apps import kinds, moving
 
 RNG = np.random.default_rng(8)
 
@@ -178,6 +179,69 @@ def test_deep_and_wide_trees(apps):
     star = np.zeros(n, int)
     star[0] = -1
     np.testing.assert_array_equal(apps.Tree(star).preorder(), np.arange(n))
+
+
+def kinds_of_trees(n):
+    order, nodes = RNG.permutation(n), np.arange(n)
+    recursive = np.array([RNG.integers(0, v) if v else -1 for v in range(n)])
+    mixed = np.empty(n, int)
+    mixed[order] = np.where(recursive < 0, -1, order[recursive])
+    path = np.empty(n, int)
+    path[order] = np.append(-1, order[:-1])
+    return {
+        "path": nodes - 1, "path back": np.where(nodes == n - 1, -1, nodes + 1), "path anywhere": path, "recursive": recursive,
+        "anywhere": mixed, "forest": np.where(RNG.random(n) < 0.1, -1, recursive), "legs": np.maximum(nodes - 3, nodes // 2 - 1),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [300, 5000, 270_001])
+def test_trees_of_every_kind(apps, n):
+    for name, parents in kinds_of_trees(n).items():
+        tree = apps.Tree(parents)
+        depths, opens, closes = tree.depths(), tree.opens, tree.closes
+        below = parents >= 0
+        np.testing.assert_array_equal(depths[~below], 0, name)
+        np.testing.assert_array_equal(depths[below], depths[parents[below]] + 1, name)
+        np.testing.assert_array_equal(np.sort(np.concatenate([opens, closes])), np.arange(2 * n), name)
+        assert (opens[parents[below]] < opens[below]).all()
+        assert (closes[below] < closes[parents[below]]).all()
+        sizes = (closes - opens + 1) // 2
+        np.testing.assert_array_equal(tree.subtree_sums(np.ones(n, int)), sizes, name)
+        older = np.lexsort([np.arange(n), parents])
+        together = np.flatnonzero(parents[older[1:]] == parents[older[:-1]])
+        np.testing.assert_array_equal(opens[older[together + 1]], closes[older[together]] + 1, name)
+
+
+def links_that_lead_anywhere(n):
+    yield from kinds_of_trees(n).values()
+    yield RNG.integers(-3, n + 3, n)
+    yield np.where(np.arange(n) < n // 2, RNG.integers(0, max(1, n // 2), n), np.arange(n) - 1)
+    yield np.roll(np.arange(n), 1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 17, 64, 200])
+@pytest.mark.parametrize("dtype", ["int64", "int32"])
+def test_links_are_followed_to_their_ends(apps, dtype, n):
+    for links in links_that_lead_anywhere(n):
+        want = []
+        for at in range(n):
+            steps = 0
+            while 0 <= at < n and steps <= n:
+                at, steps = links[at], steps + 1
+            want.append(steps - 1 if at == -1 else -1)
+        with apps.kind.patched():
+            xp, (given,), _ = kinds.enter(apps.kind.make(links.astype(dtype)))
+            got = kinds.host(moving.distances(xp, given))
+        assert got.dtype == np.int64
+        assert got.tolist() == want
+
+
+def test_a_tree_keeps_the_parents_that_it_was_given():
+    parents = np.array([-1, 0, 1])
+    tree = up.apps.Tree(parents)
+    parents[:] = [-1, 0, 0]
+    assert tree.preorder().tolist() == [0, 1, 2]
+    assert tree.subtree_sums([1, 1, 1]).tolist() == [3, 2, 1]
 
 
 @pytest.mark.parametrize("parents", [[0], [1, 0], [-1, 2, 1], [5], [-2], [1, 2, 0, -1]])

@@ -13,7 +13,8 @@ from upsweep.apps.kinds import enter, host
 from upsweep.apps.roots import quotient, roots
 from upsweep.apps.sections import Section, sectioned
 from upsweep.arguments import ShapeError
-from upsweep.engine import DTypeError
+from upsweep.engine import DTypeError, choose
+from upsweep.moves import cascades
 from upsweep.operators import ops
 
 
@@ -30,7 +31,8 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
         axis: the axis of time.
         zi: the state before the first item, `max(len(a), len(b)) - 1` values along the axis (SciPy's `lfiltic` and
             `lfilter_zi` make them); other dimensions broadcast.
-        order: as in `upsweep.scan`: "sequential" is the faster one for many rows, a slow one for a single long row.
+        order: as in `upsweep.scan`: "sequential" is the faster one for many rows, the slower one for a few: an item
+            of a single row waits for the one before it, whatever the processor.
 
     Returns:
         y, of x's shape; with `zi` the pair `(y, zf)`, where zf is the state to pass with the next chunk. float32 comes out
@@ -41,8 +43,9 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
         ZeroDivisionError: `a[0]` is zero.
         DTypeError: long double, or anything that is no number.
 
-    Speed: each section goes through memory once. Where there are more zeros than poles, where x or the coefficients are complex
-    and where there is a state, the `b` part is shifted sums in front, each a pass of its own.
+    Speed: on a GPU each section goes through memory once, on a CPU all of them together do. Where there are more zeros than
+    poles, where x or the coefficients are complex and where there is a state, the `b` part is shifted sums in front, each a pass
+    of its own.
 
     Accuracy: poles and zeros are right to the last place, and so is what a section computes, also of repeated poles, where the
     direct form is at its worst: an elliptic filter of order 7 is 1e-14 away from extended precision, SciPy's loop 1e-11. With a
@@ -166,12 +169,17 @@ _PIECE = 1 << 20
 
 def _cascade(xp: Any, sections: tuple[Section, ...], x: Any, dtype: Any, order: str) -> Any:
     """Sections one after the other, each a scan of the results of the one before it. The last section gives `dtype`."""
+    known = cascades(choose((x,)))
+    if known:
+        return known.cascade(sections, x, dtype, order)
     for k, section in enumerate(sections):
         last = k + 1 == len(sections)
         fits = k > 0 and (not last or dtype == xp.float64)
         y = x if fits else xp.empty_like(x, dtype=dtype if last else xp.float64)
         pair = bool(section.pole.imag)
-        given = (x, np.complex128(section.pole) if pair else section.pole.real, section.now, *section.before)
+        numbers = section.now, *section.before, section.pole.real
+        now, first, second, pole = map(np.float64, numbers)  # a Python number would be as narrow as x
+        given = x, np.complex128(section.pole) if pair else pole, now, first, second
         api.scan(
             given, ops.AFFINE, map=_driven, finish=_of_pair if pair else _of_one, axis=-1, exclusive=True, order=order,
             dtype=np.complex128 if pair else np.float64, out=y,

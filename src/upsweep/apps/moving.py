@@ -116,3 +116,26 @@ def owners(xp: Any, counts: Any, what: str = "counts") -> tuple[Any, Any]:
     marks[offsets[used]] = used
     owner = api.cummax(marks)
     return owner, indices(xp, owner.shape[0], owner) - offsets[owner]
+
+
+def distances(xp: Any, links: Any) -> Any:
+    """How many links lead from each item to one whose link is -1: `Moves.distances`.
+
+    By doubling where the engine has no way of its own. Behind the items stands the end, which follows itself; that number and the
+    place share a word, so that each round reads memory at random once.
+    """
+    moves = fast(links)
+    if moves:
+        return moves.distances(links)
+    n = links.shape[0]
+    places = xp.where((links >= -1) & (links < n), xp.astype(links, xp.int64), indices(xp, n, links))
+    words = xp.concat(
+        [xp.where(places < 0, n, places) | 1 << 32, xp.full((1,), n, dtype=xp.int64, device=links.device)]
+    )
+    for _ in range(n.bit_length()):
+        next = words[words & _PLACE]
+        words = next + (words & ~_PLACE)
+    return xp.where(words[:n] & _PLACE == n, (words[:n] >> 32) - 1, -1)
+
+
+_PLACE = (1 << 32) - 1

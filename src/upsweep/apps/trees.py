@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,9 @@ from upsweep.apps.kinds import enter
 from upsweep.apps.sorting import argsort
 from upsweep.arguments import ShapeError
 
-_LOW = (1 << 32) - 1
-
 
 class Tree:
-    """A rooted tree or forest of n nodes, toured once, so that each of its questions is one scan.
+    """A rooted tree or forest of n nodes, whose Euler tour, written out as a sequence, turns each of its questions into a scan.
 
     Args:
         parents: n integers: the parent of each node, -1 for a root. Children, and roots, come in the order of their numbers.
@@ -24,8 +23,7 @@ class Tree:
     Raises:
         ValueError: a parent that is no node, parents that form a circle, or 2^30 nodes. ShapeError: not 1-D.
 
-    On a CPU a loop over the nodes is faster where one is possible (parents before children): each of the log2(2 n) rounds
-    of list ranking looks at all 2 n steps of the tour.
+    The depths are known at once: how many links lead from each node to a root. The tour is made when it is first asked for.
 
     >>> from upsweep import apps
     >>> tree = apps.Tree([-1, 0, 0, 1, 1])
@@ -36,7 +34,8 @@ class Tree:
     >>> apps.Tree.from_parentheses("(()())").depths().tolist()
     [0, 1, 1]
 
-    Source: Tarjan and Vishkin, "An efficient parallel biconnectivity algorithm" (1985); Wyllie (1979) for list ranking.
+    Source: Tarjan and Vishkin, "An efficient parallel biconnectivity algorithm" (1985); Wyllie (1979) and Helman and JaJa (1999)
+    for list ranking.
     """
 
     def __init__(self, parents: Any) -> None:
@@ -46,10 +45,13 @@ class Tree:
         n = parents.shape[0]
         if n >= 1 << 30:
             raise ValueError(f"a tree of {n} nodes is too large: 2^30 - 1 is the most")
-        if n and not bool(xp.all((parents >= -1) & (parents < n))):
-            raise ValueError(f"each parent must be a node, 0 to {n - 1}, or -1")
-        place = _rank(xp, _tour(xp, xp.astype(parents, xp.int64)))
-        self.opens, self.closes = give(place[:n]), give(place[n:])
+        self._parents = give(xp.astype(parents, xp.int64, copy=True))
+        depths = moving.distances(xp, enter(self._parents)[1][0])
+        self._depths = give(depths)
+        if n and int(xp.min(depths)) < 0:
+            if not bool(xp.all((parents >= -1) & (parents < n))):
+                raise ValueError(f"each parent must be a node, 0 to {n - 1}, or -1")
+            raise ValueError("the parents form a circle")
 
     @classmethod
     def from_parentheses(cls, text: Any) -> Tree:
@@ -70,14 +72,36 @@ class Tree:
         xp, (opening,), give = enter(opening)
         opening = xp.astype(opening, xp.bool)
         tree = cls.__new__(cls)
-        tree.opens, tree.closes = map(give, _match(xp, opening))
+        tree._places = tuple(map(give, _match(xp, opening)))
         return tree
 
-    def depths(self) -> Any:
-        """How many nodes are above each one (int64): one up at each opening, one down at each closing, summed."""
+    @property
+    def opens(self) -> Any:
+        """The place (int64) in the tour at which each node is entered."""
+        return self._places[0]
+
+    @property
+    def closes(self) -> Any:
+        """The place (int64) in the tour at which each node is left."""
+        return self._places[1]
+
+    @cached_property
+    def _places(self) -> tuple[Any, Any]:
+        xp, (parents,), give = enter(self._parents)
+        left = moving.distances(xp, _tour(xp, parents))
+        n = parents.shape[0]
+        return give(2 * n - 1 - left[:n]), give(2 * n - 1 - left[n:])
+
+    @cached_property
+    def _depths(self) -> Any:
+        """One up at each opening, one down at each closing, summed."""
         xp, (opens, closes), give = enter(self.opens, self.closes)
         one = xp.ones_like(opens)
         return give(self._scan(xp, opens, closes, one, -one)[opens] - 1)
+
+    def depths(self) -> Any:
+        """How many nodes are above each one (int64)."""
+        return self._depths
 
     def preorder(self) -> Any:
         """The number (int64) of each node in the order in which they open: parents first."""
@@ -115,7 +139,7 @@ class Tree:
 
 
 def _tour(xp: Any, parents: Any) -> Any:
-    """The successor of each step of the tour: step v enters node v, step n + v leaves it. The last step is its own successor."""
+    """The successor of each step of the tour: step v enters node v, step n + v leaves it. That of the last step is -1."""
     n = parents.shape[0]
     # Siblings together, in their order; roots first.
     order = argsort(parents)
@@ -123,30 +147,12 @@ def _tour(xp: Any, parents: Any) -> Any:
     starts = xp.ones(n, dtype=xp.bool, device=parents.device)
     starts[1:] = sorted_parents[1:] != sorted_parents[:-1]
     # The tour leaves a leaf at once.
-    follow = xp.concat([nodes + n, xp.where(parents >= 0, parents + n, nodes + n)])
+    follow = xp.concat([nodes + n, xp.where(parents >= 0, parents + n, -1)])
     older, younger = order[:-1][~starts[1:]], order[1:][~starts[1:]]
     follow[older + n] = younger
     first = starts & (sorted_parents >= 0)
     follow[sorted_parents[first]] = order[first]
     return follow
-
-
-def _rank(xp: Any, follow: Any) -> Any:
-    """The place of each step in the tour: doubling finds how many steps follow it.
-
-    That number and the successor share a word, so each round reads memory at random only once.
-    """
-    steps = follow.shape[0]
-    both = xp.astype(follow != moving.indices(xp, steps, follow), xp.int64) << 32 | follow
-    for _ in range(max(0, steps - 1).bit_length()):
-        follow = both & _LOW
-        both = both[follow] + (both - follow)
-    follow, place = both & _LOW, steps - 1 - (both >> 32)
-    if steps and not (
-        bool(xp.all(follow[follow] == follow)) and bool(xp.all(place >= 0)) and int(xp.min(place)) == 0
-    ):
-        raise ValueError("the parents form a circle")
-    return place
 
 
 def _match(xp: Any, opening: Any) -> tuple[Any, Any]:

@@ -43,6 +43,7 @@ _PARTS = {
     "sort": "narrow.cuh prelude.cuh counts.cuh spec sort.cu",
     "count": "narrow.cuh prelude.cuh spec count.cu",
     "automaton": "narrow.cuh prelude.cuh spec automaton.cu",
+    "links": "narrow.cuh prelude.cuh counts.cuh spec links.cu",
 }
 _FLAGS = ("--std=c++17", "--fmad=false", "--device-as-default-execution-space")
 _LINK_FLAGS = ("-lto", "-fma=0", "-ftz=0", "-prec-div=1", "-prec-sqrt=1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from upsweep.gpu.links import distances
 from upsweep.gpu.repeating import count, owners, repeat
 from upsweep.gpu.selecting import pack, partition, runs, select, unique, where
 from upsweep.gpu.sorting import argsort, radix_sort
@@ -9,6 +10,7 @@ from upsweep.gpu.sorting import argsort, radix_sort
 __all__ = [
     "argsort",
     "count",
+    "distances",
     "owners",
     "pack",
     "partition",

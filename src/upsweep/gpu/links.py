@@ -1,0 +1,33 @@
+"""Links followed to their ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from upsweep.gpu.functions import memory_type
+from upsweep.gpu.one_pass import INT64, empty, items_of, launch
+
+THREADS, SPREAD = 256, 1 << 16
+"""Of a block; and fours of items that are taken first, about as many as a GPU holds threads for."""
+
+
+def distances(links: Any) -> Any:
+    """How many links lead from each item to one whose link is -1; -1 where none does."""
+    seen = items_of(links)
+    n = seen.shape[0]
+    found, words = (empty(seen, (n,), INT64) for _ in range(2))
+    if n:
+        bits = max(0, (-(-n // 4) - 1).bit_length() - SPREAD.bit_length() + 1)
+        numbers = [seen.ptr, n, words.ptr, found.ptr, bits]
+        for name, threads in ("link", n), ("climb", 4 * SPREAD << bits):
+            launch(
+                "links", f"upsweep_{name}", spec(seen.dtype), seen, (-(-threads // THREADS), THREADS), numbers
+            )
+    return found.owner
+
+
+def spec(dtype: np.dtype) -> dict[str, Any]:
+    """Of the kernels that follow links of this dtype."""
+    return {"LINK": memory_type(dtype), "THREADS": THREADS, "SPREAD": SPREAD}

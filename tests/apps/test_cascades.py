@@ -1,0 +1,68 @@
+"""An engine's own cascade of sections has the bits of a scan for each of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import signal
+
+import upsweep as up
+from upsweep.apps import filters
+
+RNG = np.random.default_rng(15)
+LAYOUTS = {
+    "rows": lambda x: x,
+    "columns": lambda x: np.asfortranarray(x),
+    "apart": lambda x: np.repeat(np.repeat(x, 2, -1), 3, 0)[::3, ::2],
+    "backward": lambda x: x[..., ::-1].copy()[..., ::-1],
+    "one for all": lambda x: np.broadcast_to(x[:1], x.shape),
+    "planes": lambda x: np.moveaxis(np.stack([x, 2 * x]), 0, 1),
+}
+
+
+def both(b, a, x, order):
+    """The bits of the engine's cascade, and of scans."""
+    got = up.lfilter(b, a, x, order=order)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(filters, "cascades", lambda name: None)
+        want = up.lfilter(b, a, x, order=order)
+    assert got.dtype == want.dtype
+    return [np.ascontiguousarray(v).view(f"u{v.itemsize}") for v in (got, want)]
+
+
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@settings(deadline=None, max_examples=10)
+@given(
+    st.integers(1, 70),
+    st.sampled_from([0, 1, 2, 63, 64, 65, 700, 2047, 2049, 4200]),
+    st.sampled_from(["float32", "float64", "int16"]),
+    st.sampled_from([1, 2, 5]),
+)
+def test_cascades_have_the_bits_of_scans(layout, order, rows, n, dtype, sections):
+    b, a = signal.butter(sections, 0.3)
+    x = LAYOUTS[layout]((RNG.standard_normal((rows, n)) * 100).astype(dtype))
+    np.testing.assert_array_equal(*both(b, a, x, order))
+
+
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+@pytest.mark.parametrize("rows", [1, 40])
+@pytest.mark.parametrize("a", [[1.0, -0.5], [1.0, 0.3, 0.9], [1.0, -1e200], [1.0, 0.0, 1e300]])
+def test_signs_of_zeros_and_what_overflows(a, rows, order):
+    x = RNG.choice([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan], (rows, 5000), p=[0.45, 0.45, *[0.02] * 5])
+    x[:, :200] = RNG.choice([0.0, -0.0], (rows, 200))
+    with np.errstate(all="ignore"):
+        got, want = (v.view(np.float64) for v in both([1.0, -1.0], a, x, order))
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    there = ~np.isnan(got)  # NaN has no sign that counts
+    np.testing.assert_array_equal(got.view(np.uint64)[there], want.view(np.uint64)[there])
+
+
+def test_float32_is_computed_in_float64():
+    b, a = (v.astype(np.float32) for v in signal.butter(4, 0.2))
+    x = RNG.standard_normal(5000).astype(np.float32)
+    want = up.lfilter(b, a, x.astype(np.float64)).astype(np.float32)
+    got = both(b, a, x, "tree")
+    np.testing.assert_array_equal(got, [want.view(np.uint32)] * 2)
