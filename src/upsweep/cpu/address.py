@@ -87,7 +87,7 @@ def fetch_add(typing, address, amount):
 
 @intrinsic
 def load_acquire(typing, address):
-    """The int64 at an address, and with it all that was written before it was released."""
+    """The int64 at an address. With it comes all that was written before its release."""
 
     def code(context, builder, signature, arguments):
         return builder.load_atomic(pointer(builder, arguments[0]), "acquire", 8)
@@ -97,7 +97,7 @@ def load_acquire(typing, address):
 
 @intrinsic
 def store_release(typing, address, value):
-    """Publish the int64 at an address, and with it all that was written before."""
+    """Publish the int64 at an address, together with all that was written before it."""
 
     def code(context, builder, signature, arguments):
         builder.store_atomic(arguments[1], pointer(builder, arguments[0]), "release", 8)
@@ -108,7 +108,7 @@ def store_release(typing, address, value):
 
 @intrinsic
 def fence(typing):
-    """Make stores that went around the cache visible before anything that follows."""
+    """Make stores that went around the cache visible before the stores that follow."""
 
     def code(context, builder, signature, arguments):
         builder.fence("seq_cst")
@@ -118,8 +118,9 @@ def fence(typing):
 
 
 def caller(count: int) -> Any:
-    """A function that calls compiled code, by its address, with `count` int64; in numba's own calling convention: where the
-    result and an exception go come first, and the status comes back."""
+    """A function that calls compiled code, by its address, with `count` int64, in numba's own calling convention: the places
+    of the result and of an exception come first, and the status comes back.
+    """
     status = ir.FunctionType(I32, [I8.as_pointer(), I8.as_pointer()] + [I64] * count)
 
     @intrinsic
@@ -139,4 +140,4 @@ def caller(count: int) -> Any:
 yield_thread = types.ExternalFunction(
     "SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32()
 )
-"""Let another thread run: whoever we wait for may have lost its core."""
+"""Let another thread run: the thread that we wait for may have lost its core."""

@@ -1,4 +1,4 @@
-"""Automata over text, a chunk a thread: what each byte ends."""
+"""Automata over text, a chunk a thread: the tokens that each byte ends."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _njit: Any = numba.njit(nogil=True, cache=True)
 
 
 def run_automaton(lexer: Any, text: np.ndarray) -> tuple[np.ndarray, int]:
-    """The code of what each byte of text ends, and the last configuration, by a lexer's tables.
+    """The code of the tokens that each byte of text ends, and the last configuration, by a lexer's tables.
 
-    Each chunk's transition function is found first, those are composed, and each chunk is run from where it starts.
+    Each chunk's transition function is found first, then these functions are composed, and each chunk is run from its start.
     """
     n, states = len(text), len(lexer.after)
     text = np.ascontiguousarray(text)
@@ -40,7 +40,7 @@ def run_automaton(lexer: Any, text: np.ndarray) -> tuple[np.ndarray, int]:
 
 @_njit
 def _function_of_chunk(after, classes, text, lo, hi, function):
-    """Where a chunk leads from every state. States that have met stay together: only one of them goes on."""
+    """The state that a chunk leads to from every state. States that have met stay together, and only one of them goes on."""
     states = len(after)
     different = np.arange(states)
     slot = np.arange(states)

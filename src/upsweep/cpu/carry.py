@@ -1,4 +1,4 @@
-"""What joins chunks and tiles: a binary counter of block sums, and look-back on the sums of aligned groups of tiles.
+"""The rules that join chunks and tiles: a binary counter of block sums, and look-back on the sums of aligned groups of tiles.
 
 Everything here holds w items, one for each of the columns that are scanned side by side.
 """
@@ -10,7 +10,8 @@ from upsweep.cpu.frame import aim, ask, part
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import FOLD, JOIN, Part, Word
 
-_PATIENCE = 2000  # looks at a flag before the thread gives its core away: whoever should raise it may have lost its own
+# Looks at a flag before the thread gives its core away: the thread that should raise the flag may have lost its own.
+_PATIENCE = 2000
 TILES, COMPONENTS, VALUES, ALONG, WIDTH = map(
     int, (Word.TILES, Word.COMPONENTS, Word.VALUES, Word.ALONG, Word.WIDTH)
 )
@@ -37,8 +38,9 @@ def push(L, A, count, w):
 
 @of_words
 def behind(L, A, has, count, w):
-    """Put the prefix behind `count` blocks, which starts from BASE where there is one, at END. FOLDS keeps, for each level, the
-    prefix behind the stack's block there: the blocks before the one that the last push made are still the same."""
+    """Put the prefix behind `count` blocks at END. It starts from BASE where there is one. FOLDS keeps, for each level, the
+    prefix behind the stack's block there: the blocks before the one that the last push made are still the same.
+    """
     level = 0
     while count >> level & 1 == 0:
         level += 1
@@ -65,9 +67,9 @@ def behind(L, A, has, count, w):
 
 
 # --- look-back --------------------------------------------------------------------------------------------------------
-# The nodes of a binary tree over the tiles each have two words, a flag and a count of arrivals, and room for a sum. The
-# second child to arrive publishes its parent's sum. A tile's prefix needs at most one node of each level, all to its left and
-# therefore taken by running threads, which publish before they wait: nobody waits in a circle.
+# The nodes of a binary tree over the tiles each have two words, a flag and a count of arrivals, and room for a sum. The second
+# child to arrive publishes its parent's sum. A tile's prefix needs at most one node of each level. All of these lie to its left,
+# so running threads have taken their tiles. Threads publish before they wait, so nobody waits in a circle.
 
 
 @of_words
@@ -88,7 +90,7 @@ def aim_node(L, A, slot, node):
 
 @of_words
 def publish(L, A, sync, first, t, level_of_sum, w):
-    """Publish tile t's sum, which lies on the counter, and those of the groups that it completes."""
+    """Publish tile t's sum, which lies on the counter, and the sums of the groups that it completes."""
     components, tiles, level = peek(L, COMPONENTS), peek(L, TILES), 0
     leaf = index(tiles, 0, t)
     aim_node(L, A, 0, first + leaf)
@@ -120,7 +122,7 @@ def wait(flag):
 
 @of_words
 def prefix_of(L, A, sync, first, t, region, has, w):
-    """Fold the sums of everything before tile t onto the prefix in a region; returns whether there is one."""
+    """Fold the sums of all items before tile t onto the prefix in a region; returns whether there is one."""
     values, tiles, level = peek(L, VALUES), peek(L, TILES), 0
     while tiles >> level > 1:
         level += 1

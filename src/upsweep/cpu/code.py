@@ -1,7 +1,7 @@
-"""Compiled code by what it does: made once, kept in memory, and on disk for later processes, which need no compiler.
+"""Compiled code, found by its meaning: made once, kept in memory, and on disk for later processes, which need no compiler.
 
-A piece of code is one function of int64 that other pieces call by its address. It is loaded as an image (`image`); numba and LLVM
-are imported only where there is none yet.
+A piece of code is one function of int64. Other pieces call it by its address. It is loaded as an image (`image`). numba and
+LLVM are imported only where there is no image yet.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ from upsweep.operators import form_of
 
 
 class Piece(NamedTuple):
-    """What a piece of code does, and how it is made where it is not known yet."""
+    """The meaning of a piece of code, and the way to make it where it is not known yet."""
 
     frame: tuple[Any, ...]
-    """All that decides what it does, beside the texts of this folder and the operator in its hole."""
+    """All that decides its meaning, beside the texts of this folder and the operator in its hole."""
     arguments: int
     make: Callable[[], Callable[..., None]]
-    """The Python function to be compiled; only this imports numba."""
+    """The Python function to be compiled; only a call of this imports numba."""
     title: str
     op: Any = None
-    """The operator whose function may be one that cannot be compiled."""
+    """The operator, whose function may be one that cannot be compiled."""
     accumulators: tuple[np.dtype, ...] = ()
     """The types of the operator's hole, where there is one."""
 
     @property
     def what(self) -> tuple[Any, ...]:
-        """All that decides what it does, beside the texts of this folder. A built-in operator goes by its name: its function's
-        code is another in each Python."""
+        """All that decides its meaning, beside the texts of this folder. A built-in operator goes by its name, because its
+        function's bytecode differs between Pythons.
+        """
         known = form_of(self.op, self.accumulators) if self.accumulators else None
         return (
             self.frame,
@@ -52,7 +53,7 @@ _lock = threading.Lock()
 
 
 def address(piece: Piece) -> int:
-    """Where a piece of code lies in this process."""
+    """The address of a piece of code in this process."""
     what = piece.what
     found = _addresses.get(what)
     if found is None:
@@ -65,15 +66,17 @@ def address(piece: Piece) -> int:
 
 
 def ensure(piece: Piece) -> None:
-    """Import the compiler where a piece must be compiled first: one that is broken says so here, not amid a scan. Without one
-    there are no other operators, though this piece be kept."""
+    """Import the compiler where a piece must be compiled first: a broken compiler raises here, not amid a scan. Without a
+    compiler there are no other operators, even where this piece is kept.
+    """
     if find_spec("numba") is None or not (shipped(piece.what) or read(_file(piece))):
         import numba  # noqa: F401
 
 
 def callable_at(where: int, arguments: int) -> Callable[..., int]:
-    """A piece of code as a function of Python, which lets other threads run meanwhile. Where its result and an exception go
-    come first."""
+    """A piece of code as a function of Python, which lets other threads run meanwhile. The places of its result and of an
+    exception come first.
+    """
     return ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * arguments)(where)
 
 

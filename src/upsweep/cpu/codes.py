@@ -12,7 +12,7 @@ from upsweep.host.codes import Codes, numbered
 _njit: Any = numba.njit(nogil=True, cache=True)
 
 _ROOMY = 4
-"""A table of all values from the least to the greatest serves up to so many entries an item; a hash table beyond that."""
+"""A table of all values from the least to the greatest has at most so many entries an item; beyond that a hash table is used."""
 _SLOTS = 1 << 12
 
 
@@ -38,8 +38,9 @@ def _dense(numbers: np.ndarray) -> Codes:
 
 @_njit
 def members(codes, first, behind, places):
-    """The places of the items whose codes lie in [first, behind), of which there are as many as `places` has room for, in
-    their order. There is no branch that would be guessed wrong every other time."""
+    """The places of the items whose codes lie in [first, behind), in their order: there are as many of them as `places` has
+    room for. The loop has no branch, since every other one would be guessed wrong.
+    """
     count = 0
     for i in range(len(codes)):
         if count == len(places):

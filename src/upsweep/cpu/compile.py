@@ -1,4 +1,4 @@
-"""From Python functions to machine code: the one place where code is compiled."""
+"""From Python functions to machine code: only this module compiles code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Target(NamedTuple):
     machine: Any
     name: str
     images: bool
-    """Whether code is loaded as images there."""
+    """Whether code is loaded as images on the platform."""
 
 
 @cache
@@ -53,13 +53,16 @@ def compiled(piece: Piece, name: str, target: Target) -> Code:
     """The code of a piece, as a function of this name."""
     if not piece.accumulators:
         return _machine_code(_frame(piece, target), None, name, target)
-    filling = _operator(piece.op, piece.accumulators)  # first: it may be one that cannot be compiled
+    # The operator comes first: it may be one that cannot be compiled.
+    filling = _operator(piece.op, piece.accumulators)
     file = f"{digest((piece.frame, target.name), here=True)}.bc"
     return _machine_code(kept(file, lambda: Code(_frame(piece, target))).code, filling, name, target)
 
 
 def _frame(piece: Piece, target: Target) -> bytes:
-    """LLVM's code of a piece. What can be optimised without the operator in its hole, is: that leaves less to do for each one."""
+    """LLVM's code of a piece. The parts outside the operator's hole are optimised beforehand: that leaves less to do for each
+    operator.
+    """
     module = _written(piece.make, (types.int64,) * piece.arguments, types.void, _KERNEL, piece.op)
     if piece.accumulators:
         _optimise(module, target)
@@ -88,7 +91,7 @@ def _machine_code(frame: bytes, filling: bytes | None, name: str, target: Target
 
 
 def _written(make: Callable[[], Any], arguments: Sequence[Any], result: Any, name: str, op: Any) -> Any:
-    """A function as numba writes it down, the only one in its module that has a name to others."""
+    """A function as numba writes it down. It is the only one in its module with a name to others."""
     try:
         made = inner(make()).get_compile_result(result(*arguments))
     except (NumbaError, Refused) as error:
@@ -100,7 +103,7 @@ def _written(make: Callable[[], Any], arguments: Sequence[Any], result: Any, nam
 
 
 def _hide_all_but(name: str, module: Any) -> None:
-    """numba numbers the functions of each process from one: those of two processes may have one name."""
+    """numba numbers the functions of each process from one: the functions of two processes may have the same name."""
     for part in (*module.functions, *module.global_variables):
         if not part.is_declaration and part.name != name:
             part.linkage = "internal"

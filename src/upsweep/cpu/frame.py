@@ -1,4 +1,4 @@
-"""How the kernel asks the operator's code for work: the frame that holds the addresses of its operands."""
+"""The requests of the kernel to the operator's code: a frame holds the addresses of the operands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def part(L, c):
 
 @of_words
 def place_of(L, A, a):
-    """Where an array of the group begins, and its strides along the axis and across columns."""
+    """The start of an array in the strip at hand, and its strides along the axis and across columns."""
     place = A + peek(L, PLACES) + 24 * a
     return peek(place, 0), peek(place, 1), peek(place, 2)
 
@@ -37,7 +37,7 @@ def aim(L, A, slot, region, count, item):
 
 @of_words
 def ask(L, A, which, pitch, w, m, first, apart):
-    """Have the operator's code work on the frame."""
+    """Let the operator's code work on the frame."""
     status = _call7(peek(L, SWEEP), (which, A, pitch, w, m, first, apart))
     if status:
         poke(L, STATUS, status)

@@ -21,7 +21,7 @@ from upsweep.operators import free
 from upsweep.plan import Plan
 
 PARALLEL_ITEMS = 1 << 16
-"""Fewer are scanned by one thread: listing the items of each part costs as much as is won."""
+"""One thread scans fewer items: listing the items of each part costs as much as it saves."""
 
 
 def run_groups(
@@ -87,13 +87,15 @@ def run_groups(
 
 
 def _parts(counts: np.ndarray, most: int) -> list[tuple[int, int, int]]:
-    """Groups in parts of about as many items: the first of each, the one behind its last, and how many items it has."""
+    """Groups in parts of about as many items: the first group of each part, the one behind its last, and the number of its
+    items.
+    """
     behind = np.append(0, np.cumsum(counts))
     cuts = np.searchsorted(behind, behind[-1] * np.arange(most + 1) // most)
     return [(int(a), int(b), int(behind[b] - behind[a])) for a, b in pairwise(cuts) if a < b]
 
 
 def _by_row(x: np.ndarray, plan: Plan) -> np.ndarray:
-    """With the axis last, walked from the end in reverse."""
+    """An array with the axis last. In reverse the axis runs from the end."""
     x = np.moveaxis(x, plan.axis, -1)
     return x[..., ::-1] if plan.reverse else x

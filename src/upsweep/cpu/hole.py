@@ -1,7 +1,8 @@
-"""The operator's place in a kernel: a function that the kernel calls by name, and that each operator fills with its own.
+"""The operator's place in a kernel: the kernel calls a function by name, and each operator brings its own function of that
+name.
 
-So a kernel goes through numba once for all operators. An operator's function is joined to it as LLVM's code, before the whole is
-optimised, and is inlined and made vector code of as if it had been written there.
+So a kernel goes through numba once for all operators. An operator's function is joined to it as LLVM's code before the whole is
+optimised. Then it is inlined and made vector code of, as if it had been written there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Object files as images: code that lies anywhere in memory, so that a process loads it without LLVM and without a linker.
+"""Object files as images: code that may lie anywhere in memory, so a process loads it without LLVM and without a linker.
 
-An object file has its sections side by side, and notes where one refers to another (relocations). Nearly all of these are
-distances, which are filled in when the image is made. Functions of the C library are called by way of a table of addresses at the
-image's end, which is filled in when it is loaded. Source: System V ABI, AMD64 supplement, 4.4.
+An object file has its sections side by side, and notes where one refers to another (relocations). Nearly all relocations are
+distances, which are filled in when the image is made. Functions of the C library are called through a table of addresses at the
+image's end, which is filled in when the image is loaded. Source: System V ABI, AMD64 supplement, 4.4.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def image_of(made: bytes) -> Code:
 
 
 def loaded(image: Code) -> int:
-    """Where an image's function lies in this process, from now on."""
+    """The address of an image's function in this process, from now on."""
     size, flags = len(image.code), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     memory = mmap.mmap(-1, size, flags=flags)
     memory[:] = image.code

@@ -1,4 +1,4 @@
-"""What is kept on disk between processes, and what tells it from all else."""
+"""The code that is kept on disk between processes, and the names that tell it from all other code."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Code(NamedTuple):
     needs: Sequence[str] = ()
     """Functions of other libraries that it calls."""
     entry: int = 0
-    """Where an image's function begins."""
+    """The offset of an image's function."""
     moved: Sequence[int] = ()
-    """Where in an image addresses within it stand: where it lies is added to them."""
+    """The places in an image that hold addresses within it: the image's own address is added to each."""
 
 
 def kept(file: str, make: Callable[[], Code]) -> Code:
-    """What a file of the cache holds, which is made where there is none."""
+    """The contents of a file of the cache. The file is made where there is none."""
     found = read(file)
     if found is None:
         found = make()
@@ -40,7 +40,7 @@ def kept(file: str, make: Callable[[], Code]) -> Code:
 
 
 def read(file: str) -> Code | None:
-    """A file that is missing, cut off or not ours is no file."""
+    """A file that is cut off, or of another format, counts as missing."""
     try:
         head, _, code = _path(file).read_bytes().partition(b"\n")
         needs, entry, moved, check = json.loads(head)
@@ -57,14 +57,15 @@ def _write(path: Path, made: Code) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=path.parent) as own:
             Path(own, path.name).write_bytes(head + b"\n" + made.code)
-            os.replace(Path(own, path.name), path)  # whole or not at all, whoever else writes it
+            # Whole or not at all, whichever other process writes the file.
+            os.replace(Path(own, path.name), path)
     except OSError as error:
         _complain(f"upsweep: cannot keep compiled code in {folder()}: {error.strerror}")
 
 
 @cache
 def _complain(text: str) -> None:
-    """Once is enough."""
+    """Warn once."""
     print(text, file=sys.stderr)
 
 
@@ -77,13 +78,15 @@ def _check(code: bytes) -> str:
 
 
 def digest(what: tuple[Any, ...], here: bool = False) -> str:
-    """A name for what code does; of what is made `here`, also for who makes it and for whom."""
+    """A name for code by its meaning. The name of code that is made `here` also says which compiler made it, and for which
+    processor.
+    """
     return hashlib.sha256(repr((_texts(), _versions() if here else (), what)).encode()).hexdigest()[:32]
 
 
 @cache
 def _texts() -> str:
-    """What all code is made of: this folder, scalars/, and the built-in operators."""
+    """The texts that all code is made of: this folder, scalars/, and the built-in operators."""
     here = Path(__file__).parent
     found = hashlib.sha256(repr(dtypes.TABLE).encode())
     own = [here.with_name(name) for name in ("operators.py", "arithmetic.py")]
@@ -99,7 +102,7 @@ def _versions() -> tuple[str, ...]:
 
 
 def _version(package: str) -> str:
-    """Read where the package keeps it: its metadata takes 15 ms to parse, importing numba .4 s."""
+    """Read from the file in which the package keeps it: parsing the package's metadata takes 15 ms, importing numba .4 s."""
     found = find_spec(package)
     return Path(str(found.origin)).with_name("_version.py").read_text() if found else ""
 
@@ -114,13 +117,13 @@ def _processor() -> tuple[str, ...]:
 
 
 def features() -> frozenset[str]:
-    """What Linux calls the processor's features."""
+    """Linux's names of the processor's features."""
     return frozenset(" ".join(_told()).split())
 
 
 @cache
 def _told() -> tuple[str, ...]:
-    """What Linux says of the first processor, but for its clock; nothing on other systems."""
+    """Linux's description of the first processor, without its clock; empty on other systems."""
     try:
         first = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
     except OSError:
@@ -129,4 +132,4 @@ def _told() -> tuple[str, ...]:
 
 
 _TELLING = ("vendor_id", "cpu family", "model\t", "stepping", "flags", "CPU ", "Features")
-"""Of x86-64 and of aarch64."""
+"""Linux's keys on x86-64 and on aarch64."""

@@ -11,17 +11,19 @@ CHUNK = 16
 
 
 class States(IntEnum):
-    """The int64 words of a launch: sizes, addresses (0 for what is not there), and byte strides of sequences and steps."""
+    """The int64 words of a launch: sizes, addresses (0 for a missing array), and byte strides of sequences and steps."""
 
     TICKET = 0
-    STRIPS = 1  # of a sequence
+    # Strips of a sequence.
+    STRIPS = 1
     TICKETS = 2
     STEPS = 3
     CHANNELS = 4
     STATES = 5
     SOFTPLUS = 6
     OFFSETS = 7
-    LINES = 8  # steps of all sequences
+    # Steps of all sequences.
+    LINES = 8
     A = 9
     SKIP = 10
     BIAS = 11
@@ -33,7 +35,8 @@ class States(IntEnum):
     DBIAS = 17
     DINITIAL = 18
     PARTS = 19
-    U = 20  # from here on an address and two strides each
+    # From here on, an address and two strides each.
+    U = 20
     DELTA = 23
     Z = 26
     B = 29
@@ -45,19 +48,23 @@ class States(IntEnum):
 
 
 class Place(IntEnum):
-    """Rows of WIDTH items in a thread's scratch memory: those that are there once, then CHUNK blocks of them, one a step of a
+    """Rows of WIDTH items in a thread's scratch memory: the rows that exist once, then CHUNK blocks of rows, one a step of a
     chunk, then blocks of states. Rows of one block lie as far apart in every block, so that the compiler sees that a loop's
-    arrays are distinct."""
+    arrays are distinct.
+    """
 
     BIAS = 0
     SKIP = 1
     DSKIP = 2
     DBIAS = 3
     STEPS = 4
-    ONES = 8  # rows of a step: step, drive, y, dy, with_b, with_rate, and two of products
+    # Rows of a step: step, drive, y, dy, with_b, with_rate, and two of products.
+    ONES = 8
     STATES = 132
-    EACH = 4  # rows of a state: rate, h, carry, da
-    PAIR = 2  # behind the states, for each step and state: the state before and its decay
+    # Rows of a state: rate, h, carry, da.
+    EACH = 4
+    # Behind the states, for each step and state: the state before and its decay.
+    PAIR = 2
 
 
 def scratch_rows(states: int) -> int:
@@ -70,10 +77,11 @@ GATED_WIDTH = 64
 
 
 class Gated(IntEnum):
-    """The int64 words of a launch: sizes, addresses (0 for what is not there), and byte strides of sequences and steps."""
+    """The int64 words of a launch: sizes, addresses (0 for a missing array), and byte strides of sequences and steps."""
 
     TICKET = 0
-    STRIPS = 1  # of a sequence
+    # Strips of a sequence.
+    STRIPS = 1
     TICKETS = 2
     STEPS = 3
     CHANNELS = 4
@@ -83,7 +91,8 @@ class Gated(IntEnum):
     LAST = 8
     DPARAMETER = 9
     DINITIAL = 10
-    X0 = 11  # from here on an address and two strides each
+    # From here on, an address and two strides each.
+    X0 = 11
     X1 = 14
     X2 = 17
     OUT = 20

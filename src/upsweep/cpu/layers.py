@@ -21,15 +21,16 @@ __all__ = ["CHUNK", "gated", "gated_back", "selective", "selective_back"]
 
 
 def selective(s: Selective, out: Any, last: Any, marks: Any) -> None:
-    """`out`, and where they are asked for the last state of each sequence and the states at its chunks."""
+    """Write `out`, and where they are asked for the last state of each sequence and the states at its chunks."""
     _run("forwards", s, out=out, last=last, marks=marks)
 
 
 def selective_back(
     s: Selective, g: Any, dlast: Any, marks: Any, into: Sequence[Any], states: Sequence[Any]
 ) -> None:
-    """`into`: the gradients of u, delta, z, b and c; `states`: those of a, skip and bias for each sequence by itself, and of
-    initial."""
+    """Write `into`: the gradients of u, delta, z, b and c. Write `states`: the gradients of a, skip and bias for each sequence
+    by itself, and of initial.
+    """
     du, ddelta, dz, db, dc = into
     da, dskip, dbias, dinitial = states
     n = s.a.shape[1]
@@ -43,14 +44,16 @@ def selective_back(
 
 
 def gated(s: Gated, out: Any, last: Any) -> None:
-    """`out`, and the last state of each sequence where it is asked for."""
+    """Write `out`, and the last state of each sequence where it is asked for."""
     _run_gated(s, False, out=out, last=last)
 
 
 def gated_back(
     s: Gated, h: Any, g: Any, dlast: Any, into: Sequence[Any], dparameter: Any, dinitial: Any
 ) -> None:
-    """`into`: the gradients of the inputs; that of the parameter for each sequence by itself, and that of initial."""
+    """Write `into`: the gradients of the inputs, the gradient of the parameter for each sequence by itself, and that of
+    initial.
+    """
     made = {f"dx{i}": d for i, d in enumerate(into)}
     _run_gated(s, True, out=h, g=g, last=dlast, dparameter=dparameter, dinitial=dinitial, **made)
 

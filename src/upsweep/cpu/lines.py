@@ -1,5 +1,6 @@
-"""Lines of items between arrays of any stride and scratch memory, converted on the way between what is stored and what is
-computed with. Of each kind of line one loop for items side by side, which becomes vector code, and one for any stride."""
+"""Lines of items between arrays of any stride and scratch memory, converted on the way between the stored dtype and the
+computed one. Each kind of line has one loop for items side by side, which becomes vector code, and one loop for any stride.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from upsweep.cpu.memory import Items
 
 
 def bring(stored: np.dtype, computed: np.dtype) -> Callable[..., None]:
-    """The code for `count` items of an array, `stride` bytes apart, to scratch memory."""
+    """The code that brings `count` items of an array, `stride` bytes apart, to scratch memory."""
     array, scratch = Items([stored], [computed], True), Items([computed], [computed], True)
     read, read_strided, write, size = array.read, array.read_strided, scratch.write, stored.itemsize
     same = stored == computed
@@ -35,7 +36,7 @@ def bring(stored: np.dtype, computed: np.dtype) -> Callable[..., None]:
 
 
 def hand(computed: np.dtype, stored: np.dtype) -> Callable[..., None]:
-    """The code for `count` items in scratch memory to an array, `stride` bytes apart."""
+    """The code that hands `count` items in scratch memory to an array, `stride` bytes apart."""
     array, scratch = Items([stored], [computed], True), Items([computed], [computed], True)
     read, write, write_strided, size = scratch.read, array.write, array.write_strided, stored.itemsize
     same = stored == computed
@@ -58,8 +59,9 @@ def hand(computed: np.dtype, stored: np.dtype) -> Callable[..., None]:
 
 
 def stream(size: int) -> Callable[..., None]:
-    """The code for `count` items of this size in scratch memory to an array, side by side and past the cache, in which a large
-    result would only take the place of its input, after being read for nothing."""
+    """The code that hands `count` items of this size in scratch memory to an array, side by side and past the cache. In the
+    cache a large result would only take the place of its input, and would be read before it is written.
+    """
 
     def line(target, stride, source, count):
         left = count * size

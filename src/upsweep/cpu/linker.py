@@ -1,4 +1,4 @@
-"""Where LLVM is asked for addresses: of functions that numba or LLVM bring, and of object files on platforms without images."""
+"""LLVM's part in finding addresses: of functions that numba or LLVM bring, and of object files on platforms without images."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import llvmlite.binding as llvm
 
 
 def address_of(name: str) -> int:
-    """Where a function of LLVM's, or of numba's helpers, lies."""
+    """The address of a function of LLVM's, or of numba's helpers."""
     found = llvm.address_of_symbol(name)
     if found is None:
         from numba.core.registry import cpu_target
 
-        _ = cpu_target.target_context  # made on demand, and with it the helpers' names
+        # numba makes this on demand, and with it the helpers' names.
+        _ = cpu_target.target_context
         found = llvm.address_of_symbol(name)
     if found is None:
         raise OSError(f"no library here has a function {name}")
@@ -23,7 +24,7 @@ def address_of(name: str) -> int:
 
 
 def linked(machine_code: bytes, needs: Sequence[str], name: str) -> int:
-    """Where a function of an object file lies in this process, from now on."""
+    """The address of a function of an object file in this process, from now on."""
     for need in needs:
         address_of(need)
     linker = _linker()

@@ -1,7 +1,7 @@
-"""What numba makes of our functions: LLVM's code of them, without machine code.
+"""numba's half of the way: LLVM's code of our functions, without machine code.
 
-numba would optimise each function, make machine code of it, and do so again in every function that calls it: half of the time
-that a kernel took. Here functions are joined as they are, and only the whole is optimised (`compile`).
+numba would optimise each function, make machine code of it, and do so again in every function that calls it: that took half of
+a kernel's time. Here functions are joined as they are, and only the whole is optimised (`compile`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numba.core.typed_passes import (
 
 
 class Compiler(CompilerBase):
-    """numba's own but for its last steps."""
+    """numba's own pipeline without its last steps."""
 
     def define_pipelines(self) -> list[PassManager]:
         manager = PassManager("upsweep")
@@ -33,8 +33,9 @@ class Compiler(CompilerBase):
 
 
 class _Library(CPUCodeLibrary):
-    """The code of a function and of those that it calls. Functions are simplified one by one as they come: what is joined and
-    optimised without that keeps a kernel's items in memory instead of registers."""
+    """The code of a function and of those that it calls. Functions are simplified one by one as they come. Without that,
+    joined and optimised functions keep a kernel's items in memory instead of registers.
+    """
 
     def _optimize_final_module(self) -> None:
         pass
@@ -45,7 +46,7 @@ class _Library(CPUCodeLibrary):
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _Lowering(NativeLowering):
-    """Into a library of ours."""
+    """Compile into a library of ours."""
 
     _name = "upsweep_lowering"
 
@@ -54,7 +55,7 @@ class _Lowering(NativeLowering):
         state.flags.no_compile = True
         super().run_pass(state)
         state.library.finalize()
-        # numba knows a function by what Python calls; nobody calls this, and no two are equal.
+        # numba knows a function by the object that Python calls. Nobody calls this object, and no two are equal.
         made = state["cr"] = state["cr"]._replace(cfunc=[].append)
         state.targetctx.insert_user_function(made.cfunc, made.fndesc, [state.library])
         return True

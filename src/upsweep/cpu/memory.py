@@ -37,7 +37,9 @@ def inner(fn: Any, **options: Any) -> Any:
 
 
 def of_words(fn: Any) -> Any:
-    """Like `inner`, for a function of int64 alone: numba would compile it again for each constant that it is called with."""
+    """Like `inner`, for a function of int64 alone. With `inner`, numba would compile it again for each constant that it is
+    called with.
+    """
     count = fn.__code__.co_argcount
     code = inner(fn)
     code.compile((types.int64,) * count)
@@ -60,7 +62,8 @@ def _of_scalars(fn: Any) -> Any:
     """A function that takes Scalars, and so the functions that it calls."""
     if fn in _OURS:
         return _OURS[fn]
-    return inner(NUMBA.made_over(fn, __name__))  # cached code asks for the module that a function came from
+    # Cached code asks for the module that a function came from.
+    return inner(NUMBA.made_over(fn, __name__))
 
 
 NUMBA = Scalars(_of_scalars, intrinsic, templates, imputils, register_model)
@@ -69,7 +72,7 @@ _strong = NUMBA.strong()
 
 @intrinsic
 def _horner(typing, terms, x):
-    """In one straight line: LLVM leaves a long loop as it is, and makes no vector code of what is around it."""
+    """One straight line of code: LLVM leaves a long loop as it is, and makes no vector code of the code around it."""
 
     def code(context, builder, signature, arguments):
         total, *rest = cgutils.unpack_tuple(builder, arguments[0])
@@ -82,7 +85,7 @@ def _horner(typing, terms, x):
 
 @intrinsic
 def _fma(typing, a, b, c):
-    """The processor's own."""
+    """The processor's own fused multiply-add."""
 
     def code(context, builder, signature, arguments):
         return builder.fma(*arguments)
@@ -91,8 +94,9 @@ def _fma(typing, a, b, c):
 
 
 def typed(fn: Any) -> Any:
-    """A function of ours, which names the precision of every number, and the functions that it uses, as the kernel's own;
-    any other value is itself."""
+    """A function of ours as the kernel's own, with the functions that it uses. Such a function names the precision of every
+    number. Any other value is itself.
+    """
     known = _fma if fn is fma else _horner if fn is horner else fn
     return inner(rebuilt(fn, typed, __name__)) if isinstance(known, FunctionType) else known
 
@@ -103,8 +107,8 @@ _OURS = {fma: NUMBA.multiply_add(), horner: _horner}
 class Items:
     """Typed access to sequences stored as `stored` and computed with as `computed`, one dtype a component.
 
-    A sequence of one component reads and writes bare scalars, one of several reads and writes tuples (`bare` decides).
-    Of the values written only the components `pick` are stored.
+    A sequence of one component reads and writes bare scalars, a sequence of several reads and writes tuples (`bare` decides).
+    Only the components `pick` of a written value are stored.
     """
 
     def __init__(
@@ -224,7 +228,9 @@ class Items:
 
 
 def _item(builder: Any, address: Any, offset: Any, ty: Any) -> Any:
-    """An address, a number or a pointer, and an offset as LLVM's loop analysis wants them: one invariant pointer and an index."""
+    """An address, a number or a pointer, and an offset, in the form that LLVM's loop analysis wants: one invariant pointer and
+    an index.
+    """
     start = builder.gep(pointer(builder, address, I8) if address.type == I64 else address, [offset])
     return builder.bitcast(start, ty.as_pointer())
 

@@ -15,7 +15,8 @@ _IEEE_HALF, _BFLOAT = TABLE["float16"].narrow, TABLE["bfloat16"].narrow
 
 def decoded(builder: Any, bits: Any, form: Narrow) -> Any:
     """The float32 that these bits stand for."""
-    if form == _IEEE_HALF:  # the processor's own
+    # The processor's own conversion.
+    if form == _IEEE_HALF:
         return builder.fpext(builder.bitcast(bits, _HALF), _F32)
     if form == _BFLOAT:
         return builder.bitcast(builder.shl(builder.zext(bits, _I32), _I32(16)), _F32)
@@ -32,7 +33,8 @@ def encoded(builder: Any, value: Any, form: Narrow) -> Any:
 
 
 def to_odd(builder: Any, value: Any) -> Any:
-    """float64 as the float32 toward zero, its last bit set where that is not all: a narrow float of it is rounded once.
+    """float64 as the float32 toward zero. Its last bit is set where the conversion is not exact: so a narrow float of it is
+    rounded only once.
 
     Source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd" (2008).
     """
@@ -57,8 +59,9 @@ def _rounded_bfloat(builder: Any, value: Any) -> Any:
 
 
 def _decoded(builder: Any, bits: Any, form: Narrow) -> Any:
-    """As gpu/kernels/narrow.cuh does it: exponent and mantissa where float32 has them, times a power of two, which is exact
-    for subnormal numbers too."""
+    """The float32 of a narrow float, as in gpu/kernels/narrow.cuh: exponent and mantissa go where float32 has them, times a
+    power of two, which is exact for subnormal numbers too.
+    """
     width = form.exponent + form.mantissa
     wide = builder.and_(bits, _I32((1 << width) - 1))
     sign = builder.shl(builder.and_(bits, _I32(1 << width)), _I32(31 - width))
@@ -71,8 +74,9 @@ def _decoded(builder: Any, bits: Any, form: Narrow) -> Any:
 
 
 def _encoded(builder: Any, value: Any, form: Narrow) -> Any:
-    """As gpu/kernels/narrow.cuh does it: normal numbers rounded as integers, subnormal ones by adding a power of two whose
-    last place is theirs."""
+    """A narrow float of a float32, as in gpu/kernels/narrow.cuh: normal numbers are rounded as integers, subnormal ones by
+    adding a power of two whose last place is theirs.
+    """
     bits = builder.bitcast(value, _I32)
     size = builder.and_(bits, _I32(0x7FFFFFFF))
     sign = builder.lshr(builder.and_(bits, _I32(0x80000000)), _I32(31 - form.exponent - form.mantissa))

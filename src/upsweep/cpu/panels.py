@@ -1,7 +1,7 @@
 """A chunk of rows side by side: a panel of 16 rows, items of a run below each other, and a lane for each row that is scanned.
 
-Lines of an array come into the rows of the panel as they are; where instead the items of a run lie side by side, runs are
-transposed.
+Where an array has lines of items of all rows, the lines come into the rows of the panel as they are. Where the items of a run
+lie side by side instead, runs are transposed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def bring_runs(L, A, c, source, stride, run, lanes, m):
         panel, source, lanes = panel + done * size, source + done * run, lanes - done
     if lanes == 0:
         return
-    if m == ROW and run == ROW * stride:  # one line; of shorter runs the memory between belongs to others
+    # One line: between shorter runs, the memory belongs to others.
+    if m == ROW and run == ROW * stride:
         _call4(peek(p, BRING), (spare, source, stride, lanes * ROW))
     else:
         for lane in range(lanes):
@@ -63,7 +64,7 @@ def bring_runs(L, A, c, source, stride, run, lanes, m):
 
 @of_words
 def bring_lines(L, A, c, source, along, across, w, m):
-    """Rows of an array into those of the panel."""
+    """Bring rows of an array into the rows of the panel."""
     p = part(L, c)
     for row in range(m):
         _call4(peek(p, BRING), (panel_row(L, A, c, row), source + row * along, across, w))
@@ -95,7 +96,7 @@ def climb(L, A, w, m):
 
 @of_words
 def take_total(L, A, w):
-    """A whole chunk's sums, for the counter."""
+    """Keep a whole chunk's sums for the counter."""
     for c in range(peek(L, COMPONENTS)):
         p = part(L, c)
         copy_bytes(A + peek(p, TOTAL), panel_row(L, A, c, ROW - 1), w * peek(p, SIZE))
@@ -131,7 +132,7 @@ def put(L, A, row, w, region):
 
 @of_words
 def restart(L, A, m, w):
-    """Where a segment starts, an exclusive scan starts anew."""
+    """An exclusive scan starts anew at the head of a segment."""
     for row in range(m):
         for lane in range(w):
             if byte_at(A + peek(L, FLAGS), row * peek(L, PITCH) + lane):
@@ -145,7 +146,7 @@ def restart(L, A, m, w):
 
 @of_words
 def descend(L, A, m, w, known, whole):
-    """Prefixes of m rows from those at BEFORE, if they are `known`; END is those behind a `whole` chunk."""
+    """The prefixes of m rows from the prefixes at BEFORE, if those are `known`; END holds the prefixes behind a `whole` chunk."""
     if known:
         put(L, A, -1, w, BEFORE)
         settle(L, A, w, m, 0)
@@ -166,7 +167,9 @@ def descend(L, A, m, w, known, whole):
 
 @of_words
 def step_down(L, A, m, w, known):
-    """The prefixes of m rows in order, from those at BEFORE if they are `known`; there are those behind them then."""
+    """The prefixes of m rows in order, from the prefixes at BEFORE if those are `known`; afterwards BEFORE holds the prefixes
+    behind them.
+    """
     values = peek(L, VALUES)
     if known:
         put(L, A, -1, w, BEFORE)
@@ -200,7 +203,7 @@ def hand_runs(p, s, target, stride, run, panel, pitch, spare, lanes, m):
 
 @of_words
 def hand(L, A, first, m, w):
-    """The rows of the panel to the outputs; in an exclusive scan from the row before the first on."""
+    """Hand the rows of the panel to the outputs; in an exclusive scan from the row before the first on."""
     shift = -1 if peek(L, EXCLUSIVE) else 0
     if peek(L, FINISH):
         hand_results(L, A, first, shift, m, w)
@@ -221,7 +224,7 @@ def hand(L, A, first, m, w):
 
 @of_words
 def hand_last(L, A, m, w):
-    """The prefixes behind a chunk, which reductions are."""
+    """Hand out the prefixes behind a chunk: these are the results of reductions."""
     if peek(L, FINISH):
         aim_panel(L, A, 0, peek(L, VALUES), m - 1)
         hand_result(L, A, w)

@@ -1,4 +1,4 @@
-"""Where a layer's work lies: strips of channels of a sequence, and steps in memory."""
+"""The places of a layer's work: strips of channels of a sequence, and steps in memory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from upsweep.cpu.memory import of_words
 
 
 def sequences_of(Word: type[IntEnum], width: int) -> tuple[Any, Any]:
-    """Of launches by these words, in strips of `width` channels: which part is a ticket's, and where a step lies."""
+    """For launches by these words, in strips of `width` channels: functions from a ticket to its part, and from a step to its
+    place.
+    """
     STRIPS, STEPS, CHANNELS, OFFSETS = (int(Word[n]) for n in ("STRIPS", "STEPS", "CHANNELS", "OFFSETS"))
 
     @of_words
     def part(words, ticket):
-        """The sequence, its first channel, how many there are, its first step and how many there are."""
+        """The sequence, its first channel, the number of channels, its first step and the number of steps."""
         strips, offsets = peek(words, STRIPS), peek(words, OFFSETS)
         sequence, first = ticket // strips, ticket % strips * width
         w = min(peek(words, CHANNELS) - first, width)
@@ -26,7 +28,7 @@ def sequences_of(Word: type[IntEnum], width: int) -> tuple[Any, Any]:
 
     @of_words
     def line(words, array, sequence, t):
-        """Where step t of an array lies; packed sequences lie in one."""
+        """The place of step t of an array; packed sequences lie in one."""
         which = sequence if peek(words, OFFSETS) == 0 else 0
         return peek(words, array) + which * peek(words, array + 1) + t * peek(words, array + 2)
 

@@ -1,7 +1,8 @@
-"""Code that comes with the package: built-in operators of the common dtypes, compiled ahead for classes of processors.
+"""Code that the package ships: built-in operators of the common dtypes, compiled ahead for classes of processors.
 
-A package from a registry has a file of it for each class (packaging/kernels.py makes them), a clone has none. Code is found by
-what it does and by the texts that it is made of: where one letter of them differs, nothing is found, and it is compiled.
+A package from a registry has a file of it for each class (packaging/kernels.py makes them), and a clone has none. Code is found
+by its meaning and by the texts that it is made of. Where one letter of these differs, nothing is found, and the code is
+compiled.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ class Class(NamedTuple):
     """A class of processors."""
 
     name: str
-    """As LLVM has it."""
+    """LLVM's name of it."""
     machine: str
     triple: str
     wants: frozenset[str]
-    """What Linux calls the features that a processor of the class must have."""
+    """Linux's names of the features that a processor of the class must have."""
 
 
 _V3 = frozenset(["avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"])
@@ -37,7 +38,7 @@ CLASSES = (
     Class("x86-64-v3", "x86_64", "x86_64-unknown-linux-gnu", _V3),
     Class("generic", "aarch64", "aarch64-unknown-linux-gnu", frozenset()),
 )
-"""The best first."""
+"""The best class first."""
 
 
 def path_of(kind: Class) -> Path:
@@ -45,7 +46,7 @@ def path_of(kind: Class) -> Path:
 
 
 def shipped(what: tuple[Any, ...]) -> Code | None:
-    """The code of a piece, where it came with the package."""
+    """The code of a piece, where the package ships it."""
     found = _shelf()
     place = found and found.places.get(digest(what))
     if not found or not place:
@@ -64,7 +65,7 @@ class _Shelf(NamedTuple):
 
 @cache
 def _shelf() -> _Shelf | None:
-    """The file for this processor; none where another one was asked for."""
+    """The file for this processor; none where another processor was asked for."""
     mine = [kind for kind in CLASSES if kind.machine == platform.machine() and kind.wants <= features()]
     if sys.platform != "linux" or not mine or {"NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"} & os.environ.keys():
         return None

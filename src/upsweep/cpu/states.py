@@ -1,4 +1,4 @@
-"""Selective scans: the states of WIDTH channels at a time, a step for all of them after the other, in scratch memory.
+"""Selective scans: the states of WIDTH channels at a time, step after step for all of them, in scratch memory.
 
 Channels lie side by side, so that the loops over them become vector code. The arithmetic is that of one precision, by
 polynomials of our own: a step gives the same bits alone, among others, and in any strip.
@@ -20,7 +20,7 @@ from upsweep.dtypes import accumulator
 
 
 class _Parts:
-    """What both directions are made of, for items of `stored`."""
+    """The functions that both directions use, for items of `stored`."""
 
     def __init__(self, stored: np.dtype) -> None:
         real = accumulator(stored)
@@ -42,7 +42,7 @@ class _Parts:
 
         @of_words
         def fill(place, source, first, stride, w):
-            """`w` values that lie `stride` items apart, zeros where there is no source and behind them."""
+            """`w` values that lie `stride` items apart; zeros behind them, and where there is no source."""
             for j in range(WIDTH):
                 write((place,), j, read((source,), first + j * stride) if source != 0 and j < w else zero)
 
@@ -69,7 +69,7 @@ class _Parts:
 
         @of_words
         def take_in(words, memory, sequence, first, w, t, here):
-            """Of step t: delta after softplus, and that times u. What does not exist is zero."""
+            """Prepare step t: delta after softplus, and that times u. Missing channels get zeros."""
             u, delta, soft_ = (
                 line(words, U, sequence, t),
                 line(words, DELTA, sequence, t),
@@ -158,8 +158,9 @@ def forwards(stored: np.dtype) -> Callable[..., None]:
 
 
 def backwards(stored: np.dtype) -> Callable[..., None]:
-    """The code of the way back: the states of a chunk once more, from the one that was kept, and then from its last step to
-    its first."""
+    """The code of the way back: it makes the states of a chunk once more, from the state that was kept, and then goes from the
+    chunk's last step to its first.
+    """
     p = _Parts(stored)
     get, put, read, write, exp, sigmoid = p.get, p.put, p.read, p.write, p.exp, p.sigmoid
     part, line, prepare, take_in, fill, fill_states, empty_states = (
@@ -182,7 +183,7 @@ def backwards(stored: np.dtype) -> Callable[..., None]:
 
     @of_words
     def again(words, memory, sequence, first, w, t, here, pairs):
-        """Step t forwards once more, and what its gradient gives to y."""
+        """Step t forwards once more, and its contribution to the gradient of y."""
         take_in(words, memory, sequence, first, w, t, here)
         g, z, gated = line(words, OUT, sequence, t), line(words, Z, sequence, t), peek(words, Z)
         for j in range(3 * WIDTH):
@@ -208,7 +209,7 @@ def backwards(stored: np.dtype) -> Callable[..., None]:
 
     @of_words
     def total(place):
-        """The sum of WIDTH values, half onto half."""
+        """The sum of WIDTH values: the halves are added up again and again."""
         for j in range(8):
             write((place,), j, read((place,), j) + read((place,), 8 + j))
         for j in range(4):

@@ -1,8 +1,8 @@
-"""All that depends on the operator where every order of evaluation gives the same bits: a row is scanned straight through, a
-vector of items at a time.
+"""The parts of a straight scan that depend on the operator. A row is scanned straight through, a vector of items at a time,
+where every order of evaluation gives the same bits.
 
-Within a vector Hillis and Steele's scan takes log2 of its items steps, each a shuffle and an operation; from vector to vector
-goes the prefix alone, one operation.
+Within a vector, Hillis and Steele's scan takes log2 of its items steps, each a shuffle and an operation. Only the prefix goes
+from vector to vector, by one operation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from upsweep.cpu.words import JOIN, LINE, SCAN, SUM
 from upsweep.operators import TABLE
 
 LONG = 256
-"""Rows of more items are worth reaching a cache line for, item by item, before vectors are stored."""
+"""Longer rows reach a cache line item by item before vectors are stored."""
 
 
 def _on_vectors(name: str) -> Callable[[Any, Any, Any, bool], Any]:

@@ -1,4 +1,4 @@
-"""Threads that run kernels without the GIL. The caller always takes part, so that a busy pool delays nobody."""
+"""Threads that run kernels without the GIL. The caller always takes part, so a busy pool delays nobody."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scratch(size: int) -> int:
 
 
 def together(share: Callable[[], None], threads: int) -> None:
-    """Run `share` in `threads` threads at once and wait for all of them; those that could not start are called off."""
+    """Run `share` in `threads` threads at once and wait for all of them. Threads that could not start are called off."""
     helpers = [_executor().submit(share) for _ in range(threads - 1)]
     try:
         share()
@@ -62,7 +62,8 @@ def _finish(helper: Future[None]) -> None:
 
 def _executor() -> ThreadPoolExecutor:
     global _pool
-    from concurrent.futures import ThreadPoolExecutor  # 10 ms that one thread alone need not wait
+    # The import takes 10 ms, which one thread alone need not wait for.
+    from concurrent.futures import ThreadPoolExecutor
 
     with _lock:
         if _pool is None:

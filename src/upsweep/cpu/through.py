@@ -25,13 +25,13 @@ _call4 = caller(4)
 
 @of_words
 def spare(L, A):
-    """Where a chunk's items lie in scratch memory."""
+    """The place of a chunk's items in scratch memory."""
     return A + peek(part(L, 0), SPARE)
 
 
 @of_words
 def bring(L, A, first, m, lane):
-    """The items of a row to scratch memory."""
+    """Bring the items of a row to scratch memory."""
     if peek(L, MAP):
         bring_operands(L, A, first, m, 1)
     else:
@@ -41,7 +41,7 @@ def bring(L, A, first, m, lane):
 
 @of_words
 def aim_rows(L, A, region, source, target, lane):
-    """Have the operator's code find prefixes, items and results of the rows from a lane on."""
+    """Let the operator's code find the prefixes, items and results of the rows from a lane on."""
     aim(L, A, 0, region, 1, lane)
     _, _, x_across = place_of(L, A, 0)
     _, _, y_across = place_of(L, A, peek(L, INPUTS))
@@ -68,7 +68,7 @@ def sum_items(L, A, first, last, region, w, known):
 
 @of_words
 def hand(L, A, first, m, lane):
-    """The prefixes that lie in scratch memory to the outputs."""
+    """Hand the prefixes in scratch memory to the outputs."""
     if peek(L, FINISH):
         hand_results(L, A, first, 0, m, 1)
     for o in range(0 if peek(L, FINISH) else peek(L, SINKS)):
@@ -79,7 +79,7 @@ def hand(L, A, first, m, lane):
 
 @of_words
 def show_starts(L, A, lane, rows):
-    """What an exclusive scan starts with, in the rows that the frame points at."""
+    """The first results of an exclusive scan, in the rows that the frame points at."""
     p = part(L, 0)
     size = peek(p, SIZE)
     for k in range(rows):
@@ -88,8 +88,9 @@ def show_starts(L, A, lane, rows):
 
 @of_words
 def scan_items(L, A, first, last, w, known, brought):
-    """Scan the rows [first, last) from the prefixes at BASE, if they are `known`; `brought`: items that are not
-    taken from the array lie in scratch memory."""
+    """Scan the rows [first, last) from the prefixes at BASE, if these are `known`. `brought` items lie in scratch memory and
+    are not taken from the array.
+    """
     chunk, exclusive = peek(L, CHUNK), peek(L, EXCLUSIVE)
     copy_rows(L, A, END, BASE, w)
     for row in range(first, last, chunk):

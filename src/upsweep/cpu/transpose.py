@@ -1,8 +1,8 @@
 """Transposition in registers: between runs of 16 items, one behind the other in memory, and a panel's lanes.
 
-This is the one thing that LLVM's vectoriser does not find by itself: a strided loop becomes gathers of single items, at three to
-five times the cost. So it is written down as shuffles, on vectors of 32 bytes whatever the machine has: their two halves are
-transposed apart from each other, for which SSE, AVX and NEON all have an instruction, and LLVM splits or joins them.
+LLVM's vectoriser finds everything but this by itself: a strided loop becomes gathers of single items, at three to five times
+the cost. So transposition is written down as shuffles, on vectors of 32 bytes on every machine. Their two halves are transposed
+separately: SSE, AVX and NEON all have an instruction for that, and LLVM splits or joins the vectors.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def turn_in(size: int) -> Callable[..., None]:
 
 
 def turn_out(size: int) -> Callable[..., None]:
-    """The code that hands `lanes` lanes of a panel over as runs of m items: `turn_in` the other way round."""
+    """The code that hands `lanes` lanes of a panel over as runs of m items: the reverse of `turn_in`."""
     lanes_at_once, items_at_once, tile = block(size), HALF // size, _tile_out(size)
     bits = Items([bits_of(size)], [bits_of(size)], True)
     read, write = bits.read, bits.write_strided

@@ -1,4 +1,4 @@
-"""Automata over text on a GPU: what each byte ends."""
+"""Automata over text on a GPU: the tokens that each byte ends."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from upsweep.gpu import driver
 from upsweep.gpu.one_pass import empty, items_of, launch, resident, stream_of
 
 THREADS, BLOCKS, CHUNK = 256, 4, 1024
-"""Of a block; blocks of a multiprocessor, which bring the tables once; and bytes that a thread runs over."""
+"""Threads of a block; blocks of a multiprocessor, each of which brings the tables once; and bytes that a thread runs over."""
 ROOM = 40960
-"""Bytes of tables that a block holds, within the shared memory that every kernel has."""
+"""Bytes of tables that a block holds: they fit the shared memory that every kernel has."""
 
 
 def run_automaton(lexer: Any, text: Any) -> tuple[Any, int] | None:
-    """The code of what each byte of text ends, and the last configuration; None where a lexer's tables are too large."""
+    """The code of the tokens that each byte of text ends, and the last configuration; None where a lexer's tables are too
+    large.
+    """
     cells, code = tables(lexer)
     if cells.nbytes + 256 > ROOM:
         return None
@@ -63,7 +65,7 @@ def run_automaton(lexer: Any, text: Any) -> tuple[Any, int] | None:
 
 
 def spec(lexer: Any) -> dict[str, Any]:
-    """Of the kernels that run a lexer's automaton."""
+    """The constants of the kernels that run a lexer's automaton."""
     cells, code = tables(lexer)
     states, classes = cells.shape
     width = lexer.after.shape[1]
@@ -75,9 +77,10 @@ def spec(lexer: Any) -> dict[str, Any]:
 
 @lru_cache(16)
 def tables(lexer: Any) -> tuple[np.ndarray, np.dtype]:
-    """For each state and class the state that follows and, in the upper half, the code; and the dtype of codes.
+    """For each state and class: the next state and, in the upper half, the code; and the dtype of codes.
 
-    One class more than the lexer's changes nothing; an odd number of them keeps the states' cells apart in shared memory.
+    One class more than the lexer's changes nothing, and an odd number of classes keeps the states' cells apart in shared
+    memory.
     """
     states, width = lexer.after.shape
     idle = np.repeat(np.arange(states, dtype=np.uint32)[:, None], 1 + width % 2, axis=1)

@@ -1,4 +1,4 @@
-"""Bytes of neighbouring columns as words: whatever has no carry from byte to byte is computed for four columns at once."""
+"""Bytes of neighbouring columns as words: an operator without a carry from byte to byte is computed for four columns at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ON_WORDS = {"Scalar<Add>": BYTE_SUMS, "Scalar<And>": ops.AND, "Scalar<Or>": ops
 
 
 def joined(plan: Plan, layout: Layout) -> tuple[Plan, Layout]:
-    """The plan and the layout of a scan of words, or as they are where this is none of bytes."""
+    """The plan and the layout of a scan of words. A scan of other items than bytes stays as it is."""
     known = form_of(plan.op, plan.accumulators)
     op = known and _ON_WORDS.get(known[1].functor)
     dtypes = (*plan.loads, *plan.accumulators, *plan.stores)

@@ -1,4 +1,4 @@
-"""A kernel and the numbers that it is launched with."""
+"""The choice of a launch: a kernel and its numbers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from upsweep.plan import Plan
 
 @dataclass(frozen=True)
 class Choice:
-    """A kernel and the numbers that it is launched with; each kernel is a class of its own, in sweeps.py or lanes.py."""
+    """A kernel and the numbers that launch it. Each kernel is a class of its own, in sweeps.py or lanes.py."""
 
     shape: Shape
     layout: Layout
     columns: int = 1
-    """The extent of the innermost row dimension, where lanes are neighbours of it."""
+    """The extent of the innermost row dimension, where the lanes are its neighbours."""
     chip: Chip = shapes.CHIPS[90]
     bits: bool = False
     """Whether segments are read as bits."""
@@ -32,16 +32,16 @@ class Choice:
     kernel: ClassVar[str]
     """The name of its file in kernels/."""
     RADIX: ClassVar[int] = 32
-    """Nodes of a look-back's level that one of the next level stands for."""
+    """Nodes of one level of the look-back that a node of the next level stands for."""
 
     @property
     def meets(self) -> bool:
-        """Whether blocks take tickets or hand each other sums, and so need memory to meet in."""
+        """Whether blocks take tickets or hand each other sums, and so need shared words in memory."""
         return True
 
     @property
     def across(self) -> bool:
-        """Whether lanes are neighbours of the innermost row dimension."""
+        """Whether the lanes are neighbours of the innermost row dimension."""
         return False
 
     @property
@@ -85,11 +85,11 @@ class Choice:
         return count
 
     def grid(self, resident: Callable[[], int]) -> int:
-        """Blocks to launch, at the most as many as are `resident` on the device where they take tickets."""
+        """Blocks to launch. Where blocks take tickets, at most as many as are `resident` on the device."""
         return min(self.tickets // (self.tiles if self.shape.carry else 1), resident())
 
     def levels(self) -> tuple[list[int], list[int], int]:
-        """Where each level of nodes begins, its nodes for each row, and all nodes: `tiles` < radix ** levels."""
+        """The start of each level of nodes, its nodes for each row, and the number of all nodes: `tiles` < radix ** levels."""
         if not self.meets or self.tiles == 1 or self.shape.carry:
             return [0], [0], 0
         rows = self.rows * self.column_groups * self.shape.vector
@@ -112,7 +112,7 @@ class Choice:
         return room_of(plan, self.layout, self.shape.lanes * self.shape.items)
 
     def reads_bits(self, plan: Plan) -> bool:
-        """Whether it can read segments as bits, of one list for all rows."""
+        """Whether the kernel can read segments as bits, of one list for all rows."""
         return False
 
     def spec(self, plan: Plan) -> str:
@@ -121,7 +121,9 @@ class Choice:
 
 
 def words(plan: Plan, layout: Layout) -> int:
-    """32-bit registers of an item: of what it is read as, combined as or written as, and of what is read again with it."""
+    """32-bit registers of an item: as it is read, combined or written (the most of these), and of the items that are read
+    again with it.
+    """
     inputs, prefix = _words(x.size for x in layout.moving()), _words(d.itemsize for d in plan.accumulators)
     if plan.map is plan.finish is None:
         return prefix
@@ -129,7 +131,9 @@ def words(plan: Plan, layout: Layout) -> int:
 
 
 def words_passing(plan: Plan, layout: Layout) -> int:
-    """The same where one prefix follows the other in its place, and many items are read and results written at once."""
+    """The registers of an item where one prefix takes the place of the one before, and many items are read and results written
+    at once.
+    """
     if plan.map is plan.finish is None:
         return words(plan, layout)
     return max(_words(x.size for x in layout.moving()), _words(x.size for x in layout.stores))
@@ -146,7 +150,7 @@ def costly(plan: Plan) -> bool:
 
 
 def light(plan: Plan) -> bool:
-    """Whether the operator is known to take few, and all else that is computed."""
+    """Whether the operator is known to take few instructions, and so are the map and the finish."""
     return (
         plan.map is plan.finish is None
         and form_of(plan.op, plan.accumulators) is not None
@@ -155,12 +159,12 @@ def light(plan: Plan) -> bool:
 
 
 BYTEWISE = {"add": 1, "or": 2, "and": 3, "xor": 4}
-"""Operators on bytes that packed.cuh knows, by its numbers."""
+"""The operators on bytes that packed.cuh knows, by its numbers."""
 OF_TRUTHS = {"add": "or", "max": "or", "mul": "and", "min": "and"}
 
 
 def packing(plan: Plan, layout: Layout) -> int:
-    """The operator by which sums of bytes are made four at a time, or 0."""
+    """The operator that makes sums of bytes four at a time, or 0."""
     known = form_of(plan.op, plan.accumulators)
     kinds = [
         d.kind if d.itemsize == 1 else "" for d in (*plan.loads, *plan.accumulators, *params.stored(plan))
@@ -248,7 +252,7 @@ def spec(plan: Plan, choice: Choice) -> str:
 
 
 def _dense(layout: Layout, x: Lane, run: int) -> str | None:
-    """How memory.cuh moves rows that lie one behind another, `run` items a lane; None where they do not."""
+    """The way in which memory.cuh moves rows that lie one behind another, `run` items a lane; None where they do not."""
     if x.along != x.size or x.rows != (layout.n * x.size,):
         return None
     if mode(x, run) == "ALIGNED":
@@ -257,12 +261,12 @@ def _dense(layout: Layout, x: Lane, run: int) -> str | None:
 
 
 def _piece(layout: Layout, x: Lane, items: int) -> int:
-    """Bytes of a row that are turned together: as many as begin every run and row, and end it."""
+    """Bytes of a row that are turned together: so many that every run and row begins and ends with them."""
     return replace(x, along=0).grain(layout.n * x.size, items * x.size) if x.along > 0 else x.size
 
 
 def tickets_ahead(plan: Plan, choice: Choice) -> int:
-    """How many tickets lie between a tile and the one that is asked for at the same time; whole rows where blocks take those."""
+    """The number of tickets between a tile and the tile that is asked for at the same time; whole rows where blocks take rows."""
     width = choice.width if choice.across else 1
     tile = choice.tile * width * (sum(x.size for x in choice.layout.moving()) + plan.segmented)
     ahead = -(-shapes.AHEAD // max(1, tile))

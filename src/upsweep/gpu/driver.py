@@ -1,4 +1,4 @@
-"""The few calls of the CUDA driver that a launch needs. Errors become exceptions here."""
+"""The few calls of the CUDA driver that a launch needs. Their errors become exceptions here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from upsweep.engine import EngineError
 def check(answer: Any) -> Any:
     """The value of a driver call, or an EngineError with the driver's own words."""
     status = answer[0]
-    if status:  # 0 is success; comparing enumerations takes longer than the call
+    # 0 is success. Comparing enumerations takes longer than the call.
+    if status:
         _, text = cu.cuGetErrorString(status)
         raise EngineError(f"CUDA: {text.decode() if text else status} ({status.name})")
     return answer[1] if len(answer) == 2 else answer[1:]
@@ -83,7 +84,8 @@ class Memory:
             self.ptr = int(check(cu.cuMemAllocAsync(max(nbytes, 16), stream)))
 
     def __del__(self) -> None:
-        if cu is not None:  # at exit the driver frees everything itself
+        # At exit the driver frees everything itself.
+        if cu is not None:
             with on_device(self.device):
                 cu.cuMemFreeAsync(self.ptr, self.stream)
 
@@ -99,7 +101,8 @@ def fill_bytes(ptr: int, value: int, count: int, stream: int) -> None:
 def upload(to: int, source: Any, stream: int) -> None:
     """From a contiguous NumPy array; the driver has taken it when this returns."""
     check(cu.cuMemcpyHtoDAsync(to, source.ctypes.data, source.nbytes, stream))
-    if source.nbytes > 65536:  # larger transfers may still read the host's pages
+    # Larger transfers may still read the host's pages.
+    if source.nbytes > 65536:
         synchronize(stream)
 
 
@@ -127,11 +130,12 @@ def capture(stream: int) -> tuple[int, Any]:
     return int(number), graph
 
 
-OWN_STREAM = 2  # CU_STREAM_PER_THREAD
+# CU_STREAM_PER_THREAD.
+OWN_STREAM = 2
 
 
 class beside_capture:
-    """Allows this thread for a while what a stream that is recorded forbids to all others: to wait for its own stream."""
+    """Allows this thread for a while to wait for its own stream, which a stream that is recorded forbids to all others."""
 
     __slots__ = ("before",)
 
@@ -147,8 +151,9 @@ _RELAXED = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
 
 
 class Loan:
-    """Whether something is lent to a graph that lives: a lock of the interpreter's own, which the driver opens when it destroys
-    the graph, from a thread of its own and without the interpreter."""
+    """Whether something is lent to a graph that lives. This is a lock of the interpreter's own: the driver opens it when it
+    destroys the graph, from a thread of its own and without the interpreter.
+    """
 
     def __init__(self) -> None:
         new = ctypes.pythonapi.PyThread_allocate_lock
@@ -156,11 +161,11 @@ class Loan:
         self.lock = ctypes.c_void_p(new())
 
     def take(self) -> bool:
-        """Takes it, where no graph has it."""
+        """Takes the lock, unless a graph has it."""
         return bool(ctypes.pythonapi.PyThread_acquire_lock(self.lock, 0))
 
     def give(self, graph: Any) -> None:
-        """Leaves it to a graph, as long as that or what is made of it lives."""
+        """Leaves the lock to a graph, as long as the graph or anything made of it lives."""
         opens = ctypes.cast(ctypes.pythonapi.PyThread_release_lock, ctypes.c_void_p).value
         once = cu.CUuserObject_flags.CU_USER_OBJECT_NO_DESTRUCTOR_SYNC
         moves = cu.CUuserObjectRetain_flags.CU_GRAPH_USER_OBJECT_MOVE
@@ -186,5 +191,6 @@ def blocks_per_multiprocessor(kernel: Any, threads: int, shared: int) -> int:
 
 def launch(kernel: Any, grid: int, block: int, shared: int, stream: int, parameter: bytes) -> None:
     """A kernel of one parameter, which the driver has copied when this returns."""
-    pointers = ctypes.c_char_p(parameter)  # is in memory what the driver wants: a list of one pointer
+    # In memory this is a list of one pointer, as the driver wants it.
+    pointers = ctypes.c_char_p(parameter)
     check(cu.cuLaunchKernel(kernel, grid, 1, 1, block, 1, 1, shared, stream, ctypes.addressof(pointers), 0))

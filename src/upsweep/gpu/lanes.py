@@ -17,7 +17,7 @@ from upsweep.plan import Plan
 
 
 def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice | None:
-    """The kernel of a scan that gives its rows to lanes, or None where the tree is swept by many."""
+    """The kernel of a scan that gives its rows to lanes, or None where many lanes sweep the tree."""
     across = _are_neighbours(layout)
     fits = shapes.fits_short(layout.n, words(plan, layout), plan.segmented, light(plan))
     if across and plan.ahead is None and fits:
@@ -30,7 +30,9 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice | None:
 
 
 def _are_neighbours(layout: Layout) -> bool:
-    """Whether the innermost rows are neighbours in memory, in results, or at least one and the same, in what is read."""
+    """Whether the innermost rows are neighbours in memory: in the results, and in the inputs, unless these are the same for
+    all rows.
+    """
     if not layout.dims:
         return False
     loads, stores = layout.loads, layout.stores
@@ -112,7 +114,7 @@ NOT_WALKING = Walking(1, 1, 1, 1, 1, 1)
 
 @dataclass(frozen=True)
 class Walk(Choice):
-    """A warp walks 32 rows or more, item by item; others bring what it needs."""
+    """A warp walks 32 rows or more, item by item. Other warps bring the items."""
 
     walking: Walking = NOT_WALKING
     kernel = "walk"
@@ -147,9 +149,12 @@ class Walk(Choice):
         return declared(plan, self.layout, numbers, {"ACROSS": self.across}, inputs, outputs)
 
     def _parts(self, plan: Plan) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, int]]:
-        """What is said of each input, of each output, and of a stage: where each array lies in it and how it is copied."""
+        """The text's lines for each input, for each output, and for a stage: the place of each array in it and the way it is
+        copied.
+        """
         end, inputs, outputs = 0, [], []
-        free: list[tuple[tuple[int, bool], int]] = []  # places whose items make way for results
+        # Places whose items make way for results.
+        free: list[tuple[tuple[int, bool], int]] = []
         for x in self.layout.loads:
             if x.still:
                 inputs.append({"at": -1, "alone": False, "flip": False, "grain": x.grain(x.size)})
@@ -189,7 +194,7 @@ class Walk(Choice):
         return not self.across and x.along == -x.size and mode(x, 16) == "ALIGNED"
 
     def _grain(self, x: Lane) -> int:
-        """Bytes that are copied at once of rows that lie apart."""
+        """Bytes that are copied at once, of rows that lie apart."""
         if self.across:
             return x.grain_of_lines(self.width, self.columns)
         return 16 if mode(x, 16) == "ALIGNED" and self.walking.steps * x.size % 16 == 0 else x.grain(x.size)

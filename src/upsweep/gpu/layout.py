@@ -26,7 +26,7 @@ class Lane:
     rows: tuple[int, ...]
     size: int
     phase: int
-    """The pointer's remainder by 16; below 0 where there is none, and a value travels with the launch."""
+    """The pointer's remainder by 16; below 0 where there is no pointer, and a value travels with the launch."""
 
     @property
     def still(self) -> bool:
@@ -38,11 +38,13 @@ class Lane:
         return self.phase < 0
 
     def grain(self, *more: int) -> int:
-        """The largest power of two up to 16 that divides every address (and what else is given)."""
+        """The largest power of two up to 16 that divides every address (and the given numbers)."""
         return reduce(gcd, [self.phase + self.offset, self.along, *self.rows, *more], 16)
 
     def grain_of_lines(self, width: int, columns: int) -> int:
-        """The same where the innermost rows are neighbours, `columns` of them, and addresses begin at groups of `width`."""
+        """The largest such power where the innermost rows are neighbours, `columns` of them, and addresses begin at multiples
+        of `width`.
+        """
         return replace(self, rows=self.rows[:-1]).grain(width * self.size, columns * self.size)
 
 
@@ -64,11 +66,11 @@ class Layout:
         return (*self.loads, *self.stores)
 
     def moving(self) -> list[Lane]:
-        """What is read item by item."""
+        """The arrays that are read item by item."""
         return [x for x in self.loads if not x.still]
 
     def with_rows(self, dims: Sequence[int], pick: Sequence[int]) -> Layout:
-        """The same with the row dimensions `pick` of `rows`, of these sizes."""
+        """The layout with the row dimensions `pick` of `rows` alone, of these sizes."""
 
         def cut(x: Lane) -> Lane:
             return replace(x, rows=tuple(x.rows[i] for i in pick))
@@ -118,8 +120,8 @@ def arrange(
             if len(strides) == len(plan.shape)
             else [strides[0] if d == axis else 0 for d in range(len(plan.shape))]
         )
-        # In reverse a segment starts at its last item, before the next one's head; forward, after the last one's end. The first
-        # item's flag lies outside then, and is never read.
+        # In reverse a segment starts at its last item, before the next segment's head; forward, after the end of the segment
+        # before. The first item's flag lies outside then, and is never read.
         heads_lane = lane(full, phase, byte, before=plan.ends - plan.reverse)
     layout = Layout(
         n,
@@ -150,10 +152,11 @@ def _collapse(layout: Layout) -> Layout:
 
 
 def mode(x: Lane, items: int) -> str:
-    """How memory.cuh moves an array: `items` of a slab."""
+    """The way in which memory.cuh moves an array: `items` of a slab."""
     if abs(x.along) != x.size or x.grain() < x.size:
         return "STRIDED"
-    ahead = x.size if x.along < 0 else 0  # a slab that runs backwards starts one item after its last
+    # A slab that runs backwards starts one item after its last.
+    ahead = x.size if x.along < 0 else 0
     whole = items * x.size % 16 == 0
     even = (x.phase + x.offset + ahead) % 16 == 0 and all(s % 16 == 0 for s in x.rows)
     return "ALIGNED" if whole and even else "SHIFTED"
@@ -164,7 +167,7 @@ def flip(x: Lane, items: int) -> bool:
 
 
 def patched(x: Lane) -> bool:
-    """Whether columns are read line by line, by way of shared memory."""
+    """Whether columns are read line by line, through shared memory."""
     return not x.still and x.rows[-1] != 0
 
 

@@ -1,5 +1,6 @@
-"""A number that a kernel sends to this machine's memory while it still runs: who waits for it need not wait for the kernel, nor
-for the driver, which takes some 50 microseconds to say that a stream has come so far."""
+"""A number that a kernel sends to this machine's memory while it still runs: the receiver need not wait for the kernel, nor
+for the driver, which takes some 50 microseconds to say that a stream has come so far.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from upsweep.gpu import driver
 
 MISSING = -1
 PATIENCE = 0.002
-"""Seconds of asking, after which the driver is: a stream that has much else to do shall not keep a core busy."""
+"""Seconds of asking, after which the driver is asked: a stream with much other work must not keep a core busy."""
 
 
 class Box:
@@ -25,7 +26,7 @@ class Box:
         self.number = ctypes.c_int64.from_address(self.ptr)
 
     def wait(self, stream: int) -> int:
-        """The number, once it is there; the box is free again."""
+        """The number, once it has arrived. The box is free again then."""
         until = perf_counter() + PATIENCE
         while self.number.value == MISSING:
             if perf_counter() > until:
@@ -40,7 +41,7 @@ _FREE: list[Any] = []
 
 
 def box(device: int) -> Box:
-    """An empty one, with the device's context the current one."""
+    """An empty box. The device's context must be the current one."""
     try:
         found = _FREE.pop()
     except IndexError:

@@ -1,4 +1,4 @@
-"""Segments of rows that nobody has written down yet: a scan says whether it reads them as bytes or as bits."""
+"""Segments of rows that are not written down yet: a scan says whether it reads them as bytes or as bits."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from upsweep.gpu.arrays import View
 
 @dataclass(frozen=True)
 class Marks:
-    """One list for all rows, as bytes that are not zero where a segment starts, or as bits in words of 32."""
+    """One list for all rows: as bytes that are not zero where a segment starts, or as bits in words of 32."""
 
     flags: Callable[[], View]
     bits: Callable[[], View]
     place: ClassVar[tuple[tuple[int, ...], int]] = ((1,), 0)
-    """As a list of bytes has it."""
+    """The strides and the phase of a list of bytes."""
 
 
 def flags_of(heads: View | Marks) -> View:

@@ -1,4 +1,6 @@
-"""What the kernels that move data share: texts of constants, memory that is gone after the call, a launch, a number read back."""
+"""The parts that the kernels which move data share: texts of constants, memory that is gone after the call, a launch, a number
+that is read back.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ INT64 = np.dtype(np.int64)
 
 
 def movable(x: Any) -> bool:
-    """Whether the kernels move the items of an array: 1-D, of a size that is known."""
+    """Whether the kernels move the items of an array: it is 1-D, and of a size that is known."""
     return x.ndim == 1 and x.itemsize in RAW
 
 
@@ -42,7 +44,7 @@ def stream_of(like: View) -> int:
 
 
 def zeros(like: View, count: int) -> View:
-    """As many zeros (int64): memory of the library's own, which it has at hand."""
+    """As many zeros (int64), in memory of the library's own, which the library has at hand."""
     made = empty(like, (count,), INT64)
     if count:
         with driver.on_device(like.device):
@@ -51,7 +53,7 @@ def zeros(like: View, count: int) -> View:
 
 
 def nodes(tiles: int) -> tuple[list[int], int]:
-    """Of the tree of groups of 32 tiles the first word of each level, and how many words there are: kernels/arrivals.cuh."""
+    """The first word of each level of the tree of groups of 32 tiles, and the number of words: kernels/arrivals.cuh."""
     counts = [-(-tiles >> 5 * level) for level in range(4)]
     return [sum(counts[:level]) for level in range(4)], sum(counts)
 
@@ -66,7 +68,7 @@ def launch(
     shared: int = 0,
     python: tuple[Linked, ...] = (),
 ) -> None:
-    """A kernel of one struct of words of eight bytes, in so many blocks of so many threads, on the stream of `like`."""
+    """Launch a kernel of one struct of words of eight bytes, in so many blocks of so many threads, on the stream of `like`."""
     with driver.on_device(like.device):
         kernel = loaded(module, name, tuple(spec.items()), shared, like.device, python)
         parameter = struct.pack(f"<{len(numbers)}q", *numbers)
@@ -87,12 +89,12 @@ def loaded(
 
 
 def text(spec: Sequence[tuple[str, Any]]) -> str:
-    """The part of a kernel's text that says what it moves."""
+    """The part of the kernel's text that says what it moves."""
     return "".join(
         f"#define {name} {int(value) if isinstance(value, bool) else value}\n" for name, value in spec
     )
 
 
 def resident(like: View, blocks: int) -> int:
-    """As many blocks as fit onto the device where each multiprocessor holds so many."""
+    """As many blocks as fit onto the device, where each multiprocessor holds so many."""
     return blocks * driver.attribute(like.device, "MULTIPROCESSOR_COUNT")

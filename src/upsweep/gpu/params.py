@@ -1,4 +1,4 @@
-"""What a launch is told: one list of fields, from which the kernels' struct is written and the host packs its bytes."""
+"""The parameters of a launch: one list of fields, from which the kernels' struct is written and the host packs its bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from upsweep.plan import Plan
 
 LEVELS = 11
-"""Of nodes: by radix 8, that of columns, more tiles than tickets count."""
+"""The levels of nodes: by radix 8, the radix of columns, they are enough for more tiles than tickets count."""
 
 
 class Field(NamedTuple):
@@ -20,7 +20,7 @@ class Field(NamedTuple):
     type: str
     name: str
     count: str = ""
-    """The constant of the kernel's text that says how many there are; one where this is empty."""
+    """The constant of the kernel's text with the number of words; one word where this is empty."""
     says: str = ""
 
 
@@ -38,7 +38,7 @@ POINTERS = (
     Field("char*", "heads"),
     Field("char*", "start", "COMPONENTS", "null: the value below"),
 )
-"""These alone change from call to call."""
+"""Only these fields change from call to call."""
 VALUES = (
     Field(
         "Start", "start_value", "COMPONENTS", "initial values or the identity, as bytes of the accumulator"
@@ -67,11 +67,13 @@ FROZEN = (
     Field("i64", "heads_column"),
     Field("i64", "start_column", "COMPONENTS"),
 )
-"""The same for every call of a launch."""
+"""These fields are the same for every call of a launch."""
 
 
 class Arity(NamedTuple):
-    """How many arrays a scan reads, parts its items have, arrays it writes, and inputs are numbers that it is told."""
+    """The numbers of arrays that a scan reads, of components of its items, of arrays it writes, and of inputs that are
+    numbers.
+    """
 
     inputs: int
     components: int
@@ -85,7 +87,7 @@ def stored(plan: Plan) -> list[np.dtype]:
 
 
 def text(of: Arity, dims: int) -> str:
-    """The struct as the kernels see it, whose size must be what the host packs."""
+    """The struct as the kernels see it. Its size must be the size that the host packs."""
     counts = _counts(of, dims)
     fields = "\n".join(
         f"  {f.type} {f.name}{f'[{f.count}]' if f.count else ''};{f'  // {f.says}' if f.says else ''}"
@@ -111,7 +113,7 @@ def packer(of: Arity) -> struct.Struct:
 
 
 def frozen(of: Arity, dims: int, **values: int | Sequence[Any]) -> bytes:
-    """The bytes of FROZEN. A field of several words takes a list, filled up with zeros; Strides are such lists themselves."""
+    """The bytes of FROZEN. A field of several words takes a list, filled up with zeros. Strides are such lists themselves."""
     counts = _counts(of, dims)
     words: list[int] = []
     for field in FROZEN:
@@ -137,6 +139,6 @@ def _words(field: Field, counts: dict[str, int]) -> int:
 
 
 def _padded(fields: Sequence[Field], counts: dict[str, int]) -> int:
-    """Words of these fields, an even number: what follows is aligned to 16 bytes."""
+    """Words of these fields, an even number: the field that follows is aligned to 16 bytes."""
     words = sum(_words(f, counts) for f in fields)
     return words + words % 2

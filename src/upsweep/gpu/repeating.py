@@ -30,7 +30,7 @@ as fractions of a copy, values and owners: (128, 8, 4096) .55 and .89, (256, 8, 
 
 
 def spec(counts: np.dtype, value: str | None, even: bool = True) -> dict[str, Any]:
-    """Of the kernel that repeats items of a C type or, without one, writes whose they are."""
+    """The constants of the kernel that repeats items of a C type. Without a type it writes the owners of the items."""
     return {
         "COUNT": memory_type(counts), "VALUE": value or "u8", "VALUES": bool(value), "OWNERS": not value,
         "THREADS": THREADS, "COUNTS": COUNTS, "CHUNK": CHUNK, "EVEN": even,
@@ -88,7 +88,7 @@ def _nodes(sums: View, tiles: int) -> list[int]:
 
 
 def repeat(x: Any, counts: Any, offsets: Callable[[], Any]) -> Any:
-    """`x[s]`, an item or a row, `counts[s]` times, for every s."""
+    """`x[s]`, an item or a row, repeated `counts[s]` times, for every s."""
     if not movable(x):
         return x[owners(counts, offsets)[0]]
     items, found = items_of(x), spread(items_of(counts))
@@ -100,7 +100,7 @@ def repeat(x: Any, counts: Any, offsets: Callable[[], Any]) -> Any:
 
 
 def owners(counts: Any, offsets: Callable[[], Any]) -> tuple[Any, Any]:
-    """For each item of such an output its s, and its place among those of s."""
+    """For each item of such an output its s, and its place among the items of s."""
     found = spread(items_of(counts))
     if found.total < 0:
         offsets()
@@ -110,7 +110,7 @@ def owners(counts: Any, offsets: Callable[[], Any]) -> tuple[Any, Any]:
 
 
 def count(x: Any, bins: int) -> Any:
-    """How often each of 0 ... bins - 1 occurs in `x`; items outside are left out."""
+    """How often each of 0 ... bins - 1 occurs in `x`; items outside of these are left out."""
     items = items_of(x)
     counts = zeros(items, bins)
     if items.shape[0]:
@@ -134,11 +134,13 @@ SHARED = 98304
 
 
 def counting(key: str) -> dict[str, Any]:
-    """Of the kernel that counts items of a C type."""
+    """The constants of the kernel that counts items of a C type."""
     return {"KEY": key, "THREADS": 512, "ITEMS": 8}
 
 
 def _room(bins: int) -> int:
-    """Bytes of shared memory for so many counts: a power of two, since a kernel is loaded for each; 0 where they do not fit."""
+    """Bytes of shared memory for so many counts. It is a power of two, because each size loads a kernel of its own; 0 where
+    the counts do not fit.
+    """
     room = 1 << max(10, (4 * bins - 1).bit_length())
     return room if room <= SHARED else 0

@@ -1,4 +1,4 @@
-"""Items that are kept, brought side by side: by flags, by a function, or where runs of equal items start."""
+"""Selection of items, which are brought side by side: by flags, by a function, or at the starts of runs of equal items."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ SHAPES = {1: (256, 32, 16, 5), 2: (256, 16, 8, 5), 4: (256, 16, 4, 5), 8: (128, 
 items on an H200, half kept, as fractions of a copy, in trials: of 4 bytes (256, 16) .86, (128, 32) .85, (512, 16) .78,
 (128, 16) .77; of 8 (128, 16) .92, (256, 8) .85; of 1 (256, 32) .68, (128, 32) .59. Without any look-back .88, and .68 of 1."""
 LAG = 1024
-"""Tiles between the one that a block counts and the one that it writes: 1024 .86 of a copy, 512 .8, 256 .65, where waiting
-begins. Of runs half, since their items are read again from the cache: 512 .68, 1024 .61, 2048 .55."""
+"""Tiles between the tile that a block counts and the tile that it writes: 1024 .86 of a copy, 512 .8, 256 .65, where waiting
+begins. For runs half as many, since their items are read again from the cache: 512 .68, 1024 .61, 2048 .55.
+"""
 
 
 @dataclass(frozen=True)
 class Select:
-    """Which items are kept and what is written of them."""
+    """The rule by which items are kept, and the values that are written of them."""
 
     key: str
     """The C type of an item."""
@@ -60,7 +61,9 @@ class Select:
         }  # fmt: skip
 
     def kept(self, x: View | None, flags: View | None) -> tuple[int, list[View]]:
-        """How many there are, and new memory that has room for all and holds them, or will when the device has come so far."""
+        """The number of kept items, and new memory that has room for all. The memory holds them when the device has come so
+        far.
+        """
         like = x or flags
         assert like is not None
         wanted = [(self.values, x.dtype if x else INT64), (self.places, INT64), (self.lengths, INT64)]
@@ -73,12 +76,12 @@ class Select:
         return box.wait(stream_of(like)), written
 
     def cut(self, x: View | None, flags: View | None) -> list[Any]:
-        """Arrays of just what is kept."""
+        """Arrays of just the kept items."""
         count, written = self.kept(x, flags)
         return [_cut(whole, count) for whole in written]
 
     def into(self, x: View | None, flags: View | None, outputs: Sequence[View | None], count: int) -> None:
-        """As much as there is room for into the memory given, and to the address `count` how much that would be."""
+        """Writes as many kept items as there is room for into the given memory, and their full number to the address `count`."""
         like = x or flags
         assert like is not None
         (n,), room = like.shape, min(v.shape[0] for v in outputs if v)
@@ -99,7 +102,7 @@ class Select:
 
 
 def _cut(whole: View, kept: int) -> Any:
-    """The first `kept` items; copied where the rest of the memory would be fifteen times as large."""
+    """The first `kept` items. They are copied where the rest of the memory would be fifteen times as large."""
     if 16 * kept >= whole.shape[0]:
         return whole.owner[:kept]
     made = empty(whole, (kept,), whole.dtype)
@@ -121,7 +124,7 @@ def pack(x: Any, keep: Any) -> Any:
 
 
 def select(x: Any, keep: Any, values: Any, places: Any, lengths: Any) -> Any:
-    """As much of what is kept as there is room for, and how much that would be, without waiting for it."""
+    """As many kept items as there is room for, and their full number, without waiting for it."""
     items = items_of(x)
     outputs = [None if out is None else view(out) for out in (values, places, lengths)]
     if any(v and v.strides != (v.dtype.itemsize,) and v.shape[0] > 1 for v in outputs):
@@ -138,7 +141,7 @@ def select(x: Any, keep: Any, values: Any, places: Any, lengths: Any) -> Any:
 
 
 def partition(x: Any, keep: Any) -> tuple[Any, int]:
-    """Those, then the others, each in their order; and how many are kept."""
+    """The kept items, then the others, each in their order; and the number of kept items."""
     if movable(x):
         items = items_of(x)
         count, written = _moving(items, rest=True).kept(items, items_of(keep))
@@ -156,13 +159,13 @@ def where(keep: Any) -> Any:
 
 
 def unique(x: Any) -> Any:
-    """The first of each run of equal items."""
+    """The first item of each run of equal items."""
     items = items_of(x)
     return _comparing(items).cut(items, None)[0]
 
 
 def runs(x: Any) -> tuple[Any, Any]:
-    """The same, and the lengths of the runs (int64)."""
+    """The first item of each run of equal items, and the lengths of the runs (int64)."""
     items = items_of(x)
     values, lengths = _comparing(items, lengths=True).cut(items, None)
     return values, lengths

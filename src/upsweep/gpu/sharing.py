@@ -1,4 +1,4 @@
-"""What lies where in a block's shared memory, in bytes: the kernels check these sizes by static_assert."""
+"""The layout of a block's shared memory, in bytes: the kernels check these sizes by static_assert."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def node_words(plan: Plan) -> int:
 
 
 class Room(NamedTuple):
-    """Where lanes that hold a row together keep its items in shared memory, in bytes; -1 for what lies elsewhere."""
+    """The places in shared memory where lanes that hold a row together keep its items, in bytes; -1 for arrays elsewhere."""
 
     inputs: list[int]
     sums: list[int]
-    """Of each component, or nowhere: then block sums are computed again."""
+    """The place of each component's block sums; without a place they are computed again."""
     outputs: list[int]
     heads: int
     area: int
     own: int
-    """Of a place for results alone, which a warp uses for all that it works on."""
+    """The bytes of a place for results alone, which a warp uses for all its tiles."""
 
 
 def room_of(plan: Plan, layout: Layout, items: int, apart: bool = False) -> Room:
@@ -67,7 +67,7 @@ def room_of(plan: Plan, layout: Layout, items: int, apart: bool = False) -> Room
 
 
 def _begins(sizes: Iterable[int], items: int) -> list[int]:
-    """Where each of these arrays begins, and where the last ends."""
+    """The start of each of these arrays, and the end of the last."""
     return list(accumulate([rounded_up(items * size, 16) + 16 for size in sizes], initial=0))
 
 
@@ -77,8 +77,9 @@ def places_of(plan: Plan, layout: Layout) -> list[int]:
 
 
 def results_apart(plan: Plan, layout: Layout) -> bool:
-    """Whether results have a place of their own, as they are much wider than what is read: tiles that wait for them would be
-    short of items."""
+    """Whether results have a place of their own, because they are much wider than the inputs: tiles that wait for the results
+    would be short of items.
+    """
     return not plan.reduce and sum(_written(plan)) >= shapes.WIDER * max(1, sum(_read(layout)))
 
 
@@ -97,7 +98,7 @@ def _written(plan: Plan) -> list[int]:
 
 
 def patches(layout: Layout, shape: Shape) -> list[int]:
-    """Where a warp of columns keeps the lines of each array that is read, and after them the heads."""
+    """The places where a warp of columns keeps the lines of each array that is read, and after them the heads."""
     end, places = 0, []
     for x in layout.loads:
         places.append(end if patched(x) else -1)
@@ -106,5 +107,5 @@ def patches(layout: Layout, shape: Shape) -> list[int]:
 
 
 def patch(shape: Shape, size: int) -> int:
-    """Bytes of a warp's items of `size`: a line more for each of several runs."""
+    """Bytes of a warp's items of `size`: one more line for each of several runs."""
     return (32 * shape.vector * shape.items + (32 if shape.lanes < 32 else 0)) * size

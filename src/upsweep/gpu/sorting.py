@@ -21,19 +21,19 @@ SHAPES = {1: (512, 16, 2), 2: (512, 16, 2), 4: (512, 16, 2), 8: (384, 16, 2)}
 
 @dataclass(frozen=True)
 class Sort:
-    """How keys are ordered, and what goes along with them."""
+    """The order of keys, and the values that go along with them."""
 
     key: int
     """Bytes of a key."""
     order: str
-    """Of its bits, by the table of dtypes."""
+    """The order of its bits, by the table of dtypes."""
     nan_above: int
-    """The largest of a float's bits, without the sign, that is no NaN."""
+    """The largest bits of a float, without the sign, that are no NaN."""
     falling: bool
     value: int
-    """Bytes of what goes along with a key; 0 where nothing does."""
+    """Bytes of a value that goes along with a key; 0 where there is none."""
     count: int
-    """Bytes of a word that counts keys, and has two bits to spare."""
+    """Bytes of a word that counts keys; two bits of it are to spare."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -60,8 +60,10 @@ class Sort:
         }  # fmt: skip
 
     def run(self, x: View, keys: list[View], values: list[View], source: View | None, wide: bool) -> None:
-        """Each pass reads what the one before wrote: `keys` and `values` name where each writes, none the last keys if there
-        is a list less. The first reads x and `source`, or takes the places; the last writes values as int64 if `wide`."""
+        """Each pass reads what the pass before wrote. `keys` and `values` name where each pass writes; the last keys are not
+        written if there is one list less. The first pass reads x and `source`, or takes the places. The last pass writes
+        values as int64 if `wide`.
+        """
         (n,) = x.shape
         tiles = -(-n // self.tile)
         rows, passes = tiles + 1, self.key
@@ -85,7 +87,7 @@ class Sort:
 
 
 def radix_sort(x: Any, values: Any, falling: bool) -> tuple[Any, Any]:
-    """Keys in order, and values with them; those that are rows, or larger than a key may be, follow the order afterwards."""
+    """Keys in order, and values with them. Values that are rows, or larger than a key may be, follow the order afterwards."""
     items = items_of(x)
     (n,) = items.shape
     if values is not None and not (movable(values) and values.itemsize in SHAPES):
@@ -114,7 +116,7 @@ def argsort(x: Any, falling: bool) -> Any:
 
 
 def in_turn(like: View, passes: int, dtype: np.dtype) -> list[View]:
-    """Where each pass writes: two places in turn."""
+    """The places that the passes write to: two in turn."""
     two = [empty(like, like.shape, dtype) for _ in range(min(passes, 2))]
     return (two * passes)[:passes]
 
@@ -134,7 +136,7 @@ def sort_of(x: View, value: int, falling: bool) -> Sort:
 
 
 def nan_above(dtype: np.dtype) -> int:
-    """The bits of infinity, or of the largest number where there is none."""
+    """The bits of infinity, or of the largest number where there is no infinity."""
     narrow = dtypes.narrow(dtype)
     if narrow is not None:
         return narrow.largest + narrow.infinite

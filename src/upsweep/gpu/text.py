@@ -1,4 +1,4 @@
-"""The part of a kernel's text that says what is scanned, as every kernel reads it."""
+"""The part of a kernel's text that says what is scanned. Every kernel reads it in this form."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ def declared(
     outputs: Sequence[dict[str, Any]],
     components: Sequence[dict[str, Any]] = (),
 ) -> str:
-    """The part of the text that says what is scanned, as every kernel reads it; the last three say how each array is moved, and
-    where block sums are kept."""
+    """The part of the text that says what is scanned. The last three arguments say how each array is moved, and where block
+    sums are kept.
+    """
     numbers = {**numbers, "WIDEST": max(d.itemsize for d in (*plan.loads, *params.stored(plan)))}
     truths = {**truths, "INITIAL": plan.initial, "EXCLUSIVE": plan.exclusive, "REDUCE": plan.reduce}
     lines = [

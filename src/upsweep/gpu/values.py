@@ -1,7 +1,7 @@
-"""The small things that go with a scan, brought to the device: initial values, broadcast operands, segments as flags.
+"""The small operands of a scan, brought to the device: initial values, broadcast operands, segments as flags.
 
-What is on the host is checked there. What is on the device stays there and is not waited for: offsets that do not fit
-are then cut off rather than reported.
+Operands on the host are checked there. Operands on the device stay there and are not waited for: offsets that do not fit are
+then cut off rather than reported.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BOOL, _INT64, _WORD = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.uint3
 
 
 def start(value: Any, dtype: np.dtype, like: Any) -> View:
-    """What a scan starts from, in the accumulator's dtype: a value that travels with the launch, or device memory."""
+    """The values that a scan starts from, in the accumulator's dtype: a value that travels with the launch, or device memory."""
     if on_gpu(value):
         return _cast(view(value), dtype, "initial")
     host = np.asarray(value)
@@ -37,8 +37,9 @@ def start(value: Any, dtype: np.dtype, like: Any) -> View:
 
 
 def broadcast(value: Any, shape: tuple[int, ...], dtype: np.dtype, like: Any) -> View:
-    """A scalar or a smaller array as one of `shape`: dimensions that it lacks have stride 0. A number in host memory travels with
-    the launch."""
+    """A scalar or a smaller array as one of `shape`: missing dimensions have stride 0. A number in host memory travels with
+    the launch.
+    """
     if on_gpu(value):
         seen = _cast(view(value), dtype, "an operand")
     else:
@@ -56,10 +57,13 @@ def broadcast(value: Any, shape: tuple[int, ...], dtype: np.dtype, like: Any) ->
 
 
 def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> View | Marks:
-    """Flags of `shape`, or 1-D along the axis, that are non-zero where a segment starts; or what will write down the latter."""
+    """Flags of `shape`, or 1-D along the axis, that are non-zero where a segment starts; or an object that will write the 1-D
+    ones down.
+    """
     place, n = view(like), shape[axis]
     if not on_gpu(segments.values):
-        flags = host_heads(segments, shape, axis, None)  # checked where they are
+        # They are checked where they are.
+        flags = host_heads(segments, shape, axis, None)
         return _upload(np.ascontiguousarray(flags), place)
     values = view(segments.values)
     if segments.spelling in ("flags", "keys") and values.shape not in (shape, (n,)):
@@ -117,14 +121,15 @@ def converted(x: View, dtype: np.dtype) -> View:
     return made
 
 
-@lru_cache(4096)  # a launch is known by its plan
+# A launch is known by its plan.
+@lru_cache(4096)
 def _plan(op: Operator, load: np.dtype, dtype: np.dtype, shape: tuple[int, ...]) -> Plan:
     """A scan of rows in the last axis."""
     return Plan(op, (load,), (dtype,), (dtype,), shape, len(shape) - 1)
 
 
 def _offsets(lengths: View) -> View:
-    """Where each segment ends: the scan of the lengths."""
+    """The end of each segment: the scan of the lengths."""
     ends = _new(lengths, lengths.shape, _INT64)
     plan = _plan(ops.ADD, lengths.dtype, _INT64, lengths.shape)
     run(plan, [lengths], [ends], None, None)
@@ -132,7 +137,7 @@ def _offsets(lengths: View) -> View:
 
 
 def _unwritten(like: View, shape: tuple[int, ...], bits: bool) -> View:
-    """Memory for flags as bytes, or for those of a list as bits."""
+    """Memory for flags as bytes, or for the flags of a list as bits."""
     return _new(like, (-(-shape[0] // 32),), _WORD) if bits else _new(like, shape, _BOOL)
 
 

@@ -1,4 +1,4 @@
-"""XLA's own buffers: functions that work where XLA's arrays lie, and queue what they do on its stream."""
+"""XLA's own buffers: functions that work where XLA's arrays lie, and queue their work on XLA's stream."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from jax.experimental.buffer_callback import buffer_callback
 
 
 def in_place(run: Callable[..., None], how: tuple[Any, ...], shapes: Any, *operands: Any) -> Any:
-    """What `run(*how, outs, *operands)` writes into new arrays of these shapes and dtypes.
+    """The arrays of these shapes and dtypes that `run(*how, outs, *operands)` fills.
 
-    It is given the memory of the arrays: NumPy's arrays on the CPU, views of the CUDA engine on a GPU. Operands are arrays,
+    `run` gets the memory of the arrays: NumPy's arrays on the CPU, views of the CUDA engine on a GPU. Operands are arrays,
     tuples of them, or None. XLA compiles calls of one function with an equal `how` once.
     """
     return buffer_callback(_OnBuffers(run, how), shapes)(*operands)
@@ -51,7 +51,7 @@ def _on_gpu(device: int, stream: int) -> Callable[[Any], Any]:
 
 
 def _address(buffer: Any) -> int:
-    """Where a buffer begins, by DLPack, which knows every dtype: the first word of its tensor."""
+    """The start of a buffer, by DLPack, which knows every dtype: the first word of its tensor."""
     tensor = _pointer(buffer.__dlpack__(), b"dltensor")
     return ctypes.c_void_p.from_address(tensor).value or 0
 

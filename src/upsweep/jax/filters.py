@@ -17,7 +17,7 @@ from upsweep.jax.rules import in_front
 
 
 def lfilter(b: Array, a: Array, x: Array, zi: Any) -> tuple[Array, Array]:
-    """y, and the state after the last item, which is empty without one before the first."""
+    """y, and the state after the last item. The state is empty where there is none before the first item."""
     return tuple(_lfilter.bind(x, b, a, *(() if zi is None else (zi,))))  # type: ignore[return-value]
 
 
@@ -72,14 +72,15 @@ def _end(b: Array, a: Array, x: Array, y: Array, zi: Array) -> Array:
     """The state after the last item."""
     n, order = x.shape[-1], zi.shape[-1]
     last = min(order, n)
-    place = np.arange(order)[:, None] + np.arange(last) + 1  # of the coefficient beside an item
+    # The place of the coefficient beside an item.
+    place = np.arange(order)[:, None] + np.arange(last) + 1
     beside = [jnp.pad(c, (0, order + last + 1 - c.size))[place] for c in (b, a)]
     items = [jnp.flip(v, -1)[..., :last] for v in (x, y)]
     return items[0] @ beside[0].T - items[1] @ beside[1].T + _padded(zi[..., last:], 0, last)
 
 
 def _transpose(gradients: Any, x: Any, b: Any, a: Any) -> Any:
-    """Of the filter without a state: backwards."""
+    """The transpose of the filter without a state: it runs backwards."""
     g = gradients[0]
     if isinstance(g, ad.Zero):
         return [None] * 3

@@ -16,8 +16,9 @@ from upsweep.segments import EACH, Segments
 
 
 def heads_of(segments: Segments | None, x: Array, dim: int) -> Array | None:
-    """Booleans of the rank of x that are true where a segment starts; axes of one item hold for all of x's. What is traced
-    cannot be checked."""
+    """Booleans of the rank of x that are true where a segment starts; axes of one item hold for all of x's. Traced segments
+    cannot be checked.
+    """
     if segments is None:
         return None
     values, n = segments.values, x.shape[dim]
@@ -29,7 +30,7 @@ def heads_of(segments: Segments | None, x: Array, dim: int) -> Array | None:
 
 
 def offsets_of(segments: Segments, x: Array, dim: int) -> Array:
-    """Where each segment starts, and where the last one ends. How many there are must be known where the call is traced."""
+    """The start of each segment, and the end of the last one. Their number must be known where the call is traced."""
     values = segments.values
     if not isinstance(values, Tracer):
         given = Segments(segments.spelling, np.asarray(values))
@@ -44,7 +45,7 @@ def offsets_of(segments: Segments, x: Array, dim: int) -> Array:
 
 
 def _known(segments: Segments, shape: tuple[int, ...], dim: int) -> Array:
-    """What an exclusive product of zeros gives where a segment starts, from 1."""
+    """The result of an exclusive product of zeros, from 1, where a segment starts."""
     values = np.asarray(segments.values)
     each = values.ndim == len(shape) and segments.spelling in EACH
     zeros = np.zeros(shape if each else shape[dim], np.uint8)

@@ -14,10 +14,10 @@ def gradients(
     g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str,
     wanted: bool,
 ) -> tuple[Tensor | None, Tensor, Tensor | None]:  # fmt: skip
-    """The gradients of a, where it is wanted, b and initial, from that of h; the numbers are real.
+    """The gradients of a (where it is wanted), of b and of initial, from the gradient of h; all numbers are real.
 
-    `s[t] = g[t] + a[t+1] s[t+1]` is that of b, `s[t] h[t-1]` that of a, summed where a broadcasts: the products are made within
-    the sum. Half precision is computed in float32.
+    `s[t] = g[t] + a[t+1] s[t+1]` is the gradient of b, and `s[t] h[t-1]` that of a, summed where a broadcasts: the products are
+    made within the sum. Half precision is computed in float32.
     """
     whole = a.shape == h.shape
     if whole and wanted and order == "sequential" and heads is None:

@@ -35,8 +35,9 @@ def _lfilter_context(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> No
 
 
 def _lfilter_backward(ctx: Any, gy: Tensor, gz: Tensor) -> Any:
-    """With A y = B x + zi, A and B the matrices of the filter: s solves A* s = gy, dx = B* s, and db, da, dzi are products of
-    s with what they stand beside. zf adds a product of the last items with the coefficients."""
+    """With A y = B x + zi, A and B the matrices of the filter: s solves A* s = gy, dx = B* s, and db, da and dzi are products
+    of s with the factors beside them. zf adds a product of the last items with the coefficients.
+    """
     x, b, a, zi, y = ctx.saved_tensors
     n, order = x.shape[-1], max(b.numel(), a.numel()) - 1
     g: Tensor = gy
@@ -90,7 +91,7 @@ def _lfilter_jvp(ctx: Any, *tangents: Any) -> tuple[Tensor, Tensor]:
 
 
 def _places(order: int, last: int) -> Tensor:
-    """Of the state's values (rows) and the last items (columns): the number of the coefficient between them."""
+    """For the state's values (rows) and the last items (columns): the number of the coefficient between them."""
     return torch.arange(order).unsqueeze(1) + torch.arange(last) + 1
 
 

@@ -1,4 +1,4 @@
-"""What stands before and after each item, in the direction of a scan, and where segments start."""
+"""The neighbours before and after each item, in the direction of a scan, and the starts of segments."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def one_at_starts(x: Tensor, heads: Tensor | None, dim: int, reverse: bool) -> T
 
 
 def ahead(a: Tensor, dim: int, reverse: bool) -> Tensor:
-    """`a[t+1]` at t. What stands at the end is not read: a recurrence begins there, or a segment."""
+    """`a[t+1]` at t. The value at the end is not read: a recurrence begins there, or a segment."""
     return a if a.shape[dim] == 1 else following(a, dim, reverse)
 
 

@@ -1,4 +1,4 @@
-"""What goes with a tensor into a scan: axes, multipliers, flags, values to start from."""
+"""The operands that go with a tensor into a scan: axes, multipliers, flags, starts."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def rows_of(initial: Any, x: Tensor, dim: int) -> Tensor | None:
 
 
 def accumulator(dtype: torch.dtype) -> torch.dtype:
-    """The dtype that a scan of this one computes in."""
+    """The dtype in which a scan of this dtype computes."""
     known = dtypes.row_of(dtype)
     return dtype if known is None else getattr(torch, known.accumulator)
 
@@ -96,7 +96,7 @@ def flags_of(flags: Any, x: Tensor, dim: int) -> Tensor:
 
 
 def coefficients(c: Any, dtype: torch.dtype) -> Tensor:
-    """Coefficients of a filter in double precision, which poles are found in; numbers are rounded to `dtype` first."""
+    """Coefficients of a filter in double precision, in which poles are found; numbers are rounded to `dtype` first."""
     wide = torch.complex128 if dtype.is_complex else torch.float64
     c = (c if isinstance(c, Tensor) else torch.as_tensor(c, dtype=wide).to(dtype)).to(wide)
     if c.ndim != 1 or not c.numel():

@@ -1,4 +1,4 @@
-"""Scans under an operator, and what they end with."""
+"""Scans under an operator, and reductions."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def reduce(
 
 
 def _nothing(op: Any, y: Tensor, initial: Any, dim: int) -> Tensor:
-    """What nothing reduces to, for each row."""
+    """The reduction of no items, for each row."""
     name = library.name_of(op)
     start = rows_of(initial, y, dim)
     if start is not None:
