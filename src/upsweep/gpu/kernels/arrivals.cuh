@@ -1,17 +1,17 @@
-// Counts of tiles that are ready long before they are asked for. A tile adds its own to those of the groups of 32, 1024 and 32768
-// tiles that it is in, so that what lies before any tile is the sum of few nodes, read at once and not one after another. Their
-// sums are integers, whose order is free. A node's top bits count the tiles that have arrived.
+// Counts of tiles that are ready long before they are asked for. A tile adds its own count to the counts of its groups of 32,
+// 1024 and 32768 tiles. So the sum of all tiles before any tile is the sum of few nodes, which are read at once and not one after
+// another. The sums are integers, whose order is free. A node's top bits count the tiles that have arrived.
 #pragma once
 #include "counts.cuh"
 
 constexpr int LEVELS = 4, ARRIVALS = 40;  // a node of 32768 tiles holds less than 2^40 items
 constexpr u64 ARRIVED = (u64)1 << ARRIVALS;
 
-// The first node of each level; all are zero before. So many words behind a node lies the last place that its tiles keep.
+// The first node of each level; all nodes are zero before. So many words behind a node lies the last place that its tiles keep.
 struct Nodes { u64* level[LEVELS]; i64 lasts; };
 struct Before { u64 count, last; };
 
-// By a warp: what a tile keeps, and 1 + the place of the last of these, or 0.
+// By a warp: the number of items that a tile keeps, and 1 + the place of the last of them, or 0.
 template <bool LAST> __device__ __forceinline__ void arrive(const Nodes& nodes, i64 t, u64 count, u64 last, int lane) {
   if (lane >= LEVELS) return;
   u64* node = nodes.level[lane] + (t >> 5 * lane);
@@ -22,7 +22,8 @@ template <bool LAST> __device__ __forceinline__ void arrive(const Nodes& nodes, 
   atomicAdd(node, ARRIVED | count);
 }
 
-// By a warp: what the tiles before t keep. Up to 31 nodes of a level and all of the last one make them up.
+// By a warp: the number of items that the tiles before t keep. It is the sum of up to 31 nodes of a level and all nodes of the
+// last.
 template <bool LAST> __device__ __forceinline__ Before before_tile(const Nodes& nodes, i64 t, int lane) {
   const u64* node[LEVELS];
   u64 word[LEVELS];

@@ -1,15 +1,16 @@
-// An automaton over text: what each byte ends. Every chunk of text is a function from states to states, which a warp finds from
-// all of them at once; functions are composed, which tells each chunk where it starts; then a thread runs over each chunk.
-// Hillis and Steele, "Data parallel algorithms" (1986); Mytkowicz, Musuvathi and Schulte, "Data-parallel finite-state machines" (2014).
-//   a cell of the table: the state that follows, and the code of what the byte ends, by state and class of byte; the last class
-//   stands for what lies outside of the text, and changes nothing
+// An automaton over text: the tokens that each byte ends. Every chunk of text is a function from states to states, which a warp
+// finds by running the chunk from all states at once. A composition of these functions gives each chunk the state in which it
+// starts. Then a thread runs over each chunk. Hillis and Steele, "Data parallel algorithms" (1986); Mytkowicz, Musuvathi and
+// Schulte, "Data-parallel finite-state machines" (2014).
+//   A cell of the table holds the next state and the code of the tokens that the byte ends, by state and class of byte. The last
+//   class stands for bytes outside of the text, and changes nothing.
 #include "prelude.cuh"
 
 constexpr u32 FULL = 0xffffffffu;
 constexpr int OWN = (STATES + 31) / 32;  // states of a lane
 constexpr int PIECE = 16;                // bytes that a thread reads at once
 
-// Text begins `lead` bytes after a multiple of 16, from where chunks are counted, and ends `n` bytes after that multiple.
+// Text begins `lead` bytes after a multiple of 16, from which chunks are counted, and ends `n` bytes after that multiple.
 struct Automaton {
   const u8* text; i64 lead, n, chunks, group;
   const u32* table; const u8* classes;
@@ -57,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_functions(const __
     function_of(t, p, chunk, threadIdx.x % 32);
 }
 
-// A thread for each group of chunks and state: where the group leads from it.
+// A thread for each group of chunks and state: the state that the group leads to.
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_groups(const __grid_constant__ Automaton p) {
   const i64 i = (i64)blockIdx.x * THREADS + threadIdx.x, group = i / STATES;
   if (group * p.group >= p.chunks) return;
@@ -66,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_groups(const __gri
   p.functions[p.chunks * STATES + i] = (u16)state;
 }
 
-// A thread for each group: from the start of the text to that of the group, then over its chunks.
+// A thread for each group: from the start of the text to the start of the group, then over the group's chunks.
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_starts(const __grid_constant__ Automaton p) {
   const i64 group = (i64)blockIdx.x * THREADS + threadIdx.x;
   if (group * p.group >= p.chunks) return;

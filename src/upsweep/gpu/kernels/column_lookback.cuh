@@ -1,5 +1,5 @@
-// The look-back of lookback.cuh for 32 columns at once: a lane is a column, and a group is RADIX tiles one below another,
-// whose sums a lane reads one after another while the warp reads whole cache lines.
+// The look-back of lookback.cuh for 32 columns at once: a lane is a column, and a group is RADIX tiles one below another. A lane
+// reads the sums of a group one after another, while the warp reads whole cache lines.
 #pragma once
 #include "nodes.cuh"
 
@@ -15,8 +15,8 @@ struct ColumnTree {
   __device__ __forceinline__ u64* node(int level, i64 i) const { return p.nodes + index(level, i) * NODE * 32 + lane; }
   __device__ __forceinline__ u32* arrivals(int level, i64 i) const { return p.arrivals + index(level + 1, i) - p.level_first[1]; }
 
-  // Asks for the first `count` nodes of a group of RADIX, which begins at `at`; what comes back is looked at by `take`, which
-  // waits for what was not there yet.
+  // Asks for the first `count` nodes of a group of RADIX, which begins at `at`; `take` looks at the answers, and waits for nodes
+  // that were not there yet.
   static constexpr int STEP = NODE * 32;
   __device__ __forceinline__ void ask(const u64* at, int count, Read (&r)[RADIX]) const {
 #pragma unroll
@@ -70,8 +70,8 @@ __device__ __forceinline__ void publish(const ColumnTree& tree, i64 t, Element s
   }
 }
 
-// The prefix of tile t and of the tile after it; `sum` is the sum of tile t. While a level is folded the next one is on
-// its way, where registers allow.
+// The prefix of tile t and of the tile after it; `sum` is the sum of tile t. While a level is folded the next level is on its
+// way, where registers allow.
 __device__ __forceinline__ void look_back(const ColumnTree& tree, i64 t, Element sum, const Item& start, Prefix& p, Prefix& next) {
   constexpr bool AHEAD = NODE == 1;
   p.value = start; p.some = INITIAL;

@@ -1,10 +1,11 @@
-// Memory on its way: pieces of an item, copies to shared memory that nobody waits for, hints to the cache.
+// Memory on its way: pieces of an item, copies to shared memory without a wait, hints to the cache.
 #pragma once
 #include "prelude.cuh"
 
 __device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 
-// Of 16 bytes, the rest zero-filled. AGAIN: other rows of this multiprocessor want them too, so that its own cache keeps them.
+// Copies of 16 bytes, the rest zero-filled. AGAIN: other rows of this multiprocessor want the bytes too, so its own cache keeps
+// them.
 template <bool AGAIN = false> __device__ __forceinline__ void copy_chunk_async(u32 to, const char* from, int bytes) {
   if constexpr (AGAIN) asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
   else asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
@@ -42,7 +43,7 @@ template <class T, int GRAIN> __device__ __forceinline__ T load_item(const char*
 }
 template <class T, int GRAIN> __device__ __forceinline__ void store_item(char* p, const T& x) {
   if constexpr (sizeof(T) == 2 && GRAIN == 1) {
-    // By way of 32 bits: where the low byte of a half is wanted that has just been rounded, the compiler of CUDA 13.0 rounds the
+    // Convert by way of 32 bits: to get the low byte of a half that has just been rounded, the compiler of CUDA 13.0 rounds the
     // number to an integer instead.
     u16 bits;
     memcpy(&bits, &x, 2);

@@ -1,4 +1,5 @@
-// How often each of 0, ..., bins - 1 occurs, in shared memory where there is room for them. Items outside are left out.
+// The number of times that each of 0, ..., bins - 1 occurs, counted in shared memory where there is room. Items outside are left
+// out.
 #include "prelude.cuh"
 
 constexpr int ROUND = THREADS * ITEMS;

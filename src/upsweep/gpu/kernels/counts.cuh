@@ -1,6 +1,6 @@
-// Counts that tiles hand to each other in one pass. Their sums are integers, whose order is free, so that one word does: its
-// top two bits say whether it holds nothing yet, the count of a tile (OWN), or of all tiles up to it (ALL). A tile waits only
-// for tiles whose tickets were drawn earlier, and each publishes its own count before it waits: so everyone gets on.
+// Counts that tiles hand to each other in one pass. The sums are integers, whose order is free, so one word is enough: its top
+// two bits say whether it holds nothing yet, the count of a tile (OWN), or that of all tiles up to it (ALL). A tile waits only
+// for tiles whose tickets were drawn earlier, and each tile publishes its own count before it waits, so that everyone gets on.
 // Merrill and Garland, "Single-pass parallel prefix scan with decoupled look-back" (2016).
 #pragma once
 #include "prelude.cuh"
@@ -17,7 +17,7 @@ __device__ __forceinline__ u64 read_count(const u64* at) { u64 w; asm volatile("
 __device__ __forceinline__ void write_count(u32* at, u32 w) { asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(at), "r"(w) : "memory"); }
 __device__ __forceinline__ void write_count(u64* at, u64 w) { asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at), "l"(w) : "memory"); }
 
-// A tile's number, the same for all threads of a block. The barrier also separates what was in shared memory before.
+// A tile's number, the same for all threads of a block. The barrier also separates earlier uses of shared memory.
 __device__ __forceinline__ u32 draw(u32* ticket) {
   __shared__ u32 drawn;
   if (threadIdx.x == 0) drawn = atomicAdd(ticket, 1u);
@@ -25,7 +25,7 @@ __device__ __forceinline__ u32 draw(u32* ticket) {
   return drawn;
 }
 
-// The sum of what the lanes up to this one have.
+// The sum over the lanes up to this one.
 __device__ __forceinline__ u32 sum_to_lane(u32 x, int lane) {
 #pragma unroll
   for (int s = 1; s < 32; s *= 2) {
@@ -35,7 +35,7 @@ __device__ __forceinline__ u32 sum_to_lane(u32 x, int lane) {
   return x;
 }
 
-// Asks the second-level cache for memory that a later tile will load: one that comes late keeps all tiles after it waiting.
+// Asks the second-level cache for memory that a later tile will load: a tile that comes late keeps all tiles after it waiting.
 __device__ __forceinline__ void fetch(const char* from, i64 bytes) {
 #if __CUDA_ARCH__ >= 900
   u64 start = (u64)from + 15 & ~15ull;

@@ -1,5 +1,6 @@
-// Short rows that lie one behind another: the 32 / LANES rows of a warp are one stretch of memory, which it copies as it lies, in
-// whole chunks; a group of lanes then reads its own row. Group by group, rows of 8 ran at .70 of a copy, of 64 at .73 (H200).
+// Short rows that lie one behind another: the 32 / LANES rows of a warp are one stretch of memory. The warp copies the stretch as
+// it lies, in whole chunks, and each group of lanes then reads its own row. Group by group, rows of 8 ran at .70 of a copy, of 64
+// at .73 (H200).
 #pragma once
 #include "memory.cuh"
 
@@ -18,7 +19,8 @@ template <class T, bool EVEN, int LANES, int N> struct DenseSlab {
   __device__ __forceinline__ char* chunk(int c) const { c += chunk0; return shared + 16 * (c ^ ((c >> TURN) & 7)); }
   __device__ __forceinline__ char* item(int byte) const { return chunk(byte >> 4) + (byte & 15); }
 
-  // The stretch of memory, and the bytes between the start of its first chunk and its own. Lanes without a row have the last one.
+  // The stretch of memory, and the bytes between the start of its first chunk and its own start. Lanes without a row use the last
+  // row.
   struct Stretch { char *low, *high; int shift; };
   static __device__ __forceinline__ Stretch stretch(const Row& r) {
     char* low = (char*)__shfl_sync(0xffffffffu, (u64)r.base, 0);

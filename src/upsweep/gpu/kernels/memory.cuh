@@ -1,15 +1,15 @@
-// A slab: the LANES * N consecutive items of one component that a group of lanes owns, on their way through shared memory.
-// Copies move whole 16-byte chunks of global memory, lane after lane; a thread then reads its own N items. Chunk c lies at
-// c ^ (c >> s & 7): so both ways of walking meet each bank once (the 128-byte swizzle of Hopper's copy engine).
+// A slab: the LANES * N consecutive items of one component that a group of lanes owns, on their way through shared memory. Copies
+// move whole 16-byte chunks of global memory, lane after lane; a thread then reads its own N items. Chunk c lies at c ^ (c >> s &
+// 7), so that both ways of walking meet each bank once (the 128-byte swizzle of Hopper's copy engine).
 #pragma once
 #include "elements.cuh"
 #include "copies.cuh"
 
-// All slabs of a region turn their chunks alike, as the widest needs it: eight chunks may belong to two slabs, and turned in two
-// ways they would lie over each other.
+// All slabs of a region turn their chunks alike, as the widest slab needs it. Eight chunks may belong to two slabs, and slabs
+// that were turned in two ways would lie over each other.
 constexpr int turn(int n) { return max_of(3, log2_of(n * WIDEST / 16)); }
 
-// What of a chunk lies between two addresses.
+// The bytes of a chunk that lie between two addresses.
 template <class T> __device__ __forceinline__ void store_edge(char* to, const uint4& v, char* lo, char* hi) {
   if (to >= lo && to + 16 <= hi) { store_streaming(to, v); return; }
   alignas(16) char bytes[16];
@@ -94,7 +94,7 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
     }
   }
 
-  // The same of bytes, as words of four.
+  // The run of bytes, as words of four.
   __device__ __forceinline__ void read_packed(const Row& r, i64 j, u32* out) const {
     u32 w[RUN / 4 + 4];
     read_words(place() * RUN, MODE == SHIFTED ? (int)((u64)low(r, j) & 15) : 0, w);
@@ -110,7 +110,7 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
       *(uint4*)chunk(place() * RUN / 16 + c) = make_uint4(w[4 * c], w[4 * c + 1], w[4 * c + 2], w[4 * c + 3]);
   }
 
-  // The same of bytes: bit k of the result is set where item k is not zero.
+  // The run of bytes as bits: bit k of the result is set where item k is not zero.
   __device__ __forceinline__ u32 read_bits(const Row& r, i64 j) const {
     int shift = MODE == SHIFTED ? (int)((u64)low(r, j) & 15) : 0, own = place() * RUN;
     u32 bits = 0;

@@ -1,7 +1,7 @@
-// Sums in global memory that blocks of one launch hand to each other, and what a launch leaves behind for the next.
-// A node is 8-byte words {payload, tag}: each tells by itself whether it is of this launch, in any order of arrival. A tag is
-// the epoch of the launch in 31 bits and, on top, whether a segment starts in the element.
-// STEP words lie between the words of one node (32 where the lanes of a warp write neighbouring nodes).
+// Sums in global memory that blocks of one launch hand to each other, and the words that a launch leaves behind for the next. A
+// node is 8-byte words {payload, tag}. Each word tells by itself whether it is of this launch, in any order of arrival. A tag is
+// the epoch of the launch in 31 bits and, on top, whether a segment starts in the element. STEP words lie between the words of
+// one node (32 where the lanes of a warp write neighbouring nodes).
 #pragma once
 #include "params.cuh"
 #include "warp.cuh"
@@ -18,7 +18,7 @@ template <int STEP> __device__ __forceinline__ void store_node(u64* at, const El
   for (int i = 0; i < NODE; i++) asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at + i * STEP), "l"(tag | w.w[i]) : "memory");
 }
 
-// A node as it was read, and as what was found in it: its words, and whether they are of this epoch.
+// A node as it was read, and the result of looking at it: its words, and whether they are of this epoch.
 struct Read { u64 v[NODE]; };
 struct Found { Words<Item> w; bool head, here; };
 template <int STEP> __device__ __forceinline__ void read_node(const u64* at, Read& r) {
@@ -39,14 +39,14 @@ template <int STEP> __device__ __forceinline__ Found find_node(const u64* at, u3
   read_node<STEP>(at, r);
   return found_in(r, epoch);
 }
-// Each lane that wants its node waits for it; `f` is what an earlier look at it gave.
+// Each lane that wants its node waits for it; `f` is the result of an earlier look at it.
 template <int STEP> __device__ __forceinline__ Element await_node(const u64* at, bool wanted, Found f, u32 epoch) {
   while (!__all_sync(FULL, f.here || !wanted)) if (wanted && !f.here) f = find_node<STEP>(at, epoch);
   return element(from_words<Item>(f.w), f.head);
 }
 
-// The last block to leave makes the control words ready for the next launch, which then needs nothing from the host:
-// so a launch replays in a CUDA graph. Epochs that wrap would meet their own past: then all nodes are cleared.
+// The last block to leave makes the control words ready for the next launch, which then needs nothing from the host: so a launch
+// replays in a CUDA graph. Epochs that wrap would meet their own past. So all nodes are cleared then.
 __device__ __forceinline__ void leave(const Params& p, u32 epoch) {
   __threadfence();
   if (atomicAdd(p.control + 1, 1u) + 1 < gridDim.x) return;
@@ -59,9 +59,9 @@ __device__ __forceinline__ void leave(const Params& p, u32 epoch) {
   }
 }
 
-// Instead, where each of `count` takes one ticket: a ticket and the epoch come in one word, and the last ticket moves the epoch on for
-// the next launch. Epochs wrap too, and twice on the way all nodes are cleared but the `used` words of this launch: so none is
-// ever as old as a turn.
+// A launch whose `count` blocks take one ticket each does this instead: a ticket and the epoch come in one word, and the last
+// ticket moves the epoch on for the next launch. Epochs wrap too. Twice on the way all nodes are cleared but the `used` words of
+// this launch, so that none is ever as old as a turn.
 struct alignas(8) Joined { u32 epoch, ticket; };
 __device__ __forceinline__ Joined join(const Params& p, u32 count, u64 used) {
   u64* word = (u64*)(p.control + 2);

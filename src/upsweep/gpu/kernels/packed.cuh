@@ -1,20 +1,20 @@
-// Sums of bytes, four to a register. Bytes wrap, so that their sum is the same in every order, as that of bits is, and a thread
-// need not walk the tree inside its own run. One add at a time took 15 instructions an item and .64 of a copy (H200).
+// Sums of bytes, four to a register. Bytes wrap, so their sum is the same in every order, as operators on bits are. A thread
+// therefore need not walk the tree inside its own run. One add at a time took 15 instructions an item and .64 of a copy (H200).
 #pragma once
 #include "region.cuh"
 #include "warp.cuh"
 
-// What they are summed by (BYTEWISE): a carry from byte to byte has no place in it, or is left out (ADDS). Bits of truths are 0
-// and 1.
+// The operator on the bytes (BYTEWISE): it has no carry from byte to byte, or the carry is left out (ADDS). Bits of booleans are
+// 0 and 1.
 enum { NONE, ADDS, ORS, ANDS, XORS };
 typedef typename Component<0>::Acc Byte;
 constexpr bool PACKED = BYTEWISE != NONE && ITEMS >= 16;
 
-// Words of a run; of other types too, for which the functions below are compiled but never called.
+// Words of a run. The functions below are also compiled for other types, and never called for them.
 constexpr int PACKED_WORDS = max_of(max_of(LoadSlab<0, 32, ITEMS>::RUN, StoreSlab<0, 32, ITEMS>::RUN) / 4, 1);
 typedef u32 Packed[PACKED_WORDS];
 
-// Truths in memory may be any byte: those that are not 0 become 1.
+// Booleans in memory may be any byte: those that are not 0 become 1.
 __device__ __forceinline__ void normalize(Packed& w) {
   if constexpr (same<Byte, bool> || same<typename Input<0>::Load, b8>) {
 #pragma unroll

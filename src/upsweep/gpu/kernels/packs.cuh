@@ -1,4 +1,4 @@
-// Neighbours as they lie in memory, in words: bytes in registers of their own would take four times as many.
+// Neighbours as they lie in memory, in words: bytes in registers of their own would take four times as many registers.
 #pragma once
 #include "prelude.cuh"
 
@@ -12,7 +12,7 @@ template <class T, int N> struct Pack {
     memcpy(&x, SIZE < 4 ? &word : w + j * SIZE / 4, SIZE);
     return x;
   }
-  // From an address that is a multiple of their size, or of 16.
+  // Load from an address that is a multiple of their size, or of 16.
   __device__ __forceinline__ void load(const T* from) {
     if constexpr (N * SIZE == 1) w[0] = *(const u8*)from;
     else if constexpr (N * SIZE == 2) w[0] = *(const u16*)from;
@@ -26,7 +26,7 @@ template <class T, int N> struct Pack {
       }
     }
   }
-  // Those from low up to high, from any address; zero elsewhere.
+  // Load the neighbours from low up to high, from any address; the others are zero.
   __device__ __forceinline__ void load_some(const T* from, i64 low, i64 high) {
 #pragma unroll
     for (int i = 0; i < WORDS; i++) w[i] = 0;
@@ -37,7 +37,7 @@ template <class T, int N> struct Pack {
       if (SIZE < 4) w[j * SIZE / 4] |= word << 8 * (j * SIZE % 4);
     }
   }
-  // The same, by one load where all exist and lie evenly.
+  // Load them so, by one load where all exist and lie evenly.
   template <bool WHOLE> __device__ __forceinline__ void load_within(const T* from, i64 low, i64 high) {
     if (WHOLE && low <= 0 && high >= N) load(from); else load_some(from, low, high);
   }

@@ -1,4 +1,4 @@
-// Places by what a launch is told: gpu/params.py lists the fields of Params, and writes it into spec.cuh.
+// Places, by the parameters of a launch: gpu/params.py lists the fields of Params, and writes it into spec.cuh.
 #pragma once
 #include "memory.cuh"
 
@@ -9,7 +9,7 @@ __device__ __forceinline__ i64 row_offset(const Params& p, const Strides& s, u64
   return DIMS > 0 ? offset + (i64)row * s.row[0] : 0;
 }
 
-// Which row and which tile of it a ticket stands for.
+// The row that a ticket stands for, and the tile of the row.
 struct Place { u64 row; i64 t; };
 __device__ __forceinline__ Place place_of(const Params& p, i64 ticket) {
   if (p.tiles == 1) return {(u64)ticket, 0};
@@ -18,7 +18,7 @@ __device__ __forceinline__ Place place_of(const Params& p, i64 ticket) {
   return {row, (u32)ticket - row * (u32)p.tiles};
 }
 
-// The initial value of a row, or the identity; of a column of it in column scans.
+// The initial value of a row, or the identity; in column scans, of a column of it.
 __device__ __forceinline__ Item start_of(const Params& p, u64 row, i64 column = 0) {
   Item start;
   each<COMPONENTS>([&](auto c) {
@@ -31,7 +31,8 @@ __device__ __forceinline__ Item start_of(const Params& p, u64 row, i64 column = 
   return start;
 }
 
-// The item of an input that serves a whole row: a number that came with the launch, or one for each row, or column of it.
+// The item of an input that serves a whole row: a number that came with the launch, or one item for each row, or for each column
+// of it.
 template <int I, class P> __device__ __forceinline__ auto still_item(const P& p, u64 row, i64 column = 0) {
   typedef typename Input<I>::Load Load;
   if constexpr (Input<I>::told >= 0) return convert<typename Input<I>::Value>(*(const Load*)p.in_value[Input<I>::told].value);

@@ -26,14 +26,14 @@ template <class T> inline constexpr bool is_complex = same<T, c64> || same<T, c1
 constexpr int log2_of(int x) { return x <= 1 ? 0 : 1 + log2_of(x / 2); }
 constexpr int max_of(int a, int b) { return a > b ? a : b; }
 
-// What a narrow float is made of. A double goes toward zero, its last bit set where that is not all ("rounding to odd", Boldo
-// and Melquiond 2008), so that it is rounded once.
+// The number that a narrow float is made of. A double goes toward zero, and its last bit is set where that is not exact
+// ("rounding to odd", Boldo and Melquiond 2008), so that the number is rounded only once.
 template <class From> __device__ __forceinline__ f32 before_narrow(From x) {
   if constexpr (!same<From, f64>) return (f32)x;
   else { const f32 r = __double2float_rz(x); return (f64)r == x ? r : __uint_as_float(__float_as_uint(r) | 1); }
 }
 
-// A cast as C++ casts; narrow floats go through float and are rounded to nearest even once.
+// A cast as C++ casts. Narrow floats go through float and are rounded once, to nearest even.
 template <class To, class From> __device__ __forceinline__ To convert(From x) {
   if constexpr (same<To, From>) return x;
   else if constexpr (same<From, b8>) return convert<To>(x.bits != 0);
@@ -70,7 +70,7 @@ template <int C, class T, class... Rest> __device__ __forceinline__ const auto& 
   if constexpr (C == 0) return t.head; else return get<C - 1>(t.tail);
 }
 
-// A choice part by part: as a whole it would be one of two addresses, and leave registers.
+// A choice component by component: a choice of the whole would be one of two addresses, and would leave registers.
 template <class T> __device__ __forceinline__ T select(bool first, const T& a, const T& b) {
   if constexpr (is_complex<T>) return {first ? a.re : b.re, first ? a.im : b.im};
   else return first ? a : b;

@@ -1,6 +1,7 @@
-// Each of some values as often as its count says, however uneven counts are. A first pass sums the counts of tiles. Then a tile's
-// end and the output's chunks cut the output into parts: a block finds its own among the sums, scans the counts of that tile
-// again, marks where each segment starts, and every item of the output belongs to the nearest mark at or before it.
+// Values, each repeated as often as its count says, however uneven the counts are. A first pass sums the counts of tiles. Then
+// the ends of the tiles and the output's chunks cut the output into parts. A block finds its own part among the sums, scans the
+// counts of that tile again, and marks the start of each segment. Every item of the output belongs to the nearest mark at or
+// before it.
 // The cuts: Green, McColl and Bader, "GPU merge path" (2012).
 //   VALUES   x[s] is written for each item of segment s
 //   OWNERS   s is written, and the item's place within the segment
@@ -11,7 +12,7 @@ constexpr int WARPS = THREADS / 32, PAIRS = COUNTS / 2, STRIP = 32 * COUNTS, TIL
 constexpr int STRETCH = CHUNK / WARPS, LINES = STRETCH / 128;                                          // of the output
 static_assert(TILE < 65536 && STRETCH % 128 == 0, "a mark has 16 bits, a lane takes four items of the output from a line");
 
-// A lane's counts: two of each line of a warp's strip.
+// A lane's counts: two of each line of a warp.
 __device__ __forceinline__ void load_counts(i64 (&to)[PAIRS][2], const COUNT* counts, i64 from, i64 n) {
 #pragma unroll
   for (int k = 0; k < PAIRS; k++, from += 64) {
@@ -24,7 +25,7 @@ __device__ __forceinline__ void load_counts(i64 (&to)[PAIRS][2], const COUNT* co
 
 struct Sums { const COUNT* counts; i64 n, tiles; u64* sum; u32* negative; u32* done; i64* total; Nodes nodes; };
 
-// The sums of tiles, and of all: -2 where a count is negative.
+// The sums of tiles, and the sum of all counts: -2 where a count is negative.
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_sums(const __grid_constant__ Sums p) {
   __shared__ i64 sums[WARPS], signs[WARPS];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -55,8 +56,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_sums(const __grid_
 struct Fill { const COUNT* counts; i64 n, tiles, chunks; const VALUE* x; VALUE* values; i64* owners; i64* ranks; Nodes nodes; };
 struct Cut { i64 tile, start, end; };
 
-// By a warp: of the first `step` ends of tiles and of chunks, an end of a tile before that of a chunk at it, how many are tiles';
-// and what that next tile fills. The search goes down the levels, 32 nodes at a time.
+// By a warp. Among the first `step` ends of tiles and of chunks (an end of a tile comes before the end of a chunk at the same
+// place): the number of ends of tiles, and the sum of the next tile. The search goes down the levels, 32 nodes at a time.
 __device__ __forceinline__ Cut cut_at(const Fill& p, i64 step, int lane) {
   Cut cut = {0, 0, 0};
 #pragma unroll
@@ -79,7 +80,7 @@ __device__ __forceinline__ Cut cut_at(const Fill& p, i64 step, int lane) {
   return cut;
 }
 
-// Four neighbours of the output, of which those from low up to high are the block's.
+// Four neighbours of the output. The block owns those from low up to high.
 template <class T> __device__ __forceinline__ void store_four(T* to, const T (&v)[4], int low, int high) {
   if (low <= 0 && high >= 4) {
     if constexpr (sizeof(T) == 1) *(u32*)to = *(const u32*)v;

@@ -1,9 +1,9 @@
-// Items that are kept, in their order and side by side. A block draws a ticket: it counts what one tile keeps, and writes what
-// another keeps, which was counted `lag` tickets before and lies in the cache still. So items come from memory once, and nobody
-// waits for a count. With a look-back over tiles that have only just begun, 2^26 items on an H200 took twice as long.
+// Selection: the kept items, in their order and side by side. A block draws a ticket: it counts the kept items of one tile and
+// writes those of another, which was counted `lag` tickets before and still lies in the cache. So items come from memory once,
+// and nobody waits for a count. With a look-back over tiles that have only just begun, 2^26 items on an H200 took twice as long.
 //   RUNS     an item is kept that differs from the one before it
-//   TEST     one of which a function says so; else one whose flag is set
-//   VALUES, PLACES, LENGTHS   what is written of a kept item: itself, its index, the items from it to the next kept one
+//   TEST     an item is kept where a function says so; else an item whose flag is set
+//   VALUES, PLACES, LENGTHS   the results for a kept item: itself, its index, the items from it to the next kept one
 //   REST     the items that are not kept are written behind those that are
 //   VECTOR   neighbours that a lane takes from a line; EVEN: all by one load
 #include "arrivals.cuh"
@@ -13,7 +13,7 @@
 constexpr bool FLAGS = !RUNS && !TEST;
 constexpr int WARPS = THREADS / 32, LINE = 32 * VECTOR, LINES = ITEMS / VECTOR, STRIP = 32 * ITEMS, TILE = THREADS * ITEMS;
 static_assert(ITEMS <= 32 && TILE <= 65536, "a lane's flags have 32 bits, an index within a tile has 16");
-// Counts within a line, those of several lines side by side in a word, so that one scan of the lanes does for all.
+// Counts within a line. The counts of several lines lie side by side in a word, so one scan of the lanes is enough for all.
 constexpr int FIELD = LINE < 256 ? 8 : 16, FIELDS = 32 / FIELD, WORDS = (LINES + FIELDS - 1) / FIELDS;
 constexpr int PIECE = 16 / sizeof(KEY);
 
@@ -39,7 +39,7 @@ __device__ __forceinline__ bool passes(KEY x) {
 }
 #endif
 
-// A lane's items of a tile, and the one before the warp's.
+// A lane's items of a tile, and the item before the warp's first.
 struct Items { Pack<KEY, VECTOR> line[VALUES || !FLAGS ? LINES : 1]; KEY edge; };
 __device__ __forceinline__ void load_items(Items& to, const Select& p, i64 from, int lane) {
   if constexpr (VALUES || !FLAGS) {
@@ -58,7 +58,7 @@ __device__ __forceinline__ KEY from_lane(const KEY& x, int lane) {
   return from_words<KEY>(w);
 }
 
-// Which of a lane's items are kept by what they are, a bit each.
+// The items of a lane that are kept because of their values, a bit each.
 __device__ __forceinline__ u32 kept_of(const Items& x, const Select& p, i64 from, int lane) {
   u32 mine = 0;
 #if RUNS
@@ -98,7 +98,7 @@ __device__ __forceinline__ u32 sum_of_lanes(u32 x) {
   return x;
 }
 
-// 1 + the place in its tile of the last item that a warp keeps, or 0; `first` is a lane's first.
+// 1 + the place in its tile of the last item that a warp keeps, or 0; `first` is the place of a lane's first item.
 __device__ __forceinline__ u32 end_of(u32 mine, int first) {
   const int top = 31 - __clz(mine);
   u32 end = mine ? first + top / VECTOR * LINE + top % VECTOR + 1 : 0;
@@ -107,7 +107,7 @@ __device__ __forceinline__ u32 end_of(u32 mine, int first) {
   return end;
 }
 
-// What the warps of a block have, all together.
+// The sum over the warps of a block.
 struct Shares { u32 counts[WARPS], ends[WARPS]; };
 struct Whole { u32 before, total, end; };
 __device__ __forceinline__ Whole whole_of(const Shares& shares, int warp) {
@@ -121,7 +121,8 @@ __device__ __forceinline__ Whole whole_of(const Shares& shares, int warp) {
   return whole;
 }
 
-// So many neighbours from shared memory, 16 bytes at a time: both lie alike, `phase` items behind a multiple of 16 bytes.
+// So many neighbours from shared memory, 16 bytes at a time: source and target both begin `phase` items behind a multiple of 16
+// bytes.
 __device__ __forceinline__ void store_items(KEY* to, const KEY* from, int phase, int count) {
   for (int low = threadIdx.x * PIECE; low < phase + count; low += THREADS * PIECE) {
     if (low >= phase && low + PIECE <= phase + count) *(uint4*)(to - phase + low) = *(const uint4*)(from + low);

@@ -35,7 +35,7 @@ template <int N> __device__ __forceinline__ void down_sweep(Item (&x)[N], u32 he
     }
 }
 
-// From the block sums of a run to what is written: `next` is the prefix of the run after this one.
+// From the block sums of a run to its results: `next` is the prefix of the run after this one.
 template <int N> __device__ __forceinline__
 void results(Item (&x)[N], u32 heads, u32 swept, const Prefix& before, const Item& next, const Item& start) {
   Item first = select(before.some, before.value, start);
