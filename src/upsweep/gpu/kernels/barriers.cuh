@@ -1,4 +1,4 @@
-// Barriers in shared memory at which warps meet that do different work: those who arrive do not wait.
+// Barriers in shared memory, at which warps with different work meet: a warp that arrives does not wait.
 #pragma once
 #include "copies.cuh"
 

@@ -1,7 +1,7 @@
-// Scans along an axis whose neighbours in memory belong to other scans: columns. A lane is a column, so that a warp reads
-// and writes whole cache lines; nothing is transposed. Where there are fewer columns than lanes, LANES of them, a warp holds
-// SUBS runs of each, one below another. A tile is WARPS * SUBS * ITEMS items of WIDTH columns. The pass is
-// the one of tiles.cu; its look-back goes column by column (column_lookback.cuh), with two serving warps for 32 columns.
+// Scans along an axis whose neighbours in memory belong to other scans: columns. A lane is a column, so a warp reads and writes
+// whole cache lines, and nothing is transposed. Where there are fewer columns than lanes, LANES of them, a warp holds SUBS runs
+// of each, one below another. A tile is WARPS * SUBS * ITEMS items of WIDTH columns. The pass is the one of tiles.cu. Its
+// look-back goes column by column (column_lookback.cuh), with two serving warps for 32 columns.
 #include "thread.cuh"
 #include "memory.cuh"
 #include "column_lookback.cuh"
@@ -9,13 +9,13 @@
 constexpr int SUBS = 32 / LANES, LINES = SUBS * ITEMS, TILE = WARPS * LINES, WIDTH = LANES * VECTOR;
 constexpr int THREADS = 32 * (WARPS + 2 * VECTOR), SERVED = 32 * VECTOR;
 
-// The rectangle of one input that a warp owns: LINES items of WIDTH columns, item after item. Between runs lies a line more, so
+// The rectangle of one input that a warp owns: LINES items of WIDTH columns, item after item. Between runs lies one more line, so
 // that lanes meet each bank once.
 template <class T, int GRAIN> struct Patch {
   static constexpr int LINE = WIDTH * sizeof(T), RUN = ITEMS * LINE + (SUBS > 1 ? LINE : 0), BYTES = SUBS * RUN;
   static __device__ __forceinline__ int place(int item) { return item * LINE + (SUBS > 1 ? item / ITEMS * LINE : 0); }
-  // All pieces that exist, of `items` and `columns`, neighbours in memory by neighbouring lanes: move(place in shared memory, place
-  // in the array). The first items may be left out.
+  // Calls move(place in shared memory, place in the array) for all pieces that exist, of `items` and `columns`: neighbouring
+  // lanes have neighbours in memory. The first items may be left out.
   template <class F> static __device__ __forceinline__ void each_piece(i64 stride, i64 items, i64 columns, int lane, F&& move, int skip = 0) {
     constexpr int PER_LINE = LINE / GRAIN, COUNT = LINES * PER_LINE;
     if constexpr (PER_LINE <= 32) {  // a lane keeps its place in the line
@@ -40,7 +40,7 @@ template <class T, int GRAIN> struct Patch {
   }
 };
 
-// The same of an array whose items touch along the axis, as those of a transposed one do: column after column, in pieces of GRAIN
+// The rectangle of an array whose items touch along the axis, such as a transposed one: column after column, in pieces of GRAIN
 // bytes that change places, so that lanes meet each bank once both ways.
 template <class T, int GRAIN> struct Turned {
   static constexpr int PIECES = ITEMS * sizeof(T) / GRAIN, PER_PIECE = GRAIN / sizeof(T), BYTES = WIDTH * ITEMS * sizeof(T);
@@ -62,7 +62,8 @@ template <class T, int GRAIN> struct Turned {
 #pragma unroll
     for (int i = 0; i < PIECES; i++) *(Piece*)(shared + place(column, i)) = pieces[i];
   }
-  // All pieces that exist, neighbours in memory by neighbouring lanes: move(place in shared memory, place in the array).
+  // Calls move(place in shared memory, place in the array) for all pieces that exist: neighbouring lanes have neighbours in
+  // memory.
   template <class F> static __device__ __forceinline__ void each_piece(i64 along, i64 across, i64 items, i64 columns, int lane, F&& move) {
     int piece = lane % PIECES, exist = piece * PER_PIECE < items ? (int)min(columns, (i64)WIDTH) : 0;
     i64 at = piece * PER_PIECE * along + lane / PIECES * across;
@@ -95,7 +96,7 @@ struct Shared {
 };
 static_assert(SHARED_BYTES == STAGES * WARPS * WARP_BYTES + sizeof(Shared) && NODE_WORDS == NODE, "launch.py counts otherwise");
 
-// Named barriers, each in two kinds, for even and odd tiles, so that whoever arrives may run ahead of whoever waits.
+// Named barriers, each in two kinds, for even and odd tiles, so that a warp that arrives may run ahead of one that waits.
 //   PUBLISH   the sums of a tile are in shared memory, or there is no such tile: for the warp that publishes
 //   LOOK_BACK the same, for the warp that looks back: it must never hold up the other, or blocks wait in a chain
 //   PREFIXES  the prefixes of a tile's warps are there
@@ -111,7 +112,7 @@ template <int ID, int COUNT> __device__ __forceinline__ void await(int k) {
   asm volatile("bar.sync %0, %1;" ::"r"(ID + (k & 1)), "n"(32 * COUNT) : "memory");
 }
 
-// Tickets go along the columns first: a tile's upper neighbour is as many tickets back as there are groups of columns.
+// Tickets go along the columns first: between a tile and its upper neighbour lie as many tickets as there are sets of columns.
 struct Spot { u64 row; i64 t, column; };
 __device__ __forceinline__ Spot spot_of(const Params& p, i64 ticket) {
   u32 groups = (u32)p.column_groups, line = (u32)ticket / groups, group = (u32)ticket - line * groups;
@@ -224,7 +225,7 @@ struct Worker {
     commit_copies();
     fetch_ahead(ticket + p.ahead);
   }
-  // A tile that comes late keeps those below it waiting: whoever loads one asks the cache for a later one.
+  // A tile that comes late keeps those below it waiting. So the loader of a tile asks the cache for a later one.
   __device__ __forceinline__ void fetch_ahead(i64 ticket) const {
     if (ticket >= p.tickets) return;
     Spot at = spot_of(p, ticket);
@@ -274,7 +275,7 @@ struct Worker {
     });
   }
 
-  // The same as it is combined, swept up; `heads` before and after the sweep.
+  // The run as it is combined, swept up; `heads` before and after the sweep.
   __device__ __forceinline__ void read(int k, int v, const Spot& at, Item (&x)[ITEMS], u32& heads_of_items, u32& swept) const {
     Given given[ITEMS];
     read(k, v, at, given);
@@ -328,7 +329,7 @@ struct Worker {
     }
   }
 
-  // Results of runs one below another are written where the items were, and from there line by line.
+  // Results of runs one below another are written in the place of the items, and from there line by line.
   template <int O> __device__ __forceinline__ void write_runs(int k, const Spot& at, const Result (&y)[ITEMS]) const {
     typedef typename Output<O>::Store Store;
     typedef Patch<Store, Output<O>::grain> Results;
@@ -344,7 +345,7 @@ struct Worker {
                         [&](int place, i64 at) { *(piece*)(to + at) = *(const piece*)(shared + place); });
   }
 
-  // Results that touch along the axis are turned where the items were.
+  // Results that touch along the axis are turned in the place of the items.
   template <int O> __device__ __forceinline__ void write_turned(int k, const Spot& at, const Result (&y)[ITEMS]) const {
     typedef typename Output<O>::Store Store;
     typedef Turned<Store, Output<O>::grain> Results;

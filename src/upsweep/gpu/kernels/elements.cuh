@@ -1,5 +1,5 @@
-// What is combined: an element is an item and, in segmented scans, whether a segment starts in it; a prefix is the fold
-// of elements from the left. Segments are the lifted operator of Schwartz (1980): (f1,v1)+(f2,v2) = (f1|f2, f2 ? v2 : v1+v2).
+// Elements: an element is an item and, in segmented scans, whether a segment starts in it; a prefix is the fold of elements from
+// the left. Segments are the lifted operator of Schwartz (1980): (f1,v1)+(f2,v2) = (f1|f2, f2 ? v2 : v1+v2).
 #pragma once
 #include "operators.cuh"
 #include "spec.cuh"

@@ -1,5 +1,5 @@
-// The built-in operators: each the same arithmetic, operation by operation, as its Python function in arithmetic.py.
-// The left operand is the earlier one. Integers wrap, so they are added and multiplied unsigned.
+// The built-in operators. Each is the same arithmetic, operation by operation, as its Python function in arithmetic.py. The left
+// operand is the earlier one. Integers wrap, so they are added and multiplied unsigned.
 #pragma once
 #include "prelude.cuh"
 
@@ -25,7 +25,7 @@ template <class T> __device__ __forceinline__ bool equals(T a, T b) {
 }
 constexpr i64 NOT_A_TIME = (i64)0x8000000000000000ull;
 
-// NaN where either operand is one, and -0 below 0. Of equal operands in f64 a is kept where its sign decides for it.
+// NaN where either operand is one, and -0 below 0. Of equal operands in f64, a is kept where its sign decides so.
 template <class T> __device__ __forceinline__ T minimum(T a, T b) {
   if constexpr (same<T, f32>) { f32 r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
   else if constexpr (same<T, f64>) return (a <= b && (__double2hiint(a) < 0 || a < b)) || a != a ? a : b;
@@ -64,7 +64,7 @@ template <int N, class R> __device__ __forceinline__ R horner(const R (&terms)[N
   for (int i = 1; i < N; i++) total = fma(total, x, terms[i]);
   return total;
 }
-// log(exp(a) + exp(b)); arithmetic.py says how it works and lends it its numbers.
+// log(exp(a) + exp(b)); arithmetic.py explains it and has its numbers.
 template <class Numbers> struct LogAddExp { template <class R> __device__ R operator()(R a, R b) const {
   constexpr Numbers number{};
   constexpr R magic = R(3ull << (number.mantissa - 1)), log2e = R(-1.4426950408889634);
@@ -81,11 +81,11 @@ template <class Numbers> struct LogAddExp { template <class R> __device__ R oper
 struct Affine { template <class P> __device__ P operator()(P a, P b) const {
   return {times(a.head, b.head), {plus(times(a.tail.head, b.head), b.tail.head)}};
 } };
-// The same in order where only the state is wanted: the product of all factors is left out.
+// The map in order where only the state is wanted: the product of all factors is left out.
 struct AffineState { template <class P> __device__ P operator()(P a, P b) const {
   return {b.head, {plus(times(a.tail.head, b.head), b.tail.head)}};
 } };
-// One step back through a recurrence, on (gradient of the state, factor, state before), and the gradients that it gives.
+// One step back through a recurrence, on (gradient of the state, factor, state before); and the gradients that follow from it.
 struct Adjoint { template <class P> __device__ P operator()(P a, P b) const {
   return {plus(b.head, times(a.tail.head, a.head)), b.tail};
 } };

@@ -1,6 +1,6 @@
-// Scans of rows that fit in shared memory: an aligned group of LANES lanes scans a row by itself, or ROW_WARPS warps of CLUSTER
-// blocks together (where a scan is GROUPED, of up to 32 clusters), and as many blocks as fit hide the latency, as in a copy
-// kernel.
+// Scans of rows that fit in shared memory. Either an aligned group of LANES lanes scans a row by itself, or ROW_WARPS warps of
+// CLUSTER blocks scan it together (where a scan is GROUPED, up to 32 clusters). As many blocks as fit hide the latency, as in a
+// copy kernel.
 #include "region.cuh"
 #include "thread.cuh"
 #include "nodes.cuh"
@@ -10,12 +10,12 @@ static_assert(SHARED_BYTES == WARPS * RowRegion::WARP_BYTES && NODE_WORDS == NOD
 constexpr bool SHARED_ROWS = ROW_WARPS > 1, MANY_BLOCKS = CLUSTER > 1 || GROUPED;
 constexpr int places(int parts) { return 1 << log2_of(2 * parts - 1); }
 
-// Barriers of a cluster, in two halves: what lies between them need not wait.
+// Barriers of a cluster, in two halves: the work between the halves need not wait.
 __device__ __forceinline__ void arrive_at_cluster() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 __device__ __forceinline__ void await_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
-// From the block sums of an up-sweep over PARTS neighbours, one a lane, to the prefix of one of them and of what follows it.
-// `before` is the prefix of the first; `after`, of what follows all PLACES, stays where the part is the last of them.
+// From the block sums of an up-sweep over PARTS neighbours, one a lane, to the prefix of one of them and the prefix behind it.
+// `before` is the prefix of the first neighbour; `after`, the prefix behind all PLACES, stays where the part is the last of them.
 template <int PARTS> __device__ __forceinline__
 void narrow(const Element& swept, int part, int lane, const Item& start, Prefix& before, Prefix& after) {
   constexpr int PLACES = places(PARTS);
@@ -26,8 +26,8 @@ void narrow(const Element& swept, int part, int lane, const Item& start, Prefix&
   before = {from_lane(p.value, part), before.some || part > 0};
 }
 
-// The number of a cluster, and the epoch where clusters meet. There they take their numbers by ticket, as they wait for earlier
-// ones: the first block draws for all, who read it from its shared memory.
+// The number of a cluster, and the epoch where clusters meet. There the clusters take their numbers by ticket, because they wait
+// for earlier ones: the first block draws for all blocks, which read the number from its shared memory.
 __device__ __forceinline__ Joined number(const Params& p) {
   if constexpr (!GROUPED) return {0, blockIdx.x / CLUSTER};
   __shared__ Joined drawn;
@@ -48,8 +48,8 @@ __device__ __forceinline__ Joined number(const Params& p) {
   }
 }
 
-// The blocks of a row: those of a cluster hand each other their sums through shared memory, then clusters through nodes, which
-// a warp asks for all at once. A cluster waits for those alone that took their tickets earlier.
+// The blocks of a row. The blocks of a cluster hand each other their sums through shared memory, then clusters do so through
+// nodes, which a warp asks for all at once. A cluster waits only for clusters that took their tickets earlier.
 __device__ __forceinline__ void meet_blocks(const Params& p, const Element& sum, int lane, const Joined& own, const Item& start,
                                             Prefix& before, Prefix& after) {
   u32 rank = blockIdx.x % CLUSTER;
@@ -84,7 +84,7 @@ __device__ __forceinline__ void meet_blocks(const Params& p, const Element& sum,
   if constexpr (CLUSTER > 1) narrow<CLUSTER>(swept, rank, lane, start, before, after);
 }
 
-// The warps of a row: `before` becomes the prefix of this warp's part of it, and `after` of what follows that.
+// The warps of a row: `before` becomes the prefix of this warp's part of the row, and `after` the prefix behind that part.
 __device__ __forceinline__ void meet(const Params& p, const Element& sum, int warp, int lane, const Joined& own, const Item& start,
                                      Prefix& before, Prefix& after) {
   __shared__ Element sums[WARPS];

@@ -1,5 +1,5 @@
-// Scans along a short axis whose neighbours in memory belong to other scans: a lane holds whole rows in registers, VECTOR
-// neighbours at a time, so that nothing is shared and nobody waits.
+// Scans along a short axis whose neighbours in memory belong to other scans. A lane holds whole rows in registers, VECTOR
+// neighbours at a time. So nothing is shared and nobody waits.
 #include "params.cuh"
 #include "memory.cuh"
 #include "thread.cuh"
@@ -48,7 +48,7 @@ struct Thread {
     }
   }
 
-  // Bit k is set where item k starts a segment; the first starts one anyway.
+  // Bit k is set where item k starts a segment; the first item starts one in any case.
   __device__ __forceinline__ u32 heads(int v) const {
     const char* from = p.heads + row_offset(p, p.heads_strides, row) + (column + v) * p.heads_column;
     u32 bits = 0;

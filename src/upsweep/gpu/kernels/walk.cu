@@ -1,5 +1,5 @@
-// Scans in order: y[i] = y[i-1] + x[i], one item after the other, a lane a row. One warp walks 32 * VECTOR rows; SERVERS others
-// bring their items through a ring of stages in shared memory and take the results away. So the walking warp waits for
+// Scans in order: y[i] = y[i-1] + x[i], one item after the other, a lane a row. One warp walks 32 * VECTOR rows. SERVERS other
+// warps bring its items through a ring of stages in shared memory and take the results away. So the walking warp waits for
 // arithmetic only, and few rows keep the memory busy.
 #include "params.cuh"
 #include "memory.cuh"
@@ -21,13 +21,13 @@ template <int N, class T> __device__ __forceinline__ void store_run(char* to, co
   for (int b = 0; b < N * sizeof(T); b += BYTES) { piece x; memcpy(&x, (const char*)from + b, BYTES); *(piece*)(to + b) = x; }
 }
 
-// 16 bytes of a line, of which the neighbours are wanted soon by this block or the next.
+// 16 bytes of a line whose neighbours are soon wanted by this block or the next.
 __device__ __forceinline__ void copy_lines(char* to, const char* from) {
   asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
 }
 
-// A piece on its way to shared memory; of less than 4 bytes by way of a register, in an order that is the compiler's, so that
-// many are on their way at once.
+// A piece on its way to shared memory. A piece of less than 4 bytes goes through a register, in an order that the compiler
+// chooses, so that many pieces are on their way at once.
 template <int BYTES> __device__ __forceinline__ void copy_piece(char* to, const char* from) {
   if constexpr (BYTES == 16) copy_lines(to, from);
   else if constexpr (BYTES >= 4) copy_async<BYTES>(to, from);
@@ -39,18 +39,18 @@ template <int BYTES> __device__ __forceinline__ void copy_piece(char* to, const 
   }
 }
 
-// Where the rows of a block begin. ACROSS: the first of them; otherwise each lane knows its own.
+// The start of the rows of a block. ACROSS: the first of them; otherwise each lane knows its own row.
 struct Lines {
   char* base;
   __device__ __forceinline__ char* of(int row) const { return ACROSS ? base : (char*)__shfl_sync(~0u, (u64)base, row); }
 };
 
-// Where a stage holds an array: STEPS items of WIDTH rows, from byte AT on.
+// The place of an array in a stage: STEPS items of WIDTH rows, from byte AT on.
 //   ACROSS   item after item, neighbours are rows
-//   else     row after row, 16 bytes further apart than they are long: then 16-byte reads of all lanes meet each bank once
+//   else     row after row, 16 bytes further apart than they are long, so that 16-byte reads of all lanes meet each bank once
 //   SAME     one row of items serves all
 //   FLIP     16 bytes hold their items last first, as memory does where the scan goes backwards
-// GRAIN bytes are copied at once; along rows, 16 or an item.
+// GRAIN bytes are copied at once; along rows, 16 bytes or an item.
 template <class T, int AT, bool SAME, bool FLIP, int GRAIN> struct Patch {
   static constexpr int SIZE = sizeof(T), LINE = ACROSS ? WIDTH * SIZE : STEPS * SIZE + 16;
   static constexpr int UNIT = 16 / SIZE;  // items of 16 bytes
@@ -132,7 +132,7 @@ template <class T, int AT, bool SAME, bool FLIP, int GRAIN> struct Patch {
       }
     }
   }
-  // What is left of rows that end within 16 bytes.
+  // The rest of rows that end within 16 bytes.
   template <class F> static __device__ __forceinline__ void each_end(const Lines& at, i64 along, i64 j, int m, int rows, int lane, F&& f) {
     if constexpr (!ACROSS && !SAME && PER_LINE < STEPS) {
       const int whole = m / UNIT * UNIT;
@@ -222,7 +222,8 @@ __device__ __forceinline__ void serve(const Params& p, const Rows& rows, Ring& r
         int exist = i.value == AHEAD && j + m == p.n ? m - 1 : m;
         if constexpr (!Input<i.value>::still) In<i.value>::bring(stage, in[i.value], p.in_strides[i.value].along, j, exist, rows.count, lane);
       });
-      // In a reverse scan the head of the first item lies outside, and heads come one by one; that item starts a segment anyway.
+      // In a reverse scan the head of the first item lies outside, and heads come one by one. That item starts a segment in any
+      // case.
       if (SEGMENTED) Heads::bring(stage, heads, p.heads_strides.along, j, m, rows.count, lane, HEADS_GRAIN == 1 && j < p.heads_first);
       barrier_arrive_with_copies(&ring.full[s]);
       barrier_arrive(&ring.full[s]);
@@ -242,7 +243,7 @@ struct Walker {
   Prefix state[VECTOR];
   Given still[VECTOR];  // of which the inputs that serve whole rows are read
 
-  // One step of one row: what is written for the item.
+  // One step of one row: the results for the item.
   __device__ __forceinline__ Result step(int v, const Given& x, bool head, i64 j) {
     Item before = SEGMENTED ? select(head, start[v], state[v].value) : state[v].value;
     fold(state[v], element(Map()(x, index_of(p, j)), head), start[v]);
@@ -282,7 +283,7 @@ struct Walker {
       });
   }
 
-  // N items: what the next ones need is read before these are worked on, and before results are written where items lie.
+  // N items: the items of the next step are read before these are worked on, and before results are written in their place.
   template <int N> __device__ __forceinline__ void walk(char* stage, i64 j, int i, const Given (&x)[N][VECTOR], const bool (&head)[N][VECTOR]) {
     Result y[N][VECTOR];
 #pragma unroll
@@ -291,7 +292,7 @@ struct Walker {
       for (int v = 0; v < VECTOR; v++) y[k][v] = step(v, x[k][v], SEGMENTED && head[k][v], j + i + k);
     write<N>(stage, i, y);
   }
-  // A stage whose first items have been read; leaves those of the next stage, which may have to land first.
+  // A stage whose first items have been read. It reads the first items of the next stage, which may have to land first.
   __device__ __forceinline__ void walk_stage(char* stage, i64 j, char* next, u64* full, u32 parity, Given (&x)[2][ITEMS][VECTOR], bool (&head)[2][ITEMS][VECTOR]) {
 #pragma unroll
     for (int i = 0; i < STEPS; i += ITEMS) {
