@@ -1,7 +1,9 @@
-"""A chunk along a row: runs of 16 items side by side. Their sums are in turn a sequence of runs, until 16 or fewer are left.
+"""A chunk along a row: runs of 16 items side by side. The sums of runs are in turn a sequence of runs, until 16 or fewer are
+left.
 
-Runs are read from the array and prefixes written to it where it holds what is computed with, side by side; otherwise both lie in
-scratch memory, converted line by line. There the last runs lie in any case: what they lack becomes the last item.
+Runs are read from the array, and prefixes are written to it, where the array holds the computed dtype side by side. Otherwise
+both lie in scratch memory, converted line by line. The last runs lie there in any case, and their missing items become copies
+of the last item.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ def direct(L, m):
 
 @of_words
 def sum_at(L, A, c, level, item):
-    """The address of a block sum; of level 0, where its items lie in scratch memory."""
+    """The address of a block sum; for level 0, the place of its items in scratch memory."""
     p = part(L, c)
     return A + peek(p, PANEL + level if level else SPARE) + item * peek(p, SIZE)
 
@@ -58,7 +60,7 @@ def aim_sums(L, A, slot, count, level, item):
 
 @of_words
 def source_of(L, A, c, first):
-    """Where the array's own memory serves as a chunk's runs, or 0."""
+    """The place where the array's own memory serves as a chunk's runs, or 0."""
     p = part(L, c)
     if peek(L, MAP) and c < peek(L, VALUES):
         return 0
@@ -68,7 +70,7 @@ def source_of(L, A, c, first):
 
 @of_words
 def bring(L, A, first, m):
-    """A chunk's items to scratch memory: all, or those that are no whole group of runs."""
+    """Bring a chunk's items to scratch memory: all items, or those that are no whole group of runs."""
     whole = direct(L, m)
     padded = m if whole == m else whole + ROW * peek(L, LANES)
     mapped = 0
@@ -105,7 +107,7 @@ def groups_of(L, count):
 
 @of_words
 def sum_runs(L, A, first, done, groups, rest, keep):
-    """The sums of runs of a chunk, at level 1; those within the runs are kept in place of the items in scratch memory."""
+    """The sums of runs of a chunk, at level 1. The sums within the runs take the place of the items in scratch memory."""
     components = peek(L, COMPONENTS)
     if groups:
         aim_runs(L, A, 0, first, done, rest)
@@ -155,7 +157,7 @@ def top_of(m):
 
 @of_words
 def take_total(L, A, m):
-    """A whole chunk's sum, for the counter."""
+    """Keep a whole chunk's sum for the counter."""
     level, tip = top_of(m)
     for c in range(peek(L, COMPONENTS)):
         copy_bytes(A + peek(part(L, c), TOTAL), sum_at(L, A, c, level, tip - 1), peek(part(L, c), SIZE))
@@ -171,8 +173,9 @@ def put(L, A, level, item, region):
 
 @of_words
 def scan_head(L, A, level):
-    """The prefixes of a level's first run, where nothing stands before it. Before the level above its first item is put, so that
-    there is something to fold."""
+    """The prefixes of a level's first run, where nothing stands before it. The first item of the level above is put before the
+    run, so that there is something to fold.
+    """
     values, components = peek(L, VALUES), peek(L, COMPONENTS)
     aim(L, A, 0, START, values, 0)
     aim_sums(L, A, values, components, level, 0)
@@ -197,7 +200,7 @@ def settle_tip(L, A, level, tip, known, whole):
 
 @of_words
 def scan_level(L, A, level, count, known):
-    """The prefixes of the sums at a level, of which there are `count`, from those above."""
+    """The prefixes of the `count` sums at a level, from the prefixes above."""
     values, components = peek(L, VALUES), peek(L, COMPONENTS)
     if not known:
         scan_head(L, A, level)
@@ -216,7 +219,7 @@ def scan_level(L, A, level, count, known):
 
 @of_words
 def target_of(L, A, c, first):
-    """Where a component's prefixes are written straight to their array, or 0."""
+    """The place where a component's prefixes are written straight to their array, or 0."""
     for o in range(0 if peek(L, FINISH) else peek(L, SINKS)):
         s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
         target, along, _ = place_of(L, A, peek(L, INPUTS) + o)
@@ -246,7 +249,7 @@ def scan_runs(L, A, first, done, groups, rest):
 
 @of_words
 def put_head(L, A, first, rest):
-    """The prefixes of a row's first run to where the others are; an exclusive scan starts with what stands in START."""
+    """Put the prefixes of a row's first run beside the others; an exclusive scan starts with the value at START."""
     shift = peek(L, EXCLUSIVE)
     aim_targets(L, A, 0, first, 0, rest)
     for c in range(peek(L, VALUES)):
@@ -258,7 +261,7 @@ def put_head(L, A, first, rest):
 
 @of_words
 def restart(L, A, m):
-    """Where a segment starts, an exclusive scan starts anew."""
+    """An exclusive scan starts anew at the head of a segment."""
     for i in range(m):
         if byte_at(A + peek(L, FLAGS), i):
             put(L, A, 0, i, START)
@@ -266,7 +269,7 @@ def restart(L, A, m):
 
 @of_words
 def descend(L, A, first, m, known, whole):
-    """From the prefix at BEFORE, if it is `known`, to those of all items; END is the one behind a `whole` chunk."""
+    """From the prefix at BEFORE, if it is `known`, to the prefixes of all items; END holds the prefix behind a `whole` chunk."""
     level, tip = top_of(m)
     settle_tip(L, A, level, tip, known, whole)
     while level > 1:
@@ -285,7 +288,7 @@ def descend(L, A, first, m, known, whole):
 
 @of_words
 def hand(L, A, first, m):
-    """The prefixes that lie in scratch memory to the outputs."""
+    """Hand the prefixes in scratch memory to the outputs."""
     if peek(L, FINISH):
         hand_results(L, A, first, 0, m, 1)
         return
@@ -302,7 +305,7 @@ def hand(L, A, first, m):
 
 @of_words
 def hand_last(L, A, m, w, whole):
-    """The prefix behind a chunk, which a reduction is; where rows are scanned straight through, of w rows."""
+    """Hand out the prefix behind a chunk: a reduction's result. Where rows are scanned straight through, there are w rows."""
     for c in range(peek(L, VALUES)):
         poke(A, c, A + peek(part(L, c), END) if whole else sum_at(L, A, c, 0, m - 1))
     if peek(L, FINISH):

@@ -1,7 +1,7 @@
-"""The kernel that scans groups whose items lie in any order: one pass over the items, a state for each group.
+"""The kernel that scans groups whose items lie in any order: one pass over the items, with a state for each group.
 
 In the tree's order a group's state is the binary counter of `upsweep.tree.Carry`: the sums of the aligned blocks that the items
-so far make up, and the prefix behind each. Level 0 of it is a block of `BLOCK` items.
+so far make up, and the prefix behind each block. Level 0 of the counter is a block of `BLOCK` items.
 """
 
 from __future__ import annotations
@@ -20,30 +20,41 @@ from upsweep.cpu.sweep import operators
 from upsweep.plan import Plan
 
 BLOCK = 8
-"""Items of a group that wait until they are scanned together: whether one more completes a block is hard to foretell, and
-guessed wrong once an item without waiting. Sums of 3.4 million float64 in 3844 groups, ms of one core: 1 60, 4 28, 8 17."""
+"""Items of a group that wait until they are scanned together. Without waiting, the processor guesses wrong once an item
+whether the item completes a block. Sums of 3.4 million float64 in 3844 groups, ms of one core: 1 60, 4 28, 8 17.
+"""
 
 
 class Word(IntEnum):
-    """The int64 words of a launch. Behind them stand, for each component, the address of the input and then its stride; of
-    the output, and its stride; of block sums; of prefixes; of items that wait; and of
-    what a scan starts from."""
+    """The int64 words of a launch. Behind them stand, for each component: the address and the stride of the input, the address
+    and the stride of the output, and the addresses of block sums, of prefixes, of items that wait, and of the starts.
+    """
 
-    N = 0  # items, of those listed
-    CODES = 1  # the group of each item, int32
-    STEP = 2  # bytes from one of them to the next
-    COUNTS = 3  # the items of each group so far, int64
-    GROUPS = 4  # the first group of those listed
-    GROUPS_END = 5  # and the one behind them
-    SLOTS = 6  # where the states of each group begin, int64
-    PLACES = 7  # where the items that wait came from, int64, BLOCK a group
-    LIST = 8  # the places of the items, int64, or 0 for all of them
-    ZERO = 9  # the place of the item whose index is 0: an item's index is its distance from there
+    # Items, of those listed.
+    N = 0
+    # The group of each item, int32.
+    CODES = 1
+    # Bytes from one of them to the next.
+    STEP = 2
+    # The items of each group so far, int64.
+    COUNTS = 3
+    # The first group of those listed.
+    GROUPS = 4
+    # The group behind the last of those listed.
+    GROUPS_END = 5
+    # The start of each group's states, int64.
+    SLOTS = 6
+    # The places that the waiting items came from, int64, BLOCK a group.
+    PLACES = 7
+    # The places of the items, int64, or 0 for all of them.
+    LIST = 8
+    # The place of the item whose index is 0: an item's index is its distance from there.
+    ZERO = 9
     ARRAYS = 10
 
 
 class Form(NamedTuple):
-    """What is compiled in, beside the operator and the dtypes."""
+    """The forms that are compiled in, beside the operator and the dtypes."""
 
     initial: bool
     exclusive: bool
@@ -71,7 +82,7 @@ def grouper(plan: Plan, identity: Sequence[Any] | None, form: Form) -> Callable[
 
     @inner
     def merged(sums, slot, count, s):
-        """The sum of the block that `BLOCK` items complete, with its level; what it is made of makes way for it."""
+        """The sum of the block that `BLOCK` items complete, with its level. The sums that it is made of make way for it."""
         level = 0
         while count >> level & 1:
             s = combine(P_read(sums, slot + level), s)
@@ -92,13 +103,13 @@ def grouper(plan: Plan, identity: Sequence[Any] | None, form: Form) -> Callable[
 
     @inner
     def write(arrays, i, p):
-        """What a prefix gives, at place i."""
+        """The results of a prefix, at place i."""
         x, x_step, y, y_step, zero = arrays
         Y_write(y, y_step, i, finished(p, X_read(x, x_step, i), abs(zero - i)))
 
     @inner
     def put(arrays, places, at, r, p):
-        """A prefix where it belongs: at item r, or at the item behind it in an exclusive scan."""
+        """Write a prefix to its place: at item r, or at the item behind it in an exclusive scan."""
         if EXCLUSIVE:
             r += 1
         if not EXCLUSIVE or r < BLOCK:
@@ -106,7 +117,7 @@ def grouper(plan: Plan, identity: Sequence[Any] | None, form: Form) -> Callable[
 
     @inner
     def four(arrays, places, items, group, r, n, has, before):
-        """Scan items r to r + n of those that wait, at most 3 of them; the sum of all where there are 4."""
+        """Scan items r to r + n of the waiting ones, at most 3 of them; where there are 4, the sum of all."""
         at = group * BLOCK
         a = P_read(items, at + r)
         put(arrays, places, at, r, onto(has, before, a))

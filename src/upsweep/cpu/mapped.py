@@ -1,5 +1,5 @@
-"""Chunks on their way through a map and a finish: lines of inputs to lines of operands, and lines of
-prefixes to lines of results.
+"""Chunks on their way through a map and a finish: lines of inputs become lines of operands, and lines of prefixes become lines
+of results.
 
 ALONG a row, and where rows are TURNED, a line is all of a chunk, in the order of its runs; else it is one row of the panel.
 """
@@ -45,14 +45,14 @@ def failed(L, status):
 
 @of_words
 def compute_line(L, A, code, count, place, mask):
-    """Call the map or the finish for `count` items, the first of which the scan comes to after `place` others."""
+    """Call the map or the finish for `count` items. The first item has `place` others before it in the scan."""
     index, step = peek(L, INDEX) + peek(L, STEP) * place, peek(L, STEP)
     failed(L, _call5(peek(L, code), (A, count, index, step, mask)))
 
 
 @of_words
 def bring_lines_of(L, A, first, m, w):
-    """Have a chunk's inputs lie in lines, and note where."""
+    """Bring a chunk's inputs to lines, and note the places of the lines."""
     pitch = peek(L, PITCH)
     for i in range(peek(L, INPUTS) - peek(L, SEGMENTED)):
         line = line_of(L, i)
@@ -92,14 +92,14 @@ def aim_lines(L, A, slot, row):
 
 @of_words
 def repeat_last(L, A, c, w, m):
-    """Rows that the quadruples of a panel of m rows lack become the last one."""
+    """Rows that the quadruples of a panel of m rows lack become copies of the last row."""
     for row in range(m, ROW if m > 7 else (m + 3) // 4 * 4):
         copy_bytes(panel_row(L, A, c, row), panel_row(L, A, c, m - 1), w * peek(part(L, c), SIZE))
 
 
 @of_words
 def bring_operands(L, A, first, m, w):
-    """What a map makes of a chunk, as a panel; ALONG a row as a line."""
+    """Bring a map's results for a chunk, as a panel; ALONG a row as a line."""
     bring_lines_of(L, A, first, m, w)
     values = peek(L, VALUES)
     if not peek(L, ALONG) and not peek(L, TURNED):
@@ -130,8 +130,9 @@ def bring_operands(L, A, first, m, w):
 
 @of_words
 def aim_results(L, A, slot, row, neighbour):
-    """Have results computed straight to the arrays that they fit into, else to scratch memory. `neighbour`: the place of an
-    array's stride from one item of a line to the next, 0 where there is no such array."""
+    """Let results be computed straight to the arrays that they fit into, else to scratch memory. `neighbour`: the place of an
+    array's stride from one item of a line to the next, 0 where there is no such array.
+    """
     for o in range(peek(L, SINKS)):
         s = sink_of(L, o)
         target, along, across = place_of(L, A, peek(L, INPUTS) + o)
@@ -142,7 +143,7 @@ def aim_results(L, A, slot, row, neighbour):
 
 @of_words
 def hand_line(L, A, row, neighbour, count):
-    """Bring a line of results from scratch memory to where it belongs."""
+    """Bring a line of results from scratch memory to its place."""
     for o in range(peek(L, SINKS)):
         s = sink_of(L, o)
         target, along, across = place_of(L, A, peek(L, INPUTS) + o)
@@ -153,7 +154,7 @@ def hand_line(L, A, row, neighbour, count):
 
 @of_words
 def hand_results(L, A, first, shift, m, w):
-    """What a finish makes of a line of prefixes, or of the panel from its row `shift` on, to the outputs."""
+    """Hand a finish's results for a line of prefixes, or for the panel from its row `shift` on, to the outputs."""
     values = peek(L, VALUES)
     if not peek(L, ALONG) and not peek(L, TURNED):
         for row in range(m):
@@ -190,7 +191,7 @@ def hand_results(L, A, first, shift, m, w):
 
 @of_words
 def hand_result(L, A, count):
-    """What a finish makes of the last prefixes of `count` rows, at which the frame points."""
+    """Hand out a finish's results for the last prefixes of `count` rows, at which the frame points."""
     aim_results(L, A, peek(L, VALUES) + peek(L, INPUTS) - peek(L, SEGMENTED), 0, 0)
     compute_line(L, A, FINISH, count, 0, 0)
     for o in range(peek(L, SINKS)):

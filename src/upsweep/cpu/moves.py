@@ -1,7 +1,7 @@
 """Moves of data that go with scans: packing, repeating, counting, radix passes. Each thread works on whole chunks.
 
-A chunk's place in the output comes from the exclusive prefix sums of the chunks' counts, so that the result depends
-neither on the threads nor on the chunks.
+A chunk's place in the output comes from the exclusive prefix sums of the chunks' counts, so the result depends neither on the
+threads nor on the chunks.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def select(
     places: np.ndarray | None,
     lengths: np.ndarray | None,
 ) -> np.ndarray:
-    """As much of what is kept as there is room for, and how much that would be."""
+    """As many kept items as there is room for, and their full number."""
     starts = where(heads(np, x) if keep is None else keep)
     return moves.select(np, starts, x, values, places, lengths)
 
 
 def partition(x: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, int]:
-    """Those, then the others, each in their order; and how many are kept."""
+    """The kept items, then the others, each in their order; and the number of kept items."""
     kept = pack(x, keep)
     return np.concatenate([kept, pack(x, ~keep)]), len(kept)
 
@@ -59,23 +59,23 @@ def where(keep: np.ndarray) -> np.ndarray:
 
 
 def unique(x: np.ndarray) -> np.ndarray:
-    """The first of each run of equal items."""
+    """The first item of each run of equal items."""
     return pack(x, heads(np, x))
 
 
 def runs(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same, and the lengths of the runs."""
+    """The first item of each run of equal items, and the lengths of the runs."""
     starts = where(heads(np, x))
     return x[starts], np.diff(starts, append=len(x))
 
 
 def repeat(x: np.ndarray, counts: np.ndarray, offsets: Callable[[], np.ndarray]) -> np.ndarray:
-    """`x[s]` `counts[s]` times, for every s. Each thread finds where its share of the output starts."""
+    """`x[s]` repeated `counts[s]` times, for every s. Each thread finds the start of its share of the output."""
     return _repeated(x, offsets())
 
 
 def owners(counts: np.ndarray, offsets: Callable[[], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """For each item of such an output its s, and its place among those of s."""
+    """For each item of such an output its s, and its place among the items of s."""
     starts = offsets()
     owner = _repeated(np.arange(len(counts)), starts)
     rank = np.arange(len(owner))
@@ -93,7 +93,7 @@ def _repeated(x: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def count(x: np.ndarray, bins: int) -> np.ndarray:
-    """How often each of 0 ... bins - 1 occurs in `x`; what lies outside is left out."""
+    """The number of times that each of 0 ... bins - 1 occurs in `x`; items outside of these are left out."""
     share = max(CHUNK, bins, -(-len(x) // cores.wanted()))
     counts = np.zeros((max(1, -(-len(x) // share)), bins), np.int64)
     _each_chunk(len(x), lambda lo, hi: _count_chunk(x[lo:hi], counts[lo // share]), share)
@@ -103,7 +103,9 @@ def count(x: np.ndarray, bins: int) -> np.ndarray:
 def radix_sort(
     x: np.ndarray, values: np.ndarray | None, falling: bool
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Keys in stable order, and values with them; without values and where they tell all of it, the keys alone are sorted."""
+    """Keys in stable order, and values with them. Without values, and where the keys tell all of it, the keys alone are
+    sorted.
+    """
     keys = sort_keys.keys(np, x, falling)
     if values is None and np.array_equal(sort_keys.unkeyed(keys, x, falling), sort_keys.bits(np, x)):
         ordered = _sorted(_unsigned(keys)) ^ _top(keys)
@@ -118,7 +120,7 @@ def argsort(x: np.ndarray, falling: bool) -> np.ndarray:
 
 
 def _sorted(keys: np.ndarray) -> np.ndarray:
-    """Unsigned keys in rising order: passes over 8 bits, lowest first, but for bytes that all keys share."""
+    """Unsigned keys in rising order: passes over 8 bits, the lowest first, without the bytes that all keys share."""
     for shift in _useful_shifts(keys):
         keys = _pass(keys, shift)
     return keys
@@ -183,7 +185,7 @@ def _useful_shifts(keys: np.ndarray) -> list[int]:
 
 
 def _bucket_starts(keys: np.ndarray, shift: int, share: int) -> np.ndarray:
-    """Where each chunk's keys of each digit go: digits first, then chunks, which keeps the sort stable."""
+    """The places of each chunk's keys of each digit: digits first, then chunks, which keeps the sort stable."""
     counts = np.zeros((-(-len(keys) // share), 256), np.int64)
     _each_chunk(len(keys), lambda lo, hi: _digits(keys, shift, lo, hi, counts[lo // share]), share)
     by_digit = counts.T.ravel()
@@ -192,7 +194,8 @@ def _bucket_starts(keys: np.ndarray, shift: int, share: int) -> np.ndarray:
 
 @_njit
 def _pack_chunk(x, keep, lo, hi, y, at):
-    while hi > lo and not keep[hi - 1]:  # so that the store below never touches what the next chunk writes
+    # With this, the store below never touches the items that the next chunk writes.
+    while hi > lo and not keep[hi - 1]:
         hi -= 1
     for i in range(lo, hi):
         y[at] = x[i]

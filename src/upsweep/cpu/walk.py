@@ -40,7 +40,7 @@ def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) ->
 
         @inner
         def before(start, p, s):
-            """What an exclusive scan gives: the state, or nothing yet where a segment starts."""
+            """The result of an exclusive scan: the state, or the start where a segment starts."""
             return nothing_yet(start) if s[-1] else p
 
     else:
@@ -126,7 +126,7 @@ def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) ->
             Y_write(y, y_along, 0, finished(p, item, 0))
 
     def run(words, scratch):
-        """One thread's share: tickets until there are none. The words of a launch and scratch memory come by address."""
+        """One thread's share: it takes tickets until there are none. The words of a launch and scratch memory come by address."""
         each, n = 3 + peek(words, DIMS), peek(words, N)
         xs = ARRAYS + peek(words, DIMS)
         ys = xs + IN * each
@@ -153,7 +153,7 @@ def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) ->
 
 
 def _placer(count: int) -> Any:
-    """Where the arrays of a strip begin: addresses, strides along the axis, strides across rows."""
+    """The starts of the arrays of a strip: addresses, strides along the axis, strides across rows."""
     gather, DIMS = gathered(count), int(Steps.DIMS)
 
     @inner
@@ -170,7 +170,7 @@ def _placer(count: int) -> Any:
 
 
 def _nothing_yet(P: Items, identity: Sequence[Any] | None, initial: bool) -> Any:
-    """What an exclusive scan gives where nothing stands before an item."""
+    """The result of an exclusive scan where nothing stands before an item."""
     if initial or identity is None:
 
         @inner
@@ -188,7 +188,7 @@ def _nothing_yet(P: Items, identity: Sequence[Any] | None, initial: bool) -> Any
 
 
 def _strides(across: Sequence[int | None]) -> Any:
-    """The strides from row to row: compiled in where they are known, so that loops over rows become vector code."""
+    """The strides from row to row. Known strides are compiled in, so that loops over rows become vector code."""
     if all(stride is not None for stride in across):
         known = tuple(across)
 

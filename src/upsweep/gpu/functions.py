@@ -1,4 +1,5 @@
-"""What a kernel computes: the map, the operator and the finish, as functors of C++ or as functions of Python to be linked in.
+"""The functions that a kernel computes: the map, the operator and the finish, as functors of C++ or as functions of Python to
+be linked in.
 
 A function of Python is compiled to LTO-IR by numba-cuda, so that it is inlined like a functor.
 """
@@ -41,8 +42,9 @@ _INDEX: Parts = (np.dtype(np.int64),)
 
 
 class Linked(NamedTuple):
-    """A Python function that is linked into a kernel, as a C function of pointers: to the parts of each operand, and to those of
-    what it gives."""
+    """A Python function that is linked into a kernel, as a C function of pointers: to the parts of each operand, and to the
+    parts of the results.
+    """
 
     symbol: str
     function: Operator | Function
@@ -64,8 +66,9 @@ def linked(plan: Plan) -> tuple[Linked, ...]:
 
 
 def _functor_of(function: Operator | Function, plan: Plan) -> Form | None:
-    """The built-in functor of an operator, or of what finishes the gradients of a recurrence."""
-    if isinstance(function, Function) and function.arity > 1:  # an operator's function may be a user's map
+    """The built-in functor of an operator, or of the finish of a recurrence's gradients."""
+    # An operator's function may be a user's map.
+    if isinstance(function, Function) and function.arity > 1:
         return None
     known = form_of(function, plan.accumulators)
     return known and known[1]
@@ -90,13 +93,14 @@ def given(plan: Plan) -> Parts:
 
 
 def reads_again(plan: Plan) -> bool:
-    """Whether the finish is given inputs of its item."""
+    """Whether the finish gets inputs of its item."""
     return plan.finish is not None and plan.finish.arity > 1
 
 
 def functions_text(plan: Plan) -> str:
-    """What is computed: `Map` of what is `Given`, an item of each array that is read; `Op` of two of the `Item`s that it gives;
-    and `Finish` of a prefix, whose `Result` is written."""
+    """The functors of a scan: `Map` of what is `Given`, an item of each array that is read; `Op` of two of the `Item`s that
+    the map gives; and `Finish` of a prefix, whose `Result` is written.
+    """
     declarations = [
         f'extern "C" __device__ void {each.symbol}({", ".join(f"{value_type(d)}*" for d in each.parts())});\n'
         for each in linked(plan)
@@ -185,7 +189,7 @@ def _finish_text(plan: Plan) -> str:
 
 
 def _numbers(numbers: LogAddExp, dtype: np.dtype) -> str:
-    """What LogAddExp computes with, in digits that lose nothing."""
+    """The constants of LogAddExp, in digits that lose nothing."""
     real, _, mantissa, far, exp2, log1p = numbers
     lists = [[float(real(x)).hex() for x in terms] for terms in (exp2, log1p)]
     exp2, log1p = (f"[{len(terms)}] = {{{', '.join(terms)}}}" for terms in lists)
@@ -206,7 +210,8 @@ def python_ltoir(each: Linked, arch: int) -> bytes:
         [f"p{i}_{j}" for j in range(len(parts))] for i, parts in enumerate((*each.operands, each.results))
     ]
     *given, stored = names
-    values = [f"({', '.join(f'{p}[0]' for p in parts)})" for parts in given]  # one part alone is no tuple
+    # One part alone is no tuple.
+    values = [f"({', '.join(f'{p}[0]' for p in parts)})" for parts in given]
     stores = [f"{p}[0] = r" if len(stored) == 1 else f"{p}[0] = r[{j}]" for j, p in enumerate(stored)]
     lines = [
         f"def {each.symbol}({', '.join(p for parts in names for p in parts)}):",
@@ -216,11 +221,11 @@ def python_ltoir(each: Linked, arch: int) -> bytes:
         "function": scalars_on_device(each.function.fn),
         "returned": compiler().returned(each.results, len(stored) == 1),
     }
-    exec("\n    ".join([*lines, *stores]), scope)  # numba wants a function of fixed arity
+    # numba wants a function of fixed arity.
+    exec("\n    ".join([*lines, *stores]), scope)
     operands = [from_dtype(d) for parts in each.operands for d in parts]
-    results = [
-        types.uint8 if d.kind == "b" else from_dtype(d) for d in each.results
-    ]  # numba stores no bool by a pointer
+    # numba stores no bool by a pointer.
+    results = [types.uint8 if d.kind == "b" else from_dtype(d) for d in each.results]
     pointers = [types.CPointer(part) for part in (*operands, *results)]
     try:
         code, _ = cuda.compile(  # pyright: ignore[reportPrivateImportUsage]
