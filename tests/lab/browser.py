@@ -1,6 +1,5 @@
 """A headless Chromium for tests. It is driven by the WebDriver protocol, in a few requests to chromedriver, without a package."""
 
-import base64
 import json
 import shutil
 import socket
@@ -104,10 +103,6 @@ class Browser:
 
     def chrome(self, command, **parameters):
         return self.ask("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
-
-    def photograph(self, path, whole=False):
-        shot = self.chrome("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
-        path.write_bytes(base64.b64decode(shot["data"]))
 
     def __enter__(self):
         return self

@@ -395,14 +395,6 @@ def diff(one: ndarray) -> ndarray:
     return ndarray([b - a for a, b in pairwise(one.data)])
 
 
-def unravel_index(place: int, dims: tuple[int, ...]) -> tuple[int, ...]:
-    out: list[int] = []
-    for long in reversed(dims):
-        place, k = divmod(place, long)
-        out.insert(0, k)
-    return tuple(out)
-
-
 def isclose(a: float, b: float, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
     return a == b or (equal_nan and a != a and b != b) or abs(a - b) <= atol + rtol * abs(b)
 
