@@ -41,12 +41,14 @@ def call(
     order: str = "tree",
     keep: tuple[int, ...] | None = None,
 ) -> Any:
-    """The scan itself, of the components that `keep` names, or of all. The last array has the shape; axes of one item of the
-    others, and of heads, hold for all of its items."""
+    """The scan itself, of the components that `keep` names, or of all. The last array has the shape of the scan. In the other
+    arrays and in heads, an axis of one item holds for all items.
+    """
     shape = xs[-1].shape
     dtypes, shapes = tuple(np.dtype(x.dtype) for x in xs), (shape,) * len(xs)
     how = exclusive, reverse, starts is not None, None, heads is not None, None, False, keep, order
-    plan, results = plan_of(op, dtypes, shapes, dim, *how)  # what is wrong is said here, not by XLA
+    # A mistake is named here, not by XLA.
+    plan, results = plan_of(op, dtypes, shapes, dim, *how)
     if heads is not None:
         alone = heads.size == heads.shape[dim]
         heads = heads.reshape(-1) if alone else jnp.broadcast_to(heads, shape)
@@ -57,9 +59,8 @@ def call(
 
 
 def _scan_into(plan: Plan, outs: Any, xs: Any, starts: Any, heads: Any) -> None:
-    if (
-        len(xs) == 1 and starts is heads is None and plan.order == "tree"
-    ):  # the next one like it is remembered
+    # The next scan like this one is remembered.
+    if len(xs) == 1 and starts is heads is None and plan.order == "tree":
         up.scan(xs[0], plan.op, axis=plan.axis, exclusive=plan.exclusive, reverse=plan.reverse, out=outs[0])
         return
     on = engines.load(engines.choose(xs))
@@ -126,8 +127,9 @@ def _none_if_zero(tangent: Any) -> Any:
 
 
 def _primitive(name: str, run: Any, jvp: Any, transpose: Any, initial: int) -> Primitive:
-    """A primitive of one result of the shape of its first operand; what is batched stands in front. `initial` is the place of
-    that operand, where it is given."""
+    """A primitive of one result, with the shape of its first operand; a batch stands in front. `initial` is the place of that
+    operand, where it is given.
+    """
     made = Primitive(f"upsweep_{name}")
     statics = [p.name for p in signature(run).parameters.values() if p.kind is p.KEYWORD_ONLY]
     made.def_impl(jax.jit(run, static_argnames=statics))
@@ -145,8 +147,9 @@ def _primitive(name: str, run: Any, jvp: Any, transpose: Any, initial: int) -> P
 
 
 def in_front(args: Any, dims: Any, whole: Any = None) -> list[Array]:
-    """With the batch in front, whether it is batched or the same for all: of that size then where it is among the `whole` ones,
-    by default all of them, else of one item."""
+    """An array with the batch in front, whether it is batched or the same for all: of the batch's size if it is among the
+    `whole` ones (by default all are), else of one item.
+    """
     (size, *_) = (x.shape[d] for x, d in zip(args, dims) if d is not None)
     sizes = [size if whole is None or i in whole else 1 for i in range(len(args))]
     return [
@@ -171,7 +174,7 @@ def _present(*values: Any) -> list[Any]:
 def scan(
     op: Operator, dim: int, exclusive: bool, reverse: bool, x: Array, initial: Any, heads: Any, order: str = "tree"
 ) -> Array:  # fmt: skip
-    """`dim` is counted from the end, where batches do not reach."""
+    """`dim` is counted from the end, where a batch in front changes nothing."""
     params = {"op": op, "dim": dim, "exclusive": exclusive, "reverse": reverse, "order": order}
     return _scan.bind(x, *_present(initial, heads), started=initial is not None, **params)
 
@@ -204,7 +207,8 @@ def _scan_jvp(
         return y, scan(op, dim, exclusive, reverse, dx, d_initial, heads, order)
     before = y if exclusive else _before(op, x, y, initial, heads, dim, reverse)
     left, right = _partials(op, before, x)
-    if initial is None and not exclusive:  # the first prefix is the first item itself
+    # The first prefix is the first item itself.
+    if initial is None and not exclusive:
         right = _one_at_starts(right, heads, dim, reverse)
     dy = recurrence(dim, reverse, left, right * dx, d_initial, heads, order)
     if not exclusive:
@@ -224,7 +228,7 @@ def _scan_transpose(
     order: str,
     started: bool,
 ) -> Any:
-    """Of the one operator that is linear, add."""
+    """The transpose for the one linear operator, add."""
     initial, heads = _given(rest, started)
     if isinstance(g, ad.Zero) or g.shape[dim] == 0:
         return [None] * (1 + len(rest))
@@ -241,7 +245,7 @@ def _scan_transpose(
 
 
 def _before(op: Operator, x: Array, y: Array, initial: Any, heads: Any, dim: int, reverse: bool) -> Array:
-    """The prefix before each item; where there is none, the operator's identity or, for want of it, the item itself."""
+    """The prefix before each item. Where there is none: the operator's identity or, for want of it, the item itself."""
     identity = identity_of(op, (accumulator(np.dtype(x.dtype)),))
     first = first_of(x, dim, reverse)
     if initial is not None:
@@ -291,7 +295,9 @@ _scan = _primitive("scan", _scan_run, _scan_jvp, _scan_transpose, 1)
 def recurrence(
     dim: int, reverse: bool, a: Array, b: Array, initial: Any, heads: Any, order: str = "tree"
 ) -> Array:
-    """`dim` is counted from the end, where batches do not reach. Axes of one item of a and heads hold for all of b's."""
+    """`dim` is counted from the end, where a batch in front changes nothing. Axes of one item of a and heads hold for all of
+    b's.
+    """
     how = {"dim": dim, "reverse": reverse, "order": order, "started": initial is not None}
     return _recurrence.bind(b, a, *_present(initial, heads), **how)
 
@@ -322,7 +328,8 @@ def _recurrence_transpose(
     initial, heads = _given(rest, started)
     if isinstance(g, ad.Zero) or g.shape[dim] == 0:
         return [None] * (2 + len(rest))
-    later = a if a.shape[dim] == 1 else _following(a, dim, reverse)  # the last one is not read
+    # The last one is not read.
+    later = a if a.shape[dim] == 1 else _following(a, dim, reverse)
     s = recurrence(dim, not reverse, later, g, None, heads, order)
     into = [_over_starts(a * s, heads, dim, reverse).astype(initial.aval.dtype)] if started else []
     return [s, None, *into, *[None] * (len(rest) - started)]

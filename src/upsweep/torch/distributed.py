@@ -113,9 +113,8 @@ def _exchange(
     order = list(range(world))[::-1] if reverse else list(range(world))
     n, place = xs[0].shape[axis], order.index(rank)
     asked = _ask_lengths(n, xs[0].device, group)
-    own = shards.summed(
-        op, xs, place * n, axis
-    )  # shards are of one length as a rule: under way before it is known
+    # Shards usually have one length: the exchange is under way before the lengths are known.
+    own = shards.summed(op, xs, place * n, axis)
     lengths = asked()
     begins, at = {}, 0
     for r in order:
@@ -134,7 +133,7 @@ def _exchange(
 
 
 def _ask_lengths(n: int, device: torch.device, group: Any) -> Callable[[], list[int]]:
-    """Asks every process for the length of its shard; what is returned waits for the answer, and for nothing else."""
+    """Asks every process for the length of its shard. The returned function waits for the answers, and for nothing else."""
     every = torch.empty(dist.get_world_size(group), dtype=torch.int64, device=device)
     work: Any = _all_gather(every, torch.full((1,), n, device=device), group=group, async_op=True)
 
@@ -226,7 +225,7 @@ class _Recurrence(torch.autograd.Function):
 
 
 def _shifted(x: Tensor, first: Tensor, axis: int, reverse: bool) -> Tensor:
-    """Each item's predecessor in the direction of the scan; `first` is what stands before the shard."""
+    """Each item's predecessor in the direction of the scan; `first` stands before the shard."""
     n = x.shape[axis]
     if n == 0:
         return x

@@ -84,7 +84,7 @@ def ema(
 
 
 def _steps(times: Tensor | None, x: Tensor, dim: int) -> Any:
-    """The time since the item before, in the precision of times; nothing stands before the first one."""
+    """The time since the item before, in the precision of times; 0 for the first item."""
     if times is None:
         return torch.ones((), dtype=torch.float64, device=x.device)
     timed(times.shape, x.shape, dim)

@@ -1,4 +1,4 @@
-"""What JAX has of what the layers ask of a library, batches of batches, and recurrences in order of packed sequences."""
+"""JAX's operations that the layers need, batches of batches, and recurrences in order of packed sequences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from upsweep.jax import rules
 
 
 def _offsets(cu_seqlens: Array, steps: int, _: Array) -> Array:
-    """As they are, checked. Traced ones cannot be: they are made to go from 0 to the steps, and not to fall."""
+    """Offsets as they are, checked. Traced ones cannot be checked: they are changed to go from 0 to the steps, and never to
+    fall.
+    """
     if not isinstance(cu_seqlens, Tracer):
         layers.sorted_to(np.asarray(cu_seqlens), steps)
         return cu_seqlens
@@ -27,7 +29,8 @@ def _offsets(cu_seqlens: Array, steps: int, _: Array) -> Array:
 
 JAX = layers.Library(
     dtype=np.dtype,
-    beside=lambda x, name, like: None,  # XLA says where arrays lie on two devices
+    # XLA has its own error for arrays on two devices.
+    beside=lambda x, name, like: None,
     lines=lambda x: x,
     cast=lambda x, dtype: x.astype(dtype),
     offsets=_offsets,
@@ -38,12 +41,12 @@ JAX = layers.Library(
 
 
 def arrays(*given: Any) -> list[Any]:
-    """As arrays of JAX; None for None."""
+    """Operands as arrays of JAX; None for None."""
     return [None if x is None else jnp.asarray(x) for x in given]
 
 
 def words(offsets: Any) -> Any:
-    """Offsets as the two words of an int64 each, which the engines read and JAX may not have."""
+    """Offsets as two words for each int64: the engines read int64, which JAX may not have."""
     if offsets is None:
         return None
     if offsets.dtype == np.int64:
@@ -94,7 +97,8 @@ def in_order(a: Array, b: Array, initial: Any, offsets: Any) -> tuple[Array, Arr
         return h, h[:, -1]
     first, behind = offsets[:-1], offsets[1:]
     empty = first == behind
-    there = jnp.where(empty, steps, first)  # what lies behind the end is dropped
+    # Items behind the end are dropped.
+    there = jnp.where(empty, steps, first)
     heads = jnp.zeros(steps, bool).at[there].set(True, mode="drop").reshape(1, -1, 1)
     if initial is not None:
         at = jnp.minimum(first, steps - 1)

@@ -79,13 +79,13 @@ def selective_step(
 
 
 def _alone(along: Any, fixed: Any) -> bool:
-    """The states that are kept of a sequence lie where its first step says."""
+    """The places of the kept states of a sequence: its first step says where they lie."""
     (u, *_), *_ = along
     return fixed[-1] is not None or u.shape[1] % CHUNK > 0
 
 
 def _divided(operands: Any) -> tuple[Any, Any]:
-    """What has the batch in front, and what is the same for all steps."""
+    """The arrays that have the batch in front, and the arrays that are the same for all steps."""
     u, delta, a, b, c, skip, z, bias = operands
     return (u, delta, b, c, z), (a, skip, bias)
 
@@ -96,7 +96,7 @@ def _whole(along: Any, fixed: Any) -> tuple[Any, ...]:
 
 
 def _once(function: Any) -> Any:
-    """A function that is said to have no derivatives where they are asked for."""
+    """A function that says that it has no derivatives, where they are asked for."""
     made = jax.custom_vjp(function, nondiff_argnums=(0,))
 
     def kept(softplus: bool, *operands: Any) -> Any:
@@ -141,7 +141,7 @@ def _scan(softplus: bool, outs: Any, along: Any, fixed: Any, initial: Any, offse
 
 @_once
 def _marked(softplus: bool, operands: Any, initial: Any, offsets: Any) -> Any:
-    """With the states that the way back starts from."""
+    """The results, with the states that the way back starts from."""
     along, fixed = _divided(operands)
     return _forward(softplus, True)((along, initial), (fixed, offsets))
 
@@ -161,7 +161,7 @@ _run.defvjp(_kept, _pulled)
 
 @_once
 def _gradients(softplus: bool, given: Any, marks: Array, operands: Any, initial: Any, offsets: Any) -> Any:
-    """Of the operands and initial; None where there is none."""
+    """The gradients of the operands and initial; None where there is none."""
     along, fixed = _divided(operands)
     made = _backward(softplus)((along, initial, given, marks), (fixed, offsets))
     (du, ddelta, dz, db, dc), (da, dskip, dbias, dinitial) = made

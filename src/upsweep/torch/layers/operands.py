@@ -1,4 +1,4 @@
-"""What PyTorch has of what the layers ask of a library, and recurrences in order of packed sequences."""
+"""PyTorch's operations that the layers need, and recurrences in order of packed sequences."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def lines(x: Tensor) -> Tensor:
 
 @torch.library.custom_op("upsweep::packed", mutates_args=())
 def _offsets(cu_seqlens: Tensor, steps: int, device: torch.device) -> Tensor:
-    """As int64 on the device. A tensor on a GPU is waited for."""
+    """Offsets as int64 on the device. A tensor on a GPU is waited for."""
     known = cu_seqlens.to("cpu", torch.int64)
     layers.sorted_to(known.numpy(), steps)
     return known.to(device) if cu_seqlens.device != device else cu_seqlens.to(torch.int64).clone()
@@ -66,7 +66,8 @@ def in_order(a: Tensor, b: Tensor, initial: Tensor | None, offsets: Tensor | Non
         return h, h[:, -1]
     first, behind = offsets[:-1], offsets[1:]
     empty = first == behind
-    there = torch.where(empty, steps, first)  # what lies behind the end is dropped
+    # Items behind the end are dropped.
+    there = torch.where(empty, steps, first)
     heads = b.new_zeros(steps + 1, dtype=torch.bool).index_fill(0, there, True)[:steps]
     if initial is not None:
         at = first.clamp(max=steps - 1)
@@ -87,5 +88,5 @@ def dense(state: Tensor) -> None:
 
 
 def detached(*tensors: Any) -> list[Any]:
-    """Without gradients; None for None."""
+    """A tensor without gradients; None for None."""
     return [None if x is None else x.detach() for x in tensors]

@@ -93,7 +93,7 @@ def _states(a: Tensor, u: Tensor, offsets: Tensor | None) -> Tensor:
 
 
 def _results(u: Tensor, a: Tensor, offsets: Tensor | None, keep: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """New memory for the results, and for what the way back starts from where that is kept."""
+    """New memory for the results, and for the states that the way back starts from, where those are kept."""
     last = _states(a, u, offsets)
     kept = a.new_empty(marks_shape(u.shape, a.shape[1], last.shape[0])) if keep else u.new_empty(0)
     return u.new_empty(u.shape), last, kept
@@ -132,10 +132,11 @@ def _gradients(
     g: Tensor, dlast: Tensor | None, marks: Tensor, u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor,
     skip: Tensor | None, z: Tensor | None, bias: Tensor | None, softplus: bool, initial: Tensor | None, offsets: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Of u, delta, a, b, c, skip, z, bias and initial; empty for a z that is not there."""
+    """The gradients of u, delta, a, b, c, skip, z, bias and initial; empty for a missing z."""
     arrays = detached(u, delta, a, b, c, skip, z, bias)
     start, cuts, g, dlast, marks = detached(initial, offsets, g, dlast, marks)
-    if not marks.numel():  # it was not known that gradients would be asked for
+    # It was not known that gradients would be asked for.
+    if not marks.numel():
         y, last, marks = _results(u, a, offsets, True)
         scanned(arrays, softplus, start, cuts, y, last, marks)
     into = [None if v is None else v.new_empty(v.shape) for v in (u, delta, z, b, c)]
@@ -170,7 +171,7 @@ def _once(*_: Any) -> Any:
 
 
 def _nothing(ctx: Any, inputs: Any, output: Any) -> None:
-    """Nothing is kept for what cannot be differentiated."""
+    """Nothing is kept for operands that cannot be differentiated."""
 
 
 _gradients_once = differentiable(_gradients, _nothing, _once, _once)
