@@ -110,6 +110,34 @@ def test_keys_of_other_libraries():
             assert counts.tolist() == [2, 2, 1]
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3, 5])
+@pytest.mark.parametrize("longest", [7, 8, 9, 40])
+def test_texts_of_any_length_in_any_number_of_threads(threads, longest):
+    """Each number is that of the first appearance, in whichever thread's stretch it lies; text that is missing is a group."""
+    pa, pd, pl = (pytest.importorskip(name) for name in ("pyarrow", "pandas", "polars"))
+    rng = np.random.default_rng(longest)
+    # All that differs may be the last letter, or how long a text of one letter is.
+    words = [None, "", "\x00", *["a" * int(n) for n in rng.integers(0, longest + 1, 30)]]
+    words += [word[:-1] + chr(98 + k) for k, word in enumerate(words[3:]) if word]
+    words += ["".join(rng.choice(list("xyzä"), int(rng.integers(longest + 1)))) for _ in range(4000)]
+    n = 70_000
+    drawn = rng.integers(0, len(words), n)
+    drawn[: n // 2] //= 2  # half of them appear in the second half alone
+    texts = [words[k] for k in drawn]
+    known = {}
+    want = [known.setdefault(text, len(known)) for text in texts]
+    counted = np.bincount(want).tolist()
+    whole = pa.array(["other", *texts, "more"])
+    for key in (
+        whole.slice(1, n), pa.chunked_array([whole[1:30_001], whole[30_001 : n + 1]]), pl.Series(texts),
+        pd.Series(texts, dtype="string"), pd.Series(texts, dtype="str"), pa.array(texts, pa.large_string()),
+    ):  # fmt: skip
+        codes, counts = codes_of((key,), n, threads)
+        assert codes.tolist() == want, type(key)
+        assert counts.tolist() == counted
+    assert codes_of((whole[:0],), 0, threads)[0].tolist() == []
+
+
 def test_many_keys_and_several_columns():
     n = 100_000
     many = RNG.integers(0, 1 << 60, n // 2)[RNG.integers(0, n // 2, n)]

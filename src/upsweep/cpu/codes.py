@@ -7,6 +7,8 @@ from typing import Any
 import numba
 import numpy as np
 
+from upsweep import cores
+from upsweep.cpu import threads
 from upsweep.host.codes import Codes, numbered
 
 _njit: Any = numba.njit(nogil=True, cache=True)
@@ -14,11 +16,13 @@ _njit: Any = numba.njit(nogil=True, cache=True)
 _ROOMY = 4
 """A table of all values from the least to the greatest has at most so many entries an item; beyond that a hash table is used."""
 _SLOTS = 1 << 12
+PARALLEL_ITEMS = 1 << 16
+"""One thread numbers, and scans, fewer items: joining what several did costs as much as it saves."""
 
 
-def codes_of(keys: tuple[Any, ...], n: int) -> Codes:
+def codes_of(keys: tuple[Any, ...], n: int, most: int | None = None) -> Codes:
     """The group of each of n items, int32, and how many items each group has. Items are of one group where all keys agree."""
-    return numbered(keys, n, _dense, _first_equal)
+    return numbered(keys, n, _dense, lambda data, offsets: _of_texts(data, offsets, most or cores.wanted()))
 
 
 def _dense(numbers: np.ndarray) -> Codes:
@@ -65,7 +69,9 @@ def _by_table(numbers, low, known, codes, counts):
 
 @_njit
 def _mixed(hash_, bits):
+    # Twice: slots go by the lowest bits, which the highest of a text's last characters would not reach by one product.
     hash_ = (hash_ ^ bits) * np.uint64(0x9E3779B97F4A7C15)
+    hash_ = (hash_ ^ (hash_ >> np.uint64(32))) * np.uint64(0xC2B2AE3D27D4EB4F)
     return hash_ ^ (hash_ >> np.uint64(29))
 
 
@@ -104,23 +110,92 @@ def _by_hash(numbers, codes, counts):
     return groups
 
 
+def _of_texts(data: np.ndarray, offsets: np.ndarray, most: int) -> Codes:
+    """Each thread numbers a stretch by itself. What it found first is numbered again, in order, with what the others found."""
+    n, starts, stops = len(offsets) - 1, offsets[:-1], offsets[1:]
+    wanted = most if n >= PARALLEL_ITEMS else 1
+    codes, parts = np.empty(n, np.int32), [(n * k // wanted, n * (k + 1) // wanted) for k in range(wanted)]
+    found: list[Any] = [None] * wanted
+
+    def number(k: int) -> None:
+        here = slice(*parts[k])
+        found[k] = _numbered(data, starts[here], stops[here], codes[here])
+
+    threads.each(number, range(wanted), wanted)
+    if wanted == 1:
+        return codes, found[0][1]
+    first = np.concatenate([low + places for (low, _), (places, _) in zip(parts, found)])
+    known = np.empty(len(first), np.int32)
+    merged, _ = _numbered(data, starts[first], stops[first], known)
+    counts = np.zeros(len(merged), np.int64)
+    np.add.at(counts, known, np.concatenate([counted for _, counted in found]))
+    own = np.split(known, np.cumsum([len(places) for places, _ in found])[:-1])
+
+    def rename(k: int) -> None:
+        here = slice(*parts[k])
+        np.take(own[k], codes[here], out=codes[here], mode="clip")
+
+    threads.each(rename, range(1, wanted), wanted)
+    return codes, counts
+
+
+def _numbered(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, codes: np.ndarray) -> Any:
+    """Number texts; where each group appears first, and how many items it has."""
+    first, counts = np.empty(len(codes), np.int64), np.zeros(len(codes), np.int64)
+    groups = _by_text(data, starts, stops, codes, counts, first)
+    return first[:groups].copy(), counts[:groups].copy()
+
+
 @_njit
-def _first_equal(rows):
-    """For each row of bytes the first row that equals it."""
+def _word(data, at, n):
+    """At most eight bytes as one number; all eight are read in one go where they are there."""
+    word = np.uint64(0)
+    if at + 8 <= len(data):
+        for k in range(8):
+            word |= np.uint64(data[at + k]) << np.uint64(8 * k)
+        return word if n == 8 else word & ((np.uint64(1) << np.uint64(8 * n)) - np.uint64(1))
+    for k in range(n):
+        word |= np.uint64(data[at + k]) << np.uint64(8 * k)
+    return word
+
+
+@_njit
+def _same(data, at, other, n):
+    differing = np.uint8(0)
+    for k in range(n):
+        differing |= data[at + k] ^ data[other + k]
+    return differing == 0
+
+
+@_njit
+def _by_text(data, starts, stops, codes, counts, first):
     table, groups = np.full(_SLOTS, -1, np.int64), 0
-    hashes, first = np.empty(len(rows), np.uint64), np.empty(len(rows), np.int64)
-    for i in range(len(rows)):
-        hash_ = np.uint64(0)
-        for byte in rows[i]:
-            hash_ = _mixed(hash_, np.uint64(byte))
-        hashes[i] = hash_
+    lengths, hashes = np.empty(len(codes), np.int64), np.empty(len(codes), np.uint64)
+    for i in range(len(codes)):
+        start, n = starts[i], stops[i] - starts[i]
+        hash_, done = np.uint64(n), 0
+        while done + 8 <= n:
+            hash_ = _mixed(hash_, _word(data, start + done, 8))
+            done += 8
+        hash_ = _mixed(hash_, _word(data, start + done, n - done))
         at = np.int64(hash_ & np.uint64(len(table) - 1))
-        while table[at] >= 0 and not (hashes[table[at]] == hash_ and np.all(rows[table[at]] == rows[i])):
+        while table[at] >= 0:
+            known = table[at]
+            # Of fewer than eight bytes the hash is one of one word, which no other text of this length has.
+            if (
+                hashes[known] == hash_
+                and lengths[known] == n
+                and (n < 8 or _same(data, start, starts[first[known]], n))
+            ):
+                break
             at = (at + 1) & (len(table) - 1)
-        if table[at] < 0:
-            table[at] = i
+        code = table[at]
+        if code < 0:
+            code = table[at] = groups
+            first[code], lengths[code], hashes[code] = i, n, hash_
             groups += 1
-        first[i] = table[at]
-        if 2 * groups > len(table):
-            table = _grown(table, hashes)
-    return first
+            if 2 * groups > len(table):
+                table = _grown(table, hashes)
+        codes[i] = code
+        counts[code] += 1
+    return groups

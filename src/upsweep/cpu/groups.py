@@ -11,7 +11,7 @@ import numpy as np
 from upsweep import cores
 from upsweep.cpu import threads
 from upsweep.cpu.code import address, callable_at
-from upsweep.cpu.codes import codes_of, members
+from upsweep.cpu.codes import PARALLEL_ITEMS, codes_of, members
 from upsweep.cpu.interleaved import BLOCK, Form
 from upsweep.cpu.launch import with_map
 from upsweep.cpu.pieces import grouping
@@ -19,9 +19,6 @@ from upsweep.host.arrays import numbers
 from upsweep.operator import OperatorError, identity_of
 from upsweep.operators import free
 from upsweep.plan import Plan
-
-PARALLEL_ITEMS = 1 << 16
-"""One thread scans fewer items: listing the items of each part costs as much as it saves."""
 
 
 def run_groups(
@@ -33,7 +30,7 @@ def run_groups(
 ) -> None:
     """Run a plan for each group by itself: see `upsweep.engine.Grouping.run_groups`."""
     plan = with_map(plan)
-    codes, counts = codes_of(keys, plan.n)
+    codes, counts = codes_of(keys, plan.n, plan.threads)
     in_order = plan.order == "sequential" or free(plan.op, plan.accumulators)
     piece = grouping(plan, Form(initial is not None, plan.exclusive, in_order))
     run = callable_at(address(piece), 1)

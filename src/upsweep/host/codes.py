@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,39 +18,54 @@ Codes = tuple[np.ndarray, np.ndarray]
 def numbered(
     keys: tuple[Any, ...],
     n: int,
-    dense: Callable[[np.ndarray], Codes],
-    first_equal: Callable[[np.ndarray], np.ndarray],
+    of_integers: Callable[[np.ndarray], Codes],
+    of_texts: Callable[[np.ndarray, np.ndarray], Codes],
 ) -> Codes:
-    """The codes of n items. Items are of one group where all keys agree. `dense` makes codes of integers, `first_equal` makes
-    integers of rows of bytes.
-    """
-    codes, counts = dense(_numbers(keys[0], n, first_equal))
+    """The codes of n items, which are of one group where all keys agree. `of_integers` makes codes of integers, `of_texts` of
+    stretches of bytes that lie one behind the other: the bytes, and where each starts and the last ends."""
+    codes, counts = _coded(keys[0], n, of_integers, of_texts)
     for key in keys[1:]:
-        more, several = dense(_numbers(key, n, first_equal))
-        codes, counts = dense(codes * np.int64(len(several)) + more)
+        more, several = _coded(key, n, of_integers, of_texts)
+        codes, counts = of_integers(codes * np.int64(len(several)) + more)
     return codes, counts
 
 
-def _numbers(key: Any, n: int, first_equal: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """One key as integers that are equal where its items are."""
+def _coded(key: Any, n: int, of_integers: Any, of_texts: Any) -> Codes:
     values = _counted(key)
-    if values.shape != (n,):
-        raise SegmentError(f"keys of groups have shape {values.shape}; pass {n} of them, 1-D along the axis")
+    if isinstance(values, Texts):
+        _check((len(values.offsets) - 1,), n)
+        return of_texts(values.data, values.offsets)
+    _check(values.shape, n)
     kind = values.dtype.kind
     if kind in "biu":
-        return values
+        return of_integers(values)
     if kind in "mM":
-        return values.view(np.int64)
+        return of_integers(values.view(np.int64))
     if kind == "f" and values.itemsize <= 8:
-        return _bits(values)
+        return of_integers(_bits(values))
     if kind in "SU" and values.itemsize:
-        return first_equal(np.ascontiguousarray(values).view(np.uint8).reshape(n, values.itemsize))
+        data = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
+        return of_texts(data, np.arange(n + 1, dtype=np.int64) * values.itemsize)
     known: dict[Any, int] = {}
-    return np.fromiter((known.setdefault(value, len(known)) for value in values.tolist()), np.int64, n)
+    return of_integers(
+        np.fromiter((known.setdefault(value, len(known)) for value in values.tolist()), np.int64, n)
+    )
 
 
-def _counted(key: Any) -> np.ndarray:
-    """A key as a NumPy array. A key from a library that knows its categories becomes that library's numbers of them."""
+def _check(shape: tuple[int, ...], n: int) -> None:
+    if shape != (n,):
+        raise SegmentError(f"keys of groups have shape {shape}; pass {n} of them, 1-D along the axis")
+
+
+class Texts(NamedTuple):
+    """Texts of Arrow's: their bytes, and where each starts and the last ends."""
+
+    data: np.ndarray
+    offsets: np.ndarray
+
+
+def _counted(key: Any) -> np.ndarray | Texts:
+    """A key as a NumPy array, or as texts. A key of categories becomes the numbers that its library gives them."""
     library = library_of(key)
     if library == "pandas":
         return _of_pandas(key)
@@ -61,25 +76,39 @@ def _counted(key: Any) -> np.ndarray:
     return view(key)
 
 
-def _of_pandas(key: Any) -> np.ndarray:
+def _of_pandas(key: Any) -> np.ndarray | Texts:
     if hasattr(key.dtype, "categories"):
         return np.asarray(key.cat.codes if hasattr(key, "cat") else key.codes)
     if isinstance(key.dtype, np.dtype) and key.dtype.kind != "O":
         return key.to_numpy()
+    if hasattr(key.array, "__arrow_array__") and str(key.dtype) in ("str", "string"):
+        import pyarrow
+
+        return _of_arrow(pyarrow.array(key.array))
     return key.factorize(use_na_sentinel=False)[0]
 
 
-def _of_polars(key: Any) -> np.ndarray:
+def _of_polars(key: Any) -> np.ndarray | Texts:
     import polars
 
-    key = key.cast(polars.Categorical) if key.dtype == polars.String else key
+    if key.dtype == polars.String:
+        return _of_arrow(key.to_arrow())
     numbers = key.to_physical()
     if numbers.null_count() and not numbers.dtype.is_float():
         numbers = numbers.cast(polars.Int64).fill_null(np.iinfo(np.int64).min)
     return numbers.to_numpy()
 
 
-def _of_arrow(key: Any) -> np.ndarray:
+def _of_arrow(key: Any) -> np.ndarray | Texts:
+    import pyarrow as pa
+
+    if str(key.type) in ("string", "large_string", "string_view"):
+        # No text has such a byte: what is missing is a text of its own.
+        texts = key.cast(pa.large_string()).cast(pa.large_binary()).fill_null(b"\xff")
+        texts = texts.combine_chunks() if hasattr(texts, "combine_chunks") else texts
+        _, offsets, data = texts.buffers()
+        starts = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+        return Texts(np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8), starts)
     key = key.combine_chunks() if hasattr(key, "combine_chunks") else key
     key = key if hasattr(key, "indices") else key.dictionary_encode("encode")
     return key.indices.fill_null(-1).to_numpy(zero_copy_only=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def _alike(codes: np.ndarray, counts: np.ndarray) -> Iterator[tuple[np.ndarray, 
 
 def codes_of(keys: tuple[Any, ...], n: int) -> Codes:
     """The group of each of n items, int32, and how many items each group has. Items are of one group where all keys agree."""
-    return numbered(keys, n, _dense, _equal)
+    return numbered(keys, n, _dense, _of_texts)
 
 
 def _dense(values: np.ndarray) -> Codes:
@@ -65,6 +66,7 @@ def _dense(values: np.ndarray) -> Codes:
     return rank[codes], counts[order]
 
 
-def _equal(rows: np.ndarray) -> np.ndarray:
-    """Rows of bytes as integers that are equal where they are."""
-    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+def _of_texts(data: np.ndarray, offsets: np.ndarray) -> Codes:
+    texts, ends, known = data.tobytes(), offsets.tolist(), {}
+    codes = [known.setdefault(texts[a:b], len(known)) for a, b in pairwise(ends)]
+    return np.array(codes, np.int32), np.bincount(codes, minlength=len(known))
