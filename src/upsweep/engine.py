@@ -213,6 +213,7 @@ class Row(NamedTuple):
     moves: str | None = None
     automata: str | None = None
     cascades: str | None = None
+    codecs: str | None = None
     groups: str | None = None
     again: str | None = None
     """For arrays of the types in LIKENESS, where checking a call would take longer than the scan."""
@@ -236,6 +237,7 @@ ENGINES = {
         "upsweep.cpu.moves",
         "upsweep.cpu.automata",
         "upsweep.cpu.cascades",
+        "upsweep.cpu.codecs",
         "upsweep.cpu.groups",
         "upsweep.cpu.again",
         "upsweep.cpu.layers",

@@ -91,6 +91,30 @@ class Cascades(Protocol):
         ...
 
 
+class Codecs(Protocol):
+    """The loops by which an engine writes and reads codes of varying length, the lowest bit of a word of 64 bits first."""
+
+    def write_codes(self, x: Any, codes: Any, lengths: Any, block: int) -> tuple[Any, Any]:
+        """The codes of bytes, as many as a multiple of 4, one behind the other (uint64); and the bits of each block of them."""
+        ...
+
+    def read_codes(self, words: Any, table: Any, starts: Any, n: int, block: int) -> tuple[Any, Any]:
+        """The n bytes of blocks that start at these bits, and the bit behind each block.
+
+        For each of what the next bits can be the table has 16 times the byte, plus the length of its code, which is at most
+        12. Behind the last start there are words enough for a block of the longest codes.
+        """
+        ...
+
+    def write_numbers(self, x: Any, block: int) -> tuple[Any, Any]:
+        """The differences of numbers (int64), zig-zagged, each in the bits that the largest of its block needs; and these."""
+        ...
+
+    def read_numbers(self, words: Any, bits: Any, n: int, block: int) -> Any:
+        """The n differences that these words hold; two more stand behind them."""
+        ...
+
+
 def moves(name: str) -> Moves | None:
     """The moves of the engine of that name, or None."""
     module = ENGINES[name].moves
@@ -101,6 +125,12 @@ def automata(name: str) -> Automata | None:
     """The automata of the engine of that name, or None."""
     module = ENGINES[name].automata
     return cast(Automata, import_module(module)) if module else None
+
+
+def codecs(name: str) -> Codecs | None:
+    """The codecs of the engine of that name, or None."""
+    module = ENGINES[name].codecs
+    return cast(Codecs, import_module(module)) if module else None
 
 
 def cascades(name: str) -> Cascades | None:

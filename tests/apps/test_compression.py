@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import upsweep as up
-from upsweep.apps import CompressionError, compress, decompress
+from upsweep.apps import CompressionError, compress, compression, decompress
 
 RNG = np.random.default_rng(10)
 DTYPES = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
@@ -58,6 +58,26 @@ def test_counts_like_fibonaccis_make_the_longest_codes():
     assert decompress(compress(data)) == data
 
 
+def by_scans(call, given):
+    """A call without an engine's own loops."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compression, "codecs", lambda name: None)
+        return call(given)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 127, 129, 511, 512, 513, 2049, 65_535, 65_540, 200_001])
+def test_frames_are_those_of_scans(n):
+    near = RNG.integers(-50, 90, n)
+    for data in (
+        RNG.bytes(n), b"ab" * n, RNG.geometric(0.3, n).clip(0, 255).astype(np.uint8).tobytes(), near.cumsum(),
+        near.astype(np.int16), RNG.integers(0, 2**63, n), np.zeros(n, np.uint32),
+    ):  # fmt: skip
+        frame = compress(data)
+        assert frame == by_scans(compress, data)
+        for back in (decompress(frame), by_scans(decompress, frame)):
+            assert bytes(back) == bytes(data)
+
+
 def test_real_files_shrink_and_come_back():
     here = Path(sysconfig.get_path("stdlib"))
     for name in ("argparse.py", "typing.py", "tokenize.py"):
@@ -92,8 +112,9 @@ def test_forged_frames_are_refused_or_harmless(data, kind):
     n = data.draw(st.sampled_from([0, 1, 500, 1200, 10**6, 2**63]))
     head = struct.pack("<4s2sQI", b"ups1", kind, n, 0)
     frame = struct.pack("<4s2sQI", b"ups1", kind, n, zlib.crc32(body, zlib.crc32(head))) + body
-    with contextlib.suppress(CompressionError):
-        assert len(decompress(frame)) == n
+    for call in (decompress, lambda frame: by_scans(decompress, frame)):
+        with contextlib.suppress(CompressionError):
+            assert len(call(frame)) == n
 
 
 def test_what_is_no_sequence_of_integers_is_refused():
