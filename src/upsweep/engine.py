@@ -212,8 +212,7 @@ class Row(NamedTuple):
     install: str
     moves: str | None = None
     automata: str | None = None
-    cascades: str | None = None
-    codecs: str | None = None
+    loops: str | None = None
     groups: str | None = None
     again: str | None = None
     """For arrays of the types in LIKENESS, where checking a call would take longer than the scan."""
@@ -236,8 +235,7 @@ ENGINES = {
         "pip install numba",
         "upsweep.cpu.moves",
         "upsweep.cpu.automata",
-        "upsweep.cpu.cascades",
-        "upsweep.cpu.codecs",
+        "upsweep.cpu.loops",
         "upsweep.cpu.groups",
         "upsweep.cpu.again",
         "upsweep.cpu.layers",

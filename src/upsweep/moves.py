@@ -83,16 +83,19 @@ class Automata(Protocol):
         ...
 
 
-class Cascades(Protocol):
-    """The function by which an engine runs sections of a filter in series, with the bits of a scan for each."""
+class Loops(Protocol):
+    """The loops that an engine has of its own for applications. The first bit of a code is the lowest of its word of 64 bits."""
 
     def cascade(self, sections: Sequence[Any], x: Any, dtype: Any, order: str) -> Any:
-        """Their results, in `dtype`, along the last axis of x, real numbers. `upsweep.apps.sections` says what a section is."""
+        """The results, in `dtype`, of sections of a filter in series along the last axis of x, real numbers.
+
+        Each has the bits of a scan; `upsweep.apps.sections` says what a section is.
+        """
         ...
 
-
-class Codecs(Protocol):
-    """The loops by which an engine writes and reads codes of varying length, the lowest bit of a word of 64 bits first."""
+    def horner(self, p: Any, x: Any) -> Any:
+        """A polynomial at points of its dtype, float32 or wider, with the bits of `h = h x + p[k]` in order."""
+        ...
 
     def write_codes(self, x: Any, codes: Any, lengths: Any, block: int) -> tuple[Any, Any]:
         """The codes of bytes, as many as a multiple of 4, one behind the other (uint64); and the bits of each block of them."""
@@ -127,16 +130,10 @@ def automata(name: str) -> Automata | None:
     return cast(Automata, import_module(module)) if module else None
 
 
-def codecs(name: str) -> Codecs | None:
-    """The codecs of the engine of that name, or None."""
-    module = ENGINES[name].codecs
-    return cast(Codecs, import_module(module)) if module else None
-
-
-def cascades(name: str) -> Cascades | None:
-    """The cascades of the engine of that name, or None."""
-    module = ENGINES[name].cascades
-    return cast(Cascades, import_module(module)) if module else None
+def loops(name: str) -> Loops | None:
+    """The loops of the engine of that name, or None."""
+    module = ENGINES[name].loops
+    return cast(Loops, import_module(module)) if module else None
 
 
 def heads(xp: Any, x: Any) -> Any:

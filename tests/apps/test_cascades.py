@@ -26,7 +26,7 @@ def both(b, a, x, order):
     """The bits of the engine's cascade, and of scans."""
     got = up.lfilter(b, a, x, order=order)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(filters, "cascades", lambda name: None)
+        patch.setattr(filters, "loops", lambda name: None)
         want = up.lfilter(b, a, x, order=order)
     assert got.dtype == want.dtype
     return [np.ascontiguousarray(v).view(f"u{v.itemsize}") for v in (got, want)]

@@ -61,7 +61,7 @@ def test_counts_like_fibonaccis_make_the_longest_codes():
 def by_scans(call, given):
     """A call without an engine's own loops."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compression, "codecs", lambda name: None)
+        patch.setattr(compression, "loops", lambda name: None)
         return call(given)
 
 

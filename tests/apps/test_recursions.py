@@ -85,6 +85,23 @@ def test_polynomials_are_numpys(apps, degree):
     assert apps.polyval(np.array([1, 2]), [3]).tolist() == [5.0]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128", "int16"])
+@pytest.mark.parametrize("shape", [(40,), (513,), (3, 700), (2000,)])
+def test_polynomials_at_many_points_have_the_bits_of_the_loop(dtype, shape):
+    p, x = ((RNG.standard_normal(s) * 2).astype(dtype) for s in ((40,), shape[::-1]))
+    x = x.T
+    h = np.broadcast_to(p[0], x.shape).astype(np.result_type(dtype, "float64" if dtype == "int16" else dtype))
+    for c in p[1:]:
+        h = h * x + c
+    items = [np.broadcast_to(v, (40, *x.shape)).astype(h.dtype) for v in (x, p.reshape(-1, *[1] * x.ndim))]
+    scanned = up.reduce(tuple(items), "affine", axis=0, order="sequential")[1]
+    got = apps.polyval(p, x)
+    assert got.dtype == h.dtype
+    np.testing.assert_array_equal(got, scanned)
+    if not np.iscomplexobj(h):  # whose products NumPy fuses on some processors
+        np.testing.assert_array_equal(got, h)
+
+
 def test_no_polynomial_is_refused():
     with pytest.raises(up.ShapeError):
         apps.polyval([], 1.0)

@@ -21,7 +21,7 @@ from upsweep.apps.counting import histogram
 from upsweep.apps.kinds import enter, host
 from upsweep.arguments import ShapeError
 from upsweep.engine import DTypeError, choose
-from upsweep.moves import codecs
+from upsweep.moves import loops
 
 _HEADER = struct.Struct("<4s2sQI")
 _MAGIC = b"ups1"
@@ -126,7 +126,7 @@ def _decoded(body: bytes, n: int) -> np.ndarray:
 
 def _codecs() -> Any:
     """The engine's own loops, or scans of whole arrays."""
-    return codecs(choose(())) or scanned_codes
+    return loops(choose(())) or scanned_codes
 
 
 def _code_lengths(counts: list[int]) -> np.ndarray:

@@ -14,7 +14,7 @@ from upsweep.apps.roots import quotient, roots
 from upsweep.apps.sections import Section, sectioned
 from upsweep.arguments import ShapeError
 from upsweep.engine import DTypeError, choose
-from upsweep.moves import cascades
+from upsweep.moves import loops
 from upsweep.operators import ops
 
 
@@ -169,7 +169,7 @@ _PIECE = 1 << 20
 
 def _cascade(xp: Any, sections: tuple[Section, ...], x: Any, dtype: Any, order: str) -> Any:
     """Sections one after the other, each a scan of the results of the one before it. The last section gives `dtype`."""
-    known = cascades(choose((x,)))
+    known = loops(choose((x,)))
     if known:
         return known.cascade(sections, x, dtype, order)
     for k, section in enumerate(sections):

@@ -8,6 +8,8 @@ from typing import Any
 from upsweep import api
 from upsweep.apps.kinds import enter, floating
 from upsweep.arguments import ShapeError
+from upsweep.engine import choose
+from upsweep.moves import loops
 from upsweep.operators import ops
 
 
@@ -19,7 +21,7 @@ def polyval(p: Any, x: Any) -> Any:
         x: real or complex points, of a shape that broadcasts with the rest of p's.
 
     Where there are at least as many values as coefficients the reduction runs in order, many values side by side, and has
-    the bits of `numpy.polyval`; else it is the tree, which is parallel along the coefficients too and costs 3 operations where
+    the bits of `numpy.polyval`, on a CPU in a loop of its own; else it is the tree, which is parallel along the coefficients too and costs 3 operations where
     Horner's rule costs 2.
 
     Returns:
@@ -45,8 +47,11 @@ def polyval(p: Any, x: Any) -> Any:
         raise ShapeError(
             f"polynomials of shape {tuple(p.shape[1:])} and points {tuple(x.shape)} do not fit"
         ) from error
+    order = "sequential" if math.prod(shape) >= p.shape[0] else "tree"
+    known = loops(choose((x,))) if order == "sequential" and p.ndim == 1 else None
+    if known and dtype in (xp.float32, xp.float64, xp.complex64, xp.complex128):
+        return give(known.horner(xp.astype(p, dtype), xp.astype(x, dtype)))
     p = xp.reshape(p, (p.shape[0], *(1,) * (len(shape) - p.ndim + 1), *p.shape[1:]))
     terms = xp.broadcast_to(xp.astype(p, dtype), (p.shape[0], *shape))
     points = xp.broadcast_to(xp.astype(x, dtype), terms.shape)
-    order = "sequential" if math.prod(shape) >= p.shape[0] else "tree"
     return give(api.last_prefix((points, terms), ops.AFFINE, axis=0, order=order)[1])

@@ -13,7 +13,7 @@ _PAIR = np.uint32((1 << 24) - 1)
 def write_codes(
     x: np.ndarray, codes: np.ndarray, lengths: np.ndarray, block: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`upsweep.moves.Codecs.write_codes`. Of four bytes, which have at most 48 bits, one number is made."""
+    """`upsweep.moves.Loops.write_codes`. Of four bytes, which have at most 48 bits, one number is made."""
     pair = np.arange(1 << 16)
     low, high = pair & 255, pair >> 8
     both = codes[low] | codes[high] << lengths[low].astype(
@@ -31,7 +31,7 @@ def write_codes(
 def read_codes(
     words: np.ndarray, table: np.ndarray, starts: np.ndarray, n: int, block: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`upsweep.moves.Codecs.read_codes`: a byte of each block at a time, all blocks side by side."""
+    """`upsweep.moves.Loops.read_codes`: a byte of each block at a time, all blocks side by side."""
     halves = words.astype("<u8").view("<u2").astype(np.uint32)
     windows = halves[:-1] | halves[1:] << np.uint32(
         16
@@ -55,7 +55,7 @@ def read_codes(
 
 
 def write_numbers(x: np.ndarray, block: int) -> tuple[np.ndarray, np.ndarray]:
-    """`upsweep.moves.Codecs.write_numbers`."""
+    """`upsweep.moves.Loops.write_numbers`."""
     steps = np.diff(x, prepend=np.int64(0))
     zigzag = ((steps << 1) ^ (steps >> 63)).view(np.uint64)
     blocks = np.concatenate([zigzag, np.zeros(-len(x) % block, np.uint64)]).reshape(-1, block)
@@ -64,7 +64,7 @@ def write_numbers(x: np.ndarray, block: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_numbers(words: np.ndarray, bits: np.ndarray, n: int, block: int) -> np.ndarray:
-    """`upsweep.moves.Codecs.read_numbers`."""
+    """`upsweep.moves.Loops.read_numbers`."""
     zigzag = _read(words, np.repeat(bits, block)[:n])
     return (zigzag >> np.uint64(1)).view(np.int64) ^ -(zigzag & np.uint64(1)).view(np.int64)
 

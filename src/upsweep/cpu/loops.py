@@ -1,0 +1,9 @@
+"""Loops for applications: the protocol of `upsweep.moves`."""
+
+from __future__ import annotations
+
+from upsweep.cpu.cascades import cascade
+from upsweep.cpu.codecs import read_codes, read_numbers, write_codes, write_numbers
+from upsweep.cpu.polynomials import horner
+
+__all__ = ["cascade", "horner", "read_codes", "read_numbers", "write_codes", "write_numbers"]
