@@ -21,8 +21,8 @@ def polyval(p: Any, x: Any) -> Any:
         x: real or complex points, of a shape that broadcasts with the rest of p's.
 
     Where there are at least as many values as coefficients the reduction runs in order, many values side by side, and has
-    the bits of `numpy.polyval`, on a CPU in a loop of its own; else it is the tree, which is parallel along the coefficients too and costs 3 operations where
-    Horner's rule costs 2.
+    the bits of `numpy.polyval`, on a CPU in a loop of its own. Else it is the tree, which is parallel along the coefficients too
+    and costs 3 operations where Horner's rule costs 2.
 
     Returns:
         The values, in the shape of p[0] and x broadcast; floating, or complex where p or x is.
