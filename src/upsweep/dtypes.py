@@ -83,7 +83,8 @@ TABLE: dict[str, DType] = {
 }
 
 
-@lru_cache(1024)  # NumPy makes a dtype's name anew each time
+# NumPy makes a dtype's name anew each time.
+@lru_cache(1024)
 def row_of(name: object) -> DType | None:
     """The row of a dtype by its name in any library, or None where it cannot be scanned.
 
@@ -93,7 +94,8 @@ def row_of(name: object) -> DType | None:
     return TABLE.get(str(name).rpartition(".")[2].partition("[")[0])
 
 
-@lru_cache(1024)  # NumPy makes a dtype's name anew each time
+# NumPy makes a dtype's name anew each time.
+@lru_cache(1024)
 def row(dtype: np.dtype) -> DType | None:
     """The row of a NumPy dtype, or None where it cannot be scanned."""
     return TABLE.get(dtype.name.partition("[")[0])

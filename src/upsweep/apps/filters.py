@@ -178,7 +178,8 @@ def _cascade(xp: Any, sections: tuple[Section, ...], x: Any, dtype: Any, order: 
         y = x if fits else xp.empty_like(x, dtype=dtype if last else xp.float64)
         pair = bool(section.pole.imag)
         numbers = section.now, *section.before, section.pole.real
-        now, first, second, pole = map(np.float64, numbers)  # a Python number would be as narrow as x
+        # A Python number would be as narrow as x.
+        now, first, second, pole = map(np.float64, numbers)
         given = x, np.complex128(section.pole) if pair else pole, now, first, second
         api.scan(
             given, ops.AFFINE, map=_driven, finish=_of_pair if pair else _of_one, axis=-1, exclusive=True, order=order,

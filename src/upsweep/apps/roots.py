@@ -33,7 +33,8 @@ def roots(coefficients: tuple[complex, ...]) -> tuple[complex, ...]:
     """
     kept = _stripped(coefficients)
     order = len(kept) - 1
-    with localcontext(Context(prec=30 + 20 * order)):  # a root of multiplicity m keeps 1/m of the digits
+    # A root of multiplicity m keeps 1/m of the digits.
+    with localcontext(Context(prec=30 + 20 * order)):
         p = [_number(complex(c)) for c in kept]
         found = _aberth(p) if order else []
         if all(c[1] == 0 for c in p):

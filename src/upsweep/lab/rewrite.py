@@ -109,7 +109,8 @@ class _Rewriter(Expressions):
         if uniform:
             self.statements.append(statement.lineno)
         if statement.lineno in self.before:
-            self.before.remove(statement.lineno)  # `if a: b` is two statements on one line
+            # `if a: b` is two statements on one line.
+            self.before.remove(statement.lineno)
             out.append(self.barrier(statement))
         if self.reports and statement.lineno not in self.places:
             out.append(ast.Expr(hook("_place", self.site("place", statement, " "))))

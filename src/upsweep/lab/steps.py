@@ -130,9 +130,8 @@ def _as_it_ran(trace: Trace, time: np.ndarray, group: np.ndarray) -> np.ndarray:
     last: dict[tuple[int, int], tuple[int, int]] = {}
     wrote: dict[int, tuple[int, tuple[int, int]]] = {}
     touched: dict[int, int] = {}
-    floors: dict[
-        int, tuple[int, int, int]
-    ] = {}  # of a block: its epoch, the first time of that, the last time so far
+    # For each block: its epoch, the first time of the epoch, the last time so far.
+    floors: dict[int, tuple[int, int, int]] = {}
     columns = (
         trace.site,
         trace.block,

@@ -66,7 +66,8 @@ def run(
         return
     if plan.ahead is not None:
         (plan, xs), initial = shifted(plan, xs, initial or ()), None
-    with np.errstate(all="ignore"):  # integers wrap, and infinities are results like any other
+    # Integers wrap, and infinities are results like any other.
+    with np.errstate(all="ignore"):
         write(plan, _results(plan, xs, initial, heads), ys)
 
 
@@ -136,7 +137,8 @@ def shown(
     if not plan.exclusive:
         return [p[-1] if plan.reduce else p[1:] for p in known]
     first = identity_of(plan.op, plan.accumulators) if before is None else before
-    assert first is not None  # planning.py asks for it
+    # planning.py asks for it.
+    assert first is not None
     for p, e in zip(known, first):
         p[0] = e
         if flags is not None:
@@ -148,7 +150,8 @@ def write(plan: Plan, results: Sequence[np.ndarray], ys: Sequence[np.ndarray | N
     for y, result in zip(ys, results):
         if y is not None:
             if foreign(y.dtype) and result.dtype == np.float64:
-                result = odd_float32(result)  # ml_dtypes goes by way of float32
+                # ml_dtypes goes by way of float32.
+                result = odd_float32(result)
             np.copyto(y if plan.reduce else turned(plan, y), result, casting="unsafe")
 
 

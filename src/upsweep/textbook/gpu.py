@@ -29,7 +29,8 @@ def run(row: Kernel, x: Any, op: Any = "add", block: int | None = None) -> np.nd
 
 def launch(setup: Setup, x: np.ndarray, op: Operator) -> np.ndarray:
     """Run the launches of a setup one after the other and fetch `y`."""
-    cuda = numba_cuda()  # `pip install 'upsweep[cuda13]'`
+    # `pip install 'upsweep[cuda13]'`.
+    cuda = numba_cuda()
     memory: dict[str, Any] = {
         name: cuda.device_array_like(words)
         if isinstance(setup.buffers.get(name), int)

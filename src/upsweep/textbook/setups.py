@@ -41,9 +41,8 @@ def sections(
     """Every block scans its own section of `items` items a thread."""
 
     def setup(n: int, block: int, warp: int) -> Setup:
-        tile = (
-            min(items * block, n) if items == 2 else items * block
-        )  # one section of n items has no spare words
+        # One section of n items has no spare words.
+        tile = min(items * block, n) if items == 2 else items * block
         sizes = {
             "BLOCK": block,
             "TILE": tile,
@@ -84,12 +83,14 @@ def padding(tile: int, log_banks: int) -> dict[str, int]:
 
 
 def warp_shuffle(n: int, block: int, warp: int) -> Setup:
-    every = sections(kogge_stone.warp_shuffle, words=ceil)  # a word for each warp, which one warp can scan
+    # A word for each warp, which one warp can scan.
+    every = sections(kogge_stone.warp_shuffle, words=ceil)
     return every(n, min(block, warp * warp), warp)
 
 
 def knowles(n: int, block: int, warp: int) -> Setup:
-    fans = [1 << level for level in range(log(block))]  # Sklansky's fan-out, on Kogge and Stone's nodes
+    # Sklansky's fan-out, on Kogge and Stone's nodes.
+    fans = [1 << level for level in range(log(block))]
     launch = Launch(
         circuits.knowles_scan, ceil(n, block), block, ("x", "y", "fans", len(fans), n), {"BLOCK": block}
     )
@@ -113,7 +114,8 @@ def ladner_fischer(k: int) -> Callable[[int, int, int], Setup]:
 
 
 def three_phase(n: int, block: int, warp: int) -> Setup:
-    items = ceil(n, block) if n <= 4096 else 8  # what fits into shared memory also with eight bytes an item
+    # So much fits into shared memory also with eight bytes an item.
+    items = ceil(n, block) if n <= 4096 else 8
     names = {"BLOCK": block, "ITEMS": items, "TILE": items * block}
     launch = Launch(grids.three_phase, ceil(n, items * block), block, ("x", "y", n), names)
     return Setup((launch,), {"y": n}, items * block)

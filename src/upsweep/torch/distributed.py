@@ -25,9 +25,8 @@ from upsweep.tree import blocks
 
 __all__ = ["linear_recurrence", "scan"]
 
-_all_gather: Any = (
-    getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-)  # before PyTorch 2.13
+# The name before PyTorch 2.13.
+_all_gather: Any = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
 
 def scan(
