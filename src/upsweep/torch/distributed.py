@@ -25,7 +25,7 @@ from upsweep.tree import blocks
 
 __all__ = ["linear_recurrence", "scan"]
 
-# The name before PyTorch 2.13.
+# The second is the name before PyTorch 2.13.
 _all_gather: Any = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
 
