@@ -99,6 +99,19 @@ def test_the_way_back_holds_its_results_alone(shape, order, device):
         assert held < (2.1 if a.shape == b.shape else 1.1)
 
 
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+def test_half_precision_holds_its_results_alone(order, device):
+    """Or what the scan reads, before these take its place. Sums are float32 within the scan, and in no array."""
+    a, b, g = (torch.rand(4, 512, 256, device=device).bfloat16() for _ in range(3))
+    for segments in (None, up.segments.offsets([0, 100, 512])):
+        for wanted in ([a, b], [b]):
+            leaves = [x.requires_grad_() for x in wanted]
+            y = ut.linear_recurrence(a, b, axis=1, order=order, segments=segments)
+            held = peak(lambda y=y, leaves=leaves: torch.autograd.grad(y, leaves, g, retain_graph=True), b)
+            assert held < 2.1
+            a.requires_grad_(False)
+
+
 def test_functions_with_numbers_for_weights_hold_few_arrays(device):
     x = torch.randn(4, 512, 256, device=device).requires_grad_()
     dones = torch.rand(4, 512, 256, device=device) < 0.1

@@ -7,7 +7,9 @@ from torch import Tensor
 
 import upsweep as up
 from upsweep.adjoint import recurrence_gradients
-from upsweep.torch.neighbours import ahead, along, previous, segments_of, starts
+from upsweep.torch.neighbours import ahead, along, following, previous, segments_of, starts
+
+_HALF = torch.float16, torch.bfloat16
 
 
 def gradients(
@@ -24,7 +26,10 @@ def gradients(
         da, db = recurrence_gradients(g, a, h, axis=dim, reverse=reverse, initial=initial)
         return da, db, None if initial is None else _of_initial(a, db, initial, None, dim, reverse)
     dtype, flags = h.dtype, None if heads is None else starts(heads, dim, reverse)
-    s = _backwards(g, a, heads, dim, reverse, order)
+    if whole and wanted and dtype in _HALF:
+        da, db = _at_once(g, a, h, initial, heads, flags, dim, reverse, order)
+        return da, db, None if initial is None else _of_initial(a, db, initial, flags, dim, reverse)
+    s = _backwards(g, a, heads, dim, reverse, order, wanted)
     db = s.to(dtype)
     into = None if initial is None else _of_initial(a, db, initial, flags, dim, reverse)
     if not wanted:
@@ -33,12 +38,34 @@ def gradients(
     return of(s, a, h, initial, flags, dim, reverse).to(dtype), db, into
 
 
-def _backwards(g: Tensor, a: Tensor, heads: Tensor | None, dim: int, reverse: bool, order: str) -> Tensor:
-    half = g.dtype in (torch.float16, torch.bfloat16)
+def _backwards(
+    g: Tensor, a: Tensor, heads: Tensor | None, dim: int, reverse: bool, order: str, unrounded: bool
+) -> Tensor:
+    half = unrounded and g.dtype in _HALF
     into = g.float() if half else torch.empty_like(g)
     later = ahead(a, dim, reverse).to(into.dtype).expand(g.shape)
     how = {"segments": segments_of(heads, g, dim), "reverse": not reverse, "order": order, "out": into}
     return up.linear_recurrence(later, into if half else g, axis=dim, **how)
+
+
+def _at_once(
+    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, flags: Tensor | None, dim: int,
+    reverse: bool, order: str,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The gradients of a and b in half precision: within the scan s is float32, which is as large as two arrays."""
+    first = torch.zeros_like(h.select(dim, 0))
+    later, before = following(a, dim, reverse), previous(h, first, dim, reverse)
+    if flags is None:
+        flags = torch.zeros(
+            [h.shape[dim] if d == dim else 1 for d in range(h.ndim)], dtype=torch.bool, device=h.device
+        )
+        flags.narrow(dim, h.shape[dim] - 1 if reverse else 0, 1).fill_(True)
+    start = torch.zeros((), device=h.device) if initial is None else initial.unsqueeze(dim)
+    db, da = up.scan(
+        (later, g, before, flags, start), up.ops.AFFINE, map=_step_back, finish=_both, axis=dim, reverse=not reverse, order=order,
+        dtype=torch.float32, segments=segments_of(heads, g, dim), out=(later, before),
+    )  # fmt: skip
+    return da, db
 
 
 def _products(
@@ -85,6 +112,14 @@ def _of_initial(
         return (one * along(db, dim, reverse, 0, 1)).squeeze(dim).to(initial.dtype)
     given = a.expand(db.shape), db, flags.expand(db.shape)
     return up.reduce(given, axis=dim, map=_started).to(initial.dtype)
+
+
+def _step_back(a, g, before, starts, initial):
+    return a, g
+
+
+def _both(prefix, a, g, before, starts, initial):
+    return prefix[1], prefix[1] * (initial if starts else before)
 
 
 def _product(s, before):
