@@ -42,17 +42,11 @@ class Gated(NamedTuple):
     """That with an item for each channel; "" where there is none."""
     gates: Callable[..., tuple[Any, Any]]
     """(maths, parameter, *inputs) -> (a, b) of `h = a h + b`, by a library's own functions."""
-    taken: Callable[[Any, Any], Any] = lambda maths, parameter: parameter
-    """(maths, parameter) -> the parameter as the gates and the engines take it."""
 
 
-def _rg_lru(maths: Any, rate: Any, x: Any, into: Any, open_: Any) -> tuple[Any, Any]:
-    decay = rate * maths.sigmoid(open_)
+def _rg_lru(maths: Any, decay: Any, x: Any, into: Any, open_: Any) -> tuple[Any, Any]:
+    decay = -8 * maths.softplus(decay) * maths.sigmoid(open_)
     return maths.exp(decay), maths.sqrt(-maths.expm1(2 * decay)) * (maths.sigmoid(into) * x)
-
-
-def _rate(maths: Any, decay: Any) -> Any:
-    return -8 * maths.softplus(decay)
 
 
 def _min_gru(maths: Any, _: Any, x: Any, gate: Any) -> tuple[Any, Any]:
@@ -65,7 +59,7 @@ def _hgrn(maths: Any, lower: Any, x: Any, gate: Any) -> tuple[Any, Any]:
 
 
 GATED = {
-    "rg_lru": Gated(("x", "input_gate", "recurrence_gate"), "decay", _rg_lru, _rate),
+    "rg_lru": Gated(("x", "input_gate", "recurrence_gate"), "decay", _rg_lru),
     "min_gru": Gated(("x", "gate"), "", _min_gru),
     "hgrn": Gated(("x", "forget_gate"), "lower_bound", _hgrn),
 }

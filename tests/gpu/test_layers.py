@@ -14,6 +14,7 @@ from upsweep.gpu import compile, layers
 from upsweep.gpu.arrays import View
 
 GRAINS = {"float32": 16, "bfloat16": 8, "float16": 8}
+ARRAYS = {"rg_lru": 3, "min_gru": 2, "hgrn": 2}
 GATED = ["gated", "gated_back", "gated_step"]
 SELECTIVE = ["selective", "selective_back", "selective_step"]
 
@@ -30,12 +31,33 @@ def test_selective_scans_keep_their_registers(kernel, dtype, few):
     assert spilled(kernel, spec, 90) == 0
 
 
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize("layer", layers._LAYERS)
+@pytest.mark.parametrize("kernel", GATED)
+def test_gated_layers_keep_their_registers(kernel, layer, few):
+    spec, _, _ = layers._gated_spec(kernel, layer, named("bfloat16"), 8, ARRAYS[layer], few)
+    assert spilled(kernel, spec, 90) == 0
+
+
+@pytest.mark.parametrize("room", [99 << 10, 163 << 10, 227 << 10])
+@pytest.mark.parametrize("size", [2, 4, 8])
+@pytest.mark.parametrize("name", sorted({name for name, _ in layers._GATED}))
+def test_shared_memory_holds_the_warps_that_serve(name, size, room):
+    """Of the layer with the most arrays, for as many blocks as the table says, on processors of all sizes."""
+    dtype = {2: "float16", 4: "float32", 8: "float64"}[size]
+    for few in (False, True):
+        _, threads, memory = layers._gated_spec(name, "rg_lru", named(dtype), size, 3, few, room)
+        blocks = layers._GATED[name, few or size == 8][2]
+        assert threads > 32
+        assert blocks * (memory + 1024) <= room + 1024
+
+
 @pytest.mark.parametrize(("arch", "size"), [(80, 4), (90, 8), (100, 2)])
 def test_layers_compile_for_pieces_of_any_size(arch, size):
     """Plans for channels that begin anywhere, for every number of states, and for the widest dtype."""
     dtype = {2: "float16", 4: "float32", 8: "float64"}[size]
     for kernel, layer in zip(GATED, layers._LAYERS):
-        spec, _, _ = layers._gated_spec(kernel, layer, named(dtype), size, 3 if layer == "rg_lru" else 2)
+        spec, _, _ = layers._gated_spec(kernel, layer, named(dtype), size, ARRAYS[layer], False)
         spilled(kernel, spec, arch)
     for kernel, states in zip(SELECTIVE, (5, 12, 24)):
         spec, _, _ = layers._spec(kernel, named(dtype), states if size < 8 else 5, size, size, False)

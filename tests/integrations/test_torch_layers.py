@@ -195,6 +195,20 @@ def test_gradients_by_differences(name):
     assert torch.autograd.gradcheck(run, short, check_forward_ad=True, check_backward_ad=False)
 
 
+def test_a_slow_decay_keeps_its_digits(device):
+    """-8 softplus(-18) is near zero, and its exponential the float below 1."""
+    x, gate, decay = torch.ones(1, 50, 3), torch.zeros(1, 50, 3), torch.full((3,), -18.0)
+    leaves = [v.to(device).requires_grad_() for v in (x, gate, gate, decay)]
+    got = ut.rg_lru(*leaves)
+    want, _ = looped(
+        "rg_lru", dict(zip(("x", "input_gate", "recurrence_gate", "decay"), map(wide, leaves))), 0
+    )
+    assert far(got.double(), want) < 2e-6
+    (slope,) = torch.autograd.grad(got.sum(), leaves[-1])
+    near = ut.rg_lru(*(v.double() for v in leaves[:-1]), leaves[-1].double())
+    assert far(slope, torch.autograd.grad(near.sum(), leaves[-1])[0]) < 2e-5
+
+
 def test_a_selective_scan_says_that_it_has_no_second_derivatives():
     operands = given("selective_scan", torch.float64)
     u = operands["u"].requires_grad_()

@@ -24,6 +24,7 @@ def walker(layer: str, stored: np.dtype, back: bool) -> Callable[..., None]:
     numbers = LOG_ADD_EXP[real.str[1:]]
     gates = gates_of(layer, numbers, typed)
     make, pull, three, ZERO = gates.make, gates.back, gates.arrays == 3, numbers.real(0)
+    taken, gradient = gates.taken, gates.gradient
     STATE, PARAMETER, DPARAMETER = (i * WIDTH * real.itemsize for i in range(3))
     W = {word.name: int(word) for word in Word}
     TICKET, TICKETS, CHANNELS = (W[n] for n in ("TICKET", "TICKETS", "CHANNELS"))
@@ -37,6 +38,17 @@ def walker(layer: str, stored: np.dtype, back: bool) -> Callable[..., None]:
     def fill(place, source, first, w):
         for j in range(w):
             write((place,), j, read((source,), first + j) if source != 0 else ZERO)
+
+    @of_words
+    def take(place, w):
+        for j in range(w):
+            write((place,), j, taken(read((place,), j)))
+
+    @of_words
+    def give(place, source, first, w):
+        if source != 0:
+            for j in range(w):
+                write((place,), j, gradient(read((source,), first + j), read((place,), j)))
 
     @of_words
     def empty(place, target, first, w):
@@ -101,6 +113,7 @@ def walker(layer: str, stored: np.dtype, back: bool) -> Callable[..., None]:
             sequence, first, w, begin, n = part(words, ticket)
             row = sequence * peek(words, CHANNELS) + first
             fill(memory + PARAMETER, peek(words, GIVEN), first, w)
+            take(memory + PARAMETER, w)
             fill(memory + STATE, peek(words, LAST if back else INITIAL), row, w)
             if back:
                 fill(memory + DPARAMETER, 0, 0, w)
@@ -113,6 +126,7 @@ def walker(layer: str, stored: np.dtype, back: bool) -> Callable[..., None]:
                         line(words, G, sequence, t), before, start, line(words, DX, sequence, t),
                         line(words, DX + 3, sequence, t), line(words, DX + 6, sequence, t), first, w,
                     )  # fmt: skip
+                give(memory + DPARAMETER, peek(words, GIVEN), first, w)
                 empty(memory + DPARAMETER, peek(words, DGIVEN), row, w)
                 empty(memory + STATE, peek(words, DINITIAL), row, w)
             else:

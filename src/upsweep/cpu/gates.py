@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from upsweep.arithmetic import LogAddExp, exp_in, horner
+from upsweep.arithmetic import LogAddExp, exp_in, fma, horner
 
 
 class Gates(NamedTuple):
@@ -20,15 +20,19 @@ class Gates(NamedTuple):
     """(inputs, parameter) -> (a, b)."""
     back: Callable[..., Any]
     """(inputs, parameter, before, s) -> (gradients of the inputs, gradient of the parameter)."""
+    taken: Callable[[Any], Any]
+    """The parameter as the other functions take it, of what is given."""
+    gradient: Callable[[Any, Any], Any]
+    """(what is given, gradient of the parameter) -> the gradient of what is given."""
 
 
 def gates_of(layer: str, numbers: LogAddExp, compiled: Callable[[Any], Any]) -> Gates:
     """The functions of a layer; `compiled` makes one that others may call."""
     real = numbers.real
-    one, zero, two, quarter = real(1), real(0), real(2), real(-0.25)
+    one, zero, two, quarter, minus_eight = real(1), real(0), real(2), real(-0.25), real(-8)
     exp = compiled(exp_in(numbers))
     terms = tuple(real(1 / factorial(k)) for k in range(7 if real is np.float32 else 13, 0, -1))
-    poly = compiled(horner)
+    poly, multiply_add, log1p = compiled(horner), compiled(fma), tuple(map(real, numbers.log1p))
 
     @compiled
     def sigmoid(x):
@@ -38,6 +42,24 @@ def gates_of(layer: str, numbers: LogAddExp, compiled: Callable[[Any], Any]) -> 
     def one_less(x, e):
         """1 - exp(x), given exp(x), for x <= 0: near zero by the series of exp, where the difference would lose digits."""
         return -x * poly(terms, x) if x > quarter else one - e
+
+    @compiled
+    def softplus(x):
+        """log(1 + exp(x)), with all its digits where it is small."""
+        u = exp(-abs(x))
+        return multiply_add(u, poly(log1p, u), x if x > zero else zero)
+
+    def rate_of(decay):
+        return minus_eight * softplus(decay)
+
+    def rate_back(decay, drate):
+        return minus_eight * sigmoid(decay) * drate
+
+    def as_given(parameter):
+        return parameter
+
+    def back_as_given(_, dparameter):
+        return dparameter
 
     def rg_lru(x, rate):
         decay = rate * sigmoid(x[2])
@@ -75,7 +97,9 @@ def gates_of(layer: str, numbers: LogAddExp, compiled: Callable[[Any], Any]) -> 
         part = (one - least) * shut
         return (s * part, df * part * sigmoid(x[1])), df * shut
 
-    arrays, make, back = {
-        "rg_lru": (3, rg_lru, rg_lru_back), "min_gru": (2, min_gru, min_gru_back), "hgrn": (2, hgrn, hgrn_back),
-    }[layer]  # fmt: skip
-    return Gates(arrays, compiled(make), compiled(back))
+    arrays, *functions = {
+        "rg_lru": (3, rg_lru, rg_lru_back, rate_of, rate_back),
+        "min_gru": (2, min_gru, min_gru_back, as_given, back_as_given),
+        "hgrn": (2, hgrn, hgrn_back, as_given, back_as_given),
+    }[layer]
+    return Gates(arrays, *map(compiled, functions))

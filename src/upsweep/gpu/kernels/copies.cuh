@@ -59,8 +59,11 @@ template <class T, int GRAIN> __device__ __forceinline__ void store_item(char* p
   }
 }
 
-template <int BYTES> __device__ __forceinline__ void copy_async(char* to, const char* from) {
-  if constexpr (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
+// LINES: other blocks want what lies beside it soon, so that whole lines come to the cache.
+template <int BYTES, bool LINES = false> __device__ __forceinline__ void copy_async(char* to, const char* from) {
+  if constexpr (LINES && BYTES == 16) asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
+  else if constexpr (LINES && BYTES >= 4) asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], %2;" ::"r"(shared_address(to)), "l"(from), "n"(BYTES) : "memory");
+  else if constexpr (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
   else if constexpr (BYTES >= 4) asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_address(to)), "l"(from), "n"(BYTES) : "memory");
   else *(typename bits_of<BYTES>::type*)to = *(const typename bits_of<BYTES>::type*)from;
 }

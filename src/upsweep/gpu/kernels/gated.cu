@@ -1,67 +1,72 @@
 // Gated layers forwards.
 #include "gated.cuh"
 
-constexpr int STAGES = 3;
-struct Memory {
-  alignas(16) Value in[STAGES][Layer::ARRAYS][TILE * WIDTH];
-  Pairs pairs[3];
-};
-static_assert(sizeof(Memory) == MEMORY, "layers.py counts otherwise");
-
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_gated(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char bytes[];
-  Memory& memory = *(Memory*)bytes;
-  Part part(p);
-  int worker = (int)threadIdx.x - 32, lane = threadIdx.x;  // warp 0 walks
-  int tiles = (int)((part.n + TILE - 1) / TILE);
-  auto steps_of = [&](int k) { return (int)max(min(part.n - (i64)k * TILE, (i64)TILE), 0ll); };
-  int own = worker % PER_LINE * VEC;
-  bool owned = worker >= 0 && own < part.exist;
-  Source in[] = {{p, part, p.in[0], worker}, {p, part, p.in[1], worker}, {p, part, p.in[2], worker}}, out(p, part, p.out, worker);
-  auto bring_tile = [&](int k) {
-    int m = owned ? steps_of(k) : 0;
+  auto& memory = Memory<ARRAYS>::begin(bytes);
+  const Part part(p);
+  const int warp = (int)threadIdx.x / 32 - 1, lane = threadIdx.x % 32;
+  if (warp < 0) {
+    const int channel = channel_of(lane);
+    const i64 state = part.sequence * p.channels + part.first + channel;
+    Real h = p.initial && channel < part.exist ? p.initial[state] : Real(0);
+    walk(memory, part.n, lane, [&](Real a, Real& x) { h = a * h + x; x = h; });
+    if (p.last && channel < part.exist) p.last[state] = h;
+    return;
+  }
+  const Server<false> server{p, part, warp, lane};
+  Tile& tile = memory.tile[warp];
+  Real parameter[VEC];
 #pragma unroll
-    for (int c = 0; c < Layer::ARRAYS; c++) bring(memory.in[(u32)k % STAGES][c], in[c], (i64)k * TILE, m, worker);
+  for (int v = 0; v < VEC; v++) parameter[v] = Layer::PARAMETER && server.owned ? Layer::taken(p.parameter[part.first + server.place * VEC + v]) : Real(0);
+  Server<false>::Source in[ARRAYS], out = server.of(p.out);
+#pragma unroll
+  for (int c = 0; c < ARRAYS; c++) in[c] = server.of(p.in[c]);
+  auto bring = [&](Stage<ARRAYS>& stage, i64 j) {
+    const int m = server.exist(j);
+#pragma unroll
+    for (int c = 0; c < ARRAYS; c++) {
+      server.bring(in[c], m, stage.x[c]);
+      server.move(in[c]);
+    }
     commit_copies();
   };
-  i64 state = part.sequence * p.channels + part.first + lane;
-  Real parameter[VEC], h = 0;
-  if (worker >= 0) {
+  i64 j = (i64)warp * STEPS;
+  for (int d = 0; d < DEPTH; d++) bring(memory.stage[warp][d], j + d * ROUND);
+  int now = 0;
+  for (u32 parity = 0; j < part.n; j += ROUND, parity ^= 1, now = now + 1 < DEPTH ? now + 1 : 0) {
+    Stage<ARRAYS>& stage = memory.stage[warp][now];
+    wait_copies<DEPTH - 1>();
+    Raw x[ARRAYS][HELD];
 #pragma unroll
-    for (int v = 0; v < VEC; v++) parameter[v] = Layer::PARAMETER && owned ? p.parameter[part.first + own + v] : Real(0);
-    bring_tile(0);
-    bring_tile(1);
-  } else if (p.initial && lane < part.exist) h = p.initial[state];
-  for (int k = -1; k <= tiles; k++) {
-    if (worker < 0) {
-      walk<false>(memory.pairs[(u32)(k + 3) % 3], k < 0 ? 0 : steps_of(k), lane, [&](Pair& x) { h = x.a * h + x.b; x.b = h; });
-    } else {
-      bring_tile(k + 3);
-      wait_copies<2>();
-      workers_meet();  // tile k + 1 has landed
-      each_step(worker, owned ? steps_of(k + 1) : 0, [&](int t, int) {
-        Piece x[Layer::ARRAYS];
+    for (int c = 0; c < ARRAYS; c++)
 #pragma unroll
-        for (int c = 0; c < Layer::ARRAYS; c++) x[c] = *(const Piece*)(memory.in[(u32)(k + 1) % STAGES][c] + t * WIDTH + own);
+      for (int o = 0; o < HELD; o++) x[c][o] = stage.x[c][o][lane];
+    server.template each_run<RUN>([&](int o, int v, int at) {
+      Run a, b;
 #pragma unroll
-        for (int v = 0; v < VEC; v++) {
-          Real item[Layer::ARRAYS];
+      for (int r = 0; r < RUN; r++) {
+        Real item[ARRAYS];
 #pragma unroll
-          for (int c = 0; c < Layer::ARRAYS; c++) item[c] = convert<Real>(x[c].x[v]);
-          Pair made;
-          Layer::make(item, parameter[v], made.a, made.b);
-          memory.pairs[(u32)(k + 1) % 3][t][place(t, v, own / VEC)] = made;
-        }
-      });
-      char* to = out.of((k - 1ll) * TILE);
-      each_step(worker, owned && k > 0 ? steps_of(k - 1) : 0, [&](int t, int skipped) {
-        Piece y;
+        for (int c = 0; c < ARRAYS; c++) item[c] = x[c][o + r][v];
+        Layer::make(item, parameter[v], a.x[r], b.x[r]);
+      }
+      tile.decay[0][at] = a;
+      tile.value[0][at] = b;
+    });
+    arrive(&memory.full[warp], lane);
+    bring(stage, j + DEPTH * ROUND);
+    barrier_wait(&memory.done[warp], parity);
+    Real h[HELD][VEC];
+    server.template each_run<RUN>([&](int o, int v, int at) {
+      const Run run = tile.value[0][at];
 #pragma unroll
-        for (int v = 0; v < VEC; v++) y.x[v] = convert<Value>(memory.pairs[(u32)(k + 2) % 3][t][place(t, v, own / VEC)].b);
-        *(Piece*)(to + skipped * out.step) = y;
-      });
-    }
-    __syncthreads();  // tile k has been walked, k + 1 made, k - 1 handed out
+      for (int r = 0; r < RUN; r++) h[o + r][v] = run.x[r];
+    });
+    Piece y[HELD];
+#pragma unroll
+    for (int o = 0; o < HELD; o++) y[o] = rounded_piece(h[o]);
+    server.store(out, server.exist(j), y);
+    server.move(out);
   }
-  if (worker < 0 && p.last && lane < part.exist) p.last[state] = h;
 }

@@ -1,78 +1,67 @@
 // Gated layers in order, h = a h + b, where a and b are made of the inputs on the way and never lie in memory. One warp walks
-// WIDTH channels; the others bring tiles of steps, make decays and inputs of the tile ahead, and hand out the results of the
-// tile behind.
+// WIDTH channels, a lane each; the others serve it.
 #include "gates.cuh"
 #include "spec.cuh"
 #include "gated_params.cuh"
+#include "serving.cuh"
 
-constexpr int WIDTH = 32, THREADS = 32 + WORKERS;
-constexpr int BLOCKS = sizeof(Real) == 4 ? 3 : 1;  // of a multiprocessor
-constexpr int PER_LINE = WIDTH / VEC;
-constexpr int LINES = WORKERS / PER_LINE, ROUNDS = (TILE + LINES - 1) / LINES;  // that workers take at once
+constexpr int ARRAYS = Layer::ARRAYS, THREADS = 32 + 32 * SERVERS;
+constexpr int RUN = 16 / sizeof(Real), RUNS = STEPS / RUN;  // steps that shared memory holds side by side, and these of a tile
 
-struct Part {
-  i64 sequence, begin, n, first;
-  int exist;
-  __device__ __forceinline__ explicit Part(const Params& p) {
-    sequence = blockIdx.x / p.groups;
-    first = blockIdx.x % p.groups * WIDTH;
-    exist = (int)min(p.channels - first, (i64)WIDTH);
-    begin = p.offsets ? p.offsets[sequence] : 0;
-    n = p.offsets ? p.offsets[sequence + 1] - begin : p.steps;
-  }
-  __device__ __forceinline__ char* at(const Params& p, const Lines& l, i64 t) const {
-    return l.at + (p.offsets ? 0 : sequence * l.sequence) + (begin + t) * l.step + first * SIZE;
+struct alignas(16) Run { Real x[RUN]; };
+// What a tile is walked with: decays, and inputs, which become states; on the way back gradients of either.
+struct Tile { Run decay[RUNS][WIDTH], value[RUNS][WIDTH]; };
+// Pieces of a tile on their way: each lane brings those that it reads itself.
+template <int COUNT> struct Stage { Raw x[COUNT][HELD][32]; };
+template <int COUNT> struct Memory {
+  Stage<COUNT> stage[SERVERS][DEPTH];
+  Tile tile[SERVERS];
+  u64 full[SERVERS], done[SERVERS];  // of each tile: whether it is made, and whether it has been walked
+  static __device__ __forceinline__ Memory& begin(char* bytes) {
+    static_assert(sizeof(Memory) == MEMORY, "layers.py counts otherwise");
+    Memory& memory = *(Memory*)bytes;
+    if (threadIdx.x < SERVERS) { barrier_init(&memory.full[threadIdx.x], 1); barrier_init(&memory.done[threadIdx.x], 1); }
+    __syncthreads();  // the barriers stand
+    return memory;
   }
 };
 
-struct Pair { Real a, b; };  // decay and input; then b is the state, or its gradient
-
-// Where the pair of step t and of the v-th channel of the i-th piece lies in its line: so that neither those who make pairs, a
-// piece each, nor the lanes that walk, a channel each, meet in a bank.
-__device__ __forceinline__ int place(int t, int v, int i) { return ((v + t) * PER_LINE + i) % WIDTH; }
-
-typedef Pair Pairs[TILE][WIDTH];
-
-// One step after the other, all of them or some, by f(step, pair), which leaves its result in the pair.
-template <bool BACK, class F> __device__ __forceinline__ void walk(Pairs& pairs, int m, int lane, F&& f) {
-  constexpr int AT_ONCE = 8;  // pairs that are read before the first of them is walked
-  int v = lane % VEC, i = lane / VEC;
-  if (m == TILE) {
+// Walks n steps, one after the other, by f(decay, value), which leaves its result in `value`. Runs are read AHEAD of their turn.
+template <int COUNT, class F> __device__ __forceinline__ void walk(Memory<COUNT>& memory, i64 n, int lane, F&& f) {
+  constexpr int AHEAD = 2;
+  Run a[RUNS], x[RUNS];
+  auto read = [&](const Tile& tile, int i) { a[i] = tile.decay[i][lane]; x[i] = tile.value[i][lane]; };
+  int now = 0;
+  u32 parity = 0;
+  i64 left = n;
+  if (left >= STEPS) {
+    barrier_wait(&memory.full[0], 0);
 #pragma unroll
-    for (int j = 0; j < TILE; j += AT_ONCE) {
-      Pair x[AT_ONCE];
+    for (int i = 0; i < AHEAD; i++) read(memory.tile[0], i);
+  }
+  for (; left >= STEPS; left -= STEPS) {
+    const int next = now + 1 < SERVERS ? now + 1 : 0;
+    const u32 later = next ? parity : parity ^ 1;
+    const bool more = left >= 2 * STEPS, made = more && barrier_passed(&memory.full[next], later);
+    Tile& tile = memory.tile[now];
 #pragma unroll
-      for (int k = 0; k < AT_ONCE; k++) { int t = BACK ? TILE - 1 - j - k : j + k; x[k] = pairs[t][place(t, v, i)]; }
+    for (int i = 0; i < RUNS; i++) {
+      if (i + AHEAD < RUNS) read(tile, i + AHEAD);
+      else if (more) {
+        if (i + AHEAD == RUNS && !made) barrier_wait(&memory.full[next], later);
+        read(memory.tile[next], i + AHEAD - RUNS);
+      }
 #pragma unroll
-      for (int k = 0; k < AT_ONCE; k++) f(x[k]);
-#pragma unroll
-      for (int k = 0; k < AT_ONCE; k++) { int t = BACK ? TILE - 1 - j - k : j + k; pairs[t][place(t, v, i)].b = x[k].b; }
+      for (int r = 0; r < RUN; r++) f(a[i].x[r], x[i].x[r]);
+      tile.value[i][lane] = x[i];
     }
-  } else {
-#pragma unroll 1
-    for (int j = 0; j < m; j++) { int t = BACK ? m - 1 - j : j; f(pairs[t][place(t, v, i)]); }
+    arrive(&memory.done[now], lane);
+    now = next;
+    parity = later;
   }
-}
-
-__device__ __forceinline__ void workers_meet() { asm volatile("bar.sync 1, %0;" ::"n"(WORKERS) : "memory"); }
-
-// An array as a worker sees it: its piece of the first of the lines that are taken at once.
-struct Source {
-  char* at;
-  const i64& step;
-  __device__ __forceinline__ Source(const Params& p, const Part& part, const Lines& l, int worker)
-      : at(part.at(p, l, worker / PER_LINE) + worker % PER_LINE * GRAIN), step(l.step) {}
-  __device__ __forceinline__ char* of(i64 t) const { return at + t * step; }
-};
-
-// Calls f(step) for each of a worker's steps of a tile of m.
-template <class F> __device__ __forceinline__ void each_step(int worker, int m, F&& f) {
-#pragma unroll
-  for (int k = 0; k < ROUNDS; k++) { int t = k * LINES + worker / PER_LINE; if (t < m && (TILE % LINES == 0 || t < TILE)) f(t, k * LINES); }
-}
-
-// Steps [t, t + m) of an array on their way to shared memory.
-__device__ __forceinline__ void bring(Value* to, const Source& from, i64 t, int m, int worker) {
-  char* base = from.of(t);
-  each_step(worker, m, [&](int line, int skipped) { copy_async<GRAIN>((char*)(to + line * WIDTH) + worker % PER_LINE * GRAIN, base + skipped * from.step); });
+  if (left > 0) {
+    barrier_wait(&memory.full[now], parity);
+    for (int j = 0; j < (int)left; j++) f(memory.tile[now].decay[j / RUN][lane].x[j % RUN], memory.tile[now].value[j / RUN][lane].x[j % RUN]);
+    arrive(&memory.done[now], lane);
+  }
 }

@@ -1,113 +1,107 @@
-// The gradients of gated layers: tiles from the last to the first, s = g + a s backwards. What the decays were made of is read
-// again, and so is what the way forward wrote.
+// The gradients of gated layers, from the last step to the first: s = g + a s. What the decays were made of is read again, and
+// so is what the way forward wrote.
 #include "gated.cuh"
 
-constexpr int STAGES = 5, ARRAYS = Layer::ARRAYS;
-struct Stage {
-  alignas(16) Value in[ARRAYS][TILE * WIDTH];
-  alignas(16) Value g[TILE * WIDTH];
-  alignas(16) Value h[(TILE + 1) * WIDTH];  // from the state before the tile on
-};
-struct Memory {
-  Stage stage[STAGES];
-  Pairs pairs[3];
-};
-static_assert(sizeof(Memory) == MEMORY, "layers.py counts otherwise");
+constexpr int COUNT = ARRAYS + 2;  // arrays that are read: the inputs, the gradient, and the states before
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_gated_back(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char bytes[];
-  Memory& memory = *(Memory*)bytes;
-  Part part(p);
-  int worker = (int)threadIdx.x - 32, lane = threadIdx.x;
-  int tiles = (int)((part.n + TILE - 1) / TILE);
-  // Tile k counted from the end begins at step `begin_of(k)`; the last of them is tile 0 of the sequence.
-  auto begin_of = [&](int k) { return (i64)(tiles - 1 - k) * TILE; };
-  auto steps_of = [&](int k) { return k < 0 || k >= tiles ? 0 : (int)min(part.n - begin_of(k), (i64)TILE); };
-  int own = worker % PER_LINE * VEC;
-  bool owned = worker >= 0 && own < part.exist;
-  Source in[] = {{p, part, p.in[0], worker}, {p, part, p.in[1], worker}, {p, part, p.in[2], worker}};
-  Source dx[] = {{p, part, p.dx[0], worker}, {p, part, p.dx[1], worker}, {p, part, p.dx[2], worker}};
-  Source g(p, part, p.g, worker), h(p, part, p.out, worker);
-  auto bring_tile = [&](int k) {
-    Stage& s = memory.stage[(u32)k % STAGES];
-    i64 t = begin_of(k);
-    int m = owned ? steps_of(k) : 0;
-#pragma unroll
-    for (int c = 0; c < ARRAYS; c++) bring(s.in[c], in[c], t, m, worker);
-    bring(s.g, g, t, m, worker);
-    if (t > 0) bring(s.h, h, t - 1, m, worker);
-    else bring(s.h + WIDTH, h, 0, m - 1, worker);
-    commit_copies();
-  };
-  i64 state = part.sequence * p.channels + part.first;
-  Real parameter[VEC], dparameter[VEC], carry = 0;
-  if (worker >= 0) {
+  auto& memory = Memory<COUNT>::begin(bytes);
+  const Part part(p);
+  const int warp = (int)threadIdx.x / 32 - 1, lane = threadIdx.x % 32;
+  const i64 state = part.sequence * p.channels + part.first;
+  typedef Real Sums[SERVERS * VEC][WIDTH];
+  static_assert(sizeof(Sums) <= sizeof(memory.tile), "the sums take the place of the tiles");
+  Sums& sums = *(Sums*)memory.tile;
+  if (warp < 0) {
+    const int channel = channel_of(lane);
+    Real carry = p.dlast && channel < part.exist ? p.dlast[state + channel] : Real(0);
+    walk(memory, part.n, lane, [&](Real a, Real& x) { Real s = x + carry; carry = a * s; x = s; });
+    if (p.dinitial && channel < part.exist) p.dinitial[state + channel] = carry;
+    __syncthreads();  // all tiles have been handed out
+  } else {
+    const Server<true> server{p, part, warp, lane};
+    Tile& tile = memory.tile[warp];
+    Real parameter[VEC], initial[VEC], dparameter[VEC];
 #pragma unroll
     for (int v = 0; v < VEC; v++) {
-      parameter[v] = Layer::PARAMETER && owned ? p.parameter[part.first + own + v] : Real(0);
+      const i64 channel = server.place * VEC + v;
+      parameter[v] = Layer::PARAMETER && server.owned ? Layer::taken(p.parameter[part.first + channel]) : Real(0);
+      initial[v] = p.initial && server.owned ? p.initial[state + channel] : Real(0);
       dparameter[v] = 0;
     }
-    bring_tile(0);
-    bring_tile(1);
-  } else if (p.dlast && lane < part.exist) carry = p.dlast[state + lane];
-  for (int k = -1; k <= tiles; k++) {
-    if (worker < 0) {
-      walk<true>(memory.pairs[(u32)(k + 3) % 3], steps_of(k), lane, [&](Pair& x) { Real s = x.b + carry; carry = x.a * s; x.b = s; });
-    } else {
-      bring_tile(k + 3);
-      wait_copies<2>();
-      workers_meet();  // tile k + 1 has landed
-      const Stage& next = memory.stage[(u32)(k + 1) % STAGES];
-      each_step(worker, owned ? steps_of(k + 1) : 0, [&](int t, int) {
-        Piece x[ARRAYS], dy = *(const Piece*)(next.g + t * WIDTH + own);
+    Server<true>::Source from[COUNT], dx[ARRAYS];
 #pragma unroll
-        for (int c = 0; c < ARRAYS; c++) x[c] = *(const Piece*)(next.in[c] + t * WIDTH + own);
+    for (int c = 0; c < ARRAYS; c++) { from[c] = server.of(p.in[c]); dx[c] = server.of(p.dx[c]); }
+    from[ARRAYS] = server.of(p.g);
+    from[ARRAYS + 1] = server.of(p.out, 1);
+    auto bring = [&](Stage<COUNT>& stage, i64 j) {
+      const int m = server.exist(j), before = server.exist(j + 1);
 #pragma unroll
-        for (int v = 0; v < VEC; v++) {
+      for (int c = 0; c < COUNT; c++) {
+        server.bring(from[c], c <= ARRAYS ? m : before, stage.x[c]);
+        server.move(from[c]);
+      }
+      commit_copies();
+    };
+    i64 j = (i64)warp * STEPS;
+    for (int d = 0; d < DEPTH; d++) bring(memory.stage[warp][d], j + d * ROUND);
+    int now = 0;
+    for (u32 parity = 0; j < part.n; j += ROUND, parity ^= 1, now = now + 1 < DEPTH ? now + 1 : 0) {
+      Stage<COUNT>& stage = memory.stage[warp][now];
+      const int m = server.exist(j), before = server.exist(j + 1);
+      wait_copies<DEPTH - 1>();
+      server.template each_run<RUN>([&](int o, int v, int at) {
+        Run a, b;
+#pragma unroll
+        for (int r = 0; r < RUN; r++) {
           Real item[ARRAYS], input;
 #pragma unroll
-          for (int c = 0; c < ARRAYS; c++) item[c] = convert<Real>(x[c].x[v]);
-          Pair made;
-          Layer::make(item, parameter[v], made.a, input);
-          made.b = convert<Real>(dy.x[v]);
-          memory.pairs[(u32)(k + 1) % 3][t][place(t, v, own / VEC)] = made;
+          for (int c = 0; c < ARRAYS; c++) item[c] = stage.x[c][o + r][lane][v];
+          Layer::make(item, parameter[v], a.x[r], input);
+          b.x[r] = stage.x[ARRAYS][o + r][lane][v];
+        }
+        tile.decay[0][at] = a;
+        tile.value[0][at] = b;
+      });
+      arrive(&memory.full[warp], lane);
+      barrier_wait(&memory.done[warp], parity);
+      Real made[ARRAYS][HELD][VEC];
+      server.template each_run<RUN>([&](int o, int v, int at) {
+        const Run s = tile.value[0][at];
+#pragma unroll
+        for (int r = 0; r < RUN; r++) {
+          Real item[ARRAYS], ditem[ARRAYS];
+#pragma unroll
+          for (int c = 0; c < ARRAYS; c++) item[c] = stage.x[c][o + r][lane][v];
+          const Real last = o + r < before ? Real(stage.x[ARRAYS + 1][o + r][lane][v]) : initial[v];
+          Real part_of = 0;
+          Layer::back(item, parameter[v], last, s.x[r], ditem, part_of);
+          if (o + r < m) dparameter[v] += part_of;
+#pragma unroll
+          for (int c = 0; c < ARRAYS; c++) made[c][o + r][v] = ditem[c];
         }
       });
-      const Stage& behind = memory.stage[(u32)(k - 1 + STAGES) % STAGES];
-      i64 begin = begin_of(k - 1);
-      each_step(worker, owned ? steps_of(k - 1) : 0, [&](int t, int skipped) {
-        Piece x[ARRAYS], made[ARRAYS], last = *(const Piece*)(behind.h + t * WIDTH + own);
 #pragma unroll
-        for (int c = 0; c < ARRAYS; c++) x[c] = *(const Piece*)(behind.in[c] + t * WIDTH + own);
+      for (int c = 0; c < ARRAYS; c++) {
+        Piece y[HELD];
 #pragma unroll
-        for (int v = 0; v < VEC; v++) {
-          Real item[ARRAYS], ditem[ARRAYS], before = convert<Real>(last.x[v]);
-#pragma unroll
-          for (int c = 0; c < ARRAYS; c++) item[c] = convert<Real>(x[c].x[v]);
-          if (begin + t == 0) before = p.initial ? p.initial[state + own + v] : Real(0);
-          Layer::back(item, parameter[v], before, memory.pairs[(u32)(k + 2) % 3][t][place(t, v, own / VEC)].b, ditem, dparameter[v]);
-#pragma unroll
-          for (int c = 0; c < ARRAYS; c++) made[c].x[v] = convert<Value>(ditem[c]);
-        }
-#pragma unroll
-        for (int c = 0; c < ARRAYS; c++) *(Piece*)(dx[c].of(begin + skipped)) = made[c];
-      });
+        for (int o = 0; o < HELD; o++) y[o] = rounded_piece(made[c][o]);
+        server.store(dx[c], m, y);
+        server.move(dx[c]);
+      }
+      bring(stage, j + DEPTH * ROUND);
     }
-    __syncthreads();  // tile k has been walked, k + 1 made, k - 1 handed out
+    __syncthreads();  // all tiles have been handed out
+    if (Layer::PARAMETER)
+#pragma unroll
+      for (int v = 0; v < VEC; v++) sums[warp * VEC + lane / PER_LINE][server.place * VEC + v] = dparameter[v];
   }
-  if (worker < 0 && p.dinitial && lane < part.exist) p.dinitial[state + lane] = carry;
-  if (Layer::PARAMETER) {
-    typedef Real Sums[LINES][WIDTH];
-    static_assert(sizeof(Sums) <= sizeof(memory.pairs), "the sums take the place of the pairs");
-    Sums& sums = *(Sums*)memory.pairs;
-    if (worker >= 0)
-#pragma unroll
-      for (int v = 0; v < VEC; v++) sums[worker / PER_LINE][own + v] = dparameter[v];
-    __syncthreads();  // every worker's sum has been written
-    if (worker < 0 && lane < part.exist) {
-      Real sum = 0;
-      for (int i = 0; i < LINES; i++) sum += sums[i][lane];
-      p.dparameter[state + lane] = sum;
-    }
+  if (!Layer::PARAMETER) return;
+  __syncthreads();  // every lane's sums have been written
+  if (warp < 0 && lane < part.exist) {
+    Real sum = 0;
+    for (int i = 0; i < SERVERS * VEC; i++) sum += sums[i][lane];
+    p.dparameter[state + lane] = Layer::gradient(p.parameter[part.first + lane], sum);
   }
 }

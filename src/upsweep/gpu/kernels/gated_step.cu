@@ -12,7 +12,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_gated_step(const _
   i64 state = sequence * p.channels + (i64)piece * VEC;
   auto at = [&](const Lines& l, i64 t) { return (Piece*)(l.at + sequence * l.sequence + t * l.step) + piece; };
   States parameter{}, h{};
-  if (Layer::PARAMETER) parameter = ((const States*)p.parameter)[piece];
+  if (Layer::PARAMETER) {
+    parameter = ((const States*)p.parameter)[piece];
+#pragma unroll
+    for (int v = 0; v < VEC; v++) parameter.x[v] = Layer::taken(parameter.x[v]);
+  }
   if (p.initial) h = *(const States*)(p.initial + state);
   for (i64 t = 0; t < p.steps; t++) {
     Raw x[Layer::ARRAYS];

@@ -14,10 +14,19 @@ __device__ __forceinline__ f32 one_less(f32 x, f32 e) {
 }
 __device__ __forceinline__ f64 one_less(f64 x, f64) { return -expm1(x); }
 
-// De et al., "Griffin" (2024), equations 1 to 4: x, input gate, recurrence gate; the parameter is -c softplus(Lambda).
+// A parameter that the formulas take as it is given.
+struct AsGiven {
+  template <class R> static __device__ __forceinline__ R taken(R given) { return given; }
+  template <class R> static __device__ __forceinline__ R gradient(R, R dtaken) { return dtaken; }
+};
+
+// De et al., "Griffin" (2024), equations 1 to 4: x, input gate, recurrence gate; the parameter is Lambda, taken as the rate
+// -c softplus(Lambda).
 struct RgLru {
   static constexpr int ARRAYS = 3;
   static constexpr bool PARAMETER = true;
+  template <class R> static __device__ __forceinline__ R taken(R given) { return -8 * softplus(given); }
+  template <class R> static __device__ __forceinline__ R gradient(R given, R dtaken) { return -8 * sigmoid(given) * dtaken; }
   template <class R> static __device__ __forceinline__ void make(const R (&x)[3], R rate, R& a, R& b) {
     R decay = rate * sigmoid(x[2]);
     a = exp_of(decay);
@@ -36,7 +45,7 @@ struct RgLru {
 };
 
 // Feng et al., "Were RNNs all we needed?" (2024), section 3.1: x, gate.
-struct MinGru {
+struct MinGru : AsGiven {
   static constexpr int ARRAYS = 2;
   static constexpr bool PARAMETER = false;
   template <class R> static __device__ __forceinline__ void make(const R (&x)[2], R, R& a, R& b) {
@@ -53,7 +62,7 @@ struct MinGru {
 };
 
 // Qin et al., "Hierarchically gated recurrent neural network" (2023), equation 5: x, forget gate; the parameter is its least.
-struct Hgrn {
+struct Hgrn : AsGiven {
   static constexpr int ARRAYS = 2;
   static constexpr bool PARAMETER = true;
   template <class R> static __device__ __forceinline__ void make(const R (&x)[2], R least, R& a, R& b) {

@@ -16,5 +16,25 @@ struct alignas(GRAIN) Raw {
   }
 };
 
+// Channels as they go to memory: two narrow floats are rounded by one instruction.
+template <class R> __device__ __forceinline__ Piece rounded_piece(const R (&x)[VEC]) {
+  Piece y;
+#pragma unroll
+  for (int v = 0; v < VEC; v += 2) {
+#if __CUDA_ARCH__ >= 800
+    if constexpr (same<R, f32> && VEC > 1 && (same<Value, bf16> || same<Value, f16>)) {
+      u32 both;
+      if constexpr (same<Value, bf16>) asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(x[v + 1]), "f"(x[v]));
+      else asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(x[v + 1]), "f"(x[v]));
+      memcpy(y.x + v, &both, 4);
+      continue;
+    }
+#endif
+    y.x[v] = convert<Value>(x[v]);
+    if constexpr (VEC > 1) y.x[v + 1] = convert<Value>(x[v + 1]);
+  }
+  return y;
+}
+
 // An array (sequences, steps, channels): where it begins, and its strides in bytes.
 struct Lines { char* at; i64 sequence, step; };

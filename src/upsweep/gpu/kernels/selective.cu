@@ -124,7 +124,7 @@ struct Shared {
 };
 
 __device__ __forceinline__ void serve(const Params& p, const Part& part, Memory& memory, int warp, int lane) {
-  Server server{p, part, warp, lane};
+  Server<false> server{p, part, warp, lane};
   Tile& tile = memory.tile[warp];
   Real bias[VEC], skip[VEC];
 #pragma unroll
@@ -135,10 +135,10 @@ __device__ __forceinline__ void serve(const Params& p, const Part& part, Memory&
   }
   auto u_ = server.of(p.u), delta_ = server.of(p.delta), z_ = server.of(p.z), out = server.of(p.out);
   u32 parity = 0;
-  for (i64 j = (i64)warp * STEPS; j < part.n; j += ROUND, parity ^= 1, server.left -= ROUND) {
+  for (i64 j = (i64)warp * STEPS; j < part.n; j += ROUND, parity ^= 1) {
     Raw u[HELD], delta[HELD], z[HELD];
     Shared b, c;
-    const int m = server.exist();
+    const int m = server.exist(j);
     server.load(delta_, m, delta);
     server.load(u_, m, u);
     b.load(p, part, p.b, j, lane);

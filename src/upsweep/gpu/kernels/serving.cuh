@@ -1,5 +1,5 @@
-// Warps that serve others which walk: SERVERS take turns at tiles of STEPS steps. Each brings the items of its tile in registers,
-// makes of them what the walk needs, waits until the tile has been walked, and hands out the results. Nobody else waits for it.
+// Warps that serve others which walk: SERVERS take turns at tiles of STEPS steps. Each brings the items of its tile, makes of them
+// what the walk needs, waits until the tile has been walked, and hands out the results. Nobody else waits for it.
 #pragma once
 #include "pieces.cuh"
 #include "barriers.cuh"
@@ -46,29 +46,38 @@ template <class Raw> __device__ __forceinline__ Raw load_piece(const char* from,
   return x;
 }
 
-// A lane of a warp that serves.
-struct Server {
+// A lane of a warp that serves. BACK: steps are counted from the last to the first.
+template <bool BACK> struct Server {
   const Params& p;
   const Part& part;
   int warp, lane;
   int place = lane % PER_LINE, first = lane / PER_LINE * HELD;  // of its channels within a line, and of its steps within a tile
   bool owned = place * VEC < part.exist;
-  i64 left = part.n - (i64)warp * STEPS - first;               // steps from its first one in the tile whose turn it is
 
   // An array: where this lane's piece of the first of its steps lies, and how far apart steps are.
   struct Source {
     char* at;
     i64 step;
   };
-  __device__ __forceinline__ Source of(const Lines& l) const { return {part.at(p, l, part.n - left) + part.first * SIZE + place * GRAIN, l.step}; }
+  __device__ __forceinline__ Source of(const Lines& l, int skip = 0) const {
+    const i64 j = (i64)warp * STEPS + first + skip;
+    return {part.at(p, l, BACK ? part.n - 1 - j : j) + part.first * SIZE + place * GRAIN, BACK ? -l.step : l.step};
+  }
   // On to the warp's next tile.
   template <class... Sources> __device__ __forceinline__ void move(Sources&... s) const { ((s.at += ROUND * s.step), ...); }
-  // How many of its steps exist.
-  __device__ __forceinline__ int exist() const { return owned ? (int)max(min(left, (i64)HELD), 0ll) : 0; }
+  // How many of its steps exist, of the tile that begins at step j.
+  __device__ __forceinline__ int exist(i64 j) const { return owned ? (int)max(min(part.n - j - first, (i64)HELD), 0ll) : 0; }
   __device__ __forceinline__ void load(const Source& from, int m, Raw (&x)[HELD]) const {
     const char* at = from.at;
 #pragma unroll
     for (int o = 0; o < HELD; o++, at += from.step) x[o] = load_piece<Raw>(at, o < m);
+  }
+  // The first m of its pieces on their way to shared memory.
+  __device__ __forceinline__ void bring(const Source& from, int m, Raw (&to)[HELD][32]) const {
+    const char* at = from.at;
+#pragma unroll
+    for (int o = 0; o < HELD; o++, at += from.step)
+      if (o < m) copy_async<GRAIN, true>((char*)&to[o][lane], at);
   }
   __device__ __forceinline__ void store(const Source& to, int m, const Piece (&x)[HELD]) const {
     char* at = to.at;

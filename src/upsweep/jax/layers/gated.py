@@ -114,7 +114,6 @@ def _layer(layer: str, inputs: Any, parameter: Any, initial: Any, cu_seqlens: An
     parameter, initial, cu_seqlens = arrays(parameter, initial, cu_seqlens)
     given = gated_operands(JAX, layer, arrays(*inputs), parameter, initial, cu_seqlens)
     *inputs, parameter = given.arrays
-    parameter = GATED[layer].taken(JAX.maths, parameter)
     h, last = _run(layer, tuple(inputs), parameter, given.initial, given.offsets)
     return (h, last) if return_state else h
 

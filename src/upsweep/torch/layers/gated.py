@@ -53,7 +53,7 @@ def rg_lru_step(
 ) -> Tensor:
     """One step of `rg_lru`, with its bits: x and the gates are (batch, channels), and `state` is brought up to date in place.
 
-    Without gradients. On a GPU, next to the softplus of `decay`, one kernel, fit for a CUDA graph.
+    Without gradients. On a GPU one kernel, fit for a CUDA graph.
     """
     return _stepped("rg_lru", state, (x, input_gate, recurrence_gate), decay)
 
@@ -121,7 +121,7 @@ def _layer(
     return_state: bool,
 ) -> Any:  # fmt: skip
     given = gated_operands(TORCH, layer, inputs, parameter, initial, cu_seqlens)
-    h, last = _differentiable(layer, *_arguments(layer, given.arrays), given.initial, given.offsets)
+    h, last = _differentiable(layer, *_arguments(given.arrays), given.initial, given.offsets)
     return (h, last) if return_state else h
 
 
@@ -132,13 +132,13 @@ def _stepped(layer: str, h: Tensor, inputs: tuple[Tensor, ...], parameter: Tenso
     given = gated_operands(TORCH, layer, wide, parameter, start, None)
     dense(h)
     with torch.no_grad():
-        return _step(layer, h, *_arguments(layer, given.arrays)).squeeze(1)
+        return _step(layer, h, *_arguments(given.arrays)).squeeze(1)
 
 
-def _arguments(layer: str, arrays: tuple[Any, ...]) -> list[Any]:
-    """Three inputs, of which one may be missing, and the parameter as the engines take it."""
+def _arguments(arrays: tuple[Any, ...]) -> list[Any]:
+    """Three inputs, of which one may be missing, and the parameter."""
     *inputs, parameter = arrays
-    return [*inputs, *[None] * (3 - len(inputs)), GATED[layer].taken(TORCH.maths, parameter)]
+    return [*inputs, *[None] * (3 - len(inputs)), parameter]
 
 
 def _present(*inputs: Any) -> list[Any]:
