@@ -5,12 +5,14 @@ python benchmarks/layers.py [FOLDER]      on a GPU where there is one, else on t
 Beside each stands the same layer composed of PyTorch's operators and `linear_recurrence` in order ("composed"), and with the gates
 compiled by torch.compile ("compiled"): times the layer's own time. Of a selective scan "exps" is the fraction of what 16
 exponentials a clock and multiprocessor take; peak is the most memory that forward and backward hold, in arrays of the input's
-size. Every layer is compared with its composition before it is timed.
+size. A step is that of 256 sequences of 4096 channels: times an elementwise update of its states (addcmul), of a selective scan times
+a copy of them. Every layer is compared with its composition before it is timed.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -43,6 +45,7 @@ LAYERS = {
     "min_gru": (ut.min_gru, min_gru, 2, 0),
     "hgrn": (ut.hgrn, hgrn, 2, 1),
 }
+NAMES, DTYPES = (*LAYERS, "selective_scan"), ("float32", "bfloat16")
 
 
 def gated(name, shape, dtype):
@@ -64,7 +67,7 @@ def gated(name, shape, dtype):
         forward = median(lambda: run(*xs), 5)
         made["forward"] = (count + 1) * copying(size) / forward
         made["composed"] = median(lambda: composed(gates), 3) / forward
-        compiled = torch.compile(gates) if GPU else gates
+        compiled = torch.compile(gates, dynamic=True) if GPU else gates
         made["compiled"] = median(lambda: composed(compiled), 3) / forward if GPU else None
     made["both"] = (3 * count + 3) * copying(size) / median(lambda: torch.autograd.grad(run(*xs), xs, g), 5)
     return made
@@ -100,6 +103,27 @@ def selective(shape, dtype):
     return made
 
 
+def stepped(name):
+    """The time of one step, of float32."""
+    shape = 256, 4096
+    x = [torch.randn(shape, device=DEVICE) for _ in range(3)]
+    constant = torch.rand(shape[1], device=DEVICE)
+    if name == "selective_scan":
+        state, a = torch.randn(*shape, STATES, device=DEVICE), -torch.rand(shape[1], STATES, device=DEVICE)
+        b, c = torch.randn(2, shape[0], STATES, device=DEVICE)
+        seconds = median(lambda: ut.selective_step(state, x[0], x[1], a, b, c, z=x[2], delta_softplus=True))
+        return seconds / copying(2 * state.nbytes)
+    _, _, count, parameters = LAYERS[name]
+    state, step = torch.randn(shape, device=DEVICE), getattr(ut, f"{name}_step")
+    given = *x[:count], *[constant] * parameters
+    return median(lambda: step(state, *given)) / median(lambda: state.addcmul_(x[0], x[1], value=1e-3))
+
+
+def measured(name, shape, dtype):
+    dtype = getattr(torch, dtype)
+    return selective(shape, dtype) if name == "selective_scan" else gated(name, shape, dtype)
+
+
 def naive(u, delta, a, b, c, z):
     delta, h, ys = torch.nn.functional.softplus(delta.float()), 0, []
     for t in range(u.shape[1]):
@@ -111,21 +135,34 @@ def naive(u, delta, a, b, c, z):
     return torch.stack(ys, 1)
 
 
+def warm():
+    """Compile everything, each layer and dtype in a process of its own, on sequences that are cut short."""
+    for child in [
+        subprocess.Popen([sys.executable, __file__, "--warm", name, dtype])
+        for name in NAMES
+        for dtype in DTYPES
+    ]:
+        child.wait()
+
+
 def main(folder):
+    if GPU:
+        warm()
     machine = torch.cuda.get_device_name() if GPU else f"cpu, {torch.get_num_threads()} threads"
     rows = []
     print(
         f"{machine}: fractions of a copy of what must be moved; composed and compiled: times the layer's time"
     )
-    for dtype in (torch.float32, torch.bfloat16):
+    for dtype in DTYPES:
         for shape in SHAPES:
-            for name in (*LAYERS, "selective_scan"):
-                made = selective(shape, dtype) if name == "selective_scan" else gated(name, shape, dtype)
+            for name in NAMES:
+                made = measured(name, shape, dtype)
                 made = {key: round(value, 3) for key, value in made.items() if value is not None}
-                rows.append(
-                    {"layer": name, "shape": shape, "dtype": str(dtype).removeprefix("torch."), **made}
-                )
-                print(f"{name:>14} {shape!s:>18} {rows[-1]['dtype']:>9} {made}", flush=True)
+                rows.append({"layer": name, "shape": shape, "dtype": dtype, **made})
+                print(f"{name:>14} {shape!s:>18} {dtype:>9} {made}", flush=True)
+    for layer in NAMES:
+        rows.append({"layer": layer, "step": round(stepped(layer), 2)})
+        print(f"{layer:>14} step {rows[-1]['step']}", flush=True)
     name = machine.lower().replace(" ", "-").replace(",", "")
     (folder / f"layers-{name}.json").write_text(
         json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n"
@@ -133,4 +170,8 @@ def main(folder):
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--warm"]:
+        for batch, _, channels in SHAPES:
+            measured(sys.argv[2], (batch, 256, channels), sys.argv[3])
+        sys.exit()
     main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "results")
