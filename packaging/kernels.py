@@ -68,8 +68,7 @@ def pieces() -> list[Piece]:
     with (
         patch.object(launch, "address", note),
         patch.object(strips, "address", note),
-        patch.object(launch, "at_work", lambda *_: None),
-        patch.object(strips, "at_work", lambda *_: None),
+        patch.object(launch, "run", lambda *_: None),
         patch.object(again, "again", lambda *_: None),
     ):
         for _ in calls():

@@ -1,4 +1,6 @@
-"""A small scan that is like an earlier one goes a shorter way, to the same bits and the same errors."""
+"""A small call that is like an earlier one goes a shorter way, to the same bits and the same errors."""
+
+import threading
 
 import numpy as np
 import pytest
@@ -9,23 +11,35 @@ from upsweep import recall
 
 HASH = CASES["hash-u64"]
 (X,) = HASH.draw((24, 36))
+HASHED = up.Operator(HASH.op.fn, identity=0)
 FORMS = [{}, {"reverse": True}, {"exclusive": True}, {"exclusive": True, "reverse": True}]
 LAYOUTS = [lambda a: a, lambda a: a.T, lambda a: a[::-1, ::2], lambda a: a[3:4, :17]]
 
 
 def the_long_way(x, op, **how):
-    """A scan is remembered without `threads`."""
+    """A call with `threads` is not remembered."""
     return up.scan(x, op, threads=1, **how)
 
 
 @pytest.fixture(autouse=True)
-def unknown():
-    recall.known_scans.clear()
+def checked(monkeypatch):
+    """Counts the calls that are checked."""
+    calls, execute = [], recall.execute
+    monkeypatch.setattr(recall, "execute", lambda *given: calls.append(given) or execute(*given))
+    recall.known_calls.clear()
+    return calls
+
+
+def same(got, want):
+    for a, b in zip(*[v if isinstance(v, tuple) else (v,) for v in (got, want)], strict=True):
+        assert type(a) is type(b)
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_the_same_bits(form):
-    op = up.Operator(HASH.op.fn, identity=0)
+    op = HASHED
     for layout in LAYOUTS:
         for axis in (0, 1):
             want = the_long_way(layout(X), op, axis=axis, **form)
@@ -38,7 +52,7 @@ def test_the_same_bits(form):
                 out = layout(np.full_like(X, 77))
                 assert up.scan(layout(X), op, axis=axis, out=out, **form) is out
                 np.testing.assert_array_equal(out, want)
-    assert recall.known_scans
+    assert recall.known_calls
 
 
 def test_an_identity_that_is_not_zero():
@@ -78,3 +92,275 @@ def test_a_function_that_changes_is_looked_at():
     x = np.ones(3)
     for factor in (2.0, 3.0):
         assert up.scan(x, lambda a, b, f=factor: a * f + b)[1] == factor + 1
+
+
+DONES = np.arange(24) % 7 == 3
+SEEN = [
+    ("initial", lambda x, i: {"initial": i}),
+    ("initial of a row", lambda x, i: {"initial": x[0] + np.uint64(i)}),
+    ("dtype", lambda x, i: {"dtype": "u8"}),
+    ("order", lambda x, i: {"order": "sequential"}),
+    ("order reversed", lambda x, i: {"order": "sequential", "reverse": True, "initial": np.uint64(i)}),
+    ("flags", lambda x, i: {"segments": up.segments.flags(np.roll(DONES, i))}),
+    ("flags of each row", lambda x, i: {"segments": up.segments.flags(x % (5 + i) == 0)}),
+    ("flags in reverse", lambda x, i: {"segments": up.segments.flags(np.roll(DONES, i)), "reverse": True}),
+    ("ends", lambda x, i: {"segments": up.segments.ends(np.roll(DONES, i))}),
+    (
+        "ends in reverse",
+        lambda x, i: {"segments": up.segments.ends(np.roll(DONES, i)), "reverse": True, "initial": i},
+    ),
+    ("keys", lambda x, i: {"segments": up.segments.keys(np.arange(24) // (3 + i))}),
+    ("offsets", lambda x, i: {"segments": up.segments.offsets([0, 3 + i, 3 + i, 24])}),
+    (
+        "lengths",
+        lambda x, i: {"segments": up.segments.lengths(np.array([3 + i, 0, 21 - i])), "exclusive": True},
+    ),
+    ("map", lambda x, i: {"map": lambda v: v + 1}),
+    ("finish", lambda x, i: {"finish": lambda p, v, index: (p, p ^ v, index)}),
+    (
+        "map and finish",
+        lambda x, i: {"map": lambda v: v + 1, "finish": lambda p, v: p ^ v, "exclusive": True},
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "how"), SEEN, ids=[name for name, _ in SEEN])
+def test_every_keyword(name, how, checked):
+    for layout in (np.ascontiguousarray, np.asfortranarray, lambda x: x[:, ::-2]):
+        for i in range(3):
+            x = layout(X + np.uint64(i))
+            given = how(x, i)
+            want = the_long_way(x, HASHED, axis=0, **given)
+            checked.clear()
+            same(up.scan(x, HASHED, axis=0, **given), want)
+            assert len(checked) == (i == 0)
+            out = (
+                tuple(np.full_like(y, 77) for y in want)
+                if isinstance(want, tuple)
+                else np.full_like(want, 77)
+            )
+            assert up.scan(x, HASHED, axis=0, out=out, **given) is out
+            same(out, want)
+
+
+@pytest.mark.parametrize(
+    "how", [{}, {"axis": 0}, {"reverse": True}, {"map": lambda v: v ^ 5}, {"initial": 9}], ids=" ".join
+)
+def test_reductions(how, checked):
+    for i in range(3):
+        x = X + np.uint64(i) if "axis" in how else X[i].copy()
+        want = up.reduce(x, HASHED, threads=1, **how)
+        checked.clear()
+        same(up.reduce(x, HASHED, **how), want)
+        assert len(checked) == (i == 0)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "u8"])
+def test_one_number_is_written(dtype, checked):
+    out = np.zeros((), dtype)
+    for i in range(3):
+        assert up.reduce(X[i].astype(dtype), out=out) is out
+        assert out == up.reduce(X[i].astype(dtype))
+    assert len(checked) == 2
+
+
+def scaled(x, y, factor):
+    return x * y * factor
+
+
+HUGE = 1e300
+NUMBERS = [0.1, -3.5, np.nan, np.inf, -np.inf, -0.0, 2, True, np.float32(0.1), np.float64(0.1), HUGE, 2**60]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_another_number_is_looked_at(dtype, checked):
+    """It compiles nothing, whatever it is; the same number as an array of one item has the same bits."""
+    x = np.linspace(-1, 1, 50).astype(dtype)
+    for _ in range(2):
+        for number in NUMBERS:
+            if number is HUGE and dtype == "f4":
+                with pytest.raises(up.DTypeError):
+                    up.scan((x, x, number), map=scaled)
+                continue
+            own = (
+                number
+                if isinstance(number, np.generic)
+                else np.asarray(number, bool if number is True else dtype)
+            )
+            got = up.scan((x, x, number), map=scaled)
+            want = up.scan((x, x, np.broadcast_to(own, x.shape).copy()), map=scaled)
+            assert got.dtype == want.dtype
+            assert got.tobytes() == want.tobytes()
+            start = up.scan(x, "max", initial=number) if number is not True else None
+            if start is not None:
+                assert (
+                    start.tobytes()
+                    == up.scan(x, "max", initial=np.asarray(number, dtype), threads=1).tobytes()
+                )
+    numbers = [0.5, 0.25, 3.0]
+    up.scan((x, x, 0.75), map=scaled)
+    checked.clear()
+    for number in numbers:
+        up.scan((x, x, number), map=scaled)
+    assert not checked
+
+
+def test_integers_that_fit_and_some_that_do_not():
+    x = np.arange(5, dtype="i1")
+    for _ in range(2):
+        assert up.scan(x, initial=100).tolist() == [100, 101, 103, 106, 110]
+        for large in (128, -129, 2**63, 2**64):
+            with pytest.raises(up.DTypeError):
+                up.scan(x, initial=large)
+    x = np.arange(3.0)
+    for number in (1, 2**62, 2**63, 5):  # beside floats, as floats
+        assert up.scan((x, number), map=lambda v, w: v + w).tolist()[0] == float(number)
+    x = np.zeros(3, bool)
+    for number, name in ((2**63, "uint64"), (3, "int64"), (2**63, "uint64"), (-1, "int64")):
+        assert up.scan((x, number), map=lambda v, w: w).dtype.name == name
+
+
+FACTOR, TABLE = 2.0, np.array([2.0])
+
+
+@pytest.mark.parametrize("where", ["map", "finish"])
+def test_functions_that_change_are_looked_at(where, monkeypatch):
+    x, held = np.ones(3), [2.0]
+
+    def in_closure(factor):
+        return lambda v: v * factor
+
+    for factor in (2.0, 3.0, 2.0):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        TABLE[0] = held[0] = factor
+        for fn in (
+            lambda v: v * FACTOR,
+            in_closure(factor),
+            lambda v: v * TABLE[0],
+            lambda v, f=factor: v * f,
+        ):
+            assert up.scan(x, **{where: fn})[0] == factor
+
+
+def test_shapes_and_strides_of_what_is_broadcast():
+    x, y = X[:, :24].astype("f8") % 97, X[:, 10:34].astype("f8") % 89
+    ways = [y, y[:1], y[:, :1], y[0], y.T, y[::-1], y[:1, :1], np.float64(3), 3.0, y[0].astype("f4")]
+    for _ in range(2):
+        for other in ways:
+            whole = np.array(np.broadcast_to(other, x.shape))
+            for axis in (0, 1):
+                want = up.scan((x, whole), axis=axis, map=lambda v, w: v * w, threads=1)
+                same(up.scan((x, other), axis=axis, map=lambda v, w: v * w), want)
+
+
+@pytest.mark.parametrize("by", [0, 1, 40, 499, 500])
+def test_outputs_over_inputs(by):
+    memory = np.random.default_rng(1).normal(size=2000)
+    (x, y), other = memory[:1000].reshape(2, 500), memory[1500:].copy()
+    want = up.scan((x.copy(), y.copy(), 0.5), map=scaled)
+    first, second = up.scan((x.copy(), y.copy()), "affine")
+    for _ in range(3):
+        both = memory.copy()
+        up.scan((both[:500], both[500:1000], 0.5), map=scaled, out=both[by : by + 500])
+        np.testing.assert_array_equal(both[by : by + 500], want)
+        both = memory.copy()
+        up.scan((both[:500], both[500:1000]), "affine", out=(both[by : by + 500], other))
+        np.testing.assert_array_equal(both[by : by + 500], first)
+        np.testing.assert_array_equal(other, second)
+        both = memory.copy()
+        up.linear_recurrence(0.5, both[:500], out=both[by : by + 500])
+        np.testing.assert_array_equal(both[by : by + 500], up.linear_recurrence(0.5, x.copy()))
+        rows = np.arange(100.0).reshape(10, 10)
+        up.reduce(rows, axis=1, initial=rows[0], out=rows[0])
+        np.testing.assert_array_equal(
+            rows[0], up.reduce(np.arange(100.0).reshape(10, 10), axis=1, initial=np.arange(10.0))
+        )
+    with pytest.raises(up.OutputError):
+        up.scan((x, y), "affine", out=(other, other))
+
+
+@pytest.mark.parametrize("scalar", [0.5, 2, np.float64(0.25)], ids=repr)
+def test_recurrences(scalar, checked):
+    x, done = X[0].astype("f8") % 97, X[1] % 5 == 0
+    calls = [
+        lambda i: up.linear_recurrence(scalar + i, x),
+        lambda i: up.linear_recurrence(x, x, initial=scalar + i),
+        lambda i: up.ema(x, (scalar + i) / 8),
+        lambda i: up.ema(x, 0.5, initial=scalar + i),
+        lambda i: up.discounted_sum(x, scalar + i, done),
+        lambda i: up.discounted_sum(x, scalar + i),
+        lambda i: up.gae(x, x, float(scalar + i), done, gamma=0.5, lam=scalar + i),
+    ]
+    for call in calls:
+        recall.known_calls.clear()
+        short = [call(i) for i in range(3)]
+        checked.clear()
+        call(7)
+        assert not checked
+        for i, got in enumerate(short):
+            recall.known_calls.clear()
+            same(got, call(i))
+
+
+def test_a_stream_remembers_its_pieces(checked):
+    pieces = np.array_split(X[:4].ravel(), 9)
+    for _ in range(2):
+        checked.clear()
+        stream = up.Stream(HASHED)
+        got = np.concatenate([stream.push(piece) for piece in pieces])
+        np.testing.assert_array_equal(got, the_long_way(X[:4].ravel(), HASHED))
+    assert len(checked) == 1
+
+
+def test_only_so_many_are_remembered(monkeypatch):
+    monkeypatch.setattr(recall, "_MOST", 5)
+    for n in range(1, 20):
+        assert up.scan(np.ones(n))[-1] == n
+        assert 1 <= len(recall.known_calls) <= 5
+
+
+def test_threads_at_once():
+    x = np.linspace(0, 1, 300)
+    want = [up.scan((x, x, float(k)), map=scaled, threads=1) for k in range(8)]
+    wrong = []
+
+    def work(k):
+        got = [up.scan((x, x, float(k)), map=scaled) for _ in range(300)]
+        wrong.extend(k for y in got if y.tobytes() != want[k].tobytes())
+
+    workers = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "complex64", "int64"])
+def test_tensors_on_the_host(name, checked):
+    torch = pytest.importorskip("torch")
+    dtype = getattr(torch, name)
+    up.scan(torch.zeros(1))  # the type is known from now on
+    for i in range(3):
+        x = torch.arange(i, 60 + i).reshape(6, 10).to(dtype)
+        checked.clear()
+        got = up.scan(x, axis=1)
+        assert len(checked) == (i == 0)
+        assert torch.equal(got, up.scan(x, axis=1, threads=1))
+        out = torch.zeros_like(x)
+        assert up.scan(x, axis=1, out=out) is out
+        assert torch.equal(out, got)
+        assert torch.equal(up.scan(x.T, axis=0), got.T)
+        total = up.reduce((x, 2), axis=1, map=scaled_once)
+        assert torch.equal(total, up.reduce((x, 2), axis=1, map=scaled_once, threads=1))
+        if dtype.is_complex:
+            assert torch.equal(
+                up.scan((x * 1j).conj(), axis=1), up.scan((x * 1j).conj().resolve_conj(), axis=1)
+            )
+        if dtype.is_floating_point:
+            with pytest.raises(up.EngineError, match="grad"):
+                up.scan(x.clone().requires_grad_(), axis=1)
+
+
+def scaled_once(x, factor):
+    return x * factor

@@ -78,7 +78,8 @@ _LATER = {
 # These names are loaded on first use, so that `import upsweep` stays cheap.
 def __getattr__(name: str) -> Any:
     if name in _LATER:
-        return getattr(import_module(f"upsweep.{_LATER[name]}"), name)
+        value = globals()[name] = getattr(import_module(f"upsweep.{_LATER[name]}"), name)
+        return value
     if name == "__version__":
         return import_module("importlib.metadata").version("upsweep")
     if name in ("apps", "lab"):

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from upsweep import engine as engines
-from upsweep.arguments import alone, axis_of, dtype_of, held, summed_dtype
-from upsweep.dtypes import fits
-from upsweep.engine import DTypeError
-from upsweep.execution import Op, execute
+from upsweep import recall
+from upsweep.arguments import alone, axis_of, dtype_of, summed_dtype
+from upsweep.execution import Op
 from upsweep.operator import Operator
 from upsweep.operators import as_operator, ops
-from upsweep.recall import alike, known_scans, learn
 from upsweep.segments import Segments
 
 
@@ -85,22 +83,9 @@ def scan(
 
     Source: Blelloch, "Prefix sums and their applications" (1990); Brent and Kung (1982) for the tree.
     """
-    like = known = None
-    likeness = engines.LIKENESS.get(type(xs))
-    bare = initial is dtype is segments is threads is map is finish is None
-    if likeness is not None and bare and engine == "auto":
-        like = alike(likeness, xs, op, axis, exclusive, reverse, out, order)
-        known = known_scans.get(like)
-        if known is not None:
-            y = likeness.empty(xs) if out is None else out
-            if known(xs, y):
-                return y
-    y = execute(
+    return recall.run(
         xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, False, None, order, map, finish
     )  # fmt: skip
-    if like is not None and known is None and likeness is not None:
-        learn(likeness, like, xs, y, op, axis, exclusive, reverse)
-    return y
 
 
 def prepared(
@@ -125,24 +110,24 @@ def prepared(
     """
     op = as_operator(op)
 
-    def long_way(x: Any, out: Any) -> Any:
+    def checked(x: Any, out: Any) -> Any:
         return scan(x, op, axis=axis, exclusive=exclusive, reverse=reverse, out=out)
 
-    long_way(x, out)
-    likeness = engines.LIKENESS.get(type(x))
-    like = likeness and alike(likeness, x, op, axis, exclusive, reverse, out, "tree")
-    known = known_scans.get(like)
-    if likeness is None or known is None:
-        return lambda x, out=None: long_way(x, out)
-    of, written, empty, kind = likeness.of, likeness.written, likeness.empty, type(x)
-    own, others = of(x), None if out is None else written(out)
+    checked(x, out)
+    like = recall.alike(
+        x, op, axis, exclusive, reverse, None, None, out, None, "auto", None, False, None, "tree", None, None
+    )  # fmt: skip
+    known, seen, written = recall.known_for(like), recall.seen, recall.seen_written
+    if known in (None, recall.never):
+        return lambda x, out=None: checked(x, out)
+    own, into = like[:2]
 
     def again(x: Any, out: Any = None) -> Any:
-        if type(x) is kind and of(x) == own and (out is None) == (others is None):
-            y = empty(x) if out is None else out
-            if (out is None or (type(out) is kind and written(out) == others)) and known(x, y):
+        if seen(x) == own and (out if out is None else written(out)) == into:
+            y = known(x, None, out, None)
+            if y is not None:
                 return y
-        return long_way(x, out)
+        return checked(x, out)
 
     return again
 
@@ -163,7 +148,7 @@ def last_prefix(
     threads: int | None = None,
 ) -> Any:
     """`upsweep.reduce` without segments."""
-    return execute(
+    return recall.run(
         xs, op, axis, False, reverse, initial, dtype, out, None, engine, threads, True, None, order, map, finish
     )  # fmt: skip
 
@@ -284,14 +269,7 @@ def linear_recurrence(
     Source: Blelloch (1990), section 1.4; Kogge and Stone (1973).
     """
     start = None if initial is None else (1, initial)
-    on = engines.load(engines.choose((a, b)))
-    states = on.view(b)
-    if getattr(a, "shape", None) != states.shape:
-        scalar = a if engines.on_gpu(a) else held(a, states.dtype, "a", "b.astype('float64')")
-        a = on.broadcast(scalar, states.shape, states.dtype, b)
-    elif not fits(on.view(a).dtype, states.dtype):
-        raise DTypeError(f"a of {a.dtype} with b of {states.dtype}: pass b.astype({str(a.dtype)!r})")
-    return execute(
+    return recall.run(
         (a, b), ops.AFFINE, axis, False, reverse, start, None, out, segments, "auto", None, False, (1,), order
     )
 

@@ -125,6 +125,13 @@ def followed(last_value: Any, next_values: Any, truncated: Any) -> None:
         raise ValueError("pass next_values: where an episode is truncated, values[t+1] is the next episode's")
 
 
+def is_number(x: Any) -> bool:
+    """Whether something among arrays is a number, which is a parameter of a map."""
+    return isinstance(x, (bool, int, float, complex, np.generic)) or (
+        isinstance(x, np.ndarray) and x.ndim == 0
+    )
+
+
 def number_dtype(value: Any, arrays: Sequence[np.dtype]) -> np.dtype:
     """The dtype that a number is a parameter in beside arrays: its own, where it has one. A number of Python takes that of the
     arrays that hold such numbers.

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from upsweep import engine as engines
+from upsweep import recall
 from upsweep.api import last_prefix
 from upsweep.arguments import OutputError, ShapeError, axis_of, result_dtypes, shape_of
 from upsweep.dtypes import carried
 from upsweep.engine import DTypeError
-from upsweep.execution import execute
 from upsweep.operator import Operator
 from upsweep.tree import Carry, blocks
 
@@ -162,7 +162,7 @@ class Run:
 
     def _scan(self, xs: list[Any], initial: Any, start: int, stop: int) -> None:
         out = bare([self.on.cut(y, self.axis, start, stop) for y in self.ys])
-        execute(
+        recall.run(
             bare(xs), self.at.op, self.axis, self.at.exclusive, False, bare(initial), self.at.dtype, out,
             None, self.name, None, False, self.keep, self.at.order,
         )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -93,35 +92,47 @@ class Engine(Protocol):
         ...
 
 
-Again = Callable[[Any, Any], bool]
-"""A function that runs a scan once more, on other arrays of the same dtypes, shapes and strides, and says whether it did."""
+class Operands(NamedTuple):
+    """The arrays of a run, as an engine sees them, in the order in which the run is given them once more."""
+
+    inputs: Sequence[Any]
+    heads: Sequence[Any]
+    """Of segments, where there are any."""
+    outputs: Sequence[Any]
+    starts: Sequence[Any]
+
+
+Again = Callable[[tuple[Any, ...]], bool]
+"""Runs a plan once more, on other arrays of the same dtypes, shapes and strides, and says whether it did. A number is an array of
+NumPy's of one item; heads are what the engine makes of segments, or flags as they lie."""
+
+
+class Way(NamedTuple):
+    """How the arrays of a type come to an engine that remembers their scans."""
+
+    empty: Callable[[Any, tuple[int, ...], np.dtype], Any]
+    """A new array of a shape and dtype, where another lies."""
+    give: Callable[[Any], Any] = lambda y: y
+    """A reduction as it is given back."""
+    bring: Callable[[Any], Any] | None = None
+    """What the engine is given of an array, where that is not the array itself."""
 
 
 class Likeness(NamedTuple):
     """How arrays of a type are told apart, but for where they lie."""
 
-    engine: str
-    """The engine that remembers their scans; those of arrays that another engine scans are not remembered."""
     of: Callable[[Any], tuple[Any, ...]]
     """All that a scan of an array is checked for, where nothing but that tells one from another."""
-    written: Callable[[Any], tuple[Any, ...] | None]
-    """The same of one that is written to; None where that is not allowed."""
-    empty: Callable[[Any], Any]
-    """A new array of the same shape and dtype."""
-    most: float = math.inf
-    """The most bytes of a scan that is remembered: beside a larger scan, checking the call takes no time."""
-    kinds: str = "biufcV"
-    """The kinds of dtypes whose scans are remembered."""
+    ways: dict[str, Way]
+    """By engine. Scans of arrays that another engine scans are not remembered."""
+    writable: Callable[[Any], bool] = lambda y: True
 
 
 LIKENESS: dict[type, Likeness] = {
     np.ndarray: Likeness(
-        "cpu",
         lambda x: (x.dtype, x.shape, x.strides),
-        lambda y: (y.dtype, y.shape, y.strides) if y.flags.writeable else None,
-        lambda x: np.empty(x.shape, x.dtype),
-        1 << 21,
-        "biufc",
+        {"cpu": Way(lambda like, shape, dtype: np.empty(shape, dtype), lambda y: y if y.ndim else y[()])},
+        lambda y: y.flags.writeable,
     )
 }
 """The types of arrays whose scans are remembered; an engine adds those that it comes to know."""
@@ -282,10 +293,11 @@ def layers(name: str) -> Layers:
     return cast(Layers, import_module(module))
 
 
-def again(name: str, plan: Plan, x: Any, y: Any) -> Again | None:
-    """A function that runs a plan again on arrays like x and y, where the engine of that name has one."""
+def again(name: str, plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
+    """A function that runs a plan again on arrays that lie like these views, where the engine of that name has one. `given` are
+    the same as they were given; None where they are made anew for each call."""
     module = ENGINES[name].again
-    return import_module(module).again(plan, x, y) if module else None
+    return import_module(module).again(plan, views, given) if module else None
 
 
 def choose(xs: Sequence[Any]) -> str:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from upsweep import cores
 from upsweep import engine as engines
-from upsweep.arguments import OutputError, ShapeError, dtypes_of, held, number_dtype
-from upsweep.engine import Engine
+from upsweep.arguments import OutputError, ShapeError, dtypes_of, held, is_number, number_dtype
+from upsweep.dtypes import fits
+from upsweep.engine import DTypeError, Engine, Operands
 from upsweep.function import as_function
 from upsweep.operator import Operator
-from upsweep.operators import as_operator
+from upsweep.operators import as_operator, ops
 from upsweep.plan import Plan
 from upsweep.planning import plan_of, stored_in
 from upsweep.segments import Segments, checked
@@ -21,18 +22,31 @@ from upsweep.segments import Segments, checked
 Op = Operator | str | Callable[[Any, Any], Any]
 
 
+class Ran(NamedTuple):
+    """What a call came to."""
+
+    engine: str
+    plan: Plan
+    like: Any
+    """The first of its arrays."""
+    views: Operands
+    """Its arrays as the engine saw them."""
+
+
 def execute(
     xs: Any, op: Op, axis: int | None, exclusive: bool, reverse: bool, initial: Any, dtype: Any, out: Any,
     segments: Segments | None, engine: str, threads: int | None, reducing: bool, keep: tuple[int, ...] | None,
     order: str = "tree", map: Any = None, finish: Any = None,
-) -> Any:  # fmt: skip
-    """Check, plan, run. `keep` names the components that are wanted; None for all."""
+) -> tuple[Any, Ran | None]:  # fmt: skip
+    """Check, plan, run: the result, and what ran, where that was not records or groups. `keep` names the components that are
+    wanted; None for all."""
     given, segments = xs if isinstance(xs, tuple) else (xs,), checked(segments)
     if not given:
         raise ShapeError("an empty tuple is no sequence; pass one array or a tuple of arrays")
     name = engines.choose(given) if engine == "auto" else engine
     on = engines.load(name)
-    like, views = _seen(on, given) if map is None else _broadcast(on, given)
+    of_states = op is ops.AFFINE and keep == (1,)
+    like, views = (_broadcast if map is not None else _recurrence if of_states else _seen)(on, given)
     fields = views[0].dtype.names if len(views) == 1 else None
     if fields:
         views = [views[0][field] for field in fields]  # type: ignore[index]
@@ -65,6 +79,8 @@ def execute(
     starts = None if initial is None else _starts(on, plan, dtypes, initial, like, fields)
     flagged = Segments("flags", segments.values) if segments is not None and ends else segments
     heads = None if flagged is None else on.heads(flagged, plan.shape, plan.axis, like)
+    seen = Operands(views, [] if heads is None else [heads], [y for y in ys if y is not None], starts or [])
+    ran = None if groups or fields else Ran(name, plan, like, seen)
     if written:
         views = [on.apart(x, written) for x in views]
         heads = None if heads is None else on.apart(heads, written)
@@ -74,26 +90,38 @@ def execute(
     else:
         on.run(plan, views, ys, starts, heads)
     if out is not None:
-        return out
+        return out, ran
     if record is not None:
-        return on.give(given[0], record)
+        return on.give(given[0], record), ran
     if fused:
         results = [on.give(like, y) for y in ys]
-        return tuple(results) if len(results) > 1 else results[0]
+        return tuple(results) if len(results) > 1 else results[0], ran
     if keep is not None:
         wanted = [on.give(given[c], ys[c]) for c in keep]
-        return tuple(wanted) if len(wanted) > 1 else wanted[0]
+        return tuple(wanted) if len(wanted) > 1 else wanted[0], ran
     arrays = tuple([on.give(x, y) for x, y in zip(given, ys)])
-    return arrays if isinstance(xs, tuple) else arrays[0]
+    return arrays if isinstance(xs, tuple) else arrays[0], ran
 
 
 def _seen(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
     return given[0], [on.view(x) for x in given]
 
 
+def _recurrence(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """The multiplier and the addend of a recurrence: the former takes the latter's shape, and must fit its dtype."""
+    a, b = given
+    states = on.view(b)
+    if getattr(a, "shape", None) != states.shape:
+        scalar = a if engines.on_gpu(a) else held(a, states.dtype, "a", "b.astype('float64')")
+        a = on.broadcast(scalar, states.shape, states.dtype, b)
+    elif not fits(on.view(a).dtype, states.dtype):
+        raise DTypeError(f"a of {a.dtype} with b of {states.dtype}: pass b.astype({str(a.dtype)!r})")
+    return b, [on.view(a), states]
+
+
 def _broadcast(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
     """The inputs of a map in their common shape, and the first that is an array. Numbers lie where that does."""
-    seen = [None if _is_number(x) else on.view(x) for x in given]
+    seen = [None if is_number(x) else on.view(x) for x in given]
     arrays = [v for v in seen if v is not None]
     if not arrays:
         raise ShapeError("numbers alone are no sequence: pass at least one array")
@@ -113,12 +141,6 @@ def _broadcast(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
             v = on.broadcast(x, shape, v.dtype, like)
         views.append(v)
     return like, views
-
-
-def _is_number(x: Any) -> bool:
-    return isinstance(x, (bool, int, float, complex, np.generic)) or (
-        isinstance(x, np.ndarray) and x.ndim == 0
-    )
 
 
 def _parts(value: Any, count: int, what: str) -> tuple[Any, ...]:

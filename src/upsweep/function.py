@@ -62,6 +62,8 @@ def as_function(fn: Any) -> Function:
     >>> str(as_function(np.sqrt)), as_function(lambda x: x) == as_function(lambda y: y)
     ('sqrt', False)
     """
+    if isinstance(fn, Function):
+        return fn
     if not callable(fn):
         raise OperatorError(f"map and finish are functions, got {fn!r}")
     fn = getattr(fn, "py_func", fn)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -59,18 +59,19 @@ def globals_of(fn: types.FunctionType) -> dict[str, Any]:
 
 def uses_of(fn: types.FunctionType) -> list[Any]:
     """Everything that a function's behaviour hangs on, functions that it calls included: code, defaults, closures, globals."""
-    return list(_uses(fn, set()))
-
-
-def _uses(fn: types.FunctionType, seen: set[int]) -> Iterator[Any]:
-    seen.add(id(fn))
-    cells = [cell.cell_contents for cell in fn.__closure__ or ()]
-    for used in (fn.__code__, *(fn.__defaults__ or ()), *cells, *globals_of(fn).values()):
-        called = getattr(used, "py_func", used)
-        if not isinstance(called, types.FunctionType):
-            yield used
-        elif id(called) not in seen:
-            yield from _uses(called, seen)
+    functions, found = [fn], []
+    for each in functions:  # which grows meanwhile
+        found.append(each.__code__)
+        used = [*(each.__defaults__ or ()), *[cell.cell_contents for cell in each.__closure__ or ()]]
+        there = each.__globals__
+        used += [there[name] for name in names_in(each.__code__) if name in there]
+        for value in used:
+            called = getattr(value, "py_func", value)
+            if not isinstance(called, types.FunctionType):
+                found.append(value)
+            elif called not in functions:
+                functions.append(called)
+    return found
 
 
 CONSTANT = (
@@ -131,16 +132,17 @@ def called_with(fn: Callable[..., Any], count: int) -> types.FunctionType:
 
 def remembered(make: Callable[[types.FunctionType], T]) -> Callable[[types.FunctionType], T]:
     """`make` for functions that may have been met before: a key is worth 100 us."""
-    known: dict[types.CodeType, tuple[list[Any], T]] = {}
+    known: dict[types.CodeType, tuple[list[Any], list[int], T]] = {}
 
     def made(fn: types.FunctionType) -> T:
         uses = uses_of(fn)
+        ids = [*map(id, uses)]
         found = known.get(fn.__code__)
-        if found is None or len(found[0]) != len(uses) or any(a is not b for a, b in zip(found[0], uses)):
-            found = (uses, make(fn))
+        if found is None or found[1] != ids:
+            found = (uses, ids, make(fn))  # what is kept keeps its id
             # A value that can change in place is looked at in every call.
             if all(isinstance(use, CONSTANT) for use in uses):
                 known[fn.__code__] = found
-        return found[1]
+        return found[2]
 
     return made

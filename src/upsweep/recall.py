@@ -1,61 +1,242 @@
-"""The memory of scans: a call like an earlier one is neither checked nor planned again.
+"""The memory of calls: a call like an earlier one is neither checked nor planned again.
 
 Checking a call takes longer than a small scan does. Whatever the checks look at is a call's likeness; what ran a call is kept
-under it, and runs the next call that is alike.
+under it, and runs the next call that is alike. Numbers are alike by their type: their values are looked at in every call.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from upsweep import engine as engines
+from upsweep.arguments import is_number
+from upsweep.engine import LIKENESS
+from upsweep.execution import Op, Ran, execute
+from upsweep.function import as_function
 from upsweep.operator import Operator
 from upsweep.operators import as_operator
-from upsweep.planning import plan_of, stored_in
+from upsweep.segments import Segments
 
-known_scans: dict[tuple[Any, ...] | None, engines.Again] = {}
+Known = Callable[[Any, Any, Any, Any], Any]
+"""Runs a call once more, with other arrays, initial values, outputs and segments that are alike; gives None where it did not."""
+
+known_calls: dict[Any, Known] = {}
 _MOST = 4096
-"""Scans that are remembered; one more, and all are forgotten."""
+"""Calls that are remembered; one more, and all are forgotten."""
+_NUMBERS = {bool, int, float, complex, *[np.dtype(code).type for code in "?bhilqBHILQefdFD"]}
+_AXES = {int, type(None)}
+_UNSEEN: Any = []
+"""Stands for what may differ from the next one of its type. It has no hash: a call with it is never found."""
+
+
+def run(
+    xs: Any, op: Op, axis: int | None, exclusive: bool, reverse: bool, initial: Any, dtype: Any, out: Any,
+    segments: Segments | None, engine: str, threads: int | None, reducing: bool, keep: tuple[int, ...] | None,
+    order: str = "tree", map: Any = None, finish: Any = None,
+) -> Any:  # fmt: skip
+    """Run a call as its like was run before; the first of its kind is checked and planned. `keep` names the components that are
+    wanted; None for all."""
+    # A Python function may have changed since the last call.
+    if type(op) is not str and type(op) is not Operator:
+        op = as_operator(op)
+    if map is not None:
+        map = as_function(map)
+    if finish is not None:
+        finish = as_function(finish)
+    like = alike(
+        xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, reducing, keep, order, map, finish
+    )  # fmt: skip
+    known = known_for(like)
+    if known is not None:
+        y = known(xs, initial, out, segments)
+        if y is not None:
+            return y
+    y, ran = execute(
+        xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, reducing, keep, order, map, finish
+    )  # fmt: skip
+    if known is None:
+        if len(known_calls) >= _MOST:
+            known_calls.clear()
+        known_calls[like] = _learnt(ran, xs, initial, out, segments, isinstance(y, tuple)) or never
+    return y
 
 
 def alike(
-    likeness: engines.Likeness,
-    xs: Any,
-    op: Any,
-    axis: Any,
-    exclusive: Any,
-    reverse: Any,
-    out: Any,
-    order: Any,
-) -> tuple[Any, ...] | None:
-    """All that a scan of one array is checked for, where nothing but that tells one from another; else None."""
-    # A Python function may have changed since the last call.
-    if type(op) is not str and type(op) is not Operator:
-        return None
-    if not (type(exclusive) is type(reverse) is bool and type(axis) in (int, type(None)) and order == "tree"):
-        return None
-    if out is None:
-        return (type(xs), op, *likeness.of(xs), axis, exclusive, reverse)
-    if type(out) is not type(xs):
-        return None
-    written = likeness.written(out)
-    return None if written is None else (type(xs), op, *likeness.of(xs), axis, exclusive, reverse, *written)
+    xs: Any, op: Any, axis: Any, exclusive: Any, reverse: Any, initial: Any, dtype: Any, out: Any, segments: Any,
+    engine: Any, threads: Any, reducing: bool, keep: Any, order: Any, map: Any, finish: Any,
+) -> Any:  # fmt: skip
+    """All that a call is checked for, where nothing but that tells one from another; else what is not to be found."""
+    # axis=1.0 is a mistake also where axis=1 is known.
+    if threads is not None or not type(exclusive) is type(reverse) is bool or type(axis) not in _AXES:
+        return _UNSEEN
+    return (
+        seen(xs), out if out is None else seen_written(out), initial if initial is None else seen(initial),
+        segments if segments is None else _segments_seen(segments), op, axis, exclusive, reverse, dtype, engine, reducing, keep,
+        order, map, finish,
+    )  # fmt: skip
 
 
-def learn(
-    likeness: engines.Likeness, like: tuple[Any, ...], x: Any, y: Any, op: Any, axis: Any, exclusive: Any, reverse: Any
-) -> None:  # fmt: skip
-    """Know a scan from x to y, which was right, when its like comes again."""
-    name = engines.choose((x,))
-    if x.nbytes > likeness.most or name != likeness.engine:
-        return
-    have, made = [engines.load(name).view(a) for a in (x, y)]
-    if any(v.dtype.kind not in likeness.kinds or v.dtype.names or not v.dtype.isnative for v in (have, made)):
-        return
-    plan, dtypes = plan_of(as_operator(op), (have.dtype,), (have.shape,), axis, exclusive, reverse)
-    plan = stored_in(plan, dtypes, ((made.shape, made.dtype),))
-    run = engines.again(name, plan, x, y)
-    if run is not None:
-        if len(known_scans) >= _MOST:
-            known_scans.clear()
-        known_scans[like] = run
+def known_for(like: Any) -> Known | None:
+    """What runs a call that is like this one."""
+    try:
+        return known_calls.get(like)
+    except TypeError:
+        return never
+
+
+def seen(x: Any) -> Any:
+    """All that an array, a number, or a tuple of these is checked for, where nothing but that tells one from another."""
+    kind = type(x)
+    likeness = LIKENESS.get(kind)
+    if likeness is not None:
+        return kind, likeness.of(x)
+    if kind is tuple:
+        return tuple([seen(part) for part in x])
+    return kind if kind in _NUMBERS else _UNSEEN
+
+
+def seen_written(y: Any) -> Any:
+    """The same of arrays that are written to."""
+    kind = type(y)
+    likeness = LIKENESS.get(kind)
+    if likeness is not None:
+        return (kind, likeness.of(y)) if likeness.writable(y) else _UNSEEN
+    return tuple([seen_written(part) for part in y]) if kind is tuple else _UNSEEN
+
+
+def _segments_seen(segments: Any) -> Any:
+    if type(segments) is not Segments or segments.spelling == "groups":
+        return _UNSEEN
+    # What is made of these is one flag an item, whatever they are.
+    if segments.spelling in ("offsets", "lengths"):
+        return segments.spelling, type(segments.values)
+    return segments.spelling, seen(segments.values)
+
+
+def never(*_: Any) -> None:
+    """Runs no call, so that it is checked each time."""
+
+
+def _learnt(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, several: bool) -> Known | None:
+    """What runs the like of a call that ran, and gives `several` results or one."""
+    kind = None if ran is None else type(ran.like)
+    way = None if ran is None or kind not in LIKENESS else LIKENESS[kind].ways.get(ran.engine)
+    if ran is None or way is None:
+        return None
+    plan, views = ran.plan, ran.views
+    # Times are brought to integers first.
+    if not all(v.dtype.kind in "biufcV" and v.dtype.isnative for v in (*views.inputs, *views.outputs)):
+        return None
+    heads = None if segments is None else _heads_of(ran, segments)
+    objects = [
+        *_parts(xs),
+        *(() if segments is None else [segments.values if heads is _flags else None]),
+        *([None] * len(views.outputs) if out is None else _parts(out)),
+        *(() if initial is None else _parts(initial)),
+    ]
+    dtypes = [*plan.loads, *[None] * (len(views.heads) + len(views.outputs)), *plan.accumulators]
+    numbers: list[tuple[int, Callable[[Any], Any]]] = []
+    for at, (x, dtype) in enumerate(zip(objects, dtypes)):
+        if dtype is not None and is_number(x):
+            hold = _holder(x, dtype)
+            if hold is None:
+                return None
+            objects[at] = None
+            numbers.append((at, hold))
+        elif x is not None and type(x) is not kind:
+            return None
+    bring = way.bring or _itself
+    again = engines.again(ran.engine, plan, views, [x if x is None else bring(x) for x in objects])
+    if again is None:
+        return None
+    if not numbers and len(objects) == 2 and not (several or plan.reduce):
+        return _known_one(again, way, views.outputs[0])
+    first = next(at for at, x in enumerate(objects) if x is ran.like)
+    made = [(y.shape, y.dtype) for y in views.outputs]
+    empty, bring, give = way.empty, way.bring, way.give if plan.reduce else _itself
+
+    def known(xs: Any, initial: Any, out: Any, segments: Any) -> Any:
+        objects = [*xs] if type(xs) is tuple else [xs]
+        like = objects[first]
+        if heads is not None:
+            objects.append(heads(segments, like))
+        ys = [empty(like, *each) for each in made] if out is None else _parts(out)
+        objects += ys
+        if initial is not None:
+            objects += _parts(initial)
+        for at, hold in numbers:
+            objects[at] = hold(objects[at])
+            if objects[at] is None:
+                return None
+        if bring is not None:
+            objects = [bring(x) if type(x) is kind else x for x in objects]
+        if not again(tuple(objects)):
+            return None
+        if out is not None:
+            return out
+        return tuple(map(give, ys)) if several else give(ys[0])
+
+    return known
+
+
+def _known_one(again: engines.Again, way: engines.Way, view: Any) -> Known:
+    """What runs scans of one array: the shortest way of all."""
+    shape, dtype, (empty, _, bring) = view.shape, view.dtype, way
+
+    def known(x: Any, initial: Any, out: Any, segments: Any) -> Any:
+        y = empty(x, shape, dtype) if out is None else out
+        return y if again((x, y) if bring is None else (bring(x), bring(y))) else None
+
+    return known
+
+
+def _heads_of(ran: Ran, segments: Segments) -> Callable[[Any, Any], Any]:
+    """What makes heads of segments like these."""
+    on, plan = engines.load(ran.engine), ran.plan
+    marks = segments.spelling in ("flags", "ends")
+    if marks and on.give(segments.values, ran.views.heads[0]) is segments.values:
+        return _flags
+
+    def made(segments: Segments, like: Any) -> Any:
+        told = Segments("flags", segments.values) if marks else segments
+        return on.heads(told, plan.shape, plan.axis, like)
+
+    return made
+
+
+def _flags(segments: Segments, like: Any) -> Any:
+    """Flags that are read as they lie."""
+    return segments.values
+
+
+def _holder(number: Any, dtype: np.dtype) -> Callable[[Any], Any] | None:
+    """What makes arrays of numbers of this one's type, and None of those that need to be looked at; None where all do."""
+    if isinstance(number, (np.ndarray, np.generic)):
+        return np.asarray if number.dtype == dtype else None
+    kinds = {bool: "biufc", int: "biufc", float: "fc", complex: "c"}[type(number)]
+    # An integer of more bits has another dtype.
+    if dtype.kind not in kinds or (isinstance(number, int) and not -(2**63) <= number < 2**63):
+        return None
+    if dtype.kind in "biu":
+        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    else:
+        # Integers up to 2 ** 53 are rounded once, whichever way they go.
+        high = 2**53 if isinstance(number, int) else float(np.finfo(dtype).max)
+        low = -high
+
+    def hold(number: Any) -> Any:
+        inside = low <= number.real <= high and low <= number.imag <= high
+        return np.asarray(number, dtype) if inside or number - number != 0 else None
+
+    return hold
+
+
+def _parts(value: Any) -> Any:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _itself(value: Any) -> Any:
+    return value

@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
 import upsweep as up
-from upsweep import api, engine, recall
-from upsweep.gpu import arrays, driver, launch
+from upsweep import engine, recall
+from upsweep.gpu import arrays, compile, driver, launch
 from upsweep.gpu.arrays import Kind, View
 
 
@@ -28,6 +28,11 @@ class DeviceArray:
         self.nbytes = self.dtype.itemsize * int(np.prod(shape))
 
 
+def places(parameter):
+    """Where the array begins that is read, and the one that is written."""
+    return struct.unpack_from("<6Q", parameter)[4:]
+
+
 def likeness(x):
     return x.dtype, x.shape, x.strides
 
@@ -36,7 +41,9 @@ KIND = Kind(
     lambda x: View(x.ptr, x.shape, x.strides, x.dtype, 0, KIND, x),
     lambda like, shape, dtype: View(1 << 30, shape, arrays.c_strides(shape, dtype.itemsize), dtype, 0, KIND, None),
     lambda view: 7,
-    likeness=engine.Likeness("cuda", likeness, likeness, lambda x: DeviceArray(1 << 31, x.shape, dtype=x.dtype)),
+    likeness=engine.Likeness(
+        likeness, {"cuda": engine.Way(lambda like, shape, dtype: DeviceArray(1 << 31, shape, dtype=dtype))}
+    ),
     pointer=lambda x: x.ptr,
 )  # fmt: skip
 
@@ -49,7 +56,7 @@ class Context:
 
 @pytest.fixture
 def launched(monkeypatch):
-    """The pointers of each call, and how often a call was checked."""
+    """The parameters of each launch, and how often a call was checked."""
     calls, checked = [], []
     answers = {
         "architecture": 90,
@@ -61,19 +68,21 @@ def launched(monkeypatch):
     for name, answer in answers.items():
         given = answer if name == "on_device" else lambda *_, answer=answer: answer
         monkeypatch.setattr(driver, name, given)
+    monkeypatch.setattr(driver, "is_current", lambda device: True)
     monkeypatch.setattr(launch, "_workspace", lambda *_: None)
-    monkeypatch.setattr(driver, "launch", lambda *call: calls.append(struct.unpack_from("<6Q", call[-1])[4:]))
+    monkeypatch.setattr(compile, "cubin", lambda *_: b"")
+    monkeypatch.setattr(driver, "launch", lambda *call: calls.append(call[-1]))
     monkeypatch.setattr(engine, "load", lambda name: __import__("upsweep.gpu", fromlist=["gpu"]))
     monkeypatch.setattr(driver, "copy", lambda *_: None)
     monkeypatch.setattr(driver, "Memory", lambda *_: type("Memory", (), {"ptr": 1 << 40}))
     monkeypatch.setitem(arrays._viewers, DeviceArray, KIND.view)
     monkeypatch.setitem(engine.LIKENESS, DeviceArray, KIND.likeness)
-    longer = api.execute
-    monkeypatch.setattr(api, "execute", lambda *a, **k: checked.append(1) or longer(*a, **k))
-    recall.known_scans.clear()
+    longer = recall.execute
+    monkeypatch.setattr(recall, "execute", lambda *a, **k: checked.append(1) or longer(*a, **k))
+    recall.known_calls.clear()
     launch._launches.clear()
     yield calls, checked
-    recall.known_scans.clear()
+    recall.known_calls.clear()
     launch._launches.clear()
     launch._kernel.cache_clear()
 
@@ -85,7 +94,7 @@ def test_the_short_way(launched, scan):
     calls, checked = launched
     for at in (0, 4096, 12288):
         scan(DeviceArray(65536 + at), out=DeviceArray(1048576 + at))
-    assert set(calls) == {(65536 + at, 1048576 + at) for at in (0, 4096, 12288)}
+    assert {places(call) for call in calls} == {(65536 + at, 1048576 + at) for at in (0, 4096, 12288)}
     assert len(checked) == 1
 
 
@@ -106,15 +115,71 @@ def test_the_long_way(launched, x, y):
     known = up.prepared(DeviceArray(65536), out=DeviceArray(1048576))
     known(x, y)
     assert len(checked) == 2
-    assert calls[-1][1] == y.ptr
+    assert places(calls[-1])[1] == y.ptr
 
 
 def test_in_place(launched):
     calls, checked = launched
     for at in (65536, 131072):
         up.scan(DeviceArray(at), out=DeviceArray(at))
-    assert calls == [(65536, 65536), (131072, 131072)]
+    assert [places(call) for call in calls] == [(65536, 65536), (131072, 131072)]
     assert len(checked) == 1
+
+
+def scaled(x, y, factor):
+    return x * y * factor
+
+
+def flags(ptr, made):
+    return made(DeviceArray(ptr, dtype="?"))
+
+
+FORMS = {
+    "map": lambda x, y, z, i: up.scan((x, y, i + 0.5), map=scaled, out=z),
+    "broadcast": lambda x, y, z, i: up.scan((x, DeviceArray(y.ptr, (1,)), i), map=scaled, out=z),
+    "numpy's number": lambda x, y, z, i: up.scan((x, y, np.float32(i)), map=scaled, out=z),
+    "finish": lambda x, y, z, i: up.scan(x, "max", finish=lambda p, x: p - x, out=z),
+    "initial": lambda x, y, z, i: up.scan(x, initial=i, out=z),
+    "initial of rows": lambda x, y, z, i: up.scan(
+        DeviceArray(x.ptr, (10, 100)), axis=1, initial=DeviceArray(y.ptr, (10,)), out=DeviceArray(z.ptr, (10, 100))
+    ),
+    "reversed": lambda x, y, z, i: up.scan((x, y, i), "add", map=scaled, reverse=True, out=z),
+    "recurrence": lambda x, y, z, i: up.linear_recurrence(x, y, initial=i - 1.5, out=z),
+    "flags": lambda x, y, z, i: up.scan(x, segments=flags(y.ptr, up.segments.flags), out=z),
+    "ends in reverse": lambda x, y, z, i: up.scan(x, segments=flags(y.ptr, up.segments.ends), reverse=True, out=z),
+    "reduce": lambda x, y, z, i: up.reduce(
+        (x, y), "affine", initial=(i, 0), out=(DeviceArray(z.ptr, ()), DeviceArray(z.ptr + 16, ()))
+    ),
+    "in order": lambda x, y, z, i: up.scan(
+        DeviceArray(x.ptr, (100, 10)), axis=0, order="sequential", out=DeviceArray(z.ptr, (100, 10))
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_short_way_launches_what_the_long_way_does(form, launched):
+    """With other numbers, and arrays in other places, of another alignment the last."""
+    calls, checked = launched
+    call = FORMS[form]
+    given = [[DeviceArray(65536 * k + 4096 * i) for k in (1, 2, 3)] + [i] for i in range(3)]
+    given.append([DeviceArray(65536 * k + 4 * k) for k in (1, 2, 3)] + [3])
+    for each in given:
+        call(*each)
+    assert len(checked) == 2
+    short, calls[:] = list(calls), []
+    for each in given:
+        recall.known_calls.clear()
+        call(*each)
+    assert short == calls
+    assert len(set(calls)) == 4
+
+
+@pytest.mark.parametrize("written", [65536, 65552, 131072, 131088, 262144])
+def test_a_second_input_under_what_is_written(written, launched):
+    _, checked = launched
+    for at in (1 << 20, written, 1 << 20):
+        up.scan((DeviceArray(65536), DeviceArray(131072), 0.5), map=scaled, out=DeviceArray(at))
+    assert len(checked) == 1 + (written in (65552, 131088))
 
 
 def test_tensors_on_the_host_stay_with_the_host(monkeypatch):

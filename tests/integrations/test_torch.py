@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -271,3 +274,51 @@ def test_errors(tensor):
         ut.lfilter([], [1.0, 0.5], x)
     with pytest.raises(ZeroDivisionError):
         ut.lfilter([1.0], [0.0, 0.5], x)
+
+
+UNIMPORTED = """
+import sys
+import torch
+import upsweep as up, upsweep.torch as ut
+x = torch.rand(50, requires_grad=True)
+segments = up.segments.lengths([20, 30])
+ut.scan(x.detach(), "max")
+ut.scan((x.detach(), x.detach()), "affine")
+(ut.cumulative_sum(x) * ut.ema(x, 0.5) * ut.linear_recurrence(x, x, segments=segments)).sum().backward()
+assert "torch._dynamo" not in sys.modules
+"""
+
+
+def test_the_compiler_is_not_imported():
+    """That takes longer than a second."""
+    subprocess.run([sys.executable, "-c", UNIMPORTED], check=True, timeout=300)
+
+
+def test_modes_and_transforms_see_the_operators():
+    """Where nobody follows them, PyTorch's dispatcher is left out; here somebody does."""
+    dispatching = pytest.importorskip("torch.utils._python_dispatch")
+
+    class Listening(dispatching.TorchDispatchMode):
+        def __init__(self):
+            super().__init__()
+            self.heard = []
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.heard.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    x = torch.rand(20, dtype=torch.float64)
+    with Listening() as mode:
+        ut.scan(x), ut.scan((x, x), "affine"), ut.linear_recurrence(x, x)
+    assert [f"upsweep.{name}.default" in mode.heard for name in ("scan", "scan_tuple", "recurrence")] == [
+        True
+    ] * 3
+    same_bits(torch.func.vmap(ut.cumulative_sum)(x.reshape(4, 5)), ut.cumulative_sum(x.reshape(4, 5), axis=1))
+    with torch._subclasses.FakeTensorMode() as fake:
+        assert ut.cumulative_sum(fake.from_tensor(x)).shape == x.shape
+    traced = torch.fx.experimental.proxy_tensor.make_fx(lambda v: ut.cumulative_sum(v))(x)
+    assert "upsweep.scan" in traced.code
+    same_bits(traced(x + 1), ut.cumulative_sum(x + 1))
+    with torch.no_grad():
+        assert not ut.cumulative_sum(x.requires_grad_()).requires_grad
+    assert ut.cumulative_sum(torch.nn.Parameter(x.detach())).requires_grad

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ import numpy as np
 from upsweep import dtypes
 from upsweep import engine as engines
 from upsweep.engine import EngineError, library_of
+from upsweep.host import give as back
 from upsweep.host import view
+
+_row_of = lru_cache(1024)(dtypes.row_of)
 
 
 def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
@@ -23,12 +27,11 @@ def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
     >>> type(x).__name__, nothing, give(x + 1).tolist()
     ('ndarray', None, [2, 3])
     """
-    if not any(engines.on_gpu(x) for x in given):
-        on = engines.load(engines.choose(given))
+    there = next((x for x in given if engines.on_gpu(x)), None)
+    if there is None:
         views: list[Any] = [None if x is None else view(x) for x in given]
         like = next((x for x in given if hasattr(x, "__dlpack__")), given[0])
-        return np, views, lambda y: on.give(like, _plain(y))
-    there = next(x for x in given if engines.on_gpu(x))
+        return np, views, lambda y: back(like, _plain(y))
     if library_of(there) not in ("cupy", "torch"):
         raise EngineError(
             f"on a GPU the applications compute with CuPy and PyTorch, and a {type(there).__name__} is neither's: "
@@ -44,14 +47,15 @@ def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
 
 
 def parameter(xp: Any, value: Any, x: Any) -> Any:
-    """A weight in the dtype of x. A number stays in this machine's memory: on a GPU it travels with the launch, without a wait.
+    """A weight in the dtype of x. A number stays one: a scan takes it in the dtype of x, on a GPU without a wait.
 
-    >>> parameter(np, 0.5, np.zeros(3, np.float32)).dtype.name
-    'float32'
+    >>> parameter(np, 0.5, np.zeros(3, np.float32)), parameter(np, np.ones(1), np.zeros(3, np.float32)).dtype.name
+    (0.5, 'float32')
     """
-    known = dtypes.row_of(x.dtype)
+    known = _row_of(x.dtype)
     if isinstance(value, (int, float, complex)) and known is not None and known.narrow is None:
-        return np.asarray(value).astype(known.name)
+        # NumPy's numbers have a dtype of their own, and truths another one.
+        return value.item() if isinstance(value, np.generic) else +value
     # A narrow float is rounded as the arrays' own library rounds.
     return xp.astype(enter(value, x)[1][0], x.dtype)
 
@@ -82,4 +86,5 @@ def host(x: Any) -> np.ndarray:
 
 def floating(xp: Any, x: Any) -> Any:
     """`x` in a floating or complex dtype: integers and booleans become float64, as in NumPy."""
-    return xp.astype(x, xp.float64) if xp.isdtype(x.dtype, ("bool", "integral")) else x
+    known = _row_of(x.dtype)
+    return xp.astype(x, xp.float64) if known is not None and known.kind in "biu" else x

@@ -45,7 +45,7 @@ def ema(
     series: moving averages" (2019), for times.
     """
     weighted(alpha, halflife, times, initial)
-    xp, (x, initial, times), give = enter(x, initial, times)
+    xp, (x, times), give = enter(x, times)
     x = floating(xp, x)
     dim = axis_of(axis, tuple(x.shape))
     weight = alpha if halflife is None else 1 - xp.exp2(-_steps(xp, times, x, dim) / halflife)
@@ -119,7 +119,7 @@ def discounted_sum(
 
     Source: Blelloch (1990), section 1.5 (segmented scans); Sutton and Barto, "Reinforcement learning", section 3.3.
     """
-    xp, (r, dones, initial), give = enter(rewards, dones, initial)
+    xp, (r, dones), give = enter(rewards, dones)
     r = floating(xp, r)
     weights = parameter(xp, gamma, r)
     if dones is None or 0 in r.shape:
@@ -128,7 +128,8 @@ def discounted_sum(
     done = _flags(xp, dones, r.shape, along)
     given, fn = (r, weights), _discounted
     if initial is not None:
-        given, fn = (*given, *_after(xp, initial, r, done, along)), _discounted_from
+        after = enter(r, initial)[1][1]
+        given, fn = (*given, *_after(xp, after, r, done, along)), _discounted_from
     return give(
         api.scan(
             given, ops.AFFINE, map=fn, finish=_state_alone, axis=along, reverse=True, dtype=r.dtype, segments=ends(done),
@@ -189,7 +190,7 @@ def gae(
     dim = axis_of(axis, tuple(v.shape))
     ended, cut = (None if f is None else _flags(xp, f, v.shape, dim) for f in (ended, cut))
     stops = cut if ended is None else ended if cut is None else ended | cut
-    made = xp.empty(v.shape, dtype=xp.result_type(r, v), device=v.device)
+    made = xp.empty(v.shape, dtype=r.dtype if r.dtype == v.dtype else xp.result_type(r, v), device=v.device)
     if 0 in v.shape:
         return give(made)
     if following is None:
@@ -225,6 +226,7 @@ def _surprise(r, v, gamma, decay, after, ended):
 
 def _flags(xp: Any, flags: Any, shape: tuple[int, ...], dim: int) -> Any:
     """Booleans of `shape`, from flags of that shape or 1-D along the axis."""
-    if flags.ndim == 1:
+    flags = flags if flags.dtype == xp.bool else xp.astype(flags, xp.bool)
+    if flags.ndim == 1 and len(shape) > 1:
         flags = xp.reshape(flags, tuple(-1 if d == dim else 1 for d in range(len(shape))))
-    return xp.broadcast_to(xp.astype(flags, xp.bool, copy=False), shape)
+    return flags if flags.shape == shape else xp.broadcast_to(flags, shape)

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from upsweep.cpu import launch, strips
+from upsweep.cpu import launch
+from upsweep.cpu.arrange import arranged
 from upsweep.cpu.code import ensure
-from upsweep.cpu.cuts import walks
 from upsweep.cpu.pieces import kernel
 from upsweep.host import (
     apart,
     broadcast,
     cut,
     empty,
-    flags_of,
     give,
     heads,
     numbers,
@@ -61,14 +60,5 @@ def run(
         return
     if plan.ahead is not None:
         (plan, xs), initial = shifted(plan, xs, initial or ()), None
-    plan = launch.with_map(plan)
-    ins, outs = [numbers(x) for x in xs], [y for y in ys if y is not None]
-    if heads is not None:
-        ins.append(flags_of(plan, heads))
-    ins = [launch.turned_round(plan, x) for x in ins]
-    outs = outs if plan.reduce else [launch.turned_round(plan, y) for y in outs]
-    if plan.reduce:
-        outs = [np.expand_dims(y, plan.axis) for y in outs]
-    starts = launch.starts_of(plan, initial)
-    how = strips.run if walks(plan, tuple([a.strides for a in (*ins, *outs, *starts)])) else launch.run
-    how(plan, ins, outs, starts)
+    if plan.rows:
+        launch.run(*arranged(plan, xs, [y for y in ys if y is not None], initial, heads))

@@ -1,4 +1,4 @@
-"""Small scans like one before: what was checked, planned and prepared for that one serves again.
+"""Small runs like one before: what was checked, planned and prepared for that one serves again.
 
 A thousand items are scanned in a microsecond, and the checks and the launch from Python took ten. They hang on dtypes, shapes
 and strides alone, but for where the arrays lie; that is left to compiled code (`entry`), which reads it from the array objects.
@@ -7,52 +7,84 @@ and strides alone, but for where the arrays lie; that is left to compiled code (
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from upsweep.cpu import threads
+from upsweep.cpu import threads, tuning
+from upsweep.cpu.arrange import arranged
 from upsweep.cpu.code import address, callable_at
-from upsweep.cpu.launch import launch_of, starts_of, turned_round
+from upsweep.cpu.cuts import read_size
 from upsweep.cpu.pieces import entry
-from upsweep.cpu.words import Entry
+from upsweep.cpu.words import Entry, Operand
+from upsweep.engine import Again, Operands
+from upsweep.host import flags_of, place
 from upsweep.plan import Plan
 
-_DATA = object.__basicsize__
-_probe = np.zeros(1)
-_readable = ctypes.c_int64.from_address(id(_probe) + _DATA).value == _probe.ctypes.data
-"""Whether an array object holds the address of its memory first of all, as NumPy's C headers promise to every extension."""
+_DATA, _ITEMS = object.__basicsize__, tuple.__basicsize__
+_probe = (np.zeros(1),)
 
 
-def again(plan: Plan, x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray, np.ndarray], bool] | None:
-    """What runs this plan on arrays like x and y, and says whether it did: not where they overlap, nor where the operator
-    raises an exception. None where a plan is more than one thread's work on one array."""
-    if plan.n == 0 or plan.rows == 0 or plan.order != "tree" or not _readable:
+def _word(at: int) -> int:
+    return ctypes.c_int64.from_address(at).value
+
+
+_readable = (
+    _word(id(_probe) + _ITEMS) == id(_probe[0]) and _word(id(_probe[0]) + _DATA) == _probe[0].ctypes.data
+)
+"""Whether objects hold addresses where C headers promise them to every extension: a tuple holds those of its objects behind its
+size, an array that of its memory first of all."""
+
+
+def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
+    """What runs this plan on arrays like these, and says whether it did: not where an array that is written lies over another,
+    nor where the operator raises an exception. None where a plan is more than one thread's work."""
+    if plan.n == 0 or plan.rows == 0 or not _readable:
         return None
-    starts = starts_of(plan, None)
-    launch = launch_of(plan, [turned_round(plan, x), turned_round(plan, y), *starts])
+    if read_size(plan) * plan.n * plan.rows > tuning.AGAIN_BYTES:
+        return None
+    seen = [*views.inputs, *views.heads, *views.outputs, *views.starts]
+    if any(x is not None and x.ctypes.data != v.ctypes.data for x, v in zip(given, seen)):
+        return None  # it is brought elsewhere first
+    heads = views.heads[0] if views.heads else None
+    _, launch, arrays = arranged(plan, views.inputs, views.outputs, views.starts or None, heads)
     if launch.threads > 1 or launch.sync_words:
         return None
-    table = np.zeros(len(Entry) + launch.words.size, np.int64)
-    at = 8 * launch.addresses.start, 8 * (launch.addresses.start + launch.addresses.step)
-    same = x.dtype == y.dtype and x.strides == y.strides
-    ends = np.lib.array_utils.byte_bounds(x), np.lib.array_utils.byte_bounds(y)
+    first = len(views.inputs) + len(views.heads)
+    last = first + len(views.outputs)
+    bounds = [np.lib.array_utils.byte_bounds(v) for v in seen]
+    bases = [v.ctypes.data for v in seen]
+    turned = bool(views.heads) and plan.reverse != plan.ends
+    if turned:  # they are copied
+        bounds[first - 1] = np.lib.array_utils.byte_bounds(arrays[first - 1])
+        bases[first - 1] = bounds[first - 1][0]
+    places = [8 * at for at in range(launch.addresses.start, launch.addresses.stop, launch.addresses.step)]
+    operands = np.zeros((len(seen), len(Operand)), np.int64)
+    for k, (operand, base, (low, high)) in enumerate(zip(operands, bases, bounds)):
+        operand[Operand.AT], operand[Operand.FROM] = places[k], arrays[k].ctypes.data - base
+        operand[Operand.LOW], operand[Operand.HIGH] = low - base, high - base
+        if not first <= k < last:
+            alike = [place(seen[k])[1:] == place(y)[1:] for y in views.outputs]
+            operand[Operand.ALIKE] = sum(bit << w for w, bit in enumerate(alike))
+    words, starts = launch.words.copy(), arrays[len(seen) :]
+    words[launch.addresses][len(seen) :] = [s.ctypes.data for s in starts]
+    head = np.zeros(len(Entry), np.int64)
     for word, value in {
-        Entry.BYTES: launch.words.nbytes, Entry.RUN: launch.address, Entry.WORDS_AT: launch.scratch, Entry.DATA: _DATA,
-        Entry.X_AT: at[0], Entry.X_FROM: turned_round(plan, x).ctypes.data - x.ctypes.data,
-        Entry.X_FIRST: ends[0][0] - x.ctypes.data, Entry.X_END: ends[0][1] - x.ctypes.data,
-        Entry.Y_AT: at[1], Entry.Y_FROM: turned_round(plan, y).ctypes.data - y.ctypes.data,
-        Entry.Y_FIRST: ends[1][0] - y.ctypes.data, Entry.Y_END: ends[1][1] - y.ctypes.data, Entry.ALIKE: same,
+        Entry.BYTES: words.nbytes, Entry.RUN: launch.address, Entry.WORDS_AT: launch.scratch, Entry.ITEMS: _ITEMS,
+        Entry.DATA: _DATA, Entry.OPERANDS: len(seen), Entry.FIRST: first, Entry.LAST: last,
     }.items():  # fmt: skip
-        table[word] = value
-    table[len(Entry) :] = launch.words
-    table[len(Entry) :][launch.addresses][2:] = [s.ctypes.data for s in starts]
-    call, here = callable_at(address(entry()), 4), table.ctypes.data
-    scratch, own, results = launch.scratch + launch.words.nbytes, threads.scratch, launch.results
+        head[word] = value
+    table = np.concatenate([head, operands.ravel(), words])
+    call, here = callable_at(address(entry()), 3), table.ctypes.data
+    scratch, own, results = launch.scratch + words.nbytes, threads.scratch, launch.results
 
-    def run(x: np.ndarray, y: np.ndarray) -> bool:
+    def run(arrays: tuple[np.ndarray, ...]) -> bool:
         memory = own(scratch)
-        return not call(memory + results, memory + results + 8, here, memory, id(x), id(y))
+        return not call(memory + results, memory + results + 8, here, memory, id(arrays))
+
+    def run_turned(arrays: tuple[np.ndarray, ...]) -> bool:
+        return run((*arrays[: first - 1], flags_of(plan, arrays[first - 1]), *arrays[first:]))
 
     run.keep = table, starts  # type: ignore[attr-defined]  # their addresses are all that `run` has of them
-    return run
+    return run_turned if turned else run

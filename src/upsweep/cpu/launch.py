@@ -58,22 +58,16 @@ class Launch(NamedTuple):
     threads: int
     scratch: int  # bytes that each thread brings
     results: int  # where in it a call leaves its result and an exception
-    sync_words: int
-    node_bytes: tuple[int, ...]
+    sync_words: int = 0
+    node_bytes: tuple[int, ...] = ()
 
 
-def run(
-    plan: Plan, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray], starts: Sequence[np.ndarray]
-) -> None:
-    """Run a plan over its inputs (with flags, if segmented), outputs and starts (if any), all of them of full rank."""
-    if plan.rows == 0:
-        return
-    arrays = [*ins, *outs, *starts]
-    launch = launch_of(plan, arrays)
+def run(plan: Plan, launch: Launch, arrays: Sequence[np.ndarray]) -> None:
+    """Run a launch on its arrays."""
     words = launch.words.copy()
     words[launch.addresses] = [a.ctypes.data for a in arrays]
     shared = _shared_memory(launch, words)
-    at_work(plan, launch.run, words, launch.scratch, launch.results, launch.threads)
+    _at_work(plan, launch, words)
     del shared  # only now
 
 
@@ -113,6 +107,8 @@ def starts_of(plan: Plan, initial: Sequence[np.ndarray] | None) -> list[np.ndarr
 
 def _shared_memory(launch: Launch, words: np.ndarray) -> list[np.ndarray]:
     """What the threads of a look-back tell each other."""
+    if not launch.sync_words:
+        return []
     sync = np.zeros(launch.sync_words, np.int64)
     nodes = [np.empty(size, np.uint8) for size in launch.node_bytes]
     words[Word.SYNC] = sync.ctypes.data
@@ -121,21 +117,19 @@ def _shared_memory(launch: Launch, words: np.ndarray) -> list[np.ndarray]:
     return [sync, *nodes]
 
 
-def at_work(
-    plan: Plan, run: Callable[..., int], words: np.ndarray, scratch: int, results: int, count: int
-) -> None:
-    """Run compiled code on the words of a launch, in `count` threads that have `scratch` bytes each."""
+def _at_work(plan: Plan, launch: Launch, words: np.ndarray) -> None:
+    """Run compiled code on the words of a launch, in its threads."""
     here = words.ctypes.data
     failed: list[int] = []
 
     def share() -> None:
-        memory = threads.scratch(scratch)
-        failed.append(run(memory + results, memory + results + 8, here, memory))
+        memory = threads.scratch(launch.scratch)
+        failed.append(launch.run(memory + launch.results, memory + launch.results + 8, here, memory))
 
-    if count == 1:
+    if launch.threads == 1:
         share()
     else:
-        threads.together(share, count)
+        threads.together(share, launch.threads)
     if any(failed):
         raise OperatorError(f"operator {plan.op} raised an exception")
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,33 +12,15 @@ from upsweep import cores
 from upsweep.cpu import tuning
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.cuts import Strides, read_size, rows_of
-from upsweep.cpu.launch import at_work
+from upsweep.cpu.launch import Launch
 from upsweep.cpu.pieces import walk
 from upsweep.cpu.words import LINE, Form, regions
 from upsweep.plan import Plan
 
 
-class Launch(NamedTuple):
-    """Everything about a call but the addresses of its arrays."""
-
-    run: Callable[..., int]
-    words: np.ndarray
-    addresses: slice  # where the arrays' addresses go
-    threads: int
-    scratch: int  # bytes that each thread brings
-
-
-def run(
-    plan: Plan, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray], starts: Sequence[np.ndarray]
-) -> None:
-    """Run a plan over its inputs (with flags, if segmented), outputs and starts (if any), all of them of full rank."""
-    if plan.rows == 0:
-        return
-    arrays = [*ins, *outs, *starts]
-    launch = _launch(plan, tuple([a.strides for a in arrays]))
-    words = launch.words.copy()
-    words[launch.addresses] = [a.ctypes.data for a in arrays]
-    at_work(plan, launch.run, words, launch.scratch + LINE, launch.scratch, launch.threads)
+def launch_of(plan: Plan, arrays: Sequence[np.ndarray]) -> Launch:
+    """The launch of a plan on arrays of these strides."""
+    return _launch(plan, tuple([a.strides for a in arrays]))
 
 
 @lru_cache(4096)
@@ -81,12 +62,15 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
     first, each = len(words), 3 + len(outer)
     for array, step in zip(strides, steps):
         words += [0, array[plan.axis], step, *(array[d] for d in outer)]
+    code, results = address(walk(plan, form, tuning.STRIP)), regions(plan.accumulators, tuning.STRIP)[1]
     return Launch(
-        callable_at(address(walk(plan, form, tuning.STRIP)), 2),
+        callable_at(code, 2),
+        code,
         np.array(words, np.int64),
         slice(first, first + len(strides) * each, each),
         max(1, min(wanted, strips * others)),
-        regions(plan.accumulators, tuning.STRIP)[1],
+        results + LINE,
+        results,
     )
 
 

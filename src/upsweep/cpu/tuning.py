@@ -37,6 +37,8 @@ SHORT = 1024
 SHORT_STRAIGHT = 32
 """Rows of fewer items also where they could be scanned straight through. ns an item, int32, so and straight: rows of 16 .35 and
 .86, of 50 .95 and .28."""
+AGAIN_BYTES = 1 << 21
+"""Larger runs are not remembered: beside them, to check a call takes no time."""
 PARALLEL_BYTES = 1 << 22
 """Less than this is scanned by the calling thread, in a quarter of a millisecond (float32 .25, int64 .14): waking another costs
 20 us and more, and two threads read their tiles twice."""

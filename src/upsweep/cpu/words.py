@@ -106,21 +106,24 @@ class Line(IntEnum):
 
 
 class Entry(IntEnum):
-    """The words before a small scan's launch, for `entry`."""
+    """The words before a small run's launch, for `entry`; then `Operand`s, one for each array."""
 
     BYTES = 0  # of the launch
     RUN = 1  # address of the kernel
     WORDS_AT = 2  # where in scratch memory the launch goes
-    DATA = 3  # where an array object holds the address of its memory
-    X_AT = 4  # where in the launch the input's address goes
-    X_FROM = 5  # from where its memory starts to the first item that is read
-    X_FIRST = 6  # the bytes that it takes up: from here
-    X_END = 7  # to here
-    Y_AT = 8
-    Y_FROM = 9
-    Y_FIRST = 10
-    Y_END = 11
-    ALIKE = 12  # one may lie on the other, item for item
+    ITEMS = 3  # where a tuple holds the addresses of its objects
+    DATA = 4  # where an array object holds the address of its memory
+    OPERANDS = 5  # arrays
+    FIRST = 6  # of those that are written
+    LAST = 7  # the one after the last of these
+
+
+class Operand(IntEnum):
+    AT = 0  # where in the launch its address goes
+    FROM = 1  # from where its memory starts to the first item that is read or written
+    LOW = 2  # the bytes that it takes up: from here
+    HIGH = 3  # to here
+    ALIKE = 4  # a bit for each array that is written: it may lie on that, item for item
 
 
 WORDS = 40

@@ -77,14 +77,9 @@ def apart(x: Any, ys: Sequence[View]) -> Any:
     low, high = x.extent()
     for y in ys:
         y_low, y_high = y.extent()
-        if low < y_high and y_low < high and _place(x) != _place(y) and not x.on_host:
+        if low < y_high and y_low < high and x.lie != y.lie and not x.on_host:
             return _copy(x, low, high)
     return x
-
-
-def _place(x: View) -> tuple[int, tuple[tuple[int, int], ...], int]:
-    """Where the items lie, whatever dimensions of one item stand between."""
-    return x.ptr, tuple((n, s) for n, s in zip(x.shape, x.strides) if n != 1), x.dtype.itemsize
 
 
 def _copy(x: View, low: int, high: int) -> View:

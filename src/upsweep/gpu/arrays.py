@@ -9,14 +9,16 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
+from operator import attrgetter, methodcaller
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from upsweep import dtypes
-from upsweep.engine import LIKENESS, EngineError, Likeness, library_of
+from upsweep.engine import LIKENESS, EngineError, Likeness, Way, library_of
+from upsweep.host import TORCH_LIKENESS
 
 
 class View:
@@ -74,6 +76,15 @@ class View:
     def place(self) -> tuple[tuple[int, ...], int]:
         """Strides, and the pointer's remainder by 16, or -1 where there is none: what a launch is chosen by."""
         return self.strides, -1 if self.value is not None else self.ptr & 15
+
+    @property
+    def lie(self) -> tuple[int, tuple[tuple[int, int], ...], int]:
+        """Where the items lie, whatever dimensions of one item stand between."""
+        return (
+            self.ptr,
+            tuple((n, s) for n, s in zip(self.shape, self.strides) if n != 1),
+            self.dtype.itemsize,
+        )
 
     def extent(self) -> tuple[int, int]:
         """The first address and the one after the last, whatever the signs of the strides."""
@@ -147,13 +158,18 @@ def _torch_view(x: Any) -> View:
 def _torch_empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> View:
     if dtype not in _TORCH_OF:
         raise EngineError(f"PyTorch has no dtype for {dtype}")
-    made = sys.modules["torch"].empty(shape, dtype=_TORCH_OF[dtype], device=like.owner.device)
+    made = _torch_made(like.owner, shape, dtype)
     return View(made.data_ptr(), shape, c_strides(shape, dtype.itemsize), dtype, like.device, TORCH, made)
 
 
-def _torch_stream(v: View) -> int:
+@cache
+def _torch_streams() -> Callable[[int], int]:
     # A tenth of the time of torch.cuda.current_stream().
-    return sys.modules["torch"]._C._cuda_getCurrentRawStream(v.device)
+    return sys.modules["torch"]._C._cuda_getCurrentRawStream
+
+
+def _torch_stream(v: View) -> int:
+    return _torch_streams()(v.device)
 
 
 # --- CuPy -----------------------------------------------------------------------------------------------------------
@@ -164,9 +180,7 @@ def _cupy_view(x: Any) -> View:
 
 
 def _cupy_empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> View:
-    cupy = sys.modules["cupy"]
-    with cupy.cuda.Device(like.device):
-        made = cupy.empty(shape, dtype)
+    made = _cupy_made(like.owner, shape, dtype)
     return View(made.data.ptr, shape, made.strides, dtype, like.device, CUPY, made)
 
 
@@ -322,22 +336,18 @@ def _foreign_stream(v: View) -> int:
     return int(interface.get("stream") or 0)
 
 
-def _torch_likeness(x: Any) -> tuple[Any, ...]:
-    return x.dtype, x.shape, x.stride(), x.device, x.is_neg(), x.is_conj()
-
-
-def _torch_same(x: Any) -> Any:
-    return sys.modules["torch"].empty(x.shape, dtype=x.dtype, device=x.device)
+def _torch_made(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    return sys.modules["torch"].empty(shape, dtype=_TORCH_OF[dtype], device=like.device)
 
 
 def _cupy_likeness(x: Any) -> tuple[Any, ...]:
     return x.dtype, x.shape, x.strides, x.data.device_id
 
 
-def _cupy_same(x: Any) -> Any:
+def _cupy_made(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
     cupy = sys.modules["cupy"]
-    with cupy.cuda.Device(x.data.device_id):
-        return cupy.empty(x.shape, x.dtype)
+    with cupy.cuda.Device(like.data.device_id):
+        return cupy.empty(shape, dtype)
 
 
 def scratch(like: View, nbytes: int) -> View:
@@ -353,24 +363,23 @@ def scratch(like: View, nbytes: int) -> View:
     return View(memory.ptr, shape, (1,), byte, like.device, like.kind, like.owner, memory=memory)
 
 
+TORCH_LIKENESS.ways["cuda"] = Way(_torch_made)
 TORCH = Kind(
     _torch_view,
     _torch_empty,
     _torch_stream,
-    likeness=Likeness("cuda", _torch_likeness, _torch_likeness, _torch_same),
-    pointer=lambda x: x.data_ptr(),
+    likeness=TORCH_LIKENESS,
+    pointer=methodcaller("data_ptr"),
 )
 CUPY = Kind(
     _cupy_view,
     _cupy_empty,
     _cupy_stream,
-    likeness=Likeness("cuda", _cupy_likeness, _cupy_likeness, _cupy_same),
-    pointer=lambda x: x.data.ptr,
+    likeness=Likeness(_cupy_likeness, {"cuda": Way(_cupy_made)}),
+    pointer=attrgetter("data.ptr"),
 )
 JAX = Kind(_jax_view, _jax_empty, lambda v: 0, waits=True)
-LIKENESS[Queued] = Likeness(
-    "cuda", _queued_likeness, _queued_likeness, lambda x: _queued_empty(x, x.shape, x.dtype)
-)
+LIKENESS[Queued] = Likeness(_queued_likeness, {"cuda": Way(_queued_empty)})
 QUEUED = Kind(
     lambda x: x, _queued_empty, lambda v: v.owner.stream, likeness=LIKENESS[Queued], pointer=lambda x: x.ptr
 )

@@ -27,6 +27,11 @@ def _primary_context(device: int) -> Any:
     return check(cu.cuDevicePrimaryCtxRetain(check(cu.cuDeviceGet(device))))
 
 
+def is_current(device: int) -> bool:
+    """Whether the device's primary context is the current one."""
+    return cu.cuCtxGetCurrent()[1] == _primary_context(device)
+
+
 class on_device:
     """Makes the device's primary context, which every library shares, the current one for a while."""
 

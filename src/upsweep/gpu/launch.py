@@ -77,9 +77,9 @@ def run(
         if not initial:
             pointers += [0] * len(plan.accumulators)
         elif any(v.on_host for v in initial):
-            values = b"".join(_value_bytes(v.value, v.dtype) if v.on_host else bytes(16) for v in initial)
+            values = b"".join(value_bytes(v.value, v.dtype) if v.on_host else bytes(16) for v in initial)
         if launch.told:
-            values += b"".join(_value_bytes(xs[i].value, plan.loads[i]) for i in launch.told)
+            values += b"".join(value_bytes(xs[i].value, plan.loads[i]) for i in launch.told)
         start(launch, pointers, values, _kind(first).stream(first), first.device)
 
 
@@ -185,14 +185,15 @@ def _offsets(layout: Layout, plan: Plan) -> tuple[int, ...]:
     return (*[x.offset for x in layout.arrays()], heads, *starts)
 
 
-def _value_bytes(value: Any, dtype: np.dtype) -> bytes:
+def value_bytes(value: Any, dtype: np.dtype) -> bytes:
+    """A number as it travels with a launch."""
     return np.asarray(value, dtype).tobytes().ljust(16, b"\0")
 
 
 def _start_values(plan: Plan) -> bytes:
     identity = identity_of(plan.op, plan.accumulators) if plan.exclusive and not plan.initial else None
     return b"".join(
-        _value_bytes(v, d) for v, d in zip(identity or [0] * len(plan.accumulators), plan.accumulators)
+        value_bytes(v, d) for v, d in zip(identity or [0] * len(plan.accumulators), plan.accumulators)
     )
 
 

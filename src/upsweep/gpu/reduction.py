@@ -24,8 +24,7 @@ def run(
     heads: View | Marks | None,
 ) -> None:
     """Run a plan: see `upsweep.engine.Engine`."""
-    along = all(abs(x.strides[plan.axis]) == x.dtype.itemsize for x in xs)
-    parts = _parts(plan, along) if plan.reduce and (along or _side_by_side(xs)) else None
+    parts = divided(plan, xs)
     if parts is None:
         launch.run(plan, xs, ys, initial, heads)
         return
@@ -42,6 +41,12 @@ def run(
     before = 0 if plan.reverse else plan.n - rest.n
     tails = [x.over(x.ptr + before * x.strides[axis], rest.shape, x.strides, x.dtype) for x in xs]
     launch.run(rest, tails, ys, starts, None)
+
+
+def divided(plan: Plan, xs: Sequence[View]) -> tuple[Plan, Plan, Plan] | None:
+    """The parts of a reduction of rows that are long, and lie along memory or side by side; else None."""
+    along = all(abs(x.strides[plan.axis]) == x.dtype.itemsize for x in xs)
+    return _parts(plan, along) if plan.reduce and (along or _side_by_side(xs)) else None
 
 
 def _side_by_side(xs: Sequence[View]) -> bool:

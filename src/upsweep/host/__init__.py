@@ -4,6 +4,7 @@ The engines that work here share this half of the protocol (see `upsweep.engine.
 """
 
 from upsweep.host.arrays import (
+    TORCH_LIKENESS,
     apart,
     broadcast,
     cut,
@@ -11,6 +12,7 @@ from upsweep.host.arrays import (
     give,
     numbers,
     of_nothing,
+    place,
     shifted,
     start,
     view,
@@ -19,6 +21,7 @@ from upsweep.host.arrays import (
 from upsweep.host.heads import flags_of, heads, offsets, spread
 
 __all__ = [
+    "TORCH_LIKENESS",
     "apart",
     "broadcast",
     "cut",
@@ -29,6 +32,7 @@ __all__ = [
     "numbers",
     "of_nothing",
     "offsets",
+    "place",
     "shifted",
     "spread",
     "start",

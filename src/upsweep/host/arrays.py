@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from upsweep import dtypes
-from upsweep.engine import EngineError, library_of, on_gpu
+from upsweep.engine import LIKENESS, EngineError, Likeness, Way, library_of, on_gpu
 from upsweep.host import labelled
 from upsweep.operator import identity_of
 from upsweep.plan import Plan
@@ -58,6 +59,8 @@ def empty(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 def give(like: Any, view: np.ndarray) -> Any:
     """A result as the kind of array that came in."""
+    if type(like) is np.ndarray:
+        return view if view.ndim else view[()]
     library = library_of(like)
     if library == "torch":
         return _to_torch(view)
@@ -103,12 +106,12 @@ def broadcast(value: Any, shape: tuple[int, ...], dtype: np.dtype, like: Any) ->
 def apart(x: np.ndarray, ys: Sequence[np.ndarray]) -> np.ndarray:
     """`x`, or a copy where writing `ys` would spoil it: they share memory other than item for item."""
     for y in ys:
-        if np.may_share_memory(x, y) and _place(x) != _place(y):
+        if np.may_share_memory(x, y) and place(x) != place(y):
             return x.copy()
     return x
 
 
-def _place(x: np.ndarray) -> tuple[Any, ...]:
+def place(x: np.ndarray) -> tuple[Any, ...]:
     """The places of the items, without the dimensions of length one between them."""
     return x.ctypes.data, tuple((n, s) for n, s in zip(x.shape, x.strides) if n != 1), x.itemsize
 
@@ -120,13 +123,28 @@ def _from_torch(x: Any) -> np.ndarray:
         raise EngineError(
             "this tensor requires grad: use upsweep.torch for scans with gradients, or pass x.detach()"
         )
-    known = dtypes.row_of(x.dtype)
+    LIKENESS[torch.Tensor] = TORCH_LIKENESS
+    known = _row_of(x.dtype)
     # PyTorch hands NumPy the bits of such a dtype.
     if known is not None and known.module != "numpy":
         return x.view(getattr(torch, f"int{8 * x.itemsize}")).numpy().view(dtypes.named(known.name))
     if x.is_conj() or x.is_neg():
         return _copied(x.resolve_conj().resolve_neg().numpy())
     return x.numpy()
+
+
+_row_of = lru_cache(1024)(dtypes.row_of)
+
+
+def _like_torch(x: Any) -> tuple[Any, ...]:
+    return x.dtype, x.shape, x.stride(), x.device, x.is_neg(), x.is_conj(), x.requires_grad
+
+
+TORCH_LIKENESS = Likeness(
+    _like_torch,
+    {"cpu": Way(lambda like, shape, dtype: _to_torch(np.empty(shape, dtype)), bring=_from_torch)},
+)
+"""That of PyTorch's tensors, wherever they lie."""
 
 
 def _copied(x: np.ndarray) -> np.ndarray:

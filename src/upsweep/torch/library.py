@@ -36,7 +36,14 @@ from upsweep.torch.operands import accumulator
 NAMED: dict[str, Operator] = dict(BUILTIN)
 
 
-@torch.compiler.assume_constant_result
+def constant(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a function whose results a compiled graph keeps, as `torch.compiler.assume_constant_result` does, which imports the
+    compiler: that takes a second."""
+    fn._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return fn
+
+
+@constant
 def name_of(op: Any) -> str:
     """The name under which a graph refers to an operator: by content, for PyTorch keeps compiled graphs on disk."""
     op = as_operator(op)
@@ -57,12 +64,14 @@ def differentiable(
     both, but the compiler takes none that has a rule for forward mode: it traces the operator itself.
     """
 
+    inner = plain(op)
+
     class Rules(torch.autograd.Function):
         generate_vmap_rule = True
 
         @staticmethod
         def forward(*args: Any) -> Any:
-            return op(*args)
+            return inner(*args)
 
     Rules.setup_context = staticmethod(context)  # type: ignore[assignment]
     Rules.backward = staticmethod(backward)
@@ -70,10 +79,39 @@ def differentiable(
     op.register_autograd(backward, setup_context=context)
 
     def call(*args: Any) -> Any:
-        args = tuple(widened(v) for v in args)
-        return op(*args) if traced() else Rules.apply(*args)
+        args = tuple([widened(v) for v in args])
+        return inner(*args) if traced() or not watched(args) else Rules.apply(*args)
 
     return call
+
+
+def plain(op: Any) -> Callable[..., Any]:
+    """A custom operator, or the function behind it where PyTorch has nothing to do beside: its ways there take 100 us, and the
+    first of them imports the compiler."""
+    fn = op._init_fn
+
+    def call(*args: Any) -> Any:
+        return op(*args) if torch.compiler.is_compiling() or watched(args) else fn(*args)
+
+    return call
+
+
+def watched(args: tuple[Any, ...]) -> bool:
+    """Whether someone follows what becomes of tensors: gradients, a transform, a mode, a tracer, or a type of their own."""
+    if (
+        forward_ad._current_level >= 0
+        or torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._is_torch_function_mode_enabled()
+        or torch._C._get_tracing_state() is not None
+    ):
+        return True
+    given = [part for v in args for part in (v if type(v) is list else (v,)) if isinstance(part, Tensor)]
+    recorded = torch.is_grad_enabled()
+    return any(type(x) not in _TENSORS or (recorded and x.requires_grad) for x in given)
+
+
+_TENSORS = {Tensor, torch.nn.Parameter}
 
 
 def traced() -> bool:
@@ -252,7 +290,7 @@ def scan(
     return _differentiable_scan(x, op, dim, exclusive, reverse, initial, heads, order)
 
 
-@torch.compiler.assume_constant_result
+@constant
 def check_holomorphic(op: str) -> None:
     """The derivatives of complex numbers are those of holomorphic operators."""
     if op in BUILTIN or op in _HOLOMORPHIC:
@@ -311,7 +349,7 @@ def _recurrence_backward(ctx: Any, g: Tensor) -> Any:
     if torch.is_grad_enabled() or h.is_complex():
         made = _composed_gradients(g, a, h, initial, heads, *given)
     else:
-        made = _recurrence_gradients(g, a, h, initial, heads, *given, ctx.needs_input_grad[0])
+        made = _gradients(g, a, h, initial, heads, *given, ctx.needs_input_grad[0])
     da, db, into = made
     return da if ctx.needs_input_grad[0] else None, db, None if initial is None else into, *[None] * 4
 
@@ -355,6 +393,9 @@ def _(info: Any, in_dims: Any, g: Any, a: Any, h: Any, initial: Any, heads: Any,
     g, a, h, initial = (batched(v, d, info.batch_size) for v, d in zip((g, a, h, initial), in_dims))
     made = _recurrence_gradients(g, a, h, initial, batched(heads, in_dims[4]), dim + 1, *rest)
     return made, (0 if rest[-1] else None, 0, None if initial is None else 0)
+
+
+_gradients = plain(_recurrence_gradients)
 
 
 def _recurrence_jvp(ctx: Any, da: Any, db: Any, d_initial: Any, *_: Any) -> Tensor:

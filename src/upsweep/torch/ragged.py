@@ -11,6 +11,8 @@ from upsweep.segments import Segments
 from upsweep.torch import library
 from upsweep.torch.operands import flags_of
 
+_heads = library.plain(library.heads)
+
 
 def heads_of(segments: Segments | None, x: Tensor, dim: int) -> Tensor | None:
     """Booleans of the rank of x that are true where a segment starts; axes of one item hold for all of x's."""
@@ -22,7 +24,7 @@ def heads_of(segments: Segments | None, x: Tensor, dim: int) -> Tensor | None:
         if values.dtype.kind not in "biuf":  # strings and times, as numbers that change where they do
             values = np.unique(values, return_inverse=True)[1].reshape(values.shape)
         values = torch.as_tensor(values)
-    flags = library.heads(values.detach().to(x.device), segments.spelling, list(x.shape), dim)
+    flags = _heads(values.detach().to(x.device), segments.spelling, list(x.shape), dim)
     return flags_of(flags, x, dim)
 
 

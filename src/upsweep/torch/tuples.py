@@ -11,7 +11,7 @@ from torch import Tensor
 import upsweep as up
 from upsweep.operator import OperatorError
 from upsweep.torch import library
-from upsweep.torch.library import NAMED, batched, traced, widened
+from upsweep.torch.library import NAMED, batched, plain, traced, watched, widened
 from upsweep.torch.neighbours import segments_of
 
 
@@ -52,6 +52,9 @@ def _(info: Any, in_dims: Any, xs: Any, op: str, dim: int, exclusive: bool, reve
     return _scan(xs, op, dim + 1, exclusive, reverse, starts, heads, rest[2]), [0] * len(xs)
 
 
+_plain = plain(_scan)
+
+
 class _Rules(torch.autograd.Function):
     """A tuple has tangents under "affine" only, and its gradients are those of `scan` and `recurrence`."""
 
@@ -69,7 +72,7 @@ class _Rules(torch.autograd.Function):
         *tensors: Tensor,
     ) -> Any:
         xs, starts = list(tensors[:parts]), list(tensors[parts:])
-        return tuple(_scan(xs, op, dim, exclusive, reverse, starts, heads, order))
+        return tuple(_plain(xs, op, dim, exclusive, reverse, starts, heads, order))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -95,8 +98,8 @@ def scan(
     xs: Sequence[Tensor], op: str, dim: int, exclusive: bool, reverse: bool, starts: Sequence[Tensor], heads: Any, order: str
 ) -> tuple[Tensor, ...]:  # fmt: skip
     xs, starts = [widened(x) for x in xs], [widened(x) for x in starts]
-    if traced():
-        return tuple(_scan(xs, op, dim, exclusive, reverse, starts, heads, order))
+    if traced() or not watched((xs, starts, heads)):
+        return tuple(_plain(xs, op, dim, exclusive, reverse, starts, heads, order))
     return _Rules.apply(op, dim, exclusive, reverse, heads, order, len(xs), *xs, *starts)  # type: ignore[return-value]
 
 
