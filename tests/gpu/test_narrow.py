@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import upsweep as up
 from upsweep import dtypes
 from upsweep.gpu.compile import KERNELS, made
 
@@ -76,3 +77,20 @@ def test_a_float_without_instructions_compiles_for_a_chip_that_has_them_for_othe
     kernel = 'typedef Narrow<3, 4, true> e3m4; extern "C" __global__ void both(e3m4* x) { *x = encoded<e3m4>(decoded(*x)); }'
     text = (KERNELS / "narrow.cuh").read_text().replace("#pragma once", "")
     assert made(text + kernel, (), 90)
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_a_gpu_rounds_many_at_once_to_the_same_bits(cuda, name):
+    """Where every item is a segment, a prefix is the item itself."""
+    torch = pytest.importorskip("torch")
+    if not hasattr(torch, name):
+        pytest.skip(f"PyTorch has no {name}")
+    dtype = getattr(ml_dtypes, name)
+    x = floats(dtype)
+    heads = torch.ones(x.size, dtype=torch.bool, device="cuda")
+    y = up.scan(torch.from_numpy(x).cuda(), "add", dtype=dtype, segments=up.segments.flags(heads))
+    with np.errstate(all="ignore"):
+        want, got = x.astype(dtype), y.view(torch.uint8).cpu().numpy().view(dtype)
+    numbers = ~np.isnan(want)
+    np.testing.assert_array_equal(np.isnan(got), ~numbers)
+    np.testing.assert_array_equal(got.view(np.uint8)[numbers], want.view(np.uint8)[numbers])

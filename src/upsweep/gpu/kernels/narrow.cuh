@@ -61,10 +61,10 @@ __device__ __forceinline__ unsigned rounded(e5m2, float low, float high) {
 }
 template <class T> __device__ __forceinline__ float decoded_by_instruction(T x) { return half_as_float(halves(T{}, x.bits) & 0xffff); }
 // The instruction stops at the largest number. What lies half a step above that, or more where it is odd, overflows.
+template <class T> constexpr unsigned most = (((T::largest << 1 | 1) << (T::shift - 1)) - (T::largest & 1)) + ((unsigned)(127 - T::bias) << 23);
 template <class T> __device__ __forceinline__ T encoded_by_instruction(T, float x) {
-  constexpr unsigned odd = T::largest & 1, half_step = (T::largest << 1 | 1) << (T::shift - 1);
-  const float most = as_float(half_step - odd + ((unsigned)(127 - T::bias) << 23)), size = fabsf(x);
-  unsigned sign = as_bits(x) >> 31 << T::width, code = size <= most ? rounded(T{}, x, 0.0f) : T::overflow | sign;
+  const float size = fabsf(x);
+  unsigned sign = as_bits(x) >> 31 << T::width, code = size <= as_float(most<T>) ? rounded(T{}, x, 0.0f) : T::overflow | sign;
   if (T::nan != T::overflow && !(size <= as_float(0x7f800000u))) code = T::nan | sign;
   return T{(unsigned char)code};
 }
@@ -78,14 +78,16 @@ template <class T, int N> __device__ __forceinline__ void decode_all(const T (&x
     y[k + 1] = half_as_float(pair >> 16);
   }
 }
-// Four are converted one by one where a NaN or a number beyond the largest is among them.
+// The code of what overflows is the one after the largest. Four are converted one by one where a NaN is among them.
 template <class T, int N> __device__ __forceinline__ void encode_all(const float (&x)[N], T (&y)[N]) {
-  const float largest = as_float((T::largest << T::shift) + ((unsigned)(127 - T::bias) << 23));
 #pragma unroll
   for (int k = 0; k < N; k += 4) {
     unsigned four = rounded(T{}, x[k], x[k + 1]) | rounded(T{}, x[k + 2], x[k + 3]) << 16;
+#pragma unroll
+    for (int i = 0; i < 4; i++) if (fabsf(x[k + i]) > as_float(most<T>)) four += 1u << 8 * i;
     memcpy(y + k, &four, 4);
-    if (!(fabsf(x[k]) <= largest && fabsf(x[k + 1]) <= largest && fabsf(x[k + 2]) <= largest && fabsf(x[k + 3]) <= largest))
+    const float any = (x[k] + x[k + 1]) + (x[k + 2] + x[k + 3]);
+    if (any != any)
 #pragma unroll
       for (int i = k; i < k + 4; i++) y[i] = encoded_by_instruction(T{}, x[i]);
   }
