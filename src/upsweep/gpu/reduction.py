@@ -12,6 +12,7 @@ from math import prod
 
 from upsweep.gpu import launch, shapes
 from upsweep.gpu.arrays import View, scratch
+from upsweep.gpu.choice import light
 from upsweep.gpu.marks import Marks
 from upsweep.plan import Plan
 
@@ -66,7 +67,7 @@ def _parts(plan: Plan, along: bool) -> tuple[Plan, Plan, Plan] | None:
     if plan.n * rows * size < shapes.BLOCK[0] or (along and rows >= shapes.ROWS):
         return None
     words = sum(-(-d.itemsize // 4) for d in plan.accumulators)
-    block, axis, sums = shapes.for_reduction(words, along), plan.axis, tuple(plan.accumulators)
+    block, axis, sums = (shapes.for_reduction(words, along, light(plan)), plan.axis, tuple(plan.accumulators))
     count = plan.n // block
     if count < 2:
         return None

@@ -97,13 +97,15 @@ WIDE = 4
 
 LINES = 128
 """Bytes of rows side by side from which their reduction goes by blocks that a lane holds: 65536 x 4096 f4 along axis 0 was read
-at .93 of a copy so, by tiles of columns at .86 (H200)."""
+at .95 of a copy so, 8192 x 16384 f8 at .92, by tiles of columns at .88 and .85 (H200)."""
 
 
-def for_reduction(words: int, along: bool) -> int:
+def for_reduction(words: int, along: bool, light: bool) -> int:
     """Items of the blocks of the tree that a long reduction is cut into: rows that a block of threads holds, or, where rows lie
     side by side, what a lane holds."""
-    return TOGETHER * 32 * items_for(words) // BLOCK[1] if along else items_for(words)
+    if along:
+        return TOGETHER * 32 * items_for(words) // BLOCK[1]
+    return _power_of_two_below(min(SEVERAL // words, SEVERAL if light else FLAGS))
 
 
 def for_rows(n: int, words: int) -> Shape:
@@ -228,24 +230,28 @@ def for_small(n: int, rows: int, words: int, size: int, chip: Chip) -> Shape | N
     return None
 
 
-TALL = {9: (16, 4), 10: (16, 4)}
-"""Items and warps, one block to a multiprocessor, of columns that are read again, by their words: a filter's sections, whose
-look-back fills the registers, so that taller tiles, which look back less often, ran at .28 of a copy, 8 items in 8 warps at .18,
-2 at .065 (H200)."""
+PAIR = {4: (32, 8, 2), 8: (32, 4, 3)}
+"""Items, warps and blocks of columns of pairs of four bytes, by the bytes that are read of one: averages of f4 ran at .93 of a
+copy so, at .74 with 16 items, which spill in three blocks; recurrences of two f4 at .93 instead of .89 (H200)."""
+
+TALL = {9: (16, 4, 1), 10: (16, 4, 1)}
+"""The same of columns that are read again, by their words: a filter's sections, whose look-back fills the registers, so that
+taller tiles, which look back less often, ran at .28 of a copy, 8 items in 8 warps at .18, 2 at .065 (H200)."""
 
 
-def for_columns(n: int, columns: int, words: int, smallest: int, most: int, again: bool) -> Shape:
+def for_columns(n: int, columns: int, words: int, smallest: int, most: int, again: bool, pair: int) -> Shape:
     """`smallest` is the size of the smallest component that counts: a warp reads lines of at least 128 bytes of it, if there are
     so many `columns`. Fewer columns than lanes share a warp, each in several runs. There are at `most` so many warps. `again`:
-    items are read again with their prefixes."""
+    items are read again with their prefixes. `pair`: the bytes that are read of a pair without segments, 0 of anything else."""
     lanes = min(32, _power_of_two(columns)) if n * columns >= NARROW else 32
     vector = min(max(1, 4 // smallest), _power_of_two(-(-columns // 32)))
     runs = -(-n * lanes // 32)
-    tall = again and words in TALL
-    wide, few = TALL[words] if tall else (items_for(words), most)
+    even = words == 2 and smallest == 4 and lanes == 32
+    own = TALL.get(words) if again else PAIR.get(pair) if even else None
+    wide, few, blocks = own or (items_for(words), most, 0)
     items = min(wide, _power_of_two(runs))
     warps = min(most, few, _power_of_two(-(-runs // items)))
-    blocks = 1 if tall else max(2, BLOCKS[warps] * (warps + 2) // (warps + 2 * vector))
+    blocks = blocks or max(2, BLOCKS[warps] * (warps + 2) // (warps + 2 * vector))
     return Shape(items, warps, blocks, lanes=lanes, vector=vector)
 
 

@@ -151,7 +151,9 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
         line = 4
     while True:
         again = functions.reads_again(plan)
-        shape = shapes.for_columns(layout.n, columns, words(plan, layout), line, warps, again)
+        pairs = len(plan.accumulators) == 2 and not plan.segmented
+        pair = sum(x.size for x in layout.moving()) if pairs else 0
+        shape = shapes.for_columns(layout.n, columns, words(plan, layout), line, warps, again, pair)
         made = Columns(shape, layout, columns, chip)
         if made.shared_bytes(plan) <= chip.shared - 4096 or shape.warps == 1:
             return made
