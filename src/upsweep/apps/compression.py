@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 import struct
 import zlib
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -62,9 +63,10 @@ def compress(x: Any) -> bytes:
         if values.dtype.kind not in "iu":
             raise DTypeError(f"only bytes and integers are compressed, got {values.dtype}")
         kind = values.dtype.str[1:].encode()
-    body = _coded(values.view(np.uint8)) if values.itemsize == 1 else _packed(values)
+    parts = _coded(values.view(np.uint8)) if values.itemsize == 1 else _packed(values)
     head = _HEADER.pack(_MAGIC, kind, len(values), 0)
-    return _HEADER.pack(_MAGIC, kind, len(values), zlib.crc32(body, zlib.crc32(head))) + body
+    checksum = reduce(lambda so_far, part: zlib.crc32(part, so_far), parts, zlib.crc32(head))
+    return b"".join([_HEADER.pack(_MAGIC, kind, len(values), checksum), *parts])
 
 
 def decompress(frame: Any) -> Any:
@@ -77,7 +79,7 @@ def decompress(frame: Any) -> Any:
     if len(frame) < _HEADER.size:
         raise CompressionError(f"a frame has at least {_HEADER.size} bytes, this has {len(frame)}")
     magic, kind, n, checksum = _HEADER.unpack_from(frame)
-    body = frame[_HEADER.size :]
+    body = memoryview(frame)[_HEADER.size :]
     if magic != _MAGIC or kind not in _KINDS:
         raise CompressionError("this is no frame of upsweep's")
     if zlib.crc32(body, zlib.crc32(_HEADER.pack(magic, kind, n, 0))) != checksum:
@@ -93,15 +95,15 @@ _KINDS = {
 }
 
 
-def _coded(x: np.ndarray) -> bytes:
+def _coded(x: np.ndarray) -> list[memoryview]:
     """Code lengths of the 256 bytes, lengths of the blocks in bits, codes. The last byte is repeated until they are fours."""
     lengths = _code_lengths(histogram(x, 256).tolist())
-    padded = np.concatenate([x, np.repeat(x[-1:], -len(x) % 4)])
+    padded = np.concatenate([x, np.repeat(x[-1:], -len(x) % 4)]) if len(x) % 4 else x
     words, sizes = _codecs().write_codes(padded, _codes(lengths), lengths, _BLOCK)
-    return lengths.astype(np.uint8).tobytes() + sizes.astype("<u2").tobytes() + words.astype("<u8").tobytes()
+    return [lengths.astype(np.uint8).data, sizes.astype("<u2").data, words.astype("<u8", copy=False).data]
 
 
-def _decoded(body: bytes, n: int) -> np.ndarray:
+def _decoded(body: memoryview, n: int) -> np.ndarray:
     blocks = -(-n // _BLOCK)
     where = 256 + 2 * blocks
     if len(body) < where or (len(body) - where) % 8:
@@ -170,7 +172,7 @@ def _table(lengths: np.ndarray) -> np.ndarray:
     return table
 
 
-def _packed(x: np.ndarray) -> bytes:
+def _packed(x: np.ndarray) -> list[memoryview]:
     """Bits of each block of differences, then the differences."""
     wide = (
         x.astype(np.int64, copy=False)
@@ -178,15 +180,15 @@ def _packed(x: np.ndarray) -> bytes:
         else x.astype(np.uint64, copy=False).view(np.int64)
     )
     words, bits = _codecs().write_numbers(wide, _PACK)
-    return bits.astype(np.uint8).tobytes() + words.astype("<u8").tobytes()
+    return [bits.astype(np.uint8).data, words.astype("<u8", copy=False).data]
 
 
-def _unpacked(body: bytes, n: int, dtype: np.dtype) -> np.ndarray:
+def _unpacked(body: memoryview, n: int, dtype: np.dtype) -> np.ndarray:
     blocks = -(-n // _PACK)
     if len(body) < blocks or (len(body) - blocks) % 8:
         raise CompressionError("the frame is cut short")
     bits = np.frombuffer(body, np.uint8, blocks).astype(np.int64)
-    words = np.frombuffer(body, "<u8", offset=blocks).astype(np.uint64)
+    words = np.frombuffer(body, "<u8", offset=blocks)
     total = int(bits.sum()) * _PACK - (int(bits[-1]) * (-n % _PACK) if n else 0)
     if (bits > 64).any() or len(words) != -(-total // 64):
         raise CompressionError("the frame's blocks do not fill it")
