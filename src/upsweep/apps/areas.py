@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import reduce
-from itertools import product
-from operator import add, and_, mul
+from itertools import compress, product
+from operator import add, mul
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,7 @@ class SummedAreaTable:
             table = api.cumulative_sum(table, axis=axis, dtype=wide, include_initial=True)
         self.shape = tuple(x.shape)
         self.table = give(table)
+        self._shape = give(xp.asarray(np.array(self.shape), device=x.device))
 
     def sum(self, start: Any, stop: Any) -> Any:
         """The sums of the boxes `x[start[0]:stop[0], start[1]:stop[1], ...]`.
@@ -64,7 +65,7 @@ class SummedAreaTable:
     def mean(self, start: Any, stop: Any) -> Any:
         """The means of the boxes, in float64 (complex128 for complex x); NaN where a box is empty. See `sum`."""
 
-        def mean(xp: Any, sums: Any, sides: Iterator[Any]) -> Any:
+        def mean(xp: Any, sums: Any, sides: list[Any]) -> Any:
             items = xp.astype(reduce(mul, sides), xp.float64)
             items[items == 0] = np.nan
             return (
@@ -73,23 +74,22 @@ class SummedAreaTable:
 
         return self._over(start, stop, mean)
 
-    def _over(self, start: Any, stop: Any, what: Callable[[Any, Any, Iterator[Any]], Any]) -> Any:
+    def _over(self, start: Any, stop: Any, what: Callable[[Any, Any, list[Any]], Any]) -> Any:
         """The answers for some boxes at a time, from the boxes' sums and sides."""
-        xp, (table, start, stop), give = enter(self.table, start, stop)
+        xp, (table, shape, start, stop), give = enter(self.table, self._shape, start, stop)
         if start.shape != stop.shape or start.shape[-1:] != (table.ndim,):
             raise ShapeError(
                 f"corners of shapes {tuple(start.shape)} and {tuple(stop.shape)} need {table.ndim} places each"
             )
-        corners = [xp.reshape(corner, (-1, table.ndim)) for corner in (start, stop)]
+        starts, stops = (_places(xp, corner, table.ndim) for corner in (start, stop))
         results, step = [], _BOXES if xp is np else _BOXES_OF_A_GPU
-        for lo in range(0, max(1, corners[0].shape[0]), step):
-            starts, stops = (_columns(xp, corner[lo : lo + step]) for corner in corners)
-            inside = [(a >= 0) & (a <= b) & (b <= n) for a, b, n in zip(starts, stops, self.shape)]
-            if not bool(xp.all(reduce(and_, inside))):
+        for lo in range(0, max(1, starts.shape[0]), step):
+            a, b = starts[lo : lo + step], stops[lo : lo + step]
+            if not bool(xp.all((a >= 0) & (a <= b) & (b <= shape))):
                 raise IndexError(f"boxes must lie within 0 <= start <= stop <= {self.shape}")
-            sides = (b - a for a, b in zip(starts, stops))
-            results.append(what(xp, _sums(xp, table, starts, stops), sides))
-        return give(xp.reshape(xp.concat(results), start.shape[:-1]))
+            corner, sides = _columns(a), _columns(b - a)
+            results.append(what(xp, _sums(xp, table, corner, sides), sides))
+        return give(xp.reshape(xp.concat(results) if len(results) > 1 else results[0], start.shape[:-1]))
 
 
 _BOXES = 1 << 16
@@ -100,18 +100,27 @@ boxes.
 """
 
 
-def _columns(xp: Any, corners: Any) -> list[Any]:
-    if corners.shape[0] and not xp.isdtype(corners.dtype, "integral"):
+def _places(xp: Any, corners: Any, dims: int) -> Any:
+    """A row for each box, a column for each dimension."""
+    if math.prod(corners.shape) and not xp.isdtype(corners.dtype, "integral"):
         raise DTypeError(f"the corners of boxes are integers, got {corners.dtype}")
-    return [xp.astype(corners[:, d], xp.int64) for d in range(corners.shape[1])]
+    return xp.astype(xp.reshape(corners, (-1, dims)), xp.int64, copy=False)
 
 
-def _sums(xp: Any, table: Any, starts: list[Any], stops: list[Any]) -> Any:
-    flat, total = xp.reshape(table, (-1,)), xp.zeros_like(starts[0], dtype=table.dtype)
+def _columns(x: Any) -> list[Any]:
+    return [x[:, d] for d in range(x.shape[1])]
+
+
+def _scaled(columns: list[Any], steps: list[int]) -> list[Any]:
+    return [x if step == 1 else x * step for x, step in zip(columns, steps)]
+
+
+def _sums(xp: Any, table: Any, starts: list[Any], sides: list[Any]) -> Any:
+    flat, total = xp.reshape(table, (-1,)), xp.zeros(starts[0].shape, dtype=table.dtype, device=table.device)
     steps = [math.prod(table.shape[d + 1 :]) for d in range(table.ndim)]
-    places = [(a * step, b * step) for a, b, step in zip(starts, stops, steps)]
+    first, *across = reduce(add, _scaled(starts, steps)), *_scaled(sides, steps)
     for corner in product((0, 1), repeat=table.ndim):
-        part = flat[reduce(add, (place[side] for place, side in zip(places, corner)))]
+        part = flat[reduce(add, compress(across, corner), first)]
         if (table.ndim - sum(corner)) % 2:
             total -= part
         else:
