@@ -124,7 +124,7 @@ def words(plan: Plan, layout: Layout) -> int:
     """32-bit registers of an item: as it is read, combined or written (the most of these), and of the items that are read
     again with it.
     """
-    inputs, prefix = _words(x.size for x in layout.moving()), _words(d.itemsize for d in plan.accumulators)
+    inputs, prefix = words_read(layout), _words(d.itemsize for d in plan.accumulators)
     if plan.map is plan.finish is None:
         return prefix
     return max(inputs, prefix + inputs * functions.reads_again(plan), _words(x.size for x in layout.stores))
@@ -136,7 +136,12 @@ def words_passing(plan: Plan, layout: Layout) -> int:
     """
     if plan.map is plan.finish is None:
         return words(plan, layout)
-    return max(_words(x.size for x in layout.moving()), _words(x.size for x in layout.stores))
+    return max(words_read(layout), _words(x.size for x in layout.stores))
+
+
+def words_read(layout: Layout) -> int:
+    """32-bit registers of what is read of an item."""
+    return _words(x.size for x in layout.moving())
 
 
 def _words(sizes: Iterable[int]) -> int:

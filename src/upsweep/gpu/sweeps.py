@@ -12,7 +12,7 @@ from collections.abc import Callable
 from math import prod
 
 from upsweep.gpu import functions, shapes
-from upsweep.gpu.choice import Choice, costly, packing, words
+from upsweep.gpu.choice import Choice, costly, packing, words, words_read
 from upsweep.gpu.layout import Layout, mode, patched, turned
 from upsweep.gpu.shapes import Chip
 from upsweep.gpu.sharing import (
@@ -150,10 +150,8 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
     if any(map(turned, (*layout.moving(), *layout.stores))):
         line = 4
     while True:
-        again = functions.reads_again(plan)
-        pairs = len(plan.accumulators) == 2 and not plan.segmented
-        pair = sum(x.size for x in layout.moving()) if pairs else 0
-        shape = shapes.for_columns(layout.n, columns, words(plan, layout), line, warps, again, pair)
+        again, read = functions.reads_again(plan), words_read(layout)
+        shape = shapes.for_columns(layout.n, columns, words(plan, layout), read, line, warps, again)
         made = Columns(shape, layout, columns, chip)
         if made.shared_bytes(plan) <= chip.shared - 4096 or shape.warps == 1:
             return made
