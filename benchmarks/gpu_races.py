@@ -51,25 +51,21 @@ def recurrences() -> Iterator[Race]:
             out[t] = y = torch.lerp(y, x[t], 0.1)
         return out
 
-    flags = "a flag for each item says which one stands alone"
-    yield Race("ema, one row", 2 * nbytes(x), lambda: up.ema(x, 0.1), cupy=lambda: filtered([0.1], [1, -0.9], led), near=1e-5,
-               bound=f"{flags}; it is written before it is read")  # fmt: skip
     yield Race(
-        "ema, axis 1",
+        "ema, one row",
         2 * nbytes(x),
-        lambda: up.ema(rows, 0.1, axis=1),
-        lambda: averaged(rows.T).T,
+        lambda: up.ema(x, 0.1),
+        cupy=lambda: filtered([0.1], [1, -0.9], led),
         near=1e-5,
-        bound=flags,
     )
-    yield Race(
-        "ema, axis 0",
-        2 * nbytes(x),
-        lambda: up.ema(rows, 0.1, axis=0),
-        lambda: averaged(rows),
-        near=1e-5,
-        bound=flags,
-    )
+    for axis, over_time in ((1, lambda: averaged(rows.T).T), (0, lambda: averaged(rows))):
+        yield Race(
+            f"ema, axis {axis}",
+            2 * nbytes(x),
+            lambda axis=axis: up.ema(rows, 0.1, axis=axis),
+            over_time,
+            near=1e-5,
+        )
 
     def discounted(x: torch.Tensor, alive: torch.Tensor) -> torch.Tensor:
         out, g = torch.empty_like(x), torch.zeros_like(x[0])
@@ -93,10 +89,10 @@ def recurrences() -> Iterator[Race]:
 
     yield Race("gae, axis 0, dones", 3 * nbytes(rows) + nbytes(dones),
                lambda: up.gae(rows, v, values[-1], dones, axis=0, **factors), advantages, near=1e-5,
-               bound="the values are copied one item on, with the last value behind them")  # fmt: skip
+               bound="rewards and values are read again with the prefix, so that a tile has half the items")  # fmt: skip
     yield Race("gae, axis 0, dones, next_values", 3 * nbytes(rows) + nbytes(dones),
                lambda: up.gae(rows, v, dones=dones, next_values=later, axis=0, **factors), advantages, near=1e-5,
-               bound="values and flags are read twice, from the cache; five arrays leave a thread half the items")  # fmt: skip
+               bound="values and flags are read twice, from the cache; five arrays leave a tile half the items")  # fmt: skip
     doubles = x.double()
     second, eighth = (
         ([0.0675, 0.1349, 0.0675], [1.0, -1.143, 0.4128]),
