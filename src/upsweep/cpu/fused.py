@@ -160,12 +160,31 @@ def mapper(
     X_take, T_take = gathered(K), gathered(len(accumulators))
     read, write, made = X.read_strided, T.write, operand(function, accumulators, K)
 
+    @inner
     def run(frame, count, first, step, mask):
         x, y = X_take(frame, 0, 1), T_take(frame, K, 1)
         for i in range(count):
             write(y, i, made(read(x, steps, i), first + step * (i & mask)))
 
-    return run
+    return _by_lines(run, function.arity > K)
+
+
+def _by_lines(run: Any, placed: bool) -> Callable[..., None]:
+    """A loop over items whose index counts, and once more for lines of one index: LLVM takes questions of it out of the loop."""
+    if not placed:
+
+        def alike(frame, count, first, step, mask):
+            run(frame, count, 0, 0, 0)
+
+        return alike
+
+    def apart(frame, count, first, step, mask):
+        if mask:
+            run(frame, count, first, step, mask)
+        else:
+            run(frame, count, first, 0, 0)
+
+    return apart
 
 
 def finisher(
@@ -189,6 +208,7 @@ def finisher(
     if taken:
         X_take, X_read, steps = gathered(taken), X.read_strided, _steps(loads, flat)[:taken]
 
+        @inner
         def run(frame, count, first, step, mask):
             p, x, y = P_take(frame, 0, 1), X_take(frame, V, 1), Y_take(frame, V + K, 1)
             for i in range(count):
@@ -196,12 +216,13 @@ def finisher(
 
     else:
 
+        @inner
         def run(frame, count, first, step, mask):
             p, y = P_take(frame, 0, 1), Y_take(frame, V + K, 1)
             for i in range(count):
                 write(y, i, made(P_read(p, i), (), 0))
 
-    return run
+    return _by_lines(run, function.arity > 1 + len(loads))
 
 
 def _one(function: Function) -> bool:

@@ -134,14 +134,18 @@ def put(L, A, row, w, region):
 def restart(L, A, m, w):
     """An exclusive scan starts anew at the head of a segment."""
     for row in range(m):
-        for lane in range(w):
-            if byte_at(A + peek(L, FLAGS), row * peek(L, PITCH) + lane):
-                for c in range(peek(L, VALUES)):
-                    p = part(L, c)
-                    size = peek(p, SIZE)
-                    copy_bytes(
-                        panel_row(L, A, c, row - 1) + lane * size, A + peek(p, START) + lane * size, size
-                    )
+        flags = A + peek(L, FLAGS) + row * peek(L, PITCH)
+        for first in range(0, w, 8):
+            if first + 8 <= w and peek(flags + first, 0) == 0:
+                continue  # no head among eight
+            for lane in range(first, min(first + 8, w)):
+                if byte_at(flags, lane):
+                    for c in range(peek(L, VALUES)):
+                        p = part(L, c)
+                        size = peek(p, SIZE)
+                        copy_bytes(
+                            panel_row(L, A, c, row - 1) + lane * size, A + peek(p, START) + lane * size, size
+                        )
 
 
 @of_words
