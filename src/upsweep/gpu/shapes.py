@@ -138,6 +138,16 @@ mean and spread of f4 .60 -> .66, of f8 .43 -> .53; matrices of four doubles .36
 2 again, .36 -> .52. Where they are read from fewer bytes than 12, three words are as any others, and of more a tile of the
 usual bytes holds as many items."""
 
+MADE = 2
+"""Times the items of a thread, where an item has more words than it is read from: there are fewer sums of lanes and tiles for as
+many bytes. Rows in tiles, of several components: returns of episodes .68 to .79 of a copy, advantages .44 to .54, averages .87 to
+.88. Columns, in two blocks a multiprocessor: averages .82 to .87, returns .84 to .87, returns of episodes .75 to .80, advantages
+.50 to .64, sums of i4 as i8 .87 to .88; columns of bytes as i8, which lie in wider lines, .86 to .73 (H200)."""
+
+LONG = 16
+"""Items of a thread, in one block a multiprocessor, of few rows that are read again and have as many words as columns in TALL: a
+filter's section .55 to .65 of a copy; with half the tile in two blocks .55 (H200)."""
+
 PACKED = 64
 """Items of a thread where four bytes are summed at a time: int8 .91 to .93 of a copy, truths .72 to .84 (H200)."""
 
@@ -160,26 +170,33 @@ def for_tiles(
     n: int,
     rows: int,
     words: int,
+    read: int,
     parts: int,
     size: int,
     staged: int,
     segmented: bool,
     halved: bool,
     packed: bool,
+    again: bool,
     shared: int,
 ) -> Shape:
     """`parts` are an item's components, `size` its bytes, `staged` those in shared memory, fewer where results have a
     place of their own, `shared` all that there is. Half the items keep the code of costly operators short, logaddexp of f4 .58 of
     a copy instead of .56, and words that are turned in registers: f4 from x[1:] .91 to .95 instead of .78 (H200)."""
     heavy = words > 4 or (words == 3 and size >= 12)
+    small = n * rows * size <= SMALL
+    long = again and words in TALL and rows < ROWS and not small
     if heavy:
-        items = next(items for most, items in HEAVY.items() if words <= most or most == 16)
+        items = LONG if long else next(items for most, items in HEAVY.items() if words <= most or most == 16)
     else:
         items = PACKED if packed else items_for(words) >> halved
-    small = n * rows * size <= SMALL
+        if parts > 1 and read < words:
+            items *= MADE
     few = segmented or (parts > 1 and not heavy)
     whole, half = STAGE, STAGE // 2
-    if heavy and size >= 12:
+    if long:
+        whole = 2 * STAGE
+    elif heavy and size >= 12:
         whole = half = 2 * STAGE if words <= 8 else 3 * STAGE
     if staged < size:
         whole, half = whole // 2, half // 2
@@ -199,7 +216,7 @@ def for_tiles(
     carry = rows >= ROWS and n > length and 5 * n < 4 * -(-n // length) * length
     if carry:
         warps, strips = tile(half)
-    blocks = 2 if heavy else max(1, BLOCKS[warps] - segmented)
+    blocks = 1 if long else 2 if heavy else max(1, BLOCKS[warps] - segmented)
     return Shape(items, warps, blocks, strips=strips, carry=carry, stages=3 if carry else 2, small=small)
 
 
@@ -230,22 +247,17 @@ def for_small(n: int, rows: int, words: int, size: int, chip: Chip) -> Shape | N
     return None
 
 
-PAIR = {4: (32, 8, 2), 8: (32, 4, 3)}
-"""Items, warps and blocks of columns of pairs of four bytes, by the bytes that are read of one: averages of f4 ran at .93 of a
-copy so, at .74 with 16 items, which spill in three blocks; recurrences of two f4 at .93 instead of .89 (H200)."""
-
-TALL = {9: (16, 4, 1), 10: (16, 4, 1)}
-"""The same of columns that are read again, by their words: a filter's sections, whose look-back fills the registers, so that
-taller tiles, which look back less often, ran at .28 of a copy, 8 items in 8 warps at .18, 2 at .065 (H200)."""
-
-
-MADE = 2
-"""Times the items of a thread, in two blocks a multiprocessor, of columns whose items have more words than they are read from.
-Tiles as high as this look back half as often: averages ran at .87 of a copy instead of .82, advantages at .64 instead of .50
-(H200)."""
+TALL = {9: (64, 4), 10: (64, 4)}
+"""Items and warps, one block to a multiprocessor, of columns that are read again, by their words: a filter's sections, whose
+look-back fills the registers. Tiles as high as this look back less often: .59 of a copy, 32 items .46, 16 items .28, 32 items in
+8 warps .47, 8 items in 8 warps .18 (H200)."""
+HEADS = 32
+"""The most items of a lane whose heads are bits of one word."""
 
 
-def for_columns(n: int, columns: int, words: int, read: int, smallest: int, most: int, again: bool) -> Shape:
+def for_columns(
+    n: int, columns: int, words: int, read: int, smallest: int, most: int, again: bool, segmented: bool
+) -> Shape:  # fmt: skip
     """`smallest` is the size of the smallest component that counts: a warp reads lines of at least 128 bytes of it, if there are
     so many `columns`. Fewer columns than lanes share a warp, each in several runs. There are at `most` so many warps. An item
     of `words` is made of `read` words, which are read `again` with its prefix."""
@@ -253,9 +265,9 @@ def for_columns(n: int, columns: int, words: int, read: int, smallest: int, most
     vector = min(max(1, 4 // smallest), _power_of_two(-(-columns // 32)))
     runs = -(-n * lanes // 32)
     tall = again and words in TALL
-    made = read < words and not tall
+    made = 0 < read < words and vector == 1 and not tall
     wide, few = TALL[words] if tall else (items_for(words) * (MADE if made else 1), most)
-    items = min(wide, _power_of_two(runs))
+    items = min(wide, HEADS if segmented else wide, _power_of_two(runs))
     warps = min(most, few, _power_of_two(-(-runs // items)))
     blocks = 1 if tall else 2 if made else max(2, BLOCKS[warps] * (warps + 2) // (warps + 2 * vector))
     return Shape(items, warps, blocks, lanes=lanes, vector=vector)

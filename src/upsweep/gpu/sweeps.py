@@ -131,7 +131,10 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
         return Rows(shapes.for_whole_rows(n, item, even), layout, chip=chip)
     parts, packed = len(plan.accumulators), packing(plan, layout) > 0
     in_tile, halved = staged(plan, layout), costly(plan) or _turning(plan, layout)
-    shape = shapes.for_tiles(n, rows, item, parts, size, in_tile, plan.segmented, halved, packed, chip.shared)
+    read, again = words_read(layout), functions.reads_again(plan)
+    shape = shapes.for_tiles(
+        n, rows, item, read, parts, size, in_tile, plan.segmented, halved, packed, again, chip.shared
+    )
     return Tiles(shape, layout, chip=chip)
 
 
@@ -151,7 +154,9 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
         line = 4
     while True:
         again, read = functions.reads_again(plan), words_read(layout)
-        shape = shapes.for_columns(layout.n, columns, words(plan, layout), read, line, warps, again)
+        shape = shapes.for_columns(
+            layout.n, columns, words(plan, layout), read, line, warps, again, plan.segmented
+        )
         made = Columns(shape, layout, columns, chip)
         if made.shared_bytes(plan) <= chip.shared - 4096 or shape.warps == 1:
             return made
