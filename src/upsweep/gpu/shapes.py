@@ -141,8 +141,7 @@ usual bytes holds as many items."""
 MADE = 2
 """Times the items of a thread, where an item has more words than it is read from: there are fewer sums of lanes and tiles for as
 many bytes. Rows in tiles, of several components: returns of episodes .68 to .79 of a copy, advantages .44 to .54, averages .87 to
-.88. Columns, in two blocks a multiprocessor: averages .82 to .87, returns .84 to .87, returns of episodes .75 to .80, advantages
-.50 to .64, sums of i4 as i8 .87 to .88; columns of bytes as i8, which lie in wider lines, .86 to .73 (H200)."""
+.88 (H200)."""
 
 LONG = 16
 """Items of a thread, in one block a multiprocessor, of few rows that are read again and have as many words as columns in TALL: a
@@ -247,29 +246,40 @@ def for_small(n: int, rows: int, words: int, size: int, chip: Chip) -> Shape | N
     return None
 
 
-TALL = {9: (64, 4), 10: (64, 4)}
-"""Items and warps, one block to a multiprocessor, of columns that are read again, by their words: a filter's sections, whose
-look-back fills the registers. Tiles as high as this look back less often: .59 of a copy, 32 items .46, 16 items .28, 32 items in
-8 warps .47, 8 items in 8 warps .18 (H200)."""
+PAIR = {
+    (4, False, False): (32, 8, 2),
+    (4, False, True): (32, 8, 2),
+    (8, False, False): (32, 4, 3),
+    (8, True, False): (16, 8, 2),
+    (8, True, True): (16, 8, 2),
+}
+"""Items, warps and blocks of columns of pairs of four bytes, by the bytes that are read of one, whether these are read again, and
+segments: averages of f4 ran at .93 of a copy so, at .74 with 16 items, which spill in three blocks; recurrences of two f4 at .93
+instead of .89; returns of episodes .75 to .80; advantages .57 to .79, of episodes .50 to .64 (H200)."""
+
+TALL = {9: (64, 4, 1), 10: (64, 4, 1)}
+"""The same of columns that are read again, by their words: a filter's sections, whose look-back fills the registers. Tiles as
+high as this look back less often: .59 of a copy, 32 items .46, 16 items .28, 32 items in 8 warps .47, 8 in 8 warps .18 (H200)."""
+
 HEADS = 32
 """The most items of a lane whose heads are bits of one word."""
 
 
 def for_columns(
-    n: int, columns: int, words: int, read: int, smallest: int, most: int, again: bool, segmented: bool
+    n: int, columns: int, words: int, smallest: int, most: int, again: bool, pair: int, segmented: bool
 ) -> Shape:  # fmt: skip
     """`smallest` is the size of the smallest component that counts: a warp reads lines of at least 128 bytes of it, if there are
-    so many `columns`. Fewer columns than lanes share a warp, each in several runs. There are at `most` so many warps. An item
-    of `words` is made of `read` words, which are read `again` with its prefix."""
+    so many `columns`. Fewer columns than lanes share a warp, each in several runs. There are at `most` so many warps. `again`:
+    items are read again with their prefixes. `pair`: the bytes that are read of a pair, 0 of anything else."""
     lanes = min(32, _power_of_two(columns)) if n * columns >= NARROW else 32
     vector = min(max(1, 4 // smallest), _power_of_two(-(-columns // 32)))
     runs = -(-n * lanes // 32)
-    tall = again and words in TALL
-    made = 0 < read < words and vector == 1 and not tall
-    wide, few = TALL[words] if tall else (items_for(words) * (MADE if made else 1), most)
+    even = words == 2 + again * pair // 4 and smallest == 4 and lanes == 32
+    own = PAIR.get((pair, again, segmented)) if even else TALL.get(words) if again else None
+    wide, few, blocks = own or (items_for(words), most, 0)
     items = min(wide, HEADS if segmented else wide, _power_of_two(runs))
     warps = min(most, few, _power_of_two(-(-runs // items)))
-    blocks = 1 if tall else 2 if made else max(2, BLOCKS[warps] * (warps + 2) // (warps + 2 * vector))
+    blocks = blocks or max(2, BLOCKS[warps] * (warps + 2) // (warps + 2 * vector))
     return Shape(items, warps, blocks, lanes=lanes, vector=vector)
 
 

@@ -153,9 +153,10 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
     if any(map(turned, (*layout.moving(), *layout.stores))):
         line = 4
     while True:
-        again, read = functions.reads_again(plan), words_read(layout)
+        again = functions.reads_again(plan)
+        pair = sum(x.size for x in layout.moving()) if len(plan.accumulators) == 2 else 0
         shape = shapes.for_columns(
-            layout.n, columns, words(plan, layout), read, line, warps, again, plan.segmented
+            layout.n, columns, words(plan, layout), line, warps, again, pair, plan.segmented
         )
         made = Columns(shape, layout, columns, chip)
         if made.shared_bytes(plan) <= chip.shared - 4096 or shape.warps == 1:
