@@ -19,8 +19,8 @@ from upsweep import cores
 from upsweep.cpu import threads
 
 HASH = CASES["hash-u64"]
-# More than the number of items that threads join for.
-(X,) = HASH.draw(600_000)
+# So many items that seven threads join.
+(X,) = HASH.draw(2_000_000)
 (WANT,) = oracle(HASH.arrays, (X,))
 
 
@@ -43,8 +43,8 @@ def test_after_a_fork():
     """Run in a process of its own, where no other library's threads disturb a fork."""
     code = (
         "import multiprocessing, numpy as np, upsweep as up\n"
-        "x = np.ones(600_000)\n"
-        "def good(_): return up.scan(x, threads=3)[-1] == 600_000\n"
+        "x = np.ones(1_000_000)\n"
+        "def good(_): return up.scan(x, threads=3)[-1] == 1_000_000\n"
         "assert good(0)\n"
         "with multiprocessing.get_context('fork').Pool(2) as pool:\n"
         "    assert all(pool.map_async(good, range(4)).get(timeout=120))"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from upsweep.cpu.address import copy_bytes, fetch_add, load_acquire, peek, poke, store_release, yield_thread
 from upsweep.cpu.frame import aim, ask, part
 from upsweep.cpu.memory import of_words
-from upsweep.cpu.words import FOLD, JOIN, Part, Word
+from upsweep.cpu.words import FOLD, JOIN, LINE, Part, Word
 
 # Looks at a flag before the thread gives its core away: the thread that should raise the flag may have lost its own.
 _PATIENCE = 2000
@@ -67,9 +67,9 @@ def behind(L, A, has, count, w):
 
 
 # --- look-back --------------------------------------------------------------------------------------------------------
-# The nodes of a binary tree over the tiles each have two words, a flag and a count of arrivals, and room for a sum. The second
-# child to arrive publishes its parent's sum. A tile's prefix needs at most one node of each level. All of these lie to its left,
-# so running threads have taken their tiles. Threads publish before they wait, so nobody waits in a circle.
+# The nodes of a binary tree over the tiles each have a cache line with a flag and a count of arrivals, and room for a sum. The
+# second child to arrive publishes its parent's sum. A tile's prefix needs at most one node of each level. All of these lie to
+# its left, so running threads have taken their tiles. Threads publish before they wait, so nobody waits in a circle.
 
 
 @of_words
@@ -98,16 +98,16 @@ def publish(L, A, sync, first, t, level_of_sum, w):
         p = part(L, c)
         size = w * peek(p, SIZE)
         copy_bytes(peek(A, c), A + peek(p, STACK) + level_of_sum * size, size)
-    store_release(sync + 16 * leaf, 1)
+    store_release(sync + LINE * leaf, 1)
     while tiles >> level > 1:
         parent = index(tiles, level + 1, t >> 1)
-        if fetch_add(sync + 16 * parent + 8, 1) == 0:
+        if fetch_add(sync + LINE * parent + 8, 1) == 0:
             break
         aim_node(L, A, 0, first + index(tiles, level, t & ~1))
         aim_node(L, A, components, first + index(tiles, level, t | 1))
         aim_node(L, A, 2 * components, first + parent)
         ask(L, A, JOIN, 0, w, 0, 0, 0)
-        store_release(sync + 16 * parent, 1)
+        store_release(sync + LINE * parent, 1)
         level, t = level + 1, t >> 1
 
 
@@ -129,7 +129,7 @@ def prefix_of(L, A, sync, first, t, region, has, w):
     while level >= 0:
         if t >> level & 1:
             node = index(tiles, level, (t >> level) - 1)
-            wait(sync + 16 * node)
+            wait(sync + LINE * node)
             if has:
                 aim(L, A, 0, START, values, 0)
                 aim(L, A, values, region, values, 0)

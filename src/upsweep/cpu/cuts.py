@@ -62,11 +62,18 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     side_by_side = 1 if lie.inner is None else plan.shape[lie.inner]
     fewer = (max(item, 4) - 1).bit_length() - 2
     width = tuning.STRIP_IN_ORDER if in_order else 1 if lie.inner is None else max(32, tuned.width >> fewer)
+    pay = 2 * read * plan.n * plan.rows // max(1, tuning.PARALLEL_BYTES)
+    wanted = max(1, min(plan.threads or cores.wanted(), pay))
+    columns_apart = lie.inner is not None and not lie.turned
+    while (
+        columns_apart
+        and width * item > tuning.NARROW_BYTES
+        and not _even(-(-side_by_side // width) * prod(lie.sizes), wanted)
+    ):
+        width //= 2
     strips = -(-side_by_side // width)
     groups = strips * prod(lie.sizes)
-    wanted, large = plan.threads or cores.wanted(), read * plan.n * plan.rows >= tuning.PARALLEL_BYTES
-    wanted = wanted if large else 1
-    far = wanted == 1 and read * plan.n * plan.rows >= tuning.FAR_BYTES
+    far = read * plan.n * plan.rows >= tuning.FAR_BYTES and not plan.reduce and _even(groups, wanted)
     longest = min(tuned.chunk, tuning.FAR_CHUNK) if far else tuned.chunk
     chunk = max(ROW, longest >> fewer) if along else ROW
     if lie.near > 1:
@@ -134,12 +141,17 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
 
 def _tile(n: int, groups: int, wanted: int, chunk: int, largest: int) -> int:
     """Rows are cut into tiles only where there are too few of them to keep all threads at work."""
-    if wanted == 1 or groups >= 4 * wanted or n <= chunk:
+    if _even(groups, wanted) or n <= chunk:
         return max(n, 1)
     tile = chunk
     while tile * 2 <= largest and tile * 8 * wanted <= n * groups:
         tile *= 2
     return tile
+
+
+def _even(groups: int, wanted: int) -> bool:
+    """Whether so many threads share groups out and stand idle for less time than tiles would take them, which are read twice."""
+    return -(-groups // wanted) * wanted <= tuning.TWICE * groups
 
 
 def _batch(tiled: bool, groups: int, wanted: int, size: int) -> int:

@@ -7,12 +7,12 @@ A chunk lies `along` a row or is a panel (`panels`) of several rows side by side
 
 from __future__ import annotations
 
-from upsweep.cpu import along, panels, through
+from upsweep.cpu import along, columns, panels, through
 from upsweep.cpu.address import copy_bytes, fence, fetch_add, peek, poke
 from upsweep.cpu.carry import behind, prefix_of, publish, push
 from upsweep.cpu.frame import copy_rows, part, place_of
 from upsweep.cpu.memory import of_words
-from upsweep.cpu.words import ROW, Part, Word
+from upsweep.cpu.words import LINE, ROW, Part, Word
 
 N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, INITIAL, REDUCE, DIMS, TICKET, SYNC, EACH = map(
     int,
@@ -21,11 +21,11 @@ N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, INITIAL, REDUCE, DIMS, TICKET, S
         Word.DIMS, Word.TICKET, Word.SYNC, Word.EACH,
     ),
 )  # fmt: skip
-INPUTS, VALUES, SINKS, ALONG, CHUNK, WIDTH, SIZES_AT, ARRAYS_AT, PLACES, STRAIGHT, IN_ORDER, STATUS = map(
+INPUTS, VALUES, SINKS, ALONG, CHUNK, WIDTH, SIZES_AT, ARRAYS_AT, PLACES, STRAIGHT, IN_ORDER, DIRECT, STATUS = map(
     int,
     (
         Word.INPUTS, Word.VALUES, Word.SINKS, Word.ALONG, Word.CHUNK, Word.WIDTH, Word.SIZES_AT, Word.ARRAYS_AT,
-        Word.PLACES, Word.STRAIGHT, Word.IN_ORDER, Word.STATUS,
+        Word.PLACES, Word.STRAIGHT, Word.IN_ORDER, Word.DIRECT, Word.STATUS,
     ),
 )  # fmt: skip
 SIZE, STACK, START, BASE, BEFORE, END, TAIL = map(
@@ -35,9 +35,11 @@ SIZE, STACK, START, BASE, BEFORE, END, TAIL = map(
 along_bring, along_climb, along_take_total, along_descend, along_hand, along_hand_last = (
     along.bring, along.climb, along.take_total, along.descend, along.hand, along.hand_last,
 )  # fmt: skip
-bring, climb, take_total, descend, step_down, hand, hand_last = (
-    panels.bring, panels.climb, panels.take_total, panels.descend, panels.step_down, panels.hand, panels.hand_last,
+bring, climb, take_total, put, descend, step_down, hand, hand_last = (
+    panels.bring, panels.climb, panels.take_total, panels.put, panels.descend, panels.step_down, panels.hand,
+    panels.hand_last,
 )  # fmt: skip
+pass_rows, hand_row = columns.pass_rows, columns.hand_row
 sum_items, scan_items = through.sum_items, through.scan_items
 
 
@@ -91,7 +93,10 @@ def sum_tile(L, A, first, last, w):
         sum_items(L, A, first, last, STACK, w, 0)
         return 0
     for row in range(first, last, chunk):
-        sweep_up(L, A, row, chunk, w, 1, last - first == chunk)
+        if peek(L, DIRECT):
+            pass_rows(L, A, row, w, 0)
+        else:
+            sweep_up(L, A, row, chunk, w, 1, last - first == chunk)
         push(L, A, count, w)
         count += 1
     level = 0
@@ -110,7 +115,10 @@ def scan_tile(L, A, has, ends, first, last, w):
     for row in range(first, last, chunk):
         m = min(chunk, last - row)
         whole = m == chunk
-        if not ends or last - first > chunk:
+        direct = peek(L, DIRECT) and whole and (known or reduce)
+        if direct:
+            pass_rows(L, A, row, w, not reduce)
+        elif not ends or last - first > chunk or peek(L, DIRECT):
             sweep_up(L, A, row, m, w, whole, not reduce or row + m == last)
         if whole:
             push(L, A, count, w)
@@ -119,8 +127,13 @@ def scan_tile(L, A, has, ends, first, last, w):
                 copy_rows(L, A, END, TAIL, w)
             else:
                 behind(L, A, has, count, w)
-        if not reduce or row + m == last:
-            sweep_down(L, A, row, m, w, known, whole)
+        if direct and not reduce:
+            hand_row(L, A, row, w)
+        elif not reduce or row + m == last:
+            if direct:
+                put(L, A, ROW - 1, w, END)
+            else:
+                sweep_down(L, A, row, m, w, known, whole)
             if reduce:
                 hand_last_over(L, A, m, w, whole)
             else:
@@ -195,7 +208,7 @@ def scan_group(L, A, group, t):
     copy_rows(L, A, BASE, START, w)
     ends = tiles > 1 and last - first == peek(L, TILE)
     if tiles > 1:
-        sync, node = peek(L, SYNC) + 16 * group * peek(L, EACH), group * peek(L, EACH)
+        sync, node = peek(L, SYNC) + LINE * group * peek(L, EACH), group * peek(L, EACH)
         if ends:
             publish(L, A, sync, node, t, sum_tile(L, A, first, last, w), w)
         if peek(L, REDUCE) and last < n:

@@ -143,7 +143,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     lie, along, through, width, chunk = cuts.rows, cuts.along, cuts.straight, cuts.width, cuts.chunk
     words = np.zeros(WORDS, np.int64)
     scratch = _Scratch()
-    lanes = _lanes(plan, sums)
+    lanes = _lanes(plan, sums, along)
     group = ROW * lanes
     pitch = -(-width // 32) * 32 + LINE // min(d.itemsize for d in sums)
     parts = np.zeros((len(sums), PART_WORDS), np.int64)
@@ -189,6 +189,20 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         sink[Sink.HAND] = address(stream(stored.itemsize) if streamed else hand_piece(given, stored))
         sink[Sink.PLAIN] = stored == given and not (streamed or restarts or (along and plan.reduce))
         sink[Sink.SPARE] = scratch.take(0 if plan.finish is None else stored.itemsize * room)
+    plain = plan.map is None and plan.finish is None and all(part[Part.PLAIN] for part in parts)
+    every = [c for c, _ in out_types] == [*range(len(plan.accumulators))] and all(
+        sink[Sink.PLAIN] for sink in sinks
+    )
+    near = all(
+        array[side] == d.itemsize for array, d in zip(strides, (*in_types, *[d for _, d in out_types]))
+    )
+    direct = (
+        not (along or lie.turned or cuts.in_order or lie.inner is None)
+        and plain
+        and (every or plan.reduce)
+        and near
+        and not (plan.segmented and plan.exclusive)
+    )
     sink_at = WORDS + parts.size
     line_at = sink_at + sinks.size
     sizes_at = line_at + lines.size
@@ -202,9 +216,9 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         Word.ALONG: along, Word.LANES: lanes, Word.PITCH: pitch, Word.TURNED: lie.turned,
         Word.CHUNK: chunk, Word.WIDTH: width,
         Word.SWEEP: address(
-            straight(plan) if through else runs(plan, lanes) if along else steps(plan) if cuts.in_order else sweep(plan)
+            straight(plan) if through else runs(plan, lanes) if along else steps(plan) if cuts.in_order else sweep(plan, lanes)
         ),
-        Word.STRAIGHT: through, Word.IN_ORDER: cuts.in_order, Word.PAST: past,
+        Word.STRAIGHT: through, Word.IN_ORDER: cuts.in_order, Word.PAST: past, Word.DIRECT: direct,
         Word.SINK_AT: sink_at, Word.SIZES_AT: sizes_at, Word.ARRAYS_AT: arrays_at,
         Word.INPUTS: len(in_types), Word.MAP: 0 if plan.map is None else address(mapping(plan, flat)),
         Word.FINISH: 0 if plan.finish is None else address(finishing(plan, flat)), Word.LINE_AT: line_at,
@@ -229,15 +243,15 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         cuts.threads,
         scratch.size,
         results,
-        2 * many,
+        many * LINE // 8,
         tuple(many * width * d.itemsize for d in sums) if many else (),
     )
 
 
-def _lanes(plan: Plan, sums: Sequence[np.dtype]) -> int:
-    """Runs that are swept at once."""
+def _lanes(plan: Plan, sums: Sequence[np.dtype], along: bool) -> int:
+    """Runs that are swept at once, or columns."""
     known = form_of(plan.op, plan.accumulators)
-    costly = known is not None and known[0].costly
+    costly = not along or (known is not None and known[0].costly)
     return (tuning.COSTLY_LANES if costly else tuning.LANES) // max(d.itemsize for d in sums)
 
 

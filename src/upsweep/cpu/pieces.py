@@ -109,16 +109,16 @@ def _moved(stored: np.dtype, computed: np.dtype) -> tuple[np.dtype, np.dtype]:
     return bits_of(stored.itemsize), bits_of(stored.itemsize)
 
 
-def sweep(plan: Plan) -> Piece:
-    """The operator's own code for the tree's order, of rows side by side."""
+def sweep(plan: Plan, lanes: int) -> Piece:
+    """The operator's own code for the tree's order, of rows side by side, so many of them at once."""
     types, starts = (_names(plan.accumulators), plan.segmented), _starts_within(plan)
 
     def make():
         from upsweep.cpu.sweep import sweeper
 
-        return sweeper(plan.accumulators, plan.segmented, starts)
+        return sweeper(plan.accumulators, plan.segmented, starts, lanes)
 
-    return _with_hole(plan, ("sweep", *types, starts), 7, make)
+    return _with_hole(plan, ("sweep", *types, starts, lanes), 7, make)
 
 
 def steps(plan: Plan) -> Piece:

@@ -34,6 +34,10 @@ class Rooms(NamedTuple):
     rows_in: Callable[..., None]
     """Set 16 rows to those that lie one behind the other at these addresses."""
     rows_out: Callable[..., None]
+    lines_in: Callable[..., None]
+    """Set 16 rows to those of arrays, whose rows lie so many bytes apart."""
+    lines_out: Callable[..., None]
+    """Hand 15 rows over to those of arrays."""
     line_in: Callable[..., None]
     """Set a row to the items at these addresses."""
     line_out: Callable[..., None]
@@ -81,8 +85,24 @@ def rooms(sizes: Sequence[int], lanes: int) -> Rooms:
 
         return moved
 
-    moves = _turn_in, _turn_out, _rows_in, _rows_out, _line_in, _line_out
-    return Rooms(room, row, *map(mover, moves), _each_lane(lanes))
+    def liner(move: Callable[..., None]) -> Any:
+        """The same, of strides too."""
+
+        @intrinsic
+        def moved(typing, inside, outside, strides):
+            def code(context, builder, signature, arguments):
+                triples = zip(*(cgutils.unpack_tuple(builder, part) for part in arguments))
+                for (a, b, stride), size in zip(triples, sizes):
+                    move(builder, a, b, stride, size, lanes)
+                return context.get_dummy_value()
+
+            return types.void(inside, outside, strides), code
+
+        return moved
+
+    turns, lines = (_turn_in, _turn_out, _rows_in, _rows_out), (_lines_in, _lines_out)
+    ends = _line_in, _line_out
+    return Rooms(room, row, *map(mover, turns), *map(liner, lines), *map(mover, ends), _each_lane(lanes))
 
 
 def _row(builder: Any, start: Any, size: int, place: int, lanes: int) -> Any:
@@ -161,26 +181,38 @@ def _zipped_once(builder: Any, rows: list[Any], n: int) -> list[Any]:
     ]
 
 
-def _rows_in(builder: Any, inside: Any, outside: Any, size: int, lanes: int, count: int = ROW) -> None:
-    row = vector(size, size * lanes)
-    for k in range(count):
-        place = pointer(builder, builder.add(outside, I64(k * size * lanes)), row)
-        builder.store(builder.load(place, align=1), _row(builder, inside, size, k * lanes, lanes), align=size)
+def _rows_in(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
+    _lines_in(builder, inside, outside, I64(size * lanes), size, lanes)
 
 
-def _rows_out(builder: Any, inside: Any, outside: Any, size: int, lanes: int, count: int = ROW) -> None:
-    row = vector(size, size * lanes)
-    for k in range(count):
-        place = pointer(builder, builder.add(outside, I64(k * size * lanes)), row)
-        builder.store(builder.load(_row(builder, inside, size, k * lanes, lanes), align=size), place, align=1)
+def _rows_out(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
+    _lines_out(builder, inside, outside, I64(size * lanes), size, lanes, ROW)
 
 
 def _line_in(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
-    _rows_in(builder, inside, outside, size, lanes, 1)
+    _lines_in(builder, inside, outside, I64(0), size, lanes, 1)
 
 
 def _line_out(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
-    _rows_out(builder, inside, outside, size, lanes, 1)
+    _lines_out(builder, inside, outside, I64(0), size, lanes, 1)
+
+
+def _lines_in(
+    builder: Any, inside: Any, outside: Any, stride: Any, size: int, lanes: int, count: int = ROW
+) -> None:
+    row = vector(size, size * lanes)
+    for k in range(count):
+        place = pointer(builder, builder.add(outside, builder.mul(stride, I64(k))), row)
+        builder.store(builder.load(place, align=1), _row(builder, inside, size, k * lanes, lanes), align=size)
+
+
+def _lines_out(
+    builder: Any, inside: Any, outside: Any, stride: Any, size: int, lanes: int, count: int = ROW - 1
+) -> None:
+    row = vector(size, size * lanes)
+    for k in range(count):
+        place = pointer(builder, builder.add(outside, builder.mul(stride, I64(k))), row)
+        builder.store(builder.load(_row(builder, inside, size, k * lanes, lanes), align=size), place, align=1)
 
 
 def _each_lane(lanes: int) -> Any:

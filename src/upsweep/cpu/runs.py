@@ -10,7 +10,7 @@ import numpy as np
 from upsweep.cpu.hole import hole
 from upsweep.cpu.memory import Items, gathered, inner
 from upsweep.cpu.registers import rooms
-from upsweep.cpu.sweep import joiners, operators
+from upsweep.cpu.sweep import fours, joiners, operators
 from upsweep.cpu.words import JOIN, RISE, ROW, SCAN, SETTLE, SUM
 
 
@@ -37,28 +37,17 @@ def runner(
     C, V, LANES = len(sums), len(accumulators), lanes
     S_take, P_take = gathered(C), gathered(V)
     join, fold_row = joiners(S, P, C, V, combine, fold)
-    room, row, turn_in, turn_out, rows_in, rows_out, line_in, line_out, each_lane = rooms(
-        [d.itemsize for d in sums], LANES
-    )
+    in_room = rooms([d.itemsize for d in sums], lanes)
+    room, row, each_lane = in_room.room, in_room.row, in_room.each_lane
+    turn_in, turn_out, rows_in, rows_out, line_in, line_out = (
+        in_room.turn_in, in_room.turn_out, in_room.rows_in, in_room.rows_out, in_room.line_in, in_room.line_out,
+    )  # fmt: skip
 
-    def lane_code(body):
-        """No loop over lanes becomes vector code while it calls something."""
-        return inner(body, forceinline=True)
+    @inner
+    def the_same(start, j):
+        return start
 
-    @lane_code
-    def fours_up(j, a, b, c, d):
-        left, right = combine(S_read(a, j), S_read(b, j)), combine(S_read(c, j), S_read(d, j))
-        S_write(b, j, left)
-        S_write(d, j, combine(left, right))
-
-    @lane_code
-    def fours_down(j, start, above, a, b, c):
-        p = P_read(above, j)
-        q = fold(start, p, S_read(b, j))
-        third = fold(start, q, S_read(c, j))
-        P_write(a[:V], j, fold(start, p, S_read(a, j)))
-        P_write(b[:V], j, q)
-        P_write(c[:V], j, third)
+    fours_up, fours_down = fours(S, P, V, combine, fold, the_same)
 
     @inner
     def run_up(t):

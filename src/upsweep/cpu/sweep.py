@@ -13,16 +13,22 @@ import numpy as np
 
 from upsweep.cpu.hole import hole
 from upsweep.cpu.memory import Items, gathered, inner
-from upsweep.cpu.words import DOWN, JOIN, UP
+from upsweep.cpu.registers import rooms
+from upsweep.cpu.words import DOWN, JOIN, PASS, ROW, UP
 
 
-def sweeper(accumulators: Sequence[np.dtype], segmented: bool, initial: bool) -> Callable[..., None]:
+def sweeper(
+    accumulators: Sequence[np.dtype], segmented: bool, initial: bool, lanes: int
+) -> Callable[..., None]:
     """The code of an operator on items of these dtypes. `frame` holds the addresses of what it is asked for:
 
     UP: of a panel's first row; of its first `m` rows the second of two, and the fourth of four, becomes their sum.
     DOWN: of the starts, and of the first row of a panel that was swept up, of whose quadruples those from `first` on are
         swept down. The row before the first one holds the prefixes there; the last rows are left to what is above.
     JOIN: of two rows of sums, and of the row for their sums.
+    PASS: of the starts, of the prefixes before 16 rows of arrays, of the row for their sums, of the arrays' first row, and of the
+        place for the prefixes behind it; then the bytes from row to row, of the arrays and of the results. If `m`, the prefixes
+        behind all rows but the last are handed over. There are whole groups of `lanes` columns.
     FOLD: of the starts, a row of prefixes, a row of sums to fold onto them, and the row for the results.
 
     Rows have `w` lanes and lie `pitch` lanes apart; starts lie `apart` items apart, 0 or 1.
@@ -67,6 +73,36 @@ def sweeper(accumulators: Sequence[np.dtype], segmented: bool, initial: bool) ->
                     P_write(b, 2 * step + j, third)
             d >>= 2
 
+    LANES, in_room = lanes, rooms([d.itemsize for d in sums], lanes)
+    room, row, each_lane = in_room.room, in_room.row, in_room.each_lane
+    lines_in, lines_out, line_in, line_out = (
+        in_room.lines_in, in_room.lines_out, in_room.line_in, in_room.line_out,
+    )  # fmt: skip
+
+    fours_up, fours_down = fours(S, P, V, combine, fold, P_read)
+
+    @inner
+    def pass_rows(frame, w, down):
+        start, before, total = P_take(frame, 0, 1), P_take(frame, V, 1), S_take(frame, 2 * V, 1)
+        x, y = S_take(frame, 2 * V + C, 1), P_take(frame, 2 * V + 2 * C, 1)
+        x_step, y_step = S_take(frame, 3 * V + 2 * C, 1), P_take(frame, 3 * V + 3 * C, 1)
+        t = room()
+        for i in range(0, w, LANES):
+            lines_in(row(t, 1), S_at(x, i), x_step)
+            for k in range(0, ROW, 4):
+                each_lane(fours_up, (row(t, k + 1), row(t, k + 2), row(t, k + 3), row(t, k + 4)))
+            each_lane(fours_up, (row(t, 4), row(t, 8), row(t, 12), row(t, 16)))
+            line_out(row(t, ROW), S_at(total, i))
+            if down:
+                line_in(row(t, 0)[:V], P_at(before, i))
+                s = P_at(start, i)
+                each_lane(fours_down, (s, row(t, 0)[:V], row(t, 4), row(t, 8), row(t, 12)))
+                each_lane(fours_down, (s, row(t, 0)[:V], row(t, 1), row(t, 2), row(t, 3)))
+                each_lane(fours_down, (s, row(t, 4)[:V], row(t, 5), row(t, 6), row(t, 7)))
+                each_lane(fours_down, (s, row(t, 8)[:V], row(t, 9), row(t, 10), row(t, 11)))
+                each_lane(fours_down, (s, row(t, 12)[:V], row(t, 13), row(t, 14), row(t, 15)))
+                lines_out(row(t, 1)[:V], P_at(y, i), y_step)
+
     join, fold_row = joiners(S, P, C, V, combine, fold)
 
     def sweep(which, frame, pitch, w, m, first, apart):
@@ -74,6 +110,8 @@ def sweeper(accumulators: Sequence[np.dtype], segmented: bool, initial: bool) ->
             up(frame, pitch, w, m)
         elif which == DOWN:
             down(frame, pitch, w, m, first, apart)
+        elif which == PASS:
+            pass_rows(frame, w, m)
         elif which == JOIN:
             join(frame, w)
         else:
@@ -101,6 +139,32 @@ def stepper(accumulators: Sequence[np.dtype], segmented: bool, initial: bool) ->
                 P_write(there, j, fold(P_read(start, apart * j), P_read(above, j), S_read(here, j)))
 
     return step
+
+
+def fours(S: Items, P: Items, V: int, combine: Any, fold: Any, start_at: Any) -> tuple[Any, Any]:
+    """Two levels of the tree at once, up and down, for a lane of four rows in registers. `start_at` gives the start of a lane."""
+    S_read, S_write, P_read, P_write = S.read, S.write, P.read, P.write
+
+    def lane_code(body):
+        """No loop over lanes becomes vector code while it calls something."""
+        return inner(body, forceinline=True)
+
+    @lane_code
+    def fours_up(j, a, b, c, d):
+        left, right = combine(S_read(a, j), S_read(b, j)), combine(S_read(c, j), S_read(d, j))
+        S_write(b, j, left)
+        S_write(d, j, combine(left, right))
+
+    @lane_code
+    def fours_down(j, starts, above, a, b, c):
+        start, p = start_at(starts, j), P_read(above, j)
+        q = fold(start, p, S_read(b, j))
+        third = fold(start, q, S_read(c, j))
+        P_write(a[:V], j, fold(start, p, S_read(a, j)))
+        P_write(b[:V], j, q)
+        P_write(c[:V], j, third)
+
+    return fours_up, fours_down
 
 
 def joiners(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any) -> tuple[Any, Any]:

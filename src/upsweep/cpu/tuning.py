@@ -21,9 +21,11 @@ class Tuning(NamedTuple):
 # of float64 .78, .56, .51, .50, .47. Two threads, 2^25 float32, a copy .46: 2048 .59, 4096 .63, 8192 .95, 16384 .47, 65536 .56.
 ROWS = Tuning(chunk=16384, width=1, tile=1 << 18)
 FAR_BYTES, FAR_CHUNK = 1 << 21, 2048
-"""Items of a chunk where one thread alone scans more than so many bytes. ns an item as above, 2^20 float64: 1024 .78,
-2048 .54, 4096 1.36, 16384 1.22; 2^21 float32: 1.22, .34, 1.05, .95."""
-# ns an item, float32 add along axis 0 of 2048x2048, loaded: 64 columns .99, 128 .76, 256 .64, 512 .54, 1024 .48; a copy .27.
+"""Items of a chunk where whole rows of more than so many bytes are scanned. ns an item as above, 2^20 float64: 1024 .78,
+2048 .54, 4096 1.36, 16384 1.22; 2^21 float32: 1.22, .34, 1.05, .95. Tiles are near when they are scanned, and reductions write
+nothing: 2^24 float32 of a copy, Xeon, 4 and 16 threads 2.07 and 3.68 by long chunks, 1.86 and 3.10 by 2048."""
+# ns an item, float32 add along axis 0, one thread, AMD, loaded, by 256, 512, 1024, 2048 columns: 1024x1024 .30 .27 .26 .26,
+# 2048x2048 .62 .55 .45 .48, a copy .09 and .25.
 COLUMNS = Tuning(chunk=16, width=1024, tile=1 << 18)
 
 LANES, COSTLY_LANES = 32, 64
@@ -37,11 +39,18 @@ SHORT = 1024
 SHORT_STRAIGHT = 32
 """Rows of fewer items also where they could be scanned straight through. ns an item, int32, so and straight: rows of 16 .35 and
 .86, of 50 .95 and .28."""
+TWICE = 1.3
+"""What a row costs that is cut into tiles, times what it costs whole: a tile is summed before it is scanned. CPU time of two
+threads over that of one, 2^20 items: float32 1.3 to 1.4, float64 1.6."""
+NARROW_BYTES = 1 << 11
+"""Strips of columns are made narrower for several threads down to so many bytes, rather than cut into tiles."""
 AGAIN_BYTES = 1 << 21
 """Larger runs are not remembered: beside them, to check a call takes no time."""
 PARALLEL_BYTES = 1 << 22
 """Less than this is scanned by the calling thread, in a quarter of a millisecond (float32 .25, int64 .14): waking another costs
-20 us and more, and two threads read their tiles twice."""
+20 us and more, and two threads read their tiles twice. From here on there is a thread for each half of it. Speed beside one
+thread, float32, Xeon with 16 cores, by 2, 4, 8, 16 threads: 4 MiB 1.5 1.6 1.1 .9, 16 MiB 1.4 2.1 2.2 1.9, 64 MiB 1.6 2.7 4.0 4.5;
+int32, 4 MiB 1.3 1.1 .9 .6."""
 STREAM_BYTES = 1 << 25
 """Results from this size on are written past the cache. Of a copy, 128 MiB of float32, one thread, loaded: .73 so, .56 else;
 along axis 0 .47 and .32."""

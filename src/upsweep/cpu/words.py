@@ -36,7 +36,7 @@ class Word(IntEnum):
     REDUCE = 9
     SEGMENTED = 10
     DIMS = 11  # outer dimensions
-    TICKET = 12  # the next one
+    STATUS = 12  # not 0 where the operator raised an exception
     SYNC = 13  # address of the look-back's words
     EACH = 14  # nodes of a group
     COMPONENTS = 15  # of a block sum, with the flag
@@ -63,7 +63,8 @@ class Word(IntEnum):
     STRAIGHT = 36  # every order gives the same bits: see `through`
     PAST = 37  # whether its prefixes go past the cache
     IN_ORDER = 38  # a panel takes one step after the other
-    STATUS = 39  # not 0 where the operator raised an exception
+    DIRECT = 39  # panels of columns need not be copied: see `columns`
+    TICKET = 56  # the next one; on a cache line that holds nothing else, as all threads write it
 
 
 class Part(IntEnum):
@@ -126,13 +127,13 @@ class Operand(IntEnum):
     ALIKE = 4  # a bit for each array that is written: it may lie on that, item for item
 
 
-WORDS = 40
+WORDS = 64
 PART_WORDS = Part.PANEL + PANELS
 SINK_WORDS, LINE_WORDS = len(Sink), len(Line)
-FRAME_WORDS = 4 * 32
-"""Scratch memory begins with the addresses of an operator's operands: at most four of at most 32 components; or of what a map or
+FRAME_WORDS = 8 * 32
+"""Scratch memory begins with the addresses of an operator's operands: at most eight of at most 32 components; or of what a map or
 a finish reads and writes."""
-JOIN, FOLD, UP, DOWN, SUM, SCAN, RISE, SETTLE = range(8)
+JOIN, FOLD, UP, DOWN, SUM, SCAN, RISE, SETTLE, PASS = range(9)
 """What an operator's code is asked for: see `sweep` and `runs`."""
 
 

@@ -1,0 +1,136 @@
+"""Rows of columns as they lie in the arrays: 16 of them are swept up and down in registers, a group of columns after the other.
+
+So a panel need not be copied together. Columns that are no whole group are computed with their neighbours once more.
+"""
+
+from __future__ import annotations
+
+from upsweep.cpu.address import copy_bytes, peek, poke
+from upsweep.cpu.frame import aim, ask, fill, panel_row, part, place_of
+from upsweep.cpu.memory import of_words
+from upsweep.cpu.words import LINE, PASS, ROW, Part, Word
+
+COMPONENTS, VALUES, EXCLUSIVE, SINK_AT, INPUTS, LANES, PITCH = map(
+    int,
+    (
+        Word.COMPONENTS, Word.VALUES, Word.EXCLUSIVE, Word.SINK_AT, Word.INPUTS, Word.LANES, Word.PITCH,
+    ),
+)  # fmt: skip
+SIZE, BRING, TOTAL, START, BEFORE, END = map(
+    int, (Part.SIZE, Part.BRING, Part.TOTAL, Part.START, Part.BEFORE, Part.END)
+)
+
+CLASH = 2048
+"""Where rows lie so many bytes apart, or a multiple, the lines of 16 rows fall into a few sets of the nearest cache."""
+
+
+@of_words
+def aim_pass(L, A, lane):
+    """The starts, the prefixes before and the sums of the columns from a lane on."""
+    components, values = peek(L, COMPONENTS), peek(L, VALUES)
+    aim(L, A, 0, START, values, lane)
+    aim(L, A, values, BEFORE, values, lane)
+    aim(L, A, 2 * values, TOTAL, components, lane)
+
+
+@of_words
+def pass_groups(L, A, first, done, w, down):
+    """Whole groups of columns, from array to array."""
+    components, values = peek(L, COMPONENTS), peek(L, VALUES)
+    shift = peek(L, EXCLUSIVE)
+    aim_pass(L, A, done)
+    here, steps = 2 * values + components, 3 * values + 2 * components
+    for c in range(components):
+        source, along, _ = place_of(L, A, c)
+        poke(A, here + c, source + first * along + done * peek(part(L, c), SIZE))
+        poke(A, steps + c, along)
+    for c in range(values if down else 0):
+        target, along, _ = place_of(L, A, peek(L, INPUTS) + c)
+        poke(A, here + components + c, target + (first + shift) * along + done * peek(part(L, c), SIZE))
+        poke(A, steps + components + c, along)
+    ask(L, A, PASS, 0, w, down, 0, 0)
+
+
+@of_words
+def pad(L, A, region, count, w):
+    """Repeat the last of w items of a region up to a whole group."""
+    for c in range(count):
+        p = part(L, c)
+        fill(A + peek(p, region) + w * peek(p, SIZE), peek(p, SIZE), peek(L, LANES) - w)
+
+
+@of_words
+def bring_fewer(L, A, first, w):
+    """16 rows of less than a group of columns to the panel, where the last column is repeated."""
+    pad(L, A, START, peek(L, VALUES), w)
+    pad(L, A, BEFORE, peek(L, VALUES), w)
+    for c in range(peek(L, COMPONENTS)):
+        size = peek(part(L, c), SIZE)
+        source, along, _ = place_of(L, A, c)
+        for row in range(ROW):
+            line = panel_row(L, A, c, row)
+            copy_bytes(line, source + (first + row) * along, w * size)
+            fill(line + w * size, size, peek(L, LANES) - w)
+
+
+@of_words
+def pass_few(L, A, first, done, few, w, down):
+    """Less than a group of columns, from column `done` on: with others in a group, whose prefixes stay in a panel."""
+    components, values, lanes = peek(L, COMPONENTS), peek(L, VALUES), peek(L, LANES)
+    shift, lane = peek(L, EXCLUSIVE), max(0, min(done, w - lanes))
+    if w < lanes:
+        bring_fewer(L, A, first, w)
+    aim_pass(L, A, lane)
+    here, steps = 2 * values + components, 3 * values + 2 * components
+    for c in range(components):
+        size, panel = peek(part(L, c), SIZE), panel_row(L, A, c, 0)
+        pitch = peek(L, PITCH) * size
+        source, along, _ = place_of(L, A, c)
+        poke(A, here + c, panel if w < lanes else source + first * along + lane * size)
+        poke(A, steps + c, pitch if w < lanes else along)
+        if c < values:
+            poke(A, here + components + c, panel)
+            poke(A, steps + components + c, pitch)
+    ask(L, A, PASS, 0, lanes, down, 0, 0)
+    for c in range(values if down else 0):
+        size = peek(part(L, c), SIZE)
+        target, along, _ = place_of(L, A, peek(L, INPUTS) + c)
+        for row in range(ROW - 1):
+            line = target + (first + shift + row) * along + done * size
+            copy_bytes(line, panel_row(L, A, c, row) + (done - lane) * size, few * size)
+
+
+@of_words
+def before_line(L, A, w):
+    """The columns before the first that begins a cache line of the results, where groups must not share lines: rows lie so that
+    these drive each other out of the nearest cache. There is a whole group behind them."""
+    target, along, _ = place_of(L, A, peek(L, INPUTS))
+    few = along % CLASH or w < 2 * peek(L, LANES)
+    return 0 if few else (-target & (LINE - 1)) // peek(part(L, 0), SIZE)
+
+
+@of_words
+def pass_rows(L, A, first, w, down):
+    """The sums of 16 rows to TOTAL, and if `down`, the prefixes from those at BEFORE on to the arrays, but for those of one row:
+    in an exclusive scan the first, else the last."""
+    head = before_line(L, A, w)
+    whole = (w - head) // peek(L, LANES) * peek(L, LANES)
+    rest = w - head - whole
+    if rest:  # first, as in place the columns of its group must still be items
+        pass_few(L, A, first, w - rest, rest, w, down)
+    if head:
+        pass_few(L, A, first, 0, head, w, down)
+    if whole:
+        pass_groups(L, A, first, head, whole, down)
+
+
+@of_words
+def hand_row(L, A, first, w):
+    """The row of prefixes that `pass_rows` left out."""
+    for c in range(peek(L, VALUES)):
+        p = part(L, c)
+        target, along, _ = place_of(L, A, peek(L, INPUTS) + c)
+        if peek(L, EXCLUSIVE):
+            copy_bytes(target + first * along, A + peek(p, BEFORE), w * peek(p, SIZE))
+        else:
+            copy_bytes(target + (first + ROW - 1) * along, A + peek(p, END), w * peek(p, SIZE))
