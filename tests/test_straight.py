@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import upsweep as up
+from upsweep import recall
 from upsweep.cpu import launch, tuning
 
 UFUNCS = {
@@ -72,9 +73,11 @@ def tuned(monkeypatch):
         for name, value in numbers.items():
             monkeypatch.setattr(tuning, name, value)
         launch._launch.cache_clear()
+        recall.known_calls.clear()
 
     yield tune
     launch._launch.cache_clear()
+    recall.known_calls.clear()
 
 
 @pytest.mark.parametrize("dtype", ["i2", "i8"])
