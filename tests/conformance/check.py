@@ -12,8 +12,8 @@ from conformance.cases import SUBJECTS, Call, Fused, other
 from conformance.memory import POISON, Host, Place, place
 from oracle import oracle
 from upsweep.dtypes import accumulator
-from upsweep.execution import execute
 from upsweep.operator import identity_of, resolve
+from upsweep.recall import run
 
 
 class Drawn:
@@ -176,7 +176,7 @@ def _run(call: Call, drawn: Drawn, device: Host, xs: list[Any], ys: list[Any] | 
         how |= {"map": drawn.fused.map, "finish": drawn.fused.last if call.reduce else drawn.fused.finish}
     segments = _spelt(call, drawn, device)
     if call.out == "last":
-        return [execute(
+        return [run(
             tuple(xs), subject.op, call.axis, call.exclusive, call.reverse, how.get("initial"), None, None, segments,
             device.engine, call.threads, call.reduce, (len(xs) - 1,), call.order,
         )]  # fmt: skip
