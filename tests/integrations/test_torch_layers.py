@@ -203,7 +203,7 @@ def test_a_slow_decay_keeps_its_digits(device):
     want, _ = looped(
         "rg_lru", dict(zip(("x", "input_gate", "recurrence_gate", "decay"), map(wide, leaves))), 0
     )
-    # The exponential of -18 is within 3e-6 of itself on a GPU, whose instruction rounds what it takes; without care it is lost whole.
+    # A GPU rounds -18 before it takes the exponential, which is 3e-6 of it; without care all of it would be lost.
     assert far(got.double(), want) < 5e-6
     (slope,) = torch.autograd.grad(got.sum(), leaves[-1])
     near = ut.rg_lru(*(v.double() for v in leaves[:-1]), leaves[-1].double())
