@@ -55,6 +55,15 @@ def test_the_same_bits(form):
     assert recall.known_calls
 
 
+def test_a_tuple_of_one_array():
+    """Of a map it has one result, of an operator alone a tuple of one."""
+    x = np.arange(9)
+    for _ in range(3):
+        same(up.scan((x,), "add", map=lambda v: v * 2), np.cumsum(2 * x))
+        same(up.scan((x,), "add"), (np.cumsum(x),))
+        same(up.reduce((x,), "add", map=lambda v: v * 2), np.int64(72))
+
+
 def test_an_identity_that_is_not_zero():
     x = np.arange(1.0, 9.0)
     for _ in range(3):

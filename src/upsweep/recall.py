@@ -152,7 +152,7 @@ def _learnt(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, sev
     again = engines.again(ran.engine, plan, views, [x if x is None else bring(x) for x in objects])
     if again is None:
         return None
-    if not numbers and len(objects) == 2 and not (several or plan.reduce):
+    if not numbers and len(objects) == 2 and not (plan.reduce or type(xs) is tuple):
         return _known_one(again, way, views.outputs[0])
     first = next(at for at, x in enumerate(objects) if x is ran.like)
     made = [(y.shape, y.dtype) for y in views.outputs]

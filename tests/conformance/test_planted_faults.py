@@ -12,6 +12,7 @@ import pytest
 from conformance.cases import Call
 from conformance.check import wrong
 from upsweep import engine as engines
+from upsweep import recall
 from upsweep.numpy_engine import sweep
 from upsweep.operator import Operator
 
@@ -129,6 +130,8 @@ def test_a_planted_fault_is_found(here, fault, call, monkeypatch):
     module: Any = engines.load(here.engine)
     run = module.run
     monkeypatch.setattr(module, "run", lambda *given: fault(run, *given))
+    # A call that ran before would run again without it.
+    recall.known_calls.clear()
     assert wrong(call, here)
 
 

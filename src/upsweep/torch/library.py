@@ -107,8 +107,8 @@ def watched(args: tuple[Any, ...]) -> bool:
     ):
         return True
     given = [part for v in args for part in (v if type(v) is list else (v,)) if isinstance(part, Tensor)]
-    recorded = torch.is_grad_enabled()
-    return any(type(x) not in _TENSORS or (recorded and x.requires_grad) for x in given)
+    recorded, batched = torch.is_grad_enabled(), torch._C._functorch.is_legacy_batchedtensor  # pyright: ignore[reportAttributeAccessIssue]
+    return any(type(x) not in _TENSORS or (recorded and x.requires_grad) or batched(x) for x in given)
 
 
 _TENSORS = {Tensor, torch.nn.Parameter}
