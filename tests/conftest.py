@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from filelock import FileLock
 
 from upsweep import engine
 
@@ -32,6 +33,26 @@ def absent():
         pytest.skip(why)
 
     return end
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory):
+    """`shared(name, text)`: a file with the text that `text` returns. The first process of a run that asks writes the file,
+    and the others wait.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+    def written(name, text):
+        path = folder / name
+        with FileLock(f"{path}.lock"):
+            if not path.exists():
+                half = path.with_suffix(".half")
+                half.write_text(text(), encoding="utf-8")
+                half.replace(path)
+        return path
+
+    return written
 
 
 @pytest.fixture(scope="session")

@@ -1,19 +1,16 @@
-"""One headless Chromium for all tests of the page, files that all processes share, and the fixture that simulates a GPU, as a
-user's own tests would have the fixture.
-"""
+"""One headless Chromium for all tests of the page, and the fixture that simulates a GPU, as a user's own tests would have it."""
 
 import os
 import threading
 
 import pytest
 from browser import CHROMIUM, DRIVER, Browser
-from filelock import FileLock
 
 from upsweep.lab.page.server import Lab
 from upsweep.lab.page.variants import first
 from upsweep.lab.simulate import simulated_cuda
 
-__all__ = ["chromium", "served", "server", "shared", "simulated_cuda"]
+__all__ = ["chromium", "served", "server", "simulated_cuda"]
 
 
 @pytest.fixture(scope="session")
@@ -25,26 +22,6 @@ def chromium(tmp_path_factory):
         pytest.skip(f"needs {' and '.join(missing)} on the PATH: apt-get install chromium chromium-driver")
     with Browser(tmp_path_factory.mktemp("profile")) as browser:
         yield browser
-
-
-@pytest.fixture(scope="session")
-def shared(tmp_path_factory):
-    """`shared(name, text)`: a file with the text that `text` returns. The first process of a run that asks writes the file,
-    and the others wait.
-    """
-    folder = tmp_path_factory.getbasetemp()
-    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
-
-    def written(name, text):
-        path = folder / name
-        with FileLock(f"{path}.lock"):
-            if not path.exists():
-                half = path.with_suffix(".half")
-                half.write_text(text(), encoding="utf-8")
-                half.replace(path)
-        return path
-
-    return written
 
 
 @pytest.fixture
