@@ -73,7 +73,7 @@ class Lifted:
             on.broadcast(along(s, self.axis, len(shape)), shape, s.dtype, given[0]) for s in self.starts
         ]
         self.at.push((heads, *given, *starts), tuple(ys), tuple(range(1, 1 + len(ys))))
-        if self.outer.exclusive:
+        if self.outer.exclusive and shape[self.axis]:
             self._restart((on.empty(given[0], shape, np.dtype(np.uint16)), *ys), heads, shape, name)
         self.keys = keys
         return out if out is not None else bare([on.give(x, y) for x, y in zip(given, ys)])

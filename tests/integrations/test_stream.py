@@ -368,6 +368,16 @@ def test_segments_of_times_start_from_a_time():
     assert got.astype("i8").tolist() == [61, 61, 60]
 
 
+def test_no_items_need_no_identity():
+    x, places = np.arange(0), np.arange(0, dtype="i4")
+    stream = Stream("argmin", exclusive=True)
+    for _ in range(2):
+        got = stream.push((x, places), segments=up.segments.flags(np.zeros(0, bool)))
+        assert [len(y) for y in got] == [0, 0]
+    with pytest.raises(up.OperatorError, match="needs an identity"):
+        stream.push((np.arange(2), np.arange(2, dtype="i4")), segments=up.segments.flags([0, 1]))
+
+
 def test_errors_of_segments():
     with pytest.raises(up.SegmentError, match="flags"):
         Stream("add").push(np.ones(3), segments=up.segments.flags([1]))
