@@ -41,6 +41,9 @@ void results(Item (&x)[N], u32 heads, u32 swept, const Prefix& before, const Ite
   Item first = select(before.some, before.value, start);
   down_sweep(x, swept, before, start);
   if constexpr (EXCLUSIVE) {
+    // Tests the heads anew. Otherwise the compiler keeps tests that up_sweep made, and ptxas of CUDA 13.0 loses one where they are
+    // more than the predicate registers: item 29 of 32 was selected by bit 29 of `swept` (H200).
+    asm("" : "+r"(heads));
 #pragma unroll
     for (int k = N - 1; k > 0; k--) x[k] = SEGMENTED ? select(heads >> k & 1, start, x[k - 1]) : x[k - 1];
     x[0] = SEGMENTED ? select(heads & 1, start, first) : first;
