@@ -78,3 +78,47 @@ def test_one_spelling_may_hold_for_all_rows(axis):
     got = up.scan(x, HASH.op, axis=axis, segments=up.segments.flags(heads))
     for row, y in zip(np.moveaxis(x, axis, -1), np.moveaxis(got, axis, -1)):
         np.testing.assert_array_equal(y, oracle(hashing, (row.copy(),), heads=heads)[0])
+
+
+@pytest.mark.parametrize("op", ["or", "last"])
+@pytest.mark.parametrize(("read", "summed"), [("i8", "i2"), ("i2", "i2"), ("i1", "i1")])
+@pytest.mark.parametrize("apart", [False, True])
+def test_heads_side_by_side_in_each_place_of_a_gpu(cuda, op, read, summed, apart):
+    """CUDA 13.0's compiler took item 29 of a thread's 32 for the first of a segment where item 28 was one."""
+    cp = pytest.importorskip("cupy")
+    n, rng = 89, np.random.default_rng(0)
+    rows = [(k, first, second) for k in range(n - 1) for first in (0, 1) for second in (0, 1)]
+    heads = np.zeros((len(rows), n), bool) if apart else rng.random((len(rows), n)) < 0.5
+    for row, (k, *both) in zip(heads, rows):
+        row[k : k + 2] = both
+    ends = np.roll(heads, -1, 1).astype("u1")
+    # The starts have the lowest bits to themselves.
+    x = (rng.integers(-(1 << 62), 1 << 62, heads.shape) & ~0xF).astype(read)
+    start = rng.integers(0, 16, len(rows)).astype(summed)
+
+    def scan(x, start, ends, **out):
+        return up.scan(
+            x,
+            op,
+            axis=1,
+            dtype=summed,
+            exclusive=True,
+            initial=start,
+            segments=up.segments.ends(ends),
+            **out,
+        )
+
+    want = scan(x, start, ends)
+    start, ends = cp.asarray(start), cp.asarray(ends)
+    for at in (0, 1):
+        # From an odd address on, items are read backwards.
+        source, target = cp.empty(x.nbytes + 16, "u1"), cp.full(want.nbytes + 16, 0x77, "u1")
+        source[at : at + x.nbytes].set(np.frombuffer((x[:, ::-1] if at else x).tobytes(), "u1"))
+        items, results = (
+            cp.ndarray(x.shape, kind, memptr=memory.data + at)
+            for kind, memory in ((read, source), (summed, target))
+        )
+        scan(items[:, ::-1] if at else items, start, ends, out=results)
+        got = target.get()
+        assert got[at : at + want.nbytes].tobytes() == want.tobytes()
+        assert (np.delete(got, slice(at, at + want.nbytes)) == 0x77).all()
