@@ -41,8 +41,8 @@ void results(Item (&x)[N], u32 heads, u32 swept, const Prefix& before, const Ite
   Item first = select(before.some, before.value, start);
   down_sweep(x, swept, before, start);
   if constexpr (EXCLUSIVE) {
-    // Tests the heads anew. Otherwise the compiler keeps tests that up_sweep made, and ptxas of CUDA 13.0 loses one where they are
-    // more than the predicate registers: item 29 of 32 was selected by bit 29 of `swept` (H200).
+    // Tests the heads anew. Otherwise the compiler keeps tests that up_sweep made, and CUDA 13.0's ptxas used the predicate of
+    // one for another test meanwhile without saving it: item 29 of 32 was selected by bit 29 of `swept` (H200).
     asm("" : "+r"(heads));
 #pragma unroll
     for (int k = N - 1; k > 0; k--) x[k] = SEGMENTED ? select(heads >> k & 1, start, x[k - 1]) : x[k - 1];
