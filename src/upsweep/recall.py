@@ -1,7 +1,8 @@
 """The memory of calls: a call like an earlier one is neither checked nor planned again.
 
-Checking a call takes longer than a small scan does. Whatever the checks look at is a call's likeness; what ran a call is kept
-under it, and runs the next call that is alike. Numbers are alike by their type: their values are looked at in every call.
+Checking a call takes longer than a small scan does. Whatever the checks look at is a call's likeness; the function that
+ran a call is kept under it, and runs the next call that is alike. Numbers are alike by their type: their values are looked at in
+every call.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from upsweep.operators import as_operator
 from upsweep.segments import Segments
 
 Known = Callable[[Any, Any, Any, Any], Any]
-"""Runs a call once more, with other arrays, initial values, outputs and segments that are alike; gives None where it did not."""
+"""Runs a call once more, with other arrays, initial values, outputs and segments that are alike; gives None if it did not."""
 
 known_calls: dict[Any, Known] = {}
 _MOST = 4096
@@ -29,7 +30,7 @@ _MOST = 4096
 _NUMBERS = {bool, int, float, complex, *[np.dtype(code).type for code in "?bhilqBHILQefdFD"]}
 _AXES = {int, type(None)}
 _UNSEEN: Any = []
-"""Stands for what may differ from the next one of its type. It has no hash: a call with it is never found."""
+"""The likeness of a value that may differ from the next one of its type. It has no hash: a call with it is never found."""
 
 
 def run(
@@ -68,7 +69,7 @@ def alike(
     xs: Any, op: Any, axis: Any, exclusive: Any, reverse: Any, initial: Any, dtype: Any, out: Any, segments: Any,
     engine: Any, threads: Any, reducing: bool, keep: Any, order: Any, map: Any, finish: Any,
 ) -> Any:  # fmt: skip
-    """All that a call is checked for, where nothing but that tells one from another; else what is not to be found."""
+    """The likeness of a call: all that is checked, if calls differ in nothing else; otherwise a likeness that is never found."""
     # axis=1.0 is a mistake also where axis=1 is known.
     if threads is not None or not type(exclusive) is type(reverse) is bool or type(axis) not in _AXES:
         return _UNSEEN
@@ -80,7 +81,7 @@ def alike(
 
 
 def known_for(like: Any) -> Known | None:
-    """What runs a call that is like this one."""
+    """The function that runs a call of this likeness."""
     try:
         return known_calls.get(like)
     except TypeError:
@@ -88,7 +89,7 @@ def known_for(like: Any) -> Known | None:
 
 
 def seen(x: Any) -> Any:
-    """All that an array, a number, or a tuple of these is checked for, where nothing but that tells one from another."""
+    """The likeness of an array, a number, or a tuple of these: all that is checked, if they differ in nothing else."""
     kind = type(x)
     likeness = LIKENESS.get(kind)
     if likeness is not None:
@@ -99,7 +100,7 @@ def seen(x: Any) -> Any:
 
 
 def seen_written(y: Any) -> Any:
-    """The same of arrays that are written to."""
+    """The likeness of arrays that are written to."""
     kind = type(y)
     likeness = LIKENESS.get(kind)
     if likeness is not None:
@@ -110,7 +111,7 @@ def seen_written(y: Any) -> Any:
 def _segments_seen(segments: Any) -> Any:
     if type(segments) is not Segments or segments.spelling == "groups":
         return _UNSEEN
-    # What is made of these is one flag an item, whatever they are.
+    # Offsets and lengths become one flag an item, whatever their dtype.
     if segments.spelling in ("offsets", "lengths"):
         return segments.spelling, type(segments.values)
     return segments.spelling, seen(segments.values)
@@ -121,7 +122,7 @@ def never(*_: Any) -> None:
 
 
 def _learnt(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, several: bool) -> Known | None:
-    """What runs the like of a call that ran, and gives `several` results or one."""
+    """The function that runs calls like one that ran, and gives `several` results or one."""
     kind = None if ran is None else type(ran.like)
     way = None if ran is None or kind not in LIKENESS else LIKENESS[kind].ways.get(ran.engine)
     if ran is None or way is None:
@@ -183,7 +184,7 @@ def _learnt(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, sev
 
 
 def _known_one(again: engines.Again, way: engines.Way, view: Any) -> Known:
-    """What runs scans of one array: the shortest way of all."""
+    """The function that runs scans of one array: the shortest way of all."""
     shape, dtype, (empty, _, bring) = view.shape, view.dtype, way
 
     def known(x: Any, initial: Any, out: Any, segments: Any) -> Any:
@@ -194,7 +195,7 @@ def _known_one(again: engines.Again, way: engines.Way, view: Any) -> Known:
 
 
 def _heads_of(ran: Ran, segments: Segments) -> Callable[[Any, Any], Any]:
-    """What makes heads of segments like these."""
+    """The function that makes heads of segments like these."""
     on, plan = engines.load(ran.engine), ran.plan
     marks = segments.spelling in ("flags", "ends")
     if marks and on.give(segments.values, ran.views.heads[0]) is segments.values:
@@ -213,7 +214,7 @@ def _flags(segments: Segments, like: Any) -> Any:
 
 
 def _holder(number: Any, dtype: np.dtype) -> Callable[[Any], Any] | None:
-    """What makes arrays of numbers of this one's type, and None of those that need to be looked at; None where all do."""
+    """The function that makes arrays of numbers of this type, and None of numbers that need a check; None if all need one."""
     if isinstance(number, (np.ndarray, np.generic)):
         return np.asarray if number.dtype == dtype else None
     kinds = {bool: "biufc", int: "biufc", float: "fc", complex: "c"}[type(number)]

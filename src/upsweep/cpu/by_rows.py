@@ -1,4 +1,4 @@
-"""Arithmetic on whole rows of float64, written down as vectors: of loops this short LLVM's vectoriser makes little."""
+"""Arithmetic on whole rows of float64, written down as vectors: LLVM's vectoriser makes little of loops this short."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from upsweep.cpu.address import I32, I64
 LANES = 32
 """Numbers in a row. An item of a cascade takes 1.15 times as long with 16, whose steps between lanes count for more."""
 ROW = 8 * LANES
-"""Bytes of it."""
+"""Bytes of a row."""
 _WIDTH = 8
-"""Numbers of a vector; LLVM cuts it where a processor has shorter ones."""
+"""Numbers of a vector; LLVM cuts a vector where a processor has shorter ones."""
 _VECTOR = ir.VectorType(ir.DoubleType(), _WIDTH)
 
 
@@ -38,7 +38,7 @@ class Real(NamedTuple):
 
 
 class Complex(NamedTuple):
-    """The same with an imaginary part; a product is four products, as everywhere here."""
+    """A vector of complex numbers, in a function that is being written down; a product is four products, as everywhere here."""
 
     real: Real
     imag: Real
@@ -60,7 +60,7 @@ def wide(x: Real) -> Complex:
 def by_rows(fn: Callable[..., tuple[Any, ...]]) -> Any:
     """A function of kernels: it writes the rows that `fn` makes of rows and numbers.
 
-    A row is an address, one of complex numbers a pair of addresses; a number is a float64 or a complex128.
+    A row is an address, a row of complex numbers is a pair of addresses; a number is a float64 or a complex128.
     """
 
     @intrinsic

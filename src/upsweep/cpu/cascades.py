@@ -17,7 +17,7 @@ from upsweep.cpu.transpose import turn_in, turn_out
 LEVELS = 64
 """Powers of a pole: the largest block has 2^63 items."""
 FEW = 4
-"""So many rows, or fewer, go one by one: a step of all lanes takes as long as some steps of one."""
+"""So many rows, or fewer, go one by one: a step of all lanes takes as long as some steps of one row."""
 SHARE = 1 << 16
 """Items that a thread takes at once."""
 _PANEL = STEPS * LANES
@@ -49,7 +49,7 @@ def cascade(sections: Sequence[Any], x: np.ndarray, dtype: Any, order: str) -> n
 
 
 def _planes(x: np.ndarray, y: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Both as rows: all of them at once, or a plane at a time where their strides do not make one of all."""
+    """Both arrays as rows: all rows at once, or a plane at a time where the strides do not make one plane of all."""
     if not x.size:
         return
     flat = [v.reshape(-1, v.shape[-1]) for v in (x, y)]
@@ -65,7 +65,7 @@ def _words(v: np.ndarray) -> tuple[int, ...]:
 
 
 def _table(sections: Sequence[Any]) -> tuple[np.ndarray, ...]:
-    """Of each section whether its pole is one of a pair, what its finish multiplies with, and the powers of its pole."""
+    """For each section: whether its pole is one of a pair, the multipliers of its finish, and the powers of its pole."""
     pairs = np.array([bool(s.pole.imag) for s in sections], np.bool_)
     numbers = np.array([(s.now, *s.before) for s in sections]).reshape(-1, 3)
     powers = np.array([[s.pole for s in sections]] * LEVELS, np.complex128).reshape(LEVELS, -1)
@@ -88,7 +88,7 @@ _read_wide, _write_wide = _WIDE.read_strided, _WIDE.write_strided
 
 @inner
 def _bring(panel, first, x, apart, step, size, lanes, steps):
-    """The items of these lanes, `apart` bytes from lane to lane and `step` from item to item, to a panel from lane `first` on."""
+    """Bring items to a panel, from lane `first` on. They lie `apart` bytes from lane to lane, and `step` from item to item."""
     if step == 8 and size == 8 and lanes == LANES:
         _turn_in(panel.ctypes.data, ROW, x, apart, lanes, steps)
         return
@@ -100,7 +100,7 @@ def _bring(panel, first, x, apart, step, size, lanes, steps):
 
 @inner
 def _hand(panel, first, y, apart, step, size, lanes, steps):
-    """The results of a panel."""
+    """Hand the results of a panel to their array."""
     if step == 8 and size == 8 and lanes == LANES:
         _turn_out(y, apart, panel.ctypes.data, ROW, lanes, steps)
         return
@@ -178,7 +178,7 @@ def _in_order(source, target, rows, n, table, panel, states):
 
 @_njit
 def _alone_in_order(source, target, rows, n, table, panel, states):
-    """Rows in order, one by one, an item through all sections at a time: what one waits for, the others use."""
+    """Rows in order, one by one, an item through all sections at a time: while one section waits, others compute."""
     (x, x_row, x_step, x_size), (y, y_row, y_step, y_size) = source, target
     pairs, numbers, real, powers = table
     count = len(pairs)

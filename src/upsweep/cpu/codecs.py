@@ -21,7 +21,7 @@ _njit: Any = numba.njit(nogil=True, cache=True)
 def write_codes(
     x: np.ndarray, codes: np.ndarray, lengths: np.ndarray, block: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The codes of bytes one behind the other, in words of 64 bits, the lowest first; and the bits of each block."""
+    """The codes of bytes one behind the other, in words of 64 bits, the lowest bits first; and the bits of each block."""
     blocks = -(-len(x) // block)
     entries, sizes = codes << np.uint64(8) | lengths.astype(np.uint64), np.empty(blocks, np.int64)
     _shares(blocks, lambda lo, hi: _sizes(x, entries, block, lo, hi, sizes))
@@ -33,7 +33,8 @@ def write_codes(
         rests[lo // SHARE] = _write(x[lo * block : hi * block], entries, starts[lo], words)
 
     _shares(blocks, write)
-    for k in np.flatnonzero(rests):  # the share behind it wrote the rest of this word
+    # The next share wrote the other bits of this word.
+    for k in np.flatnonzero(rests):
         words[starts[min((k + 1) * SHARE, blocks)] >> 6] |= rests[k]
     return words, sizes
 
@@ -50,7 +51,7 @@ def read_codes(
 
 
 def write_numbers(x: np.ndarray, block: int) -> tuple[np.ndarray, np.ndarray]:
-    """The differences of numbers (int64), zig-zagged, in the bits that the largest of their block needs; and these bits."""
+    """The differences of numbers (int64), zig-zagged, in the bits that the largest of a block needs; and how many these are."""
     blocks = -(-len(x) // block)
     bits = np.empty(blocks, np.uint8)
     _shares(blocks, lambda lo, hi: _widths(x, block, lo, hi, bits))
@@ -84,7 +85,7 @@ def _sizes(x, entries, block, lo, hi, sizes):
 
 @_njit
 def _write(x, entries, start, words):
-    """All but the last word, where that is not full: it is returned."""
+    """Write all words but the last, if the last word is not full: then it is returned."""
     at, have, word = start >> 6, np.uint64(start & 63), np.uint64(0)
     for v in x:
         entry = entries[v]
@@ -101,7 +102,7 @@ def _write(x, entries, start, words):
 
 @_njit
 def _read(words, table, starts, y, ends):
-    """Four blocks at a time: what one waits for, the others use."""
+    """Read four blocks at a time: while one block waits, the others go on."""
     count, block = y.shape
     whole = block // _TOGETHER * _TOGETHER
     for k in range(0, count, 4):
@@ -114,7 +115,7 @@ def _read(words, table, starts, y, ends):
 
 @_njit
 def _read_few(words, table, at, rows, first, count):
-    """So many bytes of each of four blocks, from these bits on, and the bits behind them."""
+    """Read `count` bytes of each of four blocks, from the bits `at` on. Returns the bits behind these bytes."""
     mask = np.uint64(len(table) - 1)
     (a, b, c, d), (p, q, r, s) = at, rows
     v, w, x, y = _next(words, a), _next(words, b), _next(words, c), _next(words, d)
@@ -130,7 +131,7 @@ def _read_few(words, table, at, rows, first, count):
 
 @_njit
 def _next(words, at):
-    """The 64 bits from this one on."""
+    """The 64 bits from the bit `at` on."""
     word, shift = at >> 6, np.uint64(at & 63)
     return words[word] >> shift | words[word + 1] << np.uint64(1) << (np.uint64(63) - shift)
 

@@ -1,6 +1,7 @@
-"""Rows of columns as they lie in the arrays: 16 of them are swept up and down in registers, a group of columns after the other.
+"""Rows of columns as they lie in the arrays: 16 rows are swept up and down in registers, a group of columns after the other.
 
-So a panel need not be copied together. Columns that are no whole group are computed with their neighbours once more.
+So no panel need be copied together. Columns that are no whole group are swept in a group with neighbours, which are then swept
+twice.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ CLASH = 2048
 
 @of_words
 def aim_pass(L, A, lane):
-    """The starts, the prefixes before and the sums of the columns from a lane on."""
+    """Aim at the starts, the prefixes before and the sums of the columns from a lane on."""
     components, values = peek(L, COMPONENTS), peek(L, VALUES)
     aim(L, A, 0, START, values, lane)
     aim(L, A, values, BEFORE, values, lane)
@@ -35,7 +36,7 @@ def aim_pass(L, A, lane):
 
 @of_words
 def pass_groups(L, A, first, done, w, down):
-    """Whole groups of columns, from array to array."""
+    """Sweep whole groups of columns, from array to array."""
     components, values = peek(L, COMPONENTS), peek(L, VALUES)
     shift = peek(L, EXCLUSIVE)
     aim_pass(L, A, done)
@@ -61,7 +62,7 @@ def pad(L, A, region, count, w):
 
 @of_words
 def bring_fewer(L, A, first, w):
-    """16 rows of less than a group of columns to the panel, where the last column is repeated."""
+    """Bring 16 rows of less than a group of columns to the panel, where the last column is repeated."""
     pad(L, A, START, peek(L, VALUES), w)
     pad(L, A, BEFORE, peek(L, VALUES), w)
     for c in range(peek(L, COMPONENTS)):
@@ -75,7 +76,7 @@ def bring_fewer(L, A, first, w):
 
 @of_words
 def pass_few(L, A, first, done, few, w, down):
-    """Less than a group of columns, from column `done` on: with others in a group, whose prefixes stay in a panel."""
+    """Sweep less than a group of columns, from column `done` on, in a group with others. The group's prefixes stay in a panel."""
     components, values, lanes = peek(L, COMPONENTS), peek(L, VALUES), peek(L, LANES)
     shift, lane = peek(L, EXCLUSIVE), max(0, min(done, w - lanes))
     if w < lanes:
@@ -102,8 +103,9 @@ def pass_few(L, A, first, done, few, w, down):
 
 @of_words
 def before_line(L, A, w):
-    """The columns before the first that begins a cache line of the results, where groups must not share lines: rows lie so that
-    these drive each other out of the nearest cache. There is a whole group behind them."""
+    """The columns before the first one that begins a cache line of the results, where groups must not share lines: the lines of
+    such rows drive each other out of the nearest cache. There is a whole group behind these columns.
+    """
     target, along, _ = place_of(L, A, peek(L, INPUTS))
     few = along % CLASH or w < 2 * peek(L, LANES)
     return 0 if few else (-target & (LINE - 1)) // peek(part(L, 0), SIZE)
@@ -111,12 +113,14 @@ def before_line(L, A, w):
 
 @of_words
 def pass_rows(L, A, first, w, down):
-    """The sums of 16 rows to TOTAL, and if `down`, the prefixes from those at BEFORE on to the arrays, but for those of one row:
-    in an exclusive scan the first, else the last."""
+    """Put the sums of 16 rows to TOTAL and, if `down`, the prefixes onto BEFORE into the arrays. The prefixes of one row are left
+    out: of the first row in an exclusive scan, else of the last.
+    """
     head = before_line(L, A, w)
     whole = (w - head) // peek(L, LANES) * peek(L, LANES)
     rest = w - head - whole
-    if rest:  # first, as in place the columns of its group must still be items
+    # The rest comes first, as in a scan in place the columns of its group must still be items.
+    if rest:
         pass_few(L, A, first, w - rest, rest, w, down)
     if head:
         pass_few(L, A, first, 0, head, w, down)
@@ -126,7 +130,7 @@ def pass_rows(L, A, first, w, down):
 
 @of_words
 def hand_row(L, A, first, w):
-    """The row of prefixes that `pass_rows` left out."""
+    """Hand out the row of prefixes that `pass_rows` left out."""
     for c in range(peek(L, VALUES)):
         p = part(L, c)
         target, along, _ = place_of(L, A, peek(L, INPUTS) + c)

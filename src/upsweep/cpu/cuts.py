@@ -1,4 +1,4 @@
-"""Into what rows are cut: strips of rows side by side, tiles along them, chunks of a tile; and how many tickets that makes."""
+"""How rows are cut: strips of rows side by side, tiles along rows, chunks of a tile; and how many tickets there are."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ Strides = tuple[int, ...]
 
 
 class Rows(NamedTuple):
-    """How the rows lie: `inner` is the dimension whose rows are scanned side by side, None where rows are scanned one by
-    one; `turned` where those rows' items, not their neighbours, lie side by side. Of `near` rows that are scanned one by one
-    the items share cache lines."""
+    """How the rows lie. The rows of the dimension `inner` are scanned side by side; None where rows are scanned one by one.
+    `turned`: the items of such a row, not its neighbours, lie side by side. `near`: rows that are scanned one by one have items
+    in the same cache lines.
+    """
 
     inner: int | None
     turned: bool
@@ -105,8 +106,9 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
 
 @lru_cache(4096)
 def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
-    """Whether a scan in order goes item by item, as of columns and few rows; many rows are transposed, or scanned in an order
-    that gives the same bits faster."""
+    """Whether a scan in order goes item by item, as scans of columns and of few rows do. Many rows are transposed, or scanned in
+    an order that gives the same bits faster.
+    """
     if plan.order == "tree":
         return False
     lie = rows_of(plan, strides)
@@ -115,8 +117,10 @@ def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
 
 
 def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
-    """Rows one by one where the axis runs along memory; otherwise side by side along the dimension that does, unless
-    that is shorter than a cache line. Short rows are scanned side by side too, and all rows in order."""
+    """Rows are scanned one by one where the axis runs along memory. Otherwise they are scanned side by side along the dimension
+    that runs along memory, unless this dimension is shorter than a cache line. Short rows are scanned side by side too, and so
+    are all rows of a scan in order.
+    """
     steps = [max(abs(array[d]) for array in strides[: len(plan.loads)]) for d in range(len(plan.shape))]
     others = [d for d in range(len(plan.shape)) if d != plan.axis and plan.shape[d] > 1]
     others.sort(key=lambda d: -steps[d])
@@ -130,7 +134,8 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
             inner, turned = others.pop(), True
     outer: list[int] = []
     sizes: list[int] = []
-    for d in others:  # dimensions that lie as one become one
+    # Dimensions that lie as one become one.
+    for d in others:
         if outer and all(a[outer[-1]] == a[d] * plan.shape[d] for a in strides):
             outer[-1], sizes[-1] = d, sizes[-1] * plan.shape[d]
         else:
@@ -150,12 +155,12 @@ def _tile(n: int, groups: int, wanted: int, chunk: int, largest: int) -> int:
 
 
 def _even(groups: int, wanted: int) -> bool:
-    """Whether so many threads share groups out and stand idle for less time than tiles would take them, which are read twice."""
+    """Whether `wanted` threads that share whole groups out lose less time idle than with tiles, which are read twice."""
     return -(-groups // wanted) * wanted <= tuning.TWICE * groups
 
 
 def _batch(tiled: bool, groups: int, wanted: int, size: int) -> int:
-    """Groups to a ticket: several short ones, but enough tickets for all threads."""
+    """Groups to a ticket: several short groups, but enough tickets for all threads."""
     return 1 if tiled else max(1, min(tuning.TICKET_BYTES // max(1, size), groups // (4 * wanted)))
 
 
@@ -165,7 +170,7 @@ def item_size(plan: Plan) -> int:
 
 
 def read_size(plan: Plan) -> int:
-    """Bytes of one item as it is swept, or as it is read where a map makes less of it."""
+    """Bytes of one item as it is swept, or as it is read where a map makes fewer bytes of it."""
     return max(item_size(plan), sum(d.itemsize for d in plan.loads) + plan.segmented)
 
 

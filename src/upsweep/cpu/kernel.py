@@ -1,8 +1,8 @@
-"""What every thread runs, whatever the operator and the dtypes: take a tile by its ticket, bring its chunks in, have them swept,
-hand them over.
+"""The code that every thread runs, whatever the operator and the dtypes: take a tile by its ticket, bring the chunks in, have
+them swept, hand them over.
 
 A chunk lies `along` a row or is a panel (`panels`) of several rows side by side. Sweeps are the operator's code (`runs` or
-`sweep`), called by address; so this file is compiled once.
+`sweep`), called by address: so this file is compiled once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ sum_items, scan_items = through.sum_items, through.scan_items
 
 @of_words
 def sweep_up(L, A, first, m, w, whole, keep):
-    """Bring a chunk in and sweep it up, and `keep` what `sweep_down` needs; the sum of a `whole` one is at TOTAL."""
+    """Bring a chunk in and sweep it up. `keep`: its sums stay for `sweep_down`. The sum of a `whole` chunk is at TOTAL."""
     if peek(L, ALONG):
         along_bring(L, A, first, m)
         along_climb(L, A, first, m, keep)
@@ -60,7 +60,9 @@ def sweep_up(L, A, first, m, w, whole, keep):
 
 @of_words
 def sweep_down(L, A, first, m, w, known, whole):
-    """The prefixes of a chunk that was swept up, from those at BEFORE if they are `known`; END is those behind a `whole` one."""
+    """The prefixes of a chunk that was swept up, from the prefixes at BEFORE if these are `known`. END holds the prefixes behind
+    a `whole` chunk.
+    """
     if peek(L, ALONG):
         along_descend(L, A, first, m, known, whole)
     else:
@@ -69,7 +71,7 @@ def sweep_down(L, A, first, m, w, known, whole):
 
 @of_words
 def hand_over(L, A, first, m, w):
-    """A chunk's prefixes to the outputs."""
+    """Hand a chunk's prefixes to the outputs."""
     if peek(L, ALONG):
         along_hand(L, A, first, m)
     else:
@@ -78,7 +80,7 @@ def hand_over(L, A, first, m, w):
 
 @of_words
 def hand_last_over(L, A, m, w, whole):
-    """The prefixes behind the last chunk."""
+    """Hand out the prefixes behind the last chunk."""
     if peek(L, ALONG):
         along_hand_last(L, A, m, w, whole)
     else:
@@ -107,8 +109,9 @@ def sum_tile(L, A, first, last, w):
 
 @of_words
 def scan_tile(L, A, has, ends, first, last, w):
-    """Scan the rows [first, last) from the prefix at BASE, where there is one. `ends`: the one behind is at TAIL, and the last
-    chunk has been swept up."""
+    """Scan the rows [first, last) from the prefix at BASE, if the tile `has` one. `ends`: the prefix behind is at TAIL, and the
+    last chunk has been swept up.
+    """
     chunk, reduce = peek(L, CHUNK), peek(L, REDUCE)
     known, count = has, 0
     copy_rows(L, A, BEFORE, BASE, w)
@@ -152,7 +155,8 @@ def scan_straight(L, A, has, ends, first, last, w):
         hand_last_over(L, A, last - first, w, 1)
     else:
         one_chunk = last - first == peek(L, CHUNK)
-        scan_items(L, A, first, last, w, has, ends and one_chunk and w == 1)  # scratch memory holds one row
+        # Scratch memory holds one row.
+        scan_items(L, A, first, last, w, has, ends and one_chunk and w == 1)
 
 
 @of_words
@@ -173,7 +177,7 @@ def scan_in_order(L, A, has, n, w):
 
 @of_words
 def find_places(L, A, group):
-    """Where the arrays of a strip begin, kept in scratch memory; and what its rows start from. Returns its lanes."""
+    """Keep in scratch memory where the arrays of a strip begin, and the starts of its rows. Returns the lanes of the strip."""
     dims, sizes = peek(L, DIMS), peek(L, SIZES_AT)
     outer, column = group // peek(L, STRIPS), group % peek(L, STRIPS) * peek(L, WIDTH)
     w = min(peek(L, WIDTH), peek(L, COLUMNS) - column)
@@ -201,7 +205,7 @@ def find_places(L, A, group):
 
 @of_words
 def scan_group(L, A, group, t):
-    """Tile t of one strip."""
+    """Scan tile t of one strip."""
     w = find_places(L, A, group)
     has, n, tiles = peek(L, INITIAL), peek(L, N), peek(L, TILES)
     first, last = t * peek(L, TILE), min(n, (t + 1) * peek(L, TILE))
@@ -226,7 +230,7 @@ def scan_group(L, A, group, t):
 
 
 def run(L, A):
-    """One thread's share: tickets until there are none. L: the address of the launch's words; A: of scratch memory."""
+    """Do one thread's share: draw tickets until there are none. L: the address of the launch's words; A: of scratch memory."""
     batch, tiles, groups = peek(L, BATCH), peek(L, TILES), peek(L, GROUPS)
     tickets = (groups + batch - 1) // batch * tiles
     while True:

@@ -1,4 +1,4 @@
-"""From a plan and the arrays' layout to the words of a launch; from those to threads at work."""
+"""From a plan and the arrays' layout to the words of a launch; from these words to threads at work."""
 
 from __future__ import annotations
 
@@ -52,12 +52,16 @@ class Launch(NamedTuple):
     """Everything about a call but the addresses of its arrays."""
 
     run: Callable[..., int]
-    address: int  # the same for compiled code
+    # The same function for compiled code.
+    address: int
     words: np.ndarray
-    addresses: slice  # where the arrays' addresses go
+    # The words that take the arrays' addresses.
+    addresses: slice
     threads: int
-    scratch: int  # bytes that each thread brings
-    results: int  # where in it a call leaves its result and an exception
+    # Bytes that each thread brings.
+    scratch: int
+    # The place in these bytes where a call leaves its result and an exception.
+    results: int
     sync_words: int = 0
     node_bytes: tuple[int, ...] = ()
 
@@ -68,7 +72,8 @@ def run(plan: Plan, launch: Launch, arrays: Sequence[np.ndarray]) -> None:
     words[launch.addresses] = [a.ctypes.data for a in arrays]
     shared = _shared_memory(launch, words)
     _at_work(plan, launch, words)
-    del shared  # only now
+    # The threads have used this memory until now.
+    del shared
 
 
 def launch_of(plan: Plan, arrays: Sequence[np.ndarray]) -> Launch:
@@ -78,7 +83,7 @@ def launch_of(plan: Plan, arrays: Sequence[np.ndarray]) -> Launch:
 
 @lru_cache(4096)
 def with_map(plan: Plan) -> Plan:
-    """A plan whose finish sees the items, which are therefore read as those of a map."""
+    """A plan whose finish sees the items: they are read as the items of a map are."""
     if plan.map is not None or plan.finish is None or plan.finish.arity == 1:
         return plan
     seen = tuple(map(accumulator, plan.loads))
@@ -99,14 +104,14 @@ def turned_round(plan: Plan, x: np.ndarray) -> np.ndarray:
 
 
 def starts_of(plan: Plan, initial: Sequence[np.ndarray] | None) -> list[np.ndarray]:
-    """What rows and segments start from, one value a row; an exclusive scan shows the identity there."""
+    """The starts of rows and segments, one value a row; without `initial`, an exclusive scan starts from the identity."""
     if initial is None and plan.exclusive:
         initial = [np.asarray(part) for part in identity_of(plan.op, plan.accumulators) or ()]
     return [np.expand_dims(np.broadcast_to(s, plan.row_shape), plan.axis) for s in initial or ()]
 
 
 def _shared_memory(launch: Launch, words: np.ndarray) -> list[np.ndarray]:
-    """What the threads of a look-back tell each other."""
+    """The memory in which the threads of a look-back tell each other of their sums."""
     if not launch.sync_words:
         return []
     sync = np.zeros(launch.sync_words, np.int64)
@@ -166,7 +171,8 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
             part[region] = scratch.take(size * width)
         part[Part.HEAD] = scratch.take(size * ROW)
         if along:
-            for level in range(1, PANELS):  # an item stands before the others, and the last are padded
+            # An item stands before the others, and the last items are padded.
+            for level in range(1, PANELS):
                 part[Part.PANEL + level] = LINE + scratch.take(LINE + size * ((chunk >> 4 * level) + group))
         else:
             part[Part.PANEL] = scratch.take(size * (ROW + 1) * pitch)

@@ -1,8 +1,8 @@
 """Links followed to their ends.
 
-Many walkers go at once, a step each in turn, so that what one waits for from memory the others use. Each leaves its number and
-the steps it has gone; a walk ends where another has been, or at an end. Then the walks are few, and what is left of each item's
-way is known: Helman and JaJa, "Designing practical efficient algorithms for symmetric multiprocessors" (1999).
+Many walkers go at once, a step each in turn, so that the others go on while one waits for memory. Each leaves its number and
+the steps it has gone; a walk ends where another has been, or at an end. Then the walks are few, and the rest of each item's way
+is known: Helman and JaJa, "Designing practical efficient algorithms for symmetric multiprocessors" (1999).
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ def distances(links: np.ndarray) -> np.ndarray:
 
 @_njit
 def _walked(links):
-    """For each item the walk that came there first, times 2^32, and its steps until then; for each walk the item that it met at
-    last, which is -1 behind an end and len(links) where a link leads nowhere, and its steps."""
+    """For each item the number of the walk that came there first, times 2^32, plus the walk's steps until then. For each walk the
+    item that it met at last, and its steps. This item is -1 behind an end and len(links) where a link leads nowhere.
+    """
     n = len(links)
     marks, met = np.full(n, -1), np.empty((n, 2), np.int64)
     at, steps, walk = np.zeros(WALKERS, np.int64), np.zeros(WALKERS, np.int64), np.full(WALKERS, -1)
@@ -54,16 +55,13 @@ def _walked(links):
 
 @_njit
 def _lengths(marks, met):
-    """How far the first item of each walk is from its end; _NOWHERE where it comes to none."""
+    """How far the first item of each walk is from its end; _NOWHERE where the walk comes to no end."""
     lengths, path = np.full(len(met), _UNKNOWN), np.empty(len(met), np.int64)
     for first in range(len(met)):
         walk, depth = first, 0
         while lengths[walk] == _UNKNOWN:
-            lengths[walk], path[depth], depth = (
-                _NOWHERE,
-                walk,
-                depth + 1,
-            )  # met again on this path, it is a circle
+            # A walk that is met again on this path is a circle.
+            lengths[walk], path[depth], depth = _NOWHERE, walk, depth + 1
             item = met[walk, 0]
             if item < 0 or item == len(marks):
                 break

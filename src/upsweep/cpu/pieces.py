@@ -18,7 +18,7 @@ from upsweep.plan import Plan
 
 @cache
 def kernel() -> Piece:
-    """What every thread runs."""
+    """The code that every thread runs."""
 
     def make():
         from upsweep.cpu.kernel import run
@@ -30,7 +30,7 @@ def kernel() -> Piece:
 
 @cache
 def entry() -> Piece:
-    """A small run's way in."""
+    """The code by which a small run comes in."""
 
     def make():
         from upsweep.cpu.entry import enter
@@ -42,7 +42,7 @@ def entry() -> Piece:
 
 @cache
 def turn_in(size: int) -> Piece:
-    """Runs of items of this size into the lanes of a panel."""
+    """Turn runs of items of this size into the lanes of a panel."""
 
     def make():
         from upsweep.cpu import transpose
@@ -54,7 +54,7 @@ def turn_in(size: int) -> Piece:
 
 @cache
 def turn_out(size: int) -> Piece:
-    """Lanes of a panel to runs."""
+    """Turn the lanes of a panel into runs."""
 
     def make():
         from upsweep.cpu import transpose
@@ -66,7 +66,7 @@ def turn_out(size: int) -> Piece:
 
 @cache
 def bring(stored: np.dtype, computed: np.dtype) -> Piece:
-    """A line of an array's items to scratch memory."""
+    """Bring a line of an array's items to scratch memory."""
     stored, computed = _moved(stored, computed)
 
     def make():
@@ -79,7 +79,7 @@ def bring(stored: np.dtype, computed: np.dtype) -> Piece:
 
 @cache
 def hand(computed: np.dtype, stored: np.dtype) -> Piece:
-    """A line of items from scratch memory to an array."""
+    """Hand a line of items from scratch memory to an array."""
     stored, computed = _moved(stored, computed)
 
     def make():
@@ -92,7 +92,7 @@ def hand(computed: np.dtype, stored: np.dtype) -> Piece:
 
 @cache
 def stream(size: int) -> Piece:
-    """A line of items of this size from scratch memory to an array, past the cache."""
+    """Hand a line of items of this size from scratch memory to an array, past the cache."""
 
     def make():
         from upsweep.cpu import lines
@@ -110,7 +110,7 @@ def _moved(stored: np.dtype, computed: np.dtype) -> tuple[np.dtype, np.dtype]:
 
 
 def sweep(plan: Plan, lanes: int) -> Piece:
-    """The operator's own code for the tree's order, of rows side by side, so many of them at once."""
+    """The operator's own code for the tree's order, for rows side by side, `lanes` of them at once."""
     types, starts = (_names(plan.accumulators), plan.segmented), _starts_within(plan)
 
     def make():
@@ -122,7 +122,7 @@ def sweep(plan: Plan, lanes: int) -> Piece:
 
 
 def steps(plan: Plan) -> Piece:
-    """The same in order."""
+    """The operator's own code for scans in order, for rows side by side."""
     types, starts = (_names(plan.accumulators), plan.segmented), _starts_within(plan)
 
     def make():
@@ -134,7 +134,7 @@ def steps(plan: Plan) -> Piece:
 
 
 def runs(plan: Plan, lanes: int) -> Piece:
-    """The same along rows, for so many runs at once."""
+    """The operator's own code for the tree's order along rows, for `lanes` runs at once."""
     types, starts = (_names(plan.accumulators), plan.segmented), _starts_within(plan)
 
     def make():
@@ -146,14 +146,13 @@ def runs(plan: Plan, lanes: int) -> Piece:
 
 
 def straight(plan: Plan) -> Piece:
-    """The same along rows, where every order gives the same bits."""
+    """The operator's own code along rows, where every order gives the same bits."""
     (dtype,) = plan.accumulators
     known = form_of(plan.op, plan.accumulators)
     assert known is not None
     name = known[0].name
-    (identity,) = identity_of(BUILTIN[name], plan.accumulators) or (
-        0,
-    )  # before the last item any other is none
+    # "last" has no identity, and needs none: any number before an item leaves the item as it is.
+    (identity,) = identity_of(BUILTIN[name], plan.accumulators) or (0,)
 
     def make():
         from upsweep.cpu.straight import runner
@@ -181,7 +180,7 @@ def walk(plan: Plan, form: Form, most: int) -> Piece:
 
 
 def mapping(plan: Plan, flat: tuple[bool, ...]) -> Piece:
-    """The code of a plan's map, for lines; of the `flat` inputs one item stands for a line."""
+    """The code of a plan's map, for lines; one item of a `flat` input stands for a line."""
     function = plan.map
     assert function is not None
 
@@ -219,14 +218,14 @@ def grouping(plan: Plan, form: Any) -> Piece:
 
 
 def _with_hole(plan: Plan, frame: tuple[Any, ...], arguments: int, make: Callable[[], Any]) -> Piece:
-    """A piece that a plan's operator is put into."""
+    """A piece of code with a hole, for a plan's operator."""
     unchanged(plan.op)
     title = f"{plan.op} of {', '.join(map(str, plan.loads))}"
     return Piece(frame, arguments, make, title, plan.op, plan.accumulators)
 
 
 def _types(plan: Plan) -> tuple[Any, ...]:
-    """All that a plan's inputs, components and outputs are made of, the functions between them included."""
+    """The dtypes of a plan's inputs, components and outputs, and the functions between these."""
     return (
         plan.map and (plan.map.key[0], plan.map.arity, _names(plan.map.results)),
         _names(plan.loads),

@@ -10,7 +10,7 @@ import numpy as np
 from upsweep.cpu import threads
 
 POINTS = 512
-"""Points at once."""
+"""Points that all coefficients go over at once."""
 SHARE = 1 << 19
 """Steps, a coefficient at a point each, that a thread takes at once."""
 

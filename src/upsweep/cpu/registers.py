@@ -1,8 +1,8 @@
 """Runs of 16 items in registers: a room holds the runs of a few lanes, item below item, and a loop over the lanes works on it.
 
 A room is memory on the stack, and a lane loop would be vector code of a single step. LLVM's vectoriser leaves short loops alone,
-since they are unrolled before it comes: so the loop is written down with the width that it is to have and with a word against
-unrolling. Once it is vector code all of a room is known to be whole vectors, and LLVM keeps these in registers.
+since such loops are unrolled before it comes: so the lane loop is written down with the width of its vectors and with a word
+against unrolling. Once the loop is vector code, a room is known to be whole vectors, and LLVM keeps these in registers.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ class Rooms(NamedTuple):
     room: Callable[..., Any]
     """A room: the addresses of its first row, one a component. It has a row before the 16 of the runs."""
     row: Callable[..., Any]
-    """The addresses of a row; row 0 stands before the runs."""
+    """The addresses of a row. Row 0 stands before the runs."""
     turn_in: Callable[..., None]
     """Bring in the runs that stand side by side at these addresses."""
     turn_out: Callable[..., None]
-    """Hand 16 rows over, from this one on, as runs side by side."""
+    """Hand over 16 rows, from a given row on, as runs side by side."""
     rows_in: Callable[..., None]
-    """Set 16 rows to those that lie one behind the other at these addresses."""
+    """Set 16 rows to the rows that lie one behind the other at these addresses."""
     rows_out: Callable[..., None]
     lines_in: Callable[..., None]
-    """Set 16 rows to those of arrays, whose rows lie so many bytes apart."""
+    """Set 16 rows to rows of arrays, which lie so many bytes apart."""
     lines_out: Callable[..., None]
-    """Hand 15 rows over to those of arrays."""
+    """Hand over 15 rows to rows of arrays."""
     line_in: Callable[..., None]
     """Set a row to the items at these addresses."""
     line_out: Callable[..., None]
@@ -71,7 +71,7 @@ def rooms(sizes: Sequence[int], lanes: int) -> Rooms:
         return start(start, types.int64), code
 
     def mover(move: Callable[..., None]) -> Any:
-        """A function of the addresses in a room and of those in memory."""
+        """A function of addresses in a room and of addresses in memory."""
 
         @intrinsic
         def moved(typing, inside, outside):
@@ -86,7 +86,7 @@ def rooms(sizes: Sequence[int], lanes: int) -> Rooms:
         return moved
 
     def liner(move: Callable[..., None]) -> Any:
-        """The same, of strides too."""
+        """A function of addresses in a room, of addresses in memory and of strides."""
 
         @intrinsic
         def moved(typing, inside, outside, strides):
@@ -111,7 +111,7 @@ def _row(builder: Any, start: Any, size: int, place: int, lanes: int) -> Any:
 
 
 def _blocks(size: int, lanes: int) -> Iterator[tuple[int, int, int]]:
-    """What is transposed at once: the first row, the first lane, the lanes."""
+    """The blocks that are transposed at once: the first row, the first lane, the lanes."""
     together = min(lanes, WHOLE // size)
     for lane in range(0, lanes, together):
         for first in range(0, ROW, HALF // size):
@@ -153,7 +153,7 @@ def _rows_of(builder: Any, runs: list[Any], n: int, lanes: int) -> list[Any]:
 
 
 def _runs_of(builder: Any, rows: list[Any], n: int, lanes: int) -> list[Any]:
-    """The other way round."""
+    """n items of each lane, from n rows with an item of each lane."""
     if lanes == 2 * n:
         rows = transposed(builder, rows, n)
         return [shuffle(builder, row, row, list(range(at, at + n))) for at in (0, n) for row in rows]
@@ -245,7 +245,7 @@ def _each_lane(lanes: int) -> Any:
 
 
 def _as_vectors(builder: Any, back: Any) -> None:
-    """Tell LLVM not to unroll the loop that this branch closes before it is vector code. A loop's metadata must name itself."""
+    """Tell LLVM not to unroll the loop that this branch closes until it is vector code. Metadata of a loop must name itself."""
     module = builder.module
 
     def word(text: str, *values: Any) -> Any:

@@ -17,7 +17,7 @@ from upsweep.cpu.words import JOIN, RISE, ROW, SCAN, SETTLE, SUM
 def runner(
     accumulators: Sequence[np.dtype], segmented: bool, initial: bool, lanes: int
 ) -> Callable[..., None]:
-    """The code of an operator on items of these dtypes. `frame` holds the addresses of what it is asked for; items lie side by
+    """The code of an operator on items of these dtypes. `frame` holds the addresses of operands and results; items lie side by
     side, and w counts groups of `lanes` runs:
 
     SUM: of the runs, of the places for their sums, and of those where the block sums within the runs are kept, if `m`: row by

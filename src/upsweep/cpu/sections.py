@@ -1,8 +1,8 @@
 """How a panel of items goes through one section of a filter, in the order of the tree or of the loop.
 
 A panel has a row for each step and in it the items of all lanes. A section is a recurrence with one multiplier for all its
-items. So a block of the tree is multiplied by a power of the pole that depends on its level alone, and of a scan of affine maps
-the second component alone is left to compute, with the same bits.
+items. So a block of the tree is multiplied by a power of the pole that depends on its level alone, and only the
+second component of a scan of affine maps is left to compute, with the same bits.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Section(NamedTuple):
     """The functions for sections of one pole, or of a pair of them, whose states have imaginary parts too."""
 
     along: Any
-    """A panel through a section, where a lane goes on from the one before it."""
+    """Take a panel through a section, where a lane goes on from the lane before it."""
     beside: Any
-    """The same, where each lane is a row of its own."""
+    """Take a panel through a section, where each lane is a row of its own."""
     in_order: Any
-    """The same in order, `steps` of them."""
+    """Take `steps` steps of a panel through a section, in order."""
 
 
 def section(pair: bool) -> Section:
@@ -72,7 +72,7 @@ def section(pair: bool) -> Section:
 
     @inner
     def down(panel, states, powers, by, alone):
-        """The prefix before each item, and its result. Before the first `alone` lanes, none, one or all, stands nothing."""
+        """The prefix before each item, and the item's result. Nothing stands before the first `alone` lanes: none, one or all."""
         x, steps = panel.ctypes.data, len(panel)
         for level in range(_zeros(steps) - 1, 0, -1):
             size, total = 1 << level, get(states, 1 << level, 0)
@@ -132,7 +132,7 @@ def section(pair: bool) -> Section:
 
     @inner
     def in_order(panel, state, powers, by, steps, first):
-        """`state` is that of the lanes, in row 0; 0 before the first panel, of which the first item is the state behind it."""
+        """Row 0 of `state` holds the lanes' states. Before the `first` panel they are 0; its first items are states."""
         as_state((row(state, 1),), (panel.ctypes.data,))
         for k in range(steps):
             x = panel.ctypes.data + k * ROW

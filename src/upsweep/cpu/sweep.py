@@ -20,7 +20,7 @@ from upsweep.cpu.words import DOWN, JOIN, PASS, ROW, UP
 def sweeper(
     accumulators: Sequence[np.dtype], segmented: bool, initial: bool, lanes: int
 ) -> Callable[..., None]:
-    """The code of an operator on items of these dtypes. `frame` holds the addresses of what it is asked for:
+    """The code of an operator on items of these dtypes. `frame` holds the addresses of operands and results:
 
     UP: of a panel's first row; of its first `m` rows the second of two, and the fourth of four, becomes their sum.
     DOWN: of the starts, and of the first row of a panel that was swept up, of whose quadruples those from `first` on are
@@ -121,8 +121,9 @@ def sweeper(
 
 
 def stepper(accumulators: Sequence[np.dtype], segmented: bool, initial: bool) -> Callable[..., None]:
-    """The code of an operator in order. `frame` holds the addresses as for DOWN; the rows of the panel from the `first` on become
-    the prefixes, each of the one above it."""
+    """The code of an operator in order. `frame` holds the addresses as for DOWN. The rows of the panel from the `first` on become
+    prefixes, each from the row above it.
+    """
     one = len(accumulators) == 1
     sums = [*accumulators, *[np.dtype(np.uint8)] * segmented]
     S, P = Items(sums, sums, one and not segmented), Items(accumulators, accumulators, one)

@@ -69,12 +69,12 @@ class View:
 
     @property
     def on_host(self) -> bool:
-        """A number that travels with the launch."""
+        """Whether this is a number that travels with the launch."""
         return self.value is not None
 
     @property
     def place(self) -> tuple[tuple[int, ...], int]:
-        """Strides, and the pointer's remainder by 16, or -1 where there is none: what a launch is chosen by."""
+        """Strides, and the pointer's remainder by 16, or -1 where there is no pointer: a launch is chosen by these."""
         return self.strides, -1 if self.value is not None else self.ptr & 15
 
     @property
@@ -227,13 +227,13 @@ def _jax_empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> View:
 
 
 class Queue(NamedTuple):
-    """A stream, as what keeps the memory that is used on it: XLA does until the function returns."""
+    """A stream, which stands for an owner: XLA keeps the memory that is used on the stream until the function returns."""
 
     stream: int
 
 
 class Queued(View):
-    """Memory of XLA's, and in `owner` the stream that whatever touches it is queued on."""
+    """Memory of XLA's; `owner` is the stream on which all work on the memory is queued."""
 
     __slots__ = ()
     is_cuda = True
@@ -351,8 +351,9 @@ def _cupy_made(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
 
 
 def scratch(like: View, nbytes: int) -> View:
-    """Bytes for what is made on the way to a scan, which are given back when nothing looks at them any more, in the order of the
-    stream: of the library's own, which keeps what it has, unless it works on streams that we do not see."""
+    """Bytes for arrays that are made on the way to a scan. They are given back, in the order of the stream, when nothing looks at
+    them any more. The array's library gives them, as it keeps freed memory, unless it works on streams that we do not see.
+    """
     from upsweep.gpu import driver
 
     assert like.kind is not None

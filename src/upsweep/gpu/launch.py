@@ -33,7 +33,7 @@ class Launch:
     block: int
     shared: int
     offsets: tuple[int, ...]
-    """Added to the pointers of loads, stores, heads and starts: where their scan begins."""
+    """Bytes from the pointers of loads, stores, heads and starts to the places where the scan begins."""
     packer: struct.Struct
     values: bytes
     """The identity, or space for an initial value from the host."""
@@ -49,7 +49,8 @@ class Launch:
     """Whether segments are read as bits."""
 
 
-_MOST = 4096  # launches kept; a program that never repeats itself must not keep them all
+# Launches that are kept: a program that never repeats itself must not keep them all.
+_MOST = 4096
 _launches: dict[Any, Launch] = {}
 _lock = Lock()
 
@@ -86,9 +87,9 @@ def run(
 def launch_of(
     plan: Plan, xs: Sequence[View], ys: Sequence[View], initial: Sequence[View], heads: View | Marks | None
 ) -> Launch:
-    """How a plan is launched on arrays that lie like these, on the current device."""
+    """The launch of a plan on arrays that lie like these, on the current device."""
     device = xs[0].device
-    # a launch keeps its plan alive
+    # A launch keeps its plan alive, so that no other plan gets the same id.
     key = (id(plan), device, type(heads), *[v and v.place for v in (*xs, *ys, heads, *initial)])
     launch = _launches.get(key)
     if launch is None:
@@ -101,7 +102,7 @@ def launch_of(
 
 
 def start(launch: Launch, pointers: Sequence[int], values: bytes, stream: int, device: int) -> None:
-    """Launches on arrays that begin there, on the current device."""
+    """Launch on arrays that begin at `pointers`, on the current device."""
     work = _workspace(launch, stream, device) if launch.meets else None
     place = (work.control, work.arrivals, work.nodes, work.node_words) if work else (0, 0, 0, 0)
     parameter = launch.packer.pack(*place, *pointers) + values + launch.frozen
@@ -109,7 +110,7 @@ def start(launch: Launch, pointers: Sequence[int], values: bytes, stream: int, d
 
 
 def run_small(name: str, key: np.dtype, like: View, numbers: Sequence[int], threads: int) -> None:
-    """One of the kernels of flags.cu, on the stream of `like`."""
+    """Run one of the kernels of flags.cu on the stream of `like`."""
     if threads == 0:
         return
     with driver.on_device(like.device):
@@ -130,7 +131,7 @@ def _kind(v: View) -> Kind:
 
 
 def _of_nothing(plan: Plan, ys: Sequence[View]) -> tuple[Plan, Sequence[View], Sequence[View]]:
-    """The reduction of no items is the first exclusive prefix of one, whatever that one is."""
+    """The reduction of no items is the first exclusive prefix of one item, whatever that item is."""
     longer = [
         View(v.ptr, (*v.shape, 1), (*v.strides, v.dtype.itemsize), v.dtype, v.device, v.kind, v.owner)
         for v in ys
@@ -169,7 +170,8 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
     )  # fmt: skip
 
 
-@lru_cache(_MOST)  # scans of other lengths share a kernel, and to load it again would take its memory again
+# Scans of other lengths share a kernel: a second copy of the kernel would take its memory again.
+@lru_cache(_MOST)
 def _kernel(name: str, spec: str, python: tuple[functions.Linked, ...], shared: int, device: int) -> Any:
     code = compile.cubin(name, spec, python, driver.architecture(device))
     return driver.load(code, f"upsweep_{name}", shared, device)
@@ -225,7 +227,9 @@ def _freeze(plan: Plan, choice: Choice) -> bytes:
 
 
 class Workspace:
-    """Control words, arrival counters and nodes. Between launches the first are as params.cuh says; nodes are stale."""
+    """Control words, arrival counters and nodes. Between launches the control words are as nodes.cuh leaves them; nodes are
+    stale.
+    """
 
     def __init__(self, arrivals: int, nodes: int, device: int, stream: int) -> None:
         self.arrivals_count, self.node_words = arrivals, nodes
@@ -246,13 +250,15 @@ def _grown(found: Workspace | None, launch: Launch, device: int, stream: int) ->
     return Workspace(arrivals, max(launch.nodes, found.node_words if found else 8192), device, stream)
 
 
-_STREAMS = 64  # workspaces kept; a process that makes streams without end must not keep memory for each
+# Workspaces that are kept: a process that makes streams without end must not keep memory for each.
+_STREAMS = 64
 _workspaces: OrderedDict[tuple[int, int], Workspace] = OrderedDict()
 
 
 def _workspace(launch: Launch, stream: int, device: int) -> Workspace:
-    """The stream's own: scans of one stream never overlap, scans of two never meet."""
-    if stream and driver.capturing(stream):  # the default stream, 0, is never captured, nor closed
+    """The workspace of a stream: scans of one stream never overlap, scans of two streams never meet."""
+    # The default stream, 0, is never captured, nor closed.
+    if stream and driver.capturing(stream):
         return _workspace_of_graph(launch, stream, device)
     key = (device, driver.stream_id(stream) if stream else 0)
     found = _workspaces.get(key)
@@ -267,7 +273,7 @@ def _workspace(launch: Launch, stream: int, device: int) -> Workspace:
 
 @dataclass
 class Lent:
-    """A workspace that a graph has while it lives, and the recording of a stream in which all scans share it."""
+    """A workspace that a graph has for its whole life, and the recording of a stream whose scans share the workspace."""
 
     workspace: Workspace
     device: int
@@ -279,8 +285,9 @@ _lent: list[Lent] = []
 
 
 def _workspace_of_graph(launch: Launch, stream: int, device: int) -> Workspace:
-    """A graph may run on any stream, many times, though never beside itself: it owns what its scans meet in, ready as every
-    launch leaves it, so that a graph need not clear it."""
+    """The workspace of a graph. A graph may run on any stream, many times, though never beside itself: so a graph owns the
+    workspace of its scans. Every launch leaves its workspace ready for the next, so that a graph need not clear it.
+    """
     number, graph = driver.capture(stream)
     recording = number, stream
     with _lock:

@@ -16,25 +16,25 @@ from upsweep.gpu.arrays import View
 from upsweep.gpu.functions import memory_type, value_type
 
 CHANNELS = 32
-"""Of a block, as in selective.cuh."""
+"""Channels of a block, as in serving.cuh and selective_back.cu."""
 MOST_MEMORY = 227 << 10
 """Bytes of shared memory that a block may have."""
 CHUNK = 16
 """Steps from one kept state to the next, as in selective.cuh."""
 _STEPS = 16
-"""Of a tile, as in serving.cuh."""
+"""Steps of a tile, as in serving.cuh."""
 
 
 _SERVERS = {True: (8, 1), False: (4, 2)}
-"""Warps that serve those which walk, and blocks of a multiprocessor, by whether it has one block at most."""
+"""Warps that serve the walking warps, and blocks of a multiprocessor, by whether a multiprocessor has one block at most."""
 _STEP_THREADS = 128
-"""Of a block that takes single steps, as in gated_step.cu and selective_step.cu."""
+"""Threads of a block that takes single steps, as in gated_step.cu and selective_step.cu."""
 _FEW_STEPS = 4
-"""Steps that threads take by themselves, as there."""
+"""The most steps that such a block takes."""
 
 
 def selective(s: Selective, out: View, last: View | None, marks: View | None) -> None:
-    """`out`, and where they are asked for the last state of each sequence and the states at its chunks."""
+    """Write `out` and, where they are asked for, the last state of each sequence and the states at its chunks."""
     words = [*_operands(s, out), _ptr(s.initial), _ptr(last), _ptr(marks), *_sizes(s), *[0] * 16]
     if s.offsets is None and marks is None and s.u.shape[1] <= _FEW_STEPS:
         _selective_step(s, last, words)
@@ -51,7 +51,7 @@ def _selective_step(s: Selective, last: View | None, words: Sequence[int]) -> No
 
 
 def _states_grain(s: Selective, last: View | None) -> int:
-    """The bytes that the states of a lane may be moved in."""
+    """The most bytes by which the states of a lane may be moved."""
     whole, size = 16, s.a.dtype.itemsize
     for place in (s.a.ptr, _ptr(s.initial), _ptr(last), s.a.shape[1] * size):
         whole = min(whole, place & -place or whole)
@@ -83,7 +83,7 @@ def selective_back(
 
 
 def _total(s: Selective, parts: View, db: View, dc: View) -> None:
-    """db and dc, from what the blocks of channels have of them."""
+    """Sum db and dc from the parts that the blocks of channels have written."""
     groups, lines, _ = parts.shape
     n = s.a.shape[1]
     spec = _types(db.dtype)
@@ -126,7 +126,7 @@ def _ptr(v: View | None) -> int:
 
 
 def _grain(arrays: Sequence[View], most: int = 16) -> int:
-    """The bytes that lines are moved in: at most `most`, and a divisor of where every line begins and ends."""
+    """The bytes by which lines are moved: at most `most`, and a divisor of the places at which lines begin and end."""
     whole = most
     for v in arrays:
         for place in (v.ptr, v.shape[2] * v.dtype.itemsize, *v.strides[:2]):
@@ -216,8 +216,9 @@ _GATED = {
     ("gated_back", False): (4, 2, 3),
     ("gated_back", True): (8, 2, 1),
 }
-"""By the kernel and whether a multiprocessor has one block at most, as of float64 always: warps that serve, tiles that each
-brings at once, and blocks of a multiprocessor. Where shared memory has no room for so many warps, there are fewer.
+"""The warps that serve, the tiles that each brings at once, and the blocks of a multiprocessor: by the kernel, and by whether a
+multiprocessor has one block at most. float64 always counts as if it had. Where shared memory has no room for so many warps, there
+are fewer.
 
 Of a copy, on an H200, in bfloat16 and float32: forwards .75 and .91 with (8, 2, 2), .62 and .91 with (6, 2, 3), .52 and .90 with
 (4, 3, 3); back .67 and .86 with (4, 2, 3), .61 and .86 with (8, 2, 2), .48 and .86 with (6, 2, 3). With one block forwards .66
@@ -225,7 +226,7 @@ and .77 with (15, 2, 1), .60 and .81 with (8, 3, 1); back .82 and .86 with (8, 2
 
 
 def gated(s: Gated, out: View, last: View | None) -> None:
-    """`out`, and the last state of each sequence where it is asked for."""
+    """Write `out`, and the last state of each sequence where it is asked for."""
     inputs = [*s.inputs, *[None] * (3 - len(s.inputs))]
     words = [
         *_all_lines([*inputs, out, None, None, None, None]),
@@ -285,7 +286,7 @@ def _gated_grain(arrays: Sequence[View]) -> int:
 
 
 def _step_grain(arrays: Sequence[View], states: Sequence[View | None]) -> int:
-    """The same, where states are moved as pieces too."""
+    """The bytes of a piece, where states are moved as pieces too."""
     grain, size = _gated_grain(arrays), arrays[0].dtype.itemsize
     for v in states:
         while v is not None and v.ptr % min(16, grain // size * v.dtype.itemsize):

@@ -10,7 +10,7 @@ from upsweep.gpu.functions import memory_type
 from upsweep.gpu.one_pass import INT64, empty, items_of, launch
 
 THREADS, SPREAD = 256, 1 << 16
-"""Of a block; and fours of items that are taken first, about as many as a GPU holds threads for."""
+"""Threads of a block; and fours of items that are taken first, about as many as a GPU holds threads for."""
 
 
 def distances(links: Any) -> Any:
@@ -29,5 +29,5 @@ def distances(links: Any) -> Any:
 
 
 def spec(dtype: np.dtype) -> dict[str, Any]:
-    """Of the kernels that follow links of this dtype."""
+    """The names that the kernels for links of this dtype are compiled with."""
     return {"LINK": memory_type(dtype), "THREADS": THREADS, "SPREAD": SPREAD}

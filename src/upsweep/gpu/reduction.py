@@ -1,4 +1,5 @@
-"""Reductions of long rows: blocks of the tree are reduced as rows of their own, then their sums, then what is left.
+"""Reductions of long rows: blocks of the tree are reduced as rows of their own, then their sums, then the items behind
+them.
 
 A kernel for rows has nothing to wait for and reads faster than one that hands sums from tile to tile.
 """
@@ -59,7 +60,7 @@ def _side_by_side(xs: Sequence[View]) -> bool:
 
 @lru_cache(4096)
 def _parts(plan: Plan, along: bool) -> tuple[Plan, Plan, Plan] | None:
-    """The reductions of all whole blocks, of their sums, and of what is left, from that; None for rows that are not long."""
+    """The reductions of all whole blocks, of their sums, and of the items behind, onto these; None for rows that are not long."""
     rows = prod(plan.row_shape)
     size = sum(d.itemsize for d in plan.loads)
     if plan.order != "tree" or plan.finish is not None or plan.placed or size < shapes.WIDE:
@@ -86,7 +87,7 @@ def _memory(plan: Plan, like: View) -> list[View]:
 
 
 def _cut(x: View, axis: int, skip: int, block: int, shape: tuple[int, ...]) -> View:
-    """The blocks along an axis as rows of an axis more."""
+    """The blocks along an axis, as rows of an array with one axis more."""
     along = x.strides[axis]
     strides = (*x.strides[:axis], along * block, *x.strides[axis:])
     return x.over(x.ptr + skip * along, shape, strides, x.dtype)

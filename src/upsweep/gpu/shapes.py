@@ -1,7 +1,7 @@
 """How large tiles are: every tuning number of the CUDA engine, with the measurement that chose it.
 
-ITEMS is what one thread holds in registers, by the 32-bit words of an item's accumulators; WARPS make a tile; BLOCKS is
-how many blocks share a multiprocessor, which bounds the registers of a thread to 65536 / (BLOCKS * threads).
+ITEMS are the items that one thread holds in registers, by the 32-bit words of an item's accumulators; WARPS make a tile;
+BLOCKS share a multiprocessor, which bounds the registers of a thread to 65536 / (BLOCKS * threads).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True)
 class Shape:
-    """The shape of a kernel's work: what its text is compiled with."""
+    """The shape of a kernel's work: the numbers that its text is compiled with."""
 
     items: int
     warps: int
@@ -23,22 +23,22 @@ class Shape:
     carry: bool = False
     stages: int = 2
     together: bool = False
-    """The warps of a block hold a row together."""
+    """Whether the warps of a block hold a row together."""
     small: bool = False
-    """The machine is not full."""
+    """Whether the machine is not full."""
     cluster: int = 1
     """Blocks that hold a row, or a part of it, together."""
 
 
 class Chip(NamedTuple):
-    """What an architecture has, as CUDA's programming guide lists it, and what its compiler makes of the kernels."""
+    """An architecture: its sizes, as CUDA's programming guide lists them, and a choice that its compiler asks for."""
 
     shared: int
     """Bytes of shared memory that a block may have, nearly all of a multiprocessor's."""
     cluster: int
     """Blocks of the largest cluster; 1 where there are none."""
     near_groups: bool
-    """Whether the look-back of items of 8 bytes takes sums of near groups from their parts: elsewhere its kernels spill."""
+    """Whether the look-back of items of 8 bytes takes sums of near groups from their parts: elsewhere such kernels spill."""
 
 
 CHIPS = {
@@ -48,11 +48,11 @@ CHIPS = {
     100: Chip(227 * 1024, 16, False),
     120: Chip(99 * 1024, 8, False),
 }
-"""By compute capability; one that is missing is like the one before it."""
+"""Chips by compute capability; a missing one is like the one before it."""
 
 
 def chip(arch: int) -> Chip:
-    """What is known of a compute capability."""
+    """The chip of a compute capability."""
     return CHIPS[max((known for known in CHIPS if known <= arch), default=min(CHIPS))]
 
 
@@ -71,7 +71,7 @@ warps of two strips each leave the warp that looks back more of the multiprocess
 
 
 WIDER = 4
-"""Times the bytes of what is read, from which results have a place of their own: truths as int64 were summed at .88 of a copy,
+"""Results of so many times the bytes of the inputs have a place of their own: truths as int64 were summed at .88 of a copy,
 at .70 where they waited for results in a tile's place (H200)."""
 
 
@@ -88,8 +88,9 @@ def _power_of_two_below(n: int) -> int:
 
 
 BLOCK = 1 << 26, 4
-"""Bytes from which a reduction goes by rows, and the parts of what a block can hold that make one: so f4 were read at 1.06 of a
-copy and f8 at 1.05, tile by tile at .90 and .88 (H200)."""
+"""Bytes from which a reduction goes by rows, and how many such rows the largest block of threads could hold: f4 were read so at
+1.06 of a copy and f8 at 1.05, tile by tile at .90 and .88 (H200).
+"""
 
 WIDE = 4
 """Bytes of an item from which a reduction goes by rows: maxima of bf16 ran at .66 of a copy so, tile by tile at .89 (H200)."""
@@ -102,14 +103,15 @@ at .95 of a copy so, 8192 x 16384 f8 at .92, by tiles of columns at .88 and .85 
 
 def for_reduction(words: int, along: bool, light: bool) -> int:
     """Items of the blocks of the tree that a long reduction is cut into: rows that a block of threads holds, or, where rows lie
-    side by side, what a lane holds."""
+    side by side, items that a lane holds.
+    """
     if along:
         return TOGETHER * 32 * items_for(words) // BLOCK[1]
     return _power_of_two_below(min(SEVERAL // words, SEVERAL if light else FLAGS))
 
 
 def for_rows(n: int, words: int) -> Shape:
-    """Rows that a warp can hold: as few lanes as hold one."""
+    """The shape for rows that a warp can hold: a row takes as few lanes as can hold it."""
     most = items_for(words)
     items = min(most, max(_power_of_two(n), 2))
     return Shape(items, 8, 3, lanes=_power_of_two(-(-n // items)))
@@ -121,8 +123,10 @@ whole rows tile by tile at .79. Rows of bytes, .62 in 16 warps and .78 in 8, pay
 
 
 def for_whole_rows(n: int, words: int, even: bool) -> Shape:
-    """Rows that a block can hold: as many warps as it takes, with half the items where those leave fewer idle. Rows that do
-    not start `even`, at 16 bytes, take more registers: 25 warps spill where 20 do not, f4 .85 of a copy against .917."""
+    """The shape for rows that a block can hold: as many warps as a row takes, with half the items where fewer lanes are then
+    idle. Rows that do not start `even`, at 16 bytes, take more registers: 25 warps spill where 20 do not, f4 .85 of a copy
+    against .917.
+    """
     items = items_for(words)
     if items > 4 and -(-n // (32 * items)) * 32 * items > 1.2 * n:
         items //= 2
@@ -220,9 +224,11 @@ def for_tiles(
 
 
 SMALL_ROWS = ((16, 1, 1), (8, 8, 1), (16, 16, 1), (16, 8, 32), (32, 8, 32))
-"""Of a few rows that the machine holds at once, in blocks of eight warps: the words of a thread, the blocks of a cluster, and the
-clusters of a row that look back on one level; the first that hold a row. Microseconds in a graph for 2^12, 2^14, 2^16, 2^18 and
-2^20 f4: 1.7, 2.2, 2.7, 3.8 and 5.4; the best blocks of 32 warps took 2.0, 3.0 and 3.5 for the first three (H200)."""
+"""Shapes for a few rows that the machine holds at once, in blocks of eight warps: the words of a thread, the blocks of a
+cluster, and the clusters of a row that look back on one level. The first that hold a row are taken. Microseconds in a graph for
+2^12, 2^14, 2^16, 2^18 and 2^20 f4: 1.7, 2.2, 2.7, 3.8 and 5.4; the best blocks of 32 warps took 2.0, 3.0 and 3.5 for the
+first three (H200).
+"""
 
 AT_ONCE = 528
 """Blocks of eight warps that the machine holds: with more, a block takes a row. 64 rows of 16384 took 3.9 us so, 17.6 in four
@@ -284,7 +290,7 @@ def for_columns(
 
 
 LITTLE = 4
-"""Times that an input is narrower than the widest of columns, from which it does not decide how wide lines are."""
+"""An input of columns does not decide how wide lines are, if it is so many times narrower than the widest one, or more."""
 
 NARROW = 8192
 """Items of all columns from which fewer columns than lanes share a warp."""
@@ -330,11 +336,11 @@ VECTOR_ROWS = 8192
 """Rows from which a lane takes several narrow ones."""
 
 MULTIPROCESSORS = 132
-"""Of the GPU that these numbers were measured on: how many walks share one is known roughly before a launch."""
+"""Multiprocessors of the measured GPU: before a launch, the walks that share a multiprocessor are known only roughly."""
 
 
 def fits_short(n: int, words: int, segmented: bool, light: bool) -> bool:
-    """Whether the operator is `light` counts, as a lane's code grows with its items."""
+    """Whether a lane can hold an axis. Whether the operator is `light` counts, as a lane's code grows with its items."""
     items = _power_of_two(n)
     return (items * words <= SEVERAL and items <= FLAGS) or (
         light and not segmented and items * words <= SHORT
@@ -362,7 +368,7 @@ class Walking(NamedTuple):
     walks: int
     """Walking warps that share a multiprocessor."""
     servers: int
-    """Warps that bring what one walks over."""
+    """Warps that bring the items of one walking warp."""
 
     stages: int
 

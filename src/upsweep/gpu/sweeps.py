@@ -34,7 +34,8 @@ class Rows(Choice):
     """A warp holds a row, or several; or the warps of a block hold one together, or of a cluster, or of up to 32 clusters."""
 
     kernel = "rows"
-    RADIX = 33  # one level
+    # The look-back has one level.
+    RADIX = 33
 
     @property
     def meets(self) -> bool:
@@ -78,7 +79,7 @@ class Tiles(Choice):
 
 
 class Columns(Choice):
-    """A lane holds items of a column; where those are few, several lanes; warps are stacked along the axis."""
+    """A lane holds items of a column; where columns are few, several lanes share one; warps are stacked along the axis."""
 
     kernel = "columns"
     RADIX = 8
@@ -145,8 +146,9 @@ def _turning(plan: Plan, layout: Layout) -> bool:
 
 
 def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
-    """Lines as wide as the smallest input wants them, unless it is little beside others; and as many warps as pay, if all inputs
-    fit into shared memory."""
+    """Lines as wide as the smallest input wants them, unless that input is little beside others; and as many warps as pay, if all
+    inputs fit into shared memory.
+    """
     sizes = [x.size for x in layout.loads if patched(x)]
     line = min((size for size in sizes if shapes.LITTLE * size > max(sizes)), default=4)
     warps = shapes.WARPS
@@ -168,8 +170,9 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
 
 
 def _are_columns(layout: Layout) -> bool:
-    """Whether the innermost rows are neighbours in memory, in every array (in what is read also one and the same): a line of
-    them, or a long axis without gaps. Of some arrays the items of a row may be, as they are of a transposed one."""
+    """Whether the innermost rows are neighbours in memory, in every array: a line of rows, or a long axis without gaps. Rows may
+    also share the items of an input. In some arrays the items of a row may be the neighbours, as in a transposed array.
+    """
     columns, arrays = layout.dims[-1], (*layout.loads, *layout.stores)
     across = all(x.rows[-1] == x.size or turned(x) for x in layout.stores) and all(
         x.still or x.rows[-1] in (0, x.size) or turned(x) for x in layout.loads

@@ -37,8 +37,9 @@ NAMED: dict[str, Operator] = dict(BUILTIN)
 
 
 def constant(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a function whose results a compiled graph keeps, as `torch.compiler.assume_constant_result` does, which imports the
-    compiler: that takes a second."""
+    """Mark a function whose results a compiled graph keeps. `torch.compiler.assume_constant_result` does the same, but imports
+    the compiler, which takes a second.
+    """
     fn._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return fn
 
@@ -86,8 +87,9 @@ def differentiable(
 
 
 def plain(op: Any) -> Callable[..., Any]:
-    """A custom operator, or the function behind it where PyTorch has nothing to do beside: its ways there take 100 us, and the
-    first of them imports the compiler."""
+    """A custom operator, or the function behind it where PyTorch has nothing else to do. PyTorch's way to the function takes
+    100 us, and the first such call imports the compiler.
+    """
     fn = op._init_fn
 
     def call(*args: Any) -> Any:
@@ -97,7 +99,7 @@ def plain(op: Any) -> Callable[..., Any]:
 
 
 def watched(args: tuple[Any, ...]) -> bool:
-    """Whether someone follows what becomes of tensors: gradients, a transform, a mode, a tracer, or a type of their own."""
+    """Whether something follows the tensors: gradients, a transform, a mode, a tracer, or a type of their own."""
     if (
         forward_ad._current_level >= 0
         or torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]
@@ -134,7 +136,7 @@ def _none_first(x: Tensor, dim: int) -> Tensor:
 
 
 def batched(x: Tensor | None, in_dim: int | None, size: int = 1) -> Tensor | None:
-    """With the batch in front; what is the same for all, `size` times."""
+    """A tensor with the batch in front; a tensor without a batch is repeated `size` times."""
     if x is None:
         return None
     return x.movedim(in_dim, 0) if in_dim is not None else x.unsqueeze(0).expand(size, *x.shape)
@@ -145,8 +147,9 @@ def batched(x: Tensor | None, in_dim: int | None, size: int = 1) -> Tensor | Non
 
 @torch.library.custom_op("upsweep::heads", mutates_args=())
 def heads(values: Tensor, spelling: str, shape: list[int], dim: int) -> Tensor:
-    """Booleans of `shape`, or 1-D along the axis, that are true where a segment starts: what an exclusive product of
-    zeros gives there, from 1."""
+    """Booleans of `shape`, or 1-D along the axis, that are true where a segment starts: an exclusive product of zeros is 1 there,
+    and 0 elsewhere.
+    """
     each = values.ndim == len(shape) and spelling in up.segments.EACH
     zeros = torch.zeros(shape if each else shape[dim], dtype=torch.uint8, device=values.device)
     segments = up.segments.Segments(spelling, values)
@@ -204,7 +207,7 @@ def scan_gradient(
     op: str, g: Tensor, x: Tensor, y: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int,
     exclusive: bool, reverse: bool, order: str,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """The gradients of x and initial from that of y."""
+    """The gradients of x and initial from the gradient of y."""
     if x.shape[dim] == 0:
         return torch.zeros_like(x), None if initial is None else torch.zeros_like(initial)
     inner = g
@@ -233,7 +236,7 @@ def scan_tangent(
     op: str, dx: Tensor | None, d_initial: Tensor | None, x: Tensor, y: Tensor, initial: Tensor | None,
     heads: Tensor | None, dim: int, exclusive: bool, reverse: bool, order: str,
 ) -> Tensor:  # fmt: skip
-    """The tangent of y from those of x and initial."""
+    """The tangent of y from the tangents of x and initial."""
     dx = torch.zeros_like(x) if dx is None else dx
     if x.is_complex():
         check_holomorphic(op)
@@ -292,7 +295,7 @@ def scan(
 
 @constant
 def check_holomorphic(op: str) -> None:
-    """The derivatives of complex numbers are those of holomorphic operators."""
+    """Refuse an operator on complex numbers that is not holomorphic: the rules hold for holomorphic operators only."""
     if op in BUILTIN or op in _HOLOMORPHIC:
         return
     a, b = torch.tensor([[0.3 + 0.7j], [-0.4 + 0.2j]], dtype=torch.complex128)
@@ -357,7 +360,7 @@ def _recurrence_backward(ctx: Any, g: Tensor) -> Any:
 def _composed_gradients(
     g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
 ) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
-    """The gradients of a, b and initial by operators that have gradients themselves; half precision is computed in float32."""
+    """The gradients of a, b and initial, by operators that have gradients themselves; half precision is computed in float32."""
     dtype, given = h.dtype, a
     if dtype in (torch.float16, torch.bfloat16):
         g, a, h = g.float(), a.float(), h.float()
@@ -375,7 +378,7 @@ def _recurrence_gradients(
     g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str,
     wanted: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Of a, where it is wanted, b and initial; empty where there is none."""
+    """The gradients of a, if it is `wanted`, b and initial; empty where there is none."""
     g, a, h = (x.detach() for x in (g, a, h))
     start = None if initial is None else initial.detach()
     made = adjoint.gradients(g, a, h, start, heads, dim, reverse, order, wanted)

@@ -6,17 +6,19 @@
 #include "serving.cuh"
 
 constexpr int ARRAYS = Layer::ARRAYS, THREADS = 32 + 32 * SERVERS;
-constexpr int RUN = 16 / sizeof(Real), RUNS = STEPS / RUN;  // steps that shared memory holds side by side, and these of a tile
+// Steps that shared memory holds side by side, and such runs of a tile.
+constexpr int RUN = 16 / sizeof(Real), RUNS = STEPS / RUN;
 
 struct alignas(16) Run { Real x[RUN]; };
-// What a tile is walked with: decays, and inputs, which become states; on the way back gradients of either.
+// Decays, and inputs, which become states. On the way back the gradients of results become gradients of states.
 struct Tile { Run decay[RUNS][WIDTH], value[RUNS][WIDTH]; };
 // Pieces of a tile on their way: each lane brings those that it reads itself.
 template <int COUNT> struct Stage { Raw x[COUNT][HELD][32]; };
 template <int COUNT> struct Memory {
   Stage<COUNT> stage[SERVERS][DEPTH];
   Tile tile[SERVERS];
-  u64 full[SERVERS], done[SERVERS];  // of each tile: whether it is made, and whether it has been walked
+  // Barriers of each tile: it is made, and it has been walked.
+  u64 full[SERVERS], done[SERVERS];
   static __device__ __forceinline__ Memory& begin(char* bytes) {
     static_assert(sizeof(Memory) == MEMORY, "layers.py counts otherwise");
     Memory& memory = *(Memory*)bytes;

@@ -1,8 +1,9 @@
-// The gradients of gated layers, from the last step to the first: s = g + a s. What the decays were made of is read again, and
-// so is what the way forward wrote.
+// The gradients of gated layers, from the last step to the first: s = g + a s. The inputs are read again, and so are
+// the states that the way forward wrote.
 #include "gated.cuh"
 
-constexpr int COUNT = ARRAYS + 2;  // arrays that are read: the inputs, the gradient, and the states before
+// Arrays that are read: the inputs, the gradient, and the states before.
+constexpr int COUNT = ARRAYS + 2;
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_gated_back(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char bytes[];

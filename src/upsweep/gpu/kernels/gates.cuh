@@ -1,5 +1,5 @@
-// What gated layers make of an item: its decay a and its input b, of h = a h + b; and on the way back the gradients of what
-// they were made of, from the state before and the gradient s of the state.
+// The formulas of gated layers. `make` makes of an item its decay a and its input b, of h = a h + b. `back` makes the gradients
+// of the item and of the parameter, from the state before and the gradient s of the state.
 #include "maths.cuh"
 
 // 1 - exp(x), given exp(x), for x <= 0: near zero by the series of exp, where the difference would lose its digits.
@@ -61,7 +61,8 @@ struct MinGru : AsGiven {
   }
 };
 
-// Qin et al., "Hierarchically gated recurrent neural network" (2023), equation 5: x, forget gate; the parameter is its least.
+// Qin et al., "Hierarchically gated recurrent neural network" (2023), equation 5: x, forget gate; the parameter is the gate's
+// least value.
 struct Hgrn : AsGiven {
   static constexpr int ARRAYS = 2;
   static constexpr bool PARAMETER = true;

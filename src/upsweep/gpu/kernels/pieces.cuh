@@ -3,10 +3,11 @@
 #include "spec.cuh"
 #include "copies.cuh"
 
-constexpr int SIZE = sizeof(Value), VEC = GRAIN / SIZE;  // channels of a piece
+// VEC: channels of a piece.
+constexpr int SIZE = sizeof(Value), VEC = GRAIN / SIZE;
 struct alignas(GRAIN) Piece { Value x[VEC]; };
 
-// A piece as it lies in registers: words, of which each of two narrow floats is cut where it is converted.
+// A piece as it lies in registers: words. A narrow float is cut out of its word where it is converted.
 struct alignas(GRAIN) Raw {
   static constexpr int BYTES = GRAIN < 4 ? GRAIN : 4;
   typename bits_of<BYTES>::type w[GRAIN / BYTES];
@@ -16,7 +17,7 @@ struct alignas(GRAIN) Raw {
   }
 };
 
-// Channels as they go to memory: two narrow floats are rounded by one instruction.
+// Channels as they go to memory: one instruction rounds two narrow floats.
 template <class R> __device__ __forceinline__ Piece rounded_piece(const R (&x)[VEC]) {
   Piece y;
 #pragma unroll

@@ -3,10 +3,13 @@
 #include "serving.cuh"
 
 constexpr int WALKERS = LANES, THREADS = 32 * (WALKERS + SERVERS);
-constexpr int PAIR = 16 / (2 * sizeof(Real)), PAIRS = STEPS / PAIR;  // steps whose items lie side by side, and these of a tile
-constexpr int RUN = 16 / sizeof(Real);                               // the same of results
+// Steps whose items lie side by side, and how often a tile has so many.
+constexpr int PAIR = 16 / (2 * sizeof(Real)), PAIRS = STEPS / PAIR;
+// Steps whose results lie side by side.
+constexpr int RUN = 16 / sizeof(Real);
 
-struct alignas(16) Items { Real step[PAIR], drive[PAIR]; };  // delta after softplus, and that times u
+// A step is delta after softplus, a drive is the step times u.
+struct alignas(16) Items { Real step[PAIR], drive[PAIR]; };
 struct alignas(16) Run { Real x[RUN]; };
 struct Tile {
   Items items[PAIRS][WIDTH];
@@ -19,7 +22,7 @@ struct Memory {
 };
 static_assert(sizeof(Memory) == MEMORY, "layers.py counts otherwise");
 
-// What a lane needs of a few steps: read before the steps ahead of them are walked.
+// The numbers that a lane needs for a few steps. They are read before the steps ahead of them are walked.
 struct Ahead {
   Items item;
   Pack<Real, OWN> b[PAIR], c[PAIR];
@@ -29,7 +32,8 @@ __device__ __forceinline__ void walk(const Params& p, const Part& part, Memory& 
   const int place = warp * WARP_CHANNELS + lane / LANES, mine = lane % LANES, channel = channel_of(place);
   const bool exist = channel < part.exist;
   const i64 states = (part.sequence * p.channels + part.first + channel) * STATES;
-  Real rate[OWN], h[OWN];  // rate: a times log2(e)
+  // rate: a times log2(e).
+  Real rate[OWN], h[OWN];
   load_states(p.a + (part.first + channel) * STATES, mine, exist, rate);
   load_states(p.initial + states, mine, exist && p.initial, h);
 #pragma unroll
@@ -79,7 +83,8 @@ __device__ __forceinline__ void walk(const Params& p, const Part& part, Memory& 
           h[o] = mul_add(exp2_of(x.item.step[k] * rate[o]), h[o], x.item.drive[k] * x.b[k].x[o]);
           y[t] = mul_add(h[o], x.c[k].x[o], y[t]);
         }
-        if ((t + 1) % LANES == 0) {  // of LANES steps each lane is left with one sum
+        // After LANES steps each lane is left with the sum of one.
+        if ((t + 1) % LANES == 0) {
           int first = t + 1 - LANES;
           bool wanted = true;
           sum_over_lanes<LANES / 2, 1, LANES>(y + t + 1 - LANES, lane, first, wanted);
@@ -156,8 +161,9 @@ __device__ __forceinline__ void serve(const Params& p, const Part& part, Memory&
         for (int v = 0; v < VEC; v++) step[o][v] = softplus(step[o][v]);
     server.each_run<PAIR>([&](int o, int v, int at) {
       Items made;
+      // A step that does not exist leaves the state as it is, bit for bit.
 #pragma unroll
-      for (int k = 0; k < PAIR; k++) {  // a step that does not exist leaves the state as it is, bit for bit
+      for (int k = 0; k < PAIR; k++) {
         made.step[k] = o + k < m ? step[o + k][v] : Real(0);
         made.drive[k] = o + k < m ? step[o + k][v] * u[o + k][v] : Real(-0.0);
       }

@@ -1,20 +1,26 @@
-// Selective scans: the state of a channel lies in the registers of LANES neighbouring lanes, OWN states each, and is walked in
-// order. WIDTH channels share a block, and with them what is the same for all channels. Gu and Dao, "Mamba: linear-time
+// Selective scans: the states of a channel lie in the registers of LANES neighbouring lanes, OWN states each, and are walked in
+// order. The channels of a block share b and c, which are the same for all channels. Gu and Dao, "Mamba: linear-time
 // sequence modeling with selective state spaces" (2023), section 3.3.
 #include "maths.cuh"
 #include "spec.cuh"
 #include "pieces.cuh"
 
-constexpr int PADDED = LANES * OWN;           // states, with those that are always zero
-constexpr int WARP_CHANNELS = 32 / LANES;     // that a warp walks
-constexpr int CHUNK = 16;                     // steps from one state that is kept for the way back to the next
+// States, with those that are always zero.
+constexpr int PADDED = LANES * OWN;
+// Channels that a warp walks.
+constexpr int WARP_CHANNELS = 32 / LANES;
+// Steps from one state that is kept for the way back to the next.
+constexpr int CHUNK = 16;
 constexpr Real LOG2E = 1.4426950408889634, LN2 = 0.6931471805599453;
 
 struct Params {
-  Lines u, delta, z, b, c, out;               // on the way back `out` holds the gradient that comes in
+  // On the way back `out` holds the gradient that comes in.
+  Lines u, delta, z, b, c, out;
   const Real *a, *skip, *bias, *initial;
-  Real *last, *marks;                         // marks: the state at each CHUNK of a sequence
-  const i64* offsets;                         // of packed sequences, or null
+  // marks: the state at each CHUNK of a sequence.
+  Real *last, *marks;
+  // The offsets of packed sequences, or null.
+  const i64* offsets;
   i64 steps, channels, groups, softplus;
   Lines du, ddelta, dz;
   const Real* dlast;
@@ -25,8 +31,8 @@ struct Params {
 template <class T, int N> struct alignas(N * sizeof(T) % 16 == 0 ? 16 : sizeof(T)) Pack { T x[N]; };
 
 // Sums over the lanes that differ in the bits HIGH down to LOW, of V values each. Lanes give half of their values away for
-// the other half of what their neighbours have, so that V values cost V shuffles at most. What is left is x[0], ...: the
-// sums of the values `first`, ...; a lane for which `mine` is false has what another lane has too.
+// the other half of their neighbours' values, so that V values cost V shuffles at most. The sums of the values `first`, ... are
+// left in x[0], ...; a lane for which `mine` is false has the same sums as another lane.
 constexpr int left_of(int high, int low, int v) { return high < low ? v : left_of(high / 2, low, v % 2 ? v : v / 2); }
 template <int HIGH, int LOW, int V> __device__ __forceinline__ void sum_over_lanes(Real* x, int lane, int& first, bool& mine) {
   if constexpr (HIGH >= LOW) {

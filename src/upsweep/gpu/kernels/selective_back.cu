@@ -1,10 +1,11 @@
 // The gradients of a selective scan: chunks of steps from the last to the first. The states of a chunk are computed again from
-// the one that the way forward kept, and then walked backwards; nothing that is as wide as all states is ever in memory.
+// the state that the way forward kept, and then walked backwards; nothing that is as wide as all states is ever in memory.
 #include "selective.cuh"
 
 constexpr int CHANNELS = 32, WARPS = LANES, THREADS = 32 * WARPS;
 constexpr int PER_LINE = CHANNELS / VEC;
-constexpr int LINES = THREADS / PER_LINE;     // that all threads move at once
+// Lines that all threads move at once.
+constexpr int LINES = THREADS / PER_LINE;
 
 // The steps of one sequence, and the channels of one block.
 struct Part {
@@ -18,16 +19,17 @@ struct Part {
     n = p.offsets ? p.offsets[s + 1] - begin : p.steps;
     sequence = s;
     line = p.offsets ? begin : s * p.steps;
-    mark = line / CHUNK + s;                  // no two sequences share a mark
+    // No two sequences share a mark.
+    mark = line / CHUNK + s;
   }
   __device__ __forceinline__ char* at(const Params& p, const Lines& l, i64 t) const {
     return l.at + (p.offsets ? 0 : sequence * l.sequence) + (begin + t) * l.step;
   }
-  // Where the states of a channel lie, in an array (sequences, channels, STATES).
+  // The place of a channel's states in an array (sequences, channels, STATES).
   __device__ __forceinline__ i64 states(const Params& p, int channel) const { return (sequence * p.channels + first + channel) * STATES; }
 };
 
-// A piece of channels of one step: what a thread moves at once, always of the same channels.
+// A piece of channels of one step. A thread moves it at once, and always moves the same channels.
 __device__ __forceinline__ Piece piece_of(const Value* lines, int t, int channel) { return *(const Piece*)(lines + t * CHANNELS + channel); }
 
 // An array as a thread sees it: its piece of the first of the lines that are moved at once.
@@ -45,7 +47,8 @@ template <int COUNT, class F> __device__ __forceinline__ void each_step(int m, F
   for (int k = 0; k < COUNT; k += LINES) { int t = k + threadIdx.x / PER_LINE; if (t < m && (COUNT % LINES == 0 || t < COUNT)) f(t, k); }
 }
 
-// Steps [t, t + m) of an array on their way to shared memory: of channels, and of what is the same for all channels.
+// Starts to copy steps [t, t + m) of an array to shared memory: `bring` if the array has channels, `bring_shared` if it is the
+// same for all channels.
 template <int COUNT> __device__ __forceinline__ void bring(Value* to, const Source& from, i64 t, int m) {
   char* base = from.of(t);
   each_step<COUNT>(m, [&](int line, int skipped) {
@@ -76,7 +79,7 @@ struct Sources {
   }
 };
 
-// What is the same for all channels, in the dtype that is computed in; zero where nothing exists.
+// The arrays b and c, which all channels share, in the computed dtype; zero where nothing exists.
 template <int COUNT> struct Shared {
   Pack<Real, OWN> b[COUNT * LANES], c[COUNT * LANES];
   __device__ __forceinline__ void fill(const Stage<COUNT>& s, int m) {
@@ -97,7 +100,7 @@ template <int COUNT> struct Shared {
   }
 };
 
-// What a lane needs of a few steps: read before the steps ahead of them are walked.
+// The numbers that a lane needs for a few steps. They are read before the steps ahead of them are walked.
 template <class Item, int COUNT, int STEPS> struct Ahead {
   Item item[STEPS];
   Pack<Real, OWN> b[STEPS], c[STEPS];
@@ -111,10 +114,12 @@ template <class Item, int COUNT, int STEPS> struct Ahead {
   }
 };
 
-constexpr int HALF = LANES / 2 ? LANES / 2 : 1;  // steps whose two sums over lanes are taken together
+// Steps whose two sums over lanes are taken together.
+constexpr int HALF = LANES / 2 ? LANES / 2 : 1;
 
-// What each item gives to the walk, and the walk to its gradients.
-struct alignas(16) Item { Real step, drive, dy, y; };  // then y, and in place of drive and dy: of dh b, and of dh a h rate
+// An item's numbers. It gives step, drive and dy to the walk. The walk forwards adds y, and the walk backwards puts the sums of
+// dh b and of dh a h rate in place of drive and dy.
+struct alignas(16) Item { Real step, drive, dy, y; };
 
 struct BackStage {
   Stage<CHUNK> in;
@@ -124,8 +129,10 @@ struct Memory {
   BackStage stage[2];
   Shared<CHUNK> shared;
   Item items[CHUNK][CHANNELS];
-  Pack<Real, OWN> trail[CHUNK][THREADS];  // the state before each step
-  Real parts[WARPS][CHUNK][2 * PADDED];   // db and dc, summed over the channels of a warp
+  // The state before each step.
+  Pack<Real, OWN> trail[CHUNK][THREADS];
+  // db and dc, summed over the channels of a warp.
+  Real parts[WARPS][CHUNK][2 * PADDED];
   Real dskip[CHUNK * CHANNELS], dbias[CHUNK * CHANNELS];
 };
 
@@ -136,9 +143,10 @@ struct Walker {
   const Part& part;
   Memory& memory;
   int channel, lane, warp;
-  Real rate[OWN], carry[OWN], da[OWN];  // carry: what the step after gives to the gradient of the state
+  // carry: the share that the step after has in the gradient of the state.
+  Real rate[OWN], carry[OWN], da[OWN];
 
-  // Forwards from the state before the chunk, which leaves each state's predecessor in the trail.
+  // Walks forwards from the state before the chunk, and leaves the state before each step in the trail.
   __device__ __forceinline__ void again(Real (&h)[OWN]) {
     constexpr int STEPS = LANES < 4 ? LANES : 4;
     Ahead<Item, CHUNK, STEPS> now, next;
@@ -170,7 +178,7 @@ struct Walker {
     }
   }
 
-  // Backwards from the state after the chunk.
+  // Walks backwards from the state after the chunk.
   __device__ __forceinline__ void back(Real (&h)[OWN]) {
     Ahead<Item, CHUNK, HALF> now, next;
     Pack<Real, OWN> trail[HALF], before[HALF];

@@ -1,8 +1,8 @@
-// A few steps of a selective scan: LANES lanes a channel, which keep its states in registers. The arithmetic is that of
-// selective.cu, and so are the bits; but one step is over before a block of that has made its first tile.
+// A few steps of a selective scan: LANES lanes a channel keep its states in registers. The arithmetic and the bits are those of
+// selective.cu; but here one step is over before a block of selective.cu has made its first tile.
 #include "selective.cuh"
 
-// OWN states of a lane, as wide as they may be moved.
+// OWN states of a lane, moved in pieces as wide as their place allows.
 struct States {
   static constexpr bool WHOLE = PADDED == STATES;
   static constexpr int CUT = WHOLE && OWN * sizeof(Real) % STATE_GRAIN == 0 ? STATE_GRAIN : sizeof(Real);
@@ -19,7 +19,8 @@ struct States {
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_selective_step(const __grid_constant__ Params p) {
-  constexpr u32 CHANNELS = THREADS / LANES;  // of a block
+  // Channels of a block.
+  constexpr u32 CHANNELS = THREADS / LANES;
   const u32 blocks = (u32)((p.channels + CHANNELS - 1) / CHANNELS), sequence = blockIdx.x / blocks;
   const int lane = threadIdx.x % LANES;
   const i64 place = (i64)(blockIdx.x % blocks) * CHANNELS + threadIdx.x / LANES;

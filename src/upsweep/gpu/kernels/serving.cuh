@@ -1,17 +1,21 @@
-// Warps that serve others which walk: SERVERS take turns at tiles of STEPS steps. Each brings the items of its tile, makes of them
-// what the walk needs, waits until the tile has been walked, and hands out the results. Nobody else waits for it.
+// Warps that serve walking warps: SERVERS of them take turns at tiles of STEPS steps. Each brings the items of its tile, prepares
+// them for the walk, waits until the tile has been walked, and hands out the results. Nobody else waits for it.
 #pragma once
 #include "pieces.cuh"
 #include "barriers.cuh"
 
-constexpr int WIDTH = 32, STEPS = 16;      // channels and steps of a tile
-constexpr int PER_LINE = WIDTH / VEC;      // lanes that share a step, where they serve
-constexpr int HELD = STEPS / VEC;          // steps that such a lane holds, one after the other
-constexpr int ROUND = SERVERS * STEPS;     // steps from one tile of a warp to its next
+// Channels and steps of a tile.
+constexpr int WIDTH = 32, STEPS = 16;
+// Lanes of a serving warp that share a step.
+constexpr int PER_LINE = WIDTH / VEC;
+// Steps that such a lane holds, one after the other.
+constexpr int HELD = STEPS / VEC;
+// Steps from one tile of a warp to its next.
+constexpr int ROUND = SERVERS * STEPS;
 
-// The steps of one sequence, and the channels of one block.
+// The steps of one sequence, and the channels of one block, from the `first` on.
 struct Part {
-  i64 sequence, begin, n, first;  // the first channel
+  i64 sequence, begin, n, first;
   int exist;
   __device__ __forceinline__ explicit Part(const Params& p) {
     sequence = blockIdx.x / (u32)p.groups;
@@ -28,7 +32,7 @@ struct Part {
 // The channel whose runs lie at this place of a tile.
 __device__ __forceinline__ int channel_of(int place) { return place % PER_LINE * VEC + place / PER_LINE; }
 
-// A piece of a line, of which the neighbours are wanted soon by other blocks; zero where it is not there.
+// A piece of a line; zero where the piece does not exist. Other blocks soon want its neighbours.
 template <class Raw> __device__ __forceinline__ Raw load_piece(const char* from, bool there) {
   Raw x;
   if constexpr (sizeof(Raw) == 16)
@@ -51,7 +55,8 @@ template <bool BACK> struct Server {
   const Params& p;
   const Part& part;
   int warp, lane;
-  int place = lane % PER_LINE, first = lane / PER_LINE * HELD;  // of its channels within a line, and of its steps within a tile
+  // The place of the lane's piece within a line, and its first step within a tile.
+  int place = lane % PER_LINE, first = lane / PER_LINE * HELD;
   bool owned = place * VEC < part.exist;
 
   // An array: where this lane's piece of the first of its steps lies, and how far apart steps are.
@@ -63,16 +68,16 @@ template <bool BACK> struct Server {
     const i64 j = (i64)warp * STEPS + first + skip;
     return {part.at(p, l, BACK ? part.n - 1 - j : j) + part.first * SIZE + place * GRAIN, BACK ? -l.step : l.step};
   }
-  // On to the warp's next tile.
+  // Moves arrays on to the warp's next tile.
   template <class... Sources> __device__ __forceinline__ void move(Sources&... s) const { ((s.at += ROUND * s.step), ...); }
-  // How many of its steps exist, of the tile that begins at step j.
+  // How many of the lane's steps exist in the tile that begins at step j.
   __device__ __forceinline__ int exist(i64 j) const { return owned ? (int)max(min(part.n - j - first, (i64)HELD), 0ll) : 0; }
   __device__ __forceinline__ void load(const Source& from, int m, Raw (&x)[HELD]) const {
     const char* at = from.at;
 #pragma unroll
     for (int o = 0; o < HELD; o++, at += from.step) x[o] = load_piece<Raw>(at, o < m);
   }
-  // The first m of its pieces on their way to shared memory.
+  // Starts to copy the lane's first m pieces to shared memory.
   __device__ __forceinline__ void bring(const Source& from, int m, Raw (&to)[HELD][32]) const {
     const char* at = from.at;
 #pragma unroll
