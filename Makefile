@@ -8,9 +8,9 @@ BIN := $(VENV)/bin
 demo: $(VENV)/demo.ready
 	$(BIN)/upsweep demo
 
-# Three processes: most of a fresh machine's time goes into compiling, which one process does on one core, and some tests wait.
+# Two processes: most of a fresh machine's time goes into compiling, which one process does on one core.
 test: $(VENV)/test.ready
-	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "not slow" tests src
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not slow" tests src
 
 # Random calls against an oracle, for UPSWEEP_FUZZ_SECONDS (an hour); a difference prints the line that shows it again.
 fuzz: $(VENV)/test.ready
