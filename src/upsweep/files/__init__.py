@@ -18,9 +18,10 @@ import numpy as np
 
 from upsweep.api import Op, scan
 from upsweep.arguments import axis_of, dtypes_of
+from upsweep.chunks import bare
 from upsweep.files import arrays, packed, tables
 from upsweep.files.arrays import FileError
-from upsweep.files.call import Call, Part, bare
+from upsweep.files.call import Call, Part
 from upsweep.files.grid import Grid
 from upsweep.files.heads import Heads
 from upsweep.files.work import load, load_state, store, store_state, work_on

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from upsweep.chunks import bare
 from upsweep.files import arrays
 from upsweep.files.arrays import FileError
 from upsweep.function import as_function
@@ -89,8 +90,3 @@ class Part:
     def keywords(self) -> dict[str, Any]:
         call = self.call
         return {"exclusive": call.exclusive, "dtype": self.dtype, "map": call.map, "finish": call.finish}
-
-
-def bare(parts: tuple[Any, ...]) -> Any:
-    """One part goes without its tuple."""
-    return parts[0] if len(parts) == 1 else parts
