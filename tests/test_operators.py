@@ -1,9 +1,12 @@
 """An operator is what it computes: its key sees code, defaults, closure, globals and laws, and nothing else."""
 
+import enum
+import functools
 import math
 import operator
 import pickle
 import sys
+import types
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -95,6 +98,182 @@ def test_an_edited_global_of_an_inner_function_makes_another_operator(fn):
         assert as_operator(fn) != before
     finally:
         SCALE = 2.0
+
+
+OTHER = types.ModuleType("other")
+exec("def scaled(x): return x * FACTOR", vars(OTHER))
+
+
+def by_keyword(factor):
+    def op(a, b, *, f=factor):
+        return a + b * f
+
+    return op
+
+
+def by_a_table_by_keyword(factor):
+    def op(a, b, *, table=np.array([factor])):  # noqa: B008
+        return a + b * table[0]
+
+    return op
+
+
+def by_a_list(factor):
+    table = [factor, 5.0]
+    return lambda a, b: a + b * table[0]
+
+
+def by_names_of_fields(factor):
+    table = np.array([(2.0, 3.0)], [(name, "f8") for name in ("fg" if factor == 2.0 else "gf")])
+    return lambda a, b: a + b * table[0]["f"]
+
+
+def by_a_module(factor):
+    OTHER.FACTOR = factor
+    return lambda a, b: a + b * OTHER.FACTOR
+
+
+def by_a_function_of_a_module(factor):
+    OTHER.FACTOR = factor
+    return lambda a, b: a + OTHER.scaled(b)
+
+
+def by_the_place_of_a_function(factor):
+    def of(first, second, third):
+        return lambda a, b: a + first(b) + second(b) * 0 + third(b) * 0
+
+    return of(_twice, _thrice, _twice) if factor == 2.0 else of(_thrice, _twice, _thrice)
+
+
+def by_the_last_place_of_a_function(factor):
+    def of(first, second, third):
+        return lambda a, b: a + first(b) * 0 + second(b) * 0 + third(b)
+
+    return of(_twice, _thrice, _twice if factor == 2.0 else _thrice)
+
+
+def _twice(x):
+    return x * 2.0
+
+
+def _thrice(x):
+    return x * 3.0
+
+
+EDITED = [
+    by_keyword, by_a_table_by_keyword, by_a_list, by_names_of_fields, by_a_module, by_a_function_of_a_module,
+    by_the_place_of_a_function, by_the_last_place_of_a_function,
+]  # fmt: skip
+COMPILED = [by_keyword, by_a_list, by_a_function_of_a_module]
+
+
+@pytest.mark.parametrize(
+    ("edited", "engine"), [*((e, "numpy") for e in EDITED), *((e, "cpu") for e in COMPILED)]
+)
+def test_all_that_an_operator_uses_is_looked_at(edited, engine):
+    keys = []
+    for factor in (2.0, 3.0, 2.0):
+        op = edited(factor)
+        keys.append(as_operator(op).key)
+        assert up.scan(np.ones(3), op, engine=engine).tolist() == [1, 1 + factor, 1 + 2 * factor]
+        if engine == "numpy":
+            assert up.scan((np.ones(3), np.ones(3)), map=op, engine=engine)[0] == 1 + factor
+    assert keys[0] == keys[2] != keys[1]
+
+
+class Scaled:
+    FACTOR = 2.0
+
+    def method(self, a, b):
+        return a + b * self.FACTOR
+
+    def __call__(self, a, b):
+        return a + b
+
+
+class Number(float):
+    pass
+
+
+class Whole(enum.IntEnum):
+    TWO = 2
+
+
+def before_its_value():
+    def op(a, b):
+        return a + b * later
+
+    for each in ():
+        later = each
+    return op
+
+
+OBJECTS, NUMBER = np.array([2.0], object), Number(2)
+REFUSED = {
+    "part of a function": functools.partial(make(2), 1.0),
+    "method": Scaled().method,
+    "object that is called": Scaled(),
+    "attribute of a class": lambda a, b: a + b * Scaled.FACTOR,
+    "method of an object of C": lambda a, b, of={1: 2}.get: a + of(b),
+    "function for each item": np.vectorize(make(2)),
+    "ufunc of Python": np.frompyfunc(make(2), 2, 1),
+    "objects": lambda a, b: a + b * OBJECTS[0],
+    "number of a type of the user's": lambda a, b: a + b * NUMBER,
+    "member of an enumeration": lambda a, b, of=Whole.TWO: a + b * of,
+    "a variable without a value": before_its_value(),
+}
+
+
+@pytest.mark.parametrize("engine", ["cpu", "numpy"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_function_without_a_key_is_refused(name, engine):
+    x = np.ones(3)
+    for call in ({"op": REFUSED[name]}, {"map": REFUSED[name]}):
+        with pytest.raises(up.OperatorError, match=r"cannot be compiled in|before it has a value"):
+            up.scan((x, x) if "map" in call else x, engine=engine, **call)
+
+
+@pytest.mark.parametrize("engine", ["cpu", "numpy"])
+@pytest.mark.parametrize("scope", [{}, {"__name__": None}], ids=["no name", "None"])
+def test_functions_of_no_module(scope, engine):
+    exec("def scaled(b): return b * 2\ndef op(a, b): return a + scaled(b)", scope)
+    assert up.scan(np.ones(3), scope["op"], engine=engine).tolist() == [1, 3, 5]
+    assert up.scan((np.ones(3), 1.0), map=scope["op"], engine=engine).tolist() == [3, 6, 9]
+
+
+def test_a_global_may_have_the_name_of_an_attribute(monkeypatch):
+    monkeypatch.setitem(globals(), "real", {})
+    assert up.scan(np.ones(3), lambda a, b: a.real + b).tolist() == [1, 2, 3]
+
+
+def test_types_and_functions_of_python_are_maps():
+    for engine in ("cpu", "numpy"):
+        made = up.scan(np.arange(3), map=float, engine=engine)
+        assert made.dtype == float
+        assert made.tolist() == [0, 1, 3]
+
+
+def test_a_function_that_calls_itself_is_told_so():
+    def op(a, b):
+        return a if a > 9 else op(a + b, b)
+
+    with pytest.raises(up.OperatorError, match="calls itself"):
+        up.scan(np.ones(3), op, engine="cpu")
+
+
+@pytest.mark.parametrize("engine", ["cpu", "numpy"])
+def test_an_operator_that_changed_since_it_was_made_is_refused(engine, monkeypatch):
+    held, table = Operator(scaled), np.array([2.0])
+    holding = Operator(lambda a, b: a + b * table[0])
+    for op in (held, holding):
+        assert up.scan(np.ones(3), op, engine=engine).tolist() == [1, 3, 5]
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    table[0] = 3.0
+    for op in (held, holding):
+        with pytest.raises(up.OperatorError, match="has changed since it was made"):
+            up.scan(np.ones(3), op, engine=engine)
+    monkeypatch.setitem(globals(), "SCALE", 2.0)
+    assert up.scan(np.ones(3), held, engine=engine).tolist() == [1, 3, 5]
 
 
 def test_threads_that_freeze_one_function_get_one_key():

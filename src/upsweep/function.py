@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.keys import OperatorError, called_with, freeze, remembered
+from upsweep.keys import OperatorError, Uses, called_with, freeze, remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +28,13 @@ class Function:
     name: str | None = None
     key: tuple[Any, ...] = field(init=False, repr=False)
     """What tells this function from every other, by value; the function itself first."""
+    uses: Uses = field(init=False, repr=False)
+    """The values that its function used when it was made."""
     _hash: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", (freeze(self.fn), self.arity, self.results))
+        object.__setattr__(self, "uses", Uses(self.fn))
         object.__setattr__(self, "_hash", hash(self.key))
 
     def __eq__(self, other: object) -> bool:
@@ -56,6 +59,14 @@ class Function:
         return replace(self, arity=fitting[0])
 
 
+def unchanged(op: Any) -> None:
+    """An OperatorError where a value that the function of an Operator or a Function uses has changed since that was made."""
+    if not op.uses.still(op.fn) and freeze(op.fn) != op.key[0]:
+        raise OperatorError(
+            f"what operator {op} uses has changed since it was made: make it anew, Operator(fn)"
+        )
+
+
 def as_function(fn: Any) -> Function:
     """A function as it is met in a call, the same again for the same code.
 
@@ -63,6 +74,7 @@ def as_function(fn: Any) -> Function:
     ('sqrt', False)
     """
     if isinstance(fn, Function):
+        unchanged(fn)
         return fn
     if not callable(fn):
         raise OperatorError(f"map and finish are functions, got {fn!r}")
@@ -75,7 +87,8 @@ _function_of = remembered(Function)
 
 def _function_of_c(fn: Any) -> Function:
     """One of NumPy's or of C's, as a function of Python."""
-    count = fn.nin if isinstance(fn, np.ufunc) else _parameters(fn)[0]
+    freeze(fn)
+    count = fn.nin if isinstance(fn, np.ufunc) else max(1, _parameters(fn)[0])
     return Function(called_with(fn, count), name=getattr(fn, "__name__", None))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from upsweep import dtypes
 from upsweep.function import Function
-from upsweep.keys import OperatorError, freeze
+from upsweep.keys import OperatorError, Uses, freeze
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +32,10 @@ class Operator:
         name: what error messages and plans call it.
         commutative: whether `fn(a, b) == fn(b, a)`. No engine relies on it; `upsweep.check` tests it.
 
-    The key of an operator is its code, defaults, closure and the globals it uses, with the laws that it promises: two
-    operators of one key share their compiled code, and an edited function never meets the old one.
+    The key of an operator is its code, defaults, closure, and the globals and attributes of modules that it uses, with the laws
+    that it promises. Two operators of one key share their compiled code, and an edited function never meets the old one. An
+    operator of which such a value has changed since it was made is refused. What an operator uses are numbers, texts, tuples,
+    lists, NumPy arrays, modules and functions: a method or a `functools.partial` is no function of these alone.
 
     >>> import upsweep as up
     >>> left_or_right = up.Operator(lambda a, b: b if b >= 0 else a, name="last valid")
@@ -53,6 +55,8 @@ class Operator:
     """How many arrays the operator takes at once (None for any)."""
     key: tuple[Any, ...] = field(init=False, repr=False)
     """What tells this operator from every other, by value, as it was when the operator was made; its function first."""
+    uses: Uses = field(init=False, repr=False)
+    """The values that its function used when it was made."""
     _hash: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -61,6 +65,7 @@ class Operator:
         special = tuple((code, op.key) for code, op in sorted(self.special.items()))
         laws = (self.commutative, self.kinds, self.arity, special)
         object.__setattr__(self, "key", (freeze(self.fn), freeze(self.identity), *laws))
+        object.__setattr__(self, "uses", Uses(self.fn))
         object.__setattr__(self, "_hash", hash(self.key))
 
     def __eq__(self, other: object) -> bool:
@@ -100,14 +105,6 @@ def identity_of(op: Operator, accumulators: Sequence[np.dtype]) -> tuple[Any, ..
     if len(values) != len(accumulators):
         raise OperatorError(f"the identity of {op} has {len(values)} parts, the data has {len(accumulators)}")
     return tuple(np.dtype(d).type(v) for d, v in zip(accumulators, values))
-
-
-def unchanged(op: Operator | Function) -> None:
-    """An OperatorError where an array that the operator's function uses has changed since the operator was made."""
-    if freeze(op.fn) != op.key[0]:
-        raise OperatorError(
-            f"what operator {op} uses has changed since it was made: make it anew, Operator(fn)"
-        )
 
 
 def uncompilable(op: Operator | Function, error: object) -> OperatorError:

@@ -14,7 +14,7 @@ import numpy as np
 
 from upsweep import arithmetic as do
 from upsweep import dtypes
-from upsweep.function import Function
+from upsweep.function import Function, unchanged
 from upsweep.keys import OperatorError, freeze, remembered
 from upsweep.operator import Operator
 
@@ -274,6 +274,8 @@ def as_operator(op: Operator | str | Callable[[Any, Any], Any]) -> Operator:
     True
     """
     if isinstance(op, Operator):
+        if op is not BUILTIN.get(op.name or ""):
+            unchanged(op)
         return op
     if isinstance(op, str):
         if op not in BUILTIN:

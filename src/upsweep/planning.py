@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -14,13 +15,32 @@ from upsweep.function import Function
 from upsweep.operator import Operator, OperatorError, identity_of, resolve
 from upsweep.plan import ORDERS, Plan
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 MOST = 32
 """Arrays that go into a scan, components, and results."""
 _INDEX = (np.dtype(np.int64),)
 
 
-# `typed`: axis=1.0 is a mistake also where axis=1 is known.
-@lru_cache(4096, typed=True)
+def _remembered(plan: Callable[P, T]) -> Callable[P, T]:
+    """`plan`, and what it made before of the same functions: a value that an equal one uses may have changed since."""
+
+    # `typed`: axis=1.0 is a mistake also where axis=1 is known.
+    @lru_cache(4096, typed=True)
+    def known(ids: Any, *given: Any, **named: Any) -> T:
+        return plan(*given, **named)
+
+    def planned(*given: P.args, **named: P.kwargs) -> T:
+        functions = [each for each in (*given, *named.values()) if isinstance(each, (Operator, Function))]
+        if not all(each.uses.constant for each in functions):
+            return plan(*given, **named)
+        return known(tuple(map(id, functions)), *given, **named)
+
+    return planned
+
+
+@_remembered
 def plan_of(
     op: Operator, dtypes: tuple[np.dtype, ...], shapes: tuple[tuple[int, ...], ...], axis: int | None,
     exclusive: bool = False, reverse: bool = False, initial: bool = False, dtype: tuple[np.dtype, ...] | None = None,
@@ -71,7 +91,6 @@ def _typed(function: Function, arguments: tuple[tuple[np.dtype, ...], ...]) -> F
     return replace(function, results=results_of(function, arguments))
 
 
-@lru_cache(4096)
 def stored_in(
     plan: Plan, dtypes: tuple[np.dtype, ...], outs: tuple[tuple[tuple[int, ...], np.dtype], ...]
 ) -> Plan:

@@ -17,7 +17,6 @@ from upsweep.arguments import is_number
 from upsweep.engine import LIKENESS
 from upsweep.execution import Op, Ran, execute
 from upsweep.function import as_function
-from upsweep.operator import Operator
 from upsweep.operators import as_operator
 from upsweep.segments import Segments
 
@@ -41,7 +40,7 @@ def run(
     """Run a call as its like was run before; the first of its kind is checked and planned. `keep` names the components that are
     wanted; None for all."""
     # A Python function may have changed since the last call.
-    if type(op) is not str and type(op) is not Operator:
+    if type(op) is not str:
         op = as_operator(op)
     if map is not None:
         map = as_function(map)

@@ -262,9 +262,11 @@ def test_numbers_of_pythons_are_computed_in_float32(fn, a_device, monkeypatch):
 
 
 def test_a_python_operator_may_call_functions(a_device):
-    f32 = np.dtype(np.float32)
+    f32, scope = np.dtype(np.float32), {}
+    exec("def twice(b): return b * 2\ndef op(a, b, *, f=2): return a + twice(b) * f", scope)
     for op, dtypes in (
         (Operator(lambda a, b: _twice(a) + b), (f32,)),
+        (Operator(scope["op"]), (f32,)),
         (segmented(ops.LOGADDEXP.special["f4"], 1, seeded=True), (np.dtype(np.uint16), f32, f32)),
         (segmented(ops.AFFINE, 2, seeded=True), (np.dtype(np.uint16), f32, f32, f32, f32)),
     ):

@@ -11,7 +11,8 @@ import numpy as np
 from upsweep.cpu.code import Piece
 from upsweep.cpu.words import Form
 from upsweep.dtypes import bits_of
-from upsweep.operator import identity_of, unchanged
+from upsweep.function import unchanged
+from upsweep.operator import identity_of
 from upsweep.operators import BUILTIN, form_of
 from upsweep.plan import Plan
 
@@ -226,6 +227,9 @@ def _with_hole(plan: Plan, frame: tuple[Any, ...], arguments: int, make: Callabl
 
 def _types(plan: Plan) -> tuple[Any, ...]:
     """The dtypes of a plan's inputs, components and outputs, and the functions between these."""
+    for function in (plan.map, plan.finish):
+        if function is not None:
+            unchanged(function)
     return (
         plan.map and (plan.map.key[0], plan.map.arity, _names(plan.map.results)),
         _names(plan.loads),

@@ -17,8 +17,8 @@ from typing import Any
 
 from upsweep.cache import folder
 from upsweep.engine import EngineError
+from upsweep.function import unchanged
 from upsweep.gpu.functions import Linked, python_ltoir
-from upsweep.operator import unchanged
 
 KERNELS = Path(__file__).parent / "kernels"
 _SCAN = "narrow.cuh prelude.cuh operators.cuh spec elements.cuh copies.cuh memory.cuh"

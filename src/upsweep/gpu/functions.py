@@ -217,17 +217,17 @@ def python_ltoir(each: Linked, arch: int) -> bytes:
         f"def {each.symbol}({', '.join(p for parts in names for p in parts)}):",
         f"r = returned(function({', '.join(values)}))",
     ]
-    scope = {
-        "function": scalars_on_device(each.function.fn),
-        "returned": compiler().returned(each.results, len(stored) == 1),
-    }
-    # numba wants a function of fixed arity.
-    exec("\n    ".join([*lines, *stores]), scope)
     operands = [from_dtype(d) for parts in each.operands for d in parts]
     # numba stores no bool by a pointer.
     results = [types.uint8 if d.kind == "b" else from_dtype(d) for d in each.results]
     pointers = [types.CPointer(part) for part in (*operands, *results)]
     try:
+        scope = {
+            "function": scalars_on_device(each.function.fn),
+            "returned": compiler().returned(each.results, len(stored) == 1),
+        }
+        # numba wants a function of fixed arity.
+        exec("\n    ".join([*lines, *stores]), scope)
         code, _ = cuda.compile(  # pyright: ignore[reportPrivateImportUsage]
             scope[each.symbol],
             types.void(*pointers),

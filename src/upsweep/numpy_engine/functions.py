@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from upsweep.arithmetic import fma
-from upsweep.keys import globals_of
+from upsweep.keys import globals_of, is_numpys
 from upsweep.numpy_engine.fma import fma as exact_fma
 from upsweep.numpy_engine.library import by_item
 from upsweep.numpy_engine.typed import Value, applied, data_of, kind_of, taken
@@ -27,15 +27,17 @@ def _taken(value: Any, known: dict[Any, Any]) -> Any:
     value = getattr(value, "py_func", value)
     if value is fma:
         return lambda a, b, c: Value(exact_fma(data_of(a), data_of(b), data_of(c)))
-    if isinstance(value, types.FunctionType) and not (value.__module__ or "").startswith("numpy"):
+    if isinstance(value, types.FunctionType) and not is_numpys(value):
         return _made_over(value, known)
     if isinstance(value, types.ModuleType):
         return _Module(value, known)
     if isinstance(value, type) and issubclass(value, np.generic):
         return _Kind(value)
+    if isinstance(value, (type, types.BuiltinFunctionType)) and value in _PYTHONS:
+        return _PYTHONS[value]
     if getattr(value, "__module__", None) == "math":
         return _by_item(value) if value.__name__ not in _EXACT else _of_math(value)
-    if isinstance(value, np.ufunc) or (callable(value) and type(value).__module__.startswith("numpy")):
+    if callable(value) and is_numpys(value):
         return _of_numpy(value)
     return _Table(value) if isinstance(value, np.ndarray) else value
 
@@ -213,13 +215,13 @@ def _extreme(better: Callable[[Any, Any], Any], plain: Callable[..., Any]) -> Ca
     return call
 
 
-_BUILTINS = {
-    **vars(builtins),
-    "int": _int,
-    "float": _float,
-    "complex": _complex,
-    "bool": _bool,
-    "round": _round,
-    "min": _extreme(np.less, min),
-    "max": _extreme(np.greater, max),
+_PYTHONS: dict[Any, Callable[..., Any]] = {
+    int: _int,
+    float: _float,
+    complex: _complex,
+    bool: _bool,
+    round: _round,
+    min: _extreme(np.less, min),
+    max: _extreme(np.greater, max),
 }
+_BUILTINS = {**vars(builtins), **{fn.__name__: made for fn, made in _PYTHONS.items()}}

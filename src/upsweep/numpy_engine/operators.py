@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.function import Function
+from upsweep.function import Function, unchanged
 from upsweep.numpy_engine.functions import adopted
 from upsweep.numpy_engine.typed import Columns, data_of, evaluate
-from upsweep.operator import Operator, unchanged, uncompilable
+from upsweep.operator import Operator, uncompilable
 from upsweep.operators import form_of
 
 
@@ -19,7 +19,6 @@ def on_arrays(op: Operator, dtypes: Sequence[np.dtype]) -> Callable[[Columns, Co
     known = form_of(op, dtypes)
     if known is not None and known[1].twin is not None:
         return _on_columns(known[1].twin, len(dtypes))
-    unchanged(op)
     return _evaluated(op, op.fn, dtypes)
 
 
@@ -31,6 +30,7 @@ def computed(function: Function, arguments: Sequence[Columns]) -> Columns:
 def _evaluated(
     op: Operator | Function, fn: Callable[..., Any], dtypes: Sequence[np.dtype]
 ) -> Callable[..., Columns]:
+    unchanged(op)
     fn = adopted(fn)
 
     def columns(result: Any) -> Columns:

@@ -15,9 +15,10 @@ from numba.core.errors import TypingError
 from numba.core.typing.templates import signature
 from numba.core.typing.typeof import Purpose, typeof
 
-from upsweep.keys import rebuilt
+from upsweep.keys import freeze, is_function, is_numpys, rebuilt
 from upsweep.scalars.functions import ITEM, LENGTH, METHODS, PARTS, PYTHONS, operation_of
 from upsweep.scalars.operations import IN_PLACE, OPERATORS, Operation
+from upsweep.scalars.rules import Refused
 from upsweep.scalars.types import Library, Scalar, Table, parts_of, plain, scalar_of
 
 
@@ -63,6 +64,7 @@ class Compiler:
     ) -> None:
         self.compiled, self.intrinsic, self.lower = compiled, intrinsic, imputils.lower_builtin
         self.known: dict[Any, Given] = {}
+        self.members: dict[Any, Any] = {}
         _models(register_model)
         _operators(templates, imputils.lower_builtin)
         _casts(imputils)
@@ -72,20 +74,29 @@ class Compiler:
 
     def made_over(self, fn: Any, module: str) -> FunctionType:
         """A function that takes Scalars, as one of `module`; `compiled` takes the functions that it calls."""
-        return rebuilt(fn, self.taken, module, PYTHONS)
+        try:
+            return rebuilt(fn, self.taken, module, PYTHONS)
+        except RecursionError as error:
+            raise Refused("a function that calls itself") from error
 
     def taken(self, value: Any) -> Any:
         """The value that stands for one that a function uses."""
         called = getattr(value, "py_func", value)
-        if isinstance(called, FunctionType) and not called.__module__.startswith("numpy"):
+        if isinstance(called, FunctionType) and not is_numpys(called):
             return self.compiled(called)
         if isinstance(value, ModuleType):
             return Given(Library(value), value)
         if isinstance(value, (np.generic, np.ndarray)):
             return Given(scalar_of(typeof(value, Purpose.constant)), value)
-        if isinstance(value, tuple):
+        if isinstance(value, (tuple, list)):
             return tuple(map(self.taken, value))
         return self.called(value) if callable(value) else value
+
+    def member(self, value: Any) -> Any:
+        """The value that stands for an attribute of a module. The compiler asks for it twice, and holds no function itself."""
+        if not is_function(value):
+            return self.taken(value)
+        return self.members.setdefault(freeze(value), self.taken(value))
 
     def called(self, fn: Any) -> Given:
         """The function that stands for one of Python's, math's or NumPy's."""
@@ -264,7 +275,7 @@ def _attributes(templates: Any, imputils: Any, compiler: Compiler) -> None:
 
 
 def _member(compiler: Compiler, ty: Library, name: str) -> Any:
-    return compiler.taken(getattr(ty.module, name))
+    return compiler.member(getattr(ty.module, name))
 
 
 def _method(templates: Any, lower: Any, name: str, operation: Operation) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from numba import from_dtype, types
 from numba.np.numpy_support import as_dtype
 
+from upsweep.keys import is_numpys
 from upsweep.scalars.operations import OPERATORS, Operation, cast, fit, own
 from upsweep.scalars.rules import convertible, dtype_of, joined, resolved, weak
 from upsweep.scalars.types import Scalar, Table, kind_of, kinds_of, plain, scalar_of
@@ -125,8 +126,7 @@ def _quotient_and_remainder() -> Operation:
 def _library(fn: Any) -> Operation:
     """A function that the compiler knows: it is given its own types, and its numbers are Scalars again. A function of Python's
     own, such as those of math, gives a whole number or a truth as a number of Python's, and a float as it took it."""
-    pythons = not isinstance(fn, np.ufunc) and not type(fn).__module__.startswith("numpy")
-    pythons = pythons and not (getattr(fn, "__module__", None) or "").startswith("numpy")
+    pythons = not is_numpys(fn)
 
     def given(args: Sequence[Any]) -> list[Any]:
         """The compiler's own types of the operands."""

@@ -47,7 +47,8 @@ class Library(types.Type):
 
     def __init__(self, module: Any) -> None:
         self.module = module
-        super().__init__(name=f"library({module.__name__})")
+        # Types of one name are one type, and a module may be imported anew.
+        super().__init__(name=f"library({module.__name__} at {id(module)})")
 
 
 def kind_of(ty: Any) -> Kind | None:
