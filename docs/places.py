@@ -25,16 +25,8 @@ LAYERS = (
 )  # fmt: skip
 """Layers of recurrent models and their steps. `upsweep.torch` and `upsweep.jax` have them."""
 
-_BY_OPERATOR = {"cummax": "max", "cummin": "min", "cumlogsumexp": "logaddexp"}
-
 WHY_NOT = {
-    **{("dask", name): f'`scan(x, "{op}")`' for name, op in _BY_OPERATOR.items()},
-    ("dask", "reduce"): "Dask's own reductions",
-    ("dask", "linear_recurrence"): '`scan((a, b), "affine")[1]`',
-    **{
-        ("dask", name): '`scan((a, b), "affine", reverse=...)[1]` of a and b made of what is given'
-        for name in ("ema", "discounted_sum", "gae")
-    },
+    ("dask", "gae"): '`scan((a, b), "affine", reverse=True)[1]` of a and b made of what is given',
     (
         "dask",
         "lfilter",
@@ -93,7 +85,8 @@ def page() -> str:
     there = places()
     lines = [
         "# Which function where",
-        "Made from the code. *s* takes `segments=`. `up.Stream` and the command line (`upsweep scan`) scan under every operator, "
+        "Made from the code. A function of `up` calls its namesake in another module for arrays that only this one can scan.",
+        "*s* takes `segments=`. `up.Stream` and the command line (`upsweep scan`) scan under every operator, "
         "by its name.",
         f"| function | {' | '.join([*MODULES, *IN_CHUNKS])} |\n|{' --- |' * (1 + len(MODULES) + len(IN_CHUNKS))}",
     ]

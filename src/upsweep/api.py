@@ -9,6 +9,7 @@ from upsweep import engine as engines
 from upsweep import recall
 from upsweep.arguments import alone, axis_of, dtype_of, summed_dtype
 from upsweep.execution import Op
+from upsweep.homes import Elsewhere
 from upsweep.operator import Operator
 from upsweep.operators import as_operator, ops
 from upsweep.segments import Segments
@@ -83,9 +84,12 @@ def scan(
 
     Source: Blelloch, "Prefix sums and their applications" (1990); Brent and Kung (1982) for the tree.
     """
-    return recall.run(
-        xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, False, None, order, map, finish
-    )  # fmt: skip
+    try:
+        return recall.run(
+            xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, False, None, order, map, finish
+        )  # fmt: skip
+    except Elsewhere as there:
+        return there.instead(scan, locals())
 
 
 def prepared(
@@ -173,7 +177,10 @@ def cumulative_sum(
     >>> up.cumulative_sum([1, 2, 3], include_initial=True).tolist()
     [0, 1, 3, 6]
     """
-    return _cumulative(x, ops.ADD, axis, dtype, include_initial, segments, order)
+    try:
+        return _cumulative(x, ops.ADD, axis, dtype, include_initial, segments, order)
+    except Elsewhere as there:
+        return there.instead(cumulative_sum, locals())
 
 
 def cumulative_prod(
@@ -192,7 +199,10 @@ def cumulative_prod(
     >>> up.cumulative_prod([1, 2, 3, 4]).tolist()
     [1, 2, 6, 24]
     """
-    return _cumulative(x, ops.MUL, axis, dtype, include_initial, segments, order)
+    try:
+        return _cumulative(x, ops.MUL, axis, dtype, include_initial, segments, order)
+    except Elsewhere as there:
+        return there.instead(cumulative_prod, locals())
 
 
 def cummax(
@@ -269,9 +279,25 @@ def linear_recurrence(
     Source: Blelloch (1990), section 1.4; Kogge and Stone (1973).
     """
     start = None if initial is None else (1, initial)
-    return recall.run(
-        (a, b), ops.AFFINE, axis, False, reverse, start, None, out, segments, "auto", None, False, (1,), order
-    )
+    try:
+        return recall.run(
+            (a, b),
+            ops.AFFINE,
+            axis,
+            False,
+            reverse,
+            start,
+            None,
+            out,
+            segments,
+            "auto",
+            None,
+            False,
+            (1,),
+            order,
+        )
+    except Elsewhere as there:
+        return there.instead(linear_recurrence, locals())
 
 
 def _cumulative(

@@ -11,6 +11,7 @@ from upsweep import engine as engines
 from upsweep.api import Op, last_prefix, scan
 from upsweep.arguments import OutputError, axis_of
 from upsweep.engine import EngineError
+from upsweep.homes import Elsewhere
 from upsweep.segments import Segments, checked
 
 
@@ -48,16 +49,19 @@ def reduce(
     >>> up.reduce([3, 1, 7, 0], segments=up.segments.groups(["b", "a", "b", "a"])).tolist()
     [10, 1]
     """
-    keywords = {
+    keywords: dict[str, Any] = {
         "axis": axis, "reverse": reverse, "initial": initial, "dtype": dtype, "order": order, "map": map, "finish": finish,
         "threads": threads,
     }  # fmt: skip
     told = checked(segments)
-    if told is None:
-        return last_prefix(xs, op, out=out, engine=engine, **keywords)
-    if out is not None:
+    if told is not None and out is not None:
         raise OutputError("the segments decide the shape of what they reduce to: leave out= away")
-    return _each(xs, op, told, engine, keywords)
+    try:
+        if told is None:
+            return last_prefix(xs, op, out=out, engine=engine, **keywords)
+        return _each(xs, op, told, engine, keywords)
+    except Elsewhere as there:
+        return there.instead(reduce, locals())
 
 
 def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, Any]) -> Any:

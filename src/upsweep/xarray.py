@@ -20,7 +20,7 @@ from upsweep.accessors import methods
 @methods
 class Accessor:
     """Scans along a dimension, `dim`, which may be left out where there is one only. Chunks of Dask are scanned when they are
-    computed, by `upsweep.dask`; other DataArrays among the arguments are brought to the same dimensions."""
+    computed; other DataArrays among the arguments are brought to the same dimensions."""
 
     def __init__(self, obj: xr.DataArray) -> None:
         self._obj = obj
@@ -34,10 +34,7 @@ class Accessor:
         keywords["axis"] = obj.get_axis_num(dim if dim is not None else obj.dims[0])
         args = tuple(self._like(arg) for arg in args)
         keywords = {key: self._like(value) for key, value in keywords.items()}
-        library: Any = up
-        if obj.chunks is not None:
-            from upsweep import dask as library
-        return obj.copy(data=getattr(library, name)(obj.data, *args, **keywords))
+        return obj.copy(data=getattr(up, name)(obj.data, *args, **keywords))
 
     def _like(self, value: Any) -> Any:
         if not isinstance(value, xr.DataArray):

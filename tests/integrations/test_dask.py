@@ -117,12 +117,6 @@ def test_a_worker_dies_half_way():
     np.testing.assert_array_equal(got, up.scan(x, HASH.op))
 
 
-def test_a_dask_array_is_not_loaded_unasked():
-    x = da.ones(1000, chunks=100)
-    with pytest.raises(up.EngineError, match=r"upsweep\.dask\.scan scans it lazily, or pass x\.compute"):
-        up.scan(x)
-
-
 @pytest.mark.parametrize("keywords", [{}, {"reverse": True}, {"exclusive": True}], ids=str)
 @pytest.mark.parametrize("initial", [None, np.uint64(7)])
 def test_segments_go_on_from_chunk_to_chunk(keywords, initial):

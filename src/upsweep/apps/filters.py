@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from upsweep import api
+from upsweep import api, homes
 from upsweep.apps.kinds import enter, host
 from upsweep.apps.roots import quotient, roots
 from upsweep.apps.sections import Section, sectioned
@@ -18,6 +18,7 @@ from upsweep.moves import loops
 from upsweep.operators import ops
 
 
+@homes.first
 def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: str = "tree") -> Any:
     """Filter along an axis, with the signature and the meaning of `scipy.signal.lfilter`.
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from upsweep import api
+from upsweep import api, homes
 from upsweep.apps.kinds import enter, floating, parameter
 from upsweep.arguments import axis_of, followed, timed, weighted
 from upsweep.operators import ops
 from upsweep.segments import Segments, ends
 
 
+@homes.first
 def ema(
     x: Any, alpha: Any = None, *, halflife: Any = None, times: Any = None, axis: int | None = None, initial: Any = None,
     segments: Segments | None = None,
@@ -97,6 +98,7 @@ def _starts_of(xp: Any, given: Segments, x: Any, dim: int) -> Any:
     return xp.astype(api.scan(zeros, ops.MUL, axis=dim, exclusive=True, initial=1, segments=given), xp.bool)
 
 
+@homes.first
 def discounted_sum(
     rewards: Any, gamma: Any, dones: Any = None, *, axis: int | None = None, initial: Any = None
 ) -> Any:
@@ -156,6 +158,7 @@ def _after(xp: Any, value: Any, x: Any, done: Any, dim: int) -> tuple[Any, np.in
     return after, np.int64(x.shape[dim] - 1)
 
 
+@homes.first
 def gae(
     rewards: Any, values: Any, last_value: Any = None, dones: Any = None, *, gamma: float, lam: float, truncated: Any = None,
     next_values: Any = None, axis: int | None = None,

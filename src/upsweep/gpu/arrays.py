@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from upsweep import dtypes
+from upsweep import dtypes, homes
 from upsweep.engine import LIKENESS, EngineError, Likeness, Way, library_of
 from upsweep.host import TORCH_LIKENESS
 
@@ -139,6 +139,7 @@ _TORCH_OF: dict[np.dtype, Any] = {}
 
 
 def _torch_view(x: Any) -> View:
+    homes.check(x)
     if not _TORCH:
         _TORCH.update(_torch_dtypes())
         _TORCH_OF.update({d: t for t, d in _TORCH.items()})
@@ -192,6 +193,7 @@ def _cupy_stream(v: View) -> int:
 
 
 def _jax_view(x: Any) -> View:
+    homes.check(x)
     x = x.block_until_ready()
     dtype = np.dtype(x.dtype)
     return View(

@@ -28,6 +28,7 @@ def scan(
     exclusive: bool = False,
     reverse: bool = False,
     initial: Any = None,
+    dtype: Any = None,
     segments: Segments | None = None,
     order: str = "tree",
 ) -> Any:
@@ -37,6 +38,7 @@ def scan(
         xs: an array, or a tuple of arrays of one shape (without gradients; see `linear_recurrence`).
         op, axis, exclusive, reverse, initial: as in `upsweep.scan`. One array has derivatives for the built-in operators and
             for every Python function that JAX can trace (holomorphic, of complex numbers).
+        dtype: the dtype to convert to first.
         segments, order: as in `upsweep.scan`; offsets that are traced are not checked.
 
     Returns:
@@ -48,11 +50,11 @@ def scan(
     """
     op = as_operator(op)
     if isinstance(xs, tuple):
-        xs = tuple(map(jnp.asarray, xs))
+        xs = tuple(jnp.asarray(x, dtype) for x in xs)
         dim = axis_of(axis, xs[0].shape) - xs[0].ndim
         starts = None if initial is None else tuple(rows_of(v, x, dim) for v, x in zip(initial, xs))
         return rules.call(op, dim, exclusive, reverse, xs, starts, heads_of(segments, xs[0], dim), order)
-    x = jnp.asarray(xs)
+    x = jnp.asarray(xs, dtype)
     # Counted from the end, an axis stays the same within vmap.
     dim = axis_of(axis, x.shape) - x.ndim
     start = None if initial is None else rows_of(initial, x, dim)
@@ -66,6 +68,7 @@ def reduce(
     axis: int | None = None,
     reverse: bool = False,
     initial: Any = None,
+    dtype: Any = None,
     segments: Segments | None = None,
     order: str = "tree",
 ) -> Array:
@@ -73,7 +76,7 @@ def reduce(
 
     Args:
         x: an array.
-        op, axis, reverse, initial, order: as in `scan`.
+        op, axis, reverse, initial, dtype, order: as in `scan`.
         segments: one result a segment, along the axis. An empty one has `initial` or the operator's identity. Inside `jit`
             only offsets and lengths tell how many there are.
 
@@ -85,7 +88,7 @@ def reduce(
     >>> uj.reduce(jnp.arange(5), segments=up.segments.lengths([2, 0, 3])).tolist()
     [1, 0, 9]
     """
-    x, op = jnp.asarray(x), as_operator(op)
+    x, op = jnp.asarray(x, dtype), as_operator(op)
     dim = axis_of(axis, x.shape)
     n = x.shape[dim]
     y = scan(x, op, axis=dim, reverse=reverse, initial=initial, segments=segments, order=order)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from upsweep import dtypes
-from upsweep.arguments import ShapeError, axis_of
+from upsweep.arguments import ShapeError, axis_of, dtype_of
 from upsweep.engine import DTypeError
 
 
@@ -19,6 +19,14 @@ def dim_of(axis: int | None, dim: int | None, x: Tensor) -> int:
     if axis is not None and dim is not None:
         raise ShapeError(f"axis={axis} and dim={dim} name one thing: pass either")
     return axis_of(dim if axis is None else axis, tuple(x.shape))
+
+
+def tensor(x: Any, dtype: Any = None) -> Tensor:
+    """A tensor, of NumPy's array for instance, of the dtype that torch or NumPy calls so."""
+    x = x if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))
+    if dtype is None:
+        return x
+    return x.to(dtype if isinstance(dtype, torch.dtype) else getattr(torch, dtype_of(dtype).name))
 
 
 def held(value: Any, dtype: torch.dtype, device: Any, what: str) -> Tensor:
@@ -49,8 +57,9 @@ def _is_real_in(value: float, dtype: torch.dtype) -> bool:
     return math.isfinite(value) and value == int(value) and low <= value <= high
 
 
-def floating(x: Tensor) -> Tensor:
+def floating(x: Any) -> Tensor:
     """Integers as float64, as `upsweep` averages and filters them."""
+    x = tensor(x)
     return x if x.dtype.is_floating_point or x.dtype.is_complex else x.double()
 
 
@@ -59,8 +68,9 @@ def single(x: Tensor) -> Tensor:
     return x.float() if x.is_floating_point() and x.itemsize < 4 else x
 
 
-def multiplier(a: Any, b: Tensor) -> tuple[Tensor, Tensor]:
+def multiplier(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     """A multiplier of b's rank, whose axes of one item hold for all of b's, and a common dtype."""
+    b = tensor(b)
     a = a if isinstance(a, Tensor) else held(a, b.dtype, b.device, "the multiplier")
     dtype = torch.promote_types(a.dtype, b.dtype)
     if a.ndim > b.ndim or any(m not in (1, n) for m, n in zip(reversed(a.shape), reversed(b.shape))):

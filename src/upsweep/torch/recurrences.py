@@ -21,6 +21,7 @@ from upsweep.torch.operands import (
     rows_of,
     single,
     state_of,
+    tensor,
 )
 from upsweep.torch.ragged import heads_of
 
@@ -143,9 +144,10 @@ def gae(
 
     Source: Schulman et al., "High-dimensional continuous control using generalized advantage estimation" (2016), eq. 16.
     """
-    dim = dim_of(axis, dim, rewards)
     followed(last_value, next_values, truncated)
-    ahead = next_values
+    rewards, values = floating(rewards), floating(values)
+    dim = dim_of(axis, dim, rewards)
+    ahead = None if next_values is None else tensor(next_values)
     if ahead is None:
         last = rows_of(last_value, values, dim)
         assert last is not None
@@ -185,6 +187,7 @@ def lfilter(
     >>> torch.autograd.grad(y[2], a)[0].tolist()
     [-0.75, -1.0]
     """
+    x = tensor(x)
     given = [v.dtype for v in (b, a, x, zi) if isinstance(v, Tensor)]
     dtype = reduce(torch.promote_types, given)
     if not dtype.is_complex and dtype not in (torch.float32, torch.float64):

@@ -11,7 +11,7 @@ from upsweep.arguments import alone
 from upsweep.operator import OperatorError
 from upsweep.segments import Segments
 from upsweep.torch import library, tuples
-from upsweep.torch.operands import dim_of, rows_of
+from upsweep.torch.operands import dim_of, rows_of, tensor
 from upsweep.torch.ragged import heads_of, offsets_of
 
 
@@ -24,7 +24,7 @@ def scan(
     exclusive: bool = False,
     reverse: bool = False,
     initial: Any = None,
-    dtype: torch.dtype | None = None,
+    dtype: Any = None,
     segments: Segments | None = None,
     order: str = "tree",
 ) -> Any:
@@ -36,7 +36,7 @@ def scan(
             built-in operators and for every Python function that PyTorch can evaluate on whole tensors (arithmetic and torch
             functions; no `if`, no `math`; holomorphic, of complex numbers); a tuple has them for "affine".
         dim: another name for axis.
-        dtype: the dtype to convert to first.
+        dtype: the dtype to convert to first, PyTorch's or by name.
 
     Returns:
         A tensor (a tuple of them), of the input's shape and device.
@@ -53,11 +53,11 @@ def scan(
     """
     name = op if isinstance(op, str) and op in library.NAMED else library.name_of(op)
     if isinstance(xs, tuple):
-        xs = tuple(x if dtype is None else x.to(dtype) for x in xs)
+        xs = tuple(tensor(x, dtype) for x in xs)
         dim = dim_of(axis, dim, xs[0])
         starts = [] if initial is None else [rows_of(v, x, dim) for v, x in zip(initial, xs)]
         return _scan_tuple(xs, name, dim, exclusive, reverse, starts, heads_of(segments, xs[0], dim), order)
-    x = xs if dtype is None else xs.to(dtype)
+    x = tensor(xs, dtype)
     dim = dim_of(axis, dim, x)
     if x.is_complex() and x.requires_grad:
         library.check_holomorphic(name)
@@ -89,7 +89,7 @@ def reduce(
     dim: int | None = None,
     reverse: bool = False,
     initial: Any = None,
-    dtype: torch.dtype | None = None,
+    dtype: Any = None,
     segments: Segments | None = None,
     order: str = "tree",
 ) -> Tensor:
@@ -105,7 +105,7 @@ def reduce(
     >>> ut.reduce(torch.arange(5), segments=up.segments.lengths([2, 0, 3])).tolist()
     [1, 0, 9]
     """
-    x = x if dtype is None else x.to(dtype)
+    x = tensor(x, dtype)
     dim = dim_of(axis, dim, x)
     y = scan(x, op, axis=dim, reverse=reverse, initial=initial, segments=segments, order=order)
     if segments is None and x.shape[dim]:
@@ -137,7 +137,7 @@ def _nothing(op: Any, y: Tensor, initial: Any, dim: int) -> Tensor:
 
 
 def cumulative_sum(
-    x: Tensor, /, *, axis: int | None = None, dim: int | None = None, dtype: torch.dtype | None = None,
+    x: Tensor, /, *, axis: int | None = None, dim: int | None = None, dtype: Any = None,
     include_initial: bool = False, segments: Segments | None = None, order: str = "tree",
 ) -> Tensor:  # fmt: skip
     """Running totals, as `upsweep.cumulative_sum`, differentiable.
@@ -150,7 +150,7 @@ def cumulative_sum(
 
 
 def cumulative_prod(
-    x: Tensor, /, *, axis: int | None = None, dim: int | None = None, dtype: torch.dtype | None = None,
+    x: Tensor, /, *, axis: int | None = None, dim: int | None = None, dtype: Any = None,
     include_initial: bool = False, segments: Segments | None = None, order: str = "tree",
 ) -> Tensor:  # fmt: skip
     """Running products, as `upsweep.cumulative_prod`, differentiable, also where items are zero.

@@ -1,4 +1,4 @@
-"""Scans of Dask arrays: two tasks a chunk and a tree of carries, with the bits of one machine whatever the chunks.
+"""The graph of a scan of Dask arrays: two tasks a chunk and a tree of carries.
 
 The first task of a chunk sums up its aligned blocks; these short lists are joined by Brent and Kung's tree, in a depth of
 2 log2 of the number of chunks; the second task scans the chunk from the carry before it. No task waits for a neighbour's
@@ -19,175 +19,107 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from upsweep import shards, tree
-from upsweep.api import Op
-from upsweep.arguments import ShapeError, alone, axis_of, dtypes_of, summed_dtype
+from upsweep.arguments import ShapeError, dtypes_of
 from upsweep.host import heads
 from upsweep.operator import SEEDED, identity_of, segmented
 from upsweep.operators import as_operator
 from upsweep.planning import plan_of
 from upsweep.segmented_chunks import along, starts_of
-from upsweep.segments import SegmentError, Segments, checked
+from upsweep.segments import EACH, SegmentError, Segments, checked
 from upsweep.shards import Blocks
 
-__all__ = ["cumulative_prod", "cumulative_sum", "scan"]
 
-
-def scan(
-    xs: Any,
-    op: Op = "add",
-    *,
-    axis: int | None = None,
-    exclusive: bool = False,
-    reverse: bool = False,
-    initial: Any = None,
-    dtype: Any = None,
-    segments: Segments | None = None,
-) -> Any:
-    """All prefixes of a Dask array, as `upsweep.scan`, lazily.
-
-    Args:
-        xs: a Dask array of any chunks, or a tuple of such arrays of one shape (the others take the chunks of the first).
-        op, axis, exclusive, reverse, initial, dtype: as in `upsweep.scan`. `initial` is held in memory.
-        segments: as in `upsweep.scan`, 1-D and held in memory, or flags or keys of the data's shape as a Dask array.
-
-    Returns:
-        A Dask array (a tuple of them) with the chunks of the input.
-
-    Raises:
-        ShapeError: also where the sizes of chunks along the axis are unknown; call `compute_chunk_sizes` first.
-
-    >>> import dask.array as da, upsweep.dask as ud
-    >>> ud.scan(da.arange(6, chunks=4)).compute().tolist()
-    [0, 1, 3, 6, 10, 15]
-    """
-    given = xs if isinstance(xs, tuple) else (xs,)
-    op = as_operator(op)
-    if checked(segments) is not None:
-        ys = _segmented(op, given, axis, exclusive, reverse, initial, dtype, segments)
-        return ys if isinstance(xs, tuple) else ys[0]
-    planned = tuple(x.dtype for x in given), tuple(x.shape for x in given)
-    plan, dtypes = plan_of(op, *planned, axis, exclusive, False, initial is not None, dtypes_of(dtype))
-    starts = _starts(initial, len(given))
-    ys = _scanned(op, given, plan.axis, exclusive, reverse, starts, dtypes)
-    return ys if isinstance(xs, tuple) else ys[0]
+def scanned(
+    op: Any, xs: tuple[Any, ...], axis: int | None, exclusive: bool = False, reverse: bool = False, initial: Any = None,
+    dtype: Any = None, segments: Segments | None = None, keep: tuple[int, ...] | None = None,
+) -> tuple[Any, ...]:  # fmt: skip
+    """The components of a scan, or those of them that `keep` names, each a Dask array."""
+    xs, op, told = tuple(map(da.asarray, xs)), as_operator(op), checked(segments)
+    planned = tuple(x.dtype for x in xs), tuple(x.shape for x in xs)
+    plan, dtypes = plan_of(
+        op, *planned, axis, exclusive, reverse, initial is not None, dtypes_of(dtype), told is not None
+    )
+    starts = starts_of(initial, dtypes, plan.row_shape)
+    keep = tuple(range(len(xs))) if keep is None else keep
+    if told is None:
+        return _scanned(op, xs, plan.axis, exclusive, reverse, starts, dtypes, keep)
+    return _segmented(plan, xs, starts, dtypes, told, keep)
 
 
 def _scanned(
     op: Any, xs: tuple[Any, ...], axis: int, exclusive: bool, reverse: bool, starts: Any, dtypes: tuple[np.dtype, ...],
-    keep: tuple[int, ...] | None = None,
+    keep: tuple[int, ...],
 ) -> tuple[Any, ...]:  # fmt: skip
-    """The components of a scan that has been checked, or those of them that `keep` names."""
+    """The components that `keep` names of a scan that has been checked."""
     xs = tuple(da.flip(x, axis) for x in xs) if reverse else xs
     ys = _graph(op, tuple(x.rechunk(xs[0].chunks) for x in xs), axis, exclusive, starts, dtypes, keep)
     return tuple(da.flip(y, axis) for y in ys) if reverse else ys
 
 
 def _segmented(
-    op: Any, given: tuple[Any, ...], axis: int | None, exclusive: bool, reverse: bool, initial: Any, dtype: Any, segments: Any
+    plan: Any, given: tuple[Any, ...], starts: Any, dtypes: tuple[np.dtype, ...], segments: Segments, keep: tuple[int, ...]
 ) -> tuple[Any, ...]:  # fmt: skip
     """The scan of the lifted operator, on tuples of a flag and the data."""
-    planned = tuple(x.dtype for x in given), tuple(x.shape for x in given)
-    plan, dtypes = plan_of(op, *planned, axis, exclusive, reverse, initial is not None, dtypes_of(dtype))
-    starts = starts_of(initial, dtypes, plan.row_shape)
     first = starts or identity_of(plan.op, plan.accumulators)
     lifted = segmented(plan.op, len(given), bool(starts))
-    lifted = replace(lifted, identity=(0, *first)) if exclusive and first and not starts else lifted
-    flags = _heads(segments, given[0], plan.axis)
+    lifted = replace(lifted, identity=(0, *first)) if plan.exclusive and first and not starts else lifted
+    flags = heads_of(segments, given[0], plan.axis)
     # In reverse a segment starts at its last item, one before the next segment's head.
-    if reverse:
+    if plan.reverse:
         flags = da.roll(flags, -1, plan.axis)
     flags = flags.astype(np.uint16).rechunk(given[0].chunks)
-    seed = (np.asarray(SEEDED), *starts, *starts) if starts else None
+    seed = (np.asarray(SEEDED), *starts, *starts) if starts else ()
     rank = len(plan.shape)
     behind = [da.broadcast_to(along(s, plan.axis, rank), plan.shape) for s in starts]
     computed = (np.dtype(np.uint16), *dtypes, *[s.dtype for s in starts])
-    kept = tuple(range(1, 1 + len(given)))
-    ys = _scanned(lifted, (flags, *given, *behind), plan.axis, exclusive, reverse, seed, computed, kept)
-    if not exclusive:
+    kept = tuple(1 + c for c in keep)
+    ys = _scanned(
+        lifted, (flags, *given, *behind), plan.axis, plan.exclusive, plan.reverse, seed, computed, kept
+    )
+    if not plan.exclusive:
         return ys
     # `plan_of` has asked for an identity.
     assert first is not None
-    fresh = [along(np.asarray(e), plan.axis, rank).astype(d) for e, d in zip(first, dtypes)]
+    fresh = [along(np.asarray(first[c]), plan.axis, rank).astype(dtypes[c]) for c in keep]
     return tuple(da.where(flags != 0, e, y) for e, y in zip(fresh, ys))
 
 
-def _heads(segments: Segments, x: Any, axis: int) -> Any:
+def heads_of(segments: Segments, x: Any, axis: int) -> Any:
     """Where segments start, as a Dask array of the data's shape."""
     values: Any = segments.values
-    flags: Any
-    if not isinstance(values, da.Array) or segments.spelling not in ("flags", "keys"):
+    if not isinstance(values, da.Array) or segments.spelling not in EACH:
         told = Segments(segments.spelling, values.compute()) if isinstance(values, da.Array) else segments
-        flags = da.from_array(heads(told, x.shape, axis, None), chunks="auto")
+        flags: Any = da.from_array(heads(told, x.shape, axis, None), chunks="auto")
     elif values.shape not in (x.shape, (x.shape[axis],)):
         raise SegmentError(f"{segments.spelling} have shape {values.shape}, the data {x.shape}")
-    elif segments.spelling == "keys":
-        keys = da.moveaxis(values, axis if values.ndim > 1 else 0, 0)
-        changed = da.concatenate([da.ones_like(keys[:1], dtype=bool), keys[1:] != keys[:-1]])
-        flags = da.moveaxis(changed, 0, axis if values.ndim > 1 else 0)
+    elif segments.spelling != "keys" and values.dtype.kind not in "biu":
+        raise SegmentError(f"{segments.spelling} must be booleans or integers, got {values.dtype}")
     else:
-        flags = values
+        flags = _starts(segments.spelling, values, axis if values.ndim > 1 else 0)
     if flags.ndim < x.ndim:
         flags = flags.reshape([-1 if d == axis else 1 for d in range(x.ndim)])
     return da.broadcast_to(flags != 0, x.shape)
 
 
-def cumulative_sum(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False,
-    segments: Segments | None = None,
-) -> Any:  # fmt: skip
-    """Running totals of a Dask array, as `upsweep.cumulative_sum`.
-
-    >>> import dask.array as da, upsweep.dask as ud
-    >>> ud.cumulative_sum(da.ones(5, dtype="i1", chunks=2)).compute().tolist()
-    [1, 2, 3, 4, 5]
-    """
-    return _cumulative(x, "add", 0, axis, dtype, include_initial, segments)
-
-
-def cumulative_prod(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False,
-    segments: Segments | None = None,
-) -> Any:  # fmt: skip
-    """Running products of a Dask array, as `upsweep.cumulative_prod`.
-
-    >>> import dask.array as da, upsweep.dask as ud
-    >>> ud.cumulative_prod(da.arange(1, 6, chunks=2)).compute().tolist()
-    [1, 2, 6, 24, 120]
-    """
-    return _cumulative(x, "mul", 1, axis, dtype, include_initial, segments)
-
-
-def _cumulative(
-    x: Any, op: str, first: int, axis: int | None, dtype: Any, include_initial: bool, segments: Segments | None
-) -> Any:  # fmt: skip
-    alone(include_initial, segments)
-    y = scan(x, op, axis=axis, dtype=summed_dtype(x.dtype, dtype), segments=segments)
-    if not include_initial:
-        return y
-    axis = axis_of(axis, x.shape)
-    sizes = y.chunks[axis]
-    start = da.full_like(y, first, shape=tuple(1 if d == axis else n for d, n in enumerate(y.shape)))
-    return da.concatenate([start, y], axis).rechunk({axis: (1 + sizes[0], *sizes[1:])})
-
-
-def _starts(initial: Any, count: int) -> tuple[np.ndarray, ...] | None:
-    if initial is None:
-        return None
-    parts = initial if isinstance(initial, tuple) else (initial,)
-    if len(parts) != count:
-        raise ShapeError(f"initial must be a tuple of {count}, one for each array, got {initial!r}")
-    return tuple(map(np.asarray, parts))
+def _starts(spelling: str, values: Any, axis: int) -> Any:
+    if spelling == "flags":
+        return values
+    items = da.moveaxis(values, axis, 0)
+    before, after = items[:-1], items[1:]
+    starts = [da.ones_like(items[:1], dtype=bool), before != 0 if spelling == "ends" else after != before]
+    return da.moveaxis(da.concatenate(starts), 0, axis)
 
 
 def _graph(
     op: Any, arrays: tuple[Any, ...], axis: int, exclusive: bool, starts: Any, dtypes: tuple[np.dtype, ...],
-    keep: tuple[int, ...] | None,
+    keep: tuple[int, ...],
 ) -> tuple[Any, ...]:  # fmt: skip
     chunks = arrays[0].chunks
     sizes = chunks[axis]
     if any(np.isnan(n) for n in sizes):
         raise ShapeError(
-            "the sizes of the chunks along the axis are unknown: call x.compute_chunk_sizes() first"
+            "the sizes of the chunks along the axis are unknown: call x.compute_chunk_sizes() first, or take "
+            "table.to_dask_array(lengths=True)"
         )
     token = tokenize(op.key, [x.name for x in arrays], axis, exclusive, starts, dtypes, keep)
     tasks: dict[Any, Any] = {}
@@ -206,7 +138,7 @@ def _graph(
         )
     name = f"upsweep-scan-{token}"
     graph = HighLevelGraph.from_collections(name, tasks, dependencies=list(arrays))
-    made = dtypes if keep is None else tuple(dtypes[c] for c in keep)
+    made = [dtypes[c] for c in keep]
     if len(made) == 1:
         return (da.Array(graph, name, chunks, dtype=made[0]),)  # type: ignore[call-arg]
     return tuple(_component(graph, name, c, chunks, dtype) for c, dtype in enumerate(made))
@@ -223,7 +155,7 @@ def _component(graph: Any, name: str, c: int, chunks: Any, dtype: np.dtype) -> A
 
 def _row(
     tasks: dict[Any, Any], token: str, row: tuple[int, ...], op: Any, arrays: tuple[Any, ...], axis: int, exclusive: bool,
-    starts: Any, dtypes: tuple[np.dtype, ...], keep: tuple[int, ...] | None,
+    starts: Any, dtypes: tuple[np.dtype, ...], keep: tuple[int, ...],
 ) -> None:  # fmt: skip
     """The tasks of the chunks that follow each other along the axis."""
     sizes = arrays[0].chunks[axis]
@@ -252,8 +184,6 @@ def _row(
 
 def _starts_of(starts: Any, chunks: Any, axis: int, row: tuple[int, ...]) -> Any:
     """The values that the rows of one chunk start from."""
-    if starts is None:
-        return None
     others = [c for d, c in enumerate(chunks) if d != axis]
     begins = [sum(c[:i]) for c, i in zip(others, row)]
     part = tuple(slice(b, b + c[i]) for b, c, i in zip(begins, others, row))
@@ -272,10 +202,10 @@ def _scan(
     exclusive: bool,
     starts: Any,
     dtypes: Any,
-    keep: tuple[int, ...] | None,
+    keep: tuple[int, ...],
     *xs: np.ndarray,
 ) -> Any:
-    initial = starts if starts is None or len(xs) > 1 else starts[0]
+    initial: Any = (starts if len(xs) > 1 else starts[0]) if starts else None
     ys: Any = shards.scanned(
         op, xs, before, own, axis, exclusive=exclusive, initial=initial, dtype=dtypes, keep=keep
     )

@@ -1,0 +1,117 @@
+"""Recurrences in time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from upsweep.arguments import axis_of, held, timed, weighted
+from upsweep.dask.graphs import heads_of, scanned
+from upsweep.dtypes import accumulator, fits
+from upsweep.engine import DTypeError
+from upsweep.operators import ops
+from upsweep.segments import Segments, checked, ends
+
+
+def linear_recurrence(
+    a: Any, b: Any, *, initial: Any = None, axis: int | None = None, reverse: bool = False,
+    segments: Segments | None = None,
+) -> Any:  # fmt: skip
+    """`h[t] = a[t] h[t-1] + b[t]` of Dask arrays, from `h[-1] = initial`, as `upsweep.linear_recurrence`, lazily.
+
+    Args:
+        a, b: Dask arrays, or arrays and numbers among them. `a` broadcasts to the shape of `b`, whose dtype must hold it.
+        initial, axis, reverse, segments: as in `upsweep.dask.scan`.
+
+    Returns:
+        A Dask array with the chunks of b.
+
+    >>> import dask.array as da, upsweep.dask as ud
+    >>> ud.linear_recurrence(0.5, da.ones(3, chunks=2), initial=2.0).compute().tolist()
+    [2.0, 2.0, 2.0]
+    """
+    b = da.asarray(b)
+    if not isinstance(a, da.Array):
+        a = held(a, b.dtype, "a", "b.astype('float64')")
+    elif not fits(a.dtype, b.dtype):
+        raise DTypeError(f"a of {a.dtype} with b of {b.dtype}: pass b.astype({str(a.dtype)!r})")
+    start = None if initial is None else (1, initial)
+    given = da.broadcast_to(a.astype(b.dtype), b.shape), b
+    return scanned(
+        ops.AFFINE, (given[0].rechunk(b.chunks), b), axis, False, reverse, start, None, segments, (1,)
+    )[0]
+
+
+def ema(
+    x: Any, alpha: Any = None, *, halflife: Any = None, times: Any = None, axis: int | None = None, initial: Any = None,
+    segments: Segments | None = None,
+) -> Any:  # fmt: skip
+    """Exponential moving average `y[t] = (1 - alpha) y[t-1] + alpha x[t]` of a Dask array, as `upsweep.ema`, lazily.
+
+    >>> import dask.array as da, upsweep.dask as ud
+    >>> ud.ema(da.from_array([4.0, 8.0, 8.0], chunks=2), 0.5).compute().tolist()
+    [4.0, 6.0, 7.0]
+    """
+    weighted(alpha, halflife, times, initial)
+    x = _floating(da.asarray(x))
+    dim, dtype = axis_of(axis, x.shape), x.dtype
+    alpha = _weight(alpha if halflife is None else 1 - da.exp2(-_steps(times, x, dim) / halflife), x)
+    x = x.astype(accumulator(dtype))
+    b = alpha * x
+    if initial is None:
+        first = _along(da.arange(x.shape[dim], chunks=(x.chunks[dim],)) == 0, x, dim)
+        told = checked(segments)
+        b = da.where(first if told is None else first | heads_of(told, x, dim), x, b)
+    y = linear_recurrence(1 - alpha, b, initial=initial, axis=dim, segments=segments)
+    return y.astype(dtype)
+
+
+def discounted_sum(
+    rewards: Any, gamma: Any, dones: Any = None, *, axis: int | None = None, initial: Any = None
+) -> Any:
+    """`g[t] = r[t] + gamma g[t+1]` of a Dask array, stopping where an episode is done, as `upsweep.discounted_sum`, lazily.
+
+    >>> import dask.array as da, upsweep.dask as ud
+    >>> ud.discounted_sum(da.ones(4, chunks=2), 0.5, [False, True, False, False]).compute().tolist()
+    [1.5, 1.0, 1.5, 1.0]
+    """
+    r = _floating(da.asarray(rewards))
+    dim, dtype = axis_of(axis, r.shape), r.dtype
+    weight, r = _weight(gamma, r), r.astype(accumulator(dtype))
+    if dones is not None and initial is not None and r.shape[dim]:
+        # Behind the last item stands `initial`, unless that item is done.
+        done = da.asarray(dones) if np.ndim(dones) > 1 else _along(da.asarray(dones), r, dim)
+        last = _along(da.arange(r.shape[dim], chunks=(r.chunks[dim],)) == r.shape[dim] - 1, r, dim)
+        after = np.expand_dims(held(initial, r.dtype), dim) if np.ndim(initial) else held(initial, r.dtype)
+        r, initial = da.where(last, r + weight * da.where(done, r.dtype.type(0), after), r), None
+    told = None if dones is None else ends(dones)
+    return linear_recurrence(weight, r, initial=initial, axis=dim, reverse=True, segments=told).astype(dtype)
+
+
+def _floating(x: Any) -> Any:
+    return x.astype(np.float64) if x.dtype.kind in "biu" else x
+
+
+def _weight(value: Any, x: Any) -> Any:
+    """A weight of x's dtype, in the dtype that a scan computes in."""
+    number = isinstance(value, (int, float, complex))
+    rounded = held(value, x.dtype, "a weight") if number else da.asarray(value).astype(x.dtype)
+    return rounded.astype(accumulator(x.dtype))
+
+
+def _along(values: Any, x: Any, dim: int) -> Any:
+    """One value an item as an array that broadcasts to x."""
+    return values.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
+
+
+def _steps(times: Any, x: Any, dim: int) -> Any:
+    """The time since the item before; nothing stands before the first."""
+    if times is None:
+        return da.ones((), dtype=np.float64)
+    times = da.asarray(times)
+    timed(times.shape, x.shape, dim)
+    times = times if times.ndim == x.ndim else _along(times, x, dim)
+    along = (slice(None),) * dim
+    return da.diff(times, axis=dim, prepend=times[(*along, slice(0, 1))])

@@ -1,0 +1,107 @@
+"""Arrays that a module for their own library scans: in chunks and lazily, or so that derivatives and transforms go through.
+
+An engine that meets such an array raises `Elsewhere`; a public function then calls its namesake there. So nothing is imported and
+nothing is asked where an array's memory can be read as it is.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache, wraps
+from importlib import import_module
+from inspect import Parameter, signature
+from typing import Any, NamedTuple, TypeVar, cast
+
+from upsweep.engine import EngineError, library_of
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class Home(NamedTuple):
+    """The module for the arrays of a library."""
+
+    module: str
+    takes: Callable[[Any], bool]
+    """Which of the library's arrays are scanned there alone."""
+    instead: str
+    """What to do where the module cannot do what is asked."""
+
+
+def transformed(x: Any) -> bool:
+    """Whether PyTorch follows what is done to a tensor: it requires gradients, has a tangent, or is one of `torch.func`'s."""
+    wrapped, forward = _torch()
+    return (
+        x.requires_grad
+        or wrapped(x)
+        or (forward._current_level >= 0 and forward.unpack_dual(x).tangent is not None)
+    )
+
+
+@cache
+def _torch() -> tuple[Callable[[Any], bool], Any]:
+    torch = sys.modules["torch"]
+    return torch._C._functorch.is_functorch_wrapped_tensor, torch.autograd.forward_ad
+
+
+def _traced(x: Any) -> bool:
+    return isinstance(x, sys.modules["jax"].core.Tracer)
+
+
+HOMES = {
+    "dask": Home("upsweep.dask", lambda x: True, "pass x.compute(), which loads all chunks"),
+    "torch": Home("upsweep.torch", transformed, "pass x.detach(), which has no derivatives"),
+    "jax": Home("upsweep.jax", _traced, "call it outside jit, grad and vmap"),
+}
+
+
+class Elsewhere(EngineError):
+    """An array that is scanned by the module for its library alone."""
+
+    def __init__(self, library: str) -> None:
+        self.home = HOMES[library]
+        super().__init__(
+            f"{self.home.module} alone scans this array, and has no such function: {self.home.instead}"
+        )
+
+    def instead(self, function: Callable[..., Any], given: dict[str, Any]) -> Any:
+        """What the namesake of a public function there makes of the arguments that differ from their defaults."""
+        there = getattr(import_module(self.home.module), function.__name__, None)
+        if there is None:
+            raise self
+        parameters = signature(function).parameters.values()
+        operands = [given[p.name] for p in parameters if p.kind is not Parameter.KEYWORD_ONLY]
+        told = [p for p in parameters if p.kind is Parameter.KEYWORD_ONLY and given[p.name] is not p.default]
+        unknown = [p.name for p in told if p.name not in signature(there).parameters]
+        if unknown:
+            raise EngineError(
+                f"{self.home.module}.{function.__name__}, which scans this array, takes no {', '.join(unknown)}: leave it out, "
+                f"or {self.home.instead}"
+            )
+        return there(*operands, **{p.name: given[p.name] for p in told})
+
+
+def check(x: Any) -> None:
+    """Raise `Elsewhere` for an array that an engine cannot read."""
+    library = library_of(x)
+    if library in HOMES and HOMES[library].takes(x):
+        raise Elsewhere(library)
+
+
+def first(function: _Function) -> _Function:
+    """The function, or its namesake in the home of one of its arguments. A scan that finds out when it looks at its arrays costs
+    nothing here; a function that makes arrays of its arguments asks before."""
+    parameters = signature(function)
+
+    @wraps(function)
+    def call(*args: Any, **keywords: Any) -> Any:
+        try:
+            for x in (*args, *keywords.values()):
+                check(x)
+        except Elsewhere as there:
+            bound = parameters.bind(*args, **keywords)
+            bound.apply_defaults()
+            return there.instead(function, bound.arguments)
+        return function(*args, **keywords)
+
+    return cast(_Function, call)

@@ -1,0 +1,127 @@
+"""`up.x` works on any array: what no engine may read as it is goes to the module for its library."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import upsweep as up
+
+X = np.random.default_rng(0).normal(size=(5, 12))
+FLAGS = up.segments.flags(np.random.default_rng(1).random(12) < 0.3)
+CALLS = {
+    "scan": lambda x: up.scan(x, "max", axis=1, segments=FLAGS),
+    "reduce": lambda x: up.reduce(x, axis=1, reverse=True, initial=2.0),
+    "segments": lambda x: up.reduce(x, axis=1, segments=up.segments.lengths([3, 0, 9])),
+    "cumulative_sum": lambda x: up.cumulative_sum(x, axis=1, include_initial=True),
+    "cumulative_prod": lambda x: up.cumulative_prod(x, axis=0),
+    "cummax": lambda x: up.cummax(x, axis=0, reverse=True),
+    "cummin": lambda x: up.cummin(x, axis=-1),
+    "cumlogsumexp": lambda x: up.cumlogsumexp(x, axis=1, segments=FLAGS),
+    "linear_recurrence": lambda x: up.linear_recurrence(0.5, x, axis=1, initial=np.arange(5.0)),
+    "ema": lambda x: up.ema(x, 0.25, axis=1, segments=FLAGS),
+    "halflife": lambda x: up.ema(x, halflife=2.0, times=np.arange(12.0) ** 2, axis=1),
+    "discounted_sum": lambda x: up.discounted_sum(x, 0.5, FLAGS.values, axis=1, initial=3.0),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_dask_array_stays_lazy(name):
+    da = pytest.importorskip("dask.array")
+
+    def fail(block):
+        raise AssertionError("a chunk was loaded")
+
+    call = CALLS[name]
+    lazy = call(da.from_array(X, chunks=(3, 5)).map_blocks(fail, dtype=X.dtype, meta=np.empty((0, 0))))
+    assert isinstance(lazy, da.Array)
+    got = call(da.from_array(X, chunks=(3, 5)))
+    np.testing.assert_array_equal(got.compute(), call(X), strict=True)
+    assert got.dtype == call(X).dtype
+    narrow = X.astype(np.float16)
+    np.testing.assert_array_equal(
+        call(da.from_array(narrow, chunks=(3, 5))).compute(), call(narrow), strict=True
+    )
+
+
+@pytest.mark.parametrize("name", [*CALLS, "gae", "lfilter"])
+def test_gradients_flow(name):
+    torch = pytest.importorskip("torch")
+    call = {
+        "gae": lambda x: up.gae(np.ones(X.shape), x, 0.0, gamma=0.9, lam=0.8, axis=1),
+        "lfilter": lambda x: up.lfilter([1.0], [1.0, -0.5], x),
+    }.get(name) or CALLS[name]
+    x = torch.tensor(X, requires_grad=True)
+    y = call(x)
+    np.testing.assert_allclose(y.detach(), call(torch.tensor(X)), rtol=1e-14 if name == "gae" else 0)
+    assert torch.autograd.gradcheck(call, (x,))
+
+
+@pytest.mark.filterwarnings("ignore:.*jit.script:DeprecationWarning")
+def test_a_tangent_is_not_lost_where_the_call_is_remembered():
+    torch = pytest.importorskip("torch")
+    x = torch.tensor(X[0])
+    for _ in range(2):
+        up.scan(x)
+    _, tangent = torch.func.jvp(up.scan, (x,), (x,))
+    np.testing.assert_array_equal(tangent, up.scan(X[0]))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, x)
+        tangent = torch.autograd.forward_ad.unpack_dual(up.scan(dual)).tangent
+    np.testing.assert_array_equal(tangent, up.scan(X[0]))
+    np.testing.assert_array_equal(torch.vmap(up.scan)(torch.tensor(X)), up.scan(X, axis=1))
+
+
+def test_a_tensor_of_another_class_is_one():
+    torch = pytest.importorskip("torch")
+
+    class Image(torch.Tensor):
+        pass
+
+    image = torch.tensor(X).as_subclass(Image)
+    np.testing.assert_array_equal(np.asarray(up.scan(image, axis=0)), up.scan(X, axis=0))
+    assert isinstance(up.scan(image, axis=0), torch.Tensor)
+    assert up.scan(image.clone().requires_grad_(), axis=0).requires_grad
+
+
+@pytest.mark.parametrize("name", [*CALLS, "lfilter"])
+def test_jax_traces(name):
+    jax = pytest.importorskip("jax")
+    call = CALLS.get(name, lambda x: up.lfilter([1.0], [1.0, -0.5], x))
+    x = jax.numpy.asarray(X)
+    np.testing.assert_allclose(jax.jit(call)(x), call(x), rtol=2e-6)
+    assert np.isfinite(jax.grad(lambda x: call(x).sum())(x)).all()
+
+
+def test_what_a_home_cannot_do_is_said():
+    da, torch = pytest.importorskip("dask.array"), pytest.importorskip("torch")
+    x, t = da.from_array(X[0], chunks=5), torch.tensor(X[0], requires_grad=True)
+    with pytest.raises(up.EngineError, match=r"upsweep\.dask\.scan.* takes no out, order: .*x\.compute"):
+        up.scan(x, order="sequential", out=X[0])
+    with pytest.raises(up.EngineError, match=r"upsweep\.torch\.scan.* takes no map: .*x\.detach"):
+        up.scan(t, map=abs)
+    with pytest.raises(up.EngineError, match=r"upsweep\.dask alone.*x\.compute"):
+        up.gae(x, x, 0.0, gamma=0.9, lam=0.9)
+    with pytest.raises(up.EngineError, match=r"upsweep\.torch alone.*x\.detach"):
+        up.Stream("add").push(t)
+    with pytest.raises(up.SegmentError, match="booleans"):
+        up.scan(x, segments=up.segments.flags(x))
+
+
+def test_segments_of_dask_beside_an_array_in_memory():
+    da = pytest.importorskip("dask.array")
+    flags = da.from_array(FLAGS.values, chunks=5)
+    for told, held in ((up.segments.flags, FLAGS.values), (up.segments.ends, FLAGS.values)):
+        got = up.scan(X, axis=1, segments=told(flags))
+        np.testing.assert_array_equal(got.compute(), up.scan(X, axis=1, segments=told(held)))
+
+
+def test_nothing_is_imported_for_arrays_in_memory():
+    run = "import sys, numpy as np, upsweep as up; up.ema(up.scan(np.ones(3)), .5); print(*sys.modules)"
+    told = subprocess.run(
+        [sys.executable, "-c", run], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not {"dask", "torch", "jax", "pandas"} & set(told)
