@@ -61,7 +61,7 @@ def ema(
     x = x.astype(accumulator(dtype))
     b = alpha * x
     if initial is None:
-        first = _along(da.arange(x.shape[dim], chunks=(x.chunks[dim],)) == 0, x, dim)
+        first = _is_item(0, x, dim)
         told = checked(segments)
         b = da.where(first if told is None else first | heads_of(told, x, dim), x, b)
     y = linear_recurrence(1 - alpha, b, initial=initial, axis=dim, segments=segments)
@@ -83,7 +83,7 @@ def discounted_sum(
     if dones is not None and initial is not None and r.shape[dim]:
         # Behind the last item stands `initial`, unless that item is done.
         done = da.asarray(dones) if np.ndim(dones) > 1 else _along(da.asarray(dones), r, dim)
-        last = _along(da.arange(r.shape[dim], chunks=(r.chunks[dim],)) == r.shape[dim] - 1, r, dim)
+        last = _is_item(r.shape[dim] - 1, r, dim)
         after = np.expand_dims(held(initial, r.dtype), dim) if np.ndim(initial) else held(initial, r.dtype)
         r, initial = da.where(last, r + weight * da.where(done, r.dtype.type(0), after), r), None
     told = None if dones is None else ends(dones)
@@ -104,6 +104,12 @@ def _weight(value: Any, x: Any) -> Any:
 def _along(values: Any, x: Any, dim: int) -> Any:
     """One value an item as an array that broadcasts to x."""
     return values.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
+
+
+def _is_item(i: int, x: Any, dim: int) -> Any:
+    """True at one item of each row of x."""
+    chunks: Any = (x.chunks[dim],)
+    return _along(da.arange(x.shape[dim], chunks=chunks) == i, x, dim)
 
 
 def _steps(times: Any, x: Any, dim: int) -> Any:

@@ -126,7 +126,7 @@ def _cumulative(
     if not include_initial:
         return y
     axis = axis_of(axis, x.shape)
-    sizes = y.chunks[axis]
+    sizes: Any = y.chunks[axis]
     start = da.full_like(y, first, shape=tuple(1 if d == axis else n for d, n in enumerate(y.shape)))
     return da.concatenate([start, y], axis).rechunk({axis: (1 + sizes[0], *sizes[1:])})
 
