@@ -70,7 +70,7 @@ def reduce(
     >>> ud.reduce(da.arange(6, chunks=4), segments=up.segments.lengths([2, 4])).compute().tolist()
     [1, 14]
     """
-    given = tuple(map(da.asarray, xs if isinstance(xs, tuple) else (xs,)))
+    given: Any = tuple(map(da.asarray, xs if isinstance(xs, tuple) else (xs,)))
     how: dict[str, Any] = {"reverse": reverse, "initial": initial, "dtype": dtype, "segments": segments}
     ys = scanned(op, given, axis, **how)
     dim, told = axis_of(axis, ys[0].shape), checked(segments)
@@ -86,7 +86,7 @@ def reduce(
         results = tuple(da.take(y, last.clip(0, n - 1), dim) for y in ys)
         if empty.any():
             empty = empty.reshape([-1 if d == dim else 1 for d in range(ys[0].ndim)])
-            fresh = nothing(none, op, axis=dim, **{**how, "segments": None})
+            fresh: Any = nothing(none, op, axis=dim, **{**how, "segments": None})
             results = tuple(da.where(empty, np.expand_dims(e, dim), y) for e, y in zip(fresh, results))
     return results if isinstance(xs, tuple) else results[0]
 
