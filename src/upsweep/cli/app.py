@@ -6,7 +6,7 @@ import ast
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -247,7 +247,9 @@ _SPELLINGS = {
 def _progress() -> Iterator[tuple[Any, dict[str, int]]]:
     """A callback that is told the task, how much of it is done, and how much there is; and the last of these, by the first."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
+    bars = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+    # Before version 14.3 of rich a bar that is not shown ends with an empty line.
+    with bars if err.is_terminal else nullcontext():
         tasks: dict[str, Any] = {}
         totals: dict[str, int] = {}
 

@@ -70,11 +70,12 @@ def reduce(
     >>> ud.reduce(da.arange(6, chunks=4), segments=up.segments.lengths([2, 4])).compute().tolist()
     [1, 14]
     """
-    given: Any = tuple(map(da.asarray, xs if isinstance(xs, tuple) else (xs,)))
+    given = tuple(map(da.asarray, xs if isinstance(xs, tuple) else (xs,)))
     how: dict[str, Any] = {"reverse": reverse, "initial": initial, "dtype": dtype, "segments": segments}
     ys = scanned(op, given, axis, **how)
     dim, told = axis_of(axis, ys[0].shape), checked(segments)
     n = ys[0].shape[dim]
+    results: Any
     none = tuple(np.empty([0 if d == dim else m for d, m in enumerate(x.shape)], x.dtype) for x in given)
     if not n:
         results = tuple(map(da.asarray, nothing(none, op, axis=dim, **how)))
@@ -86,7 +87,7 @@ def reduce(
         results = tuple(da.take(y, last.clip(0, n - 1), dim) for y in ys)
         if empty.any():
             empty = empty.reshape([-1 if d == dim else 1 for d in range(ys[0].ndim)])
-            fresh: Any = nothing(none, op, axis=dim, **{**how, "segments": None})
+            fresh = nothing(none, op, axis=dim, **{**how, "segments": None})
             results = tuple(da.where(empty, np.expand_dims(e, dim), y) for e, y in zip(fresh, results))
     return results if isinstance(xs, tuple) else results[0]
 
