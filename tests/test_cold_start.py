@@ -10,12 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from numba import types
 
 import upsweep as up
 from upsweep.cpu import image, kept, shipped
 from upsweep.cpu.code import Piece, callable_at, compiled
 from upsweep.cpu.kept import Code, digest
-from upsweep.cpu.memory import Items
+from upsweep.cpu.memory import Items, inner, of_words
 from upsweep.cpu.pieces import turn_in
 
 
@@ -102,6 +103,16 @@ def test_operators_share_what_is_around_them(begun):
     )
     said = run(code, UPSWEEP_CACHE_DIR=str(begun)).stdout
     assert said == "9\n10\n['<lambda>', 'call', 'filled']\n"
+
+
+def test_functions_of_words_are_compiled_once_and_for_a_kernel():
+    """Importing them compiles nothing. A constant is an int64 like any other."""
+    words = (types.int64,)
+    twice = of_words(lambda n: n + n)
+    assert not twice.overloads
+    for kernel in (lambda n: twice(n), lambda n: twice(7) + n):
+        inner(kernel).get_compile_result(types.int64(*words))
+        assert list(twice.overloads) == [words]
 
 
 @pytest.mark.skipif(not image.HERE, reason="object files are loaded here")

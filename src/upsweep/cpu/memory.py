@@ -37,13 +37,20 @@ def inner(fn: Any, **options: Any) -> Any:
 
 
 def of_words(fn: Any) -> Any:
-    """Like `inner`, for a function of int64 alone. With `inner`, numba would compile it again for each constant that it is
-    called with.
+    """Like `inner`, for a function of int64 alone. It is compiled once, when the first kernel that calls it is compiled. With
+    `inner`, numba would compile it again for each constant that it is called with.
     """
-    count = fn.__code__.co_argcount
     code = inner(fn)
-    code.compile((types.int64,) * count)
-    code.disable_compile()
+    resolved = code.get_call_template
+
+    def resolve(args, kws):
+        if not code.overloads:
+            code.compile((types.int64,) * len(args))
+            code.disable_compile()
+        return resolved(args, kws)
+
+    # numba asks for this when it meets a call.
+    code.get_call_template = resolve
     return code
 
 
