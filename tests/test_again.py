@@ -16,9 +16,19 @@ FORMS = [{}, {"reverse": True}, {"exclusive": True}, {"exclusive": True, "revers
 LAYOUTS = [lambda a: a, lambda a: a.T, lambda a: a[::-1, ::2], lambda a: a[3:4, :17]]
 
 
+def afresh(call, *given, **how):
+    """A call where nothing is remembered."""
+    known = dict(recall.known_calls)
+    recall.known_calls.clear()
+    try:
+        return call(*given, **how)
+    finally:
+        recall.known_calls.clear()
+        recall.known_calls.update(known)
+
+
 def the_long_way(x, op, **how):
-    """A call with `threads` is not remembered."""
-    return up.scan(x, op, threads=1, **how)
+    return afresh(up.scan, x, op, **how)
 
 
 @pytest.fixture(autouse=True)
@@ -93,6 +103,10 @@ def test_errors_stay():
         up.scan(x, axis=1)
     with pytest.raises(up.ShapeError):
         up.scan(x, axis=0.0)
+    up.scan(x, threads=1)
+    for threads in (1.0, 0):
+        with pytest.raises(ValueError, match="threads"):
+            up.scan(x, threads=threads)
     with pytest.raises(up.OperatorError, match="no operator"):
         up.scan(x, "ad")
 
@@ -105,6 +119,7 @@ def test_a_function_that_changes_is_looked_at():
 
 DONES = np.arange(24) % 7 == 3
 SEEN = [
+    ("threads", lambda x, i: {"threads": 1}),
     ("initial", lambda x, i: {"initial": i}),
     ("initial of a row", lambda x, i: {"initial": x[0] + np.uint64(i)}),
     ("dtype", lambda x, i: {"dtype": "u8"}),
@@ -158,10 +173,25 @@ def test_every_keyword(name, how, checked):
 def test_reductions(how, checked):
     for i in range(3):
         x = X + np.uint64(i) if "axis" in how else X[i].copy()
-        want = up.reduce(x, HASHED, threads=1, **how)
+        want = afresh(up.reduce, x, HASHED, **how)
         checked.clear()
         same(up.reduce(x, HASHED, **how), want)
         assert len(checked) == (i == 0)
+
+
+@pytest.mark.parametrize("dtype", ["m8[s]", "m8[ns]", "M8[D]"])
+def test_times(dtype, checked):
+    for i in range(3):
+        x = (X[i] % np.uint64(1000)).astype(dtype)
+        x[5 + i] = "NaT"
+        op = "add" if dtype[0] == "m" else "max"
+        want = afresh(up.scan, x, op), afresh(up.reduce, x, op)
+        checked.clear()
+        got = up.scan(x, op), up.reduce(x, op)
+        assert len(checked) == 2 * (i == 0)
+        same(got, want)
+        out = np.zeros_like(x)
+        same(up.scan(x, op, out=out), want[0])
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "u8"])
@@ -203,8 +233,7 @@ def test_another_number_is_looked_at(dtype, checked):
             start = up.scan(x, "max", initial=number) if number is not True else None
             if start is not None:
                 assert (
-                    start.tobytes()
-                    == up.scan(x, "max", initial=np.asarray(number, dtype), threads=1).tobytes()
+                    start.tobytes() == afresh(up.scan, x, "max", initial=np.asarray(number, dtype)).tobytes()
                 )
     numbers = [0.5, 0.25, 3.0]
     up.scan((x, x, 0.75), map=scaled)
@@ -258,7 +287,7 @@ def test_shapes_and_strides_of_what_is_broadcast():
         for other in ways:
             whole = np.array(np.broadcast_to(other, x.shape))
             for axis in (0, 1):
-                want = up.scan((x, whole), axis=axis, map=lambda v, w: v * w, threads=1)
+                want = afresh(up.scan, (x, whole), axis=axis, map=lambda v, w: v * w)
                 same(up.scan((x, other), axis=axis, map=lambda v, w: v * w), want)
 
 
@@ -355,13 +384,13 @@ def test_tensors_on_the_host(name, checked):
         checked.clear()
         got = up.scan(x, axis=1)
         assert len(checked) == (i == 0)
-        assert torch.equal(got, up.scan(x, axis=1, threads=1))
+        assert torch.equal(got, afresh(up.scan, x, axis=1))
         out = torch.zeros_like(x)
         assert up.scan(x, axis=1, out=out) is out
         assert torch.equal(out, got)
         assert torch.equal(up.scan(x.T, axis=0), got.T)
         total = up.reduce((x, 2), axis=1, map=scaled_once)
-        assert torch.equal(total, up.reduce((x, 2), axis=1, map=scaled_once, threads=1))
+        assert torch.equal(total, afresh(up.reduce, (x, 2), axis=1, map=scaled_once))
         if dtype.is_complex:
             assert torch.equal(
                 up.scan((x * 1j).conj(), axis=1), up.scan((x * 1j).conj().resolve_conj(), axis=1)

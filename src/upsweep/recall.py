@@ -27,7 +27,7 @@ known_calls: dict[Any, Known] = {}
 _MOST = 4096
 """Calls that are remembered; one more, and all are forgotten."""
 _NUMBERS = {bool, int, float, complex, *[np.dtype(code).type for code in "?bhilqBHILQefdFD"]}
-_AXES = {int, type(None)}
+_WHOLE = {int, type(None)}
 _UNSEEN: Any = []
 """The likeness of a value that may differ from the next one of its type. It has no hash: a call with it is never found."""
 
@@ -70,12 +70,12 @@ def alike(
 ) -> Any:  # fmt: skip
     """The likeness of a call: all that is checked, if calls differ in nothing else; otherwise a likeness that is never found."""
     # axis=1.0 is a mistake also where axis=1 is known.
-    if threads is not None or not type(exclusive) is type(reverse) is bool or type(axis) not in _AXES:
+    if not (type(exclusive) is type(reverse) is bool and type(axis) in _WHOLE and type(threads) in _WHOLE):
         return _UNSEEN
     return (
         seen(xs), out if out is None else seen_written(out), initial if initial is None else seen(initial),
-        segments if segments is None else _segments_seen(segments), op, axis, exclusive, reverse, dtype, engine, reducing, keep,
-        order, map, finish,
+        segments if segments is None else _segments_seen(segments), op, axis, exclusive, reverse, dtype, engine, threads,
+        reducing, keep, order, map, finish,
     )  # fmt: skip
 
 
@@ -127,8 +127,7 @@ def _learnt(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, sev
     if ran is None or way is None:
         return None
     plan, views = ran.plan, ran.views
-    # Times are brought to integers first.
-    if not all(v.dtype.kind in "biufcV" and v.dtype.isnative for v in (*views.inputs, *views.outputs)):
+    if not all(v.dtype.kind in "biufcVmM" and v.dtype.isnative for v in (*views.inputs, *views.outputs)):
         return None
     heads = None if segments is None else _heads_of(ran, segments)
     objects = [
