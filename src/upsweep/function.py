@@ -6,6 +6,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from inspect import Parameter, signature
 from math import inf
 from typing import Any
@@ -79,7 +80,9 @@ def as_function(fn: Any) -> Function:
     if not callable(fn):
         raise OperatorError(f"map and finish are functions, got {fn!r}")
     fn = getattr(fn, "py_func", fn)
-    return _function_of(fn) if isinstance(fn, types.FunctionType) else _function_of_c(fn)
+    if isinstance(fn, types.FunctionType):
+        return _function_of(fn)
+    return _constant_of_c(fn) if isinstance(fn, (types.BuiltinFunctionType, np.ufunc)) else _function_of_c(fn)
 
 
 _function_of = remembered(Function)
@@ -90,6 +93,9 @@ def _function_of_c(fn: Any) -> Function:
     freeze(fn)
     count = fn.nin if isinstance(fn, np.ufunc) else max(1, _parameters(fn)[0])
     return Function(called_with(fn, count), name=getattr(fn, "__name__", None))
+
+
+_constant_of_c = lru_cache(1024)(_function_of_c)
 
 
 def _parameters(fn: Any) -> tuple[int, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,6 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
     if x.ndim == 0:
         raise ShapeError("a 0-dimensional array has no axis to filter along; pass x.reshape(1)")
     wide = xp.complex128 if dtype.kind == "c" else xp.float64
-    b, a = [quotient(v, a[0]) for v in b], [quotient(v, a[0]) for v in a]
     u, result = xp.moveaxis(x, axis, -1), getattr(xp, dtype.name)
     if zi is None and dtype.kind != "c":
         front, sections = sectioned(tuple(b), tuple(a))
@@ -138,7 +138,14 @@ def _coefficients(b: Any, a: Any, x: Any, zi: Any) -> tuple[list[list[complex]],
         )
     if a[0] == 0:
         raise ZeroDivisionError("a[0] is zero: there is nothing to divide the coefficients by")
-    return [[complex(v) for v in b], [complex(v) for v in a]], dtype
+    return _monic(*(np.asarray(v, np.complex128).tobytes() for v in (b, a))), dtype
+
+
+@lru_cache(256)
+def _monic(b: bytes, a: bytes) -> list[list[complex]]:
+    """Both polynomials, divided by a[0]. They are told by their bits: equal numbers may differ in the sign of a zero."""
+    numerator, denominator = (np.frombuffer(v, np.complex128).tolist() for v in (b, a))
+    return [[quotient(v, denominator[0]) for v in each] for each in (numerator, denominator)]
 
 
 def _times(xp: Any, c: complex, x: Any) -> Any:

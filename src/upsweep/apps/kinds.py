@@ -15,6 +15,7 @@ from upsweep.host import give as back
 from upsweep.host import view
 
 _row_of = lru_cache(1024)(dtypes.row_of)
+_PLAIN = {np.ndarray, float, int, type(None)}
 
 
 def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
@@ -27,6 +28,8 @@ def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
     >>> type(x).__name__, nothing, give(x + 1).tolist()
     ('ndarray', None, [2, 3])
     """
+    if {type(x) for x in given} <= _PLAIN:
+        return np, [None if x is None else view(x) for x in given], _given
     there = next((x for x in given if engines.on_gpu(x)), None)
     if there is None:
         views: list[Any] = [None if x is None else view(x) for x in given]
@@ -73,8 +76,16 @@ def _standard() -> Any:
 
 def _plain(y: Any) -> np.ndarray:
     """A C-contiguous array. A single item of a flipped array counts as contiguous too, but PyTorch takes no negative stride."""
+    if type(y) is np.ndarray and y.flags.c_contiguous and min(y.strides, default=0) >= 0:
+        return y
     y = np.asarray(y)
     return np.asarray(y if min(y.strides, default=0) >= 0 else y.copy(), order="C")
+
+
+def _given(y: Any) -> Any:
+    """A result as it is given back where NumPy's arrays came in."""
+    y = _plain(y)
+    return y if y.ndim else y[()]
 
 
 def host(x: Any) -> np.ndarray:

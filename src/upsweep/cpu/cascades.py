@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from struct import pack
 from typing import Any
 
 import numba
@@ -29,7 +31,8 @@ def cascade(sections: Sequence[Any], x: np.ndarray, dtype: Any, order: str) -> n
     """The results, in `dtype`, of sections one after the other along the last axis of x, real numbers."""
     x = x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
     y = np.empty_like(x, dtype=np.float32 if dtype == np.float32 else np.float64)
-    table = _table(sections)
+    numbers = [v for s in sections for v in (s.pole.real, s.pole.imag, s.now, *s.before)]
+    table = _table(pack(f"{len(numbers)}d", *numbers))
     for source, target in _planes(x, y):
         rows, n = source.shape
         beside = n < _PANEL or abs(source.strides[0]) < abs(source.strides[1])
@@ -64,11 +67,13 @@ def _words(v: np.ndarray) -> tuple[int, ...]:
     return v.ctypes.data, *v.strides, v.itemsize
 
 
-def _table(sections: Sequence[Any]) -> tuple[np.ndarray, ...]:
-    """For each section: whether its pole is one of a pair, the multipliers of its finish, and the powers of its pole."""
-    pairs = np.array([bool(s.pole.imag) for s in sections], np.bool_)
-    numbers = np.array([(s.now, *s.before) for s in sections]).reshape(-1, 3)
-    powers = np.array([[s.pole for s in sections]] * LEVELS, np.complex128).reshape(LEVELS, -1)
+@lru_cache(256)
+def _table(sections: bytes) -> tuple[np.ndarray, ...]:
+    """For each section: whether its pole is one of a pair, the multipliers of its finish, and the powers of its pole. Sections
+    are told by their bits: numbers that are equal may differ in the sign of a zero."""
+    given = np.frombuffer(sections).reshape(-1, 5)
+    pairs, numbers = given[:, 1] != 0, np.ascontiguousarray(given[:, 2:])
+    powers: Any = np.tile(given[:, :2].copy().view(np.complex128).T, (LEVELS, 1))
     real = powers.real.copy()
     with np.errstate(all="ignore"):
         for k in range(1, LEVELS):

@@ -20,6 +20,8 @@ from upsweep.plan import Plan
 def view(x: Any) -> np.ndarray:
     """The memory of `x` as a NumPy array; lists and scalars become arrays first. Where the memory does not hold the numbers as
     they are computed with, this is a copy that cannot be written to."""
+    if type(x) is np.ndarray and x.dtype.isnative:
+        return x
     # Nothing is masked where numpy.ma is not imported (the import takes 10 ms), or while another thread is importing it.
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
     if masked is not None and isinstance(x, masked):
