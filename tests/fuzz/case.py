@@ -90,8 +90,12 @@ class Case:
         self._forms()
         self.reduces = self.forms[2]
         self.out_shape = self.rows if self.reduces else self.shape
-        self.finish = kernel.fused and not self.reduces and kernel.fused.finish
-        self.kept = [1] if kernel.recurrence else [0] if self.finish else list(range(law.parts))
+        takes_all = self.reduces and kernel.fused and not kernel.fused.reduces
+        self.finish = kernel.fused and not takes_all and kernel.fused.finish
+        results = kernel.fused.results if self.finish else law.parts
+        self.kept = [1] if kernel.recurrence else list(range(results))
+        # Functions within a scan have one dtype throughout.
+        self.stores = (kernel.stores[0],) * results if kernel.fused else kernel.stores
         self.gives_out = kernel.stores != kernel.computed or rng.random() < 0.6
         self._initial()
         self._lay_out()
@@ -145,7 +149,7 @@ class Case:
     def _lay_out(self) -> None:
         kernel, rng = self.kernel, self.rng
         tame = self.library.tame
-        sizes = [d.itemsize for d in (*kernel.inputs, *kernel.stores)]
+        sizes = [d.itemsize for d in (*kernel.inputs, *self.stores)]
         unit = max(sizes) if tame else 1
         end = int(rng.integers(64, 128)) // 16 * 16 + (0 if tame else int(rng.integers(16)))
         self.xs, self.ys = [], []
@@ -160,7 +164,7 @@ class Case:
             end += (lay.high - lay.low) // 16 * 16 + 16 + (0 if tame else int(rng.integers(40)))
         over = set()
         for c in self.kept if self.gives_out else ():
-            d, x = kernel.stores[c], self.xs[rng.integers(len(self.xs))]
+            d, x = self.stores[c], self.xs[rng.integers(len(self.xs))]
             free = self.out_shape == self.shape and 0 not in x.strides and x.dtype.itemsize == d.itemsize
             # The result lies over an input, or next to it.
             if free and rng.random() < 0.35 and x not in over:
@@ -182,7 +186,7 @@ class Case:
         name = getattr(kernel.law.op, "__name__", kernel.law.op)
         return (
             f"{name} of {', '.join(map(str, kernel.loads))} in {', '.join(map(str, kernel.computed))} as "
-            f"{', '.join(map(str, kernel.stores))}; shape={self.shape} axis={self.axis} order={kernel.order} "
+            f"{', '.join(map(str, self.stores))}; shape={self.shape} axis={self.axis} order={kernel.order} "
             f"{exclusive=} {initial=} {reduces=} reverse={self.reverse} segmented={kernel.segmented} "
             f"recurrence={kernel.recurrence} {kernel.fused=} stream={self.streams} {kernel.chunk=} threads={self.threads} "
             f"{type(self.library).__name__}\nstart={self.start}\nin {self.xs}\nout {self.ys if self.gives_out else 'new'}"
@@ -207,6 +211,8 @@ class Case:
             for x in arrays:
                 x.flags.writeable = False
         outs = [self.library.array(memory, place) for place in self.ys]
+        if not self.streams and rng.random() < 0.2:
+            self._number(arrays, data)
         got = self._streamed(arrays, outs) if self.streams else self._called(arrays, outs)
         want = self._wanted(data)
         after = self.library.fetch(memory).copy()
@@ -220,6 +226,15 @@ class Case:
             raise Difference(
                 f"{len(beside)} bytes beside the results were written, the first at {beside[0]} of the buffer"
             )
+
+    def _number(self, arrays: list[Any], data: list[np.ndarray]) -> None:
+        """A number in the place of an array: the multiplier of a recurrence, or the last input of a map."""
+        kernel = self.kernel
+        if not (kernel.recurrence or kernel.fused):
+            return
+        which = 0 if kernel.recurrence else -1
+        value = numbers(self.rng, data[which].dtype, (), kernel.law.close)
+        arrays[which], data[which] = value[()], np.full(self.shape, value)
 
     def _given_initial(self) -> Any:
         """Starts as numbers of Python or NumPy, or as arrays."""
@@ -299,9 +314,10 @@ class Case:
         """The oracle's results, in the dtypes of the results."""
         kernel, heads, (exclusive, _, reduces) = self.kernel, self.heads, self.forms
         wide = [accumulated(d) for d in kernel.computed]
-        given = data
-        if kernel.fused:
-            made = kernel.fused.map(*data)
+        given, fused = data, kernel.fused
+        index = np.arange(self.shape[self.axis]).reshape(-1, *(1,) * (len(self.shape) - self.axis - 1))
+        if fused:
+            made = fused.map(*data, *[index] * fused.map_placed)
             data = list(made) if isinstance(made, tuple) else [made]
         along = [np.moveaxis(_numbers(x), self.axis, 0).astype(w) for x, w in zip(data, wide)]
         n = self.shape[self.axis]
@@ -329,7 +345,8 @@ class Case:
         prefixes = plain.scan(op, items, marks, start, nothing, exclusive=exclusive, order=kernel.order)
         if reduces:
             total = prefixes[-1] if prefixes else start if start is not None else nothing
-            return [np.asarray(np.broadcast_to(total[c], self.rows)) for c in self.kept]
+            whole = [np.asarray(np.broadcast_to(part, self.rows)) for part in total]
+            return self._finished(whole, []) if self.finish else [whole[c] for c in self.kept]
         results = []
         for c in range(kernel.law.parts) if self.finish else self.kept:
             y = np.empty((n, *self.rows), wide[c])
@@ -337,11 +354,17 @@ class Case:
                 y[i] = prefix[c]
             results.append(np.moveaxis(y[::-1] if self.reverse else y, 0, self.axis))
         if self.finish:
-            return [self.finish(results[0] if len(results) == 1 else results, *given)]
+            return self._finished(results, [*given, *[index] * fused.finish_placed])
         return results
 
+    def _finished(self, prefixes: list[np.ndarray], given: list[np.ndarray]) -> list[np.ndarray]:
+        """The results of the finish."""
+        given = [] if self.kernel.fused.reduces else given
+        made = self.finish(prefixes[0] if len(prefixes) == 1 else prefixes, *given)
+        return list(made) if isinstance(made, tuple) else [made]
+
     def _compare(self, c: int, have: np.ndarray, correct: np.ndarray) -> None:
-        store = self.kernel.stores[c]
+        store = self.stores[c]
         if have.shape != correct.shape or have.dtype != store:
             raise Difference(f"{have.dtype} of {have.shape}, not {store} of {correct.shape}")
         wanted = rounded(correct, store)

@@ -127,10 +127,18 @@ def accumulated(dtype: np.dtype) -> np.dtype:
 
 
 class Fused(NamedTuple):
-    """A map and a finish that are computed within the scan, from one input more than the operator takes."""
+    """A map and a finish that are computed within the scan, from one input more than the operator takes. Where they want the
+    index of the item, it is their last argument.
+    """
 
     map: Callable[..., Any]
     finish: Callable[..., Any] | None
+    map_placed: bool = False
+    finish_placed: bool = False
+    results: int = 1
+    """Of the finish."""
+    reduces: bool = False
+    """Whether the finish takes the prefix alone, as that of a reduction does."""
 
 
 def tripled(x, y):
@@ -149,8 +157,37 @@ def second(p, x, y, z):
     return p[1] - x
 
 
-FUSED = {1: [Fused(tripled, None), Fused(tripled, beside)], 2: [Fused(moved, None), Fused(moved, second)]}
-"""The dtypes of the operator's components."""
+def placed(x, y, i):
+    return x * 3 - y * (i % 3 == 1)
+
+
+def where(p, x, y, i):
+    return p - x * (i % 5 > 2), y * (i % 2 == 0)
+
+
+def both(p):
+    return p * 3, p - 1
+
+
+def moved_where(x, y, z, i):
+    return x - z * (i % 4 == 2), y + z * 2
+
+
+def summed(p):
+    return p[0] + p[1] * 2
+
+
+FUSED = {
+    1: [
+        Fused(tripled, None), Fused(tripled, beside), Fused(placed, None, True),
+        Fused(placed, where, True, True, 2), Fused(tripled, both, results=2, reduces=True),
+    ],
+    2: [
+        Fused(moved, None), Fused(moved, second), Fused(moved_where, second, True),
+        Fused(moved_where, summed, True, reduces=True),
+    ],
+}  # fmt: skip
+"""By the number of the operator's components."""
 
 
 class Kernel(NamedTuple):
@@ -181,7 +218,7 @@ def fused(rng: np.random.Generator, kernel: Kernel) -> Fused | None:
     if not alike or d.kind not in "iuf" or kernel.recurrence or kernel.law.close:
         return None
     kinds = FUSED.get(kernel.law.parts)
-    return kinds[rng.integers(len(kinds))] if kinds and rng.random() < 0.4 else None
+    return kinds[rng.integers(len(kinds))] if kinds and rng.random() < 0.7 else None
 
 
 def kernel(rng: np.random.Generator, dtypes_here: Callable[[np.dtype], bool], engine: str) -> Kernel:
