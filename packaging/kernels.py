@@ -18,9 +18,9 @@ import numpy as np
 import upsweep as up
 from upsweep.cpu import again, launch, shipped, strips
 from upsweep.cpu import compile as compiler
-from upsweep.cpu.code import Piece
+from upsweep.cpu.code import Unit
 from upsweep.cpu.kept import Code, digest
-from upsweep.cpu.pieces import entry, kernel, stream
+from upsweep.cpu.units import entry, kernel, stream
 
 FLOATS, INTEGERS = ("f4", "f8"), ("i4", "i8")
 OPERATORS = {
@@ -57,12 +57,12 @@ def calls() -> Iterator[None]:
         yield up.scan(np.ones((64, 64), dtype), axis=0)
 
 
-def pieces() -> list[Piece]:
-    """The pieces of code that the calls need."""
-    asked: dict[str, Piece] = {}
+def units() -> list[Unit]:
+    """The units of code that the calls need."""
+    asked: dict[str, Unit] = {}
 
-    def note(piece: Piece) -> int:
-        asked.setdefault(digest(piece.what), piece)
+    def note(unit: Unit) -> int:
+        asked.setdefault(digest(unit.what), unit)
         return 0
 
     with (
@@ -73,25 +73,25 @@ def pieces() -> list[Piece]:
     ):
         for _ in calls():
             pass
-    for piece in (kernel(), entry(), stream(4), stream(8)):
-        note(piece)
+    for unit in (kernel(), entry(), stream(4), stream(8)):
+        note(unit)
     return list(asked.values())
 
 
 def made(work: tuple[int, shipped.Class]) -> tuple[str, shipped.Class, Code]:
     number, kind = work
     target = compiler.target(kind.triple, kind.name, "", kind.machine == "x86_64")
-    name = digest(PIECES[number].what)
-    return name, kind, compiler.compiled(PIECES[number], f"k{name}", target)
+    name = digest(UNITS[number].what)
+    return name, kind, compiler.compiled(UNITS[number], f"k{name}", target)
 
 
-PIECES: list[Piece] = []
+UNITS: list[Unit] = []
 
 
 def main() -> None:
     wanted = [kind for kind in shipped.CLASSES if not sys.argv[1:] or kind.name in sys.argv[1:]]
-    PIECES[:] = pieces()
-    work = [(number, kind) for number in range(len(PIECES)) for kind in wanted]
+    UNITS[:] = units()
+    work = [(number, kind) for number in range(len(UNITS)) for kind in wanted]
     done: dict[shipped.Class, dict[str, Code]] = {kind: {} for kind in wanted}
     with get_context("fork").Pool(os.cpu_count()) as pool:
         for count, (name, kind, code) in enumerate(pool.imap_unordered(made, work), 1):
@@ -100,7 +100,7 @@ def main() -> None:
     for kind, codes in done.items():
         shipped.write(kind, codes)
         size = shipped.path_of(kind).stat().st_size
-        print(f"\n{shipped.path_of(kind).name}: {len(codes)} pieces, {size / 2**20:.2f} MiB", file=sys.stderr)
+        print(f"\n{shipped.path_of(kind).name}: {len(codes)} units, {size / 2**20:.2f} MiB", file=sys.stderr)
 
 
 if __name__ == "__main__":

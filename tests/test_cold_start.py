@@ -14,10 +14,10 @@ from numba import types
 
 import upsweep as up
 from upsweep.cpu import image, kept, shipped
-from upsweep.cpu.code import Piece, callable_at, compiled
+from upsweep.cpu.code import Unit, callable_at, compiled
 from upsweep.cpu.kept import Code, digest
 from upsweep.cpu.memory import Items, inner, of_words
-from upsweep.cpu.pieces import turn_in
+from upsweep.cpu.units import turn_in
 
 
 def run(code, **env):
@@ -36,9 +36,9 @@ SLOWLY = (
     "import time\n"
     "from upsweep.cpu import compile as c\n"
     "compiled = c.compiled\n"
-    "def slowly(piece, *how):\n"
-    "    time.sleep(1.5 if str(piece.op) == 'add' else 0)\n"
-    "    return compiled(piece, *how)\n"
+    "def slowly(unit, *how):\n"
+    "    time.sleep(1.5 if str(unit.op) == 'add' else 0)\n"
+    "    return compiled(unit, *how)\n"
     "c.compiled = slowly\n"
 )
 
@@ -124,7 +124,7 @@ def test_an_image_may_lie_anywhere():
 
     items = Items([np.dtype("f8")], [np.dtype("f8")], True)
     read, write = items.read, items.write
-    made = compiled(Piece(("fmod",), 2, make, "fmod"))
+    made = compiled(Unit(("fmod",), 2, make, "fmod"))
     assert "fmod" in made.needs
     given, out = np.array([1.0]), np.zeros(1)
     where = {image.loaded(made) for _ in range(3)}
@@ -177,16 +177,16 @@ def test_code_that_comes_with_the_package(tmp_path, monkeypatch):
     monkeypatch.setattr(shipped, "CLASSES", (nobody, everyone))
     monkeypatch.delenv("NUMBA_CPU_NAME", raising=False)
     monkeypatch.setattr(shipped.sys, "platform", "linux")
-    piece = turn_in(4)
-    code, other = compiled(piece), Code(b"no code at all", ["a", "b"], 3, [7])
+    unit = turn_in(4)
+    code, other = compiled(unit), Code(b"no code at all", ["a", "b"], 3, [7])
 
     def found():
         shipped._shelf.cache_clear()
-        return shipped.shipped(piece.what)
+        return shipped.shipped(unit.what)
 
-    shipped.write(nobody, {digest(piece.what): other})
+    shipped.write(nobody, {digest(unit.what): other})
     assert found() is None
-    shipped.write(everyone, {"another": other, digest(piece.what): code, "a third": other})
+    shipped.write(everyone, {"another": other, digest(unit.what): code, "a third": other})
     assert found() == code._replace(needs=list(code.needs), moved=list(code.moved))
     monkeypatch.setenv("NUMBA_CPU_NAME", "x86-64-v3")
     assert found() is None
@@ -200,7 +200,7 @@ def test_code_that_comes_with_the_package(tmp_path, monkeypatch):
 def test_built_in_operators_go_by_name():
     """One Python's compiled code serves another: the key of a built-in operator's function holds no bytecode."""
     f4 = (np.dtype("f4"),)
-    own = Piece(("frame",), 7, lambda: None, "", up.Operator(lambda a, b: a + b * 2), f4)
+    own = Unit(("frame",), 7, lambda: None, "", up.Operator(lambda a, b: a + b * 2), f4)
     for op, known in ((up.ops.ADD, "add"), (up.Operator(lambda a, b: a + b), "add"), (up.ops.MUL, "mul")):
         what = own._replace(op=op).what
         assert known in str(what)

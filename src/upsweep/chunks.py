@@ -1,6 +1,6 @@
 """Chunks of any size on their way through a scan, with the bits of one call over everything.
 
-A chunk that does not start at an aligned place is cut into aligned pieces. A piece is an ordinary scan that starts from
+A chunk that does not start at an aligned place is cut into aligned parts. A part is an ordinary scan that starts from
 the prefix at its first item; only its last item belongs to a larger block, and comes from the carry: the binary counter
 of block sums in `upsweep.tree`.
 """
@@ -23,12 +23,12 @@ from upsweep.operator import Operator
 from upsweep.tree import Carry, blocks
 
 
-def pieces(start: int, stop: int) -> Iterator[tuple[int, int]]:
+def parts_of(start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Cut `[start, stop)` into parts that each lie within the aligned power-of-two block that they start.
 
-    >>> list(pieces(3, 21))
+    >>> list(parts_of(3, 21))
     [(3, 4), (4, 8), (8, 16), (16, 21)]
-    >>> list(pieces(0, 21))
+    >>> list(parts_of(0, 21))
     [(0, 21)]
     """
     while start < stop:
@@ -118,8 +118,8 @@ class Run:
         at = self.at
         stood = at.carry, list(at.folds)
         try:
-            for start, stop in pieces(self.first, self.first + self.n):
-                self.piece(start - self.first, stop - self.first)
+            for start, stop in parts_of(self.first, self.first + self.n):
+                self.part(start - self.first, stop - self.first)
         except BaseException:
             # After an error the stream stands where it stood.
             at.carry, at.folds = stood
@@ -139,15 +139,15 @@ class Run:
         at.kind = self.kind
         return self.result()
 
-    def piece(self, start: int, stop: int) -> None:
-        """Scan one piece and take its aligned blocks into the carry."""
+    def part(self, start: int, stop: int) -> None:
+        """Scan one part and take its aligned blocks into the carry."""
         at, carry = self.at, self.at.carry
         before = at.folds[-1] if carry.sums else at.initial
-        parts = list(blocks(self.first + start, self.first + stop))
+        aligned = list(blocks(self.first + start, self.first + stop))
         # Blocks are summed before anything is written over them.
-        sums = [self._sum(first - self.first, size) for first, size in parts]
+        sums = [self._sum(first - self.first, size) for first, size in aligned]
         self._scan([self.on.cut(x, self.axis, start, stop) for x in self.views], before, start, stop)
-        for (_, size), block in zip(parts, sums):
+        for (_, size), block in zip(aligned, sums):
             self._push(size, block)
         if not at.exclusive:
             last = at.carry.sums[-1]

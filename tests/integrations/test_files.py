@@ -79,8 +79,8 @@ def test_blocks_are_contiguous_cover_everything_once_and_fit():
             for room in (8, 24, 100, 10_000):
                 place = np.arange(np.prod(shape)).reshape(shape)
                 seen = []
-                for strip, piece in Grid.of(shape, axis, 8, room).blocks():
-                    items = place[(*strip[:axis], piece, *strip[axis + 1 :])].ravel()
+                for rows, along in Grid.of(shape, axis, 8, room).blocks():
+                    items = place[(*rows[:axis], along, *rows[axis + 1 :])].ravel()
                     np.testing.assert_array_equal(items, items[0] + np.arange(items.size))
                     assert items.size * 8 <= room
                     seen.append(items)

@@ -9,7 +9,7 @@ import pytest
 
 import upsweep as up
 from table import CASES
-from upsweep.chunks import pieces
+from upsweep.chunks import parts_of
 from upsweep.stream import Stream
 
 HASH = CASES["hash-u64"]
@@ -207,7 +207,7 @@ def test_errors():
 def test_a_piece_never_leaves_its_block():
     for start in range(70):
         for stop in range(start, 70):
-            cut = list(pieces(start, stop))
+            cut = list(parts_of(start, stop))
             assert [i for a, b in cut for i in range(a, b)] == list(range(start, stop))
             assert all(a == 0 or b - a <= (a & -a) for a, b in cut)
 

@@ -9,7 +9,7 @@ import numpy as np
 from upsweep.cpu import launch
 from upsweep.cpu.arrange import arranged
 from upsweep.cpu.code import ensure
-from upsweep.cpu.pieces import kernel
+from upsweep.cpu.units import kernel
 from upsweep.host import (
     apart,
     broadcast,

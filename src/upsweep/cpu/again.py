@@ -16,7 +16,7 @@ from upsweep.cpu import threads, tuning
 from upsweep.cpu.arrange import arranged
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.cuts import read_size
-from upsweep.cpu.pieces import entry
+from upsweep.cpu.units import entry
 from upsweep.cpu.words import Entry, Operand
 from upsweep.engine import Again, Operands
 from upsweep.host import flags_of, place

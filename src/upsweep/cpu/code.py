@@ -1,6 +1,6 @@
 """Compiled code, found by its meaning: made once, kept in memory, and on disk for later processes, which need no compiler.
 
-A piece of code is one function of int64. Other pieces call it by its address. It is loaded as an image (`image`). numba and
+A unit of code is one function of int64. Other units call it by its address. It is loaded as an image (`image`). numba and
 LLVM are imported only where there is no image yet.
 """
 
@@ -22,8 +22,8 @@ from upsweep.cpu.shipped import shipped
 from upsweep.operators import form_of
 
 
-class Piece(NamedTuple):
-    """The meaning of a piece of code, and the way to make it where it is not known yet."""
+class Unit(NamedTuple):
+    """The meaning of a unit of code, and the way to make it where it is not known yet."""
 
     frame: tuple[Any, ...]
     """All that decides its meaning, beside the texts of this folder and the operator in its hole."""
@@ -52,54 +52,54 @@ _addresses: dict[tuple[Any, ...], int] = {}
 _lock = threading.Lock()
 
 
-def address(piece: Piece) -> int:
-    """The address of a piece of code in this process."""
-    what = piece.what
+def address(unit: Unit) -> int:
+    """The address of a unit of code in this process."""
+    what = unit.what
     found = _addresses.get(what)
     if found is None:
         with _lock:
             found = _addresses.get(what)
             if found is None:
-                made = shipped(what) or kept(_file(piece), lambda: compiled(piece))
-                found = _addresses[what] = _loaded(made, _symbol(piece))
+                made = shipped(what) or kept(_file(unit), lambda: compiled(unit))
+                found = _addresses[what] = _loaded(made, _symbol(unit))
     return found
 
 
-def ensure(piece: Piece) -> None:
-    """Import the compiler where a piece must be compiled first: a broken compiler raises here, not amid a scan. Without a
-    compiler there are no other operators, even where this piece is kept.
+def ensure(unit: Unit) -> None:
+    """Import the compiler where a unit must be compiled first: a broken compiler raises here, not amid a scan. Without a
+    compiler there are no other operators, even where this unit is kept.
     """
-    if find_spec("numba") is None or not (shipped(piece.what) or read(_file(piece))):
+    if find_spec("numba") is None or not (shipped(unit.what) or read(_file(unit))):
         import numba  # noqa: F401
 
 
 def callable_at(where: int, arguments: int) -> Callable[..., int]:
-    """A piece of code as a function of Python, which lets other threads run meanwhile. The places of its result and of an
+    """A unit of code as a function of Python, which lets other threads run meanwhile. The places of its result and of an
     exception come first.
     """
     return ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * arguments)(where)
 
 
-def compiled(piece: Piece) -> Code:
-    """The code of a piece for this processor."""
+def compiled(unit: Unit) -> Code:
+    """The code of a unit for this processor."""
     from upsweep.cpu import compile as compiler
 
-    text = f"upsweep: compiling {piece.title} for this CPU, once; it is kept in {folder()}"
+    text = f"upsweep: compiling {unit.title} for this CPU, once; it is kept in {folder()}"
     note = threading.Timer(1.0, lambda: print(text, file=sys.stderr, flush=True))
     note.daemon = True
     note.start()
     try:
-        return compiler.compiled(piece, _symbol(piece), compiler.here())
+        return compiler.compiled(unit, _symbol(unit), compiler.here())
     finally:
         note.cancel()
 
 
-def _file(piece: Piece) -> str:
-    return f"{digest(piece.what, here=True)}.code"
+def _file(unit: Unit) -> str:
+    return f"{digest(unit.what, here=True)}.code"
 
 
-def _symbol(piece: Piece) -> str:
-    return f"k{digest(piece.what)}"
+def _symbol(unit: Unit) -> str:
+    return f"k{digest(unit.what)}"
 
 
 def _loaded(made: Code, name: str) -> int:

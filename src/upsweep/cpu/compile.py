@@ -13,7 +13,7 @@ from numba import types
 from numba.core.errors import NumbaError
 
 from upsweep.cpu import image
-from upsweep.cpu.code import Piece
+from upsweep.cpu.code import Unit
 from upsweep.cpu.hole import HOLE, filling, operand
 from upsweep.cpu.kept import Code, digest, kept
 from upsweep.cpu.memory import inner
@@ -49,22 +49,22 @@ def target(triple: str, cpu: str, features: str, images: bool) -> Target:
     return Target(machine, f"{triple} {cpu} {features}", images)
 
 
-def compiled(piece: Piece, name: str, target: Target) -> Code:
-    """The code of a piece, as a function of this name."""
-    if not piece.accumulators:
-        return _machine_code(_frame(piece, target), None, name, target)
+def compiled(unit: Unit, name: str, target: Target) -> Code:
+    """The code of a unit, as a function of this name."""
+    if not unit.accumulators:
+        return _machine_code(_frame(unit, target), None, name, target)
     # The operator comes first: it may be one that cannot be compiled.
-    filling = _operator(piece.op, piece.accumulators)
-    file = f"{digest((piece.frame, target.name), here=True)}.bc"
-    return _machine_code(kept(file, lambda: Code(_frame(piece, target))).code, filling, name, target)
+    filling = _operator(unit.op, unit.accumulators)
+    file = f"{digest((unit.frame, target.name), here=True)}.bc"
+    return _machine_code(kept(file, lambda: Code(_frame(unit, target))).code, filling, name, target)
 
 
-def _frame(piece: Piece, target: Target) -> bytes:
-    """LLVM's code of a piece. The parts outside the operator's hole are optimised beforehand: that leaves less to do for each
+def _frame(unit: Unit, target: Target) -> bytes:
+    """LLVM's code of a unit. The parts outside the operator's hole are optimised beforehand: that leaves less to do for each
     operator.
     """
-    module = _written(piece.make, (types.int64,) * piece.arguments, types.void, _KERNEL, piece.op)
-    if piece.accumulators:
+    module = _written(unit.make, (types.int64,) * unit.arguments, types.void, _KERNEL, unit.op)
+    if unit.accumulators:
         _optimise(module, target)
     return module.as_bitcode()
 

@@ -14,7 +14,7 @@ from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.codes import PARALLEL_ITEMS, codes_of, members
 from upsweep.cpu.interleaved import BLOCK, Form
 from upsweep.cpu.launch import with_map
-from upsweep.cpu.pieces import grouping
+from upsweep.cpu.units import grouping
 from upsweep.host.arrays import numbers
 from upsweep.operator import OperatorError, identity_of
 from upsweep.operators import free
@@ -32,8 +32,8 @@ def run_groups(
     plan = with_map(plan)
     codes, counts = codes_of(keys, plan.n, plan.threads)
     in_order = plan.order == "sequential" or free(plan.op, plan.accumulators)
-    piece = grouping(plan, Form(initial is not None, plan.exclusive, in_order))
-    run = callable_at(address(piece), 1)
+    unit = grouping(plan, Form(initial is not None, plan.exclusive, in_order))
+    run = callable_at(address(unit), 1)
     ins = [_by_row(numbers(x), plan) for x in xs]
     outs = [_by_row(numbers(y), plan) for y in ys if y is not None]
     starts = initial or identity_of(plan.op, plan.accumulators) or [0] * len(plan.accumulators)

@@ -12,8 +12,8 @@ import numpy as np
 from upsweep.cpu import threads, tuning
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.cuts import Strides, cut, item_size, nodes_of
-from upsweep.cpu.pieces import bring as bring_piece
-from upsweep.cpu.pieces import (
+from upsweep.cpu.units import bring as bring_unit
+from upsweep.cpu.units import (
     finishing,
     kernel,
     mapping,
@@ -25,7 +25,7 @@ from upsweep.cpu.pieces import (
     turn_in,
     turn_out,
 )
-from upsweep.cpu.pieces import hand as hand_piece
+from upsweep.cpu.units import hand as hand_unit
 from upsweep.cpu.words import (
     FRAME_WORDS,
     LEVELS,
@@ -160,7 +160,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     for part, stored, computed in zip(parts, in_types if plan.map is None else sums, sums):
         size = computed.itemsize
         part[Part.SIZE] = size
-        part[Part.BRING] = address(bring_piece(stored, computed))
+        part[Part.BRING] = address(bring_unit(stored, computed))
         part[Part.TURN_IN], part[Part.TURN_OUT] = address(turn_in(size)), address(turn_out(size))
         part[Part.PLAIN] = stored == computed
         part[Part.BLOCK] = 32 // size
@@ -183,7 +183,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     lines = np.zeros((0 if plan.map is None else len(plan.loads), LINE_WORDS), np.int64)
     for line, stored, constant in zip(lines, plan.loads, flat):
         line[Line.SIZE], line[Line.FLAT] = stored.itemsize, constant
-        line[Line.BRING] = address(bring_piece(stored, stored))
+        line[Line.BRING] = address(bring_unit(stored, stored))
         line[Line.SPARE], line[Line.AT] = scratch.take(stored.itemsize * room), scratch.take(16)
     sinks = np.zeros((len(out_types), SINK_WORDS), np.int64)
     past = plan.n * plan.rows * item_size(plan) >= tuning.STREAM_BYTES and not lie.turned and not plan.reduce
@@ -192,7 +192,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         given = sums[c] if plan.finish is None else stored
         streamed = past and not through and stored == given and array[side] == stored.itemsize
         sink[Sink.COMPONENT], sink[Sink.SIZE] = c, stored.itemsize
-        sink[Sink.HAND] = address(stream(stored.itemsize) if streamed else hand_piece(given, stored))
+        sink[Sink.HAND] = address(stream(stored.itemsize) if streamed else hand_unit(given, stored))
         sink[Sink.PLAIN] = stored == given and not (streamed or restarts or (along and plan.reduce))
         sink[Sink.SPARE] = scratch.take(0 if plan.finish is None else stored.itemsize * room)
     plain = plan.map is None and plan.finish is None and all(part[Part.PLAIN] for part in parts)

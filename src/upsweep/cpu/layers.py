@@ -11,7 +11,7 @@ import numpy as np
 
 from upsweep import cores
 from upsweep.cpu import threads, tuning
-from upsweep.cpu.code import Piece, address, callable_at
+from upsweep.cpu.code import Unit, address, callable_at
 from upsweep.cpu.layer_words import CHUNK, GATED_WIDTH, WIDTH, States, scratch_rows
 from upsweep.cpu.layer_words import Gated as GatedWord
 from upsweep.dtypes import accumulator
@@ -127,4 +127,4 @@ def _compiled(module: str, function: str, *how: Any) -> Any:
         return getattr(import_module(f"upsweep.cpu.{module}"), function)(*how)
 
     what = module, function, *(v.name if isinstance(v, np.dtype) else v for v in how)
-    return callable_at(address(Piece(what, 2, make, f"the layer {' '.join(map(str, what))}")), 2)
+    return callable_at(address(Unit(what, 2, make, f"the layer {' '.join(map(str, what))}")), 2)

@@ -46,7 +46,7 @@ def path_of(kind: Class) -> Path:
 
 
 def shipped(what: tuple[Any, ...]) -> Code | None:
-    """The code of a piece, where the package ships it."""
+    """The code of a unit, where the package ships it."""
     found = _shelf()
     place = found and found.places.get(digest(what))
     if not found or not place:

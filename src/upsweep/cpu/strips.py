@@ -13,7 +13,7 @@ from upsweep.cpu import tuning
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.cuts import Strides, read_size, rows_of
 from upsweep.cpu.launch import Launch
-from upsweep.cpu.pieces import walk
+from upsweep.cpu.units import walk
 from upsweep.cpu.words import LINE, Form, regions
 from upsweep.plan import Plan
 

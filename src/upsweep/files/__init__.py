@@ -182,51 +182,51 @@ class _Job:
         """Scan block by block, and write down now and then how far it is."""
         (done, carries), items, total, saved = state, 0, self.grid.size, time.monotonic()
         streams: list[Stream] = []
-        for number, (strip, piece) in enumerate(self.grid.blocks()):
-            block = self.grid.items(strip, piece)
+        for number, (rows, along) in enumerate(self.grid.blocks()):
+            block = self.grid.items(rows, along)
             items += block
             if number < done:
                 continue
             report("scanning", items - block, total)
-            if not self.grid.whole and (piece.start == 0 or not streams):
-                known = carries if piece.start else [None] * len(self.parts)
-                streams = [self._stream(part, strip, carry) for part, carry in zip(self.parts, known)]
-            self._scan(strip, piece, streams)
+            if not self.grid.whole and (along.start == 0 or not streams):
+                known = carries if along.start else [None] * len(self.parts)
+                streams = [self._stream(part, rows, carry) for part, carry in zip(self.parts, known)]
+            self._scan(rows, along, streams)
             if time.monotonic() - saved >= SAVE_SECONDS:
                 self.y.flush()
                 store_state(folder, number + 1, [stream.state for stream in streams])
                 saved = time.monotonic()
         report("scanning", total, total)
 
-    def _stream(self, part: Part, strip: tuple[slice, ...], state: Any) -> Stream:
+    def _stream(self, part: Part, rows: tuple[slice, ...], state: Any) -> Stream:
         stream = Stream(
-            self.call.op, axis=self.axis, initial=self._starts(part, strip), state=state, **part.keywords()
+            self.call.op, axis=self.axis, initial=self._starts(part, rows), state=state, **part.keywords()
         )
         stream.last = self.x.layout[self.axis] - 1 if self.call.reverse else None
         return stream
 
-    def _starts(self, part: Part, strip: tuple[slice, ...]) -> Any:
-        """The values that the rows of a strip start from."""
-        rows = strip[: self.axis] + strip[self.axis + 1 :]
+    def _starts(self, part: Part, rows: tuple[slice, ...]) -> Any:
+        """The values that these rows start from."""
+        others = rows[: self.axis] + rows[self.axis + 1 :]
         starts = part.initial if isinstance(part.initial, tuple) else (part.initial,)
-        return bare(tuple(s if np.ndim(s) == 0 else np.asarray(s)[rows] for s in starts))
+        return bare(tuple(s if np.ndim(s) == 0 else np.asarray(s)[others] for s in starts))
 
-    def _scan(self, strip: tuple[slice, ...], piece: slice, streams: list[Stream]) -> None:
+    def _scan(self, rows: tuple[slice, ...], along: slice, streams: list[Stream]) -> None:
         n, reverse = self.x.layout[self.axis], self.call.reverse
-        here = slice(n - piece.stop, n - piece.start) if reverse else piece
-        index = (*strip[: self.axis], here, *strip[self.axis + 1 :])
+        here = slice(n - along.stop, n - along.start) if reverse else along
+        index = (*rows[: self.axis], here, *rows[self.axis + 1 :])
         chunk, out = self.x.read(index), self.y.room(index)
         if not streams:
             segments = self.heads and self.heads.whole()
             for part in self.parts:
                 scan(
-                    bare(chunk[part.inputs]), self.call.op, axis=self.axis, initial=self._starts(part, strip), reverse=reverse,
+                    bare(chunk[part.inputs]), self.call.op, axis=self.axis, initial=self._starts(part, rows), reverse=reverse,
                     segments=segments, out=bare(out[part.results]), **part.keywords(),
                 )  # fmt: skip
         else:
             if reverse:
                 chunk, out = (tuple(np.flip(a, self.axis) for a in arrays) for arrays in (chunk, out))
-            segments = self.heads and self.heads.between(piece.start, piece.stop, n if reverse else 0)
+            segments = self.heads and self.heads.between(along.start, along.stop, n if reverse else 0)
             for part, stream in zip(self.parts, streams):
                 stream.push(bare(chunk[part.inputs]), segments=segments, out=bare(out[part.results]))
         self.y.write(index)

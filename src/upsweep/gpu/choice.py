@@ -76,7 +76,7 @@ class Choice:
 
     @property
     def tickets(self) -> int:
-        """Pieces of work: tiles of all rows."""
+        """The tiles of all rows, which are drawn by ticket."""
         count = self.rows * self.tiles * self.column_groups
         if count >= 1 << 32:
             raise EngineError(

@@ -1,4 +1,4 @@
-"""The pieces that a kernel is put together of. All but the operator's are compiled once for all scans."""
+"""The units that a kernel is put together of. All but the operator's are compiled once for all scans."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.cpu.code import Piece
+from upsweep.cpu.code import Unit
 from upsweep.cpu.words import Form
 from upsweep.dtypes import bits_of
 from upsweep.function import unchanged
@@ -18,7 +18,7 @@ from upsweep.plan import Plan
 
 
 @cache
-def kernel() -> Piece:
+def kernel() -> Unit:
     """The code that every thread runs."""
 
     def make():
@@ -26,11 +26,11 @@ def kernel() -> Piece:
 
         return run
 
-    return Piece(("kernel",), 2, make, "the kernel")
+    return Unit(("kernel",), 2, make, "the kernel")
 
 
 @cache
-def entry() -> Piece:
+def entry() -> Unit:
     """The code by which a small run comes in."""
 
     def make():
@@ -38,11 +38,11 @@ def entry() -> Piece:
 
         return enter
 
-    return Piece(("entry",), 3, make, "the way in")
+    return Unit(("entry",), 3, make, "the way in")
 
 
 @cache
-def turn_in(size: int) -> Piece:
+def turn_in(size: int) -> Unit:
     """Turn runs of items of this size into the lanes of a panel."""
 
     def make():
@@ -50,11 +50,11 @@ def turn_in(size: int) -> Piece:
 
         return transpose.turn_in(size)
 
-    return Piece(("turn in", size), 6, make, f"moves of {size} bytes")
+    return Unit(("turn in", size), 6, make, f"moves of {size} bytes")
 
 
 @cache
-def turn_out(size: int) -> Piece:
+def turn_out(size: int) -> Unit:
     """Turn the lanes of a panel into runs."""
 
     def make():
@@ -62,11 +62,11 @@ def turn_out(size: int) -> Piece:
 
         return transpose.turn_out(size)
 
-    return Piece(("turn out", size), 6, make, f"moves of {size} bytes")
+    return Unit(("turn out", size), 6, make, f"moves of {size} bytes")
 
 
 @cache
-def bring(stored: np.dtype, computed: np.dtype) -> Piece:
+def bring(stored: np.dtype, computed: np.dtype) -> Unit:
     """Bring a line of an array's items to scratch memory."""
     stored, computed = _moved(stored, computed)
 
@@ -75,11 +75,11 @@ def bring(stored: np.dtype, computed: np.dtype) -> Piece:
 
         return lines.bring(stored, computed)
 
-    return Piece(("bring", stored.name, computed.name), 4, make, f"moves of {stored}")
+    return Unit(("bring", stored.name, computed.name), 4, make, f"moves of {stored}")
 
 
 @cache
-def hand(computed: np.dtype, stored: np.dtype) -> Piece:
+def hand(computed: np.dtype, stored: np.dtype) -> Unit:
     """Hand a line of items from scratch memory to an array."""
     stored, computed = _moved(stored, computed)
 
@@ -88,11 +88,11 @@ def hand(computed: np.dtype, stored: np.dtype) -> Piece:
 
         return lines.hand(computed, stored)
 
-    return Piece(("hand", computed.name, stored.name), 4, make, f"moves of {stored}")
+    return Unit(("hand", computed.name, stored.name), 4, make, f"moves of {stored}")
 
 
 @cache
-def stream(size: int) -> Piece:
+def stream(size: int) -> Unit:
     """Hand a line of items of this size from scratch memory to an array, past the cache."""
 
     def make():
@@ -100,7 +100,7 @@ def stream(size: int) -> Piece:
 
         return lines.stream(size)
 
-    return Piece(("stream", size), 4, make, f"moves of {size} bytes")
+    return Unit(("stream", size), 4, make, f"moves of {size} bytes")
 
 
 def _moved(stored: np.dtype, computed: np.dtype) -> tuple[np.dtype, np.dtype]:
@@ -110,7 +110,7 @@ def _moved(stored: np.dtype, computed: np.dtype) -> tuple[np.dtype, np.dtype]:
     return bits_of(stored.itemsize), bits_of(stored.itemsize)
 
 
-def sweep(plan: Plan, lanes: int) -> Piece:
+def sweep(plan: Plan, lanes: int) -> Unit:
     """The operator's own code for the tree's order, for rows side by side, `lanes` of them at once."""
     types, starts = (_names(plan.accumulators), plan.segmented), _starts_within(plan)
 
@@ -122,7 +122,7 @@ def sweep(plan: Plan, lanes: int) -> Piece:
     return _with_hole(plan, ("sweep", *types, starts, lanes), 7, make)
 
 
-def steps(plan: Plan) -> Piece:
+def steps(plan: Plan) -> Unit:
     """The operator's own code for scans in order, for rows side by side."""
     types, starts = (_names(plan.accumulators), plan.segmented), _starts_within(plan)
 
@@ -134,7 +134,7 @@ def steps(plan: Plan) -> Piece:
     return _with_hole(plan, ("steps", *types, starts), 7, make)
 
 
-def runs(plan: Plan, lanes: int) -> Piece:
+def runs(plan: Plan, lanes: int) -> Unit:
     """The operator's own code for the tree's order along rows, for `lanes` runs at once."""
     types, starts = (_names(plan.accumulators), plan.segmented), _starts_within(plan)
 
@@ -146,7 +146,7 @@ def runs(plan: Plan, lanes: int) -> Piece:
     return _with_hole(plan, ("runs", *types, starts, lanes), 7, make)
 
 
-def straight(plan: Plan) -> Piece:
+def straight(plan: Plan) -> Unit:
     """The operator's own code along rows, where every order gives the same bits."""
     (dtype,) = plan.accumulators
     known = form_of(plan.op, plan.accumulators)
@@ -160,7 +160,7 @@ def straight(plan: Plan) -> Piece:
 
         return runner(BUILTIN[name].fn, name, dtype, identity)
 
-    return Piece(("straight", name, dtype.name), 7, make, f"{name} of {dtype}", plan.op)
+    return Unit(("straight", name, dtype.name), 7, make, f"{name} of {dtype}", plan.op)
 
 
 def _starts_within(plan: Plan) -> bool:
@@ -168,7 +168,7 @@ def _starts_within(plan: Plan) -> bool:
     return plan.segmented and plan.initial
 
 
-def walk(plan: Plan, form: Form, most: int) -> Piece:
+def walk(plan: Plan, form: Form, most: int) -> Unit:
     """The code of a scan in order, for strips of at most `most` rows."""
     identity = identity_of(plan.op, plan.accumulators)
 
@@ -180,7 +180,7 @@ def walk(plan: Plan, form: Form, most: int) -> Piece:
     return _with_hole(plan, ("walk", _types(plan), repr(identity), form, most), 2, make)
 
 
-def mapping(plan: Plan, flat: tuple[bool, ...]) -> Piece:
+def mapping(plan: Plan, flat: tuple[bool, ...]) -> Unit:
     """The code of a plan's map, for lines; one item of a `flat` input stands for a line."""
     function = plan.map
     assert function is not None
@@ -190,10 +190,10 @@ def mapping(plan: Plan, flat: tuple[bool, ...]) -> Piece:
 
         return mapper(function, plan.loads, plan.accumulators, flat)
 
-    return Piece(("map", *_types(plan)[:3], flat), 5, make, str(function), function)
+    return Unit(("map", *_types(plan)[:3], flat), 5, make, str(function), function)
 
 
-def finishing(plan: Plan, flat: tuple[bool, ...]) -> Piece:
+def finishing(plan: Plan, flat: tuple[bool, ...]) -> Unit:
     """The code of a plan's finish, for lines."""
     function = plan.finish
     assert function is not None
@@ -203,10 +203,10 @@ def finishing(plan: Plan, flat: tuple[bool, ...]) -> Piece:
 
         return finisher(function, plan.loads, plan.accumulators, plan.stores, flat)
 
-    return Piece(("finish", *_types(plan), flat), 5, make, str(function), function)
+    return Unit(("finish", *_types(plan), flat), 5, make, str(function), function)
 
 
-def grouping(plan: Plan, form: Any) -> Piece:
+def grouping(plan: Plan, form: Any) -> Unit:
     """The code for groups whose items lie in any order."""
     identity = identity_of(plan.op, plan.accumulators)
 
@@ -218,11 +218,11 @@ def grouping(plan: Plan, form: Any) -> Piece:
     return _with_hole(plan, ("grouping", _types(plan), repr(identity), form), 1, make)
 
 
-def _with_hole(plan: Plan, frame: tuple[Any, ...], arguments: int, make: Callable[[], Any]) -> Piece:
-    """A piece of code with a hole, for a plan's operator."""
+def _with_hole(plan: Plan, frame: tuple[Any, ...], arguments: int, make: Callable[[], Any]) -> Unit:
+    """A unit of code with a hole, for a plan's operator."""
     unchanged(plan.op)
     title = f"{plan.op} of {', '.join(map(str, plan.loads))}"
-    return Piece(frame, arguments, make, title, plan.op, plan.accumulators)
+    return Unit(frame, arguments, make, title, plan.op, plan.accumulators)
 
 
 def _types(plan: Plan) -> tuple[Any, ...]:
