@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import torch
 from torch import Tensor
 
 import upsweep as up
 from upsweep.adjoint import recurrence_gradients
-from upsweep.torch.neighbours import ahead, along, following, previous, segments_of, starts
+from upsweep.torch.neighbours import ahead, along, beside, segments_of, starts
+from upsweep.torch.operands import accumulator
 
 _HALF = torch.float16, torch.bfloat16
 
@@ -25,17 +29,14 @@ def gradients(
     if whole and wanted and order == "sequential" and heads is None:
         da, db = recurrence_gradients(g, a, h, axis=dim, reverse=reverse, initial=initial)
         return da, db, None if initial is None else _of_initial(a, db, initial, None, dim, reverse)
-    dtype, flags = h.dtype, None if heads is None else starts(heads, dim, reverse)
-    if whole and wanted and dtype in _HALF:
-        da, db = _at_once(g, a, h, initial, heads, flags, dim, reverse, order)
+    flags = None if heads is None else starts(heads, dim, reverse)
+    if whole:
+        da, db = _at_once(g, a, h if wanted else None, initial, heads, flags, dim, reverse, order)
         return da, db, None if initial is None else _of_initial(a, db, initial, flags, dim, reverse)
     s = _backwards(g, a, heads, dim, reverse, order, wanted)
-    db = s.to(dtype)
+    db = s.to(h.dtype)
     into = None if initial is None else _of_initial(a, db, initial, flags, dim, reverse)
-    if not wanted:
-        return None, db, into
-    of = _products if whole else _sums
-    return of(s, a, h, initial, flags, dim, reverse).to(dtype), db, into
+    return _sums(s, a, h, initial, flags, dim, reverse).to(h.dtype) if wanted else None, db, into
 
 
 def _backwards(
@@ -49,35 +50,23 @@ def _backwards(
 
 
 def _at_once(
-    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, flags: Tensor | None, dim: int,
+    g: Tensor, a: Tensor, h: Tensor | None, initial: Tensor | None, heads: Tensor | None, flags: Tensor | None, dim: int,
     reverse: bool, order: str,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The gradients of a and b in half precision: within the scan s is float32, which is as large as two arrays."""
-    first = torch.zeros_like(h.select(dim, 0))
-    later, before = following(a, dim, reverse), previous(h, first, dim, reverse)
+) -> tuple[Tensor | None, Tensor]:  # fmt: skip
+    """The gradients of a, if h is given, and of b, by one scan that reads every array once."""
+    rule, dtype = _RULES[order], accumulator(g.dtype)
+    segments = segments_of(heads, g, dim)
+    how = {"axis": dim, "reverse": not reverse, "order": order, "dtype": dtype, "segments": segments}
+    how |= {"op": rule.op, "exclusive": rule.exclusive}
+    db = torch.empty_like(g)
+    if h is None:
+        return None, up.scan((g, a), map=rule.enter_alone, finish=rule.leave_alone, out=db, **how)
+    start = g.new_zeros((), dtype=dtype) if initial is None else initial.unsqueeze(dim)
     if flags is None:
-        flags = torch.zeros(
-            [h.shape[dim] if d == dim else 1 for d in range(h.ndim)], dtype=torch.bool, device=h.device
-        )
-        flags.narrow(dim, h.shape[dim] - 1 if reverse else 0, 1).fill_(True)
-    start = torch.zeros((), device=h.device) if initial is None else initial.unsqueeze(dim)
-    db, da = up.scan(
-        (later, g, before, flags, start), up.ops.AFFINE, map=_step_back, finish=_both, axis=dim, reverse=not reverse, order=order,
-        dtype=torch.float32, segments=segments_of(heads, g, dim), out=(later, before),
-    )  # fmt: skip
-    return da, db
-
-
-def _products(
-    s: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, flags: Tensor | None, dim: int, reverse: bool
-) -> Tensor:
-    """`s[t] h[t-1]`, where the state before each item is made."""
-    h = h.to(s.dtype)
-    first = torch.zeros_like(h.select(dim, 0)) if initial is None else initial
-    before = previous(h, first, dim, reverse)
-    if flags is not None:
-        torch.where(flags, first.unsqueeze(dim), before, out=before)
-    return before.mul_(s)
+        flags = g.new_zeros([g.shape[dim] if d == dim else 1 for d in range(g.ndim)], dtype=torch.bool)
+        flags.narrow(dim, g.shape[dim] - 1 if reverse else 0, 1).fill_(True)
+    given = g, a, beside(h, dim, reverse), start, flags
+    return up.scan(given, map=rule.enter, finish=rule.leave, out=(torch.empty_like(g), db), **how)
 
 
 def _sums(
@@ -114,12 +103,64 @@ def _of_initial(
     return up.reduce(given, axis=dim, map=_started).to(initial.dtype)
 
 
-def _step_back(a, g, before, starts, initial):
-    return a, g
+# The map makes operands of an item's gradient and multiplier, the finish makes gradients of what the scan brings. In tree order
+# this is `a[t+1] s[t+1]`, the gradient of h[t]; in order it is s[t], with a[t] beside it, which the next item needs.
 
 
-def _both(prefix, a, g, before, starts, initial):
-    return prefix[1], prefix[1] * (initial if starts else before)
+def _enter_tree_alone(g, a):
+    return a, a * g
+
+
+def _enter_tree(g, a, before, start, starts):
+    return a, a * g
+
+
+def _leave_tree_alone(later, g, a):
+    return g + later[1]
+
+
+def _leave_tree(later, g, a, before, start, starts):
+    s = g + later[1]
+    return s * (start if starts else before), s
+
+
+def _step(later, item):
+    return item[0] + later[1] * later[0], item[1]
+
+
+def _enter_loop_alone(g, a):
+    return g, a
+
+
+def _enter_loop(g, a, before, start, starts):
+    return g, a
+
+
+def _leave_loop_alone(s):
+    return s[0]
+
+
+def _leave_loop(s, g, a, before, start, starts):
+    return s[0] * (start if starts else before), s[0]
+
+
+class _Rule(NamedTuple):
+    """How one scan makes the gradients: of a and b, or of b alone."""
+
+    op: up.Operator
+    exclusive: bool
+    enter: Callable[..., Any]
+    leave: Callable[..., Any]
+    enter_alone: Callable[..., Any]
+    leave_alone: Callable[..., Any]
+
+
+_RULES = {
+    "tree": _Rule(up.ops.AFFINE, True, _enter_tree, _leave_tree, _enter_tree_alone, _leave_tree_alone),
+    "sequential": _Rule(
+        up.Operator(_step), False, _enter_loop, _leave_loop, _enter_loop_alone, _leave_loop_alone
+    ),
+}
 
 
 def _product(s, before):

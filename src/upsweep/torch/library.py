@@ -30,6 +30,7 @@ from upsweep.torch.neighbours import (
     over_starts,
     segments_of,
     starts,
+    with_room,
 )
 from upsweep.torch.operands import accumulator
 
@@ -320,9 +321,12 @@ def _recurrence(
     a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
 ) -> Tensor:
     start = None if initial is None else initial.detach().resolve_conj()
+    learns = a.requires_grad and a.shape == b.shape and not b.is_complex()
     a, b = a.detach().resolve_conj().expand(b.shape), b.detach().resolve_conj()
     how = {"initial": start, "segments": segments_of(heads, b, dim), "reverse": reverse, "order": order}
-    return up.linear_recurrence(a, b, axis=dim, **how)
+    # The gradient of a reads the state before each item, where it lies.
+    out = with_room(b, dim, reverse) if learns else None
+    return up.linear_recurrence(a, b, axis=dim, out=out, **how)
 
 
 @_recurrence.register_fake
@@ -364,7 +368,11 @@ def _composed_gradients(
     dtype, given = h.dtype, a
     if dtype in (torch.float16, torch.bfloat16):
         g, a, h = g.float(), a.float(), h.float()
-    s = recurrence(ahead(a, dim, reverse).conj(), g, None, heads, dim, not reverse, order)
+    if order == "tree" and a.shape == g.shape:
+        later = recurrence(a.conj(), a.conj() * g, None, heads, dim, not reverse, order)
+        s = g + before(later, _none_first(g, dim), heads, dim, not reverse)
+    else:
+        s = recurrence(ahead(a, dim, reverse).conj(), g, None, heads, dim, not reverse, order)
     first = _none_first(h, dim) if initial is None else initial.to(h.dtype)
     da = (s * before(h, first, heads, dim, reverse).conj()).sum_to_size(a.shape).to(dtype)
     db, into = s.to(dtype), None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -22,6 +23,28 @@ def join(parts: Sequence[Tensor], dim: int, reverse: bool) -> Tensor:
 def previous(x: Tensor, first: Tensor, dim: int, reverse: bool) -> Tensor:
     """`x[t-1]` at t, `first` (one a row) at the start."""
     return join([first.unsqueeze(dim), along(x, dim, reverse, 0, x.shape[dim] - 1)], dim, reverse)
+
+
+def beside(x: Tensor, dim: int, reverse: bool) -> Tensor:
+    """`x[t-1]` at t, and anything at the start: a view where the memory of x reaches so far, as `with_room` makes it."""
+    start = x.storage_offset() + (x.stride(dim) if reverse else -x.stride(dim))
+    stop = start + sum((n - 1) * step for n, step in zip(x.shape, x.stride())) + 1
+    if x.numel() and start >= 0 and stop * x.itemsize <= x.untyped_storage().nbytes():
+        return x.as_strided(x.shape, x.stride(), start)
+    return previous(x, torch.zeros_like(x.select(dim, 0)), dim, reverse)
+
+
+def with_room(x: Tensor, dim: int, reverse: bool) -> Tensor:
+    """An empty tensor of x's shape and dtype, in memory that reaches to where an item before the first one would lie."""
+    item = math.prod(x.shape[dim + 1 :])
+    line = _LINE // x.itemsize
+    room = -(-item // line) * line
+    memory = x.new_empty(x.numel() + room)
+    return memory[: x.numel()].view(x.shape) if reverse else memory[room:].view(x.shape)
+
+
+_LINE = 512
+"""Bytes at which GPU memory is handed out: what follows that many lies as well as what a tensor of its own holds."""
 
 
 def following(x: Tensor, dim: int, reverse: bool) -> Tensor:

@@ -24,8 +24,9 @@ def heads_of(segments: Segments | None, x: Tensor, dim: int) -> Tensor | None:
         if values.dtype.kind not in "biuf":  # strings and times, as numbers that change where they do
             values = np.unique(values, return_inverse=True)[1].reshape(values.shape)
         values = torch.as_tensor(values)
-    flags = _heads(values.detach().to(x.device), segments.spelling, list(x.shape), dim)
-    return flags_of(flags, x, dim)
+    flags = _heads(values.detach(), segments.spelling, list(x.shape), dim)
+    # A blocking copy to a GPU would wait for all work that is queued there.
+    return flags_of(flags.to(x.device, non_blocking=True), x, dim)
 
 
 def offsets_of(segments: Segments, x: Tensor, dim: int) -> Tensor:
