@@ -31,7 +31,7 @@ SHAPES = (
     else [(4, 1024, 1024), (1, 4096, 1024), (16, 256, 1024)]
 )
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
-COLUMNS = ["forward", "add", "max", "tree", "backward", "both", "both_tree"]
+COLUMNS = ["forward", "add", "max", "tree", "backward", "both", "both_tree", "packed", "packed_tree"]
 
 
 def median(run, repeats=9):
@@ -91,8 +91,12 @@ def measured(shape, dtype):
     h = up.linear_recurrence(a, b, **how)
     x, y = a.clone().requires_grad_(), b.clone().requires_grad_()
 
-    def both(order):
-        return torch.autograd.grad(ut.linear_recurrence(x, y, axis=1, order=order), (x, y), g)
+    # Three sequences in each row, the first one short.
+    packing = up.segments.offsets(torch.tensor([0, 100, shape[1] // 2, shape[1]], device=DEVICE))
+
+    def both(order, segments=None):
+        made = ut.linear_recurrence(x, y, axis=1, order=order, segments=segments)
+        return torch.autograd.grad(made, (x, y), g)
 
     runs = {
         "forward": (3, lambda: up.linear_recurrence(a, b, out=out, **how)),
@@ -102,6 +106,8 @@ def measured(shape, dtype):
         "backward": (5, lambda: recurrence_gradients(g, a, h, axis=1)),
         "both": (8, lambda: both("sequential")),
         "both_tree": (8, lambda: both("tree")),
+        "packed": (8, lambda: both("sequential", packing)),
+        "packed_tree": (8, lambda: both("tree", packing)),
     }
     return {name: round(copying(arrays * size) / median(run), 3) for name, (arrays, run) in runs.items()}
 
@@ -112,13 +118,13 @@ def main(folder):
     )
     rows = []
     print(f"{machine}: fractions of a copy of the same bytes")
-    print(f"{'shape':>18} {'dtype':>9} " + " ".join(f"{c:>9}" for c in COLUMNS))
+    print(f"{'shape':>18} {'dtype':>9} " + " ".join(f"{c:>11}" for c in COLUMNS))
     for dtype in DTYPES:
         check(dtype)
         for shape in SHAPES:
             got = measured(shape, dtype)
             rows.append({"shape": shape, "dtype": str(dtype).removeprefix("torch."), **got})
-            told = " ".join(f"{got[c]:9.3f}" for c in COLUMNS)
+            told = " ".join(f"{got[c]:11.3f}" for c in COLUMNS)
             print(f"{shape!s:>18} {rows[-1]['dtype']:>9} {told}", flush=True)
             if GPU:
                 torch.cuda.empty_cache()

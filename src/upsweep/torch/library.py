@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
+from inspect import signature
 from typing import Any
 
 import torch
@@ -58,15 +59,16 @@ def name_of(op: Any) -> str:
 
 
 def differentiable(
-    op: Any, context: Callable[..., None], backward: Callable[..., Any], jvp: Callable[..., Any]
-) -> Callable[..., Any]:
-    """A custom operator in every mode of differentiation.
+    op: Any, context: Callable[..., None], backward: Callable[..., Any], jvp: Callable[..., Any],
+    fn: Callable[..., Any] | None = None,
+) -> Callable[..., Any]:  # fmt: skip
+    """A custom operator in every mode of differentiation. `fn` is called in place of the function behind it, if it is given.
 
     A custom operator alone has no forward mode, and `torch.func.grad` does not see its gradient. An autograd function has
     both, but the compiler takes none that has a rule for forward mode: it traces the operator itself.
     """
 
-    inner = plain(op)
+    inner = plain(op, fn)
 
     class Rules(torch.autograd.Function):
         generate_vmap_rule = True
@@ -75,6 +77,8 @@ def differentiable(
         def forward(*args: Any) -> Any:
             return inner(*args)
 
+    # PyTorch asks for the signature at each call: 40 us of 160.
+    Rules.forward.__signature__ = signature(Rules.forward)  # type: ignore[attr-defined]
     Rules.setup_context = staticmethod(context)  # type: ignore[assignment]
     Rules.backward = staticmethod(backward)
     Rules.jvp = staticmethod(jvp)
@@ -87,14 +91,14 @@ def differentiable(
     return call
 
 
-def plain(op: Any) -> Callable[..., Any]:
-    """A custom operator, or the function behind it where PyTorch has nothing else to do. PyTorch's way to the function takes
-    100 us, and the first such call imports the compiler.
+def plain(op: Any, fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """A custom operator, or the function behind it, or `fn`, where PyTorch has nothing else to do. PyTorch's way to the function
+    takes 100 us, and the first such call imports the compiler.
     """
-    fn = op._init_fn
+    run = fn or op._init_fn
 
     def call(*args: Any) -> Any:
-        return op(*args) if torch.compiler.is_compiling() or watched(args) else fn(*args)
+        return op(*args) if torch.compiler.is_compiling() or watched(args) else run(*args)
 
     return call
 
@@ -320,12 +324,25 @@ _HOLOMORPHIC: set[str] = set()
 def _recurrence(
     a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
 ) -> Tensor:
+    return _recurrence_into(None, a, b, initial, heads, dim, reverse, order)
+
+
+def _recurrence_with_room(
+    a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
+) -> Tensor:
+    """The same; the gradient of a whole array reads the state before each item where it lies."""
+    room = a.requires_grad and a.shape == b.shape and not b.is_complex()
+    out = with_room(b, dim, reverse) if room else None
+    return _recurrence_into(out, a, b, initial, heads, dim, reverse, order)
+
+
+def _recurrence_into(
+    out: Tensor | None, a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool,
+    order: str,
+) -> Tensor:  # fmt: skip
     start = None if initial is None else initial.detach().resolve_conj()
-    learns = a.requires_grad and a.shape == b.shape and not b.is_complex()
     a, b = a.detach().resolve_conj().expand(b.shape), b.detach().resolve_conj()
     how = {"initial": start, "segments": segments_of(heads, b, dim), "reverse": reverse, "order": order}
-    # The gradient of a reads the state before each item, where it lies.
-    out = with_room(b, dim, reverse) if learns else None
     return up.linear_recurrence(a, b, axis=dim, out=out, **how)
 
 
@@ -429,7 +446,7 @@ def recurrence_tangent(
 
 
 _differentiable_recurrence = differentiable(
-    _recurrence, _recurrence_context, _recurrence_backward, _recurrence_jvp
+    _recurrence, _recurrence_context, _recurrence_backward, _recurrence_jvp, _recurrence_with_room
 )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+import upsweep as up
 from upsweep.arguments import followed, timed, weighted
 from upsweep.segments import Segments
 from upsweep.torch import filters, library
@@ -136,7 +137,8 @@ def gae(
         rewards, values: floating tensors of one shape.
         last_value, dones, gamma, lam, truncated, next_values, axis: as in `upsweep.gae`.
         dim: another name for axis.
-        order: as in `linear_recurrence`.
+        order: as in `linear_recurrence`. In tree order and without gradients this is `upsweep.gae`, which moves the least
+            memory; with gradients the last places may differ.
 
     >>> import torch, upsweep.torch as ut
     >>> ut.gae(torch.ones(2), torch.zeros(2), 0.0, gamma=0.5, lam=1.0).tolist()
@@ -147,6 +149,10 @@ def gae(
     followed(last_value, next_values, truncated)
     rewards, values = floating(rewards), floating(values)
     dim = dim_of(axis, dim, rewards)
+    given = rewards, values, last_value, dones, gamma, lam, truncated, next_values
+    if order == "tree" and not (torch.compiler.is_compiling() or library.watched(given)):
+        r, v, last, ends, gamma, lam, cut, later = (x.detach() if isinstance(x, Tensor) else x for x in given)
+        return up.gae(r, v, last, ends, gamma=gamma, lam=lam, truncated=cut, next_values=later, axis=dim)
     ahead = None if next_values is None else tensor(next_values)
     if ahead is None:
         last = rows_of(last_value, values, dim)
