@@ -222,6 +222,7 @@ def test_operators_pass_pytorchs_own_checks(tensor):
     torch.library.opcheck(ops.scan.default, (x, "mul", 1, False, True, start, None, "tree"))
     torch.library.opcheck(ops.scan.default, (x, "max", 1, True, False, start, a > 0, "sequential"))
     torch.library.opcheck(ops.recurrence.default, (a, x, start, None, 1, False, "tree"))
+    torch.library.opcheck(ops.average.default, (x, 0.25, a > 0, 1, "tree"))
     b, c = (torch.tensor([1.0, v], dtype=torch.float64, requires_grad=True) for v in (0.3, -0.5))
     torch.library.opcheck(ops.lfilter.default, (x, b, c, None))
     torch.library.opcheck(ops.lfilter.default, (x, b, c, tensor(2, 1, seed=3)))

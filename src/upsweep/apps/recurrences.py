@@ -16,7 +16,7 @@ from upsweep.segments import Segments, ends
 @homes.first
 def ema(
     x: Any, alpha: Any = None, *, halflife: Any = None, times: Any = None, axis: int | None = None, initial: Any = None,
-    segments: Segments | None = None,
+    segments: Segments | None = None, order: str = "tree",
 ) -> Any:  # fmt: skip
     """Exponential moving average `y[t] = (1 - alpha) y[t-1] + alpha x[t]`.
 
@@ -31,6 +31,7 @@ def ema(
         initial: y before the first item, a scalar or one value a row. Without it `y[0] = x[0]`, as in pandas'
             `ewm(alpha=alpha, adjust=False).mean()`.
         segments: see `upsweep.segments`; each starts as if nothing stood before it.
+        order: as in `upsweep.scan`.
 
     Returns:
         An array of x's shape, kind and device. Errors are those of `upsweep.scan`. The weights of times are the array
@@ -58,7 +59,7 @@ def ema(
         )
     y = api.scan(
         given, ops.AFFINE, map=fn, finish=_state_alone, axis=dim, dtype=x.dtype,
-        initial=None if initial is None else (1, initial), segments=segments, out=xp.empty_like(x),
+        initial=None if initial is None else (1, initial), segments=segments, order=order, out=xp.empty_like(x),
     )  # fmt: skip
     return give(y)
 
@@ -100,8 +101,8 @@ def _starts_of(xp: Any, given: Segments, x: Any, dim: int) -> Any:
 
 @homes.first
 def discounted_sum(
-    rewards: Any, gamma: Any, dones: Any = None, *, axis: int | None = None, initial: Any = None
-) -> Any:
+    rewards: Any, gamma: Any, dones: Any = None, *, axis: int | None = None, initial: Any = None, order: str = "tree"
+) -> Any:  # fmt: skip
     """The rewards that are still to come, discounted: `g[t] = r[t] + gamma g[t+1]`, or `g[t] = r[t]` where an episode is done.
 
     Args:
@@ -111,6 +112,7 @@ def discounted_sum(
             not even a NaN.
         axis: the axis of time; it may be left out for 1-D input only.
         initial: the value after the last item, a scalar or one value a row; it counts where the last item is not done.
+        order: as in `upsweep.scan`.
 
     Returns:
         An array of the rewards' shape, kind and device. Errors are those of `upsweep.scan`.
@@ -125,7 +127,7 @@ def discounted_sum(
     r = floating(xp, r)
     weights = parameter(xp, gamma, r)
     if dones is None or 0 in r.shape:
-        return give(api.linear_recurrence(weights, r, initial=initial, axis=axis, reverse=True))
+        return give(api.linear_recurrence(weights, r, initial=initial, axis=axis, reverse=True, order=order))
     along = axis_of(axis, tuple(r.shape))
     done = _flags(xp, dones, r.shape, along)
     given, fn = (r, weights), _discounted
@@ -135,7 +137,7 @@ def discounted_sum(
     return give(
         api.scan(
             given, ops.AFFINE, map=fn, finish=_state_alone, axis=along, reverse=True, dtype=r.dtype, segments=ends(done),
-            out=xp.empty_like(r),
+            order=order, out=xp.empty_like(r),
         )
     )  # fmt: skip
 

@@ -42,7 +42,10 @@ def held(value: Any, dtype: torch.dtype, device: Any, what: str) -> Tensor:
             f"{what} ({given}) is no value of {dtype}, in which this is computed: convert the tensor first, "
             "x.double() for instance"
         )
-    return torch.as_tensor(value, dtype=dtype, device=device)
+    if isinstance(value, Tensor):
+        return value.to(device, dtype)
+    # A copy of a number to a GPU would wait for all work that is queued there.
+    return torch.full((), value, dtype=dtype, device=device)
 
 
 def _kind(dtype: torch.dtype) -> int:

@@ -11,7 +11,7 @@ from torch import Tensor
 import upsweep as up
 from upsweep.arguments import followed, timed, weighted
 from upsweep.segments import Segments
-from upsweep.torch import filters, library
+from upsweep.torch import averages, filters, library
 from upsweep.torch.neighbours import previous, starts
 from upsweep.torch.operands import (
     coefficients,
@@ -73,10 +73,14 @@ def ema(
     weighted(alpha, halflife, times, initial)
     x = floating(x)
     dim = dim_of(axis, dim, x)
+    alone = isinstance(alpha, (int, float)) and initial is None and x.numel() and not x.is_complex()
     if alpha is None:
         alpha = 1 - torch.exp2(-_steps(times, x, dim) / halflife)
+    heads = heads_of(segments, x, dim)
+    if alone:
+        return averages.average(x, float(alpha), heads, dim, order)
     alpha = multiplier(alpha, x)[0].to(x.dtype)
-    start, heads = rows_of(initial, x, dim), heads_of(segments, x, dim)
+    start = rows_of(initial, x, dim)
     dtype, x, alpha = x.dtype, single(x), single(alpha)
     weight = alpha
     if start is None and x.numel():
