@@ -73,11 +73,11 @@ def ema(
     weighted(alpha, halflife, times, initial)
     x = floating(x)
     dim = dim_of(axis, dim, x)
-    alone = isinstance(alpha, (int, float)) and initial is None and x.numel() and not x.is_complex()
+    plain = isinstance(alpha, (int, float)) and initial is None and x.numel() and not x.is_complex()
     if alpha is None:
         alpha = 1 - torch.exp2(-_steps(times, x, dim) / halflife)
     heads = heads_of(segments, x, dim)
-    if alone:
+    if plain:
         return averages.average(x, float(alpha), heads, dim, order)
     alpha = multiplier(alpha, x)[0].to(x.dtype)
     start = rows_of(initial, x, dim)
@@ -155,8 +155,9 @@ def gae(
     dim = dim_of(axis, dim, rewards)
     given = rewards, values, last_value, dones, gamma, lam, truncated, next_values
     if order == "tree" and not (torch.compiler.is_compiling() or library.watched(given)):
-        r, v, last, ends, gamma, lam, cut, later = (x.detach() if isinstance(x, Tensor) else x for x in given)
-        return up.gae(r, v, last, ends, gamma=gamma, lam=lam, truncated=cut, next_values=later, axis=dim)
+        r, v, last, done, by, decay, cut, later = (x.detach() if isinstance(x, Tensor) else x for x in given)
+        how: dict[str, Any] = {"gamma": by, "lam": decay, "truncated": cut, "next_values": later}
+        return up.gae(r, v, last, done, axis=dim, **how)
     ahead = None if next_values is None else tensor(next_values)
     if ahead is None:
         last = rows_of(last_value, values, dim)
