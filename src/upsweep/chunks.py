@@ -17,6 +17,7 @@ from upsweep import engine as engines
 from upsweep import recall
 from upsweep.api import last_prefix
 from upsweep.arguments import OutputError, ShapeError, axis_of, result_dtypes, shape_of
+from upsweep.components import bare, tupled
 from upsweep.dtypes import carried
 from upsweep.engine import DTypeError
 from upsweep.operator import Operator
@@ -76,7 +77,7 @@ class Run:
         known: Iterator[tuple[Any, ...]] | None = None,
         keep: tuple[int, ...] | None = None,
     ) -> None:
-        given = chunk if isinstance(chunk, tuple) else (chunk,)
+        given = tupled(chunk)
         self.keep = keep
         self.at, self.given, self.first, self.known = at, given, at.carry.count, known
         self.name = engines.choose(given)
@@ -93,7 +94,7 @@ class Run:
             self.ys = [self.on.empty(given[c], self.shape, computed[c]) for c in wanted]
         else:
             self.out = out
-            self.ys = [self.on.view(y) for y in (out if isinstance(out, tuple) else (out,))]
+            self.ys = [self.on.view(y) for y in tupled(out)]
             if any(y.shape != self.shape for y in self.ys):
                 raise OutputError(f"out has shape {self.ys[0].shape}, the chunk has {self.shape}")
             self.views = [self.on.apart(x, self.ys) for x in self.views]
@@ -182,7 +183,7 @@ class Run:
             bare(xs), self.at.op, axis=self.axis, initial=bare(initial), dtype=dtype, engine=self.name,
             order=self.at.order,
         )  # fmt: skip
-        return got if isinstance(got, tuple) else (got,)
+        return tupled(got)
 
     def _item(self, part: Any) -> Any:
         """A sum as one item along the axis, where the chunk lies."""
@@ -208,11 +209,6 @@ class Run:
         for block in carry.sums:
             before = self.at.folds[-1] if self.at.folds else self.at.initial
             self.at.folds.append(self._join(before, block))
-
-
-def bare(parts: Any) -> Any:
-    """One component goes without its tuple."""
-    return parts if not isinstance(parts, (list, tuple)) else parts[0] if len(parts) == 1 else tuple(parts)
 
 
 def is_host(part: Any) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from upsweep import cores
 from upsweep import engine as engines
 from upsweep.arguments import OutputError, ShapeError, dtypes_of, held, is_number, number_dtype
+from upsweep.components import bare, tupled
 from upsweep.dtypes import fits
 from upsweep.engine import DTypeError, Engine, Operands
 from upsweep.function import as_function
@@ -40,7 +41,7 @@ def execute(
 ) -> tuple[Any, Ran | None]:  # fmt: skip
     """Check, plan, run: the result, and what ran, where that was not records or groups. `keep` names the components that are
     wanted; None for all."""
-    given, segments = xs if isinstance(xs, tuple) else (xs,), checked(segments)
+    given, segments = tupled(xs), checked(segments)
     if not given:
         raise ShapeError("an empty tuple is no sequence; pass one array or a tuple of arrays")
     name = engines.choose(given) if engine == "auto" else engine
@@ -95,10 +96,10 @@ def execute(
         return on.give(given[0], record), ran
     if fused:
         results = [on.give(like, y) for y in ys]
-        return tuple(results) if len(results) > 1 else results[0], ran
+        return bare(results), ran
     if keep is not None:
         wanted = [on.give(given[c], ys[c]) for c in keep]
-        return tuple(wanted) if len(wanted) > 1 else wanted[0], ran
+        return bare(wanted), ran
     arrays = tuple([on.give(x, y) for x, y in zip(given, ys)])
     return arrays if isinstance(xs, tuple) else arrays[0], ran
 

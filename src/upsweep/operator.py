@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from upsweep import dtypes
+from upsweep.components import tupled
 from upsweep.function import Function
 from upsweep.keys import OperatorError, Uses, freeze
 
@@ -101,7 +102,7 @@ def identity_of(op: Operator, accumulators: Sequence[np.dtype]) -> tuple[Any, ..
     value = op.identity(accumulators[0]) if callable(op.identity) else op.identity
     if value is None:
         return None
-    values = value if isinstance(value, tuple) else (value,)
+    values = tupled(value)
     if len(values) != len(accumulators):
         raise OperatorError(f"the identity of {op} has {len(values)} parts, the data has {len(accumulators)}")
     return tuple(np.dtype(d).type(v) for d, v in zip(accumulators, values))

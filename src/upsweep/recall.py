@@ -14,6 +14,7 @@ import numpy as np
 
 from upsweep import engine as engines
 from upsweep.arguments import is_number
+from upsweep.components import tupled
 from upsweep.engine import LIKENESS
 from upsweep.execution import Op, Ran, execute
 from upsweep.function import as_function
@@ -131,10 +132,10 @@ def _learnt(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, sev
         return None
     heads = None if segments is None else _heads_of(ran, segments)
     objects = [
-        *_parts(xs),
+        *tupled(xs),
         *(() if segments is None else [segments.values if heads is _flags else None]),
-        *([None] * len(views.outputs) if out is None else _parts(out)),
-        *(() if initial is None else _parts(initial)),
+        *([None] * len(views.outputs) if out is None else tupled(out)),
+        *(() if initial is None else tupled(initial)),
     ]
     dtypes = [*plan.loads, *[None] * (len(views.heads) + len(views.outputs)), *plan.accumulators]
     numbers: list[tuple[int, Callable[[Any], Any]]] = []
@@ -162,10 +163,10 @@ def _learnt(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, sev
         like = objects[first]
         if heads is not None:
             objects.append(heads(segments, like))
-        ys = [empty(like, *each) for each in made] if out is None else _parts(out)
+        ys = [empty(like, *each) for each in made] if out is None else tupled(out)
         objects += ys
         if initial is not None:
-            objects += _parts(initial)
+            objects += tupled(initial)
         for at, hold in numbers:
             objects[at] = hold(objects[at])
             if objects[at] is None:
@@ -231,10 +232,6 @@ def _holder(number: Any, dtype: np.dtype) -> Callable[[Any], Any] | None:
         return np.asarray(number, dtype) if inside or number - number != 0 else None
 
     return hold
-
-
-def _parts(value: Any) -> Any:
-    return value if isinstance(value, tuple) else (value,)
 
 
 def _itself(value: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from upsweep import engine as engines
 from upsweep.api import Op, last_prefix, scan
 from upsweep.arguments import OutputError, axis_of
+from upsweep.components import tupled
 from upsweep.engine import EngineError
 from upsweep.homes import Elsewhere
 from upsweep.segments import Segments, checked
@@ -66,7 +67,7 @@ def reduce(
 
 def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, Any]) -> Any:
     """The last item of each segment of a scan."""
-    given = xs if isinstance(xs, tuple) else (xs,)
+    given = tupled(xs)
     name = engines.choose(given) if engine == "auto" else engine
     if name == "cuda":
         raise EngineError(
@@ -76,14 +77,14 @@ def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, 
     seen = tuple([on.view(x) for x in given])
     bare: Any = seen if isinstance(xs, tuple) else seen[0]
     prefixes = scan(bare, op, segments=segments, engine=name, **keywords)
-    ys = prefixes if isinstance(prefixes, tuple) else (prefixes,)
+    ys = tupled(prefixes)
     axis = axis_of(keywords["axis"], ys[0].shape)
     last, empty = _last(segments, ys[0].shape, axis, keywords["reverse"], name)
     made = [_taken(y, last, axis) for y in ys]
     if empty.any():
         none = tuple([np.empty(_sized(ys[0].shape, axis, 0), x.dtype) for x in seen])
         nothing = last_prefix(none if isinstance(xs, tuple) else none[0], op, engine=name, **keywords)
-        for y, e in zip(made, nothing if isinstance(nothing, tuple) else (nothing,)):
+        for y, e in zip(made, tupled(nothing)):
             np.moveaxis(y, axis, 0)[empty] = e
     like = next((x for x, v in zip(given, seen) if v.shape), xs)
     results = tuple([on.give(like, y) for y in made])

@@ -10,7 +10,8 @@ import numpy as np
 from upsweep import engine as engines
 from upsweep.api import scan
 from upsweep.arguments import ShapeError, axis_of, held, result_dtypes, shape_of
-from upsweep.chunks import Standing, bare, is_host
+from upsweep.chunks import Standing, is_host
+from upsweep.components import bare, tupled
 from upsweep.dtypes import accumulator
 from upsweep.engine import DTypeError
 from upsweep.host import heads as host_heads
@@ -33,7 +34,7 @@ class Lifted:
 
     def __init__(self, outer: Standing, keys: Any, chunk: Any) -> None:
         self.outer, self.keys = outer, keys
-        given = chunk if isinstance(chunk, tuple) else (chunk,)
+        given = tupled(chunk)
         on = engines.load(engines.choose(given))
         views = [on.view(x) for x in given]
         if views[0].dtype.names:
@@ -60,15 +61,16 @@ class Lifted:
         self.dtypes = dtypes
 
     def push(self, chunk: Any, segments: Segments | None, out: Any) -> Any:
-        given = chunk if isinstance(chunk, tuple) else (chunk,)
+        given = tupled(chunk)
         name = engines.choose(given)
         on = engines.load(name)
         shape = shape_of([on.view(x).shape for x in given])
         heads, keys = self._heads(on, given[0], shape, segments)
-        if out is None:
-            ys = [on.empty(x, shape, d) for x, d in zip(given, self.dtypes)]
-        else:
-            ys = [on.view(y) for y in (out if isinstance(out, tuple) else (out,))]
+        ys = (
+            [on.empty(x, shape, d) for x, d in zip(given, self.dtypes)]
+            if out is None
+            else [on.view(y) for y in tupled(out)]
+        )
         starts = [
             on.broadcast(along(s, self.axis, len(shape)), shape, s.dtype, given[0]) for s in self.starts
         ]
@@ -162,7 +164,7 @@ def starts_of(initial: Any, dtypes: tuple[np.dtype, ...], rows: tuple[int, ...])
     """What every segment starts from, in host memory and in the accumulators' dtypes; nothing where there is no `initial`."""
     if initial is None:
         return ()
-    parts = initial if isinstance(initial, tuple) else (initial,)
+    parts = tupled(initial)
     if len(parts) != len(dtypes):
         raise ShapeError(f"initial must have {len(dtypes)} parts, one for each component, got {initial!r}")
     starts = tuple(_start_of(part, d) for d, part in zip(dtypes, parts))

@@ -12,6 +12,7 @@ from typing import Any
 from upsweep.api import Op, last_prefix
 from upsweep.arguments import dtype_of, dtypes_of, result_dtypes
 from upsweep.chunks import Standing
+from upsweep.components import bare, tupled
 from upsweep.dtypes import carried
 from upsweep.operators import as_operator
 from upsweep.tree import Carry, blocks
@@ -66,7 +67,7 @@ def scanned(
     carry = Carry(before.stop, list(before.sums))
     at = Standing(as_operator(op), axis, exclusive, initial, dtypes_of(dtype), "tree", carry)
     got = at.push_summed(xs, own.sums, keep)
-    return got if isinstance(got, tuple) else (got,)
+    return tupled(got)
 
 
 def prefix(op: Op, before: Blocks, initial: tuple[Any, ...] | None = None) -> tuple[Any, ...] | None:
@@ -82,7 +83,5 @@ def _combined(op: Op, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[An
 
 def _reduced(op: Op, xs: Any, axis: int, initial: Any, dtype: Any) -> tuple[Any, ...]:
     start = initial if initial is None or len(xs) > 1 else initial[0]
-    got: Any = last_prefix(
-        xs if len(xs) > 1 else xs[0], as_operator(op), axis=axis, initial=start, dtype=dtype
-    )
-    return got if isinstance(got, tuple) else (got,)
+    got: Any = last_prefix(bare(xs), as_operator(op), axis=axis, initial=start, dtype=dtype)
+    return tupled(got)

@@ -12,6 +12,7 @@ from upsweep import engine as engines
 from upsweep.api import Op, scan
 from upsweep.arguments import axis_of, dtypes_of, result_dtypes
 from upsweep.chunks import Standing
+from upsweep.components import tupled
 from upsweep.dtypes import accumulator
 from upsweep.function import as_function
 from upsweep.operator import Operator
@@ -105,7 +106,7 @@ class Stream:
 
     def _mapped(self, chunk: Any) -> Any:
         """What is scanned of a chunk."""
-        given = chunk if isinstance(chunk, tuple) else (chunk,)
+        given = tupled(chunk)
         fn = as_function(self._map).taking([len(given), 1 + len(given)])
         if fn.arity > len(given):
             shape = np.broadcast_shapes(*[np.shape(x) for x in given])
@@ -123,14 +124,14 @@ class Stream:
     def _finished(self, operands: Any, chunk: Any, segments: Segments | None, out: Any) -> Any:
         """The results that a finish makes of a chunk's prefixes, which it sees in the dtype that they are computed in."""
         assert self._finish is not None
-        parts = operands if isinstance(operands, tuple) else (operands,)
+        parts = tupled(operands)
         on = engines.load(engines.choose(parts))
         views = [on.view(x) for x in parts]
         computed = result_dtypes([v.dtype for v in views], self._at.dtype)
         self._at.dtype = tuple([d if d.kind in "mM" else accumulator(d) for d in computed])
         first = self._carry.count
         prefixes = self._push(operands, segments, None)
-        given = chunk if isinstance(chunk, tuple) else (chunk,)
+        given = tupled(chunk)
         finish = as_function(self._finish).taking([1, 1 + len(given), 2 + len(given)])
         count, index = len(parts), self._index(first, views[0].shape, parts[0])
         together = prefixes if count > 1 else (prefixes,)
@@ -149,7 +150,7 @@ class Stream:
 
 def _each(fn: Callable[..., Any], xs: Any, out: Any) -> Any:
     """A function of every item: the scan of segments of one item each."""
-    given = xs if isinstance(xs, tuple) else (xs,)
+    given = tupled(xs)
     shapes = [np.shape(x) for x in given]
     each = flags(np.ones(np.broadcast_shapes(*shapes)[-1], bool))
     return scan(xs, _LATER, axis=-1, segments=each, map=fn, out=out)

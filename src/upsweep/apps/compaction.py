@@ -7,6 +7,7 @@ from typing import Any
 from upsweep.apps import moving
 from upsweep.apps.kinds import enter
 from upsweep.arguments import ShapeError
+from upsweep.components import tupled
 from upsweep.engine import DTypeError
 
 
@@ -40,7 +41,7 @@ def compact(x: Any, keep: Any, *, size: int | None = None, out: Any = None) -> A
     Source: Blelloch (1990), section 1.3; Billeter, Olsson and Assarsson, "Efficient stream compaction" (2009); a count by
     many tiles in one pass: Merrill and Garland, "Single-pass parallel prefix scan with decoupled look-back" (2016).
     """
-    arrays = x if isinstance(x, tuple) else (x,)
+    arrays = tupled(x)
     if callable(keep):
         xp, arrays, give = enter(*arrays)
         keep = moving.predicate(xp, arrays, keep)

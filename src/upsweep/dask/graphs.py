@@ -20,6 +20,7 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from upsweep import shards, tree
 from upsweep.arguments import ShapeError, dtypes_of
+from upsweep.components import bare
 from upsweep.host import heads
 from upsweep.operator import SEEDED, identity_of, segmented
 from upsweep.operators import as_operator
@@ -209,4 +210,4 @@ def _scan(
     ys: Any = shards.scanned(
         op, xs, before, own, axis, exclusive=exclusive, initial=initial, dtype=dtypes, keep=keep
     )
-    return ys if len(ys) > 1 else ys[0]
+    return bare(ys)

@@ -9,6 +9,7 @@ import numpy as np
 
 from upsweep.api import Op
 from upsweep.arguments import alone, axis_of, summed_dtype
+from upsweep.components import tupled
 from upsweep.dask.graphs import scanned
 from upsweep.host import offsets
 from upsweep.operators import ops
@@ -44,7 +45,7 @@ def scan(
     >>> ud.scan(da.arange(6, chunks=4)).compute().tolist()
     [0, 1, 3, 6, 10, 15]
     """
-    given = xs if isinstance(xs, tuple) else (xs,)
+    given = tupled(xs)
     ys = scanned(op, given, axis, exclusive, reverse, initial, dtype, segments)
     return ys if isinstance(xs, tuple) else ys[0]
 
@@ -70,7 +71,7 @@ def reduce(
     >>> ud.reduce(da.arange(6, chunks=4), segments=up.segments.lengths([2, 4])).compute().tolist()
     [1, 14]
     """
-    given = tuple(map(da.asarray, xs if isinstance(xs, tuple) else (xs,)))
+    given = tuple(map(da.asarray, tupled(xs)))
     how: dict[str, Any] = {"reverse": reverse, "initial": initial, "dtype": dtype, "segments": segments}
     ys = scanned(op, given, axis, **how)
     dim, told = axis_of(axis, ys[0].shape), checked(segments)

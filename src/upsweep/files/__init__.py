@@ -18,7 +18,7 @@ import numpy as np
 
 from upsweep.api import Op, scan
 from upsweep.arguments import axis_of, dtypes_of
-from upsweep.chunks import bare
+from upsweep.components import bare, tupled
 from upsweep.files import arrays, packed, tables
 from upsweep.files.arrays import FileError
 from upsweep.files.call import Call, Part
@@ -141,7 +141,7 @@ def _scan(
     # A plan checks everything but the data.
     for k, part in enumerate(parts):
         made = scan(bare(nothing[part.inputs]), call.op, axis=axis, initial=part.initial, **part.keywords())
-        results = made if isinstance(made, tuple) else (made,)
+        results = tupled(made)
         parts[k] = part.at(len(dtypes), len(results))
         dtypes += [y.dtype for y in results]
     names = call.named(x.names, len(dtypes))
@@ -208,7 +208,7 @@ class _Job:
     def _starts(self, part: Part, rows: tuple[slice, ...]) -> Any:
         """The values that these rows start from."""
         others = rows[: self.axis] + rows[self.axis + 1 :]
-        starts = part.initial if isinstance(part.initial, tuple) else (part.initial,)
+        starts = tupled(part.initial)
         return bare(tuple(s if np.ndim(s) == 0 else np.asarray(s)[others] for s in starts))
 
     def _scan(self, rows: tuple[slice, ...], along: slice, streams: list[Stream]) -> None:

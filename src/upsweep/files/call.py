@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.chunks import bare
+from upsweep.components import bare, tupled
 from upsweep.files import arrays
 from upsweep.files.arrays import FileError
 from upsweep.function import as_function
@@ -35,7 +35,7 @@ class Call:
 
     def picture(self) -> str:
         """The words that tell this call from any other."""
-        starts = self.initial if isinstance(self.initial, tuple) else (self.initial,)
+        starts = tupled(self.initial)
         plain = [None if s is None else (np.asarray(s).dtype.str, np.asarray(s).tobytes()) for s in starts]
         segments = self.segments and (self.segments.spelling, arrays.content(self.segments.values))
         functions = [fn and as_function(fn).key for fn in (self.map, self.finish)]
@@ -84,7 +84,7 @@ class Part:
 
     def turned(self) -> Part:
         """The same of the transpose."""
-        parts = self.initial if isinstance(self.initial, tuple) else (self.initial,)
+        parts = tupled(self.initial)
         return replace(self, initial=bare(tuple(s if np.ndim(s) == 0 else np.asarray(s).T for s in parts)))
 
     def keywords(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from upsweep.arithmetic import fma
+from upsweep.components import tupled
 from upsweep.keys import globals_of, is_numpys
 from upsweep.numpy_engine.fma import fma as exact_fma
 from upsweep.numpy_engine.library import by_item
@@ -74,7 +75,7 @@ class _Table:
         return len(self.array)
 
     def __getitem__(self, index: Any) -> Any:
-        parts = index if isinstance(index, tuple) else (index,)
+        parts = tupled(index)
         found = self.array[tuple(data_of(i) if isinstance(i, Value) else i for i in parts)]
         if any(isinstance(i, Value) for i in parts):
             return Value(found)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from upsweep.components import tupled
 from upsweep.function import Function, unchanged
 from upsweep.numpy_engine.functions import adopted
 from upsweep.numpy_engine.typed import Columns, data_of, evaluate
@@ -68,7 +69,7 @@ def said_by(error: Exception) -> str:
 
 def _columns(result: Any, dtypes: Sequence[np.dtype]) -> Columns:
     """The values that a function returned, one array a component."""
-    parts = result if isinstance(result, tuple) else (result,)
+    parts = tupled(result)
     if isinstance(result, tuple) != (len(dtypes) > 1) or len(parts) != len(dtypes):
         raise _Returned(f"the operator returns {_types(result)} where {_types(list(dtypes))} is wanted")
     columns = [data_of(part) for part in parts]

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from upsweep import shards
 from upsweep.arguments import axis_of
+from upsweep.components import tupled
 from upsweep.operator import OperatorError
 from upsweep.operators import as_operator, ops
 from upsweep.shards import Blocks
@@ -53,7 +54,7 @@ def scan(
     Raises:
         OperatorError: gradients are asked of another operator. Others as in `upsweep.scan`.
     """
-    xs = x if isinstance(x, tuple) else (x,)
+    xs = tupled(x)
     axis = axis_of(axis, tuple(xs[0].shape))
     if not (torch.is_grad_enabled() and any(v.requires_grad for v in xs)):
         ys = _sharded(xs, op, axis, exclusive, reverse, initial, group)[0]
