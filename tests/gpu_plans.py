@@ -10,8 +10,8 @@ import numpy as np
 from upsweep.dtypes import accumulator, named
 from upsweep.function import as_function
 from upsweep.gpu import bytewise, lanes, layout, shapes, sweeps
-from upsweep.gpu.arrays import c_strides
 from upsweep.gpu.choice import Choice
+from upsweep.gpu.view import c_strides
 from upsweep.operator import Operator, resolve
 from upsweep.operators import as_operator
 from upsweep.plan import Plan

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from upsweep import engine as engines
-from upsweep.engine import Gated
+from upsweep.layer_protocol import Gated, layers
 
 
 def gated_scan(
@@ -16,7 +16,7 @@ def gated_scan(
     inputs.
 
     Args:
-        layer, inputs, parameter, initial, offsets: as in `upsweep.engine.Gated`.
+        layer, inputs, parameter, initial, offsets: as in `upsweep.layer_protocol.Gated`.
         out: of the shape and dtype of the inputs.
         last: of the shape and dtype of `initial`, which it may be.
     """
@@ -43,4 +43,4 @@ def _seen(
     on = engines.load(name)
     seen: Any = [None if x is None else on.view(x) for x in (*inputs, parameter, initial, offsets)]
     *views, parameter, initial, offsets = seen
-    return engines.layers(name), on, Gated(layer, views, parameter, initial, offsets, sequences)
+    return layers(name), on, Gated(layer, views, parameter, initial, offsets, sequences)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from upsweep import engine as engines
-from upsweep.engine import Selective
+from upsweep.layer_protocol import Selective, layers
 
 
 def selective_scan(
@@ -15,7 +15,7 @@ def selective_scan(
     """`h[t] = exp(delta[t] a) h[t-1] + delta[t] u[t] b[t]`, `out[t] = (c[t] h[t] + skip u[t]) silu(z[t])`, in order.
 
     Args:
-        arrays: u, delta, a, b, c, skip, z, bias as in `upsweep.engine.Selective`; skip, z and bias may be None.
+        arrays: u, delta, a, b, c, skip, z, bias as in `upsweep.layer_protocol.Selective`; skip, z and bias may be None.
         softplus: whether delta stands for log(1 + exp(delta)), after bias has been added.
         initial: the states before the first steps, or None for zeros.
         offsets: where packed sequences begin, or None.
@@ -48,4 +48,4 @@ def _seen(
     seen: Any = [None if x is None else on.view(x) for x in (*arrays, initial, offsets)]
     u, delta, a, b, c, skip, z, bias, initial, offsets = seen
     found = Selective(u, delta, a, b, c, skip, z, bias, softplus, initial, offsets, sequences)
-    return engines.layers(name), on, found
+    return layers(name), on, found

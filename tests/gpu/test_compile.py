@@ -22,8 +22,8 @@ from upsweep.device_functions import numba_cuda
 from upsweep.dtypes import accumulator, fits
 from upsweep.function import Function
 from upsweep.gpu import compile, driver, functions, launch
-from upsweep.gpu.arrays import View
 from upsweep.gpu.functions import Linked, memory_type, value_type
+from upsweep.gpu.view import View
 from upsweep.operator import Operator, segmented
 from upsweep.operators import ADJOINT, PRODUCTS, ops
 from upsweep.plan import Plan

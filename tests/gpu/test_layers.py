@@ -11,7 +11,7 @@ from cubins import frames
 
 from upsweep.dtypes import named
 from upsweep.gpu import compile, layers
-from upsweep.gpu.arrays import View
+from upsweep.gpu.view import View
 
 GRAINS = {"float32": 16, "bfloat16": 8, "float16": 8}
 ARRAYS = {"rg_lru": 3, "min_gru": 2, "hgrn": 2}

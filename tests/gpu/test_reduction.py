@@ -13,7 +13,7 @@ import upsweep as up
 from table import CASES
 from upsweep import numpy_engine
 from upsweep.gpu import launch, reduction, shapes
-from upsweep.gpu.arrays import View
+from upsweep.gpu.view import View
 from upsweep.operator import Operator
 from upsweep.plan import Plan
 

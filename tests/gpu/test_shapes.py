@@ -17,10 +17,10 @@ from gpu_plans import Fused, chosen, fused
 from upsweep.engine import EngineError
 from upsweep.function import Function
 from upsweep.gpu import driver, launch, shapes, sweeps
-from upsweep.gpu.arrays import View, c_strides
 from upsweep.gpu.layout import arrange
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.sharing import room_of
+from upsweep.gpu.view import View, c_strides
 from upsweep.operator import Operator
 from upsweep.operators import BYTE_SUMS, ops
 from upsweep.plan import Plan

@@ -14,7 +14,8 @@ pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 import upsweep as up
 from upsweep import engine, recall
 from upsweep.gpu import arrays, compile, driver, launch
-from upsweep.gpu.arrays import Kind, View
+from upsweep.gpu.arrays import Kind
+from upsweep.gpu.view import View, c_strides
 
 
 class DeviceArray:
@@ -24,7 +25,7 @@ class DeviceArray:
 
     def __init__(self, ptr, shape=(1000,), strides=None, dtype="f4"):
         self.dtype, self.shape = np.dtype(dtype), shape
-        self.ptr, self.strides = ptr, strides or arrays.c_strides(shape, self.dtype.itemsize)
+        self.ptr, self.strides = ptr, strides or c_strides(shape, self.dtype.itemsize)
         self.nbytes = self.dtype.itemsize * int(np.prod(shape))
 
 
@@ -39,7 +40,7 @@ def likeness(x):
 
 KIND = Kind(
     lambda x: View(x.ptr, x.shape, x.strides, x.dtype, 0, KIND, x),
-    lambda like, shape, dtype: View(1 << 30, shape, arrays.c_strides(shape, dtype.itemsize), dtype, 0, KIND, None),
+    lambda like, shape, dtype: View(1 << 30, shape, c_strides(shape, dtype.itemsize), dtype, 0, KIND, None),
     lambda view: 7,
     likeness=engine.Likeness(
         likeness, {"cuda": engine.Way(lambda like, shape, dtype: DeviceArray(1 << 31, shape, dtype=dtype))}

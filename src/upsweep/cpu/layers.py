@@ -1,4 +1,4 @@
-"""Layers of recurrent models on a CPU: strips of channels, which threads take by ticket. See `upsweep.engine.Layers`."""
+"""Layers of recurrent models on a CPU: strips of channels, which threads take by ticket. See `upsweep.layer_protocol.Layers`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from upsweep.cpu.code import Unit, address, callable_at
 from upsweep.cpu.layer_words import CHUNK, GATED_WIDTH, WIDTH, States, scratch_rows
 from upsweep.cpu.layer_words import Gated as GatedWord
 from upsweep.dtypes import accumulator
-from upsweep.engine import Gated, Selective
+from upsweep.layer_protocol import Gated, Selective
 
 __all__ = ["CHUNK", "gated", "gated_back", "selective", "selective_back"]
 

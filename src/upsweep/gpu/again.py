@@ -10,9 +10,9 @@ from typing import Any
 
 from upsweep.engine import Again, Operands
 from upsweep.gpu import driver, reduction
-from upsweep.gpu.arrays import View
 from upsweep.gpu.launch import launch_of, start, value_bytes
 from upsweep.gpu.marks import Marks
+from upsweep.gpu.view import View
 from upsweep.plan import Plan
 
 

@@ -28,7 +28,7 @@ _PARTS = {
     "rows": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh nodes.cuh rows.cu",
     "tiles": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh nodes.cuh lookback.cuh tiles.cu",
     "columns": f"{_SCAN} params.cuh thread.cuh warp.cuh nodes.cuh column_lookback.cuh columns.cu",
-    "walk": f"{_SCAN} params.cuh barriers.cuh ring.cuh walk.cu",
+    "walk": f"{_SCAN} params.cuh barriers.cuh ring.cuh walk_patches.cuh walk.cu",
     "short": f"{_SCAN} params.cuh thread.cuh short.cu",
     "selective": f"{_SELECTIVE} barriers.cuh serving.cuh selective.cu",
     "selective_step": f"{_SELECTIVE} selective_step.cu",

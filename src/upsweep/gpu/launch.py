@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from upsweep.gpu import bytewise, compile, driver, functions, lanes, params, shapes, sweeps
-from upsweep.gpu.arrays import Kind, View
+from upsweep.gpu.arrays import Kind
 from upsweep.gpu.choice import Choice, tickets_ahead
 from upsweep.gpu.layout import Layout, arrange
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.sharing import node_words
 from upsweep.gpu.text import arity
+from upsweep.gpu.view import View
 from upsweep.operator import identity_of
 from upsweep.plan import Plan
 

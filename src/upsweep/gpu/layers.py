@@ -1,4 +1,4 @@
-"""Layers of recurrent models on a GPU: a launch for each direction. See `upsweep.engine.Layers`."""
+"""Layers of recurrent models on a GPU: a launch for each direction. See `upsweep.layer_protocol.Layers`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from upsweep.dtypes import accumulator
-from upsweep.engine import EngineError, Gated, Selective
+from upsweep.engine import EngineError
 from upsweep.gpu import compile, driver
-from upsweep.gpu.arrays import View
 from upsweep.gpu.functions import memory_type, value_type
+from upsweep.gpu.view import View
+from upsweep.layer_protocol import Gated, Selective
 
 CHANNELS = 32
 """Channels of a block, as in serving.cuh and selective_back.cu."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from upsweep.gpu.arrays import View
+from upsweep.gpu.view import View
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from upsweep.gpu import compile, driver
-from upsweep.gpu.arrays import View, view
+from upsweep.gpu.arrays import view
 from upsweep.gpu.functions import Linked
 from upsweep.gpu.values import converted
+from upsweep.gpu.view import View
 
 RAW = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "uint4"}
 """The C type that moves items of so many bytes."""

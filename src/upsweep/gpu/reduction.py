@@ -12,9 +12,10 @@ from functools import lru_cache
 from math import prod
 
 from upsweep.gpu import launch, shapes
-from upsweep.gpu.arrays import View, scratch
+from upsweep.gpu.arrays import scratch
 from upsweep.gpu.choice import light
 from upsweep.gpu.marks import Marks
+from upsweep.gpu.view import View
 from upsweep.plan import Plan
 
 

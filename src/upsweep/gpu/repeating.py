@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from upsweep.gpu import mailbox
-from upsweep.gpu.arrays import View
 from upsweep.gpu.functions import memory_type, value_type
 from upsweep.gpu.one_pass import (
     INT64,
@@ -23,6 +22,7 @@ from upsweep.gpu.one_pass import (
     stream_of,
     zeros,
 )
+from upsweep.gpu.view import View
 
 THREADS, COUNTS, CHUNK = 128, 8, 4096
 """Threads of a block, counts of a thread, and items of the output that a block writes at most. 2^24 counts of 0 to 8 on an H200,

@@ -12,7 +12,7 @@ from upsweep import dtypes
 from upsweep.engine import EngineError
 from upsweep.function import Function
 from upsweep.gpu import driver, mailbox
-from upsweep.gpu.arrays import View, view
+from upsweep.gpu.arrays import view
 from upsweep.gpu.functions import Linked, memory_type, value_type
 from upsweep.gpu.one_pass import (
     INT64,
@@ -25,6 +25,7 @@ from upsweep.gpu.one_pass import (
     stream_of,
     zeros,
 )
+from upsweep.gpu.view import View
 
 SHAPES = {1: (256, 32, 16, 5), 2: (256, 16, 8, 5), 4: (256, 16, 4, 5), 8: (128, 16, 2, 7), 16: (128, 8, 1, 6)}
 """Threads of a block, items of a thread, how many of these touch, and blocks of a multiprocessor, by the bytes of an item. 2^26

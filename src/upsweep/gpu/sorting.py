@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from upsweep import dtypes
-from upsweep.gpu.arrays import View
 from upsweep.gpu.one_pass import INT64, RAW, empty, items_of, launch, movable, resident, zeros
+from upsweep.gpu.view import View
 
 DIGITS = 256
 SHAPES = {1: (512, 16, 2), 2: (512, 16, 2), 4: (512, 16, 2), 8: (384, 16, 2)}

@@ -13,9 +13,10 @@ import numpy as np
 
 from upsweep.engine import DTypeError, on_gpu
 from upsweep.gpu import driver
-from upsweep.gpu.arrays import View, c_strides, scratch, view
+from upsweep.gpu.arrays import scratch, view
 from upsweep.gpu.launch import run, run_small
 from upsweep.gpu.marks import Marks
+from upsweep.gpu.view import View, c_strides
 from upsweep.host import heads as host_heads
 from upsweep.operator import Operator, OperatorError
 from upsweep.operators import ops
