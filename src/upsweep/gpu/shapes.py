@@ -263,11 +263,12 @@ PAIR = {
 segments: averages of f4 ran at .93 of a copy so, at .74 with 16 items, which spill in three blocks; recurrences of two f4 at .93
 instead of .89; returns of episodes .75 to .80; advantages .57 to .79, of episodes .50 to .64 (H200)."""
 
-TALL = {6: (16, 4, 3), 9: (64, 4, 1), 10: (64, 4, 1), 11: (8, 4, 3)}
-"""The same of columns that are read again, by their words. 6 and 11: gradients of recurrences of f4 ran at .83 to .90 of a copy
-so, at .50 with 4 items in 8 warps, of which some spill; f8 .73 instead of .41. 9 and 10: a filter's sections, whose look-back
-fills the registers; tiles as high as this look back less often: .59 of a copy, 32 items .46, 16 items .28, 32 items in 8 warps
-.47, 8 in 8 warps .18 (H200)."""
+TALL = {6: (16, 4, 4), 9: (64, 4, 1), 10: (64, 4, 1), 11: (8, 4, 4)}
+"""The same of columns that are read again, by their words. 6 and 11: gradients of recurrences of f4 ran at .89 to .92 of a copy
+so, in three blocks at .83 to .90, in 8 warps, of which 2 blocks fit, at .89 to .94 but within segments at .60 instead of .71, and
+with 4 items, which spill, at .50; bf16 .53 to .57; f8 .74 (.41). 9 and 10: a filter's sections, whose look-back fills the
+registers; tiles as high as this look back less often: .59 of a copy, 32 items .46, 16 items .28, 32 items in 8 warps .47, 8 in 8
+warps .18 (H200)."""
 
 HEADS = 32
 """The most items of a lane whose heads are bits of one word."""

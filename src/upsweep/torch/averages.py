@@ -47,8 +47,10 @@ def _backward(ctx: Any, g: Tensor) -> Any:
 
 @torch.library.custom_op("upsweep::average_gradient", mutates_args=())
 def _average_gradient(g: Tensor, alpha: float, heads: Tensor | None, dim: int, order: str) -> Tensor:
+    alone = heads is None
+    given = (g, *(_numbers(g, alpha) if alone else _coefficients(g, alpha, heads, dim)))
     return up.scan(
-        (g, *_coefficients(g, alpha, heads, dim)), "affine", map=_behind, finish=_weighed, axis=dim, reverse=True, order=order,
+        given, "affine", map=_behind, finish=_weighed_behind_first if alone else _weighed, axis=dim, reverse=True, order=order,
         dtype=accumulator(g.dtype), segments=segments_of(heads, g, dim), out=torch.empty_like(g),
     )  # fmt: skip
 
@@ -74,12 +76,22 @@ def _weighed(s, g, rest, weight):
     return weight * s[1]
 
 
-def _coefficients(x: Tensor, alpha: float, heads: Tensor | None, dim: int) -> tuple[Tensor, Tensor]:
-    """What an average keeps of itself, and what an item counts: all where the average starts from it."""
+def _weighed_behind_first(s, g, rest, weight, index):
+    return s[1] if index == 0 else weight * s[1]
+
+
+def _numbers(x: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
+    """What an average keeps of itself, and what an item counts."""
     weight = single(torch.full((1,) * x.ndim, alpha, dtype=x.dtype, device=x.device))
+    return 1 - weight, weight
+
+
+def _coefficients(x: Tensor, alpha: float, heads: Tensor | None, dim: int) -> tuple[Tensor, Tensor]:
+    """The same; an average starts from an item with all of it."""
+    rest, weight = _numbers(x, alpha)
     if heads is None:
         heads = x.new_zeros([n if d == dim else 1 for d, n in enumerate(x.shape)], dtype=torch.bool)
-    return 1 - weight, torch.where(starts(heads, dim, False), 1, weight)
+    return rest, torch.where(starts(heads, dim, False), 1, weight)
 
 
 def _jvp(ctx: Any, dx: Tensor, *_: Any) -> Tensor:
