@@ -29,7 +29,7 @@ def block(size: int) -> int:
 
 def turn_in(size: int) -> Callable[..., None]:
     """The code that brings `lanes` runs of m items, `run` bytes apart, into a panel's lanes, its rows `pitch` bytes apart."""
-    lanes_at_once, items_at_once, tile = block(size), HALF // size, _tile_in(size)
+    lanes_at_once, items_at_once, square = block(size), HALF // size, _square_in(size)
     bits = Items([bits_of(size)], [bits_of(size)], True)
     read, write = bits.read_strided, bits.write
 
@@ -37,7 +37,7 @@ def turn_in(size: int) -> Callable[..., None]:
         whole = m // items_at_once * items_at_once
         for lane in range(0, lanes, lanes_at_once):
             for row in range(0, whole, items_at_once):
-                tile(panel + row * pitch + lane * size, pitch, runs + lane * run + row * size, run)
+                square(panel + row * pitch + lane * size, pitch, runs + lane * run + row * size, run)
         for row in range(whole, m):
             for lane in range(lanes):
                 write((panel + row * pitch,), lane, read((runs + row * size,), (run,), lane))
@@ -47,7 +47,7 @@ def turn_in(size: int) -> Callable[..., None]:
 
 def turn_out(size: int) -> Callable[..., None]:
     """The code that hands `lanes` lanes of a panel over as runs of m items: the reverse of `turn_in`."""
-    lanes_at_once, items_at_once, tile = block(size), HALF // size, _tile_out(size)
+    lanes_at_once, items_at_once, square = block(size), HALF // size, _square_out(size)
     bits = Items([bits_of(size)], [bits_of(size)], True)
     read, write = bits.read, bits.write_strided
 
@@ -55,7 +55,7 @@ def turn_out(size: int) -> Callable[..., None]:
         whole = m // items_at_once * items_at_once
         for lane in range(0, lanes, lanes_at_once):
             for row in range(0, whole, items_at_once):
-                tile(runs + lane * run + row * size, run, panel + row * pitch + lane * size, pitch)
+                square(runs + lane * run + row * size, run, panel + row * pitch + lane * size, pitch)
         for row in range(whole, m):
             for lane in range(lanes):
                 write((runs + row * size,), (run,), lane, read((panel + row * pitch,), lane))
@@ -87,11 +87,11 @@ def transposed(builder: Any, rows: list[Any], n: int) -> list[Any]:
     return rows
 
 
-def _tile_in(size: int) -> Any:
+def _square_in(size: int) -> Any:
     n, half, whole = HALF // size, vector(size, HALF), vector(size, WHOLE)
 
     @intrinsic
-    def tile(typing, panel, pitch, runs, run):
+    def square(typing, panel, pitch, runs, run):
         def code(context, builder, signature, arguments):
             panel, pitch, runs, run = arguments
             halves = [builder.load(p, align=1) for p in _lines(builder, runs, run, 2 * n, half)]
@@ -102,14 +102,14 @@ def _tile_in(size: int) -> Any:
 
         return types.void(types.int64, types.int64, types.int64, types.int64), code
 
-    return tile
+    return square
 
 
-def _tile_out(size: int) -> Any:
+def _square_out(size: int) -> Any:
     n, half, whole = HALF // size, vector(size, HALF), vector(size, WHOLE)
 
     @intrinsic
-    def tile(typing, runs, run, panel, pitch):
+    def square(typing, runs, run, panel, pitch):
         def code(context, builder, signature, arguments):
             runs, run, panel, pitch = arguments
             rows = [builder.load(p, align=1) for p in _lines(builder, panel, pitch, n, whole)]
@@ -122,4 +122,4 @@ def _tile_out(size: int) -> Any:
 
         return types.void(types.int64, types.int64, types.int64, types.int64), code
 
-    return tile
+    return square

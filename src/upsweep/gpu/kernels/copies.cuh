@@ -6,7 +6,7 @@ __device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvt
 
 // Copies of 16 bytes, the rest zero-filled. AGAIN: other rows of this multiprocessor want the bytes too, so its own cache keeps
 // them.
-template <bool AGAIN = false> __device__ __forceinline__ void copy_chunk_async(u32 to, const char* from, int bytes) {
+template <bool AGAIN = false> __device__ __forceinline__ void copy_piece_async(u32 to, const char* from, int bytes) {
   if constexpr (AGAIN) asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
   else asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }

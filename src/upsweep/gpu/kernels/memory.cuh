@@ -1,15 +1,15 @@
 // A slab: the LANES * N consecutive items of one component that a group of lanes owns, on their way through shared memory. Copies
-// move whole 16-byte chunks of global memory, lane after lane; a thread then reads its own N items. Chunk c lies at c ^ (c >> s &
+// move whole 16-byte pieces of global memory, lane after lane; a thread then reads its own N items. Piece c lies at c ^ (c >> s &
 // 7), so that both ways of walking meet each bank once (the 128-byte swizzle of Hopper's copy engine).
 #pragma once
 #include "elements.cuh"
 #include "copies.cuh"
 
-// All slabs of a region turn their chunks alike, as the widest slab needs it. Eight chunks may belong to two slabs, and slabs
+// All slabs of a region turn their pieces alike, as the widest slab needs it. Eight pieces may belong to two slabs, and slabs
 // that were turned in two ways would lie over each other.
 constexpr int turn(int n) { return max_of(3, log2_of(n * WIDEST / 16)); }
 
-// The bytes of a chunk that lie between two addresses.
+// The bytes of a piece that lie between two addresses.
 template <class T> __device__ __forceinline__ void store_edge(char* to, const uint4& v, char* lo, char* hi) {
   if (to >= lo && to + 16 <= hi) { store_streaming(to, v); return; }
   alignas(16) char bytes[16];
@@ -27,13 +27,13 @@ struct Row { char* base; i64 stride, first, n; };
 // FLIP: neighbours touch, but backwards (stride is minus the size), as in a reverse scan.
 template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab {
   static constexpr int SIZE = sizeof(T), RUN = N * SIZE, BYTES = LANES * RUN;
-  static constexpr int CHUNKS = (BYTES + 15) / 16, SLACK = MODE == SHIFTED ? 1 : 0;
+  static constexpr int PIECES = (BYTES + 15) / 16, SLACK = MODE == SHIFTED ? 1 : 0;
   static constexpr int TURN = turn(N);
-  static constexpr int AREA = (CHUNKS + 1) * 16;  // one chunk more for the shift
+  static constexpr int AREA = (PIECES + 1) * 16;  // one piece more for the shift
   static constexpr bool WIDE = RUN % 16 == 0;
 
   char* shared;  // of the whole warp
-  int chunk0;    // where the slab begins in it
+  int piece0;    // where the slab begins in it
   int lane;      // within the group
 
   // The slab of a lane's group: those of all groups lie side by side, where `at` bytes of each lie before them.
@@ -41,8 +41,8 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
     return {shared, (at * (32 / LANES) + lane / LANES * AREA) / 16, lane % LANES};
   }
 
-  __device__ __forceinline__ char* chunk(int c) const { c += chunk0; return shared + 16 * (c ^ ((c >> TURN) & 7)); }
-  __device__ __forceinline__ char* item(int byte) const { return chunk(byte >> 4) + (byte & 15); }
+  __device__ __forceinline__ char* piece(int c) const { c += piece0; return shared + 16 * (c ^ ((c >> TURN) & 7)); }
+  __device__ __forceinline__ char* item(int byte) const { return piece(byte >> 4) + (byte & 15); }
   __device__ __forceinline__ int place() const { return FLIP ? LANES - 1 - lane : lane; }
 
   // The lowest address of the slab that starts at item j, and the window of addresses that exist.
@@ -66,15 +66,15 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
       const char* a = low(r, j);
       const char *lo = window_low(r), *hi = window_high(r);
       if (MODE == SHIFTED) a -= (u64)a & 15;
-      if (a >= lo && a + 16 * (CHUNKS + SLACK) <= hi) {
+      if (a >= lo && a + 16 * (PIECES + SLACK) <= hi) {
 #pragma unroll
-        for (int c = lane; c < CHUNKS + SLACK; c += LANES) copy_chunk_async<AGAIN>(shared_address(chunk(c)), a + 16 * c, 16);
+        for (int c = lane; c < PIECES + SLACK; c += LANES) copy_piece_async<AGAIN>(shared_address(piece(c)), a + 16 * c, 16);
       } else {
 #pragma unroll 1
-        for (int c = lane; c < CHUNKS + SLACK; c += LANES) {
+        for (int c = lane; c < PIECES + SLACK; c += LANES) {
           const char* from = a + 16 * c;
           i64 left = from + 16 > lo ? hi - from : 0;
-          copy_chunk_async<AGAIN>(shared_address(chunk(c)), from, left < 0 ? 0 : left > 16 ? 16 : (int)left);
+          copy_piece_async<AGAIN>(shared_address(piece(c)), from, left < 0 ? 0 : left > 16 ? 16 : (int)left);
         }
       }
     }
@@ -107,7 +107,7 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
     for (int i = 0; i < RUN / 4; i++) w[i] = FLIP ? __byte_perm(in[RUN / 4 - 1 - i], 0, 0x0123) : in[i];
 #pragma unroll
     for (int c = 0; c < RUN / 16; c++)
-      *(uint4*)chunk(place() * RUN / 16 + c) = make_uint4(w[4 * c], w[4 * c + 1], w[4 * c + 2], w[4 * c + 3]);
+      *(uint4*)piece(place() * RUN / 16 + c) = make_uint4(w[4 * c], w[4 * c + 1], w[4 * c + 2], w[4 * c + 3]);
   }
 
   // The run of bytes as bits: bit k of the result is set where item k is not zero.
@@ -136,7 +136,7 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
 #pragma unroll
       for (int k = 0; k < N; k++) memcpy((char*)w + (FLIP ? N - 1 - k : k) * SIZE, &in[k], SIZE);
 #pragma unroll
-      for (int c = 0; c < RUN / 16; c++) *(uint4*)chunk(own / 16 + c) = make_uint4(w[4 * c], w[4 * c + 1], w[4 * c + 2], w[4 * c + 3]);
+      for (int c = 0; c < RUN / 16; c++) *(uint4*)piece(own / 16 + c) = make_uint4(w[4 * c], w[4 * c + 1], w[4 * c + 2], w[4 * c + 3]);
     } else {
 #pragma unroll
       for (int k = 0; k < N; k++) *(T*)item(own + (FLIP ? N - 1 - k : k) * SIZE) = in[k];
@@ -159,12 +159,12 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
       a -= shift;
       if (hi - lo == BYTES && BYTES % 16 == 0) {
 #pragma unroll
-        for (int c = lane; c < CHUNKS; c += LANES)
-          if (shift == 0 || c > 0) store_streaming(a + 16 * c, shifted_chunk(c, shift));
-        for (int end = lane; shift && end < 2; end += LANES) store_edge<T>(a + end * BYTES, shifted_chunk(end * CHUNKS, shift), lo, hi);
+        for (int c = lane; c < PIECES; c += LANES)
+          if (shift == 0 || c > 0) store_streaming(a + 16 * c, shifted_piece(c, shift));
+        for (int end = lane; shift && end < 2; end += LANES) store_edge<T>(a + end * BYTES, shifted_piece(end * PIECES, shift), lo, hi);
       } else {
 #pragma unroll 1
-        for (int c = lane; c < CHUNKS + SLACK; c += LANES) store_edge<T>(a + 16 * c, shifted_chunk(c, shift), lo, hi);
+        for (int c = lane; c < PIECES + SLACK; c += LANES) store_edge<T>(a + 16 * c, shifted_piece(c, shift), lo, hi);
       }
     }
   }
@@ -173,7 +173,7 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
   __device__ __forceinline__ void read_words(int own, int shift, u32 (&w)[RUN / 4 + 4]) const {
 #pragma unroll
     for (int c = 0; c < RUN / 16 + SLACK; c++) {
-      uint4 v = *(const uint4*)chunk(own / 16 + c);
+      uint4 v = *(const uint4*)piece(own / 16 + c);
       w[4 * c] = v.x; w[4 * c + 1] = v.y; w[4 * c + 2] = v.z; w[4 * c + 3] = v.w;
     }
     if constexpr (MODE == SHIFTED) realign<RUN / 4>(w, shift);
@@ -193,10 +193,10 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
       for (int i = 0; i < WORDS; i++) w[i] = __funnelshift_r(w[i], w[i + 1], 8 * (shift & 3));
     }
   }
-  // The 16 bytes of the slab that belong into chunk c of global memory, which starts `shift` bytes before the slab.
-  __device__ __forceinline__ uint4 shifted_chunk(int c, int shift) const {
-    if (MODE != SHIFTED || shift == 0) return *(const uint4*)chunk(c);
-    uint4 a = *(const uint4*)chunk(c > 0 ? c - 1 : 0), b = *(const uint4*)chunk(c);
+  // The 16 bytes of the slab that belong into piece c of global memory, which starts `shift` bytes before the slab.
+  __device__ __forceinline__ uint4 shifted_piece(int c, int shift) const {
+    if (MODE != SHIFTED || shift == 0) return *(const uint4*)piece(c);
+    uint4 a = *(const uint4*)piece(c > 0 ? c - 1 : 0), b = *(const uint4*)piece(c);
     u32 w[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
     realign<4>(w, 16 - shift);
     return make_uint4(w[0], w[1], w[2], w[3]);

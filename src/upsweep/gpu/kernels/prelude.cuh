@@ -7,7 +7,7 @@ typedef float f32; typedef double f64;
 
 // How a component lies along its row.
 //   ALIGNED   neighbours touch, and every tile starts on 16 bytes
-//   SHIFTED   neighbours touch, tiles start anywhere: chunks stay those of global memory, threads realign in registers
+//   SHIFTED   neighbours touch, tiles start anywhere: pieces stay those of global memory, threads realign in registers
 //   STRIDED   anything else, item by item, in pieces of GRAIN bytes
 //   DENSE     short rows one behind another, several to a warp
 //   EVEN      the same, where each starts on 16 bytes

@@ -13,7 +13,7 @@ template <int O, int LANES, int N> using StoreSlab = typename SlabOf<typename Ou
 // Heads are bytes, or bits, of which an item of the slab is one lane's N.
 template <int LANES, int N, bool BITS> struct HeadsOf { typedef Slab<u8, HEADS_MODE, HEADS_FLIP, 1, LANES, N> type; };
 template <int LANES, int N> struct HeadsOf<LANES, N, true> {
-  static_assert(turn(1) == turn(N), "slabs of a region turn their chunks alike");
+  static_assert(turn(1) == turn(N), "slabs of a region turn their pieces alike");
   typedef Slab<typename bits_of<N / 8>::type, ALIGNED, false, N / 8, LANES, 1> type;
 };
 template <int LANES, int N> using HeadSlab = typename HeadsOf<LANES, N, HEADS_BITS>::type;
