@@ -101,6 +101,24 @@ def test_many_threads_and_strips_change_nothing(monkeypatch):
     strips._launch.cache_clear()
 
 
+def test_both_directions_share_their_code(monkeypatch):
+    """But where a map says what an item is by its index."""
+    from upsweep.cpu import strips
+
+    asked, walk = [], strips.walk
+    monkeypatch.setattr(strips, "walk", lambda *what: asked.append(walk(*what).what) or walk(*what))
+    strips._launch.cache_clear()
+    x = np.arange(1201.0)
+    for how in ({}, {"map": lambda x, i: x * i}):
+        for reverse in (False, True):
+            got = up.scan(x, order="sequential", reverse=reverse, **how)
+            items = (x * x if how else x)[:: -1 if reverse else 1]
+            same(got, np.add.accumulate(items)[:: -1 if reverse else 1])
+    assert asked[0] == asked[1]
+    assert len(set(asked[1:])) == 3
+    strips._launch.cache_clear()
+
+
 def test_a_sequence_may_be_cut_anywhere():
     rng = np.random.default_rng(4)
     a, b = rng.random((200, 17), np.float32), rng.standard_normal((200, 17), np.float32)

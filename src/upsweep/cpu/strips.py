@@ -39,7 +39,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
         plan.initial,
         plan.exclusive,
         plan.reduce,
-        plan.reverse,
+        plan.reverse and bool(plan.map or plan.finish),
         known if dense else (None,) * len(known),
     )
     side_by_side = 1 if inner is None else plan.shape[inner]

@@ -159,6 +159,7 @@ class Form(NamedTuple):
     exclusive: bool
     reduce: bool
     reverse: bool
+    """Only a map and a finish know where an item is."""
     across: tuple[int | None, ...]
     """For each input and output, the byte stride from row to row where it is known to be one item or none, else None."""
 
