@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import upsweep as up
+
 FUNCTIONS = (
     "scan", "cumulative_sum", "cumulative_prod", "cummax", "cummin", "cumlogsumexp", "ema", "discounted_sum",
 )  # fmt: skip
 """The functions whose first operand is scanned."""
 
-OPERATORS = {
-    "cumulative_sum": "add", "cumulative_prod": "mul", "cummax": "max", "cummin": "min", "cumlogsumexp": "logaddexp",
-}  # fmt: skip
-"""The functions that are a scan under an operator, with its name."""
-
 _Class = TypeVar("_Class", bound=type)
+
+
+def of_groups(name: str, x: Any, segments: Any, *args: Any, **keywords: Any) -> Any:
+    """A function of each group by itself."""
+    function = _discounted_sum if name == "discounted_sum" else getattr(up, name)
+    return function(x, *args, segments=segments, **keywords)
+
+
+def _discounted_sum(rewards: Any, gamma: Any, *, segments: Any, **keywords: Any) -> Any:
+    """Groups are the episodes: each one's last sum is its last item. Integers are summed as floats."""
+    return up.linear_recurrence(gamma, rewards * 1.0, reverse=True, segments=segments, **keywords)
 
 
 def methods(cls: _Class) -> _Class:

@@ -33,7 +33,9 @@ def axis_of(axis: int | None, shape: tuple[int, ...]) -> int:
     1
     """
     if not shape:
-        raise ShapeError("a 0-dimensional array has no axis to scan along; pass x.reshape(1)")
+        raise ShapeError(
+            "a 0-dimensional array has no axis to scan along; pass x.reshape(1), or a list where a tuple of numbers was meant"
+        )
     if axis is None:
         if len(shape) == 1:
             return 0
@@ -66,7 +68,14 @@ def result_dtypes(given: Sequence[np.dtype], dtype: Sequence[np.dtype] | None) -
     """The dtype of each component's result."""
     for d in given:
         if dtypes.row(d) is None:
-            raise DTypeError(f"{d} cannot be scanned; numbers, booleans, times and structures of them can")
+            how = (
+                ": convert it first, x.astype('float64') or x.astype('M8[us]') for instance"
+                if d.kind == "O"
+                else ""
+            )
+            raise DTypeError(
+                f"{d} cannot be scanned; numbers, booleans, times and structures of them can{how}"
+            )
     if dtype is None:
         return tuple(given)
     wanted = tuple(dtype) * len(given) if len(dtype) == 1 else tuple(dtype)
@@ -100,6 +109,10 @@ def weighted(alpha: Any, halflife: Any, times: Any, initial: Any) -> None:
     if (alpha is None) == (halflife is None):
         raise ValueError(
             "pass alpha, the weight of the newest item, or halflife, after which a weight has halved"
+        )
+    if isinstance(halflife, (int, float)) and not halflife > 0:
+        raise ValueError(
+            f"halflife={halflife!r} is no time after which a weight has halved: pass one above 0"
         )
     if times is not None and alpha is not None:
         raise ValueError("times go with halflife: alpha is the weight after one step of any length")

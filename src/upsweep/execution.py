@@ -14,6 +14,7 @@ from upsweep.components import bare, tupled
 from upsweep.dtypes import fits
 from upsweep.engine import DTypeError, Engine, Operands
 from upsweep.function import as_function
+from upsweep.host.labelled import check_alike
 from upsweep.operator import Operator
 from upsweep.operators import as_operator, ops
 from upsweep.plan import Plan
@@ -44,6 +45,7 @@ def execute(
     given, segments = tupled(xs), checked(segments)
     if not given:
         raise ShapeError("an empty tuple is no sequence; pass one array or a tuple of arrays")
+    check_alike(given)
     name = engines.choose(given) if engine == "auto" else engine
     on = engines.load(name)
     of_states = op is ops.AFFINE and keep == (1,)
@@ -112,6 +114,11 @@ def _recurrence(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
     """The multiplier and the addend of a recurrence: the former takes the latter's shape, and must fit its dtype."""
     a, b = given
     states = on.view(b)
+    shape = np.shape(a)
+    if any(m not in (1, n) for m, n in zip(shape[::-1], states.shape[::-1])) or len(shape) > len(
+        states.shape
+    ):
+        raise ShapeError(f"a of shape {shape} does not broadcast to b's shape {states.shape}")
     if getattr(a, "shape", None) != states.shape:
         scalar = a if engines.on_gpu(a) else held(a, states.dtype, "a", "b.astype('float64')")
         a = on.broadcast(scalar, states.shape, states.dtype, b)

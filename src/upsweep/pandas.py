@@ -17,7 +17,7 @@ from pandas.api.extensions import register_dataframe_accessor, register_series_a
 from pandas.api.typing import DataFrameGroupBy, SeriesGroupBy
 
 import upsweep as up
-from upsweep.accessors import OPERATORS, methods
+from upsweep.accessors import methods, of_groups
 
 
 @register_series_accessor("upsweep")
@@ -30,9 +30,14 @@ class Accessor:
         self._obj = obj
 
     def _call(self, name: str, *args: Any, **keywords: Any) -> Any:
-        if self._obj.ndim > 1:
-            keywords.setdefault("axis", 0)
-        return getattr(up, name)(self._obj, *args, **keywords)
+        if self._obj.ndim == 1:
+            return getattr(up, name)(self._obj, *args, **keywords)
+        keywords.setdefault("axis", 0)
+        if self._obj.dtypes.nunique() == 1 or keywords["axis"] != 0:
+            return getattr(up, name)(self._obj, *args, **keywords)
+        # Columns of several dtypes have no array in common.
+        del keywords["axis"]
+        return self._obj.apply(lambda column: getattr(up, name)(column, *args, **keywords))
 
 
 @methods
@@ -49,30 +54,8 @@ class GroupAccessor:
 
     def _column(self, column: Any, name: str, *args: Any, **keywords: Any) -> Any:
         codes = self._groups.ngroup().to_numpy()
-        segments = up.segments.groups(codes)
-        if name in OPERATORS:
-            y = up.scan(column, OPERATORS[name], *args, segments=segments, **keywords)
-        elif name == "ema":
-            y = _ema(column, codes, segments, *args, **keywords)
-        elif name == "discounted_sum":
-            y = _discounted(column, segments, *args, **keywords)
-        else:
-            y = getattr(up, name)(column, *args, segments=segments, **keywords)
+        y = of_groups(name, column, up.segments.groups(codes), *args, **keywords)
         return y if codes.min(initial=0) >= 0 else y.where(codes >= 0)
-
-
-def _ema(column: Any, codes: Any, segments: Any, alpha: float) -> Any:
-    """pandas' `ewm(alpha=alpha, adjust=False).mean()`: an average starts from its first item."""
-    x = column.astype(float) if column.dtype.kind in "biu" else column
-    return up.linear_recurrence(
-        1 - alpha, x.where(~pd.Series(codes, x.index).duplicated(), alpha * x), segments=segments
-    )
-
-
-def _discounted(column: Any, segments: Any, gamma: float) -> Any:
-    """Groups are the episodes: each one's last sum is its last item."""
-    x = column.astype(float) if column.dtype.kind in "biu" else column
-    return up.linear_recurrence(gamma, x, reverse=True, segments=segments)
 
 
 _GROUPS: tuple[Any, ...] = (SeriesGroupBy, DataFrameGroupBy)

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 import upsweep as up
-from upsweep.accessors import OPERATORS, methods
+from upsweep.accessors import methods, of_groups
 
 
 @pl.api.register_series_namespace("upsweep")
@@ -50,9 +50,6 @@ class ExprAccessor:
         def run(columns: Sequence[pl.Series]) -> pl.Series:
             if len(columns) == 1:
                 return getattr(up, name)(columns[0], *args, **keywords)
-            segments = up.segments.groups(*columns[1:])
-            if name in OPERATORS:
-                return up.scan(columns[0], OPERATORS[name], *args, segments=segments, **keywords)
-            return getattr(up, name)(columns[0], *args, segments=segments, **keywords)
+            return of_groups(name, columns[0], up.segments.groups(*columns[1:]), *args, **keywords)
 
         return pl.map_batches(exprs, run, return_dtype=return_dtype or pl.dtype_of(self._expression))

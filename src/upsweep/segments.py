@@ -47,6 +47,14 @@ def checked(segments: Any) -> Segments | None:
     )
 
 
+def no_groups(segments: Segments) -> None:
+    """A SegmentError for groups in any order, where only segments that lie one behind the other are scanned."""
+    if segments.spelling == "groups":
+        raise SegmentError(
+            "only up.scan of a whole array takes groups in any order: sort the data by group and pass segments.keys"
+        )
+
+
 def flags(f: Any) -> Segments:
     """`f[i]` is true where a segment starts (bool or integers, of the data's shape or 1-D along the axis)."""
     return Segments("flags", f)
@@ -70,7 +78,8 @@ def lengths(lengths: Any) -> Segments:
 
 
 def keys(k: Any) -> Segments:
-    """A segment is a run of equal keys (any dtype that compares; of the data's shape or 1-D along the axis)."""
+    """A segment is a run of equal keys (any dtype that compares; of the data's shape or 1-D along the axis). A NaN equals no
+    other key."""
     return Segments("keys", k)
 
 

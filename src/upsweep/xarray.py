@@ -27,16 +27,20 @@ class Accessor:
 
     def _call(self, name: str, *args: Any, dim: str | None = None, **keywords: Any) -> xr.DataArray:
         obj = self._obj
-        if dim is None and obj.ndim != 1:
+        if obj.ndim == 0 or (dim is None and obj.ndim > 1):
             raise up.ShapeError(
-                f"the array has dimensions {obj.dims}: say which to scan along, dim={obj.dims[0]!r}"
+                f"the array has dimensions {obj.dims}: say which to scan along, dim={(*obj.dims, 'time')[0]!r} for instance"
             )
-        keywords["axis"] = obj.get_axis_num(dim if dim is not None else obj.dims[0])
-        args = tuple(self._like(arg) for arg in args)
-        keywords = {key: self._like(value) for key, value in keywords.items()}
+        along = obj.dims[0] if dim is None else dim
+        keywords["axis"] = obj.get_axis_num(along)
+        args = tuple(self._like(arg, obj) for arg in args)
+        # An initial has one value a row.
+        rows = {"initial": obj.isel({along: 0}, drop=True)} if obj.sizes[along] else {}
+        keywords = {key: self._like(value, rows.get(key, obj)) for key, value in keywords.items()}
         return obj.copy(data=getattr(up, name)(obj.data, *args, **keywords))
 
-    def _like(self, value: Any) -> Any:
+    def _like(self, value: Any, obj: xr.DataArray) -> Any:
         if not isinstance(value, xr.DataArray):
             return value
-        return value.broadcast_like(self._obj).transpose(*self._obj.dims).data
+        # Labels that obj has not are left out.
+        return xr.align(obj, value, join="left")[1].broadcast_like(obj).transpose(*obj.dims).data

@@ -36,7 +36,7 @@ def test_the_accessor_of_pandas():
     pd.testing.assert_series_equal(
         table["u"].upsweep.scan("min", reverse=True), table["u"][::-1].cummin()[::-1]
     )
-    pd.testing.assert_frame_equal(table.upsweep.cummax(), table.astype(float).cummax())
+    pd.testing.assert_frame_equal(table.upsweep.cummax(), table.cummax())
     groups = table.groupby("key")
     pd.testing.assert_series_equal(groups["u"].upsweep.cummax(), groups["u"].cummax())
     pd.testing.assert_frame_equal(groups.upsweep.cumulative_sum(), groups.cumsum())

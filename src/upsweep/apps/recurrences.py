@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 
 from upsweep import api, homes
 from upsweep.apps.kinds import enter, floating, parameter
-from upsweep.arguments import axis_of, followed, timed, weighted
+from upsweep.arguments import ShapeError, axis_of, followed, timed, weighted
+from upsweep.engine import DTypeError
 from upsweep.operators import ops
 from upsweep.segments import Segments, ends
 
@@ -50,8 +52,9 @@ def ema(
     xp, (x, times), give = enter(x, times)
     x = floating(xp, x)
     dim = axis_of(axis, tuple(x.shape))
-    weight = alpha if halflife is None else 1 - xp.exp2(-_steps(xp, times, x, dim) / halflife)
-    given, fn = (x, parameter(xp, weight, x)), _averaged
+    if halflife is not None:
+        alpha = 1 - xp.exp2(-_halves(_steps(xp, times, x, dim, segments), halflife))
+    given, fn = (x, parameter(xp, alpha, x)), _averaged
     if initial is None:
         given, fn = (
             (*given, False if segments is None else _starts_of(xp, segments, x, dim)),
@@ -79,18 +82,36 @@ def _state_alone(prefix):
     return prefix[1]
 
 
-def _steps(xp: Any, times: Any, x: Any, dim: int) -> Any:
-    """The time since the item before; nothing stands before the first."""
+def _halves(steps: Any, halflife: Any) -> Any:
+    """Steps in time as numbers of half-lives."""
+    try:
+        halves = steps / (np.timedelta64(halflife) if type(halflife) is timedelta else halflife)
+    except TypeError:
+        halves = None
+    if "float" not in str(getattr(halves, "dtype", None)):
+        raise DTypeError(
+            f"times whose steps are {steps.dtype} do not go with halflife={halflife!r}: pass numbers and a number, or datetime64 "
+            "and a timedelta64"
+        )
+    return halves
+
+
+def _steps(xp: Any, times: Any, x: Any, dim: int, segments: Segments | None) -> Any:
+    """The time since the item before, in a group since that group's; nothing stands before the first."""
     if times is None:
         return xp.ones((), dtype=xp.float64)
     timed(times.shape, x.shape, dim)
     if times.ndim < x.ndim:
         times = xp.reshape(times, tuple(-1 if d == dim else 1 for d in range(x.ndim)))
+    if "object" in str(times.dtype) or "U" in str(times.dtype):
+        raise DTypeError(f"times of {times.dtype} have no differences: pass numbers or datetime64")
     along = (slice(None),) * dim
     first = times[(*along, slice(0, 1))]
-    return xp.concat(
-        [first - first, times[(*along, slice(1, None))] - times[(*along, slice(0, -1))]], axis=dim
-    )
+    if segments is not None and segments.spelling == "groups" and times.shape[dim]:
+        start = xp.squeeze(first, axis=dim)
+        return times - api.scan(times, ops.LAST, axis=dim, exclusive=True, initial=start, segments=segments)
+    steps = times[(*along, slice(1, None))] - times[(*along, slice(0, -1))]
+    return xp.concat([first - first, steps], axis=dim)
 
 
 def _starts_of(xp: Any, given: Segments, x: Any, dim: int) -> Any:
@@ -231,6 +252,10 @@ def _surprise(r, v, gamma, decay, after, ended):
 
 def _flags(xp: Any, flags: Any, shape: tuple[int, ...], dim: int) -> Any:
     """Booleans of `shape`, from flags of that shape or 1-D along the axis."""
+    if tuple(flags.shape) not in (tuple(shape), (shape[dim],)):
+        raise ShapeError(
+            f"flags have shape {tuple(flags.shape)}; pass {shape[dim]} of them, or the data's shape {tuple(shape)}"
+        )
     flags = flags if flags.dtype == xp.bool else xp.astype(flags, xp.bool)
     if flags.ndim == 1 and len(shape) > 1:
         flags = xp.reshape(flags, tuple(-1 if d == dim else 1 for d in range(len(shape))))

@@ -25,6 +25,8 @@ def ends(file: str, to: str | None) -> Iterator[tuple[Path, Path]]:
     with TemporaryDirectory(prefix="upsweep-") as held:
         source = _received(Path(held)) if file == PIPE else Path(file)
         plain = bare(source)
+        if source.is_dir() and plain.suffix != ".zarr":
+            raise ValueError(f"{file} is a folder: pass a file")
         if to == PIPE:
             target = Path(held) / f"result{plain.suffix}"
         elif to is None:

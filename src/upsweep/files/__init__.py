@@ -118,6 +118,7 @@ def _open(
 ) -> tuple[arrays.Source, np.ndarray | None]:
     """The components, and flags where a column says where segments start."""
     if source.suffix in arrays.TABLES:
+        tables.check(source, call.columns, call.names, call.keep)
         read_as = None if call.map else call.dtype
         names, paths, dtypes, flags = tables.read(
             source, folder, call.columns, read_as, call.segments, report

@@ -5,17 +5,15 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from upsweep.files.arrays import FileError, chosen
+from upsweep.files.blocks import BLOCK_ROWS, Table, opened
 from upsweep.files.heads import column_of
 from upsweep.files.work import load, store
 from upsweep.segments import EACH, Segments
-
-BLOCK_BYTES = 1 << 24
-BLOCK_ROWS = 1 << 20
 
 Report = Callable[[str, int, int], None]
 
@@ -26,7 +24,7 @@ def read(
 ) -> tuple[tuple[str, ...], list[Path], tuple[np.dtype, ...], np.ndarray | None]:  # fmt: skip
     """The columns to scan: their names, the plain files of the work folder that they are read into, their dtypes, and flags
     where segments name a column."""
-    table = _opened(source)
+    table = opened(source)
     spelling, key = segments.spelling if segments else "", column_of(segments)
     if key and spelling not in EACH:
         raise FileError(f"{spelling} are fewer than rows, so {key!r} cannot hold them: pass a .npy file")
@@ -56,11 +54,27 @@ def read(
     return names, paths, made, _mapped(heads, "u1") if key else None
 
 
+def check(source: Path, columns: tuple[str, ...], names: tuple[str, ...], keep: Sequence[str] | None) -> None:
+    """A FileError where a name means two columns, or a result would take the place of a column that is kept."""
+    have = opened(source).names
+    for told in (have, columns):
+        twice = [name for name in dict.fromkeys(told) if told.count(name) > 1]
+        if twice:
+            raise FileError(f"there are two columns {twice[0]!r}: pass each once, by a name of its own")
+    lost = [
+        name
+        for name in names
+        if columns and name in have and name not in columns and (keep is None or name in keep)
+    ]
+    if lost:
+        raise FileError(f"there is a column {lost[0]!r} already: choose another name, or do not keep it")
+
+
 def kept_of(source: Path, made: Sequence[str], keep: Sequence[str] | None) -> tuple[str, ...]:
     """The columns of a table that go to the target as they are: those named, or all but those in whose place results stand."""
     if keep is None:
-        return tuple(name for name in _opened(source).names if name not in made)
-    chosen(tuple(_opened(source).names), tuple(keep))
+        return tuple(name for name in opened(source).names if name not in made)
+    chosen(tuple(opened(source).names), tuple(keep))
     return tuple(name for name in keep if name not in made)
 
 
@@ -70,7 +84,7 @@ def write(
     """The result as a table, with the columns that are kept where they stood, and new ones behind them."""
     import pyarrow as pa
 
-    y, table = _loaded(result), _opened(source)
+    y, table = _loaded(result), opened(source)
     parts = {name: y[name] for name in made} if y.dtype.names else {made[0]: y}
     names = [name for name in table.names if name in parts or name in kept]
     names += [name for name in made if name not in names]
@@ -91,7 +105,7 @@ def write(
     return path
 
 
-def _kept_blocks(table: _Table, kept: tuple[str, ...], rows: int) -> Iterator[Any]:
+def _kept_blocks(table: Table, kept: tuple[str, ...], rows: int) -> Iterator[Any]:
     """Blocks of the columns that are kept; where none is, blocks that say no more than how many rows they have."""
     if kept:
         yield from (block for _, block in table.blocks(0, list(kept), {}, as_they_are=True))
@@ -146,9 +160,21 @@ def _chosen(have: list[str], asked: tuple[str, ...], key: str) -> tuple[str, ...
     """The columns to scan."""
     chosen(tuple(have), (*asked, *([key] if key else [])))
     names = asked or tuple(name for name in have if name != key)
+    if not asked and all(map(_is_number, have)):
+        raise FileError(
+            f"the first line names the columns, and there are numbers in it, {', '.join(have[:5])}: say which column to scan"
+        )
     if len(names) > 1 and not asked:
         raise FileError(f"say which to scan: {', '.join(names)}")
     return names
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _cut(paths: list[Path], heads: Path | None, progress: dict[str, Any]) -> None:
@@ -203,99 +229,3 @@ def _flags(spelling: str, column: Any, last: str | None) -> tuple[np.ndarray, st
         return flags, last
     flags[0] = repr(column[0].as_py()) != last
     return flags, repr(column[-1].as_py())
-
-
-class _Table(Protocol):
-    """A table in a file. `total` is what progress is counted in: bytes of text, or rows."""
-
-    names: list[str]
-    total: int
-
-    def types(self, names: tuple[str, ...]) -> dict[str, Any]:
-        """The types of columns that are kept as they are."""
-        ...
-
-    def blocks(
-        self, first: int, names: list[str], types: dict[str, str], as_they_are: bool = False
-    ) -> Iterator[tuple[int, Any]]:
-        """Blocks of rows from row `first` on, each with how much of `total` is done behind it. Columns named in `types` are
-        read as those; with `as_they_are` text stays text."""
-        ...
-
-
-def _opened(path: Path) -> _Table:
-    return _Csv(path) if path.suffix == ".csv" else _Parquet(path)
-
-
-class _Csv:
-    def __init__(self, path: Path) -> None:
-        import pyarrow.csv
-
-        self._path, self.total = path, path.stat().st_size
-        with open(path, "rb") as file:
-            header = file.readline()
-        if not header.strip():
-            raise FileError(f"{path.name} has no line of column names")
-        self.names: list[str] = pyarrow.csv.read_csv(io.BytesIO(header)).column_names
-
-    def types(self, names: tuple[str, ...]) -> dict[str, Any]:
-        import pyarrow as pa
-
-        return dict.fromkeys(names, pa.string())
-
-    def blocks(
-        self, first: int, names: list[str], types: dict[str, str], as_they_are: bool = False
-    ) -> Iterator[tuple[int, Any]]:
-        import pyarrow as pa
-        from pyarrow import csv
-
-        as_types = {name: pa.from_numpy_dtype(np.dtype(t)) for name, t in types.items()}
-        as_types |= self.types(tuple(names)) if as_they_are else {}
-        with pa.OSFile(str(self._path)) as file:
-            if not _has_rows(self._path):
-                return
-            try:
-                lines = csv.open_csv(
-                    file,
-                    csv.ReadOptions(block_size=BLOCK_BYTES),
-                    csv.ParseOptions(newlines_in_values=True),
-                    csv.ConvertOptions(include_columns=names, column_types=as_types),
-                )
-                for batch in lines:
-                    skipped = min(first, batch.num_rows)
-                    first -= skipped
-                    if skipped < batch.num_rows:
-                        yield min(file.tell(), self.total), pa.table(batch.slice(skipped))
-            except pa.ArrowInvalid as error:
-                raise FileError(f"{error}; dtype= names another type to read as") from None
-
-
-def _has_rows(path: Path) -> bool:
-    """Whether anything follows the header, of which pyarrow infers no types."""
-    with open(path, "rb") as file:
-        file.readline()
-        return bool(file.read(1))
-
-
-class _Parquet:
-    def __init__(self, path: Path) -> None:
-        import pyarrow.parquet
-
-        self._file = pyarrow.parquet.ParquetFile(path)
-        self.names: list[str] = self._file.schema_arrow.names
-        self.total = self._file.metadata.num_rows
-
-    def types(self, names: tuple[str, ...]) -> dict[str, Any]:
-        return {name: self._file.schema_arrow.field(name).type for name in names}
-
-    def blocks(
-        self, first: int, names: list[str], types: dict[str, str], as_they_are: bool = False
-    ) -> Iterator[tuple[int, Any]]:
-        import pyarrow as pa
-
-        row = 0
-        for batch in self._file.iter_batches(BLOCK_ROWS, columns=names):
-            skipped = min(max(first - row, 0), batch.num_rows)
-            row += batch.num_rows
-            if skipped < batch.num_rows:
-                yield row, pa.table(batch.slice(skipped))

@@ -41,7 +41,12 @@ def view(x: Any) -> np.ndarray:
     if labelled.has(x):
         return labelled.items(x)
     if hasattr(x, "__array__") or not hasattr(x, "__dlpack__"):
-        return np.asarray(x)
+        made = np.asarray(x)
+        if made.ndim == 0 and made.dtype.kind in "OSU":
+            raise EngineError(
+                f"this {type(x).__name__} is no array of numbers: pass numpy.array(list(x)), if it has them"
+            )
+        return made
     return np.from_dlpack(x)
 
 

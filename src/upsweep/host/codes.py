@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +24,9 @@ def numbered(
 ) -> Codes:
     """The codes of n items, which are of one group where all keys agree. `of_integers` makes codes of integers, `of_texts` of
     stretches of bytes that lie one behind the other: the bytes, and where each starts and the last ends."""
-    codes, counts = _coded(keys[0], n, of_integers, of_texts)
-    for key in keys[1:]:
+    first, *rest = [column for key in keys for column in _columns(key)]
+    codes, counts = _coded(first, n, of_integers, of_texts)
+    for key in rest:
         more, several = _coded(key, n, of_integers, of_texts)
         codes, counts = of_integers(codes * np.int64(len(several)) + more)
     return codes, counts
@@ -47,9 +49,32 @@ def _coded(key: Any, n: int, of_integers: Any, of_texts: Any) -> Codes:
         data = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
         return of_texts(data, np.arange(n + 1, dtype=np.int64) * values.itemsize)
     known: dict[Any, int] = {}
-    return of_integers(
-        np.fromiter((known.setdefault(value, len(known)) for value in values.tolist()), np.int64, n)
-    )
+    # All NaNs are one.
+    items = (None if isinstance(value, float) and value != value else value for value in values.tolist())
+    with _hashing():
+        return of_integers(np.fromiter((known.setdefault(item, len(known)) for item in items), np.int64, n))
+
+
+@contextmanager
+def _hashing() -> Iterator[None]:
+    try:
+        yield
+    except TypeError as error:
+        raise SegmentError(
+            f"keys of groups must be numbers, times, texts or objects that hash: {error}"
+        ) from None
+
+
+def _columns(key: Any) -> list[Any]:
+    """The columns of a key that is a table, or the levels of an index: one key each."""
+    library = library_of(key)
+    if library == "pandas" and hasattr(key, "levels"):
+        return [key.get_level_values(level) for level in range(key.nlevels)]
+    if library not in ("pandas", "polars", "pyarrow") or not hasattr(key, "columns"):
+        return [key]
+    if library == "pandas":
+        return [key.iloc[:, c] for c in range(key.shape[1])]
+    return key.get_columns() if library == "polars" else key.columns
 
 
 def _check(shape: tuple[int, ...], n: int) -> None:
@@ -85,18 +110,18 @@ def _of_pandas(key: Any) -> np.ndarray | Texts:
         import pyarrow
 
         return _of_arrow(pyarrow.array(key.array))
-    return key.factorize(use_na_sentinel=False)[0]
+    with _hashing():
+        return key.factorize(use_na_sentinel=False)[0]
 
 
 def _of_polars(key: Any) -> np.ndarray | Texts:
     import polars
 
-    if key.dtype == polars.String:
-        return _of_arrow(key.to_arrow())
     numbers = key.to_physical()
-    if numbers.null_count() and not numbers.dtype.is_float():
-        numbers = numbers.cast(polars.Int64).fill_null(np.iinfo(np.int64).min)
-    return numbers.to_numpy()
+    plain = (numbers.dtype.is_integer() and not key.dtype.is_decimal()) or numbers.dtype == polars.Boolean
+    if numbers.dtype.is_float() or (plain and not key.null_count()):
+        return numbers.to_numpy()
+    return _of_arrow(key.to_arrow())
 
 
 def _of_arrow(key: Any) -> np.ndarray | Texts:
@@ -110,8 +135,13 @@ def _of_arrow(key: Any) -> np.ndarray | Texts:
         starts = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
         return Texts(np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8), starts)
     key = key.combine_chunks() if hasattr(key, "combine_chunks") else key
-    key = key if hasattr(key, "indices") else key.dictionary_encode("encode")
-    return key.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    try:
+        key = key if hasattr(key, "indices") else key.dictionary_encode("encode")
+    except pa.ArrowNotImplementedError:
+        raise SegmentError(
+            f"keys of groups cannot be of {key.type}: pass the columns that it is made of"
+        ) from None
+    return key.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
 
 
 def _bits(values: np.ndarray) -> np.ndarray:

@@ -8,15 +8,12 @@ import numpy as np
 
 from upsweep.host.arrays import view
 from upsweep.plan import Plan
-from upsweep.segments import SegmentError, Segments
+from upsweep.segments import SegmentError, Segments, no_groups
 
 
 def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> np.ndarray:
     """Flags of `shape`, or 1-D along the axis, that are non-zero where a segment starts."""
-    if segments.spelling == "groups":
-        raise SegmentError(
-            "only up.scan of a whole array takes groups in any order: sort the data by group and pass segments.keys"
-        )
+    no_groups(segments)
     values, n = view(segments.values), shape[axis]
     if segments.spelling == "flags":
         return _flags(values, shape, n)
@@ -73,7 +70,7 @@ def _changes(keys: np.ndarray, axis: int) -> np.ndarray:
     changed = np.ones(keys.shape, np.bool_)
     along = (slice(None),) * axis
     later, earlier = keys[(*along, slice(1, None))], keys[(*along, slice(None, -1))]
-    np.not_equal(later, earlier, out=changed[(*along, slice(1, None))])
+    changed[(*along, slice(1, None))] = later != earlier
     return changed
 
 

@@ -1,14 +1,15 @@
-"""Objects whose items have labels (pandas, polars, xarray): their items as a NumPy array, and a result with the same labels."""
+"""Objects whose items have labels (pandas, polars, xarray), and Arrow's: their items in NumPy's arrays, results with labels."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from upsweep.engine import DTypeError, EngineError, library_of
 
-LIBRARIES = ("pandas", "polars", "xarray")
+LIBRARIES = ("pandas", "polars", "pyarrow", "xarray")
 
 
 def has(x: Any) -> bool:
@@ -17,38 +18,130 @@ def has(x: Any) -> bool:
 
 
 def items(x: Any) -> np.ndarray:
-    """The items of such an object. They must lie in memory already."""
-    library = library_of(x)
-    if library == "xarray" and x.chunks:
-        raise EngineError(
-            "the chunks of this DataArray would be loaded at once: import upsweep.xarray and call x.upsweep.scan(dim=...), or "
-            "pass x.load()"
-        )
-    if library == "polars" and hasattr(x, "null_count") and _missing(x):
-        raise DTypeError("polars' nulls are no numbers: pass x.fill_null(0), or whatever changes nothing")
-    return np.asarray(x)
-
-
-def _missing(x: Any) -> bool:
-    count = x.null_count()
-    return bool(count if isinstance(count, int) else count.sum_horizontal().item())
+    """The items of such an object. They must lie in memory already, and each must be a number."""
+    return _ITEMS[library_of(x)](x)
 
 
 def labelled(like: Any, y: np.ndarray) -> Any:
     """A result with the labels of the input, where both have the same shape; else the result as it is."""
-    if y.shape != tuple(like.shape):
+    if library_of(like) == "pyarrow" or y.shape != tuple(like.shape):
         return y if y.ndim else y[()]
-    library = library_of(like)
-    if library == "xarray":
-        return like.copy(data=y)
-    if library == "polars":
-        import polars
+    return _LABELLED[library_of(like)](like, y)
 
-        return polars.Series(like.name, y) if y.ndim == 1 else polars.DataFrame(y, schema=like.columns)
+
+def check_alike(given: Sequence[Any]) -> None:
+    """An EngineError where objects with labels, which are scanned item by item, have other labels than the first of them."""
+    first: dict[str, Any] = {}
+    for x in filter(has, given):
+        like = first.setdefault(library_of(x), x)
+        if like is not x and library_of(x) in _ALIKE and np.shape(x) == np.shape(like):
+            _ALIKE[library_of(x)](like, x)
+
+
+def _of_pandas(x: Any) -> np.ndarray:
     import pandas
 
-    if isinstance(like, pandas.Series):
-        return pandas.Series(y, like.index, name=like.name)
+    columns = [x.iloc[:, c] for c in range(x.shape[1])] if isinstance(x, pandas.DataFrame) else [x]
+    types = [getattr(column, "dtype", None) for column in columns]
+    if any(getattr(t, "na_value", None) is pandas.NA and c.isna().any() for c, t in zip(columns, types)):
+        raise DTypeError(_MISSING.format("pandas' missing values (NA)", "x.fillna(0)"))
+    # Times of a zone are kept as those of UTC.
+    zoned = next((t for t in types if isinstance(t, pandas.DatetimeTZDtype)), None)
+    return _together(x, columns, types, None if zoned is None else f"M8[{zoned.unit}]")
+
+
+def _of_polars(x: Any) -> np.ndarray:
+    import polars
+
+    if not isinstance(x, (polars.Series, polars.DataFrame)):
+        raise EngineError(
+            f"this {type(x).__name__} has no items yet: pass x.collect(), or import upsweep.polars and call x.upsweep.scan() of "
+            "an expression"
+        )
+    columns = x.get_columns() if isinstance(x, polars.DataFrame) else [x]
+    if any(column.null_count() for column in columns):
+        raise DTypeError(_MISSING.format("polars' nulls", "x.fill_null(0)"))
+    return _together(x, columns, [column.dtype for column in columns])
+
+
+def _of_arrow(x: Any) -> np.ndarray:
+    columns = getattr(x, "columns", [x])
+    if any(getattr(column, "null_count", 0) for column in columns):
+        raise DTypeError(_MISSING.format("Arrow's nulls", "pyarrow.compute.fill_null(x, 0)"))
+    return _together(x, columns, [getattr(column, "type", None) for column in columns])
+
+
+def _together(x: Any, columns: Sequence[Any], types: Sequence[Any], dtype: str | None = None) -> np.ndarray:
+    """The columns of a table as one array, if that holds them: floats have no place for all integers."""
+    made = np.asarray(x, dtype)
+    if len(set(types)) > 1:
+        given = [np.asarray(column) for column in columns]
+        wide = [
+            v for v in given if v.dtype.kind in "iu" and v.itemsize == 8 and made.dtype.kind == "f" and v.size
+        ]
+        if made.dtype == object or any(v.max() > 2**53 or v.min() < -(2**53) for v in wide):
+            named = ", ".join(sorted(set(map(str, types))))
+            raise DTypeError(
+                f"columns of {named} make no array: scan each by itself, or convert them to one dtype first"
+            )
+    return made
+
+
+def _of_xarray(x: Any) -> np.ndarray:
+    if x.chunks:
+        raise EngineError(
+            "the chunks of this DataArray would be loaded at once: import upsweep.xarray and call x.upsweep.scan(dim=...), or "
+            "pass x.load()"
+        )
+    return np.asarray(x)
+
+
+_MISSING = "{} are no numbers: pass {}, or whatever changes nothing"
+_ITEMS = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow, "xarray": _of_xarray}
+
+
+def _as_pandas(like: Any, y: np.ndarray) -> Any:
+    import pandas
+
     if isinstance(like, pandas.DataFrame):
         return pandas.DataFrame(y, like.index, like.columns)
-    return y
+    if not isinstance(like, pandas.Series):
+        return y
+    made = pandas.Series(y, like.index, name=like.name)
+    zone = getattr(like.dtype, "tz", None)
+    return made if zone is None or y.dtype.kind != "M" else made.dt.tz_localize("UTC").dt.tz_convert(zone)
+
+
+def _as_polars(like: Any, y: np.ndarray) -> Any:
+    import polars
+
+    if isinstance(like, polars.DataFrame):
+        return polars.DataFrame(y, schema=like.columns)
+    made = polars.Series(like.name, y)
+    zone = getattr(like.dtype, "time_zone", None)
+    if zone is None or y.dtype.kind != "M":
+        return made
+    return made.dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
+
+
+_LABELLED = {"pandas": _as_pandas, "polars": _as_polars, "xarray": lambda like, y: like.copy(data=y)}
+
+
+def _alike_in_pandas(like: Any, x: Any) -> None:
+    if hasattr(like, "index") and hasattr(x, "index") and not x.index.equals(like.index):
+        raise EngineError("the indexes differ, and items are taken in their order: pass b.reindex(a.index)")
+
+
+def _alike_in_xarray(like: Any, x: Any) -> None:
+    if x.dims != like.dims:
+        raise EngineError(
+            f"the dimensions are {x.dims} and {like.dims}, and items are taken in their order: pass b.transpose(*a.dims)"
+        )
+    for dim in set(getattr(like, "indexes", ())) & set(getattr(x, "indexes", ())):
+        if not x.indexes[dim].equals(like.indexes[dim]):
+            raise EngineError(
+                f"the coordinates of {dim!r} differ, and items are taken in their order: pass b.reindex_like(a)"
+            )
+
+
+_ALIKE = {"pandas": _alike_in_pandas, "xarray": _alike_in_xarray}

@@ -12,7 +12,7 @@ from jax.core import Tracer
 import upsweep as up
 from upsweep.arguments import ShapeError
 from upsweep.host import offsets
-from upsweep.segments import EACH, Segments
+from upsweep.segments import EACH, Segments, no_groups
 
 
 def heads_of(segments: Segments | None, x: Array, dim: int) -> Array | None:
@@ -21,6 +21,7 @@ def heads_of(segments: Segments | None, x: Array, dim: int) -> Array | None:
     """
     if segments is None:
         return None
+    no_groups(segments)
     values, n = segments.values, x.shape[dim]
     traced = isinstance(values, Tracer)
     flags = _traced(segments.spelling, values, n, dim) if traced else _known(segments, x.shape, dim)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from upsweep.arguments import ShapeError
-from upsweep.segments import Segments
+from upsweep.segments import Segments, no_groups
 from upsweep.torch import library
 from upsweep.torch.operands import flags_of
 
@@ -18,6 +18,7 @@ def heads_of(segments: Segments | None, x: Tensor, dim: int) -> Tensor | None:
     """Booleans of the rank of x that are true where a segment starts; axes of one item hold for all of x's."""
     if segments is None:
         return None
+    no_groups(segments)
     values = segments.values
     if not isinstance(values, Tensor):
         values = np.asarray(values)

@@ -1,0 +1,207 @@
+"""What users pass: nothing is silently wrong, and a mistake says what to pass instead."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pytest
+
+import upsweep as up
+
+G = up.segments.groups
+
+
+def test_half_lives_count_from_the_item_before_of_the_group():
+    rng = np.random.default_rng(0)
+    x, times, key = rng.normal(size=(2, 50)), np.sort(rng.random(50)), rng.integers(0, 4, 50)
+    seconds = (times * 1000).astype("M8[s]")
+    got = up.ema(x, halflife=0.1, times=times, segments=G(key), axis=1)
+    timed = up.ema(x[0], halflife=datetime.timedelta(seconds=100), times=seconds, segments=G(key))
+    for k in range(4):
+        own = key == k
+        np.testing.assert_array_equal(got[:, own], up.ema(x[:, own], halflife=0.1, times=times[own], axis=1))
+        wanted = up.ema(x[0][own], halflife=np.timedelta64(100, "s"), times=seconds[own])
+        np.testing.assert_array_equal(timed[own], wanted)
+    assert up.ema(x[0][:0], halflife=1.0, times=times[:0], segments=G(key[:0])).size == 0
+
+
+def test_flags_of_another_length_do_not_count_for_all():
+    for function in (
+        lambda dones: up.discounted_sum(np.ones(4), 0.9, dones),
+        lambda dones: up.gae(np.ones((2, 4)), np.ones((2, 4)), 0.0, dones, gamma=0.9, lam=0.9, axis=1),
+    ):
+        with pytest.raises(up.ShapeError, match=r"pass 4 of them"):
+            function([True])
+
+
+def test_missing_values_are_no_numbers():
+    """Of integers beside them NumPy makes floats, and rounds those above 2 ** 53."""
+    pd, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    big = [2**53 + 1, None]
+    for x in (
+        pd.Series(big, dtype="Int64"), pd.DataFrame({"a": big}, dtype="Int64"), pd.array(big, dtype="Int64"),
+        pd.Series([0.5, None], dtype="double[pyarrow]"), pa.array(big), pa.chunked_array([big]), pa.table({"a": big}),
+    ):  # fmt: skip
+        with pytest.raises(up.engine.DTypeError, match=r"no numbers: pass .*fill"):
+            up.scan(x, axis=0)
+    assert up.scan(pd.Series([2**53 + 1, 1], dtype="Int64")).tolist() == [2**53 + 1, 2**53 + 2]
+    assert up.scan(pd.Series([1.0, np.nan])).isna().tolist() == [False, True]
+
+
+def test_columns_of_several_dtypes_are_scanned_each_by_itself():
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    import upsweep.pandas  # noqa: F401
+
+    columns = {"a": [2**53 + 1, 1], "b": [0.5, 0.5]}
+    for table in (pd.DataFrame(columns), pl.DataFrame(columns)):
+        with pytest.raises(up.DTypeError, match=r"(?i)float64.*int64.*each by itself"):
+            up.scan(table, axis=0)
+        assert np.asarray(up.scan(table[1:], axis=0)).tolist() == [[1.0, 0.5]]
+    with pytest.raises(up.DTypeError, match=r"bool.*int64.*each by itself"):
+        up.scan(pd.DataFrame({"a": [1], "b": [True]}), axis=0)
+    table = pd.DataFrame(columns, index=["x", "y"])
+    pd.testing.assert_frame_equal(table.upsweep.cumulative_sum(), table.cumsum())
+
+
+def test_times_keep_their_zone():
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    index = pd.date_range("2024-03-30", periods=4, freq="12h", tz="Europe/Berlin")
+    series = pd.Series(index[[1, 0, 3, 2]])
+    pd.testing.assert_series_equal(up.cummax(series), series.cummax())
+    column = pl.Series("t", index.tolist())[[1, 0, 3, 2]]
+    assert up.cummax(column).equals(column.cum_max(), check_dtypes=True)
+    got = up.ema(np.arange(4.0), halflife=np.timedelta64(1, "D"), times=pd.Series(index))
+    np.testing.assert_array_equal(got, up.ema(np.arange(4.0), halflife=2.0))
+
+
+def test_labels_that_differ_are_not_scanned_by_place():
+    pd, xr = pytest.importorskip("pandas"), pytest.importorskip("xarray")
+    a, b = pd.Series([0.5, 0.25], index=[0, 1]), pd.Series([1.0, 2.0], index=[1, 0])
+    with pytest.raises(up.EngineError, match="reindex"):
+        up.linear_recurrence(a, b)
+    assert up.linear_recurrence(a.reindex(b.index), b).tolist() == [1.0, 2.5]
+    square = xr.DataArray(np.ones((2, 2)), {"s": [1, 2]}, ("s", "t"))
+    with pytest.raises(up.EngineError, match="transpose"):
+        up.scan((square, square.T), "affine", axis=0)
+    with pytest.raises(up.EngineError, match=r"'s' differ.*reindex_like"):
+        up.scan((square, square[::-1]), map=lambda v, w: v * w, axis=0)
+
+
+def test_xarrays_initial_has_one_value_a_row():
+    xr = pytest.importorskip("xarray")
+    import upsweep.xarray  # noqa: F401
+
+    rain = xr.DataArray(np.arange(12.0).reshape(2, 3, 2), {"x": [1, 2, 3]}, ("t", "x", "y"))
+    first = xr.DataArray([30.0, 10.0, 20.0], {"x": [3, 1, 2]}, ("x",))
+    got = rain.upsweep.scan(dim="t", initial=first)
+    np.testing.assert_array_equal(got, rain.cumsum("t") + np.array([10.0, 20.0, 30.0])[:, None])
+    more = xr.DataArray([0.5, 0.5, 0.5, 9.0], {"x": [1, 2, 3, 4]}, ("x",))
+    np.testing.assert_array_equal(rain.upsweep.ema(more, dim="t"), rain.upsweep.ema(0.5, dim="t"))
+    with pytest.raises(up.ShapeError, match="dimensions"):
+        xr.DataArray(1.0).upsweep.scan()
+
+
+def test_groups_by_the_columns_of_a_table():
+    pd, pl, pa = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
+    x, columns = np.arange(6), {"a": ["p", "q", "p", "q", "p", "p"], "b": [1, 1, 2, 1, 1, 2]}
+    wanted = pd.DataFrame(columns).assign(x=x).groupby(["a", "b"])["x"].cumsum().tolist()
+    table = pd.DataFrame(columns)
+    for key in (table, pd.MultiIndex.from_frame(table), pl.DataFrame(columns), pa.table(columns)):
+        assert up.scan(x, segments=G(key)).tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [2**63 + 1, None, 2**63 + 1, None, 0, 2**63],
+        ["b", None, "b", None, "", "c"],
+        [1.5, None, 1.5, None, 0.0, 2.0],
+    ],
+    ids=["u8", "category", "f8"],
+)
+def test_groups_of_polars_with_nulls(values):
+    pl = pytest.importorskip("polars")
+    key = pl.Series(values, dtype={int: pl.UInt64, str: pl.Categorical, float: pl.Float64}[type(values[0])])
+    assert up.scan(np.ones(6, int), segments=G(key)).tolist() == [1, 1, 2, 2, 1, 1]
+
+
+def test_groups_by_decimals_and_by_nans_of_python():
+    pl = pytest.importorskip("polars")
+    assert up.scan([1, 2, 3], segments=G(pl.Series([1, 2, 1], dtype=pl.Decimal(5, 1)))).tolist() == [1, 2, 4]
+    nans = np.array([float("nan"), "a", float("nan")], dtype=object)
+    assert up.scan([1, 2, 3], segments=G(nans)).tolist() == [1, 2, 4]
+
+
+def test_accessors_of_groups_take_what_the_functions_take():
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    import upsweep.pandas  # noqa: F401
+    import upsweep.polars  # noqa: F401
+
+    columns = {"k": ["a", "b", "a", "b"], "v": np.array([100, 100, 100, 100], np.int8)}
+    groups = pd.DataFrame(columns).groupby("k")["v"]
+    assert groups.upsweep.cumulative_sum().tolist() == [100, 100, 200, 200]
+    assert groups.upsweep.ema(halflife=1).tolist() == [100.0] * 4
+    times = np.array([0.0, 1.0, 2.0, 3.0])
+    wanted = up.ema(columns["v"], halflife=1, times=times, segments=G(columns["k"]))
+    assert groups.upsweep.ema(halflife=1, times=times).tolist() == wanted.tolist()
+    lazy = (
+        pl.DataFrame(columns)
+        .lazy()
+        .select(pl.col("v").upsweep.discounted_sum(0.5, over="k", return_dtype=pl.Float64))
+    )
+    assert lazy.collect()["v"].to_list() == [150.0, 150.0, 100.0, 100.0]
+
+
+def test_mistakes_say_what_to_pass():
+    pl = pytest.importorskip("polars")
+    x, table = np.ones(2), pl.DataFrame({"a": [1]})
+    for error, match, call in (
+        (up.EngineError, "generator is no array.*list", lambda: up.scan(i for i in range(3))),
+        (up.EngineError, "dict is no array", lambda: up.scan({"a": 1})),
+        (up.EngineError, r"LazyFrame has no items yet.*collect", lambda: up.scan(table.lazy(), axis=0)),
+        (up.EngineError, r"Expr has no items yet", lambda: up.scan(pl.col("a"))),
+        (up.ShapeError, "list where a tuple of numbers", lambda: up.scan((1, 2, 3))),
+        (up.ShapeError, r"a of shape \(3,\) does not broadcast", lambda: up.linear_recurrence(np.ones(3), x)),
+        (up.DTypeError, "convert it first", lambda: up.scan([datetime.timedelta(1)])),
+        (up.DTypeError, "do not go with halflife", lambda: up.ema(x, halflife=1.0, times=x.astype("M8[s]"))),
+        (up.DTypeError, "do not go with halflife", lambda: up.ema(x, halflife=np.timedelta64(1, "s"))),
+        (up.DTypeError, "have no differences", lambda: up.ema(x, halflife=1.0, times=["1", "2"])),
+        (ValueError, "halflife=0", lambda: up.ema(x, halflife=0)),
+        (up.SegmentError, "hash", lambda: up.scan(x, segments=G(np.array([[1], None], dtype=object)))),
+        (up.SegmentError, "made of", lambda: up.scan(x, segments=G(pl.Series([[1], [2]])))),
+    ):
+        with pytest.raises(error, match=match):
+            call()
+
+
+def test_keys_of_records_are_compared():
+    keys = np.array([(1, 2), (1, 2), (1, 3)], dtype="i4,i4")
+    assert up.scan([1, 1, 1], segments=up.segments.keys(keys)).tolist() == [1, 2, 1]
+
+
+def test_groups_are_refused_where_gradients_flow():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(up.SegmentError, match="sort the data by group"):
+        up.scan(torch.ones(3, requires_grad=True), segments=G([1, 2, 1]))
+
+
+def test_tables_with_two_columns_of_one_name(tmp_path):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "twice.csv").write_text("a,a,b\n1,2,3\n")
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n3,4\n")
+    (tmp_path / "numbers.csv").write_text("1\n2\n")
+    (tmp_path / "mac.csv").write_bytes(b"a\r1\r2\r")
+    for name, match, keywords in (
+        ("twice", "two columns 'a'", {"columns": ["b"]}),
+        ("t", "two columns 'a'", {"columns": ["a", "a"]}),
+        ("t", "a column 'b' already", {"columns": ["a"], "names": ["b"]}),
+        ("numbers", "say which column", {}),
+        ("mac", "carriage returns", {}),
+    ):
+        with pytest.raises(up.FileError, match=match):
+            up.scan_file(tmp_path / f"{name}.csv", tmp_path / "out.csv", **keywords)
+    up.scan_file(tmp_path / "t.csv", tmp_path / "out.csv", columns=["a"], names=["b"], keep=[])
+    assert (tmp_path / "out.csv").read_text() == '"b"\n1\n4\n'
+    up.scan_file(tmp_path / "numbers.csv", tmp_path / "n.csv", columns=["1"])
+    assert (tmp_path / "n.csv").read_text() == '"1"\n2\n'
