@@ -23,7 +23,7 @@ pa = pytest.importorskip("pyarrow")
 csv = pytest.importorskip("pyarrow.csv")
 parquet = pytest.importorskip("pyarrow.parquet")
 
-RUN = """import upsweep.files as f, upsweep.files.tables as t
+RUN = """import upsweep.files as f, upsweep.files.blocks as t
 f.CHUNK_BYTES = t.BLOCK_BYTES = {size}
 f.SAVE_SECONDS = 0.0
 {then}"""
