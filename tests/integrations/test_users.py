@@ -205,3 +205,42 @@ def test_tables_with_two_columns_of_one_name(tmp_path):
     assert (tmp_path / "out.csv").read_text() == '"b"\n1\n4\n'
     up.scan_file(tmp_path / "numbers.csv", tmp_path / "n.csv", columns=["1"])
     assert (tmp_path / "n.csv").read_text() == '"1"\n2\n'
+
+
+def parquet(folder, columns, **keywords):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table(columns), folder / "x.parquet", row_group_size=keywords.pop("rows", None))
+    made = up.scan_file(folder / "x.parquet", folder / "y.parquet", columns=["v"], overwrite=True, **keywords)
+    return pq.read_table(made)["v"]
+
+
+@pytest.mark.parametrize("rows", [None, 1])
+def test_keys_of_a_file_are_those_of_an_array(tmp_path, rows):
+    pa = pytest.importorskip("pyarrow")
+    x, keys = [1, 2, 4, 8, 16], [0.0, -0.0, float("nan"), float("nan"), 2.0]
+    wanted = up.scan(x, segments=up.segments.keys(np.array(keys))).tolist()
+    segments = up.segments.keys("k")
+    assert parquet(tmp_path, {"v": x, "k": keys}, segments=segments, rows=rows).to_pylist() == wanted
+    texts = pa.array(["a", "a", None, None, "a"]).dictionary_encode()
+    got = parquet(tmp_path, {"v": x, "k": texts}, segments=segments, rows=rows)
+    assert got.to_pylist() == [1, 3, 4, 12, 16]
+
+
+def test_flags_of_a_file_are_booleans_or_integers(tmp_path):
+    for marks in ([True, None], ["x", ""], [1.0, 0.5]):
+        with pytest.raises(up.FileError, match=r"booleans or integers.*'k'"):
+            parquet(tmp_path, {"v": [1, 2], "k": marks}, segments=up.segments.flags("k"))
+    with pytest.raises(up.FileError, match="no keys"):
+        parquet(tmp_path, {"v": [1, 2], "k": [{"a": 1}, {"a": 2}]}, segments=up.segments.keys("k"))
+
+
+def test_a_parquet_file_keeps_its_types(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    times = pa.array([2, 1], pa.timestamp("us", "Europe/Berlin"))
+    got = parquet(tmp_path, {"v": times}, op="max")
+    assert got.type == times.type
+    assert got.cast(pa.int64()).to_pylist() == [2, 2]
+    assert parquet(tmp_path, {"v": pa.array([], pa.int16())}).type == pa.int16()
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(up.FileError, match=r"bad\.parquet is no"):
+        up.scan_file(tmp_path / "bad.parquet", tmp_path / "z.parquet")

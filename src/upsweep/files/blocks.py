@@ -95,12 +95,16 @@ class _Parquet:
     def __init__(self, path: Path) -> None:
         import pyarrow.parquet
 
-        self._file = pyarrow.parquet.ParquetFile(path)
+        try:
+            self._file = pyarrow.parquet.ParquetFile(path)
+        except pyarrow.ArrowInvalid as error:
+            raise FileError(f"{path.name} is no .parquet file: {error}") from None
         self.names: list[str] = self._file.schema_arrow.names
         self.total = self._file.metadata.num_rows
 
     def types(self, names: tuple[str, ...]) -> dict[str, Any]:
-        return {name: self._file.schema_arrow.field(name).type for name in names}
+        schema = self._file.schema_arrow
+        return {name: schema.field(name).type for name in names if name in schema.names}
 
     def blocks(
         self, first: int, names: list[str], types: dict[str, str], as_they_are: bool = False
@@ -108,6 +112,8 @@ class _Parquet:
         import pyarrow as pa
 
         row = 0
+        if not self.total:
+            yield 0, self._file.schema_arrow.empty_table().select(names)
         for batch in self._file.iter_batches(BLOCK_ROWS, columns=names):
             skipped = min(max(first - row, 0), batch.num_rows)
             row += batch.num_rows

@@ -43,7 +43,7 @@ def read(
                 values.tofile(file)
             progress["types"][name] = values.dtype.str
         if key:
-            flags, progress["last"] = _flags(spelling, block[key], progress["last"])
+            flags, progress["last"] = _flags(spelling, key, block[key], progress["last"])
             with open(heads, "ab") as file:
                 flags.tofile(file)
         progress["rows"] += block.num_rows
@@ -88,7 +88,7 @@ def write(
     parts = {name: y[name] for name in made} if y.dtype.names else {made[0]: y}
     names = [name for name in table.names if name in parts or name in kept]
     names += [name for name in made if name not in names]
-    types = {name: pa.from_numpy_dtype(part.dtype) for name, part in parts.items()}
+    types = {name: _type_of(part.dtype, table.types((name,)).get(name)) for name, part in parts.items()}
     types |= table.types(kept)
     schema = pa.schema([(name, types[name]) for name in names])
     with open(path, "wb") as file, _writer(file, schema, kept, path.suffix) as put:
@@ -97,12 +97,22 @@ def write(
             report("writing", start, y.size)
             stop = start + block.num_rows
             columns = [
-                block[name] if name in kept else pa.array(np.array(parts[name][start:stop])) for name in names
+                block[name] if name in kept else pa.array(np.array(parts[name][start:stop])).cast(types[name])
+                for name in names
             ]
             put(pa.table(columns, schema=schema))
             start = stop
     report("writing", y.size, y.size)
     return path
+
+
+def _type_of(dtype: np.dtype, source: Any) -> Any:
+    """The type of a result; times have the zone of the column that they are made of."""
+    import pyarrow as pa
+
+    made = pa.from_numpy_dtype(dtype)
+    zone = getattr(source, "tz", None)
+    return pa.timestamp(made.unit, zone) if zone and pa.types.is_timestamp(made) else made
 
 
 def _kept_blocks(table: Table, kept: tuple[str, ...], rows: int) -> Iterator[Any]:
@@ -160,6 +170,8 @@ def _chosen(have: list[str], asked: tuple[str, ...], key: str) -> tuple[str, ...
     """The columns to scan."""
     chosen(tuple(have), (*asked, *([key] if key else [])))
     names = asked or tuple(name for name in have if name != key)
+    if not names:
+        raise FileError("there is no column to scan")
     if not asked and all(map(_is_number, have)):
         raise FileError(
             f"the first line names the columns, and there are numbers in it, {', '.join(have[:5])}: say which column to scan"
@@ -215,17 +227,41 @@ def _numbers(name: str, column: Any, types: dict[str, str]) -> np.ndarray:
     return values
 
 
-def _flags(spelling: str, column: Any, last: str | None) -> tuple[np.ndarray, str | None]:
+def _flags(spelling: str, name: str, column: Any, last: str | None) -> tuple[np.ndarray, str | None]:
     """Where segments start in one block of a column, and its last key, or end, for the block behind it."""
+    import pyarrow as pa
+
+    column = column.combine_chunks()
     if spelling != "keys":
-        marks = (column.combine_chunks().to_numpy(zero_copy_only=False) != 0).view(np.uint8)
+        if column.null_count or not (pa.types.is_boolean(column.type) or pa.types.is_integer(column.type)):
+            raise FileError(
+                f"{spelling} must be booleans or integers, none missing; column {name!r} holds {column.type}"
+            )
+        marks = (column.to_numpy(zero_copy_only=False) != 0).view(np.uint8)
         if spelling == "flags" or not marks.size:
             return marks, last
         return np.append(np.uint8(last == "end"), marks[:-1]), "end" if marks[-1] else None
-    codes = column.combine_chunks().dictionary_encode("encode").indices.to_numpy()
-    flags = np.ones(codes.size, np.uint8)
-    flags[1:] = codes[1:] != codes[:-1]
-    if not codes.size:
-        return flags, last
-    flags[0] = repr(column[0].as_py()) != last
-    return flags, repr(column[-1].as_py())
+    keys, own = _keys(name, column)
+    flags = np.ones(keys.size, np.uint8)
+    flags[1:] = keys[1:] != keys[:-1]
+    if keys.size:
+        flags[0] = last is None or own(0) != last
+        last = own(-1)
+    return flags, last
+
+
+def _keys(name: str, column: Any) -> tuple[np.ndarray, Callable[[int], str]]:
+    """Keys as numbers that compare as the keys do, and the words that tell a key from those of other blocks."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_floating(column.type):
+        values = column.to_numpy(zero_copy_only=False).astype(np.float64)
+        # Both zeros are one key, and no NaN equals another.
+        return values, lambda at: f"{values[at] + 0.0!r}" if values[at] == values[at] else f"NaN {at}"
+    try:
+        codes = column.dictionary_encode("encode").indices.to_numpy()
+    except pa.ArrowNotImplementedError:
+        raise FileError(f"column {name!r} holds {column.type}, of which no keys are made") from None
+    return codes, lambda at: repr(column[at].as_py())
