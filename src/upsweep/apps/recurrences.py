@@ -10,6 +10,7 @@ import numpy as np
 from upsweep import api, homes
 from upsweep.apps.kinds import enter, floating, parameter
 from upsweep.arguments import ShapeError, axis_of, followed, timed, weighted
+from upsweep.dtypes import named
 from upsweep.engine import DTypeError
 from upsweep.operators import ops
 from upsweep.segments import Segments, ends
@@ -153,8 +154,7 @@ def discounted_sum(
     done = _flags(xp, dones, r.shape, along)
     given, fn = (r, weights), _discounted
     if initial is not None:
-        after = enter(r, initial)[1][1]
-        given, fn = (*given, *_after(xp, after, r, done, along)), _discounted_from
+        given, fn = (*given, *_behind(xp, initial, r, done, along)), _discounted_from
     return give(
         api.scan(
             given, ops.AFFINE, map=fn, finish=_state_alone, axis=along, reverse=True, dtype=r.dtype, segments=ends(done),
@@ -168,17 +168,22 @@ def _discounted(reward, weight):
     return weight, reward
 
 
-def _discounted_from(reward, weight, after, last, index):
-    """The same; behind the last item stands `after`."""
-    return weight, reward + weight * after if index == last else reward
+def _discounted_from(reward, weight, after, over, last, index):
+    """The same; behind the last item stands `after`, where that is not `over`."""
+    return weight, reward + weight * after if index == last and not over else reward
 
 
-def _after(xp: Any, value: Any, x: Any, done: Any, dim: int) -> tuple[Any, np.int64]:
-    """What stands behind the last item of each row, nothing where that is done, and the index of the last."""
-    after = xp.astype(xp.expand_dims(value, axis=dim) if value.ndim else value, x.dtype)
-    if done is not None:
-        after = xp.where(done[(*[slice(None)] * dim, slice(-1, None))], xp.zeros_like(after), after)
-    return after, np.int64(x.shape[dim] - 1)
+def _behind(xp: Any, value: Any, x: Any, done: Any, dim: int) -> tuple[Any, Any, np.integer]:
+    """What stands behind the last item of each row; where that item is done, so that nothing does; and its index, in 32 bits
+    where these are enough, as kernels compare it faster."""
+    after = parameter(xp, value, x)
+    if isinstance(after, (int, float, complex)):
+        after = named(str(x.dtype).rpartition(".")[2]).type(after)
+    elif after.ndim:
+        after = xp.expand_dims(after, axis=dim)
+    over = False if done is None else done[(*[slice(None)] * dim, slice(-1, None))]
+    last = x.shape[dim] - 1
+    return after, over, np.int32(last) if last < 1 << 30 else np.int64(last)
 
 
 @homes.first
@@ -210,8 +215,7 @@ def gae(
     Source: Schulman et al., "High-dimensional continuous control using generalized advantage estimation" (2016), eq. 16.
     """
     followed(last_value, next_values, truncated)
-    given = (rewards, values, last_value, dones, truncated, next_values)
-    xp, (r, v, last, ended, cut, following), give = enter(*given)
+    xp, (r, v, ended, cut, following), give = enter(rewards, values, dones, truncated, next_values)
     r, v = floating(xp, r), floating(xp, v)
     dim = axis_of(axis, tuple(v.shape))
     ended, cut = (None if f is None else _flags(xp, f, v.shape, dim) for f in (ended, cut))
@@ -220,7 +224,11 @@ def gae(
     if 0 in v.shape:
         return give(made)
     if following is None:
-        xs, fn, finish = (r, v, gamma, gamma * lam, *_after(xp, last, v, ended, dim)), _worth, _advantage
+        xs, fn, finish = (
+            (r, v, gamma, gamma * lam, *_behind(xp, last_value, v, ended, dim)),
+            _worth,
+            _advantage,
+        )
     else:
         xs, fn, finish = (
             (r, v, gamma, gamma * lam, following, False if ended is None else ended),
@@ -234,15 +242,15 @@ def gae(
     return give(made)
 
 
-def _worth(r, v, gamma, decay, after, last, index):
+def _worth(r, v, gamma, decay, after, over, last, index):
     """What the state of an item is worth to the item before, its value and so much of its advantage, from what the state behind
     it is worth."""
-    return decay, gamma * v + decay * (r + gamma * after - v if index == last else r - v)
+    return decay, gamma * v + decay * (r + gamma * after - v if index == last and not over else r - v)
 
 
-def _advantage(worth, r, v, gamma, decay, after, last, index):
+def _advantage(worth, r, v, gamma, decay, after, over, last, index):
     """What the reward, and what the state behind an item is worth, are above its value."""
-    return (r + gamma * after - v if index == last else r - v) + worth[1]
+    return (r + gamma * after - v if index == last and not over else r - v) + worth[1]
 
 
 def _surprise(r, v, gamma, decay, after, ended):

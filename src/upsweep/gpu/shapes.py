@@ -256,12 +256,15 @@ PAIR = {
     (4, False, False): (32, 8, 2),
     (4, False, True): (32, 8, 2),
     (8, False, False): (32, 4, 3),
-    (8, True, False): (16, 8, 2),
+    (8, True, False): (32, 4, 3),
     (8, True, True): (16, 8, 2),
+    (12, False, False): (16, 8, 2),
+    (13, False, True): (16, 4, 3),
 }
 """Items, warps and blocks of columns of pairs of four bytes, by the bytes that are read of one, whether these are read again, and
-segments: averages of f4 ran at .93 of a copy so, at .74 with 16 items, which spill in three blocks; recurrences of two f4 at .93
-instead of .89; returns of episodes .75 to .80; advantages .57 to .79, of episodes .50 to .64 (H200)."""
+segments. Of a copy (H200): averages of f4 .90, with 32 items in two warps .79; returns of episodes .89, with 32 items in two
+warps .70; advantages .90, with 16 items in four warps .81; of episodes .80, with 32 items in four warps .73; with the values that
+follow .86, with 8 items .73; of episodes .72, with 8 items .61."""
 
 TALL = {6: (16, 4, 4), 9: (64, 4, 1), 10: (64, 4, 1), 11: (8, 4, 4)}
 """The same of columns that are read again, by their words. 6 and 11: gradients of recurrences of f4 ran at .89 to .92 of a copy
@@ -279,12 +282,12 @@ def for_columns(
 ) -> Shape:  # fmt: skip
     """`smallest` is the size of the smallest component that counts: a warp reads lines of at least 128 bytes of it, if there are
     so many `columns`. Fewer columns than lanes share a warp, each in several runs. There are at `most` so many warps. `again`:
-    items are read again with their prefixes. `pair`: the bytes that are read of a pair, 0 of anything else."""
+    items are read again with their prefixes. `pair`: the bytes that are read of a pair of four bytes each, 0 of anything else."""
     lanes = min(32, _power_of_two(columns)) if n * columns >= NARROW else 32
     vector = min(max(1, 4 // smallest), _power_of_two(-(-columns // 32)))
     runs = -(-n * lanes // 32)
-    even = words == 2 + again * pair // 4 and smallest == 4 and lanes == 32
-    own = PAIR.get((pair, again, segmented)) if even else TALL.get(words) if again else None
+    even = smallest == 4 and lanes == 32
+    own = (PAIR.get((pair, again, segmented)) if even else None) or (TALL.get(words) if again else None)
     wide, few, blocks = own or (items_for(words), most, 0)
     items = min(wide, HEADS if segmented else wide, _power_of_two(runs))
     warps = min(most, few, _power_of_two(-(-runs // items)))

@@ -109,8 +109,9 @@ class Columns(Choice):
         lines = 2 * warps * (patches(self.layout, self.shape)[-1] + patch(self.shape, 1) * plan.segmented)
         (element, align), (item, item_align) = element_of(plan), item_of(plan)
         align = max(align, item_align, 8)
-        sums = rounded_up(32, align) + 2 * warps * served * element
-        return lines + rounded_up(rounded_up(sums, item_align) + 2 * (warps + 1) * served * item, align)
+        sums = rounded_up(128, align) + 2 * warps * served * element
+        prefixes = rounded_up(rounded_up(sums, item_align) + 2 * (warps + 1) * served * item, 4)
+        return lines + rounded_up(prefixes + 2 * warps * served * 4 * plan.segmented, align)
 
 
 def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
@@ -156,7 +157,9 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
         line = 4
     while True:
         again = functions.reads_again(plan)
-        pair = sum(x.size for x in layout.moving()) if len(plan.accumulators) == 2 else 0
+        pair = (
+            sum(x.size for x in layout.moving()) if [d.itemsize for d in plan.accumulators] == [4, 4] else 0
+        )
         shape = shapes.for_columns(
             layout.n, columns, words(plan, layout), line, warps, again, pair, plan.segmented
         )

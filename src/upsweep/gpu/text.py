@@ -24,6 +24,8 @@ def declared(
     """
     numbers = {**numbers, "WIDEST": max(d.itemsize for d in (*plan.loads, *params.stored(plan)))}
     truths = {**truths, "INITIAL": plan.initial, "EXCLUSIVE": plan.exclusive, "REDUCE": plan.reduce}
+    # A tile may end behind the last item.
+    truths["NEAR_ITEMS"] = layout.n <= 1 << 30
     lines = [
         f"#define SEGMENTED {int(plan.segmented)}",
         *(f"constexpr int {name} = {value};" for name, value in numbers.items()),

@@ -9,34 +9,41 @@
 constexpr int SUBS = 32 / LANES, LINES = SUBS * ITEMS, TILE = WARPS * LINES, WIDTH = LANES * VECTOR;
 constexpr int THREADS = 32 * (WARPS + 2 * VECTOR), SERVED = 32 * VECTOR;
 
+// The next address. The compiler would multiply anew for each, by some ten instructions.
+template <class P> __device__ __forceinline__ P* stepped(P* at, i64 stride) {
+  at += stride;
+  asm("" : "+l"(at));
+  return at;
+}
+
 // The rectangle of one input that a warp owns: LINES items of WIDTH columns, item after item. Between runs lies one more line, so
 // that lanes meet each bank once.
 template <class T, int GRAIN> struct Patch {
   static constexpr int LINE = WIDTH * sizeof(T), RUN = ITEMS * LINE + (SUBS > 1 ? LINE : 0), BYTES = SUBS * RUN;
   static __device__ __forceinline__ int place(int item) { return item * LINE + (SUBS > 1 ? item / ITEMS * LINE : 0); }
-  // Calls move(place in shared memory, place in the array) for all pieces that exist, of `items` and `columns`: neighbouring
-  // lanes have neighbours in memory. The first items may be left out.
-  template <class F> static __device__ __forceinline__ void each_piece(i64 stride, i64 items, i64 columns, int lane, F&& move, int skip = 0) {
+  // Calls move(place in shared memory, address) for all pieces that exist, of `items` and `columns`, of an array that begins at
+  // `at`: neighbouring lanes have neighbours in memory. The first items may be left out.
+  template <class P, class F> static __device__ __forceinline__ void each_piece(P* at, i64 stride, i64 items, i64 columns, int lane, F&& move, int skip = 0) {
     constexpr int PER_LINE = LINE / GRAIN, COUNT = LINES * PER_LINE;
     if constexpr (PER_LINE <= 32) {  // a lane keeps its place in the line
       constexpr int AT_ONCE = 32 / PER_LINE;
       int item = lane / PER_LINE, byte = lane % PER_LINE * GRAIN, exist = byte < (int)columns * (int)sizeof(T) ? (int)min(items, (i64)LINES) : 0;
-      i64 at = item * stride + byte;
+      at += item * stride + byte;
       stride *= AT_ONCE;
 #pragma unroll
-      for (int i = 0; i < LINES; i += AT_ONCE, at += stride)
+      for (int i = 0; i < LINES; i += AT_ONCE, at = stepped(at, stride))
         if (i + item < exist && i + item >= skip) move(place(i + item) + byte, at);
     } else {
       int exist = (int)columns * (int)sizeof(T);
 #pragma unroll 8
       for (int c = lane; c < COUNT; c += 32) {
         int item = c / PER_LINE, byte = c % PER_LINE * GRAIN;
-        if (item < items && item >= skip && byte < exist) move(place(item) + byte, item * stride + byte);
+        if (item < items && item >= skip && byte < exist) move(place(item) + byte, at + item * stride + byte);
       }
     }
   }
   static __device__ __forceinline__ void load(char* shared, const char* from, i64 stride, i64 items, i64 columns, int lane, int skip = 0) {
-    each_piece(stride, items, columns, lane, [&](int place, i64 at) { copy_async<GRAIN>(shared + place, from + at); }, skip);
+    each_piece(from, stride, items, columns, lane, [&](int place, const char* at) { copy_async<GRAIN>(shared + place, at); }, skip);
   }
 };
 
@@ -62,25 +69,29 @@ template <class T, int GRAIN> struct Turned {
 #pragma unroll
     for (int i = 0; i < PIECES; i++) *(Piece*)(shared + place(column, i)) = pieces[i];
   }
-  // Calls move(place in shared memory, place in the array) for all pieces that exist: neighbouring lanes have neighbours in
-  // memory.
-  template <class F> static __device__ __forceinline__ void each_piece(i64 along, i64 across, i64 items, i64 columns, int lane, F&& move) {
+  // Calls move(place in shared memory, address) for all pieces that exist, of an array that begins at `at`: neighbouring lanes
+  // have neighbours in memory.
+  template <class P, class F> static __device__ __forceinline__ void each_piece(P* at, i64 along, i64 across, i64 items, i64 columns, int lane, F&& move) {
     int piece = lane % PIECES, exist = piece * PER_PIECE < items ? (int)min(columns, (i64)WIDTH) : 0;
-    i64 at = piece * PER_PIECE * along + lane / PIECES * across;
+    at += piece * PER_PIECE * along + lane / PIECES * across;
 #pragma unroll
-    for (int c = 0; c < WIDTH; c += AT_ONCE, at += AT_ONCE * across)
+    for (int c = 0; c < WIDTH; c += AT_ONCE, at = stepped(at, AT_ONCE * across))
       if (c + lane / PIECES < exist) move(place(c + lane / PIECES, piece), at);
   }
 };
 
-// Asks the second-level cache for a rectangle that a block will load soon, line by line.
-__device__ __forceinline__ void fetch_lines(const char* from, i64 stride, int items, int bytes, int lane) {
+// Asks the second-level cache for a rectangle that a block will load soon, line by line: of at most MOST lines of MOST_BYTES.
+template <int MOST, int MOST_BYTES> __device__ __forceinline__
+void fetch_lines(const char* from, i64 stride, int items, int bytes, int lane) {
   if (SUBS > 1 && stride == bytes) {
     if (items > 0) fetch(from, items * bytes, lane);
     return;
   }
-  for (int i = lane; i < items; i += 32)
-    for (int b = 0; b < bytes; b += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i * stride + b) : "memory");
+#pragma unroll
+  for (int i = 0; i < MOST; i += 32)
+#pragma unroll
+    for (int b = 0; b < MOST_BYTES; b += 128)
+      if (i + lane < items && b < bytes) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + (i + lane) * stride + b) : "memory");
 }
 
 template <class T, int GRAIN, bool TURNED> struct PatchOf { typedef Patch<T, GRAIN> type; };
@@ -89,10 +100,16 @@ template <int I> using ColumnPatch = typename PatchOf<typename Input<I>::Load, I
 typedef Patch<u8, HEADS_GRAIN> HeadPatch;
 constexpr int WARP_BYTES = HEADS_AT + (SEGMENTED ? HeadPatch::BYTES : 0);
 
+// A tile: its ticket, its place, and its first column.
+struct Spot { i64 ticket; u64 row; i64 t, column; };
+
 struct Shared {
-  i64 ticket[4];
+  Spot spots[4];                         // of the tiles in flight, the one asked for, the one just left
   Element sums[2][WARPS][SERVED];        // of the warps of a tile and of the next
   Item prefixes[2][WARPS + 1][SERVED];   // of the warps; the last is the prefix of the next tile
+#if SEGMENTED
+  u32 heads[2][WARPS][SERVED];           // of each lane's run
+#endif
 };
 static_assert(SHARED_BYTES == STAGES * WARPS * WARP_BYTES + sizeof(Shared) && NODE_WORDS == NODE, "launch.py counts otherwise");
 
@@ -100,9 +117,8 @@ static_assert(SHARED_BYTES == STAGES * WARPS * WARP_BYTES + sizeof(Shared) && NO
 //   PUBLISH   the sums of a tile are in shared memory, or there is no such tile: for the warp that publishes
 //   LOOK_BACK the same, for the warp that looks back: it must never hold up the other, or blocks wait in a chain
 //   PREFIXES  the prefixes of a tile's warps are there
-//   NEARLY    a warp is about to store, and will soon have room for another tile
-//   TICKETS   the ticket of that tile is there, and the sums may be overwritten
-enum { PUBLISH = 1, LOOK_BACK = 3, PREFIXES = 5, NEARLY = 7, TICKETS = 9 };
+//   TICKETS   a tile is written, the ticket of another is there, and the sums may be overwritten
+enum { PUBLISH = 1, LOOK_BACK = 3, PREFIXES = 5, TICKETS = 7 };
 template <int ID, int COUNT> __device__ __forceinline__ void arrive(int k) {
   __syncwarp();  // a warp arrives as one, with all that its lanes have written
   asm volatile("bar.arrive %0, %1;" ::"r"(ID + (k & 1)), "n"(32 * COUNT) : "memory");
@@ -113,11 +129,19 @@ template <int ID, int COUNT> __device__ __forceinline__ void await(int k) {
 }
 
 // Tickets go along the columns first: between a tile and its upper neighbour lie as many tickets as there are sets of columns.
-struct Spot { u64 row; i64 t, column; };
 __device__ __forceinline__ Spot spot_of(const Params& p, i64 ticket) {
   u32 groups = (u32)p.column_groups, line = (u32)ticket / groups, group = (u32)ticket - line * groups;
   u32 row = line / (u32)p.tiles;
-  return {row, line - row * (u32)p.tiles, (i64)group * WIDTH};
+  return {ticket, row, line - row * (u32)p.tiles, (i64)group * WIDTH};
+}
+
+// Item j of the first column of an input, or of the heads.
+template <int I> __device__ __forceinline__ const char* first_of(const Params& p, const Spot& at, i64 j) {
+  const Strides& s = p.in_strides[I];
+  return p.in[I] + row_offset(p, s, at.row) + j * s.along + at.column * p.in_column[I];
+}
+__device__ __forceinline__ const char* heads_of(const Params& p, const Spot& at, i64 j) {
+  return p.heads + row_offset(p, p.heads_strides, at.row) + j * p.heads_strides.along + at.column * p.heads_column;
 }
 
 __device__ __forceinline__ ColumnTree tree_of(const Params& p, const Spot& at, int v, u32 epoch, int lane) {
@@ -141,9 +165,8 @@ __device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int v,
   u32 epoch = p.control[2];
   for (int k = 0;; k++) {
     await<PUBLISH, HALF>(k);
-    i64 ticket = s.ticket[k & 3];
-    if (ticket >= p.tickets) break;
-    Spot at = spot_of(p, ticket);
+    Spot at = s.spots[k & 3];
+    if (at.ticket >= p.tickets) break;
     Element e[WARPS];
     sum_warps(s.sums[k & 1], 32 * v + lane, e);
     arrive<TICKETS, ALL>(k);
@@ -151,15 +174,15 @@ __device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int v,
   }
 }
 
-// The warps that look back; the first of them takes tickets.
+// The warps that look back. They take no tickets: while they waited for room for another tile, the next tile, which has long been
+// summed, would wait for them. Advantages ran at .80 of a copy so, at .64 before (H200).
 __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int v, int lane) {
   u32 epoch = p.control[2];
   int mine = 32 * v + lane;
   for (int k = 0;; k++) {
     await<LOOK_BACK, HALF>(k);
-    i64 ticket = s.ticket[k & 3];
-    if (ticket >= p.tickets) break;
-    Spot at = spot_of(p, ticket);
+    Spot at = s.spots[k & 3];
+    if (at.ticket >= p.tickets) break;
     if (!REDUCE || at.t + 1 == p.tiles) {
       Item start = {};
       i64 column = at.column + mine;
@@ -183,11 +206,8 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
         }
     }
     arrive<PREFIXES, HALF>(k);
-    await<NEARLY, HALF>(k);
-    if (v == 0 && lane == 0) s.ticket[(k + 2) & 3] = take_ticket(p);
     arrive<TICKETS, ALL>(k);
   }
-  if (v == 0 && lane == 0) leave(p, epoch);
 }
 
 // The warps that read, sum and write.
@@ -201,49 +221,42 @@ struct Worker {
   __device__ __forceinline__ i64 first(const Spot& at) const { return at.t * TILE + warp * LINES; }
 
   __device__ __forceinline__ void load(int k) const {
-    i64 ticket = s.ticket[k & 3];
-    if (ticket < p.tickets) {
-      Spot at = spot_of(p, ticket);
+    Spot at = s.spots[k & 3];
+    if (at.ticket < p.tickets) {
       i64 j = first(at), columns = min(p.columns - at.column, (i64)WIDTH);
       each<INPUTS>([&](auto i) {
         if constexpr (Input<i.value>::at >= 0) {
           typedef ColumnPatch<i.value> Patch;
           constexpr int GRAIN = Input<i.value>::grain;
-          const char* from = first<i.value>(at, j);
+          const char* from = first_of<i.value>(p, at, j);
           char* shared = patch(k) + Input<i.value>::at;
           i64 along = p.in_strides[i.value].along;
           if constexpr (Input<i.value>::turned)
-            Patch::each_piece(along, p.in_column[i.value], p.n - j, columns, lane,
-                              [&](int place, i64 at) { copy_async<GRAIN>(shared + place, from + at); });
+            Patch::each_piece(from, along, p.in_column[i.value], p.n - j, columns, lane,
+                              [&](int place, const char* at) { copy_async<GRAIN>(shared + place, at); });
           else Patch::load(shared, from, along, p.n - j, columns, lane);
         }
       });
       if constexpr (SEGMENTED)
         if (p.heads_column)  // in a reverse scan the heads of the first items lie outside
-          HeadPatch::load(patch(k) + HEADS_AT, heads(at, j), p.heads_strides.along, p.n - j, columns, lane, j < p.heads_first);
+          HeadPatch::load(patch(k) + HEADS_AT, heads_of(p, at, j), p.heads_strides.along, p.n - j, columns, lane, j < p.heads_first);
     }
     commit_copies();
-    fetch_ahead(ticket + p.ahead);
+    fetch_ahead(at.ticket + p.ahead);
   }
-  // A tile that comes late keeps those below it waiting. So the loader of a tile asks the cache for a later one.
+  // A tile that comes late keeps those below it waiting. So the loader of a tile asks the cache for a later one, but not for its
+  // heads: a byte a line cost returns .07 of a copy (H200).
   __device__ __forceinline__ void fetch_ahead(i64 ticket) const {
     if (ticket >= p.tickets) return;
     Spot at = spot_of(p, ticket);
     i64 j = first(at);
+    int items = (int)min(p.n - j, (i64)LINES), columns = (int)min(p.columns - at.column, (i64)WIDTH);
     each<INPUTS>([&](auto i) {
       constexpr int SIZE = sizeof(typename Input<i.value>::Load);
-      int items = (int)min(p.n - j, (i64)LINES), columns = (int)min(p.columns - at.column, (i64)WIDTH);
-      if constexpr (Input<i.value>::turned) fetch_lines(first<i.value>(at, j), p.in_column[i.value], columns, items * SIZE, lane);
-      else if constexpr (Input<i.value>::at >= 0) fetch_lines(first<i.value>(at, j), p.in_strides[i.value].along, items, columns * SIZE, lane);
+      const char* from = first_of<i.value>(p, at, j);
+      if constexpr (Input<i.value>::turned) fetch_lines<WIDTH, LINES * SIZE>(from, p.in_column[i.value], columns, items * SIZE, lane);
+      else if constexpr (Input<i.value>::at >= 0) fetch_lines<LINES, WIDTH * SIZE>(from, p.in_strides[i.value].along, items, columns * SIZE, lane);
     });
-  }
-  // Item j of the first column of an input.
-  template <int I> __device__ __forceinline__ const char* first(const Spot& at, i64 j) const {
-    const Strides& s = p.in_strides[I];
-    return p.in[I] + row_offset(p, s, at.row) + j * s.along + at.column * p.in_column[I];
-  }
-  __device__ __forceinline__ const char* heads(const Spot& at, i64 j) const {
-    return p.heads + row_offset(p, p.heads_strides, at.row) + j * p.heads_strides.along + at.column * p.heads_column;
   }
 
   // This lane's run of column set v, as it is read.
@@ -257,7 +270,7 @@ struct Worker {
         for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = one;
       } else if constexpr (Input<n.value>::same) {
         i64 j = first(at) + sub * ITEMS;
-        const char* from = first<n.value>(at, j);
+        const char* from = first_of<n.value>(p, at, j);
 #pragma unroll
         for (int i = 0; i < ITEMS; i++, from += p.in_strides[n.value].along)
           if (j + i < p.n) get<n.value>(given[i]) = convert<Value>(load_item<Load, Input<n.value>::grain>(from));
@@ -275,12 +288,18 @@ struct Worker {
     });
   }
 
-  // The run as it is combined, swept up; `heads` before and after the sweep.
-  __device__ __forceinline__ void read(int k, int v, const Spot& at, Item (&x)[ITEMS], u32& heads_of_items, u32& swept) const {
+  // The run as it is combined, swept up; `swept` are its heads, swept up likewise.
+  __device__ __forceinline__ void read(int k, int v, const Spot& at, Item (&x)[ITEMS], u32& swept) const {
     Given given[ITEMS];
     read(k, v, at, given);
+    Indices index(p, first(at) + sub * ITEMS);
 #pragma unroll
-    for (int i = 0; i < ITEMS; i++) x[i] = Map()(given[i], index_of(p, first(at) + sub * ITEMS + i));
+    for (int i = 0; i < ITEMS; i++) x[i] = Map()(given[i], index[i]);
+    up_sweep(x, swept);
+  }
+
+  // Bit i: a segment starts at item i of the run.
+  __device__ __forceinline__ u32 heads_of_run(int k, int v, const Spot& at) const {
     u32 bits = 0;
     if constexpr (SEGMENTED) {
       i64 j = first(at);
@@ -291,15 +310,28 @@ struct Worker {
 #pragma unroll
         for (int s = 0; s < SUBS; s++) {
           i64 i = j + s * ITEMS + lane;
-          bool head = lane < ITEMS && i >= p.heads_first && i < p.n && heads(at, i)[0] != 0;
+          bool head = lane < ITEMS && i >= p.heads_first && i < p.n && heads_of(p, at, i)[0] != 0;
           u32 found = __ballot_sync(FULL, head);
           if (s == sub) bits = found;
         }
       }
       if (j + sub * ITEMS == 0) bits &= ~1u;  // a row starts its first segment anyway
     }
-    heads_of_items = swept = bits;
-    up_sweep(x, swept);
+    return bits;
+  }
+
+  // The heads that `sum` has found are kept: a finish need not look at a byte for each once more.
+  __device__ __forceinline__ void keep_heads(int k, int v, u32 heads) const {
+#if SEGMENTED
+    s.heads[k & 1][warp][32 * v + lane] = heads;
+#endif
+  }
+  __device__ __forceinline__ u32 kept_heads(int k, int v) const {
+#if SEGMENTED
+    return s.heads[k & 1][warp][32 * v + lane];
+#else
+    return 0;
+#endif
   }
 
   // The sweeps of warp.cuh over the runs of each column.
@@ -316,14 +348,15 @@ struct Worker {
   }
 
   __device__ __forceinline__ void sum(int k) const {
-    i64 ticket = s.ticket[k & 3];
+    Spot at = s.spots[k & 3];
     __syncwarp();  // every lane's copies of this tile have landed
-    if (ticket >= p.tickets) return;
-    Spot at = spot_of(p, ticket);
+    if (at.ticket >= p.tickets) return;
 #pragma unroll 1
     for (int v = 0; v < VECTOR; v++) {
-      Item x[ITEMS]; u32 heads_of_items, swept;
-      read(k, v, at, x, heads_of_items, swept);
+      Item x[ITEMS];
+      u32 swept = heads_of_run(k, v, at);
+      keep_heads(k, v, swept);
+      read(k, v, at, x, swept);
       Element e = up_sweep_runs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1));
       if (sub == SUBS - 1) s.sums[k & 1][warp][32 * v + own] = e;
     }
@@ -341,8 +374,8 @@ struct Worker {
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) *(Store*)(shared + sub * Results::RUN + i * Results::LINE + own * sizeof(Store)) = convert<Store>(get<O>(y[i]));
     __syncwarp();  // all lanes have written theirs
-    Results::each_piece(st.along, p.n - j, p.columns - at.column, lane,
-                        [&](int place, i64 at) { *(piece*)(to + at) = *(const piece*)(shared + place); });
+    Results::each_piece(to, st.along, p.n - j, p.columns - at.column, lane,
+                        [&](int place, char* at) { *(piece*)at = *(const piece*)(shared + place); });
   }
 
   // Results that touch along the axis are turned in the place of the items.
@@ -360,13 +393,14 @@ struct Worker {
     Results::write(patch(k), lane, raw);
     __syncwarp();  // all lanes have written theirs
     typedef typename Results::Piece Piece;
-    Results::each_piece(st.along, p.out_column[O], p.n - j, p.columns - at.column, lane,
-                        [&](int place, i64 at) { *(Piece*)(to + at) = *(const Piece*)(patch(k) + place); });
+    Results::each_piece(to, st.along, p.out_column[O], p.n - j, p.columns - at.column, lane,
+                        [&](int place, char* at) { *(Piece*)at = *(const Piece*)(patch(k) + place); });
   }
 
   __device__ __forceinline__ void finish(int k, int v, const Spot& at) const {
-    Item x[ITEMS]; u32 heads_of_items, swept;
-    read(k, v, at, x, heads_of_items, swept);
+    Item x[ITEMS];
+    u32 heads_of_items = kept_heads(k, v), swept = heads_of_items;
+    read(k, v, at, x, swept);
     i64 j = first(at) + sub * ITEMS, column = at.column + 32 * v + own;
     bool exists = column < p.columns;
     Item start = {};
@@ -382,8 +416,9 @@ struct Worker {
     Given given[ITEMS];
     Result y[ITEMS];
     if constexpr (READS_AGAIN) read(k, v, at, given);
+    Indices index(p, j);
 #pragma unroll
-    for (int i = 0; i < ITEMS; i++) y[i] = Finish()(x[i], given[i], index_of(p, j + i));
+    for (int i = 0; i < ITEMS; i++) y[i] = Finish()(x[i], given[i], index[i]);
     each<OUTPUTS>([&](auto o) {
       typedef typename Output<o.value>::Store Store;
       if constexpr (Output<o.value>::turned) write_turned<o.value>(k, at, y);
@@ -405,28 +440,31 @@ struct Worker {
   }
 
   __device__ __forceinline__ void run() const {
+    bool draws = warp == 0 && lane == 0;
     load(0); load(1);
     wait_copies<1>();
     sum(0);
     arrive<PUBLISH, HALF>(0);
     arrive<LOOK_BACK, HALF>(0);
     for (int k = 0;; k++) {
-      i64 ticket = s.ticket[k & 3];
-      if (ticket >= p.tickets) break;
-      Spot at = spot_of(p, ticket);
+      Spot at = s.spots[k & 3];
+      if (at.ticket >= p.tickets) break;
       wait_copies<0>();
       sum(k + 1);
       arrive<PUBLISH, HALF>(k + 1);
       arrive<LOOK_BACK, HALF>(k + 1);
       await<PREFIXES, HALF>(k);
+      // The ticket comes while the tile is written.
+      i64 next = draws ? take_ticket(p) : 0;
       if (!REDUCE || at.t + 1 == p.tiles) {
 #pragma unroll 1
         for (int v = 0; v < VECTOR; v++) finish(k, v, at);
       }
-      arrive<NEARLY, HALF>(k);
+      if (draws) s.spots[(k + 2) & 3] = spot_of(p, next);
       await<TICKETS, ALL>(k);  // and the stage is free
       load(k + 2);
     }
+    if (draws) leave(p, p.control[2]);
   }
 };
 
@@ -435,8 +473,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_columns(co
   Shared& s = *(Shared*)(memory + STAGES * WARPS * WARP_BYTES);
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (threadIdx.x == 0) {  // where there is a block for each tile, none takes two
-    s.ticket[0] = take_ticket(p);
-    s.ticket[1] = gridDim.x >= p.tickets ? p.tickets : take_ticket(p);
+    s.spots[0] = spot_of(p, take_ticket(p));
+    s.spots[1] = spot_of(p, gridDim.x >= p.tickets ? p.tickets : take_ticket(p));
   }
   __syncthreads();
   if (warp < WARPS) Worker{p, s, memory, warp, lane}.run();

@@ -44,3 +44,15 @@ template <int I, class P> __device__ __forceinline__ auto still_item(const P& p,
 
 // The index along the axis of the item that a scan comes to after j others.
 __device__ __forceinline__ i64 index_of(const Params& p, i64 j) { return REVERSE ? p.n - 1 - j : j; }
+
+// The indices of a run that begins after j others. Where 32 bits hold them (NEAR_ITEMS) the compiler must not see that more bits
+// have been there: then a map that compares an index with a number of 32 bits compares one word.
+struct Indices {
+  i64 first;
+  int near;
+  __device__ __forceinline__ Indices(const Params& p, i64 j) : first(index_of(p, j)), near((int)first) { asm("" : "+r"(near)); }
+  __device__ __forceinline__ i64 operator[](int i) const {
+    int behind = REVERSE ? -i : i;
+    return NEAR_ITEMS ? near + behind : first + behind;
+  }
+};

@@ -98,8 +98,9 @@ template <int LANES, int N> struct Region {
   __device__ __forceinline__ u32 read_items(const Params& p, u64 row, i64 j, Item (&x)[N]) const {
     Given given[N];
     read(p, row, j, given);
+    Indices index(p, j + lane % LANES * N);
 #pragma unroll
-    for (int k = 0; k < N; k++) x[k] = Map()(given[k], index_of(p, j + lane % LANES * N + k));
+    for (int k = 0; k < N; k++) x[k] = Map()(given[k], index[k]);
     return read_heads(p, row, j);
   }
 
@@ -123,8 +124,9 @@ template <int LANES, int N> struct Region {
     Given given[N];
     Result y[N];
     if constexpr (READS_AGAIN) read(p, row, j, given);
+    Indices index(p, j + lane % LANES * N);
 #pragma unroll
-    for (int k = 0; k < N; k++) y[k] = Finish()(x[k], given[k], index_of(p, j + lane % LANES * N + k));
+    for (int k = 0; k < N; k++) y[k] = Finish()(x[k], given[k], index[k]);
     __syncwarp();  // all lanes have read their runs
     each<OUTPUTS>([&](auto o) {
       typename Output<o.value>::Store raw[N];
