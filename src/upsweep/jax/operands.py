@@ -13,7 +13,7 @@ from jax.core import Tracer
 from upsweep.arguments import ShapeError
 from upsweep.dtypes import accumulator
 from upsweep.engine import DTypeError
-from upsweep.jax import rules
+from upsweep.jax.neighbours import row_shape
 
 
 def held(value: Any, dtype: Any, what: str) -> Array:
@@ -34,7 +34,7 @@ def held(value: Any, dtype: Any, what: str) -> Array:
 
 def rows_of(initial: Any, x: Array, dim: int) -> Array:
     """One start for each row, in the dtype that is computed with."""
-    rows = rules.row_shape(x, dim)
+    rows = row_shape(x, dim)
     start = held(initial, accumulator(np.dtype(x.dtype)), "initial")
     if start.shape not in ((), rows):
         raise ShapeError(f"initial has shape {start.shape}; pass a scalar or one value a row, shape {rows}")

@@ -24,6 +24,15 @@ import upsweep as up
 from upsweep import engine as engines
 from upsweep.dtypes import accumulator
 from upsweep.jax.buffers import in_place
+from upsweep.jax.neighbours import (
+    first_of,
+    following,
+    one_at_starts,
+    over_starts,
+    previous,
+    row_shape,
+    starts_of,
+)
 from upsweep.operator import Operator, OperatorError, identity_of, resolve
 from upsweep.operators import BUILTIN, form_of, ops
 from upsweep.plan import Plan
@@ -66,60 +75,6 @@ def _scan_into(plan: Plan, outs: Any, xs: Any, starts: Any, heads: Any) -> None:
     on = engines.load(engines.choose(xs))
     views = [x if x.shape == plan.shape else on.broadcast(x, plan.shape, x.dtype, xs[-1]) for x in xs]
     on.run(plan, views, outs, starts, heads)
-
-
-def along(x: Array, dim: int, reverse: bool, start: int, stop: int | None) -> Array:
-    """Items `[start, stop)`, counted in the direction of the scan."""
-    n = x.shape[dim]
-    stop = n if stop is None else stop
-    first, last = (n - stop, n - start) if reverse else (start, stop)
-    return jax.lax.slice_in_dim(x, first, last, axis=dim)
-
-
-def _join(parts: list[Array], dim: int, reverse: bool) -> Array:
-    return jnp.concatenate(parts[::-1] if reverse else parts, axis=dim)
-
-
-def _previous(x: Array, first: Array, heads: Any, dim: int, reverse: bool) -> Array:
-    """`x[t-1]` at t, `first` (one a row) where a segment starts."""
-    first = jnp.expand_dims(first, dim + x.ndim)
-    before = _join([first, along(x, dim, reverse, 0, x.shape[dim] - 1)], dim, reverse)
-    return before if heads is None else jnp.where(_starts(heads, dim, reverse), first, before)
-
-
-def _following(x: Array, dim: int, reverse: bool) -> Array:
-    last = jnp.zeros_like(along(x, dim, reverse, 0, 1))
-    return _join([along(x, dim, reverse, 1, None), last], dim, reverse)
-
-
-def first_of(x: Array, dim: int, reverse: bool) -> Array:
-    return jnp.squeeze(along(x, dim, reverse, 0, 1), dim)
-
-
-def _starts(heads: Array, dim: int, reverse: bool) -> Array:
-    """True where a segment starts in the direction of the scan; the first item starts one whatever its flag."""
-    starts = jnp.roll(heads, -1, dim) if reverse else heads
-    first = jnp.ones_like(along(starts, dim, reverse, 0, 1))
-    return _join([first, along(starts, dim, reverse, 1, None)], dim, reverse)
-
-
-def _over_starts(x: Array, heads: Any, dim: int, reverse: bool) -> Array:
-    """The sum of x over the items that start a segment."""
-    if heads is None:
-        return first_of(x, dim, reverse)
-    return jnp.where(_starts(heads, dim, reverse), x, 0).sum(dim)
-
-
-def _one_at_starts(x: Array, heads: Any, dim: int, reverse: bool) -> Array:
-    """x, and 1 at the items that start a segment."""
-    if heads is not None:
-        return jnp.where(_starts(heads, dim, reverse), 1, x)
-    one = jnp.ones_like(along(x, dim, reverse, 0, 1))
-    return _join([one, along(x, dim, reverse, 1, None)], dim, reverse)
-
-
-def row_shape(x: Any, dim: int) -> tuple[int, ...]:
-    return tuple(n for d, n in enumerate(x.shape) if d != dim + x.ndim)
 
 
 def _none_if_zero(tangent: Any) -> Any:
@@ -209,12 +164,12 @@ def _scan_jvp(
     left, right = _partials(op, before, x)
     # The first prefix is the first item itself.
     if initial is None and not exclusive:
-        right = _one_at_starts(right, heads, dim, reverse)
+        right = one_at_starts(right, heads, dim, reverse)
     dy = recurrence(dim, reverse, left, right * dx, d_initial, heads, order)
     if not exclusive:
         return y, dy
     first = jnp.zeros(row_shape(dy, dim), dy.dtype) if d_initial is None else d_initial.astype(dy.dtype)
-    return y, _previous(dy, first, heads, dim, reverse)
+    return y, previous(dy, first, heads, dim, reverse)
 
 
 def _scan_transpose(
@@ -234,13 +189,13 @@ def _scan_transpose(
         return [None] * (1 + len(rest))
     inner = g
     if exclusive:
-        inner = _following(
-            g if heads is None else jnp.where(_starts(heads, dim, reverse), 0, g), dim, reverse
+        inner = following(
+            g if heads is None else jnp.where(starts_of(heads, dim, reverse), 0, g), dim, reverse
         )
     s = scan(op, dim, False, not reverse, inner, None, heads, order)
     into = []
     if started:
-        into = [_over_starts(s + g if exclusive else s, heads, dim, reverse).astype(initial.aval.dtype)]
+        into = [over_starts(s + g if exclusive else s, heads, dim, reverse).astype(initial.aval.dtype)]
     return [s, *into, *[None] * (len(rest) - started)]
 
 
@@ -252,7 +207,7 @@ def _before(op: Operator, x: Array, y: Array, initial: Any, heads: Any, dim: int
         first = initial.astype(y.dtype)
     elif identity is not None:
         first = jnp.full_like(first, identity[0])
-    return _previous(y, first, heads, dim, reverse)
+    return previous(y, first, heads, dim, reverse)
 
 
 _MATHS = SimpleNamespace(
@@ -317,7 +272,7 @@ def _recurrence_jvp(
     total, da = ad.instantiate_zeros(tangents[0]), _none_if_zero(tangents[1])
     if da is not None and h.shape[dim]:
         first = jnp.zeros(row_shape(h, dim), h.dtype) if initial is None else initial.astype(h.dtype)
-        total = da * _previous(h, first, heads, dim, reverse) + total
+        total = da * previous(h, first, heads, dim, reverse) + total
     d_initial = _none_if_zero(tangents[2] if started else None)
     return h, recurrence(dim, reverse, a, total, d_initial, heads, order)
 
@@ -329,9 +284,9 @@ def _recurrence_transpose(
     if isinstance(g, ad.Zero) or g.shape[dim] == 0:
         return [None] * (2 + len(rest))
     # The last one is not read.
-    later = a if a.shape[dim] == 1 else _following(a, dim, reverse)
+    later = a if a.shape[dim] == 1 else following(a, dim, reverse)
     s = recurrence(dim, not reverse, later, g, None, heads, order)
-    into = [_over_starts(a * s, heads, dim, reverse).astype(initial.aval.dtype)] if started else []
+    into = [over_starts(a * s, heads, dim, reverse).astype(initial.aval.dtype)] if started else []
     return [s, None, *into, *[None] * (len(rest) - started)]
 
 
