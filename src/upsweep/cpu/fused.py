@@ -98,15 +98,21 @@ def access(plan: Plan) -> Access:
     return Access(X, S, Items(accumulators, accumulators, one), Y, len(loads) + len(flag), len(given))
 
 
+# Functions that many kernels have are compiled once for all of them.
+@inner
+def _input(x, index):
+    return x
+
+
+@inner
+def _prefix(p, x, index):
+    return p
+
+
 def item(plan: Plan) -> Any:
     """What is scanned, from all that is read of an item, and its index: the operand, with the flag behind it, if it has one."""
     if plan.map is None:
-
-        @inner
-        def made(x, index):
-            return x
-
-        return made
+        return _input
     of = operand(plan.map, plan.accumulators, len(plan.loads))
     if not plan.segmented:
         return of
@@ -128,12 +134,7 @@ def item(plan: Plan) -> Any:
 def result(plan: Plan) -> Any:
     """What is written for a prefix, from all that is read of its item, and its index."""
     if plan.finish is None:
-
-        @inner
-        def prefix(p, x, index):
-            return p
-
-        return prefix
+        return _prefix
     of, taken = outcome(plan.finish, len(plan.loads)), min(plan.finish.arity - 1, len(plan.loads))
     if not taken:
 

@@ -7,6 +7,7 @@ vector code across rows. A row that is alone keeps its state in a register.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from upsweep.cpu import fused
@@ -61,17 +62,7 @@ def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) ->
         def first(start, s):
             return value(s)
 
-    if form.reverse:
-
-        @inner
-        def index_of(i, n):
-            return n - 1 - i
-
-    else:
-
-        @inner
-        def index_of(i, n):
-            return i
+    index_of = _from_the_end if form.reverse else _from_the_start
 
     @inner
     def walk_rows(x, along, across, y, y_along, y_across_, states, starts, n, w):
@@ -152,6 +143,17 @@ def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) ->
     return run
 
 
+@inner
+def _from_the_start(i, n):
+    return i
+
+
+@inner
+def _from_the_end(i, n):
+    return n - 1 - i
+
+
+@cache
 def _placer(count: int) -> Any:
     """The starts of the arrays of a strip: addresses, strides along the axis, strides across rows."""
     gather, DIMS = gathered(count), int(Steps.DIMS)
@@ -187,14 +189,14 @@ def _nothing_yet(P: Items, identity: Sequence[Any] | None, initial: bool) -> Any
     return nothing_yet
 
 
-def _strides(across: Sequence[int | None]) -> Any:
+@cache
+def _strides(across: tuple[int | None, ...]) -> Any:
     """The strides from row to row. Known strides are compiled in, so that loops over rows become vector code."""
     if all(stride is not None for stride in across):
-        known = tuple(across)
 
         @inner
         def strides(told):
-            return known
+            return across
 
     else:
 
