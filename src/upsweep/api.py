@@ -127,6 +127,8 @@ def prepared(
     own, into = like[:2]
 
     def again(x: Any, out: Any = None) -> Any:
+        # An operator that has changed is refused.
+        as_operator(op)
         if seen(x) == own and (out if out is None else written(out)) == into:
             y = known(x, None, out, None)
             if y is not None:
