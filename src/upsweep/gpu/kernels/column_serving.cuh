@@ -1,0 +1,113 @@
+// What the warps of columns.cu tell each other, and the warps that publish and look back for those that read and write.
+#include "column_patches.cuh"
+#include "column_lookback.cuh"
+
+// A tile: its ticket, its place, and its first column.
+struct Spot { i64 ticket; u64 row; i64 t, column; };
+
+struct Shared {
+  Spot spots[4];                         // of the tiles in flight, the one asked for, the one just left
+  Element sums[2][WARPS][SERVED];        // of the warps of a tile and of the next
+  Item prefixes[2][WARPS + 1][SERVED];   // of the warps; the last is the prefix of the next tile
+#if SEGMENTED
+  u32 heads[2][WARPS][SERVED];           // of each lane's run
+#endif
+};
+static_assert(SHARED_BYTES == STAGES * WARPS * WARP_BYTES + sizeof(Shared) && NODE_WORDS == NODE, "launch.py counts otherwise");
+
+// Named barriers, each in two kinds, for even and odd tiles, so that a warp that arrives may run ahead of one that waits.
+//   PUBLISH   the sums of a tile are in shared memory, or there is no such tile: for the warp that publishes
+//   LOOK_BACK the same, for the warp that looks back: it must never hold up the other, or blocks wait in a chain
+//   PREFIXES  the prefixes of a tile's warps are there
+//   TICKETS   a tile is written, the ticket of another is there, and the sums may be overwritten
+enum { PUBLISH = 1, LOOK_BACK = 3, PREFIXES = 5, TICKETS = 7 };
+template <int ID, int COUNT> __device__ __forceinline__ void arrive(int k) {
+  __syncwarp();  // a warp arrives as one, with all that its lanes have written
+  asm volatile("bar.arrive %0, %1;" ::"r"(ID + (k & 1)), "n"(32 * COUNT) : "memory");
+}
+template <int ID, int COUNT> __device__ __forceinline__ void await(int k) {
+  __syncwarp();
+  asm volatile("bar.sync %0, %1;" ::"r"(ID + (k & 1)), "n"(32 * COUNT) : "memory");
+}
+
+// Tickets go along the columns first: between a tile and its upper neighbour lie as many tickets as there are sets of columns.
+__device__ __forceinline__ Spot spot_of(const Params& p, i64 ticket) {
+  u32 groups = (u32)p.column_groups, line = (u32)ticket / groups, group = (u32)ticket - line * groups;
+  u32 row = line / (u32)p.tiles;
+  return {ticket, row, line - row * (u32)p.tiles, (i64)group * WIDTH};
+}
+
+// Item j of the first column of an input, or of the heads.
+template <int I> __device__ __forceinline__ const char* first_of(const Params& p, const Spot& at, i64 j) {
+  const Strides& s = p.in_strides[I];
+  return p.in[I] + row_offset(p, s, at.row) + j * s.along + at.column * p.in_column[I];
+}
+__device__ __forceinline__ const char* heads_of(const Params& p, const Spot& at, i64 j) {
+  return p.heads + row_offset(p, p.heads_strides, at.row) + j * p.heads_strides.along + at.column * p.heads_column;
+}
+
+__device__ __forceinline__ ColumnTree tree_of(const Params& p, const Spot& at, int v, u32 epoch, int lane) {
+  return {p, ((i64)at.row * p.column_groups + at.column / WIDTH) * VECTOR + v, epoch, lane};
+}
+
+// The block sums of a tile's warps, in place.
+__device__ __forceinline__ void sum_warps(const Element (&sums)[WARPS][SERVED], int column, Element (&e)[WARPS]) {
+#pragma unroll
+  for (int w = 0; w < WARPS; w++) e[w] = sums[w][column];
+#pragma unroll
+  for (int d = 1; d < WARPS; d *= 2)
+#pragma unroll
+    for (int w = 2 * d - 1; w < WARPS; w += 2 * d) e[w] = combine(e[w - d], e[w]);
+}
+
+constexpr int HALF = WARPS + VECTOR, ALL = WARPS + 2 * VECTOR;  // warps at a barrier
+
+// The warps that publish: warp v for the columns from 32 * v on.
+__device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int v, int lane) {
+  u32 epoch = p.control[2];
+  for (int k = 0;; k++) {
+    await<PUBLISH, HALF>(k);
+    Spot at = s.spots[k & 3];
+    if (at.ticket >= p.tickets) break;
+    Element e[WARPS];
+    sum_warps(s.sums[k & 1], 32 * v + lane, e);
+    arrive<TICKETS, ALL>(k);
+    if (p.tiles > 1) publish(tree_of(p, at, v, epoch, lane), at.t, e[WARPS - 1]);
+  }
+}
+
+// The warps that look back. They take no tickets: while they waited for room for another tile, the next tile, which has long been
+// summed, would wait for them. Advantages ran at .80 of a copy so, at .64 before (H200).
+__device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int v, int lane) {
+  u32 epoch = p.control[2];
+  int mine = 32 * v + lane;
+  for (int k = 0;; k++) {
+    await<LOOK_BACK, HALF>(k);
+    Spot at = s.spots[k & 3];
+    if (at.ticket >= p.tickets) break;
+    if (!REDUCE || at.t + 1 == p.tiles) {
+      Item start = {};
+      i64 column = at.column + mine;
+      if (INITIAL || EXCLUSIVE) start = start_of(p, at.row, column < p.columns ? column : p.columns - 1);
+      Element e[WARPS];
+      sum_warps(s.sums[k & 1], mine, e);
+      Prefix before, next;
+      look_back(tree_of(p, at, v, epoch, lane), at.t, e[WARPS - 1], start, before, next);
+      sum_warps(s.sums[k & 1], mine, e);  // again: to keep it all the while costs more registers than there are
+      auto& prefixes = s.prefixes[k & 1];
+      prefixes[0][mine] = before.value;
+      prefixes[WARPS][mine] = next.value;
+#pragma unroll
+      for (int d = WARPS / 2; d >= 1; d /= 2)
+#pragma unroll
+        for (int w = d - 1; w < WARPS - 1; w += 2 * d) {
+          Prefix q = before;
+          if (w >= d) q = {prefixes[w - d + 1][mine], true};
+          fold(q, e[w], start);
+          prefixes[w + 1][mine] = q.value;
+        }
+    }
+    arrive<PREFIXES, HALF>(k);
+    arrive<TICKETS, ALL>(k);
+  }
+}
