@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -60,6 +61,11 @@ def cuda(absent):
     """For tests that need a GPU."""
     if not _present("cuda"):
         absent("cuda", "there is no GPU here, or no CUDA engine")
+
+
+def pytest_collection_finish():
+    """The collector of garbage skips what the imported libraries hold: it lives to the end."""
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter):
