@@ -244,3 +244,28 @@ def test_a_parquet_file_keeps_its_types(tmp_path):
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(up.FileError, match=r"bad\.parquet is no"):
         up.scan_file(tmp_path / "bad.parquet", tmp_path / "z.parquet")
+
+
+def test_items_that_move_leave_their_labels():
+    pd, apps = pytest.importorskip("pandas"), up.apps
+    x = pd.Series([3, 1, 2], index=[5, 6, 7])
+    for got, wanted in (
+        (apps.radix_sort(x), [1, 2, 3]),
+        (apps.argsort(x), [1, 2, 0]),
+        (apps.compact(x, x > 0), [3, 1, 2]),
+        (apps.partition(x, x < 3)[0], [1, 2, 3]),
+        (apps.unique_consecutive(x), [3, 1, 2]),
+    ):
+        assert isinstance(got, np.ndarray)
+        assert got.tolist() == wanted
+    times, flags = np.array([0.0, 1.0, 3.0]), np.array([True, False, False])
+    for y in (
+        up.ema(x, halflife=1.0, times=times), up.discounted_sum(x, 0.5, flags), up.lfilter([1.0], [1.0, 0.5], x),
+        apps.polyval(np.array([1, 0]), x),
+    ):  # fmt: skip
+        assert y.index.equals(x.index)
+
+
+def test_coefficients_are_finite():
+    with pytest.raises(ValueError, match="not finite"):
+        up.lfilter([1.0], [1.0, np.nan], [1.0, 2.0])

@@ -60,7 +60,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
 
     Source: Blelloch (1990), section 1.4; Oppenheim and Schafer, "Discrete-time signal processing", section 6.3.
     """
-    xp, (x, zi), give = enter(x, zi)
+    xp, (x, zi), give = enter(x, zi, labels=True)
     (b, a), dtype = _coefficients(b, a, x, zi)
     if x.ndim == 0:
         raise ShapeError("a 0-dimensional array has no axis to filter along; pass x.reshape(1)")
@@ -136,6 +136,8 @@ def _coefficients(b: Any, a: Any, x: Any, zi: Any) -> tuple[list[list[complex]],
         raise DTypeError(
             f"{dtype} cannot be filtered; float16, float32, float64, complex64 and complex128 can"
         )
+    if not (np.isfinite(b).all() and np.isfinite(a).all()):
+        raise ValueError("a coefficient is not finite")
     if a[0] == 0:
         raise ZeroDivisionError("a[0] is zero: there is nothing to divide the coefficients by")
     return _monic(*(np.asarray(v, np.complex128).tobytes() for v in (b, a))), dtype

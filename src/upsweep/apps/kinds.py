@@ -12,14 +12,15 @@ from upsweep import dtypes
 from upsweep import engine as engines
 from upsweep.engine import EngineError, library_of
 from upsweep.host import give as back
-from upsweep.host import view
+from upsweep.host import labelled, view
 
 _row_of = lru_cache(1024)(dtypes.row_of)
 _PLAIN = {np.ndarray, float, int, type(None)}
 
 
-def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
-    """The array namespace to compute with, the arrays in it, and a function that turns a result into the kind of the first array.
+def enter(*given: Any, labels: bool = False) -> tuple[Any, list[Any], Callable[[Any], Any]]:
+    """The array namespace to compute with, the arrays in it, and a function that turns a result into the kind of the first array,
+    with its labels where `labels` says that each item of the result belongs to the item in its place.
 
     What lies in this machine's memory is computed with NumPy, whatever library made it; CUDA arrays with their own
     library, which must be CuPy or PyTorch. None stays None.
@@ -33,7 +34,8 @@ def enter(*given: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
     there = next((x for x in given if engines.on_gpu(x)), None)
     if there is None:
         views: list[Any] = [None if x is None else view(x) for x in given]
-        like = next((x for x in given if hasattr(x, "__dlpack__")), given[0])
+        like = next((x for x in given if labelled.has(x) or hasattr(x, "__dlpack__")), given[0])
+        like = np.empty(0) if labelled.has(like) and not labels else like
         return np, views, lambda y: back(like, _plain(y))
     if library_of(there) not in ("cupy", "torch"):
         raise EngineError(

@@ -36,7 +36,7 @@ def polyval(p: Any, x: Any) -> Any:
 
     Source: Blelloch (1990), section 1.4; Estrin, "Organization of computer systems" (1960), for the tree.
     """
-    xp, (x, p), give = enter(x, p)
+    xp, (x, p), give = enter(x, p, labels=True)
     p, x = floating(xp, p), floating(xp, x)
     if p.ndim == 0 or p.shape[0] == 0:
         raise ShapeError(f"coefficients of shape {tuple(p.shape)} make no polynomial")

@@ -50,7 +50,7 @@ def ema(
     series: moving averages" (2019), for times.
     """
     weighted(alpha, halflife, times, initial)
-    xp, (x, times), give = enter(x, times)
+    xp, (x, times), give = enter(x, times, labels=True)
     x = floating(xp, x)
     dim = axis_of(axis, tuple(x.shape))
     if halflife is not None:
@@ -145,7 +145,7 @@ def discounted_sum(
 
     Source: Blelloch (1990), section 1.5 (segmented scans); Sutton and Barto, "Reinforcement learning", section 3.3.
     """
-    xp, (r, dones), give = enter(rewards, dones)
+    xp, (r, dones), give = enter(rewards, dones, labels=True)
     r = floating(xp, r)
     weights = parameter(xp, gamma, r)
     if dones is None or 0 in r.shape:
@@ -215,7 +215,9 @@ def gae(
     Source: Schulman et al., "High-dimensional continuous control using generalized advantage estimation" (2016), eq. 16.
     """
     followed(last_value, next_values, truncated)
-    xp, (r, v, ended, cut, following), give = enter(rewards, values, dones, truncated, next_values)
+    xp, (r, v, ended, cut, following), give = enter(
+        rewards, values, dones, truncated, next_values, labels=True
+    )
     r, v = floating(xp, r), floating(xp, v)
     dim = axis_of(axis, tuple(v.shape))
     ended, cut = (None if f is None else _flags(xp, f, v.shape, dim) for f in (ended, cut))
