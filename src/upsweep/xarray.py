@@ -14,6 +14,7 @@ import xarray as xr
 
 import upsweep as up
 from upsweep.accessors import methods
+from upsweep.segments import Segments
 
 
 @xr.register_dataarray_accessor("upsweep")
@@ -37,6 +38,10 @@ class Accessor:
         # An initial has one value a row.
         rows = {"initial": obj.isel({along: 0}, drop=True)} if obj.sizes[along] else {}
         keywords = {key: self._like(value, rows.get(key, obj)) for key, value in keywords.items()}
+        told = keywords.get("segments")
+        if isinstance(told, Segments) and isinstance(told.values, xr.DataArray):
+            marks = told.values if told.values.ndim == 1 else told.values.transpose(*obj.dims)
+            keywords["segments"] = Segments(told.spelling, marks.data)
         return obj.copy(data=getattr(up, name)(obj.data, *args, **keywords))
 
     def _like(self, value: Any, obj: xr.DataArray) -> Any:

@@ -269,3 +269,18 @@ def test_items_that_move_leave_their_labels():
 def test_coefficients_are_finite():
     with pytest.raises(ValueError, match="not finite"):
         up.lfilter([1.0], [1.0, np.nan], [1.0, 2.0])
+
+
+def test_dask_takes_what_lies_in_chunks_beside_the_data():
+    da, xr = pytest.importorskip("dask.array"), pytest.importorskip("xarray")
+    import upsweep.xarray  # noqa: F401
+
+    x, start = np.arange(12).reshape(3, 4).astype(">i4"), np.array([5, 6, 7], np.int32)
+    got = up.scan(da.from_array(x, chunks=2), axis=1, initial=da.from_array(start, chunks=1))
+    np.testing.assert_array_equal(got.compute(), up.scan(x, axis=1, initial=start))
+    table = xr.DataArray(x.astype(int), dims=("t", "x"), coords={"key": ("t", [0, 0, 1])}).chunk(t=2)
+    for marks in (table.key, table.key.broadcast_like(table).T):
+        got = table.upsweep.scan(dim="t", segments=up.segments.keys(marks)).compute()
+        np.testing.assert_array_equal(
+            got, up.scan(x.astype(int), axis=0, segments=up.segments.lengths([2, 1]))
+        )

@@ -15,7 +15,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from dask._task_spec import Task, TaskRef
-from dask.base import tokenize
+from dask.base import compute, tokenize
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from upsweep import shards, tree
@@ -35,16 +35,22 @@ def scanned(
     dtype: Any = None, segments: Segments | None = None, keep: tuple[int, ...] | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """The components of a scan, or those of them that `keep` names, each a Dask array."""
-    xs, op, told = tuple(map(da.asarray, xs)), as_operator(op), checked(segments)
+    xs, op, told = tuple(map(_native, xs)), as_operator(op), checked(segments)
     planned = tuple(x.dtype for x in xs), tuple(x.shape for x in xs)
     plan, dtypes = plan_of(
         op, *planned, axis, exclusive, reverse, initial is not None, dtypes_of(dtype), told is not None
     )
-    starts = starts_of(initial, dtypes, plan.row_shape)
+    starts = starts_of(compute(initial)[0], dtypes, plan.row_shape)
     keep = tuple(range(len(xs))) if keep is None else keep
     if told is None:
         return _scanned(op, xs, plan.axis, exclusive, reverse, starts, dtypes, keep)
     return _segmented(plan, xs, starts, dtypes, told, keep)
+
+
+def _native(x: Any) -> Any:
+    """A Dask array, in this machine's order of bytes."""
+    x = da.asarray(x)
+    return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
 
 def _scanned(
