@@ -23,11 +23,11 @@ def spilled(kernel: str, spec: str, arch: int) -> int:
     return max(frames(compile.made(compile.text(kernel, spec), (), arch)))
 
 
-@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("kernel", SELECTIVE)
-def test_selective_scans_keep_their_registers(kernel, dtype, few):
-    spec, _, _ = layers._spec(kernel, named(dtype), 16, GRAINS[dtype], 16, few)
+def test_selective_scans_keep_their_registers(kernel, dtype, many):
+    spec, _, _ = layers._spec(kernel, named(dtype), 16, GRAINS[dtype], 16, many)
     assert spilled(kernel, spec, 90) == 0
 
 

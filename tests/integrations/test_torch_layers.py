@@ -265,6 +265,22 @@ def test_bits_do_not_depend_on_where_channels_begin(name, dtype, device):
         assert far(x.double(), z.double()) < 2e-6 if v in CONSTANT else torch.equal(x, z), v
 
 
+@pytest.mark.parametrize(("dtype", "states"), [(torch.float32, 16), (torch.bfloat16, 5)])
+def test_many_channels_are_walked_with_the_bits_of_few(dtype, states, cuda, monkeypatch):
+    """A GPU sums gradients over channels and over steps in another order where blocks are many."""
+    operands = given("selective_scan", dtype, channels=40, states=states, device="cuda")
+    found = []
+    for most in (1 << 20, -1):
+        monkeypatch.setattr("upsweep.gpu.layers._MANY", {"selective": most, "selective_back": most})
+        leaves = [x.detach().requires_grad_() for x in operands.values()]
+        y = run_selective(*leaves)
+        g = torch.linspace(-1, 1, y.numel(), device="cuda").to(dtype).view_as(y)
+        found.append([y.detach(), *torch.autograd.grad(y, leaves, g)])
+    for x, z, v in zip(*found, ["y", *operands]):
+        free = v in ("B", "C", "D", "delta_bias")
+        assert far(x.double(), z.double()) < CLOSE[dtype] if free else torch.equal(x, z), v
+
+
 @pytest.mark.parametrize("initial", [False, True])
 def test_packed_sequences_of_s5_are_walked_at_once(initial, device, monkeypatch):
     """However many there are, and with the bits of each alone: the sign of a zero, and sequences of no step, among them."""

@@ -26,8 +26,14 @@ _STEPS = 16
 """Steps of a tile, as in serving.cuh."""
 
 
-_SERVERS = {True: (8, 1), False: (4, 2)}
-"""Warps that serve the walking warps, and blocks of a multiprocessor, by whether a multiprocessor has one block at most."""
+_MANY = {"selective": 1, "selective_back": 4, "selective_step": 0}
+"""How many blocks a multiprocessor has at most where the blocks of a kernel are not many."""
+_SERVERS = {False: (8, 1), True: (4, 2)}
+"""Warps that serve the walking warps, and blocks of a multiprocessor, by whether blocks are many."""
+_SERVED = 120 << 10
+"""Bytes of shared memory that they have together, so that each of their threads has registers enough."""
+_SIDES = {False: (1, 3), True: (2, 4)}
+"""Channels that a lane walks back at once, and blocks of a multiprocessor, by whether blocks are many."""
 _STEP_THREADS = 128
 """Threads of a block that takes single steps, as in gated_step.cu and selective_step.cu."""
 _FEW_STEPS = 4
@@ -137,8 +143,9 @@ def _grain(arrays: Sequence[View], most: int = 16) -> int:
 
 def _kernel(name: str, s: Selective, grain: int, state_grain: int) -> tuple[Any, int, int]:
     """A loaded kernel, its threads and its shared memory."""
-    few = _few(s.u, s.sequences)
-    spec, threads, memory = _spec(name, s.u.dtype, s.a.shape[1], grain, state_grain, few)
+    much = _MANY[name] * driver.attribute(s.u.device, "MULTIPROCESSOR_COUNT")
+    many = s.sequences * _groups(s) > much
+    spec, threads, memory = _spec(name, s.u.dtype, s.a.shape[1], grain, state_grain, many)
     with driver.on_device(s.u.device):
         return _loaded(name, spec, memory, s.u.device), threads, memory
 
@@ -151,28 +158,33 @@ def _loaded(name: str, spec: str, memory: int, device: int) -> Any:
 
 @lru_cache(256)
 def _spec(
-    name: str, dtype: np.dtype, states: int, grain: int, state_grain: int, few: bool
+    name: str, dtype: np.dtype, states: int, grain: int, state_grain: int, many: bool
 ) -> tuple[str, int, int]:
     """The part of a kernel's text that differs, its threads and its shared memory."""
     real, lanes = accumulator(dtype), lanes_of(states)
-    own = -(-states // lanes)
+    own, narrow = -(-states // lanes), real.itemsize == 4
     numbers = {"STATES": states, "LANES": lanes, "OWN": own, "GRAIN": grain, "STATE_GRAIN": state_grain}
+    threads, memory = _STEP_THREADS, 0
     if name == "selective_step":
-        numbers["THREADS"] = _STEP_THREADS
-        return _types(dtype) + _constants(numbers), _STEP_THREADS, 0
-    if name == "selective":
-        servers, blocks = _SERVERS[few or lanes > 4 or real.itemsize > 4]
-        memory = _memory(real.itemsize, lanes * own, servers)
+        numbers["THREADS"] = threads
+    elif name == "selective":
+        servers, blocks = _SERVERS[many and narrow and lanes <= 4]
+        each = _memory(real.itemsize, lanes, lanes * own)
+        servers = max(2, min(servers, _SERVED // each))
+        threads, memory = 32 * (lanes + servers), servers * each
         numbers |= {"SERVERS": servers, "BLOCKS": blocks}
     else:
-        servers = 0
-        memory = _memory_back(dtype.itemsize, real.itemsize, states, lanes, lanes * own)
+        side, blocks = _SIDES[many and narrow]
+        side = max(min(side, lanes), lanes // 4)
+        threads = 32 * lanes // side
+        memory = _memory_back(dtype.itemsize, real.itemsize, states, lanes // side, lanes * own)
+        numbers |= {"SIDE": side, "BODY": max(4, lanes // side), "BLOCKS": min(blocks, MOST_MEMORY // memory)}
     if memory > MOST_MEMORY:
         raise EngineError(
-            f"the cuda engine has no room for {states} states of {dtype} a channel: 32 fit, of float64 16"
+            f"the cuda engine has no room for {states} states of {dtype} a channel: 64 fit, of float64 32"
         )
     numbers["MEMORY"] = memory
-    return _types(dtype) + _constants(numbers), 32 * (lanes + servers), memory
+    return _types(dtype) + _constants(numbers), threads, memory
 
 
 def _few(x: View, sequences: int) -> bool:
@@ -198,13 +210,14 @@ def _stage(steps: int, size: int, states: int) -> int:
     return 3 * steps * CHANNELS * size + 2 * -(-steps * states * size // 16) * 16
 
 
-def _memory(real: int, padded: int, servers: int) -> int:
-    return servers * (_STEPS * real * (3 * CHANNELS + 2 * padded) + 16)
+def _memory(real: int, lanes: int, padded: int) -> int:
+    """Bytes of shared memory that a serving warp needs forwards."""
+    return _STEPS * real * ((2 + lanes) * CHANNELS + 2 * padded) + 16
 
 
-def _memory_back(size: int, real: int, states: int, lanes: int, padded: int) -> int:
+def _memory_back(size: int, real: int, states: int, warps: int, padded: int) -> int:
     stage = _stage(CHUNK, size, states) + CHUNK * CHANNELS * size
-    each = 2 * padded + 4 * CHANNELS + CHANNELS * padded + 2 * padded * lanes + 2 * CHANNELS
+    each = 2 * padded + 4 * CHANNELS + CHANNELS * padded // 2 + 2 * padded * warps
     return 2 * stage + CHUNK * real * each
 
 

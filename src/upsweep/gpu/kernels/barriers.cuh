@@ -19,7 +19,18 @@ __device__ __forceinline__ bool barrier_passed(u64* barrier, u32 parity) {
                : "=r"(done) : "r"(shared_address(barrier)), "r"(parity) : "memory");
   return done;
 }
-__device__ __forceinline__ void barrier_wait(u64* barrier, u32 parity) { while (!barrier_passed(barrier, parity)) {} }
+// Waits for it. From compute capability 9.0 on the processor suspends the warp meanwhile: warps that ask again and again take
+// turns to issue from those that work.
+__device__ __forceinline__ void barrier_wait(u64* barrier, u32 parity) {
+#if __CUDA_ARCH__ >= 900
+  u32 done = 0;
+  while (!done)
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done) : "r"(shared_address(barrier)), "r"(parity) : "memory");
+#else
+  while (!barrier_passed(barrier, parity)) {}
+#endif
+}
 
 // A warp's one arrival, when all its lanes have read and written.
 __device__ __forceinline__ void arrive(u64* barrier, int lane) {

@@ -22,21 +22,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_gated(cons
   Server<false>::Source in[ARRAYS], out = server.of(p.out);
 #pragma unroll
   for (int c = 0; c < ARRAYS; c++) in[c] = server.of(p.in[c]);
-  auto bring = [&](Stage<ARRAYS>& stage, i64 j) {
+  serve<false>(memory, part.n, warp, lane, [&](Stage<ARRAYS>& stage, i64 j) {
     const int m = server.exist(j);
 #pragma unroll
     for (int c = 0; c < ARRAYS; c++) {
       server.bring(in[c], m, stage.x[c]);
       server.move(in[c]);
     }
-    commit_copies();
-  };
-  i64 j = (i64)warp * STEPS;
-  for (int d = 0; d < DEPTH; d++) bring(memory.stage[warp][d], j + d * ROUND);
-  int now = 0;
-  for (u32 parity = 0; j < part.n; j += ROUND, parity ^= 1, now = now + 1 < DEPTH ? now + 1 : 0) {
-    Stage<ARRAYS>& stage = memory.stage[warp][now];
-    wait_copies<DEPTH - 1>();
+  }, [&](const Stage<ARRAYS>& stage) {
     Raw x[ARRAYS][HELD];
 #pragma unroll
     for (int c = 0; c < ARRAYS; c++)
@@ -54,9 +47,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_gated(cons
       tile.decay[0][at] = a;
       tile.value[0][at] = b;
     });
-    arrive(&memory.full[warp], lane);
-    bring(stage, j + DEPTH * ROUND);
-    barrier_wait(&memory.done[warp], parity);
+  }, [&](const Stage<ARRAYS>&, i64 j) {
     Real h[HELD][VEC];
     server.template each_run<RUN>([&](int o, int v, int at) {
       const Run run = tile.value[0][at];
@@ -68,5 +59,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_gated(cons
     for (int o = 0; o < HELD; o++) y[o] = rounded_piece(h[o]);
     server.store(out, server.exist(j), y);
     server.move(out);
-  }
+  });
 }

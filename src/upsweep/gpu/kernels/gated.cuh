@@ -67,3 +67,23 @@ template <int COUNT, class F> __device__ __forceinline__ void walk(Memory<COUNT>
     arrive(&memory.done[now], lane);
   }
 }
+
+// Serves the walk with a warp's tiles, one after the other. bring(stage, j) copies what the tile from step j on needs,
+// make(stage) prepares the tile, and give(stage, j) hands its results out. AGAIN: `give` reads the stage too.
+template <bool AGAIN, int COUNT, class Bring, class Make, class Give>
+__device__ __forceinline__ void serve(Memory<COUNT>& memory, i64 n, int warp, int lane, Bring&& bring, Make&& make, Give&& give) {
+  i64 j = (i64)warp * STEPS;
+  auto start = [&](Stage<COUNT>& stage, i64 first) { bring(stage, first); commit_copies(); };
+  for (int d = 0; d < DEPTH; d++) start(memory.stage[warp][d], j + d * ROUND);
+  int now = 0;
+  for (u32 parity = 0; j < n; j += ROUND, parity ^= 1, now = now + 1 < DEPTH ? now + 1 : 0) {
+    Stage<COUNT>& stage = memory.stage[warp][now];
+    wait_copies<DEPTH - 1>();
+    make(stage);
+    arrive(&memory.full[warp], lane);
+    if (!AGAIN) start(stage, j + DEPTH * ROUND);
+    barrier_wait(&memory.done[warp], parity);
+    give(stage, j);
+    if (AGAIN) start(stage, j + DEPTH * ROUND);
+  }
+}

@@ -36,22 +36,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_gated_back
     for (int c = 0; c < ARRAYS; c++) { from[c] = server.of(p.in[c]); dx[c] = server.of(p.dx[c]); }
     from[ARRAYS] = server.of(p.g);
     from[ARRAYS + 1] = server.of(p.out, 1);
-    auto bring = [&](Stage<COUNT>& stage, i64 j) {
+    serve<true>(memory, part.n, warp, lane, [&](Stage<COUNT>& stage, i64 j) {
       const int m = server.exist(j), before = server.exist(j + 1);
 #pragma unroll
       for (int c = 0; c < COUNT; c++) {
         server.bring(from[c], c <= ARRAYS ? m : before, stage.x[c]);
         server.move(from[c]);
       }
-      commit_copies();
-    };
-    i64 j = (i64)warp * STEPS;
-    for (int d = 0; d < DEPTH; d++) bring(memory.stage[warp][d], j + d * ROUND);
-    int now = 0;
-    for (u32 parity = 0; j < part.n; j += ROUND, parity ^= 1, now = now + 1 < DEPTH ? now + 1 : 0) {
-      Stage<COUNT>& stage = memory.stage[warp][now];
-      const int m = server.exist(j), before = server.exist(j + 1);
-      wait_copies<DEPTH - 1>();
+    }, [&](const Stage<COUNT>& stage) {
       server.template each_run<RUN>([&](int o, int v, int at) {
         Run a, b;
 #pragma unroll
@@ -65,8 +57,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_gated_back
         tile.decay[0][at] = a;
         tile.value[0][at] = b;
       });
-      arrive(&memory.full[warp], lane);
-      barrier_wait(&memory.done[warp], parity);
+    }, [&](const Stage<COUNT>& stage, i64 j) {
+      const int m = server.exist(j), before = server.exist(j + 1);
       Real made[ARRAYS][HELD][VEC];
       server.template each_run<RUN>([&](int o, int v, int at) {
         const Run s = tile.value[0][at];
@@ -91,8 +83,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_gated_back
         server.store(dx[c], m, y);
         server.move(dx[c]);
       }
-      bring(stage, j + DEPTH * ROUND);
-    }
+    });
     __syncthreads();  // all tiles have been handed out
     if (Layer::PARAMETER)
 #pragma unroll

@@ -11,9 +11,10 @@ constexpr int RUN = 16 / sizeof(Real);
 // A step is delta after softplus, a drive is the step times u.
 struct alignas(16) Items { Real step[PAIR], drive[PAIR]; };
 struct alignas(16) Run { Real x[RUN]; };
+// The results of a lane's states; those who serve sum the lanes of a channel.
 struct Tile {
   Items items[PAIRS][WIDTH];
-  Run y[STEPS / RUN][WIDTH];
+  Run y[STEPS / RUN * WIDTH][LANES];
   Pack<Real, OWN> b[STEPS * LANES], c[STEPS * LANES];
 };
 struct Memory {
@@ -22,11 +23,9 @@ struct Memory {
 };
 static_assert(sizeof(Memory) == MEMORY, "layers.py counts otherwise");
 
-// The numbers that a lane needs for a few steps. They are read before the steps ahead of them are walked.
-struct Ahead {
-  Items item;
-  Pack<Real, OWN> b[PAIR], c[PAIR];
-};
+// Where the results of a lane lie among those of its channel, so that neither the lanes that walk nor those that serve meet in a
+// bank.
+__device__ __forceinline__ int slot(int place, int lane) { return lane ^ place * LANES / 8 % LANES; }
 
 __device__ __forceinline__ void walk(const Params& p, const Part& part, Memory& memory, int warp, int lane) {
   const int place = warp * WARP_CHANNELS + lane / LANES, mine = lane % LANES, channel = channel_of(place);
@@ -41,55 +40,61 @@ __device__ __forceinline__ void walk(const Params& p, const Part& part, Memory& 
   const i64 line = p.offsets ? part.begin : part.sequence * p.steps;
   Real* mark = p.marks + ((line / CHUNK + part.sequence) * p.channels + part.first + channel) * STATES;
 
-  Ahead ahead[2];
-  auto read = [&](const Tile& tile, int i, Ahead& x) {
-    x.item = tile.items[i][place];
+  // The numbers of a pair of steps: items are read two pairs ahead, b and c one, and the decays are made one pair ahead. So
+  // exponentials never make a state wait.
+  Items items[4];
+  Pack<Real, OWN> b[2][PAIR], c[2][PAIR];
+  Real decay[2][PAIR][OWN];
+  auto read_items = [&](const Tile& tile, int i) { items[i % 4] = tile.items[i][place]; };
+  auto read_shared = [&](const Tile& tile, int i) {
 #pragma unroll
     for (int k = 0; k < PAIR; k++) {
-      x.b[k] = tile.b[(i * PAIR + k) * LANES + mine];
-      x.c[k] = tile.c[(i * PAIR + k) * LANES + mine];
+      b[i % 2][k] = tile.b[(i * PAIR + k) * LANES + mine];
+      c[i % 2][k] = tile.c[(i * PAIR + k) * LANES + mine];
     }
   };
+  auto make_decay = [&](int i, int k, int o) { decay[i % 2][k][o] = exp2_of(items[i % 4].step[k] * rate[o]); };
   int now = 0;
   u32 parity = 0;
   if (part.n > 0) {
+    const Tile& tile = memory.tile[0];
     barrier_wait(&memory.full[0], 0);
-    read(memory.tile[0], 0, ahead[0]);
+    read_items(tile, 0);
+    read_items(tile, 1);
+    read_shared(tile, 0);
+#pragma unroll
+    for (int k = 0; k < PAIR; k++)
+#pragma unroll
+      for (int o = 0; o < OWN; o++) make_decay(0, k, o);
   }
   for (i64 left = part.n; left > 0; left -= STEPS) {
     const int next = now + 1 < SERVERS ? now + 1 : 0;
     const u32 later = next ? parity : parity ^ 1;
     const bool more = left > STEPS, made = more && barrier_passed(&memory.full[next], later);
     Tile& tile = memory.tile[now];
+    const Tile& after = memory.tile[more ? next : now];
     if (p.marks) {
       store_states(mark, mine, exist, h);
       mark += p.channels * STATES;
     }
-    Real y[STEPS];
+    Run y;
 #pragma unroll
     for (int i = 0; i < PAIRS; i++) {
-      const Ahead& x = ahead[i % 2];
-      if (i + 1 < PAIRS) read(tile, i + 1, ahead[(i + 1) % 2]);
-      else if (more) {
-        if (!made) barrier_wait(&memory.full[next], later);
-        read(memory.tile[next], 0, ahead[0]);
-      }
+      if (i + 2 == PAIRS && more && !made) barrier_wait(&memory.full[next], later);
+      read_items(i + 2 < PAIRS ? tile : after, (i + 2) % PAIRS);
+      read_shared(i + 1 < PAIRS ? tile : after, (i + 1) % PAIRS);
 #pragma unroll
       for (int k = 0; k < PAIR; k++) {
         const int t = i * PAIR + k;
-        y[t] = 0;
+        Real& sum = y.x[t % RUN];
+        sum = 0;
 #pragma unroll
         for (int o = 0; o < OWN; o++) {
-          h[o] = mul_add(exp2_of(x.item.step[k] * rate[o]), h[o], x.item.drive[k] * x.b[k].x[o]);
-          y[t] = mul_add(h[o], x.c[k].x[o], y[t]);
+          make_decay((i + 1) % PAIRS, k, o);
+          h[o] = mul_add(decay[i % 2][k][o], h[o], items[i % 4].drive[k] * b[i % 2][k].x[o]);
+          sum = mul_add(h[o], c[i % 2][k].x[o], sum);
         }
-        // After LANES steps each lane is left with the sum of one.
-        if ((t + 1) % LANES == 0) {
-          int first = t + 1 - LANES;
-          bool wanted = true;
-          sum_over_lanes<LANES / 2, 1, LANES>(y + t + 1 - LANES, lane, first, wanted);
-          tile.y[first / RUN][place].x[first % RUN] = y[t + 1 - LANES];
-        }
+        if ((t + 1) % RUN == 0) tile.y[t / RUN * WIDTH + place][slot(place, mine)] = y;
       }
     }
     arrive(&memory.done[now], lane);
@@ -139,6 +144,10 @@ __device__ __forceinline__ void serve(const Params& p, const Part& part, Memory&
     skip[v] = p.skip && server.owned ? p.skip[channel] : Real(0);
   }
   auto u_ = server.of(p.u), delta_ = server.of(p.delta), z_ = server.of(p.z), out = server.of(p.out);
+  // Those of all channels of a piece.
+  int slots[LANES];
+#pragma unroll
+  for (int l = 0; l < LANES; l++) slots[l] = slot(server.place, l);
   u32 parity = 0;
   for (i64 j = (i64)warp * STEPS; j < part.n; j += ROUND, parity ^= 1) {
     Raw u[HELD], delta[HELD], z[HELD];
@@ -175,9 +184,17 @@ __device__ __forceinline__ void serve(const Params& p, const Part& part, Memory&
     barrier_wait(&memory.done[warp], parity);
     Real y[HELD][VEC];
     server.each_run<RUN>([&](int o, int v, int at) {
-      const Run sums = tile.y[0][at];
+      Run sums[LANES];
 #pragma unroll
-      for (int r = 0; r < RUN; r++) y[o + r][v] = mul_add(skip[v], u[o + r][v], sums.x[r]);
+      for (int l = 0; l < LANES; l++) sums[l] = tile.y[at][slots[l]];
+#pragma unroll
+      for (int r = 0; r < RUN; r++) {
+#pragma unroll
+        for (int half = LANES / 2; half > 0; half /= 2)
+#pragma unroll
+          for (int l = 0; l < half; l++) sums[l].x[r] += sums[l + half].x[r];
+        y[o + r][v] = mul_add(skip[v], u[o + r][v], sums[0].x[r]);
+      }
     });
     if (p.z.at)
 #pragma unroll

@@ -2,7 +2,8 @@
 // the state that the way forward kept, and then walked backwards; nothing that is as wide as all states is ever in memory.
 #include "selective.cuh"
 
-constexpr int CHANNELS = 32, WARPS = LANES, THREADS = 32 * WARPS;
+// A lane walks OWN states of SIDE channels, so that it adds what these give to the sums over channels without a shuffle.
+constexpr int WARPS = LANES / SIDE, THREADS = 32 * WARPS, CHANNELS = 32;
 constexpr int PER_LINE = CHANNELS / VEC;
 // Lines that all threads move at once.
 constexpr int LINES = THREADS / PER_LINE;
@@ -43,7 +44,7 @@ struct Source {
 
 // Calls f(step, lines before it) for each of a thread's steps of a tile of COUNT, of which m exist.
 template <int COUNT, class F> __device__ __forceinline__ void each_step(int m, F&& f) {
-#pragma unroll
+#pragma unroll 1
   for (int k = 0; k < COUNT; k += LINES) { int t = k + threadIdx.x / PER_LINE; if (t < m && (COUNT % LINES == 0 || t < COUNT)) f(t, k); }
 }
 
@@ -100,22 +101,8 @@ template <int COUNT> struct Shared {
   }
 };
 
-// The numbers that a lane needs for a few steps. They are read before the steps ahead of them are walked.
-template <class Item, int COUNT, int STEPS> struct Ahead {
-  Item item[STEPS];
-  Pack<Real, OWN> b[STEPS], c[STEPS];
-  __device__ __forceinline__ void read(const Item (&items)[COUNT][CHANNELS], const Shared<COUNT>& shared, int t, int channel, int lane) {
-#pragma unroll
-    for (int k = 0; k < STEPS; k++) {
-      item[k] = items[t + k][channel];
-      b[k] = shared.b[(t + k) * LANES + lane];
-      c[k] = shared.c[(t + k) * LANES + lane];
-    }
-  }
-};
-
-// Steps whose two sums over lanes are taken together.
-constexpr int HALF = LANES / 2 ? LANES / 2 : 1;
+// Steps from one state of the trail to the next.
+constexpr int KEPT = 2;
 
 // An item's numbers. It gives step, drive and dy to the walk. The walk forwards adds y, and the walk backwards puts the sums of
 // dh b and of dh a h rate in place of drive and dy.
@@ -129,129 +116,176 @@ struct Memory {
   BackStage stage[2];
   Shared<CHUNK> shared;
   Item items[CHUNK][CHANNELS];
-  // The state before each step.
-  Pack<Real, OWN> trail[CHUNK][THREADS];
+  // The state before every KEPT-th step.
+  Pack<Real, OWN> trail[CHUNK / KEPT][SIDE][THREADS];
   // db and dc, summed over the channels of a warp.
-  Real parts[WARPS][CHUNK][2 * PADDED];
-  Real dskip[CHUNK * CHANNELS], dbias[CHUNK * CHANNELS];
+  Real parts[WARPS][CHUNK * 2 * PADDED];
 };
+// Sums over the chunks of a sequence, an item for each step that all threads move at once.
+struct Sums { Real dskip[LINES][CHANNELS], dbias[LINES][CHANNELS]; };
 
 static_assert(sizeof(Memory) == MEMORY, "layers.py counts otherwise");
 
+// The numbers that a lane needs for a step. They are read before the step ahead of it is walked.
+struct Ahead {
+  Item item[SIDE];
+  Pack<Real, OWN> b, c;
+};
+
 struct Walker {
   const Params& p;
-  const Part& part;
   Memory& memory;
-  int channel, lane, warp;
+  int thread = threadIdx.x, lane = thread % LANES, warp = thread / 32;
   // carry: the share that the step after has in the gradient of the state.
-  Real rate[OWN], carry[OWN], da[OWN];
+  Real rate[SIDE][OWN], carry[SIDE][OWN], da[SIDE][OWN];
 
-  // Walks forwards from the state before the chunk, and leaves the state before each step in the trail.
-  __device__ __forceinline__ void again(Real (&h)[OWN]) {
-    constexpr int STEPS = LANES < 4 ? LANES : 4;
-    Ahead<Item, CHUNK, STEPS> now, next;
-    next.read(memory.items, memory.shared, 0, channel, lane);
+  __device__ __forceinline__ int channel(int side) const { return (warp * SIDE + side) * WARP_CHANNELS + thread % 32 / LANES; }
+  __device__ __forceinline__ void read(Ahead& x, int t) const {
+#pragma unroll
+    for (int s = 0; s < SIDE; s++) x.item[s] = memory.items[t][channel(s)];
+    x.b = memory.shared.b[t * LANES + lane];
+    x.c = memory.shared.c[t * LANES + lane];
+  }
+
+  // Walks forwards from the state before the chunk, and leaves the states before some of its steps in the trail.
+  __device__ __forceinline__ void again(Real (&h)[SIDE][OWN]) {
+    // Steps whose results the lanes of a channel sum together.
+    constexpr int TURN = LANES / SIDE;
+    Ahead ahead[2];
+    Real y[LANES];
+    read(ahead[0], 0);
 #pragma unroll 1
-    for (int t = 0; t < CHUNK; t += LANES) {
-      Real y[LANES];
+    for (int begin = 0; begin < CHUNK; begin += BODY)
 #pragma unroll
-      for (int g = 0; g < LANES; g += STEPS) {
-        now = next;
-        next.read(memory.items, memory.shared, (t + g + STEPS) % CHUNK, channel, lane);
+      for (int k = 0; k < BODY; k++) {
+        const int t = begin + k;
+        const Ahead& now = ahead[k % 2];
+        read(ahead[(k + 1) % 2], (t + 1) % CHUNK);
 #pragma unroll
-        for (int k = 0; k < STEPS; k++) {
-          Pack<Real, OWN> before;
-          y[g + k] = 0;
+        for (int s = 0; s < SIDE; s++) {
+          if (k % KEPT == 0) {
+            Pack<Real, OWN> before;
+#pragma unroll
+            for (int o = 0; o < OWN; o++) before.x[o] = h[s][o];
+            memory.trail[t / KEPT][s][thread] = before;
+          }
+          Real& sum = y[k % TURN * SIDE + s];
+          sum = 0;
 #pragma unroll
           for (int o = 0; o < OWN; o++) {
-            before.x[o] = h[o];
-            h[o] = mul_add(exp2_of(now.item[k].step * rate[o]), h[o], now.item[k].drive * now.b[k].x[o]);
-            y[g + k] = mul_add(h[o], now.c[k].x[o], y[g + k]);
+            h[s][o] = mul_add(exp2_of(now.item[s].step * rate[s][o]), h[s][o], now.item[s].drive * now.b.x[o]);
+            sum = mul_add(h[s][o], now.c.x[o], sum);
           }
-          memory.trail[t + g + k][threadIdx.x] = before;
+        }
+        if ((k + 1) % TURN == 0) {
+          int first = 0;
+          bool mine = true;
+          sum_over_lanes<LANES / 2, 1, LANES>(y, lane, first, mine);
+          memory.items[t + 1 - TURN + first / SIDE][channel(first % SIDE)].y = y[0];
         }
       }
-      int first = 0;
-      bool mine = true;
-      sum_over_lanes<LANES / 2, 1, LANES>(y, lane, first, mine);
-      memory.items[t + first][channel].y = y[0];
-    }
   }
 
   // Walks backwards from the state after the chunk.
-  __device__ __forceinline__ void back(Real (&h)[OWN]) {
-    Ahead<Item, CHUNK, HALF> now, next;
-    Pack<Real, OWN> trail[HALF], before[HALF];
-    auto read = [&](int t) {
-      next.read(memory.items, memory.shared, t, channel, lane);
+  __device__ __forceinline__ void back(Real (&h)[SIDE][OWN]) {
+    // Steps whose sums the lanes of a channel make together.
+    constexpr int TURN = max_of(1, LANES / (2 * SIDE)), COUNT = 2 * SIDE * TURN, LEFT = left_of(LANES / 2, 1, COUNT);
+    static_assert(TURN <= BODY && KEPT == 2 && BODY % 2 == 0, "the loop is cut otherwise");
+    Ahead ahead[2];
+    Pack<Real, OWN> trail[SIDE];
+    Real sums[COUNT];
+    auto read_trail = [&](int t) {
 #pragma unroll
-      for (int k = 0; k < HALF; k++) trail[k] = memory.trail[t + k][threadIdx.x];
+      for (int s = 0; s < SIDE; s++) trail[s] = memory.trail[t / KEPT][s][thread];
     };
-    read(CHUNK - HALF);
+    read_trail(CHUNK - KEPT);
+    read(ahead[0], CHUNK - 2);
+    read(ahead[1], CHUNK - 1);
 #pragma unroll 1
-    for (int t = CHUNK - HALF; t >= 0; t -= HALF) {
-      Real sums[2 * HALF], both[HALF][2 * OWN];
-      now = next;
+    for (int begin = CHUNK - BODY; begin >= 0; begin -= BODY)
 #pragma unroll
-      for (int k = 0; k < HALF; k++) before[k] = trail[k];
-      read(t ? t - HALF : 0);
+      for (int pair = BODY - KEPT; pair >= 0; pair -= KEPT) {
+        const int t = begin + pair;
+        // The state before each of two steps, and its decay.
+        Real decay[KEPT][SIDE][OWN], before[KEPT][SIDE][OWN];
+        const Ahead x[KEPT] = {ahead[0], ahead[1]};
 #pragma unroll
-      for (int k = HALF - 1; k >= 0; k--) {
-        Item x = now.item[k];
-        Real with_b = 0, with_rate = 0;
+        for (int s = 0; s < SIDE; s++)
 #pragma unroll
-        for (int o = 0; o < OWN; o++) {
-          Real dh = mul_add(now.c[k].x[o], x.dy, carry[o]);
-          both[k][o] = dh * x.drive;
-          both[k][OWN + o] = h[o] * x.dy;
-          with_b = mul_add(dh, now.b[k].x[o], with_b);
-          carry[o] = dh * exp2_of(x.step * rate[o]);
-          h[o] = before[k].x[o];
-          Real q = carry[o] * h[o];
-          with_rate = mul_add(q, rate[o], with_rate);
-          da[o] = mul_add(q, x.step, da[o]);
+          for (int o = 0; o < OWN; o++) {
+            decay[0][s][o] = exp2_of(x[0].item[s].step * rate[s][o]);
+            decay[1][s][o] = exp2_of(x[1].item[s].step * rate[s][o]);
+            before[0][s][o] = trail[s].x[o];
+            before[1][s][o] = mul_add(decay[0][s][o], trail[s].x[o], x[0].item[s].drive * x[0].b.x[o]);
+          }
+        const int next = t ? t - KEPT : 0;
+        read_trail(next);
+        read(ahead[0], next);
+        read(ahead[1], next + 1);
+#pragma unroll
+        for (int k = KEPT - 1; k >= 0; k--) {
+          Real both[2 * OWN];
+#pragma unroll
+          for (int s = 0; s < SIDE; s++) {
+            const Item& item = x[k].item[s];
+            Real with_b = 0, with_rate = 0;
+#pragma unroll
+            for (int o = 0; o < OWN; o++) {
+              const Real dh = mul_add(x[k].c.x[o], item.dy, carry[s][o]);
+              both[o] = s ? mul_add(dh, item.drive, both[o]) : dh * item.drive;
+              both[OWN + o] = s ? mul_add(h[s][o], item.dy, both[OWN + o]) : h[s][o] * item.dy;
+              with_b = mul_add(dh, x[k].b.x[o], with_b);
+              carry[s][o] = dh * decay[k][s][o];
+              h[s][o] = before[k][s][o];
+              const Real q = carry[s][o] * h[s][o];
+              with_rate = mul_add(q, rate[s][o], with_rate);
+              da[s][o] = mul_add(q, item.step, da[s][o]);
+            }
+            sums[((pair + k) % TURN * SIDE + s) * 2] = with_b;
+            sums[((pair + k) % TURN * SIDE + s) * 2 + 1] = with_rate;
+          }
+          int first = 0;
+          bool mine = true;
+          sum_over_lanes<16, LANES, 2 * OWN>(both, thread % 32, first, mine);
+#pragma unroll
+          for (int v = 0; v < left_of(16, LANES, 2 * OWN); v++)
+            if (mine) memory.parts[warp][(t + k) * 2 * PADDED + (first + v) / OWN * PADDED + lane * OWN + (first + v) % OWN] = both[v];
+          if ((pair + k) % TURN == 0) {
+            int first = 0;
+            bool wanted = true;
+            sum_over_lanes<LANES / 2, 1, COUNT>(sums, lane, first, wanted);
+#pragma unroll
+            for (int v = 0; v < LEFT; v++) {
+              const int i = first + v;
+              Item& to = memory.items[t + k + i / (2 * SIDE)][channel(i / 2 % SIDE)];
+              (i % 2 ? to.dy : to.drive) = sums[v];
+            }
+          }
         }
-        sums[2 * k] = with_b;
-        sums[2 * k + 1] = with_rate;
       }
-#pragma unroll
-      for (int k = 0; k < HALF; k++) {
-        int first = 0;
-        bool mine = true;
-        sum_over_lanes<16, LANES, 2 * OWN>(both[k], threadIdx.x % 32, first, mine);
-#pragma unroll
-        for (int i = 0; i < left_of(16, LANES, 2 * OWN); i++)
-          if (mine) memory.parts[warp][t + k][(first + i) / OWN * PADDED + lane * OWN + (first + i) % OWN] = both[k][i];
-      }
-      int which = 0;
-      bool wanted = true;
-      sum_over_lanes<LANES / 2, 1, 2 * HALF>(sums, lane, which, wanted);
-#pragma unroll
-      for (int i = 0; i < left_of(LANES / 2, 1, 2 * HALF); i++) {
-        Item& to = memory.items[t + (which + i) / 2][channel];
-        ((which + i) % 2 ? to.dy : to.drive) = sums[i];
-      }
-    }
   }
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS, THREADS < 384 ? 384 / THREADS : 1) upsweep_selective_back(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_selective_back(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char bytes[];
   Memory& memory = *(Memory*)bytes;
   Part part(p);
-  Walker walker{p, part, memory, (int)threadIdx.x / LANES, (int)threadIdx.x % LANES, (int)threadIdx.x / 32};
-  bool exist = walker.channel < part.exist;
-  load_states(p.a + (part.first + walker.channel) * STATES, walker.lane, exist, walker.rate);
-  load_states(p.dlast + part.states(p, walker.channel), walker.lane, exist && p.dlast, walker.carry);
+  Walker walker{p, memory};
 #pragma unroll
-  for (int o = 0; o < OWN; o++) { walker.rate[o] *= LOG2E; walker.da[o] = 0; }
-  for (int i = threadIdx.x; i < CHUNK * CHANNELS; i += THREADS) memory.dskip[i] = memory.dbias[i] = 0;
+  for (int s = 0; s < SIDE; s++) {
+    const int channel = walker.channel(s);
+    load_states(p.a + (part.first + channel) * STATES, walker.lane, channel < part.exist, walker.rate[s]);
+    load_states(p.dlast + part.states(p, channel), walker.lane, channel < part.exist && p.dlast, walker.carry[s]);
+#pragma unroll
+    for (int o = 0; o < OWN; o++) { walker.rate[s][o] *= LOG2E; walker.da[s][o] = 0; }
+  }
 
   int own = threadIdx.x % PER_LINE * VEC;
   bool owned = own < part.exist;
-  Real bias[VEC], skip[VEC];
+  Real bias[VEC], skip[VEC], dskip[VEC], dbias[VEC];
 #pragma unroll
   for (int v = 0; v < VEC; v++) {
+    dskip[v] = dbias[v] = 0;
     bias[v] = p.bias && owned ? p.bias[part.first + own + v] : Real(0);
     skip[v] = p.skip && owned ? p.skip[part.first + own + v] : Real(0);
   }
@@ -271,8 +305,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS < 384 ? 384 / THRE
     BackStage& stage = memory.stage[k & 1];
     i64 t0 = k * CHUNK;
     int m = (int)min(part.n - t0, (i64)CHUNK);
-    Real h[OWN];
-    load_states(p.marks + ((part.mark + k) * p.channels + part.first + walker.channel) * STATES, walker.lane, exist, h);
+    Real h[SIDE][OWN];
+#pragma unroll
+    for (int s = 0; s < SIDE; s++) {
+      const int channel = walker.channel(s);
+      load_states(p.marks + ((part.mark + k) * p.channels + part.first + channel) * STATES, walker.lane, channel < part.exist, h[s]);
+    }
     bring_chunk(k - 1);
     wait_copies<1>();
     __syncthreads();  // the chunk has landed
@@ -311,30 +349,43 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS < 384 ? 384 / THRE
         if (p.softplus) slope *= sigmoid(convert<Real>(delta.x[v]) + bias[v]);
         du.x[v] = convert<Value>(mul_add(skip[v], dy, x.step * with_b));
         ddelta.x[v] = convert<Value>(slope);
-        memory.dskip[t * CHANNELS + own + v] += dy * input;
-        memory.dbias[t * CHANNELS + own + v] += slope;
+        dskip[v] += dy * input;
+        dbias[v] += slope;
       }
       *(Piece*)du_.of(t0 + skipped) = du;
       *(Piece*)ddelta_.of(t0 + skipped) = ddelta;
       if (p.z.at) *(Piece*)dz_.of(t0 + skipped) = dz;
     });
+    Real* parts = p.parts + (blockIdx.x % p.groups * p.lines + part.line + t0) * (2 * STATES);
     for (int i = threadIdx.x; i < m * 2 * STATES; i += THREADS) {
-      int t = i / (2 * STATES), j = i % (2 * STATES), n = j / STATES * PADDED + j % STATES;
-      Real sum = memory.parts[0][t][n];
+      const int at = PADDED == STATES ? i : i / STATES * PADDED + i % STATES;
+      Real sum = memory.parts[0][at];
 #pragma unroll
-      for (int w = 1; w < WARPS; w++) sum += memory.parts[w][t][n];
-      p.parts[(blockIdx.x % p.groups * p.lines + part.line + t0 + t) * (2 * STATES) + j] = sum;
+      for (int w = 1; w < WARPS; w++) sum += memory.parts[w][at];
+      parts[i] = sum;
     }
     __syncthreads();  // the stage may be written again
   }
-  store_states(p.da + part.states(p, walker.channel), walker.lane, exist, walker.da);
-  if (p.dinitial) store_states(p.dinitial + part.states(p, walker.channel), walker.lane, exist, walker.carry);
+#pragma unroll
+  for (int s = 0; s < SIDE; s++) {
+    const int channel = walker.channel(s);
+    store_states(p.da + part.states(p, channel), walker.lane, channel < part.exist, walker.da[s]);
+    if (p.dinitial) store_states(p.dinitial + part.states(p, channel), walker.lane, channel < part.exist, walker.carry[s]);
+  }
+  Sums& sums = *(Sums*)memory.stage;
+  static_assert(sizeof(Sums) <= sizeof(memory.stage), "the sums take the place of the stages");
+#pragma unroll
+  for (int v = 0; v < VEC; v++) {
+    sums.dskip[threadIdx.x / PER_LINE][own + v] = dskip[v];
+    sums.dbias[threadIdx.x / PER_LINE][own + v] = dbias[v];
+  }
   __syncthreads();  // the sums of all items have been written
-  if (threadIdx.x < part.exist) {
-    Real dskip = 0, dbias = 0;
-    for (int t = 0; t < CHUNK; t++) { dskip += memory.dskip[t * CHANNELS + threadIdx.x]; dbias += memory.dbias[t * CHANNELS + threadIdx.x]; }
-    i64 at = part.sequence * p.channels + part.first + threadIdx.x;
-    p.dskip[at] = dskip;
-    p.dbias[at] = dbias;
+  for (int channel = threadIdx.x; channel < part.exist; channel += THREADS) {
+    Real skips = 0, biases = 0;
+#pragma unroll
+    for (int t = 0; t < LINES; t++) { skips += sums.dskip[t][channel]; biases += sums.dbias[t][channel]; }
+    const i64 at = part.sequence * p.channels + part.first + channel;
+    p.dskip[at] = skips;
+    p.dbias[at] = biases;
   }
 }
