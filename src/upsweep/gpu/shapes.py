@@ -255,6 +255,7 @@ def for_small(n: int, rows: int, words: int, size: int, chip: Chip) -> Shape | N
 PAIR = {
     (4, False, False): (32, 8, 2),
     (4, False, True): (32, 8, 2),
+    (4, True, False): (32, 8, 2),
     (8, False, False): (32, 4, 3),
     (8, True, False): (32, 4, 3),
     (8, True, True): (16, 8, 2),
