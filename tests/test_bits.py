@@ -8,6 +8,7 @@ import pytest
 import upsweep as up
 from oracle import oracle
 from table import BORDERS, CASES
+from upsweep import recall
 from upsweep.cpu import launch, tuning
 
 THREADS = (1, 2, 3, 7)
@@ -18,8 +19,10 @@ def many_threads(monkeypatch):
     """Threads and tiles start at a few items already."""
     monkeypatch.setattr(tuning, "PARALLEL_BYTES", 0)
     launch._launch.cache_clear()
+    recall.known_calls.clear()
     yield
     launch._launch.cache_clear()
+    recall.known_calls.clear()
 
 
 def run(case, xs, **how):
@@ -71,6 +74,13 @@ def test_every_tile_size(tile, many_threads, monkeypatch):
     got = up.scan(x, case.op, axis=0, threads=3)
     for column in range(3):
         agree((got[:, column].copy(),), oracle(case.arrays, (x[:, column],)))
+
+
+def test_a_tile_has_no_more_items_than_a_chunk_can(many_threads, monkeypatch):
+    case = CASES["hash-u64"]
+    monkeypatch.setattr(tuning, "ROWS", tuning.ROWS._replace(tile=1 << 22))
+    xs = case.draw(2**21 + 5)
+    agree(run(case, xs, threads=2), oracle(case.arrays, xs))
 
 
 @pytest.mark.parametrize("chunk", [16, 64, 1024, 16384])

@@ -7,6 +7,7 @@ import pytest
 import upsweep as up
 from oracle import oracle
 from table import CASES
+from upsweep import recall
 from upsweep.cpu import launch, tuning
 
 LINE = 64
@@ -17,8 +18,10 @@ def many_threads(monkeypatch):
     """Threads, tiles and strips already for few rows."""
     monkeypatch.setattr(tuning, "PARALLEL_BYTES", 0)
     launch._launch.cache_clear()
+    recall.known_calls.clear()
     yield
     launch._launch.cache_clear()
+    recall.known_calls.clear()
 
 
 def placed(x, offset, pitch):

@@ -226,15 +226,14 @@ class ops:
 # --- what computes with which row ---------------------------------------------------------------------------------------
 
 
+@cache
 def _by_function() -> dict[Any, list[tuple[Row, str, Form]]]:
+    """The rows and forms that a function computes, made by the first scan: an import need not wait for them."""
     found: dict[Any, list[tuple[Row, str, Form]]] = {}
     for row in (*ROWS, *ADJOINT_ROWS, BYTES_ROW):
         for code, form in (("", row.form), *row.forms.items()):
             found.setdefault(freeze(form.fn), []).append((row, code, form))
     return found
-
-
-_BY_FUNCTION = _by_function()
 
 
 def form_of(op: Operator | Function, accumulators: Sequence[np.dtype]) -> tuple[Row, Form] | None:
@@ -247,7 +246,7 @@ def form_of(op: Operator | Function, accumulators: Sequence[np.dtype]) -> tuple[
     >>> form_of(Operator(lambda a, b: a - b), [f4])
     """
     kinds = {d.kind for d in accumulators}
-    for row, code, form in _BY_FUNCTION.get(op.key[0], ()):
+    for row, code, form in _by_function().get(op.key[0], ()):
         computed = "i8" if code[:1] in ("m", "M") else code
         own = dtypes.code(accumulators[0])
         here = computed == own if code else kinds <= set(row.kinds) and row.forms.get(own, form) == form

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from upsweep import cores
 from upsweep.cpu import tuning
-from upsweep.cpu.words import LINE, ROW
+from upsweep.cpu.words import LINE, PANELS, ROW
 from upsweep.operators import free
 from upsweep.plan import Plan
 
@@ -63,7 +63,8 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     side_by_side = 1 if lie.inner is None else plan.shape[lie.inner]
     fewer = (max(item, 4) - 1).bit_length() - 2
     width = tuning.STRIP_IN_ORDER if in_order else 1 if lie.inner is None else max(32, tuned.width >> fewer)
-    pay = 2 * read * plan.n * plan.rows // max(1, tuning.PARALLEL_BYTES)
+    total = read * plan.n * plan.rows
+    pay = 2 * total // max(1, tuning.PARALLEL_BYTES)
     wanted = max(1, min(plan.threads or cores.wanted(), pay))
     columns_apart = lie.inner is not None and not lie.turned
     while (
@@ -74,7 +75,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         width //= 2
     strips = -(-side_by_side // width)
     groups = strips * prod(lie.sizes)
-    far = read * plan.n * plan.rows >= tuning.FAR_BYTES and not plan.reduce and _even(groups, wanted)
+    far = total >= tuning.FAR_BYTES and not plan.reduce and _even(groups, wanted)
     longest = min(tuned.chunk, tuning.FAR_CHUNK) if far else tuned.chunk
     chunk = max(ROW, longest >> fewer) if along else ROW
     if lie.near > 1:
@@ -85,6 +86,9 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         largest = max(chunk, tuned.tile // (read * min(side_by_side, width)))
         tile = plan.n if in_order else _tile(plan.n, groups, wanted, chunk, largest)
         batch = _batch(tile < plan.n, groups, wanted, read * plan.n * min(side_by_side, width))
+    if along and tile < plan.n and not (straight or plan.reduce):
+        # What is swept up stays until its tile is swept down.
+        chunk = tile = min(tile, ROW**PANELS)
     tiles = max(1, -(-plan.n // tile))
     threads = max(1, min(wanted, -(-groups // batch) * tiles))
     return Cut(
