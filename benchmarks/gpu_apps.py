@@ -21,6 +21,8 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "src")]
 from gpu_races import CUDA, N, Race, algebra, models, nbytes, recurrences, tables, texts
 from upsweep import apps
 
+TWICE = "items are read again, from the cache, when all before them have been counted; the length is known at the end"
+
 
 def moves() -> Iterator[Race]:
     x = torch.randint(-(2**31), 2**31 - 1, (N,), dtype=torch.int32, device=CUDA)
@@ -45,13 +47,14 @@ def moves() -> Iterator[Race]:
     runs = torch.randint(0, 1000, (N // 4,), dtype=torch.int32, device=CUDA).repeat_interleave(4)
     firsts = torch.unique_consecutive(runs)
     yield Race("unique_consecutive", nbytes(runs, firsts), lambda: apps.unique_consecutive(runs),
-               lambda: torch.unique_consecutive(runs))  # fmt: skip
+               lambda: torch.unique_consecutive(runs), bound=TWICE)  # fmt: skip
     yield Race("run_length_encode", nbytes(runs, firsts) + 8 * len(firsts), lambda: apps.run_length_encode(runs),
-               lambda: torch.unique_consecutive(runs, return_counts=True))  # fmt: skip
+               lambda: torch.unique_consecutive(runs, return_counts=True), bound=TWICE)  # fmt: skip
     lengths, few = torch.randint(0, 9, (N // 4,), device=CUDA), x[: N // 4]
     out = int(lengths.sum())
     yield Race("run_length_decode", nbytes(few, lengths) + 4 * out, lambda: apps.run_length_decode(few, lengths),
-               lambda: torch.repeat_interleave(few, lengths))  # fmt: skip
+               lambda: torch.repeat_interleave(few, lengths),
+               bound="between its kernels the host learns the length and makes room; lengths are read, and written as bytes, first")  # fmt: skip
 
     def owners() -> tuple[torch.Tensor, torch.Tensor]:
         owner = torch.repeat_interleave(torch.arange(len(lengths), device=CUDA), lengths)

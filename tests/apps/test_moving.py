@@ -179,6 +179,16 @@ def test_one_long_run_among_empty_ones(apps):
     same(rank, np.arange(400_000))
 
 
+def test_counts_that_fit_a_byte_and_counts_that_do_not(apps):
+    lengths = RNG.integers(0, 3, 40_000)
+    lengths[10_000:12_000] = RNG.integers(250, 260, 2000)
+    lengths[[5000, 39_999]] = 256, 70_000
+    owner, rank = apps.expand(lengths)
+    same(owner, np.repeat(np.arange(40_000), lengths))
+    same(rank, np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths))
+    same(apps.run_length_decode(np.arange(40_000.0), lengths), np.repeat(np.arange(40_000.0), lengths))
+
+
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(0, 5), max_size=20))
 def test_each_item_has_its_owner(apps, counts):

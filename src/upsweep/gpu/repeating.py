@@ -24,54 +24,57 @@ from upsweep.gpu.one_pass import (
 )
 from upsweep.gpu.view import View
 
-THREADS, COUNTS, CHUNK = 128, 8, 4096
-"""Threads of a block, counts of a thread, and items of the output that a block writes at most. 2^24 counts of 0 to 8 on an H200,
-as fractions of a copy, values and owners: (128, 8, 4096) .55 and .89, (256, 8, 8192) .51 and .85, (512, 4, 16384) .31 and .71."""
+THREADS, COUNTS, CHUNK, PARTS = 128, 8, 4096, 8
+"""Threads of a block, counts of a thread, items of the output in a part at most, and parts of a block. 2^24 counts of 0 to 8 on
+an H200, both kernels as fractions of a copy, values and owners: (128, 8, 4096, 8) .59 and .78, with 4 parts .58 and .80, with 16
+.58 and .76, (128, 8, 2048, 8) .57 and .80, (256, 8, 4096, 8) .55 and .78."""
+TOGETHER = 4
+"""Tiles whose counts a block sums."""
 
 
 def spec(counts: np.dtype, value: str | None, even: bool = True) -> dict[str, Any]:
     """The constants of the kernel that repeats items of a C type. Without a type it writes the owners of the items."""
     return {
         "COUNT": memory_type(counts), "VALUE": value or "u8", "VALUES": bool(value), "OWNERS": not value,
-        "THREADS": THREADS, "COUNTS": COUNTS, "CHUNK": CHUNK, "EVEN": even,
+        "THREADS": THREADS, "COUNTS": COUNTS, "CHUNK": CHUNK, "PARTS": PARTS, "TOGETHER": TOGETHER, "EVEN": even,
     }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Counts, their sum (below zero where a count is), and the sums of groups of tiles."""
+    """Counts, their sum (below zero where a count is), and what the kernels know of them: the numbers of a launch, and the memory
+    that these point to.
+    """
 
     counts: View
     total: int
-    sums: View | None
+    numbers: tuple[int, ...] = ()
+    memory: tuple[View, ...] = ()
 
     def fill(self, x: View | None, *outputs: View | None) -> None:
         """Values, owners and places among an owner's, as many as the total."""
-        if self.total and self.sums is not None:
-            tiles, chunks = _tiles(self.counts), -(-self.total // CHUNK)
+        if self.total:
+            parts = _tiles(self.counts) - (-self.total // CHUNK)
             pointers = [v.ptr if v else 0 for v in (x, *outputs)]
-            numbers = [
-                self.counts.ptr,
-                self.counts.shape[0],
-                tiles,
-                chunks,
-                *pointers,
-                *_nodes(self.sums, tiles),
-            ]
+            numbers = [*self.numbers[:9], *pointers, *self.numbers[13:]]
             text = spec(self.counts.dtype, RAW[x.dtype.itemsize] if x else None, _even(self.counts))
-            launch("repeat", "upsweep_fill", text, self.counts, (tiles + chunks, THREADS), numbers)
+            launch("repeat", "upsweep_fill", text, self.counts, (-(-parts // PARTS), THREADS), numbers)
 
 
 def spread(counts: View) -> Spread:
     n, tiles = counts.shape[0], _tiles(counts)
     if n == 0:
-        return Spread(counts, 0, None)
-    sums, box = zeros(counts, 3 + nodes(tiles)[1]), mailbox.box(counts.device)
-    numbers = [counts.ptr, n, tiles, sums.ptr, sums.ptr + 8, sums.ptr + 16, box.ptr, *_nodes(sums, tiles)]
-    launch(
-        "repeat", "upsweep_sums", spec(counts.dtype, None, _even(counts)), counts, (tiles, THREADS), numbers
-    )
-    return Spread(counts, box.wait(stream_of(counts)), sums)
+        return Spread(counts, 0)
+    levels, words = nodes(tiles)
+    sums, box = zeros(counts, 3 + words), mailbox.box(counts.device)
+    short = empty(counts, (tiles * THREADS + tiles // 8 + 1,), INT64)
+    numbers = [
+        counts.ptr, n, tiles, sums.ptr, sums.ptr + 8, sums.ptr + 16, box.ptr, short.ptr, short.ptr + 8 * tiles * THREADS,
+        *[0] * 4, *(sums.ptr + 24 + 8 * first for first in levels), words,
+    ]  # fmt: skip
+    text = spec(counts.dtype, None, _even(counts))
+    launch("repeat", "upsweep_sums", text, counts, (-(-tiles // TOGETHER), THREADS), numbers)
+    return Spread(counts, box.wait(stream_of(counts)), tuple(numbers), (sums, short))
 
 
 def _tiles(counts: View) -> int:
@@ -79,12 +82,7 @@ def _tiles(counts: View) -> int:
 
 
 def _even(counts: View) -> bool:
-    return counts.ptr % (2 * counts.dtype.itemsize) == 0
-
-
-def _nodes(sums: View, tiles: int) -> list[int]:
-    levels, words = nodes(tiles)
-    return [*(sums.ptr + 24 + 8 * first for first in levels), words]
+    return counts.ptr % min(16, COUNTS * counts.dtype.itemsize) == 0
 
 
 def repeat(x: Any, counts: Any, offsets: Callable[[], Any]) -> Any:

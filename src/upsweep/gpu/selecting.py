@@ -29,12 +29,14 @@ from upsweep.gpu.view import View
 
 SHAPES = {1: (256, 32, 16, 5), 2: (256, 16, 8, 5), 4: (256, 16, 4, 5), 8: (128, 16, 2, 7), 16: (128, 8, 1, 6)}
 """Threads of a block, items of a thread, how many of these touch, and blocks of a multiprocessor, by the bytes of an item. 2^26
-items on an H200, half kept, as fractions of a copy, in trials: of 4 bytes (256, 16) .86, (128, 32) .85, (512, 16) .78,
-(128, 16) .77; of 8 (128, 16) .92, (256, 8) .85; of 1 (256, 32) .68, (128, 32) .59. Without any look-back .88, and .68 of 1."""
+items on an H200, half kept, both kernels as fractions of a copy: of 4 bytes (256, 16) .89, (128, 32) .91, (128, 16) .73; of 8
+(128, 16) .86, (256, 8) .77; of 1 (256, 32) .74, (256, 16) .63."""
 LAG = 1024
-"""Tiles between the tile that a block counts and the tile that it writes: 1024 .86 of a copy, 512 .8, 256 .65, where waiting
-begins. For runs half as many, since their items are read again from the cache: 512 .68, 1024 .61, 2048 .55.
+"""Tiles between the tile that a block counts and the tile that it writes, where items are counted by themselves: runs half as
+many, since their items are read again from the cache: 512 .59 of a copy, 256 .59, 1024 .52.
 """
+TOGETHER = 4
+"""Tiles whose flags a block marks and counts."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ class Select:
         return {
             "KEY": self.key, "THREADS": threads, "ITEMS": items, "VECTOR": vector, "BLOCKS": blocks - self.lengths,
             "EVEN": True, "TEST": self.test is not None, "ITEM": types[0], "ANSWER": types[1],
-            "RUNS": self.runs, "VALUES": self.values, "PLACES": self.places, "LENGTHS": self.lengths, "REST": self.rest,
+            "TOGETHER": TOGETHER, "RUNS": self.runs,
+            "VALUES": self.values, "PLACES": self.places, "LENGTHS": self.lengths, "REST": self.rest,
         }  # fmt: skip
 
     def kept(self, x: View | None, flags: View | None) -> tuple[int, list[View]]:
@@ -90,16 +93,35 @@ class Select:
         skip = (flags.ptr & 15) if flags else like.ptr % 16 // self.size
         tile = threads * items
         tiles = -(-(n + skip) // tile)
-        lag = tiles if self.rest else min(tiles, LAG >> self.runs)
+        lag = min(tiles, LAG >> self.runs)
         levels, words = nodes(tiles)
         work = zeros(like, 1 + words * (1 + self.lengths))
+        marks = empty(like, (tiles * threads,), np.dtype(np.int32 if items > 16 else np.int16))
         firsts = [work.ptr + 8 + 8 * first for first in levels]
         x_at, flags_at, *outputs_at = [v.ptr if v else 0 for v in (x, flags, *outputs)]
-        numbers = [x_at, flags_at, n, skip, tiles, room, *outputs_at, work.ptr, lag, count, *firsts, words]
+        numbers = [
+            x_at,
+            flags_at,
+            n,
+            skip,
+            tiles,
+            room,
+            *outputs_at,
+            marks.ptr,
+            work.ptr,
+            lag,
+            count,
+            *firsts,
+            words,
+        ]
         even = x is None or (x.ptr - skip * self.size) % min(16, vector * self.size) == 0
-        python = (self.test,) if self.test else ()
         spec = self.spec | {"EVEN": even}
-        launch("select", "upsweep_select", spec, like, (tiles + lag, threads), numbers, python=python)
+        if flags:
+            launch("select", "upsweep_mark", spec, like, (-(-tiles // TOGETHER), threads), numbers)
+            launch("select", "upsweep_write", spec, like, (tiles, threads), numbers)
+        else:
+            python = (self.test,) if self.test else ()
+            launch("select", "upsweep_select", spec, like, (tiles + lag, threads), numbers, python=python)
 
 
 def _cut(whole: View, kept: int) -> Any:

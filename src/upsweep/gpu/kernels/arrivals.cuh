@@ -22,6 +22,15 @@ template <bool LAST> __device__ __forceinline__ void arrive(const Nodes& nodes, 
   atomicAdd(node, ARRIVED | count);
 }
 
+// The same for neighbours: lane k < some <= 32 has the count of tile t + k, the other lanes have 0. All of them belong to the same
+// group of 32. Atomics at one address come one after another, so that fewer of them are faster.
+__device__ __forceinline__ void arrive_together(const Nodes& nodes, i64 t, u32 some, u64 count, int lane) {
+  if (lane < some) atomicAdd(nodes.level[0] + t + lane, ARRIVED | count);
+#pragma unroll
+  for (int s = 16; s; s /= 2) count += __shfl_xor_sync(FULL, count, s);
+  if (lane > 0 && lane < LEVELS) atomicAdd(nodes.level[lane] + (t >> 5 * lane), some * ARRIVED | count);
+}
+
 // By a warp: the number of items that the tiles before t keep. It is the sum of up to 31 nodes of a level and all nodes of the
 // last.
 template <bool LAST> __device__ __forceinline__ Before before_tile(const Nodes& nodes, i64 t, int lane) {

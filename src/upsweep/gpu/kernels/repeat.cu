@@ -1,64 +1,80 @@
-// Values, each repeated as often as its count says, however uneven the counts are. A first pass sums the counts of tiles. Then
-// the ends of the tiles and the output's chunks cut the output into parts. A block finds its own part among the sums, scans the
-// counts of that tile again, and marks the start of each segment. Every item of the output belongs to the nearest mark at or
-// before it.
+// Values, each repeated as often as its count says, however uneven the counts are. A first pass sums the counts of tiles, and
+// writes a byte for each count. Then the ends of the tiles and the output's chunks cut the output into parts. A block finds its
+// first part among the sums, and goes on to the next ones. It scans the counts of the tile, and marks the start of each segment.
+// Every item of the output belongs to the nearest mark at or before it.
 // The cuts: Green, McColl and Bader, "GPU merge path" (2012).
 //   VALUES   x[s] is written for each item of segment s
 //   OWNERS   s is written, and the item's place within the segment
 #include "arrivals.cuh"
 #include "packs.cuh"
 
-constexpr int WARPS = THREADS / 32, PAIRS = COUNTS / 2, STRIP = 32 * COUNTS, TILE = THREADS * COUNTS;  // of counts
-constexpr int STRETCH = CHUNK / WARPS, LINES = STRETCH / 128;                                          // of the output
+constexpr int WARPS = THREADS / 32, TILE = THREADS * COUNTS;  // of counts
+constexpr int STRETCH = CHUNK / WARPS, LINES = STRETCH / 128;  // of the output
 static_assert(TILE < 65536 && STRETCH % 128 == 0, "a mark has 16 bits, a lane takes four items of the output from a line");
+static_assert(COUNTS == 8 && PARTS < 32, "a thread's counts are a word of bytes, a warp's lanes ask for the tiles of all parts");
 
-// A lane's counts: two of each line of a warp.
-__device__ __forceinline__ void load_counts(i64 (&to)[PAIRS][2], const COUNT* counts, i64 from, i64 n) {
-#pragma unroll
-  for (int k = 0; k < PAIRS; k++, from += 64) {
-    Pack<COUNT, 2> pair;
-    pair.template load_within<EVEN>(counts + from, 0, n - from);
-    to[k][0] = pair.get(0);
-    to[k][1] = pair.get(1);
-  }
+struct Repeat {
+  const COUNT* counts;
+  i64 n, tiles;
+  u64* sum; u32* negative; u32* done; i64* total;
+  u64* bytes;  // the counts of a thread, where those of its tile fit
+  u8* wide;    // for each tile, whether they do not
+  const VALUE* x; VALUE* values; i64* owners; i64* ranks;
+  Nodes nodes;
+};
+
+__device__ __forceinline__ void load_counts(Pack<COUNT, COUNTS>& to, const Repeat& p, i64 t) {
+  const i64 at = t * TILE + threadIdx.x * COUNTS;
+  to.template load_within<EVEN>(p.counts + at, 0, p.n - at);
 }
 
-struct Sums { const COUNT* counts; i64 n, tiles; u64* sum; u32* negative; u32* done; i64* total; Nodes nodes; };
-
 // The sums of tiles, and the sum of all counts: -2 where a count is negative.
-extern "C" __global__ void __launch_bounds__(THREADS) upsweep_sums(const __grid_constant__ Sums p) {
-  __shared__ i64 sums[WARPS], signs[WARPS];
+extern "C" __global__ void __launch_bounds__(THREADS) upsweep_sums(const __grid_constant__ Repeat p) {
+  __shared__ i64 sums[TOGETHER][WARPS], bits[TOGETHER][WARPS];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const i64 t = blockIdx.x;
-  i64 counts[PAIRS][2], sum = 0, sign = 0;
-  load_counts(counts, p.counts, t * TILE + warp * STRIP + 2 * lane, p.n);
+  const i64 t = (i64)blockIdx.x * TOGETHER, some = min(p.tiles - t, (i64)TOGETHER);
 #pragma unroll
-  for (int k = 0; k < PAIRS; k++) { sum += counts[k][0] + counts[k][1]; sign |= counts[k][0] | counts[k][1]; }
+  for (int g = 0; g < TOGETHER; g++) {
+    Pack<COUNT, COUNTS> counts;
+    load_counts(counts, p, t + g);
+    i64 sum = 0, set = 0;
+    u64 bytes = 0;
 #pragma unroll
-  for (int s = 16; s; s /= 2) { sum += __shfl_xor_sync(FULL, sum, s); sign |= __shfl_xor_sync(FULL, sign, s); }
-  if (lane == 0) { sums[warp] = sum; signs[warp] = sign; }
+    for (int j = 0; j < COUNTS; j++) {
+      const i64 count = counts.get(j);
+      sum += count;
+      set |= count;
+      bytes |= (u64)(count & 255) << 8 * j;
+    }
+    if (g < some) p.bytes[(t + g) * THREADS + threadIdx.x] = bytes;
+#pragma unroll
+    for (int s = 16; s; s /= 2) { sum += __shfl_xor_sync(FULL, sum, s); set |= __shfl_xor_sync(FULL, set, s); }
+    if (lane == 0) { sums[g][warp] = sum; bits[g][warp] = set; }
+  }
   __syncthreads();  // all warps have summed
   if (warp) return;
-  sum = sign = 0;
+  i64 sum = 0, set = 0;
 #pragma unroll
-  for (int w = 0; w < WARPS; w++) { sum += sums[w]; sign |= signs[w]; }
-  arrive<false>(p.nodes, t, sum & (i64)(ARRIVED - 1), 0, lane);
+  for (int w = 0; w < WARPS; w++) if (lane < TOGETHER) { sum += sums[lane][w]; set |= bits[lane][w]; }
+  if (lane < some) p.wide[t + lane] = set >> 8 != 0;
+  arrive_together(p.nodes, t, some, sum & (i64)(ARRIVED - 1), lane);
+#pragma unroll
+  for (int s = 16; s; s /= 2) { sum += __shfl_xor_sync(FULL, sum, s); set |= __shfl_xor_sync(FULL, set, s); }
   if (lane) return;
   atomicAdd(p.sum, (u64)sum);
-  if (sign < 0) *p.negative = 1;
-  __threadfence();  // who counts the last tile sees the sums of all
-  if (atomicAdd(p.done, 1u) + 1 < p.tiles) return;
+  if (set < 0) *p.negative = 1;
+  __threadfence();  // who counts the last tiles sees the sums of all
+  if (atomicAdd(p.done, (u32)some) + some < p.tiles) return;
   __threadfence();
   *(volatile i64*)p.total = *(volatile u32*)p.negative ? -2 : (i64)*(volatile u64*)p.sum;
   __threadfence_system();
 }
 
-struct Fill { const COUNT* counts; i64 n, tiles, chunks; const VALUE* x; VALUE* values; i64* owners; i64* ranks; Nodes nodes; };
 struct Cut { i64 tile, start, end; };
 
 // By a warp. Among the first `step` ends of tiles and of chunks (an end of a tile comes before the end of a chunk at the same
 // place): the number of ends of tiles, and the sum of the next tile. The search goes down the levels, 32 nodes at a time.
-__device__ __forceinline__ Cut cut_at(const Fill& p, i64 step, int lane) {
+__device__ __forceinline__ Cut cut_at(const Repeat& p, i64 step, int lane) {
   Cut cut = {0, 0, 0};
 #pragma unroll
   for (int level = LEVELS - 1; level >= 0; level--) {
@@ -95,101 +111,151 @@ template <class T> __device__ __forceinline__ void store_four(T* to, const T (&v
   }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) upsweep_fill(const __grid_constant__ Fill p) {
+// Marks the starts of a thread's segments. The first of them starts at place `at`; the block's part is [first, end).
+template <class T, class Counts>
+__device__ __forceinline__ void mark(const Counts& counts, T at, int first, int end, u16* marks, int* begins, u32& cut_segment, i64& late) {
+#pragma unroll
+  for (int j = 0; j < COUNTS; j++) {
+    const T next = at + (T)counts(j);
+    if (next > at && next > first && at < end) {
+      const int to = at > first ? (int)at : first, s = threadIdx.x * COUNTS + j;
+      marks[to] = s + 1;
+      if (OWNERS) begins[s] = to;
+      if (OWNERS && at <= first) { cut_segment = s; late = first - at; }
+    }
+    at = next;
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, (sizeof(VALUE) > 8 ? 768 : 1024) / THREADS) upsweep_fill(const __grid_constant__ Repeat p) {
   __shared__ uint4 mark_words[CHUNK / 8];
   __shared__ int begins[OWNERS ? TILE : 1];  // of segments, in the block's part
-  __shared__ i64 sums[WARPS], late;
+  __shared__ VALUE held[VALUES ? TILE : 1];
+  __shared__ i64 sums[WARPS], tile_sums[PARTS], late;
   __shared__ u32 tops[WARPS], cut_segment;
+  __shared__ u8 wides[PARTS];
   __shared__ Cut shared_cut;
   u16* const marks = (u16*)mark_words;  // 1 + the segment that starts here
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const i64 step = (i64)blockIdx.x * PARTS;
   if (warp == 0) {
-    const Cut cut = cut_at(p, blockIdx.x, lane);
+    const Cut cut = cut_at(p, step, lane);
     if (lane == 0) shared_cut = cut;
+    if (lane < PARTS && cut.tile + lane < p.tiles) {
+      tile_sums[lane] = read_count(p.nodes.level[0] + cut.tile + lane) & (ARRIVED - 1);
+      wides[lane] = p.wide[cut.tile + lane];
+    }
   }
   for (int i = threadIdx.x; i < CHUNK / 8; i += THREADS) mark_words[i] = uint4{0, 0, 0, 0};
-  __syncthreads();  // the part is known, and there are no marks
-  const i64 t = shared_cut.tile, chunk = blockIdx.x - t;
-  const i64 low = max(shared_cut.start, chunk * CHUNK), high = min(shared_cut.end, (chunk + 1) * CHUNK), base = low & ~3ll;
-  if (t >= p.tiles || low >= high) return;
+  __syncthreads();  // the first part is known, and there are no marks
+  Cut cut = shared_cut;
+  const i64 first_tile = cut.tile;
+  i64 known = -1, before = 0;
+  u64 bytes = 0, coming = cut.tile < p.tiles ? p.bytes[cut.tile * THREADS + threadIdx.x] : 0;
+  bool wide = false;
 
-  i64 counts[PAIRS][2], before[PAIRS], sum = 0;
-  load_counts(counts, p.counts, t * TILE + warp * STRIP + 2 * lane, p.n);
+  for (int part = 0; part < PARTS && cut.tile < p.tiles; part++) {
+    const i64 t = cut.tile, bound = (step + part - t + 1) * CHUNK;
+    const i64 low = max(cut.start, bound - CHUNK), high = min(cut.end, bound), base = low & ~3ll, start = cut.start;
+    const bool last = cut.end <= bound;
+    VALUE mine[COUNTS];
+    if (known != t) {
+      wide = wides[t - first_tile];
+      bytes = coming;
+      if (t + 1 < p.tiles) coming = p.bytes[(t + 1) * THREADS + threadIdx.x];
+      if constexpr (VALUES) {
 #pragma unroll
-  for (int k = 0; k < PAIRS; k++) {
-    const i64 own = counts[k][0] + counts[k][1];
-    i64 to_lane = own;
-#pragma unroll
-    for (int s = 1; s < 32; s *= 2) { const i64 left = __shfl_up_sync(FULL, to_lane, s); if (lane >= s) to_lane += left; }
-    before[k] = sum + to_lane - own;
-    sum += __shfl_sync(FULL, to_lane, 31);
-  }
-  if (lane == 0) sums[warp] = sum;
-  __syncthreads();  // all warps have summed
-  i64 start = shared_cut.start;
-#pragma unroll
-  for (int w = 0; w < WARPS; w++) if (w < warp) start += sums[w];
-#pragma unroll
-  for (int k = 0; k < PAIRS; k++) {
-    i64 from = start + before[k];
-#pragma unroll
-    for (int j = 0; j < 2; j++) {
-      const i64 to = from + counts[k][j];
-      const int s = warp * STRIP + 64 * k + 2 * lane + j;
-      if (to > from && to > low && from < high) {
-        const int at = (int)(max(from, low) - base);
-        marks[at] = s + 1;
-        if (OWNERS) begins[s] = at;
-        if (OWNERS && from <= low) { cut_segment = s; late = low - from; }
+        for (int j = 0; j < COUNTS; j++) {
+          const i64 s = t * TILE + j * THREADS + threadIdx.x;
+          if (s < p.n) mine[j] = p.x[s];
+        }
       }
-      from = to;
-    }
-  }
-  __syncthreads();  // marks are there
-  const int first = (int)(low - base), end = (int)(high - base), stretch = warp * STRETCH;
-  u32 mark[LINES][4], top = 0;
+      i64 sum = 0;
+      if (wide) {
+        Pack<COUNT, COUNTS> counts;
+        load_counts(counts, p, t);
 #pragma unroll
-  for (int k = 0; k < LINES; k++) {
-    const u64 w = *(const u64*)(marks + stretch + 128 * k + 4 * lane);
-#pragma unroll
-    for (int j = 0; j < 4; j++) mark[k][j] = max(j ? mark[k][j - 1] : 0u, (u32)(w >> 16 * j) & 0xffff);
-    top = max(top, mark[k][3]);
-  }
-#pragma unroll
-  for (int s = 16; s; s /= 2) top = max(top, __shfl_xor_sync(FULL, top, s));
-  if (lane == 0) tops[warp] = top;
-  __syncthreads();  // the last mark of each stretch is known
-  u32 nearest = 0;  // at or before a line's first item
-#pragma unroll
-  for (int w = 0; w < WARPS; w++) if (w < warp) nearest = max(nearest, tops[w]);
-#pragma unroll
-  for (int k = 0; k < LINES; k++) {
-    if (stretch + 128 * k >= end) break;
-    const int i = stretch + 128 * k + 4 * lane;
-    u32 to_lane = mark[k][3];
-#pragma unroll
-    for (int s = 1; s < 32; s *= 2) { const u32 left = __shfl_up_sync(FULL, to_lane, s); if (lane >= s) to_lane = max(to_lane, left); }
-    const u32 left = __shfl_up_sync(FULL, to_lane, 1), mine = lane ? max(left, nearest) : nearest;
-    nearest = max(nearest, __shfl_sync(FULL, to_lane, 31));
-    if (i >= end) continue;
-    u32 segment[4];
-#pragma unroll
-    for (int j = 0; j < 4; j++) segment[j] = max(max(mark[k][j], mine), 1u) - 1;  // before the part: any
-    if constexpr (VALUES) {
-      alignas(16) VALUE values[4];
-#pragma unroll
-      for (int j = 0; j < 4; j++) values[j] = p.x[t * TILE + segment[j]];
-      store_four(p.values + base + i, values, first - i, end - i);
-    }
-    if constexpr (OWNERS) {
-      alignas(16) i64 owners[4], ranks[4];
-#pragma unroll
-      for (int j = 0; j < 4; j++) {
-        owners[j] = t * TILE + segment[j];
-        ranks[j] = i + j - begins[segment[j]] + (segment[j] == cut_segment ? late : 0);
+        for (int j = 0; j < COUNTS; j++) sum += (i64)counts.get(j);
+      } else {
+        const u64 pairs = (bytes & 0x00ff00ff00ff00ffull) + (bytes >> 8 & 0x00ff00ff00ff00ffull);
+        sum = pairs * 0x0001000100010001ull >> 48;
       }
-      store_four(p.owners + base + i, owners, first - i, end - i);
-      store_four(p.ranks + base + i, ranks, first - i, end - i);
+      i64 to_lane = sum;
+#pragma unroll
+      for (int s = 1; s < 32; s *= 2) { const i64 left = __shfl_up_sync(FULL, to_lane, s); if (lane >= s) to_lane += left; }
+      if (lane == 31) sums[warp] = to_lane;
+      before = to_lane - sum;
+    }
+    __syncthreads();  // all warps have summed, and are through with the part before
+    if (known != t) {
+      known = t;
+#pragma unroll
+      for (int w = 0; w < WARPS; w++) if (w < warp) before += sums[w];
+#pragma unroll
+      for (int j = 0; j < COUNTS; j++) if (VALUES) held[j * THREADS + threadIdx.x] = mine[j];
+    }
+    if (last) {
+      cut.tile = t + 1;
+      cut.start = cut.end;
+      if (t + 1 - first_tile < PARTS) cut.end += tile_sums[t + 1 - first_tile];
+    }
+    if (low >= high) continue;
+    const int first = (int)(low - base), end = (int)(high - base), stretch = warp * STRETCH;
+    const i64 at = start + before - base;
+    if (wide) {
+      Pack<COUNT, COUNTS> counts;
+      load_counts(counts, p, t);
+      mark([&](int j) { return (i64)counts.get(j); }, at, first, end, marks, begins, cut_segment, late);
+    } else mark([&](int j) { return (int)(bytes >> 8 * j & 255); }, (int)at, first, end, marks, begins, cut_segment, late);
+    __syncthreads();  // marks are there
+    u32 top = 0;
+#pragma unroll
+    for (int k = 0; k < LINES; k++) {
+      const uint2 w = *(const uint2*)(marks + stretch + 128 * k + 4 * lane);
+      top = __vmaxu2(top, __vmaxu2(w.x, w.y));
+    }
+    top = max(top & 0xffff, top >> 16);
+    top = __reduce_max_sync(FULL, top);
+    if (lane == 0) tops[warp] = top;
+    __syncthreads();  // the last mark of each stretch is known
+    u32 nearest = 0;  // at or before a line's first item
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) if (w < warp) nearest = max(nearest, tops[w]);
+#pragma unroll
+    for (int k = 0; k < LINES; k++) {
+      if (stretch + 128 * k >= end) break;
+      const int i = stretch + 128 * k + 4 * lane;
+      u64* const four = (u64*)(marks + i);
+      const u64 w = *four;
+      *four = 0;
+      u32 mark[4];
+#pragma unroll
+      for (int j = 0; j < 4; j++) mark[j] = max(j ? mark[j - 1] : 0u, (u32)(w >> 16 * j) & 0xffff);
+      u32 to_lane = mark[3];
+#pragma unroll
+      for (int s = 1; s < 32; s *= 2) { const u32 left = __shfl_up_sync(FULL, to_lane, s); if (lane >= s) to_lane = max(to_lane, left); }
+      const u32 left = __shfl_up_sync(FULL, to_lane, 1), mine = lane ? max(left, nearest) : nearest;
+      nearest = max(nearest, __shfl_sync(FULL, to_lane, 31));
+      if (i >= end) continue;
+      u32 segment[4];
+#pragma unroll
+      for (int j = 0; j < 4; j++) segment[j] = max(max(mark[j], mine), 1u) - 1;  // before the part: any
+      if constexpr (VALUES) {
+        alignas(16) VALUE values[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) values[j] = held[segment[j]];
+        store_four(p.values + base + i, values, first - i, end - i);
+      }
+      if constexpr (OWNERS) {
+        alignas(16) i64 owners[4], ranks[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+          owners[j] = t * TILE + segment[j];
+          ranks[j] = i + j - begins[segment[j]] + (segment[j] == cut_segment ? late : 0);
+        }
+        store_four(p.owners + base + i, owners, first - i, end - i);
+        store_four(p.ranks + base + i, ranks, first - i, end - i);
+      }
     }
   }
 }
