@@ -26,8 +26,8 @@ _STEPS = 16
 """Steps of a tile, as in serving.cuh."""
 
 
-_MANY = {"selective": 1, "selective_back": 4, "selective_step": 0}
-"""How many blocks a multiprocessor has at most where the blocks of a kernel are not many."""
+_MANY = 1
+"""How many blocks a multiprocessor has at most where the blocks of a walk are not many."""
 _SERVERS = {(False, False): (8, 1), (False, True): (8, 1), (True, False): (4, 2), (True, True): (6, 2)}
 """Warps that serve the walking warps, and blocks of a multiprocessor, by whether blocks are many and items narrow floats.
 
@@ -35,10 +35,9 @@ Of the exponentials, on an H200: 16 x 2048 x 4096 float32 .50 with (4, 2), .49 w
 .44; 1 x 16384 x 4096 float32 .37, .38 and .43."""
 _SERVED = 120 << 10
 """Bytes of shared memory that they have together, so that each of their threads has registers enough."""
-_SIDES = {False: (1, 4), True: (2, 4)}
-"""Channels that a lane walks back at once, and blocks of a multiprocessor, by whether blocks are many.
-
-Of the bytes, on an H200, float32: 16 x 2048 x 4096 .24 with (1, 4), .25 with (2, 4); 8 x 4096 x 1536 .20 and .18."""
+_BLOCKS_BACK = 4
+"""Blocks of a multiprocessor that walk back. A lane walks one channel at a time, except of more than 16 states. Two channels were
+.25 instead of .24 of the bytes for 16 x 2048 x 4096 float32 on an H200, but the sums over channels had other bits then."""
 _STEP_THREADS = 128
 """Threads of a block that takes single steps, as in gated_step.cu and selective_step.cu."""
 _FEW_STEPS = 4
@@ -148,7 +147,7 @@ def _grain(arrays: Sequence[View], most: int = 16) -> int:
 
 def _kernel(name: str, s: Selective, grain: int, state_grain: int) -> tuple[Any, int, int]:
     """A loaded kernel, its threads and its shared memory."""
-    much = _MANY[name] * driver.attribute(s.u.device, "MULTIPROCESSOR_COUNT")
+    much = _MANY * driver.attribute(s.u.device, "MULTIPROCESSOR_COUNT")
     many = s.sequences * _groups(s) > much
     spec, threads, memory = _spec(name, s.u.dtype, s.a.shape[1], grain, state_grain, many)
     with driver.on_device(s.u.device):
@@ -179,11 +178,14 @@ def _spec(
         threads, memory = 32 * (lanes + servers), servers * each
         numbers |= {"SERVERS": servers, "BLOCKS": blocks}
     else:
-        side, blocks = _SIDES[many and narrow]
-        side = max(min(side, lanes), lanes // 4)
+        side = max(1, lanes // 4)
         threads = 32 * lanes // side
         memory = _memory_back(dtype.itemsize, real.itemsize, states, lanes // side, lanes * own)
-        numbers |= {"SIDE": side, "BODY": max(4, lanes // side), "BLOCKS": min(blocks, MOST_MEMORY // memory)}
+        numbers |= {
+            "SIDE": side,
+            "BODY": max(4, lanes // side),
+            "BLOCKS": min(_BLOCKS_BACK, MOST_MEMORY // memory),
+        }
     if memory > MOST_MEMORY:
         raise EngineError(
             f"the cuda engine has no room for {states} states of {dtype} a channel: 64 fit, of float64 32"
