@@ -57,6 +57,7 @@ HOT = {
     "rows from columns": (ops.ADD, ["f4"], (16384, 16384), 1, {"transposed": True}),
     "short rows": (ops.ADD, ["f4"], (1 << 25, 8), 1, {}),
     "uneven short rows": (ops.ADD, ["f4"], (1 << 23, 33), 1, {}),
+    "rows of three": (ops.ADD, ["f4"], (1 << 25, 3), 1, {}),
     "few rows": (ops.ADD, ["f4"], (1 << 18,), 0, {}),
     "more rows": (ops.AFFINE, ["f4", "f4"], (1 << 20,), 0, {"kept": 1}),
     "truths": (ops.OR, ["?"], LONG, 0, {}),
@@ -114,6 +115,8 @@ OTHERS = {
     "a short axis that lies anywhere": (ops.ADD, ["f4"], (5, 64), 0, {"phase": 13}),
     "in order anywhere": (ops.AFFINE, ["f8", "f8"], (50, 64), 0, {"phase": 3, "order": "sequential"}),
     "reduce in order": (ops.MUL, ["c16"], (1537, 77), 0, {"reduce": True, "order": "sequential"}),
+    "three columns": (ops.ADD, ["f4"], (1 << 25, 3), 0, {}),
+    "fifty columns": (ops.ADD, ["f4"], (1 << 20, 50), 0, {}),
     "columns of bytes": (ops.ADD, ["i1"], (3000, 1000), 0, {"segmented": True}),
 }
 

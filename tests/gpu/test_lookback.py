@@ -1,6 +1,7 @@
 """The look-back of the kernels, digit by digit, on the CPU: which nodes exist, and that they fold to the canonical tree.
 
-The kernels run the same steps (lookback.cuh in radix 32, column_lookback.cuh in radix 8). The elements here are intervals of
+The kernels run the same steps (lookback.cuh in radix 32, column_lookback.cuh in radix 8 times the
+lanes of a column). The elements here are intervals of
 tiles, which refuse to join unless they touch.
 """
 
@@ -25,9 +26,10 @@ SIZES = [1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025,
 KINDS = {"tiles": sweeps.Tiles, "columns": sweeps.Columns}
 
 
-def choice(kernel: str, tiles: int) -> Choice:
-    shape = Shape(32, 8, 3)
-    items = 256 if kernel == "columns" else 8192
+def choice(kernel: str, tiles: int, bits: int = 3) -> Choice:
+    lanes = 32 >> (bits - 3) if kernel == "columns" else 32
+    shape = Shape(32, 8, 3, lanes=lanes)
+    items = 256 * 32 // lanes if kernel == "columns" else 8192
     made = KINDS[kernel](shape, layout.Layout(items * tiles, (), (), (), (), None))
     assert made.tiles == tiles
     return made
@@ -117,7 +119,7 @@ def near_rows(t: int, tiles: int, levels: int, near: int) -> dict[int, list[tupl
     return rows
 
 
-def look_back(t: int, tiles: int, levels: int, bits: int, near: int | None):
+def look_back(kernel: str, t: int, tiles: int, levels: int, bits: int, near: int | None):
     """The blocks of tiles that the prefix of t and the prefix of t + 1 are folded from."""
     radix = 1 << bits
     digit = [t >> (bits * level) & (radix - 1) for level in range(levels)]
@@ -129,7 +131,7 @@ def look_back(t: int, tiles: int, levels: int, bits: int, near: int | None):
     prefix: list[tuple[int, int]] = []
     following: list[tuple[int, int]] = []
     rows = near_rows(t, tiles, levels, near) if near is not None and levels > 1 and turn == 0 else {}
-    folded = fold_lanes if bits == 5 else fold
+    folded = fold_lanes if kernel == "tiles" else fold
     for level in reversed(range(levels)):
         siblings = rows.get(level) or group(t >> (bits * level) & -radix, digit[level], level, bits, tiles)
         if level == turn:
@@ -140,24 +142,32 @@ def look_back(t: int, tiles: int, levels: int, bits: int, near: int | None):
 
 @pytest.mark.parametrize(
     ("kernel", "bits", "near"),
-    [("tiles", 5, None), ("tiles", 5, 0), ("tiles", 5, 2), ("tiles", 5, 4), ("columns", 3, None)],
+    [
+        ("tiles", 5, None),
+        ("tiles", 5, 0),
+        ("tiles", 5, 2),
+        ("tiles", 5, 4),
+        ("columns", 3, None),
+        ("columns", 5, None),
+        ("columns", 7, None),
+    ],
 )
 @pytest.mark.parametrize("tiles", SIZES)
 def test_prefixes_are_the_canonical_blocks(kernel, bits, near, tiles):
-    levels = len(choice(kernel, tiles).levels()[1])
+    levels = len(choice(kernel, tiles, bits).levels()[1])
     borders = {t for s in SIZES for t in range(s - 3, s + 3)} | set(range(300)) | {tiles - 1}
     drawn = set(np.random.default_rng(tiles).integers(0, tiles, 500).tolist())
     for t in sorted(t for t in borders | drawn if 0 <= t < tiles):
         if tiles == 1:
             continue
-        for count, found in zip((t, t + 1), look_back(t, tiles, levels, bits, near)):
+        for count, found in zip((t, t + 1), look_back(kernel, t, tiles, levels, bits, near)):
             assert found == [(first, first + size) for first, size in blocks(0, count)]
 
 
-@pytest.mark.parametrize(("kernel", "bits"), [("tiles", 5), ("columns", 3)])
+@pytest.mark.parametrize(("kernel", "bits"), [("tiles", 5), ("columns", 3), ("columns", 5), ("columns", 7)])
 @pytest.mark.parametrize("tiles", SIZES[1:])
 def test_nodes_of_all_levels_lie_apart(kernel, bits, tiles):
-    made = choice(kernel, tiles)
+    made = choice(kernel, tiles, bits)
     first, sizes, nodes = made.levels()
     assert sizes == [-(-tiles >> (bits * level)) for level in range(len(sizes))]
     assert first == [sum(sizes[:level]) for level in range(len(sizes))]

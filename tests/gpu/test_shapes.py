@@ -49,6 +49,10 @@ CHOICES = [
     (["f4"], (1 << 20, 8), 0, "columns", False, False),
     (["f4"], (1 << 20, 2), 0, "columns", False, False),
     (["f4"], (5000, 2, 2), 1, "rows", False, False),
+    (["f4"], (1 << 20, 3), 1, "short", False, False),
+    (["f4"], (1 << 20, 4), 1, "rows", False, False),
+    (["f4"], (5000, 3), 1, "rows", False, False),
+    (["f4"], (1 << 20, 129), 1, "rows", False, False),
     (["f4"], (100, 100, 26843), 1, "short", False, False),
     (["f8"], (64, 1000), 0, "short", False, False),
     (["f8"], (65, 1000), 0, "columns", False, False),
@@ -280,8 +284,48 @@ def test_few_columns_share_a_warp(columns, n):
     _, choice = chosen((ops.ADD, ["f4"], (n, columns), 0, {"segmented": True}))
     assert choice.kernel == "columns"
     assert choice.width >= min(columns, 32)
-    assert choice.column_groups == -(-columns // 32)
+    assert choice.column_groups == 1
     assert choice.tile * choice.width <= 2 * n * columns
+
+
+@pytest.mark.parametrize(
+    ("columns", "flags", "stretch"),
+    [
+        (2, {}, 0),
+        (3, {}, 3),
+        (8, {}, 0),
+        (33, {}, 33),
+        (64, {}, 64),
+        (128, {}, 128),
+        (129, {}, 0),
+        (33, {"phase": 4}, 0),
+        (33, {"reverse": True}, 0),
+        (33, {"reduce": True}, 0),
+    ],
+)
+def test_lines_of_few_columns_are_one_stretch(columns, flags, stretch):
+    plan, choice = chosen((ops.ADD, ["f4"], (1 << 20, columns), 0, flags))
+    assert choice.shape.stretch == stretch
+    assert choice.column_groups == (1 if stretch else -(-columns // 32))
+    assert choice.shared_bytes(plan) <= shapes.chip(90).shared
+
+
+@pytest.mark.parametrize(
+    ("dtype", "n", "vector"),
+    [("f4", 2, 6), ("f4", 3, 4), ("f4", 7, 4), ("i1", 3, 16), ("i1", 4, 12), ("f8", 3, 2), ("f4", 33, 1), ("i1", 127, 1)],
+)  # fmt: skip
+def test_a_lane_takes_short_rows_that_lie_one_behind_another(dtype, n, vector):
+    plan, choice = chosen((ops.ADD, [dtype], (1 << 20, n), 1, {}))
+    assert (choice.kernel, choice.shape.vector) == ("short", vector)
+    assert choice.shape.items >= n
+    assert choice.grid(lambda: 1) * choice.width >= 1 << 20
+    assert choice.shared_bytes(plan) == choice.width * n * np.dtype(dtype).itemsize + 16
+
+
+@pytest.mark.parametrize(("rows", "warps"), [(1, 4), (100, 4), (528, 4), (529, 8)])
+def test_few_rows_take_several_warps_each(rows, warps):
+    _, choice = chosen((ops.ADD, ["f4"], (rows, 1000), 1, {}))
+    assert (choice.shape.warps, choice.shape.together) == (warps, rows <= 528)
 
 
 def test_a_column_of_as_many_tiles_as_tickets_count():

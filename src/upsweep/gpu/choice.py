@@ -11,7 +11,7 @@ from upsweep.engine import EngineError
 from upsweep.gpu import functions, params, shapes
 from upsweep.gpu.layout import Lane, Layout, flip, mode, patched, turned
 from upsweep.gpu.shapes import Chip, Shape
-from upsweep.gpu.sharing import Room, node_words, patches, room_of, rounded_up
+from upsweep.gpu.sharing import Room, node_words, pad, patches, room_of, rounded_up
 from upsweep.gpu.text import declared
 from upsweep.operators import form_of
 from upsweep.plan import Plan
@@ -31,8 +31,11 @@ class Choice:
 
     kernel: ClassVar[str]
     """The name of its file in kernels/."""
-    RADIX: ClassVar[int] = 32
-    """Nodes of one level of the look-back that a node of the next level stands for."""
+
+    @property
+    def radix(self) -> int:
+        """Nodes of one level of the look-back that a node of the next level stands for."""
+        return 32
 
     @property
     def meets(self) -> bool:
@@ -94,9 +97,9 @@ class Choice:
             return [0], [0], 0
         rows = self.rows * self.column_groups * self.shape.vector
         sizes, first = [self.tiles], [0]
-        while sizes[-1] >= self.RADIX:
+        while sizes[-1] >= self.radix:
             first.append(first[-1] + rows * sizes[-1])
-            sizes.append(-(-sizes[-1] // self.RADIX))
+            sizes.append(-(-sizes[-1] // self.radix))
         return first, sizes, first[-1] + rows * sizes[-1]
 
     def shared_bytes(self, plan: Plan) -> int:
@@ -204,6 +207,8 @@ def spec(plan: Plan, choice: Choice) -> str:
         "NODE_WORDS": node_words(plan),
         "SHARED_BYTES": choice.shared_bytes(plan),
         "BYTEWISE": packing(plan, layout),
+        "COLUMNS": shape.stretch,
+        "PAD": pad(shape, layout.stores[0].size) if shape.stretch else 0,
     }
     heads = layout.heads
     truths = {
@@ -249,7 +254,8 @@ def spec(plan: Plan, choice: Choice) -> str:
             return _piece(layout, x, shape.items)
         return x.grain_of_lines(choice.width, choice.columns) if lined else x.grain(x.size)
 
-    outputs = [moved(x, at, grain_of_results(x)) for x, at in zip(layout.stores, room.outputs)]
+    at_outputs = [at for at in places if at >= 0] if shape.stretch else room.outputs
+    outputs = [moved(x, at, grain_of_results(x)) for x, at in zip(layout.stores, at_outputs)]
     components = [{"at": at} for at in room.sums]
     numbers["HEADS_MODE"] = "SHIFTED" if heads is None or abs(heads.along) == 1 else "STRIDED"
     numbers["HEADS_GRAIN"] = heads.grain_of_lines(choice.width, choice.columns) if heads and columns else 1

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from math import prod
 from typing import Any
 
@@ -11,6 +12,7 @@ from upsweep.gpu import shapes
 from upsweep.gpu.choice import Choice, light, words, words_passing
 from upsweep.gpu.layout import Lane, Layout, mode
 from upsweep.gpu.shapes import Chip, Shape, Walking
+from upsweep.gpu.sharing import places_of
 from upsweep.gpu.text import declared
 from upsweep.operators import free
 from upsweep.plan import Plan
@@ -22,6 +24,8 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice | None:
     fits = shapes.fits_short(layout.n, words(plan, layout), plan.segmented, light(plan))
     if across and plan.ahead is None and fits:
         return _short(plan, layout, chip)
+    if plan.ahead is None and fits and _are_dense(plan, layout):
+        return _dense(plan, layout, chip)
     if plan.order == "tree" or (free(plan.op, plan.accumulators) and prod(layout.dims) < shapes.ROWS):
         return None
     return _walk(
@@ -55,11 +59,36 @@ def _line_grain(layout: Layout, x: Lane, vector: int, columns: int) -> int:
     return (x if layout.n > 1 else replace(x, along=0)).grain_of_lines(vector, columns)
 
 
+def _are_dense(plan: Plan, layout: Layout) -> bool:
+    """Whether a lane takes whole rows that lie one behind another: rows of so few bytes that lanes which share one would do
+    little, or rows that do not begin at 16 bytes."""
+    n, arrays = layout.n, [*layout.moving(), *layout.stores]
+    if plan.reduce or not layout.dims or prod(layout.dims) < shapes.VECTOR_ROWS:
+        return False
+    dense = all(abs(x.along) == x.size and x.rows[-1] == n * x.size and x.grain() >= x.size for x in arrays)
+    uneven = any(_forward(x, n).grain() < 16 for x in arrays)
+    long = plan.segmented and n > shapes.KNOWN
+    return dense and uneven and not long and not any(x.rows[-1] for x in layout.loads if x.still)
+
+
+def _forward(x: Lane, n: int) -> Lane:
+    """Whole rows of an array, each from its lowest address on."""
+    return replace(x, offset=x.offset + (n - 1) * min(0, x.along), along=0)
+
+
+def _dense(plan: Plan, layout: Layout, chip: Chip) -> Short:
+    smallest = min(x.size for x in (*layout.moving(), *layout.stores))
+    shape = shapes.for_dense(layout.n, words(plan, layout), smallest)
+    return Short(shape, layout, layout.dims[-1], chip, dense=True)
+
+
+@dataclass(frozen=True)
 class Short(Choice):
     """A lane holds the items of its rows in registers."""
 
+    dense: bool = False
+    """Whether rows lie one behind another."""
     kernel = "short"
-    THREADS = 128
 
     @property
     def meets(self) -> bool:
@@ -71,29 +100,50 @@ class Short(Choice):
 
     @property
     def width(self) -> int:
-        return self.shape.vector
+        return self.shape.vector * (self.threads if self.dense else 1)
 
     @property
     def threads(self) -> int:
-        return self.THREADS
+        return 32 * self.shape.warps
 
     def grid(self, resident: Callable[[], int]) -> int:
-        return -(-self.rows * self.column_groups // self.THREADS)
+        units = self.rows * self.column_groups
+        return units if self.dense else -(-units // self.threads)
 
     def shared_bytes(self, plan: Plan) -> int:
-        return 0
+        if not self.dense:
+            return 0
+        return sum(self.width * self.layout.n * size + 16 for size in places_of(plan, self.layout))
 
     def spec(self, plan: Plan) -> str:
         layout, vector = self.layout, self.shape.vector
+        length = layout.n if self.dense and layout.n <= shapes.KNOWN else 0
         numbers = {
-            "DIMS": len(layout.dims) - 1, "ITEMS": self.shape.items, "VECTOR": vector, "THREADS": self.THREADS,
+            "DIMS": len(layout.dims) - 1, "ITEMS": self.shape.items, "VECTOR": vector, "THREADS": self.threads,
+            "LENGTH": length,
         }  # fmt: skip
 
         def grain(x: Lane) -> int:
+            if self.dense and not x.still:
+                return replace(_forward(x, layout.n), rows=x.rows[:-1]).grain(vector * layout.n * x.size)
             return _line_grain(layout, x, vector, self.columns) if x.rows[-1] else x.grain(x.size)
 
-        inputs, outputs = ([{"grain": grain(x)} for x in lanes] for lanes in (layout.loads, layout.stores))
-        return declared(plan, layout, numbers, {"SEQUENTIAL": plan.order == "sequential"}, inputs, outputs)
+        sizes = places_of(plan, layout)
+        begins = accumulate([self.width * size for size in sizes], initial=0)
+        places = [{"at": at, "place": i} for i, at in enumerate(begins)]
+
+        def moved(arrays: Sequence[Lane]) -> list[dict[str, Any]]:
+            free = iter(places)
+            return [
+                {"grain": grain(x), "flip": x.along < 0} | (next(free) if not x.still else {}) for x in arrays
+            ]
+
+        truths = {"SEQUENTIAL": plan.order == "sequential", "BEHIND": self.dense}
+        inputs, outputs = (
+            moved(layout.loads),
+            moved([replace(x, along=x.along or x.size) for x in layout.stores]),
+        )
+        return declared(plan, layout, numbers, truths, inputs, outputs)
 
 
 def _walk(plan: Plan, layout: Layout, across: bool, chip: Chip) -> Walk:

@@ -6,7 +6,8 @@ BLOCKS share a multiprocessor, which bounds the registers of a thread to 65536 /
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import gcd
 from typing import NamedTuple
 
 
@@ -28,6 +29,8 @@ class Shape:
     """Whether the machine is not full."""
     cluster: int = 1
     """Blocks that hold a row, or a part of it, together."""
+    stretch: int = 0
+    """Columns whose lines lie one behind another and are moved as one stretch of memory; 0 where lines are moved one by one."""
 
 
 class Chip(NamedTuple):
@@ -110,8 +113,11 @@ def for_reduction(words: int, along: bool, light: bool) -> int:
     return _power_of_two_below(min(SEVERAL // words, SEVERAL if light else FLAGS))
 
 
-def for_rows(n: int, words: int) -> Shape:
-    """The shape for rows that a warp can hold: a row takes as few lanes as can hold it."""
+def for_rows(n: int, rows: int, words: int) -> Shape:
+    """The shape for rows that a warp can hold: a row takes as few lanes as can hold it. Few rows take several warps each."""
+    few = max(2, FEW_WORDS // words)
+    if rows <= AT_ONCE and n > 32 * few:
+        return Shape(few, -(-n // (32 * few)), BLOCKS[FEW], together=True)
     most = items_for(words)
     items = min(most, max(_power_of_two(n), 2))
     return Shape(items, 8, 3, lanes=_power_of_two(-(-n // items)))
@@ -234,6 +240,10 @@ AT_ONCE = 528
 """Blocks of eight warps that the machine holds: with more, a block takes a row. 64 rows of 16384 took 3.9 us so, 17.6 in four
 turns of clusters (H200)."""
 
+FEW_WORDS = 8
+"""Words of a thread in few rows that a warp could hold, and that several hold sooner: 20, 100 and 300 rows of 1000 f4 took 1.7,
+1.8 and 2.1 us so, 2.6, 2.4 and 2.7 in a warp each; 1000 rows 3.2 and 3.3 (H200)."""
+
 FEW_BYTES = 8 << 20
 """Bytes up to which all blocks hold a scan at once: 2^22 f4 took 12.6 us, with tiles and their look-back 12.2 (H200)."""
 
@@ -296,6 +306,18 @@ def for_columns(
     return Shape(items, warps, blocks, lanes=lanes, vector=vector)
 
 
+STRETCHED = 128
+"""The most columns whose lines are moved as one stretch. Of a copy (H200), line by line -> so: 3 columns of f4 .32 -> .79, 5
+.26 -> .80, 10 .50 -> .78, 33 .32 -> .77, 50 .67 -> .76, 65 .40 -> .72, 99 .45 -> .70, 127 .55 -> .73; but 2 .81 -> .76."""
+
+
+def for_stretch(shape: Shape, columns: int) -> Shape:
+    """Tiles of some 32 KiB, of lines with all columns."""
+    sets = -(-columns // 32)
+    items = shape.items // (2 if sets > 2 or columns > STRETCHED // 3 else 1)
+    return replace(shape, items=items, vector=sets, blocks=shape.blocks if sets == 1 else 2, stretch=columns)
+
+
 LITTLE = 4
 """An input of columns does not decide how wide lines are, if it is so many times narrower than the widest one, or more."""
 
@@ -321,6 +343,11 @@ LINE = 32
 SHORT, FLAGS = 128, 32
 """Registers in which a lane holds the items of an axis, and the flags of segments that one more holds: axes of 100 f4 ran at .69
 to .72 of a copy, by tiles of columns at .54 to .58 (H200)."""
+
+SHORT_WARPS, DENSE_WARPS = 8, 4
+"""Warps of a block whose rows are neighbours in memory, and whose rows lie one behind another. Of a copy (H200), with 4 warps ->
+8: 100 x 2684352 f4 .82 -> .90 (12 warps .79), 100 x 2684354 .67 -> .76, 100 x 100 x 26843 .65 -> .82, 33 x 8134407 .69 -> .76,
+32 x 8388608 .85 -> .94; rows of 3 f4 .97 -> .90, of 99 .96 -> .94."""
 
 SEVERAL = 64
 """Registers for the items of several neighbouring rows."""
@@ -360,7 +387,22 @@ def for_short(n: int, rows: int, words: int, largest: int, grain: int) -> Shape:
     vector = min(max(1, 16 // largest), grain, max(1, SEVERAL // (items * words)))
     while vector > 1 and rows < 32 * FULL * vector:
         vector //= 2
-    return Shape(items, 1, 1, vector=vector)
+    return Shape(items, SHORT_WARPS, 1, vector=vector)
+
+
+KNOWN = 16
+"""Items of the longest rows, one behind another, whose length a kernel is compiled for. Of a copy (H200), lanes sharing rows ->
+rows in lanes: rows of 3 f4 .70 -> .97, of 5 .76 -> .98, of 7 .72 -> .96, of 9 .64 -> .99, of 17 .84 -> 1.0, of 33 .62 -> .99,
+of 65 .70 -> .98, of 127 .89 -> .96; of 3 i1 .06 -> 1.0, of 33 i1 .15 -> .49, of 100 i1 .29 -> .75, of 5 pairs .76 -> 1.0."""
+
+
+def for_dense(n: int, words: int, smallest: int) -> Shape:
+    """The shape for short rows one behind another: a lane's rows fill whole chunks, as far as registers allow."""
+    chunk = 16 // gcd(16, n * smallest)
+    vector = 1 if n > KNOWN else chunk if chunk * n * smallest > 16 else 3 * chunk
+    while vector > 1 and vector * n * words > SEVERAL:
+        vector //= 2
+    return Shape(max(2, _power_of_two(n)), DENSE_WARPS, 1, vector=vector)
 
 
 class Walking(NamedTuple):

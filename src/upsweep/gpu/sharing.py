@@ -108,4 +108,13 @@ def patches(layout: Layout, shape: Shape) -> list[int]:
 
 def patch(shape: Shape, size: int) -> int:
     """Bytes of a warp's items of `size`: one more line for each of several runs."""
+    if shape.stretch:
+        return 32 // shape.lanes * (shape.items * shape.stretch * size + pad(shape, size))
     return (32 * shape.vector * shape.items + (32 if shape.lanes < 32 else 0)) * size
+
+
+def pad(shape: Shape, size: int) -> int:
+    """Bytes between runs of a stretch, so that lanes meet each bank once."""
+    if shape.lanes == 32:
+        return 0
+    return (max(16, shape.lanes * size) - shape.items * shape.stretch * size) % 128

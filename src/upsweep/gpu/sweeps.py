@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 
 from upsweep.gpu import functions, shapes
@@ -34,8 +35,10 @@ class Rows(Choice):
     """A warp holds a row, or several; or the warps of a block hold one together, or of a cluster, or of up to 32 clusters."""
 
     kernel = "rows"
-    # The look-back has one level.
-    RADIX = 33
+
+    @property
+    def radix(self) -> int:
+        return 33  # the look-back has one level
 
     @property
     def meets(self) -> bool:
@@ -82,7 +85,10 @@ class Columns(Choice):
     """A lane holds items of a column; where columns are few, several lanes share one; warps are stacked along the axis."""
 
     kernel = "columns"
-    RADIX = 8
+
+    @property
+    def radix(self) -> int:
+        return 8 * 32 // self.shape.lanes
 
     @property
     def width(self) -> int:
@@ -98,7 +104,7 @@ class Columns(Choice):
 
     @property
     def node_items(self) -> int:
-        return 32
+        return self.shape.lanes
 
     @property
     def threads(self) -> int:
@@ -106,7 +112,8 @@ class Columns(Choice):
 
     def shared_bytes(self, plan: Plan) -> int:
         warps, served = self.shape.warps, 32 * self.shape.vector
-        lines = 2 * warps * (patches(self.layout, self.shape)[-1] + patch(self.shape, 1) * plan.segmented)
+        flags = patch(replace(self.shape, stretch=0), 1)
+        lines = 2 * warps * (patches(self.layout, self.shape)[-1] + flags * plan.segmented)
         (element, align), (item, item_align) = element_of(plan), item_of(plan)
         align = max(align, item_align, 8)
         sums = rounded_up(128, align) + 2 * warps * served * element
@@ -123,7 +130,7 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
         return _fitting_columns(plan, layout, columns, chip)
     n, rows, item = layout.n, prod(layout.dims), words(plan, layout)
     if shapes.fits_rows(n, item):
-        return Rows(shapes.for_rows(n, item), layout, chip=chip)
+        return Rows(shapes.for_rows(n, rows, item), layout, chip=chip)
     size = sum(places_of(plan, layout)) + plan.segmented
     small = shapes.for_small(n, rows, item, size, chip)
     if small is not None:
@@ -163,6 +170,8 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
         shape = shapes.for_columns(
             layout.n, columns, words(plan, layout), line, warps, again, pair, plan.segmented
         )
+        if _are_stretch(plan, layout, columns):
+            shape = shapes.for_stretch(shape, columns)
         made = Columns(shape, layout, columns, chip)
         if made.shared_bytes(plan) <= chip.shared - 4096 or shape.warps == 1:
             return made
@@ -170,6 +179,22 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
             line *= 2
         else:
             warps //= 2
+
+
+def _are_stretch(plan: Plan, layout: Layout, columns: int) -> bool:
+    """Whether the lines of few columns lie one behind another from 16 bytes on, in all arrays alike, and lines moved one by one
+    would be cut into small pieces, or into two groups of columns."""
+    loads = [x for x in layout.loads if patched(x)]
+    arrays = (*loads, *layout.stores)
+    size = arrays[0].size
+    if plan.reduce or len(layout.stores) > len(loads) or words(plan, layout) > 4 or size < 4:
+        return False
+    even = all(
+        x.size == size and x.along == columns * size and replace(x, along=0, rows=x.rows[:-1]).grain() == 16
+        for x in arrays
+    )
+    pieces = columns > 32 or columns * size % 16 > 0
+    return even and pieces and 2 < columns <= shapes.STRETCHED and layout.n * columns >= shapes.NARROW
 
 
 def _are_columns(layout: Layout) -> bool:

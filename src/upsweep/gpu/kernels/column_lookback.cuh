@@ -1,61 +1,94 @@
-// The look-back of lookback.cuh for 32 columns at once: a lane is a column, and a group is RADIX tiles one below another. A lane
-// reads the sums of a group one after another, while the warp reads whole cache lines.
+// The look-back of lookback.cuh for the columns of a warp at once: a lane is a column, and a group is RADIX tiles one below
+// another. A lane reads the sums of MOST of them one after another, while the warp reads whole cache lines. Where LANES columns
+// are fewer than a warp's lanes, SUBS lanes share the group of a column, each with its part, and all keep the prefix.
 #pragma once
 #include "nodes.cuh"
 
-constexpr int RADIX_BITS = 3, RADIX = 1 << RADIX_BITS;
+constexpr int SUBS = 32 / LANES, MOST = 8, RADIX_BITS = 3 + log2_of(SUBS), RADIX = 1 << RADIX_BITS;
+
+// The sweeps of warp.cuh over the lanes of each column: lane `sub` of them.
+__device__ __forceinline__ Element up_sweep_subs(Element e, int sub) {
+#pragma unroll
+  for (int i = 0; i < log2_of(SUBS); i++)
+    e = pick((~sub & ((2 << i) - 1)) == 0, combine(from_left(e, LANES << i), e), e);
+  return e;
+}
+// From the prefix of the first of these lanes to that of lane m: the blocks before it, the largest first.
+__device__ __forceinline__ void down_sweep_subs(Prefix& p, int m, const Element& swept, int own, const Item& start) {
+#pragma unroll
+  for (int i = log2_of(SUBS) - 1; i >= 0; i--)
+    fold_where(m >> i & 1, p, from_lane(swept, (((m >> i << i) - 1) * LANES + own) & 31), start);
+}
 
 struct ColumnTree {
   const Params& p;
-  i64 group;  // of 32 columns, among all of all rows
+  i64 group;  // of the columns of a warp, among all of all rows
   u32 epoch;
-  int lane;
+  int lane, sub = SUBS == 1 ? 0 : lane / LANES, own = SUBS == 1 ? lane : lane % LANES;
 
   __device__ __forceinline__ i64 index(int level, i64 i) const { return p.level_first[level] + group * p.level_size[level] + i; }
-  __device__ __forceinline__ u64* node(int level, i64 i) const { return p.nodes + index(level, i) * NODE * 32 + lane; }
+  __device__ __forceinline__ u64* node(int level, i64 i) const { return p.nodes + index(level, i) * NODE * LANES + own; }
   __device__ __forceinline__ u32* arrivals(int level, i64 i) const { return p.arrivals + index(level + 1, i) - p.level_first[1]; }
 
-  // Asks for the first `count` nodes of a group of RADIX, which begins at `at`; `take` looks at the answers, and waits for nodes
-  // that were not there yet.
-  static constexpr int STEP = NODE * 32;
-  __device__ __forceinline__ void ask(const u64* at, int count, Read (&r)[RADIX]) const {
+  // Asks for this lane's part of the first `count` nodes of a group of RADIX, which begins at `at`; `take` looks at the answers, and
+  // waits for nodes that were not there yet.
+  static constexpr int STEP = NODE * LANES;
+  __device__ __forceinline__ void ask(const u64* at, int count, Read (&r)[MOST]) const {
 #pragma unroll
-    for (int k = 0; k < RADIX; k++) if (k < count) read_node<32>(at + k * STEP, r[k]);
+    for (int k = 0; k < MOST; k++) if (sub * MOST + k < count) read_node<LANES>(at + (sub * MOST + k) * STEP, r[k]);
   }
-  __device__ __forceinline__ void take(const u64* at, int count, const Read (&r)[RADIX], Element (&e)[RADIX]) const {
+  __device__ __forceinline__ void take(const u64* at, int count, const Read (&r)[MOST], Element (&e)[MOST]) const {
 #pragma unroll
-    for (int k = 0; k < RADIX; k++) e[k] = await_node<32>(at + k * STEP, k < count, found_in(r[k], epoch), epoch);
+    for (int k = 0; k < MOST; k++)
+      e[k] = await_node<LANES>(at + (sub * MOST + k) * STEP, sub * MOST + k < count, found_in(r[k], epoch), epoch);
   }
-  __device__ __forceinline__ void load_group(const u64* at, int count, Element (&e)[RADIX]) const {
-    Read r[RADIX];
+  __device__ __forceinline__ void load_group(const u64* at, int count, Element (&e)[MOST]) const {
+    Read r[MOST];
     ask(at, count, r);
     take(at, count, r, e);
   }
+  // This element instead of that with the number i, in the lane that has it.
+  __device__ __forceinline__ void put(Element (&e)[MOST], int i, const Element& x) const {
+#pragma unroll
+    for (int k = 0; k < MOST; k++) if (sub * MOST + k == i) e[k] = x;
+  }
 };
 
-__device__ __forceinline__ Element sum_group(const Element (&e)[RADIX]) {
-  Element s[RADIX];
+__device__ __forceinline__ Element sum_part(const Element (&e)[MOST]) {
+  Element s[MOST];
 #pragma unroll
-  for (int k = 0; k < RADIX; k++) s[k] = e[k];
+  for (int k = 0; k < MOST; k++) s[k] = e[k];
 #pragma unroll
-  for (int d = 1; d < RADIX; d *= 2)
+  for (int d = 1; d < MOST; d *= 2)
 #pragma unroll
-    for (int k = 2 * d - 1; k < RADIX; k += 2 * d) s[k] = combine(s[k - d], s[k]);
-  return s[RADIX - 1];
+    for (int k = 2 * d - 1; k < MOST; k += 2 * d) s[k] = combine(s[k - d], s[k]);
+  return s[MOST - 1];
+}
+// The sum of a whole group, for all its lanes.
+__device__ __forceinline__ Element sum_group(const ColumnTree& tree, const Element (&e)[MOST]) {
+  Element sum = sum_part(e);
+  if constexpr (SUBS == 1) return sum;
+  else return from_lane(up_sweep_subs(sum, tree.sub), (SUBS - 1) * LANES + tree.own);
 }
 
 // Folds the first m < RADIX elements into p: canonical blocks, the largest first.
-__device__ __forceinline__ void fold_group(const Element (&e)[RADIX], int m, Prefix& p, const Item& start) {
-  if (m & 4) fold(p, combine(combine(e[0], e[1]), combine(e[2], e[3])), start);
-  if (m & 2) fold(p, combine(pick(m & 4, e[4], e[0]), pick(m & 4, e[5], e[1])), start);
-  if (m & 1) fold(p, pick(m & 4, pick(m & 2, e[6], e[4]), pick(m & 2, e[2], e[0])), start);
+__device__ __forceinline__ void fold_group(const ColumnTree& tree, const Element (&e)[MOST], int m, Prefix& p, const Item& start) {
+  int part = m / MOST, from = part * LANES + tree.own;  // whole parts, and the lane that has the rest
+  if constexpr (SUBS > 1) {
+    down_sweep_subs(p, part, up_sweep_subs(sum_part(e), tree.sub), tree.own, start);
+    m %= MOST;
+  }
+  auto block = [&](const Element& x) { if constexpr (SUBS == 1) return x; else return from_lane(x, from); };
+  if (m & 4) fold(p, block(combine(combine(e[0], e[1]), combine(e[2], e[3]))), start);
+  if (m & 2) fold(p, block(combine(pick(m & 4, e[4], e[0]), pick(m & 4, e[5], e[1]))), start);
+  if (m & 1) fold(p, block(pick(m & 4, pick(m & 2, e[6], e[4]), pick(m & 2, e[2], e[0]))), start);
 }
 
 __device__ __forceinline__ void publish(const ColumnTree& tree, i64 t, Element sum) {
   if (t + 1 >= tree.p.tiles) return;
   i64 i = t;
   for (int level = 0;; level++) {
-    store_node<32>(tree.node(level, i), sum, tree.epoch);
+    if (tree.sub == 0) store_node<LANES>(tree.node(level, i), sum, tree.epoch);
     i64 parent = i / RADIX;
     if (level + 1 >= tree.p.levels || (parent + 1) << (RADIX_BITS * (level + 1)) >= tree.p.tiles) return;
     __syncwarp();
@@ -63,9 +96,9 @@ __device__ __forceinline__ void publish(const ColumnTree& tree, i64 t, Element s
     if (tree.lane == 0) before = atomicAdd(tree.arrivals(level, parent), 1u);
     if (__shfl_sync(FULL, before, 0) != RADIX - 1) return;
     if (tree.lane == 0) *tree.arrivals(level, parent) = 0;
-    Element e[RADIX];
+    Element e[MOST];
     tree.load_group(tree.node(level, parent * RADIX), RADIX, e);
-    sum = sum_group(e);
+    sum = sum_group(tree, e);
     i = parent;
   }
 }
@@ -78,23 +111,23 @@ __device__ __forceinline__ void look_back(const ColumnTree& tree, i64 t, Element
   auto digit = [&](int level) { return int(t >> (RADIX_BITS * level)) & (RADIX - 1); };
   auto first = [&](int level) { return tree.node(level, t >> (RADIX_BITS * level) & ~(RADIX - 1ll)); };
   int level = (int)tree.p.levels - 1;
-  Read asked[RADIX];
+  Read asked[MOST];
   if (AHEAD) tree.ask(first(level), digit(level), asked);
   int turn = 0;  // the level whose digit grows from t to t + 1: below it groups end with this tile
   if (!EXCLUSIVE)
     for (; turn + 1 < tree.p.levels && digit(turn) == RADIX - 1; turn++) {
-      Element e[RADIX];
+      Element e[MOST];
       tree.load_group(first(turn), RADIX - 1, e);
-      e[RADIX - 1] = sum;
-      sum = sum_group(e);
+      tree.put(e, RADIX - 1, sum);
+      sum = sum_group(tree, e);
     }
   next = p;
 #pragma unroll 1
   for (; level >= 0; level--) {
     int d = digit(level);
-    Element e[RADIX];
+    Element e[MOST];
     if constexpr (AHEAD) {
-      Read here[RADIX];
+      Read here[MOST];
       memcpy(here, asked, sizeof here);
       if (level > 0) tree.ask(first(level - 1), digit(level - 1), asked);
       tree.take(first(level), d, here, e);
@@ -103,10 +136,9 @@ __device__ __forceinline__ void look_back(const ColumnTree& tree, i64 t, Element
     }
     if (!EXCLUSIVE && level == turn) {
       next = p;
-#pragma unroll
-      for (int k = 0; k < RADIX; k++) if (k == d) e[k] = sum;
-      fold_group(e, d + 1, next, start);
+      tree.put(e, d, sum);
+      fold_group(tree, e, d + 1, next, start);
     }
-    fold_group(e, d, p, start);
+    fold_group(tree, e, d, p, start);
   }
 }

@@ -1,7 +1,8 @@
 // The rectangles of columns that a warp owns: their places in shared memory, and how items get there and back.
 #include "memory.cuh"
+#include "column_lookback.cuh"
 
-constexpr int SUBS = 32 / LANES, LINES = SUBS * ITEMS, TILE = WARPS * LINES, WIDTH = LANES * VECTOR;
+constexpr int LINES = SUBS * ITEMS, TILE = WARPS * LINES, WIDTH = LANES * VECTOR;
 constexpr int THREADS = 32 * (WARPS + 2 * VECTOR), SERVED = 32 * VECTOR;
 
 // The next address. The compiler would multiply anew for each, by some ten instructions.
@@ -39,6 +40,30 @@ template <class T, int GRAIN> struct Patch {
   }
   static __device__ __forceinline__ void load(char* shared, const char* from, i64 stride, i64 items, i64 columns, int lane, int skip = 0) {
     each_piece(from, stride, items, columns, lane, [&](int place, const char* at) { copy_async<GRAIN>(shared + place, at); }, skip);
+  }
+};
+
+// The same rectangle where the lines of all columns lie one behind another (STRETCH): each run is one piece of memory, which moves in
+// whole pieces of 16 bytes. Between runs lie PAD bytes.
+constexpr bool STRETCH = COLUMNS > 0;
+template <class T> struct Stretch {
+  static constexpr int LINE = COLUMNS * sizeof(T), RUN = ITEMS * LINE + PAD, BYTES = SUBS * RUN;
+  static_assert(ITEMS * LINE % 16 == 0, "runs are whole pieces");
+  // Calls move(place in shared memory, place in the array) for the pieces of these items.
+  template <class F> static __device__ __forceinline__ void each_piece(i64 items, int lane, F&& move) {
+    int bytes = (int)min(items, (i64)LINES) * LINE;
+#pragma unroll 8
+    for (int c = 16 * lane; c < LINES * LINE; c += 16 * 32)
+      if (c < bytes) move(c + c / (ITEMS * LINE) * PAD, c);
+  }
+  static __device__ __forceinline__ void load(char* shared, const char* from, i64, i64 items, i64, int lane) {
+    const char* end = from + items * LINE;
+    each_piece(items, lane, [&](int place, int at) {
+      copy_piece_async(shared_address(shared + place), from + at, end - from - at < 16 ? (int)(end - from) - at : 16);
+    });
+  }
+  static __device__ __forceinline__ void store(const char* shared, char* to, i64 items, int lane) {
+    each_piece(items, lane, [&](int place, int at) { store_edge<T>(to + at, *(const uint4*)(shared + place), to, to + items * LINE); });
   }
 };
 
@@ -89,8 +114,9 @@ void fetch_lines(const char* from, i64 stride, int items, int bytes, int lane) {
       if (i + lane < items && b < bytes) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + (i + lane) * stride + b) : "memory");
 }
 
-template <class T, int GRAIN, bool TURNED> struct PatchOf { typedef Patch<T, GRAIN> type; };
-template <class T, int GRAIN> struct PatchOf<T, GRAIN, true> { typedef Turned<T, GRAIN> type; };
+template <class T, int GRAIN, bool TURNED, bool = STRETCH> struct PatchOf { typedef Patch<T, GRAIN> type; };
+template <class T, int GRAIN> struct PatchOf<T, GRAIN, false, true> { typedef Stretch<T> type; };
+template <class T, int GRAIN> struct PatchOf<T, GRAIN, true, false> { typedef Turned<T, GRAIN> type; };
 template <int I> using ColumnPatch = typename PatchOf<typename Input<I>::Load, Input<I>::grain, Input<I>::turned>::type;
 typedef Patch<u8, HEADS_GRAIN> HeadPatch;
 constexpr int WARP_BYTES = HEADS_AT + (SEGMENTED ? HeadPatch::BYTES : 0);

@@ -47,7 +47,7 @@ __device__ __forceinline__ const char* heads_of(const Params& p, const Spot& at,
 }
 
 __device__ __forceinline__ ColumnTree tree_of(const Params& p, const Spot& at, int v, u32 epoch, int lane) {
-  return {p, ((i64)at.row * p.column_groups + at.column / WIDTH) * VECTOR + v, epoch, lane};
+  return ColumnTree{p, ((i64)at.row * p.column_groups + at.column / WIDTH) * VECTOR + v, epoch, lane};
 }
 
 // The block sums of a tile's warps, in place.
@@ -70,7 +70,7 @@ __device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int v,
     Spot at = s.spots[k & 3];
     if (at.ticket >= p.tickets) break;
     Element e[WARPS];
-    sum_warps(s.sums[k & 1], 32 * v + lane, e);
+    sum_warps(s.sums[k & 1], 32 * v + lane % LANES, e);
     arrive<TICKETS, ALL>(k);
     if (p.tiles > 1) publish(tree_of(p, at, v, epoch, lane), at.t, e[WARPS - 1]);
   }
@@ -80,7 +80,7 @@ __device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int v,
 // summed, would wait for them. Advantages ran at .80 of a copy so, at .64 before (H200).
 __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int v, int lane) {
   u32 epoch = p.control[2];
-  int mine = 32 * v + lane;
+  int mine = 32 * v + lane % LANES;
   for (int k = 0;; k++) {
     await<LOOK_BACK, HALF>(k);
     Spot at = s.spots[k & 3];

@@ -129,19 +129,6 @@ struct Worker {
 #endif
   }
 
-  // The sweeps of warp.cuh over the runs of each column.
-  __device__ __forceinline__ Element up_sweep_runs(Element e) const {
-#pragma unroll
-    for (int i = 0; i < log2_of(SUBS); i++)
-      e = pick((~sub & ((2 << i) - 1)) == 0, combine(from_left(e, LANES << i), e), e);
-    return e;
-  }
-  __device__ __forceinline__ void down_sweep_runs(Prefix& p, const Element& swept, const Item& start) const {
-#pragma unroll
-    for (int i = log2_of(SUBS) - 1; i >= 0; i--)
-      fold_where(sub >> i & 1, p, from_lane(swept, (((sub >> i << i) - 1) * LANES + own) & 31), start);
-  }
-
   __device__ __forceinline__ void sum(int k) const {
     Spot at = s.spots[k & 3];
     __syncwarp();  // every lane's copies of this tile have landed
@@ -152,7 +139,7 @@ struct Worker {
       u32 swept = heads_of_run(k, v, at);
       keep_heads(k, v, swept);
       read(k, v, at, x, swept);
-      Element e = up_sweep_runs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1));
+      Element e = up_sweep_subs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), sub);
       if (sub == SUBS - 1) s.sums[k & 1][warp][32 * v + own] = e;
     }
   }
@@ -171,6 +158,25 @@ struct Worker {
     __syncwarp();  // all lanes have written theirs
     Results::each_piece(to, st.along, p.n - j, p.columns - at.column, lane,
                         [&](int place, char* at) { *(piece*)at = *(const piece*)(shared + place); });
+  }
+
+  // Results of column set v where its items were; and all of them as they lie there.
+  template <int O> __device__ __forceinline__ void put_in_stretch(int k, int v, const Result (&y)[ITEMS]) const {
+    typedef typename Output<O>::Store Store;
+    char* shared = patch(k) + Output<O>::at + sub * Stretch<Store>::RUN + (32 * v + own) * sizeof(Store);
+    if (32 * v + own < COLUMNS)
+#pragma unroll
+      for (int i = 0; i < ITEMS; i++) *(Store*)(shared + i * Stretch<Store>::LINE) = convert<Store>(get<O>(y[i]));
+  }
+  __device__ __forceinline__ void store_stretch(int k, const Spot& at) const {
+    __syncwarp();  // all lanes have put theirs
+    i64 j = first(at);
+    each<OUTPUTS>([&](auto o) {
+      if constexpr (STRETCH) {
+        const Strides& st = p.out_strides[o.value];
+        Stretch<typename Output<o.value>::Store>::store(patch(k) + Output<o.value>::at, p.out[o.value] + row_offset(p, st, at.row) + j * st.along, p.n - j, lane);
+      }
+    });
   }
 
   // Results that touch along the axis are turned in the place of the items.
@@ -203,7 +209,7 @@ struct Worker {
     Prefix before = {s.prefixes[k & 1][warp][32 * v + own], INITIAL || at.t > 0 || warp > 0};
     Item next = s.prefixes[k & 1][warp + 1][32 * v + own];
     if constexpr (SUBS > 1) {
-      down_sweep_runs(before, up_sweep_runs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1)), start);
+      down_sweep_subs(before, sub, up_sweep_subs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), sub), own, start);
       Item following = from_lane(before.value, (lane + LANES) % 32);
       next = select(sub == SUBS - 1, next, following);
     }
@@ -216,7 +222,8 @@ struct Worker {
     for (int i = 0; i < ITEMS; i++) y[i] = Finish()(x[i], given[i], index[i]);
     each<OUTPUTS>([&](auto o) {
       typedef typename Output<o.value>::Store Store;
-      if constexpr (Output<o.value>::turned) write_turned<o.value>(k, at, y);
+      if constexpr (STRETCH) put_in_stretch<o.value>(k, v, y);
+      else if constexpr (Output<o.value>::turned) write_turned<o.value>(k, at, y);
       else if constexpr (!REDUCE && SUBS > 1 && Patch<Store, 1>::BYTES <= WARP_BYTES) write_runs<o.value>(k, at, y);
       else {
         constexpr int SIZE = sizeof(Store), GRAIN = Output<o.value>::grain < SIZE ? Output<o.value>::grain : SIZE;
@@ -254,6 +261,7 @@ struct Worker {
       if (!REDUCE || at.t + 1 == p.tiles) {
 #pragma unroll 1
         for (int v = 0; v < VECTOR; v++) finish(k, v, at);
+        if constexpr (STRETCH) store_stretch(k, at);
       }
       if (draws) s.spots[(k + 2) & 3] = spot_of(p, next);
       await<TICKETS, ALL>(k);  // and the stage is free

@@ -1,40 +1,111 @@
-// Scans along a short axis whose neighbours in memory belong to other scans. A lane holds whole rows in registers, VECTOR
-// neighbours at a time. So nothing is shared and nobody waits.
+// Scans of short rows that a lane holds in registers, VECTOR of them. Either the rows are neighbours in memory, as along an outer
+// axis: then nothing is shared and nobody waits. Or they lie one behind another (BEHIND): then a block copies its stretch of memory
+// as it lies, in whole pieces of 16 bytes, by way of shared memory.
 #include "params.cuh"
 #include "memory.cuh"
 #include "thread.cuh"
+
+// A block's stretch of one array. It begins in shared memory as it does in a piece of global memory.
+template <class T> struct Stretch {
+  char *shared, *from;
+  int bytes;
+
+  __device__ __forceinline__ int shift() const { return (int)((u64)from & 15); }
+  // Calls move(place in shared memory, place in the array) for each piece of 16 bytes.
+  template <class F> __device__ __forceinline__ void each_piece(F&& move) const {
+#pragma unroll 4
+    for (int c = 16 * threadIdx.x; c < shift() + bytes; c += 16 * THREADS) move(shared + c, from - shift() + c);
+  }
+  __device__ __forceinline__ void load() const {
+    each_piece([&](char* place, char* at) {
+      i64 left = from + bytes - at;
+      copy_piece_async(shared_address(place), at, left < 16 ? (int)left : 16);
+    });
+  }
+  __device__ __forceinline__ void store() const {
+    each_piece([&](char* place, char* at) { store_edge<T>(at, *(const uint4*)place, from, from + bytes); });
+  }
+};
 
 struct Thread {
   const Params& p;
   u64 row;
   i64 column;
+  char* shared;
+
+  __device__ __forceinline__ int n() const { return LENGTH ? LENGTH : (int)p.n; }
+  __device__ __forceinline__ i64 existing(i64 column) const { return BEHIND ? min(column, p.columns - 1) : column; }
+  // The stretch of an array, and the lane's part of it.
+  template <class T, class M> __device__ __forceinline__ Stretch<T> stretch(char* base, const Strides& s) const {
+    i64 first = column - threadIdx.x * VECTOR, rows = min(p.columns - first, (i64)(THREADS * VECTOR));
+    char* from = base + row_offset(p, s, row) + (first * n() - (M::flip ? n() - 1 : 0)) * (i64)sizeof(T);
+    return {shared + M::at * n() + 16 * M::place, from, (int)rows * n() * (int)sizeof(T)};
+  }
+  template <class T> __device__ __forceinline__ char* own(const Stretch<T>& s) const {
+    return s.shared + s.shift() + threadIdx.x * VECTOR * n() * (int)sizeof(T);
+  }
+  template <int I> __device__ __forceinline__ auto in() const { return stretch<typename Input<I>::Load, Input<I>>(p.in[I], p.in_strides[I]); }
+  template <int O> __device__ __forceinline__ auto out() const { return stretch<typename Output<O>::Store, Output<O>>(p.out[O], p.out_strides[O]); }
+  // The place of item k where items lie backwards.
+  template <class M> __device__ __forceinline__ int turned(int k) const { return M::flip ? n() - 1 - k : k; }
 
   template <int I> __device__ __forceinline__ void read(Given (&given)[VECTOR][ITEMS]) const {
     typedef typename Input<I>::Load Load;
+    typedef typename Input<I>::Value Value;
     if constexpr (Input<I>::still) {
 #pragma unroll
       for (int v = 0; v < VECTOR; v++) {
-        auto value = still_item<I>(p, row, column + v);
+        auto value = still_item<I>(p, row, existing(column + v));
 #pragma unroll
         for (int k = 0; k < ITEMS; k++) get<I>(given[v][k]) = value;
       }
       return;
     }
     constexpr bool SAME = Input<I>::same;
+    if constexpr (BEHIND) {
+      read_dense<I>(given);
+    } else {
     constexpr int N = SAME ? 1 : VECTOR, GRAIN = Input<I>::grain;
     const Strides& s = p.in_strides[I];
     const char* from = p.in[I] + row_offset(p, s, row) + (SAME ? 0 : column * (i64)sizeof(Load));
     struct alignas(N * sizeof(Load)) Run { Load x[N]; } part[ITEMS];
 #pragma unroll
-    for (int k = 0; k < ITEMS; k++, from += s.along) if (k < p.n) part[k] = load_item<Run, GRAIN>(from);
+    for (int k = 0; k < ITEMS; k++, from += s.along) if (k < n()) part[k] = load_item<Run, GRAIN>(from);
 #pragma unroll
     for (int k = 0; k < ITEMS; k++)
 #pragma unroll
-      for (int v = 0; v < VECTOR; v++) get<I>(given[v][k]) = convert<typename Input<I>::Value>(part[k].x[v % N]);
+      for (int v = 0; v < VECTOR; v++) get<I>(given[v][k]) = convert<Value>(part[k].x[v % N]);
+    }
+  }
+  // Of known length, a lane's rows are one piece of memory; of any other, it has one row, in pieces.
+  template <int I> __device__ __forceinline__ void read_dense(Given (&given)[VECTOR][ITEMS]) const {
+    typedef typename Input<I>::Load Load;
+    typedef typename Input<I>::Value Value;
+    constexpr int GRAIN = Input<I>::grain, PER = max_of(GRAIN / (int)sizeof(Load), 1);
+    const char* from = own(in<I>());
+    if constexpr (LENGTH > 0) {
+      struct alignas(sizeof(Load)) Run { Load x[VECTOR * max_of(LENGTH, 1)]; };
+      const Run run = load_item<Run, GRAIN>(from);
+#pragma unroll
+      for (int v = 0; v < VECTOR; v++)
+#pragma unroll
+        for (int k = 0; k < LENGTH; k++) get<I>(given[v][k]) = convert<Value>(run.x[v * LENGTH + turned<Input<I>>(k)]);
+    } else {
+      struct alignas(sizeof(Load)) Piece { Load x[PER]; };
+#pragma unroll
+      for (int k = 0; k < ITEMS; k += PER) if (k < n()) {
+        const Piece piece = load_item<Piece, GRAIN>(from + (Input<I>::flip ? n() - PER - k : k) * (int)sizeof(Load));
+#pragma unroll
+        for (int i = 0; i < PER; i++) get<I>(given[0][k + i]) = convert<Value>(piece.x[Input<I>::flip ? PER - 1 - i : i]);
+      }
+    }
   }
 
   template <int O> __device__ __forceinline__ void write(const Result (&y)[VECTOR][ITEMS]) const {
     typedef typename Output<O>::Store Store;
+    if constexpr (BEHIND) {
+      write_dense<O>(y);
+    } else {
     constexpr int GRAIN = Output<O>::grain;
     const Strides& s = p.out_strides[O];
     char* to = p.out[O] + row_offset(p, s, row) + column * (i64)sizeof(Store);
@@ -43,17 +114,39 @@ struct Thread {
       struct alignas(VECTOR * sizeof(Store)) Run { Store x[VECTOR]; } part;
 #pragma unroll
       for (int v = 0; v < VECTOR; v++) part.x[v] = convert<Store>(get<O>(y[v][k]));
-      if (REDUCE ? k == p.n - 1 : k < p.n) store_item<Run, GRAIN>(to, part);
+      if (REDUCE ? k == n() - 1 : k < n()) store_item<Run, GRAIN>(to, part);
       if (!REDUCE) to += s.along;
+    }
+    }
+  }
+  template <int O> __device__ __forceinline__ void write_dense(const Result (&y)[VECTOR][ITEMS]) const {
+    typedef typename Output<O>::Store Store;
+    constexpr int GRAIN = Output<O>::grain, PER = max_of(GRAIN / (int)sizeof(Store), 1);
+    char* to = own(out<O>());
+    if constexpr (LENGTH > 0) {
+      struct alignas(sizeof(Store)) Run { Store x[VECTOR * max_of(LENGTH, 1)]; } run;
+#pragma unroll
+      for (int v = 0; v < VECTOR; v++)
+#pragma unroll
+        for (int k = 0; k < LENGTH; k++) run.x[v * LENGTH + turned<Output<O>>(k)] = convert<Store>(get<O>(y[v][k]));
+      store_item<Run, GRAIN>(to, run);
+    } else {
+      struct alignas(sizeof(Store)) Piece { Store x[PER]; } piece;
+#pragma unroll
+      for (int k = 0; k < ITEMS; k += PER) if (k < n()) {
+#pragma unroll
+        for (int i = 0; i < PER; i++) piece.x[Output<O>::flip ? PER - 1 - i : i] = convert<Store>(get<O>(y[0][k + i]));
+        store_item<Piece, GRAIN>(to + (Output<O>::flip ? n() - PER - k : k) * (int)sizeof(Store), piece);
+      }
     }
   }
 
   // Bit k is set where item k starts a segment; the first item starts one in any case.
   __device__ __forceinline__ u32 heads(int v) const {
-    const char* from = p.heads + row_offset(p, p.heads_strides, row) + (column + v) * p.heads_column;
+    const char* from = p.heads + row_offset(p, p.heads_strides, row) + existing(column + v) * p.heads_column;
     u32 bits = 0;
 #pragma unroll
-    for (int k = 1; k < ITEMS; k++) if (k < p.n) bits |= (from[k * p.heads_strides.along] != 0 ? 1u : 0u) << k;
+    for (int k = 1; k < ITEMS; k++) if (k < n()) bits |= (from[k * p.heads_strides.along] != 0 ? 1u : 0u) << k;
     return bits;
   }
 
@@ -78,17 +171,27 @@ struct Thread {
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_short(const __grid_constant__ Params p) {
-  i64 thread = (i64)blockIdx.x * THREADS + threadIdx.x;
-  u64 row = p.rows == 1 ? 0 : thread / p.column_groups;
-  if ((i64)row >= p.rows || thread - (i64)row * p.column_groups >= p.column_groups) return;
-  Thread own{p, row, (thread - (i64)row * p.column_groups) * VECTOR};
+  extern __shared__ __align__(128) char memory[];
+  constexpr int TOGETHER = BEHIND ? THREADS : 1;  // lanes that stay together
+  i64 unit = ((i64)blockIdx.x * THREADS + threadIdx.x) / TOGETHER;
+  u64 row = p.rows == 1 ? 0 : unit / p.column_groups;
+  if ((i64)row >= p.rows || unit - (i64)row * p.column_groups >= p.column_groups) return;
+  i64 column = ((unit - (i64)row * p.column_groups) * TOGETHER + threadIdx.x % TOGETHER) * VECTOR;
+  Thread own{p, row, column, memory};
+  if constexpr (BEHIND) {
+    each<INPUTS>([&](auto i) { if constexpr (!Input<i.value>::still) own.in<i.value>().load(); });
+    commit_copies();
+    wait_copies<0>();
+    __syncthreads();  // every thread's copies have landed
+  }
   Given given[VECTOR][ITEMS];
   Result y[VECTOR][ITEMS];
   each<INPUTS>([&](auto i) { own.read<i.value>(given); });
+  if constexpr (BEHIND) __syncthreads();  // all threads have read what lies where results go
 #pragma unroll
   for (int v = 0; v < VECTOR; v++) {
     Item x[ITEMS], start = {};
-    if (INITIAL || EXCLUSIVE) start = start_of(p, row, own.column + v);
+    if (INITIAL || EXCLUSIVE) start = start_of(p, row, own.existing(column + v));
 #pragma unroll
     for (int k = 0; k < ITEMS; k++) x[k] = Map()(given[v][k], index_of(p, k));
     own.scan(x, SEGMENTED ? own.heads(v) : 0, start);
@@ -96,4 +199,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_short(const __grid
     for (int k = 0; k < ITEMS; k++) y[v][k] = Finish()(x[k], given[v][k], index_of(p, k));
   }
   each<OUTPUTS>([&](auto o) { own.write<o.value>(y); });
+  if constexpr (BEHIND) {
+    __syncthreads();  // all threads have written theirs
+    each<OUTPUTS>([&](auto o) { own.out<o.value>().store(); });
+  }
 }
