@@ -74,6 +74,19 @@ def test_inputs_broadcast_as_they_are(engine, monkeypatch):
     assert np.may_share_memory(seen[1], y)
 
 
+@pytest.mark.parametrize("step", [1, 3])
+@pytest.mark.parametrize("shape", [(4, 1030), (600, 1030)])
+def test_weights_of_columns_may_lie_apart_on_a_gpu(cuda, shape, step):
+    """One weight for each column, where weights are not neighbours in memory."""
+    torch = pytest.importorskip("torch")
+    x = torch.randint(0, 256, shape, dtype=torch.uint8, device="cuda")
+    weights = torch.randint(0, 256, (shape[1] * step,), dtype=torch.uint8, device="cuda")[::step]
+    how = {"axis": 0, "map": lambda x, w: x * 3 + w, "exclusive": True, "initial": 134}
+    got = up.scan((x, weights), "xor", **how)
+    want = up.scan((x.cpu().numpy(), weights.cpu().numpy()), "xor", **how)
+    np.testing.assert_array_equal(got.cpu().numpy(), want)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_dtypes_are_what_the_functions_give(engine):
     def of(x, **how):

@@ -37,7 +37,7 @@ template <int I, class P> __device__ __forceinline__ auto still_item(const P& p,
   typedef typename Input<I>::Load Load;
   if constexpr (Input<I>::told >= 0) return convert<typename Input<I>::Value>(*(const Load*)p.in_value[Input<I>::told].value);
   else {
-    const char* from = p.in[I] + row_offset(p, p.in_strides[I], row) + (Input<I>::same ? 0 : column * (i64)sizeof(Load));
+    const char* from = p.in[I] + row_offset(p, p.in_strides[I], row) + column * p.in_column[I];
     return convert<typename Input<I>::Value>(load_item<Load, Input<I>::grain>(from));
   }
 }
