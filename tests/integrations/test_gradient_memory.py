@@ -112,6 +112,16 @@ def test_half_precision_holds_its_results_alone(order, device):
             a.requires_grad_(False)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_result_may_be_changed_in_place(reverse):
+    """It lies in memory with room for the item before the first one, and is a tensor of its own."""
+    a, b = (torch.rand(3, 7).requires_grad_() for _ in range(2))
+    y = ut.linear_recurrence(a, b, axis=1, reverse=reverse)
+    want = y.detach() + 1
+    assert y.untyped_storage().nbytes() > y.nbytes
+    assert torch.equal(y.add_(1), want)
+
+
 def test_functions_with_numbers_for_weights_hold_few_arrays(device):
     x = torch.randn(4, 512, 256, device=device).requires_grad_()
     dones = torch.rand(4, 512, 256, device=device) < 0.1

@@ -39,8 +39,9 @@ def with_room(x: Tensor, dim: int, reverse: bool) -> Tensor:
     item = math.prod(x.shape[dim + 1 :])
     line = _LINE // x.itemsize
     room = -(-item // line) * line
-    memory = x.new_empty(x.numel() + room)
-    return memory[: x.numel()].view(x.shape) if reverse else memory[room:].view(x.shape)
+    memory = x.new_empty(x.numel() + room).untyped_storage()
+    # A view of other memory may not be changed in place outside.
+    return x.new_empty(0).set_(memory, 0 if reverse else room, x.shape)  # type: ignore[call-overload]
 
 
 _LINE = 512
