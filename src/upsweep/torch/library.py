@@ -8,7 +8,9 @@ can be differentiated again.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import cache
 from hashlib import sha256
 from inspect import signature
 from typing import Any
@@ -86,7 +88,14 @@ def differentiable(
 
     def call(*args: Any) -> Any:
         args = tuple([widened(v) for v in args])
-        return inner(*args) if traced() or not watched(args) else Rules.apply(*args)
+        if traced() or not watched(args):
+            return inner(*args)
+        # Where the compiler gives a function up, it would still compile the functions that this one calls.
+        return (untraced() if "torch._dynamo" in sys.modules else Rules.apply)(*args)
+
+    @cache
+    def untraced() -> Callable[..., Any]:
+        return torch.compiler.disable(Rules.apply)
 
     return call
 
