@@ -10,7 +10,7 @@ from torch import Tensor
 
 import upsweep as up
 from upsweep.adjoint import recurrence_gradients
-from upsweep.torch.neighbours import ahead, along, beside, segments_of, starts
+from upsweep.torch.neighbours import ahead, along, beside, segments_of, starts, starts_of
 from upsweep.torch.operands import accumulator
 
 _HALF = torch.float16, torch.bfloat16
@@ -62,10 +62,13 @@ def _at_once(
     if h is None:
         return None, up.scan((g, a), map=rule.enter_alone, finish=rule.leave_alone, out=db, **how)
     start = g.new_zeros((), dtype=dtype) if initial is None else initial.unsqueeze(dim)
-    if flags is None:
-        flags = g.new_zeros([g.shape[dim] if d == dim else 1 for d in range(g.ndim)], dtype=torch.bool)
-        flags.narrow(dim, g.shape[dim] - 1 if reverse else 0, 1).fill_(True)
-    given = g, a, beside(h, dim, reverse), start, flags
+    given = (
+        g,
+        a,
+        beside(h, dim, reverse),
+        start,
+        starts_of(heads, g, dim, reverse) if flags is None else flags,
+    )
     return up.scan(given, map=rule.enter, finish=rule.leave, out=(torch.empty_like(g), db), **how)
 
 

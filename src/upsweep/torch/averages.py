@@ -9,7 +9,7 @@ from torch import Tensor
 
 import upsweep as up
 from upsweep.torch.library import batched, differentiable, plain, recurrence
-from upsweep.torch.neighbours import segments_of, starts
+from upsweep.torch.neighbours import segments_of, starts_of
 from upsweep.torch.operands import accumulator, single
 
 
@@ -89,9 +89,7 @@ def _numbers(x: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
 def _coefficients(x: Tensor, alpha: float, heads: Tensor | None, dim: int) -> tuple[Tensor, Tensor]:
     """The same; an average starts from an item with all of it."""
     rest, weight = _numbers(x, alpha)
-    if heads is None:
-        heads = x.new_zeros([n if d == dim else 1 for d, n in enumerate(x.shape)], dtype=torch.bool)
-    return rest, torch.where(starts(heads, dim, False), 1, weight)
+    return rest, torch.where(starts_of(heads, x, dim, False), 1, weight)
 
 
 def _jvp(ctx: Any, dx: Tensor, *_: Any) -> Tensor:

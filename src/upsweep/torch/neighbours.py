@@ -61,6 +61,14 @@ def starts(heads: Tensor, dim: int, reverse: bool) -> Tensor:
     return join([first, along(flags, dim, reverse, 1, flags.shape[dim] - 1)], dim, reverse)
 
 
+def starts_of(heads: Tensor | None, x: Tensor, dim: int, reverse: bool) -> Tensor:
+    """The same of x's rank; without segments the first item alone starts one."""
+    if heads is not None:
+        return starts(heads, dim, reverse)
+    place = torch.arange(x.shape[dim], device=x.device) == (x.shape[dim] - 1 if reverse else 0)
+    return place.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
+
+
 def before(y: Tensor, first: Tensor, heads: Tensor | None, dim: int, reverse: bool) -> Tensor:
     """`y[t-1]` at t, `first` (one a row) where a segment starts."""
     beside = previous(y, first, dim, reverse)

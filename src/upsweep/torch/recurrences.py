@@ -12,7 +12,7 @@ import upsweep as up
 from upsweep.arguments import followed, timed, weighted
 from upsweep.segments import Segments
 from upsweep.torch import averages, filters, library
-from upsweep.torch.neighbours import previous, starts
+from upsweep.torch.neighbours import previous, starts_of
 from upsweep.torch.operands import (
     coefficients,
     dim_of,
@@ -84,8 +84,7 @@ def ema(
     dtype, x, alpha = x.dtype, single(x), single(alpha)
     weight = alpha
     if start is None and x.numel():
-        alone = starts(heads, dim, False) if heads is not None else _first(x, dim)
-        weight = torch.where(alone, 1, alpha)
+        weight = torch.where(starts_of(heads, x, dim, False), 1, alpha)
     return library.recurrence(1 - alpha, weight * x, start, heads, dim, False, order).to(dtype)
 
 
@@ -98,11 +97,6 @@ def _steps(times: Tensor | None, x: Tensor, dim: int) -> Any:
     if times.ndim < x.ndim:
         times = times.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
     return torch.diff(times, dim=dim, prepend=times.narrow(dim, 0, min(1, times.shape[dim])))
-
-
-def _first(x: Tensor, dim: int) -> Tensor:
-    place = torch.arange(x.shape[dim], device=x.device) == 0
-    return place.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
 
 
 def discounted_sum(
