@@ -12,12 +12,11 @@ from upsweep.dtypes import accumulator
 from upsweep.function import Function
 from upsweep.operators import ADJOINT, PRODUCTS
 from upsweep.plan import Plan
-from upsweep.segments import Segments
 
 
 def recurrence_gradients(
-    g: Any, a: Any, h: Any, *, axis: int, reverse: bool = False, initial: Any = None, segments: Segments | None = None
-) -> tuple[Any, Any]:  # fmt: skip
+    g: Any, a: Any, h: Any, *, axis: int, reverse: bool = False, initial: Any = None
+) -> tuple[Any, Any]:
     """The gradients of a and b from the gradient g of `h = linear_recurrence(a, b, order="sequential")`.
 
     `db[t] = g[t] + a[t+1] db[t+1]` and `da[t] = db[t] h[t-1]`, with h[-1] = initial; the loop of PyTorch's autograd, bit for bit.
@@ -26,7 +25,6 @@ def recurrence_gradients(
     Args:
         g, a, h: real arrays of one shape, dtype and kind; a may have strides of 0.
         axis, reverse, initial: of the recurrence; initial of the accumulator's dtype, one value a row, or nothing for 0.
-        segments: of the recurrence. Then h holds what stood before each item, `initial` where a segment starts.
 
     Returns:
         `(da, db)`, each of the shape, dtype and kind of g.
@@ -39,26 +37,19 @@ def recurrence_gradients(
     """
     on = engines.load(engines.choose((g, a, h)))
     xs = [on.view(x) for x in (g, a, h)]
-    plan = _plan(tuple(x.dtype for x in xs), xs[0].shape, axis, reverse, segments is not None)
+    plan = _plan(tuple(x.dtype for x in xs), xs[0].shape, axis, reverse)
     ys = [on.empty(g, plan.shape, xs[0].dtype), on.empty(g, plan.shape, xs[1].dtype), None]
-    heads = None if segments is None else on.heads(segments, plan.shape, axis, g)
-    starts = (
-        None
-        if plan.ahead is None
-        else [on.start(v, plan.accumulators[0], g) for v in (0, 0, 0 if initial is None else initial)]
-    )
-    on.run(plan, xs, ys, starts, heads)
+    starts = [on.start(v, plan.accumulators[0], g) for v in (0, 0, 0 if initial is None else initial)]
+    on.run(plan, xs, ys, starts, None)
     return on.give(g, ys[1]), on.give(g, ys[0])
 
 
 @lru_cache(1024)
-def _plan(
-    dtypes: tuple[np.dtype, ...], shape: tuple[int, ...], axis: int, reverse: bool, segmented: bool
-) -> Plan:
+def _plan(dtypes: tuple[np.dtype, ...], shape: tuple[int, ...], axis: int, reverse: bool) -> Plan:
     computed = tuple(map(accumulator, dtypes))
     stores = (dtypes[0], dtypes[1], None)
     products = Function(PRODUCTS.fn, 1, computed, str(PRODUCTS))
     return Plan(
-        ADJOINT, dtypes, computed, stores, shape, axis, reverse=not reverse, segmented=segmented,
-        order="sequential", finish=products, ahead=None if segmented else 2,
+        ADJOINT, dtypes, computed, stores, shape, axis, reverse=not reverse,
+        order="sequential", finish=products, ahead=2,
     )  # fmt: skip
