@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 import upsweep as up
-from upsweep.torch.library import batched, differentiable, plain, recurrence
+from upsweep.torch.differentiable import batched, differentiable, plain
 from upsweep.torch.neighbours import segments_of, starts_of
 from upsweep.torch.operands import accumulator, single
+from upsweep.torch.recurrence_rules import recurrence
 
 
 @torch.library.custom_op("upsweep::average", mutates_args=())

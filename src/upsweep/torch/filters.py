@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import upsweep as up
-from upsweep.torch.library import batched, differentiable
+from upsweep.torch.differentiable import batched, differentiable
 
 
 @torch.library.custom_op("upsweep::lfilter", mutates_args=())

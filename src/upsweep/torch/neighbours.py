@@ -25,13 +25,18 @@ def previous(x: Tensor, first: Tensor, dim: int, reverse: bool) -> Tensor:
     return join([first.unsqueeze(dim), along(x, dim, reverse, 0, x.shape[dim] - 1)], dim, reverse)
 
 
+def zero_before(x: Tensor, dim: int) -> Tensor:
+    """Zero as the item before the first one, one a row."""
+    return torch.zeros_like(x.select(dim, 0))
+
+
 def beside(x: Tensor, dim: int, reverse: bool) -> Tensor:
     """`x[t-1]` at t, and anything at the start: a view where the memory of x reaches so far, as `with_room` makes it."""
     start = x.storage_offset() + (x.stride(dim) if reverse else -x.stride(dim))
     stop = start + sum((n - 1) * step for n, step in zip(x.shape, x.stride())) + 1
     if x.numel() and start >= 0 and stop * x.itemsize <= x.untyped_storage().nbytes():
         return x.as_strided(x.shape, x.stride(), start)
-    return previous(x, torch.zeros_like(x.select(dim, 0)), dim, reverse)
+    return previous(x, zero_before(x, dim), dim, reverse)
 
 
 def with_room(x: Tensor, dim: int, reverse: bool) -> Tensor:

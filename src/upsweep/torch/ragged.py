@@ -6,12 +6,32 @@ import numpy as np
 import torch
 from torch import Tensor
 
+import upsweep as up
 from upsweep.arguments import ShapeError
 from upsweep.segments import Segments, no_groups
-from upsweep.torch import library
+from upsweep.torch.differentiable import plain
 from upsweep.torch.operands import flags_of
 
-_heads = library.plain(library.heads)
+
+@torch.library.custom_op("upsweep::heads", mutates_args=())
+def _heads(values: Tensor, spelling: str, shape: list[int], dim: int) -> Tensor:
+    """Booleans of `shape`, or 1-D along the axis, that are true where a segment starts: an exclusive product of zeros is 1 there,
+    and 0 elsewhere.
+    """
+    each = values.ndim == len(shape) and spelling in up.segments.EACH
+    zeros = torch.zeros(shape if each else shape[dim], dtype=torch.uint8, device=values.device)
+    segments = up.segments.Segments(spelling, values)
+    ones = up.scan(zeros, "mul", axis=dim if each else 0, exclusive=True, initial=1, segments=segments)
+    return ones.bool()
+
+
+@_heads.register_fake
+def _(values: Tensor, spelling: str, shape: list[int], dim: int) -> Tensor:
+    each = values.ndim == len(shape) and spelling in up.segments.EACH
+    return values.new_empty(shape if each else shape[dim], dtype=torch.bool)
+
+
+_starts = plain(_heads)
 
 
 def heads_of(segments: Segments | None, x: Tensor, dim: int) -> Tensor | None:
@@ -25,7 +45,7 @@ def heads_of(segments: Segments | None, x: Tensor, dim: int) -> Tensor | None:
         if values.dtype.kind not in "biuf":  # strings and times, as numbers that change where they do
             values = np.unique(values, return_inverse=True)[1].reshape(values.shape)
         values = torch.as_tensor(values)
-    flags = _heads(values.detach(), segments.spelling, list(x.shape), dim)
+    flags = _starts(values.detach(), segments.spelling, list(x.shape), dim)
     # A blocking copy to a GPU would wait for all work that is queued there.
     return flags_of(flags.to(x.device, non_blocking=True), x, dim)
 

@@ -11,7 +11,8 @@ from torch import Tensor
 import upsweep as up
 from upsweep.arguments import followed, timed, weighted
 from upsweep.segments import Segments
-from upsweep.torch import averages, filters, library
+from upsweep.torch import averages, filters
+from upsweep.torch.differentiable import watched
 from upsweep.torch.neighbours import previous, starts_of
 from upsweep.torch.operands import (
     coefficients,
@@ -25,6 +26,7 @@ from upsweep.torch.operands import (
     tensor,
 )
 from upsweep.torch.ragged import heads_of
+from upsweep.torch.recurrence_rules import recurrence
 
 
 def linear_recurrence(
@@ -50,7 +52,7 @@ def linear_recurrence(
     """
     a, b = multiplier(a, b)
     dim = dim_of(axis, dim, b)
-    return library.recurrence(a, b, rows_of(initial, b, dim), heads_of(segments, b, dim), dim, reverse, order)
+    return recurrence(a, b, rows_of(initial, b, dim), heads_of(segments, b, dim), dim, reverse, order)
 
 
 def ema(
@@ -85,7 +87,7 @@ def ema(
     weight = alpha
     if start is None and x.numel():
         weight = torch.where(starts_of(heads, x, dim, False), 1, alpha)
-    return library.recurrence(1 - alpha, weight * x, start, heads, dim, False, order).to(dtype)
+    return recurrence(1 - alpha, weight * x, start, heads, dim, False, order).to(dtype)
 
 
 def _steps(times: Tensor | None, x: Tensor, dim: int) -> Any:
@@ -114,13 +116,13 @@ def discounted_sum(
     dim = dim_of(axis, dim, r)
     start = rows_of(initial, r, dim)
     if dones is None or r.numel() == 0:
-        return library.recurrence(weights, r, start, None, dim, True, order)
+        return recurrence(weights, r, start, None, dim, True, order)
     done = flags_of(dones, r, dim)
     heads = previous(done, torch.ones_like(done.select(dim, 0)), dim, False)
     if start is not None:
         end = torch.where(done.select(dim, -1), 0, weights.select(dim, -1) * start)
         r = torch.cat([r.narrow(dim, 0, r.shape[dim] - 1), (r.select(dim, -1) + end).unsqueeze(dim)], dim)
-    return library.recurrence(weights, r, None, heads, dim, True, order)
+    return recurrence(weights, r, None, heads, dim, True, order)
 
 
 def gae(
@@ -148,7 +150,7 @@ def gae(
     rewards, values = floating(rewards), floating(values)
     dim = dim_of(axis, dim, rewards)
     given = rewards, values, last_value, dones, gamma, lam, truncated, next_values
-    if order == "tree" and not (torch.compiler.is_compiling() or library.watched(given)):
+    if order == "tree" and not (torch.compiler.is_compiling() or watched(given)):
         r, v, last, done, by, decay, cut, later = (x.detach() if isinstance(x, Tensor) else x for x in given)
         how: dict[str, Any] = {"gamma": by, "lam": decay, "truncated": cut, "next_values": later}
         return up.gae(r, v, last, done, axis=dim, **how)

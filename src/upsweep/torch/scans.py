@@ -10,9 +10,10 @@ from torch import Tensor
 from upsweep.arguments import alone
 from upsweep.operator import OperatorError
 from upsweep.segments import Segments
-from upsweep.torch import library, tuples
+from upsweep.torch import scan_rules, tuples
 from upsweep.torch.operands import dim_of, rows_of, tensor
 from upsweep.torch.ragged import heads_of, offsets_of
+from upsweep.torch.recurrence_rules import recurrence
 
 
 def scan(
@@ -51,7 +52,7 @@ def scan(
     >>> x.grad.tolist()
     [12.0, 8.0, 6.0]
     """
-    name = op if isinstance(op, str) and op in library.NAMED else library.name_of(op)
+    name = op if isinstance(op, str) and op in scan_rules.NAMED else scan_rules.name_of(op)
     if isinstance(xs, tuple):
         xs = tuple(tensor(x, dtype) for x in xs)
         dim = dim_of(axis, dim, xs[0])
@@ -60,8 +61,8 @@ def scan(
     x = tensor(xs, dtype)
     dim = dim_of(axis, dim, x)
     if x.is_complex() and x.requires_grad:
-        library.check_holomorphic(name)
-    return library.scan(
+        scan_rules.check_holomorphic(name)
+    return scan_rules.scan(
         x, name, dim, exclusive, reverse, rows_of(initial, x, dim), heads_of(segments, x, dim), order
     )
 
@@ -76,8 +77,8 @@ def _scan_tuple(
     a, b = xs
     first, second = starts or (None, None)
     return (
-        library.scan(a, "mul", dim, False, reverse, first, heads, order),
-        library.recurrence(a, b, second, heads, dim, reverse, order),
+        scan_rules.scan(a, "mul", dim, False, reverse, first, heads, order),
+        recurrence(a, b, second, heads, dim, reverse, order),
     )
 
 
@@ -126,11 +127,11 @@ def reduce(
 
 def _nothing(op: Any, y: Tensor, initial: Any, dim: int) -> Tensor:
     """The reduction of no items, for each row."""
-    name = library.name_of(op)
+    name = scan_rules.name_of(op)
     start = rows_of(initial, y, dim)
     if start is not None:
         return start.to(y.dtype)
-    identity = library.identity(name, y.dtype)
+    identity = scan_rules.identity(name, y.dtype)
     if identity is None:
         raise OperatorError(f"the reduction of nothing needs an identity, and {op} has none: pass initial=")
     return y.new_full([n for d, n in enumerate(y.shape) if d != dim], identity)

@@ -10,9 +10,10 @@ from torch import Tensor
 
 import upsweep as up
 from upsweep.operator import OperatorError
-from upsweep.torch import library
-from upsweep.torch.library import NAMED, batched, plain, traced, watched, widened
+from upsweep.torch.differentiable import batched, plain, traced, watched, widened
 from upsweep.torch.neighbours import segments_of
+from upsweep.torch.recurrence_rules import recurrence_tangent
+from upsweep.torch.scan_rules import NAMED, scan_tangent
 
 
 @torch.library.custom_op("upsweep::scan_tuple", mutates_args=())
@@ -86,10 +87,10 @@ class _Rules(torch.autograd.Function):
         a, _, *starts, y, h, heads = ctx.saved_tensors
         da, db, *rest = tangents[7:]
         d_starts = rest or (None, None)
-        dy = library.scan_tangent(
+        dy = scan_tangent(
             "mul", da, d_starts[0], a, y, starts[0], heads, ctx.dim, False, ctx.reverse, ctx.order
         )
-        return dy, library.recurrence_tangent(
+        return dy, recurrence_tangent(
             da, db, d_starts[1], a, h, starts[1], heads, ctx.dim, ctx.reverse, ctx.order
         )
 

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from upsweep.gated import gated_gradients, gated_scan
 from upsweep.layers import GATED, gated_operands, one_step
+from upsweep.torch.differentiable import differentiable
 from upsweep.torch.layers.operands import TORCH, dense, detached, in_order, lines
-from upsweep.torch.library import differentiable
 from upsweep.torch.operands import accumulator
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from upsweep import layers
 from upsweep.arguments import ShapeError
-from upsweep.torch.library import recurrence
+from upsweep.torch.recurrence_rules import recurrence
 
 
 def _beside(x: Tensor, name: str, like: Tensor) -> None:

@@ -10,8 +10,8 @@ from torch import Tensor
 from upsweep.layers import ONCE, marks_shape, one_step, selective_operands
 from upsweep.selective import selective_gradients
 from upsweep.selective import selective_scan as scanned
+from upsweep.torch.differentiable import differentiable
 from upsweep.torch.layers.operands import TORCH, dense, detached, lines
-from upsweep.torch.library import differentiable
 
 
 def selective_scan(

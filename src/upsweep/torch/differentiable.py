@@ -1,0 +1,115 @@
+"""A function as a PyTorch operator in every mode of differentiation, and as itself where nothing follows its tensors."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from inspect import signature
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from upsweep.torch.operands import accumulator
+
+
+def constant(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a function whose results a compiled graph keeps. `torch.compiler.assume_constant_result` does the same, but imports
+    the compiler, which takes a second.
+    """
+    fn._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return fn
+
+
+def differentiable(
+    op: Any, context: Callable[..., None], backward: Callable[..., Any], jvp: Callable[..., Any],
+    fn: Callable[..., Any] | None = None,
+) -> Callable[..., Any]:  # fmt: skip
+    """A custom operator in every mode of differentiation. `fn` is called in place of the function behind it, if it is given.
+
+    A custom operator alone has no forward mode, and `torch.func.grad` does not see its gradient. An autograd function has
+    both, but the compiler takes none that has a rule for forward mode: it traces the operator itself.
+    """
+
+    inner = plain(op, fn)
+
+    class Rules(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(*args: Any) -> Any:
+            return inner(*args)
+
+    # PyTorch asks for the signature at each call: 40 us of 160.
+    Rules.forward.__signature__ = signature(Rules.forward)  # type: ignore[attr-defined]
+    Rules.setup_context = staticmethod(context)  # type: ignore[assignment]
+    Rules.backward = staticmethod(backward)
+    Rules.jvp = staticmethod(jvp)
+    op.register_autograd(backward, setup_context=context)
+
+    def call(*args: Any) -> Any:
+        args = tuple([widened(v) for v in args])
+        if traced() or not watched(args):
+            return inner(*args)
+        # Where the compiler gives a function up, it would still compile the functions that this one calls.
+        return (untraced() if "torch._dynamo" in sys.modules else Rules.apply)(*args)
+
+    @cache
+    def untraced() -> Callable[..., Any]:
+        return torch.compiler.disable(Rules.apply)
+
+    return call
+
+
+def plain(op: Any, fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """A custom operator, or the function behind it, or `fn`, where PyTorch has nothing else to do. PyTorch's way to the function
+    takes 100 us, and the first such call imports the compiler.
+    """
+    run = fn or op._init_fn
+
+    def call(*args: Any) -> Any:
+        return op(*args) if torch.compiler.is_compiling() or watched(args) else run(*args)
+
+    return call
+
+
+def watched(args: tuple[Any, ...]) -> bool:
+    """Whether something follows the tensors: gradients, a transform, a mode, a tracer, or a type of their own."""
+    if (
+        forward_ad._current_level >= 0
+        or torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._is_torch_function_mode_enabled()
+        or torch._C._get_tracing_state() is not None
+    ):
+        return True
+    given = [part for v in args for part in (v if type(v) is list else (v,)) if isinstance(part, Tensor)]
+    recorded, batched = torch.is_grad_enabled(), torch._C._functorch.is_legacy_batchedtensor  # pyright: ignore[reportAttributeAccessIssue]
+    return any(type(x) not in _TENSORS or (recorded and x.requires_grad) or batched(x) for x in given)
+
+
+_TENSORS = {Tensor, torch.nn.Parameter}
+
+
+def traced() -> bool:
+    """Whether the compiler is at work. It would drop tangents in silence."""
+    if torch.compiler.is_compiling() and forward_ad._current_level >= 0:
+        raise NotImplementedError(
+            "torch.compile does not trace forward mode through a scan: compile what is around it"
+        )
+    return torch.compiler.is_compiling()
+
+
+def widened(value: Any) -> Any:
+    """Half precision as float32 under autocast, as PyTorch does for its own cumsum and cumprod."""
+    half = isinstance(value, Tensor) and accumulator(value.dtype) != value.dtype
+    return value.to(torch.float32) if half and torch.is_autocast_enabled(value.device.type) else value
+
+
+def batched(x: Tensor | None, in_dim: int | None, size: int = 1) -> Tensor | None:
+    """A tensor with the batch in front; a tensor without a batch is repeated `size` times."""
+    if x is None:
+        return None
+    return x.movedim(in_dim, 0) if in_dim is not None else x.unsqueeze(0).expand(size, *x.shape)

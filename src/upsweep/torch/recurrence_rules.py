@@ -1,0 +1,155 @@
+"""Linear recurrences as a PyTorch operator: gradients, tangents, fake tensors and vmap are rules registered for it.
+
+The rules of `h[t] = a[t] h[t-1] + b[t]` are recurrences themselves. The tangent runs with it,
+`dh[t] = a[t] dh[t-1] + (da[t] h[t-1] + db[t])`, and the gradient against it, `s[t] = g[t] + a*[t+1] s[t+1]`, `db[t] = s[t]`,
+`da[t] = s[t] h*[t-1]`, where * conjugates.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import upsweep as up
+from upsweep.torch import adjoint
+from upsweep.torch.differentiable import batched, differentiable, plain
+from upsweep.torch.neighbours import ahead, before, over_starts, segments_of, with_room, zero_before
+
+
+@torch.library.custom_op("upsweep::recurrence", mutates_args=())
+def _recurrence(
+    a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
+) -> Tensor:
+    return _recurrence_into(None, a, b, initial, heads, dim, reverse, order)
+
+
+def _recurrence_with_room(
+    a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
+) -> Tensor:
+    """The same; the gradient of a whole array reads the state before each item where it lies."""
+    room = a.requires_grad and a.shape == b.shape and not b.is_complex()
+    out = with_room(b, dim, reverse) if room else None
+    return _recurrence_into(out, a, b, initial, heads, dim, reverse, order)
+
+
+def _recurrence_into(
+    out: Tensor | None, a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool,
+    order: str,
+) -> Tensor:  # fmt: skip
+    start = None if initial is None else initial.detach().resolve_conj()
+    a, b = a.detach().resolve_conj().expand(b.shape), b.detach().resolve_conj()
+    how = {"initial": start, "segments": segments_of(heads, b, dim), "reverse": reverse, "order": order}
+    return up.linear_recurrence(a, b, axis=dim, out=out, **how)
+
+
+@_recurrence.register_fake
+def _(a: Tensor, b: Tensor, *_: Any) -> Tensor:
+    return b.new_empty(b.shape)
+
+
+@_recurrence.register_vmap
+def _(info: Any, in_dims: Any, a: Any, b: Any, initial: Any, heads: Any, dim: int, *rest: Any) -> Any:
+    a, heads = batched(a, in_dims[0]), batched(heads, in_dims[3])
+    b, initial = (batched(v, d, info.batch_size) for v, d in ((b, in_dims[1]), (initial, in_dims[2])))
+    return _recurrence(a, b, initial, heads, dim + 1, *rest), 0  # type: ignore[call-arg]
+
+
+def _recurrence_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+    a, _, initial, heads, ctx.dim, ctx.reverse, ctx.order = inputs
+    ctx.save_for_backward(a, output, initial, heads)
+    ctx.save_for_forward(a, output, initial, heads)
+
+
+def _recurrence_backward(ctx: Any, g: Tensor) -> Any:
+    a, h, initial, heads = ctx.saved_tensors
+    given = ctx.dim, ctx.reverse, ctx.order
+    if h.shape[ctx.dim] == 0:
+        none = None if initial is None else torch.zeros_like(initial)
+        return torch.zeros_like(a), torch.zeros_like(h), none, *[None] * 4
+    if torch.is_grad_enabled() or h.is_complex():
+        made = _composed_gradients(g, a, h, initial, heads, *given)
+    else:
+        made = _gradients(g, a, h, initial, heads, *given, ctx.needs_input_grad[0])
+    da, db, into = made
+    return da if ctx.needs_input_grad[0] else None, db, None if initial is None else into, *[None] * 4
+
+
+def _composed_gradients(
+    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
+) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
+    """The gradients of a, b and initial, by operators that have gradients themselves; half precision is computed in float32."""
+    dtype, given = h.dtype, a
+    if dtype in (torch.float16, torch.bfloat16):
+        g, a, h = g.float(), a.float(), h.float()
+    if order == "tree" and a.shape == g.shape:
+        later = recurrence(a.conj(), a.conj() * g, None, heads, dim, not reverse, order)
+        s = g + before(later, zero_before(g, dim), heads, dim, not reverse)
+    else:
+        s = recurrence(ahead(a, dim, reverse).conj(), g, None, heads, dim, not reverse, order)
+    first = zero_before(h, dim) if initial is None else initial.to(h.dtype)
+    da = (s * before(h, first, heads, dim, reverse).conj()).sum_to_size(a.shape).to(dtype)
+    db, into = s.to(dtype), None
+    if initial is not None:
+        into = over_starts(given.conj() * db, heads, dim, reverse).to(initial.dtype)
+    return da, db, into
+
+
+@torch.library.custom_op("upsweep::recurrence_gradients", mutates_args=())
+def _recurrence_gradients(
+    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str,
+    wanted: bool,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """The gradients of a, if it is `wanted`, b and initial; empty where there is none."""
+    g, a, h = (x.detach() for x in (g, a, h))
+    start = None if initial is None else initial.detach()
+    made = adjoint.gradients(g, a, h, start, heads, dim, reverse, order, wanted)
+    return tuple(g.new_empty(0) if d is None else d for d in made)  # type: ignore[return-value]
+
+
+@_recurrence_gradients.register_fake
+def _(g: Tensor, a: Tensor, h: Tensor, initial: Any, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    da = a.new_empty(a.shape if rest[-1] else 0)
+    return da, g.new_empty(g.shape), g.new_empty(0) if initial is None else initial.new_empty(initial.shape)
+
+
+@_recurrence_gradients.register_vmap
+def _(info: Any, in_dims: Any, g: Any, a: Any, h: Any, initial: Any, heads: Any, dim: int, *rest: Any) -> Any:
+    g, a, h, initial = (batched(v, d, info.batch_size) for v, d in zip((g, a, h, initial), in_dims))
+    made = _recurrence_gradients(g, a, h, initial, batched(heads, in_dims[4]), dim + 1, *rest)
+    return made, (0 if rest[-1] else None, 0, None if initial is None else 0)
+
+
+_gradients = plain(_recurrence_gradients)
+
+
+def _recurrence_jvp(ctx: Any, da: Any, db: Any, d_initial: Any, *_: Any) -> Tensor:
+    a, h, initial, heads = ctx.saved_tensors
+    return recurrence_tangent(da, db, d_initial, a, h, initial, heads, ctx.dim, ctx.reverse, ctx.order)
+
+
+def recurrence_tangent(
+    da: Tensor | None, db: Tensor | None, d_initial: Tensor | None, a: Tensor, h: Tensor, initial: Tensor | None,
+    heads: Tensor | None, dim: int, reverse: bool, order: str,
+) -> Tensor:  # fmt: skip
+    """The tangent of h: `dh[t] = a[t] dh[t-1] + (da[t] h[t-1] + db[t])`."""
+    db = torch.zeros_like(h) if db is None else db
+    if h.shape[dim] == 0:
+        return db
+    if da is not None:
+        first = zero_before(h, dim) if initial is None else initial.to(h.dtype)
+        db = da * before(h, first, heads, dim, reverse) + db
+    return recurrence(a, db, d_initial, heads, dim, reverse, order)
+
+
+_differentiable_recurrence = differentiable(
+    _recurrence, _recurrence_context, _recurrence_backward, _recurrence_jvp, _recurrence_with_room
+)
+
+
+def recurrence(
+    a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str = "tree"
+) -> Tensor:  # fmt: skip
+    """`h[t] = a[t] h[t-1] + b[t]`."""
+    return _differentiable_recurrence(a, b, initial, heads, dim, reverse, order)

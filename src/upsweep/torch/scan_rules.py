@@ -1,0 +1,193 @@
+"""The scan of one tensor as a PyTorch operator: gradients, tangents, fake tensors and vmap are rules registered for it.
+
+A scan is a recurrence, and so are its derivatives. With `y[t] = f(y[t-1], x[t])`, L and R the partial derivatives of f there:
+the tangent runs with the scan, `dy[t] = L[t] dy[t-1] + R[t] dx[t]`, and the gradient against it,
+`s[t] = g[t] + L*[t+1] s[t+1]`, `dx[t] = R*[t] s[t]`, where * conjugates. The rules are made of the same operators, so that they
+can be differentiated again.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import upsweep as up
+from upsweep.arguments import dtype_of
+from upsweep.operator import Operator, OperatorError, identity_of
+from upsweep.operators import BUILTIN, TABLE, as_operator
+from upsweep.torch.differentiable import batched, constant, differentiable
+from upsweep.torch.neighbours import (
+    along,
+    before,
+    following,
+    one_at_starts,
+    over_starts,
+    segments_of,
+    starts,
+    zero_before,
+)
+from upsweep.torch.operands import accumulator
+from upsweep.torch.recurrence_rules import recurrence
+
+NAMED: dict[str, Operator] = dict(BUILTIN)
+
+
+@constant
+def name_of(op: Any) -> str:
+    """The name under which a graph refers to an operator: by content, for PyTorch keeps compiled graphs on disk."""
+    op = as_operator(op)
+    for name, known in BUILTIN.items():
+        if known == op:
+            return name
+    name = f"{op} {sha256(repr(op.key).encode()).hexdigest()[:16]}"
+    NAMED[name] = op
+    return name
+
+
+@torch.library.custom_op("upsweep::scan", mutates_args=())
+def _scan(
+    x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, initial: Tensor | None, heads: Tensor | None, order: str
+) -> Tensor:  # fmt: skip
+    x, start = x.detach().resolve_conj(), None if initial is None else initial.detach().resolve_conj()
+    segments = segments_of(heads, x, dim)
+    how = {"exclusive": exclusive, "reverse": reverse, "initial": start, "segments": segments, "order": order}
+    return up.scan(x, NAMED[op], axis=dim, **how)
+
+
+@_scan.register_fake
+def _(x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, *_: Any) -> Tensor:
+    return x.new_empty(x.shape)
+
+
+@_scan.register_vmap
+def _(
+    info: Any, in_dims: Any, x: Any, op: str, dim: int, exclusive: bool, reverse: bool, initial: Any, heads: Any, order: str
+) -> Any:  # fmt: skip
+    x, initial = (batched(v, d, info.batch_size) for v, d in ((x, in_dims[0]), (initial, in_dims[5])))
+    heads = batched(heads, in_dims[6])
+    return _scan(x, op, dim + 1, exclusive, reverse, initial, heads, order), 0
+
+
+def _scan_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+    x, ctx.op, ctx.dim, ctx.exclusive, ctx.reverse, initial, heads, ctx.order = inputs
+    ctx.save_for_backward(x, output, initial, heads)
+    ctx.save_for_forward(x, output, initial, heads)
+
+
+def _scan_backward(ctx: Any, g: Tensor) -> Any:
+    x, y, initial, heads = ctx.saved_tensors
+    how = ctx.dim, ctx.exclusive, ctx.reverse, ctx.order
+    dx, d_initial = scan_gradient(ctx.op, g, x, y, initial, heads, *how)
+    return dx, None, None, None, None, d_initial, None, None
+
+
+def scan_gradient(
+    op: str, g: Tensor, x: Tensor, y: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int,
+    exclusive: bool, reverse: bool, order: str,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """The gradients of x and initial from the gradient of y."""
+    if x.shape[dim] == 0:
+        return torch.zeros_like(x), None if initial is None else torch.zeros_like(initial)
+    inner = g
+    if exclusive:
+        within = g if heads is None else g.masked_fill(starts(heads, dim, reverse), 0)
+        inner = following(within, dim, reverse)
+    if op == "add":
+        s = dx = into = scan(inner, "add", dim, False, not reverse, None, heads, order)
+    else:
+        left, right = (v.conj() for v in _partials(op, x, y, initial, heads, dim, exclusive, reverse))
+        s = recurrence(following(left, dim, reverse), inner, None, heads, dim, not reverse, order)
+        dx, into = right * s, left * s
+    if initial is None:
+        return dx, None
+    into = into + g if exclusive else into
+    return dx, over_starts(into, heads, dim, reverse).to(initial.dtype)
+
+
+def _scan_jvp(ctx: Any, dx: Tensor | None, *tangents: Any) -> Tensor:
+    x, y, initial, heads = ctx.saved_tensors
+    given = ctx.op, dx, tangents[4], x, y, initial, heads
+    return scan_tangent(*given, ctx.dim, ctx.exclusive, ctx.reverse, ctx.order)
+
+
+def scan_tangent(
+    op: str, dx: Tensor | None, d_initial: Tensor | None, x: Tensor, y: Tensor, initial: Tensor | None,
+    heads: Tensor | None, dim: int, exclusive: bool, reverse: bool, order: str,
+) -> Tensor:  # fmt: skip
+    """The tangent of y from the tangents of x and initial."""
+    dx = torch.zeros_like(x) if dx is None else dx
+    if x.is_complex():
+        check_holomorphic(op)
+    if x.shape[dim] == 0:
+        return torch.zeros_like(y)
+    if op == "add":
+        return scan(dx, "add", dim, exclusive, reverse, d_initial, heads, order)
+    left, right = _partials(op, x, y, initial, heads, dim, exclusive, reverse)
+    dy = recurrence(left, right * dx, d_initial, heads, dim, reverse, order)
+    if not exclusive:
+        return dy
+    first = zero_before(dy, dim) if d_initial is None else d_initial.to(dy.dtype)
+    return before(dy, first, heads, dim, reverse)
+
+
+def _partials(
+    op: str, x: Tensor, y: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, exclusive: bool, reverse: bool
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The partial derivatives of `before ⊕ x` at every item. Where nothing stands before, the result is the item itself."""
+    left_of = y
+    if not exclusive:
+        neutral = identity(op, x.dtype)
+        first = along(x, dim, reverse, 0, 1).squeeze(dim)
+        if initial is not None:
+            first = initial.to(y.dtype)
+        elif neutral is not None:
+            first = torch.full_like(first, neutral)
+        left_of = before(y, first, heads, dim, reverse)
+    known = TABLE.get(op)
+    if known is not None and known.slopes is not None:
+        left, right = known.slopes(torch, left_of, x)
+    else:
+        value, pull = torch.func.vjp(NAMED[op].fn, left_of, x)  # type: ignore
+        left, right = (v.conj() for v in pull(torch.ones_like(value)))
+    if exclusive or initial is not None:
+        return left, right
+    return left, one_at_starts(right, heads, dim, reverse)
+
+
+def identity(op: str, dtype: torch.dtype) -> Any:
+    """The operator's identity as a number, or None."""
+    value = identity_of(NAMED[op], (dtype_of(accumulator(dtype)),))
+    return None if value is None else value[0].item()
+
+
+_differentiable_scan = differentiable(_scan, _scan_context, _scan_backward, _scan_jvp)
+
+
+def scan(
+    x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, initial: Tensor | None, heads: Tensor | None,
+    order: str = "tree",
+) -> Tensor:  # fmt: skip
+    """All prefixes of a tensor."""
+    return _differentiable_scan(x, op, dim, exclusive, reverse, initial, heads, order)
+
+
+@constant
+def check_holomorphic(op: str) -> None:
+    """Refuse an operator on complex numbers that is not holomorphic: the rules hold for holomorphic operators only."""
+    if op in BUILTIN or op in _HOLOMORPHIC:
+        return
+    a, b = torch.tensor([[0.3 + 0.7j], [-0.4 + 0.2j]], dtype=torch.complex128)
+    value, pull = torch.func.vjp(NAMED[op].fn, a, b)  # type: ignore
+    ones = torch.ones_like(value)
+    if not all(torch.allclose(v * 1j, w) for v, w in zip(pull(ones), pull(ones * 1j))):
+        raise OperatorError(
+            f"{NAMED[op]} is not holomorphic, so a scan by it has no complex derivatives: scan a tuple of real and "
+            "imaginary part, or pass x.detach()"
+        )
+    _HOLOMORPHIC.add(op)
+
+
+_HOLOMORPHIC: set[str] = set()
