@@ -1,4 +1,4 @@
-"""Tile shapes side by side. The numbers in gpu/shapes.py were chosen by such runs.
+"""Tile shapes side by side. The numbers in gpu/shapes/ were chosen by such runs.
 
 python benchmarks/gpu_tune.py CASE [LIKE]       a case of gpu_cases.py; LIKE names another case, whose shapes are tried
 """

@@ -12,7 +12,8 @@ pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 import upsweep as up
 from table import CASES
 from upsweep import numpy_engine
-from upsweep.gpu import launch, reduction, shapes
+from upsweep.gpu import launch, reduction
+from upsweep.gpu.shapes import reductions
 from upsweep.gpu.view import View
 from upsweep.operator import Operator
 from upsweep.plan import Plan
@@ -43,7 +44,7 @@ def calls(monkeypatch):
         numpy_engine.run(plan, arrays[0], arrays[1], arrays[2] if initial else None, None)
 
     monkeypatch.setattr(launch, "run", run)
-    monkeypatch.setattr(shapes, "BLOCK", (1 << 12, 512))
+    monkeypatch.setattr(reductions, "BLOCK", (1 << 12, 512))
     monkeypatch.setattr(reduction, "scratch", lambda like, nbytes: view(np.full(nbytes, 0xA5, np.uint8)))
     reduction._parts.cache_clear()
     yield ran

@@ -8,9 +8,10 @@ from math import prod
 from typing import Any, ClassVar
 
 from upsweep.engine import EngineError
-from upsweep.gpu import functions, params, shapes
+from upsweep.gpu import functions, params
 from upsweep.gpu.layout import Lane, Layout, flip, mode, patched, turned
-from upsweep.gpu.shapes import Chip, Shape
+from upsweep.gpu.shapes import CHIPS, Chip, Shape
+from upsweep.gpu.shapes.tiles import AHEAD
 from upsweep.gpu.sharing import Room, node_words, pad, patches, room_of, rounded_up
 from upsweep.gpu.text import declared
 from upsweep.operators import form_of
@@ -25,7 +26,7 @@ class Choice:
     layout: Layout
     columns: int = 1
     """The extent of the innermost row dimension, where the lanes are its neighbours."""
-    chip: Chip = shapes.CHIPS[90]
+    chip: Chip = CHIPS[90]
     bits: bool = False
     """Whether segments are read as bits."""
 
@@ -280,5 +281,5 @@ def tickets_ahead(plan: Plan, choice: Choice) -> int:
     """The number of tickets between a tile and the tile that is asked for at the same time; whole rows where blocks take rows."""
     width = choice.width if choice.across else 1
     tile = choice.tile * width * (sum(x.size for x in choice.layout.moving()) + plan.segmented)
-    ahead = -(-shapes.AHEAD // max(1, tile))
+    ahead = -(-AHEAD // max(1, tile))
     return rounded_up(ahead, choice.tiles) if choice.shape.carry else ahead

@@ -8,10 +8,11 @@ from itertools import accumulate
 from math import prod
 from typing import Any
 
-from upsweep.gpu import shapes
 from upsweep.gpu.choice import Choice, light, words, words_passing
 from upsweep.gpu.layout import Lane, Layout, mode
-from upsweep.gpu.shapes import Chip, Shape, Walking
+from upsweep.gpu.shapes import LINE, ROWS, Chip, Shape
+from upsweep.gpu.shapes.short import KNOWN, fits_short, for_dense, for_short
+from upsweep.gpu.shapes.walks import VECTOR_ROWS, Walking, for_walk
 from upsweep.gpu.sharing import places_of
 from upsweep.gpu.text import declared
 from upsweep.operators import free
@@ -21,12 +22,12 @@ from upsweep.plan import Plan
 def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice | None:
     """The kernel of a scan that gives its rows to lanes, or None where many lanes sweep the tree."""
     across = _are_neighbours(layout)
-    fits = shapes.fits_short(layout.n, words(plan, layout), plan.segmented, light(plan))
+    fits = fits_short(layout.n, words(plan, layout), plan.segmented, light(plan))
     if across and plan.ahead is None and fits:
         return _short(plan, layout, chip)
     if plan.ahead is None and fits and _are_dense(plan, layout):
         return _dense(plan, layout, chip)
-    if plan.order == "tree" or (free(plan.op, plan.accumulators) and prod(layout.dims) < shapes.ROWS):
+    if plan.order == "tree" or (free(plan.op, plan.accumulators) and prod(layout.dims) < ROWS):
         return None
     return _walk(
         plan, layout, across and any(abs(x.along) != x.size for x in layout.arrays() if x.along), chip
@@ -42,7 +43,7 @@ def _are_neighbours(layout: Layout) -> bool:
     loads, stores = layout.loads, layout.stores
     near = all(x.rows[-1] in (0, x.size) for x in loads) and all(x.rows[-1] == x.size for x in stores)
     heads = layout.heads is None or layout.heads.rows[-1] in (0, 1)
-    return near and heads and layout.dims[-1] * min(x.size for x in stores) >= shapes.LINE
+    return near and heads and layout.dims[-1] * min(x.size for x in stores) >= LINE
 
 
 def _short(plan: Plan, layout: Layout, chip: Chip) -> Short:
@@ -50,7 +51,7 @@ def _short(plan: Plan, layout: Layout, chip: Chip) -> Short:
     arrays = [x for x in layout.arrays() if x.rows[-1]]
     grain = max(1, min(_line_grain(layout, x, 16 // x.size, columns) // x.size for x in arrays))
     largest = max(x.size for x in arrays)
-    return Short(shapes.for_short(layout.n, rows, words(plan, layout), largest, grain), layout, columns, chip)
+    return Short(for_short(layout.n, rows, words(plan, layout), largest, grain), layout, columns, chip)
 
 
 def _line_grain(layout: Layout, x: Lane, vector: int, columns: int) -> int:
@@ -63,11 +64,11 @@ def _are_dense(plan: Plan, layout: Layout) -> bool:
     """Whether a lane takes whole rows that lie one behind another: rows of so few bytes that lanes which share one would do
     little, or rows that do not begin at 16 bytes."""
     n, arrays = layout.n, [*layout.moving(), *layout.stores]
-    if plan.reduce or not layout.dims or prod(layout.dims) < shapes.VECTOR_ROWS:
+    if plan.reduce or not layout.dims or prod(layout.dims) < VECTOR_ROWS:
         return False
     dense = all(abs(x.along) == x.size and x.rows[-1] == n * x.size and x.grain() >= x.size for x in arrays)
     uneven = any(_forward(x, n).grain() < 16 for x in arrays)
-    long = plan.segmented and n > shapes.KNOWN
+    long = plan.segmented and n > KNOWN
     return dense and uneven and not long and not any(x.rows[-1] for x in layout.loads if x.still)
 
 
@@ -78,7 +79,7 @@ def _forward(x: Lane, n: int) -> Lane:
 
 def _dense(plan: Plan, layout: Layout, chip: Chip) -> Short:
     smallest = min(x.size for x in (*layout.moving(), *layout.stores))
-    shape = shapes.for_dense(layout.n, words(plan, layout), smallest)
+    shape = for_dense(layout.n, words(plan, layout), smallest)
     return Short(shape, layout, layout.dims[-1], chip, dense=True)
 
 
@@ -117,7 +118,7 @@ class Short(Choice):
 
     def spec(self, plan: Plan) -> str:
         layout, vector = self.layout, self.shape.vector
-        length = layout.n if self.dense and layout.n <= shapes.KNOWN else 0
+        length = layout.n if self.dense and layout.n <= KNOWN else 0
         numbers = {
             "DIMS": len(layout.dims) - 1, "ITEMS": self.shape.items, "VECTOR": vector, "THREADS": self.threads,
             "LENGTH": length,
@@ -154,7 +155,7 @@ def _walk(plan: Plan, layout: Layout, across: bool, chip: Chip) -> Walk:
     size = max(1, sum(x.size for x in layout.moving()) + plan.segmented)
     largest = max(x.size for x in layout.arrays())
     rows = prod(layout.dims)
-    walking = shapes.for_walk(layout.n, rows, words_passing(plan, layout), size, largest, across)
+    walking = for_walk(layout.n, rows, words_passing(plan, layout), size, largest, across)
     shape = Shape(walking.items, 1, walking.walks, vector=walking.vector)
     return Walk(shape, layout, layout.dims[-1] if across else 0, chip, walking=walking)
 

@@ -11,10 +11,11 @@ from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
-from upsweep.gpu import launch, shapes
+from upsweep.gpu import launch
 from upsweep.gpu.arrays import scratch
 from upsweep.gpu.choice import light
 from upsweep.gpu.marks import Marks
+from upsweep.gpu.shapes import ROWS, reductions
 from upsweep.gpu.view import View
 from upsweep.plan import Plan
 
@@ -55,7 +56,7 @@ def divided(plan: Plan, xs: Sequence[View]) -> tuple[Plan, Plan, Plan] | None:
 def _side_by_side(xs: Sequence[View]) -> bool:
     """Whether whole lines of memory belong to rows side by side."""
     return all(
-        x.strides[-1] == x.dtype.itemsize and x.shape[-1] * x.dtype.itemsize >= shapes.LINES for x in xs
+        x.strides[-1] == x.dtype.itemsize and x.shape[-1] * x.dtype.itemsize >= reductions.LINES for x in xs
     )
 
 
@@ -64,12 +65,16 @@ def _parts(plan: Plan, along: bool) -> tuple[Plan, Plan, Plan] | None:
     """The reductions of all whole blocks, of their sums, and of the items behind, onto these; None for rows that are not long."""
     rows = prod(plan.row_shape)
     size = sum(d.itemsize for d in plan.loads)
-    if plan.order != "tree" or plan.finish is not None or plan.placed or size < shapes.WIDE:
+    if plan.order != "tree" or plan.finish is not None or plan.placed or size < reductions.WIDE:
         return None
-    if plan.n * rows * size < shapes.BLOCK[0] or (along and rows >= shapes.ROWS):
+    if plan.n * rows * size < reductions.BLOCK[0] or (along and rows >= ROWS):
         return None
     words = sum(-(-d.itemsize // 4) for d in plan.accumulators)
-    block, axis, sums = (shapes.for_reduction(words, along, light(plan)), plan.axis, tuple(plan.accumulators))
+    block, axis, sums = (
+        reductions.for_reduction(words, along, light(plan)),
+        plan.axis,
+        tuple(plan.accumulators),
+    )
     count = plan.n // block
     if count < 2:
         return None

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from itertools import accumulate, zip_longest
 from typing import NamedTuple
 
-from upsweep.gpu import functions, params, shapes
+from upsweep.gpu import functions, params
 from upsweep.gpu.layout import Layout, patched
 from upsweep.gpu.shapes import Shape
+from upsweep.gpu.shapes.tiles import WIDER
 from upsweep.plan import Plan
 
 
@@ -80,7 +81,7 @@ def results_apart(plan: Plan, layout: Layout) -> bool:
     """Whether results have a place of their own, because they are much wider than the inputs: tiles that wait for the results
     would be short of items.
     """
-    return not plan.reduce and sum(_written(plan)) >= shapes.WIDER * max(1, sum(_read(layout)))
+    return not plan.reduce and sum(_written(plan)) >= WIDER * max(1, sum(_read(layout)))
 
 
 def staged(plan: Plan, layout: Layout) -> int:

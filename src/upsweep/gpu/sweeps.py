@@ -12,10 +12,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
-from upsweep.gpu import functions, shapes
+from upsweep.gpu import functions
 from upsweep.gpu.choice import Choice, costly, packing, words, words_read
 from upsweep.gpu.layout import Layout, mode, patched, turned
-from upsweep.gpu.shapes import Chip
+from upsweep.gpu.shapes import LINE, WARPS, Chip
+from upsweep.gpu.shapes.columns import LITTLE, NARROW, STRETCHED, for_columns, for_stretch
+from upsweep.gpu.shapes.rows import fits_rows, fits_whole_rows, for_rows, for_small, for_whole_rows
+from upsweep.gpu.shapes.tiles import for_tiles
 from upsweep.gpu.sharing import (
     Room,
     element_of,
@@ -129,19 +132,19 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
     if columns:
         return _fitting_columns(plan, layout, columns, chip)
     n, rows, item = layout.n, prod(layout.dims), words(plan, layout)
-    if shapes.fits_rows(n, item):
-        return Rows(shapes.for_rows(n, rows, item), layout, chip=chip)
+    if fits_rows(n, item):
+        return Rows(for_rows(n, rows, item), layout, chip=chip)
     size = sum(places_of(plan, layout)) + plan.segmented
-    small = shapes.for_small(n, rows, item, size, chip)
+    small = for_small(n, rows, item, size, chip)
     if small is not None:
         return Rows(small, layout, chip=chip)
-    if shapes.fits_whole_rows(n, rows, item, size):
+    if fits_whole_rows(n, rows, item, size):
         even = all(mode(x, 16) == "ALIGNED" for x in (*layout.moving(), *layout.stores))
-        return Rows(shapes.for_whole_rows(n, item, even), layout, chip=chip)
+        return Rows(for_whole_rows(n, item, even), layout, chip=chip)
     parts, packed = len(plan.accumulators), packing(plan, layout) > 0
     in_tile, halved = staged(plan, layout), costly(plan) or _turning(plan, layout)
     read, again = words_read(layout), functions.reads_again(plan)
-    shape = shapes.for_tiles(
+    shape = for_tiles(
         n, rows, item, read, parts, size, in_tile, plan.segmented, halved, packed, again, chip.shared
     )
     return Tiles(shape, layout, chip=chip)
@@ -158,8 +161,8 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
     inputs fit into shared memory.
     """
     sizes = [x.size for x in layout.loads if patched(x)]
-    line = min((size for size in sizes if shapes.LITTLE * size > max(sizes)), default=4)
-    warps = shapes.WARPS
+    line = min((size for size in sizes if LITTLE * size > max(sizes)), default=4)
+    warps = WARPS
     if any(map(turned, (*layout.moving(), *layout.stores))):
         line = 4
     while True:
@@ -167,11 +170,9 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
         pair = (
             sum(x.size for x in layout.moving()) if [d.itemsize for d in plan.accumulators] == [4, 4] else 0
         )
-        shape = shapes.for_columns(
-            layout.n, columns, words(plan, layout), line, warps, again, pair, plan.segmented
-        )
+        shape = for_columns(layout.n, columns, words(plan, layout), line, warps, again, pair, plan.segmented)
         if _are_stretch(plan, layout, columns):
-            shape = shapes.for_stretch(shape, columns)
+            shape = for_stretch(shape, columns)
         made = Columns(shape, layout, columns, chip)
         if made.shared_bytes(plan) <= chip.shared - 4096 or shape.warps == 1:
             return made
@@ -194,7 +195,7 @@ def _are_stretch(plan: Plan, layout: Layout, columns: int) -> bool:
         for x in arrays
     )
     pieces = columns > 32 or columns * size % 16 > 0
-    return even and pieces and 2 < columns <= shapes.STRETCHED and layout.n * columns >= shapes.NARROW
+    return even and pieces and 2 < columns <= STRETCHED and layout.n * columns >= NARROW
 
 
 def _are_columns(layout: Layout) -> bool:
@@ -210,9 +211,9 @@ def _are_columns(layout: Layout) -> bool:
         return False
     if any(map(turned, arrays)):
         return _turns(layout)
-    line = columns * min(x.size for x in layout.stores) >= shapes.LINE
+    line = columns * min(x.size for x in layout.stores) >= LINE
     dense = all(abs(x.along) == columns * x.size for x in layout.moving())
-    return line or (dense and layout.n * columns >= shapes.NARROW)
+    return line or (dense and layout.n * columns >= NARROW)
 
 
 def _turns(layout: Layout) -> bool:

@@ -1,0 +1,28 @@
+"""The blocks of the tree that long reductions are cut into."""
+
+from __future__ import annotations
+
+from upsweep.gpu.shapes import SEVERAL, items_for, power_of_two_below
+from upsweep.gpu.shapes.rows import TOGETHER
+from upsweep.gpu.shapes.short import FLAGS
+
+BLOCK = 1 << 26, 4
+"""Bytes from which a reduction goes by rows, and how many such rows the largest block of threads could hold: f4 were read so at
+1.06 of a copy and f8 at 1.05, tile by tile at .90 and .88 (H200).
+"""
+
+WIDE = 4
+"""Bytes of an item from which a reduction goes by rows: maxima of bf16 ran at .66 of a copy so, tile by tile at .89 (H200)."""
+
+LINES = 128
+"""Bytes of rows side by side from which their reduction goes by blocks that a lane holds: 65536 x 4096 f4 along axis 0 was read
+at .95 of a copy so, 8192 x 16384 f8 at .92, by tiles of columns at .88 and .85 (H200)."""
+
+
+def for_reduction(words: int, along: bool, light: bool) -> int:
+    """Items of the blocks of the tree that a long reduction is cut into: rows that a block of threads holds, or, where rows lie
+    side by side, items that a lane holds.
+    """
+    if along:
+        return TOGETHER * 32 * items_for(words) // BLOCK[1]
+    return power_of_two_below(min(SEVERAL // words, SEVERAL if light else FLAGS))

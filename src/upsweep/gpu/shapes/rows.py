@@ -1,0 +1,75 @@
+"""The shapes of rows that a warp, a block or all blocks hold at once."""
+
+from __future__ import annotations
+
+from upsweep.gpu.shapes import BLOCKS, FEW, WARPS, Chip, Shape, items_for, power_of_two, power_of_two_below
+
+SMALL_ROWS = ((16, 1, 1), (8, 8, 1), (16, 16, 1), (16, 8, 32), (32, 8, 32))
+"""Shapes for a few rows that the machine holds at once, in blocks of eight warps: the words of a thread, the blocks of a
+cluster, and the clusters of a row that look back on one level. The first that hold a row are taken. Microseconds in a graph for
+2^12, 2^14, 2^16, 2^18 and 2^20 f4: 1.7, 2.2, 2.7, 3.8 and 5.4; the best blocks of 32 warps took 2.0, 3.0 and 3.5 for the
+first three (H200).
+"""
+
+AT_ONCE = 528
+"""Blocks of eight warps that the machine holds: with more, a block takes a row. 64 rows of 16384 took 3.9 us so, 17.6 in four
+turns of clusters (H200)."""
+
+FEW_WORDS = 8
+"""Words of a thread in few rows that a warp could hold, and that several hold sooner: 20, 100 and 300 rows of 1000 f4 took 1.7,
+1.8 and 2.1 us so, 2.6, 2.4 and 2.7 in a warp each; 1000 rows 3.2 and 3.3 (H200)."""
+
+FEW_BYTES = 8 << 20
+"""Bytes up to which all blocks hold a scan at once: 2^22 f4 took 12.6 us, with tiles and their look-back 12.2 (H200)."""
+
+WHOLE_ROWS = 64
+"""Rows from which a block for each pays: 200 of 16384 f4 took 7.7 us, in tiles 48 (H200)."""
+
+TOGETHER = 16
+"""Warps that hold a row together: an affine recurrence in rows of 5000 ran at .93 of a copy, where a block went through
+whole rows tile by tile at .79. Rows of bytes, .62 in 16 warps and .78 in 8, pay up to 8 (H200)."""
+
+
+def fits_rows(n: int, words: int) -> bool:
+    return n <= 32 * items_for(words)
+
+
+def for_rows(n: int, rows: int, words: int) -> Shape:
+    """The shape for rows that a warp can hold: a row takes as few lanes as can hold it. Few rows take several warps each."""
+    few = max(2, FEW_WORDS // words)
+    if rows <= AT_ONCE and n > 32 * few:
+        return Shape(few, -(-n // (32 * few)), BLOCKS[FEW], together=True)
+    most = items_for(words)
+    items = min(most, max(power_of_two(n), 2))
+    return Shape(items, 8, 3, lanes=power_of_two(-(-n // items)))
+
+
+def fits_whole_rows(n: int, rows: int, words: int, size: int) -> bool:
+    return rows >= WHOLE_ROWS and n <= (TOGETHER if size >= 4 else TOGETHER // 2) * 32 * items_for(words)
+
+
+def for_whole_rows(n: int, words: int, even: bool) -> Shape:
+    """The shape for rows that a block can hold: as many warps as a row takes, with half the items where fewer lanes are then
+    idle. Rows that do not start `even`, at 16 bytes, take more registers: 25 warps spill where 20 do not, f4 .85 of a copy
+    against .917.
+    """
+    items = items_for(words)
+    if items > 4 and -(-n // (32 * items)) * 32 * items > 1.2 * n:
+        items //= 2
+    warps = -(-n // (32 * items))
+    blocks = min(-(-24 // warps), 32 // warps) if even else max(2, 24 // warps)
+    return Shape(items, warps, blocks, together=True)
+
+
+def for_small(n: int, rows: int, words: int, size: int, chip: Chip) -> Shape | None:
+    """The shape of a few rows that all blocks hold at once, or None."""
+    if n * rows * size > FEW_BYTES:
+        return None
+    for room, blocks, most in SMALL_ROWS:
+        items, warps, cluster = max(2, power_of_two_below(room // words)), WARPS, min(blocks, chip.cluster)
+        while items * 32 * warps * size > chip.shared - 8192:
+            warps //= 2
+        clusters = -(-n // (items * 32 * warps * cluster))
+        if clusters <= (most if cluster == blocks else 32) and rows * clusters * cluster <= AT_ONCE:
+            return Shape(items, warps, 4, together=True, small=True, cluster=cluster)
+    return None
