@@ -1,5 +1,6 @@
 """Columns that the CPU engine sweeps in registers have the oracle's bits, wherever rows begin in a cache line and however many
-columns are left over, in place, exclusive, segmented, from starts, and cut into tiles."""
+columns are left over, in place, exclusive, segmented, from starts, cut into tiles, and past
+the cache."""
 
 import numpy as np
 import pytest
@@ -13,10 +14,12 @@ from upsweep.cpu import launch, tuning
 LINE = 64
 
 
-@pytest.fixture(autouse=True)
-def many_threads(monkeypatch):
-    """Threads, tiles and strips already for few rows."""
+@pytest.fixture(autouse=True, params=["into the cache", "past it"])
+def many_threads(request, monkeypatch):
+    """Threads, tiles and strips already for few rows; results into the cache and past it."""
     monkeypatch.setattr(tuning, "PARALLEL_BYTES", 0)
+    if request.param == "past it":
+        monkeypatch.setattr(tuning, "STREAM_BYTES", 0)
     launch._launch.cache_clear()
     recall.known_calls.clear()
     yield
@@ -33,7 +36,7 @@ def placed(x, offset, pitch):
     return y, memory
 
 
-@pytest.mark.parametrize("pitch", ["side by side", 2048, 4096])
+@pytest.mark.parametrize("pitch", ["side by side", LINE, 2048, 4096])
 @pytest.mark.parametrize("name", ["hash-u64", "join-i64", "add-f32", "add-i8", "affine-f32"])
 def test_wherever_rows_begin(name, pitch):
     case = CASES[name]

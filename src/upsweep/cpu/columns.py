@@ -6,20 +6,24 @@ twice.
 
 from __future__ import annotations
 
-from upsweep.cpu.address import copy_bytes, peek, poke
+from upsweep.cpu.address import caller, copy_bytes, peek, poke
 from upsweep.cpu.frame import aim, ask, fill, panel_row, part, place_of
 from upsweep.cpu.memory import of_words
-from upsweep.cpu.words import LINE, PASS, ROW, Part, Word
+from upsweep.cpu.words import LINE, PASS, ROW, SINK_WORDS, Part, Sink, Word
 
-COMPONENTS, VALUES, EXCLUSIVE, SINK_AT, INPUTS, LANES, PITCH = map(
+COMPONENTS, VALUES, EXCLUSIVE, SINK_AT, INPUTS, LANES, PITCH, PAST = map(
     int,
     (
-        Word.COMPONENTS, Word.VALUES, Word.EXCLUSIVE, Word.SINK_AT, Word.INPUTS, Word.LANES, Word.PITCH,
+        Word.COMPONENTS, Word.VALUES, Word.EXCLUSIVE, Word.SINK_AT, Word.INPUTS, Word.LANES, Word.PITCH, Word.PAST,
     ),
 )  # fmt: skip
 SIZE, BRING, TOTAL, START, BEFORE, END = map(
     int, (Part.SIZE, Part.BRING, Part.TOTAL, Part.START, Part.BEFORE, Part.END)
 )
+
+HAND = int(Sink.HAND)
+
+_call4 = caller(4)
 
 CLASH = 2048
 """Where rows lie so many bytes apart, or a multiple, the lines of 16 rows fall into a few sets of the nearest cache."""
@@ -37,7 +41,7 @@ def aim_pass(L, A, lane):
 @of_words
 def pass_groups(L, A, first, done, w, down):
     """Sweep whole groups of columns, from array to array."""
-    components, values = peek(L, COMPONENTS), peek(L, VALUES)
+    components, values, past = peek(L, COMPONENTS), peek(L, VALUES), down and peek(L, PAST)
     shift = peek(L, EXCLUSIVE)
     aim_pass(L, A, done)
     here, steps = 2 * values + components, 3 * values + 2 * components
@@ -46,10 +50,13 @@ def pass_groups(L, A, first, done, w, down):
         poke(A, here + c, source + first * along + done * peek(part(L, c), SIZE))
         poke(A, steps + c, along)
     for c in range(values if down else 0):
+        size = peek(part(L, c), SIZE)
         target, along, _ = place_of(L, A, peek(L, INPUTS) + c)
-        poke(A, here + components + c, target + (first + shift) * along + done * peek(part(L, c), SIZE))
+        target += (first + shift) * along + done * size
+        poke(A, here + components + c, target)
         poke(A, steps + components + c, along)
-    ask(L, A, PASS, 0, w, down, 0, 0)
+        past = past and (target | along) & (peek(L, LANES) * size - 1) == 0
+    ask(L, A, PASS, past, w, down, 0, 0)
 
 
 @of_words
@@ -107,8 +114,8 @@ def before_line(L, A, w):
     such rows drive each other out of the nearest cache. There is a whole group behind these columns.
     """
     target, along, _ = place_of(L, A, peek(L, INPUTS))
-    few = along % CLASH or w < 2 * peek(L, LANES)
-    return 0 if few else (-target & (LINE - 1)) // peek(part(L, 0), SIZE)
+    apart = along & (LINE - 1) if peek(L, PAST) else along & (CLASH - 1)
+    return 0 if apart or w < 2 * peek(L, LANES) else (-target & (LINE - 1)) // peek(part(L, 0), SIZE)
 
 
 @of_words
@@ -132,9 +139,7 @@ def pass_rows(L, A, first, w, down):
 def hand_row(L, A, first, w):
     """Hand out the row of prefixes that `pass_rows` left out."""
     for c in range(peek(L, VALUES)):
-        p = part(L, c)
-        target, along, _ = place_of(L, A, peek(L, INPUTS) + c)
-        if peek(L, EXCLUSIVE):
-            copy_bytes(target + first * along, A + peek(p, BEFORE), w * peek(p, SIZE))
-        else:
-            copy_bytes(target + (first + ROW - 1) * along, A + peek(p, END), w * peek(p, SIZE))
+        p, s = part(L, c), L + 8 * (peek(L, SINK_AT) + c * SINK_WORDS)
+        target, along, across = place_of(L, A, peek(L, INPUTS) + c)
+        row, region = (0, BEFORE) if peek(L, EXCLUSIVE) else (ROW - 1, END)
+        _call4(peek(s, HAND), (target + (first + row) * along, across, A + peek(p, region), w))

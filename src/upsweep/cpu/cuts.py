@@ -62,11 +62,12 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     item, read = item_size(plan), read_size(plan)
     side_by_side = 1 if lie.inner is None else plan.shape[lie.inner]
     fewer = (max(item, 4) - 1).bit_length() - 2
-    width = tuning.STRIP_IN_ORDER if in_order else 1 if lie.inner is None else max(32, tuned.width >> fewer)
+    columns_apart = lie.inner is not None and not lie.turned
+    widest = tuned.width if columns_apart else tuning.ROWS_TURNED
+    width = tuning.STRIP_IN_ORDER if in_order else 1 if lie.inner is None else max(32, widest >> fewer)
     total = read * plan.n * plan.rows
     pay = 2 * total // max(1, tuning.PARALLEL_BYTES)
     wanted = max(1, min(plan.threads or cores.wanted(), pay))
-    columns_apart = lie.inner is not None and not lie.turned
     while (
         columns_apart
         and width * item > tuning.NARROW_BYTES

@@ -188,17 +188,16 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     sinks = np.zeros((len(out_types), SINK_WORDS), np.int64)
     past = plan.n * plan.rows * item_size(plan) >= tuning.STREAM_BYTES and not lie.turned and not plan.reduce
     restarts = along and plan.segmented and plan.exclusive
+    every = [c for c, _ in out_types] == [*range(len(plan.accumulators))]
     for sink, (c, stored), array in zip(sinks, out_types, strides[len(in_types) :]):
         given = sums[c] if plan.finish is None else stored
+        every = every and stored == given
         streamed = past and not through and stored == given and array[side] == stored.itemsize
         sink[Sink.COMPONENT], sink[Sink.SIZE] = c, stored.itemsize
         sink[Sink.HAND] = address(stream(stored.itemsize) if streamed else hand_unit(given, stored))
         sink[Sink.PLAIN] = stored == given and not (streamed or restarts or (along and plan.reduce))
         sink[Sink.SPARE] = scratch.take(0 if plan.finish is None else stored.itemsize * room)
     plain = plan.map is None and plan.finish is None and all(part[Part.PLAIN] for part in parts)
-    every = [c for c, _ in out_types] == [*range(len(plan.accumulators))] and all(
-        sink[Sink.PLAIN] for sink in sinks
-    )
     near = all(
         array[side] == d.itemsize for array, d in zip(strides, (*in_types, *[d for _, d in out_types]))
     )

@@ -38,6 +38,8 @@ class Rooms(NamedTuple):
     """Set 16 rows to rows of arrays, which lie so many bytes apart."""
     lines_out: Callable[..., None]
     """Hand over 15 rows to rows of arrays."""
+    lines_past: Callable[..., None]
+    """The same past the cache, where the rows of arrays begin at multiples of their size."""
     line_in: Callable[..., None]
     """Set a row to the items at these addresses."""
     line_out: Callable[..., None]
@@ -100,7 +102,7 @@ def rooms(sizes: Sequence[int], lanes: int) -> Rooms:
 
         return moved
 
-    turns, lines = (_turn_in, _turn_out, _rows_in, _rows_out), (_lines_in, _lines_out)
+    turns, lines = (_turn_in, _turn_out, _rows_in, _rows_out), (_lines_in, _lines_out, _lines_past)
     ends = _line_in, _line_out
     return Rooms(room, row, *map(mover, turns), *map(liner, lines), *map(mover, ends), _each_lane(lanes))
 
@@ -213,6 +215,14 @@ def _lines_out(
     for k in range(count):
         place = pointer(builder, builder.add(outside, builder.mul(stride, I64(k))), row)
         builder.store(builder.load(_row(builder, inside, size, k * lanes, lanes), align=size), place, align=1)
+
+
+def _lines_past(builder: Any, inside: Any, outside: Any, stride: Any, size: int, lanes: int) -> None:
+    row, past = vector(size, size * lanes), builder.module.add_metadata([I32(1)])
+    for k in range(ROW - 1):
+        place = pointer(builder, builder.add(outside, builder.mul(stride, I64(k))), row)
+        items = builder.load(_row(builder, inside, size, k * lanes, lanes), align=size)
+        builder.store(items, place, align=size * lanes).set_metadata("nontemporal", past)
 
 
 def _each_lane(lanes: int) -> Any:

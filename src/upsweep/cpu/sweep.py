@@ -28,7 +28,7 @@ def sweeper(
     JOIN: of two rows of sums, and of the row for their sums.
     PASS: of the starts, of the prefixes before 16 rows of arrays, of the row for their sums, of the arrays' first row, and of the
         place for the prefixes behind it; then the bytes from row to row, of the arrays and of the results. If `m`, the prefixes
-        behind all rows but the last are handed over. There are whole groups of `lanes` columns.
+        behind all rows but the last are handed over, past the cache if `pitch`. There are whole groups of `lanes` columns.
     FOLD: of the starts, a row of prefixes, a row of sums to fold onto them, and the row for the results.
 
     Rows have `w` lanes and lie `pitch` lanes apart; starts lie `apart` items apart, 0 or 1.
@@ -75,14 +75,14 @@ def sweeper(
 
     LANES, in_room = lanes, rooms([d.itemsize for d in sums], lanes)
     room, row, each_lane = in_room.room, in_room.row, in_room.each_lane
-    lines_in, lines_out, line_in, line_out = (
-        in_room.lines_in, in_room.lines_out, in_room.line_in, in_room.line_out,
+    lines_in, lines_out, lines_past, line_in, line_out = (
+        in_room.lines_in, in_room.lines_out, in_room.lines_past, in_room.line_in, in_room.line_out,
     )  # fmt: skip
 
     fours_up, fours_down = fours(S, P, V, combine, fold, P_read)
 
     @inner
-    def pass_rows(frame, w, down):
+    def pass_rows(frame, past, w, down):
         start, before, total = P_take(frame, 0, 1), P_take(frame, V, 1), S_take(frame, 2 * V, 1)
         x, y = S_take(frame, 2 * V + C, 1), P_take(frame, 2 * V + 2 * C, 1)
         x_step, y_step = S_take(frame, 3 * V + 2 * C, 1), P_take(frame, 3 * V + 3 * C, 1)
@@ -101,7 +101,10 @@ def sweeper(
                 each_lane(fours_down, (s, row(t, 4)[:V], row(t, 5), row(t, 6), row(t, 7)))
                 each_lane(fours_down, (s, row(t, 8)[:V], row(t, 9), row(t, 10), row(t, 11)))
                 each_lane(fours_down, (s, row(t, 12)[:V], row(t, 13), row(t, 14), row(t, 15)))
-                lines_out(row(t, 1)[:V], P_at(y, i), y_step)
+                if past:
+                    lines_past(row(t, 1)[:V], P_at(y, i), y_step)
+                else:
+                    lines_out(row(t, 1)[:V], P_at(y, i), y_step)
 
     join, fold_row = joiners(S, P, C, V, combine, fold)
 
@@ -111,7 +114,7 @@ def sweeper(
         elif which == DOWN:
             down(frame, pitch, w, m, first, apart)
         elif which == PASS:
-            pass_rows(frame, w, m)
+            pass_rows(frame, pitch, w, m)
         elif which == JOIN:
             join(frame, w)
         else:
