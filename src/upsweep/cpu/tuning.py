@@ -27,8 +27,8 @@ FAR_BYTES, FAR_CHUNK = 1 << 21, 2048
 2048 .54, 4096 1.36, 16384 1.22; 2^21 float32: 1.22, .34, 1.05, .95. Tiles are near when they are scanned, and reductions write
 nothing: 2^24 float32 of a copy, Xeon, 4 and 16 threads 2.07 and 3.68 by long chunks, 1.86 and 3.10 by 2048."""
 # A strip's rows are stretches of memory that the processor fetches ahead. CPU time of a copy over ours, by 1024, 2048, 4096, 8192
-# columns, two threads, AMD: float32 8192x8192 .76 .97 1.13 1.13, 8192x8000 1.01 1.27 1.43 1.41. Time, to float64: 1 .75 .69 .70, of
-# a recurrence: 1 .80 .70 .64.
+# columns, two threads, AMD: float32 8192x8192 .76 .97 1.13 1.13, 8192x8000 1.01 1.27 1.43 1.41. Time, to float64:
+# 1 .75 .69 .70, of a recurrence: 1 .80 .70 .64.
 COLUMNS = Tuning(chunk=16, width=4096, tile=1 << 18)
 ROWS_TURNED = 1024
 """Rows of items side by side that are swept at once: what they are transposed to must stay in a near cache. Time by 1024, 2048,
