@@ -135,7 +135,9 @@ def _vectors(name: str, dtype: np.dtype, neutral: int, exclusive: bool, past: bo
                 for step in range(n.bit_length() - 1):
                     v = both(builder, behind(builder, v, 1 << step), v, signed)
                 before = builder.load(carry)
-                given = both(builder, before, behind(builder, v, 1) if exclusive else v, signed)
+                given = both(builder, before, v, signed)
+                if exclusive:
+                    given = shuffle(builder, before, given, [n - 1 + k for k in range(n)])
                 place = pointer(builder, builder.add(y, at), vector)
                 store = builder.store(given, place, align=LINE if past else 1)
                 if past:
