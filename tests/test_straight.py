@@ -64,7 +64,7 @@ def test_every_form(name, dtype):
                     up.scan(x, name, out=y, exclusive=exclusive, reverse=reverse, initial=start)
                     given = y[::-1] if reverse else y
                     assert given.tobytes() == right.astype(dtype).tobytes(), (n, where, reverse, exclusive)
-                assert up.reduce(x, name, initial=start) == want[-1]
+                assert up.reduce(items, name, initial=start) == want[-1]
 
 
 @pytest.mark.parametrize("name", ["add", "max"])
