@@ -46,6 +46,22 @@ MISTAKES = [
     (up.OutputError, "cannot hold", lambda: up.scan(X, out=np.zeros(6, int))),
     (up.OutputError, "read-only", lambda: up.scan(X, out=READ_ONLY)),
     (up.OutputError, "not as they are computed", lambda: up.scan(X, out=np.zeros(6, ">f8"))),
+    (
+        up.OutputError,
+        "items of out share memory",
+        lambda: up.scan(X, out=np.lib.stride_tricks.as_strided(X, strides=(0,))),
+    ),
+    (
+        up.OutputError,
+        "items of out share memory",
+        lambda: up.scan(np.ones((3, 4)), axis=1, out=np.lib.stride_tricks.as_strided(X, (3, 4), (8, 8))),
+    ),
+    (up.OutputError, "two arrays of out share memory", lambda: up.scan((X, X), "affine", out=(X, X))),
+    (
+        up.OutputError,
+        "two arrays of out share memory",
+        lambda: up.scan((X[:4], X[:4]), "affine", out=(X[:4], X[2:])),
+    ),
     (up.OutputError, "must be an array", lambda: up.scan(X, out=[0] * 6)),
     (up.OutputError, "must be an array", lambda: up.reduce(X, out=np.float64(0))),
     (up.OutputError, "must be an array", lambda: up.reduce(X > 0, "or", out=True)),
@@ -118,6 +134,10 @@ MISTAKES = [
     (up.SegmentError, "booleans or integers", lambda: up.scan(X, segments=up.segments.flags(X))),
     (up.SegmentError, r"flags.*offsets.*lengths.*keys", lambda: up.scan(X, segments=[0, 1])),
     (up.SegmentError, r"flags.*offsets.*lengths.*keys", lambda: up.Stream().push(X, segments=X)),
+    (up.ShapeError, r"axis=\[0\] is not an integer", lambda: up.scan(X, axis=[0])),
+    (ValueError, r"order=\['tree'\]", lambda: up.scan(X, order=["tree"])),
+    (ValueError, "exclusive='no': pass True or False", lambda: up.scan(X, exclusive="no")),
+    (ValueError, "reverse=-1: pass True or False", lambda: up.reduce(X, reverse=-1)),
     (ValueError, "threads=0", lambda: up.scan(X, threads=0)),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,6 +73,7 @@ def execute(
     else:
         written = _written(on, out, len(plan.stores) if keep is None else len(keep), fields)
         plan = stored_in(plan, made, tuple([(y.shape, y.dtype) for y in written]))
+        _check_places(written)
         for y in written:
             if not on.writable(y):
                 raise OutputError(
@@ -199,8 +201,34 @@ def _written(on: Engine, out: Any, count: int, fields: Any) -> list[Any]:
     for part in parts:
         if isinstance(part, (list, int, float)):
             raise OutputError(f"out must be an array, got {type(part).__name__}")
-    views: list[Any] = [on.view(part) for part in parts]
-    starts = [y.ctypes.data if isinstance(y, np.ndarray) else y.ptr for y in views if 0 not in y.shape]
-    if len(set(starts)) < len(starts):
-        raise OutputError("two arrays of out start at one place: each component needs memory of its own")
-    return views
+    return [on.view(part) for part in parts]
+
+
+def _check_places(ys: Sequence[Any]) -> None:
+    """An OutputError where two items would be written to one place."""
+    if any(map(_folded, ys)):
+        raise OutputError("items of out share memory, as those of an expanded array do: pass a copy of it")
+    places = [y if isinstance(y, np.ndarray) else np.asarray(_Place(y)) for y in ys]
+    if any(np.shares_memory(y, other) for y, other in combinations(places, 2)):
+        raise OutputError("two arrays of out share memory: each component needs memory of its own")
+
+
+def _folded(y: Any) -> bool:
+    """Whether an axis goes on within the items that a shorter step reaches."""
+    steps = sorted((abs(step), n) for n, step in zip(y.shape, y.strides) if n != 1)
+    reached = y.dtype.itemsize
+    for step, n in steps:
+        if step < reached:
+            return 0 not in y.shape
+        reached += (n - 1) * step
+    return False
+
+
+class _Place:
+    """Memory of a GPU, for NumPy to compare with other such memory, which it does not read."""
+
+    def __init__(self, y: Any) -> None:
+        self.__array_interface__ = {
+            "data": (y.ptr, False), "shape": y.shape, "strides": y.strides, "typestr": f"|V{y.dtype.itemsize}",
+            "version": 3,
+        }  # fmt: skip

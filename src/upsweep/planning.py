@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ParamSpec, TypeVar
@@ -32,8 +32,12 @@ def _remembered(plan: Callable[P, T]) -> Callable[P, T]:
         return plan(*given, **named)
 
     def planned(*given: P.args, **named: P.kwargs) -> T:
-        functions = [each for each in (*given, *named.values()) if isinstance(each, (Operator, Function))]
-        if not all(each.uses.constant for each in functions):
+        told = (*given, *named.values())
+        functions = [each for each in told if isinstance(each, (Operator, Function))]
+        # An argument without a hash, such as axis=[0], is a mistake, which `plan` names.
+        if not all(isinstance(each, Hashable) for each in told) or not all(
+            f.uses.constant for f in functions
+        ):
             return plan(*given, **named)
         return known(tuple(map(id, functions)), *given, **named)
 
@@ -50,6 +54,9 @@ def plan_of(
     """Check everything that does not depend on the data: the plan, and the dtypes of the prefixes."""
     shape = shape_of(shapes)
     axis = axis_of(axis, shape)
+    for name, value in (("exclusive", exclusive), ("reverse", reverse)):
+        if not isinstance(value, (bool, np.bool_)):
+            raise ValueError(f"{name}={value!r}: pass True or False")
     if threads is not None and (not isinstance(threads, (int, np.integer)) or threads < 1):
         raise ValueError(f"threads={threads!r}: pass a number of at least 1, or nothing for all cores")
     if order not in ORDERS:
