@@ -102,6 +102,12 @@ def test_functions_of_functions():
     def gradient(f):
         return torch.func.grad(lambda x: f(x).square().sum())
 
+    def twice(f):
+        return torch.func.jacfwd(torch.func.jacfwd(f))(x)
+
+    def affine(x):
+        return ut.scan((x, x), "affine", axis=-1)[1]
+
     for whole in (
         tangent, torch.func.jacfwd, torch.func.jacrev, gradient,
         lambda f: torch.func.hessian(lambda x: f(x).square().sum()),
@@ -109,6 +115,10 @@ def test_functions_of_functions():
     ):  # fmt: skip
         got, expected = (r(x) if callable(r) else r for r in (whole(f), whole(plain)))
         torch.testing.assert_close(got, expected)
+    torch.testing.assert_close(twice(f), twice(plain))
+    torch.testing.assert_close(twice(affine), torch.func.hessian(affine)(x))
+    with pytest.raises(NotImplementedError, match="reverse mode"):
+        twice(row_by_row(f))
     assert torch.func.jacfwd(ut.linear_recurrence)(x[0], v[0])[2, 1] == (
         x[0, 2] * ut.linear_recurrence(x[0], v[0])[0]
     )

@@ -14,6 +14,8 @@ from torch.autograd import forward_ad
 
 from upsweep.torch.operands import accumulator
 
+_functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
+
 
 def constant(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a function whose results a compiled graph keeps. `torch.compiler.assume_constant_result` does the same, but imports
@@ -46,7 +48,7 @@ def differentiable(
     Rules.forward.__signature__ = signature(Rules.forward)  # type: ignore[attr-defined]
     Rules.setup_context = staticmethod(context)  # type: ignore[assignment]
     Rules.backward = staticmethod(backward)
-    Rules.jvp = staticmethod(jvp)
+    Rules.jvp = staticmethod(nested(jvp))
     op.register_autograd(backward, setup_context=context)
 
     def call(*args: Any) -> Any:
@@ -61,6 +63,39 @@ def differentiable(
         return torch.compiler.disable(Rules.apply)
 
     return call
+
+
+def nested(jvp: Callable[..., Any]) -> Callable[..., Any]:
+    """A rule for forward mode that has tangents itself. PyTorch switches forward mode off while it runs a rule, so that
+    `jacfwd(jacfwd(f))` would take the inner tangent for a constant.
+    """
+
+    def rule(ctx: Any, *tangents: Any) -> Any:
+        keys = [level.key() for level in _functorch.get_interpreter_stack() or ()]
+        if keys.count(_functorch.TransformType.Jvp) < 2:
+            return jvp(ctx, *tangents)
+        if keys[-1] != _functorch.TransformType.Jvp:
+            raise NotImplementedError(
+                "a scan has no tangents of tangents within vmap: take one of them in reverse mode, as torch.func.hessian does"
+            )
+        with forward_ad._set_fwd_grad_enabled(True):
+            return jvp(_Primals(ctx), *map(_primal, tangents))
+
+    return rule
+
+
+class _Primals:
+    """What a rule was left, without the tangents of its own level."""
+
+    def __init__(self, ctx: Any) -> None:
+        self.ctx, self.saved_tensors = ctx, tuple(map(_primal, ctx.saved_tensors))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.ctx, name)
+
+
+def _primal(x: Any) -> Any:
+    return forward_ad.unpack_dual(x).primal if isinstance(x, Tensor) else x
 
 
 def plain(op: Any, fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
@@ -79,14 +114,14 @@ def watched(args: tuple[Any, ...]) -> bool:
     """Whether something follows the tensors: gradients, a transform, a mode, a tracer, or a type of their own."""
     if (
         forward_ad._current_level >= 0
-        or torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]
+        or _functorch.peek_interpreter_stack() is not None
         or torch._C._len_torch_dispatch_stack()
         or torch._C._is_torch_function_mode_enabled()
         or torch._C._get_tracing_state() is not None
     ):
         return True
     given = [part for v in args for part in (v if type(v) is list else (v,)) if isinstance(part, Tensor)]
-    recorded, batched = torch.is_grad_enabled(), torch._C._functorch.is_legacy_batchedtensor  # pyright: ignore[reportAttributeAccessIssue]
+    recorded, batched = torch.is_grad_enabled(), _functorch.is_legacy_batchedtensor
     return any(type(x) not in _TENSORS or (recorded and x.requires_grad) or batched(x) for x in given)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import upsweep as up
 from upsweep.operator import OperatorError
-from upsweep.torch.differentiable import batched, plain, traced, watched, widened
+from upsweep.torch.differentiable import batched, nested, plain, traced, watched, widened
 from upsweep.torch.neighbours import segments_of
 from upsweep.torch.recurrence_rules import recurrence_tangent
 from upsweep.torch.scan_rules import NAMED, scan_tangent
@@ -82,6 +82,7 @@ class _Rules(torch.autograd.Function):
         ctx.save_for_forward(*tensors[:parts], *starts, *output, heads)
 
     @staticmethod
+    @nested
     def jvp(ctx: Any, *tangents: Any) -> Any:
         refuse(ctx.op, ctx.exclusive)
         a, _, *starts, y, h, heads = ctx.saved_tensors
