@@ -19,8 +19,10 @@ SELECTS = {
     "partition": selecting.Select("u32", 4, rest=True),
     "where": selecting.Select("u8", 1, values=False, places=True),
     **{
-        f"runs of {name}": selecting.Select(memory_type(np.dtype(name)), np.dtype(name).itemsize, runs=True, lengths=lengths)
-        for name in ("int32", "float64", "complex128", "bool", "float16")
+        f"runs of {name}{', lengths' * lengths}": selecting.Select(
+            memory_type(np.dtype(name)), np.dtype(name).itemsize, runs=True, lengths=lengths
+        )
+        for name in ("int32", "float64", "complex128", "uint8", "bool", "float16")
         for lengths in (False, True)
     },
 }  # fmt: skip
@@ -102,12 +104,23 @@ def test_a_graph_holds_a_compaction(cuda):
         assert not kept[len(want) :].any()
 
 
-@pytest.mark.parametrize("lag", [1, 2, 7, 1000])
-def test_a_tile_is_written_any_number_of_tickets_after_it_was_counted(cuda, monkeypatch, lag):
+def test_tiles_that_keep_few_stand_beside_tiles_that_keep_many(cuda):
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr(selecting, "LAG", 2 * lag)
-    x = torch.randint(0, 4, (3_000_001,), device="cuda", dtype=torch.int32)
-    assert torch.equal(apps.compact(x[1:], lambda v: v < 2), x[1:][x[1:] < 2])
-    values, lengths = apps.run_length_encode(x)
-    for got, want in zip((values, lengths), torch.unique_consecutive(x, return_counts=True), strict=True):
-        assert torch.equal(got, want)
+    # Runs of one, of six and of thousands of items, a few tiles of each, and a tile of each size in every group.
+    lengths = torch.tensor(
+        [1] * 30_000 + [6] * 10_000 + [4096] * 30 + [1] * 4096 + [2] * 4096, device="cuda"
+    ).repeat(6)
+    x = torch.arange(len(lengths), device="cuda", dtype=torch.int32).repeat_interleave(lengths)
+    for off in (0, 1):
+        for got, want in zip(
+            apps.run_length_encode(x[off:]),
+            torch.unique_consecutive(x[off:], return_counts=True),
+            strict=True,
+        ):
+            assert torch.equal(got, want)
+        assert torch.equal(apps.unique_consecutive(x[off:]), torch.unique_consecutive(x[off:]))
+        room = torch.full((100_000,), -7, device="cuda", dtype=torch.int32)
+        _, count = apps.unique_consecutive(x[off:], out=room[:99_999])
+        assert torch.equal(room[:-1], torch.unique_consecutive(x[off:])[:99_999])
+        assert room[-1] == -7
+        assert int(count) == len(torch.unique_consecutive(x[off:]))

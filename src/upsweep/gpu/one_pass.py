@@ -54,7 +54,7 @@ def zeros(like: View, count: int) -> View:
 
 
 def nodes(tiles: int) -> tuple[list[int], int]:
-    """The first word of each level of the tree of groups of 32 tiles, and the number of words: kernels/arrivals.cuh."""
+    """The first word of each level of the tree of groups of 32 tiles, and the number of words: kernels/tally.cuh."""
     counts = [-(-tiles >> 5 * level) for level in range(4)]
     return [sum(counts[:level]) for level in range(4)], sum(counts)
 

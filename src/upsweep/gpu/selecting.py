@@ -31,12 +31,8 @@ SHAPES = {1: (256, 32, 16, 5), 2: (256, 16, 8, 5), 4: (256, 16, 4, 5), 8: (128, 
 """Threads of a block, items of a thread, how many of these touch, and blocks of a multiprocessor, by the bytes of an item. 2^26
 items on an H200, half kept, both kernels as fractions of a copy: of 4 bytes (256, 16) .89, (128, 32) .91, (128, 16) .73; of 8
 (128, 16) .86, (256, 8) .77; of 1 (256, 32) .74, (256, 16) .63."""
-LAG = 1024
-"""Tiles between the tile that a block counts and the tile that it writes, where items are counted by themselves: runs half as
-many, since their items are read again from the cache: 512 .59 of a copy, 256 .59, 1024 .52.
-"""
 TOGETHER = 4
-"""Tiles whose flags a block marks and counts."""
+"""Tiles that a block writes, and of which it marks and counts the flags."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +89,11 @@ class Select:
         skip = (flags.ptr & 15) if flags else like.ptr % 16 // self.size
         tile = threads * items
         tiles = -(-(n + skip) // tile)
-        lag = min(tiles, LAG >> self.runs)
         levels, words = nodes(tiles)
-        work = zeros(like, 1 + words * (1 + self.lengths))
+        work = zeros(like, words * (1 + self.lengths))
         marks = empty(like, (tiles * threads,), np.dtype(np.int32 if items > 16 else np.int16))
-        firsts = [work.ptr + 8 + 8 * first for first in levels]
+        slots = empty(like, (tiles * tile // 2,), x.dtype) if x and self.values and not flags else None
+        firsts = [work.ptr + 8 * first for first in levels]
         x_at, flags_at, *outputs_at = [v.ptr if v else 0 for v in (x, flags, *outputs)]
         numbers = [
             x_at,
@@ -108,20 +104,25 @@ class Select:
             room,
             *outputs_at,
             marks.ptr,
-            work.ptr,
-            lag,
+            slots.ptr if slots else 0,
             count,
             *firsts,
             words,
         ]
         even = x is None or (x.ptr - skip * self.size) % min(16, vector * self.size) == 0
         spec = self.spec | {"EVEN": even}
-        if flags:
-            launch("select", "upsweep_mark", spec, like, (-(-tiles // TOGETHER), threads), numbers)
-            launch("select", "upsweep_write", spec, like, (tiles, threads), numbers)
-        else:
-            python = (self.test,) if self.test else ()
-            launch("select", "upsweep_select", spec, like, (tiles + lag, threads), numbers, python=python)
+        together = -(-tiles // TOGETHER)
+        python = (self.test,) if self.test else ()
+        launch(
+            "select",
+            "upsweep_mark",
+            spec,
+            like,
+            (together if flags else tiles, threads),
+            numbers,
+            python=python,
+        )
+        launch("select", "upsweep_write", spec, like, (together, threads), numbers, python=python)
 
 
 def _cut(whole: View, kept: int) -> Any:
@@ -199,7 +200,9 @@ def _moving(items: View, rest: bool = False) -> Select:
 
 
 def _comparing(items: View, lengths: bool = False) -> Select:
-    return Select(memory_type(items.dtype), items.dtype.itemsize, runs=True, lengths=lengths)
+    # Small integers are equal where their bytes are, which are compared four at a time.
+    key = "u8" if items.dtype == np.int8 else memory_type(items.dtype)
+    return Select(key, items.dtype.itemsize, runs=True, lengths=lengths)
 
 
 def _testing(items: View, test: Function) -> Select:

@@ -5,8 +5,8 @@
 // The cuts: Green, McColl and Bader, "GPU merge path" (2012).
 //   VALUES   x[s] is written for each item of segment s
 //   OWNERS   s is written, and the item's place within the segment
-#include "arrivals.cuh"
 #include "packs.cuh"
+#include "tally.cuh"
 
 constexpr int WARPS = THREADS / 32, TILE = THREADS * COUNTS;  // of counts
 constexpr int STRETCH = CHUNK / WARPS, LINES = STRETCH / 128;  // of the output
@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_sums(const __grid_
 #pragma unroll
   for (int w = 0; w < WARPS; w++) if (lane < TOGETHER) { sum += sums[lane][w]; set |= bits[lane][w]; }
   if (lane < some) p.wide[t + lane] = set >> 8 != 0;
-  arrive_together(p.nodes, t, some, sum & (i64)(ARRIVED - 1), lane);
+  tally_together(p.nodes, t, some, sum, lane);
 #pragma unroll
   for (int s = 16; s; s /= 2) { sum += __shfl_xor_sync(FULL, sum, s); set |= __shfl_xor_sync(FULL, set, s); }
   if (lane) return;
@@ -81,7 +81,7 @@ __device__ __forceinline__ Cut cut_at(const Repeat& p, i64 step, int lane) {
     const i64 nodes = (p.tiles + (1ll << 5 * level) - 1) >> 5 * level;
     for (i64 first = cut.tile >> 5 * level;; first += 32) {
       const i64 node = first + lane, behind = min((node + 1) << 5 * level, p.tiles);
-      i64 sum = node < nodes ? (i64)(read_count(p.nodes.level[level] + node) & (ARRIVED - 1)) : 0, end = sum;
+      i64 sum = node < nodes ? (i64)p.nodes.level[level][node] : 0, end = sum;
 #pragma unroll
       for (int s = 1; s < 32; s *= 2) { const i64 left = __shfl_up_sync(FULL, end, s); if (lane >= s) end += left; }
       end += cut.start;
@@ -142,7 +142,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, (sizeof(VALUE) > 8 ? 768 :
     const Cut cut = cut_at(p, step, lane);
     if (lane == 0) shared_cut = cut;
     if (lane < PARTS && cut.tile + lane < p.tiles) {
-      tile_sums[lane] = read_count(p.nodes.level[0] + cut.tile + lane) & (ARRIVED - 1);
+      tile_sums[lane] = p.nodes.level[0][cut.tile + lane];
       wides[lane] = p.wide[cut.tile + lane];
     }
   }

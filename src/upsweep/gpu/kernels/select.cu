@@ -1,18 +1,19 @@
-// Selection: the kept items, in their order and side by side. A tile is marked, a bit for each item that is kept, and counted; later
-// it is written. With flags these are two kernels: the marks take an eighth of the flags' room, what is not kept is not read, and
-// nobody waits. Else a block draws a ticket: it counts one tile and writes another, which was counted `lag` tickets before and
-// still lies in the cache. So items come from memory once, and a count is there when it is asked for.
+// Selection: the kept items, in their order and side by side. A first kernel marks them, a bit for each item of a tile, and counts
+// them. By flags it reads the flags alone, so that items which are not kept are never read. Else it reads the items, and where a
+// tile keeps few it brings these together already, in a slot of the tile's own. A second kernel writes the result: from the slots,
+// or from the items. It knows what lies before each tile, so nobody waits, and it has told the host the length before it writes.
 //   RUNS     an item is kept that differs from the one before it
 //   TEST     an item is kept where a function says so; else an item whose flag is set
 //   VALUES, PLACES, LENGTHS   the results for a kept item: itself, its index, the items from it to the next kept one
 //   REST     the items that are not kept are written behind those that are
 //   VECTOR   neighbours that a lane takes from a line; EVEN: all by one load
-#include "arrivals.cuh"
 #include "differ.cuh"
 #include "packs.cuh"
+#include "tally.cuh"
 
 constexpr bool FLAGS = !RUNS && !TEST;
 constexpr int WARPS = THREADS / 32, LINE = 32 * VECTOR, LINES = ITEMS / VECTOR, STRIP = 32 * ITEMS, TILE = THREADS * ITEMS;
+constexpr int SLOT = VALUES && !FLAGS ? TILE / 2 : 0;  // a tile that keeps more is read again, which costs as much
 static_assert(ITEMS <= 32 && TILE <= 65536, "a lane's flags have 32 bits, an index within a tile has 16");
 // Counts within a line. The counts of several lines lie side by side in a word, so one scan of the lanes is enough for all.
 constexpr int FIELD = LINE < 256 ? 8 : 16, FIELDS = 32 / FIELD, WORDS = (LINES + FIELDS - 1) / FIELDS;
@@ -31,8 +32,7 @@ struct Select {
   i64 size;              // there is room for `size` items
   KEY* values; i64* places; i64* lengths;
   Marks* marks;          // a word for each thread that has items of a tile
-  u32* ticket;           // zero before
-  i64 lag;               // of a tile's writing behind its counting
+  KEY* slots;            // for the items of each tile that keeps few
   i64* count;            // here is written how many are kept, in memory of the device or of the host
   Nodes nodes;
 };
@@ -67,29 +67,44 @@ __device__ __forceinline__ KEY from_lane(const KEY& x, int lane) {
   return from_words<KEY>(w);
 }
 
-// The items of a lane that are kept because of their values, a bit each. `before` is the item before the warp's first.
-__device__ __forceinline__ u32 kept_of(const Items& x, KEY before, const Select& p, i64 from, int lane) {
-  u32 mine = 0;
 #if RUNS
-  KEY edge = before;
+// A bit for each item of a line that differs from the one before it; `edge` is the item before the line's first, and then its last.
+__device__ __forceinline__ u32 heads_of(const Pack<KEY, VECTOR>& line, KEY& edge, int lane) {
+  const KEY turned = from_lane(line.get(VECTOR - 1), (lane + 31) % 32);
+  KEY left = lane ? turned : edge;
+  edge = turned;
+  u32 heads = 0;
+  if constexpr (same<KEY, u8>) {  // four at a time
+    Pack<u8, VECTOR> change;
+    u32 word = to_words(left).w[0] << 24;
+#pragma unroll
+    for (int i = 0; i < line.WORDS; i++) {
+      change.w[i] = line.w[i] ^ (line.w[i] << 8 | word >> 24);
+      word = line.w[i];
+    }
+    return bits_of(change);
+  }
+#pragma unroll
+  for (int j = 0; j < VECTOR; j++) {
+    const KEY item = line.get(j);
+    if (differ(item, left)) heads |= 1u << j;
+    left = item;
+  }
+  return heads;
+}
 #endif
+
+// The items of a lane that are kept because of their values, a bit each. `edge` is the item before the warp's first.
+__device__ __forceinline__ u32 kept_of(const Items& x, KEY edge, const Select& p, i64 from, int lane) {
+  u32 mine = 0;
 #pragma unroll
   for (int k = 0; k < LINES; k++) {
 #if RUNS
-    const KEY turned = from_lane(x.line[k].get(VECTOR - 1), (lane + 31) % 32);
-    KEY left = lane ? turned : edge;
-    edge = turned;
-#endif
-#pragma unroll
-    for (int j = 0; j < VECTOR; j++) {
-      const KEY item = x.line[k].get(j);
-#if RUNS
-      if (differ(item, left)) mine |= 1u << (k * VECTOR + j);
-      left = item;
+    mine |= heads_of(x.line[k], edge, lane) << k * VECTOR;
 #elif TEST
-      if (passes(item)) mine |= 1u << (k * VECTOR + j);
+#pragma unroll
+    for (int j = 0; j < VECTOR; j++) if (passes(x.line[k].get(j))) mine |= 1u << (k * VECTOR + j);
 #endif
-    }
   }
   if (from > 0 && from + (LINES - 1) * LINE + VECTOR <= p.n) return mine;
 #pragma unroll
@@ -101,7 +116,7 @@ __device__ __forceinline__ u32 kept_of(const Items& x, KEY before, const Select&
   return mine;
 }
 
-// By a warp, once all tiles have been counted.
+// By a warp.
 __device__ __forceinline__ void tell(const Select& p, int lane) {
   const u64 all = before_tile<false>(p.nodes, p.tiles, lane).count;
   if (lane == 0) { *(volatile i64*)p.count = all; __threadfence_system(); }
@@ -140,36 +155,37 @@ __device__ __forceinline__ void store_items(KEY* to, const KEY* from, int phase,
   }
 }
 
-// Writes a tile, whose marks and counts are known.
-__device__ __forceinline__ void write_tile(const Select& p, i64 t, u32 mine, const Items& x) {
-  __shared__ uint4 moved_words[VALUES ? TILE / PIECE + 3 : 1];
-  __shared__ u16 spots[PLACES || LENGTHS ? TILE : 1];
-  __shared__ Shares written;
-  __shared__ Before shared_before;
-  __shared__ u64 kept;
-  KEY* const moved = (KEY*)moved_words;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = warp * STRIP + lane * VECTOR;
-  const i64 begin = t * TILE - p.skip;
-  if (warp == 0) {
-    const Before before = before_tile<LENGTHS>(p.nodes, t, lane);
-    const u64 all = REST ? before_tile<false>(p.nodes, p.tiles, lane).count : 0;
-    if (lane == 0) { shared_before = before; kept = all; }
-  }
-
-  u32 own[WORDS] = {}, total = 0, place[LINES];  // where a lane's items of a line go
+// For the items of a lane that are kept: the place of the first of each line among those that the warp keeps, and these in all.
+struct Ranks { u32 place[LINES], total; };
+__device__ __forceinline__ Ranks ranks_of(u32 mine, int lane) {
+  Ranks ranks;
+  ranks.total = 0;
+  u32 own[WORDS] = {};
 #pragma unroll
-  for (int k = 0; k < LINES; k++) own[k / FIELDS] += __popc(mine >> k * VECTOR & ((1ull << VECTOR) - 1)) << k % FIELDS * FIELD;
+  for (int k = 0; k < LINES; k++) own[k / FIELDS] += __popc(marks_of(mine, k)) << k % FIELDS * FIELD;
 #pragma unroll
   for (int w = 0; w < WORDS; w++) {
     const u32 to_lane = sum_to_lane(own[w], lane), all = __shfl_sync(FULL, to_lane, 31), before = to_lane - own[w];
 #pragma unroll
     for (int k = w * FIELDS; k < LINES && k < (w + 1) * FIELDS; k++) {
-      place[k] = total + (before >> k % FIELDS * FIELD & ((1 << FIELD) - 1));
-      total += all >> k % FIELDS * FIELD & ((1 << FIELD) - 1);
+      ranks.place[k] = ranks.total + (before >> k % FIELDS * FIELD & ((1 << FIELD) - 1));
+      ranks.total += all >> k % FIELDS * FIELD & ((1 << FIELD) - 1);
     }
   }
+  return ranks;
+}
+
+// Writes a tile, whose marks are known. Its items are in registers, or else in its slot and not written here.
+__device__ __forceinline__ void write_tile(const Select& p, i64 t, u32 mine, const Items& x, bool slot, const Before& shared_before, const u64& kept) {
+  __shared__ uint4 moved_words[VALUES ? TILE / PIECE + 3 : 1];
+  __shared__ u16 spots[PLACES || LENGTHS ? TILE : 1];
+  __shared__ Shares written;
+  KEY* const moved = (KEY*)moved_words;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = warp * STRIP + lane * VECTOR;
+  const i64 begin = t * TILE - p.skip;
+  const Ranks ranks = ranks_of(mine, lane);
   const u32 end = LENGTHS ? end_of(mine, first) : 0;
-  if (lane == 0) { written.counts[warp] = total; written.ends[warp] = end; }
+  if (lane == 0) { written.counts[warp] = ranks.total; written.ends[warp] = end; }
   __syncthreads();  // the places of all warps are known, and what lies before the tile
 
   const Before before = shared_before;
@@ -183,12 +199,12 @@ __device__ __forceinline__ void write_tile(const Select& p, i64 t, u32 mine, con
   KEY* const rest_moved = moved + (phase + tile.total + PIECE - 1) / PIECE * PIECE;
 #pragma unroll
   for (int k = 0; k < LINES; k++) {
-    u32 to = tile.before + place[k];
+    u32 to = tile.before + ranks.place[k];
 #pragma unroll
     for (int j = 0; j < VECTOR; j++) {
       const int i = first + k * LINE + j;
       if (mine >> (k * VECTOR + j) & 1) {
-        if constexpr (VALUES) moved[phase + to] = x.line[k].get(j);
+        if (VALUES && !slot) moved[phase + to] = x.line[k].get(j);
         if (PLACES || LENGTHS) spots[to] = i;
         to++;
       } else if constexpr (REST) {
@@ -199,47 +215,72 @@ __device__ __forceinline__ void write_tile(const Select& p, i64 t, u32 mine, con
   __syncthreads();  // the tile's items are side by side
 
   const int room = (int)min(max(p.size - (i64)before.count, 0ll), (i64)tile.total);
-  if (VALUES) store_items(values, moved, phase, room);
+  if (VALUES && !slot) store_items(values, moved, phase, room);
   if (REST) store_items(rest, rest_moved, rest_phase, exists - absent - tile.total);
-  if (!PLACES && !LENGTHS) return;
+  if (PLACES || LENGTHS) {
 #pragma unroll 4
-  for (int j = threadIdx.x; j < (LENGTHS ? (int)tile.total : room); j += THREADS) {
-    const i64 to = before.count + j, place = begin + spots[j];
-    if (PLACES && j < room) p.places[to] = place;
-    if (LENGTHS && to && to <= p.size) p.lengths[to - 1] = place + 1 - (j ? begin + spots[j - 1] + 1 : (i64)before.last);
+    for (int j = threadIdx.x; j < (LENGTHS ? (int)tile.total : room); j += THREADS) {
+      const i64 to = before.count + j, place = begin + spots[j];
+      if (PLACES && j < room) p.places[to] = place;
+      if (LENGTHS && to && to <= p.size) p.lengths[to - 1] = place + 1 - (j ? begin + spots[j - 1] + 1 : (i64)before.last);
+    }
   }
   if (LENGTHS && final && threadIdx.x == 0 && before.count + tile.total <= p.size)  // the first item starts a run
     p.lengths[before.count + tile.total - 1] = p.n + 1 - (i64)last;
 }
 
+// Brings the kept items of neighbouring tiles from their slots to their places: of the tiles whose bit is set.
+__device__ __forceinline__ void move_slots(const Select& p, i64 t, u32 slots, const Before* before) {
+  constexpr int MANY = 8;  // on their way at once
+  const i64 start = before[0].count;
+  const int room = (int)min(max(p.size - start, 0ll), (i64)before[TOGETHER].count - start);
+  for (int first = threadIdx.x; first < room; first += MANY * THREADS) {
+    KEY item[MANY];
+    bool there[MANY];
+#pragma unroll
+    for (int m = 0; m < MANY; m++) {
+      const int i = first + m * THREADS;
+      int g = 0;
+#pragma unroll
+      for (int h = 1; h < TOGETHER; h++) g += i >= (int)(before[h].count - start);
+      there[m] = i < room && slots >> g & 1;
+      if (there[m]) item[m] = p.slots[(t + g) * SLOT + i - (int)(before[g].count - start)];
+    }
+#pragma unroll
+    for (int m = 0; m < MANY; m++) if (there[m]) p.values[start + first + m * THREADS] = item[m];
+  }
+}
+
 #if RUNS || TEST
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_select(const __grid_constant__ Select p) {
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_mark(const __grid_constant__ Select p) {
+  __shared__ uint4 moved_words[VALUES ? SLOT / PIECE : 1];
   __shared__ Shares counted;
+  KEY* const moved = (KEY*)moved_words;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = warp * STRIP + lane * VECTOR;
-  const i64 ticket = draw(p.ticket), t = ticket - p.lag, begin = ticket * TILE - p.skip, from = begin + first;
-  const bool counts = ticket < p.tiles, writes = t >= 0;
+  const i64 t = blockIdx.x, begin = t * TILE - p.skip, from = begin + first;
   Items x;
   KEY before;
-  if (counts) {
-    if (RUNS && lane == 0 && from > 0 && from <= p.n) before = p.x[from - 1];
-    load_items(x, p, from, FULL);
-    const u32 kept = kept_of(x, before, p, from, lane);
-    const u32 sum = __reduce_add_sync(FULL, __popc(kept)), end = LENGTHS ? end_of(kept, first) : 0;
-    if (lane == 0) { counted.counts[warp] = sum; counted.ends[warp] = end; }
-  }
-  if (writes) {
-    const i64 at = t * TILE - p.skip + first;
-    if (RUNS && lane == 0 && at > 0 && at <= p.n) before = p.x[at - 1];
-    load_items(x, p, at, FULL);
-  }
+  if (RUNS && lane == 0 && from > 0 && from <= p.n) before = p.x[from - 1];
+  load_items(x, p, from, FULL);
+  const u32 mine = kept_of(x, before, p, from, lane);
+  const Ranks ranks = ranks_of(mine, lane);
+  const u32 end = LENGTHS ? end_of(mine, first) : 0;
+  if (lane == 0) { counted.counts[warp] = ranks.total; counted.ends[warp] = end; }
+  p.marks[t * THREADS + threadIdx.x] = mine;
   __syncthreads();  // all warps have counted
-  if (counts && warp == 0) {
-    const Whole tile = whole_of(counted, 0);
-    arrive<LENGTHS>(p.nodes, ticket, tile.total, tile.end ? begin + tile.end : 0, lane);
+
+  const Whole tile = whole_of(counted, warp);
+  if (warp == 0) tally<LENGTHS>(p.nodes, t, tile.total, tile.end ? begin + tile.end : 0, lane);
+  if (tile.total > SLOT) return;
+#pragma unroll
+  for (int k = 0; k < LINES; k++) {
+    u32 to = tile.before + ranks.place[k];
+#pragma unroll
+    for (int j = 0; j < VECTOR; j++) if (mine >> (k * VECTOR + j) & 1) moved[to++] = x.line[k].get(j);
   }
-  if (ticket == p.tiles && warp == 1) tell(p, lane);  // the first block that counts nothing, while others write
-  if (!writes) return;
-  write_tile(p, t, kept_of(x, before, p, t * TILE - p.skip + first, lane), x);
+  __syncthreads();  // they are side by side
+  uint4* const slot = (uint4*)(p.slots + t * SLOT);
+  for (int i = threadIdx.x; i * PIECE < tile.total; i += THREADS) slot[i] = moved_words[i];
 }
 #else
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_mark(const __grid_constant__ Select p) {
@@ -270,15 +311,43 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_mark(const __grid_
   u32 sum = 0;
 #pragma unroll
   for (int w = 0; w < WARPS; w++) sum += lane < TOGETHER ? counts[lane][w] : 0;
-  arrive_together(p.nodes, t, min(p.tiles - t, (i64)TOGETHER), sum, lane);
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_write(const __grid_constant__ Select p) {
-  if (blockIdx.x == 0 && threadIdx.x / 32 == WARPS - 1) tell(p, threadIdx.x % 32);
-  const i64 t = blockIdx.x;
-  const u32 mine = p.marks[t * THREADS + threadIdx.x];
-  Items x;
-  if (VALUES) load_items(x, p, t * TILE - p.skip + threadIdx.x / 32 * STRIP + threadIdx.x % 32 * VECTOR, REST ? FULL : mine);
-  write_tile(p, t, mine, x);
+  tally_together(p.nodes, t, min(p.tiles - t, (i64)TOGETHER), sum, lane);
 }
 #endif
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_write(const __grid_constant__ Select p) {
+  __shared__ Before before[TOGETHER + 1];
+  __shared__ u64 kept;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const i64 t = (i64)(gridDim.x - 1 - blockIdx.x) * TOGETHER;  // the last ones first: what was written of them is in the cache
+  if (blockIdx.x == 0 && warp == WARPS - 1) tell(p, lane);
+  const u64* const counts = p.nodes.level[0] + t;
+  if (warp == 0) {
+    Before next = before_tile<LENGTHS>(p.nodes, t, lane);
+    const u64 all = REST ? before_tile<false>(p.nodes, p.tiles, lane).count : 0;
+    if (lane == 0) kept = all;
+#pragma unroll
+    for (int g = 0; g <= TOGETHER; g++) {
+      if (lane == 0) before[g] = next;
+      if (g == TOGETHER || t + g >= p.tiles) continue;
+      next.count += counts[g];
+      if (LENGTHS) next.last = max(next.last, counts[g + p.nodes.lasts]);
+    }
+  }
+  u32 slots = 0;  // a bit for each tile that has one
+#pragma unroll
+  for (int g = 0; g < TOGETHER; g++) if (SLOT && t + g < p.tiles && counts[g] <= SLOT) slots |= 1u << g;
+  if (slots) {
+    __syncthreads();  // it is known what lies before the tiles
+    move_slots(p, t, slots, before);
+  }
+#pragma unroll 1
+  for (int g = 0; g < TOGETHER && t + g < p.tiles; g++) {
+    const bool slot = slots >> g & 1;
+    if (slot && !PLACES && !LENGTHS) continue;
+    const u32 mine = p.marks[(t + g) * THREADS + threadIdx.x];
+    Items x;
+    if (VALUES && !slot) load_items(x, p, (t + g) * TILE - p.skip + warp * STRIP + lane * VECTOR, REST ? FULL : mine);
+    write_tile(p, t + g, mine, x, slot, before[g], kept);
+  }
+}
