@@ -39,9 +39,12 @@ class SummedAreaTable:
         xp, (x,), give = enter(x)
         if x.ndim == 0:
             raise ShapeError("a 0-dimensional array has no boxes; pass x.reshape(1)")
-        table, wide = x, _wide(xp, x.dtype)
-        for axis in range(x.ndim):
-            table = api.cumulative_sum(table, axis=axis, dtype=wide, include_initial=True)
+        table, wide, largest = x, _wide(xp, x.dtype), _largest(xp, x.dtype)
+        for axis, n in enumerate(x.shape):
+            largest *= n
+            # On the way, sums that fit are kept in half the bytes.
+            dtype = xp.int32 if largest < 1 << 31 and axis < x.ndim - 1 else wide
+            table = api.cumulative_sum(table, axis=axis, dtype=dtype, include_initial=True)
         self.shape = tuple(x.shape)
         self.table = give(table)
         self._shape = give(xp.asarray(np.array(self.shape), device=x.device))
@@ -126,6 +129,13 @@ def _sums(xp: Any, table: Any, starts: list[Any], sides: list[Any]) -> Any:
         else:
             total += part
     return total
+
+
+def _largest(xp: Any, dtype: Any) -> float:
+    """How far from zero an item may be, of a dtype whose sums are int64."""
+    if _wide(xp, dtype) != xp.int64:
+        return math.inf
+    return 1 if xp.isdtype(dtype, "bool") else max(xp.iinfo(dtype).max, -xp.iinfo(dtype).min)
 
 
 def _wide(xp: Any, dtype: Any) -> Any:
