@@ -74,6 +74,14 @@ class Moves(Protocol):
         """
         ...
 
+    def boxes(self, table: Any, starts: Any, stops: Any) -> tuple[Any, Any]:
+        """The sums of boxes by a table of the sums of all boxes at the origin, and the items of each box (int64).
+
+        A box has a row of `starts` and one of `stops` (int64), a place for each dimension. A box that is not within the table
+        has -1 items. Corners are added in order, the first one first, the last dimension turning first.
+        """
+        ...
+
 
 class Automata(Protocol):
     """The functions by which an engine runs automata over text."""

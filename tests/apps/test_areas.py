@@ -7,7 +7,7 @@ import pytest
 from scipy import ndimage
 
 import upsweep as up
-from upsweep.apps import SummedAreaTable, areas
+from upsweep.apps import SummedAreaTable, moving
 
 RNG = np.random.default_rng(7)
 
@@ -39,11 +39,20 @@ def test_means_are_a_uniform_filter(apps):
     np.testing.assert_allclose(apps.SummedAreaTable(x).mean(start, start + 5), want, rtol=1e-12)
 
 
-def test_boxes_by_pieces(monkeypatch):
-    table, start = SummedAreaTable(RNG.random((9, 9))), RNG.integers(0, 5, (10, 3, 2))
-    want = table.mean(start, start + 4)
-    monkeypatch.setattr(areas, "_BOXES", 7)
-    np.testing.assert_array_equal(table.mean(start, start + 4), want)
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "float64", "complex128"])
+@pytest.mark.parametrize("shape", [(9,), (5, 8), (4, 5, 6)])
+def test_an_engine_adds_corners_as_array_expressions_do(monkeypatch, dtype, shape):
+    table = (
+        RNG.standard_normal(shape).astype(dtype) if dtype != "uint64" else RNG.integers(0, 99, shape, dtype)
+    )
+    starts = RNG.integers(-1, shape, (40_000, len(shape)))
+    stops = np.minimum(starts + RNG.integers(-1, 4, starts.shape), shape)
+    got = moving.boxes(np, table, starts, stops)
+    monkeypatch.setattr(moving, "fast", lambda x: None)
+    for a, b in zip(got, moving.boxes(np, table, starts, stops), strict=True):
+        assert a.dtype == b.dtype
+        assert a.tobytes() == b.tobytes()
+    assert 0 < (got[1] < 0).sum() < len(starts)
 
 
 def test_what_is_no_box_is_refused():

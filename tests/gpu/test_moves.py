@@ -11,7 +11,7 @@ from cubins import frames
 from test_compile import on_some_chips
 
 from upsweep import apps, dtypes
-from upsweep.gpu import automata, compile, links, one_pass, repeating, selecting, sorting
+from upsweep.gpu import automata, boxes, compile, links, one_pass, repeating, selecting, sorting
 from upsweep.gpu.functions import memory_type
 
 SELECTS = {
@@ -51,6 +51,8 @@ SPECS = {
     "repeat by few": ("repeat", repeating.spec(np.dtype("uint8"), "uint4", even=False)),
     "owners": ("repeat", repeating.spec(np.dtype("int32"), None)),
     "automaton": ("automaton", automata.spec(apps.python_lexer())),
+    "boxes": ("boxes", boxes.spec("i64", 2)),
+    "boxes of complex sums": ("boxes", boxes.spec("c128", 3)),
     "links": ("links", links.spec(np.dtype("int64"))),
     "links of 4 bytes": ("links", links.spec(np.dtype("int32"))),
 }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -139,3 +141,19 @@ def distances(xp: Any, links: Any) -> Any:
 
 
 _PLACE = (1 << 32) - 1
+
+
+def boxes(xp: Any, table: Any, starts: Any, stops: Any) -> tuple[Any, Any]:
+    """The sums of boxes by a table, and the items of each box: `Moves.boxes`."""
+    moves = fast(table)
+    if moves:
+        return moves.boxes(table, starts, stops)
+    shape = xp.asarray(np.array(table.shape), device=table.device)
+    within = xp.all((starts >= 0) & (starts <= stops) & (stops < shape), axis=1)
+    starts, sides = (xp.where(within[:, None], x, 0) for x in (starts, stops - starts))
+    steps = [math.prod(table.shape[d + 1 :]) for d in range(table.ndim)]
+    flat, sums = xp.reshape(table, (-1,)), xp.zeros(starts.shape[0], dtype=table.dtype, device=table.device)
+    for corner in product((0, 1), repeat=table.ndim):
+        places = sum(((starts[:, d] + c * sides[:, d]) * steps[d] for d, c in enumerate(corner)))
+        sums = sums - flat[places] if (table.ndim - sum(corner)) % 2 else sums + flat[places]
+    return sums, xp.where(within, xp.prod(sides, axis=1), -1)

@@ -14,6 +14,7 @@ import numpy as np
 
 from upsweep import cores, moves, sort_keys
 from upsweep.cpu import threads
+from upsweep.cpu.boxes import boxes as boxes
 from upsweep.cpu.links import distances as distances
 from upsweep.moves import heads
 

@@ -44,6 +44,7 @@ _PARTS = {
     "sort": "narrow.cuh prelude.cuh counts.cuh spec sort.cu",
     "count": "narrow.cuh prelude.cuh spec count.cu",
     "automaton": "narrow.cuh prelude.cuh spec automaton.cu",
+    "boxes": "narrow.cuh prelude.cuh spec boxes.cu",
     "links": "narrow.cuh prelude.cuh counts.cuh spec links.cu",
 }
 _FLAGS = ("--std=c++17", "--fmad=false", "--device-as-default-execution-space")

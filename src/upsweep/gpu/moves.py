@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from upsweep.gpu.boxes import boxes
 from upsweep.gpu.links import distances
 from upsweep.gpu.repeating import count, owners, repeat
 from upsweep.gpu.selecting import pack, partition, runs, select, unique, where
@@ -9,6 +10,7 @@ from upsweep.gpu.sorting import argsort, radix_sort
 
 __all__ = [
     "argsort",
+    "boxes",
     "count",
     "distances",
     "owners",
