@@ -9,8 +9,8 @@
 #include "tally.cuh"
 
 constexpr int WARPS = THREADS / 32, TILE = THREADS * COUNTS;  // of counts
-constexpr int STRETCH = CHUNK / WARPS, LINES = STRETCH / 128;  // of the output
-static_assert(TILE < 65536 && STRETCH % 128 == 0, "a mark has 16 bits, a lane takes four items of the output from a line");
+constexpr int LINE = 128;  // of the output
+static_assert(TILE < 65536 && CHUNK % (WARPS * LINE) == 0, "a mark has 16 bits, a lane takes four items of the output from a line");
 static_assert(COUNTS == 8 && PARTS < 32, "a thread's counts are a word of bytes, a warp's lanes ask for the tiles of all parts");
 
 struct Repeat {
@@ -200,7 +200,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, (sizeof(VALUE) > 8 ? 768 :
       if (t + 1 - first_tile < PARTS) cut.end += tile_sums[t + 1 - first_tile];
     }
     if (low >= high) continue;
-    const int first = (int)(low - base), end = (int)(high - base), stretch = warp * STRETCH;
+    const int first = (int)(low - base), end = (int)(high - base);
+    const int lines = (end + WARPS * LINE - 1) / (WARPS * LINE), stretch = warp * lines * LINE;  // of a warp
     const i64 at = start + before - base;
     if (wide) {
       Pack<COUNT, COUNTS> counts;
@@ -209,9 +210,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, (sizeof(VALUE) > 8 ? 768 :
     } else mark([&](int j) { return (int)(bytes >> 8 * j & 255); }, (int)at, first, end, marks, begins, cut_segment, late);
     __syncthreads();  // marks are there
     u32 top = 0;
-#pragma unroll
-    for (int k = 0; k < LINES; k++) {
-      const uint2 w = *(const uint2*)(marks + stretch + 128 * k + 4 * lane);
+#pragma unroll 4
+    for (int k = 0; k < lines; k++) {
+      const uint2 w = *(const uint2*)(marks + stretch + LINE * k + 4 * lane);
       top = __vmaxu2(top, __vmaxu2(w.x, w.y));
     }
     top = max(top & 0xffff, top >> 16);
@@ -221,10 +222,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, (sizeof(VALUE) > 8 ? 768 :
     u32 nearest = 0;  // at or before a line's first item
 #pragma unroll
     for (int w = 0; w < WARPS; w++) if (w < warp) nearest = max(nearest, tops[w]);
-#pragma unroll
-    for (int k = 0; k < LINES; k++) {
-      if (stretch + 128 * k >= end) break;
-      const int i = stretch + 128 * k + 4 * lane;
+#pragma unroll 4
+    for (int k = 0; k < lines; k++) {
+      const int i = stretch + LINE * k + 4 * lane;
       u64* const four = (u64*)(marks + i);
       const u64 w = *four;
       *four = 0;
