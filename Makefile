@@ -46,15 +46,15 @@ release: $(VENV)/release.ready
 	rm -rf src/upsweep/cpu/built
 
 $(VENV)/demo.ready: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[demo]'
 	touch $@
 
 $(VENV)/test.ready: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[demo,lab,cuda13]' --group test --group check --group docs
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[demo,lab,cuda13]' --group test --group check --group docs
 	touch $@
 
 $(VENV)/release.ready: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable . --group release
+	$(BIN)/python -m pip install --quiet --no-compile --editable . --group release
 	touch $@
 
 # Dependency groups are known to pip from 25.1 on.

@@ -38,7 +38,8 @@ def scan(op, items, heads, start, nothing, *, exclusive=False, order="tree"):
 
 
 def choose(flag, a, b):
-    return tuple(np.where(flag, x, y).astype(y.dtype) for x, y in zip(a, b)) if np.any(flag) else b
+    some = flag.any() if isinstance(flag, np.ndarray) else flag
+    return tuple(np.where(flag, x, y).astype(y.dtype) for x, y in zip(a, b)) if some else b
 
 
 # --- operators on tuples of numbers or arrays -----------------------------------------------------------------------

@@ -77,6 +77,11 @@ def _parsed(kernel: Callable | str) -> ast.FunctionDef:
     return definition
 
 
+@functools.lru_cache(maxsize=256)
+def _data(kernel: ast.FunctionDef) -> set[str]:
+    return data_names(kernel)
+
+
 class _Block:
     """One block: its names, a mask of the threads that run, and the counts so far."""
 
@@ -99,7 +104,7 @@ class _Block:
         self.indexing = False
 
     def run(self, kernel: ast.FunctionDef, args: list[Any]) -> None:
-        self.data = data_names(kernel)
+        self.data = _data(kernel)
         self.local.update(zip((a.arg for a in kernel.args.args), args))
         self.block(kernel.body, self.alive)
 

@@ -255,7 +255,9 @@ class _Order:
 
     def here(self, spots: Collection[Spot]) -> np.ndarray:
         """Which events, in the order of `self.order`, are arrivals at these lines."""
-        return np.isin(self.run.site[self.order], [k for s in spots for k in self.sites.get(s, ())])
+        wanted = np.zeros(len(self.run.sites), bool)
+        wanted[[k for s in spots for k in self.sites.get(s, ())]] = True
+        return wanted[self.run.site[self.order]]
 
     def passed(self, spots: Collection[Spot]) -> np.ndarray:
         """How many barriers before these lines the thread of each event would have passed."""

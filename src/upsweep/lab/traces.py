@@ -149,7 +149,7 @@ class Trace:
 
     def at(self, *kinds: str) -> np.ndarray:
         """Which events are of these kinds: load, store, op, branch, loop, atomic, shuffle, fence."""
-        return np.isin(self.site, [s for s, site in enumerate(self.sites) if site.kind in kinds])
+        return np.array([site.kind in kinds for site in self.sites], bool)[self.site]
 
     @cached_property
     def launch(self) -> np.ndarray:
