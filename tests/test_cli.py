@@ -23,9 +23,10 @@ pa = pytest.importorskip("pyarrow")
 csv = pytest.importorskip("pyarrow.csv")
 parquet = pytest.importorskip("pyarrow.parquet")
 
-RUN = """import upsweep.files as f, upsweep.files.blocks as t
+RUN = """import upsweep.files as f, upsweep.files.blocks as t, upsweep.files.work as w
 f.CHUNK_BYTES = t.BLOCK_BYTES = {size}
-f.SAVE_SECONDS = 0.0
+t.BLOCK_ROWS = {size} // 8
+w.SAVE_SECONDS = 0.0
 {then}"""
 
 
@@ -326,6 +327,46 @@ def test_killed_and_resumed(tmp_path: Path, sign: str) -> None:
     assert "going on at" in again.stderr
     assert not list(tmp_path.glob("*.part"))
     same_bits(np.load(tmp_path / "y.npy"), up.scan(x))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_table_that_was_killed_has_the_bytes_of_one_that_was_not(tmp_path: Path, suffix: str) -> None:
+    rng = np.random.default_rng(7)
+    words = [f"word {i}" for i in range(50)]
+    made = pa.table(
+        {
+            "k": pa.array(words).take(np.arange(40_000) // 800),
+            "v": rng.random(40_000),
+            "w": rng.random(40_000),
+        }
+    )
+    file, chunk = f"x.{suffix}", 1 << 14 if suffix == "csv" else 1 << 12
+    if suffix == "csv":
+        csv.write_csv(made, tmp_path / file)
+    else:
+        parquet.write_table(made, tmp_path / file, row_group_size=3_000, compression="zstd")
+    words = ("scan", file, "--column", "v", "--column", "w", "--segments", "keys=k", "--out")
+    killed(tmp_path, "done.npz", *words, f"y.{suffix}", chunk=chunk)
+    assert not (tmp_path / f"y.{suffix}").exists()
+    again = call(tmp_path, *words, f"y.{suffix}", chunk=chunk)
+    assert again.returncode == 0, again.stderr
+    assert "going on at" in again.stderr
+    done(tmp_path, *words, f"z.{suffix}", chunk=chunk)
+    assert (tmp_path / f"y.{suffix}").read_bytes() == (tmp_path / f"z.{suffix}").read_bytes()
+    got = (csv.read_csv if suffix == "csv" else parquet.read_table)(tmp_path / f"y.{suffix}")
+    assert got.schema == made.schema
+    assert got["k"].equals(made["k"])
+    keys = up.segments.keys(np.array(made["k"]))
+    for name in ("v", "w"):
+        same_bits(got[name].to_numpy(), up.scan(made[name].to_numpy(), segments=keys))
+
+
+def test_a_table_of_numbers_needs_no_pandas(tmp_path: Path, table: pa.Table) -> None:
+    then = (
+        "f.scan_file('t.parquet', 'y.parquet', columns=['v']); import sys; assert 'pandas' not in sys.modules"
+    )
+    command = [sys.executable, "-c", RUN.format(size=1 << 14, then=then)]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
 
 
 def test_another_job_of_the_same_name_starts_anew(tmp_path: Path) -> None:

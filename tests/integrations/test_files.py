@@ -91,7 +91,7 @@ SLOW = """
 import sys, time
 import numpy as np, upsweep as up
 from upsweep import files
-files.CHUNK_BYTES, files.SAVE_SECONDS = 4096, 0.0
+files.CHUNK_BYTES, files.work.SAVE_SECONDS = 4096, 0.0
 folder, wait = sys.argv[1], float(sys.argv[2])
 done = []
 def progress(doing, at, n):
@@ -126,7 +126,7 @@ def test_a_killed_run_goes_on(tmp_path):
     "other", [{"exclusive": True}, {"map": lambda x: x - 1}, {"finish": lambda p: p - 1}], ids=list
 )
 def test_another_scan_of_the_same_name_starts_anew(tmp_path, small_chunks, monkeypatch, other):
-    monkeypatch.setattr(files, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(files.work, "SAVE_SECONDS", 0.0)
     np.save(tmp_path / "x.npy", np.ones(2000))
 
     def stop(doing, done, n):

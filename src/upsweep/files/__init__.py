@@ -19,9 +19,9 @@ import numpy as np
 from upsweep.api import Op, scan
 from upsweep.arguments import axis_of, dtypes_of
 from upsweep.components import bare, tupled
-from upsweep.files import arrays, packed, tables
+from upsweep.files import arrays, blocks, packed, passes, tables, work
 from upsweep.files.arrays import FileError
-from upsweep.files.call import Call, Part
+from upsweep.files.call import Call, Part, planned
 from upsweep.files.grid import Grid
 from upsweep.files.heads import Heads
 from upsweep.files.work import load, load_state, store, store_state, work_on
@@ -33,7 +33,6 @@ __all__ = ["FileError", "scan_file"]
 
 CHUNK_BYTES = 1 << 24
 """GB/s both ways, a 1 GiB float32 file in the page cache: chunks of 4 MiB 3.3, 16 MiB 3.8, 64 MiB 3.6; a plain copy 5.1."""
-SAVE_SECONDS = 2.0
 
 Progress = Callable[[str, int, int], None]
 
@@ -73,7 +72,8 @@ def scan_file(
             table (flags or keys) or of a `.npy` file.
         keep: from a table to a table, the other columns that go along as they are: all of them where this is left out.
         overwrite: whether a target that exists may be replaced, the source itself included.
-        progress: called as `progress(doing, done, total)`, where `doing` is "reading", "scanning" or "writing".
+        progress: called as `progress(doing, done, total)`, where `doing` is "reading", "scanning" or "writing", and the numbers
+            count items; those of a `.csv` that is read count bytes until its end.
 
     Returns:
         The path of the target. After an interruption, the same call goes on where the last one stood; another call with
@@ -101,36 +101,43 @@ def scan_file(
     with ExitStack() as files, work_on(source, target, call.picture()) as folder:
         report = progress or (lambda doing, done, total: None)
         plain, kind = packed.unpacked(source, folder), arrays.bare(target).suffix
-        x, keys = _open(files, plain, folder, call, report)
-        to_table = kind in arrays.TABLES
-        result = folder / f"result{'.npy' if to_table else kind}"
-        made = _scan(files, x, result, call, Heads.of(call.segments, keys), folder, report)
+        result = folder / f"result{kind}"
+        if plain.suffix in arrays.TABLES:
+            _scan_table(files, plain, result, call, folder, report)
+        else:
+            x = arrays.opened(files, plain, call.columns)
+            _scan(files, x, result, call, Heads.of(call.segments, None), folder, report)
         files.close()
-        if to_table:
-            kept = tables.kept_of(plain, made, call.keep)
-            result = tables.write(result, made, kept, plain, folder / f"table{kind}", report)
         os.replace(packed.packed(result, target), target)
     return target
 
 
-def _open(
-    files: ExitStack, source: Path, folder: Path, call: Call, report: Progress
-) -> tuple[arrays.Source, np.ndarray | None]:
-    """The components, and flags where a column says where segments start."""
-    if source.suffix in arrays.TABLES:
-        tables.check(source, call.columns, call.names, call.keep)
-        read_as = None if call.map else call.dtype
-        names, paths, dtypes, flags = tables.read(
-            source, folder, call.columns, read_as, call.segments, report
+def _scan_table(
+    files: ExitStack, source: Path, result: Path, call: Call, folder: Path, report: Progress
+) -> None:
+    """Scan columns. A scan from the end, and segments that lie in memory, need to know how many rows there are: they scan the
+    columns as an array, and so do scans into an array."""
+    table = blocks.opened(source)
+    tables.check(table, call.columns, call.names, call.keep)
+    columns = tables.Columns(table, call.columns, None if call.map else call.dtype, call.segments)
+    to_table = result.suffix in arrays.TABLES
+    if to_table and not call.reverse and (columns.key or call.segments is None):
+        passes.scan(table, columns, call, result, folder, report)
+        return
+    paths, keys = tables.read(table, columns, folder, report)
+    x = arrays.columns(files, columns.names, paths, columns.dtypes)
+    made = folder / "made.npy" if to_table else result
+    _scan(files, x, made, call, Heads.of(call.segments, keys), folder, report)
+    if to_table:
+        passes.join(
+            table, columns, call, np.load(made, mmap_mode="r" if x.shape[0] else None), result, report
         )
-        return arrays.columns(files, names, paths, dtypes), flags
-    return arrays.opened(files, source, call.columns), None
 
 
 def _scan(
     files: ExitStack, x: arrays.Source, result: Path, call: Call, heads: Heads | None, folder: Path, report: Progress
-) -> tuple[str, ...]:  # fmt: skip
-    """Scan into `result`; the names of what came out."""
+) -> None:  # fmt: skip
+    """Scan an array into `result`."""
     axis = axis_of(call.axis, x.shape)
     parts = call.parts(len(x.dtypes))
     # A file in Fortran order holds the transpose.
@@ -138,13 +145,7 @@ def _scan(
         axis = len(x.shape) - 1 - axis
         parts = [part.turned() for part in parts]
     nothing = tuple(np.empty([n if d != axis else 0 for d, n in enumerate(x.layout)], dt) for dt in x.dtypes)
-    dtypes: list[np.dtype] = []
-    # A plan checks everything but the data.
-    for k, part in enumerate(parts):
-        made = scan(bare(nothing[part.inputs]), call.op, axis=axis, initial=part.initial, **part.keywords())
-        results = tupled(made)
-        parts[k] = part.at(len(dtypes), len(results))
-        dtypes += [y.dtype for y in results]
+    parts, dtypes = planned(parts, nothing, axis)
     names = call.named(x.names, len(dtypes))
     if heads is not None:
         heads.check(x.layout[axis])
@@ -156,7 +157,6 @@ def _scan(
     job = _Job(call, x, y, axis, parts, heads, grid)
     job.run(folder, state or (0, [None] * len(parts)), report)
     y.flush()
-    return names
 
 
 def _grid(folder: Path, x: arrays.Source, y: arrays.Result, axis: int) -> Grid:
@@ -193,7 +193,7 @@ class _Job:
                 known = carries if along.start else [None] * len(self.parts)
                 streams = [self._stream(part, rows, carry) for part, carry in zip(self.parts, known)]
             self._scan(rows, along, streams)
-            if time.monotonic() - saved >= SAVE_SECONDS:
+            if time.monotonic() - saved >= work.SAVE_SECONDS:
                 self.y.flush()
                 store_state(folder, number + 1, [stream.state for stream in streams])
                 saved = time.monotonic()

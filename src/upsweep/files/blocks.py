@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from upsweep.files.arrays import FileError
 
 BLOCK_BYTES = 1 << 24
-BLOCK_ROWS = 1 << 20
+BLOCK_ROWS = 1 << 18
+READ_BYTES = 1 << 20
+
+# Bytes of a value where no dictionary holds it; of text, those of its length.
+_PLAIN = {"INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "BYTE_ARRAY": 4}
+
+T = TypeVar("T")
 
 
 class Table(Protocol):
@@ -21,20 +28,37 @@ class Table(Protocol):
     names: list[str]
     total: int
 
-    def types(self, names: tuple[str, ...]) -> dict[str, Any]:
+    def types(self, names: Sequence[str]) -> dict[str, Any]:
         """The types of columns that are kept as they are."""
         ...
 
+    def encoding(self, names: Sequence[str], kept: Sequence[str]) -> dict[str, Any]:
+        """How a ParquetWriter is to store columns with these names, of which some are kept: as they are stored here."""
+        ...
+
     def blocks(
-        self, first: int, names: list[str], types: dict[str, str], as_they_are: bool = False
-    ) -> Iterator[tuple[int, Any]]:
-        """Blocks of rows from row `first` on, each with how much of `total` is done behind it. Columns named in `types` are
-        read as those; with `as_they_are` text stays text."""
+        self, first: int, names: Sequence[str], types: dict[str, str], kept: Sequence[str]
+    ) -> Iterator[tuple[int, Any, Any]]:
+        """Blocks of rows from row `first` on: how much of `total` is done behind it, the columns named, which are read as what
+        `types` says, and the columns that are kept as they are; text may be encoded by a dictionary."""
         ...
 
 
 def opened(path: Path) -> Table:
     return _Csv(path) if path.suffix == ".csv" else _Parquet(path)
+
+
+def ahead(items: Iterator[T]) -> Iterator[T]:
+    """The same items, each made by a thread while the one before it is in use.
+
+    >>> list(ahead(iter("abc")))
+    ['a', 'b', 'c']
+    """
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = thread.submit(next, items, None)
+            yield item
 
 
 class _Csv:
@@ -52,34 +76,54 @@ class _Csv:
             )
         self.names: list[str] = pyarrow.csv.read_csv(io.BytesIO(header)).column_names
 
-    def types(self, names: tuple[str, ...]) -> dict[str, Any]:
+    def types(self, names: Sequence[str]) -> dict[str, Any]:
         import pyarrow as pa
 
         return dict.fromkeys(names, pa.string())
 
+    def encoding(self, names: Sequence[str], kept: Sequence[str]) -> dict[str, Any]:
+        return {"use_dictionary": list(kept) or False}
+
     def blocks(
-        self, first: int, names: list[str], types: dict[str, str], as_they_are: bool = False
-    ) -> Iterator[tuple[int, Any]]:
+        self, first: int, names: Sequence[str], types: dict[str, str], kept: Sequence[str]
+    ) -> Iterator[tuple[int, Any, Any]]:
+        import pyarrow as pa
+
+        as_types = {name: pa.from_numpy_dtype(np.dtype(t)) for name, t in types.items()}
+        text = self.types(kept)
+        if not _has_rows(self._path):
+            empty = {name: pa.array([], as_types.get(name, pa.float64())) for name in names}
+            yield (
+                0,
+                pa.record_batch(empty),
+                pa.record_batch({name: pa.array([], t) for name, t in text.items()}),
+            )
+        elif set(names).isdisjoint(kept):
+            for done, block in self._read(first, [*names, *kept], as_types | text):
+                yield done, block.select([*names]), block.select([*kept])
+        else:
+            # A column is read once as numbers and once as the text that it is: both cut the file at the same lines.
+            numbers, texts = self._read(first, names, as_types), self._read(first, kept, text)
+            for (done, block), (_, own) in zip(numbers, texts):
+                yield done, block, own
+
+    def _read(self, first: int, names: Sequence[str], types: dict[str, Any]) -> Iterator[tuple[int, Any]]:
         import pyarrow as pa
         from pyarrow import csv
 
-        as_types = {name: pa.from_numpy_dtype(np.dtype(t)) for name, t in types.items()}
-        as_types |= self.types(tuple(names)) if as_they_are else {}
         with pa.OSFile(str(self._path)) as file:
-            if not _has_rows(self._path):
-                return
             try:
                 lines = csv.open_csv(
                     file,
                     csv.ReadOptions(block_size=BLOCK_BYTES),
                     csv.ParseOptions(newlines_in_values=True),
-                    csv.ConvertOptions(include_columns=names, column_types=as_types),
+                    csv.ConvertOptions(include_columns=[*names], column_types=types),
                 )
                 for batch in lines:
                     skipped = min(first, batch.num_rows)
                     first -= skipped
                     if skipped < batch.num_rows:
-                        yield min(file.tell(), self.total), pa.table(batch.slice(skipped))
+                        yield min(file.tell(), self.total), batch.slice(skipped)
             except pa.ArrowInvalid as error:
                 raise FileError(f"{error}; dtype= names another type to read as") from None
 
@@ -95,27 +139,73 @@ class _Parquet:
     def __init__(self, path: Path) -> None:
         import pyarrow.parquet
 
+        self._path = path
         try:
-            self._file = pyarrow.parquet.ParquetFile(path)
+            self._file = self._opened(())
         except pyarrow.ArrowInvalid as error:
             raise FileError(f"{path.name} is no .parquet file: {error}") from None
         self.names: list[str] = self._file.schema_arrow.names
         self.total = self._file.metadata.num_rows
 
-    def types(self, names: tuple[str, ...]) -> dict[str, Any]:
+    def _opened(self, as_dictionaries: Sequence[str]) -> Any:
+        from pyarrow.parquet import ParquetFile
+
+        # Without these, pyarrow reads as much in one go as stands in a row, and holds it to the end.
+        return ParquetFile(
+            self._path, read_dictionary=[*as_dictionaries], pre_buffer=False, buffer_size=READ_BYTES
+        )
+
+    def types(self, names: Sequence[str]) -> dict[str, Any]:
         schema = self._file.schema_arrow
         return {name: schema.field(name).type for name in names if name in schema.names}
 
+    def encoding(self, names: Sequence[str], kept: Sequence[str]) -> dict[str, Any]:
+        compression = dict.fromkeys(names, "SNAPPY")
+        compression |= {name: c.compression.replace("UNCOMPRESSED", "NONE") for name, c in self._stored()}
+        # The results of a scan differ from each other: to try a dictionary takes half of the time to write.
+        repeated = [name for name, c in self._stored() if name.split(".")[0] in kept and _repeats(c)]
+        return {"compression": compression, "use_dictionary": repeated or False}
+
+    def _stored(self) -> Iterator[tuple[str, Any]]:
+        """How the first rows of each column are stored; a nested column's parts have names with dots."""
+        metadata = self._file.metadata
+        if metadata.num_row_groups:
+            group = metadata.row_group(0)
+            columns = (group.column(c) for c in range(group.num_columns))
+            yield from ((column.path_in_schema, column) for column in columns)
+
     def blocks(
-        self, first: int, names: list[str], types: dict[str, str], as_they_are: bool = False
-    ) -> Iterator[tuple[int, Any]]:
+        self, first: int, names: Sequence[str], types: dict[str, str], kept: Sequence[str]
+    ) -> Iterator[tuple[int, Any, Any]]:
         import pyarrow as pa
 
-        row = 0
+        row, metadata, schema = 0, self._file.metadata, self._file.schema_arrow
         if not self.total:
-            yield 0, self._file.schema_arrow.empty_table().select(names)
-        for batch in self._file.iter_batches(BLOCK_ROWS, columns=names):
+            empty = pa.RecordBatch.from_pylist([], schema)
+            yield 0, empty.select([*names]), empty.select([*kept])
+        groups = []
+        for group in range(metadata.num_row_groups):
+            rows = metadata.row_group(group).num_rows
+            if not groups and row + rows <= first:
+                row += rows
+            else:
+                groups.append(group)
+        # Text that few words make up is five times as fast to read, and to write, as the numbers of the words.
+        words = [
+            name
+            for name, column in self._stored()
+            if name in kept and name not in names and _repeats(column) and schema.field(name).type == pa.string()
+        ]  # fmt: skip
+        columns = list(dict.fromkeys((*names, *kept)))
+        for batch in self._opened(words).iter_batches(BLOCK_ROWS, groups, columns):
             skipped = min(max(first - row, 0), batch.num_rows)
             row += batch.num_rows
             if skipped < batch.num_rows:
-                yield row, pa.table(batch.slice(skipped))
+                block = batch.slice(skipped)
+                yield row, block.select([*names]), block.select([*kept])
+
+
+def _repeats(column: Any) -> bool:
+    """Whether a dictionary makes this part of a column shorter."""
+    plain = _PLAIN.get(column.physical_type, 0) * column.num_values
+    return column.has_dictionary_page and column.total_uncompressed_size < plain

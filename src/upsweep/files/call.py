@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from upsweep.api import scan
 from upsweep.components import bare, tupled
 from upsweep.files import arrays
 from upsweep.files.arrays import FileError
@@ -90,3 +91,18 @@ class Part:
     def keywords(self) -> dict[str, Any]:
         call = self.call
         return {"exclusive": call.exclusive, "dtype": self.dtype, "map": call.map, "finish": call.finish}
+
+
+def planned(
+    parts: list[Part], nothing: Sequence[np.ndarray], axis: int | None
+) -> tuple[list[Part], list[np.dtype]]:
+    """The parts with the places of their results, and the dtypes of all results. A plan checks everything but the data: arrays
+    without items along the axis do."""
+    placed: list[Part] = []
+    dtypes: list[np.dtype] = []
+    for part in parts:
+        xs = bare(tuple(nothing[part.inputs]))
+        made = tupled(scan(xs, part.call.op, axis=axis, initial=part.initial, **part.keywords()))
+        placed.append(part.at(len(dtypes), len(made)))
+        dtypes += [y.dtype for y in made]
+    return placed, dtypes

@@ -1,16 +1,15 @@
-"""Columns of .csv and .parquet files: read into plain files of numbers, and written beside those that are kept."""
+"""Columns of .csv and .parquet files: which are scanned and which are kept, and their numbers."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from upsweep.files.arrays import FileError, chosen
-from upsweep.files.blocks import BLOCK_ROWS, Table, opened
+from upsweep.files.blocks import Table, ahead
 from upsweep.files.heads import column_of
 from upsweep.files.work import load, store
 from upsweep.segments import EACH, Segments
@@ -18,45 +17,71 @@ from upsweep.segments import EACH, Segments
 Report = Callable[[str, int, int], None]
 
 
+class Columns:
+    """What is scanned of a table: columns of numbers, and flags where segments name a column. A block's types, and the last key
+    or end in it, hold for the next."""
+
+    def __init__(
+        self,
+        table: Table,
+        columns: tuple[str, ...],
+        dtypes: tuple[np.dtype, ...] | None,
+        segments: Segments | None,
+    ) -> None:
+        self._spelling, self.key = segments.spelling if segments else "", column_of(segments)
+        if self.key and self._spelling not in EACH:
+            raise FileError(
+                f"{self._spelling} are fewer than rows, so {self.key!r} cannot hold them: pass a .npy file"
+            )
+        self.names = _chosen(table.names, columns, self.key)
+        self.read = [*self.names, *([self.key] if self.key and self.key not in self.names else [])]
+        self.types = {name: d.str for name, d in zip(self.names, (dtypes or ()) * len(self.names))}
+        self.last: str | None = None
+
+    @property
+    def dtypes(self) -> tuple[np.dtype, ...]:
+        return tuple(np.dtype(self.types.get(name, "f8")) for name in self.names)
+
+    def known(self) -> dict[str, Any]:
+        """What holds for the next block."""
+        return {"types": self.types, "last": self.last}
+
+    def of(self, block: Any) -> tuple[list[np.ndarray], np.ndarray | None]:
+        """The numbers of one block, and its flags."""
+        values = [_numbers(name, block[name], self.types) for name in self.names]
+        self.types |= {name: v.dtype.str for name, v in zip(self.names, values)}
+        if not self.key:
+            return values, None
+        flags, self.last = _flags(self._spelling, self.key, block[self.key], self.last)
+        return values, flags
+
+
 def read(
-    source: Path, folder: Path, columns: tuple[str, ...], dtypes: tuple[np.dtype, ...] | None,
-    segments: Segments | None, report: Report,
-) -> tuple[tuple[str, ...], list[Path], tuple[np.dtype, ...], np.ndarray | None]:  # fmt: skip
-    """The columns to scan: their names, the plain files of the work folder that they are read into, their dtypes, and flags
-    where segments name a column."""
-    table = opened(source)
-    spelling, key = segments.spelling if segments else "", column_of(segments)
-    if key and spelling not in EACH:
-        raise FileError(f"{spelling} are fewer than rows, so {key!r} cannot hold them: pass a .npy file")
-    names = _chosen(table.names, columns, key)
-    progress = load(folder, "read") or {"rows": 0, "done": 0, "types": {}, "last": None}
-    if dtypes and not progress["types"]:
-        progress["types"] = {name: d.str for name, d in zip(names, dtypes * len(names))}
-    paths = [folder / f"column{c}.bin" for c in range(len(names))]
-    heads = folder / "heads.bin"
-    _cut(paths, heads if key else None, progress)
-    for done, block in table.blocks(progress["rows"], [*names, *([key] if key else [])], progress["types"]):
+    table: Table, columns: Columns, folder: Path, report: Report
+) -> tuple[list[Path], np.ndarray | None]:
+    """The plain files of the work folder that the columns are read into, and flags where segments name a column."""
+    progress = load(folder, "read") or {"rows": 0, "done": 0, **columns.known()}
+    columns.types, columns.last = progress["types"], progress["last"]
+    paths = [folder / f"column{c}.bin" for c in range(len(columns.names))]
+    heads = [folder / "heads.bin"] if columns.key else []
+    _cut([*zip(paths, columns.dtypes), *zip(heads, [np.dtype("u1")])], progress["rows"])
+    for done, block, _ in ahead(table.blocks(progress["rows"], columns.read, columns.types, ())):
         report("reading", progress["done"], table.total)
-        for name, path in zip(names, paths):
-            values = _numbers(name, block[name], progress["types"])
+        values, flags = columns.of(block)
+        for part, path in zip([*values, flags], [*paths, *heads]):
             with open(path, "ab") as file:
-                values.tofile(file)
-            progress["types"][name] = values.dtype.str
-        if key:
-            flags, progress["last"] = _flags(spelling, key, block[key], progress["last"])
-            with open(heads, "ab") as file:
-                flags.tofile(file)
-        progress["rows"] += block.num_rows
-        progress["done"] = done
+                file.write(np.ascontiguousarray(part).data)
+        progress = {"rows": progress["rows"] + block.num_rows, "done": done, **columns.known()}
         store(folder, "read", progress)
     report("reading", table.total, table.total)
-    made = tuple(np.dtype(progress["types"].get(name, "f8")) for name in names)
-    return names, paths, made, _mapped(heads, "u1") if key else None
+    # An empty file cannot be mapped.
+    flags = [np.memmap(path, "u1", "r") if progress["rows"] else np.empty(0, "u1") for path in heads]
+    return paths, flags[0] if flags else None
 
 
-def check(source: Path, columns: tuple[str, ...], names: tuple[str, ...], keep: Sequence[str] | None) -> None:
+def check(table: Table, columns: tuple[str, ...], names: tuple[str, ...], keep: Sequence[str] | None) -> None:
     """A FileError where a name means two columns, or a result would take the place of a column that is kept."""
-    have = opened(source).names
+    have = table.names
     for told in (have, columns):
         twice = [name for name in dict.fromkeys(told) if told.count(name) > 1]
         if twice:
@@ -70,100 +95,12 @@ def check(source: Path, columns: tuple[str, ...], names: tuple[str, ...], keep: 
         raise FileError(f"there is a column {lost[0]!r} already: choose another name, or do not keep it")
 
 
-def kept_of(source: Path, made: Sequence[str], keep: Sequence[str] | None) -> tuple[str, ...]:
+def kept_of(table: Table, made: Sequence[str], keep: Sequence[str] | None) -> tuple[str, ...]:
     """The columns of a table that go to the target as they are: those named, or all but those in whose place results stand."""
     if keep is None:
-        return tuple(name for name in opened(source).names if name not in made)
-    chosen(tuple(opened(source).names), tuple(keep))
+        return tuple(name for name in table.names if name not in made)
+    chosen(tuple(table.names), tuple(keep))
     return tuple(name for name in keep if name not in made)
-
-
-def write(
-    result: Path, made: tuple[str, ...], kept: tuple[str, ...], source: Path, path: Path, report: Report
-) -> Path:
-    """The result as a table, with the columns that are kept where they stood, and new ones behind them."""
-    import pyarrow as pa
-
-    y, table = _loaded(result), opened(source)
-    parts = {name: y[name] for name in made} if y.dtype.names else {made[0]: y}
-    names = [name for name in table.names if name in parts or name in kept]
-    names += [name for name in made if name not in names]
-    types = {name: _type_of(part.dtype, table.types((name,)).get(name)) for name, part in parts.items()}
-    types |= table.types(kept)
-    schema = pa.schema([(name, types[name]) for name in names])
-    with open(path, "wb") as file, _writer(file, schema, kept, path.suffix) as put:
-        start = 0
-        for block in _kept_blocks(table, kept, y.size):
-            report("writing", start, y.size)
-            stop = start + block.num_rows
-            columns = [
-                block[name] if name in kept else pa.array(np.array(parts[name][start:stop])).cast(types[name])
-                for name in names
-            ]
-            put(pa.table(columns, schema=schema))
-            start = stop
-    report("writing", y.size, y.size)
-    return path
-
-
-def _type_of(dtype: np.dtype, source: Any) -> Any:
-    """The type of a result; times have the zone of the column that they are made of."""
-    import pyarrow as pa
-
-    made = pa.from_numpy_dtype(dtype)
-    zone = getattr(source, "tz", None)
-    return pa.timestamp(made.unit, zone) if zone and pa.types.is_timestamp(made) else made
-
-
-def _kept_blocks(table: Table, kept: tuple[str, ...], rows: int) -> Iterator[Any]:
-    """Blocks of the columns that are kept; where none is, blocks that say no more than how many rows they have."""
-    if kept:
-        yield from (block for _, block in table.blocks(0, list(kept), {}, as_they_are=True))
-        return
-    for start in range(0, rows, BLOCK_ROWS):
-        yield _Rows(min(BLOCK_ROWS, rows - start))
-
-
-class _Rows:
-    def __init__(self, num_rows: int) -> None:
-        self.num_rows = num_rows
-
-
-class _writer:
-    """Writes blocks of rows, as a function of each."""
-
-    def __init__(self, file: Any, schema: Any, kept: tuple[str, ...], suffix: str) -> None:
-        import pyarrow.csv
-        import pyarrow.parquet
-
-        self._file = file
-        if suffix == ".csv":
-            pyarrow.csv.write_csv(schema.empty_table(), file)
-            self._parquet = None
-        else:
-            # A dictionary of a scan's results is as long as they are: trying it takes half of the time to write.
-            encoded: Any = list(kept) or False
-            self._parquet = pyarrow.parquet.ParquetWriter(file, schema, use_dictionary=encoded)
-
-    def __enter__(self) -> Callable[[Any], None]:
-        return self._parquet.write_table if self._parquet else self._lines
-
-    def __exit__(self, *_: Any) -> None:
-        if self._parquet:
-            self._parquet.close()
-
-    def _lines(self, block: Any) -> None:
-        """Text without quotes as it stood, where no cell needs them."""
-        import pyarrow as pa
-        from pyarrow.csv import WriteOptions, write_csv
-
-        lines = io.BytesIO()
-        try:
-            write_csv(block, lines, WriteOptions(include_header=False, quoting_style="none"))
-        except pa.ArrowInvalid:
-            lines = io.BytesIO()
-            write_csv(block, lines, WriteOptions(include_header=False, quoting_style="needed"))
-        self._file.write(lines.getbuffer())
 
 
 def _chosen(have: list[str], asked: tuple[str, ...], key: str) -> tuple[str, ...]:
@@ -189,24 +126,11 @@ def _is_number(name: str) -> bool:
     return True
 
 
-def _cut(paths: list[Path], heads: Path | None, progress: dict[str, Any]) -> None:
+def _cut(files: list[tuple[Path, np.dtype]], rows: int) -> None:
     """Cut off the bytes that were written after the last checkpoint."""
-    sizes = [np.dtype(t).itemsize for t in progress["types"].values()] or [0] * len(paths)
-    for path, size in [*zip(paths, sizes), *([(heads, 1)] if heads else [])]:
+    for path, dtype in files:
         with open(path, "ab") as file:
-            file.truncate(progress["rows"] * size)
-
-
-def _loaded(path: Path) -> np.ndarray:
-    try:
-        return np.load(path, mmap_mode="r")
-    except ValueError:
-        # An empty file cannot be mapped.
-        return np.load(path)
-
-
-def _mapped(path: Path, dtype: str) -> np.ndarray:
-    return np.memmap(path, dtype, "r") if path.stat().st_size else np.empty(0, dtype)
+            file.truncate(rows * dtype.itemsize)
 
 
 def _numbers(name: str, column: Any, types: dict[str, str]) -> np.ndarray:
@@ -219,7 +143,7 @@ def _numbers(name: str, column: Any, types: dict[str, str]) -> np.ndarray:
             f"column {name!r} of {column.type} has missing values; dtype=float64 reads them as NaN"
         )
     try:
-        values = np.ascontiguousarray(column.combine_chunks().to_numpy(zero_copy_only=False))
+        values = _values(column)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise FileError(f"column {name!r} of {column.type} cannot be scanned: {error}") from None
     if values.dtype.kind not in "biufmM":
@@ -227,11 +151,21 @@ def _numbers(name: str, column: Any, types: dict[str, str]) -> np.ndarray:
     return values
 
 
+def _values(column: Any) -> np.ndarray:
+    import pyarrow as pa
+
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        return np.ascontiguousarray(column.to_numpy(zero_copy_only=False))
+    # For numbers there is a way that does not import pandas, which takes as long as to read a hundred megabytes.
+    whole = column.fill_null(np.nan) if column.null_count else column
+    dtype = np.dtype(f"{column.type.to_pandas_dtype().__name__}")
+    return np.frombuffer(whole.buffers()[1], dtype)[whole.offset : whole.offset + len(whole)]
+
+
 def _flags(spelling: str, name: str, column: Any, last: str | None) -> tuple[np.ndarray, str | None]:
     """Where segments start in one block of a column, and its last key, or end, for the block behind it."""
     import pyarrow as pa
 
-    column = column.combine_chunks()
     if spelling != "keys":
         if column.null_count or not (pa.types.is_boolean(column.type) or pa.types.is_integer(column.type)):
             raise FileError(

@@ -17,6 +17,8 @@ from filelock import FileLock, Timeout
 from upsweep.files.arrays import FileError
 from upsweep.tree import Carry
 
+SAVE_SECONDS = 2.0
+
 
 @contextmanager
 def work_on(source: Path, target: Path, call: str) -> Iterator[Path]:
@@ -79,20 +81,20 @@ def store(folder: Path, name: str, value: Any) -> None:
     os.replace(fresh, folder / f"{name}.json")
 
 
-def load_state(folder: Path) -> tuple[int, list[Carry | None]] | None:
-    """The number of blocks that are done and the carries behind them, or None where nothing was stored."""
+def load_state(folder: Path) -> tuple[Any, list[Any]] | None:
+    """What is done, a value of JSON, and the carries behind it, or None where nothing was stored."""
     path = folder / "done.npz"
     if not path.exists():
         return None
     with np.load(path, allow_pickle=False) as kept:
-        done, carries = int(kept["done"]), []
+        done, carries = json.loads(str(kept["done"])), []
         for s, (count, parts, blocks) in enumerate(kept["sizes"].tolist()):
             sums = [tuple(kept[f"{s}.{b}.{c}"] for c in range(parts)) for b in range(blocks)]
             carries.append(Carry(count, sums))
         return done, carries
 
 
-def store_state(folder: Path, done: int, carries: Sequence[Carry]) -> None:
+def store_state(folder: Path, done: Any, carries: Sequence[Carry]) -> None:
     """Keep that state, in one step like `store`."""
     sizes = [(carry.count, len(carry.sums[0]) if carry.sums else 0, len(carry.sums)) for carry in carries]
     parts = {
@@ -103,7 +105,13 @@ def store_state(folder: Path, done: int, carries: Sequence[Carry]) -> None:
     }
     fresh = folder / "done.npz.new"
     with open(fresh, "wb") as file:
-        np.savez(file, allow_pickle=False, done=done, sizes=np.array(sizes, np.int64).reshape(-1, 3), **parts)
+        np.savez(
+            file,
+            allow_pickle=False,
+            done=json.dumps(done),
+            sizes=np.array(sizes, np.int64).reshape(-1, 3),
+            **parts,
+        )
         file.flush()
         os.fsync(file.fileno())
     os.replace(fresh, folder / "done.npz")
