@@ -68,9 +68,10 @@ def read(
     for done, block, _ in ahead(table.blocks(progress["rows"], columns.read, columns.types, ())):
         report("reading", progress["done"], table.total)
         values, flags = columns.of(block)
-        for part, path in zip([*values, flags], [*paths, *heads]):
+        parts = values if flags is None else [*values, flags]
+        for part, path in zip(parts, [*paths, *heads]):
             with open(path, "ab") as file:
-                file.write(np.ascontiguousarray(part).data)
+                part.tofile(file)
         progress = {"rows": progress["rows"] + block.num_rows, "done": done, **columns.known()}
         store(folder, "read", progress)
     report("reading", table.total, table.total)
