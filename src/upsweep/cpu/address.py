@@ -50,6 +50,16 @@ def byte_at(typing, address, index):
 
 
 @intrinsic
+def bytes_at(typing, address):
+    """Eight bytes as a word, at an address that need not be a multiple of eight."""
+
+    def code(context, builder, signature, arguments):
+        return builder.load(pointer(builder, arguments[0]), align=1)
+
+    return types.int64(types.int64), code
+
+
+@intrinsic
 def copy_bytes(typing, target, source, size):
     """memcpy."""
 

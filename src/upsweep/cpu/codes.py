@@ -9,6 +9,7 @@ import numpy as np
 
 from upsweep import cores
 from upsweep.cpu import threads
+from upsweep.cpu.address import bytes_at
 from upsweep.host.codes import Codes, numbered
 
 _njit: Any = numba.njit(nogil=True, cache=True)
@@ -36,7 +37,7 @@ def _dense(numbers: np.ndarray) -> Codes:
         known = np.full(high - low + 1, -1, np.int32)
         groups = _by_table(numbers, numbers.dtype.type(low), known, codes, counts)
     else:
-        groups = _by_hash(numbers.astype(np.int64), codes, counts)
+        groups = _by_hash(numbers.astype(np.int64), codes, counts, np.empty(n, np.int64))
     return codes, counts[:groups]
 
 
@@ -76,35 +77,39 @@ def _mixed(hash_, bits):
 
 
 @_njit
-def _grown(table, hashes):
-    """A table of four times the slots, open addressing: places in `hashes`, -1 where a slot is free."""
-    larger = np.full(4 * len(table), -1, np.int64)
-    for place in table:
-        if place >= 0:
-            at = np.int64(hashes[place] & np.uint64(len(larger) - 1))
-            while larger[at] >= 0:
+def _grown(table):
+    """A table of four times the slots, open addressing: a hash, and a group with what tells it from others of this hash, 0 where
+    a slot is free. Both lie in one line of a cache.
+    """
+    larger = np.zeros((4 * len(table), 2), np.uint64)
+    for slot in range(len(table)):
+        if table[slot, 1]:
+            at = np.int64(table[slot, 0] & np.uint64(len(larger) - 1))
+            while larger[at, 1]:
                 at = (at + 1) & (len(larger) - 1)
-            larger[at] = place
+            larger[at, 0], larger[at, 1] = table[slot, 0], table[slot, 1]
     return larger
 
 
 @_njit
-def _by_hash(numbers, codes, counts):
-    table, groups = np.full(_SLOTS, -1, np.int64), 0
-    keys, hashes = np.empty(len(numbers), np.int64), np.empty(len(numbers), np.uint64)
+def _by_hash(numbers, codes, counts, first):
+    # Unsigned places: of signed ones, numba asks for each whether it counts from the end.
+    one, table, groups = np.uint64(1), np.zeros((_SLOTS, 2), np.uint64), 0
+    last = np.uint64(_SLOTS - 1)
     for i in range(len(numbers)):
-        key = numbers[i]
-        hash_ = _mixed(np.uint64(0), np.uint64(key))
-        at = np.int64(hash_ & np.uint64(len(table) - 1))
-        while table[at] >= 0 and keys[table[at]] != key:
-            at = (at + 1) & (len(table) - 1)
-        code = table[at]
+        # No two numbers have one hash.
+        hash_ = _mixed(np.uint64(0), np.uint64(numbers[i]))
+        at = hash_ & last
+        while table[at, one] and table[at, np.uint64(0)] != hash_:
+            at = (at + one) & last
+        code = np.int64(table[at, one]) - 1
         if code < 0:
-            code = table[at] = groups
-            keys[code], hashes[code] = key, hash_
+            code, first[groups] = groups, i
             groups += 1
+            table[at, 0], table[at, 1] = hash_, np.uint64(groups)
             if 2 * groups > len(table):
-                table = _grown(table, hashes)
+                table = _grown(table)
+                last = np.uint64(len(table) - 1)
         codes[i] = code
         counts[code] += 1
     return groups
@@ -132,31 +137,50 @@ def _of_texts(data: np.ndarray, offsets: np.ndarray, most: int) -> Codes:
     own = np.split(known, np.cumsum([len(places) for places, _ in found])[:-1])
 
     def rename(k: int) -> None:
-        here = slice(*parts[k])
-        np.take(own[k], codes[here], out=codes[here], mode="clip")
+        _renamed(codes[slice(*parts[k])], own[k])
 
     threads.each(rename, range(1, wanted), wanted)
     return codes, counts
 
 
+@_njit
+def _renamed(codes, names):
+    for i in range(len(codes)):
+        codes[i] = names[codes[i]]
+
+
 def _numbered(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, codes: np.ndarray) -> Any:
     """Number texts; where each group appears first, and how many items it has."""
     first, counts = np.empty(len(codes), np.int64), np.zeros(len(codes), np.int64)
-    groups = _by_text(data, starts, stops, codes, counts, first)
+    words = np.empty(len(codes), np.int64)
+    if _short(data, starts, stops, words):
+        groups = _by_hash(words, codes, counts, first)
+    else:
+        groups = _by_text(data, starts, stops, codes, counts, first)
     return first[:groups].copy(), counts[:groups].copy()
 
 
 @_njit
 def _word(data, at, n):
     """At most eight bytes as one number; all eight are read in one go where they are there."""
-    word = np.uint64(0)
     if at + 8 <= len(data):
-        for k in range(8):
-            word |= np.uint64(data[at + k]) << np.uint64(8 * k)
+        word = np.uint64(bytes_at(data.ctypes.data + at))
         return word if n == 8 else word & ((np.uint64(1) << np.uint64(8 * n)) - np.uint64(1))
+    word = np.uint64(0)
     for k in range(n):
         word |= np.uint64(data[at + k]) << np.uint64(8 * k)
     return word
+
+
+@_njit
+def _short(data, starts, stops, words):
+    """Texts of fewer than eight bytes as numbers that tell them from each other; whether all are so short."""
+    for i in range(len(words)):
+        n = stops[i] - starts[i]
+        if n > 7:
+            return False
+        words[i] = _word(data, starts[i], n) | np.uint64(n) << np.uint64(56)
+    return True
 
 
 @_njit
@@ -169,8 +193,7 @@ def _same(data, at, other, n):
 
 @_njit
 def _by_text(data, starts, stops, codes, counts, first):
-    table, groups = np.full(_SLOTS, -1, np.int64), 0
-    lengths, hashes = np.empty(len(codes), np.int64), np.empty(len(codes), np.uint64)
+    table, groups = np.zeros((_SLOTS, 2), np.uint64), 0
     for i in range(len(codes)):
         start, n = starts[i], stops[i] - starts[i]
         hash_, done = np.uint64(n), 0
@@ -178,24 +201,25 @@ def _by_text(data, starts, stops, codes, counts, first):
             hash_ = _mixed(hash_, _word(data, start + done, 8))
             done += 8
         hash_ = _mixed(hash_, _word(data, start + done, n - done))
+        # Of fewer than eight bytes the hash is one of one word, which no other text of this length has.
+        length = np.uint64(min(n, 8)) << np.uint64(32)
         at = np.int64(hash_ & np.uint64(len(table) - 1))
-        while table[at] >= 0:
-            known = table[at]
-            # Of fewer than eight bytes the hash is one of one word, which no other text of this length has.
-            if (
-                hashes[known] == hash_
-                and lengths[known] == n
-                and (n < 8 or _same(data, start, starts[first[known]], n))
-            ):
-                break
+        code = np.int64(-1)
+        while table[at, 1]:
+            if table[at, 0] == hash_ and table[at, 1] >> np.uint64(32) << np.uint64(32) == length:
+                code = np.int64(table[at, 1] - length) - 1
+                known = first[code]
+                if n < 8 or (stops[known] - starts[known] == n and _same(data, start, starts[known], n)):
+                    break
+                code = np.int64(-1)
             at = (at + 1) & (len(table) - 1)
-        code = table[at]
         if code < 0:
-            code = table[at] = groups
-            first[code], lengths[code], hashes[code] = i, n, hash_
+            code = groups
             groups += 1
+            first[code] = i
+            table[at, 0], table[at, 1] = hash_, length + np.uint64(groups)
             if 2 * groups > len(table):
-                table = _grown(table, hashes)
+                table = _grown(table)
         codes[i] = code
         counts[code] += 1
     return groups

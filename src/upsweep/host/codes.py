@@ -28,7 +28,9 @@ def numbered(
     codes, counts = _coded(first, n, of_integers, of_texts)
     for key in rest:
         more, several = _coded(key, n, of_integers, of_texts)
-        codes, counts = of_integers(codes * np.int64(len(several)) + more)
+        room = np.int32 if len(counts) * len(several) < 1 << 31 else np.int64
+        pairs = np.multiply(codes, len(several), dtype=room)
+        codes, counts = of_integers(np.add(pairs, more, out=pairs))
     return codes, counts
 
 
