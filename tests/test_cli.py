@@ -335,9 +335,9 @@ def test_a_table_that_was_killed_has_the_bytes_of_one_that_was_not(tmp_path: Pat
     words = [f"word {i}" for i in range(50)]
     made = pa.table(
         {
-            "k": pa.array(words).take(np.arange(40_000) // 800),
-            "v": rng.random(40_000),
-            "w": rng.random(40_000),
+            "k": pa.array(words).take(np.arange(20_000) // 400),
+            "v": rng.random(20_000),
+            "w": rng.random(20_000),
         }
     )
     file, chunk = f"x.{suffix}", 1 << 14 if suffix == "csv" else 1 << 12
