@@ -3,10 +3,11 @@
 python benchmarks/layers.py [FOLDER]      on a GPU where there is one, else on the CPU; results by machine in FOLDER
 
 Beside each stands the same layer composed of PyTorch's operators and `linear_recurrence` in order ("composed"), and with the gates
-compiled by torch.compile ("compiled"): times the layer's own time. Of a selective scan "exps" is the fraction of what 16
-exponentials a clock and multiprocessor take; peak is the most memory that forward and backward hold, in arrays of the input's
-size. A step is that of 256 sequences of 4096 channels: times an elementwise update of its states (addcmul), of a selective scan times
-a copy of them. Every layer is compared with its composition before it is timed.
+compiled by torch.compile ("compiled"): times the layer's own time. Of a selective scan "exps" and "both_exps" are fractions of what
+its exponentials take at 16 a clock and multiprocessor: one for each state and step forwards, and one more on the way back, which
+computes the states again. Of a fraction of a copy and that of the exponentials the larger one says which bound counts. peak is the
+most memory that forward and backward hold, in arrays of the input's size. A step is that of 256 sequences of 4096 channels: times
+an elementwise update of its states (addcmul), of a selective scan times a copy of them. Every layer is compared with its composition before it is timed.
 """
 
 from __future__ import annotations
@@ -91,11 +92,13 @@ def selective(shape, dtype):
     with torch.no_grad():
         forward = median(run, 5)
     made["forward"] = 4 * copying(size) / forward
-    made["both"] = 11 * copying(size) / median(lambda: torch.autograd.grad(run(), (*xs, z), g), 5)
+    both = median(lambda: torch.autograd.grad(run(), (*xs, z), g), 5)
+    made["both"] = 11 * copying(size) / both
     if GPU:
         about = torch.cuda.get_device_properties(0)
         rate = 16 * about.multi_processor_count * getattr(about, "clock_rate", 1.98e6) * 1e3
-        made["exps"] = u.numel() * STATES / rate / forward
+        exponentials = u.numel() * STATES / rate
+        made |= {"exps": exponentials / forward, "both_exps": 2 * exponentials / both}
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         torch.autograd.grad(run(), (*xs, z), g)

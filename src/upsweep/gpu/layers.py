@@ -31,8 +31,8 @@ _MANY = 1
 _SERVERS = {(False, False): (8, 1), (False, True): (8, 1), (True, False): (4, 2), (True, True): (6, 2)}
 """Warps that serve the walking warps, and blocks of a multiprocessor, by whether blocks are many and items narrow floats.
 
-Of the exponentials, on an H200: 16 x 2048 x 4096 float32 .50 with (4, 2), .49 with (6, 2), .43 with (8, 1); bfloat16 .50, .51 and
-.44; 1 x 16384 x 4096 float32 .37, .38 and .43."""
+Of the exponentials, on an H200: 16 x 2048 x 4096 float32 .51 with (4, 2), .525 with (6, 2), where registers spill, and .46 with
+(8, 1); bfloat16 .52, .53 and .46; 1 x 16384 x 4096 float32 .37, .39 and .46."""
 _SERVED = 120 << 10
 """Bytes of shared memory that they have together, so that each of their threads has registers enough."""
 _BLOCKS_BACK = 4

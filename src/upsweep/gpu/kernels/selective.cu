@@ -28,7 +28,8 @@ static_assert(sizeof(Memory) == MEMORY, "layers.py counts otherwise");
 __device__ __forceinline__ int slot(int place, int lane) { return lane ^ place * LANES / 8 % LANES; }
 
 __device__ __forceinline__ void walk(const Params& p, const Part& part, Memory& memory, int warp, int lane) {
-  const int place = warp * WARP_CHANNELS + lane / LANES, mine = lane % LANES, channel = channel_of(place);
+  // Neighbouring lanes have the same states, and lanes two apart the same channel: shared memory serves such pairs at once.
+  const int place = warp * WARP_CHANNELS + lane / (2 * LANES) * 2 + lane % 2, mine = lane / 2 % LANES, channel = channel_of(place);
   const bool exist = channel < part.exist;
   const i64 states = (part.sequence * p.channels + part.first + channel) * STATES;
   // rate: a times log2(e).
