@@ -48,7 +48,7 @@ def compact(x: Any, keep: Any, *, size: int | None = None, out: Any = None) -> A
     else:
         xp, (*arrays, keep), give = enter(*arrays, keep)
         for array in arrays:
-            _check_flags(xp, array, keep)
+            keep = _flags(xp, array, keep)
     if size is None and out is None:
         kept = tuple([give(moving.pack(xp, array, keep)) for array in arrays])
         return kept if isinstance(x, tuple) else kept[0]
@@ -69,7 +69,7 @@ def partition(x: Any, keep: Any) -> tuple[Any, int]:
     Source: Blelloch (1990), section 1.3 ("split").
     """
     xp, (x, keep), give = enter(x, keep)
-    _check_flags(xp, x, keep)
+    keep = _flags(xp, x, keep)
     both, kept = moving.partition(xp, x, keep)
     return give(both), kept
 
@@ -82,7 +82,7 @@ def where(keep: Any, *, size: int | None = None, out: Any = None) -> Any:
     [0, 2]
     """
     xp, (keep,), give = enter(keep)
-    _check_flags(xp, keep, keep)
+    keep = _flags(xp, keep, keep)
     if size is None and out is None:
         return give(moving.where(xp, keep))
     places, result = _room(xp, give, xp.empty(0, dtype=xp.int64, device=keep.device), size, out)
@@ -153,13 +153,15 @@ def check_counts(xp: Any, counts: Any, what: str) -> None:
         raise DTypeError(f"{what} must be integers, got {counts.dtype}")
 
 
-def _check_flags(xp: Any, x: Any, keep: Any) -> None:
+def _flags(xp: Any, x: Any, keep: Any) -> Any:
     if keep.shape != tuple(x.shape[:1]) or keep.ndim != 1:
         raise ShapeError(
             f"keep must have one flag for each item of x: shapes {tuple(keep.shape)} and {tuple(x.shape)}"
         )
     if keep.dtype != xp.bool and keep.shape[0]:
         raise DTypeError(f"keep must be boolean, got {keep.dtype}; compare something, or pass keep != 0")
+    # A list of no flags is one of floats.
+    return xp.astype(keep, xp.bool, copy=False)
 
 
 def _check_runs(x: Any) -> None:
