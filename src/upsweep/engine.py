@@ -126,6 +126,8 @@ class Likeness(NamedTuple):
     ways: dict[str, Way]
     """By engine. Scans of arrays that another engine scans are not remembered."""
     writable: Callable[[Any], bool] = lambda y: True
+    wrote: Callable[[Any], None] | None = None
+    """Tells the library that an array was written to, where it asks."""
 
 
 LIKENESS: dict[type, Likeness] = {

@@ -62,6 +62,10 @@ def run(
         if len(known_calls) >= _MOST:
             known_calls.clear()
         known_calls[like] = _learnt(ran, xs, initial, out, segments, isinstance(y, tuple)) or never
+    for part in () if out is None else tupled(out):
+        likeness = LIKENESS.get(type(part))
+        if likeness is not None and likeness.wrote is not None:
+            likeness.wrote(part)
     return y
 
 
@@ -152,8 +156,9 @@ def _learnt(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, sev
     again = engines.again(ran.engine, plan, views, [x if x is None else bring(x) for x in objects])
     if again is None:
         return None
+    wrote = LIKENESS[type(ran.like)].wrote
     if not numbers and len(objects) == 2 and not (plan.reduce or type(xs) is tuple):
-        return _known_one(again, way, views.outputs[0])
+        return _known_one(again, way, wrote, views.outputs[0])
     first = next(at for at, x in enumerate(objects) if x is ran.like)
     made = [(y.shape, y.dtype) for y in views.outputs]
     empty, bring, give = way.empty, way.bring, way.give if plan.reduce else _itself
@@ -176,19 +181,28 @@ def _learnt(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, sev
         if not again(tuple(objects)):
             return None
         if out is not None:
+            if wrote is not None:
+                for y in ys:
+                    wrote(y)
             return out
         return tuple(map(give, ys)) if several else give(ys[0])
 
     return known
 
 
-def _known_one(again: engines.Again, way: engines.Way, view: Any) -> Known:
+def _known_one(
+    again: engines.Again, way: engines.Way, wrote: Callable[[Any], None] | None, view: Any
+) -> Known:
     """The function that runs scans of one array: the shortest way of all."""
     shape, dtype, (empty, _, bring) = view.shape, view.dtype, way
 
     def known(x: Any, initial: Any, out: Any, segments: Any) -> Any:
         y = empty(x, shape, dtype) if out is None else out
-        return y if again((x, y) if bring is None else (bring(x), bring(y))) else None
+        if not again((x, y) if bring is None else (bring(x), bring(y))):
+            return None
+        if wrote is not None and out is not None:
+            wrote(out)
+        return y
 
     return known
 

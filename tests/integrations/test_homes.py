@@ -96,6 +96,42 @@ def test_jax_traces(name):
     assert np.isfinite(jax.grad(lambda x: call(x).sum())(x)).all()
 
 
+def test_tensors_without_memory_have_shapes():
+    torch = pytest.importorskip("torch")
+    with torch._subclasses.FakeTensorMode():
+        fake = torch.ones(2, 3)
+        made = up.scan(fake, axis=1), up.scan(torch.ones(2, 3, device="meta"), axis=1)
+    assert [(type(y), tuple(y.shape), y.device.type) for y in made] == [
+        (type(fake), (2, 3), "cpu"),
+        (type(fake), (2, 3), "meta"),
+    ]
+    assert up.linear_recurrence(0.5, torch.ones(2, 3, device="meta"), axis=1).is_meta
+    with pytest.raises(up.EngineError, match="to_dense"):
+        up.scan(torch.eye(3).to_sparse(), axis=1)
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y: up.scan(y, out=y),
+        lambda y: up.linear_recurrence(0.5, y, out=y),
+        lambda y: up.prepared(y.clone(), out=y.clone())(y.clone(), y),
+    ],
+)
+def test_a_gradient_does_not_go_on_with_what_out_has_overwritten(write, again):
+    torch = pytest.importorskip("torch")
+    x = torch.ones(3, requires_grad=True)
+    y = x * 2
+    z = (y * y).sum()
+    for _ in range(1 + again):
+        write(y.detach())
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.backward()
+    with torch.inference_mode():
+        write(torch.ones(3))
+
+
 def test_what_a_home_cannot_do_is_said():
     da, torch = pytest.importorskip("dask.array"), pytest.importorskip("torch")
     x, t = da.from_array(X[0], chunks=5), torch.tensor(X[0], requires_grad=True)

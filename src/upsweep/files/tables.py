@@ -112,7 +112,8 @@ def _chosen(have: list[str], asked: tuple[str, ...], key: str) -> tuple[str, ...
         raise FileError("there is no column to scan")
     if not asked and all(map(_is_number, have)):
         raise FileError(
-            f"the first line names the columns, and there are numbers in it, {', '.join(have[:5])}: say which column to scan"
+            f"the first line names the columns, and there are numbers in it, {', '.join(have[:5])}: "
+            "put a line of names in front, or say which column to scan"
         )
     if len(names) > 1 and not asked:
         raise FileError(f"say which to scan: {', '.join(names)}")

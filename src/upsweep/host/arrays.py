@@ -131,19 +131,36 @@ def _from_torch(x: Any) -> np.ndarray:
         return x.view(getattr(torch, f"int{8 * x.itemsize}")).numpy().view(dtypes.named(known.name))
     if x.is_conj() or x.is_neg():
         return _copied(x.resolve_conj().resolve_neg().numpy())
-    return x.numpy()
+    try:
+        return x.numpy()
+    except (TypeError, RuntimeError) as error:
+        # PyTorch's own operators alone take tensors without memory.
+        if x.is_meta or isinstance(x, torch._subclasses.FakeTensor):
+            raise homes.Elsewhere("torch") from None
+        raise EngineError(f"PyTorch does not show the memory of this tensor: {error}") from error
 
 
 _row_of = lru_cache(1024)(dtypes.row_of)
 
 
 def _like_torch(x: Any) -> tuple[Any, ...]:
-    return x.dtype, x.shape, x.stride(), x.device, x.is_neg(), x.is_conj(), homes.transformed(x)
+    try:
+        return x.dtype, x.shape, x.stride(), x.device, x.is_neg(), x.is_conj(), homes.transformed(x)
+    except RuntimeError:
+        # A sparse or nested tensor has no strides: a call with it is never found, and `view` refuses it.
+        return ([],)
+
+
+def _wrote_torch(y: Any) -> None:
+    # A gradient that has kept the tensor as it was would be another one now: PyTorch refuses that by this count.
+    if not y.is_inference():
+        sys.modules["torch"].autograd.graph.increment_version(y)
 
 
 TORCH_LIKENESS = Likeness(
     _like_torch,
     {"cpu": Way(lambda like, shape, dtype: _to_torch(np.empty(shape, dtype)), bring=_from_torch)},
+    wrote=_wrote_torch,
 )
 """That of PyTorch's tensors, wherever they lie."""
 

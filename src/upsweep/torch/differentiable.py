@@ -111,7 +111,8 @@ def plain(op: Any, fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
 
 
 def watched(args: tuple[Any, ...]) -> bool:
-    """Whether something follows the tensors: gradients, a transform, a mode, a tracer, or a type of their own."""
+    """Whether something follows the tensors, as gradients, a transform, a mode, a tracer or a type of their own do, or whether
+    they have no memory."""
     if (
         forward_ad._current_level >= 0
         or _functorch.peek_interpreter_stack() is not None
@@ -122,7 +123,9 @@ def watched(args: tuple[Any, ...]) -> bool:
         return True
     given = [part for v in args for part in (v if type(v) is list else (v,)) if isinstance(part, Tensor)]
     recorded, batched = torch.is_grad_enabled(), _functorch.is_legacy_batchedtensor
-    return any(type(x) not in _TENSORS or (recorded and x.requires_grad) or batched(x) for x in given)
+    return any(
+        type(x) not in _TENSORS or (recorded and x.requires_grad) or batched(x) or x.is_meta for x in given
+    )
 
 
 _TENSORS = {Tensor, torch.nn.Parameter}
