@@ -25,8 +25,8 @@ from upsweep.torch.operands import (
     state_of,
     tensor,
 )
-from upsweep.torch.ragged import heads_of
 from upsweep.torch.recurrence_rules import recurrence
+from upsweep.torch.segments import heads_of
 
 
 def linear_recurrence(

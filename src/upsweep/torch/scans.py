@@ -12,8 +12,8 @@ from upsweep.operator import OperatorError
 from upsweep.segments import Segments
 from upsweep.torch import scan_rules, tuples
 from upsweep.torch.operands import dim_of, rows_of, tensor
-from upsweep.torch.ragged import heads_of, offsets_of
 from upsweep.torch.recurrence_rules import recurrence
+from upsweep.torch.segments import heads_of, offsets_of
 
 
 def scan(
