@@ -74,6 +74,24 @@ def test_inputs_broadcast_as_they_are(engine, monkeypatch):
     assert np.may_share_memory(seen[1], y)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("flip", [False, True])
+def test_integers_in_rows_side_by_side(engine, flip):
+    """Without a map the CPU engine scans several such rows straight through at a time."""
+    x, w = RNG.integers(-9, 9, (9, 300)), RNG.integers(-9, 9, 300)
+    given, how = (x.T, w[:, None]) if flip else (x, w), {"axis": 0 if flip else 1, "engine": engine}
+    sums = np.cumsum(x * w, 1)
+    results = {
+        "map": (sums, up.scan(given, map=lambda x, w: x * w, **how)),
+        "finish": (np.cumsum(x, 1) * 2, up.scan(given[0], finish=lambda p: p * 2, **how)),
+        "both": (sums + x, up.scan(given, map=lambda x, w: x * w, finish=lambda p, x, w: p + x, **how)),
+    }
+    for name, (want, got) in results.items():
+        np.testing.assert_array_equal(got, want.T if flip else want, name)
+    got = up.reduce(given, map=lambda x, w: x * w, **how)
+    np.testing.assert_array_equal(got, sums[:, -1])
+
+
 @pytest.mark.parametrize("step", [1, 3])
 @pytest.mark.parametrize("shape", [(4, 1030), (600, 1030)])
 def test_weights_of_columns_may_lie_apart_on_a_gpu(cuda, shape, step):

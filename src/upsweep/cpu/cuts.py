@@ -57,7 +57,8 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     any_order = free(plan.op, plan.accumulators)
     straight, in_order = any_order and not plan.segmented, plan.order == "sequential" and not any_order
     lie = rows_of(plan, strides)
-    along = lie.inner is None or (straight and lie.turned and plan.n >= tuning.SHORT_STRAIGHT)
+    plain = plan.map is plan.finish is None  # a map and a finish of rows side by side have panels
+    along = lie.inner is None or (straight and plain and lie.turned and plan.n >= tuning.SHORT_STRAIGHT)
     tuned = rows if along else columns
     item, read = item_size(plan), read_size(plan)
     side_by_side = 1 if lie.inner is None else plan.shape[lie.inner]
