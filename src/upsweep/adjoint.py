@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from upsweep import engine as engines
+from upsweep import recall
 from upsweep.dtypes import accumulator
+from upsweep.engine import Operands
+from upsweep.execution import Ran
 from upsweep.function import Function
 from upsweep.operators import ADJOINT, PRODUCTS
 from upsweep.plan import Plan
@@ -35,13 +38,24 @@ def recurrence_gradients(
     >>> da.tolist(), db.tolist()
     ([0.0, 1.5, 1.5], [1.75, 1.5, 1.0])
     """
-    on = engines.load(engines.choose((g, a, h)))
-    xs = [on.view(x) for x in (g, a, h)]
+    xs, starts = (g, a, h), (0, 0, 0 if initial is None else initial)
+    like = recurrence_gradients, recall.seen(xs), recall.seen(starts), axis, reverse
+    db, da = recall.recalled(like, xs, starts, None, None, lambda: _run(xs, starts, axis, reverse))
+    return da, db
+
+
+def _run(
+    given: tuple[Any, ...], initial: tuple[Any, ...], axis: int, reverse: bool
+) -> tuple[tuple[Any, Any], Ran]:
+    """The gradients of b and a, and how they were made."""
+    name, like = engines.choose(given), given[0]
+    on = engines.load(name)
+    xs = [on.view(x) for x in given]
     plan = _plan(tuple(x.dtype for x in xs), xs[0].shape, axis, reverse)
-    ys = [on.empty(g, plan.shape, xs[0].dtype), on.empty(g, plan.shape, xs[1].dtype), None]
-    starts = [on.start(v, plan.accumulators[0], g) for v in (0, 0, 0 if initial is None else initial)]
-    on.run(plan, xs, ys, starts, None)
-    return on.give(g, ys[1]), on.give(g, ys[0])
+    ys = [on.empty(like, plan.shape, x.dtype) for x in xs[:2]]
+    starts = [on.start(v, plan.accumulators[0], like) for v in initial]
+    on.run(plan, xs, [*ys, None], starts, None)
+    return (on.give(like, ys[0]), on.give(like, ys[1])), Ran(name, plan, like, Operands(xs, [], ys, starts))
 
 
 @lru_cache(1024)

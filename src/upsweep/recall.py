@@ -50,14 +50,24 @@ def run(
     like = alike(
         xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, reducing, keep, order, map, finish
     )  # fmt: skip
+    return recalled(
+        like, xs, initial, out, segments,
+        lambda: execute(
+            xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, reducing, keep, order, map, finish
+        ),
+    )  # fmt: skip
+
+
+def recalled(
+    like: Any, xs: Any, initial: Any, out: Any, segments: Any, first: Callable[[], tuple[Any, Ran | None]]
+) -> Any:
+    """What a call of this likeness gives, run as its like was; `first` runs the first of its kind."""
     known = known_for(like)
     if known is not None:
         y = known(xs, initial, out, segments)
         if y is not None:
             return y
-    y, ran = execute(
-        xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, reducing, keep, order, map, finish
-    )  # fmt: skip
+    y, ran = first()
     if known is None:
         if len(known_calls) >= _MOST:
             known_calls.clear()

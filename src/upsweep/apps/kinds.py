@@ -58,10 +58,15 @@ def parameter(xp: Any, value: Any, x: Any) -> Any:
     (0.5, 'float32')
     """
     known = _row_of(x.dtype)
-    if isinstance(value, (int, float, complex)) and known is not None and known.narrow is None:
-        # NumPy's numbers have a dtype of their own, and truths another one.
-        return value.item() if isinstance(value, np.generic) else +value
-    # A narrow float is rounded as the arrays' own library rounds.
+    if isinstance(value, (int, float, complex)) and known is not None:
+        if known.narrow is None:
+            # NumPy's numbers have a dtype of their own, and truths another one.
+            return value.item() if isinstance(value, np.generic) else +value
+        # A narrow float is rounded as the arrays' own library rounds.
+        theirs = not isinstance(x.dtype, np.dtype)
+        return (
+            xp.asarray(value, dtype=x.dtype, device="cpu") if theirs else np.asarray(value, x.dtype)
+        ).item()
     return xp.astype(enter(value, x)[1][0], x.dtype)
 
 

@@ -40,7 +40,7 @@ size, an array that of its memory first of all."""
 def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     """What runs this plan on arrays like these, and says whether it did: not where an array that is written lies over another,
     nor where the operator raises an exception. None where a plan is more than one thread's work."""
-    if plan.n == 0 or plan.rows == 0 or not _readable:
+    if plan.n == 0 or plan.rows == 0 or plan.ahead is not None or not _readable:
         return None
     if read_size(plan) * plan.n * plan.rows > tuning.AGAIN_BYTES:
         return None

@@ -12,7 +12,7 @@ from upsweep.gpu import functions, params
 from upsweep.gpu.layout import Lane, Layout, flip, mode, patched, turned
 from upsweep.gpu.shapes import CHIPS, Chip, Shape
 from upsweep.gpu.shapes.tiles import AHEAD
-from upsweep.gpu.sharing import Room, node_words, pad, patches, room_of, rounded_up
+from upsweep.gpu.sharing import Room, node_words, pad, patches, places_of_lines, room_of, rounded_up
 from upsweep.gpu.text import declared
 from upsweep.operators import form_of
 from upsweep.plan import Plan
@@ -248,17 +248,18 @@ def spec(plan: Plan, choice: Choice) -> str:
         {**moved(x, at, grain_of(x)), "again": bool(x.rows) and not any(x.rows)}
         for x, at in zip(layout.loads, places)
     ]
-    lined = columns and shape.lanes < 32 and not plan.reduce
+    at_outputs = places_of_lines(plan, layout, shape) if columns else room.outputs
 
-    def grain_of_results(x: Lane) -> int:
+    def grain_of_results(x: Lane, at: int) -> int:
         if columns and not plan.reduce and turned(x):
             return _piece(layout, x, shape.items)
+        lined = columns and not plan.reduce and (at >= 0 or shape.lanes < 32)
         return x.grain_of_lines(choice.width, choice.columns) if lined else x.grain(x.size)
 
-    at_outputs = [at for at in places if at >= 0] if shape.stretch else room.outputs
-    outputs = [moved(x, at, grain_of_results(x)) for x, at in zip(layout.stores, at_outputs)]
+    outputs = [moved(x, at, grain_of_results(x, at)) for x, at in zip(layout.stores, at_outputs)]
     components = [{"at": at} for at in room.sums]
     numbers["HEADS_MODE"] = "SHIFTED" if heads is None or abs(heads.along) == 1 else "STRIDED"
+    truths["HEADS_APART"] = columns and heads is not None and heads.rows[-1] != 0
     numbers["HEADS_GRAIN"] = heads.grain_of_lines(choice.width, choice.columns) if heads and columns else 1
     return declared(plan, layout, numbers, truths, inputs, outputs, components)
 

@@ -99,12 +99,33 @@ def _written(plan: Plan) -> list[int]:
 
 
 def patches(layout: Layout, shape: Shape) -> list[int]:
-    """The places where a warp of columns keeps the lines of each array that is read, and after them the heads."""
+    """The places where a warp of columns keeps the lines of each array that is read, or the list that all columns share, and
+    after them the heads."""
     end, places = 0, []
     for x in layout.loads:
-        places.append(end if patched(x) else -1)
-        end += patched(x) * patch(shape, x.size)
+        places.append(-1 if x.still else end)
+        end += 0 if x.still else patch(shape, x.size) if patched(x) else _list(shape, x.size)
     return [*places, end]
+
+
+def _list(shape: Shape, size: int) -> int:
+    """Bytes of a warp's items of `size` that all columns share."""
+    return rounded_up(32 // shape.lanes * shape.items * size, 16)
+
+
+def places_of_lines(plan: Plan, layout: Layout, shape: Shape) -> list[int]:
+    """The places among these where the results of columns wait for a whole line, each in that of items as wide; -1 where they
+    do not wait: a warp's columns that are side by side in lanes are a line.
+    """
+    free = [(x.size, at) for x, at in zip(layout.loads, patches(layout, shape)) if patched(x)]
+    waiting = (shape.stretch or shape.vector > 1) and not plan.reduce
+    places = []
+    for x in layout.stores:
+        found = next((place for place in free if waiting and place[0] == x.size), None)
+        if found is not None:
+            free.remove(found)
+        places.append(-1 if found is None else found[1])
+    return places
 
 
 def patch(shape: Shape, size: int) -> int:

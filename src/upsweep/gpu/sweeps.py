@@ -115,12 +115,15 @@ class Columns(Choice):
 
     def shared_bytes(self, plan: Plan) -> int:
         warps, served = self.shape.warps, 32 * self.shape.vector
-        flags = patch(replace(self.shape, stretch=0), 1)
-        lines = 2 * warps * (patches(self.layout, self.shape)[-1] + flags * plan.segmented)
+        heads = self.layout.heads
+        flags = patch(replace(self.shape, stretch=0), 1) if heads is not None and heads.rows[-1] else 0
+        lines = 2 * warps * (patches(self.layout, self.shape)[-1] + flags)
         (element, align), (item, item_align) = element_of(plan), item_of(plan)
         align = max(align, item_align, 8)
-        sums = rounded_up(128, align) + 2 * warps * served * element
-        prefixes = rounded_up(rounded_up(sums, item_align) + 2 * (warps + 1) * served * item, 4)
+        sums = rounded_up(4 * 24, align) + 2 * warps * served * element
+        prefixes = rounded_up(
+            rounded_up(sums, item_align) + 2 * (warps + (not plan.exclusive)) * served * item, 4
+        )
         return lines + rounded_up(prefixes + 2 * warps * served * 4 * plan.segmented, align)
 
 
@@ -170,7 +173,17 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
         pair = (
             sum(x.size for x in layout.moving()) if [d.itemsize for d in plan.accumulators] == [4, 4] else 0
         )
-        shape = for_columns(layout.n, columns, words(plan, layout), line, warps, again, pair, plan.segmented)
+        shape = for_columns(
+            layout.n,
+            columns,
+            words(plan, layout),
+            words_read(layout),
+            line,
+            warps,
+            again,
+            pair,
+            plan.segmented,
+        )
         if _are_stretch(plan, layout, columns):
             shape = for_stretch(shape, columns)
         made = Columns(shape, layout, columns, chip)

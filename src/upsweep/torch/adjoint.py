@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 import upsweep as up
 from upsweep.adjoint import recurrence_gradients
-from upsweep.torch.neighbours import ahead, along, beside, segments_of, starts, starts_of
+from upsweep.torch.neighbours import ahead, along, beside, segments_of, starts
 from upsweep.torch.operands import accumulator
 
 _HALF = torch.float16, torch.bfloat16
@@ -61,15 +62,16 @@ def _at_once(
     db = torch.empty_like(g)
     if h is None:
         return None, up.scan((g, a), map=rule.enter_alone, finish=rule.leave_alone, out=db, **how)
-    start = g.new_zeros((), dtype=dtype) if initial is None else initial.unsqueeze(dim)
-    given = (
-        g,
-        a,
-        beside(h, dim, reverse),
-        start,
-        starts_of(heads, g, dim, reverse) if flags is None else flags,
-    )
-    return up.scan(given, map=rule.enter, finish=rule.leave, out=(torch.empty_like(g), db), **how)
+    start = 0.0 if initial is None else initial.unsqueeze(dim)
+    given, finish = (g, a, beside(h, dim, reverse), start, flags), rule.leave
+    if flags is None:
+        given, finish = (*given[:-1], _place(g.shape[dim] - 1 if reverse else 0)), rule.leave_from
+    return up.scan(given, map=rule.enter, finish=finish, out=(torch.empty_like(g), db), **how)
+
+
+def _place(item: int) -> np.integer:
+    """A number of an item. A GPU compares words of 32 bits at once."""
+    return np.int32(item) if item < 1 << 31 else np.int64(item)
 
 
 def _sums(
@@ -127,6 +129,11 @@ def _leave_tree(later, g, a, before, start, starts):
     return s * (start if starts else before), s
 
 
+def _leave_tree_from(later, g, a, before, start, first, index):
+    s = g + later[1]
+    return s * (start if index == first else before), s
+
+
 def _step(later, item):
     return item[0] + later[1] * later[0], item[1]
 
@@ -147,21 +154,34 @@ def _leave_loop(s, g, a, before, start, starts):
     return s[0] * (start if starts else before), s[0]
 
 
+def _leave_loop_from(s, g, a, before, start, first, index):
+    return s[0] * (start if index == first else before), s[0]
+
+
 class _Rule(NamedTuple):
-    """How one scan makes the gradients: of a and b, or of b alone."""
+    """How one scan makes the gradients: of a and b, or of b alone. A segment starts where flags say so, or at one item."""
 
     op: up.Operator
     exclusive: bool
     enter: Callable[..., Any]
     leave: Callable[..., Any]
+    leave_from: Callable[..., Any]
     enter_alone: Callable[..., Any]
     leave_alone: Callable[..., Any]
 
 
 _RULES = {
-    "tree": _Rule(up.ops.AFFINE, True, _enter_tree, _leave_tree, _enter_tree_alone, _leave_tree_alone),
+    "tree": _Rule(
+        up.ops.AFFINE, True, _enter_tree, _leave_tree, _leave_tree_from, _enter_tree_alone, _leave_tree_alone
+    ),
     "sequential": _Rule(
-        up.Operator(_step), False, _enter_loop, _leave_loop, _enter_loop_alone, _leave_loop_alone
+        up.Operator(_step),
+        False,
+        _enter_loop,
+        _leave_loop,
+        _leave_loop_from,
+        _enter_loop_alone,
+        _leave_loop_alone,
     ),
 }
 

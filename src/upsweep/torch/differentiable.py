@@ -35,7 +35,7 @@ def differentiable(
     both, but the compiler takes none that has a rule for forward mode: it traces the operator itself.
     """
 
-    inner = plain(op, fn)
+    inner, run = plain(op, fn), fn or op._init_fn
 
     class Rules(torch.autograd.Function):
         generate_vmap_rule = True
@@ -47,20 +47,35 @@ def differentiable(
     # PyTorch asks for the signature at each call: 40 us of 160.
     Rules.forward.__signature__ = signature(Rules.forward)  # type: ignore[attr-defined]
     Rules.setup_context = staticmethod(context)  # type: ignore[assignment]
-    Rules.backward = staticmethod(backward)
-    Rules.jvp = staticmethod(nested(jvp))
+
+    class Recorded(torch.autograd.Function):
+        """The same where no transform is at work: PyTorch need not bind arguments to their names for one."""
+
+        @staticmethod
+        def forward(ctx: Any, *args: Any) -> Any:
+            output = run(*args)
+            context(ctx, args, output)
+            return output
+
+    for rules in (Rules, Recorded):
+        rules.backward = staticmethod(backward)
+        rules.jvp = staticmethod(nested(jvp))
     op.register_autograd(backward, setup_context=context)
 
     def call(*args: Any) -> Any:
         args = tuple([widened(v) for v in args])
-        if traced() or not watched(args):
-            return inner(*args)
+        if traced():
+            return op(*args)
+        followed = following(args)
+        if not followed:
+            return run(*args)
+        rules = Recorded if followed == "gradients" else Rules
         # Where the compiler gives a function up, it would still compile the functions that this one calls.
-        return (untraced() if "torch._dynamo" in sys.modules else Rules.apply)(*args)
+        return (untraced(rules) if "torch._dynamo" in sys.modules else rules.apply)(*args)
 
     @cache
-    def untraced() -> Callable[..., Any]:
-        return torch.compiler.disable(Rules.apply)
+    def untraced(rules: type[torch.autograd.Function]) -> Callable[..., Any]:
+        return torch.compiler.disable(rules.apply)
 
     return call
 
@@ -111,8 +126,13 @@ def plain(op: Any, fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
 
 
 def watched(args: tuple[Any, ...]) -> bool:
-    """Whether something follows the tensors, as gradients, a transform, a mode, a tracer or a type of their own do, or whether
-    they have no memory."""
+    """Whether something follows the tensors."""
+    return following(args) != ""
+
+
+def following(args: tuple[Any, ...]) -> str:
+    """What follows the tensors: nothing (""), "gradients" alone, or "more": a transform, a mode, a tracer, a type of their own,
+    or no memory."""
     if (
         forward_ad._current_level >= 0
         or _functorch.peek_interpreter_stack() is not None
@@ -120,12 +140,18 @@ def watched(args: tuple[Any, ...]) -> bool:
         or torch._C._is_torch_function_mode_enabled()
         or torch._C._get_tracing_state() is not None
     ):
-        return True
-    given = [part for v in args for part in (v if type(v) is list else (v,)) if isinstance(part, Tensor)]
+        return "more"
     recorded, batched = torch.is_grad_enabled(), _functorch.is_legacy_batchedtensor
-    return any(
-        type(x) not in _TENSORS or (recorded and x.requires_grad) or batched(x) or x.is_meta for x in given
-    )
+    found = ""
+    for v in args:
+        for x in v if type(v) is list else (v,):
+            if not isinstance(x, Tensor):
+                continue
+            if type(x) not in _TENSORS or batched(x) or x.is_meta:
+                return "more"
+            if recorded and x.requires_grad:
+                found = "gradients"
+    return found
 
 
 _TENSORS = {Tensor, torch.nn.Parameter}
@@ -142,8 +168,9 @@ def traced() -> bool:
 
 def widened(value: Any) -> Any:
     """Half precision as float32 under autocast, as PyTorch does for its own cumsum and cumprod."""
-    half = isinstance(value, Tensor) and accumulator(value.dtype) != value.dtype
-    return value.to(torch.float32) if half and torch.is_autocast_enabled(value.device.type) else value
+    if not isinstance(value, Tensor) or not torch.is_autocast_enabled(value.device.type):
+        return value
+    return value.to(torch.float32) if accumulator(value.dtype) != value.dtype else value
 
 
 def batched(x: Tensor | None, in_dim: int | None, size: int = 1) -> Tensor | None:

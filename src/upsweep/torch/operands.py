@@ -75,6 +75,8 @@ def multiplier(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     """A multiplier of b's rank, whose axes of one item hold for all of b's, and a common dtype."""
     b = tensor(b)
     a = a if isinstance(a, Tensor) else held(a, b.dtype, b.device, "the multiplier")
+    if a.shape == b.shape and a.dtype == b.dtype:
+        return a, b
     dtype = torch.promote_types(a.dtype, b.dtype)
     if a.ndim > b.ndim or any(m not in (1, n) for m, n in zip(reversed(a.shape), reversed(b.shape))):
         raise ShapeError(f"a multiplier of shape {tuple(a.shape)} does not broadcast to {tuple(b.shape)}")

@@ -102,10 +102,16 @@ def _recurrence_gradients(
     wanted: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The gradients of a, if it is `wanted`, b and initial; empty where there is none."""
-    g, a, h = (x.detach() for x in (g, a, h))
-    start = None if initial is None else initial.detach()
-    made = adjoint.gradients(g, a, h, start, heads, dim, reverse, order, wanted)
+    made = _gradients_of(g, a, h, initial, heads, dim, reverse, order, wanted)
     return tuple(g.new_empty(0) if d is None else d for d in made)  # type: ignore[return-value]
+
+
+def _gradients_of(
+    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, *how: Any
+) -> tuple[Tensor | None, Tensor, Tensor | None]:
+    """The same; None where there is none."""
+    start = None if initial is None else initial.detach()
+    return adjoint.gradients(g.detach(), a.detach(), h.detach(), start, *how)
 
 
 @_recurrence_gradients.register_fake
@@ -121,7 +127,7 @@ def _(info: Any, in_dims: Any, g: Any, a: Any, h: Any, initial: Any, heads: Any,
     return made, (0 if rest[-1] else None, 0, None if initial is None else 0)
 
 
-_gradients = plain(_recurrence_gradients)
+_gradients = plain(_recurrence_gradients, _gradients_of)
 
 
 def _recurrence_jvp(ctx: Any, da: Any, db: Any, d_initial: Any, *_: Any) -> Tensor:

@@ -41,6 +41,10 @@ template <class T, int GRAIN> struct Patch {
   static __device__ __forceinline__ void load(char* shared, const char* from, i64 stride, i64 items, i64 columns, int lane, int skip = 0) {
     each_piece(from, stride, items, columns, lane, [&](int place, const char* at) { copy_async<GRAIN>(shared + place, at); }, skip);
   }
+  static __device__ __forceinline__ void store(const char* shared, char* to, i64 stride, i64 items, i64 columns, int lane) {
+    typedef typename bits_of<GRAIN>::type piece;
+    each_piece(to, stride, items, columns, lane, [&](int place, char* at) { *(piece*)at = *(const piece*)(shared + place); });
+  }
 };
 
 // The same rectangle where the lines of all columns lie one behind another (STRETCH): each run is one piece of memory, which moves in
@@ -62,7 +66,7 @@ template <class T> struct Stretch {
       copy_piece_async(shared_address(shared + place), from + at, end - from - at < 16 ? (int)(end - from) - at : 16);
     });
   }
-  static __device__ __forceinline__ void store(const char* shared, char* to, i64 items, int lane) {
+  static __device__ __forceinline__ void store(const char* shared, char* to, i64, i64 items, i64, int lane) {
     each_piece(items, lane, [&](int place, int at) { store_edge<T>(to + at, *(const uint4*)(shared + place), to, to + items * LINE); });
   }
 };
@@ -118,5 +122,6 @@ template <class T, int GRAIN, bool TURNED, bool = STRETCH> struct PatchOf { type
 template <class T, int GRAIN> struct PatchOf<T, GRAIN, false, true> { typedef Stretch<T> type; };
 template <class T, int GRAIN> struct PatchOf<T, GRAIN, true, false> { typedef Turned<T, GRAIN> type; };
 template <int I> using ColumnPatch = typename PatchOf<typename Input<I>::Load, Input<I>::grain, Input<I>::turned>::type;
+template <int O> using ResultPatch = typename PatchOf<typename Output<O>::Store, Output<O>::grain, false>::type;
 typedef Patch<u8, HEADS_GRAIN> HeadPatch;
-constexpr int WARP_BYTES = HEADS_AT + (SEGMENTED ? HeadPatch::BYTES : 0);
+constexpr int WARP_BYTES = HEADS_AT + (HEADS_APART ? HeadPatch::BYTES : 0);

@@ -3,12 +3,12 @@
 #include "column_lookback.cuh"
 
 // A tile: its ticket, its place, and its first column.
-struct Spot { i64 ticket; u64 row; i64 t, column; };
+struct Spot { i64 ticket, column; u32 row, t; };
 
 struct Shared {
   Spot spots[4];                         // of the tiles in flight, the one asked for, the one just left
   Element sums[2][WARPS][SERVED];        // of the warps of a tile and of the next
-  Item prefixes[2][WARPS + 1][SERVED];   // of the warps; the last is the prefix of the next tile
+  Item prefixes[2][WARPS + !EXCLUSIVE][SERVED];  // of the warps, and of the next tile where its prefix is a result of this one
 #if SEGMENTED
   u32 heads[2][WARPS][SERVED];           // of each lane's run
 #endif
@@ -34,13 +34,14 @@ template <int ID, int COUNT> __device__ __forceinline__ void await(int k) {
 __device__ __forceinline__ Spot spot_of(const Params& p, i64 ticket) {
   u32 groups = (u32)p.column_groups, line = (u32)ticket / groups, group = (u32)ticket - line * groups;
   u32 row = line / (u32)p.tiles;
-  return {ticket, row, line - row * (u32)p.tiles, (i64)group * WIDTH};
+  return {ticket, (i64)group * WIDTH, row, line - row * (u32)p.tiles};
 }
 
 // Item j of the first column of an input, or of the heads.
 template <int I> __device__ __forceinline__ const char* first_of(const Params& p, const Spot& at, i64 j) {
   const Strides& s = p.in_strides[I];
-  return p.in[I] + row_offset(p, s, at.row) + j * s.along + at.column * p.in_column[I];
+  i64 across = Input<I>::still || Input<I>::same || Input<I>::turned ? p.in_column[I] : sizeof(typename Input<I>::Load);
+  return p.in[I] + row_offset(p, s, at.row) + j * s.along + at.column * across;
 }
 __device__ __forceinline__ const char* heads_of(const Params& p, const Spot& at, i64 j) {
   return p.heads + row_offset(p, p.heads_strides, at.row) + j * p.heads_strides.along + at.column * p.heads_column;
@@ -96,7 +97,7 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
       sum_warps(s.sums[k & 1], mine, e);  // again: to keep it all the while costs more registers than there are
       auto& prefixes = s.prefixes[k & 1];
       prefixes[0][mine] = before.value;
-      prefixes[WARPS][mine] = next.value;
+      if constexpr (!EXCLUSIVE) prefixes[WARPS][mine] = next.value;
 #pragma unroll
       for (int d = WARPS / 2; d >= 1; d /= 2)
 #pragma unroll

@@ -13,7 +13,7 @@ struct Worker {
   int warp, lane, sub = lane / LANES, own = lane % LANES;
 
   __device__ __forceinline__ char* patch(int k) const { return memory + ((k & 1) * WARPS + warp) * WARP_BYTES; }
-  __device__ __forceinline__ i64 first(const Spot& at) const { return at.t * TILE + warp * LINES; }
+  __device__ __forceinline__ i64 first(const Spot& at) const { return (i64)at.t * TILE + warp * LINES; }
 
   __device__ __forceinline__ void load(int k) const {
     Spot at = s.spots[k & 3];
@@ -26,15 +26,19 @@ struct Worker {
           const char* from = first_of<i.value>(p, at, j);
           char* shared = patch(k) + Input<i.value>::at;
           i64 along = p.in_strides[i.value].along;
-          if constexpr (Input<i.value>::turned)
+          if constexpr (Input<i.value>::same) {  // one list for all columns
+            constexpr int SIZE = sizeof(typename Input<i.value>::Load);
+#pragma unroll
+            for (int q = lane; q < (LINES + 31) / 32 * 32; q += 32)
+              if (q < LINES && j + q < p.n) copy_async<GRAIN>(shared + q * SIZE, from + q * along);
+          } else if constexpr (Input<i.value>::turned)
             Patch::each_piece(from, along, p.in_column[i.value], p.n - j, columns, lane,
                               [&](int place, const char* at) { copy_async<GRAIN>(shared + place, at); });
           else Patch::load(shared, from, along, p.n - j, columns, lane);
         }
       });
-      if constexpr (SEGMENTED)
-        if (p.heads_column)  // in a reverse scan the heads of the first items lie outside
-          HeadPatch::load(patch(k) + HEADS_AT, heads_of(p, at, j), p.heads_strides.along, p.n - j, columns, lane, j < p.heads_first);
+      if constexpr (HEADS_APART)  // in a reverse scan the heads of the first items lie outside
+        HeadPatch::load(patch(k) + HEADS_AT, heads_of(p, at, j), p.heads_strides.along, p.n - j, columns, lane, j < p.heads_first);
     }
     commit_copies();
     fetch_ahead(at.ticket + p.ahead);
@@ -50,7 +54,8 @@ struct Worker {
       constexpr int SIZE = sizeof(typename Input<i.value>::Load);
       const char* from = first_of<i.value>(p, at, j);
       if constexpr (Input<i.value>::turned) fetch_lines<WIDTH, LINES * SIZE>(from, p.in_column[i.value], columns, items * SIZE, lane);
-      else if constexpr (Input<i.value>::at >= 0) fetch_lines<LINES, WIDTH * SIZE>(from, p.in_strides[i.value].along, items, columns * SIZE, lane);
+      else if constexpr (Input<i.value>::at >= 0 && !Input<i.value>::same)
+        fetch_lines<LINES, WIDTH * SIZE>(from, p.in_strides[i.value].along, items, columns * SIZE, lane);
     });
   }
 
@@ -64,11 +69,9 @@ struct Worker {
 #pragma unroll
         for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = one;
       } else if constexpr (Input<n.value>::same) {
-        i64 j = first(at) + sub * ITEMS;
-        const char* from = first_of<n.value>(p, at, j);
+        const Load* from = (const Load*)(patch(k) + Input<n.value>::at) + sub * ITEMS;
 #pragma unroll
-        for (int i = 0; i < ITEMS; i++, from += p.in_strides[n.value].along)
-          if (j + i < p.n) get<n.value>(given[i]) = convert<Value>(load_item<Load, Input<n.value>::grain>(from));
+        for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<Value>(from[i]);
       } else if constexpr (Input<n.value>::turned) {
         Load raw[ITEMS];
         ColumnPatch<n.value>::read(patch(k) + Input<n.value>::at, 32 * v + lane, raw);
@@ -98,7 +101,7 @@ struct Worker {
     u32 bits = 0;
     if constexpr (SEGMENTED) {
       i64 j = first(at);
-      if (p.heads_column) {
+      if constexpr (HEADS_APART) {
 #pragma unroll
         for (int i = 0; i < ITEMS; i++) bits |= (patch(k)[HEADS_AT + sub * HeadPatch::RUN + i * HeadPatch::LINE + 32 * v + own] != 0 ? 1u : 0u) << i;
       } else {  // one list for all columns
@@ -148,7 +151,6 @@ struct Worker {
   template <int O> __device__ __forceinline__ void write_runs(int k, const Spot& at, const Result (&y)[ITEMS]) const {
     typedef typename Output<O>::Store Store;
     typedef Patch<Store, Output<O>::grain> Results;
-    typedef typename bits_of<Output<O>::grain>::type piece;
     const Strides& st = p.out_strides[O];
     i64 j = first(at);
     char *to = p.out[O] + row_offset(p, st, at.row) + j * st.along + at.column * (i64)sizeof(Store), *shared = patch(k);
@@ -156,25 +158,27 @@ struct Worker {
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) *(Store*)(shared + sub * Results::RUN + i * Results::LINE + own * sizeof(Store)) = convert<Store>(get<O>(y[i]));
     __syncwarp();  // all lanes have written theirs
-    Results::each_piece(to, st.along, p.n - j, p.columns - at.column, lane,
-                        [&](int place, char* at) { *(piece*)at = *(const piece*)(shared + place); });
+    Results::store(shared, to, st.along, p.n - j, p.columns - at.column, lane);
   }
 
-  // Results of column set v where its items were; and all of them as they lie there.
-  template <int O> __device__ __forceinline__ void put_in_stretch(int k, int v, const Result (&y)[ITEMS]) const {
+  // Results of column set v where its items were, which no other lane reads; and all of them, in whole lines.
+  template <int O> __device__ __forceinline__ void put_in_line(int k, int v, const Result (&y)[ITEMS]) const {
     typedef typename Output<O>::Store Store;
-    char* shared = patch(k) + Output<O>::at + sub * Stretch<Store>::RUN + (32 * v + own) * sizeof(Store);
-    if (32 * v + own < COLUMNS)
+    typedef ResultPatch<O> Results;
+    char* shared = patch(k) + Output<O>::at + sub * Results::RUN + (32 * v + own) * sizeof(Store);
+    if (!STRETCH || 32 * v + own < COLUMNS)
 #pragma unroll
-      for (int i = 0; i < ITEMS; i++) *(Store*)(shared + i * Stretch<Store>::LINE) = convert<Store>(get<O>(y[i]));
+      for (int i = 0; i < ITEMS; i++) *(Store*)(shared + i * Results::LINE) = convert<Store>(get<O>(y[i]));
   }
-  __device__ __forceinline__ void store_stretch(int k, const Spot& at) const {
+  __device__ __forceinline__ void store_lines(int k, const Spot& at) const {
     __syncwarp();  // all lanes have put theirs
     i64 j = first(at);
     each<OUTPUTS>([&](auto o) {
-      if constexpr (STRETCH) {
+      if constexpr (Output<o.value>::at >= 0) {
+        typedef typename Output<o.value>::Store Store;
         const Strides& st = p.out_strides[o.value];
-        Stretch<typename Output<o.value>::Store>::store(patch(k) + Output<o.value>::at, p.out[o.value] + row_offset(p, st, at.row) + j * st.along, p.n - j, lane);
+        char* to = p.out[o.value] + row_offset(p, st, at.row) + j * st.along + at.column * (i64)sizeof(Store);
+        ResultPatch<o.value>::store(patch(k) + Output<o.value>::at, to, st.along, p.n - j, p.columns - at.column, lane);
       }
     });
   }
@@ -207,7 +211,8 @@ struct Worker {
     Item start = {};
     if (EXCLUSIVE || (SEGMENTED && INITIAL)) start = start_of(p, at.row, exists ? column : p.columns - 1);
     Prefix before = {s.prefixes[k & 1][warp][32 * v + own], INITIAL || at.t > 0 || warp > 0};
-    Item next = s.prefixes[k & 1][warp + 1][32 * v + own];
+    Item next = {};
+    if constexpr (!EXCLUSIVE) next = s.prefixes[k & 1][warp + 1][32 * v + own];
     if constexpr (SUBS > 1) {
       down_sweep_subs(before, sub, up_sweep_subs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), sub), own, start);
       Item following = from_lane(before.value, (lane + LANES) % 32);
@@ -222,7 +227,7 @@ struct Worker {
     for (int i = 0; i < ITEMS; i++) y[i] = Finish()(x[i], given[i], index[i]);
     each<OUTPUTS>([&](auto o) {
       typedef typename Output<o.value>::Store Store;
-      if constexpr (STRETCH) put_in_stretch<o.value>(k, v, y);
+      if constexpr (Output<o.value>::at >= 0) put_in_line<o.value>(k, v, y);
       else if constexpr (Output<o.value>::turned) write_turned<o.value>(k, at, y);
       else if constexpr (!REDUCE && SUBS > 1 && Patch<Store, 1>::BYTES <= WARP_BYTES) write_runs<o.value>(k, at, y);
       else {
@@ -261,7 +266,7 @@ struct Worker {
       if (!REDUCE || at.t + 1 == p.tiles) {
 #pragma unroll 1
         for (int v = 0; v < VECTOR; v++) finish(k, v, at);
-        if constexpr (STRETCH) store_stretch(k, at);
+        store_lines(k, at);
       }
       if (draws) s.spots[(k + 2) & 3] = spot_of(p, next);
       await<TICKETS, ALL>(k);  // and the stage is free

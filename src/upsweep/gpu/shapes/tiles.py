@@ -62,7 +62,7 @@ def for_tiles(
     a copy instead of .56, and words that are turned in registers: f4 from x[1:] .91 to .95 instead of .78 (H200)."""
     heavy = words > 4 or (words == 3 and size >= 12)
     small = n * rows * size <= SMALL
-    long = again and words in TALL and rows < ROWS and not small
+    long = again and (words - read, read) in TALL and rows < ROWS and not small
     if heavy:
         items = LONG if long else next(items for most, items in HEAVY.items() if words <= most or most == 16)
     else:
