@@ -16,6 +16,12 @@ def no_identity(a, b):
     return a + b
 
 
+def importing(a, b):
+    import math
+
+    return math.gcd(a, b)
+
+
 MISTAKES = [
     (up.ShapeError, "2 dimensions", lambda: up.scan(np.zeros((2, 3)))),
     (up.ShapeError, "axis=2 is out of range", lambda: up.scan(X, axis=2)),
@@ -78,6 +84,11 @@ MISTAKES = [
         "returns float64 for items of int64",
         lambda: up.scan(np.arange(3), lambda a, b: a * 0.5),
     ),
+    (up.OperatorError, "can neither print", lambda: up.scan(np.arange(3), lambda a, b: print(a) or a + b)),
+    (up.OperatorError, "nor draw random", lambda: up.scan(X, lambda a, b: a + b * np.random.random())),  # noqa: NPY002
+    (up.OperatorError, "IMPORT_NAME", lambda: up.scan(np.arange(3), importing)),
+    (up.OperatorError, "sum cannot be compiled: invalid number", lambda: up.scan(np.arange(3), np.sum)),
+    (up.OperatorError, r"compiled: Cannot bind .*'\(a\)'", lambda: up.scan(np.arange(3), lambda a: a)),
     (up.OperatorError, "NameError", lambda: up.scan(X, lambda a, b: nowhere(a))),  # noqa: F821
     (up.OperatorError, "cannot be compiled in", lambda: up.scan(X, lambda a, b, table={}: a)),
     (up.OperatorError, "np.sin takes 1 operand", lambda: up.scan(X, np.sin)),

@@ -119,6 +119,7 @@ def uncompilable(op: Operator | Function, error: object) -> OperatorError:
         "Unknown attribute .*",
         "No implementation of .*",
         "Invalid use .*",
+        "Cannot bind .*",
     )
     found = next(filter(None, (re.search(words, text) for words in telling)), None)
     return OperatorError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +75,10 @@ class Stream:
         self._map, self._finish = map, finish
         self._keys = getattr(state, "keys", None)
         self._lifted: Lifted | None = None
+
+    def __copy__(self) -> Stream:
+        """A stream that goes on from here by itself."""
+        return deepcopy(self)
 
     @property
     def state(self) -> State:

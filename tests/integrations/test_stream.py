@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import numpy as np
@@ -391,3 +392,13 @@ def test_errors_of_segments():
         stream.push(np.ones(3), segments=up.segments.flags([1, 0]))
     with pytest.raises(up.OperatorError, match="identity"):
         Stream(HASH.op, exclusive=True).push(np.ones(3, "u8"), segments=up.segments.flags([1, 0, 0]))
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))])
+def test_a_copy_goes_on_by_itself(copied):
+    x = np.arange(1000)
+    stream = up.Stream()
+    stream.push(x[:300])
+    twin = copied(stream)
+    for each in (stream, twin):
+        assert each.push(x[300:]).tolist() == np.cumsum(x)[300:].tolist()

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import llvmlite.binding as llvm
 import numpy as np
 from numba import types
-from numba.core.errors import NumbaError
+from numba.core.errors import NumbaError, UnsupportedBytecodeError
 
 from upsweep.cpu import image
 from upsweep.cpu.code import Unit
 from upsweep.cpu.hole import HOLE, filling, operand
 from upsweep.cpu.kept import Code, digest, kept
 from upsweep.cpu.memory import inner
-from upsweep.operator import Operator, uncompilable
+from upsweep.operator import Operator, OperatorError, uncompilable
 from upsweep.scalars.rules import Refused
 
 _KERNEL = "upsweep.kernel"
@@ -94,12 +94,20 @@ def _written(make: Callable[[], Any], arguments: Sequence[Any], result: Any, nam
     """A function as numba writes it down. It is the only one in its module with a name to others."""
     try:
         made = inner(make()).get_compile_result(result(*arguments))
-    except (NumbaError, Refused) as error:
+    except OperatorError:
+        raise
+    except (NumbaError, UnsupportedBytecodeError, Refused, TypeError) as error:
         raise uncompilable(op, error) from error
     module = made.library._final_module
+    if any(f.is_declaration and f.name.startswith(_PYTHONS) for f in module.functions):
+        raise uncompilable(op, "it runs without Python, and can neither print nor draw random numbers")
     module.get_function(made.fndesc.llvm_func_name).name = name
     _hide_all_but(name, module)
     return module
+
+
+_PYTHONS = "Py", "numba_gil", "numba_get_"
+"""What code calls that needs the interpreter or its state begins so. A kernel that prints waits for the interpreter for ever."""
 
 
 def _hide_all_but(name: str, module: Any) -> None:
