@@ -12,7 +12,10 @@ import numpy as np
 
 from upsweep.files.arrays import FileError
 
-BLOCK_BYTES = 1 << 24
+BLOCK_BYTES = 1 << 22
+"""98 MB of .csv into .csv, in blocks of 16 MiB: 1; of 4 MiB: .8 of the time and of the memory; of 1 MiB: .6. A block of few rows
+makes a small row group in a Parquet target.
+"""
 BLOCK_ROWS = 1 << 18
 READ_BYTES = 1 << 20
 

@@ -45,11 +45,14 @@ def _synced(file: Any) -> int:
 
 class _Csv:
     def __init__(self, path: Path, schema: Any, mark: int | None) -> None:
+        import pyarrow as pa
         from pyarrow.csv import write_csv
 
         self._file = _cut(path, mark or 0)
         if not mark:
-            write_csv(schema.empty_table(), self._file)
+            # Schema.empty_table would import pandas.
+            nothing = [pa.nulls(0, made) for made in schema.types]
+            write_csv(pa.RecordBatch.from_arrays(nothing, schema=schema), self._file)
 
     def put(self, block: Any) -> None:
         """Text without quotes as it stood, where no cell needs them."""
