@@ -62,23 +62,29 @@ def test_around_powers_of_two(name, threads, many_threads):
         agree(run(case, tuple(x[:n] for x in xs), threads=threads), tuple(w[:n] for w in want), f"n={n}")
 
 
+@pytest.mark.parametrize(
+    ("name", "cache"), [("hash-u64", "small"), ("join-i64", "small"), ("join-i64", "large")]
+)
 @pytest.mark.parametrize("tile", [1, 1 << 16, 1 << 17, 1 << 20])
-def test_every_tile_size(tile, many_threads, monkeypatch):
-    case = CASES["hash-u64"]
+def test_every_tile_size(tile, name, cache, many_threads, monkeypatch):
+    case = CASES[name]
+    monkeypatch.setattr(tuning, "KEEPING_CACHE", 1 if cache == "large" else 1 << 60)
     monkeypatch.setattr(tuning, "ROWS", tuning.ROWS._replace(tile=tile))
     monkeypatch.setattr(tuning, "COLUMNS", tuning.COLUMNS._replace(tile=tile))
     xs = case.draw(300_001)
     want = oracle(case.arrays, xs)
     for threads in THREADS:
         agree(run(case, xs, threads=threads), want, f"threads={threads}")
-    (x,) = case.draw((40_001, 3), 1)
-    got = up.scan(x, case.op, axis=0, threads=3)
+    xs = case.draw((40_001, 3), 1)
+    got = up.scan(xs if len(xs) > 1 else xs[0], case.op, axis=0, threads=3)
     for column in range(3):
-        agree((got[:, column].copy(),), oracle(case.arrays, (x[:, column],)))
+        ys = got if len(xs) > 1 else (got,)
+        agree([y[:, column].copy() for y in ys], oracle(case.arrays, [x[:, column] for x in xs]))
 
 
 def test_a_tile_has_no_more_items_than_a_chunk_can(many_threads, monkeypatch):
-    case = CASES["hash-u64"]
+    case = CASES["join-i64"]
+    monkeypatch.setattr(tuning, "KEEPING_CACHE", 1)
     monkeypatch.setattr(tuning, "ROWS", tuning.ROWS._replace(tile=1 << 22))
     xs = case.draw(2**21 + 5)
     agree(run(case, xs, threads=2), oracle(case.arrays, xs))
@@ -94,20 +100,46 @@ def test_every_chunk_size(chunk, many_threads, monkeypatch):
         agree(run(case, part, threads=3), oracle(case.arrays, part), f"n={n}")
 
 
-@pytest.mark.parametrize("name", ["hash-u64", "add-f32"])
-def test_past_the_cache(name, many_threads, monkeypatch):
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("name", ["hash-u64", "add-f32", "add-i8", "affine-f32"])
+def test_past_the_cache(name, exclusive, many_threads, monkeypatch):
     """Large results are written by stores that go around the cache, at any alignment."""
     monkeypatch.setattr(tuning, "STREAM_BYTES", 0)
     case = CASES[name]
-    (x,) = case.draw(20_011)
-    (want,) = oracle(case.arrays, (x,))
-    for start in range(9):
-        room = np.full(len(x) + 64, 77, x.dtype)
-        out = room[start : start + len(x)]
-        up.scan(x, case.op, out=out, threads=2)
-        agree((out,), (want,), f"from item {start}")
-        assert (room[:start] == 77).all()
-        assert (room[start + len(x) :] == 77).all()
+    xs = case.draw(20_011)
+    start = tuple(part[0] for part in case.draw(1, 3)) if exclusive else None
+    how = {"exclusive": exclusive, "initial": start and (start if len(xs) > 1 else start[0])}
+    wants = oracle(case.arrays, xs, **how)
+    for first in range(9):
+        rooms = [np.full(len(x) + 64, 77, x.dtype) for x in xs]
+        outs = tuple(room[first : first + len(x)] for room, x in zip(rooms, xs))
+        one = len(xs) == 1
+        up.scan(xs[0] if one else xs, case.op, out=outs[0] if one else outs, threads=2, **how)
+        agree(outs, wants, f"from item {first}")
+        for room, x in zip(rooms, xs):
+            assert (room[:first] == 77).all()
+            assert (room[first + len(x) :] == 77).all()
+
+
+def test_a_result_that_nobody_wants_is_not_written(many_threads, monkeypatch):
+    """Of a recurrence's two components one is handed out."""
+    case = CASES["affine-f32"]
+    a, b = case.draw(140_011)
+    (_, want) = oracle(case.arrays, (a, b))
+    for bytes_ in (0, 1 << 30):
+        monkeypatch.setattr(tuning, "STREAM_BYTES", bytes_)
+        launch._launch.cache_clear()
+        for threads in THREADS:
+            h = np.full_like(b, 77)
+            with up.set_threads(threads):
+                up.linear_recurrence(a, b, out=h)
+            agree((h,), (want,), f"threads={threads}")
+
+
+@pytest.mark.parametrize("name", ["hash-u64", "add-f32"])
+def test_panels_past_the_cache(name, many_threads, monkeypatch):
+    monkeypatch.setattr(tuning, "STREAM_BYTES", 0)
+    case = CASES[name]
     (x,) = case.draw((70, 33), 1)
     got = up.scan(x, case.op, axis=0, threads=2)
     for column in range(33):

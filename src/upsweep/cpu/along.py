@@ -12,19 +12,21 @@ from upsweep.cpu.address import byte_at, caller, copy_bytes, peek, poke
 from upsweep.cpu.frame import aim, ask, fill, part, place_of
 from upsweep.cpu.mapped import bring_operands, hand_result, hand_results
 from upsweep.cpu.memory import of_words
-from upsweep.cpu.words import RISE, ROW, SCAN, SETTLE, SINK_WORDS, SUM, Part, Sink, Word
+from upsweep.cpu.transpose import HALF
+from upsweep.cpu.words import NOWHERE, RISE, ROW, SCAN, SETTLE, SINK_WORDS, SUM, Part, Sink, Word
 
-COMPONENTS, VALUES, SINKS, EXCLUSIVE, SEGMENTED, SINK_AT, LANES, INPUTS, MAP, FINISH, FLAGS = map(
+COMPONENTS, VALUES, SINKS, EXCLUSIVE, SEGMENTED, SINK_AT, LANES, INPUTS, MAP, FINISH, FLAGS, PAST, STRAIGHT = map(
     int,
     (
         Word.COMPONENTS, Word.VALUES, Word.SINKS, Word.EXCLUSIVE, Word.SEGMENTED, Word.SINK_AT, Word.LANES, Word.INPUTS,
-        Word.MAP, Word.FINISH, Word.FLAGS,
+        Word.MAP, Word.FINISH, Word.FLAGS, Word.PAST, Word.STRAIGHT,
     ),
 )  # fmt: skip
-SIZE, BRING, PLAIN, SPARE, TOTAL, START, BEFORE, END, HEAD, PANEL = map(
+SIZE, BRING, PLAIN, SPARE, TOTAL, START, BEFORE, END, HEAD, WANTED, PANEL = map(
     int,
     (
-        Part.SIZE, Part.BRING, Part.PLAIN, Part.SPARE, Part.TOTAL, Part.START, Part.BEFORE, Part.END, Part.HEAD, Part.PANEL,
+        Part.SIZE, Part.BRING, Part.PLAIN, Part.SPARE, Part.TOTAL, Part.START, Part.BEFORE, Part.END, Part.HEAD,
+        Part.WANTED, Part.PANEL,
     ),
 )  # fmt: skip
 COMPONENT, HAND, SINK_PLAIN = int(Sink.COMPONENT), int(Sink.HAND), int(Sink.PLAIN)
@@ -223,16 +225,26 @@ def target_of(L, A, c, first):
     for o in range(0 if peek(L, FINISH) else peek(L, SINKS)):
         s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
         target, along, _ = place_of(L, A, peek(L, INPUTS) + o)
-        if peek(s, COMPONENT) == c and peek(s, SINK_PLAIN) and along == peek(part(L, c), SIZE):
-            return target + first * along
+        target += first * along
+        # Runs go past the cache by 16 bytes.
+        whole = target & (HALF - 1) == 0 or peek(L, STRAIGHT) or not peek(L, PAST)
+        if peek(s, COMPONENT) == c and peek(s, SINK_PLAIN) and along == peek(part(L, c), SIZE) and whole:
+            return target
     return 0
 
 
 @of_words
 def aim_targets(L, A, slot, first, done, rest):
+    """Aim at the places for prefixes of items. Returns whether all that are wanted lie in arrays."""
+    direct = 1
     for c in range(peek(L, VALUES)):
         target = 0 if rest else target_of(L, A, c, first)
-        poke(A, slot + c, target or sum_at(L, A, c, 0, done))
+        if not peek(part(L, c), WANTED):
+            target = NOWHERE
+        elif target == 0:
+            direct, target = 0, sum_at(L, A, c, 0, done)
+        poke(A, slot + c, target)
+    return direct
 
 
 @of_words
@@ -243,8 +255,8 @@ def scan_runs(L, A, first, done, groups, rest):
         aim(L, A, 0, START, values, 0)
         aim_sums(L, A, values, components, 0, done)
         aim_sums(L, A, values + components, values, 1, done // ROW - 1)
-        aim_targets(L, A, 2 * values + components, first, done, rest)
-        ask(L, A, SCAN, 0, groups, peek(L, EXCLUSIVE), 0, 0)
+        direct = aim_targets(L, A, 2 * values + components, first, done, rest)
+        ask(L, A, SCAN, direct and peek(L, PAST), groups, peek(L, EXCLUSIVE), 0, 0)
 
 
 @of_words
@@ -255,8 +267,9 @@ def put_head(L, A, first, rest):
     for c in range(peek(L, VALUES)):
         p, target = part(L, c), peek(A, c)
         size = peek(p, SIZE)
-        copy_bytes(target + shift * size, A + peek(p, HEAD), (ROW - shift) * size)
-        copy_bytes(target, A + peek(p, START), shift * size)
+        if target != NOWHERE:
+            copy_bytes(target + shift * size, A + peek(p, HEAD), (ROW - shift) * size)
+            copy_bytes(target, A + peek(p, START), shift * size)
 
 
 @of_words

@@ -88,9 +88,12 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         largest = max(chunk, tuned.tile // (read * min(side_by_side, width)))
         tile = plan.n if in_order else _tile(plan.n, groups, wanted, chunk, largest)
         batch = _batch(tile < plan.n, groups, wanted, read * plan.n * min(side_by_side, width))
-    if along and tile < plan.n and not (straight or plan.reduce):
-        # What is swept up stays until its tile is swept down.
-        chunk = tile = min(tile, ROW**PANELS)
+    if along and tile < plan.n and lie.near == 1 and not (straight or plan.reduce):
+        if len(plan.accumulators) + plan.segmented > 1 and tuning.second_cache() >= tuning.KEEPING_CACHE:
+            # What is swept up stays until its tile is swept down.
+            chunk = tile = min(tile, ROW**PANELS)
+        else:
+            chunk = min(chunk, tuning.TILE_CHUNK >> fewer)
     tiles = max(1, -(-plan.n // tile))
     threads = max(1, min(wanted, -(-groups // batch) * tiles))
     return Cut(

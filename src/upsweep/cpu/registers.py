@@ -8,6 +8,7 @@ against unrolling. Once the loop is vector code, a room is known to be whole vec
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -30,7 +31,9 @@ class Rooms(NamedTuple):
     turn_in: Callable[..., None]
     """Bring in the runs that stand side by side at these addresses."""
     turn_out: Callable[..., None]
-    """Hand over 16 rows, from a given row on, as runs side by side."""
+    """Hand over 16 rows, from a given row on, as runs side by side; not of a component that goes NOWHERE."""
+    turn_past: Callable[..., None]
+    """The same past the cache, to an address that is a multiple of 16."""
     rows_in: Callable[..., None]
     """Set 16 rows to the rows that lie one behind the other at these addresses."""
     rows_out: Callable[..., None]
@@ -102,7 +105,10 @@ def rooms(sizes: Sequence[int], lanes: int) -> Rooms:
 
         return moved
 
-    turns, lines = (_turn_in, _turn_out, _rows_in, _rows_out), (_lines_in, _lines_out, _lines_past)
+    turns, lines = (
+        (_turn_in, _turn_out, _turn_past, _rows_in, _rows_out),
+        (_lines_in, _lines_out, _lines_past),
+    )
     ends = _line_in, _line_out
     return Rooms(room, row, *map(mover, turns), *map(liner, lines), *map(mover, ends), _each_lane(lanes))
 
@@ -131,14 +137,33 @@ def _turn_in(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> 
             builder.store(items, _row(builder, inside, size, (first + k) * lanes + start, count), align=size)
 
 
-def _turn_out(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
+def _wanted(builder: Any, outside: Any) -> Any:
+    return builder.if_then(builder.icmp_signed(">=", outside, I64(0)))
+
+
+def _turned(builder: Any, inside: Any, size: int, lanes: int) -> Iterator[tuple[int, Any]]:
+    """The items of runs, some at once, each time with the number of bytes before them."""
     n = HALF // size
     for first, start, count in _blocks(size, lanes):
         places = [_row(builder, inside, size, (first + k) * lanes + start, count) for k in range(n)]
         runs = _runs_of(builder, [builder.load(p, align=size) for p in places], n, count)
         for lane, run in enumerate(runs, start):
-            place = builder.add(outside, I64((lane * ROW + first) * size))
-            builder.store(run, pointer(builder, place, vector(size, HALF)), align=1)
+            yield (lane * ROW + first) * size, run
+
+
+def _turn_out(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
+    with _wanted(builder, outside):
+        for before, items in _turned(builder, inside, size, lanes):
+            place = builder.add(outside, I64(before))
+            builder.store(items, pointer(builder, place, items.type), align=1)
+
+
+def _turn_past(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
+    with _wanted(builder, outside):
+        # A processor joins stores to a cache line, and has room for few lines.
+        for before, items in sorted(_turned(builder, inside, size, lanes), key=itemgetter(0)):
+            place = builder.add(outside, I64(before))
+            _store_past(builder, items, pointer(builder, place, items.type), HALF)
 
 
 def _rows_of(builder: Any, runs: list[Any], n: int, lanes: int) -> list[Any]:
@@ -218,11 +243,16 @@ def _lines_out(
 
 
 def _lines_past(builder: Any, inside: Any, outside: Any, stride: Any, size: int, lanes: int) -> None:
-    row, past = vector(size, size * lanes), builder.module.add_metadata([I32(1)])
+    row = vector(size, size * lanes)
     for k in range(ROW - 1):
         place = pointer(builder, builder.add(outside, builder.mul(stride, I64(k))), row)
         items = builder.load(_row(builder, inside, size, k * lanes, lanes), align=size)
-        builder.store(items, place, align=size * lanes).set_metadata("nontemporal", past)
+        _store_past(builder, items, place, size * lanes)
+
+
+def _store_past(builder: Any, items: Any, place: Any, align: int) -> None:
+    store = builder.store(items, place, align=align)
+    store.set_metadata("nontemporal", builder.module.add_metadata([I32(1)]))
 
 
 def _each_lane(lanes: int) -> Any:

@@ -23,7 +23,8 @@ def runner(
     SUM: of the runs, of the places for their sums, and of those where the block sums within the runs are kept, if `m`: row by
         row, group by group.
     SCAN: of the starts, of the block sums that were kept, of the prefixes before each run and behind the last, and of the places
-        for the prefixes: of the items up to each one, or, where `m`, of those before each one.
+        for the prefixes: of the items up to each one, or, where `m`, of those before each one. With `pitch` they go past the
+        cache.
     RISE: of w items, which become the sums of aligned blocks.
     SETTLE: of the starts, of w such sums, `pitch` items apart, and of the places for prefixes, before which stands one that is
         folded in if it is `known` (the argument m).
@@ -39,8 +40,9 @@ def runner(
     join, fold_row = joiners(S, P, C, V, combine, fold)
     in_room = rooms([d.itemsize for d in sums], lanes)
     room, row, each_lane = in_room.room, in_room.row, in_room.each_lane
-    turn_in, turn_out, rows_in, rows_out, line_in, line_out = (
-        in_room.turn_in, in_room.turn_out, in_room.rows_in, in_room.rows_out, in_room.line_in, in_room.line_out,
+    turn_in, turn_out, turn_past, rows_in, rows_out, line_in, line_out = (
+        in_room.turn_in, in_room.turn_out, in_room.turn_past, in_room.rows_in, in_room.rows_out, in_room.line_in,
+        in_room.line_out,
     )  # fmt: skip
 
     @inner
@@ -67,7 +69,7 @@ def runner(
                 rows_out(row(t, 1), S_at(kept, i * LANES * ROW))
 
     @inner
-    def scan_runs(frame, w, exclusive):
+    def scan_runs(frame, past, w, exclusive):
         start, x, above, y = (
             P_read(P_take(frame, 0, 1), 0), S_take(frame, V, 1), P_take(frame, V + C, 1), P_take(frame, 2 * V + C, 1),
         )  # fmt: skip
@@ -79,10 +81,16 @@ def runner(
             each_lane(fours_down, (start, row(t, 0)[:V], row(t, 4), row(t, 8), row(t, 12)))
             for k in range(0, ROW, 4):
                 each_lane(fours_down, (start, row(t, k)[:V], row(t, k + 1), row(t, k + 2), row(t, k + 3)))
+            target = P_at(y, i * LANES * ROW)
             if exclusive:
-                turn_out(row(t, 0)[:V], P_at(y, i * LANES * ROW))
+                if past:
+                    turn_past(row(t, 0)[:V], target)
+                else:
+                    turn_out(row(t, 0)[:V], target)
+            elif past:
+                turn_past(row(t, 1)[:V], target)
             else:
-                turn_out(row(t, 1)[:V], P_at(y, i * LANES * ROW))
+                turn_out(row(t, 1)[:V], target)
 
     @inner
     def rise(frame, w):
@@ -106,7 +114,7 @@ def runner(
         if which == SUM:
             sum_runs(frame, w, m)
         elif which == SCAN:
-            scan_runs(frame, w, m)
+            scan_runs(frame, pitch, w, m)
         elif which == RISE:
             rise(frame, w)
         elif which == SETTLE:

@@ -19,6 +19,8 @@ ROW = 16
 """Items of a run, and rows of a panel: see `kernel`."""
 LEVELS = 48
 """Levels of the counter of chunks: more than memory has chunks."""
+NOWHERE = -(1 << 62)
+"""The address of prefixes that nobody wants."""
 PANELS = 4
 """Panels over each other: 16 ** 4 items are more than a chunk has."""
 
@@ -85,7 +87,8 @@ class Part(IntEnum):
     TAIL = 14
     FOLDS = 15
     HEAD = 16  # a row's first run, where nothing stands before it
-    PANEL = 17  # and its successors; where ALONG, the block sums of each level
+    WANTED = 17  # prefixes of single items are handed out, or read by a finish
+    PANEL = 18  # and its successors; where ALONG, the block sums of each level
 
 
 class Sink(IntEnum):
