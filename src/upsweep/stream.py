@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -76,9 +75,11 @@ class Stream:
         self._keys = getattr(state, "keys", None)
         self._lifted: Lifted | None = None
 
-    def __copy__(self) -> Stream:
-        """A stream that goes on from here by itself."""
-        return deepcopy(self)
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy or a pickle goes on from by itself; the operator of its segments is made anew."""
+        state = self.state
+        at = replace(self._at, carry=Carry(state.count, list(state.sums)), folds=[])
+        return {**self.__dict__, "_at": at, "_keys": state.keys, "_lifted": None}
 
     @property
     def state(self) -> State:

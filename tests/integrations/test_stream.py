@@ -395,10 +395,16 @@ def test_errors_of_segments():
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))])
-def test_a_copy_goes_on_by_itself(copied):
-    x = np.arange(1000)
-    stream = up.Stream()
-    stream.push(x[:300])
+@pytest.mark.parametrize("spelling", [None, "flags", "ends", "keys"])
+def test_a_copy_goes_on_by_itself(copied, spelling):
+    def part(start, stop):
+        return None if spelling is None else up.segments.Segments(spelling, marks[start:stop])
+
+    x, marks = np.arange(1000), np.arange(1000) // 37 % 3 == 0
+    stream = up.Stream("add", exclusive=True, initial=7)
+    stream.push(x[:300], segments=part(0, 300))
     twin = copied(stream)
+    wanted = up.scan(x, exclusive=True, initial=7, segments=part(0, 1000))[300:]
     for each in (stream, twin):
-        assert each.push(x[300:]).tolist() == np.cumsum(x)[300:].tolist()
+        got = [each.push(x[a:b], segments=part(a, b)) for a, b in ((300, 301), (301, 1000))]
+        assert np.concatenate(got).tolist() == wanted.tolist()
