@@ -143,6 +143,15 @@ def test_advantages_of_episodes_that_end_and_that_are_cut():
     got = ut.gae(r.half(), **(keywords | halves))
     halves = {k: w.cpu().numpy() for k, w in halves.items()}
     same(got, up.gae(r.half().cpu().numpy(), **(plain | halves)))
+    drawn = [x.to(dtype) for dtype in (torch.float32, torch.bfloat16) for x in (r, v)]
+    for r, v in zip(drawn[::2], drawn[1::2]):
+        for how in (
+            keywords | {"next_values": v},
+            {"last_value": 0.3, "dones": ended, "gamma": 0.97, "lam": 0.8},
+        ):
+            followed = ut.gae(r.clone().requires_grad_(), v, **how)
+            assert torch.equal(followed.detach(), ut.gae(r, v, **how))
+    r, v = draw(6), draw(6, seed=1)
     nothing_ends = ut.gae(r, v, 0.5, gamma=0.9, lam=0.8)
     never = torch.zeros(6, dtype=torch.bool)
     same(nothing_ends, ut.gae(r, v, 0.5, never, gamma=0.9, lam=0.8).cpu())

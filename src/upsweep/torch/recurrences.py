@@ -13,7 +13,7 @@ from upsweep.arguments import followed, timed, weighted
 from upsweep.segments import Segments
 from upsweep.torch import averages, filters
 from upsweep.torch.differentiable import watched
-from upsweep.torch.neighbours import previous, starts_of
+from upsweep.torch.neighbours import before, previous, starts_of, zero_before
 from upsweep.torch.operands import (
     coefficients,
     dim_of,
@@ -138,7 +138,7 @@ def gae(
         last_value, dones, gamma, lam, truncated, next_values, axis: as in `upsweep.gae`.
         dim: another name for axis.
         order: as in `linear_recurrence`. In tree order and without gradients this is `upsweep.gae`, which moves the least
-            memory; with gradients the last places may differ.
+            memory; with gradients it is the same steps one by one, which have the same bits.
 
     >>> import torch, upsweep.torch as ut
     >>> ut.gae(torch.ones(2), torch.zeros(2), 0.0, gamma=0.5, lam=1.0).tolist()
@@ -154,22 +154,39 @@ def gae(
         r, v, last, done, by, decay, cut, later = (x.detach() if isinstance(x, Tensor) else x for x in given)
         how: dict[str, Any] = {"gamma": by, "lam": decay, "truncated": cut, "next_values": later}
         return up.gae(r, v, last, done, axis=dim, **how)
-    ahead = None if next_values is None else tensor(next_values)
-    if ahead is None:
+    r, v, dtype = single(rewards), single(values), torch.promote_types(rewards.dtype, values.dtype)
+    ends, decay = None if dones is None else flags_of(dones, values, dim), gamma * lam
+    if next_values is None:
         last = rows_of(last_value, values, dim)
         assert last is not None
-        ahead = torch.cat([values, last.to(values.dtype).unsqueeze(dim)], dim).narrow(
-            dim, 1, values.shape[dim]
-        )
-    ends = None if dones is None else flags_of(dones, values, dim)
+        last = single(last.to(values.dtype)).unsqueeze(dim)
+        if order == "tree":
+            return _advantages(r, v, last, ends, gamma, decay, dim).to(dtype)
+        ahead = torch.cat([v, last], dim).narrow(dim, 1, v.shape[dim])
+    else:
+        ahead = single(tensor(next_values))
+    delta = r + gamma * ahead - v
     if ends is not None:
-        ahead = torch.where(ends, 0, ahead)
+        delta = torch.where(ends, r - v, delta)
     if truncated is not None:
         cut = flags_of(truncated, values, dim)
         ends = cut if ends is None else ends | cut
-    delta = single(rewards) + gamma * single(ahead) - single(values)
-    dtype = torch.promote_types(rewards.dtype, values.dtype)
-    return discounted_sum(delta, gamma * lam, ends, axis=dim, order=order).to(dtype)
+    return discounted_sum(delta, decay, ends, axis=dim, order=order).to(dtype)
+
+
+def _advantages(
+    r: Tensor, v: Tensor, last: Tensor, ends: Tensor | None, gamma: float, decay: float, dim: int
+) -> Tensor:
+    """The steps of `upsweep.gae`: an item counts what the state behind it is worth to it, of which a scan brings all."""
+    if 0 in v.shape:
+        return r - v
+    goes_on = starts_of(None, v, dim, True)
+    if ends is not None:
+        goes_on = goes_on & ~ends
+    error = torch.where(goes_on, r + gamma * last - v, r - v)
+    heads = None if ends is None else previous(ends, torch.ones_like(ends.select(dim, 0)), dim, False)
+    worth = discounted_sum(gamma * v + decay * error, decay, ends, axis=dim)
+    return error + before(worth, zero_before(worth, dim), heads, dim, True)
 
 
 def lfilter(
