@@ -35,6 +35,10 @@ class Moves(Protocol):
         """The places where `keep` is true, as int64."""
         ...
 
+    def found(self, x: Any, keep: Any) -> tuple[Any, Any]:
+        """The items of `x` where `keep` is true, and their places."""
+        ...
+
     def unique(self, x: Any) -> Any:
         """The first of each run of equal items."""
         ...

@@ -17,6 +17,7 @@ from upsweep.gpu.functions import memory_type
 SELECTS = {
     **{f"pack {size}": selecting.Select(key, size) for size, key in one_pass.RAW.items()},
     "partition": selecting.Select("u32", 4, rest=True),
+    "found": selecting.Select("u8", 1, places=True),
     "where": selecting.Select("u8", 1, values=False, places=True),
     **{
         f"runs of {name}{', lengths' * lengths}": selecting.Select(

@@ -171,9 +171,8 @@ def tokenize(text: Any, lexer: Lexer) -> tuple[Any, Any, Any]:
 
 def _tokens(xp: Any, lexer: Lexer, codes: Any) -> tuple[Any, Any]:
     """Ends and kinds of the tokens that the automaton's steps end. A step ends one token or a few."""
-    some = codes != 0
-    at = moving.where(xp, some)
-    codes = xp.astype(moving.pack(xp, codes, some), xp.int64)
+    codes, at = moving.found(xp, codes, codes != 0)
+    codes = xp.astype(codes, xp.int64)
     back, kind, counts = (xp.asarray(v, device=codes.device) for v in (lexer.back, lexer.kind, lexer.counts))
     if back.shape[1] == 1:
         return at - back[codes, 0], kind[codes, 0]

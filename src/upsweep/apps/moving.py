@@ -78,6 +78,15 @@ def where(xp: Any, keep: Any) -> Any:
     return moves.where(keep) if moves else pack(xp, indices(xp, keep.shape[0], keep), keep)
 
 
+def found(xp: Any, x: Any, keep: Any) -> tuple[Any, Any]:
+    """The items of 1-D x where keep is true, and their places."""
+    moves = fast(x)
+    if moves:
+        return moves.found(x, keep)
+    at = where(xp, keep)
+    return x[at], at
+
+
 def unique(xp: Any, x: Any) -> Any:
     """The first item or row of each run of equal ones."""
     moves = fast(x) if x.ndim == 1 else None

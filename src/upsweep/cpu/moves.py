@@ -59,6 +59,11 @@ def where(keep: np.ndarray) -> np.ndarray:
     return np.flatnonzero(keep)
 
 
+def found(x: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The kept items and their places."""
+    return pack(x, keep), where(keep)
+
+
 def unique(x: np.ndarray) -> np.ndarray:
     """The first item of each run of equal items."""
     return pack(x, heads(np, x))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from upsweep.gpu.boxes import boxes
 from upsweep.gpu.links import distances
 from upsweep.gpu.repeating import count, owners, repeat
-from upsweep.gpu.selecting import pack, partition, runs, select, unique, where
+from upsweep.gpu.selecting import found, pack, partition, runs, select, unique, where
 from upsweep.gpu.sorting import argsort, radix_sort
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "boxes",
     "count",
     "distances",
+    "found",
     "owners",
     "pack",
     "partition",

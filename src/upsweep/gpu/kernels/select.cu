@@ -233,7 +233,7 @@ __device__ __forceinline__ void write_tile(const Select& p, i64 t, u32 mine, con
 __device__ __forceinline__ void move_slots(const Select& p, i64 t, u32 slots, const Before* before) {
   constexpr int MANY = 8;  // on their way at once
   const i64 start = before[0].count;
-  const int room = (int)min(max(p.size - start, 0ll), (i64)before[TOGETHER].count - start);
+  const int room = (int)min(max(p.size - start, 0ll), (i64)before[WRITES].count - start);
   for (int first = threadIdx.x; first < room; first += MANY * THREADS) {
     KEY item[MANY];
     bool there[MANY];
@@ -242,7 +242,7 @@ __device__ __forceinline__ void move_slots(const Select& p, i64 t, u32 slots, co
       const int i = first + m * THREADS;
       int g = 0;
 #pragma unroll
-      for (int h = 1; h < TOGETHER; h++) g += i >= (int)(before[h].count - start);
+      for (int h = 1; h < WRITES; h++) g += i >= (int)(before[h].count - start);
       there[m] = i < room && slots >> g & 1;
       if (there[m]) item[m] = p.slots[(t + g) * SLOT + i - (int)(before[g].count - start)];
     }
@@ -315,11 +315,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_mark(const __grid_
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_write(const __grid_constant__ Select p) {
-  __shared__ Before before[TOGETHER + 1];
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS - LENGTHS) upsweep_write(const __grid_constant__ Select p) {
+  __shared__ Before before[WRITES + 1];
   __shared__ u64 kept;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const i64 t = (i64)(gridDim.x - 1 - blockIdx.x) * TOGETHER;  // the last ones first: what was written of them is in the cache
+  const i64 t = (i64)(gridDim.x - 1 - blockIdx.x) * WRITES;  // the last ones first: what was written of them is in the cache
   if (blockIdx.x == 0 && warp == WARPS - 1) tell(p, lane);
   const u64* const counts = p.nodes.level[0] + t;
   if (warp == 0) {
@@ -327,22 +327,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_write(cons
     const u64 all = REST ? before_tile<false>(p.nodes, p.tiles, lane).count : 0;
     if (lane == 0) kept = all;
 #pragma unroll
-    for (int g = 0; g <= TOGETHER; g++) {
+    for (int g = 0; g <= WRITES; g++) {
       if (lane == 0) before[g] = next;
-      if (g == TOGETHER || t + g >= p.tiles) continue;
+      if (g == WRITES || t + g >= p.tiles) continue;
       next.count += counts[g];
       if (LENGTHS) next.last = max(next.last, counts[g + p.nodes.lasts]);
     }
   }
   u32 slots = 0;  // a bit for each tile that has one
 #pragma unroll
-  for (int g = 0; g < TOGETHER; g++) if (SLOT && t + g < p.tiles && counts[g] <= SLOT) slots |= 1u << g;
+  for (int g = 0; g < WRITES; g++) if (SLOT && t + g < p.tiles && counts[g] <= SLOT) slots |= 1u << g;
   if (slots) {
     __syncthreads();  // it is known what lies before the tiles
     move_slots(p, t, slots, before);
   }
 #pragma unroll 1
-  for (int g = 0; g < TOGETHER && t + g < p.tiles; g++) {
+  for (int g = 0; g < WRITES && t + g < p.tiles; g++) {
     const bool slot = slots >> g & 1;
     if (slot && !PLACES && !LENGTHS) continue;
     const u32 mine = p.marks[(t + g) * THREADS + threadIdx.x];
