@@ -57,7 +57,8 @@ class Spread:
             parts = _tiles(self.counts) - (-self.total // CHUNK)
             pointers = [v.ptr if v else 0 for v in (x, *outputs)]
             numbers = [*self.numbers[:9], *pointers, *self.numbers[13:]]
-            text = spec(self.counts.dtype, RAW[x.dtype.itemsize] if x else None, _even(self.counts))
+            even = _even(self.counts) and (x is None or _even(x))
+            text = spec(self.counts.dtype, RAW[x.dtype.itemsize] if x else None, even)
             launch("repeat", "upsweep_fill", text, self.counts, (-(-parts // PARTS), THREADS), numbers)
 
 
@@ -81,8 +82,9 @@ def _tiles(counts: View) -> int:
     return -(-counts.shape[0] // (THREADS * COUNTS))
 
 
-def _even(counts: View) -> bool:
-    return counts.ptr % min(16, COUNTS * counts.dtype.itemsize) == 0
+def _even(x: View) -> bool:
+    """Whether threads load their items of `x`, as many as they have counts, in whole pieces."""
+    return x.ptr % min(16, COUNTS * x.dtype.itemsize) == 0
 
 
 def repeat(x: Any, counts: Any, offsets: Callable[[], Any]) -> Any:

@@ -1,7 +1,7 @@
 // Values, each repeated as often as its count says, however uneven the counts are. A first pass sums the counts of tiles, and
 // writes a byte for each count. Then the ends of the tiles and the output's chunks cut the output into parts. A block finds its
-// first part among the sums, and goes on to the next ones. It scans the counts of the tile, and marks the start of each segment.
-// Every item of the output belongs to the nearest mark at or before it.
+// first part among the sums, and goes on to the next ones. It scans the counts of the tile, and marks the start of each segment by
+// a bit. So many bits as are set up to an item of the output, so many segments that have items have begun.
 // The cuts: Green, McColl and Bader, "GPU merge path" (2012).
 //   VALUES   x[s] is written for each item of segment s
 //   OWNERS   s is written, and the item's place within the segment
@@ -10,7 +10,8 @@
 
 constexpr int WARPS = THREADS / 32, TILE = THREADS * COUNTS;  // of counts
 constexpr int LINE = 128;  // of the output
-static_assert(TILE < 65536 && CHUNK % (WARPS * LINE) == 0, "a mark has 16 bits, a lane takes four items of the output from a line");
+constexpr u64 RANK = 1ull << 48;
+static_assert(TILE <= 65536 && CHUNK == 8 * WARPS * LINE, "a segment's name and rank have 16 bits, a lane has a word of the marks");
 static_assert(COUNTS == 8 && PARTS < 32, "a thread's counts are a word of bytes, a warp's lanes ask for the tiles of all parts");
 
 struct Repeat {
@@ -111,31 +112,29 @@ template <class T> __device__ __forceinline__ void store_four(T* to, const T (&v
   }
 }
 
-// Marks the starts of a thread's segments. The first of them starts at place `at`; the block's part is [first, end).
-template <class T, class Counts>
-__device__ __forceinline__ void mark(const Counts& counts, T at, int first, int end, u16* marks, int* begins, u32& cut_segment, i64& late) {
+// Calls f(j, count, segment's first item, segment's rank among those that have items) for each segment of a thread that has any.
+template <class T, class Counts, class F> __device__ __forceinline__ void each_segment(const Counts& counts, T at, u32 rank, F f) {
 #pragma unroll
   for (int j = 0; j < COUNTS; j++) {
-    const T next = at + (T)counts(j);
-    if (next > at && next > first && at < end) {
-      const int to = at > first ? (int)at : first, s = threadIdx.x * COUNTS + j;
-      marks[to] = s + 1;
-      if (OWNERS) begins[s] = to;
-      if (OWNERS && at <= first) { cut_segment = s; late = first - at; }
-    }
-    at = next;
+    const T count = (T)counts(j);
+    if (count > 0) f(j, at, at + count, rank++);
+    at += count;
   }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, (sizeof(VALUE) > 8 ? 768 : 1024) / THREADS) upsweep_fill(const __grid_constant__ Repeat p) {
-  __shared__ uint4 mark_words[CHUNK / 8];
-  __shared__ int begins[OWNERS ? TILE : 1];  // of segments, in the block's part
+extern "C" __global__ void __launch_bounds__(THREADS, (sizeof(VALUE) > 8 ? 768 : VALUES ? 1280 : 1024) / THREADS) upsweep_fill(const __grid_constant__ Repeat p) {
+  __shared__ u32 marks[2][CHUNK / 32];  // a bit where a segment starts, in this part and in the next one
+  // Of the segments of a tile that have items: their values, or where they begin in the part, and which they are.
   __shared__ VALUE held[VALUES ? TILE : 1];
-  __shared__ i64 sums[WARPS], tile_sums[PARTS], late;
-  __shared__ u32 tops[WARPS], cut_segment;
+  __shared__ int begins[OWNERS ? TILE : 1];
+  __shared__ u16 names[OWNERS ? TILE : 1];
+  __shared__ u64 sums[WARPS];
+  __shared__ i64 tile_sums[PARTS];
+  // Of the segment that a part starts in: its rank, and how many items it has before the part.
+  __shared__ u32 cut_rank;
+  __shared__ i64 late;
   __shared__ u8 wides[PARTS];
   __shared__ Cut shared_cut;
-  u16* const marks = (u16*)mark_words;  // 1 + the segment that starts here
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const i64 step = (i64)blockIdx.x * PARTS;
   if (warp == 0) {
@@ -146,54 +145,55 @@ extern "C" __global__ void __launch_bounds__(THREADS, (sizeof(VALUE) > 8 ? 768 :
       wides[lane] = p.wide[cut.tile + lane];
     }
   }
-  for (int i = threadIdx.x; i < CHUNK / 8; i += THREADS) mark_words[i] = uint4{0, 0, 0, 0};
+  for (int i = threadIdx.x; i < CHUNK / 32; i += THREADS) marks[0][i] = 0;
   __syncthreads();  // the first part is known, and there are no marks
   Cut cut = shared_cut;
   const i64 first_tile = cut.tile;
-  i64 known = -1, before = 0;
+  i64 known = -1;
+  u64 before = 0;  // of the tile's items, and in the top bits of its segments that have any
   u64 bytes = 0, coming = cut.tile < p.tiles ? p.bytes[cut.tile * THREADS + threadIdx.x] : 0;
   bool wide = false;
 
   for (int part = 0; part < PARTS && cut.tile < p.tiles; part++) {
     const i64 t = cut.tile, bound = (step + part - t + 1) * CHUNK;
     const i64 low = max(cut.start, bound - CHUNK), high = min(cut.end, bound), base = low & ~3ll, start = cut.start;
-    const bool last = cut.end <= bound;
-    VALUE mine[COUNTS];
-    if (known != t) {
-      wide = wides[t - first_tile];
-      bytes = coming;
-      if (t + 1 < p.tiles) coming = p.bytes[(t + 1) * THREADS + threadIdx.x];
-      if constexpr (VALUES) {
-#pragma unroll
-        for (int j = 0; j < COUNTS; j++) {
-          const i64 s = t * TILE + j * THREADS + threadIdx.x;
-          if (s < p.n) mine[j] = p.x[s];
-        }
-      }
-      i64 sum = 0;
+    const bool last = cut.end <= bound, fresh = known != t;
+    Pack<VALUE, COUNTS> mine;
+    const auto segments = [&](i64 from, auto f) {
+      const i64 at = from + (i64)(before & RANK - 1);
+      const u32 rank = (u32)(before / RANK);
       if (wide) {
         Pack<COUNT, COUNTS> counts;
         load_counts(counts, p, t);
+        each_segment([&](int j) { return counts.get(j); }, at, rank, f);
+      } else each_segment([&](int j) { return bytes >> 8 * j & 255; }, (int)at, rank, f);
+    };
+    if (fresh) {
+      known = t;
+      wide = wides[t - first_tile];
+      bytes = coming;
+      if (t + 1 < p.tiles) coming = p.bytes[(t + 1) * THREADS + threadIdx.x];
+      const i64 s = t * TILE + threadIdx.x * COUNTS;
+      if (VALUES) mine.template load_within<EVEN>(p.x + s, 0, p.n - s);
+      before = 0;
+      u64 sum = 0;
+      segments(0, [&](int j, auto at, auto end, u32 rank) { sum = (u64)(rank + 1) * RANK | (u64)end; });
+      u64 to_lane = sum;
 #pragma unroll
-        for (int j = 0; j < COUNTS; j++) sum += (i64)counts.get(j);
-      } else {
-        const u64 pairs = (bytes & 0x00ff00ff00ff00ffull) + (bytes >> 8 & 0x00ff00ff00ff00ffull);
-        sum = pairs * 0x0001000100010001ull >> 48;
-      }
-      i64 to_lane = sum;
-#pragma unroll
-      for (int s = 1; s < 32; s *= 2) { const i64 left = __shfl_up_sync(FULL, to_lane, s); if (lane >= s) to_lane += left; }
+      for (int s = 1; s < 32; s *= 2) { const u64 left = __shfl_up_sync(FULL, to_lane, s); if (lane >= s) to_lane += left; }
       if (lane == 31) sums[warp] = to_lane;
       before = to_lane - sum;
     }
     __syncthreads();  // all warps have summed, and are through with the part before
-    if (known != t) {
-      known = t;
+    if (fresh) {
 #pragma unroll
       for (int w = 0; w < WARPS; w++) if (w < warp) before += sums[w];
-#pragma unroll
-      for (int j = 0; j < COUNTS; j++) if (VALUES) held[j * THREADS + threadIdx.x] = mine[j];
+      segments(0, [&](int j, auto at, auto end, u32 rank) {
+        if constexpr (VALUES) held[rank] = mine.get(j);
+        if constexpr (OWNERS) names[rank] = threadIdx.x * COUNTS + j;
+      });
     }
+    for (int i = threadIdx.x; i < CHUNK / 32; i += THREADS) marks[part + 1 & 1][i] = 0;
     if (last) {
       cut.tile = t + 1;
       cut.start = cut.end;
@@ -201,45 +201,30 @@ extern "C" __global__ void __launch_bounds__(THREADS, (sizeof(VALUE) > 8 ? 768 :
     }
     if (low >= high) continue;
     const int first = (int)(low - base), end = (int)(high - base);
-    const int lines = (end + WARPS * LINE - 1) / (WARPS * LINE), stretch = warp * lines * LINE;  // of a warp
-    const i64 at = start + before - base;
-    if (wide) {
-      Pack<COUNT, COUNTS> counts;
-      load_counts(counts, p, t);
-      mark([&](int j) { return (i64)counts.get(j); }, at, first, end, marks, begins, cut_segment, late);
-    } else mark([&](int j) { return (int)(bytes >> 8 * j & 255); }, (int)at, first, end, marks, begins, cut_segment, late);
+    u32* const bits = marks[part & 1];
+    segments(start - base, [&](int j, auto at, auto behind, u32 rank) {
+      if (behind <= first || at >= end) return;
+      const int to = at > first ? (int)at : 0;
+      atomicOr(bits + to / 32, 1u << to % 32);
+      if (OWNERS) begins[rank] = to;
+      if (at <= first) { cut_rank = rank; late = -at; }
+    });
     __syncthreads();  // marks are there
-    u32 top = 0;
-#pragma unroll 4
+
+    const int lines = (end + WARPS * LINE - 1) / (WARPS * LINE), words = LINE / 32 * lines;  // of a warp
+    u32 rank = 0;  // before a lane's word
+    for (int i = lane; i < warp * words; i += 32) rank += __popc(bits[i]);
+    const u32 word = lane < words ? bits[warp * words + lane] : 0;
+    rank = cut_rank - 1 + __reduce_add_sync(FULL, rank) + sum_to_lane(__popc(word), lane) - __popc(word);
+#pragma unroll 2
     for (int k = 0; k < lines; k++) {
-      const uint2 w = *(const uint2*)(marks + stretch + LINE * k + 4 * lane);
-      top = __vmaxu2(top, __vmaxu2(w.x, w.y));
-    }
-    top = max(top & 0xffff, top >> 16);
-    top = __reduce_max_sync(FULL, top);
-    if (lane == 0) tops[warp] = top;
-    __syncthreads();  // the last mark of each stretch is known
-    u32 nearest = 0;  // at or before a line's first item
-#pragma unroll
-    for (int w = 0; w < WARPS; w++) if (w < warp) nearest = max(nearest, tops[w]);
-#pragma unroll 4
-    for (int k = 0; k < lines; k++) {
-      const int i = stretch + LINE * k + 4 * lane;
-      u64* const four = (u64*)(marks + i);
-      const u64 w = *four;
-      *four = 0;
-      u32 mark[4];
-#pragma unroll
-      for (int j = 0; j < 4; j++) mark[j] = max(j ? mark[j - 1] : 0u, (u32)(w >> 16 * j) & 0xffff);
-      u32 to_lane = mark[3];
-#pragma unroll
-      for (int s = 1; s < 32; s *= 2) { const u32 left = __shfl_up_sync(FULL, to_lane, s); if (lane >= s) to_lane = max(to_lane, left); }
-      const u32 left = __shfl_up_sync(FULL, to_lane, 1), mine = lane ? max(left, nearest) : nearest;
-      nearest = max(nearest, __shfl_sync(FULL, to_lane, 31));
+      const int i = (warp * lines + k) * LINE + 4 * lane, from = LINE / 32 * k + lane / 8, shift = lane % 8 * 4;
+      const u32 near = __shfl_sync(FULL, word, from);
+      u32 at = __shfl_sync(FULL, rank, from) + __popc(near & (1u << shift) - 1);
       if (i >= end) continue;
       u32 segment[4];
 #pragma unroll
-      for (int j = 0; j < 4; j++) segment[j] = max(max(mark[j], mine), 1u) - 1;  // before the part: any
+      for (int j = 0; j < 4; j++) segment[j] = at += near >> (shift + j) & 1;
       if constexpr (VALUES) {
         alignas(16) VALUE values[4];
 #pragma unroll
@@ -250,8 +235,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, (sizeof(VALUE) > 8 ? 768 :
         alignas(16) i64 owners[4], ranks[4];
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-          owners[j] = t * TILE + segment[j];
-          ranks[j] = i + j - begins[segment[j]] + (segment[j] == cut_segment ? late : 0);
+          owners[j] = t * TILE + names[segment[j]];
+          ranks[j] = i + j - begins[segment[j]] + (segment[j] == cut_rank ? late : 0);
         }
         store_four(p.owners + base + i, owners, first - i, end - i);
         store_four(p.ranks + base + i, ranks, first - i, end - i);
