@@ -21,7 +21,7 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "src")]
 from gpu_races import CUDA, N, Race, algebra, models, nbytes, recurrences, tables, texts
 from upsweep import apps
 
-TWICE = "items are read again, from the cache, when all before them have been counted; the length is known at the end"
+TWICE = "what a tile keeps is written twice, side by side and at its place, or where that is much read twice"
 
 
 def moves() -> Iterator[Race]:
