@@ -30,7 +30,7 @@ def spilled(kernel: str, spec: str, arch: int) -> int:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("kernel", SELECTIVE)
 def test_selective_scans_keep_their_registers(kernel, dtype, many):
-    spec, _, _ = layers._spec(kernel, named(dtype), 16, GRAINS[dtype], 16, many)
+    spec = layers._spec(kernel, named(dtype), 16, GRAINS[dtype], 16, many)[0]
     assert spilled(kernel, spec, 90) == 0
 
 
@@ -63,7 +63,7 @@ def test_layers_compile_for_pieces_of_any_size(arch, size):
         spec, _, _ = layers._gated_spec(kernel, layer, named(dtype), size, ARRAYS[layer], False)
         spilled(kernel, spec, arch)
     for kernel, states in zip(SELECTIVE, (5, 12, 24)):
-        spec, _, _ = layers._spec(kernel, named(dtype), states if size < 8 else 5, size, size, False)
+        spec = layers._spec(kernel, named(dtype), states if size < 8 else 5, size, size, False)[0]
         spilled(kernel, spec, arch)
 
 

@@ -272,6 +272,7 @@ def test_many_channels_are_walked_with_the_bits_of_few(dtype, states, cuda, monk
     found = []
     for most in (1 << 20, -1):
         monkeypatch.setattr("upsweep.gpu.layers._MANY", most)
+        monkeypatch.setattr("upsweep.gpu.layers._MANY_BACK", most)
         leaves = [x.detach().requires_grad_() for x in operands.values()]
         y = run_selective(*leaves)
         g = torch.linspace(-1, 1, y.numel(), device="cuda").to(dtype).view_as(y)

@@ -26,8 +26,8 @@ _STEPS = 16
 """Steps of a tile, as in serving.cuh."""
 
 
-_MANY = 1
-"""How many blocks a multiprocessor has at most where the blocks of a walk are not many."""
+_MANY, _MANY_BACK = 1, 4
+"""How many groups of channels a multiprocessor has at most where the groups of a walk are not many, forwards and back."""
 _SERVERS = {(False, False): (8, 1), (False, True): (8, 1), (True, False): (4, 2), (True, True): (6, 2)}
 """Warps that serve the walking warps, and blocks of a multiprocessor, by whether blocks are many and items narrow floats.
 
@@ -35,9 +35,16 @@ Of the exponentials, on an H200: 16 x 2048 x 4096 float32 .51 with (4, 2), .525 
 (8, 1); bfloat16 .52, .53 and .46; 1 x 16384 x 4096 float32 .37, .39 and .46."""
 _SERVED = 120 << 10
 """Bytes of shared memory that they have together, so that each of their threads has registers enough."""
-_BLOCKS_BACK = 4
-"""Blocks of a multiprocessor that walk back. A lane walks one channel at a time, except of more than 16 states. Two channels were
-.25 instead of .24 of the bytes for 16 x 2048 x 4096 float32 on an H200, but the sums over channels had other bits then."""
+_BACK_SERVERS = 2
+"""Warps that serve a group of channels on the way back. The sums over steps depend on it: it is the same on every machine."""
+_SIDE = 2
+"""Channels that a lane walks back at once, of up to 16 states. The sums over channels depend on it."""
+_BACK = {False: (1, 3), True: (2, 2)}
+"""Groups of channels that a block walks back, and blocks of a multiprocessor, by whether a multiprocessor has more than four
+groups and items are narrow floats.
+
+Of the exponentials, on an H200: 16 x 2048 x 4096 bfloat16 .16 with (2, 2) and .14 with (1, 3); float32 .15, where registers
+spill, and .14; 8 x 4096 x 1536 bfloat16 .12 and .135; 1 x 16384 x 4096 .065 and .085."""
 _STEP_THREADS = 128
 """Threads of a block that takes single steps, as in gated_step.cu and selective_step.cu."""
 _FEW_STEPS = 4
@@ -46,17 +53,17 @@ _FEW_STEPS = 4
 
 def selective(s: Selective, out: View, last: View | None, marks: View | None) -> None:
     """Write `out` and, where they are asked for, the last state of each sequence and the states at its chunks."""
-    words = [*_operands(s, out), _ptr(s.initial), _ptr(last), _ptr(marks), *_sizes(s), *[0] * 16]
+    words = [*_operands(s, out), _ptr(s.initial), _ptr(last), _ptr(marks), *_sizes(s), *[0] * 17]
     if s.offsets is None and marks is None and s.u.shape[1] <= _FEW_STEPS:
         _selective_step(s, last, words)
         return
     channels = _grain([v for v in (s.u, s.delta, s.z, out) if v is not None], min(16, 4 * s.u.dtype.itemsize))
-    kernel, threads, memory = _kernel("selective", s, channels, _grain([s.b, s.c]))
+    kernel, threads, memory, _ = _kernel("selective", s, channels, _grain([s.b, s.c]))
     _launch(kernel, s, s.sequences * _groups(s), threads, memory, words)
 
 
 def _selective_step(s: Selective, last: View | None, words: Sequence[int]) -> None:
-    kernel, threads, _ = _kernel("selective_step", s, s.u.dtype.itemsize, _states_grain(s, last))
+    kernel, threads, _, _ = _kernel("selective_step", s, s.u.dtype.itemsize, _states_grain(s, last))
     channels = threads // lanes_of(s.a.shape[1])
     _launch(kernel, s, s.sequences * -(-s.u.shape[2] // channels), threads, 0, words)
 
@@ -78,7 +85,7 @@ def selective_back(
     channels = _grain(
         [v for v in (s.u, s.delta, s.z, g, du, ddelta, dz) if v is not None], min(16, 4 * s.u.dtype.itemsize)
     )
-    kernel, threads, memory = _kernel("selective_back", s, channels, _grain([s.b, s.c]))
+    kernel, threads, memory, teams = _kernel("selective_back", s, channels, _grain([s.b, s.c]))
     lines = s.u.shape[0] * s.u.shape[1]
     n, real = s.a.shape[1], accumulator(s.u.dtype)
     assert s.u.kind is not None
@@ -88,8 +95,18 @@ def selective_back(
     assert dc
     parts = s.u.kind.empty(s.u, (_groups(s), lines, 2 * n), real)
     words = [*_operands(s, g), _ptr(s.initial), 0, _ptr(marks), *_sizes(s)]
-    words += [*_lines(du), *_lines(ddelta), *_lines(dz), _ptr(dlast), *map(_ptr, states), parts.ptr, lines]
-    _launch(kernel, s, s.sequences * _groups(s), threads, memory, words)
+    tasks = s.sequences * _groups(s)
+    words += [
+        *_lines(du),
+        *_lines(ddelta),
+        *_lines(dz),
+        _ptr(dlast),
+        *map(_ptr, states),
+        parts.ptr,
+        lines,
+        tasks,
+    ]
+    _launch(kernel, s, -(-tasks // teams), threads, memory, words)
     _total(s, parts, db, dc)
 
 
@@ -145,13 +162,14 @@ def _grain(arrays: Sequence[View], most: int = 16) -> int:
     return whole
 
 
-def _kernel(name: str, s: Selective, grain: int, state_grain: int) -> tuple[Any, int, int]:
-    """A loaded kernel, its threads and its shared memory."""
-    much = _MANY * driver.attribute(s.u.device, "MULTIPROCESSOR_COUNT")
+def _kernel(name: str, s: Selective, grain: int, state_grain: int) -> tuple[Any, int, int, int]:
+    """A loaded kernel, its threads, its shared memory, and the groups of channels that a block takes."""
+    most = _MANY_BACK if name == "selective_back" else _MANY
+    much = most * driver.attribute(s.u.device, "MULTIPROCESSOR_COUNT")
     many = s.sequences * _groups(s) > much
-    spec, threads, memory = _spec(name, s.u.dtype, s.a.shape[1], grain, state_grain, many)
+    spec, threads, memory, teams = _spec(name, s.u.dtype, s.a.shape[1], grain, state_grain, many)
     with driver.on_device(s.u.device):
-        return _loaded(name, spec, memory, s.u.device), threads, memory
+        return _loaded(name, spec, memory, s.u.device), threads, memory, teams
 
 
 @lru_cache(256)
@@ -163,12 +181,12 @@ def _loaded(name: str, spec: str, memory: int, device: int) -> Any:
 @lru_cache(256)
 def _spec(
     name: str, dtype: np.dtype, states: int, grain: int, state_grain: int, many: bool
-) -> tuple[str, int, int]:
-    """The part of a kernel's text that differs, its threads and its shared memory."""
+) -> tuple[str, int, int, int]:
+    """The part of a kernel's text that differs, its threads, its shared memory, and the groups of channels that a block takes."""
     real, lanes = accumulator(dtype), lanes_of(states)
     own, narrow = -(-states // lanes), real.itemsize == 4
     numbers = {"STATES": states, "LANES": lanes, "OWN": own, "GRAIN": grain, "STATE_GRAIN": state_grain}
-    threads, memory = _STEP_THREADS, 0
+    threads, memory, teams = _STEP_THREADS, 0, 1
     if name == "selective_step":
         numbers["THREADS"] = threads
     elif name == "selective":
@@ -178,20 +196,20 @@ def _spec(
         threads, memory = 32 * (lanes + servers), servers * each
         numbers |= {"SERVERS": servers, "BLOCKS": blocks}
     else:
-        side = max(1, lanes // 4)
-        threads = 32 * lanes // side
-        memory = _memory_back(dtype.itemsize, real.itemsize, states, lanes // side, lanes * own)
-        numbers |= {
-            "SIDE": side,
-            "BODY": max(4, lanes // side),
-            "BLOCKS": min(_BLOCKS_BACK, MOST_MEMORY // memory),
-        }
+        own = 1 << (own - 1).bit_length()
+        side = min(lanes, max(_SIDE, lanes // 4))
+        each = _memory_back(real.itemsize, lanes, own, lanes // side)
+        teams, blocks = _BACK[many and dtype.itemsize == 2]
+        teams = max(1, min(teams, MOST_MEMORY // each))
+        threads, memory = 32 * teams * (lanes // side + _BACK_SERVERS), teams * each
+        numbers |= {"OWN": own, "SIDE": side, "BODY": 4, "TEAMS": teams}
+        numbers |= {"SERVERS": _BACK_SERVERS, "BLOCKS": max(1, min(blocks, MOST_MEMORY // memory))}
     if memory > MOST_MEMORY:
         raise EngineError(
             f"the cuda engine has no room for {states} states of {dtype} a channel: 64 fit, of float64 32"
         )
     numbers["MEMORY"] = memory
-    return _types(dtype) + _constants(numbers), threads, memory
+    return _types(dtype) + _constants(numbers), threads, memory, teams
 
 
 def _few(x: View, sequences: int) -> bool:
@@ -213,19 +231,16 @@ def lanes_of(states: int) -> int:
     return max(1, min(16, 1 << (-(-states // 4) - 1).bit_length()))
 
 
-def _stage(steps: int, size: int, states: int) -> int:
-    return 3 * steps * CHANNELS * size + 2 * -(-steps * states * size // 16) * 16
-
-
 def _memory(real: int, lanes: int, padded: int) -> int:
     """Bytes of shared memory that a serving warp needs forwards."""
     return _STEPS * real * ((2 + lanes) * CHANNELS + 2 * padded) + 16
 
 
-def _memory_back(size: int, real: int, states: int, warps: int, padded: int) -> int:
-    stage = _stage(CHUNK, size, states) + CHUNK * CHANNELS * size
-    each = 2 * padded + 4 * CHANNELS + CHANNELS * padded // 2 + 2 * padded * warps
-    return 2 * stage + CHUNK * real * each
+def _memory_back(real: int, lanes: int, own: int, walkers: int) -> int:
+    """Bytes of shared memory that a group of channels needs on the way back."""
+    turns, padded = min(own, 32 // lanes), lanes * own
+    tile = _STEPS * real * (4 * CHANNELS + 2 * turns * padded + 2 * walkers * padded)
+    return 2 * (tile + 24) + _STEPS // 2 * CHANNELS * padded * real
 
 
 # --- gated layers -------------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 // A selective scan, forwards. Warps walk WARP_CHANNELS channels each; others serve them.
-#include "selective.cuh"
-#include "serving.cuh"
+#include "selective_serving.cuh"
 
 constexpr int WALKERS = LANES, THREADS = 32 * (WALKERS + SERVERS);
 // Steps whose items lie side by side, and how often a tile has so many.
@@ -104,35 +103,6 @@ __device__ __forceinline__ void walk(const Params& p, const Part& part, Memory& 
   }
   if (p.last) store_states(p.last + states, mine, exist, h);
 }
-
-// b or c of a tile: OWN states of one step for each lane, PACKS times.
-constexpr int PACKS = (STEPS * LANES + 31) / 32;
-struct Shared {
-  Pack<Value, OWN> x[PACKS];
-  __device__ __forceinline__ void load(const Params& p, const Part& part, const Lines& l, i64 j, int lane) {
-    constexpr int CUT = PADDED == STATES && OWN * SIZE % STATE_GRAIN == 0 ? STATE_GRAIN : SIZE;
-#pragma unroll
-    for (int k = 0; k < PACKS; k++) {
-      const int i = k * 32 + lane, state = i % LANES * OWN;
-      const char* from = part.at(p, l, j + i / LANES) + state * SIZE;
-      x[k] = {};
-      if (j + i / LANES >= part.n || i >= STEPS * LANES) continue;
-      if (PADDED == STATES) x[k] = load_item<Pack<Value, OWN>, CUT>(from);
-      else
-#pragma unroll
-        for (int o = 0; o < OWN; o++) if (state + o < STATES) x[k].x[o] = ((const Value*)from)[o];
-    }
-  }
-  __device__ __forceinline__ void put(Pack<Real, OWN> (&to)[STEPS * LANES], int lane) const {
-#pragma unroll
-    for (int k = 0; k < PACKS; k++) {
-      Pack<Real, OWN> wide;
-#pragma unroll
-      for (int o = 0; o < OWN; o++) wide.x[o] = convert<Real>(x[k].x[o]);
-      if (k * 32 + lane < STEPS * LANES) to[k * 32 + lane] = wide;
-    }
-  }
-};
 
 __device__ __forceinline__ void serve(const Params& p, const Part& part, Memory& memory, int warp, int lane) {
   Server<false> server{p, part, warp, lane};

@@ -25,7 +25,8 @@ struct Params {
   Lines du, ddelta, dz;
   const Real* dlast;
   Real *da, *dskip, *dbias, *dinitial, *parts;
-  i64 lines;
+  // tasks: a group of channels of a sequence each.
+  i64 lines, tasks;
 };
 
 template <class T, int N> struct alignas(N * sizeof(T) % 16 == 0 ? 16 : sizeof(T)) Pack { T x[N]; };
@@ -51,12 +52,28 @@ template <int HIGH, int LOW, int V> __device__ __forceinline__ void sum_over_lan
   }
 }
 
-// The states of a lane: states [lane * OWN, lane * OWN + OWN) of its channel.
-__device__ __forceinline__ void load_states(const Real* from, int lane, bool exist, Real (&x)[OWN]) {
+// Sums over lanes as sum_over_lanes makes them, of values that lie in a lane in the order that its place among lanes STRIDE apart
+// asks for: each lane keeps its first values.
+template <int V, int UNTIL, int STRIDE> __device__ __forceinline__ void sum_turned(Real* x) {
+  if constexpr (V > UNTIL) {
 #pragma unroll
-  for (int o = 0; o < OWN; o++) x[o] = exist && lane * OWN + o < STATES ? from[lane * OWN + o] : Real(0);
+    for (int i = 0; i < V / 2; i++) x[i] += __shfl_xor_sync(~0u, x[i + V / 2], V / 2 / UNTIL * STRIDE);
+    sum_turned<V / 2, UNTIL, STRIDE>(x);
+  }
 }
-__device__ __forceinline__ void store_states(Real* to, int lane, bool exist, const Real (&x)[OWN]) {
+
+// The states of a lane: states [lane * OWN, lane * OWN + OWN) of its channel, of which place o has the state o ^ turn.
+__device__ __forceinline__ void load_states(const Real* from, int lane, bool exist, Real (&x)[OWN], int turn = 0) {
 #pragma unroll
-  for (int o = 0; o < OWN; o++) if (exist && lane * OWN + o < STATES) to[lane * OWN + o] = x[o];
+  for (int o = 0; o < OWN; o++) {
+    const int state = lane * OWN + (o ^ turn);
+    x[o] = exist && state < STATES ? from[state] : Real(0);
+  }
+}
+__device__ __forceinline__ void store_states(Real* to, int lane, bool exist, const Real (&x)[OWN], int turn = 0) {
+#pragma unroll
+  for (int o = 0; o < OWN; o++) {
+    const int state = lane * OWN + (o ^ turn);
+    if (exist && state < STATES) to[state] = x[o];
+  }
 }

@@ -17,9 +17,9 @@ constexpr int ROUND = SERVERS * STEPS;
 struct Part {
   i64 sequence, begin, n, first;
   int exist;
-  __device__ __forceinline__ explicit Part(const Params& p) {
-    sequence = blockIdx.x / (u32)p.groups;
-    first = blockIdx.x % (u32)p.groups * (i64)WIDTH;
+  __device__ __forceinline__ explicit Part(const Params& p, u32 task = blockIdx.x) {
+    sequence = task / (u32)p.groups;
+    first = task % (u32)p.groups * (i64)WIDTH;
     exist = (int)min(p.channels - first, (i64)WIDTH);
     begin = p.offsets ? p.offsets[sequence] : 0;
     n = p.offsets ? p.offsets[sequence + 1] - begin : p.steps;
@@ -64,7 +64,7 @@ template <bool BACK> struct Server {
     char* at;
     i64 step;
   };
-  __device__ __forceinline__ Source of(const Lines& l, int skip = 0) const {
+  __device__ __forceinline__ Source of(const Lines& l, i64 skip = 0) const {
     const i64 j = (i64)warp * STEPS + first + skip;
     return {part.at(p, l, BACK ? part.n - 1 - j : j) + part.first * SIZE + place * GRAIN, BACK ? -l.step : l.step};
   }
