@@ -26,8 +26,8 @@ from upsweep.gpu.view import View
 
 THREADS, COUNTS, CHUNK, PARTS = 128, 8, 4096, 8
 """Threads of a block, counts of a thread, items of the output in a part at most, and parts of a block. 2^24 counts of 0 to 8 on
-an H200, both kernels as fractions of a copy, values and owners: (128, 8, 4096, 8) .59 and .78, with 4 parts .58 and .80, with 16
-.58 and .76, (128, 8, 2048, 8) .57 and .80, (256, 8, 4096, 8) .55 and .78."""
+an H200, by an older second kernel, both as fractions of a copy, values and owners: (128, 8, 4096, 8) .59 and .78, with 4 parts
+.58 and .80, with 16 .58 and .76, (128, 8, 2048, 8) .57 and .80, (256, 8, 4096, 8) .55 and .78."""
 TOGETHER = 4
 """Tiles whose counts a block sums."""
 
