@@ -39,7 +39,7 @@ _PARTS = {
     "gated_back": f"{_GATED} barriers.cuh serving.cuh gated.cuh gated_back.cu",
     "total": "narrow.cuh prelude.cuh spec total.cu",
     "flags": "narrow.cuh prelude.cuh differ.cuh spec flags.cu",
-    "select": "narrow.cuh prelude.cuh differ.cuh counts.cuh tally.cuh packs.cuh spec select.cu",
+    "select": "narrow.cuh prelude.cuh differ.cuh counts.cuh tally.cuh packs.cuh spec kept.cuh select.cu",
     "repeat": "narrow.cuh prelude.cuh counts.cuh tally.cuh packs.cuh spec repeat.cu",
     "sort": "narrow.cuh prelude.cuh counts.cuh spec sort.cu",
     "count": "narrow.cuh prelude.cuh spec count.cu",
