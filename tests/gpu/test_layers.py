@@ -55,6 +55,13 @@ def test_shared_memory_holds_the_warps_that_serve(name, size, room):
         assert blocks * (memory + 1024) <= room + 1024
 
 
+@pytest.mark.parametrize(("room", "teams"), [(99 << 10, 1), (163 << 10, 2)])
+def test_a_block_walks_as_many_groups_back_as_shared_memory_holds(room, teams):
+    _, threads, memory, found = layers._spec("selective_back", named("bfloat16"), 16, 8, 16, True, room)
+    assert (found, threads) == (teams, 128 * teams)
+    assert memory <= room
+
+
 @pytest.mark.parametrize(("arch", "size"), [(80, 4), (90, 8), (100, 2)])
 def test_layers_compile_for_pieces_of_any_size(arch, size):
     """Plans for channels that begin anywhere, for every number of states, and for the widest dtype."""

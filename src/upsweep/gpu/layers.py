@@ -167,7 +167,8 @@ def _kernel(name: str, s: Selective, grain: int, state_grain: int) -> tuple[Any,
     most = _MANY_BACK if name == "selective_back" else _MANY
     much = most * driver.attribute(s.u.device, "MULTIPROCESSOR_COUNT")
     many = s.sequences * _groups(s) > much
-    spec, threads, memory, teams = _spec(name, s.u.dtype, s.a.shape[1], grain, state_grain, many)
+    room = driver.attribute(s.u.device, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+    spec, threads, memory, teams = _spec(name, s.u.dtype, s.a.shape[1], grain, state_grain, many, room)
     with driver.on_device(s.u.device):
         return _loaded(name, spec, memory, s.u.device), threads, memory, teams
 
@@ -180,9 +181,10 @@ def _loaded(name: str, spec: str, memory: int, device: int) -> Any:
 
 @lru_cache(256)
 def _spec(
-    name: str, dtype: np.dtype, states: int, grain: int, state_grain: int, many: bool
+    name: str, dtype: np.dtype, states: int, grain: int, state_grain: int, many: bool, room: int = MOST_MEMORY
 ) -> tuple[str, int, int, int]:
-    """The part of a kernel's text that differs, its threads, its shared memory, and the groups of channels that a block takes."""
+    """The part of a text that differs, its threads, its shared memory, of which a block may have `room`, and the groups of
+    channels that a block takes."""
     real, lanes = accumulator(dtype), lanes_of(states)
     own, narrow = -(-states // lanes), real.itemsize == 4
     numbers = {"STATES": states, "LANES": lanes, "OWN": own, "GRAIN": grain, "STATE_GRAIN": state_grain}
@@ -200,10 +202,10 @@ def _spec(
         side = min(lanes, max(_SIDE, lanes // 4))
         each = _memory_back(real.itemsize, lanes, own, lanes // side)
         teams, blocks = _BACK[many and dtype.itemsize == 2]
-        teams = max(1, min(teams, MOST_MEMORY // each))
+        teams = max(1, min(teams, room // each))
         threads, memory = 32 * teams * (lanes // side + _BACK_SERVERS), teams * each
         numbers |= {"OWN": own, "SIDE": side, "BODY": 4, "TEAMS": teams}
-        numbers |= {"SERVERS": _BACK_SERVERS, "BLOCKS": max(1, min(blocks, MOST_MEMORY // memory))}
+        numbers |= {"SERVERS": _BACK_SERVERS, "BLOCKS": max(1, min(blocks, room // memory))}
     if memory > MOST_MEMORY:
         raise EngineError(
             f"the cuda engine has no room for {states} states of {dtype} a channel: 64 fit, of float64 32"
