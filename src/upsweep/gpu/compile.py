@@ -9,6 +9,7 @@ import os
 import re
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
@@ -79,8 +80,13 @@ def cubin(kernel: str, spec: str, python: Sequence[Linked], arch: int) -> bytes:
 
 def made(source: str, python: Sequence[Linked], arch: int) -> bytes:
     """Machine code of a text, with these Python functions linked in."""
-    code = _compile(source, arch, linked=bool(python))
-    return _link([code, *(python_ltoir(each, arch) for each in python)], arch) if python else code
+    if not python:
+        return _compile(source, arch, linked=False)
+    # NVRTC leaves the interpreter to numba meanwhile.
+    with ThreadPoolExecutor(1) as pool:
+        kernel = pool.submit(_compile, source, arch, linked=True)
+        functions = [python_ltoir(each, arch) for each in python]
+        return _link([kernel.result(), *functions], arch)
 
 
 def _digest(source: str, python: Sequence[Linked], arch: int) -> str:
