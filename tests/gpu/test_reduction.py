@@ -45,6 +45,7 @@ def calls(monkeypatch):
 
     monkeypatch.setattr(launch, "run", run)
     monkeypatch.setattr(reductions, "BLOCK", (1 << 12, 512))
+    monkeypatch.setattr(reductions, "for_even_reduction", lambda largest, read: 32)
     monkeypatch.setattr(reduction, "scratch", lambda like, nbytes: view(np.full(nbytes, 0xA5, np.uint8)))
     reduction._parts.cache_clear()
     yield ran
@@ -88,11 +89,16 @@ def test_what_is_not_cut(calls, shape, how):
     assert calls == [plan]
 
 
-def test_narrow_items_are_not_cut(calls):
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("skip", "items", "parts"), [(0, 1 << 12, 2), (0, 4099, 3), (1, 4099, 1)])
+def test_narrow_items_are_cut_from_16_bytes_on(calls, skip, items, parts, reverse):
     u1 = np.dtype(np.uint8)
-    x = np.arange(1 << 16).astype(u1)
-    plan = Plan(up.ops.ADD, (u1,), (u1,), (u1,), x.shape, 0, reduce=True)
+    # In reverse the blocks start behind the last item.
+    room = np.arange(4200).astype(u1)
+    first = -room.ctypes.data % 16 + skip + (-items % 16 if reverse else 0)
+    x = room[first:][:items]
+    plan = Plan(up.ops.ADD, (u1,), (u1,), (u1,), x.shape, 0, reduce=True, reverse=reverse)
     got = np.zeros((), u1)
     reduction.run(plan, [view(x)], [view(got)], None, None)
-    assert calls == [plan]
+    assert len(calls) == parts
     assert got == x.sum(dtype=u1)

@@ -32,6 +32,7 @@ _PARTS = {
     "columns": f"{_SCAN} params.cuh thread.cuh warp.cuh nodes.cuh {_COLUMNS} columns.cu",
     "walk": f"{_SCAN} params.cuh barriers.cuh ring.cuh walk_patches.cuh walk.cu",
     "short": f"{_SCAN} params.cuh thread.cuh short.cu",
+    "sums": f"{_SCAN} params.cuh thread.cuh warp.cuh sums.cu",
     "selective": f"{_SELECTIVE} barriers.cuh serving.cuh selective_serving.cuh selective.cu",
     "selective_step": f"{_SELECTIVE} selective_step.cu",
     "selective_back": f"{_SELECTIVE} barriers.cuh serving.cuh selective_serving.cuh selective_back.cu",

@@ -50,7 +50,17 @@ def run(
 def divided(plan: Plan, xs: Sequence[View]) -> tuple[Plan, Plan, Plan] | None:
     """The parts of a reduction of rows that are long, and lie along memory or side by side; else None."""
     along = all(abs(x.strides[plan.axis]) == x.dtype.itemsize for x in xs)
-    return _parts(plan, along) if plan.reduce and (along or _side_by_side(xs)) else None
+    if not plan.reduce or not (along or _side_by_side(xs)):
+        return None
+    return _parts(plan, along, along and all(_is_even(plan, x) for x in xs))
+
+
+def _is_even(plan: Plan, x: View) -> bool:
+    """Whether rows, and the blocks of the tree that they are cut into, start at 16 bytes; in reverse the first block starts behind
+    the last item.
+    """
+    rows = [stride for d, stride in enumerate(x.strides) if d != plan.axis]
+    return all(place % 16 == 0 for place in (x.ptr + plan.reverse * plan.n * x.strides[plan.axis], *rows))
 
 
 def _side_by_side(xs: Sequence[View]) -> bool:
@@ -61,20 +71,20 @@ def _side_by_side(xs: Sequence[View]) -> bool:
 
 
 @lru_cache(4096)
-def _parts(plan: Plan, along: bool) -> tuple[Plan, Plan, Plan] | None:
+def _parts(plan: Plan, along: bool, even: bool) -> tuple[Plan, Plan, Plan] | None:
     """The reductions of all whole blocks, of their sums, and of the items behind, onto these; None for rows that are not long."""
     rows = prod(plan.row_shape)
     size = sum(d.itemsize for d in plan.loads)
-    if plan.order != "tree" or plan.finish is not None or plan.placed or size < reductions.WIDE:
+    if plan.order != "tree" or plan.finish is not None or plan.placed or (size < reductions.WIDE and not even):
         return None
     if plan.n * rows * size < reductions.BLOCK[0] or (along and rows >= ROWS):
         return None
     words = sum(-(-d.itemsize // 4) for d in plan.accumulators)
-    block, axis, sums = (
-        reductions.for_reduction(words, along, light(plan)),
-        plan.axis,
-        tuple(plan.accumulators),
-    )
+    axis, sums = plan.axis, tuple(plan.accumulators)
+    if even:
+        block = reductions.for_even_reduction(max(d.itemsize for d in plan.loads), size)
+    else:
+        block = reductions.for_reduction(words, along, light(plan))
     count = plan.n // block
     if count < 2:
         return None

@@ -14,9 +14,10 @@ from math import prod
 
 from upsweep.gpu import functions
 from upsweep.gpu.choice import Choice, costly, packing, words, words_read
-from upsweep.gpu.layout import Layout, mode, patched, turned
-from upsweep.gpu.shapes import LINE, WARPS, Chip
+from upsweep.gpu.layout import Lane, Layout, mode, patched, turned
+from upsweep.gpu.shapes import LINE, ROWS, WARPS, Chip
 from upsweep.gpu.shapes.columns import LITTLE, NARROW, STRETCHED, for_columns, for_stretch
+from upsweep.gpu.shapes.reductions import for_sums
 from upsweep.gpu.shapes.rows import fits_rows, fits_whole_rows, for_rows, for_small, for_whole_rows
 from upsweep.gpu.shapes.tiles import for_tiles
 from upsweep.gpu.sharing import (
@@ -31,6 +32,7 @@ from upsweep.gpu.sharing import (
     rounded_up,
     staged,
 )
+from upsweep.gpu.text import declared
 from upsweep.plan import Plan
 
 
@@ -59,6 +61,31 @@ class Rows(Choice):
     def spec(self, plan: Plan) -> str:
         clustered = "__cluster_dims__(CLUSTER)" if self.shape.cluster > 1 else ""
         return f"#define CLUSTERED {clustered}\n{super().spec(plan)}"
+
+
+class Sums(Choice):
+    """A block sums a row that is one aligned block of the tree, and scans nothing."""
+
+    kernel = "sums"
+
+    @property
+    def meets(self) -> bool:
+        return False
+
+    def grid(self, resident: Callable[[], int]) -> int:
+        return self.rows
+
+    def shared_bytes(self, plan: Plan) -> int:
+        return 0
+
+    def spec(self, plan: Plan) -> str:
+        layout, shape = self.layout, self.shape
+        numbers = {
+            "DIMS": len(layout.dims), "ITEMS": shape.items, "WARPS": shape.warps, "STRIPS": shape.strips, "BLOCKS": shape.blocks,
+        }  # fmt: skip
+        inputs = [{"grain": x.grain(x.size), "flip": x.along < 0} for x in layout.loads]
+        outputs = [{"grain": x.grain(x.size)} for x in layout.stores]
+        return declared(plan, layout, numbers, {}, inputs, outputs)
 
 
 class Tiles(Choice):
@@ -134,6 +161,9 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
     columns = layout.dims[-1] if layout.dims and not touching and _are_columns(layout) else 0
     if columns:
         return _fitting_columns(plan, layout, columns, chip)
+    sums = _sums(plan, layout, chip)
+    if sums is not None:
+        return sums
     n, rows, item = layout.n, prod(layout.dims), words(plan, layout)
     if fits_rows(n, item):
         return Rows(for_rows(n, rows, item), layout, chip=chip)
@@ -151,6 +181,21 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
         n, rows, item, read, parts, size, in_tile, plan.segmented, halved, packed, again, chip.shared
     )
     return Tiles(shape, layout, chip=chip)
+
+
+def _sums(plan: Plan, layout: Layout, chip: Chip) -> Sums | None:
+    """The kernel of a reduction that needs no scan, or None."""
+    moving = layout.moving()
+    if not plan.reduce or plan.segmented or not moving or prod(layout.dims) < ROWS:
+        return None
+    shape = for_sums(layout.n, max(x.size for x in moving), sum(x.size for x in moving))
+    return Sums(shape, layout, chip=chip) if shape and all(_even(x, shape.items) for x in moving) else None
+
+
+def _even(x: Lane, items: int) -> bool:
+    """Whether runs of so many items touch, and start at multiples of their size."""
+    lowest = replace(x, offset=x.offset + (x.size if x.along < 0 else 0), along=0)
+    return abs(x.along) == x.size and lowest.grain(items * x.size) == min(16, items * x.size)
 
 
 def _turning(plan: Plan, layout: Layout) -> bool:
@@ -207,7 +252,7 @@ def _are_stretch(plan: Plan, layout: Layout, columns: int) -> bool:
         x.size == size and x.along == columns * size and replace(x, along=0, rows=x.rows[:-1]).grain() == 16
         for x in arrays
     )
-    pieces = columns > 32 or columns * size % 16 > 0
+    pieces = columns & (columns - 1) > 0
     return even and pieces and 2 < columns <= STRETCHED and layout.n * columns >= NARROW
 
 

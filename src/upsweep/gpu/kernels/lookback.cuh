@@ -38,22 +38,6 @@ __device__ __forceinline__ void publish(const Tree& tree, i64 t, Element sum, in
   }
 }
 
-// The sums of N groups of 32 elements, one a lane: a lane gets that of the group whose number is its own modulo N.
-template <int N> __device__ __forceinline__ Element sums_of(Element (&e)[N], int lane) {
-#pragma unroll
-  for (int s = 0; s < 5; s++) {
-    bool right = lane >> s & 1;
-#pragma unroll
-    for (int j = 0; j < max_of(N >> (s + 1), 1); j++) {  // of two groups a lane keeps one and sends the other
-      bool two = N >> (s + 1);
-      Element kept = two ? pick(right, e[2 * j + 1], e[2 * j]) : e[j], sent = two ? pick(right, e[2 * j], e[2 * j + 1]) : e[j];
-      Element got = from_xor(sent, 1 << s);
-      e[j] = combine(pick(right, got, kept), pick(right, kept, got));
-    }
-  }
-  return e[0];
-}
-
 // Three levels are asked for at once, where registers allow.
 constexpr bool AT_ONCE = NODE <= 8;
 

@@ -42,6 +42,15 @@ template <int I, class P> __device__ __forceinline__ auto still_item(const P& p,
   }
 }
 
+// A reduction writes one item a row: what the finish makes of it.
+template <class T> __device__ __forceinline__ void store_last(const Params& p, u64 row, const T& x) {
+  each<OUTPUTS>([&](auto o) {
+    typedef typename Output<o.value>::Store Store;
+    store_item<Store, Output<o.value>::grain>(p.out[o.value] + row_offset(p, p.out_strides[o.value], row),
+                                              convert<Store>(get<o.value>(Finish()(x, {}, 0))));
+  });
+}
+
 // The index along the axis of the item that a scan comes to after j others.
 __device__ __forceinline__ i64 index_of(const Params& p, i64 j) { return REVERSE ? p.n - 1 - j : j; }
 

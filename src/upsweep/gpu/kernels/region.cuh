@@ -142,20 +142,11 @@ template <int LANES, int N> struct Region {
   __device__ __forceinline__ void store(const Params& p, u64 row, i64 j, bool exists = true) const {
     each<OUTPUTS>([&](auto o) { store_slab<o.value>().store(out<o.value>(p, row), j, exists); });
   }
-
-  // A reduction writes one item a row.
-  static __device__ __forceinline__ void store_last(const Params& p, u64 row, const Item& x) {
-    each<OUTPUTS>([&](auto o) {
-      typedef typename Output<o.value>::Store Store;
-      store_item<Store, Output<o.value>::grain>(p.out[o.value] + row_offset(p, p.out_strides[o.value], row),
-                                                convert<Store>(get<o.value>(Finish()(x, {}, 0))));
-    });
-  }
 };
 
 // The last item of a reduction, taken from the run that holds it.
 template <int LANES, int N> __device__ __forceinline__
 void store_reduction(const Params& p, u64 row, i64 run, const Item (&x)[N]) {
 #pragma unroll
-  for (int k = 0; k < N; k++) if (run + k == p.n - 1) Region<LANES, N>::store_last(p, row, x[k]);
+  for (int k = 0; k < N; k++) if (run + k == p.n - 1) store_last(p, row, x[k]);
 }

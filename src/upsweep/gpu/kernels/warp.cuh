@@ -66,6 +66,22 @@ __device__ __forceinline__ Element up_sweep(const Element& e, int lane, int most
   return one[0];
 }
 
+// The sums of N groups of 32 elements, one a lane: a lane gets that of the group whose number is its own modulo N.
+template <int N> __device__ __forceinline__ Element sums_of(Element (&e)[N], int lane) {
+#pragma unroll
+  for (int s = 0; s < 5; s++) {
+    bool right = lane >> s & 1;
+#pragma unroll
+    for (int j = 0; j < max_of(N >> (s + 1), 1); j++) {  // of two groups a lane keeps one and sends the other
+      bool two = N >> (s + 1);
+      Element kept = two ? pick(right, e[2 * j + 1], e[2 * j]) : e[j], sent = two ? pick(right, e[2 * j], e[2 * j + 1]) : e[j];
+      Element got = from_xor(sent, 1 << s);
+      e[j] = combine(pick(right, got, kept), pick(right, kept, got));
+    }
+  }
+  return e[0];
+}
+
 // Whether a segment starts in the largest aligned block of lanes that ends with this one.
 __device__ __forceinline__ bool swept_heads(bool head, int lane) {
   return SEGMENTED && __ballot_sync(FULL, head) & ((2u << lane) - (1u << (lane + 1 - (lane + 1 & ~lane))));
