@@ -66,6 +66,25 @@ def test_the_kernel_follows_the_shape(dtypes, shape, axis, kernel, together, car
     assert (choice.kernel, choice.shape.together, choice.shape.carry) == (kernel, together, carry)
 
 
+@pytest.mark.parametrize(
+    ("dtypes", "shape", "flags", "kernel"),
+    [
+        (["f4"], (4096, 8192), {}, "sums"),
+        (["f4"], (4096, 8192), {"reverse": True, "initial": True}, "sums"),
+        (["f4", "i8"], (4096, 2048), {}, "sums"),
+        (["i1"], (4096, 32768), {}, "sums"),
+        (["f4"], (4096, 8192), {"phase": 4}, "rows"),
+        (["f4"], (4096, 8191), {}, "rows"),
+        (["f4"], (4096, 8192), {"segmented": True}, "rows"),
+        (["f4"], (100, 8192), {}, "rows"),
+    ],
+)  # fmt: skip
+def test_rows_that_are_blocks_of_the_tree_are_summed_and_not_scanned(dtypes, shape, flags, kernel):
+    op = ops.ARGMAX if len(dtypes) == 2 else ops.ADD
+    _, choice = chosen((op, dtypes, shape, 1, {"reduce": True, **flags}))
+    assert choice.kernel == kernel
+
+
 @pytest.mark.parametrize("factor", ["f4:", "f4-", "f4|"])
 @pytest.mark.parametrize(
     ("shape", "axis", "order", "kernel"),
@@ -294,6 +313,7 @@ def test_few_columns_share_a_warp(columns, n):
         (2, {}, 0),
         (3, {}, 3),
         (8, {}, 0),
+        (12, {}, 12),
         (33, {}, 33),
         (64, {}, 64),
         (128, {}, 128),

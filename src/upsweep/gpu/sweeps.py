@@ -252,7 +252,7 @@ def _are_stretch(plan: Plan, layout: Layout, columns: int) -> bool:
         x.size == size and x.along == columns * size and replace(x, along=0, rows=x.rows[:-1]).grain() == 16
         for x in arrays
     )
-    pieces = columns & (columns - 1) > 0
+    pieces = columns > 32 or columns & (columns - 1) > 0
     return even and pieces and 2 < columns <= STRETCHED and layout.n * columns >= NARROW
 
 
