@@ -56,8 +56,8 @@ def divided(plan: Plan, xs: Sequence[View]) -> tuple[Plan, Plan, Plan] | None:
 
 
 def _is_even(plan: Plan, x: View) -> bool:
-    """Whether rows, and the blocks of the tree that they are cut into, start at 16 bytes; in reverse the first block starts behind
-    the last item.
+    """Whether rows, and the blocks of the tree that they are cut into, start at 16 bytes. In reverse the first block starts
+    behind the last item.
     """
     rows = [stride for d, stride in enumerate(x.strides) if d != plan.axis]
     return all(place % 16 == 0 for place in (x.ptr + plan.reverse * plan.n * x.strides[plan.axis], *rows))
@@ -75,7 +75,9 @@ def _parts(plan: Plan, along: bool, even: bool) -> tuple[Plan, Plan, Plan] | Non
     """The reductions of all whole blocks, of their sums, and of the items behind, onto these; None for rows that are not long."""
     rows = prod(plan.row_shape)
     size = sum(d.itemsize for d in plan.loads)
-    if plan.order != "tree" or plan.finish is not None or plan.placed or (size < reductions.WIDE and not even):
+    if plan.order != "tree" or plan.finish is not None or plan.placed:
+        return None
+    if size < reductions.WIDE and not even:
         return None
     if plan.n * rows * size < reductions.BLOCK[0] or (along and rows >= ROWS):
         return None

@@ -2,7 +2,8 @@
 
 * rows: neighbours along the axis touch in memory (or nothing better fits), and a warp holds a row, or a block, where there
   are rows enough
-* tiles: the same, longer rows
+* sums: reductions of rows that are blocks of the tree, which need no scan
+* tiles: neighbours along the axis, longer rows
 * columns: neighbours of another axis touch
 """
 

@@ -7,12 +7,13 @@ from upsweep.gpu.shapes.rows import TOGETHER
 from upsweep.gpu.shapes.short import FLAGS
 
 BLOCK = 1 << 26, 4
-"""Bytes from which a reduction goes by rows, and how many such rows the largest block of threads could hold where rows do not start
-at 16 bytes: f4 were read so at 1.06 of a copy and f8 at 1.05, tile by tile at .90 and .88 (H200).
+"""Bytes from which a reduction goes by rows, and how many such rows the largest block of threads could hold where rows do not
+start at 16 bytes: f4 were read so at 1.06 of a copy and f8 at 1.05, tile by tile at .90 and .88 (H200).
 """
 
 WIDE = 4
-"""Bytes of an item from which such a reduction goes by rows: maxima of bf16 ran at .66 of a copy so, tile by tile at .89 (H200)."""
+"""Bytes of an item from which such a reduction goes by rows: maxima of bf16 ran at .66 of a copy so, tile by tile at .89
+(H200)."""
 
 AHEAD = 128
 """Bytes that a lane asks for at once where rows are blocks of the tree from 16 bytes on."""
@@ -26,13 +27,15 @@ at .95 of a copy so, 8192 x 16384 f8 at .92, by tiles of columns at .88 and .85 
 
 
 def for_sums(n: int, largest: int, read: int) -> Shape | None:
-    """The shape for rows that a block of threads sums without scanning them, or None. `largest` is the size of the largest item that
-    is read, `read` that of all. A lane's runs are of 16 bytes.
+    """The shape for rows that a block of threads sums without scanning them, or None. `largest` is the size of the largest item
+    that is read, `read` that of all. A lane's runs are of 16 bytes.
     """
     items = max(1, 16 // largest)
     strips = power_of_two_below(AHEAD // (items * read))
     warps, rest = divmod(n, 32 * items * strips)
-    return Shape(items, warps, SHARING * WARPS // warps, strips=strips) if rest == 0 and warps in (4, 8, 16) else None
+    if rest or warps not in (4, 8, 16):
+        return None
+    return Shape(items, warps, SHARING * WARPS // warps, strips=strips)
 
 
 def for_reduction(words: int, along: bool, light: bool) -> int:
