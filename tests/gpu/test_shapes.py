@@ -19,7 +19,7 @@ from upsweep.function import Function
 from upsweep.gpu import driver, launch, shapes, sweeps
 from upsweep.gpu.layout import arrange
 from upsweep.gpu.marks import Marks
-from upsweep.gpu.sharing import room_of
+from upsweep.gpu.sharing import places_of_lines, room_of
 from upsweep.gpu.view import View, c_strides
 from upsweep.operator import Operator
 from upsweep.operators import BYTE_SUMS, ops
@@ -317,7 +317,7 @@ def test_few_columns_share_a_warp(columns, n):
         (33, {}, 33),
         (64, {}, 64),
         (128, {}, 128),
-        (129, {}, 0),
+        (136, {}, 0),
         (33, {"phase": 4}, 0),
         (33, {"reverse": True}, 0),
         (33, {"reduce": True}, 0),
@@ -327,6 +327,29 @@ def test_lines_of_few_columns_are_one_stretch(columns, flags, stretch):
     plan, choice = chosen((ops.ADD, ["f4"], (1 << 20, columns), 0, flags))
     assert choice.shape.stretch == stretch
     assert choice.column_groups == (1 if stretch else -(-columns // 32))
+    assert choice.shared_bytes(plan) <= shapes.chip(90).shared
+
+
+@pytest.mark.parametrize(
+    ("dtype", "columns", "flags", "vector", "wait"),
+    [
+        ("f4", 333, {}, 2, True),
+        ("f4", 4096, {"phase": 4}, 2, True),
+        ("f4", 336, {}, 1, False),
+        ("f4", 333, {"segmented": True}, 1, False),
+        ("f8", 333, {}, 1, False),
+        ("i2", 1000, {}, 4, True),
+        ("i2", 1008, {}, 2, True),
+        ("i2", 333, {}, 2, False),
+        ("i1", 333, {}, 4, False),
+    ],
+)  # fmt: skip
+def test_lines_that_begin_within_sectors_are_wide_unless_their_pieces_are_narrow(
+    dtype, columns, flags, vector, wait
+):
+    plan, choice = chosen((ops.MAX, [dtype], (1 << 16, columns), 0, flags))
+    assert choice.shape.vector == vector
+    assert (places_of_lines(plan, choice.layout, choice.shape)[0] >= 0) == wait
     assert choice.shared_bytes(plan) <= shapes.chip(90).shared
 
 

@@ -115,12 +115,14 @@ def _list(shape: Shape, size: int) -> int:
 
 def places_of_lines(plan: Plan, layout: Layout, shape: Shape) -> list[int]:
     """The places among these where the results of columns wait for a whole line, each in that of items as wide; -1 where they
-    do not wait: a warp's columns that are side by side in lanes are a line.
+    do not wait: a warp's columns that are side by side in lanes are a line, and lines that would go in pieces of less than four
+    bytes are sooner stored item by item (333 columns of bf16 in .81 of the time, of bytes in .66, H200).
     """
     free = [(x.size, at) for x, at in zip(layout.loads, patches(layout, shape)) if patched(x)]
-    waiting = (shape.stretch or shape.vector > 1) and not plan.reduce
     places = []
     for x in layout.stores:
+        pieces = shape.vector > 1 and x.grain_of_lines(32 * shape.vector, layout.dims[-1]) >= 4
+        waiting = (shape.stretch or pieces) and not plan.reduce
         found = next((place for place in free if waiting and place[0] == x.size), None)
         if found is not None:
             free.remove(found)

@@ -17,7 +17,7 @@ from upsweep.gpu import functions
 from upsweep.gpu.choice import Choice, costly, packing, words, words_read
 from upsweep.gpu.layout import Lane, Layout, mode, patched, turned
 from upsweep.gpu.shapes import LINE, ROWS, WARPS, Chip
-from upsweep.gpu.shapes.columns import LITTLE, NARROW, STRETCHED, for_columns, for_stretch
+from upsweep.gpu.shapes.columns import LITTLE, NARROW, STRETCHED, for_columns, for_stretch, for_uneven
 from upsweep.gpu.shapes.reductions import for_sums
 from upsweep.gpu.shapes.rows import fits_rows, fits_whole_rows, for_rows, for_small, for_whole_rows
 from upsweep.gpu.shapes.tiles import for_tiles
@@ -232,6 +232,8 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
         )
         if _are_stretch(plan, layout, columns):
             shape = for_stretch(shape, columns)
+        elif shape.lanes == 32 and _are_uneven(plan, layout, columns, shape.vector):
+            shape = for_uneven(shape)
         made = Columns(shape, layout, columns, chip)
         if made.shared_bytes(plan) <= chip.shared - 4096 or shape.warps == 1:
             return made
@@ -255,6 +257,16 @@ def _are_stretch(plan: Plan, layout: Layout, columns: int) -> bool:
     )
     pieces = columns > 32 or columns & (columns - 1) > 0
     return even and pieces and 2 < columns <= STRETCHED and layout.n * columns >= NARROW
+
+
+def _are_uneven(plan: Plan, layout: Layout, columns: int, vector: int) -> bool:
+    """Whether lines of single words or less begin within sectors of 32 bytes, and are moved in pieces of four bytes or more."""
+    arrays = (*layout.moving(), *layout.stores)
+    if plan.reduce or plan.segmented or words(plan, layout) > 1 or vector > 2 or any(map(turned, arrays)):
+        return False
+    uneven = any(place % 32 for x in arrays for place in (x.phase + x.offset, x.along, *x.rows[:-1]))
+    width = 2 * 32 * vector
+    return uneven and columns >= width and all(x.grain_of_lines(width, columns) >= 4 for x in arrays)
 
 
 def _are_columns(layout: Layout) -> bool:
