@@ -11,7 +11,7 @@ from torch import Tensor
 
 import upsweep as up
 from upsweep.adjoint import recurrence_gradients
-from upsweep.torch.neighbours import ahead, along, beside, segments_of, starts
+from upsweep.torch.neighbours import ahead, along, beside, following, segments_of, starts
 from upsweep.torch.operands import accumulator
 
 _HALF = torch.float16, torch.bfloat16
@@ -34,10 +34,14 @@ def gradients(
     if whole:
         da, db = _at_once(g, a, h if wanted else None, initial, heads, flags, dim, reverse, order)
         return da, db, None if initial is None else _of_initial(a, db, initial, flags, dim, reverse)
-    s = _backwards(g, a, heads, dim, reverse, order, wanted)
+    within = wanted and g.dtype in _HALF and a.shape[dim] == 1
+    s = _backwards(g, a, heads, dim, reverse, order, wanted and not within)
     db = s.to(h.dtype)
     into = None if initial is None else _of_initial(a, db, initial, flags, dim, reverse)
-    return _sums(s, a, h, initial, flags, dim, reverse).to(h.dtype) if wanted else None, db, into
+    if not wanted:
+        return None, db, into
+    da = (_sums_within if within else _sums)(g if within else s, a, h, initial, flags, dim, reverse)
+    return da.to(h.dtype), db, into
 
 
 def _backwards(
@@ -62,7 +66,9 @@ def _at_once(
     db = torch.empty_like(g)
     if h is None:
         return None, up.scan((g, a), map=rule.enter_alone, finish=rule.leave_alone, out=db, **how)
-    start = 0.0 if initial is None else initial.unsqueeze(dim)
+    # A scan in order takes less time with a zero from memory: packed sequences of bf16 .54 of a copy, .48 with a number (H200).
+    zero = 0.0 if order == "tree" else g.new_zeros((), dtype=dtype)
+    start = zero if initial is None else initial.unsqueeze(dim)
     given, finish = (g, a, beside(h, dim, reverse), start, flags), rule.leave
     if flags is None:
         given, finish = (*given[:-1], _place(g.shape[dim] - 1 if reverse else 0)), rule.leave_from
@@ -95,6 +101,22 @@ def _sums(
     if dim in over or n == 1:
         return first + made if dim in over else first
     return torch.cat([made, first] if reverse else [first, made], dim)
+
+
+def _sums_within(
+    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, flags: Tensor | None, dim: int, reverse: bool
+) -> Tensor:
+    """The same for a multiplier that holds for whole rows, where s has been rounded: s is made once more within the sum."""
+    start = 0.0 if initial is None else initial.unsqueeze(dim)
+    given = g, a, beside(h, dim, reverse), start
+    if flags is None:
+        given, enter = (*given, _place(h.shape[dim] - 1 if reverse else 0)), _enter_row
+    else:
+        given, enter = (*given, flags, following(flags, dim, reverse)), _enter_segments
+    op = _AFTER if reverse else _BEFORE
+    return (
+        up.reduce(given, op, axis=dim, map=enter, finish=_product_alone).unsqueeze(dim).sum_to_size(a.shape)
+    )
 
 
 def _of_initial(
@@ -184,6 +206,34 @@ _RULES = {
         _leave_loop_alone,
     ),
 }
+
+
+# What items make of the s that comes to them: `p s + q` is the s that goes on, and `u s + v` the sum of s times the state before.
+
+
+def _enter_row(g, a, before, start, first, index):
+    h = start if index == first else before
+    return a, g, h * a, h * g
+
+
+def _enter_segments(g, a, before, start, starts, ends):
+    h, a = start if starts else before, 0.0 if ends else a
+    return a, g, h * a, h * g
+
+
+def _before(x, y):
+    return x[0] * y[0], x[0] * y[1] + x[1], x[2] * y[0] + y[2], x[2] * y[1] + x[3] + y[3]
+
+
+def _after(x, y):
+    return y[0] * x[0], y[0] * x[1] + y[1], y[2] * x[0] + x[2], y[2] * x[1] + x[3] + y[3]
+
+
+_BEFORE, _AFTER = up.Operator(_before), up.Operator(_after)
+
+
+def _product_alone(made):
+    return made[3]
 
 
 def _product(s, before):

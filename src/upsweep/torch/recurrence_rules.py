@@ -28,8 +28,8 @@ def _recurrence(
 def _recurrence_with_room(
     a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
 ) -> Tensor:
-    """The same; the gradient of a whole array reads the state before each item where it lies."""
-    room = a.requires_grad and a.shape == b.shape and not b.is_complex()
+    """The same; the gradient of a reads the state before each item where it lies."""
+    room = a.requires_grad and not b.is_complex()
     out = with_room(b, dim, reverse) if room else None
     return _recurrence_into(out, a, b, initial, heads, dim, reverse, order)
 

@@ -180,10 +180,11 @@ def _advantages(
     """The steps of `upsweep.gae`: an item counts what the state behind it is worth to it, of which a scan brings all."""
     if 0 in v.shape:
         return r - v
-    goes_on = starts_of(None, v, dim, True)
+    n, error = v.shape[dim], r - v
+    at_last = r.narrow(dim, n - 1, 1) + gamma * last - v.narrow(dim, n - 1, 1)
     if ends is not None:
-        goes_on = goes_on & ~ends
-    error = torch.where(goes_on, r + gamma * last - v, r - v)
+        at_last = torch.where(ends.narrow(dim, n - 1, 1), error.narrow(dim, n - 1, 1), at_last)
+    error = torch.cat([error.narrow(dim, 0, n - 1), at_last], dim)
     heads = None if ends is None else previous(ends, torch.ones_like(ends.select(dim, 0)), dim, False)
     worth = discounted_sum(gamma * v + decay * error, decay, ends, axis=dim)
     return error + before(worth, zero_before(worth, dim), heads, dim, True)
