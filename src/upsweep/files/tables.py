@@ -160,7 +160,14 @@ def _values(column: Any) -> np.ndarray:
         return np.ascontiguousarray(column.to_numpy(zero_copy_only=False))
     # For numbers there is a way that does not import pandas, which takes as long as to read a hundred megabytes.
     whole = column.fill_null(np.nan) if column.null_count else column
-    dtype = np.dtype(f"{column.type.to_pandas_dtype().__name__}")
+    kind = (
+        "f"
+        if pa.types.is_floating(column.type)
+        else "u"
+        if pa.types.is_unsigned_integer(column.type)
+        else "i"
+    )
+    dtype = np.dtype(f"{kind}{column.type.bit_width // 8}")
     return np.frombuffer(whole.buffers()[1], dtype)[whole.offset : whole.offset + len(whole)]
 
 
