@@ -74,7 +74,7 @@ def test_mistakes_are_said():
     with pytest.raises(up.OutputError, match="leave out"):
         up.reduce(x, axis=0, segments=up.segments.lengths([4]), out=np.empty((1, 3)))
     y = np.empty(4)
-    with pytest.raises(up.OutputError, match="one place"):
+    with pytest.raises(up.OutputError, match="two arrays of out share memory"):
         up.scan((x[:, 0], x[:, 0]), "affine", out=(y, y[:]))
 
 

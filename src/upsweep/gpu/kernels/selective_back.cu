@@ -19,6 +19,12 @@ constexpr int LEFT_LANES = LANES / SIDE;
 // Steps from one state of the trail to the next.
 constexpr int KEPT = 2;
 
+// Neighbouring channels lie APART places apart in a tile, as the channels of the largest pieces do. The sums over channels and over
+// states follow the places, so they have the same bits where pieces are smaller.
+constexpr int NEAR = SIZE < 8 ? 4 : 2, APART = WIDTH / NEAR, PIECES = NEAR / VEC;
+__device__ __forceinline__ int place_of(int piece, int v) { return (piece % PIECES * VEC + v) * APART + piece / PIECES; }
+__device__ __forceinline__ int channel_at(int place) { return place % APART * NEAR + place / APART; }
+
 // An item's numbers. It gives step, drive and dy to the walk. The walk forwards adds y, and the walk backwards puts the sums of
 // dh b and of dh a h rate in place of drive and dy.
 struct alignas(16) Item { Real step, drive, dy, y; };
@@ -207,7 +213,7 @@ __device__ __forceinline__ void walk(const Params& p, const Part& part, Team& te
   const i64 group = part.first * STATES, of = part.sequence * p.channels * STATES + group;
 #pragma unroll
   for (int s = 0; s < SIDE; s++) {
-    const int channel = channel_of(walker.place(s));
+    const int channel = channel_at(walker.place(s));
     exist[s] = channel < part.exist;
     states[s] = channel * STATES;
     load_states(p.a + group + states[s], walker.mine, exist[s], walker.rate[s], walker.turn);
@@ -272,7 +278,7 @@ struct Steward {
     const Real* from = p.marks + ((line / CHUNK + part.sequence + j / CHUNK) * p.channels + part.first) * STATES;
 #pragma unroll
     for (int k = 0; k < (COUNT + 31) / 32; k++) {
-      const int i = warp * COUNT + k * 32 + lane, place = i / LANES, state = i % LANES * OWN, channel = channel_of(place);
+      const int i = warp * COUNT + k * 32 + lane, place = i / LANES, state = i % LANES * OWN, channel = channel_at(place);
       if (COUNT % 32 && k * 32 + lane >= COUNT) break;
       Pack<Real, OWN>& to = tile.mark[place * WALKERS / WIDTH][place][i % LANES];
       if (PADDED == STATES && channel < part.exist)
@@ -306,7 +312,7 @@ struct Steward {
       if (p.z.at) each_channel([&](int v) { const Real gate = x.z[o][v]; dy[v] *= gate * sigmoid(gate); });
       // A step that does not exist has zeros for u and g.
       each_channel([&](int v) {
-        tile.items[own.first + o][v * PER_LINE + own.place] = Item{o < m ? step[v] : Real(0), step[v] * x.u[o][v], dy[v], 0};
+        tile.items[own.first + o][place_of(own.place, v)] = Item{o < m ? step[v] : Real(0), step[v] * x.u[o][v], dy[v], 0};
       });
     }
     commit_copies();
@@ -328,7 +334,7 @@ struct Steward {
     for (int o = 0; o < MINE; o++, du_ += p.du.step, ddelta_ += p.ddelta.step, dz_ += p.dz.step) {
       Item item[VEC];
       Real dy[VEC], slope[VEC], made[VEC];
-      each_channel([&](int v) { item[v] = tile.items[own.first + o][v * PER_LINE + own.place]; dy[v] = x.g[o][v]; });
+      each_channel([&](int v) { item[v] = tile.items[own.first + o][place_of(own.place, v)]; dy[v] = x.g[o][v]; });
       if (p.z.at) {
         each_channel([&](int v) {
           const Real gate = x.z[o][v], s = sigmoid(gate);
