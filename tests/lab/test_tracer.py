@@ -191,6 +191,8 @@ def test_names():
         lab.trace("brent-kong", n=4)
     with pytest.raises(ValueError, match="n >= 1"):
         lab.trace("brent-kung", n=0)
+    with pytest.raises(ValueError, match="needs n >= 1"):
+        lab.trace("brent-kung", x=[])
     with pytest.raises(ValueError, match="no schedule is called 'backwards'"):
         lab.trace("brent-kung", n=4, schedule="backwards")
 

@@ -97,14 +97,15 @@ def _mistake(row: Mistake, op: Any, warp: int) -> Case:
 
 def _items(n: int | None, x: Sequence[Any] | None, row: Kernel | None) -> Sequence[Any]:
     """The items of the scan: x, or 1 to n, whose sums nobody mistakes for one another."""
+    given = n if x is None else len(x)
+    if given is None or given < 1:
+        raise ValueError(f"a trace needs n >= 1 items, or x; got n = {given}")
     if x is not None:
         return list(x)
-    if n is None or n < 1:
-        raise ValueError(f"a trace needs n >= 1 items, or x; got n = {n}")
     return (
-        [k % 8 for k in range(n)]
+        [k % 8 for k in range(given)]
         if row and row.name in ("range-histogram", "range-query")
-        else list(range(1, n + 1))
+        else list(range(1, given + 1))
     )
 
 
