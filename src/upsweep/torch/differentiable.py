@@ -168,7 +168,8 @@ def traced() -> bool:
 
 def widened(value: Any) -> Any:
     """Half precision as float32 under autocast, as PyTorch does for its own cumsum and cumprod."""
-    if not isinstance(value, Tensor) or not torch.is_autocast_enabled(value.device.type):
+    # PyTorch knows of no autocast for tensors without memory.
+    if not isinstance(value, Tensor) or value.is_meta or not torch.is_autocast_enabled(value.device.type):
         return value
     return value.to(torch.float32) if accumulator(value.dtype) != value.dtype else value
 
