@@ -105,6 +105,21 @@ def test_weights_of_columns_may_lie_apart_on_a_gpu(cuda, shape, step):
     np.testing.assert_array_equal(got.cpu().numpy(), want)
 
 
+@pytest.mark.parametrize("at", [0, 1, 4])
+def test_a_list_for_all_columns_may_lie_anywhere_on_a_gpu(cuda, at):
+    """Weights of the items along an axis, at addresses that are no multiples of their size."""
+    cp = pytest.importorskip("cupy")
+    x = np.arange(700 * 40).reshape(700, 40) % 7
+    weights = np.arange(700) * 0x0123456789ABCD
+    memory = cp.full((700, 8 + at), 0x77, "u1")
+    memory[:, at:] = cp.asarray(weights).view("u1").reshape(700, 8)
+    apart = cp.ndarray((700, 1), "i8", memory.data + at, strides=(8 + at, 8))
+    how = {"axis": 0, "map": lambda x, w: x * 3 + w}
+    np.testing.assert_array_equal(
+        up.scan((cp.asarray(x), apart), **how).get(), up.scan((x, weights[:, None]), **how)
+    )
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_dtypes_are_what_the_functions_give(engine):
     def of(x, **how):

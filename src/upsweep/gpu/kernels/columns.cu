@@ -30,7 +30,9 @@ struct Worker {
             constexpr int SIZE = sizeof(typename Input<i.value>::Load);
 #pragma unroll
             for (int q = lane; q < (LINES + 31) / 32 * 32; q += 32)
-              if (q < LINES && j + q < p.n) copy_async<GRAIN>(shared + q * SIZE, from + q * along);
+              if (q < LINES && j + q < p.n)
+#pragma unroll
+                for (int b = 0; b < SIZE; b += GRAIN) copy_async<GRAIN>(shared + q * SIZE + b, from + q * along + b);
           } else if constexpr (Input<i.value>::turned)
             Patch::each_piece(from, along, p.in_column[i.value], p.n - j, columns, lane,
                               [&](int place, const char* at) { copy_async<GRAIN>(shared + place, at); });
