@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -158,8 +157,8 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     words[Word.PLACES] = scratch.take(24 * (len(in_types) + len(out_types) + len(plan.accumulators)))
     room = chunk + group if along else ROW * (pitch + 32)
     words[Word.FLAGS] = scratch.take(room if plan.segmented else 0)
-    every_part = plan.reduce or plan.finish is not None
-    for c, part, stored, computed in zip(count(), parts, in_types if plan.map is None else sums, sums):
+    wanted = range(len(parts)) if plan.reduce or plan.finish is not None else {c for c, _ in out_types}
+    for c, (part, stored, computed) in enumerate(zip(parts, in_types if plan.map is None else sums, sums)):
         size = computed.itemsize
         part[Part.SIZE] = size
         part[Part.BRING] = address(bring_unit(stored, computed))
@@ -172,7 +171,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         for region in (Part.TOTAL, Part.START, Part.BASE, Part.BEFORE, Part.END, Part.TAIL):
             part[region] = scratch.take(size * width)
         part[Part.HEAD] = scratch.take(size * ROW)
-        part[Part.WANTED] = every_part or c in dict(out_types)
+        part[Part.WANTED] = c in wanted
         if along:
             # An item stands before the others, and the last items are padded.
             for level in range(1, PANELS):
@@ -198,10 +197,8 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         streamed = past and not through and stored == given and array[side] == stored.itemsize
         sink[Sink.COMPONENT], sink[Sink.SIZE] = c, stored.itemsize
         sink[Sink.HAND] = address(stream(stored.itemsize) if streamed else hand_unit(given, stored))
-        computed = plan.finish is not None
-        sink[Sink.PLAIN] = stored == given and not (
-            (streamed and computed) or restarts or (along and plan.reduce)
-        )
+        streamed_made = streamed and plan.finish is not None
+        sink[Sink.PLAIN] = stored == given and not (streamed_made or restarts or (along and plan.reduce))
         sink[Sink.SPARE] = scratch.take(0 if plan.finish is None else stored.itemsize * room)
     plain = plan.map is None and plan.finish is None and all(part[Part.PLAIN] for part in parts)
     near = all(

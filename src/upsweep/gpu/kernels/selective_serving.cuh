@@ -16,14 +16,7 @@ template <int COUNT> struct Lane {
   __device__ __forceinline__ int exist(i64 j) const { return owned ? (int)max(min(part.n - j - first, (i64)COUNT), 0ll) : 0; }
   __device__ __forceinline__ char* at(const Lines& l, i64 j) const { return part.at(p, l, j + first) + part.first * SIZE + place * GRAIN; }
   __device__ __forceinline__ void load(const Lines& from, i64 j, int m, Raw (&x)[COUNT]) const {
-    const char* piece = at(from, j);
-#pragma unroll
-    for (int o = 0; o < COUNT; o++, piece += from.step) x[o] = load_piece<Raw>(piece, o < m);
-  }
-  __device__ __forceinline__ void store(const Lines& to, i64 j, int m, const Real (&x)[COUNT][VEC]) const {
-    char* piece = at(to, j);
-#pragma unroll
-    for (int o = 0; o < COUNT; o++, piece += to.step) if (o < m) *(Piece*)piece = rounded_piece(x[o]);
+    load_pieces(at(from, j), from.step, m, x);
   }
 };
 

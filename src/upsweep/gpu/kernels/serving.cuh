@@ -50,6 +50,12 @@ template <class Raw> __device__ __forceinline__ Raw load_piece(const char* from,
   return x;
 }
 
+// The first m pieces of neighbouring steps.
+template <int COUNT> __device__ __forceinline__ void load_pieces(const char* at, i64 step, int m, Raw (&x)[COUNT]) {
+#pragma unroll
+  for (int o = 0; o < COUNT; o++, at += step) x[o] = load_piece<Raw>(at, o < m);
+}
+
 // A lane of a warp that serves. BACK: steps are counted from the last to the first.
 template <bool BACK> struct Server {
   const Params& p;
@@ -72,11 +78,7 @@ template <bool BACK> struct Server {
   template <class... Sources> __device__ __forceinline__ void move(Sources&... s) const { ((s.at += ROUND * s.step), ...); }
   // How many of the lane's steps exist in the tile that begins at step j.
   __device__ __forceinline__ int exist(i64 j) const { return owned ? (int)max(min(part.n - j - first, (i64)HELD), 0ll) : 0; }
-  __device__ __forceinline__ void load(const Source& from, int m, Raw (&x)[HELD]) const {
-    const char* at = from.at;
-#pragma unroll
-    for (int o = 0; o < HELD; o++, at += from.step) x[o] = load_piece<Raw>(at, o < m);
-  }
+  __device__ __forceinline__ void load(const Source& from, int m, Raw (&x)[HELD]) const { load_pieces(from.at, from.step, m, x); }
   // Starts to copy the lane's first m pieces to shared memory.
   __device__ __forceinline__ void bring(const Source& from, int m, Raw (&to)[HELD][32]) const {
     const char* at = from.at;

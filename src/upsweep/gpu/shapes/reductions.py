@@ -30,8 +30,7 @@ def for_sums(n: int, largest: int, read: int) -> Shape | None:
     """The shape for rows that a block of threads sums without scanning them, or None. `largest` is the size of the largest item
     that is read, `read` that of all. A lane's runs are of 16 bytes.
     """
-    items = max(1, 16 // largest)
-    strips = power_of_two_below(AHEAD // (items * read))
+    items, strips = _asked(largest, read)
     warps, rest = divmod(n, 32 * items * strips)
     if rest or warps not in (4, 8, 16):
         return None
@@ -49,5 +48,11 @@ def for_reduction(words: int, along: bool, light: bool) -> int:
 
 def for_even_reduction(largest: int, read: int) -> int:
     """The same where rows start at 16 bytes."""
+    items, strips = _asked(largest, read)
+    return WARPS * 32 * items * strips
+
+
+def _asked(largest: int, read: int) -> tuple[int, int]:
+    """Items of a run, and runs, that a lane asks for at once."""
     items = max(1, 16 // largest)
-    return WARPS * 32 * items * power_of_two_below(AHEAD // (items * read))
+    return items, power_of_two_below(AHEAD // (items * read))
