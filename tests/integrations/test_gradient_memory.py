@@ -136,6 +136,19 @@ def test_functions_with_numbers_for_weights_hold_few_arrays(device):
         assert peak(run, x) < 2.6
 
 
+def test_gradients_of_advantages_are_all_that_is_held(device):
+    """Those that are asked for."""
+    x, g = (torch.randn(4, 256, 256, dtype=torch.float64, device=device) for _ in range(2))
+    how = {"dones": torch.rand(4, 256, 256, device=device) < 0.1, "gamma": 0.9, "lam": 0.8, "axis": 1}
+    for name, after in (("last_value", x[:, 0]), ("next_values", x)):
+        for some in ("r", "v", "rv", "rva"):
+            r, v, a = given = [y.clone().requires_grad_(n in some) for n, y in zip("rva", (x, x, after))]
+            y = ut.gae(r, v, **{name: a}, **how)
+            leaves = [y for y in given if y.requires_grad]
+            held = peak(lambda y=y, xs=leaves: torch.autograd.grad(y, xs, g, retain_graph=True), x)
+            assert held < sum(y.nbytes for y in leaves) / x.nbytes + 0.1
+
+
 def test_jax_broadcasts_within_the_engine():
     jax = pytest.importorskip("jax")
     import jax.numpy as jnp

@@ -80,6 +80,52 @@ def test_returns():
     check(f, (draw(2, 4), draw(2, 4, seed=1), draw(2, seed=2)))
 
 
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+def test_advantages(order):
+    """Of all that has gradients, and of each by itself: what nobody wants is not computed."""
+    ended, cut = (
+        torch.tensor(f, dtype=torch.bool)
+        for f in ([[0, 1, 0, 0], [0, 0, 1, 1]], [[0, 0, 1, 0], [1, 0, 0, 0]])
+    )
+    how = {"gamma": 0.9, "lam": 0.8, "axis": 1, "order": order}
+
+    def one(r, v, last):
+        return ut.gae(r, v, last, ended, **how)
+
+    def every(r, v, after):
+        return ut.gae(r, v, dones=ended, truncated=cut, next_values=after, **how)
+
+    for f, shape in ((one, (2,)), (every, (2, 4))):
+        xs = draw(2, 4), draw(2, 4, seed=1), draw(*shape, seed=2)
+        check(f, xs)
+        every_one = torch.autograd.grad(f(*xs).square().sum(), xs)
+        for some in ((0,), (1,), (2,), (0, 2), (1, 2)):
+            given = [x if i in some else x.detach() for i, x in enumerate(xs)]
+            got = torch.autograd.grad(f(*given).square().sum(), [xs[i] for i in some])
+            for i, dx in zip(some, got):
+                torch.testing.assert_close(dx, every_one[i])
+        together = torch.vmap(torch.func.grad(lambda *p, f=f: f(*p).square().sum(), (0, 1, 2)))
+        for dx, wanted in zip(together(*[torch.stack([x.detach()] * 2) for x in xs]), every_one):
+            torch.testing.assert_close(dx[1], wanted)
+
+
+def test_advantages_by_tensors_for_numbers():
+    r, v, after, ended = (
+        draw(4),
+        draw(4, seed=1),
+        draw(4, seed=2),
+        torch.tensor([0, 1, 0, 0], dtype=torch.bool),
+    )
+    gamma, lam = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (0.9, 0.8))
+    for how in ({"next_values": after}, {"last_value": 0.5}):
+
+        def f(gamma, lam, how=how):
+            return ut.gae(r, v, dones=ended, gamma=gamma, lam=lam, **how)
+
+        check(f, (gamma, lam), twice=False)
+        torch.testing.assert_close(f(gamma, lam), f(0.9, 0.8))
+
+
 def test_affine_pairs():
     a, b, one, start = (draw(*s, seed=i) for i, s in enumerate([(2, 3), (2, 3), (2,), (2,)]))
     check(lambda *p: ut.scan(p[:2], "affine", axis=1, initial=p[2:]), (a, b, one, start), twice=False)

@@ -155,6 +155,15 @@ def test_advantages_of_episodes_that_end_and_that_are_cut():
     nothing_ends = ut.gae(r, v, 0.5, gamma=0.9, lam=0.8)
     never = torch.zeros(6, dtype=torch.bool)
     same(nothing_ends, ut.gae(r, v, 0.5, never, gamma=0.9, lam=0.8).cpu())
+    same(
+        ut.gae(r, v, next_values=torch.tensor(0.5), gamma=0.9, lam=0.8),
+        ut.gae(r, v, next_values=v * 0 + 0.5, gamma=0.9, lam=0.8),
+    )
+    for wrong in ({"last_value": 0, "dones": never[:5]}, {"next_values": v[:5]}, {"last_value": v}):
+        with pytest.raises(up.ShapeError):
+            ut.gae(r, v, gamma=0.9, lam=0.8, **wrong)
+    with pytest.raises(up.ShapeError, match="rewards"):
+        ut.gae(r[:5], v, 0, gamma=0.9, lam=0.8)
     for module in (ut, up):
         with pytest.raises(ValueError, match="next_values"):
             module.gae(r, v, 0.5, truncated=cut, gamma=0.9, lam=0.8)

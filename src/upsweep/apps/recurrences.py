@@ -189,7 +189,7 @@ def _behind(xp: Any, value: Any, x: Any, done: Any, dim: int) -> tuple[Any, Any,
 @homes.first
 def gae(
     rewards: Any, values: Any, last_value: Any = None, dones: Any = None, *, gamma: float, lam: float, truncated: Any = None,
-    next_values: Any = None, axis: int | None = None,
+    next_values: Any = None, axis: int | None = None, order: str = "tree",
 ) -> Any:  # fmt: skip
     """Generalised advantage estimates: the discounted sum, by `gamma lam`, of `r[t] + gamma v[t+1] - v[t]`.
 
@@ -202,11 +202,12 @@ def gae(
             that was reached does, which only `next_values` has.
         next_values: the values after every item, instead of `last_value`, where `values[t+1]` may be another episode's.
         axis: the axis of time; it may be left out for 1-D input only.
+        order: as in `upsweep.scan`.
 
     Returns:
-        An array of the rewards' shape, kind and device. Errors are those of `upsweep.discounted_sum`. With `last_value` the sum
-        is that of what states are worth to the items before them, so that no array is written but the result; the last places
-        may differ from those with `next_values`.
+        An array of the rewards' shape, kind and device. Errors are those of `upsweep.discounted_sum`. With `last_value`, in tree
+        order, the sum is that of what states are worth to the items before them, so that no array is written but the result;
+        the last places may differ from those with `next_values`.
 
     >>> import upsweep as up
     >>> up.gae([1.0, 1.0], [0.0, 0.0], 0.0, gamma=0.5, lam=1.0).tolist()
@@ -225,6 +226,8 @@ def gae(
     made = xp.empty(v.shape, dtype=r.dtype if r.dtype == v.dtype else xp.result_type(r, v), device=v.device)
     if 0 in v.shape:
         return give(made)
+    if following is None and order == "sequential":
+        following = _next(xp, v, last_value, dim)
     if following is None:
         xs, fn, finish = (
             (r, v, gamma, gamma * lam, *_behind(xp, last_value, v, ended, dim)),
@@ -239,7 +242,7 @@ def gae(
         )
     api.scan(
         xs, ops.AFFINE, map=fn, finish=finish, axis=dim, exclusive=following is None, reverse=True, dtype=made.dtype,
-        segments=None if stops is None else ends(stops), out=made,
+        segments=None if stops is None else ends(stops), order=order, out=made,
     )  # fmt: skip
     return give(made)
 
@@ -258,6 +261,14 @@ def _advantage(worth, r, v, gamma, decay, after, over, last, index):
 def _surprise(r, v, gamma, decay, after, ended):
     """What an item adds to the advantage behind it, of which `decay` counts: nothing comes after the end of an episode."""
     return decay, r - v if ended else r + gamma * after - v
+
+
+def _next(xp: Any, v: Any, last: Any, dim: int) -> Any:
+    """`v[t+1]` at t, and `last` behind the last item."""
+    after = xp.asarray(_behind(xp, last, v, None, dim)[0], dtype=v.dtype, device=v.device)
+    rest = v[(*[slice(None)] * dim, slice(1, None))]
+    rows = tuple(1 if d == dim else n for d, n in enumerate(v.shape))
+    return xp.concat([rest, xp.broadcast_to(after, rows)], axis=dim)
 
 
 def _flags(xp: Any, flags: Any, shape: tuple[int, ...], dim: int) -> Any:

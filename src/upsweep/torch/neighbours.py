@@ -104,8 +104,14 @@ def ahead(a: Tensor, dim: int, reverse: bool) -> Tensor:
 
 def segments_of(heads: Tensor | None, x: Tensor, dim: int) -> up.segments.Segments | None:
     """Flags of the rank of x as segments: those that hold for all rows are 1-D."""
-    if heads is None:
-        return None
-    return up.segments.flags(
-        heads.reshape(-1) if heads.numel() == heads.shape[dim] else heads.expand(x.shape)
-    )
+    return None if heads is None else up.segments.flags(for_rows(heads, x, dim))
+
+
+def ends_of(stops: Tensor | None, x: Tensor, dim: int) -> up.segments.Segments | None:
+    """The same of flags at the last items of segments."""
+    return None if stops is None else up.segments.ends(for_rows(stops, x, dim))
+
+
+def for_rows(flags: Tensor, x: Tensor, dim: int) -> Tensor:
+    """Flags of the rank of x, 1-D where they hold for all rows, else of x's shape."""
+    return flags.reshape(-1) if flags.numel() == flags.shape[dim] else flags.expand(x.shape)

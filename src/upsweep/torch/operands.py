@@ -78,9 +78,23 @@ def multiplier(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     if a.shape == b.shape and a.dtype == b.dtype:
         return a, b
     dtype = torch.promote_types(a.dtype, b.dtype)
-    if a.ndim > b.ndim or any(m not in (1, n) for m, n in zip(reversed(a.shape), reversed(b.shape))):
+    if not _fits(a, b):
         raise ShapeError(f"a multiplier of shape {tuple(a.shape)} does not broadcast to {tuple(b.shape)}")
     return a.to(dtype).reshape((1,) * (b.ndim - a.ndim) + a.shape), b.to(dtype)
+
+
+def spread(x: Tensor, like: Tensor, what: str) -> Tensor:
+    """x in the shape of another tensor."""
+    if x.shape == like.shape:
+        return x
+    if not _fits(x, like):
+        raise ShapeError(f"{what} of shape {tuple(x.shape)} do not broadcast to {tuple(like.shape)}")
+    return x.expand(like.shape)
+
+
+def _fits(x: Tensor, like: Tensor) -> bool:
+    """Whether x broadcasts to the shape of another tensor."""
+    return x.ndim <= like.ndim and all(m in (1, n) for m, n in zip(reversed(x.shape), reversed(like.shape)))
 
 
 def rows_of(initial: Any, x: Tensor, dim: int) -> Tensor | None:
@@ -107,6 +121,10 @@ def flags_of(flags: Any, x: Tensor, dim: int) -> Tensor:
     flags = torch.as_tensor(flags, device=x.device).bool()
     if flags.ndim == 1:
         flags = flags.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
+    if flags.ndim != x.ndim or not _fits(flags, x):
+        raise ShapeError(
+            f"flags have shape {tuple(flags.shape)}; pass {x.shape[dim]} of them, or the data's shape {tuple(x.shape)}"
+        )
     return flags if flags.shape[dim] == x.shape[dim] else flags.expand(x.shape)
 
 

@@ -8,12 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import upsweep as up
 from upsweep.arguments import followed, timed, weighted
 from upsweep.segments import Segments
 from upsweep.torch import averages, filters
-from upsweep.torch.differentiable import watched
-from upsweep.torch.neighbours import before, previous, starts_of, zero_before
+from upsweep.torch.advantages import advantages
+from upsweep.torch.neighbours import previous, starts_of
 from upsweep.torch.operands import (
     coefficients,
     dim_of,
@@ -22,6 +21,7 @@ from upsweep.torch.operands import (
     multiplier,
     rows_of,
     single,
+    spread,
     state_of,
     tensor,
 )
@@ -131,14 +131,14 @@ def gae(
     order: str = "tree",
 ) -> Tensor:  # fmt: skip
     """Generalised advantage estimates, as `upsweep.gae`, differentiable: the discounted sum, by `gamma lam`, of
-    `r[t] + gamma v[t+1] - v[t]`.
+    `r[t] + gamma v[t+1] - v[t]`. The gradient is one scan forward in time, the tangent that of the tangents.
 
     Args:
         rewards, values: floating tensors of one shape.
-        last_value, dones, gamma, lam, truncated, next_values, axis: as in `upsweep.gae`.
+        last_value, dones, truncated, next_values, axis: as in `upsweep.gae`.
+        gamma, lam: numbers, or tensors: then the steps are composed, and these have gradients too.
         dim: another name for axis.
-        order: as in `linear_recurrence`. In tree order and without gradients this is `upsweep.gae`, which moves the least
-            memory; with gradients it is the same steps one by one, which have the same bits.
+        order: as in `linear_recurrence`.
 
     >>> import torch, upsweep.torch as ut
     >>> ut.gae(torch.ones(2), torch.zeros(2), 0.0, gamma=0.5, lam=1.0).tolist()
@@ -147,47 +147,20 @@ def gae(
     Source: Schulman et al., "High-dimensional continuous control using generalized advantage estimation" (2016), eq. 16.
     """
     followed(last_value, next_values, truncated)
-    rewards, values = floating(rewards), floating(values)
-    dim = dim_of(axis, dim, rewards)
-    given = rewards, values, last_value, dones, gamma, lam, truncated, next_values
-    if order == "tree" and not (torch.compiler.is_compiling() or watched(given)):
-        r, v, last, done, by, decay, cut, later = (x.detach() if isinstance(x, Tensor) else x for x in given)
-        how: dict[str, Any] = {"gamma": by, "lam": decay, "truncated": cut, "next_values": later}
-        return up.gae(r, v, last, done, axis=dim, **how)
-    r, v, dtype = single(rewards), single(values), torch.promote_types(rewards.dtype, values.dtype)
-    ends, decay = None if dones is None else flags_of(dones, values, dim), gamma * lam
+    v = floating(values)
+    r, dim = spread(floating(rewards), v, "rewards"), dim_of(axis, dim, v)
+    ended, cut = (None if f is None else flags_of(f, v, dim) for f in (dones, truncated))
+    after = rows_of(last_value, v, dim)
+    if after is None:
+        after = spread(tensor(next_values).to(v.device), v, "next_values")
+    if not (isinstance(gamma, Tensor) or isinstance(lam, Tensor)):
+        return advantages(r, v, after, ended, cut, gamma, lam, dim, order)
     if next_values is None:
-        last = rows_of(last_value, values, dim)
-        assert last is not None
-        last = single(last.to(values.dtype)).unsqueeze(dim)
-        if order == "tree":
-            return _advantages(r, v, last, ends, gamma, decay, dim).to(dtype)
-        ahead = torch.cat([v, last], dim).narrow(dim, 1, v.shape[dim])
-    else:
-        ahead = single(tensor(next_values))
-    delta = r + gamma * ahead - v
-    if ends is not None:
-        delta = torch.where(ends, r - v, delta)
-    if truncated is not None:
-        cut = flags_of(truncated, values, dim)
-        ends = cut if ends is None else ends | cut
-    return discounted_sum(delta, decay, ends, axis=dim, order=order).to(dtype)
-
-
-def _advantages(
-    r: Tensor, v: Tensor, last: Tensor, ends: Tensor | None, gamma: float, decay: float, dim: int
-) -> Tensor:
-    """The steps of `upsweep.gae`: an item counts what the state behind it is worth to it, of which a scan brings all."""
-    if 0 in v.shape:
-        return r - v
-    n, error = v.shape[dim], r - v
-    at_last = r.narrow(dim, n - 1, 1) + gamma * last - v.narrow(dim, n - 1, 1)
-    if ends is not None:
-        at_last = torch.where(ends.narrow(dim, n - 1, 1), error.narrow(dim, n - 1, 1), at_last)
-    error = torch.cat([error.narrow(dim, 0, n - 1), at_last], dim)
-    heads = None if ends is None else previous(ends, torch.ones_like(ends.select(dim, 0)), dim, False)
-    worth = discounted_sum(gamma * v + decay * error, decay, ends, axis=dim)
-    return error + before(worth, zero_before(worth, dim), heads, dim, True)
+        after = torch.cat([v, after.to(v.dtype).unsqueeze(dim)], dim).narrow(dim, 1, v.shape[dim])
+    dtype, r, v, after = torch.promote_types(r.dtype, v.dtype), single(r), single(v), single(after)
+    delta = r + gamma * after - v if ended is None else torch.where(ended, r - v, r + gamma * after - v)
+    stops = cut if ended is None else ended if cut is None else ended | cut
+    return discounted_sum(delta, gamma * lam, stops, axis=dim, order=order).to(dtype)
 
 
 def lfilter(

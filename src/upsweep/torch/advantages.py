@@ -1,0 +1,183 @@
+"""Advantages as a PyTorch operator. They are linear in rewards and values, and so are their gradients: each is the derivative of
+the other, and each is one scan.
+
+`A[t] = r[t] + gamma v[t+1] - v[t] + decay A[t+1]` runs back in time, and `s[t] = g[t] + decay s[t-1]`, the gradient of r, runs
+forward. That of v is `gamma s[t-1] - s[t]`. Where the values after every item are given, it is `-s[t]`, and theirs is
+`gamma s[t]`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import upsweep as up
+from upsweep.torch.differentiable import batched, differentiable
+from upsweep.torch.neighbours import along, ends_of, for_rows
+from upsweep.torch.operands import accumulator
+
+
+@torch.library.custom_op("upsweep::advantages", mutates_args=())
+def _advantages(
+    r: Tensor, v: Tensor, after: Tensor, ended: Tensor | None, cut: Tensor | None, gamma: float, lam: float, dim: int, order: str
+) -> Tensor:  # fmt: skip
+    """`after` has the rank of v where it is the values after every item, and one value a row where it is that after the last."""
+    r, v, after = r.detach(), v.detach(), after.detach()
+    ended, cut = (None if f is None else for_rows(f, v, dim) for f in (ended, cut))
+    last, later = (None, after) if after.ndim == v.ndim else (after, None)
+    how: Any = {"gamma": gamma, "lam": lam, "truncated": cut, "next_values": later, "order": order}
+    return up.gae(r, v, last, ended, axis=dim, **how)
+
+
+@_advantages.register_fake
+def _(r: Tensor, v: Tensor, *_: Any) -> Tensor:
+    return v.new_empty(v.shape, dtype=torch.promote_types(r.dtype, v.dtype))
+
+
+@_advantages.register_vmap
+def _(
+    info: Any, in_dims: Any, r: Any, v: Any, after: Any, ended: Any, cut: Any, gamma: float, lam: float, dim: int, order: str
+) -> Any:  # fmt: skip
+    r, v, after = (batched(x, d, info.batch_size) for x, d in zip((r, v, after), in_dims))
+    ended, cut = batched(ended, in_dims[3]), batched(cut, in_dims[4])
+    return _advantages(r, v, after, ended, cut, gamma, lam, dim + 1, order), 0  # type: ignore[call-arg]
+
+
+def _context(ctx: Any, inputs: Any, output: Tensor) -> None:
+    r, v, after, ended, cut, *ctx.given = inputs
+    ctx.like = [(x.shape, x.dtype) for x in (r, v, after)]
+    ctx.save_for_backward(ended, cut)
+    ctx.save_for_forward(ended, cut)
+
+
+def _backward(ctx: Any, g: Tensor) -> Any:
+    wanted = "".join([name for name, need in zip(_NAMES, ctx.needs_input_grad) if need])
+    every = len(ctx.like[2][0]) == g.ndim
+    made = _transposed(g, *ctx.saved_tensors, every, wanted, *ctx.given)
+    return *[d if name in wanted else None for name, d in zip(_NAMES, made)], *[None] * 6
+
+
+def _jvp(ctx: Any, dr: Any, dv: Any, dafter: Any, *_: Any) -> Tensor:
+    return advantages(*_whole((dr, dv, dafter), ctx.like), *ctx.saved_tensors, *ctx.given)
+
+
+advantages = differentiable(_advantages, _context, _backward, _jvp)
+
+_NAMES = "rva"
+"""Rewards, values, and the values after: what a gradient is wanted of."""
+
+
+def _whole(parts: Any, like: Any) -> list[Tensor]:
+    """Tangents or gradients of these shapes and dtypes, of which some may be missing, but not all."""
+    known = next(d for d in parts if d is not None)
+    return [
+        known.new_zeros((), dtype=dtype).expand(shape) if d is None else d
+        for d, (shape, dtype) in zip(parts, like)
+    ]
+
+
+@torch.library.custom_op("upsweep::advantages_transposed", mutates_args=())
+def _transpose(
+    g: Tensor, ended: Tensor | None, cut: Tensor | None, every: bool, wanted: str, gamma: float, lam: float, dim: int, order: str
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """The gradients of what is `wanted`, and empty ones of the rest. `every` says whether there is a value after every item."""
+    g, shapes = g.detach(), _shapes(g, every, wanted, dim)
+    if not g.numel():
+        return tuple([g.new_zeros(shape) for shape in shapes])  # type: ignore[return-value]
+    stops = cut if ended is None else ended if cut is None else ended | cut
+    over = ended.expand(g.shape) if every and ended is not None else False
+    # With a value after every item the gradient of v is -s, else the gradient of the value after the last is made of s.
+    own, other = (set("rv"), "a") if every else (set("ra"), "v")
+    kind = not own.isdisjoint(wanted), other in wanted
+    sign = -1.0 if every and "r" not in wanted else 1.0
+    outs = tuple([torch.empty_like(g, memory_format=torch.contiguous_format) for _ in range(sum(kind))])
+    up.scan(
+        (g, gamma, gamma * lam, sign, over), "affine", map=_enter, finish=_FINISHES[every][kind], axis=dim, exclusive=True,
+        order=order, dtype=accumulator(g.dtype), segments=ends_of(stops, g, dim), out=outs if all(kind) else outs[0],
+    )  # fmt: skip
+    s, beside = outs[0], outs[-1]
+    if every:
+        made = s, -s if sign > 0 and "v" in wanted else s, beside
+    else:
+        end = gamma * along(s, dim, True, 0, 1)
+        if ended is not None:
+            end = end.masked_fill(along(ended, dim, True, 0, 1), 0)
+        made = s, beside, end.squeeze(dim)
+    return tuple([d if name in wanted else g.new_empty(0) for name, d in zip(_NAMES, made)])  # type: ignore[return-value]
+
+
+def _shapes(g: Tensor, every: bool, wanted: str, dim: int) -> list[Any]:
+    whole = g.shape, g.shape, g.shape if every else g.shape[:dim] + g.shape[dim + 1 :]
+    return [shape if name in wanted else (0,) for name, shape in zip(_NAMES, whole)]
+
+
+@_transpose.register_fake
+def _(
+    g: Tensor, ended: Any, cut: Any, every: bool, wanted: str, gamma: float, lam: float, dim: int, order: str
+) -> Any:
+    return tuple([g.new_empty(shape) for shape in _shapes(g, every, wanted, dim)])
+
+
+@_transpose.register_vmap
+def _(info: Any, in_dims: Any, g: Any, ended: Any, cut: Any, every: bool, wanted: str, *rest: Any) -> Any:
+    *numbers, dim, order = rest
+    g, ended, cut = (batched(x, d) for x, d in zip((g, ended, cut), in_dims))
+    made = _transpose(g, ended, cut, every, wanted, *numbers, dim + 1, order)  # type: ignore[call-arg]
+    return made, tuple([0 if name in wanted else None for name in _NAMES])
+
+
+def _transpose_context(ctx: Any, inputs: Any, output: Any) -> None:
+    g, ended, cut, ctx.every, ctx.wanted, *ctx.given = inputs
+    ctx.like = [(shape, g.dtype) for shape in _shapes(g, ctx.every, _NAMES, ctx.given[2])]
+    ctx.save_for_backward(ended, cut)
+    ctx.save_for_forward(ended, cut)
+
+
+def _transpose_backward(ctx: Any, *gradients: Any) -> Any:
+    known = [d if name in ctx.wanted else None for name, d in zip(_NAMES, gradients)]
+    return advantages(*_whole(known, ctx.like), *ctx.saved_tensors, *ctx.given), *[None] * 8
+
+
+def _transpose_jvp(ctx: Any, dg: Tensor, *_: Any) -> Any:
+    return _transposed(dg, *ctx.saved_tensors, ctx.every, ctx.wanted, *ctx.given)
+
+
+_transposed = differentiable(_transpose, _transpose_context, _transpose_backward, _transpose_jvp)
+
+
+# What comes to an item is s[t-1].
+
+
+def _enter(g, gamma, decay, sign, over):
+    return decay, g
+
+
+def _own(before, g, gamma, decay, sign, over):
+    return sign * (g + decay * before[1])
+
+
+def _values(before, g, gamma, decay, sign, over):
+    return gamma * before[1] - (g + decay * before[1])
+
+
+def _own_and_values(before, g, gamma, decay, sign, over):
+    s = g + decay * before[1]
+    return s, gamma * before[1] - s
+
+
+def _after(before, g, gamma, decay, sign, over):
+    return 0.0 if over else gamma * (g + decay * before[1])
+
+
+def _own_and_after(before, g, gamma, decay, sign, over):
+    s = g + decay * before[1]
+    return sign * s, 0.0 if over else gamma * s
+
+
+# By whether there is a value after every item, and whether s, and what stands beside it, are wanted.
+_FINISHES = {
+    False: {(True, False): _own, (False, True): _values, (True, True): _own_and_values},
+    True: {(True, False): _own, (False, True): _after, (True, True): _own_and_after},
+}
