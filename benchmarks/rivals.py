@@ -67,9 +67,9 @@ def systems() -> Iterator[Row]:
         bands = np.stack([np.roll(c[0], 1), b[0], np.roll(a[0], -1)])
         peer = (lambda bands=bands, d=d: linalg.solve_banded((1, 1), bands, d[0])[None]) if m == 1 else None
         yield (
-            f"solve_tridiagonal, {m} of {n}",
+            f"solve_tridiagonal in order, {m} of {n}",
             "scipy.linalg.solve_banded" if m == 1 else "a loop of NumPy's",
-            lambda a=a, b=b, c=c, d=d: apps.solve_tridiagonal(a, b, c, d),
+            lambda a=a, b=b, c=c, d=d: apps.solve_tridiagonal(a, b, c, d, order="sequential"),
             peer or (lambda a=a, b=b, c=c, d=d: thomas(a, b, c, d)),
         )
 
@@ -82,9 +82,9 @@ def models() -> Iterator[Row]:
         likelihood = stats.norm.logpdf(seen[:, None], peer.means_[:, 0])
         logs = [np.log(peer.startprob_), np.log(peer.transmat_), likelihood]
         yield (
-            f"viterbi, {states} states, {n} steps",
+            f"viterbi in order, {states} states, {n} steps",
             "hmmlearn",
-            lambda logs=logs: apps.viterbi(*logs)[0],
+            lambda logs=logs: apps.viterbi(*logs, order="sequential")[0],
             lambda peer=peer, seen=seen: peer.decode(seen[:, None])[1],
         )
     y, one = np.cumsum(RNG.standard_normal(20_000)), np.eye(1)

@@ -9,6 +9,7 @@ import numpy as np
 
 from upsweep import dtypes
 from upsweep.engine import DTypeError, library_of, load
+from upsweep.plan import ORDERS
 
 
 class ShapeError(ValueError):
@@ -48,6 +49,11 @@ def axis_of(axis: int | None, shape: tuple[int, ...]) -> int:
     if not -len(shape) <= axis < len(shape):
         raise ShapeError(f"axis={axis} is out of range for an array of {len(shape)} dimensions {shape}")
     return int(axis) % len(shape)
+
+
+def check_order(order: str) -> None:
+    if order not in ORDERS:
+        raise ValueError(f"order={order!r}: pass one of {', '.join([repr(o) for o in ORDERS])}")
 
 
 def dtypes_of(dtype: Any) -> tuple[np.dtype, ...] | None:

@@ -109,6 +109,14 @@ class Loops(Protocol):
         """A polynomial at points of its dtype, float32 or wider, with the bits of `h = h x + p[k]` in order."""
         ...
 
+    def forward_in_order(self, initial: Any, transition: Any, likelihood: Any) -> tuple[Any, Any]:
+        """`upsweep.apps.trellis.forward_in_order`, with its bits."""
+        ...
+
+    def best_path_in_order(self, initial: Any, transition: Any, likelihood: Any) -> tuple[Any, Any]:
+        """`upsweep.apps.trellis.best_path_in_order`, with its bits."""
+        ...
+
     def write_codes(self, x: Any, codes: Any, lengths: Any, block: int) -> tuple[Any, Any]:
         """The codes of bytes, as many as a multiple of 4, one behind the other (uint64); and the bits of each block of them."""
         ...

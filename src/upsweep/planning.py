@@ -9,11 +9,11 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from upsweep.arguments import OutputError, ShapeError, axis_of, result_dtypes, shape_of
+from upsweep.arguments import OutputError, ShapeError, axis_of, check_order, result_dtypes, shape_of
 from upsweep.dtypes import accumulator, fits, number
 from upsweep.function import Function
 from upsweep.operator import Operator, OperatorError, identity_of, resolve
-from upsweep.plan import ORDERS, Plan
+from upsweep.plan import Plan
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,8 +59,7 @@ def plan_of(
             raise ValueError(f"{name}={value!r}: pass True or False")
     if threads is not None and (not isinstance(threads, (int, np.integer)) or threads < 1):
         raise ValueError(f"threads={threads!r}: pass a number of at least 1, or nothing for all cores")
-    if order not in ORDERS:
-        raise ValueError(f"order={order!r}: pass one of {', '.join([repr(o) for o in ORDERS])}")
+    check_order(order)
     loads = [accumulator(number(d)) for d in dtypes]
     if map is not None:
         map = map.taking([len(loads), 1 + len(loads)])

@@ -9,7 +9,9 @@ import pytest
 
 import upsweep as up
 from upsweep import apps, tree
+from upsweep.apps import trellis
 from upsweep.apps.trellis import inverse, prefixes
+from upsweep.cpu import chains
 
 RNG = np.random.default_rng(9)
 
@@ -31,11 +33,12 @@ def test_prefixes_are_the_oracles(n):
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")
+@pytest.mark.parametrize("order", ["tree", "sequential"])
 @pytest.mark.parametrize("states", [1, 2, 5])
-@pytest.mark.parametrize("steps", [0, 1, 2, 3, 1000])
-def test_forward_is_its_loop(apps, states, steps):
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 200])
+def test_forward_is_its_loop(apps, states, steps, order):
     initial, transition, likelihood = chain(states, steps)
-    filtered, log_likelihood = apps.hmm_forward(initial, transition, likelihood)
+    filtered, log_likelihood = apps.hmm_forward(initial, transition, likelihood, order=order)
     vector, total = initial, 0.0
     for t in range(steps):
         vector = (vector if t == 0 else vector @ transition) * likelihood[t]
@@ -49,12 +52,13 @@ def test_forward_is_its_loop(apps, states, steps):
 def test_sequences_side_by_side_are_those_alone(apps):
     initial, transition, _ = chain(3, 1)
     likelihood = RNG.random((2, 4, 37, 3))
-    filtered, log_likelihood = apps.hmm_forward(initial, transition, likelihood)
-    assert filtered.shape == likelihood.shape
-    for at in itertools.product(range(2), range(4)):
-        alone, total = apps.hmm_forward(initial, transition, likelihood[at])
-        np.testing.assert_array_equal(filtered[at], alone)
-        np.testing.assert_array_equal(log_likelihood[at], total)
+    for order in ("tree", "sequential"):
+        filtered, log_likelihood = apps.hmm_forward(initial, transition, likelihood, order=order)
+        assert filtered.shape == likelihood.shape
+        for at in itertools.product(range(2), range(4)):
+            alone, total = apps.hmm_forward(initial, transition, likelihood[at], order=order)
+            np.testing.assert_array_equal(filtered[at], alone)
+            np.testing.assert_array_equal(log_likelihood[at], total)
     f, h, q, r = np.array([[1.0, 0.5], [0.0, 0.9]]), RNG.random((3, 2)), np.eye(2) * 0.1, np.eye(3) * 0.3
     y = RNG.standard_normal((5, 41, 3))
     y[2, 7:9], y[4, 0, 1] = np.nan, np.nan
@@ -69,31 +73,36 @@ def test_sequences_side_by_side_are_those_alone(apps):
         assert none.shape == shape
 
 
-def test_forward_survives_what_underflows_and_what_is_impossible(apps):
-    initial, transition, likelihood = chain(3, 5000)
-    filtered, log_likelihood = apps.hmm_forward(initial, transition, likelihood * 1e-100)
-    _, plain = apps.hmm_forward(initial, transition, likelihood)
-    np.testing.assert_allclose(log_likelihood, plain + np.log(1e-100) * np.arange(1, 5001), rtol=1e-12)
+@pytest.mark.parametrize(("order", "steps"), [("tree", 5000), ("sequential", 500)])
+def test_forward_survives_what_underflows_and_what_is_impossible(apps, order, steps):
+    def forward(*model, **how):
+        return apps.hmm_forward(*model, order=order, **how)
+
+    initial, transition, likelihood = chain(3, steps)
+    filtered, log_likelihood = forward(initial, transition, likelihood * 1e-100)
+    _, plain = forward(initial, transition, likelihood)
+    np.testing.assert_allclose(log_likelihood, plain + np.log(1e-100) * np.arange(1, steps + 1), rtol=1e-12)
     logs = [np.log(v) for v in (initial, transition, likelihood)]
-    again, low = apps.hmm_forward(*logs[:2], logs[2] - 1e5, logarithms=True)
+    again, low = forward(*logs[:2], logs[2] - 1e5, logarithms=True)
     np.testing.assert_allclose(again, filtered, rtol=1e-9)
-    np.testing.assert_allclose(low, plain - 1e5 * np.arange(1, 5001), rtol=1e-12)
+    np.testing.assert_allclose(low, plain - 1e5 * np.arange(1, steps + 1), rtol=1e-12)
     likelihood[10] = 0
     with np.errstate(divide="ignore"):
-        _, none = apps.hmm_forward(*logs[:2], np.log(likelihood[:20]), logarithms=True)
+        _, none = forward(*logs[:2], np.log(likelihood[:20]), logarithms=True)
     assert (none[10:] == -np.inf).all()
     np.testing.assert_allclose(none[:10], plain[:10], rtol=1e-12)
-    filtered, log_likelihood = apps.hmm_forward(initial, transition, likelihood[:20])
+    filtered, log_likelihood = forward(initial, transition, likelihood[:20])
     assert np.isfinite(filtered[:10]).all()
     assert np.isnan(filtered[10:]).all()
     assert (log_likelihood[10:] == -np.inf).all()
 
 
+@pytest.mark.parametrize("order", ["tree", "sequential"])
 @pytest.mark.parametrize("states", [1, 2, 4])
 @pytest.mark.parametrize("steps", [1, 2, 3, 6])
-def test_viterbi_finds_the_best_of_all_paths(apps, states, steps):
+def test_viterbi_finds_the_best_of_all_paths(apps, states, steps, order):
     logs = [np.log(v) for v in chain(states, steps)]
-    path, score = apps.viterbi(*logs)
+    path, score = apps.viterbi(*logs, order=order)
 
     def value(p):
         return (
@@ -108,8 +117,9 @@ def test_viterbi_finds_the_best_of_all_paths(apps, states, steps):
     np.testing.assert_allclose(value(path.tolist()), score, rtol=1e-12)
 
 
-def test_viterbi_is_its_loop_where_sums_are_exact(apps):
-    states, steps = 6, 3000
+@pytest.mark.parametrize(("order", "steps"), [("tree", 3000), ("sequential", 300)])
+def test_viterbi_is_its_loop_where_sums_are_exact(apps, order, steps):
+    states = 6
     initial, transition, likelihood = (
         RNG.integers(-5, 0, s).astype(float) for s in (states, (states, states), (steps, states))
     )
@@ -121,9 +131,25 @@ def test_viterbi_is_its_loop_where_sums_are_exact(apps):
     path = [int(np.argmax(score))]
     for choice in reversed(choices):
         path.append(int(choice[path[-1]]))
-    got, best = apps.viterbi(initial, transition, likelihood)
+    got, best = apps.viterbi(initial, transition, likelihood, order=order)
     assert got.tolist() == path[::-1]
     assert best == score.max()
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered")
+@pytest.mark.parametrize("odd", [1.0, 0.0, np.nan, np.inf])
+def test_compiled_loops_over_time_have_the_bits_of_the_plain_ones(odd):
+    initial, transition, likelihood = chain(5, 60)
+    transition[:, 1] = transition[:, 2]
+    likelihood[30, 3] = transition[2, 4] = odd
+    likelihood[40] = 0 if odd == 0 else likelihood[40]
+    sequences = np.stack([likelihood, likelihood[::-1]])
+    for loop, model in (
+        ("forward_in_order", (initial, transition, sequences)),
+        ("best_path_in_order", (initial, transition, likelihood)),
+    ):
+        for got, want in zip(getattr(chains, loop)(*model), getattr(trellis, loop)(np, *model), strict=True):
+            np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize(("d", "m"), [(1, 1), (2, 1), (3, 2), (4, 4)])

@@ -109,18 +109,19 @@ def test_no_polynomial_is_refused():
         apps.polyval(np.ones((2, 3)), np.ones(4))
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 10, 1000, 100_000])
-def test_tridiagonal_systems_are_lapacks(apps, n):
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 100_000])
+def test_tridiagonal_systems_are_lapacks(apps, n, order):
     a, c, d = RNG.standard_normal((3, n))
     b = np.abs(a) + np.abs(c) + RNG.random(n) + 0.01
     bands = np.stack([np.roll(c, 1), b, np.roll(a, -1)])
     want = linalg.solve_banded((1, 1), bands, d) if n > 1 else d / b
     np.testing.assert_allclose(
-        apps.solve_tridiagonal(a, b, c, d), want, rtol=1e-9, atol=1e-11 * np.abs(want).max()
+        apps.solve_tridiagonal(a, b, c, d, order=order), want, rtol=1e-9, atol=1e-11 * np.abs(want).max()
     )
     if n < 10:
         return
-    batch = apps.solve_tridiagonal(a, b, c, np.stack([d, 2 * d]))
+    batch = apps.solve_tridiagonal(a, b, c, np.stack([d, 2 * d]), order=order)
     np.testing.assert_allclose(batch[1], 2 * want, rtol=1e-9, atol=1e-11 * np.abs(want).max())
 
 
@@ -132,6 +133,9 @@ def test_poisson_in_one_dimension():
     assert apps.solve_tridiagonal(1.0, 1.0, 1.0, []).shape == (0,)
     with pytest.raises(up.ShapeError):
         apps.solve_tridiagonal(np.ones(3), 1.0, 1.0, np.ones(4))
+    for refuse in (apps.solve_tridiagonal, apps.hmm_forward, apps.viterbi):
+        with pytest.raises(ValueError, match="order='loop': pass one of 'tree', 'sequential'"):
+            refuse(*[np.ones(3)] * (4 if refuse is apps.solve_tridiagonal else 3), order="loop")
 
 
 def sequential_tree(parents):

@@ -28,6 +28,35 @@ def prefixes(xp: Any, combine: Callable[[Parts, Parts], Parts], xs: Parts) -> Pa
     return tuple(results)
 
 
+def forward_in_order(xp: Any, initial: Any, transition: Any, likelihood: Any) -> tuple[Any, Any]:
+    """The vectors `v[t] = (v[t-1] transition) likelihood[t]` of shape (..., T, K), with `initial` in place of the first product,
+    each divided by its largest entry where that is above zero; and these entries, of shape (..., T).
+    """
+    joint, sizes = xp.empty_like(likelihood), xp.empty_like(likelihood[..., 0])
+    for t in range(likelihood.shape[-2]):
+        vector = product(joint[..., t - 1 : t, :], transition)[..., 0, :] if t else initial
+        vector = vector * likelihood[..., t, :]
+        size = xp.max(vector, axis=-1)
+        joint[..., t, :] = vector / xp.where(size > 0, size, xp.ones_like(size))[..., None]
+        sizes[..., t] = size
+    return joint, sizes
+
+
+def best_path_in_order(xp: Any, initial: Any, transition: Any, likelihood: Any) -> tuple[Any, Any]:
+    """The states (int64) of the best path, and the best score of each last state: `score[t] = max(score[t-1] + transition) +
+    likelihood[t]`. All are logarithms of shapes (K,), (K, K) and (T, K), with at least one step.
+    """
+    score, choices = initial + likelihood[0], []
+    for now in likelihood[1:]:
+        paths = score[:, None] + transition
+        choices.append(xp.argmax(paths, axis=0))
+        score = xp.max(paths, axis=0) + now
+    path = [xp.argmax(score, axis=0)]
+    for choice in reversed(choices):
+        path.append(choice[path[-1]])
+    return xp.stack(path[::-1]), score
+
+
 def product(a: Any, b: Any) -> Any:
     """Products of stacked matrices. Their terms are added in order, while a BLAS adds them as its machine likes."""
     total = a[..., :, :1] * b[..., :1, :]
