@@ -82,8 +82,8 @@ def test_files_that_are_cut_off_are_made_anew(begun, monkeypatch):
     (file,) = begun.rglob("*.code")
     whole = file.read_bytes()
     assert kept.read(file.name)
-    for size in (0, 7, len(whole) - 1):
-        file.write_bytes(whole[:size])
+    for told in (b"", whole[:7], whole[:-1], b"null\n", b"[1, 2]\n"):
+        file.write_bytes(told)
         assert kept.read(file.name) is None
     assert run(SUM).stdout == "3.0 False\n"
     assert list(begun.rglob("*.code")) == [file]

@@ -22,6 +22,10 @@ def importing(a, b):
     return math.gcd(a, b)
 
 
+def scanning(a, b):
+    return up.scan([a, b])[1]
+
+
 MISTAKES = [
     (up.ShapeError, "2 dimensions", lambda: up.scan(np.zeros((2, 3)))),
     (up.ShapeError, "axis=2 is out of range", lambda: up.scan(X, axis=2)),
@@ -68,6 +72,8 @@ MISTAKES = [
         "two arrays of out share memory",
         lambda: up.scan((X[:4], X[:4]), "affine", out=(X[:4], X[2:])),
     ),
+    (up.OutputError, "out of object cannot hold", lambda: up.scan(X, out=np.zeros(6, object))),
+    (up.OutputError, "out of .* cannot hold a result of complex", lambda: up.scan(X * 1j, out=np.zeros(6, "G"))),
     (up.OutputError, "must be an array", lambda: up.scan(X, out=[0] * 6)),
     (up.OutputError, "must be an array", lambda: up.reduce(X, out=np.float64(0))),
     (up.OutputError, "must be an array", lambda: up.reduce(X > 0, "or", out=True)),
@@ -148,6 +154,8 @@ MISTAKES = [
 ]
 
 COMPILING = [
+    (up.OperatorError, r"matmul takes arrays", lambda: up.scan(X, np.matmul)),
+    (up.OperatorError, r"upsweep\.api\.scan, which an operator calls, uses", lambda: up.scan(X, scanning)),
     (up.OperatorError, "can neither print", lambda: up.scan(np.arange(3), lambda a, b: print(a) or a + b)),
     (up.OperatorError, "nor draw random", lambda: up.scan(X, lambda a, b: a + b * np.random.random())),  # noqa: NPY002
     (up.OperatorError, "IMPORT_NAME", lambda: up.scan(np.arange(3), importing)),

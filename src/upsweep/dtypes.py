@@ -164,13 +164,15 @@ def code(dtype: np.dtype) -> str:
 @lru_cache(1024)
 def fits(have: np.dtype, want: np.dtype) -> bool:
     """Whether values of one dtype may be stored as another of the same kind; NumPy does not know that of ml_dtypes'. Times of
-    another unit would have to be multiplied, where a scan moves their integers.
+    another unit would have to be multiplied, where a scan moves their integers; and no kernel writes objects or long doubles.
 
     >>> fits(np.dtype("f8"), np.dtype("f4")), fits(np.dtype("m8[s]"), np.dtype("m8[ms]"))
     (True, False)
     """
     if have.kind in "mM" and want.kind in "mM":
         return np.datetime_data(have) == np.datetime_data(want) and have.kind == want.kind
+    if row(want) is None:
+        return False
     half = np.dtype(np.float16)
     have, want = (half if narrow(d) else d for d in (have, want))
     return np.can_cast(have, want, "same_kind")

@@ -59,10 +59,13 @@ class Elsewhere(EngineError):
     """An array that is scanned by the module for its library alone."""
 
     def __init__(self, library: str) -> None:
-        self.home = HOMES[library]
+        self.library, self.home = library, HOMES[library]
         super().__init__(
             f"{self.home.module} alone scans this array, and has no such function: {self.home.instead}"
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Elsewhere, (self.library,)
 
     def instead(self, function: Callable[..., Any], given: dict[str, Any]) -> Any:
         """What the namesake of a public function there makes of the arguments that differ from their defaults."""

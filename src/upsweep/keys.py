@@ -43,8 +43,10 @@ def freeze(value: Any, within: tuple[Any, ...] = (), names: Sequence[str] = ()) 
         return (type(value).__name__, repr(value.dtype), value.shape, value.tobytes())
     if type(value) in (type(None), bool, int, float, complex, str, bytes):
         return (type(value).__name__, repr(value))
+    called = [f"{f.__module__}.{f.__name__}" for f in within[1:] if isinstance(f, types.FunctionType)]
+    user = f"{called[-1]}, which an operator calls," if called else "an operator"
     raise OperatorError(
-        f"an operator uses {value!r} of type {type(value).__name__}, which cannot be compiled in; "
+        f"{user} uses {value!r} of type {type(value).__name__}, which cannot be compiled in; "
         "use numbers, tuples, NumPy arrays and functions"
     )
 

@@ -300,6 +300,8 @@ _OF_C: dict[Any, Operator] = {
 @cache
 def _operator_of_c(fn: Any) -> Operator:
     """That of a ufunc of NumPy, or of a function of Python's such as `max`, `operator.add` or `math.gcd`."""
+    if isinstance(fn, np.ufunc) and fn.signature is not None:
+        raise OperatorError(f"np.{fn.__name__} takes arrays; pass an operator of two numbers")
     if isinstance(fn, np.ufunc) and (fn.nin, fn.nout) != (2, 1):
         raise OperatorError(
             f"np.{fn.__name__} takes {fn.nin} operands and gives {fn.nout}; pass one of two that gives one"

@@ -20,6 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 EACH = ("flags", "ends", "keys")
 """The spellings that have a value for each item."""
 
@@ -80,7 +82,7 @@ def lengths(lengths: Any) -> Segments:
 def keys(k: Any) -> Segments:
     """A segment is a run of equal keys (any dtype that compares; of the data's shape or 1-D along the axis). A NaN equals no
     other key."""
-    return Segments("keys", k)
+    return Segments("keys", _told_apart(k))
 
 
 def groups(*k: Any) -> Segments:
@@ -97,4 +99,19 @@ def groups(*k: Any) -> Segments:
     """
     if not k:
         raise SegmentError("groups() needs keys: pass one array, or several of one length")
-    return Segments("groups", k)
+    return Segments("groups", tuple(map(_told_apart, k)))
+
+
+def _told_apart(k: Any) -> Any:
+    """Keys, those of a list as an array in which two that differ are different. NumPy would make texts of a list of several types,
+    floats of large integers, and one text of two that end in other numbers of zeros."""
+    types = {type(key) for key in k} if isinstance(k, (list, tuple)) else set()
+    if not types or types & {list, tuple}:
+        return k
+    if types <= {int, bool} and np.asarray(k).dtype.kind in "biu":
+        return np.asarray(k)
+    if len(types) == 1 and not types & {int, str, bytes}:
+        return k
+    made = np.empty(len(k), object)
+    made[:] = k
+    return made

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,6 +46,7 @@ class Stream:
 
     Raises:
         ShapeError, DTypeError, OperatorError: as in `upsweep.scan`, and where a chunk does not continue the one before.
+        RuntimeError: another thread is pushing a chunk.
 
     >>> import upsweep as up
     >>> stream = up.Stream("add")
@@ -74,19 +77,37 @@ class Stream:
         self._map, self._finish = map, finish
         self._keys = getattr(state, "keys", None)
         self._lifted: Lifted | None = None
+        self._turn = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy or a pickle goes on from by itself; the operator of its segments is made anew."""
         state = self.state
         at = replace(self._at, carry=Carry(state.count, list(state.sums)), folds=[])
-        return {**self.__dict__, "_at": at, "_keys": state.keys, "_lifted": None}
+        return {**self.__dict__, "_at": at, "_keys": state.keys, "_lifted": None, "_turn": None}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.__dict__.update(kept, _turn=threading.Lock())
 
     @property
     def state(self) -> State:
         """The state after everything pushed so far: block sums in host memory, fit to be pickled."""
-        carry = self._carry
-        sums = [tuple(on_host(part) for part in block) for block in carry.sums]
-        return State(carry.count, sums, self._lifted.keys if self._lifted else self._keys)
+        with self._alone():
+            carry = self._carry
+            sums = [tuple(on_host(part) for part in block) for block in carry.sums]
+            return State(carry.count, sums, self._lifted.keys if self._lifted else self._keys)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """A chunk is pushed and the state is read while no other thread pushes: it would go on from half a chunk."""
+        if not self._turn.acquire(blocking=False):
+            raise RuntimeError(
+                "another thread is pushing a chunk to this stream, and chunks follow one another: give each thread a stream "
+                "of its own, or let them take turns by a threading.Lock"
+            )
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     @property
     def _carry(self) -> Carry:
@@ -105,10 +126,11 @@ class Stream:
         Returns:
             An array of the chunk's shape, kind and device, or `out`; with `map` or `finish` as of `upsweep.scan`.
         """
-        operands = chunk if self._map is None else self._mapped(chunk)
-        if self._finish is None:
-            return self._push(operands, segments, out)
-        return self._finished(operands, chunk, segments, out)
+        with self._alone():
+            operands = chunk if self._map is None else self._mapped(chunk)
+            if self._finish is None:
+                return self._push(operands, segments, out)
+            return self._finished(operands, chunk, segments, out)
 
     def _mapped(self, chunk: Any) -> Any:
         """What is scanned of a chunk."""

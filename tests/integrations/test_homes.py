@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 
@@ -141,8 +142,10 @@ def test_what_a_home_cannot_do_is_said():
         up.scan(t, map=abs)
     with pytest.raises(up.EngineError, match=r"upsweep\.dask alone.*x\.compute"):
         up.gae(x, x, 0.0, gamma=0.9, lam=0.9)
-    with pytest.raises(up.EngineError, match=r"upsweep\.torch alone.*x\.detach"):
+    with pytest.raises(up.EngineError, match=r"upsweep\.torch alone.*x\.detach") as told:
         up.Stream("add").push(t)
+    # A pool of processes would wait for ever for an error that cannot be unpickled.
+    assert str(pickle.loads(pickle.dumps(told.value))) == str(told.value)
     with pytest.raises(up.SegmentError, match="booleans"):
         up.scan(x, segments=up.segments.flags(x))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -408,3 +409,28 @@ def test_a_copy_goes_on_by_itself(copied, spelling):
     for each in (stream, twin):
         got = [each.push(x[a:b], segments=part(a, b)) for a, b in ((300, 301), (301, 1000))]
         assert np.concatenate(got).tolist() == wanted.tolist()
+
+
+def test_another_thread_is_told_to_wait_its_turn():
+    """Two threads that pushed at once lost chunks, or a chunk was summed from half of another."""
+    began, go_on, told = threading.Event(), threading.Event(), []
+
+    class Waiting:
+        def __array__(self, dtype=None, copy=None):
+            began.set()
+            go_on.wait(10)
+            return np.ones(3)
+
+    stream = Stream("add")
+    worker = threading.Thread(target=lambda: told.append(stream.push(Waiting()).tolist()))
+    worker.start()
+    began.wait(10)
+    for use in (lambda: stream.push([1.0]), lambda: stream.state, lambda: copy.copy(stream)):
+        with pytest.raises(RuntimeError, match="another thread is pushing"):
+            use()
+    go_on.set()
+    worker.join()
+    assert told == [[1.0, 2.0, 3.0]]
+    with pytest.raises(up.ShapeError):
+        stream.push(np.ones((2, 2)))
+    assert stream.push([1.0]).tolist() == [4.0]

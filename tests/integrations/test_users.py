@@ -284,3 +284,48 @@ def test_dask_takes_what_lies_in_chunks_beside_the_data():
         np.testing.assert_array_equal(
             got, up.scan(x.astype(int), axis=0, segments=up.segments.lengths([2, 1]))
         )
+
+
+@pytest.mark.parametrize(
+    ("keys", "wanted"),
+    [
+        (["a", "a\0", "a\0", "a"], [1, 2, 6, 9]),
+        ([b"a", b"a\0", b"a\0", b"a"], [1, 2, 6, 9]),
+        ([2**63, 2**63 + 1, 2**63 + 1, -1], [1, 2, 6, 8]),
+        ([2**53, 2**53 + 1, 2**53 + 1, 0.5], [1, 2, 6, 8]),
+        ([1, "1", "1", 1.0], [1, 2, 6, 9]),
+        ([True, 0, False, 1], [1, 2, 6, 9]),
+        ([[1], [2]], None),
+    ],
+    ids=["text", "bytes", "large", "floats", "types", "truths", "nested"],
+)
+def test_keys_in_a_list_differ_as_in_the_list(keys, wanted):
+    x = np.array([1, 2, 4, 8])
+    if wanted is None:
+        with pytest.raises(up.SegmentError, match="shape"):
+            up.scan(x, segments=G(keys))
+        return
+    assert up.scan(x, segments=G(keys)).tolist() == wanted
+    assert up.scan(x, segments=up.segments.keys(keys)).tolist() == [1, 2, 6, 8]
+    stream = up.Stream("add")
+    parts = [stream.push([v], segments=up.segments.keys(keys[i : i + 1])) for i, v in enumerate(x)]
+    assert np.concatenate(parts).tolist() == [1, 2, 6, 8]
+
+
+def test_keys_of_polars_end_in_zeros():
+    pl = pytest.importorskip("polars")
+    keys = pl.Series(["a", "a\0", "a\0", "a"])
+    assert up.scan([1, 2, 4, 8], segments=up.segments.keys(keys)).tolist() == [1, 2, 6, 8]
+
+
+class Metres(np.ndarray):
+    def __array_ufunc__(self, *_, **__):
+        raise AssertionError
+
+
+def test_arrays_with_units_do_not_lose_them():
+    x = np.ones(3)
+    for call in (lambda x: up.scan(x), lambda x: up.ema(x, 0.5), lambda x: up.scan(np.ones(3), out=x)):
+        with pytest.raises(up.EngineError, match=r"a Metres computes in its own way.*np\.asarray"):
+            call(x.view(Metres))
+    assert up.scan(np.asarray(x.view(Metres))).tolist() == [1, 2, 3]

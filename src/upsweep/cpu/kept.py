@@ -44,7 +44,7 @@ def read(file: str) -> Code | None:
     try:
         head, _, code = _path(file).read_bytes().partition(b"\n")
         needs, entry, moved, check = json.loads(head)
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError):
         return None
     return Code(code, needs, entry, moved) if check == _check(code) else None
 

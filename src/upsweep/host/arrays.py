@@ -30,6 +30,11 @@ def view(x: Any) -> np.ndarray:
             "np.ma.array(y, mask=x.mask) of the result"
         )
     if isinstance(x, np.ndarray):
+        if type(x).__array_ufunc__ is not np.ndarray.__array_ufunc__:
+            raise EngineError(
+                f"a {type(x).__name__} computes in its own way, with units for instance, and a scan would lose that: pass "
+                "np.asarray(x), whose numbers alone are scanned"
+            )
         return x if x.dtype.isnative else _copied(x.astype(x.dtype.newbyteorder("=")))
     if on_gpu(x):
         raise EngineError(

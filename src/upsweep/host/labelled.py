@@ -61,6 +61,8 @@ def _of_polars(x: Any) -> np.ndarray:
     columns = x.get_columns() if isinstance(x, polars.DataFrame) else [x]
     if any(column.null_count() for column in columns):
         raise DTypeError(_MISSING.format("polars' nulls", "x.fill_null(0)"))
+    if isinstance(x, polars.Series) and x.dtype == polars.String:
+        return x.to_numpy()  # as an array it would end texts where the zeros at their end begin
     return _together(x, columns, [column.dtype for column in columns])
 
 
