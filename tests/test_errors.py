@@ -73,7 +73,11 @@ MISTAKES = [
         lambda: up.scan((X[:4], X[:4]), "affine", out=(X[:4], X[2:])),
     ),
     (up.OutputError, "out of object cannot hold", lambda: up.scan(X, out=np.zeros(6, object))),
-    (up.OutputError, "out of .* cannot hold a result of complex", lambda: up.scan(X * 1j, out=np.zeros(6, "G"))),
+    (
+        up.OutputError,
+        "out of .* cannot hold a result of complex",
+        lambda: up.scan(X * 1j, out=np.zeros(6, "G")),
+    ),
     (up.OutputError, "must be an array", lambda: up.scan(X, out=[0] * 6)),
     (up.OutputError, "must be an array", lambda: up.reduce(X, out=np.float64(0))),
     (up.OutputError, "must be an array", lambda: up.reduce(X > 0, "or", out=True)),

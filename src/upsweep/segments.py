@@ -103,7 +103,7 @@ def groups(*k: Any) -> Segments:
 
 
 def _told_apart(k: Any) -> Any:
-    """Keys, those of a list as an array in which two that differ are different. Of a list of several types NumPy would make texts,
+    """Keys, those of a list as an array in which two that differ are different. Of several types NumPy would make texts,
     of large integers floats, and of two texts that end in other numbers of zeros one."""
     types = {type(key) for key in k} if isinstance(k, (list, tuple)) else set()
     if not types or types & {list, tuple}:
