@@ -156,3 +156,25 @@ def test_one_of_many_workers_uses_one_thread():
         ) as c:
             assert c.submit(cores.wanted).result() == 1
         assert cores.wanted() == cores.cores()
+
+
+def test_a_thread_that_flushes_to_zero_changes_no_bit():
+    """Libraries set this in the thread of the caller, and no other thread that takes a tile knows of it."""
+    torch = pytest.importorskip("torch")
+    x, keys = np.full(1 << 18, 3e-310), np.arange(1 << 18) % 5
+
+    def results():
+        return [
+            up.scan(x, threads=1), up.scan(x, threads=2), up.scan(x, threads=2), up.scan(x[:7], "max"), up.reduce(x),
+            up.scan(x.reshape(-1, 4), axis=0, order="sequential"), up.scan(x, segments=up.segments.groups(keys)),
+        ]  # fmt: skip
+
+    wanted = results()
+    flushes = torch.set_flush_denormal(True)
+    try:
+        got = results()
+        assert not flushes or (torch.tensor([1e-310], dtype=torch.float64) * 0.5).item() == 0.0
+    finally:
+        torch.set_flush_denormal(False)
+    for y, w in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(np.atleast_1d(y).view(np.int64), np.atleast_1d(w).view(np.int64))

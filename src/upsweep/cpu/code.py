@@ -35,6 +35,8 @@ class Unit(NamedTuple):
     """The operator, whose function may be one that cannot be compiled."""
     accumulators: tuple[np.dtype, ...] = ()
     """The types of the operator's hole, where there is one."""
+    door: bool = False
+    """Whether it is called by threads that may compute with floats in a mode of their own."""
 
     @property
     def what(self) -> tuple[Any, ...]:

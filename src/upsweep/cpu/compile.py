@@ -14,6 +14,7 @@ from numba.core.errors import NumbaError, UnsupportedBytecodeError
 
 from upsweep.cpu import image
 from upsweep.cpu.code import Unit
+from upsweep.cpu.door import with_door
 from upsweep.cpu.hole import HOLE, filling, operand
 from upsweep.cpu.kept import Code, digest, kept
 from upsweep.cpu.memory import inner
@@ -52,11 +53,11 @@ def target(triple: str, cpu: str, features: str, images: bool) -> Target:
 def compiled(unit: Unit, name: str, target: Target) -> Code:
     """The code of a unit, as a function of this name."""
     if not unit.accumulators:
-        return _machine_code(_frame(unit, target), None, name, target)
+        return _machine_code(_frame(unit, target), None, unit, name, target)
     # The operator comes first: it may be one that cannot be compiled.
     filling = _operator(unit.op, unit.accumulators)
     file = f"{digest((unit.frame, target.name), here=True)}.bc"
-    return _machine_code(kept(file, lambda: Code(_frame(unit, target))).code, filling, name, target)
+    return _machine_code(kept(file, lambda: Code(_frame(unit, target))).code, filling, unit, name, target)
 
 
 def _frame(unit: Unit, target: Target) -> bytes:
@@ -76,12 +77,15 @@ def _operator(op: Operator, accumulators: tuple[np.dtype, ...]) -> bytes:
     return _written(lambda: filling(op.fn, accumulators), (ty, ty), ty, HOLE, op).as_bitcode()
 
 
-def _machine_code(frame: bytes, filling: bytes | None, name: str, target: Target) -> Code:
+def _machine_code(frame: bytes, filling: bytes | None, unit: Unit, name: str, target: Target) -> Code:
     module = llvm.parse_bitcode(frame)
     if filling is not None:
         module.link_in(llvm.parse_bitcode(filling))
         _hide_all_but(_KERNEL, module)
-    module.get_function(_KERNEL).name = name
+    if unit.door:
+        with_door(module, _KERNEL, name, unit.arguments, target.machine.triple)
+    else:
+        module.get_function(_KERNEL).name = name
     _optimise(module, target)
     made = target.machine.emit_object(module)
     if target.images:

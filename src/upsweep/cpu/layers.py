@@ -127,4 +127,4 @@ def _compiled(module: str, function: str, *how: Any) -> Any:
         return getattr(import_module(f"upsweep.cpu.{module}"), function)(*how)
 
     what = module, function, *(v.name if isinstance(v, np.dtype) else v for v in how)
-    return callable_at(address(Unit(what, 2, make, f"the layer {' '.join(map(str, what))}")), 2)
+    return callable_at(address(Unit(what, 2, make, f"the layer {' '.join(map(str, what))}", door=True)), 2)

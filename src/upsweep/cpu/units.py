@@ -26,7 +26,7 @@ def kernel() -> Unit:
 
         return run
 
-    return Unit(("kernel",), 2, make, "the kernel")
+    return Unit(("kernel",), 2, make, "the kernel", door=True)
 
 
 @cache
@@ -177,7 +177,7 @@ def walk(plan: Plan, form: Form, most: int) -> Unit:
 
         return walker(plan, identity, form, most)
 
-    return _with_hole(plan, ("walk", _types(plan), repr(identity), form, most), 2, make)
+    return _with_hole(plan, ("walk", _types(plan), repr(identity), form, most), 2, make, door=True)
 
 
 def mapping(plan: Plan, flat: tuple[bool, ...]) -> Unit:
@@ -215,14 +215,16 @@ def grouping(plan: Plan, form: Any) -> Unit:
 
         return grouper(plan, identity, form)
 
-    return _with_hole(plan, ("grouping", _types(plan), repr(identity), form), 1, make)
+    return _with_hole(plan, ("grouping", _types(plan), repr(identity), form), 1, make, door=True)
 
 
-def _with_hole(plan: Plan, frame: tuple[Any, ...], arguments: int, make: Callable[[], Any]) -> Unit:
+def _with_hole(
+    plan: Plan, frame: tuple[Any, ...], arguments: int, make: Callable[[], Any], door: bool = False
+) -> Unit:
     """A unit of code with a hole, for a plan's operator."""
     unchanged(plan.op)
     title = f"{plan.op} of {', '.join(map(str, plan.loads))}"
-    return Unit(frame, arguments, make, title, plan.op, plan.accumulators)
+    return Unit(frame, arguments, make, title, plan.op, plan.accumulators, door)
 
 
 def _types(plan: Plan) -> tuple[Any, ...]:
