@@ -1,6 +1,6 @@
 """The door of a kernel: behind it floats are what IEEE 754 says, whatever mode the calling thread is in.
 
-Libraries set "flush to zero" in threads of this process, as `torch.set_flush_denormal` does. The bits of a scan would then hang on
+Libraries set "flush to zero" in a thread, as `torch.set_flush_denormal` does. The bits of a scan would then hang on
 the thread that took a tile.
 """
 
