@@ -149,3 +149,25 @@ def test_any_view(data):
         "initial": np.uint64(9),
     }
     np.testing.assert_array_equal(up.scan(x, HASH.op, axis=axis, **how), by_rows(x, axis, **how))
+
+
+def mixed(a, b):
+    """Neither commutative nor associative."""
+    return a * np.int16(31) + (a ^ b)
+
+
+@pytest.mark.parametrize("n", [33, 100, 129, 200, 999, 3001])
+def test_rows_of_narrow_items_begin_at_any_byte_of_a_gpu(cuda, n):
+    """A piece of 16 bytes may belong to two rows, to two warps, or to memory that is not the call's."""
+    cp = pytest.importorskip("cupy")
+    rng = np.random.default_rng(n)
+    for op, dtype, at in (("add", "i1", 1), ("or", "?", 3), ("max", "i1", 7), (mixed, "i2", 2)):
+        x = rng.integers(-3, 4, (1031, n)).astype(dtype)
+        want = up.scan(x, op, axis=1)
+        memory = [cp.full(x.nbytes + 80, 0x77, "u1") for _ in range(2)]
+        place = [cp.ndarray(x.shape, dtype, memptr=m.data + 16 + k * at) for k, m in zip((1, 3), memory)]
+        place[0].set(x)
+        up.scan(place[0], op, axis=1, out=place[1])
+        got, first = memory[1].get(), 16 + 3 * at
+        assert got[first : first + x.nbytes].tobytes() == want.tobytes(), op
+        assert (np.delete(got, slice(first, first + x.nbytes)) == 0x77).all(), op

@@ -18,7 +18,7 @@ AFFINE = "affine-float32-float32"
 
 def large() -> list[Call]:
     """All of the calls, the longest first."""
-    calls = [*_long(), *_shapes(), *_lengths(), *_forms()]
+    calls = [*_long(), *_shapes(), *_lengths(), *_forms(), *_narrow()]
     assert all(map(sensible, calls))
     return calls
 
@@ -79,3 +79,15 @@ def _forms() -> Iterator[Call]:
         for place in ("offset", "stepped", "backwards"):
             yield Call("add-float32", ((20_011,), 0), inside=place, outside=place, out="given", **form)
             yield Call("add-int16", ((700,), 0), inside=place, outside=place, out="given", **form)
+
+
+def _narrow() -> Iterator[Call]:
+    """Many rows of narrow items, which begin and end at any byte."""
+    for n in (17, 33, 100, 129, 200, 333, 999, 1001, 3001, 5003):
+        at = ((1031, n), 1)
+        yield Call("add-int8", at)
+        yield Call("add-int8", at, inside="padded", outside="offset", out="given", exclusive=True)
+        yield Call("mul-bool", at, inside="offset", reverse=n % 4 == 1)
+        yield Call("max-int8", at, outside="padded", out="given", segments="flags")
+        yield Call("add-float16", at, inside="offset", outside="offset", out="given")
+        yield Call("affine-float16-float16", at, inside="padded", initial="rows")

@@ -57,6 +57,7 @@ HOT = {
     "rows from columns": (ops.ADD, ["f4"], (16384, 16384), 1, {"transposed": True}),
     "short rows": (ops.ADD, ["f4"], (1 << 25, 8), 1, {}),
     "uneven short rows": (ops.ADD, ["f4"], (1 << 23, 33), 1, {}),
+    "uneven rows of bytes": (ops.ADD, ["i1"], (1 << 20, 200), 1, {}),
     "rows of three": (ops.ADD, ["f4"], (1 << 25, 3), 1, {}),
     "few rows": (ops.ADD, ["f4"], (1 << 18,), 0, {}),
     "more rows": (ops.AFFINE, ["f4", "f4"], (1 << 20,), 0, {"kept": 1}),

@@ -38,7 +38,8 @@ CHOICES = [
     (["f4"], (1 << 21,), 0, "rows", True, False),
     (["f4"], (1 << 22,), 0, "tiles", False, False),
     (["f4"], (200, 16384), 1, "rows", True, False),
-    (["i1"], (65536, 16384), 1, "tiles", False, False),
+    (["i1"], (65536, 16384), 1, "rows", True, False),
+    (["i1"], (65536, 16385), 1, "tiles", False, False),
     (["f4"], (4096, 65536), 1, "tiles", False, False),
     (["f4"], (16384, 16500), 1, "tiles", False, True),
     (["i2"], (16000, 33000), 1, "tiles", False, True),
@@ -355,7 +356,7 @@ def test_lines_that_begin_within_sectors_are_wide_unless_their_pieces_are_narrow
 
 @pytest.mark.parametrize(
     ("dtype", "n", "vector"),
-    [("f4", 2, 6), ("f4", 3, 4), ("f4", 7, 4), ("i1", 3, 16), ("i1", 4, 12), ("f8", 3, 2), ("f4", 33, 1), ("i1", 127, 1)],
+    [("f4", 2, 6), ("f4", 3, 4), ("f4", 7, 4), ("i1", 3, 16), ("i1", 4, 12), ("f8", 3, 2), ("f4", 33, 1), ("i2", 127, 1)],
 )  # fmt: skip
 def test_a_lane_takes_short_rows_that_lie_one_behind_another(dtype, n, vector):
     plan, choice = chosen((ops.ADD, [dtype], (1 << 20, n), 1, {}))
@@ -363,6 +364,30 @@ def test_a_lane_takes_short_rows_that_lie_one_behind_another(dtype, n, vector):
     assert choice.shape.items >= n
     assert choice.grid(lambda: 1) * choice.width >= 1 << 20
     assert choice.shared_bytes(plan) == choice.width * n * np.dtype(dtype).itemsize + 16
+
+
+@pytest.mark.parametrize(
+    ("op", "rows", "n", "flags", "kernel", "lanes", "items"),
+    [
+        (ops.ADD, 4000, 33, {}, "rows", 1, 48),
+        (ops.ADD, 4000, 200, {}, "rows", 2, 112),
+        (ops.ADD, 4000, 999, {}, "rows", 16, 64),
+        (ops.ADD, 4000, 3001, {}, "rows", 32, 96),
+        (ops.ADD, 4000, 5003, {}, "rows", 2 * 32, 80),
+        (ops.ADD, 500, 999, {}, "rows", 4 * 32, 8),
+        (ops.ADD, 9000, 100, {"reverse": True}, "short", 32, 128),
+        (ops.ADD, 4000, 100, {"reverse": True}, "rows", 8, 16),
+        (ops.MAX, 4000, 999, {}, "rows", 32, 32),
+    ],
+)
+def test_rows_of_bytes_are_cut_anywhere_where_the_operator_is_free_of_the_tree(
+    op, rows, n, flags, kernel, lanes, items
+):
+    plan, choice = chosen((op, ["i1"], (rows, n), 1, flags))
+    shape = choice.shape
+    together = shape.warps if shape.together else 1
+    assert (choice.kernel, shape.lanes * together, shape.items) == (kernel, lanes, items)
+    assert choice.shared_bytes(plan) <= shapes.chip(90).shared
 
 
 @pytest.mark.parametrize(("rows", "warps"), [(1, 4), (100, 4), (528, 4), (529, 8)])

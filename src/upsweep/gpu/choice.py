@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from upsweep.engine import EngineError
 from upsweep.gpu import functions, params
-from upsweep.gpu.layout import Lane, Layout, flip, mode, patched, turned
+from upsweep.gpu.layout import Lane, Layout, flip, mode, patched, touching_rows, turned
 from upsweep.gpu.shapes import CHIPS, Chip, Shape
 from upsweep.gpu.shapes.tiles import AHEAD
 from upsweep.gpu.sharing import Room, node_words, pad, patches, places_of_lines, room_of, rounded_up
@@ -231,12 +231,11 @@ def spec(plan: Plan, choice: Choice) -> str:
         "KEEPS": int(min(room.sums) >= 0),
     }
     numbers |= {"SUMS_FLIP": int(flip(layout.moving()[0], slab)) if layout.moving() else 0}
-    dense = choice.kernel == "rows" and shape.lanes < 32
 
     def moved(x: Lane, at: int, grain: int) -> dict[str, Any]:
         if columns:
             return {"at": at, "turned": turned(x), "grain": grain}
-        how = (dense and _dense(layout, x, shape.items)) or mode(x, slab)
+        how = (choice.kernel in ("rows", "tiles") and _dense(layout, x, shape)) or mode(x, slab)
         return {"at": at, "mode": how, "flip": flip(x, slab), "grain": grain}
 
     def grain_of(x: Lane) -> int:
@@ -264,13 +263,15 @@ def spec(plan: Plan, choice: Choice) -> str:
     return declared(plan, layout, numbers, truths, inputs, outputs, components)
 
 
-def _dense(layout: Layout, x: Lane, run: int) -> str | None:
-    """The way in which memory.cuh moves rows that lie one behind another, `run` items a lane; None where they do not."""
-    if x.along != x.size or x.rows != (layout.n * x.size,):
+def _dense(layout: Layout, x: Lane, shape: Shape) -> str | None:
+    """The way in which dense.cuh moves the rows of a warp as they lie, or None. A warp has one row, or rows that lie one behind
+    another."""
+    how, several = mode(x, shape.items), shape.lanes < 32
+    if x.along != x.size or how == "STRIDED" or (several and not touching_rows(layout, x)):
         return None
-    if mode(x, run) == "ALIGNED":
-        return "EVEN"
-    return "DENSE" if x.size >= 4 and x.grain() >= x.size else None
+    if x.size < 4 and how == "SHIFTED" and shape.items * x.size % 16 == 0 and layout.n * x.size >= 16:
+        return "LOOSE"
+    return ("EVEN" if how == "ALIGNED" else "DENSE" if x.size >= 4 else None) if several else None
 
 
 def _piece(layout: Layout, x: Lane, items: int) -> int:

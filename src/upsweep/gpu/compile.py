@@ -27,7 +27,7 @@ _SELECTIVE = "narrow.cuh prelude.cuh maths.cuh spec copies.cuh pieces.cuh select
 _GATED = "narrow.cuh prelude.cuh maths.cuh gates.cuh spec copies.cuh pieces.cuh gated_params.cuh"
 _COLUMNS = "column_lookback.cuh column_patches.cuh column_serving.cuh"
 _PARTS = {
-    "rows": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh nodes.cuh rows.cu",
+    "rows": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh nodes.cuh rows.cu",
     "tiles": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh nodes.cuh lookback.cuh tiles.cu",
     "columns": f"{_SCAN} params.cuh thread.cuh warp.cuh nodes.cuh {_COLUMNS} columns.cu",
     "walk": f"{_SCAN} params.cuh barriers.cuh ring.cuh walk_patches.cuh walk.cu",

@@ -8,9 +8,10 @@ from itertools import accumulate
 from math import prod
 from typing import Any
 
-from upsweep.gpu.choice import Choice, light, words, words_passing
-from upsweep.gpu.layout import Lane, Layout, mode
+from upsweep.gpu.choice import Choice, light, packing, words, words_passing
+from upsweep.gpu.layout import Lane, Layout, mode, touching_rows
 from upsweep.gpu.shapes import LINE, ROWS, Chip, Shape
+from upsweep.gpu.shapes.rows import CUT
 from upsweep.gpu.shapes.short import KNOWN, fits_short, for_dense, for_short
 from upsweep.gpu.shapes.walks import VECTOR_ROWS, Walking, for_walk
 from upsweep.gpu.sharing import places_of
@@ -69,7 +70,9 @@ def _are_dense(plan: Plan, layout: Layout) -> bool:
     dense = all(abs(x.along) == x.size and x.rows[-1] == n * x.size and x.grain() >= x.size for x in arrays)
     uneven = any(_forward(x, n).grain() < 16 for x in arrays)
     long = plan.segmented and n > KNOWN
-    return dense and uneven and not long and not any(x.rows[-1] for x in layout.loads if x.still)
+    cut = plan.order == "tree" and n > CUT and packing(plan, layout) > 0
+    shared = cut and all(touching_rows(layout, x) for x in arrays)
+    return dense and uneven and not (long or shared) and not any(x.rows[-1] for x in layout.loads if x.still)
 
 
 def _forward(x: Lane, n: int) -> Lane:

@@ -162,6 +162,12 @@ def mode(x: Lane, items: int) -> str:
     return "ALIGNED" if whole and even else "SHIFTED"
 
 
+def touching_rows(layout: Layout, x: Lane) -> bool:
+    """Whether the rows of an array lie one behind another, and are read forwards."""
+    row = layout.n * x.size
+    return x.along == x.size and x.rows == (row,)
+
+
 def flip(x: Lane, items: int) -> bool:
     return x.along < 0 and mode(x, items) != "STRIDED"
 

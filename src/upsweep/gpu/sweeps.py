@@ -15,7 +15,7 @@ from math import prod
 
 from upsweep.gpu import functions
 from upsweep.gpu.choice import Choice, costly, packing, words, words_read
-from upsweep.gpu.layout import Lane, Layout, mode, patched, turned
+from upsweep.gpu.layout import Lane, Layout, mode, patched, touching_rows, turned
 from upsweep.gpu.shapes import LINE, ROWS, WARPS, Chip
 from upsweep.gpu.shapes.columns import LITTLE, NARROW, STRETCHED, for_columns, for_stretch, for_uneven
 from upsweep.gpu.shapes.reductions import for_sums
@@ -166,17 +166,22 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
     if sums is not None:
         return sums
     n, rows, item = layout.n, prod(layout.dims), words(plan, layout)
-    if fits_rows(n, item):
-        return Rows(for_rows(n, rows, item), layout, chip=chip)
+    packed = packing(plan, layout) > 0
+    if fits_rows(n, rows, item, packed):
+        apart = not all(touching_rows(layout, x) for x in (*layout.moving(), *layout.stores))
+        return Rows(for_rows(n, rows, item, packed, apart), layout, chip=chip)
     size = sum(places_of(plan, layout)) + plan.segmented
     small = for_small(n, rows, item, size, chip)
     if small is not None:
         return Rows(small, layout, chip=chip)
-    if fits_whole_rows(n, rows, item, size):
+    if fits_whole_rows(n, rows, item, packed, size):
         even = all(mode(x, 16) == "ALIGNED" for x in (*layout.moving(), *layout.stores))
-        return Rows(for_whole_rows(n, item, even), layout, chip=chip)
-    parts, packed = len(plan.accumulators), packing(plan, layout) > 0
-    in_tile, halved = staged(plan, layout), costly(plan) or _turning(plan, layout)
+        return Rows(for_whole_rows(n, item, packed, even), layout, chip=chip)
+    parts, in_tile, halved = (
+        len(plan.accumulators),
+        staged(plan, layout),
+        costly(plan) or _turning(plan, layout),
+    )
     read, again = words_read(layout), functions.reads_again(plan)
     shape = for_tiles(
         n, rows, item, read, parts, size, in_tile, plan.segmented, halved, packed, again, chip.shared

@@ -1,82 +1,134 @@
-// Short rows that lie one behind another: the 32 / LANES rows of a warp are one stretch of memory. The warp copies the stretch as
-// it lies, in whole pieces, and each group of lanes then reads its own row. Group by group, rows of 8 ran at .70 of a copy, of 64
-// at .73 (H200).
+// Rows as they lie: short rows one behind another, of which the 32 / LANES of a warp are one stretch of memory, or one row, or a
+// warp's part of it. The warp copies the stretch in whole pieces, and each group of lanes then reads its own row. Group by group,
+// rows of 8 ran at .70 of a copy, of 64 at .73 (H200).
 #pragma once
 #include "memory.cuh"
 
-// EVEN: every row and every run starts on 16 bytes.
-template <class T, bool EVEN, int LANES, int N> struct DenseSlab {
+// HOW: EVEN, LOOSE, or DENSE, which goes item by item.
+template <class T, int HOW, int LANES, int N> struct DenseSlab {
   static constexpr int SIZE = sizeof(T), RUN = N * SIZE, PIECES = (LANES * RUN + 15) / 16, AREA = (PIECES + 1) * 16;
-  static constexpr int TURN = turn(N), MOST = 32 / LANES * (PIECES + 1);
+  static constexpr int TURN = turn(N), GROUPS = 32 / LANES, MOST = GROUPS * (PIECES + 1);
+  static_assert(HOW == DENSE || RUN % 16 == 0, "choice.py says otherwise");
 
   char* shared;
   int piece0;
   int lane;  // within the warp
 
   // The slabs of all groups, where `at` bytes of each lie before them.
-  static __device__ __forceinline__ DenseSlab of(char* shared, int at, int lane) { return {shared, at * (32 / LANES) / 16, lane}; }
+  static __device__ __forceinline__ DenseSlab of(char* shared, int at, int lane) { return {shared, at * GROUPS / 16, lane}; }
 
   __device__ __forceinline__ char* piece(int c) const { c += piece0; return shared + 16 * (c ^ ((c >> TURN) & 7)); }
   __device__ __forceinline__ char* item(int byte) const { return piece(byte >> 4) + (byte & 15); }
 
   // The stretch of memory, and the bytes between the start of its first piece and its own start. Lanes without a row use the last
   // row.
-  struct Stretch { char *low, *high; int shift; };
-  static __device__ __forceinline__ Stretch stretch(const Row& r) {
-    char* low = (char*)__shfl_sync(0xffffffffu, (u64)r.base, 0);
-    char* high = (char*)__shfl_sync(0xffffffffu, (u64)r.base, 31) + r.n * SIZE;
-    return {low, high, EVEN ? 0 : (int)((u64)low & 15)};
+  struct Stretch { char* low; int bytes, shift; };
+  static __device__ __forceinline__ Stretch stretch(const Row& r, i64 j) {
+    char* low = GROUPS == 1 ? r.base + j * SIZE : (char*)__shfl_sync(0xffffffffu, (u64)r.base, 0);
+    char* high = r.base + r.n * SIZE;
+    if (GROUPS > 1) high = (char*)__shfl_sync(0xffffffffu, (u64)high, 31);
+    else if (high > low + LANES * RUN) high = low + LANES * RUN;
+    return {low, (int)(high - low), HOW == EVEN ? 0 : (int)((u64)low & 15)};
   }
+  // Where a lane's run begins, and the bytes of the row from there on.
   __device__ __forceinline__ int own(const Row& r, int shift) const { return shift + (int)r.n * SIZE * (lane / LANES) + lane % LANES * RUN; }
+  __device__ __forceinline__ int left(const Row& r, i64 j) const { return min((int)(r.n - j), LANES * N) * SIZE - lane % LANES * RUN; }
 
-  template <bool AGAIN = false> __device__ __forceinline__ void load(const Row& r, i64) const {
-    Stretch s = stretch(r);
+  static __device__ __forceinline__ void fetch_items(const Row& r, i64 j, int count, int lane) { fetch(r.base + j * SIZE, count * SIZE, lane); }
+
+  template <bool AGAIN = false> __device__ __forceinline__ void load(const Row& r, i64 j) const {
+    Stretch s = stretch(r, j);
 #pragma unroll
-    for (int c = 0; c < MOST; c += 32) {
-      const char* from = s.low - s.shift + 16 * (c + lane);
-      i64 left = s.high - from;
-      if (left > 0) copy_piece_async(shared_address(piece(c + lane)), from, left < 16 ? (int)left : 16);
+    for (int c = lane; c < MOST; c += 32) {
+      int at = 16 * c - s.shift;
+      if (at < s.bytes) copy_piece_async<AGAIN>(shared_address(piece(c)), s.low - s.shift + 16 * c, min(s.bytes - at, 16));
     }
   }
 
-  __device__ __forceinline__ void read(const Row& r, i64, T (&out)[N]) const {
-    if constexpr (EVEN) {
-      alignas(16) u32 w[RUN / 4];
-      int first = own(r, 0) / 16;
-#pragma unroll
-      for (int c = 0; c < RUN / 16; c++) *(uint4*)(w + 4 * c) = *(const uint4*)piece(first + c);
-      memcpy(out, w, RUN);
-    } else {
-      int first = own(r, stretch(r).shift);
+  __device__ __forceinline__ void read(const Row& r, i64 j, T (&out)[N]) const {
+    if constexpr (HOW == DENSE) {
+      int first = own(r, stretch(r, j).shift);
 #pragma unroll
       for (int k = 0; k < N; k++) out[k] = *(const T*)item(first + k * SIZE);
+    } else {
+      u32 w[RUN / 4];
+      read_packed(r, j, w);
+      memcpy(out, w, RUN);
     }
   }
-
   // A run may end behind its row, where the next one lies.
-  __device__ __forceinline__ void write(const Row& r, const T (&in)[N]) const {
-    int exist = (int)r.n - lane % LANES * N;
-    if constexpr (EVEN) {
-      alignas(16) u32 w[RUN / 4];
-      memcpy(w, in, RUN);
-      int first = own(r, 0) / 16;
-#pragma unroll
-      for (int c = 0; c < RUN / 16; c++)
-        if (c * 16 < exist * SIZE) *(uint4*)piece(first + c) = make_uint4(w[4 * c], w[4 * c + 1], w[4 * c + 2], w[4 * c + 3]);
-    } else {
-      int first = own(r, stretch(r).shift);
+  __device__ __forceinline__ void write(const Row& r, i64 j, const T (&in)[N]) const {
+    if constexpr (HOW == DENSE) {
+      int first = own(r, stretch(r, j).shift), exist = left(r, j) / SIZE;
 #pragma unroll
       for (int k = 0; k < N; k++) if (k < exist) *(T*)item(first + k * SIZE) = in[k];
+    } else {
+      u32 w[RUN / 4];
+      memcpy(w, in, RUN);
+      write_packed(r, j, w);
     }
   }
 
-  __device__ __forceinline__ void store(const Row& r, i64, bool exists) const {
-    Stretch s = stretch(r);
+  // The run as words of four bytes.
+  __device__ __forceinline__ void read_packed(const Row& r, i64 j, u32* out) const {
+    const int start = own(r, stretch(r, j).shift);
+    u32 w[RUN / 4 + 4];
+#pragma unroll
+    for (int c = 0; c < RUN / 16 + (HOW == LOOSE); c++) put(w + 4 * c, *(const uint4*)piece(start / 16 + c));
+    if (HOW == LOOSE) realign<SIZE, RUN / 4>(w, start & 15);
+#pragma unroll
+    for (int i = 0; i < RUN / 4; i++) out[i] = w[i];
+  }
+  __device__ __forceinline__ void write_packed(const Row& r, i64 j, const u32* in) const {
+    const int start = own(r, stretch(r, j).shift), exist = left(r, j);
+    if constexpr (HOW == LOOSE) {
+      write_loose(r, start, exist, in);
+    } else {
+#pragma unroll
+      for (int c = 0; c < RUN / 16; c++) if (c * 16 < exist) *(uint4*)piece(start / 16 + c) = four(in + 4 * c);
+    }
+  }
+
+  __device__ __forceinline__ void store(const Row& r, i64 j, bool exists) const {
+    Stretch s = stretch(r, j);
     if (!__shfl_sync(0xffffffffu, exists, 0)) return;
 #pragma unroll
-    for (int c = 0; c < MOST; c += 32) {
-      char* to = s.low - s.shift + 16 * (c + lane);
-      if (to < s.high) store_edge<T>(to, *(const uint4*)piece(c + lane), s.low, s.high);
+    for (int c = lane; c < MOST; c += 32) {
+      int at = 16 * c - s.shift;
+      if (at >= 0 && at + 16 <= s.bytes) store_streaming(s.low + at, *(const uint4*)piece(c));
+    }
+    if (HOW == EVEN) return;
+    each_end<SIZE, 32>(lane, s.shift, 0, s.bytes, [&](int at) { *(T*)(s.low + at) = *(const T*)item(s.shift + at); });
+  }
+
+ private:
+  // A piece that two runs share is written by the later one, which is handed the bytes of the one before.
+  __device__ __forceinline__ void write_loose(const Row& r, int start, int exist, const u32* in) const {
+    u32 w[RUN / 4 + 8];
+#pragma unroll
+    for (int i = 0; i < 4; i++) w[i] = __shfl_up_sync(0xffffffffu, in[RUN / 4 - 4 + i], 1);
+#pragma unroll
+    for (int i = 0; i < RUN / 4 + 4; i++) w[4 + i] = i < RUN / 4 ? in[i] : 0;
+    const int past = start & 15, front = past ? past : 16;
+    realign<SIZE, RUN / 4 + 4>(w, 16 - front);  // piece c begins `front` bytes before byte 16 c of the run
+    if constexpr (GROUPS > 1) {
+      const int last = ((int)r.n - 1) / N, from = max(lane / LANES * LANES - LANES + last, 0);
+      const u64 taken = lane % LANES == 0 && lane ? (1ull << 4 * past) - 1 : 0;  // four bits for a byte
+      u32 tail[4] = {w[0], w[1], w[2], w[3]};
+#pragma unroll
+      for (int c = 1; c <= RUN / 16; c++)
+        if (16 * c - front < exist)
+#pragma unroll
+          for (int i = 0; i < 4; i++) tail[i] = w[4 * c + i];
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        w[i] = __byte_perm(w[i], __shfl_sync(0xffffffffu, tail[i], from), 0x3210 | ((u32)(taken >> 16 * i) & 0x4444));
+    }
+    const bool ends = lane / LANES == GROUPS - 1 && exist > 0 && exist <= RUN;
+#pragma unroll
+    for (int c = 0; c <= RUN / 16; c++) {
+      int at = 16 * c - front;
+      if ((c > 0 || past) && (at + 16 <= min(exist, RUN) || (ends && at < exist))) *(uint4*)piece((start - front) / 16 + c) = four(w + 4 * c);
     }
   }
 };

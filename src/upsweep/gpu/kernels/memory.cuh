@@ -21,6 +21,38 @@ template <class T> __device__ __forceinline__ void store_edge(char* to, const ui
   }
 }
 
+__device__ __forceinline__ uint4 four(const u32* w) { return make_uint4(w[0], w[1], w[2], w[3]); }
+__device__ __forceinline__ void put(u32* w, const uint4& v) { w[0] = v.x; w[1] = v.y; w[2] = v.z; w[3] = v.w; }
+
+// w[i] becomes the word that starts `shift` bytes later, of items of SIZE bytes.
+template <int SIZE, int WORDS> __device__ __forceinline__ void realign(u32* w, int shift) {
+  if (shift & 8) {
+#pragma unroll
+    for (int i = 0; i < WORDS + 2; i++) w[i] = w[i + 2];
+  }
+  if (shift & 4) {
+#pragma unroll
+    for (int i = 0; i < WORDS + 1; i++) w[i] = w[i + 1];
+  }
+  if constexpr (SIZE < 4) {
+#pragma unroll
+    for (int i = 0; i < WORDS; i++) w[i] = __funnelshift_r(w[i], w[i + 1], 8 * (shift & 3));
+  }
+}
+
+// Bytes [from, to) of a slab that begins `shift` bytes behind a piece of global memory: calls store(place) for the items of its
+// ends that fill no whole piece. A lane has an item of one of the two pieces.
+template <int SIZE, int LANES, class F> __device__ __forceinline__ void each_end(int lane, int shift, int from, int to, F&& store) {
+  constexpr int PIECE = 16 / SIZE;
+  const int first = ((from + shift) & ~15) - shift, last = ((to + shift) & ~15) - shift;
+#pragma unroll
+  for (int k = lane; k < 2 * PIECE; k += LANES) {
+    int at = (k < PIECE ? first : last) + k % PIECE * SIZE;
+    bool end = k >= PIECE || first < from;
+    if (end && at >= from && at < to) store(at);
+  }
+}
+
 // The row that a slab is cut from: item j lies at base + j * stride; items [first, n) exist.
 struct Row { char* base; i64 stride, first, n; };
 
@@ -70,11 +102,11 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
 #pragma unroll
         for (int c = lane; c < PIECES + SLACK; c += LANES) copy_piece_async<AGAIN>(shared_address(piece(c)), a + 16 * c, 16);
       } else {
-#pragma unroll 1
+        const int from = lo > a ? (int)(lo - a) : 0, to = hi < a + BYTES + 16 ? (int)(hi - a) : BYTES + 16;
+#pragma unroll
         for (int c = lane; c < PIECES + SLACK; c += LANES) {
-          const char* from = a + 16 * c;
-          i64 left = from + 16 > lo ? hi - from : 0;
-          copy_piece_async<AGAIN>(shared_address(piece(c)), from, left < 0 ? 0 : left > 16 ? 16 : (int)left);
+          int left = 16 * c + 16 > from ? min(max(to - 16 * c, 0), 16) : 0;
+          copy_piece_async<AGAIN>(shared_address(piece(c)), a + 16 * c, left);
         }
       }
     }
@@ -101,7 +133,7 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
 #pragma unroll
     for (int i = 0; i < RUN / 4; i++) out[i] = FLIP ? __byte_perm(w[RUN / 4 - 1 - i], 0, 0x0123) : w[i];
   }
-  __device__ __forceinline__ void write_packed(const u32* in) const {
+  __device__ __forceinline__ void write_packed(const Row&, i64, const u32* in) const {
     u32 w[RUN / 4 + 1];
 #pragma unroll
     for (int i = 0; i < RUN / 4; i++) w[i] = FLIP ? __byte_perm(in[RUN / 4 - 1 - i], 0, 0x0123) : in[i];
@@ -129,7 +161,7 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
     return FLIP ? __brev(bits) >> (32 - N) : bits;
   }
 
-  __device__ __forceinline__ void write(const Row&, const T (&in)[N]) const {
+  __device__ __forceinline__ void write(const Row&, i64, const T (&in)[N]) const {
     int own = place() * RUN;
     if constexpr (WIDE) {
       alignas(16) u32 w[RUN / 4];
@@ -153,19 +185,21 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
       }
     } else {
       char *a = low(r, j), *lo = window_low(r), *hi = window_high(r);
-      if (a > lo) lo = a;
-      if (a + BYTES < hi) hi = a + BYTES;
-      int shift = MODE == SHIFTED ? (int)((u64)a & 15) : 0;
-      a -= shift;
-      if (hi - lo == BYTES && BYTES % 16 == 0) {
+      const int from = lo > a ? (int)(lo - a) : 0, to = hi < a + BYTES ? (int)(hi - a) : BYTES;
+      const int shift = MODE == SHIFTED ? (int)((u64)a & 15) : 0;
+      const bool whole = to - from == BYTES && BYTES % 16 == 0;
+      if (whole) {
 #pragma unroll
         for (int c = lane; c < PIECES; c += LANES)
-          if (shift == 0 || c > 0) store_streaming(a + 16 * c, shifted_piece(c, shift));
-        for (int end = lane; shift && end < 2; end += LANES) store_edge<T>(a + end * BYTES, shifted_piece(end * PIECES, shift), lo, hi);
+          if (shift == 0 || c > 0) store_streaming(a - shift + 16 * c, shifted_piece(c, shift));
       } else {
-#pragma unroll 1
-        for (int c = lane; c < PIECES + SLACK; c += LANES) store_edge<T>(a + 16 * c, shifted_piece(c, shift), lo, hi);
+#pragma unroll
+        for (int c = lane; c < PIECES + SLACK; c += LANES) {
+          int at = 16 * c - shift;
+          if (at >= from && at + 16 <= to) store_streaming(a - shift + 16 * c, shifted_piece(c, shift));
+        }
       }
+      if (shift || !whole) each_end<SIZE, LANES>(lane, shift, from, to, [&](int at) { *(T*)(a + at) = *(const T*)item(at); });
     }
   }
 
@@ -176,29 +210,14 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
       uint4 v = *(const uint4*)piece(own / 16 + c);
       w[4 * c] = v.x; w[4 * c + 1] = v.y; w[4 * c + 2] = v.z; w[4 * c + 3] = v.w;
     }
-    if constexpr (MODE == SHIFTED) realign<RUN / 4>(w, shift);
-  }
-  // w[i] becomes the word that starts `shift` bytes later.
-  template <int WORDS> static __device__ __forceinline__ void realign(u32* w, int shift) {
-    if (shift & 8) {
-#pragma unroll
-      for (int i = 0; i < WORDS + 2; i++) w[i] = w[i + 2];
-    }
-    if (shift & 4) {
-#pragma unroll
-      for (int i = 0; i < WORDS + 1; i++) w[i] = w[i + 1];
-    }
-    if constexpr (SIZE < 4) {
-#pragma unroll
-      for (int i = 0; i < WORDS; i++) w[i] = __funnelshift_r(w[i], w[i + 1], 8 * (shift & 3));
-    }
+    if constexpr (MODE == SHIFTED) realign<SIZE, RUN / 4>(w, shift);
   }
   // The 16 bytes of the slab that belong into piece c of global memory, which starts `shift` bytes before the slab.
   __device__ __forceinline__ uint4 shifted_piece(int c, int shift) const {
     if (MODE != SHIFTED || shift == 0) return *(const uint4*)piece(c);
     uint4 a = *(const uint4*)piece(c > 0 ? c - 1 : 0), b = *(const uint4*)piece(c);
     u32 w[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-    realign<4>(w, 16 - shift);
+    realign<SIZE, 4>(w, 16 - shift);
     return make_uint4(w[0], w[1], w[2], w[3]);
   }
 };

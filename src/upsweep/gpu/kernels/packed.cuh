@@ -58,19 +58,22 @@ __device__ __forceinline__ void scan_bytes(Packed& w, u32 before) {
   }
 }
 
-// The sums of all lanes, and of those before this one.
+// The sum of all lanes; in aligned groups of LANES lanes the sum up to this one, and from these the sum of those before it.
 __device__ __forceinline__ u32 sum_lanes(u32 sum) {
   return BYTEWISE == ADDS ? __reduce_add_sync(FULL, sum) : BYTEWISE == ORS ? __reduce_or_sync(FULL, sum)
        : BYTEWISE == ANDS ? __reduce_and_sync(FULL, sum) : __reduce_xor_sync(FULL, sum);
 }
-__device__ __forceinline__ u32 sum_before(u32 sum, int lane) {
+template <int LANES = 32> __device__ __forceinline__ u32 sum_to(u32 sum, int lane) {
 #pragma unroll
-  for (int d = 1; d < 32; d *= 2) {
+  for (int d = 1; d < LANES; d *= 2) {
     u32 left = __shfl_up_sync(FULL, sum, d);
     if (lane >= d) sum = join(left, sum);
   }
-  sum = __shfl_up_sync(FULL, sum, 1);
-  return lane ? sum : NEUTRAL;
+  return sum;
+}
+__device__ __forceinline__ u32 before_lane(u32 sums, int lane) {
+  sums = __shfl_up_sync(FULL, sums, 1);
+  return lane ? sums : NEUTRAL;
 }
 
 __device__ __forceinline__ Element byte_element(u32 sum) {

@@ -6,7 +6,7 @@
 
 template <class T, class M, int LANES, int N, bool DENSE_ROWS = (M::mode >= DENSE)> struct SlabOf;
 template <class T, class M, int LANES, int N> struct SlabOf<T, M, LANES, N, false> { typedef Slab<T, M::mode, M::flip, M::grain, LANES, N> type; };
-template <class T, class M, int LANES, int N> struct SlabOf<T, M, LANES, N, true> { typedef DenseSlab<T, M::mode == EVEN, LANES, N> type; };
+template <class T, class M, int LANES, int N> struct SlabOf<T, M, LANES, N, true> { typedef DenseSlab<T, M::mode, LANES, N> type; };
 template <int I, int LANES, int N> using LoadSlab = typename SlabOf<typename Input<I>::Load, Input<I>, LANES, N>::type;
 template <int O, int LANES, int N> using StoreSlab = typename SlabOf<typename Output<O>::Store, Output<O>, LANES, N>::type;
 
@@ -63,7 +63,7 @@ template <int LANES, int N> struct Region {
       typename Component<c.value>::Acc raw[N];
 #pragma unroll
       for (int k = 0; k < N; k++) raw[k] = get<c.value>(x[k]);
-      sum_slab<c.value>().write({}, raw);
+      sum_slab<c.value>().write({}, 0, raw);
     });
   }
   __device__ __forceinline__ u32 kept(const Params& p, u64 row, i64 j, Item (&x)[N]) const {
@@ -135,7 +135,7 @@ template <int LANES, int N> struct Region {
 #pragma unroll
       for (int k = 0; k < N; k++) value[k] = get<o.value>(y[k]);
       convert_all(value, raw);
-      store_slab<o.value>().write(out<o.value>(p, row), raw);
+      store_slab<o.value>().write(out<o.value>(p, row), j, raw);
     });
   }
 

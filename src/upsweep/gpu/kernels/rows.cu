@@ -1,7 +1,7 @@
 // Scans of rows that fit in shared memory. Either an aligned group of LANES lanes scans a row by itself, or ROW_WARPS warps of
 // CLUSTER blocks scan it together (where a scan is GROUPED, up to 32 clusters). As many blocks as fit hide the latency, as in a
 // copy kernel.
-#include "region.cuh"
+#include "packed.cuh"
 #include "thread.cuh"
 #include "nodes.cuh"
 
@@ -130,11 +130,25 @@ extern "C" __global__ void CLUSTERED __launch_bounds__(32 * WARPS, BLOCKS) upswe
   if (INITIAL || EXCLUSIVE) start = start_of(p, row);
   wait_copies<0>();
   __syncwarp();  // every lane's copies have landed
+  Prefix before{start, INITIAL}, after = before;
+  if constexpr (PACKED) {
+    Packed w;
+    region.template load_slab<0>().read_packed(RowRegion::in<0>(p, row), j, w);
+    normalize(w);
+    u32 sums = sum_to<LANES>(sum_bytes(w), within);
+    if constexpr (SHARED_ROWS) meet(p, byte_element(sums), warp, lane, own, start, before, after);
+    u32 lanes = before_lane(sums, within);
+    scan_bytes(w, before.some ? join(convert<u32>(before.value.head), lanes) : lanes);
+    __syncwarp();  // all lanes have read their runs
+    region.template store_slab<0>().write_packed(RowRegion::out<0>(p, row), j, w);
+    __syncwarp();  // all lanes have written theirs
+    region.store(p, row, j, exists);
+    return;
+  }
   Item x[ITEMS];
   u32 heads = region.read_items(p, row, j, x), swept = heads;
   up_sweep(x, swept);
   Element sums = up_sweep<LANES>(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), within);
-  Prefix before{start, INITIAL}, after = before;
   if constexpr (SHARED_ROWS) meet(p, sums, warp, lane, own, start, before, after);
   else if (!EXCLUSIVE) fold(after, sums, start);
   down_sweep<LANES>(before, within, sums, start);

@@ -62,6 +62,9 @@ def chip(arch: int) -> Chip:
 ITEMS = {1: 32, 2: 16, 4: 8, 8: 4, 16: 2}
 """32 registers of items a thread."""
 
+PACKED = 64
+"""Items of a thread where four bytes are summed at a time: in tiles int8 .91 to .93 of a copy, truths .72 to .84 (H200)."""
+
 WARPS, FEW = 8, 4
 
 BLOCKS = {1: 10, 2: 7, 4: 5, 8: 3}

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from upsweep.gpu.shapes import BLOCKS, FEW, WARPS, Chip, Shape, items_for, power_of_two, power_of_two_below
+from collections.abc import Sequence
+
+from upsweep.gpu.shapes import (
+    BLOCKS,
+    FEW,
+    PACKED,
+    WARPS,
+    Chip,
+    Shape,
+    items_for,
+    power_of_two,
+    power_of_two_below,
+)
 
 SMALL_ROWS = ((16, 1, 1), (8, 8, 1), (16, 16, 1), (16, 8, 32), (32, 8, 32))
 """Shapes for a few rows that the machine holds at once, in blocks of eight warps: the words of a thread, the blocks of a
@@ -25,34 +37,58 @@ FEW_BYTES = 8 << 20
 WHOLE_ROWS = 64
 """Rows from which a block for each pays: 200 of 16384 f4 took 7.7 us, in tiles 48 (H200)."""
 
+BYTES = 112
+"""Most items of a thread where four bytes are summed at a time. Such rows are cut anywhere, at multiples of 16 bytes, as their
+operators are free of the tree: bytes in rows of 200 in two lanes of 112 ran at .87 of a copy, in four lanes of 64 at .78, of 333
+at .81 and .67, of 5003 in two warps of 80 at .94, in five of 32 at .71 (H200)."""
+
+CUT = 16
+"""Items of the longest rows that are not cut."""
+
 TOGETHER = 16
 """Warps that hold a row together: an affine recurrence in rows of 5000 ran at .93 of a copy, where a block went through
 whole rows tile by tile at .79. Rows of bytes, .62 in 16 warps and .78 in 8, pay up to 8 (H200)."""
 
 
-def fits_rows(n: int, words: int) -> bool:
-    return n <= 32 * items_for(words)
+def fits_rows(n: int, rows: int, words: int, packed: bool) -> bool:
+    return n <= 32 * (BYTES if packed and rows > AT_ONCE else items_for(words))
 
 
-def for_rows(n: int, rows: int, words: int) -> Shape:
-    """The shape for rows that a warp can hold: a row takes as few lanes as can hold it. Few rows take several warps each."""
+def for_rows(n: int, rows: int, words: int, packed: bool, apart: bool) -> Shape:
+    """The shape for rows that a warp can hold: a row takes as few lanes as can hold it. Few rows take several warps each. Rows
+    that lie `apart` are copied row by row, so that several lanes share each.
+    """
     few = max(2, FEW_WORDS // words)
     if rows <= AT_ONCE and n > 32 * few:
         return Shape(few, -(-n // (32 * few)), BLOCKS[FEW], together=True)
-    most = items_for(words)
-    items = min(most, max(power_of_two(n), 2))
-    return Shape(items, 8, 3, lanes=power_of_two(-(-n // items)))
+    if packed and n > CUT:
+        lanes, items = _cut(n, [8, 16, 32] if apart else [1, 2, 4, 8, 16, 32])
+    else:
+        items = min(items_for(words), max(power_of_two(n), 2))
+        lanes = power_of_two(-(-n // items))
+    return Shape(items, 8, 3, lanes=lanes)
 
 
-def fits_whole_rows(n: int, rows: int, words: int, size: int) -> bool:
-    return rows >= WHOLE_ROWS and n <= (TOGETHER if size >= 4 else TOGETHER // 2) * 32 * items_for(words)
+def _cut(n: int, lanes: Sequence[int]) -> tuple[int, int]:
+    """The number of lanes of which the fewest are idle, and the bytes that each holds."""
+    items = {k: 16 * -(-n // (16 * k)) for k in lanes}
+    best = min((k for k in lanes if items[k] <= BYTES), key=lambda k: k * items[k])
+    return best, items[best]
 
 
-def for_whole_rows(n: int, words: int, even: bool) -> Shape:
+def fits_whole_rows(n: int, rows: int, words: int, packed: bool, size: int) -> bool:
+    warps = TOGETHER if size >= 4 else TOGETHER // 2
+    return rows >= WHOLE_ROWS and n <= warps * 32 * (PACKED if packed else items_for(words))
+
+
+def for_whole_rows(n: int, words: int, packed: bool, even: bool) -> Shape:
     """The shape for rows that a block can hold: as many warps as a row takes, with half the items where fewer lanes are then
     idle. Rows that do not start `even`, at 16 bytes, take more registers: 25 warps spill where 20 do not, f4 .85 of a copy
     against .917.
     """
+    if packed:
+        lanes, items = _cut(n, range(64, 32 * TOGETHER // 2 + 1, 32))
+        return Shape(items, lanes // 32, max(2, 24 * 32 // lanes), together=True)
     items = items_for(words)
     if items > 4 and -(-n // (32 * items)) * 32 * items > 1.2 * n:
         items //= 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upsweep.gpu.shapes import BLOCKS, FEW, ROWS, WARPS, Shape, items_for, power_of_two
+from upsweep.gpu.shapes import BLOCKS, FEW, PACKED, ROWS, WARPS, Shape, items_for, power_of_two
 from upsweep.gpu.shapes.columns import TALL
 from upsweep.gpu.shapes.rows import FEW_BYTES
 
@@ -30,9 +30,6 @@ many bytes. Rows in tiles, of several components: returns of episodes .68 to .79
 LONG = 16
 """Items of a thread, in one block a multiprocessor, of few rows that are read again and have as many words as columns in TALL: a
 filter's section .55 to .65 of a copy; with half the tile in two blocks .55 (H200)."""
-
-PACKED = 64
-"""Items of a thread where four bytes are summed at a time: int8 .91 to .93 of a copy, truths .72 to .84 (H200)."""
 
 SMALL = 16 << 20
 """Bytes up to which the machine is not full. Half a tile lets more blocks share the work, up to FEW_BYTES; from there on tiles of
