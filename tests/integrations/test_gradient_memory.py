@@ -58,6 +58,16 @@ def test_gradients_are_those_of_the_composed_rules(shape, segments, device):
             assert (x - z).abs().max() <= CLOSE[dtype] * (1 + z.abs().max())
 
 
+def test_gradients_of_no_items():
+    for shape in ((0, 4, 3), (2, 0, 3), (2, 4, 0)):
+        for some in ((4, 3), (2, 1, 1), (4, 1), shape):
+            if all(m in (1, n) for m, n in zip(some[::-1], shape[::-1])):
+                a, b = torch.rand(some).requires_grad_(), torch.rand(shape).requires_grad_()
+                h = torch.rand(shape[0], shape[2]).requires_grad_()
+                for dx in torch.autograd.grad(ut.linear_recurrence(a, b, initial=h, axis=1).sum(), (a, b, h)):
+                    assert not dx.any()
+
+
 def test_gradients_of_a_batch_of_gradients():
     """Without a graph, mapped over several gradients of the result."""
     a, b = (torch.rand(4, dtype=torch.float64).requires_grad_() for _ in range(2))

@@ -193,6 +193,15 @@ def test_gradients_by_differences(name):
     short = [x.detach()[:, :5].requires_grad_() if x.ndim == 3 else x for x in inputs]
     assert torch.autograd.gradgradcheck(run, short)
     assert torch.autograd.gradcheck(run, short, check_forward_ad=True, check_backward_ad=False)
+    plain = [x.detach() for x in short]
+    (y, pull), moved = torch.func.vjp(run, *plain), [torch.randn_like(x) for x in plain]
+    along = tuple(torch.randn_like(v) for v in y)
+    pulled, (_, pushed) = pull(along), torch.func.jvp(run, tuple(plain), tuple(moved))
+    for dx, wanted in zip(pulled, torch.autograd.grad(run(*short), short, along)):
+        torch.testing.assert_close(dx, wanted)
+    if name != "s5":
+        there, back = (sum((v * w).sum() for v, w in zip(*p)) for p in ((along, pushed), (pulled, moved)))
+        torch.testing.assert_close(there, back)
 
 
 def test_a_slow_decay_keeps_its_digits(device):

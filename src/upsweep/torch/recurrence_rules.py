@@ -65,7 +65,7 @@ def _recurrence_context(ctx: Any, inputs: Any, output: Tensor) -> None:
 def _recurrence_backward(ctx: Any, g: Tensor) -> Any:
     a, h, initial, heads = ctx.saved_tensors
     given = ctx.dim, ctx.reverse, ctx.order
-    if h.shape[ctx.dim] == 0:
+    if not h.numel():
         none = None if initial is None else torch.zeros_like(initial)
         return torch.zeros_like(a), torch.zeros_like(h), none, *[None] * 4
     if torch.is_grad_enabled() or h.is_complex():

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from upsweep.gated import gated_gradients, gated_scan
 from upsweep.layers import GATED, gated_operands, one_step
-from upsweep.torch.differentiable import differentiable
+from upsweep.torch.differentiable import differentiable, plain
 from upsweep.torch.layers.operands import TORCH, dense, detached, in_order, lines
 from upsweep.torch.operands import accumulator
 
@@ -179,7 +179,7 @@ _step.register_fake(lambda layer, h, x, *_: x.new_empty(x.shape))
 
 
 @torch.library.custom_op("upsweep::gated_gradients", mutates_args=())
-def _gradients(
+def _gated_gradients(
     layer: str, h: Tensor, g: Tensor, dlast: Tensor | None, x: Tensor, y: Tensor, z: Tensor | None, parameter: Tensor | None,
     initial: Tensor | None, offsets: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
@@ -193,13 +193,16 @@ def _gradients(
     return *[*into, none][:3], none.clone() if dparameter is None else dparameter.sum(0), dinitial  # type: ignore[return-value]
 
 
-@_gradients.register_fake
+@_gated_gradients.register_fake
 def _(
     layer: str, h: Any, g: Any, dlast: Any, x: Tensor, y: Tensor, z: Any, parameter: Any, initial: Any, offsets: Any
 ) -> Any:  # fmt: skip
     third = x.new_empty(0 if z is None else x.shape)
     given = x.new_empty(0) if parameter is None else parameter.new_empty(parameter.shape)
     return x.new_empty(x.shape), x.new_empty(x.shape), third, given, _states(x, offsets)
+
+
+_gradients = plain(_gated_gradients)
 
 
 def _context(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> None:
@@ -224,18 +227,20 @@ def _composed_gradients(
     layer: str, tensors: list[Any], g: Tensor | None, dlast: Tensor | None
 ) -> list[Tensor | None]:
     """By operators that have gradients themselves."""
-    operands, offsets = tensors[:-1], tensors[-1]
-    with torch.enable_grad():
-        fresh = [None if v is None else v.view_as(v) for v in operands]
-        outputs = _composed(layer, *fresh, offsets)  # pyright: ignore[reportCallIssue]
-    given = [(y, d) for y, d in zip(outputs, (g, dlast)) if d is not None]
-    wanted = [v for v in fresh if v is not None and v.requires_grad]
-    made = iter(
-        torch.autograd.grad(
-            [y for y, _ in given], wanted, [d for _, d in given], create_graph=True, allow_unused=True
-        )
-    )
-    return [next(made) if v is not None and v.requires_grad else None for v in fresh]
+    outputs, pull = _pulled(layer, tensors)
+    made = iter(pull(tuple(torch.zeros_like(y) if d is None else d for y, d in zip(outputs, (g, dlast)))))
+    return [None if v is None else next(made) for v in tensors[:-1]]
+
+
+def _pulled(layer: str, tensors: list[Any]) -> tuple[Any, Any]:
+    """The layer as it is composed, and what makes gradients of the operands that there are from those of its results."""
+    *operands, offsets = tensors
+
+    def run(*given: Tensor) -> tuple[Tensor, Tensor]:
+        rest = iter(given)
+        return _composed(layer, *[None if v is None else next(rest) for v in operands], offsets)  # pyright: ignore[reportCallIssue]
+
+    return torch.func.vjp(run, *[v for v in operands if v is not None])  # type: ignore[return-value]
 
 
 def _composed(
@@ -250,14 +255,11 @@ def _composed(
 
 def _jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
     """The tangent by way of the gradient, which is linear in what it is taken of: its own gradient there."""
-    *operands, offsets = ctx.saved_tensors
-    with torch.enable_grad():
-        fresh = [None if v is None else v.detach().requires_grad_() for v in operands]
-        outputs = _composed(ctx.layer, *fresh, offsets)  # pyright: ignore[reportCallIssue]
-        pulled = [torch.zeros_like(y, requires_grad=True) for y in outputs]
-        some = [(v, d) for v, d in zip(fresh, tangents) if v is not None and d is not None]
-        made = torch.autograd.grad(outputs, [v for v, _ in some], pulled, create_graph=True)
-    return torch.autograd.grad(made, pulled, [d for _, d in some])
+    *operands, _ = ctx.saved_tensors
+    outputs, pull = _pulled(ctx.layer, ctx.saved_tensors)
+    push = torch.func.vjp(lambda *d: pull(d), *[torch.zeros_like(y) for y in outputs])[1]
+    there = [(v, d) for v, d in zip(operands, tangents) if v is not None]
+    return push(tuple(torch.zeros_like(v) if d is None else d for v, d in there))
 
 
 _differentiable = differentiable(_gated, _context, _backward, _jvp)
