@@ -1,4 +1,4 @@
-"""The gradients of a linear recurrence in order: one pass that reads three arrays and writes two."""
+"""The gradients of a linear recurrence: in order one pass that reads three arrays and writes two, in tree order that of b."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from upsweep import api, recall
 from upsweep import engine as engines
-from upsweep import recall
+from upsweep.arguments import dtype_of
 from upsweep.dtypes import accumulator
 from upsweep.engine import Operands
 from upsweep.execution import Ran
 from upsweep.function import Function
-from upsweep.operators import ADJOINT, PRODUCTS
+from upsweep.operators import ADJOINT, PRODUCTS, ops
 from upsweep.plan import Plan
+from upsweep.segments import Segments
 
 
 def recurrence_gradients(
@@ -67,3 +69,29 @@ def _plan(dtypes: tuple[np.dtype, ...], shape: tuple[int, ...], axis: int, rever
         ADJOINT, dtypes, computed, stores, shape, axis, reverse=not reverse,
         order="sequential", finish=products, ahead=2,
     )  # fmt: skip
+
+
+def recurrence_gradient(
+    g: Any, a: Any, *, axis: int, reverse: bool, segments: Segments | None, out: Any
+) -> Any:
+    """The gradient of b from the gradient g of `h = linear_recurrence(a, b)`: `db[t] = g[t] + a[t+1] db[t+1]`, into `out`.
+
+    What comes to an item, `a[t+1] db[t+1]`, is the sum of what the items behind it hand on: nothing is read an item ahead.
+
+    >>> import numpy as np
+    >>> g, a = np.ones(3), np.array([0.5, 0.5, 0.5])
+    >>> recurrence_gradient(g, a, axis=0, reverse=False, segments=None, out=np.empty(3)).tolist()
+    [1.75, 1.5, 1.0]
+    """
+    return api.scan(
+        (g, a), ops.AFFINE, map=handed_on, finish=with_what_comes, axis=axis, reverse=not reverse, exclusive=True,
+        dtype=accumulator(dtype_of(g.dtype)), segments=segments, out=out,
+    )  # fmt: skip
+
+
+def handed_on(g, a):
+    return a, a * g
+
+
+def with_what_comes(later, g, a):
+    return g + later[1]

@@ -144,6 +144,11 @@ def followed(last_value: Any, next_values: Any, truncated: Any) -> None:
         raise ValueError("pass next_values: where an episode is truncated, values[t+1] is the next episode's")
 
 
+def number_of(item: int) -> np.integer:
+    """The number of an item, to compare indices with: a GPU compares words of 32 bits faster, where these are enough."""
+    return np.int32(item) if item < 1 << 31 else np.int64(item)
+
+
 def is_number(x: Any) -> bool:
     """Whether something among arrays is a number, which is a parameter of a map."""
     return isinstance(x, (bool, int, float, complex, np.generic)) or (

@@ -192,8 +192,9 @@ def test_jax_has_the_same_gradients(shape, device, absent):
     rng = np.random.default_rng(1)
     a, b, h = rng.random(MULTIPLIERS[shape]), rng.normal(size=SHAPE), rng.normal(size=(3, 4))
     with wide(True), jax.default_device(there):
-        for segments in SEGMENTS.values():
-            how = {"axis": 1, "segments": segments, "order": "sequential"}
+        orders = ("sequential", "tree") if shape == "whole" else ("sequential",)
+        for segments, order in itertools.product(SEGMENTS.values(), orders):
+            how = {"axis": 1, "segments": segments, "order": order, "reverse": order == "tree"}
             check_grads(
                 lambda a, b, h, how=how: uj.linear_recurrence(a, b, initial=h, **how), (a, b, h), order=2
             )

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from upsweep import api, homes
+from upsweep.advantages import advantages
 from upsweep.apps.kinds import enter, floating, parameter
-from upsweep.arguments import ShapeError, axis_of, followed, timed, weighted
+from upsweep.arguments import ShapeError, axis_of, followed, number_of, timed, weighted
 from upsweep.dtypes import named
 from upsweep.engine import DTypeError
 from upsweep.operators import ops
@@ -174,16 +175,14 @@ def _discounted_from(reward, weight, after, over, last, index):
 
 
 def _behind(xp: Any, value: Any, x: Any, done: Any, dim: int) -> tuple[Any, Any, np.integer]:
-    """What stands behind the last item of each row; where that item is done, so that nothing does; and its index, in 32 bits
-    where these are enough, as kernels compare it faster."""
+    """What stands behind the last item of each row; where that item is done, so that nothing does; and its number."""
     after = parameter(xp, value, x)
     if isinstance(after, (int, float, complex)):
         after = named(str(x.dtype).rpartition(".")[2]).type(after)
     elif after.ndim:
         after = xp.expand_dims(after, axis=dim)
     over = False if done is None else done[(*[slice(None)] * dim, slice(-1, None))]
-    last = x.shape[dim] - 1
-    return after, over, np.int32(last) if last < 1 << 30 else np.int64(last)
+    return after, over, number_of(x.shape[dim] - 1)
 
 
 @homes.first
@@ -226,41 +225,15 @@ def gae(
     made = xp.empty(v.shape, dtype=r.dtype if r.dtype == v.dtype else xp.result_type(r, v), device=v.device)
     if 0 in v.shape:
         return give(made)
-    if following is None and order == "sequential":
-        following = _next(xp, v, last_value, dim)
-    if following is None:
-        xs, fn, finish = (
-            (r, v, gamma, gamma * lam, *_behind(xp, last_value, v, ended, dim)),
-            _worth,
-            _advantage,
-        )
+    every = following is not None or order == "sequential"
+    if every:
+        after = _next(xp, v, last_value, dim) if following is None else following
+        over = False if ended is None else ended
     else:
-        xs, fn, finish = (
-            (r, v, gamma, gamma * lam, following, False if ended is None else ended),
-            _surprise,
-            _state_alone,
-        )
-    api.scan(
-        xs, ops.AFFINE, map=fn, finish=finish, axis=dim, exclusive=following is None, reverse=True, dtype=made.dtype,
-        segments=None if stops is None else ends(stops), order=order, out=made,
-    )  # fmt: skip
+        after, over, _ = _behind(xp, last_value, v, ended, dim)
+    stopped = None if stops is None else ends(stops)
+    advantages(r, v, after, over, gamma, lam, every=every, ends=stopped, axis=dim, order=order, out=made)
     return give(made)
-
-
-def _worth(r, v, gamma, decay, after, over, last, index):
-    """What the state of an item is worth to the item before, its value and so much of its advantage, from what the state behind
-    it is worth."""
-    return decay, gamma * v + decay * (r + gamma * after - v if index == last and not over else r - v)
-
-
-def _advantage(worth, r, v, gamma, decay, after, over, last, index):
-    """What the reward, and what the state behind an item is worth, are above its value."""
-    return (r + gamma * after - v if index == last and not over else r - v) + worth[1]
-
-
-def _surprise(r, v, gamma, decay, after, ended):
-    """What an item adds to the advantage behind it, of which `decay` counts: nothing comes after the end of an episode."""
-    return decay, r - v if ended else r + gamma * after - v
 
 
 def _next(xp: Any, v: Any, last: Any, dim: int) -> Any:

@@ -125,11 +125,15 @@ def place(x: np.ndarray) -> tuple[Any, ...]:
 
 
 def _from_torch(x: Any) -> np.ndarray:
+    homes.check(x)
+    LIKENESS[sys.modules["torch"].Tensor] = TORCH_LIKENESS
+    return _read_torch(x)
+
+
+def _read_torch(x: Any) -> np.ndarray:
+    """The memory of a tensor that nothing follows, as its likeness says of those of scans that are known."""
     import torch
 
-    # A scan that is known comes here at once.
-    homes.check(x)
-    LIKENESS[torch.Tensor] = TORCH_LIKENESS
     known = _row_of(x.dtype)
     # PyTorch hands NumPy the bits of such a dtype.
     if known is not None and known.module != "numpy":
@@ -164,7 +168,7 @@ def _wrote_torch(y: Any) -> None:
 
 TORCH_LIKENESS = Likeness(
     _like_torch,
-    {"cpu": Way(lambda like, shape, dtype: _to_torch(np.empty(shape, dtype)), bring=_from_torch)},
+    {"cpu": Way(lambda like, shape, dtype: _to_torch(np.empty(shape, dtype)), bring=_read_torch)},
     wrote=_wrote_torch,
 )
 """That of PyTorch's tensors, wherever they lie."""

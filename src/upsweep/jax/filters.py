@@ -13,7 +13,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 import upsweep as up
-from upsweep.jax.rules import in_front
+from upsweep.jax.primitives import in_front
 
 
 def lfilter(b: Array, a: Array, x: Array, zi: Any) -> tuple[Array, Array]:

@@ -10,8 +10,9 @@ from jax import Array
 
 from upsweep.arguments import ShapeError, axis_of, followed, timed, weighted
 from upsweep.dtypes import accumulator
-from upsweep.jax import filters, rules
+from upsweep.jax import filters
 from upsweep.jax.operands import flags_of, held, inexact, ranked, rows_of, single
+from upsweep.jax.recurrence_rules import recurrence
 from upsweep.jax.segments import heads_of
 from upsweep.segments import Segments
 
@@ -35,7 +36,7 @@ def linear_recurrence(
     dim = axis_of(axis, b.shape) - b.ndim
     a = ranked(held(a, b.dtype, "a"), b)
     start = None if initial is None else rows_of(initial, b, dim)
-    return rules.recurrence(dim, reverse, a, b, start, heads_of(segments, b, dim), order)
+    return recurrence(dim, reverse, a, b, start, heads_of(segments, b, dim), order)
 
 
 def ema(
@@ -62,7 +63,7 @@ def ema(
     if start is None:
         first = jnp.arange(x.shape[dim]).reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)]) == 0
         b = jnp.where(first if heads is None else first | heads, x, b)
-    return rules.recurrence(dim, False, 1 - alpha, b, start, heads, order).astype(dtype)
+    return recurrence(dim, False, 1 - alpha, b, start, heads, order).astype(dtype)
 
 
 def _steps(times: Any, x: Array, dim: int) -> Array:
@@ -92,7 +93,7 @@ def discounted_sum(
     weights = ranked(jnp.asarray(gamma, r.dtype), r)
     start = None if initial is None else rows_of(initial, r, dim)
     if dones is None or r.size == 0:
-        return rules.recurrence(dim, True, weights, r, start, None, order)
+        return recurrence(dim, True, weights, r, start, None, order)
     done = flags_of(dones, r, dim)
 
     def cut(v: Array, start: int | None, stop: int | None) -> Array:
@@ -106,7 +107,7 @@ def discounted_sum(
         )
         end = cut(r, -1, None) + jnp.where(cut(done, -1, None), 0, after)
         r = jnp.concatenate([cut(r, 0, -1), end], dim)
-    return rules.recurrence(dim, True, weights, r, None, heads, order)
+    return recurrence(dim, True, weights, r, None, heads, order)
 
 
 def gae(

@@ -14,6 +14,7 @@ from upsweep.arguments import alone, axis_of
 from upsweep.dtypes import accumulator
 from upsweep.jax import rules
 from upsweep.jax.operands import promoted, rows_of
+from upsweep.jax.primitives import call
 from upsweep.jax.segments import heads_of, offsets_of
 from upsweep.operator import Operator, OperatorError, identity_of, resolve
 from upsweep.operators import as_operator, ops
@@ -53,7 +54,7 @@ def scan(
         xs = tuple(jnp.asarray(x, dtype) for x in xs)
         dim = axis_of(axis, xs[0].shape) - xs[0].ndim
         starts = None if initial is None else tuple(rows_of(v, x, dim) for v, x in zip(initial, xs))
-        return rules.call(op, dim, exclusive, reverse, xs, starts, heads_of(segments, xs[0], dim), order)
+        return call(op, dim, exclusive, reverse, xs, starts, heads_of(segments, xs[0], dim), order)
     x = jnp.asarray(xs, dtype)
     # Counted from the end, an axis stays the same within vmap.
     dim = axis_of(axis, x.shape) - x.ndim

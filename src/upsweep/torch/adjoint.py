@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 import upsweep as up
-from upsweep.adjoint import recurrence_gradients
+from upsweep.adjoint import handed_on, recurrence_gradients, with_what_comes
+from upsweep.arguments import number_of
 from upsweep.torch.neighbours import ahead, along, beside, following, segments_of, starts
 from upsweep.torch.operands import accumulator
 
@@ -71,13 +71,8 @@ def _at_once(
     start = zero if initial is None else initial.unsqueeze(dim)
     given, finish = (g, a, beside(h, dim, reverse), start, flags), rule.leave
     if flags is None:
-        given, finish = (*given[:-1], _place(g.shape[dim] - 1 if reverse else 0)), rule.leave_from
+        given, finish = (*given[:-1], number_of(g.shape[dim] - 1 if reverse else 0)), rule.leave_from
     return up.scan(given, map=rule.enter, finish=finish, out=(torch.empty_like(g), db), **how)
-
-
-def _place(item: int) -> np.integer:
-    """A number of an item. A GPU compares words of 32 bits at once."""
-    return np.int32(item) if item < 1 << 31 else np.int64(item)
 
 
 def _sums(
@@ -110,7 +105,7 @@ def _sums_within(
     start = 0.0 if initial is None else initial.unsqueeze(dim)
     given = g, a, beside(h, dim, reverse), start
     if flags is None:
-        given, enter = (*given, _place(h.shape[dim] - 1 if reverse else 0)), _enter_row
+        given, enter = (*given, number_of(h.shape[dim] - 1 if reverse else 0)), _enter_row
     else:
         given, enter = (*given, flags, following(flags, dim, reverse)), _enter_segments
     op = _AFTER if reverse else _BEFORE
@@ -134,16 +129,8 @@ def _of_initial(
 # this is `a[t+1] s[t+1]`, the gradient of h[t]; in order it is s[t], with a[t] beside it, which the next item needs.
 
 
-def _enter_tree_alone(g, a):
-    return a, a * g
-
-
 def _enter_tree(g, a, before, start, starts):
     return a, a * g
-
-
-def _leave_tree_alone(later, g, a):
-    return g + later[1]
 
 
 def _leave_tree(later, g, a, before, start, starts):
@@ -194,7 +181,7 @@ class _Rule(NamedTuple):
 
 _RULES = {
     "tree": _Rule(
-        up.ops.AFFINE, True, _enter_tree, _leave_tree, _leave_tree_from, _enter_tree_alone, _leave_tree_alone
+        up.ops.AFFINE, True, _enter_tree, _leave_tree, _leave_tree_from, handed_on, with_what_comes
     ),
     "sequential": _Rule(
         up.Operator(_step),

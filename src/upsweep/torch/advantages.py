@@ -1,9 +1,5 @@
 """Advantages as a PyTorch operator. They are linear in rewards and values, and so are their gradients: each is the derivative of
 the other, and each is one scan.
-
-`A[t] = r[t] + gamma v[t+1] - v[t] + decay A[t+1]` runs back in time, and `s[t] = g[t] + decay s[t-1]`, the gradient of r, runs
-forward. That of v is `gamma s[t-1] - s[t]`. Where the values after every item are given, it is `-s[t]`, and theirs is
-`gamma s[t]`.
 """
 
 from __future__ import annotations
@@ -13,10 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import upsweep as up
+from upsweep import advantages as scans
 from upsweep.torch.differentiable import batched, differentiable
-from upsweep.torch.neighbours import along, ends_of, for_rows
-from upsweep.torch.operands import accumulator
+from upsweep.torch.neighbours import along, ends_of
 
 
 @torch.library.custom_op("upsweep::advantages", mutates_args=())
@@ -24,11 +19,25 @@ def _advantages(
     r: Tensor, v: Tensor, after: Tensor, ended: Tensor | None, cut: Tensor | None, gamma: float, lam: float, dim: int, order: str
 ) -> Tensor:  # fmt: skip
     """`after` has the rank of v where it is the values after every item, and one value a row where it is that after the last."""
-    r, v, after = r.detach(), v.detach(), after.detach()
-    ended, cut = (None if f is None else for_rows(f, v, dim) for f in (ended, cut))
-    last, later = (None, after) if after.ndim == v.ndim else (after, None)
-    how: Any = {"gamma": gamma, "lam": lam, "truncated": cut, "next_values": later, "order": order}
-    return up.gae(r, v, last, ended, axis=dim, **how)
+    r, v, after, every = r.detach(), v.detach(), after.detach(), after.ndim == v.ndim
+    out = v.new_empty(v.shape, dtype=torch.promote_types(r.dtype, v.dtype))
+    if not v.numel():
+        return out
+    if not every and order == "sequential":
+        after, every = (
+            torch.cat([v, after.to(v.dtype).unsqueeze(dim)], dim).narrow(dim, 1, v.shape[dim]),
+            True,
+        )
+    over: Any = False if ended is None else ended.expand(v.shape) if every else along(ended, dim, True, 0, 1)
+    after = after if every else after.to(v.dtype).unsqueeze(dim)
+    stops = ends_of(_stops(ended, cut), v, dim)
+    scans.advantages(r, v, after, over, gamma, lam, every=every, ends=stops, axis=dim, order=order, out=out)
+    return out
+
+
+def _stops(ended: Tensor | None, cut: Tensor | None) -> Tensor | None:
+    """The last items of episodes, ended or cut off."""
+    return cut if ended is None else ended if cut is None else ended | cut
 
 
 @_advantages.register_fake
@@ -86,26 +95,29 @@ def _transpose(
     g, shapes = g.detach(), _shapes(g, every, wanted, dim)
     if not g.numel():
         return tuple([g.new_zeros(shape) for shape in shapes])  # type: ignore[return-value]
-    stops = cut if ended is None else ended if cut is None else ended | cut
-    over = ended.expand(g.shape) if every and ended is not None else False
     # With a value after every item the gradient of v is -s, else the gradient of the value after the last is made of s.
-    own, other = (set("rv"), "a") if every else (set("ra"), "v")
-    kind = not own.isdisjoint(wanted), other in wanted
-    sign = -1.0 if every and "r" not in wanted else 1.0
-    outs = tuple([torch.empty_like(g, memory_format=torch.contiguous_format) for _ in range(sum(kind))])
-    up.scan(
-        (g, gamma, gamma * lam, sign, over), "affine", map=_enter, finish=_FINISHES[every][kind], axis=dim, exclusive=True,
-        order=order, dtype=accumulator(g.dtype), segments=ends_of(stops, g, dim), out=outs if all(kind) else outs[0],
+    ours, others = (set("rv"), "a") if every else (set("ra"), "v")
+    own, other, negative = not ours.isdisjoint(wanted), others in wanted, every and "r" not in wanted
+    outs = tuple([torch.empty_like(g, memory_format=torch.contiguous_format) for _ in range(own + other)])
+    over = ended.expand(g.shape) if every and ended is not None else False
+    scans.gradients(
+        g, over, gamma, lam, every=every, own=own, other=other, negative=negative, ends=ends_of(_stops(ended, cut), g, dim),
+        axis=dim, order=order, out=outs if own and other else outs[0],
     )  # fmt: skip
     s, beside = outs[0], outs[-1]
     if every:
-        made = s, -s if sign > 0 and "v" in wanted else s, beside
+        made = s, -s if "v" in wanted and not negative else s, beside
     else:
-        end = gamma * along(s, dim, True, 0, 1)
-        if ended is not None:
-            end = end.masked_fill(along(ended, dim, True, 0, 1), 0)
-        made = s, beside, end.squeeze(dim)
+        made = s, beside, _of_last(s, ended, gamma, dim) if "a" in wanted else s
     return tuple([d if name in wanted else g.new_empty(0) for name, d in zip(_NAMES, made)])  # type: ignore[return-value]
+
+
+def _of_last(s: Tensor, ended: Tensor | None, gamma: float, dim: int) -> Tensor:
+    """The gradient of the value after the last item."""
+    end = gamma * along(s, dim, True, 0, 1)
+    if ended is not None:
+        end = end.masked_fill(along(ended, dim, True, 0, 1), 0)
+    return end.squeeze(dim)
 
 
 def _shapes(g: Tensor, every: bool, wanted: str, dim: int) -> list[Any]:
@@ -145,39 +157,3 @@ def _transpose_jvp(ctx: Any, dg: Tensor, *_: Any) -> Any:
 
 
 _transposed = differentiable(_transpose, _transpose_context, _transpose_backward, _transpose_jvp)
-
-
-# What comes to an item is s[t-1].
-
-
-def _enter(g, gamma, decay, sign, over):
-    return decay, g
-
-
-def _own(before, g, gamma, decay, sign, over):
-    return sign * (g + decay * before[1])
-
-
-def _values(before, g, gamma, decay, sign, over):
-    return gamma * before[1] - (g + decay * before[1])
-
-
-def _own_and_values(before, g, gamma, decay, sign, over):
-    s = g + decay * before[1]
-    return s, gamma * before[1] - s
-
-
-def _after(before, g, gamma, decay, sign, over):
-    return 0.0 if over else gamma * (g + decay * before[1])
-
-
-def _own_and_after(before, g, gamma, decay, sign, over):
-    s = g + decay * before[1]
-    return sign * s, 0.0 if over else gamma * s
-
-
-# By whether there is a value after every item, and whether s, and what stands beside it, are wanted.
-_FINISHES = {
-    False: {(True, False): _own, (False, True): _values, (True, True): _own_and_values},
-    True: {(True, False): _own, (False, True): _after, (True, True): _own_and_after},
-}

@@ -63,7 +63,8 @@ def differentiable(
     op.register_autograd(backward, setup_context=context)
 
     def call(*args: Any) -> Any:
-        args = tuple([widened(v) for v in args])
+        if torch._C._is_any_autocast_enabled():
+            args = tuple([widened(v) for v in args])
         if traced():
             return op(*args)
         followed = following(args)

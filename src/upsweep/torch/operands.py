@@ -29,6 +29,12 @@ def tensor(x: Any, dtype: Any = None) -> Tensor:
     return x.to(dtype if isinstance(dtype, torch.dtype) else getattr(torch, dtype_of(dtype).name))
 
 
+def readable(x: Tensor) -> Tensor:
+    """The numbers of a tensor as they lie in memory, which nothing follows."""
+    x = x.detach()
+    return x.resolve_conj() if x.is_complex() else x
+
+
 def held(value: Any, dtype: torch.dtype, device: Any, what: str) -> Tensor:
     """A value as a tensor of `dtype`; a DTypeError where it would become another value."""
     if isinstance(value, (bool, int, float, complex)):

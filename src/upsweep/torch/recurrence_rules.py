@@ -16,6 +16,7 @@ import upsweep as up
 from upsweep.torch import adjoint
 from upsweep.torch.differentiable import batched, differentiable, plain
 from upsweep.torch.neighbours import ahead, before, over_starts, segments_of, with_room, zero_before
+from upsweep.torch.operands import readable
 
 
 @torch.library.custom_op("upsweep::recurrence", mutates_args=())
@@ -38,8 +39,8 @@ def _recurrence_into(
     out: Tensor | None, a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool,
     order: str,
 ) -> Tensor:  # fmt: skip
-    start = None if initial is None else initial.detach().resolve_conj()
-    a, b = a.detach().resolve_conj().expand(b.shape), b.detach().resolve_conj()
+    start, a, b = None if initial is None else readable(initial), readable(a), readable(b)
+    a = a if a.shape == b.shape else a.expand(b.shape)
     how = {"initial": start, "segments": segments_of(heads, b, dim), "reverse": reverse, "order": order}
     return up.linear_recurrence(a, b, axis=dim, out=out, **how)
 

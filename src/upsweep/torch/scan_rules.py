@@ -29,7 +29,7 @@ from upsweep.torch.neighbours import (
     starts,
     zero_before,
 )
-from upsweep.torch.operands import accumulator
+from upsweep.torch.operands import accumulator, readable
 from upsweep.torch.recurrence_rules import recurrence
 
 NAMED: dict[str, Operator] = dict(BUILTIN)
@@ -51,7 +51,7 @@ def name_of(op: Any) -> str:
 def _scan(
     x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, initial: Tensor | None, heads: Tensor | None, order: str
 ) -> Tensor:  # fmt: skip
-    x, start = x.detach().resolve_conj(), None if initial is None else initial.detach().resolve_conj()
+    x, start = readable(x), None if initial is None else readable(initial)
     segments = segments_of(heads, x, dim)
     how = {"exclusive": exclusive, "reverse": reverse, "initial": start, "segments": segments, "order": order}
     return up.scan(x, NAMED[op], axis=dim, **how)

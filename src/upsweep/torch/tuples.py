@@ -12,6 +12,7 @@ import upsweep as up
 from upsweep.operator import OperatorError
 from upsweep.torch.differentiable import batched, nested, plain, traced, watched, widened
 from upsweep.torch.neighbours import segments_of
+from upsweep.torch.operands import readable
 from upsweep.torch.recurrence_rules import recurrence_tangent
 from upsweep.torch.scan_rules import NAMED, scan_tangent
 
@@ -21,8 +22,7 @@ def _scan(
     xs: list[Tensor], op: str, dim: int, exclusive: bool, reverse: bool, initial: list[Tensor], heads: Tensor | None,
     order: str,
 ) -> list[Tensor]:  # no list where there is nothing to start from  # fmt: skip
-    start = tuple(v.detach().resolve_conj() for v in initial) or None
-    given = tuple(x.detach().resolve_conj() for x in xs)
+    start, given = tuple(map(readable, initial)) or None, tuple(map(readable, xs))
     segments = segments_of(heads, xs[0], dim)
     return list(
         up.scan(

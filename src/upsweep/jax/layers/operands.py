@@ -14,7 +14,7 @@ from jax.core import Tracer
 from jax.custom_batching import custom_vmap
 
 from upsweep import layers
-from upsweep.jax import rules
+from upsweep.jax.recurrence_rules import recurrence
 
 
 def _offsets(cu_seqlens: Array, steps: int, _: Array) -> Array:
@@ -109,4 +109,4 @@ def in_order(a: Array, b: Array, initial: Any, offsets: Any) -> tuple[Array, Arr
 
 
 def _walked(a: Array, b: Array, initial: Any, heads: Any) -> Array:
-    return rules.recurrence(-2, False, a, b, initial, heads, "sequential")
+    return recurrence(-2, False, a, b, initial, heads, "sequential")
