@@ -383,3 +383,11 @@ def test_the_lifted_operator_scans_segments():
     flags, x = rng.random(300) < 0.1, rng.integers(-9, 9, 300)
     _, lifted = up.scan((flags, x), segmented(up.ops.ADD))
     np.testing.assert_array_equal(lifted, up.scan(x, segments=up.segments.flags(flags)))
+
+
+def test_a_prepared_scan_goes_to_another_process():
+    x = np.array([[1, 3], [2, 1]])
+    sent = pickle.loads(pickle.dumps(up.prepared(x, np.gcd, axis=1, exclusive=True, reverse=True)))
+    for _ in range(3):
+        assert sent(x).tolist() == [[3, 0], [1, 0]]
+    assert sent(x[:, :1].astype(np.int8)).tolist() == [[0], [0]]

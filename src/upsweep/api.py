@@ -9,9 +9,9 @@ from upsweep import engine as engines
 from upsweep import recall
 from upsweep.arguments import alone, axis_of, dtype_of, summed_dtype
 from upsweep.execution import Op
-from upsweep.homes import Elsewhere
+from upsweep.homes import Elsewhere, compiling, uncompiled
 from upsweep.operator import Operator
-from upsweep.operators import as_operator, ops
+from upsweep.operators import BUILTIN, as_operator, ops
 from upsweep.segments import Segments
 
 
@@ -104,7 +104,7 @@ def prepared(
     """`scan`, for a loop that scans many arrays like `x` (and into arrays like `out`): `f(x)`, or `f(x, out)`.
 
     The checks and the plan of `scan` are made once, here, by a scan of x. A later array of another dtype, shape, strides or
-    device is checked as `scan` checks it, and errors are those of `scan`.
+    device is checked as `scan` checks it, and errors are those of `scan`. It may be sent to another process.
 
     >>> import numpy as np
     >>> import upsweep as up
@@ -112,30 +112,60 @@ def prepared(
     >>> running_maximum(np.array([2.0, 1.0, 5.0, 3.0])).tolist()
     [2.0, 2.0, 5.0, 5.0]
     """
-    op = as_operator(op)
+    again = _Prepared(as_operator(op), axis, exclusive, reverse)
+    again.learn(x, out)
+    return again
 
-    def checked(x: Any, out: Any) -> Any:
-        return scan(x, op, axis=axis, exclusive=exclusive, reverse=reverse, out=out)
 
-    checked(x, out)
-    like = recall.alike(
-        x, op, axis, exclusive, reverse, None, None, out, None, "auto", None, False, None, "tree", None, None
-    )  # fmt: skip
-    known, seen, written = recall.known_for(like), recall.seen, recall.seen_written
-    if known in (None, recall.never):
-        return lambda x, out=None: checked(x, out)
-    own, into = like[:2]
+class _Prepared:
+    """What `prepared` gives. A copy in another process prepares itself by the first array that it scans."""
 
-    def again(x: Any, out: Any = None) -> Any:
-        # An operator that has changed is refused.
-        as_operator(op)
-        if seen(x) == own and (out if out is None else written(out)) == into:
+    __slots__ = "_how", "_into", "_known", "_op", "_own", "_users"
+
+    def __init__(self, op: Operator, axis: int | None, exclusive: bool, reverse: bool) -> None:
+        self._op, self._how, self._users = (
+            op,
+            (axis, exclusive, reverse),
+            op is not BUILTIN.get(op.name or ""),
+        )
+        self._known = self._own = self._into = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Prepared, (self._op, *self._how)
+
+    def __call__(self, x: Any, out: Any = None) -> Any:
+        if compiling():
+            return uncompiled(self, x, out)
+        if self._users:
+            as_operator(self._op)  # one that has changed is refused
+        known = self._known
+        if known is None:
+            return self.learn(x, out)
+        if _seen(x) == self._own and (out if out is None else _seen_written(out)) == self._into:
             y = known(x, None, out, None)
             if y is not None:
                 return y
-        return checked(x, out)
+        return self._checked(x, out)
 
-    return again
+    def learn(self, x: Any, out: Any) -> Any:
+        """Scan an array, and prepare for others like it."""
+        y = self._checked(x, out)
+        axis, exclusive, reverse = self._how
+        like = recall.alike(
+            x, self._op, axis, exclusive, reverse, None, None, out, None, "auto", None, False, None, "tree", None, None
+        )  # fmt: skip
+        self._known, (self._own, self._into) = (
+            recall.known_for(like) or recall.never,
+            like[:2] or (None, None),
+        )
+        return y
+
+    def _checked(self, x: Any, out: Any) -> Any:
+        axis, exclusive, reverse = self._how
+        return scan(x, self._op, axis=axis, exclusive=exclusive, reverse=reverse, out=out)
+
+
+_seen, _seen_written = recall.seen, recall.seen_written
 
 
 def last_prefix(
@@ -305,6 +335,8 @@ def linear_recurrence(
 def _cumulative(
     x: Any, op: Operator, axis: int | None, dtype: Any, include_initial: bool, segments: Segments | None, order: str
 ) -> Any:  # fmt: skip
+    if compiling():
+        return uncompiled(_cumulative, x, op, axis, dtype, include_initial, segments, order)
     alone(include_initial, segments)
     name = engines.choose((x,))
     on = engines.load(name)

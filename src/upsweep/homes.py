@@ -55,6 +55,17 @@ HOMES = {
 }
 
 
+def compiling() -> bool:
+    """Whether PyTorch's compiler follows what is done, arrays of NumPy included."""
+    return "torch" in sys.modules and sys.modules["torch"].compiler.is_dynamo_compiling()
+
+
+def uncompiled(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """What a function gives where PyTorch's compiler does not follow it: its graph breaks here."""
+    disable = sys.modules["torch"].compiler.disable
+    return disable(function)(*args, **keywords)  # for one whole graph call the namesake in upsweep.torch
+
+
 class Elsewhere(EngineError):
     """An array that is scanned by the module for its library alone."""
 
@@ -69,6 +80,8 @@ class Elsewhere(EngineError):
 
     def instead(self, function: Callable[..., Any], given: dict[str, Any]) -> Any:
         """What the namesake of a public function there makes of the arguments that differ from their defaults."""
+        if compiling():
+            return uncompiled(self.instead, function, given)
         there = getattr(import_module(self.home.module), function.__name__, None)
         if there is None:
             raise self
@@ -98,6 +111,8 @@ def first(function: _Function) -> _Function:
 
     @wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:
+        if compiling():
+            return uncompiled(call, *args, **keywords)
         try:
             for x in (*args, *keywords.values()):
                 check(x)

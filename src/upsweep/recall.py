@@ -18,6 +18,7 @@ from upsweep.components import tupled
 from upsweep.engine import LIKENESS
 from upsweep.execution import Op, Ran, execute
 from upsweep.function import as_function
+from upsweep.homes import compiling, uncompiled
 from upsweep.operators import as_operator
 from upsweep.segments import Segments
 
@@ -40,6 +41,11 @@ def run(
 ) -> Any:  # fmt: skip
     """Run a call as its like was run before; the first of its kind is checked and planned. `keep` names the components that are
     wanted; None for all."""
+    if compiling():
+        return uncompiled(
+            run, xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, reducing, keep, order, map,
+            finish,
+        )  # fmt: skip
     # A Python function may have changed since the last call.
     if type(op) is not str:
         op = as_operator(op)

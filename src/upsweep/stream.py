@@ -17,6 +17,7 @@ from upsweep.chunks import Standing
 from upsweep.components import tupled
 from upsweep.dtypes import accumulator
 from upsweep.function import as_function
+from upsweep.homes import compiling, uncompiled
 from upsweep.operator import Operator
 from upsweep.operators import as_operator
 from upsweep.segmented_chunks import Lifted, on_host
@@ -126,6 +127,8 @@ class Stream:
         Returns:
             An array of the chunk's shape, kind and device, or `out`; with `map` or `finish` as of `upsweep.scan`.
         """
+        if compiling():
+            return uncompiled(self.push, chunk, segments=segments, out=out)
         with self._alone():
             operands = chunk if self._map is None else self._mapped(chunk)
             if self._finish is None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import upsweep as up
+from upsweep import recall
 
 X = np.random.default_rng(0).normal(size=(5, 12))
 FLAGS = up.segments.flags(np.random.default_rng(1).random(12) < 0.3)
@@ -131,6 +132,35 @@ def test_a_gradient_does_not_go_on_with_what_out_has_overwritten(write, again):
         z.backward()
     with torch.inference_mode():
         write(torch.ones(3))
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")
+def test_pytorchs_compiler_goes_around():
+    """It follows arrays of NumPy too, and took their addresses for values of its own."""
+    torch = pytest.importorskip("torch")
+    x, held, stream = torch.tensor(X[0], dtype=torch.float32), X[0], up.Stream("add")
+    prepared, needs = up.prepared(torch.zeros(12), "max"), x.clone().requires_grad_()
+
+    def several(x, held):
+        return (
+            up.scan(x, "max") + 1,
+            up.cumulative_sum(x),
+            up.ema(x, 0.5),
+            stream.push(x),
+            prepared(x),
+            up.scan(held),
+        )
+
+    wanted = several(x, held)
+    for known in (True, False):
+        if not known:
+            recall.known_calls.clear()
+            torch._dynamo.reset()
+        stream = up.Stream("add")
+        for y, w in zip(torch.compile(several, backend="eager")(x, held), wanted, strict=True):
+            np.testing.assert_array_equal(y, w)
+    torch.compile(lambda x: up.scan(x) * 2, backend="eager")(needs).sum().backward()
+    assert needs.grad.tolist() == [2.0 * k for k in range(12, 0, -1)]
 
 
 def test_what_a_home_cannot_do_is_said():
