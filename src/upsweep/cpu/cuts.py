@@ -16,12 +16,13 @@ Strides = tuple[int, ...]
 
 
 class Rows(NamedTuple):
-    """How the rows lie. The rows of the dimension `inner` are scanned side by side; None where rows are scanned one by one.
-    `turned`: the items of such a row, not its neighbours, lie side by side. `near`: rows that are scanned one by one have items
-    in the same cache lines.
+    """How the rows lie. The rows of the dimension `inner` are scanned side by side, `side_by_side` of them; None where rows are
+    scanned one by one. `turned`: the items of such a row, not its neighbours, lie side by side. `near`: rows that are scanned
+    one by one have items in the same cache lines. Dimensions that lie as one count as one, the innermost of them.
     """
 
     inner: int | None
+    side_by_side: int
     turned: bool
     near: int
     outer: tuple[int, ...]
@@ -36,8 +37,6 @@ class Cut(NamedTuple):
     """Whether a row is scanned straight through."""
     in_order: bool
     """Whether a panel takes one step after the other."""
-    side_by_side: int
-    """Rows along `inner`."""
     width: int
     """Rows of a strip."""
     strips: int
@@ -61,7 +60,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     along = lie.inner is None or (straight and plain and lie.turned and plan.n >= tuning.SHORT_STRAIGHT)
     tuned = rows if along else columns
     item, read = item_size(plan), read_size(plan)
-    side_by_side = 1 if lie.inner is None else plan.shape[lie.inner]
+    side_by_side = lie.side_by_side
     fewer = (max(item, 4) - 1).bit_length() - 2
     columns_apart = lie.inner is not None and not lie.turned
     widest = tuned.width if columns_apart else tuning.ROWS_TURNED
@@ -101,7 +100,6 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         along,
         straight and along,
         in_order,
-        side_by_side,
         width,
         strips,
         groups,
@@ -130,27 +128,31 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
     that runs along memory, unless this dimension is shorter than a cache line. Short rows are scanned side by side too, and so
     are all rows of a scan in order.
     """
-    steps = [max(abs(array[d]) for array in strides[: len(plan.loads)]) for d in range(len(plan.shape))]
-    others = [d for d in range(len(plan.shape)) if d != plan.axis and plan.shape[d] > 1]
-    others.sort(key=lambda d: -steps[d])
-    inner, turned, near = None, False, False
-    if others and plan.n > 1:
-        last = others[-1]
-        if steps[last] < steps[plan.axis]:
-            near = plan.shape[last] * steps[last] < LINE
-            inner = None if near else others.pop()
-        elif (plan.n < tuning.SHORT or plan.order == "sequential") and plan.shape[last] >= 8:
-            inner, turned = others.pop(), True
+    reads = strides[: len(plan.loads)]
+    # Inputs whose rows are all the same do not tell which rows are neighbours.
+    steps = [
+        max(abs(array[d]) for array in reads) or max(abs(array[d]) for array in strides)
+        for d in range(len(plan.shape))
+    ]
     outer: list[int] = []
     sizes: list[int] = []
-    # Dimensions that lie as one become one.
-    for d in others:
+    others = [d for d in range(len(plan.shape)) if d != plan.axis and plan.shape[d] > 1]
+    for d in sorted(others, key=lambda d: -steps[d]):
         if outer and all(a[outer[-1]] == a[d] * plan.shape[d] for a in strides):
             outer[-1], sizes[-1] = d, sizes[-1] * plan.shape[d]
         else:
             outer.append(d)
             sizes.append(plan.shape[d])
-    return Rows(inner, turned, sizes[-1] if near else 1, tuple(outer), tuple(sizes))
+    inner, side_by_side, turned, near = None, 1, False, 1
+    if outer and plan.n > 1:
+        if steps[outer[-1]] < steps[plan.axis]:
+            if sizes[-1] * steps[outer[-1]] < LINE:
+                near = sizes[-1]
+            else:
+                inner, side_by_side = outer.pop(), sizes.pop()
+        elif (plan.n < tuning.SHORT or plan.order == "sequential") and sizes[-1] >= 8:
+            inner, side_by_side, turned = outer.pop(), sizes.pop(), True
+    return Rows(inner, side_by_side, turned, near, tuple(outer), tuple(sizes))
 
 
 def _tile(n: int, groups: int, wanted: int, chunk: int, largest: int) -> int:

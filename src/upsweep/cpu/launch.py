@@ -216,7 +216,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     sizes_at = line_at + lines.size
     arrays_at = sizes_at + len(lie.sizes)
     for word, value in {
-        Word.N: plan.n, Word.COLUMNS: cuts.side_by_side, Word.STRIPS: cuts.strips, Word.GROUPS: cuts.groups,
+        Word.N: plan.n, Word.COLUMNS: lie.side_by_side, Word.STRIPS: cuts.strips, Word.GROUPS: cuts.groups,
         Word.BATCH: cuts.batch,
         Word.TILE: cuts.tile, Word.TILES: cuts.tiles, Word.EXCLUSIVE: plan.exclusive, Word.INITIAL: plan.initial,
         Word.REDUCE: plan.reduce, Word.SEGMENTED: plan.segmented, Word.DIMS: len(lie.outer), Word.EACH: nodes_of(cuts.tiles),

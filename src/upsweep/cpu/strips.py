@@ -26,10 +26,14 @@ def launch_of(plan: Plan, arrays: Sequence[np.ndarray]) -> Launch:
 @lru_cache(4096)
 def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
     rows = rows_of(plan, strides)
-    across = rows.inner is not None and not rows.turned
-    inner = rows.inner if across else _innermost(plan, strides)
+    inner, side_by_side = rows.inner, rows.side_by_side
+    outer, sizes = [*rows.outer], [*rows.sizes]
+    across = inner is not None
+    if not across and outer:
+        # Where the axis itself runs along memory, the longest dimension is walked side by side.
+        longest = sizes.index(max(sizes))
+        inner, side_by_side = outer.pop(longest), sizes.pop(longest)
     steps = [array[inner] if inner is not None else 0 for array in strides]
-    outer = [d for d in range(len(plan.shape)) if d not in (plan.axis, inner)]
     flag = [np.dtype(np.uint8)] if plan.segmented else []
     dtypes = [*plan.loads, *flag, *[d for d in plan.stores if d is not None]]
     known = tuple(step if step in (0, d.itemsize) else None for step, d in zip(steps, dtypes))
@@ -42,11 +46,10 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
         plan.reverse and bool(plan.map or plan.finish),
         known if dense else (None,) * len(known),
     )
-    side_by_side = 1 if inner is None else plan.shape[inner]
     wanted = plan.threads or cores.wanted()
     if read_size(plan) * plan.n * plan.rows < tuning.PARALLEL_BYTES:
         wanted = 1
-    others = prod(plan.shape[d] for d in outer)
+    others = prod(sizes)
     strip = _strip(side_by_side, others, wanted, tuning.STRIP if dense else tuning.STRIP_OF_ROWS)
     strips = -(-side_by_side // strip)
     words = [
@@ -57,7 +60,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
         strip,
         0,
         len(outer),
-        *(plan.shape[d] for d in outer),
+        *sizes,
     ]
     first, each = len(words), 3 + len(outer)
     for array, step in zip(strides, steps):
@@ -72,12 +75,6 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
         results + LINE,
         results,
     )
-
-
-def _innermost(plan: Plan, strides: tuple[Strides, ...]) -> int | None:
-    """The dimension whose rows are walked side by side where the axis itself runs along memory: the longest."""
-    others = [d for d in range(len(plan.shape)) if d != plan.axis and plan.shape[d] > 1]
-    return max(others, key=lambda d: plan.shape[d]) if others else None
 
 
 def _strip(rows: int, others: int, threads: int, most: int) -> int:
