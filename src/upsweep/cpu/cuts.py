@@ -65,9 +65,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     columns_apart = lie.inner is not None and not lie.turned
     widest = tuned.width if columns_apart else tuning.ROWS_TURNED
     width = tuning.STRIP_IN_ORDER if in_order else 1 if lie.inner is None else max(32, widest >> fewer)
-    total = read * plan.n * plan.rows
-    pay = 2 * total // max(1, tuning.PARALLEL_BYTES)
-    wanted = max(1, min(plan.threads or cores.wanted(), pay))
+    wanted = wanted_threads(plan)
     while (
         columns_apart
         and width * item > tuning.NARROW_BYTES
@@ -76,7 +74,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         width //= 2
     strips = -(-side_by_side // width)
     groups = strips * prod(lie.sizes)
-    far = total >= tuning.FAR_BYTES and not plan.reduce and _even(groups, wanted)
+    far = read * plan.n * plan.rows >= tuning.FAR_BYTES and not plan.reduce and _even(groups, wanted)
     longest = min(tuned.chunk, tuning.FAR_CHUNK) if far else tuned.chunk
     chunk = max(ROW, longest >> fewer) if along else ROW
     if lie.near > 1:
@@ -113,14 +111,16 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
 
 @lru_cache(4096)
 def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
-    """Whether a scan in order goes item by item, as scans of columns and of few rows do. Many rows are transposed, or scanned in
-    an order that gives the same bits faster.
+    """Whether a scan goes item by item, as scans in order of columns and of few rows do. Where every order gives the same bits,
+    it goes the faster way: columns item by item, if their results stay in the cache and there are enough columns for all
+    threads.
     """
-    if plan.order == "tree":
-        return False
     lie = rows_of(plan, strides)
-    columns = lie.inner is not None and not lie.turned
-    return columns if free(plan.op, plan.accumulators) else not lie.turned
+    if not free(plan.op, plan.accumulators):
+        return plan.order == "sequential" and not lie.turned
+    threads = wanted_threads(plan)
+    enough = threads == 1 or lie.side_by_side * prod(lie.sizes) >= 2 * LINE * threads
+    return lie.inner is not None and not lie.turned and enough and not past_cache(plan)
 
 
 def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
@@ -173,6 +173,17 @@ def _even(groups: int, wanted: int) -> bool:
 def _batch(tiled: bool, groups: int, wanted: int, size: int) -> int:
     """Groups to a ticket: several short groups, but enough tickets for all threads."""
     return 1 if tiled else max(1, min(tuning.TICKET_BYTES // max(1, size), groups // (4 * wanted)))
+
+
+def wanted_threads(plan: Plan) -> int:
+    """The threads that pay for a plan."""
+    pay = 2 * read_size(plan) * plan.n * plan.rows // max(1, tuning.PARALLEL_BYTES)
+    return max(1, min(plan.threads or cores.wanted(), pay))
+
+
+def past_cache(plan: Plan) -> bool:
+    """Whether results are too large for the cache."""
+    return plan.n * plan.rows * item_size(plan) >= tuning.STREAM_BYTES and not plan.reduce
 
 
 def item_size(plan: Plan) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from upsweep.cpu import threads, tuning
 from upsweep.cpu.code import address, callable_at
-from upsweep.cpu.cuts import Strides, cut, item_size, nodes_of
+from upsweep.cpu.cuts import Strides, cut, nodes_of, past_cache
 from upsweep.cpu.units import bring as bring_unit
 from upsweep.cpu.units import (
     finishing,
@@ -188,7 +188,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         line[Line.BRING] = address(bring_unit(stored, stored))
         line[Line.SPARE], line[Line.AT] = scratch.take(stored.itemsize * room), scratch.take(16)
     sinks = np.zeros((len(out_types), SINK_WORDS), np.int64)
-    past = plan.n * plan.rows * item_size(plan) >= tuning.STREAM_BYTES and not lie.turned and not plan.reduce
+    past = past_cache(plan) and not lie.turned
     restarts = along and plan.segmented and plan.exclusive
     every = [c for c, _ in out_types] == [*range(len(plan.accumulators))]
     for sink, (c, stored), array in zip(sinks, out_types, strides[len(in_types) :]):

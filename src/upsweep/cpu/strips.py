@@ -1,4 +1,5 @@
-"""From a plan in order to the words of a launch: rows side by side are cut into strips, which threads take by ticket."""
+"""From a plan that goes item by item to the words of a launch: rows side by side are cut into strips, which threads take by
+ticket."""
 
 from __future__ import annotations
 
@@ -8,10 +9,9 @@ from math import prod
 
 import numpy as np
 
-from upsweep import cores
 from upsweep.cpu import tuning
 from upsweep.cpu.code import address, callable_at
-from upsweep.cpu.cuts import Strides, read_size, rows_of
+from upsweep.cpu.cuts import Strides, rows_of, wanted_threads
 from upsweep.cpu.launch import Launch
 from upsweep.cpu.units import walk
 from upsweep.cpu.words import LINE, Form, regions
@@ -46,9 +46,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
         plan.reverse and bool(plan.map or plan.finish),
         known if dense else (None,) * len(known),
     )
-    wanted = plan.threads or cores.wanted()
-    if read_size(plan) * plan.n * plan.rows < tuning.PARALLEL_BYTES:
-        wanted = 1
+    wanted = wanted_threads(plan)
     others = prod(sizes)
     strip = _strip(side_by_side, others, wanted, tuning.STRIP if dense else tuning.STRIP_OF_ROWS)
     strips = -(-side_by_side // strip)
