@@ -129,9 +129,14 @@ class Uses:
         self.values = _uses_of(fn)  # what is kept keeps its id
         self.ids = [*map(id, self.values)]
         self.constant = all(isinstance(use, CONSTANT) for use in self.values)
+        code = self.values[0]
+        self.alone = len(self.values) == 1 and isinstance(code, types.CodeType) and not _globals_in(code)
 
     def still(self, fn: Any) -> bool:
         """Whether a function uses these same values, of which none can change in place."""
+        if self.alone and isinstance(fn, types.FunctionType):
+            others = fn.__defaults__ or fn.__kwdefaults__ or fn.__closure__
+            return fn.__code__ is self.values[0] and not others
         return self.constant and [*map(id, _uses_of(fn))] == self.ids
 
 
