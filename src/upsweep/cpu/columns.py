@@ -1,7 +1,7 @@
 """Rows of columns as they lie in the arrays: 16 rows are swept up and down in registers, a group of columns after the other.
 
 So no panel need be copied together. Columns that are no whole group are swept in a group with neighbours, which are then swept
-twice.
+twice. Other rows side by side go from array to array likewise (`pass_turned`).
 """
 
 from __future__ import annotations
@@ -9,17 +9,22 @@ from __future__ import annotations
 from upsweep.cpu.address import caller, copy_bytes, peek, poke
 from upsweep.cpu.frame import aim, ask, fill, panel_row, part, place_of
 from upsweep.cpu.memory import of_words
-from upsweep.cpu.words import LINE, PASS, ROW, SINK_WORDS, Part, Sink, Word
+from upsweep.cpu.words import BEFORE as BEFORE_ITEMS
+from upsweep.cpu.words import BEHIND, LINE, NOTHING, PASS, ROW, SINK_WORDS, Part, Sink, Word
 
-COMPONENTS, VALUES, EXCLUSIVE, SINK_AT, INPUTS, LANES, PITCH, PAST = map(
+COMPONENTS, VALUES, EXCLUSIVE, SINK_AT, INPUTS, LANES, PITCH, PAST, REDUCE = map(
     int,
     (
         Word.COMPONENTS, Word.VALUES, Word.EXCLUSIVE, Word.SINK_AT, Word.INPUTS, Word.LANES, Word.PITCH, Word.PAST,
+        Word.REDUCE,
     ),
 )  # fmt: skip
-SIZE, BRING, TOTAL, START, BEFORE, END = map(
-    int, (Part.SIZE, Part.BRING, Part.TOTAL, Part.START, Part.BEFORE, Part.END)
-)
+SIZE, SPARE, STACK, FOLDS, TOTAL, START, BASE, BEFORE, END = map(
+    int,
+    (
+        Part.SIZE, Part.SPARE, Part.STACK, Part.FOLDS, Part.TOTAL, Part.START, Part.BASE, Part.BEFORE, Part.END,
+    ),
+)  # fmt: skip
 
 HAND = int(Sink.HAND)
 
@@ -143,3 +148,42 @@ def hand_row(L, A, first, w):
         target, along, across = place_of(L, A, peek(L, INPUTS) + c)
         row, region = (0, BEFORE) if peek(L, EXCLUSIVE) else (ROW - 1, END)
         _call4(peek(s, HAND), (target + (first + row) * along, across, A + peek(p, region), w))
+
+
+@of_words
+def pass_turned(L, A, lane, skipped, w, count, has):
+    """Scan the first `count` sixteens of w rows whose items lie side by side, onto the prefixes at BASE if the rows have any; the
+    prefixes behind go to BEFORE. Of the rows from a lane on, the results of the first ones are `skipped`.
+    """
+    components, values = peek(L, COMPONENTS), peek(L, VALUES)
+    aim(L, A, 0, START, values, lane)
+    aim(L, A, values, BASE, values, lane)
+    aim(L, A, 2 * values, BEFORE, values, lane)
+    aim(L, A, 3 * values, STACK, components, 0)
+    aim(L, A, 3 * values + components, FOLDS, values, 0)
+    here = 4 * values + components
+    there = here + components
+    steps, place = there + values, there + 2 * values + components
+    for c in range(components):
+        source, _, across = place_of(L, A, c)
+        poke(A, here + c, source + lane * across)
+        poke(A, steps + c, across)
+    for c in range(values):
+        target, _, across = place_of(L, A, peek(L, INPUTS) + c)
+        target += lane * across
+        poke(A, there + c, A + peek(part(L, c), SPARE) if skipped else target)
+        poke(A, steps + components + c, across)
+        poke(A, place + c, target)
+        poke(A, place + values + c, across)
+    results = NOTHING if peek(L, REDUCE) else BEFORE_ITEMS if peek(L, EXCLUSIVE) else BEHIND
+    ask(L, A, PASS, results, w, count, has, skipped)
+
+
+@of_words
+def pass_all_turned(L, A, w, count, has):
+    """The same for all w rows, of which there is a group at least. Rows that are no whole group come first: see `pass_rows`."""
+    lanes = peek(L, LANES)
+    whole = w // lanes * lanes
+    if whole < w:
+        pass_turned(L, A, w - lanes, lanes - (w - whole), lanes, count, has)
+    pass_turned(L, A, 0, 0, whole, count, has)

@@ -16,7 +16,7 @@ from upsweep.cpu import fused
 from upsweep.cpu.address import peek
 from upsweep.cpu.hole import hole
 from upsweep.cpu.memory import Items, gathered, inner
-from upsweep.cpu.sweep import operators
+from upsweep.cpu.nodes import operators
 from upsweep.plan import Plan
 
 BLOCK = 8

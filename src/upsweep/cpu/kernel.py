@@ -12,7 +12,7 @@ from upsweep.cpu.address import copy_bytes, fence, fetch_add, peek, poke
 from upsweep.cpu.carry import behind, prefix_of, publish, push
 from upsweep.cpu.frame import copy_rows, part, place_of
 from upsweep.cpu.memory import of_words
-from upsweep.cpu.words import LINE, ROW, Part, Word
+from upsweep.cpu.words import FIRST, LINE, ROW, Part, Word
 
 N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, INITIAL, REDUCE, DIMS, TICKET, SYNC, EACH = map(
     int,
@@ -21,11 +21,11 @@ N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, INITIAL, REDUCE, DIMS, TICKET, S
         Word.DIMS, Word.TICKET, Word.SYNC, Word.EACH,
     ),
 )  # fmt: skip
-INPUTS, VALUES, SINKS, ALONG, CHUNK, WIDTH, SIZES_AT, ARRAYS_AT, PLACES, STRAIGHT, IN_ORDER, DIRECT, STATUS = map(
+INPUTS, VALUES, SINKS, ALONG, CHUNK, WIDTH, SIZES_AT, ARRAYS_AT, PLACES, STRAIGHT, IN_ORDER, DIRECT, ACROSS, LANES, STATUS = map(
     int,
     (
         Word.INPUTS, Word.VALUES, Word.SINKS, Word.ALONG, Word.CHUNK, Word.WIDTH, Word.SIZES_AT, Word.ARRAYS_AT,
-        Word.PLACES, Word.STRAIGHT, Word.IN_ORDER, Word.DIRECT, Word.STATUS,
+        Word.PLACES, Word.STRAIGHT, Word.IN_ORDER, Word.DIRECT, Word.ACROSS, Word.LANES, Word.STATUS,
     ),
 )  # fmt: skip
 SIZE, STACK, START, BASE, BEFORE, END, TAIL = map(
@@ -39,7 +39,7 @@ bring, climb, take_total, put, descend, step_down, hand, hand_last = (
     panels.bring, panels.climb, panels.take_total, panels.put, panels.descend, panels.step_down, panels.hand,
     panels.hand_last,
 )  # fmt: skip
-pass_rows, hand_row = columns.pass_rows, columns.hand_row
+pass_rows, hand_row, pass_all_turned = columns.pass_rows, columns.hand_row, columns.pass_all_turned
 sum_items, scan_items = through.sum_items, through.scan_items
 
 
@@ -118,9 +118,9 @@ def scan_tile(L, A, has, ends, first, last, w):
     for row in range(first, last, chunk):
         m = min(chunk, last - row)
         whole = m == chunk
-        direct = peek(L, DIRECT) and whole and (known or reduce)
+        direct = peek(L, DIRECT) and whole
         if direct:
-            pass_rows(L, A, row, w, not reduce)
+            pass_rows(L, A, row, w, 0 if reduce else 1 if known else FIRST)
         elif not ends or last - first > chunk or peek(L, DIRECT):
             sweep_up(L, A, row, m, w, whole, not reduce or row + m == last)
         if whole:
@@ -176,6 +176,26 @@ def scan_in_order(L, A, has, n, w):
 
 
 @of_words
+def scan_turned(L, A, has, n, w):
+    """Scan n items of w rows side by side, whose items lie side by side."""
+    count, reduce = n // ROW, peek(L, REDUCE)
+    done = count * ROW
+    copy_rows(L, A, BEFORE, BASE, w)
+    if count:
+        pass_all_turned(L, A, w, count, has)
+    if done < n:
+        sweep_up(L, A, done, n - done, w, 0, 1)
+        sweep_down(L, A, done, n - done, w, has or count, 0)
+        if reduce:
+            hand_last_over(L, A, n - done, w, 0)
+        else:
+            hand_over(L, A, done, n - done, w)
+    elif reduce:
+        put(L, A, ROW - 1, w, BEFORE)
+        hand_last_over(L, A, ROW, w, 1)
+
+
+@of_words
 def find_places(L, A, group):
     """Keep in scratch memory where the arrays of a strip begin, and the starts of its rows. Returns the lanes of the strip."""
     dims, sizes = peek(L, DIMS), peek(L, SIZES_AT)
@@ -225,6 +245,8 @@ def scan_group(L, A, group, t):
         scan_straight(L, A, has, ends, first, last, w)
     elif peek(L, IN_ORDER):
         scan_in_order(L, A, has, n, w)
+    elif peek(L, ACROSS) and w >= peek(L, LANES):
+        scan_turned(L, A, has, n, w)
     else:
         scan_tile(L, A, has, ends, first, last, w)
 

@@ -201,11 +201,11 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         sink[Sink.PLAIN] = stored == given and not (streamed_made or restarts or (along and plan.reduce))
         sink[Sink.SPARE] = scratch.take(0 if plan.finish is None else stored.itemsize * room)
     plain = plan.map is None and plan.finish is None and all(part[Part.PLAIN] for part in parts)
-    near = all(
-        array[side] == d.itemsize for array, d in zip(strides, (*in_types, *[d for _, d in out_types]))
-    )
+    beside = plan.axis if lie.turned else side
+    lines_of = in_types if plan.reduce else (*in_types, *[d for _, d in out_types])
+    near = all(array[beside] == d.itemsize for array, d in zip(strides, lines_of))
     direct = (
-        not (along or lie.turned or cuts.in_order or lie.inner is None)
+        not (along or cuts.in_order or lie.inner is None)
         and plain
         and (every or plan.reduce)
         and near
@@ -224,9 +224,11 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         Word.ALONG: along, Word.LANES: lanes, Word.PITCH: pitch, Word.TURNED: lie.turned,
         Word.CHUNK: chunk, Word.WIDTH: width,
         Word.SWEEP: address(
-            straight(plan) if through else runs(plan, lanes) if along else steps(plan) if cuts.in_order else sweep(plan, lanes)
+            straight(plan) if through else runs(plan, lanes) if along else steps(plan) if cuts.in_order
+            else sweep(plan, lanes, lie.turned)
         ),
-        Word.STRAIGHT: through, Word.IN_ORDER: cuts.in_order, Word.PAST: past, Word.DIRECT: direct,
+        Word.STRAIGHT: through, Word.IN_ORDER: cuts.in_order, Word.PAST: past, Word.DIRECT: direct and not lie.turned,
+        Word.ACROSS: direct and lie.turned and cuts.tiles == 1,
         Word.SINK_AT: sink_at, Word.SIZES_AT: sizes_at, Word.ARRAYS_AT: arrays_at,
         Word.INPUTS: len(in_types), Word.MAP: 0 if plan.map is None else address(mapping(plan, flat)),
         Word.FINISH: 0 if plan.finish is None else address(finishing(plan, flat)), Word.LINE_AT: line_at,

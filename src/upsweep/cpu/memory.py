@@ -231,7 +231,7 @@ class Items:
             write,
             write_strided,
         )
-        self.at, self.cast, self.bare = at, NUMBA.returned(computed, bare), bare
+        self.at, self.cast, self.bare, self.sizes = at, NUMBA.returned(computed, bare), bare, sizes
 
 
 def _item(builder: Any, address: Any, offset: Any, ty: Any) -> Any:

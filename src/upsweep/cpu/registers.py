@@ -29,11 +29,11 @@ class Rooms(NamedTuple):
     row: Callable[..., Any]
     """The addresses of a row. Row 0 stands before the runs."""
     turn_in: Callable[..., None]
-    """Bring in the runs that stand side by side at these addresses."""
+    """Bring in runs, which lie so many bytes apart."""
     turn_out: Callable[..., None]
-    """Hand over 16 rows, from a given row on, as runs side by side; not of a component that goes NOWHERE."""
+    """Hand over 16 rows, from a given row on, as runs so many bytes apart; not of a component that goes NOWHERE."""
     turn_past: Callable[..., None]
-    """The same past the cache, to an address that is a multiple of 16."""
+    """The same as runs side by side, past the cache, to an address that is a multiple of 16."""
     rows_in: Callable[..., None]
     """Set 16 rows to the rows that lie one behind the other at these addresses."""
     rows_out: Callable[..., None]
@@ -105,12 +105,11 @@ def rooms(sizes: Sequence[int], lanes: int) -> Rooms:
 
         return moved
 
-    turns, lines = (
-        (_turn_in, _turn_out, _turn_past, _rows_in, _rows_out),
-        (_lines_in, _lines_out, _lines_past),
-    )
-    ends = _line_in, _line_out
-    return Rooms(room, row, *map(mover, turns), *map(liner, lines), *map(mover, ends), _each_lane(lanes))
+    turns, lines = (_turn_in, _turn_out), (_lines_in, _lines_out, _lines_past)
+    rows, ends = (_turn_past, _rows_in, _rows_out), (_line_in, _line_out)
+    return Rooms(
+        room, row, *map(liner, turns), *map(mover, rows), *map(liner, lines), *map(mover, ends), _each_lane(lanes)
+    )  # fmt: skip
 
 
 def _row(builder: Any, start: Any, size: int, place: int, lanes: int) -> Any:
@@ -126,43 +125,48 @@ def _blocks(size: int, lanes: int) -> Iterator[tuple[int, int, int]]:
             yield first, lane, together
 
 
-def _turn_in(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
+def _turn_in(builder: Any, inside: Any, outside: Any, stride: Any, size: int, lanes: int) -> None:
     n = HALF // size
     for first, start, count in _blocks(size, lanes):
         places = [
-            builder.add(outside, I64((lane * ROW + first) * size)) for lane in range(start, start + count)
+            _item_of(builder, outside, stride, lane, first * size) for lane in range(start, start + count)
         ]
         runs = [builder.load(pointer(builder, place, vector(size, HALF)), align=1) for place in places]
         for k, items in enumerate(_rows_of(builder, runs, n, count)):
             builder.store(items, _row(builder, inside, size, (first + k) * lanes + start, count), align=size)
 
 
+def _item_of(builder: Any, runs: Any, stride: Any, lane: int, before: int) -> Any:
+    """The place behind so many bytes of a lane's run."""
+    return builder.add(runs, builder.add(builder.mul(stride, I64(lane)), I64(before)))
+
+
 def _wanted(builder: Any, outside: Any) -> Any:
     return builder.if_then(builder.icmp_signed(">=", outside, I64(0)))
 
 
-def _turned(builder: Any, inside: Any, size: int, lanes: int) -> Iterator[tuple[int, Any]]:
-    """The items of runs, some at once, each time with the number of bytes before them."""
+def _turned(builder: Any, inside: Any, size: int, lanes: int) -> Iterator[tuple[int, int, Any]]:
+    """The items of runs, some at once, each time with the lane and the number of bytes of its run before them."""
     n = HALF // size
     for first, start, count in _blocks(size, lanes):
         places = [_row(builder, inside, size, (first + k) * lanes + start, count) for k in range(n)]
         runs = _runs_of(builder, [builder.load(p, align=size) for p in places], n, count)
         for lane, run in enumerate(runs, start):
-            yield (lane * ROW + first) * size, run
+            yield lane, first * size, run
 
 
-def _turn_out(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
+def _turn_out(builder: Any, inside: Any, outside: Any, stride: Any, size: int, lanes: int) -> None:
     with _wanted(builder, outside):
-        for before, items in _turned(builder, inside, size, lanes):
-            place = builder.add(outside, I64(before))
+        for lane, before, items in _turned(builder, inside, size, lanes):
+            place = _item_of(builder, outside, stride, lane, before)
             builder.store(items, pointer(builder, place, items.type), align=1)
 
 
 def _turn_past(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
     with _wanted(builder, outside):
         # A processor joins stores to a cache line, and has room for few lines.
-        for before, items in sorted(_turned(builder, inside, size, lanes), key=itemgetter(0)):
-            place = builder.add(outside, I64(before))
+        for lane, before, items in sorted(_turned(builder, inside, size, lanes), key=itemgetter(0, 1)):
+            place = builder.add(outside, I64(lane * ROW * size + before))
             _store_past(builder, items, pointer(builder, place, items.type), HALF)
 
 

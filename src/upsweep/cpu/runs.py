@@ -9,8 +9,8 @@ import numpy as np
 
 from upsweep.cpu.hole import hole
 from upsweep.cpu.memory import Items, gathered, inner
+from upsweep.cpu.nodes import fours, joiners, operators
 from upsweep.cpu.registers import rooms
-from upsweep.cpu.sweep import fours, joiners, operators
 from upsweep.cpu.words import JOIN, RISE, ROW, SCAN, SETTLE, SUM
 
 
@@ -36,6 +36,7 @@ def runner(
     combine, fold, value = operators(hole(accumulators), S, P, segmented, initial)
     S_read, S_write, S_at, P_read, P_write, P_at = S.read, S.write, S.at, P.read, P.write, P.at
     C, V, LANES = len(sums), len(accumulators), lanes
+    S_RUN, P_RUN = tuple(ROW * d.itemsize for d in sums), tuple(ROW * d.itemsize for d in accumulators)
     S_take, P_take = gathered(C), gathered(V)
     join, fold_row = joiners(S, P, C, V, combine, fold)
     in_room = rooms([d.itemsize for d in sums], lanes)
@@ -62,7 +63,7 @@ def runner(
         x, y, kept = S_take(frame, 0, 1), S_take(frame, C, 1), S_take(frame, 2 * C, 1)
         t = room()
         for i in range(w):
-            turn_in(row(t, 1), S_at(x, i * LANES * ROW))
+            turn_in(row(t, 1), S_at(x, i * LANES * ROW), S_RUN)
             run_up(t)
             line_out(row(t, ROW), S_at(y, i * LANES))
             if keep:
@@ -86,11 +87,11 @@ def runner(
                 if past:
                     turn_past(row(t, 0)[:V], target)
                 else:
-                    turn_out(row(t, 0)[:V], target)
+                    turn_out(row(t, 0)[:V], target, P_RUN)
             elif past:
                 turn_past(row(t, 1)[:V], target)
             else:
-                turn_out(row(t, 1)[:V], target)
+                turn_out(row(t, 1)[:V], target, P_RUN)
 
     @inner
     def rise(frame, w):

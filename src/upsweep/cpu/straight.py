@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 
 from upsweep.cpu.address import I32, I64, pointer
 from upsweep.cpu.memory import Items, adopted, gathered, inner
-from upsweep.cpu.sweep import joiners, operators
+from upsweep.cpu.nodes import joiners, operators
 from upsweep.cpu.transpose import shuffle
 from upsweep.cpu.words import JOIN, LINE, SCAN, SUM
 from upsweep.operators import TABLE

@@ -110,16 +110,16 @@ def _moved(stored: np.dtype, computed: np.dtype) -> tuple[np.dtype, np.dtype]:
     return bits_of(stored.itemsize), bits_of(stored.itemsize)
 
 
-def sweep(plan: Plan, lanes: int) -> Unit:
+def sweep(plan: Plan, lanes: int, turned: bool) -> Unit:
     """The operator's own code for the tree's order, for rows side by side, `lanes` of them at once."""
     types, starts = (_names(plan.accumulators), plan.segmented), _starts_within(plan)
 
     def make():
         from upsweep.cpu.sweep import sweeper
 
-        return sweeper(plan.accumulators, plan.segmented, starts, lanes)
+        return sweeper(plan.accumulators, plan.segmented, starts, lanes, turned)
 
-    return _with_hole(plan, ("sweep", *types, starts, lanes), 7, make)
+    return _with_hole(plan, ("sweep", *types, starts, lanes, turned), 7, make)
 
 
 def steps(plan: Plan) -> Unit:

@@ -14,7 +14,7 @@ from upsweep.cpu import fused
 from upsweep.cpu.address import fetch_add, peek
 from upsweep.cpu.hole import hole
 from upsweep.cpu.memory import Items, advance, gathered, inner, placed
-from upsweep.cpu.sweep import operators
+from upsweep.cpu.nodes import operators
 from upsweep.cpu.words import Form, Steps, regions
 from upsweep.plan import Plan
 

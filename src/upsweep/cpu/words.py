@@ -66,6 +66,7 @@ class Word(IntEnum):
     PAST = 37  # whether its prefixes go past the cache
     IN_ORDER = 38  # a panel takes one step after the other
     DIRECT = 39  # panels of columns need not be copied: see `columns`
+    ACROSS = 40  # nor those of other rows side by side
     TICKET = 56  # the next one; on a cache line that holds nothing else, as all threads write it
 
 
@@ -133,11 +134,15 @@ class Operand(IntEnum):
 WORDS = 64
 PART_WORDS = Part.PANEL + PANELS
 SINK_WORDS, LINE_WORDS = len(Sink), len(Line)
-FRAME_WORDS = 8 * 32
-"""Scratch memory begins with the addresses of an operator's operands: at most eight of at most 32 components; or of what a map or
-a finish reads and writes."""
+FRAME_WORDS = 12 * 32
+"""Scratch memory begins with the addresses of an operator's operands: at most twelve of at most 32 components; or of what a map
+or a finish reads and writes."""
 JOIN, FOLD, UP, DOWN, SUM, SCAN, RISE, SETTLE, PASS = range(9)
 """What an operator's code is asked for: see `sweep` and `runs`."""
+FIRST = 2
+"""Prefixes of rows that nothing stands before."""
+NOTHING, BEHIND, BEFORE = range(3)
+"""Prefixes that rows side by side hand over: see `turned`."""
 
 
 class Steps(IntEnum):

@@ -1,0 +1,99 @@
+"""Rows side by side, each with its items side by side, on their way from array to array: a few rows at a time are walked along.
+
+Sixteen items of each row are transposed, swept up and down, and transposed back, all in registers. From sixteen to sixteen goes
+the counter of block sums, with a lane for each row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from upsweep.cpu.address import copy_bytes
+from upsweep.cpu.memory import Items, advance, gathered, inner
+from upsweep.cpu.nodes import lane_code, trees
+from upsweep.cpu.registers import rooms
+from upsweep.cpu.words import BEHIND, NOTHING, ROW
+
+
+def turner(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any, value: Any, lanes: int) -> Any:
+    """The code of an operator on items of C components, with prefixes of V, for `count` sixteens of w rows. `frame` holds the
+    addresses of the starts, of the prefixes before the rows, and of the place for those behind; of room for a group's counter,
+    block sums and prefixes; of the arrays, and of the place for the results; then the bytes from row to row, of the arrays and
+    of the results. The results are the prefixes BEHIND or BEFORE items, or NOTHING but those behind the rows.
+
+    There are whole groups of `lanes` rows. Of a group whose first rows are `skipped`, the frame goes on with the place of their
+    results and the bytes from row to row there; the other results wait meanwhile, run by run, where the results would go.
+    """
+    S_read, S_at, P_read, P_write, P_at = S.read, S.at, P.read, P.write, P.at
+    S_take, P_take, S_write = gathered(C), gathered(V), S.write
+    LANES, in_room = lanes, rooms(S.sizes, lanes)
+    RUNS = tuple(ROW * size for size in P.sizes)
+    room, row, turn_in, turn_out, line_in, line_out, each_lane = (
+        in_room.room, in_room.row, in_room.turn_in, in_room.turn_out, in_room.line_in, in_room.line_out,
+        in_room.each_lane,
+    )  # fmt: skip
+    tree_up, tree_down = trees(S, P, V, combine, fold, value, in_room)
+
+    @lane_code
+    def join(j, left, right):
+        S_write(right, j, combine(S_read(left, j), S_read(right, j)))
+
+    @lane_code
+    def fold_onto(j, start, before, s):
+        P_write(s[:V], j, fold(P_read(start, j), P_read(before, j), S_read(s, j)))
+
+    @lane_code
+    def become(j, s):
+        P_write(s[:V], j, value(S_read(s, j)))
+
+    @inner
+    def hand(t, results, y, y_step):
+        if results == BEHIND:
+            turn_out(row(t, 1)[:V], y, y_step)
+        else:
+            turn_out(row(t, 0)[:V], y, y_step)
+
+    @inner
+    def pass_rows(frame, results, w, count, known, skipped):
+        starts, before, behind = P_take(frame, 0, 1), P_take(frame, V, 1), P_take(frame, 2 * V, 1)
+        stack, folds = S_take(frame, 3 * V, 1), P_take(frame, 3 * V + C, 1)
+        x, y = S_take(frame, 4 * V + C, 1), P_take(frame, 4 * V + 2 * C, 1)
+        x_step, y_step = S_take(frame, 5 * V + 2 * C, 1), P_take(frame, 5 * V + 3 * C, 1)
+        place, step = P_take(frame, 6 * V + 3 * C, 1), P_take(frame, 7 * V + 3 * C, 1)
+        t = room()
+        for i in range(0, w, LANES):
+            start, here, there = P_at(starts, i), advance(x, x_step, i), advance(y, y_step, i)
+            for q in range(count):
+                turn_in(row(t, 1), S_at(here, q * ROW), x_step)
+                tree_up(t)
+                line_in(row(t, 0)[:V], P_at(behind if q else before, i))
+                if results != NOTHING:
+                    tree_down(t, start, known or q > 0)
+                level = 0
+                while q >> level & 1:
+                    each_lane(join, (S_at(stack, level * LANES), row(t, ROW)))
+                    level += 1
+                line_out(row(t, ROW), S_at(stack, level * LANES))
+                above = level + 1
+                while q >> above and not q >> above & 1:
+                    above += 1
+                earlier = q >> above
+                if earlier or known:
+                    onto = P_at(folds, above * LANES) if earlier else P_at(before, i)
+                    each_lane(fold_onto, (start, onto, row(t, ROW)))
+                else:
+                    each_lane(become, (row(t, ROW),))
+                line_out(row(t, ROW)[:V], P_at(folds, level * LANES))
+                line_out(row(t, ROW)[:V], P_at(behind, i))
+                if results == NOTHING:
+                    continue
+                if skipped:
+                    hand(t, results, y, RUNS)
+                    for c in range(V):
+                        size = RUNS[c]
+                        for k in range(skipped, LANES):
+                            copy_bytes(place[c] + k * step[c] + q * size, y[c] + k * size, size)
+                else:
+                    hand(t, results, P_at(there, q * ROW), y_step)
+
+    return pass_rows
