@@ -1,6 +1,5 @@
-"""Columns that the CPU engine sweeps in registers have the oracle's bits, wherever rows begin in a cache line and however many
-columns are left over, in place, exclusive, segmented, from starts, cut into tiles, and past
-the cache."""
+"""Columns and short rows that the CPU engine sweeps in registers have the oracle's bits, wherever rows begin in a cache line and
+however many columns or rows are left over, in place, exclusive, segmented, from starts, cut into tiles, and past the cache."""
 
 import numpy as np
 import pytest
@@ -78,3 +77,34 @@ def test_forms(exclusive, segmented, started):
                 y, case.op, axis=0, out=y, exclusive=exclusive, initial=start, segments=flags, threads=threads
             )
             assert y.tobytes() == want.tobytes(), (rows, columns, threads)
+
+
+@pytest.mark.parametrize(
+    ("name", "exclusive", "segmented", "started"),
+    [
+        ("add-f32", False, False, False),
+        ("affine-f32", False, False, False),
+        ("join-i64", False, False, False),
+        *((("hash-u64"), e, s, i) for e in (False, True) for s in (False, True) for i in (False, True)),
+    ],
+)
+def test_short_rows(name, exclusive, segmented, started):
+    case = CASES[name]
+    for rows, items in ((9, 40), (16, 16), (33, 50), (70, 100), (130, 31), (9, 7)):
+        xs = case.draw((items, rows), rows)
+        heads = np.random.default_rng(rows).random((items, rows)) < 0.1 if segmented else None
+        start = case.draw((rows,), 3)[0] if started or exclusive else None
+        wants = oracle(case.arrays, xs, exclusive=exclusive, initial=start, heads=heads)
+        how = {
+            "axis": 1, "initial": start, "segments": None if heads is None else up.segments.flags(heads.T.copy())
+        }  # fmt: skip
+        for threads in (1, 3):
+            ys = tuple(x.T.copy() for x in xs)
+            given = ys if len(ys) > 1 else ys[0]
+            if not exclusive:
+                sums = up.reduce(given, case.op, threads=threads, **how)
+                for got, want in zip(sums if len(ys) > 1 else [sums], wants, strict=True):
+                    assert got.tobytes() == want[-1].tobytes(), (rows, items, threads)
+            up.scan(given, case.op, out=given, exclusive=exclusive, threads=threads, **how)
+            for y, want in zip(ys, wants, strict=True):
+                assert y.tobytes() == want.T.tobytes(), (rows, items, threads)

@@ -10,28 +10,36 @@ from upsweep.cpu.address import caller, copy_bytes, peek, poke
 from upsweep.cpu.frame import aim, ask, fill, panel_row, part, place_of
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import BEFORE as BEFORE_ITEMS
-from upsweep.cpu.words import BEHIND, LINE, NOTHING, PASS, ROW, SINK_WORDS, Part, Sink, Word
+from upsweep.cpu.words import BEHIND, LINE, NOTHING, NOWHERE, PASS, ROW, SINK_WORDS, Part, Sink, Word
 
-COMPONENTS, VALUES, EXCLUSIVE, SINK_AT, INPUTS, LANES, PITCH, PAST, REDUCE = map(
+COMPONENTS, VALUES, EXCLUSIVE, SINKS, SINK_AT, INPUTS, LANES, PITCH, PAST, REDUCE = map(
     int,
     (
-        Word.COMPONENTS, Word.VALUES, Word.EXCLUSIVE, Word.SINK_AT, Word.INPUTS, Word.LANES, Word.PITCH, Word.PAST,
-        Word.REDUCE,
+        Word.COMPONENTS, Word.VALUES, Word.EXCLUSIVE, Word.SINKS, Word.SINK_AT, Word.INPUTS, Word.LANES, Word.PITCH,
+        Word.PAST, Word.REDUCE,
     ),
 )  # fmt: skip
-SIZE, SPARE, STACK, FOLDS, TOTAL, START, BASE, BEFORE, END = map(
+SIZE, SPARE, STACK, FOLDS, TOTAL, START, BASE, BEFORE, END, SINK = map(
     int,
     (
-        Part.SIZE, Part.SPARE, Part.STACK, Part.FOLDS, Part.TOTAL, Part.START, Part.BASE, Part.BEFORE, Part.END,
+        Part.SIZE, Part.SPARE, Part.STACK, Part.FOLDS, Part.TOTAL, Part.START, Part.BASE, Part.BEFORE, Part.END, Part.SINK,
     ),
 )  # fmt: skip
 
-HAND = int(Sink.HAND)
+COMPONENT, HAND = int(Sink.COMPONENT), int(Sink.HAND)
 
 _call4 = caller(4)
 
 CLASH = 2048
 """Where rows lie so many bytes apart, or a multiple, the lines of 16 rows fall into a few sets of the nearest cache."""
+
+
+@of_words
+def target_of(L, A, c):
+    """The place for a component's prefixes, or NOWHERE, and its strides along the axis and across columns."""
+    sink = peek(part(L, c), SINK)
+    target, along, across = place_of(L, A, peek(L, INPUTS) + max(sink, 0))
+    return target if sink >= 0 else NOWHERE, along, across
 
 
 @of_words
@@ -56,11 +64,12 @@ def pass_groups(L, A, first, done, w, down):
         poke(A, steps + c, along)
     for c in range(values if down else 0):
         size = peek(part(L, c), SIZE)
-        target, along, _ = place_of(L, A, peek(L, INPUTS) + c)
-        target += (first + shift) * along + done * size
+        target, along, _ = target_of(L, A, c)
+        if target != NOWHERE:
+            target += (first + shift) * along + done * size
+            past = past and (target | along) & (peek(L, LANES) * size - 1) == 0
         poke(A, here + components + c, target)
         poke(A, steps + components + c, along)
-        past = past and (target | along) & (peek(L, LANES) * size - 1) == 0
     ask(L, A, PASS, past, w, down, 0, 0)
 
 
@@ -107,8 +116,8 @@ def pass_few(L, A, first, done, few, w, down):
     ask(L, A, PASS, 0, lanes, down, 0, 0)
     for c in range(values if down else 0):
         size = peek(part(L, c), SIZE)
-        target, along, _ = place_of(L, A, peek(L, INPUTS) + c)
-        for row in range(ROW - 1):
+        target, along, _ = target_of(L, A, c)
+        for row in range(0 if target == NOWHERE else ROW - 1):
             line = target + (first + shift + row) * along + done * size
             copy_bytes(line, panel_row(L, A, c, row) + (done - lane) * size, few * size)
 
@@ -143,11 +152,12 @@ def pass_rows(L, A, first, w, down):
 @of_words
 def hand_row(L, A, first, w):
     """Hand out the row of prefixes that `pass_rows` left out."""
-    for c in range(peek(L, VALUES)):
-        p, s = part(L, c), L + 8 * (peek(L, SINK_AT) + c * SINK_WORDS)
-        target, along, across = place_of(L, A, peek(L, INPUTS) + c)
-        row, region = (0, BEFORE) if peek(L, EXCLUSIVE) else (ROW - 1, END)
-        _call4(peek(s, HAND), (target + (first + row) * along, across, A + peek(p, region), w))
+    row, region = (0, BEFORE) if peek(L, EXCLUSIVE) else (ROW - 1, END)
+    for o in range(peek(L, SINKS)):
+        s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
+        target, along, across = place_of(L, A, peek(L, INPUTS) + o)
+        prefixes = A + peek(part(L, peek(s, COMPONENT)), region)
+        _call4(peek(s, HAND), (target + (first + row) * along, across, prefixes, w))
 
 
 @of_words
@@ -169,8 +179,8 @@ def pass_turned(L, A, lane, skipped, w, count, has):
         poke(A, here + c, source + lane * across)
         poke(A, steps + c, across)
     for c in range(values):
-        target, _, across = place_of(L, A, peek(L, INPUTS) + c)
-        target += lane * across
+        target, _, across = target_of(L, A, c)
+        target += lane * across if target != NOWHERE else 0
         poke(A, there + c, A + peek(part(L, c), SPARE) if skipped else target)
         poke(A, steps + components + c, across)
         poke(A, place + c, target)

@@ -109,7 +109,6 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     )
 
 
-@lru_cache(4096)
 def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
     """Whether a scan goes item by item, as scans in order of columns and of few rows do. Where every order gives the same bits,
     it goes the faster way: columns item by item, if their results stay in the cache and there are enough columns for all
@@ -123,6 +122,7 @@ def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
     return lie.inner is not None and not lie.turned and enough and not past_cache(plan)
 
 
+@lru_cache(4096)
 def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
     """Rows are scanned one by one where the axis runs along memory. Otherwise they are scanned side by side along the dimension
     that runs along memory, unless this dimension is shorter than a cache line. Short rows are scanned side by side too, and so

@@ -172,6 +172,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
             part[region] = scratch.take(size * width)
         part[Part.HEAD] = scratch.take(size * ROW)
         part[Part.WANTED] = c in wanted
+        part[Part.SINK] = next((o for o, (of, _) in enumerate(out_types) if of == c), -1)
         if along:
             # An item stands before the others, and the last items are padded.
             for level in range(1, PANELS):
@@ -190,7 +191,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     sinks = np.zeros((len(out_types), SINK_WORDS), np.int64)
     past = past_cache(plan) and not lie.turned
     restarts = along and plan.segmented and plan.exclusive
-    every = [c for c, _ in out_types] == [*range(len(plan.accumulators))]
+    every = True
     for sink, (c, stored), array in zip(sinks, out_types, strides[len(in_types) :]):
         given = sums[c] if plan.finish is None else stored
         every = every and stored == given

@@ -40,7 +40,7 @@ class Rooms(NamedTuple):
     lines_in: Callable[..., None]
     """Set 16 rows to rows of arrays, which lie so many bytes apart."""
     lines_out: Callable[..., None]
-    """Hand over 15 rows to rows of arrays."""
+    """Hand over 15 rows to rows of arrays, but not of a component that goes NOWHERE."""
     lines_past: Callable[..., None]
     """The same past the cache, where the rows of arrays begin at multiples of their size."""
     line_in: Callable[..., None]
@@ -241,17 +241,20 @@ def _lines_out(
     builder: Any, inside: Any, outside: Any, stride: Any, size: int, lanes: int, count: int = ROW - 1
 ) -> None:
     row = vector(size, size * lanes)
-    for k in range(count):
-        place = pointer(builder, builder.add(outside, builder.mul(stride, I64(k))), row)
-        builder.store(builder.load(_row(builder, inside, size, k * lanes, lanes), align=size), place, align=1)
+    with _wanted(builder, outside):
+        for k in range(count):
+            place = pointer(builder, builder.add(outside, builder.mul(stride, I64(k))), row)
+            items = builder.load(_row(builder, inside, size, k * lanes, lanes), align=size)
+            builder.store(items, place, align=1)
 
 
 def _lines_past(builder: Any, inside: Any, outside: Any, stride: Any, size: int, lanes: int) -> None:
     row = vector(size, size * lanes)
-    for k in range(ROW - 1):
-        place = pointer(builder, builder.add(outside, builder.mul(stride, I64(k))), row)
-        items = builder.load(_row(builder, inside, size, k * lanes, lanes), align=size)
-        _store_past(builder, items, place, size * lanes)
+    with _wanted(builder, outside):
+        for k in range(ROW - 1):
+            place = pointer(builder, builder.add(outside, builder.mul(stride, I64(k))), row)
+            items = builder.load(_row(builder, inside, size, k * lanes, lanes), align=size)
+            _store_past(builder, items, place, size * lanes)
 
 
 def _store_past(builder: Any, items: Any, place: Any, align: int) -> None:

@@ -12,7 +12,7 @@ from upsweep.cpu.address import copy_bytes
 from upsweep.cpu.memory import Items, advance, gathered, inner
 from upsweep.cpu.nodes import lane_code, trees
 from upsweep.cpu.registers import rooms
-from upsweep.cpu.words import BEHIND, NOTHING, ROW
+from upsweep.cpu.words import BEHIND, NOTHING, NOWHERE, ROW
 
 
 def turner(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any, value: Any, lanes: int) -> Any:
@@ -91,7 +91,7 @@ def turner(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any, value: A
                     hand(t, results, y, RUNS)
                     for c in range(V):
                         size = RUNS[c]
-                        for k in range(skipped, LANES):
+                        for k in range(LANES if place[c] == NOWHERE else skipped, LANES):
                             copy_bytes(place[c] + k * step[c] + q * size, y[c] + k * size, size)
                 else:
                     hand(t, results, P_at(there, q * ROW), y_step)

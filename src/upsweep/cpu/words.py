@@ -89,7 +89,8 @@ class Part(IntEnum):
     FOLDS = 15
     HEAD = 16  # a row's first run, where nothing stands before it
     WANTED = 17  # prefixes of single items are handed out, or read by a finish
-    PANEL = 18  # and its successors; where ALONG, the block sums of each level
+    SINK = 18  # the output for its prefixes, or -1
+    PANEL = 19  # and its successors; where ALONG, the block sums of each level
 
 
 class Sink(IntEnum):
