@@ -52,14 +52,14 @@ def bring_runs(L, A, c, source, stride, run, lanes, m):
         panel, source, lanes = panel + done * size, source + done * run, lanes - done
     if lanes == 0:
         return
-    # One line: between shorter runs, the memory belongs to others.
-    if m == ROW and run == ROW * stride:
-        _call4(peek(p, BRING), (spare, source, stride, lanes * ROW))
+    # Runs that lie one behind the other are one line. Otherwise the memory between them belongs to others.
+    if run == m * stride:
+        _call4(peek(p, BRING), (spare, source, stride, lanes * m))
     else:
         for lane in range(lanes):
-            here = spare + lane * ROW * size
+            here = spare + lane * m * size
             _call4(peek(p, BRING), (here, source + lane * run, stride, m))
-    _call6(peek(p, TURN_IN), (panel, pitch, spare, ROW * size, whole_blocks(lanes, block), m))
+    _call6(peek(p, TURN_IN), (panel, pitch, spare, m * size, whole_blocks(lanes, block), m))
 
 
 @of_words
@@ -197,12 +197,12 @@ def hand_runs(p, s, target, stride, run, panel, pitch, spare, lanes, m):
         panel, target, lanes = panel + done * size, target + done * run, lanes - done
     if lanes == 0:
         return
-    _call6(peek(p, TURN_OUT), (spare, ROW * size, panel, pitch, whole_blocks(lanes, block), m))
-    if m == ROW and run == ROW * stride:
-        _call4(peek(s, HAND), (target, stride, spare, lanes * ROW))
+    _call6(peek(p, TURN_OUT), (spare, m * size, panel, pitch, whole_blocks(lanes, block), m))
+    if run == m * stride:
+        _call4(peek(s, HAND), (target, stride, spare, lanes * m))
     else:
         for lane in range(lanes):
-            _call4(peek(s, HAND), (target + lane * run, stride, spare + lane * ROW * size, m))
+            _call4(peek(s, HAND), (target + lane * run, stride, spare + lane * m * size, m))
 
 
 @of_words
