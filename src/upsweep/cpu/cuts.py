@@ -119,7 +119,8 @@ def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
         return plan.order == "sequential" and not lie.turned
     threads = wanted_threads(plan)
     enough = threads == 1 or lie.side_by_side * prod(lie.sizes) >= 2 * LINE * threads
-    return lie.inner is not None and not lie.turned and enough and not past_cache(plan)
+    columns = lie.inner is not None or lie.near * item_size(plan) >= tuning.WALKED_BYTES
+    return columns and not lie.turned and enough and not past_cache(plan)
 
 
 @lru_cache(4096)

@@ -37,7 +37,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
     flag = [np.dtype(np.uint8)] if plan.segmented else []
     dtypes = [*plan.loads, *flag, *[d for d in plan.stores if d is not None]]
     known = tuple(step if step in (0, d.itemsize) else None for step, d in zip(steps, dtypes))
-    dense = None not in known and across
+    dense = None not in known and inner is not None
     form = Form(
         plan.segmented,
         plan.initial,
