@@ -269,7 +269,8 @@ def _dense(layout: Layout, x: Lane, shape: Shape) -> str | None:
     how, several = mode(x, shape.items), shape.lanes < 32
     if x.along != x.size or how == "STRIDED" or (several and not touching_rows(layout, x)):
         return None
-    if x.size < 4 and how == "SHIFTED" and shape.items * x.size % 16 == 0 and layout.n * x.size >= 16:
+    narrow = x.size <= (4 if several else 2)
+    if narrow and how == "SHIFTED" and shape.items * x.size % 16 == 0 and layout.n * x.size >= 16:
         return "LOOSE"
     return ("EVEN" if how == "ALIGNED" else "DENSE" if x.size >= 4 else None) if several else None
 

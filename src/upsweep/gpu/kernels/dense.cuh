@@ -106,7 +106,7 @@ template <class T, int HOW, int LANES, int N> struct DenseSlab {
   __device__ __forceinline__ void write_loose(const Row& r, int start, int exist, const u32* in) const {
     u32 w[RUN / 4 + 8];
 #pragma unroll
-    for (int i = 0; i < 4; i++) w[i] = __shfl_up_sync(0xffffffffu, in[RUN / 4 - 4 + i], 1);
+    for (int i = 0; i < 4; i++) w[i] = LANES > 1 ? __shfl_up_sync(0xffffffffu, in[RUN / 4 - 4 + i], 1) : 0;
 #pragma unroll
     for (int i = 0; i < RUN / 4 + 4; i++) w[4 + i] = i < RUN / 4 ? in[i] : 0;
     const int past = start & 15, front = past ? past : 16;

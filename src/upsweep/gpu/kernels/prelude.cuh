@@ -11,7 +11,7 @@ typedef float f32; typedef double f64;
 //   STRIDED   anything else, item by item, in pieces of GRAIN bytes
 //   DENSE     short rows one behind another, several to a warp
 //   EVEN      the same, where each starts on 16 bytes
-//   LOOSE     one row or several, of items of less than four bytes, which threads turn in registers both ways
+//   LOOSE     one row or several, of items of up to four bytes, which threads turn in registers both ways
 enum Mode { ALIGNED, SHIFTED, STRIDED, DENSE, EVEN, LOOSE };
 
 struct b8 { u8 bits; };                     // a bool in memory

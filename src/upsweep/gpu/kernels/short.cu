@@ -11,19 +11,17 @@ template <class T> struct Stretch {
   int bytes;
 
   __device__ __forceinline__ int shift() const { return (int)((u64)from & 15); }
-  // Calls move(place in shared memory, place in the array) for each piece of 16 bytes.
+  // Calls move(at) for each piece of 16 bytes, which begins `at` bytes behind the start of the array's part.
   template <class F> __device__ __forceinline__ void each_piece(F&& move) const {
 #pragma unroll 4
-    for (int c = 16 * threadIdx.x; c < shift() + bytes; c += 16 * THREADS) move(shared + c, from - shift() + c);
+    for (int at = 16 * threadIdx.x - shift(); at < bytes; at += 16 * THREADS) move(at);
   }
   __device__ __forceinline__ void load() const {
-    each_piece([&](char* place, char* at) {
-      i64 left = from + bytes - at;
-      copy_piece_async(shared_address(place), at, left < 16 ? (int)left : 16);
-    });
+    each_piece([&](int at) { copy_piece_async(shared_address(shared + shift() + at), from + at, min(bytes - at, 16)); });
   }
   __device__ __forceinline__ void store() const {
-    each_piece([&](char* place, char* at) { store_edge<T>(at, *(const uint4*)place, from, from + bytes); });
+    each_piece([&](int at) { if (at >= 0 && at + 16 <= bytes) store_streaming(from + at, *(const uint4*)(shared + shift() + at)); });
+    each_end<sizeof(T), THREADS>(threadIdx.x, shift(), 0, bytes, [&](int at) { *(T*)(from + at) = *(const T*)(shared + shift() + at); });
   }
 };
 
