@@ -9,7 +9,7 @@ from upsweep import engine as engines
 from upsweep import recall
 from upsweep.arguments import alone, axis_of, dtype_of, summed_dtype
 from upsweep.execution import Op
-from upsweep.homes import Elsewhere, compiling, uncompiled
+from upsweep.homes import Elsewhere, compiling, integer_bytes, uncompiled
 from upsweep.operator import Operator
 from upsweep.operators import BUILTIN, as_operator, ops
 from upsweep.segments import Segments
@@ -341,7 +341,7 @@ def _cumulative(
     name = engines.choose((x,))
     on = engines.load(name)
     view = on.view(x)
-    dtype = summed_dtype(view.dtype, dtype)
+    dtype = summed_dtype(view.dtype, dtype, integer_bytes(x))
     if not include_initial:
         return scan(x, op, axis=axis, dtype=dtype, segments=segments, order=order)
     axis = axis_of(axis, view.shape)

@@ -27,6 +27,15 @@ def shape_of(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     return shapes[0]
 
 
+def parts_of(value: Any, count: int, what: str) -> tuple[Any, ...]:
+    """The parts of a value that a scan of `count` components is given, one for each."""
+    if count == 1 and not isinstance(value, tuple):
+        return (value,)
+    if not isinstance(value, tuple) or len(value) != count:
+        raise ShapeError(f"{what} must be a tuple of {count}, one for each component, got {value!r}")
+    return value
+
+
 def axis_of(axis: int | None, shape: tuple[int, ...]) -> int:
     """The axis to scan along, counted from the front; it may be left out for one dimension only.
 
@@ -95,10 +104,11 @@ def result_dtypes(given: Sequence[np.dtype], dtype: Sequence[np.dtype] | None) -
     return wanted
 
 
-def summed_dtype(dtype: np.dtype, wanted: Any) -> Any:
-    """The dtype that `cumulative_sum` and `cumulative_prod` compute in: NumPy's default integer where the data's is narrower."""
-    if wanted is None and dtype.kind in "biu" and dtype.itemsize < np.dtype(np.int_).itemsize:
-        return np.uint if dtype.kind == "u" else np.int_
+def summed_dtype(dtype: np.dtype, wanted: Any, size: int = np.dtype(np.int_).itemsize) -> Any:
+    """The dtype that `cumulative_sum` and `cumulative_prod` compute in: the default integer, of `size` bytes, where the data's is
+    narrower."""
+    if wanted is None and dtype.kind in "biu" and dtype.itemsize < size:
+        return np.dtype(f"{'u' if dtype.kind == 'u' else 'i'}{size}")
     return wanted
 
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from upsweep import cores
+from upsweep import cores, homes
 from upsweep import engine as engines
-from upsweep.arguments import OutputError, ShapeError, dtypes_of, held, is_number, number_dtype
+from upsweep.arguments import OutputError, ShapeError, dtypes_of, held, is_number, number_dtype, parts_of
 from upsweep.components import bare, tupled
 from upsweep.dtypes import fits
 from upsweep.engine import DTypeError, Engine, Operands
@@ -63,6 +63,8 @@ def execute(
         initial is not None, dtypes_of(dtype), segments is not None, threads, reducing, keep, order,
         map and as_function(map), finish and as_function(finish), ends,
     )  # fmt: skip
+    if dtype is not None:
+        homes.warn_of_width(given[0], dtypes)
     fused = plan.map is not None or plan.finish is not None
     made = dtypes if plan.finish is None else plan.finish.results
     fields = None if fused else fields
@@ -153,20 +155,12 @@ def _broadcast(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
     return like, views
 
 
-def _parts(value: Any, count: int, what: str) -> tuple[Any, ...]:
-    if count == 1 and not isinstance(value, tuple):
-        return (value,)
-    if not isinstance(value, tuple) or len(value) != count:
-        raise ShapeError(f"{what} must be a tuple of {count}, one for each component, got {value!r}")
-    return value
-
-
 def _starts(
     on: Engine, plan: Plan, dtypes: Sequence[np.dtype], initial: Any, like: Any, fields: Any
 ) -> list[Any]:
     if fields and isinstance(initial, (np.void, np.ndarray)):
         initial = tuple(initial[field] for field in fields)
-    parts = _parts(initial, len(plan.accumulators), "initial")
+    parts = parts_of(initial, len(plan.accumulators), "initial")
     held_in = [d if d.kind in "mM" else wide for d, wide in zip(dtypes, plan.accumulators)]
     parts = [s if engines.on_gpu(s) else held(s, d) for s, d in zip(parts, held_in)]
     starts = [on.start(s, dtype, like) for s, dtype in zip(parts, plan.accumulators)]
@@ -197,7 +191,7 @@ def _written(on: Engine, out: Any, count: int, fields: Any) -> list[Any]:
         if record.dtype.names != fields:
             raise OutputError(f"out of {record.dtype} has not the fields {', '.join(fields)}")
         return [record[field] for field in fields]  # type: ignore[index]
-    parts = _parts(out, count, "out")
+    parts = parts_of(out, count, "out")
     for part in parts:
         if isinstance(part, (list, int, float)):
             raise OutputError(f"out must be an array, got {type(part).__name__}")

@@ -7,11 +7,13 @@ nothing is asked where an array's memory can be read as it is.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, wraps
 from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any, NamedTuple, TypeVar, cast
+
+import numpy as np
 
 from upsweep.engine import EngineError, library_of
 
@@ -53,6 +55,19 @@ HOMES = {
     "torch": Home("upsweep.torch", transformed, "pass x.detach(), which has no derivatives"),
     "jax": Home("upsweep.jax", _traced, "call it outside jit, grad and vmap"),
 }
+
+
+def integer_bytes(x: Any) -> int:
+    """The bytes of the default integer of an array's library."""
+    wide = library_of(x) not in ("jax", "jaxlib") or sys.modules["jax"].config.read("jax_enable_x64")
+    return np.dtype(np.int_).itemsize if wide else 4
+
+
+def warn_of_width(x: Any, dtypes: Sequence[np.dtype]) -> None:
+    """Let JAX warn in its own words where it has no array of a dtype that was asked for, and gives a narrower one."""
+    if library_of(x) in ("jax", "jaxlib"):
+        for dtype in dtypes:
+            sys.modules["jax"].numpy.zeros(0, dtype)
 
 
 def compiling() -> bool:

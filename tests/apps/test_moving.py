@@ -279,6 +279,8 @@ def test_mistakes_are_named():
         (lambda: apps.compact((np.ones(2), np.ones(2)), np.ones(2, bool), size=2), up.ShapeError),
         (lambda: apps.unique_consecutive(3), up.ShapeError),
         (lambda: apps.run_length_decode([1, 2], [1, -1]), up.ShapeError),
+        (lambda: apps.run_length_decode([1, 2, 3], [2**63 - 1, 2**63 - 1, 5]), up.ShapeError),
+        (lambda: apps.expand(np.array([2**63, 2**63 + 3], np.uint64)), up.ShapeError),
         (lambda: apps.run_length_decode([1, 2], [1]), up.ShapeError),
         (lambda: apps.expand([0.5]), up.DTypeError),
         (lambda: apps.radix_sort([[1]]), up.ShapeError),

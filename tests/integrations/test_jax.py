@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -242,6 +246,49 @@ def test_the_plain_functions_take_jax_arrays(place, keywords):
     same_bits(got, up.scan(x, **keywords))
 
 
+def test_a_tuple_starts_from_as_many_values():
+    """A kernel read behind the values that it was given."""
+    pair = jnp.ones(3), jnp.ones(3)
+    for initial in ((1.0,), (1.0, 2.0, 3.0), 1.0):
+        with pytest.raises(up.ShapeError, match="tuple of 2"):
+            uj.scan(pair, "affine", initial=initial)
+    with pytest.raises(up.ShapeError, match="one shape"):
+        uj.scan((pair[0], pair[1][1:]), "affine")
+    assert uj.scan(pair, "affine", initial=(1.0, 2.0))[1].tolist() == [3, 4, 5]
+
+
+def test_a_dtype_that_jax_lacks_is_told(place):
+    if place.platform != "cpu":
+        pytest.skip("the widths of a GPU's arrays are the CUDA engine's")
+    x = jnp.arange(4, dtype=jnp.int8)
+    with jax.enable_x64(False) if hasattr(jax, "enable_x64") else jax.experimental.disable_x64():
+        for call in (
+            lambda: up.scan(x, dtype="int64"), lambda: up.reduce(x, dtype="int64"),
+            lambda: up.cumulative_sum(x, dtype="float64"),
+        ):  # fmt: skip
+            with pytest.warns(UserWarning, match="will be truncated"):
+                call()
+        assert up.cumulative_sum(x, include_initial=True).dtype == jnp.int32
+    assert up.scan(x, dtype="int64").dtype == jnp.int64
+
+
+def test_arrays_on_several_devices_and_deleted_ones():
+    run = (
+        "import jax, jax.numpy as jnp, upsweep as up\n"
+        "over = jax.sharding.NamedSharding(jax.make_mesh((2,), ('d',)), jax.sharding.PartitionSpec('d'))\n"
+        "x = jax.device_put(jnp.arange(4.0), over)\n"
+        "print(up.scan(x).tolist(), up.ema(x, 0.5).tolist())\n"
+        "x.delete()\n"
+        "try: up.scan(x)\n"
+        "except RuntimeError as error: print(error)\n"
+    )
+    env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    told = subprocess.run(
+        [sys.executable, "-c", run], capture_output=True, text=True, env=env, check=True
+    ).stdout
+    assert told.startswith("[0.0, 1.0, 3.0, 6.0] [0.0, 0.5, 1.25, 2.125]\nArray has been deleted")
+
+
 OFFSETS = np.array([0, 2, 2, 5, 7])
 SPELLINGS = {
     "offsets": up.segments.offsets(OFFSETS),
@@ -298,6 +345,13 @@ def test_numbers_that_a_dtype_does_not_hold_are_refused():
     ):  # fmt: skip
         with pytest.raises(up.DTypeError, match="convert"):
             call()
+    small = jnp.ones((1, 2), jnp.uint8)
+    with pytest.raises(up.DTypeError, match="convert"):
+        uj.scan(small, axis=1, initial=np.array([-1]))
+    with pytest.raises(up.DTypeError, match="convert"):
+        uj.scan(x.astype(jnp.float32), initial=1e300)
+    assert uj.scan(small, axis=1, initial=np.array([7])).tolist() == [[8, 9]]
+    assert uj.scan(whole, initial=jnp.array(2.0)).tolist() == [3, 5, 8]
     assert uj.linear_recurrence(2.0, whole).tolist() == [1, 4, 11]
 
 

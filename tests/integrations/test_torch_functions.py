@@ -184,5 +184,15 @@ def test_numbers_that_a_dtype_does_not_hold_are_refused():
     ):  # fmt: skip
         with pytest.raises(up.DTypeError, match="convert"):
             call()
+    small = torch.ones(1, 2, dtype=torch.uint8)
+    for value in (np.array([-1]), np.array([256]), [300]):
+        with pytest.raises(up.DTypeError, match="convert"):
+            ut.scan(small, axis=1, initial=value)
+    with pytest.raises(up.DTypeError, match="convert"):
+        ut.scan(x.float(), initial=1e300)
+    same(ut.scan(small, axis=1, initial=[7]), np.array([[8, 9]], np.uint8))
+    for initial in ((1.0,), (1.0, 2.0, 3.0), 1.0):
+        with pytest.raises(up.ShapeError, match="tuple of 2"):
+            ut.scan((x, x), "affine", initial=initial)
     same(ut.linear_recurrence(2, whole), up.linear_recurrence(2, whole.cpu().numpy()))
     same(ut.linear_recurrence(torch.tensor(0.5), whole), np.array([1.0, 2.5, 4.25], np.float32))

@@ -27,6 +27,8 @@ def places(xp: Any, counts: Any, what: str = "counts") -> Any:
     """The starts of some variable-sized outputs, and last their total size: the exclusive sums of the counts."""
     if counts.shape[0] and int(xp.min(counts)) < 0:
         raise ShapeError(f"{what} must not be negative, got {int(xp.min(counts))}")
+    if counts.shape[0] and int(xp.max(counts)) > (2**63 - 1) // counts.shape[0]:
+        raise ShapeError(f"no memory holds the items that {what} up to {int(xp.max(counts))} add up to")
     return api.cumulative_sum(xp.astype(counts, xp.int64, copy=False), include_initial=True)
 
 

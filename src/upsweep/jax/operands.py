@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
+from upsweep import arguments
 from upsweep.arguments import ShapeError
 from upsweep.dtypes import accumulator
 from upsweep.engine import DTypeError
@@ -18,16 +19,16 @@ from upsweep.jax.neighbours import row_shape
 
 def held(value: Any, dtype: Any, what: str) -> Array:
     """A value as an array of `dtype`; a DTypeError where it would become another value."""
-    known = not isinstance(value, Tracer) and np.ndim(value) == 0
-    have = np.asarray(value).dtype if known else jnp.asarray(value).dtype
-    whole = known and have.kind == "f" and float(value).is_integer()
+    if not isinstance(value, Array):
+        return jnp.asarray(arguments.held(value, np.dtype(dtype), what, "convert the array first"))
+    known = not isinstance(value, Tracer) and value.ndim == 0 and value.dtype.kind == "f"
     if not (
-        jnp.can_cast(have, dtype, "same_kind")
-        or (have.kind in "iu" and np.dtype(dtype).kind in "iu")
-        or whole
+        jnp.can_cast(value.dtype, dtype, "same_kind")
+        or (value.dtype.kind in "iu" and np.dtype(dtype).kind in "iu")
+        or (known and float(value).is_integer())
     ):
         raise DTypeError(
-            f"{what} ({value}) is no value of {dtype}, in which this is computed: convert the array first"
+            f"{what} of {value.dtype} is no value of {dtype}, in which this is computed: convert the array first"
         )
     return jnp.asarray(value, dtype)
 

@@ -10,7 +10,7 @@ from jax import Array
 from jax.core import Tracer
 
 from upsweep.api import Op
-from upsweep.arguments import alone, axis_of
+from upsweep.arguments import alone, axis_of, parts_of, shape_of
 from upsweep.dtypes import accumulator
 from upsweep.jax import rules
 from upsweep.jax.operands import promoted, rows_of
@@ -52,8 +52,9 @@ def scan(
     op = as_operator(op)
     if isinstance(xs, tuple):
         xs = tuple(jnp.asarray(x, dtype) for x in xs)
-        dim = axis_of(axis, xs[0].shape) - xs[0].ndim
-        starts = None if initial is None else tuple(rows_of(v, x, dim) for v, x in zip(initial, xs))
+        dim = axis_of(axis, shape_of([x.shape for x in xs])) - xs[0].ndim
+        parts = () if initial is None else parts_of(initial, len(xs), "initial")
+        starts = tuple(rows_of(v, x, dim) for v, x in zip(parts, xs)) or None
         return call(op, dim, exclusive, reverse, xs, starts, heads_of(segments, xs[0], dim), order)
     x = jnp.asarray(xs, dtype)
     # Counted from the end, an axis stays the same within vmap.

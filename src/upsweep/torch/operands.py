@@ -40,8 +40,9 @@ def held(value: Any, dtype: torch.dtype, device: Any, what: str) -> Tensor:
     if isinstance(value, (bool, int, float, complex)):
         fits = dtype.is_complex or (not isinstance(value, complex) and _is_real_in(value, dtype))
     else:
+        ends = [] if isinstance(value, Tensor) else _ends(np.asarray(value))
         value = value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
-        fits = _kind(value.dtype) <= _kind(dtype)
+        fits = _kind(value.dtype) <= _kind(dtype) and all(_is_real_in(end, dtype) for end in ends)
     if not fits:
         given = value if not isinstance(value, Tensor) else value.dtype
         raise DTypeError(
@@ -59,9 +60,14 @@ def _kind(dtype: torch.dtype) -> int:
     return 3 if dtype.is_complex else 2 if dtype.is_floating_point else int(dtype is not torch.bool)
 
 
+def _ends(values: np.ndarray) -> list[int]:
+    """The least and the largest of integers; of other values nothing."""
+    return [int(values.min()), int(values.max())] if values.dtype.kind in "iu" and values.size else []
+
+
 def _is_real_in(value: float, dtype: torch.dtype) -> bool:
-    if dtype.is_floating_point:
-        return True
+    if dtype.is_floating_point or dtype.is_complex:
+        return not math.isfinite(value) or abs(value) <= torch.finfo(dtype).max
     low, high = (0, 1) if dtype is torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
     return math.isfinite(value) and value == int(value) and low <= value <= high
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from upsweep.arguments import alone
+from upsweep.arguments import alone, parts_of
 from upsweep.operator import OperatorError
 from upsweep.segments import Segments
 from upsweep.torch import scan_rules, tuples
@@ -56,7 +56,8 @@ def scan(
     if isinstance(xs, tuple):
         xs = tuple(tensor(x, dtype) for x in xs)
         dim = dim_of(axis, dim, xs[0])
-        starts = [] if initial is None else [rows_of(v, x, dim) for v, x in zip(initial, xs)]
+        parts = () if initial is None else parts_of(initial, len(xs), "initial")
+        starts = [rows_of(v, x, dim) for v, x in zip(parts, xs)]
         return _scan_tuple(xs, name, dim, exclusive, reverse, starts, heads_of(segments, xs[0], dim), order)
     x = tensor(xs, dtype)
     dim = dim_of(axis, dim, x)
