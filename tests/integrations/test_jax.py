@@ -277,7 +277,7 @@ def test_arrays_on_several_devices_and_deleted_ones():
         "import jax, jax.numpy as jnp, upsweep as up\n"
         "over = jax.sharding.NamedSharding(jax.make_mesh((2,), ('d',)), jax.sharding.PartitionSpec('d'))\n"
         "x = jax.device_put(jnp.arange(4.0), over)\n"
-        "print(up.scan(x).tolist(), up.ema(x, 0.5).tolist())\n"
+        "print(up.scan(x).tolist(), up.ema(x, 0.5).tolist(), up.reduce(x))\n"
         "x.delete()\n"
         "try: up.scan(x)\n"
         "except RuntimeError as error: print(error)\n"
@@ -286,7 +286,7 @@ def test_arrays_on_several_devices_and_deleted_ones():
     told = subprocess.run(
         [sys.executable, "-c", run], capture_output=True, text=True, env=env, check=True
     ).stdout
-    assert told.startswith("[0.0, 1.0, 3.0, 6.0] [0.0, 0.5, 1.25, 2.125]\nArray has been deleted")
+    assert told.startswith("[0.0, 1.0, 3.0, 6.0] [0.0, 0.5, 1.25, 2.125] 6.0\nArray has been deleted")
 
 
 OFFSETS = np.array([0, 2, 2, 5, 7])

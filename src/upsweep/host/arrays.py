@@ -73,9 +73,11 @@ def give(like: Any, view: np.ndarray) -> Any:
     if library == "torch":
         return _to_torch(view)
     if library in ("jax", "jaxlib"):
-        import jax.numpy
+        import jax
 
-        return jax.numpy.asarray(view, device=like.device)
+        # What has another shape is spread over several devices in another way.
+        several = view.shape != like.shape and len(like.sharding.device_set) > 1
+        return jax.device_put(view, None if several else like.sharding)
     if labelled.has(like):
         return labelled.labelled(like, view)
     if isinstance(like, (np.ndarray, np.generic)) or not hasattr(like, "__array_namespace__"):
