@@ -30,7 +30,8 @@ def gradients(
     if whole and wanted and order == "sequential" and heads is None:
         da, db = recurrence_gradients(g, a, h, axis=dim, reverse=reverse, initial=initial)
         return da, db, None if initial is None else _of_initial(a, db, initial, None, dim, reverse)
-    flags = None if heads is None else starts(heads, dim, reverse)
+    read = wanted or initial is not None
+    flags = starts(heads, dim, reverse) if heads is not None and read else None
     if whole:
         da, db = _at_once(g, a, h if wanted else None, initial, heads, flags, dim, reverse, order)
         return da, db, None if initial is None else _of_initial(a, db, initial, flags, dim, reverse)

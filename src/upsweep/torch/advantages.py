@@ -99,7 +99,7 @@ def _transpose(
     ours, others = (set("rv"), "a") if every else (set("ra"), "v")
     own, other, negative = not ours.isdisjoint(wanted), others in wanted, every and "r" not in wanted
     outs = tuple([torch.empty_like(g, memory_format=torch.contiguous_format) for _ in range(own + other)])
-    over = ended.expand(g.shape) if every and ended is not None else False
+    over = ended.expand(g.shape) if every and other and ended is not None else False
     scans.gradients(
         g, over, gamma, lam, every=every, own=own, other=other, negative=negative, ends=ends_of(_stops(ended, cut), g, dim),
         axis=dim, order=order, out=outs if own and other else outs[0],

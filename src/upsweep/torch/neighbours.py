@@ -61,9 +61,9 @@ def following(x: Tensor, dim: int, reverse: bool) -> Tensor:
 
 def starts(heads: Tensor, dim: int, reverse: bool) -> Tensor:
     """True where a segment starts in the direction of the scan; the first item starts one whatever its flag."""
-    flags = heads.roll(-1, dim) if reverse else heads
-    first = torch.ones_like(along(flags, dim, reverse, 0, 1))
-    return join([first, along(flags, dim, reverse, 1, flags.shape[dim] - 1)], dim, reverse)
+    flags = heads.roll(-1, dim) if reverse else heads.clone()
+    along(flags, dim, reverse, 0, 1).fill_(True)
+    return flags
 
 
 def starts_of(heads: Tensor | None, x: Tensor, dim: int, reverse: bool) -> Tensor:

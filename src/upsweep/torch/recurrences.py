@@ -12,7 +12,7 @@ from upsweep.arguments import followed, timed, weighted
 from upsweep.segments import Segments
 from upsweep.torch import averages, filters
 from upsweep.torch.advantages import advantages
-from upsweep.torch.neighbours import previous, starts_of
+from upsweep.torch.neighbours import starts_of
 from upsweep.torch.operands import (
     coefficients,
     dim_of,
@@ -118,7 +118,8 @@ def discounted_sum(
     if dones is None or r.numel() == 0:
         return recurrence(weights, r, start, None, dim, True, order)
     done = flags_of(dones, r, dim)
-    heads = previous(done, torch.ones_like(done.select(dim, 0)), dim, False)
+    # Nothing reads whether the first item is a head.
+    heads = done.roll(1, dim)
     if start is not None:
         end = torch.where(done.select(dim, -1), 0, weights.select(dim, -1) * start)
         r = torch.cat([r.narrow(dim, 0, r.shape[dim] - 1), (r.select(dim, -1) + end).unsqueeze(dim)], dim)
