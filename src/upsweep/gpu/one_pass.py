@@ -5,7 +5,7 @@ that is read back.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -70,10 +70,28 @@ def launch(
     python: tuple[Linked, ...] = (),
 ) -> None:
     """Launch a kernel of one struct of words of eight bytes, in so many blocks of so many threads, on the stream of `like`."""
+    launcher(module, name, spec, like, shared, python)(blocks, numbers)
+
+
+def launcher(
+    module: str,
+    name: str,
+    spec: dict[str, Any],
+    like: View,
+    shared: int = 0,
+    python: tuple[Linked, ...] = (),
+) -> Callable[[tuple[int, int], Sequence[int]], None]:
+    """The function that launches such a kernel. All is done here that needs no result of the kernels before it."""
     with driver.on_device(like.device):
         kernel = loaded(module, name, tuple(spec.items()), shared, like.device, python)
-        parameter = struct.pack(f"<{len(numbers)}q", *numbers)
-        driver.launch(kernel, *blocks, shared, stream_of(like), parameter)
+    stream = stream_of(like)
+
+    def go(blocks: tuple[int, int], numbers: Sequence[int]) -> None:
+        with driver.on_device(like.device):
+            parameter = struct.pack(f"<{len(numbers)}q", *numbers)
+            driver.launch(kernel, *blocks, shared, stream, parameter)
+
+    return go
 
 
 @lru_cache(1024)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from upsweep import dtypes
-from upsweep.gpu.one_pass import INT64, RAW, empty, items_of, launch, movable, resident, zeros
+from upsweep.gpu.one_pass import INT64, RAW, empty, items_of, launch, launcher, movable, resident, zeros
 from upsweep.gpu.view import View
 
 DIGITS = 256
@@ -17,6 +17,9 @@ SHAPES = {1: (512, 16, 2), 2: (512, 16, 2), 4: (512, 16, 2), 8: (384, 16, 2)}
 2^26 keys on an H200, against these. Of 4 bytes, keys alone and in argsort: (512, 20, 2) 1.04 and .77, (512, 18, 2) 1.03 and .88,
 (384, 16, 2) .90 and .95, (512, 24, 1) .87 and .90. Of 8 bytes: (512, 12, 2) .99 and 1.00, (384, 14, 2) .98 and 1.01,
 (512, 10, 2) .96 and 1.01, (384, 12, 2) .95 and .99, (512, 16, 1) .88 and 1.02."""
+
+
+Two = tuple[View | None, View | None]
 
 
 @dataclass(frozen=True)
@@ -59,31 +62,37 @@ class Sort:
             "THREADS": threads, "ITEMS": items, "BLOCKS": blocks, "SHARED_BYTES": self.shared,
         }  # fmt: skip
 
-    def run(self, x: View, keys: list[View], values: list[View], source: View | None, wide: bool) -> None:
-        """Each pass reads what the pass before wrote. `keys` and `values` name where each pass writes; the last keys are not
-        written if there is one list less. The first pass reads x and `source`, or takes the places. The last pass writes
-        values as int64 if `wide`.
+    def run(self, x: View, keys: Two, source: View | None, values: Two, places: bool) -> None:
+        """`keys` and `values` are the memory of the result, and other memory that passes write in turn with it. The first pass
+        reads x and `source`, or takes the places. The last one writes no keys if `places` alone are wanted, and these as int64.
         """
         (n,) = x.shape
         tiles = -(-n // self.tile)
-        rows, passes = tiles + 1, self.key
+        rows, passes, threads, spec = tiles + 1, self.key, self.shape[0], self.spec
         sums = rows * DIGITS * self.count // 8
-        work = zeros(x, passes * (DIGITS + 1 + sums))
-        tickets, first = work.ptr + 8 * passes * DIGITS, work.ptr + 8 * passes * (DIGITS + 1)
-        grid = min(tiles, resident(x, self.shape[2]))
-        threads = self.shape[0]
-        launch("sort", "upsweep_digits", self.spec, x, (grid, threads), [x.ptr, n, work.ptr])
-        launch("sort", "upsweep_starts", self.spec, x, (passes, DIGITS), [work.ptr, first, rows])
+        work, together = zeros(x, passes * (DIGITS + 2 + sums)), resident(x, self.shape[2])
+        tickets = work.ptr + 8 * passes * DIGITS
+        ways, first = tickets + 8 * passes, tickets + 16 * passes
+        launch("sort", "upsweep_digits", spec, x, (min(tiles, together), threads), [x.ptr, n, work.ptr])
+        launch("sort", "upsweep_starts", spec, x, (passes, DIGITS), [work.ptr, n, ways, first, rows])
+        go = launcher("sort", "upsweep_pass", spec, x, self.shared)
+        result, *others = [v.ptr if v else 0 for v in (*keys, source, *values)]
         for i in range(passes):
-            last = i == passes - 1
-            read = keys[i - 1] if i else x
-            taken = values[i - 1] if i and values else source
+            last = places and i == passes - 1
+            sums_at = first + 8 * sums * i
             numbers = [
-                read.ptr, n, keys[i].ptr if i < len(keys) else 0,
-                taken.ptr if taken else 0, values[i].ptr if values else 0, wide and last,
-                tickets + 8 * i, first + 8 * sums * i, 8 * i, resident(x, self.shape[2]),
-            ]  # fmt: skip
-            launch("sort", "upsweep_pass", self.spec, x, (tiles, threads), numbers, self.shared)
+                x.ptr,
+                n,
+                0 if last else result,
+                *others,
+                last,
+                ways + 8 * i,
+                tickets + 8 * i,
+                sums_at,
+                8 * i,
+                together,
+            ]
+            go((tiles, threads), numbers)
 
 
 def radix_sort(x: Any, values: Any, falling: bool) -> tuple[Any, Any]:
@@ -95,11 +104,13 @@ def radix_sort(x: Any, values: Any, falling: bool) -> tuple[Any, Any]:
         return radix_sort(x, None, falling)[0], values[order]
     carried = None if values is None else items_of(values)
     sort = sort_of(items, carried.dtype.itemsize if carried else 0, falling)
-    keys = in_turn(items, sort.key, items.dtype)
-    moved = in_turn(carried, sort.key, carried.dtype) if carried else []
+    several = sort.key > 1
+    keys, moved = _two(items, True, several), _two(carried, True, several) if carried else (None, None)
     if n:
-        sort.run(items, keys, moved, carried, wide=False)
-    return keys[-1].owner, moved[-1].owner if moved else None
+        sort.run(items, keys, carried, moved, places=False)
+    ordered, follows = keys[0], moved[0]
+    assert ordered is not None
+    return ordered.owner, follows.owner if follows else None
 
 
 def argsort(x: Any, falling: bool) -> Any:
@@ -110,15 +121,14 @@ def argsort(x: Any, falling: bool) -> Any:
     sort = sort_of(items, place.itemsize, falling)
     order, other = empty(items, (n,), INT64), empty(items, (n * place.itemsize,), np.dtype(np.uint8))
     if n:
-        keys = in_turn(items, sort.key - 1, items.dtype)
-        sort.run(items, keys, ([other, order] * sort.key)[-sort.key :], None, wide=True)
+        sort.run(items, _two(items, sort.key > 2, sort.key > 1), None, (order, other), places=True)
     return order.owner
 
 
-def in_turn(like: View, passes: int, dtype: np.dtype) -> list[View]:
-    """The places that the passes write to: two in turn."""
-    two = [empty(like, like.shape, dtype) for _ in range(min(passes, 2))]
-    return (two * passes)[:passes]
+def _two(like: View, result: bool, other: bool) -> Two:
+    """Memory for as many items, as far as it is wanted."""
+    first, second = (empty(like, like.shape, like.dtype) if wanted else None for wanted in (result, other))
+    return first, second
 
 
 def sort_of(x: View, value: int, falling: bool) -> Sort:

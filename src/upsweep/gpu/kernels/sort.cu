@@ -1,5 +1,5 @@
 // A stable radix sort, eight bits of the keys a pass, that reads and writes each key once a pass: the digits of all passes are
-// counted in one read; then a tile of a pass counts its digits, looks back for how many there are in the tiles before it, and
+// counted in one read, so that a pass is left out where all keys have the same digit; then a tile of a pass counts its digits, looks back for how many there are in the tiles before it, and
 // brings equal digits together in shared memory, so that stores touch. Adinets and Merrill, "Onesweep: a faster least
 // significant digit radix sort for GPUs" (2022).
 //   KEY      an unsigned integer of the keys' size; ORDER and NAN_ABOVE say how it is ordered, FALLING that the largest goes first
@@ -58,24 +58,32 @@ __device__ __forceinline__ u32 sum_before(u32 x) {
   return sum - x;
 }
 
-struct Starts { const u64* counts; COUNT* sums; i64 rows; };
+// The way of a pass. Where all keys have the same digit a pass is left out, but not the last one, which writes the result.
+enum { RUNS = 1, FIRST = 2, ASIDE = 4 };  // it reads what came in; it writes not the result but the other memory
+
+struct Starts { const u64* counts; i64 n; u64* ways; COUNT* sums; i64 rows; };
 
 // A block a pass: row 0 of its sums says where each digit begins. Row t + 1 is that of tile t.
 extern "C" __global__ void __launch_bounds__(DIGITS) upsweep_starts(const __grid_constant__ Starts p) {
   __shared__ u64 counts[DIGITS];
-  const int digit = threadIdx.x;
-  counts[digit] = p.counts[blockIdx.x * DIGITS + digit];
+  const int digit = threadIdx.x, own = blockIdx.x;
+  counts[digit] = p.counts[own * DIGITS + digit];
+  u32 runs = 1u << (PASSES - 1);
+#pragma unroll
+  for (int pass = 0; pass < PASSES - 1; pass++) runs |= !__syncthreads_or(p.counts[pass * DIGITS + digit] == p.n) << pass;
   __syncthreads();  // counts are there
+  if (digit == 0) p.ways[own] = runs >> own & 1 ? RUNS | (runs & (1u << own) - 1 ? 0 : FIRST) | (__popc(runs >> own) & 1 ? 0 : ASIDE) : 0;
   u64 start = 0;
   for (int d = 0; d < digit; d++) start += counts[d];
-  p.sums[blockIdx.x * p.rows * DIGITS + digit] = ALL<COUNT> | (COUNT)start;
+  p.sums[own * p.rows * DIGITS + digit] = ALL<COUNT> | (COUNT)start;
 }
 
 struct Pass {
   const KEY* keys; i64 n;
-  KEY* keys_out;            // null: nobody asks for the keys
-  const VALUE* values;      // null: the keys' places
-  void* values_out; i64 wide;  // 1: as i64
+  KEY *keys_out, *keys_aside;  // null: nobody asks for the keys
+  const VALUE* values;         // null: the keys' places
+  void *values_out, *values_aside; i64 wide;  // 1: the result as i64
+  const u64* way;
   u32* ticket;
   COUNT* sums;
   i64 shift;
@@ -111,13 +119,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_pass(const
   __shared__ i64 goes[DIGITS];    // from a place in the tile to one in the output
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, shift = (int)p.shift;
   for (int i = threadIdx.x; i < 2 * WARPS * DIGITS; i += THREADS) counts[i] = 0;
+  const u32 way = (u32)*p.way;
   const i64 t = draw(p.ticket), begin = t * TILE;
+  if (!way) return;
+  const KEY* const keys_in = way & FIRST ? p.keys : way & ASIDE ? p.keys_out : p.keys_aside;
+  KEY* const keys_to = way & ASIDE ? p.keys_aside : p.keys_out;
   const int size = (int)min(p.n - begin, (i64)TILE), first = warp * STRIP + lane, present = size - first;
   const i64 ahead = begin + p.ahead * TILE, coming = min(p.n - ahead, (i64)TILE);
-  fetch((const char*)(p.keys + ahead), coming * sizeof(KEY));
-  if (VALUES && p.values) fetch((const char*)(p.values + ahead), coming * sizeof(VALUE));
+  fetch((const char*)(keys_in + ahead), coming * sizeof(KEY));
+#if VALUES
+  const VALUE* const values_in = way & FIRST ? p.values : (const VALUE*)(way & ASIDE ? p.values_out : p.values_aside);
+  void* const values_to = way & ASIDE ? p.values_aside : p.values_out;
+  if (values_in) fetch((const char*)(values_in + ahead), coming * sizeof(VALUE));
+#endif
 
-  const KEY* from = p.keys + begin + first;
+  const KEY* from = keys_in + begin + first;
   KEY x[ITEMS];
   u32 rank[ITEMS];
 #pragma unroll
@@ -176,15 +192,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_pass(const
     KEY key = keys[i];
     const u32 digit = digit_of(key, shift);
     if (VALUES) rank[k] |= digit << 24;
-    if (p.keys_out) p.keys_out[goes[digit] + i] = key;
+    if (keys_to) keys_to[goes[digit] + i] = key;
   }
 #if VALUES
   VALUE* values = (VALUE*)memory;
   VALUE v[ITEMS];
 #pragma unroll
   for (int k = 0; k < ITEMS; k++) {
-    if (!p.values) v[k] = (VALUE)(begin + first + 32 * k);
-    else v[k] = 32 * k < present ? p.values[begin + first + 32 * k] : (VALUE)0;
+    if (!values_in) v[k] = (VALUE)(begin + first + 32 * k);
+    else v[k] = 32 * k < present ? values_in[begin + first + 32 * k] : (VALUE)0;
   }
   __syncthreads();  // nobody needs the keys: values take their place
 #pragma unroll
@@ -195,8 +211,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_pass(const
     int i = k * THREADS + threadIdx.x;
     if (i >= size) continue;
     i64 to = goes[rank[k] >> 24] + i;
-    if (p.wide) ((i64*)p.values_out)[to] = (i64)values[i];
-    else ((VALUE*)p.values_out)[to] = values[i];
+    if (p.wide) ((i64*)values_to)[to] = (i64)values[i];
+    else ((VALUE*)values_to)[to] = values[i];
   }
 #endif
 }
