@@ -47,7 +47,8 @@ SPECS = {
     **{f"select: {name}": ("select", select.spec) for name, select in SELECTS.items()},
     "select: pack anywhere": ("select", selecting.Select("u64", 8).spec | {"EVEN": False}),
     **{f"sort: {name}": ("sort", made.spec) for name, made in SORTS.items()},
-    "count": ("count", repeating.counting("i32")),
+    "count": ("count", repeating.counting("i32", 4, True)),
+    "count many": ("count", repeating.counting("i64", 8, False)),
     "repeat": ("repeat", repeating.spec(np.dtype("int64"), "u32")),
     "repeat by few": ("repeat", repeating.spec(np.dtype("uint8"), "uint4", even=False)),
     "owners": ("repeat", repeating.spec(np.dtype("int32"), None)),
@@ -127,3 +128,50 @@ def test_tiles_that_keep_few_stand_beside_tiles_that_keep_many(cuda):
         assert torch.equal(room[:-1], torch.unique_consecutive(x[off:])[:99_999])
         assert room[-1] == -7
         assert int(count) == len(torch.unique_consecutive(x[off:]))
+
+
+def test_a_sort_leaves_out_the_passes_that_move_nothing(cuda):
+    torch = pytest.importorskip("torch")
+    places = torch.randperm(50_000, device="cuda")
+    for name in ("int32", "int64", "float32"):
+        size = np.dtype(name).itemsize
+        for several in (0, 1, 2, 5, 8, 2**size - 2):
+            # Each of several bytes is another one in a single key, or in all keys.
+            for many in (1, len(places)):
+                bytes = torch.zeros((len(places), size), dtype=torch.uint8, device="cuda")
+                for byte in range(size):
+                    if several >> byte & 1:
+                        bytes[places[byte : byte + many], byte] = torch.randint(
+                            1, 127, (1,), device="cuda"
+                        ).byte()
+                        bytes[places[byte + 7 : byte + many // 2], byte] = 3
+                x = bytes.reshape(-1).view(getattr(torch, name))
+                for descending in (False, True):
+                    want, order = torch.sort(x, stable=True, descending=descending)
+                    assert torch.equal(apps.radix_sort(x, descending=descending), want)
+                    assert torch.equal(apps.argsort(x, descending=descending), order)
+                    keys, values = apps.radix_sort(x, places, descending=descending)
+                    assert torch.equal(keys, want)
+                    assert torch.equal(values, places[order])
+
+
+@pytest.mark.parametrize("name", ["uint8", "int16", "int32", "int64"])
+def test_bins_are_counted_wherever_there_is_room(cuda, name):
+    torch = pytest.importorskip("torch")
+    most = torch.iinfo(getattr(torch, name)).max
+    for bins in (min(bins, most) for bins in (10, 16_384, 20_000, 58_112, 58_113, 1_000_003)):
+        for n in (1, 1023, 300_001):
+            for x in (
+                torch.randint(0, bins, (n + 3,)),
+                torch.full((n + 3,), bins - 1),
+                torch.arange(n + 3) * bins // (n + 3),
+            ):
+                x = x.to("cuda", getattr(torch, name))
+                # Places at odd addresses, and items that lie in no bin.
+                for part in (x, x[1:], x[3:]):
+                    assert torch.equal(apps.histogram(part, bins), torch.bincount(part, minlength=bins))
+                for stray in (bins, -1) if name != "uint8" else (bins,):
+                    outside = x.clone()
+                    outside[n // 2] = stray
+                    with pytest.raises(ValueError, match="do not all lie"):
+                        apps.histogram(outside, bins)

@@ -44,7 +44,7 @@ _PARTS = {
     "select": "narrow.cuh prelude.cuh differ.cuh counts.cuh tally.cuh packs.cuh spec kept.cuh select.cu",
     "repeat": "narrow.cuh prelude.cuh counts.cuh tally.cuh packs.cuh spec repeat.cu",
     "sort": "narrow.cuh prelude.cuh counts.cuh spec sort.cu",
-    "count": "narrow.cuh prelude.cuh spec count.cu",
+    "count": "narrow.cuh prelude.cuh packs.cuh spec count.cu",
     "automaton": "narrow.cuh prelude.cuh spec automaton.cu",
     "boxes": "narrow.cuh prelude.cuh spec boxes.cu",
     "links": "narrow.cuh prelude.cuh counts.cuh spec links.cu",

@@ -1,26 +1,40 @@
-// The number of times that each of 0, ..., bins - 1 occurs, counted in shared memory where there is room. Items outside are left
-// out.
-#include "prelude.cuh"
+// The number of times that each of 0, ..., bins - 1 occurs. Items outside are left out.
+//   SHARED   a block counts in shared memory first, which has room for all bins
+#include "packs.cuh"
 
-constexpr int ROUND = THREADS * ITEMS;
+constexpr int PIECE = 16 / sizeof(KEY), STEP = THREADS * PIECE, ROUND = STEP * PIECES;
 
-struct Count { const KEY* x; i64 n, bins, shared; u64* counts; };
+struct Count { const KEY* x; i64 n, skip, bins; u64* counts; };  // so many items before the first do pieces start
 
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_count(const __grid_constant__ Count p) {
   extern __shared__ u32 own[];
-  for (i64 i = threadIdx.x; p.shared && i < p.bins; i += THREADS) own[i] = 0;
+  for (i64 i = threadIdx.x; SHARED && i < p.bins; i += THREADS) own[i] = 0;
   __syncthreads();  // bins are empty
-  for (i64 first = (i64)blockIdx.x * ROUND + threadIdx.x; first < p.n; first += (i64)gridDim.x * ROUND) {
-    KEY x[ITEMS];
+  const auto count = [&](KEY x) {
+    // An item below zero is larger than any bin.
+    if constexpr (SHARED && sizeof(KEY) < 8) {
+      if ((u32)x < (u32)p.bins) atomicAdd(own + (u32)x, 1u);
+    } else if ((u64)x < (u64)p.bins) {
+      if constexpr (SHARED) atomicAdd(own + (u64)x, 1u); else atomicAdd(p.counts + (u64)x, 1ull);
+    }
+  };
+  for (i64 begin = (i64)blockIdx.x * ROUND - p.skip; begin < p.n; begin += (i64)gridDim.x * ROUND) {
+    const i64 first = begin + threadIdx.x * PIECE;
+    if (begin >= 0 && begin + ROUND <= p.n) {
+      Pack<KEY, PIECE> x[PIECES];
 #pragma unroll
-    for (int k = 0; k < ITEMS; k++) x[k] = first + k * THREADS < p.n ? p.x[first + k * THREADS] : (KEY)0;
+      for (int k = 0; k < PIECES; k++) x[k].load(p.x + first + k * STEP);
 #pragma unroll
-    for (int k = 0; k < ITEMS; k++) {
-      u64 bin = (u64)(i64)x[k];  // below zero: larger than any
-      if (first + k * THREADS >= p.n || bin >= p.bins) continue;
-      if (p.shared) atomicAdd(own + bin, 1u); else atomicAdd(p.counts + bin, 1ull);
+      for (int k = 0; k < PIECES; k++)
+#pragma unroll
+        for (int j = 0; j < PIECE; j++) count(x[k].get(j));
+    } else {
+#pragma unroll 1
+      for (int k = 0; k < PIECES; k++)
+#pragma unroll 1
+        for (i64 i = first + k * STEP; i < first + k * STEP + PIECE; i++) if (i >= 0 && i < p.n) count(p.x[i]);
     }
   }
   __syncthreads();  // bins are full
-  for (i64 i = threadIdx.x; p.shared && i < p.bins; i += THREADS) if (own[i]) atomicAdd(p.counts + i, (u64)own[i]);
+  for (i64 i = threadIdx.x; SHARED && i < p.bins; i += THREADS) if (own[i]) atomicAdd(p.counts + i, (u64)own[i]);
 }
