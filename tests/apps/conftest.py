@@ -12,7 +12,7 @@ import pytest
 
 import upsweep.apps
 from upsweep import engine
-from upsweep.apps import filters, hidden_markov, kinds, lexing, moving, polynomials
+from upsweep.apps import compression, filters, hidden_markov, kinds, lexing, moving, polynomials
 
 
 class Kind(NamedTuple):
@@ -82,7 +82,7 @@ class Seen:
 def _without_moves(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(moving, "fast", lambda x: None)
     patch.setattr(lexing, "automata", lambda name: None)
-    for application in (filters, hidden_markov, polynomials):
+    for application in (compression, filters, hidden_markov, polynomials):
         patch.setattr(application, "loops", lambda name: None)
 
 

@@ -65,6 +65,7 @@ def cases(n):
         "parentheses": lambda apps: apps.Tree.from_parentheses(opening).depths(),
         "tokenize": lambda apps: apps.tokenize(text, lexer),
         "compress": lambda apps: apps.compress(codes),
+        "compress bytes": lambda apps: apps.compress(text),
         "hmm_forward": lambda apps: apps.hmm_forward(initial, transition, likelihood),
         "viterbi": lambda apps: apps.viterbi(*map(np.log, (initial, transition, likelihood))),
         "kalman_filter": lambda apps: apps.kalman_filter(x[:, None], *model),

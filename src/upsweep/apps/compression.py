@@ -54,16 +54,16 @@ def compress(x: Any) -> bytes:
     packing; Blelloch (1990) for the offsets.
     """
     if isinstance(x, (bytes, bytearray, memoryview)):
-        kind, values = b"by", np.frombuffer(x, np.uint8)
+        kind, xp, values = b"by", np, np.frombuffer(x, np.uint8)
     else:
-        _, (values,), _ = enter(x)
-        values = host(values)
+        xp, (values,), _ = enter(x)
         if values.ndim != 1:
-            raise ShapeError(f"only 1-D arrays are compressed, got shape {values.shape}")
-        if values.dtype.kind not in "iu":
+            raise ShapeError(f"only 1-D arrays are compressed, got shape {tuple(values.shape)}")
+        if not xp.isdtype(values.dtype, "integral"):
             raise DTypeError(f"only bytes and integers are compressed, got {values.dtype}")
-        kind = values.dtype.str[1:].encode()
-    parts = _coded(values.view(np.uint8)) if values.itemsize == 1 else _packed(values)
+        signed = xp.isdtype(values.dtype, "signed integer")
+        kind = f"{'i' if signed else 'u'}{values.itemsize}".encode()
+    parts = [part.data for part in (_coded if values.itemsize == 1 else _packed)(xp, values)]
     head = _HEADER.pack(_MAGIC, kind, len(values), 0)
     checksum = reduce(lambda so_far, part: zlib.crc32(part, so_far), parts, zlib.crc32(head))
     return b"".join([_HEADER.pack(_MAGIC, kind, len(values), checksum), *parts])
@@ -95,12 +95,17 @@ _KINDS = {
 }
 
 
-def _coded(x: np.ndarray) -> list[memoryview]:
+def _coded(xp: Any, x: Any) -> tuple[np.ndarray, ...]:
     """Code lengths of the 256 bytes, lengths of the blocks in bits, codes. The last byte is repeated until they are fours."""
+    x = xp.astype(x, xp.uint8, copy=False)
     lengths = _code_lengths(histogram(x, 256).tolist())
-    padded = np.concatenate([x, np.repeat(x[-1:], -len(x) % 4)]) if len(x) % 4 else x
-    words, sizes = _codecs().write_codes(padded, _codes(lengths), lengths, _BLOCK)
-    return [lengths.astype(np.uint8).data, sizes.astype("<u2").data, words.astype("<u8", copy=False).data]
+    padded = xp.concat([x, *[x[-1:]] * (-len(x) % 4)]) if len(x) % 4 else x
+    words, sizes = _codecs(x).write_codes(padded, _codes(lengths), lengths, _BLOCK)
+    return lengths.astype(np.uint8), host(sizes).astype("<u2"), _written(words)
+
+
+def _written(words: Any) -> np.ndarray:
+    return host(words).view(np.uint64).astype("<u8", copy=False)
 
 
 def _decoded(body: memoryview, n: int) -> np.ndarray:
@@ -126,9 +131,9 @@ def _decoded(body: memoryview, n: int) -> np.ndarray:
     return y[:n]
 
 
-def _codecs() -> Any:
-    """The engine's own loops, or scans of whole arrays."""
-    return loops(choose(())) or scanned_codes
+def _codecs(*arrays: Any) -> Any:
+    """The loops of the engine that has these arrays, or scans of whole arrays."""
+    return loops(choose(arrays)) or scanned_codes
 
 
 def _code_lengths(counts: list[int]) -> np.ndarray:
@@ -172,15 +177,10 @@ def _table(lengths: np.ndarray) -> np.ndarray:
     return table
 
 
-def _packed(x: np.ndarray) -> list[memoryview]:
+def _packed(xp: Any, x: Any) -> tuple[np.ndarray, ...]:
     """Bits of each block of differences, then the differences."""
-    wide = (
-        x.astype(np.int64, copy=False)
-        if x.dtype.kind == "i"
-        else x.astype(np.uint64, copy=False).view(np.int64)
-    )
-    words, bits = _codecs().write_numbers(wide, _PACK)
-    return [bits.astype(np.uint8).data, words.astype("<u8", copy=False).data]
+    words, bits = _codecs(x).write_numbers(xp.astype(x, xp.int64, copy=False), _PACK)
+    return host(bits).astype(np.uint8), _written(words)
 
 
 def _unpacked(body: memoryview, n: int, dtype: np.dtype) -> np.ndarray:
@@ -193,4 +193,4 @@ def _unpacked(body: memoryview, n: int, dtype: np.dtype) -> np.ndarray:
     if (bits > 64).any() or len(words) != -(-total // 64):
         raise CompressionError("the frame's blocks do not fill it")
     steps = _codecs().read_numbers(np.append(words, np.zeros(2, np.uint64)), bits, n, _PACK)
-    return api.scan(steps).astype(dtype, copy=False) if n else np.empty(0, dtype)
+    return api.scan(steps, out=steps).astype(dtype, copy=False) if n else np.empty(0, dtype)

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from upsweep import api
-from upsweep.apps.counting import histogram
+from upsweep import api, reductions
+from upsweep.apps import moving
+from upsweep.apps.kinds import enter
 
-_PAIR = np.uint32((1 << 24) - 1)
+_PAIR = (1 << 24) - 1
 
 
-def write_codes(
-    x: np.ndarray, codes: np.ndarray, lengths: np.ndarray, block: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """`upsweep.moves.Loops.write_codes`. Of four bytes, which have at most 48 bits, one number is made."""
-    pair = np.arange(1 << 16)
-    low, high = pair & 255, pair >> 8
-    both = codes[low] | codes[high] << lengths[low].astype(
-        np.uint64
-    )  # at most 24 bits: the length goes on top
-    entries = (both | (lengths[low] + lengths[high]).astype(np.uint64) << 24).astype(np.uint32)[x.view("<u2")]
+def write_codes(x: Any, codes: np.ndarray, lengths: np.ndarray, block: int) -> tuple[Any, Any]:
+    """`upsweep.moves.Loops.write_codes`, on a GPU as well. Of four bytes, which have at most 48 bits, one number is made."""
+    xp, (x, table), _ = enter(x, codes.astype(np.int32) | lengths.astype(np.int32) << 24)
+    entries = table[xp.astype(x, xp.int64)]
+    first, second = entries[0::2], entries[1::2]
+    # Of two bytes at most 24 bits: the length stays on top.
+    entries = first + (second & ~_PAIR) | (second & _PAIR) << (first >> 24)
     first, second = entries[0::2], entries[1::2]
     widths = first >> 24
-    values = (first & _PAIR).astype(np.uint64)
-    values |= (second & _PAIR).astype(np.uint64) << widths.astype(np.uint64)
-    words, offsets = _write(values, (widths + (second >> 24)).astype(np.int64))
-    return words, np.diff(np.append(offsets[:-1][:: block // 4], offsets[-1:]))
+    values = xp.astype(second & _PAIR, xp.int64) << widths | first & _PAIR
+    words, offsets = _write(xp, values, xp.astype(widths + (second >> 24), xp.int64))
+    ends = xp.concat([offsets[:-1][:: block // 4], offsets[-1:]])
+    return words, ends[1:] - ends[:-1]
 
 
 def read_codes(
@@ -54,13 +54,19 @@ def read_codes(
     return np.ascontiguousarray(out.T).ravel()[:n], at
 
 
-def write_numbers(x: np.ndarray, block: int) -> tuple[np.ndarray, np.ndarray]:
-    """`upsweep.moves.Loops.write_numbers`."""
-    steps = np.diff(x, prepend=np.int64(0))
-    zigzag = ((steps << 1) ^ (steps >> 63)).view(np.uint64)
-    blocks = np.concatenate([zigzag, np.zeros(-len(x) % block, np.uint64)]).reshape(-1, block)
-    bits = _bits(np.bitwise_or.reduce(blocks, axis=1))
-    return _write(zigzag, np.repeat(bits, block)[: len(x)])[0], bits
+def write_numbers(x: Any, block: int) -> tuple[Any, Any]:
+    """`upsweep.moves.Loops.write_numbers`, on a GPU as well."""
+    xp, (x,), _ = enter(x)
+    n = x.shape[0]
+    steps = x - xp.concat([xp.zeros((min(n, 1),), dtype=xp.int64, device=x.device), x[:-1]])
+    zigzag = (steps << 1) ^ (steps >> 63)
+    rest = xp.zeros((-n % block,), dtype=xp.int64, device=x.device)
+    used = reductions.reduce(xp.reshape(xp.concat([zigzag, rest]), (-1, block)), "or", axis=1)
+    powers = xp.asarray([1 << k for k in range(63)], dtype=xp.int64, device=x.device)
+    # A number whose highest bit is set is below zero as int64.
+    bits = xp.where(used < 0, 64, xp.searchsorted(powers, used, side="right"))
+    widths = xp.reshape(xp.broadcast_to(bits[:, None], (bits.shape[0], block)), (-1,))[:n]
+    return _write(xp, zigzag, widths)[0], bits
 
 
 def read_numbers(words: np.ndarray, bits: np.ndarray, n: int, block: int) -> np.ndarray:
@@ -69,32 +75,20 @@ def read_numbers(words: np.ndarray, bits: np.ndarray, n: int, block: int) -> np.
     return (zigzag >> np.uint64(1)).view(np.int64) ^ -(zigzag & np.uint64(1)).view(np.int64)
 
 
-def _bits(x: np.ndarray) -> np.ndarray:
-    """The bits that each number needs."""
-    bits = np.zeros(len(x), np.int64)
-    for step in (32, 16, 8, 4, 2, 1):
-        more = x >> np.uint64(step) > 0
-        bits += step * more
-        x = np.where(more, x >> np.uint64(step), x)
-    return bits + (x > 0)
-
-
-def _write(values: np.ndarray, widths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _write(xp: Any, values: Any, widths: Any) -> tuple[Any, Any]:
     """Numbers one after another, the lowest bit first, each in its width; and the start of each, in bits.
 
-    Within a word the numbers share no bit, so that their sum is their union, and that is a difference of prefix sums.
+    Within a word the numbers share no bit, so that their sum is their union, and that is a difference of prefix sums. The last
+    number that starts in a word may go on in the next one.
     """
     offsets = api.cumulative_sum(widths, include_initial=True)
-    word, shift = offsets[:-1] >> 6, (offsets[:-1] & 63).astype(np.uint64)
-    low, high = values << shift, values >> 1 >> (63 - shift)
     size = -(-int(offsets[-1]) // 64)
-    edges = api.cumulative_sum(histogram(word, size + 1), include_initial=True)[: size + 1]
-    lows, highs = (
-        api.cumulative_sum(part.view(np.int64), include_initial=True)[edges] for part in (low, high)
-    )
-    words = np.diff(lows)
-    words[1:] += np.diff(highs)[:-1]
-    return words.view(np.uint64), offsets
+    word, shift = offsets[:-1] >> 6, offsets[:-1] & 63
+    edges = xp.searchsorted(word, moving.indices(xp, size + 1, word))
+    sums = api.cumulative_sum(values << shift, include_initial=True)[edges]
+    words, last = sums[1:] - sums[:-1], edges[1:-1] - 1
+    words[1:] += (values[last] >> 1 & _POSITIVE) >> (63 - shift[last])
+    return words, offsets
 
 
 def _read(words: np.ndarray, widths: np.ndarray) -> np.ndarray:
@@ -105,4 +99,5 @@ def _read(words: np.ndarray, widths: np.ndarray) -> np.ndarray:
     return (words[word] >> shift | high) & _MASKS[widths]
 
 
+_POSITIVE = (1 << 63) - 1
 _MASKS = np.array([(1 << width) - 1 for width in range(65)], np.uint64)
