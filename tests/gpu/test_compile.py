@@ -18,7 +18,7 @@ from cuda.bindings import nvrtc
 import upsweep as up
 from gpu_plans import Case, Fused, chosen, fused
 from test_pairs import DTYPES
-from upsweep.apps import recurrences
+from upsweep import advantages
 from upsweep.device_functions import numba_cuda
 from upsweep.dtypes import accumulator, fits
 from upsweep.function import Function
@@ -142,11 +142,11 @@ FUSED = {
     "variance": Fused("add", "f4", LONG, 0, SQUARE, lambda p, x, i: p / np.float32(i + 1) - x * x),
     "rewards": Fused("affine", "f4 ? f4:", LONG, 0, lambda r, d, g: (g * np.float32(not d), r), LAST, {"reverse": True}),
     "advantages": Fused(
-        "affine", "f4 f4 f4: f4: f4- ?- i4:", (4096, 16384), 0, recurrences._worth, recurrences._advantage,
+        "affine", "f4 f4 f4: f4: f4- ?- i4:", (4096, 16384), 0, advantages._worth, advantages._advantage,
         {"reverse": True, "exclusive": True, "segmented": True},
     ),
     "advantages of values that follow": Fused(
-        "affine", "f4 f4 f4: f4: f4 ?", (4096, 16384), 0, recurrences._surprise, LAST, {"reverse": True, "segmented": True},
+        "affine", "f4 f4 f4: f4: f4 ?", (4096, 16384), 0, advantages._surprise, LAST, {"reverse": True, "segmented": True},
     ),
     "a short axis of squares": Fused("add", "f4", (16, 1 << 22), 0, SQUARE, lambda p, x, i: p - x),
     "sum of squares": Fused("add", "f4", LONG, 0, SQUARE, None, {"reducing": True}),
