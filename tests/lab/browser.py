@@ -33,6 +33,7 @@ class Browser:
             "browserName": "chrome",
             "goog:chromeOptions": options,
             "goog:loggingPrefs": {"browser": "ALL"},
+            "timeouts": {"script": 120_000},
         }
         self._await_driver()
         session = self.ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
@@ -60,7 +61,7 @@ class Browser:
             self.base + path, data, {"Content-Type": "application/json"}, method=method
         )
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=150) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
             with error:
@@ -82,7 +83,7 @@ class Browser:
         assert not (isinstance(value, dict) and "failed" in value), value
         return value
 
-    def until(self, condition, seconds=10):
+    def until(self, condition, seconds=60):
         for _ in range(20 * seconds):
             if self.do(f"return {condition}"):
                 return

@@ -67,7 +67,7 @@ def alone(chromium, tmp_path_factory):
         "Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0
     )
     chromium.open(path.as_uri())
-    chromium.until("document.documentElement.dataset.python", seconds=60)
+    chromium.until("document.documentElement.dataset.python")
     assert chromium.do("return document.documentElement.dataset.python") == "ready"
     yield chromium
     chromium.chrome(
@@ -131,5 +131,5 @@ def test_a_run_inside_can_be_stopped(alone):
     alone.wait_for("await lab.slow")
     assert "stopped" in alone.do("return document.querySelector('.trouble').textContent")
     alone.do("lab.next = lab.panes[0].set({ ...lab.panes[0].opening('kogge-stone'), n: 5 })")
-    alone.until("document.querySelector('.pane').dataset.n === '5'", seconds=60)
+    alone.until("document.querySelector('.pane').dataset.n === '5'")
     assert result(alone) == ["1", "3", "6", "10", "15"]

@@ -70,7 +70,7 @@ def hand_in(browser, text):
         "document.querySelector('.editor').requestSubmit()",
         text,
     )
-    browser.until("document.querySelector('.total').textContent !== ''", seconds=60)
+    browser.until("document.querySelector('.total').textContent !== ''")
 
 
 def test_exercises_are_done_in_the_page(practising):

@@ -48,18 +48,20 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         name = self.path.rpartition("/")[2]
+        length = int(self.headers.get("Content-Length", 0))
+        # A connection that closes with unread bytes is reset, and the answer may be lost.
+        body = self.rfile.read(length) if length <= LARGEST_REQUEST else None
         if name == "stop" and self.invited(name):
             self.server.worker.stop()
             self.answer("{}", "application/json")
         elif name != "stop" and self.invited(name if name in QUESTIONS else "?"):
-            self.answer(self.asked(name), "application/json")
+            self.answer(self.asked(name, body), "application/json")
 
-    def asked(self, name: str) -> str:
-        length = int(self.headers.get("Content-Length", 0))
-        if length > LARGEST_REQUEST:
+    def asked(self, name: str, body: bytes | None) -> str:
+        if body is None:
             return json.dumps({"error": "that is too much text for a kernel"})
         try:
-            given = json.dumps(json.loads(self.rfile.read(length)))
+            given = json.dumps(json.loads(body))
         except ValueError as mistake:
             return json.dumps({"error": str(mistake)})
         return self.server.worker.ask(name, given)
