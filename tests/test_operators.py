@@ -391,3 +391,21 @@ def test_a_prepared_scan_goes_to_another_process():
     for _ in range(3):
         assert sent(x).tolist() == [[3, 0], [1, 0]]
     assert sent(x[:, :1].astype(np.int8)).tolist() == [[0], [0]]
+
+
+def test_an_operator_loops():
+    steps = np.array([1, 2, 3], np.int8)
+
+    def op(a, b):
+        s = a
+        for k in range(1, len(steps)):
+            s = s * steps[k] + b
+        return s
+
+    x = np.array([3, 1, 7, 5], np.int8)
+    wanted = [x[0]]
+    with np.errstate(over="ignore"):
+        for v in x[1:]:
+            wanted.append(op(wanted[-1], v))
+    for engine in ("cpu", "numpy"):
+        assert up.scan(x, op, order="sequential", engine=engine).tolist() == wanted

@@ -171,7 +171,7 @@ _BUILTINS: dict[Any, Operation] = {
     complex: _number(lambda dtype: types.complex128),
     **{fn: _rounded(fn) for fn in (round, math.floor, math.ceil, math.trunc)},
 }
-PYTHONS = {fn.__name__: fn for fn in (*_BUILTINS, range) if fn.__module__ == "builtins"}
+PYTHONS = {fn.__name__: fn for fn in _BUILTINS if fn.__module__ == "builtins"}
 """The functions that a function finds without an import."""
 
 
