@@ -74,7 +74,7 @@ class Stream:
         state: Carry | None = None,
     ) -> None:
         carry = Carry() if state is None else Carry(state.count, list(state.sums))
-        self._at = Standing(as_operator(op), axis, exclusive, initial, dtypes_of(dtype), order, carry)
+        self._at = Standing(as_operator(op), axis, exclusive, _own(initial), dtypes_of(dtype), order, carry)
         self._map, self._finish = map, finish
         self._keys = getattr(state, "keys", None)
         self._lifted: Lifted | None = None
@@ -177,6 +177,14 @@ class Stream:
                 return self._at.push(chunk, out)
             self._lifted = Lifted(self._at, self._keys, chunk)
         return self._lifted.push(chunk, checked(segments), out)
+
+
+def _own(initial: Any) -> Any:
+    """A copy of the values that a stream starts from: later chunks start from them too, whatever becomes of the array."""
+    if isinstance(initial, tuple):
+        return tuple(map(_own, initial))
+    copied = getattr(initial, "clone", None) or getattr(initial, "copy", None)
+    return initial if copied is None else copied()
 
 
 def _each(fn: Callable[..., Any], xs: Any, out: Any) -> Any:

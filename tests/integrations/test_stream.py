@@ -434,3 +434,16 @@ def test_another_thread_is_told_to_wait_its_turn():
     with pytest.raises(up.ShapeError):
         stream.push(np.ones((2, 2)))
     assert stream.push([1.0]).tolist() == [4.0]
+
+
+def test_a_stream_starts_from_the_values_that_it_was_given():
+    start = np.array([1.0, 2.0])
+    stream, pair = (
+        Stream("add", axis=0, initial=start),
+        Stream("affine", initial=(start[0:1].reshape(()), 0.0)),
+    )
+    stream.push(np.ones((3, 2)))
+    pair.push((np.ones(3), np.ones(3)))
+    start[:] = 100
+    assert stream.push(np.ones((2, 2))).tolist() == [[5, 6], [6, 7]]
+    assert pair.push((np.ones(2), np.ones(2)))[0].tolist() == [1, 1]
