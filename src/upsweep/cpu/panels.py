@@ -1,7 +1,7 @@
 """A chunk of rows side by side: a panel of 16 rows, items of a run below each other, and a lane for each row that is scanned.
 
 Where an array has lines of items of all rows, the lines come into the rows of the panel as they are. Where the items of a run
-lie side by side instead, runs are transposed.
+lie side by side instead, runs are transposed. So arrays that lie differently meet in a panel.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from upsweep.cpu.mapped import bring_operands, hand_result, hand_results, repeat
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import DOWN, JOIN, ROW, SINK_WORDS, UP, Part, Sink, Word
 
-COMPONENTS, VALUES, SINKS, EXCLUSIVE, SEGMENTED, TURNED, SINK_AT, FLAGS, PITCH, INPUTS, MAP, FINISH = map(
+COMPONENTS, VALUES, SINKS, EXCLUSIVE, SEGMENTED, SINK_AT, FLAGS, PITCH, INPUTS, MAP, FINISH = map(
     int,
     (
-        Word.COMPONENTS, Word.VALUES, Word.SINKS, Word.EXCLUSIVE, Word.SEGMENTED, Word.TURNED, Word.SINK_AT, Word.FLAGS,
+        Word.COMPONENTS, Word.VALUES, Word.SINKS, Word.EXCLUSIVE, Word.SEGMENTED, Word.SINK_AT, Word.FLAGS,
         Word.PITCH, Word.INPUTS, Word.MAP, Word.FINISH,
     ),
 )  # fmt: skip
@@ -35,6 +35,12 @@ _call4, _call6 = caller(4), caller(6)
 def aim_panel(L, A, slot, count, row):
     for c in range(count):
         poke(A, slot + c, panel_row(L, A, c, row))
+
+
+@of_words
+def in_runs(along, across):
+    """Whether the items of a run lie nearer to each other than those of a line do."""
+    return along != 0 and abs(along) < abs(across)
 
 
 # --- in and up --------------------------------------------------------------------------------------------------------
@@ -78,7 +84,7 @@ def bring(L, A, first, m, w):
         bring_operands(L, A, first, m, w)
     for c in range(mapped, peek(L, COMPONENTS)):
         source, along, across = place_of(L, A, c - peek(L, COMPONENTS) + peek(L, INPUTS))
-        if peek(L, TURNED):
+        if in_runs(along, across):
             bring_runs(L, A, c, source + first * along, along, across, w, m)
         else:
             bring_lines(L, A, c, source + first * along, along, across, w, m)
@@ -219,7 +225,7 @@ def hand(L, A, first, m, w):
         target, along, across = place_of(L, A, peek(L, INPUTS) + o)
         target += first * along
         panel, pitch = panel_row(L, A, c, shift), peek(L, PITCH) * peek(p, SIZE)
-        if peek(L, TURNED):
+        if in_runs(along, across):
             hand_runs(p, s, target, along, across, panel, pitch, A + peek(p, SPARE), w, m)
         else:
             for row in range(m):
