@@ -48,6 +48,22 @@ def test_every_axis_and_order(shape):
             )
 
 
+@pytest.mark.parametrize("name", ["hash-u64", "add-i8"])
+def test_results_that_lie_the_other_way(name):
+    case = CASES[name]
+    for shape in ((1030, 70), (40, 100)):
+        (x,) = case.draw(shape)
+        for exclusive in (False, True):
+            start = case.draw(shape[1:], 3)[0] if exclusive else None
+            (want,) = oracle(case.arrays, (x,), exclusive=exclusive, initial=start)
+            y = np.full(shape[::-1], 77, x.dtype).T
+            up.scan(x, case.op, axis=0, out=y, exclusive=exclusive, initial=start)
+            assert y.tobytes() == want.tobytes(), (shape, "columns to rows")
+            z = np.full(shape, 77, x.dtype).T
+            up.scan(x.T.copy(), case.op, axis=1, out=z, exclusive=exclusive, initial=start)
+            assert z.T.tobytes() == want.tobytes(), (shape, "rows to columns")
+
+
 def unaligned(x):
     raw = np.empty(x.nbytes + 1, np.uint8)
     y = raw[1:].view(x.dtype).reshape(x.shape)

@@ -18,12 +18,14 @@ Strides = tuple[int, ...]
 class Rows(NamedTuple):
     """How the rows lie. The rows of the dimension `inner` are scanned side by side, `side_by_side` of them; None where rows are
     scanned one by one. `turned`: the items of such a row, not its neighbours, lie side by side. `near`: rows that are scanned
-    one by one have items in the same cache lines. Dimensions that lie as one count as one, the innermost of them.
+    one by one have items in the same cache lines. `crossed`: results lie the other way. Dimensions that lie as one count as one,
+    the innermost of them.
     """
 
     inner: int | None
     side_by_side: int
     turned: bool
+    crossed: bool
     near: int
     outer: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -57,7 +59,8 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     straight, in_order = any_order and not plan.segmented, plan.order == "sequential" and not any_order
     lie = rows_of(plan, strides)
     plain = plan.map is plan.finish is None  # a map and a finish of rows side by side have panels
-    along = lie.inner is None or (straight and plain and lie.turned and plan.n >= tuning.SHORT_STRAIGHT)
+    line_by_line = straight and plain and lie.turned and not lie.crossed
+    along = lie.inner is None or (line_by_line and plan.n >= tuning.SHORT_STRAIGHT)
     tuned = rows if along else columns
     item, read = item_size(plan), read_size(plan)
     side_by_side = lie.side_by_side
@@ -127,7 +130,7 @@ def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
 def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
     """Rows are scanned one by one where the axis runs along memory. Otherwise they are scanned side by side along the dimension
     that runs along memory, unless this dimension is shorter than a cache line. Short rows are scanned side by side too, and so
-    are all rows of a scan in order.
+    are all rows of a scan in order and rows whose results lie the other way.
     """
     reads = strides[: len(plan.loads)]
     # Inputs whose rows are all the same do not tell which rows are neighbours.
@@ -144,16 +147,19 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
         else:
             outer.append(d)
             sizes.append(plan.shape[d])
-    inner, side_by_side, turned, near = None, 1, False, 1
+    inner, side_by_side, turned, crossed, near = None, 1, False, False, 1
     if outer and plan.n > 1:
-        if steps[outer[-1]] < steps[plan.axis]:
-            if sizes[-1] * steps[outer[-1]] < LINE:
-                near = sizes[-1]
-            else:
-                inner, side_by_side = outer.pop(), sizes.pop()
-        elif (plan.n < tuning.SHORT or plan.order == "sequential") and sizes[-1] >= 8:
-            inner, side_by_side, turned = outer.pop(), sizes.pop(), True
-    return Rows(inner, side_by_side, turned, near, tuple(outer), tuple(sizes))
+        last, rows = outer[-1], sizes[-1]
+        writes = strides[len(plan.loads) + plan.segmented :][: sum(d is not None for d in plan.stores)]
+        crossed = rows >= LINE and not plan.reduce and any(abs(a[last]) < abs(a[plan.axis]) for a in writes)
+        if steps[last] >= steps[plan.axis]:
+            short = plan.n < tuning.SHORT or plan.order == "sequential"
+            turned = (short and rows >= 8) or crossed
+        elif rows * steps[last] < LINE:
+            near = rows
+        if turned or (near == 1 and steps[last] < steps[plan.axis]):
+            inner, side_by_side = outer.pop(), sizes.pop()
+    return Rows(inner, side_by_side, turned, crossed, near, tuple(outer), tuple(sizes))
 
 
 def _tile(n: int, groups: int, wanted: int, chunk: int, largest: int) -> int:
