@@ -33,15 +33,16 @@ AVX-512. Code of logaddexp took 1.3 to 3.2, and is therefore compiled where it r
 
 
 def calls() -> Iterator[None]:
-    """The usual scans: rows, columns and segments of each dtype, also in order, recurrences, sums of other dtypes."""
+    """The usual scans: rows, short rows, columns and segments of each dtype, also in order, recurrences, sums of other dtypes."""
     heads = up.segments.flags(np.arange(64) % 9 == 0)
     for dtype, names in OPERATORS.items():
-        row, table = np.ones(64, dtype), np.ones((64, 64), dtype)
+        row, table, short = np.ones(64, dtype), np.ones((64, 64), dtype), np.ones((64, 16), dtype)
         for name in names:
             yield up.scan(row, name)
             yield up.scan(row[:, None], name, segments=heads, axis=0)
             yield up.scan(row, name, segments=heads)
             yield up.scan(table, name, axis=0)
+            yield up.scan(short, name, axis=1)
         # Columns of integers go another way where their results go past the cache.
         large = np.broadcast_to(row[:1], (1 << 12, 1 << 12))
         for name in names if dtype in INTEGERS else ():
@@ -55,10 +56,12 @@ def calls() -> Iterator[None]:
         yield up.linear_recurrence(*pair)
         yield up.linear_recurrence(*pair, order="sequential")
         yield up.linear_recurrence(*(np.ones((64, 64), dtype),) * 2, axis=0)
+        yield up.linear_recurrence(*(np.ones((64, 16), dtype),) * 2, axis=1)
         yield up.linear_recurrence(*(np.ones((64, 64), dtype),) * 2, axis=0, order="sequential")
     for dtype in ("?", "i1", "i2", "u1", "u2", "u4", "u8", "f2"):
         yield up.scan(np.ones(64, dtype))
         yield up.scan(np.ones((64, 64), dtype), axis=0)
+        yield up.scan(np.ones((64, 16), dtype), axis=1)
 
 
 def units() -> list[Unit]:
