@@ -147,15 +147,19 @@ def test_advantages_are_their_recurrence(gae, shape, axis):
     )
     after = np.concatenate([v[1:], last[None]])
 
-    def got(last, **flags):
+    def got(last, order="tree", **flags):
         flags = {name: turned(x) for name, x in flags.items()}
-        return turned(gae(turned(r), turned(v), last, gamma=GAMMA, lam=LAMBDA, axis=axis, **flags))
+        how = {"gamma": GAMMA, "lam": LAMBDA, "axis": axis, "order": order}
+        return turned(gae(turned(r), turned(v), last, **how, **flags))
 
     close(got(last), advantages(r, v, after, none, none), 1e-14)
     close(got(last, dones=ended), advantages(r, v, after, ended, none), 1e-14)
     close(got(None, dones=ended, next_values=after), advantages(r, v, after, ended, none), 1e-14)
     every = {"dones": ended, "truncated": cut, "next_values": after}
     close(got(None, **every), advantages(r, v, after, ended, cut), 1e-14)
+    loops = got(last, "sequential", dones=ended), got(None, "sequential", **every)
+    for loop, cuts in zip(loops, (none, cut)):
+        np.testing.assert_array_equal(loop, advantages(r, v, after, ended, cuts))
     ended[-1] = True
     np.testing.assert_array_equal(got(last * np.nan, dones=ended), got(last, dones=ended))
 
