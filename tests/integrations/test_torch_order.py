@@ -67,7 +67,6 @@ def test_gradients_of_gradients(reverse, device):
     assert torch.autograd.gradcheck(lambda c, b: scanned(c, b, None), (scalar, b))
 
 
-@pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`:UserWarning")
 def test_compiled_whole(device):
     a, b, h = given(torch.float32, device)
     fn = torch.compile(

@@ -17,14 +17,6 @@ from upsweep.torch.operands import accumulator
 _functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def constant(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a function whose results a compiled graph keeps. `torch.compiler.assume_constant_result` does the same, but imports
-    the compiler, which takes a second.
-    """
-    fn._dynamo_marked_constant = True  # type: ignore[attr-defined]
-    return fn
-
-
 def differentiable(
     op: Any, context: Callable[..., None], backward: Callable[..., Any], jvp: Callable[..., Any],
     fn: Callable[..., Any] | None = None,

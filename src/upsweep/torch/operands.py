@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,14 @@ from torch import Tensor
 from upsweep import dtypes
 from upsweep.arguments import ShapeError, axis_of, dtype_of
 from upsweep.engine import DTypeError
+
+
+def constant(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a function whose results a compiled graph keeps. `torch.compiler.assume_constant_result` does the same, but imports
+    the compiler, which takes a second.
+    """
+    fn._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return fn
 
 
 def dim_of(axis: int | None, dim: int | None, x: Tensor) -> int:
@@ -122,6 +131,7 @@ def rows_of(initial: Any, x: Tensor, dim: int) -> Tensor | None:
     return start.expand(rows)
 
 
+@constant
 def accumulator(dtype: torch.dtype) -> torch.dtype:
     """The dtype in which a scan of this dtype computes."""
     known = dtypes.row_of(dtype)

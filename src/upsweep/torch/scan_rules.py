@@ -18,7 +18,7 @@ import upsweep as up
 from upsweep.arguments import dtype_of
 from upsweep.operator import Operator, OperatorError, identity_of
 from upsweep.operators import BUILTIN, TABLE, as_operator
-from upsweep.torch.differentiable import batched, constant, differentiable
+from upsweep.torch.differentiable import batched, differentiable
 from upsweep.torch.neighbours import (
     along,
     before,
@@ -29,7 +29,7 @@ from upsweep.torch.neighbours import (
     starts,
     zero_before,
 )
-from upsweep.torch.operands import accumulator, readable
+from upsweep.torch.operands import accumulator, constant, readable
 from upsweep.torch.recurrence_rules import recurrence
 
 NAMED: dict[str, Operator] = dict(BUILTIN)
