@@ -70,28 +70,18 @@ class Sort:
         tiles = -(-n // self.tile)
         rows, passes, threads, spec = tiles + 1, self.key, self.shape[0], self.spec
         sums = rows * DIGITS * self.count // 8
-        work, together = zeros(x, passes * (DIGITS + 2 + sums)), resident(x, self.shape[2])
+        work, together = zeros(x, passes * (DIGITS + 1 + sums)), resident(x, self.shape[2])
         tickets = work.ptr + 8 * passes * DIGITS
-        ways, first = tickets + 8 * passes, tickets + 16 * passes
+        first = tickets + 8 * passes
         launch("sort", "upsweep_digits", spec, x, (min(tiles, together), threads), [x.ptr, n, work.ptr])
-        launch("sort", "upsweep_starts", spec, x, (passes, DIGITS), [work.ptr, n, ways, first, rows])
+        launch("sort", "upsweep_starts", spec, x, (passes, DIGITS), [work.ptr, n, tickets, first, rows])
         go = launcher("sort", "upsweep_pass", spec, x, self.shared)
         result, *others = [v.ptr if v else 0 for v in (*keys, source, *values)]
         for i in range(passes):
             last = places and i == passes - 1
-            sums_at = first + 8 * sums * i
             numbers = [
-                x.ptr,
-                n,
-                0 if last else result,
-                *others,
-                last,
-                ways + 8 * i,
-                tickets + 8 * i,
-                sums_at,
-                8 * i,
-                together,
-            ]
+                x.ptr, n, 0 if last else result, *others, last, tickets + 8 * i, first + 8 * sums * i, 8 * i, together,
+            ]  # fmt: skip
             go((tiles, threads), numbers)
 
 

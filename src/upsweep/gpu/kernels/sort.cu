@@ -61,7 +61,9 @@ __device__ __forceinline__ u32 sum_before(u32 x) {
 // The way of a pass. Where all keys have the same digit a pass is left out, but not the last one, which writes the result.
 enum { RUNS = 1, FIRST = 2, ASIDE = 4 };  // it reads what came in; it writes not the result but the other memory
 
-struct Starts { const u64* counts; i64 n; u64* ways; COUNT* sums; i64 rows; };
+constexpr int WAY = 29;  // a ticket names a tile in its lower bits, and the way of the pass above
+
+struct Starts { const u64* counts; i64 n; u64* tickets; COUNT* sums; i64 rows; };
 
 // A block a pass: row 0 of its sums says where each digit begins. Row t + 1 is that of tile t.
 extern "C" __global__ void __launch_bounds__(DIGITS) upsweep_starts(const __grid_constant__ Starts p) {
@@ -72,7 +74,8 @@ extern "C" __global__ void __launch_bounds__(DIGITS) upsweep_starts(const __grid
 #pragma unroll
   for (int pass = 0; pass < PASSES - 1; pass++) runs |= !__syncthreads_or(p.counts[pass * DIGITS + digit] == p.n) << pass;
   __syncthreads();  // counts are there
-  if (digit == 0) p.ways[own] = runs >> own & 1 ? RUNS | (runs & (1u << own) - 1 ? 0 : FIRST) | (__popc(runs >> own) & 1 ? 0 : ASIDE) : 0;
+  const u32 way = RUNS | (runs & (1u << own) - 1 ? 0 : FIRST) | (__popc(runs >> own) & 1 ? 0 : ASIDE);
+  if (digit == 0 && runs >> own & 1) p.tickets[own] = way << WAY;
   u64 start = 0;
   for (int d = 0; d < digit; d++) start += counts[d];
   p.sums[own * p.rows * DIGITS + digit] = ALL<COUNT> | (COUNT)start;
@@ -83,7 +86,6 @@ struct Pass {
   KEY *keys_out, *keys_aside;  // null: nobody asks for the keys
   const VALUE* values;         // null: the keys' places
   void *values_out, *values_aside; i64 wide;  // 1: the result as i64
-  const u64* way;
   u32* ticket;
   COUNT* sums;
   i64 shift;
@@ -119,9 +121,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_pass(const
   __shared__ i64 goes[DIGITS];    // from a place in the tile to one in the output
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, shift = (int)p.shift;
   for (int i = threadIdx.x; i < 2 * WARPS * DIGITS; i += THREADS) counts[i] = 0;
-  const u32 way = (u32)*p.way;
-  const i64 t = draw(p.ticket), begin = t * TILE;
+  const u32 ticket = draw(p.ticket), way = ticket >> WAY;
   if (!way) return;
+  const i64 t = ticket & (1u << WAY) - 1, begin = t * TILE;
   const KEY* const keys_in = way & FIRST ? p.keys : way & ASIDE ? p.keys_out : p.keys_aside;
   KEY* const keys_to = way & ASIDE ? p.keys_aside : p.keys_out;
   const int size = (int)min(p.n - begin, (i64)TILE), first = warp * STRIP + lane, present = size - first;
