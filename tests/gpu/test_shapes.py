@@ -377,7 +377,8 @@ def test_a_lane_takes_short_rows_that_lie_one_behind_another(dtype, n, vector):
         (ops.ADD, 500, 999, {}, "rows", 4 * 32, 8),
         (ops.ADD, 9000, 100, {"reverse": True}, "short", 32, 128),
         (ops.ADD, 4000, 100, {"reverse": True}, "rows", 8, 16),
-        (ops.MAX, 4000, 999, {}, "rows", 32, 32),
+        (ops.MAX, 4000, 999, {}, "rows", 16, 64),
+        (ops.MUL, 4000, 999, {}, "rows", 32, 32),
     ],
 )
 def test_rows_of_bytes_are_cut_anywhere_where_the_operator_is_free_of_the_tree(

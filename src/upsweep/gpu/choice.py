@@ -167,7 +167,7 @@ def light(plan: Plan) -> bool:
     )
 
 
-BYTEWISE = {"add": 1, "or": 2, "and": 3, "xor": 4}
+BYTEWISE = {"add": 1, "or": 2, "and": 3, "xor": 4, "max": 5, "min": 6}
 """The operators on bytes that packed.cuh knows, by its numbers."""
 OF_TRUTHS = {"add": "or", "max": "or", "mul": "and", "min": "and"}
 

@@ -12,7 +12,7 @@ from upsweep.gpu.choice import Choice, light, packing, words, words_passing
 from upsweep.gpu.layout import Lane, Layout, mode, touching_rows
 from upsweep.gpu.shapes import LINE, ROWS, Chip, Shape
 from upsweep.gpu.shapes.rows import CUT
-from upsweep.gpu.shapes.short import KNOWN, fits_short, for_dense, for_short
+from upsweep.gpu.shapes.short import KNOWN, STEP, fits_short, for_dense, for_short
 from upsweep.gpu.shapes.walks import VECTOR_ROWS, Walking, for_walk
 from upsweep.gpu.sharing import places_of
 from upsweep.gpu.text import declared
@@ -121,10 +121,12 @@ class Short(Choice):
 
     def spec(self, plan: Plan) -> str:
         layout, vector = self.layout, self.shape.vector
-        length = layout.n if self.dense and layout.n <= KNOWN else 0
+        n = layout.n
+        length = n if self.dense and n <= KNOWN else 0
+        sure = (n - 1) // STEP * STEP if self.dense else 0
         numbers = {
             "DIMS": len(layout.dims) - 1, "ITEMS": self.shape.items, "VECTOR": vector, "THREADS": self.threads,
-            "LENGTH": length,
+            "LENGTH": length, "SURE": sure, "MOST": sure + STEP if self.dense else self.shape.items,
         }  # fmt: skip
 
         def grain(x: Lane) -> int:

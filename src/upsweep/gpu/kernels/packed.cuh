@@ -1,36 +1,45 @@
-// Sums of bytes, four to a register. Bytes wrap, so their sum is the same in every order, as operators on bits are. A thread
+// Sums of bytes, four to a register. Bytes wrap, so their sum is the same in every order, as are operators on bits and maxima. A thread
 // therefore need not walk the tree inside its own run. One add at a time took 15 instructions an item and .64 of a copy (H200).
 #pragma once
 #include "region.cuh"
 #include "warp.cuh"
 
 // The operator on the bytes (BYTEWISE): it has no carry from byte to byte, or the carry is left out (ADDS). Bits of booleans are
-// 0 and 1.
-enum { NONE, ADDS, ORS, ANDS, XORS };
+// 0 and 1. Minima are maxima of the complements, and signed bytes compare as unsigned ones with the other sign.
+enum { NONE, ADDS, ORS, ANDS, XORS, MAXS, MINS };
 typedef typename Component<0>::Acc Byte;
+constexpr bool BITS = BYTEWISE == ORS || BYTEWISE == ANDS || BYTEWISE == XORS, MOST = BYTEWISE == MAXS || BYTEWISE == MINS;
+constexpr u32 TURNED = MOST ? (BYTEWISE == MINS ? 0xff : 0) ^ (same<Byte, i8> ? 0x80 : 0) : 0;
 constexpr bool PACKED = BYTEWISE != NONE && ITEMS >= 16;
 
 // Words of a run. The functions below are also compiled for other types, and never called for them.
 constexpr int PACKED_WORDS = max_of(max_of(LoadSlab<0, 32, ITEMS>::RUN, StoreSlab<0, 32, ITEMS>::RUN) / 4, 1);
 typedef u32 Packed[PACKED_WORDS];
 
-// Booleans in memory may be any byte: those that are not 0 become 1.
+// Booleans in memory may be any byte: those that are not 0 become 1. Bytes of a minimum or maximum are TURNED.
 __device__ __forceinline__ void normalize(Packed& w) {
   if constexpr (same<Byte, bool> || same<typename Input<0>::Load, b8>) {
 #pragma unroll
     for (int i = 0; i < PACKED_WORDS; i++) w[i] = (((w[i] & 0x7f7f7f7fu) + 0x7f7f7f7fu) | w[i]) >> 7 & 0x01010101u;
   }
+#pragma unroll
+  for (int i = 0; i < PACKED_WORDS; i++) w[i] ^= TURNED * 0x01010101u;
 }
 
 __device__ __forceinline__ u32 join_bits(u32 a, u32 b) { return BYTEWISE == ORS ? a | b : BYTEWISE == ANDS ? a & b : a ^ b; }
-__device__ __forceinline__ u32 join(u32 a, u32 b) { return BYTEWISE == ADDS ? a + b : join_bits(a, b); }
+// Of sums, and of two of 16 bits.
+__device__ __forceinline__ u32 join(u32 a, u32 b) { return BYTEWISE == ADDS ? a + b : MOST ? max(a, b) : join_bits(a, b); }
+__device__ __forceinline__ u32 join_halves(u32 a, u32 b) { return MOST ? __vmaxu2(a, b) : a + b; }
 constexpr u32 NEUTRAL = BYTEWISE != ANDS ? 0 : same<Byte, bool> ? 0x01010101u : 0xffffffffu;
 
 __device__ __forceinline__ u32 sum_bytes(const Packed& w) {
   u32 sum = NEUTRAL;
 #pragma unroll
-  for (int i = 0; i < PACKED_WORDS; i++) sum = BYTEWISE == ADDS ? __dp4a(w[i], 0x01010101u, sum) : join_bits(sum, w[i]);
-  if constexpr (BYTEWISE != ADDS) {
+  for (int i = 0; i < PACKED_WORDS; i++)
+    if constexpr (MOST) sum = __vmaxu2(sum, __vmaxu2(w[i] & 0x00ff00ffu, w[i] >> 8 & 0x00ff00ffu));
+    else sum = BYTEWISE == ADDS ? __dp4a(w[i], 0x01010101u, sum) : join_bits(sum, w[i]);
+  if constexpr (MOST) sum = max(sum & 0xffff, sum >> 16);
+  if constexpr (BITS) {
     sum = join_bits(sum, sum >> 16);
     sum = join_bits(sum, sum >> 8) & 0xff;
   }
@@ -39,13 +48,13 @@ __device__ __forceinline__ u32 sum_bytes(const Packed& w) {
 
 // Prefixes of the bytes; sums in two lanes of 16 bits: items 0 and 2, and items 1 and 3, of each word.
 __device__ __forceinline__ void scan_bytes(Packed& w, u32 before) {
-  u32 carry = (before & 0xff) * (BYTEWISE == ADDS ? 0x00010001u : 0x01010101u);
+  u32 carry = (before & 0xff) * (BITS ? 0x01010101u : 0x00010001u);
 #pragma unroll
   for (int i = 0; i < PACKED_WORDS; i++) {
     u32 inclusive, last;
-    if constexpr (BYTEWISE == ADDS) {
-      u32 even = __byte_perm(w[i], 0, 0x4240), odd = __byte_perm(w[i], 0, 0x4341), pair = even + odd;
-      u32 first = even + (pair << 16) + carry, second = pair + (pair << 16) + carry;
+    if constexpr (!BITS) {
+      u32 even = __byte_perm(w[i], 0, 0x4240), odd = __byte_perm(w[i], 0, 0x4341), pair = join_halves(even, odd);
+      u32 first = join_halves(join_halves(even, pair << 16), carry), second = join_halves(join_halves(pair, pair << 16), carry);
       inclusive = __byte_perm(first, second, 0x6240);
       last = __byte_perm(second, 0, 0x4242);
     } else {
@@ -53,14 +62,14 @@ __device__ __forceinline__ void scan_bytes(Packed& w, u32 before) {
       inclusive = join_bits(four, carry);
       last = __byte_perm(inclusive, 0, 0x3333);
     }
-    w[i] = EXCLUSIVE ? __byte_perm(carry, inclusive, 0x6540) : inclusive;
+    w[i] = (EXCLUSIVE ? __byte_perm(carry, inclusive, 0x6540) : inclusive) ^ TURNED * 0x01010101u;
     carry = last;
   }
 }
 
 // The sum of all lanes; in aligned groups of LANES lanes the sum up to this one, and from these the sum of those before it.
 __device__ __forceinline__ u32 sum_lanes(u32 sum) {
-  return BYTEWISE == ADDS ? __reduce_add_sync(FULL, sum) : BYTEWISE == ORS ? __reduce_or_sync(FULL, sum)
+  return BYTEWISE == ADDS ? __reduce_add_sync(FULL, sum) : MOST ? __reduce_max_sync(FULL, sum) : BYTEWISE == ORS ? __reduce_or_sync(FULL, sum)
        : BYTEWISE == ANDS ? __reduce_and_sync(FULL, sum) : __reduce_xor_sync(FULL, sum);
 }
 template <int LANES = 32> __device__ __forceinline__ u32 sum_to(u32 sum, int lane) {
@@ -78,6 +87,7 @@ __device__ __forceinline__ u32 before_lane(u32 sums, int lane) {
 
 __device__ __forceinline__ Element byte_element(u32 sum) {
   Item item;
-  get<0>(item) = convert<typename Component<0>::Acc>(sum);
+  get<0>(item) = convert<typename Component<0>::Acc>(sum ^ TURNED);
   return element(item, false);
 }
+__device__ __forceinline__ u32 byte_of(const Prefix& p) { return p.some ? convert<u32>(p.value.head) & 0xff ^ TURNED : NEUTRAL; }

@@ -137,8 +137,7 @@ extern "C" __global__ void CLUSTERED __launch_bounds__(32 * WARPS, BLOCKS) upswe
     normalize(w);
     u32 sums = sum_to<LANES>(sum_bytes(w), within);
     if constexpr (SHARED_ROWS) meet(p, byte_element(sums), warp, lane, own, start, before, after);
-    u32 lanes = before_lane(sums, within);
-    scan_bytes(w, before.some ? join(convert<u32>(before.value.head), lanes) : lanes);
+    scan_bytes(w, join(byte_of(before), before_lane(sums, within)));
     __syncwarp();  // all lanes have read their runs
     region.template store_slab<0>().write_packed(RowRegion::out<0>(p, row), j, w);
     __syncwarp();  // all lanes have written theirs

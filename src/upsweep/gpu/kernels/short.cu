@@ -32,6 +32,8 @@ struct Thread {
   char* shared;
 
   __device__ __forceinline__ int n() const { return LENGTH ? LENGTH : (int)p.n; }
+  // Whether a row has item k. The first SURE items every row of this kernel has, and none more than MOST.
+  __device__ __forceinline__ bool has(int k) const { return k < SURE || (k < MOST && k < n()); }
   __device__ __forceinline__ i64 existing(i64 column) const { return BEHIND ? min(column, p.columns - 1) : column; }
   // The stretch of an array, and the lane's part of it.
   template <class T, class M> __device__ __forceinline__ Stretch<T> stretch(char* base, const Strides& s) const {
@@ -91,7 +93,7 @@ struct Thread {
     } else {
       struct alignas(sizeof(Load)) Piece { Load x[PER]; };
 #pragma unroll
-      for (int k = 0; k < ITEMS; k += PER) if (k < n()) {
+      for (int k = 0; k < ITEMS; k += PER) if (has(k)) {
         const Piece piece = load_item<Piece, GRAIN>(from + (Input<I>::flip ? n() - PER - k : k) * (int)sizeof(Load));
 #pragma unroll
         for (int i = 0; i < PER; i++) get<I>(given[0][k + i]) = convert<Value>(piece.x[Input<I>::flip ? PER - 1 - i : i]);
@@ -131,7 +133,7 @@ struct Thread {
     } else {
       struct alignas(sizeof(Store)) Piece { Store x[PER]; } piece;
 #pragma unroll
-      for (int k = 0; k < ITEMS; k += PER) if (k < n()) {
+      for (int k = 0; k < ITEMS; k += PER) if (has(k)) {
 #pragma unroll
         for (int i = 0; i < PER; i++) piece.x[Output<O>::flip ? PER - 1 - i : i] = convert<Store>(get<O>(y[0][k + i]));
         store_item<Piece, GRAIN>(to + (Output<O>::flip ? n() - PER - k : k) * (int)sizeof(Store), piece);

@@ -176,9 +176,7 @@ struct Worker {
       Packed w;
       region(k, i).template load_slab<0>().read_packed(Strip::in<0>(p, row), j, w);
       normalize(w);
-      Prefix before = s.prefixes[k & 1][part(i)];
-      u32 lanes = before_lane(sum_to(sum_bytes(w), lane), lane);
-      scan_bytes(w, before.some ? join(convert<u32>(before.value.head), lanes) : lanes);
+      scan_bytes(w, join(byte_of(s.prefixes[k & 1][part(i)]), before_lane(sum_to(sum_bytes(w), lane), lane)));
       __syncwarp();  // all lanes have read their runs
       region(k, i).template store_slab<0>().write_packed(Strip::out<0>(p, row), j, w);
       __syncwarp();  // all lanes have written theirs

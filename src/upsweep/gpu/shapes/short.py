@@ -23,6 +23,11 @@ KNOWN = 16
 rows in lanes: rows of 3 f4 .70 -> .97, of 5 .76 -> .98, of 7 .72 -> .96, of 9 .64 -> .99, of 17 .84 -> 1.0, of 33 .62 -> .99,
 of 65 .70 -> .98, of 127 .89 -> .96; of 3 i1 .06 -> 1.0, of 33 i1 .15 -> .49, of 100 i1 .29 -> .75, of 5 pairs .76 -> 1.0."""
 
+STEP = 8
+"""Items by which the lengths of longer rows that share a kernel differ: what no row has takes no registers and no tests. Of a
+copy, a kernel for each power of two -> so: bf16 in rows of 17 .73 -> .94, of 33 .67 -> 1.0, of 65 .51 -> .99, of 101 .70 -> .98
+(H200)."""
+
 
 def fits_short(n: int, words: int, segmented: bool, light: bool) -> bool:
     """Whether a lane can hold an axis. Whether the operator is `light` counts, as a lane's code grows with its items."""
