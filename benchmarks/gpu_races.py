@@ -164,15 +164,16 @@ def texts() -> Iterator[Race]:
         there = torch.from_numpy(text).to(CUDA)
         yield Race(f"tokenize {name}", len(text), lambda t=there, x=lexer: apps.tokenize(t, x),
                    want=lambda t=text, x=lexer: tuple(torch.from_numpy(v).to(CUDA) for v in apps.tokenize(t, x)))  # fmt: skip
-    frames = "frames are bytes of the host, which makes and checks them"
+    made = "codes are written in passes over arrays of the GPU; the host makes the tree of codes, and sums and joins the frame"
+    read = "frames are bytes of the host, whose cores decode them"
     counters = np.cumsum(np.random.default_rng(0).integers(0, 100, N // 64))
     for name, x in (("text", once), ("counters", counters)):
         there = torch.from_numpy(x.copy()).to(CUDA)
         frame = apps.compress(there)
         yield Race(f"compress {name}", x.nbytes, lambda x=there: len(apps.compress(x)), want=lambda frame=frame: len(frame),
-                   bound=frames)  # fmt: skip
+                   bound=made)  # fmt: skip
         yield Race(f"decompress {name}", x.nbytes, lambda frame=frame, x=x: np.frombuffer(apps.decompress(frame), x.dtype),
-                   want=lambda x=x: x, bound=frames)  # fmt: skip
+                   want=lambda x=x: x, bound=read)  # fmt: skip
 
 
 def algebra() -> Iterator[Race]:
