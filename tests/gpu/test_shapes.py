@@ -255,6 +255,15 @@ def test_results_that_are_much_wider_have_a_place_of_their_own(dtypes, apart):
     assert choice.shared_bytes(plan) == stages + apart * own
 
 
+@pytest.mark.parametrize(("phase", "gap"), [(0, 0), (8, 16)])
+def test_lanes_meet_each_bank_once_where_no_array_is_shifted(phase, gap):
+    mix = Operator(lambda a, b: (a[0] + b[1], a[1] * b[2], a[2] + b[0], a[3] * b[3]))
+    plan, choice = chosen((mix, ["f8"] * 4, (1 << 26,), 0, {"phase": phase}))
+    size = 8 * 32 * choice.shape.items + gap
+    assert choice.room(plan).inputs == choice.room(plan).outputs == [0, size, 2 * size, 3 * size]
+    assert gap or size % 128 == 0
+
+
 @pytest.mark.parametrize(
     ("dtype", "shape", "phase", "axis", "pieces"),
     [("f4", (4096, 4096), 0, 0, 16), ("f4", (4096, 4096), 8, 0, 8), ("f4", (4098, 4096), 0, 0, 8), ("f8", (4097, 4096), 0, 0, 8),

@@ -107,8 +107,9 @@ class Tiles(Choice):
         return not plan.reverse and self.shape.items in (8, 16, 32) and turned_alike
 
     def room(self, plan: Plan) -> Room:
+        apart = results_apart(plan, self.layout)
         return room_of(
-            plan, self.layout, self.shape.lanes * self.shape.items, results_apart(plan, self.layout)
+            plan, self.layout, self.shape.lanes * self.shape.items, apart, len(plan.accumulators) > 3
         )
 
 

@@ -18,8 +18,9 @@ __device__ __forceinline__ bool head_of(const Element&) { return false; }
 
 // The operator, or a call of the one copy of it: a costly one fills the instruction cache where it is written out for warps
 // that come by now and then. logaddexp ran at .56 of a copy with a look-back that calls, at .51 without (H200). A SPARING warp
-// branches around what none of its lanes wants: that pays for items whose folds take long.
-enum How { INLINE, CALLED, SPARING };
+// branches around what none of its lanes wants: that pays for items whose folds take long. A ROLLED sweep has one copy of the
+// operator in a loop over its steps.
+enum How { INLINE, CALLED, SPARING, ROLLED };
 static __device__ __noinline__ Item op_called(Item a, Item b) { return op(a, b); }
 template <How HOW> __device__ __forceinline__ Item op_in(const Item& a, const Item& b) {
   if constexpr (HOW == CALLED) return op_called(a, b);

@@ -16,6 +16,10 @@ constexpr int LEAD = REDUCE ? 0 : 1;             // tiles that are summed before
 
 constexpr int RING = STAGES == 2 ? 4 : 8;
 
+// How the lanes of a working warp are swept. Three components spill where the sweeps are written out: of f8 they ran at .61 of a copy in
+// a loop; of more components four of f8 at .77 so, written out at .79, six of f4 at .80 and .81 (H200).
+constexpr How SWEEPING = COMPONENTS == 3 && NODE > 2 ? ROLLED : INLINE;
+
 // A tile asked for before there is room for it is summed late, and keeps all tiles after it waiting: affine .86 to .81. Not so
 // where blocks take whole rows; and items of more than 16 bytes win more by tickets that come early, matrices .62 to .64 (H200).
 // Tickets that the warps take which write, as those of columns do, come too early as well: f4 .89 to .86, affine .89 to .83 (H200).
@@ -161,7 +165,7 @@ struct Worker {
       Item x[ITEMS];
       u32 heads = region(k, i).read_items(p, row, j, x);
       up_sweep(x, heads);
-      Element e = up_sweep<32>(element(x[ITEMS - 1], heads >> (ITEMS - 1) & 1), lane);
+      Element e = up_sweep<32, SWEEPING>(element(x[ITEMS - 1], heads >> (ITEMS - 1) & 1), lane);
       if (lane == 31) s.sums[k & 1][part(i)] = e;
       if constexpr (KEPT) {
         x[ITEMS - 1] = e.value;  // with what the lanes made of the run's own sum, which nobody asks for again
@@ -199,12 +203,12 @@ struct Worker {
       } else {
         swept = heads = region(k, i).read_items(p, row, j, x);
         up_sweep(x, swept);
-        sums = up_sweep<16>(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), lane);
+        sums = up_sweep<16, SWEEPING>(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), lane);
       }
       Prefix before = s.prefixes[k & 1][part(i)];
       Item start = {};
       if (EXCLUSIVE || SEGMENTED) start = s.start[k & 1];
-      down_sweep<32>(before, lane, sums, start);
+      down_sweep<32, SWEEPING>(before, lane, sums, start);
       Item next = from_next(before.value);
       if (lane == 31) next = s.prefixes[k & 1][part(i) + 1].value;
       results(x, heads, swept, before, next, start);

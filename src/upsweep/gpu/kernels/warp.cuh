@@ -52,6 +52,11 @@ __device__ __forceinline__ void up_sweep(Element (&e)[N], int lane, const int (&
     for (int i = 0; i < N; i++)
 #pragma unroll WRITTEN
       for (int s = 0; s < log2_of(LANES); s++) if (2 << s <= most[i]) step(i, s);
+  } else if constexpr (HOW == ROLLED) {
+#pragma unroll 1
+    for (int s = 0; s < log2_of(LANES); s++)
+#pragma unroll
+      for (int i = 0; i < N; i++) step(i, s);
   } else {
 #pragma unroll
     for (int s = 0; s < log2_of(LANES); s++)
@@ -98,6 +103,9 @@ __device__ __forceinline__ void down_sweep(Prefix& p, int m, const Element& swep
       bool wanted = m >> s & 1;
       if (__any_sync(FULL, wanted)) fold_where(wanted, p, block(s), start);
     }
+  } else if constexpr (HOW == ROLLED) {
+#pragma unroll 1
+    for (int s = STEPS - 1; s >= 0; s--) fold_where(m >> s & 1, p, block(s), start);
   } else {
     Element blocks[max_of(STEPS, 1)];
 #pragma unroll
