@@ -71,7 +71,8 @@ HOT = {
     "a short axis": (ops.ADD, ["f4"], (16, 1 << 22), 0, {}),
     "walk": (ops.AFFINE, ["f4", "f4"], (8, 4096, 1536), 1, {"kept": 1, "order": "sequential"}),
     "walk of halves": (ops.AFFINE, ["f2", "f2"], (8, 4096, 1536), 1, {"kept": 1, "order": "sequential"}),
-    "few columns": (ops.AFFINE, ["f2", "f2"], (1, 16384, 4096), 1, {"kept": 1, "order": "sequential"}),
+    "few columns": (ops.AFFINE, ["f2", "f2"], (2, 65536, 1024), 1, {"kept": 1, "order": "sequential"}),
+    "odd columns in order": (ops.ADD, ["i1"], (512, 2048, 101), 1, {"order": "sequential"}),
     "walk along rows": (ops.AFFINE, ["f4", "f4"], (8, 1536, 4096), 2, {"kept": 1, "order": "sequential"}),
     "gradients": (
         ADJOINT,

@@ -16,7 +16,7 @@ pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 from gpu_plans import Fused, chosen, fused
 from upsweep.engine import EngineError
 from upsweep.function import Function
-from upsweep.gpu import driver, launch, shapes, sweeps
+from upsweep.gpu import driver, lanes, launch, shapes, sweeps
 from upsweep.gpu.layout import arrange
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.sharing import places_of_lines, room_of
@@ -84,6 +84,32 @@ def test_rows_that_are_blocks_of_the_tree_are_summed_and_not_scanned(dtypes, sha
     op = ops.ARGMAX if len(dtypes) == 2 else ops.ADD
     _, choice = chosen((op, dtypes, shape, 1, {"reduce": True, **flags}))
     assert choice.kernel == kernel
+
+
+@pytest.mark.parametrize("arch", [80, 86, 90])
+@pytest.mark.parametrize(
+    ("dtype", "shape", "axis", "turned", "stretch"),
+    [
+        ("f4", (65536, 8192), 0, False, False),
+        ("f4", (806109, 333), 0, True, False),
+        ("f4", (2, 65536, 1024), 1, True, False),
+        ("f8", (2, 65536, 1024), 1, False, False),
+        ("i1", (512, 2048, 101), 1, False, True),
+        ("f4", (256, 1000, 1001), 1, False, True),
+        ("bfloat16", (256, 1001, 1001), 1, True, False),
+        ("c16", (256, 1000, 1001), 1, False, False),
+    ],
+)
+def test_columns_in_order_move_as_their_lines_lie(dtype, shape, axis, turned, stretch, arch):
+    """Lines that begin at 16 bytes are copied, others go by way of registers, or whole rows of lines as one stretch."""
+    plan, choice = chosen((ops.ADD, [dtype], shape, axis, {"order": "sequential"}), arch)
+    assert isinstance(choice, lanes.Walk)
+    walking = choice.walking
+    assert (walking.turned, walking.stretch) == (turned, stretch)
+    assert choice.shared_bytes(plan) * walking.walks <= choice.chip.shared
+    assert walking.stages > 1
+    assert walking.stages % walking.servers == 0
+    assert not stretch or choice.width >= shape[-1] == choice.columns
 
 
 @pytest.mark.parametrize("factor", ["f4:", "f4-", "f4|"])

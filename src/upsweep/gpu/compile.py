@@ -26,11 +26,12 @@ _SCAN = "narrow.cuh prelude.cuh operators.cuh spec elements.cuh copies.cuh memor
 _SELECTIVE = "narrow.cuh prelude.cuh maths.cuh spec copies.cuh pieces.cuh selective.cuh"
 _GATED = "narrow.cuh prelude.cuh maths.cuh gates.cuh spec copies.cuh pieces.cuh gated_params.cuh"
 _COLUMNS = "column_lookback.cuh column_patches.cuh column_serving.cuh"
+_WALK = "walk_stages.cuh walk_columns.cuh walk_patches.cuh"
 _PARTS = {
     "rows": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh nodes.cuh rows.cu",
     "tiles": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh nodes.cuh lookback.cuh tiles.cu",
     "columns": f"{_SCAN} params.cuh thread.cuh warp.cuh nodes.cuh {_COLUMNS} columns.cu",
-    "walk": f"{_SCAN} params.cuh barriers.cuh ring.cuh walk_patches.cuh walk.cu",
+    "walk": f"{_SCAN} params.cuh barriers.cuh ring.cuh {_WALK} walk.cu",
     "short": f"{_SCAN} params.cuh thread.cuh short.cu",
     "sums": f"{_SCAN} params.cuh thread.cuh warp.cuh sums.cu",
     "selective": f"{_SELECTIVE} barriers.cuh serving.cuh selective_serving.cuh selective.cu",

@@ -8,12 +8,12 @@ from itertools import accumulate
 from math import prod
 from typing import Any
 
-from upsweep.gpu.choice import Choice, light, packing, words, words_passing
-from upsweep.gpu.layout import Lane, Layout, mode, touching_rows
+from upsweep.gpu.choice import Choice, light, packing, words, words_passing, words_read
+from upsweep.gpu.layout import Lane, Layout, mode, patched, touching_rows
 from upsweep.gpu.shapes import LINE, ROWS, Chip, Shape
 from upsweep.gpu.shapes.rows import CUT
 from upsweep.gpu.shapes.short import KNOWN, STEP, fits_short, for_dense, for_short
-from upsweep.gpu.shapes.walks import VECTOR_ROWS, Walking, for_walk
+from upsweep.gpu.shapes.walks import VECTOR_ROWS, Walking, for_stretch, for_walk
 from upsweep.gpu.sharing import places_of
 from upsweep.gpu.text import declared
 from upsweep.operators import free
@@ -160,9 +160,28 @@ def _walk(plan: Plan, layout: Layout, across: bool, chip: Chip) -> Walk:
     size = max(1, sum(x.size for x in layout.moving()) + plan.segmented)
     largest = max(x.size for x in layout.arrays())
     rows = prod(layout.dims)
-    walking = for_walk(layout.n, rows, words_passing(plan, layout), size, largest, across)
+    lines = [x for x in (*layout.arrays(), layout.heads) if x and patched(x)] if across else []
+    even = all(x.grain_of_lines(32, layout.dims[-1]) == 16 for x in lines)
+    read = words_read(layout) + (layout.heads in lines)
+    walking = for_walk(layout.n, rows, words_passing(plan, layout), size, largest, across, even, read)
+    if lines and not even and all(_stretches(x, layout) for x in lines):
+        batch = rows // layout.dims[-1]
+        walking = (
+            for_stretch(
+                layout.n, layout.dims[-1], batch, words_passing(plan, layout), [x.size for x in lines]
+            )
+            or walking
+        )
     shape = Shape(walking.items, 1, walking.walks, vector=walking.vector)
-    return Walk(shape, layout, layout.dims[-1] if across else 0, chip, walking=walking)
+    walk = Walk(shape, layout, layout.dims[-1] if across else 0, chip, walking=walking)
+    return replace(walk, walking=walking.fitted(walk.stage(plan), chip.shared))
+
+
+def _stretches(x: Lane, layout: Layout) -> bool:
+    """Whether the lines of columns lie one behind another, from 16 bytes on."""
+    columns = layout.dims[-1] * x.size
+    whole = replace(_forward(x, layout.n), rows=x.rows[:-1])
+    return abs(x.along) == columns and whole.grain(layout.n * columns) == 16
 
 
 NOT_WALKING = Walking(1, 1, 1, 1, 1, 1)
@@ -185,24 +204,33 @@ class Walk(Choice):
 
     @property
     def threads(self) -> int:
-        return 32 + 32 * self.walking.servers
+        return 32 * (self.walking.walkers + self.walking.servers)
+
+    @property
+    def width(self) -> int:
+        return 32 * self.walking.vector * self.walking.walkers
 
     def grid(self, resident: Callable[[], int]) -> int:
         return self.rows * self.column_groups if self.across else -(-self.rows // self.width)
 
     def shared_bytes(self, plan: Plan) -> int:
-        size = self._parts(plan)[2]["STAGE_BYTES"]
-        return self.walking.fitting(size, self.chip.shared) * size
+        return self.walking.stages * self.stage(plan)
+
+    def stage(self, plan: Plan) -> int:
+        """Bytes of a stage."""
+        return self._parts(plan)[2]["STAGE_BYTES"]
 
     def spec(self, plan: Plan) -> str:
         inputs, outputs, numbers = self._parts(plan)
-        _, vector, steps, walks, servers, _ = self.walking
+        walking = self.walking
         numbers |= {
-            "DIMS": len(self.layout.dims) - self.across, "ITEMS": self.walking.items, "VECTOR": vector, "STEPS": steps,
-            "AHEAD": -1 if plan.ahead is None else plan.ahead,
-            "STAGES": self.walking.fitting(numbers["STAGE_BYTES"], self.chip.shared), "BLOCKS": walks, "SERVERS": servers,
+            "DIMS": len(self.layout.dims) - self.across, "ITEMS": walking.items, "VECTOR": walking.vector,
+            "STEPS": walking.steps, "AHEAD": -1 if plan.ahead is None else plan.ahead, "STAGES": walking.stages,
+            "BLOCKS": walking.walks, "SERVERS": walking.servers, "WALKERS": walking.walkers,
+            "COLUMNS": self.columns if walking.stretch else 0,
         }  # fmt: skip
-        return declared(plan, self.layout, numbers, {"ACROSS": self.across}, inputs, outputs)
+        truths = {"ACROSS": self.across, "TURNED": walking.turned}
+        return declared(plan, self.layout, numbers, truths, inputs, outputs)
 
     def _parts(self, plan: Plan) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, int]]:
         """The text's lines for each input, for each output, and for a stage: the place of each array in it and the way it is
@@ -217,7 +245,7 @@ class Walk(Choice):
                 continue
             alone = self._alone(x)
             flipped = self._flips(x) and not alone
-            inputs.append({"at": end, "alone": alone, "flip": flipped, "grain": self._grain(x)})
+            inputs.append({"at": end, "alone": alone, "flip": flipped, "grain": self._grain(x, alone)})
             if not alone:
                 free.append(((x.size, flipped), end))
             end += self._room(x, alone)
@@ -231,15 +259,19 @@ class Walk(Choice):
                 free.remove(place)
             at = place[1] if place is not None else end
             end += 0 if place is not None else self._room(x, False)
-            outputs.append({"at": at, "flip": kind[1], "grain": self._grain(x), "reduced_grain": 1})
+            outputs.append({"at": at, "flip": kind[1], "grain": self._grain(x, False), "reduced_grain": 1})
         heads = self.layout.heads
-        said = {"HEADS_AT": end, "HEADS_SAME": 0, "HEADS_FLIP": 0, "HEADS_GRAIN": 1}
+        said = {"HEADS_AT": end, "HEADS_ALONE": 0, "HEADS_FLIP": 0, "HEADS_GRAIN": 1}
         if heads is not None:
+            alone = self._alone(heads)
+            # Along rows whose first head lies outside, heads come one by one.
+            apart = not self.across and plan.reverse != plan.ends
             said |= {
-                "HEADS_SAME": int(self._alone(heads)),
-                "HEADS_GRAIN": 1 if plan.reverse != plan.ends or self._alone(heads) else self._grain(heads),
+                "HEADS_ALONE": int(alone),
+                "HEADS_FLIP": int(self.walking.stretch and heads.along < 0),
+                "HEADS_GRAIN": 1 if apart else self._grain(heads, alone),
             }
-            end += self._room(heads, self._alone(heads))
+            end += self._room(heads, alone)
         return inputs, outputs, {**said, "STAGE_BYTES": max(1, -(-end // 128)) * 128}
 
     def _alone(self, x: Lane) -> bool:
@@ -247,16 +279,23 @@ class Walk(Choice):
         return x.rows[-1] == 0 if self.across else not any(x.rows)
 
     def _flips(self, x: Lane) -> bool:
+        if self.walking.stretch:
+            return x.along < 0
         return not self.across and x.along == -x.size and mode(x, 16) == "ALIGNED"
 
-    def _grain(self, x: Lane) -> int:
+    def _grain(self, x: Lane, alone: bool) -> int:
         """Bytes that are copied at once, of rows that lie apart."""
+        if alone or self.walking.turned:
+            return x.grain(x.size)
         if self.across:
             return x.grain_of_lines(self.width, self.columns)
         return 16 if mode(x, 16) == "ALIGNED" and self.walking.steps * x.size % 16 == 0 else x.grain(x.size)
 
-    def _room(self, x: Lane, same: bool) -> int:
+    def _room(self, x: Lane, alone: bool) -> int:
         line = self.walking.steps * x.size
-        if not same:
-            line = line * self.width if self.across else (line + 16) * self.width
+        if self.walking.stretch and not alone:
+            line *= self.columns
+        elif not alone:
+            lined = self.across and not self.walking.turned
+            line = line * self.width if lined else (line + 16) * self.width
         return -(-line // 16) * 16

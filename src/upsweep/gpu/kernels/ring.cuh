@@ -4,8 +4,9 @@
 
 struct Ring {
   u64 full[STAGES], done[STAGES];
+  bool heads[STAGES];  // whether segments may start in it
   __device__ __forceinline__ void init() {
-    for (int s = 0; s < STAGES; s++) { barrier_init(&full[s], 64); barrier_init(&done[s], 32); }
+    for (int s = 0; s < STAGES; s++) { barrier_init(&full[s], TURNED ? 1 : 64); barrier_init(&done[s], WALKERS); }
   }
 };
 

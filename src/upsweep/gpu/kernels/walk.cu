@@ -17,55 +17,88 @@ __device__ __forceinline__ Lines lines_of(const Params& p, char* array, const St
   return {array + row_offset(p, s, row) + rows.column * column_stride};
 }
 
+// What a lane of a serving warp has asked for: of each input, then of the heads.
+template <int I> struct Asked : Asked<I + 1> { typename In<I>::Asked items; };
+template <> struct Asked<INPUTS> { Heads::Asked heads; };
+
 // The warps that bring items and take results away: warp w every chunk whose number leaves w by SERVERS, which divides STAGES.
-__device__ __forceinline__ void serve(const Params& p, const Rows& rows, Ring& ring, char* memory, int warp, int lane) {
-  Lines in[INPUTS], out[OUTPUTS], heads{};
-  each<INPUTS>([&](auto i) {
-    if constexpr (!Input<i.value>::still)
-      in[i.value] = lines_of(p, p.in[i.value], p.in_strides[i.value], rows, Input<i.value>::alone ? 0 : In<i.value>::SIZE, lane);
-  });
-  each<OUTPUTS>([&](auto o) { out[o.value] = lines_of(p, p.out[o.value], p.out_strides[o.value], rows, Out<o.value>::SIZE, lane); });
-  if (SEGMENTED) heads = lines_of(p, p.heads, p.heads_strides, rows, p.heads_column, lane);
-  i64 chunks = (p.n + STEPS - 1) / STEPS;
-  u32 parity = 1;
-  int s = warp;
-  for (i64 k = warp; k < chunks + STAGES; k += SERVERS) {
-    char* stage = memory + s * STAGE_BYTES;
-    if (k >= STAGES && k - STAGES < chunks) {
-      barrier_wait(&ring.done[s], parity);
-      i64 j = (k - STAGES) * STEPS;
-      int m = (int)min(p.n - j, (i64)STEPS);
-      if constexpr (!REDUCE)
-        each<OUTPUTS>([&](auto o) { Out<o.value>::take(stage, out[o.value], p.out_strides[o.value].along, j, m, rows.count, lane); });
-      __syncwarp();  // results have been read before anything lands on them
-    }
-    if (k < chunks) {
-      i64 j = k * STEPS;
-      int m = (int)min(p.n - j, (i64)STEPS);
-      each<INPUTS>([&](auto i) {
-        int exist = i.value == AHEAD && j + m == p.n ? m - 1 : m;
-        if constexpr (!Input<i.value>::still) In<i.value>::bring(stage, in[i.value], p.in_strides[i.value].along, j, exist, rows.count, lane);
-      });
-      // In a reverse scan the head of the first item lies outside, and heads come one by one. That item starts a segment in any
-      // case.
-      if (SEGMENTED) Heads::bring(stage, heads, p.heads_strides.along, j, m, rows.count, lane, HEADS_GRAIN == 1 && j < p.heads_first);
-      barrier_arrive_with_copies(&ring.full[s]);
-      barrier_arrive(&ring.full[s]);
-    }
-    s += SERVERS;
-    if (s >= STAGES) { s -= STAGES; parity ^= 1; }
+struct Server {
+  const Params& p;
+  const Rows& rows;
+  Ring& ring;
+  char* memory;
+  int warp, lane;
+  Lines in[INPUTS], out[OUTPUTS], heads;
+
+  // f(asked, patch, lines, stride, items that exist, items to leave out) for each array that is read in the chunk from item j on.
+  template <class F> __device__ __forceinline__ void each_source(Asked<0>& asked, i64 j, F&& f) const {
+    int m = (int)min(p.n - j, (i64)STEPS);
+    each<INPUTS>([&](auto i) {
+      constexpr int I = i.value;
+      if constexpr (!Input<I>::still) f(static_cast<Asked<I>&>(asked).items, In<I>{}, in[I], p.in_strides[I].along, I == AHEAD && j + m == p.n ? m - 1 : m, 0);
+    });
+    // The head of the first item may lie outside. That item starts a segment in any case.
+    constexpr bool LINES = ACROSS || HEADS_GRAIN == 1;
+    if constexpr (SEGMENTED) f(asked.heads, Heads{}, heads, p.heads_strides.along, m, LINES && j < p.heads_first);
   }
-}
+  __device__ __forceinline__ void ask(Asked<0>& asked, i64 j) const {
+    if (j < p.n)
+      each_source(asked, j, [&](auto& items, auto patch, const Lines& at, i64 along, int m, int skip) { patch.ask(items, at, along, j, m, rows.count, lane, skip); });
+  }
+  __device__ __forceinline__ void run() {
+    each<INPUTS>([&](auto i) {
+      if constexpr (!Input<i.value>::still)
+        in[i.value] = lines_of(p, p.in[i.value], p.in_strides[i.value], rows, Input<i.value>::alone ? 0 : In<i.value>::SIZE, lane);
+    });
+    each<OUTPUTS>([&](auto o) { out[o.value] = lines_of(p, p.out[o.value], p.out_strides[o.value], rows, Out<o.value>::SIZE, lane); });
+    if (SEGMENTED) heads = lines_of(p, p.heads, p.heads_strides, rows, p.heads_column, lane);
+    i64 chunks = (p.n + STEPS - 1) / STEPS;
+    u32 parity = 1;
+    int s = warp;
+    Asked<0> asked;
+    ask(asked, (i64)warp * STEPS);
+    for (i64 k = warp; k < chunks + STAGES; k += SERVERS) {
+      char* stage = memory + s * STAGE_BYTES;
+      i64 j = k * STEPS;
+      if (k >= STAGES && k - STAGES < chunks) {
+        barrier_wait(&ring.done[s], parity);
+        i64 before = j - STAGES * STEPS;
+        int m = (int)min(p.n - before, (i64)STEPS);
+        if constexpr (!REDUCE)
+          each<OUTPUTS>([&](auto o) { Out<o.value>::take(stage, out[o.value], p.out_strides[o.value].along, before, m, rows.count, lane); });
+        __syncwarp();  // results have been read before anything lands on them
+      }
+      if (k < chunks) {
+        each_source(asked, j, [&](auto& items, auto patch, const Lines& at, i64 along, int m, int skip) { patch.bring(items, stage, at, along, j, m, rows.count, lane, skip); });
+        if (SEGMENTED) {
+          bool any = __any_sync(~0u, Heads::any(asked.heads));
+          if (lane == 0) ring.heads[s] = any;
+        }
+        if (TURNED) arrive(&ring.full[s], lane);
+        else { barrier_arrive_with_copies(&ring.full[s]); barrier_arrive(&ring.full[s]); }
+        ask(asked, j + SERVERS * STEPS);
+      }
+      s += SERVERS;
+      if (s >= STAGES) { s -= STAGES; parity ^= 1; }
+    }
+  }
+};
 
 // --- the warp that walks ------------------------------------------------------------------------------------------------
+
+// N items of a lane's rows as they lie in a stage: of each input, then their heads.
+template <int N, int I = 0> struct Items : Items<N, I + 1> { typename Input<I>::Load x[N][VECTOR]; };
+template <int N> struct Items<N, INPUTS> { u8 head[N][VECTOR]; };
 
 struct Walker {
   const Params& p;
   const Rows& rows;
-  int lane;
+  int lane;  // of all that walk; a lane's rows lie 32 apart
   Item start[VECTOR];
   Prefix state[VECTOR];
   Given still[VECTOR];  // of which the inputs that serve whole rows are read
+
+  __device__ __forceinline__ int row(int v) const { return LINED ? lane * VECTOR + v : v * 32 + lane; }
 
   // One step of one row: the results for the item.
   __device__ __forceinline__ Result step(int v, const Given& x, bool head, i64 j) {
@@ -74,26 +107,21 @@ struct Walker {
     return Finish()(EXCLUSIVE ? before : state[v].value, x, index_of(p, j));
   }
 
-  template <int N> __device__ __forceinline__ void read(const char* stage, int i, Given (&x)[N][VECTOR], bool (&head)[N][VECTOR]) const {
+  template <int N> __device__ __forceinline__ void read(const char* stage, int i, Items<N>& items) const {
     each<INPUTS>([&](auto n) {
-      typename Input<n.value>::Load part[N][VECTOR];
-      if constexpr (!Input<n.value>::still) In<n.value>::template read<N>(stage, lane, i, part);
-#pragma unroll
-      for (int k = 0; k < N; k++)
-#pragma unroll
-        for (int v = 0; v < VECTOR; v++) {
-          if constexpr (Input<n.value>::still) get<n.value>(x[k][v]) = get<n.value>(still[v]);
-          else get<n.value>(x[k][v]) = convert<typename Input<n.value>::Value>(part[k][v]);
-        }
+      if constexpr (!Input<n.value>::still) In<n.value>::template read<N>(stage, lane, i, static_cast<Items<N, n.value>&>(items).x);
     });
-    if constexpr (SEGMENTED) {
-      u8 flag[N][VECTOR];
-      Heads::read<N>(stage, lane, i, flag);
-#pragma unroll
-      for (int k = 0; k < N; k++)
-#pragma unroll
-        for (int v = 0; v < VECTOR; v++) head[k][v] = flag[k][v] != 0;
-    }
+    if constexpr (SEGMENTED) Heads::read<N>(stage, lane, i, items.head);
+  }
+  template <int N> __device__ __forceinline__ Given given(const Items<N>& items, int k, int v, bool last) const {
+    Given x;
+    each<INPUTS>([&](auto n) {
+      constexpr int I = n.value;
+      if constexpr (Input<I>::still) get<I>(x) = get<I>(still[v]);
+      else get<I>(x) = convert<typename Input<I>::Value>(static_cast<const Items<N, I>&>(items).x[k][v]);
+      if constexpr (I == AHEAD) if (last) get<I>(x) = get<I>(start[v]);  // nothing lies behind it
+    });
+    return x;
   }
   template <int N> __device__ __forceinline__ void write(char* stage, int i, const Result (&y)[N][VECTOR]) const {
     if constexpr (!REDUCE)
@@ -108,44 +136,45 @@ struct Walker {
   }
 
   // N items: the items of the next step are read before these are worked on, and before results are written in their place.
-  template <int N> __device__ __forceinline__ void walk(char* stage, i64 j, int i, const Given (&x)[N][VECTOR], const bool (&head)[N][VECTOR]) {
+  template <bool HEADS, int N> __device__ __forceinline__ void walk(char* stage, i64 j, int i, const Items<N>& items, bool last = false) {
     Result y[N][VECTOR];
 #pragma unroll
     for (int k = 0; k < N; k++)
 #pragma unroll
-      for (int v = 0; v < VECTOR; v++) y[k][v] = step(v, x[k][v], SEGMENTED && head[k][v], j + i + k);
+      for (int v = 0; v < VECTOR; v++) y[k][v] = step(v, given(items, k, v, last), HEADS && items.head[k][v] != 0, j + i + k);
     write<N>(stage, i, y);
   }
-  // A stage whose first items have been read. It reads the first items of the next stage, which may have to land first.
-  __device__ __forceinline__ void walk_stage(char* stage, i64 j, char* next, u64* full, u32 parity, Given (&x)[2][ITEMS][VECTOR], bool (&head)[2][ITEMS][VECTOR]) {
+  // A stage whose first items have been read. It reads the first items of the next stage, which may have to land first. HEADS:
+  // segments may start in it.
+  template <bool HEADS> __device__ __forceinline__ void walk_stage(char* stage, i64 j, bool more, char* next, u64* full, u32 parity, Items<ITEMS> (&x)[2]) {
+    bool landed = more && barrier_passed(full, parity);
 #pragma unroll
     for (int i = 0; i < STEPS; i += ITEMS) {
       int now = i / ITEMS % 2;
-      if (i + ITEMS < STEPS) read<ITEMS>(stage, i + ITEMS, x[now ^ 1], head[now ^ 1]);
-      else if (next) { barrier_wait(full, parity); read<ITEMS>(next, 0, x[now ^ 1], head[now ^ 1]); }
-      walk<ITEMS>(stage, j, i, x[now], head[now]);
+      if (i + ITEMS < STEPS) read<ITEMS>(stage, i + ITEMS, x[now ^ 1]);
+      else if (more) {
+        if (!landed) barrier_wait(full, parity);
+        read<ITEMS>(next, 0, x[now ^ 1]);
+      }
+      walk<HEADS>(stage, j, i, x[now]);
     }
   }
   __device__ __forceinline__ void walk_some(char* stage, i64 j, int m) {
 #pragma unroll 1
     for (int i = 0; i < m; i++) {
-      Given x[1][VECTOR]; bool head[1][VECTOR];
-      read<1>(stage, i, x, head);
-      if (AHEAD >= 0 && j + i == p.n - 1)  // nothing lies behind it
-#pragma unroll
-        for (int v = 0; v < VECTOR; v++)
-          each<INPUTS>([&](auto c) { if constexpr (c.value == AHEAD) get<c.value>(x[0][v]) = get<c.value>(start[v]); });
+      Items<1> x;
+      read<1>(stage, i, x);
       if (SEGMENTED && j + i == 0)
 #pragma unroll
-        for (int v = 0; v < VECTOR; v++) head[0][v] = false;
-      walk<1>(stage, j, i, x, head);
+        for (int v = 0; v < VECTOR; v++) x.head[0][v] = 0;
+      walk<SEGMENTED>(stage, j, i, x, j + i == p.n - 1);
     }
   }
 
   __device__ __forceinline__ void begin() {
 #pragma unroll
     for (int v = 0; v < VECTOR; v++) {
-      int at = min(lane * VECTOR + v, rows.count - 1);
+      int at = min(row(v), rows.count - 1);
       start[v] = {};
       if (INITIAL || EXCLUSIVE || AHEAD >= 0) start[v] = ACROSS ? start_of(p, rows.row, rows.column + at) : start_of(p, rows.row + at, 0);
       state[v] = {start[v], INITIAL};
@@ -165,15 +194,18 @@ struct Walker {
     for (int v = 0; v < VECTOR; v++) state[v].some = true;
     constexpr int REST = AHEAD >= 0;  // the last item is not one of many
     if (j + STEPS + REST <= p.n) {
-      Given x[2][ITEMS][VECTOR]; bool head[2][ITEMS][VECTOR];
+      Items<ITEMS> x[2];
       barrier_wait(&ring.full[turn.stage], turn.parity);
-      read<ITEMS>(memory + turn.stage * STAGE_BYTES, 0, x[0], head[0]);
+      read<ITEMS>(memory + turn.stage * STAGE_BYTES, 0, x[0]);
       for (; j + STEPS + REST <= p.n; j += STEPS) {
         Turn now = turn;
         turn.next();
-        char* next = j + 2 * STEPS + REST <= p.n ? memory + turn.stage * STAGE_BYTES : nullptr;
-        walk_stage(memory + now.stage * STAGE_BYTES, j, next, &ring.full[turn.stage], turn.parity, x, head);
-        barrier_arrive(&ring.done[now.stage]);
+        bool more = j + 2 * STEPS + REST <= p.n;
+        char *stage = memory + now.stage * STAGE_BYTES, *next = memory + turn.stage * STAGE_BYTES;
+        u64* full = &ring.full[turn.stage];
+        if (SEGMENTED && ring.heads[now.stage]) walk_stage<SEGMENTED>(stage, j, more, next, full, turn.parity, x);
+        else walk_stage<false>(stage, j, more, next, full, turn.parity, x);
+        arrive(&ring.done[now.stage], lane % 32);
       }
     }
     if (j < p.n) walk_slowly(ring, memory, turn, j);
@@ -182,14 +214,14 @@ struct Walker {
   __device__ __forceinline__ void walk_slowly(Ring& ring, char* memory, Turn& turn, i64& j) {
     barrier_wait(&ring.full[turn.stage], turn.parity);
     walk_some(memory + turn.stage * STAGE_BYTES, j, (int)min(p.n - j, (i64)STEPS));
-    barrier_arrive(&ring.done[turn.stage]);
+    arrive(&ring.done[turn.stage], lane % 32);
     turn.next();
     j += STEPS;
   }
   __device__ __forceinline__ void end() const {
 #pragma unroll
     for (int v = 0; v < VECTOR; v++) {
-      int at = lane * VECTOR + v;
+      int at = row(v);
       if (at >= rows.count) continue;
       Result y = Finish()(state[v].value, {}, 0);
       each<OUTPUTS>([&](auto o) {
@@ -202,13 +234,13 @@ struct Walker {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(32 + 32 * SERVERS, BLOCKS) upsweep_walk(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(32 * (WALKERS + SERVERS), BLOCKS) upsweep_walk(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char memory[];
   __shared__ Ring ring;
   if (threadIdx.x == 0) ring.init();
   __syncthreads();
   Rows rows = rows_of(p, blockIdx.x);
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (warp == 0) Walker{p, rows, lane}.run(ring, memory);
-  else serve(p, rows, ring, memory, warp - 1, lane);
+  if (warp < WALKERS) Walker{p, rows, warp * 32 * VECTOR + lane}.run(ring, memory);
+  else Server{p, rows, ring, memory, warp - WALKERS, lane}.run();
 }

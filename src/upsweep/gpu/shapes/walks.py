@@ -11,6 +11,20 @@ WALKS = {1: (4, 12), 2: (3, 6), 3: (2, 4)}
 stage took 950 cycles that was walked in 400; with some 200 KiB on their way at once instead of 96, recurrences of
 (8, 4096, 1536) ran at .86 of a copy instead of .93 (H200)."""
 
+TURNED = {1: (8, 8, 128), 2: (6, 6, 64), 3: (4, 4, 64)}
+"""The same where items come by way of registers, and the registers of a lane for items on their way. What is on its way
+lies in the cache of the multiprocessor, beside the ring: with three stages a server 333 columns of f4 took 15.7 cycles a step
+instead of 9.3."""
+
+BUSY = 2048, (4, 4, 64)
+"""The same for one walking warp a multiprocessor from so many rows of at least four bytes an item: 3001 columns of f4 ran at .61
+of a copy with 4 servers, with 8 at .42 (H200)."""
+
+FEW = {1: 2048, 2: 4096, 3: 2048}
+"""By the registers of an item on its way, rows up to which items come that way even where lines may be copied: a warp that
+reads several steps at once waits for little but arithmetic. Recurrences of (1, 16384, 4096) f4 ran at .97 of a copy instead of
+.79, sums of (2, 65536, 1024) bf16 at .45 instead of .30, but sums of 4096 columns of f4 were slower by .03 (H200)."""
+
 STAGE_OF_WALK = 8192
 """Bytes of a stage."""
 
@@ -39,17 +53,55 @@ class Walking(NamedTuple):
     """Warps that bring the items of one walking warp."""
 
     stages: int
+    turned: bool = False
+    """Whether lines of columns become rows of a stage, by way of registers."""
+    walkers: int = 1
+    """Warps that walk in a block."""
+    stretch: bool = False
+    """Whether lines that lie one behind another are moved as one stretch of memory."""
 
-    def fitting(self, size: int, shared: int) -> int:
-        """The stages of so many bytes that shared memory holds, a multiple of the servers."""
-        room = shared // self.walks - 4096
-        return max(self.servers, min(self.stages, room // size) // self.servers * self.servers)
+    def fitted(self, size: int, shared: int) -> Walking:
+        """The same with as much as shared memory holds of stages of `size` bytes: a multiple of the servers."""
+        walks = next(w for w in range(self.walks, 0, -1) if w == 1 or shared // w - 4096 >= 2 * size)
+        most = (shared // walks - 4096) // size
+        servers = min(self.servers, most)
+        return self._replace(walks=walks, servers=servers, stages=min(self.stages, most) // servers * servers)
 
 
-def for_walk(n: int, rows: int, words: int, size: int, largest: int, across: bool) -> Walking:
-    """`size` is an item's bytes in a stage, `largest` that of its largest component."""
+def for_walk(
+    n: int, rows: int, words: int, size: int, largest: int, across: bool, even: bool, asked: int
+) -> Walking:
+    """`size` is an item's bytes in a stage, `largest` that of its largest component. `even`: lines begin at 16 bytes. `asked`
+    are the registers of an item on its way."""
     vector = NEIGHBOURS.get(largest, 1) if across and rows >= VECTOR_ROWS else 1
     items = power_of_two_below(min(8, 16 // (words * vector)))
     walks = min(max(WALKS), -(-rows // (32 * vector * MULTIPROCESSORS)))
-    steps = min(64, STAGE_OF_WALK // (32 * vector * size), power_of_two(n))
-    return Walking(items, vector, max(2 * items, power_of_two_below(steps)), walks, *WALKS[walks])
+    if across and (not even or (rows <= FEW.get(asked, 0) and largest <= 4)):
+        busy = walks == 1 and not even and rows >= BUSY[0] and largest >= 4
+        servers, stages, registers = BUSY[1] if busy else TURNED[walks]
+        most, turned = registers // (asked * vector), True
+    else:
+        servers, stages = WALKS[walks]
+        most, turned = STAGE_OF_WALK // (32 * vector * size), False
+    steps = max(2 * items, power_of_two_below(min(64, most, power_of_two(n))))
+    return Walking(items, vector, steps, walks, servers, stages, turned)
+
+
+STRETCH = 16384, 40960
+"""Bytes of a stage of whole lines that are read and written, and the most."""
+
+STRETCH_WALKERS = 8
+"""The most warps that walk a row of rows together."""
+
+
+def for_stretch(n: int, columns: int, batch: int, words: int, sizes: list[int]) -> Walking | None:
+    """The walk of blocks that take all columns of a batch."""
+    vector = min(4, -(-columns // 32))
+    walkers = -(-columns // (32 * vector))
+    items = max(1, 8 // (vector * words))
+    size = sum(sizes) * columns
+    steps = max(2 * items, 16 // min(sizes), power_of_two_below(STRETCH[0] // size))
+    if batch < MULTIPROCESSORS or walkers > STRETCH_WALKERS or steps * size > STRETCH[1] or steps > n:
+        return None
+    blocks = min(4, -(-batch // MULTIPROCESSORS))
+    return Walking(items, vector, min(steps, 64), blocks, 3, 12, False, walkers, True)

@@ -1,0 +1,91 @@
+// Lines of columns that begin anywhere, on their way to a stage of walk.cu's ring and back.
+#include "walk_stages.cuh"
+
+// Lines of columns that become rows of a stage by way of registers, a lane a column, so that lines may begin anywhere. A lane
+// asks for its items a turn before they are wanted.
+template <class T, int AT, int GRAIN> struct Turned : InStage<T, AT, false> {
+  typedef InStage<T, AT, false> Base;
+  struct Asked { T x[VECTOR][STEPS]; };
+
+  // Calls f(v, line, whole) for each column of this lane that exists, where the column's item j lies; whole: all STEPS items exist.
+  template <class F> static __device__ __forceinline__ void each_column(const Lines& at, i64 along, i64 j, bool whole, int rows, int lane, F&& f) {
+#pragma unroll
+    for (int v = 0; v < VECTOR; v++) {
+      int row = v * 32 + lane;
+      if (row >= rows) break;
+      char* item = at.base + row * (int)sizeof(T) + j * along;
+      if (whole) f(v, item, Int<1>{});
+      else f(v, item, Int<0>{});
+    }
+  }
+  static __device__ __forceinline__ void ask(Asked& asked, const Lines& at, i64 along, i64 j, int m, int rows, int lane, int skip) {
+    each_column(at, along, j, m == STEPS && !skip, rows, lane, [&](int v, const char* item, auto whole) {
+#pragma unroll
+      for (int i = 0; i < STEPS; i++, item += along)
+        if (whole.value || (i < m && i >= skip)) asked.x[v][i] = load_item<T, GRAIN>(item);
+    });
+  }
+  static __device__ __forceinline__ bool any(const Asked&) { return true; }
+  static __device__ __forceinline__ void bring(const Asked& asked, char* stage, const Lines&, i64, i64, int, int, int lane, int) {
+#pragma unroll
+    for (int v = 0; v < VECTOR; v++) Base::template write_row<STEPS>(stage, v * 32 + lane, 0, [&](int k) { return asked.x[v][k]; });
+  }
+  static __device__ __forceinline__ void take(const char* stage, const Lines& at, i64 along, i64 j, int m, int rows, int lane) {
+    constexpr int N = STEPS < 4 * Base::UNIT ? STEPS : 4 * Base::UNIT;
+    each_column(at, along, j, m == STEPS, rows, lane, [&](int v, char* item, auto whole) {
+#pragma unroll
+      for (int i = 0; i < STEPS; i += N) {
+        T x[N];
+        Base::template read_row<N>(stage, v * 32 + lane, i, [&](int k, const T& y) { x[k] = y; });
+#pragma unroll
+        for (int k = 0; k < N; k++, item += along)
+          if (whole.value || i + k < m) store_item<T, GRAIN>(item, x[k]);
+      }
+    });
+  }
+};
+
+// All lines of a row of rows, which lie one behind another, as one stretch of memory, so that no two blocks share a sector. What
+// lanes without a row read is the last row's, and is not written. BACK: the scan goes from the last line to the first.
+template <class T, int AT, bool BACK> struct Stretch {
+  static constexpr int SIZE = sizeof(T), PITCH = COLUMNS * SIZE, PIECES = STEPS * PITCH / 16;
+  struct Asked {};
+  static __device__ __forceinline__ bool any(const Asked&) { return true; }
+  static __device__ __forceinline__ void ask(Asked&, const Lines&, i64, i64, int, int, int, int) {}
+
+  template <int N> static __device__ __forceinline__ void read(const char* stage, int lane, int i, T (&x)[N][VECTOR]) {
+#pragma unroll
+    for (int k = 0; k < N; k++)
+#pragma unroll
+      for (int v = 0; v < VECTOR; v++) x[k][v] = *(const T*)(stage + place(lane, v, i + k));
+  }
+  template <int N> static __device__ __forceinline__ void write(char* stage, int lane, int i, const T (&x)[N][VECTOR]) {
+#pragma unroll
+    for (int k = 0; k < N; k++)
+#pragma unroll
+      for (int v = 0; v < VECTOR; v++)
+        if (lane + 32 * v < COLUMNS) *(T*)(stage + place(lane, v, i + k)) = x[k][v];
+  }
+  static __device__ __forceinline__ void bring(const Asked&, char* stage, const Lines& at, i64 along, i64 j, int m, int, int lane, int skip) {
+    if (m == STEPS && !skip) {
+      const char* from = at.base + (BACK ? j + STEPS - 1 : j) * along;
+#pragma unroll 8
+      for (int c = lane; c < PIECES; c += 32) copy_lines(stage + AT + c * 16, from + c * 16);
+    } else each_item(at, along, j, m, skip, lane, [&](char* from, int place) { *(T*)(stage + place) = *(const T*)from; });
+  }
+  static __device__ __forceinline__ void take(const char* stage, const Lines& at, i64 along, i64 j, int m, int, int lane) {
+    if (m == STEPS) {
+      char* to = at.base + (BACK ? j + STEPS - 1 : j) * along;
+#pragma unroll 8
+      for (int c = lane; c < PIECES; c += 32) store_streaming(to + c * 16, *(const uint4*)(stage + AT + c * 16));
+    } else each_item(at, along, j, m, 0, lane, [&](char* to, int place) { *(T*)to = *(const T*)(stage + place); });
+  }
+
+ private:
+  static __device__ __forceinline__ int line(int i) { return AT + (BACK ? STEPS - 1 - i : i) * PITCH; }
+  static __device__ __forceinline__ int place(int lane, int v, int i) { return line(i) + min(lane + 32 * v, COLUMNS - 1) * SIZE; }
+  template <class F> static __device__ __forceinline__ void each_item(const Lines& at, i64 along, i64 j, int m, int skip, int lane, F&& f) {
+    for (int i = skip; i < m; i++)
+      for (int c = lane; c < COLUMNS; c += 32) f(at.base + (j + i) * along + c * SIZE, line(i) + c * SIZE);
+  }
+};
