@@ -75,8 +75,6 @@ struct LookBack {
   }
   __device__ __forceinline__ Element siblings(int level) const { return await_node<1>(sibling(level), lane < digit(level), {}, tree.epoch); }
 
-  __device__ __forceinline__ Element spare() const { return FILLED ? sum : Element{}; }
-
   // How many elements of a level the prefixes of t and of t + 1 are folded from.
   __device__ __forceinline__ int most(int level) const { return max(digit(level), EXCLUSIVE ? 0 : digit(t + 1, level)); }
 
@@ -108,8 +106,9 @@ struct LookBack {
     u64* groups_before = tree.node(1, (group & ~31ll) - 32 + lane);
     if (turned && lane < 32 - before) read_node<1>(groups_before, ended);
 #pragma unroll 1
-    for (int level = (int)tree.p.levels - 1; level >= 3; level--) fold_level(pick(!FILLED || lane < digit(level), siblings(level), spare()), level, p);
-    Element latest = spare(), tiles[SLOTS], e[3];
+    for (int level = (int)tree.p.levels - 1; level >= 3; level--) fold_level(siblings(level), level, p);
+    Element latest = {}, tiles[SLOTS], e[3];
+    if constexpr (FILLED) latest = sum;
     if constexpr (NEAR > 0) {
 #pragma unroll
       for (int j = 0; j < NEAR; j++) tiles[j] = wait(tile[j], asked[j], near[j]);
@@ -121,7 +120,7 @@ struct LookBack {
       e[2] = pick(lane == digit(2) - 1, from_lane(up_sweep<32, LOOKING>(all, lane), 31), e[2]);
     }
     e[1] = pick(lane < wanted[1], wait(sibling(1), lane < wanted[1], r[1]), latest);
-    if (FILLED) e[2] = pick(lane < wanted[2], e[2], latest);
+    if constexpr (FILLED) e[2] = pick(lane < wanted[2], e[2], latest);
     e[0] = pick(FILLED ? lane >= digit(0) : lane == digit(0), sum, wait(sibling(0), lane < wanted[0], r[0]));
     up_sweep<16, LOOKING>(e, lane, {most(0), most(1), most(2)});
 #pragma unroll
