@@ -182,7 +182,7 @@ def pass_turned(L, A, lane, skipped, w, count, has):
         target, _, across = target_of(L, A, c)
         target += lane * across if target != NOWHERE else 0
         poke(A, there + c, A + peek(part(L, c), SPARE) if skipped else target)
-        poke(A, steps + components + c, across)
+        poke(A, steps + components + c, ROW * peek(part(L, c), SIZE) if skipped else across)
         poke(A, place + c, target)
         poke(A, place + values + c, across)
     results = NOTHING if peek(L, REDUCE) else BEFORE_ITEMS if peek(L, EXCLUSIVE) else BEHIND

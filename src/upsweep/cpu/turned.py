@@ -27,7 +27,6 @@ def turner(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any, value: A
     S_read, S_at, P_read, P_write, P_at = S.read, S.at, P.read, P.write, P.at
     S_take, P_take, S_write = gathered(C), gathered(V), S.write
     LANES, in_room = lanes, rooms(S.sizes, lanes)
-    RUNS = tuple(ROW * size for size in P.sizes)
     room, row, turn_in, turn_out, line_in, line_out, each_lane = (
         in_room.room, in_room.row, in_room.turn_in, in_room.turn_out, in_room.line_in, in_room.line_out,
         in_room.each_lane,
@@ -45,13 +44,6 @@ def turner(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any, value: A
     @lane_code
     def become(j, s):
         P_write(s[:V], j, value(S_read(s, j)))
-
-    @inner
-    def hand(t, results, y, y_step):
-        if results == BEHIND:
-            turn_out(row(t, 1)[:V], y, y_step)
-        else:
-            turn_out(row(t, 0)[:V], y, y_step)
 
     @inner
     def pass_rows(frame, results, w, count, known, skipped):
@@ -87,13 +79,15 @@ def turner(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any, value: A
                 line_out(row(t, ROW)[:V], P_at(behind, i))
                 if results == NOTHING:
                     continue
+                target = P_at(there, 0 if skipped else q * ROW)
+                if results == BEHIND:
+                    turn_out(row(t, 1)[:V], target, y_step)
+                else:
+                    turn_out(row(t, 0)[:V], target, y_step)
                 if skipped:
-                    hand(t, results, y, RUNS)
                     for c in range(V):
-                        size = RUNS[c]
+                        size = y_step[c]
                         for k in range(LANES if place[c] == NOWHERE else skipped, LANES):
                             copy_bytes(place[c] + k * step[c] + q * size, y[c] + k * size, size)
-                else:
-                    hand(t, results, P_at(there, q * ROW), y_step)
 
     return pass_rows
