@@ -9,7 +9,7 @@ import numpy as np
 
 from upsweep.dtypes import accumulator, named
 from upsweep.function import as_function
-from upsweep.gpu import bytewise, lanes, layout, shapes, sweeps
+from upsweep.gpu import launch, layout, shapes
 from upsweep.gpu.choice import Choice
 from upsweep.gpu.view import c_strides
 from upsweep.operator import Operator, resolve
@@ -82,6 +82,4 @@ def _choice(plan: Plan, ins: Any, outs: Any, heads: Any, arch: int = 90) -> tupl
     """The plan that a kernel is made for, and the choice that launches it."""
     starts = [((), 0)] * len(plan.accumulators) if plan.initial else []
     arranged = layout.arrange(plan, ins, outs, starts, heads)
-    plan, arranged = bytewise.joined(plan, arranged)
-    chip = shapes.chip(arch)
-    return plan, lanes.choose(plan, arranged, chip) or sweeps.choose(plan, arranged, chip)
+    return launch.choose(plan, arranged, shapes.chip(arch))

@@ -241,12 +241,17 @@ def test_a_lane_holds_as_many_items_as_flags_and_code_allow(op, flags, kernel):
         (ops.AND, "u1", (100, 4000), 0, {"reduce": True}, True),
         (ops.ADD, "i1", (500, 1000), 0, {"phase": 4}, True),
         (ops.ADD, "i1", (500, 1000), 0, {"phase": 2}, False),
-        (ops.ADD, "i1", (500, 1002), 0, {}, False),
+        (ops.ADD, "i1", (500, 1002), 0, {}, True),
+        (ops.ADD, "i1", (500, 1002), 0, {"reduce": True}, False),
+        (ops.ADD, "i1", (500, 1002), 0, {"phase": 1}, False),
+        (ops.ADD, "i1", (5000, 65), 0, {}, False),
         (ops.ADD, "i1", (500, 1000), 1, {}, False),
         (ops.ADD, "i1", (500, 1000), 0, {"initial": True}, False),
         (ops.ADD, "i1", (500, 1000), 0, {"segmented": True}, False),
         (ops.MAX, "i1", (500, 1000), 0, {}, False),
-        (ops.OR, "?", (500, 1000), 0, {}, False),
+        (ops.OR, "?", (500, 999), 0, {"reverse": True}, True),
+        (ops.MAX, "?", (500, 1000), 0, {}, True),
+        (ops.AND, "?", (500, 1000), 0, {"exclusive": True}, False),
         (ops.ADD, "i2", (500, 1000), 0, {}, False),
     ],
 )
@@ -255,7 +260,9 @@ def test_bytes_of_columns_are_words_where_no_carry_runs_over(op, dtype, shape, a
     size = 4 if joined else np.dtype(dtype).itemsize
     assert {x.size for x in choice.layout.arrays()} == {d.itemsize for d in plan.loads} == {size}
     if joined:
-        assert choice.layout.dims[-1] == shape[-1] // 4
+        assert choice.layout.dims[-1] == -(-shape[-1] // 4)
+        assert choice.layout.bytes == (shape[-1] if shape[-1] % 4 else 0)
+        assert choice.layout.truths == (dtype == "?")
 
 
 def test_four_bytes_are_added_without_a_carry():
@@ -355,8 +362,9 @@ def test_few_columns_share_a_warp(columns, n):
         (128, {}, 128),
         (136, {}, 0),
         (33, {"phase": 4}, 0),
-        (33, {"reverse": True}, 0),
-        (33, {"reduce": True}, 0),
+        (33, {"reverse": True}, 33),
+        (33, {"reduce": True}, 33),
+        (33, {"segmented": True}, 33),
     ],
 )
 def test_lines_of_few_columns_are_one_stretch(columns, flags, stretch):
@@ -367,25 +375,25 @@ def test_lines_of_few_columns_are_one_stretch(columns, flags, stretch):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "columns", "flags", "vector", "wait"),
+    ("dtype", "columns", "flags", "vector", "loose"),
     [
         ("f4", 333, {}, 2, True),
-        ("f4", 4096, {"phase": 4}, 2, True),
+        ("f4", 4096, {"phase": 4}, 2, False),
         ("f4", 336, {}, 1, False),
-        ("f4", 333, {"segmented": True}, 1, False),
+        ("f4", 333, {"segmented": True}, 2, True),
         ("f8", 333, {}, 1, False),
-        ("i2", 1000, {}, 4, True),
-        ("i2", 1008, {}, 2, True),
-        ("i2", 333, {}, 2, False),
-        ("i1", 333, {}, 4, False),
+        ("i2", 1000, {}, 4, False),
+        ("i2", 1008, {}, 2, False),
+        ("i2", 333, {}, 4, True),
+        ("i1", 333, {}, 4, True),
+        ("i1", 333, {"phase": 1}, 4, False),
     ],
 )  # fmt: skip
-def test_lines_that_begin_within_sectors_are_wide_unless_their_pieces_are_narrow(
-    dtype, columns, flags, vector, wait
-):
+def test_lines_that_begin_within_sectors_are_wide(dtype, columns, flags, vector, loose):
     plan, choice = chosen((ops.MAX, [dtype], (1 << 16, columns), 0, flags))
     assert choice.shape.vector == vector
-    assert (places_of_lines(plan, choice.layout, choice.shape)[0] >= 0) == wait
+    assert choice.shape.loose == loose
+    assert not loose or places_of_lines(plan, choice.layout, choice.shape)[0] >= 0
     assert choice.shared_bytes(plan) <= shapes.chip(90).shared
 
 
@@ -433,10 +441,10 @@ def test_few_rows_take_several_warps_each(rows, warps):
 
 
 def test_a_column_of_as_many_tiles_as_tickets_count():
-    plan, choice = chosen((ops.MAX, ["i1"], ((1 << 40) - 256, 32), 0, {}))
+    plan, choice = chosen((ops.MAX, ["i1"], ((1 << 42) - 1024, 32), 0, {}))
     assert choice.tiles == (1 << 32) - 1
     assert launch._freeze(plan, choice)
-    plan, choice = chosen((ops.MAX, ["i1"], (1 << 40, 32), 0, {}))
+    plan, choice = chosen((ops.MAX, ["i1"], (1 << 42, 32), 0, {}))
     with pytest.raises(EngineError, match="tickets"):
         launch._freeze(plan, choice)
 

@@ -6,37 +6,75 @@ from dataclasses import replace
 
 import numpy as np
 
+from upsweep.gpu.choice import OF_TRUTHS
 from upsweep.gpu.layout import Lane, Layout
+from upsweep.gpu.shapes.columns import RAGGED
+from upsweep.operator import Operator
 from upsweep.operators import BYTE_SUMS, form_of, ops
 from upsweep.plan import Plan
 
 _WORD = np.dtype(np.uint32)
-_ON_WORDS = {"Scalar<Add>": BYTE_SUMS, "Scalar<And>": ops.AND, "Scalar<Or>": ops.OR, "Scalar<Xor>": ops.XOR}
+_ON_WORDS = {"add": BYTE_SUMS, "and": ops.AND, "or": ops.OR, "xor": ops.XOR}
 
 
 def joined(plan: Plan, layout: Layout) -> tuple[Plan, Layout]:
-    """The plan and the layout of a scan of words. A scan of other items than bytes stays as it is."""
-    known = form_of(plan.op, plan.accumulators)
-    op = known and _ON_WORDS.get(known[1].functor)
-    dtypes = (*plan.loads, *plan.accumulators, *plan.stores)
-    bytes_alone = all(d is not None and d.itemsize == 1 and d.kind in "iu" for d in dtypes)
-    if op is None or not bytes_alone or plan.initial or plan.map or plan.finish or not _fits(layout):
+    """The plan and the layout of a scan of words, where every line begins and ends at a word. Another scan stays as it is."""
+    op = _on_words(plan, layout)
+    if op is None or layout.dims[-1] % 4 or any(_lines(x).grain() < 4 for x in layout.arrays()):
         return plan, layout
+    return _words(plan, layout, op)
 
+
+def ragged(plan: Plan, layout: Layout) -> tuple[Plan, Layout] | None:
+    """The same where lines begin at any byte, alike in all arrays, and the last word of a line may have fewer bytes; None where
+    there is no such scan."""
+    op = _on_words(plan, layout)
+    if (
+        op is None
+        or plan.reduce
+        or layout.dims[-1] < RAGGED
+        or len({x.begins() for x in layout.arrays()}) > 1
+    ):
+        return None
+    plan, words = _words(plan, layout, op)
+    return plan, replace(words, bytes=layout.dims[-1])
+
+
+def _on_words(plan: Plan, layout: Layout) -> Operator | None:
+    """The operator on words, if the innermost rows are bytes that are neighbours in memory."""
+    known = form_of(plan.op, plan.accumulators)
+    dtypes = (*plan.loads, *plan.accumulators, *plan.stores)
+    if (
+        known is None
+        or len(dtypes) != 3
+        or not all(d and d.itemsize == 1 and d.kind in "biu" for d in dtypes)
+    ):
+        return None
+    if plan.initial or plan.map or plan.finish or not layout.dims:
+        return None
+    if (layout.heads and layout.heads.rows[-1]) or any(x.rows[-1] != 1 for x in layout.arrays()):
+        return None
+    name, truths = known[0].name, plan.accumulators[0].kind == "b"
+    if truths:
+        # Before the first item of a conjunction all truths are set, and not all bits.
+        name = OF_TRUTHS.get(name, name)
+        return None if plan.exclusive and name == "and" else _ON_WORDS.get(name)
+    return None if plan.stores[0] == np.bool_ else _ON_WORDS.get(name)
+
+
+def _words(plan: Plan, layout: Layout, op: Operator) -> tuple[Plan, Layout]:
     def wide(x: Lane) -> Lane:
         return replace(x, size=4, rows=(*x.rows[:-1], 4))
 
     words = replace(
         layout,
-        dims=(*layout.dims[:-1], layout.dims[-1] // 4),
+        dims=(*layout.dims[:-1], -(-layout.dims[-1] // 4)),
         loads=tuple(map(wide, layout.loads)),
         stores=tuple(map(wide, layout.stores)),
+        truths=any(d.kind == "b" for d in (*plan.loads, *plan.accumulators)),
     )
     return replace(plan, op=op, loads=(_WORD,), accumulators=(_WORD,), stores=(_WORD,)), words
 
 
-def _fits(layout: Layout) -> bool:
-    """Whether the innermost rows are neighbours in memory, and every line begins and ends at a word."""
-    if not layout.dims or layout.dims[-1] % 4 or (layout.heads and layout.heads.rows[-1]):
-        return False
-    return all(x.rows[-1] == 1 and replace(x, rows=x.rows[:-1]).grain() >= 4 for x in layout.arrays())
+def _lines(x: Lane) -> Lane:
+    return replace(x, rows=x.rows[:-1])

@@ -12,7 +12,7 @@ from upsweep.gpu import functions, params
 from upsweep.gpu.layout import Lane, Layout, flip, mode, patched, touching_rows, turned
 from upsweep.gpu.shapes import CHIPS, Chip, Shape
 from upsweep.gpu.shapes.tiles import AHEAD
-from upsweep.gpu.sharing import Room, node_words, pad, patches, places_of_lines, room_of, rounded_up
+from upsweep.gpu.sharing import Room, begin, node_words, patches, pitch, places_of_lines, room_of, rounded_up
 from upsweep.gpu.text import declared
 from upsweep.operators import form_of
 from upsweep.plan import Plan
@@ -209,7 +209,7 @@ def spec(plan: Plan, choice: Choice) -> str:
         "SHARED_BYTES": choice.shared_bytes(plan),
         "BYTEWISE": packing(plan, layout),
         "COLUMNS": shape.stretch,
-        "PAD": pad(shape, layout.stores[0].size) if shape.stretch else 0,
+        "LINE_BYTES": layout.bytes,
     }
     heads = layout.heads
     truths = {
@@ -220,6 +220,7 @@ def spec(plan: Plan, choice: Choice) -> str:
         "COSTLY": costly(plan),
         "HEADS_FLIP": heads is not None and heads.along == -1,
         "HEADS_BITS": choice.bits,
+        "TRUTHS": layout.truths,
     }
 
     room = choice.room(plan)
@@ -234,7 +235,10 @@ def spec(plan: Plan, choice: Choice) -> str:
 
     def moved(x: Lane, at: int, grain: int) -> dict[str, Any]:
         if columns:
-            return {"at": at, "turned": turned(x), "grain": grain}
+            loose = patched(x) and at >= 0
+            return {
+                "at": at, "turned": turned(x), "grain": grain, "pitch": pitch(shape, x) if loose else 0, "begin": begin(shape, x),
+            }  # fmt: skip
         how = (choice.kernel in ("rows", "tiles") and _dense(layout, x, shape)) or mode(x, slab)
         return {"at": at, "mode": how, "flip": flip(x, slab), "grain": grain}
 
@@ -259,6 +263,11 @@ def spec(plan: Plan, choice: Choice) -> str:
     components = [{"at": at} for at in room.sums]
     numbers["HEADS_MODE"] = "SHIFTED" if heads is None or abs(heads.along) == 1 else "STRIDED"
     truths["HEADS_APART"] = columns and heads is not None and heads.rows[-1] != 0
+    apart = heads if truths["HEADS_APART"] else None
+    numbers |= {
+        "HEADS_PITCH": pitch(shape, apart) if apart else 0,
+        "HEADS_BEGIN": begin(shape, apart) if apart else -1,
+    }
     numbers["HEADS_GRAIN"] = heads.grain_of_lines(choice.width, choice.columns) if heads and columns else 1
     return declared(plan, layout, numbers, truths, inputs, outputs, components)
 

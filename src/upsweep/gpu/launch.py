@@ -17,6 +17,7 @@ from upsweep.gpu.arrays import Kind
 from upsweep.gpu.choice import Choice, tickets_ahead
 from upsweep.gpu.layout import Layout, arrange
 from upsweep.gpu.marks import Marks
+from upsweep.gpu.shapes import Chip
 from upsweep.gpu.sharing import node_words
 from upsweep.gpu.text import arity
 from upsweep.gpu.view import View
@@ -148,8 +149,7 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
     layout = arrange(plan, [x.place for x in xs], [y.place for y in ys], starts, heads and heads.place)
     chip = shapes.chip(driver.architecture(device))
     asked = plan
-    plan, layout = bytewise.joined(plan, layout)
-    choice = lanes.choose(plan, layout, chip) or sweeps.choose(plan, layout, chip)
+    plan, choice = choose(plan, layout, chip)
     if isinstance(heads, Marks) and choice.reads_bits(plan):
         choice = replace(choice, bits=True)
     shared = choice.shared_bytes(plan)
@@ -165,10 +165,22 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
     return Launch(
         asked,
         kernel, grid, choice.threads, shared, _offsets(choice.layout, plan),
-        params.packer(arity(plan, layout)), _start_values(plan), _freeze(plan, choice),
+        params.packer(arity(plan, choice.layout)), _start_values(plan), _freeze(plan, choice),
         arrivals=nodes - sizes[0] * (nodes and _rows_of(choice)), nodes=nodes * words, meets=choice.meets,
-        told=tuple([i for i, x in enumerate(layout.loads) if x.told]), bits=choice.bits,
+        told=tuple([i for i, x in enumerate(choice.layout.loads) if x.told]), bits=choice.bits,
     )  # fmt: skip
+
+
+def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice]:
+    """The kernel of a scan, and the plan that it is made for: of words, where bytes of columns may be joined."""
+    plan, layout = bytewise.joined(plan, layout)
+    choice = lanes.choose(plan, layout, chip) or sweeps.choose(plan, layout, chip)
+    words = bytewise.ragged(plan, layout) if choice.shape.loose else None
+    if words is not None:
+        joined = sweeps.choose(*words, chip)
+        if joined.shape.loose:
+            return words[0], joined
+    return plan, choice
 
 
 # Scans of other lengths share a kernel: a second copy of the kernel would take its memory again.

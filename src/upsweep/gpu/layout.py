@@ -41,6 +41,11 @@ class Lane:
         """The largest power of two up to 16 that divides every address (and the given numbers)."""
         return reduce(gcd, [self.phase + self.offset, self.along, *self.rows, *more], 16)
 
+    def begins(self) -> tuple[int, ...]:
+        """The remainders by 16 of where lines begin, and whether they go backwards, where the innermost rows are neighbours."""
+        places = (self.phase + self.offset, self.along, *self.rows[:-1])
+        return (self.along < 0, *(place % 16 for place in places))
+
     def grain_of_lines(self, width: int, columns: int) -> int:
         """The largest such power where the innermost rows are neighbours, `columns` of them, and addresses begin at multiples
         of `width`.
@@ -58,6 +63,10 @@ class Layout:
     stores: tuple[Lane, ...]
     starts: tuple[Lane, ...]
     heads: Lane | None
+    truths: bool = False
+    """Whether the innermost rows are words of bytes that have been truths."""
+    bytes: int = 0
+    """Where words begin at any byte, the bytes of a line of them: its last word may have fewer than four."""
 
     def lanes(self) -> list[Lane]:
         return [*self.arrays(), *self.starts, *([self.heads] if self.heads else [])]
@@ -75,14 +84,18 @@ class Layout:
         def cut(x: Lane) -> Lane:
             return replace(x, rows=tuple(x.rows[i] for i in pick))
 
-        return Layout(
-            self.n,
-            tuple(dims),
-            tuple(map(cut, self.loads)),
-            tuple(map(cut, self.stores)),
-            tuple(map(cut, self.starts)),
-            self.heads and cut(self.heads),
+        return replace(
+            self,
+            dims=tuple(dims),
+            loads=tuple(map(cut, self.loads)),
+            stores=tuple(map(cut, self.stores)),
+            starts=tuple(map(cut, self.starts)),
+            heads=self.heads and cut(self.heads),
         )
+
+    def line(self, x: Lane) -> int:
+        """Bytes of a line of all innermost rows."""
+        return self.bytes or self.dims[-1] * x.size
 
 
 Strided = tuple[tuple[int, ...], int]

@@ -120,13 +120,18 @@ def patches(layout: Layout, shape: Shape) -> list[int]:
     end, places = 0, []
     for x in layout.loads:
         places.append(-1 if x.still else end)
-        end += 0 if x.still else patch(shape, x.size) if patched(x) else _list(shape, x.size)
+        end += 0 if x.still else patch(shape, x) if patched(x) else _list(shape, x.size)
     return [*places, end]
 
 
 def _list(shape: Shape, size: int) -> int:
     """Bytes of a warp's items of `size` that all columns share."""
-    return rounded_up(32 // shape.lanes * shape.items * size, 16)
+    return rounded_up(_runs(shape) * shape.items * size, 16)
+
+
+def _runs(shape: Shape) -> int:
+    """Runs of a warp, one below another."""
+    return 32 // shape.lanes * shape.strips
 
 
 def places_of_lines(plan: Plan, layout: Layout, shape: Shape) -> list[int]:
@@ -134,27 +139,55 @@ def places_of_lines(plan: Plan, layout: Layout, shape: Shape) -> list[int]:
     do not wait: a warp's columns that are side by side in lanes are a line, and lines that would go in pieces of less than four
     bytes are sooner stored item by item (333 columns of bf16 in .81 of the time, of bytes in .66, H200).
     """
-    free = [(x.size, at) for x, at in zip(layout.loads, patches(layout, shape)) if patched(x)]
+    kept = [x for x in zip(layout.loads, patches(layout, shape)) if patched(x[0])]
+    free = [((x.size, x.begins() if shape.loose else ()), at) for x, at in kept]
     places = []
     for x in layout.stores:
         pieces = shape.vector > 1 and x.grain_of_lines(32 * shape.vector, layout.dims[-1]) >= 4
-        waiting = (shape.stretch or pieces) and not plan.reduce
-        found = next((place for place in free if waiting and place[0] == x.size), None)
+        waiting = (shape.loose or pieces) and not plan.reduce
+        kind = (x.size, x.begins() if shape.loose else ())
+        found = next((place for place in free if waiting and place[0] == kind), None)
         if found is not None:
             free.remove(found)
         places.append(-1 if found is None else found[1])
     return places
 
 
-def patch(shape: Shape, size: int) -> int:
-    """Bytes of a warp's items of `size`: one more line for each of several runs."""
-    if shape.stretch:
-        return 32 // shape.lanes * (shape.items * shape.stretch * size + pad(shape, size))
-    return (32 * shape.vector * shape.items + (32 if shape.lanes < 32 else 0)) * size
+def patch(shape: Shape, x: Lane) -> int:
+    """Bytes of a warp's items: one more line for each of several runs."""
+    runs, line = _runs(shape), abs(pitch(shape, x))
+    if shape.loose:
+        most, gap = (
+            (line, _pad(shape, x.size, line)) if shape.stretch else (shape.lanes * shape.vector * x.size, 0)
+        )
+        last = runs * (shape.items * line + gap) - gap - line + most
+        return (last + 30) // 16 * 16
+    return (
+        32 * shape.vector * shape.items * shape.strips + (runs if shape.lanes < 32 else 0) * shape.lanes
+    ) * x.size
 
 
-def pad(shape: Shape, size: int) -> int:
-    """Bytes between runs of a stretch, so that lanes meet each bank once."""
+def pitch(shape: Shape, x: Lane) -> int:
+    """Bytes from line to line in shared memory, where these begin anywhere, with the remainder by 16 of those in memory; below
+    0 where they lie backwards, 0 where all begin evenly."""
+    if not shape.loose:
+        return 0
+    room = shape.lanes * shape.vector * x.size + 16
+    line = abs(x.along) if shape.stretch else room + (abs(x.along) - room) % 16
+    return line if x.along > 0 else -line
+
+
+def begin(shape: Shape, x: Lane) -> int:
+    """The remainder by 16 of the lowest address of a warp's lines, -1 where it differs from warp to warp."""
+    lines, width = _runs(shape) * shape.items, shape.lanes * shape.vector * x.size
+    steps = (lines * x.along, *x.rows[:-1], 0 if shape.stretch else width)
+    if not shape.loose or any(step % 16 for step in steps):
+        return -1
+    return (x.phase + x.offset + (lines - 1) * min(0, x.along)) % 16
+
+
+def _pad(shape: Shape, size: int, line: int) -> int:
+    """Bytes between runs of whole lines, so that lanes meet each bank once."""
     if shape.lanes == 32:
         return 0
-    return (max(16, shape.lanes * size) - shape.items * shape.stretch * size) % 128
+    return (max(16, shape.lanes * size) - shape.items * line) % 128 // 16 * 16

@@ -17,7 +17,15 @@ from upsweep.gpu import functions
 from upsweep.gpu.choice import Choice, costly, packing, words, words_read
 from upsweep.gpu.layout import Lane, Layout, mode, patched, touching_rows, turned
 from upsweep.gpu.shapes import LINE, ROWS, WARPS, Chip
-from upsweep.gpu.shapes.columns import LITTLE, NARROW, STRETCHED, for_columns, for_stretch, for_uneven
+from upsweep.gpu.shapes.columns import (
+    LITTLE,
+    NARROW,
+    STRETCHED,
+    for_columns,
+    for_loose,
+    for_stretch,
+    for_uneven,
+)
 from upsweep.gpu.shapes.reductions import for_sums
 from upsweep.gpu.shapes.rows import fits_rows, fits_whole_rows, for_rows, for_small, for_whole_rows
 from upsweep.gpu.shapes.tiles import for_tiles
@@ -132,7 +140,7 @@ class Columns(Choice):
 
     @property
     def tile(self) -> int:
-        return self.shape.items * self.shape.warps * (32 // self.shape.lanes)
+        return self.shape.items * self.shape.warps * self.shape.strips * (32 // self.shape.lanes)
 
     @property
     def node_items(self) -> int:
@@ -143,17 +151,17 @@ class Columns(Choice):
         return 32 * (self.shape.warps + 2 * self.shape.vector)
 
     def shared_bytes(self, plan: Plan) -> int:
-        warps, served = self.shape.warps, 32 * self.shape.vector
+        warps, parts = self.shape.warps, self.shape.warps * self.shape.strips
         heads = self.layout.heads
-        flags = patch(replace(self.shape, stretch=0), 1) if heads is not None and heads.rows[-1] else 0
+        flags = patch(self.shape, heads) if heads is not None and heads.rows[-1] else 0
         lines = 2 * warps * (patches(self.layout, self.shape)[-1] + flags)
         (element, align), (item, item_align) = element_of(plan), item_of(plan)
         align = max(align, item_align, 8)
-        sums = rounded_up(4 * 24, align) + 2 * warps * served * element
+        sums = rounded_up(4 * 24, align) + 2 * parts * self.width * element
         prefixes = rounded_up(
-            rounded_up(sums, item_align) + 2 * (warps + (not plan.exclusive)) * served * item, 4
+            rounded_up(sums, item_align) + 2 * (parts + (not plan.exclusive)) * self.width * item, 4
         )
-        return lines + rounded_up(prefixes + 2 * warps * served * 4 * plan.segmented, align)
+        return lines + rounded_up(prefixes + 2 * parts * 32 * self.shape.vector * 4 * plan.segmented, align)
 
 
 def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
@@ -236,10 +244,17 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
             pair,
             plan.segmented,
         )
-        if _are_stretch(plan, layout, columns):
-            shape = for_stretch(shape, columns)
-        elif shape.lanes == 32 and _are_uneven(plan, layout, columns, shape.vector):
-            shape = for_uneven(shape)
+        loose = _are_loose(plan, layout)
+        if loose and _are_stretch(layout, columns):
+            single = words(plan, layout) == 1 and not plan.segmented
+            shape = for_stretch(shape, columns, sum(sizes), single)
+        elif shape.lanes == 32 and _are_uneven(layout):
+            grain = _grain(layout, 64 * shape.vector, columns)
+            single = words(plan, layout) == 1
+            if loose and (grain < 4 or (single and grain < 16)):
+                shape = for_loose(shape, columns, line)
+            elif single and grain >= 4 and shape.vector <= 2 and not (plan.reduce or plan.segmented):
+                shape = for_uneven(shape)
         made = Columns(shape, layout, columns, chip)
         if made.shared_bytes(plan) <= chip.shared - 4096 or shape.warps == 1:
             return made
@@ -249,30 +264,53 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
             warps //= 2
 
 
-def _are_stretch(plan: Plan, layout: Layout, columns: int) -> bool:
-    """Whether the lines of few columns lie one behind another from 16 bytes on, in all arrays alike, and lines moved one by one
-    would be cut into small pieces, or into two groups of columns."""
+def _are_loose(plan: Plan, layout: Layout) -> bool:
+    """Whether lines may come and go in pieces of 16 bytes, wherever they begin: items are whole, and each result lies as an
+    input lies whose place it takes."""
     loads = [x for x in layout.loads if patched(x)]
-    arrays = (*loads, *layout.stores)
-    size = arrays[0].size
-    if plan.reduce or len(layout.stores) > len(loads) or words(plan, layout) > 4 or size < 4:
-        return False
-    even = all(
-        x.size == size and x.along == columns * size and replace(x, along=0, rows=x.rows[:-1]).grain() == 16
+    arrays = (*loads, *(() if plan.reduce else layout.stores))
+    free = [(x.size, x.begins()) for x in loads]
+    for x in () if plan.reduce else layout.stores:
+        if (x.size, x.begins()) not in free:
+            return False
+        free.remove((x.size, x.begins()))
+    near = all(
+        x.rows[-1] == x.size and (layout.bytes or replace(x, rows=x.rows[:-1]).grain() >= x.size)
         for x in arrays
     )
-    pieces = columns > 32 or columns & (columns - 1) > 0
-    return even and pieces and 2 < columns <= STRETCHED and layout.n * columns >= NARROW
+    return near and bool(loads) and words(plan, layout) <= 4
 
 
-def _are_uneven(plan: Plan, layout: Layout, columns: int, vector: int) -> bool:
-    """Whether lines of single words or less begin within sectors of 32 bytes, and are moved in pieces of four bytes or more."""
-    arrays = (*layout.moving(), *layout.stores)
-    if plan.reduce or plan.segmented or words(plan, layout) > 1 or vector > 2 or any(map(turned, arrays)):
-        return False
-    uneven = any(place % 32 for x in arrays for place in (x.phase + x.offset, x.along, *x.rows[:-1]))
-    width = 2 * 32 * vector
-    return uneven and columns >= width and all(x.grain_of_lines(width, columns) >= 4 for x in arrays)
+def _are_stretch(layout: Layout, columns: int) -> bool:
+    """Whether the lines of few columns lie one behind another, in all arrays alike, and lines moved one by one would be cut into
+    small pieces, or into two groups of columns."""
+    arrays = [x for x in layout.loads if patched(x)]
+    dense = all(abs(x.along) == layout.line(x) for x in arrays) and (
+        layout.heads is None or layout.heads.rows[-1] == 0 or abs(layout.heads.along) == columns
+    )
+    pieces = columns > 32 or columns & (columns - 1) > 0 or layout.bytes or min(x.size for x in arrays) < 4
+    return (
+        dense
+        and bool(pieces)
+        and (1 if layout.bytes else 2) < columns <= STRETCHED
+        and layout.n * columns >= NARROW
+    )
+
+
+def _are_uneven(layout: Layout) -> bool:
+    """Whether lines begin within sectors of 32 bytes."""
+    return any(place % 32 for x in _lines(layout) for place in (x.phase + x.offset, x.along, *x.rows[:-1]))
+
+
+def _grain(layout: Layout, width: int, columns: int) -> int:
+    """The largest power of two up to 16 that divides every address of lines of so many columns; 0 where there are fewer."""
+    if columns < width or any(map(turned, (*layout.moving(), *layout.stores))):
+        return 0
+    return min(x.grain_of_lines(width, columns) for x in _lines(layout))
+
+
+def _lines(layout: Layout) -> list[Lane]:
+    return [x for x in layout.arrays() if patched(x)]
 
 
 def _are_columns(layout: Layout) -> bool:
@@ -289,7 +327,7 @@ def _are_columns(layout: Layout) -> bool:
     if any(map(turned, arrays)):
         return _turns(layout)
     line = columns * min(x.size for x in layout.stores) >= LINE
-    dense = all(abs(x.along) == columns * x.size for x in layout.moving())
+    dense = all(abs(x.along) == layout.line(x) for x in layout.moving())
     return line or (dense and layout.n * columns >= NARROW)
 
 

@@ -2,8 +2,10 @@
 #include "memory.cuh"
 #include "column_lookback.cuh"
 
-constexpr int LINES = SUBS * ITEMS, TILE = WARPS * LINES, WIDTH = LANES * VECTOR;
-constexpr int THREADS = 32 * (WARPS + 2 * VECTOR), SERVED = 32 * VECTOR;
+// The lines of a strip, of a warp, of a tile; and the parts of a tile that are summed one by one.
+constexpr int LINES = SUBS * ITEMS, HEIGHT = STRIPS * LINES, TILE = WARPS * HEIGHT, PARTS = WARPS * STRIPS;
+constexpr int WIDTH = LANES * VECTOR;
+constexpr int THREADS = 32 * (WARPS + 2 * VECTOR);
 
 // The next address. The compiler would multiply anew for each, by some ten instructions.
 template <class P> __device__ __forceinline__ P* stepped(P* at, i64 stride) {
@@ -12,31 +14,30 @@ template <class P> __device__ __forceinline__ P* stepped(P* at, i64 stride) {
   return at;
 }
 
-// The rectangle of one input that a warp owns: LINES items of WIDTH columns, item after item. Between runs lies one more line, so
+// The rectangle of one input that a warp owns: HEIGHT items of WIDTH columns, item after item. Between runs lies one more line, so
 // that lanes meet each bank once.
 template <class T, int GRAIN> struct Patch {
-  static constexpr int LINE = WIDTH * sizeof(T), RUN = ITEMS * LINE + (SUBS > 1 ? LINE : 0), BYTES = SUBS * RUN;
+  static constexpr int LINE = WIDTH * sizeof(T), RUN = ITEMS * LINE + (SUBS > 1 ? LINE : 0), BYTES = HEIGHT / ITEMS * RUN;
+  // Where the first item of the first run lies.
+  static __device__ __forceinline__ int origin(const char*, i64) { return 0; }
+  static __device__ __forceinline__ T get(const char* run, int i) { return *(const T*)(run + i * LINE); }
+  static __device__ __forceinline__ void put(char* run, int i, const T& x, int) { *(T*)(run + i * LINE) = x; }
   static __device__ __forceinline__ int place(int item) { return item * LINE + (SUBS > 1 ? item / ITEMS * LINE : 0); }
   // Calls move(place in shared memory, address) for all pieces that exist, of `items` and `columns`, of an array that begins at
   // `at`: neighbouring lanes have neighbours in memory. The first items may be left out.
   template <class P, class F> static __device__ __forceinline__ void each_piece(P* at, i64 stride, i64 items, i64 columns, int lane, F&& move, int skip = 0) {
-    constexpr int PER_LINE = LINE / GRAIN, COUNT = LINES * PER_LINE;
-    if constexpr (PER_LINE <= 32) {  // a lane keeps its place in the line
-      constexpr int AT_ONCE = 32 / PER_LINE;
-      int item = lane / PER_LINE, byte = lane % PER_LINE * GRAIN, exist = byte < (int)columns * (int)sizeof(T) ? (int)min(items, (i64)LINES) : 0;
-      at += item * stride + byte;
-      stride *= AT_ONCE;
+    // A lane keeps its places in the line.
+    constexpr int PER_LINE = LINE / GRAIN, AT_ONCE = max_of(1, 32 / PER_LINE), SETS = max_of(1, PER_LINE / 32);
+    int item = lane / PER_LINE, byte = lane % PER_LINE * GRAIN, exist[SETS];
 #pragma unroll
-      for (int i = 0; i < LINES; i += AT_ONCE, at = stepped(at, stride))
-        if (i + item < exist && i + item >= skip) move(place(i + item) + byte, at);
-    } else {
-      int exist = (int)columns * (int)sizeof(T);
-#pragma unroll 8
-      for (int c = lane; c < COUNT; c += 32) {
-        int item = c / PER_LINE, byte = c % PER_LINE * GRAIN;
-        if (item < items && item >= skip && byte < exist) move(place(item) + byte, at + item * stride + byte);
-      }
-    }
+    for (int s = 0; s < SETS; s++) exist[s] = byte + s * 32 * GRAIN < (int)columns * (int)sizeof(T) ? (int)min(items, (i64)HEIGHT) : 0;
+    at += item * stride + byte;
+    stride *= AT_ONCE;
+#pragma unroll (SETS > 1 ? 8 : HEIGHT)
+    for (int i = 0; i < HEIGHT; i += AT_ONCE, at = stepped(at, stride))
+#pragma unroll
+      for (int s = 0; s < SETS; s++)
+        if (i + item < exist[s] && i + item >= skip) move(place(i + item) + byte + s * 32 * GRAIN, at + s * 32 * GRAIN);
   }
   static __device__ __forceinline__ void load(char* shared, const char* from, i64 stride, i64 items, i64 columns, int lane, int skip = 0) {
     each_piece(from, stride, items, columns, lane, [&](int place, const char* at) { copy_async<GRAIN>(shared + place, at); }, skip);
@@ -47,27 +48,145 @@ template <class T, int GRAIN> struct Patch {
   }
 };
 
-// The same rectangle where the lines of all columns lie one behind another (STRETCH): each run is one piece of memory, which moves in
-// whole pieces of 16 bytes. Between runs lie PAD bytes.
-constexpr bool STRETCH = COLUMNS > 0;
-template <class T> struct Stretch {
-  static constexpr int LINE = COLUMNS * sizeof(T), RUN = ITEMS * LINE + PAD, BYTES = SUBS * RUN;
-  static_assert(ITEMS * LINE % 16 == 0, "runs are whole pieces");
-  // Calls move(place in shared memory, place in the array) for the pieces of these items.
-  template <class F> static __device__ __forceinline__ void each_piece(i64 items, int lane, F&& move) {
-    int bytes = (int)min(items, (i64)LINES) * LINE;
+// The same rectangle where lines begin at any item: it comes and goes as stretches of memory, in pieces of 16 bytes. A stretch is a
+// run of whole lines that lie one behind another (WHOLE), or a part of one line. It keeps its remainder by 16, so PITCH, the bytes
+// from line to line, has that of the lines in memory. PITCH is below 0 where the lines lie backwards.
+constexpr bool WHOLE = COLUMNS > 0, RAGGED = LINE_BYTES > 0;
+template <class T, int PITCH, int PHASE> struct Loose {
+  static constexpr int SIZE = sizeof(T), UNIT = RAGGED ? 1 : SIZE, LINE = PITCH, WIDE = PITCH < 0 ? -PITCH : PITCH;
+  // Between runs lie as many bytes as let lanes meet each bank once.
+  static constexpr int PAD = SUBS > 1 ? ((max_of(16, LANES * SIZE) - ITEMS * WIDE) % 128 + 128) % 128 / 16 * 16 : 0, HIGH = ITEMS * WIDE + PAD;
+  static constexpr bool BACK = PITCH < 0;
+  // Runs without bytes between them are one stretch: a piece that two stretches share would come twice, each time in part.
+  static constexpr int RUN = BACK ? -HIGH : HIGH, COUNT = !WHOLE ? HEIGHT : PAD > 0 ? HEIGHT / ITEMS : 1;
+  static constexpr int MOST = WHOLE ? HEIGHT / COUNT * WIDE : WIDTH * SIZE, STEP = WHOLE ? MOST + PAD : WIDE;
+  static constexpr int BYTES = ((COUNT - 1) * STEP + MOST + 30) / 16 * 16, PER = 16 / UNIT;
+  typedef typename bits_of<UNIT>::type Unit;
+
+  // The lowest address, its remainder by 16, and where the first item of the first run lies.
+  static constexpr int FIRST = BACK ? (HEIGHT / ITEMS - 1) * HIGH + (ITEMS - 1) * WIDE : 0;
+  template <class P> static __device__ __forceinline__ P* lowest(P* at, i64 stride) { return BACK ? at + (HEIGHT - 1) * stride : at; }
+  static __device__ __forceinline__ int phase(const char* low) { return PHASE < 0 ? (int)(u64)low & 15 : PHASE; }
+  static __device__ __forceinline__ int origin(const char* at, i64 stride) { return phase(lowest(at, stride)) + FIRST; }
+
+  // Item i of a run, and how it is written where only `exist` bytes or columns of a whole line are left. Ragged words begin at any
+  // byte, all words of a line alike.
+  static __device__ __forceinline__ int shift_of(const char* run, int i) {
+    return (PHASE < 0 || HIGH % 4 ? (int)(u64)run + i * LINE : PHASE + FIRST + i * LINE) & 3;
+  }
+  static __device__ __forceinline__ T get(const char* run, int i) {
+    if constexpr (!RAGGED) return *(const T*)(run + i * LINE);
+    else {
+      int shift = shift_of(run, i);
+      const u32* words = (const u32*)(run + (i * LINE - shift));
+      return from_words<T>({shift ? __funnelshift_r(words[0], words[1], 8 * shift) : words[0]});
+    }
+  }
+  static __device__ __forceinline__ void put(char* run, int i, const T& x, int exist) {
+    if constexpr (!RAGGED) { if (!WHOLE || exist > 0) *(T*)(run + i * LINE) = x; }
+    else {
+      u32 word = to_words(x).w[0];
+      char* at = run + i * LINE;
+      int shift = shift_of(run, i);
+      if (WHOLE && exist < 4) {
+#pragma unroll
+        for (int b = 0; b < 3; b++) if (b < exist) at[b] = (char)(word >> 8 * b);
+      } else if (shift == 0) *(u32*)at = word;
+      else if (shift == 2) { *(u16*)at = (u16)word; *(u16*)(at + 2) = (u16)(word >> 16); }
+      else { at[0] = (char)word; *(u16*)(at + 1) = (u16)(word >> 8); at[3] = (char)(word >> 24); }
+    }
+  }
+
+  static __device__ __forceinline__ void load(char* shared, const char* from, i64 stride, i64 items, i64 columns, int lane, int skip = 0) {
+    Span lines = span(items, skip);
+    auto copy = [&](int place, const char* at, int bytes) { copy_piece_async(shared_address(shared + place), at, bytes < 16 ? bytes : 16); };
+    if constexpr (WHOLE)
+      each_of_runs(lowest(from, stride), lines, lane, [&](int place, const char* at, int, int high) { copy(place, at, high); });
+    else
+      each_of_lines<MOST / 16 + 1>(lowest(from, stride), stride, lines, columns, lane,
+                                   [&](int place, const char* at, int, int high) { if (high > 0) copy(place, at, high); });
+  }
+  // Whole pieces, and then the items at the ends of each stretch.
+  static __device__ __forceinline__ void store(const char* shared, char* to, i64 stride, i64 items, i64 columns, int lane) {
+    Span lines = span(items, 0);
+    auto move = [&](int place, char* at, int low, int high) {
+      if (low <= 0 && high >= 16) *(uint4*)at = *(const uint4*)(shared + place);
+      else if (WHOLE)
+#pragma unroll 1
+        for (int b = 0; b < 16; b += UNIT) if (b >= low && b < high) *(Unit*)(at + b) = *(const Unit*)(shared + place + b);
+    };
+    if constexpr (WHOLE) each_of_runs(lowest(to, stride), lines, lane, move);
+    else {
+      each_of_lines<MOST / 16>(lowest(to, stride), stride, lines, columns, lane, move);
+      each_end(lowest(to, stride), stride, lines, columns, lane,
+               [&](int place, char* at) { *(Unit*)at = *(const Unit*)(shared + place); });
+    }
+  }
+
+  // The lines that exist, in the order of memory.
+  struct Span { int first, last; };
+  static __device__ __forceinline__ Span span(i64 items, int skip) {
+    int most = (int)min(items, (i64)HEIGHT);
+    return BACK ? Span{HEIGHT - most, HEIGHT - skip} : Span{skip, most};
+  }
+  // Bytes of a line of so many columns that are left.
+  static __device__ __forceinline__ int bytes_of(i64 columns) {
+    return columns > WIDTH ? WIDTH * SIZE : (int)columns * SIZE - (RAGGED ? (4 - LINE_BYTES % 4) % 4 : 0);
+  }
+
+  // Calls move(place in shared memory, address, low, high) for the pieces of all runs, of which the bytes from low up to high exist.
+  template <class P, class F> static __device__ __forceinline__ void each_of_runs(P* at, Span lines, int lane, F&& move) {
+    int low = lines.first * WIDE, high = lines.last * WIDE;
+    if (PHASE == 0 && MOST % 16 == 0 && low == 0 && high == COUNT * MOST) {
 #pragma unroll 8
-    for (int c = 16 * lane; c < LINES * LINE; c += 16 * 32)
-      if (c < bytes) move(c + c / (ITEMS * LINE) * PAD, c);
+      for (int c = 16 * lane; c < COUNT * MOST; c += 16 * 32) move(c + c / MOST * PAD, at + c, 0, 16);
+      return;
+    }
+    constexpr int PIECES = (MOST + 30) / 16;
+#pragma unroll 1
+    for (int c = lane; c < COUNT * PIECES; c += 32) {
+      int s = c / PIECES, begin = s * MOST, byte = begin + c % PIECES * 16 - ((begin + phase(at)) & 15);
+      int from = max(begin, low), to = min(begin + MOST, high);
+      if (byte + 16 > from && byte < to) move(s * PAD + phase(at) + byte, at + byte, from - byte, to - byte);
+    }
   }
-  static __device__ __forceinline__ void load(char* shared, const char* from, i64, i64 items, i64, int lane) {
-    const char* end = from + items * LINE;
-    each_piece(items, lane, [&](int place, int at) {
-      copy_piece_async(shared_address(shared + place), from + at, end - from - at < 16 ? (int)(end - from) - at : 16);
-    });
+
+  // The same for the pieces of all lines, PIECES of each: a lane keeps its place in the line, but a last odd piece is another
+  // lane's for each line.
+  template <int PIECES, class P, class F> static __device__ __forceinline__
+  void each_of_lines(P* at, i64 stride, Span lines, i64 columns, int lane, F&& move) {
+    constexpr int MAIN = MOST / 16, AT_ONCE = 32 / MAIN;
+    static_assert(MAIN <= 32, "a lane has a piece of a line");
+    i64 step = BACK ? -stride : stride;
+    int bytes = bytes_of(columns), piece = lane % MAIN * 16, line = lane / MAIN, place = phase(at) + line * WIDE;
+    P* to = at + line * step;
+#pragma unroll
+    for (int i = 0; i < HEIGHT; i += AT_ONCE, to = stepped(to, AT_ONCE * step)) {
+      int shift = (place + i * WIDE) & 15, from = piece - shift;
+      if (i + line >= lines.first && i + line < lines.last) move(place + i * WIDE + from, to + from, -from, bytes - from);
+    }
+    if constexpr (PIECES > MAIN)
+#pragma unroll
+      for (int i = 0; i < HEIGHT; i += 32) {
+        int own = i + lane, place = phase(at) + own * WIDE, from = MOST - (place & 15);
+        if (own >= lines.first && own < lines.last) move(place + from, at + own * step + from, -from, bytes - from);
+      }
   }
-  static __device__ __forceinline__ void store(const char* shared, char* to, i64, i64 items, i64, int lane) {
-    each_piece(items, lane, [&](int place, int at) { store_edge<T>(to + at, *(const uint4*)(shared + place), to, to + items * LINE); });
+
+  // Calls move(place, address) for the items in pieces that a line fills in part: of the first such piece and of the last.
+  template <class P, class F> static __device__ __forceinline__
+  void each_end(P* at, i64 stride, Span lines, i64 columns, int lane, F&& move) {
+    constexpr int AT_ONCE = 32 / PER;
+    i64 step = BACK ? -stride : stride;
+    int bytes = bytes_of(columns), item = lane % PER * UNIT, line = lane / PER, place = phase(at) + line * WIDE;
+    P* to = at + line * step;
+#pragma unroll 4
+    for (int i = 0; i < HEIGHT; i += AT_ONCE, to = stepped(to, AT_ONCE * step)) {
+      if (i + line < lines.first || i + line >= lines.last) continue;
+      int shift = (place + i * WIDE) & 15, head = item - shift, tail = ((bytes + shift) & ~15) + head;
+      if ((shift > 0 || bytes < 16) && head >= 0 && head < bytes) move(place + i * WIDE + head, to + head);
+      if (tail > head && tail < bytes) move(place + i * WIDE + tail, to + tail);
+    }
   }
 };
 
@@ -107,8 +226,8 @@ template <class T, int GRAIN> struct Turned {
 // Asks the second-level cache for a rectangle that a block will load soon, line by line: of at most MOST lines of MOST_BYTES.
 template <int MOST, int MOST_BYTES> __device__ __forceinline__
 void fetch_lines(const char* from, i64 stride, int items, int bytes, int lane) {
-  if (SUBS > 1 && stride == bytes) {
-    if (items > 0) fetch(from, items * bytes, lane);
+  if (WHOLE || (SUBS > 1 && stride == bytes)) {
+    if (items > 0) fetch(stride < 0 ? from + (items - 1) * stride : from, items * (int)(stride < 0 ? -stride : stride), lane);
     return;
   }
 #pragma unroll
@@ -118,10 +237,12 @@ void fetch_lines(const char* from, i64 stride, int items, int bytes, int lane) {
       if (i + lane < items && b < bytes) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + (i + lane) * stride + b) : "memory");
 }
 
-template <class T, int GRAIN, bool TURNED, bool = STRETCH> struct PatchOf { typedef Patch<T, GRAIN> type; };
-template <class T, int GRAIN> struct PatchOf<T, GRAIN, false, true> { typedef Stretch<T> type; };
-template <class T, int GRAIN> struct PatchOf<T, GRAIN, true, false> { typedef Turned<T, GRAIN> type; };
-template <int I> using ColumnPatch = typename PatchOf<typename Input<I>::Load, Input<I>::grain, Input<I>::turned>::type;
-template <int O> using ResultPatch = typename PatchOf<typename Output<O>::Store, Output<O>::grain, false>::type;
-typedef Patch<u8, HEADS_GRAIN> HeadPatch;
+template <class T, int GRAIN, int PITCH, int PHASE, bool TURNED> struct PatchOf { typedef Loose<T, PITCH, PHASE> type; };
+template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, false> { typedef Patch<T, GRAIN> type; };
+template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, true> { typedef Turned<T, GRAIN> type; };
+template <int I> using ColumnPatch =
+  typename PatchOf<typename Input<I>::Load, Input<I>::grain, Input<I>::pitch, Input<I>::begin, Input<I>::turned>::type;
+template <int O> using ResultPatch =
+  typename PatchOf<typename Output<O>::Store, Output<O>::grain, Output<O>::pitch, Output<O>::begin, false>::type;
+typedef typename PatchOf<u8, HEADS_GRAIN, HEADS_PITCH, HEADS_BEGIN, false>::type HeadPatch;
 constexpr int WARP_BYTES = HEADS_AT + (HEADS_APART ? HeadPatch::BYTES : 0);

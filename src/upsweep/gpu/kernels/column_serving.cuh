@@ -7,10 +7,10 @@ struct Spot { i64 ticket, column; u32 row, t; };
 
 struct Shared {
   Spot spots[4];                         // of the tiles in flight, the one asked for, the one just left
-  Element sums[2][WARPS][SERVED];        // of the warps of a tile and of the next
-  Item prefixes[2][WARPS + !EXCLUSIVE][SERVED];  // of the warps, and of the next tile where its prefix is a result of this one
+  Element sums[2][PARTS][WIDTH];        // of the parts of a tile and of the next
+  Item prefixes[2][PARTS + !EXCLUSIVE][WIDTH];  // of the parts, and of the next tile where its prefix is a result of this one
 #if SEGMENTED
-  u32 heads[2][WARPS][SERVED];           // of each lane's run
+  u32 heads[2][PARTS][32 * VECTOR];           // of each lane's run
 #endif
 };
 static_assert(SHARED_BYTES == STAGES * WARPS * WARP_BYTES + sizeof(Shared) && NODE_WORDS == NODE, "launch.py counts otherwise");
@@ -51,14 +51,14 @@ __device__ __forceinline__ ColumnTree tree_of(const Params& p, const Spot& at, i
   return ColumnTree{p, ((i64)at.row * p.column_groups + at.column / WIDTH) * VECTOR + v, epoch, lane};
 }
 
-// The block sums of a tile's warps, in place.
-__device__ __forceinline__ void sum_warps(const Element (&sums)[WARPS][SERVED], int column, Element (&e)[WARPS]) {
+// The block sums of a tile's parts, in place.
+__device__ __forceinline__ void sum_parts(const Element (&sums)[PARTS][WIDTH], int column, Element (&e)[PARTS]) {
 #pragma unroll
-  for (int w = 0; w < WARPS; w++) e[w] = sums[w][column];
+  for (int w = 0; w < PARTS; w++) e[w] = sums[w][column];
 #pragma unroll
-  for (int d = 1; d < WARPS; d *= 2)
+  for (int d = 1; d < PARTS; d *= 2)
 #pragma unroll
-    for (int w = 2 * d - 1; w < WARPS; w += 2 * d) e[w] = combine(e[w - d], e[w]);
+    for (int w = 2 * d - 1; w < PARTS; w += 2 * d) e[w] = combine(e[w - d], e[w]);
 }
 
 constexpr int HALF = WARPS + VECTOR, ALL = WARPS + 2 * VECTOR;  // warps at a barrier
@@ -70,10 +70,10 @@ __device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int v,
     await<PUBLISH, HALF>(k);
     Spot at = s.spots[k & 3];
     if (at.ticket >= p.tickets) break;
-    Element e[WARPS];
-    sum_warps(s.sums[k & 1], 32 * v + lane % LANES, e);
+    Element e[PARTS];
+    sum_parts(s.sums[k & 1], 32 * v + lane % LANES, e);
     arrive<TICKETS, ALL>(k);
-    if (p.tiles > 1) publish(tree_of(p, at, v, epoch, lane), at.t, e[WARPS - 1]);
+    if (p.tiles > 1) publish(tree_of(p, at, v, epoch, lane), at.t, e[PARTS - 1]);
   }
 }
 
@@ -90,18 +90,18 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
       Item start = {};
       i64 column = at.column + mine;
       if (INITIAL || EXCLUSIVE) start = start_of(p, at.row, column < p.columns ? column : p.columns - 1);
-      Element e[WARPS];
-      sum_warps(s.sums[k & 1], mine, e);
+      Element e[PARTS];
+      sum_parts(s.sums[k & 1], mine, e);
       Prefix before, next;
-      look_back(tree_of(p, at, v, epoch, lane), at.t, e[WARPS - 1], start, before, next);
-      sum_warps(s.sums[k & 1], mine, e);  // again: to keep it all the while costs more registers than there are
+      look_back(tree_of(p, at, v, epoch, lane), at.t, e[PARTS - 1], start, before, next);
+      sum_parts(s.sums[k & 1], mine, e);  // again: to keep it all the while costs more registers than there are
       auto& prefixes = s.prefixes[k & 1];
       prefixes[0][mine] = before.value;
-      if constexpr (!EXCLUSIVE) prefixes[WARPS][mine] = next.value;
+      if constexpr (!EXCLUSIVE) prefixes[PARTS][mine] = next.value;
 #pragma unroll
-      for (int d = WARPS / 2; d >= 1; d /= 2)
+      for (int d = PARTS / 2; d >= 1; d /= 2)
 #pragma unroll
-        for (int w = d - 1; w < WARPS - 1; w += 2 * d) {
+        for (int w = d - 1; w < PARTS - 1; w += 2 * d) {
           Prefix q = before;
           if (w >= d) q = {prefixes[w - d + 1][mine], true};
           fold(q, e[w], start);

@@ -29,6 +29,8 @@ class Shape:
     """Whether the machine is not full."""
     cluster: int = 1
     """Blocks that hold a row, or a part of it, together."""
+    loose: bool = False
+    """Whether lines of columns begin anywhere, and come and go in pieces of 16 bytes."""
     stretch: int = 0
     """Columns whose lines lie one behind another and are moved as one stretch of memory; 0 where lines are moved one by one."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from upsweep.gpu.shapes import BLOCKS, Shape, items_for, power_of_two
+from upsweep.gpu.shapes import BLOCKS, Shape, items_for, power_of_two, power_of_two_below
 
 PAIR = {
     (4, 4, False, False): (32, 8, 2),
@@ -49,7 +49,24 @@ HEADS = 32
 
 STRETCHED = 128
 """The most columns whose lines are moved as one stretch. Of a copy (H200), line by line -> so: 3 columns of f4 .32 -> .79, 5
-.26 -> .80, 10 .50 -> .78, 33 .32 -> .77, 50 .67 -> .76, 65 .40 -> .72, 99 .45 -> .70, 127 .55 -> .73; but 2 .81 -> .76."""
+.26 -> .80, 10 .50 -> .78, 33 .32 -> .77, 50 .67 -> .76, 65 .40 -> .72, 99 .45 -> .70, 127 .55 -> .73; but 2 .81 -> .76. Of bf16:
+3 .21 -> .68, 13 .22 -> .75, 33 .23 -> .62, 101 .33 -> .64; of bytes: 7 .15 -> .57, 65 .13 -> .53."""
+
+STRETCH = 42 * 1024
+"""Bytes of a tile of whole lines from which lanes hold half the items, or where lanes have three columns or more, there are half
+the warps. Of a copy (H200): 65 columns of f4 .68 -> .74 by half the warps, 101 .67 -> .73."""
+
+STRIPS = 4
+"""The most strips of a warp, where lines are so short that a tile would have few bytes."""
+
+RAGGED = 96
+"""Columns of bytes from which four are a word though lines begin at any byte. Of a copy (H200), byte by byte -> so: 101 columns
+.54 -> .59, 333 .40 -> .63, truths in 999 .41 -> .63; but 65 .53 -> .47, 7 .57 -> .47, as a lane's word may be cut."""
+
+LOOSE = 256
+"""Bytes of a line of a tile, where lines begin anywhere, by half the warps. Of a copy (H200): 333 columns of f4 .61 -> .69, in
+three blocks .65, 3001 .67 -> .71, .61; with flags of each .29 -> .66. Of two bytes in eight warps and one block, 333 of bf16 .37
+-> .60, in four .52; of one byte 128 bytes of a line, maxima of 333 .39, with 256 bytes .32."""
 
 LITTLE = 4
 """An input of columns does not decide how wide lines are, if it is so many times narrower than the widest one, or more."""
@@ -77,16 +94,36 @@ def for_columns(
     return Shape(items, warps, blocks, lanes=lanes, vector=vector)
 
 
-def for_stretch(shape: Shape, columns: int) -> Shape:
-    """Tiles of some 32 KiB, of lines with all columns."""
+def for_stretch(shape: Shape, columns: int, size: int, single: bool) -> Shape:
+    """Tiles of some 32 KiB, of lines with all columns, `size` bytes a column. Where several lanes share a column of `single`
+    words of two bytes or more, tiles are twice as high, and a block is alone."""
     sets = -(-columns // 32)
-    items = shape.items // (2 if sets > 2 or columns > STRETCHED // 3 else 1)
-    return replace(shape, items=items, vector=sets, blocks=shape.blocks if sets == 1 else 2, stretch=columns)
+    items, warps, room, blocks = shape.items, shape.warps, STRETCH, shape.blocks
+    if single and size > 1 and shape.lanes < 32:
+        items, room, blocks = 2 * items, 2 * room, 1
+    elif items * warps * columns * size > room and sets > 2:
+        warps = max(1, warps // 2)
+    elif items * warps * columns * size > room:
+        items //= 2
+    if sets > 1:
+        blocks = max(2, BLOCKS[warps] * (warps + 2) // (warps + 2 * sets))
+    tile = items * warps * (32 // shape.lanes) * columns * size
+    strips = min(STRIPS, power_of_two_below(room // tile))
+    return replace(
+        shape, items=items, warps=warps, vector=sets, strips=strips, blocks=blocks, stretch=columns, loose=True
+    )  # fmt: skip
+
+
+def for_loose(shape: Shape, columns: int, size: int) -> Shape:
+    """Tiles of lines of LOOSE bytes in the smallest array, whose items have `size` bytes, or of half of it where that is one."""
+    vector = min(LOOSE // (32 * max(2, size)), power_of_two(-(-columns // 32)))
+    warps = shape.warps if size < 4 else max(1, shape.warps // vector)
+    return replace(shape, vector=vector, warps=warps, blocks=1 if size == 2 else 2, loose=True)
 
 
 def for_uneven(shape: Shape) -> Shape:
     """Tiles of lines twice as wide, by half the warps. A line that begins within a sector of 32 bytes shares it with another
-    block's. Of a copy (H200): 333 columns of f4 .53 -> .62, 3001 .49 -> .67, 322 .57 -> .71, 1001 .51 -> .66, 1000 of bf16 .62 ->
-    .72. Not so 200 of f4, .82 -> .77, whose lines begin at sectors, and 333 of bf16, in pieces of two bytes, .31 -> .24.
+    block's. Of a copy (H200): 322 columns of f4 .57 -> .71, 1000 of bf16 .62 -> .72. Not so 200 of f4, .82 -> .77, whose lines
+    begin at sectors.
     """
     return replace(shape, vector=2 * shape.vector, warps=max(1, shape.warps // 2), blocks=3)
