@@ -50,9 +50,10 @@ class Lifted:
         if outer.exclusive and self.first and not self.starts:
             lifted = replace(lifted, identity=(0, *self.first))
         carry = outer.carry
-        # The sums are of a stream in which no segment has started so far.
+        # The sums are of a stream in which no segment has started so far. In order they are folded from where it started.
         if carry.sums and len(carry.sums[0]) == len(given):
-            flag = np.zeros(rows, np.uint16)
+            seeded = bool(self.starts) and outer.order == "sequential"
+            flag = np.full(rows, SEEDED if seeded else 0, np.uint16)
             starts = [np.broadcast_to(s, rows).copy() for s in self.starts]
             carry = Carry(carry.count, [(flag, *block, *starts) for block in carry.sums])
         initial = (SEEDED, *self.starts, *self.starts) if self.starts else None

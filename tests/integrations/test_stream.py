@@ -317,11 +317,13 @@ def test_another_initial_needs_no_other_code(form, monkeypatch):
 @pytest.mark.parametrize("initial", [None, np.uint64(5), np.array([1, 2], "u8")], ids=["none", "one", "rows"])
 def test_segments_may_be_told_from_a_later_chunk_on(initial):
     (x,) = HASH.draw(200)
-    x, starts = x.reshape(100, 2), np.arange(100) == 70
-    stream = Stream(HASH.op, axis=0, initial=initial)
-    got = [stream.push(x[:40]), stream.push(x[40:], segments=up.segments.flags(starts[40:]))]
-    want = up.scan(x, HASH.op, axis=0, initial=initial, segments=up.segments.flags(starts))
-    np.testing.assert_array_equal(np.concatenate(got), want)
+    x = x.reshape(100, 2)
+    for order, first in (("tree", 70), ("sequential", 70), ("sequential", 40)):
+        how = {"axis": 0, "initial": initial, "order": order}
+        stream, starts = Stream(HASH.op, **how), np.arange(100) == first
+        got = [stream.push(x[:40]), stream.push(x[40:], segments=up.segments.flags(starts[40:]))]
+        want = up.scan(x, HASH.op, segments=up.segments.flags(starts), **how)
+        np.testing.assert_array_equal(np.concatenate(got), want)
 
 
 def test_segments_of_tuples_and_half_precision():

@@ -157,7 +157,7 @@ def test_advantages_of_episodes_that_end_and_that_are_cut():
     same(nothing_ends, ut.gae(r, v, 0.5, never, gamma=0.9, lam=0.8).cpu())
     same(
         ut.gae(r, v, next_values=torch.tensor(0.5), gamma=0.9, lam=0.8),
-        ut.gae(r, v, next_values=v * 0 + 0.5, gamma=0.9, lam=0.8),
+        ut.gae(r, v, next_values=v * 0 + 0.5, gamma=0.9, lam=0.8).cpu(),
     )
     for wrong in ({"last_value": 0, "dones": never[:5]}, {"next_values": v[:5]}, {"last_value": v}):
         with pytest.raises(up.ShapeError):

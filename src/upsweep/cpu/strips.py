@@ -15,6 +15,7 @@ from upsweep.cpu.cuts import Strides, rows_of, wanted_threads
 from upsweep.cpu.launch import Launch
 from upsweep.cpu.units import walk
 from upsweep.cpu.words import LINE, Form, regions
+from upsweep.operators import free
 from upsweep.plan import Plan
 
 
@@ -37,7 +38,8 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
     flag = [np.dtype(np.uint8)] if plan.segmented else []
     dtypes = [*plan.loads, *flag, *[d for d in plan.stores if d is not None]]
     known = tuple(step if step in (0, d.itemsize) else None for step, d in zip(steps, dtypes))
-    dense = None not in known and inner is not None
+    # Other scans in order have one code for all steps; a number in an array's place has another step.
+    dense = None not in known and inner is not None and free(plan.op, plan.accumulators)
     form = Form(
         plan.segmented,
         plan.initial,

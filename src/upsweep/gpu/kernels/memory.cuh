@@ -103,7 +103,7 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
         for (int c = lane; c < PIECES + SLACK; c += LANES) copy_piece_async<AGAIN>(shared_address(piece(c)), a + 16 * c, 16);
       } else {
         const int from = lo > a ? (int)(lo - a) : 0, to = hi < a + BYTES + 16 ? (int)(hi - a) : BYTES + 16;
-#pragma unroll
+#pragma unroll 1
         for (int c = lane; c < PIECES + SLACK; c += LANES) {
           int left = 16 * c + 16 > from ? min(max(to - 16 * c, 0), 16) : 0;
           copy_piece_async<AGAIN>(shared_address(piece(c)), a + 16 * c, left);
@@ -193,7 +193,7 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
         for (int c = lane; c < PIECES; c += LANES)
           if (shift == 0 || c > 0) store_streaming(a - shift + 16 * c, shifted_piece(c, shift));
       } else {
-#pragma unroll
+#pragma unroll 1
         for (int c = lane; c < PIECES + SLACK; c += LANES) {
           int at = 16 * c - shift;
           if (at >= from && at + 16 <= to) store_streaming(a - shift + 16 * c, shifted_piece(c, shift));

@@ -116,7 +116,7 @@ def for_stretch(shape: Shape, columns: int, size: int, single: bool) -> Shape:
 
 def for_loose(shape: Shape, columns: int, size: int) -> Shape:
     """Tiles of lines of LOOSE bytes in the smallest array, whose items have `size` bytes, or of half of it where that is one."""
-    vector = min(LOOSE // (32 * max(2, size)), power_of_two(-(-columns // 32)))
+    vector = max(1, min(LOOSE // (32 * max(2, size)), power_of_two(-(-columns // 32))))
     warps = shape.warps if size < 4 else max(1, shape.warps // vector)
     return replace(shape, vector=vector, warps=warps, blocks=1 if size == 2 else 2, loose=True)
 
