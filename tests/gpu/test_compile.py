@@ -193,7 +193,7 @@ def _linked(op: Operator, names: Sequence[Any]) -> Linked:
 
 FRAMES = {("rows from columns", 86): 8, ("rows from columns", 89): 8}
 """Bytes of local memory that these kernels are known to use."""
-FRAMES_OF = {(13, 0): {("uneven", 100): 8, ("narrow", 100): 8, ("uneven short rows", 100): 8}}
+FRAMES_OF = {(13, 0): {("uneven", 100): 8, ("narrow", 100): 8, ("f2", 100): 8}}
 """The same by the version of the compiler. CUDA 13.0's puts eight bytes aside in three kernels: in the uneven one it is an
 address that a block needs once, when it leaves.
 """
