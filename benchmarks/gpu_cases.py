@@ -178,6 +178,26 @@ def _cases() -> list[Case]:
         Case("add f4 transposed input axis 1", "add", f4, (16384, 16384), 1, at="transposed"),
         Case("add f4 a row broadcast", "add", f4, (16384, 16384), 1, at="broadcast"),
     ]
+    # Odd shapes, of 2^28 bytes each way: lines and rows that begin at any byte.
+    for op, dtype, columns in (("add", "i1", 7), ("add", "i1", 65), ("add", "i1", 333), ("max", "i1", 333), ("or", "?", 999),
+                               ("add", "bf16", 13), ("add", "bf16", 101), ("add", "bf16", 333),
+                               ("add", f4, 3001)):  # fmt: skip
+        n = G // 4 // _size(dtype) // columns
+        made.append(Case(f"{op} {dtype} {n}x{columns} axis 0", op, dtype, (n, columns)))
+    for dtype, n in (("i1", 200), ("i1", 999), ("bf16", 1001), ("e4m3", 999)):
+        made.append(Case(f"add {dtype} rows of {n}", "add", dtype, (G // 4 // _size(dtype) // n, n), 1))
+    for dtype, n in (("i1", 1000), ("bf16", 100), (f4, 100)):
+        name, rows = f"add {dtype} rows of {n}, one item apart", G // 4 // _size(dtype) // n
+        made.append(Case(name, "add", dtype, (rows, n), 1, at="apart"))
+    for dtype in (f4, "bf16", "i1"):
+        name, shape = f"add {dtype} 512x2048x101 axis 1 in order", (512, 2048, 101)
+        made.append(Case(name, "add", dtype, shape, 1, forms={"order": "sequential"}))
+    for axis in (0, 1):
+        name = f"add bf16 transposed input axis {axis}"
+        made.append(Case(name, "add", "bf16", (16384, 8192), axis, at="transposed"))
+    made.append(
+        Case("add f4 201527x333 axis 0, flags of each", "add", f4, (201527, 333), segments="flags of rows")
+    )
     for spelling in ("flags", "keys", "lengths", "offsets"):
         made.append(Case(f"add f4 segments by {spelling}", "add", f4, long, segments=spelling))
     made += [
@@ -256,6 +276,8 @@ def laid(case: Case, dtype: str, result: bool) -> torch.Tensor:
         skip = int(words[1])
         first = int(words[-1]) if result else skip
         return drawn(dtype, (shape[0] + skip,))[first : first + shape[0]]
+    if case.at == "apart":
+        return drawn(dtype, (*shape[:-1], shape[-1] + 1))[..., :-1]
     if not result and case.at == "step 2":
         return drawn(dtype, (2 * shape[0],))[::2]
     if not result and case.at == "transposed":
