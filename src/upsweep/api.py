@@ -123,11 +123,8 @@ class _Prepared:
     __slots__ = "_how", "_into", "_known", "_op", "_own", "_users"
 
     def __init__(self, op: Operator, axis: int | None, exclusive: bool, reverse: bool) -> None:
-        self._op, self._how, self._users = (
-            op,
-            (axis, exclusive, reverse),
-            op is not BUILTIN.get(op.name or ""),
-        )
+        self._op, self._how = op, (axis, exclusive, reverse)
+        self._users = op is not BUILTIN.get(op.name or "")
         self._known = self._own = self._into = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -141,7 +138,7 @@ class _Prepared:
         known = self._known
         if known is None:
             return self.learn(x, out)
-        if _seen(x) == self._own and (out if out is None else _seen_written(out)) == self._into:
+        if recall.seen(x) == self._own and (out if out is None else recall.seen_written(out)) == self._into:
             y = known(x, None, out, None)
             if y is not None:
                 return y
@@ -154,18 +151,13 @@ class _Prepared:
         like = recall.alike(
             x, self._op, axis, exclusive, reverse, None, None, out, None, "auto", None, False, None, "tree", None, None
         )  # fmt: skip
-        self._known, (self._own, self._into) = (
-            recall.known_for(like) or recall.never,
-            like[:2] or (None, None),
-        )
+        self._own, self._into = like[:2] or (None, None)
+        self._known = recall.known_for(like) or recall.never
         return y
 
     def _checked(self, x: Any, out: Any) -> Any:
         axis, exclusive, reverse = self._how
         return scan(x, self._op, axis=axis, exclusive=exclusive, reverse=reverse, out=out)
-
-
-_seen, _seen_written = recall.seen, recall.seen_written
 
 
 def last_prefix(

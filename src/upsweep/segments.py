@@ -108,8 +108,8 @@ def _told_apart(k: Any) -> Any:
     types = {type(key) for key in k} if isinstance(k, (list, tuple)) else set()
     if not types or types & {list, tuple}:
         return k
-    if types <= {int, bool} and np.asarray(k).dtype.kind in "biu":
-        return np.asarray(k)
+    if types <= {int, bool} and (numbers := np.asarray(k)).dtype.kind in "biu":
+        return numbers
     if len(types) == 1 and not types & {int, str, bytes}:
         return k
     made = np.empty(len(k), object)

@@ -191,10 +191,8 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     sinks = np.zeros((len(out_types), SINK_WORDS), np.int64)
     past = past_cache(plan) and not lie.turned
     restarts = along and plan.segmented and plan.exclusive
-    every = True
     for sink, (c, stored), array in zip(sinks, out_types, strides[len(in_types) :]):
         given = sums[c] if plan.finish is None else stored
-        every = every and stored == given
         streamed = past and not through and stored == given and array[side] == stored.itemsize
         sink[Sink.COMPONENT], sink[Sink.SIZE] = c, stored.itemsize
         sink[Sink.HAND] = address(stream(stored.itemsize) if streamed else hand_unit(given, stored))
@@ -208,7 +206,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     direct = (
         not (along or cuts.in_order or lie.inner is None)
         and plain
-        and (every or plan.reduce)
+        and (plan.reduce or all(stored == sums[c] for c, stored in out_types))
         and near
         and not (plan.segmented and plan.exclusive)
     )

@@ -99,6 +99,19 @@ def fours(S: Items, P: Items, V: int, combine: Any, fold: Any, start_at: Any) ->
     return fours_up, fours_down
 
 
+def rising(fours_up: Any, in_room: Rooms) -> Any:
+    """Brent and Kung's tree up the 16 rows of a room, two levels at a time."""
+    row, each_lane = in_room.row, in_room.each_lane
+
+    @inner
+    def up(t):
+        for k in range(0, ROW, 4):
+            each_lane(fours_up, (row(t, k + 1), row(t, k + 2), row(t, k + 3), row(t, k + 4)))
+        each_lane(fours_up, (row(t, 4), row(t, 8), row(t, 12), row(t, 16)))
+
+    return up
+
+
 def trees(S: Items, P: Items, V: int, combine: Any, fold: Any, value: Any, in_room: Rooms) -> tuple[Any, Any]:
     """Brent and Kung's tree up and down the 16 rows of a room, whose columns have starts of their own."""
     fours_up, fours_down = fours(S, P, V, combine, fold, P.read)
@@ -114,12 +127,6 @@ def trees(S: Items, P: Items, V: int, combine: Any, fold: Any, value: Any, in_ro
         P_write(c[:V], j, third)
 
     @inner
-    def up(t):
-        for k in range(0, ROW, 4):
-            each_lane(fours_up, (row(t, k + 1), row(t, k + 2), row(t, k + 3), row(t, k + 4)))
-        each_lane(fours_up, (row(t, 4), row(t, 8), row(t, 12), row(t, 16)))
-
-    @inner
     def down(t, starts, known):
         """`known`: the row before the others holds prefixes."""
         if known:
@@ -132,7 +139,7 @@ def trees(S: Items, P: Items, V: int, combine: Any, fold: Any, value: Any, in_ro
         each_lane(fours_down, (starts, row(t, 8)[:V], row(t, 9), row(t, 10), row(t, 11)))
         each_lane(fours_down, (starts, row(t, 12)[:V], row(t, 13), row(t, 14), row(t, 15)))
 
-    return up, down
+    return rising(fours_up, in_room), down
 
 
 def joiners(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from upsweep.cpu.hole import hole
 from upsweep.cpu.memory import Items, gathered, inner
-from upsweep.cpu.nodes import fours, joiners, operators
+from upsweep.cpu.nodes import fours, joiners, operators, rising
 from upsweep.cpu.registers import rooms
 from upsweep.cpu.words import JOIN, RISE, ROW, SCAN, SETTLE, SUM
 
@@ -51,12 +51,7 @@ def runner(
         return start
 
     fours_up, fours_down = fours(S, P, V, combine, fold, the_same)
-
-    @inner
-    def run_up(t):
-        for i in range(0, ROW, 4):
-            each_lane(fours_up, (row(t, i + 1), row(t, i + 2), row(t, i + 3), row(t, i + 4)))
-        each_lane(fours_up, (row(t, 4), row(t, 8), row(t, 12), row(t, 16)))
+    run_up = rising(fours_up, in_room)
 
     @inner
     def sum_runs(frame, w, keep):

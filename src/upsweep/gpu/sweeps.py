@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -165,9 +165,7 @@ class Columns(Choice):
 
 
 def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
-    touching = all(
-        abs(x.along) == x.size for x in (*layout.moving(), *(() if plan.reduce else layout.stores))
-    )
+    touching = all(abs(x.along) == x.size for x in (*layout.moving(), *_scanned(plan, layout)))
     columns = layout.dims[-1] if layout.dims and not touching and _are_columns(layout) else 0
     if columns:
         return _fitting_columns(plan, layout, columns, chip)
@@ -196,6 +194,11 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
         n, rows, item, read, parts, size, in_tile, plan.segmented, halved, packed, again, chip.shared
     )
     return Tiles(shape, layout, chip=chip)
+
+
+def _scanned(plan: Plan, layout: Layout) -> Sequence[Lane]:
+    """The results that are as long as the rows: none of a reduction."""
+    return () if plan.reduce else layout.stores
 
 
 def _sums(plan: Plan, layout: Layout, chip: Chip) -> Sums | None:
@@ -268,15 +271,15 @@ def _are_loose(plan: Plan, layout: Layout) -> bool:
     """Whether lines may come and go in pieces of 16 bytes, wherever they begin: items are whole, and each result lies as an
     input lies whose place it takes."""
     loads = [x for x in layout.loads if patched(x)]
-    arrays = (*loads, *(() if plan.reduce else layout.stores))
+    stores = _scanned(plan, layout)
     free = [(x.size, x.begins()) for x in loads]
-    for x in () if plan.reduce else layout.stores:
-        if (x.size, x.begins()) not in free:
+    for place in [(x.size, x.begins()) for x in stores]:
+        if place not in free:
             return False
-        free.remove((x.size, x.begins()))
+        free.remove(place)
     near = all(
         x.rows[-1] == x.size and (layout.bytes or replace(x, rows=x.rows[:-1]).grain() >= x.size)
-        for x in arrays
+        for x in (*loads, *stores)
     )
     return near and bool(loads) and words(plan, layout) <= 4
 

@@ -9,18 +9,6 @@
 // that were turned in two ways would lie over each other.
 constexpr int turn(int n) { return max_of(3, log2_of(n * WIDEST / 16)); }
 
-// The bytes of a piece that lie between two addresses.
-template <class T> __device__ __forceinline__ void store_edge(char* to, const uint4& v, char* lo, char* hi) {
-  if (to >= lo && to + 16 <= hi) { store_streaming(to, v); return; }
-  alignas(16) char bytes[16];
-  memcpy(bytes, &v, 16);
-#pragma unroll
-  for (int b = 0; b < 16; b += sizeof(T)) {
-    T x; memcpy(&x, bytes + b, sizeof(T));
-    if (to + b >= lo && to + b < hi) *(T*)(to + b) = x;
-  }
-}
-
 __device__ __forceinline__ uint4 four(const u32* w) { return make_uint4(w[0], w[1], w[2], w[3]); }
 __device__ __forceinline__ void put(u32* w, const uint4& v) { w[0] = v.x; w[1] = v.y; w[2] = v.z; w[3] = v.w; }
 
