@@ -18,7 +18,7 @@ from filelock import FileLock
 
 import upsweep as up
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 pa = pytest.importorskip("pyarrow")
 csv = pytest.importorskip("pyarrow.csv")
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -219,5 +219,5 @@ def test_importing_costs_what_numpy_costs():
         "import numpy, sys; known = set(sys.modules); import upsweep; print(sorted(set(sys.modules) - known))"
     )
     loaded = run(code).stdout
-    for heavy in ("numba", "torch", "jax", "dask", "cuda", "rich", "typer", "llvmlite", "ml_dtypes"):
+    for heavy in ("numba", "torch", "jax", "dask", "cuda", "rich", "click", "llvmlite", "ml_dtypes"):
         assert f"'{heavy}'" not in loaded

@@ -190,9 +190,8 @@ def held(
     >>> held(3.0, np.dtype("i1"))
     array(3, dtype=int8)
     """
-    plain = library_of(value) in ("builtins", "numpy", "datetime") and not isinstance(
-        value, np.ma.MaskedArray
-    )
+    # Arrays, also those of NumPy, may have a mask.
+    plain = library_of(value) in ("builtins", "numpy", "datetime") and not isinstance(value, np.ndarray)
     have: Any = np.asarray(value) if plain else load("numpy").view(value)
     try:
         # Whole numbers of more than 64 bits and Python's dates become objects.

@@ -339,7 +339,7 @@ def test_your_own_file_on_the_page(chromium, served, tmp_path):
 
 
 def test_the_command_writes_a_page_of_your_file(tmp_path):
-    pytest.importorskip("typer", reason="the command needs typer: pip install 'upsweep[lab]'")
+    pytest.importorskip("click", reason="the command needs click: pip install 'upsweep[lab]'")
     (tmp_path / "mine.py").write_text(MINE, encoding="utf-8")
     code = "from upsweep.cli import main; main()"
     command = [sys.executable, "-c", code, "lab", "nothing.py"]

@@ -323,7 +323,7 @@ def test_what_a_file_holds_of_its_first_kernel():
 
 
 def test_the_command_serves_until_it_is_interrupted():
-    pytest.importorskip("typer", reason="the command needs typer: pip install 'upsweep[lab]'")
+    pytest.importorskip("click", reason="the command needs click: pip install 'upsweep[lab]'")
     # Background jobs of a shell ignore interrupts, and so would their children.
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     code = f"{heed}; from upsweep.cli import main; main()"

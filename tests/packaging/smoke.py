@@ -9,7 +9,7 @@ import numpy as np
 
 import upsweep as up
 
-for absent in ("torch", "jax", "dask", "typer", "cuda", "array_api_compat", "scipy"):
+for absent in ("torch", "jax", "dask", "click", "cuda", "array_api_compat", "scipy"):
     assert importlib.util.find_spec(absent) is None, f"{absent} is installed: this is no clean environment"
 loaded = "import sys, upsweep; print([m for m in ('numba', 'scipy') if m in sys.modules])"
 assert subprocess.check_output([sys.executable, "-c", loaded], text=True).strip() == "[]"

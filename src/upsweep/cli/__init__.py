@@ -1,4 +1,4 @@
-"""The command line. typer, rich and pyarrow come with `pip install 'upsweep[cli]'`."""
+"""The command line. click, rich and pyarrow come with `pip install 'upsweep[cli]'`."""
 
 from __future__ import annotations
 

@@ -6,19 +6,14 @@ import ast
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-import typer.core
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+import click
 
 import upsweep as up
-from upsweep.cli import doctor as checkup
 from upsweep.cli import formulas, pipes
 from upsweep.files.arrays import TABLES, bare
 from upsweep.operators import TABLE
@@ -26,77 +21,57 @@ from upsweep.segments import Segments
 
 LAB = "upsweep.lab.page.cli"
 
-out = Console()
-err = Console(stderr=True)
 
-
-class _WithLab(typer.core.TyperGroup):
+class _WithLab(click.Group):
     """`upsweep lab` is loaded when it is asked for."""
 
-    def list_commands(self, ctx: typer.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:
         return [*super().list_commands(ctx), "lab"]
 
-    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return _lab() if cmd_name == "lab" else super().get_command(ctx, cmd_name)
 
 
-def _lab() -> Any:
+def _lab() -> click.Command:
     """Its own commands, or one that says what is missing."""
     try:
-        command: Any = typer.main.get_group(import_module(LAB).app)
+        return import_module(LAB).app
     except ModuleNotFoundError as missing:
-        message = f"it needs {missing.name}, which is not here: pip install 'upsweep[lab]'"
-        command = typer.main.get_command(_absent(message))
-    command.name = "lab"
-    return command
+        return _absent(f"it needs {missing.name}, which is not here: pip install 'upsweep[lab]'")
 
 
-def _absent(message: str) -> typer.Typer:
-    absent = typer.Typer(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
-
-    @absent.command(help=f"Play the textbook's kernels step by step ({message}).")
+def _absent(message: str) -> click.Command:
+    @click.command(
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+        help=f"Play the textbook's kernels step by step ({message}).",
+    )
     def lab() -> None:
         _fail(message)
 
-    return absent
+    return lab
 
 
-app = typer.Typer(
-    cls=_WithLab,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
+@click.group(cls=_WithLab)
+@click.version_option(
+    package_name="upsweep", message="upsweep %(version)s", help="Say which version this is."
 )
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        out.print(f"upsweep {up.__version__}", highlight=False)
-        raise typer.Exit
-
-
-@app.callback()
-def start(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")
-    ] = False,
-) -> None:
+def app() -> None:
     """Parallel prefix scans with the same bits on every machine."""
 
 
 @app.command()
-def demo(
-    folder: Annotated[Path, typer.Argument(help="Where the pictures go.")] = Path("demo"),
-) -> None:
-    """Scan real data, check every result, race NumPy, SciPy and pandas, and draw what came out."""
+@click.argument("folder", type=click.Path(path_type=Path), default="demo")
+def demo(folder: Path) -> None:
+    """Scan real data, and check the results. Race NumPy, SciPy and pandas, and draw what came out in FOLDER."""
     from upsweep import demo as demonstrations
 
     with _explained("demo"):
         for story in demonstrations.run(folder):
-            out.print(f"[bold]{escape(story.title)}[/]")
-            out.print(f"  checked: {escape(story.checked)}")
+            click.secho(story.title, bold=True)
+            click.echo(f"  checked: {story.checked}")
             for name, ratio in story.ratios:
-                out.print(f"  {ratio:.1f} times as fast as {escape(name)}" + _slower(ratio))
-            out.print(f"  drawn:   {escape(str(story.picture))}", highlight=False)
+                click.echo(f"  {ratio:.1f} times as fast as {name}" + _slower(ratio))
+            click.echo(f"  drawn:   {story.picture}")
 
 
 def _slower(ratio: float) -> str:
@@ -104,89 +79,70 @@ def _slower(ratio: float) -> str:
 
 
 @app.command()
+@click.argument("file")
+@click.option("--op", default="add", show_default=True, help=f"{', '.join(TABLE)}.")
+@click.option("--column", multiple=True, help="Of a table: the column to scan; may be given several times.")
+@click.option(
+    "--keep",
+    multiple=True,
+    help="Of a table: a column to keep beside the result. By default all are kept.",
+)
+@click.option("--only", is_flag=True, help="Keep no other columns of a table.")
+@click.option("--axis", type=int, help="The axis to scan along; may be left out for 1-D data.")
+@click.option("--exclusive", is_flag=True, help="Leave each item out of its own prefix.")
+@click.option("--reverse", is_flag=True, help="Scan from the end.")
+@click.option("--initial", help="What stands before the first item: 2.5, or 1,0 for a tuple.")
+@click.option("--dtype", help="The dtype to compute and store, such as float64.")
+@click.option(
+    "--segments",
+    help="Where the scan starts anew: flags=, ends=, offsets=, lengths= or keys=, then a .npy file or a column.",
+)
+@click.option(
+    "--map",
+    "map_",
+    help="What is scanned, as an expression of columns (of x, where FILE is an array): 'price * units', or 'w, w * y' "
+    "for an operator on tuples.",
+)
+@click.option(
+    "--finish",
+    help="What comes out, as an expression of the prefix, the columns and the index: '(prefix - price) / prefix'.",
+)
+@click.option(
+    "--as",
+    "name",
+    multiple=True,
+    help="What a result is called; by default as its column, in whose place it stands.",
+)
+@click.option(
+    "--out",
+    "to",
+    help="Where the result goes: of any of these kinds, or - for standard output. By default next to FILE.",
+)
+@click.option("--force", is_flag=True, help="Replace a target that exists, even FILE.")
 def scan(
-    file: Annotated[
-        str,
-        typer.Argument(
-            help="A .npy, .zarr, .csv or .parquet file, also with .gz or .zst behind it; it may be larger than memory. "
-            "- is standard input."
-        ),
-    ],
-    op: Annotated[str, typer.Option(help=f"{', '.join(TABLE)}.")] = "add",
-    column: Annotated[
-        list[str] | None, typer.Option(help="Of a table: the column to scan; may be given several times.")
-    ] = None,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(help="Of a table: a column to keep beside the result. By default all are kept."),
-    ] = None,
-    only: Annotated[bool, typer.Option("--only", help="Keep no other columns of a table.")] = False,
-    axis: Annotated[
-        int | None, typer.Option(help="The axis to scan along; may be left out for 1-D data.")
-    ] = None,
-    exclusive: Annotated[
-        bool, typer.Option("--exclusive", help="Leave each item out of its own prefix.")
-    ] = False,
-    reverse: Annotated[bool, typer.Option("--reverse", help="Scan from the end.")] = False,
-    initial: Annotated[
-        str | None, typer.Option(help="What stands before the first item: 2.5, or 1,0 for a tuple.")
-    ] = None,
-    dtype: Annotated[
-        str | None, typer.Option(help="The dtype to compute and store, such as float64.")
-    ] = None,
-    segments: Annotated[
-        str | None,
-        typer.Option(
-            help="Where the scan starts anew: flags=, ends=, offsets=, lengths= or keys=, then a .npy file or a column."
-        ),
-    ] = None,
-    map_: Annotated[
-        str | None,
-        typer.Option(
-            "--map",
-            help="What is scanned, as an expression of columns (of x, where FILE is an array): 'price * units', or 'w, w * y' "
-            "for an operator on tuples.",
-        ),
-    ] = None,
-    finish: Annotated[
-        str | None,
-        typer.Option(
-            help="What comes out, as an expression of the prefix, the columns and the index: '(prefix - price) / prefix'."
-        ),
-    ] = None,
-    name: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--as", help="What a result is called; by default as its column, in whose place it stands."
-        ),
-    ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            "--out",
-            help="Where the result goes: of any of these kinds, or - for standard output. By default next to FILE.",
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a target that exists, even FILE.")] = False,
-) -> None:
-    """Scan a file. If this is killed, the same command goes on where it stopped.
+    file: str, op: str, column: tuple[str, ...], keep: tuple[str, ...], only: bool, axis: int | None, exclusive: bool,
+    reverse: bool, initial: str | None, dtype: str | None, segments: str | None, map_: str | None, finish: str | None,
+    name: tuple[str, ...], to: str | None, force: bool,
+) -> None:  # fmt: skip
+    """Scan FILE. It is a .npy, .zarr, .csv or .parquet file, also with .gz or .zst behind it, or - for standard input.
 
-    The result appears under its final name when it is complete, not before.
+    FILE may be larger than memory. If this is killed, the same command goes on where it stopped. The result appears under its
+    final name when it is complete, not before.
     """
     began = time.perf_counter()
     with _explained("cli"), pipes.ends(file, to) as (source, target):
         with _progress() as (progress, totals):
-            columns, functions = _functions(source, tuple(column or ()), map_, finish)
+            columns, functions = _functions(source, column, map_, finish)
             up.scan_file(
-                source, target, op, columns=columns, names=name or (), axis=axis, exclusive=exclusive, reverse=reverse,
-                initial=_value(initial), dtype=dtype, segments=_segments(segments), keep=() if only else keep,
+                source, target, op, columns=columns, names=name, axis=axis, exclusive=exclusive, reverse=reverse,
+                initial=_value(initial), dtype=dtype, segments=_segments(segments), keep=() if only else keep or None,
                 overwrite=force, progress=progress, **functions,
             )  # fmt: skip
         items, seconds = totals["scanning"], time.perf_counter() - began
         rate = f"{items / seconds / 1e6:.1f} million a second"
         piped = (to or file) == pipes.PIPE
         line = f"{pipes.PIPE if piped else target}: {items:,} items by {op} in {seconds:.1f} s, {rate}"
-        (err if piped else out).print(escape(line), highlight=False, soft_wrap=True)
+        click.echo(line, err=piped)
 
 
 def _functions(
@@ -246,43 +202,60 @@ _SPELLINGS = {
 @contextmanager
 def _progress() -> Iterator[tuple[Any, dict[str, int]]]:
     """A callback that is told the task, how much of it is done, and how much there is; and the last of these, by the first."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    bars = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
-    # Before version 14.3 of rich a bar that is not shown ends with an empty line.
-    with bars if err.is_terminal else nullcontext():
-        tasks: dict[str, Any] = {}
-        totals: dict[str, int] = {}
+    totals: dict[str, int] = {}
+    with _bars() as show:
 
         def report(doing: str, done: int, total: int) -> None:
+            if doing not in totals and 0 < done < total:
+                click.echo(f"{doing}: going on at {100 * done // total} %", err=True)
             totals[doing] = total
-            if doing not in tasks:
-                tasks[doing] = bars.add_task(doing, total=total)
-                if 0 < done < total:
-                    err.print(f"{doing}: going on at {100 * done // total} %", highlight=False)
-            bars.update(tasks[doing], completed=done, total=total)
+            show(doing, done, total)
 
         yield report, totals
 
 
+@contextmanager
+def _bars() -> Iterator[Any]:
+    """Bars, where somebody sees them."""
+    if not sys.stderr.isatty():
+        yield lambda doing, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, Any] = {}
+
+        def show(doing: str, done: int, total: int) -> None:
+            if doing not in tasks:
+                tasks[doing] = bars.add_task(doing, total=total)
+            bars.update(tasks[doing], completed=done, total=total)
+
+        yield show
+
+
 @app.command()
 def doctor() -> None:
-    """Say which engines are here, in which versions, and which command adds the others."""
+    """Say which engines are here. Name their versions, and the commands that add the others."""
+    from upsweep.cli import doctor as checkup
+
     for line in checkup.engines():
-        mark = "[green]yes[/]" if line.here else "[red]no [/]"
-        out.print(f"{mark} {line.name:<22} {escape(line.version)}", highlight=False, soft_wrap=True)
+        mark = click.style("yes", "green") if line.here else click.style("no ", "red")
+        click.echo(f"{mark} {line.name:<22} {line.version}")
         if line.add:
-            out.print(f"    to add it: {escape(line.add)}", highlight=False, soft_wrap=True)
+            click.echo(f"    to add it: {line.add}")
     for name, value in checkup.surroundings():
-        out.print(f"{name}: {escape(value)}", highlight=False, soft_wrap=True)
+        click.echo(f"{name}: {value}")
 
 
 @app.command()
 def bench() -> None:
-    """Race scans of 256 MiB arrays against a parallel copy; about a minute and a half on two cores."""
+    """Race scans against a parallel copy. The arrays take 256 MiB, and the races a minute and a half on two cores."""
     from upsweep import bench as races
 
     for row in races.measure():
-        out.print(escape(str(row)), style="" if row.met else "yellow", highlight=False, soft_wrap=True)
+        click.secho(str(row), fg=None if row.met else "yellow")
 
 
 @contextmanager
@@ -298,4 +271,4 @@ def _explained(extra: str) -> Iterator[None]:
 
 def _fail(message: str) -> None:
     print(f"upsweep: {message}", file=sys.stderr)
-    raise typer.Exit(1)
+    raise click.exceptions.Exit(1)

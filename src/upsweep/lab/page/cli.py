@@ -6,10 +6,9 @@ import sys
 import webbrowser
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
-import typer
-import typer.core
+import click
 
 from upsweep.lab.exercises import EXERCISES
 from upsweep.lab.exercises.grade import grade as graded
@@ -20,58 +19,55 @@ from upsweep.lab.page.own import read
 from upsweep.lab.page.server import Lab
 from upsweep.lab.page.variants import ISSUE, SCHEDULES, Dials, first, payload
 
+_PATH = click.Path(path_type=Path)
 
-class _OpensKernels(typer.core.TyperGroup):
+
+class _OpensKernels(click.Group):
     """`upsweep lab brent-kung` is short for `upsweep lab open brent-kung`."""
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0] not in self.commands and args[0] != "--help"):
             args = ["open", *args]
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(
-    cls=_OpensKernels,
-    add_completion=False,
-    help="Play the textbook's kernels step by step, and do the exercises.",
-)
+@click.group("lab", cls=_OpensKernels)
+def app() -> None:
+    """Play the textbook's kernels step by step, and do the exercises."""
 
 
 @app.command("open")
+@click.argument("kernel", default="")
+@click.option("--html", type=_PATH, help="Write the page to this file instead, to be read offline.")
+@click.option(
+    "--python", is_flag=True, help="Put Python itself into that file, from npm: nothing to install."
+)
+@click.option("--browser/--no-browser", default=True, help="Open the page in a browser.", show_default=True)
+@click.option("--n", type=int, help="Items.")
+@click.option("--block", type=int, help="Threads of a block.")
+@click.option("--op", help=f"The operator: {', '.join(OPERATORS)}.")
+@click.option("--x", help="The items, such as '3 1 7 0 4 1 6 3'.")
+@click.option("--own", help="Your operator, an expression of a and b, such as 'a * 3 + b'.")
+@click.option("--like", default="", help="For your file: the textbook kernel whose launch it takes over.")
+@click.option(
+    "--expect",
+    default="inclusive",
+    show_default=True,
+    help="For your file: what it must give: inclusive, exclusive or reduction.",
+)
+@click.option("--schedule", help=f"Order of threads: {', '.join(SCHEDULES)}.")
+@click.option("--resident", type=int, help="How many blocks are held at once.")
+@click.option("--issue", help=f"Order in which blocks start: {', '.join(ISSUE)}.")
+@click.option("--padding", type=int, help="The shift of padded indices, for kernels that pad them.")
 def open_(
-    kernel: Annotated[
-        str, typer.Argument(help="A kernel of the textbook, a mistake, or a file of yours: mine.py.")
-    ] = "",
-    html: Annotated[
-        Path | None, typer.Option(help="Write the page to this file instead, to be read offline.")
-    ] = None,
-    python: Annotated[
-        bool, typer.Option("--python", help="Put Python itself into that file, from npm: nothing to install.")
-    ] = False,
-    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
-    n: Annotated[int | None, typer.Option(help="Items.")] = None,
-    block: Annotated[int | None, typer.Option(help="Threads of a block.")] = None,
-    op: Annotated[str | None, typer.Option(help=f"The operator: {', '.join(OPERATORS)}.")] = None,
-    x: Annotated[str | None, typer.Option(help="The items, such as '3 1 7 0 4 1 6 3'.")] = None,
-    own: Annotated[
-        str | None, typer.Option(help="Your operator, an expression of a and b, such as 'a * 3 + b'.")
-    ] = None,
-    like: Annotated[
-        str, typer.Option(help="For your file: the textbook kernel whose launch it takes over.")
-    ] = "",
-    expect: Annotated[
-        str, typer.Option(help="For your file: what it must give: inclusive, exclusive or reduction.")
-    ] = "inclusive",
-    schedule: Annotated[str | None, typer.Option(help=f"Order of threads: {', '.join(SCHEDULES)}.")] = None,
-    resident: Annotated[int | None, typer.Option(help="How many blocks are held at once.")] = None,
-    issue: Annotated[
-        str | None, typer.Option(help=f"Order in which blocks start: {', '.join(ISSUE)}.")
-    ] = None,
-    padding: Annotated[
-        int | None, typer.Option(help="The shift of padded indices, for kernels that pad them.")
-    ] = None,
-) -> None:
-    """Show a kernel step by step: a page served to this machine alone, or a file."""
+    kernel: str, html: Path | None, python: bool, browser: bool, n: int | None, block: int | None, op: str | None,
+    x: str | None, own: str | None, like: str, expect: str, schedule: str | None, resident: int | None, issue: str | None,
+    padding: int | None,
+) -> None:  # fmt: skip
+    """Show KERNEL step by step. It is shown on a page served to this machine alone, or in a file.
+
+    KERNEL is one of the textbook, a mistake, or a file of yours: mine.py.
+    """
     given = {
         "n": n,
         "block": block,
@@ -115,13 +111,10 @@ def open_(
 
 
 @app.command()
-def exercise(
-    number: Annotated[int | None, typer.Argument(help="Which one; without it, all are listed.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Where the starter file goes; by default here, under its own name.")
-    ] = None,
-) -> None:
-    """Write the starter file of an exercise, and print its task."""
+@click.argument("number", type=int, required=False)
+@click.option("--out", type=_PATH, help="Where the starter file goes; by default here, under its own name.")
+def exercise(number: int | None, out: Path | None) -> None:
+    """Write an exercise's starter file. Print its task; without NUMBER, list all."""
     if number is None:
         for row in EXERCISES.values():
             print(row.task.splitlines()[0])
@@ -137,16 +130,17 @@ def exercise(
 
 
 @app.command()
-def grade(file: Annotated[Path, typer.Argument(help="Your answer to an exercise.")]) -> None:
-    """Mark an answer on values, races, work and banks, and say which line is to blame; fails below full marks."""
+@click.argument("file", type=_PATH)
+def grade(file: Path) -> None:
+    """Mark FILE, an answer. Judges values, races, work and banks, names the line to blame, and fails below full marks."""
     try:
         result = graded(file)
     except (OSError, ValueError) as mistake:
         _fail(str(mistake))
     print(result)
-    raise typer.Exit(0 if result.passed else 1)
+    raise click.exceptions.Exit(0 if result.passed else 1)
 
 
 def _fail(message: str) -> NoReturn:
     print(f"upsweep: {message}", file=sys.stderr)
-    raise typer.Exit(1)
+    raise click.exceptions.Exit(1)
