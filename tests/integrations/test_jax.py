@@ -326,15 +326,47 @@ def test_averages_and_advantages_are_those_of_upsweep():
     np.testing.assert_allclose(got, up.ema(x, halflife=2.0, times=times, axis=1), rtol=1e-14)
     half = x.astype(np.float16)
     same_bits(uj.ema(half, 0.3, axis=1), up.ema(half, 0.3, axis=1))
-    keywords = {
-        "dones": DONES[:2, :7],
-        "truncated": DONES[2:, :7][:1, :].repeat(2, 0),
-        "next_values": drawn(2, 7, seed=2),
-    }
-    given = {**keywords, "gamma": 0.9, "lam": 0.8, "axis": 1}
-    np.testing.assert_allclose(
-        uj.gae(x, drawn(2, 7, seed=1), **given), up.gae(x, drawn(2, 7, seed=1), **given), rtol=1e-13
-    )
+
+
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+def test_advantages(order):
+    """In one scan each way; of all that has gradients, and of each by itself: what nobody wants is not computed."""
+    ended, cut = DONES[:2, :7].copy(), DONES[1, 5:12]
+    ended[:, -1] = [True, False]
+    how = {"gamma": 0.9, "lam": 0.8, "axis": 1, "order": order}
+
+    def one(module, r, v, last):
+        return module.gae(r, v, last, ended, **how)
+
+    def every(module, r, v, after):
+        return module.gae(r, v, dones=ended, truncated=cut, next_values=after, **how)
+
+    for f, shape in ((one, (2,)), (every, (2, 7))):
+        xs = drawn(2, 7), drawn(2, 7, seed=1), drawn(*shape, seed=2)
+        halves = [x.astype(np.float16) for x in xs]
+        for given in (xs, halves):
+            same_bits(jax.jit(f, static_argnums=0)(uj, *given), f(up, *given))
+        check_grads(lambda *xs, f=f: f(uj, *xs), xs, order=1, modes=["fwd", "rev"])
+
+        def loss(*xs, f=f):
+            return (f(uj, *xs) ** 2).sum()
+
+        slopes = jax.grad(loss, (0, 1, 2))(*xs)
+        # The slopes of a square are linear.
+        for got, slope in zip(jax.jvp(jax.grad(loss, (0, 1, 2)), tuple(2 * x for x in xs), xs)[1], slopes):
+            np.testing.assert_allclose(got, slope, rtol=1e-12)
+        for some in ((0,), (1,), (2,), (0, 2)):
+            for got, i in zip(jax.grad(loss, some)(*xs), some):
+                np.testing.assert_allclose(got, slopes[i], rtol=1e-13)
+        batch = jax.vmap(jax.grad(loss, (0, 1, 2)), in_axes=(0, None, 0))
+        for got, slope in zip(batch(jnp.stack([xs[0]] * 2), xs[1], jnp.stack([xs[2]] * 2)), slopes):
+            np.testing.assert_allclose(got[1], slope, rtol=1e-13)
+    traced = jax.value_and_grad(lambda gamma: uj.gae(*xs[:2], 0.5, gamma=gamma, lam=0.8, axis=1).sum())
+    value, slope = traced(0.9)
+    np.testing.assert_allclose(value, up.gae(*xs[:2], 0.5, gamma=0.9, lam=0.8, axis=1).sum(), rtol=1e-13)
+    np.testing.assert_allclose(slope, (traced(0.9 + 1e-6)[0] - traced(0.9 - 1e-6)[0]) / 2e-6, rtol=1e-6)
+    with pytest.raises(up.ShapeError, match="rewards"):
+        uj.gae(xs[0][:, :5], xs[1], 0.0, **how)
 
 
 def test_numbers_that_a_dtype_does_not_hold_are_refused():

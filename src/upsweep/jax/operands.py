@@ -49,6 +49,13 @@ def ranked(a: Array, b: Array) -> Array:
     return a.reshape((1,) * (b.ndim - a.ndim) + a.shape)
 
 
+def spread(x: Array, like: Array, what: str) -> Array:
+    """x in the shape of another array."""
+    if x.ndim > like.ndim or any(m not in (1, n) for m, n in zip(reversed(x.shape), reversed(like.shape))):
+        raise ShapeError(f"{what} of shape {x.shape} do not broadcast to {like.shape}")
+    return jnp.broadcast_to(x, like.shape)
+
+
 def flags_of(flags: Any, x: Array, dim: int) -> Array:
     """Booleans of the rank of x, from flags of its shape or 1-D along the axis; axes of one item hold for all of x's."""
     flags = jnp.asarray(flags).astype(bool)

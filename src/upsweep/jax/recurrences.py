@@ -11,7 +11,8 @@ from jax import Array
 from upsweep.arguments import ShapeError, axis_of, followed, timed, weighted
 from upsweep.dtypes import accumulator
 from upsweep.jax import filters
-from upsweep.jax.operands import flags_of, held, inexact, ranked, rows_of, single
+from upsweep.jax.advantages import advantages
+from upsweep.jax.operands import flags_of, held, inexact, ranked, rows_of, single, spread
 from upsweep.jax.recurrence_rules import recurrence
 from upsweep.jax.segments import heads_of
 from upsweep.segments import Segments
@@ -114,24 +115,31 @@ def gae(
     rewards: Any, values: Any, last_value: Any = None, dones: Any = None, *, gamma: float, lam: float, truncated: Any = None,
     next_values: Any = None, axis: int | None = None, order: str = "tree",
 ) -> Array:  # fmt: skip
-    """Generalised advantage estimates, as `upsweep.gae`, differentiable.
+    """Generalised advantage estimates, as `upsweep.gae`, differentiable: each of the gradient and the tangent is one scan.
+
+    Args:
+        rewards, values, last_value, dones, truncated, next_values, axis, order: as in `upsweep.gae`.
+        gamma, lam: numbers, or JAX arrays: then the steps are composed, and these have gradients too.
 
     >>> import jax.numpy as jnp, upsweep.jax as uj
     >>> uj.gae(jnp.ones(2), jnp.zeros(2), 0.0, gamma=0.5, lam=1.0).tolist()
     [1.5, 1.0]
     """
     followed(last_value, next_values, truncated)
-    r, v = jnp.asarray(rewards), jnp.asarray(values)
-    dim = axis_of(axis, v.shape) - v.ndim
-    ahead = next_values
-    if ahead is None:
-        last = jnp.expand_dims(rows_of(last_value, v, dim).astype(v.dtype), dim)
-        ahead = jax.lax.slice_in_dim(jnp.concatenate([v, last], dim), 1, None, axis=dim)
+    r, v = (x.astype(inexact(x.dtype)) for x in map(jnp.asarray, (rewards, values)))
+    r, dim = spread(r, v, "rewards"), axis_of(axis, v.shape) - v.ndim
     ended, cut = (None if f is None else flags_of(f, v, dim) for f in (dones, truncated))
+    every = next_values is not None
+    after = spread(jnp.asarray(next_values), v, "next_values") if every else rows_of(last_value, v, dim)
+    if not isinstance(gamma, Array) and not isinstance(lam, Array):
+        return advantages(r, v, after, ended, cut, float(gamma), float(lam), dim, order)
+    if not every:
+        last = jnp.expand_dims(after.astype(v.dtype), dim)
+        after = jax.lax.slice_in_dim(jnp.concatenate([v, last], dim), 1, None, axis=dim)
     if ended is not None:
-        ahead = jnp.where(ended, 0, ahead)
+        after = jnp.where(ended, 0, after)
     stops = cut if ended is None else ended if cut is None else ended | cut
-    delta = single(r) + gamma * single(ahead) - single(v)
+    delta = single(r) + gamma * single(after) - single(v)
     return discounted_sum(delta, gamma * lam, stops, axis=dim, order=order).astype(
         jnp.promote_types(r.dtype, v.dtype)
     )
