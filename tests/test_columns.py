@@ -1,6 +1,10 @@
 """Columns and short rows that the CPU engine sweeps in registers have the oracle's bits, wherever rows begin in a cache line and
 however many columns or rows are left over, in place, exclusive, segmented, from starts, cut into tiles, and past the cache."""
 
+import ctypes
+import mmap
+import sys
+
 import numpy as np
 import pytest
 
@@ -77,6 +81,59 @@ def test_forms(exclusive, segmented, started):
                 y, case.op, axis=0, out=y, exclusive=exclusive, initial=start, segments=flags, threads=threads
             )
             assert y.tobytes() == want.tobytes(), (rows, columns, threads)
+
+
+@pytest.mark.parametrize(
+    ("name", "exclusive", "segmented", "started"),
+    [
+        ("add-f32", False, False, False),
+        ("affine-f32", False, False, False),
+        *(
+            (("hash-u64"), e, s, i)
+            for e, s in ((False, False), (False, True), (True, False))
+            for i in (False, True)
+        ),
+    ],
+)
+def test_few_columns(name, exclusive, segmented, started):
+    """Also up to the last byte that may be read, and between bytes that must not be written."""
+    case = CASES[name]
+    for rows, columns in ((15, 5), (33, 3), (272, 7), (303, 2), (512, 4), (4353, 3), (9000, 6)):
+        xs = case.draw((rows, columns), rows)
+        heads = np.random.default_rng(rows).random((rows, columns)) < 0.01 if segmented else None
+        start = case.draw((columns,), 3)[0] if started or exclusive else None
+        wants = oracle(case.arrays, xs, exclusive=exclusive, initial=start, heads=heads)
+        how = {"axis": 0, "initial": start}
+        for threads in (1, 3):
+            for gap in (0, 8):
+                guarded = [ending_with_its_page(x, gap) for x in xs]
+                given = tuple(guarded) if len(xs) > 1 else guarded[0]
+                flags = None if heads is None else up.segments.flags(ending_with_its_page(heads))
+                ys, memories = zip(*(placed(np.zeros_like(x), 8, columns * x.itemsize) for x in xs))
+                out = ys if len(ys) > 1 else ys[0]
+                if not (exclusive or segmented):
+                    sums = up.reduce(given, case.op, threads=threads, **how)
+                    for got, want in zip(sums if len(ys) > 1 else [sums], wants, strict=True):
+                        assert got.tobytes() == want[-1].tobytes(), (rows, columns, threads, gap)
+                up.scan(given, case.op, out=out, exclusive=exclusive, segments=flags, threads=threads, **how)
+                for y, want, memory in zip(ys, wants, memories, strict=True):
+                    assert y.tobytes() == want.tobytes(), (rows, columns, threads, gap)
+                    y.view(np.uint8)[...] = 77
+                    assert (memory == 77).all(), "bytes beside the columns were written"
+
+
+def ending_with_its_page(x, gap=0):
+    """A copy with gaps between its rows, behind whose last byte lies a page that nobody may read."""
+    pitch = x.shape[1] * x.itemsize + gap
+    size = (len(x) - 1) * pitch + pitch - gap
+    pages = -(-size // mmap.PAGESIZE)
+    memory = np.frombuffer(mmap.mmap(-1, (pages + 1) * mmap.PAGESIZE), np.uint8)
+    last = memory.ctypes.data + pages * mmap.PAGESIZE
+    if sys.platform == "linux":
+        assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(last), mmap.PAGESIZE, 0) == 0
+    y = np.ndarray(x.shape, x.dtype, memory, pages * mmap.PAGESIZE - size, (pitch, x.itemsize))
+    y[...] = x
+    return y
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,11 @@ SIZE, NODES, STACK, TOTAL, START, BASE, END, FOLDS = map(
 
 
 @of_words
-def push(L, A, count, w):
-    """Take the sum at TOTAL into the counter, a stack of one sum a level, that has taken `count`."""
+def push(L, A, count, chunks, w):
+    """Take the sum of so many chunks, at TOTAL, into the counter, a stack of one sum a level, that has taken `count`."""
     components, level = peek(L, COMPONENTS), 0
+    while chunks >> level > 1:
+        level += 1
     while count >> level & 1:
         aim(L, A, 0, STACK, components, level * w)
         aim(L, A, components, TOTAL, components, 0)

@@ -6,6 +6,8 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
+import numpy as np
+
 from upsweep import cores
 from upsweep.cpu import tuning
 from upsweep.cpu.words import LINE, PANELS, ROW
@@ -17,13 +19,14 @@ Strides = tuple[int, ...]
 
 class Rows(NamedTuple):
     """How the rows lie. The rows of the dimension `inner` are scanned side by side, `side_by_side` of them; None where rows are
-    scanned one by one. `turned`: the items of such a row, not its neighbours, lie side by side. `near`: rows that are scanned
-    one by one have items in the same cache lines. `crossed`: results lie the other way. Dimensions that lie as one count as one,
-    the innermost of them.
+    scanned one by one. `abreast`: they are few columns, of which several blocks are swept at once. `turned`: the items of such a
+    row, not its neighbours, lie side by side. `near`: rows that are scanned one by one have items in the same cache lines.
+    `crossed`: results lie the other way. Dimensions that lie as one count as one, the innermost of them.
     """
 
     inner: int | None
     side_by_side: int
+    abreast: bool
     turned: bool
     crossed: bool
     near: int
@@ -79,7 +82,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     groups = strips * prod(lie.sizes)
     far = read * plan.n * plan.rows >= tuning.FAR_BYTES and not plan.reduce and _even(groups, wanted)
     longest = min(tuned.chunk, tuning.FAR_CHUNK) if far else tuned.chunk
-    chunk = max(ROW, longest >> fewer) if along else ROW
+    chunk = max(ROW, longest >> fewer) if along else ROW * ROW if lie.abreast else ROW
     if lie.near > 1:
         while chunk > ROW and chunk * lie.near * read > tuning.NEAR_BYTES:
             chunk //= 2
@@ -147,7 +150,7 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
         else:
             outer.append(d)
             sizes.append(plan.shape[d])
-    inner, side_by_side, turned, crossed, near = None, 1, False, False, 1
+    inner, side_by_side, abreast, turned, crossed, near = None, 1, False, False, False, 1
     if outer and plan.n > 1:
         last, rows = outer[-1], sizes[-1]
         writes = strides[len(plan.loads) + plan.segmented :][: sum(d is not None for d in plan.stores)]
@@ -156,10 +159,33 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
             short = plan.n < tuning.SHORT or plan.order == "sequential"
             turned = (short and rows >= 8) or crossed
         elif rows * steps[last] < LINE:
-            near = rows
+            abreast = goes_abreast(plan, strides, last, rows)
+            near = 1 if abreast else rows
         if turned or (near == 1 and steps[last] < steps[plan.axis]):
             inner, side_by_side = outer.pop(), sizes.pop()
-    return Rows(inner, side_by_side, turned, crossed, near, tuple(outer), tuple(sizes))
+    return Rows(inner, side_by_side, abreast, turned, crossed, near, tuple(outer), tuple(sizes))
+
+
+def goes_abreast(plan: Plan, strides: tuple[Strides, ...], across: int, columns: int) -> bool:
+    """Whether few columns, side by side along a dimension `across`, are swept as they lie: where the order counts, lines are read
+    forward and as they are stored, and results have no gaps.
+    """
+    if free(plan.op, plan.accumulators) or plan.order != "tree" or (plan.segmented and plan.exclusive):
+        return False
+    if (
+        plan.map
+        or plan.finish
+        or plan.loads != plan.accumulators
+        or not {*plan.stores} <= {*plan.loads, None}
+    ):
+        return False
+    reads = (*plan.loads, *[np.dtype(np.uint8)] * plan.segmented)
+    writes = [] if plan.reduce else [d for d in plan.stores if d is not None]
+    wide = columns * max(d.itemsize for d in reads) >= tuning.FEW_BYTES or plan.reduce
+    near = all(array[across] == d.itemsize for array, d in zip(strides, (*reads, *writes)))
+    onward = all(array[plan.axis] > 0 for array in strides[: len(reads)])
+    dense = all(array[plan.axis] == columns * d.itemsize for array, d in zip(strides[len(reads) :], writes))
+    return wide and near and onward and dense
 
 
 def _tile(n: int, groups: int, wanted: int, chunk: int, largest: int) -> int:

@@ -7,7 +7,7 @@ A chunk lies `along` a row or is a panel (`panels`) of several rows side by side
 
 from __future__ import annotations
 
-from upsweep.cpu import along, columns, panels, through
+from upsweep.cpu import abreast, along, columns, panels, through
 from upsweep.cpu.address import copy_bytes, fence, fetch_add, peek, poke
 from upsweep.cpu.carry import behind, prefix_of, publish, push
 from upsweep.cpu.frame import copy_rows, part, place_of
@@ -21,11 +21,14 @@ N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, INITIAL, REDUCE, DIMS, TICKET, S
         Word.DIMS, Word.TICKET, Word.SYNC, Word.EACH,
     ),
 )  # fmt: skip
-INPUTS, VALUES, SINKS, ALONG, CHUNK, WIDTH, SIZES_AT, ARRAYS_AT, PLACES, STRAIGHT, IN_ORDER, DIRECT, ACROSS, LANES, STATUS = map(
+(
+    INPUTS, VALUES, SINKS, ALONG, CHUNK, WIDTH, SIZES_AT, ARRAYS_AT, PLACES, STRAIGHT, IN_ORDER, DIRECT, ACROSS, ABREAST, LANES,
+    STATUS,
+) = map(
     int,
     (
         Word.INPUTS, Word.VALUES, Word.SINKS, Word.ALONG, Word.CHUNK, Word.WIDTH, Word.SIZES_AT, Word.ARRAYS_AT,
-        Word.PLACES, Word.STRAIGHT, Word.IN_ORDER, Word.DIRECT, Word.ACROSS, Word.LANES, Word.STATUS,
+        Word.PLACES, Word.STRAIGHT, Word.IN_ORDER, Word.DIRECT, Word.ACROSS, Word.ABREAST, Word.LANES, Word.STATUS,
     ),
 )  # fmt: skip
 SIZE, STACK, START, BASE, BEFORE, END, TAIL = map(
@@ -40,6 +43,7 @@ bring, climb, take_total, put, descend, step_down, hand, hand_last = (
     panels.hand_last,
 )  # fmt: skip
 pass_rows, hand_row, pass_all_turned = columns.pass_rows, columns.hand_row, columns.pass_all_turned
+sum_abreast, scan_abreast = abreast.sum_chunks, abreast.scan_abreast
 sum_items, scan_items = through.sum_items, through.scan_items
 
 
@@ -94,12 +98,14 @@ def sum_tile(L, A, first, last, w):
     if peek(L, STRAIGHT):
         sum_items(L, A, first, last, STACK, w, 0)
         return 0
-    for row in range(first, last, chunk):
+    if peek(L, ABREAST):
+        count = sum_abreast(L, A, first, last, w)
+    for row in range(first + count * chunk, last, chunk):
         if peek(L, DIRECT):
             pass_rows(L, A, row, w, 0)
         else:
             sweep_up(L, A, row, chunk, w, 1, last - first == chunk)
-        push(L, A, count, w)
+        push(L, A, count, 1, w)
         count += 1
     level = 0
     while count >> level > 1:
@@ -124,7 +130,7 @@ def scan_tile(L, A, has, ends, first, last, w):
         elif not ends or last - first > chunk or peek(L, DIRECT):
             sweep_up(L, A, row, m, w, whole, not reduce or row + m == last)
         if whole:
-            push(L, A, count, w)
+            push(L, A, count, 1, w)
             count += 1
             if ends and row + m == last:
                 copy_rows(L, A, END, TAIL, w)
@@ -245,6 +251,8 @@ def scan_group(L, A, group, t):
         scan_straight(L, A, has, ends, first, last, w)
     elif peek(L, IN_ORDER):
         scan_in_order(L, A, has, n, w)
+    elif peek(L, ABREAST):
+        scan_abreast(L, A, has, ends, first, last, w)
     elif peek(L, ACROSS) and w >= peek(L, LANES):
         scan_turned(L, A, has, n, w)
     else:

@@ -156,6 +156,8 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     results = scratch.take(16)
     words[Word.PLACES] = scratch.take(24 * (len(in_types) + len(out_types) + len(plan.accumulators)))
     room = chunk + group if along else ROW * (pitch + 32)
+    if lie.abreast:
+        room = max(room, 2 * (chunk * lie.side_by_side + 4 * LINE))
     words[Word.FLAGS] = scratch.take(room if plan.segmented else 0)
     wanted = range(len(parts)) if plan.reduce or plan.finish is not None else {c for c, _ in out_types}
     for c, (part, stored, computed) in enumerate(zip(parts, in_types if plan.map is None else sums, sums)):
@@ -179,6 +181,9 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
                 part[Part.PANEL + level] = LINE + scratch.take(LINE + size * ((chunk >> 4 * level) + group))
         else:
             part[Part.PANEL] = scratch.take(size * (ROW + 1) * pitch)
+            # Of each level of a step, the sums and the prefixes.
+            for level, lines in enumerate((ROW * ROW, ROW, 1) if lie.abreast else (), 1):
+                part[Part.PANEL + level] = scratch.take(size * lanes * (2 * lines + 1))
     side = plan.axis if along or lie.inner is None else lie.inner
     flat = tuple(
         array[side] == 0 and (not lie.turned or array[plan.axis] == 0) for array in strides[: len(plan.loads)]
@@ -227,7 +232,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
             else sweep(plan, lanes, lie.turned)
         ),
         Word.STRAIGHT: through, Word.IN_ORDER: cuts.in_order, Word.PAST: past, Word.DIRECT: direct and not lie.turned,
-        Word.ACROSS: direct and lie.turned and cuts.tiles == 1,
+        Word.ACROSS: direct and lie.turned and cuts.tiles == 1, Word.ABREAST: lie.abreast,
         Word.SINK_AT: sink_at, Word.SIZES_AT: sizes_at, Word.ARRAYS_AT: arrays_at,
         Word.INPUTS: len(in_types), Word.MAP: 0 if plan.map is None else address(mapping(plan, flat)),
         Word.FINISH: 0 if plan.finish is None else address(finishing(plan, flat)), Word.LINE_AT: line_at,

@@ -67,6 +67,7 @@ class Word(IntEnum):
     IN_ORDER = 38  # a panel takes one step after the other
     DIRECT = 39  # panels of columns need not be copied: see `columns`
     ACROSS = 40  # nor those of other rows side by side
+    ABREAST = 41  # columns are few: see `abreast`
     TICKET = 56  # the next one; on a cache line that holds nothing else, as all threads write it
 
 
