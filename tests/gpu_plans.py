@@ -19,7 +19,8 @@ from upsweep.planning import plan_of
 
 Case = tuple[Operator, list[str], tuple[int, ...], int, dict[str, Any]]
 """Operator, dtypes, shape, axis and the plan's flags. `kept` names the one component that is stored. `phase` is the remainder
-by 16 of the pointers that are read. `transposed` says whether the arrays lie column by column.
+by 16 of the pointers that are read, `pitch` the items from row to row of arrays that are read. `transposed` says whether the
+arrays lie column by column.
 """
 
 
@@ -27,12 +28,12 @@ def chosen(case: Case, arch: int = 90) -> tuple[Plan, Choice]:
     op, names, shape, axis, flags = case
     flags = dict(flags)
     kept, phase = flags.pop("kept", None), flags.pop("phase", 0)
-    transposed = flags.pop("transposed", False)
+    transposed, pitch = flags.pop("transposed", False), flags.pop("pitch", shape[-1])
     dtypes = tuple(named(n) for n in names)
     stores = tuple(d if kept in (None, c) else None for c, d in enumerate(dtypes))
     op, accumulators = resolve(op, dtypes), tuple(accumulator(d) for d in dtypes)
     plan = Plan(op, dtypes, accumulators, stores, shape, axis, **flags)
-    ins = [(c_strides(shape, d.itemsize), phase) for d in dtypes]
+    ins = [(c_strides((*shape[:-1], pitch), d.itemsize), phase) for d in dtypes]
     if transposed:
         ins = [(c_strides(shape[::-1], d.itemsize)[::-1], phase) for d in dtypes]
     rows = plan.row_shape if plan.reduce else shape

@@ -180,10 +180,28 @@ def test_rows_of_narrow_items_begin_at_any_byte_of_a_gpu(cuda, n):
     for op, dtype, at in (("add", "i1", 1), ("or", "?", 3), ("max", "i1", 7), (mixed, "i2", 2)):
         x = rng.integers(-3, 4, (8200 if n < 129 else 1031, n)).astype(dtype)
         want = up.scan(x, op, axis=1)
-        memory = [cp.full(x.nbytes + 80, 0x77, "u1") for _ in range(2)]
-        place = [cp.ndarray(x.shape, dtype, memptr=m.data + 16 + k * at) for k, m in zip((1, 3), memory)]
-        place[0].set(x)
-        up.scan(place[0], op, axis=1, out=place[1])
-        got, first = memory[1].get(), 16 + 3 * at
-        assert got[first : first + x.nbytes].tobytes() == want.tobytes(), op
-        assert (np.delete(got, slice(first, first + x.nbytes)) == 0x77).all(), op
+        for places in ((1, 3), (1, 1)):
+            memory = [cp.full(x.nbytes + 80, 0x77, "u1") for _ in range(2)]
+            place = [cp.ndarray(x.shape, dtype, memptr=m.data + 16 + k * at) for k, m in zip(places, memory)]
+            place[0].set(x)
+            up.scan(place[0], op, axis=1, out=place[1])
+            got, first = memory[1].get(), 16 + places[1] * at
+            assert got[first : first + x.nbytes].tobytes() == want.tobytes(), (op, places)
+            assert (np.delete(got, slice(first, first + x.nbytes)) == 0x77).all(), (op, places)
+
+
+@pytest.mark.parametrize("n", [3, 33, 100, 200])
+def test_rows_that_lie_a_little_apart_on_a_gpu(cuda, n):
+    cp = pytest.importorskip("cupy")
+    rng = np.random.default_rng(n)
+    for op, dtype, gap in (
+        ("add", "i1", 1),
+        ("add", "f4", 4),
+        (mixed, "i2", 3),
+        (mixed, "i2", 1),
+        ("add", "e", 2),
+    ):
+        x = rng.integers(-3, 4, (8200, n + gap)).astype(dtype)
+        want = up.scan(x[:, :n], op, axis=1, reverse=gap == 3)
+        got = up.scan(cp.asarray(x)[:, :n], op, axis=1, reverse=gap == 3).get()
+        assert got.tobytes() == want.tobytes(), (op, dtype)

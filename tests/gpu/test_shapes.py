@@ -421,6 +421,9 @@ def test_a_lane_takes_short_rows_that_lie_one_behind_another(dtype, n, vector):
         (ops.ADD, 9000, 100, {"reverse": True}, "short", 32, 128),
         (ops.ADD, 4000, 100, {"reverse": True}, "rows", 8, 16),
         (ops.MAX, 4000, 999, {}, "rows", 16, 64),
+        (ops.MAX, 4000, 1010, {}, "rows", 16, 80),
+        (ops.MAX, 4000, 1010, {"reverse": True}, "rows", 16, 64),
+        (ops.MAX, 4000, 1010, {"phase": 1}, "rows", 16, 64),
         (ops.MUL, 4000, 999, {}, "rows", 32, 32),
     ],
 )
@@ -431,6 +434,30 @@ def test_rows_of_bytes_are_cut_anywhere_where_the_operator_is_free_of_the_tree(
     shape = choice.shape
     together = shape.warps if shape.together else 1
     assert (choice.kernel, shape.lanes * together, shape.items) == (kernel, lanes, items)
+    assert choice.shared_bytes(plan) <= shapes.chip(90).shared
+
+
+@pytest.mark.parametrize(
+    ("dtype", "n", "pitch", "kernel", "lanes", "mode"),
+    [
+        ("f4", 100, 101, "short", 32, None),
+        ("f4", 100, 104, "rows", 4, "EVEN"),
+        ("f4", 100, 105, "rows", 8, "SHIFTED"),
+        ("f4", 3, 4, "short", 32, None),
+        ("f4", 31, 32, "rows", 1, "EVEN"),
+        ("f8", 3, 5, "short", 32, None),
+        ("f8", 3, 6, "rows", 1, "ALIGNED"),
+        ("i2", 200, 208, "rows", 8, "EVEN"),
+        ("i2", 200, 207, "rows", 8, "LOOSE"),
+        ("i2", 200, 209, "rows", 8, "SHIFTED"),
+        ("i1", 100, 101, "rows", 1, "LOOSE"),
+        ("i1", 100, 117, "rows", 8, "SHIFTED"),
+    ],
+)
+def test_rows_that_lie_a_little_apart_are_read_as_if_they_touched(dtype, n, pitch, kernel, lanes, mode):
+    plan, choice = chosen((ops.ADD, [dtype], (1 << 20, n), 1, {"pitch": pitch}))
+    assert (choice.kernel, choice.shape.lanes) == (kernel, lanes)
+    assert mode is None or re.search(r"Input<0> .* mode = (\w+)", choice.spec(plan))[1] == mode
     assert choice.shared_bytes(plan) <= shapes.chip(90).shared
 
 

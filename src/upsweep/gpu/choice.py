@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 from upsweep.engine import EngineError
 from upsweep.gpu import functions, params
-from upsweep.gpu.layout import Lane, Layout, flip, mode, patched, touching_rows, turned
+from upsweep.gpu.layout import Lane, Layout, flip, mode, near_rows, patched, touching_rows, turned
 from upsweep.gpu.shapes import CHIPS, Chip, Shape
+from upsweep.gpu.shapes.rows import PLACED
 from upsweep.gpu.shapes.tiles import AHEAD
 from upsweep.gpu.sharing import Room, begin, node_words, patches, pitch, places_of_lines, room_of, rounded_up
 from upsweep.gpu.text import declared
@@ -187,6 +188,19 @@ def packing(plan: Plan, layout: Layout) -> int:
     return BYTEWISE.get(OF_TRUTHS.get(name, name) if truths[0] else name, 0)
 
 
+def held(plan: Plan, layout: Layout) -> int:
+    """The items that lanes must hold of a row. Rows of bytes that may be cut anywhere are cut where pieces of memory end, if each
+    result lies as its item does: they have the bytes of the first piece besides."""
+    if packing(plan, layout) == 0 or layout.n <= PLACED:
+        return layout.n
+    (x,), (y,) = layout.loads, layout.stores
+    alike = all(
+        (a - b) % 16 == 0 for a, b in zip((x.phase + x.offset, *x.rows), (y.phase + y.offset, *y.rows))
+    )
+    placed = x.along == y.along == 1 and alike and mode(x, 16) == "SHIFTED"
+    return layout.n + 15 * placed
+
+
 # --- its text -----------------------------------------------------------------------------------------------------------
 
 
@@ -233,13 +247,16 @@ def spec(plan: Plan, choice: Choice) -> str:
     }
     numbers |= {"SUMS_FLIP": int(flip(layout.moving()[0], slab)) if layout.moving() else 0}
 
-    def moved(x: Lane, at: int, grain: int) -> dict[str, Any]:
+    def moved(x: Lane, at: int, grain: int, read: bool) -> dict[str, Any]:
         if columns:
             loose = patched(x) and at >= 0
             return {
                 "at": at, "turned": turned(x), "grain": grain, "pitch": pitch(shape, x) if loose else 0, "begin": begin(shape, x),
             }  # fmt: skip
-        how = (choice.kernel in ("rows", "tiles") and _dense(layout, x, shape)) or mode(x, slab)
+        dense = choice.kernel == "rows" or (choice.kernel == "tiles" and not read)
+        how = (dense and _dense(layout, x, shape, read)) or mode(x, slab)
+        if choice.kernel == "rows" and shape.items % 16 == 0 and choice.tile >= held(plan, layout) > layout.n:
+            how = "PLACED"
         return {"at": at, "mode": how, "flip": flip(x, slab), "grain": grain}
 
     def grain_of(x: Lane) -> int:
@@ -248,7 +265,7 @@ def spec(plan: Plan, choice: Choice) -> str:
         return _piece(layout, x, shape.items) if turned(x) else x.grain_of_lines(choice.width, choice.columns)
 
     inputs = [
-        {**moved(x, at, grain_of(x)), "again": bool(x.rows) and not any(x.rows)}
+        {**moved(x, at, grain_of(x), True), "again": bool(x.rows) and not any(x.rows)}
         for x, at in zip(layout.loads, places)
     ]
     at_outputs = places_of_lines(plan, layout, shape) if columns else room.outputs
@@ -259,7 +276,7 @@ def spec(plan: Plan, choice: Choice) -> str:
         lined = columns and not plan.reduce and (at >= 0 or shape.lanes < 32)
         return x.grain_of_lines(choice.width, choice.columns) if lined else x.grain(x.size)
 
-    outputs = [moved(x, at, grain_of_results(x, at)) for x, at in zip(layout.stores, at_outputs)]
+    outputs = [moved(x, at, grain_of_results(x, at), False) for x, at in zip(layout.stores, at_outputs)]
     components = [{"at": at} for at in room.sums]
     numbers["HEADS_MODE"] = "SHIFTED" if heads is None or abs(heads.along) == 1 else "STRIDED"
     truths["HEADS_APART"] = columns and heads is not None and heads.rows[-1] != 0
@@ -272,16 +289,28 @@ def spec(plan: Plan, choice: Choice) -> str:
     return declared(plan, layout, numbers, truths, inputs, outputs, components)
 
 
-def _dense(layout: Layout, x: Lane, shape: Shape) -> str | None:
+def _dense(layout: Layout, x: Lane, shape: Shape, read: bool) -> str | None:
     """The way in which dense.cuh moves the rows of a warp as they lie, or None. A warp has one row, or rows that lie one behind
-    another."""
+    another, those that are read also a little apart."""
     how, several = mode(x, shape.items), shape.lanes < 32
-    if x.along != x.size or how == "STRIDED" or (several and not touching_rows(layout, x)):
+    if x.along != x.size or how == "STRIDED" or (several and not _are_behind(layout, x, read)):
         return None
     narrow = x.size <= (4 if several else 2)
     if narrow and how == "SHIFTED" and shape.items * x.size % 16 == 0 and layout.n * x.size >= 16:
         return "LOOSE"
     return ("EVEN" if how == "ALIGNED" else "DENSE" if x.size >= 4 else None) if several else None
+
+
+def _are_behind(layout: Layout, x: Lane, read: bool) -> bool:
+    return touching_rows(layout, x) or (read and len(layout.dims) == 1 and near_rows(layout, x))
+
+
+def moved_together(layout: Layout) -> bool:
+    """Whether a warp that holds several rows moves them as they lie."""
+    loads, stores = layout.moving(), layout.stores
+    return all(_are_behind(layout, x, True) for x in loads) and all(
+        _are_behind(layout, x, False) for x in stores
+    )
 
 
 def _piece(layout: Layout, x: Lane, items: int) -> int:

@@ -8,8 +8,8 @@ from itertools import accumulate
 from math import prod
 from typing import Any
 
-from upsweep.gpu.choice import Choice, light, packing, words, words_passing, words_read
-from upsweep.gpu.layout import Lane, Layout, mode, patched, touching_rows
+from upsweep.gpu.choice import Choice, light, moved_together, packing, words, words_passing, words_read
+from upsweep.gpu.layout import GAP, Lane, Layout, mode, near_rows, patched
 from upsweep.gpu.shapes import LINE, ROWS, Chip, Shape
 from upsweep.gpu.shapes.rows import CUT
 from upsweep.gpu.shapes.short import KNOWN, STEP, fits_short, for_dense, for_short
@@ -67,12 +67,28 @@ def _are_dense(plan: Plan, layout: Layout) -> bool:
     n, arrays = layout.n, [*layout.moving(), *layout.stores]
     if plan.reduce or not layout.dims or prod(layout.dims) < VECTOR_ROWS:
         return False
-    dense = all(abs(x.along) == x.size and x.rows[-1] == n * x.size and x.grain() >= x.size for x in arrays)
+    dense = all(near_rows(layout, x) and x.grain() >= x.size for x in arrays)
+    # Rows at a pitch of a multiple of 32 bytes lie in so few banks that lanes wait for each other: f4 of 31 at 32 ran at .42 of a
+    # copy so, at .61 row by row (H200).
+    apart = not any(_gap(layout, x) for x in layout.stores) and all(
+        x.rows[-1] % 32 for x in layout.moving() if _gap(layout, x)
+    )
     uneven = any(_forward(x, n).grain() < 16 for x in arrays)
     long = plan.segmented and n > KNOWN
     cut = plan.order == "tree" and n > CUT and packing(plan, layout) > 0
-    shared = cut and all(touching_rows(layout, x) for x in arrays)
-    return dense and uneven and not (long or shared) and not any(x.rows[-1] for x in layout.loads if x.still)
+    shared = cut and moved_together(layout)
+    return (
+        dense
+        and apart
+        and uneven
+        and not (long or shared)
+        and not any(x.rows[-1] for x in layout.loads if x.still)
+    )
+
+
+def _gap(layout: Layout, x: Lane) -> int:
+    """Bytes between the innermost rows of an array."""
+    return 0 if x.still else x.rows[-1] - layout.n * x.size
 
 
 def _forward(x: Lane, n: int) -> Lane:
@@ -117,7 +133,13 @@ class Short(Choice):
     def shared_bytes(self, plan: Plan) -> int:
         if not self.dense:
             return 0
-        return sum(self.width * self.layout.n * size + 16 for size in places_of(plan, self.layout))
+        rest = 16 + self.width * self.gap
+        return sum(self.width * self.layout.n * size + rest for size in places_of(plan, self.layout))
+
+    @property
+    def gap(self) -> int:
+        """Bytes that shared memory has for what lies between two rows."""
+        return GAP if any(_gap(self.layout, x) for x in self.layout.loads) else 0
 
     def spec(self, plan: Plan) -> str:
         layout, vector = self.layout, self.shape.vector
@@ -127,11 +149,15 @@ class Short(Choice):
         numbers = {
             "DIMS": len(layout.dims) - 1, "ITEMS": self.shape.items, "VECTOR": vector, "THREADS": self.threads,
             "LENGTH": length, "SURE": sure, "MOST": sure + STEP if self.dense else self.shape.items,
+            "GAP": self.gap if self.dense else 0,
         }  # fmt: skip
 
         def grain(x: Lane) -> int:
             if self.dense and not x.still:
-                return replace(_forward(x, layout.n), rows=x.rows[:-1]).grain(vector * layout.n * x.size)
+                lowest, row = _forward(x, layout.n), layout.n * x.size
+                if _gap(layout, x):
+                    return lowest.grain(row)
+                return replace(lowest, rows=x.rows[:-1]).grain(vector * row)
             return _line_grain(layout, x, vector, self.columns) if x.rows[-1] else x.grain(x.size)
 
         sizes = places_of(plan, layout)
@@ -141,7 +167,9 @@ class Short(Choice):
         def moved(arrays: Sequence[Lane]) -> list[dict[str, Any]]:
             free = iter(places)
             return [
-                {"grain": grain(x), "flip": x.along < 0} | (next(free) if not x.still else {}) for x in arrays
+                {"grain": grain(x), "flip": x.along < 0, "apart": self.dense and _gap(layout, x) > 0}
+                | (next(free) if not x.still else {})
+                for x in arrays
             ]
 
         truths = {"SEQUENTIAL": plan.order == "sequential", "BEHIND": self.dense}

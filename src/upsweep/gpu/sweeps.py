@@ -14,8 +14,8 @@ from dataclasses import replace
 from math import prod
 
 from upsweep.gpu import functions
-from upsweep.gpu.choice import Choice, costly, packing, words, words_read
-from upsweep.gpu.layout import Lane, Layout, mode, patched, touching_rows, turned
+from upsweep.gpu.choice import Choice, costly, held, moved_together, packing, words, words_read
+from upsweep.gpu.layout import Lane, Layout, mode, patched, turned
 from upsweep.gpu.shapes import LINE, ROWS, WARPS, Chip
 from upsweep.gpu.shapes.columns import (
     LITTLE,
@@ -173,17 +173,16 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
     if sums is not None:
         return sums
     n, rows, item = layout.n, prod(layout.dims), words(plan, layout)
-    packed = packing(plan, layout) > 0
-    if fits_rows(n, rows, item, packed):
-        apart = not all(touching_rows(layout, x) for x in (*layout.moving(), *layout.stores))
-        return Rows(for_rows(n, rows, item, packed, apart), layout, chip=chip)
+    packed, whole = packing(plan, layout) > 0, held(plan, layout)
+    if fits_rows(whole, rows, item, packed):
+        return Rows(for_rows(whole, rows, item, packed, not moved_together(layout)), layout, chip=chip)
     size = sum(places_of(plan, layout)) + plan.segmented
     small = for_small(n, rows, item, size, chip)
     if small is not None:
         return Rows(small, layout, chip=chip)
-    if fits_whole_rows(n, rows, item, packed, size):
+    if fits_whole_rows(whole, rows, item, packed, size):
         even = all(mode(x, 16) == "ALIGNED" for x in (*layout.moving(), *layout.stores))
-        return Rows(for_whole_rows(n, item, packed, even), layout, chip=chip)
+        return Rows(for_whole_rows(whole, item, packed, even), layout, chip=chip)
     parts, in_tile, halved = (
         len(plan.accumulators),
         staged(plan, layout),

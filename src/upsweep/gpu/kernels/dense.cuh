@@ -30,7 +30,12 @@ template <class T, int HOW, int LANES, int N> struct DenseSlab {
     else if (high > low + LANES * RUN) high = low + LANES * RUN;
     return {low, (int)(high - low), HOW == EVEN ? 0 : (int)((u64)low & 15)};
   }
-  // Where a lane's run begins, and the bytes of the row from there on.
+  // Where a lane's run begins as it is read, which may lie a little behind the row before; as it is written; and the bytes of the
+  // row from there on.
+  __device__ __forceinline__ int begin(const Row& r, i64 j) const {
+    Stretch s = stretch(r, j);
+    return s.shift + (GROUPS == 1 ? 0 : (int)(r.base - s.low)) + lane % LANES * RUN;
+  }
   __device__ __forceinline__ int own(const Row& r, int shift) const { return shift + (int)r.n * SIZE * (lane / LANES) + lane % LANES * RUN; }
   __device__ __forceinline__ int left(const Row& r, i64 j) const { return min((int)(r.n - j), LANES * N) * SIZE - lane % LANES * RUN; }
 
@@ -47,7 +52,7 @@ template <class T, int HOW, int LANES, int N> struct DenseSlab {
 
   __device__ __forceinline__ void read(const Row& r, i64 j, T (&out)[N]) const {
     if constexpr (HOW == DENSE) {
-      int first = own(r, stretch(r, j).shift);
+      int first = begin(r, j);
 #pragma unroll
       for (int k = 0; k < N; k++) out[k] = *(const T*)item(first + k * SIZE);
     } else {
@@ -71,11 +76,11 @@ template <class T, int HOW, int LANES, int N> struct DenseSlab {
 
   // The run as words of four bytes.
   __device__ __forceinline__ void read_packed(const Row& r, i64 j, u32* out) const {
-    const int start = own(r, stretch(r, j).shift);
+    const int start = begin(r, j);
     u32 w[RUN / 4 + 4];
 #pragma unroll
     for (int c = 0; c < RUN / 16 + (HOW == LOOSE); c++) put(w + 4 * c, *(const uint4*)piece(start / 16 + c));
-    if (HOW == LOOSE) realign<SIZE, RUN / 4>(w, start & 15);
+    if constexpr (HOW == LOOSE) turn_words<RUN / 4>(w, start & 15);
 #pragma unroll
     for (int i = 0; i < RUN / 4; i++) out[i] = w[i];
   }
@@ -102,6 +107,10 @@ template <class T, int HOW, int LANES, int N> struct DenseSlab {
   }
 
  private:
+  template <int WORDS> static __device__ __forceinline__ void turn_words(u32* w, int shift) {
+    if constexpr (GROUPS == 1 && SIZE < 4) realign_together<WORDS>(w, shift);
+    else realign<SIZE, WORDS>(w, shift);
+  }
   // A piece that two runs share is written by the later one, which is handed the bytes of the one before.
   __device__ __forceinline__ void write_loose(const Row& r, int start, int exist, const u32* in) const {
     u32 w[RUN / 4 + 8];
@@ -110,7 +119,7 @@ template <class T, int HOW, int LANES, int N> struct DenseSlab {
 #pragma unroll
     for (int i = 0; i < RUN / 4 + 4; i++) w[4 + i] = i < RUN / 4 ? in[i] : 0;
     const int past = start & 15, front = past ? past : 16;
-    realign<SIZE, RUN / 4 + 4>(w, 16 - front);  // piece c begins `front` bytes before byte 16 c of the run
+    turn_words<RUN / 4 + 4>(w, 16 - front);  // piece c begins `front` bytes before byte 16 c of the run
     if constexpr (GROUPS > 1) {
       const int last = ((int)r.n - 1) / N, from = max(lane / LANES * LANES - LANES + last, 0);
       const u64 taken = lane % LANES == 0 && lane ? (1ull << 4 * past) - 1 : 0;  // four bits for a byte
@@ -130,5 +139,42 @@ template <class T, int HOW, int LANES, int N> struct DenseSlab {
       int at = 16 * c - front;
       if ((c > 0 || past) && (at + 16 <= min(exist, RUN) || (ends && at < exist))) *(uint4*)piece((start - front) / 16 + c) = four(w + 4 * c);
     }
+  }
+};
+
+// A row of bytes, each at its place in a piece of memory: lanes hold whole pieces, and the bytes before the row's first are for the
+// reader to leave out.
+template <class T, int LANES, int N> struct PlacedSlab : Slab<T, SHIFTED, false, 1, LANES, N> {
+  typedef Slab<T, SHIFTED, false, 1, LANES, N> Base;
+  using Base::lane; using Base::piece;
+  static __device__ __forceinline__ PlacedSlab of(char* shared, int at, int lane) { return {Base::of(shared, at, lane)}; }
+
+  // The address of the first piece, and the bytes that exist from there.
+  struct Stretch { char* low; int from, to; };
+  static __device__ __forceinline__ Stretch stretch(const Row& r, i64 j) {
+    const int shift = (int)((u64)r.base & 15);
+    return {r.base + j - shift, j == 0 ? shift : 0, (int)min(r.n - j + shift, (i64)Base::BYTES)};
+  }
+  template <bool AGAIN = false> __device__ __forceinline__ void load(const Row& r, i64 j) const {
+    const Stretch s = stretch(r, j);
+#pragma unroll
+    for (int c = lane; c < Base::PIECES; c += LANES)
+      if (16 * c < s.to) copy_piece_async<AGAIN>(shared_address(piece(c)), s.low + 16 * c, min(s.to - 16 * c, 16));
+  }
+  __device__ __forceinline__ void read_packed(const Row&, i64, u32* out) const {
+#pragma unroll
+    for (int c = 0; c < N / 16; c++) put(out + 4 * c, *(const uint4*)piece(lane * N / 16 + c));
+  }
+  __device__ __forceinline__ void write_packed(const Row&, i64, const u32* in) const {
+#pragma unroll
+    for (int c = 0; c < N / 16; c++) *(uint4*)piece(lane * N / 16 + c) = four(in + 4 * c);
+  }
+  __device__ __forceinline__ void store(const Row& r, i64 j, bool exists) const {
+    if (!exists) return;
+    const Stretch s = stretch(r, j);
+#pragma unroll
+    for (int c = lane; c < Base::PIECES; c += LANES)
+      if (16 * c >= s.from && 16 * c + 16 <= s.to) store_streaming(s.low + 16 * c, *(const uint4*)piece(c));
+    each_end<1, LANES>(lane, 0, s.from, s.to, [&](int at) { s.low[at] = *Base::item(at); });
   }
 };

@@ -28,6 +28,21 @@ template <int SIZE, int WORDS> __device__ __forceinline__ void realign(u32* w, i
   }
 }
 
+// The same where the lanes of a warp have one shift, of items of less than four bytes: they branch together, and words move once.
+template <int WHOLE, int WORDS> __device__ __forceinline__ void shift_words(u32* w, int bits) {
+#pragma unroll
+  for (int i = 0; i < WORDS; i++) w[i] = __funnelshift_r(w[i + WHOLE], w[i + WHOLE + 1], bits);
+}
+template <int WORDS> __device__ __forceinline__ void realign_together(u32* w, int shift) {
+  const int bits = 8 * (shift & 3);
+  switch (shift >> 2) {
+    case 0: shift_words<0, WORDS>(w, bits); break;
+    case 1: shift_words<1, WORDS>(w, bits); break;
+    case 2: shift_words<2, WORDS>(w, bits); break;
+    default: shift_words<3, WORDS>(w, bits);
+  }
+}
+
 // Bytes [from, to) of a slab that begins `shift` bytes behind a piece of global memory: calls store(place) for the items of its
 // ends that fill no whole piece. A lane has an item of one of the two pieces.
 template <int SIZE, int LANES, class F> __device__ __forceinline__ void each_end(int lane, int shift, int from, int to, F&& store) {

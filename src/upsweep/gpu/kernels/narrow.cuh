@@ -69,28 +69,65 @@ template <class T> __device__ __forceinline__ T encoded_by_instruction(T, float 
   return T{(unsigned char)code};
 }
 
-// Of N at once, which is a multiple of four.
+// Four at once. The halves of a word are named in the instructions' text: cut out of it by shifts they cost a shift each.
+__device__ __forceinline__ void halves_of_four(e4m3, unsigned four, unsigned& low, unsigned& high) {
+  asm("{ .reg .b16 a, b; mov.b32 {a, b}, %2; cvt.rn.f16x2.e4m3x2 %0, a; cvt.rn.f16x2.e4m3x2 %1, b; }" : "=r"(low), "=r"(high) : "r"(four));
+}
+__device__ __forceinline__ void halves_of_four(e5m2, unsigned four, unsigned& low, unsigned& high) {
+  asm("{ .reg .b16 a, b; mov.b32 {a, b}, %2; cvt.rn.f16x2.e5m2x2 %0, a; cvt.rn.f16x2.e5m2x2 %1, b; }" : "=r"(low), "=r"(high) : "r"(four));
+}
+__device__ __forceinline__ void halves_as_floats(unsigned two, float& low, float& high) {
+  asm("{ .reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b; }" : "=f"(low), "=f"(high) : "r"(two));
+}
+__device__ __forceinline__ unsigned rounded_four(e4m3, const float* x) {
+  unsigned r;
+  asm("{ .reg .b16 a, b; cvt.rn.satfinite.e4m3x2.f32 a, %2, %1; cvt.rn.satfinite.e4m3x2.f32 b, %4, %3; mov.b32 %0, {a, b}; }"
+      : "=r"(r) : "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]));
+  return r;
+}
+__device__ __forceinline__ unsigned rounded_four(e5m2, const float* x) {
+  unsigned r;
+  asm("{ .reg .b16 a, b; cvt.rn.satfinite.e5m2x2.f32 a, %2, %1; cvt.rn.satfinite.e5m2x2.f32 b, %4, %3; mov.b32 %0, {a, b}; }"
+      : "=r"(r) : "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]));
+  return r;
+}
+
+// N at once, which is a multiple of four.
 template <class T, int N> __device__ __forceinline__ void decode_all(const T (&x)[N], float (&y)[N]) {
 #pragma unroll
-  for (int k = 0; k < N; k += 2) {
-    unsigned pair = halves(T{}, x[k].bits | x[k + 1].bits << 8);
-    y[k] = half_as_float(pair & 0xffff);
-    y[k + 1] = half_as_float(pair >> 16);
+  for (int k = 0; k < N; k += 4) {
+    unsigned four, low, high;
+    memcpy(&four, x + k, 4);
+    halves_of_four(T{}, four, low, high);
+    halves_as_floats(low, y[k], y[k + 1]);
+    halves_as_floats(high, y[k + 2], y[k + 3]);
   }
 }
-// The code of what overflows is the one after the largest. Four are converted one by one where a NaN is among them.
+// Whether a byte of the word, without its sign, is at least `least`: then the highest bit of its byte is set.
+__device__ __forceinline__ unsigned at_least(unsigned least, unsigned four) { return (four & 0x7f7f7f7fu) + (128 - least) * 0x01010101u; }
+// A number that overflows, or that is not one, comes as the largest code or above it. Where no item of the run does, nothing is
+// left to do. The code of what overflows is the one after the largest; four are converted one by one where a NaN, which comes as
+// 0x7f, is among them.
 template <class T, int N> __device__ __forceinline__ void encode_all(const float (&x)[N], T (&y)[N]) {
+  unsigned four[N / 4], large = 0;
 #pragma unroll
-  for (int k = 0; k < N; k += 4) {
-    unsigned four = rounded(T{}, x[k], x[k + 1]) | rounded(T{}, x[k + 2], x[k + 3]) << 16;
-#pragma unroll
-    for (int i = 0; i < 4; i++) if (fabsf(x[k + i]) > as_float(most<T>)) four += 1u << 8 * i;
-    memcpy(y + k, &four, 4);
-    const float any = (x[k] + x[k + 1]) + (x[k + 2] + x[k + 3]);
-    if (any != any)
-#pragma unroll
-      for (int i = k; i < k + 4; i++) y[i] = encoded_by_instruction(T{}, x[i]);
+  for (int i = 0; i < N / 4; i++) {
+    four[i] = rounded_four(T{}, x + 4 * i);
+    large |= at_least(T::largest, four[i]);
   }
+  if (large & 0x80808080u)
+#pragma unroll
+    for (int i = 0; i < N / 4; i++) {
+      const bool nan = at_least(0x7f, four[i]) & 0x80808080u;
+#pragma unroll
+      for (int k = 0; k < 4; k++) if (fabsf(x[4 * i + k]) > as_float(most<T>)) four[i] += 1u << 8 * k;
+      if (nan) {
+        four[i] = 0;
+#pragma unroll
+        for (int k = 0; k < 4; k++) four[i] |= (unsigned)encoded_by_instruction(T{}, x[4 * i + k]).bits << 8 * k;
+      }
+    }
+  memcpy(y, four, N);
 }
 #endif
 

@@ -32,6 +32,16 @@ __device__ __forceinline__ u32 join(u32 a, u32 b) { return BYTEWISE == ADDS ? a 
 __device__ __forceinline__ u32 join_halves(u32 a, u32 b) { return MOST ? __vmaxu2(a, b) : a + b; }
 constexpr u32 NEUTRAL = BYTEWISE != ANDS ? 0 : same<Byte, bool> ? 0x01010101u : 0xffffffffu;
 
+// Makes the first bytes neutral, fewer than 16.
+__device__ __forceinline__ void leave_out(Packed& w, int bytes) {
+#pragma unroll
+  for (int i = 0; i < 4 && i < PACKED_WORDS; i++) {
+    const int here = min(max(bytes - 4 * i, 0), 4);
+    const u32 out = (u32)((1ull << 8 * here) - 1);
+    w[i] = (w[i] & ~out) | (NEUTRAL & out);
+  }
+}
+
 __device__ __forceinline__ u32 sum_bytes(const Packed& w) {
   u32 sum = NEUTRAL;
 #pragma unroll

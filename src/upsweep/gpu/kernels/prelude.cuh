@@ -12,7 +12,8 @@ typedef float f32; typedef double f64;
 //   DENSE     short rows one behind another, several to a warp
 //   EVEN      the same, where each starts on 16 bytes
 //   LOOSE     one row or several, of items of up to four bytes, which threads turn in registers both ways
-enum Mode { ALIGNED, SHIFTED, STRIDED, DENSE, EVEN, LOOSE };
+//   PLACED    rows of bytes that may be cut anywhere, and so are cut where memory's pieces end
+enum Mode { ALIGNED, SHIFTED, STRIDED, DENSE, EVEN, LOOSE, PLACED };
 
 struct b8 { u8 bits; };                     // a bool in memory
 struct f16 { u16 bits; };

@@ -133,8 +133,10 @@ extern "C" __global__ void CLUSTERED __launch_bounds__(32 * WARPS, BLOCKS) upswe
   Prefix before{start, INITIAL}, after = before;
   if constexpr (PACKED) {
     Packed w;
-    region.template load_slab<0>().read_packed(RowRegion::in<0>(p, row), j, w);
+    const Row from = RowRegion::in<0>(p, row);
+    region.template load_slab<0>().read_packed(from, j, w);
     normalize(w);
+    if (Input<0>::mode == PLACED && j == 0 && within == 0) leave_out(w, (int)((u64)from.base & 15));
     u32 sums = sum_to<LANES>(sum_bytes(w), within);
     if constexpr (SHARED_ROWS) meet(p, byte_element(sums), warp, lane, own, start, before, after);
     scan_bytes(w, join(byte_of(before), before_lane(sums, within)));

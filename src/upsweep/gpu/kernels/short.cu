@@ -5,10 +5,11 @@
 #include "memory.cuh"
 #include "thread.cuh"
 
-// A block's stretch of one array. It begins in shared memory as it does in a piece of global memory.
+// A block's stretch of one array. It begins in shared memory as it does in a piece of global memory. Rows that are read may lie
+// apart (GAP), and come with what lies between them.
 template <class T> struct Stretch {
   char *shared, *from;
-  int bytes;
+  int bytes, pitch;
 
   __device__ __forceinline__ int shift() const { return (int)((u64)from & 15); }
   // Calls move(at) for each piece of 16 bytes, which begins `at` bytes behind the start of the array's part.
@@ -36,16 +37,21 @@ struct Thread {
   __device__ __forceinline__ bool has(int k) const { return k < SURE || (k < MOST && k < n()); }
   __device__ __forceinline__ i64 existing(i64 column) const { return BEHIND ? min(column, p.columns - 1) : column; }
   // The stretch of an array, and the lane's part of it.
-  template <class T, class M> __device__ __forceinline__ Stretch<T> stretch(char* base, const Strides& s) const {
+  template <class T, class M> __device__ __forceinline__ Stretch<T> stretch(char* base, const Strides& s, i64 across) const {
+    const int size = n() * (int)sizeof(T), pitch = M::apart ? (int)across : size;
     i64 first = column - threadIdx.x * VECTOR, rows = min(p.columns - first, (i64)(THREADS * VECTOR));
-    char* from = base + row_offset(p, s, row) + (first * n() - (M::flip ? n() - 1 : 0)) * (i64)sizeof(T);
-    return {shared + M::at * n() + 16 * M::place, from, (int)rows * n() * (int)sizeof(T)};
+    char* from = base + row_offset(p, s, row) + first * pitch - (M::flip ? size - (int)sizeof(T) : 0);
+    return {shared + M::at * n() + (16 + GAP * THREADS * VECTOR) * M::place, from, ((int)rows - 1) * pitch + size, pitch};
   }
   template <class T> __device__ __forceinline__ char* own(const Stretch<T>& s) const {
-    return s.shared + s.shift() + threadIdx.x * VECTOR * n() * (int)sizeof(T);
+    return s.shared + s.shift() + threadIdx.x * VECTOR * s.pitch;
   }
-  template <int I> __device__ __forceinline__ auto in() const { return stretch<typename Input<I>::Load, Input<I>>(p.in[I], p.in_strides[I]); }
-  template <int O> __device__ __forceinline__ auto out() const { return stretch<typename Output<O>::Store, Output<O>>(p.out[O], p.out_strides[O]); }
+  template <int I> __device__ __forceinline__ auto in() const {
+    return stretch<typename Input<I>::Load, Input<I>>(p.in[I], p.in_strides[I], p.in_column[I]);
+  }
+  template <int O> __device__ __forceinline__ auto out() const {
+    return stretch<typename Output<O>::Store, Output<O>>(p.out[O], p.out_strides[O], p.out_column[O]);
+  }
   // The place of item k where items lie backwards.
   template <class M> __device__ __forceinline__ int turned(int k) const { return M::flip ? n() - 1 - k : k; }
 
@@ -82,14 +88,18 @@ struct Thread {
     typedef typename Input<I>::Load Load;
     typedef typename Input<I>::Value Value;
     constexpr int GRAIN = Input<I>::grain, PER = max_of(GRAIN / (int)sizeof(Load), 1);
-    const char* from = own(in<I>());
+    const auto stretch = in<I>();
+    const char* from = own(stretch);
     if constexpr (LENGTH > 0) {
-      struct alignas(sizeof(Load)) Run { Load x[VECTOR * max_of(LENGTH, 1)]; };
-      const Run run = load_item<Run, GRAIN>(from);
+      constexpr int ROWS = Input<I>::apart ? 1 : VECTOR;
+      struct alignas(sizeof(Load)) Run { Load x[ROWS * max_of(LENGTH, 1)]; };
 #pragma unroll
-      for (int v = 0; v < VECTOR; v++)
+      for (int v = 0; v < VECTOR; v += ROWS) {
+        const Run run = load_item<Run, GRAIN>(from + v * stretch.pitch);
 #pragma unroll
-        for (int k = 0; k < LENGTH; k++) get<I>(given[v][k]) = convert<Value>(run.x[v * LENGTH + turned<Input<I>>(k)]);
+        for (int k = 0; k < ROWS * LENGTH; k++)
+          get<I>(given[v + k / LENGTH][k % LENGTH]) = convert<Value>(run.x[k / LENGTH * LENGTH + turned<Input<I>>(k % LENGTH)]);
+      }
     } else {
       struct alignas(sizeof(Load)) Piece { Load x[PER]; };
 #pragma unroll

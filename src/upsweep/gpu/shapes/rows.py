@@ -42,6 +42,11 @@ BYTES = 112
 operators are free of the tree: bytes in rows of 200 in two lanes of 112 ran at .87 of a copy, in four lanes of 64 at .78, of 333
 at .81 and .67, of 5003 in two warps of 80 at .94, in five of 32 at .71 (H200)."""
 
+PLACED = 4 * BYTES
+"""Bytes from which such rows are cut where pieces of memory end, in eight lanes or more: with fewer, a warp's copies lie far
+apart. Of a copy (H200), turned in registers -> so: truths in rows of 999 .80 -> .92, of 5003 .93 -> .97, maxima of bytes of 999
+.75 -> .93, of 5003 .86 -> .97, their sums of 999 .90 -> .94."""
+
 CUT = 16
 """Items of the longest rows that are not cut."""
 
