@@ -6,9 +6,9 @@ so far make up, and the prefix behind each block. Level 0 of the counter is a bl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class Form(NamedTuple):
     """Whether a group's state is its last prefix alone."""
 
 
-def grouper(plan: Plan, identity: Sequence[Any] | None, form: Form) -> Callable[..., None]:
+def grouper(plan: Plan, form: Form) -> Callable[..., None]:
     """The code for these types."""
     accumulators = plan.accumulators
     X, _, P, Y, IN, OUT = fused.access(plan)

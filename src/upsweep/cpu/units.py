@@ -170,7 +170,9 @@ def _starts_within(plan: Plan) -> bool:
 
 def walk(plan: Plan, form: Form, most: int) -> Unit:
     """The code of a scan in order, for strips of at most `most` rows."""
-    identity = identity_of(plan.op, plan.accumulators)
+    needed = form.exclusive and not form.initial
+    # Operators share the code that needs no identity.
+    identity = identity_of(plan.op, plan.accumulators) if needed else None
 
     def make():
         from upsweep.cpu.walk import walker
@@ -208,14 +210,13 @@ def finishing(plan: Plan, flat: tuple[bool, ...]) -> Unit:
 
 def grouping(plan: Plan, form: Any) -> Unit:
     """The code for groups whose items lie in any order."""
-    identity = identity_of(plan.op, plan.accumulators)
 
     def make():
         from upsweep.cpu.interleaved import grouper
 
-        return grouper(plan, identity, form)
+        return grouper(plan, form)
 
-    return _with_hole(plan, ("grouping", _types(plan), repr(identity), form), 1, make, door=True)
+    return _with_hole(plan, ("grouping", _types(plan), form), 1, make, door=True)
 
 
 def _with_hole(
