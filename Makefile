@@ -8,10 +8,10 @@ BIN := $(VENV)/bin
 demo: $(VENV)/demo.ready
 	$(BIN)/upsweep demo
 
-# Two processes: most of a fresh machine's time goes into compiling, which one process does on one core. The tests start some
-# hundred more, which share bytecode.
+# Three processes: most of a fresh machine's time goes into compiling, which one process does on one core, and a process that
+# waits for a browser or a command leaves its core to the third. The tests start some hundred more, which share bytecode.
 test: $(VENV)/test.ready
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not slow" tests src
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "not slow" tests src
 
 # Random calls against an oracle, for UPSWEEP_FUZZ_SECONDS (an hour); a difference prints the line that shows it again.
 fuzz: $(VENV)/test.ready
@@ -50,10 +50,11 @@ $(VENV)/demo.ready: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[demo]'
 	touch $@
 
-# pip compiles to bytecode on one core. A package has a file that this Python cannot read.
+# pip compiles to bytecode on one core, and compiles the packages' own tests, a third of all. A package has a file that this Python
+# cannot read.
 $(VENV)/test.ready: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[demo,lab,cuda13]' --group test --group check --group docs
-	-$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib
+	-$(BIN)/python -m compileall -qq -j 0 -x /tests/ $(VENV)/lib
 	touch $@
 
 $(VENV)/release.ready: pyproject.toml | $(BIN)/python
