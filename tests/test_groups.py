@@ -103,11 +103,22 @@ def test_keys_of_other_libraries():
         for key in (
             series, pd.Index(series), series.astype("category"), pd.Categorical(series), pl.Series(values),
             pl.Series(text).cast(pl.Categorical), pa.array(values), pa.chunked_array([values[:2], values[2:]]),
-            pa.array(values).dictionary_encode(),
+            pa.array(values).dictionary_encode(), series.array,
         ):  # fmt: skip
             codes, counts = codes_of((key,), 5)
             assert codes.tolist() == [0, 1, 0, 2, 1], key
             assert counts.tolist() == [2, 2, 1]
+
+
+def test_keys_of_which_it_is_unknown_whether_they_are_equal():
+    """Such are a group; where neighbours are compared, they are refused."""
+    pd = pytest.importorskip("pandas")
+    keys = ["a", pd.NA, "a", pd.NA]
+    assert up.scan([1, 2, 3, 4], segments=up.segments.groups(keys)).tolist() == [1, 2, 4, 6]
+    neighbours, stream = up.segments.keys(keys), up.Stream("add")
+    for call in (up.scan, stream.push):
+        with pytest.raises(up.SegmentError, match="boolean value of NA is ambiguous"):
+            call([1, 2, 3, 4], segments=neighbours)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])

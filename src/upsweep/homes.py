@@ -119,6 +119,19 @@ def check(x: Any) -> None:
         raise Elsewhere(library)
 
 
+def apart(function: _Function) -> _Function:
+    """The function, which PyTorch's compiler does not look into. It looks at each frame by itself, and at none of a call without
+    tensors, so that `compiling` is no answer for what such a call calls."""
+
+    @wraps(function)
+    def call(*args: Any, **keywords: Any) -> Any:
+        if "torch._dynamo" in sys.modules:
+            return uncompiled(function, *args, **keywords)
+        return function(*args, **keywords)
+
+    return cast(_Function, call)
+
+
 def first(function: _Function) -> _Function:
     """The function, or its namesake in the home of one of its arguments. A scan that finds out when it looks at its arrays costs
     nothing here; a function that makes arrays of its arguments asks before."""

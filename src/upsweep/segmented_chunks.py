@@ -16,7 +16,7 @@ from upsweep.dtypes import accumulator
 from upsweep.engine import DTypeError
 from upsweep.host import heads as host_heads
 from upsweep.operator import SEEDED, Operator, identity_of, resolve, segmented
-from upsweep.segments import Segments, flags
+from upsweep.segments import Segments, differ, flags
 from upsweep.tree import Carry
 
 
@@ -112,12 +112,12 @@ class Lifted:
     def _changes(self, keys: np.ndarray, before: Any) -> tuple[Segments, Any]:
         """Flags where keys change, the axis first, seen from the last ones of the chunk before; and the last of this one."""
         changed = np.ones(keys.shape, bool)
-        changed[1:] = keys[:-1] != keys[1:]
+        changed[1:] = differ(keys[:-1], keys[1:])
         if not len(keys):
             return self._flags(changed), before
         if before is not None and not isinstance(before, Ends):
             changed[:1] = False
-            changed = _started(changed, before != keys[:1])
+            changed = _started(changed, differ(before, keys[:1]))
         return self._flags(changed), keys[-1:].copy()
 
     def _after_ends(self, ended: np.ndarray, before: Any) -> tuple[Segments, Any]:

@@ -49,6 +49,14 @@ def checked(segments: Any) -> Segments | None:
     )
 
 
+def differ(earlier: np.ndarray, later: np.ndarray) -> np.ndarray:
+    """Where keys differ from the ones before; a SegmentError where they do not compare, as pandas' missing values do not."""
+    try:
+        return earlier != later
+    except TypeError as error:
+        raise SegmentError(f"keys must be equal or not, and between some it is unknown: {error}") from None
+
+
 def no_groups(segments: Segments) -> None:
     """A SegmentError for groups in any order, where only segments that lie one behind the other are scanned."""
     if segments.spelling == "groups":

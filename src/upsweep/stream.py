@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -73,6 +74,7 @@ class Stream:
         finish: Callable[..., Any] | None = None,
         state: Carry | None = None,
     ) -> None:
+        state = deepcopy(state)
         carry = Carry() if state is None else Carry(state.count, list(state.sums))
         self._at = Standing(as_operator(op), axis, exclusive, _own(initial), dtypes_of(dtype), order, carry)
         self._map, self._finish = map, finish
@@ -91,11 +93,11 @@ class Stream:
 
     @property
     def state(self) -> State:
-        """The state after everything pushed so far: block sums in host memory, fit to be pickled."""
+        """The state after everything pushed so far: block sums in host memory, fit to be pickled, and nobody else's."""
         with self._alone():
             carry = self._carry
             sums = [tuple(on_host(part) for part in block) for block in carry.sums]
-            return State(carry.count, sums, self._lifted.keys if self._lifted else self._keys)
+            return deepcopy(State(carry.count, sums, self._lifted.keys if self._lifted else self._keys))
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -163,6 +163,22 @@ def test_pytorchs_compiler_goes_around():
     assert needs.grad.tolist() == [2.0 * k for k in range(12, 0, -1)]
 
 
+def test_pytorchs_compiler_goes_around_applications():
+    """It looks into a call without tensors, frame by frame, and knows no `frombuffer` and no views of bytes."""
+    torch = pytest.importorskip("torch")
+    apps, x = up.apps, torch.tensor([3, 1, 2, 1])
+    lexer, packed = apps.json_lexer(), apps.compress(np.arange(9))
+
+    def several(x):
+        kinds, starts, _ = apps.tokenize(b'{"a": 1}', lexer)
+        return apps.argsort(x), *apps.radix_sort(x, x), kinds, starts, apps.decompress(packed)
+
+    wanted = several(x)
+    for y, w in zip(torch.compile(several, backend="eager")(x), wanted, strict=True):
+        np.testing.assert_array_equal(y, w)
+    assert torch.compile(lambda: apps.decompress(packed), backend="eager")().tolist() == [*range(9)]
+
+
 def test_what_a_home_cannot_do_is_said():
     da, torch = pytest.importorskip("dask.array"), pytest.importorskip("torch")
     x, t = da.from_array(X[0], chunks=5), torch.tensor(X[0], requires_grad=True)

@@ -76,6 +76,23 @@ def test_a_state_does_not_change_behind_its_back():
     np.testing.assert_array_equal(Stream("add", state=state).push(np.ones(1)), [4.0])
 
 
+@pytest.mark.parametrize("keys", [None, [1, 1, 2]])
+def test_a_state_is_nobody_elses(keys):
+    """Neither the stream that gave it nor the one that goes on from it sees what is written into it."""
+
+    def push(stream):
+        return stream.push(np.ones(3), segments=keys and up.segments.keys(keys)).tolist()
+
+    stream = Stream("add")
+    push(stream)
+    state = stream.state
+    further = Stream("add", state=state)
+    for array in (*(part for block in state.sums for part in block), *([] if keys is None else [state.keys])):
+        array[...] = 1
+    expected = [4.0, 5.0, 6.0] if keys is None else [1.0, 2.0, 1.0]
+    assert push(stream) == push(further) == expected
+
+
 def on(library, device, absent):
     """To that library's arrays on that device, and back to NumPy."""
     if library == "torch":

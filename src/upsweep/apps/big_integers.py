@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from upsweep import api
+from upsweep import api, homes
 from upsweep.apps.kinds import enter
 from upsweep.arguments import ShapeError
 from upsweep.engine import DTypeError
@@ -22,6 +22,7 @@ LAST_NONZERO = Operator(_later, 0, "last non-zero")
 """Of two signs the later one, unless it says nothing."""
 
 
+@homes.apart
 def carry_lookahead_add(a: Any, b: Any) -> Any:
     """The sum of non-negative integers given as digits, lowest first, in the base that the digits' dtype just holds.
 

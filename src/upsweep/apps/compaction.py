@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from upsweep import homes
 from upsweep.apps import moving
 from upsweep.apps.kinds import enter
 from upsweep.arguments import ShapeError
@@ -11,6 +12,7 @@ from upsweep.components import tupled
 from upsweep.engine import DTypeError
 
 
+@homes.apart
 def compact(x: Any, keep: Any, *, size: int | None = None, out: Any = None) -> Any:
     """The items of x that are to be kept, in their order: `x[keep]`.
 
@@ -58,6 +60,7 @@ def compact(x: Any, keep: Any, *, size: int | None = None, out: Any = None) -> A
     return result(), give(moving.select(xp, arrays[0], keep, values=values))
 
 
+@homes.apart
 def partition(x: Any, keep: Any) -> tuple[Any, int]:
     """The items that are kept, then the others, each in their order; and how many are kept. Arguments are those of `compact`.
 
@@ -74,6 +77,7 @@ def partition(x: Any, keep: Any) -> tuple[Any, int]:
     return give(both), kept
 
 
+@homes.apart
 def where(keep: Any, *, size: int | None = None, out: Any = None) -> Any:
     """The places where keep (1-D, boolean) is true, as int64: `numpy.flatnonzero(keep)`. For size and out see `compact`.
 
@@ -89,6 +93,7 @@ def where(keep: Any, *, size: int | None = None, out: Any = None) -> Any:
     return result(), give(moving.select(xp, keep, keep, places=places))
 
 
+@homes.apart
 def unique_consecutive(x: Any, *, size: int | None = None, out: Any = None) -> Any:
     """The first item (or row) of each run of equal ones; a NaN equals nothing. For size and out see `compact`.
 
@@ -104,6 +109,7 @@ def unique_consecutive(x: Any, *, size: int | None = None, out: Any = None) -> A
     return result(), give(moving.select(xp, x, None, values=values))
 
 
+@homes.apart
 def run_length_encode(x: Any, *, size: int | None = None) -> Any:
     """The values of the runs of equal items and the runs' lengths (int64); `run_length_decode` is the way back.
 
@@ -124,6 +130,7 @@ def run_length_encode(x: Any, *, size: int | None = None) -> Any:
     return result(), give(lengths), give(moving.select(xp, x, None, values=values, lengths=lengths))
 
 
+@homes.apart
 def run_length_decode(values: Any, lengths: Any) -> Any:
     """Each value as often as its length says: `numpy.repeat(values, lengths)`.
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from upsweep import api
+from upsweep import api, homes
 from upsweep.apps import scanned_codes
 from upsweep.apps.counting import histogram
 from upsweep.apps.kinds import enter, host
@@ -35,6 +35,7 @@ class CompressionError(ValueError):
     """The bytes to decompress are damaged, cut short, or no frame at all."""
 
 
+@homes.apart
 def compress(x: Any) -> bytes:
     """A frame that `decompress` turns back into x.
 
@@ -69,6 +70,7 @@ def compress(x: Any) -> bytes:
     return b"".join([_HEADER.pack(_MAGIC, kind, len(values), checksum), *parts])
 
 
+@homes.apart
 def decompress(frame: Any) -> Any:
     """The argument that `compress` was given: bytes, or a NumPy array of the same dtype.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from upsweep import api
+from upsweep import api, homes
 from upsweep.apps import moving, sorting
 from upsweep.apps.kinds import enter
 from upsweep.engine import DTypeError
 
 
+@homes.apart
 def histogram(x: Any, bins: int) -> Any:
     """How often each of 0, 1, ..., bins - 1 occurs.
 

@@ -89,6 +89,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
     return out, give(xp.astype(xp.moveaxis(_last_state(xp, b, a, u, y, state), -1, axis), result))
 
 
+@homes.apart
 def linear_recurrence(coefficients: Any, x: Any, *, axis: int = -1, initial: Any = None) -> Any:
     """`y[t] = x[t] + c[0] y[t-1] + ... + c[p-1] y[t-p]`: constant coefficients, any order.
 

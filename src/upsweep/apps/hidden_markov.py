@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from upsweep import api
+from upsweep import api, homes
 from upsweep.apps.kinds import enter, floating
 from upsweep.apps.trellis import Parts, best_path_in_order, forward_in_order, prefixes, product
 from upsweep.arguments import ShapeError, check_order
@@ -12,6 +12,7 @@ from upsweep.engine import choose
 from upsweep.moves import loops
 
 
+@homes.apart
 def hmm_forward(
     initial: Any, transition: Any, likelihood: Any, *, logarithms: bool = False, order: str = "tree"
 ) -> tuple[Any, Any]:
@@ -76,6 +77,7 @@ def hmm_forward(
     return give(joint / total[..., None]), give(log_likelihood)
 
 
+@homes.apart
 def viterbi(initial: Any, transition: Any, likelihood: Any, *, order: str = "tree") -> tuple[Any, Any]:
     """The most likely sequence of states.
 

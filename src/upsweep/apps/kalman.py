@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from upsweep import api
+from upsweep import api, homes
 from upsweep.apps.kinds import enter
 from upsweep.apps.trellis import Parts, inverse, log_determinant, prefixes, product
 from upsweep.arguments import ShapeError
 
 
+@homes.apart
 def kalman_filter(
     y: Any, transition: Any, observation: Any, noise: Any, error: Any, mean: Any, covariance: Any
 ) -> tuple[Any, Any, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from upsweep import homes
 from upsweep.apps import moving
 from upsweep.apps.expressions import automaton
 from upsweep.apps.kinds import enter
@@ -125,6 +126,7 @@ class Lexer:
         return ends
 
 
+@homes.apart
 def tokenize(text: Any, lexer: Lexer) -> tuple[Any, Any, Any]:
     """Cut text into tokens.
 

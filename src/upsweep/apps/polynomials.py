@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from upsweep import api
+from upsweep import api, homes
 from upsweep.apps.kinds import enter, floating
 from upsweep.arguments import ShapeError
 from upsweep.engine import choose
@@ -13,6 +13,7 @@ from upsweep.moves import loops
 from upsweep.operators import ops
 
 
+@homes.apart
 def polyval(p: Any, x: Any) -> Any:
     """`p[0] x^N + p[1] x^(N-1) + ... + p[N]`: Horner's recurrence `h = h x + p[k]`, a reduction of affine maps.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from upsweep import api, segments, sort_keys
+from upsweep import api, homes, segments, sort_keys
 from upsweep.apps import moving
 from upsweep.apps.kinds import enter
 from upsweep.arguments import ShapeError
 from upsweep.engine import DTypeError
 
 
+@homes.apart
 def radix_sort(x: Any, values: Any = None, *, descending: bool = False) -> Any:
     """Stable sort of integers, booleans, floats or times, by the bits of the keys, lowest first.
 
@@ -48,6 +49,7 @@ def radix_sort(x: Any, values: Any = None, *, descending: bool = False) -> Any:
     return give(ordered) if values is None else (give(ordered), give(moved))
 
 
+@homes.apart
 def argsort(x: Any, *, descending: bool = False) -> Any:
     """The places (int64) of the items in sorted order: `numpy.argsort(x, kind="stable")`. See `radix_sort`.
 
@@ -61,6 +63,7 @@ def argsort(x: Any, *, descending: bool = False) -> Any:
     return give(moves.argsort(x, descending) if moves else _order(xp, sort_keys.keys(xp, x, descending)))
 
 
+@homes.apart
 def quicksort(x: Any) -> Any:
     """Stable quicksort of all segments at once, each round a few segmented scans: what scans can do, not the fastest sort.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from upsweep import api
+from upsweep import api, homes
 from upsweep.apps import moving
 from upsweep.apps.big_integers import LAST_NONZERO
 from upsweep.apps.kinds import enter
@@ -17,6 +17,7 @@ from upsweep.arguments import ShapeError
 _FIRST = 8
 
 
+@homes.apart
 def compare_strings(a: Any, b: Any) -> Any:
     """-1, 0 or 1 for each pair of strings, as the first is less than, equal to or greater than the second.
 

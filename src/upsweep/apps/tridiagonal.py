@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from upsweep import api
+from upsweep import api, homes
 from upsweep.apps.kinds import enter
 from upsweep.arguments import ShapeError, check_order
 from upsweep.operator import Operator
@@ -22,6 +22,7 @@ def _product(a, b):
 _PROJECTIVE = Operator(_product, name="2x2 matrix product up to its size")
 
 
+@homes.apart
 def solve_tridiagonal(lower: Any, diagonal: Any, upper: Any, right: Any, *, order: str = "tree") -> Any:
     """Solve `lower[i] x[i-1] + diagonal[i] x[i] + upper[i] x[i+1] = right[i]` for many systems at once.
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from upsweep import homes
 from upsweep.apps import moving
 from upsweep.apps.compaction import check_counts
 from upsweep.apps.kinds import enter
 
 
+@homes.apart
 def allocate(counts: Any) -> Any:
     """Where each of m outputs of variable size starts in one array, and last how long that array is.
 
@@ -32,6 +34,7 @@ def allocate(counts: Any) -> Any:
     return give(moving.places(xp, counts))
 
 
+@homes.apart
 def expand(counts: Any) -> tuple[Any, Any]:
     """For each item of m outputs of variable size: which output it belongs to, and which item of it it is.
 

@@ -108,10 +108,12 @@ def _of_pandas(key: Any) -> np.ndarray | Texts:
         return np.asarray(key.cat.codes if hasattr(key, "cat") else key.codes)
     if isinstance(key.dtype, np.dtype) and key.dtype.kind != "O":
         return key.to_numpy()
-    if hasattr(key.array, "__arrow_array__") and str(key.dtype) in ("str", "string"):
+    # A Series holds an array of pandas', which may also come alone.
+    array = getattr(key, "array", key)
+    if hasattr(array, "__arrow_array__") and str(key.dtype) in ("str", "string"):
         import pyarrow
 
-        return _of_arrow(pyarrow.array(key.array))
+        return _of_arrow(pyarrow.array(array))
     with _hashing():
         return key.factorize(use_na_sentinel=False)[0]
 

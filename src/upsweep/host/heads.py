@@ -8,7 +8,7 @@ import numpy as np
 
 from upsweep.host.arrays import view
 from upsweep.plan import Plan
-from upsweep.segments import SegmentError, Segments, no_groups
+from upsweep.segments import SegmentError, Segments, differ, no_groups
 
 
 def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> np.ndarray:
@@ -70,7 +70,7 @@ def _changes(keys: np.ndarray, axis: int) -> np.ndarray:
     changed = np.ones(keys.shape, np.bool_)
     along = (slice(None),) * axis
     later, earlier = keys[(*along, slice(1, None))], keys[(*along, slice(None, -1))]
-    changed[(*along, slice(1, None))] = later != earlier
+    changed[(*along, slice(1, None))] = differ(earlier, later)
     return changed
 
 
