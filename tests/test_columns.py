@@ -17,12 +17,13 @@ from upsweep.cpu import launch, tuning
 LINE = 64
 
 
-@pytest.fixture(autouse=True, params=["into the cache", "past it"])
+@pytest.fixture(autouse=True, params=["into the cache", "past it", "past it in stretches"])
 def many_threads(request, monkeypatch):
     """Threads, tiles and strips already for few rows; results into the cache and past it."""
     monkeypatch.setattr(tuning, "PARALLEL_BYTES", 0)
-    if request.param == "past it":
+    if request.param != "into the cache":
         monkeypatch.setattr(tuning, "STREAM_BYTES", 0)
+    monkeypatch.setattr(tuning, "STAGED_FROM", 0 if "stretches" in request.param else 1 << 62)
     launch._launch.cache_clear()
     recall.known_calls.clear()
     yield

@@ -42,6 +42,8 @@ class Cut(NamedTuple):
     """Whether a row is scanned straight through."""
     in_order: bool
     """Whether a panel takes one step after the other."""
+    staged: int
+    """Rows that come near in one go, lines of columns or all rows of a strip; 0 where they do not."""
     width: int
     """Rows of a strip."""
     strips: int
@@ -71,6 +73,9 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     columns_apart = lie.inner is not None and not lie.turned
     widest = tuned.width if columns_apart else tuning.ROWS_TURNED
     width = tuning.STRIP_IN_ORDER if in_order else 1 if lie.inner is None else max(32, widest >> fewer)
+    staged = 0 if along or in_order else lines_staged(plan, strides, lie)
+    if staged and lie.turned:
+        width = staged
     wanted = wanted_threads(plan)
     while (
         columns_apart
@@ -98,12 +103,14 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         else:
             chunk = min(chunk, tuning.TILE_CHUNK >> fewer)
     tiles = max(1, -(-plan.n // tile))
+    staged = staged if (tiles if lie.turned else strips) == 1 else 0
     threads = max(1, min(wanted, -(-groups // batch) * tiles))
     return Cut(
         lie,
         along,
         straight and along,
         in_order,
+        staged,
         width,
         strips,
         groups,
@@ -170,22 +177,46 @@ def goes_abreast(plan: Plan, strides: tuple[Strides, ...], across: int, columns:
     """Whether few columns, side by side along a dimension `across`, are swept as they lie: where the order counts, lines are read
     forward and as they are stored, and results have no gaps.
     """
-    if free(plan.op, plan.accumulators) or plan.order != "tree" or (plan.segmented and plan.exclusive):
+    if free(plan.op, plan.accumulators) or plan.order != "tree" or not _as_stored(plan):
         return False
-    if (
-        plan.map
-        or plan.finish
-        or plan.loads != plan.accumulators
-        or not {*plan.stores} <= {*plan.loads, None}
-    ):
-        return False
-    reads = (*plan.loads, *[np.dtype(np.uint8)] * plan.segmented)
-    writes = [] if plan.reduce else [d for d in plan.stores if d is not None]
+    reads, writes = _lines_of(plan)
     wide = columns * max(d.itemsize for d in reads) >= tuning.FEW_BYTES or plan.reduce
     near = all(array[across] == d.itemsize for array, d in zip(strides, (*reads, *writes)))
     onward = all(array[plan.axis] > 0 for array in strides[: len(reads)])
     dense = all(array[plan.axis] == columns * d.itemsize for array, d in zip(strides[len(reads) :], writes))
     return wide and near and onward and dense
+
+
+def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
+    """The rows of a strip, or the lines of columns, that come near in one go: of large arrays whose lines have no gaps between
+    them, and are neither so long that a processor fetches them ahead nor so short that they lie one behind the other anyway.
+    """
+    if lie.inner is None or lie.abreast or plan.reduce or not _as_stored(plan):
+        return 0
+    if plan.n * plan.rows * item_size(plan) < tuning.STAGED_FROM:
+        return 0
+    reads, writes = _lines_of(plan)
+    beside, apart = (plan.axis, lie.inner) if lie.turned else (lie.inner, plan.axis)
+    items = plan.n if lie.turned else lie.side_by_side
+    for array, d in zip(strides, (*reads, *writes)):
+        if array[beside] != d.itemsize or array[apart] != items * d.itemsize:
+            return 0
+    line = items * item_size(plan)
+    if line >= tuning.STAGED_LINE or (items < 3 * ROW if lie.turned else line < 2 * LINE):
+        return 0
+    return max(ROW, tuning.STAGED_BYTES // line // ROW * ROW)
+
+
+def _as_stored(plan: Plan) -> bool:
+    """Whether nothing lies between arrays and operator."""
+    same = plan.loads == plan.accumulators and {*plan.stores} <= {*plan.loads, None}
+    return same and plan.map is plan.finish is None and not (plan.segmented and plan.exclusive)
+
+
+def _lines_of(plan: Plan) -> tuple[list[np.dtype], list[np.dtype]]:
+    """The dtypes of the arrays that are read and of those that are written line by line."""
+    writes = [] if plan.reduce else [d for d in plan.stores if d is not None]
+    return [*plan.loads, *[np.dtype(np.uint8)] * plan.segmented], writes
 
 
 def _tile(n: int, groups: int, wanted: int, chunk: int, largest: int) -> int:

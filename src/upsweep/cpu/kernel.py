@@ -7,7 +7,7 @@ A chunk lies `along` a row or is a panel (`panels`) of several rows side by side
 
 from __future__ import annotations
 
-from upsweep.cpu import abreast, along, columns, panels, through
+from upsweep.cpu import abreast, along, columns, panels, staged, through
 from upsweep.cpu.address import copy_bytes, fence, fetch_add, peek, poke
 from upsweep.cpu.carry import behind, prefix_of, publish, push
 from upsweep.cpu.frame import copy_rows, part, place_of
@@ -23,12 +23,13 @@ N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, INITIAL, REDUCE, DIMS, TICKET, S
 )  # fmt: skip
 (
     INPUTS, VALUES, SINKS, ALONG, CHUNK, WIDTH, SIZES_AT, ARRAYS_AT, PLACES, STRAIGHT, IN_ORDER, DIRECT, ACROSS, ABREAST, LANES,
-    STATUS,
+    STATUS, STAGED, TURNED,
 ) = map(
     int,
     (
         Word.INPUTS, Word.VALUES, Word.SINKS, Word.ALONG, Word.CHUNK, Word.WIDTH, Word.SIZES_AT, Word.ARRAYS_AT,
         Word.PLACES, Word.STRAIGHT, Word.IN_ORDER, Word.DIRECT, Word.ACROSS, Word.ABREAST, Word.LANES, Word.STATUS,
+        Word.STAGED, Word.TURNED,
     ),
 )  # fmt: skip
 SIZE, STACK, START, BASE, BEFORE, END, TAIL = map(
@@ -44,6 +45,7 @@ bring, climb, take_total, put, descend, step_down, hand, hand_last = (
 )  # fmt: skip
 pass_rows, hand_row, pass_all_turned = columns.pass_rows, columns.hand_row, columns.pass_all_turned
 sum_abreast, scan_abreast = abreast.sum_chunks, abreast.scan_abreast
+remember, come, go = staged.remember, staged.come, staged.go
 sum_items, scan_items = through.sum_items, through.scan_items
 
 
@@ -119,9 +121,13 @@ def scan_tile(L, A, has, ends, first, last, w):
     last chunk has been swept up.
     """
     chunk, reduce = peek(L, CHUNK), peek(L, REDUCE)
-    known, count = has, 0
+    known, count, near = has, 0, 0 if peek(L, TURNED) else peek(L, STAGED)
     copy_rows(L, A, BEFORE, BASE, w)
     for row in range(first, last, chunk):
+        if near and (row - first) % near == 0:
+            if row > first:
+                go(L, A, row - near, near)
+            come(L, A, row, min(near, last - row))
         m = min(chunk, last - row)
         whole = m == chunk
         direct = peek(L, DIRECT) and whole
@@ -150,6 +156,9 @@ def scan_tile(L, A, has, ends, first, last, w):
         if whole:
             copy_rows(L, A, BEFORE, END, w)
         known = 1
+    if near:
+        done = (last - first - 1) // near * near
+        go(L, A, first + done, last - first - done)
 
 
 @of_words
@@ -247,6 +256,11 @@ def scan_group(L, A, group, t):
             copy_rows(L, A, TAIL, START, w)
             prefix_of(L, A, sync, node, t + 1, TAIL, has, w)
         has = prefix_of(L, A, sync, node, t, BASE, has, w)
+    near = w if peek(L, STAGED) and peek(L, TURNED) else 0
+    if peek(L, STAGED):
+        remember(L, A)
+    if near:
+        come(L, A, 0, near)
     if peek(L, STRAIGHT):
         scan_straight(L, A, has, ends, first, last, w)
     elif peek(L, IN_ORDER):
@@ -257,6 +271,8 @@ def scan_group(L, A, group, t):
         scan_turned(L, A, has, n, w)
     else:
         scan_tile(L, A, has, ends, first, last, w)
+    if near:
+        go(L, A, 0, near)
 
 
 def run(L, A):

@@ -154,7 +154,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     parts = np.zeros((len(sums), PART_WORDS), np.int64)
     scratch.take(8 * FRAME_WORDS)
     results = scratch.take(16)
-    words[Word.PLACES] = scratch.take(24 * (len(in_types) + len(out_types) + len(plan.accumulators)))
+    words[Word.PLACES] = scratch.take(32 * (len(in_types) + len(out_types)) + 24 * len(plan.accumulators))
     room = chunk + group if along else ROW * (pitch + 32)
     if lie.abreast:
         room = max(room, 2 * (chunk * lie.side_by_side + 4 * LINE))
@@ -174,6 +174,8 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
             part[region] = scratch.take(size * width)
         part[Part.HEAD] = scratch.take(size * ROW)
         part[Part.WANTED] = c in wanted
+        near = size * cuts.staged * (plan.n if lie.turned else lie.side_by_side)
+        part[Part.STAGE] = scratch.take(near)
         part[Part.SINK] = next((o for o, (of, _) in enumerate(out_types) if of == c), -1)
         if along:
             # An item stands before the others, and the last items are padded.
@@ -194,7 +196,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         line[Line.BRING] = address(bring_unit(stored, stored))
         line[Line.SPARE], line[Line.AT] = scratch.take(stored.itemsize * room), scratch.take(16)
     sinks = np.zeros((len(out_types), SINK_WORDS), np.int64)
-    past = past_cache(plan) and not lie.turned
+    past = past_cache(plan) and not (lie.turned or cuts.staged)
     restarts = along and plan.segmented and plan.exclusive
     for sink, (c, stored), array in zip(sinks, out_types, strides[len(in_types) :]):
         given = sums[c] if plan.finish is None else stored
@@ -203,6 +205,8 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         sink[Sink.HAND] = address(stream(stored.itemsize) if streamed else hand_unit(given, stored))
         streamed_made = streamed and plan.finish is not None
         sink[Sink.PLAIN] = stored == given and not (streamed_made or restarts or (along and plan.reduce))
+        out = stream(stored.itemsize) if past_cache(plan) else hand_unit(stored, stored)
+        sink[Sink.STREAM] = address(out) if cuts.staged else 0
         sink[Sink.SPARE] = scratch.take(0 if plan.finish is None else stored.itemsize * room)
     plain = plan.map is None and plan.finish is None and all(part[Part.PLAIN] for part in parts)
     beside = plan.axis if lie.turned else side
@@ -232,7 +236,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
             else sweep(plan, lanes, lie.turned)
         ),
         Word.STRAIGHT: through, Word.IN_ORDER: cuts.in_order, Word.PAST: past, Word.DIRECT: direct and not lie.turned,
-        Word.ACROSS: direct and lie.turned and cuts.tiles == 1, Word.ABREAST: lie.abreast,
+        Word.ACROSS: direct and lie.turned and cuts.tiles == 1, Word.ABREAST: lie.abreast, Word.STAGED: cuts.staged,
         Word.SINK_AT: sink_at, Word.SIZES_AT: sizes_at, Word.ARRAYS_AT: arrays_at,
         Word.INPUTS: len(in_types), Word.MAP: 0 if plan.map is None else address(mapping(plan, flat)),
         Word.FINISH: 0 if plan.finish is None else address(finishing(plan, flat)), Word.LINE_AT: line_at,

@@ -22,7 +22,7 @@ SIZE, BLOCK, SPARE, TURN_IN, TURN_OUT = map(
     int, (Part.SIZE, Part.BLOCK, Part.SPARE, Part.TURN_IN, Part.TURN_OUT)
 )
 LINE_SIZE, LINE_BRING, LINE_SPARE, LINE_FLAT, LINE_TO = map(int, Line)
-_, HAND, SINK_PLAIN, SINK_SIZE, SINK_SPARE = map(int, Sink)
+_, HAND, SINK_PLAIN, SINK_SIZE, SINK_SPARE, _ = map(int, Sink)
 
 _call4, _call5, _call6 = (caller(count) for count in (4, 5, 6))
 

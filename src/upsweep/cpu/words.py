@@ -68,6 +68,7 @@ class Word(IntEnum):
     DIRECT = 39  # panels of columns need not be copied: see `columns`
     ACROSS = 40  # nor those of other rows side by side
     ABREAST = 41  # columns are few: see `abreast`
+    STAGED = 42  # lines that come near in one go, or 0: see `staged`
     TICKET = 56  # the next one; on a cache line that holds nothing else, as all threads write it
 
 
@@ -91,7 +92,8 @@ class Part(IntEnum):
     HEAD = 16  # a row's first run, where nothing stands before it
     WANTED = 17  # prefixes of single items are handed out, or read by a finish
     SINK = 18  # the output for its prefixes, or -1
-    PANEL = 19  # and its successors; where ALONG, the block sums of each level
+    STAGE = 19  # lines that came near
+    PANEL = 20  # and its successors; where ALONG, the block sums of each level
 
 
 class Sink(IntEnum):
@@ -100,6 +102,7 @@ class Sink(IntEnum):
     PLAIN = 2  # panels may be transposed, or results computed, straight to the array
     SIZE = 3  # bytes of an item of the array
     SPARE = 4  # offset in scratch memory: results of a chunk
+    STREAM = 5  # address of code: a line of items to an array, past the cache
 
 
 class Line(IntEnum):
