@@ -191,7 +191,7 @@ def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
     """The rows of a strip, or the lines of columns, that come near in one go: of large arrays whose lines have no gaps between
     them, and are neither so long that a processor fetches them ahead nor so short that they lie one behind the other anyway.
     """
-    if lie.inner is None or lie.abreast or plan.reduce or not _as_stored(plan):
+    if lie.inner is None or lie.abreast or not _as_stored(plan):
         return 0
     if plan.n * plan.rows * item_size(plan) < tuning.STAGED_FROM:
         return 0

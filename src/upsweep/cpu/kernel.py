@@ -102,7 +102,10 @@ def sum_tile(L, A, first, last, w):
         return 0
     if peek(L, ABREAST):
         count = sum_abreast(L, A, first, last, w)
+    near = 0 if peek(L, TURNED) else peek(L, STAGED)
     for row in range(first + count * chunk, last, chunk):
+        if near and (row - first) % near == 0:
+            come(L, A, row, min(near, last - row))
         if peek(L, DIRECT):
             pass_rows(L, A, row, w, 0)
         else:
@@ -246,6 +249,8 @@ def scan_group(L, A, group, t):
     first, last = t * peek(L, TILE), min(n, (t + 1) * peek(L, TILE))
     copy_rows(L, A, BASE, START, w)
     ends = tiles > 1 and last - first == peek(L, TILE)
+    if peek(L, STAGED):
+        remember(L, A)
     if tiles > 1:
         sync, node = peek(L, SYNC) + LINE * group * peek(L, EACH), group * peek(L, EACH)
         if ends:
@@ -257,8 +262,6 @@ def scan_group(L, A, group, t):
             prefix_of(L, A, sync, node, t + 1, TAIL, has, w)
         has = prefix_of(L, A, sync, node, t, BASE, has, w)
     near = w if peek(L, STAGED) and peek(L, TURNED) else 0
-    if peek(L, STAGED):
-        remember(L, A)
     if near:
         come(L, A, 0, near)
     if peek(L, STRAIGHT):

@@ -11,9 +11,12 @@ from upsweep.cpu.frame import part, place_of
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import SINK_WORDS, Part, Sink, Word
 
-COMPONENTS, VALUES, SINKS, SINK_AT, INPUTS, PLACES, TURNED = map(
-    int, (Word.COMPONENTS, Word.VALUES, Word.SINKS, Word.SINK_AT, Word.INPUTS, Word.PLACES, Word.TURNED)
-)
+COMPONENTS, VALUES, SINKS, SINK_AT, INPUTS, PLACES, TURNED, REDUCE = map(
+    int,
+    (
+        Word.COMPONENTS, Word.VALUES, Word.SINKS, Word.SINK_AT, Word.INPUTS, Word.PLACES, Word.TURNED, Word.REDUCE,
+    ),
+)  # fmt: skip
 SIZE, STAGE = int(Part.SIZE), int(Part.STAGE)
 COMPONENT, STREAM = int(Sink.COMPONENT), int(Sink.STREAM)
 
@@ -49,19 +52,19 @@ def settle(L, A, a, c, first):
 
 @of_words
 def come(L, A, first, count):
-    """Bring so many lines near."""
+    """Bring so many lines near. Results of a scan take the place of its items."""
     for c in range(peek(L, COMPONENTS)):
         line = line_of(L, A, c)
         copy_bytes(A + peek(part(L, c), STAGE), peek(homes(L, A), c) + first * line, count * line)
         settle(L, A, c, c, first)
-    for o in range(peek(L, SINKS)):
+    for o in range(0 if peek(L, REDUCE) else peek(L, SINKS)):
         settle(L, A, peek(L, INPUTS) + o, peek(L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS), COMPONENT), first)
 
 
 @of_words
 def go(L, A, first, count):
     """Hand the results of so many lines out."""
-    for o in range(peek(L, SINKS)):
+    for o in range(0 if peek(L, REDUCE) else peek(L, SINKS)):
         s, a = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS), peek(L, INPUTS) + o
         p, line = part(L, peek(s, COMPONENT)), line_of(L, A, a)
         size = peek(p, SIZE)
