@@ -110,6 +110,19 @@ def test_keys_of_other_libraries():
             assert counts.tolist() == [2, 2, 1]
 
 
+@pytest.mark.parametrize("initial", [None, 0.5, np.nan])
+@pytest.mark.parametrize("nans", [0, 9])
+def test_extremes_of_floats_where_some_are_no_numbers(nans, initial):
+    """Without a NaN every order gives the same bits; the bits of a NaN are mixed with those of other items, as the tree goes."""
+    x = RNG.standard_normal(N)
+    x[:40] = np.resize([0.0, -0.0, np.inf, -np.inf], 40)
+    x[RNG.choice(N, nans, replace=False)] = np.nan
+    for op in ("min", "max"):
+        got = up.scan(x, op, segments=up.segments.groups(SIZES), initial=initial)
+        (want,) = alone([x], op, SIZES, initial=initial)
+        np.testing.assert_array_equal(got.view(np.uint64), want.view(np.uint64))
+
+
 def test_keys_of_which_it_is_unknown_whether_they_are_equal():
     """Such are a group; where neighbours are compared, they are refused."""
     pd = pytest.importorskip("pandas")

@@ -263,6 +263,13 @@ def free(op: Operator, accumulators: Sequence[np.dtype]) -> bool:
     )
 
 
+def extreme(op: Operator, accumulators: Sequence[np.dtype]) -> bool:
+    """Whether it is the least or the largest of floats: one of the items, the same in every order, unless one is NaN, whose bits
+    are mixed with those of others."""
+    known = form_of(op, accumulators)
+    return known is not None and known[0].vector in ("<", ">") and accumulators[0].kind == "f"
+
+
 # --- operators by name, by ufunc, by function ---------------------------------------------------------------------------
 
 

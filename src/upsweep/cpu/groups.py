@@ -17,7 +17,7 @@ from upsweep.cpu.launch import with_map
 from upsweep.cpu.units import grouping
 from upsweep.host.arrays import numbers
 from upsweep.operator import OperatorError, identity_of
-from upsweep.operators import free
+from upsweep.operators import extreme, free
 from upsweep.plan import Plan
 
 
@@ -31,12 +31,12 @@ def run_groups(
     """Run a plan for each group by itself: see `upsweep.engine.Grouping.run_groups`."""
     plan = with_map(plan)
     codes, counts = codes_of(keys, plan.n, plan.threads)
-    in_order = plan.order == "sequential" or free(plan.op, plan.accumulators)
+    starts = initial or identity_of(plan.op, plan.accumulators) or [0] * len(plan.accumulators)
+    in_order = plan.order == "sequential" or free(plan.op, plan.accumulators) or _chosen(plan, xs, starts)
     unit = grouping(plan, Form(initial is not None, plan.exclusive, in_order))
     run = callable_at(address(unit), 1)
     ins = [_by_row(numbers(x), plan) for x in xs]
     outs = [_by_row(numbers(y), plan) for y in ys if y is not None]
-    starts = initial or identity_of(plan.op, plan.accumulators) or [0] * len(plan.accumulators)
     starts = [np.broadcast_to(np.asarray(s, d), plan.row_shape) for s, d in zip(starts, plan.accumulators)]
     codes = codes[::-1] if plan.reverse else codes
     blocks = counts // BLOCK * (not in_order)
@@ -81,6 +81,13 @@ def run_groups(
     threads.each(
         share, [(row, parts) for row in np.ndindex(plan.row_shape)], wanted if len(parts) == 1 else 1
     )
+
+
+def _chosen(plan: Plan, xs: Sequence[np.ndarray], starts: Sequence[Any]) -> bool:
+    """Whether results are items, the same in every order. To look for a NaN takes a fifteenth of the time that this saves."""
+    if plan.map is not None or not extreme(plan.op, plan.accumulators):
+        return False
+    return all(x.dtype == plan.accumulators[0] and not np.isnan(np.max(x, initial=0)) for x in (*xs, *starts))
 
 
 def _parts(counts: np.ndarray, most: int) -> list[tuple[int, int, int]]:
