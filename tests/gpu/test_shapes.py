@@ -314,6 +314,17 @@ def test_turned_rows_are_moved_in_the_largest_pieces_that_begin_and_end_them(
 
 
 @pytest.mark.parametrize(
+    ("dtype", "flags", "items"),
+    [("f4", {}, 32), ("i2", {}, 64), ("i1", {}, 64), ("i1", {"exclusive": True}, 64), ("f8", {}, 16)],
+)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_turned_rows_come_by_128_bytes_where_registers_allow_it(dtype, flags, items, axis):
+    plan, choice = chosen((ops.MAX, [dtype], (16384, 4096), axis, {"transposed": True, **flags}))
+    assert (choice.kernel, choice.shape.items) == ("columns", items)
+    assert choice.shared_bytes(plan) <= shapes.chip(90).shared
+
+
+@pytest.mark.parametrize(
     ("shape", "axis", "flags", "bits"),
     [
         ((1 << 24,), 0, {}, True),

@@ -70,9 +70,7 @@ def _are_dense(plan: Plan, layout: Layout) -> bool:
     dense = all(near_rows(layout, x) and x.grain() >= x.size for x in arrays)
     # Rows at a pitch of a multiple of 32 bytes lie in so few banks that lanes wait for each other: f4 of 31 at 32 ran at .42 of a
     # copy so, at .61 row by row (H200).
-    apart = not any(_gap(layout, x) for x in layout.stores) and all(
-        x.rows[-1] % 32 for x in layout.moving() if _gap(layout, x)
-    )
+    apart = all(x.rows[-1] % 32 for x in arrays if _gap(layout, x))
     uneven = any(_forward(x, n).grain() < 16 for x in arrays)
     long = plan.segmented and n > KNOWN
     cut = plan.order == "tree" and n > CUT and packing(plan, layout) > 0
@@ -139,7 +137,7 @@ class Short(Choice):
     @property
     def gap(self) -> int:
         """Bytes that shared memory has for what lies between two rows."""
-        return GAP if any(_gap(self.layout, x) for x in self.layout.loads) else 0
+        return GAP if any(_gap(self.layout, x) for x in self.layout.arrays()) else 0
 
     def spec(self, plan: Plan) -> str:
         layout, vector = self.layout, self.shape.vector

@@ -24,6 +24,7 @@ from upsweep.gpu.shapes.columns import (
     for_columns,
     for_loose,
     for_stretch,
+    for_turned,
     for_uneven,
 )
 from upsweep.gpu.shapes.reductions import for_sums
@@ -246,9 +247,10 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
             pair,
             plan.segmented,
         )
-        loose = _are_loose(plan, layout)
-        if loose and _are_stretch(layout, columns):
-            single = words(plan, layout) == 1 and not plan.segmented
+        loose, single = _are_loose(plan, layout), words(plan, layout) == 1 and not plan.segmented
+        if single and any(map(turned, (*layout.moving(), *layout.stores))):
+            shape = for_turned(shape, min(sizes))
+        elif loose and _are_stretch(layout, columns):
             shape = for_stretch(shape, columns, sum(sizes), single)
         elif shape.lanes == 32 and _are_uneven(layout):
             grain = _grain(layout, 64 * shape.vector, columns)

@@ -24,7 +24,7 @@ from upsweep.plan import Plan
 from upsweep.segments import SegmentError, Segments
 
 _BATCH = 8
-"""Items that a thread of flags.cu compares."""
+"""Items that a thread of flags.cu takes."""
 _BOOL, _INT64, _WORD = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.uint32)
 
 
@@ -148,7 +148,7 @@ def _marks(offsets: View, n: int, bits: bool = False) -> View:
     with driver.on_device(made.device):
         driver.fill_bytes(made.ptr, 0, made.shape[0] * made.dtype.itemsize, _stream(made))
     numbers = [offsets.ptr, m, offsets.strides[0], made.ptr, n]
-    run_small("upsweep_mark_bits" if bits else "upsweep_mark", _INT64, made, numbers, m)
+    run_small("upsweep_mark_bits" if bits else "upsweep_mark", _INT64, made, numbers, -(-m // _BATCH))
     return made
 
 

@@ -3,26 +3,31 @@
 
 constexpr u32 FULL = 0xffffffffu;
 
-struct Mark { const char* offsets; i64 m, stride; u8* flags; i64 n; };
-extern "C" __global__ void upsweep_mark(const __grid_constant__ Mark p) {
-  i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= p.m) return;
-  i64 at = *(const i64*)(p.offsets + i * p.stride);
-  if (at >= 0 && at < p.n) p.flags[at] = 1;
-}
-
-// The same as bits of words.
-extern "C" __global__ void upsweep_mark_bits(const __grid_constant__ Mark p) {
-  i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= p.m) return;
-  i64 at = *(const i64*)(p.offsets + i * p.stride);
-  if (at >= 0 && at < p.n) atomicOr((u32*)p.flags + (at >> 5), 1u << (at & 31));
-}
-
-// Of keys as (outer, n, inner), in C order: whether an item differs from the one before it along the middle. A block takes
-// BATCH items for each of its threads, neighbours by neighbouring threads: so many loads are on their way at once.
-struct Changes { const KEY* keys; u8* flags; i64 count, n, inner; };
+// A block takes BATCH items for each of its threads, neighbours by neighbouring threads: so many loads are on their way at once.
 constexpr int THREADS = 256, BATCH = 8;
+
+struct Mark { const char* offsets; i64 m, stride; u8* flags; i64 n; };
+template <class F> __device__ __forceinline__ void each_offset(const Mark& p, F&& mark) {
+  const i64 start = (i64)blockIdx.x * (THREADS * BATCH) + threadIdx.x;
+  i64 at[BATCH];
+#pragma unroll
+  for (int k = 0; k < BATCH; k++) {
+    const i64 i = start + k * THREADS;
+    at[k] = i < p.m ? *(const i64*)(p.offsets + i * p.stride) : -1;
+  }
+#pragma unroll
+  for (int k = 0; k < BATCH; k++) if (at[k] >= 0 && at[k] < p.n) mark(at[k]);
+}
+extern "C" __global__ void __launch_bounds__(THREADS) upsweep_mark(const __grid_constant__ Mark p) {
+  each_offset(p, [&](i64 at) { p.flags[at] = 1; });
+}
+// The same as bits of words.
+extern "C" __global__ void __launch_bounds__(THREADS) upsweep_mark_bits(const __grid_constant__ Mark p) {
+  each_offset(p, [&](i64 at) { atomicOr((u32*)p.flags + (at >> 5), 1u << (at & 31)); });
+}
+
+// Of keys as (outer, n, inner), in C order: whether an item differs from the one before it along the middle.
+struct Changes { const KEY* keys; u8* flags; i64 count, n, inner; };
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_changes(const __grid_constant__ Changes p) {
   i64 start = (i64)blockIdx.x * (THREADS * BATCH) + threadIdx.x;
   bool one = p.n == p.count;  // one row, whose first item alone has none before it

@@ -5,7 +5,8 @@
 #include "warp.cuh"
 
 // The operator on the bytes (BYTEWISE): it has no carry from byte to byte, or the carry is left out (ADDS). Bits of booleans are
-// 0 and 1. Minima are maxima of the complements, and signed bytes compare as unsigned ones with the other sign.
+// 0 and 1. Minima and maxima compare halves of words by their upper bytes. What lanes hand each other of them is TURNED, so that it
+// is the largest of numbers without a sign.
 enum { NONE, ADDS, ORS, ANDS, XORS, MAXS, MINS };
 typedef typename Component<0>::Acc Byte;
 constexpr bool BITS = BYTEWISE == ORS || BYTEWISE == ANDS || BYTEWISE == XORS, MOST = BYTEWISE == MAXS || BYTEWISE == MINS;
@@ -16,21 +17,23 @@ constexpr bool PACKED = BYTEWISE != NONE && ITEMS >= 16;
 constexpr int PACKED_WORDS = max_of(max_of(LoadSlab<0, 32, ITEMS>::RUN, StoreSlab<0, 32, ITEMS>::RUN) / 4, 1);
 typedef u32 Packed[PACKED_WORDS];
 
-// Booleans in memory may be any byte: those that are not 0 become 1. Bytes of a minimum or maximum are TURNED.
+// Booleans in memory may be any byte: those that are not 0 become 1.
 __device__ __forceinline__ void normalize(Packed& w) {
   if constexpr (same<Byte, bool> || same<typename Input<0>::Load, b8>) {
 #pragma unroll
     for (int i = 0; i < PACKED_WORDS; i++) w[i] = (((w[i] & 0x7f7f7f7fu) + 0x7f7f7f7fu) | w[i]) >> 7 & 0x01010101u;
   }
-#pragma unroll
-  for (int i = 0; i < PACKED_WORDS; i++) w[i] ^= TURNED * 0x01010101u;
 }
 
 __device__ __forceinline__ u32 join_bits(u32 a, u32 b) { return BYTEWISE == ORS ? a | b : BYTEWISE == ANDS ? a & b : a ^ b; }
-// Of sums, and of two of 16 bits.
+// Of sums, and of two halves of a word.
 __device__ __forceinline__ u32 join(u32 a, u32 b) { return BYTEWISE == ADDS ? a + b : MOST ? max(a, b) : join_bits(a, b); }
-__device__ __forceinline__ u32 join_halves(u32 a, u32 b) { return MOST ? __vmaxu2(a, b) : a + b; }
-constexpr u32 NEUTRAL = BYTEWISE != ANDS ? 0 : same<Byte, bool> ? 0x01010101u : 0xffffffffu;
+__device__ __forceinline__ u32 join_halves(u32 a, u32 b) {
+  if constexpr (same<Byte, i8>) return BYTEWISE == MINS ? __vmins2(a, b) : __vmaxs2(a, b);
+  else return BYTEWISE == MINS ? __vminu2(a, b) : __vmaxu2(a, b);
+}
+// Of what lanes hand each other, and of words.
+constexpr u32 NEUTRAL = BYTEWISE != ANDS ? 0 : same<Byte, bool> ? 0x01010101u : 0xffffffffu, EMPTY = MOST ? TURNED * 0x01010101u : NEUTRAL;
 
 // Makes the first bytes neutral, fewer than 16.
 __device__ __forceinline__ void leave_out(Packed& w, int bytes) {
@@ -38,17 +41,21 @@ __device__ __forceinline__ void leave_out(Packed& w, int bytes) {
   for (int i = 0; i < 4 && i < PACKED_WORDS; i++) {
     const int here = min(max(bytes - 4 * i, 0), 4);
     const u32 out = (u32)((1ull << 8 * here) - 1);
-    w[i] = (w[i] & ~out) | (NEUTRAL & out);
+    w[i] = (w[i] & ~out) | (EMPTY & out);
   }
 }
 
 __device__ __forceinline__ u32 sum_bytes(const Packed& w) {
+  if constexpr (MOST) {
+    u32 odd = EMPTY, even = EMPTY;
+#pragma unroll
+    for (int i = 0; i < PACKED_WORDS; i++) { odd = join_halves(odd, w[i]); even = join_halves(even, w[i] << 8); }
+    const u32 both = join_halves(odd, even);
+    return join_halves(both, both << 16) >> 24 ^ TURNED;
+  }
   u32 sum = NEUTRAL;
 #pragma unroll
-  for (int i = 0; i < PACKED_WORDS; i++)
-    if constexpr (MOST) sum = __vmaxu2(sum, __vmaxu2(w[i] & 0x00ff00ffu, w[i] >> 8 & 0x00ff00ffu));
-    else sum = BYTEWISE == ADDS ? __dp4a(w[i], 0x01010101u, sum) : join_bits(sum, w[i]);
-  if constexpr (MOST) sum = max(sum & 0xffff, sum >> 16);
+  for (int i = 0; i < PACKED_WORDS; i++) sum = BYTEWISE == ADDS ? __dp4a(w[i], 0x01010101u, sum) : join_bits(sum, w[i]);
   if constexpr (BITS) {
     sum = join_bits(sum, sum >> 16);
     sum = join_bits(sum, sum >> 8) & 0xff;
@@ -56,24 +63,34 @@ __device__ __forceinline__ u32 sum_bytes(const Packed& w) {
   return sum;
 }
 
-// Prefixes of the bytes; sums in two lanes of 16 bits: items 0 and 2, and items 1 and 3, of each word.
+// Prefixes of the four bytes of a word, which follow `carry`; it becomes the last of them. Sums and maxima go in two lanes of 16 bits:
+// items 0 and 2, and items 1 and 3; a maximum in their upper bytes, whatever lies below.
+__device__ __forceinline__ u32 scan_word(u32 word, u32& carry) {
+  u32 inclusive;
+  if constexpr (BITS) {
+    u32 two = join_bits(word, __byte_perm(word, NEUTRAL, 0x2104)), four = join_bits(two, __byte_perm(two, NEUTRAL, 0x1044));
+    inclusive = join_bits(four, carry);
+    carry = __byte_perm(inclusive, 0, 0x3333);
+  } else if constexpr (MOST) {
+    u32 pair = join_halves(word << 8, word), before = __byte_perm(pair, carry, 0x1054);
+    u32 first = join_halves(join_halves(word << 8, before), carry), second = join_halves(join_halves(pair, before), carry);
+    inclusive = __byte_perm(first, second, 0x7351);
+    carry = __byte_perm(second, 0, 0x3333);
+  } else {
+    u32 even = __byte_perm(word, 0, 0x4240), odd = __byte_perm(word, 0, 0x4341), pair = even + odd;
+    u32 first = even + (pair << 16) + carry, second = pair + (pair << 16) + carry;
+    inclusive = __byte_perm(first, second, 0x6240);
+    carry = __byte_perm(second, 0, 0x4242);
+  }
+  return inclusive;
+}
+
 __device__ __forceinline__ void scan_bytes(Packed& w, u32 before) {
-  u32 carry = (before & 0xff) * (BITS ? 0x01010101u : 0x00010001u);
+  u32 carry = MOST ? ((before ^ TURNED) & 0xff) * 0x01010101u : (before & 0xff) * (BITS ? 0x01010101u : 0x00010001u);
 #pragma unroll
   for (int i = 0; i < PACKED_WORDS; i++) {
-    u32 inclusive, last;
-    if constexpr (!BITS) {
-      u32 even = __byte_perm(w[i], 0, 0x4240), odd = __byte_perm(w[i], 0, 0x4341), pair = join_halves(even, odd);
-      u32 first = join_halves(join_halves(even, pair << 16), carry), second = join_halves(join_halves(pair, pair << 16), carry);
-      inclusive = __byte_perm(first, second, 0x6240);
-      last = __byte_perm(second, 0, 0x4242);
-    } else {
-      u32 two = join_bits(w[i], __byte_perm(w[i], NEUTRAL, 0x2104)), four = join_bits(two, __byte_perm(two, NEUTRAL, 0x1044));
-      inclusive = join_bits(four, carry);
-      last = __byte_perm(inclusive, 0, 0x3333);
-    }
-    w[i] = (EXCLUSIVE ? __byte_perm(carry, inclusive, 0x6540) : inclusive) ^ TURNED * 0x01010101u;
-    carry = last;
+    const u32 last = carry, inclusive = scan_word(w[i], carry);
+    w[i] = EXCLUSIVE ? __byte_perm(last, inclusive, 0x6540) : inclusive;
   }
 }
 

@@ -5,11 +5,11 @@
 #include "memory.cuh"
 #include "thread.cuh"
 
-// A block's stretch of one array. It begins in shared memory as it does in a piece of global memory. Rows that are read may lie
-// apart (GAP), and come with what lies between them.
+// A block's stretch of one array. It begins in shared memory as it does in a piece of global memory. Rows may lie apart (GAP), and
+// come with what lies between them, which stays as it is where they go.
 template <class T> struct Stretch {
   char *shared, *from;
-  int bytes, pitch;
+  int bytes, pitch, row;  // of the stretch, from row to row, and of a row
 
   __device__ __forceinline__ int shift() const { return (int)((u64)from & 15); }
   // Calls move(at) for each piece of 16 bytes, which begins `at` bytes behind the start of the array's part.
@@ -23,6 +23,17 @@ template <class T> struct Stretch {
   __device__ __forceinline__ void store() const {
     each_piece([&](int at) { if (at >= 0 && at + 16 <= bytes) store_streaming(from + at, *(const uint4*)(shared + shift() + at)); });
     each_end<sizeof(T), THREADS>(threadIdx.x, shift(), 0, bytes, [&](int at) { *(T*)(from + at) = *(const T*)(shared + shift() + at); });
+  }
+  // The same of rows that lie apart: whole pieces of a row, and of others the items that are a row's.
+  __device__ __forceinline__ void store_rows() const {
+    const u32 inverse = 0xffffffffu / pitch + 1;  // divides all places of a stretch
+    each_piece([&](int at) {
+      const int place = at - (int)__umulhi(at, inverse) * pitch;
+      if (at >= 0 && place + 16 <= row) { store_streaming(from + at, *(const uint4*)(shared + shift() + at)); return; }
+#pragma unroll
+      for (int b = at; b < at + 16; b += sizeof(T))
+        if (b >= 0 && b < bytes && b - (int)__umulhi(b, inverse) * pitch < row) *(T*)(from + b) = *(const T*)(shared + shift() + b);
+    });
   }
 };
 
@@ -41,7 +52,7 @@ struct Thread {
     const int size = n() * (int)sizeof(T), pitch = M::apart ? (int)across : size;
     i64 first = column - threadIdx.x * VECTOR, rows = min(p.columns - first, (i64)(THREADS * VECTOR));
     char* from = base + row_offset(p, s, row) + first * pitch - (M::flip ? size - (int)sizeof(T) : 0);
-    return {shared + M::at * n() + (16 + GAP * THREADS * VECTOR) * M::place, from, ((int)rows - 1) * pitch + size, pitch};
+    return {shared + M::at * n() + (16 + GAP * THREADS * VECTOR) * M::place, from, ((int)rows - 1) * pitch + size, pitch, size};
   }
   template <class T> __device__ __forceinline__ char* own(const Stretch<T>& s) const {
     return s.shared + s.shift() + threadIdx.x * VECTOR * s.pitch;
@@ -132,14 +143,18 @@ struct Thread {
   template <int O> __device__ __forceinline__ void write_dense(const Result (&y)[VECTOR][ITEMS]) const {
     typedef typename Output<O>::Store Store;
     constexpr int GRAIN = Output<O>::grain, PER = max_of(GRAIN / (int)sizeof(Store), 1);
-    char* to = own(out<O>());
+    const auto stretch = out<O>();
+    char* to = own(stretch);
     if constexpr (LENGTH > 0) {
-      struct alignas(sizeof(Store)) Run { Store x[VECTOR * max_of(LENGTH, 1)]; } run;
+      constexpr int ROWS = Output<O>::apart ? 1 : VECTOR;
+      struct alignas(sizeof(Store)) Run { Store x[ROWS * max_of(LENGTH, 1)]; } run;
 #pragma unroll
-      for (int v = 0; v < VECTOR; v++)
+      for (int v = 0; v < VECTOR; v += ROWS) {
 #pragma unroll
-        for (int k = 0; k < LENGTH; k++) run.x[v * LENGTH + turned<Output<O>>(k)] = convert<Store>(get<O>(y[v][k]));
-      store_item<Run, GRAIN>(to, run);
+        for (int k = 0; k < ROWS * LENGTH; k++)
+          run.x[k / LENGTH * LENGTH + turned<Output<O>>(k % LENGTH)] = convert<Store>(get<O>(y[v + k / LENGTH][k % LENGTH]));
+        store_item<Run, GRAIN>(to + v * stretch.pitch, run);
+      }
     } else {
       struct alignas(sizeof(Store)) Piece { Store x[PER]; } piece;
 #pragma unroll
@@ -211,6 +226,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_short(const __grid
   each<OUTPUTS>([&](auto o) { own.write<o.value>(y); });
   if constexpr (BEHIND) {
     __syncthreads();  // all threads have written theirs
-    each<OUTPUTS>([&](auto o) { own.out<o.value>().store(); });
+    each<OUTPUTS>([&](auto o) { if constexpr (Output<o.value>::apart) own.out<o.value>().store_rows(); else own.out<o.value>().store(); });
   }
 }
