@@ -1,12 +1,14 @@
 """The functions that a kernel computes: the map, the operator and the finish, as functors of C++ or as functions of Python to
 be linked in.
 
-A function of Python is compiled to LTO-IR by numba-cuda, so that it is inlined like a functor.
+A function of Python that is not written as C++ is compiled to LTO-IR by numba-cuda, so that it is inlined like a functor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +16,8 @@ import numpy as np
 from upsweep import dtypes
 from upsweep.arithmetic import LogAddExp
 from upsweep.engine import EngineError
-from upsweep.function import Function
+from upsweep.function import Function, unchanged
+from upsweep.gpu.written import Unwritten, written
 from upsweep.operator import Operator, uncompilable
 from upsweep.operators import Form, form_of
 from upsweep.plan import Plan
@@ -56,13 +59,38 @@ class Linked(NamedTuple):
 
 
 def linked(plan: Plan) -> tuple[Linked, ...]:
-    """The Python functions of a plan, for which there is no functor."""
+    """The Python functions of a plan that are linked in: there is no functor for them, and they are not written as C++."""
     found: list[Linked] = []
     for symbol, function in (("map", plan.map), ("operator", plan.op), ("finish", plan.finish)):
         if function is not None and _functor_of(function, plan) is None:
-            operands, results = _signature(plan, symbol)
-            found.append(Linked(f"upsweep_{symbol}", function, operands, results))
+            each = _python(plan, symbol, function)
+            if _written(each) is None:
+                found.append(each)
     return tuple(found)
+
+
+def _python(plan: Plan, symbol: str, function: Operator | Function) -> Linked:
+    return Linked(f"upsweep_{symbol}", function, *_signature(plan, symbol))
+
+
+@lru_cache(1024)
+def _written(each: Linked) -> str | None:
+    """The function as C++, of variables p0, p1 and so on; None where numba-cuda compiles it."""
+    unchanged(each.function)
+    names = (f"p{k}" for k in count())
+    operands = [[(d, next(names)) for d in parts] for parts in each.operands]
+    try:
+        return written(each.function.fn, operands, [(d, next(names)) for d in each.results])
+    except Unwritten:
+        return None
+
+
+def _called(each: Linked, pointers: Sequence[str]) -> str:
+    """What computes a Python function: a call, or its own lines."""
+    lines = _written(each)
+    if lines is None:
+        return f"{each.symbol}({', '.join(pointers)});"
+    return "".join([*(f"auto& p{k} = *{pointer}; " for k, pointer in enumerate(pointers)), lines])
 
 
 def _functor_of(function: Operator | Function, plan: Plan) -> Form | None:
@@ -132,9 +160,10 @@ def _map_text(plan: Plan) -> str:
             for c, d in enumerate(plan.accumulators)
         ]
         return _functor("Map", "Item", takes, f"Item item; {' '.join(values)} return item;")
-    operands, results = _signature(plan, "map")
-    passed = [*_pointers("given", len(plan.loads)), "&index"][: len(operands)]
-    call = f"upsweep_map({', '.join([*passed, *_pointers('made', len(results))])});"
+    each = _python(plan, "map", plan.map)
+    results = each.results
+    passed = [*_pointers("given", len(plan.loads)), "&index"][: len(each.operands)]
+    call = _called(each, [*passed, *_pointers("made", len(results))])
     values = [
         f"get<{c}>(item) = convert<{value_type(d)}>(convert<{memory_type(r)}>(get<{c}>(made)));"
         for c, (d, r) in enumerate(zip(plan.accumulators, plan.map.results))
@@ -155,9 +184,8 @@ def _operator_text(plan: Plan) -> str:
         state = form.state if plan.order == "sequential" and plan.finish is None and last else ""
         return f"{numbers}typedef {state or form.functor} Op;\n"
     operands = [pointer for side in "abr" for pointer in _pointers(side, len(accumulators))]
-    return _functor(
-        "Op", "Item", "Item a, Item b", f"Item r; upsweep_operator({', '.join(operands)}); return r;"
-    )
+    call = _called(_python(plan, "operator", plan.op), operands)
+    return _functor("Op", "Item", "Item a, Item b", f"Item r; {call} return r;")
 
 
 def _finish_text(plan: Plan) -> str:
@@ -170,14 +198,17 @@ def _finish_text(plan: Plan) -> str:
         return f"typedef {result} Result;\n" + _functor(
             "Finish", "Result", takes, f"Result r; {copies} return r;"
         )
-    operands, results = _signature(plan, "finish")
     known = _functor_of(finish, plan)
     if known is not None:
         call = f"Item made = {known.functor}()(s);"
     else:
-        places = [*_pointers("s", len(operands[0])), *_pointers("given", len(plan.loads)), "&index"]
-        passed = places[: len(operands[0]) + len(operands) - 1]
-        call = f"{_tuple(results)} made; upsweep_finish({', '.join([*passed, *_pointers('made', len(results))])});"
+        each = _python(plan, "finish", finish)
+        parts = len(plan.accumulators)
+        places = [*_pointers("s", parts), *_pointers("given", len(plan.loads)), "&index"]
+        passed = places[: parts + len(each.operands) - 1]
+        call = (
+            f"{_tuple(each.results)} made; {_called(each, [*passed, *_pointers('made', len(each.results))])}"
+        )
     result = _tuple([finish.results[c] for c in kept], memory_type)
     copies = " ".join(
         f"get<{o}>(r) = convert<{memory_type(finish.results[c])}>(get<{c}>(made));"
