@@ -1,19 +1,21 @@
-"""The gradients of a linear recurrence: in order one pass that reads three arrays and writes two, in tree order that of b."""
+"""The gradients of a linear recurrence, each by one scan that reads three arrays and writes two."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from upsweep import api, recall
 from upsweep import engine as engines
-from upsweep.arguments import dtype_of
+from upsweep.arguments import dtype_of, number_of
 from upsweep.dtypes import accumulator
 from upsweep.engine import Operands
-from upsweep.execution import Ran
+from upsweep.execution import Ran, execute
 from upsweep.function import Function
+from upsweep.operator import Operator
 from upsweep.operators import ADJOINT, PRODUCTS, ops
 from upsweep.plan import Plan
 from upsweep.segments import Segments
@@ -71,6 +73,59 @@ def _plan(dtypes: tuple[np.dtype, ...], shape: tuple[int, ...], axis: int, rever
     )  # fmt: skip
 
 
+def gradients_at_once(
+    g: Any, a: Any, before: Any, start: Any, starts: Any, *, axis: int, reverse: bool, order: str, segments: Segments | None
+) -> tuple[Any, Any]:  # fmt: skip
+    """The gradients of a and b from the gradient g of `h = linear_recurrence(a, b)` in either order, in segments or without: one
+    scan that reads every array once.
+
+    Args:
+        g, a, before: real arrays of one shape, dtype and kind; before has h[t-1] at t, and anything where a segment starts.
+        start: what stands before a segment, broadcast to g; a number or an array of the accumulator's dtype.
+        starts: where segments start in the direction of the recurrence, broadcast to g; None for the first item alone.
+        axis, reverse, order, segments: of the recurrence.
+
+    >>> import numpy as np
+    >>> a, before = np.array([0.5, 0.5, 0.5]), np.array([0.0, 1.0, 1.5])
+    >>> da, db = gradients_at_once(np.ones(3), a, before, 0.0, None, axis=0, reverse=False, order="tree", segments=None)
+    >>> da.tolist(), db.tolist()
+    ([0.0, 1.5, 1.5], [1.75, 1.5, 1.0])
+    """
+    rule = _RULES[order]
+    given, finish = (g, a, before, start, starts), rule.leave
+    if starts is None:
+        given, finish = (*given[:-1], number_of(g.shape[axis] - 1 if reverse else 0)), rule.leave_from
+    return _scanned(given, rule.enter, finish, 2, axis, reverse, order, segments)
+
+
+def gradient_at_once(
+    g: Any, a: Any, *, axis: int, reverse: bool, order: str, segments: Segments | None
+) -> Any:
+    """The gradient of b alone."""
+    rule = _RULES[order]
+    return _scanned((g, a), rule.enter_alone, rule.leave_alone, 1, axis, reverse, order, segments)[0]
+
+
+def _scanned(
+    given: tuple[Any, ...], enter: Callable[..., Any], leave: Callable[..., Any], count: int, axis: int, reverse: bool,
+    order: str, segments: Segments | None,
+) -> tuple[Any, ...]:  # fmt: skip
+    """The `count` gradients that `leave` makes, like the gradient of h."""
+    rule, g = _RULES[order], given[0]
+
+    def first() -> tuple[Any, Ran | None]:
+        on, dtype = engines.load(engines.choose(given)), dtype_of(g.dtype)
+        out = tuple([on.give(g, on.empty(g, tuple(g.shape), dtype)) for _ in range(count)])
+        return execute(
+            given, rule.op, axis, rule.exclusive, not reverse, None, accumulator(dtype), out, segments, "auto", None, False,
+            None, order, enter, leave,
+        )  # fmt: skip
+
+    told = None if segments is None else recall.seen_segments(segments)
+    like = leave, recall.seen(given), axis, reverse, told
+    return recall.recalled(like, given, None, None, segments, first)
+
+
 def recurrence_gradient(
     g: Any, a: Any, *, axis: int, reverse: bool, segments: Segments | None, out: Any
 ) -> Any:
@@ -89,9 +144,77 @@ def recurrence_gradient(
     )  # fmt: skip
 
 
+# The map makes operands of an item's gradient and multiplier, the finish makes gradients of what the scan brings. In tree order
+# this is `a[t+1] s[t+1]`, the gradient of h[t]; in order it is s[t], with a[t] beside it, which the next item needs.
+
+
 def handed_on(g, a):
     return a, a * g
 
 
 def with_what_comes(later, g, a):
     return g + later[1]
+
+
+def _enter_tree(g, a, before, start, starts):
+    return a, a * g
+
+
+def _leave_tree(later, g, a, before, start, starts):
+    s = g + later[1]
+    return s * (start if starts else before), s
+
+
+def _leave_tree_from(later, g, a, before, start, first, index):
+    s = g + later[1]
+    return s * (start if index == first else before), s
+
+
+def _step(later, item):
+    return item[0] + later[1] * later[0], item[1]
+
+
+def _enter_loop_alone(g, a):
+    return g, a
+
+
+def _enter_loop(g, a, before, start, starts):
+    return g, a
+
+
+def _leave_loop_alone(s):
+    return s[0]
+
+
+def _leave_loop(s, g, a, before, start, starts):
+    return s[0] * (start if starts else before), s[0]
+
+
+def _leave_loop_from(s, g, a, before, start, first, index):
+    return s[0] * (start if index == first else before), s[0]
+
+
+class _Rule(NamedTuple):
+    """How one scan makes the gradients: of a and b, or of b alone. A segment starts where flags say so, or at one item."""
+
+    op: Operator
+    exclusive: bool
+    enter: Callable[..., Any]
+    leave: Callable[..., Any]
+    leave_from: Callable[..., Any]
+    enter_alone: Callable[..., Any]
+    leave_alone: Callable[..., Any]
+
+
+_RULES = {
+    "tree": _Rule(ops.AFFINE, True, _enter_tree, _leave_tree, _leave_tree_from, handed_on, with_what_comes),
+    "sequential": _Rule(
+        Operator(_step),
+        False,
+        _enter_loop,
+        _leave_loop,
+        _leave_loop_from,
+        _enter_loop_alone,
+        _leave_loop_alone,
+    ),
+}

@@ -95,7 +95,7 @@ def alike(
         return _UNSEEN
     return (
         seen(xs), out if out is None else seen_written(out), initial if initial is None else seen(initial),
-        segments if segments is None else _segments_seen(segments), op, axis, exclusive, reverse, dtype, engine, threads,
+        segments if segments is None else seen_segments(segments), op, axis, exclusive, reverse, dtype, engine, threads,
         reducing, keep, order, map, finish,
     )  # fmt: skip
 
@@ -128,7 +128,8 @@ def seen_written(y: Any) -> Any:
     return tuple([seen_written(part) for part in y]) if kind is tuple else _UNSEEN
 
 
-def _segments_seen(segments: Any) -> Any:
+def seen_segments(segments: Any) -> Any:
+    """The likeness of segments."""
     if type(segments) is not Segments or segments.spelling == "groups":
         return _UNSEEN
     # Offsets and lengths become one flag an item, whatever their dtype.

@@ -29,8 +29,8 @@ def _recurrence(
 def _recurrence_with_room(
     a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
 ) -> Tensor:
-    """The same; the gradient of a reads the state before each item where it lies."""
-    room = a.requires_grad and not b.is_complex()
+    """The same; the gradient of a may read the state before each item where it lies."""
+    room = a.requires_grad and not (b.is_complex() or adjoint.in_one_pass(a, b, heads, order))
     out = with_room(b, dim, reverse) if room else None
     return _recurrence_into(out, a, b, initial, heads, dim, reverse, order)
 
