@@ -23,11 +23,12 @@ for name in ("hash-u64", "add-f32", "add-i8", "add-i32"):
     (want,) = oracle(case.arrays, (x,))
     for n in (1, 5, 16, 255, 256, 4_097, 9_001):
         assert up.scan(x[:n], case.op).tobytes() == want[:n].tobytes(), (name, n)
-    (x,) = case.draw((37, 70), 1)
-    for axis in (0, 1):
-        got = np.moveaxis(up.scan(x, case.op, axis=axis), axis, 1)
-        for row, given in zip(got, np.moveaxis(x, axis, 1)):
-            assert row.tobytes() == oracle(case.arrays, (given.copy(),))[0].tobytes(), (name, axis)
+    for shape in ((37, 70), (600, 5)):
+        (x,) = case.draw(shape, 1)
+        for axis in (0, 1):
+            got = np.moveaxis(up.scan(x, case.op, axis=axis), axis, 1)
+            for row, given in zip(got, np.moveaxis(x, axis, 1)):
+                assert row.tobytes() == oracle(case.arrays, (given.copy(),))[0].tobytes(), (name, shape, axis)
 """
 
 
