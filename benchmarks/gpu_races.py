@@ -164,7 +164,7 @@ def texts() -> Iterator[Race]:
         there = torch.from_numpy(text).to(CUDA)
         yield Race(f"tokenize {name}", len(text), lambda t=there, x=lexer: apps.tokenize(t, x),
                    want=lambda t=text, x=lexer: tuple(torch.from_numpy(v).to(CUDA) for v in apps.tokenize(t, x)))  # fmt: skip
-    made = "codes are written in passes over arrays of the GPU; the host makes the tree of codes, and sums and joins the frame"
+    made = "the host makes the tree of codes, and sums and joins the frame"
     read = "frames are bytes of the host, whose cores decode them"
     counters = np.cumsum(np.random.default_rng(0).integers(0, 100, N // 64))
     for name, x in (("text", once), ("counters", counters)):

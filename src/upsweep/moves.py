@@ -86,6 +86,13 @@ class Moves(Protocol):
         """
         ...
 
+    def write_codes(self, x: Any, codes: Any, lengths: Any, block: int) -> tuple[Any, Any]:
+        """The codes of bytes, as many as a multiple of 4, one behind the other in words of 64 bits; and the bits of each block.
+
+        The first bit is the lowest. A code has at most 12 bits.
+        """
+        ...
+
 
 class Automata(Protocol):
     """The functions by which an engine runs automata over text."""
@@ -115,10 +122,6 @@ class Loops(Protocol):
 
     def best_path_in_order(self, initial: Any, transition: Any, likelihood: Any) -> tuple[Any, Any]:
         """`upsweep.apps.trellis.best_path_in_order`, with its bits."""
-        ...
-
-    def write_codes(self, x: Any, codes: Any, lengths: Any, block: int) -> tuple[Any, Any]:
-        """The codes of bytes, as many as a multiple of 4, one behind the other (uint64); and the bits of each block of them."""
         ...
 
     def read_codes(self, words: Any, table: Any, starts: Any, n: int, block: int) -> tuple[Any, Any]:

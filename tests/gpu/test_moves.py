@@ -11,7 +11,7 @@ from cubins import frames
 from test_compile import on_some_chips
 
 from upsweep import apps, dtypes
-from upsweep.gpu import automata, boxes, compile, links, one_pass, repeating, selecting, sorting
+from upsweep.gpu import automata, boxes, codes, compile, links, one_pass, repeating, selecting, sorting
 from upsweep.gpu.functions import memory_type
 
 SELECTS = {
@@ -29,11 +29,11 @@ SELECTS = {
 }  # fmt: skip
 
 
-def sort(name: str, value: int) -> sorting.Sort:
+def sort(name: str, value: int, few: int = 0) -> sorting.Sort:
     dtype = dtypes.named(name)
     known = dtypes.row(dtype)
     above = sorting.nan_above(dtype) if known.order == "float" else 0
-    return sorting.Sort(dtype.itemsize, known.order, above, value > 1, value, 8 if value == 8 else 4)
+    return sorting.Sort(dtype.itemsize, known.order, above, value > 1, value, 8 if value == 8 else 4, few)
 
 
 SORTS = {
@@ -43,15 +43,21 @@ SORTS = {
         ("uint8", 0), ("bool", 4), ("float16", 0), ("int16", 2), ("bfloat16", 1), ("float8_e4m3fn", 0),
     ]
 }  # fmt: skip
+SMALL_SORTS = {
+    f"{few} {name} with {value}": sort(name, value, few)
+    for few, name, value in [(1024, "int64", 4), (8192, "float64", 0), (8192, "int32", 4), (4096, "uint8", 1)]
+}
 SPECS = {
     **{f"select: {name}": ("select", select.spec) for name, select in SELECTS.items()},
     "select: pack anywhere": ("select", selecting.Select("u64", 8).spec | {"EVEN": False}),
     **{f"sort: {name}": ("sort", made.spec) for name, made in SORTS.items()},
+    **{f"sort of few: {name}": ("sort_small", made.spec) for name, made in SMALL_SORTS.items()},
+    "codes": ("codes", codes.spec(512, False)),
     "count": ("count", repeating.counting("i32", 4, True)),
     "count many": ("count", repeating.counting("i64", 8, False)),
-    "repeat": ("repeat", repeating.spec(np.dtype("int64"), "u32")),
-    "repeat by few": ("repeat", repeating.spec(np.dtype("uint8"), "uint4", even=False)),
-    "owners": ("repeat", repeating.spec(np.dtype("int32"), None)),
+    "repeat": ("repeat", repeating.spec(np.dtype("int64"), 4)),
+    "repeat by few": ("repeat", repeating.spec(np.dtype("uint8"), 16, even=False)),
+    "owners": ("repeat", repeating.spec(np.dtype("int32"), 0)),
     "automaton": ("automaton", automata.spec(apps.python_lexer())),
     "boxes": ("boxes", boxes.spec("i64", 2)),
     "boxes of complex sums": ("boxes", boxes.spec("c128", 3)),
@@ -128,6 +134,18 @@ def test_tiles_that_keep_few_stand_beside_tiles_that_keep_many(cuda):
         assert torch.equal(room[:-1], torch.unique_consecutive(x[off:])[:99_999])
         assert room[-1] == -7
         assert int(count) == len(torch.unique_consecutive(x[off:]))
+
+
+@pytest.mark.parametrize("n", [n + more for n in sorting.SMALL for more in (0, 1)])
+def test_few_keys_are_sorted_by_one_block(cuda, n):
+    torch = pytest.importorskip("torch")
+    for keys in (torch.randint(-9, 9, (n,), device="cuda"), torch.randn(n, device="cuda")):
+        for falling in (False, True):
+            want, order = torch.sort(keys, stable=True, descending=falling)
+            got, places = apps.radix_sort(keys, torch.arange(n, device="cuda"), descending=falling)
+            assert torch.equal(got, want)
+            assert torch.equal(places, order)
+            assert torch.equal(apps.argsort(keys, descending=falling), order)
 
 
 def test_a_sort_leaves_out_the_passes_that_move_nothing(cuda):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from upsweep import api, homes
-from upsweep.apps import scanned_codes
+from upsweep.apps import moving, scanned_codes
 from upsweep.apps.counting import histogram
 from upsweep.apps.kinds import enter, host
 from upsweep.arguments import ShapeError
@@ -28,6 +28,8 @@ _HEADER = struct.Struct("<4s2sQI")
 _MAGIC = b"ups1"
 _BLOCK = 512
 _LONGEST = 12
+_TURNED = np.sum([(np.arange(1 << _LONGEST) >> k & 1) << _LONGEST - 1 - k for k in range(_LONGEST)], axis=0)
+"""Each number of 12 bits with its first bit last."""
 _PACK = 128
 
 
@@ -102,7 +104,8 @@ def _coded(xp: Any, x: Any) -> tuple[np.ndarray, ...]:
     x = xp.astype(x, xp.uint8, copy=False)
     lengths = _code_lengths(histogram(x, 256).tolist())
     padded = xp.concat([x, *[x[-1:]] * (-len(x) % 4)]) if len(x) % 4 else x
-    words, sizes = _codecs(x).write_codes(padded, _codes(lengths), lengths, _BLOCK)
+    moves = moving.fast(x) or scanned_codes
+    words, sizes = moves.write_codes(padded, _codes(lengths), lengths, _BLOCK)
     return lengths.astype(np.uint8), host(sizes).astype("<u2"), _written(words)
 
 
@@ -162,21 +165,25 @@ def _code_lengths(counts: list[int]) -> np.ndarray:
 
 def _codes(lengths: np.ndarray) -> np.ndarray:
     """Canonical codes, the first bit lowest."""
-    codes, code, last = np.zeros(256, np.uint64), 0, 0
-    for symbol in sorted(np.flatnonzero(lengths).tolist(), key=lambda s: (lengths[s], s)):
-        code <<= int(lengths[symbol]) - last
-        last = int(lengths[symbol])
-        codes[symbol] = int(f"{code:0{last}b}"[::-1], 2)
-        code += 1
+    symbols, spans = _spans(lengths)
+    codes = np.zeros(256, np.uint64)
+    codes[symbols] = _TURNED[np.cumsum(spans) - spans]
     return codes
 
 
 def _table(lengths: np.ndarray) -> np.ndarray:
     """For any next 12 bits: the symbol that they start with, times 16, plus its length."""
-    table, codes = np.zeros(1 << _LONGEST, np.uint16), _codes(lengths)
-    for symbol in np.flatnonzero(lengths).tolist():
-        table[int(codes[symbol]) :: 1 << int(lengths[symbol])] = symbol * 16 + int(lengths[symbol])
+    symbols, spans = _spans(lengths)
+    entries = np.repeat(symbols * 16 + lengths[symbols], spans)
+    table = np.zeros(1 << _LONGEST, np.uint16)
+    table[_TURNED[: len(entries)]] = entries
     return table
+
+
+def _spans(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The symbols in the order of their codes, and how many numbers of 12 bits start with each code: from the code itself on."""
+    symbols = np.argsort(lengths, kind="stable")[np.count_nonzero(lengths == 0) :]
+    return symbols, 1 << _LONGEST - lengths[symbols]
 
 
 def _packed(xp: Any, x: Any) -> tuple[np.ndarray, ...]:

@@ -14,7 +14,7 @@ _PAIR = (1 << 24) - 1
 
 
 def write_codes(x: Any, codes: np.ndarray, lengths: np.ndarray, block: int) -> tuple[Any, Any]:
-    """`upsweep.moves.Loops.write_codes`, on a GPU as well. Of four bytes, which have at most 48 bits, one number is made."""
+    """`upsweep.moves.Moves.write_codes`. Of four bytes, which have at most 48 bits, one number is made."""
     xp, (x, table), _ = enter(x, codes.astype(np.int32) | lengths.astype(np.int32) << 24)
     entries = table[xp.astype(x, xp.int64)]
     first, second = entries[0::2], entries[1::2]

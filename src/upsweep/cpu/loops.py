@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from upsweep.cpu.cascades import cascade
 from upsweep.cpu.chains import best_path_in_order, forward_in_order
-from upsweep.cpu.codecs import read_codes, read_numbers, write_codes, write_numbers
+from upsweep.cpu.codecs import read_codes, read_numbers, write_numbers
 from upsweep.cpu.polynomials import horner
 
 __all__ = [
-    "best_path_in_order", "cascade", "forward_in_order", "horner", "read_codes", "read_numbers", "write_codes", "write_numbers",
+    "best_path_in_order", "cascade", "forward_in_order", "horner", "read_codes", "read_numbers", "write_numbers",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ import numpy as np
 from upsweep import cores, moves, sort_keys
 from upsweep.cpu import threads
 from upsweep.cpu.boxes import boxes as boxes
+from upsweep.cpu.codecs import write_codes as write_codes
 from upsweep.cpu.links import distances as distances
 from upsweep.moves import heads
 

@@ -44,9 +44,11 @@ _PARTS = {
     "flags": "narrow.cuh prelude.cuh differ.cuh spec flags.cu",
     "select": "narrow.cuh prelude.cuh differ.cuh counts.cuh tally.cuh packs.cuh spec kept.cuh select.cu",
     "repeat": "narrow.cuh prelude.cuh counts.cuh tally.cuh packs.cuh spec repeat.cu",
-    "sort": "narrow.cuh prelude.cuh counts.cuh spec sort.cu",
+    "sort": "narrow.cuh prelude.cuh counts.cuh spec digits.cuh sort.cu",
+    "sort_small": "narrow.cuh prelude.cuh counts.cuh spec digits.cuh sort_small.cu",
     "count": "narrow.cuh prelude.cuh packs.cuh spec count.cu",
     "automaton": "narrow.cuh prelude.cuh spec automaton.cu",
+    "codes": "narrow.cuh prelude.cuh counts.cuh tally.cuh packs.cuh spec codes.cu",
     "boxes": "narrow.cuh prelude.cuh spec boxes.cu",
     "links": "narrow.cuh prelude.cuh counts.cuh spec links.cu",
 }

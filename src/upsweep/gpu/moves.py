@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from upsweep.gpu.boxes import boxes
+from upsweep.gpu.codes import write_codes
 from upsweep.gpu.links import distances
 from upsweep.gpu.repeating import count, owners, repeat
 from upsweep.gpu.selecting import found, pack, partition, runs, select, unique, where
@@ -23,4 +24,5 @@ __all__ = [
     "select",
     "unique",
     "where",
+    "write_codes",
 ]

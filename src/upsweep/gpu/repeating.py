@@ -24,19 +24,24 @@ from upsweep.gpu.one_pass import (
 )
 from upsweep.gpu.view import View
 
-THREADS, COUNTS, CHUNK, PARTS = 128, 8, 4096, 8
-"""Threads of a block, counts of a thread, items of the output in a part at most, and parts of a block. 2^24 counts of 0 to 8 on
-an H200, by an older second kernel, both as fractions of a copy, values and owners: (128, 8, 4096, 8) .59 and .78, with 4 parts
-.58 and .80, with 16 .58 and .76, (128, 8, 2048, 8) .57 and .80, (256, 8, 4096, 8) .55 and .78."""
+THREADS, COUNTS = 128, 8
+"""Threads of a block, and counts of a thread. 2^24 counts of 0 to 8 on an H200, by an older second kernel, as fractions of a
+copy, values and owners: 128 threads .59 and .78, 256 threads .55 and .78."""
+SHAPES = {1: (8192, 4, 8), 2: (8192, 4, 8), 4: (8192, 4, 4), 8: (4096, 8, 4), 16: (4096, 8, 4)}
+"""Items of the output in a part at most, parts of a block, and neighbours that a lane writes, by the bytes of an item; of owners
+they are those of 8 bytes. Whole calls, 2^24 counts of 0 to 8 on an H200, as fractions of a copy: of 4 bytes (4096, 8, 4) .58,
+(8192, 4, 4) .61, (16384, 4, 4) .63, but for counts of 0 to 200 .49, .46 and .43; of 1 byte (4096, 8, 4) .30, (4096, 8, 8) .30,
+(8192, 4, 8) .315, for counts of 0 to 200 .15, .23 and .25; of 8 bytes (4096, 8, 4) .62, (8192, 4, 4) .57; owners .71 and .68."""
 TOGETHER = 4
 """Tiles whose counts a block sums."""
 
 
-def spec(counts: np.dtype, value: str | None, even: bool = True) -> dict[str, Any]:
-    """The constants of the kernel that repeats items of a C type. Without a type it writes the owners of the items."""
+def spec(counts: np.dtype, size: int, even: bool = True) -> dict[str, Any]:
+    """The constants of the kernel that repeats items of so many bytes. For 0 it writes the owners of the items."""
+    chunk, parts, neighbours = SHAPES[size or 8]
     return {
-        "COUNT": memory_type(counts), "VALUE": value or "u8", "VALUES": bool(value), "OWNERS": not value,
-        "THREADS": THREADS, "COUNTS": COUNTS, "CHUNK": CHUNK, "PARTS": PARTS, "TOGETHER": TOGETHER, "EVEN": even,
+        "COUNT": memory_type(counts), "VALUE": RAW[size or 1], "VALUES": size > 0, "OWNERS": size == 0, "EVEN": even,
+        "THREADS": THREADS, "COUNTS": COUNTS, "CHUNK": chunk, "PARTS": parts, "PER": neighbours, "TOGETHER": TOGETHER,
     }  # fmt: skip
 
 
@@ -57,18 +62,17 @@ def spread(counts: View, x: View | None) -> tuple[int, Callable[..., None]]:
             *(v.ptr if v else 0 for v in arrays), *(sums.ptr + 24 + 8 * first for first in levels), words,
         ]  # fmt: skip
 
-    text = spec(counts.dtype, None, _even(counts))
+    text = spec(counts.dtype, 0, _even(counts))
     blocks = -(-tiles // TOGETHER)
     launch("repeat", "upsweep_sums", text, counts, (blocks, THREADS), numbers(None, None, None, None))
-    value = RAW[x.dtype.itemsize] if x else None
-    text = spec(counts.dtype, value, _even(counts) and (x is None or _even(x)))
+    text = spec(counts.dtype, x.dtype.itemsize if x else 0, _even(counts) and (x is None or _even(x)))
     go = launcher("repeat", "upsweep_fill", text, counts)
     room = box.wait(stream_of(counts))
 
     def fill(values: View | None, owners: View | None = None, ranks: View | None = None) -> None:
         if room:
-            parts = tiles - (-room // CHUNK)
-            go((-(-parts // PARTS), THREADS), numbers(x, values, owners, ranks))
+            parts = tiles - (-room // text["CHUNK"])
+            go((-(-parts // text["PARTS"]), THREADS), numbers(x, values, owners, ranks))
 
     return room, fill
 

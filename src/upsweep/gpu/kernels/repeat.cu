@@ -9,9 +9,10 @@
 #include "tally.cuh"
 
 constexpr int WARPS = THREADS / 32, TILE = THREADS * COUNTS;  // of counts
-constexpr int LINE = 128;  // of the output
+constexpr int LINE = 32 * PER;  // of the output: what a warp writes at once
+constexpr int SPAN = 1024;  // of the output: a lane has a word of a warp's marks
 constexpr u64 RANK = 1ull << 48;
-static_assert(TILE <= 65536 && CHUNK == 8 * WARPS * LINE, "a segment's name and rank have 16 bits, a lane has a word of the marks");
+static_assert(TILE <= 65536 && CHUNK % (WARPS * SPAN) == 0, "a segment's name and rank have 16 bits");
 static_assert(COUNTS == 8 && PARTS < 32, "a thread's counts are a word of bytes, a warp's lanes ask for the tiles of all parts");
 
 struct Repeat {
@@ -97,18 +98,18 @@ __device__ __forceinline__ Cut cut_at(const Repeat& p, i64 step, int lane) {
   return cut;
 }
 
-// Four neighbours of the output. The block owns those from low up to high.
-template <class T> __device__ __forceinline__ void store_four(T* to, const T (&v)[4], int low, int high) {
-  if (low <= 0 && high >= 4) {
-    if constexpr (sizeof(T) == 1) *(u32*)to = *(const u32*)v;
-    else if constexpr (sizeof(T) == 2) *(u64*)to = *(const u64*)v;
+// Neighbours of the output. The block owns those from low up to high.
+template <class T> __device__ __forceinline__ void store_neighbours(T* to, const T (&v)[PER], int low, int high) {
+  if (low <= 0 && high >= PER) {
+    if constexpr (PER * sizeof(T) == 4) *(u32*)to = *(const u32*)v;
+    else if constexpr (PER * sizeof(T) == 8) *(u64*)to = *(const u64*)v;
     else {
 #pragma unroll
-      for (int i = 0; i < sizeof(T) / 4; i++) ((uint4*)to)[i] = ((const uint4*)v)[i];
+      for (int i = 0; i < PER * sizeof(T) / 16; i++) ((uint4*)to)[i] = ((const uint4*)v)[i];
     }
   } else {
 #pragma unroll
-    for (int j = 0; j < 4; j++) if (j >= low && j < high) to[j] = v[j];
+    for (int j = 0; j < PER; j++) if (j >= low && j < high) to[j] = v[j];
   }
 }
 
@@ -156,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, (sizeof(VALUE) > 8 ? 768 :
 
   for (int part = 0; part < PARTS && cut.tile < p.tiles; part++) {
     const i64 t = cut.tile, bound = (step + part - t + 1) * CHUNK;
-    const i64 low = max(cut.start, bound - CHUNK), high = min(cut.end, bound), base = low & ~3ll, start = cut.start;
+    const i64 low = max(cut.start, bound - CHUNK), high = min(cut.end, bound), base = low & -(i64)PER, start = cut.start;
     const bool last = cut.end <= bound, fresh = known != t;
     Pack<VALUE, COUNTS> mine;
     const auto segments = [&](i64 from, auto f) {
@@ -211,35 +212,39 @@ extern "C" __global__ void __launch_bounds__(THREADS, (sizeof(VALUE) > 8 ? 768 :
     });
     __syncthreads();  // marks are there
 
-    const int lines = (end + WARPS * LINE - 1) / (WARPS * LINE), words = LINE / 32 * lines;  // of a warp
-    u32 rank = 0;  // before a lane's word
-    for (int i = lane; i < warp * words; i += 32) rank += __popc(bits[i]);
-    const u32 word = lane < words ? bits[warp * words + lane] : 0;
-    rank = cut_rank - 1 + __reduce_add_sync(FULL, rank) + sum_to_lane(__popc(word), lane) - __popc(word);
+#pragma unroll 1
+    for (int window = 0; window < end; window += WARPS * SPAN) {
+      const u32* const here = bits + window / 32;
+      const int rest = min(end - window, WARPS * SPAN), lines = (rest + WARPS * LINE - 1) / (WARPS * LINE), words = LINE / 32 * lines;  // of a warp
+      u32 rank = 0;  // before a lane's word
+      for (int i = lane; i < window / 32 + warp * words; i += 32) rank += __popc(bits[i]);
+      const u32 word = lane < words ? here[warp * words + lane] : 0;
+      rank = cut_rank - 1 + __reduce_add_sync(FULL, rank) + sum_to_lane(__popc(word), lane) - __popc(word);
 #pragma unroll 2
-    for (int k = 0; k < lines; k++) {
-      const int i = (warp * lines + k) * LINE + 4 * lane, from = LINE / 32 * k + lane / 8, shift = lane % 8 * 4;
-      const u32 near = __shfl_sync(FULL, word, from);
-      u32 at = __shfl_sync(FULL, rank, from) + __popc(near & (1u << shift) - 1);
-      if (i >= end) continue;
-      u32 segment[4];
+      for (int k = 0; k < lines; k++) {
+        const int i = window + (warp * lines + k) * LINE + PER * lane, from = LINE / 32 * k + PER * lane / 32, shift = PER * lane % 32;
+        const u32 near = __shfl_sync(FULL, word, from);
+        u32 at = __shfl_sync(FULL, rank, from) + __popc(near & (1u << shift) - 1);
+        if (i >= end) continue;
+        u32 segment[PER];
 #pragma unroll
-      for (int j = 0; j < 4; j++) segment[j] = at += near >> (shift + j) & 1;
-      if constexpr (VALUES) {
-        alignas(16) VALUE values[4];
+        for (int j = 0; j < PER; j++) segment[j] = at += near >> (shift + j) & 1;
+        if constexpr (VALUES) {
+          alignas(16) VALUE values[PER];
 #pragma unroll
-        for (int j = 0; j < 4; j++) values[j] = held[segment[j]];
-        store_four(p.values + base + i, values, first - i, end - i);
-      }
-      if constexpr (OWNERS) {
-        alignas(16) i64 owners[4], ranks[4];
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-          owners[j] = t * TILE + names[segment[j]];
-          ranks[j] = i + j - begins[segment[j]] + (segment[j] == cut_rank ? late : 0);
+          for (int j = 0; j < PER; j++) values[j] = held[segment[j]];
+          store_neighbours(p.values + base + i, values, first - i, end - i);
         }
-        store_four(p.owners + base + i, owners, first - i, end - i);
-        store_four(p.ranks + base + i, ranks, first - i, end - i);
+        if constexpr (OWNERS) {
+          alignas(16) i64 owners[PER], ranks[PER];
+#pragma unroll
+          for (int j = 0; j < PER; j++) {
+            owners[j] = t * TILE + names[segment[j]];
+            ranks[j] = i + j - begins[segment[j]] + (segment[j] == cut_rank ? late : 0);
+          }
+          store_neighbours(p.owners + base + i, owners, first - i, end - i);
+          store_neighbours(p.ranks + base + i, ranks, first - i, end - i);
+        }
       }
     }
   }

@@ -5,23 +5,7 @@
 //   KEY      an unsigned integer of the keys' size; ORDER and NAN_ABOVE say how it is ordered, FALLING that the largest goes first
 //   VALUE    what goes along with a key, if VALUES
 //   COUNT    a word of the look-back: it has room for all keys
-#include "counts.cuh"
-
-enum { UNSIGNED, SIGNED, FLOAT };
-constexpr int WARPS = THREADS / 32, STRIP = 32 * ITEMS, TILE = THREADS * ITEMS, DIGITS = 256, PASSES = sizeof(KEY);
-static_assert(THREADS >= DIGITS, "a thread looks back for each digit");
-
-constexpr KEY SIGN = (KEY)1 << (8 * sizeof(KEY) - 1), ALL_BITS = (KEY)~(KEY)0;
-constexpr KEY FLIPPED = (KEY)((ORDER == SIGNED ? SIGN : (KEY)0) ^ (FALLING ? ALL_BITS : (KEY)0));
-
-// Eight bits of the key as an unsigned integer in the order wanted: all NaNs are equal and last, so are the zeros.
-__device__ __forceinline__ u32 digit_of(KEY key, int shift) {
-  if (ORDER == FLOAT) {
-    KEY size = key & (KEY)~SIGN;
-    key = size == 0 ? SIGN : size > (KEY)NAN_ABOVE ? ALL_BITS : key & SIGN ? (KEY)~key : (KEY)(key | SIGN);
-  }
-  return ((u32)(key >> shift) ^ (u32)(FLIPPED >> shift)) & (DIGITS - 1);
-}
+#include "digits.cuh"
 
 struct Digits { const KEY* keys; i64 n; u64* counts; };
 
@@ -44,18 +28,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_digits(const __gri
   }
   __syncthreads();  // bins are full
   for (int i = threadIdx.x; i < PASSES * DIGITS; i += THREADS) if (bins[i]) atomicAdd(p.counts + i, (u64)bins[i]);
-}
-
-// For thread `digit`, the sum of x over the digits before it.
-__device__ __forceinline__ u32 sum_before(u32 x) {
-  __shared__ u32 sums[DIGITS / 32];
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  u32 sum = sum_to_lane(x, lane);
-  if (lane == 31 && warp < DIGITS / 32) sums[warp] = sum;
-  __syncthreads();  // the warps' sums are there
-#pragma unroll
-  for (int w = 0; w < DIGITS / 32; w++) if (w < warp) sum += sums[w];
-  return sum - x;
 }
 
 // The way of a pass. Where all keys have the same digit a pass is left out, but not the last one, which writes the result.
@@ -140,44 +112,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_pass(const
   u32 rank[ITEMS];
 #pragma unroll
   for (int k = 0; k < ITEMS; k++) x[k] = 32 * k < present ? from[32 * k] : (KEY)0;
-  // What lies beyond the end counts as the last digit, behind all keys. No barrier but the warp's: its counts are its own.
-  u32 *own = counts + warp * DIGITS, *same = own + WARPS * DIGITS;
-#pragma unroll
-  for (int k = 0; k < ITEMS; k++) {
-    u32 digit = 32 * k < present ? digit_of(x[k], shift) : DIGITS - 1, *with = same + digit;
-    atomicOr(with, 1u << lane);
-    __syncwarp();  // all lanes of a digit are in its word
-    u32 peers = *with, before = own[digit], left = __popc(peers & ((1u << lane) - 1));
-    __syncwarp();  // all lanes have read
-    if (left == 0) {
-      own[digit] = before + __popc(peers);
-      *with = 0;
-    }
-    __syncwarp();  // one of each digit has written
-    rank[k] = before + left | digit << 24;
-  }
+  rank_in_warp(x, rank, counts, shift, present);
   __syncthreads();  // all warps have counted
   const int mine = threadIdx.x;
-  u32 count = 0;
+  const u32 count = mine < DIGITS ? count_of(counts, mine) : 0;
   COUNT* sums = p.sums + mine;
-  if (mine < DIGITS) {
-#pragma unroll
-    for (int w = 0; w < WARPS; w++) count += counts[w * DIGITS + mine];
-    write_count(sums + (t + 1) * DIGITS, OWN<COUNT> | count);
-  }
-  const u32 start = sum_before(mine < DIGITS ? count : 0);  // of this digit, in the tile
-  if (mine < DIGITS) {
-    u32 sum = start;
-#pragma unroll
-    for (int w = 0; w < WARPS; w++) {
-      u32 one = counts[w * DIGITS + mine];
-      counts[w * DIGITS + mine] = sum;
-      sum += one;
-    }
-  }
+  if (mine < DIGITS) write_count(sums + (t + 1) * DIGITS, OWN<COUNT> | count);
+  const u32 start = sum_before(count);  // of this digit, in the tile
+  if (mine < DIGITS) starts_of(counts, mine, start);
   __syncthreads();  // each warp's digits have their starts
 #pragma unroll
-  for (int k = 0; k < ITEMS; k++) rank[k] = (rank[k] & 0xffffff) + own[rank[k] >> 24];
+  for (int k = 0; k < ITEMS; k++) rank[k] = (rank[k] & 0xffffff) + counts[warp * DIGITS + (rank[k] >> 24)];
   __syncthreads();  // nobody needs the counts: keys take their place
 #pragma unroll
   for (int k = 0; k < ITEMS; k++) keys[rank[k]] = x[k];

@@ -48,3 +48,31 @@ template <bool LAST> __device__ __forceinline__ Before before_tile(const Nodes& 
   }
   return before;
 }
+
+// In one kernel, where tiles still add their counts, the upper bits of a node say how many have done so.
+constexpr int TILES_AT = 48;
+
+// By a warp, while a tile's ticket is open: adds the tile's count, and gives the sum of the tiles before it once all have added theirs.
+__device__ __forceinline__ u64 add_and_wait(const Nodes& nodes, i64 t, u64 count, int lane) {
+  if (lane < LEVELS) atomicAdd(nodes.level[lane] + (t >> 5 * lane), 1ull << TILES_AT | count);
+  u64 before;
+  bool there;
+  do {
+    before = 0;
+    there = true;
+    const auto add = [&](const u64* node, int level) {
+      const u64 w = read_count(node);
+      there = there && w >> TILES_AT == 1ull << 5 * level;
+      before += w & (1ull << TILES_AT) - 1;
+    };
+#pragma unroll
+    for (int l = 0; l < LEVELS - 1; l++) {
+      const i64 end = t >> 5 * l, at = (end & ~31ll) + lane;
+      if (at < end) add(nodes.level[l] + at, l);
+    }
+    for (i64 at = lane; at < t >> 5 * (LEVELS - 1); at += 32) add(nodes.level[LEVELS - 1] + at, LEVELS - 1);
+  } while (!__all_sync(FULL, there));
+#pragma unroll
+  for (int s = 16; s; s /= 2) before += __shfl_xor_sync(FULL, before, s);
+  return before;
+}
