@@ -30,8 +30,8 @@ copy, values and owners: 128 threads .59 and .78, 256 threads .55 and .78."""
 SHAPES = {1: (8192, 4, 8), 2: (8192, 4, 8), 4: (8192, 4, 4), 8: (4096, 8, 4), 16: (4096, 8, 4)}
 """Items of the output in a part at most, parts of a block, and neighbours that a lane writes, by the bytes of an item; of owners
 they are those of 8 bytes. Whole calls, 2^24 counts of 0 to 8 on an H200, as fractions of a copy: of 4 bytes (4096, 8, 4) .58,
-(8192, 4, 4) .61, (16384, 4, 4) .63, but for counts of 0 to 200 .49, .46 and .43; of 1 byte (4096, 8, 4) .30, (4096, 8, 8) .30,
-(8192, 4, 8) .315, for counts of 0 to 200 .15, .23 and .25; of 8 bytes (4096, 8, 4) .62, (8192, 4, 4) .57; owners .71 and .68."""
+(8192, 4, 4) .61, (16384, 4, 4) .63, but that one for counts of 0 to 200 .87 of the first one's speed; of 1 byte (4096, 8, 4) .30,
+(4096, 8, 8) .30, (8192, 4, 8) .315; of 8 bytes (4096, 8, 4) .62, (8192, 4, 4) .57; owners .71 and .68."""
 TOGETHER = 4
 """Tiles whose counts a block sums."""
 

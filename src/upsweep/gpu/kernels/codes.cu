@@ -1,5 +1,5 @@
-// Codes of bytes, one behind the other: a thread sums the lengths of its codes, tiles learn the sum of all tiles before them, and the
-// bits of a tile come together in shared memory. The lowest bit is the first.
+// Codes of bytes, one behind the other: a thread sums the lengths of its codes, tiles learn the sum of all tiles before them, and
+// the bits of a tile come together in shared memory. The lowest bit is the first.
 //   EVEN   threads load their bytes by one load
 #include "packs.cuh"
 #include "tally.cuh"

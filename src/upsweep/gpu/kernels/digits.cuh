@@ -31,8 +31,8 @@ __device__ __forceinline__ u32 sum_before(u32 x) {
   return sum - x;
 }
 
-// The place of each key of a thread among those of the same digit in its warp, and in the top bits the digit. `counts` has a word for
-// each warp and digit, and gets the warp's counts; behind them lie as many words for the lanes that have a digit. All are zero
+// The place of each key of a thread among those of the same digit in its warp, and in the top bits the digit. `counts` has a word
+// for each warp and digit, and gets the warp's counts; behind them lie as many words for the lanes that have a digit. All are zero
 // before. What lies beyond the end, from the key `present` of the lane's strip on, counts as the last digit, behind all keys.
 __device__ __forceinline__ void rank_in_warp(const KEY (&x)[ITEMS], u32 (&rank)[ITEMS], u32* counts, int shift, int present) {
   // No barrier but the warp's: its counts are its own.

@@ -1,8 +1,7 @@
 // A stable radix sort, eight bits of the keys a pass, that reads and writes each key once a pass: the digits of all passes are
-// counted in one read, so that a pass is left out where all keys have the same digit; then a tile of a pass counts its digits, looks back for how many there are in the tiles before it, and
-// brings equal digits together in shared memory, so that stores touch. Adinets and Merrill, "Onesweep: a faster least
-// significant digit radix sort for GPUs" (2022).
-//   KEY      an unsigned integer of the keys' size; ORDER and NAN_ABOVE say how it is ordered, FALLING that the largest goes first
+// counted in one read, so that a pass is left out where all keys have the same digit. Then a tile of a pass counts its digits,
+// looks back for how many there are in the tiles before it, and brings equal digits together in shared memory, so that stores
+// touch. Adinets and Merrill, "Onesweep: a faster least significant digit radix sort for GPUs" (2022).
 //   VALUE    what goes along with a key, if VALUES
 //   COUNT    a word of the look-back: it has room for all keys
 #include "digits.cuh"

@@ -52,7 +52,7 @@ template <bool LAST> __device__ __forceinline__ Before before_tile(const Nodes& 
 // In one kernel, where tiles still add their counts, the upper bits of a node say how many have done so.
 constexpr int TILES_AT = 48;
 
-// By a warp, while a tile's ticket is open: adds the tile's count, and gives the sum of the tiles before it once all have added theirs.
+// By a warp, where tiles go by tickets: adds a tile's count, and gives the sum of the tiles before it, once all have added theirs.
 __device__ __forceinline__ u64 add_and_wait(const Nodes& nodes, i64 t, u64 count, int lane) {
   if (lane < LEVELS) atomicAdd(nodes.level[lane] + (t >> 5 * lane), 1ull << TILES_AT | count);
   u64 before;
