@@ -26,11 +26,11 @@ def spilled(kernel: str, spec: str, arch: int) -> int:
     return max(frames(compile.made(compile.text(kernel, spec), (), arch)))
 
 
-@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("crowd", [1, 4])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("kernel", SELECTIVE)
-def test_selective_scans_keep_their_registers(kernel, dtype, many):
-    spec = layers._spec(kernel, named(dtype), 16, GRAINS[dtype], 16, many)[0]
+def test_selective_scans_keep_their_registers(kernel, dtype, crowd):
+    spec = layers._spec(kernel, named(dtype), 16, GRAINS[dtype], 16, crowd)[0]
     assert spilled(kernel, spec, 90) == 0
 
 
@@ -57,7 +57,7 @@ def test_shared_memory_holds_the_warps_that_serve(name, size, room):
 
 @pytest.mark.parametrize(("room", "teams"), [(99 << 10, 1), (163 << 10, 2)])
 def test_a_block_walks_as_many_groups_back_as_shared_memory_holds(room, teams):
-    _, threads, memory, found = layers._spec("selective_back", named("bfloat16"), 16, 8, 16, True, room)
+    _, threads, memory, found = layers._spec("selective_back", named("bfloat16"), 16, 8, 16, 4, room)
     assert (found, threads) == (teams, 128 * teams)
     assert memory <= room
 
@@ -70,7 +70,7 @@ def test_layers_compile_for_pieces_of_any_size(arch, size):
         spec, _, _ = layers._gated_spec(kernel, layer, named(dtype), size, ARRAYS[layer], False)
         spilled(kernel, spec, arch)
     for kernel, states in zip(SELECTIVE, (5, 12, 24)):
-        spec = layers._spec(kernel, named(dtype), states if size < 8 else 5, size, size, False)[0]
+        spec = layers._spec(kernel, named(dtype), states if size < 8 else 5, size, size, 1)[0]
         spilled(kernel, spec, arch)
 
 

@@ -276,18 +276,29 @@ def test_bits_do_not_depend_on_where_channels_begin(name, dtype, device):
 
 @pytest.mark.parametrize(("dtype", "states"), [(torch.float32, 16), (torch.bfloat16, 5)])
 def test_many_channels_are_walked_with_the_bits_of_few(dtype, states, cuda, monkeypatch):
-    """How many warps serve a walk depends on how many blocks there are, and no bit does."""
+    """How many warps serve a walk, and how many walks share a block, depends on how many there are, and no bit does."""
     operands = given("selective_scan", dtype, channels=40, states=states, device="cuda")
     found = []
-    for most in (1 << 20, -1):
-        monkeypatch.setattr("upsweep.gpu.layers._MANY", most)
-        monkeypatch.setattr("upsweep.gpu.layers._MANY_BACK", most)
+    for crowd in (1, 3, 4):
+        monkeypatch.setattr("upsweep.gpu.layers._crowd", lambda _, crowd=crowd: crowd)
         leaves = [x.detach().requires_grad_() for x in operands.values()]
         y = run_selective(*leaves)
         g = torch.linspace(-1, 1, y.numel(), device="cuda").to(dtype).view_as(y)
         found.append([y.detach(), *torch.autograd.grad(y, leaves, g)])
-    for x, z, v in zip(*found, ["y", *operands]):
-        assert torch.equal(x, z), v
+    for *others, z, v in zip(*found, ["y", *operands]):
+        assert all(torch.equal(x, z) for x in others), v
+
+
+def test_a_missing_skip_and_a_missing_bias_are_zeros(device):
+    operands = given("selective_scan", torch.float32, channels=40, device=device)
+    leaves = [operands[v].requires_grad_() for v in ("u", "delta", "A", "B", "C")]
+    zeros = torch.zeros(40, device=device)
+    found = []
+    for how in ({}, {"D": zeros, "delta_bias": zeros}):
+        y = ut.selective_scan(*leaves, **how)
+        found.append([y, *torch.autograd.grad(y.square().sum(), leaves)])
+    for x, z in zip(*found):
+        assert torch.equal(x, z)
 
 
 @pytest.mark.parametrize("initial", [False, True])

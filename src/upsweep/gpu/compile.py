@@ -24,6 +24,7 @@ from upsweep.gpu.functions import Linked, python_ltoir
 KERNELS = Path(__file__).parent / "kernels"
 _SCAN = "narrow.cuh prelude.cuh operators.cuh spec elements.cuh copies.cuh memory.cuh"
 _SELECTIVE = "narrow.cuh prelude.cuh maths.cuh spec copies.cuh pieces.cuh selective.cuh"
+_BACK = "selective_back.cuh selective_walk.cuh selective_steward.cuh"
 _GATED = "narrow.cuh prelude.cuh maths.cuh gates.cuh spec copies.cuh pieces.cuh gated_params.cuh"
 _COLUMNS = "column_lookback.cuh column_patches.cuh column_serving.cuh"
 _WALK = "walk_stages.cuh walk_columns.cuh walk_patches.cuh"
@@ -36,7 +37,7 @@ _PARTS = {
     "sums": f"{_SCAN} params.cuh thread.cuh warp.cuh sums.cu",
     "selective": f"{_SELECTIVE} barriers.cuh serving.cuh selective_serving.cuh selective.cu",
     "selective_step": f"{_SELECTIVE} selective_step.cu",
-    "selective_back": f"{_SELECTIVE} barriers.cuh serving.cuh selective_serving.cuh selective_back.cu",
+    "selective_back": f"{_SELECTIVE} barriers.cuh serving.cuh selective_serving.cuh {_BACK} selective_back.cu",
     "gated": f"{_GATED} barriers.cuh serving.cuh gated.cuh gated.cu",
     "gated_step": f"{_GATED} gated_step.cu",
     "gated_back": f"{_GATED} barriers.cuh serving.cuh gated.cuh gated_back.cu",

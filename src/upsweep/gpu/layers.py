@@ -17,7 +17,7 @@ from upsweep.gpu.view import View
 from upsweep.layer_protocol import Gated, Selective
 
 CHANNELS = 32
-"""Channels of a block, as in serving.cuh and selective_back.cu."""
+"""Channels of a group, as in serving.cuh."""
 MOST_MEMORY = 227 << 10
 """Bytes of shared memory that a block may have."""
 CHUNK = 16
@@ -26,10 +26,11 @@ _STEPS = 16
 """Steps of a tile, as in serving.cuh."""
 
 
-_MANY, _MANY_BACK = 1, 4
-"""How many groups of channels a multiprocessor has at most where the groups of a walk are not many, forwards and back."""
+_MOST = 4
+"""The most groups of channels that a multiprocessor walks back at once."""
 _SERVERS = {(False, False): (8, 1), (False, True): (8, 1), (True, False): (4, 2), (True, True): (6, 2)}
-"""Warps that serve the walking warps, and blocks of a multiprocessor, by whether blocks are many and items narrow floats.
+"""Warps that serve the walking warps, and blocks of a multiprocessor, by whether it has several groups, and by whether items are
+narrow floats.
 
 Of the exponentials, on an H200: 16 x 2048 x 4096 float32 .51 with (4, 2), .525 with (6, 2), where registers spill, and .46 with
 (8, 1); bfloat16 .52, .53 and .46; 1 x 16384 x 4096 float32 .37, .39 and .46."""
@@ -39,12 +40,6 @@ _BACK_SERVERS = 2
 """Warps that serve a group of channels on the way back. The sums over steps depend on it: it is the same on every machine."""
 _SIDE = 2
 """Channels that a lane walks back at once, of up to 16 states. The sums over channels depend on it."""
-_BACK = {False: (1, 3), True: (2, 2)}
-"""Groups of channels that a block walks back, and blocks of a multiprocessor, by whether a multiprocessor has more than four
-groups and items are narrow floats.
-
-Of the exponentials, on an H200: 16 x 2048 x 4096 bfloat16 .16 with (2, 2) and .14 with (1, 3); float32 .15, where registers
-spill, and .14; 8 x 4096 x 1536 bfloat16 .12 and .135; 1 x 16384 x 4096 .065 and .085."""
 _STEP_THREADS = 128
 """Threads of a block that takes single steps, as in gated_step.cu and selective_step.cu."""
 _FEW_STEPS = 4
@@ -164,13 +159,15 @@ def _grain(arrays: Sequence[View], most: int = 16) -> int:
 
 def _kernel(name: str, s: Selective, grain: int, state_grain: int) -> tuple[Any, int, int, int]:
     """A loaded kernel, its threads, its shared memory, and the groups of channels that a block takes."""
-    most = _MANY_BACK if name == "selective_back" else _MANY
-    much = most * driver.attribute(s.u.device, "MULTIPROCESSOR_COUNT")
-    many = s.sequences * _groups(s) > much
     room = driver.attribute(s.u.device, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
-    spec, threads, memory, teams = _spec(name, s.u.dtype, s.a.shape[1], grain, state_grain, many, room)
+    spec, threads, memory, teams = _spec(name, s.u.dtype, s.a.shape[1], grain, state_grain, _crowd(s), room)
     with driver.on_device(s.u.device):
         return _loaded(name, spec, memory, s.u.device), threads, memory, teams
+
+
+def _crowd(s: Selective) -> int:
+    """How many groups of channels a multiprocessor has, `_MOST` at most."""
+    return min(_MOST, -(-s.sequences * _groups(s) // driver.attribute(s.u.device, "MULTIPROCESSOR_COUNT")))
 
 
 @lru_cache(256)
@@ -181,7 +178,7 @@ def _loaded(name: str, spec: str, memory: int, device: int) -> Any:
 
 @lru_cache(256)
 def _spec(
-    name: str, dtype: np.dtype, states: int, grain: int, state_grain: int, many: bool, room: int = MOST_MEMORY
+    name: str, dtype: np.dtype, states: int, grain: int, state_grain: int, crowd: int, room: int = MOST_MEMORY
 ) -> tuple[str, int, int, int]:
     """The part of a text that differs, its threads, its shared memory, of which a block may have `room`, and the groups of
     channels that a block takes."""
@@ -192,7 +189,7 @@ def _spec(
     if name == "selective_step":
         numbers["THREADS"] = threads
     elif name == "selective":
-        servers, blocks = _SERVERS[many and narrow and lanes <= 4, dtype.itemsize == 2]
+        servers, blocks = _SERVERS[crowd > 1 and narrow and lanes <= 4, dtype.itemsize == 2]
         each = _memory(real.itemsize, lanes, lanes * own)
         servers = max(2, min(servers, _SERVED // each))
         threads, memory = 32 * (lanes + servers), servers * each
@@ -201,11 +198,11 @@ def _spec(
         own = 1 << (own - 1).bit_length()
         side = min(lanes, max(_SIDE, lanes // 4))
         each = _memory_back(real.itemsize, lanes, own, lanes // side)
-        teams, blocks = _BACK[many and dtype.itemsize == 2]
-        teams = max(1, min(teams, room // each))
+        # All groups of a multiprocessor in one block: their walking warps then share its schedulers evenly.
+        teams = max(1, min(crowd, room // each))
         threads, memory = 32 * teams * (lanes // side + _BACK_SERVERS), teams * each
         numbers |= {"OWN": own, "SIDE": side, "BODY": 4, "TEAMS": teams}
-        numbers |= {"SERVERS": _BACK_SERVERS, "BLOCKS": max(1, min(blocks, room // memory))}
+        numbers |= {"SERVERS": _BACK_SERVERS}
     if memory > MOST_MEMORY:
         raise EngineError(
             f"the cuda engine has no room for {states} states of {dtype} a channel: 64 fit, of float64 32"

@@ -28,7 +28,6 @@ __device__ __forceinline__ f32 softplus(f32 x) {
   f32 u = exp_of(-fabsf(x)), s = terms[0];
 #pragma unroll
   for (int k = 1; k < 9; k++) s = __fmaf_rn(s, u, terms[k]);
-  f32 y = __fmaf_rn(u, s, fmaxf(x, 0));
-  return x == x ? y : x;
+  return __fmaf_rn(u, s, fmaxf(x, 0));
 }
 __device__ __forceinline__ f64 softplus(f64 x) { return fmax(x, 0.0) + log1p(exp(-fabs(x))); }

@@ -115,6 +115,7 @@ __device__ __forceinline__ void serve(const Params& p, const Part& part, Memory&
     skip[v] = p.skip && server.owned ? p.skip[channel] : Real(0);
   }
   auto u_ = server.of(p.u), delta_ = server.of(p.delta), z_ = server.of(p.z), out = server.of(p.out);
+  char *b_ = Shared::first(p, part, p.b, (i64)warp * STEPS, lane), *c_ = Shared::first(p, part, p.c, (i64)warp * STEPS, lane);
   // Those of all channels of a piece.
   int slots[LANES];
 #pragma unroll
@@ -126,8 +127,11 @@ __device__ __forceinline__ void serve(const Params& p, const Part& part, Memory&
     const int m = server.exist(j);
     server.load(delta_, m, delta);
     server.load(u_, m, u);
-    b.load(p, part, p.b, j, lane);
-    c.load(p, part, p.c, j, lane);
+    const int steps = (int)min(part.n - j, (i64)STEPS);
+    b.load(b_, p.b.step, steps, lane);
+    c.load(c_, p.c.step, steps, lane);
+    b_ += ROUND * p.b.step;
+    c_ += ROUND * p.c.step;
     server.load(z_, p.z.at ? m : 0, z);
     Real step[HELD][VEC];
 #pragma unroll

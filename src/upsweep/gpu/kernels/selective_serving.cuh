@@ -3,35 +3,22 @@
 #include "selective.cuh"
 #include "serving.cuh"
 
-// A lane of a warp that serves, with COUNT steps of a tile from step `first` on.
-template <int COUNT> struct Lane {
-  const Params& p;
-  const Part& part;
-  int lane, first;
-  // The place of the lane's pieces within a line.
-  int place = lane % PER_LINE;
-  bool owned = place * VEC < part.exist;
-
-  // How many of the lane's steps exist in the tile that begins at step j.
-  __device__ __forceinline__ int exist(i64 j) const { return owned ? (int)max(min(part.n - j - first, (i64)COUNT), 0ll) : 0; }
-  __device__ __forceinline__ char* at(const Lines& l, i64 j) const { return part.at(p, l, j + first) + part.first * SIZE + place * GRAIN; }
-  __device__ __forceinline__ void load(const Lines& from, i64 j, int m, Raw (&x)[COUNT]) const {
-    load_pieces(at(from, j), from.step, m, x);
-  }
-};
-
-// Packs of OWN states of one step that a lane brings.
-constexpr int PACKS = (STEPS * LANES + 31) / 32;
+// Packs of OWN states of one step that a lane brings, of steps APART apart.
+constexpr int PACKS = (STEPS * LANES + 31) / 32, PACK_STEPS = 32 / LANES;
 struct Shared {
   Pack<Value, OWN> x[PACKS];
-  __device__ __forceinline__ void load(const Params& p, const Part& part, const Lines& l, i64 j, int lane) {
+  // Where the first pack of a lane lies, in the tile that begins at step j.
+  static __device__ __forceinline__ char* first(const Params& p, const Part& part, const Lines& l, i64 j, int lane) {
+    return part.at(p, l, j + lane / LANES) + lane % LANES * OWN * SIZE;
+  }
+  // from: the lane's first pack; the tile has m steps.
+  __device__ __forceinline__ void load(const char* from, i64 step, int m, int lane) {
     constexpr int CUT = PADDED == STATES && OWN * SIZE % STATE_GRAIN == 0 ? STATE_GRAIN : SIZE;
+    const int state = lane % LANES * OWN;
 #pragma unroll
-    for (int k = 0; k < PACKS; k++) {
-      const int i = k * 32 + lane, state = i % LANES * OWN;
-      const char* from = part.at(p, l, j + i / LANES) + state * SIZE;
+    for (int k = 0; k < PACKS; k++, from += PACK_STEPS * step) {
       x[k] = {};
-      if (j + i / LANES >= part.n || i >= STEPS * LANES) continue;
+      if (k * PACK_STEPS + lane / LANES >= m) continue;
       if (PADDED == STATES) x[k] = load_item<Pack<Value, OWN>, CUT>(from);
       else
 #pragma unroll
