@@ -70,7 +70,9 @@ __device__ __forceinline__ i64 next_ticket(const Params& p, i64 last) {
 }
 
 // A tile that comes late keeps all tiles after it waiting: so whoever takes a ticket asks the second-level cache for the tile
-// of a later one. It brought a sum of f4 from .89 to .92 of a copy, of f8 from .87 to .92 (H200).
+// of a later one. It brought a sum of f4 from .89 to .92 of a copy, of f8 from .87 to .92. To ask for eight components takes the warp
+// that looks back too long: eight of f4 .57 of a copy with it, .59 without; six and four of f8 .75 with it, .70 without (H200).
+constexpr bool AHEAD = COMPONENTS < 8;
 __device__ __forceinline__ void fetch_ahead(const Params& p, i64 ticket, int lane) {
   ticket += p.ahead;
   if (ticket >= p.tickets) return;
@@ -83,6 +85,7 @@ __device__ __forceinline__ void fetch_ahead(const Params& p, i64 ticket, int lan
 __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int lane) {
   u32 epoch = p.control[2];
   Carry carry{{}, lane};
+  Above above;
   auto ask = [&](int k) {
     if (lane == 0) s.ticket[(k + STAGES) % RING] = next_ticket(p, s.ticket[(k + STAGES - 1) % RING]);
   };
@@ -105,7 +108,7 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
       if (lane >= 16) both = next;
     } else if (wanted) {
       both = {start, INITIAL};
-      if (p.tiles > 1) LookBack{{p, row, epoch}, t, sum, start, lane}.fold(both);
+      if (p.tiles > 1) LookBack{{p, row, epoch}, t, sum, start, lane}.fold(both, above);
       else if (lane >= 16) fold(both, sum, start);
     }
     if (wanted) {
@@ -118,7 +121,7 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
     if (PATIENT) await<NEARLY, WARPS + 1>(k);
     if (!REDUCE) ask(k);
     arrive<TICKETS, WARPS + 2>(k);
-    fetch_ahead(p, __shfl_sync(FULL, s.ticket[(k + STAGES) % RING], 0), lane);
+    if (AHEAD) fetch_ahead(p, __shfl_sync(FULL, s.ticket[(k + STAGES) % RING], 0), lane);
   }
   if (lane == 0) leave(p, epoch);
 }
