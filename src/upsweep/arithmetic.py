@@ -26,6 +26,27 @@ def add_bytes(a, b):
     return ((a & low) + (b & low)) ^ ((a ^ b) & high)
 
 
+def extremes_of_bytes(signed: bool):
+    """The smaller and the larger of four bytes each, in uint32."""
+    high, turned = np.uint32(0x80808080), np.uint32(0x80808080 if signed else 0)
+    to_lowest, all_bits = np.uint32(7), np.uint32(255)
+
+    def not_smaller(a, b):
+        """All bits of the bytes where a >= b, of which the highest bit of each byte is computed by itself."""
+        gap = (a | high) - (b & ~high)
+        return ((((a & ~b) | (~(a ^ b) & gap)) & high) >> to_lowest) * all_bits
+
+    def smaller(a, b):
+        chosen = not_smaller(b ^ turned, a ^ turned)
+        return (a & chosen) | (b & ~chosen)
+
+    def larger(a, b):
+        chosen = not_smaller(a ^ turned, b ^ turned)
+        return (a & chosen) | (b & ~chosen)
+
+    return smaller, larger
+
+
 def mul(a, b):
     return a * b
 

@@ -193,14 +193,19 @@ ADJOINT_ROWS = (
 
 ADJOINT, PRODUCTS = (row.operator() for row in ADJOINT_ROWS)
 
-BYTES_ROW = Row(
-    "add of bytes",
-    "the four sums of the bytes of words",
-    "u",
-    Form(do.add_bytes, "Scalar<AddBytes>", do.add_bytes),
-    0,
-)
-BYTE_SUMS = BYTES_ROW.operator()
+_SMALLER, _LARGER = zip(*map(do.extremes_of_bytes, (False, True)))
+BYTES_ROWS = {
+    key: Row(f"{key} of bytes", what, "u", Form(fn, f"Scalar<{functor}>", fn), identity)
+    for key, what, fn, functor, identity in (
+        ("add", "the sum of each byte of words", do.add_bytes, "AddBytes", 0),
+        ("min u", "the smaller of each byte", _SMALLER[0], "BytesOf<__vminu2>", 0xFFFFFFFF),
+        ("min i", "the smaller of each signed byte", _SMALLER[1], "BytesOf<__vmins2>", 0x7F7F7F7F),
+        ("max u", "the larger of each byte", _LARGER[0], "BytesOf<__vmaxu2>", 0),
+        ("max i", "the larger of each signed byte", _LARGER[1], "BytesOf<__vmaxs2>", 0x80808080),
+    )
+}
+"""Operators on the four bytes of words, by the name of the operator on one byte, and by its kind where that counts."""
+BYTES = {key: row.operator() for key, row in BYTES_ROWS.items()}
 
 TABLE: dict[str, Row] = {row.name: row for row in ROWS}
 BUILTIN: dict[str, Operator] = {name: row.operator() for name, row in TABLE.items()}
@@ -230,7 +235,7 @@ class ops:
 def _by_function() -> dict[Any, list[tuple[Row, str, Form]]]:
     """The rows and forms that a function computes, made by the first scan: an import need not wait for them."""
     found: dict[Any, list[tuple[Row, str, Form]]] = {}
-    for row in (*ROWS, *ADJOINT_ROWS, BYTES_ROW):
+    for row in (*ROWS, *ADJOINT_ROWS, *BYTES_ROWS.values()):
         for code, form in (("", row.form), *row.forms.items()):
             found.setdefault(freeze(form.fn), []).append((row, code, form))
     return found

@@ -21,8 +21,8 @@ from upsweep.gpu.layout import arrange
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.sharing import places_of_lines, room_of
 from upsweep.gpu.view import View, c_strides
-from upsweep.operator import Operator
-from upsweep.operators import BYTE_SUMS, ops
+from upsweep.operator import Operator, identity_of
+from upsweep.operators import BYTES, ops
 from upsweep.plan import Plan
 
 CHOICES = [
@@ -248,7 +248,9 @@ def test_a_lane_holds_as_many_items_as_flags_and_code_allow(op, flags, kernel):
         (ops.ADD, "i1", (500, 1000), 1, {}, False),
         (ops.ADD, "i1", (500, 1000), 0, {"initial": True}, False),
         (ops.ADD, "i1", (500, 1000), 0, {"segmented": True}, False),
-        (ops.MAX, "i1", (500, 1000), 0, {}, False),
+        (ops.MAX, "i1", (500, 1000), 0, {"exclusive": True}, True),
+        (ops.MIN, "u1", (500, 999), 0, {}, True),
+        (ops.MUL, "i1", (500, 1000), 0, {}, False),
         (ops.OR, "?", (500, 999), 0, {"reverse": True}, True),
         (ops.MAX, "?", (500, 1000), 0, {}, True),
         (ops.AND, "?", (500, 1000), 0, {"exclusive": True}, False),
@@ -265,10 +267,17 @@ def test_bytes_of_columns_are_words_where_no_carry_runs_over(op, dtype, shape, a
         assert choice.layout.truths == (dtype == "?")
 
 
-def test_four_bytes_are_added_without_a_carry():
-    a, b = np.random.default_rng(0).integers(0, 256, (2, 4096), np.uint8)
-    made = BYTE_SUMS.fn(a.view(np.uint32), b.view(np.uint32))
-    assert (made.view(np.uint8) == a + b).all()
+@pytest.mark.parametrize("key", BYTES)
+def test_each_of_four_bytes_is_computed_by_itself(key):
+    name, kind = (*key.split(), "u")[:2]
+    dtype = np.dtype(f"{kind}1")
+    a, b = (x.ravel() for x in np.meshgrid(*[np.arange(256, dtype=np.uint8)] * 2))
+    identity = np.full(1, identity_of(BYTES[key], [np.dtype(np.uint32)])[0], np.uint32)
+    for x, y in ((a, b), (b, a)):
+        made = BYTES[key].fn(x.view(np.uint32), y.view(np.uint32)).view(dtype)
+        by = {"add": np.add, "min": np.minimum, "max": np.maximum}[name]
+        assert (made == by(x.view(dtype), y.view(dtype))).all()
+        assert (BYTES[key].fn(identity, x.view(np.uint32)) == x.view(np.uint32)).all()
 
 
 @pytest.mark.parametrize(
@@ -401,7 +410,7 @@ def test_lines_of_few_columns_are_one_stretch(columns, flags, stretch):
     ],
 )  # fmt: skip
 def test_lines_that_begin_within_sectors_are_wide(dtype, columns, flags, vector, loose):
-    plan, choice = chosen((ops.MAX, [dtype], (1 << 16, columns), 0, flags))
+    plan, choice = chosen((ops.MUL, [dtype], (1 << 16, columns), 0, flags))
     assert choice.shape.vector == vector
     assert choice.shape.loose == loose
     assert not loose or places_of_lines(plan, choice.layout, choice.shape)[0] >= 0

@@ -10,11 +10,11 @@ from upsweep.gpu.choice import OF_TRUTHS
 from upsweep.gpu.layout import Lane, Layout
 from upsweep.gpu.shapes.columns import RAGGED
 from upsweep.operator import Operator
-from upsweep.operators import BYTE_SUMS, form_of, ops
+from upsweep.operators import BYTES, form_of, ops
 from upsweep.plan import Plan
 
 _WORD = np.dtype(np.uint32)
-_ON_WORDS = {"add": BYTE_SUMS, "and": ops.AND, "or": ops.OR, "xor": ops.XOR}
+_ON_WORDS = {**BYTES, "and": ops.AND, "or": ops.OR, "xor": ops.XOR}
 
 
 def joined(plan: Plan, layout: Layout) -> tuple[Plan, Layout]:
@@ -59,7 +59,9 @@ def _on_words(plan: Plan, layout: Layout) -> Operator | None:
         # Before the first item of a conjunction all truths are set, and not all bits.
         name = OF_TRUTHS.get(name, name)
         return None if plan.exclusive and name == "and" else _ON_WORDS.get(name)
-    return None if plan.stores[0] == np.bool_ else _ON_WORDS.get(name)
+    if plan.stores[0] == np.bool_:
+        return None
+    return _ON_WORDS.get(name) or _ON_WORDS.get(f"{name} {plan.accumulators[0].kind}")
 
 
 def _words(plan: Plan, layout: Layout, op: Operator) -> tuple[Plan, Layout]:

@@ -47,6 +47,8 @@ struct Or { template <class T> __device__ T operator()(T a, T b) const { return 
 struct Xor { template <class T> __device__ T operator()(T a, T b) const { return T(a ^ b); } };
 struct Last { template <class T> __device__ T operator()(T a, T b) const { return select(equals(b, b), b, a); } };
 struct AddBytes { __device__ u32 operator()(u32 a, u32 b) const { return ((a & 0x7f7f7f7fu) + (b & 0x7f7f7f7fu)) ^ ((a ^ b) & 0x80808080u); } };
+// Of four bytes, as the high bytes of two pairs of 16 bits: of the even ones, and of the odd ones.
+template <u32 (*HALVES)(u32, u32)> struct BytesOf { __device__ u32 operator()(u32 a, u32 b) const { return __byte_perm(HALVES(a << 8, b << 8), HALVES(a, b), 0x7351); } };
 struct AddTimes { __device__ i64 operator()(i64 a, i64 b) const { return a == NOT_A_TIME || b == NOT_A_TIME ? NOT_A_TIME : plus(a, b); } };
 struct MaxTimes { __device__ i64 operator()(i64 a, i64 b) const { return (a >= b && b != NOT_A_TIME) || a == NOT_A_TIME ? a : b; } };
 struct LastTimes { __device__ i64 operator()(i64 a, i64 b) const { return b != NOT_A_TIME ? b : a; } };
