@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from upsweep.dtypes import accumulator, named
 from upsweep.function import as_function
 from upsweep.gpu import launch, layout, shapes
@@ -15,7 +13,7 @@ from upsweep.gpu.view import c_strides
 from upsweep.operator import Operator, resolve
 from upsweep.operators import as_operator
 from upsweep.plan import Plan
-from upsweep.planning import plan_of
+from upsweep.planning import plan_of, stored_in
 
 Case = tuple[Operator, list[str], tuple[int, ...], int, dict[str, Any]]
 """Operator, dtypes, shape, axis and the plan's flags. `kept` names the one component that is stored. `phase` is the remainder
@@ -55,18 +53,23 @@ class Fused(NamedTuple):
     map: Callable[..., Any] | None = None
     finish: Callable[..., Any] | None = None
     flags: dict[str, Any] = {}  # noqa: RUF012
+    stores: str = ""
+    """The dtypes of the results, where these are not what the finish gives."""
 
 
-def fused(case: Fused) -> tuple[Plan, Choice]:
+def fused(case: Fused, arch: int = 90) -> tuple[Plan, Choice]:
     kinds = [name[-1] for name in case.inputs.split()]
-    dtypes = tuple(named(str(np.dtype(name.rstrip(":-|")))) for name in case.inputs.split())
+    dtypes = tuple(named(name.rstrip(":-|")) for name in case.inputs.split())
     functions = {
         "map": case.map and as_function(case.map),
         "finish": case.finish and as_function(case.finish),
     }
-    plan, _ = plan_of(
+    plan, made = plan_of(
         as_operator(case.op), dtypes, (case.shape,) * len(dtypes), case.axis, **functions, **case.flags
     )
+    if case.stores:
+        results = made if plan.finish is None else plan.finish.results
+        plan = stored_in(plan, results, tuple((case.shape, named(name)) for name in case.stores.split()))
 
     def strides(kind: str, size: int) -> tuple[int, ...]:
         full = c_strides(case.shape, size)
@@ -76,7 +79,7 @@ def fused(case: Fused) -> tuple[Plan, Choice]:
     ins = [(strides(kind, d.itemsize), -1 if kind == ":" else 0) for kind, d in zip(kinds, dtypes)]
     rows = plan.row_shape if plan.reduce else plan.shape
     outs = [(c_strides(rows, d.itemsize), 0) for d in plan.stores if d is not None]
-    return _choice(plan, ins, outs, (c_strides(case.shape, 1), 0) if plan.segmented else None)
+    return _choice(plan, ins, outs, (c_strides(case.shape, 1), 0) if plan.segmented else None, arch)
 
 
 def _choice(plan: Plan, ins: Any, outs: Any, heads: Any, arch: int = 90) -> tuple[Plan, Choice]:

@@ -91,7 +91,7 @@ def gradients_at_once(
     >>> da.tolist(), db.tolist()
     ([0.0, 1.5, 1.5], [1.75, 1.5, 1.0])
     """
-    rule = _RULES[order]
+    rule = RULES[order]
     given, finish = (g, a, before, start, starts), rule.leave
     if starts is None:
         given, finish = (*given[:-1], number_of(g.shape[axis] - 1 if reverse else 0)), rule.leave_from
@@ -102,7 +102,7 @@ def gradient_at_once(
     g: Any, a: Any, *, axis: int, reverse: bool, order: str, segments: Segments | None
 ) -> Any:
     """The gradient of b alone."""
-    rule = _RULES[order]
+    rule = RULES[order]
     return _scanned((g, a), rule.enter_alone, rule.leave_alone, 1, axis, reverse, order, segments)[0]
 
 
@@ -111,7 +111,7 @@ def _scanned(
     order: str, segments: Segments | None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """The `count` gradients that `leave` makes, like the gradient of h."""
-    rule, g = _RULES[order], given[0]
+    rule, g = RULES[order], given[0]
 
     def first() -> tuple[Any, Ran | None]:
         on, dtype = engines.load(engines.choose(given)), dtype_of(g.dtype)
@@ -206,7 +206,7 @@ class _Rule(NamedTuple):
     leave_alone: Callable[..., Any]
 
 
-_RULES = {
+RULES = {
     "tree": _Rule(ops.AFFINE, True, _enter_tree, _leave_tree, _leave_tree_from, handed_on, with_what_comes),
     "sequential": _Rule(
         Operator(_step),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
 from gpu_plans import Fused, chosen, fused
+from upsweep.adjoint import RULES
 from upsweep.engine import EngineError
 from upsweep.function import Function
 from upsweep.gpu import driver, lanes, launch, shapes, sweeps
@@ -110,6 +111,38 @@ def test_columns_in_order_move_as_their_lines_lie(dtype, shape, axis, turned, st
     assert walking.stages > 1
     assert walking.stages % walking.servers == 0
     assert not stretch or choice.width >= shape[-1] == choice.columns
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "width", "threads"),
+    [
+        ("f4", (8, 16384, 64), 8, 352),
+        ("bfloat16", (8, 16384, 64), 16, 352),
+        ("f4", (2, 65536, 1024), 16, 352),
+        ("f4", (4, 8192, 333), 16, 352),
+        ("f4", (1, 8192, 3001), 32, 160),
+        ("bfloat16", (8, 4096, 1535), 32, 160),
+        ("f4", (8, 4096, 1535), 64, 224),
+    ],
+)
+def test_few_rows_are_walked_by_many_warps_that_share_no_scheduler(dtype, shape, width, threads):
+    plan, choice = chosen((ops.AFFINE, [dtype] * 2, shape, 1, {"kept": 1, "order": "sequential"}))
+    assert isinstance(choice, lanes.Walk)
+    assert (choice.width, choice.threads) == (width, threads)
+    assert choice.walking.steps % (2 * choice.walking.items * choice.walking.row_lanes) == 0
+    assert choice.shared_bytes(plan) * choice.walking.walks <= choice.chip.shared
+
+
+@pytest.mark.parametrize("arch", [80, 86, 90])
+@pytest.mark.parametrize(("name", "loose"), [("bfloat16", True), ("f4", False)])
+def test_gradients_of_half_precision_move_in_pieces_wherever_lines_begin(name, loose, arch):
+    rule, shape = RULES["tree"], (8, 4096, 333)
+    flags = {"exclusive": True, "reverse": True}
+    inputs, stores = f"{name} {name} {name} f4: i4:", f"{name} {name}"
+    case = Fused(rule.op, inputs, shape, 1, rule.enter, rule.leave_from, flags, stores)
+    plan, choice = fused(case, arch)
+    assert choice.shape.loose is loose
+    assert choice.shared_bytes(plan) <= choice.chip.shared
 
 
 @pytest.mark.parametrize("factor", ["f4:", "f4-", "f4|"])

@@ -230,11 +230,12 @@ class Walk(Choice):
 
     @property
     def threads(self) -> int:
-        return 32 * (self.walking.walkers + self.walking.servers)
+        walking = self.walking
+        return 32 * (walking.walkers + walking.servers + (walking.servers - 1) // 3 * walking.apart)
 
     @property
     def width(self) -> int:
-        return 32 * self.walking.vector * self.walking.walkers
+        return 32 // self.walking.row_lanes * self.walking.vector * self.walking.walkers
 
     def grid(self, resident: Callable[[], int]) -> int:
         return self.rows * self.column_groups if self.across else -(-self.rows // self.width)
@@ -253,9 +254,10 @@ class Walk(Choice):
             "DIMS": len(self.layout.dims) - self.across, "ITEMS": walking.items, "VECTOR": walking.vector,
             "STEPS": walking.steps, "AHEAD": -1 if plan.ahead is None else plan.ahead, "STAGES": walking.stages,
             "BLOCKS": walking.walks, "SERVERS": walking.servers, "WALKERS": walking.walkers,
+            "ROW_LANES": walking.row_lanes,
             "COLUMNS": self.columns if walking.stretch else 0,
         }  # fmt: skip
-        truths = {"ACROSS": self.across, "TURNED": walking.turned}
+        truths = {"ACROSS": self.across, "TURNED": walking.turned, "APART": walking.apart}
         return declared(plan, self.layout, numbers, truths, inputs, outputs)
 
     def _parts(self, plan: Plan) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, int]]:

@@ -19,6 +19,7 @@ from upsweep.gpu.layout import Lane, Layout, mode, patched, turned
 from upsweep.gpu.shapes import LINE, ROWS, WARPS, Chip
 from upsweep.gpu.shapes.columns import (
     LITTLE,
+    MANY,
     NARROW,
     STRETCHED,
     for_columns,
@@ -256,7 +257,7 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
             grain = _grain(layout, 64 * shape.vector, columns)
             single = words(plan, layout) == 1
             if loose and (grain < 4 or (single and grain < 16)):
-                shape = for_loose(shape, columns, line)
+                shape = for_loose(shape, columns, line, words(plan, layout) > MANY)
             elif single and grain >= 4 and shape.vector <= 2 and not (plan.reduce or plan.segmented):
                 shape = for_uneven(shape)
         made = Columns(shape, layout, columns, chip)
@@ -282,7 +283,10 @@ def _are_loose(plan: Plan, layout: Layout) -> bool:
         x.rows[-1] == x.size and (layout.bytes or replace(x, rows=x.rows[:-1]).grain() >= x.size)
         for x in (*loads, *stores)
     )
-    return near and bool(loads) and words(plan, layout) <= 4
+    narrow = (
+        max((x.size for x in loads), default=4) < 4 and functions.reads_again(plan) and not plan.segmented
+    )
+    return near and bool(loads) and (narrow or words(plan, layout) <= MANY)
 
 
 def _are_stretch(layout: Layout, columns: int) -> bool:

@@ -93,12 +93,12 @@ template <int N> struct Items<N, INPUTS> { u8 head[N][VECTOR]; };
 struct Walker {
   const Params& p;
   const Rows& rows;
-  int lane;  // of all that walk; a lane's rows lie 32 apart
+  int lane;  // of all that walk; a lane's rows lie ABREAST apart
   Item start[VECTOR];
   Prefix state[VECTOR];
   Given still[VECTOR];  // of which the inputs that serve whole rows are read
 
-  __device__ __forceinline__ int row(int v) const { return LINED ? lane * VECTOR + v : v * 32 + lane; }
+  __device__ __forceinline__ int row(int v) const { return LINED ? lane * VECTOR + v : v * ABREAST + lane; }
 
   // One step of one row: the results for the item.
   __device__ __forceinline__ Result step(int v, const Given& x, bool head, i64 j) {
@@ -118,7 +118,7 @@ struct Walker {
     each<INPUTS>([&](auto n) {
       constexpr int I = n.value;
       if constexpr (Input<I>::still) get<I>(x) = get<I>(still[v]);
-      else get<I>(x) = convert<typename Input<I>::Value>(static_cast<const Items<N, I>&>(items).x[k][v]);
+      else get<I>(x) = widened<typename Input<I>::Value>(static_cast<const Items<N, I>&>(items).x[k][v], (LINED ? v : k) % 2);
       if constexpr (I == AHEAD) if (last) get<I>(x) = get<I>(start[v]);  // nothing lies behind it
     });
     return x;
@@ -147,14 +147,14 @@ struct Walker {
   // A stage whose first items have been read. It reads the first items of the next stage, which may have to land first. HEADS:
   // segments may start in it.
   template <bool HEADS> __device__ __forceinline__ void walk_stage(char* stage, i64 j, bool more, char* next, u64* full, u32 parity, Items<ITEMS> (&x)[2]) {
-    bool landed = more && barrier_passed(full, parity);
+    bool landed = barrier_passed(full, parity) || !more;
 #pragma unroll
     for (int i = 0; i < STEPS; i += ITEMS) {
       int now = i / ITEMS % 2;
       if (i + ITEMS < STEPS) read<ITEMS>(stage, i + ITEMS, x[now ^ 1]);
-      else if (more) {
+      else {
         if (!landed) barrier_wait(full, parity);
-        read<ITEMS>(next, 0, x[now ^ 1]);
+        read<ITEMS>(next, 0, x[now ^ 1]);  // of the last stage its own, which nobody uses
       }
       walk<HEADS>(stage, j, i, x[now]);
     }
@@ -201,11 +201,11 @@ struct Walker {
         Turn now = turn;
         turn.next();
         bool more = j + 2 * STEPS + REST <= p.n;
-        char *stage = memory + now.stage * STAGE_BYTES, *next = memory + turn.stage * STAGE_BYTES;
+        char *stage = memory + now.stage * STAGE_BYTES, *next = memory + (more ? turn : now).stage * STAGE_BYTES;
         u64* full = &ring.full[turn.stage];
         if (SEGMENTED && ring.heads[now.stage]) walk_stage<SEGMENTED>(stage, j, more, next, full, turn.parity, x);
         else walk_stage<false>(stage, j, more, next, full, turn.parity, x);
-        arrive(&ring.done[now.stage], lane % 32);
+        arrive(&ring.done[now.stage], threadIdx.x % 32);
       }
     }
     if (j < p.n) walk_slowly(ring, memory, turn, j);
@@ -214,7 +214,7 @@ struct Walker {
   __device__ __forceinline__ void walk_slowly(Ring& ring, char* memory, Turn& turn, i64& j) {
     barrier_wait(&ring.full[turn.stage], turn.parity);
     walk_some(memory + turn.stage * STAGE_BYTES, j, (int)min(p.n - j, (i64)STEPS));
-    arrive(&ring.done[turn.stage], lane % 32);
+    arrive(&ring.done[turn.stage], threadIdx.x % 32);
     turn.next();
     j += STEPS;
   }
@@ -234,13 +234,16 @@ struct Walker {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(32 * (WALKERS + SERVERS), BLOCKS) upsweep_walk(const __grid_constant__ Params p) {
+// A warp that walks has a scheduler to itself (APART): every fourth warp shares it, and does nothing.
+constexpr int IDLE = APART ? (SERVERS - 1) / 3 : 0;
+
+extern "C" __global__ void __launch_bounds__(32 * (WALKERS + SERVERS + IDLE), BLOCKS) upsweep_walk(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char memory[];
   __shared__ Ring ring;
   if (threadIdx.x == 0) ring.init();
   __syncthreads();
   Rows rows = rows_of(p, blockIdx.x);
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (warp < WALKERS) Walker{p, rows, warp * 32 * VECTOR + lane}.run(ring, memory);
-  else Server{p, rows, ring, memory, warp - WALKERS, lane}.run();
+  if (warp < WALKERS) Walker{p, rows, warp * 32 * VECTOR + lane % ABREAST}.run(ring, memory);
+  else if (!APART || warp % 4) Server{p, rows, ring, memory, warp - WALKERS - (APART ? warp / 4 : 0), lane}.run();
 }

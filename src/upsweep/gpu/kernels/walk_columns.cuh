@@ -1,48 +1,56 @@
 // Lines of columns that begin anywhere, on their way to a stage of walk.cu's ring and back.
 #include "walk_stages.cuh"
 
-// Lines of columns that become rows of a stage by way of registers, a lane a column, so that lines may begin anywhere. A lane
-// asks for its items a turn before they are wanted.
+// Lines of columns that become rows of a stage by way of registers, so that lines may begin anywhere: ROW_LANES lanes a column,
+// each with a share of its steps. A lane asks for its items a turn before they are wanted.
 template <class T, int AT, int GRAIN> struct Turned : InStage<T, AT, false> {
   typedef InStage<T, AT, false> Base;
-  struct Asked { T x[VECTOR][STEPS]; };
+  static constexpr int SHARE = STEPS / ROW_LANES;
+  struct Asked { T x[VECTOR][SHARE]; };
 
-  // Calls f(v, line, whole) for each column of this lane that exists, where the column's item j lies; whole: all STEPS items exist.
+  // Calls f(row, v, item, whole) for each column of this lane that exists, where the first item of its share lies; whole: all
+  // items exist.
   template <class F> static __device__ __forceinline__ void each_column(const Lines& at, i64 along, i64 j, bool whole, int rows, int lane, F&& f) {
 #pragma unroll
     for (int v = 0; v < VECTOR; v++) {
-      int row = v * 32 + lane;
+      int row = v * ABREAST + lane % ABREAST;
       if (row >= rows) break;
-      char* item = at.base + row * (int)sizeof(T) + j * along;
-      if (whole) f(v, item, Int<1>{});
-      else f(v, item, Int<0>{});
+      char* item = at.base + row * (int)sizeof(T) + (j + first(lane)) * along;
+      if (whole) f(row, v, item, Int<1>{});
+      else f(row, v, item, Int<0>{});
     }
   }
   static __device__ __forceinline__ void ask(Asked& asked, const Lines& at, i64 along, i64 j, int m, int rows, int lane, int skip) {
-    each_column(at, along, j, m == STEPS && !skip, rows, lane, [&](int v, const char* item, auto whole) {
+    each_column(at, along, j, m == STEPS && !skip, rows, lane, [&](int, int v, const char* item, auto whole) {
+      const int from = first(lane);
 #pragma unroll
-      for (int i = 0; i < STEPS; i++, item += along)
-        if (whole.value || (i < m && i >= skip)) asked.x[v][i] = load_item<T, GRAIN>(item);
+      for (int i = 0; i < SHARE; i++, item += along)
+        if (whole.value || (from + i < m && from + i >= skip)) asked.x[v][i] = load_item<T, GRAIN>(item);
     });
   }
   static __device__ __forceinline__ bool any(const Asked&) { return true; }
   static __device__ __forceinline__ void bring(const Asked& asked, char* stage, const Lines&, i64, i64, int, int, int lane, int) {
 #pragma unroll
-    for (int v = 0; v < VECTOR; v++) Base::template write_row<STEPS>(stage, v * 32 + lane, 0, [&](int k) { return asked.x[v][k]; });
+    for (int v = 0; v < VECTOR; v++)
+      Base::template write_row<SHARE>(stage, v * ABREAST + lane % ABREAST, first(lane), [&](int k) { return asked.x[v][k]; });
   }
   static __device__ __forceinline__ void take(const char* stage, const Lines& at, i64 along, i64 j, int m, int rows, int lane) {
-    constexpr int N = STEPS < 4 * Base::UNIT ? STEPS : 4 * Base::UNIT;
-    each_column(at, along, j, m == STEPS, rows, lane, [&](int v, char* item, auto whole) {
+    constexpr int N = SHARE < 4 * Base::UNIT ? SHARE : 4 * Base::UNIT;
+    each_column(at, along, j, m == STEPS, rows, lane, [&](int row, int, char* item, auto whole) {
+      const int from = first(lane);
 #pragma unroll
-      for (int i = 0; i < STEPS; i += N) {
+      for (int i = 0; i < SHARE; i += N) {
         T x[N];
-        Base::template read_row<N>(stage, v * 32 + lane, i, [&](int k, const T& y) { x[k] = y; });
+        Base::template read_row<N>(stage, row, from + i, [&](int k, const T& y) { x[k] = y; });
 #pragma unroll
         for (int k = 0; k < N; k++, item += along)
-          if (whole.value || i + k < m) store_item<T, GRAIN>(item, x[k]);
+          if (whole.value || from + i + k < m) store_item<T, GRAIN>(item, x[k]);
       }
     });
   }
+
+ private:
+  static __device__ __forceinline__ int first(int lane) { return lane / ABREAST * SHARE; }
 };
 
 // All lines of a row of rows, which lie one behind another, as one stretch of memory, so that no two blocks share a sector. What

@@ -2,18 +2,29 @@
 #include "params.cuh"
 #include "memory.cuh"
 
-constexpr int WIDTH = 32 * VECTOR * WALKERS;
+// Rows of a warp that lie 32 / ROW_LANES apart; the other lanes of a warp that walks do what these do.
+constexpr int ABREAST = 32 / ROW_LANES, WIDTH = ABREAST * VECTOR * WALKERS;
+
+// Pieces of 8 bytes as two words: the compiler packs halves into a word by one instruction, into a number of 64 bits by shifts.
+template <int BYTES> struct words_of : bits_of<BYTES> {};
+template <> struct words_of<8> { typedef uint2 type; };
+
+// An item as the number that is computed with. The upper half of a word takes one instruction so, and two as a conversion.
+template <class To, class From> __device__ __forceinline__ To widened(From x, bool upper) {
+  if (!same<From, bf16> || !upper) return convert<To>(x);
+  if constexpr (same<From, bf16>) { f32 r; asm("{ .reg .b16 zero; mov.b16 zero, 0; mov.b32 %0, {zero, %1}; }" : "=f"(r) : "h"(x.bits)); return convert<To>(r); }
+}
 
 // N items that lie side by side, at an address that is a multiple of their size or of 16.
 template <int N, class T> __device__ __forceinline__ void load_run(const char* from, T* to) {
   constexpr int BYTES = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
-  typedef typename bits_of<BYTES>::type piece;
+  typedef typename words_of<BYTES>::type piece;
 #pragma unroll
   for (int b = 0; b < N * sizeof(T); b += BYTES) { piece x = *(const piece*)(from + b); memcpy((char*)to + b, &x, BYTES); }
 }
 template <int N, class T> __device__ __forceinline__ void store_run(char* to, const T* from) {
   constexpr int BYTES = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
-  typedef typename bits_of<BYTES>::type piece;
+  typedef typename words_of<BYTES>::type piece;
 #pragma unroll
   for (int b = 0; b < N * sizeof(T); b += BYTES) { piece x; memcpy(&x, (const char*)from + b, BYTES); *(piece*)(to + b) = x; }
 }
@@ -60,7 +71,7 @@ template <class T, int AT, bool FLIP> struct InStage {
     } else {
 #pragma unroll
       for (int v = 0; v < VECTOR; v++)
-        read_row<N>(stage, v * 32 + lane, i, [&](int k, const T& item) { x[k][v] = item; });
+        read_row<N>(stage, v * ABREAST + lane, i, [&](int k, const T& item) { x[k][v] = item; });
     }
   }
   template <int N> static __device__ __forceinline__ void write(char* stage, int lane, int i, const T (&x)[N][VECTOR]) {
@@ -70,7 +81,7 @@ template <class T, int AT, bool FLIP> struct InStage {
     } else {
 #pragma unroll
       for (int v = 0; v < VECTOR; v++)
-        write_row<N>(stage, v * 32 + lane, i, [&](int k) { return x[k][v]; });
+        write_row<N>(stage, v * ABREAST + lane, i, [&](int k) { return x[k][v]; });
     }
   }
 
