@@ -203,5 +203,9 @@ def test_rows_that_lie_a_little_apart_on_a_gpu(cuda, n):
     ):
         x = rng.integers(-3, 4, (8200, n + gap)).astype(dtype)
         want = up.scan(x[:, :n], op, axis=1, reverse=gap == 3)
-        got = up.scan(cp.asarray(x)[:, :n], op, axis=1, reverse=gap == 3).get()
-        assert got.tobytes() == want.tobytes(), (op, dtype)
+        for beside in (0, 1):
+            room = cp.full((8200, n + beside), 77, dtype)
+            up.scan(cp.asarray(x)[:, :n], op, axis=1, reverse=gap == 3, out=room[:, :n])
+            got = room.get()
+            assert got[:, :n].tobytes() == want.tobytes(), (op, dtype, beside)
+            assert (got[:, n:] == 77).all(), (op, dtype, beside)

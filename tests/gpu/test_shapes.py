@@ -356,13 +356,17 @@ def test_turned_rows_are_moved_in_the_largest_pieces_that_begin_and_end_them(
 
 
 @pytest.mark.parametrize(
-    ("dtype", "flags", "items"),
-    [("f4", {}, 32), ("i2", {}, 64), ("i1", {}, 64), ("i1", {"exclusive": True}, 64), ("f8", {}, 16)],
-)
+    ("dtype", "side", "flags", "items"),
+    [("f4", 4096, {}, 32), ("i2", 4096, {}, 64), ("i1", 4096, {}, 64), ("i1", 4096, {"exclusive": True}, 64),
+     ("f8", 4096, {}, 16),
+     ("i2", 4098, {}, 64), ("i2", 4097, {}, 32), ("i1", 4097, {}, 32), ("i2", 4096, {"reverse": True}, 32)],
+)  # fmt: skip
 @pytest.mark.parametrize("axis", [0, 1])
-def test_turned_rows_come_by_128_bytes_where_registers_allow_it(dtype, flags, items, axis):
-    plan, choice = chosen((ops.MAX, [dtype], (16384, 4096), axis, {"transposed": True, **flags}))
+def test_turned_rows_come_by_128_bytes_where_lanes_hold_them(dtype, side, flags, items, axis):
+    plan, choice = chosen((ops.MAX, [dtype], (side, side), axis, {"transposed": True, **flags}))
     assert (choice.kernel, choice.shape.items) == ("columns", items)
+    grains = re.findall(r"turned = 1; static constexpr int grain = (\d+)", choice.spec(plan))
+    assert all(items * np.dtype(dtype).itemsize <= 32 * int(grain) for grain in grains)
     assert choice.shared_bytes(plan) <= shapes.chip(90).shared
 
 

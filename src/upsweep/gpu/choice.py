@@ -262,7 +262,11 @@ def spec(plan: Plan, choice: Choice) -> str:
     def grain_of(x: Lane) -> int:
         if not columns or not patched(x):
             return x.grain(x.size)
-        return _piece(layout, x, shape.items) if turned(x) else x.grain_of_lines(choice.width, choice.columns)
+        return (
+            turned_piece(layout, x, shape.items)
+            if turned(x)
+            else x.grain_of_lines(choice.width, choice.columns)
+        )
 
     inputs = [
         {**moved(x, at, grain_of(x), True), "again": bool(x.rows) and not any(x.rows)}
@@ -272,7 +276,7 @@ def spec(plan: Plan, choice: Choice) -> str:
 
     def grain_of_results(x: Lane, at: int) -> int:
         if columns and not plan.reduce and turned(x):
-            return _piece(layout, x, shape.items)
+            return turned_piece(layout, x, shape.items)
         lined = columns and not plan.reduce and (at >= 0 or shape.lanes < 32)
         return x.grain_of_lines(choice.width, choice.columns) if lined else x.grain(x.size)
 
@@ -313,7 +317,7 @@ def moved_together(layout: Layout) -> bool:
     )
 
 
-def _piece(layout: Layout, x: Lane, items: int) -> int:
+def turned_piece(layout: Layout, x: Lane, items: int) -> int:
     """Bytes of a row that are turned together: so many that every run and row begins and ends with them."""
     return replace(x, along=0).grain(layout.n * x.size, items * x.size) if x.along > 0 else x.size
 

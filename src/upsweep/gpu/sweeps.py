@@ -14,9 +14,9 @@ from dataclasses import replace
 from math import prod
 
 from upsweep.gpu import functions
-from upsweep.gpu.choice import Choice, costly, held, moved_together, packing, words, words_read
+from upsweep.gpu.choice import Choice, costly, held, moved_together, packing, turned_piece, words, words_read
 from upsweep.gpu.layout import Lane, Layout, mode, patched, turned
-from upsweep.gpu.shapes import LINE, ROWS, WARPS, Chip
+from upsweep.gpu.shapes import LINE, ROWS, SEVERAL, WARPS, Chip
 from upsweep.gpu.shapes.columns import (
     LITTLE,
     MANY,
@@ -249,8 +249,10 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
             plan.segmented,
         )
         loose, single = _are_loose(plan, layout), words(plan, layout) == 1 and not plan.segmented
-        if single and any(map(turned, (*layout.moving(), *layout.stores))):
-            shape = for_turned(shape, min(sizes))
+        turning = [x for x in (*layout.moving(), *layout.stores) if turned(x)]
+        if single and turning:
+            piece = min(turned_piece(layout, x, SEVERAL) // x.size for x in turning)
+            shape = for_turned(shape, min(sizes), piece)
         elif loose and _are_stretch(layout, columns):
             shape = for_stretch(shape, columns, sum(sizes), single)
         elif shape.lanes == 32 and _are_uneven(layout):

@@ -114,12 +114,12 @@ def for_stretch(shape: Shape, columns: int, size: int, single: bool) -> Shape:
     )  # fmt: skip
 
 
-def for_turned(shape: Shape, size: int) -> Shape:
+def for_turned(shape: Shape, size: int, piece: int) -> Shape:
     """Tiles where items that touch along the axis come or go by 128 bytes, as far as registers allow, of items of `size` bytes.
-    Of a copy (H200), by 64 bytes and less -> so: transposed bf16 along axis 0 .79 -> .89, along axis 1 .80 -> .83, bytes .47 ->
-    .65 and .48 -> .57.
+    A lane has at most one piece of a run, of `piece` items. Of a copy (H200), by 64 bytes and less -> so: transposed bf16 along
+    axis 0 .79 -> .88, along axis 1 .80 -> .83, bytes .47 -> .65 and .48 -> .57.
     """
-    items = min(SEVERAL, 128 // size)
+    items = min(SEVERAL, 128 // size, 32 * piece)
     return replace(shape, items=items, blocks=2) if items > shape.items else shape
 
 
