@@ -55,11 +55,11 @@ constexpr int SLOTS = max_of(NEAR, 1);  // no array is empty
 // spread of f4 ran at .59 of a copy with zeros, at .68 without (H200).
 constexpr bool FILLED = COMPONENTS > 2 && !LIGHT;
 
-// The prefix before the 1024 tiles that t is among stays for all of them: of many words, or of three components, a warp remembers it
+// The prefix before the 1024 tiles that t is among stays for all of them: of three components, or more of many words, a warp keeps it
 // from one tile to its next. In two runs, eight of f8 went from .443 to .468 of a copy and from .484 to .502, six of f8 from .72 and .74
 // to .75, three of f4 from .77 to .795, of f8 from .57 to .60 or stayed; six of f4 fell from .81 to .79 with it, four of f4 from .89 to
 // .88 (H200).
-constexpr bool REMEMBERS = NODE >= 8 || (COMPONENTS == 3 && NODE > 2);
+constexpr bool REMEMBERS = COMPONENTS == 3 || (COMPONENTS > 3 && NODE >= 8);
 struct Above { u64 row; i64 turn = -1; Prefix prefix; };
 
 // Folds the prefix of tile t, and in the upper half of the lanes that of the tile after it. `sum` is the sum of tile t.
@@ -89,10 +89,8 @@ struct LookBack {
     down_sweep<32, LOOKING>(p, digit(mine(), level), up_sweep<16, LOOKING>(e, lane, most(level)), start);
   }
 
-  // The siblings of a level with the sum of tile t behind them.
-  __device__ __forceinline__ Element with_own(const Element& e, int level) const {
-    return pick(FILLED ? lane < digit(level) : level > 0 || lane != digit(0), e, sum);
-  }
+  // The siblings of a level, and in all lanes behind them the sum of tile t.
+  __device__ __forceinline__ Element with_own(const Element& e, int level) const { return pick(lane < digit(level), e, sum); }
 
   // Groups do not end with most tiles, so that the levels above are the same for t and t + 1. Sums that may be missing are taken
   // from their parts: those of the near groups beside t's, and, while t is among the first 16 groups after a `turn` of the level
