@@ -33,8 +33,9 @@ def _long() -> Iterator[Call]:
     yield Call("hash2-u64", (((1 << 22) + 3,), 0))
     yield Call("matrices-f64", (((1 << 21) + 9,), 0))
     yield Call("eight-f64", (((1 << 20) + 7,), 0), exclusive=True)
-    # rows of more than 1024 tiles, whose prefixes a block remembers
+    # A block remembers the prefix before 1024 tiles: in rows of more tiles, and from one row to the next.
     yield Call("matrices-f64", ((2, 2_300_001), 1), initial="rows")
+    yield Call("eight-f64", ((3, 300_001), 1), initial="rows")
     yield Call("logaddexp-float32", (((1 << 22) + 5,), 0))
     yield Call("logaddexp-float64", (((1 << 20) + 5,), 0), reverse=True, initial="scalar")
     # rows side by side that are reduced block by block
