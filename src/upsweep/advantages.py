@@ -31,6 +31,11 @@ def advantages(
     )  # fmt: skip
 
 
+def stops_of(ended: Any, cut: Any) -> Any:
+    """The last items of episodes, ended or cut off: of two arrays of flags, of which either may be None."""
+    return cut if ended is None else ended if cut is None else ended | cut
+
+
 def gradients(
     g: Any, over: Any, gamma: float, lam: float, *, every: bool, own: bool, other: bool, negative: bool, ends: Segments | None,
     axis: int, order: str, out: Any,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from upsweep import api, homes
-from upsweep.advantages import advantages
+from upsweep.advantages import advantages, stops_of
 from upsweep.apps.kinds import enter, floating, parameter
 from upsweep.arguments import ShapeError, axis_of, followed, number_of, timed, weighted
 from upsweep.dtypes import named
@@ -221,7 +221,7 @@ def gae(
     r, v = floating(xp, r), floating(xp, v)
     dim = axis_of(axis, tuple(v.shape))
     ended, cut = (None if f is None else _flags(xp, f, v.shape, dim) for f in (ended, cut))
-    stops = cut if ended is None else ended if cut is None else ended | cut
+    stops = stops_of(ended, cut)
     made = xp.empty(v.shape, dtype=r.dtype if r.dtype == v.dtype else xp.result_type(r, v), device=v.device)
     if 0 in v.shape:
         return give(made)

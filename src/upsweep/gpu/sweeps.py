@@ -229,18 +229,17 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
     """
     sizes = [x.size for x in layout.loads if patched(x)]
     line = min((size for size in sizes if LITTLE * size > max(sizes)), default=4)
-    warps = WARPS
-    if any(map(turned, (*layout.moving(), *layout.stores))):
+    warps, item, again = WARPS, words(plan, layout), functions.reads_again(plan)
+    pair = sum(x.size for x in layout.moving()) if [d.itemsize for d in plan.accumulators] == [4, 4] else 0
+    loose, alone = _are_loose(plan, layout), item == 1 and not plan.segmented
+    turning = [x for x in (*layout.moving(), *layout.stores) if turned(x)]
+    if turning:
         line = 4
     while True:
-        again = functions.reads_again(plan)
-        pair = (
-            sum(x.size for x in layout.moving()) if [d.itemsize for d in plan.accumulators] == [4, 4] else 0
-        )
         shape = for_columns(
             layout.n,
             columns,
-            words(plan, layout),
+            item,
             words_read(layout),
             line,
             warps,
@@ -248,19 +247,16 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
             pair,
             plan.segmented,
         )
-        loose, single = _are_loose(plan, layout), words(plan, layout) == 1 and not plan.segmented
-        turning = [x for x in (*layout.moving(), *layout.stores) if turned(x)]
-        if single and turning:
+        if alone and turning:
             piece = min(turned_piece(layout, x, SEVERAL) // x.size for x in turning)
             shape = for_turned(shape, min(sizes), piece)
         elif loose and _are_stretch(layout, columns):
-            shape = for_stretch(shape, columns, sum(sizes), single)
+            shape = for_stretch(shape, columns, sum(sizes), alone)
         elif shape.lanes == 32 and _are_uneven(layout):
             grain = _grain(layout, 64 * shape.vector, columns)
-            single = words(plan, layout) == 1
-            if loose and (grain < 4 or (single and grain < 16)):
-                shape = for_loose(shape, columns, line, words(plan, layout) > MANY)
-            elif single and grain >= 4 and shape.vector <= 2 and not (plan.reduce or plan.segmented):
+            if loose and (grain < 4 or (item == 1 and grain < 16)):
+                shape = for_loose(shape, columns, line, item > MANY)
+            elif item == 1 and grain >= 4 and shape.vector <= 2 and not (plan.reduce or plan.segmented):
                 shape = for_uneven(shape)
         made = Columns(shape, layout, columns, chip)
         if made.shared_bytes(plan) <= chip.shared - 4096 or shape.warps == 1:

@@ -5,21 +5,19 @@ the other, and each is one scan.
 from __future__ import annotations
 
 from functools import partial
-from inspect import signature
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad
 
 import upsweep as up
 from upsweep import advantages as scans
 from upsweep.jax.buffers import in_place, like
 from upsweep.jax.neighbours import along, row_shape
-from upsweep.jax.primitives import for_rows, in_front
+from upsweep.jax.primitives import for_rows, in_front, registered
 
 _NAMES = "rva"
 """Rewards, values, and the values after: what a gradient is wanted of."""
@@ -46,7 +44,7 @@ def advantages(
 def _named(given: Any, flags: str) -> tuple[Any, Any]:
     """The items at which an episode ends, and the last items of episodes, ended or cut off."""
     ended, cut = (dict(zip(flags, given)).get(name) for name in "ec")
-    return ended, cut if ended is None else ended if cut is None else ended | cut
+    return ended, scans.stops_of(ended, cut)
 
 
 def _result(r: Any, v: Any, *_: Any, **__: Any) -> list[ShapedArray]:
@@ -153,26 +151,20 @@ def _transposed_transpose(gradients: Any, g: Any, *given: Any, wanted: str, **ho
     return [*_advantages.bind(*whole, *given, **how), *[None] * len(given)]
 
 
-def _batch(made: Primitive, whole: tuple[int, ...], args: Any, dims: Any, **how: Any) -> Any:
+def _batch(whole: tuple[int, ...], made: Primitive, args: Any, dims: Any, **how: Any) -> Any:
     results = made.bind(*in_front(args, dims, whole), **how)
     return results, [0] * len(results)
 
 
-def _linear(name: str, run: Any, shapes: Any, jvp: Any, transpose: Any, operands: int) -> Primitive:
-    """A primitive that is linear in its first `operands`."""
-    made = Primitive(f"upsweep_{name}")
-    made.multiple_results = True
-    statics = [p.name for p in signature(run).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    made.def_impl(jax.jit(run, static_argnames=statics))
-    made.def_abstract_eval(shapes)
-    mlir.register_lowering(made, mlir.lower_fun(run, multiple_results=True))
-    ad.primitive_jvps[made] = jvp
-    ad.primitive_transposes[made] = transpose
-    batching.primitive_batchers[made] = partial(_batch, made, tuple(range(operands)))
-    return made
-
-
-_advantages = _linear("advantages", _run, _result, _jvp, _transpose, 3)
-_transposed = _linear(
-    "advantages_transposed", _transposed_run, _gradients, _transposed_jvp, _transposed_transpose, 1
+_advantages = registered(
+    "advantages", _run, _result, _jvp, _transpose, partial(_batch, (0, 1, 2)), several=True
+)
+_transposed = registered(
+    "advantages_transposed",
+    _transposed_run,
+    _gradients,
+    _transposed_jvp,
+    _transposed_transpose,
+    partial(_batch, (0,)),
+    several=True,
 )

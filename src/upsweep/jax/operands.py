@@ -44,16 +44,21 @@ def rows_of(initial: Any, x: Array, dim: int) -> Array:
 
 def ranked(a: Array, b: Array) -> Array:
     """A multiplier of b's rank, whose axes of one item hold for all of b's."""
-    if a.ndim > b.ndim or any(m not in (1, n) for m, n in zip(reversed(a.shape), reversed(b.shape))):
+    if not _fits(a, b):
         raise ShapeError(f"a multiplier of shape {a.shape} does not broadcast to {b.shape}")
     return a.reshape((1,) * (b.ndim - a.ndim) + a.shape)
 
 
 def spread(x: Array, like: Array, what: str) -> Array:
     """x in the shape of another array."""
-    if x.ndim > like.ndim or any(m not in (1, n) for m, n in zip(reversed(x.shape), reversed(like.shape))):
+    if not _fits(x, like):
         raise ShapeError(f"{what} of shape {x.shape} do not broadcast to {like.shape}")
     return jnp.broadcast_to(x, like.shape)
+
+
+def _fits(x: Array, like: Array) -> bool:
+    """Whether x broadcasts to the shape of another array."""
+    return x.ndim <= like.ndim and all(m in (1, n) for m, n in zip(reversed(x.shape), reversed(like.shape)))
 
 
 def flags_of(flags: Any, x: Array, dim: int) -> Array:

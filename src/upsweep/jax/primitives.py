@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -71,19 +72,32 @@ def primitive(name: str, run: Any, jvp: Any, transpose: Any, initial: int) -> Pr
     """A primitive of one result, with the shape of its first operand; a batch stands in front. `initial` is the place of that
     operand, where it is given.
     """
-    made = Primitive(f"upsweep_{name}")
-    statics = [p.name for p in signature(run).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    made.def_impl(jax.jit(run, static_argnames=statics))
-    made.def_abstract_eval(lambda x, *_, **__: ShapedArray(x.shape, x.dtype))
-    mlir.register_lowering(made, mlir.lower_fun(run, multiple_results=False))
-    ad.primitive_jvps[made] = jvp
-    ad.primitive_transposes[made] = transpose
 
-    def batch(args: Any, dims: Any, **params: Any) -> Any:
+    def like(x: Any, *_: Any, **__: Any) -> ShapedArray:
+        return ShapedArray(x.shape, x.dtype)
+
+    def batch(made: Primitive, args: Any, dims: Any, **params: Any) -> Any:
         whole = (0, initial) if params["started"] else (0,)
         return made.bind(*in_front(args, dims, whole), **params), 0
 
-    batching.primitive_batchers[made] = batch
+    return registered(name, run, like, jvp, transpose, batch, several=False)
+
+
+def registered(
+    name: str, run: Any, shapes: Any, jvp: Any, transpose: Any, batch: Any, *, several: bool
+) -> Primitive:
+    """A primitive that runs a function, whose keywords are constants of a compilation. `batch` is given the primitive first.
+    `several`: results come in a list.
+    """
+    made = Primitive(f"upsweep_{name}")
+    made.multiple_results = several
+    statics = [p.name for p in signature(run).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    made.def_impl(jax.jit(run, static_argnames=statics))
+    made.def_abstract_eval(shapes)
+    mlir.register_lowering(made, mlir.lower_fun(run, multiple_results=several))
+    ad.primitive_jvps[made] = jvp
+    ad.primitive_transposes[made] = transpose
+    batching.primitive_batchers[made] = partial(batch, made)
     return made
 
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from upsweep.advantages import stops_of
 from upsweep.arguments import ShapeError, axis_of, followed, timed, weighted
 from upsweep.dtypes import accumulator
 from upsweep.jax import filters
@@ -138,7 +139,7 @@ def gae(
         after = jax.lax.slice_in_dim(jnp.concatenate([v, last], dim), 1, None, axis=dim)
     if ended is not None:
         after = jnp.where(ended, 0, after)
-    stops = cut if ended is None else ended if cut is None else ended | cut
+    stops = stops_of(ended, cut)
     delta = single(r) + gamma * single(after) - single(v)
     return discounted_sum(delta, gamma * lam, stops, axis=dim, order=order).astype(
         jnp.promote_types(r.dtype, v.dtype)

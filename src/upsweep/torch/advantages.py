@@ -30,14 +30,9 @@ def _advantages(
         )
     over: Any = False if ended is None else ended.expand(v.shape) if every else along(ended, dim, True, 0, 1)
     after = after if every else after.to(v.dtype).unsqueeze(dim)
-    stops = ends_of(_stops(ended, cut), v, dim)
+    stops = ends_of(scans.stops_of(ended, cut), v, dim)
     scans.advantages(r, v, after, over, gamma, lam, every=every, ends=stops, axis=dim, order=order, out=out)
     return out
-
-
-def _stops(ended: Tensor | None, cut: Tensor | None) -> Tensor | None:
-    """The last items of episodes, ended or cut off."""
-    return cut if ended is None else ended if cut is None else ended | cut
 
 
 @_advantages.register_fake
@@ -100,8 +95,9 @@ def _transpose(
     own, other, negative = not ours.isdisjoint(wanted), others in wanted, every and "r" not in wanted
     outs = tuple([torch.empty_like(g, memory_format=torch.contiguous_format) for _ in range(own + other)])
     over = ended.expand(g.shape) if every and other and ended is not None else False
+    stops = ends_of(scans.stops_of(ended, cut), g, dim)
     scans.gradients(
-        g, over, gamma, lam, every=every, own=own, other=other, negative=negative, ends=ends_of(_stops(ended, cut), g, dim),
+        g, over, gamma, lam, every=every, own=own, other=other, negative=negative, ends=stops,
         axis=dim, order=order, out=outs if own and other else outs[0],
     )  # fmt: skip
     s, beside = outs[0], outs[-1]

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from upsweep.advantages import stops_of
 from upsweep.arguments import followed, timed, weighted
 from upsweep.segments import Segments
 from upsweep.torch import averages, filters
@@ -160,7 +161,7 @@ def gae(
         after = torch.cat([v, after.to(v.dtype).unsqueeze(dim)], dim).narrow(dim, 1, v.shape[dim])
     dtype, r, v, after = torch.promote_types(r.dtype, v.dtype), single(r), single(v), single(after)
     delta = r + gamma * after - v if ended is None else torch.where(ended, r - v, r + gamma * after - v)
-    stops = cut if ended is None else ended if cut is None else ended | cut
+    stops = stops_of(ended, cut)
     return discounted_sum(delta, gamma * lam, stops, axis=dim, order=order).to(dtype)
 
 
