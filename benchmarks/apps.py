@@ -101,10 +101,19 @@ def moves(rng: np.random.Generator) -> Iterator[Race]:
         lambda: np.concatenate([x[keep], x[~keep]]),
     )
     yield Race("where", "np.flatnonzero", lambda: apps.where(keep), lambda: np.flatnonzero(keep))
+    few = rng.random(N) < 0.01
+    yield Race("compact, 1 % kept", "x[keep]", lambda: apps.compact(x, few), lambda: x[few])
+    yield Race("where, 1 % kept", "np.flatnonzero", lambda: apps.where(few), lambda: np.flatnonzero(few))
     yield Race("unique_consecutive", "pandas shift", lambda: apps.unique_consecutive(runs),
                lambda: (s := pd.Series(runs))[s != s.shift()].to_numpy())  # fmt: skip
     yield Race("run_length_decode", "np.repeat", lambda: apps.run_length_decode(x[: N // 4], lengths),
                lambda: np.repeat(x[: N // 4], lengths))  # fmt: skip
+    codes = rng.integers(0, 256, N // 4).astype(np.uint8)
+    yield Race("run_length_decode of bytes", "np.repeat", lambda: apps.run_length_decode(codes, lengths),
+               lambda: np.repeat(codes, lengths))  # fmt: skip
+    longer = rng.integers(0, 401, N // 200)
+    yield Race("run_length_decode, long runs of bytes", "np.repeat", lambda: apps.run_length_decode(codes[: len(longer)], longer),
+               lambda: np.repeat(codes[: len(longer)], longer))  # fmt: skip
 
     def owners() -> tuple[np.ndarray, np.ndarray]:
         owner = np.repeat(np.arange(len(lengths)), lengths)
@@ -123,6 +132,16 @@ def moves(rng: np.random.Generator) -> Iterator[Race]:
                    lambda k=keys: np.sort(k, kind="stable"))  # fmt: skip
         yield Race(f"argsort {dtype}", "np.argsort stable", lambda k=keys: apps.argsort(k),
                    lambda k=keys: np.argsort(k, kind="stable"))  # fmt: skip
+    for n in (1000, 30_000):
+        few = rng.standard_normal(n)
+        yield Race(
+            f"radix_sort of {n} float64",
+            "np.sort",
+            lambda k=few: apps.radix_sort(k),
+            lambda k=few: np.sort(k),
+        )
+        yield Race(f"argsort of {n} float64", "np.argsort stable", lambda k=few: apps.argsort(k),
+                   lambda k=few: np.argsort(k, kind="stable"))  # fmt: skip
     yield Race(
         "quicksort",
         "np.sort stable",
@@ -190,8 +209,10 @@ def algebra(rng: np.random.Generator) -> Iterator[Race]:
     a, c, d = rng.standard_normal((3, n))
     b = np.abs(a) + np.abs(c) + 0.1
     bands = np.stack([np.roll(c, 1), b, np.roll(a, -1)])
-    yield Race("solve_tridiagonal", "scipy solve_banded", lambda: apps.solve_tridiagonal(a, b, c, d),
-               lambda: linalg.solve_banded((1, 1), bands, d), close)  # fmt: skip
+    for order, how in (("tree", ""), ("sequential", ", in order")):
+        yield Race(f"solve_tridiagonal{how}", "scipy solve_banded",
+                   lambda order=order: apps.solve_tridiagonal(a, b, c, d, order=order),
+                   lambda: linalg.solve_banded((1, 1), bands, d), close)  # fmt: skip
     p, points = rng.standard_normal(200), rng.uniform(-1, 1, 20_000)
     yield Race(
         "polyval, degree 199",

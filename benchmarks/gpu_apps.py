@@ -44,6 +44,8 @@ def moves() -> Iterator[Race]:
     few = torch.rand(N, device=CUDA) < 0.01
     yield Race("compact, 1 % kept", nbytes(x, few, x[few]), lambda: apps.compact(x, few), lambda: x[few],
                lambda: cp.asarray(x)[cp.asarray(few)])  # fmt: skip
+    yield Race("where, 1 % kept", nbytes(few) + 2 * nbytes(x[few]), lambda: apps.where(few), lambda: few.nonzero()[:, 0],
+               lambda: cp.flatnonzero(cp.asarray(few)))  # fmt: skip
     runs = torch.randint(0, 1000, (N // 4,), dtype=torch.int32, device=CUDA).repeat_interleave(4)
     firsts = torch.unique_consecutive(runs)
     yield Race("unique_consecutive", nbytes(runs, firsts), lambda: apps.unique_consecutive(runs),
@@ -55,6 +57,10 @@ def moves() -> Iterator[Race]:
     yield Race("run_length_decode", nbytes(few, lengths) + 4 * out, lambda: apps.run_length_decode(few, lengths),
                lambda: torch.repeat_interleave(few, lengths),
                bound="between its kernels the host learns the length and makes room; lengths are read, and written as bytes, first")  # fmt: skip
+    narrow = few.to(torch.uint8)
+    yield Race("run_length_decode of bytes", nbytes(narrow, lengths) + out, lambda: apps.run_length_decode(narrow, lengths),
+               lambda: torch.repeat_interleave(narrow, lengths),
+               bound="the lengths, of eight bytes, are read first; then instructions")  # fmt: skip
 
     def owners() -> tuple[torch.Tensor, torch.Tensor]:
         owner = torch.repeat_interleave(torch.arange(len(lengths), device=CUDA), lengths)
@@ -82,6 +88,11 @@ def sorts() -> Iterator[Race]:
         x = keys[name]
         yield Race(f"argsort {name}", nbytes(x) + 8 * N, lambda x=x: apps.argsort(x),
                    lambda x=x: torch.sort(x, stable=True)[1], lambda x=x: cp.argsort(cp.asarray(x), kind="stable"))  # fmt: skip
+    for bits in (10, 13, 16, 18):
+        few = keys["int32"][: 1 << bits]
+        yield Race(f"argsort of 2^{bits} int32", nbytes(few) + 8 * len(few), lambda x=few: apps.argsort(x),
+                   lambda x=few: torch.sort(x, stable=True)[1], lambda x=few: cp.argsort(cp.asarray(x), kind="stable"),
+                   bound="steps that follow one another, not memory")  # fmt: skip
     x, values = keys["int32"], torch.arange(N, dtype=torch.int32, device=CUDA)
 
     def pairs() -> tuple[torch.Tensor, torch.Tensor]:

@@ -191,13 +191,9 @@ def algebra() -> Iterator[Race]:
             right[i] -= upper[i] * right[i + 1]
         return right.T
 
-    yield Race(
-        "solve_tridiagonal, 4096 systems",
-        5 * nbytes(a),
-        lambda: apps.solve_tridiagonal(a, b, c, d),
-        thomas,
-        near=1e-9,
-    )
+    for order, how in (("tree", ""), ("sequential", ", in order")):
+        yield Race(f"solve_tridiagonal, 4096 systems{how}", 5 * nbytes(a),
+                   lambda order=order: apps.solve_tridiagonal(a, b, c, d, order=order), thomas, near=1e-9)  # fmt: skip
     p, points = torch.randn(200, device=CUDA), torch.rand(1 << 24, device=CUDA)
 
     def horner() -> torch.Tensor:

@@ -323,7 +323,7 @@ def test_recurrences(scalar, checked):
     calls = [
         lambda i: up.linear_recurrence(scalar + i, x),
         lambda i: up.linear_recurrence(x, x, initial=scalar + i),
-        lambda i: up.ema(x, (scalar + i) / 8),
+        lambda i: up.ema(x, (scalar + i) / 16),
         lambda i: up.ema(x, 0.5, initial=scalar + i),
         lambda i: up.discounted_sum(x, scalar + i, done),
         lambda i: up.discounted_sum(x, scalar + i),

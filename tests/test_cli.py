@@ -302,6 +302,30 @@ def test_pipes_and_packed_files(tmp_path: Path, table: pa.Table, kind: str, code
     same_bits(got if kind == "npy" else got["v"].to_numpy(), up.scan(table["v"].to_numpy()))
 
 
+def test_nobody_reads_on(tmp_path: Path) -> None:
+    """As `upsweep scan x.csv --out - | head -1` ends: without a word, and without leaving anything."""
+    csv.write_csv(pa.table({"v": np.arange(100_000)}), tmp_path / "x.csv")
+    held = tmp_path / "held"
+    held.mkdir()
+    run = "from upsweep.cli import main; main()"
+    command = [sys.executable, "-c", run, "scan", "x.csv", "--column", "v", "--out", "-"]
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(held)},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b'"v"\n'
+        process.stdout.close()
+        said = process.stderr.read().decode()
+    assert len(said.splitlines()) == 1, said
+    assert "100,000 items" in said
+    assert not list(held.iterdir())
+
+
 def test_one_line_says_what_was_done(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(10.0))
     got = call(tmp_path, "scan", "x.npy", "--op", "max")

@@ -1,4 +1,7 @@
-"""Integers under operators that give the same bits in any order: the bits are a loop's, whatever the width, place and stride."""
+"""Integers and truths under operators that give the same bits in any order: the bits are a loop's, whatever the width, place and
+stride. Floats of which the largest or the smallest is wanted have the bits of a scan."""
+
+from itertools import product
 
 import numpy as np
 import pytest
@@ -38,6 +41,9 @@ PLACES = {
 
 
 def drawn(dtype, n):
+    if dtype == "b1":
+        # Any byte but 0 is true.
+        return np.random.default_rng(n).integers(0, 3, n, "u1").view("b1")
     info = np.iinfo(dtype)
     return np.random.default_rng(n).integers(info.min, info.max, n, dtype, endpoint=True)
 
@@ -48,8 +54,10 @@ def data(name, dtype, n):
     return x | 1 if name == "mul" else x
 
 
-@pytest.mark.parametrize("name", UFUNCS)
-@pytest.mark.parametrize("dtype", ["i1", "u4", "i8"])
+TRUTHS = [(name, "b1") for name in ("and", "or", "xor")]
+
+
+@pytest.mark.parametrize(("name", "dtype"), [*product(UFUNCS, ["i1", "u4", "i8"]), *TRUTHS])
 def test_every_form(name, dtype):
     base, start = data(name, dtype, 3_010), np.dtype(dtype).type(5)
     for n in LENGTHS:
@@ -57,7 +65,8 @@ def test_every_form(name, dtype):
             x = place(base, n)
             for reverse in (False, True):
                 items = x[::-1] if reverse else x
-                want = UFUNCS[name](start, UFUNCS[name].accumulate(items, dtype=dtype))
+                plain = items.view("u1") != 0 if dtype == "b1" else items
+                want = UFUNCS[name](start, UFUNCS[name].accumulate(plain, dtype=dtype))
                 shown = np.concatenate([[start], want[:-1]])
                 y = place(np.full(3_010, 77, dtype), n)
                 for exclusive, right in ((False, want), (True, shown)):
@@ -116,3 +125,36 @@ def test_rows_side_by_side_in_tiles_of_one_chunk(tuned):
     for threads in (1, 2):
         got = up.scan(x, "xor", axis=1, threads=threads)
         np.testing.assert_array_equal(got, np.bitwise_xor.accumulate(x, axis=1))
+
+
+def floats(kind, dtype, n):
+    rng = np.random.default_rng(n)
+    x = rng.normal(size=n).astype(dtype)
+    if kind == "zeros":
+        return rng.choice(np.array([0.0, -0.0], dtype), n)
+    if kind == "NaN":
+        # Their bits are mixed, in the tree's order.
+        at, size = rng.integers(0, n, 3), x.itemsize
+        x.view(f"u{size}")[at] = np.array([np.nan, -np.nan, np.nan], dtype).view(f"u{size}") + np.arange(
+            1, 4, dtype=f"u{size}"
+        )
+    return {"negative": -abs(x), "positive": abs(x)}.get(kind, x)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("kind", ["any", "negative", "positive", "zeros", "NaN"])
+def test_reductions_to_one_of_the_floats(kind, dtype, tuned):
+    tuned(PARALLEL_BYTES=0)
+    for name, n in product(("max", "min"), (1, 33, 5_000, 70_001)):
+        x = floats(kind, dtype, n)
+        start = x[-1:].copy()[0]
+        for items, threads in product((x, x[::-1], x[::2]), (1, 2)):
+            for keywords in ({}, {"initial": start}):
+                want = up.scan(items, name, **keywords)[-1]
+                assert up.reduce(items, name, threads=threads, **keywords).tobytes() == want.tobytes(), n
+        # Rows side by side, of which one alone has a NaN.
+        rows = np.abs(floats("any", dtype, 40 * len(x[:99]))).reshape(40, -1)
+        rows[17] = x[:99]
+        for items in (rows, rows[:, ::-1]):
+            want = up.scan(items, name, axis=1)[:, -1]
+            assert up.reduce(items, name, axis=1).tobytes() == want.tobytes(), n

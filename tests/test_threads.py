@@ -152,7 +152,7 @@ def test_one_of_many_workers_uses_one_thread():
     with up.set_threads(None):
         assert next(iter(DataLoader(Threads(), num_workers=1, multiprocessing_context="fork"))).item() == 1
         with distributed.Client(
-            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0"
         ) as c:
             assert c.submit(cores.wanted).result() == 1
         assert cores.wanted() == cores.cores()

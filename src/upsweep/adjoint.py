@@ -42,14 +42,14 @@ def recurrence_gradients(
     >>> da.tolist(), db.tolist()
     ([0.0, 1.5, 1.5], [1.75, 1.5, 1.0])
     """
-    xs, starts = (g, a, h), (0, 0, 0 if initial is None else initial)
-    like = recurrence_gradients, recall.seen(xs), recall.seen(starts), axis, reverse
+    xs, starts = (g, a, h), None if initial is None else (0, 0, initial)
+    like = recurrence_gradients, recall.seen(xs), starts and recall.seen(starts), axis, reverse
     db, da = recall.recalled(like, xs, starts, None, None, lambda: _run(xs, starts, axis, reverse))
     return da, db
 
 
 def _run(
-    given: tuple[Any, ...], initial: tuple[Any, ...], axis: int, reverse: bool
+    given: tuple[Any, ...], initial: tuple[Any, ...] | None, axis: int, reverse: bool
 ) -> tuple[tuple[Any, Any], Ran]:
     """The gradients of b and a, and how they were made."""
     name, like = engines.choose(given), given[0]
@@ -57,9 +57,11 @@ def _run(
     xs = [on.view(x) for x in given]
     plan = _plan(tuple(x.dtype for x in xs), xs[0].shape, axis, reverse)
     ys = [on.empty(like, plan.shape, x.dtype) for x in xs[:2]]
-    starts = [on.start(v, plan.accumulators[0], like) for v in initial]
+    starts = None if initial is None else [on.start(v, plan.accumulators[0], like) for v in initial]
     on.run(plan, xs, [*ys, None], starts, None)
-    return (on.give(like, ys[0]), on.give(like, ys[1])), Ran(name, plan, like, Operands(xs, [], ys, starts))
+    return (on.give(like, ys[0]), on.give(like, ys[1])), Ran(
+        name, plan, like, Operands(xs, [], ys, starts or [])
+    )
 
 
 @lru_cache(1024)

@@ -20,6 +20,12 @@ class OutputError(ValueError):
     """`out` has the wrong shape, number or kind, or cannot be written."""
 
 
+def check_any(xs: tuple[Any, ...]) -> None:
+    """A ShapeError where there is nothing to scan."""
+    if not xs:
+        raise ShapeError("an empty tuple is no sequence; pass one array or a tuple of arrays")
+
+
 def shape_of(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """The one shape that all arrays of a tuple have."""
     if any(s != shapes[0] for s in shapes):
@@ -126,6 +132,8 @@ def weighted(alpha: Any, halflife: Any, times: Any, initial: Any) -> None:
         raise ValueError(
             "pass alpha, the weight of the newest item, or halflife, after which a weight has halved"
         )
+    if isinstance(alpha, (int, float)) and not 0 <= alpha <= 1:
+        raise ValueError(f"alpha={alpha!r} is no weight of the newest item: pass one from 0 to 1")
     if isinstance(halflife, (int, float)) and not halflife > 0:
         raise ValueError(
             f"halflife={halflife!r} is no time after which a weight has halved: pass one above 0"
@@ -196,6 +204,8 @@ def held(
     try:
         # Whole numbers of more than 64 bits and Python's dates become objects.
         if have.dtype == object:
+            if None in have.ravel().tolist():
+                raise TypeError("NumPy would make NaN of None")
             have = np.asarray(value, dtype)
         with np.errstate(all="ignore"):
             fitting = _kinds_fit(value, have.dtype, dtype)

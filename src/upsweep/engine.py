@@ -110,12 +110,12 @@ NumPy's of one item; heads are what the engine makes of segments, or flags as th
 class Way(NamedTuple):
     """How the arrays of a type come to an engine that remembers their scans."""
 
-    empty: Callable[[Any, tuple[int, ...], np.dtype], Any]
-    """A new array of a shape and dtype, where another lies."""
-    give: Callable[[Any], Any] = lambda y: y
-    """A reduction as it is given back."""
-    bring: Callable[[Any], Any] | None = None
-    """What the engine is given of an array, where that is not the array itself."""
+    maker: Callable[[Any, tuple[int, ...], np.dtype], Callable[[Any], Any]]
+    """What makes new memory of a shape and dtype for the engine, where an array lies: any that is like the one given here."""
+    giver: Callable[[tuple[int, ...], np.dtype], Callable[[Any], Any] | None] = lambda shape, dtype: None
+    """What makes a result of such memory, where that is none yet."""
+    reader: Callable[[Any], Callable[[Any], Any] | None] = lambda x: None
+    """What makes of an array like this one what the engine is given of it, where that is not the array itself."""
 
 
 class Likeness(NamedTuple):
@@ -130,10 +130,15 @@ class Likeness(NamedTuple):
     """Tells the library that an array was written to, where it asks."""
 
 
+def memory(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> Callable[[Any], np.ndarray]:
+    """What makes memory of this machine."""
+    return lambda _: np.empty(shape, dtype)
+
+
 LIKENESS: dict[type, Likeness] = {
     np.ndarray: Likeness(
         lambda x: (x.dtype, x.shape, x.strides),
-        {"cpu": Way(lambda like, shape, dtype: np.empty(shape, dtype), lambda y: y if y.ndim else y[()])},
+        {"cpu": Way(memory, lambda shape, dtype: None if shape else lambda y: y[()])},
         lambda y: y.flags.writeable,
     )
 }

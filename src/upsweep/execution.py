@@ -10,12 +10,21 @@ import numpy as np
 
 from upsweep import cores, homes
 from upsweep import engine as engines
-from upsweep.arguments import OutputError, ShapeError, dtypes_of, held, is_number, number_dtype, parts_of
+from upsweep.arguments import (
+    OutputError,
+    ShapeError,
+    check_any,
+    dtypes_of,
+    held,
+    is_number,
+    number_dtype,
+    parts_of,
+)
 from upsweep.components import bare, tupled
 from upsweep.dtypes import fits
 from upsweep.engine import DTypeError, Engine, Operands
 from upsweep.function import as_function
-from upsweep.host.labelled import check_alike
+from upsweep.host.labelled import check_alike, check_beside
 from upsweep.operator import Operator
 from upsweep.operators import as_operator, ops
 from upsweep.plan import Plan
@@ -43,9 +52,8 @@ def execute(
 ) -> tuple[Any, Ran | None]:  # fmt: skip
     """Check, plan, run: the result, and what ran, where that was not records or groups. `keep` names the components that are
     wanted; None for all."""
-    given, segments = tupled(xs), checked(segments)
-    if not given:
-        raise ShapeError("an empty tuple is no sequence; pass one array or a tuple of arrays")
+    given, told = tupled(xs), checked(segments)
+    check_any(given)
     check_alike(given)
     name = engines.choose(given) if engine == "auto" else engine
     on = engines.load(name)
@@ -55,14 +63,15 @@ def execute(
     if fields:
         views = [views[0][field] for field in fields]  # type: ignore[index]
     threads = cores.wanted() if threads is None else threads
-    groups = segments.values if segments is not None and segments.spelling == "groups" else None
-    segments = None if groups else segments
+    groups = told.values if told is not None and told.spelling == "groups" else None
+    segments = None if groups else told
     ends = segments is not None and segments.spelling == "ends"
     plan, dtypes = plan_of(
         as_operator(op), tuple([v.dtype for v in views]), tuple([v.shape for v in views]), axis, exclusive, reverse,
         initial is not None, dtypes_of(dtype), segments is not None, threads, reducing, keep, order,
         map and as_function(map), finish and as_function(finish), ends,
     )  # fmt: skip
+    check_beside(given, plan.shape, plan.axis, told, initial)
     if dtype is not None:
         homes.warn_of_width(given[0], dtypes)
     fused = plan.map is not None or plan.finish is not None

@@ -71,8 +71,27 @@ def warn_of_width(x: Any, dtypes: Sequence[np.dtype]) -> None:
 
 
 def compiling() -> bool:
-    """Whether PyTorch's compiler follows what is done, arrays of NumPy included."""
-    return "torch" in sys.modules and sys.modules["torch"].compiler.is_dynamo_compiling()
+    """Whether PyTorch's compiler follows what is done, arrays of NumPy included, or looks at the frames of this thread. It passes
+    over a frame without tensors, and follows what that one calls."""
+    modules = sys.modules
+    return "torch" in modules and (
+        modules["torch"].compiler.is_dynamo_compiling() or ("torch._dynamo" in modules and _looked_at())
+    )
+
+
+def _looked_at() -> bool:
+    looks = _look_by()
+    looking = looks(None)
+    if looking is None:
+        return False
+    looks(looking)
+    return True
+
+
+@cache
+def _look_by() -> Callable[[Any], Any]:
+    """What sets what looks at the frames of this thread, and tells what did before: every PyTorch has it."""
+    return sys.modules["torch"]._C._dynamo.eval_frame.set_eval_frame
 
 
 def uncompiled(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
@@ -120,12 +139,11 @@ def check(x: Any) -> None:
 
 
 def apart(function: _Function) -> _Function:
-    """The function, which PyTorch's compiler does not look into. It looks at each frame by itself, and at none of a call without
-    tensors, so that `compiling` is no answer for what such a call calls."""
+    """The function, which PyTorch's compiler does not look into."""
 
     @wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:
-        if "torch._dynamo" in sys.modules:
+        if compiling():
             return uncompiled(function, *args, **keywords)
         return function(*args, **keywords)
 

@@ -95,7 +95,9 @@ def names_in(code: types.CodeType) -> Sequence[str]:
 @lru_cache(4096)
 def _globals_in(code: types.CodeType) -> Sequence[str]:
     """The names of globals alone: an attribute may have the name of a global that the code does not use."""
-    asked = (i.argval for i in get_instructions(code) if "GLOBAL" in i.opname or i.opname == "LOAD_NAME")
+    # Most operators name nothing; to list their instructions would take longer than all else that is done to import them.
+    listed = get_instructions(code) if code.co_names else ()
+    asked = (i.argval for i in listed if "GLOBAL" in i.opname or i.opname == "LOAD_NAME")
     return sorted({*asked, *(name for inner in _inner(code) for name in _globals_in(inner))})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -141,18 +142,21 @@ class Loops(Protocol):
         ...
 
 
+@cache
 def moves(name: str) -> Moves | None:
     """The moves of the engine of that name, or None."""
     module = ENGINES[name].moves
     return cast(Moves, import_module(module)) if module else None
 
 
+@cache
 def automata(name: str) -> Automata | None:
     """The automata of the engine of that name, or None."""
     module = ENGINES[name].automata
     return cast(Automata, import_module(module)) if module else None
 
 
+@cache
 def loops(name: str) -> Loops | None:
     """The loops of the engine of that name, or None."""
     module = ENGINES[name].loops

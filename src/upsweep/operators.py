@@ -35,6 +35,11 @@ class Form:
     """Where it is not the row's."""
     numbers: do.LogAddExp | None = None
     """Constants that the functor is given as its template argument Numbers."""
+    free: str = ""
+    """Kinds of accumulators for which every order of evaluation gives the same bits: integers and booleans."""
+    vector: str = ""
+    """Of what is free, its instruction in LLVM on whole vectors; "<" or ">" takes the one that is so, "right" the later one. Of
+    floats, "<" or ">" takes one of them too, the same in every order unless one is NaN."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +57,6 @@ class Row:
     forms: Mapping[str, Form] = field(default_factory=dict)
     """Other ways for dtypes by their code, such as "b1" or "f4"; "m8" and "M8" are times, computed as int64."""
     arity: int = 1
-    free: str = ""
-    """Kinds of accumulators for which every order of evaluation gives the same bits: integers."""
-    vector: str = ""
-    """Of what is free, its instruction in LLVM on whole vectors; "<" or ">" takes the one that is so, "right" the later one."""
     alike: bool = False
     """Whether the functor wants one dtype for all components."""
     costly: bool = False
@@ -112,7 +113,8 @@ def _of_logaddexp(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     return xp.sigmoid(gap), xp.sigmoid(-gap)
 
 
-_OR, _AND = Form(do.bit_or, "Scalar<Or>", do.bit_or), Form(do.bit_and, "Scalar<And>", do.bit_and)
+_OR = Form(do.bit_or, "Scalar<Or>", do.bit_or, free="biu", vector="or_")
+_AND = Form(do.bit_and, "Scalar<And>", do.bit_and, free="biu", vector="and_")
 _REALS = {"f4": (np.float32, np.int32), "f8": (np.float64, np.int64)}
 _EXTREMES = {code: do.extremes_in(*pair) + do.extreme_arrays_in(*pair) for code, pair in _REALS.items()}
 _MAX_TIMES = Form(do.maximum_times, "Scalar<MaxTimes>", do.maximum_times_arrays, identity=do.NAT + 1)
@@ -125,35 +127,35 @@ _LOG_ADD_EXP = {
 ROWS = (
     Row(
         "add", "the sum; logical or of booleans; wraps in integers", "biufcm",
-        Form(do.add, "Scalar<Add>", do.add), 0, free="iu", vector="add",
+        Form(do.add, "Scalar<Add>", do.add, free="iu", vector="add"), 0,
         forms={"b1": _OR, "m8": Form(do.add_times, "Scalar<AddTimes>", do.add_times_arrays)},
         slopes=lambda xp, a, b: (xp.ones_like(a), xp.ones_like(b)), ufuncs=("add",),
     ),
     Row(
         "mul", "the product; logical and of booleans; wraps in integers", "biufc",
-        Form(do.mul, "Scalar<Mul>", do.mul_arrays), 1, free="iu", vector="mul",
+        Form(do.mul, "Scalar<Mul>", do.mul_arrays, free="iu", vector="mul"), 1,
         forms={"b1": _AND}, slopes=lambda xp, a, b: (b, a), ufuncs=("multiply",),
     ),
     Row(
         "min", "the smaller; NaN where either is one, and -0 below 0", "biufmM",
-        Form(do.minimum, "Scalar<Min>", np.minimum), _highest, free="iu", vector="<",
-        forms={"b1": _AND, **{c: Form(fs[0], "Scalar<Min>", fs[2]) for c, fs in _EXTREMES.items()}},
+        Form(do.minimum, "Scalar<Min>", np.minimum, free="iu", vector="<"), _highest,
+        forms={"b1": _AND, **{c: Form(fs[0], "Scalar<Min>", fs[2], vector="<") for c, fs in _EXTREMES.items()}},
         slopes=lambda xp, a, b: _choice(xp, (b <= a) | (b != b), a), ufuncs=("minimum",),
     ),
     Row(
         "max", "the larger; NaN where either is one, and -0 below 0", "biufmM",
-        Form(do.maximum, "Scalar<Max>", np.maximum), _lowest, free="iu", vector=">",
+        Form(do.maximum, "Scalar<Max>", np.maximum, free="iu", vector=">"), _lowest,
         forms={
             "b1": _OR, "m8": _MAX_TIMES, "M8": _MAX_TIMES,
-            **{c: Form(fs[1], "Scalar<Max>", fs[3]) for c, fs in _EXTREMES.items()},
+            **{c: Form(fs[1], "Scalar<Max>", fs[3], vector=">") for c, fs in _EXTREMES.items()},
         },
         slopes=lambda xp, a, b: _choice(xp, (b >= a) | (b != b), a), ufuncs=("maximum",),
     ),
-    Row("and", "bitwise and", "biu", _AND, _ones, free="iu", vector="and_", ufuncs=("bitwise_and",)),
-    Row("or", "bitwise or", "biu", _OR, 0, free="iu", vector="or_", ufuncs=("bitwise_or",)),
+    Row("and", "bitwise and", "biu", _AND, _ones, ufuncs=("bitwise_and",)),
+    Row("or", "bitwise or", "biu", _OR, 0, ufuncs=("bitwise_or",)),
     Row(
-        "xor", "bitwise exclusive or", "biu", Form(do.bit_xor, "Scalar<Xor>", do.bit_xor), 0, free="iu",
-        vector="xor", ufuncs=("bitwise_xor",),
+        "xor", "bitwise exclusive or", "biu",
+        Form(do.bit_xor, "Scalar<Xor>", do.bit_xor, free="biu", vector="xor"), 0, ufuncs=("bitwise_xor",),
     ),
     Row(
         "logaddexp", "log(exp(a) + exp(b)) without overflow", "f", _LOG_ADD_EXP["f8"], -np.inf,
@@ -173,7 +175,7 @@ ROWS = (
     ),
     Row(
         "last", "the last that is not NaN (or not-a-time): forward fill", "biufcmM",
-        Form(do.last, "Scalar<Last>", do.last_arrays), _not_a_number, False, free="iu", vector="right",
+        Form(do.last, "Scalar<Last>", do.last_arrays, free="biu", vector="right"), _not_a_number, False,
         forms={"m8": _LAST_TIMES, "M8": _LAST_TIMES},
         slopes=lambda xp, a, b: _choice(xp, b == b, a),
     ),
@@ -261,18 +263,16 @@ def form_of(op: Operator | Function, accumulators: Sequence[np.dtype]) -> tuple[
 
 
 def free(op: Operator, accumulators: Sequence[np.dtype]) -> bool:
-    """Whether every order of evaluation gives the same bits: built-in operators on integers, which wrap."""
+    """Whether every order of evaluation gives the same bits: built-in operators on booleans and on integers, which wrap."""
     known = form_of(op, accumulators)
-    return (
-        known is not None and known[1] is known[0].form and all(d.kind in known[0].free for d in accumulators)
-    )
+    return known is not None and all(d.kind in known[1].free for d in accumulators)
 
 
 def extreme(op: Operator, accumulators: Sequence[np.dtype]) -> bool:
     """Whether it is the least or the largest of floats: one of the items, the same in every order, unless one is NaN, whose bits
     are mixed with those of others."""
     known = form_of(op, accumulators)
-    return known is not None and known[0].vector in ("<", ">") and accumulators[0].kind == "f"
+    return known is not None and known[1].vector in ("<", ">") and accumulators[0].kind == "f"
 
 
 # --- operators by name, by ufunc, by function ---------------------------------------------------------------------------

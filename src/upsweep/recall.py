@@ -7,7 +7,7 @@ every call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -169,23 +169,26 @@ def _learnt(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, sev
             numbers.append((at, hold))
         elif x is not None and type(x) is not kind:
             return None
-    bring = way.bring or _itself
-    again = engines.again(ran.engine, plan, views, [x if x is None else bring(x) for x in objects])
+    readers = [None if x is None else way.reader(x) for x in objects]
+    given = [x if read is None else read(x) for x, read in zip(objects, readers)]
+    again = engines.again(ran.engine, plan, views, given)
     if again is None:
         return None
     wrote = LIKENESS[type(ran.like)].wrote
+    makers = [way.maker(ran.like, y.shape, y.dtype) for y in views.outputs]
+    givers = [way.giver(y.shape, y.dtype) for y in views.outputs]
     if not numbers and len(objects) == 2 and not (plan.reduce or type(xs) is tuple):
-        return _known_one(again, way, wrote, views.outputs[0])
+        return _known_one(again, readers, makers[0], givers[0], wrote)
     first = next(at for at, x in enumerate(objects) if x is ran.like)
-    made = [(y.shape, y.dtype) for y in views.outputs]
-    empty, bring, give = way.empty, way.bring, way.give if plan.reduce else _itself
+    read_at = [(at, read) for at, read in enumerate(readers) if read is not None]
+    give_at = [(at, give) for at, give in enumerate(givers) if give is not None]
 
     def known(xs: Any, initial: Any, out: Any, segments: Any) -> Any:
         objects = [*xs] if type(xs) is tuple else [xs]
         like = objects[first]
         if heads is not None:
             objects.append(heads(segments, like))
-        ys = [empty(like, *each) for each in made] if out is None else tupled(out)
+        ys: Any = [make(like) for make in makers] if out is None else tupled(out)
         objects += ys
         if initial is not None:
             objects += tupled(initial)
@@ -193,8 +196,8 @@ def _learnt(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, sev
             objects[at] = hold(objects[at])
             if objects[at] is None:
                 return None
-        if bring is not None:
-            objects = [bring(x) if type(x) is kind else x for x in objects]
+        for at, read in read_at:
+            objects[at] = read(objects[at])
         if not again(tuple(objects)):
             return None
         if out is not None:
@@ -202,24 +205,29 @@ def _learnt(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, sev
                 for y in ys:
                     wrote(y)
             return out
-        return tuple(map(give, ys)) if several else give(ys[0])
+        for at, give in give_at:
+            ys[at] = give(ys[at])
+        return tuple(ys) if several else ys[0]
 
     return known
 
 
 def _known_one(
-    again: engines.Again, way: engines.Way, wrote: Callable[[Any], None] | None, view: Any
-) -> Known:
+    again: engines.Again, readers: Sequence[Any], make: Callable[[Any], Any], give: Callable[[Any], Any] | None,
+    wrote: Callable[[Any], None] | None,
+) -> Known:  # fmt: skip
     """The function that runs scans of one array: the shortest way of all."""
-    shape, dtype, (empty, _, bring) = view.shape, view.dtype, way
+    read, read_written = readers
 
     def known(x: Any, initial: Any, out: Any, segments: Any) -> Any:
-        y = empty(x, shape, dtype) if out is None else out
-        if not again((x, y) if bring is None else (bring(x), bring(y))):
+        y = make(x) if out is None else out
+        if not again((x if read is None else read(x), y if read_written is None else read_written(y))):
             return None
-        if wrote is not None and out is not None:
+        if out is None:
+            return y if give is None else give(y)
+        if wrote is not None:
             wrote(out)
-        return y
+        return out
 
     return known
 
@@ -263,7 +271,3 @@ def _holder(number: Any, dtype: np.dtype) -> Callable[[Any], Any] | None:
         return np.asarray(number, dtype) if inside or number - number != 0 else None
 
     return hold
-
-
-def _itself(value: Any) -> Any:
-    return value

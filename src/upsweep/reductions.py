@@ -13,6 +13,7 @@ from upsweep.arguments import OutputError, axis_of
 from upsweep.components import tupled
 from upsweep.engine import EngineError
 from upsweep.homes import Elsewhere
+from upsweep.host import labelled
 from upsweep.segments import Segments, checked
 
 
@@ -79,6 +80,8 @@ def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, 
     prefixes = scan(bare, op, segments=segments, engine=name, **keywords)
     ys = tupled(prefixes)
     axis = axis_of(keywords["axis"], ys[0].shape)
+    labelled.check_alike(given)
+    labelled.check_beside(given, ys[0].shape, axis, segments, keywords["initial"])
     last, empty = _last(segments, ys[0].shape, axis, keywords["reverse"], name)
     made = [_taken(y, last, axis) for y in ys]
     if empty.any():

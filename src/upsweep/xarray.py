@@ -14,6 +14,7 @@ import xarray as xr
 
 import upsweep as up
 from upsweep.accessors import methods
+from upsweep.components import tupled
 from upsweep.segments import Segments
 
 
@@ -39,13 +40,23 @@ class Accessor:
         rows = {"initial": obj.isel({along: 0}, drop=True)} if obj.sizes[along] else {}
         keywords = {key: self._like(value, rows.get(key, obj)) for key, value in keywords.items()}
         told = keywords.get("segments")
-        if isinstance(told, Segments) and isinstance(told.values, xr.DataArray):
-            marks = told.values if told.values.ndim == 1 else told.values.transpose(*obj.dims)
-            keywords["segments"] = Segments(told.spelling, marks.data)
-        return obj.copy(data=getattr(up, name)(obj.data, *args, **keywords))
+        if isinstance(told, Segments):
+            marks = tuple(_marks(mark, obj, along) for mark in tupled(told.values))
+            keywords["segments"] = Segments(told.spelling, marks if told.spelling == "groups" else marks[0])
+        made = getattr(up, name)(obj.data, *args, **keywords)
+        return obj.copy(data=made) if made.shape == obj.shape else made
 
     def _like(self, value: Any, obj: xr.DataArray) -> Any:
         if not isinstance(value, xr.DataArray):
             return value
         # Labels that obj has not are left out.
         return xr.align(obj, value, join="left")[1].broadcast_like(obj).transpose(*obj.dims).data
+
+
+def _marks(value: Any, obj: xr.DataArray, along: Any) -> Any:
+    """Marks of segments in the order of the array's items."""
+    if not isinstance(value, xr.DataArray):
+        return value
+    dims = obj.dims if value.ndim > 1 else (along,)
+    # Marks of other items cannot be filled up as numbers are.
+    return xr.align(obj, value, join="exact")[1].transpose(*dims).data

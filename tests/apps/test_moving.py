@@ -72,6 +72,18 @@ def test_compaction_is_boolean_indexing(apps, n, share):
     same(apps.compact(np.repeat(x, 2)[::2][::-1], keep[::-1]), x[::-1][keep[::-1]])
 
 
+def test_any_byte_but_zero_is_true():
+    """Bytes that are viewed as booleans need be neither 0 nor 1."""
+    x, raw = np.arange(100), np.tile(np.array([0, 2, 1, 255, 0], np.uint8), 20)
+    kept, others = x[raw != 0], x[raw == 0]
+    keep = raw.view(bool)
+    np.testing.assert_array_equal(up.apps.compact(x, keep), kept)
+    np.testing.assert_array_equal(up.apps.where(keep), kept)
+    items, count = up.apps.partition(x, keep)
+    np.testing.assert_array_equal(items, [*kept, *others])
+    assert count == len(kept)
+
+
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("dtype", ["int8", "float32", "complex128"])
 def test_a_size_known_beforehand_takes_what_fits(apps, n, dtype):
@@ -148,6 +160,26 @@ def test_runs_are_those_of_groupby(apps, items):
     assert lengths.dtype == np.int64
     same(apps.unique_consecutive(x), values)
     same(apps.run_length_decode(values, lengths), x)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float32", "float64", "float16", "datetime64[s]"])
+def test_runs_cross_chunks(apps, dtype):
+    if not apps.takes(dtype):
+        return
+    lengths = np.array([3, 150_000, 1, 1, 400_000, 7, 131_072])
+    x = np.repeat(np.arange(7) % 2, lengths).astype(dtype)
+    if x.dtype.kind in "fM":
+        x[[0, 1, 131_071, 131_072, -1]] = "NaT" if x.dtype.kind == "M" else np.nan
+    starts = np.flatnonzero(np.append(True, x[1:] != x[:-1]))
+    for _ in range(3):
+        same(apps.unique_consecutive(x), x[starts])
+        values, found = apps.run_length_encode(x)
+        same(values, x[starts])
+        same(found, np.diff(starts, append=len(x)))
+    same(
+        apps.partition(x, lengths.repeat(lengths) > 9)[0],
+        x[np.argsort(lengths.repeat(lengths) <= 9, kind="stable")],
+    )
 
 
 @pytest.mark.parametrize("n", [4095, 4096, 4097, 8191, 8192, 8193, 70_000, 1_000_003])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.memory import Host, device
+from conformance.memory import Emulated, Host, device
 from upsweep.engine import ENGINES
 
 
@@ -18,3 +18,14 @@ def here(request) -> Host:
 def gpu(cuda) -> Host:
     pytest.importorskip("cupy", reason="the suite lays out a GPU's memory by CuPy")
     return device("cuda")
+
+
+@pytest.fixture
+def emulated(monkeypatch) -> Emulated:
+    """The CUDA engine on this processor, for machines without a GPU."""
+    pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
+    from cuda.bindings import runtime  # pyright: ignore[reportAttributeAccessIssue]
+
+    if runtime.cudaGetDeviceCount()[1]:
+        pytest.skip("the kernels run on the GPU that is here")
+    return Emulated(monkeypatch)

@@ -2,6 +2,7 @@
 
 python tests/conformance/everything.py ENGINE                  with the large ones where the engine is "cuda"
 python tests/conformance/everything.py ENGINE PART/PARTS       every PARTS-th of them, from PART on
+ENGINE is one of upsweep's, or "emulated": the CUDA engine's kernels on this processor, some seconds a call.
 """
 
 from __future__ import annotations

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 POISON, GUARD = 0xA5, 256
 
@@ -76,10 +79,17 @@ class Host:
         return np.asarray(x)
 
 
-class Cuda(Host):
-    """Memory of a GPU, by CuPy."""
+class Device(Host):
+    """Memory of a GPU, or what stands for it."""
 
     aligned = True
+
+    def knows(self, dtype: np.dtype) -> bool:
+        return dtype.kind in "biufc" and dtype.type.__module__ == "numpy"
+
+
+class Cuda(Device):
+    """Memory of a GPU, by CuPy."""
 
     def __init__(self) -> None:
         super().__init__("cuda")
@@ -87,9 +97,6 @@ class Cuda(Host):
 
         np.vstack = np.vstack  # type: ignore[attr-defined]  # numba-cuda up to 0.30 asks NumPy 2.5 for it
         self.cupy = cupy
-
-    def knows(self, dtype: np.dtype) -> bool:
-        return dtype.kind in "biufc" and dtype.type.__module__ == "numpy"
 
     def put(self, memory: np.ndarray) -> Any:
         return self.cupy.asarray(memory)
@@ -108,5 +115,43 @@ class Cuda(Host):
         return self.cupy.asnumpy(x)
 
 
+class Emulated(Device):
+    """Memory of this machine that stands for a GPU's: the CUDA engine's kernels run in `emulator`, as long as `patch` lasts."""
+
+    def __init__(self, patch: Any, seed: int = 0) -> None:
+        super().__init__("cuda")
+        from emulator.device import Array, Gpu
+
+        self.made, self.gpu = Array, Gpu(seed)
+        self.gpu.patch(patch)
+        self.forget()
+
+    @staticmethod
+    def forget() -> None:
+        """Have kernels made anew."""
+        from upsweep import recall
+        from upsweep.gpu import launch
+
+        launch._launches.clear()
+        launch._kernel.cache_clear()
+        recall.known_calls.clear()
+
+    def array(self, memory: Any, at: Place) -> Any:
+        return self.made(at.on(memory))
+
+    def value(self, x: np.ndarray) -> Any:
+        return self.made(np.array(x, order="C"))
+
+    def host(self, x: Any) -> np.ndarray:
+        interface = x.__cuda_array_interface__
+        dtype = np.dtype(interface["typestr"])
+        nbytes = math.prod(interface["shape"]) * dtype.itemsize
+        return np.frombuffer(ctypes.string_at(interface["data"][0], nbytes), dtype).reshape(
+            interface["shape"]
+        )
+
+
 def device(engine: str) -> Host:
+    if engine == "emulated":
+        return Emulated(pytest.MonkeyPatch())
     return Cuda() if engine == "cuda" else Host(engine)

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
-from cubins import frames
+from cubins import bounds, frames
 from cuda.bindings import nvrtc
 
 import upsweep as up
@@ -23,6 +23,7 @@ from upsweep.device_functions import numba_cuda
 from upsweep.dtypes import accumulator, fits
 from upsweep.function import Function
 from upsweep.gpu import compile, driver, functions, launch
+from upsweep.gpu.choice import Choice
 from upsweep.gpu.functions import Linked, memory_type, value_type
 from upsweep.gpu.view import View
 from upsweep.operator import Operator, segmented
@@ -53,6 +54,7 @@ HOT = {
     "columns": (ops.ADD, ["f4"], (65536, 4096), 0, {}),
     "columns of pairs": (ops.AFFINE, ["f4", "f4"], (65536, 2048), 0, {"kept": 1}),
     "few columns of a tree": (ops.ADD, ["f4"], (1 << 25, 8), 0, {}),
+    "odd columns": (ops.ADD, ["f4"], (1 << 19, 333), 0, {}),
     "columns from rows": (ops.ADD, ["f4"], (16384, 16384), 0, {"transposed": True}),
     "rows from columns": (ops.ADD, ["f4"], (16384, 16384), 1, {"transposed": True}),
     "short rows": (ops.ADD, ["f4"], (1 << 25, 8), 1, {}),
@@ -158,8 +160,7 @@ FUSED = {
 @pytest.mark.parametrize("name", FUSED)
 def test_maps_keep_their_registers(name, a_device):
     plan, choice = fused(FUSED[name])
-    code = compile.made(compile.text(choice.kernel, choice.spec(plan)), functions.linked(plan), 90)
-    assert max(frames(code)) == 0, f"{name} spills"
+    assert max(frames(_made(plan, choice, 90))) == 0, f"{name} spills"
 
 
 @pytest.fixture
@@ -170,7 +171,10 @@ def a_device(monkeypatch):
 
 
 def cubin(case: Case, arch: int) -> bytes:
-    plan, choice = chosen(case, arch)
+    return _made(*chosen(case, arch), arch)
+
+
+def _made(plan: Plan, choice: Choice, arch: int) -> bytes:
     return compile.made(compile.text(choice.kernel, choice.spec(plan)), functions.linked(plan), arch)
 
 
@@ -200,8 +204,11 @@ address that a block needs once, when it leaves.
 
 
 @pytest.mark.parametrize(("name", "arch"), on_some_chips(HOT, (86, 89, 120)))
-def test_hot_kernels_keep_their_registers(name, arch):
-    found = frames(cubin(HOT[name], arch))
+def test_hot_kernels_keep_their_registers_and_may_be_launched(name, arch):
+    plan, choice = chosen(HOT[name], arch)
+    code = _made(plan, choice, arch)
+    assert bounds(code) == {f"upsweep_{choice.kernel}": choice.threads}
+    found = frames(code)
     assert found, "the cubin names no frame"
     most = (FRAMES | FRAMES_OF.get(nvrtc.nvrtcVersion()[1:], {})).get((name, arch), 0)
     assert max(found) <= most, f"{name} spills {max(found)} bytes a thread to local memory on sm_{arch}"

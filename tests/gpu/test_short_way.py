@@ -43,7 +43,7 @@ KIND = Kind(
     lambda like, shape, dtype: View(1 << 30, shape, c_strides(shape, dtype.itemsize), dtype, 0, KIND, None),
     lambda view: 7,
     likeness=engine.Likeness(
-        likeness, {"cuda": engine.Way(lambda like, shape, dtype: DeviceArray(1 << 31, shape, dtype=dtype))}
+        likeness, {"cuda": engine.Way(lambda like, shape, dtype: lambda _: DeviceArray(1 << 31, shape, dtype=dtype))}
     ),
     pointer=lambda x: x.ptr,
 )  # fmt: skip

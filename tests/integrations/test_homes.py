@@ -163,8 +163,8 @@ def test_pytorchs_compiler_goes_around():
     assert needs.grad.tolist() == [2.0 * k for k in range(12, 0, -1)]
 
 
-def test_pytorchs_compiler_goes_around_applications():
-    """It looks into a call without tensors, frame by frame, and knows no `frombuffer` and no views of bytes."""
+def test_pytorchs_compiler_goes_around_applications_and_lists():
+    """It looks into a call without tensors, frame by frame, and knows no `frombuffer`, no views of bytes and no addresses."""
     torch = pytest.importorskip("torch")
     apps, x = up.apps, torch.tensor([3, 1, 2, 1])
     lexer, packed = apps.json_lexer(), apps.compress(np.arange(9))
@@ -177,6 +177,9 @@ def test_pytorchs_compiler_goes_around_applications():
     for y, w in zip(torch.compile(several, backend="eager")(x), wanted, strict=True):
         np.testing.assert_array_equal(y, w)
     assert torch.compile(lambda: apps.decompress(packed), backend="eager")().tolist() == [*range(9)]
+    beside = torch.compile(lambda x: x * up.linear_recurrence([0.5, 0.5], [1.0, 2.0])[1], backend="eager")
+    assert beside(x).tolist() == [7.5, 2.5, 5.0, 2.5]
+    assert torch.compile(lambda n: up.scan([3, 1, n]), backend="eager")(7).tolist() == [3, 4, 11]
 
 
 def test_what_a_home_cannot_do_is_said():

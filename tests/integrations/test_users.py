@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 
 import numpy as np
 import pytest
@@ -88,6 +89,55 @@ def test_labels_that_differ_are_not_scanned_by_place():
         up.scan((square, square[::-1]), map=lambda v, w: v * w, axis=0)
 
 
+def test_labels_beside_the_data_are_not_taken_by_place():
+    pd, xr = pytest.importorskip("pandas"), pytest.importorskip("xarray")
+    sold, shop = pd.Series([1, 2, 3]), pd.Series([1, 1, 2])
+    for spelling in (up.segments.keys, up.segments.groups, up.segments.flags):
+        turned = spelling(shop[::-1])
+        for function in (up.scan, up.reduce):
+            assert (
+                function(sold, segments=spelling(shop)).tolist()
+                == function([1, 2, 3], segments=spelling([1, 1, 2])).tolist()
+            )
+            with pytest.raises(up.EngineError, match=rf"labels of {turned.spelling} differ.*reindex_like"):
+                function(sold, segments=turned)
+    with pytest.raises(up.EngineError, match="labels of groups"):
+        up.scan(sold, segments=G(shop, pd.DataFrame({"a": [1, 1, 2]}, [5, 6, 7])))
+    table = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    first = pd.Series([10.0, 20.0], ["a", "b"])
+    assert up.scan(table, axis=0, initial=first)["b"].tolist() == [23.0, 27.0]
+    with pytest.raises(up.EngineError, match="labels of initial"):
+        up.scan(table, axis=0, initial=first[::-1])
+    with pytest.raises(up.EngineError, match="labels of an array"):
+        up.linear_recurrence(table, table[["b", "a"]], axis=0)
+    with pytest.raises(up.EngineError, match="labels of keys"):
+        up.scan(table, axis=-1, segments=up.segments.keys(first[::-1]))
+    for call in (
+        lambda x: up.ema(x, times=x[::-1], halflife=1.0),
+        lambda x: up.gae(x, x[::-1], 0.0, gamma=0.5, lam=0.5),
+        lambda x: up.discounted_sum(x, 0.5, x[::-1] > 1),
+    ):
+        with pytest.raises(up.EngineError, match="labels of an array"):
+            call(pd.Series([1.0, 2.0]))
+    rain = xr.DataArray(np.ones((2, 3)), dims=("t", "x"))
+    with pytest.raises(up.EngineError, match="dimensions of keys"):
+        up.scan(rain, axis=0, segments=up.segments.keys(xr.DataArray([1, 2], dims="s")))
+
+
+def test_marks_of_xarray_are_those_of_the_items():
+    xr, _ = pytest.importorskip("xarray"), pytest.importorskip("upsweep.xarray")
+    rain = xr.DataArray(np.ones((3, 2)), {"t": [1, 2, 3]}, ("t", "x"))
+    year = xr.DataArray([1, 1, 2], {"t": [1, 2, 3]}, ("t",))
+    for spelling in (up.segments.keys, G):
+        got = rain.upsweep.scan(dim="t", segments=spelling(year))
+        assert got[:, 0].values.tolist() == [1.0, 2.0, 1.0]
+        with pytest.raises(ValueError, match="cannot align"):
+            rain.upsweep.scan(dim="t", segments=spelling(year[::-1]))
+        with pytest.raises(ValueError, match="Dimensions"):
+            rain.upsweep.scan(dim="t", segments=spelling(year.rename(t="s")))
+    assert rain.upsweep.cumulative_sum(dim="t", include_initial=True)[:, 0].tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
 def test_xarrays_initial_has_one_value_a_row():
     xr = pytest.importorskip("xarray")
     import upsweep.xarray  # noqa: F401
@@ -168,11 +218,54 @@ def test_mistakes_say_what_to_pass():
         (up.DTypeError, "do not go with halflife", lambda: up.ema(x, halflife=np.timedelta64(1, "s"))),
         (up.DTypeError, "have no differences", lambda: up.ema(x, halflife=1.0, times=["1", "2"])),
         (ValueError, "halflife=0", lambda: up.ema(x, halflife=0)),
+        (ValueError, "alpha=2 .*from 0 to 1", lambda: up.ema(x, 2)),
+        (up.DTypeError, "a=None is no value", lambda: up.linear_recurrence(None, x)),
+        (up.DTypeError, "initial=.*None.* is no value", lambda: up.scan([x, x], axis=1, initial=[1.0, None])),
+        (up.OperatorError, "fmod cannot be compiled", lambda: up.scan(x, math.fmod, engine="cpu")),
         (up.SegmentError, "hash", lambda: up.scan(x, segments=G(np.array([[1], None], dtype=object)))),
         (up.SegmentError, "made of", lambda: up.scan(x, segments=G(pl.Series([[1], [2]])))),
     ):
         with pytest.raises(error, match=match):
             call()
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_frameworks_say_what_to_pass_too(library):
+    there = pytest.importorskip(f"upsweep.{library}")
+    masked = np.ma.array([1, 1, 2], mask=[False, True, False])
+    x = {"torch": lambda: __import__("torch").ones(3), "jax": lambda: np.ones(3, np.float32)}[library]()
+    for error, match, call in (
+        (up.SegmentError, "several things", lambda: there.scan(x, segments=[1, 0, 1])),
+        (
+            up.SegmentError,
+            "booleans or integers",
+            lambda: there.scan(x, segments=up.segments.flags(["a"] * 3)),
+        ),
+        (up.EngineError, "lose its mask", lambda: there.scan(x, segments=up.segments.keys(masked))),
+        (up.ShapeError, "empty tuple", lambda: there.scan((), "affine")),
+        (ValueError, "alpha=-1", lambda: there.ema(x, -1)),
+        (up.ShapeError, "flags have shape", lambda: there.discounted_sum(x, 0.5, [True, False])),
+        ((up.DTypeError, TypeError), "dtype", lambda: there.scan(x, dtype=str)),
+    ):
+        with pytest.raises(error, match=match):
+            call()
+    times = np.array(["2020", "NaT", "NaT"], "M8[D]")
+    for keys in (["a", "a", "b"], times, np.array(["a", "a", None], object)):
+        got = there.scan(x, segments=up.segments.keys(keys))
+        np.testing.assert_array_equal(got, up.scan(np.ones(3, np.float32), segments=up.segments.keys(keys)))
+
+
+def test_a_tuple_in_jax_says_that_it_has_no_derivatives():
+    jax, uj = pytest.importorskip("jax"), pytest.importorskip("upsweep.jax")
+
+    def last(x):
+        return uj.scan((x, x), "affine", segments=up.segments.flags([1, 0, 0]))[1][-1]
+
+    x = jax.numpy.array([2.0, 3.0, 4.0])
+    assert float(jax.jit(last)(x)) == 40.0
+    assert jax.vmap(last)(jax.numpy.stack([x, x + 1])).tolist() == [40.0, 85.0]
+    with pytest.raises(up.OperatorError, match="linear_recurrence"):
+        jax.grad(last)(x)
 
 
 def test_keys_of_records_are_compared():
@@ -205,6 +298,50 @@ def test_tables_with_two_columns_of_one_name(tmp_path):
     assert (tmp_path / "out.csv").read_text() == '"b"\n1\n4\n'
     up.scan_file(tmp_path / "numbers.csv", tmp_path / "n.csv", columns=["1"])
     assert (tmp_path / "n.csv").read_text() == '"1"\n2\n'
+
+
+@pytest.mark.parametrize("block", [16, 1 << 22])
+def test_texts_that_other_readers_take(tmp_path, monkeypatch, block):
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr("upsweep.files.blocks.BLOCK_BYTES", block)
+    keys, lines = up.segments.keys("k"), "".join(f"{i // 9:03},1\n" for i in range(27))
+    counts = "".join(f"{i // 9:03},{i % 9 + 1}\n" for i in range(27))
+    for text, wanted, keywords in (
+        ("\n\na,v\n1,2\n\n3,4\n", '"a","v"\n1,2\n3,6\n', {}),
+        ('"a\nb",v\n1,2\n3,4\n', '"a\nb","v"\n1,2\n3,6\n', {}),
+        ('\ufeff"a\nb",v', '"a\nb","v"\n', {}),
+        ("k,v\n007,1\n7,2\n7,3\n", '"k","v"\n007,1\n7,2\n7,5\n', {"segments": keys}),
+        (f"k,v\n{lines}x,1\nx,1\n", f'"k","v"\n{counts}x,1\nx,2\n', {"segments": keys}),
+    ):
+        (tmp_path / "t.csv").write_text(text)
+        made = up.scan_file(tmp_path / "t.csv", tmp_path / "y.csv", columns=["v"], overwrite=True, **keywords)
+        assert made.read_text() == wanted
+    (tmp_path / "t.csv").write_text("\xe9,v\n1,2\n", encoding="latin-1")
+    with pytest.raises(up.FileError, match=r"names of t\.csv.*UTF-8"):
+        up.scan_file(tmp_path / "t.csv", tmp_path / "z.csv", columns=["v"])
+    (tmp_path / "t.csv").write_text("v,s\n1,a\n")
+    with pytest.raises(up.FileError, match="'s' holds string"):
+        up.scan_file(tmp_path / "t.csv", tmp_path / "z.csv", columns=["s"])
+
+
+def test_small_blocks_make_whole_row_groups(tmp_path, monkeypatch):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr("upsweep.files.blocks.BLOCK_BYTES", 64)
+    monkeypatch.setattr("upsweep.files.blocks.BLOCK_ROWS", 16)
+    monkeypatch.setattr("upsweep.files.written.GROUP_ROWS", 90)
+    words = [f"word {i // 40}" for i in range(200)]
+    table = pa.table({"v": np.arange(200), "s": words})
+    (tmp_path / "t.csv").write_text("v,s\n" + "".join(f"{v},{s}\n" for v, s in enumerate(words)))
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=7)
+    for name in ("t.csv", "t.parquet"):
+        made = pq.ParquetFile(up.scan_file(tmp_path / name, tmp_path / f"{name}.parquet", columns=["v"]))
+        rows = [made.metadata.row_group(g).num_rows for g in range(made.num_row_groups)]
+        assert len(rows) == 3
+        assert min(rows[:-1]) >= 90
+        assert made.read().to_pydict() == {"v": np.cumsum(np.arange(200)).tolist(), "s": words}
+    (tmp_path / "t.csv").write_text("v,s\n1," + "x" * 200 + "\n1,x\n")
+    with pytest.raises(up.FileError, match=r"a line of t\.csv is longer than 64"):
+        up.scan_file(tmp_path / "t.csv", tmp_path / "y.csv", columns=["v"])
 
 
 def parquet(folder, columns, **keywords):

@@ -33,6 +33,8 @@ def enter(*given: Any, labels: bool = False) -> tuple[Any, list[Any], Callable[[
         return np, [None if x is None else view(x) for x in given], _given
     there = next((x for x in given if engines.on_gpu(x)), None)
     if there is None:
+        if labels:
+            labelled.check_alike(given)
         views: list[Any] = [None if x is None else view(x) for x in given]
         like = next((x for x in given if labelled.has(x) or hasattr(x, "__dlpack__")), given[0])
         like = np.empty(0) if labelled.has(like) and not labels else like

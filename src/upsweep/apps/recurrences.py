@@ -30,7 +30,7 @@ def ema(
         halflife: instead of alpha, the time after which a weight has halved: `1 - alpha[t]` is
             `2 ** -((times[t] - times[t-1]) / halflife)`.
         times: with halflife, the time of each item, of x's shape or 1-D along the axis: numbers, or datetime64 with a halflife
-            of timedelta64. Without, items are one apart.
+            of timedelta64. They must not fall within a segment, which is not checked. Without, items are one apart.
         axis: the axis of time; it may be left out for 1-D input only.
         initial: y before the first item, a scalar or one value a row. Without it `y[0] = x[0]`, as in pandas'
             `ewm(alpha=alpha, adjust=False).mean()`.

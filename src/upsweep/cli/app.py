@@ -265,6 +265,8 @@ def _explained(extra: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as missing:
         _fail(f"this needs {missing.name}: pip install 'upsweep[{extra}]'")
+    except BrokenPipeError:
+        raise  # click ends quietly where nobody reads on
     except (ValueError, TypeError, RuntimeError, OSError) as mistake:
         _fail(str(mistake))
 

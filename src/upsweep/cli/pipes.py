@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,7 +22,9 @@ def ends(file: str, to: str | None) -> Iterator[tuple[Path, Path]]:
     """The files that a command reads and writes. By default the result goes next to FILE, or from a pipe into a pipe; what
     goes into a pipe is of the kind that came in."""
     to = PIPE if to is None and file == PIPE else to
-    with TemporaryDirectory(prefix="upsweep-") as held:
+    # A kill leaves a folder behind.
+    folder = TemporaryDirectory(prefix="upsweep-") if PIPE in (file, to) else nullcontext("")
+    with folder as held:
         source = _received(Path(held)) if file == PIPE else Path(file)
         plain = bare(source)
         if source.is_dir() and plain.suffix != ".zarr":

@@ -59,6 +59,6 @@ def run(
             run(one, items, ys, None, None)
         return
     if plan.ahead is not None:
-        (plan, xs), initial = shifted(plan, xs, initial or ()), None
+        (plan, xs), initial = shifted(plan, xs, initial), None
     if plan.rows:
         launch.run(*arranged(plan, xs, [y for y in ys if y is not None], initial, heads))

@@ -22,10 +22,11 @@ N, COMPONENTS, VALUES, SINKS, EXCLUSIVE, REDUCE, SINK_AT, INPUTS, LANES = map(
         Word.LANES,
     ),
 )  # fmt: skip
-SIZE, SPARE, TOTAL, START, BASE, BEFORE, END, TAIL, PANEL = map(
+SIZE, SPARE, TOTAL, START, BASE, BEFORE, END, TAIL, PANEL, BRING, PLAIN = map(
     int,
     (
         Part.SIZE, Part.SPARE, Part.TOTAL, Part.START, Part.BASE, Part.BEFORE, Part.END, Part.TAIL, Part.PANEL,
+        Part.BRING, Part.PLAIN,
     ),
 )  # fmt: skip
 COMPONENT, HAND = int(Sink.COMPONENT), int(Sink.HAND)
@@ -53,8 +54,10 @@ def spare_of(L, A, c, w, which):
 
 @of_words
 def inside(L, A, last, w):
-    """Whether the vector that begins with the line before `last` ends before its array does."""
+    """Whether the vector that begins with the line before `last` ends before its array does, whose items stay as they are."""
     for c in range(peek(L, COMPONENTS)):
+        if not peek(part(L, c), PLAIN):
+            return 0
         _, along, _ = place_of(L, A, c)
         if (peek(L, N) - last) * along < (peek(L, LANES) - w) * peek(part(L, c), SIZE):
             return 0
@@ -63,12 +66,15 @@ def inside(L, A, last, w):
 
 @of_words
 def bring(L, A, first, m, w):
-    """Bring m lines to scratch memory."""
+    """Bring m lines to scratch memory. Items are converted in one go: there are no gaps between their lines."""
     for c in range(peek(L, COMPONENTS)):
-        source, along, _ = place_of(L, A, c)
-        width = w * peek(part(L, c), SIZE)
+        p, spare, (source, along, across) = part(L, c), spare_of(L, A, c, w, 1), place_of(L, A, c)
+        width = w * peek(p, SIZE)
+        if not peek(p, PLAIN):
+            _call4(peek(p, BRING), (spare, source + first * along, across, m * w))
+            continue
         for line in range(m):
-            copy_bytes(spare_of(L, A, c, w, 1) + line * width, source + (first + line) * along, width)
+            copy_bytes(spare + line * width, source + (first + line) * along, width)
 
 
 @of_words

@@ -11,7 +11,7 @@ import numpy as np
 from upsweep import cores
 from upsweep.cpu import tuning
 from upsweep.cpu.words import LINE, PANELS, ROW
-from upsweep.operators import free
+from upsweep.operators import extreme, free
 from upsweep.plan import Plan
 
 Strides = tuple[int, ...]
@@ -40,6 +40,8 @@ class Cut(NamedTuple):
     """Whether a chunk lies along a row; else it is a panel of several rows."""
     straight: bool
     """Whether a row is scanned straight through."""
+    extremes: bool
+    """Whether rows are reduced straight through, unless they hold a NaN."""
     in_order: bool
     """Whether a panel takes one step after the other."""
     staged: int
@@ -86,7 +88,8 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     strips = -(-side_by_side // width)
     groups = strips * prod(lie.sizes)
     far = read * plan.n * plan.rows >= tuning.FAR_BYTES and not plan.reduce and _even(groups, wanted)
-    longest = min(tuned.chunk, tuning.FAR_CHUNK) if far else tuned.chunk
+    brought = plan.reduce and not (_as_stored(plan) and _side_by_side(plan, strides))
+    longest = min(tuned.chunk, tuning.FAR_CHUNK) if far or brought else tuned.chunk
     chunk = max(ROW, longest >> fewer) if along else ROW * ROW if lie.abreast else ROW
     if lie.near > 1:
         while chunk > ROW and chunk * lie.near * read > tuning.NEAR_BYTES:
@@ -109,6 +112,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         lie,
         along,
         straight and along,
+        _takes_extremes(plan, strides, lie, along),
         in_order,
         staged,
         width,
@@ -122,6 +126,14 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     )
 
 
+def _takes_extremes(plan: Plan, strides: tuple[Strides, ...], lie: Rows, along: bool) -> bool:
+    """Whether a reduction gives one of the floats of each row, the same in every order, and finds them side by side."""
+    if not (plan.reduce and extreme(plan.op, plan.accumulators) and plan.order == "tree"):
+        return False
+    lines = lie.turned and _side_by_side(plan, strides) and plan.n >= tuning.SHORT_STRAIGHT
+    return plan.map is None and not plan.segmented and (along or (lines and _as_stored(plan)))
+
+
 def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
     """Whether a scan goes item by item, as scans in order of columns and of few rows do. Where every order gives the same bits,
     it goes the faster way: columns item by item, if their results stay in the cache and there are enough columns for all
@@ -132,7 +144,7 @@ def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
         return plan.order == "sequential" and not lie.turned
     threads = wanted_threads(plan)
     enough = threads == 1 or lie.side_by_side * prod(lie.sizes) >= 2 * LINE * threads
-    columns = lie.inner is not None or lie.near * item_size(plan) >= tuning.WALKED_BYTES
+    columns = (lie.inner is not None and not lie.abreast) or lie.near * item_size(plan) >= tuning.WALKED_BYTES
     return columns and not lie.turned and enough and not past_cache(plan)
 
 
@@ -165,26 +177,29 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
         if steps[last] >= steps[plan.axis]:
             short = plan.n < tuning.SHORT or plan.order == "sequential"
             turned = (short and rows >= 8) or crossed
-        elif rows * steps[last] < LINE:
+        elif rows * max(d.itemsize for d in plan.accumulators) <= LINE:
             abreast = goes_abreast(plan, strides, last, rows)
-            near = 1 if abreast else rows
+            near = rows if rows * steps[last] < LINE and not abreast else 1
         if turned or (near == 1 and steps[last] < steps[plan.axis]):
             inner, side_by_side = outer.pop(), sizes.pop()
     return Rows(inner, side_by_side, abreast, turned, crossed, near, tuple(outer), tuple(sizes))
 
 
 def goes_abreast(plan: Plan, strides: tuple[Strides, ...], across: int, columns: int) -> bool:
-    """Whether few columns, side by side along a dimension `across`, are swept as they lie: where the order counts, lines are read
-    forward and as they are stored, and results have no gaps.
+    """Whether few columns, side by side along a dimension `across`, are swept together: lines are read forward, results have no
+    gaps, and neither have items that must be converted.
     """
-    if free(plan.op, plan.accumulators) or plan.order != "tree" or not _as_stored(plan):
+    in_tree = plan.order == "tree" or free(plan.op, plan.accumulators)
+    if not in_tree or not _plain(plan):
         return False
     reads, writes = _lines_of(plan)
-    wide = columns * max(d.itemsize for d in reads) >= tuning.FEW_BYTES or plan.reduce
+    size = max(d.itemsize for d in plan.accumulators)
+    pays = columns > 2 or columns * size >= tuning.PAIR_BYTES or plan.reduce
     near = all(array[across] == d.itemsize for array, d in zip(strides, (*reads, *writes)))
     onward = all(array[plan.axis] > 0 for array in strides[: len(reads)])
-    dense = all(array[plan.axis] == columns * d.itemsize for array, d in zip(strides[len(reads) :], writes))
-    return wide and near and onward and dense
+    lines = [array[plan.axis] == columns * d.itemsize for array, d in zip(strides, (*reads, *writes))]
+    dense = all(lines[len(reads) if _as_stored(plan) else 0 :])
+    return pays and near and onward and dense
 
 
 def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
@@ -207,10 +222,19 @@ def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
     return max(ROW, tuning.STAGED_BYTES // line // ROW * ROW)
 
 
+def _side_by_side(plan: Plan, strides: tuple[Strides, ...]) -> bool:
+    """Whether the items of a row that are read lie side by side."""
+    return all(array[plan.axis] == d.itemsize for array, d in zip(strides, plan.loads))
+
+
 def _as_stored(plan: Plan) -> bool:
     """Whether nothing lies between arrays and operator."""
-    same = plan.loads == plan.accumulators and {*plan.stores} <= {*plan.loads, None}
-    return same and plan.map is plan.finish is None and not (plan.segmented and plan.exclusive)
+    return plan.loads == plan.accumulators and {*plan.stores} <= {*plan.loads, None} and _plain(plan)
+
+
+def _plain(plan: Plan) -> bool:
+    """Whether no more than a conversion lies between arrays and operator."""
+    return plan.map is plan.finish is None and not (plan.segmented and plan.exclusive)
 
 
 def _lines_of(plan: Plan) -> tuple[list[np.dtype], list[np.dtype]]:

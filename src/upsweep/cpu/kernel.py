@@ -23,13 +23,13 @@ N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, INITIAL, REDUCE, DIMS, TICKET, S
 )  # fmt: skip
 (
     INPUTS, VALUES, SINKS, ALONG, CHUNK, WIDTH, SIZES_AT, ARRAYS_AT, PLACES, STRAIGHT, IN_ORDER, DIRECT, ACROSS, ABREAST, LANES,
-    STATUS, STAGED, TURNED,
+    STATUS, STAGED, TURNED, ANY_ORDER,
 ) = map(
     int,
     (
         Word.INPUTS, Word.VALUES, Word.SINKS, Word.ALONG, Word.CHUNK, Word.WIDTH, Word.SIZES_AT, Word.ARRAYS_AT,
         Word.PLACES, Word.STRAIGHT, Word.IN_ORDER, Word.DIRECT, Word.ACROSS, Word.ABREAST, Word.LANES, Word.STATUS,
-        Word.STAGED, Word.TURNED,
+        Word.STAGED, Word.TURNED, Word.ANY_ORDER,
     ),
 )  # fmt: skip
 SIZE, STACK, START, BASE, BEFORE, END, TAIL = map(
@@ -97,8 +97,7 @@ def hand_last_over(L, A, m, w, whole):
 def sum_tile(L, A, first, last, w):
     """Leave the sum of a whole tile on the counter; returns its level."""
     count, chunk = 0, peek(L, CHUNK)
-    if peek(L, STRAIGHT):
-        sum_items(L, A, first, last, STACK, w, 0)
+    if peek(L, ANY_ORDER) and sum_items(L, A, first, last, STACK, w, 0):
         return 0
     if peek(L, ABREAST):
         count = sum_abreast(L, A, first, last, w)
@@ -167,14 +166,19 @@ def scan_tile(L, A, has, ends, first, last, w):
 @of_words
 def scan_straight(L, A, has, ends, first, last, w):
     """Scan the rows [first, last) where every order gives the same bits."""
-    if peek(L, REDUCE):
-        sum_items(L, A, first, last, BASE, w, has)
-        copy_rows(L, A, END, BASE, w)
-        hand_last_over(L, A, last - first, w, 1)
-    else:
-        one_chunk = last - first == peek(L, CHUNK)
-        # Scratch memory holds one row.
-        scan_items(L, A, first, last, w, has, ends and one_chunk and w == 1)
+    one_chunk = last - first == peek(L, CHUNK)
+    # Scratch memory holds one row.
+    scan_items(L, A, first, last, w, has, ends and one_chunk and w == 1)
+
+
+@of_words
+def reduce_in_any_order(L, A, has, first, last, w):
+    """Reduce the rows [first, last), unless their order counts."""
+    copy_rows(L, A, END, BASE, w)
+    done = sum_items(L, A, first, last, END, w, has)
+    if done:
+        along_hand_last(L, A, last - first, w, 1)
+    return done
 
 
 @of_words
@@ -261,6 +265,8 @@ def scan_group(L, A, group, t):
             copy_rows(L, A, TAIL, START, w)
             prefix_of(L, A, sync, node, t + 1, TAIL, has, w)
         has = prefix_of(L, A, sync, node, t, BASE, has, w)
+    if peek(L, REDUCE) and peek(L, ANY_ORDER) and reduce_in_any_order(L, A, has, first, last, w):
+        return
     near = w if peek(L, STAGED) and peek(L, TURNED) else 0
     if near:
         come(L, A, 0, near)

@@ -14,6 +14,7 @@ from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.cuts import Strides, cut, nodes_of, past_cache
 from upsweep.cpu.units import bring as bring_unit
 from upsweep.cpu.units import (
+    extremes,
     finishing,
     kernel,
     mapping,
@@ -237,6 +238,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         ),
         Word.STRAIGHT: through, Word.IN_ORDER: cuts.in_order, Word.PAST: past, Word.DIRECT: direct and not lie.turned,
         Word.ACROSS: direct and lie.turned and cuts.tiles == 1, Word.ABREAST: lie.abreast, Word.STAGED: cuts.staged,
+        Word.ANY_ORDER: address(straight(plan)) if through else address(extremes(plan)) if cuts.extremes else 0,
         Word.SINK_AT: sink_at, Word.SIZES_AT: sizes_at, Word.ARRAYS_AT: arrays_at,
         Word.INPUTS: len(in_types), Word.MAP: 0 if plan.map is None else address(mapping(plan, flat)),
         Word.FINISH: 0 if plan.finish is None else address(finishing(plan, flat)), Word.LINE_AT: line_at,

@@ -21,15 +21,14 @@ from upsweep.cpu.memory import Items, adopted, gathered, inner
 from upsweep.cpu.nodes import joiners, operators
 from upsweep.cpu.transpose import shuffle
 from upsweep.cpu.words import JOIN, LINE, SCAN, SUM
-from upsweep.operators import TABLE
+from upsweep.operators import Form
 
 LONG = 256
 """Longer rows reach a cache line item by item before vectors are stored."""
 
 
-def _on_vectors(name: str) -> Callable[[Any, Any, Any, bool], Any]:
-    """A built-in operator on two vectors of integers, as its row says."""
-    how = TABLE[name].vector
+def _on_vectors(how: str) -> Callable[[Any, Any, Any, bool], Any]:
+    """A built-in operator on two vectors of integers, as its form says."""
 
     def code(builder: Any, a: Any, b: Any, signed: bool) -> Any:
         if how == "right":
@@ -42,9 +41,10 @@ def _on_vectors(name: str) -> Callable[[Any, Any, Any, bool], Any]:
     return code
 
 
-def runner(fn: Callable, name: str, dtype: np.dtype, identity: Any) -> Callable[..., None]:
-    """The code of a built-in operator on integers. `frame` holds the addresses of what it is asked for, for the first of several
-    rows, and how many bytes the others' items and results lie further on; items of a row lie side by side:
+def runner(form: Form, stored: np.dtype, identity: Any) -> Callable[..., None]:
+    """The code of a built-in operator on integers, or on booleans, with which it computes as bytes of 0 and 1. `frame` holds the
+    addresses of what it is asked for, for the first of several rows, and how many bytes the others' items and results lie
+    further on; items of a row lie side by side:
 
     SUM: of a place for a prefix, and of w items, which are folded onto it.
     SCAN: of such a place, of w items, and of the places for the prefixes up to each of them, or, where `exclusive`, of those
@@ -52,12 +52,14 @@ def runner(fn: Callable, name: str, dtype: np.dtype, identity: Any) -> Callable[
     Where a place does not hold a `known` prefix, items are folded onto the identity.
     JOIN and FOLD: as for `sweep`.
     """
+    dtype = np.dtype(np.uint8) if stored.kind == "b" else stored
     S = Items([dtype], [dtype], True)
-    combine, fold, _ = operators(adopted(fn), S, S, False, False)
+    combine, fold, _ = operators(adopted(form.fn), S, S, False, False)
     join, fold_row = joiners(S, S, 1, 1, combine, fold)
-    read, write, take, size, neutral = S.read, S.write, gathered(5), dtype.itemsize, int(identity)
+    read, write, take = Items([stored], [dtype], True).read, S.write, gathered(5)
+    size, neutral = dtype.itemsize, int(identity)
     upto, before, upto_past, before_past = (
-        _vectors(name, dtype, neutral, exclusive, past)
+        _vectors(form.vector, stored, neutral, exclusive, past)
         for past in (False, True)
         for exclusive in (False, True)
     )
@@ -112,9 +114,9 @@ def runner(fn: Callable, name: str, dtype: np.dtype, identity: Any) -> Callable[
     return run
 
 
-def _vectors(name: str, dtype: np.dtype, neutral: int, exclusive: bool, past: bool) -> Any:
+def _vectors(how: str, dtype: np.dtype, neutral: int, exclusive: bool, past: bool) -> Any:
     """A function that scans `count` cache lines of items, from a prefix on, and gives the prefix behind them."""
-    n, signed, both = LINE // dtype.itemsize, dtype.kind == "i", _on_vectors(name)
+    n, signed, both = LINE // dtype.itemsize, dtype.kind == "i", _on_vectors(how)
     item = ir.IntType(8 * dtype.itemsize)
     vector, none = ir.VectorType(item, n), ir.Constant(ir.VectorType(item, n), [neutral] * n)
 
@@ -132,6 +134,9 @@ def _vectors(name: str, dtype: np.dtype, neutral: int, exclusive: bool, past: bo
             with cgutils.for_range(builder, count, intp=I64) as loop:
                 at = builder.mul(loop.index, I64(LINE))
                 v = builder.load(pointer(builder, builder.add(x, at), vector), align=1)
+                if dtype.kind == "b":
+                    # Any byte but 0 is true.
+                    v = builder.zext(builder.icmp_unsigned("!=", v, ir.Constant(vector, [0] * n)), vector)
                 for step in range(n.bit_length() - 1):
                     v = both(builder, behind(builder, v, 1 << step), v, signed)
                 before = builder.load(carry)

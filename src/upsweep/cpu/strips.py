@@ -39,7 +39,8 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
     dtypes = [*plan.loads, *flag, *[d for d in plan.stores if d is not None]]
     known = tuple(step if step in (0, d.itemsize) else None for step, d in zip(steps, dtypes))
     # Other scans in order have one code for all steps; a number in an array's place has another step.
-    dense = None not in known and inner is not None and free(plan.op, plan.accumulators)
+    beside = None not in known and inner is not None
+    dense = beside and free(plan.op, plan.accumulators)
     form = Form(
         plan.segmented,
         plan.initial,
@@ -50,7 +51,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
     )
     wanted = wanted_threads(plan)
     others = prod(sizes)
-    strip = _strip(side_by_side, others, wanted, tuning.STRIP if dense else tuning.STRIP_OF_ROWS)
+    strip = _strip(side_by_side, others, wanted, tuning.STRIP if beside else tuning.STRIP_OF_ROWS)
     strips = -(-side_by_side // strip)
     words = [
         plan.n,

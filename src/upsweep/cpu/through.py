@@ -1,4 +1,7 @@
-"""A tile along a row whose operator gives the same bits in any order: chunk after chunk is folded onto the prefix before it."""
+"""A tile along a row whose operator gives the same bits in any order: chunk after chunk is folded onto the prefix before it.
+
+Reductions of the largest or the smallest of floats come this way too, and leave it where one is NaN.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,13 @@ from upsweep.cpu.along import source_of, target_of
 from upsweep.cpu.frame import aim, ask, copy_rows, part, place_of
 from upsweep.cpu.mapped import bring_operands, hand_results
 from upsweep.cpu.memory import of_words
-from upsweep.cpu.words import SCAN, SINK_WORDS, SUM, Part, Sink, Word
+from upsweep.cpu.words import NAN, SCAN, SINK_WORDS, SUM, Part, Sink, Word
 
-CHUNK, INPUTS, MAP, FINISH, EXCLUSIVE, PAST, SINKS, SINK_AT = map(
+CHUNK, INPUTS, MAP, FINISH, EXCLUSIVE, PAST, SINKS, SINK_AT, ANY_ORDER = map(
     int,
     (
         Word.CHUNK, Word.INPUTS, Word.MAP, Word.FINISH, Word.EXCLUSIVE, Word.PAST, Word.SINKS, Word.SINK_AT,
+        Word.ANY_ORDER,
     ),
 )  # fmt: skip
 SIZE, BRING, SPARE, START, BASE, END = map(
@@ -20,7 +24,7 @@ SIZE, BRING, SPARE, START, BASE, END = map(
 )
 HAND = int(Sink.HAND)
 
-_call4 = caller(4)
+_call4, _call7 = caller(4), caller(7)
 
 
 @of_words
@@ -53,8 +57,9 @@ def aim_rows(L, A, region, source, target, lane):
 
 @of_words
 def sum_items(L, A, first, last, region, w, known):
-    """Fold the items of w rows onto the prefixes in a region, where there are some."""
-    chunk = peek(L, CHUNK)
+    """Fold the items of w rows onto the prefixes in a region, where there are some. Returns whether the order did not count."""
+    chunk = last - first if source_of(L, A, 0, first) else peek(L, CHUNK)
+    poke(A, NAN, 0)
     for row in range(first, last, chunk):
         m, source = min(chunk, last - row), source_of(L, A, 0, row)
         at_once = w if source else 1
@@ -62,8 +67,9 @@ def sum_items(L, A, first, last, region, w, known):
             if source == 0:
                 bring(L, A, row, m, lane)
             aim_rows(L, A, region, source, 0, lane)
-            ask(L, A, SUM, 0, m, known, 0, at_once)
+            _call7(peek(L, ANY_ORDER), (SUM, A, 0, m, known, 0, at_once))
         known = 1
+    return peek(A, NAN) == 0
 
 
 @of_words

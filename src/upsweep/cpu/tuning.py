@@ -31,7 +31,9 @@ float64 .99, .87 .94 .92 .89, recurrence .55, .41 .47 .41 .39, segments .81, .52
 1.12 1.02, recurrence .32, .41 .41, segments .60, .67 .68."""
 FAR_BYTES, FAR_CHUNK = 1 << 21, 2048
 """Items of a chunk where whole rows of more than so many bytes are scanned. ns an item as above, 2^20 float64: 1024 .78,
-2048 .54, 4096 1.36, 16384 1.22; 2^21 float32: 1.22, .34, 1.05, .95. Reductions write nothing."""
+2048 .54, 4096 1.36, 16384 1.22; 2^21 float32: 1.22, .34, 1.05, .95. Reductions write nothing, and have such chunks where items
+must be brought together: time by chunks of 16384 over that by 2048, one thread, AMD, loaded, 2^23 items, reversed and every
+other one: float32 1.39 1.50, float64 1.55 1.36, int32 1.76 1.86, sums of squares by a map 1.3 to 1.7."""
 # A strip's rows are stretches of memory that the processor fetches ahead. CPU time of a copy over ours, by 1024, 2048, 4096, 8192
 # columns, two threads, AMD: float32 8192x8192 .76 .97 1.13 1.13, 8192x8000 1.01 1.27 1.43 1.41. Time, to float64:
 # 1 .75 .69 .70, of a recurrence: 1 .80 .70 .64.
@@ -77,19 +79,24 @@ TICKET_BYTES = 1 << 16
 """Short rows are taken in batches of about this size."""
 NEAR_BYTES = 1 << 17
 """Columns that share cache lines are scanned one by one, in chunks that together fit a near cache."""
-FEW_BYTES = 12
-"""Columns that share cache lines are scanned together from so many bytes of a line on, where the order counts. CPU time of the
-other way over this one, AMD, 2^18 and 2^23 items: float32 2 columns .79 .81, 3 1.2 1.1, 5 1.8 1.6, 7 4 1.9, 15 6.3 3.4, float64 2
-1.35 1.35, 7 3.8 2.6. Reductions of 2 columns of float32 1.9 1.3."""
+PAIR_BYTES = 12
+"""Two columns that share cache lines are scanned together from so many bytes of a line on, and more columns always. Time of the
+other way over this one, AMD, 2^17 items: int8 2, 3, 7, 15, 24 columns .8 1.5 4.3 8.5 12, truths 3, 7, 24 1.4 2.8 7, int16 2, 3, 8
+.9 1.3 3.6, int32 2, 3, 5 1.1 1.5 2, int64 2, 3 1.7 2.6; float32 2^18 items 2, 3, 5, 7, 15 .79 1.2 1.8 4 6.3, float64 2 and 7 1.35
+3.8. Reductions of 2 columns of float32 1.9, int8, int16, int32, int64 2.2 2.4 3.6 2.4."""
 WALKED_BYTES = 28
-"""Columns that share cache lines go item by item from so many bytes of a line on, where every order gives the same bits. CPU time
-of the other way over this one, AMD: int32 3, 7, 15 columns .55 1.4 2.9, int64 3 and 7 .8 1.7, int8 7, 15, 33 .7 1.3 3.7."""
+"""Columns that share cache lines and are not scanned together, as they are reversed or have gaps, go item by item from so many
+bytes of a line on, where every order gives the same bits. CPU time of one by one over this, AMD: int32 3, 7, 15 columns .55 1.4
+2.9, int64 3 and 7 .8 1.7, int8 7, 15, 33 .7 1.3 3.7."""
 
 STRIP_IN_ORDER = 64
 """Rows that a scan in order transposes at once."""
-STRIP, STRIP_OF_ROWS = 1024, 16
-"""Rows that a scan in order walks side by side: where neighbours are rows, so many that their states stay in the nearest
-cache; where the axis itself runs along memory, so few that their cache lines do."""
+STRIP, STRIP_OF_ROWS = 4096, 16
+"""Rows that a scan in order walks side by side: where neighbours are rows, so many that memory is read in long stretches, and
+that their states stay in a near cache; where the axis itself runs along memory, so few that their cache lines do. Time of
+1024 and 16384 over that of 4096, one thread, AMD, 2^20 items in 4096 and 20000 columns: int32 1.5 1.6 and 1.1 1.5, reductions
+2.1 3.8 and 1.1 1.6, int64 1.3 1.3 and 1.1 .75, int8 1.5 1.4 and 1.2 .9. Time of 16 over 4096, float32 in order, 2^20 and 2^23
+items, 1000 columns: 2.1 7, 4096 1.4 2, 64 1.3 2.4, float64 1000 4.6 5.5."""
 
 
 @cache

@@ -151,16 +151,31 @@ def straight(plan: Plan) -> Unit:
     (dtype,) = plan.accumulators
     known = form_of(plan.op, plan.accumulators)
     assert known is not None
-    name = known[0].name
+    row, form = known
     # "last" has no identity, and needs none: any number before an item leaves the item as it is.
-    (identity,) = identity_of(BUILTIN[name], plan.accumulators) or (0,)
+    (identity,) = identity_of(BUILTIN[row.name], plan.accumulators) or (0,)
 
     def make():
         from upsweep.cpu.straight import runner
 
-        return runner(BUILTIN[name].fn, name, dtype, identity)
+        return runner(form, dtype, identity)
 
-    return Unit(("straight", name, dtype.name), 7, make, f"{name} of {dtype}", plan.op)
+    return Unit(("straight", row.name, dtype.name), 7, make, f"{row.name} of {dtype}", plan.op)
+
+
+def extremes(plan: Plan) -> Unit:
+    """The code for the largest or the smallest of floats along rows, where none is NaN."""
+    (dtype,) = plan.accumulators
+    known = form_of(plan.op, plan.accumulators)
+    assert known is not None
+    row, form = known
+
+    def make():
+        from upsweep.cpu.extremes import runner
+
+        return runner(dtype, form.vector == ">")
+
+    return Unit(("extremes", row.name, dtype.name), 7, make, f"{row.name} of {dtype}")
 
 
 def _starts_within(plan: Plan) -> bool:

@@ -69,6 +69,7 @@ class Word(IntEnum):
     ACROSS = 40  # nor those of other rows side by side
     ABREAST = 41  # columns are few: see `abreast`
     STAGED = 42  # lines that come near in one go, or 0: see `staged`
+    ANY_ORDER = 43  # address of the code that folds items in any order, or 0
     TICKET = 56  # the next one; on a cache line that holds nothing else, as all threads write it
 
 
@@ -144,6 +145,8 @@ FRAME_WORDS = 12 * 32
 or a finish reads and writes."""
 JOIN, FOLD, UP, DOWN, SUM, SCAN, RISE, SETTLE, PASS = range(9)
 """What an operator's code is asked for: see `sweep` and `runs`."""
+NAN = 5
+"""The word of the frame that says whether items were met whose order counts: see `extremes`."""
 FIRST = 2
 """Prefixes of rows that nothing stands before."""
 NOTHING, BEHIND, BEFORE = range(3)

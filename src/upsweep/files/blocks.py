@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+import csv
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,9 +12,9 @@ import numpy as np
 
 from upsweep.files.arrays import FileError
 
-BLOCK_BYTES = 1 << 22
-"""98 MB of .csv into .csv, in blocks of 16 MiB: 1; of 4 MiB: .8 of the time and of the memory; of 1 MiB: .6. A block of few rows
-makes a small row group in a Parquet target.
+BLOCK_BYTES = 1 << 20
+"""144 MB of .csv into .csv, in blocks of 4 MiB: 1; of 1 MiB: the same time, .62 of the memory; of 512 KiB: 1.2 of the time, .51
+of the memory. No line may be longer.
 """
 BLOCK_ROWS = 1 << 18
 READ_BYTES = 1 << 20
@@ -30,6 +30,8 @@ class Table(Protocol):
 
     names: list[str]
     total: int
+    text: bool
+    """Whether it holds text, and no types of columns."""
 
     def types(self, names: Sequence[str]) -> dict[str, Any]:
         """The types of columns that are kept as they are."""
@@ -65,19 +67,21 @@ def ahead(items: Iterator[T]) -> Iterator[T]:
 
 
 class _Csv:
-    def __init__(self, path: Path) -> None:
-        import pyarrow.csv
+    text = True
 
+    def __init__(self, path: Path) -> None:
         self._path, self.total = path, path.stat().st_size
         with open(path, "rb") as file:
-            header = file.readline()
-        if not header.strip():
-            raise FileError(f"{path.name} has no line of column names")
-        if b"\r" in header.rstrip(b"\r\n"):
+            first = file.readline()
+        if b"\r" in first.rstrip(b"\r\n"):
             raise FileError(
                 f"the lines of {path.name} end in carriage returns alone: convert it first, by tr '\\r' '\\n'"
             )
-        self.names: list[str] = pyarrow.csv.read_csv(io.BytesIO(header)).column_names
+        self.names = next(_lines(path), [])
+        if not self.names:
+            raise FileError(f"{path.name} has no line of column names")
+        if any("\ufffd" in name for name in self.names):
+            raise FileError(f"the column names of {path.name} are not in UTF-8: convert it first, by iconv")
 
     def types(self, names: Sequence[str]) -> dict[str, Any]:
         import pyarrow as pa
@@ -94,6 +98,7 @@ class _Csv:
 
         as_types = {name: pa.from_numpy_dtype(np.dtype(t)) for name, t in types.items()}
         text = self.types(kept)
+        twice = [name for name in names if name in kept and as_types.get(name) != text[name]]
         if not _has_rows(self._path):
             empty = {name: pa.array([], as_types.get(name, pa.float64())) for name in names}
             yield (
@@ -101,8 +106,8 @@ class _Csv:
                 pa.record_batch(empty),
                 pa.record_batch({name: pa.array([], t) for name, t in text.items()}),
             )
-        elif set(names).isdisjoint(kept):
-            for done, block in self._read(first, [*names, *kept], as_types | text):
+        elif not twice:
+            for done, block in self._read(first, list(dict.fromkeys((*names, *kept))), as_types | text):
                 yield done, block.select([*names]), block.select([*kept])
         else:
             # A column is read once as numbers and once as the text that it is: both cut the file at the same lines.
@@ -112,15 +117,15 @@ class _Csv:
 
     def _read(self, first: int, names: Sequence[str], types: dict[str, Any]) -> Iterator[tuple[int, Any]]:
         import pyarrow as pa
-        from pyarrow import csv
+        from pyarrow import csv as arrow
 
         with pa.OSFile(str(self._path)) as file:
             try:
-                lines = csv.open_csv(
+                lines = arrow.open_csv(
                     file,
-                    csv.ReadOptions(block_size=BLOCK_BYTES),
-                    csv.ParseOptions(newlines_in_values=True),
-                    csv.ConvertOptions(include_columns=[*names], column_types=types),
+                    arrow.ReadOptions(block_size=BLOCK_BYTES),
+                    arrow.ParseOptions(newlines_in_values=True),
+                    arrow.ConvertOptions(include_columns=[*names], column_types=types),
                 )
                 for batch in lines:
                     skipped = min(first, batch.num_rows)
@@ -128,17 +133,29 @@ class _Csv:
                     if skipped < batch.num_rows:
                         yield min(file.tell(), self.total), batch.slice(skipped)
             except pa.ArrowInvalid as error:
+                if "straddl" in str(error):
+                    raise FileError(
+                        f"a line of {self._path.name} is longer than {BLOCK_BYTES:,} bytes"
+                    ) from None
                 raise FileError(f"{error}; dtype= names another type to read as") from None
 
 
 def _has_rows(path: Path) -> bool:
     """Whether anything follows the header, of which pyarrow infers no types."""
-    with open(path, "rb") as file:
-        file.readline()
-        return bool(file.read(1))
+    lines = _lines(path)
+    next(lines)
+    return next(lines, None) is not None
+
+
+def _lines(path: Path) -> Iterator[list[str]]:
+    """The cells of each line that has any."""
+    with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
+        yield from filter(None, csv.reader(file))
 
 
 class _Parquet:
+    text = False
+
     def __init__(self, path: Path) -> None:
         import pyarrow.parquet
 

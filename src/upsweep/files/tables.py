@@ -36,6 +36,9 @@ class Columns:
         self.names = _chosen(table.names, columns, self.key)
         self.read = [*self.names, *([self.key] if self.key and self.key not in self.names else [])]
         self.types = {name: d.str for name, d in zip(self.names, (dtypes or ()) * len(self.names))}
+        if table.text and self._spelling == "keys" and self.key not in self.names:
+            # 007 is another key than 7.
+            self.types[self.key] = np.dtype(str).str
         self.last: str | None = None
 
     @property
@@ -140,7 +143,8 @@ def _numbers(name: str, column: Any, types: dict[str, str]) -> np.ndarray:
 
     if name in types:
         column = column.cast(pa.from_numpy_dtype(np.dtype(types[name])))
-    if column.null_count and not pa.types.is_floating(column.type):
+    t = column.type
+    if column.null_count and pa.types.is_primitive(t) and not pa.types.is_floating(t):
         raise FileError(
             f"column {name!r} of {column.type} has missing values; dtype=float64 reads them as NaN"
         )

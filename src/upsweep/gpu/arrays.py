@@ -258,6 +258,11 @@ def _cupy_likeness(x: Any) -> tuple[Any, ...]:
     return x.dtype, x.shape, x.strides, x.data.device_id
 
 
+def _made_by(empty: Callable[[Any, tuple[int, ...], np.dtype], Any]) -> Callable[..., Callable[[Any], Any]]:
+    """What makes arrays of a shape and dtype where others lie, by what makes one."""
+    return lambda _, shape, dtype: lambda like: empty(like, shape, dtype)
+
+
 def _cupy_made(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
     cupy = sys.modules["cupy"]
     with cupy.cuda.Device(like.data.device_id):
@@ -278,7 +283,7 @@ def scratch(like: View, nbytes: int) -> View:
     return View(memory.ptr, shape, (1,), byte, like.device, like.kind, like.owner, memory=memory)
 
 
-TORCH_LIKENESS.ways["cuda"] = Way(_torch_made)
+TORCH_LIKENESS.ways["cuda"] = Way(_made_by(_torch_made))
 TORCH = Kind(
     _torch_view,
     _torch_empty,
@@ -290,11 +295,11 @@ CUPY = Kind(
     _cupy_view,
     _cupy_empty,
     _cupy_stream,
-    likeness=Likeness(_cupy_likeness, {"cuda": Way(_cupy_made)}),
+    likeness=Likeness(_cupy_likeness, {"cuda": Way(_made_by(_cupy_made))}),
     pointer=attrgetter("data.ptr"),
 )
 JAX = Kind(_jax_view, _jax_empty, lambda v: 0, waits=True)
-LIKENESS[Queued] = Likeness(_queued_likeness, {"cuda": Way(_queued_empty)})
+LIKENESS[Queued] = Likeness(_queued_likeness, {"cuda": Way(_made_by(_queued_empty))})
 QUEUED = Kind(
     lambda x: x, _queued_empty, lambda v: v.owner.stream, likeness=LIKENESS[Queued], pointer=lambda x: x.ptr
 )

@@ -212,6 +212,7 @@ def spec(plan: Plan, choice: Choice) -> str:
         "DIMS": len(layout.dims) - columns,
         "ITEMS": shape.items,
         "WARPS": shape.warps,
+        "THREADS": choice.threads,
         "BLOCKS": max(1, min(shape.blocks, choice.chip.shared // (choice.shared_bytes(plan) + 2048))),
         "LANES": shape.lanes,
         "VECTOR": shape.vector,

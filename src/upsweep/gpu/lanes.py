@@ -253,6 +253,7 @@ class Walk(Choice):
         numbers |= {
             "DIMS": len(self.layout.dims) - self.across, "ITEMS": walking.items, "VECTOR": walking.vector,
             "STEPS": walking.steps, "AHEAD": -1 if plan.ahead is None else plan.ahead, "STAGES": walking.stages,
+            "THREADS": self.threads,
             "BLOCKS": walking.walks, "SERVERS": walking.servers, "WALKERS": walking.walkers,
             "ROW_LANES": walking.row_lanes,
             "COLUMNS": self.columns if walking.stretch else 0,

@@ -93,6 +93,7 @@ class Sums(Choice):
         layout, shape = self.layout, self.shape
         numbers = {
             "DIMS": len(layout.dims), "ITEMS": shape.items, "WARPS": shape.warps, "STRIPS": shape.strips, "BLOCKS": shape.blocks,
+            "THREADS": self.threads,
         }  # fmt: skip
         inputs = [{"grain": x.grain(x.size), "flip": x.along < 0} for x in layout.loads]
         outputs = [{"grain": x.grain(x.size)} for x in layout.stores]

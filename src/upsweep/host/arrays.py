@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from upsweep import dtypes, homes
-from upsweep.engine import LIKENESS, EngineError, Likeness, Way, library_of, on_gpu
+from upsweep.engine import LIKENESS, EngineError, Likeness, Way, library_of, memory, on_gpu
 from upsweep.host import labelled
 from upsweep.operator import identity_of
 from upsweep.plan import Plan
@@ -136,7 +135,7 @@ def _read_torch(x: Any) -> np.ndarray:
     """The memory of a tensor that nothing follows, as its likeness says of those of scans that are known."""
     import torch
 
-    known = _row_of(x.dtype)
+    known = dtypes.row_of(x.dtype)
     # PyTorch hands NumPy the bits of such a dtype.
     if known is not None and known.module != "numpy":
         return x.view(getattr(torch, f"int{8 * x.itemsize}")).numpy().view(dtypes.named(known.name))
@@ -151,7 +150,17 @@ def _read_torch(x: Any) -> np.ndarray:
         raise EngineError(f"PyTorch does not show the memory of this tensor: {error}") from error
 
 
-_row_of = lru_cache(1024)(dtypes.row_of)
+def _torch_reader(x: Any) -> Callable[[Any], np.ndarray]:
+    """What shows the memory of tensors like this one, the bits of dtypes that NumPy lacks."""
+    import torch
+
+    if x.is_conj() or x.is_neg():
+        return _read_torch
+    known = dtypes.row_of(x.dtype)
+    if known is None or known.module == "numpy":
+        return torch.Tensor.numpy
+    bits = getattr(torch, f"int{8 * x.itemsize}")
+    return lambda x: x.view(bits).numpy()
 
 
 def _like_torch(x: Any) -> tuple[Any, ...]:
@@ -170,7 +179,7 @@ def _wrote_torch(y: Any) -> None:
 
 TORCH_LIKENESS = Likeness(
     _like_torch,
-    {"cpu": Way(lambda like, shape, dtype: _to_torch(np.empty(shape, dtype)), bring=_read_torch)},
+    {"cpu": Way(memory, lambda shape, dtype: _torch_giver(dtype), _torch_reader)},
     wrote=_wrote_torch,
 )
 """That of PyTorch's tensors, wherever they lie."""
@@ -182,25 +191,31 @@ def _copied(x: np.ndarray) -> np.ndarray:
 
 
 def _to_torch(view: np.ndarray) -> Any:
+    return _torch_giver(view.dtype)(view)
+
+
+def _torch_giver(dtype: np.dtype) -> Callable[[np.ndarray], Any]:
+    """What makes tensors of memory of a dtype."""
     import torch
 
-    if dtypes.foreign(view.dtype):
-        return torch.from_numpy(view.view(f"i{view.itemsize}")).view(getattr(torch, view.dtype.name))
-    return torch.from_numpy(view)
+    if not dtypes.foreign(dtype):
+        return torch.from_numpy
+    bits, own = f"i{dtype.itemsize}", getattr(torch, dtype.name)
+    return lambda view: torch.from_numpy(view.view(bits)).view(own)
 
 
 def shifted(
-    plan: Plan, xs: Sequence[np.ndarray], initial: Sequence[np.ndarray]
+    plan: Plan, xs: Sequence[np.ndarray], initial: Sequence[np.ndarray] | None
 ) -> tuple[Plan, list[np.ndarray]]:
     """A plan with a component that is read ahead as one without: the component is moved to where the others are."""
     c = plan.ahead
     assert c is not None
     # The component has the accumulator's dtype, as `initial` has.
     loads = tuple(plan.accumulators[c] if i == c else d for i, d in enumerate(plan.loads))
-    moved = np.empty(plan.shape, loads[c])
+    moved, last = np.empty(plan.shape, loads[c]), initial[c] if initial else 0
     x, to = np.moveaxis(xs[c], plan.axis, 0), np.moveaxis(moved, plan.axis, 0)
     if plan.reverse:
-        to[1:], to[0] = x[:-1], initial[c]
+        to[1:], to[0] = x[:-1], last
     else:
-        to[:-1], to[-1] = x[1:], initial[c]
+        to[:-1], to[-1] = x[1:], last
     return replace(plan, loads=loads, ahead=None), [moved if i == c else x for i, x in enumerate(xs)]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from upsweep.components import tupled
 from upsweep.engine import DTypeError, EngineError, library_of
+from upsweep.segments import Segments
 
 LIBRARIES = ("pandas", "polars", "pyarrow", "xarray")
 
@@ -30,12 +32,67 @@ def labelled(like: Any, y: np.ndarray) -> Any:
 
 
 def check_alike(given: Sequence[Any]) -> None:
-    """An EngineError where objects with labels, which are scanned item by item, have other labels than the first of them."""
+    """An EngineError where objects with labels, which are scanned item by item, have other labels than the first of their
+    library."""
     first: dict[str, Any] = {}
     for x in filter(has, given):
         like = first.setdefault(library_of(x), x)
-        if like is not x and library_of(x) in _ALIKE and np.shape(x) == np.shape(like):
-            _ALIKE[library_of(x)](like, x)
+        if like is not x and np.shape(x) == np.shape(like):
+            _check(_labels(like), _labels(x), "an array")
+
+
+def check_beside(
+    given: Sequence[Any], shape: tuple[int, ...], axis: int, segments: Segments | None, initial: Any
+) -> None:
+    """An EngineError where segments, or the values that rows start from, have other labels than what is scanned."""
+    for like in filter(has, given):
+        if np.shape(like) != shape:
+            continue
+        axes = _labels(like)
+        along, across = axes[axis : axis + 1], [*axes[:axis], *axes[axis + 1 :]]
+        beside = [("initial", start, across) for start in tupled(initial)]
+        if segments is not None:
+            one = segments.spelling == "groups"
+            beside += [
+                (segments.spelling, mark, along if one or np.ndim(mark) == 1 else axes)
+                for mark in tupled(segments.values)
+            ]
+        for what, x, wanted in beside:
+            if library_of(x) == library_of(like):
+                _check(wanted, _labels(x), what)
+
+
+class _Labels(NamedTuple):
+    """Those along one axis."""
+
+    dim: str
+    """The name of the axis, where it has one."""
+    index: Any
+    """An index of pandas, or None."""
+
+
+def _labels(x: Any) -> list[_Labels]:
+    if library_of(x) == "xarray":
+        indexes = getattr(x, "indexes", {})
+        return [_Labels(dim, indexes.get(dim)) for dim in x.dims]
+    # Of pandas', a Series and a DataFrame have axes.
+    return [_Labels("", index) for index in getattr(x, "axes", ())]
+
+
+def _check(wanted: Sequence[_Labels], own: Sequence[_Labels], what: str) -> None:
+    dims, theirs = [labels.dim for labels in wanted], [labels.dim for labels in own]
+    if len(dims) == len(theirs) and dims != theirs:
+        raise EngineError(
+            f"the dimensions of {what} are {theirs}, those of the data {dims}, and items are taken in their order: pass "
+            "b.transpose(*a.dims)"
+        )
+    for a, b in zip(wanted, own):
+        if a.index is not None and b.index is not None and not b.index.equals(a.index):
+            named = f" along {a.dim!r}" if a.dim else ""
+            raise EngineError(
+                f"the labels of {what}{named} differ from those of the data, and items are taken in their order: pass "
+                "b.reindex_like(a), or b.to_numpy() where each belongs to the item in its place"
+            )
 
 
 def _of_pandas(x: Any) -> np.ndarray:
@@ -127,23 +184,3 @@ def _as_polars(like: Any, y: np.ndarray) -> Any:
 
 
 _LABELLED = {"pandas": _as_pandas, "polars": _as_polars, "xarray": lambda like, y: like.copy(data=y)}
-
-
-def _alike_in_pandas(like: Any, x: Any) -> None:
-    if hasattr(like, "index") and hasattr(x, "index") and not x.index.equals(like.index):
-        raise EngineError("the indexes differ, and items are taken in their order: pass b.reindex(a.index)")
-
-
-def _alike_in_xarray(like: Any, x: Any) -> None:
-    if x.dims != like.dims:
-        raise EngineError(
-            f"the dimensions are {x.dims} and {like.dims}, and items are taken in their order: pass b.transpose(*a.dims)"
-        )
-    for dim in set(getattr(like, "indexes", ())) & set(getattr(x, "indexes", ())):
-        if not x.indexes[dim].equals(like.indexes[dim]):
-            raise EngineError(
-                f"the coordinates of {dim!r} differ, and items are taken in their order: pass b.reindex_like(a)"
-            )
-
-
-_ALIKE = {"pandas": _alike_in_pandas, "xarray": _alike_in_xarray}

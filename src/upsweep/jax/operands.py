@@ -66,6 +66,8 @@ def flags_of(flags: Any, x: Array, dim: int) -> Array:
     flags = jnp.asarray(flags).astype(bool)
     if flags.ndim == 1:
         flags = flags.reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)])
+    if not _fits(flags, x):
+        raise ShapeError(f"flags have shape {flags.shape}, and the data {x.shape}: pass one an item")
     return flags if flags.shape[dim] == x.shape[dim] else jnp.broadcast_to(flags, x.shape)
 
 

@@ -7,14 +7,15 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.core import Tracer
+from jax.core import ShapedArray, Tracer
+from jax.extend.core import Primitive
 
 from upsweep.api import Op
-from upsweep.arguments import alone, axis_of, parts_of, shape_of
+from upsweep.arguments import alone, axis_of, check_any, parts_of, shape_of
 from upsweep.dtypes import accumulator
 from upsweep.jax import rules
 from upsweep.jax.operands import promoted, rows_of
-from upsweep.jax.primitives import call
+from upsweep.jax.primitives import call, in_front, present, registered
 from upsweep.jax.segments import heads_of, offsets_of
 from upsweep.operator import Operator, OperatorError, identity_of, resolve
 from upsweep.operators import as_operator, ops
@@ -51,16 +52,57 @@ def scan(
     """
     op = as_operator(op)
     if isinstance(xs, tuple):
+        check_any(xs)
         xs = tuple(jnp.asarray(x, dtype) for x in xs)
         dim = axis_of(axis, shape_of([x.shape for x in xs])) - xs[0].ndim
         parts = () if initial is None else parts_of(initial, len(xs), "initial")
         starts = tuple(rows_of(v, x, dim) for v, x in zip(parts, xs)) or None
-        return call(op, dim, exclusive, reverse, xs, starts, heads_of(segments, xs[0], dim), order)
+        heads = heads_of(segments, xs[0], dim)
+        return tuple(
+            _TUPLE.bind(
+                *xs, *(starts or ()), *present(heads), op=op, dim=dim, exclusive=exclusive, reverse=reverse, order=order,
+                parts=len(xs), started=starts is not None,
+            )
+        )  # fmt: skip
     x = jnp.asarray(xs, dtype)
     # Counted from the end, an axis stays the same within vmap.
     dim = axis_of(axis, x.shape) - x.ndim
     start = None if initial is None else rows_of(initial, x, dim)
     return rules.scan(op, dim, exclusive, reverse, x, start, heads_of(segments, x, dim), order)
+
+
+def _run_tuple(
+    *args: Array,
+    op: Operator,
+    dim: int,
+    exclusive: bool,
+    reverse: bool,
+    order: str,
+    parts: int,
+    started: bool,
+) -> list[Array]:
+    starts = args[parts : 2 * parts] if started else None
+    heads = args[-1] if len(args) > parts * (1 + started) else None
+    return list(call(op, dim, exclusive, reverse, args[:parts], starts, heads, order))
+
+
+def _shapes(*args: Any, parts: int, **_: Any) -> list[ShapedArray]:
+    return [ShapedArray(x.shape, x.dtype) for x in args[:parts]]
+
+
+def _refused(*_: Any, **__: Any) -> Any:
+    raise OperatorError(
+        "a scan of a tuple has no derivatives: pass the parts of an affine one to upsweep.jax.linear_recurrence"
+    )
+
+
+def _batch(made: Primitive, args: Any, dims: Any, **params: Any) -> Any:
+    whole = range(params["parts"] * (1 + params["started"]))
+    ys = made.bind(*in_front(args, dims, whole), **params)
+    return ys, [0] * len(ys)
+
+
+_TUPLE = registered("tuple", _run_tuple, _shapes, _refused, None, _batch, several=True)
 
 
 def reduce(

@@ -12,13 +12,14 @@ from jax.core import Tracer
 import upsweep as up
 from upsweep.arguments import ShapeError
 from upsweep.host import offsets
-from upsweep.segments import EACH, Segments, no_groups
+from upsweep.segments import EACH, Segments, checked, no_groups
 
 
 def heads_of(segments: Segments | None, x: Array, dim: int) -> Array | None:
     """Booleans of the rank of x that are true where a segment starts; axes of one item hold for all of x's. Traced segments
     cannot be checked.
     """
+    segments = checked(segments)
     if segments is None:
         return None
     no_groups(segments)
@@ -34,8 +35,7 @@ def offsets_of(segments: Segments, x: Array, dim: int) -> Array:
     """The start of each segment, and the end of the last one. Their number must be known where the call is traced."""
     values = segments.values
     if not isinstance(values, Tracer):
-        given = Segments(segments.spelling, np.asarray(values))
-        return jnp.asarray(offsets(given, x.shape, dim % x.ndim))
+        return jnp.asarray(offsets(_near(segments), x.shape, dim % x.ndim))
     if segments.spelling not in ("offsets", "lengths"):
         raise ShapeError(
             "the number of segments is no static shape: pass offsets or lengths where the call is traced"
@@ -47,13 +47,18 @@ def offsets_of(segments: Segments, x: Array, dim: int) -> Array:
 
 def _known(segments: Segments, shape: tuple[int, ...], dim: int) -> Array:
     """The result of an exclusive product of zeros, from 1, where a segment starts."""
-    values = np.asarray(segments.values)
-    each = values.ndim == len(shape) and segments.spelling in EACH
+    given = _near(segments)
+    each = np.ndim(given.values) == len(shape) and segments.spelling in EACH
     zeros = np.zeros(shape if each else shape[dim], np.uint8)
-    given = Segments(segments.spelling, values)
     return jnp.asarray(
         up.scan(zeros, "mul", axis=dim if each else 0, exclusive=True, initial=1, segments=given), bool
     )
+
+
+def _near(segments: Segments) -> Segments:
+    """The same, where JAX's arrays are brought to the host; what else the values are is looked at there."""
+    values = segments.values
+    return Segments(segments.spelling, np.asarray(values) if isinstance(values, Array) else values)
 
 
 def _traced(spelling: str, values: Any, n: int, dim: int) -> Array:

@@ -65,7 +65,7 @@ def run(
             run(one, items, ys, None, None)
         return
     if plan.ahead is not None:
-        (plan, xs), initial = shifted(plan, xs, initial or ()), None
+        (plan, xs), initial = shifted(plan, xs, initial), None
     # Integers wrap, and infinities are results like any other.
     with np.errstate(all="ignore"):
         write(plan, _results(plan, xs, initial, heads), ys)

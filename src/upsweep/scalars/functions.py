@@ -143,7 +143,11 @@ def _library(fn: Any) -> Operation:
         return [from_dtype(d) for d in dtypes]
 
     def typed(context, args):
-        signature = context.resolve_function_type(context.resolve_value_type(fn), tuple(given(args)), {})
+        try:
+            known = context.resolve_value_type(fn)
+        except ValueError:  # the compiler has no such function
+            return None
+        signature = context.resolve_function_type(known, tuple(given(args)), {})
         if signature is None:
             return None
         made = signature.return_type

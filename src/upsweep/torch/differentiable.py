@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from functools import cache
 from inspect import signature
 from typing import Any
 
@@ -12,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from upsweep.homes import compiling, uncompiled
 from upsweep.torch.operands import accumulator
 
 _functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
@@ -53,6 +52,8 @@ def differentiable(
         rules.backward = staticmethod(backward)
         rules.jvp = staticmethod(nested(jvp))
     op.register_autograd(backward, setup_context=context)
+    # Past the method of `torch.autograd.Function`, which looks for transforms once more.
+    base: Any = super(torch.autograd.Function, Recorded)
 
     def call(*args: Any) -> Any:
         if torch._C._is_any_autocast_enabled():
@@ -62,13 +63,9 @@ def differentiable(
         followed = following(args)
         if not followed:
             return run(*args)
-        rules = Recorded if followed == "gradients" else Rules
+        apply = base.apply if followed == "gradients" else Rules.apply
         # Where the compiler gives a function up, it would still compile the functions that this one calls.
-        return (untraced(rules) if "torch._dynamo" in sys.modules else rules.apply)(*args)
-
-    @cache
-    def untraced(rules: type[torch.autograd.Function]) -> Callable[..., Any]:
-        return torch.compiler.disable(rules.apply)
+        return uncompiled(apply, *args) if compiling() else apply(*args)
 
     return call
 
@@ -134,29 +131,34 @@ def following(args: tuple[Any, ...]) -> str:
         or torch._C._get_tracing_state() is not None
     ):
         return "more"
-    recorded, batched = torch.is_grad_enabled(), _functorch.is_legacy_batchedtensor
-    found = ""
+    recorded, found = torch.is_grad_enabled(), ""
     for v in args:
+        if type(v) in _PLAIN:
+            continue
         for x in v if type(v) is list else (v,):
-            if not isinstance(x, Tensor):
-                continue
-            if type(x) not in _TENSORS or batched(x) or x.is_meta:
+            if type(x) not in _TENSORS:
+                if isinstance(x, Tensor):
+                    return "more"
+            elif _batched(x) or _wrapped(x) or x.is_meta:
                 return "more"
-            if recorded and x.requires_grad:
+            elif recorded and x.requires_grad:
                 found = "gradients"
     return found
 
 
 _TENSORS = {Tensor, torch.nn.Parameter}
+_PLAIN = {type(None), bool, int, float, str}
+_batched, _wrapped = _functorch.is_legacy_batchedtensor, _functorch.is_functorch_wrapped_tensor
 
 
 def traced() -> bool:
     """Whether the compiler is at work. It would drop tangents in silence."""
-    if torch.compiler.is_compiling() and forward_ad._current_level >= 0:
+    compiled = torch.compiler.is_compiling()
+    if compiled and forward_ad._current_level >= 0:
         raise NotImplementedError(
             "torch.compile does not trace forward mode through a scan: compile what is around it"
         )
-    return torch.compiler.is_compiling()
+    return compiled
 
 
 def widened(value: Any) -> Any:

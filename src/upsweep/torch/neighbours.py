@@ -32,10 +32,11 @@ def zero_before(x: Tensor, dim: int) -> Tensor:
 
 def beside(x: Tensor, dim: int, reverse: bool) -> Tensor:
     """`x[t-1]` at t, and anything at the start: a view where the memory of x reaches so far, as `with_room` makes it."""
-    start = x.storage_offset() + (x.stride(dim) if reverse else -x.stride(dim))
-    stop = start + sum((n - 1) * step for n, step in zip(x.shape, x.stride())) + 1
-    if x.numel() and start >= 0 and stop * x.itemsize <= x.untyped_storage().nbytes():
-        return x.as_strided(x.shape, x.stride(), start)
+    shape, strides = x.shape, x.stride()
+    start = x.storage_offset() + (strides[dim] if reverse else -strides[dim])
+    stop = start + sum((n - 1) * step for n, step in zip(shape, strides)) + 1
+    if start >= 0 and x.numel() and stop * x.itemsize <= x.untyped_storage().nbytes():
+        return x.as_strided(shape, strides, start)
     return previous(x, zero_before(x, dim), dim, reverse)
 
 
@@ -44,9 +45,9 @@ def with_room(x: Tensor, dim: int, reverse: bool) -> Tensor:
     item = math.prod(x.shape[dim + 1 :])
     line = _LINE // x.itemsize
     room = -(-item // line) * line
-    memory = x.new_empty(x.numel() + room).untyped_storage()
+    memory = x.new_empty(x.numel() + room)
     # A view of other memory may not be changed in place outside.
-    return x.new_empty(0).set_(memory, 0 if reverse else room, x.shape)  # type: ignore[call-overload]
+    return memory.set_(memory.untyped_storage(), 0 if reverse else room, x.shape)  # type: ignore[call-overload]
 
 
 _LINE = 512

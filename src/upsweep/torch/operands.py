@@ -35,7 +35,10 @@ def tensor(x: Any, dtype: Any = None) -> Tensor:
     x = x if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))
     if dtype is None:
         return x
-    return x.to(dtype if isinstance(dtype, torch.dtype) else getattr(torch, dtype_of(dtype).name))
+    wanted = dtype if isinstance(dtype, torch.dtype) else getattr(torch, dtype_of(dtype).name, None)
+    if not isinstance(wanted, torch.dtype):
+        raise DTypeError(f"PyTorch has no dtype={dtype!r}: pass torch.float64 or 'float64', for instance")
+    return x.to(wanted)
 
 
 def readable(x: Tensor) -> Tensor:
@@ -96,12 +99,12 @@ def multiplier(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     """A multiplier of b's rank, whose axes of one item hold for all of b's, and a common dtype."""
     b = tensor(b)
     a = a if isinstance(a, Tensor) else held(a, b.dtype, b.device, "the multiplier")
-    if a.shape == b.shape and a.dtype == b.dtype:
-        return a, b
-    dtype = torch.promote_types(a.dtype, b.dtype)
-    if not _fits(a, b):
+    if a.shape != b.shape and not _fits(a, b):
         raise ShapeError(f"a multiplier of shape {tuple(a.shape)} does not broadcast to {tuple(b.shape)}")
-    return a.to(dtype).reshape((1,) * (b.ndim - a.ndim) + a.shape), b.to(dtype)
+    if a.dtype != b.dtype:
+        dtype = torch.promote_types(a.dtype, b.dtype)
+        a, b = a.to(dtype), b.to(dtype)
+    return a if a.ndim == b.ndim else a.reshape((1,) * (b.ndim - a.ndim) + a.shape), b
 
 
 def spread(x: Tensor, like: Tensor, what: str) -> Tensor:

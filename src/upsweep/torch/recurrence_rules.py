@@ -41,8 +41,16 @@ def _recurrence_into(
 ) -> Tensor:  # fmt: skip
     start, a, b = None if initial is None else readable(initial), readable(a), readable(b)
     a = a if a.shape == b.shape else a.expand(b.shape)
-    how = {"initial": start, "segments": segments_of(heads, b, dim), "reverse": reverse, "order": order}
-    return up.linear_recurrence(a, b, axis=dim, out=out, **how)
+    return up.linear_recurrence(
+        a,
+        b,
+        initial=start,
+        axis=dim,
+        reverse=reverse,
+        out=out,
+        segments=segments_of(heads, b, dim),
+        order=order,
+    )
 
 
 @_recurrence.register_fake

@@ -52,9 +52,10 @@ def _scan(
     x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, initial: Tensor | None, heads: Tensor | None, order: str
 ) -> Tensor:  # fmt: skip
     x, start = readable(x), None if initial is None else readable(initial)
-    segments = segments_of(heads, x, dim)
-    how = {"exclusive": exclusive, "reverse": reverse, "initial": start, "segments": segments, "order": order}
-    return up.scan(x, NAMED[op], axis=dim, **how)
+    return up.scan(
+        x, NAMED[op], axis=dim, exclusive=exclusive, reverse=reverse, initial=start, segments=segments_of(heads, x, dim),
+        order=order,
+    )  # fmt: skip
 
 
 @_scan.register_fake

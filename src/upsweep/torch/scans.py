@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from upsweep.arguments import alone, parts_of
+from upsweep.arguments import alone, check_any, parts_of
 from upsweep.operator import OperatorError
 from upsweep.segments import Segments
 from upsweep.torch import scan_rules, tuples
@@ -54,6 +54,7 @@ def scan(
     """
     name = op if isinstance(op, str) and op in scan_rules.NAMED else scan_rules.name_of(op)
     if isinstance(xs, tuple):
+        check_any(xs)
         xs = tuple(tensor(x, dtype) for x in xs)
         dim = dim_of(axis, dim, xs[0])
         parts = () if initial is None else parts_of(initial, len(xs), "initial")
@@ -170,7 +171,8 @@ def _cumulative(
     alone(include_initial, segments)
     if dtype is None and not (x.dtype.is_floating_point or x.dtype.is_complex) and x.dtype.itemsize < 8:
         dtype = torch.uint64 if x.dtype in (torch.uint8, torch.uint16, torch.uint32) else torch.int64
-    y = scan(x, op, axis=dim, dtype=dtype, segments=segments, order=order)
+    x = tensor(x, dtype)
+    y = scan_rules.scan(x, op, dim, False, False, None, heads_of(segments, x, dim), order)
     if not include_initial:
         return y
     shape = [1 if d == dim else n for d, n in enumerate(y.shape)]

@@ -8,7 +8,8 @@ from torch import Tensor
 
 import upsweep as up
 from upsweep.arguments import ShapeError
-from upsweep.segments import Segments, no_groups
+from upsweep.host import heads, view
+from upsweep.segments import Segments, checked, no_groups
 from upsweep.torch.differentiable import plain
 from upsweep.torch.operands import flags_of
 
@@ -36,14 +37,15 @@ _starts = plain(_heads)
 
 def heads_of(segments: Segments | None, x: Tensor, dim: int) -> Tensor | None:
     """Booleans of the rank of x that are true where a segment starts; axes of one item hold for all of x's."""
+    segments = checked(segments)
     if segments is None:
         return None
     no_groups(segments)
     values = segments.values
     if not isinstance(values, Tensor):
-        values = np.asarray(values)
-        if values.dtype.kind not in "biuf":  # strings and times, as numbers that change where they do
-            values = np.unique(values, return_inverse=True)[1].reshape(values.shape)
+        values = np.asarray(values) if type(values) in (np.ndarray, list, tuple) else view(values)
+        if values.dtype.kind not in "biuf":  # PyTorch has no strings and times
+            values, segments = heads(segments, tuple(x.shape), dim, None), up.segments.flags(None)
         values = torch.as_tensor(values)
     flags = _starts(values.detach(), segments.spelling, list(x.shape), dim)
     # A blocking copy to a GPU would wait for all work that is queued there.

@@ -5,7 +5,6 @@
 // The lines of a strip, of a warp, of a tile; and the parts of a tile that are summed one by one.
 constexpr int LINES = SUBS * ITEMS, HEIGHT = STRIPS * LINES, TILE = WARPS * HEIGHT, PARTS = WARPS * STRIPS;
 constexpr int WIDTH = LANES * VECTOR;
-constexpr int THREADS = 32 * (WARPS + 2 * VECTOR);
 
 // The next address. The compiler would multiply anew for each, by some ten instructions.
 template <class P> __device__ __forceinline__ P* stepped(P* at, i64 stride) {

@@ -111,7 +111,7 @@ __device__ __forceinline__ void meet(const Params& p, const Element& sum, int wa
   narrow<ROW_WARPS>(swept, part, lane, start, before, after);
 }
 
-extern "C" __global__ void CLUSTERED __launch_bounds__(32 * WARPS, BLOCKS) upsweep_rows(const __grid_constant__ Params p) {
+extern "C" __global__ void CLUSTERED __launch_bounds__(THREADS, BLOCKS) upsweep_rows(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char memory[];
   if constexpr (CLUSTER > 1 && !GROUPED) arrive_at_cluster();
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32, within = lane % LANES;

@@ -5,7 +5,7 @@
 #include "thread.cuh"
 #include "warp.cuh"
 
-constexpr int THREADS = 32 * WARPS, STRIP = 32 * ITEMS;
+constexpr int STRIP = 32 * ITEMS;
 
 // This lane's runs of one input; those of a warp lie one strip behind another.
 template <int I> __device__ __forceinline__ void read(const Params& p, u64 row, i64 j, Given (&given)[STRIPS][ITEMS]) {

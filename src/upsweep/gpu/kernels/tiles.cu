@@ -6,7 +6,6 @@
 #include "lookback.cuh"
 
 constexpr int STRIP = 32 * ITEMS, PARTS = WARPS * STRIPS, TILE = PARTS * STRIP;  // a warp works strip by strip
-constexpr int THREADS = 32 * (WARPS + 2);
 typedef Region<32, ITEMS> Strip;
 constexpr int STAGE_BYTES = PARTS * Strip::WARP_BYTES;
 static_assert(SHARED_BYTES == STAGES * STAGE_BYTES + WARPS * OWN && NODE_WORDS == NODE, "launch.py counts otherwise");

@@ -235,9 +235,7 @@ struct Walker {
 };
 
 // A warp that walks has a scheduler to itself (APART): every fourth warp shares it, and does nothing.
-constexpr int IDLE = APART ? (SERVERS - 1) / 3 : 0;
-
-extern "C" __global__ void __launch_bounds__(32 * (WALKERS + SERVERS + IDLE), BLOCKS) upsweep_walk(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_walk(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char memory[];
   __shared__ Ring ring;
   if (threadIdx.x == 0) ring.init();

@@ -1,0 +1,59 @@
+"""The CUDA engine's own kernels give the oracle's bits on a machine without a GPU: `emulator` runs their PTX."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from conformance.cases import Call
+from conformance.check import wrong
+
+LONG, ROWS, COLUMNS = ((140_001,), 0), ((5, 4097), 1), ((4097, 33), 0)
+CALLS = {
+    "rows": [
+        Call("hash-u64", ((7, 300), 1), reverse=True, segments="flags"),
+        Call("hash-identity", ROWS, exclusive=True, inside="padded"),
+        Call("add-int8", ((3, 4, 70), 2), initial="rows", outside="offset", out="given"),
+    ],
+    "tiles": [
+        Call(
+            "hash-u64",
+            LONG,
+            segments="lengths",
+            reverse=True,
+            initial="scalar",
+            inside="offset",
+            out="in place",
+        )
+    ],
+    "columns": [
+        Call("hash-u64", COLUMNS, segments="line"),
+        Call("add-float32", ((4097, 5), 0), initial="rows"),
+    ],
+    "short": [Call("hash-u64", ((16, 300), 0), exclusive=True, initial="rows")],
+    "walk": [
+        Call("hash-u64", ((300, 2000), 0), order="sequential", initial="rows"),
+        Call("hash-u64", ((50, 2000), 0), order="sequential", segments="flags", reverse=True),
+    ],
+}
+
+
+@pytest.mark.parametrize("kernel", CALLS)
+def test_a_kernel_has_the_oracles_bits(emulated, kernel):
+    for call in CALLS[kernel]:
+        emulated.gpu.loaded.clear()
+        assert wrong(call, emulated) is None, call
+        assert f"upsweep_{kernel}" in emulated.gpu.loaded
+
+
+@pytest.mark.parametrize("lost", [r"bar\.sync[^;]*;", r"bar\.warp\.sync[^;]*;"])
+def test_a_lost_barrier_is_found(emulated, lost, monkeypatch):
+    from emulator import device
+
+    whole = device.ptx
+    monkeypatch.setattr(device.compile, "cubin", lambda *what: re.sub(lost.encode(), b"", whole(*what)))
+    emulated.forget()
+    call = Call("add-uint32", ((4097,), 0), segments="line", exclusive=True)
+    assert any(wrong(call, emulated) for _ in range(5))
+    emulated.forget()

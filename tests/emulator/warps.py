@@ -1,0 +1,167 @@
+"""Runs the threads of a kernel: warps take turns in a random order, and meet where the kernel says so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from emulator.ptx import Kernel, State, Word
+
+WARP = 32
+_LANES = np.arange(WARP)
+_BITS = np.int64(1) << _LANES
+_AT_BARRIERS = (State.ARRIVES, State.BARRIER)
+_FIRST_MEETING = int(State.SHUFFLE_UP)
+_WHERE = [Word.PLACE, Word.STATE, Word.MASK]
+_TURNS = 2_000_000
+"""Turns without a block that ends, after which a kernel counts as waiting for ever."""
+
+
+class Stuck(Exception):
+    """No thread can go on."""
+
+
+class Block:
+    """The threads of a block, their registers and the shared memory, which begins as noise."""
+
+    def __init__(
+        self, kernel: Kernel, number: int, grid: int, threads: int, shared: int, rng: np.random.Generator
+    ) -> None:
+        self.kernel, self.threads = kernel, threads
+        whole = -(-threads // WARP) * WARP
+        self.words = np.zeros((whole, Word.END), np.int64)
+        self.registers = rng.integers(-(1 << 62), 1 << 62, (whole, kernel.registers))
+        noise = rng.integers(0, 256, kernel.shared + shared + 256, np.uint8)
+        self.shared = noise[-noise.ctypes.data % 128 :]
+        self.words[:, Word.THREAD] = np.arange(whole)
+        self.words[:, Word.BLOCK], self.words[:, Word.THREADS], self.words[:, Word.BLOCKS] = (
+            number,
+            threads,
+            grid,
+        )
+        self.words[threads:, Word.STATE] = State.ENDED
+        self.arrived: Counter[int] = Counter()
+
+    def ended(self) -> bool:
+        return bool((self.words[:, Word.STATE] == State.ENDED).all())
+
+    def ready(self) -> list[int]:
+        """The warps with a lane that runs."""
+        states = self.words[:, Word.STATE].reshape(-1, WARP)
+        return np.flatnonzero((states == State.RUNS).any(1)).tolist()
+
+    def turn(self, warp: int, parameter: int, patience: int) -> None:
+        """A turn of a warp's lanes, until each ends, waits, or has jumped back that often."""
+        words = self.words[warp * WARP : (warp + 1) * WARP]
+        runs = words[:, Word.STATE] == State.RUNS
+        words[runs, Word.PATIENCE] = patience
+        lanes = int((_BITS * runs).sum())
+        at = self.words.ctypes.data + warp * WARP * self.words.strides[0]
+        registers = self.registers.ctypes.data + warp * WARP * self.registers.strides[0]
+        self.kernel.run(at, registers, lanes, self.shared.ctypes.data, parameter)
+        states = set(words[:, Word.STATE].tolist())
+        if not states.isdisjoint(_AT_BARRIERS):
+            self._at_barriers(words)
+        if max(states) >= _FIRST_MEETING:
+            while self._met(words):
+                pass
+
+    def _at_barriers(self, words: np.ndarray) -> None:
+        for state in _AT_BARRIERS:
+            for lane in np.flatnonzero(words[:, Word.STATE] == state):
+                barrier, count = int(words[lane, Word.A]), int(words[lane, Word.B]) or self.threads
+                words[lane, Word.STATE] = State.RUNS if state == State.ARRIVES else State.WAITS
+                self.arrived[barrier] += 1
+                if self.arrived[barrier] == count:
+                    self.arrived[barrier] = 0
+                    wait = (self.words[:, Word.STATE] == State.WAITS) & (self.words[:, Word.A] == barrier)
+                    self.words[wait, Word.STATE] = State.RUNS
+
+    @staticmethod
+    def _met(words: np.ndarray) -> bool:
+        """Lanes of a warp that meet, all of them at one place, exchange what they bring."""
+        states = words[:, Word.STATE]
+        waiting = np.flatnonzero(states >= _FIRST_MEETING)
+        if not len(waiting):
+            return False
+        alive = int((_BITS * (states != State.ENDED)).sum())
+        for mask in {int(m) & 0xFFFFFFFF & alive for m in words[waiting, Word.MASK]}:
+            lanes = _LANES[(mask >> _LANES & 1).astype(bool)]
+            there = words[lanes]
+            if there[0, Word.STATE] >= _FIRST_MEETING and (there[:, _WHERE] == there[0, _WHERE]).all():
+                results, truths = _meeting(int(there[0, Word.STATE]), there, lanes)
+                words[lanes, Word.RESULT], words[lanes, Word.TRUTH] = results, truths
+                words[lanes, Word.STATE] = State.RUNS
+                return True
+        return False
+
+
+def _meeting(state: int, words: np.ndarray, lanes: np.ndarray) -> tuple[np.ndarray | int, np.ndarray | int]:
+    """What each lane takes away: a number, and for shuffles whether it comes from a lane in range."""
+    brought = words[:, Word.A]
+    if state in _REDUCTIONS:
+        function, dtype = _REDUCTIONS[State(state)]
+        return int(function.reduce(brought.astype(np.uint32).view(dtype))) & 0xFFFFFFFF, 0
+    if state == State.MEET:
+        return 0, 0
+    if state in (State.VOTE_ALL, State.VOTE_ANY):
+        return int(brought.all() if state == State.VOTE_ALL else brought.any()), 0
+    if state == State.BALLOT:
+        return int((_BITS[lanes] * (brought != 0)).sum()), 0
+    if state == State.MATCH:
+        return np.array([int(_BITS[lanes][brought == own].sum()) for own in brought]), 0
+    by, limit, segments = words[:, Word.B] & 31, words[:, Word.C] & 31, words[:, Word.C] >> 8 & 31
+    least, most = lanes & segments, (lanes & segments) | (limit & ~segments & 31)
+    if state == State.SHUFFLE_UP:
+        source = lanes - by
+        inside = source >= most
+    elif state == State.SHUFFLE_IDX:
+        source = least | by & ~segments & 31
+        inside = source <= most
+    else:
+        source = lanes + by if state == State.SHUFFLE_DOWN else lanes ^ by
+        inside = source <= most
+    source = np.where(inside, source, lanes)
+    held = np.zeros(WARP, np.int64)
+    held[lanes] = brought
+    return held[source], inside.astype(np.int64)
+
+
+_REDUCTIONS = {
+    State.REDUCE_ADD: (np.add, np.uint32), State.REDUCE_OR: (np.bitwise_or, np.uint32),
+    State.REDUCE_AND: (np.bitwise_and, np.uint32), State.REDUCE_XOR: (np.bitwise_xor, np.uint32),
+    State.REDUCE_MIN: (np.minimum, np.int32), State.REDUCE_MAX: (np.maximum, np.int32),
+    State.REDUCE_UMIN: (np.minimum, np.uint32), State.REDUCE_UMAX: (np.maximum, np.uint32),
+}  # fmt: skip
+
+
+def run(
+    kernel: Kernel,
+    grid: int,
+    threads: int,
+    shared: int,
+    parameter: bytes,
+    resident: int,
+    rng: np.random.Generator,
+) -> None:
+    """A launch. `resident` blocks have their turns at a time; the next one begins where one ends."""
+    held = np.frombuffer(parameter.ljust(4096, b"\0"), np.uint8).copy()
+    waiting: Iterator[int] = iter(range(grid))
+    blocks: list[Block] = []
+    turns = 0
+    while True:
+        while len(blocks) < resident and (number := next(waiting, None)) is not None:
+            blocks.append(Block(kernel, number, grid, threads, shared, rng))
+        if not blocks:
+            return
+        ready = [(block, warp) for block in blocks for warp in block.ready()]
+        if not ready or turns > _TURNS:
+            raise Stuck(f"{len(blocks)} blocks wait for ever")
+        for k in rng.permutation(len(ready)):
+            block, warp = ready[k]
+            block.turn(warp, held.ctypes.data, int(rng.integers(1, 60)))
+        turns += len(ready)
+        if any(block.ended() for block in blocks):
+            blocks, turns = [block for block in blocks if not block.ended()], 0
