@@ -402,6 +402,8 @@ FOUND = [
     Call("affine-float32-float32", ((200, 64), 1), segments="flags", order="sequential"),
     # The first result of every cache line was no prefix but a zero, which stood for the identity that "last" has not.
     Call("last-int16", ((5, 4097), 1), exclusive=True, initial="rows"),
+    # A first component that is written as float64 counted as one that is not wanted, and was not multiplied.
+    Call("affine-float32-float32", ((300, 3), 0), order="sequential", out="wide"),
 ]
 """Calls that were once wrong on some engine, while every other call of the suite was right."""
 

@@ -35,6 +35,7 @@ CALLS = {
     "walk": [
         Call("hash-u64", ((300, 2000), 0), order="sequential", initial="rows"),
         Call("hash-u64", ((50, 2000), 0), order="sequential", segments="flags", reverse=True),
+        Call("affine-float32-float32", ((40, 3), 0), order="sequential", out="wide"),
     ],
 }
 

@@ -180,7 +180,7 @@ def _operator_text(plan: Plan) -> str:
     accumulators, form = plan.accumulators, _functor_of(plan.op, plan)
     if form is not None:
         numbers = "" if form.numbers is None else _numbers(form.numbers, accumulators[0])
-        last = plan.stores[:-1] == (None,) * (len(plan.stores) - 1)
+        last = all(d is None for d in plan.stores[:-1])
         state = form.state if plan.order == "sequential" and plan.finish is None and last else ""
         return f"{numbers}typedef {state or form.functor} Op;\n"
     operands = [pointer for side in "abr" for pointer in _pointers(side, len(accumulators))]
