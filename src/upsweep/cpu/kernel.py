@@ -94,6 +94,12 @@ def hand_last_over(L, A, m, w, whole):
 
 
 @of_words
+def rows_near(L):
+    """Rows of a tile that come near in one go, or 0. Where rows lie turned, the strip has come as a whole."""
+    return 0 if peek(L, TURNED) else peek(L, STAGED)
+
+
+@of_words
 def sum_tile(L, A, first, last, w):
     """Leave the sum of a whole tile on the counter; returns its level."""
     count, chunk = 0, peek(L, CHUNK)
@@ -101,7 +107,7 @@ def sum_tile(L, A, first, last, w):
         return 0
     if peek(L, ABREAST):
         count = sum_abreast(L, A, first, last, w)
-    near = 0 if peek(L, TURNED) else peek(L, STAGED)
+    near = rows_near(L)
     for row in range(first + count * chunk, last, chunk):
         if near and (row - first) % near == 0:
             come(L, A, row, min(near, last - row))
@@ -123,7 +129,7 @@ def scan_tile(L, A, has, ends, first, last, w):
     last chunk has been swept up.
     """
     chunk, reduce = peek(L, CHUNK), peek(L, REDUCE)
-    known, count, near = has, 0, 0 if peek(L, TURNED) else peek(L, STAGED)
+    known, count, near = has, 0, rows_near(L)
     copy_rows(L, A, BEFORE, BASE, w)
     for row in range(first, last, chunk):
         if near and (row - first) % near == 0:

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from upsweep import operators
 from upsweep.cpu.code import Unit
 from upsweep.cpu.words import Form
 from upsweep.dtypes import bits_of
 from upsweep.function import unchanged
 from upsweep.operator import identity_of
-from upsweep.operators import BUILTIN, form_of
+from upsweep.operators import BUILTIN, Row
 from upsweep.plan import Plan
 
 
@@ -148,10 +149,7 @@ def runs(plan: Plan, lanes: int) -> Unit:
 
 def straight(plan: Plan) -> Unit:
     """The operator's own code along rows, where every order gives the same bits."""
-    (dtype,) = plan.accumulators
-    known = form_of(plan.op, plan.accumulators)
-    assert known is not None
-    row, form = known
+    dtype, row, form = _built_in(plan)
     # "last" has no identity, and needs none: any number before an item leaves the item as it is.
     (identity,) = identity_of(BUILTIN[row.name], plan.accumulators) or (0,)
 
@@ -165,10 +163,7 @@ def straight(plan: Plan) -> Unit:
 
 def extremes(plan: Plan) -> Unit:
     """The code for the largest or the smallest of floats along rows, where none is NaN."""
-    (dtype,) = plan.accumulators
-    known = form_of(plan.op, plan.accumulators)
-    assert known is not None
-    row, form = known
+    dtype, row, form = _built_in(plan)
 
     def make():
         from upsweep.cpu.extremes import runner
@@ -176,6 +171,14 @@ def extremes(plan: Plan) -> Unit:
         return runner(dtype, form.vector == ">")
 
     return Unit(("extremes", row.name, dtype.name), 7, make, f"{row.name} of {dtype}")
+
+
+def _built_in(plan: Plan) -> tuple[np.dtype, Row, operators.Form]:
+    """The dtype of a plan of one component, and what is known of its built-in operator on it."""
+    (dtype,) = plan.accumulators
+    known = operators.form_of(plan.op, plan.accumulators)
+    assert known is not None
+    return dtype, *known
 
 
 def _starts_within(plan: Plan) -> bool:
