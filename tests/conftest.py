@@ -8,6 +8,7 @@ import os
 import pytest
 from filelock import FileLock
 
+from no_device import tell_capability
 from upsweep import engine
 
 
@@ -54,6 +55,11 @@ def shared(tmp_path_factory):
         return path
 
     return written
+
+
+@pytest.fixture
+def no_device_needed(monkeypatch):
+    tell_capability(monkeypatch)
 
 
 @pytest.fixture(scope="session")

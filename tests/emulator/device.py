@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from contextlib import nullcontext
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from cuda.bindings import nvjitlink  # pyright: ignore[reportAttributeAccessIssu
 
 from emulator.ptx import Kernel, translated
 from emulator.warps import run
+from no_device import tell_capability
 from upsweep.gpu import compile, driver
 from upsweep.gpu.functions import Linked, python_ltoir
 
@@ -70,9 +70,7 @@ class Gpu:
         for name, answer in answers.items():
             patch.setattr(driver, name, answer)
         patch.setattr(compile, "cubin", ptx)
-        # numba-cuda asks the driver for it, whatever it compiles for.
-        capability = SimpleNamespace(compute_capability=divmod(ARCHITECTURE, 10))
-        patch.setattr("numba.cuda.dispatcher.get_current_device", lambda: capability)
+        tell_capability(patch, divmod(ARCHITECTURE, 10))
 
     def load(self, code: bytes, name: str, shared: int, device: int) -> Any:
         self.loaded.add(name)

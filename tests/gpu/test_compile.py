@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -158,16 +157,9 @@ FUSED = {
 
 
 @pytest.mark.parametrize("name", FUSED)
-def test_maps_keep_their_registers(name, a_device):
+def test_maps_keep_their_registers(name, no_device_needed):
     plan, choice = fused(FUSED[name])
     assert max(frames(_made(plan, choice, 90))) == 0, f"{name} spills"
-
-
-@pytest.fixture
-def a_device(monkeypatch):
-    """numba-cuda asks the driver for the compute capability, whatever it compiles for."""
-    capability = SimpleNamespace(compute_capability=(9, 0))
-    monkeypatch.setattr("numba.cuda.dispatcher.get_current_device", lambda: capability)
 
 
 def cubin(case: Case, arch: int) -> bytes:
@@ -269,7 +261,7 @@ def test_every_conversion():
     lambda a, b: _twice(a) ** 2 + (b if b > 0.1 else 0.0),
     lambda a, b: np.maximum(a, 0.5) + b / 3,
 ])  # fmt: skip
-def test_numbers_of_pythons_are_computed_in_float32(fn, a_device, monkeypatch):
+def test_numbers_of_pythons_are_computed_in_float32(fn, no_device_needed, monkeypatch):
     texts, compiled = [], numba_cuda().compile
 
     def as_text(function, signature, **options):
@@ -282,7 +274,7 @@ def test_numbers_of_pythons_are_computed_in_float32(fn, a_device, monkeypatch):
     assert "f64" not in texts[0]
 
 
-def test_a_python_operator_may_call_functions(a_device):
+def test_a_python_operator_may_call_functions(no_device_needed):
     f32, scope = np.dtype(np.float32), {}
     exec("def twice(b): return b * 2\ndef op(a, b, *, f=2): return a + twice(b) * f", scope)
     for op, dtypes in (

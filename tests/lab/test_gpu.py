@@ -3,11 +3,11 @@
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from no_device import HOPPER
 from upsweep.operators import as_operator
 from upsweep.textbook import KERNELS, gpu
 from upsweep.textbook.mistakes import MISTAKES
@@ -17,16 +17,8 @@ pytest.importorskip(
     "numba_cuda", reason="numba's own, older CUDA target has no PTX compiler without a driver"
 )
 
-HOPPER = (9, 0)
 INTEGERS = ("radix-split", "range-histogram", "range-query")
 BOTH = ("kogge-stone", "brent-kung", "blelloch", "warp-shuffle", "domino-dynamic")
-
-
-@pytest.fixture
-def no_device_needed(monkeypatch):
-    """A device function asks the current device for its capability, and there is no device here."""
-    device = SimpleNamespace(compute_capability=HOPPER)
-    monkeypatch.setattr("numba.cuda.dispatcher.get_current_device", lambda: device)
 
 
 def compile_all(setup, dtype, op="max"):
