@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -79,12 +78,3 @@ def single(x: Array) -> Array:
 def inexact(dtype: Any) -> np.dtype:
     """Integers and booleans become JAX's default floating dtype."""
     return np.dtype(dtype if jnp.issubdtype(dtype, jnp.inexact) else jnp.result_type(float))
-
-
-def promoted(x: Array) -> Array:
-    if x.dtype.kind not in "biu":
-        return x
-    default = np.dtype(
-        f"{'u' if x.dtype.kind == 'u' else 'i'}{8 if jax.config.read('jax_enable_x64') else 4}"
-    )
-    return x.astype(default) if x.dtype.itemsize < default.itemsize else x

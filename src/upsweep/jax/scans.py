@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -11,10 +12,10 @@ from jax.core import ShapedArray, Tracer
 from jax.extend.core import Primitive
 
 from upsweep.api import Op
-from upsweep.arguments import alone, axis_of, check_any, parts_of, shape_of
+from upsweep.arguments import alone, axis_of, check_any, parts_of, shape_of, summed_dtype
 from upsweep.dtypes import accumulator
 from upsweep.jax import rules
-from upsweep.jax.operands import promoted, rows_of
+from upsweep.jax.operands import rows_of
 from upsweep.jax.primitives import call, in_front, present, registered
 from upsweep.jax.segments import heads_of, offsets_of
 from upsweep.operator import Operator, OperatorError, identity_of, resolve
@@ -170,7 +171,7 @@ def cumulative_sum(
     >>> uj.cumulative_sum(jnp.array([1, 2, 3])).tolist()
     [1, 3, 6]
     """
-    return _cumulative(x, ops.ADD, 0, axis, dtype, include_initial, segments, order)
+    return _cumulative(x, ops.ADD, axis, dtype, include_initial, segments, order)
 
 
 def cumulative_prod(
@@ -183,20 +184,20 @@ def cumulative_prod(
     >>> uj.cumulative_prod(jnp.array([2, 3, 4])).tolist()
     [2, 6, 24]
     """
-    return _cumulative(x, ops.MUL, 1, axis, dtype, include_initial, segments, order)
+    return _cumulative(x, ops.MUL, axis, dtype, include_initial, segments, order)
 
 
 def _cumulative(
-    x: Any, op: Operator, first: int, axis: int | None, dtype: Any, include_initial: bool, segments: Segments | None,
-    order: str,
+    x: Any, op: Operator, axis: int | None, dtype: Any, include_initial: bool, segments: Segments | None, order: str
 ) -> Array:  # fmt: skip
     alone(include_initial, segments)
-    x = promoted(jnp.asarray(x)) if dtype is None else jnp.asarray(x, dtype)
-    y = scan(x, op, axis=axis, segments=segments, order=order)
-    if not include_initial:
-        return y
+    x = jnp.asarray(x, dtype)
+    x = jnp.asarray(x, summed_dtype(x.dtype, dtype, 8 if jax.config.read("jax_enable_x64") else 4))
     dim = axis_of(axis, x.shape)
-    return jnp.pad(y, [(int(d == dim), 0) for d in range(y.ndim)], constant_values=first)
+    if include_initial:
+        # The exclusive scan of one item more begins with the identity and ends with the last total.
+        x = jnp.pad(x, [(0, int(d == dim)) for d in range(x.ndim)])
+    return scan(x, op, axis=dim, exclusive=include_initial, segments=segments, order=order)
 
 
 def cummax(

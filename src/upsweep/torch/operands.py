@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from upsweep import dtypes
-from upsweep.arguments import ShapeError, axis_of, dtype_of
+from upsweep.arguments import ShapeError, axis_of, dtype_of, summed_dtype
 from upsweep.engine import DTypeError
 
 
@@ -139,6 +139,13 @@ def accumulator(dtype: torch.dtype) -> torch.dtype:
     """The dtype in which a scan of this dtype computes."""
     known = dtypes.row_of(dtype)
     return dtype if known is None else getattr(torch, known.accumulator)
+
+
+@constant
+def summed(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which `cumulative_sum` computes items of this one."""
+    wanted = summed_dtype(dtype_of(dtype), None, 8)
+    return dtype if wanted is None else getattr(torch, wanted.name)
 
 
 def flags_of(flags: Any, x: Tensor, dim: int) -> Tensor:

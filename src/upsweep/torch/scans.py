@@ -11,7 +11,7 @@ from upsweep.arguments import alone, check_any, parts_of
 from upsweep.operator import OperatorError
 from upsweep.segments import Segments
 from upsweep.torch import scan_rules, tuples
-from upsweep.torch.operands import dim_of, rows_of, tensor
+from upsweep.torch.operands import dim_of, rows_of, summed, tensor
 from upsweep.torch.recurrence_rules import recurrence
 from upsweep.torch.segments import heads_of, offsets_of
 
@@ -149,7 +149,7 @@ def cumulative_sum(
     >>> ut.cumulative_sum(torch.tensor([1, 2, 3]), include_initial=True).tolist()
     [0, 1, 3, 6]
     """
-    return _cumulative(x, "add", 0, dim_of(axis, dim, x), dtype, include_initial, segments, order)
+    return _cumulative(x, "add", dim_of(axis, dim, x), dtype, include_initial, segments, order)
 
 
 def cumulative_prod(
@@ -162,21 +162,19 @@ def cumulative_prod(
     >>> ut.cumulative_prod(torch.tensor([2, 3, 4])).tolist()
     [2, 6, 24]
     """
-    return _cumulative(x, "mul", 1, dim_of(axis, dim, x), dtype, include_initial, segments, order)
+    return _cumulative(x, "mul", dim_of(axis, dim, x), dtype, include_initial, segments, order)
 
 
 def _cumulative(
-    x: Tensor, op: str, first: int, dim: int, dtype: Any, include_initial: bool, segments: Segments | None, order: str
+    x: Tensor, op: str, dim: int, dtype: Any, include_initial: bool, segments: Segments | None, order: str
 ) -> Tensor:  # fmt: skip
     alone(include_initial, segments)
-    if dtype is None and not (x.dtype.is_floating_point or x.dtype.is_complex) and x.dtype.itemsize < 8:
-        dtype = torch.uint64 if x.dtype in (torch.uint8, torch.uint16, torch.uint32) else torch.int64
-    x = tensor(x, dtype)
-    y = scan_rules.scan(x, op, dim, False, False, None, heads_of(segments, x, dim), order)
-    if not include_initial:
-        return y
-    shape = [1 if d == dim else n for d, n in enumerate(y.shape)]
-    return torch.cat([torch.full(shape, first, dtype=y.dtype, device=y.device), y], dim)
+    x = tensor(x, summed(x.dtype) if dtype is None else dtype)
+    if include_initial:
+        # The exclusive scan of one item more begins with the identity and ends with the last total.
+        more = x.new_zeros([1 if d == dim else n for d, n in enumerate(x.shape)])
+        x = torch.cat([x, more], dim)
+    return scan_rules.scan(x, op, dim, include_initial, False, None, heads_of(segments, x, dim), order)
 
 
 def cummax(
