@@ -72,6 +72,16 @@ def test_compaction_is_boolean_indexing(apps, n, share):
     same(apps.compact(np.repeat(x, 2)[::2][::-1], keep[::-1]), x[::-1][keep[::-1]])
 
 
+@pytest.mark.parametrize("n", [1, 500, 20_000])
+@pytest.mark.parametrize("descending", [False, True])
+def test_zeros_of_both_signs_keep_their_order(apps, n, descending):
+    for dtype in ("float32", "float64"):
+        x = RNG.choice(np.array([0.0, -0.0, 1, -1], dtype), n)
+        order = np.argsort(-x if descending else x, kind="stable")
+        same(apps.radix_sort(x, descending=descending), x[order])
+        same(apps.argsort(x, descending=descending), order)
+
+
 def test_any_byte_but_zero_is_true():
     """Bytes that are viewed as booleans need be neither 0 nor 1."""
     x, raw = np.arange(100), np.tile(np.array([0, 2, 1, 255, 0], np.uint8), 20)

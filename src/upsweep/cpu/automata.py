@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 from upsweep.cpu import threads
-from upsweep.cpu.moves import CHUNK
+from upsweep.cpu.chunked import CHUNK
 
 _njit: Any = numba.njit(nogil=True, cache=True)
 

@@ -1,4 +1,4 @@
-"""Moves of data that go with scans: packing, repeating, counting, radix passes. Each thread works on whole chunks.
+"""Moves of data that go with scans: packing, repeating, counting. Each thread works on whole chunks.
 
 A chunk's place in the output comes from the exclusive prefix sums of the chunks' counts, so the result depends neither on the
 threads nor on the chunks.
@@ -13,19 +13,14 @@ from typing import Any
 import numba
 import numpy as np
 
-from upsweep import cores, moves, sort_keys
-from upsweep.cpu import threads
+from upsweep import cores, moves
 from upsweep.cpu.boxes import boxes as boxes
+from upsweep.cpu.chunked import CHUNK, each_chunk
 from upsweep.cpu.codecs import write_codes as write_codes
 from upsweep.cpu.links import distances as distances
+from upsweep.cpu.sorting import argsort as argsort
+from upsweep.cpu.sorting import radix_sort as radix_sort
 from upsweep.moves import heads
-
-CHUNK = 1 << 17
-"""Items that a thread takes at once. A million flags: 2^14 3.0 ms, 2^17 .9 ms, 2^20 1.4 ms (two threads)."""
-FEW = {1: 1 << 16, 2: 1 << 16, 4: 6000, 8: 8000}
-"""Keys, by their bytes, of which NumPy sorts fewer. NumPy's time over that of passes here (two threads), sorting and ordering:
-4000 of 4 bytes .5 and .6, of 8 .5 and .3; 8000 of 4 1.0 and 2.8, of 8 1.0 and 1.3; 32,000 of 1 .7 and .9, of 2 .8 and 1.2;
-64,000 of 1 1.0 and 3.8, of 2 1.0 and 2.3."""
 
 _njit: Any = numba.njit(nogil=True, cache=True)
 # Places without a sign: numba looks whether one with a sign counts from the end, and no loop becomes vector code.
@@ -45,7 +40,7 @@ def pack(x: np.ndarray, keep: np.ndarray) -> np.ndarray:
         if at < behind:
             _pack_chunk(source, flags, lo, hi, target, at)
 
-    _each_chunk(len(x), bring)
+    each_chunk(len(x), bring)
     return y
 
 
@@ -84,7 +79,7 @@ def partition(x: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, int]:
         at = before[lo // CHUNK]
         _part_chunk(source, flags, lo, hi, target, at, total + lo - at)
 
-    _each_chunk(len(x), part)
+    each_chunk(len(x), part)
     return y, total
 
 
@@ -122,7 +117,7 @@ def _heads(x: np.ndarray) -> np.ndarray:
         lo = max(lo, 1)
         np.not_equal(x[lo:hi], x[lo - 1 : hi - 1], out=flags[lo:hi])
 
-    _each_chunk(len(x), compare)
+    each_chunk(len(x), compare)
     return flags
 
 
@@ -135,7 +130,7 @@ def owners(counts: np.ndarray, offsets: Callable[[], np.ndarray]) -> tuple[np.nd
     """For each item of such an output its s, and its place among the items of s."""
     bounds = offsets()
     owner, rank = np.empty((2, int(bounds[-1])), np.int64)
-    _each_chunk(len(owner), lambda lo, hi: _own_chunk(bounds, lo, hi, owner, rank))
+    each_chunk(len(owner), lambda lo, hi: _own_chunk(bounds, lo, hi, owner, rank))
     return owner, rank
 
 
@@ -144,7 +139,7 @@ def _repeated(x: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         return np.take(x, _repeated(np.arange(len(x)), offsets), axis=0)
     y = np.empty(int(offsets[-1]), x.dtype)
     source, target = _raw(x), _raw(y)
-    _each_chunk(len(y), lambda lo, hi: _repeat_chunk(source, offsets, lo, hi, target))
+    each_chunk(len(y), lambda lo, hi: _repeat_chunk(source, offsets, lo, hi, target))
     return y
 
 
@@ -152,75 +147,8 @@ def count(x: np.ndarray, bins: int) -> np.ndarray:
     """The number of times that each of 0 ... bins - 1 occurs in `x`; items outside of these are left out."""
     share = max(CHUNK, bins, -(-len(x) // cores.wanted()))
     counts = np.zeros((max(1, -(-len(x) // share)), bins), np.int64)
-    _each_chunk(len(x), lambda lo, hi: _count_chunk(x[lo:hi], counts[lo // share]), share)
+    each_chunk(len(x), lambda lo, hi: _count_chunk(x[lo:hi], counts[lo // share]), share)
     return counts.sum(0)
-
-
-def radix_sort(
-    x: np.ndarray, values: np.ndarray | None, falling: bool
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Keys in stable order, and values with them. Without values, and where the keys tell all of it, the keys alone are
-    sorted.
-    """
-    keys = sort_keys.keys(np, x, falling)
-    if values is None and np.array_equal(sort_keys.unkeyed(keys, x, falling), sort_keys.bits(np, x)):
-        return sort_keys.unkeyed(_sorted(keys), x, falling).view(x.dtype), None
-    order = _order(keys)
-    return x[order], None if values is None else values[order]
-
-
-def argsort(x: np.ndarray, falling: bool) -> np.ndarray:
-    """The order that keys sort into, as int64."""
-    return _order(sort_keys.keys(np, x, falling))
-
-
-def _sorted(keys: np.ndarray) -> np.ndarray:
-    """Keys in rising order: passes over 8 bits, the lowest first, without the bytes that all keys share."""
-    if len(keys) < FEW[keys.itemsize]:
-        # Equal keys have equal bits. NumPy's stable sort goes by digits where keys have at most two bytes.
-        return np.sort(keys, kind="stable" if keys.itemsize < 4 else None)
-    moved = _unsigned(keys)
-    for shift in _useful_shifts(moved):
-        moved = _pass(moved, shift)
-    return (moved ^ _top(moved)).view(keys.dtype)
-
-
-def _order(keys: np.ndarray) -> np.ndarray:
-    """The stable order of keys, as int64."""
-    if len(keys) < FEW[keys.itemsize]:
-        return np.argsort(keys, kind="stable")
-    order = np.arange(len(keys), dtype=np.uint32 if len(keys) < 1 << 32 else np.uint64)
-    moved = _unsigned(keys)
-    for shift in _useful_shifts(moved):
-        moved, order = _pair_pass(moved, order, shift)
-    return order.astype(np.int64)
-
-
-def _unsigned(keys: np.ndarray) -> np.ndarray:
-    return keys.view(f"u{keys.itemsize}") ^ _top(keys)
-
-
-def _top(keys: np.ndarray) -> np.unsignedinteger[Any]:
-    """The highest bit of unsigned integers of the keys' size."""
-    return np.dtype(f"u{keys.itemsize}").type(1 << (8 * keys.itemsize - 1))
-
-
-def _pass(keys: np.ndarray, shift: int) -> np.ndarray:
-    out, share = np.empty_like(keys), _share(len(keys))
-    starts = _bucket_starts(keys, shift, share)
-    _each_chunk(len(keys), lambda lo, hi: _scatter(keys, shift, lo, hi, starts[lo // share], out), share)
-    return out
-
-
-def _pair_pass(keys: np.ndarray, order: np.ndarray, shift: int) -> tuple[np.ndarray, np.ndarray]:
-    out, order_out, share = np.empty_like(keys), np.empty_like(order), _share(len(keys))
-    starts = _bucket_starts(keys, shift, share)
-
-    def move(lo: int, hi: int) -> None:
-        _scatter_pairs(keys, order, shift, lo, hi, starts[lo // share], out, order_out)
-
-    _each_chunk(len(keys), move, share)
-    return out, order_out
 
 
 _RAW = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -229,32 +157,6 @@ _RAW = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 def _raw(x: np.ndarray) -> np.ndarray:
     """Items as unsigned integers of their size, so that each size is compiled once."""
     return np.ascontiguousarray(x).view(_RAW[x.itemsize])
-
-
-def _each_chunk(n: int, work: Callable[[int, int], Any], size: int = CHUNK) -> None:
-    if 0 < n <= size:
-        work(0, n)
-        return
-    threads.each(lambda k: work(k * size, min(n, (k + 1) * size)), range(-(-n // size)))
-
-
-def _share(n: int) -> int:
-    return max(CHUNK, -(-n // cores.wanted()))
-
-
-def _useful_shifts(keys: np.ndarray) -> list[int]:
-    if len(keys) < 2:
-        return []
-    varies = np.bitwise_or.reduce(keys) ^ np.bitwise_and.reduce(keys)
-    return [shift for shift in range(0, 8 * keys.itemsize, 8) if int(varies) >> shift & 255]
-
-
-def _bucket_starts(keys: np.ndarray, shift: int, share: int) -> np.ndarray:
-    """The places of each chunk's keys of each digit: digits first, then chunks, which keeps the sort stable."""
-    counts = np.zeros((-(-len(keys) // share), 256), np.int64)
-    _each_chunk(len(keys), lambda lo, hi: _digits(keys, shift, lo, hi, counts[lo // share]), share)
-    by_digit = counts.T.ravel()
-    return np.ascontiguousarray((np.cumsum(by_digit) - by_digit).reshape(256, -1).T)
 
 
 @_njit
@@ -326,31 +228,3 @@ def _count_chunk(x, counts):
     for v in x:
         if 0 <= v < len(counts):
             counts[v] += 1
-
-
-@_njit
-def _digits(keys, shift, lo, hi, counts):
-    shift = keys.dtype.type(shift)
-    for i in range(np.uint64(lo), np.uint64(hi)):
-        counts[np.uint64((keys[i] >> shift) & 255)] += 1
-
-
-@_njit
-def _scatter(keys, shift, lo, hi, starts, out):
-    shift = keys.dtype.type(shift)
-    for i in range(np.uint64(lo), np.uint64(hi)):
-        digit = np.uint64((keys[i] >> shift) & 255)
-        at = np.uint64(starts[digit])
-        out[at] = keys[i]
-        starts[digit] = at + _ONE
-
-
-@_njit
-def _scatter_pairs(keys, order, shift, lo, hi, starts, out, order_out):
-    shift = keys.dtype.type(shift)
-    for i in range(np.uint64(lo), np.uint64(hi)):
-        digit = np.uint64((keys[i] >> shift) & 255)
-        at = np.uint64(starts[digit])
-        out[at] = keys[i]
-        order_out[at] = order[i]
-        starts[digit] = at + _ONE

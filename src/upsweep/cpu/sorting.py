@@ -1,0 +1,160 @@
+"""Sorts by passes over eight bits of the keys, the lowest first, and by NumPy where that is faster and gives the same bits."""
+
+from __future__ import annotations
+
+from functools import cache
+from timeit import repeat
+from typing import Any
+
+import numba
+import numpy as np
+
+from upsweep import cores, sort_keys
+from upsweep.cpu.chunked import each_chunk, share_of
+
+FEW = {1: 1 << 16, 2: 1 << 16, 4: 6000, 8: 8000}
+"""Keys, by their bytes, of which NumPy sorts fewer. NumPy's time over that of passes here (two threads), sorting and ordering:
+4000 of 4 bytes .5 and .6, of 8 .5 and .3; 8000 of 4 1.0 and 2.8, of 8 1.0 and 1.3; 32,000 of 1 .7 and .9, of 2 .8 and 1.2;
+64,000 of 1 1.0 and 3.8, of 2 1.0 and 2.3."""
+FAST = 12e-9
+"""Seconds an item, of 4096, below which NumPy sorts in vectors. Of 4096 float64 and int32 NumPy took 2.7 and 1.5 ns with AVX-512,
+and takes some 30 without vectors; two threads' passes take 15 and 6 for float64 and int32, from 2^14 to 2^22 items."""
+
+_njit: Any = numba.njit(nogil=True, cache=True)
+# Without a sign: see moves.py.
+_ONE = np.uint64(1)
+
+
+def radix_sort(
+    x: np.ndarray, values: np.ndarray | None, falling: bool
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Keys in stable order, and values with them. Without values, and where the keys tell all of it, the keys alone are
+    sorted.
+    """
+    if values is None and x.itemsize >= 4 and (len(x) < FEW[x.itemsize] or _numpy_is_faster(x.dtype)):
+        ordered = np.sort(x)
+        if _as_if_stable(ordered):
+            return np.ascontiguousarray(ordered[::-1]) if falling else ordered, None
+    keys = sort_keys.keys(np, x, falling)
+    if values is None and np.array_equal(sort_keys.unkeyed(keys, x, falling), sort_keys.bits(np, x)):
+        return sort_keys.unkeyed(_sorted(keys), x, falling).view(x.dtype), None
+    order = _order(keys)
+    return x[order], None if values is None else values[order]
+
+
+@cache
+def _numpy_is_faster(dtype: np.dtype) -> bool:
+    """Whether NumPy sorts in vectors on this processor, and passes have no more than four threads. NumPy does not tell, so it is
+    timed once.
+    """
+    if cores.wanted() > 4:
+        return False
+    some = np.random.default_rng(0).integers(0, 1 << 31, 4096).astype(dtype)
+    return min(repeat(lambda: np.sort(some), number=1, repeat=5)) < FAST * len(some)
+
+
+def _as_if_stable(ordered: np.ndarray) -> bool:
+    """Whether a sort that was not stable shows nothing of it: items that are equal have the same bits, but for zeros and NaNs."""
+    if ordered.dtype.kind != "f" or not len(ordered):
+        return True
+    zeros = np.signbit(ordered[slice(*(np.searchsorted(ordered, 0, side) for side in ("left", "right")))])
+    return bool(ordered[-1] == ordered[-1] and (not zeros.any() or zeros.all()))
+
+
+def argsort(x: np.ndarray, falling: bool) -> np.ndarray:
+    """The order that keys sort into, as int64."""
+    if not falling and x.itemsize >= 4 and len(x) < FEW[x.itemsize]:
+        return np.argsort(x, kind="stable")
+    return _order(sort_keys.keys(np, x, falling))
+
+
+def _sorted(keys: np.ndarray) -> np.ndarray:
+    """Keys in rising order: passes over 8 bits, the lowest first, without the bytes that all keys share."""
+    if len(keys) < FEW[keys.itemsize]:
+        # Equal keys have equal bits. NumPy's stable sort goes by digits where keys have at most two bytes.
+        return np.sort(keys, kind="stable" if keys.itemsize < 4 else None)
+    moved = _unsigned(keys)
+    for shift in _useful_shifts(moved):
+        moved = _pass(moved, shift)
+    return (moved ^ _top(moved)).view(keys.dtype)
+
+
+def _order(keys: np.ndarray) -> np.ndarray:
+    """The stable order of keys, as int64."""
+    if len(keys) < FEW[keys.itemsize]:
+        return np.argsort(keys, kind="stable")
+    order = np.arange(len(keys), dtype=np.uint32 if len(keys) < 1 << 32 else np.uint64)
+    moved = _unsigned(keys)
+    for shift in _useful_shifts(moved):
+        moved, order = _pair_pass(moved, order, shift)
+    return order.astype(np.int64)
+
+
+def _unsigned(keys: np.ndarray) -> np.ndarray:
+    return keys.view(f"u{keys.itemsize}") ^ _top(keys)
+
+
+def _top(keys: np.ndarray) -> np.unsignedinteger[Any]:
+    """The highest bit of unsigned integers of the keys' size."""
+    return np.dtype(f"u{keys.itemsize}").type(1 << (8 * keys.itemsize - 1))
+
+
+def _pass(keys: np.ndarray, shift: int) -> np.ndarray:
+    out, share = np.empty_like(keys), share_of(len(keys))
+    starts = _bucket_starts(keys, shift, share)
+    each_chunk(len(keys), lambda lo, hi: _scatter(keys, shift, lo, hi, starts[lo // share], out), share)
+    return out
+
+
+def _pair_pass(keys: np.ndarray, order: np.ndarray, shift: int) -> tuple[np.ndarray, np.ndarray]:
+    out, order_out, share = np.empty_like(keys), np.empty_like(order), share_of(len(keys))
+    starts = _bucket_starts(keys, shift, share)
+
+    def move(lo: int, hi: int) -> None:
+        _scatter_pairs(keys, order, shift, lo, hi, starts[lo // share], out, order_out)
+
+    each_chunk(len(keys), move, share)
+    return out, order_out
+
+
+def _useful_shifts(keys: np.ndarray) -> list[int]:
+    if len(keys) < 2:
+        return []
+    varies = np.bitwise_or.reduce(keys) ^ np.bitwise_and.reduce(keys)
+    return [shift for shift in range(0, 8 * keys.itemsize, 8) if int(varies) >> shift & 255]
+
+
+def _bucket_starts(keys: np.ndarray, shift: int, share: int) -> np.ndarray:
+    """The places of each chunk's keys of each digit: digits first, then chunks, which keeps the sort stable."""
+    counts = np.zeros((-(-len(keys) // share), 256), np.int64)
+    each_chunk(len(keys), lambda lo, hi: _digits(keys, shift, lo, hi, counts[lo // share]), share)
+    by_digit = counts.T.ravel()
+    return np.ascontiguousarray((np.cumsum(by_digit) - by_digit).reshape(256, -1).T)
+
+
+@_njit
+def _digits(keys, shift, lo, hi, counts):
+    shift = keys.dtype.type(shift)
+    for i in range(np.uint64(lo), np.uint64(hi)):
+        counts[np.uint64((keys[i] >> shift) & 255)] += 1
+
+
+@_njit
+def _scatter(keys, shift, lo, hi, starts, out):
+    shift = keys.dtype.type(shift)
+    for i in range(np.uint64(lo), np.uint64(hi)):
+        digit = np.uint64((keys[i] >> shift) & 255)
+        at = np.uint64(starts[digit])
+        out[at] = keys[i]
+        starts[digit] = at + _ONE
+
+
+@_njit
+def _scatter_pairs(keys, order, shift, lo, hi, starts, out, order_out):
+    shift = keys.dtype.type(shift)
+    for i in range(np.uint64(lo), np.uint64(hi)):
+        digit = np.uint64((keys[i] >> shift) & 255)
+        at = np.uint64(starts[digit])
+        out[at] = keys[i]
+        order_out[at] = order[i]
+        starts[digit] = at + _ONE
