@@ -36,6 +36,9 @@ CALLS = {
         Call("hash-u64", ((300, 2000), 0), order="sequential", initial="rows"),
         Call("hash-u64", ((50, 2000), 0), order="sequential", segments="flags", reverse=True),
         Call("affine-float32-float32", ((40, 3), 0), order="sequential", out="wide"),
+        # Fewer columns than a warp has lanes, each brought by several lanes.
+        Call("affine-float32-float32", ((100, 33), 0), order="sequential"),
+        Call("add-float16", ((2, 100, 64), 1), order="sequential", segments="flags"),
     ],
 }
 

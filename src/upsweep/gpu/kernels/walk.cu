@@ -205,16 +205,21 @@ struct Walker {
         u64* full = &ring.full[turn.stage];
         if (SEGMENTED && ring.heads[now.stage]) walk_stage<SEGMENTED>(stage, j, more, next, full, turn.parity, x);
         else walk_stage<false>(stage, j, more, next, full, turn.parity, x);
-        arrive(&ring.done[now.stage], threadIdx.x % 32);
+        worked(&ring.done[now.stage]);
       }
     }
     if (j < p.n) walk_slowly(ring, memory, turn, j);
     if (REDUCE) end();
   }
+  // When all lanes that walk have read and written.
+  __device__ __forceinline__ void worked(u64* done) const {
+    __syncwarp(ABREAST == 32 ? ~0u : (1u << ABREAST) - 1);
+    if (threadIdx.x % 32 == 0) barrier_arrive(done);
+  }
   __device__ __forceinline__ void walk_slowly(Ring& ring, char* memory, Turn& turn, i64& j) {
     barrier_wait(&ring.full[turn.stage], turn.parity);
     walk_some(memory + turn.stage * STAGE_BYTES, j, (int)min(p.n - j, (i64)STEPS));
-    arrive(&ring.done[turn.stage], threadIdx.x % 32);
+    worked(&ring.done[turn.stage]);
     turn.next();
     j += STEPS;
   }
@@ -242,6 +247,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_walk(const
   __syncthreads();
   Rows rows = rows_of(p, blockIdx.x);
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (warp < WALKERS) Walker{p, rows, warp * 32 * VECTOR + lane % ABREAST}.run(ring, memory);
-  else if (!APART || warp % 4) Server{p, rows, ring, memory, warp - WALKERS - (APART ? warp / 4 : 0), lane}.run();
+  if (warp < WALKERS) {
+    if (lane < ABREAST) Walker{p, rows, warp * 32 * VECTOR + lane}.run(ring, memory);
+  } else if (!APART || warp % 4) Server{p, rows, ring, memory, warp - WALKERS - (APART ? warp / 4 : 0), lane}.run();
 }

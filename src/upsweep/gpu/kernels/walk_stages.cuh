@@ -2,7 +2,8 @@
 #include "params.cuh"
 #include "memory.cuh"
 
-// Rows of a warp that lie 32 / ROW_LANES apart; the other lanes of a warp that walks do what these do.
+// Lanes of a warp that walk: a lane's rows lie so far apart. Where several lanes bring a row, the others of a warp that walks have
+// nothing to do. (If they did what these do, they would read items in whose place these have written results.)
 constexpr int ABREAST = 32 / ROW_LANES, WIDTH = ABREAST * VECTOR * WALKERS;
 
 // Pieces of 8 bytes as two words: the compiler packs halves into a word by one instruction, into a number of 64 bits by shifts.
