@@ -282,9 +282,7 @@ def _are_loose(plan: Plan, layout: Layout) -> bool:
         x.rows[-1] == x.size and (layout.bytes or replace(x, rows=x.rows[:-1]).grain() >= x.size)
         for x in (*loads, *stores)
     )
-    narrow = (
-        max((x.size for x in loads), default=4) < 4 and functions.reads_again(plan) and not plan.segmented
-    )
+    narrow = max((x.size for x in loads), default=4) < 4 and functions.reads_again(plan)
     return near and bool(loads) and (narrow or words(plan, layout) <= MANY)
 
 
