@@ -130,8 +130,9 @@ class Emulated(Device):
     def forget() -> None:
         """Have kernels made anew."""
         from upsweep import recall
-        from upsweep.gpu import launch
+        from upsweep.gpu import launch, one_pass
 
+        one_pass.loaded.cache_clear()
         launch._launches.clear()
         launch._kernel.cache_clear()
         recall.known_calls.clear()

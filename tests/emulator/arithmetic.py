@@ -211,6 +211,15 @@ def _counted(word: str, *more: str) -> Callable[..., str]:
     return made
 
 
+def _highest(w: Writer, mods: list[str], kind: str, v: list[str]) -> str:
+    """bfind: the place of the highest bit, or how far it is from the top; -1 where there is none."""
+    if kind[0] != "u":
+        raise Unknown("bfind." + kind)
+    place = w.let(f"sub i32 {BITS[kind] - 1}, {_counted('ctlz', 'i1 false')(w, [], kind, v)}")
+    far = w.let(f"sub i32 {BITS[kind] - 1}, {place}")
+    return w.choose(w.let(f"icmp eq i32 {place}, -1"), "i32", "-1", far) if mods else place
+
+
 _INTEGER: dict[str, Callable[..., str]] = {
     **{name: _binary(name) for name in ("add", "sub", "and", "or", "xor")},
     "mov": lambda w, mods, kind, v: v[0],
@@ -220,7 +229,7 @@ _INTEGER: dict[str, Callable[..., str]] = {
     "div": _divided("div"), "rem": _divided("rem"), "shl": _shifted(True), "shr": _shifted(False),
     "mul": _multiplied, "mad": _multiplied_added, "min": _extreme("min"), "max": _extreme("max"),
     "bfe": _field, "bfi": _inserted, "prmt": _permuted, "dp4a": _dotted, "shf": _funnel, "lop3": _looked_up,
-    "popc": _counted("ctpop"), "clz": _counted("ctlz", "i1 false"),
+    "popc": _counted("ctpop"), "clz": _counted("ctlz", "i1 false"), "bfind": _highest,
     "brev": lambda w, mods, kind, v: w.call(f"bitreverse.i{BITS[kind]}", f"i{BITS[kind]}", v[0]),
     "selp": lambda w, mods, kind, v: w.choose(v[2], f"i{BITS[kind]}", v[0], v[1]),
 }  # fmt: skip

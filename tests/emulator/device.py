@@ -13,7 +13,7 @@ from cuda.bindings import nvjitlink  # pyright: ignore[reportAttributeAccessIssu
 from emulator.ptx import Kernel, translated
 from emulator.warps import run
 from no_device import tell_capability
-from upsweep.gpu import compile, driver
+from upsweep.gpu import compile, driver, mailbox
 from upsweep.gpu.functions import Linked, python_ltoir
 
 ARCHITECTURE, MULTIPROCESSORS = 80, 3
@@ -46,6 +46,17 @@ class Memory:
         self.ptr = self.held.ctypes.data
 
 
+class Box:
+    """As `mailbox.Box`; the number is there when a launch returns."""
+
+    def __init__(self) -> None:
+        self.number = ctypes.c_int64(mailbox.MISSING)
+        self.ptr = ctypes.addressof(self.number)
+
+    def wait(self, stream: int) -> int:
+        return self.number.value
+
+
 class Gpu:
     """A GPU without clusters of blocks. `rng` decides which warp has the next turn, and for how long."""
 
@@ -71,14 +82,23 @@ class Gpu:
             patch.setattr(driver, name, answer)
         patch.setattr(compile, "cubin", ptx)
         tell_capability(patch, divmod(ARCHITECTURE, 10))
+        patch.setattr(mailbox, "box", lambda device: Box())
 
     def load(self, code: bytes, name: str, shared: int, device: int) -> Any:
         self.loaded.add(name)
         return translated(code.rstrip(b"\0 ").decode(), name)
 
     def launch(
-        self, kernel: Kernel, grid: int, block: int, shared: int, stream: int, parameter: bytes
+        self,
+        kernel: Kernel,
+        grid: int,
+        block: int,
+        shared: int,
+        stream: int,
+        parameter: bytes,
+        together: bool = False,
     ) -> None:
+        assert grid <= MULTIPROCESSORS or not together
         run(kernel, grid, block, shared, parameter, MULTIPROCESSORS, self.rng)
 
 
@@ -92,6 +112,7 @@ class Array:
 
     def __init__(self, held: np.ndarray) -> None:
         self.held, self.shape, self.dtype = held, held.shape, held.dtype
+        self.ndim, self.itemsize = held.ndim, held.itemsize
         self.__cuda_array_interface__ = {
             "shape": held.shape, "typestr": held.dtype.str, "strides": held.strides, "version": 3,
             "data": (held.ctypes.data, not held.flags.writeable),

@@ -331,7 +331,7 @@ class _Translation:
         else:
             values = [self.get(x, n, kind[0] == "s") for x, n in zip(ops[1:], sizes)]
         value = plain(self.w, name, mods[:-1], kind, values)
-        bits = 32 if name in ("popc", "clz") else BITS[kind] * (2 if wide else 1)
+        bits = 32 if name in ("popc", "clz", "bfind") else BITS[kind] * (2 if wide else 1)
         self.put(ops[0], value, bits, kind[0] == "s")
 
     def _packed(self, kind: str, ops: list[str]) -> None:
@@ -439,6 +439,11 @@ class _Translation:
         if mods[0] == "warp":
             self.stop(State.MEET, {Word.MASK: self.get(ops[0], 64)})
             return
+        if mods == ["red", "or", "pred"]:
+            brought = self.w.sized(self.get(ops[-1], 1), 1, 64)
+            values = {Word.A: self.get(ops[1], 64), Word.B: "0", Word.C: brought}
+            self._meeting(State.BARRIER, values, "_", 1, truth=ops[0])
+            return
         if mods[0] not in ("sync", "arrive"):
             raise Unknown("bar." + ".".join(mods))
         count = self.get(ops[1], 64) if len(ops) > 1 else "0"
@@ -446,9 +451,9 @@ class _Translation:
         self.stop(state, {Word.A: self.get(ops[0], 64), Word.B: count})
 
     def _barrier(self, mods: list[str], ops: list[str]) -> None:
-        if "cluster" in mods or "red" in mods:
+        if "cluster" in mods:
             raise Unknown("barrier." + ".".join(mods))
-        self._bar([m for m in mods if m in ("sync", "arrive")], ops)
+        self._bar([m for m in mods if m not in ("cta", "aligned")], ops)
 
     def _meeting(
         self, state: State, values: dict[Word, str], result: str, bits: int, truth: str = "_"

@@ -77,6 +77,7 @@ class Block:
                 if self.arrived[barrier] == count:
                     self.arrived[barrier] = 0
                     wait = (self.words[:, Word.STATE] == State.WAITS) & (self.words[:, Word.A] == barrier)
+                    self.words[wait, Word.TRUTH] = self.words[wait, Word.C].any()
                     self.words[wait, Word.STATE] = State.RUNS
 
     @staticmethod

@@ -45,8 +45,9 @@ SORTS = {
 }  # fmt: skip
 SMALL_SORTS = {
     f"{few} {name} with {value}": sort(name, value, few)
-    for few, name, value in [(1024, "int64", 4), (8192, "float64", 0), (8192, "int32", 4), (4096, "uint8", 1)]
-}
+    for few, name, value in [(1024, "int64", 4), (8192, "float64", 0), (8192, "int32", 4), (4096, "uint8", 1),
+                              (1 << 18, "int32", 4), (1 << 18, "float64", 0), (1 << 18, "uint8", 1)]
+}  # fmt: skip
 SPECS = {
     **{f"select: {name}": ("select", select.spec) for name, select in SELECTS.items()},
     "select: pack anywhere": ("select", selecting.Select("u64", 8).spec | {"EVEN": False}),
@@ -137,7 +138,7 @@ def test_tiles_that_keep_few_stand_beside_tiles_that_keep_many(cuda):
 
 
 @pytest.mark.parametrize("n", [n + more for n in sorting.SMALL for more in (0, 1)])
-def test_few_keys_are_sorted_by_one_block(cuda, n):
+def test_few_keys_are_sorted_in_one_launch(cuda, n):
     torch = pytest.importorskip("torch")
     for keys in (torch.randint(-9, 9, (n,), device="cuda"), torch.randn(n, device="cuda")):
         for falling in (False, True):

@@ -194,8 +194,13 @@ def blocks_per_multiprocessor(kernel: Any, threads: int, shared: int) -> int:
     return check(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, threads, shared))
 
 
-def launch(kernel: Any, grid: int, block: int, shared: int, stream: int, parameter: bytes) -> None:
-    """A kernel of one parameter, which the driver has copied when this returns."""
+def launch(
+    kernel: Any, grid: int, block: int, shared: int, stream: int, parameter: bytes, together: bool = False
+) -> None:
+    """A kernel of one parameter, which the driver has copied when this returns. `together`: all blocks run at once, so that they
+    may wait for each other; the driver refuses more than there is room for.
+    """
     # In memory this is a list of one pointer, as the driver wants it.
     pointers = ctypes.c_char_p(parameter)
-    check(cu.cuLaunchKernel(kernel, grid, 1, 1, block, 1, 1, shared, stream, ctypes.addressof(pointers), 0))
+    sizes = (grid, 1, 1, block, 1, 1, shared, stream, ctypes.addressof(pointers))
+    check(cu.cuLaunchCooperativeKernel(kernel, *sizes) if together else cu.cuLaunchKernel(kernel, *sizes, 0))

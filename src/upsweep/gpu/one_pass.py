@@ -5,7 +5,7 @@ that is read back.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -44,9 +44,9 @@ def stream_of(like: View) -> int:
     return like.kind.stream(like)
 
 
-def zeros(like: View, count: int) -> View:
-    """As many zeros (int64), in memory of the library's own, which the library has at hand."""
-    made = empty(like, (count,), INT64)
+def zeros(like: View, count: int, more: int = 0) -> View:
+    """As many zeros (int64), and behind them room for `more` words, in memory of the library's own, which it has at hand."""
+    made = empty(like, (count + more,), INT64)
     if count:
         with driver.on_device(like.device):
             driver.fill_words(made.ptr, 0, 2 * count, stream_of(like))
@@ -67,31 +67,38 @@ def launch(
     blocks: tuple[int, int],
     numbers: Sequence[int],
     shared: int = 0,
+    together: bool = False,
     python: tuple[Linked, ...] = (),
 ) -> None:
     """Launch a kernel of one struct of words of eight bytes, in so many blocks of so many threads, on the stream of `like`."""
-    launcher(module, name, spec, like, shared, python)(blocks, numbers)
+    start(kernel(module, name, spec, like.device, shared, python), like, blocks, numbers, shared, together)
 
 
-def launcher(
+def kernel(
     module: str,
     name: str,
     spec: dict[str, Any],
-    like: View,
+    device: int,
     shared: int = 0,
     python: tuple[Linked, ...] = (),
-) -> Callable[[tuple[int, int], Sequence[int]], None]:
-    """The function that launches such a kernel. All is done here that needs no result of the kernels before it."""
+) -> Any:
+    """Such a kernel, ready to be launched."""
+    with driver.on_device(device):
+        return loaded(module, name, tuple(spec.items()), shared, device, python)
+
+
+def start(
+    kernel: Any,
+    like: View,
+    blocks: tuple[int, int],
+    numbers: Sequence[int],
+    shared: int = 0,
+    together: bool = False,
+) -> None:
+    """Launch a kernel that is ready; `together` has all of its blocks run at once."""
     with driver.on_device(like.device):
-        kernel = loaded(module, name, tuple(spec.items()), shared, like.device, python)
-    stream = stream_of(like)
-
-    def go(blocks: tuple[int, int], numbers: Sequence[int]) -> None:
-        with driver.on_device(like.device):
-            parameter = struct.pack(f"<{len(numbers)}q", *numbers)
-            driver.launch(kernel, *blocks, shared, stream, parameter)
-
-    return go
+        parameter = struct.pack(f"<{len(numbers)}q", *numbers)
+        driver.launch(kernel, *blocks, shared, stream_of(like), parameter, together)
 
 
 @lru_cache(1024)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ from upsweep.gpu.one_pass import (
     RAW,
     empty,
     items_of,
+    kernel,
     launch,
-    launcher,
     movable,
     nodes,
     resident,
+    start,
     stream_of,
     zeros,
 )
@@ -36,6 +38,7 @@ TOGETHER = 4
 """Tiles whose counts a block sums."""
 
 
+@lru_cache(64)
 def spec(counts: np.dtype, size: int, even: bool = True) -> dict[str, Any]:
     """The constants of the kernel that repeats items of so many bytes. For 0 it writes the owners of the items."""
     chunk, parts, neighbours = SHAPES[size or 8]
@@ -53,12 +56,12 @@ def spread(counts: View, x: View | None) -> tuple[int, Callable[..., None]]:
     if n == 0:
         return 0, lambda *outputs: None
     levels, words = nodes(tiles)
-    sums, box = zeros(counts, 3 + words), mailbox.box(counts.device)
-    short = empty(counts, (tiles * THREADS + tiles // 8 + 1,), INT64)
+    sums = zeros(counts, 3 + words, tiles * THREADS + tiles // 8 + 1)
+    short, box = sums.ptr + 8 * (3 + words), mailbox.box(counts.device)
 
     def numbers(*arrays: View | None) -> list[int]:
         return [
-            counts.ptr, n, tiles, sums.ptr, sums.ptr + 8, sums.ptr + 16, box.ptr, short.ptr, short.ptr + 8 * tiles * THREADS,
+            counts.ptr, n, tiles, sums.ptr, sums.ptr + 8, sums.ptr + 16, box.ptr, short, short + 8 * tiles * THREADS,
             *(v.ptr if v else 0 for v in arrays), *(sums.ptr + 24 + 8 * first for first in levels), words,
         ]  # fmt: skip
 
@@ -66,13 +69,14 @@ def spread(counts: View, x: View | None) -> tuple[int, Callable[..., None]]:
     blocks = -(-tiles // TOGETHER)
     launch("repeat", "upsweep_sums", text, counts, (blocks, THREADS), numbers(None, None, None, None))
     text = spec(counts.dtype, x.dtype.itemsize if x else 0, _even(counts) and (x is None or _even(x)))
-    go = launcher("repeat", "upsweep_fill", text, counts)
+    filling = kernel("repeat", "upsweep_fill", text, counts.device)
     room = box.wait(stream_of(counts))
 
     def fill(values: View | None, owners: View | None = None, ranks: View | None = None) -> None:
         if room:
             parts = tiles - (-room // text["CHUNK"])
-            go((-(-parts // text["PARTS"]), THREADS), numbers(x, values, owners, ranks))
+            blocks = -(-parts // text["PARTS"]), THREADS
+            start(filling, counts, blocks, numbers(x, values, owners, ranks))
 
     return room, fill
 

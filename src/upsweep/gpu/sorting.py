@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from upsweep import dtypes
-from upsweep.gpu.one_pass import INT64, RAW, empty, items_of, launch, launcher, movable, resident, zeros
+from upsweep.gpu.one_pass import INT64, RAW, empty, items_of, kernel, launch, movable, resident, start, zeros
 from upsweep.gpu.view import View
 
 DIGITS = 256
@@ -20,9 +20,11 @@ SHAPES = {1: (512, 16, 2), 2: (512, 16, 2), 4: (512, 16, 2), 8: (384, 16, 2)}
 (512, 10, 2) .96 and 1.01, (384, 12, 2) .95 and .99, (512, 16, 1) .88 and 1.02."""
 
 
-SMALL = {1024: (256, 4, 1), 4096: (512, 8, 1), 8192: (512, 16, 1)}
-"""The same for so many keys at most, which one block sorts in one launch. Times on an H200 for 1024, 4096 and 8192 int32, of
-PyTorch's: .28, .43 and .44; with 1024 threads .38, .50 and .48."""
+SMALL = {1024: (256, 4, 1), 4096: (512, 8, 1), 8192: (512, 16, 1), 1 << 18: (512, 8, 1)}
+"""The same for so many keys at most, which are sorted in one launch: by one block, or by several that run at once. Times on an
+H200 for 1024, 4096 and 8192 int32, of PyTorch's: .28, .43 and .44; with 1024 threads .38, .50 and .48. Microseconds on the device
+for 2^14, 2^16 and 2^18 int32: (512, 4) 22, 21, 36; (512, 8) 26, 28, 33; (256, 8) 19, 23, 41; (1024, 4) 35, 41, 35; by a launch a
+pass 36, 37, 41. For 2^19 int64 that takes 83, and one launch 89."""
 
 
 Two = tuple[View | None, View | None]
@@ -44,7 +46,7 @@ class Sort:
     count: int
     """Bytes of a word that counts keys; two bits of it are to spare."""
     few: int = 0
-    """The most keys that one block is to sort; 0 where many blocks are."""
+    """The most keys that one launch is to sort; 0 where a launch a pass is."""
 
     @cached_property
     def shape(self) -> tuple[int, int, int]:
@@ -53,6 +55,10 @@ class Sort:
     @cached_property
     def tile(self) -> int:
         return self.shape[0] * self.shape[1]
+
+    @cached_property
+    def several(self) -> bool:
+        return self.few > self.tile
 
     @cached_property
     def shared(self) -> int:
@@ -67,7 +73,7 @@ class Sort:
         return {
             "KEY": RAW[self.key], "VALUE": RAW[self.value or 1], "VALUES": self.value > 0, "COUNT": RAW[self.count],
             "ORDER": self.order.upper(), "NAN_ABOVE": f"{self.nan_above}ull", "FALLING": self.falling,
-            "THREADS": threads, "ITEMS": items, "BLOCKS": blocks, "SHARED_BYTES": self.shared,
+            "THREADS": threads, "ITEMS": items, "BLOCKS": blocks, "SHARED_BYTES": self.shared, "SEVERAL": self.several,
         }  # fmt: skip
 
     def run(self, x: View, keys: Two, source: View | None, values: Two, places: bool) -> None:
@@ -76,11 +82,20 @@ class Sort:
         """
         (result, aside), (moved, moved_aside) = ((v.ptr if v else 0 for v in two) for two in (keys, values))
         (n,), given = x.shape, source.ptr if source else 0
+        tiles = -(-n // self.tile)
         if self.few:
             numbers = [x.ptr, n, 0 if places else result, given, moved, places]
-            launch("sort_small", "upsweep_small", self.spec, x, (1, self.shape[0]), numbers, self.shared)
+            if self.several:
+                # Twice the items, rounded up so that the values behind the keys are aligned.
+                words, room = 1 + tiles * DIGITS, -(-n // 4) * 8
+                work = zeros(x, words, room // 8 * (self.key + self.value))
+                between = work.ptr + 8 * words
+                numbers += [between, between + room * self.key, work.ptr + 8, work.ptr]
+            else:
+                numbers += [0] * 4
+            blocks = tiles, self.shape[0]
+            launch("sort_small", "upsweep_small", self.spec, x, blocks, numbers, self.shared, self.several)
             return
-        tiles = -(-n // self.tile)
         rows, passes, threads, spec = tiles + 1, self.key, self.shape[0], self.spec
         sums = rows * DIGITS * self.count // 8
         work, together = zeros(x, passes * (DIGITS + 1 + sums)), resident(x, self.shape[2])
@@ -88,14 +103,14 @@ class Sort:
         first = tickets + 8 * passes
         launch("sort", "upsweep_digits", spec, x, (min(tiles, together), threads), [x.ptr, n, work.ptr])
         launch("sort", "upsweep_starts", spec, x, (passes, DIGITS), [work.ptr, n, tickets, first, rows])
-        go = launcher("sort", "upsweep_pass", spec, x, self.shared)
+        one = kernel("sort", "upsweep_pass", spec, x.device, self.shared)
         for i in range(passes):
             last = places and i == passes - 1
             numbers = [
                 x.ptr, n, 0 if last else result, aside, given, moved, moved_aside, last,
                 tickets + 8 * i, first + 8 * sums * i, 8 * i, together,
             ]  # fmt: skip
-            go((tiles, threads), numbers)
+            start(one, x, (tiles, threads), numbers, self.shared)
 
 
 def radix_sort(x: Any, values: Any, falling: bool) -> tuple[Any, Any]:
@@ -142,8 +157,15 @@ def _two(like: View, result: bool, other: bool) -> Two:
 
 def sort_of(x: View, value: int, falling: bool) -> Sort:
     (n,) = x.shape
-    few = next((most for most in SMALL if n <= most), 0)
-    return _sort_of(x.dtype, falling, value, 4 if n < 1 << 30 else 8, few)
+    return _sort_of(x.dtype, falling, value, 4 if n < 1 << 30 else 8, _few(x))
+
+
+def _few(x: View) -> int:
+    """The row of SMALL that sorts so many keys: its blocks must all run at once."""
+    for most, (threads, items, blocks) in SMALL.items():
+        if x.shape[0] <= most:
+            return most if x.shape[0] <= threads * items * resident(x, blocks) else 0
+    return 0
 
 
 @lru_cache(256)

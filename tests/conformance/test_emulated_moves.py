@@ -1,0 +1,53 @@
+"""The kernels of applications give NumPy's results on a machine without a GPU, in blocks that take turns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from upsweep.gpu import compile
+
+RNG = np.random.default_rng(3)
+BLOCK = (256, 2, 1)
+"""A small shape of a block that sorts."""
+
+
+@pytest.fixture
+def sorting(emulated, monkeypatch):
+    """The engine's sorts, by one block of the emulator or by all three."""
+    from upsweep.gpu import sorting
+
+    monkeypatch.setattr(sorting, "SMALL", {512: BLOCK, 3 * 512: BLOCK})
+    sorting._sort_of.cache_clear()
+    yield sorting
+    sorting._sort_of.cache_clear()
+
+
+def keys(name, n):
+    """All bits of a key vary, or those of one byte."""
+    x = RNG.integers(0, 256, n * np.dtype(name).itemsize, np.uint8).view(name)
+    yield np.where(np.isnan(x), np.nan, x).astype(name) if x.dtype.kind == "f" else x
+    yield RNG.integers(0, 5, n).astype(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "n"), [("int16", 512), ("int16", 513), ("float32", 1100), ("uint8", 1536), ("int64", 1535)]
+)
+def test_few_keys_are_sorted_in_one_launch(emulated, sorting, name, n):
+    values = np.arange(n)[::-1].copy()
+    for x in keys(name, n):
+        order = np.argsort(x, kind="stable")
+        given = emulated.value(x)
+        got, moved = sorting.radix_sort(given, emulated.value(values), falling=False)
+        np.testing.assert_array_equal(emulated.host(got), x[order])
+        np.testing.assert_array_equal(emulated.host(moved), values[order])
+        np.testing.assert_array_equal(emulated.host(sorting.argsort(given, falling=False)), order)
+    assert emulated.gpu.loaded == {"upsweep_small"}
+
+
+def test_blocks_that_do_not_meet_are_found(emulated, sorting, monkeypatch):
+    whole = compile.text
+    monkeypatch.setattr(compile, "text", lambda *what: whole(*what).replace("meet(p, moves);", ""))
+    x = next(keys("int16", 1536))
+    got = emulated.host(sorting.radix_sort(emulated.value(x), None, falling=False)[0])
+    assert (got != np.sort(x)).any()
