@@ -66,7 +66,9 @@ def given(name, dtype="float32", batch=2, steps=37):
     made = {v: rng.normal(size=shapes.get(v, (batch, steps, CHANNELS))) for v in along}
     made = {v: np.asarray(jnp.asarray(x, dtype).astype("float32")) for v, x in made.items()}
     made |= {v: rng.normal(size=shapes.get(v, CHANNELS)).astype("f4") for v in constant}
-    fixed = {"decay": lambda x: settled(), "A": lambda x: -np.abs(x), "lower_bound": np.abs, "step": np.abs,
+    fixed = {"decay": lambda x: settled(), "A": lambda x: -np.abs(x), "step": np.abs,
+             # A bound beyond 1 makes states grow without end: sums of halves would be infinite.
+             "lower_bound": lambda x: 1 / (1 + np.exp(-x)),
              "eigenvalues": lambda x: (-np.abs(x) + 1j * x).astype("c8"), "x": lambda x: x}  # fmt: skip
     made = {v: fixed.get(v, lambda x: x)(x) for v, x in made.items()}
     if name == "s5":
