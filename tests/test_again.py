@@ -8,6 +8,7 @@ import pytest
 import upsweep as up
 from table import CASES
 from upsweep import recall
+from upsweep.engine import LIKENESS
 
 HASH = CASES["hash-u64"]
 (X,) = HASH.draw((24, 36))
@@ -403,3 +404,11 @@ def test_tensors_on_the_host(name, checked):
 
 def scaled_once(x, factor):
     return x * factor
+
+
+def test_the_first_array_of_a_library_is_remembered_by_prepared(checked, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.delitem(LIKENESS, torch.Tensor, raising=False)
+    running = up.prepared(torch.zeros(4))
+    assert running(torch.ones(4)).tolist() == [1, 2, 3, 4]
+    assert len(checked) == 1

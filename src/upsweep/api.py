@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from upsweep import engine as engines
@@ -146,6 +147,9 @@ class _Prepared:
 
     def learn(self, x: Any, out: Any) -> Any:
         """Scan an array, and prepare for others like it."""
+        # From the first array of a library on, its arrays are told apart. One that is refused is refused by the scan.
+        with suppress(engines.EngineError):
+            engines.load(engines.choose((x,))).view(x)
         y = self._checked(x, out)
         axis, exclusive, reverse = self._how
         like = recall.alike(

@@ -8,6 +8,7 @@ every call.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,12 +57,17 @@ def run(
     like = alike(
         xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, reducing, keep, order, map, finish
     )  # fmt: skip
-    return recalled(
-        like, xs, initial, out, segments,
-        lambda: execute(
-            xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, reducing, keep, order, map, finish
-        ),
+    known = known_for(like)
+    if known is not None:
+        y = known(xs, initial, out, segments)
+        if y is not None:
+            return y
+    # Not a closure: its cells would cost every call that is known a microsecond.
+    first = partial(
+        execute, xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, reducing, keep, order, map,
+        finish,
     )  # fmt: skip
+    return _learning(like, known, xs, initial, out, segments, first)
 
 
 def recalled(
@@ -73,6 +79,14 @@ def recalled(
         y = known(xs, initial, out, segments)
         if y is not None:
             return y
+    return _learning(like, known, xs, initial, out, segments, first)
+
+
+def _learning(
+    like: Any, known: Known | None, xs: Any, initial: Any, out: Any, segments: Any,
+    first: Callable[[], tuple[Any, Ran | None]],
+) -> Any:  # fmt: skip
+    """What `first` gives, which is remembered if nothing of this likeness is `known`."""
     y, ran = first()
     if known is None:
         if len(known_calls) >= _MOST:

@@ -16,6 +16,7 @@ from upsweep import engine, recall
 from upsweep.gpu import arrays, compile, driver, launch
 from upsweep.gpu.arrays import Kind
 from upsweep.gpu.view import View, c_strides
+from upsweep.host import TORCH_LIKENESS
 
 
 class DeviceArray:
@@ -189,3 +190,14 @@ def test_tensors_on_the_host_stay_with_the_host(monkeypatch):
     monkeypatch.setitem(engine.LIKENESS, torch.Tensor, arrays.TORCH.likeness)
     for _ in range(3):
         assert up.scan(torch.arange(5)).tolist() == [0, 1, 3, 6, 10]
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [((4, 3), "f4"), ((3,), "i8"), ((), "f4"), ((0, 3), "f8")])
+def test_results_of_a_known_call_lie_in_order(shape, dtype):
+    torch = pytest.importorskip("torch")
+    x = torch.zeros(3, 4).T
+    arrays.TORCH.view(x)
+    dtype = np.dtype(dtype)
+    y = TORCH_LIKENESS.ways["cuda"].maker(x, shape, dtype)(x)
+    assert (tuple(y.shape), y.dtype, y.device) == (shape, arrays._TORCH_OF[dtype], x.device)
+    assert y.is_contiguous()
