@@ -1,0 +1,154 @@
+// How a working warp of columns.cu moves its rectangles: from memory to shared memory, from there to registers, and results back.
+#include "column_serving.cuh"
+
+// Truths in memory may be any byte: those that are not 0 become 1.
+template <class T> __device__ __forceinline__ T truths(const T& x) {
+  if constexpr (!TRUTHS) return x;
+  else return (((x & 0x7f7f7f7fu) + 0x7f7f7f7fu) | x) >> 7 & 0x01010101u;
+}
+
+// A working warp: its places, and how its items come and go.
+struct Mover {
+  const Params& p;
+  Shared& s;
+  char* memory;
+  int warp, lane, sub = lane / LANES, own = lane % LANES;
+
+  __device__ __forceinline__ char* patch(int k) const { return memory + ((k & 1) * WARPS + warp) * WARP_BYTES; }
+  __device__ __forceinline__ i64 first(const Spot& at) const { return (i64)at.t * TILE + warp * HEIGHT; }
+  // The strips of a tile are its parts; the runs of a warp, one below another, those of all its strips.
+  __device__ __forceinline__ int part(int strip) const { return warp * STRIPS + strip; }
+  __device__ __forceinline__ int run(int strip) const { return strip * SUBS + sub; }
+  template <int O> __device__ __forceinline__ char* first_result(const Spot& at, i64 j) const {
+    typedef typename Output<O>::Store Store;
+    const Strides& st = p.out_strides[O];
+    return p.out[O] + row_offset(p, st, at.row) + j * st.along + at.column * (i64)sizeof(Store);
+  }
+
+  __device__ __forceinline__ void load(int k) const {
+    Spot at = s.spots[k & 3];
+    if (at.ticket < p.tickets) {
+      i64 j = first(at), columns = p.columns - at.column;
+      each<INPUTS>([&](auto i) {
+        if constexpr (Input<i.value>::at >= 0) {
+          typedef ColumnPatch<i.value> Patch;
+          constexpr int GRAIN = Input<i.value>::grain;
+          const char* from = first_of<i.value>(p, at, j);
+          char* shared = patch(k) + Input<i.value>::at;
+          i64 along = p.in_strides[i.value].along;
+          if constexpr (Input<i.value>::same) {  // one list for all columns
+            constexpr int SIZE = sizeof(typename Input<i.value>::Load);
+#pragma unroll
+            for (int q = lane; q < (HEIGHT + 31) / 32 * 32; q += 32)
+              if (q < HEIGHT && j + q < p.n)
+#pragma unroll
+                for (int b = 0; b < SIZE; b += GRAIN) copy_async<GRAIN>(shared + q * SIZE + b, from + q * along + b);
+          } else if constexpr (Input<i.value>::turned)
+            Patch::each_piece(from, along, p.in_column[i.value], p.n - j, columns, lane,
+                              [&](int place, const char* at) { copy_async<GRAIN>(shared + place, at); });
+          else Patch::load(shared, from, along, p.n - j, columns, lane);
+        }
+      });
+      if constexpr (HEADS_APART)  // in a reverse scan the heads of the first items lie outside
+        HeadPatch::load(patch(k) + HEADS_AT, heads_of(p, at, j), p.heads_strides.along, p.n - j, columns, lane, j < p.heads_first);
+    }
+    commit_copies();
+    fetch_ahead(at.ticket + p.ahead);
+  }
+  // A tile that comes late keeps those below it waiting. So the loader of a tile asks the cache for a later one, but not for its
+  // heads: a byte a line cost returns .07 of a copy (H200).
+  __device__ __forceinline__ void fetch_ahead(i64 ticket) const {
+    if (ticket >= p.tickets) return;
+    Spot at = spot_of(p, ticket);
+    i64 j = first(at);
+    int items = (int)min(p.n - j, (i64)HEIGHT), columns = (int)min(p.columns - at.column, (i64)WIDTH);
+    each<INPUTS>([&](auto i) {
+      constexpr int SIZE = sizeof(typename Input<i.value>::Load);
+      const char* from = first_of<i.value>(p, at, j);
+      if constexpr (Input<i.value>::turned) fetch_lines<WIDTH, HEIGHT * SIZE>(from, p.in_column[i.value], columns, items * SIZE, lane);
+      else if constexpr (Input<i.value>::at >= 0 && !Input<i.value>::same)
+        fetch_lines<HEIGHT, WIDTH * SIZE>(from, p.in_strides[i.value].along, items, columns * SIZE, lane);
+    });
+  }
+
+  // This lane's run of column set v and of a strip, as it is read.
+  __device__ __forceinline__ void read(int k, int v, int strip, const Spot& at, Given (&given)[ITEMS]) const {
+    each<INPUTS>([&](auto n) {
+      typedef typename Input<n.value>::Load Load;
+      typedef typename Input<n.value>::Value Value;
+      if constexpr (Input<n.value>::still) {
+        auto one = still_item<n.value>(p, at.row, min(at.column + 32 * v + own, p.columns - 1));
+#pragma unroll
+        for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = one;
+      } else if constexpr (Input<n.value>::same) {
+        const Load* from = (const Load*)(patch(k) + Input<n.value>::at) + run(strip) * ITEMS;
+#pragma unroll
+        for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<Value>(from[i]);
+      } else if constexpr (Input<n.value>::turned) {
+        Load raw[ITEMS];
+        ColumnPatch<n.value>::read(patch(k) + Input<n.value>::at, 32 * v + lane, raw);
+#pragma unroll
+        for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<Value>(raw[i]);
+      } else {
+        typedef ColumnPatch<n.value> Patch;
+        const char* from = patch(k) + Input<n.value>::at + run(strip) * Patch::RUN + (32 * v + own) * (int)sizeof(Load);
+        if constexpr (Input<n.value>::pitch) from += Patch::origin(first_of<n.value>(p, at, first(at)), p.in_strides[n.value].along);
+#pragma unroll
+        for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<Value>(truths(Patch::get(from, i)));
+      }
+    });
+  }
+
+  // Results of runs one below another are written in the place of the items, and from there line by line.
+  template <int O> __device__ __forceinline__ void write_runs(int k, const Spot& at, const Result (&y)[ITEMS]) const {
+    typedef typename Output<O>::Store Store;
+    typedef Patch<Store, Output<O>::grain> Results;
+    i64 j = first(at);
+    char* shared = patch(k);
+    __syncwarp();  // all lanes have read what lies there
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) *(Store*)(shared + sub * Results::RUN + i * Results::LINE + own * sizeof(Store)) = convert<Store>(get<O>(y[i]));
+    __syncwarp();  // all lanes have written theirs
+    Results::store(shared, first_result<O>(at, j), p.out_strides[O].along, p.n - j, p.columns - at.column, lane);
+  }
+
+  // Results of column set v where its items were, which no other lane reads; and all of them, in whole lines.
+  template <int O> __device__ __forceinline__ void put_in_line(int k, int v, int strip, const Spot& at, const Result (&y)[ITEMS]) const {
+    typedef typename Output<O>::Store Store;
+    typedef ResultPatch<O> Results;
+    char* shared = patch(k) + Output<O>::at + run(strip) * Results::RUN + (32 * v + own) * (int)sizeof(Store);
+    if constexpr (Output<O>::pitch) shared += Results::origin(first_result<O>(at, first(at)), p.out_strides[O].along);
+    int exist = RAGGED ? LINE_BYTES - 4 * (32 * v + own) : COLUMNS - 32 * v - own;
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) Results::put(shared, i, convert<Store>(get<O>(y[i])), exist);
+  }
+  __device__ __forceinline__ void store_lines(int k, const Spot& at) const {
+    __syncwarp();  // all lanes have put theirs
+    i64 j = first(at);
+    each<OUTPUTS>([&](auto o) {
+      if constexpr (Output<o.value>::at >= 0) {
+        ResultPatch<o.value>::store(patch(k) + Output<o.value>::at, first_result<o.value>(at, j), p.out_strides[o.value].along,
+                                    p.n - j, p.columns - at.column, lane);
+      }
+    });
+  }
+
+  // Results that touch along the axis are turned in the place of the items.
+  template <int O> __device__ __forceinline__ void write_turned(int k, const Spot& at, const Result (&y)[ITEMS]) const {
+    typedef typename Output<O>::Store Store;
+    typedef Turned<Store, Output<O>::grain> Results;
+    static_assert(!Output<O>::turned || (VECTOR == 1 && SUBS == 1 && Results::BYTES <= WARP_BYTES));
+    const Strides& st = p.out_strides[O];
+    i64 j = first(at);
+    char* to = p.out[O] + row_offset(p, st, at.row) + j * st.along + at.column * p.out_column[O];
+    Store raw[ITEMS];
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) raw[i] = convert<Store>(get<O>(y[i]));
+    __syncwarp();  // all lanes have read what lies there
+    Results::write(patch(k), lane, raw);
+    __syncwarp();  // all lanes have written theirs
+    typedef typename Results::Piece Piece;
+    Results::each_piece(to, st.along, p.out_column[O], p.n - j, p.columns - at.column, lane,
+                        [&](int place, char* at) { *(Piece*)at = *(const Piece*)(patch(k) + place); });
+  }
+};
