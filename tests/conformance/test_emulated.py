@@ -51,6 +51,25 @@ def test_a_kernel_has_the_oracles_bits(emulated, kernel):
         assert f"upsweep_{kernel}" in emulated.gpu.loaded
 
 
+STAGED = [
+    Call("hash-u64", ((4097, 40), 0), exclusive=True, initial="rows"),
+    Call("add-float32", ((2500, 8), 0), reverse=True, out="in place"),
+    Call("add-float32", ((1300, 333), 0), exclusive=True, initial="rows"),
+    Call("add-int16", ((1500, 333), 0)),
+    Call("add-int32", ((4097, 50), 0), reverse=True),
+]
+"""Columns that have more than two stages in each form, where they are enough."""
+
+
+def test_columns_of_more_stages_have_the_oracles_bits(emulated, monkeypatch):
+    from upsweep.gpu import sweeps
+
+    monkeypatch.setattr(sweeps, "ROWS", 1)
+    emulated.forget()
+    for call in STAGED:
+        assert wrong(call, emulated) is None, call
+
+
 @pytest.mark.parametrize("lost", [r"bar\.sync[^;]*;", r"bar\.warp\.sync[^;]*;"])
 def test_a_lost_barrier_is_found(emulated, lost, monkeypatch):
     from emulator import device

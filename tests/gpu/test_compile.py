@@ -54,6 +54,7 @@ HOT = {
     "columns of pairs": (ops.AFFINE, ["f4", "f4"], (65536, 2048), 0, {"kept": 1}),
     "few columns of a tree": (ops.ADD, ["f4"], (1 << 25, 8), 0, {}),
     "odd columns": (ops.ADD, ["f4"], (1 << 19, 333), 0, {}),
+    "odd columns of halves": (ops.ADD, ["f2"], (1 << 19, 333), 0, {}),
     "columns from rows": (ops.ADD, ["f4"], (16384, 16384), 0, {"transposed": True}),
     "rows from columns": (ops.ADD, ["f4"], (16384, 16384), 1, {"transposed": True}),
     "short rows": (ops.ADD, ["f4"], (1 << 25, 8), 1, {}),

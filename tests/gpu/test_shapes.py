@@ -69,6 +69,24 @@ def test_the_kernel_follows_the_shape(dtypes, shape, axis, kernel, together, car
 
 
 @pytest.mark.parametrize(
+    ("dtype", "shape", "arch", "stages"),
+    [
+        ("f4", (1 << 20, 256), 90, 3),
+        ("f4", (1 << 23, 24), 90, 4),
+        ("f2", (1 << 20, 201), 90, 3),
+        ("f2", (1 << 20, 65), 90, 2),
+        ("f4", (1 << 20, 130), 90, 2),
+        ("f8", (1 << 20, 333), 90, 2),
+        ("f4", (1 << 14, 256), 90, 2),
+        ("f4", (1 << 20, 256), 80, 2),
+    ],
+)
+def test_many_tiles_of_columns_have_more_stages_where_they_fit(dtype, shape, arch, stages):
+    """Few tiles leave the GPU empty, and a GPU with less shared memory has no room."""
+    assert chosen((ops.ADD, [dtype], shape, 0, {}), arch)[1].shape.stages == stages
+
+
+@pytest.mark.parametrize(
     ("dtypes", "shape", "flags", "kernel"),
     [
         (["f4"], (4096, 8192), {}, "sums"),
@@ -434,7 +452,7 @@ def test_lines_of_few_columns_are_one_stretch(columns, flags, stretch):
 @pytest.mark.parametrize(
     ("dtype", "columns", "flags", "vector", "loose"),
     [
-        ("f4", 333, {}, 2, True),
+        ("f4", 333, {}, 4, True),
         ("f4", 4096, {"phase": 4}, 2, False),
         ("f4", 336, {}, 1, False),
         ("f4", 333, {"segmented": True}, 2, True),
@@ -525,10 +543,10 @@ def test_few_rows_take_several_warps_each(rows, warps):
 
 
 def test_a_column_of_as_many_tiles_as_tickets_count():
-    plan, choice = chosen((ops.MAX, ["i1"], ((1 << 42) - 1024, 32), 0, {}))
+    plan, choice = chosen((ops.MAX, ["i1"], ((1 << 43) - 2048, 32), 0, {}))
     assert choice.tiles == (1 << 32) - 1
     assert launch._freeze(plan, choice)
-    plan, choice = chosen((ops.MAX, ["i1"], (1 << 42, 32), 0, {}))
+    plan, choice = chosen((ops.MAX, ["i1"], (1 << 43, 32), 0, {}))
     with pytest.raises(EngineError, match="tickets"):
         launch._freeze(plan, choice)
 

@@ -278,7 +278,8 @@ def spec(plan: Plan, choice: Choice) -> str:
     def grain_of_results(x: Lane, at: int) -> int:
         if columns and not plan.reduce and turned(x):
             return turned_piece(layout, x, shape.items)
-        lined = columns and not plan.reduce and (at >= 0 or shape.lanes < 32)
+        gathered = shape.lanes < 32 or (shape.vector == shape.strips == 1 and x.size < 4)
+        lined = columns and not plan.reduce and (at >= 0 or gathered)
         return x.grain_of_lines(choice.width, choice.columns) if lined else x.grain(x.size)
 
     outputs = [moved(x, at, grain_of_results(x, at), False) for x, at in zip(layout.stores, at_outputs)]

@@ -22,8 +22,10 @@ from upsweep.gpu.shapes.columns import (
     MANY,
     NARROW,
     STRETCHED,
+    STRETCHED_HALVES,
     for_columns,
     for_loose,
+    for_stages,
     for_stretch,
     for_turned,
     for_uneven,
@@ -151,20 +153,23 @@ class Columns(Choice):
 
     @property
     def threads(self) -> int:
-        return 32 * (self.shape.warps + 2 * self.shape.vector)
+        return 32 * (self.shape.warps + self.shape.stages * self.shape.vector)
 
     def shared_bytes(self, plan: Plan) -> int:
-        warps, parts = self.shape.warps, self.shape.warps * self.shape.strips
+        stages, warps = self.shape.stages, self.shape.warps
+        parts = warps * self.shape.strips
         heads = self.layout.heads
         flags = patch(self.shape, heads) if heads is not None and heads.rows[-1] else 0
-        lines = 2 * warps * (patches(self.layout, self.shape)[-1] + flags)
+        lines = stages * warps * (patches(self.layout, self.shape)[-1] + flags)
         (element, align), (item, item_align) = element_of(plan), item_of(plan)
         align = max(align, item_align, 8)
-        sums = rounded_up(4 * 24, align) + 2 * parts * self.width * element
+        sums = rounded_up(4 * 24, align) + stages * parts * self.width * element
         prefixes = rounded_up(
-            rounded_up(sums, item_align) + 2 * (parts + (not plan.exclusive)) * self.width * item, 4
+            rounded_up(sums, item_align) + stages * (parts + (not plan.exclusive)) * self.width * item, 4
         )
-        return lines + rounded_up(prefixes + 2 * parts * 32 * self.shape.vector * 4 * plan.segmented, align)
+        return lines + rounded_up(
+            prefixes + stages * parts * 32 * self.shape.vector * 4 * plan.segmented, align
+        )
 
 
 def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
@@ -233,6 +238,7 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
     warps, item, again = WARPS, words(plan, layout), functions.reads_again(plan)
     pair = sum(x.size for x in layout.moving()) if [d.itemsize for d in plan.accumulators] == [4, 4] else 0
     loose, alone = _are_loose(plan, layout), item == 1 and not plan.segmented
+    single = len(plan.accumulators) == 1 and item <= 2 and not (plan.segmented or plan.reduce or again)
     turning = [x for x in (*layout.moving(), *layout.stores) if turned(x)]
     if turning:
         line = 4
@@ -248,10 +254,11 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
             pair,
             plan.segmented,
         )
+        staged = single and not turning
         if alone and turning:
             piece = min(turned_piece(layout, x, SEVERAL) // x.size for x in turning)
             shape = for_turned(shape, min(sizes), piece)
-        elif loose and _are_stretch(layout, columns):
+        elif loose and _are_stretch(layout, columns, STRETCHED):
             shape = for_stretch(shape, columns, sum(sizes), alone)
         elif shape.lanes == 32 and _are_uneven(layout):
             grain = _grain(layout, 64 * shape.vector, columns)
@@ -259,6 +266,13 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
                 shape = for_loose(shape, columns, line, item > MANY)
             elif item == 1 and grain >= 4 and shape.vector <= 2 and not (plan.reduce or plan.segmented):
                 shape = for_uneven(shape)
+            staged = staged and shape.loose
+        dense = loose and _are_stretch(layout, columns, STRETCHED_HALVES)
+        size = 0 if layout.bytes else sum(sizes)
+        for more in for_stages(shape, columns, size, dense) if staged else ():
+            made = Columns(more, layout, columns, chip)
+            if made.threads <= 1024 and more.blocks * made.shared_bytes(plan) <= chip.shared and _fill(made):
+                return made
         made = Columns(shape, layout, columns, chip)
         if made.shared_bytes(plan) <= chip.shared - 4096 or shape.warps == 1:
             return made
@@ -286,9 +300,16 @@ def _are_loose(plan: Plan, layout: Layout) -> bool:
     return near and bool(loads) and (narrow or words(plan, layout) <= MANY)
 
 
-def _are_stretch(layout: Layout, columns: int) -> bool:
-    """Whether the lines of few columns lie one behind another, in all arrays alike, and lines moved one by one would be cut into
-    small pieces, or into two groups of columns."""
+def _fill(choice: Columns) -> bool:
+    """Whether there are tiles enough for the largest GPUs."""
+    layout = choice.layout
+    lines = -(-choice.columns // choice.width) * prod(layout.dims[:-1])
+    return -(-layout.n // choice.tile) * lines >= ROWS
+
+
+def _are_stretch(layout: Layout, columns: int, most: int) -> bool:
+    """Whether the lines of `most` columns or fewer lie one behind another, in all arrays alike, and lines moved one by one would
+    be cut into small pieces, or into two groups of columns."""
     arrays = [x for x in layout.loads if patched(x)]
     dense = all(abs(x.along) == layout.line(x) for x in arrays) and (
         layout.heads is None or layout.heads.rows[-1] == 0 or abs(layout.heads.along) == columns
@@ -297,7 +318,7 @@ def _are_stretch(layout: Layout, columns: int) -> bool:
     return (
         dense
         and bool(pieces)
-        and (1 if layout.bytes else 2) < columns <= STRETCHED
+        and (1 if layout.bytes else 2) < columns <= most
         and layout.n * columns >= NARROW
     )
 

@@ -7,6 +7,10 @@ template <class T> __device__ __forceinline__ T truths(const T& x) {
   else return (((x & 0x7f7f7f7fu) + 0x7f7f7f7fu) | x) >> 7 & 0x01010101u;
 }
 
+// Whether results go by whole lines once all lanes have theirs, where a warp has one set of columns.
+template <int O> constexpr bool GATHERED = VECTOR * STRIPS == 1 && (SUBS > 1 || Output<O>::grain > sizeof(typename Output<O>::Store)) &&
+                                           Patch<typename Output<O>::Store, 1>::BYTES <= WARP_BYTES;
+
 // A working warp: its places, and how its items come and go.
 struct Mover {
   const Params& p;
@@ -14,7 +18,7 @@ struct Mover {
   char* memory;
   int warp, lane, sub = lane / LANES, own = lane % LANES;
 
-  __device__ __forceinline__ char* patch(int k) const { return memory + ((k & 1) * WARPS + warp) * WARP_BYTES; }
+  __device__ __forceinline__ char* patch(int k) const { return memory + (stage_of(k) * WARPS + warp) * WARP_BYTES; }
   __device__ __forceinline__ i64 first(const Spot& at) const { return (i64)at.t * TILE + warp * HEIGHT; }
   // The strips of a tile are its parts; the runs of a warp, one below another, those of all its strips.
   __device__ __forceinline__ int part(int strip) const { return warp * STRIPS + strip; }
@@ -99,7 +103,7 @@ struct Mover {
     });
   }
 
-  // Results of runs one below another are written in the place of the items, and from there line by line.
+  // Results of runs one below another, and narrow ones, are written in the place of the items, and from there line by line.
   template <int O> __device__ __forceinline__ void write_runs(int k, const Spot& at, const Result (&y)[ITEMS]) const {
     typedef typename Output<O>::Store Store;
     typedef Patch<Store, Output<O>::grain> Results;

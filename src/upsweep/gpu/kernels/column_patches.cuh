@@ -151,19 +151,25 @@ template <class T, int PITCH, int PHASE> struct Loose {
   }
 
   // The same for the pieces of all lines, PIECES of each: a lane keeps its place in the line, but a last odd piece is another
-  // lane's for each line.
+  // lane's for each line. Where all lines are there and whole, which most are, no piece needs to be compared with bounds.
   template <int PIECES, class P, class F> static __device__ __forceinline__
   void each_of_lines(P* at, i64 stride, Span lines, i64 columns, int lane, F&& move) {
     constexpr int MAIN = MOST / 16, AT_ONCE = 32 / MAIN;
     static_assert(MAIN <= 32, "a lane has a piece of a line");
     i64 step = BACK ? -stride : stride;
     int bytes = bytes_of(columns), piece = lane % MAIN * 16, line = lane / MAIN, place = phase(at) + line * WIDE;
-    P* to = at + line * step;
+    auto pieces = [&](auto whole) {
+      constexpr bool ALL = whole.value;
+      P* to = at + line * step;
 #pragma unroll
-    for (int i = 0; i < HEIGHT; i += AT_ONCE, to = stepped(to, AT_ONCE * step)) {
-      int shift = (place + i * WIDE) & 15, from = piece - shift;
-      if (i + line >= lines.first && i + line < lines.last) move(place + i * WIDE + from, to + from, -from, bytes - from);
-    }
+      for (int i = 0; i < HEIGHT; i += AT_ONCE, to = stepped(to, AT_ONCE * step)) {
+        int shift = (place + i * WIDE) & 15, from = piece - shift;
+        if (ALL || (i + line >= lines.first && i + line < lines.last)) move(place + i * WIDE + from, to + from, -from, ALL ? 16 : bytes - from);
+      }
+    };
+    bool whole = lines.first == 0 && lines.last == HEIGHT && bytes == MOST;
+    if (whole) pieces(Int<1>{});
+    else pieces(Int<0>{});
     if constexpr (PIECES > MAIN)
 #pragma unroll
       for (int i = 0; i < HEIGHT; i += 32) {

@@ -1,8 +1,8 @@
 // Scans along an axis whose neighbours in memory belong to other scans: columns. A lane is a column, so a warp reads and writes
 // whole cache lines, and nothing is transposed. Where there are fewer columns than lanes, LANES of them, a warp holds SUBS runs
 // of each, one below another. A warp takes STRIPS such sets of runs, and a tile is WARPS * STRIPS * SUBS * ITEMS items of WIDTH
-// columns. The pass is the one of tiles.cu. Its look-back goes column by column (column_lookback.cuh), with two serving warps for
-// 32 columns.
+// columns. The pass is the one of tiles.cu. Its look-back goes column by column (column_lookback.cuh), with as many
+// serving warps for 32 columns as there are stages.
 #include "thread.cuh"
 #include "column_moves.cuh"
 
@@ -47,12 +47,12 @@ struct Worker : Mover {
   // The heads that `sum` has found are kept: a finish need not look at a byte for each once more.
   __device__ __forceinline__ void keep_heads(int k, int v, int strip, u32 heads) const {
 #if SEGMENTED
-    s.heads[k & 1][part(strip)][32 * v + lane] = heads;
+    s.heads[stage_of(k)][part(strip)][32 * v + lane] = heads;
 #endif
   }
   __device__ __forceinline__ u32 kept_heads(int k, int v, int strip) const {
 #if SEGMENTED
-    return s.heads[k & 1][part(strip)][32 * v + lane];
+    return s.heads[stage_of(k)][part(strip)][32 * v + lane];
 #else
     return 0;
 #endif
@@ -70,7 +70,7 @@ struct Worker : Mover {
       keep_heads(k, v, strip, swept);
       read(k, v, strip, at, x, swept);
       Element e = up_sweep_subs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), sub);
-      if (sub == SUBS - 1) s.sums[k & 1][part(strip)][32 * v + own] = e;
+      if (sub == SUBS - 1) s.sums[stage_of(k)][part(strip)][32 * v + own] = e;
     }
   }
 
@@ -82,9 +82,9 @@ struct Worker : Mover {
     bool exists = column < p.columns;
     Item start = {};
     if (EXCLUSIVE || (SEGMENTED && INITIAL)) start = start_of(p, at.row, exists ? column : p.columns - 1);
-    Prefix before = {s.prefixes[k & 1][part(strip)][32 * v + own], INITIAL || at.t > 0 || part(strip) > 0};
+    Prefix before = {s.prefixes[stage_of(k)][part(strip)][32 * v + own], INITIAL || at.t > 0 || part(strip) > 0};
     Item next = {};
-    if constexpr (!EXCLUSIVE) next = s.prefixes[k & 1][part(strip) + 1][32 * v + own];
+    if constexpr (!EXCLUSIVE) next = s.prefixes[stage_of(k)][part(strip) + 1][32 * v + own];
     if constexpr (SUBS > 1) {
       down_sweep_subs(before, sub, up_sweep_subs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), sub), own, start);
       Item following = from_lane(before.value, (lane + LANES) % 32);
@@ -101,7 +101,7 @@ struct Worker : Mover {
       typedef typename Output<o.value>::Store Store;
       if constexpr (Output<o.value>::at >= 0) put_in_line<o.value>(k, v, strip, at, y);
       else if constexpr (Output<o.value>::turned) write_turned<o.value>(k, at, y);
-      else if constexpr (!REDUCE && SUBS > 1 && Patch<Store, 1>::BYTES <= WARP_BYTES) write_runs<o.value>(k, at, y);
+      else if constexpr (!REDUCE && GATHERED<o.value>) write_runs<o.value>(k, at, y);
       else {
         constexpr int SIZE = sizeof(Store), GRAIN = Output<o.value>::grain < SIZE ? Output<o.value>::grain : SIZE;
         const Strides& st = p.out_strides[o.value];
@@ -118,20 +118,24 @@ struct Worker : Mover {
     });
   }
 
+  // The sums of a tile, for the warps that serve its stage.
+  __device__ __forceinline__ void hand_on(int k) const {
+    sum(k);
+    arrive<PUBLISH, HALF>(k);
+    if constexpr (!ALONE) arrive<LOOK_BACK, HALF>(k);
+  }
+
   __device__ __forceinline__ void work() const {
     bool draws = warp == 0 && lane == 0;
-    load(0); load(1);
+    each<STAGES>([&](auto k) { load(k.value); });
     wait_copies<1>();
-    sum(0);
-    arrive<PUBLISH, HALF>(0);
-    arrive<LOOK_BACK, HALF>(0);
-    for (int k = 0;; k++) {
+    each<STAGES - 1>([&](auto k) { hand_on(k.value); });
+    int k = 0;
+    for (;; k++) {
       Spot at = s.spots[k & 3];
       if (at.ticket >= p.tickets) break;
       wait_copies<0>();
-      sum(k + 1);
-      arrive<PUBLISH, HALF>(k + 1);
-      arrive<LOOK_BACK, HALF>(k + 1);
+      hand_on(k + STAGES - 1);
       await<PREFIXES, HALF>(k);
       // The ticket comes while the tile is written.
       i64 next = draws ? take_ticket(p) : 0;
@@ -140,10 +144,12 @@ struct Worker : Mover {
         for (int i = 0; i < VECTOR * STRIPS; i++) finish(k, i / STRIPS, i % STRIPS, at);
         store_lines(k, at);
       }
-      if (draws) s.spots[(k + 2) & 3] = spot_of(p, next);
+      if (draws) s.spots[(k + STAGES) & 3] = spot_of(p, next);
       await<TICKETS, ALL>(k);  // and the stage is free
-      load(k + 2);
+      load(k + STAGES);
     }
+    // The other warps that serve stages have heard that tiles are at an end.
+    if constexpr (ALONE) arrive<PUBLISH, HALF>(k + STAGES - 1);
     if (draws) leave(p, p.control[2]);
   }
 };
@@ -154,10 +160,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_columns(co
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (threadIdx.x == 0) {  // where there is a block for each tile, none takes two
     s.spots[0] = spot_of(p, take_ticket(p));
-    s.spots[1] = spot_of(p, gridDim.x >= p.tickets ? p.tickets : take_ticket(p));
+    each<STAGES - 1>([&](auto k) { s.spots[k.value + 1] = spot_of(p, gridDim.x >= p.tickets ? p.tickets : take_ticket(p)); });
   }
   __syncthreads();
   if (warp < WARPS) Worker{{p, s, memory, warp, lane}}.work();
+  else if (ALONE) serve_stage(p, s, (warp - WARPS) / VECTOR, (warp - WARPS) % VECTOR, lane);
   else if (warp < WARPS + VECTOR) publish_tiles(p, s, warp - WARPS, lane);
   else look_back_tiles(p, s, warp - WARPS - VECTOR, lane);
 }
