@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 from table import CASES, P, Q, R, maps, normal, words
-from upsweep.dtypes import accumulator
+from upsweep import operators
+from upsweep.dtypes import TABLE, accumulator, named
 from upsweep.numpy_engine.operators import on_arrays
 from upsweep.operator import Operator, identity_of, resolve
 from upsweep.operators import BUILTIN, ops
@@ -139,7 +139,7 @@ def _built_in(name: str, dtypes: tuple[Any, ...], data: Data) -> Subject:
     return Subject("-".join([name, *(d.name for d in kinds)]), BUILTIN[name], arrays, dtypes, data, identity)
 
 
-NARROW = (np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
+NARROW = tuple(named(name).type for name, row in TABLE.items() if row.narrow)
 
 
 def hash_of_both(x, y):
@@ -199,7 +199,33 @@ def _fused() -> Iterator[Subject]:
     yield Subject("fused-pairs", pair, hashing2, ("u4", "i8", "?"), bits(3), (5, 6), FUSED["pairs"])
 
 
+OF_KIND = {
+    "b": (("?",), truths),
+    "iu": (("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"), bits(3)),
+    "f": (("f4", "f8", *NARROW), reals(3)),
+    "c": (("c8", "c16"), turns),
+    "m": (("m8[s]",), days),
+    "M": (("M8[s]",), days),
+}
+"""The dtypes of each kind, and data for any operator."""
+
+
 def _subjects() -> Iterator[Subject]:
+    chosen = list(_chosen())
+    yield from chosen
+    # An operator whose row is new needs no data of its own.
+    for row in operators.ROWS:
+        if row.name not in {subject.op.name for subject in chosen}:
+            yield from _any_data(row)
+
+
+def _any_data(row: operators.Row) -> Iterator[Subject]:
+    for kinds, (dtypes, data) in OF_KIND.items():
+        for dtype in dtypes if kinds[0] in row.kinds else ():
+            yield _built_in(row.name, (dtype,) * row.arity, data)
+
+
+def _chosen() -> Iterator[Subject]:
     yield from _fused()
     for name in ("hash-u64", "last-i64", "join-i64"):
         case = CASES[name]
