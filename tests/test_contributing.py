@@ -31,6 +31,27 @@ def test_the_architecture_names_every_room_and_no_other():
     assert sorted(names) == sorted(the_rooms_there_are())
 
 
+SECTIONS = {
+    "The CPU engine": ["cpu"], "The NumPy engine": ["numpy_engine"], "The GPU engine": ["gpu"],
+    "PyTorch and JAX": ["torch", "jax"], "The lab": ["lab"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_a_section_names_every_file_and_folder_of_its_rooms(section):
+    text = (ROOT / "ARCHITECTURE.md").read_text().split(f"## {section}\n")[1].split("\n## ")[0]
+    named = {
+        name.split("/")[-1] or f"{name.split('/')[-2]}/" for name in re.findall(r"`([\w/]+(?:\.py|/))`", text)
+    }
+    there = set()
+    for room in SECTIONS[section]:
+        folder = ROOT / "src/upsweep" / room
+        there |= {p.name for p in folder.glob("*.py")} | {
+            f"{p.parent.name}/" for p in folder.glob("*/__init__.py")
+        }
+    assert there - named == {"__init__.py"}
+
+
 def test_the_arrows_are_held_for_every_room():
     """A room that no layer names could import any other."""
     tomllib = pytest.importorskip("tomllib", reason="Python 3.11 has it")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -39,33 +39,36 @@ _ARRAYS = {
 
 def engines() -> Iterator[Line]:
     """A line for each engine, then for what works with them."""
-    yield _cpu()
-    yield _cuda()
-    yield Line("engine numpy", True, f'NumPy {_version("numpy")}, what "auto" means where numba is not')
+    yield from map(_engine, sorted(engine.ENGINES))
     for name, (module, add) in _ARRAYS.items():
         here = find_spec(module) is not None
         yield Line(name, here, _version(module) if here else "", "" if here else add)
 
 
-def _cpu() -> Line:
+def _engine(name: str) -> Line:
     try:
-        engine.load("cpu")
+        engine.load(name)
     except engine.EngineError as missing:
-        lost = "pip install numba: without it scans run on NumPy, in one thread and many times slower"
-        return Line("engine cpu", False, _reason(missing), lost)
-    return Line("engine cpu", True, f"numba {_version('numba')}, NumPy {_version('numpy')}")
+        add = engine.ENGINES[name].install + _LOST.get(name, "")
+        return Line(f"engine {name}", False, _reason(missing), add)
+    runs_on, lacks = _RUNS_ON[name]() if name in _RUNS_ON else ("", "")
+    return Line(f"engine {name}", not lacks, runs_on, lacks)
 
 
-def _cuda() -> Line:
-    try:
-        engine.load("cuda")
-    except engine.EngineError as missing:
-        return Line("engine cuda", False, _reason(missing), "pip install 'upsweep[cuda13]' (or [cuda12])")
+def _on_gpus() -> tuple[str, str]:
     versions = ", ".join(f"{name} {_version(name)}" for name in _CUDA)
     found = _gpus()
-    return Line(
-        "engine cuda", found > 0, f"{found} GPUs, {versions}", "" if found else "an NVIDIA GPU and its driver"
-    )
+    return f"{found} GPUs, {versions}", "" if found else "an NVIDIA GPU and its driver"
+
+
+_LOST = {"cpu": ": without it scans run on NumPy, in one thread and many times slower"}
+"""What is lost without an engine."""
+_RUNS_ON: dict[str, Callable[[], tuple[str, str]]] = {
+    "cpu": lambda: (f"numba {_version('numba')}, NumPy {_version('numpy')}", ""),
+    "cuda": _on_gpus,
+    "numpy": lambda: (f'NumPy {_version("numpy")}, what "auto" means where numba is not', ""),
+}
+"""What an engine runs on, and what that lacks."""
 
 
 def _reason(error: BaseException) -> str:
