@@ -46,7 +46,7 @@ SORTS = {
 SMALL_SORTS = {
     f"{few} {name} with {value}": sort(name, value, few)
     for few, name, value in [(1024, "int64", 4), (8192, "float64", 0), (8192, "int32", 4), (4096, "uint8", 1),
-                              (1 << 18, "int32", 4), (1 << 18, "float64", 0), (1 << 18, "uint8", 1)]
+                              (1 << 18, "int32", 4), (1 << 18, "float64", 0), (1 << 17, "int32", 4), (1 << 17, "uint8", 1)]
 }  # fmt: skip
 SPECS = {
     **{f"select: {name}": ("select", select.spec) for name, select in SELECTS.items()},

@@ -20,7 +20,7 @@ SHAPES = {1: (512, 16, 2), 2: (512, 16, 2), 4: (512, 16, 2), 8: (384, 16, 2)}
 (512, 10, 2) .96 and 1.01, (384, 12, 2) .95 and .99, (512, 16, 1) .88 and 1.02."""
 
 
-SMALL = {1024: (256, 4, 1), 4096: (512, 8, 1), 8192: (512, 16, 1), 1 << 18: (512, 8, 1)}
+SMALL = {1024: (256, 4, 1), 4096: (512, 8, 1), 8192: (512, 16, 1), 1 << 17: (512, 4, 1), 1 << 18: (512, 8, 1)}
 """The same for so many keys at most, which are sorted in one launch: by one block, or by several that run at once. Times on an
 H200 for 1024, 4096 and 8192 int32, of PyTorch's: .28, .43 and .44; with 1024 threads .38, .50 and .48. Microseconds on the device
 for 2^14, 2^16 and 2^18 int32: (512, 4) 22, 21, 36; (512, 8) 26, 28, 33; (256, 8) 19, 23, 41; (1024, 4) 35, 41, 35; by a launch a
