@@ -18,7 +18,7 @@ AFFINE = "affine-float32-float32"
 
 def large() -> list[Call]:
     """All of the calls, the longest first."""
-    calls = [*_long(), *_shapes(), *_lengths(), *_forms(), *_narrow()]
+    calls = [*_long(), *_shapes(), *_lengths(), *_forms(), *_narrow(), *_apart()]
     assert all(map(sensible, calls))
     return calls
 
@@ -100,3 +100,13 @@ def _narrow() -> Iterator[Call]:
         yield Call("max-int8", at, outside="padded", out="given", segments="flags")
         yield Call("add-float16", at, inside="offset", outside="offset", out="given")
         yield Call("affine-float16-float16", at, inside="padded", initial="rows")
+
+
+def _apart() -> Iterator[Call]:
+    """Rows of results with bytes between them that belong to no row."""
+    for n in (5, 7, 17, 33, 100, 129, 300, 1000):
+        at = ((8200 if n < 129 else 1031, n), 1)  # of the shorter ones a lane holds a row
+        for subject in ("add-int8", "add-float16", "add-float32"):
+            yield Call(subject, at, outside="padded", out="given", reverse=n % 3 == 2)
+            yield Call(subject, at, inside="padded", out="in place", exclusive=n % 2 == 0)
+        yield Call("xor-int16", at, inside="offset", outside="padded", out="given", initial="rows")

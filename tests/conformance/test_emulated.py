@@ -31,7 +31,11 @@ CALLS = {
         Call("hash-u64", COLUMNS, segments="line"),
         Call("add-float32", ((4097, 5), 0), initial="rows"),
     ],
-    "short": [Call("hash-u64", ((16, 300), 0), exclusive=True, initial="rows")],
+    "short": [
+        Call("hash-u64", ((16, 300), 0), exclusive=True, initial="rows"),
+        Call("add-int8", ((8200, 7), 1), outside="padded", out="given"),
+        Call("add-int16", ((8200, 31), 1), inside="padded", outside="padded", out="given", reverse=True),
+    ],
     "walk": [
         Call("hash-u64", ((300, 2000), 0), order="sequential", initial="rows"),
         Call("hash-u64", ((50, 2000), 0), order="sequential", segments="flags", reverse=True),

@@ -536,6 +536,24 @@ def test_rows_that_lie_a_little_apart_are_read_as_if_they_touched(dtype, n, pitc
     assert choice.shared_bytes(plan) <= shapes.chip(90).shared
 
 
+@pytest.mark.parametrize(
+    ("shape", "pitch", "apart"),
+    [
+        ((1 << 20, 300), 301, 1),
+        ((1 << 20, 300), 300, 0),
+        ((1 << 20, 300), 320, 1),
+        ((4096, 5003), 5004, 1),
+        ((1 << 20, 33), 34, 1),
+    ],
+)
+def test_the_cache_is_asked_for_the_ends_of_rows_of_results_that_touch_no_other(shape, pitch, apart):
+    plan = chosen((ops.ADD, ["f4"], shape, 1, {}))[0]
+    results = c_strides((shape[0], pitch), 4)
+    arranged = arrange(plan, [(c_strides(shape, 4), 0)], [(results, 0)], [], None)
+    _, choice = launch.choose(plan, arranged, shapes.chip(90))
+    assert int(re.search(r"Output<0> .* apart = (\d)", choice.spec(plan))[1]) == apart
+
+
 @pytest.mark.parametrize(("rows", "warps"), [(1, 4), (100, 4), (528, 4), (529, 8)])
 def test_few_rows_take_several_warps_each(rows, warps):
     _, choice = chosen((ops.ADD, ["f4"], (rows, 1000), 1, {}))

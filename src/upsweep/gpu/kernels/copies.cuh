@@ -26,6 +26,12 @@ __device__ __forceinline__ void fetch(const char* from, u32 bytes, int lane) {
 #endif
 }
 
+// Asks it for the sector of 32 bytes in which a row of results begins (`before` is 0), or ends before `at` (1), if it has bytes besides
+// that nobody writes: the cache else reads a sector that is written in part when it has to make room.
+__device__ __forceinline__ void fetch_end(const char* at, int before) {
+  if ((u64)at & 31) asm volatile("prefetch.global.L2 [%0];" ::"l"(at - before) : "memory");
+}
+
 template <int BYTES> struct bits_of;
 template <> struct bits_of<1> { typedef u8 type; };
 template <> struct bits_of<2> { typedef u16 type; };

@@ -59,6 +59,18 @@ template <int LANES, int N> struct Region {
     else if constexpr (SEGMENTED) HeadSlab<LANES, N>::fetch_items(heads(p, row), j, count, lane);
   }
 
+  // Asks the cache for the ends of a row of results that touches no other.
+  __device__ __forceinline__ void fetch_ends(const Params& p, u64 row) const {
+    each<OUTPUTS>([&](auto o) {
+      if constexpr (Output<o.value>::apart) {
+        const Row r = out<o.value>(p, row);
+        const int bytes = (int)r.n * (int)sizeof(typename Output<o.value>::Store);
+        const char* low = Output<o.value>::flip ? r.base + sizeof(typename Output<o.value>::Store) - bytes : r.base;
+        for (int end = lane % LANES; end < 2; end += LANES) fetch_end(low + end * bytes, end);
+      }
+    });
+  }
+
   // Block sums in place of the items, lane by lane: what an up-sweep leaves need not be computed again.
   __device__ __forceinline__ void keep(const Item (&x)[N]) const {
     each<COMPONENTS>([&](auto c) {

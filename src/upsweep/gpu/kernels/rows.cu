@@ -126,6 +126,7 @@ extern "C" __global__ void CLUSTERED __launch_bounds__(THREADS, BLOCKS) upsweep_
   RowRegion region{shared, shared, lane};
   region.load(p, row, j);
   commit_copies();
+  if (exists && j == 0) region.fetch_ends(p, row);
   Item start = {};
   if (INITIAL || EXCLUSIVE) start = start_of(p, row);
   wait_copies<0>();
