@@ -62,13 +62,10 @@ def test_around_powers_of_two(name, threads, many_threads):
         agree(run(case, tuple(x[:n] for x in xs), threads=threads), tuple(w[:n] for w in want), f"n={n}")
 
 
-@pytest.mark.parametrize(
-    ("name", "cache"), [("hash-u64", "small"), ("join-i64", "small"), ("join-i64", "large")]
-)
+@pytest.mark.parametrize("name", ["hash-u64", "join-i64", "add-f32"])
 @pytest.mark.parametrize("tile", [1, 1 << 16, 1 << 17, 1 << 20])
-def test_every_tile_size(tile, name, cache, many_threads, monkeypatch):
+def test_every_tile_size(tile, name, many_threads, monkeypatch):
     case = CASES[name]
-    monkeypatch.setattr(tuning, "KEEPING_CACHE", 1 if cache == "large" else 1 << 60)
     monkeypatch.setattr(tuning, "ROWS", tuning.ROWS._replace(tile=tile))
     monkeypatch.setattr(tuning, "COLUMNS", tuning.COLUMNS._replace(tile=tile))
     xs = case.draw(300_001)
@@ -84,7 +81,6 @@ def test_every_tile_size(tile, name, cache, many_threads, monkeypatch):
 
 def test_a_tile_has_no_more_items_than_a_chunk_can(many_threads, monkeypatch):
     case = CASES["join-i64"]
-    monkeypatch.setattr(tuning, "KEEPING_CACHE", 1)
     monkeypatch.setattr(tuning, "ROWS", tuning.ROWS._replace(tile=1 << 22))
     xs = case.draw(2**21 + 5)
     agree(run(case, xs, threads=2), oracle(case.arrays, xs))
@@ -98,6 +94,21 @@ def test_every_chunk_size(chunk, many_threads, monkeypatch):
     for n in (1, chunk - 1, chunk, chunk + 1, 5 * chunk + 3, 100_003):
         part = tuple(x[:n] for x in xs)
         agree(run(case, part, threads=3), oracle(case.arrays, part), f"n={n}")
+
+
+@pytest.mark.parametrize("initial", [False, True])
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_rows_whose_runs_are_swept_up_again(exclusive, initial, many_threads, monkeypatch):
+    """One thread keeps no block sums of the runs of large rows."""
+    monkeypatch.setattr(tuning, "FAR_BYTES", 0)
+    monkeypatch.setattr(tuning, "ROWS", tuning.ROWS._replace(chunk=512))
+    case = CASES["affine-f32"]
+    xs = case.draw(5_003)
+    start = tuple(part[0] for part in case.draw(1, 3)) if exclusive or initial else None
+    for n in (1, 15, 16, 17, 128, 1000, 1023, 1024, 1025, 5_003):
+        part = tuple(x[:n] for x in xs)
+        how = {"exclusive": exclusive, "initial": start}
+        agree(run(case, part, threads=1, **how), oracle(case.arrays, part, **how), f"n={n}")
 
 
 @pytest.mark.parametrize("exclusive", [False, True])

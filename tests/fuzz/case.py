@@ -72,14 +72,14 @@ def small_chunks(engine: str, chunk: int) -> Iterator[None]:
 
     # An earlier call may have had larger chunks.
     recall.known_calls.clear()
-    kept = tuning.ROWS, tuning.PARALLEL_BYTES
+    kept = tuning.ROWS, tuning.PARALLEL_BYTES, tuning.FAR_BYTES
     if chunk < kept[0].chunk:
         tuning.ROWS = kept[0]._replace(chunk=chunk, tile=4 * chunk * 8)
-    tuning.PARALLEL_BYTES = 0
+    tuning.PARALLEL_BYTES = tuning.FAR_BYTES = 0
     try:
         yield
     finally:
-        tuning.ROWS, tuning.PARALLEL_BYTES = kept
+        tuning.ROWS, tuning.PARALLEL_BYTES, tuning.FAR_BYTES = kept
 
 
 class Case:

@@ -15,11 +15,11 @@ from upsweep.cpu.memory import of_words
 from upsweep.cpu.transpose import HALF
 from upsweep.cpu.words import NOWHERE, RISE, ROW, SCAN, SETTLE, SINK_WORDS, SUM, Part, Sink, Word
 
-COMPONENTS, VALUES, SINKS, EXCLUSIVE, SEGMENTED, SINK_AT, LANES, INPUTS, MAP, FINISH, FLAGS, PAST, STRAIGHT = map(
+COMPONENTS, VALUES, SINKS, EXCLUSIVE, SEGMENTED, SINK_AT, LANES, INPUTS, MAP, FINISH, FLAGS, PAST, STRAIGHT, AGAIN = map(
     int,
     (
         Word.COMPONENTS, Word.VALUES, Word.SINKS, Word.EXCLUSIVE, Word.SEGMENTED, Word.SINK_AT, Word.LANES, Word.INPUTS,
-        Word.MAP, Word.FINISH, Word.FLAGS, Word.PAST, Word.STRAIGHT,
+        Word.MAP, Word.FINISH, Word.FLAGS, Word.PAST, Word.STRAIGHT, Word.AGAIN,
     ),
 )  # fmt: skip
 SIZE, BRING, PLAIN, SPARE, TOTAL, START, BEFORE, END, HEAD, WANTED, PANEL = map(
@@ -122,9 +122,9 @@ def sum_runs(L, A, first, done, groups, rest, keep):
 def climb(L, A, first, m, keep):
     """Sweep a chunk up; `keep` all block sums for `descend`."""
     components = peek(L, COMPONENTS)
-    whole = direct(L, m)
-    sum_runs(L, A, first, 0, groups_of(L, whole), 0, keep)
-    sum_runs(L, A, first, whole, whole < m, 1, keep)
+    whole, keep_runs = direct(L, m), keep and not peek(L, AGAIN)
+    sum_runs(L, A, first, 0, groups_of(L, whole), 0, keep_runs)
+    sum_runs(L, A, first, whole, whole < m, 1, keep_runs)
     level, count = 1, runs_in(m)
     while count > ROW:
         groups = groups_of(L, count)
@@ -174,16 +174,30 @@ def put(L, A, level, item, region):
 
 
 @of_words
-def scan_head(L, A, level):
+def scan_head(L, A, level, again):
     """The prefixes of a level's first run, where nothing stands before it. The first item of the level above is put before the
-    run, so that there is something to fold.
+    run, so that there is something to fold. A run that is swept up `again` lies at HEAD.
     """
     values, components = peek(L, VALUES), peek(L, COMPONENTS)
+    if again:
+        aim(L, A, 0, HEAD, components, 0)
+        ask(L, A, RISE, 0, ROW, 0, 0, 0)
+        aim(L, A, values, HEAD, components, 0)
+    else:
+        aim_sums(L, A, values, components, level, 0)
     aim(L, A, 0, START, values, 0)
-    aim_sums(L, A, values, components, level, 0)
     aim(L, A, values + components, HEAD, values, 0)
-    ask(L, A, SETTLE, peek(L, LANES), ROW, 0, 0, 0)
+    ask(L, A, SETTLE, 1 if again else peek(L, LANES), ROW, 0, 0, 0)
     put(L, A, level + 1, -1, HEAD)
+
+
+@of_words
+def copy_head(L, A, first, rest):
+    """Copy a chunk's first run to HEAD."""
+    aim_runs(L, A, 0, first, 0, rest)
+    for c in range(peek(L, COMPONENTS)):
+        p = part(L, c)
+        copy_bytes(A + peek(p, HEAD), peek(A, c), ROW * peek(p, SIZE))
 
 
 @of_words
@@ -205,7 +219,7 @@ def scan_level(L, A, level, count, known):
     """The prefixes of the `count` sums at a level, from the prefixes above."""
     values, components = peek(L, VALUES), peek(L, COMPONENTS)
     if not known:
-        scan_head(L, A, level)
+        scan_head(L, A, level, 0)
     aim(L, A, 0, START, values, 0)
     aim_sums(L, A, values, components, level, 0)
     aim_sums(L, A, values + components, values, level + 1, -1)
@@ -253,10 +267,13 @@ def scan_runs(L, A, first, done, groups, rest):
     values, components = peek(L, VALUES), peek(L, COMPONENTS)
     if groups:
         aim(L, A, 0, START, values, 0)
-        aim_sums(L, A, values, components, 0, done)
+        if peek(L, AGAIN):
+            aim_runs(L, A, values, first, done, rest)
+        else:
+            aim_sums(L, A, values, components, 0, done)
         aim_sums(L, A, values + components, values, 1, done // ROW - 1)
         direct = aim_targets(L, A, 2 * values + components, first, done, rest)
-        ask(L, A, SCAN, direct and peek(L, PAST), groups, peek(L, EXCLUSIVE), 0, 0)
+        ask(L, A, SCAN, direct and peek(L, PAST), groups, peek(L, EXCLUSIVE), peek(L, AGAIN), 0)
 
 
 @of_words
@@ -290,7 +307,9 @@ def descend(L, A, first, m, known, whole):
         scan_level(L, A, level, sums_in(m, level), known)
     done = direct(L, m)
     if not known:
-        scan_head(L, A, 0)
+        if peek(L, AGAIN):
+            copy_head(L, A, first, done == 0)
+        scan_head(L, A, 0, peek(L, AGAIN))
     scan_runs(L, A, first, 0, groups_of(L, done), 0)
     scan_runs(L, A, first, done, done < m, 1)
     if not known:

@@ -11,7 +11,7 @@ import numpy as np
 from upsweep import cores
 from upsweep.cpu import tuning
 from upsweep.cpu.words import LINE, PANELS, ROW
-from upsweep.operators import extreme, free
+from upsweep.operators import extreme, form_of, free
 from upsweep.plan import Plan
 
 Strides = tuple[int, ...]
@@ -40,6 +40,8 @@ class Cut(NamedTuple):
     """Whether a chunk lies along a row; else it is a panel of several rows."""
     straight: bool
     """Whether a row is scanned straight through."""
+    again: bool
+    """Whether runs of items are swept up again as they are swept down; else their block sums are kept."""
     extremes: bool
     """Whether rows are reduced straight through, unless they hold a NaN."""
     in_order: bool
@@ -88,8 +90,8 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     strips = -(-side_by_side // width)
     groups = strips * prod(lie.sizes)
     far = read * plan.n * plan.rows >= tuning.FAR_BYTES and not plan.reduce and _even(groups, wanted)
-    brought = plan.reduce and not (_as_stored(plan) and _side_by_side(plan, strides))
-    longest = min(tuned.chunk, tuning.FAR_CHUNK) if far or brought else tuned.chunk
+    in_place = _as_stored(plan) and _side_by_side(plan, strides)
+    longest = min(tuned.chunk, tuning.FAR_CHUNK) if far or (plan.reduce and not in_place) else tuned.chunk
     chunk = max(ROW, longest >> fewer) if along else ROW * ROW if lie.abreast else ROW
     if lie.near > 1:
         while chunk > ROW and chunk * lie.near * read > tuning.NEAR_BYTES:
@@ -99,12 +101,16 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         largest = max(chunk, tuned.tile // (read * min(side_by_side, width)))
         tile = plan.n if in_order else _tile(plan.n, groups, wanted, chunk, largest)
         batch = _batch(tile < plan.n, groups, wanted, read * plan.n * min(side_by_side, width))
-    if along and tile < plan.n and lie.near == 1 and not (straight or plan.reduce):
-        if len(plan.accumulators) + plan.segmented > 1 and tuning.second_cache() >= tuning.KEEPING_CACHE:
-            # What is swept up stays until its tile is swept down.
-            chunk = tile = min(tile, ROW**PANELS)
-        else:
-            chunk = min(chunk, tuning.TILE_CHUNK >> fewer)
+    tiled = along and tile < plan.n and lie.near == 1
+    pays = far and len(plan.accumulators) + plan.segmented > 1 and _cheap(plan)
+    again = along and in_place and not (straight or plan.reduce) and (tiled or pays)
+    if again and tiled:
+        # Only the sums of runs stay from the first sweep of a tile to the second.
+        chunk = tile = min(tile, ROW**PANELS)
+    elif again:
+        chunk = max(ROW, min(tuning.AGAIN * tuned.chunk >> fewer, ROW**PANELS))
+    elif tiled and not (straight or plan.reduce):
+        chunk = min(chunk, tuning.TILE_CHUNK >> fewer)
     tiles = max(1, -(-plan.n // tile))
     staged = staged if (tiles if lie.turned else strips) == 1 else 0
     threads = max(1, min(wanted, -(-groups // batch) * tiles))
@@ -112,6 +118,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         lie,
         along,
         straight and along,
+        again,
         _takes_extremes(plan, strides, lie, along),
         in_order,
         staged,
@@ -225,6 +232,12 @@ def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
 def _side_by_side(plan: Plan, strides: tuple[Strides, ...]) -> bool:
     """Whether the items of a row that are read lie side by side."""
     return all(array[plan.axis] == d.itemsize for array, d in zip(strides, plan.loads))
+
+
+def _cheap(plan: Plan) -> bool:
+    """Whether the operator is known to take few instructions."""
+    known = form_of(plan.op, plan.accumulators)
+    return known is not None and not known[0].costly
 
 
 def _as_stored(plan: Plan) -> bool:

@@ -236,7 +236,8 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
             straight(plan) if through else runs(plan, lanes) if along else steps(plan) if cuts.in_order
             else sweep(plan, lanes, lie.turned)
         ),
-        Word.STRAIGHT: through, Word.IN_ORDER: cuts.in_order, Word.PAST: past, Word.DIRECT: direct and not lie.turned,
+        Word.AGAIN: cuts.again, Word.STRAIGHT: through,
+        Word.IN_ORDER: cuts.in_order, Word.PAST: past, Word.DIRECT: direct and not lie.turned,
         Word.ACROSS: direct and lie.turned and cuts.tiles == 1, Word.ABREAST: lie.abreast, Word.STAGED: cuts.staged,
         Word.ANY_ORDER: address(straight(plan)) if through else address(extremes(plan)) if cuts.extremes else 0,
         Word.SINK_AT: sink_at, Word.SIZES_AT: sizes_at, Word.ARRAYS_AT: arrays_at,

@@ -103,7 +103,7 @@ def rising(fours_up: Any, in_room: Rooms) -> Any:
     """Brent and Kung's tree up the 16 rows of a room, two levels at a time."""
     row, each_lane = in_room.row, in_room.each_lane
 
-    @inner
+    @lane_code
     def up(t):
         for k in range(0, ROW, 4):
             each_lane(fours_up, (row(t, k + 1), row(t, k + 2), row(t, k + 3), row(t, k + 4)))

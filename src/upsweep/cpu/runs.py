@@ -22,9 +22,9 @@ def runner(
 
     SUM: of the runs, of the places for their sums, and of those where the block sums within the runs are kept, if `m`: row by
         row, group by group.
-    SCAN: of the starts, of the block sums that were kept, of the prefixes before each run and behind the last, and of the places
-        for the prefixes: of the items up to each one, or, where `m`, of those before each one. With `pitch` they go past the
-        cache.
+    SCAN: of the starts, of the block sums that were kept, or, with `first`, of the runs, which are swept up again, of the
+        prefixes before each run and behind the last, and of the places for the prefixes: of the items up to each one, or, where
+        `m`, of those before each one. With `pitch` they go past the cache.
     RISE: of w items, which become the sums of aligned blocks.
     SETTLE: of the starts, of w such sums, `pitch` items apart, and of the places for prefixes, before which stands one that is
         folded in if it is `known` (the argument m).
@@ -65,13 +65,18 @@ def runner(
                 rows_out(row(t, 1), S_at(kept, i * LANES * ROW))
 
     @inner
-    def scan_runs(frame, past, w, exclusive):
+    def scan_runs(frame, past, w, exclusive, again):
         start, x, above, y = (
             P_read(P_take(frame, 0, 1), 0), S_take(frame, V, 1), P_take(frame, V + C, 1), P_take(frame, 2 * V + C, 1),
         )  # fmt: skip
         t = room()
         for i in range(w):
-            rows_in(row(t, 1), S_at(x, i * LANES * ROW))
+            here = S_at(x, i * LANES * ROW)
+            if again:
+                turn_in(row(t, 1), here, S_RUN)
+                run_up(t)
+            else:
+                rows_in(row(t, 1), here)
             line_in(row(t, 0)[:V], P_at(above, i * LANES))
             line_in(row(t, ROW)[:V], P_at(above, i * LANES + 1))
             each_lane(fours_down, (start, row(t, 0)[:V], row(t, 4), row(t, 8), row(t, 12)))
@@ -110,7 +115,7 @@ def runner(
         if which == SUM:
             sum_runs(frame, w, m)
         elif which == SCAN:
-            scan_runs(frame, pitch, w, m)
+            scan_runs(frame, pitch, w, m, first)
         elif which == RISE:
             rise(frame, w)
         elif which == SETTLE:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 
@@ -22,13 +20,16 @@ class Tuning(NamedTuple):
 # ns an item, add, one thread, 2^18 items in cache, AMD, loaded: chunks of 1024 .44, 2048 .32, 4096 .30, 16384 .29, 65536 .28;
 # of float64 .78, .56, .51, .50, .47. Two threads, 2^25 float32, a copy .46: 2048 .59, 4096 .63, 8192 .95, 16384 .47, 65536 .56.
 ROWS = Tuning(chunk=16384, width=1, tile=1 << 18)
-TILE_CHUNK, KEEPING_CACHE = 4096, 1 << 21
-"""Items of a chunk of a tile along a row; the tile is swept up twice. Where items have several components and a core's second
-cache is as large as this, a tile is one chunk, whose block sums stay from the first sweep to the second. Speed beside a
-copy, 128 MiB, two threads, by one chunk and by chunks of 1024, 2048, 4096, 8192: Xeon with 2 MiB, float32 .89, .72 .88 .94 .88,
-float64 .99, .87 .94 .92 .89, recurrence .55, .41 .47 .41 .39, segments .81, .52 .69 .71 .64; with 16 threads float32 .71, .67 .76
-.77 .72, recurrence .65, .54 .59 .59 .54. AMD with 1 MiB, CPU time, by one chunk, 2048, 4096: float32 .79, 1.03 1.06, float64 .86,
-1.12 1.02, recurrence .32, .41 .41, segments .60, .67 .68."""
+TILE_CHUNK = 4096
+"""Items of a chunk of a tile along a row, where they must be converted; the tile is brought and swept up twice. Other tiles are
+one chunk, whose runs are swept up again as they are swept down. CPU time of chunks of 4096 over that of one chunk, two threads,
+AMD, loaded, 2^20, 2^22, 2^24 items: add f4 1.3 1.1 1.3, f8 1.4 1.2 1.1, recurrence f4 2.1 1.3 1.3, f8 1.8 1.5 1.5, segments f4
+1.4 1.4 1.4, f8 1.0 1.5 1.4, logaddexp f4 1.25 1.3 1.2."""
+AGAIN = 4
+"""Where runs of several components are swept up again in rows that are no tiles, from FAR_BYTES on, chunks are so many times as
+long as others. Time of keeping their block sums over this, one thread, AMD, loaded: recurrence f8 2^17 items 1.6, 2^20 1.7, f4
+2^20 1.4, segments f4 and f8 2^20 1.4 1.4. In smaller rows keeping is as fast or faster (segments f8 2^14 .76), with one
+component too (float64 2^20 .8, 2^25 1.1)."""
 FAR_BYTES, FAR_CHUNK = 1 << 21, 2048
 """Items of a chunk where whole rows of more than so many bytes are scanned. ns an item as above, 2^20 float64: 1024 .78,
 2048 .54, 4096 1.36, 16384 1.22; 2^21 float32: 1.22, .34, 1.05, .95. Reductions write nothing, and have such chunks where items
@@ -97,13 +98,3 @@ that their states stay in a near cache; where the axis itself runs along memory,
 1024 and 16384 over that of 4096, one thread, AMD, 2^20 items in 4096 and 20000 columns: int32 1.5 1.6 and 1.1 1.5, reductions
 2.1 3.8 and 1.1 1.6, int64 1.3 1.3 and 1.1 .75, int8 1.5 1.4 and 1.2 .9. Time of 16 over 4096, float32 in order, 2^20 and 2^23
 items, 1000 columns: 2.1 7, 4096 1.4 2, 64 1.3 2.4, float64 1000 4.6 5.5."""
-
-
-@cache
-def second_cache() -> int:
-    """Bytes of a core's cache of the second level, as Linux tells; elsewhere it counts as large."""
-    try:
-        told = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text().strip()
-    except OSError:
-        return KEEPING_CACHE
-    return int(told.removesuffix("K")) << 10

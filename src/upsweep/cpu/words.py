@@ -70,6 +70,7 @@ class Word(IntEnum):
     ABREAST = 41  # columns are few: see `abreast`
     STAGED = 42  # lines that come near in one go, or 0: see `staged`
     ANY_ORDER = 43  # address of the code that folds items in any order, or 0
+    AGAIN = 44  # ALONG: the runs of items are swept up again as they are swept down
     TICKET = 56  # the next one; on a cache line that holds nothing else, as all threads write it
 
 
