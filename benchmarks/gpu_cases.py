@@ -17,7 +17,7 @@ import torch
 
 import upsweep as up
 from upsweep.dtypes import named
-from upsweep.operators import form_of
+from upsweep.operators import variant_of
 
 G = 1 << 30
 NAMES = {
@@ -341,7 +341,7 @@ def ready(case: Case) -> Ready:
     op = _operator(case.op)
     # A function that equals a built-in operator would run as that operator.
     if callable(case.op):
-        assert form_of(op, [named(d) for d in dtypes]) is None, case.name
+        assert variant_of(op, [named(d) for d in dtypes]) is None, case.name
     if case.reduce:
         return Ready(
             lambda: up.reduce(x, op, axis=case.axis, out=out, **forms), moved, _by_torch(case, x, out)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from upsweep.operator import Operator, resolve
-from upsweep.operators import form_of, ops
+from upsweep.operators import ops, variant_of
 
 P, Q, R = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9)
 SEVEN, REST = np.uint64(7), np.uint64(57)
@@ -40,7 +40,7 @@ def join_arrays(a, b):
 
 def twin(op, *dtypes):
     """The array twin of a built-in operator on these dtypes, from the table."""
-    found = form_of(resolve(op, tuple(map(np.dtype, dtypes))), tuple(map(np.dtype, dtypes)))
+    found = variant_of(resolve(op, tuple(map(np.dtype, dtypes))), tuple(map(np.dtype, dtypes)))
     assert found is not None
     return found[1].twin
 

@@ -333,10 +333,10 @@ def test_built_in_operators_travel(name):
 
 def test_operators_in_any_order_have_an_instruction_on_vectors():
     for row in ROWS:
-        assert bool(row.form.free) == bool(row.form.vector)
-        for code, form in row.forms.items():
+        assert bool(row.variant.free) == bool(row.variant.vector)
+        for code, variant in row.variants.items():
             # The largest and the smallest float are found by their bits, unless one is NaN.
-            assert bool(form.free) == (bool(form.vector) and code[0] != "f"), (row.name, code)
+            assert bool(variant.free) == (bool(variant.vector) and code[0] != "f"), (row.name, code)
 
 
 def test_a_plan_prints_compares_and_travels():

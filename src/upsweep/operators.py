@@ -20,7 +20,7 @@ from upsweep.operator import Operator
 
 
 @dataclass(frozen=True)
-class Form:
+class Variant:
     """One way to compute an operator: the same arithmetic, operation by operation, for every engine."""
 
     fn: Callable[..., Any]
@@ -51,10 +51,10 @@ class Row:
     """The result in words, one line."""
     kinds: str
     """NumPy kind codes of the dtypes that it takes."""
-    form: Form
+    variant: Variant
     identity: Any = None
     commutative: bool = True
-    forms: Mapping[str, Form] = field(default_factory=dict)
+    variants: Mapping[str, Variant] = field(default_factory=dict)
     """Other ways for dtypes by their code, such as "b1" or "f4"; "m8" and "M8" are times, computed as int64."""
     arity: int = 1
     alike: bool = False
@@ -70,18 +70,18 @@ class Row:
         """The operator itself."""
         special = {
             code: Operator(
-                form.fn,
-                self.identity if form.identity is None else form.identity,
+                variant.fn,
+                self.identity if variant.identity is None else variant.identity,
                 self.name,
                 self.commutative,
                 self.kinds,
                 {},
                 self.arity,
             )
-            for code, form in self.forms.items()
+            for code, variant in self.variants.items()
         }
         return Operator(
-            self.form.fn, self.identity, self.name, self.commutative, self.kinds, special, self.arity
+            self.variant.fn, self.identity, self.name, self.commutative, self.kinds, special, self.arity
         )
 
 
@@ -113,41 +113,41 @@ def _of_logaddexp(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     return xp.sigmoid(gap), xp.sigmoid(-gap)
 
 
-_OR = Form(do.bit_or, "Scalar<Or>", do.bit_or, free="biu", vector="or_")
-_AND = Form(do.bit_and, "Scalar<And>", do.bit_and, free="biu", vector="and_")
+_OR = Variant(do.bit_or, "Scalar<Or>", do.bit_or, free="biu", vector="or_")
+_AND = Variant(do.bit_and, "Scalar<And>", do.bit_and, free="biu", vector="and_")
 _REALS = {"f4": (np.float32, np.int32), "f8": (np.float64, np.int64)}
 _EXTREMES = {code: do.extremes_in(*pair) + do.extreme_arrays_in(*pair) for code, pair in _REALS.items()}
-_MAX_TIMES = Form(do.maximum_times, "Scalar<MaxTimes>", do.maximum_times_arrays, identity=do.NAT + 1)
-_LAST_TIMES = Form(do.last_times, "Scalar<LastTimes>", do.last_times_arrays)
+_MAX_TIMES = Variant(do.maximum_times, "Scalar<MaxTimes>", do.maximum_times_arrays, identity=do.NAT + 1)
+_LAST_TIMES = Variant(do.last_times, "Scalar<LastTimes>", do.last_times_arrays)
 _LOG_ADD_EXP = {
-    code: Form(do.logaddexp_in(numbers), "Scalar<LogAddExp<Numbers>>", numbers=numbers)
+    code: Variant(do.logaddexp_in(numbers), "Scalar<LogAddExp<Numbers>>", numbers=numbers)
     for code, numbers in do.LOG_ADD_EXP.items()
 }
 
 ROWS = (
     Row(
         "add", "the sum; logical or of booleans; wraps in integers", "biufcm",
-        Form(do.add, "Scalar<Add>", do.add, free="iu", vector="add"), 0,
-        forms={"b1": _OR, "m8": Form(do.add_times, "Scalar<AddTimes>", do.add_times_arrays)},
+        Variant(do.add, "Scalar<Add>", do.add, free="iu", vector="add"), 0,
+        variants={"b1": _OR, "m8": Variant(do.add_times, "Scalar<AddTimes>", do.add_times_arrays)},
         slopes=lambda xp, a, b: (xp.ones_like(a), xp.ones_like(b)), ufuncs=("add",),
     ),
     Row(
         "mul", "the product; logical and of booleans; wraps in integers", "biufc",
-        Form(do.mul, "Scalar<Mul>", do.mul_arrays, free="iu", vector="mul"), 1,
-        forms={"b1": _AND}, slopes=lambda xp, a, b: (b, a), ufuncs=("multiply",),
+        Variant(do.mul, "Scalar<Mul>", do.mul_arrays, free="iu", vector="mul"), 1,
+        variants={"b1": _AND}, slopes=lambda xp, a, b: (b, a), ufuncs=("multiply",),
     ),
     Row(
         "min", "the smaller; NaN where either is one, and -0 below 0", "biufmM",
-        Form(do.minimum, "Scalar<Min>", np.minimum, free="iu", vector="<"), _highest,
-        forms={"b1": _AND, **{c: Form(fs[0], "Scalar<Min>", fs[2], vector="<") for c, fs in _EXTREMES.items()}},
+        Variant(do.minimum, "Scalar<Min>", np.minimum, free="iu", vector="<"), _highest,
+        variants={"b1": _AND, **{c: Variant(fs[0], "Scalar<Min>", fs[2], vector="<") for c, fs in _EXTREMES.items()}},
         slopes=lambda xp, a, b: _choice(xp, (b <= a) | (b != b), a), ufuncs=("minimum",),
     ),
     Row(
         "max", "the larger; NaN where either is one, and -0 below 0", "biufmM",
-        Form(do.maximum, "Scalar<Max>", np.maximum, free="iu", vector=">"), _lowest,
-        forms={
+        Variant(do.maximum, "Scalar<Max>", np.maximum, free="iu", vector=">"), _lowest,
+        variants={
             "b1": _OR, "m8": _MAX_TIMES, "M8": _MAX_TIMES,
-            **{c: Form(fs[1], "Scalar<Max>", fs[3], vector=">") for c, fs in _EXTREMES.items()},
+            **{c: Variant(fs[1], "Scalar<Max>", fs[3], vector=">") for c, fs in _EXTREMES.items()},
         },
         slopes=lambda xp, a, b: _choice(xp, (b >= a) | (b != b), a), ufuncs=("maximum",),
     ),
@@ -155,28 +155,28 @@ ROWS = (
     Row("or", "bitwise or", "biu", _OR, 0, ufuncs=("bitwise_or",)),
     Row(
         "xor", "bitwise exclusive or", "biu",
-        Form(do.bit_xor, "Scalar<Xor>", do.bit_xor, free="biu", vector="xor"), 0, ufuncs=("bitwise_xor",),
+        Variant(do.bit_xor, "Scalar<Xor>", do.bit_xor, free="biu", vector="xor"), 0, ufuncs=("bitwise_xor",),
     ),
     Row(
         "logaddexp", "log(exp(a) + exp(b)) without overflow", "f", _LOG_ADD_EXP["f8"], -np.inf,
-        forms={"f4": _LOG_ADD_EXP["f4"]}, costly=True, slopes=_of_logaddexp, ufuncs=("logaddexp",),
+        variants={"f4": _LOG_ADD_EXP["f4"]}, costly=True, slopes=_of_logaddexp, ufuncs=("logaddexp",),
     ),
     Row(
         "affine", "x -> a x + b after another such map, of arrays (a, b)", "iufc",
-        Form(do.affine, "Affine", do.affine_arrays, "AffineState"), (1, 0), False, arity=2, alike=True,
+        Variant(do.affine, "Affine", do.affine_arrays, "AffineState"), (1, 0), False, arity=2, alike=True,
     ),
     Row(
         "argmax", "the larger of (value, index), the first of equals; a NaN stays", "iuf",
-        Form(do.argmax, "ArgMax", do.argmax_arrays), None, False, arity=2,
+        Variant(do.argmax, "ArgMax", do.argmax_arrays), None, False, arity=2,
     ),
     Row(
         "argmin", "the smaller of (value, index), the first of equals; a NaN stays", "iuf",
-        Form(do.argmin, "ArgMin", do.argmin_arrays), None, False, arity=2,
+        Variant(do.argmin, "ArgMin", do.argmin_arrays), None, False, arity=2,
     ),
     Row(
         "last", "the last that is not NaN (or not-a-time): forward fill", "biufcmM",
-        Form(do.last, "Scalar<Last>", do.last_arrays, free="biu", vector="right"), _not_a_number, False,
-        forms={"m8": _LAST_TIMES, "M8": _LAST_TIMES},
+        Variant(do.last, "Scalar<Last>", do.last_arrays, free="biu", vector="right"), _not_a_number, False,
+        variants={"m8": _LAST_TIMES, "M8": _LAST_TIMES},
         slopes=lambda xp, a, b: _choice(xp, b == b, a),
     ),
 )  # fmt: skip
@@ -184,11 +184,11 @@ ROWS = (
 ADJOINT_ROWS = (
     Row(
         "adjoint of a recurrence", "a step back through h = a h + b, on (gradient of h, a, h before)", "fc",
-        Form(do.adjoint, "Adjoint", do.adjoint), None, False, arity=3, alike=True,
+        Variant(do.adjoint, "Adjoint", do.adjoint), None, False, arity=3, alike=True,
     ),
     Row(
         "gradients of a recurrence", "of b and of a, from what the step back leaves", "fc",
-        Form(do.products, "Products", do.products), None, False, arity=3, alike=True,
+        Variant(do.products, "Products", do.products), None, False, arity=3, alike=True,
     ),
 )  # fmt: skip
 """The operators of a recurrence's gradient; the first is not associative, and runs in order alone."""
@@ -197,17 +197,16 @@ ADJOINT, PRODUCTS = (row.operator() for row in ADJOINT_ROWS)
 
 _SMALLER, _LARGER = zip(*map(do.extremes_of_bytes, (False, True)))
 BYTES_ROWS = {
-    key: Row(f"{key} of bytes", what, "u", Form(fn, f"Scalar<{functor}>", fn), identity)
-    for key, what, fn, functor, identity in (
-        ("add", "the sum of each byte of words", do.add_bytes, "AddBytes", 0),
-        ("min u", "the smaller of each byte", _SMALLER[0], "BytesOf<__vminu2>", 0xFFFFFFFF),
-        ("min i", "the smaller of each signed byte", _SMALLER[1], "BytesOf<__vmins2>", 0x7F7F7F7F),
-        ("max u", "the larger of each byte", _LARGER[0], "BytesOf<__vmaxu2>", 0),
-        ("max i", "the larger of each signed byte", _LARGER[1], "BytesOf<__vmaxs2>", 0x80808080),
+    (vector, kinds): Row(f"{name} of bytes", what, "u", Variant(fn, f"Scalar<{functor}>", fn), identity)
+    for vector, kinds, name, what, fn, functor, identity in (
+        ("add", "iu", "add", "the sum of each byte of words", do.add_bytes, "AddBytes", 0),
+        ("<", "u", "min u", "the smaller of each byte", _SMALLER[0], "BytesOf<__vminu2>", 0xFFFFFFFF),
+        ("<", "i", "min i", "the smaller of each signed byte", _SMALLER[1], "BytesOf<__vmins2>", 0x7F7F7F7F),
+        (">", "u", "max u", "the larger of each byte", _LARGER[0], "BytesOf<__vmaxu2>", 0),
+        (">", "i", "max i", "the larger of each signed byte", _LARGER[1], "BytesOf<__vmaxs2>", 0x80808080),
     )
 }
-"""Operators on the four bytes of words, by the name of the operator on one byte, and by its kind where that counts."""
-BYTES = {key: row.operator() for key, row in BYTES_ROWS.items()}
+"""Operators on the four bytes of words, by the instruction and the kinds of the operator on one byte."""
 
 TABLE: dict[str, Row] = {row.name: row for row in ROWS}
 BUILTIN: dict[str, Operator] = {name: row.operator() for name, row in TABLE.items()}
@@ -234,45 +233,65 @@ class ops:
 
 
 @cache
-def _by_function() -> dict[Any, list[tuple[Row, str, Form]]]:
-    """The rows and forms that a function computes, made by the first scan: an import need not wait for them."""
-    found: dict[Any, list[tuple[Row, str, Form]]] = {}
+def _by_function() -> dict[Any, list[tuple[Row, str, Variant]]]:
+    """The rows and variants that a function computes, made by the first scan: an import need not wait for them."""
+    found: dict[Any, list[tuple[Row, str, Variant]]] = {}
     for row in (*ROWS, *ADJOINT_ROWS, *BYTES_ROWS.values()):
-        for code, form in (("", row.form), *row.forms.items()):
-            found.setdefault(freeze(form.fn), []).append((row, code, form))
+        for code, variant in (("", row.variant), *row.variants.items()):
+            found.setdefault(freeze(variant.fn), []).append((row, code, variant))
     return found
 
 
-def form_of(op: Operator | Function, accumulators: Sequence[np.dtype]) -> tuple[Row, Form] | None:
-    """The row and the form whose function an operator computes with on these accumulators, whatever the operator is called;
+def variant_of(op: Operator | Function, accumulators: Sequence[np.dtype]) -> tuple[Row, Variant] | None:
+    """The row and the variant whose function an operator computes with on these accumulators, whatever the operator is called;
     None for any other function.
 
     >>> f4 = np.dtype("f4")
-    >>> form_of(ops.ADD, [f4])[1].functor, form_of(Operator(lambda a, b: a + b), [f4])[0].name
+    >>> variant_of(ops.ADD, [f4])[1].functor, variant_of(Operator(lambda a, b: a + b), [f4])[0].name
     ('Scalar<Add>', 'add')
-    >>> form_of(Operator(lambda a, b: a - b), [f4])
+    >>> variant_of(Operator(lambda a, b: a - b), [f4])
     """
     kinds = {d.kind for d in accumulators}
-    for row, code, form in _by_function().get(op.key[0], ()):
+    for row, code, variant in _by_function().get(op.key[0], ()):
         computed = "i8" if code[:1] in ("m", "M") else code
         own = dtypes.code(accumulators[0])
-        here = computed == own if code else kinds <= set(row.kinds) and row.forms.get(own, form) == form
+        here = (
+            computed == own if code else kinds <= set(row.kinds) and row.variants.get(own, variant) == variant
+        )
         if here and len(accumulators) == row.arity and not (row.alike and len(set(accumulators)) > 1):
-            return row, form
+            return row, variant
     return None
 
 
 def free(op: Operator, accumulators: Sequence[np.dtype]) -> bool:
     """Whether every order of evaluation gives the same bits: built-in operators on booleans and on integers, which wrap."""
-    known = form_of(op, accumulators)
+    known = variant_of(op, accumulators)
     return known is not None and all(d.kind in known[1].free for d in accumulators)
 
 
 def extreme(op: Operator, accumulators: Sequence[np.dtype]) -> bool:
     """Whether it is the least or the largest of floats: one of the items, the same in every order, unless one is NaN, whose bits
     are mixed with those of others."""
-    known = form_of(op, accumulators)
+    known = variant_of(op, accumulators)
     return known is not None and known[1].vector in ("<", ">") and accumulators[0].kind == "f"
+
+
+@cache
+def _on_words() -> dict[tuple[str, str], Operator]:
+    found = {(vector, kind): row.operator() for (vector, kinds), row in BYTES_ROWS.items() for kind in kinds}
+    bits = {"and_": ops.AND, "or_": ops.OR, "xor": ops.XOR}
+    return found | {(vector, kind): op for vector, op in bits.items() for kind in "biu"}
+
+
+def on_words(op: Operator, byte: np.dtype) -> Operator | None:
+    """The operator that computes the four bytes of a word at once, or None where there is none.
+
+    >>> truth, byte = np.dtype(bool), np.dtype("i1")
+    >>> on_words(ops.MAX.special["b1"], truth) is ops.OR, on_words(ops.MAX, byte).name, on_words(ops.MUL, byte)
+    (True, 'max i of bytes', None)
+    """
+    known = variant_of(op, (byte,))
+    return known and _on_words().get((known[1].vector, byte.kind))
 
 
 # --- operators by name, by ufunc, by function ---------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from upsweep.cache import folder
 from upsweep.cpu import image
 from upsweep.cpu.kept import Code, digest, kept, read
 from upsweep.cpu.shipped import shipped
-from upsweep.operators import form_of
+from upsweep.operators import variant_of
 
 
 class Unit(NamedTuple):
@@ -43,7 +43,7 @@ class Unit(NamedTuple):
         """All that decides its meaning, beside the texts of this folder. A built-in operator goes by its name, because its
         function's bytecode differs between Pythons.
         """
-        known = form_of(self.op, self.accumulators) if self.accumulators else None
+        known = variant_of(self.op, self.accumulators) if self.accumulators else None
         return (
             self.frame,
             (known[0].name, known[1].functor) if known else self.accumulators and self.op.key[0],

@@ -45,7 +45,7 @@ from upsweep.cpu.words import (
 from upsweep.dtypes import accumulator
 from upsweep.function import Function
 from upsweep.operator import OperatorError, identity_of
-from upsweep.operators import form_of
+from upsweep.operators import variant_of
 from upsweep.plan import Plan
 
 
@@ -271,7 +271,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
 
 def _lanes(plan: Plan, sums: Sequence[np.dtype], along: bool) -> int:
     """Runs that are swept at once, or columns: at least four, as of complex128 two cost 1.3 times as much."""
-    known = form_of(plan.op, plan.accumulators)
+    known = variant_of(plan.op, plan.accumulators)
     costly = not along or (known is not None and known[0].costly)
     return max(4, (tuning.COSTLY_LANES if costly else tuning.LANES) // max(d.itemsize for d in sums))
 

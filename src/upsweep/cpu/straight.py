@@ -21,14 +21,14 @@ from upsweep.cpu.memory import Items, adopted, gathered, inner
 from upsweep.cpu.nodes import joiners, operators
 from upsweep.cpu.transpose import shuffle
 from upsweep.cpu.words import JOIN, LINE, SCAN, SUM
-from upsweep.operators import Form
+from upsweep.operators import Variant
 
 LONG = 256
 """Longer rows reach a cache line item by item before vectors are stored."""
 
 
 def _on_vectors(how: str) -> Callable[[Any, Any, Any, bool], Any]:
-    """A built-in operator on two vectors of integers, as its form says."""
+    """A built-in operator on two vectors of integers, as its variant says."""
 
     def code(builder: Any, a: Any, b: Any, signed: bool) -> Any:
         if how == "right":
@@ -41,7 +41,7 @@ def _on_vectors(how: str) -> Callable[[Any, Any, Any, bool], Any]:
     return code
 
 
-def runner(form: Form, stored: np.dtype, identity: Any) -> Callable[..., None]:
+def runner(variant: Variant, stored: np.dtype, identity: Any) -> Callable[..., None]:
     """The code of a built-in operator on integers, or on booleans, with which it computes as bytes of 0 and 1. `frame` holds the
     addresses of what it is asked for, for the first of several rows, and how many bytes the others' items and results lie
     further on; items of a row lie side by side:
@@ -54,12 +54,12 @@ def runner(form: Form, stored: np.dtype, identity: Any) -> Callable[..., None]:
     """
     dtype = np.dtype(np.uint8) if stored.kind == "b" else stored
     S = Items([dtype], [dtype], True)
-    combine, fold, _ = operators(adopted(form.fn), S, S, False, False)
+    combine, fold, _ = operators(adopted(variant.fn), S, S, False, False)
     join, fold_row = joiners(S, S, 1, 1, combine, fold)
     read, write, take = Items([stored], [dtype], True).read, S.write, gathered(5)
     size, neutral = dtype.itemsize, int(identity)
     upto, before, upto_past, before_past = (
-        _vectors(form.vector, stored, neutral, exclusive, past)
+        _vectors(variant.vector, stored, neutral, exclusive, past)
         for past in (False, True)
         for exclusive in (False, True)
     )

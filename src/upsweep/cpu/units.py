@@ -149,34 +149,34 @@ def runs(plan: Plan, lanes: int) -> Unit:
 
 def straight(plan: Plan) -> Unit:
     """The operator's own code along rows, where every order gives the same bits."""
-    dtype, row, form = _built_in(plan)
+    dtype, row, variant = _built_in(plan)
     # "last" has no identity, and needs none: any number before an item leaves the item as it is.
     (identity,) = identity_of(BUILTIN[row.name], plan.accumulators) or (0,)
 
     def make():
         from upsweep.cpu.straight import runner
 
-        return runner(form, dtype, identity)
+        return runner(variant, dtype, identity)
 
     return Unit(("straight", row.name, dtype.name), 7, make, f"{row.name} of {dtype}", plan.op)
 
 
 def extremes(plan: Plan) -> Unit:
     """The code for the largest or the smallest of floats along rows, where none is NaN."""
-    dtype, row, form = _built_in(plan)
+    dtype, row, variant = _built_in(plan)
 
     def make():
         from upsweep.cpu.extremes import runner
 
-        return runner(dtype, form.vector == ">")
+        return runner(dtype, variant.vector == ">")
 
     return Unit(("extremes", row.name, dtype.name), 7, make, f"{row.name} of {dtype}")
 
 
-def _built_in(plan: Plan) -> tuple[np.dtype, Row, operators.Form]:
+def _built_in(plan: Plan) -> tuple[np.dtype, Row, operators.Variant]:
     """The dtype of a plan of one component, and what is known of its built-in operator on it."""
     (dtype,) = plan.accumulators
-    known = operators.form_of(plan.op, plan.accumulators)
+    known = operators.variant_of(plan.op, plan.accumulators)
     assert known is not None
     return dtype, *known
 

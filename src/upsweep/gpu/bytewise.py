@@ -6,15 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from upsweep.gpu.choice import OF_TRUTHS
 from upsweep.gpu.layout import Lane, Layout
 from upsweep.gpu.shapes.columns import RAGGED
 from upsweep.operator import Operator
-from upsweep.operators import BYTES, form_of, ops
+from upsweep.operators import on_words, ops
 from upsweep.plan import Plan
 
 _WORD = np.dtype(np.uint32)
-_ON_WORDS = {**BYTES, "and": ops.AND, "or": ops.OR, "xor": ops.XOR}
 
 
 def joined(plan: Plan, layout: Layout) -> tuple[Plan, Layout]:
@@ -42,26 +40,18 @@ def ragged(plan: Plan, layout: Layout) -> tuple[Plan, Layout] | None:
 
 def _on_words(plan: Plan, layout: Layout) -> Operator | None:
     """The operator on words, if the innermost rows are bytes that are neighbours in memory."""
-    known = form_of(plan.op, plan.accumulators)
     dtypes = (*plan.loads, *plan.accumulators, *plan.stores)
-    if (
-        known is None
-        or len(dtypes) != 3
-        or not all(d and d.itemsize == 1 and d.kind in "biu" for d in dtypes)
-    ):
+    if len(dtypes) != 3 or not all(d and d.itemsize == 1 and d.kind in "biu" for d in dtypes):
         return None
     if plan.initial or plan.map or plan.finish or not layout.dims:
         return None
     if (layout.heads and layout.heads.rows[-1]) or any(x.rows[-1] != 1 for x in layout.arrays()):
         return None
-    name, truths = known[0].name, plan.accumulators[0].kind == "b"
-    if truths:
-        # Before the first item of a conjunction all truths are set, and not all bits.
-        name = OF_TRUTHS.get(name, name)
-        return None if plan.exclusive and name == "and" else _ON_WORDS.get(name)
-    if plan.stores[0] == np.bool_:
-        return None
-    return _ON_WORDS.get(name) or _ON_WORDS.get(f"{name} {plan.accumulators[0].kind}")
+    (byte,) = plan.accumulators
+    op = on_words(plan.op, byte)
+    # Before the first item of a conjunction all truths are set, and not all bits.
+    set_before = plan.exclusive and op is ops.AND
+    return None if (set_before if byte.kind == "b" else plan.stores[0] == np.bool_) else op
 
 
 def _words(plan: Plan, layout: Layout, op: Operator) -> tuple[Plan, Layout]:

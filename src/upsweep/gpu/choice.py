@@ -15,7 +15,7 @@ from upsweep.gpu.shapes.rows import PLACED
 from upsweep.gpu.shapes.tiles import AHEAD
 from upsweep.gpu.sharing import Room, begin, node_words, patches, pitch, places_of_lines, room_of, rounded_up
 from upsweep.gpu.text import declared
-from upsweep.operators import form_of
+from upsweep.operators import variant_of
 from upsweep.plan import Plan
 
 
@@ -155,7 +155,7 @@ def _words(sizes: Iterable[int]) -> int:
 
 def costly(plan: Plan) -> bool:
     """Whether the operator takes many instructions."""
-    known = form_of(plan.op, plan.accumulators)
+    known = variant_of(plan.op, plan.accumulators)
     return known is not None and known[0].costly
 
 
@@ -163,19 +163,18 @@ def light(plan: Plan) -> bool:
     """Whether the operator is known to take few instructions, and so are the map and the finish."""
     return (
         plan.map is plan.finish is None
-        and form_of(plan.op, plan.accumulators) is not None
+        and variant_of(plan.op, plan.accumulators) is not None
         and not costly(plan)
     )
 
 
-BYTEWISE = {"add": 1, "or": 2, "and": 3, "xor": 4, "max": 5, "min": 6}
-"""The operators on bytes that packed.cuh knows, by its numbers."""
-OF_TRUTHS = {"add": "or", "max": "or", "mul": "and", "min": "and"}
+BYTEWISE = {"add": 1, "or_": 2, "and_": 3, "xor": 4, ">": 5, "<": 6}
+"""The numbers that packed.cuh gives to operators on bytes, by the operators' instruction on vectors."""
 
 
 def packing(plan: Plan, layout: Layout) -> int:
     """The operator that makes sums of bytes four at a time, or 0."""
-    known = form_of(plan.op, plan.accumulators)
+    known = variant_of(plan.op, plan.accumulators)
     kinds = [
         d.kind if d.itemsize == 1 else "" for d in (*plan.loads, *plan.accumulators, *params.stored(plan))
     ]
@@ -184,8 +183,7 @@ def packing(plan: Plan, layout: Layout) -> int:
     plain = plan.map is plan.finish is None and not (plan.segmented or plan.reduce)
     if known is None or not (alone and plain) or layout.loads[0].still:
         return 0
-    name = known[0].name
-    return BYTEWISE.get(OF_TRUTHS.get(name, name) if truths[0] else name, 0)
+    return BYTEWISE.get(known[1].vector, 0)
 
 
 def held(plan: Plan, layout: Layout) -> int:

@@ -19,7 +19,7 @@ from upsweep.engine import EngineError
 from upsweep.function import Function, unchanged
 from upsweep.gpu.written import Unwritten, written
 from upsweep.operator import Operator, uncompilable
-from upsweep.operators import Form, form_of
+from upsweep.operators import Variant, variant_of
 from upsweep.plan import Plan
 
 
@@ -93,12 +93,12 @@ def _called(each: Linked, pointers: Sequence[str]) -> str:
     return "".join([*(f"auto& p{k} = *{pointer}; " for k, pointer in enumerate(pointers)), lines])
 
 
-def _functor_of(function: Operator | Function, plan: Plan) -> Form | None:
+def _functor_of(function: Operator | Function, plan: Plan) -> Variant | None:
     """The built-in functor of an operator, or of the finish of a recurrence's gradients."""
     # An operator's function may be a user's map.
     if isinstance(function, Function) and function.arity > 1:
         return None
-    known = form_of(function, plan.accumulators)
+    known = variant_of(function, plan.accumulators)
     return known and known[1]
 
 
@@ -177,12 +177,12 @@ def _functor(name: str, gives: str, takes: str, body: str) -> str:
 
 
 def _operator_text(plan: Plan) -> str:
-    accumulators, form = plan.accumulators, _functor_of(plan.op, plan)
-    if form is not None:
-        numbers = "" if form.numbers is None else _numbers(form.numbers, accumulators[0])
+    accumulators, variant = plan.accumulators, _functor_of(plan.op, plan)
+    if variant is not None:
+        numbers = "" if variant.numbers is None else _numbers(variant.numbers, accumulators[0])
         last = all(d is None for d in plan.stores[:-1])
-        state = form.state if plan.order == "sequential" and plan.finish is None and last else ""
-        return f"{numbers}typedef {state or form.functor} Op;\n"
+        state = variant.state if plan.order == "sequential" and plan.finish is None and last else ""
+        return f"{numbers}typedef {state or variant.functor} Op;\n"
     operands = [pointer for side in "abr" for pointer in _pointers(side, len(accumulators))]
     call = _called(_python(plan, "operator", plan.op), operands)
     return _functor("Op", "Item", "Item a, Item b", f"Item r; {call} return r;")

@@ -30,7 +30,7 @@ from upsweep.jax.neighbours import (
 from upsweep.jax.primitives import call, given, none_if_zero, present, primitive
 from upsweep.jax.recurrence_rules import recurrence
 from upsweep.operator import Operator, OperatorError, identity_of, resolve
-from upsweep.operators import BUILTIN, form_of, ops
+from upsweep.operators import BUILTIN, ops, variant_of
 
 
 def scan(
@@ -125,7 +125,7 @@ _MATHS = SimpleNamespace(
 def _partials(op: Operator, before: Array, x: Array) -> tuple[Array, Array]:
     """The partial derivatives of `before ⊕ x`. Of equal items the later one has the gradient."""
     dtype = np.dtype(x.dtype)
-    known = form_of(resolve(op, (dtype,)), (accumulator(dtype),))
+    known = variant_of(resolve(op, (dtype,)), (accumulator(dtype),))
     if known is not None and known[0].slopes is not None:
         return known[0].slopes(_MATHS, before, x)
     if jnp.issubdtype(x.dtype, jnp.complexfloating):

@@ -12,12 +12,12 @@ from upsweep.function import Function, unchanged
 from upsweep.numpy_engine.functions import adopted
 from upsweep.numpy_engine.typed import Columns, data_of, evaluate
 from upsweep.operator import Operator, uncompilable
-from upsweep.operators import form_of
+from upsweep.operators import variant_of
 
 
 def on_arrays(op: Operator, dtypes: Sequence[np.dtype]) -> Callable[[Columns, Columns], Columns]:
     """The operator as a function of two columns of arrays of these dtypes."""
-    known = form_of(op, dtypes)
+    known = variant_of(op, dtypes)
     if known is not None and known[1].twin is not None:
         return _on_columns(known[1].twin, len(dtypes))
     return _evaluated(op, op.fn, dtypes)
@@ -48,7 +48,7 @@ def _evaluated(
 
 def ufunc_of(op: Operator, dtypes: Sequence[np.dtype]) -> np.ufunc | None:
     """NumPy's own function for an operator, or None."""
-    known = form_of(op, dtypes)
+    known = variant_of(op, dtypes)
     return getattr(np, known[0].ufuncs[0]) if known is not None and known[0].ufuncs else None
 
 
