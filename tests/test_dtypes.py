@@ -278,6 +278,22 @@ def test_linear_recurrence():
             np.testing.assert_allclose(got[:, t], state, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("narrow", "wide"), [("f4", "f8"), ("i1", "f4"), ("u1", "i8"), ("f4", "c16"), ("f2", "f8")]
+)
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+def test_a_recurrence_is_computed_in_the_dtype_of_its_addend(narrow, wide, order):
+    rng = np.random.default_rng(0)
+    a = rng.uniform(0.9, 1.1, (3, 1)) if narrow[0] == "f" else rng.integers(1, 3, (3, 1))
+    a, b = a.astype(narrow), (rng.normal(size=(3, 90)) * 10).astype(wide)
+    full = np.repeat(a, 90, axis=1)
+    want = up.linear_recurrence(full.astype(wide), b, axis=1, order=order)
+    for multiplier in (a, full):
+        got = up.linear_recurrence(multiplier, b, axis=1, order=order)
+        assert got.dtype == wide
+        np.testing.assert_array_equal(got.view("u1"), want.view("u1"))
+
+
 def test_linear_recurrence_broadcasts_its_coefficient():
     b = np.random.default_rng(0).normal(size=(3, 5000)).astype(np.float32)
     for a in (0.5, np.float32(0.5), np.full(5000, 0.5, np.float32), np.full((3, 1), 0.5)):

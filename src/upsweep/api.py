@@ -290,8 +290,8 @@ def linear_recurrence(
     """`h[t] = a[t] h[t-1] + b[t]`, from `h[-1] = initial` (0 if not given): a scan of affine maps.
 
     Args:
-        a, b: arrays of one shape and one floating, complex or integer dtype. `a` may also be a scalar or an array that
-            broadcasts to the shape of `b`, without being copied; b's dtype must hold it.
+        a, b: arrays of one shape, floating, complex or integer. `a` may also be a scalar or an array that broadcasts to the
+            shape of `b`, without being copied. All is computed in b's dtype, which must hold `a`.
         initial: the state before the first item: a scalar, or one value a row (the shape without the axis).
         axis, reverse, out, segments: as in `scan`. In reverse `h[t] = a[t] h[t+1] + b[t]`.
         order: as in `scan`. "sequential" has the bits of the loop `h = a[t] * h + b[t]`, product and sum rounded each; half

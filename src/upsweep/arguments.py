@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -150,6 +151,20 @@ def timed(times: tuple[int, ...], shape: tuple[int, ...], axis: int) -> None:
         raise ShapeError(
             f"times have shape {tuple(times)}; pass {shape[axis]} of them, or x's shape {tuple(shape)}"
         )
+
+
+def half_lives(steps: Any, halflife: Any) -> Any:
+    """Steps in time as numbers of half-lives."""
+    try:
+        halves = steps / (np.timedelta64(halflife) if type(halflife) is timedelta else halflife)
+    except TypeError:
+        halves = None
+    if "float" not in str(getattr(halves, "dtype", None)):
+        raise DTypeError(
+            f"times whose steps are {steps.dtype} do not go with halflife={halflife!r}: pass numbers and a number, or datetime64 "
+            "and a timedelta64"
+        )
+    return halves
 
 
 def followed(last_value: Any, next_values: Any, truncated: Any) -> None:

@@ -66,10 +66,12 @@ def execute(
     groups = told.values if told is not None and told.spelling == "groups" else None
     segments = None if groups else told
     ends = segments is not None and segments.spelling == "ends"
+    # Products of multipliers in a narrower dtype would be other numbers than those of one that is converted, or would wrap.
+    wanted = (views[1].dtype,) if of_states else dtypes_of(dtype)
     plan, dtypes = plan_of(
         as_operator(op), tuple([v.dtype for v in views]), tuple([v.shape for v in views]), axis, exclusive, reverse,
-        initial is not None, dtypes_of(dtype), segments is not None, threads, reducing, keep, order,
-        map and as_function(map), finish and as_function(finish), ends,
+        initial is not None, wanted, segments is not None, threads, reducing, keep, order, map and as_function(map),
+        finish and as_function(finish), ends,
     )  # fmt: skip
     check_beside(given, plan.shape, plan.axis, told, initial)
     if dtype is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from upsweep import api, homes
 from upsweep.advantages import advantages, stops_of
 from upsweep.apps.kinds import enter, floating, parameter
-from upsweep.arguments import ShapeError, axis_of, followed, number_of, timed, weighted
+from upsweep.arguments import ShapeError, axis_of, followed, half_lives, number_of, timed, weighted
 from upsweep.dtypes import named
 from upsweep.engine import DTypeError
 from upsweep.operators import ops
@@ -30,7 +29,8 @@ def ema(
         halflife: instead of alpha, the time after which a weight has halved: `1 - alpha[t]` is
             `2 ** -((times[t] - times[t-1]) / halflife)`.
         times: with halflife, the time of each item, of x's shape or 1-D along the axis: numbers, or datetime64 with a halflife
-            of timedelta64. They must not fall within a segment, which is not checked. Without, items are one apart.
+            of timedelta64. Times that fall within a segment are a ValueError. On a GPU, where somebody would have to wait for
+            them, and in `upsweep.torch`, `.jax` and `.dask`, averages are NaN from there on. Without times, items are one apart.
         axis: the axis of time; it may be left out for 1-D input only.
         initial: y before the first item, a scalar or one value a row. Without it `y[0] = x[0]`, as in pandas'
             `ewm(alpha=alpha, adjust=False).mean()`.
@@ -54,14 +54,13 @@ def ema(
     xp, (x, times), give = enter(x, times, labels=True)
     x = floating(xp, x)
     dim = axis_of(axis, tuple(x.shape))
+    starts = False if segments is None or initial is not None else _starts_of(xp, segments, x, dim)
     if halflife is not None:
-        alpha = 1 - xp.exp2(-_halves(_steps(xp, times, x, dim, segments), halflife))
+        halves = half_lives(_steps(xp, times, x, dim, segments), halflife)
+        alpha = 1 - xp.exp2(-_rising(xp, halves, starts))
     given, fn = (x, parameter(xp, alpha, x)), _averaged
     if initial is None:
-        given, fn = (
-            (*given, False if segments is None else _starts_of(xp, segments, x, dim)),
-            _averaged_from_first,
-        )
+        given, fn = (*given, starts), _averaged_from_first
     y = api.scan(
         given, ops.AFFINE, map=fn, finish=_state_alone, axis=dim, dtype=x.dtype,
         initial=None if initial is None else (1, initial), segments=segments, order=order, out=xp.empty_like(x),
@@ -84,18 +83,18 @@ def _state_alone(prefix):
     return prefix[1]
 
 
-def _halves(steps: Any, halflife: Any) -> Any:
-    """Steps in time as numbers of half-lives."""
-    try:
-        halves = steps / (np.timedelta64(halflife) if type(halflife) is timedelta else halflife)
-    except TypeError:
-        halves = None
-    if "float" not in str(getattr(halves, "dtype", None)):
-        raise DTypeError(
-            f"times whose steps are {steps.dtype} do not go with halflife={halflife!r}: pass numbers and a number, or datetime64 "
-            "and a timedelta64"
-        )
-    return halves
+def _rising(xp: Any, halves: Any, starts: Any) -> Any:
+    """Steps that do not fall but where a segment starts, at which NaN stands: nothing reads a weight there. An array on a GPU is
+    not waited for, and what falls becomes NaN."""
+    falls = halves < 0
+    if xp is np:
+        if not falls.any():
+            return halves
+        if (falls & np.logical_not(starts)).any():
+            raise ValueError(
+                "times fall, or a halflife is below 0: sort the items by time, or pass segments= where times start anew"
+            )
+    return xp.where(falls, xp.nan, halves)
 
 
 def _steps(xp: Any, times: Any, x: Any, dim: int, segments: Segments | None) -> Any:
@@ -107,6 +106,9 @@ def _steps(xp: Any, times: Any, x: Any, dim: int, segments: Segments | None) -> 
         times = xp.reshape(times, tuple(-1 if d == dim else 1 for d in range(x.ndim)))
     if "object" in str(times.dtype) or "U" in str(times.dtype):
         raise DTypeError(f"times of {times.dtype} have no differences: pass numbers or datetime64")
+    if xp.isdtype(times.dtype, "integral"):
+        # Steps of narrow and of unsigned integers would wrap.
+        times = xp.astype(times, xp.int64, copy=False)
     along = (slice(None),) * dim
     first = times[(*along, slice(0, 1))]
     if segments is not None and segments.spelling == "groups" and times.shape[dim]:

@@ -7,7 +7,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from upsweep.arguments import axis_of, held, timed, weighted
+from upsweep.arguments import axis_of, half_lives, held, timed, weighted
 from upsweep.dask.graphs import heads_of, scanned
 from upsweep.dtypes import accumulator, fits
 from upsweep.engine import DTypeError
@@ -57,7 +57,10 @@ def ema(
     weighted(alpha, halflife, times, initial)
     x = _floating(da.asarray(x))
     dim, dtype = axis_of(axis, x.shape), x.dtype
-    alpha = _weight(alpha if halflife is None else 1 - da.exp2(-_steps(times, x, dim) / halflife), x)
+    if halflife is not None:
+        halves = half_lives(_steps(times, x, dim), halflife)
+        alpha = 1 - da.exp2(-da.where(halves < 0, np.nan, halves))
+    alpha = _weight(alpha, x)
     x = x.astype(accumulator(dtype))
     b = alpha * x
     if initial is None:
@@ -119,5 +122,6 @@ def _steps(times: Any, x: Any, dim: int) -> Any:
     times = da.asarray(times)
     timed(times.shape, x.shape, dim)
     times = times if times.ndim == x.ndim else _along(times, x, dim)
+    times = times.astype(np.int64) if times.dtype.kind in "iu" else times
     along = (slice(None),) * dim
     return da.diff(times, axis=dim, prepend=times[(*along, slice(0, 1))])

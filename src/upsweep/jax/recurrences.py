@@ -6,10 +6,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from upsweep.advantages import stops_of
-from upsweep.arguments import ShapeError, axis_of, followed, timed, weighted
+from upsweep.arguments import ShapeError, axis_of, followed, half_lives, timed, weighted
 from upsweep.dtypes import accumulator
 from upsweep.jax import filters
 from upsweep.jax.advantages import advantages
@@ -56,27 +57,33 @@ def ema(
     x = x.astype(inexact(x.dtype))
     dim = axis_of(axis, x.shape) - x.ndim
     if alpha is None:
-        alpha = 1 - jnp.exp2(-_steps(times, x, dim) / halflife)
+        halves = half_lives(_steps(times, x, dim), halflife)
+        alpha = 1 - jnp.exp2(-jnp.where(halves < 0, jnp.nan, halves))
     alpha = ranked(jnp.asarray(alpha, x.dtype), x)
     start, heads = None if initial is None else rows_of(initial, x, dim), heads_of(segments, x, dim)
     dtype, x, alpha = x.dtype, single(x), single(alpha)
-    # No fused multiply-add.
-    b = jax.lax.optimization_barrier(alpha * x)
+    weight = alpha
     if start is None:
         first = jnp.arange(x.shape[dim]).reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)]) == 0
-        b = jnp.where(first if heads is None else first | heads, x, b)
+        weight = jnp.where(first if heads is None else first | heads, 1, alpha)
+    # No fused multiply-add.
+    b = jax.lax.optimization_barrier(weight * x)
     return recurrence(dim, False, 1 - alpha, b, start, heads, order).astype(dtype)
 
 
-def _steps(times: Any, x: Array, dim: int) -> Array:
-    """The time since the item before; 0 for the first item."""
+def _steps(times: Any, x: Array, dim: int) -> Any:
+    """The time since the item before; 0 for the first item. Times that are not JAX's are subtracted as they are: float32 holds
+    the seconds of a day, and no date."""
     if times is None:
-        return jnp.ones(())
-    times = jnp.asarray(times)
+        return np.ones(())
+    own = isinstance(times, Array)
+    times = times if own else np.asarray(times)
     timed(times.shape, x.shape, dim)
     if times.ndim < x.ndim:
         times = times.reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)])
-    return jnp.diff(times, axis=dim, prepend=jax.lax.slice_in_dim(times, 0, min(1, x.shape[dim]), axis=dim))
+    times = times.astype(int) if times.dtype.kind in "iu" else times
+    first = times[(..., slice(0, 1), *[slice(None)] * (-1 - dim))]
+    return (jnp if own else np).diff(times, axis=dim, prepend=first)
 
 
 def discounted_sum(

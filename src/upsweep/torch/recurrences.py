@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from upsweep.advantages import stops_of
-from upsweep.arguments import followed, timed, weighted
+from upsweep.arguments import followed, half_lives, timed, weighted
 from upsweep.segments import Segments
 from upsweep.torch import averages, filters
 from upsweep.torch.advantages import advantages
@@ -78,7 +78,8 @@ def ema(
     dim = dim_of(axis, dim, x)
     plain = isinstance(alpha, (int, float)) and initial is None and x.numel() and not x.is_complex()
     if alpha is None:
-        alpha = 1 - torch.exp2(-_steps(times, x, dim) / halflife)
+        halves = half_lives(_steps(times, x, dim), halflife)
+        alpha = 1 - torch.exp2(-torch.where(halves < 0, torch.nan, halves))
     heads = heads_of(segments, x, dim)
     if plain:
         return averages.average(x, float(alpha), heads, dim, order)
