@@ -481,3 +481,42 @@ def test_two_at_once_do_not_mix(tmp_path: Path) -> None:
     assert got.returncode == 1
     assert "another process is at work" in got.stderr
     assert (tmp_path / "y.npy.part").exists()
+
+
+def test_python_runs_it_as_a_module(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "upsweep", "--version"]
+    got = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert got.stdout == f"upsweep {up.__version__}\n", got.stderr
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_missing_values_are_said(tmp_path: Path, suffix: str) -> None:
+    """Also where the first of them stands in a later block, and where a map reads them."""
+    rows = 5_000
+    v: list[float | None] = [0.5] * rows
+    v[-3] = None
+    made = pa.table({"v": v, "k": pa.array([None if x is None else 1 for x in v]), "w": range(rows)})
+    write = csv.write_csv if suffix == "csv" else parquet.write_table
+    write(made, tmp_path / f"t.{suffix}")
+    as_nan = r"'{}' of {}.* missing values: dtype='float64' \(--dtype float64\) reads them as NaN"
+    for words, says in (
+        (["--column", "v"], as_nan.format("v", "double")),
+        (["--column", "v", "--reverse"], as_nan.format("v", "double")),
+        (["--map", "v * w", "--as", "s"], as_nan.format("v", "double")),
+        (["--column", "k"], as_nan.format("k", "int64")),
+        (
+            ["--map", "k * w", "--as", "s", "--dtype", "float64"],
+            "'k' of int64 has missing values: fill them first",
+        ),
+    ):
+        got = call(tmp_path, "scan", f"t.{suffix}", *words, chunk=1 << 12)
+        assert got.returncode == 1
+        assert re.search(says, got.stderr), (words, got.stderr)
+        assert len(list(tmp_path.iterdir())) == 1
+    read = csv.read_csv if suffix == "csv" else parquet.read_table
+    for name, words in (("v", ["--column", "v"]), ("k", ["--column", "k"]), ("v", ["--map", "v + 0"])):
+        done(tmp_path, "scan", f"t.{suffix}", *words, "--dtype", "float64", "--force", chunk=1 << 12)
+        sums = read(tmp_path / f"t.scan.{suffix}")[name].to_numpy()
+        step = 1.0 if name == "k" else 0.5
+        np.testing.assert_allclose(sums[: rows - 3], np.arange(1, rows - 2) * step)
+        assert np.isnan(sums[rows - 3 :]).all()

@@ -92,7 +92,9 @@ def _slower(ratio: float) -> str:
 @click.option("--exclusive", is_flag=True, help="Leave each item out of its own prefix.")
 @click.option("--reverse", is_flag=True, help="Scan from the end.")
 @click.option("--initial", help="What stands before the first item: 2.5, or 1,0 for a tuple.")
-@click.option("--dtype", help="The dtype to compute and store, such as float64.")
+@click.option(
+    "--dtype", help="The dtype to compute and store, such as float64; floats read missing values as NaN."
+)
 @click.option(
     "--segments",
     help="Where the scan starts anew: flags=, ends=, offsets=, lengths= or keys=, then a .npy file or a column.",

@@ -62,7 +62,8 @@ def scan_file(
         source: a `.npy` file, a Zarr array (a folder ending in `.zarr`), or a `.csv` or `.parquet` table, of any size; files
             may be packed, `.gz` or `.zst`.
         target: where the result goes: `.npy` or `.zarr`, of a table also `.csv` or `.parquet`; files may be packed too.
-        op, axis, exclusive, reverse, initial, dtype: as in `upsweep.scan`.
+        op, axis, exclusive, reverse, initial, dtype: as in `upsweep.scan`. Missing values of a table are a mistake, unless a
+            `dtype` of floats is given: it reads them as NaN.
         columns: of a table, or of an array of records, what to scan: one name for each component that op takes. An operator
             on single numbers scans each of several by itself, from `initial`, or from its part of a tuple, if no map joins
             them. Several results come out as columns of a table or as an array of records.
@@ -119,7 +120,7 @@ def _scan_table(
     columns as an array, and so do scans into an array."""
     table = blocks.opened(source)
     tables.check(table, call.columns, call.names, call.keep)
-    columns = tables.Columns(table, call.columns, None if call.map else call.dtype, call.segments)
+    columns = tables.Columns(table, call)
     to_table = result.suffix in arrays.TABLES
     if to_table and not call.reverse and (columns.key or call.segments is None):
         passes.scan(table, columns, call, result, folder, report)

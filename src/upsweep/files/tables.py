@@ -10,9 +10,10 @@ import numpy as np
 
 from upsweep.files.arrays import FileError, chosen
 from upsweep.files.blocks import Table, ahead
+from upsweep.files.call import Call
 from upsweep.files.heads import column_of
 from upsweep.files.work import load, store
-from upsweep.segments import EACH, Segments
+from upsweep.segments import EACH
 
 Report = Callable[[str, int, int], None]
 
@@ -21,21 +22,19 @@ class Columns:
     """What is scanned of a table: columns of numbers, and flags where segments name a column. A block's types, and the last key
     or end in it, hold for the next."""
 
-    def __init__(
-        self,
-        table: Table,
-        columns: tuple[str, ...],
-        dtypes: tuple[np.dtype, ...] | None,
-        segments: Segments | None,
-    ) -> None:
+    def __init__(self, table: Table, call: Call) -> None:
+        segments, dtypes = call.segments, call.dtype or ()
         self._spelling, self.key = segments.spelling if segments else "", column_of(segments)
         if self.key and self._spelling not in EACH:
             raise FileError(
                 f"{self._spelling} are fewer than rows, so {self.key!r} cannot hold them: pass a .npy file"
             )
-        self.names = _chosen(table.names, columns, self.key)
+        self.names = _chosen(table.names, call.columns, self.key)
         self.read = [*self.names, *([self.key] if self.key and self.key not in self.names else [])]
-        self.types = {name: d.str for name, d in zip(self.names, (dtypes or ()) * len(self.names))}
+        # What a map takes is read as it stands; dtype= is that of what comes out.
+        self.types = {} if call.map else {n: d.str for n, d in zip(self.names, dtypes * len(self.names))}
+        self._missing_as_nan = bool(dtypes) and all(d.kind == "f" for d in dtypes)
+        self._mapped = call.map is not None
         if table.text and self._spelling == "keys" and self.key not in self.names:
             # 007 is another key than 7.
             self.types[self.key] = np.dtype(str).str
@@ -51,12 +50,31 @@ class Columns:
 
     def of(self, block: Any) -> tuple[list[np.ndarray], np.ndarray | None]:
         """The numbers of one block, and its flags."""
-        values = [_numbers(name, block[name], self.types) for name in self.names]
+        values = [self._numbers(name, block[name]) for name in self.names]
         self.types |= {name: v.dtype.str for name, v in zip(self.names, values)}
         if not self.key:
             return values, None
         flags, self.last = _flags(self._spelling, self.key, block[self.key], self.last)
         return values, flags
+
+    def _numbers(self, name: str, column: Any) -> np.ndarray:
+        import pyarrow as pa
+
+        if name in self.types:
+            column = column.cast(pa.from_numpy_dtype(np.dtype(self.types[name])))
+        t = column.type
+        floats = pa.types.is_floating(t)
+        if column.null_count and pa.types.is_primitive(t) and not (floats and self._missing_as_nan):
+            number = floats or (not self._mapped and (pa.types.is_integer(t) or pa.types.is_boolean(t)))
+            how = "dtype='float64' (--dtype float64) reads them as NaN" if number else "fill them first"
+            raise FileError(f"column {name!r} of {t} has missing values: {how}")
+        try:
+            values = _values(column)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise FileError(f"column {name!r} of {t} cannot be scanned: {error}") from None
+        if values.dtype.kind not in "biufmM":
+            raise FileError(f"column {name!r} holds {t}, which cannot be scanned")
+        return values
 
 
 def read(
@@ -136,25 +154,6 @@ def _cut(files: list[tuple[Path, np.dtype]], rows: int) -> None:
     for path, dtype in files:
         with open(path, "ab") as file:
             file.truncate(rows * dtype.itemsize)
-
-
-def _numbers(name: str, column: Any, types: dict[str, str]) -> np.ndarray:
-    import pyarrow as pa
-
-    if name in types:
-        column = column.cast(pa.from_numpy_dtype(np.dtype(types[name])))
-    t = column.type
-    if column.null_count and pa.types.is_primitive(t) and not pa.types.is_floating(t):
-        raise FileError(
-            f"column {name!r} of {column.type} has missing values; dtype=float64 reads them as NaN"
-        )
-    try:
-        values = _values(column)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise FileError(f"column {name!r} of {column.type} cannot be scanned: {error}") from None
-    if values.dtype.kind not in "biufmM":
-        raise FileError(f"column {name!r} holds {column.type}, which cannot be scanned")
-    return values
 
 
 def _values(column: Any) -> np.ndarray:
