@@ -11,7 +11,7 @@ import numpy as np
 from upsweep import cores
 from upsweep.cpu import tuning
 from upsweep.cpu.words import LINE, PANELS, ROW
-from upsweep.operators import extreme, form_of, free
+from upsweep.operators import extreme, free, variant_of
 from upsweep.plan import Plan
 
 Strides = tuple[int, ...]
@@ -236,7 +236,7 @@ def _side_by_side(plan: Plan, strides: tuple[Strides, ...]) -> bool:
 
 def _cheap(plan: Plan) -> bool:
     """Whether the operator is known to take few instructions."""
-    known = form_of(plan.op, plan.accumulators)
+    known = variant_of(plan.op, plan.accumulators)
     return known is not None and not known[0].costly
 
 
