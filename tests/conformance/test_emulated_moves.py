@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from upsweep.gpu import compile
+from upsweep.gpu import compile, selecting
+from upsweep.gpu.arrays import view
 
 RNG = np.random.default_rng(3)
 BLOCK = (256, 2, 1)
@@ -51,3 +52,21 @@ def test_blocks_that_do_not_meet_are_found(emulated, sorting, monkeypatch):
     x = next(keys("int16", 1536))
     got = emulated.host(sorting.radix_sort(emulated.value(x), None, falling=False)[0])
     assert (got != np.sort(x)).any()
+
+
+@pytest.mark.parametrize("share", [0, 0.01, 0.5, 1])
+def test_a_selection_keeps_what_numpy_keeps(emulated, share):
+    n = 40_001
+    keep, x = RNG.random(n + 3)[3:] < share, RNG.integers(0, 99, n).astype(np.int32)
+    runs = np.cumsum(keep, dtype=np.int32)
+    heads = np.flatnonzero(np.diff(runs, prepend=-1))
+    for how, given, flags, wanted in (
+        (selecting.Select("u8", 1, values=False, places=True), None, keep, [np.flatnonzero(keep)]),
+        (selecting.Select("u32", 4, places=True), x, keep, [x[keep], np.flatnonzero(keep)]),
+        (selecting.Select("u32", 4, rest=True), x, keep, [np.concatenate([x[keep], x[~keep]])]),
+        (selecting.Select("i32", 4, runs=True, lengths=True), runs, None, [runs[heads], np.diff(heads, append=n)]),
+    ):  # fmt: skip
+        count, made = how.kept(*(None if v is None else view(emulated.value(v)) for v in (given, flags)))
+        assert count == (len(heads) if how.runs else keep.sum())
+        for got, want in zip(made, wanted, strict=True):
+            np.testing.assert_array_equal(emulated.host(got.owner)[: len(want)], want)

@@ -68,10 +68,9 @@ def launch(
     numbers: Sequence[int],
     shared: int = 0,
     together: bool = False,
-    python: tuple[Linked, ...] = (),
 ) -> None:
     """Launch a kernel of one struct of words of eight bytes, in so many blocks of so many threads, on the stream of `like`."""
-    start(kernel(module, name, spec, like.device, shared, python), like, blocks, numbers, shared, together)
+    start(kernel(module, name, spec, like.device, shared), like, blocks, numbers, shared, together)
 
 
 def kernel(

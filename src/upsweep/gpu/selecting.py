@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ from upsweep.gpu.one_pass import (
     RAW,
     empty,
     items_of,
-    launch,
+    kernel,
     movable,
     nodes,
+    start,
     stream_of,
     zeros,
 )
@@ -52,7 +54,7 @@ class Select:
     lengths: bool = False
     rest: bool = False
 
-    @property
+    @cached_property
     def spec(self) -> dict[str, Any]:
         threads, items, vector, blocks = SHAPES[self.size]
         by_flags = not self.runs and self.test is None
@@ -94,9 +96,12 @@ class Select:
         tile = threads * items
         tiles = -(-(n + skip) // tile)
         levels, words = nodes(tiles)
-        work = zeros(like, words * (1 + self.lengths))
-        marks = empty(like, (tiles * threads,), np.dtype(np.int32 if items > 16 else np.int16))
-        slots = empty(like, (tiles * tile // 2,), x.dtype) if x and self.values and not flags else None
+        # The slots begin at a multiple of 16 bytes.
+        words += words % 2
+        mark, cleared = 4 if items > 16 else 2, words * (1 + self.lengths)
+        slots = tiles * tile // 2 * self.size if self.values and not flags else 0
+        work = zeros(like, cleared, (slots + tiles * threads * mark) // 8)
+        slots_at = work.ptr + 8 * cleared
         firsts = [work.ptr + 8 * first for first in levels]
         x_at, flags_at, *outputs_at = [v.ptr if v else 0 for v in (x, flags, *outputs)]
         numbers = [
@@ -107,18 +112,24 @@ class Select:
             tiles,
             room,
             *outputs_at,
-            marks.ptr,
-            slots.ptr if slots else 0,
+            slots_at + slots,
+            slots_at,
             count,
             *firsts,
             words,
         ]
         even = x is None or (x.ptr - skip * self.size) % min(16, vector * self.size) == 0
-        spec = self.spec | {"EVEN": even}
         marking = -(-tiles // TOGETHER) if flags else tiles
-        python = (self.test,) if self.test else ()
-        for name, blocks in (("mark", marking), ("write", -(-tiles // spec["WRITES"]))):
-            launch("select", f"upsweep_{name}", spec, like, (blocks, threads), numbers, python=python)
+        writing = -(-tiles // self.spec["WRITES"])
+        for ready, blocks in zip(_kernels(self, even, like.device), (marking, writing), strict=True):
+            start(ready, like, (blocks, threads), numbers)
+
+
+@lru_cache(256)
+def _kernels(how: Select, even: bool, device: int) -> list[Any]:
+    """The two kernels of a selection."""
+    spec, python = how.spec | {"EVEN": even}, (how.test,) if how.test else ()
+    return [kernel("select", name, spec, device, python=python) for name in ("upsweep_mark", "upsweep_write")]
 
 
 def _cut(whole: View, kept: int) -> Any:
@@ -130,6 +141,9 @@ def _cut(whole: View, kept: int) -> Any:
         with driver.on_device(whole.device):
             driver.copy(made.ptr, whole.ptr, kept * whole.dtype.itemsize, stream_of(whole))
     return made.owner
+
+
+_select = lru_cache(256)(Select)
 
 
 def pack(x: Any, keep: Any) -> Any:
@@ -175,7 +189,7 @@ def partition(x: Any, keep: Any) -> tuple[Any, int]:
 
 def where(keep: Any) -> Any:
     """The places where `keep` is true, as int64."""
-    return Select("u8", 1, values=False, places=True).cut(None, items_of(keep))[0]
+    return _select("u8", 1, values=False, places=True).cut(None, items_of(keep))[0]
 
 
 def found(x: Any, keep: Any) -> tuple[Any, Any]:
@@ -199,13 +213,13 @@ def runs(x: Any) -> tuple[Any, Any]:
 
 
 def _moving(items: View, rest: bool = False) -> Select:
-    return Select(RAW[items.dtype.itemsize], items.dtype.itemsize, rest=rest)
+    return _select(RAW[items.dtype.itemsize], items.dtype.itemsize, rest=rest)
 
 
 def _comparing(items: View, lengths: bool = False) -> Select:
     # Small integers are equal where their bytes are, which are compared four at a time.
     key = "u8" if items.dtype == np.int8 else memory_type(items.dtype)
-    return Select(key, items.dtype.itemsize, runs=True, lengths=lengths)
+    return _select(key, items.dtype.itemsize, runs=True, lengths=lengths)
 
 
 def _testing(items: View, test: Function) -> Select:
