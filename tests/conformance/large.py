@@ -38,9 +38,10 @@ def _long() -> Iterator[Call]:
     yield Call("eight-f64", ((3, 300_001), 1), initial="rows")
     yield Call("logaddexp-float32", (((1 << 22) + 5,), 0))
     yield Call("logaddexp-float64", (((1 << 20) + 5,), 0), reverse=True, initial="scalar")
-    # Tiles of columns that have more than two stages.
+    # Tiles of columns, two stages and more.
     for columns in (8, 40, 256):
         yield Call("hash-u64", ((40_000_000 // columns, columns), 0), reverse=columns == 40)
+        yield Call("add-float64", ((40_000_000 // columns, columns), 0), reverse=columns == 40)
     yield Call("add-float32", ((100_003, 333), 0), exclusive=True, initial="rows")
     yield Call("add-float16", ((200_003, 201), 0), reverse=True)
     yield Call("add-int32", ((300_003, 50), 0), out="in place")

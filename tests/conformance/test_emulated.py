@@ -61,17 +61,29 @@ STAGED = [
     Call("add-float32", ((1300, 333), 0), exclusive=True, initial="rows"),
     Call("add-int16", ((1500, 333), 0)),
     Call("add-int32", ((4097, 50), 0), reverse=True),
+    Call("add-float32", ((4000, 13), 0), reverse=True),
+    Call("last-float32", ((20_001, 2), 0), exclusive=True, initial="rows"),
 ]
 """Columns that have more than two stages in each form, where they are enough."""
 
 
 def test_columns_of_more_stages_have_the_oracles_bits(emulated, monkeypatch):
-    from upsweep.gpu import sweeps
+    from upsweep.gpu import shapes, sweeps
 
-    monkeypatch.setattr(sweeps, "ROWS", 1)
+    stages = []
+
+    def counted(choice):
+        stages.append(choice.shape.stages)
+        return True
+
+    # The memory of a chip on which they all fit.
+    monkeypatch.setattr(shapes, "chip", lambda arch: shapes.CHIPS[90])
+    monkeypatch.setattr(sweeps, "_fill", counted)
+    monkeypatch.setattr(sweeps, "light", lambda plan: True)
     emulated.forget()
     for call in STAGED:
         assert wrong(call, emulated) is None, call
+    assert {3, 4} <= set(stages)
 
 
 @pytest.mark.parametrize("lost", [r"bar\.sync[^;]*;", r"bar\.warp\.sync[^;]*;"])

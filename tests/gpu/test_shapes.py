@@ -23,7 +23,7 @@ from upsweep.gpu.marks import Marks
 from upsweep.gpu.sharing import places_of_lines, room_of
 from upsweep.gpu.view import View, c_strides
 from upsweep.operator import Operator, identity_of
-from upsweep.operators import BYTES, ops
+from upsweep.operators import on_words, ops
 from upsweep.plan import Plan
 
 CHOICES = [
@@ -79,11 +79,18 @@ def test_the_kernel_follows_the_shape(dtypes, shape, axis, kernel, together, car
         ("f8", (1 << 20, 333), 90, 2),
         ("f4", (1 << 14, 256), 90, 2),
         ("f4", (1 << 20, 256), 80, 2),
+        ("f4", (1 << 22, 13), 90, 4),
+        ("f4", (1 << 25, 2), 90, 3),
+        ("f2", (1 << 20, 255), 90, 2),
+        ("i1", (1 << 22, 1024), 90, 3),
+        ("logaddexp f4", (1 << 20, 256), 90, 2),
     ],
 )
 def test_many_tiles_of_columns_have_more_stages_where_they_fit(dtype, shape, arch, stages):
-    """Few tiles leave the GPU empty, and a GPU with less shared memory has no room."""
-    assert chosen((ops.ADD, [dtype], shape, 0, {}), arch)[1].shape.stages == stages
+    """Few tiles leave the GPU empty, a GPU with less shared memory has no room, and a costly operator wants all warps."""
+    *costly, dtype = dtype.split()
+    op = ops.LOGADDEXP if costly else ops.ADD
+    assert chosen((op, [dtype], shape, 0, {}), arch)[1].shape.stages == stages
 
 
 @pytest.mark.parametrize(
@@ -318,17 +325,19 @@ def test_bytes_of_columns_are_words_where_no_carry_runs_over(op, dtype, shape, a
         assert choice.layout.truths == (dtype == "?")
 
 
-@pytest.mark.parametrize("key", BYTES)
-def test_each_of_four_bytes_is_computed_by_itself(key):
-    name, kind = (*key.split(), "u")[:2]
+@pytest.mark.parametrize("name", ["add", "min", "max"])
+@pytest.mark.parametrize("kind", ["i", "u"])
+def test_each_of_four_bytes_is_computed_by_itself(name, kind):
     dtype = np.dtype(f"{kind}1")
+    op = on_words(getattr(ops, name.upper()), dtype)
+    assert op is not None
     a, b = (x.ravel() for x in np.meshgrid(*[np.arange(256, dtype=np.uint8)] * 2))
-    identity = np.full(1, identity_of(BYTES[key], [np.dtype(np.uint32)])[0], np.uint32)
+    identity = np.full(1, identity_of(op, [np.dtype(np.uint32)])[0], np.uint32)
     for x, y in ((a, b), (b, a)):
-        made = BYTES[key].fn(x.view(np.uint32), y.view(np.uint32)).view(dtype)
+        made = op.fn(x.view(np.uint32), y.view(np.uint32)).view(dtype)
         by = {"add": np.add, "min": np.minimum, "max": np.maximum}[name]
         assert (made == by(x.view(dtype), y.view(dtype))).all()
-        assert (BYTES[key].fn(identity, x.view(np.uint32)) == x.view(np.uint32)).all()
+        assert (op.fn(identity, x.view(np.uint32)) == x.view(np.uint32)).all()
 
 
 @pytest.mark.parametrize(

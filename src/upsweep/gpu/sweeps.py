@@ -14,7 +14,17 @@ from dataclasses import replace
 from math import prod
 
 from upsweep.gpu import functions
-from upsweep.gpu.choice import Choice, costly, held, moved_together, packing, turned_piece, words, words_read
+from upsweep.gpu.choice import (
+    Choice,
+    costly,
+    held,
+    light,
+    moved_together,
+    packing,
+    turned_piece,
+    words,
+    words_read,
+)
 from upsweep.gpu.layout import Lane, Layout, mode, patched, turned
 from upsweep.gpu.shapes import LINE, ROWS, SEVERAL, WARPS, Chip
 from upsweep.gpu.shapes.columns import (
@@ -238,7 +248,8 @@ def _fitting_columns(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Co
     warps, item, again = WARPS, words(plan, layout), functions.reads_again(plan)
     pair = sum(x.size for x in layout.moving()) if [d.itemsize for d in plan.accumulators] == [4, 4] else 0
     loose, alone = _are_loose(plan, layout), item == 1 and not plan.segmented
-    single = len(plan.accumulators) == 1 and item <= 2 and not (plan.segmented or plan.reduce or again)
+    # Two thirds of the warps work where tiles have more stages: too few for operators of many instructions.
+    single = light(plan) and item <= 2 and not (plan.segmented or plan.reduce)
     turning = [x for x in (*layout.moving(), *layout.stores) if turned(x)]
     if turning:
         line = 4

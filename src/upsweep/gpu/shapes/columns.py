@@ -52,7 +52,7 @@ STRETCHED = 128
 .26 -> .80, 10 .50 -> .78, 33 .32 -> .77, 50 .67 -> .76, 65 .40 -> .72, 99 .45 -> .70, 127 .55 -> .73; but 2 .81 -> .76. Of bf16:
 3 .21 -> .68, 13 .22 -> .75, 33 .23 -> .62, 101 .33 -> .64; of bytes: 7 .15 -> .57, 65 .13 -> .53."""
 
-STRETCHED_HALVES = 340
+STRETCHED_HALVES = 352
 """The same of items of two bytes whose lines begin anywhere, in a block of the form that `for_stages` gives."""
 
 STRETCH = 42 * 1024
@@ -163,20 +163,24 @@ def for_uneven(shape: Shape) -> Shape:
 
 
 def for_stages(shape: Shape, columns: int, size: int, dense: bool) -> tuple[Shape, ...]:
-    """The same for single items of `size` bytes, 0 where several bytes are a word, in blocks that have all of a multiprocessor's
-    memory: the best first that fits. `dense`: the lines lie one behind another. Of a copy (H200), before -> so: lines that begin
-    at sectors, 4096 columns of f4 .92 -> .93, 256 .89 -> .91, 16 .84 -> .88, 4 .81 -> .86, but 2 .80; 512 of f8 .90 -> .92,
-    2 .68 -> .83; 1024 of bytes .88 -> .91, 16 .74 -> .81. As parts of the time before: lines of words that begin anywhere, 333 of
-    f4 .92, 201 .92, 1001 .94, 257 .99, but 150 1.05 and 130 1.11, as a second part has few; stretches of f4, 24 .92, 33 .88, 50
-    .95, 64 .95, 65 .92, 96 .97, 101 .97, but 13 and 3 1.01 and 1.05; of bf16 101 .93, 128 .91, 130 .71, 201 .88, 257 .84, 333
-    .94, but 65 1.11; of 333 bytes, four a word, 1.44.
+    """The same for single items of `size` bytes, 0 where several bytes are a word, in blocks that have all of a
+    multiprocessor's memory: the best first that fits. `dense`: the lines lie one behind another. Of a copy (H200), before ->
+    so: lines that begin at sectors, 4096 columns of f4 .92 -> .93, 256 .89 -> .91, 16 .84 -> .88, 4 .81 -> .86, 2 .81 -> .83,
+    in one block .80; 512 of f8 .90 -> .92, 2 .68 -> .83, in two blocks .68; 1024 of bytes .88 -> .91, 16 .74 -> .81. As parts
+    of the time before: lines of words that begin anywhere, 333 of f4 .92, 201 .92, 1001 .94, 257 .99, but 150 1.05 and 130
+    1.11, as a second part has few; stretches of f4, 24 .92, 33 .88, 50 .95, 64 .95, 65 .92, 96 .97, 101 .97, 13 with half the
+    items .95, but 3 1.05; of bf16 101 .93, 128 .91, 130 .71, 201 .88, 257 .84, 333 .94, 351 .95, but 65 1.11, 255 1.04; of 333
+    bytes, four a word, 1.44.
     """
-    if dense and size == 2 and columns > 96 and (columns % 8 or shape.stretch):
+    full = 224 < columns <= 256  # parts of 128 columns leave no lanes idle
+    if dense and size == 2 and columns > 96 and not full and (columns % 8 or shape.stretch):
         items, few = (32, 3) if columns <= STRETCHED else (16, 2)
         block = replace(shape, items=items, vector=-(-columns // 32), warps=8, blocks=1, strips=1)
         block = replace(block, stretch=columns, loose=True)
         return tuple(replace(block, stages=stages) for stages in range(3, few - 1, -1))
     if shape.stretch:
+        if size == 4 and shape.lanes == 16:
+            return (replace(shape, items=shape.items // 2, blocks=2, stages=4),)
         if size != 4 or shape.lanes < 32:
             return ()
         return replace(shape, warps=8, blocks=2, stages=4 if columns <= 32 else 3), replace(
@@ -186,4 +190,6 @@ def for_stages(shape: Shape, columns: int, size: int, dense: bool) -> tuple[Shap
         few = columns <= STRETCHED or 3 * columns < 256 * -(-columns // 128)
         block = replace(shape, items=16, vector=4, warps=8, blocks=1, stages=3)
         return () if size != 4 or few else (block,)
+    if shape.lanes <= 2 and size == 4:
+        return (replace(shape, blocks=2, stages=3),)
     return replace(shape, warps=2 * shape.warps, blocks=1, stages=3), replace(shape, blocks=2, stages=3)
