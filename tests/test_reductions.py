@@ -55,6 +55,42 @@ def test_each_segment_gives_the_last_item_of_its_scan(spelling, keywords, engine
         np.testing.assert_array_equal(result, start if end is None else whole[end])
 
 
+@pytest.mark.parametrize("name", ["hash-u64", "join-i64", "add-f32"])
+def test_a_row_reduces_to_its_last_prefix(name):
+    """The last chunk of a row ends anywhere; 16 blocks of a level may be all that it has."""
+    case = CASES[name]
+    xs = case.draw(20_000)
+    start = tuple(part[0] for part in case.draw(1, 3))
+    bare = len(xs) == 1
+    for n in [
+        1,
+        2,
+        15,
+        16,
+        17,
+        255,
+        256,
+        257,
+        4095,
+        4096,
+        4097,
+        5000,
+        8191,
+        8192,
+        9000,
+        16383,
+        16384,
+        16385,
+        19_999,
+    ]:
+        row = xs[0][:n] if bare else tuple(x[:n] for x in xs)
+        for initial in (None, start[0] if bare else start):
+            got = up.reduce(row, case.op, initial=initial)
+            want = up.scan(row, case.op, initial=initial)
+            for g, w in zip((got,) if bare else got, (want,) if bare else want, strict=True):
+                assert g.tobytes() == w[-1].tobytes(), (n, initial)
+
+
 def test_nothing_reduces_to_the_identity():
     empty = up.segments.lengths([0, 2, 0])
     assert up.reduce(np.array([3.0, 4.0]), "mul", segments=empty).tolist() == [1, 12, 1]

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from upsweep.cpu.address import byte_at, caller, copy_bytes, peek, poke
 from upsweep.cpu.frame import aim, ask, fill, part, place_of
-from upsweep.cpu.mapped import bring_operands, hand_result, hand_results
+from upsweep.cpu.mapped import bring_operands, hand_results
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.transpose import HALF
 from upsweep.cpu.words import NOWHERE, RISE, ROW, SCAN, SETTLE, SINK_WORDS, SUM, Part, Sink, Word
 
-COMPONENTS, VALUES, SINKS, EXCLUSIVE, SEGMENTED, SINK_AT, LANES, INPUTS, MAP, FINISH, FLAGS, PAST, STRAIGHT, AGAIN = map(
+COMPONENTS, VALUES, SINKS, EXCLUSIVE, SEGMENTED, SINK_AT, LANES, INPUTS, MAP, FINISH, FLAGS, PAST, STRAIGHT, AGAIN, REDUCE = map(
     int,
     (
         Word.COMPONENTS, Word.VALUES, Word.SINKS, Word.EXCLUSIVE, Word.SEGMENTED, Word.SINK_AT, Word.LANES, Word.INPUTS,
-        Word.MAP, Word.FINISH, Word.FLAGS, Word.PAST, Word.STRAIGHT, Word.AGAIN,
+        Word.MAP, Word.FINISH, Word.FLAGS, Word.PAST, Word.STRAIGHT, Word.AGAIN, Word.REDUCE,
     ),
 )  # fmt: skip
 SIZE, BRING, PLAIN, SPARE, TOTAL, START, BEFORE, END, HEAD, WANTED, PANEL = map(
@@ -120,11 +120,11 @@ def sum_runs(L, A, first, done, groups, rest, keep):
 
 @of_words
 def climb(L, A, first, m, keep):
-    """Sweep a chunk up; `keep` all block sums for `descend`."""
+    """Sweep a chunk up; `keep` the block sums for `descend`, or those that `fold_blocks` needs."""
     components = peek(L, COMPONENTS)
-    whole, keep_runs = direct(L, m), keep and not peek(L, AGAIN)
-    sum_runs(L, A, first, 0, groups_of(L, whole), 0, keep_runs)
-    sum_runs(L, A, first, whole, whole < m, 1, keep_runs)
+    whole, keep_rest = direct(L, m), keep and not peek(L, AGAIN)
+    sum_runs(L, A, first, 0, groups_of(L, whole), 0, keep_rest and not peek(L, REDUCE))
+    sum_runs(L, A, first, whole, whole < m, 1, keep_rest)
     level, count = 1, runs_in(m)
     while count > ROW:
         groups = groups_of(L, count)
@@ -333,17 +333,3 @@ def hand(L, A, first, m):
             _call4(
                 peek(s, HAND), (target + (first + done) * along, along, sum_at(L, A, c, 0, done), m - done)
             )
-
-
-@of_words
-def hand_last(L, A, m, w, whole):
-    """Hand out the prefix behind a chunk: a reduction's result. Where rows are scanned straight through, there are w rows."""
-    for c in range(peek(L, VALUES)):
-        poke(A, c, A + peek(part(L, c), END) if whole else sum_at(L, A, c, 0, m - 1))
-    if peek(L, FINISH):
-        hand_result(L, A, 1)
-        return
-    for o in range(peek(L, SINKS)):
-        s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
-        target, _, across = place_of(L, A, peek(L, INPUTS) + o)
-        _call4(peek(s, HAND), (target, across, peek(A, peek(s, COMPONENT)), w))

@@ -7,7 +7,7 @@ A chunk lies `along` a row or is a panel (`panels`) of several rows side by side
 
 from __future__ import annotations
 
-from upsweep.cpu import abreast, along, columns, panels, staged, through
+from upsweep.cpu import abreast, along, columns, panels, reduced, staged, through
 from upsweep.cpu.address import copy_bytes, fence, fetch_add, peek, poke
 from upsweep.cpu.carry import behind, prefix_of, publish, push
 from upsweep.cpu.frame import copy_rows, part, place_of
@@ -36,14 +36,15 @@ SIZE, STACK, START, BASE, BEFORE, END, TAIL = map(
     int, (Part.SIZE, Part.STACK, Part.START, Part.BASE, Part.BEFORE, Part.END, Part.TAIL)
 )
 
-along_bring, along_climb, along_take_total, along_descend, along_hand, along_hand_last = (
-    along.bring, along.climb, along.take_total, along.descend, along.hand, along.hand_last,
+along_bring, along_climb, along_take_total, along_descend, along_hand = (
+    along.bring, along.climb, along.take_total, along.descend, along.hand,
 )  # fmt: skip
 bring, climb, take_total, put, descend, step_down, hand, hand_last = (
     panels.bring, panels.climb, panels.take_total, panels.put, panels.descend, panels.step_down, panels.hand,
     panels.hand_last,
 )  # fmt: skip
 pass_rows, hand_row, pass_all_turned = columns.pass_rows, columns.hand_row, columns.pass_all_turned
+fold_blocks, along_hand_last = reduced.fold_blocks, reduced.hand_last
 sum_abreast, scan_abreast = abreast.sum_chunks, abreast.scan_abreast
 remember, come, go = staged.remember, staged.come, staged.go
 sum_items, scan_items = through.sum_items, through.scan_items
@@ -85,10 +86,10 @@ def hand_over(L, A, first, m, w):
 
 
 @of_words
-def hand_last_over(L, A, m, w, whole):
+def hand_last_over(L, A, m, w):
     """Hand out the prefixes behind the last chunk."""
     if peek(L, ALONG):
-        along_hand_last(L, A, m, w, whole)
+        along_hand_last(L, A, w)
     else:
         hand_last(L, A, m, w)
 
@@ -155,10 +156,12 @@ def scan_tile(L, A, has, ends, first, last, w):
         elif not reduce or row + m == last:
             if direct:
                 put(L, A, ROW - 1, w, END)
-            else:
+            elif not (reduce and peek(L, ALONG)):
                 sweep_down(L, A, row, m, w, known, whole)
+            elif not whole:
+                fold_blocks(L, A, m, known)
             if reduce:
-                hand_last_over(L, A, m, w, whole)
+                hand_last_over(L, A, m, w)
             else:
                 hand_over(L, A, row, m, w)
         if whole:
@@ -183,7 +186,7 @@ def reduce_in_any_order(L, A, has, first, last, w):
     copy_rows(L, A, END, BASE, w)
     done = sum_items(L, A, first, last, END, w, has)
     if done:
-        along_hand_last(L, A, last - first, w, 1)
+        along_hand_last(L, A, w)
     return done
 
 
@@ -215,12 +218,12 @@ def scan_turned(L, A, has, n, w):
         sweep_up(L, A, done, n - done, w, 0, 1)
         sweep_down(L, A, done, n - done, w, has or count, 0)
         if reduce:
-            hand_last_over(L, A, n - done, w, 0)
+            hand_last_over(L, A, n - done, w)
         else:
             hand_over(L, A, done, n - done, w)
     elif reduce:
         put(L, A, ROW - 1, w, BEFORE)
-        hand_last_over(L, A, ROW, w, 1)
+        hand_last_over(L, A, ROW, w)
 
 
 @of_words
