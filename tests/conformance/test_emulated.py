@@ -68,7 +68,7 @@ STAGED = [
 
 
 def test_columns_of_more_stages_have_the_oracles_bits(emulated, monkeypatch):
-    from upsweep.gpu import shapes, sweeps
+    from upsweep.gpu import columns, shapes
 
     stages = []
 
@@ -78,8 +78,8 @@ def test_columns_of_more_stages_have_the_oracles_bits(emulated, monkeypatch):
 
     # The memory of a chip on which they all fit.
     monkeypatch.setattr(shapes, "chip", lambda arch: shapes.CHIPS[90])
-    monkeypatch.setattr(sweeps, "_fill", counted)
-    monkeypatch.setattr(sweeps, "light", lambda plan: True)
+    monkeypatch.setattr(columns, "_fill", counted)
+    monkeypatch.setattr(columns, "light", lambda plan: True)
     emulated.forget()
     for call in STAGED:
         assert wrong(call, emulated) is None, call

@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
-from upsweep.gpu import layout, params, sweeps
+from upsweep.gpu import columns, layout, params, sweeps
 from upsweep.gpu.choice import Choice
 from upsweep.gpu.shapes import Shape
 from upsweep.tree import blocks
@@ -23,7 +23,7 @@ from upsweep.tree import blocks
 SIZES = [1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 32767, 32768, 32769, 1 << 20]
 
 
-KINDS = {"tiles": sweeps.Tiles, "columns": sweeps.Columns}
+KINDS = {"tiles": sweeps.Tiles, "columns": columns.Columns}
 
 
 def choice(kernel: str, tiles: int, bits: int = 3) -> Choice:

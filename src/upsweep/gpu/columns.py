@@ -1,0 +1,214 @@
+"""The kernel of columns, rows whose neighbours in memory belong to other rows, and the tiles that fit them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from upsweep.gpu import functions
+from upsweep.gpu.choice import Choice, light, turned_piece, words, words_read
+from upsweep.gpu.layout import Lane, Layout, patched, turned
+from upsweep.gpu.shapes import LINE, ROWS, SEVERAL, WARPS, Chip
+from upsweep.gpu.shapes.columns import (
+    LITTLE,
+    MANY,
+    NARROW,
+    STRETCHED,
+    STRETCHED_HALVES,
+    for_columns,
+    for_loose,
+    for_stages,
+    for_stretch,
+    for_turned,
+    for_uneven,
+)
+from upsweep.gpu.sharing import element_of, item_of, patch, patches, rounded_up
+from upsweep.plan import Plan
+
+
+class Columns(Choice):
+    """A lane holds items of a column; where columns are few, several lanes share one; warps are stacked along the axis."""
+
+    kernel = "columns"
+
+    @property
+    def radix(self) -> int:
+        return 8 * 32 // self.shape.lanes
+
+    @property
+    def width(self) -> int:
+        return self.shape.lanes * self.shape.vector
+
+    @property
+    def across(self) -> bool:
+        return True
+
+    @property
+    def tile(self) -> int:
+        return self.shape.items * self.shape.warps * self.shape.strips * (32 // self.shape.lanes)
+
+    @property
+    def node_items(self) -> int:
+        return self.shape.lanes
+
+    @property
+    def threads(self) -> int:
+        return 32 * (self.shape.warps + self.shape.stages * self.shape.vector)
+
+    def shared_bytes(self, plan: Plan) -> int:
+        stages, warps = self.shape.stages, self.shape.warps
+        parts = warps * self.shape.strips
+        heads = self.layout.heads
+        flags = patch(self.shape, heads) if heads is not None and heads.rows[-1] else 0
+        lines = stages * warps * (patches(self.layout, self.shape)[-1] + flags)
+        (element, align), (item, item_align) = element_of(plan), item_of(plan)
+        align = max(align, item_align, 8)
+        sums = rounded_up(4 * 24, align) + stages * parts * self.width * element
+        prefixes = rounded_up(
+            rounded_up(sums, item_align) + stages * (parts + (not plan.exclusive)) * self.width * item, 4
+        )
+        return lines + rounded_up(
+            prefixes + stages * parts * 32 * self.shape.vector * 4 * plan.segmented, align
+        )
+
+
+def scanned(plan: Plan, layout: Layout) -> Sequence[Lane]:
+    """The results that are as long as the rows: none of a reduction."""
+    return () if plan.reduce else layout.stores
+
+
+def choose(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
+    """Lines as wide as the smallest input wants them, unless that input is little beside others; and as many warps as pay, if all
+    inputs fit into shared memory.
+    """
+    sizes = [x.size for x in layout.loads if patched(x)]
+    line = min((size for size in sizes if LITTLE * size > max(sizes)), default=4)
+    warps, item, again = WARPS, words(plan, layout), functions.reads_again(plan)
+    pair = sum(x.size for x in layout.moving()) if [d.itemsize for d in plan.accumulators] == [4, 4] else 0
+    loose, alone = _are_loose(plan, layout), item == 1 and not plan.segmented
+    # Two thirds of the warps work where tiles have more stages: too few for operators of many instructions.
+    single = light(plan) and item <= 2 and not (plan.segmented or plan.reduce)
+    turning = [x for x in (*layout.moving(), *layout.stores) if turned(x)]
+    if turning:
+        line = 4
+    while True:
+        shape = for_columns(
+            layout.n,
+            columns,
+            item,
+            words_read(layout),
+            line,
+            warps,
+            again,
+            pair,
+            plan.segmented,
+        )
+        staged = single and not turning
+        if alone and turning:
+            piece = min(turned_piece(layout, x, SEVERAL) // x.size for x in turning)
+            shape = for_turned(shape, min(sizes), piece)
+        elif loose and _are_stretch(layout, columns, STRETCHED):
+            shape = for_stretch(shape, columns, sum(sizes), alone)
+        elif shape.lanes == 32 and _are_uneven(layout):
+            grain = _grain(layout, 64 * shape.vector, columns)
+            if loose and (grain < 4 or (item == 1 and grain < 16)):
+                shape = for_loose(shape, columns, line, item > MANY)
+            elif item == 1 and grain >= 4 and shape.vector <= 2 and not (plan.reduce or plan.segmented):
+                shape = for_uneven(shape)
+            staged = staged and shape.loose
+        dense = loose and _are_stretch(layout, columns, STRETCHED_HALVES)
+        size = 0 if layout.bytes else sum(sizes)
+        for more in for_stages(shape, columns, size, dense) if staged else ():
+            made = Columns(more, layout, columns, chip)
+            if made.threads <= 1024 and more.blocks * made.shared_bytes(plan) <= chip.shared and _fill(made):
+                return made
+        made = Columns(shape, layout, columns, chip)
+        if made.shared_bytes(plan) <= chip.shared - 4096 or shape.warps == 1:
+            return made
+        if line < 4:
+            line *= 2
+        else:
+            warps //= 2
+
+
+def _are_loose(plan: Plan, layout: Layout) -> bool:
+    """Whether lines may come and go in pieces of 16 bytes, wherever they begin: items are whole, and each result lies as an
+    input lies whose place it takes."""
+    loads = [x for x in layout.loads if patched(x)]
+    stores = scanned(plan, layout)
+    free = [(x.size, x.begins()) for x in loads]
+    for place in [(x.size, x.begins()) for x in stores]:
+        if place not in free:
+            return False
+        free.remove(place)
+    near = all(
+        x.rows[-1] == x.size and (layout.bytes or replace(x, rows=x.rows[:-1]).grain() >= x.size)
+        for x in (*loads, *stores)
+    )
+    narrow = max((x.size for x in loads), default=4) < 4 and functions.reads_again(plan)
+    return near and bool(loads) and (narrow or words(plan, layout) <= MANY)
+
+
+def _fill(choice: Columns) -> bool:
+    """Whether there are tiles enough for the largest GPUs."""
+    layout = choice.layout
+    lines = -(-choice.columns // choice.width) * prod(layout.dims[:-1])
+    return -(-layout.n // choice.tile) * lines >= ROWS
+
+
+def _are_stretch(layout: Layout, columns: int, most: int) -> bool:
+    """Whether the lines of `most` columns or fewer lie one behind another, in all arrays alike, and lines moved one by one would
+    be cut into small pieces, or into two groups of columns."""
+    arrays = [x for x in layout.loads if patched(x)]
+    dense = all(abs(x.along) == layout.line(x) for x in arrays) and (
+        layout.heads is None or layout.heads.rows[-1] == 0 or abs(layout.heads.along) == columns
+    )
+    pieces = columns > 32 or columns & (columns - 1) > 0 or layout.bytes or min(x.size for x in arrays) < 4
+    return (
+        dense
+        and bool(pieces)
+        and (1 if layout.bytes else 2) < columns <= most
+        and layout.n * columns >= NARROW
+    )
+
+
+def _are_uneven(layout: Layout) -> bool:
+    """Whether lines begin within sectors of 32 bytes."""
+    return any(place % 32 for x in _lines(layout) for place in (x.phase + x.offset, x.along, *x.rows[:-1]))
+
+
+def _grain(layout: Layout, width: int, columns: int) -> int:
+    """The largest power of two up to 16 that divides every address of lines of so many columns; 0 where there are fewer."""
+    if columns < width or any(map(turned, (*layout.moving(), *layout.stores))):
+        return 0
+    return min(x.grain_of_lines(width, columns) for x in _lines(layout))
+
+
+def _lines(layout: Layout) -> list[Lane]:
+    return [x for x in layout.arrays() if patched(x)]
+
+
+def fit(layout: Layout) -> bool:
+    """Whether the innermost rows are neighbours in memory, in every array: a line of rows, or a long axis without gaps. Rows may
+    also share the items of an input. In some arrays the items of a row may be the neighbours, as in a transposed array.
+    """
+    columns, arrays = layout.dims[-1], (*layout.loads, *layout.stores)
+    across = all(x.rows[-1] == x.size or turned(x) for x in layout.stores) and all(
+        x.still or x.rows[-1] in (0, x.size) or turned(x) for x in layout.loads
+    )
+    heads = layout.heads is None or layout.heads.rows[-1] in (0, 1)
+    if not across or not heads:
+        return False
+    if any(map(turned, arrays)):
+        return _turns(layout)
+    line = columns * min(x.size for x in layout.stores) >= LINE
+    dense = all(abs(x.along) == layout.line(x) for x in layout.moving())
+    return line or (dense and layout.n * columns >= NARROW)
+
+
+def _turns(layout: Layout) -> bool:
+    """Whether squares of items can be turned on their way through shared memory."""
+    room = sum(x.size for x in layout.loads if patched(x)) >= max(x.size for x in layout.stores)
+    even = all(x.grain() >= x.size for x in (*layout.moving(), *layout.stores) if turned(x))
+    return room and even and layout.dims[-1] >= 32 and layout.n >= 32
