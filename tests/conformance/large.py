@@ -105,7 +105,7 @@ def _narrow() -> Iterator[Call]:
 
 def _apart() -> Iterator[Call]:
     """Rows of results with bytes between them that belong to no row."""
-    for n in (5, 7, 17, 33, 100, 129, 300, 1000):
+    for n in (2, 5, 7, 17, 33, 100, 129, 300, 1000):
         at = ((8200 if n < 129 else 1031, n), 1)  # of the shorter ones a lane holds a row
         for subject in ("add-int8", "add-float16", "add-float32"):
             yield Call(subject, at, outside="padded", out="given", reverse=n % 3 == 2)

@@ -15,6 +15,7 @@ CALLS = {
         Call("hash-u64", ((7, 300), 1), reverse=True, segments="flags"),
         Call("hash-identity", ROWS, exclusive=True, inside="padded"),
         Call("add-int8", ((3, 4, 70), 2), initial="rows", outside="offset", out="given"),
+        Call("add-int8", ((8200, 2), 1), outside="padded", out="given"),
     ],
     "tiles": [
         Call(

@@ -76,6 +76,9 @@ define void @arrive(ptr %at) {
 """
 """A barrier of shared memory: 20 bits count the arrivals that are missing, 20 those of a phase; bit 60 is the phase."""
 
+IN_SHARED = 1 << 62
+"""The bit of an address that says it is one of shared memory. What an instruction for global memory finds there is `nowhere`."""
+
 
 class _Translation:
     def __init__(self, text: str, entry: str) -> None:
@@ -160,7 +163,13 @@ class _Translation:
         if space == "shared":
             at = self.w.sized(self.w.let(f"add i32 {at}, {offset}"), 32, 64)
             return self.w.let(f"getelementptr i8, ptr %shared, i64 {at}")
-        return self.w.let(f"inttoptr i64 {self.w.let(f'add i64 {at}, {offset}')} to ptr")
+        at = self.w.let(f"add i64 {at}, {offset}")
+        if space == "global":
+            known = self.w.let(f"icmp ult i64 {at}, {IN_SHARED}")
+            at = self.w.choose(known, "i64", at, self.w.let("ptrtoint ptr @nowhere to i64"))
+        else:
+            at = self.w.let(f"and i64 {at}, {~IN_SHARED}")
+        return self.w.let(f"inttoptr i64 {at} to ptr")
 
     # --- control --------------------------------------------------------------------------------------------------------
 
@@ -355,7 +364,7 @@ class _Translation:
         self.put(ops[0], total, BITS[kind])
 
     def _ld(self, mods: list[str], ops: list[str]) -> None:
-        at, bits = self.address(ops[1], "shared" if "shared" in mods else ""), BITS[mods[-1]]
+        at, bits = self.address(ops[1], _space(mods)), BITS[mods[-1]]
         for k, part in enumerate(_inside(ops[0])):
             place = self.w.let(f"getelementptr i8, ptr {at}, i64 {k * bits // 8}")
             self.put(part, self.w.let(f"load i{bits}, ptr {place}, align 1"), bits, mods[-1][0] == "s")
@@ -363,7 +372,7 @@ class _Translation:
     _ldu = _ld
 
     def _st(self, mods: list[str], ops: list[str]) -> None:
-        at, bits = self.address(ops[0], "shared" if "shared" in mods else ""), BITS[mods[-1]]
+        at, bits = self.address(ops[0], _space(mods)), BITS[mods[-1]]
         values = [self.get(part, bits) for part in _inside(ops[1])]
         for k, value in enumerate(values):
             place = self.w.let(f"getelementptr i8, ptr {at}, i64 {k * bits // 8}")
@@ -372,7 +381,7 @@ class _Translation:
     def _cvta(self, mods: list[str], ops: list[str]) -> None:
         value = self.get(ops[1], 64)
         if "shared" in mods:
-            base = self.w.let("ptrtoint ptr %shared to i64")
+            base = self.w.let(f"add i64 {self.w.let('ptrtoint ptr %shared to i64')}, {IN_SHARED}")
             value = self.w.let(f"{'sub' if mods[0] == 'to' else 'add'} i64 {value}, {base}")
         elif not {"global", "param"} & set(mods):
             raise Unknown("cvta." + ".".join(mods))
@@ -393,7 +402,7 @@ class _Translation:
 
     def _red(self, mods: list[str], ops: list[str], result: str = "_") -> None:
         kind = mods[-1]
-        bits, at = BITS[kind], self.address(ops[0], "shared" if "shared" in mods else "")
+        bits, at = BITS[kind], self.address(ops[0], _space(mods))
         values = [self.get(x, bits) for x in ops[1:]]
         if "cas" in mods:
             old = self.w.let(f"load i{bits}, ptr {at}, align 1")
@@ -413,7 +422,7 @@ class _Translation:
             return
         if mods[0] != "async" or mods[1] not in ("ca", "cg"):
             raise Unknown("cp." + ".".join(mods))
-        to, source, size = self.address(ops[0], "shared"), self.address(ops[1], ""), constant(ops[2])
+        to, source, size = self.address(ops[0], "shared"), self.address(ops[1], "global"), constant(ops[2])
         if len(ops) > 3:
             self.w.say(f"call void @llvm.memset.p0.i64(ptr {to}, i8 0, i64 {size}, i1 false)")
             length = self.get(ops[3], 64)
@@ -510,7 +519,13 @@ def _inside(text: str) -> list[str]:
 _INTRINSICS = """
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+@nowhere = internal global [256 x i8] zeroinitializer
 """
+
+
+def _space(mods: list[str]) -> str:
+    """The memory that an instruction names; none where its address tells."""
+    return next((space for space in ("shared", "global") if space in mods), "")
 
 
 def _global(name: str, told: str) -> str:
