@@ -3,7 +3,8 @@
     pip install pandas polars && python benchmarks/files.py [a share of the rows]
 
 Each run is a process of its own, from its start to the table that it leaves. Every result is checked before it is timed. The
-figures are the peer's over ours: of wall time, where above 1 we are faster, and of the most memory that the process held.
+figures are the peer's over ours: of wall time, where above 1 we are faster, and of the most memory that the process held. They
+are stored after every row; of a row no turn starts after its SECONDS.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from itertools import product
@@ -27,7 +29,7 @@ import pyarrow.parquet
 
 from cpu import RESULTS, processor
 
-ROWS, REPEATS = {".parquet": 20_000_000, ".csv": 7_000_000}, 5
+ROWS, REPEATS, SECONDS = {".parquet": 20_000_000, ".csv": 7_000_000}, 5, 20
 COLUMNS = {"one column": ["price"], "all columns": ["shop", "day", "units", "price"]}
 OPS = {"add": "cum_sum", "max": "cum_max"}
 OURS = "from upsweep.cli import main; main()"
@@ -111,28 +113,30 @@ def races(folder: Path, kind: str, share: float) -> Iterator[dict[str, Any]]:
             run(command)
             check(target, given, kept, op)
         runs: dict[str, list[tuple[float, int]]] = {name: [] for name in contestants}
-        for _ in range(REPEATS):
+        began = time.perf_counter()
+        while len(runs["ours"]) < REPEATS and (not runs["ours"] or time.perf_counter() - began < SECONDS):
             for name, command in contestants.items():
                 runs[name].append(run(command))
         least = {name: tuple(map(min, zip(*several))) for name, several in runs.items()}
         seconds, most = least.pop("ours")
         row = {"file": kind, "columns": what, "op": op, "megabytes": source.stat().st_size >> 20}
-        for peer, (time, memory) in least.items():
-            row |= {f"time {peer}": round(time / seconds, 3), f"memory {peer}": round(memory / most, 3)}
+        row["turns"] = len(runs["ours"])
+        for peer, (wall, memory) in least.items():
+            row |= {f"time {peer}": round(wall / seconds, 3), f"memory {peer}": round(memory / most, 3)}
         yield row
 
 
 def main(folder: Path, share: float) -> None:
-    rows = []
+    machine, cores = processor(), os.cpu_count() or 1
+    versions = {name: version(name) for name in ("pandas", "polars", "pyarrow")}
+    name = re.sub(r"[^a-z0-9]+", "-", f"files {machine} {cores} cores".lower()).strip("-")
+    rows: list[dict[str, Any]] = []
+    record = {"machine": machine, "cores": cores, "share of the rows": share, **versions, "rows": rows}
     for kind in ROWS:
         for row in races(folder, kind, share):
             print(row, flush=True)
             rows.append(row)
-    machine, cores = processor(), os.cpu_count() or 1
-    versions = {name: version(name) for name in ("pandas", "polars", "pyarrow")}
-    record = {"machine": machine, "cores": cores, "share of the rows": share, **versions, "rows": rows}
-    name = re.sub(r"[^a-z0-9]+", "-", f"files {machine} {cores} cores".lower()).strip("-")
-    (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+            (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":
