@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
+import upsweep as up
 from conformance.cases import Call
 from conformance.check import wrong
+from oracle import oracle
+from upsweep.adjoint import gradients_at_once
+from upsweep.arithmetic import affine_arrays
 
 LONG, ROWS, COLUMNS = ((140_001,), 0), ((5, 4097), 1), ((4097, 33), 0)
 CALLS = {
@@ -44,6 +49,9 @@ CALLS = {
         # Fewer columns than a warp has lanes, each brought by several lanes.
         Call("affine-float32-float32", ((100, 33), 0), order="sequential"),
         Call("add-float16", ((2, 100, 64), 1), order="sequential", segments="flags"),
+        # Serving warps map and finish: a map and a finish that read again, and a reduction.
+        Call("fused-both", ((70, 33), 0), order="sequential", exclusive=True, initial="rows"),
+        Call("fused-pairs", ((70, 33), 0), order="sequential", reduce=True),
     ],
 }
 
@@ -85,6 +93,26 @@ def test_columns_of_more_stages_have_the_oracles_bits(emulated, monkeypatch):
     for call in STAGED:
         assert wrong(call, emulated) is None, call
     assert {3, 4} <= set(stages)
+
+
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+def test_gradients_of_packed_sequences_have_the_oracles_bits(emulated, order):
+    """Of half precision in odd columns: computed in float32, rounded once."""
+    rng = np.random.default_rng(1)
+    g, a, h = (rng.uniform(-1, 1, (260, 35)).astype("f2") for _ in range(3))
+    heads = rng.random(260) < 0.05
+    heads[0] = True
+    given = map(emulated.value, (g, a, h, np.zeros((), "f4"), heads[:, None]))
+    segments = up.segments.flags(emulated.value(heads))
+    got = gradients_at_once(*given, axis=0, reverse=False, order=order, segments=segments)
+    g, a, h = (x.astype("f4") for x in (g, a, h))
+    how = {"reverse": True, "heads": heads, "order": order}
+    if order == "tree":
+        s = g + oracle(affine_arrays, [a, a * g], exclusive=True, identity=(1, 0), **how)[1]
+    else:
+        s = oracle(lambda x, y: (y[0] + x[1] * x[0], y[1]), [g, a], **how)[0]
+    for made, want in zip(got, (s * np.where(heads[:, None], np.float32(0), h), s)):
+        assert emulated.host(made).tobytes() == want.astype("f2").tobytes()
 
 
 @pytest.mark.parametrize("lost", [r"bar\.sync[^;]*;", r"bar\.warp\.sync[^;]*;"])

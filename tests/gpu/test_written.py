@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 from upsweep.arithmetic import fma
+from upsweep.gpu.functions import handed_on
 from upsweep.gpu.written import Unwritten, written
+from upsweep.operator import Operator
+from upsweep.operators import ADJOINT
+from upsweep.plan import Plan
 
 ONE, HALF, SEVEN, TABLE = np.float32(1), 0.5, np.int32(7), np.ones(3)
 
@@ -152,3 +156,18 @@ def test_integers_that_wrap_are_no_floats():
     assert "f64" in lines(lambda a, b: a * HALF + b, ["i4"], ["f8"])
     with pytest.raises(Unwritten):
         lines(lambda a, b: a * HALF + b, ["i4"])
+
+
+def test_a_component_is_handed_on_only_where_every_path_does():
+    def always(a, b):
+        return a[0] + b[0], b[1]
+
+    def sometimes(a, b):
+        return (a[0] + b[0], b[1]) if a[0] > b[0] else (b[0], a[1])
+
+    f4 = np.dtype("f4")
+    for op, handed in ((always, (False, True)), (sometimes, (False, False))):
+        plan = Plan(Operator(op), (f4, f4), (f4, f4), (f4, f4), (300, 33), 0, order="sequential")
+        assert handed_on(plan) == handed
+    adjoint = Plan(ADJOINT, (f4,) * 3, (f4,) * 3, (f4,) * 3, (300, 33), 0, order="sequential")
+    assert handed_on(adjoint) == (False, True, True)

@@ -109,7 +109,7 @@ def choose(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             piece = min(turned_piece(layout, x, SEVERAL) // x.size for x in turning)
             shape = for_turned(shape, min(sizes), piece)
         elif loose and _are_stretch(layout, columns, STRETCHED):
-            shape = for_stretch(shape, columns, sum(sizes), alone)
+            shape = for_stretch(shape, columns, sum(sizes), alone, item > MANY)
         elif shape.lanes == 32 and _are_uneven(layout):
             grain = _grain(layout, 64 * shape.vector, columns)
             if loose and (grain < 4 or (item == 1 and grain < 16)):
@@ -146,7 +146,8 @@ def _are_loose(plan: Plan, layout: Layout) -> bool:
         x.rows[-1] == x.size and (layout.bytes or replace(x, rows=x.rows[:-1]).grain() >= x.size)
         for x in (*loads, *stores)
     )
-    narrow = max((x.size for x in loads), default=4) < 4 and functions.reads_again(plan)
+    small = max((x.size for x in loads), default=4) < 4
+    narrow = small and functions.reads_again(plan) and (not plan.segmented or _are_uneven(layout))
     return near and bool(loads) and (narrow or words(plan, layout) <= MANY)
 
 

@@ -6,6 +6,7 @@ A function of Python that is not written as C++ is compiled to LTO-IR by numba-c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import count
@@ -123,6 +124,29 @@ def given(plan: Plan) -> Parts:
 def reads_again(plan: Plan) -> bool:
     """Whether the finish gets inputs of its item."""
     return plan.finish is not None and plan.finish.arity > 1
+
+
+def read_by_finish(plan: Plan) -> tuple[bool, ...]:
+    """Which inputs the finish of an item reads."""
+    if plan.finish is None:
+        return (False,) * len(plan.loads)
+    each, first = _python(plan, "finish", plan.finish), len(plan.accumulators)
+    given, lines = len(each.operands) - 1, _written(each)
+    return tuple(
+        [i < given and (lines is None or f"p{first + i}" in _names(lines)) for i in range(len(plan.loads))]
+    )
+
+
+def handed_on(plan: Plan) -> tuple[bool, ...]:
+    """Which components of its right operand the operator hands on as they are, on all of its paths."""
+    parts = len(plan.accumulators)
+    lines = _written(_python(plan, "operator", plan.op))
+    ends = {c: re.findall(rf"\bp{2 * parts + c} = ([^;]*);", lines or "") for c in range(parts)}
+    return tuple([lines is not None and set(ends[c]) == {f"p{parts + c}"} for c in range(parts)])
+
+
+def _names(lines: str) -> set[str]:
+    return set(re.findall(r"\w+", lines))
 
 
 def functions_text(plan: Plan) -> str:

@@ -8,7 +8,8 @@ from itertools import accumulate
 from math import prod
 from typing import Any
 
-from upsweep.gpu.choice import Choice, light, moved_together, packing, words, words_passing, words_read
+from upsweep.gpu import functions
+from upsweep.gpu.choice import Choice, light, moved_together, packing, words, words_passing
 from upsweep.gpu.layout import GAP, Lane, Layout, mode, near_rows, patched
 from upsweep.gpu.shapes import LINE, ROWS, Chip, Shape
 from upsweep.gpu.shapes.rows import CUT
@@ -186,11 +187,12 @@ def _walk(plan: Plan, layout: Layout, across: bool, chip: Chip) -> Walk:
         loads = [replace(x, offset=x.offset + x.along) if x is late else x for x in layout.loads]
         layout = replace(layout, loads=tuple(loads))
     size = max(1, sum(x.size for x in layout.moving()) + plan.segmented)
-    largest = max(x.size for x in layout.arrays())
     rows = prod(layout.dims)
     lines = [x for x in (*layout.arrays(), layout.heads) if x and patched(x)] if across else []
     even = all(x.grain_of_lines(32, layout.dims[-1]) == 16 for x in lines)
-    read = words_read(layout) + (layout.heads in lines)
+    # What serves all columns decides neither how wide lines are nor how many may be on their way.
+    largest = max(x.size for x in (*layout.stores, *(x for x in layout.loads if x in lines or not across)))
+    read = max(1, sum(-(-x.size // 4) for x in (*layout.loads, layout.heads) if x in lines))
     walking = for_walk(layout.n, rows, words_passing(plan, layout), size, largest, across, even, read)
     if lines and not even and all(_stretches(x, layout) for x in lines):
         batch = rows // layout.dims[-1]
@@ -200,6 +202,8 @@ def _walk(plan: Plan, layout: Layout, across: bool, chip: Chip) -> Walk:
             )
             or walking
         )
+    if walking.apart and (plan.map is not None or plan.loads != plan.accumulators):
+        walking = walking.mapping(sum(d.itemsize for d in plan.accumulators))
     shape = Shape(walking.items, 1, walking.walks, vector=walking.vector)
     walk = Walk(shape, layout, layout.dims[-1] if across else 0, chip, walking=walking)
     return replace(walk, walking=walking.fitted(walk.stage(plan), chip.shared))
@@ -212,6 +216,7 @@ def _stretches(x: Lane, layout: Layout) -> bool:
     return abs(x.along) == columns and whole.grain(layout.n * columns) == 16
 
 
+_Lines = list[dict[str, Any]]
 NOT_WALKING = Walking(1, 1, 1, 1, 1, 1)
 
 
@@ -247,10 +252,10 @@ class Walk(Choice):
 
     def stage(self, plan: Plan) -> int:
         """Bytes of a stage."""
-        return self._parts(plan)[2]["STAGE_BYTES"]
+        return self._parts(plan)[3]["STAGE_BYTES"]
 
     def spec(self, plan: Plan) -> str:
-        inputs, outputs, numbers = self._parts(plan)
+        inputs, outputs, components, numbers = self._parts(plan)
         walking = self.walking
         numbers |= {
             "DIMS": len(self.layout.dims) - self.across, "ITEMS": walking.items, "VECTOR": walking.vector,
@@ -260,13 +265,61 @@ class Walk(Choice):
             "ROW_LANES": walking.row_lanes,
             "COLUMNS": self.columns if walking.stretch else 0,
         }  # fmt: skip
-        truths = {"ACROSS": self.across, "TURNED": walking.turned, "APART": walking.apart}
-        return declared(plan, self.layout, numbers, truths, inputs, outputs)
+        truths = {
+            "ACROSS": self.across,
+            "TURNED": walking.turned,
+            "APART": walking.apart,
+            "MAPPED": walking.mapped,
+        }
+        return declared(plan, self.layout, numbers, truths, inputs, outputs, components)
 
-    def _parts(self, plan: Plan) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, int]]:
-        """The text's lines for each input, for each output, and for a stage: the place of each array in it and the way it is
-        copied.
+    def _parts(self, plan: Plan) -> tuple[_Lines, _Lines, _Lines, dict[str, int]]:
+        """The text's lines for each input, each output and each component, and for a stage: the place of each array in it and the
+        way it is copied.
         """
+        end, inputs, outputs, components = (
+            self._parts_mapped if self.walking.mapped else self._parts_as_read
+        )(plan)
+        heads = self.layout.heads
+        said = {"HEADS_AT": end, "HEADS_ALONE": 0, "HEADS_FLIP": 0, "HEADS_GRAIN": 1}
+        if heads is not None:
+            alone = self._alone(heads)
+            # Along rows whose first head lies outside, heads come one by one.
+            apart = not self.across and plan.reverse != plan.ends
+            said |= {
+                "HEADS_ALONE": int(alone),
+                "HEADS_FLIP": int(self.walking.stretch and heads.along < 0),
+                "HEADS_GRAIN": 1 if apart else self._grain(heads, alone),
+            }
+            end += self._room(heads.size, alone)
+        return inputs, outputs, components, {**said, "STAGE_BYTES": max(1, -(-end // 128)) * 128}
+
+    def _parts_mapped(self, plan: Plan) -> tuple[int, _Lines, _Lines, _Lines]:
+        """Of stages that hold components, and the inputs that the finish reads. Prefixes take the place of components that
+        the operator does not hand on."""
+        end, inputs, components = 0, [], []
+        for x, again in zip(self.layout.loads, functions.read_by_finish(plan)):
+            alone = not x.still and self._alone(x)
+            lies = alone or (again and not x.still)
+            grain = x.grain(x.size)
+            inputs.append({"at": end if lies else -1, "alone": alone, "flip": False, "grain": grain})
+            end += self._room(x.size, alone) if lies else 0
+        kept = [plan.exclusive or not handed for handed in functions.handed_on(plan)]
+        if plan.reduce:
+            kept = [False] * len(kept)
+        elif plan.finish is None:
+            kept = [keep and stored is not None for keep, stored in zip(kept, plan.stores)]
+        for d, keep in zip(plan.accumulators, kept):
+            components.append({"at": end, "kept": keep})
+            end += self._room(d.itemsize, False)
+        outputs = [
+            {"at": 0, "flip": False, "grain": x.grain(x.size), "reduced_grain": x.grain(x.size)}
+            for x in self.layout.stores
+        ]
+        return end, inputs, outputs, components
+
+    def _parts_as_read(self, plan: Plan) -> tuple[int, _Lines, _Lines, _Lines]:
+        """Of stages that hold inputs, in the place of which results are written."""
         end, inputs, outputs = 0, [], []
         # Places whose items make way for results.
         free: list[tuple[tuple[int, bool], int]] = []
@@ -279,7 +332,7 @@ class Walk(Choice):
             inputs.append({"at": end, "alone": alone, "flip": flipped, "grain": self._grain(x, alone)})
             if not alone:
                 free.append(((x.size, flipped), end))
-            end += self._room(x, alone)
+            end += self._room(x.size, alone)
         for x in self.layout.stores:
             if plan.reduce:
                 outputs.append({"at": 0, "flip": False, "grain": 1, "reduced_grain": x.grain(x.size)})
@@ -289,21 +342,9 @@ class Walk(Choice):
             if place is not None:
                 free.remove(place)
             at = place[1] if place is not None else end
-            end += 0 if place is not None else self._room(x, False)
+            end += 0 if place is not None else self._room(x.size, False)
             outputs.append({"at": at, "flip": kind[1], "grain": self._grain(x, False), "reduced_grain": 1})
-        heads = self.layout.heads
-        said = {"HEADS_AT": end, "HEADS_ALONE": 0, "HEADS_FLIP": 0, "HEADS_GRAIN": 1}
-        if heads is not None:
-            alone = self._alone(heads)
-            # Along rows whose first head lies outside, heads come one by one.
-            apart = not self.across and plan.reverse != plan.ends
-            said |= {
-                "HEADS_ALONE": int(alone),
-                "HEADS_FLIP": int(self.walking.stretch and heads.along < 0),
-                "HEADS_GRAIN": 1 if apart else self._grain(heads, alone),
-            }
-            end += self._room(heads, alone)
-        return inputs, outputs, {**said, "STAGE_BYTES": max(1, -(-end // 128)) * 128}
+        return end, inputs, outputs, []
 
     def _alone(self, x: Lane) -> bool:
         """Whether all rows of a block read the same items."""
@@ -322,8 +363,8 @@ class Walk(Choice):
             return x.grain_of_lines(self.width, self.columns)
         return 16 if mode(x, 16) == "ALIGNED" and self.walking.steps * x.size % 16 == 0 else x.grain(x.size)
 
-    def _room(self, x: Lane, alone: bool) -> int:
-        line = self.walking.steps * x.size
+    def _room(self, size: int, alone: bool) -> int:
+        line = self.walking.steps * size
         if self.walking.stretch and not alone:
             line *= self.columns
         elif not alone:

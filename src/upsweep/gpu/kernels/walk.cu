@@ -1,94 +1,17 @@
 // Scans in order: y[i] = y[i-1] + x[i], one item after the other, a lane a row. One warp walks 32 * VECTOR rows. SERVERS other
 // warps bring its items through a ring of stages in shared memory and take the results away. So the walking warp waits for
 // arithmetic only, and few rows keep the memory busy.
-#include "params.cuh"
-#include "walk_patches.cuh"
-#include "ring.cuh"
-
-// The rows of a block. ACROSS: columns [column, column + count) of a row of rows; otherwise rows [row, row + count).
-struct Rows { u64 row; i64 column; int count; };
-__device__ __forceinline__ Rows rows_of(const Params& p, i64 block) {
-  if (!ACROSS) return {(u64)block * WIDTH, 0, (int)min(p.rows - block * WIDTH, (i64)WIDTH)};
-  i64 column = block % p.column_groups * WIDTH;
-  return {(u64)(block / p.column_groups), column, (int)min(p.columns - column, (i64)WIDTH)};
-}
-__device__ __forceinline__ Lines lines_of(const Params& p, char* array, const Strides& s, const Rows& rows, i64 column_stride, int lane) {
-  u64 row = ACROSS ? rows.row : rows.row + min(lane, rows.count - 1);
-  return {array + row_offset(p, s, row) + rows.column * column_stride};
-}
-
-// What a lane of a serving warp has asked for: of each input, then of the heads.
-template <int I> struct Asked : Asked<I + 1> { typename In<I>::Asked items; };
-template <> struct Asked<INPUTS> { Heads::Asked heads; };
-
-// The warps that bring items and take results away: warp w every chunk whose number leaves w by SERVERS, which divides STAGES.
-struct Server {
-  const Params& p;
-  const Rows& rows;
-  Ring& ring;
-  char* memory;
-  int warp, lane;
-  Lines in[INPUTS], out[OUTPUTS], heads;
-
-  // f(asked, patch, lines, stride, items that exist, items to leave out) for each array that is read in the chunk from item j on.
-  template <class F> __device__ __forceinline__ void each_source(Asked<0>& asked, i64 j, F&& f) const {
-    int m = (int)min(p.n - j, (i64)STEPS);
-    each<INPUTS>([&](auto i) {
-      constexpr int I = i.value;
-      if constexpr (!Input<I>::still) f(static_cast<Asked<I>&>(asked).items, In<I>{}, in[I], p.in_strides[I].along, I == AHEAD && j + m == p.n ? m - 1 : m, 0);
-    });
-    // The head of the first item may lie outside. That item starts a segment in any case.
-    constexpr bool LINES = ACROSS || HEADS_GRAIN == 1;
-    if constexpr (SEGMENTED) f(asked.heads, Heads{}, heads, p.heads_strides.along, m, LINES && j < p.heads_first);
-  }
-  __device__ __forceinline__ void ask(Asked<0>& asked, i64 j) const {
-    if (j < p.n)
-      each_source(asked, j, [&](auto& items, auto patch, const Lines& at, i64 along, int m, int skip) { patch.ask(items, at, along, j, m, rows.count, lane, skip); });
-  }
-  __device__ __forceinline__ void run() {
-    each<INPUTS>([&](auto i) {
-      if constexpr (!Input<i.value>::still)
-        in[i.value] = lines_of(p, p.in[i.value], p.in_strides[i.value], rows, Input<i.value>::alone ? 0 : In<i.value>::SIZE, lane);
-    });
-    each<OUTPUTS>([&](auto o) { out[o.value] = lines_of(p, p.out[o.value], p.out_strides[o.value], rows, Out<o.value>::SIZE, lane); });
-    if (SEGMENTED) heads = lines_of(p, p.heads, p.heads_strides, rows, p.heads_column, lane);
-    i64 chunks = (p.n + STEPS - 1) / STEPS;
-    u32 parity = 1;
-    int s = warp;
-    Asked<0> asked;
-    ask(asked, (i64)warp * STEPS);
-    for (i64 k = warp; k < chunks + STAGES; k += SERVERS) {
-      char* stage = memory + s * STAGE_BYTES;
-      i64 j = k * STEPS;
-      if (k >= STAGES && k - STAGES < chunks) {
-        barrier_wait(&ring.done[s], parity);
-        i64 before = j - STAGES * STEPS;
-        int m = (int)min(p.n - before, (i64)STEPS);
-        if constexpr (!REDUCE)
-          each<OUTPUTS>([&](auto o) { Out<o.value>::take(stage, out[o.value], p.out_strides[o.value].along, before, m, rows.count, lane); });
-        __syncwarp();  // results have been read before anything lands on them
-      }
-      if (k < chunks) {
-        each_source(asked, j, [&](auto& items, auto patch, const Lines& at, i64 along, int m, int skip) { patch.bring(items, stage, at, along, j, m, rows.count, lane, skip); });
-        if (SEGMENTED) {
-          bool any = __any_sync(~0u, Heads::any(asked.heads));
-          if (lane == 0) ring.heads[s] = any;
-        }
-        if (TURNED) arrive(&ring.full[s], lane);
-        else { barrier_arrive_with_copies(&ring.full[s]); barrier_arrive(&ring.full[s]); }
-        ask(asked, j + SERVERS * STEPS);
-      }
-      s += SERVERS;
-      if (s >= STAGES) { s -= STAGES; parity ^= 1; }
-    }
-  }
-};
+#include "walk_serving.cuh"
 
 // --- the warp that walks ------------------------------------------------------------------------------------------------
 
-// N items of a lane's rows as they lie in a stage: of each input, then their heads.
-template <int N, int I = 0> struct Items : Items<N, I + 1> { typename Input<I>::Load x[N][VECTOR]; };
-template <int N> struct Items<N, INPUTS> { u8 head[N][VECTOR]; };
+// N items of a lane's rows as they lie in a stage: of each input or component, then their heads.
+template <int N, int I = 0> struct Items : Items<N, I + 1> { typename WalkedOf<I>::Load x[N][VECTOR]; };
+template <int N> struct Items<N, SOURCES> { u8 head[N][VECTOR]; };
+
+// What is taken of a stage for an item, and what is written.
+typedef either<MAPPED, Item, Given>::type Taken;
+typedef either<MAPPED, Item, Result>::type Written;
 
 struct Walker {
   const Params& p;
@@ -100,31 +23,48 @@ struct Walker {
 
   __device__ __forceinline__ int row(int v) const { return LINED ? lane * VECTOR + v : v * ABREAST + lane; }
 
-  // One step of one row: the results for the item.
-  __device__ __forceinline__ Result step(int v, const Given& x, bool head, i64 j) {
+  // One step of one row: the results for the item, or the prefix that the serving warps finish.
+  __device__ __forceinline__ Item prefix(int v, const Item& x, bool head) {
     Item before = SEGMENTED ? select(head, start[v], state[v].value) : state[v].value;
-    fold(state[v], element(Map()(x, index_of(p, j)), head), start[v]);
-    return Finish()(EXCLUSIVE ? before : state[v].value, x, index_of(p, j));
+    fold(state[v], element(x, head), start[v]);
+    return EXCLUSIVE ? before : state[v].value;
+  }
+  template <class T> __device__ __forceinline__ auto step(int v, const T& x, bool head, i64 j) {
+    if constexpr (MAPPED) return prefix(v, x, head);
+    else return Finish()(prefix(v, Map()(x, index_of(p, j)), head), x, index_of(p, j));
   }
 
   template <int N> __device__ __forceinline__ void read(const char* stage, int i, Items<N>& items) const {
-    each<INPUTS>([&](auto n) {
-      if constexpr (!Input<n.value>::still) In<n.value>::template read<N>(stage, lane, i, static_cast<Items<N, n.value>&>(items).x);
+    each<SOURCES>([&](auto n) {
+      typedef WalkedOf<n.value> Source;
+      if constexpr (!Source::still) Source::Patch::template read<N>(stage, lane, i, static_cast<Items<N, n.value>&>(items).x);
     });
     if constexpr (SEGMENTED) Heads::read<N>(stage, lane, i, items.head);
   }
-  template <int N> __device__ __forceinline__ Given given(const Items<N>& items, int k, int v, bool last) const {
-    Given x;
-    each<INPUTS>([&](auto n) {
+  template <int N> __device__ __forceinline__ Taken taken(const Items<N>& items, int k, int v, bool last) const {
+    Taken x;
+    each<SOURCES>([&](auto n) {
       constexpr int I = n.value;
-      if constexpr (Input<I>::still) get<I>(x) = get<I>(still[v]);
+      if constexpr (MAPPED) get<I>(x) = static_cast<const Items<N, I>&>(items).x[k][v];
+      else if constexpr (Input<I>::still) get<I>(x) = get<I>(still[v]);
       else get<I>(x) = widened<typename Input<I>::Value>(static_cast<const Items<N, I>&>(items).x[k][v], (LINED ? v : k) % 2);
-      if constexpr (I == AHEAD) if (last) get<I>(x) = get<I>(start[v]);  // nothing lies behind it
+      if constexpr (I == AHEAD && !MAPPED) if (last) get<I>(x) = get<I>(start[v]);  // nothing lies behind it
     });
     return x;
   }
-  template <int N> __device__ __forceinline__ void write(char* stage, int i, const Result (&y)[N][VECTOR]) const {
-    if constexpr (!REDUCE)
+  template <int N> __device__ __forceinline__ void write(char* stage, int i, const Written (&y)[N][VECTOR]) const {
+    if constexpr (MAPPED)
+      each<COMPONENTS>([&](auto c) {
+        if constexpr (Component<c.value>::kept) {
+          typename Component<c.value>::Acc part[N][VECTOR];
+#pragma unroll
+          for (int k = 0; k < N; k++)
+#pragma unroll
+            for (int v = 0; v < VECTOR; v++) part[k][v] = get<c.value>(y[k][v]);
+          Part<c.value>::template write<N>(stage, lane, i, part);
+        }
+      });
+    else if constexpr (!REDUCE)
       each<OUTPUTS>([&](auto o) {
         typename Output<o.value>::Store part[N][VECTOR];
 #pragma unroll
@@ -137,11 +77,11 @@ struct Walker {
 
   // N items: the items of the next step are read before these are worked on, and before results are written in their place.
   template <bool HEADS, int N> __device__ __forceinline__ void walk(char* stage, i64 j, int i, const Items<N>& items, bool last = false) {
-    Result y[N][VECTOR];
+    Written y[N][VECTOR];
 #pragma unroll
     for (int k = 0; k < N; k++)
 #pragma unroll
-      for (int v = 0; v < VECTOR; v++) y[k][v] = step(v, given(items, k, v, last), HEADS && items.head[k][v] != 0, j + i + k);
+      for (int v = 0; v < VECTOR; v++) y[k][v] = step(v, taken(items, k, v, last), HEADS && items.head[k][v] != 0, j + i + k);
     write<N>(stage, i, y);
   }
   // A stage whose first items have been read. It reads the first items of the next stage, which may have to land first. HEADS:
@@ -176,11 +116,10 @@ struct Walker {
     for (int v = 0; v < VECTOR; v++) {
       int at = min(row(v), rows.count - 1);
       start[v] = {};
-      if (INITIAL || EXCLUSIVE || AHEAD >= 0) start[v] = ACROSS ? start_of(p, rows.row, rows.column + at) : start_of(p, rows.row + at, 0);
+      if (INITIAL || EXCLUSIVE || AHEAD >= 0) start[v] = start_at(p, rows, at);
       state[v] = {start[v], INITIAL};
       each<INPUTS>([&](auto i) {
-        if constexpr (Input<i.value>::still)
-          get<i.value>(still[v]) = ACROSS ? still_item<i.value>(p, rows.row, rows.column + at) : still_item<i.value>(p, rows.row + at);
+        if constexpr (Input<i.value>::still && !MAPPED) get<i.value>(still[v]) = still_at<i.value>(p, rows, at);
       });
     }
   }
@@ -192,7 +131,7 @@ struct Walker {
     walk_slowly(ring, memory, turn, j);  // nothing may stand before the first item
 #pragma unroll
     for (int v = 0; v < VECTOR; v++) state[v].some = true;
-    constexpr int REST = AHEAD >= 0;  // the last item is not one of many
+    constexpr int REST = AHEAD >= 0 && !MAPPED;  // the last item is not one of many
     if (j + STEPS + REST <= p.n) {
       Items<ITEMS> x[2];
       barrier_wait(&ring.full[turn.stage], turn.parity);

@@ -89,3 +89,12 @@ using Source = typename either<ALONE, Alone<T, AT, GRAIN>, Patch<T, AT, FLIP, GR
 template <int I> using In = Source<typename Input<I>::Load, Input<I>::at, Input<I>::alone, Input<I>::flip, Input<I>::grain>;
 template <int O> using Out = Patch<typename Output<O>::Store, Output<O>::at, Output<O>::flip, Output<O>::grain>;
 typedef Source<u8, HEADS_AT, HEADS_ALONE, HEADS_FLIP, HEADS_GRAIN> Heads;
+
+// Where the serving warps map and finish, a stage holds the components of items.
+template <int C> using Part = Turned<typename Component<C>::Acc, Component<C>::at, 1>;
+
+// What the walking warp reads of a stage.
+template <int I, bool PARTS> struct Walked { typedef In<I> Patch; typedef typename Input<I>::Load Load; static constexpr bool still = Input<I>::still; };
+template <int C> struct Walked<C, true> { typedef Part<C> Patch; typedef typename Component<C>::Acc Load; static constexpr bool still = false; };
+template <int I> using WalkedOf = Walked<I, MAPPED>;
+constexpr int SOURCES = MAPPED ? COMPONENTS : INPUTS;

@@ -97,11 +97,12 @@ def for_columns(
     return Shape(items, warps, blocks, lanes=lanes, vector=vector)
 
 
-def for_stretch(shape: Shape, columns: int, size: int, single: bool) -> Shape:
+def for_stretch(shape: Shape, columns: int, size: int, single: bool, many: bool) -> Shape:
     """Tiles of some 32 KiB, of lines with all columns, `size` bytes a column. Where several lanes share a column of `single`
-    words of two bytes or more, tiles are twice as high, and a block is alone."""
+    words of two bytes or more, tiles are twice as high, and a block is alone. Of `many` words lanes hold fewer items."""
     sets = -(-columns // 32)
     items, warps, room, blocks = shape.items, shape.warps, STRETCH, shape.blocks
+    items = min(items, MANY_STRETCHED) if many else items
     if single and size > 1 and shape.lanes < 32:
         items, room, blocks = 2 * items, 2 * room, 1
     elif items * warps * columns * size > room and sets > 2:
@@ -127,9 +128,14 @@ def for_turned(shape: Shape, size: int, piece: int) -> Shape:
 
 
 MANY = 4
-"""The most words of an item whose lines begin anywhere and go in pieces of 16 bytes; without segments, of two bytes that are
-read again more. Gradients of 1535 columns of bf16 ran at .10 of a copy item by item, so at .545, of 333 at .10 and .47, of 101
-at .08 and .36 (H200)."""
+"""The most words of an item whose lines begin anywhere and go in pieces of 16 bytes; of two bytes that are read again more,
+within segments where lines begin within sectors. Gradients of 1535 columns of bf16 ran at .10 of a copy item by item, so at .545,
+of 333 at .10 and .47, of 101 at .08 and .36; within segments .02 and .42, .08 and .36, .08 and .30; of 64, whose lines begin at
+sectors, .506 and .485 (H200)."""
+
+MANY_STRETCHED = 16
+"""The most items of a lane of as many words, in lines that are moved as one stretch. The gradients of 101 columns within segments
+ran at .30 of a copy so, with 32 items in half the warps, which spill, at .28 (H200)."""
 
 MANY_LOOSE = (8, 4, 8, 2)
 """Items, columns of a lane, warps and blocks of more words. The same gradients with 16 items and two columns .545 and .46, with
