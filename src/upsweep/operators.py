@@ -321,7 +321,7 @@ def as_operator(op: Operator | str | Callable[[Any, Any], Any]) -> Operator:
 _OF_C: dict[Any, Operator] = {
     **{getattr(np, ufunc): BUILTIN[row.name] for row in ROWS for ufunc in row.ufuncs},
     max: ops.MAX, min: ops.MIN, add: ops.ADD, mul: ops.MUL, and_: ops.AND, or_: ops.OR, xor: ops.XOR,
-    # Of numbers they give truths, which are no numbers to go on with.
+    # NumPy makes truths of numbers here, so these operators take booleans alone.
     np.logical_and: Operator(do.bit_and, True, "logical_and", True, "b", {}, 1),
     np.logical_or: Operator(do.bit_or, False, "logical_or", True, "b", {}, 1),
     np.logical_xor: Operator(do.bit_xor, False, "logical_xor", True, "b", {}, 1),

@@ -62,7 +62,7 @@ def run(
         y = known(xs, initial, out, segments)
         if y is not None:
             return y
-    # Not a closure: its cells would cost every call that is known a microsecond.
+    # A closure would cost every known call a microsecond, for its cells.
     first = partial(
         execute, xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, reducing, keep, order, map,
         finish,

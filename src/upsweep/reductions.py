@@ -103,7 +103,7 @@ def _last(
         codes, counts = engines.grouping(engine).codes_of(segments.values, n)
         step = -1 if reverse else 1
         ends = np.empty(len(counts), np.int64)
-        # Of several places for one group the last that is written stays.
+        # A group has several places; the last that is written stays.
         ends[codes[::step]] = np.arange(n)[::step]
         return ends, np.zeros(len(counts), bool)
     from upsweep.host import offsets

@@ -18,7 +18,7 @@ def write_codes(x: Any, codes: np.ndarray, lengths: np.ndarray, block: int) -> t
     xp, (x, table), _ = enter(x, codes.astype(np.int32) | lengths.astype(np.int32) << 24)
     entries = table[xp.astype(x, xp.int64)]
     first, second = entries[0::2], entries[1::2]
-    # Of two bytes at most 24 bits: the length stays on top.
+    # A pair has two bytes in at most 24 bits: its length stays on top.
     entries = first + (second & ~_PAIR) | (second & _PAIR) << (first >> 24)
     first, second = entries[0::2], entries[1::2]
     widths = first >> 24

@@ -201,7 +201,7 @@ def _by_text(data, starts, stops, codes, counts, first):
             hash_ = _mixed(hash_, _word(data, start + done, 8))
             done += 8
         hash_ = _mixed(hash_, _word(data, start + done, n - done))
-        # Of fewer than eight bytes the hash is one of one word, which no other text of this length has.
+        # A text of fewer than eight bytes is one word: no other text of its length has its hash.
         length = np.uint64(min(n, 8)) << np.uint64(32)
         at = np.int64(hash_ & np.uint64(len(table) - 1))
         code = np.int64(-1)

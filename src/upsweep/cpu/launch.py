@@ -184,7 +184,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
                 part[Part.PANEL + level] = LINE + scratch.take(LINE + size * ((chunk >> 4 * level) + group))
         else:
             part[Part.PANEL] = scratch.take(size * (ROW + 1) * pitch)
-            # Of each level of a step, the sums and the prefixes.
+            # Each level of a step has its sums and its prefixes.
             for level, lines in enumerate((ROW * ROW, ROW, 1) if lie.abreast else (), 1):
                 part[Part.PANEL + level] = scratch.take(size * lanes * (2 * lines + 1))
     side = plan.axis if along or lie.inner is None else lie.inner

@@ -63,7 +63,7 @@ class Place(IntEnum):
     STATES = 132
     # Rows of a state: rate, h, carry, da.
     EACH = 4
-    # Behind the states, for each step and state: the state before and its decay.
+    # The state before and its decay, for each step and state, lie behind the states.
     PAIR = 2
 
 

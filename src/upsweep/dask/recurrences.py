@@ -84,7 +84,7 @@ def discounted_sum(
     dim, dtype = axis_of(axis, r.shape), r.dtype
     weight, r = _weight(gamma, r), r.astype(accumulator(dtype))
     if dones is not None and initial is not None and r.shape[dim]:
-        # Behind the last item stands `initial`, unless that item is done.
+        # `initial` stands behind the last item, unless that item is done.
         done = da.asarray(dones) if np.ndim(dones) > 1 else _along(da.asarray(dones), r, dim)
         last = _is_item(r.shape[dim] - 1, r, dim)
         after = np.expand_dims(held(initial, r.dtype), dim) if np.ndim(initial) else held(initial, r.dtype)

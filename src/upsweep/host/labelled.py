@@ -75,7 +75,7 @@ def _labels(x: Any) -> list[_Labels]:
     if library_of(x) == "xarray":
         indexes = getattr(x, "indexes", {})
         return [_Labels(dim, indexes.get(dim)) for dim in x.dims]
-    # Of pandas', a Series and a DataFrame have axes.
+    # A Series and a DataFrame of pandas have axes.
     return [_Labels("", index) for index in getattr(x, "axes", ())]
 
 

@@ -114,7 +114,7 @@ def ladner_fischer(k: int) -> Callable[[int, int, int], Setup]:
 
 
 def three_phase(n: int, block: int, warp: int) -> Setup:
-    # So much fits into shared memory also with eight bytes an item.
+    # This many items of eight bytes fit into shared memory.
     items = ceil(n, block) if n <= 4096 else 8
     names = {"BLOCK": block, "ITEMS": items, "TILE": items * block}
     launch = Launch(grids.three_phase, ceil(n, items * block), block, ("x", "y", n), names)

@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_mark_bits(const __
   each_offset(p, [&](i64 at) { atomicOr((u32*)p.flags + (at >> 5), 1u << (at & 31)); });
 }
 
-// Of keys as (outer, n, inner), in C order: whether an item differs from the one before it along the middle.
+// Whether a key differs from the key before it along the middle of (outer, n, inner), in C order.
 struct Changes { const KEY* keys; u8* flags; i64 count, n, inner; };
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_changes(const __grid_constant__ Changes p) {
   i64 start = (i64)blockIdx.x * (THREADS * BATCH) + threadIdx.x;

@@ -26,13 +26,13 @@ __device__ __forceinline__ void normalize(Packed& w) {
 }
 
 __device__ __forceinline__ u32 join_bits(u32 a, u32 b) { return BYTEWISE == ORS ? a | b : BYTEWISE == ANDS ? a & b : a ^ b; }
-// Of sums, and of two halves of a word.
+// The operator on sums, and on two halves of a word.
 __device__ __forceinline__ u32 join(u32 a, u32 b) { return BYTEWISE == ADDS ? a + b : MOST ? max(a, b) : join_bits(a, b); }
 __device__ __forceinline__ u32 join_halves(u32 a, u32 b) {
   if constexpr (same<Byte, i8>) return BYTEWISE == MINS ? __vmins2(a, b) : __vmaxs2(a, b);
   else return BYTEWISE == MINS ? __vminu2(a, b) : __vmaxu2(a, b);
 }
-// Of what lanes hand each other, and of words.
+// The values that change nothing: of sums that lanes hand each other, and of words.
 constexpr u32 NEUTRAL = BYTEWISE != ANDS ? 0 : same<Byte, bool> ? 0x01010101u : 0xffffffffu, EMPTY = MOST ? TURNED * 0x01010101u : NEUTRAL;
 
 // Makes the first bytes neutral, fewer than 16.

@@ -125,13 +125,13 @@ template <class T, class Counts, class F> __device__ __forceinline__ void each_s
 
 extern "C" __global__ void __launch_bounds__(THREADS, (sizeof(VALUE) > 8 ? 768 : VALUES ? 1280 : 1024) / THREADS) upsweep_fill(const __grid_constant__ Repeat p) {
   __shared__ u32 marks[2][CHUNK / 32];  // a bit where a segment starts, in this part and in the next one
-  // Of the segments of a tile that have items: their values, or where they begin in the part, and which they are.
+  // The segments of a tile that have items: their values, or where they begin in the part, and their names.
   __shared__ VALUE held[VALUES ? TILE : 1];
   __shared__ int begins[OWNERS ? TILE : 1];
   __shared__ u16 names[OWNERS ? TILE : 1];
   __shared__ u64 sums[WARPS];
   __shared__ i64 tile_sums[PARTS];
-  // Of the segment that a part starts in: its rank, and how many items it has before the part.
+  // The rank of the segment that a part starts in, and how many items it has before the part.
   __shared__ u32 cut_rank;
   __shared__ i64 late;
   __shared__ u8 wides[PARTS];

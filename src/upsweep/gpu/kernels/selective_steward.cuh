@@ -23,7 +23,7 @@ struct Steward {
   int place = lane % PER_LINE, first = warp * SHARE + lane / PER_LINE * MINE;
   bool owned = place * VEC < part.exist;
   const Lines& shared = warp ? p.c : p.b;
-  // Of the tile that is filled next: the lane's first piece of each array, its states of b or c, the states before the tile, and
+  // The tile that is filled next: the lane's first piece of each array, its states of b or c, the states before the tile, and
   // its sums of db and dc.
   char *u, *delta, *z, *g, *du, *ddelta, *dz, *pack;
   const Real* mark;

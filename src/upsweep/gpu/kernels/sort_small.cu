@@ -29,7 +29,7 @@ template <class T> __device__ __forceinline__ void exchange(T (&x)[ITEMS], const
   for (int k = 0; k < ITEMS; k++) x[k] = all[first + 32 * k];
 }
 
-// Of a tile, whose first `present` items from a lane's own place on exist.
+// Loads a tile; the first `present` items from a lane's own place on exist.
 __device__ __forceinline__ void load(Held& held, const KEY* keys, const VALUE* values, i64 from, int present) {
 #pragma unroll
   for (int k = 0; k < ITEMS; k++) held.x[k] = 32 * k < present ? keys[from + 32 * k] : (KEY)0;
