@@ -169,7 +169,8 @@ struct Server {
       }
       if (k < chunks) {
         each_source(asked, j, [&](auto& items, auto patch, const Lines& at, i64 along, int m, int skip) {
-          if (!MAPPED || patch.AT_ALL) patch.bring(items, stage, at, along, j, m, rows.count, lane, skip);
+          if constexpr (MAPPED) { if (!patch.LIES) return; }
+          patch.bring(items, stage, at, along, j, m, rows.count, lane, skip);
         });
         if constexpr (MAPPED) {
           __syncwarp();  // what serves all rows is there

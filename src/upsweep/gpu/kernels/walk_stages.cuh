@@ -63,7 +63,7 @@ constexpr bool LINED = ACROSS && !TURNED && !COLUMNS;
 template <class T, int AT, bool FLIP> struct InStage {
   static constexpr int SIZE = sizeof(T), LINE = LINED ? WIDTH * SIZE : STEPS * SIZE + 16;
   static constexpr int UNIT = max_of(1, 16 / SIZE);  // items of 16 bytes
-  static constexpr bool AT_ALL = AT >= 0;            // whether it lies in a stage
+  static constexpr bool LIES = AT >= 0;  // in a stage at all
 
   // Items [i, i + N) of this lane's rows.
   template <int N> static __device__ __forceinline__ void read(const char* stage, int lane, int i, T (&x)[N][VECTOR]) {
@@ -118,7 +118,7 @@ template <class T, int AT, bool FLIP> struct InStage {
 // One line of items that serves all rows: a lane asks for its items a turn before they are wanted.
 template <class T, int AT, int GRAIN> struct Alone {
   static constexpr int SIZE = sizeof(T), COUNT = (STEPS + 31) / 32;
-  static constexpr bool AT_ALL = true;
+  static constexpr bool LIES = true;
   struct Asked { T x[COUNT]; };
   static __device__ __forceinline__ void ask(Asked& asked, const Lines& at, i64 along, i64 j, int m, int rows, int lane, int skip) {
 #pragma unroll
