@@ -430,6 +430,11 @@ FOUND = [
     Call("last-int16", ((5, 4097), 1), exclusive=True, initial="rows"),
     # A first component that is written as float64 counted as one that is not wanted, and was not multiplied.
     Call("affine-float32-float32", ((300, 3), 0), order="sequential", out="wide"),
+    # Multipliers were multiplied in their own dtype, which is narrower than the addend's.
+    Call("affine-float32-float64", ((300, 7), 0), out="last"),
+    Call(
+        "affine-float32-float64", ((5, 4097), 1), out="last", reverse=True, segments="flags", initial="rows"
+    ),
 ]
 """Calls that were once wrong on some engine, while every other call of the suite was right."""
 

@@ -12,6 +12,7 @@ from conformance.cases import SUBJECTS, Call, Fused, other
 from conformance.memory import POISON, Host, Place, place
 from oracle import oracle
 from upsweep.dtypes import accumulator
+from upsweep.numpy_engine.operators import on_arrays
 from upsweep.operator import identity_of, resolve
 from upsweep.recall import run
 
@@ -30,7 +31,11 @@ class Drawn:
         if self.fused is not None:
             with np.errstate(all="ignore"):
                 operands = self.fused.map_arrays(*self.items, _places(call))
-        dtypes = [x.dtype for x in operands]
+        dtypes, arrays = [x.dtype for x in operands], subject.arrays
+        if call.out == "last" and subject.op is up.ops.AFFINE and dtypes[0] != dtypes[1]:
+            # A recurrence is computed in its addend's dtype.
+            dtypes = dtypes[-1:] * 2
+            arrays = on_arrays(subject.op, [accumulator(d) for d in dtypes])
         self.computed = [other(call.dtype, d) or d for d in dtypes] if call.dtype else dtypes
         sums = [accumulator(d) for d in self.computed]
         self.stored = [other("wider", d) or d for d in dtypes] if call.out == "wide" else self.computed
@@ -39,7 +44,7 @@ class Drawn:
         self.starts = self._starts(call, rows, sums, rng)
         self.lengths, self.heads = _segments(call, rng)
         want = oracle(
-            subject.arrays, [_numbers(x).astype(d) for x, d in zip(operands, sums)], axis=call.axis,
+            arrays, [_numbers(x).astype(d) for x, d in zip(operands, sums)], axis=call.axis,
             exclusive=call.exclusive, reverse=call.reverse, initial=self.starts, heads=self.heads, order=call.order,
             identity=None if self.starts else identity_of(resolve(subject.op, tuple(self.computed)), sums),
         )  # fmt: skip
