@@ -92,6 +92,7 @@ def choose(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     turning = [x for x in (*layout.moving(), *layout.stores) if turned(x)]
     if turning:
         line = 4
+    size, dense = 0 if layout.bytes else sum(sizes), loose and _are_stretch(layout, columns, STRETCHED_HALVES)
     while True:
         shape = for_columns(
             layout.n,
@@ -117,8 +118,6 @@ def choose(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             elif item == 1 and grain >= 4 and shape.vector <= 2 and not (plan.reduce or plan.segmented):
                 shape = for_uneven(shape)
             staged = staged and shape.loose
-        dense = loose and _are_stretch(layout, columns, STRETCHED_HALVES)
-        size = 0 if layout.bytes else sum(sizes)
         for more in for_stages(shape, columns, size, dense) if staged else ():
             made = Columns(more, layout, columns, chip)
             if made.threads <= 1024 and more.blocks * made.shared_bytes(plan) <= chip.shared and _fill(made):

@@ -180,18 +180,17 @@ def for_stages(shape: Shape, columns: int, size: int, dense: bool) -> tuple[Shap
     """
     full = 224 < columns <= 256  # parts of 128 columns leave no lanes idle
     if dense and size == 2 and columns > 96 and not full and (columns % 8 or shape.stretch):
-        items, few = (32, 3) if columns <= STRETCHED else (16, 2)
+        items, least = (32, 3) if columns <= STRETCHED else (16, 2)
         block = replace(shape, items=items, vector=-(-columns // 32), warps=8, blocks=1, strips=1)
         block = replace(block, stretch=columns, loose=True)
-        return tuple(replace(block, stages=stages) for stages in range(3, few - 1, -1))
+        return tuple(replace(block, stages=stages) for stages in range(3, least - 1, -1))
     if shape.stretch:
         if size == 4 and shape.lanes == 16:
             return (replace(shape, items=shape.items // 2, blocks=2, stages=4),)
         if size != 4 or shape.lanes < 32:
             return ()
-        return replace(shape, warps=8, blocks=2, stages=4 if columns <= 32 else 3), replace(
-            shape, blocks=1, stages=3
-        )
+        pair = replace(shape, warps=8, blocks=2, stages=4 if columns <= 32 else 3)
+        return pair, replace(shape, blocks=1, stages=3)
     if shape.loose:
         few = columns <= STRETCHED or 3 * columns < 256 * -(-columns // 128)
         block = replace(shape, items=16, vector=4, warps=8, blocks=1, stages=3)
