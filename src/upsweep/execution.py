@@ -24,6 +24,7 @@ from upsweep.components import bare, tupled
 from upsweep.dtypes import fits
 from upsweep.engine import DTypeError, Engine, Operands
 from upsweep.function import as_function
+from upsweep.host import copied
 from upsweep.host.labelled import check_alike, check_beside
 from upsweep.operator import Operator
 from upsweep.operators import as_operator, ops
@@ -203,10 +204,17 @@ def _written(on: Engine, out: Any, count: int, fields: Any) -> list[Any]:
             raise OutputError(f"out of {record.dtype} has not the fields {', '.join(fields)}")
         return [record[field] for field in fields]  # type: ignore[index]
     parts = parts_of(out, count, "out")
-    for part in parts:
-        if isinstance(part, (list, int, float)):
-            raise OutputError(f"out must be an array, got {type(part).__name__}")
-    return [on.view(part) for part in parts]
+    return [_lent(on, part) for part in parts]
+
+
+def _lent(on: Engine, part: Any) -> Any:
+    """A view of the memory of an array that was passed as out."""
+    y = None if isinstance(part, (list, int, float, np.generic)) else on.view(part)
+    if y is None or copied(part, y):
+        raise OutputError(
+            f"out must be an array, got {type(part).__name__}: results would go into a copy of it"
+        )
+    return y
 
 
 def _check_places(ys: Sequence[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from scipy import ndimage
@@ -30,6 +31,13 @@ def test_any_box(apps, shape, dtype):
 def test_a_box_that_fits_is_right_where_the_table_wraps(apps):
     x = np.full((4, 4), 2**62)
     assert apps.SummedAreaTable(x).sum((3, 3), (4, 4)) == 2**62
+
+
+def test_narrow_floats_are_summed_in_float64():
+    x = RNG.integers(0, 99, (5, 6))
+    assert up.apps.SummedAreaTable(x.astype(ml_dtypes.bfloat16)).sum((1, 2), (4, 5)) == x[1:4, 2:5].sum()
+    with pytest.raises(up.DTypeError, match="cannot be summed"):
+        SummedAreaTable(np.zeros(3, "m8[s]"))
 
 
 def test_means_are_a_uniform_filter(apps):

@@ -179,6 +179,18 @@ def test_kalman_is_its_loop(apps, d, m, steps, missing):
         np.testing.assert_allclose(got, np.reshape(values, got.shape), rtol=1e-8, atol=1e-9)
 
 
+def test_complex_numbers_keep_their_imaginary_part_nowhere():
+    one = np.eye(1)
+    for call in (
+        lambda: apps.kalman_filter([[1j]], one, one, one, one, [0.0], one),
+        lambda: apps.hmm_forward([0.5, 0.5j], np.eye(2), np.ones((3, 2))),
+        lambda: apps.hmm_forward([0.5, 0.5], np.eye(2), np.ones((3, 2)) * 1j, logarithms=True),
+        lambda: apps.viterbi([0.5, 0.5], np.eye(2) * 1j, np.ones((3, 2))),
+    ):
+        with pytest.raises(up.DTypeError, match="real numbers, got complex128"):
+            call()
+
+
 def test_inverses_exchange_rows():
     a = np.stack([np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[1e-20, 1.0], [1.0, 1.0]]), np.eye(2) * 4])
     np.testing.assert_allclose(inverse(np, a) @ a, np.stack([np.eye(2)] * 3), atol=1e-12)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import sys
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -312,6 +314,47 @@ def test_ranges_count_both_ends(apps):
             h.count(a, b)
 
 
+def test_bins_of_narrow_integers_are_counted_to_the_last():
+    """The bin behind the last one is more than the dtype holds."""
+    for dtype in (np.uint8, np.int8):
+        bins = np.iinfo(dtype).max + 1
+        h = up.apps.RangeHistogram(np.arange(bins), bins)
+        assert h.count(dtype(0), dtype(bins - 1)) == bins
+        assert h.count(np.array([3], dtype), np.array([bins - 1], dtype)).tolist() == [bins - 3]
+    assert h.count([], []).tolist() == []
+    with pytest.raises(up.DTypeError, match="bins are integers"):
+        h.count(0.0, 3.0)
+
+
+@pytest.mark.parametrize("dtype", [object, [("word", object)]])
+def test_objects_are_moved_and_counted_by_python(dtype):
+    words = np.array(["a", "a", None, "b"], object).astype(dtype)
+    keep = np.array([False, True, True, False])
+    np.testing.assert_array_equal(up.apps.compact(words, keep), words[keep])
+    np.testing.assert_array_equal(
+        up.apps.partition(words, keep)[0], np.concatenate([words[keep], words[~keep]])
+    )
+    np.testing.assert_array_equal(up.apps.unique_consecutive(words), words[[0, 2, 3]])
+    np.testing.assert_array_equal(up.apps.run_length_decode(words, [2, 0, 1, 0]), words[[0, 0, 2]])
+    thing = object()
+    held = sys.getrefcount(thing)
+    things = np.array([thing] * 5, object)
+    made = [up.apps.compact(things, things != 0), up.apps.run_length_decode(things, [3] * 5)]
+    assert sys.getrefcount(thing) == held + 5 + 5 + 15
+    del made, things
+    assert sys.getrefcount(thing) == held
+
+
+@pytest.mark.parametrize(
+    "out", [[0, 0], (0, 0), range(2), np.zeros(2, ">i8"), np.broadcast_to(np.int64(0), (2,))]
+)
+def test_an_out_that_cannot_be_written_to_is_refused(out):
+    """Results would go into a copy of it."""
+    for call in (up.apps.unique_consecutive, lambda x, out: up.apps.compact(x, x > 0, out=out)):
+        with pytest.raises(up.OutputError, match="copy"):
+            call(np.arange(3), out=out)
+
+
 def test_mistakes_are_named():
     for call, error in [
         (lambda: apps.compact([1, 2], [True]), up.ShapeError),
@@ -329,6 +372,10 @@ def test_mistakes_are_named():
         (lambda: apps.radix_sort([1j]), up.DTypeError),
         (lambda: apps.radix_sort([1, 2], [1]), up.ShapeError),
         (lambda: apps.histogram([1.5], 3), up.DTypeError),
+        (lambda: apps.histogram(np.ones(2, ml_dtypes.bfloat16), 3), up.DTypeError),
+        (lambda: apps.allocate(np.ones(2, ml_dtypes.bfloat16)), up.DTypeError),
+        (lambda: apps.compress(np.ones(2, ml_dtypes.bfloat16)), up.DTypeError),
+        (lambda: apps.carry_lookahead_add(*np.ones((2, 2), ml_dtypes.bfloat16)), up.DTypeError),
         (lambda: apps.histogram([1, 3], 3), ValueError),
         (lambda: apps.histogram([-1], 3), ValueError),
     ]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -69,6 +70,37 @@ def test_axes_that_are_none_are_refused():
         for x, axis in [(np.ones((3, 3)), None), (np.ones(3), 1), (np.float64(1), None), (np.float64(1), 0)]:
             with pytest.raises(up.ShapeError):
                 call(x, 0.5, axis=axis)
+
+
+@pytest.mark.parametrize(
+    "weights", [[0.5j, 0.5, 0.5], np.array([0.5j] * 3, "c8"), ["0.5"], np.array([1, 1, 1], "m8[s]")]
+)
+def test_weights_are_real_numbers_where_the_items_are(weights):
+    """A conversion would drop what is imaginary, and read texts."""
+    for call in (lambda: ema([1.0, 2, 3], weights), lambda: discounted_sum([1.0, 2, 3], weights)):
+        with pytest.raises(up.DTypeError, match="weights"):
+            call()
+    for x in (np.ones(2, np.float16), np.ones(2)):
+        with pytest.raises(up.DTypeError, match="no value of float"):
+            ema(x, 0.5j)
+
+
+@pytest.mark.parametrize("dones", [None, [False, False]])
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("f8", 2j), ("f4", 1e60), ("f2", 1e60), (ml_dtypes.bfloat16, 1e60)]
+)
+def test_what_stands_behind_the_last_item_is_a_value_of_its_dtype(dtype, value, dones):
+    x = np.ones(2, dtype)
+    with pytest.raises(up.DTypeError, match="no value of"):
+        discounted_sum(x, 0.5, dones, initial=value)
+    with pytest.raises(up.DTypeError, match="no value of"):
+        up.gae(x, x, value, dones, gamma=0.5, lam=1.0)
+
+
+@pytest.mark.parametrize("times", [[False, True, True], ["0", "1", "2"], [0j, 1, 2]])
+def test_times_are_numbers_or_dates(times):
+    with pytest.raises(up.DTypeError, match="have no differences"):
+        ema([1.0, 2, 3], halflife=1, times=times)
 
 
 def test_ema_leaves_its_input_alone():
@@ -307,9 +339,13 @@ def test_what_cannot_be_filtered_is_refused():
         ([[1.0]], [1.0], [1.0], up.ShapeError),
         ([1.0], [1.0], 1.0, up.ShapeError),
         ([1.0], [1.0], np.ones(3, np.longdouble), up.DTypeError),
+        ([1.0], [1.0], np.ones(3, ml_dtypes.bfloat16), up.DTypeError),
+        ([1.0], [1.0], np.ones(3, "m8[s]"), up.DTypeError),
     ]:
         with pytest.raises(error):
             lfilter(b, a, x)
+    with pytest.raises(up.ShapeError, match="out of range"):
+        lfilter([1.0], [1.0, 0.5], np.ones((2, 3)), axis=2)
     with pytest.raises(up.ShapeError, match="2 values"):
         lfilter([1.0], [1.0, 0.5, 0.25], [1.0], zi=[1.0])
 

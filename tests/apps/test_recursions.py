@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -263,6 +264,46 @@ def test_a_tree_keeps_the_parents_that_it_was_given():
     parents[:] = [-1, 0, 0]
     assert tree.preorder().tolist() == [0, 1, 2]
     assert tree.subtree_sums([1, 1, 1]).tolist() == [3, 2, 1]
+
+
+def test_weights_are_summed_in_the_widest_dtype_of_their_kind(apps):
+    tree = apps.Tree(np.array([-1, 0, 0]))
+    for weights in ([1j, 2 + 1j, 3], [0.5, 1, 2], [True, True, True], np.array([1, 2, 3], np.int8)):
+        weights = np.array(weights)
+        assert tree.subtree_sums(weights).tolist() == [weights.sum(), weights[1], weights[2]]
+
+
+def test_large_and_narrow_weights():
+    tree = up.apps.Tree([-1, 0])
+    sums = tree.subtree_sums(np.array([1, 2**63], np.uint64))
+    assert sums.dtype == np.uint64
+    assert sums.tolist() == [2**63 + 1, 2**63]
+    assert tree.subtree_sums(np.array([1.5, 2], ml_dtypes.bfloat16)).tolist() == [3.5, 2]
+    for weights in (["1", "2"], np.array([1, 2], "m8[s]"), [None, 1]):
+        with pytest.raises(up.DTypeError, match="cannot be summed"):
+            tree.subtree_sums(weights)
+
+
+@pytest.mark.parametrize("parents", [[-1, 0.5], [-1.0, 0.0], ["-1", "0"], [True, False]])
+def test_parents_are_integers(parents):
+    with pytest.raises(up.DTypeError, match="parents are integers"):
+        up.apps.Tree(parents)
+
+
+def test_parentheses_are_a_text_or_truths():
+    assert up.apps.Tree.from_parentheses(bytearray(b"(())")).depths().tolist() == [0, 1]
+    with pytest.raises(up.DTypeError, match="spelled"):
+        up.apps.Tree.from_parentheses(list("(())"))
+    with pytest.raises(up.ShapeError, match="1-D"):
+        up.apps.Tree.from_parentheses([[True, False]])
+
+
+def test_polynomials_and_systems_are_of_numbers():
+    with pytest.raises(up.DTypeError, match="pass numbers"):
+        up.apps.polyval(np.array([1, 2], "m8[s]"), [1.0])
+    for bands in ([[0, 1j], [2, 2], [1, 0], [1, 1]], [[0, 1], [2, 2], [1, 0], [1, 1j]]):
+        with pytest.raises(up.DTypeError, match="real numbers, got complex128"):
+            up.apps.solve_tridiagonal(*bands)
 
 
 @pytest.mark.parametrize("parents", [[0], [1, 0], [-1, 2, 1], [5], [-2], [1, 2, 0, -1]])

@@ -10,7 +10,7 @@ import numpy as np
 
 from upsweep import api
 from upsweep.apps import moving
-from upsweep.apps.kinds import enter
+from upsweep.apps.kinds import INTEGRAL, enter, kind_of, summed
 from upsweep.arguments import ShapeError
 from upsweep.engine import DTypeError
 
@@ -23,7 +23,8 @@ class SummedAreaTable:
 
     Args:
         x: array of 1 or more dimensions: booleans and integers are summed in 64 bits (modulo 2^64, so that a box that
-            fits is right even where the whole does not), floats in float64, complex in complex128.
+            fits is right even where the whole does not), floats in float64, complex in complex128. A NaN or an infinity makes
+            NaN of every box whose corners have it before them: fill such items first.
 
     >>> from upsweep import apps
     >>> table = apps.SummedAreaTable(np.arange(12).reshape(3, 4))
@@ -37,7 +38,7 @@ class SummedAreaTable:
         xp, (x,), give = enter(x)
         if x.ndim == 0:
             raise ShapeError("a 0-dimensional array has no boxes; pass x.reshape(1)")
-        table, wide, largest = x, _wide(xp, x.dtype), _largest(xp, x.dtype)
+        table, wide, largest = x, summed(xp, x.dtype), _largest(xp, x.dtype)
         for axis, n in enumerate(x.shape):
             largest *= n
             # On the way, sums that fit are kept in half the bytes.
@@ -68,9 +69,7 @@ class SummedAreaTable:
         def mean(xp: Any, sums: Any, items: Any) -> Any:
             items = xp.astype(items, xp.float64)
             items[items == 0] = np.nan
-            return (
-                sums if xp.isdtype(sums.dtype, "complex floating") else xp.astype(sums, xp.float64)
-            ) / items
+            return (sums if kind_of(sums.dtype) == "c" else xp.astype(sums, xp.float64)) / items
 
         return self._over(start, stop, mean)
 
@@ -89,24 +88,13 @@ class SummedAreaTable:
 
 def _places(xp: Any, corners: Any, dims: int) -> Any:
     """A row for each box, a column for each dimension."""
-    if math.prod(corners.shape) and not xp.isdtype(corners.dtype, "integral"):
+    if math.prod(corners.shape) and kind_of(corners.dtype) not in INTEGRAL:
         raise DTypeError(f"the corners of boxes are integers, got {corners.dtype}")
     return xp.astype(xp.reshape(corners, (-1, dims)), xp.int64, copy=False)
 
 
 def _largest(xp: Any, dtype: Any) -> float:
     """How far from zero an item may be, of a dtype whose sums are int64."""
-    if _wide(xp, dtype) != xp.int64:
+    if summed(xp, dtype) != xp.int64:
         return math.inf
-    return 1 if xp.isdtype(dtype, "bool") else max(xp.iinfo(dtype).max, -xp.iinfo(dtype).min)
-
-
-def _wide(xp: Any, dtype: Any) -> Any:
-    for kinds, wide in (
-        (("bool", "integral"), xp.uint64 if dtype == xp.uint64 else xp.int64),
-        ("real floating", xp.float64),
-        ("complex floating", xp.complex128),
-    ):
-        if xp.isdtype(dtype, kinds):
-            return wide
-    raise DTypeError(f"{dtype} cannot be summed over boxes; numbers and booleans can")
+    return 1 if kind_of(dtype) == "b" else max(xp.iinfo(dtype).max, -xp.iinfo(dtype).min)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from upsweep import api, homes
-from upsweep.apps.kinds import enter
+from upsweep.apps.kinds import enter, kind_of
 from upsweep.arguments import ShapeError
 from upsweep.engine import DTypeError
 from upsweep.operator import Operator
@@ -47,7 +47,7 @@ def carry_lookahead_add(a: Any, b: Any) -> Any:
     Source: Blelloch (1990), section 1.1; Brent and Kung (1982).
     """
     xp, (a, b), give = enter(a, b)
-    if a.dtype != b.dtype or not xp.isdtype(a.dtype, "unsigned integer"):
+    if a.dtype != b.dtype or kind_of(a.dtype) != "u":
         raise DTypeError(f"digits must be unsigned integers of one dtype, got {a.dtype} and {b.dtype}")
     if a.shape != b.shape or a.ndim == 0:
         raise ShapeError(f"digits of shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be added")

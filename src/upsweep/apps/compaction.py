@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from upsweep import homes
 from upsweep.apps import moving
-from upsweep.apps.kinds import enter
-from upsweep.arguments import ShapeError
+from upsweep.apps.kinds import INTEGRAL, enter, kind_of
+from upsweep.arguments import OutputError, ShapeError
 from upsweep.components import tupled
 from upsweep.engine import DTypeError
+from upsweep.host import copied
 
 
 @homes.apart
@@ -29,7 +32,7 @@ def compact(x: Any, keep: Any, *, size: int | None = None, out: Any = None) -> A
 
     Raises:
         ShapeError: x and keep differ in length; rows with size, out or a function; a tuple with size or out. DTypeError: keep is
-        not boolean; out of another dtype.
+        not boolean; out of another dtype. OutputError: an out that cannot be written to.
 
     >>> from upsweep import apps
     >>> apps.compact([3, 1, 7, 0, 4], [True, False, True, False, True]).tolist()
@@ -156,7 +159,7 @@ def check_counts(xp: Any, counts: Any, what: str) -> None:
     """Refuse lengths that cannot be counts; `moving` refuses negative ones."""
     if counts.ndim != 1:
         raise ShapeError(f"{what} must be 1-D, got shape {tuple(counts.shape)}")
-    if counts.shape[0] and not xp.isdtype(counts.dtype, "integral"):
+    if counts.shape[0] and kind_of(counts.dtype) not in INTEGRAL:
         raise DTypeError(f"{what} must be integers, got {counts.dtype}")
 
 
@@ -190,4 +193,8 @@ def _room(xp: Any, give: Any, x: Any, size: int | None, out: Any) -> tuple[Any, 
         raise ShapeError(f"out must be 1-D and as long as size, got shape {tuple(room.shape)}")
     if room.dtype != x.dtype:
         raise DTypeError(f"out of {room.dtype} cannot hold {x.dtype}")
+    if copied(out, room) or (xp is np and not room.flags.writeable):
+        raise OutputError(
+            f"out must be an array that can be written to: results would go into a copy of this {type(out).__name__}"
+        )
     return room, lambda: out

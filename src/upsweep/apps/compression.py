@@ -19,7 +19,7 @@ import numpy as np
 from upsweep import api, homes
 from upsweep.apps import moving, scanned_codes
 from upsweep.apps.counting import histogram
-from upsweep.apps.kinds import enter, host
+from upsweep.apps.kinds import INTEGRAL, enter, host, kind_of
 from upsweep.arguments import ShapeError
 from upsweep.engine import DTypeError, choose
 from upsweep.moves import loops
@@ -62,10 +62,9 @@ def compress(x: Any) -> bytes:
         xp, (values,), _ = enter(x)
         if values.ndim != 1:
             raise ShapeError(f"only 1-D arrays are compressed, got shape {tuple(values.shape)}")
-        if not xp.isdtype(values.dtype, "integral"):
+        if kind_of(values.dtype) not in INTEGRAL:
             raise DTypeError(f"only bytes and integers are compressed, got {values.dtype}")
-        signed = xp.isdtype(values.dtype, "signed integer")
-        kind = f"{'i' if signed else 'u'}{values.itemsize}".encode()
+        kind = f"{kind_of(values.dtype)}{values.itemsize}".encode()
     parts = [part.data for part in (_coded if values.itemsize == 1 else _packed)(xp, values)]
     head = _HEADER.pack(_MAGIC, kind, len(values), 0)
     checksum = reduce(lambda so_far, part: zlib.crc32(part, so_far), parts, zlib.crc32(head))

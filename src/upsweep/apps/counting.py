@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from upsweep import api, homes
 from upsweep.apps import moving, sorting
-from upsweep.apps.kinds import enter
+from upsweep.apps.kinds import INTEGRAL, enter, kind_of
 from upsweep.engine import DTypeError
 
 
@@ -57,9 +58,13 @@ class RangeHistogram:
         """How many items lie in the bins from first to last, both inclusive: integers or arrays of them.
 
         Raises:
-            IndexError: a range that is not within 0 <= first <= last < bins.
+            IndexError: a range that is not within 0 <= first <= last < bins. DTypeError: bins that are no integers.
         """
-        xp, (prefixes, first, last), give = enter(self.prefixes, first, last)
+        xp, (prefixes, *ends), give = enter(self.prefixes, first, last)
+        if any(math.prod(end.shape) and kind_of(end.dtype) not in INTEGRAL for end in ends):
+            raise DTypeError(f"bins are integers, got {ends[0].dtype} and {ends[1].dtype}")
+        # The bin behind the last one may be more than a narrow integer holds.
+        first, last = (xp.astype(end, xp.int64) for end in ends)
         if bool(xp.any(first < 0)) or bool(xp.any(last >= self.bins)) or bool(xp.any(first > last)):
             raise IndexError(f"ranges must lie within 0 <= first <= last < {self.bins}")
         return give(prefixes[last + 1] - prefixes[first])
@@ -69,7 +74,7 @@ def _counts(xp: Any, x: Any, bins: int) -> Any:
     x = xp.reshape(x, (-1,))
     if not x.shape[0]:
         return xp.zeros(bins, dtype=xp.int64, device=x.device)
-    if not xp.isdtype(x.dtype, "integral"):
+    if kind_of(x.dtype) not in INTEGRAL:
         raise DTypeError(
             f"a histogram counts integers, got {x.dtype}; make bins of it first, with searchsorted"
         )

@@ -13,7 +13,7 @@ from upsweep import api, homes
 from upsweep.apps.kinds import enter, host
 from upsweep.apps.roots import quotient, roots
 from upsweep.apps.sections import Section, sectioned
-from upsweep.arguments import ShapeError
+from upsweep.arguments import ShapeError, axis_of
 from upsweep.engine import DTypeError, choose
 from upsweep.moves import loops
 from upsweep.operators import ops
@@ -64,6 +64,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
     (b, a), dtype = _coefficients(b, a, x, zi)
     if x.ndim == 0:
         raise ShapeError("a 0-dimensional array has no axis to filter along; pass x.reshape(1)")
+    axis = axis_of(axis, tuple(x.shape))
     wide = xp.complex128 if dtype.kind == "c" else xp.float64
     u, result = xp.moveaxis(x, axis, -1), getattr(xp, dtype.name)
     if zi is None and dtype.kind != "c":
@@ -131,7 +132,10 @@ def _coefficients(b: Any, a: Any, x: Any, zi: Any) -> tuple[list[list[complex]],
             f"coefficients must be 1-D and not empty, got b of shape {b.shape} and a of shape {a.shape}"
         )
     names = [str(v.dtype).rpartition(".")[2] for v in (b, a, x, zi) if v is not None]
-    dtype = np.result_type(*map(np.dtype, names))
+    try:
+        dtype = np.result_type(*map(np.dtype, names))
+    except TypeError as error:
+        raise DTypeError(f"{', '.join(names)} cannot be filtered together: {error}") from error
     dtype = np.dtype(np.float64) if dtype.kind in "biu" else dtype
     if dtype.char not in "efdFD":
         raise DTypeError(

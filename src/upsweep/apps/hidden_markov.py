@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from upsweep import api, homes
-from upsweep.apps.kinds import enter, floating
+from upsweep.apps.kinds import enter, real
 from upsweep.apps.trellis import Parts, best_path_in_order, forward_in_order, prefixes, product
 from upsweep.arguments import ShapeError, check_order
 from upsweep.engine import choose
@@ -48,7 +48,7 @@ def hmm_forward(
     check_order(order)
     if logarithms:
         xp, given, give = enter(likelihood, initial, transition)
-        seen, start, switch = (floating(xp, v) for v in given)
+        seen, start, switch = (real(xp, v, "a model") for v in given)
         _check(start, switch, seen)
         most = xp.max(seen, axis=-1)
         # No state explains the observation, so nothing is taken off.
@@ -137,8 +137,7 @@ def viterbi(initial: Any, transition: Any, likelihood: Any, *, order: str = "tre
 def _model(initial: Any, transition: Any, likelihood: Any) -> tuple[Any, tuple[Any, Any, Any], Any]:
     xp, (likelihood, initial, transition), give = enter(likelihood, initial, transition)
     _check(initial, transition, likelihood)
-    initial, transition, likelihood = (xp.astype(v, xp.float64) for v in (initial, transition, likelihood))
-    return xp, (initial, transition, likelihood), give
+    return xp, tuple(real(xp, v, "a model") for v in (initial, transition, likelihood)), give
 
 
 def _steps(xp: Any, model: tuple[Any, Any, Any], times: Any) -> Any:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from upsweep import api, homes
-from upsweep.apps.kinds import enter
+from upsweep.apps.kinds import enter, real
 from upsweep.apps.trellis import Parts, inverse, log_determinant, prefixes, product
 from upsweep.arguments import ShapeError
 
@@ -44,7 +44,7 @@ def kalman_filter(
     """
     xp, given, give = enter(y, transition, observation, noise, error, mean, covariance)
     _check(*given)
-    y, f, h, q, r, m, p = (xp.astype(v, xp.float64) for v in given)
+    y, f, h, q, r, m, p = (real(xp, v, "a model") for v in given)
     y = xp.moveaxis(y, -2, 0)
     many = y.shape[:-1]
     if not many[0]:

@@ -10,11 +10,13 @@ import numpy as np
 
 from upsweep import dtypes
 from upsweep import engine as engines
-from upsweep.engine import EngineError, library_of
+from upsweep.engine import DTypeError, EngineError, library_of
 from upsweep.host import give as back
 from upsweep.host import labelled, view
 
 _row_of = lru_cache(1024)(dtypes.row_of)
+REAL = ("b", "i", "u", "f")
+INTEGRAL = ("i", "u")
 _PLAIN = {np.ndarray, float, int, type(None)}
 
 
@@ -61,6 +63,8 @@ def parameter(xp: Any, value: Any, x: Any) -> Any:
     """
     known = _row_of(x.dtype)
     if isinstance(value, (int, float, complex)) and known is not None:
+        if isinstance(value, complex) and known.kind != "c":
+            raise DTypeError(f"{value!r} is no value of {x.dtype}, in which this is computed")
         if known.narrow is None:
             # NumPy's numbers have a dtype of their own, and truths another one.
             return value.item() if isinstance(value, np.generic) else +value
@@ -69,7 +73,33 @@ def parameter(xp: Any, value: Any, x: Any) -> Any:
         return (
             xp.asarray(value, dtype=x.dtype, device="cpu") if theirs else np.asarray(value, x.dtype)
         ).item()
-    return xp.astype(enter(value, x)[1][0], x.dtype)
+    weights = enter(value, x)[1][0]
+    if kind_of(weights.dtype) not in (REAL if kind_of(x.dtype) != "c" else (*REAL, "c")):
+        raise DTypeError(f"{weights.dtype} is no dtype of weights for {x.dtype}, in which this is computed")
+    return xp.astype(weights, x.dtype)
+
+
+def kind_of(dtype: Any) -> str:
+    """NumPy's kind code of the numbers that a dtype of any library holds, also of bfloat16; "" of what cannot be scanned."""
+    known = _row_of(dtype)
+    return "" if known is None else known.kind
+
+
+def real(xp: Any, x: Any, what: str) -> Any:
+    """Real numbers as float64. Of complex ones the imaginary part would be lost."""
+    if kind_of(x.dtype) not in REAL:
+        raise DTypeError(f"{what} must hold real numbers, got {x.dtype}")
+    return xp.astype(x, xp.float64, copy=False)
+
+
+def summed(xp: Any, dtype: Any) -> Any:
+    """The widest dtype of a kind, in which an application sums: integers and booleans in 64 bits, floats in float64."""
+    wide = {"b": xp.int64, "i": xp.int64, "u": xp.int64, "f": xp.float64, "c": xp.complex128}.get(
+        kind_of(dtype)
+    )
+    if wide is None:
+        raise DTypeError(f"{dtype} cannot be summed; numbers and booleans can")
+    return xp.uint64 if dtype == xp.uint64 else wide
 
 
 def _standard() -> Any:

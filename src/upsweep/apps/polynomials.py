@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from upsweep import api, homes
-from upsweep.apps.kinds import enter, floating
+from upsweep.apps.kinds import enter, floating, kind_of
 from upsweep.arguments import ShapeError
-from upsweep.engine import choose
+from upsweep.engine import DTypeError, choose
 from upsweep.moves import loops
 from upsweep.operators import ops
 
@@ -29,7 +29,7 @@ def polyval(p: Any, x: Any) -> Any:
         The values, in the shape of p[0] and x broadcast; floating, or complex where p or x is.
 
     Raises:
-        ShapeError: there is no coefficient, or the shapes do not broadcast.
+        ShapeError: there is no coefficient, or the shapes do not broadcast. DTypeError: no numbers.
 
     >>> from upsweep import apps
     >>> apps.polyval([1.0, 0.0, -2.0], [3.0, 5.0]).tolist()
@@ -39,6 +39,10 @@ def polyval(p: Any, x: Any) -> Any:
     """
     xp, (x, p), give = enter(x, p, labels=True)
     p, x = floating(xp, p), floating(xp, x)
+    if not {kind_of(p.dtype), kind_of(x.dtype)} <= {"f", "c"}:
+        raise DTypeError(
+            f"coefficients of {p.dtype} and points of {x.dtype} make no polynomial: pass numbers"
+        )
     if p.ndim == 0 or p.shape[0] == 0:
         raise ShapeError(f"coefficients of shape {tuple(p.shape)} make no polynomial")
     dtype = xp.result_type(p.dtype, x.dtype)

@@ -8,8 +8,8 @@ import numpy as np
 
 from upsweep import api, homes
 from upsweep.advantages import advantages, stops_of
-from upsweep.apps.kinds import enter, floating, parameter
-from upsweep.arguments import ShapeError, axis_of, followed, half_lives, number_of, timed, weighted
+from upsweep.apps.kinds import INTEGRAL, enter, floating, kind_of, parameter
+from upsweep.arguments import ShapeError, axis_of, followed, half_lives, held, number_of, timed, weighted
 from upsweep.dtypes import named
 from upsweep.engine import DTypeError
 from upsweep.operators import ops
@@ -104,9 +104,9 @@ def _steps(xp: Any, times: Any, x: Any, dim: int, segments: Segments | None) -> 
     timed(times.shape, x.shape, dim)
     if times.ndim < x.ndim:
         times = xp.reshape(times, tuple(-1 if d == dim else 1 for d in range(x.ndim)))
-    if "object" in str(times.dtype) or "U" in str(times.dtype):
+    if kind_of(times.dtype) not in (*INTEGRAL, "f", "m", "M"):
         raise DTypeError(f"times of {times.dtype} have no differences: pass numbers or datetime64")
-    if xp.isdtype(times.dtype, "integral"):
+    if kind_of(times.dtype) in INTEGRAL:
         # Steps of narrow and of unsigned integers would wrap.
         times = xp.astype(times, xp.int64, copy=False)
     along = (slice(None),) * dim
@@ -178,10 +178,10 @@ def _discounted_from(reward, weight, after, over, last, index):
 
 def _behind(xp: Any, value: Any, x: Any, done: Any, dim: int) -> tuple[Any, Any, np.integer]:
     """What stands behind the last item of each row; where that item is done, so that nothing does; and its number."""
-    after = parameter(xp, value, x)
-    if isinstance(after, (int, float, complex)):
-        after = named(str(x.dtype).rpartition(".")[2]).type(after)
-    elif after.ndim:
+    if isinstance(value, (int, float, complex)):
+        dtype = named(str(x.dtype).rpartition(".")[2])
+        after = held(value, dtype, "the value behind the last item", "x.astype('float64')")[()]
+    elif (after := parameter(xp, value, x)).ndim:
         after = xp.expand_dims(after, axis=dim)
     over = False if done is None else done[(*[slice(None)] * dim, slice(-1, None))]
     return after, over, number_of(x.shape[dim] - 1)

@@ -9,9 +9,10 @@ import numpy as np
 
 from upsweep import api
 from upsweep.apps import moving
-from upsweep.apps.kinds import enter
+from upsweep.apps.kinds import INTEGRAL, enter, kind_of, summed
 from upsweep.apps.sorting import argsort
 from upsweep.arguments import ShapeError
+from upsweep.engine import DTypeError
 
 
 class Tree:
@@ -22,6 +23,7 @@ class Tree:
 
     Raises:
         ValueError: a parent that is no node, parents that form a circle, or 2^30 nodes. ShapeError: not 1-D.
+        DTypeError: parents that are no integers.
 
     The depths are known at once: how many links lead from each node to a root. The tour is made when it is first asked for.
 
@@ -43,6 +45,8 @@ class Tree:
         if parents.ndim != 1:
             raise ShapeError(f"parents must be 1-D, got shape {tuple(parents.shape)}")
         n = parents.shape[0]
+        if n and kind_of(parents.dtype) not in INTEGRAL:
+            raise DTypeError(f"parents are integers, got {parents.dtype}")
         if n >= 1 << 30:
             raise ValueError(f"a tree of {n} nodes is too large: 2^30 - 1 is the most")
         self._parents = give(xp.astype(parents, xp.int64, copy=True))
@@ -61,15 +65,19 @@ class Tree:
             text: a str or bytes of "(" and ")", or a boolean array that is true where a node opens.
 
         Raises:
-            ValueError: unbalanced, or another character.
+            ValueError: unbalanced, or another character. ShapeError: not 1-D. DTypeError: an array of another dtype.
         """
         opening = text
-        if isinstance(text, (str, bytes)):
+        if isinstance(text, (str, bytes, bytearray)):
             codes = np.frombuffer(text.encode() if isinstance(text, str) else text, np.uint8)
             if not np.isin(codes, np.frombuffer(b"()", np.uint8)).all():
                 raise ValueError("only parentheses spell a tree")
             opening = codes == ord("(")
         xp, (opening,), give = enter(opening)
+        if opening.ndim != 1:
+            raise ShapeError(f"parentheses must be 1-D, got shape {tuple(opening.shape)}")
+        if opening.shape[0] and kind_of(opening.dtype) not in ("b", *INTEGRAL):
+            raise DTypeError(f"a tree is spelled by a str, bytes or booleans, got {opening.dtype}")
         opening = xp.astype(opening, xp.bool)
         tree = cls.__new__(cls)
         tree._places = tuple(map(give, _match(xp, opening)))
@@ -118,17 +126,17 @@ class Tree:
     def subtree_sums(self, weights: Any) -> Any:
         """For each node the sum of the weights of itself and all below it.
 
-        Integers are summed in int64. Floats are summed in float64 as differences of prefixes, so that a small subtree next to
-        large ones is right to the rounding of the whole.
+        Booleans and integers are summed in 64 bits. Floats are summed in float64 (complex128) as differences of prefixes, so that
+        a small subtree next to large ones is right to the rounding of the whole, and NaN stands behind a NaN or an infinity.
 
         Raises:
-            ShapeError: not one weight a node.
+            ShapeError: not one weight a node. DTypeError: weights that are no numbers.
         """
         xp, (opens, closes, weights), give = enter(self.opens, self.closes, weights)
         if weights.shape != opens.shape:
             raise ShapeError(f"weights of shape {tuple(weights.shape)} do not fit {opens.shape[0]} nodes")
-        weights = xp.astype(weights, xp.float64 if xp.isdtype(weights.dtype, "real floating") else xp.int64)
-        sums = self._scan(xp, opens, closes, weights, 0 * weights)
+        weights = xp.astype(weights, summed(xp, weights.dtype))
+        sums = self._scan(xp, opens, closes, weights, xp.zeros_like(weights))
         return give(sums[closes] - sums[opens] + weights)
 
     @staticmethod

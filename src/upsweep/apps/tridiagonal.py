@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from upsweep import api, homes
-from upsweep.apps.kinds import enter
+from upsweep.apps.kinds import enter, real
 from upsweep.arguments import ShapeError, check_order
 from upsweep.operator import Operator
 
@@ -40,7 +40,7 @@ def solve_tridiagonal(lower: Any, diagonal: Any, upper: Any, right: Any, *, orde
         x, float64, of `right`'s shape and kind.
 
     Raises:
-        ShapeError: shapes that do not broadcast to that of `right`.
+        ShapeError: shapes that do not broadcast to that of `right`. DTypeError: complex numbers, or none.
         ValueError: another `order`.
 
     Accuracy: that of elimination without exchanges, good where the matrix is diagonally dominant or positive definite. A
@@ -54,11 +54,11 @@ def solve_tridiagonal(lower: Any, diagonal: Any, upper: Any, right: Any, *, orde
     """
     check_order(order)
     xp, (right, *bands), give = enter(right, lower, diagonal, upper)
-    d = xp.astype(right, xp.float64, copy=False)
+    d, *bands = (real(xp, v, "a tridiagonal system") for v in (right, *bands))
     if d.ndim == 0:
         raise ShapeError("right is 0-dimensional; a system needs a last dimension of unknowns")
     try:
-        a, b, c = (xp.broadcast_to(xp.astype(v, xp.float64, copy=False), d.shape) for v in bands)
+        a, b, c = (xp.broadcast_to(v, d.shape) for v in bands)
     except (ValueError, RuntimeError) as error:
         shapes = ", ".join(str(tuple(v.shape)) for v in bands)
         raise ShapeError(

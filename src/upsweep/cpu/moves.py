@@ -29,7 +29,7 @@ _ONE, _EIGHT = np.uint64(1), np.uint64(8)
 
 def pack(x: np.ndarray, keep: np.ndarray) -> np.ndarray:
     """The items of `x` (1-D, or with rows) where `keep` is true, in their order."""
-    if x.ndim > 1 or x.itemsize not in _RAW:
+    if not _words(x):
         return np.take(x, np.flatnonzero(keep), axis=0)
     flags, before = _flags(keep)
     y = np.empty(before[-1], x.dtype)
@@ -68,7 +68,7 @@ def select(
 
 def partition(x: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, int]:
     """The kept items, then the others, each in their order; and the number of kept items."""
-    if x.ndim > 1 or x.itemsize not in _RAW:
+    if not _words(x):
         kept = pack(x, keep)
         return np.concatenate([kept, pack(x, ~keep)]), len(kept)
     flags, before = _flags(keep)
@@ -135,7 +135,7 @@ def owners(counts: np.ndarray, offsets: Callable[[], np.ndarray]) -> tuple[np.nd
 
 
 def _repeated(x: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    if x.ndim > 1 or x.itemsize not in _RAW:
+    if not _words(x):
         return np.take(x, _repeated(np.arange(len(x)), offsets), axis=0)
     y = np.empty(int(offsets[-1]), x.dtype)
     source, target = _raw(x), _raw(y)
@@ -149,6 +149,11 @@ def count(x: np.ndarray, bins: int) -> np.ndarray:
     counts = np.zeros((max(1, -(-len(x) // share)), bins), np.int64)
     each_chunk(len(x), lambda lo, hi: _count_chunk(x[lo:hi], counts[lo // share]), share)
     return counts.sum(0)
+
+
+def _words(x: np.ndarray) -> bool:
+    """Whether items are moved as integers of their size. Python counts who holds its objects."""
+    return x.ndim == 1 and x.itemsize in _RAW and not x.dtype.hasobject
 
 
 _RAW = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}

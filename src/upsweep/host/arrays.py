@@ -59,6 +59,14 @@ def writable(view: np.ndarray) -> bool:
     return view.flags.writeable
 
 
+def copied(x: Any, seen: Any) -> bool:
+    """Whether what is seen of `x` is a copy that can be written to, as of a tuple or a column in chunks: `x` would not hold
+    what is written there. A second copy lies elsewhere than the first."""
+    if seen is x or not isinstance(seen, np.ndarray) or not seen.size or not writable(seen):
+        return False
+    return not np.may_share_memory(seen, view(x))
+
+
 def empty(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """New memory."""
     return np.empty(shape, dtype)
