@@ -339,7 +339,7 @@ def test_what_cannot_be_filtered_is_refused():
         ([[1.0]], [1.0], [1.0], up.ShapeError),
         ([1.0], [1.0], 1.0, up.ShapeError),
         ([1.0], [1.0], np.ones(3, np.longdouble), up.DTypeError),
-        ([1.0], [1.0], np.ones(3, ml_dtypes.bfloat16), up.DTypeError),
+        ([1], [1], np.ones(3, ml_dtypes.bfloat16), up.DTypeError),
         ([1.0], [1.0], np.ones(3, "m8[s]"), up.DTypeError),
     ]:
         with pytest.raises(error):
