@@ -548,3 +548,45 @@ def test_what_follows_comes_after_its_cause(opened):
     heads = opened.do("return [...document.querySelectorAll('.finding > b')].map((b) => b.textContent)")
     assert heads[0] == "Race"
     assert all(head.startswith("So, ") for head in heads[1:])
+
+
+CAPTIONS = """
+await lab.panes[0].set(lab.panes[0].opening(args[0]));
+const all = [], pane = document.querySelector('.pane');
+for (let k = 0; k <= lab.last; k++) { lab.go(k); all.push(pane.querySelector('.caption').textContent); }
+const look = pane.querySelector('.next span').textContent.replace('Look here: ', '');
+return [all, pane.querySelector('.laws').textContent, look, pane.querySelector('.circuit').textContent]
+"""
+
+
+def test_sentences_say_what_happens_where_no_items_meet(opened):
+    captions, laws, _, circuit = opened.wait_for(CAPTIONS, "compaction")
+    assert (
+        captions[0]
+        == "No two items of x are combined here, so there is no network. Press →, and look at Memory."
+    )
+    assert "Step 2: 15 threads combine numbers that are no items of x" in captions[2]
+    assert circuit == "no network: no two of the 16 items are combined"
+    assert laws == "The operator is +: this kernel is written for sums."
+    captions, laws, _, _ = opened.wait_for(CAPTIONS, "warp-shuffle")
+    assert "Step 9: 16 threads pass values on by a shuffle, without memory." in captions
+    assert laws == "The operator must be associative."
+    captions, *_ = opened.wait_for(CAPTIONS, "range-query-short")
+    assert captions[-1].endswith("2 results are wrong: look for red in Memory.")  # there are no dots
+    assert opened.wait_for(CAPTIONS, "sequential")[1] == "The operator may be any function of two values."
+    assert opened.wait_for(CAPTIONS, "sequential-exclusive")[1] == "The operator must have an identity."
+    assert (
+        opened.wait_for(CAPTIONS, "blelloch")[1]
+        == "The operator must be associative, and must have an identity."
+    )
+
+
+def test_a_mistake_with_right_values_says_where_to_look(opened):
+    for name, says in (
+        ("padded-for-16-banks", "up to 2 in turn"),
+        ("notes-last-barrier", "the barrier in line"),
+        ("figure-11-3", "which concat is not"),
+    ):
+        assert says in opened.wait_for(CAPTIONS, name)[2], name
+    # Both accesses of this race stand in one line.
+    assert "in line 194." in opened.wait_for(CAPTIONS, "histogram-without-atomics")[2]

@@ -5,6 +5,8 @@ import inspect
 import json
 import re
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import urllib.request
@@ -395,6 +397,26 @@ def test_only_the_local_user_is_served(server):
     assert ask(server, f"{mine}trace", dials, Origin="https://evil.example")[0] == 403
 
 
+def test_a_request_that_is_no_request_leaves_the_terminal_alone(server, capfd):
+    """Lengths that are none are refused; a page that is closed before its answer comes is no error of the server's."""
+    for length in ("-1", "many"):
+        connection = http.client.HTTPConnection(server.host, timeout=30)
+        connection.request("POST", f"/{server.token}/trace", headers={"Content-Length": length})
+        assert connection.getresponse().status == 400
+        connection.close()
+    for _ in range(3):
+        text = json.dumps({"kernel": "kogge-stone", "n": 64}).encode()
+        host, _, port = server.host.partition(":")
+        with socket.create_connection((host, int(port))) as gone:
+            gone.sendall(
+                f"POST /{server.token}/trace HTTP/1.1\r\nHost: {server.host}\r\nContent-Length: {len(text)}\r\n\r\n".encode()
+                + text
+            )
+            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert ask(server, f"/{server.token}/trace", {"kernel": "blelloch", "n": 5})[0] == 200
+    assert "Traceback" not in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("dials", "says"),
     [
@@ -416,6 +438,16 @@ def test_what_cannot_be_traced_is_said(server, dials, says):
     status, body = ask(server, f"/{server.token}/trace", dials)
     assert status == 200
     assert says in json.loads(body)["error"]
+
+
+def test_a_loop_that_does_not_end_is_named(monkeypatch):
+    """No smaller n would mend it."""
+    monkeypatch.setattr("upsweep.lab.hooks.MOST_EVENTS", 200_000)
+    endless = "def k(x, y, n):\n    t = 1\n    while t > 0:\n        t += 1\n"
+    with pytest.raises(
+        ValueError, match=r"line 3: the run was stopped after 200000 events; does this loop end\?"
+    ):
+        payload(replace(first("kogge-stone"), edits={"kogge_stone": endless}))
 
 
 def test_any_size_and_an_edited_kernel_are_traced_on_demand(chromium, server):

@@ -1,11 +1,14 @@
 """The exercises on the page: the task, an editor, marks, hints in stages, and the failing step."""
 
+import json
 import re
 
 import pytest
 
+from upsweep.lab.checks import check
 from upsweep.lab.exercises import EXERCISES
 from upsweep.lab.page.practice import exercises, grade
+from upsweep.lab.page.variants import Dials, built
 
 BLANKS = EXERCISES[1].starter
 RIGHT = BLANKS.replace("op(..., xy[t])", "op(xy[t - stride], xy[t])").replace("xy[t] = ...", "xy[t] = temp")
@@ -22,13 +25,10 @@ def line_of(text, part):
 
 def test_a_right_answer_has_all_marks():
     result = grade({"number": 1, "text": RIGHT})
-    assert (result["points"], result["of"], result["passed"], result["hints"], result["dials"]) == (
-        100,
-        100,
-        True,
-        [],
-        None,
-    )
+    assert (result["points"], result["of"], result["passed"], result["hints"]) == (100, 100, True, [])
+    # The page plays the answer itself.
+    assert check(built(Dials.read(result["dials"])).run()).ok
+    assert "op(xy[t - stride], xy[t])" in result["dials"]["edits"]["kogge_stone"]
 
 
 @pytest.mark.parametrize("text", [BLANKS, RACES, WRONG])
@@ -116,6 +116,91 @@ def test_exercises_are_done_in_the_page(practising):
 
     hand_in(practising, RIGHT)
     assert practising.do("return document.querySelector('.total').textContent") == "100 of 100: done!"
+    # The verdict and the picture are those of this answer, no longer those of the wrong one.
+    practising.until("document.querySelector('.pane').dataset.findings === ''")
+    assert practising.do("return document.querySelector('.verdict').textContent").startswith("No race.")
+
+    # Nothing in an exercise leads to the textbook's kernel, which is the answer.
+    ways = practising.do(
+        "return [...document.querySelectorAll('.pane button')].filter((b) => b.checkVisibility()).map((b) => b.textContent)"
+    )
+    assert not {"Edit", "Close", "Back to the original", "Back to the textbook"} & set(ways)
+    assert not any("Rung" in way or "Try it" in way for way in ways)
+
+
+def test_a_draft_survives_leaving_and_loading_again(practising):
+    practising.do(
+        "document.getElementById('welcome').click(); document.querySelector('.exercises button').click()"
+    )
+    practising.until("!document.querySelector('.editor').hidden")
+    practising.do(
+        "const t = document.querySelector('textarea'); t.value = arguments[0]; t.dispatchEvent(new Event('input'))",
+        WRONG,
+    )
+    practising.do("document.querySelector('.leave').click(); lab.start.practise(lab.data.exercises[0])")
+    practising.until("!document.querySelector('.editor').hidden")
+    assert practising.do("return document.querySelector('textarea').value") == WRONG
+    practising.do("location.reload()")
+    practising.until("document.documentElement.dataset.ready === 'yes'")
+    practising.do("lab.start.practise(lab.data.exercises[0])")
+    practising.until("!document.querySelector('.editor').hidden")
+    assert practising.do("return document.querySelector('textarea').value") == WRONG
+    practising.do("document.querySelector('.drop').click()")
+    practising.until(
+        "document.querySelector('textarea').value === arguments[0]".replace(
+            "arguments[0]", json.dumps(BLANKS)
+        )
+    )
+
+
+def test_a_question_shows_no_run_that_answers_it(practising):
+    number = next(row.number for row in EXERCISES.values() if row.questions)
+    practising.do("lab.start.practise(lab.data.exercises[arguments[0] - 1])", number)
+    practising.until("!document.querySelector('.editor').hidden")
+    for part in (".net", ".memory", ".counts", ".banks", ".threads", ".verdict"):
+        assert not practising.do("return document.querySelector(arguments[0]).checkVisibility()", part), part
+    # Names of code are set as code.
+    assert (
+        practising.do("return document.querySelector('.task code').textContent")
+        == "upsweep lab reduction --n 64"
+    )
+    hand_in(practising, EXERCISES[number].starter)
+    assert practising.do("return document.querySelector('.total').textContent") == "0 of 100"
+    practising.do("document.querySelector('.leave').click()")
+    assert practising.do("return document.querySelector('.net').checkVisibility()")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("        stride *= 2\n", "", "never ends"),
+        ("    stride = 1\n", "    stride = 1\n    while True:\n        stride += 1\n", "never ends"),
+        ("op(xy[t - stride], xy[t])", "op(xy[t + stride], xy[t])", "outside of xy"),
+    ],
+)
+def test_what_a_student_may_do_to_a_kernel_is_said(practising, old, new, says):
+    practising.do("lab.start.practise(lab.data.exercises[0])")
+    practising.until("!document.querySelector('.editor').hidden")
+    hand_in(practising, RIGHT.replace(old, new))
+    practising.until(
+        "!document.querySelector('.pane').ariaBusy.includes('true') && document.querySelector('.finding')"
+    )
+    assert says in practising.do("return document.querySelector('.verdict').innerText")
+
+
+def test_a_text_that_is_no_python_clears_the_marks_before(practising):
+    practising.do("lab.start.practise(lab.data.exercises[0])")
+    practising.until("!document.querySelector('.editor').hidden")
+    hand_in(practising, WRONG)
+    practising.until("document.querySelector('.finding')?.checkVisibility()")
+    practising.do(
+        "document.querySelector('textarea').value = 'def fill_the_blanks(x, y, n:';"
+        "document.querySelector('.editor').requestSubmit()"
+    )
+    practising.until("!document.querySelector('.trouble').hidden")
+    assert "fill_the_blanks.py:1:" in practising.do("return document.querySelector('.trouble').textContent")
+    assert practising.do("return document.querySelector('.total').textContent") == ""
+    assert not practising.do("return document.querySelector('.verdict').checkVisibility()")
 
 
 BOX = "return document.querySelector(arguments[0]).getBoundingClientRect().toJSON()"

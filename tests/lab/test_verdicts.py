@@ -1,5 +1,6 @@
 """Verdicts are true: values, replays, races as films, barriers at every size, counts, and features that GPUs do not have."""
 
+import inspect
 import time
 import tracemalloc
 from dataclasses import replace
@@ -651,3 +652,14 @@ def test_a_case_takes_over_kernels():
     t = scanned()
     changed = replace(t.case).launching((KOGGE_STONE.replace("stride *= 2", "stride *= 4"),), ({},))
     assert lab.counts(changed.run()).barriers < lab.counts(t).barriers
+
+
+def test_what_never_ends_is_not_tried_at_every_size():
+    """Every thread takes a number, not one of each block: at any size blocks wait for others that are no more."""
+    made = []
+    source = inspect.getsource(KERNELS["domino-dynamic"].function)
+    greedy = source.replace("bid = number[0]", "bid = cuda.atomic.add(counter, 0, 1)")
+    assert greedy != source
+    case = lab.trace(greedy, like="domino-dynamic", n=8).case
+    lab.barriers(replace(case, sized=lambda n: made.append(n) or case.sized(n)).run())
+    assert 0 < len(made) < 8

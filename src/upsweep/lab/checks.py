@@ -130,7 +130,8 @@ def _fault(trace: Trace, kind: str, which: list[int]) -> Finding:
     verb = "reads" if where.kind == "load" else "writes" if where.kind == "store" else "meets"
     who = f"thread {first.thread} of block {trace.machine.blocks[first.block].index}"
     more = f" ({len(which)} times)" if len(which) > 1 else ""
-    also = f", and so do lines {', '.join(str(s.line) for s in spots[1:])}" if len(spots) > 1 else ""
+    others = ", ".join(str(s.line) for s in spots[1:])
+    also = f", and so {'does line' if len(spots) == 2 else 'do lines'} {others}" if others else ""
     text = {
         "uninitialised": f"line {where.line} reads {first.text}, which nobody has written{also}: {who}{more}",
         "out of bounds": f"line {where.line} {verb} {where.text} outside of {first.text}: {who}{_overlap(trace, first)}{more}",

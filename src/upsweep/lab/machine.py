@@ -12,7 +12,7 @@ from typing import Any
 
 from upsweep.lab.expressions import ATOMIC, Site
 from upsweep.lab.hooks import Endless, hooks, signs
-from upsweep.lab.meetings import AT_BARRIER, AT_WARP, DONE, READY, Block, meet_block, meet_warps
+from upsweep.lab.meetings import AT_BARRIER, AT_WARP, DONE, READY, Block, meet_block, meet_warps, who
 from upsweep.lab.reading import KernelError, Source, source_of
 from upsweep.lab.rewrite import Rewritten, rewrite
 from upsweep.lab.schedule import Schedule
@@ -190,12 +190,12 @@ class Machine:
         waiting = [(b, t) for b in active for t in b.ready()]
         block, thread = waiting[0]
         self.place = (block.number, thread)
-        held = ", ".join(str(b.index) for b in active)
-        rest = f"; blocks {', '.join(map(str, queue))} cannot start before one of these ends" if queue else ""
+        held = who("block", [b.index for b in active], "waits", "wait")
+        rest = f"; {who('block', queue, 'cannot', 'cannot')} start before one of these ends" if queue else ""
         self.fault(
             "deadlock",
             block.spun[thread],
-            f"blocks {held} wait for ever, and nobody is left to release them{rest}",
+            f"{held} for ever, and nobody is left to release {'it' if len(active) == 1 else 'them'}{rest}",
         )
 
     def round(self, block: Block) -> bool:

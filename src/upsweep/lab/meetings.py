@@ -41,7 +41,7 @@ def meet_block(machine: Machine, block: Block, live: list[int]) -> None:
         machine.fault(
             "divergent barrier",
             min(sites),
-            f"threads {_several(gone)} have left the kernel, threads {_several(live)} wait",
+            f"{who('thread', gone, 'has', 'have')} left the kernel, {who('thread', live, 'waits', 'wait')}",
         )
     elif len(sites) > 1:
         lines = ", ".join(str(machine.sites[s].line) for s in sorted(sites))
@@ -88,12 +88,15 @@ def _judge_mask(
     site = block.site[here[0]]
     outside = [t for t in here if not mask >> t % block.warp & 1]
     if outside:
-        text = f"threads {_several(outside)} come to this {kind}, and its mask {mask:#x} does not name them"
+        text = (
+            f"{who('thread', outside, 'comes', 'come')} to this {kind}, which its mask {mask:#x} does not say"
+        )
         machine.fault("wrong mask", site, text)
     if absent:
         lines = sorted({machine.sites[block.site[t]].line for t in absent if block.site[t] >= 0})
-        where = f": they wait in line {', '.join(map(str, lines))}" if lines else ""
-        text = f"the mask {mask:#x} names threads {_several(absent)}, which never come to this {kind}{where}"
+        where = f" (line {', '.join(map(str, lines))})" if lines else ""
+        late = who("thread", absent, "waits elsewhere", "wait elsewhere")
+        text = f"the mask {mask:#x} of this {kind} names threads that never come to it: {late}{where}"
         machine.fault("divergent shuffle", site, text)
 
 
@@ -136,7 +139,10 @@ def _exchanged(machine: Machine, block: Block, t: int, here: list[int]) -> Any:
     return got
 
 
-def _several(numbers: Sequence[int]) -> str:
+def who(noun: str, numbers: Sequence[int], one: str, several: str) -> str:
+    """These threads or blocks, and their verb: thread 3 waits, threads 0 to 6 wait."""
+    if len(numbers) == 1:
+        return f"{noun} {numbers[0]} {one}"
     if len(numbers) > 4 and numbers[-1] - numbers[0] == len(numbers) - 1:
-        return f"{numbers[0]} to {numbers[-1]}"
-    return ", ".join(map(str, numbers[:8])) + (" ..." if len(numbers) > 8 else "")
+        return f"{noun}s {numbers[0]} to {numbers[-1]} {several}"
+    return f"{noun}s {', '.join(map(str, numbers[:8]))}{' ...' if len(numbers) > 8 else ''} {several}"

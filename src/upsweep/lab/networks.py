@@ -98,6 +98,8 @@ class Identity:
     @property
     def text(self) -> str:
         """All of it in one line."""
+        if not self.size and self.name is None:
+            return f"no network: no two of the {self.n} items are combined"
         name = self.name or "an unnamed network"
         issued = f" ({self.issued} levels as issued)" if self.issued != self.depth else ""
         snir = f", deficiency {self.deficiency}" if self.deficiency is not None else ""

@@ -36,17 +36,20 @@ def exercises() -> list[dict[str, Any]]:
 
 
 def grade(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The marks of a text, hints from the general to the particular, and the dials of a run that fails."""
+    """The marks of a text, hints from the general to the particular, and the dials of the run that the page plays.
+
+    That is a run that fails; of a right answer the first run that the task names.
+    """
     exercise, text = EXERCISES[int(given["number"])], str(given["text"])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{exercise.name}.py"
         path.write_text(text, encoding="utf-8")
         result = graded(path)
-    failing = None if result.passed else next(_failing(exercise, text), None)
+    played = next(_runs_of(exercise, text, every=result.passed), None)
     return {
         "points": result.points, "of": sum(mark.of for mark in result.marks), "passed": result.passed,
         "marks": [{"what": mark.what, "points": mark.points, "of": mark.of} for mark in result.marks],
-        "hints": hints(exercise, result), "dials": failing and vars(failing),
+        "hints": hints(exercise, result), "dials": played and vars(played),
     }  # fmt: skip
 
 
@@ -72,8 +75,8 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _failing(exercise: Exercise, text: str) -> Iterator[Dials]:
-    """The runs in which this answer fails; a text that is no Python, or has other functions, has none."""
+def _runs_of(exercise: Exercise, text: str, every: bool) -> Iterator[Dials]:
+    """The runs of this answer, every one or those in which it fails; none of a text that is no Python or has other functions."""
     try:
         module = ast.parse(text)
     except SyntaxError:
@@ -90,13 +93,16 @@ def _failing(exercise: Exercise, text: str) -> Iterator[Dials]:
             for k, name in exercise.takes_over.items()
         }
         posed = replace(dials, edits=edits)
-        try:
-            wrong = not check(built(posed).run(), witness=False).ok
-        except Exception:
-            # The player says what the kernel raises.
-            wrong = True
-        if wrong:
+        if every or _fails(posed):
             yield posed
+
+
+def _fails(dials: Dials) -> bool:
+    try:
+        return not check(built(dials).run(), witness=False).ok
+    except Exception:
+        # The player says what the kernel raises.
+        return True
 
 
 def _runs(exercise: Exercise) -> Iterator[Dials]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -33,6 +34,11 @@ class Lab(ThreadingHTTPServer):
         self.host = f"127.0.0.1:{self.server_address[1]}"
         self.url = f"http://{self.host}/{self.token}/"
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        # A page that was closed or loaded again has no use for its answer.
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
     def server_close(self) -> None:
         self.worker.close()
         super().server_close()
@@ -48,7 +54,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         name = self.path.rpartition("/")[2]
-        length = int(self.headers.get("Content-Length", 0))
+        said = self.headers.get("Content-Length", "0")
+        if not said.isdecimal():
+            self.send_error(400)
+            return
+        length = int(said)
         # A connection that closes with unread bytes is reset, and the answer may be lost.
         body = self.rfile.read(length) if length <= LARGEST_REQUEST else None
         if name == "stop" and self.invited(name):

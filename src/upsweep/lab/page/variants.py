@@ -206,6 +206,10 @@ def payload(dials: Dials) -> dict[str, Any]:
 def shown(trace: Trace, dials: Dials) -> dict[str, Any]:
     """The same for a trace that is there already."""
     if len(trace.site) > MOST_EVENTS:
+        for fault in trace.machine.faults:
+            if fault.kind == "too long":
+                line = trace.sites[fault.site].line
+                raise ValueError(f"line {line}: {fault.text}; does this loop end?")
         raise ValueError(
             f"{len(trace.site)} events at n = {trace.n} are too many to play: choose a smaller n"
         )

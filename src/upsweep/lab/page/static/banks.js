@@ -53,7 +53,7 @@ class BankMap {
 
   say(now) {
     this.note.textContent = !now ? "" : !now.requests ? "no shared access in this step"
-      : `${now.wavefronts} wavefronts for ${now.requests} requests${now.degree > 1 ? `, worst conflict ${now.degree}-way` : ", no conflict"}`;
+      : `${counted(now.wavefronts, "wavefront")} for ${counted(now.requests, "request")}${now.degree > 1 ? `, worst conflict ${now.degree}-way` : ", no conflict"}`;
     const bad = now ? [...now.lines].filter(([, degree]) => degree > 1) : [];
     this.lines.innerHTML = bad.map(([line, degree]) => `<div><b>${degree}-way</b><span>line ${line}</span></div>`).join("");
   }

@@ -10,8 +10,8 @@ class Editor {
       this.run();
     });
     this.form.querySelector(".close").addEventListener("click", () => this.close());
-    this.form.querySelector(".drop").addEventListener("click", () => pane.set(pane.opening(pane.dials.kernel)));
-    this.text.addEventListener("input", () => this.number());
+    this.form.querySelector(".drop").addEventListener("click", () => (pane.practice.now ? pane.practice.startOver() : pane.set(pane.opening(pane.dials.kernel))));
+    this.text.addEventListener("input", () => this.changed());
     this.text.addEventListener("scroll", () => { this.gutter.scrollTop = this.text.scrollTop; });
     this.text.addEventListener("keydown", (event) => this.key(event));
   }
@@ -28,7 +28,7 @@ class Editor {
     this.first = first;
     this.form.hidden = false;
     this.form.querySelector("[type=submit]").textContent = this.pane.practice.now ? "Run and mark" : "Run";
-    this.form.querySelector(".drop").hidden = Boolean(this.pane.practice.now);
+    this.form.querySelector(".drop").textContent = this.pane.practice.now ? "Start over" : "Back to the textbook";
     this.pane.find(".source").hidden = true;
     this.text.value = text;
     this.number();
@@ -49,6 +49,11 @@ class Editor {
     const { pane } = this;
     if (pane.practice.now) return pane.practice.mark(this.text.value);
     pane.set({ ...pane.dials, edits: { ...pane.dials.edits, [this.form.dataset.kernel]: `${"\n".repeat(this.first - 1)}${this.text.value}` }, without: [], before: [] });
+  }
+
+  changed() {
+    this.number();
+    this.pane.practice.keep(this.text.value);
   }
 
   number() {
@@ -81,6 +86,6 @@ class Editor {
       event.preventDefault();
       this.text.setRangeText("", begin, begin + Math.min(4, value.slice(begin).match(/^ */)[0].length), "end");
     } else return;
-    this.number();
+    this.changed();
   }
 }

@@ -76,7 +76,7 @@ class Guide {
   // The line below the verdict: what to look at next, and the next rung of the course.
   next() {
     const { pane, rung } = this, { rungs } = pane.data, line = element("div", { className: "next" }, element("span", {}, element("b", {}, "Look here: "), this.advice()));
-    if (rung >= 0 && rung + 1 < rungs.length) {
+    if (rung >= 0 && rung + 1 < rungs.length && !pane.practice.now) {
       line.append(element("button", { type: "button", textContent: `Rung ${rung + 2}: ${rungs[rung + 1].title}`, onclick: () => pane.set(pane.opening(rungs[rung + 1].kernel)) }));
     }
     return line;
@@ -87,13 +87,26 @@ class Guide {
     if (film) return `The red line is one access to ${film.word} at a time, first in the one order, then in the other.`;
     if (race && race.lines) {
       const [first, second] = race.lines;
-      return `In the two red lines, ${first.line} and ${second.line}, ${first.who}, ${second.who}, and nothing says which comes first. Then play it in both orders.`;
+      const where = first.line === second.line ? `In the red line, ${first.line},` : `In the two red lines, ${first.line} and ${second.line},`;
+      return `${where} ${first.who} and ${second.who}, and nothing says which comes first.${race.finding.film ? " Then play it in both orders." : ""}`;
     }
     if (payload.findings.length) {
-      const { lines, words } = payload.findings[0];
+      const { words } = payload.findings[0], lines = [...new Set(payload.findings[0].lines)];
       return `The button above goes to the step in which it happens${lines.length ? `, in line ${lines.join(" and line ")}` : words[0] ? `, to ${words[0]}` : ""}.`;
     }
-    return this.rung >= 0 ? pane.data.rungs[this.rung].watch : "Step through the network with →, then compare the counts with the formulas beside them.";
+    if (this.rung >= 0) return pane.data.rungs[this.rung].watch;
+    if (pane.row().group === "mistakes") return this.harmless();
+    return `Step through the run with →${payload.formulas.length ? ", then compare the counts with the formulas beside them" : ", and watch Memory"}.`;
+  }
+
+  // What to look at in a mistake that gives the right values.
+  harmless() {
+    const { pane } = this, { idle } = pane.payload.barriers, { degree } = pane.banks.total();
+    const said = ["The values are right, and something else is not."];
+    if (degree > 1) said.push(`Look at Banks: threads of a warp wait for one another, up to ${degree} in turn.`);
+    else if (pane.payload.laws.includes("commutative")) said.push("The line below Counts says what the operator must be, which concat is not.");
+    else if (idle.length) said.push(`Look at the barrier in line ${idle[0][0][1]}: its pass ${idle[0][1]} of ${idle[0][2]} is time for nothing.`);
+    return said.join(" ");
   }
 
   // The caption of the figure after `at` steps.
@@ -114,12 +127,13 @@ class Guide {
 
   beginning() {
     const { run } = this.pane, dots = run.trace.nodes.filter((node) => node.step !== null).length;
-    return `Inputs at the top, results at the bottom; each of the ${dots} grey dots will apply the operator once. Press → and see which come first.`;
+    if (!dots) return "No two items of x are combined here, so there is no network. Press →, and look at Memory.";
+    return `Inputs at the top, results at the bottom; ${dots === 1 ? "the grey dot" : `each of the ${dots} grey dots`} will apply the operator once. Press → and see ${dots === 1 ? "when" : "which come first"}.`;
   }
 
   step(at) {
-    const { run, network } = this.pane, nodes = network.byStep[at - 1].map((k) => run.trace.nodes[k]), { reads, writes } = run.doing(at - 1);
-    if (!nodes.length) return `Step ${at} only moves data: ${reads.size} words are read and ${writes.size} written. Look at Memory.`;
+    const { run, network } = this.pane, nodes = network.byStep[at - 1].map((k) => run.trace.nodes[k]), doing = run.doing(at - 1);
+    if (!nodes.length) return `Step ${at}: ${this.quiet(doing)}`;
     const apart = new Set(nodes.flatMap((node) => (node.left === null || run.trace.nodes[node.left].wire === null ? [] : [node.wire - run.trace.nodes[node.left].wire])));
     const flaws = nodes.filter((node) => node.flaw).length, most = Math.max(...nodes.map((node) => node.ranges.reduce((sum, [a, b]) => sum + b - a + 1, 0)));
     const one = nodes.length === 1, [distance] = apart, inputs = `${most} ${most === 1 ? "input" : "inputs"}`;
@@ -128,9 +142,19 @@ class Guide {
     return `Step ${at}: ${nodes.length} ${one ? "dot" : "dots"}${far}. ${held}${flaws ? ` ${flaws} of them ${flaws === 1 ? "is" : "are"} red: no stretch of the input.` : ""}`;
   }
 
+  // What happens in a step that combines no items of x.
+  quiet({ reads, writes, passed, threads }) {
+    const combine = [...threads.values()].filter((work) => work === 3).length, words = `${counted(reads.size, "word")} read, ${writes.size} written. Look at Memory.`;
+    if (combine) return `${counted(combine, "thread")} ${combine === 1 ? "combines" : "combine"} numbers that are no items of x, such as flags, counts or identities; ${words}`;
+    if (passed.size) return `${counted(passed.size, "thread")} ${passed.size === 1 ? "passes a value" : "pass values"} on by a shuffle, without memory.`;
+    return reads.size + writes.size ? `data only moves; ${words}` : "no word is read or written: threads test, or wait.";
+  }
+
   ending() {
     const { counts, wanted } = this.pane.payload, wrong = this.pane.wrongWords().length, n = this.pane.run.trace.n;
-    if (wrong) return `${wrong} results are wrong: look for red in Memory, then for the first red dot above.`;
-    return wanted ? `All results are there, after ${counts.work} applications; one thread needs ${n - 1}. Look at Counts.` : "";
+    const flawed = this.pane.run.trace.nodes.some((node) => node.flaw);
+    if (wrong) return `${counted(wrong, "result")} ${wrong === 1 ? "is" : "are"} wrong: look for red in Memory${flawed ? ", then for the first red dot above" : ""}.`;
+    if (!wanted) return "";
+    return `All results are there, after ${counted(counts.work, "application")}${this.pane.row().sums ? "" : `; one thread needs ${n - 1}`}. Look at Counts.`;
   }
 }

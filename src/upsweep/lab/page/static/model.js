@@ -29,13 +29,14 @@ class Run {
     return Array.from({ length: size }, (_, k) => (this.states[at][first + k] || [])[1] ?? null);
   }
 
-  // What happens in step k: threads by line, words read and written, each thread's work, and the warps that part.
+  // What happens in step k: threads by line, words read and written, threads that pass values by shuffles, each thread's work, and
+  // the warps that part.
   doing(k) {
     return this.doings[k];
   }
 
   watch(step) {
-    const lines = new Map(), reads = new Set(), writes = new Set(), threads = new Map(), turns = new Map(), parted = new Map();
+    const lines = new Map(), reads = new Set(), writes = new Set(), passed = new Set(), threads = new Map(), turns = new Map(), parted = new Map();
     for (const [kind, block, thread, line, column, target] of step.events) {
       if (!lines.has(line)) lines.set(line, new Set());
       const id = block * 4096 + thread;
@@ -43,6 +44,7 @@ class Run {
       if (!tests) lines.get(line).add(id);
       if (kind === "load") reads.add(target);
       if (kind === "store" || kind === "atomic") writes.add(target);
+      if (kind === "shuffle") passed.add(id);
       threads.set(id, Math.max(threads.get(id) || 0, tests ? 1 : kind === "op" ? 3 : 2));
       if (tests) {
         const warp = Math.floor(thread / this.trace.warp), turn = `${block} ${warp} ${line} ${column}`;
@@ -50,7 +52,7 @@ class Run {
         if (turns.get(turn) === 3) parted.set(turn, { block, warp, line });
       }
     }
-    return { lines, reads, writes, threads, parted: [...parted.values()] };
+    return { lines, reads, writes, passed, threads, parted: [...parted.values()] };
   }
 
   // The banks under a model: for each step the requests, wavefronts, worst degree, and the load of each bank.

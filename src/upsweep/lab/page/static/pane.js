@@ -180,7 +180,7 @@ class Pane {
 
   drawCounts() {
     drawCounts(this.find(".counts table"), this.payload, this.banks.total());
-    this.find(".laws").textContent = `The operator must be: ${this.payload.laws}.`;
+    this.find(".laws").textContent = lawful(this.payload.laws, this.row().sums);
   }
 
   // --- races ---

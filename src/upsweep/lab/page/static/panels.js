@@ -23,7 +23,7 @@ function drawVerdict(pane) {
     const here = payload.barriers.elsewhere.map(([[, line], n]) => ` For this n the barrier in line ${line} could go, but n = ${n} needs it.`).join("");
     box.append(element("div", { className: "fine" }, element("span", {}, element("b", {}, "No race."), values + (spare || idle) + here), ...(invitation ? [invitation] : [])));
   }
-  if (dials.without.length || dials.before.length || Object.keys(dials.edits).length) {
+  if (!pane.practice.now && (dials.without.length || dials.before.length || Object.keys(dials.edits).length)) {
     box.querySelector(":scope > :last-child").append(element("button", { type: "button", textContent: "Back to the original", onclick: () => pane.set(pane.opening(dials.kernel)) }));
   }
   box.append(pane.guide.next());
@@ -88,8 +88,21 @@ function remedy(pane) {
 function temptation(pane) {
   const { needed } = pane.payload.barriers;
   const spot = needed.find((k) => pane.data.has(pane.changed("without", k, true)));
-  if (spot === undefined || Object.keys(pane.dials.edits).length) return null;
+  if (spot === undefined || Object.keys(pane.dials.edits).length || pane.practice.now) return null;
   return element("button", { type: "button", className: "tempt", textContent: `Try it without the barrier in line ${spot[1]}`, onclick: () => pane.change("without", spot, true) });
+}
+
+// The laws that this kernel's network relies on, as a sentence.
+function lawful(laws, sums) {
+  if (sums) return "The operator is +: this kernel is written for sums.";
+  const must = laws.split(", ").filter((law) => law !== "none" && law !== "identity"), neutral = laws.includes("identity");
+  const said = must.length ? `must be ${must.join(" and ")}` : neutral ? "" : "may be any function of two values";
+  return `The operator ${said}${said && neutral ? ", and " : ""}${neutral ? "must have an identity" : ""}.`;
+}
+
+// A number and its noun: 1 word, 2 words.
+function counted(count, noun) {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 const COUNTS = [["work", "work: operators applied"], ["steps", "steps, one after the other"], ["barriers", "barriers"], ["shared_loads", "shared loads"],
@@ -107,7 +120,8 @@ function drawCounts(table, payload, banks) {
     rows.push(`<tr><td>wavefronts they take</td><td class="number" data-count="wavefronts">${banks.wavefronts}</td><td class="form">worst conflict ${worse ? `${banks.degree}-way` : "none"}</td><td class="${worse ? "miss" : "match"}">${worse ? "conflicts" : "no conflict"}</td></tr>`);
   }
   const [moved, least] = payload.sectors, [parted, all] = payload.parted, spread = moved > least;
-  rows.push(`<tr><td>sectors of global memory</td><td class="number" data-count="sectors">${moved}</td><td class="form">${spread ? `${least} would do` : ""}</td><td class="${spread ? "miss" : "match"}">${spread ? "spread" : "coalesced"}</td></tr>`);
-  rows.push(`<tr><td>branches that part a warp</td><td class="number" data-count="parted">${parted}</td><td class="form">of ${all} that it comes to</td><td></td></tr>`);
+  const alone = payload.trace.launches.every((launch) => launch.grid * launch.block === 1);
+  rows.push(`<tr><td>sectors of global memory</td><td class="number" data-count="sectors">${moved}</td><td class="form">${spread ? `${least} would do` : ""}</td><td class="${spread ? "miss" : "match"}">${spread ? "spread" : alone ? "" : "coalesced"}</td></tr>`);
+  rows.push(`<tr><td>branches that part a warp</td><td class="number" data-count="parted">${parted}</td><td class="form">of ${all} that warps come to</td><td></td></tr>`);
   table.innerHTML = rows.join("");
 }

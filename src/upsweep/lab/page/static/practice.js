@@ -1,3 +1,14 @@
+// A student's text lives as long as the tab: neither leaving an exercise nor loading the page again loses it.
+const drafts = {
+  get: (number) => { try { return sessionStorage.getItem(`exercise ${number}`); } catch { return null; } },  // a browser may refuse
+  set: (number, text) => { try { sessionStorage.setItem(`exercise ${number}`, text); } catch { /* it is not kept then */ } },
+};
+
+// A text whose names of code stand between backticks, as nodes.
+function prose(text) {
+  return text.split("`").map((part, k) => (k % 2 ? element("code", {}, part) : part));
+}
+
 // An exercise in a pane: its task, the editor, marks, and hints that come one by one.
 class Practice {
   constructor(pane) {
@@ -11,26 +22,44 @@ class Practice {
   async open(exercise) {
     this.now = exercise;
     this.box.hidden = false;
-    this.pane.root.dataset.practice = "posed";
+    this.show();
     this.box.querySelector("h2 span").textContent = `Exercise ${exercise.number}: ${exercise.title}`;
-    this.box.querySelector(".task").textContent = exercise.task;
+    this.box.querySelector(".task").replaceChildren(...prose(exercise.task));
     this.say([], "", []);
     await this.pane.set(this.pane.opening(exercise.kernel || "reduction"));
-    this.pane.editor.show(exercise.starter);
+    this.pane.editor.show(drafts.get(exercise.number) ?? exercise.starter);
     scrollTo(0, 0);  // the task stands above the editor, which has the focus
   }
 
+  // What stands beside the task: nothing where no kernel is asked for, the model's network until an answer runs, then that.
+  show(run = false) {
+    this.pane.root.dataset.practice = run ? "run" : this.now.kernel ? "posed" : "asked";
+  }
+
+  keep(text) {
+    if (this.now) drafts.set(this.now.number, text);
+  }
+
+  startOver() {
+    this.keep(this.now.starter);
+    return this.open(this.now);
+  }
+
   leave() {
+    if (!this.now) return;
     this.now = null;
     this.box.hidden = true;
     delete this.pane.root.dataset.practice;
     this.pane.find(".trouble").hidden = true;
     this.pane.editor.close();
+    if (this.pane.payload) drawVerdict(this.pane);
+    this.pane.app.redraw();
   }
 
-  // Mark the text, and where a run of it fails, show that at the step where it does.
+  // Mark the text, and play a run of it: where one fails, at the step where it does.
   async mark(text) {
     const { pane, now } = this;
+    this.keep(text);
     try {
       const result = await pane.during(pane.data.ask("grade", { number: now.number, text }));
       pane.find(".trouble").hidden = true;
@@ -38,11 +67,14 @@ class Practice {
       this.box.scrollIntoView();
       if (!result.dials) return;
       await pane.set(result.dials);
-      pane.root.dataset.practice = pane.find(".trouble").hidden ? "run" : "posed";
+      const runs = pane.find(".trouble").hidden;
+      this.show(runs);
       pane.editor.show(text);
-      const finding = pane.payload.findings[0];
+      const finding = runs && pane.payload.findings[0];
       if (finding) finding.kind === "race" ? pane.expose(finding) : pane.point(finding);
     } catch (problem) {
+      this.say([], "", []);
+      this.show();
       pane.complain(problem);
     }
   }
@@ -58,7 +90,7 @@ class Practice {
   }
 
   hint() {
-    this.box.querySelector(".hints").append(element("li", {}, this.hints[this.given++]));
+    this.box.querySelector(".hints").append(element("li", {}, ...prose(this.hints[this.given++])));
     this.label();
   }
 
