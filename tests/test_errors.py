@@ -1,6 +1,9 @@
 """One exception for each kind of mistake. Its message says what was given and what to pass, and nothing is written before it."""
 
+import subprocess
+import sys
 from datetime import timedelta
+from functools import partial
 
 import numpy as np
 import pytest
@@ -29,13 +32,16 @@ def scanning(a, b):
 MISTAKES = [
     (up.ShapeError, "2 dimensions", lambda: up.scan(np.zeros((2, 3)))),
     (up.ShapeError, "axis=2 is out of range", lambda: up.scan(X, axis=2)),
-    (up.ShapeError, "not an integer", lambda: up.scan(X, axis="rows")),
+    (up.ShapeError, r"not an integer: .*upsweep\.xarray", lambda: up.scan(X, axis="rows")),
     (up.ShapeError, "0-dimensional", lambda: up.scan(np.float64(3))),
     (up.ShapeError, "one shape", lambda: up.scan((X, X[1:]), "affine")),
     (up.ShapeError, "empty tuple", lambda: up.scan(())),
     (up.ShapeError, "tuple of 2", lambda: up.scan((X, X), "affine", initial=3)),
     (up.ShapeError, "initial has shape", lambda: up.scan(X, initial=np.zeros(6))),
-    (up.DTypeError, "cannot be scanned", lambda: up.scan(["a", "b"])),
+    (up.DTypeError, "text .<U1. cannot be scanned.*astype", lambda: up.scan(["a", "b"])),
+    (up.EngineError, "NoneType is no array: pass an array, or a list", lambda: up.scan(None)),
+    (up.EngineError, "NoneType is no array", lambda: up.apps.radix_sort(None)),
+    (up.EngineError, "several lengths.*segments.lengths", lambda: up.scan([[1, 2], [3]])),
     (up.DTypeError, "cannot be scanned as dtype=int64", lambda: up.scan(X, dtype=int)),
     (up.DTypeError, "names 2 dtypes", lambda: up.scan(X, dtype=("f4", "f4"))),
     (up.DTypeError, "initial=array", lambda: up.scan(np.arange(3), initial=np.array(1.5))),
@@ -45,11 +51,12 @@ MISTAKES = [
     (up.DTypeError, "initial=300 is no value of int8", lambda: up.scan(X.astype("i1"), initial=300)),
     (up.DTypeError, "initial=-1 is no value of uint64", lambda: up.scan(X.astype("u8"), initial=-1)),
     (up.DTypeError, "initial=1e.300 is no value of float32", lambda: up.scan(X.astype("f4"), initial=1e300)),
-    (up.DTypeError, "initial=1j", lambda: up.scan(X, initial=1j)),
+    (up.DTypeError, "initial=1j.*'complex128'", lambda: up.scan(X, initial=1j)),
+    (up.DTypeError, "initial='0' .* pass one that is$", lambda: up.scan(X, initial="0")),
     (up.DTypeError, "initial=2 is no value of bool", lambda: up.scan(X > 0, initial=2)),
     (up.DTypeError, "initial=.*'s'", lambda: up.scan(X.astype("m8[m]"), initial=np.timedelta64(1, "s"))),
     (up.DTypeError, "a=0.5 is no value of int64", lambda: up.linear_recurrence(0.5, np.array([1, 2, 3]))),
-    (up.DTypeError, "a=0.5j is no value of float64", lambda: up.linear_recurrence(0.5j, X)),
+    (up.DTypeError, "a=0.5j is no value of float64.*'complex128'", lambda: up.linear_recurrence(0.5j, X)),
     (up.DTypeError, "a=array.* int64", lambda: up.linear_recurrence(X[:1], np.arange(6))),
     (up.DTypeError, "a of float64 with b of int64", lambda: up.linear_recurrence(X, np.arange(6))),
     (up.OutputError, "out has shape", lambda: up.scan(X, out=np.zeros(5))),
@@ -159,6 +166,16 @@ MISTAKES = [
     (ValueError, "exclusive='no': pass True or False", lambda: up.scan(X, exclusive="no")),
     (ValueError, "reverse=-1: pass True or False", lambda: up.reduce(X, reverse=-1)),
     (ValueError, "threads=0", lambda: up.scan(X, threads=0)),
+    (AttributeError, "'cumsum': it is 'cumulative_sum' here", lambda: up.cumsum(X)),
+    (up.OperatorError, "two operands, and <lambda> has 1 param", lambda: up.scan(X, lambda a: a)),
+    (up.OperatorError, "two operands, and <lambda> has 3 param", lambda: up.scan(X, lambda a, b, c: a)),
+    (
+        up.OperatorError,
+        "partial cannot be compiled in; use a function.* name of an op",
+        lambda: up.scan(X, partial(max)),
+    ),
+    (TypeError, r"grid is a number .* trace\(kernel, x=items\)", lambda: up.lab.trace("blelloch", [3, 1])),
+    (KeyError, "no textbook kernel is called 'brent'", lambda: up.textbook.run("brent", X)),
 ]
 
 COMPILING = [
@@ -168,7 +185,12 @@ COMPILING = [
     (up.OperatorError, "nor draw random", lambda: up.scan(X, lambda a, b: a + b * np.random.random())),  # noqa: NPY002
     (up.OperatorError, "IMPORT_NAME", lambda: up.scan(np.arange(3), importing)),
     (up.OperatorError, "sum cannot be compiled: invalid number", lambda: up.scan(np.arange(3), np.sum)),
-    (up.OperatorError, r"compiled: Cannot bind .*'\(a\)'", lambda: up.scan(np.arange(3), lambda a: a)),
+    (
+        up.OperatorError,
+        "sum cannot.*; pass a function of two numbers, or the name",
+        lambda: up.scan(X, np.sum),
+    ),
+    (up.OperatorError, r"compiled: Cannot bind .*'\(a\)'", lambda: up.scan(X, up.Operator(lambda a: a))),
 ]
 """What an engine that compiles operators cannot take."""
 
@@ -179,6 +201,29 @@ COMPILING = [
 def test_mistake(kind, says, call):
     with pytest.raises(kind, match=says):
         call()
+
+
+def test_a_package_that_is_missing_is_named(monkeypatch, tmp_path):
+    for name in ("ml_dtypes", "pyarrow"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(
+        up.DTypeError, match="bfloat16 needs a package that is not here: pip install ml_dtypes"
+    ):
+        up.scan(X, dtype="bfloat16")
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    with pytest.raises(up.FileError, match=r"t\.csv needs a package that is not here: pip install pyarrow"):
+        up.scan_file(tmp_path / "t.csv", tmp_path / "u.csv", columns=["a"])
+
+
+def test_a_textbook_kernel_asks_for_a_gpu(monkeypatch):
+    monkeypatch.setattr("numba.cuda.is_available", lambda: False)
+    with pytest.raises(up.EngineError, match=r"no NVIDIA GPU here: upsweep\.lab\.trace"):
+        up.textbook.run("blelloch", X)
+
+
+def test_naming_a_room_imports_it():
+    code = "import sys, upsweep as up; print(up.textbook.KERNELS['blelloch'].name, up.apps.ema([2.0], 0.5))"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["blelloch", "[2.]"]
 
 
 def test_nothing_is_written_before_a_check_fails():

@@ -73,6 +73,14 @@ _LATER = {
     "lfilter": "apps.filters",
     "scan_file": "files",
 }
+_ROOMS = ("apps", "dask", "jax", "lab", "pandas", "polars", "textbook", "torch", "xarray")
+_ELSEWHERE = {
+    "associative_scan": "scan",
+    "cumsum": "cumulative_sum",
+    "cumprod": "cumulative_prod",
+    "logcumsumexp": "cumlogsumexp",
+}
+"""The names that NumPy, PyTorch and JAX have for functions here."""
 
 
 # These names are loaded on first use, so that `import upsweep` stays cheap.
@@ -82,9 +90,10 @@ def __getattr__(name: str) -> Any:
         return value
     if name == "__version__":
         return import_module("importlib.metadata").version("upsweep")
-    if name in ("apps", "lab"):
+    if name in _ROOMS:
         return import_module(f"upsweep.{name}")
-    raise AttributeError(f"module 'upsweep' has no attribute {name!r}")
+    here = f": it is {_ELSEWHERE[name]!r} here" if name in _ELSEWHERE else ""
+    raise AttributeError(f"module 'upsweep' has no attribute {name!r}{here}")
 
 
 def __dir__() -> list[str]:

@@ -61,7 +61,12 @@ def axis_of(axis: int | None, shape: tuple[int, ...]) -> int:
             "or pass x.ravel()"
         )
     if not isinstance(axis, (int, np.integer)) or isinstance(axis, bool):
-        raise ShapeError(f"axis={axis!r} is not an integer")
+        named = (
+            ": dimensions have names in upsweep.xarray, x.upsweep.scan(dim=...)"
+            if isinstance(axis, str)
+            else ""
+        )
+        raise ShapeError(f"axis={axis!r} is not an integer{named}")
     if not -len(shape) <= axis < len(shape):
         raise ShapeError(f"axis={axis} is out of range for an array of {len(shape)} dimensions {shape}")
     return int(axis) % len(shape)
@@ -83,20 +88,20 @@ def dtype_of(dtype: Any) -> np.dtype:
     """A NumPy dtype from whatever names one, PyTorch's included."""
     if type(dtype).__module__ == "torch":
         dtype = str(dtype).removeprefix("torch.")
-    return dtypes.named(dtype) if isinstance(dtype, str) else np.dtype(dtype)
+    try:
+        return dtypes.named(dtype) if isinstance(dtype, str) else np.dtype(dtype)
+    except ModuleNotFoundError as missing:
+        raise DTypeError(f"{dtype} needs a package that is not here: pip install {missing.name}") from missing
 
 
 def result_dtypes(given: Sequence[np.dtype], dtype: Sequence[np.dtype] | None) -> tuple[np.dtype, ...]:
     """The dtype of each component's result."""
     for d in given:
         if dtypes.row(d) is None:
-            how = (
-                ": convert it first, x.astype('float64') or x.astype('M8[us]') for instance"
-                if d.kind == "O"
-                else ""
-            )
+            what = f"text ({d})" if d.kind in "SUT" else d
             raise DTypeError(
-                f"{d} cannot be scanned; numbers, booleans, times and structures of them can{how}"
+                f"{what} cannot be scanned; numbers, booleans, times and structures of them can: convert it first, "
+                "x.astype('float64') or x.astype('M8[us]') for instance"
             )
     if dtype is None:
         return tuple(given)
@@ -205,10 +210,10 @@ def number_dtype(value: Any, arrays: Sequence[np.dtype]) -> np.dtype:
 
 
 def held(
-    value: Any, dtype: np.dtype, what: str = "initial", instead: str = "dtype='float64' for instance"
+    value: Any, dtype: np.dtype, what: str = "initial", instead: str = "dtype={!r} for instance"
 ) -> np.ndarray:
     """A value from the host as an array of `dtype`; a DTypeError where it would become another value. Numbers of Python have no
-    dtype of their own, and real numbers may be rounded.
+    dtype of their own, and real numbers may be rounded. `instead` is the other thing to do, with a place for a wider dtype.
 
     >>> held(3.0, np.dtype("i1"))
     array(3, dtype=int8)
@@ -228,8 +233,10 @@ def held(
     except (TypeError, ValueError, OverflowError):
         fitting, made = False, have
     if not fitting or not np.all(_as_before(have, made)):
+        wider = "complex128" if have.dtype.kind == "c" else "float64"
+        other = f", or {instead.format(wider)}" if have.dtype.kind in "biufc" and dtype != wider else ""
         raise DTypeError(
-            f"{what}={value!r} is no value of {dtype}, in which this is computed: pass one that is, or {instead}"
+            f"{what}={value!r} is no value of {dtype}, in which this is computed: pass one that is{other}"
         )
     return made
 

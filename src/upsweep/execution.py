@@ -136,7 +136,7 @@ def _recurrence(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
     ):
         raise ShapeError(f"a of shape {shape} does not broadcast to b's shape {states.shape}")
     if getattr(a, "shape", None) != states.shape:
-        scalar = a if engines.on_gpu(a) else held(a, states.dtype, "a", "b.astype('float64')")
+        scalar = a if engines.on_gpu(a) else held(a, states.dtype, "a", "b.astype({!r})")
         a = on.broadcast(scalar, states.shape, states.dtype, b)
     elif not fits(on.view(a).dtype, states.dtype):
         raise DTypeError(f"a of {a.dtype} with b of {states.dtype}: pass b.astype({str(a.dtype)!r})")

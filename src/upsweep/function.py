@@ -52,7 +52,7 @@ class Function:
 
     def taking(self, counts: Sequence[int]) -> Function:
         """The function with the first of these numbers of arguments that it has the parameters for."""
-        least, most = _parameters(self.fn)
+        least, most = parameters(self.fn)
         fitting = [n for n in counts if least <= n <= most]
         if not fitting:
             wanted = " or ".join(map(str, counts))
@@ -91,14 +91,14 @@ _function_of = remembered(Function)
 def _function_of_c(fn: Any) -> Function:
     """One of NumPy's or of C's, as a function of Python."""
     freeze(fn)
-    count = fn.nin if isinstance(fn, np.ufunc) else max(1, _parameters(fn)[0])
+    count = fn.nin if isinstance(fn, np.ufunc) else max(1, parameters(fn)[0])
     return Function(called_with(fn, count), name=getattr(fn, "__name__", None))
 
 
 _constant_of_c = lru_cache(1024)(_function_of_c)
 
 
-def _parameters(fn: Any) -> tuple[int, float]:
+def parameters(fn: Any) -> tuple[int, float]:
     """How many arguments a function needs, and how many it takes."""
     try:
         found = signature(fn).parameters.values()

@@ -43,6 +43,11 @@ def freeze(value: Any, within: tuple[Any, ...] = (), names: Sequence[str] = ()) 
         return (type(value).__name__, repr(value.dtype), value.shape, value.tobytes())
     if type(value) in (type(None), bool, int, float, complex, str, bytes):
         return (type(value).__name__, repr(value))
+    if not within and callable(value):
+        raise OperatorError(
+            f"{value!r} of type {type(value).__name__} cannot be compiled in; use a function of Python, one of NumPy's such as "
+            "np.maximum, or the name of an operator"
+        )
     called = [f"{f.__module__}.{f.__name__}" for f in within[1:] if isinstance(f, types.FunctionType)]
     user = f"{called[-1]}, which an operator calls," if called else "an operator"
     raise OperatorError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -122,9 +123,10 @@ def uncompilable(op: Operator | Function, error: object) -> OperatorError:
         "Cannot bind .*",
     )
     found = next(filter(None, (re.search(words, text) for words in telling)), None)
-    return OperatorError(
-        f"{type(op).__name__.lower()} {op} cannot be compiled: {found[0] if found else text}"
-    )
+    told = f"{type(op).__name__.lower()} {op} cannot be compiled: {found[0] if found else text}"
+    if isinstance(op, Operator) and not isinstance(op.fn, FunctionType):
+        told = f"{told.rstrip(':')}; pass a function of two numbers, or the name of an operator"
+    return OperatorError(told)
 
 
 def segmented(op: Operator, parts: int = 1, seeded: bool = False) -> Operator:

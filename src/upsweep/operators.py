@@ -14,7 +14,7 @@ import numpy as np
 
 from upsweep import arithmetic as do
 from upsweep import dtypes
-from upsweep.function import Function, unchanged
+from upsweep.function import Function, parameters, unchanged
 from upsweep.keys import OperatorError, freeze, remembered
 from upsweep.operator import Operator
 
@@ -335,12 +335,21 @@ def _operator_of_c(fn: Any) -> Operator:
         raise OperatorError(f"np.{fn.__name__} takes arrays; pass an operator of two numbers")
     if isinstance(fn, np.ufunc) and (fn.nin, fn.nout) != (2, 1):
         raise OperatorError(
-            f"np.{fn.__name__} takes {fn.nin} operands and gives {fn.nout}; pass one of two that gives one"
+            f"np.{fn.__name__} takes {fn.nin} operands and gives {fn.nout}; an operator takes 2 and gives 1"
         )
     return _OF_C.get(fn) or Operator(fn, getattr(fn, "identity", None), fn.__name__)
 
 
-_operator_of = remembered(Operator)
+def _of_two(fn: types.FunctionType) -> Operator:
+    least, most = parameters(fn)
+    if not least <= 2 <= most:
+        raise OperatorError(
+            f"an operator takes two operands, and {fn.__name__} has {least} parameters without a default"
+        )
+    return Operator(fn)
+
+
+_operator_of = remembered(_of_two)
 
 
 def _reduced(op: Operator) -> tuple[Any, ...]:

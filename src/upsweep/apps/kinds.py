@@ -25,14 +25,14 @@ def enter(*given: Any, labels: bool = False) -> tuple[Any, list[Any], Callable[[
     with its labels where `labels` says that each item of the result belongs to the item in its place.
 
     What lies in this machine's memory is computed with NumPy, whatever library made it; CUDA arrays with their own
-    library, which must be CuPy or PyTorch. None stays None.
+    library, which must be CuPy or PyTorch. None stays None behind the first array.
 
     >>> xp, (x, nothing), give = enter([1, 2], None)
     >>> type(x).__name__, nothing, give(x + 1).tolist()
     ('ndarray', None, [2, 3])
     """
     if {type(x) for x in given} <= _PLAIN:
-        return np, [None if x is None else view(x) for x in given], _given
+        return np, [view(given[0]), *(None if x is None else view(x) for x in given[1:])], _given
     there = next((x for x in given if engines.on_gpu(x)), None)
     if there is None:
         if labels:

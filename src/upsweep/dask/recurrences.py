@@ -34,7 +34,7 @@ def linear_recurrence(
     """
     b = da.asarray(b)
     if not isinstance(a, da.Array):
-        a = held(a, b.dtype, "a", "b.astype('float64')")
+        a = held(a, b.dtype, "a", "b.astype({!r})")
     elif not fits(a.dtype, b.dtype):
         raise DTypeError(f"a of {a.dtype} with b of {b.dtype}: pass b.astype({str(a.dtype)!r})")
     start = None if initial is None else (1, initial)

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from upsweep.files.arrays import FileError
+from upsweep.files.packed import pyarrow_for
 
 BLOCK_BYTES = 1 << 20
 """144 MB of .csv into .csv, in blocks of 4 MiB: 1; of 1 MiB: the same time, .62 of the memory; of 512 KiB: 1.2 of the time, .51
@@ -50,6 +51,7 @@ class Table(Protocol):
 
 
 def opened(path: Path) -> Table:
+    pyarrow_for(path)
     return _Csv(path) if path.suffix == ".csv" else _Parquet(path)
 
 

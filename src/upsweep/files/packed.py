@@ -16,7 +16,7 @@ def unpacked(source: Path, folder: Path) -> Path:
     """The source itself, or its plain content in the work folder."""
     if source.suffix not in CODECS:
         return source
-    pa = _pyarrow(source)
+    pa = pyarrow_for(source)
     plain = folder / f"source{bare(source).suffix}"
     if not plain.exists():
         growing = folder / "source.part"
@@ -31,12 +31,16 @@ def packed(result: Path, target: Path) -> Path:
     if target.suffix not in CODECS:
         return result
     path = result.with_name(f"packed{target.suffix}")
-    with open(result, "rb") as file, _pyarrow(target).output_stream(str(path), CODECS[target.suffix]) as out:
+    with (
+        open(result, "rb") as file,
+        pyarrow_for(target).output_stream(str(path), CODECS[target.suffix]) as out,
+    ):
         shutil.copyfileobj(file, out, _ROOM)
     return path
 
 
-def _pyarrow(path: Path) -> Any:
+def pyarrow_for(path: Path) -> Any:
+    """pyarrow, or a FileError that says how to get it."""
     try:
         import pyarrow
     except ImportError as missing:

@@ -45,11 +45,15 @@ def view(x: Any) -> np.ndarray:
     if labelled.has(x):
         return labelled.items(x)
     if hasattr(x, "__array__") or not hasattr(x, "__dlpack__"):
-        made = np.asarray(x)
-        if made.ndim == 0 and made.dtype.kind in "OSU":
+        try:
+            made = np.asarray(x)
+        except ValueError as error:
             raise EngineError(
-                f"this {type(x).__name__} is no array of numbers: pass numpy.array(list(x)), if it has them"
-            )
+                f"this {type(x).__name__} is no array: if it holds lists of several lengths, pass one list of all items, with "
+                "segments=upsweep.segments.lengths(...)"
+            ) from error
+        if made.ndim == 0 and made.dtype.kind in "OSU":
+            raise EngineError(f"this {type(x).__name__} is no array: pass an array, or a list of the numbers")
         return made
     return np.from_dlpack(x)
 

@@ -59,6 +59,10 @@ def case(
     **names: Any,
 ) -> Case:
     """The case behind `lab.trace`, with the same arguments."""
+    if grid is not None and not isinstance(grid, (int, np.integer)):
+        raise TypeError(
+            f"grid is a number of blocks, got {type(grid).__name__}: items are given by name, trace(kernel, x=items)"
+        )
     if isinstance(kernel, str) and kernel in MISTAKES:
         return _mistake(MISTAKES[kernel], op, warp)
     row = KERNELS.get(kernel) if isinstance(kernel, str) else None

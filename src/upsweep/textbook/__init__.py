@@ -81,10 +81,13 @@ def run(name: str, x: Any, op: Any = "add", block: int | None = None) -> Any:
         block: threads of a block; by default what one section of n items asks for.
 
     Raises:
-        ImportError: where numba-cuda is not installed.
+        KeyError: there is no kernel of that name.
+        EngineError: numba-cuda or an NVIDIA GPU is not here. `upsweep.lab.trace(name, x=x)` runs the kernel without a GPU.
     """
     from upsweep.textbook import gpu
 
+    if name not in KERNELS:
+        raise KeyError(f"no textbook kernel is called {name!r}; there are {', '.join(KERNELS)}")
     return gpu.run(KERNELS[name], x, op, block)
 
 

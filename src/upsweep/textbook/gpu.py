@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from upsweep.device_functions import numba_cuda, on_device
+from upsweep.engine import ENGINES, EngineError
 from upsweep.operator import Operator, OperatorError
 from upsweep.operators import as_operator
 from upsweep.textbook.dialect import asks_for_identity, bind
@@ -29,8 +30,7 @@ def run(row: Kernel, x: Any, op: Any = "add", block: int | None = None) -> np.nd
 
 def launch(setup: Setup, x: np.ndarray, op: Operator) -> np.ndarray:
     """Run the launches of a setup one after the other and fetch `y`."""
-    # `pip install 'upsweep[cuda13]'`.
-    cuda = numba_cuda()
+    cuda = _cuda()
     memory: dict[str, Any] = {
         name: cuda.device_array_like(words)
         if isinstance(setup.buffers.get(name), int)
@@ -42,6 +42,21 @@ def launch(setup: Setup, x: np.ndarray, op: Operator) -> np.ndarray:
         args = [memory[a] if isinstance(a, str) else a for a in one.args]
         kernel[one.grid, one.block, 0, one.shared * x.dtype.itemsize](*args)
     return memory["y"].copy_to_host()
+
+
+def _cuda() -> Any:
+    """numba.cuda with a GPU, or an EngineError that says what is missing."""
+    try:
+        found = numba_cuda()
+    except ImportError as missing:
+        raise EngineError(
+            f"the GPU needs a package that is not here ({missing}): {ENGINES['cuda'].install}"
+        ) from missing
+    if not found.is_available():
+        raise EngineError(
+            "there is no NVIDIA GPU here: upsweep.lab.trace(name, x=x) runs a kernel without one"
+        )
+    return found
 
 
 def buffers(setup: Setup, x: np.ndarray) -> dict[str, np.ndarray]:
