@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import re
 import runpy
+from importlib import import_module
+from inspect import unwrap
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+from upsweep.accessors import FUNCTIONS
 from upsweep.dtypes import TABLE as DTYPES
 from upsweep.lab.sources import NOT_REPRODUCED
 from upsweep.operators import TABLE as OPERATORS
@@ -38,9 +42,29 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
         ("<!-- the table of dtypes -->", kinds),
         ("<!-- the table of rivals -->", rivals),
         ("<!-- the table of layers -->", layers),
+        ("<!-- the methods of an accessor -->", methods),
     ):
         markdown = markdown.replace(asked, made()) if asked in markdown else markdown
+    markdown = NAMES.sub(lambda asked: names(asked[1]), markdown)
     return COST.sub(lambda asked: costs(asked[1].split(", ")), markdown)
+
+
+NAMES = re.compile(r"<!-- every name of (.*?) -->")
+"""All that a module's `__all__` lists, where a page asks for it."""
+
+
+def names(module: str) -> str:
+    """A module and its public names for mkdocstrings, each under the name by which it is imported."""
+    here, asked = import_module(module), [f"::: {module}\n    options: {{members: false}}"]
+    for name in here.__all__:
+        made = unwrap(getattr(here, name))
+        home = made.__module__ if isinstance(made, (type, FunctionType)) else module
+        asked.append(f"::: {home}.{name}\n    options: {{heading: {module}.{name}, toc_label: {name}}}")
+    return "\n\n".join(asked)
+
+
+def methods() -> str:
+    return ", ".join(f"`{name}`" for name in FUNCTIONS)
 
 
 def operators() -> str:

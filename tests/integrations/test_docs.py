@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import upsweep as up
 from upsweep import apps
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -93,7 +94,6 @@ def test_both_sides_of_the_phrasebook_give_the_same_numbers():
     x = np.random.default_rng(0).random(60) + 0.5
     from jax import lax
 
-    import upsweep as up
     import upsweep.jax as uj
     import upsweep.torch as ut
 
@@ -111,6 +111,16 @@ def test_every_application_has_a_page_that_shows_it():
     pages = "".join(p.read_text(encoding="utf-8") for p in PAGES)
     shown = {name for name in apps.__all__ if re.search(rf"(?:apps|up|ut)\.{name}\(", pages)}
     assert set(apps.__all__) - shown == {"CompressionError", "Lexer", "json_lexer", "quicksort"}
+
+
+def test_the_reference_lists_every_public_name():
+    page = (DOCS / "reference.md").read_text(encoding="utf-8")
+    one_by_one = set(re.findall(r"^::: upsweep\.(\w+)$", page, re.MULTILINE))
+    as_a_whole = re.findall(r"^<!-- every name of upsweep\.([\w.]+) -->$", page, re.MULTILINE)
+    assert set(up.__all__) <= one_by_one | set(as_a_whole)
+    assert {"apps", "lab", "lab.simulate", "textbook", "torch", "torch.distributed", "jax", "dask"} == set(
+        as_a_whole
+    )
 
 
 def test_each_picture_of_an_application_is_drawn_from_its_page():
