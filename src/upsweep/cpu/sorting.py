@@ -16,9 +16,9 @@ FEW = {1: 1 << 16, 2: 1 << 16, 4: 6000, 8: 8000}
 """Keys, by their bytes, of which NumPy sorts fewer. NumPy's time over that of passes here (two threads), sorting and ordering:
 4000 of 4 bytes .5 and .6, of 8 .5 and .3; 8000 of 4 1.0 and 2.8, of 8 1.0 and 1.3; 32,000 of 1 .7 and .9, of 2 .8 and 1.2;
 64,000 of 1 1.0 and 3.8, of 2 1.0 and 2.3."""
-FAST = 12e-9
-"""Seconds an item, of 4096, below which NumPy sorts in vectors. Of 4096 float64 and int32 NumPy took 2.7 and 1.5 ns with AVX-512,
-and takes some 30 without vectors; two threads' passes take 15 and 6 for float64 and int32, from 2^14 to 2^22 items."""
+FAST = 1.5e-9
+"""Seconds a byte, of 4096 keys, below which NumPy sorts in vectors. Of 4096 float64, int32 and int16 NumPy took 2.7, 1.5 and 1.3
+ns an item with AVX-512, and takes some 30 without vectors; two threads' passes take 15, 6 and 3, from 2^14 to 2^22 items."""
 
 _njit: Any = numba.njit(nogil=True, cache=True)
 # Without a sign: see moves.py.
@@ -31,7 +31,8 @@ def radix_sort(
     """Keys in stable order, and values with them. Without values, and where the keys tell all of it, the keys alone are
     sorted.
     """
-    if values is None and x.itemsize >= 4 and (len(x) < FEW[x.itemsize] or _numpy_is_faster(x.dtype)):
+    few = x.itemsize >= 4 and len(x) < FEW[x.itemsize]
+    if values is None and (few or _numpy_is_faster(x.dtype)):
         ordered = np.sort(x)
         if _as_if_stable(ordered):
             return np.ascontiguousarray(ordered[::-1]) if falling else ordered, None
@@ -47,18 +48,25 @@ def _numpy_is_faster(dtype: np.dtype) -> bool:
     """Whether NumPy sorts in vectors on this processor, and passes have no more than four threads. NumPy does not tell, so it is
     timed once.
     """
-    if cores.wanted() > 4:
+    if cores.wanted() > 4 or dtype.kind not in "iuf":
         return False
-    some = np.random.default_rng(0).integers(0, 1 << 31, 4096).astype(dtype)
-    return min(repeat(lambda: np.sort(some), number=1, repeat=5)) < FAST * len(some)
+    some = np.random.default_rng(0).integers(0, 1 << 15, 4096).astype(dtype)
+    return min(repeat(lambda: np.sort(some), number=1, repeat=5)) < FAST * some.nbytes
 
 
 def _as_if_stable(ordered: np.ndarray) -> bool:
     """Whether a sort that was not stable shows nothing of it: items that are equal have the same bits, but for zeros and NaNs."""
     if ordered.dtype.kind != "f" or not len(ordered):
         return True
-    zeros = np.signbit(ordered[slice(*(np.searchsorted(ordered, 0, side) for side in ("left", "right")))])
-    return bool(ordered[-1] == ordered[-1] and (not zeros.any() or zeros.all()))
+    if ordered[-1] != ordered[-1]:
+        return False
+    # Of a zero in another dtype NumPy would convert the whole array.
+    zero = ordered.dtype.type(0)
+    first = ordered.searchsorted(zero)
+    if first == len(ordered) or ordered[first] != zero:
+        return True
+    signs = np.signbit(ordered[first : ordered.searchsorted(zero, "right")])
+    return bool(signs.all() or not signs.any())
 
 
 def argsort(x: np.ndarray, falling: bool) -> np.ndarray:
@@ -83,11 +91,22 @@ def _order(keys: np.ndarray) -> np.ndarray:
     """The stable order of keys, as int64."""
     if len(keys) < FEW[keys.itemsize]:
         return np.argsort(keys, kind="stable")
+    if _rising(keys):
+        return np.arange(len(keys))
     order = np.arange(len(keys), dtype=np.uint32 if len(keys) < 1 << 32 else np.uint64)
     moved = _unsigned(keys)
     for shift in _useful_shifts(moved):
         moved, order = _pair_pass(moved, order, shift)
     return order.astype(np.int64)
+
+
+@_njit
+def _rising(keys):
+    """Whether keys are in order as they lie; of keys in no order, the first few tell."""
+    i = 1
+    while i < len(keys) and keys[i - 1] <= keys[i]:
+        i += 1
+    return i >= len(keys)
 
 
 def _unsigned(keys: np.ndarray) -> np.ndarray:
