@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 from upsweep.cpu import threads
-from upsweep.cpu.chunked import CHUNK
+from upsweep.cpu.chunked import SHARE
 
 _njit: Any = numba.njit(nogil=True, cache=True)
 
@@ -20,11 +20,11 @@ def run_automaton(lexer: Any, text: np.ndarray) -> tuple[np.ndarray, int]:
     """
     n, states = len(text), len(lexer.after)
     text = np.ascontiguousarray(text)
-    codes, starts = np.empty(n, np.uint16), np.zeros(max(1, -(-n // CHUNK)) + 1, np.int64)
+    codes, starts = np.empty(n, np.uint16), np.zeros(max(1, -(-n // SHARE)) + 1, np.int64)
     functions = np.empty((len(starts) - 2, states), np.int64)
     run = lexer.after, lexer.emits, lexer.classes, text
     threads.each(
-        lambda k: _function_of_chunk(*run[::2], text, k * CHUNK, (k + 1) * CHUNK, functions[k]),
+        lambda k: _function_of_chunk(*run[::2], text, k * SHARE, (k + 1) * SHARE, functions[k]),
         range(len(functions)),
     )
     for k in range(len(functions)):
@@ -32,9 +32,9 @@ def run_automaton(lexer: Any, text: np.ndarray) -> tuple[np.ndarray, int]:
     finals = np.zeros(len(starts), np.int64)
 
     def emit(lo: int, hi: int) -> None:
-        finals[lo // CHUNK] = _emit_chunk(*run, lo, hi, starts[lo // CHUNK], codes)
+        finals[lo // SHARE] = _emit_chunk(*run, lo, hi, starts[lo // SHARE], codes)
 
-    threads.each(lambda k: emit(k * CHUNK, min(n, (k + 1) * CHUNK)), range(-(-n // CHUNK)))
+    threads.each(lambda k: emit(k * SHARE, min(n, (k + 1) * SHARE)), range(-(-n // SHARE)))
     return codes, int(finals[-2])
 
 

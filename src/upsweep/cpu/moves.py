@@ -13,9 +13,9 @@ from typing import Any
 import numba
 import numpy as np
 
-from upsweep import cores, moves
+from upsweep import moves
 from upsweep.cpu.boxes import boxes as boxes
-from upsweep.cpu.chunked import CHUNK, each_chunk
+from upsweep.cpu.chunked import CHUNK, each_chunk, share_of
 from upsweep.cpu.codecs import write_codes as write_codes
 from upsweep.cpu.links import distances as distances
 from upsweep.cpu.sorting import argsort as argsort
@@ -145,10 +145,10 @@ def _repeated(x: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 def count(x: np.ndarray, bins: int) -> np.ndarray:
     """The number of times that each of 0 ... bins - 1 occurs in `x`; items outside of these are left out."""
-    share = max(CHUNK, bins, -(-len(x) // cores.wanted()))
+    share = max(share_of(len(x)), bins)
     counts = np.zeros((max(1, -(-len(x) // share)), bins), np.int64)
     each_chunk(len(x), lambda lo, hi: _count_chunk(x[lo:hi], counts[lo // share]), share)
-    return counts.sum(0)
+    return counts.sum(0) if len(counts) > 1 else counts[0]
 
 
 def _words(x: np.ndarray) -> bool:
