@@ -8,7 +8,7 @@ from typing import Any
 
 from upsweep import engine as engines
 from upsweep import recall
-from upsweep.arguments import alone, axis_of, dtype_of, summed_dtype
+from upsweep.arguments import SUMMED, alone, axis_of, dtype_of, summed_dtype
 from upsweep.execution import Op
 from upsweep.homes import Elsewhere, compiling, integer_bytes, uncompiled
 from upsweep.operator import Operator
@@ -333,13 +333,16 @@ def _cumulative(
 ) -> Any:  # fmt: skip
     if compiling():
         return uncompiled(_cumulative, x, op, axis, dtype, include_initial, segments, order)
+    if not include_initial:
+        dtype = SUMMED if dtype is None else dtype
+        return recall.run(
+            x, op, axis, False, False, None, dtype, None, segments, "auto", None, False, None, order
+        )
     alone(include_initial, segments)
     name = engines.choose((x,))
     on = engines.load(name)
     view = on.view(x)
     dtype = summed_dtype(view.dtype, dtype, integer_bytes(x))
-    if not include_initial:
-        return scan(x, op, axis=axis, dtype=dtype, segments=segments, order=order)
     axis = axis_of(axis, view.shape)
     n, computed = view.shape[axis], view.dtype if dtype is None else dtype_of(dtype)
     y = on.empty(x, tuple(n + 1 if d == axis else size for d, size in enumerate(view.shape)), computed)

@@ -116,6 +116,10 @@ def result_dtypes(given: Sequence[np.dtype], dtype: Sequence[np.dtype] | None) -
     return wanted
 
 
+SUMMED: Any = object()
+"""Stands in a checked call for the dtype that `summed_dtype` says, which is not known before the array is looked at."""
+
+
 def summed_dtype(dtype: np.dtype, wanted: Any, size: int = np.dtype(np.int_).itemsize) -> Any:
     """The dtype that `cumulative_sum` and `cumulative_prod` compute in: the default integer, of `size` bytes, where the data's is
     narrower."""

@@ -11,6 +11,7 @@ import numpy as np
 from upsweep import cores, homes
 from upsweep import engine as engines
 from upsweep.arguments import (
+    SUMMED,
     OutputError,
     ShapeError,
     check_any,
@@ -19,6 +20,7 @@ from upsweep.arguments import (
     is_number,
     number_dtype,
     parts_of,
+    summed_dtype,
 )
 from upsweep.components import bare, tupled
 from upsweep.dtypes import fits
@@ -60,6 +62,8 @@ def execute(
     on = engines.load(name)
     of_states = op is ops.AFFINE and keep == (1,)
     like, views = (_broadcast if map is not None else _recurrence if of_states else _seen)(on, given)
+    if dtype is SUMMED:
+        dtype = summed_dtype(views[0].dtype, None, homes.integer_bytes(like))
     fields = views[0].dtype.names if len(views) == 1 else None
     if fields:
         views = [views[0][field] for field in fields]  # type: ignore[index]

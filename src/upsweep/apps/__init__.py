@@ -38,8 +38,10 @@ __all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'upsweep.apps' has no attribute {name!r}; it has {', '.join(__all__)}")
-    return getattr(import_module(f"upsweep.apps.{_HOME[name]}"), name)
+    # A call of a name that is looked up here each time takes a microsecond and a half more.
+    value = globals()[name] = getattr(import_module(f"upsweep.apps.{_HOME[name]}"), name)
+    return value
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return sorted({*globals(), *__all__})

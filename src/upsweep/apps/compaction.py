@@ -168,10 +168,12 @@ def _flags(xp: Any, x: Any, keep: Any) -> Any:
         raise ShapeError(
             f"keep must have one flag for each item of x: shapes {tuple(keep.shape)} and {tuple(x.shape)}"
         )
-    if keep.dtype != xp.bool and keep.shape[0]:
+    if keep.dtype == xp.bool:
+        return keep
+    if keep.shape[0]:
         raise DTypeError(f"keep must be boolean, got {keep.dtype}; compare something, or pass keep != 0")
     # A list of no flags is one of floats.
-    return xp.astype(keep, xp.bool, copy=False)
+    return xp.astype(keep, xp.bool)
 
 
 def _check_runs(x: Any) -> None:

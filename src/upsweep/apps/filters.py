@@ -131,7 +131,14 @@ def _coefficients(b: Any, a: Any, x: Any, zi: Any) -> tuple[list[list[complex]],
         raise ShapeError(
             f"coefficients must be 1-D and not empty, got b of shape {b.shape} and a of shape {a.shape}"
         )
-    names = [str(v.dtype).rpartition(".")[2] for v in (b, a, x, zi) if v is not None]
+    dtype = _filtered(*[v.dtype for v in (b, a, x, zi) if v is not None])
+    return _monic(*(np.asarray(v, np.complex128).tobytes() for v in (b, a))), dtype
+
+
+@lru_cache(256)
+def _filtered(*dtypes: Any) -> np.dtype:
+    """The dtype that operands of these, of any library, give together."""
+    names = [str(v).rpartition(".")[2] for v in dtypes]
     try:
         dtype = np.result_type(*map(np.dtype, names))
     except TypeError as error:
@@ -141,17 +148,17 @@ def _coefficients(b: Any, a: Any, x: Any, zi: Any) -> tuple[list[list[complex]],
         raise DTypeError(
             f"{dtype} cannot be filtered; float16, float32, float64, complex64 and complex128 can"
         )
-    if not (np.isfinite(b).all() and np.isfinite(a).all()):
-        raise ValueError("a coefficient is not finite")
-    if a[0] == 0:
-        raise ZeroDivisionError("a[0] is zero: there is nothing to divide the coefficients by")
-    return _monic(*(np.asarray(v, np.complex128).tobytes() for v in (b, a))), dtype
+    return dtype
 
 
 @lru_cache(256)
 def _monic(b: bytes, a: bytes) -> list[list[complex]]:
     """Both polynomials, divided by a[0]. They are told by their bits: equal numbers may differ in the sign of a zero."""
     numerator, denominator = (np.frombuffer(v, np.complex128).tolist() for v in (b, a))
+    if not np.isfinite([*numerator, *denominator]).all():
+        raise ValueError("a coefficient is not finite")
+    if denominator[0] == 0:
+        raise ZeroDivisionError("a[0] is zero: there is nothing to divide the coefficients by")
     return [[quotient(v, denominator[0]) for v in each] for each in (numerator, denominator)]
 
 

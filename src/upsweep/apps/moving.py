@@ -25,11 +25,17 @@ def fast(x: Any) -> Moves | None:
 
 def places(xp: Any, counts: Any, what: str = "counts") -> Any:
     """The starts of some variable-sized outputs, and last their total size: the exclusive sums of the counts."""
-    if counts.shape[0] and int(xp.min(counts)) < 0:
+    n = counts.shape[0]
+    # No count has a bit that this lacks, so one pass tells that all of them are small and none is negative.
+    bits = int(api.last_prefix(counts, "or")) if n else 0
+    if bits < 0:
         raise ShapeError(f"{what} must not be negative, got {int(xp.min(counts))}")
-    if counts.shape[0] and int(xp.max(counts)) > (2**63 - 1) // counts.shape[0]:
+    if bits * n >= 2**63 and int(xp.max(counts)) * n >= 2**63:
         raise ShapeError(f"no memory holds the items that {what} up to {int(xp.max(counts))} add up to")
-    return api.cumulative_sum(xp.astype(counts, xp.int64, copy=False), include_initial=True)
+    starts = xp.empty(n + 1, dtype=xp.int64, device=counts.device)
+    starts[:1] = 0
+    api.scan(counts, "add", dtype=xp.int64, out=starts[1:])
+    return starts
 
 
 def predicate(xp: Any, arrays: Sequence[Any], keep: Callable[..., Any]) -> Any:
@@ -39,8 +45,8 @@ def predicate(xp: Any, arrays: Sequence[Any], keep: Callable[..., Any]) -> Any:
         raise ShapeError(f"a function is given items of 1-D arrays of one length, got {shapes}")
     if len(arrays) == 1 and on_gpu(arrays[0]) and fast(arrays[0]):
         return replace(as_function(keep).taking([1]), results=(np.dtype(bool),))
-    kept = api.scan(tuple(arrays), "add", map=lambda *items: bool(keep(*items)), dtype="int64")
-    return xp.concat([kept[:1] > 0, kept[1:] > kept[:-1]])
+    # The last flag up to an item is the item's own.
+    return api.scan(tuple(arrays), "last", map=lambda *items: bool(keep(*items)), dtype="bool")
 
 
 def pack(xp: Any, x: Any, keep: Any) -> Any:
