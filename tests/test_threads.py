@@ -2,11 +2,15 @@
 
 import math
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 import types
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numba
 import numpy as np
@@ -83,6 +87,51 @@ def test_within_numbas_object_mode():
         return ok  # noqa: RET504
 
     assert caller()
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="this system interrupts no thread")
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_the_caller_leaves_no_thread_at_work(interrupted):
+    """Threads write to memory that the caller frees: an interruption waits for them, and so does the exception of one."""
+    main = threading.main_thread()
+    for turn in range(6):
+        started, slow, done = threading.Barrier(3), [turn % 2 == 0, turn % 2 == 1], []
+
+        def share(started=started, slow=slow, done=done):
+            started.wait(timeout=60)
+            if threading.current_thread() is main:
+                return
+            if slow.pop():
+                time.sleep(0.2)
+                done.append(1)
+                return
+            time.sleep(0.05)
+            if not interrupted:
+                raise ArithmeticError
+            signal.pthread_kill(main.ident, signal.SIGINT)
+
+        with pytest.raises(KeyboardInterrupt if interrupted else ArithmeticError):
+            threads.together(share, 3)
+        assert done
+
+
+def test_threads_hold_the_memory_that_they_work_on(monkeypatch):
+    """A caller that is interrupted again leaves them alone with it."""
+    shares = []
+
+    def interrupted(share, n):
+        shares.append(share)
+        raise KeyboardInterrupt
+
+    x, y = X.copy(), np.empty_like(X)
+    seen = [weakref.ref(x), weakref.ref(y)]
+    monkeypatch.setattr(threads, "together", interrupted)
+    with suppress(KeyboardInterrupt):
+        up.scan(x, HASH.op, threads=3, out=y)
+    del x, y
+    assert all(v() is not None for v in seen)
+    shares.pop()()
+    assert all(v() is None for v in seen)
 
 
 @pytest.mark.parametrize("name", ["numpy.ma", "distributed.worker", "torch.utils.data", "dask.threaded"])

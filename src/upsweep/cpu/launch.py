@@ -72,9 +72,7 @@ def run(plan: Plan, launch: Launch, arrays: Sequence[np.ndarray]) -> None:
     words = launch.words.copy()
     words[launch.addresses] = [a.ctypes.data for a in arrays]
     shared = _shared_memory(launch, words)
-    _at_work(plan, launch, words)
-    # The threads have used this memory until now.
-    del shared
+    _at_work(plan, launch, words, (*arrays, *shared))
 
 
 def launch_of(plan: Plan, arrays: Sequence[np.ndarray]) -> Launch:
@@ -123,12 +121,12 @@ def _shared_memory(launch: Launch, words: np.ndarray) -> list[np.ndarray]:
     return [sync, *nodes]
 
 
-def _at_work(plan: Plan, launch: Launch, words: np.ndarray) -> None:
-    """Run compiled code on the words of a launch, in its threads."""
+def _at_work(plan: Plan, launch: Launch, words: np.ndarray, arrays: tuple[np.ndarray, ...]) -> None:
+    """Run compiled code on the words of a launch, in its threads. The words hold the addresses of the arrays."""
     here = words.ctypes.data
     failed: list[int] = []
 
-    def share() -> None:
+    def share(_held: object = (words, arrays)) -> None:
         memory = threads.scratch(launch.scratch)
         failed.append(launch.run(memory + launch.results, memory + launch.results + 8, here, memory))
 

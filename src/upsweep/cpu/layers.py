@@ -113,7 +113,7 @@ def _share(
             words += (0, 0) if isinstance(array, int) else array.strides[:2]
     told = np.array(words, np.int64)
 
-    def share() -> None:
+    def share(_held: object = (told, known)) -> None:
         memory = threads.scratch(scratch + 16)
         code(memory + scratch, memory + scratch + 8, told.ctypes.data, memory)
 

@@ -31,13 +31,16 @@ def scratch(size: int) -> int:
 
 
 def together(share: Callable[[], None], threads: int) -> None:
-    """Run `share` in `threads` threads at once and wait for all of them. Threads that could not start are called off."""
-    helpers = [_executor().submit(share) for _ in range(threads - 1)]
+    """Run `share` in `threads` threads at once and wait for all of them. Threads that could not start are called off.
+
+    Whatever memory `share` works on by its address, `share` must hold: a caller that is interrupted twice waits no longer.
+    """
+    helpers: list[Future[None]] = []
     try:
+        helpers.extend(_executor().submit(share) for _ in range(threads - 1))
         share()
     finally:
-        for helper in helpers:
-            _finish(helper)
+        _finish(helpers)
 
 
 def each(work: Callable[[Any], None], items: Sequence[Any], most: int | None = None) -> None:
@@ -59,9 +62,22 @@ def each(work: Callable[[Any], None], items: Sequence[Any], most: int | None = N
     together(share, max(1, min(most or cores.wanted(), len(tickets))))
 
 
-def _finish(helper: Future[None]) -> None:
-    if not helper.cancel():
-        helper.result()
+def _finish(helpers: Sequence[Future[None]]) -> None:
+    """Wait for every helper, then raise the first exception: that of a helper, or an interruption of the caller."""
+    raised = [error for error in map(_ended, helpers) if error is not None]
+    if raised:
+        raise raised[0]
+
+
+def _ended(helper: Future[None]) -> BaseException | None:
+    if helper.cancel():
+        return None
+    try:
+        return helper.exception()
+    except BaseException as interruption:
+        # The helper is still at work.
+        helper.exception()
+        return interruption
 
 
 def _executor() -> ThreadPoolExecutor:
