@@ -166,3 +166,73 @@ def test_short_rows(name, exclusive, segmented, started):
             up.scan(given, case.op, out=given, exclusive=exclusive, threads=threads, **how)
             for y, want in zip(ys, wants, strict=True):
                 assert y.tobytes() == want.T.tobytes(), (rows, items, threads)
+
+
+LAYOUTS = {
+    "backwards": lambda x: x[:, ::-1].copy()[:, ::-1],
+    "upside down": lambda x: x[::-1].copy()[::-1],
+    "with gaps": lambda x: np.repeat(x, 2, 1)[:, ::2],
+    "one item for a row": lambda x: np.broadcast_to(x[:, :1], x.shape),
+    "one row for all": lambda x: np.broadcast_to(x[:1], x.shape),
+    "one item for all": lambda x: np.broadcast_to(x[:1, :1], x.shape),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", ["hash-u64", "affine-f32"])
+def test_lines_that_cannot_be_swept_where_they_lie(name, layout):
+    """Lines along the axis and across it; the first component alone lies so, with and without results, or all do."""
+    case, lie = CASES[name], LAYOUTS[layout]
+    for shape in ((40, 16), (17, 33), (100, 70), (35, 333), (70, 23)):
+        for axis, reverse, alone in ((0, False, False), (1, False, True), (1, True, False), (0, True, True)):
+            xs = tuple(lie(x) if c == 0 or not alone else x for c, x in enumerate(case.draw(shape, shape[1])))
+            wants = oracle(case.arrays, xs, axis=axis, reverse=reverse)
+            ys, memories = zip(*(placed(np.zeros_like(x), 8, -(-x[0].nbytes // 64) * 64) for x in wants))
+            one = len(xs) == 1
+            how = {"axis": axis, "reverse": reverse, "threads": 2}
+            up.scan(xs[0] if one else xs, case.op, out=ys[0] if one else ys, **how)
+            sums = up.reduce(xs[0] if one else xs, case.op, **how)
+            last = 0 if reverse else -1
+            for y, want, s, memory in zip(ys, wants, (sums,) if one else sums, memories, strict=True):
+                assert y.tobytes() == want.tobytes(), (shape, axis, reverse)
+                assert s.tobytes() == np.take(want, last, axis).tobytes(), (shape, axis, reverse)
+                y.view(np.uint8)[...] = 77
+                assert (memory == 77).all(), "bytes beside the lines were written"
+            if not one and alone:
+                got = up.linear_recurrence(*xs, axis=axis, reverse=reverse)
+                assert got.tobytes() == wants[1].tobytes(), (shape, axis, reverse)
+
+
+@pytest.mark.parametrize("stored", ["f2", "i2", "f4"])
+def test_lines_that_are_converted(stored):
+    for shape, axis in (((40, 100), 1), ((33, 1000), 1), ((50, 17), 0), ((100, 260), 0)):
+        x = np.random.default_rng(3).integers(-50, 50, shape).astype(stored)
+        wide = np.dtype("f8" if stored == "f4" else "f4")
+        (want,) = oracle(np.add, (x.astype(wide),), axis=axis)
+        for reverse in (False, True):
+            along = np.flip(x, axis) if reverse else x
+            y = up.scan(along, axis=axis, dtype=wide, reverse=reverse)
+            assert (np.flip(y, axis) if reverse else y).tobytes() == want.tobytes(), (shape, reverse)
+            if stored == "f2":
+                narrow = up.scan(along, axis=axis, reverse=reverse)
+                right = want.astype("f2").tobytes()
+                assert (np.flip(narrow, axis) if reverse else narrow).tobytes() == right, (shape, reverse)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_tiles_of_items_that_must_be_brought_together(layout):
+    """A tile is brought once, and swept up again as it is swept down."""
+    case, n = CASES["hash-u64"], 70_001
+    (x,) = case.draw((3, n))
+    x = LAYOUTS[layout](x)[1]
+    flags = np.random.default_rng(5).random(n) < 0.001
+    for reverse in (False, True):
+        for heads in (None, flags):
+            (want,) = oracle(case.arrays, (x,), reverse=reverse, heads=heads)
+            segments = None if heads is None else up.segments.flags(heads)
+            for threads in (2, 3):
+                got = up.scan(x, case.op, reverse=reverse, segments=segments, threads=threads)
+                assert got.tobytes() == want.tobytes(), (reverse, threads)
+    (want,) = oracle(case.arrays, (x * x,))
+    got = up.scan(x, case.op, map=lambda item: item * item, threads=2)
+    assert got.tobytes() == want.tobytes()

@@ -90,8 +90,8 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     strips = -(-side_by_side // width)
     groups = strips * prod(lie.sizes)
     far = read * plan.n * plan.rows >= tuning.FAR_BYTES and not plan.reduce and _even(groups, wanted)
-    in_place = _as_stored(plan) and _side_by_side(plan, strides)
-    longest = min(tuned.chunk, tuning.FAR_CHUNK) if far or (plan.reduce and not in_place) else tuned.chunk
+    brought = not (_as_stored(plan) and _side_by_side(plan, strides))
+    longest = min(tuned.chunk, tuning.FAR_CHUNK) if far or (plan.reduce and brought) else tuned.chunk
     chunk = max(ROW, longest >> fewer) if along else ROW * ROW if lie.abreast else ROW
     if lie.near > 1:
         while chunk > ROW and chunk * lie.near * read > tuning.NEAR_BYTES:
@@ -103,14 +103,12 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         batch = _batch(tile < plan.n, groups, wanted, read * plan.n * min(side_by_side, width))
     tiled = along and tile < plan.n and lie.near == 1
     pays = far and len(plan.accumulators) + plan.segmented > 1 and _cheap(plan)
-    again = along and in_place and not (straight or plan.reduce) and (tiled or pays)
+    again = along and not (straight or plan.reduce) and (tiled or pays)
     if again and tiled:
-        # Only the sums of runs stay from the first sweep of a tile to the second.
+        # Only the sums of runs, and items that are not swept where they lie, stay from the first sweep of a tile to the second.
         chunk = tile = min(tile, ROW**PANELS)
     elif again:
         chunk = max(ROW, min(tuning.AGAIN * tuned.chunk >> fewer, ROW**PANELS))
-    elif tiled and not (straight or plan.reduce):
-        chunk = min(chunk, tuning.TILE_CHUNK >> fewer)
     tiles = max(1, -(-plan.n // tile))
     staged = staged if (tiles if lie.turned else strips) == 1 else 0
     threads = max(1, min(wanted, -(-groups // batch) * tiles))
@@ -202,31 +200,37 @@ def goes_abreast(plan: Plan, strides: tuple[Strides, ...], across: int, columns:
     reads, writes = _lines_of(plan)
     size = max(d.itemsize for d in plan.accumulators)
     pays = columns > 2 or columns * size >= tuning.PAIR_BYTES or plan.reduce
+    filled = columns / lanes_of(plan, False) >= tuning.COSTLY_FILLED or not _costly(plan)
     near = all(array[across] == d.itemsize for array, d in zip(strides, (*reads, *writes)))
     onward = all(array[plan.axis] > 0 for array in strides[: len(reads)])
     lines = [array[plan.axis] == columns * d.itemsize for array, d in zip(strides, (*reads, *writes))]
     dense = all(lines[len(reads) if _as_stored(plan) else 0 :])
-    return pays and near and onward and dense
+    return pays and filled and near and onward and dense
 
 
 def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
-    """The rows of a strip, or the lines of columns, that come near in one go: of large arrays whose lines have no gaps between
-    them, and are neither so long that a processor fetches them ahead nor so short that they lie one behind the other anyway.
+    """The rows of a strip, or the lines of columns, that come near in one go, as they cannot be swept where they lie: their
+    items are converted, reversed, apart or all the same. So do lines of large arrays without gaps, which are neither so long that
+    a processor fetches them ahead nor so short that they lie one behind the other anyway.
     """
-    if lie.inner is None or lie.abreast or not _as_stored(plan):
-        return 0
-    if plan.n * plan.rows * item_size(plan) < tuning.STAGED_FROM:
+    if lie.inner is None or lie.abreast or (lie.turned and lie.crossed) or not _plain(plan):
         return 0
     reads, writes = _lines_of(plan)
+    arrays = list(zip(strides, (*reads, *writes)))
     beside, apart = (plan.axis, lie.inner) if lie.turned else (lie.inner, plan.axis)
     items = plan.n if lie.turned else lie.side_by_side
-    for array, d in zip(strides, (*reads, *writes)):
-        if array[beside] != d.itemsize or array[apart] != items * d.itemsize:
-            return 0
     line = items * item_size(plan)
-    if line >= tuning.STAGED_LINE or (items < 3 * ROW if lie.turned else line < 2 * LINE):
+    if line >= tuning.STAGED_LINE and (not lie.turned or items >= tuning.SHORT):
         return 0
-    return max(ROW, tuning.STAGED_BYTES // line // ROW * ROW)
+    if _as_stored(plan) and all(array[beside] == d.itemsize for array, d in arrays):
+        dense = all(array[apart] == items * d.itemsize for array, d in arrays)
+        large = plan.n * plan.rows * item_size(plan) >= tuning.STAGED_FROM
+        longest = line < tuning.STAGED_LINE and (items >= 3 * ROW if lie.turned else line >= 2 * LINE)
+        if not (dense and large and longest):
+            return 0
+    elif items < ROW or (plan.reduce and not lie.turned):
+        return 0
+    return max(ROW, lanes_of(plan, False), tuning.STAGED_BYTES // line // ROW * ROW)
 
 
 def _side_by_side(plan: Plan, strides: tuple[Strides, ...]) -> bool:
@@ -236,8 +240,13 @@ def _side_by_side(plan: Plan, strides: tuple[Strides, ...]) -> bool:
 
 def _cheap(plan: Plan) -> bool:
     """Whether the operator is known to take few instructions."""
+    return variant_of(plan.op, plan.accumulators) is not None and not _costly(plan)
+
+
+def _costly(plan: Plan) -> bool:
+    """Whether the operator is known to take many instructions."""
     known = variant_of(plan.op, plan.accumulators)
-    return known is not None and not known[0].costly
+    return known is not None and known[0].costly
 
 
 def _as_stored(plan: Plan) -> bool:
@@ -285,6 +294,12 @@ def wanted_threads(plan: Plan) -> int:
 def past_cache(plan: Plan) -> bool:
     """Whether results are too large for the cache."""
     return plan.n * plan.rows * item_size(plan) >= tuning.STREAM_BYTES and not plan.reduce
+
+
+def lanes_of(plan: Plan, along: bool) -> int:
+    """Runs that are swept at once, or columns: at least four, as of complex128 two cost 1.3 times as much."""
+    widest = max(d.itemsize for d in plan.accumulators)
+    return max(4, (tuning.LANES if along and not _costly(plan) else tuning.COSTLY_LANES) // widest)
 
 
 def item_size(plan: Plan) -> int:

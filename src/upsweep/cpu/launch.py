@@ -11,7 +11,7 @@ import numpy as np
 
 from upsweep.cpu import threads, tuning
 from upsweep.cpu.code import address, callable_at
-from upsweep.cpu.cuts import Strides, cut, nodes_of, past_cache
+from upsweep.cpu.cuts import Strides, cut, lanes_of, nodes_of, past_cache
 from upsweep.cpu.units import bring as bring_unit
 from upsweep.cpu.units import (
     extremes,
@@ -45,7 +45,6 @@ from upsweep.cpu.words import (
 from upsweep.dtypes import accumulator
 from upsweep.function import Function
 from upsweep.operator import OperatorError, identity_of
-from upsweep.operators import variant_of
 from upsweep.plan import Plan
 
 
@@ -147,13 +146,13 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     lie, along, through, width, chunk = cuts.rows, cuts.along, cuts.straight, cuts.width, cuts.chunk
     words = np.zeros(WORDS, np.int64)
     scratch = _Scratch()
-    lanes = _lanes(plan, sums, along)
+    lanes = lanes_of(plan, along)
     group = ROW * lanes
     pitch = -(-width // 32) * 32 + LINE // min(d.itemsize for d in sums)
     parts = np.zeros((len(sums), PART_WORDS), np.int64)
     scratch.take(8 * FRAME_WORDS)
     results = scratch.take(16)
-    words[Word.PLACES] = scratch.take(32 * (len(in_types) + len(out_types)) + 24 * len(plan.accumulators))
+    words[Word.PLACES] = scratch.take(48 * (len(in_types) + len(out_types)) + 24 * len(plan.accumulators))
     room = chunk + group if along else ROW * (pitch + 32)
     if lie.abreast:
         room = max(room, 2 * (chunk * lie.side_by_side + 4 * LINE))
@@ -162,6 +161,9 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     for c, (part, stored, computed) in enumerate(zip(parts, in_types if plan.map is None else sums, sums)):
         size = computed.itemsize
         part[Part.SIZE] = size
+        part[Part.COME] = address(bring_unit(stored, computed))
+        if cuts.staged:
+            stored = computed
         part[Part.BRING] = address(bring_unit(stored, computed))
         part[Part.TURN_IN], part[Part.TURN_OUT] = address(turn_in(size)), address(turn_out(size))
         part[Part.PLAIN] = stored == computed
@@ -197,25 +199,26 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     sinks = np.zeros((len(out_types), SINK_WORDS), np.int64)
     past = past_cache(plan) and not (lie.turned or cuts.staged)
     restarts = along and plan.segmented and plan.exclusive
+    beside = plan.axis if lie.turned else side
     for sink, (c, stored), array in zip(sinks, out_types, strides[len(in_types) :]):
         given = sums[c] if plan.finish is None else stored
+        out = past_cache(plan) and stored == given and array[beside] == stored.itemsize
+        sink[Sink.GO] = address(stream(stored.itemsize) if out else hand_unit(given, stored))
+        if cuts.staged and not plan.reduce:
+            stored = given
         streamed = past and not through and stored == given and array[side] == stored.itemsize
         sink[Sink.COMPONENT], sink[Sink.SIZE] = c, stored.itemsize
         sink[Sink.HAND] = address(stream(stored.itemsize) if streamed else hand_unit(given, stored))
         streamed_made = streamed and plan.finish is not None
         sink[Sink.PLAIN] = stored == given and not (streamed_made or restarts or (along and plan.reduce))
-        out = stream(stored.itemsize) if past_cache(plan) else hand_unit(stored, stored)
-        sink[Sink.STREAM] = address(out) if cuts.staged else 0
         sink[Sink.SPARE] = scratch.take(0 if plan.finish is None else stored.itemsize * room)
     plain = plan.map is None and plan.finish is None and all(part[Part.PLAIN] for part in parts)
-    beside = plan.axis if lie.turned else side
     lines_of = in_types if plan.reduce else (*in_types, *[d for _, d in out_types])
     near = all(array[beside] == d.itemsize for array, d in zip(strides, lines_of))
     direct = (
         not (along or cuts.in_order or lie.inner is None)
         and plain
-        and (plan.reduce or all(stored == sums[c] for c, stored in out_types))
-        and near
+        and (cuts.staged or (near and (plan.reduce or all(stored == sums[c] for c, stored in out_types))))
         and not (plan.segmented and plan.exclusive)
     )
     sink_at = WORDS + parts.size
@@ -265,13 +268,6 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         many * LINE // 8,
         tuple(many * width * d.itemsize for d in sums) if many else (),
     )
-
-
-def _lanes(plan: Plan, sums: Sequence[np.dtype], along: bool) -> int:
-    """Runs that are swept at once, or columns: at least four, as of complex128 two cost 1.3 times as much."""
-    known = variant_of(plan.op, plan.accumulators)
-    costly = not along or (known is not None and known[0].costly)
-    return max(4, (tuning.COSTLY_LANES if costly else tuning.LANES) // max(d.itemsize for d in sums))
 
 
 class _Scratch:

@@ -1,5 +1,6 @@
 """Lines of items between arrays of any stride and scratch memory, converted on the way between the stored dtype and the
-computed one. Each kind of line has one loop for items side by side, which becomes vector code, and one loop for any stride.
+computed one. Each kind of line has loops that become vector code, for items side by side and for one item alone, and one loop
+for any stride.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ def bring(stored: np.dtype, computed: np.dtype) -> Callable[..., None]:
         elif stride == -size:
             for i in range(count):
                 write((target,), i, read((source,), -i))
+        elif stride == 0:
+            item = read((source,), 0)
+            for i in range(count):
+                write((target,), i, item)
         else:
             for i in range(count):
                 write((target,), i, read_strided((source,), (stride,), i))

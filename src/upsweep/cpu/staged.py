@@ -1,74 +1,106 @@
-"""Large arrays of short rows or of columns: a stretch of their memory comes near in one go, is scanned there in place, and goes
-past the cache in one go.
+"""Lines that cannot be swept where they lie, and large arrays of short rows or of columns: a stretch of lines comes near in one
+go, is scanned there in place, and its results go out in one go, past the cache where arrays are large.
 
-Rows side by side are read and written a few lines at a time, far from each other: no processor fetches such lines ahead.
+Near, the items of a line lie side by side in the dtype that is computed with, whatever they are in the array: another dtype,
+reversed, apart, or one item for all. Of large arrays, rows side by side are read and written a few lines at a time, far from
+each other: no processor fetches such lines ahead.
 """
 
 from __future__ import annotations
 
-from upsweep.cpu.address import caller, copy_bytes, peek, poke
+from upsweep.cpu.address import caller, peek, poke
 from upsweep.cpu.frame import part, place_of
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import SINK_WORDS, Part, Sink, Word
 
-COMPONENTS, VALUES, SINKS, SINK_AT, INPUTS, PLACES, TURNED, REDUCE = map(
+N, COLUMNS, COMPONENTS, VALUES, SINKS, SINK_AT, INPUTS, PLACES, TURNED, REDUCE = map(
     int,
     (
-        Word.COMPONENTS, Word.VALUES, Word.SINKS, Word.SINK_AT, Word.INPUTS, Word.PLACES, Word.TURNED, Word.REDUCE,
+        Word.N, Word.COLUMNS, Word.COMPONENTS, Word.VALUES, Word.SINKS, Word.SINK_AT, Word.INPUTS, Word.PLACES,
+        Word.TURNED, Word.REDUCE,
     ),
 )  # fmt: skip
-SIZE, STAGE = int(Part.SIZE), int(Part.STAGE)
-COMPONENT, STREAM = int(Sink.COMPONENT), int(Sink.STREAM)
+SIZE, COME, STAGE, SINK = map(int, (Part.SIZE, Part.COME, Part.STAGE, Part.SINK))
+COMPONENT, GO = int(Sink.COMPONENT), int(Sink.GO)
 
 _call4 = caller(4)
 
 
 @of_words
-def line_of(L, A, a):
-    """The bytes of a line: a row, or all columns of one."""
-    _, along, across = place_of(L, A, a)
-    return across if peek(L, TURNED) else along
+def items_of(L):
+    """The items of a line: a row, or all columns of one."""
+    return peek(L, N) if peek(L, TURNED) else peek(L, COLUMNS)
 
 
 @of_words
-def homes(L, A):
-    """The place where scratch memory keeps where arrays begin: behind their places."""
-    return A + peek(L, PLACES) + 24 * (peek(L, INPUTS) + peek(L, SINKS) + peek(L, VALUES))
+def home(L, A, a):
+    """The place where scratch memory keeps where an array lies, behind the arrays' places."""
+    return A + peek(L, PLACES) + 24 * (peek(L, INPUTS) + peek(L, SINKS) + peek(L, VALUES) + a)
+
+
+@of_words
+def home_of(L, A, a):
+    """The start of an array, and its bytes from line to line and from item to item of a line."""
+    kept = home(L, A, a)
+    along, across = peek(kept, 1), peek(kept, 2)
+    return peek(kept, 0), across if peek(L, TURNED) else along, along if peek(L, TURNED) else across
 
 
 @of_words
 def remember(L, A):
-    """Keep where the arrays of a strip begin."""
+    """Keep where the arrays of a strip lie."""
     for a in range(peek(L, INPUTS) + peek(L, SINKS)):
-        place, _, _ = place_of(L, A, a)
-        poke(homes(L, A), a, place)
+        kept, (place, along, across) = home(L, A, a), place_of(L, A, a)
+        poke(kept, 0, place)
+        poke(kept, 1, along)
+        poke(kept, 2, across)
 
 
 @of_words
-def settle(L, A, a, c, first):
-    """Let an array's lines from the first on be those of a component that came near."""
-    poke(A + peek(L, PLACES) + 24 * a, 0, A + peek(part(L, c), STAGE) - first * line_of(L, A, a))
+def settle(L, A, a, near, size, apart, first):
+    """Let an array's lines from the first on be those that begin `near`, so many bytes apart, with items of this size."""
+    place = A + peek(L, PLACES) + 24 * a
+    poke(place, 0, near - first * apart)
+    poke(place, 1, size if peek(L, TURNED) else apart)
+    poke(place, 2, apart if peek(L, TURNED) else size)
 
 
 @of_words
 def come(L, A, first, count):
-    """Bring so many lines near. Results of a scan take the place of its items."""
+    """Bring so many lines near. Results take the place of their component's items. A line that stands for all comes once, where
+    it has no results.
+    """
+    items, no_results = items_of(L), peek(L, REDUCE)
     for c in range(peek(L, COMPONENTS)):
-        line = line_of(L, A, c)
-        copy_bytes(A + peek(part(L, c), STAGE), peek(homes(L, A), c) + first * line, count * line)
-        settle(L, A, c, c, first)
-    for o in range(0 if peek(L, REDUCE) else peek(L, SINKS)):
-        settle(L, A, peek(L, INPUTS) + o, peek(L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS), COMPONENT), first)
+        p, (source, apart, beside) = part(L, c), home_of(L, A, c)
+        size, near, lines = peek(p, SIZE), A + peek(p, STAGE), count
+        if apart == 0 and (no_results or peek(p, SINK) < 0):
+            lines = 1
+        width = items * size
+        source += first * apart
+        if apart == items * beside:
+            _call4(peek(p, COME), (near, source, beside, lines * items))
+        else:
+            for line in range(lines):
+                _call4(peek(p, COME), (near + line * width, source + line * apart, beside, items))
+        settle(L, A, c, near, size, width if lines == count else 0, first)
+    for o in range(0 if no_results else peek(L, SINKS)):
+        p = part(L, peek(L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS), COMPONENT))
+        size = peek(p, SIZE)
+        settle(L, A, peek(L, INPUTS) + o, A + peek(p, STAGE), size, items * size, first)
 
 
 @of_words
 def go(L, A, first, count):
     """Hand the results of so many lines out."""
+    items = items_of(L)
     for o in range(0 if peek(L, REDUCE) else peek(L, SINKS)):
-        s, a = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS), peek(L, INPUTS) + o
-        p, line = part(L, peek(s, COMPONENT)), line_of(L, A, a)
-        size = peek(p, SIZE)
-        _call4(
-            peek(s, STREAM),
-            (peek(homes(L, A), a) + first * line, size, A + peek(p, STAGE), count * line // size),
-        )
+        s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
+        p, (target, apart, beside) = part(L, peek(s, COMPONENT)), home_of(L, A, peek(L, INPUTS) + o)
+        near, width = A + peek(p, STAGE), items * peek(p, SIZE)
+        target += first * apart
+        if apart == items * beside:
+            _call4(peek(s, GO), (target, beside, near, items * count))
+        else:
+            for line in range(count):
+                _call4(peek(s, GO), (target + line * apart, beside, near + line * width, items))

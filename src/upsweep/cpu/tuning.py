@@ -20,16 +20,17 @@ class Tuning(NamedTuple):
 # ns an item, add, one thread, 2^18 items in cache, AMD, loaded: chunks of 1024 .44, 2048 .32, 4096 .30, 16384 .29, 65536 .28;
 # of float64 .78, .56, .51, .50, .47. Two threads, 2^25 float32, a copy .46: 2048 .59, 4096 .63, 8192 .95, 16384 .47, 65536 .56.
 ROWS = Tuning(chunk=16384, width=1, tile=1 << 18)
-TILE_CHUNK = 4096
-"""Items of a chunk of a tile along a row, where they must be converted; the tile is brought and swept up twice. Other tiles are
-one chunk, whose runs are swept up again as they are swept down. CPU time of chunks of 4096 over that of one chunk, two threads,
-AMD, loaded, 2^20, 2^22, 2^24 items: add f4 1.3 1.1 1.3, f8 1.4 1.2 1.1, recurrence f4 2.1 1.3 1.3, f8 1.8 1.5 1.5, segments f4
-1.4 1.4 1.4, f8 1.0 1.5 1.4, logaddexp f4 1.25 1.3 1.2."""
 AGAIN = 4
-"""Where runs of several components are swept up again in rows that are no tiles, from FAR_BYTES on, chunks are so many times as
+"""A tile along a row is one chunk, whose runs are swept up again as they are swept down. CPU time of chunks of 4096, which are
+brought and swept up twice, over that of one chunk, two threads, AMD, loaded, 2^20, 2^22, 2^24 items: add f4 1.3 1.1 1.3, f8 1.4
+1.2 1.1, recurrence f4 2.1 1.3 1.3, f8 1.8 1.5 1.5, segments f4 1.4 1.4 1.4, f8 1.0 1.5 1.4, logaddexp f4 1.25 1.3 1.2; of 2^23
+items that must be brought together: every other f4 1.6, reversed 1.35, f2 1.1, squares by a map 1.5, a recurrence reversed 1.45,
+of one coefficient 1.4, of every other item 1.6.
+
+Where runs of several components are swept up again in rows that are no tiles, from FAR_BYTES on, chunks are so many times as
 long as others. Time of keeping their block sums over this, one thread, AMD, loaded: recurrence f8 2^17 items 1.6, 2^20 1.7, f4
-2^20 1.4, segments f4 and f8 2^20 1.4 1.4. In smaller rows keeping is as fast or faster (segments f8 2^14 .76), with one
-component too (float64 2^20 .8, 2^25 1.1)."""
+2^20 1.4, segments f4 and f8 2^20 1.4 1.4, exclusive ones 1.5, 2^23 items reversed or of one coefficient 1.3. In smaller rows
+keeping is as fast or faster (segments f8 2^14 .76), with one component too (float64 2^20 .8, 2^25 1.1)."""
 FAR_BYTES, FAR_CHUNK = 1 << 21, 2048
 """Items of a chunk where whole rows of more than so many bytes are scanned. ns an item as above, 2^20 float64: 1024 .78,
 2048 .54, 4096 1.36, 16384 1.22; 2^21 float32: 1.22, .34, 1.05, .95. Reductions write nothing, and have such chunks where items
@@ -69,13 +70,20 @@ int32, 4 MiB 1.3 1.1 .9 .6."""
 STREAM_BYTES = 1 << 24
 """Results from this size on are written past the cache. Speed so beside the other way, one thread, float32, results of 8 and 16
 MiB: AMD 1.04 and 1.29, along axis 0 1.02 and 1.31; Xeon 1.14 and 2.12, with two threads 1.86 and 1.90."""
+COSTLY_FILLED = 0.75
+"""Few columns are swept by vectors that begin with a line, of which they fill a part; of a costly operator from this part on.
+CPU time so over that of one by one, logaddexp, AMD, loaded, 2, 3, 4, 6, 8 columns: f4 1.1 3.3 2.1 1.4 1.2, f8 3.8 2.4 1.8 1.2
+1.1; f4 12 columns .86."""
 STAGED_FROM, STAGED_BYTES, STAGED_LINE = 1 << 21, 1 << 15, 1 << 11
 """Of arrays from so many bytes on, stretches of so many come near in one go, where a line is shorter than this. CPU time of a
 copy over ours without this and with it, one thread, AMD, 2^23 items: float32 along columns of 33 .26 .38, 48 .33 .55, 64 .25 .48,
 128 .41 .63, 256 .57 .65, 400 .59 .65, float64 48 .38 .58, 128 .51 .60, 256 .66 .60; float32 in rows of 33 .55 .45, 48 .40 .47,
 64 .29 .51, 128 .25 .45, 256 .25 .44, 400 .32 .39, float64 64 .25 .55, 128 .30 .47, 400 .45 .45. Reductions of columns of float32
 33 .80 .61, 48 .44 .73, 64 .46 .77, 128 .59 .81, 256 .74 .83, of rows 64 .68 .69, 128 .52 .77, 256 .64 .72. Stretches of 16 or 128
-KiB are as fast."""
+KiB are as fast. Lines that cannot be swept where they lie come near from any size on. Time without this over that with
+it, 2^22 items: rows of 100 reversed f4 1.8, pairs of f8 1.9, of 1000 2.7, f2 in rows of 33, 100, 1000 1.6 1.5 2, recurrences of
+one coefficient in rows of 33, 100, 1000 1.3 1.25 1.6, in 33 and 100 columns 3 1.6, f2 in 17 and 100 columns 1.4 1.15. Columns
+that are reduced would lose: f2 .72."""
 TICKET_BYTES = 1 << 16
 """Short rows are taken in batches of about this size."""
 NEAR_BYTES = 1 << 17

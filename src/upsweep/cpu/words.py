@@ -94,8 +94,9 @@ class Part(IntEnum):
     HEAD = 16  # a row's first run, where nothing stands before it
     WANTED = 17  # prefixes of single items are handed out, or read by a finish
     SINK = 18  # the output for its prefixes, or -1
-    STAGE = 19  # lines that came near
-    PANEL = 20  # and its successors; where ALONG, the block sums of each level
+    COME = 19  # address of code: a line of items from an array to those that came near
+    STAGE = 20  # lines that came near
+    PANEL = 21  # and its successors; where ALONG, the block sums of each level
 
 
 class Sink(IntEnum):
@@ -104,7 +105,7 @@ class Sink(IntEnum):
     PLAIN = 2  # panels may be transposed, or results computed, straight to the array
     SIZE = 3  # bytes of an item of the array
     SPARE = 4  # offset in scratch memory: results of a chunk
-    STREAM = 5  # address of code: a line of items to an array, past the cache
+    GO = 5  # address of code: a line of prefixes that are near to an array
 
 
 class Line(IntEnum):
