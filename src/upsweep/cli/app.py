@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -93,7 +94,9 @@ def _slower(ratio: float) -> str:
 @click.option("--reverse", is_flag=True, help="Scan from the end.")
 @click.option("--initial", help="What stands before the first item: 2.5, or 1,0 for a tuple.")
 @click.option(
-    "--dtype", help="The dtype to compute and store, such as float64; floats read missing values as NaN."
+    "--dtype",
+    help="The dtype to compute and store, such as float64; by default that of the data, in which integers wrap. "
+    "Floats read missing values as NaN.",
 )
 @click.option(
     "--segments",
@@ -268,11 +271,12 @@ def _explained(extra: str) -> Iterator[None]:
     except ModuleNotFoundError as missing:
         _fail(f"this needs {missing.name}: pip install 'upsweep[{extra}]'")
     except BrokenPipeError:
-        raise  # click ends quietly where nobody reads on
+        # The status that a shell sees of other tools whose reader went; nothing is flushed into the pipe.
+        os._exit(141)
     except (ValueError, TypeError, RuntimeError, OSError) as mistake:
         _fail(str(mistake))
 
 
 def _fail(message: str) -> None:
-    print(f"upsweep: {message}", file=sys.stderr)
+    print(f"upsweep: {' '.join(message.split())}", file=sys.stderr)
     raise click.exceptions.Exit(1)

@@ -22,6 +22,9 @@ def ends(file: str, to: str | None) -> Iterator[tuple[Path, Path]]:
     """The files that a command reads and writes. By default the result goes next to FILE, or from a pipe into a pipe; what
     goes into a pipe is of the kind that came in."""
     to = PIPE if to is None and file == PIPE else to
+    for name, end, stream in (("input", file, sys.stdin), ("output", to, sys.stdout)):
+        if end == PIPE and stream is None:
+            raise ValueError(f"standard {name} is closed")
     # A kill leaves a folder behind.
     folder = TemporaryDirectory(prefix="upsweep-") if PIPE in (file, to) else nullcontext("")
     with folder as held:

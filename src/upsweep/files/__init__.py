@@ -7,6 +7,7 @@ is whole. A run that finds the folder of the same job goes on where that one sto
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -109,7 +110,11 @@ def scan_file(
             x = arrays.opened(files, plain, call.columns)
             _scan(files, x, result, call, Heads.of(call.segments, None), folder, report)
         files.close()
-        os.replace(packed.packed(result, target), target)
+        made = packed.packed(result, target)
+        if target.is_file():
+            # A private file stays private.
+            shutil.copymode(target, made)
+        os.replace(made, target)
     return target
 
 

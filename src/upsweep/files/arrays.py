@@ -39,6 +39,9 @@ def check_names(source: Path, target: Path, overwrite: bool) -> None:
             )
     if not source.exists():
         raise FileError(f"there is no file {source}")
+    if not (source.is_file() or bare(source).suffix == ".zarr"):
+        # A named pipe for instance, which cannot be read twice.
+        raise FileError(f"{source} is no plain file: copy it into one, or pass - for standard input")
     if bare(source).suffix in ARRAYS and bare(target).suffix in TABLES:
         raise FileError(f"an array goes to a .npy or .zarr file, not to {target.name}")
     if target.is_dir():

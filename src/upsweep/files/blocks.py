@@ -8,8 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
-
 from upsweep.files.arrays import FileError
 from upsweep.files.packed import pyarrow_for
 
@@ -43,7 +41,7 @@ class Table(Protocol):
         ...
 
     def blocks(
-        self, first: int, names: Sequence[str], types: dict[str, str], kept: Sequence[str]
+        self, first: int, names: Sequence[str], types: dict[str, Any], kept: Sequence[str]
     ) -> Iterator[tuple[int, Any, Any]]:
         """Blocks of rows from row `first` on: how much of `total` is done behind it, the columns named, which are read as what
         `types` says, and the columns that are kept as they are; text may be encoded by a dictionary."""
@@ -94,26 +92,25 @@ class _Csv:
         return {"use_dictionary": list(kept) or False}
 
     def blocks(
-        self, first: int, names: Sequence[str], types: dict[str, str], kept: Sequence[str]
+        self, first: int, names: Sequence[str], types: dict[str, Any], kept: Sequence[str]
     ) -> Iterator[tuple[int, Any, Any]]:
         import pyarrow as pa
 
-        as_types = {name: pa.from_numpy_dtype(np.dtype(t)) for name, t in types.items()}
         text = self.types(kept)
-        twice = [name for name in names if name in kept and as_types.get(name) != text[name]]
+        twice = [name for name in names if name in kept and types.get(name) != text[name]]
         if not _has_rows(self._path):
-            empty = {name: pa.array([], as_types.get(name, pa.float64())) for name in names}
+            empty = {name: pa.array([], types.get(name, pa.float64())) for name in names}
             yield (
                 0,
                 pa.record_batch(empty),
                 pa.record_batch({name: pa.array([], t) for name, t in text.items()}),
             )
         elif not twice:
-            for done, block in self._read(first, list(dict.fromkeys((*names, *kept))), as_types | text):
+            for done, block in self._read(first, list(dict.fromkeys((*names, *kept))), types | text):
                 yield done, block.select([*names]), block.select([*kept])
         else:
             # A column is read once as numbers and once as the text that it is: both cut the file at the same lines.
-            numbers, texts = self._read(first, names, as_types), self._read(first, kept, text)
+            numbers, texts = self._read(first, names, types), self._read(first, kept, text)
             for (done, block), (_, own) in zip(numbers, texts):
                 yield done, block, own
 
@@ -197,7 +194,7 @@ class _Parquet:
             yield from ((column.path_in_schema, column) for column in columns)
 
     def blocks(
-        self, first: int, names: Sequence[str], types: dict[str, str], kept: Sequence[str]
+        self, first: int, names: Sequence[str], types: dict[str, Any], kept: Sequence[str]
     ) -> Iterator[tuple[int, Any, Any]]:
         import pyarrow as pa
 

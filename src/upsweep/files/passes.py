@@ -14,7 +14,7 @@ from upsweep.components import bare, tupled
 from upsweep.files import work, written
 from upsweep.files.blocks import Table, ahead
 from upsweep.files.call import Call, planned
-from upsweep.files.tables import Columns, Report, kept_of
+from upsweep.files.tables import Columns, Report, arrow_type, kept_of
 from upsweep.segments import flags
 from upsweep.stream import Stream
 from upsweep.tree import Carry
@@ -35,7 +35,8 @@ def scan(table: Table, columns: Columns, call: Call, path: Path, folder: Path, r
     """Scan a table from its first row on into the table at `path`, or go on where a run in this work folder stood."""
     start: dict[str, Any] = {"rows": 0, "done": 0, "mark": None, **columns.known()}
     known, carries = work.load_state(folder) or (start, [])
-    columns.types, columns.last, saved = known["types"], known["last"], time.monotonic()
+    columns.go_on(known)
+    saved = time.monotonic()
     report("scanning", known["done"], table.total)
     with closing(Output(table, columns, call, path, known["mark"])) as output:
         for k, block in enumerate(ahead(_scanned(table, columns, call, output.kept, known["rows"], carries))):
@@ -53,7 +54,7 @@ def join(table: Table, columns: Columns, call: Call, results: np.ndarray, path: 
     parts = [results[name] for name in results.dtype.names] if results.dtype.names else [results]
     start = 0
     with closing(Output(table, columns, call, path, None)) as output:
-        for _, block, kept in ahead(table.blocks(0, columns.read, columns.types, output.kept)):
+        for _, block, kept in ahead(table.blocks(0, columns.read, columns.read_as(), output.kept)):
             report("writing", start, results.size)
             stop = start + block.num_rows
             output.put([np.array(part[start:stop]) for part in parts], kept)
@@ -66,7 +67,7 @@ def _scanned(
 ) -> Iterator[Block]:
     """Blocks from a row on that is known by its carries."""
     parts, streams = [], []
-    for done, block, own in ahead(table.blocks(rows, columns.read, columns.types, kept)):
+    for done, block, own in ahead(table.blocks(rows, columns.read, columns.read_as(), kept)):
         values, marks = columns.of(block)
         if not streams:
             parts, _ = planned(call.parts(len(values)), [v[:0] for v in values], call.axis)
@@ -108,8 +109,10 @@ class Output:
         import pyarrow as pa
 
         self._call.named(self._columns.names, len(dtypes))
-        stood = self._table.types(self._made)
-        self._types |= {name: _type_of(dtype, stood.get(name)) for name, dtype in zip(self._made, dtypes)}
+        zones = [self._columns.zones.get(name) for name in self._columns.names]
+        if len(zones) != len(dtypes):
+            zones = [next(filter(None, zones), None)] * len(dtypes)
+        self._types |= dict(zip(self._made, map(arrow_type, dtypes, zones)))
         schema = pa.schema([(name, self._types[name]) for name in self._names])
         return written.opened(self._path, schema, self._table.encoding(self._names, self.kept), self._mark)
 
@@ -121,15 +124,6 @@ class Output:
     def close(self) -> None:
         if self._target:
             self._target.close()
-
-
-def _type_of(dtype: np.dtype, source: Any) -> Any:
-    """The type of a result; times have the zone of the column that they are made of."""
-    import pyarrow as pa
-
-    made = pa.from_numpy_dtype(dtype)
-    zone = getattr(source, "tz", None)
-    return pa.timestamp(made.unit, zone) if zone and pa.types.is_timestamp(made) else made
 
 
 def _column(y: np.ndarray, made: Any) -> Any:

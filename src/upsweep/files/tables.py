@@ -19,8 +19,8 @@ Report = Callable[[str, int, int], None]
 
 
 class Columns:
-    """What is scanned of a table: columns of numbers, and flags where segments name a column. A block's types, and the last key
-    or end in it, hold for the next."""
+    """What is scanned of a table: columns of numbers, and flags where segments name a column. A block's types and zones of times,
+    and the last key or end in it, hold for the next."""
 
     def __init__(self, table: Table, call: Call) -> None:
         segments, dtypes = call.segments, call.dtype or ()
@@ -38,23 +38,33 @@ class Columns:
         if table.text and self._spelling == "keys" and self.key not in self.names:
             # 007 is another key than 7.
             self.types[self.key] = np.dtype(str).str
-        self.last: str | None = None
+        self.zones: dict[str, str] = {}
+        self._last: str | None = None
 
     @property
     def dtypes(self) -> tuple[np.dtype, ...]:
         return tuple(np.dtype(self.types.get(name, "f8")) for name in self.names)
 
+    def read_as(self) -> dict[str, Any]:
+        """The types that are known already, as Arrow has them."""
+        return {name: arrow_type(np.dtype(t), self.zones.get(name)) for name, t in self.types.items()}
+
     def known(self) -> dict[str, Any]:
         """What holds for the next block."""
-        return {"types": self.types, "last": self.last}
+        return {"types": self.types, "zones": self.zones, "last": self._last}
+
+    def go_on(self, known: dict[str, Any]) -> None:
+        """Go on behind a block, by what held then."""
+        self.types, self.zones, self._last = known["types"], known["zones"], known["last"]
 
     def of(self, block: Any) -> tuple[list[np.ndarray], np.ndarray | None]:
         """The numbers of one block, and its flags."""
+        self.zones |= {name: zone for name in self.names if (zone := getattr(block[name].type, "tz", None))}
         values = [self._numbers(name, block[name]) for name in self.names]
         self.types |= {name: v.dtype.str for name, v in zip(self.names, values)}
         if not self.key:
             return values, None
-        flags, self.last = _flags(self._spelling, self.key, block[self.key], self.last)
+        flags, self._last = _flags(self._spelling, self.key, block[self.key], self._last)
         return values, flags
 
     def _numbers(self, name: str, column: Any) -> np.ndarray:
@@ -77,16 +87,24 @@ class Columns:
         return values
 
 
+def arrow_type(dtype: np.dtype, zone: str | None) -> Any:
+    """The type of numbers, or of times in a zone."""
+    import pyarrow as pa
+
+    made = pa.from_numpy_dtype(dtype)
+    return pa.timestamp(made.unit, zone) if zone and pa.types.is_timestamp(made) else made
+
+
 def read(
     table: Table, columns: Columns, folder: Path, report: Report
 ) -> tuple[list[Path], np.ndarray | None]:
     """The plain files of the work folder that the columns are read into, and flags where segments name a column."""
     progress = load(folder, "read") or {"rows": 0, "done": 0, **columns.known()}
-    columns.types, columns.last = progress["types"], progress["last"]
+    columns.go_on(progress)
     paths = [folder / f"column{c}.bin" for c in range(len(columns.names))]
     heads = [folder / "heads.bin"] if columns.key else []
     _cut([*zip(paths, columns.dtypes), *zip(heads, [np.dtype("u1")])], progress["rows"])
-    for done, block, _ in ahead(table.blocks(progress["rows"], columns.read, columns.types, ())):
+    for done, block, _ in ahead(table.blocks(progress["rows"], columns.read, columns.read_as(), ())):
         report("reading", progress["done"], table.total)
         values, flags = columns.of(block)
         parts = values if flags is None else [*values, flags]
@@ -104,7 +122,7 @@ def read(
 def check(table: Table, columns: tuple[str, ...], names: tuple[str, ...], keep: Sequence[str] | None) -> None:
     """A FileError where a name means two columns, or a result would take the place of a column that is kept."""
     have = table.names
-    for told in (have, columns):
+    for told in (have, columns, names):
         twice = [name for name in dict.fromkeys(told) if told.count(name) > 1]
         if twice:
             raise FileError(f"there are two columns {twice[0]!r}: pass each once, by a name of its own")
