@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
-from pandas.api.extensions import register_dataframe_accessor, register_series_accessor
+from pandas.api.extensions import ExtensionArray, register_dataframe_accessor, register_series_accessor
 from pandas.api.typing import DataFrameGroupBy, SeriesGroupBy
 
 import upsweep as up
@@ -48,14 +49,28 @@ class GroupAccessor:
         self._groups, self._obj = groups, groups._obj_with_exclusions
 
     def _call(self, name: str, *args: Any, **keywords: Any) -> Any:
-        if isinstance(self._obj, pd.DataFrame):
-            return self._obj.apply(lambda column: self._column(column, name, *args, **keywords))
-        return self._column(self._obj, name, *args, **keywords)
+        keys = _keys(self._groups)
+        # pandas hashes objects, and knows which of them are missing.
+        segments = up.segments.groups(*(pd.factorize(k)[0] if k.dtype == object else k for k in keys))
+        lost = np.zeros(len(self._obj), bool)
+        if self._groups.dropna:
+            lost = np.logical_or.reduce([pd.isna(key) for key in keys])
 
-    def _column(self, column: Any, name: str, *args: Any, **keywords: Any) -> Any:
-        codes = self._groups.ngroup().to_numpy()
-        y = of_groups(name, column, up.segments.groups(codes), *args, **keywords)
-        return y if codes.min(initial=0) >= 0 else y.where(codes >= 0)
+        def scanned(column: Any) -> Any:
+            y = of_groups(name, column, segments, *args, **keywords)
+            return y.mask(lost) if lost.any() else y
+
+        return self._obj.apply(scanned) if isinstance(self._obj, pd.DataFrame) else scanned(self._obj)
+
+
+def _keys(groups: Any) -> list[Any]:
+    """The columns that groups are made of. To number them by pandas would take longer than their scan; it numbers what is no
+    column, as the bins of a `pd.Grouper` are not.
+    """
+    keys = [grouping.grouping_vector for grouping in groups._grouper.groupings]
+    if not all(isinstance(key, (np.ndarray, pd.Index, ExtensionArray)) for key in keys):
+        return [groups.ngroup().to_numpy()]
+    return keys
 
 
 _GROUPS: tuple[Any, ...] = (SeriesGroupBy, DataFrameGroupBy)

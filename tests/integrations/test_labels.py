@@ -48,6 +48,31 @@ def test_the_accessor_of_pandas():
     pd.testing.assert_series_equal(without.upsweep.cumulative_sum(), without.cumsum(), check_dtype=False)
 
 
+@pytest.mark.parametrize("dropna", [True, False])
+def test_groups_of_pandas_by_keys_of_every_kind(dropna):
+    pd, _ = pytest.importorskip("pandas"), pytest.importorskip("upsweep.pandas")
+    rng = np.random.default_rng(3)
+    code, lost = rng.integers(0, 5, 80), rng.random(80) < 0.1
+    texts = [None if gone else f"word {c}" for c, gone in zip(code, lost)]
+    table = pd.DataFrame(
+        {
+            "float": np.where(lost, np.nan, code / 3),
+            "text": texts,
+            "object": pd.Series([float("nan") if text is None else text for text in texts], dtype=object),
+            "category": pd.Categorical(texts, categories=[f"word {c}" for c in range(9)]),
+            "time": pd.to_datetime(np.where(lost, np.datetime64("NaT"), np.datetime64("2024-01-01") + code)),
+            "day": pd.date_range("2024-01-01", periods=80, freq="6h"),
+            "v": rng.integers(0, 99, 80).astype(float),
+        }
+    )
+    keys = ["float", "text", "object", "category", "time", ["category", "float"], ["object", "text"]]
+    for key in (*keys, pd.Grouper(key="day", freq="D"), [pd.Grouper(key="day", freq="D"), "text"]):
+        groups = table.groupby(key, dropna=dropna, observed=False)["v"]
+        pd.testing.assert_series_equal(groups.upsweep.cumulative_sum(), groups.cumsum())
+    levels = table.set_index(["text", "float"]).groupby(level=[0, 1], dropna=dropna)[["v"]]
+    pd.testing.assert_frame_equal(levels.upsweep.cummax(), levels.cummax())
+
+
 def test_polars_series_and_expressions():
     pl = pytest.importorskip("polars")
     import upsweep.polars  # noqa: F401
