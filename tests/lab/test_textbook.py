@@ -208,3 +208,8 @@ def test_circuits_keep_the_order(k):
         for levels in (circuits.serial(n), circuits.sklansky(n), circuits.kogge_stone(n), circuits.brent_kung(n),
                        circuits.han_carlson(n, 2 << k), circuits.ladner_fischer(n, k), circuits.harris(n, k, 2)):  # fmt: skip
             assert circuits.evaluate(levels, lambda a, b: a + b, letters(n)) == want
+
+
+def test_no_two_kernels_have_one_title():
+    titles = [row.title for row in KERNELS.values()]
+    assert len(set(titles)) == len(titles)

@@ -73,11 +73,13 @@ class Kernel:
     barriers: Formula | None = None
     answer: Callable[[Sequence[Any]], list[Any]] | None = None
     """The result of an application."""
+    says: str = ""
+    """Algorithm and source, where this row is more than its function or shares it with another row."""
 
     @property
     def title(self) -> str:
-        """The first line of the docstring: algorithm, source and figure."""
-        return (self.function.__doc__ or "").strip().split("\n")[0]
+        """Algorithm, source and figure: the function's first line, or the row's own."""
+        return self.says or (self.function.__doc__ or "").strip().split("\n")[0]
 
     def __str__(self) -> str:
         return f"{self.name}: {self.title}"

@@ -33,6 +33,7 @@ SCRIPTS = (
     "practice",
     "pane",
     "start",
+    "address",
     "app",
 )
 POLICY = " blob: 'wasm-unsafe-eval'; worker-src blob:"

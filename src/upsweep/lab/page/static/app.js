@@ -16,6 +16,7 @@ class App {
     on("compare", () => this.compare());
     this.glossary = new Glossary(data.glossary);
     this.start = new Start(this);
+    this.address = new Address(this);
     on("welcome", () => this.start.show(this.start.hidden));
     this.slider = document.getElementById("slider");
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
@@ -27,6 +28,17 @@ class App {
       this.redraw();
     }).observe(document.body);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
+  }
+
+  // Open at what the address asks for; where that cannot be traced, at the page's own beginning, with the reason.
+  async begin() {
+    const { asked } = this.address;
+    this.start.show(asked ? Boolean(asked.start) : this.data.welcome);
+    const pane = await this.open(asked?.dials || this.data.start);
+    if (pane.payload) return asked && this.address.arrive(asked);
+    const reason = pane.find(".trouble").textContent;
+    await pane.set(this.data.start);
+    if (asked?.dials) pane.complain({ message: reason });
   }
 
   async open(dials) {
@@ -80,8 +92,10 @@ class App {
     for (const pane of this.panes) if (pane.run) pane.light(this.at);
     this.slider.max = this.last;
     this.slider.value = this.at;
+    this.slider.ariaValueText = `step ${this.at} of ${this.last}`;
     document.getElementById("where").textContent = `${this.reel ? `order ${this.reel.film.order + 1}: ` : "step "}${this.at} / ${this.last}`;
     document.documentElement.dataset.step = this.at;
+    this.address.remember();
   }
 
   toggle() {
@@ -107,11 +121,15 @@ class App {
   }
 
   label() {
-    document.getElementById("play").textContent = this.timer ? "❚❚ Pause" : "▶ Play";
+    const play = document.getElementById("play");
+    play.textContent = this.timer ? "❚❚ Pause" : "▶ Play";
+    play.ariaLabel = this.timer ? "Pause" : "Play";
   }
 
   key(event) {
-    if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) && event.target !== this.slider) return;
+    const { tagName } = event.target, sideways = event.key === "ArrowLeft" || event.key === "ArrowRight";
+    // A menu takes up and down, home and end; left and right step, also right after a kernel was chosen.
+    if (tagName === "SELECT" ? !sideways : /^(INPUT|TEXTAREA)$/.test(tagName) && event.target !== this.slider) return;
     if (event.ctrlKey || event.metaKey || event.altKey || !this.start.hidden) return;
     const act = { ArrowLeft: () => this.go(this.at - 1), ArrowRight: () => this.go(this.at + 1), Home: () => this.go(0), End: () => this.go(this.last), " ": () => this.toggle() }[event.key];
     if (!act || (event.key === " " && event.target.tagName === "BUTTON")) return;
@@ -139,5 +157,4 @@ class App {
 
 const data = new Data(JSON.parse(document.getElementById("data").textContent));
 const lab = new App(data);
-lab.start.show(data.welcome);
-lab.open(data.start).then(() => { document.documentElement.dataset.ready = "yes"; });
+lab.begin().then(() => { document.documentElement.dataset.ready = "yes"; });

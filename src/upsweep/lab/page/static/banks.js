@@ -1,6 +1,7 @@
 // Banks from left to right, steps from top to bottom: how many words each bank must serve one after the other.
 class BankMap {
   constructor(root) {
+    this.panel = root.querySelector(".banks");
     this.canvas = root.querySelector(".banks canvas");
     this.mark = root.querySelector(".heat i");
     this.number = root.querySelector(".heat b");
@@ -10,6 +11,7 @@ class BankMap {
 
   show(run, model) {
     Object.assign(this, { run, model, served: run.banks(model) });
+    this.panel.classList.toggle("empty", !this.total().requests);
     this.resize();
   }
 
@@ -38,6 +40,10 @@ class BankMap {
       pen.fillStyle = colour(count > 2 ? "--wrong" : count > 1 ? "--two" : count ? "--active" : "--field");
       pen.globalAlpha = count === 1 ? 0.75 : 1;
       pen.fillRect(30 + bank * cell, 16 + k * this.row, cell - 1, this.row - gap);
+      if (count > 1 && this.row > 9 && cell > 9) {  // the number as well as the colour
+        pen.fillStyle = colour("--panel");
+        pen.fillText(count, 30 + (bank + 0.5) * cell, 16 + k * this.row + 8);
+      }
     }));
     pen.globalAlpha = 1;
   }
@@ -52,7 +58,7 @@ class BankMap {
   }
 
   say(now) {
-    this.note.textContent = !now ? "" : !now.requests ? "no shared access in this step"
+    this.note.textContent = !this.total().requests ? "this kernel uses no shared memory" : !now ? "" : !now.requests ? "no shared access in this step"
       : `${counted(now.wavefronts, "wavefront")} for ${counted(now.requests, "request")}${now.degree > 1 ? `, worst conflict ${now.degree}-way` : ", no conflict"}`;
     const bad = now ? [...now.lines].filter(([, degree]) => degree > 1) : [];
     this.lines.innerHTML = bad.map(([line, degree]) => `<div><b>${degree}-way</b><span>line ${line}</span></div>`).join("");

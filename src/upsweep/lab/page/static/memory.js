@@ -32,6 +32,7 @@ class Memory {
     const across = this.across(array);
     part.className = array.size > 16 && !across ? "array" : across ? "array few rows" : "array few";
     part.style.setProperty("--size", across || Math.min(array.size, 16));
+    part.style.setProperty("--narrow", across > 8 && across % 2 === 0 ? across / 2 : across);  // on a phone, half a row of many
     part.title = `${array.name}, ${array.space}${array.launch !== null ? `, ${launches[array.launch].name}` : ""}`;
     const holder = this.drawn ? new Sheet(array, across) : new Cells(array, this.run);
     if (this.drawn) this.sheets.push(holder);
@@ -86,6 +87,7 @@ class Cells {
     for (let k = 0; k < array.size; k++) {
       const cell = document.createElement("div");
       cell.title = run.place(array, k);
+      cell.dataset.place = cell.title;
       cell.innerHTML = `<b> </b><span>${k}</span>`;
       this.root.append(cell);
     }
@@ -98,6 +100,7 @@ class Cells {
     const [upper, lower] = [cell.firstChild.firstChild, cell.lastChild.firstChild];
     if (upper.data !== text) upper.data = text;
     if (lower.data !== made) lower.data = made;
+    cell.title = value ? `${cell.dataset.place} = ${text}` : cell.dataset.place;
   }
 }
 
@@ -131,6 +134,14 @@ class Sheet {
     pen.fillStyle = colour(solid ? (flaw ? "--wrong" : "--active") : flaw ? "--wrong-tint" : "--field");
     pen.fillRect(x, y, w, h);
     pen.globalAlpha = 1;
+    if (flaw) {
+      pen.fillStyle = colour(solid ? "--panel" : "--wrong");
+      pen.beginPath();
+      pen.moveTo(x + w, y);
+      pen.lineTo(x + w, y + 8);
+      pen.lineTo(x + w - 8, y);
+      pen.fill();
+    }
     if (mark === "read") {
       pen.strokeStyle = colour("--active");
       pen.lineWidth = 2;

@@ -92,12 +92,16 @@ class Run {
     return { requests: served.size, wavefronts, degree, load, lines };
   }
 
-  // Two accesses that race: the steps and threads of a finding's two lines on one of its words.
+  // Two accesses that race: the steps and threads of a finding's two lines on the word that its text names, or else on another.
   collision(finding) {
+    return this.meeting(finding, finding.words.slice(0, 1)) || this.meeting(finding, finding.words);
+  }
+
+  meeting(finding, names) {
     const [first, second] = finding.lines;
     const touched = new Map();
     for (const array of this.trace.arrays) {
-      for (let k = 0; k < array.size; k++) if (finding.words.includes(this.place(array, k))) touched.set(array.first + k, []);
+      for (let k = 0; k < array.size; k++) if (names.includes(this.place(array, k))) touched.set(array.first + k, []);
     }
     this.steps.forEach((step, k) => {
       for (const event of step.events) {

@@ -1,6 +1,7 @@
 // The network that a run builds, on three canvases: all of it in grey once, what has run, and what runs now.
 class Network {
   constructor(root) {
+    this.panel = root.querySelector(".net");
     this.box = root.querySelector(".canvas");
     this.ground = root.querySelector(".ground");
     this.done = root.querySelector(".done");
@@ -17,6 +18,7 @@ class Network {
     const ops = run.trace.nodes.filter((node) => node.step !== null);
     const levels = new Map([...new Set(ops.map((node) => node.level))].sort((a, b) => a - b).map((step, level) => [step, level + 1]));
     this.rows = levels.size;
+    this.panel.classList.toggle("empty", !this.rows);
     this.byStep = run.steps.map(() => []);
     this.rowOf = (node) => (node.step === null ? 0 : levels.get(node.level));
     run.trace.nodes.forEach((node, k) => { if (node.step !== null && node.wire !== null) this.byStep[node.step].push(k); });
@@ -26,7 +28,7 @@ class Network {
   resize() {
     if (!this.run) return;
     const width = this.box.clientWidth, n = this.run.trace.n;
-    this.row = Math.max(2, Math.min(42, (width < 480 ? 220 : 400) / (this.rows + 1)));  // on a phone, the source stays in sight
+    this.row = Math.max(2, Math.min(54, (width < 480 ? 220 : 400) / (this.rows + 1)));  // on a phone, the source stays in sight
     this.top = 26;
     this.height = this.top + this.rows * this.row + (this.row > 18 ? 26 : 14);
     const beside = (width - 16) / n < 32 ? 0 : 30;  // what the last wire's labels stand in
@@ -58,9 +60,11 @@ class Network {
         if (from[0] !== x) edges.lineTo(from[0], Math.max(from[1], y - this.row));
         edges.lineTo(x, y);
       }
-      const target = node.flaw ? flaws : discs;
-      target.moveTo(x + this.radius, y);
-      target.arc(x, y, this.radius, 0, 7);
+      if (node.flaw) flaws.rect(x - 1.2 * this.radius, y - 1.2 * this.radius, 2.4 * this.radius, 2.4 * this.radius);  // a square as well as red
+      else {
+        discs.moveTo(x + this.radius, y);
+        discs.arc(x, y, this.radius, 0, 7);
+      }
     }
     return { edges, discs, flaws };
   }
@@ -82,9 +86,8 @@ class Network {
     pen.textAlign = "center";
     const every = [1, 2, 4, 8, 16, 32, 64, 128].find((k) => this.gap * k >= 24) || 256;
     for (let k = 0; k < n; k += every) pen.fillText(`x${k}`, this.left + k * this.gap, 14);
-    pen.strokeStyle = colour("--faint");
-    pen.fillStyle = colour("--rule");
-    pen.globalAlpha = 0.55;
+    pen.strokeStyle = pen.fillStyle = colour("--faint");
+    pen.globalAlpha = this.gap < 16 ? 0.55 : 0.85;  // where edges are dense, their sum is dark enough
     for (const path of this.paths) {
       pen.stroke(path.edges);
       pen.fill(path.discs);
@@ -119,14 +122,15 @@ class Network {
 
   // The inputs that each node covers, where there is room.
   label(pen, step, name) {
-    pen.font = `10px ${colour("--mono")}`;
+    const room = this.gap - this.radius - 3, letter = Math.min(6, room / 5);  // 12–15 is to end before the next wire
+    pen.font = `${letter / 0.6}px ${colour("--mono")}`;
     pen.textAlign = "left";
     pen.lineWidth = 3;
     pen.strokeStyle = colour("--panel");
     pen.fillStyle = colour(name);
     for (const k of this.byStep[step]) {
       const node = this.run.trace.nodes[k], [x, y] = this.places[k], text = spoken(node.ranges);
-      if (text.length * 6 > this.gap + 2) continue;
+      if (text.length * letter > room + 1) continue;
       pen.strokeText(text, x + this.radius + 1, y - this.radius);
       pen.fillText(text, x + this.radius + 1, y - this.radius);
     }
@@ -159,7 +163,8 @@ class Network {
         const from = this.places[child];
         if (from) parts.push(`<path d="M${from[0]} ${from[1]}${from[0] === x ? "" : `L${from[0]} ${Math.max(from[1], y - this.row)}`}L${x} ${y}" stroke="#4f5761" fill="none"/>`);
       }
-      discs.push(`<circle cx="${x}" cy="${y}" r="${this.radius}" fill="${node.flaw ? "#bf2a1a" : "#0b62c4"}"/>`);
+      const r = this.radius;
+      discs.push(node.flaw ? `<rect x="${x - 1.2 * r}" y="${y - 1.2 * r}" width="${2.4 * r}" height="${2.4 * r}" fill="#bf2a1a"/>` : `<circle cx="${x}" cy="${y}" r="${r}" fill="#0b62c4"/>`);
     });
     return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${this.width} ${this.height}" width="${this.width}" height="${this.height}" font-family="monospace" font-size="11" fill="#646a73"><rect width="100%" height="100%" fill="#fff"/>${parts.join("")}${discs.join("")}</svg>`;
   }

@@ -40,7 +40,7 @@ class Source {
       if (places.put.includes(line)) part.append(this.inserted(name, line, text));
       const row = document.createElement("div");
       row.className = "line";
-      row.innerHTML = `<span class="no">${line}</span><span class="text">${coloured(text, prose)}</span><span class="who"></span>`;
+      row.innerHTML = `<span class="no">${line}</span><span class="body" style="--in: ${text.search(/\S|$/)}"><span class="text">${coloured(text, prose)}</span></span><span class="who"></span>`;
       row.prepend(this.adder(name, line, places, can));
       if (places.barriers.includes(line)) this.offer(row, text, this.button("remove", `Take out the barrier in line ${line}`, () => this.change("without", [name, line], true), can("without", [name, line])));
       if (places.gone.includes(line)) {
@@ -78,8 +78,9 @@ class Source {
   inserted(name, line, text) {
     const row = document.createElement("div");
     row.className = "line put";
-    row.innerHTML = `<span class="add"></span><span class="no">+</span><span class="text">${text.match(/^ */)[0]}cuda.syncthreads()</span><span class="who"></span>`;
-    row.append(this.button("remove", `Take the barrier before line ${line} out again`, () => this.change("before", [name, line], false), true));
+    const [indent] = text.match(/^ */);
+    row.innerHTML = `<span class="add"></span><span class="no">+</span><span class="body" style="--in: ${indent.length}"><span class="text">${indent}cuda.syncthreads()</span></span><span class="who"></span>`;
+    row.querySelector(".body").append(this.button("remove", `Take the barrier before line ${line} out again`, () => this.change("before", [name, line], false), true));
     return row;
   }
 

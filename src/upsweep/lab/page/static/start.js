@@ -21,9 +21,10 @@ class Start {
 
   show(on) {
     this.root.hidden = !on;
-    for (const id of ["transport", "panes"]) document.getElementById(id).hidden = on;
+    for (const id of ["transport", "panes", "hint"]) document.getElementById(id).hidden = on;
     document.getElementById("welcome").setAttribute("aria-pressed", on);
     if (!on) this.app.redraw();
+    this.app.address.remember();
   }
 
   async practise(exercise) {
