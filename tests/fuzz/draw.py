@@ -4,15 +4,16 @@ each case.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 import plain
 
 import upsweep as up
-from upsweep.dtypes import fits
+from upsweep import operators
+from upsweep.dtypes import TABLE, fits, named
 
 P, Q, R = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9)
 SEVEN, REST = np.uint64(7), np.uint64(57)
@@ -60,13 +61,13 @@ def mixed_apart(a, b):
     return a[0] - b[0], *wrapped(mixing)((a[1],), (b[1],)), a[2] | b[2]
 
 
-BFLOAT = np.dtype(ml_dtypes.bfloat16)
-INTEGERS = [np.dtype(d) for d in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")]
-EIGHTS = [np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)]
-FLOATS = [np.dtype(d) for d in ("f2", "f4", "f8")] + [BFLOAT, *EIGHTS]
-COMPLEX = [np.dtype(d) for d in ("c8", "c16")]
+def known(kind):
+    """The dtypes of the table, by NumPy's kind code."""
+    return [named(row.name) for row in TABLE.values() if row.kind == kind]
+
+
+BOOL, INTEGERS, FLOATS, COMPLEX = known("b"), known("i") + known("u"), known("f"), known("c")
 GAPS, DATES = [np.dtype("m8[s]"), np.dtype("m8[us]")], [np.dtype("M8[D]"), np.dtype("M8[ms]")]
-BOOL = [np.dtype("?")]
 ALL = BOOL + INTEGERS + FLOATS + COMPLEX + GAPS + DATES
 
 
@@ -94,22 +95,34 @@ def highest(dtype):
     return True if dtype.kind == "b" else np.inf if dtype.kind == "f" else np.iinfo(dtype).max
 
 
-LAWS = [
-    Law("add", plain.add, BOOL + INTEGERS + FLOATS + COMPLEX + GAPS, lambda d: 0, times=plain.add_times),
-    Law("add", plain.add, FLOATS, lambda d: 0, times=plain.add_times),
-    Law(np.multiply, plain.mul, BOOL + INTEGERS + FLOATS + COMPLEX, lambda d: 1),
-    Law("max", plain.maximum, BOOL + INTEGERS + FLOATS + GAPS + DATES, lowest, times=plain.maximum_times),
-    Law(up.ops.MIN, plain.minimum, BOOL + INTEGERS + FLOATS + GAPS + DATES, highest),
-    Law("and", plain.bit_and, BOOL + INTEGERS, lambda d: True if d.kind == "b" else d.type(0) if d.kind == "u" else -1),
-    Law("or", plain.bit_or, BOOL + INTEGERS, lambda d: 0),
-    Law("xor", plain.bit_xor, BOOL + INTEGERS, lambda d: 0),
-    Law("logaddexp", plain.log_add_exp, [np.dtype("f4"), np.dtype("f8")], lambda d: -np.inf, close=True, lacks="numpy"),
-    Law("affine", plain.affine, INTEGERS + FLOATS + COMPLEX, None, 2),
-    Law("affine", plain.affine, FLOATS, None, 2),
+BUILTIN = {
+    "add": [
+        Law("add", plain.add, BOOL + INTEGERS + FLOATS + COMPLEX + GAPS, lambda d: 0, times=plain.add_times),
+        Law("add", plain.add, FLOATS, lambda d: 0, times=plain.add_times),
+    ],
+    "mul": [Law(np.multiply, plain.mul, BOOL + INTEGERS + FLOATS + COMPLEX, lambda d: 1)],
+    "max": [Law("max", plain.maximum, BOOL + INTEGERS + FLOATS + GAPS + DATES, lowest, times=plain.maximum_times)],
+    "min": [Law(up.ops.MIN, plain.minimum, BOOL + INTEGERS + FLOATS + GAPS + DATES, highest)],
+    "and": [
+        Law("and", plain.bit_and, BOOL + INTEGERS, lambda d: True if d.kind == "b" else d.type(0) if d.kind == "u" else -1)
+    ],
+    "or": [Law("or", plain.bit_or, BOOL + INTEGERS, lambda d: 0)],
+    "xor": [Law("xor", plain.bit_xor, BOOL + INTEGERS, lambda d: 0)],
+    "logaddexp": [
+        Law("logaddexp", plain.log_add_exp, [np.dtype("f4"), np.dtype("f8")], lambda d: -np.inf, close=True, lacks="numpy")
+    ],
+    "affine": [
+        Law("affine", plain.affine, INTEGERS + FLOATS + COMPLEX, None, 2),
+        Law("affine", plain.affine, FLOATS, None, 2),
+    ],
+    "last": [Law("last", plain.last, ALL, None, times=plain.last_times)],
+    "argmax": [Law("argmax", plain.argmax, [(d, np.dtype("i8")) for d in INTEGERS + FLOATS], None, 2)],
+    "argmin": [Law(up.ops.ARGMIN, plain.argmin, [(d, np.dtype("i4")) for d in INTEGERS + FLOATS], None, 2)],
+}  # fmt: skip
+"""The operators of the table by name, each as the oracle knows it; twice what is drawn twice as often."""
+
+OTHERS = [
     Law(np.gcd, plain.each(np.gcd), INTEGERS, lambda d: 0, own=True, lacks="cuda"),
-    Law("last", plain.last, ALL, None, times=plain.last_times),
-    Law("argmax", plain.argmax, [(d, np.dtype("i8")) for d in INTEGERS + FLOATS], None, 2),
-    Law(up.ops.ARGMIN, plain.argmin, [(d, np.dtype("i4")) for d in INTEGERS + FLOATS], None, 2),
     Law(hashing, plain.each(hashing), [np.dtype("u8")], own=True),
     Law(hashing, plain.each(hashing), [np.dtype("u8")], own=True),
     Law(mixing, wrapped(mixing), INTEGERS, own=True),
@@ -120,10 +133,20 @@ LAWS = [
 ]  # fmt: skip
 
 
+def laws() -> list[Law]:
+    """The operators that are drawn: those of the table, each of which the oracle must know, and users' own."""
+    unknown = set(operators.BUILTIN) - set(BUILTIN)
+    if unknown:
+        raise LookupError(
+            f"the oracle does not know {', '.join(sorted(unknown))}: give BUILTIN a law for each"
+        )
+    return [*itertools.chain.from_iterable(BUILTIN[name] for name in operators.BUILTIN), *OTHERS]
+
+
 def accumulated(dtype: np.dtype) -> np.dtype:
     if dtype.kind in "mM":
         return np.dtype("i8")
-    return np.dtype("f4") if dtype in (BFLOAT, *EIGHTS, np.float16) else dtype
+    return np.dtype("f4") if dtype in FLOATS and dtype.itemsize < 4 else dtype
 
 
 class Fused(NamedTuple):
@@ -222,8 +245,8 @@ def fused(rng: np.random.Generator, kernel: Kernel) -> Fused | None:
 
 
 def kernel(rng: np.random.Generator, dtypes_here: Callable[[np.dtype], bool], engine: str) -> Kernel:
-    laws = [law for law in LAWS if law.lacks != engine]
-    law = laws[rng.integers(len(laws))]
+    here = [law for law in laws() if law.lacks != engine]
+    law = here[rng.integers(len(here))]
     rows = [d if isinstance(d, tuple) else (d,) * law.parts for d in law.dtypes]
     rows = [row for row in rows if all(map(dtypes_here, row))]
     loads = rows[rng.integers(len(rows))]

@@ -64,6 +64,12 @@ def test_the_oracle_by_hand():
         plain.choose = plain_choose
 
 
+def test_an_operator_that_the_oracle_does_not_know(monkeypatch):
+    monkeypatch.setitem(up.operators.BUILTIN, "hypot", up.Operator(np.hypot))
+    with pytest.raises(LookupError, match="does not know hypot"):
+        Run(SEED, "numpy").case(0)
+
+
 def heads_shifted(fn):
     return lambda segments, shape, axis, like: np.roll(fn(segments, shape, axis, like), 1)
 
