@@ -21,11 +21,11 @@ def gpu(cuda) -> Host:
 
 
 @pytest.fixture
-def emulated(monkeypatch) -> Emulated:
-    """The CUDA engine on this processor, for machines without a GPU."""
+def emulated(request, monkeypatch) -> Emulated:
+    """The CUDA engine on this processor, for machines without a GPU. A test may name another compute capability than 90."""
     pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
     from cuda.bindings import runtime  # pyright: ignore[reportAttributeAccessIssue]
 
     if runtime.cudaGetDeviceCount()[1]:
         pytest.skip("the kernels run on the GPU that is here")
-    return Emulated(monkeypatch)
+    return Emulated(monkeypatch, getattr(request, "param", 90))

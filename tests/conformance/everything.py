@@ -2,7 +2,8 @@
 
 python tests/conformance/everything.py ENGINE                  with the large ones where the engine is "cuda"
 python tests/conformance/everything.py ENGINE PART/PARTS       every PARTS-th of them, from PART on
-ENGINE is one of upsweep's, or "emulated": the CUDA engine's kernels on this processor, some seconds a call.
+ENGINE is one of upsweep's, or "emulated": the CUDA engine's kernels on this processor, some seconds a call; those for a chip
+without clusters of blocks are "emulated-80".
 """
 
 from __future__ import annotations

@@ -116,13 +116,14 @@ class Cuda(Device):
 
 
 class Emulated(Device):
-    """Memory of this machine that stands for a GPU's: the CUDA engine's kernels run in `emulator`, as long as `patch` lasts."""
+    """Memory of this machine that stands for a GPU's: the CUDA engine's kernels for a compute capability run in `emulator`, as
+    long as `patch` lasts."""
 
-    def __init__(self, patch: Any, seed: int = 0) -> None:
+    def __init__(self, patch: Any, architecture: int = 90, seed: int = 0) -> None:
         super().__init__("cuda")
         from emulator.device import Array, Gpu
 
-        self.made, self.gpu = Array, Gpu(seed)
+        self.made, self.gpu = Array, Gpu(architecture, seed)
         self.gpu.patch(patch)
         self.forget()
 
@@ -137,6 +138,9 @@ class Emulated(Device):
         launch._kernel.cache_clear()
         recall.known_calls.clear()
 
+    def knows(self, dtype: np.dtype) -> bool:
+        return dtype.kind not in "mM"
+
     def array(self, memory: Any, at: Place) -> Any:
         return self.made(at.on(memory))
 
@@ -144,15 +148,14 @@ class Emulated(Device):
         return self.made(np.array(x, order="C"))
 
     def host(self, x: Any) -> np.ndarray:
-        interface = x.__cuda_array_interface__
-        dtype = np.dtype(interface["typestr"])
-        nbytes = math.prod(interface["shape"]) * dtype.itemsize
-        return np.frombuffer(ctypes.string_at(interface["data"][0], nbytes), dtype).reshape(
-            interface["shape"]
-        )
+        nbytes = math.prod(x.shape) * x.dtype.itemsize
+        memory = ctypes.string_at(x.__cuda_array_interface__["data"][0], nbytes)
+        return np.frombuffer(memory, x.dtype).reshape(x.shape)
 
 
 def device(engine: str) -> Host:
-    if engine == "emulated":
-        return Emulated(pytest.MonkeyPatch())
+    """What an engine works on. "emulated" may name a compute capability: "emulated-80"."""
+    name, _, architecture = engine.partition("-")
+    if name == "emulated":
+        return Emulated(pytest.MonkeyPatch(), int(architecture or 90))
     return Cuda() if engine == "cuda" else Host(engine)

@@ -15,6 +15,7 @@ from upsweep.adjoint import gradients_at_once
 from upsweep.arithmetic import affine_arrays
 
 LONG, ROWS, COLUMNS = ((140_001,), 0), ((5, 4097), 1), ((4097, 33), 0)
+HOPPER, AMPERE = 90, 80
 CALLS = {
     "rows": [
         Call("hash-u64", ((7, 300), 1), reverse=True, segments="flags"),
@@ -56,12 +57,58 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("kernel", CALLS)
+@pytest.mark.parametrize(
+    ("emulated", "kernel"),
+    # With clusters of blocks, a row is of a million items before tiles take it.
+    [(AMPERE if kernel == "tiles" else HOPPER, kernel) for kernel in CALLS],
+    indirect=["emulated"],
+)
 def test_a_kernel_has_the_oracles_bits(emulated, kernel):
     for call in CALLS[kernel]:
         emulated.gpu.loaded.clear()
         assert wrong(call, emulated) is None, call
         assert f"upsweep_{kernel}" in emulated.gpu.loaded
+
+
+CLUSTERED = [
+    Call("hash-identity", ((2, 2050), 1), exclusive=True, segments="line"),
+    # Clusters look back.
+    Call("hash2-u64", ((16_400,), 0), reverse=True, segments="lengths", initial="scalar", out="in place"),
+]
+
+
+def test_clusters_of_blocks_have_the_oracles_bits(emulated):
+    for call in CLUSTERED:
+        emulated.gpu.clusters.clear()
+        assert wrong(call, emulated) is None, call
+        assert max(emulated.gpu.clusters) > 1
+
+
+@pytest.mark.parametrize("lost", ["all its blocks have started", "all sums are there"])
+def test_a_barrier_that_a_cluster_lost_is_found(emulated, lost, monkeypatch):
+    from upsweep.gpu import compile
+
+    whole = compile.text
+    monkeypatch.setattr(
+        compile, "text", lambda *what: re.sub(rf"await_cluster\(\); *// {lost}", "", whole(*what))
+    )
+    emulated.forget()
+    assert any(wrong(CLUSTERED[0], emulated) for _ in range(5))
+    emulated.forget()
+
+
+NARROW = [
+    Call("add-float8_e4m3fn", ((7, 300), 1), exclusive=True, segments="flags"),
+    Call("mul-float8_e5m2", ((3000, 5), 0), reverse=True, out="in place"),
+    Call("add-float8_e4m3fn", ((300, 33), 0), order="sequential", initial="rows"),
+]
+
+
+@pytest.mark.parametrize("emulated", [AMPERE, HOPPER], indirect=True)
+def test_floats_of_eight_bits_have_the_oracles_bits(emulated):
+    """By integer arithmetic, and by the instructions of later chips."""
+    for call in NARROW:
+        assert wrong(call, emulated) is None, call
 
 
 STAGED = [

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import ml_dtypes
+import numpy as np
+
 BITS = {
     "pred": 1,
     **{f"{kind}{n}": n for kind in "bsu" for n in (8, 16, 32, 64)},
@@ -13,7 +16,8 @@ BITS = {
     "f32": 32,
     "f64": 64,
 }
-BITS |= {"f16x2": 32, "bf16x2": 32}
+BITS |= {"f16x2": 32, "bf16x2": 32, "e4m3x2": 16, "e5m2x2": 16}
+NARROW = {"e4m3x2": np.dtype(ml_dtypes.float8_e4m3fn), "e5m2x2": np.dtype(ml_dtypes.float8_e5m2)}
 FLOATS = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double"}
 ORDERS = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 HEXADECIMAL = re.compile(r"0[fFdD]([0-9a-fA-F]+)")
@@ -317,6 +321,14 @@ def converted(w: Writer, mods: list[str], kind: str, v: list[str]) -> str:
     if to == "f16x2" and kind == "f32" and how == ["rn"]:
         high, low = (w.sized(converted(w, ["rn", "f16"], "f32", [x]), 16, 32) for x in v)
         return w.let(f"or i32 {w.let(f'shl i32 {high}, 16')}, {low}")
+    if to in NARROW and kind == "f32" and how == ["rn", "satfinite"]:
+        high, low = (w.sized(_narrowed(w, NARROW[to], x), 32, 16) for x in v)
+        return w.let(f"or i16 {w.let(f'shl i16 {high}, 8')}, {low}")
+    if kind in NARROW and to == "f16x2":
+        high, low = (
+            w.sized(_widened(w, kind, w.let(f"lshr i16 {v[0]}, {shift}")), 16, 32) for shift in (8, 0)
+        )
+        return w.let(f"or i32 {w.let(f'shl i32 {high}, 16')}, {low}")
     if kind not in FLOATS and to not in FLOATS and not how:
         return w.sized(v[0], n, m, kind[0] == "s")
     if to == "bf16" and kind == "f32" and how == ["rn"]:
@@ -333,6 +345,45 @@ def converted(w: Writer, mods: list[str], kind: str, v: list[str]) -> str:
     if kind not in FLOATS and to in FLOATS and how == ["rn"]:
         return w.as_bits(w.let(f"{'s' if kind[0] == 's' else 'u'}itofp i{n} {v[0]} to {FLOATS[to]}"), to)
     raise Unknown(".".join(("cvt", *mods, kind)))
+
+
+def _narrowed(w: Writer, dtype: np.dtype, bits: str) -> str:
+    """To the nearest float of eight bits, ties to even, at most the largest number; any NaN becomes 0x7f. The number is counted
+    in steps, whose size is that of its exponent, or of the least exponent below that."""
+    told = ml_dtypes.finfo(dtype)
+    value = w.as_float(bits, "f32")
+    lost = w.let(f"fcmp uno float {value}, {value}")
+    size = w.call("minnum.f32", "float", w.call("fabs.f32", "float", value), _float(told.max))
+    exponent = w.let(f"lshr i32 {w.as_bits(size, 'f32')}, 23")
+    exponent = w.call("smax.i32", "i32", exponent, str(127 + told.minexp))
+    steps_of_one = w.let(f"shl i32 {w.let(f'sub i32 {254 + told.nmant}, {exponent}')}, 23")
+    steps = w.call("rint.f32", "float", w.let(f"fmul float {size}, {w.as_float(steps_of_one, 'f32')}"))
+    before = w.let(f"shl i32 {w.let(f'sub i32 {exponent}, {127 + told.minexp}')}, {told.nmant}")
+    code = w.let(f"add i32 {w.let(f'fptoui float {steps} to i32')}, {before}")
+    sign = w.let(f"and i32 {w.let(f'lshr i32 {bits}, 24')}, 128")
+    return w.choose(lost, "i32", "127", w.let(f"or i32 {code}, {sign}"))
+
+
+def _float(value: float) -> str:
+    """A number in LLVM's text, which has the bits of a float64."""
+    return f"0x{np.float64(value).view(np.uint64):016X}"
+
+
+def _widened(w: Writer, kind: str, bits: str) -> str:
+    """The float16 that a float of eight bits is; any NaN becomes 0x7fff."""
+    place = w.let(f"and i16 {bits}, 255")
+    at = w.let(f'getelementptr [256 x i16], ptr @"{kind}", i16 0, i16 {place}')
+    return w.let(f"load i16, ptr {at}")
+
+
+def _table(kind: str) -> str:
+    halves = np.arange(256, dtype=np.uint8).view(NARROW[kind]).astype(np.float16)
+    codes = np.where(np.isnan(halves), 0x7FFF, halves.view(np.uint16))
+    return f'@"{kind}" = internal constant [256 x i16] [{", ".join(f"i16 {code}" for code in codes)}]'
+
+
+TABLES = {kind: _table(kind) for kind in NARROW}
+"""What `_widened` reads."""
 
 
 def _bfloat(w: Writer, bits: str) -> str:

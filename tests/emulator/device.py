@@ -16,8 +16,7 @@ from no_device import tell_capability
 from upsweep.gpu import compile, driver, mailbox
 from upsweep.gpu.functions import Linked, python_ltoir
 
-ARCHITECTURE, MULTIPROCESSORS = 80, 3
-"""The emulator knows no clusters of blocks, which later chips have."""
+MULTIPROCESSORS = 3
 
 
 def ptx(kernel: str, spec: str, python: Sequence[Linked], arch: int) -> bytes:
@@ -58,16 +57,18 @@ class Box:
 
 
 class Gpu:
-    """A GPU without clusters of blocks. `rng` decides which warp has the next turn, and for how long."""
+    """A GPU of a compute capability. `rng` decides which warp has the next turn, and for how long."""
 
-    def __init__(self, seed: int) -> None:
-        self.rng = np.random.default_rng(seed)
+    def __init__(self, architecture: int, seed: int) -> None:
+        self.architecture, self.rng = architecture, np.random.default_rng(seed)
         self.loaded: set[str] = set()
+        self.clusters: set[int] = set()
+        """The sizes of clusters that were launched."""
 
     def patch(self, patch: Any) -> None:
         """Have a pytest `MonkeyPatch` put this in the place of the driver."""
         answers = {
-            "architecture": lambda device: ARCHITECTURE,
+            "architecture": lambda device: self.architecture,
             "attribute": lambda device, name: MULTIPROCESSORS,
             "blocks_per_multiprocessor": lambda kernel, threads, shared: 1,
             "device_of": lambda ptr: 0, "current_device": lambda: 0, "is_current": lambda device: True,
@@ -81,7 +82,7 @@ class Gpu:
         for name, answer in answers.items():
             patch.setattr(driver, name, answer)
         patch.setattr(compile, "cubin", ptx)
-        tell_capability(patch, divmod(ARCHITECTURE, 10))
+        tell_capability(patch, divmod(self.architecture, 10))
         patch.setattr(mailbox, "box", lambda device: Box())
 
     def load(self, code: bytes, name: str, shared: int, device: int) -> Any:
@@ -99,6 +100,7 @@ class Gpu:
         together: bool = False,
     ) -> None:
         assert grid <= MULTIPROCESSORS or not together
+        self.clusters.add(kernel.cluster)
         run(kernel, grid, block, shared, parameter, MULTIPROCESSORS, self.rng)
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 
-from emulator.arithmetic import BITS, Unknown, Writer, compared, constant, plain
+from emulator.arithmetic import BITS, TABLES, Unknown, Writer, compared, constant, plain
 
 
 class Word(IntEnum):
@@ -33,11 +33,15 @@ class Word(IntEnum):
     PATIENCE = 8
     """How often it may still jump back before others have a turn."""
     THREAD, BLOCK, THREADS, BLOCKS = 9, 10, 11, 12
+    WINDOWS = 13
+    """Where the shared memory of each block of its cluster lies."""
+    ARRIVALS = 14
+    """How often it has arrived at the barrier of its cluster."""
     END = 16
 
 
 class State(IntEnum):
-    RUNS, ENDED, BARRIER, WAITS, ARRIVES = range(5)
+    RUNS, ENDED, BARRIER, WAITS, ARRIVES, AWAITS_CLUSTER = range(6)
     SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_IDX, SHUFFLE_BFLY = range(10, 14)
     VOTE_ALL, VOTE_ANY, BALLOT, MATCH, MEET = range(14, 19)
     REDUCE_ADD, REDUCE_OR, REDUCE_AND, REDUCE_XOR, REDUCE_MIN, REDUCE_MAX, REDUCE_UMIN, REDUCE_UMAX = range(
@@ -52,6 +56,8 @@ class Kernel(NamedTuple):
     shared: int
     """Bytes of shared memory that it has without being given any."""
     registers: int
+    cluster: int
+    """The number of blocks that read each other's shared memory."""
     keeps: Any
 
 
@@ -78,6 +84,9 @@ define void @arrive(ptr %at) {
 
 IN_SHARED = 1 << 62
 """The bit of an address that says it is one of shared memory. What an instruction for global memory finds there is `nowhere`."""
+
+_WINDOW = 24
+"""Bits of an address within a block's shared memory; above them an address within a cluster has the block's number."""
 
 
 class _Translation:
@@ -159,7 +168,15 @@ class _Translation:
         if told is None:
             raise Unknown(f"address {text}")
         offset = constant(told[2]) if told[2] else 0
-        at = self.get(told[1], 32 if space == "shared" else 64)
+        at = self.get(told[1], 64 if space in ("", "global") else 32)
+        if space == "shared::cluster":
+            within = self.w.let(f"and i32 {self.w.let(f'add i32 {at}, {offset}')}, {(1 << _WINDOW) - 1}")
+            windows = self.w.let(f"inttoptr i64 {self.word(Word.WINDOWS)} to ptr")
+            block = self.w.let(f"lshr i32 {at}, {_WINDOW}")
+            window = self.w.let(
+                f"load ptr, ptr {self.w.let(f'getelementptr ptr, ptr {windows}, i32 {block}')}"
+            )
+            return self.w.let(f"getelementptr i8, ptr {window}, i32 {within}")
         if space == "shared":
             at = self.w.sized(self.w.let(f"add i32 {at}, {offset}"), 32, 64)
             return self.w.let(f"getelementptr i8, ptr %shared, i64 {at}")
@@ -214,6 +231,8 @@ class _Translation:
             raise Unknown("no entry")
         if re.search(r"^\s*\.func|\n\.func", text):
             raise Unknown("functions")
+        clustered = re.search(r"\.reqnctapercluster\s+(\d+)", text[head.end() : text.index("{", head.end())])
+        self.cluster = int(clustered[1]) if clustered else 1
         self.params = set(re.findall(r"(\w+)(?:\[\d+\])?\s*(?:,|$)", head[1].strip()))
         for align, kind, name, size, init in re.findall(
             r"\.(?:global|const)\s+\.align\s+(\d+)\s+\.(\w+)\s+([\w$]+)(?:\[(\d*)\])?(?:\s*=\s*([^;]+))?;",
@@ -460,9 +479,18 @@ class _Translation:
         self.stop(state, {Word.A: self.get(ops[0], 64), Word.B: count})
 
     def _barrier(self, mods: list[str], ops: list[str]) -> None:
-        if "cluster" in mods:
-            raise Unknown("barrier." + ".".join(mods))
-        self._bar([m for m in mods if m not in ("cta", "aligned")], ops)
+        if mods[0] != "cluster":
+            self._bar([m for m in mods if m not in ("cta", "aligned")], ops)
+        elif mods[1] == "arrive":
+            self.note(Word.ARRIVALS, self.w.let(f"add i64 {self.word(Word.ARRIVALS)}, 1"))
+        else:
+            self.stop(State.AWAITS_CLUSTER, {})
+
+    def _mapa(self, mods: list[str], ops: list[str]) -> None:
+        if mods != ["shared::cluster", "u32"]:
+            raise Unknown("mapa." + ".".join(mods))
+        block = self.w.let(f"shl i32 {self.get(ops[2], 32)}, {_WINDOW}")
+        self.put(ops[0], self.w.let(f"or i32 {block}, {self.get(ops[1], 32)}"), 32)
 
     def _meeting(
         self, state: State, values: dict[Word, str], result: str, bits: int, truth: str = "_"
@@ -525,7 +553,7 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 def _space(mods: list[str]) -> str:
     """The memory that an instruction names; none where its address tells."""
-    return next((space for space in ("shared", "global") if space in mods), "")
+    return next((space for space in ("shared", "shared::cluster", "global") if space in mods), "")
 
 
 def _global(name: str, told: str) -> str:
@@ -553,6 +581,7 @@ def written(text: str, entry: str) -> tuple[str, _Translation]:
     ways = " ".join(f"i64 {k + 1}, label %{label}" for k, label in enumerate(t.resumes))
     return "\n".join([
         *[_global(name, told) for name, told in t.globals.items() if name in named], _INTRINSICS, *sorted(intrinsics), _BARRIER,
+        *[table for name, table in TABLES.items() if name in named],
         "define internal void @thread(ptr noalias %c, ptr noalias %r, ptr %shared, ptr %param) {",
         "%place = load i64, ptr %c",
         f"switch i64 %place, label %start [{ways}]",
@@ -603,4 +632,6 @@ def translated(text: str, entry: str) -> Kernel:
     engine.finalize_object()
     address = ctypes.c_void_p
     run = ctypes.CFUNCTYPE(None, address, address, ctypes.c_uint32, address, address)
-    return Kernel(run(engine.get_function_address("warp")), t.shared_end, max(1, len(t.slots)), engine)
+    return Kernel(
+        run(engine.get_function_address("warp")), t.shared_end, max(1, len(t.slots)), t.cluster, engine
+    )

@@ -24,7 +24,7 @@ class Stuck(Exception):
 
 
 class Block:
-    """The threads of a block, their registers and the shared memory, which begins as noise."""
+    """The threads of a block, their registers and the shared memory. The block begins late; then the memory is noise."""
 
     def __init__(
         self, kernel: Kernel, number: int, grid: int, threads: int, shared: int, rng: np.random.Generator
@@ -33,8 +33,10 @@ class Block:
         whole = -(-threads // WARP) * WARP
         self.words = np.zeros((whole, Word.END), np.int64)
         self.registers = rng.integers(-(1 << 62), 1 << 62, (whole, kernel.registers))
-        noise = rng.integers(0, 256, kernel.shared + shared + 256, np.uint8)
-        self.shared = noise[-noise.ctypes.data % 128 :]
+        room = np.empty(kernel.shared + shared + 256, np.uint8)
+        self.shared = room[-room.ctypes.data % 128 :]
+        self.rng, self.late = rng, int(rng.integers(0, 50)) * whole // WARP
+        """How often its warps lose a turn before the block begins."""
         self.words[:, Word.THREAD] = np.arange(whole)
         self.words[:, Word.BLOCK], self.words[:, Word.THREADS], self.words[:, Word.BLOCKS] = (
             number,
@@ -54,6 +56,11 @@ class Block:
 
     def turn(self, warp: int, parameter: int, patience: int) -> None:
         """A turn of a warp's lanes, until each ends, waits, or has jumped back that often."""
+        if self.late >= 0:
+            self.late -= 1
+            if self.late >= 0:
+                return
+            self.shared[:] = self.rng.integers(0, 256, self.shared.size, np.uint8)
         words = self.words[warp * WARP : (warp + 1) * WARP]
         runs = words[:, Word.STATE] == State.RUNS
         words[runs, Word.PATIENCE] = patience
@@ -97,6 +104,27 @@ class Block:
                 words[lanes, Word.STATE] = State.RUNS
                 return True
         return False
+
+
+class Cluster:
+    """Blocks that read each other's shared memory, and begin and go as one."""
+
+    def __init__(self, blocks: list[Block]) -> None:
+        self.blocks = blocks
+        self.windows = np.array([block.shared.ctypes.data for block in blocks])
+        for block in blocks:
+            block.words[:, Word.WINDOWS] = self.windows.ctypes.data
+
+    def ended(self) -> bool:
+        return all(block.ended() for block in self.blocks)
+
+    def meet(self) -> None:
+        """Threads that wait go on when all have arrived as often as they have; those that ended are not waited for."""
+        words = np.concatenate([block.words for block in self.blocks])
+        arrivals = words[words[:, Word.STATE] != State.ENDED, Word.ARRIVALS].min(initial=np.iinfo("i8").max)
+        for block in self.blocks:
+            waits = block.words[:, Word.STATE] == State.AWAITS_CLUSTER
+            block.words[waits & (block.words[:, Word.ARRIVALS] <= arrivals), Word.STATE] = State.RUNS
 
 
 def _meeting(state: int, words: np.ndarray, lanes: np.ndarray) -> tuple[np.ndarray | int, np.ndarray | int]:
@@ -147,22 +175,27 @@ def run(
     resident: int,
     rng: np.random.Generator,
 ) -> None:
-    """A launch. `resident` blocks have their turns at a time; the next one begins where one ends."""
+    """A launch. `resident` blocks, or two clusters, have their turns at a time; the next ones begin where some end."""
     held = np.frombuffer(parameter.ljust(4096, b"\0"), np.uint8).copy()
-    waiting: Iterator[int] = iter(range(grid))
-    blocks: list[Block] = []
+    most = resident if kernel.cluster == 1 else 2
+    waiting: Iterator[int] = iter(range(0, grid, kernel.cluster))
+    clusters: list[Cluster] = []
     turns = 0
     while True:
-        while len(blocks) < resident and (number := next(waiting, None)) is not None:
-            blocks.append(Block(kernel, number, grid, threads, shared, rng))
-        if not blocks:
+        while len(clusters) < most and (first := next(waiting, None)) is not None:
+            numbers = range(first, first + kernel.cluster)
+            clusters.append(Cluster([Block(kernel, n, grid, threads, shared, rng) for n in numbers]))
+        if not clusters:
             return
-        ready = [(block, warp) for block in blocks for warp in block.ready()]
+        ready = [(block, warp) for cluster in clusters for block in cluster.blocks for warp in block.ready()]
         if not ready or turns > _TURNS:
-            raise Stuck(f"{len(blocks)} blocks wait for ever")
+            raise Stuck(f"{len(clusters)} clusters of {kernel.cluster} blocks wait for ever")
         for k in rng.permutation(len(ready)):
             block, warp = ready[k]
             block.turn(warp, held.ctypes.data, int(rng.integers(1, 60)))
         turns += len(ready)
-        if any(block.ended() for block in blocks):
-            blocks, turns = [block for block in blocks if not block.ended()], 0
+        if kernel.cluster > 1:
+            for cluster in clusters:
+                cluster.meet()
+        if any(cluster.ended() for cluster in clusters):
+            clusters, turns = [cluster for cluster in clusters if not cluster.ended()], 0

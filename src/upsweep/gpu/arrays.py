@@ -181,7 +181,10 @@ def _foreign_view(x: Any) -> View:
     interface = getattr(x, "__cuda_array_interface__", None)
     if interface is None:
         return _dlpack_view(x)
-    dtype = np.dtype(interface["typestr"])
+    dtype, told = getattr(x, "dtype", None), interface["typestr"]
+    # The array's own dtype names the fields of a structure and the floats of ml_dtypes, which the interface cannot.
+    if not isinstance(dtype, np.dtype) or dtype.str != told:
+        dtype = np.dtype(told)
     shape = tuple(interface["shape"])
     ptr, readonly = interface["data"]
     strides = interface.get("strides")
