@@ -78,18 +78,21 @@ class SummedAreaTable:
         xp, (table, start, stop), give = enter(self.table, start, stop)
         if start.shape != stop.shape or start.shape[-1:] != (table.ndim,):
             raise ShapeError(
-                f"corners of shapes {tuple(start.shape)} and {tuple(stop.shape)} need {table.ndim} places each"
+                f"start has shape {tuple(start.shape)} and stop {tuple(stop.shape)}: both need one shape, whose last "
+                f"dimension is {table.ndim}, a place on each axis"
             )
         sums, items = moving.boxes(xp, table, *(_places(xp, corner, table.ndim) for corner in (start, stop)))
         if not bool(xp.all(items >= 0)):
-            raise IndexError(f"boxes must lie within 0 <= start <= stop <= {self.shape}")
+            raise IndexError(
+                f"a box lies outside the array: pass corners with 0 <= start <= stop <= {self.shape}"
+            )
         return give(xp.reshape(what(xp, sums, items), start.shape[:-1]))
 
 
 def _places(xp: Any, corners: Any, dims: int) -> Any:
     """A row for each box, a column for each dimension."""
     if math.prod(corners.shape) and kind_of(corners.dtype) not in INTEGRAL:
-        raise DTypeError(f"the corners of boxes are integers, got {corners.dtype}")
+        raise DTypeError(f"the corners of boxes must be integers, got {corners.dtype}")
     return xp.astype(xp.reshape(corners, (-1, dims)), xp.int64, copy=False)
 
 

@@ -50,7 +50,9 @@ def carry_lookahead_add(a: Any, b: Any) -> Any:
     if a.dtype != b.dtype or kind_of(a.dtype) != "u":
         raise DTypeError(f"digits must be unsigned integers of one dtype, got {a.dtype} and {b.dtype}")
     if a.shape != b.shape or a.ndim == 0:
-        raise ShapeError(f"digits of shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be added")
+        raise ShapeError(
+            f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}: both need one shape, digits along the last axis"
+        )
     total = xp.zeros((*a.shape[:-1], a.shape[-1] + 1), dtype=a.dtype, device=a.device)
     total[..., :-1] = sums = a + b
     says = xp.astype(sums != xp.iinfo(a.dtype).max, xp.int8)

@@ -80,11 +80,11 @@ def decompress(frame: Any) -> Any:
     """
     frame = bytes(frame)
     if len(frame) < _HEADER.size:
-        raise CompressionError(f"a frame has at least {_HEADER.size} bytes, this has {len(frame)}")
+        raise CompressionError(f"a frame has at least {_HEADER.size} bytes, this one has {len(frame)}")
     magic, kind, n, checksum = _HEADER.unpack_from(frame)
     body = memoryview(frame)[_HEADER.size :]
     if magic != _MAGIC or kind not in _KINDS:
-        raise CompressionError("this is no frame of upsweep's")
+        raise CompressionError("these bytes are no frame: compress writes frames")
     if zlib.crc32(body, zlib.crc32(_HEADER.pack(magic, kind, n, 0))) != checksum:
         raise CompressionError("the frame is damaged or cut short: its checksum is wrong")
     dtype = _KINDS[kind]
@@ -119,19 +119,19 @@ def _decoded(body: memoryview, n: int) -> np.ndarray:
         raise CompressionError("the frame is cut short")
     lengths = np.frombuffer(body, np.uint8, 256).astype(np.int64)
     if lengths.max() > _LONGEST or (n and np.ldexp(1.0, -lengths[lengths > 0]).sum() > 1):
-        raise CompressionError("the frame's codes are none")
+        raise CompressionError("the frame is forged: its code lengths belong to no code")
     starts = api.cumulative_sum(
         np.frombuffer(body, "<u2", blocks, 256).astype(np.int64), include_initial=True
     )
     words = np.frombuffer(body, "<u8", offset=where)
     if not 0 <= 64 * len(words) - starts[-1] < 64:
-        raise CompressionError("the frame's blocks do not fill it")
+        raise CompressionError("the frame is forged: its blocks have another length than the frame")
     words = np.concatenate(
         [words, np.zeros(_BLOCK * _LONGEST // 64 + 1, np.uint64)]
     )  # a forged block goes on
     y, ends = _codecs().read_codes(words, _table(lengths), starts[:-1], -(-n // 4) * 4, _BLOCK)
     if (ends != starts[1:]).any():
-        raise CompressionError("the frame's blocks do not end where they should")
+        raise CompressionError("the frame is forged: a block does not end where the next one starts")
     return y[:n]
 
 
@@ -199,6 +199,6 @@ def _unpacked(body: memoryview, n: int, dtype: np.dtype) -> np.ndarray:
     words = np.frombuffer(body, "<u8", offset=blocks)
     total = int(bits.sum()) * _PACK - (int(bits[-1]) * (-n % _PACK) if n else 0)
     if (bits > 64).any() or len(words) != -(-total // 64):
-        raise CompressionError("the frame's blocks do not fill it")
+        raise CompressionError("the frame is forged: its blocks have another length than the frame")
     steps = _codecs().read_numbers(np.append(words, np.zeros(2, np.uint64)), bits, n, _PACK)
     return api.scan(steps, out=steps).astype(dtype, copy=False) if n else np.empty(0, dtype)

@@ -54,14 +54,16 @@ class Parser:
         self.at = len(self.text) - len(rest)
         low, comma, high = text.partition(",")
         if not low.isdigit() or (high and not high.isdigit()):
-            raise self._error("a repetition is {m}, {m,} or {m,n}")
+            raise self._error("a repetition is spelled {m}, {m,} or {m,n}")
         return int(low), (int(high) if high else None) if comma else int(low)
 
     def _atom(self) -> Node:
         c = self._read()
         if c == "(":
             if self._take("?") and not self._take(":"):
-                raise self._error("of (?...) there is (?:...) only")
+                raise self._error(
+                    "a group starts with ( or (?:, and with nothing else after the question mark"
+                )
             node = self._alternatives()
             if not self._take(")"):
                 raise self._error("missing )")
@@ -97,7 +99,7 @@ class Parser:
         if c in _ESCAPES:
             return frozenset([_ESCAPES[c]])
         if c.isalnum():
-            raise self._error(f"\\{c} is not known")
+            raise self._error(f"\\{c} is no escape that is known here")
         return self._literal(c)
 
     def _literal(self, c: str) -> Bytes:
@@ -110,7 +112,7 @@ class Parser:
 
     def _read(self) -> str:
         if self.at >= len(self.text):
-            raise self._error("it ends too early")
+            raise self._error("the expression ends too early")
         self.at += 1
         return self.text[self.at - 1]
 

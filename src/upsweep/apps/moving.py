@@ -31,7 +31,7 @@ def places(xp: Any, counts: Any, what: str = "counts") -> Any:
     if bits < 0:
         raise ShapeError(f"{what} must not be negative, got {int(xp.min(counts))}")
     if bits * n >= 2**63 and int(xp.max(counts)) * n >= 2**63:
-        raise ShapeError(f"no memory holds the items that {what} up to {int(xp.max(counts))} add up to")
+        raise ShapeError(f"{what} up to {int(xp.max(counts))} add up to more items than any memory holds")
     starts = xp.empty(n + 1, dtype=xp.int64, device=counts.device)
     starts[:1] = 0
     api.scan(counts, "add", dtype=xp.int64, out=starts[1:])
@@ -42,7 +42,7 @@ def predicate(xp: Any, arrays: Sequence[Any], keep: Callable[..., Any]) -> Any:
     """A predicate on an item, one of each array: a function where an engine evaluates it as it moves the items, else flags."""
     if any(x.shape != arrays[0].shape[:1] for x in arrays):
         shapes = ", ".join(str(tuple(x.shape)) for x in arrays)
-        raise ShapeError(f"a function is given items of 1-D arrays of one length, got {shapes}")
+        raise ShapeError(f"a function of items needs 1-D arrays of one length, got {shapes}")
     if len(arrays) == 1 and on_gpu(arrays[0]) and fast(arrays[0]):
         return replace(as_function(keep).taking([1]), results=(np.dtype(bool),))
     # The last flag up to an item is the item's own.

@@ -44,13 +44,13 @@ def polyval(p: Any, x: Any) -> Any:
             f"coefficients of {p.dtype} and points of {x.dtype} make no polynomial: pass numbers"
         )
     if p.ndim == 0 or p.shape[0] == 0:
-        raise ShapeError(f"coefficients of shape {tuple(p.shape)} make no polynomial")
+        raise ShapeError(f"a polynomial needs at least one coefficient, got shape {tuple(p.shape)}")
     dtype = xp.result_type(p.dtype, x.dtype)
     try:
         shape = xp.broadcast_arrays(p[0], x)[0].shape
     except (ValueError, RuntimeError) as error:
         raise ShapeError(
-            f"polynomials of shape {tuple(p.shape[1:])} and points {tuple(x.shape)} do not fit"
+            f"polynomials of shape {tuple(p.shape[1:])} and points of shape {tuple(x.shape)} do not broadcast"
         ) from error
     order = "sequential" if math.prod(shape) >= p.shape[0] else "tree"
     known = loops(choose((x,))) if order == "sequential" and p.ndim == 1 else None

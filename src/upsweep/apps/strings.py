@@ -58,7 +58,9 @@ def compare_strings(a: Any, b: Any) -> Any:
         return np.frombuffer(codes, np.int8) - np.int8(1)
     xp, (a, b), give = enter(a, b)
     if a.shape != b.shape or a.ndim == 0:
-        raise ShapeError(f"codes of shapes {tuple(a.shape)} and {tuple(b.shape)} are no pairs of strings")
+        raise ShapeError(
+            f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}: both need one shape, codes along the last axis"
+        )
     rows = (math.prod(a.shape[:-1]), a.shape[-1])
     return give(xp.reshape(_signs(xp, xp.reshape(a, rows), xp.reshape(b, rows)), a.shape[:-1]))
 
@@ -71,7 +73,7 @@ def _holds_strings(v: Any) -> bool:
 
 def _same_number(a: Any, b: Any) -> None:
     if a != b:
-        raise ShapeError(f"{a} strings cannot be compared with {b}")
+        raise ShapeError(f"a has {a} strings and b {b}: strings are compared in pairs")
 
 
 def _signs(xp: Any, a: Any, b: Any) -> Any:

@@ -71,7 +71,7 @@ class Tree:
         if isinstance(text, (str, bytes, bytearray)):
             codes = np.frombuffer(text.encode() if isinstance(text, str) else text, np.uint8)
             if not np.isin(codes, np.frombuffer(b"()", np.uint8)).all():
-                raise ValueError("only parentheses spell a tree")
+                raise ValueError("the text holds a character that is no parenthesis")
             opening = codes == ord("(")
         xp, (opening,), give = enter(opening)
         if opening.ndim != 1:
