@@ -58,7 +58,7 @@ MISTAKES = [
     (up.DTypeError, "a=0.5 is no value of int64", lambda: up.linear_recurrence(0.5, np.array([1, 2, 3]))),
     (up.DTypeError, "a=0.5j is no value of float64.*'complex128'", lambda: up.linear_recurrence(0.5j, X)),
     (up.DTypeError, "a=array.* int64", lambda: up.linear_recurrence(X[:1], np.arange(6))),
-    (up.DTypeError, "a of float64 with b of int64", lambda: up.linear_recurrence(X, np.arange(6))),
+    (up.DTypeError, "a of float64 does not fit b's int64", lambda: up.linear_recurrence(X, np.arange(6))),
     (up.OutputError, "out has shape", lambda: up.scan(X, out=np.zeros(5))),
     (up.OutputError, "cannot hold", lambda: up.scan(X, out=np.zeros(6, int))),
     (up.OutputError, "read-only", lambda: up.scan(X, out=READ_ONLY)),
@@ -108,7 +108,7 @@ MISTAKES = [
     (up.OperatorError, "NameError", lambda: up.scan(X, lambda a, b: nowhere(a))),  # noqa: F821
     (up.OperatorError, "cannot be compiled in", lambda: up.scan(X, lambda a, b, table={}: a)),
     (up.OperatorError, "np.sin takes 1 operand", lambda: up.scan(X, np.sin)),
-    (up.OperatorError, "map and finish are functions, got 'square'", lambda: up.scan(X, map="square")),
+    (up.OperatorError, "map and finish must be functions, got 'square'", lambda: up.scan(X, map="square")),
     (
         up.OperatorError,
         "3 parameters without a default, where 1 or 2 are given",

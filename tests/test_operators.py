@@ -272,9 +272,9 @@ def test_an_operator_that_changed_since_it_was_made_is_refused(engine, monkeypat
     monkeypatch.setitem(globals(), "SCALE", 3.0)
     table[0] = 3.0
     for op in (held, holding):
-        with pytest.raises(up.OperatorError, match="has changed since it was made"):
+        with pytest.raises(up.OperatorError, match="has changed since the operator was made"):
             up.scan(np.ones(3), op, engine=engine)
-    with pytest.raises(up.OperatorError, match="has changed since it was made"):
+    with pytest.raises(up.OperatorError, match="has changed since the operator was made"):
         prepared(np.ones(3))
     monkeypatch.setitem(globals(), "SCALE", 2.0)
     assert up.scan(np.ones(3), held, engine=engine).tolist() == [1, 3, 5]

@@ -132,7 +132,7 @@ def alone(include_initial: bool, segments: Any) -> None:
     """A ValueError where a result with one item more is asked for each segment."""
     if include_initial and segments is not None:
         raise ValueError(
-            "include_initial has no place where segments start: pass exclusive=True to scan instead"
+            "include_initial adds one item to a row, and segments have no place for it: pass exclusive=True to scan instead"
         )
 
 

@@ -96,7 +96,7 @@ class Run:
             self.out = out
             self.ys = [self.on.view(y) for y in tupled(out)]
             if any(y.shape != self.shape for y in self.ys):
-                raise OutputError(f"out has shape {self.ys[0].shape}, the chunk has {self.shape}")
+                raise OutputError(f"out has shape {self.ys[0].shape}, the chunk has shape {self.shape}")
             self.views = [self.on.apart(x, self.ys) for x in self.views]
         if self.first and not at.folds and at.order == "tree":
             self._unfold(at.carry)
@@ -107,10 +107,13 @@ class Run:
         known = self.at.kind
         if known is not None and known[:2] != kind[:2]:
             raise ShapeError(
-                f"this chunk has rows of shape {kind[1]} along axis {kind[0]}, the stream {known[1]}, {known[0]}"
+                f"this chunk has rows of shape {kind[1]} along axis {kind[0]}, the chunks before it had {known[1]} along axis "
+                f"{known[0]}"
             )
         if known is not None and known != kind:
-            raise DTypeError(f"this chunk is of {_names(dtypes)}, the stream of {_names(known[2])}")
+            raise DTypeError(
+                f"this chunk is of {_names(dtypes)}, the chunks before it were of {_names(known[2])}"
+            )
         computed = dtypes if dtypes[0].names else result_dtypes(dtypes, self.at.dtype)
         self.kind = kind
         return computed

@@ -41,7 +41,9 @@ class set_threads:
     def __init__(self, n: int | None) -> None:
         global _setting
         if n is not None and (not isinstance(n, int) or n < 1):
-            raise ValueError(f"threads={n!r}: pass a number of at least 1, or None for what is right here")
+            raise ValueError(
+                f"threads={n!r}: pass a number of at least 1, or None for the number that is right here"
+            )
         self._n, self._before = n, _setting
         _setting = n
 
@@ -69,7 +71,7 @@ def _told() -> int:
     """What the environment says, or 0."""
     text = os.environ.get("UPSWEEP_THREADS", "")
     if text and not (text.isdigit() and int(text)):
-        raise ValueError(f"UPSWEEP_THREADS={text}: a number of at least 1 belongs there")
+        raise ValueError(f"UPSWEEP_THREADS={text}: set a number of at least 1")
     return int(text or 0)
 
 

@@ -143,7 +143,7 @@ def _recurrence(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
         scalar = a if engines.on_gpu(a) else held(a, states.dtype, "a", "b.astype({!r})")
         a = on.broadcast(scalar, states.shape, states.dtype, b)
     elif not fits(on.view(a).dtype, states.dtype):
-        raise DTypeError(f"a of {a.dtype} with b of {states.dtype}: pass b.astype({str(a.dtype)!r})")
+        raise DTypeError(f"a of {a.dtype} does not fit b's {states.dtype}: pass b.astype({str(a.dtype)!r})")
     return b, [on.view(a), states]
 
 
@@ -205,7 +205,7 @@ def _written(on: Engine, out: Any, count: int, fields: Any) -> list[Any]:
     if fields:
         record = on.view(out)
         if record.dtype.names != fields:
-            raise OutputError(f"out of {record.dtype} has not the fields {', '.join(fields)}")
+            raise OutputError(f"out has dtype {record.dtype}; the result has the fields {', '.join(fields)}")
         return [record[field] for field in fields]  # type: ignore[index]
     parts = parts_of(out, count, "out")
     return [_lent(on, part) for part in parts]

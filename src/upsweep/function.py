@@ -64,7 +64,7 @@ def unchanged(op: Any) -> None:
     """An OperatorError where a value that the function of an Operator or a Function uses has changed since that was made."""
     if not op.uses.still(op.fn) and freeze(op.fn) != op.key[0]:
         raise OperatorError(
-            f"what operator {op} uses has changed since it was made: make it anew, Operator(fn)"
+            f"a value that operator {op} uses has changed since the operator was made: make it anew, Operator(fn)"
         )
 
 
@@ -78,7 +78,7 @@ def as_function(fn: Any) -> Function:
         unchanged(fn)
         return fn
     if not callable(fn):
-        raise OperatorError(f"map and finish are functions, got {fn!r}")
+        raise OperatorError(f"map and finish must be functions, got {fn!r}")
     fn = getattr(fn, "py_func", fn)
     if isinstance(fn, types.FunctionType):
         return _function_of(fn)

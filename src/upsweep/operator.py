@@ -105,7 +105,7 @@ def identity_of(op: Operator, accumulators: Sequence[np.dtype]) -> tuple[Any, ..
         return None
     values = tupled(value)
     if len(values) != len(accumulators):
-        raise OperatorError(f"the identity of {op} has {len(values)} parts, the data has {len(accumulators)}")
+        raise OperatorError(f"the identity of {op} has {len(values)} values, an item has {len(accumulators)}")
     return tuple(np.dtype(d).type(v) for d, v in zip(accumulators, values))
 
 

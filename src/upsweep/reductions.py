@@ -57,7 +57,7 @@ def reduce(
     }  # fmt: skip
     told = checked(segments)
     if told is not None and out is not None:
-        raise OutputError("the segments decide the shape of what they reduce to: leave out= away")
+        raise OutputError("the number of segments decides the shape of the result: leave out= away")
     try:
         if told is None:
             return last_prefix(xs, op, out=out, engine=engine, **keywords)
@@ -72,7 +72,8 @@ def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, 
     name = engines.choose(given) if engine == "auto" else engine
     if name == "cuda":
         raise EngineError(
-            "one result a segment: bring the arrays to the host, or pass tensors to upsweep.torch.reduce"
+            "the cuda engine has no reductions of segments: bring the arrays to the host, or pass tensors to "
+            "upsweep.torch.reduce"
         )
     on = engines.load(name)
     seen = tuple([on.view(x) for x in given])

@@ -167,7 +167,7 @@ def starts_of(initial: Any, dtypes: tuple[np.dtype, ...], rows: tuple[int, ...])
         return ()
     parts = tupled(initial)
     if len(parts) != len(dtypes):
-        raise ShapeError(f"initial must have {len(dtypes)} parts, one for each component, got {initial!r}")
+        raise ShapeError(f"initial must be a tuple of {len(dtypes)}, one for each component, got {initial!r}")
     starts = tuple(_start_of(part, d) for d, part in zip(dtypes, parts))
     for s in starts:
         if s.shape not in ((), rows):

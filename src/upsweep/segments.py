@@ -54,7 +54,7 @@ def differ(earlier: np.ndarray, later: np.ndarray) -> np.ndarray:
     try:
         return earlier != later
     except TypeError as error:
-        raise SegmentError(f"keys must be equal or not, and between some it is unknown: {error}") from None
+        raise SegmentError(f"some keys cannot be told to be equal or different: {error}") from None
 
 
 def no_groups(segments: Segments) -> None:

@@ -47,7 +47,9 @@ def joined(op: Op, left: Blocks, right: Blocks) -> Blocks:
     [6, 9]
     """
     if left.stop != right.start:
-        raise ValueError(f"[{left.start}, {left.stop}) and [{right.start}, {right.stop}) are not neighbours")
+        raise ValueError(
+            f"items [{left.start}, {left.stop}) and [{right.start}, {right.stop}) are not neighbours"
+        )
     stack: list[tuple[int, int, tuple[Any, ...]]] = []
     for side in (left, right):
         for (first, size), block in zip(blocks(side.start, side.stop), side.sums):

@@ -404,7 +404,7 @@ def test_errors_of_segments():
         Stream("add").push(np.ones(3), segments=up.segments.flags([1]))
     with pytest.raises(up.ShapeError, match="one value a row"):
         Stream("add", axis=1, initial=np.ones(3)).push(np.ones((2, 2)), segments=up.segments.flags([1, 0]))
-    with pytest.raises(up.ShapeError, match="1 parts"):
+    with pytest.raises(up.ShapeError, match="a tuple of 1"):
         Stream("add", initial=(1.0, 2.0)).push(np.ones(2), segments=up.segments.flags([1, 0]))
     stream = Stream("add")
     stream.push(np.ones(3), segments=up.segments.ends([0, 0, 1]))

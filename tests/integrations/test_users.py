@@ -367,7 +367,7 @@ def test_flags_of_a_file_are_booleans_or_integers(tmp_path):
     for marks in ([True, None], ["x", ""], [1.0, 0.5]):
         with pytest.raises(up.FileError, match=r"booleans or integers.*'k'"):
             parquet(tmp_path, {"v": [1, 2], "k": marks}, segments=up.segments.flags("k"))
-    with pytest.raises(up.FileError, match="no keys"):
+    with pytest.raises(up.FileError, match="cannot be keys"):
         parquet(tmp_path, {"v": [1, 2], "k": [{"a": 1}, {"a": 2}]}, segments=up.segments.keys("k"))
 
 

@@ -430,7 +430,7 @@ def test_what_stands_beside_the_kernel_changes_nothing(trick, tmp_path):
 def test_the_reference_is_no_answer(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text("from upsweep.textbook.trees import brent_kung as work_efficient\n")
-    with pytest.raises(ValueError, match="holds the function of no exercise"):
+    with pytest.raises(ValueError, match="holds neither the function of an exercise"):
         grade(path)
     borrowed = EXERCISES[7].starter.split("def ")[0] + (
         "from upsweep.textbook.trees import brent_kung\n\ndef work_efficient(x, y, n):\n    brent_kung(x, y, n)\n"

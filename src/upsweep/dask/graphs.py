@@ -98,7 +98,9 @@ def heads_of(segments: Segments, x: Any, axis: int) -> Any:
         told = Segments(segments.spelling, values.compute()) if isinstance(values, da.Array) else segments
         flags: Any = da.from_array(heads(told, x.shape, axis, None), chunks="auto")
     elif values.shape not in (x.shape, (x.shape[axis],)):
-        raise SegmentError(f"{segments.spelling} have shape {values.shape}, the data {x.shape}")
+        raise SegmentError(
+            f"{segments.spelling} have shape {values.shape}; pass {x.shape[axis]} of them, or the data's shape {x.shape}"
+        )
     elif segments.spelling != "keys" and values.dtype.kind not in "biu":
         raise SegmentError(f"{segments.spelling} must be booleans or integers, got {values.dtype}")
     else:

@@ -36,7 +36,7 @@ def linear_recurrence(
     if not isinstance(a, da.Array):
         a = held(a, b.dtype, "a", "b.astype({!r})")
     elif not fits(a.dtype, b.dtype):
-        raise DTypeError(f"a of {a.dtype} with b of {b.dtype}: pass b.astype({str(a.dtype)!r})")
+        raise DTypeError(f"a of {a.dtype} does not fit b's {b.dtype}: pass b.astype({str(a.dtype)!r})")
     start = None if initial is None else (1, initial)
     given = da.broadcast_to(a.astype(b.dtype), b.shape), b
     return scanned(

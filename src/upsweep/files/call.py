@@ -55,7 +55,7 @@ class Call:
         dtypes = (self.dtype or ()) if len(self.dtype or ()) != 1 else (self.dtype or ()) * inputs
         for what, have in (("initial", len(starts)), ("dtype", len(dtypes) or inputs)):
             if have != inputs:
-                raise FileError(f"{what} has {have} parts for {inputs} columns: pass one, or one for each")
+                raise FileError(f"{what} has {have} values for {inputs} columns: pass one, or one for each")
         return [
             Part(self, slice(c, c + 1), starts[c], dtypes[c : c + 1] or None, every) for c in range(inputs)
         ]
@@ -65,7 +65,7 @@ class Call:
         names = self.names or inputs
         if len(names) != results and (names or results > 1):
             raise FileError(
-                f"results: {results}; names for them: {', '.join(names) or 'none'}; pass names= (--as) with one for each"
+                f"{results} results have the names {', '.join(names) or '(none)'}: pass names= (--as) with one for each"
             )
         return names
 

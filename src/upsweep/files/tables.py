@@ -27,7 +27,7 @@ class Columns:
         self._spelling, self.key = segments.spelling if segments else "", column_of(segments)
         if self.key and self._spelling not in EACH:
             raise FileError(
-                f"{self._spelling} are fewer than rows, so {self.key!r} cannot hold them: pass a .npy file"
+                f"a column such as {self.key!r} has a value for each row, and {self._spelling} are fewer: pass a .npy file"
             )
         self.names = _chosen(table.names, call.columns, self.key)
         self.read = [*self.names, *([self.key] if self.key and self.key not in self.names else [])]
@@ -227,5 +227,5 @@ def _keys(name: str, column: Any) -> tuple[np.ndarray, Callable[[int], str]]:
     try:
         codes = column.dictionary_encode("encode").indices.to_numpy()
     except pa.ArrowNotImplementedError:
-        raise FileError(f"column {name!r} holds {column.type}, of which no keys are made") from None
+        raise FileError(f"column {name!r} holds {column.type}, which cannot be keys") from None
     return codes, lambda at: repr(column[at].as_py())

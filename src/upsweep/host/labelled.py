@@ -141,7 +141,7 @@ def _together(x: Any, columns: Sequence[Any], types: Sequence[Any], dtype: str |
         if made.dtype == object or any(v.max() > 2**53 or v.min() < -(2**53) for v in wide):
             named = ", ".join(sorted(set(map(str, types))))
             raise DTypeError(
-                f"columns of {named} make no array: scan each by itself, or convert them to one dtype first"
+                f"columns of {named} have no dtype in common: scan each by itself, or convert them to one dtype first"
             )
     return made
 

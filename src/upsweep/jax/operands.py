@@ -44,7 +44,7 @@ def rows_of(initial: Any, x: Array, dim: int) -> Array:
 def ranked(a: Array, b: Array) -> Array:
     """A multiplier of b's rank, whose axes of one item hold for all of b's."""
     if not _fits(a, b):
-        raise ShapeError(f"a multiplier of shape {a.shape} does not broadcast to {b.shape}")
+        raise ShapeError(f"a of shape {a.shape} does not broadcast to b's shape {b.shape}")
     return a.reshape((1,) * (b.ndim - a.ndim) + a.shape)
 
 
@@ -66,7 +66,7 @@ def flags_of(flags: Any, x: Array, dim: int) -> Array:
     if flags.ndim == 1:
         flags = flags.reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)])
     if not _fits(flags, x):
-        raise ShapeError(f"flags have shape {flags.shape}, and the data {x.shape}: pass one an item")
+        raise ShapeError(f"flags have shape {flags.shape}; pass one for each item, shape {x.shape}")
     return flags if flags.shape[dim] == x.shape[dim] else jnp.broadcast_to(flags, x.shape)
 
 

@@ -93,7 +93,7 @@ def _shapes(*args: Any, parts: int, **_: Any) -> list[ShapedArray]:
 
 def _refused(*_: Any, **__: Any) -> Any:
     raise OperatorError(
-        "a scan of a tuple has no derivatives: pass the parts of an affine one to upsweep.jax.linear_recurrence"
+        "a scan of a tuple has no derivatives: pass the arrays of an affine one to upsweep.jax.linear_recurrence"
     )
 
 

@@ -38,7 +38,7 @@ def offsets_of(segments: Segments, x: Array, dim: int) -> Array:
         return jnp.asarray(offsets(_near(segments), x.shape, dim % x.ndim))
     if segments.spelling not in ("offsets", "lengths"):
         raise ShapeError(
-            "the number of segments is no static shape: pass offsets or lengths where the call is traced"
+            "a traced call must know the number of segments: pass offsets or lengths, whose shape tells it"
         )
     if segments.spelling == "offsets":
         return values

@@ -100,7 +100,7 @@ def multiplier(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     b = tensor(b)
     a = a if isinstance(a, Tensor) else held(a, b.dtype, b.device, "the multiplier")
     if a.shape != b.shape and not _fits(a, b):
-        raise ShapeError(f"a multiplier of shape {tuple(a.shape)} does not broadcast to {tuple(b.shape)}")
+        raise ShapeError(f"a of shape {tuple(a.shape)} does not broadcast to b's shape {tuple(b.shape)}")
     if a.dtype != b.dtype:
         dtype = torch.promote_types(a.dtype, b.dtype)
         a, b = a.to(dtype), b.to(dtype)

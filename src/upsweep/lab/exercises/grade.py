@@ -116,7 +116,7 @@ def _answered(answer: Answer) -> Exercise:
         if not named and all(name in answer.functions for name in exercise.takes_over.values()):
             return exercise
     names = "; ".join(f"{e.number}: {', '.join(e.takes_over.values()) or e.name}" for e in EXERCISES.values())
-    raise ValueError(f"{answer.file} holds the function of no exercise, nor its constants ({names})")
+    raise ValueError(f"{answer.file} holds neither the function of an exercise nor its constants ({names})")
 
 
 def _asked(exercise: Exercise, answer: Answer) -> Grade:

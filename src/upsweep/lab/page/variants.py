@@ -83,8 +83,10 @@ class Dials:
     def read(cls, given: Mapping[str, Any]) -> Dials:
         """The dials that a browser sends; whatever else it sends is an error."""
         unknown = set(given) - {f.name for f in fields(cls)}
-        if unknown or not (given.get("source") or given.get("kernel") in (*KERNELS, *MISTAKES)):
-            raise ValueError(f"no such dials: {', '.join(sorted(unknown)) or given.get('kernel')}")
+        if unknown:
+            raise ValueError(f"there are no dials called {', '.join(sorted(unknown))}")
+        if not given.get("source") and given.get("kernel") not in (*KERNELS, *MISTAKES):
+            raise ValueError(f"no kernel is called {given.get('kernel')!r}, and no source of one was given")
         spots = {
             name: tuple(sorted(Spot(str(k), int(line)) for k, line in given.get(name, ())))
             for name in ("without", "before")
