@@ -135,7 +135,8 @@ class _Prepared:
         if compiling():
             return uncompiled(self, x, out)
         if self._users:
-            as_operator(self._op)  # one that has changed is refused
+            # An operator that has changed is refused.
+            as_operator(self._op)
         known = self._known
         if known is None:
             return self.learn(x, out)

@@ -305,9 +305,10 @@ def on_gpu(x: Any) -> bool:
         except (BufferError, TypeError):
             # JAX's arrays on several devices lie in no one place, and deleted ones in none.
             return False
-        if kind == 10:  # DLPack's kDLROCM
+        # DLPack's numbers: 10 is kDLROCM, 2 and 13 are kDLCUDA and kDLCUDAManaged.
+        if kind == 10:
             raise EngineError(_AMD)
-        return kind in (2, 13)  # kDLCUDA and kDLCUDAManaged
+        return kind in (2, 13)
     return getattr(x, "__cuda_array_interface__", None) is not None
 
 

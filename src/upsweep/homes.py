@@ -95,9 +95,10 @@ def _look_by() -> Callable[[Any], Any]:
 
 
 def uncompiled(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """What a function gives where PyTorch's compiler does not follow it: its graph breaks here."""
+    """The result of a function that PyTorch's compiler does not follow: its graph breaks here, and does not break in the
+    namesake in upsweep.torch."""
     disable = sys.modules["torch"].compiler.disable
-    return disable(function)(*args, **keywords)  # for one whole graph call the namesake in upsweep.torch
+    return disable(function)(*args, **keywords)
 
 
 class Elsewhere(EngineError):

@@ -133,7 +133,8 @@ class Uses:
     """Everything that a function's behaviour hangs on, functions that it calls included, as it is now."""
 
     def __init__(self, fn: Any) -> None:
-        self.values = _uses_of(fn)  # what is kept keeps its id
+        # As long as a value is kept, no other value gets its id.
+        self.values = _uses_of(fn)
         self.ids = [*map(id, self.values)]
         self.constant = all(isinstance(use, CONSTANT) for use in self.values)
         code = self.values[0]
@@ -153,13 +154,14 @@ def _uses_of(fn: Any) -> list[Any]:
     if not isinstance(functions[0], types.FunctionType):
         return functions
     found: list[Any] = []
-    for each in functions:  # which grows meanwhile
+    # Both lists grow while they are gone over.
+    for each in functions:
         found.append(each.__code__)
         used = [*(each.__defaults__ or ()), *(each.__kwdefaults__ or {}).values(), *cells_of(each)]
         there = each.__globals__
         used += [there[name] for name in _globals_in(each.__code__) if name in there]
         opened: list[Any] = []
-        for value in used:  # which grows too
+        for value in used:
             called = getattr(value, "py_func", value)
             if isinstance(called, types.FunctionType):
                 if called not in functions:

@@ -126,9 +126,8 @@ def _decoded(body: memoryview, n: int) -> np.ndarray:
     words = np.frombuffer(body, "<u8", offset=where)
     if not 0 <= 64 * len(words) - starts[-1] < 64:
         raise CompressionError("the frame is forged: its blocks have another length than the frame")
-    words = np.concatenate(
-        [words, np.zeros(_BLOCK * _LONGEST // 64 + 1, np.uint64)]
-    )  # a forged block goes on
+    # A forged block reads on behind the last word.
+    words = np.concatenate([words, np.zeros(_BLOCK * _LONGEST // 64 + 1, np.uint64)])
     y, ends = _codecs().read_codes(words, _table(lengths), starts[:-1], -(-n // 4) * 4, _BLOCK)
     if (ends != starts[1:]).any():
         raise CompressionError("the frame is forged: a block does not end where the next one starts")

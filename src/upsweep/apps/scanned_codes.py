@@ -33,9 +33,8 @@ def read_codes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """`upsweep.moves.Loops.read_codes`: a byte of each block at a time, all blocks side by side."""
     halves = words.astype("<u8").view("<u2").astype(np.uint32)
-    windows = halves[:-1] | halves[1:] << np.uint32(
-        16
-    )  # at each 16 bits the next 32, which hold any code from there
+    # A window of 32 bits at each 16 bits holds any code that begins in its first half.
+    windows = halves[:-1] | halves[1:] << np.uint32(16)
     at, last = starts.copy(), (n - 1) % block + 1
     end, mask = at[-1:], np.uint32(len(table) - 1)
     out = np.empty((block if len(at) else 0, len(at)), np.uint8)

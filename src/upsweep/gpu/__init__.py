@@ -73,7 +73,8 @@ def spread(heads: View | Marks, shape: tuple[int, ...], axis: int) -> View:
 
 def apart(x: Any, ys: Sequence[View]) -> Any:
     """`x`, or a copy where an output lies over it other than item for item: tiles are read while others are written."""
-    if isinstance(x, Marks):  # written down before any tile is
+    # Marks are written down before any tile is.
+    if isinstance(x, Marks):
         return x
     low, high = x.extent()
     for y in ys:
@@ -88,6 +89,7 @@ def _copy(x: View, low: int, high: int) -> View:
     stream = x.kind.stream(x)
     with driver.on_device(x.device):
         memory = driver.Memory(high - low + 16, x.device, stream)
-        start = memory.ptr + low % 16  # keeps the alignment, and so the cached launch
+        # With the same alignment, the launch that is kept serves the copy too.
+        start = memory.ptr + low % 16
         driver.copy(start, low, high - low, stream)
     return View(start + x.ptr - low, x.shape, x.strides, x.dtype, x.device, x.kind, x.owner, True, memory)

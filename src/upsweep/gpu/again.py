@@ -29,7 +29,8 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     inputs, first = len(views.inputs), len(views.inputs) + len(views.heads)
     last = first + len(views.outputs)
     if any(x is not None and kind.pointer(x) != v.ptr for x, v in zip(given, seen)):
-        return None  # it is brought elsewhere first
+        # An array that has been brought elsewhere must be brought there in each call.
+        return None
     numbers = [k for k, v in enumerate(seen) if isinstance(v, View) and v.on_host]
     told = [(k, plan.loads[k]) for k in numbers if k < inputs]
     held = [(k, d if k in numbers else None) for k, d in zip(range(last, len(seen)), plan.accumulators)]
@@ -50,7 +51,8 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     slots = [(k, 0 if k == _NONE else offset) for k, offset in zip(order, launch.offsets)]
     at_first = next(k for k, x in enumerate(given) if x is not None)
     itself = seen[at_first] is given[at_first]
-    place = View(0, (), (), seen[at_first].dtype, device, kind, None)  # keeps no memory
+    # This view keeps no memory alive.
+    place = View(0, (), (), seen[at_first].dtype, device, kind, None)
 
     def run(arrays: tuple[Any, ...]) -> bool:
         at = [pointer(x) for pointer, x in zip(pointers, arrays)]
@@ -65,7 +67,8 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
             if held:
                 values = b"".join([bytes(16) if d is None else value_bytes(arrays[k], d) for k, d in held])
             values += b"".join([value_bytes(arrays[k], d) for k, d in told])
-        at.append(0)  # of what is not there
+        # The last place is that of arrays that are not there.
+        at.append(0)
         where = [at[k] + offset for k, offset in slots]
         stream = kind.stream(arrays[at_first] if itself else place)
         if driver.is_current(device):

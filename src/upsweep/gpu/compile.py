@@ -122,7 +122,7 @@ def _versions(linked: bool) -> str:
         return str(nvrtc.nvrtcVersion()[1:])
     from cuda.bindings import nvjitlink  # pyright: ignore[reportAttributeAccessIssue]
 
-    # from the packages' data: to import them takes longer than all the rest of a first call from disk
+    # The packages' data tells the versions: to import numba takes longer than all the rest of a first call from disk.
     return (
         f"{nvrtc.nvrtcVersion()[1:]} {nvjitlink.version()} numba {version('numba')} {version('numba-cuda')}"
     )

@@ -32,7 +32,8 @@ class Rows(Choice):
 
     @property
     def radix(self) -> int:
-        return 33  # the look-back has one level
+        # The look-back has one level.
+        return 33
 
     @property
     def meets(self) -> bool:

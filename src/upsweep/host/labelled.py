@@ -119,7 +119,8 @@ def _of_polars(x: Any) -> np.ndarray:
     if any(column.null_count() for column in columns):
         raise DTypeError(_MISSING.format("polars' nulls", "x.fill_null(0)"))
     if isinstance(x, polars.Series) and x.dtype == polars.String:
-        return x.to_numpy()  # as an array it would end texts where the zeros at their end begin
+        # An array of fixed width would cut the zeros at the end of a text.
+        return x.to_numpy()
     return _together(x, columns, [column.dtype for column in columns])
 
 

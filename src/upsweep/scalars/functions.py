@@ -145,7 +145,8 @@ def _library(fn: Any) -> Operation:
     def typed(context, args):
         try:
             known = context.resolve_value_type(fn)
-        except ValueError:  # the compiler has no such function
+        except ValueError:
+            # The compiler has no such function.
             return None
         signature = context.resolve_function_type(known, tuple(given(args)), {})
         if signature is None:

@@ -44,7 +44,8 @@ def heads_of(segments: Segments | None, x: Tensor, dim: int) -> Tensor | None:
     values = segments.values
     if not isinstance(values, Tensor):
         values = np.asarray(values) if type(values) in (np.ndarray, list, tuple) else view(values)
-        if values.dtype.kind not in "biuf":  # PyTorch has no strings and times
+        # PyTorch has no strings and times.
+        if values.dtype.kind not in "biuf":
             values, segments = heads(segments, tuple(x.shape), dim, None), up.segments.flags(None)
         values = torch.as_tensor(values)
     flags = _starts(values.detach(), segments.spelling, list(x.shape), dim)
@@ -54,7 +55,8 @@ def heads_of(segments: Segments | None, x: Tensor, dim: int) -> Tensor | None:
 
 def offsets_of(segments: Segments, x: Tensor, dim: int) -> Tensor:
     """Where each segment starts, and where the last one ends. Flags and keys are counted, so that a GPU is waited for."""
-    heads = heads_of(segments, x, dim)  # checks every spelling
+    # This checks every spelling.
+    heads = heads_of(segments, x, dim)
     assert heads is not None
     n = x.shape[dim]
     if segments.spelling in ("offsets", "lengths"):

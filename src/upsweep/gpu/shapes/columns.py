@@ -178,7 +178,8 @@ def for_stages(shape: Shape, columns: int, size: int, dense: bool) -> tuple[Shap
     items .95, but 3 1.05; of bf16 101 .93, 128 .91, 130 .71, 201 .88, 257 .84, 333 .94, 351 .95, but 65 1.11, 255 1.04; of 333
     bytes, four a word, 1.44.
     """
-    full = 224 < columns <= 256  # parts of 128 columns leave no lanes idle
+    # Two parts of 128 columns leave few lanes idle.
+    full = 224 < columns <= 256
     if dense and size == 2 and columns > 96 and not full and (columns % 8 or shape.stretch):
         items, least = (32, 3) if columns <= STRETCHED else (16, 2)
         block = replace(shape, items=items, vector=-(-columns // 32), warps=8, blocks=1, strips=1)

@@ -31,7 +31,8 @@ def written(
     writer = Writer([dtype for dtype, _ in results])
     try:
         text = _paths(made_over(fn), operands, [place for _, place in results], writer, [])
-    except Exception as error:  # the function's own, which the compiler tells in its words
+    except Exception as error:
+        # The compiler tells the function's own errors in its words.
         raise Unwritten from error
     for kinds, wanted in zip(writer.results, writer.wanted):
         if len(kinds) > 1 and joined(*kinds) != wanted:

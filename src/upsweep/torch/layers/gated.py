@@ -215,7 +215,8 @@ def _context(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> None:
 def _backward(ctx: Any, g: Tensor | None, dlast: Tensor | None) -> Any:
     *tensors, h = ctx.saved_tensors
     x = tensors[0]
-    if torch.is_grad_enabled():  # gradients of gradients: of what is composed
+    # Gradients of gradients are those of PyTorch's own operators.
+    if torch.is_grad_enabled():
         made = _composed_gradients(ctx.layer, tensors, g, dlast)
     else:
         g = torch.zeros_like(x) if g is None else g

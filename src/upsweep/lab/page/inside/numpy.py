@@ -26,7 +26,8 @@ class dtype:
     def __init__(self, of: Any):
         self.name = of if isinstance(of, str) else of.__name__
         bits = "".join(filter(str.isdigit, self.name))
-        if len(self.name) == 2 and bits:  # i4, f8
+        # A short name, such as i4, counts bytes; a long one, such as int32, counts bits.
+        if len(self.name) == 2 and bits:
             self.itemsize = int(bits)
         else:
             self.itemsize = int(bits) // 8 if bits else {"V": 0, "bool": 1}.get(self.name, 8)
