@@ -489,7 +489,7 @@ def test_the_line_that_is_named_is_the_files_own(tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("def other(x):\n    pass\n", "no exercise"),
+        ("def other(x):\n    pass\n", "neither the function of an exercise"),
         ("def broken(:\n", ":1:"),
     ],
 )
