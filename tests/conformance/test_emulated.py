@@ -97,6 +97,25 @@ def test_a_barrier_that_a_cluster_lost_is_found(emulated, lost, monkeypatch):
     emulated.forget()
 
 
+LATE = {
+    "columns": Call("add-float32", ((4097, 5), 0), initial="rows"),
+    "tiles": Call("hash-u64", ((5000,), 0), reverse=True, segments="line"),
+}
+
+
+@pytest.mark.parametrize("kernel", LATE)
+def test_a_block_may_begin_when_others_have_done_their_tiles(emulated, kernel, monkeypatch):
+    """So it is on a GPU that has other work. There is room for a block for each tile."""
+    from upsweep.gpu.shapes import rows
+
+    monkeypatch.setattr(rows, "FEW_BYTES", 0)
+    emulated.forget()
+    for seed in range(8):
+        emulated.gpu.rng = np.random.default_rng(seed)
+        assert wrong(LATE[kernel], emulated) is None, seed
+    assert f"upsweep_{kernel}" in emulated.gpu.loaded
+
+
 NARROW = [
     Call("add-float8_e4m3fn", ((7, 300), 1), exclusive=True, segments="flags"),
     Call("mul-float8_e5m2", ((3000, 5), 0), reverse=True, out="in place"),

@@ -15,7 +15,7 @@ _BITS = np.int64(1) << _LANES
 _AT_BARRIERS = (State.ARRIVES, State.BARRIER)
 _FIRST_MEETING = int(State.SHUFFLE_UP)
 _WHERE = [Word.PLACE, Word.STATE, Word.MASK]
-_TURNS = 2_000_000
+_TURNS = 200_000
 """Turns without a block that ends, after which a kernel counts as waiting for ever."""
 
 
@@ -35,7 +35,7 @@ class Block:
         self.registers = rng.integers(-(1 << 62), 1 << 62, (whole, kernel.registers))
         room = np.empty(kernel.shared + shared + 256, np.uint8)
         self.shared = room[-room.ctypes.data % 128 :]
-        self.rng, self.late = rng, int(rng.integers(0, 50)) * whole // WARP
+        self.rng, self.late = rng, int(rng.integers(0, 400)) * whole // WARP
         """How often its warps lose a turn before the block begins."""
         self.words[:, Word.THREAD] = np.arange(whole)
         self.words[:, Word.BLOCK], self.words[:, Word.THREADS], self.words[:, Word.BLOCKS] = (
