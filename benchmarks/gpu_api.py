@@ -219,7 +219,7 @@ def graphs():
 @check
 def epochs_that_wrap():
     """A launch tells its own sums by a tag. The tags repeat after 2^31 launches."""
-    from upsweep.gpu import launch
+    from upsweep.gpu import workspaces
 
     x = cp.asarray(X)
     want = up.scan(X)
@@ -227,7 +227,7 @@ def epochs_that_wrap():
     # One tag for each stream that has scanned.
     works = [
         cp.ndarray(3, np.uint32, cp.cuda.MemoryPointer(cp.cuda.UnownedMemory(work.control, 12, work), 0))
-        for work in launch._workspaces.values()
+        for work in workspaces._workspaces.values()
     ]
     for tags in works:
         tags[2] = 2**31 - 3

@@ -131,11 +131,13 @@ class Emulated(Device):
     def forget() -> None:
         """Have kernels made anew."""
         from upsweep import recall
-        from upsweep.gpu import launch, one_pass
+        from upsweep.gpu import launch, one_pass, workspaces
 
         one_pass.loaded.cache_clear()
         launch._launches.clear()
         launch._kernel.cache_clear()
+        # A launch that went wrong may have left its workspace as no launch does.
+        workspaces._workspaces.clear()
         recall.known_calls.clear()
 
     def knows(self, dtype: np.dtype) -> bool:

@@ -17,11 +17,12 @@ from gpu_plans import Fused, chosen, fused
 from upsweep.adjoint import RULES
 from upsweep.engine import EngineError
 from upsweep.function import Function
-from upsweep.gpu import driver, lanes, launch, shapes, sweeps
+from upsweep.gpu import driver, launch, shapes, sweeps
 from upsweep.gpu.layout import arrange
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.sharing import places_of_lines, room_of
 from upsweep.gpu.view import View, c_strides
+from upsweep.gpu.walk import Walk
 from upsweep.operator import Operator, identity_of
 from upsweep.operators import on_words, ops
 from upsweep.plan import Plan
@@ -129,7 +130,7 @@ def test_rows_that_are_blocks_of_the_tree_are_summed_and_not_scanned(dtypes, sha
 def test_columns_in_order_move_as_their_lines_lie(dtype, shape, axis, turned, stretch, arch):
     """Lines that begin at 16 bytes are copied, others go by way of registers, or whole rows of lines as one stretch."""
     plan, choice = chosen((ops.ADD, [dtype], shape, axis, {"order": "sequential"}), arch)
-    assert isinstance(choice, lanes.Walk)
+    assert isinstance(choice, Walk)
     walking = choice.walking
     assert (walking.turned, walking.stretch) == (turned, stretch)
     assert choice.shared_bytes(plan) * walking.walks <= choice.chip.shared
@@ -152,7 +153,7 @@ def test_columns_in_order_move_as_their_lines_lie(dtype, shape, axis, turned, st
 )
 def test_few_rows_are_walked_by_many_warps_that_share_no_scheduler(dtype, shape, width, threads):
     plan, choice = chosen((ops.AFFINE, [dtype] * 2, shape, 1, {"kept": 1, "order": "sequential"}))
-    assert isinstance(choice, lanes.Walk)
+    assert isinstance(choice, Walk)
     assert (choice.width, choice.threads) == (width, threads)
     assert choice.walking.steps % (2 * choice.walking.items * choice.walking.row_lanes) == 0
     assert choice.shared_bytes(plan) * choice.walking.walks <= choice.chip.shared

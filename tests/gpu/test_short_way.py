@@ -71,7 +71,7 @@ def launched(monkeypatch):
         given = answer if name == "on_device" else lambda *_, answer=answer: answer
         monkeypatch.setattr(driver, name, given)
     monkeypatch.setattr(driver, "is_current", lambda device: True)
-    monkeypatch.setattr(launch, "_workspace", lambda *_: None)
+    monkeypatch.setattr(launch, "workspace", lambda *_: None)
     monkeypatch.setattr(compile, "cubin", lambda *_: b"")
     monkeypatch.setattr(driver, "launch", lambda *call: calls.append(call[-1]))
     monkeypatch.setattr(engine, "load", lambda name: __import__("upsweep.gpu", fromlist=["gpu"]))

@@ -5,14 +5,13 @@ Each kind of array is a row of KINDS: how to see its memory, how to make a new o
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from operator import attrgetter, methodcaller
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -137,43 +136,6 @@ def _jax_empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> View:
     return _jax_view(made)
 
 
-# --- XLA's buffers, where a function of ours is part of what XLA computes: memory with the stream that its work is queued on
-
-
-class Queue(NamedTuple):
-    """A stream, which stands for an owner: XLA keeps the memory that is used on the stream until the function returns."""
-
-    stream: int
-
-
-class Queued(View):
-    """Memory of XLA's; `owner` is the stream on which all work on the memory is queued."""
-
-    __slots__ = ()
-    is_cuda = True
-
-    def __init__(
-        self, ptr: int, shape: tuple[int, ...], dtype: np.dtype, device: int, queue: Queue, memory: Any = None
-    ) -> None:
-        strides = c_strides(shape, dtype.itemsize)
-        super().__init__(ptr, shape, strides, dtype, device, QUEUED, queue, memory=memory)
-
-    @property
-    def nbytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.itemsize
-
-
-def _queued_empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> View:
-    from upsweep.gpu import driver
-
-    memory = driver.Memory(math.prod(shape) * dtype.itemsize, like.device, like.owner.stream)
-    return Queued(memory.ptr, shape, dtype, like.device, like.owner, memory)
-
-
-def _queued_likeness(x: Any) -> tuple[Any, ...]:
-    return x.dtype, x.shape, x.device
-
-
 # --- everything else: __cuda_array_interface__ and DLPack -------------------------------------------------------------
 
 
@@ -268,7 +230,7 @@ def _cupy_likeness(x: Any) -> tuple[Any, ...]:
     return x.dtype, x.shape, x.strides, x.data.device_id
 
 
-def _made_by(empty: Callable[[Any, tuple[int, ...], np.dtype], Any]) -> Callable[..., Callable[[Any], Any]]:
+def made_by(empty: Callable[[Any, tuple[int, ...], np.dtype], Any]) -> Callable[..., Callable[[Any], Any]]:
     """What makes arrays of a shape and dtype where others lie, by what makes one."""
     return lambda _, shape, dtype: lambda like: empty(like, shape, dtype)
 
@@ -305,14 +267,10 @@ CUPY = Kind(
     _cupy_view,
     _cupy_empty,
     _cupy_stream,
-    likeness=Likeness(_cupy_likeness, {"cuda": Way(_made_by(_cupy_made))}),
+    likeness=Likeness(_cupy_likeness, {"cuda": Way(made_by(_cupy_made))}),
     pointer=attrgetter("data.ptr"),
 )
 JAX = Kind(_jax_view, _jax_empty, lambda v: 0, waits=True)
-LIKENESS[Queued] = Likeness(_queued_likeness, {"cuda": Way(_made_by(_queued_empty))})
-QUEUED = Kind(
-    lambda x: x, _queued_empty, lambda v: v.owner.stream, likeness=LIKENESS[Queued], pointer=lambda x: x.ptr
-)
 FOREIGN = Kind(_foreign_view, _foreign_empty, _foreign_stream)
 KINDS = {"torch": TORCH, "cupy": CUPY, "jaxlib": JAX, "jax": JAX}
 

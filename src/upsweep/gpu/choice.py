@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
 from upsweep.engine import EngineError
-from upsweep.gpu import functions, params
-from upsweep.gpu.layout import Lane, Layout, flip, mode, near_rows, patched, touching_rows, turned
+from upsweep.gpu.demands import are_behind, costly, held, packing, turned_piece
+from upsweep.gpu.layout import Lane, Layout, flip, mode, patched, turned
 from upsweep.gpu.shapes import CHIPS, Chip, Shape
-from upsweep.gpu.shapes.rows import PLACED
 from upsweep.gpu.shapes.tiles import AHEAD
 from upsweep.gpu.sharing import Room, begin, node_words, patches, pitch, places_of_lines, room_of, rounded_up
 from upsweep.gpu.text import declared
-from upsweep.operators import variant_of
 from upsweep.plan import Plan
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A kernel and the numbers that launch it. Each kernel is a class of its own, in sweeps.py or lanes.py."""
+    """A kernel and the numbers that launch it. Each kernel is a class of its own, in sweeps.py, columns.py, short.py
+    or walk.py."""
 
     shape: Shape
     layout: Layout
@@ -129,83 +128,6 @@ class Choice:
         return spec(plan, self)
 
 
-def words(plan: Plan, layout: Layout) -> int:
-    """32-bit registers of an item: as it is read, combined or written (the most of these), and of the items that are read
-    again with it.
-    """
-    inputs, prefix = words_read(layout), _words(d.itemsize for d in plan.accumulators)
-    if plan.map is plan.finish is None:
-        return prefix
-    return max(inputs, prefix + inputs * functions.reads_again(plan), _words(x.size for x in layout.stores))
-
-
-def words_passing(plan: Plan, layout: Layout) -> int:
-    """The registers of an item where one prefix takes the place of the one before, and many items are read and results written
-    at once.
-    """
-    if plan.map is plan.finish is None:
-        return words(plan, layout)
-    return max(words_read(layout), _words(x.size for x in layout.stores))
-
-
-def words_read(layout: Layout) -> int:
-    """32-bit registers of what is read of an item."""
-    return _words(x.size for x in layout.moving())
-
-
-def _words(sizes: Iterable[int]) -> int:
-    return sum(-(-size // 4) for size in sizes)
-
-
-def costly(plan: Plan) -> bool:
-    """Whether the operator takes many instructions."""
-    known = variant_of(plan.op, plan.accumulators)
-    return known is not None and known[0].costly
-
-
-def light(plan: Plan) -> bool:
-    """Whether the operator is known to take few instructions, and so are the map and the finish."""
-    return (
-        plan.map is plan.finish is None
-        and variant_of(plan.op, plan.accumulators) is not None
-        and not costly(plan)
-    )
-
-
-BYTEWISE = {"add": 1, "or_": 2, "and_": 3, "xor": 4, ">": 5, "<": 6}
-"""The numbers that packed.cuh gives to operators on bytes, by the operators' instruction on vectors."""
-
-
-def packing(plan: Plan, layout: Layout) -> int:
-    """The operator that makes sums of bytes four at a time, or 0."""
-    known = variant_of(plan.op, plan.accumulators)
-    kinds = [
-        d.kind if d.itemsize == 1 else "" for d in (*plan.loads, *plan.accumulators, *params.stored(plan))
-    ]
-    truths = [kind == "b" for kind in kinds[1:]]
-    alone = len(kinds) == 3 and set(kinds) <= set("biu") and truths[0] == truths[1]
-    plain = plan.map is plan.finish is None and not (plan.segmented or plan.reduce)
-    if known is None or not (alone and plain) or layout.loads[0].still:
-        return 0
-    return BYTEWISE.get(known[1].vector, 0)
-
-
-def held(plan: Plan, layout: Layout) -> int:
-    """The items that lanes must hold of a row. Rows of bytes that may be cut anywhere are cut where pieces of memory end, if each
-    result lies as its item does: they have the bytes of the first piece besides."""
-    if packing(plan, layout) == 0 or layout.n <= PLACED:
-        return layout.n
-    (x,), (y,) = layout.loads, layout.stores
-    alike = all(
-        (a - b) % 16 == 0 for a, b in zip((x.phase + x.offset, *x.rows), (y.phase + y.offset, *y.rows))
-    )
-    placed = x.along == y.along == 1 and alike and mode(x, 16) == "SHIFTED"
-    return layout.n + 15 * placed
-
-
-# --- its text -----------------------------------------------------------------------------------------------------------
-
-
 def spec(plan: Plan, choice: Choice) -> str:
     """The part of the text that says what is scanned: types, operator, shape, modes."""
     layout, shape, columns = choice.layout, choice.shape, choice.across
@@ -303,16 +225,12 @@ def _dense(layout: Layout, x: Lane, shape: Shape, read: bool) -> str | None:
     """The way in which dense.cuh moves the rows of a warp as they lie, or None. A warp has one row, or rows that lie one behind
     another, those that are read also a little apart."""
     how, several = mode(x, shape.items), shape.lanes < 32
-    if x.along != x.size or how == "STRIDED" or (several and not _are_behind(layout, x, read)):
+    if x.along != x.size or how == "STRIDED" or (several and not are_behind(layout, x, read)):
         return None
     narrow = x.size <= (4 if several else 2)
     if narrow and how == "SHIFTED" and shape.items * x.size % 16 == 0 and layout.n * x.size >= 16:
         return "LOOSE"
     return ("EVEN" if how == "ALIGNED" else "DENSE" if x.size >= 4 else None) if several else None
-
-
-def _are_behind(layout: Layout, x: Lane, read: bool) -> bool:
-    return touching_rows(layout, x) or (read and len(layout.dims) == 1 and near_rows(layout, x))
 
 
 def _lies_apart(layout: Layout, x: Lane) -> bool:
@@ -322,19 +240,6 @@ def _lies_apart(layout: Layout, x: Lane) -> bool:
     """
     apart = abs(x.along) == x.size and bool(x.rows) and abs(x.rows[-1]) != layout.n * x.size
     return apart and (x.size > 1 or x.rows[-1] % 32 > 0)
-
-
-def moved_together(layout: Layout) -> bool:
-    """Whether a warp that holds several rows moves them as they lie."""
-    loads, stores = layout.moving(), layout.stores
-    return all(_are_behind(layout, x, True) for x in loads) and all(
-        _are_behind(layout, x, False) for x in stores
-    )
-
-
-def turned_piece(layout: Layout, x: Lane, items: int) -> int:
-    """Bytes of a row that are turned together: so many that every run and row begins and ends with them."""
-    return replace(x, along=0).grain(layout.n * x.size, items * x.size) if x.along > 0 else x.size
 
 
 def tickets_ahead(plan: Plan, choice: Choice) -> int:

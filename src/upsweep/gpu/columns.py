@@ -7,7 +7,8 @@ from dataclasses import replace
 from math import prod
 
 from upsweep.gpu import functions
-from upsweep.gpu.choice import Choice, light, turned_piece, words, words_read
+from upsweep.gpu.choice import Choice
+from upsweep.gpu.demands import light, turned_piece, words, words_read
 from upsweep.gpu.layout import Lane, Layout, patched, turned
 from upsweep.gpu.shapes import LINE, ROWS, SEVERAL, WARPS, Chip
 from upsweep.gpu.shapes.columns import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -21,6 +20,7 @@ from upsweep.gpu.shapes import Chip
 from upsweep.gpu.sharing import node_words
 from upsweep.gpu.text import arity
 from upsweep.gpu.view import View
+from upsweep.gpu.workspaces import workspace
 from upsweep.operator import identity_of
 from upsweep.plan import Plan
 
@@ -105,7 +105,7 @@ def launch_of(
 
 def start(launch: Launch, pointers: Sequence[int], values: bytes, stream: int, device: int) -> None:
     """Launch on arrays that begin at `pointers`, on the current device."""
-    work = _workspace(launch, stream, device) if launch.meets else None
+    work = workspace(launch.arrivals, launch.nodes, stream, device) if launch.meets else None
     place = (work.control, work.arrivals, work.nodes, work.node_words) if work else (0, 0, 0, 0)
     parameter = launch.packer.pack(*place, *pointers) + values + launch.frozen
     driver.launch(launch.kernel, launch.grid, launch.block, launch.shared, stream, parameter)
@@ -234,86 +234,3 @@ def _freeze(plan: Plan, choice: Choice) -> bytes:
         heads_column=layout.heads.rows[-1] if columns and layout.heads else 0,
         start_column=[x.rows[-1] if columns and x else 0 for x in starts],
     )  # fmt: skip
-
-
-# --- the memory in which blocks meet ------------------------------------------------------------------------------------
-
-
-class Workspace:
-    """Control words, arrival counters and nodes. Between launches the control words are as nodes.cuh leaves them; nodes are
-    stale.
-    """
-
-    def __init__(self, arrivals: int, nodes: int, device: int, stream: int) -> None:
-        self.arrivals_count, self.node_words = arrivals, nodes
-        begin = 256 + -(-arrivals * 4 // 256) * 256
-        self.memory = driver.Memory(begin + 8 * nodes, device, stream)
-        self.control = self.memory.ptr
-        self.arrivals = self.control + 256
-        self.nodes = self.control + begin
-        driver.fill_words(self.control, 0, (begin + 8 * nodes) // 4, stream)
-        driver.fill_words(self.control + 8, 1, 1, stream)
-
-    def holds(self, launch: Launch) -> bool:
-        return self.arrivals_count >= launch.arrivals and self.node_words >= launch.nodes
-
-
-def _grown(found: Workspace | None, launch: Launch, device: int, stream: int) -> Workspace:
-    arrivals = max(launch.arrivals, found.arrivals_count if found else 256)
-    return Workspace(arrivals, max(launch.nodes, found.node_words if found else 8192), device, stream)
-
-
-# Workspaces that are kept: a process that makes streams without end must not keep memory for each.
-_STREAMS = 64
-_workspaces: OrderedDict[tuple[int, int], Workspace] = OrderedDict()
-
-
-def _workspace(launch: Launch, stream: int, device: int) -> Workspace:
-    """The workspace of a stream: scans of one stream never overlap, scans of two streams never meet."""
-    # The default stream, 0, is never captured, nor closed.
-    if stream and driver.capturing(stream):
-        return _workspace_of_graph(launch, stream, device)
-    key = (device, driver.stream_id(stream) if stream else 0)
-    found = _workspaces.get(key)
-    if found is not None and found.holds(launch):
-        return found
-    with _lock:
-        made = _workspaces[key] = _grown(found, launch, device, stream)
-        while len(_workspaces) > _STREAMS:
-            _workspaces.popitem(last=False)
-    return made
-
-
-@dataclass
-class Lent:
-    """A workspace that a graph has for its whole life, and the recording of a stream whose scans share the workspace."""
-
-    workspace: Workspace
-    device: int
-    loan: driver.Loan
-    recording: tuple[int, int] = (0, 0)
-
-
-_lent: list[Lent] = []
-
-
-def _workspace_of_graph(launch: Launch, stream: int, device: int) -> Workspace:
-    """The workspace of a graph. A graph may run on any stream, many times, though never beside itself: so a graph owns the
-    workspace of its scans. Every launch leaves its workspace ready for the next, so that a graph need not clear it.
-    """
-    number, graph = driver.capture(stream)
-    recording = number, stream
-    with _lock:
-        fitting = [x for x in _lent if x.device == device and x.workspace.holds(launch)]
-        for lent in fitting:
-            if lent.recording == recording:
-                return lent.workspace
-        lent = next((x for x in fitting if x.loan.take()), None)
-        if lent is None:
-            with driver.beside_capture():
-                lent = Lent(_grown(None, launch, device, driver.OWN_STREAM), device, driver.Loan())
-            lent.loan.take()
-            _lent.append(lent)
-        lent.recording = recording
-        lent.loan.give(graph)
-        return lent.workspace

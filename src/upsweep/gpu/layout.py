@@ -205,3 +205,8 @@ def patched(x: Lane) -> bool:
 def turned(x: Lane) -> bool:
     """Whether the items of a row are neighbours in memory, and those of a column are not."""
     return abs(x.along) == x.size and abs(x.rows[-1]) > x.size
+
+
+def forward(x: Lane, n: int) -> Lane:
+    """Whole rows of an array, each from its lowest address on."""
+    return replace(x, offset=x.offset + (n - 1) * min(0, x.along), along=0)

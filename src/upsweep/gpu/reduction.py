@@ -13,7 +13,7 @@ from math import prod
 
 from upsweep.gpu import launch
 from upsweep.gpu.arrays import scratch
-from upsweep.gpu.choice import light
+from upsweep.gpu.demands import light
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.shapes import ROWS, reductions
 from upsweep.gpu.view import View

@@ -14,7 +14,8 @@ from dataclasses import replace
 from math import prod
 
 from upsweep.gpu import columns, functions
-from upsweep.gpu.choice import Choice, costly, held, moved_together, packing, words, words_read
+from upsweep.gpu.choice import Choice
+from upsweep.gpu.demands import costly, held, moved_together, packing, words, words_read
 from upsweep.gpu.layout import Lane, Layout, mode
 from upsweep.gpu.shapes import ROWS, Chip
 from upsweep.gpu.shapes.reductions import for_sums

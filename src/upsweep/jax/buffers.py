@@ -44,7 +44,7 @@ def _seen(given: Any, see: Callable[[Any], Any]) -> Any:
 
 def _on_gpu(device: int, stream: int) -> Callable[[Any], Any]:
     """Buffers as the CUDA engine sees them."""
-    from upsweep.gpu.arrays import Queue, Queued
+    from upsweep.gpu.queued import Queue, Queued
 
     queue = Queue(stream)
     return lambda buffer: Queued(_address(buffer), buffer.shape, buffer.dtype, device, queue)

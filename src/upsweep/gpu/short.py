@@ -1,0 +1,148 @@
+"""Short axes: a lane holds whole rows in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from math import prod
+from typing import Any
+
+from upsweep.gpu.choice import Choice
+from upsweep.gpu.demands import moved_together, packing, words
+from upsweep.gpu.layout import GAP, Lane, Layout, forward, near_rows
+from upsweep.gpu.shapes import Chip
+from upsweep.gpu.shapes.rows import CUT
+from upsweep.gpu.shapes.short import KNOWN, STEP, for_dense, for_short
+from upsweep.gpu.shapes.walks import VECTOR_ROWS
+from upsweep.gpu.sharing import places_of
+from upsweep.gpu.text import declared
+from upsweep.plan import Plan
+
+
+def short(plan: Plan, layout: Layout, chip: Chip) -> Short:
+    columns, rows = layout.dims[-1], prod(layout.dims)
+    arrays = [x for x in layout.arrays() if x.rows[-1]]
+    grain = max(1, min(_line_grain(layout, x, 16 // x.size, columns) // x.size for x in arrays))
+    largest = max(x.size for x in arrays)
+    return Short(for_short(layout.n, rows, words(plan, layout), largest, grain), layout, columns, chip)
+
+
+def _line_grain(layout: Layout, x: Lane, vector: int, columns: int) -> int:
+    """The largest power of two that divides the address of every `vector` neighbours; the axis has steps if it is longer
+    than one item."""
+    return (x if layout.n > 1 else replace(x, along=0)).grain_of_lines(vector, columns)
+
+
+def are_dense(plan: Plan, layout: Layout) -> bool:
+    """Whether a lane takes whole rows that lie one behind another: rows of so few bytes that lanes which share one would do
+    little, or rows that do not begin at 16 bytes."""
+    n, arrays = layout.n, [*layout.moving(), *layout.stores]
+    if plan.reduce or not layout.dims or prod(layout.dims) < VECTOR_ROWS:
+        return False
+    dense = all(near_rows(layout, x) and x.grain() >= x.size for x in arrays)
+    # Rows at a pitch of a multiple of 32 bytes lie in so few banks that lanes wait for each other: f4 of 31 at 32 ran at .42 of a
+    # copy so, at .61 row by row (H200).
+    apart = all(x.rows[-1] % 32 for x in arrays if _gap(layout, x))
+    uneven = any(forward(x, n).grain() < 16 for x in arrays)
+    long = plan.segmented and n > KNOWN
+    # Two bytes that lie anywhere are stored as global memory's, and would not wait in shared memory.
+    split = any(n * x.size == 2 and _gap(layout, x) and forward(x, n).grain() == 1 for x in layout.stores)
+    cut = plan.order == "tree" and n > CUT and packing(plan, layout) > 0
+    shared = cut and moved_together(layout)
+    return (
+        dense
+        and apart
+        and uneven
+        and not (long or shared or split)
+        and not any(x.rows[-1] for x in layout.loads if x.still)
+    )
+
+
+def _gap(layout: Layout, x: Lane) -> int:
+    """Bytes between the innermost rows of an array."""
+    return 0 if x.still else x.rows[-1] - layout.n * x.size
+
+
+def dense(plan: Plan, layout: Layout, chip: Chip) -> Short:
+    smallest = min(x.size for x in (*layout.moving(), *layout.stores))
+    shape = for_dense(layout.n, words(plan, layout), smallest)
+    return Short(shape, layout, layout.dims[-1], chip, dense=True)
+
+
+@dataclass(frozen=True)
+class Short(Choice):
+    """A lane holds the items of its rows in registers."""
+
+    dense: bool = False
+    """Whether rows lie one behind another."""
+    kernel = "short"
+
+    @property
+    def meets(self) -> bool:
+        return False
+
+    @property
+    def across(self) -> bool:
+        return True
+
+    @property
+    def width(self) -> int:
+        return self.shape.vector * (self.threads if self.dense else 1)
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.shape.warps
+
+    def grid(self, resident: Callable[[], int]) -> int:
+        units = self.rows * self.column_groups
+        return units if self.dense else -(-units // self.threads)
+
+    def shared_bytes(self, plan: Plan) -> int:
+        if not self.dense:
+            return 0
+        rest = 16 + self.width * self.gap
+        return sum(self.width * self.layout.n * size + rest for size in places_of(plan, self.layout))
+
+    @property
+    def gap(self) -> int:
+        """Bytes that shared memory has for what lies between two rows."""
+        return GAP if any(_gap(self.layout, x) for x in self.layout.arrays()) else 0
+
+    def spec(self, plan: Plan) -> str:
+        layout, vector = self.layout, self.shape.vector
+        n = layout.n
+        length = n if self.dense and n <= KNOWN else 0
+        sure = (n - 1) // STEP * STEP if self.dense else 0
+        numbers = {
+            "DIMS": len(layout.dims) - 1, "ITEMS": self.shape.items, "VECTOR": vector, "THREADS": self.threads,
+            "LENGTH": length, "SURE": sure, "MOST": sure + STEP if self.dense else self.shape.items,
+            "GAP": self.gap if self.dense else 0,
+        }  # fmt: skip
+
+        def grain(x: Lane) -> int:
+            if self.dense and not x.still:
+                lowest, row = forward(x, layout.n), layout.n * x.size
+                if _gap(layout, x):
+                    return lowest.grain(row)
+                return replace(lowest, rows=x.rows[:-1]).grain(vector * row)
+            return _line_grain(layout, x, vector, self.columns) if x.rows[-1] else x.grain(x.size)
+
+        sizes = places_of(plan, layout)
+        begins = accumulate([self.width * size for size in sizes], initial=0)
+        places = [{"at": at, "place": i} for i, at in enumerate(begins)]
+
+        def moved(arrays: Sequence[Lane]) -> list[dict[str, Any]]:
+            free = iter(places)
+            return [
+                {"grain": grain(x), "flip": x.along < 0, "apart": self.dense and _gap(layout, x) > 0}
+                | (next(free) if not x.still else {})
+                for x in arrays
+            ]
+
+        truths = {"SEQUENTIAL": plan.order == "sequential", "BEHIND": self.dense}
+        inputs, outputs = (
+            moved(layout.loads),
+            moved([replace(x, along=x.along or x.size) for x in layout.stores]),
+        )
+        return declared(plan, layout, numbers, truths, inputs, outputs)
