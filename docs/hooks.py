@@ -24,6 +24,15 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 
 
+def on_config(config: Any) -> Any:
+    """The menu has the pages of the table of applications, in the order of the table."""
+    index = (ROOT / "docs" / "applications" / "index.md").read_text()
+    pages = re.findall(r"^\| \[(.*?)\]\(([\w-]+\.md)\)", index, re.M)
+    (section,) = (part for part in config.nav if "Applications of scans" in part)
+    section["Applications of scans"] += [{title: f"applications/{page}"} for title, page in pages]
+    return config
+
+
 def on_files(files: Files, config: Any) -> Files:
     files.append(File.generated(config, "benchmarks.md", content=benchmarks()))
     files.append(File.generated(config, "lab_gpu.md", content=(RESULTS / "lab_gpu.md").read_text()))
