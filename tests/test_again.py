@@ -358,6 +358,24 @@ def test_only_so_many_are_remembered(monkeypatch):
         assert 1 <= len(recall.known_calls) <= 5
 
 
+def test_a_large_run_of_one_thread_is_remembered(checked):
+    with up.set_threads(1):
+        for k in range(3):
+            x = np.random.default_rng(k).integers(0, 2**64, 2**19, dtype=np.uint64)
+            same(up.scan(x, HASHED, reverse=True), the_long_way(x, HASHED, reverse=True))
+    assert len(checked) == 3 + 1  # the long way each time, and the first
+
+
+def test_numbers_beside_an_array_wake_no_threads(checked):
+    """A run of several threads is checked each time."""
+    x = np.arange(100_000.0)
+    with up.set_threads(2):
+        for k in range(3):
+            y = up.scan((x, *[k + 0.5] * 6), map=lambda x, a, b, c, d, e, f: x + a)
+            np.testing.assert_array_equal(y, up.scan(x + (k + 0.5)))
+    assert len(checked) == 1 + 1  # the first with a map, and the first without
+
+
 def test_threads_at_once():
     x = np.linspace(0, 1, 300)
     want = [up.scan((x, x, float(k)), map=scaled, threads=1) for k in range(8)]

@@ -1,7 +1,8 @@
-"""Small runs like one before: what was checked, planned and prepared for that one serves again.
+"""Runs of one thread like one before: what was checked, planned and prepared for that one serves again.
 
-A thousand items are scanned in a microsecond, and the checks and the launch from Python took ten. They hang on dtypes, shapes
-and strides alone, but for where the arrays lie; that is left to compiled code (`entry`), which reads it from the array objects.
+A thousand items are scanned in a microsecond, and the checks and the launch from Python take ten; of a map of seven arrays and
+numbers they take 200, as long as its scan of 100,000 items. They hang on dtypes, shapes and strides alone, but for where the
+arrays lie; that is left to compiled code (`entry`), which reads it from the array objects.
 """
 
 from __future__ import annotations
@@ -12,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.cpu import threads, tuning
+from upsweep.cpu import threads
 from upsweep.cpu.arrange import arranged
 from upsweep.cpu.code import address, callable_at
-from upsweep.cpu.cuts import read_size
 from upsweep.cpu.units import entry
 from upsweep.cpu.words import Entry, Operand
 from upsweep.engine import Again, Operands
@@ -41,8 +41,6 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     """What runs this plan on arrays like these, and says whether it did: not where an array that is written lies over another,
     nor where the operator raises an exception. None where a plan is more than one thread's work."""
     if plan.n == 0 or plan.rows == 0 or plan.ahead is not None or not _readable:
-        return None
-    if read_size(plan) * plan.n * plan.rows > tuning.AGAIN_BYTES:
         return None
     seen = [*views.inputs, *views.heads, *views.outputs, *views.starts]
     if any(x is not None and x.ctypes.data != v.ctypes.data for x, v in zip(given, seen)):

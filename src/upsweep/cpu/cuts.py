@@ -71,7 +71,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     line_by_line = straight and plain and lie.turned and not lie.crossed
     along = lie.inner is None or (line_by_line and plan.n >= tuning.SHORT_STRAIGHT)
     tuned = rows if along else columns
-    item, read = item_size(plan), read_size(plan)
+    item, read = item_size(plan), read_size(plan, strides)
     side_by_side = lie.side_by_side
     fewer = (max(item, 4) - 1).bit_length() - 2
     columns_apart = lie.inner is not None and not lie.turned
@@ -80,7 +80,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     staged = 0 if along or in_order else lines_staged(plan, strides, lie)
     if staged and lie.turned:
         width = staged
-    wanted = wanted_threads(plan)
+    wanted = wanted_threads(plan, strides)
     while (
         columns_apart
         and width * item > tuning.NARROW_BYTES
@@ -147,7 +147,7 @@ def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
     lie = rows_of(plan, strides)
     if not free(plan.op, plan.accumulators):
         return plan.order == "sequential" and not lie.turned
-    threads = wanted_threads(plan)
+    threads = wanted_threads(plan, strides)
     enough = threads == 1 or lie.side_by_side * prod(lie.sizes) >= 2 * LINE * threads
     columns = (lie.inner is not None and not lie.abreast) or lie.near * item_size(plan) >= tuning.WALKED_BYTES
     return columns and not lie.turned and enough and not past_cache(plan)
@@ -285,9 +285,9 @@ def _batch(tiled: bool, groups: int, wanted: int, size: int) -> int:
     return 1 if tiled else max(1, min(tuning.TICKET_BYTES // max(1, size), groups // (4 * wanted)))
 
 
-def wanted_threads(plan: Plan) -> int:
+def wanted_threads(plan: Plan, strides: tuple[Strides, ...]) -> int:
     """The threads that pay for a plan."""
-    pay = 2 * read_size(plan) * plan.n * plan.rows // max(1, tuning.PARALLEL_BYTES)
+    pay = 2 * read_size(plan, strides) * plan.n * plan.rows // max(1, tuning.PARALLEL_BYTES)
     return max(1, min(plan.threads or cores.wanted(), pay))
 
 
@@ -307,9 +307,10 @@ def item_size(plan: Plan) -> int:
     return sum(d.itemsize for d in plan.accumulators) + plan.segmented
 
 
-def read_size(plan: Plan) -> int:
-    """Bytes of one item as it is swept, or as it is read where a map makes fewer bytes of it."""
-    return max(item_size(plan), sum(d.itemsize for d in plan.loads) + plan.segmented)
+def read_size(plan: Plan, strides: tuple[Strides, ...]) -> int:
+    """Bytes of one item as it is swept, or as it is read where a map makes fewer bytes of it. Numbers stay where they are."""
+    moved = sum(d.itemsize for d, array in zip(plan.loads, strides) if array[plan.axis])
+    return max(item_size(plan), moved + plan.segmented)
 
 
 def nodes_of(tiles: int) -> int:

@@ -1,4 +1,4 @@
-"""A small run's way in: from array objects to the words of a launch, without Python."""
+"""The way in of a run of one thread: from array objects to the words of a launch, without Python."""
 
 from __future__ import annotations
 

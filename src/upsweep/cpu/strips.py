@@ -49,7 +49,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
         plan.reverse and bool(plan.map or plan.finish),
         known if dense else (None,) * len(known),
     )
-    wanted = wanted_threads(plan)
+    wanted = wanted_threads(plan, strides)
     others = prod(sizes)
     strip = _strip(side_by_side, others, wanted, tuning.STRIP if beside else tuning.STRIP_OF_ROWS)
     strips = -(-side_by_side // strip)

@@ -60,8 +60,6 @@ TWICE = 1.3
 threads over that of one, 2^20 items: float32 1.3 to 1.4, float64 1.6."""
 NARROW_BYTES = 1 << 11
 """Strips of columns are made narrower for several threads down to so many bytes, rather than cut into tiles."""
-AGAIN_BYTES = 1 << 21
-"""Larger runs are not remembered: beside them, to check a call takes no time."""
 PARALLEL_BYTES = 1 << 22
 """Less than this is scanned by the calling thread, in a quarter of a millisecond (float32 .25, int64 .14): waking another costs
 20 us and more, and two threads read their tiles twice. From here on there is a thread for each half of it. Speed beside one
