@@ -79,7 +79,7 @@ def _counts(xp: Any, x: Any, bins: int) -> Any:
             f"a histogram counts integers, got {x.dtype}; make bins of it first, with searchsorted"
         )
     counts = _within(xp, x, bins)
-    if int(xp.sum(counts)) != x.shape[0]:
+    if int(counts.sum()) != x.shape[0]:
         low, high = int(xp.min(x)), int(xp.max(x))
         raise ValueError(f"items from {low} to {high} do not all lie in bins 0 to {bins - 1}")
     return counts

@@ -66,12 +66,12 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
         raise ShapeError("a 0-dimensional array has no axis to filter along; pass x.reshape(1)")
     axis = axis_of(axis, tuple(x.shape))
     wide = xp.complex128 if dtype.kind == "c" else xp.float64
-    u, result = xp.moveaxis(x, axis, -1), getattr(xp, dtype.name)
+    u, result = _moved(xp, x, axis, -1), getattr(xp, dtype.name)
     if zi is None and dtype.kind != "c":
         front, sections = sectioned(tuple(b), tuple(a))
         if front != (1.0,):
             u = _feed_forward(xp, front, xp.astype(u, wide, copy=False))
-        return give(xp.moveaxis(_cascade(xp, sections, u, result, order), -1, axis))
+        return give(_moved(xp, _cascade(xp, sections, u, result, order), -1, axis))
     u = xp.astype(u, wide, copy=False)
     size = max(len(a), len(b)) - 1
     y = _feed_forward(xp, b, u)
@@ -162,6 +162,11 @@ def _monic(b: bytes, a: bytes) -> list[list[complex]]:
     return [[quotient(v, denominator[0]) for v in each] for each in (numerator, denominator)]
 
 
+def _moved(xp: Any, x: Any, source: int, to: int) -> Any:
+    """`moveaxis`, which takes microseconds also where there is one axis."""
+    return x if x.ndim == 1 and source in (0, -1) else xp.moveaxis(x, source, to)
+
+
 def _times(xp: Any, c: complex, x: Any) -> Any:
     """`c x` from real products alone: a library's complex product may fuse its multiply-adds, and its bits vary."""
     if not c.imag:
@@ -174,7 +179,7 @@ def _times(xp: Any, c: complex, x: Any) -> Any:
 
 def _feed_forward(xp: Any, b: Sequence[complex], x: Any) -> Any:
     y, n = xp.empty_like(x), x.shape[-1]
-    step = max(1, _PIECE * n // max(1, math.prod(x.shape)))
+    step = max(1, (_NEAR if xp is np else _PIECE) * n // max(1, math.prod(x.shape)))
     for lo in range(0, n, step):
         hi = min(n, lo + step)
         y[..., lo:hi] = _times(xp, b[0], x[..., lo:hi])
@@ -187,6 +192,9 @@ def _feed_forward(xp: Any, b: Sequence[complex], x: Any) -> Any:
 
 _PIECE = 1 << 20
 """Items at once: 2^22 of them then take a third of the time, because intermediate memory is used again."""
+_NEAR = 1 << 16
+"""The same where NumPy computes: they stay in a near cache. ns an item, one thread, AMD, loaded, 16 coefficients, by 2^14, 2^16,
+2^17, 2^20 at once: a row of 10^6 13, 11, 12, 16, 1000 rows of 1000 30, 23, 22, 31."""
 
 
 def _cascade(xp: Any, sections: tuple[Section, ...], x: Any, dtype: Any, order: str) -> Any:
