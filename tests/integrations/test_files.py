@@ -13,12 +13,32 @@ import pytest
 
 import upsweep as up
 from upsweep import files
+from upsweep.files import blocks
 from upsweep.files.grid import Grid
 
 
 @pytest.fixture
 def small_chunks(monkeypatch):
     monkeypatch.setattr(files, "CHUNK_BYTES", 4096)
+
+
+@pytest.mark.parametrize("first", [0, 1024, 3001])
+@pytest.mark.parametrize("types", [{}, {"v": "float"}])
+def test_lines_come_in_blocks_that_a_stream_takes_whole(tmp_path, monkeypatch, first, types):
+    """Wherever the first line stands, and where a column is read twice: as numbers and as text."""
+    pa = pytest.importorskip("pyarrow")
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 13)
+    lines = [f"{i * i},{i}" for i in range(9000)]
+    (tmp_path / "t.csv").write_text("\n".join(["v,w", *lines]))
+    types = {name: pa.float64() for name in types}
+    made = list(blocks.opened(tmp_path / "t.csv").blocks(first, ["v"], types, ["v", "w"] if types else ["w"]))
+    starts = np.cumsum([first, *(block.num_rows for _, block, _ in made)])
+    assert starts[-1] == 9000
+    # A scan that goes on comes into the middle of its first block.
+    assert all(start % 512 == 0 for start in starts[2:-1])
+    assert max(np.diff(starts)) <= 2048
+    assert [v for _, block, _ in made for v in block["v"].to_pylist()] == [i * i for i in range(first, 9000)]
+    assert [w for _, _, kept in made for w in kept["w"].to_pylist()] == [f"{i}" for i in range(first, 9000)]
 
 
 @pytest.mark.parametrize("suffixes", [("npy", "npy"), ("zarr", "zarr"), ("npy", "zarr")])

@@ -106,13 +106,29 @@ class _Csv:
                 pa.record_batch({name: pa.array([], t) for name, t in text.items()}),
             )
         elif not twice:
-            for done, block in self._read(first, list(dict.fromkeys((*names, *kept))), types | text):
+            for done, block in self._aligned(first, list(dict.fromkeys((*names, *kept))), types | text):
                 yield done, block.select([*names]), block.select([*kept])
         else:
             # A column is read once as numbers and once as the text that it is: both cut the file at the same lines.
-            numbers, texts = self._read(first, names, types), self._read(first, kept, text)
+            numbers, texts = self._aligned(first, names, types), self._aligned(first, kept, text)
             for (done, block), (_, own) in zip(numbers, texts):
                 yield done, block, own
+
+    def _aligned(self, first: int, names: Sequence[str], types: dict[str, Any]) -> Iterator[tuple[int, Any]]:
+        """Blocks that end at multiples of a power of two: a stream takes them whole, and others in two dozen parts."""
+        import pyarrow as pa
+
+        start, step, waiting = first, 0, []
+        for done, batch in self._read(first, names, types):
+            step = max(step, 1 << (batch.num_rows.bit_length() - 1))
+            waiting.append(batch)
+            rows = sum(batch.num_rows for batch in waiting)
+            if here := (start + rows) // step * step - start:
+                table = pa.Table.from_batches(waiting)
+                yield done, table.slice(0, here).combine_chunks().to_batches()[0]
+                start, waiting = start + here, table.slice(here).to_batches()
+        if waiting:
+            yield self.total, pa.Table.from_batches(waiting).combine_chunks().to_batches()[0]
 
     def _read(self, first: int, names: Sequence[str], types: dict[str, Any]) -> Iterator[tuple[int, Any]]:
         import pyarrow as pa

@@ -70,8 +70,10 @@ class Columns:
     def _numbers(self, name: str, column: Any) -> np.ndarray:
         import pyarrow as pa
 
-        if name in self.types:
-            column = column.cast(pa.from_numpy_dtype(np.dtype(self.types[name])))
+        known = pa.from_numpy_dtype(np.dtype(self.types[name])) if name in self.types else column.type
+        if column.type != known:
+            # Not where nothing changes: the first cast imports for as long as half a million numbers take to scan.
+            column = column.cast(known)
         t = column.type
         floats = pa.types.is_floating(t)
         if column.null_count and pa.types.is_primitive(t) and not (floats and self._missing_as_nan):
