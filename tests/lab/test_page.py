@@ -432,6 +432,7 @@ def test_a_request_that_is_no_request_leaves_the_terminal_alone(server, capfd):
         ({"kernel": "domino", "resident": -1}, "at least one block"),
         ({"kernel": "domino", "issue": "sideways"}, "blocks start"),
         ({"kernel": "domino", "op": "power"}, "no operator"),
+        ({"kernel": "blelloch", "op": "own", "own": "a + b"}, "write it into the field identity"),
     ],
 )
 def test_what_cannot_be_traced_is_said(server, dials, says):

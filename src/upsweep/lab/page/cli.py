@@ -33,7 +33,14 @@ class _OpensKernels(click.Group):
 
 @click.group("lab", cls=_OpensKernels)
 def app() -> None:
-    """Play the textbook's kernels step by step, and do the exercises."""
+    """Play the textbook's kernels step by step, and do the exercises.
+
+    \b
+    upsweep lab               the course, in your browser
+    upsweep lab brent-kung    a kernel of the textbook, short for `upsweep lab open brent-kung`
+    upsweep lab mine.py       a kernel of your own
+    upsweep lab --html FILE   the page as one file; `upsweep lab open --help` lists all options
+    """
 
 
 @app.command("open")
@@ -51,9 +58,10 @@ def app() -> None:
 @click.option("--like", default="", help="For your file: the textbook kernel whose launch it takes over.")
 @click.option(
     "--expect",
+    type=click.Choice(["inclusive", "exclusive", "reduction"]),
     default="inclusive",
     show_default=True,
-    help="For your file: what it must give: inclusive, exclusive or reduction.",
+    help="For your file: the result that it must give.",
 )
 @click.option("--schedule", help=f"Order of threads: {', '.join(SCHEDULES)}.")
 @click.option("--resident", type=int, help="How many blocks are held at once.")
@@ -79,20 +87,27 @@ def open_(
         "issue": issue,
         "padding": padding,
     }
-    given["n"] = n or (len(x.replace(",", " ").split()) if x else None)
+    given["n"] = len(x.replace(",", " ").split()) if n is None and x else n
     turned = {name: value for name, value in given.items() if value is not None}
+
+    if python and html is None:
+        _fail("--python goes into a file: name it by --html")
+    if html is not None and (html.is_dir() or not html.parent.is_dir()):
+        _fail(f"{html} cannot be written: it is a folder, or its folder is not there")
 
     def opening() -> Dials:
         mine = kernel.partition(":")[0].endswith(".py")
-        opened = read(kernel, like, expect) if mine else first(known(kernel or "brent-kung"))
+        opened = read(kernel, like and known(like), expect) if mine else first(known(kernel or "brent-kung"))
         return replace(opened, **turned)
 
     try:
         start = opening()
-        if not start.source:
+        if html is not None or not start.source:
             payload(start)
-    except (KeyError, ValueError, OSError) as wrong:
-        _fail(str(wrong.args[0]) if not isinstance(wrong, OSError) else str(wrong))
+    except OSError as missing:
+        _fail(_said(missing))
+    except (KeyError, ValueError) as wrong:
+        _fail(str(wrong.args[0]))
     if html is not None:
         try:
             size = (with_python if python else offline)(html, start, welcome=not kernel)
@@ -135,10 +150,16 @@ def grade(file: Path) -> None:
     """Mark FILE, an answer. Judges values, races, work and banks, names the line to blame, and fails below full marks."""
     try:
         result = graded(file)
-    except (OSError, ValueError) as mistake:
+    except OSError as missing:
+        _fail(_said(missing))
+    except ValueError as mistake:
         _fail(str(mistake))
     print(result)
     raise click.exceptions.Exit(0 if result.passed else 1)
+
+
+def _said(missing: OSError) -> str:
+    return f"{missing.filename}: {missing.strerror}"
 
 
 def _fail(message: str) -> NoReturn:

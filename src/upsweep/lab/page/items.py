@@ -29,6 +29,8 @@ def operator_of(op: str, own: str) -> str | Callable[[Any, Any], Any]:
     if op != "own":
         return OPERATORS[op]
     try:
+        if not own.strip():
+            raise SyntaxError("it is empty")
         code = compile(f"lambda a, b: ({own.strip()}\n)", "<operator>", "eval")
     except SyntaxError as error:
         raise ValueError(

@@ -21,6 +21,7 @@ from upsweep.lab.rewrite import Rewritten
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.sync import barriers
 from upsweep.lab.traces import Case, Trace
+from upsweep.operator import OperatorError
 from upsweep.textbook import KERNELS, Launch
 from upsweep.textbook.mistakes import MISTAKES
 from upsweep.textbook.setups import width
@@ -181,7 +182,13 @@ def posed(dials: Dials) -> Case:
     if dials.source:
         sizes |= {**dials.sizes, "like": dials.like or None, "expect": dials.expect or None}
     operator = operator_of(dials.op, dials.own)
-    one = case(dials.source or dials.kernel, op=operator, block=dials.block, **sizes)
+    try:
+        one = case(dials.source or dials.kernel, op=operator, block=dials.block, **sizes)
+    except OperatorError:
+        raise ValueError(
+            f"{dials.kernel} needs the identity of your operator, the value that changes nothing, such as 0 for +: "
+            "write it into the field identity"
+        ) from None
     if dials.kernel in MISTAKES and (dials.n != len(one.x) or dials.block or dials.padding or dials.x):
         raise ValueError(
             f"{dials.kernel} is shown as it was printed: n = {len(one.x)}, its own items, block and padding"
