@@ -539,6 +539,19 @@ def test_python_runs_it_as_a_module(tmp_path: Path) -> None:
     assert got.stdout == f"upsweep {up.__version__}\n", got.stderr
 
 
+def test_long_whole_numbers_lose_no_digits(tmp_path: Path) -> None:
+    """pyarrow alone reads a column of them as floats."""
+    whole = [2**64 - 1, 3, 2**63]
+    (tmp_path / "t.csv").write_text("".join(f"{line}\n" for line in ("w,v", *(f"1e30,{n}" for n in whole))))
+    got = call(tmp_path, "scan", "t.csv", "--op", "min", "--column", "v")
+    assert got.returncode == 1
+    assert "'v' has whole numbers that int64 does not hold, such as 18446744073709551615" in got.stderr
+    done(tmp_path, "scan", "t.csv", "--op", "min", "--column", "v", "--dtype", "uint64", "--out", "y.npy")
+    same_bits(np.load(tmp_path / "y.npy"), np.minimum.accumulate(np.array(whole, np.uint64)))
+    done(tmp_path, "scan", "t.csv", "--op", "min", "--column", "w", "--out", "w.npy")
+    same_bits(np.load(tmp_path / "w.npy"), np.full(3, 1e30))
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_missing_values_are_said(tmp_path: Path, suffix: str) -> None:
     """Also where the first of them stands in a later block, and where a map reads them."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
+
+import numpy as np
 
 from upsweep.files.arrays import FileError
 from upsweep.files.packed import pyarrow_for
@@ -142,7 +145,10 @@ class _Csv:
                     arrow.ParseOptions(newlines_in_values=True),
                     arrow.ConvertOptions(include_columns=[*names], column_types=types),
                 )
+                inferred = [name for name in names if name not in types]
                 for batch in lines:
+                    while inferred:
+                        self._refuse_long(inferred.pop(), batch)
                     skipped = min(first, batch.num_rows)
                     first -= skipped
                     if skipped < batch.num_rows:
@@ -153,6 +159,20 @@ class _Csv:
                         f"a line of {self._path.name} is longer than {BLOCK_BYTES:,} bytes"
                     ) from None
                 raise FileError(f"{error}; dtype= names another type to read as") from None
+
+    def _refuse_long(self, name: str, batch: Any) -> None:
+        """A FileError for whole numbers in the first batch that int64 does not hold: pyarrow would make floats of them."""
+        import pyarrow as pa
+
+        column, at = batch[name], self.names.index(name)
+        if column.type != pa.float64() or not np.any(abs(column.to_numpy(zero_copy_only=False)) >= 2.0**63):
+            return
+        for line in islice(_lines(self._path), 1, 1 + batch.num_rows):
+            if line[at].strip(" +-").isdigit() and not -(2**63) <= int(line[at]) < 2**63:
+                raise FileError(
+                    f"column {name!r} has whole numbers that int64 does not hold, such as {line[at]}: dtype='uint64' or "
+                    "'float64' (--dtype) says what to read them as"
+                )
 
 
 def _has_rows(path: Path) -> bool:
