@@ -107,6 +107,7 @@ MISTAKES = [
     ),
     (up.OperatorError, "NameError", lambda: up.scan(X, lambda a, b: nowhere(a))),  # noqa: F821
     (up.OperatorError, "cannot be compiled in", lambda: up.scan(X, lambda a, b, table={}: a)),
+    (up.OperatorError, "cannot be compiled: .*float16", lambda: up.scan(X, map=lambda x: x * np.float16(2))),
     (up.OperatorError, "np.sin takes 1 operand", lambda: up.scan(X, np.sin)),
     (up.OperatorError, "map and finish must be functions, got 'square'", lambda: up.scan(X, map="square")),
     (

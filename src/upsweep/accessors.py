@@ -15,14 +15,22 @@ FUNCTIONS = (
 _Class = TypeVar("_Class", bound=type)
 
 
-def of_groups(name: str, x: Any, segments: Any, *args: Any, **keywords: Any) -> Any:
+def of_groups(name: str, x: Any, groups: Any, /, *args: Any, **keywords: Any) -> Any:
     """A function of each group by itself."""
+    for taken, why in (
+        ("segments", "groups are the segments"),
+        ("out", "rows without a group are missing in the result"),
+    ):
+        if keywords.get(taken) is not None:
+            raise ValueError(f"{why}: leave {taken}= away")
     function = _discounted_sum if name == "discounted_sum" else getattr(up, name)
-    return function(x, *args, segments=segments, **keywords)
+    return function(x, *args, segments=groups, **keywords)
 
 
-def _discounted_sum(rewards: Any, gamma: Any, *, segments: Any, **keywords: Any) -> Any:
+def _discounted_sum(rewards: Any, gamma: Any, dones: Any = None, *, segments: Any, **keywords: Any) -> Any:
     """Groups are the episodes: each one's last sum is its last item. Integers are summed as floats."""
+    if dones is not None:
+        raise ValueError("groups are the episodes: leave dones away, and group by the episode as well")
     return up.linear_recurrence(gamma, rewards * 1.0, reverse=True, segments=segments, **keywords)
 
 

@@ -19,6 +19,7 @@ from pandas.api.typing import DataFrameGroupBy, SeriesGroupBy
 
 import upsweep as up
 from upsweep.accessors import methods, of_groups
+from upsweep.components import bare, tupled
 
 
 @register_series_accessor("upsweep")
@@ -38,7 +39,7 @@ class Accessor:
             return getattr(up, name)(self._obj, *args, **keywords)
         # Columns of several dtypes have no array in common.
         del keywords["axis"]
-        return self._obj.apply(lambda column: getattr(up, name)(column, *args, **keywords))
+        return self._obj.apply(lambda column: _alone(getattr(up, name)(column, *args, **keywords)))
 
 
 @methods
@@ -57,10 +58,12 @@ class GroupAccessor:
             lost = np.logical_or.reduce([pd.isna(key) for key in keys])
 
         def scanned(column: Any) -> Any:
-            y = of_groups(name, column, segments, *args, **keywords)
-            return y.mask(lost) if lost.any() else y
+            made = of_groups(name, column, segments, *args, **keywords)
+            return bare([y.mask(lost) for y in tupled(made)]) if lost.any() else made
 
-        return self._obj.apply(scanned) if isinstance(self._obj, pd.DataFrame) else scanned(self._obj)
+        if isinstance(self._obj, pd.DataFrame):
+            return self._obj.apply(lambda column: _alone(scanned(column)))
+        return scanned(self._obj)
 
 
 def _keys(groups: Any) -> list[Any]:
@@ -71,6 +74,13 @@ def _keys(groups: Any) -> list[Any]:
     if not all(isinstance(key, (np.ndarray, pd.Index, ExtensionArray)) for key in keys):
         return [groups.ngroup().to_numpy()]
     return keys
+
+
+def _alone(made: Any) -> Any:
+    """The result of a column: a table has no place for several."""
+    if isinstance(made, tuple):
+        raise ValueError("several results for each column make no table: scan the columns one by one")
+    return made
 
 
 _GROUPS: tuple[Any, ...] = (SeriesGroupBy, DataFrameGroupBy)

@@ -52,4 +52,9 @@ class ExprAccessor:
                 return getattr(up, name)(columns[0], *args, **keywords)
             return of_groups(name, columns[0], up.segments.groups(*columns[1:]), *args, **keywords)
 
+        if not keys:
+            # Of several columns each is scanned by itself.
+            return self._expression.map_batches(
+                lambda x: run([x]), return_dtype=return_dtype or pl.self_dtype()
+            )
         return pl.map_batches(exprs, run, return_dtype=return_dtype or pl.dtype_of(self._expression))

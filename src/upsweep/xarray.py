@@ -14,7 +14,7 @@ import xarray as xr
 
 import upsweep as up
 from upsweep.accessors import methods
-from upsweep.components import tupled
+from upsweep.components import bare, tupled
 from upsweep.segments import Segments
 
 
@@ -43,12 +43,14 @@ class Accessor:
         if isinstance(told, Segments):
             marks = tuple(_marks(mark, obj, along) for mark in tupled(told.values))
             keywords["segments"] = Segments(told.spelling, marks if told.spelling == "groups" else marks[0])
-        made = getattr(up, name)(obj.data, *args, **keywords)
-        return obj.copy(data=made) if made.shape == obj.shape else made
+        made = tupled(getattr(up, name)(obj.data, *args, **keywords))
+        return bare([obj.copy(data=y) if y.shape == obj.shape else y for y in made])
 
     def _like(self, value: Any, obj: xr.DataArray) -> Any:
         if not isinstance(value, xr.DataArray):
             return value
+        if foreign := set(value.dims) - set(obj.dims):
+            raise up.ShapeError(f"the array has no dimension {', '.join(map(str, foreign))}, only {obj.dims}")
         # Labels that obj has not are left out.
         return xr.align(obj, value, join="left")[1].broadcast_like(obj).transpose(*obj.dims).data
 

@@ -179,6 +179,33 @@ def test_kalman_is_its_loop(apps, d, m, steps, missing):
         np.testing.assert_allclose(got, np.reshape(values, got.shape), rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+@pytest.mark.parametrize("far", [0.0, 5e3])
+def test_logarithms_far_below_those_of_floats(apps, order, far):
+    """The loop in logarithms. A state's start, a switch or an observation may each be as unlikely as no float is."""
+    start, switch = np.array([0.0, -800.0]), np.array([[0.0, -900], [-900, 0]]) - far
+    seen = np.array([[-900.0, 0], [0, -500], [-3, 0], [0, 0]])
+    score, wanted, sums = start + seen[0], [], []
+    for t in range(len(seen)):
+        if t:
+            score = np.logaddexp.reduce(score[:, None] + switch, axis=0) + seen[t]
+        sums.append(np.logaddexp.reduce(score))
+        wanted.append(np.exp(score - sums[-1]))
+    filtered, total = apps.hmm_forward(start, switch, seen, logarithms=True, order=order)
+    np.testing.assert_allclose(filtered, wanted, rtol=1e-9)
+    np.testing.assert_allclose(total, sums, rtol=1e-12)
+
+
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+@pytest.mark.parametrize("logarithms", [True, False])
+def test_an_observation_of_which_nothing_is_known_makes_no_certainty(apps, order, logarithms):
+    likelihood = np.array([[0.5, 0.5], [np.nan, np.nan], [0.5, 0.5]])
+    model = [np.array([0.5, 0.5]), np.full((2, 2), 0.5), likelihood]
+    given = map(np.log, model) if logarithms else model
+    _, total = apps.hmm_forward(*given, logarithms=logarithms, order=order)
+    np.testing.assert_allclose(total, [np.log(0.5), np.nan, np.nan], rtol=1e-12)
+
+
 def test_complex_numbers_keep_their_imaginary_part_nowhere():
     one = np.eye(1)
     for call in (
@@ -200,6 +227,8 @@ def test_shapes_that_do_not_fit_are_refused():
     for call in (apps.hmm_forward, apps.viterbi):
         with pytest.raises(up.ShapeError, match=r"\(T, K\)"):
             call([0.5, 0.5], [[1.0]], [[1.0, 1.0]])
+        with pytest.raises(up.ShapeError, match=r"\(T, K\)"):
+            call([], np.zeros((0, 0)), np.zeros((3, 0)))
     with pytest.raises(up.ShapeError, match="observation"):
         apps.kalman_filter([[1.0]], [[1.0]], [[1.0, 2.0]], [[1.0]], [[1.0]], [0.0], [[1.0]])
     with pytest.raises(up.ShapeError, match="y must be"):

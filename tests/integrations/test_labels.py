@@ -28,6 +28,84 @@ def test_pandas_keeps_its_index():
     assert b.name == "v"
 
 
+@pytest.mark.parametrize(
+    ("dtype", "summed"),
+    [
+        ("Int64", "Int64"),
+        ("UInt8", "UInt64"),
+        ("Float32", "Float32"),
+        ("boolean", "Int64"),
+        ("int8[pyarrow]", "int64[pyarrow]"),
+        ("double[pyarrow]", "double[pyarrow]"),
+    ],
+)
+def test_pandas_keeps_arrays_that_may_have_missing_values(dtype, summed):
+    pd = pytest.importorskip("pandas")
+    if "pyarrow" in dtype:
+        pytest.importorskip("pyarrow")
+    x = pd.Series([1, 0, 1], index=[5, 5, 7], name="v").astype(dtype)
+    assert up.scan(x, "max").dtype == x.dtype
+    y = up.cumulative_sum(x)
+    assert y.dtype == summed
+    assert y.equals(pd.Series([1, 1, 2], index=[5, 5, 7], name="v").astype(summed))
+
+
+def test_rows_without_a_group_cost_no_digits():
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("upsweep.pandas")
+    x = pd.Series([2**60 + 1, 5, 7], dtype="Int64")
+    y = x.groupby(["a", None, "a"]).upsweep.cumulative_sum()
+    assert y.dtype == "Int64"
+    assert y.tolist() == [2**60 + 1, pd.NA, 2**60 + 8]
+
+
+def test_several_results_and_what_groups_do_not_take():
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("upsweep.pandas")
+
+    def both(prefix, x):
+        return prefix, x
+
+    table = pd.DataFrame({"i": [3, 1, 2], "f": [1.0, 2, 3]}, index=[4, 5, 6])
+    groups = table.groupby(["a", None, "a"])
+    peak, item = groups["i"].upsweep.scan("max", finish=both)
+    assert peak.tolist()[::2] == [3, 3]
+    assert item.tolist()[::2] == [3, 2]
+    assert peak.isna().tolist() == item.isna().tolist() == [False, True, False]
+    for call in (
+        lambda: table.upsweep.scan("max", finish=both),
+        lambda: groups.upsweep.scan("max", finish=both),
+    ):
+        with pytest.raises(ValueError, match="columns one by one"):
+            call()
+    for name, keywords in (
+        ("segments", {"segments": up.segments.lengths([3])}),
+        ("out", {"out": np.zeros(3)}),
+    ):
+        with pytest.raises(ValueError, match=f"leave {name}= away"):
+            groups["i"].upsweep.scan("max", **keywords)
+    with pytest.raises(ValueError, match="groups are the episodes"):
+        groups["i"].upsweep.discounted_sum(0.5, [0, 1, 0])
+
+
+def test_several_columns_of_polars():
+    pl = pytest.importorskip("polars")
+    pytest.importorskip("upsweep.polars")
+    table = pl.DataFrame({"i": [1, 2, 3], "f": [1.0, 2.0, 3.0]})
+    assert table.select(pl.all().upsweep.scan()).equals(pl.DataFrame({"i": [1, 3, 6], "f": [1.0, 3.0, 6.0]}))
+
+
+def test_several_results_and_foreign_dimensions_of_xarray():
+    xr = pytest.importorskip("xarray")
+    pytest.importorskip("upsweep.xarray")
+    x = xr.DataArray([[1, 5], [3, 4]], dims=("t", "s"), coords={"t": [7, 8]})
+    peak, item = x.upsweep.scan("max", dim="t", finish=lambda prefix, v: (prefix, v))
+    xr.testing.assert_identical(peak, x.copy(data=[[1, 5], [3, 5]]))
+    xr.testing.assert_identical(item, x)
+    with pytest.raises(up.ShapeError, match="no dimension q"):
+        x.upsweep.ema(xr.DataArray([0.1, 0.2], dims="q"), dim="t")
+
+
 def test_the_accessor_of_pandas():
     pd = pytest.importorskip("pandas")
     import upsweep.pandas  # noqa: F401

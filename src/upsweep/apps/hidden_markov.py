@@ -25,13 +25,15 @@ def hmm_forward(
         initial: probabilities of the first state, shape (K,).
         transition: `transition[i, j]`, the probability of j after i, shape (K, K).
         likelihood: `likelihood[..., t, j]`, that of observation t in state j, shape (..., T, K): many sequences of one model.
-        logarithms: whether these three are logarithms, as for `viterbi`; they may lie far below those of any float.
+        logarithms: whether these three are logarithms, as for `viterbi`; they may lie far below those of any float. A state that
+            is less likely than the likeliest one of its time by more than a factor of e^700 counts as impossible.
         order: "tree" for all steps at once, or "sequential" for the loop over time, which costs K^2 operations a step instead of
             2 K^3: take it on a CPU. On a GPU each of its steps is several launches.
 
     Returns:
         `(filtered, log_likelihood)`: the states' probabilities, shape (..., T, K), and `log p(y_0 ... y_t)`, shape (..., T),
-        float64, of the likelihood's kind. Observations that no state explains give NaN and -inf from there on.
+        float64, of the likelihood's kind. Observations that no state explains give NaN and -inf from there on, those
+        that are NaN give NaN twice.
 
     Raises:
         ShapeError: shapes that do not fit.
@@ -50,12 +52,13 @@ def hmm_forward(
         xp, given, give = enter(likelihood, initial, transition)
         seen, start, switch = (real(xp, v, "a model") for v in given)
         _check(start, switch, seen)
-        most = xp.max(seen, axis=-1)
-        # No state explains the observation, so nothing is taken off.
-        most = xp.where(most > -xp.inf, most, xp.zeros_like(most))
+        # In the first step a state may be as unlikely as its observation is likely.
+        seen = xp.concat([seen[..., :1, :] + start, seen[..., 1:, :]], axis=-2)
+        most, top = _largest(xp, seen), _largest(xp, xp.reshape(switch, (-1,)))
         filtered, total = hmm_forward(
-            xp.exp(start), xp.exp(switch), xp.exp(seen - most[..., None]), order=order
+            xp.ones_like(start), xp.exp(switch - top), xp.exp(seen - most[..., None]), order=order
         )
+        most[..., 1:] += top
         return give(filtered), give(total + api.scan(most, axis=-1, order=order))
     xp, model, give = _model(initial, transition, likelihood)
     if order == "sequential":
@@ -134,6 +137,12 @@ def viterbi(initial: Any, transition: Any, likelihood: Any, *, order: str = "tre
     return give(xp.flip(path[:, 0], axis=0)), give(xp.max(scores[-1], axis=0))
 
 
+def _largest(xp: Any, logarithms: Any) -> Any:
+    """The largest along the last axis; 0 where nothing is possible, so that nothing is taken off."""
+    most = xp.max(logarithms, axis=-1)
+    return xp.where(most > -xp.inf, most, xp.zeros_like(most))
+
+
 def _model(initial: Any, transition: Any, likelihood: Any) -> tuple[Any, tuple[Any, Any, Any], Any]:
     xp, (likelihood, initial, transition), give = enter(likelihood, initial, transition)
     _check(initial, transition, likelihood)
@@ -153,7 +162,7 @@ def _steps(xp: Any, model: tuple[Any, Any, Any], times: Any) -> Any:
 
 def _check(initial: Any, transition: Any, likelihood: Any) -> None:
     states = likelihood.shape[-1] if likelihood.ndim >= 2 else -1
-    if tuple(initial.shape) != (states,) or tuple(transition.shape) != (states, states):
+    if states == 0 or tuple(initial.shape) != (states,) or tuple(transition.shape) != (states, states):
         shapes = ", ".join(str(tuple(v.shape)) for v in (initial, transition, likelihood))
         raise ShapeError(
             f"initial, transition and likelihood must be (K,), (K, K) and (T, K) or (..., T, K), got {shapes}"
@@ -168,6 +177,6 @@ def _unit(xp: Any, matrices: Any) -> Parts:
 
 
 def _logarithms(xp: Any, sizes: Any) -> Any:
-    """-inf of what is not above zero."""
+    """-inf of what is not above zero, and NaN of NaN."""
     some = xp.where(sizes > 0, sizes, xp.ones_like(sizes))
-    return xp.where(sizes > 0, xp.log(some), xp.zeros_like(sizes) - xp.inf)
+    return xp.where(sizes > 0, xp.log(some), 0 * sizes - xp.inf)

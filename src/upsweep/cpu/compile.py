@@ -100,7 +100,7 @@ def _written(make: Callable[[], Any], arguments: Sequence[Any], result: Any, nam
         made = inner(make()).get_compile_result(result(*arguments))
     except OperatorError:
         raise
-    except (NumbaError, UnsupportedBytecodeError, Refused, TypeError) as error:
+    except (NumbaError, UnsupportedBytecodeError, Refused, TypeError, NotImplementedError) as error:
         raise uncompilable(op, error) from error
     module = made.library._final_module
     if any(f.is_declaration and f.name.startswith(_PYTHONS) for f in module.functions):

@@ -167,9 +167,21 @@ def _as_pandas(like: Any, y: np.ndarray) -> Any:
         return pandas.DataFrame(y, like.index, like.columns)
     if not isinstance(like, pandas.Series):
         return y
-    made = pandas.Series(y, like.index, name=like.name)
+    made = pandas.Series(_as_array(like.dtype, y), like.index, name=like.name)
     zone = getattr(like.dtype, "tz", None)
     return made if zone is None or y.dtype.kind != "M" else made.dt.tz_localize("UTC").dt.tz_convert(zone)
+
+
+def _as_array(dtype: Any, y: np.ndarray) -> Any:
+    """Results as pandas' array where the items were in one that may have missing values, or in Arrow's memory."""
+    import pandas
+
+    if isinstance(dtype, pandas.ArrowDtype) and y.dtype.kind in "biufmM":
+        import pyarrow
+
+        return pandas.array(y, pandas.ArrowDtype(pyarrow.from_numpy_dtype(y.dtype)))
+    missing = getattr(dtype, "na_value", None) is pandas.NA
+    return pandas.array(y) if missing and y.dtype.kind in "biuf" and y.dtype != np.float16 else y
 
 
 def _as_polars(like: Any, y: np.ndarray) -> Any:
