@@ -71,7 +71,9 @@ def _keys(groups: Any) -> list[Any]:
     column, as the bins of a `pd.Grouper` are not.
     """
     keys = [grouping.grouping_vector for grouping in groups._grouper.groupings]
-    if not all(isinstance(key, (np.ndarray, pd.Index, ExtensionArray)) for key in keys):
+    # Rows are in the order of their bins, and the column as it was given.
+    binned = hasattr(groups._grouper, "bins")
+    if binned or not all(isinstance(key, (np.ndarray, pd.Index, ExtensionArray)) for key in keys):
         return [groups.ngroup().to_numpy()]
     return keys
 

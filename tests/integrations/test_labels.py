@@ -59,6 +59,16 @@ def test_rows_without_a_group_cost_no_digits():
     assert y.tolist() == [2**60 + 1, pd.NA, 2**60 + 8]
 
 
+def test_bins_of_times_in_any_order():
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("upsweep.pandas")
+    days = pd.to_datetime(["2020-01-03", None, "2020-01-01", "2020-01-02", "2020-01-01", "2020-01-03"])
+    table = pd.DataFrame({"day": days, "v": [1, 2, 4, 8, 16, 32]})
+    for groups in (table.groupby(pd.Grouper(key="day", freq="D")), table.resample("2D", on="day")):
+        want = groups["v"].transform("cumsum")
+        pd.testing.assert_series_equal(groups["v"].upsweep.cumulative_sum().reindex_like(want), want)
+
+
 def test_several_results_and_what_groups_do_not_take():
     pd = pytest.importorskip("pandas")
     pytest.importorskip("upsweep.pandas")
