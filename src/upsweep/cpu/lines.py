@@ -1,6 +1,5 @@
 """Lines of items between arrays of any stride and scratch memory, converted on the way between the stored dtype and the
-computed one. Each kind of line has loops that become vector code, for items side by side and for one item alone, and one loop
-for any stride.
+computed one. Each kind of line has one loop for items side by side, which becomes vector code, and one loop for any stride.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from upsweep.cpu.address import copy_bytes, stream_line
+from upsweep.cpu.frame import fill
 from upsweep.cpu.memory import Items
 
 
@@ -17,7 +17,7 @@ def bring(stored: np.dtype, computed: np.dtype) -> Callable[..., None]:
     """The code that brings `count` items of an array, `stride` bytes apart, to scratch memory."""
     array, scratch = Items([stored], [computed], True), Items([computed], [computed], True)
     read, read_strided, write, size = array.read, array.read_strided, scratch.write, stored.itemsize
-    same = stored == computed
+    computed_size, same = computed.itemsize, stored == computed
 
     def line(target, source, stride, count):
         if stride == size:
@@ -29,10 +29,9 @@ def bring(stored: np.dtype, computed: np.dtype) -> Callable[..., None]:
         elif stride == -size:
             for i in range(count):
                 write((target,), i, read((source,), -i))
-        elif stride == 0:
-            item = read((source,), 0)
-            for i in range(count):
-                write((target,), i, item)
+        elif stride == 0 and count:
+            write((target,), 0, read((source,), 0))
+            fill(target + computed_size, computed_size, count - 1)
         else:
             for i in range(count):
                 write((target,), i, read_strided((source,), (stride,), i))

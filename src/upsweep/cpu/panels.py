@@ -43,6 +43,12 @@ def in_runs(along, across):
     return along != 0 and abs(along) < abs(across)
 
 
+@of_words
+def lowest(stride, m):
+    """Which of the m items of a run has the lowest address, and whether the others follow in the run or stand before it."""
+    return (m - 1, -1) if stride < 0 else (0, 1)
+
+
 # --- in and up --------------------------------------------------------------------------------------------------------
 
 
@@ -52,9 +58,10 @@ def bring_runs(L, A, c, source, stride, run, lanes, m):
     p = part(L, c)
     size, block, pitch = peek(p, SIZE), peek(p, BLOCK), peek(L, PITCH) * peek(p, SIZE)
     panel, spare, done = panel_row(L, A, c, 0), A + peek(p, SPARE), 0
-    if stride == size and peek(p, PLAIN):
+    if abs(stride) == size and peek(p, PLAIN):
         done = lanes // block * block
-        _call6(peek(p, TURN_IN), (panel, pitch, source, run, done, m))
+        first, way = lowest(stride, m)
+        _call6(peek(p, TURN_IN), (panel + first * pitch, way * pitch, source + first * stride, run, done, m))
         panel, source, lanes = panel + done * size, source + done * run, lanes - done
     if lanes == 0:
         return
@@ -197,9 +204,10 @@ def step_down(L, A, m, w, known):
 def hand_runs(p, s, target, stride, run, panel, pitch, spare, lanes, m):
     """Transpose lanes back to runs of m items."""
     size, block, done = peek(p, SIZE), peek(p, BLOCK), 0
-    if stride == size and peek(s, SINK_PLAIN):
+    if abs(stride) == size and peek(s, SINK_PLAIN):
         done = lanes // block * block
-        _call6(peek(p, TURN_OUT), (target, run, panel, pitch, done, m))
+        first, way = lowest(stride, m)
+        _call6(peek(p, TURN_OUT), (target + first * stride, run, panel + first * pitch, way * pitch, done, m))
         panel, target, lanes = panel + done * size, target + done * run, lanes - done
     if lanes == 0:
         return
