@@ -162,6 +162,16 @@ def timed(times: tuple[int, ...], shape: tuple[int, ...], axis: int) -> None:
         )
 
 
+def steps_of(xp: Any, times: Any, shape: tuple[int, ...], axis: int) -> Any:
+    """The time since the item before, of times that `xp`, NumPy or JAX's, computes with; 0 for the first item."""
+    timed(times.shape, shape, axis)
+    if times.ndim < len(shape):
+        times = times.reshape([-1 if d == axis else 1 for d in range(len(shape))])
+    # Steps of narrow and of unsigned integers would wrap.
+    times = times.astype(int) if times.dtype.kind in "iu" else times
+    return xp.diff(times, axis=axis, prepend=times[(*[slice(None)] * axis, slice(0, 1))])
+
+
 def half_lives(steps: Any, halflife: Any) -> Any:
     """Steps in time as numbers of half-lives."""
     try:

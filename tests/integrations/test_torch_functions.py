@@ -100,7 +100,7 @@ def test_reductions_one_a_segment():
         3,
     ]
     same(ut.reduce(x), up.reduce(x.detach().cpu().numpy()))
-    with pytest.raises(up.ShapeError, match="1-D segments"):
+    with pytest.raises(up.SegmentError, match="1-D segments"):
         ut.reduce(draw(2, 7), dim=1, segments=SPELLINGS["each row"])
 
 

@@ -10,8 +10,9 @@ import numpy as np
 from jax import Array
 
 from upsweep.advantages import stops_of
-from upsweep.arguments import ShapeError, axis_of, followed, half_lives, timed, weighted
+from upsweep.arguments import ShapeError, axis_of, followed, half_lives, steps_of, weighted
 from upsweep.dtypes import accumulator
+from upsweep.host import view
 from upsweep.jax import filters
 from upsweep.jax.advantages import advantages
 from upsweep.jax.operands import flags_of, held, inexact, ranked, rows_of, single, spread
@@ -77,13 +78,7 @@ def _steps(times: Any, x: Array, dim: int) -> Any:
     if times is None:
         return np.ones(())
     own = isinstance(times, Array)
-    times = times if own else np.asarray(times)
-    timed(times.shape, x.shape, dim)
-    if times.ndim < x.ndim:
-        times = times.reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)])
-    times = times.astype(int) if times.dtype.kind in "iu" else times
-    first = times[(..., slice(0, 1), *[slice(None)] * (-1 - dim))]
-    return (jnp if own else np).diff(times, axis=dim, prepend=first)
+    return steps_of(jnp if own else np, times if own else view(times), x.shape, dim % x.ndim)
 
 
 def discounted_sum(

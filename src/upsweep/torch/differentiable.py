@@ -11,9 +11,8 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from upsweep.homes import compiling, uncompiled
+from upsweep.torch.followers import following, functorch, watched
 from upsweep.torch.operands import accumulator
-
-_functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def differentiable(
@@ -76,10 +75,10 @@ def nested(jvp: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def rule(ctx: Any, *tangents: Any) -> Any:
-        keys = [level.key() for level in _functorch.get_interpreter_stack() or ()]
-        if keys.count(_functorch.TransformType.Jvp) < 2:
+        keys = [level.key() for level in functorch.get_interpreter_stack() or ()]
+        if keys.count(functorch.TransformType.Jvp) < 2:
             return jvp(ctx, *tangents)
-        if keys[-1] != _functorch.TransformType.Jvp:
+        if keys[-1] != functorch.TransformType.Jvp:
             raise NotImplementedError(
                 "a scan has no tangents of tangents within vmap: take one of them in reverse mode, as torch.func.hessian does"
             )
@@ -113,42 +112,6 @@ def plain(op: Any, fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
         return op(*args) if torch.compiler.is_compiling() or watched(args) else run(*args)
 
     return call
-
-
-def watched(args: tuple[Any, ...]) -> bool:
-    """Whether something follows the tensors."""
-    return following(args) != ""
-
-
-def following(args: tuple[Any, ...]) -> str:
-    """What follows the tensors: nothing (""), "gradients" alone, or "more": a transform, a mode, a tracer, a type of their own,
-    or no memory."""
-    if (
-        forward_ad._current_level >= 0
-        or _functorch.peek_interpreter_stack() is not None
-        or torch._C._len_torch_dispatch_stack()
-        or torch._C._is_torch_function_mode_enabled()
-        or torch._C._get_tracing_state() is not None
-    ):
-        return "more"
-    recorded, found = torch.is_grad_enabled(), ""
-    for v in args:
-        if type(v) in _PLAIN:
-            continue
-        for x in v if type(v) is list else (v,):
-            if type(x) not in _TENSORS:
-                if isinstance(x, Tensor):
-                    return "more"
-            elif _batched(x) or _wrapped(x) or x.is_meta:
-                return "more"
-            elif recorded and x.requires_grad:
-                found = "gradients"
-    return found
-
-
-_TENSORS = {Tensor, torch.nn.Parameter}
-_PLAIN = {type(None), bool, int, float, str}
-_batched, _wrapped = _functorch.is_legacy_batchedtensor, _functorch.is_functorch_wrapped_tensor
 
 
 def traced() -> bool:

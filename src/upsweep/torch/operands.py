@@ -12,7 +12,9 @@ from torch import Tensor
 
 from upsweep import dtypes
 from upsweep.arguments import ShapeError, axis_of, dtype_of, summed_dtype
-from upsweep.engine import DTypeError
+from upsweep.engine import DTypeError, EngineError
+from upsweep.host import view
+from upsweep.torch.followers import watched
 
 
 def constant(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -32,13 +34,36 @@ def dim_of(axis: int | None, dim: int | None, x: Tensor) -> int:
 
 def tensor(x: Any, dtype: Any = None) -> Tensor:
     """A tensor, of NumPy's array for instance, of the dtype that torch or NumPy calls so."""
-    x = x if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))
+    x = x if isinstance(x, Tensor) else of_host(x)
+    if x.layout is not torch.strided or x.is_quantized:
+        kind = "nested" if x.is_nested else "quantized" if x.is_quantized else str(x.layout)
+        raise EngineError(
+            f"a {kind} tensor has no items side by side to scan: pass {_DENSE.get(kind, 'x.to_dense()')}"
+        )
     if dtype is None:
         return x
     wanted = dtype if isinstance(dtype, torch.dtype) else getattr(torch, dtype_of(dtype).name, None)
     if not isinstance(wanted, torch.dtype):
         raise DTypeError(f"PyTorch has no dtype={dtype!r}: pass torch.float64 or 'float64', for instance")
     return x.to(wanted)
+
+
+_DENSE = {
+    "nested": "x.values() with segments=upsweep.segments.offsets(x.offsets())",
+    "quantized": "x.dequantize()",
+}
+
+
+def of_host(x: Any) -> Tensor:
+    """A tensor of an array of another library, of a list or of a number."""
+    if torch.compiler.is_compiling():
+        return torch.as_tensor(np.asarray(x))
+    x = view(x)
+    try:
+        # PyTorch takes no negative strides, and warns of memory that may not be written.
+        return torch.as_tensor(np.require(x, requirements=["C", "W"]))
+    except TypeError as error:
+        raise DTypeError(f"PyTorch has no tensors of {x.dtype}: pass numbers") from error
 
 
 def readable(x: Tensor) -> Tensor:
@@ -51,9 +76,11 @@ def held(value: Any, dtype: torch.dtype, device: Any, what: str) -> Tensor:
     """A value as a tensor of `dtype`; a DTypeError where it would become another value."""
     if isinstance(value, (bool, int, float, complex)):
         fits = dtype.is_complex or (not isinstance(value, complex) and _is_real_in(value, dtype))
+    elif isinstance(value, Tensor):
+        fits = value.dtype == dtype or (_kind(value.dtype) <= _kind(dtype) and _stays(value.detach(), dtype))
     else:
-        ends = [] if isinstance(value, Tensor) else _ends(np.asarray(value))
-        value = value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
+        ends = [] if torch.compiler.is_compiling() else _ends(view(value))
+        value = of_host(value)
         fits = _kind(value.dtype) <= _kind(dtype) and all(_is_real_in(end, dtype) for end in ends)
     if not fits:
         given = value if not isinstance(value, Tensor) else value.dtype
@@ -72,9 +99,24 @@ def _kind(dtype: torch.dtype) -> int:
     return 3 if dtype.is_complex else 2 if dtype.is_floating_point else int(dtype is not torch.bool)
 
 
-def _ends(values: np.ndarray) -> list[int]:
-    """The least and the largest of integers; of other values nothing."""
-    return [int(values.min()), int(values.max())] if values.dtype.kind in "iu" and values.size else []
+def _ends(values: np.ndarray) -> list[Any]:
+    """The least and the largest of finite numbers, of complex ones by size."""
+    values = np.abs(values) if values.dtype.kind == "c" else values
+    values = values[np.isfinite(values)] if values.dtype.kind == "f" else values
+    return [values.min().item(), values.max().item()] if values.dtype.kind in "iuf" and values.size else []
+
+
+def _stays(value: Tensor, dtype: torch.dtype) -> bool:
+    """Whether whole numbers stay equal and finite numbers finite in a dtype of their kind, as far as that is known: a GPU would
+    be waited for, and what is traced has no numbers."""
+    if torch.promote_types(value.dtype, dtype) == dtype or value.device.type != "cpu":
+        return True
+    if torch.compiler.is_compiling() or watched((value,)):
+        return True
+    made = value.to(dtype)
+    if dtype.is_floating_point or dtype.is_complex:
+        return bool((made.isfinite() | ~value.isfinite()).all())
+    return bool((made.to(value.dtype) == value).all())
 
 
 def _is_real_in(value: float, dtype: torch.dtype) -> bool:
@@ -99,8 +141,10 @@ def multiplier(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     """A multiplier of b's rank, whose axes of one item hold for all of b's, and a common dtype."""
     b = tensor(b)
     a = a if isinstance(a, Tensor) else held(a, b.dtype, b.device, "the multiplier")
-    if a.shape != b.shape and not _fits(a, b):
-        raise ShapeError(f"a of shape {tuple(a.shape)} does not broadcast to b's shape {tuple(b.shape)}")
+    if a.shape != b.shape:
+        if not _fits(a, b):
+            raise ShapeError(f"a of shape {tuple(a.shape)} does not broadcast to b's shape {tuple(b.shape)}")
+        a = a if a.ndim else a.to(b.device)
     if a.dtype != b.dtype:
         dtype = torch.promote_types(a.dtype, b.dtype)
         a, b = a.to(dtype), b.to(dtype)
@@ -150,20 +194,17 @@ def summed(dtype: torch.dtype) -> torch.dtype:
 
 def flags_of(flags: Any, x: Tensor, dim: int) -> Tensor:
     """Booleans of the rank of x, from flags of its shape or 1-D along the axis; axes of one item hold for all of x's."""
-    flags = torch.as_tensor(flags, device=x.device).bool()
-    if flags.ndim == 1:
-        flags = flags.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
-    if flags.ndim != x.ndim or not _fits(flags, x):
+    flags = tensor(flags).to(x.device).bool()
+    if flags.shape not in (x.shape, x.shape[dim : dim + 1]):
         raise ShapeError(
             f"flags have shape {tuple(flags.shape)}; pass {x.shape[dim]} of them, or the data's shape {tuple(x.shape)}"
         )
-    return flags if flags.shape[dim] == x.shape[dim] else flags.expand(x.shape)
+    return flags if flags.ndim == x.ndim else flags.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
 
 
-def coefficients(c: Any, dtype: torch.dtype) -> Tensor:
-    """Coefficients of a filter in double precision, in which poles are found; numbers are rounded to `dtype` first."""
-    wide = torch.complex128 if dtype.is_complex else torch.float64
-    c = (c if isinstance(c, Tensor) else torch.as_tensor(c, dtype=wide).to(dtype)).to(wide)
+def coefficients(c: Tensor, dtype: torch.dtype) -> Tensor:
+    """Coefficients of a filter in double precision, in which poles are found, rounded to `dtype` first."""
+    c = c.to(dtype).to(torch.complex128 if dtype.is_complex else torch.float64)
     if c.ndim != 1 or not c.numel():
         raise ShapeError(f"coefficients must be 1-D and not empty, got shape {tuple(c.shape)}")
     return c

@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from upsweep.advantages import stops_of
-from upsweep.arguments import followed, half_lives, timed, weighted
+from upsweep.arguments import followed, half_lives, steps_of, timed, weighted
+from upsweep.host import view
 from upsweep.segments import Segments
 from upsweep.torch import averages, filters
 from upsweep.torch.advantages import advantages
@@ -19,6 +21,7 @@ from upsweep.torch.operands import (
     dim_of,
     flags_of,
     floating,
+    held,
     multiplier,
     rows_of,
     single,
@@ -77,13 +80,11 @@ def ema(
     x = floating(x)
     dim = dim_of(axis, dim, x)
     plain = isinstance(alpha, (int, float)) and initial is None and x.numel() and not x.is_complex()
-    if alpha is None:
-        halves = half_lives(_steps(times, x, dim), halflife)
-        alpha = 1 - torch.exp2(-torch.where(halves < 0, torch.nan, halves))
+    alpha = _weight(times, halflife, x, dim) if alpha is None else alpha
     heads = heads_of(segments, x, dim)
     if plain:
         return averages.average(x, float(alpha), heads, dim, order)
-    alpha = multiplier(alpha, x)[0].to(x.dtype)
+    alpha = multiplier(held(alpha, x.dtype, x.device, "alpha"), x)[0]
     start = rows_of(initial, x, dim)
     dtype, x, alpha = x.dtype, single(x), single(alpha)
     weight = alpha
@@ -92,12 +93,23 @@ def ema(
     return recurrence(1 - alpha, weight * x, start, heads, dim, False, order).to(dtype)
 
 
-def _steps(times: Tensor | None, x: Tensor, dim: int) -> Any:
+def _weight(times: Any, halflife: Any, x: Tensor, dim: int) -> Any:
+    """The weight of the newest item, by the time since the item before. What is no tensor NumPy computes, which has dates."""
+    if not (isinstance(times, Tensor) or isinstance(halflife, Tensor) or torch.compiler.is_compiling()):
+        xp, steps = np, np.ones(()) if times is None else steps_of(np, view(times), tuple(x.shape), dim)
+    else:
+        xp, steps = torch, _steps(times, x, dim)
+        halflife = tensor(halflife).to(x.device) if isinstance(halflife, (Tensor, np.ndarray)) else halflife
+    halves = half_lives(steps, halflife)
+    return 1 - xp.exp2(-xp.where(halves < 0, xp.nan, halves))  # type: ignore[operator]
+
+
+def _steps(times: Any, x: Tensor, dim: int) -> Tensor:
     """The time since the item before, in the precision of times; 0 for the first item."""
     if times is None:
         return torch.ones((), dtype=torch.float64, device=x.device)
+    times = floating(times).to(x.device)
     timed(times.shape, x.shape, dim)
-    times = floating(times)
     if times.ndim < x.ndim:
         times = times.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
     return torch.diff(times, dim=dim, prepend=times.narrow(dim, 0, min(1, times.shape[dim])))
@@ -151,6 +163,7 @@ def gae(
     """
     followed(last_value, next_values, truncated)
     v = floating(values)
+    rewards = rewards if isinstance(rewards, Tensor) else tensor(rewards).to(v.device)
     r, dim = spread(floating(rewards), v, "rewards"), dim_of(axis, dim, v)
     ended, cut = (None if f is None else flags_of(f, v, dim) for f in (dones, truncated))
     after = rows_of(last_value, v, dim)
@@ -163,6 +176,7 @@ def gae(
     dtype, r, v, after = torch.promote_types(r.dtype, v.dtype), single(r), single(v), single(after)
     delta = r + gamma * after - v if ended is None else torch.where(ended, r - v, r + gamma * after - v)
     stops = stops_of(ended, cut)
+    stops = None if stops is None else stops.expand(v.shape)
     return discounted_sum(delta, gamma * lam, stops, axis=dim, order=order).to(dtype)
 
 
@@ -189,15 +203,17 @@ def lfilter(
     [-0.75, -1.0]
     """
     x = tensor(x)
-    given = [v.dtype for v in (b, a, x, zi) if isinstance(v, Tensor)]
-    dtype = reduce(torch.promote_types, given)
+    dtype = reduce(torch.promote_types, [v.dtype for v in (b, a, zi) if isinstance(v, Tensor)], x.dtype)
     if not dtype.is_complex and dtype not in (torch.float32, torch.float64):
         dtype = torch.float32 if dtype.is_floating_point else torch.float64
+    b, a, zi = (None if v is None else tensor(v) for v in (b, a, zi))
+    if any(v is not None and v.is_complex() for v in (b, a, zi)):
+        dtype = torch.promote_types(dtype, torch.complex64)
     b, a = coefficients(b, dtype), coefficients(a, dtype)
     b, a = b / a[0], torch.cat([torch.ones_like(a[:1]), a[1:] / a[0]])
     dim = dim_of(-1 if axis is None and dim is None else axis, dim, x)
     x = x.to(dtype).movedim(dim, -1)
     order = max(b.numel(), a.numel()) - 1
-    state = None if zi is None else state_of(zi.to(dtype), x, dim, order)
+    state = None if zi is None else state_of(zi.to(x.device, dtype), x, dim, order)
     y, zf = filters.lfilter(x, b, a, state)
     return y.movedim(-1, dim) if zi is None else (y.movedim(-1, dim), zf.movedim(-1, dim))

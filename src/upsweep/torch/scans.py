@@ -149,7 +149,7 @@ def cumulative_sum(
     >>> ut.cumulative_sum(torch.tensor([1, 2, 3]), include_initial=True).tolist()
     [0, 1, 3, 6]
     """
-    return _cumulative(x, "add", dim_of(axis, dim, x), dtype, include_initial, segments, order)
+    return _cumulative(x, "add", axis, dim, dtype, include_initial, segments, order)
 
 
 def cumulative_prod(
@@ -162,14 +162,16 @@ def cumulative_prod(
     >>> ut.cumulative_prod(torch.tensor([2, 3, 4])).tolist()
     [2, 6, 24]
     """
-    return _cumulative(x, "mul", dim_of(axis, dim, x), dtype, include_initial, segments, order)
+    return _cumulative(x, "mul", axis, dim, dtype, include_initial, segments, order)
 
 
 def _cumulative(
-    x: Tensor, op: str, dim: int, dtype: Any, include_initial: bool, segments: Segments | None, order: str
+    x: Tensor, op: str, axis: int | None, dim: int | None, dtype: Any, include_initial: bool, segments: Segments | None,
+    order: str,
 ) -> Tensor:  # fmt: skip
     alone(include_initial, segments)
-    x = tensor(x, summed(x.dtype) if dtype is None else dtype)
+    x = tensor(x)
+    x, dim = tensor(x, summed(x.dtype) if dtype is None else dtype), dim_of(axis, dim, x)
     if include_initial:
         # The exclusive scan of one item more begins with the identity and ends with the last total.
         more = x.new_zeros([1 if d == dim else n for d, n in enumerate(x.shape)])

@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 
 import upsweep as up
-from upsweep.arguments import ShapeError
 from upsweep.host import heads, view
-from upsweep.segments import Segments, checked, no_groups
+from upsweep.segments import SegmentError, Segments, checked, no_groups
 from upsweep.torch.differentiable import plain
-from upsweep.torch.operands import flags_of
+from upsweep.torch.operands import flags_of, of_host, tensor
 
 
 @torch.library.custom_op("upsweep::heads", mutates_args=())
@@ -43,14 +42,14 @@ def heads_of(segments: Segments | None, x: Tensor, dim: int) -> Tensor | None:
     no_groups(segments)
     values = segments.values
     if not isinstance(values, Tensor):
-        values = np.asarray(values) if type(values) in (np.ndarray, list, tuple) else view(values)
+        values = view(values)
         # PyTorch has no strings and times.
         if values.dtype.kind not in "biuf":
             values, segments = heads(segments, tuple(x.shape), dim, None), up.segments.flags(None)
-        values = torch.as_tensor(values)
+        values = of_host(values)
     flags = _starts(values.detach(), segments.spelling, list(x.shape), dim)
-    # A blocking copy to a GPU would wait for all work that is queued there.
-    return flags_of(flags.to(x.device, non_blocking=True), x, dim)
+    # A blocking copy to a GPU would wait for all work that is queued there. One from a GPU is read at once.
+    return flags_of(flags.to(x.device, non_blocking=flags.device.type == "cpu"), x, dim)
 
 
 def offsets_of(segments: Segments, x: Tensor, dim: int) -> Tensor:
@@ -60,12 +59,12 @@ def offsets_of(segments: Segments, x: Tensor, dim: int) -> Tensor:
     assert heads is not None
     n = x.shape[dim]
     if segments.spelling in ("offsets", "lengths"):
-        values = torch.as_tensor(segments.values, device=x.device).to(torch.int64)
+        values = tensor(segments.values).to(x.device, torch.int64)
         return (
             values if segments.spelling == "offsets" else torch.cat([values.new_zeros(1), values.cumsum(0)])
         )
     if x.ndim > 1 and np.ndim(segments.values) > 1:
-        raise ShapeError(
+        raise SegmentError(
             "rows with segments of their own reduce to different numbers of results: pass 1-D segments"
         )
     starts = heads.movedim(dim, 0).reshape(n, -1)[:, 0] if x.numel() else heads.new_zeros(n)

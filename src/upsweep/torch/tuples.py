@@ -10,7 +10,8 @@ from torch import Tensor
 
 import upsweep as up
 from upsweep.operator import OperatorError
-from upsweep.torch.differentiable import batched, nested, plain, traced, watched, widened
+from upsweep.torch.differentiable import batched, nested, plain, traced, widened
+from upsweep.torch.followers import watched
 from upsweep.torch.neighbours import segments_of
 from upsweep.torch.operands import readable
 from upsweep.torch.recurrence_rules import recurrence_tangent

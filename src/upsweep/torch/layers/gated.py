@@ -10,8 +10,8 @@ from torch import Tensor
 from upsweep.gated import gated_gradients, gated_scan
 from upsweep.layers import GATED, gated_operands, one_step
 from upsweep.torch.differentiable import differentiable, plain
-from upsweep.torch.layers.operands import TORCH, dense, detached, in_order, lines
-from upsweep.torch.operands import accumulator
+from upsweep.torch.layers.operands import TORCH, dense, detached, in_order, lines, tensors
+from upsweep.torch.operands import accumulator, tensor
 
 
 def rg_lru(
@@ -104,6 +104,7 @@ def hgrn(
 
     Source: Qin et al., "Hierarchically gated recurrent neural network for sequence modeling" (2023), section 3.
     """
+    x = tensor(x)
     return _layer("hgrn", (x, forget_gate), _bound(lower_bound, x), initial, cu_seqlens, return_state)
 
 
@@ -120,7 +121,7 @@ def _layer(
     layer: str, inputs: tuple[Tensor, ...], parameter: Tensor | None, initial: Tensor | None, cu_seqlens: Tensor | None,
     return_state: bool,
 ) -> Any:  # fmt: skip
-    given = gated_operands(TORCH, layer, inputs, parameter, initial, cu_seqlens)
+    given = gated_operands(TORCH, layer, tensors(*inputs), *tensors(parameter, initial, cu_seqlens))
     h, last = _differentiable(layer, *_arguments(given.arrays), given.initial, given.offsets)
     return (h, last) if return_state else h
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from upsweep import layers
 from upsweep.arguments import ShapeError
+from upsweep.torch.operands import tensor
 from upsweep.torch.recurrence_rules import recurrence
 
 
@@ -18,6 +19,11 @@ def _beside(x: Tensor, name: str, like: Tensor) -> None:
         raise ShapeError(
             f"{name} is on {x.device}, the layer's input on {like.device}: pass both on one device"
         )
+
+
+def tensors(*given: Any) -> list[Any]:
+    """Operands as tensors; None for None."""
+    return [None if x is None else tensor(x) for x in given]
 
 
 def lines(x: Tensor) -> Tensor:

@@ -10,7 +10,8 @@ from torch import Tensor
 import upsweep as up
 from upsweep.arguments import ShapeError
 from upsweep.layers import s5_operands
-from upsweep.torch.layers.operands import TORCH, in_order
+from upsweep.torch.layers.operands import TORCH, in_order, tensors
+from upsweep.torch.operands import tensor
 
 
 def s5(
@@ -45,6 +46,8 @@ def s5(
 
     Source: Smith, Warrington and Linderman, "Simplified state space layers for sequence modeling" (2023), equations 2 to 5.
     """
+    step = step if isinstance(step, (int, float)) else tensor(step)
+    x, eigenvalues, initial, cu_seqlens = tensors(x, eigenvalues, initial, cu_seqlens)
     given = s5_operands(TORCH, x, eigenvalues, step, initial, cu_seqlens)
     h, last = in_order(_decay(given.arrays), x, given.initial, given.offsets)
     return (h, last) if return_state else h

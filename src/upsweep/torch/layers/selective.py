@@ -11,7 +11,7 @@ from upsweep.layers import ONCE, marks_shape, one_step, selective_operands
 from upsweep.selective import selective_gradients
 from upsweep.selective import selective_scan as scanned
 from upsweep.torch.differentiable import differentiable
-from upsweep.torch.layers.operands import TORCH, dense, detached, lines
+from upsweep.torch.layers.operands import TORCH, dense, detached, lines, tensors
 
 
 def selective_scan(
@@ -55,7 +55,8 @@ def selective_scan(
 
     Source: Gu and Dao, "Mamba: linear-time sequence modeling with selective state spaces" (2023), algorithm 2.
     """
-    given = selective_operands(TORCH, (u, delta, A, B, C, D, z, delta_bias), initial, cu_seqlens)
+    operands = tensors(u, delta, A, B, C, D, z, delta_bias)
+    given = selective_operands(TORCH, operands, *tensors(initial, cu_seqlens))
     leaves = [x for x in (*given.arrays, given.initial) if x is not None]
     keep = torch.is_grad_enabled() and any(x.requires_grad for x in leaves)
     y, last, _ = _differentiable(*given.arrays, delta_softplus, given.initial, given.offsets, keep)

@@ -1,0 +1,243 @@
+"""What goes beside a tensor: arrays of NumPy, lists, dates, other dtypes, other devices, and tensors that are no plain memory."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+
+import upsweep as up
+
+torch = pytest.importorskip("torch")
+ut = pytest.importorskip("upsweep.torch")
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+
+X = np.array([4.0, 8.0, 8.0, 2.0, 1.0], np.float32)
+DATES = np.datetime64("2024-01-01", "ms") + np.array([0, 1, 3, 3, 4]) * np.timedelta64(1000, "ms")
+SECOND = np.timedelta64(1, "s")
+
+
+@pytest.mark.parametrize(
+    ("times", "halflife"),
+    [
+        (DATES, SECOND),
+        ([0, 1, 3, 3, 4], 1.0),
+        (None, np.ones(5)),
+        (None, 2.0),
+        (np.arange(5.0)[::-1] * -1, np.ones(1)),
+    ],
+)
+def test_averages_by_times_that_are_no_tensors_have_upsweeps_bits(times, halflife):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got = ut.ema(torch.tensor(X, requires_grad=True), halflife=halflife, times=times)
+    np.testing.assert_array_equal(got.detach(), up.ema(X, halflife=halflife, times=times), strict=True)
+    followed = up.ema(torch.tensor(X, requires_grad=True), halflife=halflife, times=times)
+    assert torch.equal(got, followed)
+
+
+def test_times_beside_a_halflife_of_another_library():
+    wanted = up.ema(X, halflife=2.0, times=[0, 1, 3, 3, 4])
+    times = torch.tensor([0.0, 1, 3, 3, 4], dtype=torch.float64)
+    for given in (
+        {"times": times, "halflife": np.full(5, 2.0)},
+        {"times": times.numpy(), "halflife": torch.tensor(2.0)},
+    ):
+        np.testing.assert_allclose(ut.ema(torch.tensor(X), **given), wanted, rtol=1e-6)
+    for given in ({"times": DATES, "halflife": torch.ones(5)}, {"times": DATES, "halflife": 1.0}):
+        with pytest.raises(up.DTypeError, match=r"no tensors of datetime64|do not go with halflife"):
+            ut.ema(torch.tensor(X), **given)
+
+
+BACKWARDS, FIXED = X[::-1], X.copy()
+FIXED.flags.writeable = False
+
+
+@pytest.mark.parametrize(
+    "x", [X.tolist(), BACKWARDS, FIXED, X.astype(">f4")], ids=["list", "backwards", "fixed", "endian"]
+)
+def test_every_function_takes_arrays_of_the_host(x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for name in (
+            "cumulative_sum",
+            "cumulative_prod",
+            "cummax",
+            "cummin",
+            "cumlogsumexp",
+            "scan",
+            "reduce",
+        ):
+            got, wanted = getattr(ut, name)(x), getattr(up, name)(np.asarray(x, np.float32))
+            np.testing.assert_allclose(got, wanted, rtol=1e-6, err_msg=name)
+        beside = torch.ones(5)
+        assert torch.equal(
+            ut.linear_recurrence(x, beside), ut.linear_recurrence(torch.tensor(np.array(x, "f4")), beside)
+        )
+        assert ut.gae(x, beside, 0.0, gamma=0.5, lam=1.0).shape == (5,)
+    with pytest.raises(up.EngineError, match="mask"):
+        ut.scan(np.ma.array([1.0, 2.0], mask=[0, 1]))
+    with pytest.raises(up.DTypeError, match="no tensors of"):
+        ut.cumulative_sum(np.array(["a"]))
+
+
+def test_a_state_of_a_filter_is_taken_from_the_host():
+    x, zi = torch.tensor(X), np.array([0.5], np.float32)
+    wanted = ut.lfilter([1.0], [1.0, -0.5], x, zi=torch.tensor(zi))
+    for given in (zi, [0.5]):
+        for got, part in zip(ut.lfilter([1.0], [1.0, -0.5], x, zi=given), wanted):
+            assert torch.equal(got, part)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32])
+def test_complex_coefficients_make_a_filter_complex(dtype):
+    x = torch.tensor([4, 8, 8, 2, 1], dtype=dtype)
+    for b, a in (([1j], [1.0, -0.5]), (np.array([1j]), [1.0, -0.5]), ([1.0], np.array([1.0, -0.5j]))):
+        got = ut.lfilter(b, a, x)
+        assert got.dtype == (torch.complex64 if dtype == torch.float32 else torch.complex128)
+        np.testing.assert_allclose(got, up.lfilter(b, a, x.numpy()), rtol=1e-6)
+
+
+def test_what_a_dtype_does_not_hold_is_refused_also_in_tensors():
+    small, x = torch.ones(3, dtype=torch.int8), torch.tensor(X)
+    huge = torch.tensor(1e300, dtype=torch.float64)
+    for call in (
+        lambda: ut.scan(small, initial=torch.tensor(300)), lambda: ut.scan(x, initial=huge), lambda: ut.ema(x, huge),
+        lambda: ut.scan(x, initial=np.array(1e300)), lambda: ut.scan(torch.ones(3, 5), axis=0, initial=huge.expand(5)),
+        lambda: ut.ema(x, torch.tensor(0.5 + 0.5j)), lambda: ut.discounted_sum(x, 0.5, initial=huge.requires_grad_()),
+    ):  # fmt: skip
+        with pytest.raises(up.DTypeError, match="convert"):
+            call()
+    assert ut.scan(small, initial=torch.tensor(7)).tolist() == [8, 9, 10]
+    assert ut.scan(x, "max", initial=torch.tensor(float("nan"), dtype=torch.float64)).isnan().all()
+    rows = torch.vmap(lambda start: ut.scan(small, initial=start))(torch.tensor([7, 8]))
+    assert rows.tolist() == [[8, 9, 10], [9, 10, 11]]
+
+
+def test_flags_of_one_item_do_not_hold_for_all():
+    x = torch.ones(3, 5)
+    for dones in (
+        torch.tensor([True]),
+        torch.ones(3, 1).bool(),
+        torch.ones(1, 5).bool(),
+        np.ones((5, 3), bool),
+    ):
+        with pytest.raises(up.ShapeError, match=r"pass 5 of them, or the data's shape \(3, 5\)"):
+            ut.discounted_sum(x, 0.5, dones, axis=1)
+        with pytest.raises(up.ShapeError, match="flags have shape"):
+            ut.gae(x, x, 0.0, dones, gamma=0.5, lam=0.5, axis=1)
+
+
+def test_one_flag_a_step_where_gamma_is_a_tensor():
+    x, dones = torch.arange(10.0).reshape(2, 5), torch.tensor([False, True, False, False, True])
+    got = ut.gae(x, x, 0.5, dones, gamma=torch.tensor(0.5), lam=0.75, axis=1)
+    torch.testing.assert_close(got, ut.gae(x, x, 0.5, dones, gamma=0.5, lam=0.75, axis=1))
+
+
+def test_tensors_that_are_no_plain_memory_are_refused():
+    ragged = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        levels = torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8)
+    for x, says in (
+        (ragged, r"x\.values\(\)"),
+        (levels, r"x\.dequantize"),
+        (torch.eye(3).to_sparse(), r"x\.to_dense"),
+    ):
+        for call in (
+            lambda x: ut.scan(x, dim=0), lambda x: ut.cumulative_sum(x, dim=0), lambda x: ut.ema(x, 0.5, dim=0), ut.min_gru,
+            lambda x: ut.gae(x, x, 0.0, gamma=0.5, lam=0.5, dim=0), lambda x: ut.lfilter([1.0], [1.0], x),
+            lambda x: ut.linear_recurrence(1.0, x, dim=0), lambda x: ut.reduce(x, dim=0),
+        ):  # fmt: skip
+            with pytest.raises(up.EngineError, match=says):
+                call(x) if call is not ut.min_gru else call(x, x)
+    assert ut.scan(ragged.values(), segments=up.segments.offsets(ragged.offsets())).tolist() == [
+        1,
+        2,
+        1,
+        2,
+        3,
+    ]
+
+
+def beside_a_device(device, make):
+    """Calls with tensors of a device beside which `make` makes what lies in this machine's memory."""
+    shapes = (2, 6), (1, 6, 3), (1, 6, 2), (3, 2)
+    x, seq, narrow, spread = (torch.ones(shape, device=device) for shape in shapes)
+    times, done, rows = (
+        make(np.arange(6.0)),
+        make(np.array([0, 1, 0, 0, 1, 0], bool)),
+        make(np.ones(2, np.float32)),
+    )
+    full, cuts, half = (
+        make(np.ones((2, 6), np.float32)),
+        make(np.array([0, 2, 6])),
+        make(np.array(0.5, np.float32)),
+    )
+    flags = up.segments.flags(done)
+    yield ut.scan(x, axis=1, initial=rows, segments=flags)
+    yield ut.scan(x, axis=1, segments=up.segments.offsets(cuts))
+    yield ut.scan((x, x), "affine", axis=1, initial=(rows, rows))[1]
+    yield ut.linear_recurrence(half, x, axis=1, initial=rows, segments=up.segments.ends(done))
+    yield ut.ema(x, half, axis=1, initial=rows)
+    yield ut.ema(x, make(np.full(6, 0.5, np.float32)), axis=1)
+    yield ut.ema(x, halflife=2.0, times=times, axis=1)
+    yield ut.ema(x, halflife=make(np.full(6, 2.0)), times=times, axis=1, segments=flags)
+    yield ut.ema(x, halflife=make(np.full(6, 2.0)), axis=1)
+    yield ut.discounted_sum(x, half, done, axis=1, initial=rows)
+    yield ut.gae(x, x, rows, done, gamma=0.9, lam=0.9, axis=1)
+    yield ut.gae(x, x, dones=done, next_values=full, truncated=done, gamma=0.9, lam=0.9, axis=1)
+    yield ut.gae(x, x, rows, done, gamma=half, lam=0.9, axis=1) if isinstance(half, torch.Tensor) else x
+    yield ut.gae(full.tolist(), x, rows, gamma=0.9, lam=0.9, axis=1) if isinstance(full, np.ndarray) else x
+    yield ut.lfilter(make(np.ones(1)), make(np.array([1.0, 0.5])), x, zi=make(np.zeros((2, 1), np.float32)))[
+        1
+    ]
+    yield ut.min_gru(seq, seq, cu_seqlens=cuts)
+    yield ut.selective_scan(seq, seq, spread, narrow, narrow, cu_seqlens=cuts)
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.as_tensor], ids=["numpy", "tensors"])
+@pytest.mark.parametrize("device", ["meta", "cuda"])
+def test_what_lies_in_this_machines_memory_goes_to_the_device(device, make):
+    """PyTorch pretends to have a GPU."""
+    pretend = (
+        torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True) if device == "cuda" else nullcontext()
+    )
+    with pretend:
+        for at, y in enumerate(beside_a_device(device, make)):
+            assert y.device.type == device, at
+
+
+def test_flags_of_a_gpu_are_waited_for_where_the_tensor_is_not_there():
+    """PyTorch copies to this machine's memory behind the caller's back, if it is told not to block."""
+    copies = []
+
+    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if func is torch.ops.aten._to_copy.default and args[0].device.type == "cuda":
+                copies.append((kwargs or {}).get("non_blocking", False))
+            return func(*args, **(kwargs or {}))
+
+    with torch._subclasses.FakeTensorMode(), Watch():
+        flags = torch.zeros(6, dtype=torch.bool, device="cuda")
+        assert ut.scan(torch.ones(6), segments=up.segments.flags(flags)).device.type == "cpu"
+    assert copies == [False]
+
+
+def test_the_layers_take_arrays_of_the_host():
+    x = np.random.default_rng(0).normal(size=(1, 6, 3)).astype(np.float32)
+    start, cuts, decay = np.ones((2, 3), np.float32), [0, 2, 6], np.ones(3)
+    given = torch.tensor(x), torch.tensor(start), torch.tensor(cuts)
+    assert torch.equal(
+        ut.min_gru(x, x, initial=start, cu_seqlens=cuts),
+        ut.min_gru(given[0], given[0], initial=given[1], cu_seqlens=given[2]),
+    )
+    assert torch.equal(ut.rg_lru(x, x, x, decay), ut.rg_lru(*given[:1] * 3, torch.ones(3)))
+    assert torch.equal(ut.hgrn(x, x), ut.hgrn(given[0], given[0]))
+    assert torch.equal(
+        ut.s5(x + 0j, decay + 0j, decay), ut.s5(given[0] + 0j, torch.ones(3) + 0j, torch.ones(3))
+    )
+    several = [x, x, -x[0, :3], x, x]
+    assert torch.equal(ut.selective_scan(*several), ut.selective_scan(*map(torch.tensor, several)))
