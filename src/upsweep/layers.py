@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from upsweep import dtypes
 from upsweep.arguments import ShapeError
-from upsweep.dtypes import row_of
 from upsweep.engine import DTypeError
 from upsweep.segments import SegmentError
+
+row_of = dtypes.row_of.__wrapped__  # PyTorch's compiler looks into these functions, and warns of a cache
 
 
 class Library(NamedTuple):
@@ -209,7 +211,7 @@ def s5_operands(
     dtype = computed(library, x, "x", "batch, time, states", COMPLEX, "the states of s5 are")
     states = tuple(x.shape[2:])
     eigenvalues = constant(library, eigenvalues, "eigenvalues", states, dtype, x)
-    if getattr(step, "ndim", 0):
+    if not isinstance(step, (int, float)) and step.ndim:
         real = library.dtype({"complex64": "float32", "complex128": "float64"}[row_of(x.dtype).name])  # type: ignore[union-attr]
         step = constant(library, step, "step", states, real, x)
     offsets, sequences = packed(library, cu_seqlens, x)

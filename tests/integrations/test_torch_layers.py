@@ -362,7 +362,6 @@ def test_no_steps_leave_the_state(name):
 
 
 @pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`:UserWarning")
 def test_compiled_without_a_break(name):
     dtype = torch.complex64 if name == "s5" else torch.float32
     operands = given(name, dtype)

@@ -241,3 +241,26 @@ def test_the_layers_take_arrays_of_the_host():
     )
     several = [x, x, -x[0, :3], x, x]
     assert torch.equal(ut.selective_scan(*several), ut.selective_scan(*map(torch.tensor, several)))
+
+
+def test_reductions_of_lengths_and_steps_of_s5_are_compiled_whole():
+    """A compiled graph asks for no numbers, and a step is a number of its own where shapes may change."""
+
+    def f(x, lengths):
+        made = ut.reduce(x, axis=1, segments=up.segments.lengths(lengths))
+        return (
+            made,
+            ut.reduce(x, "max", axis=1, initial=2.0, segments=up.segments.lengths(lengths)),
+            ut.s5(x + 0j, x[0, 0] + 0j, 0.5),
+        )
+
+    compiled = torch.compile(f, fullgraph=True, dynamic=True, backend="aot_eager")
+    for n in (6, 9):
+        x, lengths = torch.arange(2.0 * n * 3).reshape(2, n, 3), torch.tensor([2, 0, n - 2])
+        for y, wanted in zip(compiled(x, lengths), f(x, lengths)):
+            assert torch.equal(y, wanted)
+    with pytest.raises(up.OperatorError, match="needs an identity"):
+        ut.reduce(x[0, :, 0], up.Operator(lambda a, b: a), segments=up.segments.lengths(lengths))
+    assert ut.reduce(
+        x[0, :2, 0], up.Operator(lambda a, b: a), segments=up.segments.lengths([1, 1])
+    ).tolist() == [0, 3]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -16,8 +17,17 @@ from upsweep.engine import DTypeError
 from upsweep.jax.neighbours import row_shape
 
 
+def array(x: Any, dtype: Any = None) -> Array:
+    """An array, of JAX's numbers."""
+    if isinstance(x, Array) and jnp.issubdtype(x.dtype, jax.dtypes.extended):
+        raise DTypeError(f"{x.dtype} is no number to scan: pass jax.random.key_data(x), for instance")
+    return jnp.asarray(x, dtype)
+
+
 def held(value: Any, dtype: Any, what: str) -> Array:
-    """A value as an array of `dtype`; a DTypeError where it would become another value."""
+    """A value as an array of `dtype`; a DTypeError where it would become another value, as far as that is known: a GPU would be
+    waited for, and what is traced has no value yet.
+    """
     if not isinstance(value, Array):
         return jnp.asarray(arguments.held(value, np.dtype(dtype), what, "convert the array first"))
     known = not isinstance(value, Tracer) and value.ndim == 0 and value.dtype.kind == "f"
@@ -29,7 +39,22 @@ def held(value: Any, dtype: Any, what: str) -> Array:
         raise DTypeError(
             f"{what} of {value.dtype} is no value of {dtype}, in which this is computed: convert the array first"
         )
+    if not (known or isinstance(value, Tracer) or jnp.can_cast(value.dtype, dtype, "safe")) and _near(value):
+        arguments.held(np.asarray(value), np.dtype(dtype), what, "convert the array first")
     return jnp.asarray(value, dtype)
+
+
+def _near(x: Array) -> bool:
+    """Whether an array lies in this machine's memory."""
+    return x.is_fully_addressable and all(d.platform == "cpu" for d in x.devices())
+
+
+def multiplier(a: Any, b: Array, what: str) -> Array:
+    """A multiplier of b's rank, whose axes of one item hold for all of b's. A number takes b's dtype. An array of another dtype
+    than b's is read in the dtype that is computed in: half precision would make 1 of 0.999.
+    """
+    alike = getattr(a, "dtype", None) == b.dtype or arguments.is_number(a)
+    return ranked(held(a, b.dtype if alike else accumulator(np.dtype(b.dtype)), what), b)
 
 
 def rows_of(initial: Any, x: Array, dim: int) -> Array:
@@ -62,12 +87,13 @@ def _fits(x: Array, like: Array) -> bool:
 
 def flags_of(flags: Any, x: Array, dim: int) -> Array:
     """Booleans of the rank of x, from flags of its shape or 1-D along the axis; axes of one item hold for all of x's."""
-    flags = jnp.asarray(flags).astype(bool)
-    if flags.ndim == 1:
-        flags = flags.reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)])
-    if not _fits(flags, x):
-        raise ShapeError(f"flags have shape {flags.shape}; pass one for each item, shape {x.shape}")
-    return flags if flags.shape[dim] == x.shape[dim] else jnp.broadcast_to(flags, x.shape)
+    flags = array(flags).astype(bool)
+    if flags.shape not in (x.shape, (x.shape[dim],)):
+        raise ShapeError(
+            f"flags have shape {flags.shape}; pass {x.shape[dim]} of them, or the data's shape {x.shape}"
+        )
+    shape = [-1 if d == dim + x.ndim else 1 for d in range(x.ndim)]
+    return flags if flags.ndim == x.ndim else flags.reshape(shape)
 
 
 def single(x: Array) -> Array:

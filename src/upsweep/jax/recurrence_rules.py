@@ -47,7 +47,7 @@ def _recurrence_jvp(
         first = jnp.zeros(row_shape(h, dim), h.dtype) if initial is None else initial.astype(h.dtype)
         total = da * previous(h, first, heads, dim, reverse) + total
     d_initial = none_if_zero(tangents[2] if started else None)
-    return h, recurrence(dim, reverse, a, total, d_initial, heads, order)
+    return h, recurrence(dim, reverse, a, total, d_initial, heads, order).astype(h.dtype)
 
 
 def _recurrence_transpose(
@@ -92,7 +92,7 @@ def _adjoint_jvp(primals: Any, tangents: Any, *, dim: int, reverse: bool, starte
     if da is not None:
         within = da * s if heads is None else jnp.where(starts_of(heads, dim, reverse), 0, da * s)
         total = total + following(within, dim, reverse)
-    return s, _adjoint_of(dim, reverse, a, total, heads)
+    return s, _adjoint_of(dim, reverse, a, total, heads).astype(s.dtype)
 
 
 def _adjoint_transpose(g: Any, b: Any, a: Any, *rest: Any, dim: int, reverse: bool, started: bool) -> Any:

@@ -15,7 +15,7 @@ from upsweep.dtypes import accumulator
 from upsweep.host import view
 from upsweep.jax import filters
 from upsweep.jax.advantages import advantages
-from upsweep.jax.operands import flags_of, held, inexact, ranked, rows_of, single, spread
+from upsweep.jax.operands import array, flags_of, held, inexact, multiplier, ranked, rows_of, single, spread
 from upsweep.jax.recurrence_rules import recurrence
 from upsweep.jax.segments import heads_of
 from upsweep.segments import Segments
@@ -36,9 +36,9 @@ def linear_recurrence(
     >>> uj.linear_recurrence(0.5, jnp.ones(3), initial=2.0).tolist()
     [2.0, 2.0, 2.0]
     """
-    b = jnp.asarray(b)
+    b = array(b)
     dim = axis_of(axis, b.shape) - b.ndim
-    a = ranked(held(a, b.dtype, "a"), b)
+    a = multiplier(a, b, "a")
     start = None if initial is None else rows_of(initial, b, dim)
     return recurrence(dim, reverse, a, b, start, heads_of(segments, b, dim), order)
 
@@ -54,13 +54,13 @@ def ema(
     [4.0, 6.0, 7.5]
     """
     weighted(alpha, halflife, times, initial)
-    x = jnp.asarray(x)
+    x = array(x)
     x = x.astype(inexact(x.dtype))
     dim = axis_of(axis, x.shape) - x.ndim
     if alpha is None:
         halves = half_lives(_steps(times, x, dim), halflife)
         alpha = 1 - jnp.exp2(-jnp.where(halves < 0, jnp.nan, halves))
-    alpha = ranked(jnp.asarray(alpha, x.dtype), x)
+    alpha = ranked(held(alpha, x.dtype, "alpha"), x)
     start, heads = None if initial is None else rows_of(initial, x, dim), heads_of(segments, x, dim)
     dtype, x, alpha = x.dtype, single(x), single(alpha)
     weight = alpha
@@ -91,10 +91,10 @@ def discounted_sum(
     >>> uj.discounted_sum(jnp.ones(4), 0.5, jnp.array([False, True, False, False])).tolist()
     [1.5, 1.0, 1.5, 1.0]
     """
-    r = jnp.asarray(rewards)
+    r = array(rewards)
     r = r.astype(inexact(r.dtype))
     dim = axis_of(axis, r.shape) - r.ndim
-    weights = ranked(jnp.asarray(gamma, r.dtype), r)
+    weights = multiplier(gamma, r, "gamma")
     start = None if initial is None else rows_of(initial, r, dim)
     if dones is None or r.size == 0:
         return recurrence(dim, True, weights, r, start, None, order)
@@ -129,21 +129,24 @@ def gae(
     [1.5, 1.0]
     """
     followed(last_value, next_values, truncated)
-    r, v = (x.astype(inexact(x.dtype)) for x in map(jnp.asarray, (rewards, values)))
+    r, v = (x.astype(inexact(x.dtype)) for x in map(array, (rewards, values)))
     r, dim = spread(r, v, "rewards"), axis_of(axis, v.shape) - v.ndim
     ended, cut = (None if f is None else flags_of(f, v, dim) for f in (dones, truncated))
     every = next_values is not None
-    after = spread(jnp.asarray(next_values), v, "next_values") if every else rows_of(last_value, v, dim)
+    after = spread(array(next_values), v, "next_values") if every else rows_of(last_value, v, dim)
     if not isinstance(gamma, Array) and not isinstance(lam, Array):
         return advantages(r, v, after, ended, cut, float(gamma), float(lam), dim, order)
+    wide = jnp.promote_types(single(r).dtype, single(v).dtype)
+    discount, decay = held(gamma, wide, "gamma"), held(lam, wide, "lam")
     if not every:
         last = jnp.expand_dims(after.astype(v.dtype), dim)
         after = jax.lax.slice_in_dim(jnp.concatenate([v, last], dim), 1, None, axis=dim)
     if ended is not None:
         after = jnp.where(ended, 0, after)
     stops = stops_of(ended, cut)
-    delta = single(r) + gamma * single(after) - single(v)
-    return discounted_sum(delta, gamma * lam, stops, axis=dim, order=order).astype(
+    stops = None if stops is None else jnp.broadcast_to(stops, v.shape)
+    delta = single(r) + discount * single(after) - single(v)
+    return discounted_sum(delta, discount * decay, stops, axis=dim, order=order).astype(
         jnp.promote_types(r.dtype, v.dtype)
     )
 
@@ -165,9 +168,11 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     >>> uj.lfilter([1.0], [1.0, -0.5], jnp.array([1.0, 0.0, 0.0, 0.0])).tolist()
     [1.0, 0.5, 0.25, 0.125]
     """
-    x = jnp.asarray(x)
+    x = array(x)
     known = [v for v in (b, a, zi) if isinstance(v, Array)]
     dtype = accumulator(inexact(jnp.result_type(x, *known)))
+    if any(np.iscomplexobj(v) for v in (b, a, zi) if not isinstance(v, Array)):
+        dtype = np.promote_types(dtype, np.complex64)
     b, a = (jnp.asarray(c, dtype) for c in (b, a))
     if b.ndim != 1 or a.ndim != 1 or not b.size or not a.size:
         raise ShapeError(f"coefficients must be 1-D and not empty, got shapes {b.shape} and {a.shape}")

@@ -15,7 +15,7 @@ from upsweep.api import Op
 from upsweep.arguments import alone, axis_of, check_any, parts_of, shape_of, summed_dtype
 from upsweep.dtypes import accumulator
 from upsweep.jax import rules
-from upsweep.jax.operands import rows_of
+from upsweep.jax.operands import array, rows_of
 from upsweep.jax.primitives import call, in_front, present, registered
 from upsweep.jax.segments import heads_of, offsets_of
 from upsweep.operator import Operator, OperatorError, identity_of, resolve
@@ -54,7 +54,7 @@ def scan(
     op = as_operator(op)
     if isinstance(xs, tuple):
         check_any(xs)
-        xs = tuple(jnp.asarray(x, dtype) for x in xs)
+        xs = tuple(array(x, dtype) for x in xs)
         dim = axis_of(axis, shape_of([x.shape for x in xs])) - xs[0].ndim
         parts = () if initial is None else parts_of(initial, len(xs), "initial")
         starts = tuple(rows_of(v, x, dim) for v, x in zip(parts, xs)) or None
@@ -65,7 +65,7 @@ def scan(
                 parts=len(xs), started=starts is not None,
             )
         )  # fmt: skip
-    x = jnp.asarray(xs, dtype)
+    x = array(xs, dtype)
     # Counted from the end, an axis stays the same within vmap.
     dim = axis_of(axis, x.shape) - x.ndim
     start = None if initial is None else rows_of(initial, x, dim)
@@ -133,7 +133,7 @@ def reduce(
     >>> uj.reduce(jnp.arange(5), segments=up.segments.lengths([2, 0, 3])).tolist()
     [1, 0, 9]
     """
-    x, op = jnp.asarray(x, dtype), as_operator(op)
+    x, op = array(x, dtype), as_operator(op)
     dim = axis_of(axis, x.shape)
     n = x.shape[dim]
     y = scan(x, op, axis=dim, reverse=reverse, initial=initial, segments=segments, order=order)
@@ -191,7 +191,7 @@ def _cumulative(
     x: Any, op: Operator, axis: int | None, dtype: Any, include_initial: bool, segments: Segments | None, order: str
 ) -> Array:  # fmt: skip
     alone(include_initial, segments)
-    x = jnp.asarray(x, dtype)
+    x = array(x, dtype)
     x = jnp.asarray(x, summed_dtype(x.dtype, dtype, 8 if jax.config.read("jax_enable_x64") else 4))
     dim = axis_of(axis, x.shape)
     if include_initial:

@@ -102,7 +102,8 @@ def reduce(
         x: a tensor.
         op, axis, dim, reverse, initial, dtype, order: as in `scan`.
         segments: one result a segment, along the axis. An empty one has `initial` or the operator's identity. The number of
-            segments that flags or keys make is counted: a GPU is waited for, and a compiled graph breaks.
+            segments that flags or keys make is counted: a GPU is waited for, and a compiled graph breaks. So it is with offsets
+            and lengths where there is neither initial nor an identity.
 
     >>> import torch, upsweep as up, upsweep.torch as ut
     >>> ut.reduce(torch.arange(5), segments=up.segments.lengths([2, 0, 3])).tolist()
@@ -118,7 +119,9 @@ def reduce(
     offsets = offsets_of(segments, x, dim)
     last = offsets[:-1] if reverse else offsets[1:] - 1
     empty = offsets[1:] == offsets[:-1]
-    if not empty.numel() or not bool(empty.any()):
+    # Whether a segment is empty is asked only where nothing can stand for it: a GPU would be waited for.
+    known = initial is not None or scan_rules.identity(scan_rules.name_of(op), y.dtype) is not None
+    if not empty.numel() or not (known or bool(empty.any())):
         return y.index_select(dim, last)
     first = _nothing(op, y, initial, dim).unsqueeze(dim)
     if not x.shape[dim]:
