@@ -24,7 +24,8 @@ class DeviceArray:
 
     is_cuda = True
 
-    def __init__(self, ptr, shape=(1000,), strides=None, dtype="f4"):
+    def __init__(self, ptr, shape=(1000,), strides=None, dtype="f4", device=0):
+        self.device = device
         self.dtype, self.shape = np.dtype(dtype), shape
         self.ptr, self.strides = ptr, strides or c_strides(shape, self.dtype.itemsize)
         self.nbytes = self.dtype.itemsize * int(np.prod(shape))
@@ -36,11 +37,11 @@ def places(parameter):
 
 
 def likeness(x):
-    return x.dtype, x.shape, x.strides
+    return x.dtype, x.shape, x.strides, x.device
 
 
 KIND = Kind(
-    lambda x: View(x.ptr, x.shape, x.strides, x.dtype, 0, KIND, x),
+    lambda x: View(x.ptr, x.shape, x.strides, x.dtype, x.device, KIND, x),
     lambda like, shape, dtype: View(1 << 30, shape, c_strides(shape, dtype.itemsize), dtype, 0, KIND, None),
     lambda view: 7,
     likeness=engine.Likeness(
@@ -118,6 +119,24 @@ def test_the_long_way(launched, x, y):
     known(x, y)
     assert len(checked) == 2
     assert places(calls[-1])[1] == y.ptr
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_arrays_on_two_gpus_are_refused(launched, known):
+    calls, _ = launched
+    x, y = DeviceArray(65536), DeviceArray(1048576)
+    far = DeviceArray(131072, device=1)
+    if known:
+        up.scan(x, out=y)
+        up.linear_recurrence(x, x, out=y)
+    before = len(calls)
+    for scan in (
+        lambda: up.scan(x, out=far), lambda: up.linear_recurrence(far, x, out=y), lambda: up.linear_recurrence(x, far, out=y),
+        lambda: up.scan((x, far), map=lambda a, b: a * b, out=y),
+    ):  # fmt: skip
+        with pytest.raises(up.EngineError, match=r"on GPU [01] and on GPU [01]: bring them to one"):
+            scan()
+    assert len(calls) == before
 
 
 def test_in_place(launched):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from upsweep.engine import EngineError
 from upsweep.gpu import bytewise, compile, driver, functions, lanes, params, shapes, sweeps
 from upsweep.gpu.arrays import Kind
 from upsweep.gpu.choice import Choice, tickets_ahead
@@ -70,6 +71,7 @@ def run(
         if plan.reduce and 0 not in plan.row_shape:
             run(*_of_nothing(plan, written), initial, heads)
         return
+    _check_devices(first, (*xs[1:], *written, heads, *(initial or ())))
     with driver.on_device(first.device):
         launch = launch_of(plan, xs, written, initial or (), heads)
         if isinstance(heads, Marks):
@@ -84,6 +86,15 @@ def run(
         if launch.told:
             values += b"".join(value_bytes(xs[i].value, plan.loads[i]) for i in launch.told)
         start(launch, pointers, values, _kind(first).stream(first), first.device)
+
+
+def _check_devices(first: View, others: Sequence[View | Marks | None]) -> None:
+    """An EngineError where arrays lie on several GPUs: a kernel that reads another one's memory may end the process's CUDA."""
+    for v in others:
+        if isinstance(v, View) and v.device != first.device and not v.on_host:
+            raise EngineError(
+                f"the arrays of a scan lie on GPU {first.device} and on GPU {v.device}: bring them to one"
+            )
 
 
 def launch_of(
