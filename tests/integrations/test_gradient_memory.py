@@ -202,3 +202,23 @@ def test_jax_has_the_same_gradients(shape, device, absent):
             )
             each = jax.vmap(lambda a, how=how: uj.linear_recurrence(a, b, **how))(np.stack([a, a / 2]))
             np.testing.assert_array_equal(each[1], up.linear_recurrence(a / 2, b, **how))
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"exclusive": True, "reverse": True}, {"segments": SEGMENTS["offsets"]}], ids=str
+)
+def test_the_gradient_of_a_sum_keeps_neither_items_nor_sums(more, device):
+    """As with `torch.cumsum`, whose result may be changed in place."""
+    x, kept = torch.randn(SHAPE, device=device, dtype=torch.float64, requires_grad=True), []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.dtype) or t, lambda t: t):
+        y = ut.scan(x, axis=1, **more)
+    assert torch.float64 not in kept
+    wanted = torch.autograd.grad(2 * ut.scan(x, axis=1, **more).square().sum(), x)[0]
+    again = y.detach().clone()
+    y.mul_(2)
+    (got,) = torch.autograd.grad(y, x, 2 * again)
+    torch.testing.assert_close(got, wanted)
+    assert torch.autograd.gradgradcheck(lambda x: ut.scan(x.square(), axis=1, **more), x)
+    start = torch.ones(3, 4, dtype=torch.float64, device=device, requires_grad=True)
+    ut.scan(x.detach(), axis=1, initial=start).sum().backward()
+    assert (start.grad == 11).all()

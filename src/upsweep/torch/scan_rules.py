@@ -74,12 +74,15 @@ def _(
 
 def _scan_context(ctx: Any, inputs: Any, output: Tensor) -> None:
     x, ctx.op, ctx.dim, ctx.exclusive, ctx.reverse, initial, heads, ctx.order = inputs
-    ctx.save_for_backward(x, output, initial, heads)
+    # The gradient of a sum reads neither items nor sums.
+    kept = (None, None) if ctx.op == "add" else (x, output)
+    ctx.save_for_backward(*kept, initial, heads)
     ctx.save_for_forward(x, output, initial, heads)
 
 
 def _scan_backward(ctx: Any, g: Tensor) -> Any:
     x, y, initial, heads = ctx.saved_tensors
+    x, y = (g, g) if ctx.op == "add" else (x, y)
     how = ctx.dim, ctx.exclusive, ctx.reverse, ctx.order
     dx, d_initial = scan_gradient(ctx.op, g, x, y, initial, heads, *how)
     return dx, None, None, None, None, d_initial, None, None
