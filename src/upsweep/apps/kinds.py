@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from upsweep.engine import DTypeError, EngineError, library_of
 from upsweep.host import give as back
 from upsweep.host import labelled, view
 
-_row_of = lru_cache(1024)(dtypes.row_of)
 REAL = ("b", "i", "u", "f")
 INTEGRAL = ("i", "u")
 _PLAIN = {np.ndarray, float, int, type(None)}
@@ -61,7 +59,7 @@ def parameter(xp: Any, value: Any, x: Any) -> Any:
     >>> parameter(np, 0.5, np.zeros(3, np.float32)), parameter(np, np.ones(1), np.zeros(3, np.float32)).dtype.name
     (0.5, 'float32')
     """
-    known = _row_of(x.dtype)
+    known = dtypes.row_of(x.dtype)
     if isinstance(value, (int, float, complex)) and known is not None:
         if isinstance(value, complex) and known.kind != "c":
             raise DTypeError(f"{value!r} is no value of {x.dtype}, in which this is computed")
@@ -81,7 +79,7 @@ def parameter(xp: Any, value: Any, x: Any) -> Any:
 
 def kind_of(dtype: Any) -> str:
     """NumPy's kind code of the numbers that a dtype of any library holds, also of bfloat16; "" of what cannot be scanned."""
-    known = _row_of(dtype)
+    known = dtypes.row_of(dtype)
     return "" if known is None else known.kind
 
 
@@ -136,5 +134,5 @@ def host(x: Any) -> np.ndarray:
 
 def floating(xp: Any, x: Any) -> Any:
     """`x` in a floating or complex dtype: integers and booleans become float64, as in NumPy."""
-    known = _row_of(x.dtype)
+    known = dtypes.row_of(x.dtype)
     return xp.astype(x, xp.float64) if known is not None and known.kind in "biu" else x

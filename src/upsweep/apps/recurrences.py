@@ -10,7 +10,7 @@ from upsweep import api, homes
 from upsweep.advantages import advantages, stops_of
 from upsweep.apps.kinds import INTEGRAL, enter, floating, kind_of, parameter
 from upsweep.arguments import ShapeError, axis_of, followed, half_lives, held, number_of, timed, weighted
-from upsweep.dtypes import named
+from upsweep.dtypes import named, row_of
 from upsweep.engine import DTypeError
 from upsweep.operators import ops
 from upsweep.segments import Segments, ends
@@ -179,7 +179,7 @@ def _discounted_from(reward, weight, after, over, last, index):
 def _behind(xp: Any, value: Any, x: Any, done: Any, dim: int) -> tuple[Any, Any, np.integer]:
     """What stands behind the last item of each row; where that item is done, so that nothing does; and its number."""
     if isinstance(value, (int, float, complex)):
-        dtype = named(str(x.dtype).rpartition(".")[2])
+        dtype = named(row_of(x.dtype).name)  # type: ignore[union-attr]
         after = held(value, dtype, "the value behind the last item", "x.astype('float64')")[()]
     elif (after := parameter(xp, value, x)).ndim:
         after = xp.expand_dims(after, axis=dim)
