@@ -89,12 +89,8 @@ class Choice:
         return count
 
     def grid(self, resident: Callable[[], int]) -> int:
-        """Blocks to launch: at most as many as are `resident` on the device, and fewer than tickets. With a block for each ticket
-        tiles.cu and columns.cu take it that no block draws two; yet a block that is done draws that of a block which begins
-        late, and drops it.
-        """
-        blocks = self.tickets // (self.tiles if self.shape.carry else 1)
-        return max(1, min(blocks, self.tickets - 1, resident()))
+        """Blocks to launch. Where blocks take tickets, at most as many as are `resident` on the device."""
+        return min(self.tickets // (self.tiles if self.shape.carry else 1), resident())
 
     def levels(self) -> tuple[list[int], list[int], int]:
         """The start of each level of nodes, its nodes for each row, and the number of all nodes: `tiles` < radix ** levels."""

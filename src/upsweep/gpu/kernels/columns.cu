@@ -6,6 +6,9 @@
 #include "thread.cuh"
 #include "column_moves.cuh"
 
+// A ticket after a block's first. Where there is a block for each tile, none takes two.
+__device__ __forceinline__ i64 next_ticket(const Params& p) { return gridDim.x >= p.tickets ? p.tickets : take_ticket(p); }
+
 // The warps that read, sum and write.
 struct Worker : Mover {
   using Mover::read;
@@ -138,7 +141,7 @@ struct Worker : Mover {
       hand_on(k + STAGES - 1);
       await<PREFIXES, HALF>(k);
       // The ticket comes while the tile is written.
-      i64 next = draws ? take_ticket(p) : 0;
+      i64 next = draws ? next_ticket(p) : 0;
       if (!REDUCE || at.t + 1 == p.tiles) {
 #pragma unroll 1
         for (int i = 0; i < VECTOR * STRIPS; i++) finish(k, i / STRIPS, i % STRIPS, at);
@@ -158,9 +161,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_columns(co
   extern __shared__ __align__(128) char memory[];
   Shared& s = *(Shared*)(memory + STAGES * WARPS * WARP_BYTES);
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (threadIdx.x == 0) {  // where there is a block for each tile, none takes two
+  if (threadIdx.x == 0) {
     s.spots[0] = spot_of(p, take_ticket(p));
-    each<STAGES - 1>([&](auto k) { s.spots[k.value + 1] = spot_of(p, gridDim.x >= p.tickets ? p.tickets : take_ticket(p)); });
+    each<STAGES - 1>([&](auto k) { s.spots[k.value + 1] = spot_of(p, next_ticket(p)); });
   }
   __syncthreads();
   if (warp < WARPS) Worker{{p, s, memory, warp, lane}}.work();

@@ -63,6 +63,7 @@ __device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int la
 
 // The ticket after `last`: where a block takes whole rows (CARRY), the next tile of the row, or a new row.
 __device__ __forceinline__ i64 next_ticket(const Params& p, i64 last) {
+  if (last >= 0 && gridDim.x >= p.tickets) return p.tickets;  // a block for each tile: none takes two
   if (!CARRY) return take_ticket(p);
   if (last >= 0 && ((u32)last + 1) % (u32)p.tiles) return last + 1;
   return take_ticket(p) * p.tiles;
@@ -258,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_tiles(cons
   __shared__ Shared s;
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (threadIdx.x == 0)  // where there is a block for each tile, none takes two
-    for (int k = 0; k < STAGES; k++) s.ticket[k] = k && gridDim.x >= p.tickets ? p.tickets : next_ticket(p, k ? s.ticket[k - 1] : -1);
+    for (int k = 0; k < STAGES; k++) s.ticket[k] = next_ticket(p, k ? s.ticket[k - 1] : -1);
   __syncthreads();
   if (warp < WARPS) Worker{p, s, memory, warp, lane}.run();
   else if (warp == WARPS) publish_tiles(p, s, lane);
