@@ -431,10 +431,10 @@ def test_a_table_that_was_killed_is_one_that_was_not(tmp_path: Path, suffix: str
         same_bits(got[name].to_numpy(), up.scan(made[name].to_numpy(), segments=keys))
 
 
-def test_a_table_of_numbers_needs_no_pandas(tmp_path: Path, table: pa.Table) -> None:
-    then = (
-        "f.scan_file('t.parquet', 'y.parquet', columns=['v']); import sys; assert 'pandas' not in sys.modules"
-    )
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_table_of_numbers_needs_no_pandas(tmp_path: Path, table: pa.Table, suffix: str) -> None:
+    scan = f"f.scan_file('t.{suffix}', 'y.{suffix}', columns=['v'])"
+    then = f"{scan}; import sys; assert 'pandas' not in sys.modules"
     command = [sys.executable, "-c", RUN.format(size=1 << 14, then=then)]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
 
