@@ -465,6 +465,7 @@ MISTAKES = {
     "no whole number": (["scan", "s.npy", "--initial", "0.5"], "initial=0.5 is no value of int64"),
     "segments": (["scan", "x.npy", "--segments", "rows=s.npy"], "pass flags="),
     "offsets": (["scan", "x.npy", "--segments", "offsets=s.npy"], "from 0 to 10"),
+    "groups": (["scan", "t.csv", "--column", "v", "--segments", "groups=k"], "sort it by group, or load"),
     "column": (["scan", "t.csv", "--column", "w"], "there is no column 'w'"),
     "which column": (["scan", "t.csv"], "say which to scan"),
     "text": (["scan", "t.csv", "--column", "city"], "cannot be scanned"),

@@ -88,19 +88,22 @@ def test_every_layer_is_in_both_libraries():
 
 @pytest.mark.filterwarnings("default")
 def test_both_sides_of_the_phrasebook_give_the_same_numbers():
-    rows = ROW.findall((DOCS / "phrasebook.md").read_text(encoding="utf-8"))
-    assert len(rows) >= 20
-    names = {name: pytest.importorskip(name) for name in ("pandas", "scipy", "torch", "jax")}
+    page = (DOCS / "phrasebook.md").read_text(encoding="utf-8")
+    rows = ROW.findall(page)
+    assert len(rows) == len(re.findall("^[|] `", page, re.MULTILINE)) >= 30
+    names = {name: pytest.importorskip(name) for name in ("pandas", "polars", "scipy", "torch", "jax")}
     x = np.random.default_rng(0).random(60) + 0.5
     from jax import lax
 
     import upsweep.jax as uj
+    import upsweep.polars  # noqa: F401 (its accessor)
     import upsweep.torch as ut
 
     names |= {
         "np": np, "up": up, "ut": ut, "uj": uj, "lax": lax, "jnp": names["jax"].numpy, "x": x, "xs": x.reshape(6, 10),
         "k": np.arange(60) * 7 % 5, "s": names["pandas"].Series(x), "t": names["torch"].tensor(x),
-        "j": names["jax"].numpy.asarray(x),
+        "j": names["jax"].numpy.asarray(x), "pl": names["polars"],
+        "f": names["polars"].DataFrame({"v": x, "k": np.arange(60) * 7 % 5}),
     }  # fmt: skip
     for theirs, ours in rows:
         got, want = (np.asarray(eval(text, names)) for text in (ours, theirs))

@@ -100,7 +100,8 @@ def _slower(ratio: float) -> str:
 )
 @click.option(
     "--segments",
-    help="Where the scan starts anew: flags=, ends=, offsets=, lengths= or keys=, then a .npy file or a column.",
+    help="Where the scan starts anew: flags=, ends=, offsets=, lengths= or keys= (rows sorted by key), then a .npy file or a "
+    "column.",
 )
 @click.option(
     "--map",
@@ -201,6 +202,7 @@ _SPELLINGS = {
     "offsets": up.segments.offsets,
     "lengths": up.segments.lengths,
     "keys": up.segments.keys,
+    "groups": up.segments.groups,
 }
 
 

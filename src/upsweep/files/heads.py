@@ -24,7 +24,10 @@ class Heads:
         if segments is None:
             return None
         if segments.spelling == "groups":
-            raise SegmentError("a file has no groups in any order: sort it by group and pass segments.keys")
+            raise SegmentError(
+                "a file is scanned in its own order, which has no groups: sort it by group, or load its columns; keys= "
+                "(segments.keys) is for groups that lie together"
+            )
         if column is not None:
             return cls("flags", column)
         values = segments.values
