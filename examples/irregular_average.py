@@ -16,17 +16,7 @@ sensor = rng.integers(0, sensors, n)
 time = np.sort(rng.uniform(0, 1000, n))
 x = np.sin(time / 100) + rng.normal(0, 0.3, n)
 
-
-def average(sensor: np.ndarray, time: np.ndarray, x: np.ndarray, half_life: float) -> np.ndarray:
-    groups = up.segments.groups(sensor)
-    before = up.scan(
-        time, lambda a, b: b, exclusive=True, initial=np.nan, segments=groups
-    )  # of the same sensor
-    keep = np.where(np.isnan(before), 0.0, 0.5 ** ((time - before) / half_life))
-    return up.linear_recurrence(keep, (1 - keep) * x, segments=groups)
-
-
-y = average(sensor, time, x, half_life)
+y = up.ema(x, halflife=half_life, times=time, segments=up.segments.groups(sensor))
 
 # %%
 # The loop that this call replaces.

@@ -29,8 +29,6 @@ assert total.chunks is not None
 assert np.array_equal(total.compute(), up.scan(rain.values, axis=0))
 
 # %%
-spell = xr.apply_ufunc(
-    lambda x: up.scan(x, axis=0, segments=up.segments.flags(x == 0)), rain
-)  # fmt: skip
+spell = rain.upsweep.scan(dim="day", segments=up.segments.flags(rain == 0))
 wettest = spell.where(spell == spell.max(), drop=True)
 print(f"{float(wettest.max()):.0f} mm fell until {wettest.day.values[0]} without a dry day between")

@@ -213,7 +213,7 @@ BUILTIN: dict[str, Operator] = {name: row.operator() for name, row in TABLE.item
 
 
 class ops:
-    """The built-in operators."""
+    """The built-in operators, `ops.MAX` for instance, which the name "max" means too."""
 
     ADD = BUILTIN["add"]
     MUL = BUILTIN["mul"]
