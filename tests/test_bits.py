@@ -209,3 +209,14 @@ def test_error_grows_with_the_logarithm():
     x = np.ones(2**25, np.float32)
     assert up.scan(x)[-1] == 2**25
     assert np.cumsum(x)[-1] == 2**24
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_columns_of_pairs_that_lie_apart(threads):
+    """Columns of a large array that are walked beside each other, in tiles of one chunk."""
+    rng = np.random.default_rng(5)
+    values = rng.integers(-30_000, 30_000, (1 << 17, 8)).astype("i2")[:, ::2]
+    places = rng.integers(-(2**31), 2**31 - 1, values.shape).astype("i4")
+    made = up.scan((values, places), "argmin", axis=0, threads=threads, engine="cpu")
+    for got, want in zip(made, up.scan((values, places), "argmin", axis=0, engine="numpy")):
+        np.testing.assert_array_equal(got, want)

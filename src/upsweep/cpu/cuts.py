@@ -102,7 +102,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         tile = plan.n if in_order else _tile(plan.n, groups, wanted, chunk, largest)
         batch = _batch(tile < plan.n, groups, wanted, read * plan.n * min(side_by_side, width))
     tiled = along and tile < plan.n and lie.near == 1
-    pays = far and len(plan.accumulators) + plan.segmented > 1 and _cheap(plan)
+    pays = far and lie.near == 1 and len(plan.accumulators) + plan.segmented > 1 and _cheap(plan)
     again = along and not (straight or plan.reduce) and (tiled or pays)
     if again and tiled:
         # Only the sums of runs, and items that are not swept where they lie, stay from the first sweep of a tile to the second.
