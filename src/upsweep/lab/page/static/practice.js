@@ -62,17 +62,20 @@ class Practice {
     this.keep(text);
     try {
       const result = await pane.during(pane.data.ask("grade", { number: now.number, text }));
+      if (this.now !== now) return;  // the exercise was left meanwhile
       pane.find(".trouble").hidden = true;
       this.say(result.marks, `${result.points} of ${result.of}${result.passed ? ": done!" : ""}`, result.hints);
       this.box.scrollIntoView();
       if (!result.dials) return;
       await pane.set(result.dials);
+      if (this.now !== now) return;
       const runs = pane.find(".trouble").hidden;
       this.show(runs);
       pane.editor.show(text);
       const finding = runs && pane.payload.findings[0];
       if (finding) finding.kind === "race" ? pane.expose(finding) : pane.point(finding);
     } catch (problem) {
+      if (this.now !== now) return;
       this.say([], "", []);
       this.show();
       pane.complain(problem);
