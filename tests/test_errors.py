@@ -107,7 +107,6 @@ MISTAKES = [
     ),
     (up.OperatorError, "NameError", lambda: up.scan(X, lambda a, b: nowhere(a))),  # noqa: F821
     (up.OperatorError, "cannot be compiled in", lambda: up.scan(X, lambda a, b, table={}: a)),
-    (up.OperatorError, "cannot be compiled: .*float16", lambda: up.scan(X, map=lambda x: x * np.float16(2))),
     (up.OperatorError, "np.sin takes 1 operand", lambda: up.scan(X, np.sin)),
     (up.OperatorError, "map and finish must be functions, got 'square'", lambda: up.scan(X, map="square")),
     (
@@ -191,6 +190,7 @@ COMPILING = [
         "sum cannot.*; pass a function of two numbers, or the name",
         lambda: up.scan(X, np.sum),
     ),
+    (up.OperatorError, "cannot be compiled: .*float16", lambda: up.scan(X, map=lambda x: x * np.float16(2))),
     (up.OperatorError, r"compiled: Cannot bind .*'\(a\)'", lambda: up.scan(X, up.Operator(lambda a: a))),
 ]
 """What an engine that compiles operators cannot take."""

@@ -91,9 +91,12 @@ def test_within_numbas_object_mode():
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="this system interrupts no thread")
 @pytest.mark.parametrize("interrupted", [True, False])
-def test_the_caller_leaves_no_thread_at_work(interrupted):
+def test_the_caller_leaves_no_thread_at_work(interrupted, request):
     """Threads write to memory that the caller frees: an interruption waits for them, and so does the exception of one."""
     main = threading.main_thread()
+    # A shell lets what it runs in the background ignore interruptions.
+    heeded = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, heeded))
     for turn in range(6):
         started, slow, done = threading.Barrier(3), [turn % 2 == 0, turn % 2 == 1], []
 

@@ -404,7 +404,7 @@ def test_one_result_a_segment(reverse):
     np.testing.assert_array_equal(jax.jit(traced)(x, jnp.array([0, 3, 3, 20])), want)
     slopes = jax.grad(lambda x: traced(x, jnp.array([0, 3, 3, 20]))[2].sum())(jnp.asarray(x))
     np.testing.assert_array_equal(slopes, np.broadcast_to(np.arange(20)[:, None] >= 3, x.shape))
-    with pytest.raises(up.ShapeError, match="static"):
+    with pytest.raises(up.ShapeError, match="number of segments"):
         jax.jit(lambda x, k: uj.reduce(x, axis=0, segments=up.segments.keys(k)))(x, jnp.arange(20))
     np.testing.assert_array_equal(uj.reduce(jnp.asarray(x), axis=0), up.reduce(x, axis=0))
     assert uj.reduce(jnp.ones((0, 2)), axis=0).tolist() == [0, 0]

@@ -403,7 +403,7 @@ def test_a_mask_that_names_who_never_comes():
     text = HALVES.replace("    else:\n        cuda.syncwarp(HIGH)\n", "    cuda.syncthreads()\n")
     report = lab.check(lab.trace(text, n=8, warp=8, LOW=0xFF, OTHER=1))
     (finding,) = [f for f in report if f.kind == "divergent shuffle"]
-    assert "names threads 4, 5, 6, 7, which never come" in finding.text
+    assert "names threads that never come to it: threads 4, 5, 6, 7 wait elsewhere" in finding.text
 
 
 def test_shuffles_order_no_memory():
