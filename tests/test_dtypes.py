@@ -294,6 +294,18 @@ def test_a_recurrence_is_computed_in_the_dtype_of_its_addend(narrow, wide, order
         np.testing.assert_array_equal(got.view("u1"), want.view("u1"))
 
 
+@pytest.mark.parametrize("half", ["f2", ml_dtypes.bfloat16])
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+def test_an_array_of_multipliers_keeps_its_digits_beside_half_precision(half, order):
+    b, full = np.ones((3, 400), half), np.full((3, 400), 0.9995, "f4")
+    want = up.linear_recurrence(full, b, axis=1, order=order)
+    assert (want[:, -1] < 364).all()
+    for multiplier in (full[:, :1], full[:1], full[0], full[0, 0], np.asarray(full[0, 0])):
+        got = up.linear_recurrence(multiplier, b, axis=1, order=order)
+        assert got.dtype == half
+        np.testing.assert_array_equal(got.view("u1"), want.view("u1"))
+
+
 def test_linear_recurrence_broadcasts_its_coefficient():
     b = np.random.default_rng(0).normal(size=(3, 5000)).astype(np.float32)
     for a in (0.5, np.float32(0.5), np.full(5000, 0.5, np.float32), np.full((3, 1), 0.5)):

@@ -23,7 +23,7 @@ from upsweep.arguments import (
     summed_dtype,
 )
 from upsweep.components import bare, tupled
-from upsweep.dtypes import fits
+from upsweep.dtypes import accumulator, fits, row, row_of
 from upsweep.engine import DTypeError, Engine, Operands
 from upsweep.function import as_function
 from upsweep.host import copied
@@ -140,8 +140,11 @@ def _recurrence(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
     ):
         raise ShapeError(f"a of shape {shape} does not broadcast to b's shape {states.shape}")
     if getattr(a, "shape", None) != states.shape:
-        scalar = a if engines.on_gpu(a) else held(a, states.dtype, "a", "b.astype({!r})")
-        a = on.broadcast(scalar, states.shape, states.dtype, b)
+        # An array of a dtype of its own keeps its digits, as one of b's shape does: half precision would make 1 of 0.999.
+        own = row_of(getattr(a, "dtype", states.dtype))
+        dtype = states.dtype if own is row(states.dtype) else accumulator(states.dtype)
+        scalar = a if engines.on_gpu(a) else held(a, dtype, "a", "b.astype({!r})")
+        a = on.broadcast(scalar, states.shape, dtype, b)
     elif not fits(on.view(a).dtype, states.dtype):
         raise DTypeError(f"a of {a.dtype} does not fit b's {states.dtype}: pass b.astype({str(a.dtype)!r})")
     return b, [on.view(a), states]
