@@ -375,9 +375,8 @@ document.querySelector('.editor').requestSubmit();
 def ask(server, path, body=None, **headers):
     connection = http.client.HTTPConnection(server.host, timeout=30)
     try:
-        connection.request(
-            "POST" if body is not None else "GET", path, json.dumps(body), {"Host": server.host, **headers}
-        )
+        sent = None if body is None else json.dumps(body)
+        connection.request("GET" if body is None else "POST", path, sent, {"Host": server.host, **headers})
         answer = connection.getresponse()
         return answer.status, answer.read()
     finally:
