@@ -12,6 +12,8 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 DRIVER = shutil.which("chromedriver")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--force-color-profile=srgb"]  # fmt: skip
+SIZES = ((1280, 900), (800, 700), (400, 850))
+"""Of a window on a desk, on a small screen and on a phone."""
 
 
 class Browser:
@@ -114,3 +116,15 @@ class Browser:
         finally:
             self.driver.terminate()
             self.driver.wait(10)
+
+
+def resize(browser, width, height):
+    browser.chrome(
+        "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+    )
+
+
+def visible(browser, selector):
+    return browser.do(
+        "const e = document.querySelector(arguments[0]); return Boolean(e && e.checkVisibility())", selector
+    )

@@ -4,7 +4,7 @@ import os
 import threading
 
 import pytest
-from browser import CHROMIUM, DRIVER, Browser
+from browser import CHROMIUM, DRIVER, Browser, resize
 
 from upsweep.lab.page.server import Lab
 from upsweep.lab.page.variants import first
@@ -45,3 +45,13 @@ def served():
 @pytest.fixture
 def server(served):
     return served()
+
+
+@pytest.fixture
+def opened(chromium, server):
+    """The page, as wide as a desk has it."""
+    resize(chromium, 1280, 900)
+    chromium.open(server.url)
+    yield chromium
+    assert chromium.complaints() == []
+    chromium.chrome("Emulation.clearDeviceMetricsOverride")

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from browser import SIZES, resize, visible
 
 from upsweep import lab
 from upsweep.lab.page import own
@@ -21,28 +22,6 @@ from upsweep.textbook import KERNELS, kogge_stone
 COURSE = (Path(__file__).parents[2] / "docs" / "course.md").read_text(encoding="utf-8")
 TAB, ESCAPE, ENTER, SHIFT = "\ue004", "\ue00c", "\ue007", "\ue008"
 HOME, LEFT = "\ue011", "\ue012"
-SIZES = ((1280, 900), (800, 700), (400, 850))
-
-
-def resize(browser, width, height):
-    browser.chrome(
-        "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
-    )
-
-
-@pytest.fixture
-def opened(chromium, server):
-    resize(chromium, 1280, 900)
-    chromium.open(server.url)
-    yield chromium
-    assert chromium.complaints() == []
-    chromium.chrome("Emulation.clearDeviceMetricsOverride")
-
-
-def visible(browser, selector):
-    return browser.do(
-        "const e = document.querySelector(arguments[0]); return Boolean(e && e.checkVisibility())", selector
-    )
 
 
 # --- the start screen ---------------------------------------------------------------------------------------------------

@@ -3,31 +3,9 @@
 import inspect
 
 import pytest
+from browser import SIZES, resize, visible
 
 from upsweep.textbook import KERNELS
-
-SIZES = ((1280, 900), (800, 700), (400, 850))
-
-
-def resize(browser, width, height):
-    browser.chrome(
-        "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
-    )
-
-
-@pytest.fixture
-def opened(chromium, server):
-    resize(chromium, 1280, 900)
-    chromium.open(server.url)
-    yield chromium
-    assert chromium.complaints() == []
-    chromium.chrome("Emulation.clearDeviceMetricsOverride")
-
-
-def visible(browser, selector):
-    return browser.do(
-        "const e = document.querySelector(arguments[0]); return Boolean(e && e.checkVisibility())", selector
-    )
 
 
 @pytest.mark.parametrize("kernel", ["kogge-stone-double", "domino-dynamic", "warp-shuffle"])
