@@ -43,8 +43,9 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     if plan.n == 0 or plan.rows == 0 or plan.ahead is not None or not _readable:
         return None
     seen = [*views.inputs, *views.heads, *views.outputs, *views.starts]
+    # An array whose view lies elsewhere is copied first.
     if any(x is not None and x.ctypes.data != v.ctypes.data for x, v in zip(given, seen)):
-        return None  # it is brought elsewhere first
+        return None
     heads = views.heads[0] if views.heads else None
     _, launch, arrays = arranged(plan, views.inputs, views.outputs, views.starts or None, heads)
     if launch.threads > 1 or launch.sync_words:
@@ -54,7 +55,8 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     bounds = [np.lib.array_utils.byte_bounds(v) for v in seen]
     bases = [v.ctypes.data for v in seen]
     turned = bool(views.heads) and plan.reverse != plan.ends
-    if turned:  # they are copied
+    # Turned flags are a copy.
+    if turned:
         bounds[first - 1] = np.lib.array_utils.byte_bounds(arrays[first - 1])
         bases[first - 1] = bounds[first - 1][0]
     places = [8 * at for at in range(launch.addresses.start, launch.addresses.stop, launch.addresses.step)]

@@ -46,7 +46,8 @@ def _boxes(table, shape, starts, stops, sums, items):
         if not within:
             continue
         total = sums[box]
-        for corner in range(1 << dims):  # the last dimension turns first
+        # The last dimension turns first.
+        for corner in range(1 << dims):
             at, down = first, dims & 1
             for d in range(dims):
                 if corner >> (dims - 1 - d) & 1:

@@ -10,7 +10,7 @@ from upsweep.cpu.frame import aim, ask, part
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import FOLD, JOIN, LINE, Part, Word
 
-# Looks at a flag before the thread gives its core away: the thread that should raise the flag may have lost its own.
+# A thread looks at a flag so many times before it gives its core away to the thread that should raise the flag.
 _PATIENCE = 2000
 TILES, COMPONENTS, VALUES, ALONG, WIDTH = map(
     int, (Word.TILES, Word.COMPONENTS, Word.VALUES, Word.ALONG, Word.WIDTH)
@@ -70,8 +70,8 @@ def behind(L, A, has, count, w):
 
 # --- look-back --------------------------------------------------------------------------------------------------------
 # The nodes of a binary tree over the tiles each have a cache line with a flag and a count of arrivals, and room for a sum. The
-# second child to arrive publishes its parent's sum. A tile's prefix needs at most one node of each level. All of these lie to
-# its left, so running threads have taken their tiles. Threads publish before they wait, so nobody waits in a circle.
+# second child to arrive publishes its parent's sum. A tile's prefix needs at most one node of each level. All these nodes lie to
+# the left of the tile, so running threads have taken their tiles. Threads publish before they wait, so none wait in a circle.
 
 
 @of_words

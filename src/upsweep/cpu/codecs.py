@@ -33,7 +33,7 @@ def write_codes(
         rests[lo // SHARE] = _write(x[lo * block : hi * block], entries, starts[lo], words)
 
     _shares(blocks, write)
-    # The next share wrote the other bits of this word.
+    # The last word of a share is also the first word of the next share, which wrote its other bits.
     for k in np.flatnonzero(rests):
         words[starts[min((k + 1) * SHARE, blocks)] >> 6] |= rests[k]
     return words, sizes

@@ -70,7 +70,7 @@ def _by_table(numbers, low, known, codes, counts):
 
 @_njit
 def _mixed(hash_, bits):
-    # Twice: slots go by the lowest bits, which the highest of a text's last characters would not reach by one product.
+    # One product would not bring the highest bits of a text's last characters to the lowest bits, which choose the slot.
     hash_ = (hash_ ^ bits) * np.uint64(0x9E3779B97F4A7C15)
     hash_ = (hash_ ^ (hash_ >> np.uint64(32))) * np.uint64(0xC2B2AE3D27D4EB4F)
     return hash_ ^ (hash_ >> np.uint64(29))
@@ -93,11 +93,11 @@ def _grown(table):
 
 @_njit
 def _by_hash(numbers, codes, counts, first):
-    # Unsigned places: of signed ones, numba asks for each whether it counts from the end.
+    # Places have no sign: numba asks of a signed place whether it counts from the end.
     one, table, groups = np.uint64(1), np.zeros((_SLOTS, 2), np.uint64), 0
     last = np.uint64(_SLOTS - 1)
     for i in range(len(numbers)):
-        # No two numbers have one hash.
+        # Two numbers never have the same hash.
         hash_ = _mixed(np.uint64(0), np.uint64(numbers[i]))
         at = hash_ & last
         while table[at, one] and table[at, np.uint64(0)] != hash_:
@@ -201,7 +201,7 @@ def _by_text(data, starts, stops, codes, counts, first):
             hash_ = _mixed(hash_, _word(data, start + done, 8))
             done += 8
         hash_ = _mixed(hash_, _word(data, start + done, n - done))
-        # A text of fewer than eight bytes is one word: no other text of its length has its hash.
+        # A text of fewer than eight bytes is one word, so no other text of its length has its hash.
         length = np.uint64(min(n, 8)) << np.uint64(32)
         at = np.int64(hash_ & np.uint64(len(table) - 1))
         code = np.int64(-1)

@@ -140,7 +140,7 @@ def pass_rows(L, A, first, w, down):
     head = before_line(L, A, w)
     whole = (w - head) // peek(L, LANES) * peek(L, LANES)
     rest = w - head - whole
-    # The rest comes first, as in a scan in place the columns of its group must still be items.
+    # The rest comes first: in a scan in place, the other columns of its group must still be items.
     if rest:
         pass_few(L, A, first, w - rest, rest, w, down)
     if head:

@@ -54,7 +54,7 @@ def compiled(unit: Unit, name: str, target: Target) -> Code:
     """The code of a unit, as a function of this name."""
     if not unit.accumulators:
         return _machine_code(_frame(unit, target), None, unit, name, target)
-    # The operator comes first: it may be one that cannot be compiled.
+    # The operator comes first, as an operator may be one that cannot be compiled.
     filling = _operator(unit.op, unit.accumulators)
     file = f"{digest((unit.frame, target.name), here=True)}.bc"
     return _machine_code(kept(file, lambda: Code(_frame(unit, target))).code, filling, unit, name, target)

@@ -67,7 +67,8 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     any_order = free(plan.op, plan.accumulators)
     straight, in_order = any_order and not plan.segmented, plan.order == "sequential" and not any_order
     lie = rows_of(plan, strides)
-    plain = plan.map is plan.finish is None  # a map and a finish of rows side by side have panels
+    # A map or a finish of rows side by side works on panels.
+    plain = plan.map is plan.finish is None
     line_by_line = straight and plain and lie.turned and not lie.crossed
     along = lie.inner is None or (line_by_line and plan.n >= tuning.SHORT_STRAIGHT)
     tuned = rows if along else columns
@@ -105,7 +106,8 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     pays = far and lie.near == 1 and len(plan.accumulators) + plan.segmented > 1 and _cheap(plan)
     again = along and not (straight or plan.reduce) and (tiled or pays)
     if again and tiled:
-        # Only the sums of runs, and items that are not swept where they lie, stay from the first sweep of a tile to the second.
+        # Between the two sweeps of a tile, scratch memory keeps the sums of its runs, and the items that cannot be swept where
+        # they lie.
         chunk = tile = min(tile, ROW**PANELS)
     elif again:
         chunk = max(ROW, min(tuning.AGAIN * tuned.chunk >> fewer, ROW**PANELS))

@@ -30,11 +30,11 @@ class Word(IntEnum):
     and the stride of the output, and the addresses of block sums, of prefixes, of items that wait, and of the starts.
     """
 
-    # Items, of those listed.
+    # The items that are listed.
     N = 0
     # The group of each item, int32.
     CODES = 1
-    # Bytes from one of them to the next.
+    # The bytes from the group of one item to that of the next.
     STEP = 2
     # The items of each group so far, int64.
     COUNTS = 3

@@ -57,7 +57,7 @@ def _write(path: Path, made: Code) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=path.parent) as own:
             Path(own, path.name).write_bytes(head + b"\n" + made.code)
-            # Whole or not at all, whichever other process writes the file.
+            # The file appears whole or not at all, also where another process writes it.
             os.replace(Path(own, path.name), path)
     except OSError as error:
         _complain(f"upsweep: cannot keep compiled code in {folder()}: {error.strerror}")

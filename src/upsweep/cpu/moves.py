@@ -23,7 +23,7 @@ from upsweep.cpu.sorting import radix_sort as radix_sort
 from upsweep.moves import heads
 
 _njit: Any = numba.njit(nogil=True, cache=True)
-# Places without a sign: numba looks whether one with a sign counts from the end, and no loop becomes vector code.
+# Places have no sign. numba asks of a signed place whether it counts from the end, and the loop becomes no vector code.
 _ONE, _EIGHT = np.uint64(1), np.uint64(8)
 
 
@@ -166,7 +166,7 @@ def _raw(x: np.ndarray) -> np.ndarray:
 
 @_njit
 def _pack_chunk(x, keep, lo, hi, y, at):
-    # With this, the stores below never touch the items that the next chunk writes.
+    # The chunk ends with an item that is kept, so the stores below never touch the items that the next chunk writes.
     while hi > lo and not keep[hi - 1]:
         hi -= 1
     i, hi, at = np.uint64(lo), np.uint64(hi), np.uint64(at)
@@ -200,7 +200,8 @@ def _repeat_chunk(x, offsets, lo, hi, y):
         s += _ONE
         end, value = min(np.uint64(offsets[s]), hi), x[s - _ONE]
         first = lo
-        # Few branches of short repetitions are foreseen; items behind them are written again.
+        # A processor foresees few branches of short repetitions. Eight items are written without one, and those behind the
+        # repetition are written again.
         if lo + _EIGHT <= hi:
             for j in range(_EIGHT):
                 y[lo + j] = value
@@ -217,7 +218,8 @@ def _own_chunk(offsets, lo, hi, owner, rank):
     while lo < hi:
         start, s = np.uint64(offsets[s]), s + _ONE
         end, first = min(np.uint64(offsets[s]), hi), lo
-        if lo + _EIGHT <= hi:  # as above
+        # Eight items are written without a branch, as in _repeat_chunk.
+        if lo + _EIGHT <= hi:
             for j in range(_EIGHT):
                 owner[lo + j] = s - _ONE
                 rank[lo + j] = lo + j - start

@@ -15,7 +15,7 @@ _IEEE_HALF, _BFLOAT = TABLE["float16"].narrow, TABLE["bfloat16"].narrow
 
 def decoded(builder: Any, bits: Any, form: Narrow) -> Any:
     """The float32 that these bits stand for."""
-    # The processor's own conversion.
+    # The processor converts this float itself.
     if form == _IEEE_HALF:
         return builder.fpext(builder.bitcast(bits, _HALF), _F32)
     if form == _BFLOAT:

@@ -65,7 +65,7 @@ def bring_runs(L, A, c, source, stride, run, lanes, m):
         panel, source, lanes = panel + done * size, source + done * run, lanes - done
     if lanes == 0:
         return
-    # Runs that lie one behind the other are one line. Otherwise the memory between them belongs to others.
+    # Runs that lie one behind the other are one line. The memory between other runs may belong to other arrays.
     if run == m * stride:
         _call4(peek(p, BRING), (spare, source, stride, lanes * m))
     else:
@@ -149,8 +149,9 @@ def restart(L, A, m, w):
     for row in range(m):
         flags = A + peek(L, FLAGS) + row * peek(L, PITCH)
         for first in range(0, w, 8):
+            # One word holds the flags of eight lanes.
             if first + 8 <= w and peek(flags + first, 0) == 0:
-                continue  # no head among eight
+                continue
             for lane in range(first, min(first + 8, w)):
                 if byte_at(flags, lane):
                     for c in range(peek(L, VALUES)):

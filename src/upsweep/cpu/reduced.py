@@ -42,7 +42,7 @@ def fold_blocks(L, A, m, known):
     copy_rows(L, A, END, BEFORE, 1)
     for level in range(tip, -1, -1):
         items = m >> 4 * level
-        # The highest sums lie one behind the other, others row by row, group by group.
+        # The highest sums lie one behind the other, and all others row by row, group by group.
         row, group = (
             (1, 0) if level == tip else (lanes, items // ROW // lanes * lanes * ROW + items // ROW % lanes)
         )

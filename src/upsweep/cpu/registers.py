@@ -164,7 +164,7 @@ def _turn_out(builder: Any, inside: Any, outside: Any, stride: Any, size: int, l
 
 def _turn_past(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
     with _wanted(builder, outside):
-        # A processor joins stores to a cache line, and has room for few lines.
+        # The stores to a cache line come one behind the other: a processor joins them, and has room for few lines.
         for lane, before, items in sorted(_turned(builder, inside, size, lanes), key=itemgetter(0, 1)):
             place = builder.add(outside, I64(lane * ROW * size + before))
             _store_past(builder, items, pointer(builder, place, items.type), HALF)

@@ -21,7 +21,7 @@ FAST = 1.5e-9
 ns an item with AVX-512, and takes some 30 without vectors; two threads' passes take 15, 6 and 3, from 2^14 to 2^22 items."""
 
 _njit: Any = numba.njit(nogil=True, cache=True)
-# Without a sign: see moves.py.
+# Places have no sign: see moves.py.
 _ONE = np.uint64(1)
 
 
@@ -60,7 +60,7 @@ def _as_if_stable(ordered: np.ndarray) -> bool:
         return True
     if ordered[-1] != ordered[-1]:
         return False
-    # Of a zero in another dtype NumPy would convert the whole array.
+    # NumPy would convert the whole array to the dtype of another zero.
     zero = ordered.dtype.type(0)
     first = ordered.searchsorted(zero)
     if first == len(ordered) or ordered[first] != zero:

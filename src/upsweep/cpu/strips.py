@@ -38,7 +38,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
     flag = [np.dtype(np.uint8)] if plan.segmented else []
     dtypes = [*plan.loads, *flag, *[d for d in plan.stores if d is not None]]
     known = tuple(step if step in (0, d.itemsize) else None for step, d in zip(steps, dtypes))
-    # Other scans in order have one code for all steps; a number in an array's place has another step.
+    # Other scans in order share one code for all steps. A number in an array's place has another step.
     beside = None not in known and inner is not None
     dense = beside and free(plan.op, plan.accumulators)
     form = Form(

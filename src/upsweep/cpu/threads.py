@@ -46,7 +46,7 @@ def together(share: Callable[[], None], threads: int) -> None:
 def each(work: Callable[[Any], None], items: Sequence[Any], most: int | None = None) -> None:
     """Do the work for each item, in several threads where there are several items."""
     if len(items) == 1:
-        # To ask how many threads are wanted takes longer than a small item does.
+        # The question how many threads are wanted takes longer than a small item does.
         work(items[0])
         return
     tickets = deque(items)

@@ -26,63 +26,112 @@ PANELS = 4
 
 
 class Word(IntEnum):
-    N = 0  # items of a row
-    COLUMNS = 1  # rows that lie side by side
-    STRIPS = 2  # strips that the columns are cut into
-    GROUPS = 3  # strips over all outer dimensions
-    BATCH = 4  # groups to a ticket
-    TILE = 5  # items of a tile
-    TILES = 6  # tiles of a group
+    # The items of a row.
+    N = 0
+    # The rows that lie side by side.
+    COLUMNS = 1
+    # The strips that these rows are cut into.
+    STRIPS = 2
+    # The groups: the strips over all outer dimensions.
+    GROUPS = 3
+    # The groups that a ticket names.
+    BATCH = 4
+    # The items of a tile.
+    TILE = 5
+    # The tiles of a group.
+    TILES = 6
+    # The next four say which form of a scan was asked for.
     EXCLUSIVE = 7
-    INITIAL = 8  # whether something stands before a row's first item
+    # 1: a value stands before the first item of each row.
+    INITIAL = 8
     REDUCE = 9
     SEGMENTED = 10
-    DIMS = 11  # outer dimensions
-    STATUS = 12  # not 0 where the operator raised an exception
-    SYNC = 13  # address of the look-back's words
-    EACH = 14  # nodes of a group
-    COMPONENTS = 15  # of a block sum, with the flag
-    VALUES = 16  # of a prefix
-    SINKS = 17  # outputs
-    ALONG = 18  # 1: a chunk is runs of one row; 0: a chunk has one lane for each of several rows
-    TURNED = 19  # lanes lie apart and items side by side: a panel is brought in by transposition
-    CHUNK = 20  # items along the axis that are swept at once
-    WIDTH = 21  # lanes of a group: 1 where ALONG
-    SWEEP = 22  # address of the operator's code
-    SINK_AT = 23  # where the sinks start, the sizes, the arrays
+    # The outer dimensions.
+    DIMS = 11
+    # Not 0 where the operator raised an exception.
+    STATUS = 12
+    # The address of the look-back's words.
+    SYNC = 13
+    # The nodes of a group.
+    EACH = 14
+    # The components of a block sum, with the flag.
+    COMPONENTS = 15
+    # The components of a prefix, without the flag.
+    VALUES = 16
+    # The outputs.
+    SINKS = 17
+    # 1: a chunk is runs of one row. 0: a chunk has one lane for each of several rows.
+    ALONG = 18
+    # 1: lanes lie apart and items side by side, so a panel is transposed as it is brought in.
+    TURNED = 19
+    # The items along the axis that are swept at once.
+    CHUNK = 20
+    # The lanes of a group: 1 where ALONG is set.
+    WIDTH = 21
+    # The address of the operator's code.
+    SWEEP = 22
+    # The words of a launch at which the sinks, the sizes and the arrays begin.
+    SINK_AT = 23
     SIZES_AT = 24
     ARRAYS_AT = 25
-    PLACES = 26  # in scratch memory: where a group's arrays begin
-    FLAGS = 27  # in scratch memory: the flags of a chunk
-    PITCH = 28  # items from row to row of a panel
-    INPUTS = 29  # arrays that are read, with the flags
-    MAP = 30  # address of the code that makes components out of inputs, or 0
-    FINISH = 31  # address of the code that makes outputs out of prefixes, or 0
-    LINE_AT = 32  # where the words of the inputs start, of a scan with a map
-    INDEX = 33  # what an item's index is where the scan starts
-    STEP = 34  # and from item to item: 1, or -1 in reverse
-    LANES = 35  # runs that a vector holds, where ALONG
-    STRAIGHT = 36  # every order gives the same bits: see `through`
-    PAST = 37  # whether its prefixes go past the cache
-    IN_ORDER = 38  # a panel takes one step after the other
-    DIRECT = 39  # panels of columns need not be copied: see `columns`
-    ACROSS = 40  # nor those of other rows side by side
-    ABREAST = 41  # columns are few: see `abreast`
-    STAGED = 42  # lines that come near in one go, or 0: see `staged`
-    ANY_ORDER = 43  # address of the code that folds items in any order, or 0
-    AGAIN = 44  # ALONG: the runs of items are swept up again as they are swept down
-    TICKET = 56  # the next one; on a cache line that holds nothing else, as all threads write it
+    # The offset in scratch memory of the places where a group's arrays begin.
+    PLACES = 26
+    # The offset in scratch memory of the flags of a chunk.
+    FLAGS = 27
+    # The items from row to row of a panel.
+    PITCH = 28
+    # The arrays that are read, with the flags.
+    INPUTS = 29
+    # The address of the code that makes components out of inputs, or 0.
+    MAP = 30
+    # The address of the code that makes outputs out of prefixes, or 0.
+    FINISH = 31
+    # The word at which the words of the inputs begin, in a scan with a map.
+    LINE_AT = 32
+    # The index of the item that is scanned first.
+    INDEX = 33
+    # The difference from one item's index to the next: 1, or -1 in reverse.
+    STEP = 34
+    # The runs that a vector holds, where ALONG is set.
+    LANES = 35
+    # 1: every order gives the same bits, so rows are scanned straight through. See `through`.
+    STRAIGHT = 36
+    # 1: prefixes are written past the cache.
+    PAST = 37
+    # 1: a panel takes one step after the other.
+    IN_ORDER = 38
+    # 1: columns are swept where they lie, without a copy to a panel. See `columns`.
+    DIRECT = 39
+    # 1: other rows side by side are, too.
+    ACROSS = 40
+    # 1: columns are few. See `abreast`.
+    ABREAST = 41
+    # The lines that are brought into the cache in one go, or 0. See `staged`.
+    STAGED = 42
+    # The address of the code that folds items in any order, or 0.
+    ANY_ORDER = 43
+    # 1, where ALONG is set: the runs of items are swept up again as they are swept down.
+    AGAIN = 44
+    # The next ticket. All threads write it, so no other word is on its cache line.
+    TICKET = 56
 
 
 class Part(IntEnum):
-    SIZE = 0  # bytes of an item
-    BRING = 1  # addresses of code: a line of items from an array
+    # The bytes of an item.
+    SIZE = 0
+    # The address of the code that copies a line of items from an array.
+    BRING = 1
+    # The addresses of the code that transposes into a panel, and out of it.
     TURN_IN = 2
     TURN_OUT = 3
-    PLAIN = 4  # the array holds the dtype that is computed with
-    BLOCK = 5  # lanes that are transposed at once
-    NODES = 6  # address of the look-back's sums
-    SPARE = 7  # offsets in scratch memory: a chunk's items side by side
+    # 1: the array holds the dtype that is computed with.
+    PLAIN = 4
+    # The lanes that are transposed at once.
+    BLOCK = 5
+    # The address of the look-back's sums.
+    NODES = 6
+    # The next ten are offsets in scratch memory. SPARE has the items of a chunk side by side.
+    SPARE = 7
     STACK = 8
     TOTAL = 9
     START = 10
@@ -91,52 +140,81 @@ class Part(IntEnum):
     END = 13
     TAIL = 14
     FOLDS = 15
-    HEAD = 16  # a row's first run, where nothing stands before it
-    WANTED = 17  # prefixes of single items are handed out, or read by a finish
-    SINK = 18  # the output for its prefixes, or -1
-    COME = 19  # address of code: a line of items from an array to those that came near
-    STAGE = 20  # lines that came near
-    PANEL = 21  # and its successors; where ALONG, the block sums of each level
+    # The first run of a row that nothing stands before.
+    HEAD = 16
+    # 1: prefixes of single items are handed out, or a finish reads them.
+    WANTED = 17
+    # The output for the prefixes of this component, or -1.
+    SINK = 18
+    # The address of the code that copies a line from an array to the lines in the cache.
+    COME = 19
+    # The offset in scratch memory of these lines.
+    STAGE = 20
+    # The offset of a panel, and behind it those of further panels: see PANELS. Where ALONG is set, the offsets
+    # of the block sums of each level.
+    PANEL = 21
 
 
 class Sink(IntEnum):
+    # The component whose prefixes it takes.
     COMPONENT = 0
-    HAND = 1  # address of code: a line of items to an array
-    PLAIN = 2  # panels may be transposed, or results computed, straight to the array
-    SIZE = 3  # bytes of an item of the array
-    SPARE = 4  # offset in scratch memory: results of a chunk
-    GO = 5  # address of code: a line of prefixes that are near to an array
+    # The address of the code that copies a line of items to an array.
+    HAND = 1
+    # 1: panels are transposed, or results are computed, straight to the array.
+    PLAIN = 2
+    # The bytes of an item of the array.
+    SIZE = 3
+    # The offset in scratch memory of the results of a chunk.
+    SPARE = 4
+    # The address of the code that copies a line of prefixes from the cache to an array.
+    GO = 5
 
 
 class Line(IntEnum):
     """The words of an input of a map. Its items are read as lines: where they lie, or copied to scratch memory."""
 
-    SIZE = 0  # bytes of an item
-    BRING = 1  # address of code: a line of items from an array
-    SPARE = 2  # offset in scratch memory: a chunk's items
-    FLAT = 3  # one item stands for a whole line
-    AT = 4  # offset in scratch memory: where this chunk's first line is, and bytes from line to line
+    # The bytes of an item.
+    SIZE = 0
+    # The address of the code that copies a line of items from an array.
+    BRING = 1
+    # The offset in scratch memory of a chunk's items.
+    SPARE = 2
+    # 1: one item stands for a whole line.
+    FLAT = 3
+    # The offset in scratch memory of two words: where the first line of this chunk is, and bytes from line to line.
+    AT = 4
 
 
 class Entry(IntEnum):
     """The words before a small run's launch, for `entry`; then `Operand`s, one for each array."""
 
-    BYTES = 0  # of the launch
-    RUN = 1  # address of the kernel
-    WORDS_AT = 2  # where in scratch memory the launch goes
-    ITEMS = 3  # where a tuple holds the addresses of its objects
-    DATA = 4  # where an array object holds the address of its memory
-    OPERANDS = 5  # arrays
-    FIRST = 6  # of those that are written
-    LAST = 7  # the one after the last of these
+    # The bytes of the launch.
+    BYTES = 0
+    # The address of the kernel.
+    RUN = 1
+    # The offset in scratch memory that the launch is copied to.
+    WORDS_AT = 2
+    # The offset in a tuple of the addresses of its objects.
+    ITEMS = 3
+    # The offset in an array object of the address of its memory.
+    DATA = 4
+    # The arrays.
+    OPERANDS = 5
+    # The first array that is written, and the one after the last.
+    FIRST = 6
+    LAST = 7
 
 
 class Operand(IntEnum):
-    AT = 0  # where in the launch its address goes
-    FROM = 1  # from where its memory starts to the first item that is read or written
-    LOW = 2  # the bytes that it takes up: from here
-    HIGH = 3  # to here
-    ALIKE = 4  # a bit for each array that is written: it may lie on that, item for item
+    # The offset in the launch of the array's address.
+    AT = 0
+    # The bytes from the start of the array's memory to the first item that is read or written.
+    FROM = 1
+    # The array takes up the bytes from LOW to HIGH, counted from the start of its memory.
+    LOW = 2
+    HIGH = 3
+    # A bit for each array that is written: the operand may lie on that array, item for item.
+    ALIKE = 4
 
 
 WORDS = 64
@@ -159,13 +237,20 @@ class Steps(IntEnum):
     """The words of a launch in order. Behind them stand the sizes of the outer dimensions and then, for each array, its
     address, its byte strides along the axis and across rows, and its byte strides along the outer dimensions."""
 
-    N = 0  # items of a row
-    ROWS = 1  # rows side by side
-    STRIPS = 2  # strips that these are cut into
-    GROUPS = 3  # strips over all outer dimensions
-    STRIP = 4  # rows of a strip
-    TICKET = 5  # the next group
-    DIMS = 6  # outer dimensions
+    # The items of a row.
+    N = 0
+    # The rows side by side.
+    ROWS = 1
+    # The strips that these rows are cut into.
+    STRIPS = 2
+    # The strips over all outer dimensions.
+    GROUPS = 3
+    # The rows of a strip.
+    STRIP = 4
+    # The next group.
+    TICKET = 5
+    # The outer dimensions.
+    DIMS = 6
     ARRAYS = 7
 
 
