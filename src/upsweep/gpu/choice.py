@@ -8,11 +8,11 @@ from math import prod
 from typing import Any, ClassVar
 
 from upsweep.engine import EngineError
-from upsweep.gpu.demands import are_behind, costly, held, packing, turned_piece
-from upsweep.gpu.layout import Lane, Layout, flip, mode, patched, turned
+from upsweep.gpu.demands import costly, packing
+from upsweep.gpu.layout import Lane, Layout, flip, mode
 from upsweep.gpu.shapes import CHIPS, Chip, Shape
 from upsweep.gpu.shapes.tiles import AHEAD
-from upsweep.gpu.sharing import Room, begin, node_words, patches, pitch, places_of_lines, room_of, rounded_up
+from upsweep.gpu.sharing import Room, begin, node_words, pitch, room_of, rounded_up
 from upsweep.gpu.text import declared
 from upsweep.plan import Plan
 
@@ -119,123 +119,83 @@ class Choice:
         """Whether the kernel can read segments as bits, of one list for all rows."""
         return False
 
+    @property
+    def grouped(self) -> bool:
+        """Whether blocks that are no cluster hold a row together."""
+        return False
+
+    def mode(self, plan: Plan, x: Lane, read: bool) -> str:
+        """The way in which an array moves: a Mode of kernels/prelude.cuh."""
+        return mode(x, self.shape.lanes * self.shape.items)
+
+    def places(self, plan: Plan) -> tuple[list[int], list[int], int]:
+        """The places in shared memory of what is read, of results and of heads, in bytes; -1 for arrays elsewhere."""
+        room = self.room(plan)
+        return room.inputs, room.outputs, room.heads
+
+    def moved(self, plan: Plan, x: Lane, at: int, read: bool) -> dict[str, Any]:
+        """The constants that say how an array moves. `at`: its place. `read`: whether the array is read or written."""
+        slab = self.shape.lanes * self.shape.items
+        return {"at": at, "mode": self.mode(plan, x, read), "flip": flip(x, slab), "grain": x.grain(x.size)}
+
     def spec(self, plan: Plan) -> str:
-        """The part of the text that says what is scanned."""
-        return spec(plan, self)
-
-
-def spec(plan: Plan, choice: Choice) -> str:
-    """The part of the text that says what is scanned: types, operator, shape, modes."""
-    layout, shape, columns = choice.layout, choice.shape, choice.across
-    slab = shape.lanes * shape.items
-    numbers: dict[str, Any] = {
-        "DIMS": len(layout.dims) - columns,
-        "ITEMS": shape.items,
-        "WARPS": shape.warps,
-        "THREADS": choice.threads,
-        "BLOCKS": max(1, min(shape.blocks, choice.chip.shared // (choice.shared_bytes(plan) + 2048))),
-        "LANES": shape.lanes,
-        "VECTOR": shape.vector,
-        "ROW_WARPS": shape.warps if shape.together else 1,
-        "CLUSTER": shape.cluster,
-        "STRIPS": shape.strips,
-        "STAGES": shape.stages,
-        "NODE_WORDS": node_words(plan),
-        "SHARED_BYTES": choice.shared_bytes(plan),
-        "BYTEWISE": packing(plan, layout),
-        "COLUMNS": shape.stretch,
-        "LINE_BYTES": layout.bytes,
-    }
-    heads = layout.heads
-    truths = {
-        "CARRY": shape.carry,
-        "SMALL": shape.small,
-        "GROUPED": choice.kernel == "rows" and choice.meets,
-        "NEAR_GROUPS": choice.chip.near_groups,
-        "COSTLY": costly(plan),
-        "HEADS_FLIP": heads is not None and heads.along == -1,
-        "HEADS_BITS": choice.bits,
-        "TRUTHS": layout.truths,
-    }
-
-    room = choice.room(plan)
-    *places, heads_at = patches(layout, shape) if columns else (*room.inputs, room.heads)
-    numbers |= {
-        "AREA": room.area,
-        "OWN": rounded_up(room.own, 128),
-        "HEADS_AT": heads_at,
-        "KEEPS": int(min(room.sums) >= 0),
-    }
-    numbers |= {"SUMS_FLIP": int(flip(layout.moving()[0], slab)) if layout.moving() else 0}
-
-    def moved(x: Lane, at: int, grain: int, read: bool) -> dict[str, Any]:
-        if columns:
-            loose = patched(x) and at >= 0
-            return {
-                "at": at, "turned": turned(x), "grain": grain, "pitch": pitch(shape, x) if loose else 0, "begin": begin(shape, x),
-            }  # fmt: skip
-        dense = choice.kernel == "rows" or (choice.kernel == "tiles" and not read)
-        how = (dense and _dense(layout, x, shape, read)) or mode(x, slab)
-        if choice.kernel == "rows" and shape.items % 16 == 0 and choice.tile >= held(plan, layout) > layout.n:
-            how = "PLACED"
-        return {"at": at, "mode": how, "flip": flip(x, slab), "grain": grain}
-
-    def grain_of(x: Lane) -> int:
-        if not columns or not patched(x):
-            return x.grain(x.size)
-        return (
-            turned_piece(layout, x, shape.items)
-            if turned(x)
-            else x.grain_of_lines(choice.width, choice.columns)
-        )
-
-    inputs = [
-        {**moved(x, at, grain_of(x), True), "again": bool(x.rows) and not any(x.rows)}
-        for x, at in zip(layout.loads, places)
-    ]
-    at_outputs = places_of_lines(plan, layout, shape) if columns else room.outputs
-
-    def grain_of_results(x: Lane, at: int) -> int:
-        if columns and not plan.reduce and turned(x):
-            return turned_piece(layout, x, shape.items)
-        gathered = shape.lanes < 32 or (shape.vector == shape.strips == 1 and x.size < 4)
-        lined = columns and not plan.reduce and (at >= 0 or gathered)
-        return x.grain_of_lines(choice.width, choice.columns) if lined else x.grain(x.size)
-
-    outputs = [moved(x, at, grain_of_results(x, at), False) for x, at in zip(layout.stores, at_outputs)]
-    if choice.kernel == "rows":
-        outputs = [{**lies, "apart": _lies_apart(layout, x)} for lies, x in zip(outputs, layout.stores)]
-    components = [{"at": at} for at in room.sums]
-    numbers["HEADS_MODE"] = "SHIFTED" if heads is None or abs(heads.along) == 1 else "STRIDED"
-    truths["HEADS_APART"] = columns and heads is not None and heads.rows[-1] != 0
-    apart = heads if truths["HEADS_APART"] else None
-    numbers |= {
-        "HEADS_PITCH": pitch(shape, apart) if apart else 0,
-        "HEADS_BEGIN": begin(shape, apart) if apart else -1,
-    }
-    numbers["HEADS_GRAIN"] = heads.grain_of_lines(choice.width, choice.columns) if heads and columns else 1
-    return declared(plan, layout, numbers, truths, inputs, outputs, components)
-
-
-def _dense(layout: Layout, x: Lane, shape: Shape, read: bool) -> str | None:
-    """The way in which dense.cuh moves the rows of a warp as they lie, or None. A warp has one row, or rows that lie one behind
-    another, those that are read also a little apart."""
-    how, several = mode(x, shape.items), shape.lanes < 32
-    if x.along != x.size or how == "STRIDED" or (several and not are_behind(layout, x, read)):
-        return None
-    narrow = x.size <= (4 if several else 2)
-    if narrow and how == "SHIFTED" and shape.items * x.size % 16 == 0 and layout.n * x.size >= 16:
-        return "LOOSE"
-    return ("EVEN" if how == "ALIGNED" else "DENSE" if x.size >= 4 else None) if several else None
-
-
-def _lies_apart(layout: Layout, x: Lane) -> bool:
-    """Whether each row of results is whole in memory and touches no other row, so that the cache is asked for its ends. Of a
-    copy (H200), without -> with: bytes of 1000 at a pitch of 1001 .84 -> .91, of 200 at 201 .47 -> .63, f4 of 300 at 301 .82 ->
-    .91, of 20 at 32 .39 -> .53, f8 of 5 at 6 .42 -> .58. Not so of bytes that begin at sectors: 100 at 128 .61 -> .56.
-    """
-    apart = abs(x.along) == x.size and bool(x.rows) and abs(x.rows[-1]) != layout.n * x.size
-    return apart and (x.size > 1 or x.rows[-1] % 32 > 0)
+        """The part of the text that says what is scanned: types, operator, shape, modes."""
+        layout, shape, columns = self.layout, self.shape, self.across
+        numbers: dict[str, Any] = {
+            "DIMS": len(layout.dims) - columns,
+            "ITEMS": shape.items,
+            "WARPS": shape.warps,
+            "THREADS": self.threads,
+            "BLOCKS": max(1, min(shape.blocks, self.chip.shared // (self.shared_bytes(plan) + 2048))),
+            "LANES": shape.lanes,
+            "VECTOR": shape.vector,
+            "ROW_WARPS": shape.warps if shape.together else 1,
+            "CLUSTER": shape.cluster,
+            "STRIPS": shape.strips,
+            "STAGES": shape.stages,
+            "NODE_WORDS": node_words(plan),
+            "SHARED_BYTES": self.shared_bytes(plan),
+            "BYTEWISE": packing(plan, layout),
+            "COLUMNS": shape.stretch,
+            "LINE_BYTES": layout.bytes,
+        }
+        heads = layout.heads
+        # Heads lie apart where each column has heads of its own.
+        apart = heads if columns and heads is not None and heads.rows[-1] != 0 else None
+        truths = {
+            "CARRY": shape.carry,
+            "SMALL": shape.small,
+            "GROUPED": self.grouped,
+            "NEAR_GROUPS": self.chip.near_groups,
+            "COSTLY": costly(plan),
+            "HEADS_FLIP": heads is not None and heads.along == -1,
+            "HEADS_BITS": self.bits,
+            "TRUTHS": layout.truths,
+            "HEADS_APART": apart is not None,
+        }
+        room = self.room(plan)
+        at_inputs, at_outputs, at_heads = self.places(plan)
+        numbers |= {
+            "AREA": room.area,
+            "OWN": rounded_up(room.own, 128),
+            "HEADS_AT": at_heads,
+            "KEEPS": int(min(room.sums) >= 0),
+        }
+        if layout.moving():
+            numbers["SUMS_FLIP"] = int(flip(layout.moving()[0], shape.lanes * shape.items))
+        numbers |= {
+            "HEADS_MODE": "SHIFTED" if heads is None or abs(heads.along) == 1 else "STRIDED",
+            "HEADS_PITCH": pitch(shape, apart) if apart else 0,
+            "HEADS_BEGIN": begin(shape, apart) if apart else -1,
+            "HEADS_GRAIN": heads.grain_of_lines(self.width, self.columns) if heads and columns else 1,
+        }
+        inputs = [
+            {**self.moved(plan, x, at, True), "again": bool(x.rows) and not any(x.rows)}
+            for x, at in zip(layout.loads, at_inputs)
+        ]
+        outputs = [self.moved(plan, x, at, False) for x, at in zip(layout.stores, at_outputs)]
+        components = [{"at": at} for at in room.sums]
+        return declared(plan, layout, numbers, truths, inputs, outputs, components)
 
 
 def tickets_ahead(plan: Plan, choice: Choice) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 from upsweep.gpu import functions
 from upsweep.gpu.choice import Choice
@@ -24,7 +25,7 @@ from upsweep.gpu.shapes.columns import (
     for_turned,
     for_uneven,
 )
-from upsweep.gpu.sharing import element_of, item_of, patch, patches, rounded_up
+from upsweep.gpu.sharing import begin, element_of, item_of, patch, patches, pitch, places_of_lines, rounded_up
 from upsweep.plan import Plan
 
 
@@ -72,6 +73,36 @@ class Columns(Choice):
         return lines + rounded_up(
             prefixes + stages * parts * 32 * self.shape.vector * 4 * plan.segmented, align
         )
+
+    def places(self, plan: Plan) -> tuple[list[int], list[int], int]:
+        *inputs, heads = patches(self.layout, self.shape)
+        return inputs, places_of_lines(plan, self.layout, self.shape), heads
+
+    def moved(self, plan: Plan, x: Lane, at: int, read: bool) -> dict[str, Any]:
+        loose, grain = (
+            patched(x) and at >= 0,
+            self._grain_read(x) if read else self._grain_written(plan, x, at),
+        )
+        return {
+            "at": at, "turned": turned(x), "grain": grain, "pitch": pitch(self.shape, x) if loose else 0,
+            "begin": begin(self.shape, x),
+        }  # fmt: skip
+
+    def _grain_read(self, x: Lane) -> int:
+        if not patched(x):
+            return x.grain(x.size)
+        if turned(x):
+            return turned_piece(self.layout, x, self.shape.items)
+        return x.grain_of_lines(self.width, self.columns)
+
+    def _grain_written(self, plan: Plan, x: Lane, at: int) -> int:
+        shape = self.shape
+        if plan.reduce:
+            return x.grain(x.size)
+        if turned(x):
+            return turned_piece(self.layout, x, shape.items)
+        gathered = shape.lanes < 32 or (shape.vector == shape.strips == 1 and x.size < 4)
+        return x.grain_of_lines(self.width, self.columns) if at >= 0 or gathered else x.grain(x.size)
 
 
 def scanned(plan: Plan, layout: Layout) -> Sequence[Lane]:
