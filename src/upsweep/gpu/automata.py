@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from upsweep.gpu import driver
-from upsweep.gpu.one_pass import empty, items_of, launch, resident, stream_of
+from upsweep.gpu.one_pass import empty, items_of, kernel, resident, start, stream_of
 
 THREADS, BLOCKS, CHUNK = 256, 4, 1024
 """Threads of a block; blocks of a multiprocessor, each of which brings the tables once; and bytes that a thread runs over."""
@@ -60,7 +60,8 @@ def run_automaton(lexer: Any, text: Any) -> tuple[Any, int] | None:
         "starts": -(-groups // THREADS), "codes": -(-chunks // THREADS),
     }  # fmt: skip
     for name, count in blocks.items():
-        launch("automaton", f"upsweep_{name}", spec(lexer), seen, (count, THREADS), numbers)
+        ready = kernel("automaton", f"upsweep_{name}", spec(lexer), seen.device)
+        start(ready, seen, (count, THREADS), numbers)
     return codes.owner[lead : lead + n], int(starts.owner[chunks])
 
 

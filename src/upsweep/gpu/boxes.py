@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from upsweep.gpu.functions import value_type
-from upsweep.gpu.one_pass import INT64, empty, items_of, launch
+from upsweep.gpu.one_pass import INT64, empty, items_of, kernel, start
 
 THREADS = 256
 
@@ -18,8 +18,8 @@ def boxes(table: Any, starts: Any, stops: Any) -> tuple[Any, Any]:
     if n:
         pointers = [v.ptr for v in (sums_of, *corners)]
         numbers = [*pointers, n, sums.ptr, items.ptr, *table.shape]
-        text = spec(value_type(sums_of.dtype), dims)
-        launch("boxes", "upsweep_boxes", text, sums_of, (-(-n // THREADS), THREADS), numbers)
+        ready = kernel("boxes", "upsweep_boxes", spec(value_type(sums_of.dtype), dims), sums_of.device)
+        start(ready, sums_of, (-(-n // THREADS), THREADS), numbers)
     return sums.owner, items.owner
 
 

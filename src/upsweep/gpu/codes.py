@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from upsweep.gpu import mailbox
-from upsweep.gpu.one_pass import INT64, empty, items_of, launch, nodes, stream_of, zeros
+from upsweep.gpu.one_pass import INT64, empty, items_of, kernel, nodes, start, stream_of, zeros
 
 THREADS = 128
 _BYTES = 16
@@ -34,6 +34,7 @@ def write_codes(x: Any, codes: np.ndarray, lengths: np.ndarray, block: int) -> t
     numbers = [
         items.ptr, n, tiles, words.ptr, sizes.ptr, box.ptr, work.ptr, *firsts, count, *entries.tolist(),
     ]  # fmt: skip
-    launch("codes", "upsweep_codes", spec(block, items.ptr % 16 == 0), items, (tiles, THREADS), numbers)
+    ready = kernel("codes", "upsweep_codes", spec(block, items.ptr % 16 == 0), items.device)
+    start(ready, items, (tiles, THREADS), numbers)
     total = box.wait(stream_of(items))
     return words.owner[: -(-total // 64)], sizes.owner

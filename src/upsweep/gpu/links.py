@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from upsweep.gpu.functions import memory_type
-from upsweep.gpu.one_pass import INT64, empty, items_of, launch
+from upsweep.gpu.one_pass import INT64, empty, items_of, kernel, start
 
 THREADS, SPREAD = 256, 1 << 16
 """Threads of a block; and fours of items that are taken first, about as many as a GPU holds threads for."""
@@ -22,9 +22,8 @@ def distances(links: Any) -> Any:
         bits = max(0, (-(-n // 4) - 1).bit_length() - SPREAD.bit_length() + 1)
         numbers = [seen.ptr, n, words.ptr, found.ptr, bits]
         for name, threads in ("link", n), ("climb", 4 * SPREAD << bits):
-            launch(
-                "links", f"upsweep_{name}", spec(seen.dtype), seen, (-(-threads // THREADS), THREADS), numbers
-            )
+            ready = kernel("links", f"upsweep_{name}", spec(seen.dtype), seen.device)
+            start(ready, seen, (-(-threads // THREADS), THREADS), numbers)
     return found.owner
 
 

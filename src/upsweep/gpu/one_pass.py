@@ -7,7 +7,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,18 +59,12 @@ def nodes(tiles: int) -> tuple[list[int], int]:
     return [sum(counts[:level]) for level in range(4)], sum(counts)
 
 
-def launch(
-    module: str,
-    name: str,
-    spec: dict[str, Any],
-    like: View,
-    blocks: tuple[int, int],
-    numbers: Sequence[int],
-    shared: int = 0,
-    together: bool = False,
-) -> None:
-    """Launch a kernel of one struct of words of eight bytes, in so many blocks of so many threads, on the stream of `like`."""
-    start(kernel(module, name, spec, like.device, shared), like, blocks, numbers, shared, together)
+class Kernel(NamedTuple):
+    """A kernel of one struct of words of eight bytes, ready on a device."""
+
+    loaded: Any
+    shared: int
+    """The bytes of shared memory that a block asks for."""
 
 
 def kernel(
@@ -80,24 +74,18 @@ def kernel(
     device: int,
     shared: int = 0,
     python: tuple[Linked, ...] = (),
-) -> Any:
-    """Such a kernel, ready to be launched."""
+) -> Kernel:
     with driver.on_device(device):
-        return loaded(module, name, tuple(spec.items()), shared, device, python)
+        return Kernel(loaded(module, name, tuple(spec.items()), shared, device, python), shared)
 
 
 def start(
-    kernel: Any,
-    like: View,
-    blocks: tuple[int, int],
-    numbers: Sequence[int],
-    shared: int = 0,
-    together: bool = False,
+    kernel: Kernel, like: View, blocks: tuple[int, int], numbers: Sequence[int], together: bool = False
 ) -> None:
-    """Launch a kernel that is ready; `together` has all of its blocks run at once."""
+    """Launch a kernel in so many blocks of so many threads, on the stream of `like`; `together` has all blocks run at once."""
     with driver.on_device(like.device):
         parameter = struct.pack(f"<{len(numbers)}q", *numbers)
-        driver.launch(kernel, *blocks, shared, stream_of(like), parameter, together)
+        driver.launch(kernel.loaded, *blocks, kernel.shared, stream_of(like), parameter, together)
 
 
 @lru_cache(1024)

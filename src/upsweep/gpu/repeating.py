@@ -16,7 +16,6 @@ from upsweep.gpu.one_pass import (
     empty,
     items_of,
     kernel,
-    launch,
     movable,
     nodes,
     resident,
@@ -67,7 +66,8 @@ def spread(counts: View, x: View | None) -> tuple[int, Callable[..., None]]:
 
     text = spec(counts.dtype, 0, _even(counts))
     blocks = -(-tiles // TOGETHER)
-    launch("repeat", "upsweep_sums", text, counts, (blocks, THREADS), numbers(None, None, None, None))
+    summing = kernel("repeat", "upsweep_sums", text, counts.device)
+    start(summing, counts, (blocks, THREADS), numbers(None, None, None, None))
     text = spec(counts.dtype, x.dtype.itemsize if x else 0, _even(counts) and (x is None or _even(x)))
     filling = kernel("repeat", "upsweep_fill", text, counts.device)
     room = box.wait(stream_of(counts))
@@ -127,15 +127,8 @@ def count(x: Any, bins: int) -> Any:
         )
         blocks = resident(items, max(1, min(2048 // threads, around // (shared + 1024))))
         blocks = min(blocks, -(-(n + skip) * size // (16 * threads * text["PIECES"])))
-        launch(
-            "count",
-            "upsweep_count",
-            text,
-            items,
-            (blocks, threads),
-            [items.ptr, n, skip, bins, counts.ptr],
-            shared,
-        )
+        ready = kernel("count", "upsweep_count", text, items.device, shared)
+        start(ready, items, (blocks, threads), [items.ptr, n, skip, bins, counts.ptr])
     return counts.owner
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from upsweep import dtypes
-from upsweep.gpu.one_pass import INT64, RAW, empty, items_of, kernel, launch, movable, resident, start, zeros
+from upsweep.gpu.one_pass import INT64, RAW, empty, items_of, kernel, movable, resident, start, zeros
 from upsweep.gpu.view import View
 
 DIGITS = 256
@@ -94,23 +94,26 @@ class Sort:
             else:
                 numbers += [0] * 4
             blocks = tiles, self.shape[0]
-            launch("sort_small", "upsweep_small", self.spec, x, blocks, numbers, self.shared, self.several)
+            ready = kernel("sort_small", "upsweep_small", self.spec, x.device, self.shared)
+            start(ready, x, blocks, numbers, self.several)
             return
         rows, passes, threads, spec = tiles + 1, self.key, self.shape[0], self.spec
         sums = rows * DIGITS * self.count // 8
         work, together = zeros(x, passes * (DIGITS + 1 + sums)), resident(x, self.shape[2])
         tickets = work.ptr + 8 * passes * DIGITS
         first = tickets + 8 * passes
-        launch("sort", "upsweep_digits", spec, x, (min(tiles, together), threads), [x.ptr, n, work.ptr])
-        launch("sort", "upsweep_starts", spec, x, (passes, DIGITS), [work.ptr, n, tickets, first, rows])
+        digits = kernel("sort", "upsweep_digits", spec, x.device)
+        starts = kernel("sort", "upsweep_starts", spec, x.device)
         one = kernel("sort", "upsweep_pass", spec, x.device, self.shared)
+        start(digits, x, (min(tiles, together), threads), [x.ptr, n, work.ptr])
+        start(starts, x, (passes, DIGITS), [work.ptr, n, tickets, first, rows])
         for i in range(passes):
             last = places and i == passes - 1
             numbers = [
                 x.ptr, n, 0 if last else result, aside, given, moved, moved_aside, last,
                 tickets + 8 * i, first + 8 * sums * i, 8 * i, together,
             ]  # fmt: skip
-            start(one, x, (tiles, threads), numbers, self.shared)
+            start(one, x, (tiles, threads), numbers)
 
 
 def radix_sort(x: Any, values: Any, falling: bool) -> tuple[Any, Any]:
