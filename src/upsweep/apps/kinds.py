@@ -53,8 +53,15 @@ def enter(*given: Any, labels: bool = False) -> tuple[Any, list[Any], Callable[[
     return xp, arrays, lambda y: y
 
 
-def parameter(xp: Any, value: Any, x: Any) -> Any:
-    """A weight in the dtype of x. A number stays one: a scan takes it in the dtype of x, on a GPU without a wait.
+def computed_in(xp: Any, x: Any) -> Any:
+    """The dtype that x is computed in: narrow floats are summed in float32."""
+    known = dtypes.row_of(x.dtype)
+    return x.dtype if known is None or known.narrow is None else xp.float32
+
+
+def parameter(xp: Any, value: Any, x: Any, dtype: Any = None) -> Any:
+    """A weight in the dtype of x; an array may have another `dtype`. A number stays one: a scan takes it in the dtype of x, on a
+    GPU without a wait.
 
     >>> parameter(np, 0.5, np.zeros(3, np.float32)), parameter(np, np.ones(1), np.zeros(3, np.float32)).dtype.name
     (0.5, 'float32')
@@ -74,7 +81,7 @@ def parameter(xp: Any, value: Any, x: Any) -> Any:
     weights = enter(value, x)[1][0]
     if kind_of(weights.dtype) not in (REAL if kind_of(x.dtype) != "c" else (*REAL, "c")):
         raise DTypeError(f"{weights.dtype} is no dtype of weights for {x.dtype}, in which this is computed")
-    return xp.astype(weights, x.dtype)
+    return xp.astype(weights, x.dtype if dtype is None else dtype)
 
 
 def kind_of(dtype: Any) -> str:

@@ -8,9 +8,18 @@ import numpy as np
 
 from upsweep import api, homes
 from upsweep.advantages import advantages, stops_of
-from upsweep.apps.kinds import INTEGRAL, enter, floating, kind_of, parameter
-from upsweep.arguments import ShapeError, axis_of, followed, half_lives, held, number_of, timed, weighted
-from upsweep.dtypes import named, row_of
+from upsweep.apps.kinds import INTEGRAL, computed_in, enter, floating, kind_of, parameter
+from upsweep.arguments import (
+    ShapeError,
+    axis_of,
+    dtype_of,
+    followed,
+    half_lives,
+    held,
+    number_of,
+    timed,
+    weighted,
+)
 from upsweep.engine import DTypeError
 from upsweep.operators import ops
 from upsweep.segments import Segments, ends
@@ -136,7 +145,8 @@ def discounted_sum(
         dones: true at the last item of an episode (the rewards' shape, or 1-D along the axis): nothing flows across,
             not even a NaN.
         axis: the axis of time; it may be left out for 1-D input only.
-        initial: the value after the last item, a scalar or one value a row; it counts where the last item is not done.
+        initial: the value after the last item, a scalar or one value a row; it counts where the last item is not done. Beside
+            half precision, which is computed in float32, it keeps its digits.
         order: as in `upsweep.scan`.
 
     Returns:
@@ -157,7 +167,7 @@ def discounted_sum(
     done = _flags(xp, dones, r.shape, along)
     given, fn = (r, weights), _discounted
     if initial is not None:
-        given, fn = (*given, *_behind(xp, initial, r, done, along)), _discounted_from
+        given, fn = (*given, *_behind(xp, initial, r, computed_in(xp, r), done, along)), _discounted_from
     return give(
         api.scan(
             given, ops.AFFINE, map=fn, finish=_state_alone, axis=along, reverse=True, dtype=r.dtype, segments=ends(done),
@@ -176,12 +186,11 @@ def _discounted_from(reward, weight, after, over, last, index):
     return weight, reward + weight * after if index == last and not over else reward
 
 
-def _behind(xp: Any, value: Any, x: Any, done: Any, dim: int) -> tuple[Any, Any, np.integer]:
-    """What stands behind the last item of each row; where that item is done, so that nothing does; and its number."""
+def _behind(xp: Any, value: Any, x: Any, dtype: Any, done: Any, dim: int) -> tuple[Any, Any, np.integer]:
+    """What stands behind the last item of each row, in a dtype; where that item is done, so that nothing does; and its number."""
     if isinstance(value, (int, float, complex)):
-        dtype = named(row_of(x.dtype).name)  # type: ignore[union-attr]
-        after = held(value, dtype, "the value behind the last item", "x.astype('float64')")[()]
-    elif (after := parameter(xp, value, x)).ndim:
+        after = held(value, dtype_of(dtype), "the value behind the last item", "x.astype('float64')")[()]
+    elif (after := parameter(xp, value, x, dtype)).ndim:
         after = xp.expand_dims(after, axis=dim)
     over = False if done is None else done[(*[slice(None)] * dim, slice(-1, None))]
     return after, over, number_of(x.shape[dim] - 1)
@@ -196,7 +205,7 @@ def gae(
 
     Args:
         rewards, values: real arrays of one shape.
-        last_value: the value after the last item, a scalar or one a row.
+        last_value: the value after the last item, a scalar or one a row, in the dtype of the values.
         dones: true at the last item of an episode that has ended: no value and no advantage flows across.
         gamma, lam: discount and decay.
         truncated: true at the last item of an episode that was cut off: no advantage flows across, but the value of the state
@@ -232,7 +241,7 @@ def gae(
         after = _next(xp, v, last_value, dim) if following is None else following
         over = False if ended is None else ended
     else:
-        after, over, _ = _behind(xp, last_value, v, ended, dim)
+        after, over, _ = _behind(xp, last_value, v, v.dtype, ended, dim)
     stopped = None if stops is None else ends(stops)
     advantages(r, v, after, over, gamma, lam, every=every, ends=stopped, axis=dim, order=order, out=made)
     return give(made)
@@ -240,7 +249,7 @@ def gae(
 
 def _next(xp: Any, v: Any, last: Any, dim: int) -> Any:
     """`v[t+1]` at t, and `last` behind the last item."""
-    after = xp.asarray(_behind(xp, last, v, None, dim)[0], dtype=v.dtype, device=v.device)
+    after = xp.asarray(_behind(xp, last, v, v.dtype, None, dim)[0], dtype=v.dtype, device=v.device)
     rest = v[(*[slice(None)] * dim, slice(1, None))]
     rows = tuple(1 if d == dim else n for d, n in enumerate(v.shape))
     return xp.concat([rest, xp.broadcast_to(after, rows)], axis=dim)

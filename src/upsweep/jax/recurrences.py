@@ -93,7 +93,7 @@ def discounted_sum(
     """
     r = array(rewards)
     r = r.astype(inexact(r.dtype))
-    dim = axis_of(axis, r.shape) - r.ndim
+    dim, dtype = axis_of(axis, r.shape) - r.ndim, r.dtype
     weights = multiplier(gamma, r, "gamma")
     start = None if initial is None else rows_of(initial, r, dim)
     if dones is None or r.size == 0:
@@ -105,13 +105,15 @@ def discounted_sum(
 
     heads = jnp.concatenate([jnp.ones_like(cut(done, 0, 1)), cut(done, 0, -1)], dim)
     if start is not None:
+        # The end is rounded with its sum, not before.
+        r = single(r)
         # No fused multiply-add.
         after = jax.lax.optimization_barrier(
-            cut(weights, -1, None) * jnp.expand_dims(start.astype(r.dtype), dim)
+            single(cut(weights, -1, None)) * jnp.expand_dims(start.astype(r.dtype), dim)
         )
         end = cut(r, -1, None) + jnp.where(cut(done, -1, None), 0, after)
         r = jnp.concatenate([cut(r, 0, -1), end], dim)
-    return recurrence(dim, True, weights, r, None, heads, order)
+    return recurrence(dim, True, weights, r, None, heads, order).astype(dtype)
 
 
 def gae(

@@ -127,7 +127,7 @@ def discounted_sum(
     [1.5, 1.0, 1.5, 1.0]
     """
     weights, r = multiplier(gamma, floating(rewards))
-    dim = dim_of(axis, dim, r)
+    dim, dtype = dim_of(axis, dim, r), r.dtype
     start = rows_of(initial, r, dim)
     if dones is None or r.numel() == 0:
         return recurrence(weights, r, start, None, dim, True, order)
@@ -136,8 +136,10 @@ def discounted_sum(
     heads = done.roll(1, dim)
     if start is not None:
         end = torch.where(done.select(dim, -1), 0, weights.select(dim, -1) * start)
+        # The end is rounded with its sum, not before.
+        r = single(r)
         r = torch.cat([r.narrow(dim, 0, r.shape[dim] - 1), (r.select(dim, -1) + end).unsqueeze(dim)], dim)
-    return recurrence(weights, r, None, heads, dim, True, order)
+    return recurrence(weights, r, None, heads, dim, True, order).to(dtype)
 
 
 def gae(
