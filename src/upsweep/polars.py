@@ -35,8 +35,9 @@ class Accessor:
 @methods
 class ExprAccessor:
     """Scans of an expression, of each group by itself where `over` names keys: it takes the rows in one go, where
-    polars' own `.over` would make a call for each group. `return_dtype` names the result's dtype where it is another than the
-    expression's, as with averages of integers."""
+    polars' own `.over` would make a call for each group. Expressions among the arguments, such as `times=pl.col("day")`, are
+    columns of the same rows. `return_dtype` names the result's dtype where it is another than the expression's, as with averages
+    of integers."""
 
     def __init__(self, expression: pl.Expr) -> None:
         self._expression = expression
@@ -45,16 +46,17 @@ class ExprAccessor:
         self, name: str, *args: Any, over: Any = None, return_dtype: Any = None, **keywords: Any
     ) -> pl.Expr:
         keys = [] if over is None else [over] if isinstance(over, (str, pl.Expr)) else list(over)
-        exprs = [self._expression, *(pl.col(key) if isinstance(key, str) else key for key in keys)]
+        given = [*args, *keywords.values()]
+        beside = [value for value in given if isinstance(value, pl.Expr)]
+        exprs = [self._expression, *(pl.col(key) if isinstance(key, str) else key for key in keys), *beside]
 
         def run(columns: Sequence[pl.Series]) -> pl.Series:
-            if len(columns) == 1:
-                return getattr(up, name)(columns[0], *args, **keywords)
-            return of_groups(name, columns[0], up.segments.groups(*columns[1:]), *args, **keywords)
+            x, by, rest = columns[0], columns[1 : 1 + len(keys)], iter(columns[1 + len(keys) :])
+            told = [next(rest) if isinstance(value, pl.Expr) else value for value in given]
+            operands, named = told[: len(args)], dict(zip(keywords, told[len(args) :]))
+            if not by:
+                return getattr(up, name)(x, *operands, **named)
+            return of_groups(name, x, up.segments.groups(*by), *operands, **named)
 
-        if not keys:
-            # Of several columns each is scanned by itself.
-            return self._expression.map_batches(
-                lambda x: run([x]), return_dtype=return_dtype or pl.self_dtype()
-            )
-        return pl.map_batches(exprs, run, return_dtype=return_dtype or pl.dtype_of(self._expression))
+        # Of several columns each is scanned by itself.
+        return pl.map_batches(exprs, run, return_dtype=return_dtype or pl.self_dtype())

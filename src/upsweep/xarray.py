@@ -36,8 +36,9 @@ class Accessor:
         along = obj.dims[0] if dim is None else dim
         keywords["axis"] = obj.get_axis_num(along)
         args = tuple(self._like(arg, obj) for arg in args)
-        # An initial has one value a row.
-        rows = {"initial": obj.isel({along: 0}, drop=True)} if obj.sizes[along] else {}
+        # An initial has one value a row, also where a row has no items.
+        nothing = xr.zeros_like(obj.isel({along: slice(0, 0)}), dtype=bool)
+        rows = {"initial": nothing.any(along)}
         keywords = {key: self._like(value, rows.get(key, obj)) for key, value in keywords.items()}
         told = keywords.get("segments")
         if isinstance(told, Segments):

@@ -35,10 +35,25 @@ def test_long_strings_and_arrays_of_codes(apps):
         apps.compare_strings(a, b[:, :5])
 
 
+def test_strings_in_columns_of_tables():
+    words, others = ["a", "b", "b"], ["b", "b", "a"]
+    for library, kind in (("pandas", "Series"), ("polars", "Series"), ("pyarrow", "array")):
+        column = getattr(pytest.importorskip(library), kind)
+        assert apps.compare_strings(column(words), column(others)).tolist() == [-1, 0, 1]
+
+
 def test_arrays_of_strings():
     assert apps.compare_strings(np.array(["a", "b"]), np.array(["b", "a"])).tolist() == [-1, 1]
-    with pytest.raises(TypeError, match="str and bytes"):
-        apps.compare_strings(["a"], [b"a"])
+    words, others = ["a", "b", "b"], ["b", "b", "a"]
+    for kind in (lambda x: np.array(x, object), lambda x: np.array(x, np.dtypes.StringDType())):
+        assert apps.compare_strings(kind(words), kind(others)).tolist() == [-1, 0, 1]
+        assert apps.compare_strings(kind(words), others).tolist() == [-1, 0, 1]
+    plane = np.array([words, others], object)
+    assert apps.compare_strings(plane, plane[::-1]).tolist() == [[-1, 0, 1], [1, 0, -1]]
+    for a in (["a"], np.array(["a"]), np.array(["a"], object)):
+        for b in ([b"a"], np.array([b"a"]), np.array([None], object)):
+            with pytest.raises(TypeError, match="str is compared with str"):
+                apps.compare_strings(a, b)
     with pytest.raises(up.ShapeError):
         apps.compare_strings(["a"], ["a", "b"])
 

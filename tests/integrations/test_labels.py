@@ -218,3 +218,48 @@ def test_groups_of_pandas_are_episodes():
     for _, part in table.groupby("run"):
         want = up.discounted_sum(part["reward"].to_numpy(), 0.9)
         np.testing.assert_array_equal(got.loc[part.index].to_numpy(), want)
+
+
+def test_an_index_is_not_written_to():
+    """pandas finds rows by a table that it makes once of an index."""
+    pd = pytest.importorskip("pandas")
+    for index in (pd.Index([1.0, 2.0, 3.0]), pd.to_datetime([1, 2, 3])):
+        x, before = index.to_numpy(copy=True), index.copy(deep=True)
+        for _ in range(2):
+            with pytest.raises(up.OutputError, match="read-only"):
+                up.scan(x[::-1].copy(), "max", out=index)
+        assert index.equals(before)
+        assert index.get_loc(before[2]) == 2
+
+
+def test_a_start_for_rows_of_xarray_without_items():
+    xr = pytest.importorskip("xarray")
+    pytest.importorskip("upsweep.xarray")
+    start = xr.DataArray([1.0, 2, 3], {"x": list("abc")}, ("x",))
+    for n in (0, 2):
+        x = xr.DataArray(np.zeros((n, 3)), {"x": list("cab")}, ("t", "x"))
+        want = np.tile([[3.0, 1, 2]], (n, 1))
+        np.testing.assert_array_equal(x.upsweep.scan(dim="t", initial=start), want)
+    # What becomes of the start must not depend on what is scanned.
+    records = x.astype([("u", "f8"), ("v", "f8")])
+    xr.testing.assert_identical(records.upsweep.scan("affine", dim="t"), records)
+
+
+def test_expressions_of_polars_among_the_arguments():
+    pl = pytest.importorskip("polars")
+    pytest.importorskip("upsweep.polars")
+    day, last = np.cumsum(KEYS), KEYS == 2
+    table = pl.DataFrame({"v": X, "w": -X, "day": day, "last": last, "key": KEYS}).lazy()
+    got = table.select(
+        pl.col("v", "w").upsweep.ema(halflife=2.0, times=pl.col("day")),
+        by=pl.col("v").upsweep.ema(halflife=2.0, times=pl.col("day"), over="key"),
+        sum=pl.col("v").upsweep.discounted_sum(pl.col("day") / 1000, dones=pl.col("last")),
+    ).collect()
+    for name, sign in (("v", 1), ("w", -1)):
+        np.testing.assert_array_equal(got[name], up.ema(sign * X, halflife=2.0, times=day))
+    wanted = up.ema(X, halflife=2.0, times=day, segments=up.segments.groups(KEYS))
+    np.testing.assert_array_equal(got["by"], wanted)
+    np.testing.assert_array_equal(got["sum"], up.discounted_sum(X, day / 1000, last))
+    both = table.select(pl.col("v", "w").upsweep.scan(over="key")).collect()
+    for name, sign in (("v", 1), ("w", -1)):
+        np.testing.assert_array_equal(both[name], up.scan(sign * X, segments=up.segments.groups(KEYS)))

@@ -13,6 +13,7 @@ from upsweep.apps import moving
 from upsweep.apps.big_integers import LAST_NONZERO
 from upsweep.apps.kinds import enter
 from upsweep.arguments import ShapeError
+from upsweep.host import labelled, view
 
 _FIRST = 8
 
@@ -26,8 +27,9 @@ def compare_strings(a: Any, b: Any) -> Any:
     Python or NumPy holds, their own loops decide, which stop at the difference itself: no scan is as fast.
 
     Args:
-        a, b: lists of str or of bytes, NumPy arrays of them, or integer arrays of shape (..., length) of any library, whose
-            rows are strings of codes, padded at the end with a code lower than any other where they are shorter.
+        a, b: lists of str or of bytes, arrays of them (NumPy's, pandas', polars', Arrow's), or integer arrays of shape
+            (..., length) of any library, whose rows are strings of codes, padded at the end with a code lower than any other
+            where they are shorter.
 
     Returns:
         int8 of the shape (...).
@@ -43,19 +45,11 @@ def compare_strings(a: Any, b: Any) -> Any:
 
     Source: Blelloch (1990), section 1.1 ("lexically compare strings of characters").
     """
-    if (
-        all(isinstance(v, np.ndarray) and v.dtype.kind in "SU" for v in (a, b))
-        and a.dtype.kind == b.dtype.kind
-    ):
-        _same_number(a.shape, b.shape)
-        return np.greater(a, b).view(np.int8) - np.less(a, b).view(np.int8)
     if _holds_strings(a) or _holds_strings(b):
-        _same_number(len(a), len(b))
         try:
-            codes = bytes([0 if p < q else 2 if p > q else 1 for p, q in zip(a, b)])
+            return _compared(a, b)
         except TypeError as error:
-            raise TypeError(f"str and bytes cannot be compared ({error})") from error
-        return np.frombuffer(codes, np.int8) - np.int8(1)
+            raise TypeError(f"str is compared with str, and bytes with bytes ({error})") from error
     xp, (a, b), give = enter(a, b)
     if a.shape != b.shape or a.ndim == 0:
         raise ShapeError(
@@ -66,9 +60,20 @@ def compare_strings(a: Any, b: Any) -> Any:
 
 
 def _holds_strings(v: Any) -> bool:
-    if isinstance(v, np.ndarray):
-        return v.dtype.kind in "SUO"
+    if isinstance(v, np.ndarray) or labelled.has(v):
+        return view(v).dtype.kind in "SUTO"
     return isinstance(v, Sequence) and (not len(v) or isinstance(v[0], (str, bytes)))
+
+
+def _compared(a: Any, b: Any) -> Any:
+    """The signs of strings that Python holds, in lists, or NumPy and pandas."""
+    if isinstance(a, Sequence) and isinstance(b, Sequence):
+        _same_number(len(a), len(b))
+        codes = bytes([0 if p < q else 2 if p > q else 1 for p, q in zip(a, b)])
+        return np.frombuffer(codes, np.int8) - np.int8(1)
+    a, b = (np.array(v, object) if isinstance(v, Sequence) else view(v) for v in (a, b))
+    _same_number(a.shape, b.shape)
+    return np.greater(a, b).view(np.int8) - np.less(a, b).view(np.int8)
 
 
 def _same_number(a: Any, b: Any) -> None:

@@ -104,7 +104,12 @@ def _of_pandas(x: Any) -> np.ndarray:
         raise DTypeError(_MISSING.format("pandas' missing values (NA)", "x.fillna(0)"))
     # Times of a zone are kept as those of UTC.
     zoned = next((t for t in types if isinstance(t, pandas.DatetimeTZDtype)), None)
-    return _together(x, columns, types, None if zoned is None else f"M8[{zoned.unit}]")
+    made = _together(x, columns, types, None if zoned is None else f"M8[{zoned.unit}]")
+    if isinstance(x, pandas.Index):
+        # pandas finds rows by a table that it makes once of an index: its items must not change.
+        made = made.view()
+        made.flags.writeable = False
+    return made
 
 
 def _of_polars(x: Any) -> np.ndarray:
