@@ -210,3 +210,12 @@ def test_reports_read_well():
         "so, wrong value: y[2] holds x0 x0..x2 with something twice and not x0..x2 (6 words are wrong)"
     ).format(report[0].lines[0])
     assert str(lab.check(lab.trace("brent-kung", n=8))) == "nothing is wrong"
+
+
+@pytest.mark.parametrize(
+    "name",
+    sorted({*lab.__all__} - {"Banks", "Case", "KernelError", "Schedule", "Trace", "empty", "trace"}),
+)
+def test_what_takes_a_trace_refuses_the_name_of_a_kernel(name):
+    with pytest.raises(TypeError, match=rf"{name} takes the trace of a run.*lab\.trace\('blelloch', n=16\)"):
+        getattr(lab, name)("blelloch")

@@ -1,11 +1,14 @@
 """`upsweep lab` as a command: what it refuses in one line, before anything long begins."""
 
+import re
+
 import pytest
 
 pytest.importorskip("click", reason="the command needs click: pip install 'upsweep[lab]'")
 from click.testing import CliRunner
 
 from upsweep.lab.page.cli import app
+from upsweep.lab.page.variants import first
 
 KERNEL = "def mine(x, y, n):\n    t = cuda.threadIdx.x\n    y[t] = x[t]\n"
 
@@ -42,3 +45,12 @@ def test_help_says_what_the_short_forms_do():
     assert all(
         form in said for form in ("upsweep lab brent-kung", "upsweep lab mine.py", "upsweep lab --html FILE")
     )
+
+
+def test_a_long_page_says_that_it_is_being_made(tmp_path, monkeypatch):
+    """Every kernel is run at a few settings, which takes minutes: one setting is enough here."""
+    monkeypatch.setattr("upsweep.lab.page.html.grid", lambda one, every: [first("brent-kung")])
+    result = CliRunner().invoke(app, ["--html", str(tmp_path / "lab.html")])
+    assert result.exit_code == 0, result.output
+    assert re.search(r"\d+ runs", result.stderr)
+    assert "needs no network" in result.stdout

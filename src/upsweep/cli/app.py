@@ -81,7 +81,13 @@ def _slower(ratio: float) -> str:
 
 @app.command()
 @click.argument("file")
-@click.option("--op", default="add", show_default=True, help=f"{', '.join(TABLE)}.")
+@click.option(
+    "--op",
+    default="add",
+    show_default=True,
+    help=f"{', '.join(TABLE)}.",
+    shell_complete=lambda ctx, param, typed: [name for name in TABLE if name.startswith(typed)],
+)
 @click.option("--column", multiple=True, help="Of a table: the column to scan; may be given several times.")
 @click.option(
     "--keep",

@@ -25,7 +25,7 @@ def ends(file: str, to: str | None) -> Iterator[tuple[Path, Path]]:
     for name, end, stream in (("input", file, sys.stdin), ("output", to, sys.stdout)):
         if end == PIPE and stream is None:
             raise ValueError(f"standard {name} is closed")
-    # A kill leaves a folder behind.
+    # A kill by SIGKILL leaves a folder behind.
     folder = TemporaryDirectory(prefix="upsweep-") if PIPE in (file, to) else nullcontext("")
     with folder as held:
         source = _received(Path(held)) if file == PIPE else Path(file)

@@ -27,7 +27,7 @@ from upsweep.lab.play import to_dict
 from upsweep.lab.reading import KernelError
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.sync import barriers
-from upsweep.lab.traces import Case, Trace
+from upsweep.lab.traces import Case, Trace, of_run
 
 __all__ = [
     "Banks", "Case", "KernelError", "Schedule", "Trace", "accesses", "barriers", "check", "coalescing", "compare", "counts",
@@ -68,6 +68,7 @@ def trace(kernel: Callable[..., None] | str, grid: int | None = None, block: int
     return (made if usual else replace(made, schedule=Schedule(schedule, resident, issue))).run()
 
 
+@of_run
 def html(trace: Trace, path: str | Path | None = None) -> str:
     """A run as a page of its own, to be stepped through in a browser without network; also written to `path`.
 

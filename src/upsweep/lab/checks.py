@@ -14,13 +14,14 @@ from upsweep.lab.machine import Fault
 from upsweep.lab.races import by_cause, races
 from upsweep.lab.reading import Spot
 from upsweep.lab.schedule import Schedule
-from upsweep.lab.traces import Case, Trace
+from upsweep.lab.traces import Case, Trace, of_run
 from upsweep.lab.values import Item, Poison, plain
 
 SEARCHED = 8
 """Random schedules that are tried before a race is reported without a witness."""
 
 
+@of_run
 def check(trace: Trace, witness: bool = True) -> Report:
     """All findings of a trace, causes first, races with a schedule that shows a wrong value where one is found."""
     raw = races(trace)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from upsweep.lab.reading import Spot
-from upsweep.lab.traces import Trace
+from upsweep.lab.traces import Trace, of_run
 from upsweep.lab.values import Array
 from upsweep.textbook import KERNELS
 
@@ -95,6 +95,7 @@ class Counts:
         return "\n".join(f"{name.replace('_', ' '):>14} {value}" for name, value in vars(self).items())
 
 
+@of_run
 def counts(trace: Trace, model: Banks = TODAY) -> Counts:
     """The costs of a trace under a model of the banks."""
     rows = accesses(trace, model)
@@ -123,6 +124,7 @@ class Verdict:
         return self.wanted == self.got
 
 
+@of_run
 def formulas(trace: Trace) -> list[Verdict]:
     """The counts of a textbook kernel beside what its formulas say, where they speak of this n and this launch."""
     row = KERNELS.get(trace.case.name)
@@ -201,6 +203,7 @@ def _instructions(trace: Trace, events: np.ndarray, group: int) -> tuple[np.ndar
     return number, part
 
 
+@of_run
 def accesses(trace: Trace, model: Banks = TODAY) -> list[Access]:
     """Every shared memory instruction of the kernel, iteration by iteration, with its bank conflicts."""
     events = np.flatnonzero((trace.space == 2) & trace.at("load", "store", "atomic"))
@@ -249,6 +252,7 @@ class Branch:
     divergent: int
 
 
+@of_run
 def divergence(trace: Trace, warp: int = 32) -> list[Branch]:
     """Every branch and loop, in the units that a warp sees: its arrivals, and those in which its threads disagree."""
     events = np.flatnonzero(trace.at("branch", "loop"))
@@ -294,6 +298,7 @@ class Coalescing:
         return self.ideal / self.sectors
 
 
+@of_run
 def coalescing(trace: Trace, sector: int = 32) -> list[Coalescing]:
     """Every global load and store: how many sectors of `sector` bytes a warp's request touches."""
     events = np.flatnonzero((trace.space == 1) & trace.at("load", "store"))

@@ -12,7 +12,7 @@ import numpy as np
 
 from upsweep.lab.intervals import spoken
 from upsweep.lab.networks import flawed, identify
-from upsweep.lab.traces import Trace
+from upsweep.lab.traces import Trace, of_run
 from upsweep.lab.values import Item, plain
 
 STYLE = """
@@ -101,6 +101,7 @@ def _svg(m: Mark, radius: float) -> str:
     return f'<text class="{m.kind}" x="{m.x:.1f}" y="{m.y:.1f}">{escape(m.text)}</text>'
 
 
+@of_run
 def network(trace: Trace) -> Picture:
     """The network of a trace: inputs at the top, results at the bottom, levels as the kernel issued them.
 
@@ -163,6 +164,7 @@ def _label(value: Any) -> str:
     return text if len(text) < 9 else text[:7] + ".."
 
 
+@of_run
 def tables(trace: Trace) -> Picture:
     """The arrays that stand for tables, side by side in two dimensions: what they hold after the run."""
     cell, row, top, left, marks = 40.0, 22.0, 46.0, 20.0, []

@@ -16,7 +16,7 @@ from upsweep.lab.checks import same, schedules, wanted
 from upsweep.lab.findings import Finding
 from upsweep.lab.play import Cut, text, to_dict
 from upsweep.lab.schedule import Schedule
-from upsweep.lab.traces import Trace
+from upsweep.lab.traces import Trace, of_run
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,7 @@ class Film:
         return "\n".join(said)
 
 
+@of_run
 def film(trace: Trace, finding: Finding) -> Film | None:
     """Run a race in both orders; None for a finding that is no race, and where only one order is ever seen."""
     if finding.events is None:

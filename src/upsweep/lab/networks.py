@@ -12,7 +12,7 @@ import numpy as np
 from upsweep.lab.cases import case
 from upsweep.lab.costs import counts
 from upsweep.lab.intervals import Intervals, flaw, join
-from upsweep.lab.traces import Trace
+from upsweep.lab.traces import Trace, of_run
 from upsweep.lab.values import Item
 from upsweep.textbook import circuits
 
@@ -35,6 +35,7 @@ class State:
     """Words that are no stretch of the input: gap, overlap or order."""
 
 
+@of_run
 def provenance(trace: Trace) -> list[State]:
     """What every word is made of, step by step: figure 11.6 from the run itself."""
     shared = trace.at("store") & (trace.space == (2 if (trace.space == 2).any() else 1))
@@ -109,6 +110,7 @@ class Identity:
         return self.text
 
 
+@of_run
 def identify(trace: Trace) -> Identity:
     """The circuit that a run built, by its nodes: what each combines with what."""
     nodes = _nodes(trace)
@@ -264,6 +266,7 @@ class Laws:
         return ", ".join(name for name, needed in vars(self).items() if needed) or "none"
 
 
+@of_run
 def laws(trace: Trace) -> Laws:
     """The laws that a kernel's own network relies on, read off what its results are made of.
 
@@ -303,6 +306,7 @@ class Comparison:
         )
 
 
+@of_run
 def compare(a: Trace, b: Trace | str) -> Comparison:
     """Counts and circuits of two traces, or of a trace and a textbook kernel on the same items, side by side."""
     if isinstance(b, str):

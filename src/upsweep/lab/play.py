@@ -11,7 +11,7 @@ import numpy as np
 from upsweep.lab.costs import TODAY, Banks
 from upsweep.lab.intervals import spoken
 from upsweep.lab.networks import flawed
-from upsweep.lab.traces import Trace
+from upsweep.lab.traces import Trace, of_run
 from upsweep.lab.values import POISON, plain
 
 FORMAT = 1
@@ -25,6 +25,7 @@ class Cut:
     shown: np.ndarray
 
 
+@of_run
 def to_dict(trace: Trace, model: Banks = TODAY, cut: Cut | None = None) -> dict[str, Any]:
     """Everything that a page needs to play a trace, ready for `json.dumps`.
 

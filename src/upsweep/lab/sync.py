@@ -19,7 +19,7 @@ import numpy as np
 
 from upsweep.lab.races import any_race, first_race
 from upsweep.lab.reading import KernelError, Spot
-from upsweep.lab.traces import Case, Trace
+from upsweep.lab.traces import Case, Trace, of_run
 
 SIZES = (
     1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 31, 32, 33, 63, 64, 65, 70, 100, 127, 128, 129, 200, 256, 257, 512, 1000, 1024,
@@ -77,6 +77,7 @@ class Barriers:
         return f"at each of {len(self.sizes)} sizes tried, from {min(self.sizes)} to {max(self.sizes)}"
 
 
+@of_run
 def barriers(trace: Trace) -> Barriers:
     """The barriers that can go, by removal, and those that are missing, by insertion before every line and set of lines."""
     spots = tuple(sorted(_passes(trace)))

@@ -6,8 +6,8 @@ import gc
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from upsweep.lab.schedule import Schedule
 from upsweep.lab.values import Array, plain
 from upsweep.textbook.dialect import asks_for_identity
 from upsweep.textbook.table import Setup
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -264,3 +266,19 @@ class Trace:
     def __repr__(self) -> str:
         grid = " then ".join(f"{one.grid} x {one.block} threads" for one in self.case.setup.launches)
         return f"<Trace of {self.case.name}: n = {self.n}, {grid}, {len(self.site)} events>"
+
+
+def of_run(function: _Function) -> _Function:
+    """The function, whose first argument must be a trace: a TypeError where it is a kernel's name, for instance."""
+
+    @wraps(function)
+    def call(*args: Any, **keywords: Any) -> Any:
+        given = next(iter((*args, *keywords.values())), None)
+        if not isinstance(given, Trace):
+            kernel = repr(given) if isinstance(given, str) else "'brent-kung'"
+            raise TypeError(
+                f"{function.__name__} takes the trace of a run, got {given!r}: pass lab.trace({kernel}, n=16), for instance"
+            )
+        return function(*args, **keywords)
+
+    return cast(_Function, call)

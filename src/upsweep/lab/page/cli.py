@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import webbrowser
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -110,7 +111,11 @@ def open_(
         _fail(str(wrong.args[0]))
     if html is not None:
         try:
-            size = (with_python if python else offline)(html, start, welcome=not kernel)
+            size = (
+                with_python(html, start, welcome=not kernel)
+                if python
+                else offline(html, start, not kernel, _seen)
+            )
         except NoPyodide as missing:
             _fail(str(missing))
         print(f"{html}: {size / 1e6:.1f} MB, needs no network")
@@ -156,6 +161,12 @@ def grade(file: Path) -> None:
         _fail(str(mistake))
     print(result)
     raise click.exceptions.Exit(0 if result.passed else 1)
+
+
+def _seen(runs: Collection[Dials]) -> Iterator[Dials]:
+    """Runs one by one, with a bar where somebody sees it."""
+    with click.progressbar(runs, label=f"{len(runs)} runs", file=sys.stderr) as bar:
+        yield from bar
 
 
 def _said(missing: OSError) -> str:

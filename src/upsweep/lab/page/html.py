@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -44,17 +44,19 @@ BESIDE = {"brent-kung": "kogge-stone", "kogge-stone": "brent-kung", "blelloch": 
 """The kernel that a comparison opens with."""
 
 
-def offline(path: str | Path, start: Dials, welcome: bool = False) -> int:
+def offline(
+    path: str | Path, start: Dials, welcome: bool = False, one_by_one: Callable[[Collection[Dials]], Iterable[Dials]] = iter
+) -> int:  # fmt: skip
     """Write a page that needs neither network nor Python, and give its size in bytes.
 
     It holds every kernel and every mistake at a few settings, each barrier taken out included; it opens at `start`, whose
-    kernel has all of its dials.
+    kernel has all of its dials. `one_by_one` is handed all settings and gives each when it is run, which takes a minute in all.
     """
     opened = {name: first(name) for name in (*KERNELS, *MISTAKES)} | (
         {start.kernel: start} if start.source else {}
     )
     every = {dials.key: dials for name, one in opened.items() for dials in grid(one, name == start.kernel)}
-    written = page(start, {**every, start.key: start}.values(), welcome=welcome).encode()
+    written = page(start, one_by_one({**every, start.key: start}.values()), welcome=welcome).encode()
     Path(path).write_bytes(written)
     return len(written)
 
