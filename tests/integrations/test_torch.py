@@ -150,7 +150,7 @@ def test_gradients_of_filters(tensor, filter_, dtype, n):
 def test_filters_have_upsweeps_bits_and_a_state(tensor, filter_, dtype):
     x = tensor(3, 40, dtype=getattr(torch, dtype))
     b, a = FILTERS[filter_]
-    computed = {"float16": "float32"}.get(dtype, dtype)
+    computed = "float32" if dtype == "float16" else dtype
     c, d, u = np.array(b, computed), np.array(a, computed), host(x).astype(computed)
     same_bits(ut.lfilter(b, a, x), up.lfilter(c, d, u))
     zi = tensor(1, max(len(b), len(a)) - 1, seed=1, dtype=getattr(torch, computed))
@@ -323,3 +323,21 @@ def test_modes_and_transforms_see_the_operators():
     with torch.no_grad():
         assert not ut.cumulative_sum(x.requires_grad_()).requires_grad
     assert ut.cumulative_sum(torch.nn.Parameter(x.detach())).requires_grad
+
+
+def test_a_default_device_follows_no_tensors():
+    """It is a mode, but one that looks at new tensors alone; any other sees the operators."""
+    followers = pytest.importorskip("upsweep.torch.followers")
+
+    class Other(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    x, y = torch.ones(3), torch.ones(3, requires_grad=True)
+    with torch.device("cpu"):
+        assert [followers.following((x,)), followers.following((x, y))] == ["", "gradients"]
+        same_bits(torch.autograd.grad(ut.scan(y).sum(), y)[0], np.array([3, 2, 1], np.float32))
+        with Other():
+            assert followers.following((x,)) == "more"
+    with Other(), torch.device("cpu"):
+        assert followers.following((x,)) == "more"

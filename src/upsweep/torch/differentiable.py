@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from upsweep.homes import compiling, uncompiled
-from upsweep.torch.followers import following, functorch, watched
+from upsweep.torch.followers import following, functorch
 from upsweep.torch.operands import accumulator
 
 
@@ -109,7 +109,7 @@ def plain(op: Any, fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
     run = fn or op._init_fn
 
     def call(*args: Any) -> Any:
-        return op(*args) if torch.compiler.is_compiling() or watched(args) else run(*args)
+        return op(*args) if torch.compiler.is_compiling() or following(args) else run(*args)
 
     return call
 

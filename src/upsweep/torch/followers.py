@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -9,11 +10,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def watched(args: tuple[Any, ...]) -> bool:
-    """Whether something follows the tensors."""
-    return following(args) != ""
+_default_device: Any = import_module("torch.utils._device").DeviceContext
 
 
 def following(args: tuple[Any, ...]) -> str:
@@ -23,7 +20,7 @@ def following(args: tuple[Any, ...]) -> str:
         forward_ad._current_level >= 0
         or functorch.peek_interpreter_stack() is not None
         or torch._C._len_torch_dispatch_stack()
-        or torch._C._is_torch_function_mode_enabled()
+        or (torch._C._is_torch_function_mode_enabled() and not _default_device_alone())
         or torch._C._get_tracing_state() is not None
     ):
         return "more"
@@ -40,6 +37,13 @@ def following(args: tuple[Any, ...]) -> str:
             elif recorded and x.requires_grad:
                 found = "gradients"
     return found
+
+
+def _default_device_alone() -> bool:
+    """Whether the only mode is that of `torch.set_default_device` or of `with torch.device(...)`, which looks at new tensors
+    alone."""
+    modes = torch._C._len_torch_function_stack()
+    return modes == 1 and type(torch._C._get_function_stack_at(0)) is _default_device
 
 
 _TENSORS = {Tensor, torch.nn.Parameter}

@@ -14,7 +14,7 @@ from upsweep import dtypes
 from upsweep.arguments import ShapeError, axis_of, dtype_of, summed_dtype
 from upsweep.engine import DTypeError, EngineError
 from upsweep.host import view
-from upsweep.torch.followers import watched
+from upsweep.torch.followers import following
 
 
 def constant(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -111,7 +111,7 @@ def _stays(value: Tensor, dtype: torch.dtype) -> bool:
     be waited for, and what is traced has no numbers."""
     if torch.promote_types(value.dtype, dtype) == dtype or value.device.type != "cpu":
         return True
-    if torch.compiler.is_compiling() or watched((value,)):
+    if torch.compiler.is_compiling() or following((value,)):
         return True
     made = value.to(dtype)
     if dtype.is_floating_point or dtype.is_complex:
