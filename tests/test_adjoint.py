@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import upsweep as up
+from upsweep import adjoint, recall
 from upsweep import engine as engines
 from upsweep.adjoint import recurrence_gradients
 
@@ -43,3 +44,23 @@ def test_half_precision_is_rounded_once():
     want = backwards(g.astype("f4"), a.astype("f4"), before.astype("f4"))
     for x, y in zip(recurrence_gradients(g, a, h, axis=0), want):
         np.testing.assert_array_equal(x, y.astype("f2"))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "f2"])
+def test_a_call_like_an_earlier_one_is_not_planned_again(reverse, dtype, monkeypatch):
+    pytest.importorskip("numba")
+    planned, plans = [], adjoint._run
+    monkeypatch.setattr(adjoint, "_run", lambda *given: planned.append(given) or plans(*given))
+    monkeypatch.setattr(recall, "known_calls", {})
+    rng = np.random.default_rng(3)
+    for start in (None, rng.standard_normal(6).astype("f4")):
+        for turn in range(3):
+            g, a, h = (rng.standard_normal((20, 6)).astype(dtype) for _ in range(3))
+            start = start if start is None else start + np.float32(turn)
+            got = recurrence_gradients(g, a, h, axis=0, reverse=reverse, initial=start)
+            g, a, h = (np.flip(x.astype("f4"), 0) if reverse else x.astype("f4") for x in (g, a, h))
+            first = np.zeros(6, "f4") if start is None else start
+            for x, y in zip(got, backwards(g, a, np.concatenate([first[None], h[:-1]]))):
+                np.testing.assert_array_equal(x, (np.flip(y, 0) if reverse else y).astype(dtype))
+    assert len(planned) == 2

@@ -44,7 +44,7 @@ def recurrence_gradients(
     """
     xs, starts = (g, a, h), None if initial is None else (0, 0, initial)
     like = recurrence_gradients, recall.seen(xs), starts and recall.seen(starts), axis, reverse
-    db, da = recall.recalled(like, xs, starts, None, None, lambda: _run(xs, starts, axis, reverse))
+    db, da = recall.recalled(like, xs, starts, None, None, _run, xs, starts, axis, reverse)
     return da, db
 
 
@@ -113,19 +113,30 @@ def _scanned(
     order: str, segments: Segments | None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """The `count` gradients that `leave` makes, like the gradient of h."""
+    like = (
+        leave,
+        recall.seen(given),
+        axis,
+        reverse,
+        None if segments is None else recall.seen_segments(segments),
+    )
+    return recall.recalled(
+        like, given, None, None, segments, _scan, given, enter, leave, count, axis, reverse, order, segments
+    )
+
+
+def _scan(
+    given: tuple[Any, ...], enter: Callable[..., Any], leave: Callable[..., Any], count: int, axis: int, reverse: bool,
+    order: str, segments: Segments | None,
+) -> tuple[Any, Ran | None]:  # fmt: skip
+    """The same, and what ran."""
     rule, g = RULES[order], given[0]
-
-    def first() -> tuple[Any, Ran | None]:
-        on, dtype = engines.load(engines.choose(given)), dtype_of(g.dtype)
-        out = tuple([on.give(g, on.empty(g, tuple(g.shape), dtype)) for _ in range(count)])
-        return execute(
-            given, rule.op, axis, rule.exclusive, not reverse, None, accumulator(dtype), out, segments, "auto", None, False,
-            None, order, enter, leave,
-        )  # fmt: skip
-
-    told = None if segments is None else recall.seen_segments(segments)
-    like = leave, recall.seen(given), axis, reverse, told
-    return recall.recalled(like, given, None, None, segments, first)
+    on, dtype = engines.load(engines.choose(given)), dtype_of(g.dtype)
+    out = tuple([on.give(g, on.empty(g, tuple(g.shape), dtype)) for _ in range(count)])
+    return execute(
+        given, rule.op, axis, rule.exclusive, not reverse, None, accumulator(dtype), out, segments, "auto", None, False, None,
+        order, enter, leave,
+    )  # fmt: skip
 
 
 def recurrence_gradient(
@@ -141,7 +152,7 @@ def recurrence_gradient(
     [1.75, 1.5, 1.0]
     """
     return api.scan(
-        (g, a), ops.AFFINE, map=handed_on, finish=with_what_comes, axis=axis, reverse=not reverse, exclusive=True,
+        (g, a), "affine", map=handed_on, finish=with_what_comes, axis=axis, reverse=not reverse, exclusive=True,
         dtype=accumulator(dtype_of(g.dtype)), segments=segments, out=out,
     )  # fmt: skip
 

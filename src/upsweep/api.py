@@ -12,7 +12,7 @@ from upsweep.arguments import SUMMED, alone, axis_of, dtype_of, summed_dtype
 from upsweep.execution import Op
 from upsweep.homes import Elsewhere, compiling, integer_bytes, uncompiled
 from upsweep.operator import Operator
-from upsweep.operators import BUILTIN, as_operator, ops
+from upsweep.operators import BUILTIN, as_operator
 from upsweep.segments import Segments
 
 
@@ -157,7 +157,10 @@ class _Prepared:
             x, self._op, axis, exclusive, reverse, None, None, out, None, "auto", None, False, None, "tree", None, None
         )  # fmt: skip
         self._own, self._into = like[:2] or (None, None)
-        self._known = recall.known_for(like) or recall.never
+        try:
+            self._known = recall.known_calls.get(like, recall.never)
+        except TypeError:
+            self._known = recall.never
         return y
 
     def _checked(self, x: Any, out: Any) -> Any:
@@ -207,7 +210,7 @@ def cumulative_sum(
     [0, 1, 3, 6]
     """
     try:
-        return _cumulative(x, ops.ADD, axis, dtype, include_initial, segments, order)
+        return _cumulative(x, "add", axis, dtype, include_initial, segments, order)
     except Elsewhere as there:
         return there.instead(cumulative_sum, locals())
 
@@ -229,7 +232,7 @@ def cumulative_prod(
     [1, 2, 6, 24]
     """
     try:
-        return _cumulative(x, ops.MUL, axis, dtype, include_initial, segments, order)
+        return _cumulative(x, "mul", axis, dtype, include_initial, segments, order)
     except Elsewhere as there:
         return there.instead(cumulative_prod, locals())
 
@@ -245,7 +248,7 @@ def cummax(
     >>> up.cummax([2, 1, 5, 3]).tolist()
     [2, 2, 5, 5]
     """
-    return scan(x, ops.MAX, axis=axis, reverse=reverse, out=out, segments=segments, order=order)
+    return scan(x, "max", axis=axis, reverse=reverse, out=out, segments=segments, order=order)
 
 
 def cummin(
@@ -259,7 +262,7 @@ def cummin(
     >>> up.cummin([2, 1, 5, 3]).tolist()
     [2, 1, 1, 1]
     """
-    return scan(x, ops.MIN, axis=axis, reverse=reverse, out=out, segments=segments, order=order)
+    return scan(x, "min", axis=axis, reverse=reverse, out=out, segments=segments, order=order)
 
 
 def cumlogsumexp(
@@ -274,7 +277,7 @@ def cumlogsumexp(
     >>> up.cumlogsumexp([0.0, 0.0, 0.0, 0.0]).round(4).tolist()
     [0.0, 0.6931, 1.0986, 1.3863]
     """
-    return scan(x, ops.LOGADDEXP, axis=axis, reverse=reverse, out=out, segments=segments, order=order)
+    return scan(x, "logaddexp", axis=axis, reverse=reverse, out=out, segments=segments, order=order)
 
 
 def linear_recurrence(
@@ -312,7 +315,7 @@ def linear_recurrence(
     try:
         return recall.run(
             (a, b),
-            ops.AFFINE,
+            "affine",
             axis,
             False,
             reverse,
@@ -331,7 +334,7 @@ def linear_recurrence(
 
 
 def _cumulative(
-    x: Any, op: Operator, axis: int | None, dtype: Any, include_initial: bool, segments: Segments | None, order: str
+    x: Any, op: str, axis: int | None, dtype: Any, include_initial: bool, segments: Segments | None, order: str
 ) -> Any:  # fmt: skip
     if compiling():
         return uncompiled(_cumulative, x, op, axis, dtype, include_initial, segments, order)

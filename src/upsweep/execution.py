@@ -60,6 +60,7 @@ def execute(
     check_alike(given)
     name = engines.choose(given) if engine == "auto" else engine
     on = engines.load(name)
+    op = as_operator(op)
     of_states = op is ops.AFFINE and keep == (1,)
     like, views = (_broadcast if map is not None else _recurrence if of_states else _seen)(on, given)
     if dtype is SUMMED:
@@ -74,7 +75,7 @@ def execute(
     # Products of multipliers in a narrower dtype would be other numbers than those of one that is converted, or would wrap.
     wanted = (views[1].dtype,) if of_states else dtypes_of(dtype)
     plan, dtypes = plan_of(
-        as_operator(op), tuple([v.dtype for v in views]), tuple([v.shape for v in views]), axis, exclusive, reverse,
+        op, tuple([v.dtype for v in views]), tuple([v.shape for v in views]), axis, exclusive, reverse,
         initial is not None, wanted, segments is not None, threads, reducing, keep, order, map and as_function(map),
         finish and as_function(finish), ends,
     )  # fmt: skip

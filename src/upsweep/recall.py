@@ -8,7 +8,6 @@ every call.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,37 +56,32 @@ def run(
     like = alike(
         xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, reducing, keep, order, map, finish
     )  # fmt: skip
-    known = known_for(like)
-    if known is not None:
-        y = known(xs, initial, out, segments)
-        if y is not None:
-            return y
-    # A closure would cost every known call a microsecond, for its cells.
-    first = partial(
-        execute, xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, reducing, keep, order, map,
-        finish,
+    return recalled(
+        like, xs, initial, out, segments, execute, xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine,
+        threads, reducing, keep, order, map, finish,
     )  # fmt: skip
-    return _learning(like, known, xs, initial, out, segments, first)
 
 
 def recalled(
-    like: Any, xs: Any, initial: Any, out: Any, segments: Any, first: Callable[[], tuple[Any, Ran | None]]
+    like: Any,
+    xs: Any,
+    initial: Any,
+    out: Any,
+    segments: Any,
+    first: Callable[..., tuple[Any, Ran | None]],
+    *given: Any,
 ) -> Any:
-    """What a call of this likeness gives, run as its like was; `first` runs the first of its kind."""
-    known = known_for(like)
+    """What a call of this likeness gives, run as its like was; `first(*given)` runs the first of its kind, and is remembered."""
+    try:
+        known = known_calls.get(like)
+    except TypeError:
+        known = never
     if known is not None:
         y = known(xs, initial, out, segments)
         if y is not None:
             return y
-    return _learning(like, known, xs, initial, out, segments, first)
-
-
-def _learning(
-    like: Any, known: Known | None, xs: Any, initial: Any, out: Any, segments: Any,
-    first: Callable[[], tuple[Any, Ran | None]],
-) -> Any:  # fmt: skip
-    """What `first` gives, which is remembered if nothing of this likeness is `known`."""
-    y, ran = first()
+    # A closure in place of `given` would cost every known call a microsecond, for its cells.
+    y, ran = first(*given)
     if known is None:
         if len(known_calls) >= _MOST:
             known_calls.clear()
@@ -112,14 +106,6 @@ def alike(
         segments if segments is None else seen_segments(segments), op, axis, exclusive, reverse, dtype, engine, threads,
         reducing, keep, order, map, finish,
     )  # fmt: skip
-
-
-def known_for(like: Any) -> Known | None:
-    """The function that runs a call of this likeness."""
-    try:
-        return known_calls.get(like)
-    except TypeError:
-        return never
 
 
 def seen(x: Any) -> Any:

@@ -23,6 +23,7 @@ from upsweep.host import (
     spread,
     start,
     view,
+    without_ahead,
     writable,
 )
 from upsweep.plan import Plan
@@ -59,6 +60,6 @@ def run(
             run(one, items, ys, None, None)
         return
     if plan.ahead is not None:
-        (plan, xs), initial = shifted(plan, xs, initial), None
+        plan, xs, initial = without_ahead(plan), shifted(plan, xs, initial), None
     if plan.rows:
         launch.run(*arranged(plan, xs, [y for y in ys if y is not None], initial, heads))

@@ -19,11 +19,25 @@ from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.units import entry
 from upsweep.cpu.words import Entry, Operand
 from upsweep.engine import Again, Operands
-from upsweep.host import flags_of, place
+from upsweep.host import flags_of, place, shifted, without_ahead
 from upsweep.plan import Plan
 
 _DATA, _ITEMS = object.__basicsize__, tuple.__basicsize__
 _probe = (np.zeros(1),)
+
+
+def _again_ahead(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
+    """The same of a plan with a component that is read ahead, and without segments: that component is moved in each call."""
+    count, last = len(views.inputs), len(views.inputs) + len(views.outputs)
+    xs = shifted(plan, views.inputs, views.starts)
+    known = again(without_ahead(plan), Operands(xs, [], views.outputs, []), [*xs, *given[count:last]])
+    if known is None:
+        return None
+
+    def run(arrays: tuple[np.ndarray, ...]) -> bool:
+        return known((*shifted(plan, arrays[:count], arrays[last:]), *arrays[count:last]))
+
+    return run
 
 
 def _word(at: int) -> int:
@@ -40,8 +54,10 @@ size, an array that of its memory first of all."""
 def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     """What runs this plan on arrays like these, and says whether it did: not where an array that is written lies over another,
     nor where the operator raises an exception. None where a plan is more than one thread's work."""
-    if plan.n == 0 or plan.rows == 0 or plan.ahead is not None or not _readable:
+    if plan.n == 0 or plan.rows == 0 or not _readable:
         return None
+    if plan.ahead is not None:
+        return _again_ahead(plan, views, given)
     seen = [*views.inputs, *views.heads, *views.outputs, *views.starts]
     # An array whose view lies elsewhere is copied first.
     if any(x is not None and x.ctypes.data != v.ctypes.data for x, v in zip(given, seen)):

@@ -17,6 +17,7 @@ from upsweep.host.arrays import (
     shifted,
     start,
     view,
+    without_ahead,
     writable,
 )
 from upsweep.host.heads import flags_of, heads, offsets, spread
@@ -39,5 +40,6 @@ __all__ = [
     "spread",
     "start",
     "view",
+    "without_ahead",
     "writable",
 ]

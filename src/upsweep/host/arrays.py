@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -216,18 +217,23 @@ def _torch_giver(dtype: np.dtype) -> Callable[[np.ndarray], Any]:
     return lambda view: torch.from_numpy(view.view(bits)).view(own)
 
 
-def shifted(
-    plan: Plan, xs: Sequence[np.ndarray], initial: Sequence[np.ndarray] | None
-) -> tuple[Plan, list[np.ndarray]]:
-    """A plan with a component that is read ahead as one without: the component is moved to where the others are."""
+@lru_cache(1024)
+def without_ahead(plan: Plan) -> Plan:
+    """A plan with a component that is read ahead as one without: that component comes in its accumulator's dtype, as `shifted`
+    makes it."""
+    loads = tuple(plan.accumulators[i] if i == plan.ahead else d for i, d in enumerate(plan.loads))
+    return replace(plan, loads=loads, ahead=None)
+
+
+def shifted(plan: Plan, xs: Sequence[np.ndarray], initial: Sequence[np.ndarray] | None) -> list[np.ndarray]:
+    """The inputs of a plan with a component that is read ahead, for one without: the component is moved to where the others
+    are."""
     c = plan.ahead
     assert c is not None
-    # The component has the accumulator's dtype, as `initial` has.
-    loads = tuple(plan.accumulators[c] if i == c else d for i, d in enumerate(plan.loads))
-    moved, last = np.empty(plan.shape, loads[c]), initial[c] if initial else 0
-    x, to = np.moveaxis(xs[c], plan.axis, 0), np.moveaxis(moved, plan.axis, 0)
-    if plan.reverse:
-        to[1:], to[0] = x[:-1], last
-    else:
-        to[:-1], to[-1] = x[1:], last
-    return replace(plan, loads=loads, ahead=None), [moved if i == c else x for i, x in enumerate(xs)]
+    moved, last = np.empty(plan.shape, plan.accumulators[c]), initial[c] if initial else 0
+    along = (slice(None),) * plan.axis
+    here, there, end = (
+        (slice(1, None), slice(None, -1), 0) if plan.reverse else (slice(None, -1), slice(1, None), -1)
+    )
+    moved[(*along, here)], moved[(*along, end)] = xs[c][(*along, there)], last
+    return [moved if i == c else x for i, x in enumerate(xs)]

@@ -26,6 +26,7 @@ from upsweep.host import (
     spread,
     start,
     view,
+    without_ahead,
     writable,
 )
 from upsweep.numpy_engine.fma import odd_float32
@@ -65,7 +66,7 @@ def run(
             run(one, items, ys, None, None)
         return
     if plan.ahead is not None:
-        (plan, xs), initial = shifted(plan, xs, initial), None
+        plan, xs, initial = without_ahead(plan), shifted(plan, xs, initial), None
     # Integers wrap, and infinities are results like any other.
     with np.errstate(all="ignore"):
         write(plan, _results(plan, xs, initial, heads), ys)

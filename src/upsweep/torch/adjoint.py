@@ -18,11 +18,12 @@ def gradients(
     g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str,
     wanted: bool,
 ) -> tuple[Tensor | None, Tensor, Tensor | None]:  # fmt: skip
-    """The gradients of a (where it is wanted), of b and of initial, from the gradient of h; all numbers are real.
+    """The gradients of a (where it is wanted), of b and of initial, from the gradient of h, or None; all numbers are real.
 
     `s[t] = g[t] + a[t+1] s[t+1]` is the gradient of b, and `s[t] h[t-1]` that of a, summed where a broadcasts: the products are
     made within the sum. Half precision is computed in float32.
     """
+    g, a, h, initial = g.detach(), a.detach(), h.detach(), None if initial is None else initial.detach()
     whole = a.shape == h.shape
     if wanted and in_one_pass(a, h, heads, order):
         da, db = recurrence_gradients(g, a, h, axis=dim, reverse=reverse, initial=initial)

@@ -57,7 +57,8 @@ def differentiable(
     def call(*args: Any) -> Any:
         if torch._C._is_any_autocast_enabled():
             args = tuple([widened(v) for v in args])
-        if traced():
+        if torch.compiler.is_compiling():
+            refuse_tangents()
             return op(*args)
         followed = following(args)
         if not followed:
@@ -114,14 +115,12 @@ def plain(op: Any, fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
     return call
 
 
-def traced() -> bool:
-    """Whether the compiler is at work. It would drop tangents in silence."""
-    compiled = torch.compiler.is_compiling()
-    if compiled and forward_ad._current_level >= 0:
+def refuse_tangents() -> None:
+    """An error in forward mode: the compiler would drop tangents in silence."""
+    if forward_ad._current_level >= 0:
         raise NotImplementedError(
             "torch.compile does not trace forward mode through a scan: compile what is around it"
         )
-    return compiled
 
 
 def widened(value: Any) -> Any:

@@ -110,17 +110,9 @@ def _recurrence_gradients(
     g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str,
     wanted: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """The gradients of a, if it is `wanted`, b and initial; empty where there is none."""
-    made = _gradients_of(g, a, h, initial, heads, dim, reverse, order, wanted)
+    """As `adjoint.gradients`; empty where there is none."""
+    made = adjoint.gradients(g, a, h, initial, heads, dim, reverse, order, wanted)
     return tuple(g.new_empty(0) if d is None else d for d in made)  # type: ignore[return-value]
-
-
-def _gradients_of(
-    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, *how: Any
-) -> tuple[Tensor | None, Tensor, Tensor | None]:
-    """The same; None where there is none."""
-    start = None if initial is None else initial.detach()
-    return adjoint.gradients(g.detach(), a.detach(), h.detach(), start, *how)
 
 
 @_recurrence_gradients.register_fake
@@ -136,7 +128,7 @@ def _(info: Any, in_dims: Any, g: Any, a: Any, h: Any, initial: Any, heads: Any,
     return made, (0 if rest[-1] else None, 0, None if initial is None else 0)
 
 
-_gradients = plain(_recurrence_gradients, _gradients_of)
+_gradients = plain(_recurrence_gradients, adjoint.gradients)
 
 
 def _recurrence_jvp(ctx: Any, da: Any, db: Any, d_initial: Any, *_: Any) -> Tensor:
@@ -158,13 +150,6 @@ def recurrence_tangent(
     return recurrence(a, db, d_initial, heads, dim, reverse, order)
 
 
-_differentiable_recurrence = differentiable(
+recurrence = differentiable(
     _recurrence, _recurrence_context, _recurrence_backward, _recurrence_jvp, _recurrence_with_room
 )
-
-
-def recurrence(
-    a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str = "tree"
-) -> Tensor:  # fmt: skip
-    """`h[t] = a[t] h[t-1] + b[t]`."""
-    return _differentiable_recurrence(a, b, initial, heads, dim, reverse, order)

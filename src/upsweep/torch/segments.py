@@ -36,9 +36,9 @@ _starts = plain(_heads)
 
 def heads_of(segments: Segments | None, x: Tensor, dim: int) -> Tensor | None:
     """Booleans of the rank of x that are true where a segment starts; axes of one item hold for all of x's."""
-    segments = checked(segments)
     if segments is None:
         return None
+    checked(segments)
     no_groups(segments)
     values = segments.values
     if not isinstance(values, Tensor):

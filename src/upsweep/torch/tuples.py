@@ -10,7 +10,7 @@ from torch import Tensor
 
 import upsweep as up
 from upsweep.operator import OperatorError
-from upsweep.torch.differentiable import batched, nested, plain, traced, widened
+from upsweep.torch.differentiable import batched, nested, plain, refuse_tangents, widened
 from upsweep.torch.followers import following
 from upsweep.torch.neighbours import segments_of
 from upsweep.torch.operands import readable
@@ -101,7 +101,10 @@ def scan(
     xs: Sequence[Tensor], op: str, dim: int, exclusive: bool, reverse: bool, starts: Sequence[Tensor], heads: Any, order: str
 ) -> tuple[Tensor, ...]:  # fmt: skip
     xs, starts = [widened(x) for x in xs], [widened(x) for x in starts]
-    if traced() or not following((xs, starts, heads)):
+    compiled = torch.compiler.is_compiling()
+    if compiled:
+        refuse_tangents()
+    if compiled or not following((xs, starts, heads)):
         return tuple(_plain(xs, op, dim, exclusive, reverse, starts, heads, order))
     return _Rules.apply(op, dim, exclusive, reverse, heads, order, len(xs), *xs, *starts)  # type: ignore[return-value]
 
