@@ -164,7 +164,7 @@ def check_counts(xp: Any, counts: Any, what: str) -> None:
 
 
 def _flags(xp: Any, x: Any, keep: Any) -> Any:
-    if keep.shape != tuple(x.shape[:1]) or keep.ndim != 1:
+    if keep.ndim != 1 or x.ndim == 0 or keep.shape[0] != x.shape[0]:
         raise ShapeError(
             f"keep must have one flag for each item of x: shapes {tuple(keep.shape)} and {tuple(x.shape)}"
         )

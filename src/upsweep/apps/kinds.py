@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -39,12 +41,13 @@ def enter(*given: Any, labels: bool = False) -> tuple[Any, list[Any], Callable[[
         like = next((x for x in given if labelled.has(x) or hasattr(x, "__dlpack__")), given[0])
         like = np.empty(0) if labelled.has(like) and not labels else like
         return np, views, lambda y: back(like, _plain(y))
-    if library_of(there) not in ("cupy", "torch"):
+    library = library_of(there)
+    if library not in ("cupy", "torch"):
         raise EngineError(
             f"on a GPU the applications compute with CuPy and PyTorch, and a {type(there).__name__} is neither's: "
             "pass cupy.from_dlpack(x) or torch.from_dlpack(x)"
         )
-    xp = _standard().array_namespace(there)
+    xp = _namespace(library)
     # Python's numbers go by way of NumPy: PyTorch would make float32 of them, and it warns of memory that may not be written.
     arrays = [
         x if x is None or engines.on_gpu(x) else xp.asarray(np.array(host(x)), device=there.device)
@@ -116,6 +119,12 @@ def _standard() -> Any:
             "on a GPU the applications need a package that is not here: pip install array-api-compat"
         ) from missing
     return array_api_compat
+
+
+@cache
+def _namespace(library: str) -> Any:
+    """The names of the array API standard for a library. `array_namespace`, which looks at an array, takes two microseconds."""
+    return import_module(f"{_standard().__name__}.{library}")
 
 
 def _plain(y: Any) -> np.ndarray:

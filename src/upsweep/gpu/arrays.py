@@ -70,7 +70,7 @@ def _torch_view(x: Any) -> View:
 def _torch_empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> View:
     if dtype not in _TORCH_OF:
         raise EngineError(f"PyTorch has no dtype for {dtype}")
-    made = _torch_made(like.owner, shape, dtype)
+    made = _torch_maker(like.owner, shape, dtype)(None)
     return View(made.data_ptr(), shape, c_strides(shape, dtype.itemsize), dtype, like.device, TORCH, made)
 
 
@@ -213,10 +213,6 @@ def _foreign_empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> View:
 def _foreign_stream(v: View) -> int:
     interface = getattr(v.owner, "__cuda_array_interface__", None) or {}
     return int(interface.get("stream") or 0)
-
-
-def _torch_made(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    return sys.modules["torch"].empty(shape, dtype=_TORCH_OF[dtype], device=like.device)
 
 
 def _torch_maker(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> Callable[[Any], Any]:
