@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import Any
+from functools import lru_cache
+from struct import Struct
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,12 +18,12 @@ from upsweep.gpu.functions import Linked, memory_type, value_type
 from upsweep.gpu.one_pass import (
     INT64,
     RAW,
+    Kernel,
     empty,
     items_of,
     kernel,
     movable,
     nodes,
-    start,
     stream_of,
     zeros,
 )
@@ -35,13 +35,15 @@ items on an H200, half kept, both kernels as fractions of a copy: of 4 bytes (25
 (128, 16) .86, (256, 8) .77; of 1 (256, 32) .74, (256, 16) .63."""
 TOGETHER = 4
 """Tiles whose flags a block marks and counts."""
+FEW = 16
+"""A result of at most this part of the items lies in memory of that size, and only there: the rest of larger memory is not kept
+for it. Places that are so few are written straight from the marks."""
 WRITES = {True: 8192, False: 16384}
 """Items of the tiles that a block writes, by whether these are kept by flags. Of a copy (H200), 8192 and 16384: compaction .915
 and .90, where .79 and .75, runs of a hundred int32 .61 and .64."""
 
 
-@dataclass(frozen=True)
-class Select:
+class Select(NamedTuple):
     """The rule by which items are kept, and the values that are written of them."""
 
     key: str
@@ -54,96 +56,119 @@ class Select:
     lengths: bool = False
     rest: bool = False
 
-    @cached_property
+    @property
     def spec(self) -> dict[str, Any]:
         threads, items, vector, blocks = SHAPES[self.size]
-        by_flags = not self.runs and self.test is None
         types = [value_type(d) for d in self.test.parts()] if self.test else ["u8", "u8"]
         return {
             "KEY": self.key, "THREADS": threads, "ITEMS": items, "VECTOR": vector, "BLOCKS": blocks,
             "EVEN": True, "TEST": self.test is not None, "ITEM": types[0], "ANSWER": types[1],
-            "TOGETHER": TOGETHER, "WRITES": max(1, WRITES[by_flags] // (threads * items)), "RUNS": self.runs,
+            "TOGETHER": TOGETHER, "WRITES": max(1, WRITES[self.by_flags] // (threads * items)), "RUNS": self.runs, "FEW": FEW,
             "VALUES": self.values, "PLACES": self.places, "LENGTHS": self.lengths, "REST": self.rest,
         }  # fmt: skip
 
+    @property
+    def by_flags(self) -> bool:
+        return not self.runs and self.test is None
+
     def kept(self, x: View | None, flags: View | None) -> tuple[int, list[View]]:
-        """The number of kept items, and new memory that has room for all. The memory holds them when the device has come so
-        far.
-        """
+        """The number of kept items, and new memory that begins with them when the device has come so far."""
         like = x or flags
         assert like is not None
-        wanted = [(self.values, x.dtype if x else INT64), (self.places, INT64), (self.lengths, INT64)]
-        outputs = [empty(like, like.shape, dtype) if wants else None for wants, dtype in wanted]
-        written = [v for v in outputs if v]
-        if not like.shape[0]:
-            return 0, written
+        (n,) = like.shape
+        large = self._room(x, like, n)
+        small = [] if self.rest else self._room(x, like, n // FEW)
+        if not n:
+            return 0, [v for v in large if v]
         box = mailbox.box(like.device)
-        self.into(x, flags, outputs, box.ptr)
-        return box.wait(stream_of(like)), written
+        self.into(x, flags, large, box.ptr, small)
+        count = box.wait(stream_of(like))
+        return count, [v for v in (small if small and count <= n // FEW else large) if v]
+
+    def _room(self, x: View | None, like: View, size: int) -> list[View | None]:
+        """New memory for so many kept items."""
+        wanted = (self.values, x.dtype if x else INT64), (self.places, INT64), (self.lengths, INT64)
+        return [empty(like, (size,), dtype) if wants else None for wants, dtype in wanted]
 
     def cut(self, x: View | None, flags: View | None) -> list[Any]:
         """Arrays of just the kept items."""
         count, written = self.kept(x, flags)
-        return [_cut(whole, count) for whole in written]
+        return [whole.owner[:count] for whole in written]
 
-    def into(self, x: View | None, flags: View | None, outputs: Sequence[View | None], count: int) -> None:
-        """Writes as many kept items as there is room for into the given memory, and their full number to the address `count`."""
+    def into(
+        self,
+        x: View | None,
+        flags: View | None,
+        large: Sequence[View | None],
+        count: int,
+        small: Sequence[View | None] = (),
+    ) -> None:
+        """Writes as many kept items as there is room for into the given memory, the small one where it takes them all, and their
+        full number to the address `count`.
+        """
         like = x or flags
         assert like is not None
-        (n,), room = like.shape, min(v.shape[0] for v in outputs if v)
-        threads, items, vector, _ = SHAPES[self.size]
-        skip = (flags.ptr & 15) if flags else like.ptr % 16 // self.size
-        tile = threads * items
-        tiles = -(-(n + skip) // tile)
-        levels, words = nodes(tiles)
-        # The slots begin at a multiple of 16 bytes.
-        words += words % 2
-        mark, cleared = 4 if items > 16 else 2, words * (1 + self.lengths)
-        slots = tiles * tile // 2 * self.size if self.values and not flags else 0
-        work = zeros(like, cleared, (slots + tiles * threads * mark) // 8)
-        slots_at = work.ptr + 8 * cleared
-        firsts = [work.ptr + 8 * first for first in levels]
-        x_at, flags_at, *outputs_at = [v.ptr if v else 0 for v in (x, flags, *outputs)]
-        numbers = [
-            x_at,
-            flags_at,
-            n,
-            skip,
-            tiles,
-            room,
-            *outputs_at,
-            slots_at + slots,
-            slots_at,
-            count,
-            *firsts,
-            words,
-        ]
-        even = x is None or (x.ptr - skip * self.size) % min(16, vector * self.size) == 0
-        marking = -(-tiles // TOGETHER) if flags else tiles
-        writing = -(-tiles // self.spec["WRITES"])
-        for ready, blocks in zip(_kernels(self, even, like.device), (marking, writing), strict=True):
-            start(ready, like, (blocks, threads), numbers)
+        skip = flags.ptr & 15 if flags else like.ptr % 16 // self.size
+        even = x is None or (x.ptr - skip * self.size) % min(16, SHAPES[self.size][2] * self.size) == 0
+        course = _course(self, like.shape[0], skip, even, like.device)
+        work = zeros(like, course.cleared, course.more)
+        parameter = _NUMBERS.pack(
+            x.ptr if x else 0, flags.ptr if flags else 0, like.shape[0], skip, course.tiles,
+            *(_given(small) if small else (-1, 0, 0, 0)), *_given(large),
+            work.ptr + course.marks, work.ptr + 8 * course.cleared, count, *[work.ptr + at for at in course.levels], course.words,
+        )  # fmt: skip
+        stream = stream_of(like)
+        with driver.on_device(like.device):
+            for ready, blocks in course.launches:
+                driver.launch(ready.loaded, blocks, course.threads, 0, stream, parameter)
 
 
-@lru_cache(256)
-def _kernels(how: Select, even: bool, device: int) -> list[Any]:
-    """The two kernels of a selection."""
+_NUMBERS = Struct("<21q")
+
+
+class Course(NamedTuple):
+    """All that the launches of a selection need but addresses."""
+
+    launches: list[tuple[Kernel, int]]
+    """The two kernels, and the blocks of each."""
+    threads: int
+    tiles: int
+    cleared: int
+    """Words of memory that are 0; behind them lie the slots."""
+    more: int
+    """Words behind those."""
+    marks: int
+    """The byte of that memory at which the marks begin."""
+    levels: list[int]
+    """The bytes at which the levels of nodes begin."""
+    words: int
+
+
+@lru_cache(1024)
+def _course(how: Select, n: int, skip: int, even: bool, device: int) -> Course:
+    """That of n items; `skip` and `even` say how these lie: kernels/kept.cuh."""
+    threads, items, _, _ = SHAPES[how.size]
+    tile = threads * items
+    tiles = -(-(n + skip) // tile)
+    levels, words = nodes(tiles)
+    # The slots begin at a multiple of 16 bytes.
+    words += words % 2
+    cleared, mark = words * (1 + how.lengths), 4 if items > 16 else 2
+    slots = tiles * tile // 2 * how.size if how.values and not how.by_flags else 0
     spec, python = how.spec | {"EVEN": even}, (how.test,) if how.test else ()
-    return [kernel("select", name, spec, device, python=python) for name in ("upsweep_mark", "upsweep_write")]
+    blocks = -(-tiles // TOGETHER) if how.by_flags else tiles, -(-tiles // spec["WRITES"])
+    kernels = [
+        kernel("select", name, spec, device, python=python) for name in ("upsweep_mark", "upsweep_write")
+    ]
+    return Course(
+        list(zip(kernels, blocks, strict=True)), threads, tiles, cleared, (slots + tiles * threads * mark) // 8,
+        8 * cleared + slots, [8 * first for first in levels], words,
+    )  # fmt: skip
 
 
-def _cut(whole: View, kept: int) -> Any:
-    """The first `kept` items. They are copied where the rest of the memory would be fifteen times as large."""
-    if 16 * kept >= whole.shape[0]:
-        return whole.owner[:kept]
-    made = empty(whole, (kept,), whole.dtype)
-    if kept:
-        with driver.on_device(whole.device):
-            driver.copy(made.ptr, whole.ptr, kept * whole.dtype.itemsize, stream_of(whole))
-    return made.owner
-
-
-_select = lru_cache(256)(Select)
+def _given(room: Sequence[View | None]) -> list[int]:
+    """How many items the memory has room for, and where it lies."""
+    return [min(v.shape[0] for v in room if v), *[v.ptr if v else 0 for v in room]]
 
 
 def pack(x: Any, keep: Any) -> Any:
@@ -170,7 +195,7 @@ def select(x: Any, keep: Any, values: Any, places: Any, lengths: Any) -> Any:
     wanted = {"values": values is not None, "places": places is not None, "lengths": lengths is not None}
     count = zeros(items, 1)
     if items.shape[0]:
-        replace(how, **wanted).into(items, flags, outputs, count.ptr)
+        how._replace(**wanted).into(items, flags, outputs, count.ptr)
     return count.owner.reshape(())
 
 
@@ -189,13 +214,13 @@ def partition(x: Any, keep: Any) -> tuple[Any, int]:
 
 def where(keep: Any) -> Any:
     """The places where `keep` is true, as int64."""
-    return _select("u8", 1, values=False, places=True).cut(None, items_of(keep))[0]
+    return Select("u8", 1, values=False, places=True).cut(None, items_of(keep))[0]
 
 
 def found(x: Any, keep: Any) -> tuple[Any, Any]:
     """The kept items of a 1-D array, and their places."""
     items = items_of(x)
-    values, places = replace(_moving(items), places=True).cut(items, items_of(keep))
+    values, places = _moving(items)._replace(places=True).cut(items, items_of(keep))
     return values, places
 
 
@@ -213,13 +238,13 @@ def runs(x: Any) -> tuple[Any, Any]:
 
 
 def _moving(items: View, rest: bool = False) -> Select:
-    return _select(RAW[items.dtype.itemsize], items.dtype.itemsize, rest=rest)
+    return Select(RAW[items.dtype.itemsize], items.dtype.itemsize, rest=rest)
 
 
 def _comparing(items: View, lengths: bool = False) -> Select:
     # Small integers are equal where their bytes are, which are compared four at a time.
     key = "u8" if items.dtype == np.int8 else memory_type(items.dtype)
-    return _select(key, items.dtype.itemsize, runs=True, lengths=lengths)
+    return Select(key, items.dtype.itemsize, runs=True, lengths=lengths)
 
 
 def _testing(items: View, test: Function) -> Select:

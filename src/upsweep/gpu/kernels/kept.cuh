@@ -19,12 +19,14 @@ typedef u16 Marks;
 #endif
 __device__ __forceinline__ u32 marks_of(u32 marks, int line) { return marks >> line * VECTOR & (u32)((1ull << VECTOR) - 1); }
 
+// Memory for the result: for so many items.
+struct Room { i64 size; KEY* values; i64* places; i64* lengths; };
+
 struct Select {
   const KEY* x;
   const u8* flags;
   i64 n, skip, tiles;    // so many items before the first does the first tile start, that tiles lie evenly
-  i64 size;              // there is room for `size` items
-  KEY* values; i64* places; i64* lengths;
+  Room small, large;     // the small one takes the result where all of it fits
   Marks* marks;          // a word for each thread that has items of a tile
   KEY* slots;            // for the items of each tile that keeps few
   i64* count;            // here is written how many are kept, in memory of the device or of the host

@@ -49,6 +49,13 @@ template <bool LAST> __device__ __forceinline__ Before before_tile(const Nodes& 
   return before;
 }
 
+// The number of items that all tiles keep: the nodes of the last level, of which there is one as a rule.
+__device__ __forceinline__ u64 kept_by_all(const Nodes& nodes, i64 tiles) {
+  u64 sum = *nodes.level[LEVELS - 1];
+  for (i64 at = 1; at << 5 * (LEVELS - 1) < tiles; at++) sum += nodes.level[LEVELS - 1][at];
+  return sum;
+}
+
 // In one kernel, where tiles still add their counts, the upper bits of a node say how many have done so.
 constexpr int TILES_AT = 48;
 
