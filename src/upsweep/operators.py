@@ -36,10 +36,12 @@ class Variant:
     numbers: do.LogAddExp | None = None
     """Constants that the functor is given as its template argument Numbers."""
     free: str = ""
-    """Kinds of accumulators for which every order of evaluation gives the same bits: integers and booleans."""
+    """Kinds of accumulators for which every order of evaluation gives the same bits: integers and booleans; floats where one of
+    two pairs stays as it is."""
     vector: str = ""
-    """Of what is free, its instruction in LLVM on whole vectors; "<" or ">" takes the one that is so, "right" the later one. Of
-    floats, "<" or ">" takes one of them too, the same in every order unless one is NaN."""
+    """Of what is free, its instruction in LLVM on whole vectors; "<" or ">" takes the one that is so, "right" the later one,
+    "<=" or ">=" the earlier pair if its first component is so or NaN, else the later one. Of floats, "<" or ">" takes one of
+    them too, the same in every order unless one is NaN."""
 
 
 @dataclass(frozen=True)
@@ -167,11 +169,11 @@ ROWS = (
     ),
     Row(
         "argmax", "the larger of (value, index), the first of equals; a NaN stays", "iuf",
-        Variant(do.argmax, "ArgMax", do.argmax_arrays), None, False, arity=2,
+        Variant(do.argmax, "ArgMax", do.argmax_arrays, free="iuf", vector=">="), None, False, arity=2,
     ),
     Row(
         "argmin", "the smaller of (value, index), the first of equals; a NaN stays", "iuf",
-        Variant(do.argmin, "ArgMin", do.argmin_arrays), None, False, arity=2,
+        Variant(do.argmin, "ArgMin", do.argmin_arrays, free="iuf", vector="<="), None, False, arity=2,
     ),
     Row(
         "last", "the last that is not NaN (or not-a-time): forward fill", "biufcmM",
@@ -264,7 +266,8 @@ def variant_of(op: Operator | Function, accumulators: Sequence[np.dtype]) -> tup
 
 
 def free(op: Operator, accumulators: Sequence[np.dtype]) -> bool:
-    """Whether every order of evaluation gives the same bits: built-in operators on booleans and on integers, which wrap."""
+    """Whether every order of evaluation gives the same bits: built-in operators on booleans and on integers, which wrap, and
+    those that leave one of two pairs as it is."""
     known = variant_of(op, accumulators)
     return known is not None and all(d.kind in known[1].free for d in accumulators)
 

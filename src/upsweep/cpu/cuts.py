@@ -70,7 +70,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     # A map or a finish of rows side by side works on panels.
     plain = plan.map is plan.finish is None
     line_by_line = straight and plain and lie.turned and not lie.crossed
-    along = lie.inner is None or (line_by_line and plan.n >= tuning.SHORT_STRAIGHT)
+    along = lie.inner is None or (line_by_line and plan.n >= shortest_straight(plan))
     tuned = rows if along else columns
     item, read = item_size(plan), read_size(plan, strides)
     side_by_side = lie.side_by_side
@@ -131,6 +131,12 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         batch,
         threads,
     )
+
+
+def shortest_straight(plan: Plan) -> int:
+    """The items of a short row from which on it may be scanned straight through: of pairs a line of values."""
+    line = LINE // plan.accumulators[0].itemsize if len(plan.accumulators) > 1 else 0
+    return max(tuning.SHORT_STRAIGHT, line)
 
 
 def _takes_extremes(plan: Plan, strides: tuple[Strides, ...], lie: Rows, along: bool) -> bool:

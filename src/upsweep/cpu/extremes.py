@@ -8,7 +8,7 @@ import numpy as np
 
 from upsweep.cpu.address import poke
 from upsweep.cpu.memory import Items, gathered, inner
-from upsweep.cpu.words import NAN
+from upsweep.cpu.words import NAN, OPERANDS
 
 
 def runner(dtype: np.dtype, larger: bool) -> Callable[..., None]:
@@ -21,7 +21,7 @@ def runner(dtype: np.dtype, larger: bool) -> Callable[..., None]:
     """
     size = dtype.itemsize
     signed, unsigned = (Items([d], [d], True) for d in (np.dtype(f"i{size}"), np.dtype(f"u{size}")))
-    read, read_unsigned, write, take = signed.read, unsigned.read, unsigned.write, gathered(5)
+    read, read_unsigned, write, take = signed.read, unsigned.read, unsigned.write, gathered(OPERANDS)
     sign, infinite = 1 << (8 * size - 1), int(np.array(np.inf, dtype).view(f"u{size}"))
     below = sign + infinite
     # No expression may have a signed and an unsigned number: numba would make floats of both.

@@ -20,7 +20,7 @@ from upsweep.cpu.address import I32, I64, pointer
 from upsweep.cpu.memory import Items, adopted, gathered, inner
 from upsweep.cpu.nodes import joiners, operators
 from upsweep.cpu.transpose import shuffle
-from upsweep.cpu.words import JOIN, LINE, SCAN, SUM
+from upsweep.cpu.words import JOIN, LINE, OPERANDS, SCAN, SUM
 from upsweep.operators import Variant
 
 LONG = 256
@@ -56,7 +56,7 @@ def runner(variant: Variant, stored: np.dtype, identity: Any) -> Callable[..., N
     S = Items([dtype], [dtype], True)
     combine, fold, _ = operators(adopted(variant.fn), S, S, False, False)
     join, fold_row = joiners(S, S, 1, 1, combine, fold)
-    read, write, take = Items([stored], [dtype], True).read, S.write, gathered(5)
+    read, write, take = Items([stored], [dtype], True).read, S.write, gathered(OPERANDS)
     size, neutral = dtype.itemsize, int(identity)
     upto, before, upto_past, before_past = (
         _vectors(variant.vector, stored, neutral, exclusive, past)

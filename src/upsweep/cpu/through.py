@@ -7,66 +7,88 @@ from __future__ import annotations
 
 from upsweep.cpu.address import caller, copy_bytes, peek, poke
 from upsweep.cpu.along import source_of, target_of
-from upsweep.cpu.frame import aim, ask, copy_rows, part, place_of
+from upsweep.cpu.frame import ask, copy_rows, part, place_of
 from upsweep.cpu.mapped import bring_operands, hand_results
 from upsweep.cpu.memory import of_words
-from upsweep.cpu.words import NAN, SCAN, SINK_WORDS, SUM, Part, Sink, Word
+from upsweep.cpu.words import NAN, OPERANDS, SCAN, SINK_WORDS, SUM, Part, Sink, Word
 
-CHUNK, INPUTS, MAP, FINISH, EXCLUSIVE, PAST, SINKS, SINK_AT, ANY_ORDER = map(
+CHUNK, INPUTS, VALUES, MAP, FINISH, EXCLUSIVE, PAST, SINKS, SINK_AT, ANY_ORDER = map(
     int,
     (
-        Word.CHUNK, Word.INPUTS, Word.MAP, Word.FINISH, Word.EXCLUSIVE, Word.PAST, Word.SINKS, Word.SINK_AT,
+        Word.CHUNK, Word.INPUTS, Word.VALUES, Word.MAP, Word.FINISH, Word.EXCLUSIVE, Word.PAST, Word.SINKS, Word.SINK_AT,
         Word.ANY_ORDER,
     ),
 )  # fmt: skip
-SIZE, BRING, SPARE, START, BASE, END = map(
-    int, (Part.SIZE, Part.BRING, Part.SPARE, Part.START, Part.BASE, Part.END)
+SIZE, BRING, SPARE, START, BASE, END, SINK = map(
+    int, (Part.SIZE, Part.BRING, Part.SPARE, Part.START, Part.BASE, Part.END, Part.SINK)
 )
-HAND = int(Sink.HAND)
+COMPONENT, HAND = int(Sink.COMPONENT), int(Sink.HAND)
 
 _call4, _call7 = caller(4), caller(7)
 
 
 @of_words
-def spare(L, A):
+def spare(L, A, c):
     """The place of a chunk's items in scratch memory."""
-    return A + peek(part(L, 0), SPARE)
+    return A + peek(part(L, c), SPARE)
+
+
+@of_words
+def all_read(L, A, first):
+    """Whether all components of a chunk's items are read where they lie."""
+    for c in range(peek(L, VALUES)):
+        if source_of(L, A, c, first) == 0:
+            return 0
+    return 1
+
+
+@of_words
+def all_written(L, A, first):
+    """Whether all components of a chunk's prefixes are written straight to their arrays."""
+    for c in range(peek(L, VALUES)):
+        if target_of(L, A, c, first) == 0:
+            return 0
+    return 1
 
 
 @of_words
 def bring(L, A, first, m, lane):
-    """Bring the items of a row to scratch memory."""
+    """Bring the items of a row that cannot be swept where they lie to scratch memory."""
     if peek(L, MAP):
         bring_operands(L, A, first, m, 1)
-    else:
-        items, along, across = place_of(L, A, 0)
-        _call4(peek(part(L, 0), BRING), (spare(L, A), items + first * along + lane * across, along, m))
+        return
+    for c in range(peek(L, VALUES)):
+        if source_of(L, A, c, first) == 0:
+            items, along, across = place_of(L, A, c)
+            _call4(peek(part(L, c), BRING), (spare(L, A, c), items + first * along + lane * across, along, m))
 
 
 @of_words
-def aim_rows(L, A, region, source, target, lane):
+def aim_rows(L, A, region, first, lane, results):
     """Let the operator's code find the prefixes, items and results of the rows from a lane on."""
-    aim(L, A, 0, region, 1, lane)
-    _, _, x_across = place_of(L, A, 0)
-    _, _, y_across = place_of(L, A, peek(L, INPUTS))
-    poke(A, 1, source + lane * x_across if source else spare(L, A))
-    poke(A, 2, target + lane * y_across if target else spare(L, A))
-    poke(A, 3, x_across)
-    poke(A, 4, y_across)
+    for c in range(peek(L, VALUES)):
+        p, at = part(L, c), A + 8 * OPERANDS * c
+        source, target = source_of(L, A, c, first), target_of(L, A, c, first) if results else 0
+        _, _, x_across = place_of(L, A, c)
+        _, _, y_across = place_of(L, A, peek(L, INPUTS) + max(peek(p, SINK), 0))
+        poke(at, 0, A + peek(p, region) + lane * peek(p, SIZE))
+        poke(at, 1, source + lane * x_across if source else spare(L, A, c))
+        poke(at, 2, target + lane * y_across if target else spare(L, A, c))
+        poke(at, 3, x_across)
+        poke(at, 4, y_across)
 
 
 @of_words
 def sum_items(L, A, first, last, region, w, known):
     """Fold the items of w rows onto the prefixes in a region, where there are some. Returns whether the order did not count."""
-    chunk = last - first if source_of(L, A, 0, first) else peek(L, CHUNK)
     poke(A, NAN, 0)
+    there = all_read(L, A, first)
+    chunk, at_once = last - first if there else peek(L, CHUNK), w if there else 1
     for row in range(first, last, chunk):
-        m, source = min(chunk, last - row), source_of(L, A, 0, row)
-        at_once = w if source else 1
+        m = min(chunk, last - row)
         for lane in range(0, w, at_once):
-            if source == 0:
-                bring(L, A, row, m, lane)
-            aim_rows(L, A, region, source, 0, lane)
+            bring(L, A, row, m, lane)
+            aim_rows(L, A, region, row, lane, 0)
             _call7(peek(L, ANY_ORDER), (SUM, A, 0, m, known, 0, at_once))
         known = 1
     return peek(A, NAN) == 0
@@ -79,17 +101,19 @@ def hand(L, A, first, m, lane):
         hand_results(L, A, first, 0, m, 1)
     for o in range(0 if peek(L, FINISH) else peek(L, SINKS)):
         s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
-        target, along, across = place_of(L, A, peek(L, INPUTS) + o)
-        _call4(peek(s, HAND), (target + first * along + lane * across, along, spare(L, A), m))
+        c, (target, along, across) = peek(s, COMPONENT), place_of(L, A, peek(L, INPUTS) + o)
+        if target_of(L, A, c, first) == 0:
+            _call4(peek(s, HAND), (target + first * along + lane * across, along, spare(L, A, c), m))
 
 
 @of_words
 def show_starts(L, A, lane, rows):
     """The first results of an exclusive scan, in the rows that the frame points at."""
-    p = part(L, 0)
-    size = peek(p, SIZE)
-    for k in range(rows):
-        copy_bytes(peek(A, 2) + k * peek(A, 4), A + peek(p, START) + (lane + k) * size, size)
+    for c in range(peek(L, VALUES)):
+        p, at = part(L, c), A + 8 * OPERANDS * c
+        size = peek(p, SIZE)
+        for k in range(rows):
+            copy_bytes(peek(at, 2) + k * peek(at, 4), A + peek(p, START) + (lane + k) * size, size)
 
 
 @of_words
@@ -100,15 +124,15 @@ def scan_items(L, A, first, last, w, known, brought):
     chunk, exclusive = peek(L, CHUNK), peek(L, EXCLUSIVE)
     copy_rows(L, A, END, BASE, w)
     for row in range(first, last, chunk):
-        m, source, target = min(chunk, last - row), source_of(L, A, 0, row), target_of(L, A, 0, row)
-        at_once = w if source and target else 1
+        m, read, written = min(chunk, last - row), all_read(L, A, row), all_written(L, A, row)
+        at_once = w if read and written else 1
         for lane in range(0, w, at_once):
-            if source == 0 and not brought:
+            if not read and not brought:
                 bring(L, A, row, m, lane)
-            aim_rows(L, A, END, source, target, lane)
-            ask(L, A, SCAN, target and peek(L, PAST), m, known, exclusive, at_once)
+            aim_rows(L, A, END, row, lane, 1)
+            ask(L, A, SCAN, written and peek(L, PAST), m, known, exclusive, at_once)
             if exclusive and not known:
                 show_starts(L, A, lane, at_once)
-            if target == 0:
+            if not written:
                 hand(L, A, row, m, lane)
         known = 1

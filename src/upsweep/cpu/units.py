@@ -149,21 +149,27 @@ def runs(plan: Plan, lanes: int) -> Unit:
 
 def straight(plan: Plan) -> Unit:
     """The operator's own code along rows, where every order gives the same bits."""
-    dtype, row, variant = _built_in(plan)
-    # "last" has no identity, and needs none: any number before an item leaves the item as it is.
-    (identity,) = identity_of(BUILTIN[row.name], plan.accumulators) or (0,)
+    row, variant = _built_in(plan)
 
     def make():
-        from upsweep.cpu.straight import runner
+        from upsweep.cpu import pairs, straight
 
-        return runner(variant, dtype, identity)
+        if len(plan.accumulators) == 2:
+            return pairs.runner(variant, plan.accumulators)
+        # "last" has no identity, and needs none: any number before an item leaves the item as it is.
+        (identity,) = identity_of(BUILTIN[row.name], plan.accumulators) or (0,)
+        return straight.runner(variant, plan.accumulators[0], identity)
 
-    return Unit(("straight", row.name, dtype.name), 7, make, f"{row.name} of {dtype}", plan.op)
+    names = _names(plan.accumulators)
+    return Unit(
+        ("straight", row.name, *names), 7, make, f"{row.name} of {', '.join(map(str, names))}", plan.op
+    )
 
 
 def extremes(plan: Plan) -> Unit:
     """The code for the largest or the smallest of floats along rows, where none is NaN."""
-    dtype, row, variant = _built_in(plan)
+    row, variant = _built_in(plan)
+    (dtype,) = plan.accumulators
 
     def make():
         from upsweep.cpu.extremes import runner
@@ -173,12 +179,11 @@ def extremes(plan: Plan) -> Unit:
     return Unit(("extremes", row.name, dtype.name), 7, make, f"{row.name} of {dtype}")
 
 
-def _built_in(plan: Plan) -> tuple[np.dtype, Row, operators.Variant]:
-    """The dtype of a plan of one component, and what is known of its built-in operator on it."""
-    (dtype,) = plan.accumulators
+def _built_in(plan: Plan) -> tuple[Row, operators.Variant]:
+    """What is known of a plan's built-in operator."""
     known = operators.variant_of(plan.op, plan.accumulators)
     assert known is not None
-    return dtype, *known
+    return known
 
 
 def _starts_within(plan: Plan) -> bool:

@@ -225,7 +225,9 @@ FRAME_WORDS = 12 * 32
 or a finish reads and writes."""
 JOIN, FOLD, UP, DOWN, SUM, SCAN, RISE, SETTLE, PASS = range(9)
 """What an operator's code is asked for: see `sweep` and `runs`."""
-NAN = 5
+OPERANDS = 5
+"""Words of the frame that a straight scan has for each component: see `straight`."""
+NAN = 2 * OPERANDS
 """The word of the frame that says whether items were met whose order counts: see `extremes`."""
 FIRST = 2
 """Prefixes of rows that nothing stands before."""
