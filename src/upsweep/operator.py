@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import FunctionType
 from typing import Any
 
@@ -19,6 +20,8 @@ from upsweep import dtypes
 from upsweep.components import tupled
 from upsweep.function import Function
 from upsweep.keys import OperatorError, Uses, freeze
+
+_OURS = "upsweep.arithmetic"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,20 +58,32 @@ class Operator:
     """The operator that stands in for a dtype such as "b1" or "f4", as logical or does for the sum of booleans."""
     arity: int | None = None
     """How many arrays the operator takes at once (None for any)."""
-    key: tuple[Any, ...] = field(init=False, repr=False)
-    """What tells this operator from every other, by value, as it was when the operator was made; its function first."""
-    uses: Uses = field(init=False, repr=False)
-    """The values that its function used when it was made."""
-    _hash: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not callable(self.fn):
             raise OperatorError(f"an operator needs a function of two operands, got {self.fn!r}")
+        # The library's own functions never change: to look into all of them would take a quarter of its import.
+        if getattr(self.fn, "__module__", None) != _OURS:
+            self._look()
+
+    def _look(self) -> tuple[Any, Uses]:
+        """Keep what the operator is now."""
+        return self.key, self.uses
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """What tells this operator from every other, by value, as it was when the operator was made; its function first."""
         special = tuple((code, op.key) for code, op in sorted(self.special.items()))
-        laws = (self.commutative, self.kinds, self.arity, special)
-        object.__setattr__(self, "key", (freeze(self.fn), freeze(self.identity), *laws))
-        object.__setattr__(self, "uses", Uses(self.fn))
-        object.__setattr__(self, "_hash", hash(self.key))
+        return (freeze(self.fn), freeze(self.identity), self.commutative, self.kinds, self.arity, special)
+
+    @cached_property
+    def uses(self) -> Uses:
+        """The values that its function used when it was made."""
+        return Uses(self.fn)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.key)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Operator) and self.key == other.key)
