@@ -55,6 +55,26 @@ def test_each_segment_gives_the_last_item_of_its_scan(spelling, keywords, engine
         np.testing.assert_array_equal(result, start if end is None else whole[end])
 
 
+@pytest.mark.parametrize("spelling", SPELT)
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "i8", "u8"])
+@pytest.mark.parametrize("op", ["add", "mul", "min", "max", "and", "or", "xor"])
+def test_integers_of_segments_have_the_bits_of_the_scan(op, dtype, spelling):
+    """NumPy reduces those for which no order matters; it would sum narrow integers as wider ones."""
+    x = RNG.integers(0, 2**64, (N, 3), "u8").astype(dtype)
+    if dtype == "?":
+        x = RNG.random((N, 3)) < [0.01, 0.5, 0.99]
+    segments, listed = SPELT[spelling]
+    for axis, rows, reverse in ((0, x, False), (0, x, True), (1, x.T, False)):
+        got = up.reduce(rows, op, axis=axis, segments=segments, reverse=reverse)
+        whole = np.moveaxis(up.scan(rows, op, axis=axis, segments=segments, reverse=reverse), axis, 0)
+        nothing = up.reduce(rows[:0] if axis == 0 else rows[:, :0], op, axis=axis)
+        assert got.dtype == dtype
+        for result, which in zip(np.moveaxis(got, axis, 0), listed, strict=True):
+            places = places_of(spelling, which)
+            want = whole[places[0 if reverse else -1]] if len(places) else nothing
+            np.testing.assert_array_equal(result, want)
+
+
 @pytest.mark.parametrize("name", ["hash-u64", "join-i64", "add-f32"])
 def test_a_row_reduces_to_its_last_prefix(name):
     """The last chunk of a row ends anywhere; 16 blocks of a level may be all that it has."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from upsweep import engine as engines
 from upsweep.api import Op, last_prefix, scan
-from upsweep.arguments import OutputError, axis_of
+from upsweep.arguments import OutputError, axis_of, check_order
 from upsweep.components import tupled
+from upsweep.dtypes import accumulator
 from upsweep.engine import EngineError
 from upsweep.homes import Elsewhere
-from upsweep.host import labelled
+from upsweep.host import labelled, offsets
+from upsweep.operator import Operator, resolve
+from upsweep.operators import as_operator, free
 from upsweep.segments import Segments, checked
 
 
@@ -67,7 +71,7 @@ def reduce(
 
 
 def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, Any]) -> Any:
-    """The last item of each segment of a scan."""
+    """What the scan of each segment ends with."""
     given = tupled(xs)
     name = engines.choose(given) if engine == "auto" else engine
     if name == "cuda":
@@ -78,14 +82,23 @@ def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, 
     on = engines.load(name)
     seen = tuple([on.view(x) for x in given])
     bare: Any = seen if isinstance(xs, tuple) else seen[0]
-    prefixes = scan(bare, op, segments=segments, engine=name, **keywords)
+    labelled.check_alike(given)
+    ufunc = _ufunc_for(bare, op, segments, **keywords)
+    prefixes = bare if ufunc else scan(bare, op, segments=segments, engine=name, **keywords)
     ys = tupled(prefixes)
     axis = axis_of(keywords["axis"], ys[0].shape)
-    labelled.check_alike(given)
     labelled.check_beside(given, ys[0].shape, axis, segments, keywords["initial"])
-    last, empty = _last(segments, ys[0].shape, axis, keywords["reverse"], name)
-    made = [_taken(y, last, axis) for y in ys]
-    if empty.any():
+    places, empty = _places(segments, ys[0].shape, axis, keywords["reverse"] or ufunc is not None, name)
+    none, there = empty.any(), ~empty
+    if none:
+        places = places[there]
+    made = (
+        [y.take(places, axis) for y in ys]
+        if ufunc is None
+        else [ufunc.reduceat(bare, places, axis, bare.dtype)]
+    )
+    if none:
+        made = [_spread(y, there, axis) for y in made]
         none = tuple([np.empty(_sized(ys[0].shape, axis, 0), x.dtype) for x in seen])
         nothing = last_prefix(none if isinstance(xs, tuple) else none[0], op, engine=name, **keywords)
         for y, e in zip(made, tupled(nothing)):
@@ -95,31 +108,46 @@ def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, 
     return results if isinstance(prefixes, tuple) else results[0]
 
 
-def _last(
-    segments: Segments, shape: tuple[int, ...], axis: int, reverse: bool, engine: str
+def _places(
+    segments: Segments, shape: tuple[int, ...], axis: int, first: bool, engine: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where each segment ends, in the direction of the scan, and which segments are empty."""
-    n = shape[axis]
+    """The first or the last item of each segment, and which segments are empty."""
     if segments.spelling == "groups":
-        codes, counts = engines.grouping(engine).codes_of(segments.values, n)
-        step = -1 if reverse else 1
-        ends = np.empty(len(counts), np.int64)
+        codes, counts = engines.grouping(engine).codes_of(segments.values, shape[axis])
+        step = -1 if first else 1
+        places = np.empty(len(counts), np.int64)
         # A group has several places; the last that is written stays.
-        ends[codes[::step]] = np.arange(n)[::step]
-        return ends, np.zeros(len(counts), bool)
-    from upsweep.host import offsets
-
+        places[codes[::step]] = np.arange(shape[axis])[::step]
+        return places, np.zeros(len(counts), bool)
     starts = offsets(segments, shape, axis)
-    return starts[:-1] if reverse else starts[1:] - 1, starts[1:] == starts[:-1]
+    return starts[:-1] if first else starts[1:] - 1, starts[1:] == starts[:-1]
 
 
-def _taken(y: np.ndarray, places: np.ndarray, axis: int) -> np.ndarray:
-    n = y.shape[axis]
-    return (
-        np.take(y, places.clip(0, n - 1), axis)
-        if n
-        else np.empty(_sized(y.shape, axis, len(places)), y.dtype)
-    )
+def _spread(y: np.ndarray, there: np.ndarray, axis: int) -> np.ndarray:
+    """The results of segments, with room for those of empty ones."""
+    made = np.empty(_sized(y.shape, axis, len(there)), y.dtype)
+    np.moveaxis(made, axis, 0)[there] = np.moveaxis(y, axis, 0)
+    return made
+
+
+def _ufunc_for(
+    x: Any, op: Op, segments: Segments, *, axis: int | None, reverse: bool, order: str, **others: Any
+) -> np.ufunc | None:  # fmt: skip
+    """NumPy's function for a call of which every order of evaluation gives the same bits."""
+    plain = type(x) is np.ndarray and type(reverse) is bool and all(v is None for v in others.values())
+    if not plain or x.dtype.kind not in "biu" or segments.spelling == "groups":
+        return None
+    axis_of(axis, x.shape)
+    check_order(order)
+    return _ufunc(as_operator(op), x.dtype)
+
+
+@lru_cache(256)
+def _ufunc(op: Operator, dtype: np.dtype) -> np.ufunc | None:
+    from upsweep.numpy_engine.operators import ufunc_of
+
+    op, accumulators = resolve(op, (dtype,)), (accumulator(dtype),)
+    return ufunc_of(op, accumulators) if free(op, accumulators) else None
 
 
 def _sized(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:

@@ -27,9 +27,10 @@ def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> n
 
 def offsets(segments: Segments, shape: tuple[int, ...], axis: int) -> np.ndarray:
     """The start of each segment and, last, the end of the data, for segments that are the same in all rows."""
-    marked, n = heads(segments, shape, axis, None), shape[axis]
+    n = shape[axis]
     if segments.spelling in ("offsets", "lengths"):
         return _offsets(segments.spelling, view(segments.values), n)
+    marked = heads(segments, shape, axis, None)
     if marked.ndim > 1:
         raise SegmentError(
             "rows with segments of their own reduce to different numbers of results: pass 1-D segments"
@@ -85,7 +86,7 @@ def _offsets(spelling: str, values: np.ndarray, n: int) -> np.ndarray:
     if not values.size or values[0] != 0 or values[-1] != n:
         ends = f"{values[0]} to {values[-1]}" if values.size else "nothing"
         raise SegmentError(f"{spelling} cover {ends}; they must cover 0 to {n}, the length of the axis")
-    if np.any(values[1:] < values[:-1]):
+    if (values[1:] < values[:-1]).any():
         raise SegmentError(
             f"offsets must not fall, but do after segment {np.argmax(values[1:] < values[:-1])}"
         )
