@@ -27,7 +27,7 @@ GROUPS = RNG.integers(0, 7, N)
 def places_of(spelling, which):
     if spelling == "groups":
         return np.flatnonzero(which == GROUPS)
-    return np.arange(BEHIND[which] - LENGTHS[which], BEHIND[which])
+    return np.arange(int(BEHIND[which] - LENGTHS[which]), int(BEHIND[which]))
 
 
 @pytest.mark.parametrize("engine", ["cpu", "numpy"])

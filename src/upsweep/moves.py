@@ -113,6 +113,10 @@ class Loops(Protocol):
         """
         ...
 
+    def feed_forward(self, b: Sequence[float], x: Any) -> Any:
+        """`b[0] x[t] + b[1] x[t-1] + ...` along the last axis of float64, every product and sum rounded, from left to right."""
+        ...
+
     def horner(self, p: Any, x: Any) -> Any:
         """A polynomial at points of its dtype, float32 or wider, with the bits of `h = h x + p[k]` in order."""
         ...

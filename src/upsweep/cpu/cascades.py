@@ -55,6 +55,9 @@ def _planes(x: np.ndarray, y: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarr
     """Both arrays as rows: all rows at once, or a plane at a time where the strides do not make one plane of all."""
     if not x.size:
         return
+    if x.ndim == 1:
+        yield x[None], y[None]
+        return
     flat = [v.reshape(-1, v.shape[-1]) for v in (x, y)]
     if all(map(np.may_share_memory, flat, (x, y))):
         yield flat[0], flat[1]

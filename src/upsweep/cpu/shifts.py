@@ -1,0 +1,65 @@
+"""Sums of shifted items: what a filter makes of its input alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numba
+import numpy as np
+
+from upsweep.cpu.chunked import SHARE, each_chunk
+
+BLOCK = 2048
+"""Items that all coefficients go over at once: they and their sums stay in the nearest cache."""
+
+_njit: Any = numba.njit(nogil=True, cache=True)
+
+
+def feed_forward(b: Sequence[float], x: np.ndarray) -> np.ndarray:
+    """`b[0] x[t] + b[1] x[t-1] + ...` along the last axis of float64, the first product first."""
+    columns = x.ndim == 2 and x.T.flags.c_contiguous
+    source = x.T if columns else np.ascontiguousarray(x)
+    y, numbers = np.empty_like(source), np.array(b)
+    # The item before one lies as far away as there are columns.
+    step = len(x) if columns else 1
+    row, flat, out = step * x.shape[-1], source.reshape(-1), y.reshape(-1)
+    each_chunk(len(flat), lambda lo, hi: _chunk(numbers, flat, row, step, lo, hi, out), SHARE)
+    return y.T if columns else y
+
+
+@_njit
+def _chunk(b, x, row, step, lo, hi, y):
+    while lo < hi:
+        start = lo // row * row
+        end = min(hi, lo + BLOCK, start + row)
+        sums, k = y[lo:end], 1
+        _first(b[0], x[lo:end], sums)
+        while k + 3 < len(b) and start + (k + 3) * step <= lo:
+            at = lo - k * step
+            _four(b[k : k + 4], x[at:], x[at - step :], x[at - 2 * step :], x[at - 3 * step :], sums)
+            k += 4
+        while k < len(b) and start + k * step < end:
+            first = max(lo, start + k * step)
+            _one(b[k], x[first - k * step :], y[first:end])
+            k += 1
+        lo = end
+
+
+@_njit
+def _first(c, x, sums):
+    for i in range(len(sums)):
+        sums[i] = c * x[i]
+
+
+@_njit
+def _one(c, x, sums):
+    for i in range(len(sums)):
+        sums[i] += c * x[i]
+
+
+@_njit
+def _four(b, x, x1, x2, x3, sums):
+    b0, b1, b2, b3 = b[0], b[1], b[2], b[3]
+    for i in range(len(sums)):
+        sums[i] = (((sums[i] + b0 * x[i]) + b1 * x1[i]) + b2 * x2[i]) + b3 * x3[i]

@@ -1,0 +1,49 @@
+"""An engine's own sums of shifted items have the bits of NumPy's, a piece at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from upsweep.apps import filters
+
+RNG = np.random.default_rng(22)
+LAYOUTS = {
+    "rows": lambda x: x,
+    "columns": lambda x: np.asfortranarray(x),
+    "apart": lambda x: np.repeat(np.repeat(x, 2, -1), 3, 0)[::3, ::2],
+    "backward": lambda x: x[..., ::-1].copy()[..., ::-1],
+    "one for all": lambda x: np.broadcast_to(x[:1], x.shape),
+    "planes": lambda x: np.moveaxis(np.stack([x, -x]), 0, 1),
+}
+
+
+def same_bits(got, want):
+    """NaN has no bits that count."""
+    there = ~np.isnan(want)
+    np.testing.assert_array_equal(np.isnan(got), ~there)
+    np.testing.assert_array_equal(got[there].view(np.uint64), want[there].view(np.uint64))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (40, 3), (3, 5000), (600, 50), (3, 50_000), (50_000, 3)])
+@pytest.mark.parametrize("count", [1, 2, 4, 5, 17])
+def test_shifted_sums_have_the_bits_of_numpys(layout, shape, count, monkeypatch):
+    """Rows end within a block of items, and within what a thread takes."""
+    b = RNG.standard_normal(count).tolist()
+    x = LAYOUTS[layout](RNG.choice([0.0, -0.0, 1.5, -np.inf, 1e308, 1e-308, np.pi], shape))
+    with np.errstate(all="ignore"):
+        got = filters.lfilter(b, [1.0], x)
+        monkeypatch.setattr(filters, "loops", lambda name: None)
+        same_bits(got, filters.lfilter(b, [1.0], x))
+
+
+@pytest.mark.parametrize("piece", [1, 7, 64])
+def test_pieces_and_states_change_nothing(piece, monkeypatch):
+    b, a = [0.5, 0.25, -1.0, 3.0], [1.0, -0.5, 0.25]
+    x, zi = RNG.standard_normal((100, 3)), RNG.standard_normal((3, 3))
+    want = filters.lfilter(b, a, x, 0, zi)
+    monkeypatch.setattr(filters, "loops", lambda name: None)
+    monkeypatch.setattr(filters, "_NEAR", piece)
+    for g, w in zip(filters.lfilter(b, a, x, 0, zi), want, strict=True):
+        same_bits(g, w)
