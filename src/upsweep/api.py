@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from upsweep import engine as engines
 from upsweep import recall
 from upsweep.arguments import SUMMED, alone, axis_of, dtype_of, summed_dtype
@@ -353,6 +355,9 @@ def _cumulative(
     y = on.empty(x, tuple(n + 1 if d == axis else size for d, size in enumerate(view.shape)), computed)
     first, rest = on.cut(y, axis, 0, 1), on.cut(y, axis, 1, n + 1)
     scan(view, op, axis=axis, dtype=computed, out=rest, order=order, engine=name)
-    # An exclusive scan of one item writes the identity, whatever the item is.
-    scan(first, op, axis=axis, exclusive=True, out=first, engine=name)
+    if isinstance(first, np.ndarray):
+        first[...] = as_operator(op).identity
+    else:
+        # An exclusive scan of one item writes the identity, whatever the item is.
+        scan(first, op, axis=axis, exclusive=True, out=first, engine=name)
     return on.give(x, y)

@@ -85,9 +85,10 @@ def test_zeros_of_both_signs_keep_their_order(apps, n, descending):
         same(apps.argsort(x, descending=descending), order)
 
 
-def test_any_byte_but_zero_is_true():
+@pytest.mark.parametrize("n", [100, 20_003])
+def test_any_byte_but_zero_is_true(n):
     """Bytes that are viewed as booleans need be neither 0 nor 1."""
-    x, raw = np.arange(100), np.tile(np.array([0, 2, 1, 255, 0], np.uint8), 20)
+    x, raw = np.arange(n), RNG.choice(np.array([0, 0, 0, 1, 2, 4, 6, 16, 128, 254, 255], np.uint8), n)
     kept, others = x[raw != 0], x[raw == 0]
     keep = raw.view(bool)
     np.testing.assert_array_equal(up.apps.compact(x, keep), kept)

@@ -69,7 +69,7 @@ class SummedAreaTable:
         def mean(xp: Any, sums: Any, items: Any) -> Any:
             items = xp.astype(items, xp.float64)
             items[items == 0] = np.nan
-            return (sums if kind_of(sums.dtype) == "c" else xp.astype(sums, xp.float64)) / items
+            return sums / items
 
         return self._over(start, stop, mean)
 
@@ -82,7 +82,7 @@ class SummedAreaTable:
                 f"dimension is {table.ndim}, a place on each axis"
             )
         sums, items = moving.boxes(xp, table, *(_places(xp, corner, table.ndim) for corner in (start, stop)))
-        if not bool(xp.all(items >= 0)):
+        if items.shape[0] and int(xp.min(items)) < 0:
             raise IndexError(
                 f"a box lies outside the array: pass corners with 0 <= start <= stop <= {self.shape}"
             )

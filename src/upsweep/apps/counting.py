@@ -64,8 +64,8 @@ class RangeHistogram:
         if any(math.prod(end.shape) and kind_of(end.dtype) not in INTEGRAL for end in ends):
             raise DTypeError(f"bins are integers, got {ends[0].dtype} and {ends[1].dtype}")
         # The bin behind the last one may be more than a narrow integer holds.
-        first, last = (xp.astype(end, xp.int64) for end in ends)
-        if bool(xp.any(first < 0)) or bool(xp.any(last >= self.bins)) or bool(xp.any(first > last)):
+        first, last = (xp.astype(end, xp.int64, copy=False) for end in ends)
+        if bool(xp.any((first < 0) | (last >= self.bins) | (first > last))):
             raise IndexError(f"ranges must lie within 0 <= first <= last < {self.bins}")
         return give(prefixes[last + 1] - prefixes[first])
 

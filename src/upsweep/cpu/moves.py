@@ -22,6 +22,9 @@ from upsweep.cpu.sorting import argsort as argsort
 from upsweep.cpu.sorting import radix_sort as radix_sort
 from upsweep.moves import heads
 
+FEW = 4096
+"""Items of which NumPy brings fewer together, by their places. us, NumPy and here, flags that no branch foresees: 1000 items 2.9
+and 7.6, 4000 items 5.0 and 6.1, 16,000 items 11.0 and 9.4; 3 % of 4000 3.6 and 8.1."""
 _njit: Any = numba.njit(nogil=True, cache=True)
 # Places have no sign. numba asks of a signed place whether it counts from the end, and the loop becomes no vector code.
 _ONE, _EIGHT = np.uint64(1), np.uint64(8)
@@ -29,8 +32,8 @@ _ONE, _EIGHT = np.uint64(1), np.uint64(8)
 
 def pack(x: np.ndarray, keep: np.ndarray) -> np.ndarray:
     """The items of `x` (1-D, or with rows) where `keep` is true, in their order."""
-    if not _words(x):
-        return np.take(x, np.flatnonzero(keep), axis=0)
+    if len(x) < FEW or not _words(x):
+        return x.take(keep.nonzero()[0], 0)
     flags, before = _flags(keep)
     y = np.empty(before[-1], x.dtype)
     source, target = _raw(x), _raw(y)
@@ -45,11 +48,8 @@ def pack(x: np.ndarray, keep: np.ndarray) -> np.ndarray:
 
 
 def _flags(keep: np.ndarray) -> tuple[np.ndarray, list[int]]:
-    """Flags as bytes that are 0 or 1, and how many of them are set before each chunk, and in all."""
+    """Flags as bytes, and how many of them are set before each chunk, and in all."""
     flags = np.ascontiguousarray(keep).view(np.uint8)
-    # Bytes that were viewed as booleans may be others. They would be counted as that many items.
-    if flags.max(initial=0) > 1:
-        flags = (flags != 0).view(np.uint8)
     counts = (int(np.count_nonzero(flags[lo : lo + CHUNK])) for lo in range(0, len(flags), CHUNK))
     return flags, list(accumulate(counts, initial=0))
 
@@ -85,7 +85,7 @@ def partition(x: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, int]:
 
 def where(keep: np.ndarray) -> np.ndarray:
     """The places where `keep` is true, as int64."""
-    return np.flatnonzero(keep)
+    return keep.nonzero()[0]
 
 
 def found(x: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -172,13 +172,17 @@ def _pack_chunk(x, keep, lo, hi, y, at):
     i, hi, at = np.uint64(lo), np.uint64(hi), np.uint64(at)
     for word in keep[lo : hi - (hi - i) % _EIGHT].view(np.uint64):
         if word:
+            # Bytes that were viewed as booleans may be other than 0 and 1: their lowest bits become what all of theirs tell.
+            word |= word >> np.uint64(4)
+            word |= word >> np.uint64(2)
+            word |= word >> _ONE
             for j in range(_EIGHT):
                 y[at] = x[i + j]
                 at += word >> (_EIGHT * j) & _ONE
         i += _EIGHT
     while i < hi:
         y[at] = x[i]
-        at += np.uint64(keep[i])
+        at += np.uint64(keep[i] != 0)
         i += _ONE
 
 
@@ -186,7 +190,7 @@ def _pack_chunk(x, keep, lo, hi, y, at):
 def _part_chunk(x, keep, lo, hi, y, at, rest):
     at, rest = np.uint64(at), np.uint64(rest)
     for i in range(np.uint64(lo), np.uint64(hi)):
-        kept = np.uint64(keep[i])
+        kept = np.uint64(keep[i] != 0)
         y[at if kept else rest] = x[i]
         at += kept
         rest += _ONE - kept

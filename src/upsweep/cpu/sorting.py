@@ -83,7 +83,7 @@ def _sorted(keys: np.ndarray) -> np.ndarray:
         return np.sort(keys, kind="stable" if keys.itemsize < 4 else None)
     moved = _unsigned(keys)
     for shift in _useful_shifts(moved):
-        moved = _pass(moved, shift)
+        moved = _pass(moved, shift, moved, moved.dtype)
     return (moved ^ _top(moved)).view(keys.dtype)
 
 
@@ -95,9 +95,10 @@ def _order(keys: np.ndarray) -> np.ndarray:
         return np.arange(len(keys))
     order = np.arange(len(keys), dtype=np.uint32 if len(keys) < 1 << 32 else np.uint64)
     moved = _unsigned(keys)
-    for shift in _useful_shifts(moved):
+    *shifts, last = _useful_shifts(moved)
+    for shift in shifts:
         moved, order = _pair_pass(moved, order, shift)
-    return order.astype(np.int64)
+    return _pass(moved, last, order, np.int64)
 
 
 @_njit
@@ -118,10 +119,13 @@ def _top(keys: np.ndarray) -> np.unsignedinteger[Any]:
     return np.dtype(f"u{keys.itemsize}").type(1 << (8 * keys.itemsize - 1))
 
 
-def _pass(keys: np.ndarray, shift: int) -> np.ndarray:
-    out, share = np.empty_like(keys), share_of(len(keys))
+def _pass(keys: np.ndarray, shift: int, moved: np.ndarray, dtype: Any) -> np.ndarray:
+    """What is moved with the keys, which may be these, in the order of a digit."""
+    out, share = np.empty(len(keys), dtype), share_of(len(keys))
     starts = _bucket_starts(keys, shift, share)
-    each_chunk(len(keys), lambda lo, hi: _scatter(keys, shift, lo, hi, starts[lo // share], out), share)
+    each_chunk(
+        len(keys), lambda lo, hi: _scatter(keys, moved, shift, lo, hi, starts[lo // share], out), share
+    )
     return out
 
 
@@ -159,12 +163,12 @@ def _digits(keys, shift, lo, hi, counts):
 
 
 @_njit
-def _scatter(keys, shift, lo, hi, starts, out):
+def _scatter(keys, moved, shift, lo, hi, starts, out):
     shift = keys.dtype.type(shift)
     for i in range(np.uint64(lo), np.uint64(hi)):
         digit = np.uint64((keys[i] >> shift) & 255)
         at = np.uint64(starts[digit])
-        out[at] = keys[i]
+        out[at] = moved[i]
         starts[digit] = at + _ONE
 
 
