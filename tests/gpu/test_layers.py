@@ -50,7 +50,7 @@ def test_shared_memory_holds_the_warps_that_serve(name, size, room):
     dtype = {2: "float16", 4: "float32", 8: "float64"}[size]
     for few in (False, True):
         _, threads, memory = layers._gated_spec(name, "rg_lru", named(dtype), size, 3, few, room)
-        blocks = layers._GATED[name, few or size == 8][2]
+        blocks = layers._GATED[name, "wide" if size == 8 else "few" if few else "many"][2]
         assert threads > 32
         assert blocks * (memory + 1024) <= room + 1024
 

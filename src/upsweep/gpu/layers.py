@@ -184,7 +184,14 @@ def _spec(
     channels that a block takes."""
     real, lanes = accumulator(dtype), lanes_of(states)
     own, narrow = -(-states // lanes), real.itemsize == 4
-    numbers = {"STATES": states, "LANES": lanes, "OWN": own, "GRAIN": grain, "STATE_GRAIN": state_grain}
+    numbers = {
+        "STATES": states,
+        "LANES": lanes,
+        "OWN": own,
+        "GRAIN": grain,
+        "STATE_GRAIN": state_grain,
+        "STEPS": _STEPS,
+    }
     threads, memory, teams = _STEP_THREADS, 0, 1
     if name == "selective_step":
         numbers["THREADS"] = threads
@@ -246,18 +253,21 @@ def _memory_back(real: int, lanes: int, own: int, walkers: int) -> int:
 
 _LAYERS = {"rg_lru": "RgLru", "min_gru": "MinGru", "hgrn": "Hgrn"}
 _GATED = {
-    ("gated", False): (8, 2, 2),
-    ("gated", True): (15, 2, 1),
-    ("gated_back", False): (4, 2, 3),
-    ("gated_back", True): (8, 2, 1),
+    ("gated", "many"): (8, 2, 2, 16),
+    ("gated", "few"): (7, 3, 1, 32),
+    ("gated", "wide"): (15, 2, 1, 16),
+    ("gated_back", "many"): (4, 2, 3, 16),
+    ("gated_back", "few"): (8, 2, 1, 16),
+    ("gated_back", "wide"): (8, 2, 1, 16),
 }
-"""The warps that serve, the tiles that each brings at once, and the blocks of a multiprocessor: by the kernel, and by whether a
-multiprocessor has one block at most. float64 always counts as if it had. Where shared memory has no room for so many warps, there
-are fewer.
+"""The warps that serve, the tiles that each brings at once, the blocks of a multiprocessor, and the steps of a tile: by the
+kernel, and by whether a multiprocessor has several blocks (many), one at most (few), or states of float64 (wide). Where shared
+memory has no room for so many warps, there are fewer; where it has room for less than _LEAST of few, they serve as wide ones do.
 
 Of a copy, on an H200, in bfloat16 and float32: forwards .75 and .91 with (8, 2, 2), .62 and .91 with (6, 2, 3), .52 and .90 with
 (4, 3, 3); back .67 and .86 with (4, 2, 3), .61 and .86 with (8, 2, 2), .48 and .86 with (6, 2, 3). With one block forwards .66
-and .77 with (15, 2, 1), .60 and .81 with (8, 3, 1); back .82 and .86 with (8, 2, 1), .68 and .81 with (15, 2, 1)."""
+and .84 with (15, 2, 1), .74 and .87 with (7, 3, 1) and 32 steps; back .82 and .86 with (8, 2, 1), .68 and .81 with (15, 2, 1)."""
+_LEAST = 5
 
 
 def gated(s: Gated, out: View, last: View | None) -> None:
@@ -340,10 +350,21 @@ def _gated_spec(
     if name == "gated_step":
         numbers["THREADS"] = threads
     else:
-        servers, depth, blocks = _GATED[name, few or real.itemsize > 4]
-        read = arrays if name == "gated" else arrays + 2
-        each = _STEPS * CHANNELS * (depth * read * size + 2 * real.itemsize) + 16
-        servers = max(1, min(servers, (room // blocks - 1024) // each))
+        kind = "wide" if real.itemsize > 4 else "few" if few else "many"
+        fits, each, depth, blocks, steps = _gated_tiles(name, kind, arrays, size, real, room)
+        if kind == "few" and fits < _LEAST:
+            fits, each, depth, blocks, steps = _gated_tiles(name, "wide", arrays, size, real, room)
+        servers = max(1, fits)
         memory, threads = servers * each, 32 + 32 * servers
-        numbers |= {"SERVERS": servers, "DEPTH": depth, "BLOCKS": blocks, "MEMORY": memory}
+        numbers |= {"SERVERS": servers, "DEPTH": depth, "BLOCKS": blocks, "MEMORY": memory, "STEPS": steps}
     return f"{_types(dtype)}typedef {_LAYERS[layer]} Layer;\n{_constants(numbers)}", threads, memory
+
+
+def _gated_tiles(
+    name: str, kind: str, arrays: int, size: int, real: np.dtype, room: int
+) -> tuple[int, int, int, int, int]:
+    """How many serving warps fit, the shared memory of each, and the other numbers of _GATED."""
+    servers, depth, blocks, steps = _GATED[name, kind]
+    read = arrays if name == "gated" else arrays + 2
+    each = steps * CHANNELS * (depth * read * size + 2 * real.itemsize) + 16
+    return min(servers, (room // blocks - 1024) // each), each, depth, blocks, steps

@@ -30,7 +30,7 @@ template <int COUNT> struct Memory {
 
 // Walks n steps, one after the other, by f(decay, value), which leaves its result in `value`. Runs are read AHEAD of their turn.
 template <int COUNT, class F> __device__ __forceinline__ void walk(Memory<COUNT>& memory, i64 n, int lane, F&& f) {
-  constexpr int AHEAD = 2;
+  constexpr int AHEAD = STEPS > 16 ? 3 : 2;
   Run a[RUNS], x[RUNS];
   auto read = [&](const Tile& tile, int i) { a[i] = tile.decay[i][lane]; x[i] = tile.value[i][lane]; };
   int now = 0;

@@ -4,8 +4,8 @@
 #include "pieces.cuh"
 #include "barriers.cuh"
 
-// Channels and steps of a tile.
-constexpr int WIDTH = 32, STEPS = 16;
+// Channels of a tile.
+constexpr int WIDTH = 32;
 // Lanes of a serving warp that share a step.
 constexpr int PER_LINE = WIDTH / VEC;
 // Steps that such a lane holds, one after the other.
