@@ -11,7 +11,9 @@ from cubins import frames
 from cuda.bindings import nvrtc
 
 from upsweep.dtypes import named
-from upsweep.gpu import compile, layers
+from upsweep.gpu import compile
+from upsweep.gpu.layers import gated_layers, selective_scans
+from upsweep.gpu.layers.words import grain_of
 from upsweep.gpu.view import View
 
 GRAINS = {"float32": 16, "bfloat16": 8, "float16": 8}
@@ -30,34 +32,36 @@ def spilled(kernel: str, spec: str, arch: int) -> int:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("kernel", SELECTIVE)
 def test_selective_scans_keep_their_registers(kernel, dtype, crowd):
-    spec = layers._spec(kernel, named(dtype), 16, GRAINS[dtype], 16, crowd)[0]
+    spec = selective_scans.spec_of(kernel, named(dtype), 16, GRAINS[dtype], 16, crowd)[0]
     assert spilled(kernel, spec, 90) == 0
 
 
 @pytest.mark.parametrize("few", [False, True])
-@pytest.mark.parametrize("layer", layers._LAYERS)
+@pytest.mark.parametrize("layer", gated_layers.LAYERS)
 @pytest.mark.parametrize("kernel", GATED)
 def test_gated_layers_keep_their_registers(kernel, layer, few):
-    spec, _, _ = layers._gated_spec(kernel, layer, named("bfloat16"), 8, ARRAYS[layer], few)
+    spec, _, _ = gated_layers.spec_of(kernel, layer, named("bfloat16"), 8, ARRAYS[layer], few)
     assert spilled(kernel, spec, 90) <= ASIDE.get((nvrtc.nvrtcVersion()[1:], kernel, layer, few), 0)
 
 
 @pytest.mark.parametrize("room", [99 << 10, 163 << 10, 227 << 10])
 @pytest.mark.parametrize("size", [2, 4, 8])
-@pytest.mark.parametrize("name", sorted({name for name, _ in layers._GATED}))
+@pytest.mark.parametrize("name", sorted({name for name, _ in gated_layers.WARPS}))
 def test_shared_memory_holds_the_warps_that_serve(name, size, room):
     """Of the layer with the most arrays, for as many blocks as the table says, on processors of all sizes."""
     dtype = {2: "float16", 4: "float32", 8: "float64"}[size]
     for few in (False, True):
-        _, threads, memory = layers._gated_spec(name, "rg_lru", named(dtype), size, 3, few, room)
-        blocks = layers._GATED[name, "wide" if size == 8 else "few" if few else "many"][2]
+        _, threads, memory = gated_layers.spec_of(name, "rg_lru", named(dtype), size, 3, few, room)
+        blocks = gated_layers.WARPS[name, "wide" if size == 8 else "few" if few else "many"][2]
         assert threads > 32
         assert blocks * (memory + 1024) <= room + 1024
 
 
 @pytest.mark.parametrize(("room", "teams"), [(99 << 10, 1), (163 << 10, 2)])
 def test_a_block_walks_as_many_groups_back_as_shared_memory_holds(room, teams):
-    _, threads, memory, found = layers._spec("selective_back", named("bfloat16"), 16, 8, 16, 4, room)
+    _, threads, memory, found = selective_scans.spec_of(
+        "selective_back", named("bfloat16"), 16, 8, 16, 4, room
+    )
     assert (found, threads) == (teams, 128 * teams)
     assert memory <= room
 
@@ -66,11 +70,11 @@ def test_a_block_walks_as_many_groups_back_as_shared_memory_holds(room, teams):
 def test_layers_compile_for_pieces_of_any_size(arch, size):
     """Plans for channels that begin anywhere, for every number of states, and for the widest dtype."""
     dtype = {2: "float16", 4: "float32", 8: "float64"}[size]
-    for kernel, layer in zip(GATED, layers._LAYERS):
-        spec, _, _ = layers._gated_spec(kernel, layer, named(dtype), size, ARRAYS[layer], False)
+    for kernel, layer in zip(GATED, gated_layers.LAYERS):
+        spec, _, _ = gated_layers.spec_of(kernel, layer, named(dtype), size, ARRAYS[layer], False)
         spilled(kernel, spec, arch)
     for kernel, states in zip(SELECTIVE, (5, 12, 24)):
-        spec = layers._spec(kernel, named(dtype), states if size < 8 else 5, size, size, 1)[0]
+        spec = selective_scans.spec_of(kernel, named(dtype), states if size < 8 else 5, size, size, 1)[0]
         spilled(kernel, spec, arch)
 
 
@@ -80,4 +84,4 @@ def test_layers_compile_for_pieces_of_any_size(arch, size):
 def test_pieces_begin_where_every_line_does(at, wide, grain):
     """bfloat16 at an address, and lines of so many channels."""
     x = View(4096 + at, (2, 5, wide), (10 * wide, 2 * wide, 2), np.dtype("u2"), 0, None, None)
-    assert layers._grain([x]) == grain
+    assert grain_of([x]) == grain

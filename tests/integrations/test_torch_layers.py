@@ -280,7 +280,7 @@ def test_many_channels_are_walked_with_the_bits_of_few(dtype, states, cuda, monk
     operands = given("selective_scan", dtype, channels=40, states=states, device="cuda")
     found = []
     for crowd in (1, 3, 4):
-        monkeypatch.setattr("upsweep.gpu.layers._crowd", lambda _, crowd=crowd: crowd)
+        monkeypatch.setattr("upsweep.gpu.layers.selective_scans._crowd", lambda _, crowd=crowd: crowd)
         leaves = [x.detach().requires_grad_() for x in operands.values()]
         y = run_selective(*leaves)
         g = torch.linspace(-1, 1, y.numel(), device="cuda").to(dtype).view_as(y)

@@ -20,7 +20,7 @@ template <int COUNT> struct Memory {
   // Barriers of each tile: it is made, and it has been walked.
   u64 full[SERVERS], done[SERVERS];
   static __device__ __forceinline__ Memory& begin(char* bytes) {
-    static_assert(sizeof(Memory) == MEMORY, "layers.py counts otherwise");
+    static_assert(sizeof(Memory) == MEMORY, "layers/ counts otherwise");
     Memory& memory = *(Memory*)bytes;
     if (threadIdx.x < SERVERS) { barrier_init(&memory.full[threadIdx.x], 1); barrier_init(&memory.done[threadIdx.x], 1); }
     __syncthreads();  // the barriers stand

@@ -20,7 +20,7 @@ struct Memory {
   Tile tile[SERVERS];
   u64 full[SERVERS], done[SERVERS];
 };
-static_assert(sizeof(Memory) == MEMORY, "layers.py counts otherwise");
+static_assert(sizeof(Memory) == MEMORY, "layers/ counts otherwise");
 
 // Where the results of a lane lie among those of its channel, so that neither the lanes that walk nor those that serve meet in a
 // bank.

@@ -39,4 +39,4 @@ struct Team {
   Pack<Real, OWN> trail[STEPS / KEPT][SIDE][32 * WALKERS];
   u64 full[SLOTS], done[SLOTS], summed;
 };
-static_assert(TEAMS * sizeof(Team) == MEMORY, "layers.py counts otherwise");
+static_assert(TEAMS * sizeof(Team) == MEMORY, "layers/ counts otherwise");
