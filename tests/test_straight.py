@@ -8,7 +8,7 @@ import pytest
 
 import upsweep as up
 from upsweep import recall
-from upsweep.cpu import launch, tuning
+from upsweep.cpu import launch, straight, tuning
 
 
 class Last:
@@ -74,6 +74,24 @@ def test_every_form(name, dtype):
                     given = y[::-1] if reverse else y
                     assert given.tobytes() == right.astype(dtype).tobytes(), (n, where, reverse, exclusive)
                 assert up.reduce(items, name, initial=start) == want[-1]
+
+
+REDUCED = [(name, dtype) for name, dtype in product(UFUNCS, ["b1", "i1", "u1", "i4", "u8"]) if name != "last"]
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [pair for pair in REDUCED if pair not in (("add", "b1"), ("mul", "b1"))]
+)
+def test_a_reduction_goes_on_while_items_count(name, dtype):
+    """It ends early at a value that no further item changes. The last item is another one than all before it."""
+    low, high = (0, 1) if dtype == "b1" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    values = np.unique(np.array([low, high, 0, 1, low + 1, high - 1], dtype))
+    n = 2 * straight.STRETCH // np.dtype(dtype).itemsize + 5
+    for most, last in product(values, values):
+        x = np.full(n, most)
+        x[-1] = last
+        assert up.reduce(x, name, threads=1) == UFUNCS[name].reduce(x, dtype=dtype), (most, last)
+        assert up.reduce(x[-1:], name, initial=most) == UFUNCS[name](most, last), (most, last)
 
 
 @pytest.mark.parametrize("name", ["add", "max"])

@@ -25,6 +25,9 @@ from upsweep.operators import Variant
 
 LONG = 256
 """Longer rows reach a cache line item by item before vectors are stored."""
+STRETCH = 1 << 15
+"""Bytes of items after which a reduction looks whether further items can change its result. Time of 10^6 random items without
+this over that with it, AMD: truths and bytes 3.1 to 3.7, bits of int32 12, of int64 22; .95 to 1 where every item counts."""
 
 
 def _on_vectors(how: str) -> Callable[[Any, Any, Any, bool], Any]:
@@ -63,7 +66,8 @@ def runner(variant: Variant, stored: np.dtype, identity: Any) -> Callable[..., N
         for past in (False, True)
         for exclusive in (False, True)
     )
-    cast = S.cast
+    cast, stretch = S.cast, STRETCH // size
+    settled = _settled(variant.vector, dtype, stored, cast)
 
     @inner
     def start(place, known):
@@ -71,9 +75,12 @@ def runner(variant: Variant, stored: np.dtype, identity: Any) -> Callable[..., N
 
     @inner
     def total(place, x, w, known):
-        p = start(place, known)
-        for i in range(w):
-            p = combine(p, read((x,), i))
+        p, first = start(place, known), 0
+        while first < w and not settled(p):
+            behind = min(w, first + stretch)
+            for i in range(first, behind):
+                p = combine(p, read((x,), i))
+            first = behind
         write((place,), 0, p)
 
     @inner
@@ -112,6 +119,14 @@ def runner(variant: Variant, stored: np.dtype, identity: Any) -> Callable[..., N
             fold_row(frame, w, 0)
 
     return run
+
+
+def _settled(how: str, dtype: np.dtype, stored: np.dtype, cast: Any) -> Any:
+    """A function that says whether no further item changes a prefix."""
+    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    ones = 1 if stored.kind == "b" else -1 if dtype.kind == "i" else high
+    last = {"and_": 0, "mul": 0, "or_": ones, "<": low, ">": high}.get(how)
+    return inner((lambda p: False) if last is None else (lambda p: p == cast(last)))
 
 
 def _vectors(how: str, dtype: np.dtype, neutral: int, exclusive: bool, past: bool) -> Any:
