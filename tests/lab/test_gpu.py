@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -82,3 +83,32 @@ def test_numba_simulator_agrees():
     """Another executor of the same dialect gives the same results as the tracer."""
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
     subprocess.run([sys.executable, "-c", SIMULATED], check=True, env=environment, timeout=300)
+
+
+class _Kernel:
+    """numba's, which warns of a small grid when it is configured."""
+
+    def __getitem__(self, sizes):
+        from numba.core.errors import NumbaPerformanceWarning
+
+        warnings.warn(
+            NumbaPerformanceWarning(f"Grid size {sizes[0]} will likely result in ..."), stacklevel=2
+        )
+        return lambda *args: args[1].fill(7)
+
+
+class _Cuda:
+    to_device = staticmethod(lambda words: words)
+    device_array_like = staticmethod(lambda words: words.view(_Array))
+    jit = staticmethod(lambda kernel, lineinfo: _Kernel())
+
+
+class _Array(np.ndarray):
+    copy_to_host = np.ndarray.copy
+
+
+def test_a_small_run_warns_of_nothing(monkeypatch):
+    """A warning is an error here."""
+    monkeypatch.setattr(gpu, "_cuda", _Cuda)
+    monkeypatch.setattr(gpu, "bound", lambda *what: None)
+    assert gpu.run(KERNELS["kogge-stone"], [3, 1, 2]).tolist() == [7, 7, 7]
