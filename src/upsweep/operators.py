@@ -37,7 +37,7 @@ class Variant:
     """Constants that the functor is given as its template argument Numbers."""
     free: str = ""
     """Kinds of accumulators for which every order of evaluation gives the same bits: integers and booleans; floats where one of
-    two pairs stays as it is."""
+    two pairs stays as it is. Such a variant has an instruction in `vector`."""
     vector: str = ""
     """Of what is free, its instruction in LLVM on whole vectors; "<" or ">" takes the one that is so, "right" the later one,
     "<=" or ">=" the earlier pair if its first component is so or NaN, else the later one. Of floats, "<" or ">" takes one of
