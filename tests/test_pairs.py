@@ -1,129 +1,80 @@
-"""argmax and argmin of pairs (value, index): one of the items, the first of equals or of NaNs, with its own bits."""
+"""Every pair of an input's dtype and a `dtype=`, and every pair of a `dtype=` and the dtype of `out`, runs unless it is
+refused.
+"""
 
-from __future__ import annotations
-
-from typing import Any
-
+import ml_dtypes
 import numpy as np
 import pytest
 
 import upsweep as up
-from conformance.memory import POISON
+from oracle import oracle
+from upsweep.dtypes import TABLE, accumulator, fits, named
 
-VALUES = ["f4", "f8", "i4", "i8", "u1", "u2", "i1"]
-LENGTHS = [1, 2, 15, 31, 33, 64, 129, 255, 259, 1000, 4099, 33_001]
-
-
-def drawn(rng: np.random.Generator, kind: str, n: int, dtype: str) -> np.ndarray:
-    d = np.dtype(dtype)
-    if kind == "few":
-        # Zeros have either sign.
-        return (rng.integers(0, 3, n) * (rng.choice([-1.0, 1.0], n) if d.kind == "f" else 1)).astype(d)
-    low, high = (-1000, 1000) if d.kind == "f" else (np.iinfo(d).min, np.iinfo(d).max)
-    x = rng.integers(low, high, n, endpoint=True).astype(d)
-    if kind == "rising":
-        return np.sort(x)
-    if kind == "NaN" and d.kind == "f":
-        bits = x.view(f"u{d.itemsize}")
-        # NaNs differ in their signs and payloads; the second is a signalling one.
-        quiet = np.array(np.nan, d).view(bits.dtype)
-        for k, payload in zip(rng.integers(n // 2, n, 3), (7, 9, 11)):
-            bits[k] = (quiet | bits.dtype.type(payload)) ^ bits.dtype.type(payload % 2 << 8 * d.itemsize - 1)
-        bits[n // 2] = np.array(np.inf, d).view(bits.dtype) | bits.dtype.type(1)
-    return x
+BFLOAT = np.dtype(ml_dtypes.bfloat16)
+DTYPES = [named(f"{row.name}[s]" if row.kind in "mM" else row.name) for row in TABLE.values()]
 
 
-def chosen(x: np.ndarray, larger: bool) -> np.ndarray:
-    """The place of each prefix's item, by a loop."""
-    places, at = [], 0
-    for k, v in enumerate(x.tolist()):
-        best = x[at].item()
-        keeps = best >= v if larger else best <= v
-        at = at if k == 0 or keeps or best != best else k
-        places.append(at)
-    return np.array(places)
+def conversions():
+    """(input, `dtype=`, `out`): every pair of the first two and every pair of the last two that is not refused, in as few rows
+    as possible.
+    """
+    for computed in DTYPES:
+        loads = [d for d in DTYPES if fits(d, computed)]
+        stores = [d for d in DTYPES if fits(computed, d)]
+        for i in range(max(len(loads), len(stores))):
+            yield loads[i % len(loads)], computed, stores[i % len(stores)]
 
 
-def poisoned(n: int, dtype: str) -> np.ndarray:
-    return np.frombuffer(bytes([POISON]) * (n * np.dtype(dtype).itemsize), dtype).copy()
+def check(load, computed, store):
+    x, out = np.array([1, 0, 1, 1, 0], "i1").astype(load), np.full(5, 1, "u1").astype(store)
+    # Points in time have no sum.
+    if computed.kind == "M":
+        op, want = "max", np.array([1, 1, 1, 1, 1])
+    else:
+        add = np.logical_or if computed.kind == "b" else np.add
+        op, want = "add", oracle(add, (x.astype(accumulator(computed)),))[0]
+    up.scan(x, op, dtype=computed, out=out)
+    assert out.tobytes() == want.astype(store).tobytes()
 
 
-@pytest.mark.parametrize("kind", ["any", "few", "rising", "NaN"])
-@pytest.mark.parametrize(("dtype", "index"), [(d, "i8" if k % 2 else "i4") for k, d in enumerate(VALUES)])
-def test_a_row(dtype, index, kind):
-    rng = np.random.default_rng(3)
-    for n in LENGTHS:
-        x, i = drawn(rng, kind, n, dtype), rng.integers(0, 100, n).astype(index)
-        for op, reverse in (("argmax", False), ("argmin", False), ("argmax", True)):
-            at = chosen(x[::-1], op == "argmax") if reverse else chosen(x, op == "argmax")
-            at = n - 1 - at[::-1] if reverse else at
-            last = at[0] if reverse else at[-1]
-            around = poisoned(n + 9, dtype), poisoned(n + 9, index)
-            up.scan((x, i), op, out=tuple([y[3 : n + 3] for y in around]), reverse=reverse, threads=1)
-            for y, source in zip(around, (x, i)):
-                want = poisoned(n + 9, y.dtype.str)
-                want[3 : n + 3] = source[at]
-                assert y.tobytes() == want.tobytes(), (n, op, reverse)
-            made = up.reduce((x, i), op, reverse=reverse, threads=1)
-            assert [np.asarray(m).tobytes() for m in made] == [x[last].tobytes(), i[last].tobytes()], (n, op)
+@pytest.mark.parametrize("row", list(conversions()), ids=lambda row: "-".join(d.name for d in row))
+def test_every_conversion(row):
+    check(*row)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("kind", ["any", "rising", "NaN"])
-def test_tiles_past_the_cache(kind, threads):
-    n = (1 << 21) + 77
-    x, i = drawn(np.random.default_rng(4), kind, n, "f4"), np.arange(n)
-    at = _fast(x)
-    for made in (
-        up.scan((x, i), "argmax", threads=threads),
-        up.scan((x.copy(), i), "argmax", threads=threads),
-    ):
-        assert made[0].tobytes() == x[at].tobytes()
-        assert made[1].tobytes() == at.tobytes()
-    assert up.reduce((x, i), "argmax", threads=threads)[1] == at[-1]
+def test_what_is_refused():
+    for have, want in [
+        (BFLOAT, "i4"),
+        ("c8", BFLOAT),
+        ("M8[s]", BFLOAT),
+        ("f4", "i8"),
+        ("u1", "?"),
+        ("m8[s]", "i8"),
+    ]:
+        with pytest.raises(up.DTypeError, match="convert the array first"):
+            up.scan(np.zeros(3, have), "max", dtype=want)
 
 
-def _fast(x: np.ndarray) -> np.ndarray:
-    """As `chosen`, of many floats."""
-    key = np.where(np.isnan(x), np.float32(np.inf), x)
-    before = np.append(-np.inf, np.maximum.accumulate(key)[:-1])
-    return np.maximum.accumulate(np.where(key > before, np.arange(len(x)), 0))
+def test_times_of_another_unit_are_not_taken_for_their_integers():
+    seconds = np.array([1, 2, 3], "m8[s]")
+    with pytest.raises(up.DTypeError, match=r"convert the array first, x.astype\('timedelta64\[ms\]'\)"):
+        up.scan(seconds, dtype="m8[ms]")
+    with pytest.raises(up.OutputError, match="cannot hold"):
+        up.scan(seconds, out=np.zeros(3, "m8[ms]"))
 
 
-FORMS: dict[str, dict[str, Any]] = {
-    "initial": {"initial": (np.float32(40), np.int64(-1))},
-    "exclusive": {"exclusive": True, "initial": (np.float32(40), np.int64(-1))},
-    "a NaN before": {"initial": (np.float32("nan"), np.int64(-1))},
-}
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("shape", [(700,), (40, 100), (100, 40), (9, 31, 65)])
-def test_what_stands_before_a_row(form, shape):
-    rng = np.random.default_rng(5)
-    x, i = rng.integers(-50, 50, shape).astype("f4"), rng.integers(0, 99, shape)
-    for axis in range(len(shape)):
-        for given in (x, x[..., ::-1], np.asfortranarray(x), np.repeat(x, 2, -1)[..., ::2]):
-            made = up.scan((given, i), "argmax", axis=axis, engine="cpu", **FORMS[form])
-            want = up.scan((given, i), "argmax", axis=axis, engine="numpy", **FORMS[form])
-            for y, w in zip(made, want):
-                assert y.tobytes() == w.tobytes()
-
-
-def test_in_place_and_one_component_alone():
-    x, i = np.random.default_rng(6).normal(size=5000), np.arange(5000)
-    want = up.scan((x, i), "argmax", engine="numpy")
-    y, j = x.copy(), i.copy()
-    up.scan((y, j), "argmax", out=(y, j))
-    np.testing.assert_array_equal(j, want[1])
-    np.testing.assert_array_equal(y, want[0])
-    mapped = up.scan(x, "argmax", map=lambda v, k: (v, k), finish=lambda p: p[1])
-    np.testing.assert_array_equal(mapped, want[1])
-
-
-@pytest.mark.parametrize("engine", ["cpu", "numpy"])
-def test_every_order_is_the_same(engine):
-    rng = np.random.default_rng(7)
-    x, i = drawn(rng, "NaN", 3001, "f8"), rng.integers(0, 9, 3001)
-    made = (up.scan((x, i), "argmin", order=order, engine=engine) for order in ("tree", "sequential"))
-    assert len({(y.tobytes(), j.tobytes()) for y, j in made}) == 1
+@pytest.mark.parametrize("half", [np.dtype("f2"), BFLOAT], ids=str)
+def test_float64_is_rounded_once_to_half_precision(half):
+    digits = 10 if half == "f2" else 7
+    one_up = 1 + 2.0**-digits
+    # By way of float32, a number slightly above or below a tie would become the tie.
+    tie = 1 + 2.0 ** -(digits + 1)
+    x = np.array([tie - 2.0**-40, tie, tie + 2.0**-40, -tie - 2.0**-40, 1e300, -np.inf, 1e-300])
+    out = np.zeros(len(x), half)
+    up.scan(x.reshape(-1, 1), axis=1, out=out.reshape(-1, 1))
+    np.testing.assert_array_equal(out.astype("f8"), [1, 1, one_up, -one_up, np.inf, -np.inf, 0])
+    x = np.array([np.nan, 3 * 2.0**-25, 2.0**-25])
+    out = np.zeros(len(x), half)
+    up.scan(x.reshape(-1, 1), axis=1, out=out.reshape(-1, 1))
+    assert np.isnan(out[0].astype("f8"))
+    assert out[1:].astype("f8").tolist() == ([2.0**-23, 0] if half == "f2" else [3 * 2.0**-25, 2.0**-25])
