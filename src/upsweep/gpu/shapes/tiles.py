@@ -31,6 +31,15 @@ LONG = 16
 """Items of a thread, in one block a multiprocessor, of few rows that are read again and have as many words as columns in TALL: a
 filter's section .55 to .65 of a copy; with half the tile in two blocks .55 (H200)."""
 
+THIN = 16
+"""Items of a thread, in two strips, of many rows whose items are read again and have 6 to 11 bytes: twice the items share the
+instructions for lanes and warps. Gradients along the last axis, of a copy: bf16 in rows of 4096 .77 -> .88, of 8192 .58 -> .91,
+of 16384 .59 -> .83; f16 in rows of 4096 .72 -> .90. Rows of 4096 in one strip of eight warps .85, longer in four warps .73, 8
+items in four strips .70 to .74 (H200)."""
+
+HALF_THIN = WARPS * 32 * THIN
+"""Items of the smaller of these tiles."""
+
 SMALL = 16 << 20
 """Bytes up to which the machine is not full. Half a tile lets more blocks share the work, up to FEW_BYTES; from there on tiles of
 twice the size took 2^22 f4 in 12.2 us, half ones in 13.1 (H200)."""
@@ -60,8 +69,14 @@ def for_tiles(
     heavy = words > 4 or (words == 3 and size >= 12)
     small = n * rows * size <= SMALL
     long = again and (words - read, read) in TALL and rows < ROWS and not small
+    # Rows that would leave more than a fifth of these tiles empty are carried from tile to tile, below.
+    filled = n <= HALF_THIN or 5 * n >= 4 * -(-n // (2 * HALF_THIN)) * 2 * HALF_THIN
+    thin = (
+        again and rows >= ROWS and 4 < words <= 8 and 6 <= size < 12 and filled and not (small or segmented)
+    )
     if heavy:
-        items = LONG if long else next(items for most, items in HEAVY.items() if words <= most or most == 16)
+        most = next(items for most, items in HEAVY.items() if words <= most or most == 16)
+        items = LONG if long else THIN if thin else most
     else:
         items = PACKED if packed else items_for(words) >> halved
         if parts > 1 and read < words:
@@ -70,6 +85,8 @@ def for_tiles(
     whole, half = STAGE, STAGE // 2
     if long:
         whole = 2 * STAGE
+    elif thin:
+        whole = 2 * HALF_THIN * staged
     elif heavy and size >= 12:
         whole = half = 2 * STAGE if words <= 8 else 3 * STAGE
     if staged < size:
@@ -77,7 +94,7 @@ def for_tiles(
 
     def tile(room: int) -> tuple[int, int]:
         room = min(room + segmented * STAGE // 4, (shared - 4096) // 2)
-        warps = min(FEW if few else WARPS, power_of_two(-(-n // (32 * items))))
+        warps = min(FEW if few else WARPS, max(1, power_of_two(-(-n // (32 * items))) >> thin))
         while warps > 1 and warps * 32 * items * staged > room:
             warps //= 2
         strips = 1
@@ -90,5 +107,5 @@ def for_tiles(
     carry = rows >= ROWS and n > length and 5 * n < 4 * -(-n // length) * length
     if carry:
         warps, strips = tile(half)
-    blocks = 1 if long else 2 if heavy else max(1, BLOCKS[warps] - segmented)
+    blocks = 1 if long else 3 if thin and warps < WARPS else 2 if heavy else max(1, BLOCKS[warps] - segmented)
     return Shape(items, warps, blocks, strips=strips, carry=carry, stages=3 if carry else 2, small=small)
