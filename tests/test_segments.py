@@ -122,3 +122,18 @@ def test_heads_side_by_side_in_each_place_of_a_gpu(cuda, op, read, summed, apart
         got = target.get()
         assert got[at : at + want.nbytes].tobytes() == want.tobytes()
         assert (np.delete(got, slice(at, at + want.nbytes)) == 0x77).all()
+
+
+@pytest.mark.parametrize("spelling", ["flags", "ends", "offsets", "lengths", "keys"])
+def test_each_segment_of_no_rows_has_a_place(spelling):
+    marks = {
+        "flags": [1, 0, 1],
+        "ends": [0, 1, 1],
+        "offsets": [0, 2, 3],
+        "lengths": [2, 1],
+        "keys": list("aab"),
+    }
+    segments = getattr(up.segments, spelling)(marks[spelling])
+    assert up.reduce(np.zeros((3, 0)), axis=0, segments=segments).shape == (2, 0)
+    torch, ut = pytest.importorskip("torch"), pytest.importorskip("upsweep.torch")
+    assert ut.reduce(torch.zeros(3, 0), axis=0, segments=segments).shape == (2, 0)

@@ -265,3 +265,33 @@ def compared(name, info, sample):
             *(torch.func.jvp(f, (x,), (x.flip(0),))[1] for f in (ours, theirs)), **loose
         )
     return True
+
+
+def layered(x):
+    return {
+        "sum": lambda v: ut.cumulative_sum(v, axis=1),
+        "sum from": lambda v: ut.scan(v, axis=1, initial=v[:, 0]),
+        "segments": lambda v: ut.reduce(v, axis=1, segments=up.segments.lengths([2, 1])),
+        "product": lambda v: ut.cumulative_prod(v, axis=1),
+        "affine": lambda v: ut.scan((v, v), "affine", axis=1)[1],
+        "average": lambda v: ut.ema(v, 0.5, axis=1),
+        "filter": lambda v: ut.lfilter([1.0, 0.5], [1.0, 0.5], v, axis=1),
+        "advantages": lambda v: ut.gae(v, v, 1.0, gamma=0.9, lam=0.9, axis=1),
+        "min_gru": lambda v: ut.min_gru(v, x),
+        "hgrn": lambda v: ut.hgrn(v, x),
+    }
+
+
+@pytest.mark.parametrize("name", list(layered(None)))
+def test_second_derivatives_in_every_order_of_modes(name):
+    """Within vmap, which jacrev is, PyTorch has one list of batch axes for what both modes keep."""
+    func, x = torch.func, draw(1, 3, 2, seed=1).detach()
+    fn, v = layered(x)[name], draw(1, 3, 2).detach()
+
+    def value(v):
+        return fn(v).sin().sum()
+
+    wanted = torch.autograd.functional.hessian(value, v)
+    for outer in (func.jacrev, func.jacfwd):
+        for inner in (func.jacrev, func.jacfwd):
+            torch.testing.assert_close(outer(inner(value))(v), wanted)

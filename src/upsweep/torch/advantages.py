@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from upsweep import advantages as scans
-from upsweep.torch.differentiable import batched, differentiable
+from upsweep.torch.differentiable import batched, differentiable, keep
 from upsweep.torch.neighbours import along, ends_of
 
 
@@ -52,8 +52,7 @@ def _(
 def _context(ctx: Any, inputs: Any, output: Tensor) -> None:
     r, v, after, ended, cut, *ctx.given = inputs
     ctx.like = [(x.shape, x.dtype) for x in (r, v, after)]
-    ctx.save_for_backward(ended, cut)
-    ctx.save_for_forward(ended, cut)
+    keep(ctx, ended, cut)
 
 
 def _backward(ctx: Any, g: Tensor) -> Any:
@@ -139,8 +138,7 @@ def _(info: Any, in_dims: Any, g: Any, ended: Any, cut: Any, every: bool, wanted
 def _transpose_context(ctx: Any, inputs: Any, output: Any) -> None:
     g, ended, cut, ctx.every, ctx.wanted, *ctx.given = inputs
     ctx.like = [(shape, g.dtype) for shape in _shapes(g, ctx.every, _NAMES, ctx.given[2])]
-    ctx.save_for_backward(ended, cut)
-    ctx.save_for_forward(ended, cut)
+    keep(ctx, ended, cut)
 
 
 def _transpose_backward(ctx: Any, *gradients: Any) -> Any:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import upsweep as up
-from upsweep.torch.differentiable import batched, differentiable, plain
+from upsweep.torch.differentiable import batched, differentiable, keep, plain
 from upsweep.torch.neighbours import segments_of, starts_of
 from upsweep.torch.operands import accumulator, single
 from upsweep.torch.recurrence_rules import recurrence
@@ -32,8 +32,7 @@ def _(info: Any, in_dims: Any, x: Any, alpha: float, heads: Any, dim: int, order
 
 def _context(ctx: Any, inputs: Any, output: Tensor) -> None:
     _, ctx.alpha, heads, ctx.dim, ctx.order = inputs
-    ctx.save_for_backward(heads)
-    ctx.save_for_forward(heads)
+    keep(ctx, heads)
 
 
 def _backward(ctx: Any, g: Tensor) -> Any:

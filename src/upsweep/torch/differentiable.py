@@ -70,6 +70,12 @@ def differentiable(
     return call
 
 
+def keep(ctx: Any, *tensors: Tensor | None) -> None:
+    """Save tensors for the rules of both modes. They must be the same: PyTorch's vmap notes one list of their batch axes."""
+    ctx.save_for_backward(*tensors)
+    ctx.save_for_forward(*tensors)
+
+
 def nested(jvp: Callable[..., Any]) -> Callable[..., Any]:
     """A rule for forward mode that has tangents itself. PyTorch switches forward mode off while it runs a rule, so that
     `jacfwd(jacfwd(f))` would take the inner tangent for a constant.

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import upsweep as up
-from upsweep.torch.differentiable import batched, differentiable
+from upsweep.torch.differentiable import batched, differentiable, keep
 
 
 @torch.library.custom_op("upsweep::lfilter", mutates_args=())
@@ -30,8 +30,7 @@ def _(x: Tensor, b: Tensor, a: Tensor, zi: Tensor | None) -> tuple[Tensor, Tenso
 
 def _lfilter_context(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> None:
     x, b, a, zi = inputs
-    ctx.save_for_backward(x, b, a, zi, output[0])
-    ctx.save_for_forward(x, b, a, zi, output[0])
+    keep(ctx, x, b, a, zi, output[0])
 
 
 def _lfilter_backward(ctx: Any, gy: Tensor, gz: Tensor) -> Any:

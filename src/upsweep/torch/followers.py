@@ -39,6 +39,12 @@ def following(args: tuple[Any, ...]) -> str:
     return found
 
 
+def within_gradients() -> bool:
+    """Whether a transform for gradients, such as `torch.func.grad`, is at work."""
+    keys = [level.key() for level in functorch.get_interpreter_stack() or ()]
+    return functorch.TransformType.Grad in keys
+
+
 def _default_device_alone() -> bool:
     """Whether the only mode is that of `torch.set_default_device` or of `with torch.device(...)`, which looks at new tensors
     alone."""

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import upsweep as up
 from upsweep.torch import adjoint
-from upsweep.torch.differentiable import batched, differentiable, plain
+from upsweep.torch.differentiable import batched, differentiable, keep, plain
 from upsweep.torch.neighbours import ahead, before, over_starts, segments_of, with_room, zero_before
 from upsweep.torch.operands import readable
 
@@ -67,8 +67,7 @@ def _(info: Any, in_dims: Any, a: Any, b: Any, initial: Any, heads: Any, dim: in
 
 def _recurrence_context(ctx: Any, inputs: Any, output: Tensor) -> None:
     a, _, initial, heads, ctx.dim, ctx.reverse, ctx.order = inputs
-    ctx.save_for_backward(a, output, initial, heads)
-    ctx.save_for_forward(a, output, initial, heads)
+    keep(ctx, a, output, initial, heads)
 
 
 def _recurrence_backward(ctx: Any, g: Tensor) -> Any:

@@ -18,7 +18,7 @@ import upsweep as up
 from upsweep.arguments import dtype_of
 from upsweep.operator import Operator, OperatorError, identity_of
 from upsweep.operators import BUILTIN, TABLE, as_operator
-from upsweep.torch.differentiable import batched, differentiable
+from upsweep.torch.differentiable import batched, differentiable, keep
 from upsweep.torch.neighbours import (
     along,
     before,
@@ -74,10 +74,10 @@ def _(
 
 def _scan_context(ctx: Any, inputs: Any, output: Tensor) -> None:
     x, ctx.op, ctx.dim, ctx.exclusive, ctx.reverse, initial, heads, ctx.order = inputs
-    # The gradient of a sum reads neither items nor sums.
+    # The derivatives of a sum read neither items nor sums.
     kept = (None, None) if ctx.op == "add" else (x, output)
-    ctx.save_for_backward(*kept, initial, heads)
-    ctx.save_for_forward(x, output, initial, heads)
+    keep(ctx, *kept, initial, heads)
+    ctx.shape, ctx.dtype = x.shape, x.dtype
 
 
 def _scan_backward(ctx: Any, g: Tensor) -> Any:
@@ -113,8 +113,11 @@ def scan_gradient(
 
 def _scan_jvp(ctx: Any, dx: Tensor | None, *tangents: Any) -> Tensor:
     x, y, initial, heads = ctx.saved_tensors
-    given = ctx.op, dx, tangents[4], x, y, initial, heads
-    return scan_tangent(*given, ctx.dim, ctx.exclusive, ctx.reverse, ctx.order)
+    d_initial, how = tangents[4], (ctx.dim, ctx.exclusive, ctx.reverse)
+    if ctx.op == "add":
+        items = d_initial.new_zeros(ctx.shape, dtype=ctx.dtype) if dx is None else dx
+        return scan(items, "add", *how, d_initial, heads, ctx.order)
+    return scan_tangent(ctx.op, dx, d_initial, x, y, initial, heads, *how, ctx.order)
 
 
 def scan_tangent(
@@ -127,8 +130,6 @@ def scan_tangent(
         check_holomorphic(op)
     if x.shape[dim] == 0:
         return torch.zeros_like(y)
-    if op == "add":
-        return scan(dx, "add", dim, exclusive, reverse, d_initial, heads, order)
     left, right = _partials(op, x, y, initial, heads, dim, exclusive, reverse)
     dy = recurrence(left, right * dx, d_initial, heads, dim, reverse, order)
     if not exclusive:

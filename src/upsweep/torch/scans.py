@@ -11,6 +11,7 @@ from upsweep.arguments import alone, check_any, parts_of
 from upsweep.operator import OperatorError
 from upsweep.segments import Segments
 from upsweep.torch import scan_rules, tuples
+from upsweep.torch.followers import within_gradients
 from upsweep.torch.operands import dim_of, rows_of, summed, tensor
 from upsweep.torch.recurrence_rules import recurrence
 from upsweep.torch.segments import heads_of, offsets_of
@@ -73,7 +74,9 @@ def _scan_tuple(
     xs: tuple[Tensor, ...], name: str, dim: int, exclusive: bool, reverse: bool, starts: Any, heads: Tensor | None,
     order: str,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    if not (torch.is_grad_enabled() and any(x.requires_grad for x in (*xs, *starts))):
+    # A tangent that has gradients itself needs the rules of both modes.
+    graded = name == "affine" and not exclusive and within_gradients()
+    if not (graded or (torch.is_grad_enabled() and any(x.requires_grad for x in (*xs, *starts)))):
         return tuples.scan(xs, name, dim, exclusive, reverse, starts, heads, order)
     tuples.refuse(name, exclusive)
     a, b = xs

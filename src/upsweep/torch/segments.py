@@ -54,18 +54,17 @@ def heads_of(segments: Segments | None, x: Tensor, dim: int) -> Tensor | None:
 
 def offsets_of(segments: Segments, x: Tensor, dim: int) -> Tensor:
     """Where each segment starts, and where the last one ends. Flags and keys are counted, so that a GPU is waited for."""
-    # This checks every spelling.
-    heads = heads_of(segments, x, dim)
-    assert heads is not None
     n = x.shape[dim]
+    if x.ndim > 1 and np.ndim(segments.values) > 1:
+        raise SegmentError(
+            "rows with segments of their own reduce to different numbers of results: pass 1-D segments"
+        )
+    # This checks every spelling. The one row that is asked for need not be one of x's, which may have none.
+    heads = heads_of(segments, x.new_empty(1).expand(n), 0)
+    assert heads is not None
     if segments.spelling in ("offsets", "lengths"):
         values = tensor(segments.values).to(x.device, torch.int64)
         return (
             values if segments.spelling == "offsets" else torch.cat([values.new_zeros(1), values.cumsum(0)])
         )
-    if x.ndim > 1 and np.ndim(segments.values) > 1:
-        raise SegmentError(
-            "rows with segments of their own reduce to different numbers of results: pass 1-D segments"
-        )
-    starts = heads.movedim(dim, 0).reshape(n, -1)[:, 0] if x.numel() else heads.new_zeros(n)
-    return torch.cat([starts.nonzero()[:, 0], starts.new_full((1,), n, dtype=torch.int64)])
+    return torch.cat([heads.nonzero()[:, 0], heads.new_full((1,), n, dtype=torch.int64)])

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from upsweep.gated import gated_gradients, gated_scan
 from upsweep.layers import GATED, gated_operands, one_step
-from upsweep.torch.differentiable import differentiable, plain
+from upsweep.torch.differentiable import differentiable, keep, plain
 from upsweep.torch.layers.operands import TORCH, dense, detached, in_order, lines, tensors
 from upsweep.torch.operands import accumulator, tensor
 
@@ -208,8 +208,7 @@ _gradients = plain(_gated_gradients)
 
 def _context(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> None:
     ctx.layer, *tensors = inputs
-    ctx.save_for_backward(*tensors, output[0])
-    ctx.save_for_forward(*tensors)
+    keep(ctx, *tensors, output[0])
     ctx.set_materialize_grads(False)
 
 
@@ -257,8 +256,9 @@ def _composed(
 
 def _jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
     """The tangent by way of the gradient, which is linear in what it is taken of: its own gradient there."""
-    *operands, _ = ctx.saved_tensors
-    outputs, pull = _pulled(ctx.layer, ctx.saved_tensors)
+    *tensors, _ = ctx.saved_tensors
+    operands = tensors[:-1]
+    outputs, pull = _pulled(ctx.layer, tensors)
     push = torch.func.vjp(lambda *d: pull(d), *[torch.zeros_like(y) for y in outputs])[1]
     there = [(v, d) for v, d in zip(operands, tangents) if v is not None]
     return push(tuple(torch.zeros_like(v) if d is None else d for v, d in there))
