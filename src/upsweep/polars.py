@@ -36,8 +36,8 @@ class Accessor:
 class ExprAccessor:
     """Scans of an expression, of each group by itself where `over` names keys: it takes the rows in one go, where
     polars' own `.over` would make a call for each group. Expressions among the arguments, such as `times=pl.col("day")`, are
-    columns of the same rows. `return_dtype` names the result's dtype where it is another than the expression's, as with averages
-    of integers."""
+    columns of the same rows. `return_dtype` names the result's dtype where it is another than the expression's: pl.Float64 with
+    averages of integers, pl.Int64 with `cumulative_sum` of narrower ones."""
 
     def __init__(self, expression: pl.Expr) -> None:
         self._expression = expression

@@ -263,3 +263,20 @@ def test_expressions_of_polars_among_the_arguments():
     both = table.select(pl.col("v", "w").upsweep.scan(over="key")).collect()
     for name, sign in (("v", 1), ("w", -1)):
         np.testing.assert_array_equal(both[name], up.scan(sign * X, segments=up.segments.groups(KEYS)))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "bool", "Int8", "UInt8", "boolean"])
+def test_sums_of_narrow_integers_by_group_are_those_of_pandas(dtype):
+    """pandas chooses the dtype by the sums: by their numbers they must agree, where int8 would wrap."""
+    pd, _ = pytest.importorskip("pandas"), pytest.importorskip("upsweep.pandas")
+    x = pd.Series(np.resize([1, 1, 0] if "bool" in dtype else [100, 127, 120], 60)).astype(dtype)
+    groups = x.groupby(KEYS)
+    for ours, theirs in (
+        (groups.upsweep.cumulative_sum(), groups.cumsum()),
+        (x.upsweep.cumulative_sum(), x.cumsum()),
+        (up.cumulative_sum(x, segments=up.segments.groups(KEYS)), groups.cumsum()),
+    ):
+        assert str(ours.dtype).lower() == ("uint64" if dtype.lower() == "uint8" else "int64")
+        pd.testing.assert_series_equal(ours, theirs, check_dtype=False)
+    if "bool" not in dtype:
+        assert groups.upsweep.scan().dtype == x.dtype

@@ -1,5 +1,7 @@
 """Races, too many and too few barriers, deadlocks, accesses out of bounds."""
 
+import pickle
+
 import pytest
 
 from upsweep import lab
@@ -219,3 +221,8 @@ def test_reports_read_well():
 def test_what_takes_a_trace_refuses_the_name_of_a_kernel(name):
     with pytest.raises(TypeError, match=rf"{name} takes the trace of a run.*lab\.trace\('blelloch', n=16\)"):
         getattr(lab, name)("blelloch")
+
+
+def test_a_trace_says_what_to_keep_instead():
+    with pytest.raises(TypeError, match=r"keep lab\.to_dict\(trace\)"):
+        pickle.dumps(lab.trace("kogge-stone", n=4))

@@ -139,6 +139,11 @@ class Trace:
             np.repeat(marks[:, k], times) for k in range(1, 5)
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(
+            "a trace cannot be pickled or copied, as it holds the run itself: keep lab.to_dict(trace), or run the kernel again"
+        )
+
     # --- columns that follow from the others ----------------------------------------------------------------------
 
     @property
