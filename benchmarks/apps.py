@@ -24,6 +24,7 @@ import numba
 import numpy as np
 import pandas as pd
 import scipy
+import zstandard
 from scipy import linalg, ndimage, signal
 
 import upsweep as up
@@ -55,6 +56,11 @@ def each(check: Callable[[Any, Any], Any]) -> Callable[[Any, Any], None]:
     return all_of
 
 
+def low_pass(order: int) -> Any:
+    """The coefficients of a filter."""
+    return signal.butter(order, 0.2)
+
+
 def recurrences(rng: np.random.Generator) -> Iterator[Race]:
     x = rng.standard_normal(N)
     rows = x.reshape(2048, -1)
@@ -66,10 +72,10 @@ def recurrences(rng: np.random.Generator) -> Iterator[Race]:
         close,
     )
     for order in (1, 2, 8):
-        b, a = signal.butter(order, 0.2)
+        b, a = low_pass(order)
         yield Race(f"lfilter, order {order}", "scipy lfilter", lambda b=b, a=a: up.lfilter(b, a, x),
                    lambda b=b, a=a: signal.lfilter(b, a, x), close)  # fmt: skip
-    b, a = signal.butter(2, 0.2)
+    b, a = low_pass(2)
     yield Race("lfilter, order 2, axis 0", "scipy lfilter", lambda: up.lfilter(b, a, rows, 0),
                lambda: signal.lfilter(b, a, rows, 0), close)  # fmt: skip
     dones = rng.random(rows.shape) < 0.01
@@ -104,8 +110,12 @@ def moves(rng: np.random.Generator) -> Iterator[Race]:
     few = rng.random(N) < 0.01
     yield Race("compact, 1 % kept", "x[keep]", lambda: apps.compact(x, few), lambda: x[few])
     yield Race("where, 1 % kept", "np.flatnonzero", lambda: apps.where(few), lambda: np.flatnonzero(few))
-    yield Race("unique_consecutive", "pandas shift", lambda: apps.unique_consecutive(runs),
-               lambda: (s := pd.Series(runs))[s != s.shift()].to_numpy())  # fmt: skip
+
+    def firsts() -> np.ndarray:
+        s: Any = pd.Series(runs)
+        return s[s != s.shift()].to_numpy()
+
+    yield Race("unique_consecutive", "pandas shift", lambda: apps.unique_consecutive(runs), firsts)
     yield Race("run_length_decode", "np.repeat", lambda: apps.run_length_decode(x[: N // 4], lengths),
                lambda: np.repeat(x[: N // 4], lengths))  # fmt: skip
     codes = rng.integers(0, 256, N // 4).astype(np.uint8)
@@ -134,15 +144,15 @@ def moves(rng: np.random.Generator) -> Iterator[Race]:
         yield Race(f"argsort {dtype}", "np.argsort stable", lambda k=keys: apps.argsort(k),
                    lambda k=keys: np.argsort(k, kind="stable"))  # fmt: skip
     for n in (1000, 30_000):
-        few = rng.standard_normal(n)
+        short = rng.standard_normal(n)
         yield Race(
             f"radix_sort of {n} float64",
             "np.sort",
-            lambda k=few: apps.radix_sort(k),
-            lambda k=few: np.sort(k),
+            lambda k=short: apps.radix_sort(k),
+            lambda k=short: np.sort(k),
         )
-        yield Race(f"argsort of {n} float64", "np.argsort stable", lambda k=few: apps.argsort(k),
-                   lambda k=few: np.argsort(k, kind="stable"))  # fmt: skip
+        yield Race(f"argsort of {n} float64", "np.argsort stable", lambda k=short: apps.argsort(k),
+                   lambda k=short: np.argsort(k, kind="stable"))  # fmt: skip
     yield Race(
         "quicksort",
         "np.sort stable",
@@ -194,15 +204,20 @@ def texts(rng: np.random.Generator) -> Iterator[Race]:
         lambda: [(p > q) - (p < q) for p, q in zip(a, b)],
     )
     for name, sample in (("source", source), ("counters", np.cumsum(rng.integers(0, 100, N // 4)))):
-        ours, theirs = apps.compress(sample), zlib.compress(bytes(sample), 1)
-        size = (
-            f"{len(ours) / len(bytes(sample)):.2f} of the size, zlib {len(theirs) / len(bytes(sample)):.2f}"
-        )
-        yield Race(f"compress {name} ({size})", "zlib level 1", lambda s=sample: apps.compress(s),
-                   lambda s=sample: zlib.compress(bytes(s), 1),
-                   lambda got, want, s=sample: np.testing.assert_array_equal(bytes(apps.decompress(got)), bytes(s)))  # fmt: skip
-        yield Race(f"decompress {name}", "zlib level 1", lambda f=ours: apps.decompress(f), lambda f=theirs: zlib.decompress(f),
-                   lambda got, want: np.testing.assert_array_equal(bytes(got), want))  # fmt: skip
+        ours = apps.compress(sample)
+        for rival, press, expand in (
+            ("zlib", lambda s: zlib.compress(s, 1), zlib.decompress),
+            ("zstd", zstandard.ZstdCompressor(level=1).compress, zstandard.ZstdDecompressor().decompress),
+        ):
+            raw = bytes(sample)
+            theirs = press(raw)
+            size = f"{len(ours) / len(raw):.2f} of the size, {rival} {len(theirs) / len(raw):.2f}"
+            yield Race(f"compress {name} ({size})", f"{rival} level 1", lambda s=sample: apps.compress(s),
+                       lambda s=sample, press=press: press(bytes(s)),
+                       lambda got, want, s=sample: np.testing.assert_array_equal(bytes(apps.decompress(got)), bytes(s)))  # fmt: skip
+            yield Race(f"decompress {name}", f"{rival} level 1", lambda f=ours: apps.decompress(f),
+                       lambda f=theirs, expand=expand: expand(f),
+                       lambda got, want: np.testing.assert_array_equal(bytes(got), want))  # fmt: skip
 
 
 def algebra(rng: np.random.Generator) -> Iterator[Race]:

@@ -235,6 +235,8 @@ def held(
     # Arrays, also those of NumPy, may have a mask.
     plain = library_of(value) in ("builtins", "numpy", "datetime") and not isinstance(value, np.ndarray)
     have: Any = np.asarray(value) if plain else load("numpy").view(value)
+    if have.dtype == dtype:
+        return have
     try:
         # Whole numbers of more than 64 bits and Python's dates become objects.
         if have.dtype == object:
