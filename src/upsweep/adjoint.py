@@ -30,11 +30,12 @@ def recurrence_gradients(
     Half precision keeps db in float32 and rounds at the store.
 
     Args:
-        g, a, h: real arrays of one shape, dtype and kind; a may have strides of 0.
+        g, a, h: real arrays of one shape and kind, and of one dtype, but that a may have the accumulator's. a may have strides of
+            0.
         axis, reverse, initial: of the recurrence; initial of the accumulator's dtype, one value a row, or nothing for 0.
 
     Returns:
-        `(da, db)`, each of the shape, dtype and kind of g.
+        `(da, db)`, each of the shape and kind of g, and of the dtype of a and of g.
 
     >>> import numpy as np
     >>> a, h = np.array([0.5, 0.5, 0.5]), np.array([1.0, 1.5, 1.75])
@@ -82,7 +83,7 @@ def gradients_at_once(
     scan that reads every array once.
 
     Args:
-        g, a, before: real arrays of one shape, dtype and kind; before has h[t-1] at t, and anything where a segment starts.
+        g, a, before: real arrays as there; before has h[t-1] at t, and anything where a segment starts.
         start: what stands before a segment, broadcast to g; a number or an array of the accumulator's dtype.
         starts: where segments start in the direction of the recurrence, broadcast to g; None for the first item alone.
         axis, reverse, order, segments: of the recurrence.
@@ -112,7 +113,7 @@ def _scanned(
     given: tuple[Any, ...], enter: Callable[..., Any], leave: Callable[..., Any], count: int, axis: int, reverse: bool,
     order: str, segments: Segments | None,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """The `count` gradients that `leave` makes, like the gradient of h."""
+    """The `count` gradients that `leave` makes, of the last ones of a and b."""
     like = (
         leave,
         recall.seen(given),
@@ -131,11 +132,12 @@ def _scan(
 ) -> tuple[Any, Ran | None]:  # fmt: skip
     """The same, and what ran."""
     rule, g = RULES[order], given[0]
-    on, dtype = engines.load(engines.choose(given)), dtype_of(g.dtype)
-    out = tuple([on.give(g, on.empty(g, tuple(g.shape), dtype)) for _ in range(count)])
+    on, like = engines.load(engines.choose(given)), (given[1], g)[-count:]
+    out = tuple([on.give(g, on.empty(g, tuple(g.shape), dtype_of(x.dtype))) for x in like])
+    computed = accumulator(dtype_of(g.dtype))
     return execute(
-        given, rule.op, axis, rule.exclusive, not reverse, None, accumulator(dtype), out, segments, "auto", None, False, None,
-        order, enter, leave,
+        given, rule.op, axis, rule.exclusive, not reverse, None, computed, out, segments, "auto", None, False, None, order,
+        enter, leave,
     )  # fmt: skip
 
 

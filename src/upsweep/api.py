@@ -297,9 +297,10 @@ def linear_recurrence(
 
     Args:
         a, b: arrays of one shape, floating, complex or integer. `a` may also be a scalar or an array that broadcasts to the
-            shape of `b`, without being copied. All is computed in b's dtype, which must hold `a`; beside half precision, computed
-            in float32, an array keeps its digits, and a number of Python is rounded to b's dtype.
-        initial: the state before the first item: a scalar, or one value a row (the shape without the axis).
+            shape of `b`, without being copied. All is computed in b's dtype, which must hold `a`; half precision is computed in
+            float32, in which numbers and arrays of another dtype keep their digits (bfloat16 would make 1 of 0.999).
+        initial: the state before the first item, in the dtype that is computed in: a scalar, or one value a row (the shape
+            without the axis).
         axis, reverse, out, segments: as in `scan`. In reverse `h[t] = a[t] h[t+1] + b[t]`.
         order: as in `scan`. "sequential" has the bits of the loop `h = a[t] * h + b[t]`, product and sum rounded each; half
             precision keeps h in float32 and rounds at the store.

@@ -141,8 +141,8 @@ def _recurrence(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
     ):
         raise ShapeError(f"a of shape {shape} does not broadcast to b's shape {states.shape}")
     if getattr(a, "shape", None) != states.shape:
-        # An array of a dtype of its own keeps its digits, as one of b's shape does: half precision would make 1 of 0.999.
-        own = row_of(getattr(a, "dtype", states.dtype))
+        # Numbers and arrays of a dtype of their own keep their digits: half precision would make 1 of 0.999.
+        own = row_of(getattr(a, "dtype", None))
         dtype = states.dtype if own is row(states.dtype) else accumulator(states.dtype)
         scalar = a if engines.on_gpu(a) else held(a, dtype, "a", "b.astype({!r})")
         a = on.broadcast(scalar, states.shape, dtype, b)

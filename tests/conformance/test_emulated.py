@@ -13,6 +13,7 @@ from conformance.check import wrong
 from oracle import oracle
 from upsweep.adjoint import gradients_at_once
 from upsweep.arithmetic import affine_arrays
+from upsweep.dtypes import named
 
 LONG, ROWS, COLUMNS = ((140_001,), 0), ((5, 4097), 1), ((4097, 33), 0)
 HOPPER, AMPERE = 90, 80
@@ -179,6 +180,26 @@ def test_gradients_of_packed_sequences_have_the_oracles_bits(emulated, order):
         s = oracle(lambda x, y: (y[0] + x[1] * x[0], y[1]), [g, a], **how)[0]
     for made, want in zip(got, (s * np.where(heads[:, None], np.float32(0), h), s)):
         assert emulated.host(made).tobytes() == want.astype("f2").tobytes()
+
+
+NUMBERS = {
+    "rows": ("bfloat16", (5, 300), 1, "tree"),
+    "columns": ("float16", (260, 35), 0, "tree"),
+    "short": ("bfloat16", (16, 300), 0, "tree"),
+    "walk": ("float8_e4m3fn", (40, 35), 0, "sequential"),
+}
+
+
+@pytest.mark.parametrize("kernel", NUMBERS)
+def test_a_number_keeps_its_digits_beside_half_precision(emulated, kernel):
+    half, shape, axis, order = NUMBERS[kernel]
+    b = (np.random.default_rng(2).normal(size=shape) / 4).astype(named(half))
+    wide, x = b.astype("f4"), emulated.value(b)
+    for a, how in ((0.999, {}), (np.float32(0.999), {"reverse": True, "initial": 0.3})):
+        got = emulated.host(up.linear_recurrence(a, x, axis=axis, order=order, **how))
+        want = up.linear_recurrence(a, wide, axis=axis, order=order, **how)
+        assert got.tobytes() == want.astype(b.dtype).tobytes()
+    assert f"upsweep_{kernel}" in emulated.gpu.loaded
 
 
 @pytest.mark.parametrize("lost", [r"bar\.sync[^;]*;", r"bar\.warp\.sync[^;]*;"])

@@ -63,28 +63,24 @@ def computed_in(xp: Any, x: Any) -> Any:
 
 
 def parameter(xp: Any, value: Any, x: Any, dtype: Any = None) -> Any:
-    """A weight in the dtype of x; an array may have another `dtype`. A number stays one: a scan takes it in the dtype of x, on a
-    GPU without a wait.
+    """A weight for x. A number stays one: a scan takes it in the dtype that x is computed in, on a GPU without a wait. An array
+    takes a `dtype`, that one by default: half precision would make 1 of 0.999. If it has the dtype of x, it is left so.
 
-    >>> parameter(np, 0.5, np.zeros(3, np.float32)), parameter(np, np.ones(1), np.zeros(3, np.float32)).dtype.name
+    >>> parameter(np, 0.5, np.zeros(3, np.float32)), parameter(np, np.ones(1), np.zeros(3, np.float16)).dtype.name
     (0.5, 'float32')
     """
     known = dtypes.row_of(x.dtype)
     if isinstance(value, (int, float, complex)) and known is not None:
         if isinstance(value, complex) and known.kind != "c":
             raise DTypeError(f"{value!r} is no value of {x.dtype}, in which this is computed")
-        if known.narrow is None:
-            # NumPy's numbers have a dtype of their own, and truths another one.
-            return value.item() if isinstance(value, np.generic) else +value
-        # A narrow float is rounded as the arrays' own library rounds.
-        theirs = not isinstance(x.dtype, np.dtype)
-        return (
-            xp.asarray(value, dtype=x.dtype, device="cpu") if theirs else np.asarray(value, x.dtype)
-        ).item()
+        # NumPy's numbers have a dtype of their own, and truths another one.
+        return value.item() if isinstance(value, np.generic) else +value
     weights = enter(value, x)[1][0]
     if kind_of(weights.dtype) not in (REAL if kind_of(x.dtype) != "c" else (*REAL, "c")):
         raise DTypeError(f"{weights.dtype} is no dtype of weights for {x.dtype}, in which this is computed")
-    return xp.astype(weights, x.dtype if dtype is None else dtype)
+    if dtype is None:
+        dtype = x.dtype if weights.dtype == x.dtype else computed_in(xp, x)
+    return xp.astype(weights, dtype, copy=False)
 
 
 def kind_of(dtype: Any) -> str:

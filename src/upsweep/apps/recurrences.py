@@ -34,7 +34,8 @@ def ema(
 
     Args:
         x: real or complex array; integers are averaged as float64.
-        alpha: the weight of the newest item, from 0 to 1: a scalar or an array that broadcasts to x.
+        alpha: the weight of the newest item, from 0 to 1: a scalar or an array that broadcasts to x. Beside half precision it
+            keeps the digits of float32, in which `1 - alpha` is computed, too.
         halflife: instead of alpha, the time after which a weight has halved: `1 - alpha[t]` is
             `2 ** -((times[t] - times[t-1]) / halflife)`.
         times: with halflife, the time of each item, of x's shape or 1-D along the axis: numbers, or datetime64 with a halflife
@@ -141,7 +142,8 @@ def discounted_sum(
 
     Args:
         rewards: real array; integers are summed as float64.
-        gamma: the discount: a scalar or an array that broadcasts to the rewards.
+        gamma: the discount: a scalar or an array that broadcasts to the rewards. Beside half precision it keeps the digits of
+            float32.
         dones: true at the last item of an episode (the rewards' shape, or 1-D along the axis): nothing flows across,
             not even a NaN.
         axis: the axis of time; it may be left out for 1-D input only.

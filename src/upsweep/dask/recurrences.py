@@ -22,7 +22,8 @@ def linear_recurrence(
     """`h[t] = a[t] h[t-1] + b[t]` of Dask arrays, from `h[-1] = initial`, as `upsweep.linear_recurrence`, lazily.
 
     Args:
-        a, b: Dask arrays, or arrays and numbers among them. `a` broadcasts to the shape of `b`, whose dtype must hold it.
+        a, b: Dask arrays, or arrays and numbers among them. `a` broadcasts to the shape of `b`, whose dtype must hold it; beside
+            half precision it keeps the digits of float32.
         initial, axis, reverse, segments: as in `upsweep.dask.scan`.
 
     Returns:
@@ -33,12 +34,13 @@ def linear_recurrence(
     [2.0, 2.0, 2.0]
     """
     b = da.asarray(b)
+    computed = accumulator(b.dtype)
     if not isinstance(a, da.Array):
-        a = held(a, b.dtype, "a", "b.astype({!r})")
+        a = held(a, computed, "a", "b.astype({!r})")
     elif not fits(a.dtype, b.dtype):
         raise DTypeError(f"a of {a.dtype} does not fit b's {b.dtype}: pass b.astype({str(a.dtype)!r})")
     start = None if initial is None else (1, initial)
-    given = da.broadcast_to(a.astype(b.dtype), b.shape), b
+    given = da.broadcast_to(a.astype(computed), b.shape), b
     return scanned(
         ops.AFFINE, (given[0].rechunk(b.chunks), b), axis, False, reverse, start, None, segments, (1,)
     )[0]
@@ -98,10 +100,10 @@ def _floating(x: Any) -> Any:
 
 
 def _weight(value: Any, x: Any) -> Any:
-    """A weight of x's dtype, in the dtype that a scan computes in."""
+    """A weight in the dtype that a scan of x computes in."""
+    computed = accumulator(x.dtype)
     number = isinstance(value, (int, float, complex))
-    rounded = held(value, x.dtype, "a weight") if number else da.asarray(value).astype(x.dtype)
-    return rounded.astype(accumulator(x.dtype))
+    return held(value, computed, "a weight") if number else da.asarray(value).astype(computed)
 
 
 def _along(values: Any, x: Any, dim: int) -> Any:

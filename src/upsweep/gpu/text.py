@@ -22,7 +22,7 @@ def declared(
     """The part of the text that says what is scanned. The last three arguments say how each array is moved, and where block
     sums are kept.
     """
-    numbers = {**numbers, "WIDEST": max(d.itemsize for d in (*plan.loads, *params.stored(plan)))}
+    numbers = {**numbers, "WIDEST": max(x.size for x in (*layout.moving(), *layout.stores))}
     truths = {**truths, "INITIAL": plan.initial, "EXCLUSIVE": plan.exclusive, "REDUCE": plan.reduce}
     # A tile may end behind the last item.
     truths["NEAR_ITEMS"] = layout.n <= 1 << 30

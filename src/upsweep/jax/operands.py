@@ -50,10 +50,10 @@ def _near(x: Array) -> bool:
 
 
 def multiplier(a: Any, b: Array, what: str) -> Array:
-    """A multiplier of b's rank, whose axes of one item hold for all of b's. A number takes b's dtype. An array of another dtype
-    than b's is read in the dtype that is computed in: half precision would make 1 of 0.999.
+    """A multiplier of b's rank, whose axes of one item hold for all of b's. Numbers and arrays of another dtype than b's are read
+    in the dtype that is computed in: half precision would make 1 of 0.999.
     """
-    alike = getattr(a, "dtype", None) == b.dtype or arguments.is_number(a)
+    alike = getattr(a, "dtype", None) == b.dtype
     return ranked(held(a, b.dtype if alike else accumulator(np.dtype(b.dtype)), what), b)
 
 

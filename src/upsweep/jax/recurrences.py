@@ -29,7 +29,8 @@ def linear_recurrence(
 
     Args:
         a: an array or number that broadcasts to the shape of b.
-        b: an array, whose dtype holds a.
+        b: an array, whose dtype holds a. Half precision is computed in float32, in which numbers and arrays of another dtype keep
+            their digits.
         initial, axis, reverse, segments, order: as in `upsweep.linear_recurrence`.
 
     >>> import jax.numpy as jnp, upsweep.jax as uj
@@ -60,10 +61,9 @@ def ema(
     if alpha is None:
         halves = half_lives(_steps(times, x, dim), halflife)
         alpha = 1 - jnp.exp2(-jnp.where(halves < 0, jnp.nan, halves))
-    alpha = ranked(held(alpha, x.dtype, "alpha"), x)
+    dtype, x = x.dtype, single(x)
+    weight = alpha = ranked(held(alpha, x.dtype, "alpha"), x)
     start, heads = None if initial is None else rows_of(initial, x, dim), heads_of(segments, x, dim)
-    dtype, x, alpha = x.dtype, single(x), single(alpha)
-    weight = alpha
     if start is None:
         first = jnp.arange(x.shape[dim]).reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)]) == 0
         weight = jnp.where(first if heads is None else first | heads, 1, alpha)

@@ -40,7 +40,7 @@ def gradients(
     if not wanted:
         return None, db, into
     da = (_sums_within if within else _sums)(g if within else s, a, h, initial, flags, dim, reverse)
-    return da.to(h.dtype), db, into
+    return da.to(a.dtype), db, into
 
 
 def in_one_pass(a: Tensor, h: Tensor, heads: Tensor | None, order: str) -> bool:
@@ -53,7 +53,7 @@ def _backwards(
 ) -> Tensor:
     half = unrounded and g.dtype in _HALF
     into = g.float() if half else torch.empty_like(g)
-    later = ahead(a, dim, reverse).to(into.dtype).expand(g.shape)
+    later = ahead(a.float() if half else a, dim, reverse).expand(g.shape)
     how = {"segments": segments_of(heads, g, dim), "reverse": not reverse, "order": order, "out": into}
     return up.linear_recurrence(later, into if half else g, axis=dim, **how)
 

@@ -82,7 +82,7 @@ def _weighed_behind_first(s, g, rest, weight, index):
 
 def _numbers(x: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
     """What an average keeps of itself, and what an item counts."""
-    weight = single(torch.full((1,) * x.ndim, alpha, dtype=x.dtype, device=x.device))
+    weight = torch.full((1,) * x.ndim, alpha, dtype=accumulator(x.dtype), device=x.device)
     return 1 - weight, weight
 
 

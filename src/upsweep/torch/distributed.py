@@ -221,7 +221,7 @@ class _Recurrence(torch.autograd.Function):
             keep=(1,),
         )
         before = _shifted(h, first.to(h.dtype), axis, reverse)
-        return s * before.conj(), s, None, None, None, None
+        return s.to(a.dtype) * before.conj(), s, None, None, None, None
 
 
 def _shifted(x: Tensor, first: Tensor, axis: int, reverse: bool) -> Tensor:

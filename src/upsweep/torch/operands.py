@@ -138,16 +138,19 @@ def single(x: Tensor) -> Tensor:
 
 
 def multiplier(a: Any, b: Any) -> tuple[Tensor, Tensor]:
-    """A multiplier of b's rank, whose axes of one item hold for all of b's, and a common dtype."""
+    """A multiplier of b's rank, whose axes of one item hold for all of b's, and b. Tensors take a common dtype. Numbers, other
+    arrays, and tensors without dimensions of another dtype take the dtype that b is computed in: half precision would make 1 of
+    0.999.
+    """
     b = tensor(b)
-    a = a if isinstance(a, Tensor) else held(a, b.dtype, b.device, "the multiplier")
-    if a.shape != b.shape:
-        if not _fits(a, b):
-            raise ShapeError(f"a of shape {tuple(a.shape)} does not broadcast to b's shape {tuple(b.shape)}")
-        a = a if a.ndim else a.to(b.device)
-    if a.dtype != b.dtype:
-        dtype = torch.promote_types(a.dtype, b.dtype)
-        a, b = a.to(dtype), b.to(dtype)
+    if isinstance(a, Tensor) and (a.ndim or _kind(a.dtype) > _kind(b.dtype)):
+        b = b.to(torch.promote_types(a.dtype, b.dtype))
+    if isinstance(a, Tensor) and (a.ndim or a.dtype == b.dtype):
+        a = a.to(b.dtype) if a.ndim else a.to(b.device)
+    else:
+        a = held(a, accumulator(b.dtype), b.device, "the multiplier")
+    if not _fits(a, b):
+        raise ShapeError(f"a of shape {tuple(a.shape)} does not broadcast to b's shape {tuple(b.shape)}")
     return a if a.ndim == b.ndim else a.reshape((1,) * (b.ndim - a.ndim) + a.shape), b
 
 

@@ -97,7 +97,7 @@ def _composed_gradients(
     else:
         s = recurrence(ahead(a, dim, reverse).conj(), g, None, heads, dim, not reverse, order)
     first = zero_before(h, dim) if initial is None else initial.to(h.dtype)
-    da = (s * before(h, first, heads, dim, reverse).conj()).sum_to_size(a.shape).to(dtype)
+    da = (s * before(h, first, heads, dim, reverse).conj()).sum_to_size(a.shape).to(given.dtype)
     db, into = s.to(dtype), None
     if initial is not None:
         into = over_starts(given.conj() * db, heads, dim, reverse).to(initial.dtype)
@@ -146,7 +146,7 @@ def recurrence_tangent(
     if da is not None:
         first = zero_before(h, dim) if initial is None else initial.to(h.dtype)
         db = da * before(h, first, heads, dim, reverse) + db
-    return recurrence(a, db, d_initial, heads, dim, reverse, order)
+    return recurrence(a, db, d_initial, heads, dim, reverse, order).to(h.dtype)
 
 
 recurrence = differentiable(

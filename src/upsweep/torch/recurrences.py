@@ -42,7 +42,9 @@ def linear_recurrence(
     The gradient is the recurrence with a, run backwards: one scan; the tangent is the recurrence with a.
 
     Args:
-        a: a tensor or number that broadcasts to the shape of b; a number that b's dtype can hold.
+        a: a tensor or number that broadcasts to the shape of b. Tensors promote as PyTorch's do. A number, or a tensor without
+            dimensions, changes no dtype: it is taken in the dtype that b is computed in, beside half precision float32. So are
+            arrays of NumPy.
         b: a tensor.
         initial, axis, reverse, segments, order: as in `upsweep.linear_recurrence`. In order "sequential" the gradient is one
             pass that reads three arrays and writes two.
@@ -84,10 +86,9 @@ def ema(
     heads = heads_of(segments, x, dim)
     if plain:
         return averages.average(x, float(alpha), heads, dim, order)
-    alpha = multiplier(held(alpha, x.dtype, x.device, "alpha"), x)[0]
+    dtype, x = x.dtype, single(x)
     start = rows_of(initial, x, dim)
-    dtype, x, alpha = x.dtype, single(x), single(alpha)
-    weight = alpha
+    weight = alpha = multiplier(held(alpha, x.dtype, x.device, "alpha"), x)[0]
     if start is None and x.numel():
         weight = torch.where(starts_of(heads, x, dim, False), 1, alpha)
     return recurrence(1 - alpha, weight * x, start, heads, dim, False, order).to(dtype)
