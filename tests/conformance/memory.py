@@ -134,6 +134,7 @@ class Emulated(Device):
         from upsweep.gpu import launch, one_pass, selecting, workspaces
 
         one_pass.loaded.cache_clear()
+        selecting._kernels.cache_clear()
         selecting._course.cache_clear()
         launch._launches.clear()
         launch._kernel.cache_clear()

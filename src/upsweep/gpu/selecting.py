@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import Any, NamedTuple
@@ -63,7 +62,7 @@ class Select(NamedTuple):
         return {
             "KEY": self.key, "THREADS": threads, "ITEMS": items, "VECTOR": vector, "BLOCKS": blocks,
             "EVEN": True, "TEST": self.test is not None, "ITEM": types[0], "ANSWER": types[1],
-            "TOGETHER": TOGETHER, "WRITES": max(1, WRITES[self.by_flags] // (threads * items)), "RUNS": self.runs, "FEW": FEW,
+            "TOGETHER": TOGETHER, "WRITES": self.writes, "RUNS": self.runs, "FEW": FEW,
             "VALUES": self.values, "PLACES": self.places, "LENGTHS": self.lengths, "REST": self.rest,
         }  # fmt: skip
 
@@ -71,24 +70,30 @@ class Select(NamedTuple):
     def by_flags(self) -> bool:
         return not self.runs and self.test is None
 
+    @property
+    def writes(self) -> int:
+        """Tiles that a block writes."""
+        threads, items, _, _ = SHAPES[self.size]
+        return max(1, WRITES[self.by_flags] // (threads * items))
+
     def kept(self, x: View | None, flags: View | None) -> tuple[int, list[View]]:
         """The number of kept items, and new memory that begins with them when the device has come so far."""
         like = x or flags
         assert like is not None
         (n,) = like.shape
-        large = self._room(x, like, n)
-        small = [] if self.rest else self._room(x, like, n // FEW)
+        few = -1 if self.rest else n // FEW
+        large, small = self._room(x, like, n), self._room(x, like, few)
         if not n:
             return 0, [v for v in large if v]
         box = mailbox.box(like.device)
-        self.into(x, flags, large, box.ptr, small)
+        self.into(x, flags, (n, *map(_at, large)), box.ptr, (few, *map(_at, small)))
         count = box.wait(stream_of(like))
-        return count, [v for v in (small if small and count <= n // FEW else large) if v]
+        return count, [v for v in (small if count <= few else large) if v]
 
     def _room(self, x: View | None, like: View, size: int) -> list[View | None]:
-        """New memory for so many kept items."""
+        """New memory for so many kept items, and none for fewer than none."""
         wanted = (self.values, x.dtype if x else INT64), (self.places, INT64), (self.lengths, INT64)
-        return [empty(like, (size,), dtype) if wants else None for wants, dtype in wanted]
+        return [empty(like, (size,), dtype) if wants and size >= 0 else None for wants, dtype in wanted]
 
     def cut(self, x: View | None, flags: View | None) -> list[Any]:
         """Arrays of just the kept items."""
@@ -99,12 +104,12 @@ class Select(NamedTuple):
         self,
         x: View | None,
         flags: View | None,
-        large: Sequence[View | None],
+        large: tuple[int, ...],
         count: int,
-        small: Sequence[View | None] = (),
+        small: tuple[int, ...] = (-1, 0, 0, 0),
     ) -> None:
         """Writes as many kept items as there is room for into the given memory, the small one where it takes them all, and their
-        full number to the address `count`.
+        full number to the address `count`. Memory is how many items it takes, and the addresses for values, places and lengths.
         """
         like = x or flags
         assert like is not None
@@ -114,7 +119,7 @@ class Select(NamedTuple):
         work = zeros(like, course.cleared, course.more)
         parameter = _NUMBERS.pack(
             x.ptr if x else 0, flags.ptr if flags else 0, like.shape[0], skip, course.tiles,
-            *(_given(small) if small else (-1, 0, 0, 0)), *_given(large),
+            *small, *large,
             work.ptr + course.marks, work.ptr + 8 * course.cleared, count, *[work.ptr + at for at in course.levels], course.words,
         )  # fmt: skip
         stream = stream_of(like)
@@ -144,6 +149,13 @@ class Course(NamedTuple):
     words: int
 
 
+@lru_cache(256)
+def _kernels(how: Select, even: bool, device: int) -> list[Kernel]:
+    """The two kernels of a selection."""
+    spec, python = how.spec | {"EVEN": even}, (how.test,) if how.test else ()
+    return [kernel("select", name, spec, device, python=python) for name in ("upsweep_mark", "upsweep_write")]
+
+
 @lru_cache(1024)
 def _course(how: Select, n: int, skip: int, even: bool, device: int) -> Course:
     """That of n items; `skip` and `even` say how these lie: kernels/kept.cuh."""
@@ -155,20 +167,15 @@ def _course(how: Select, n: int, skip: int, even: bool, device: int) -> Course:
     words += words % 2
     cleared, mark = words * (1 + how.lengths), 4 if items > 16 else 2
     slots = tiles * tile // 2 * how.size if how.values and not how.by_flags else 0
-    spec, python = how.spec | {"EVEN": even}, (how.test,) if how.test else ()
-    blocks = -(-tiles // TOGETHER) if how.by_flags else tiles, -(-tiles // spec["WRITES"])
-    kernels = [
-        kernel("select", name, spec, device, python=python) for name in ("upsweep_mark", "upsweep_write")
-    ]
+    blocks = -(-tiles // TOGETHER) if how.by_flags else tiles, -(-tiles // how.writes)
     return Course(
-        list(zip(kernels, blocks, strict=True)), threads, tiles, cleared, (slots + tiles * threads * mark) // 8,
-        8 * cleared + slots, [8 * first for first in levels], words,
+        list(zip(_kernels(how, even, device), blocks, strict=True)), threads, tiles, cleared,
+        (slots + tiles * threads * mark) // 8, 8 * cleared + slots, [8 * first for first in levels], words,
     )  # fmt: skip
 
 
-def _given(room: Sequence[View | None]) -> list[int]:
-    """How many items the memory has room for, and where it lies."""
-    return [min(v.shape[0] for v in room if v), *[v.ptr if v else 0 for v in room]]
+def _at(memory: View | None) -> int:
+    return memory.ptr if memory else 0
 
 
 def pack(x: Any, keep: Any) -> Any:
@@ -195,7 +202,8 @@ def select(x: Any, keep: Any, values: Any, places: Any, lengths: Any) -> Any:
     wanted = {"values": values is not None, "places": places is not None, "lengths": lengths is not None}
     count = zeros(items, 1)
     if items.shape[0]:
-        how._replace(**wanted).into(items, flags, outputs, count.ptr)
+        room = min(v.shape[0] for v in outputs if v)
+        how._replace(**wanted).into(items, flags, (room, *map(_at, outputs)), count.ptr)
     return count.owner.reshape(())
 
 
