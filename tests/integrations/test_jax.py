@@ -408,6 +408,8 @@ def test_one_result_a_segment(reverse):
         jax.jit(lambda x, k: uj.reduce(x, axis=0, segments=up.segments.keys(k)))(x, jnp.arange(20))
     np.testing.assert_array_equal(uj.reduce(jnp.asarray(x), axis=0), up.reduce(x, axis=0))
     assert uj.reduce(jnp.ones((0, 2)), axis=0).tolist() == [0, 0]
+    nothing = uj.reduce(jnp.ones((0, 2)), "max", axis=0, initial=0.5, segments=up.segments.lengths([0, 0, 0]))
+    assert nothing.tolist() == [[0.5, 0.5]] * 3
 
 
 def test_every_function_takes_the_loops_order():

@@ -141,8 +141,11 @@ def reduce(
         return jnp.take(y, 0 if reverse else n - 1, dim) if n else _nothing(op, y, initial, dim)
     ends = offsets_of(segments, x, dim)
     first, behind = ends[:-1], ends[1:]
+    if n == 0:
+        shape = tuple([len(first) if d == dim else size for d, size in enumerate(y.shape)])
+        return jnp.broadcast_to(jnp.expand_dims(_nothing(op, y, initial, dim), dim), shape)
     empty = first == behind
-    made = jnp.take(y, jnp.clip(first if reverse else behind - 1, 0, max(n - 1, 0)), dim, mode="fill")
+    made = jnp.take(y, jnp.clip(first if reverse else behind - 1, 0, n - 1), dim, mode="fill")
     if not isinstance(empty, Tracer) and not empty.any():
         return made
     empty = empty.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
