@@ -186,7 +186,7 @@ NUMBERS = {
     "rows": ("bfloat16", (5, 300), 1, "tree"),
     "columns": ("float16", (260, 35), 0, "tree"),
     "short": ("bfloat16", (16, 300), 0, "tree"),
-    "walk": ("float8_e4m3fn", (40, 35), 0, "sequential"),
+    "walk": ("float8_e4m3fn", (70, 35), 0, "sequential"),
 }
 
 

@@ -54,8 +54,9 @@ def heads_of(segments: Segments | None, x: Tensor, dim: int) -> Tensor | None:
 
 def offsets_of(segments: Segments, x: Tensor, dim: int) -> Tensor:
     """Where each segment starts, and where the last one ends. Flags and keys are counted, so that a GPU is waited for."""
-    n = x.shape[dim]
-    if x.ndim > 1 and np.ndim(segments.values) > 1:
+    n, values = x.shape[dim], segments.values
+    # The compiler knows no np.ndim of a tensor.
+    if x.ndim > 1 and (values.ndim if isinstance(values, Tensor) else np.ndim(values)) > 1:
         raise SegmentError(
             "rows with segments of their own reduce to different numbers of results: pass 1-D segments"
         )
