@@ -180,10 +180,7 @@ class Choice:
             "OWN": rounded_up(room.own, 128),
             "HEADS_AT": at_heads,
             "KEEPS": int(min(room.sums) >= 0),
-        }
-        if layout.moving():
-            numbers["SUMS_FLIP"] = int(flip(layout.moving()[0], shape.lanes * shape.items))
-        numbers |= {
+            "SUMS_FLIP": int(flip(layout.moving()[0], shape.lanes * shape.items)) if layout.moving() else 0,
             "HEADS_MODE": "SHIFTED" if heads is None or abs(heads.along) == 1 else "STRIDED",
             "HEADS_PITCH": pitch(shape, apart) if apart else 0,
             "HEADS_BEGIN": begin(shape, apart) if apart else -1,

@@ -79,10 +79,8 @@ class Columns(Choice):
         return inputs, places_of_lines(plan, self.layout, self.shape), heads
 
     def moved(self, plan: Plan, x: Lane, at: int, read: bool) -> dict[str, Any]:
-        loose, grain = (
-            patched(x) and at >= 0,
-            self._grain_read(x) if read else self._grain_written(plan, x, at),
-        )
+        loose = patched(x) and at >= 0
+        grain = self._grain_read(x) if read else self._grain_written(plan, x, at)
         return {
             "at": at, "turned": turned(x), "grain": grain, "pitch": pitch(self.shape, x) if loose else 0,
             "begin": begin(self.shape, x),
