@@ -41,6 +41,20 @@ def test_lines_come_in_blocks_that_a_stream_takes_whole(tmp_path, monkeypatch, f
     assert [w for _, _, kept in made for w in kept["w"].to_pylist()] == [f"{i}" for i in range(first, 9000)]
 
 
+def test_not_all_is_done_before_the_last_block(tmp_path, monkeypatch):
+    """Also where the reader has come to the end of the file, as it has while its first blocks are scanned."""
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 13)
+    (tmp_path / "t.csv").write_text("\n".join(["v", *map(str, range(9000))]))
+    table = blocks.opened(tmp_path / "t.csv")
+    done = []
+    for at, _, _ in table.blocks(0, ["v"], {}, []):
+        time.sleep(0.05)
+        done.append(at)
+    assert len(done) > 3
+    assert max(done[:-1]) < done[-1] == table.total
+
+
 @pytest.mark.parametrize("suffixes", [("npy", "npy"), ("zarr", "zarr"), ("npy", "zarr")])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_both_kinds_of_files(tmp_path, small_chunks, suffixes, axis):

@@ -152,7 +152,8 @@ class _Csv:
                     skipped = min(first, batch.num_rows)
                     first -= skipped
                     if skipped < batch.num_rows:
-                        yield min(file.tell(), self.total), batch.slice(skipped)
+                        # The reader is ahead of its blocks: at the end of the file, rows may still come.
+                        yield min(file.tell(), self.total - 1), batch.slice(skipped)
             except pa.ArrowInvalid as error:
                 if "straddl" in str(error):
                     raise FileError(
