@@ -121,9 +121,9 @@ class Emulated(Device):
 
     def __init__(self, patch: Any, architecture: int = 90, seed: int = 0) -> None:
         super().__init__("cuda")
-        from emulator.device import Array, Gpu
+        from emulator.device import Array, Gpu, room
 
-        self.made, self.gpu = Array, Gpu(architecture, seed)
+        self.made, self.room, self.gpu = Array, room, Gpu(architecture, seed)
         self.gpu.patch(patch)
         self.forget()
 
@@ -145,11 +145,16 @@ class Emulated(Device):
     def knows(self, dtype: np.dtype) -> bool:
         return dtype.kind not in "mM"
 
+    def put(self, memory: np.ndarray) -> Any:
+        there = self.room(memory.nbytes)
+        there[:] = memory
+        return there
+
     def array(self, memory: Any, at: Place) -> Any:
         return self.made(at.on(memory))
 
     def value(self, x: np.ndarray) -> Any:
-        return self.made(np.array(x, order="C"))
+        return self.made(self.put(np.frombuffer(x.tobytes(), np.uint8)).view(x.dtype).reshape(x.shape))
 
     def host(self, x: Any) -> np.ndarray:
         nbytes = math.prod(x.shape) * x.dtype.itemsize

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import math
+from collections import deque
 from collections.abc import Sequence
 from contextlib import nullcontext
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -13,8 +16,10 @@ from cuda.bindings import nvjitlink  # pyright: ignore[reportAttributeAccessIssu
 from emulator.ptx import Kernel, translated
 from emulator.warps import run
 from no_device import tell_capability
-from upsweep.gpu import compile, driver, mailbox
+from upsweep.engine import LIKENESS, Likeness, Way
+from upsweep.gpu import arrays, compile, driver, mailbox
 from upsweep.gpu.functions import Linked, python_ltoir
+from upsweep.gpu.view import View
 
 MULTIPROCESSORS = 3
 
@@ -35,13 +40,24 @@ def ptx(kernel: str, spec: str, python: Sequence[Linked], arch: int) -> bytes:
     return bytes(text)
 
 
+_recent: deque[np.ndarray] = deque(maxlen=64)
+
+
+def room(nbytes: int) -> np.ndarray:
+    """Memory at a multiple of 256 bytes, which begins as noise. No later memory lies there for a while: the pointer of an earlier
+    call leads to what that call left.
+    """
+    noise = np.random.default_rng(nbytes).integers(0, 256, nbytes + 256, np.uint8)
+    _recent.append(noise)
+    return noise[-noise.ctypes.data % 256 :][:nbytes]
+
+
 class Memory:
-    """As `driver.Memory`; it begins as noise."""
+    """As `driver.Memory`."""
 
     def __init__(self, nbytes: int, device: int, stream: int) -> None:
         self.nbytes, self.device, self.stream = nbytes, device, stream
-        noise = np.random.default_rng(nbytes).integers(0, 256, nbytes + 512, np.uint8)
-        self.held = noise[-noise.ctypes.data % 256 :]
+        self.held = room(max(nbytes, 16))
         self.ptr = self.held.ctypes.data
 
 
@@ -84,6 +100,8 @@ class Gpu:
         patch.setattr(compile, "cubin", ptx)
         tell_capability(patch, divmod(self.architecture, 10))
         patch.setattr(mailbox, "box", lambda device: Box())
+        patch.setitem(arrays._viewers, Array, _view)
+        patch.setitem(LIKENESS, Array, KIND.likeness)
 
     def load(self, code: bytes, name: str, shared: int, device: int) -> Any:
         self.loaded.add(name)
@@ -109,13 +127,39 @@ def _fill(ptr: int, value: int, count: int, kind: Any) -> None:
         np.ctypeslib.as_array((kind * count).from_address(ptr))[:] = value
 
 
-class Array:
-    """An array of this machine's memory that says it is a GPU's."""
+class Foreign:
+    """An array of this machine's memory that says it is a GPU's, of a library that upsweep does not know."""
 
     def __init__(self, held: np.ndarray) -> None:
         self.held, self.shape, self.dtype = held, held.shape, held.dtype
-        self.ndim, self.itemsize = held.ndim, held.itemsize
+        self.ndim, self.itemsize, self.strides = held.ndim, held.itemsize, held.strides
+        self.ptr = held.ctypes.data
         self.__cuda_array_interface__ = {
             "shape": held.shape, "typestr": held.dtype.str, "strides": held.strides, "version": 3,
             "data": (held.ctypes.data, not held.flags.writeable),
         }  # fmt: skip
+
+
+class Array(Foreign):
+    """The same of a library that upsweep knows: a call like an earlier one goes a shorter way."""
+
+
+def _view(x: Array) -> View:
+    return View(x.ptr, x.shape, x.strides, x.dtype, 0, KIND, x, not x.held.flags.writeable)
+
+
+def _made(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> Array:
+    return Array(room(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape))
+
+
+KIND = arrays.Kind(
+    _view,
+    lambda like, shape, dtype: _view(_made(like, shape, dtype)),
+    lambda view: 0,
+    likeness=Likeness(
+        lambda x: (x.dtype, x.shape, x.strides),
+        {"cuda": Way(arrays.made_by(_made))},
+        lambda y: y.held.flags.writeable,
+    ),
+    pointer=attrgetter("ptr"),
+)
