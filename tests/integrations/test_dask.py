@@ -92,13 +92,16 @@ def test_errors():
         ud.scan(x.ravel()[x.ravel() > 0])
 
 
-def slowly(block):
-    time.sleep(0.2)
+def held(block, folder, block_id=None):
+    """All blocks but two wait until a worker has died."""
+    (folder / f"block {block_id}").touch()
+    while len(list(folder.iterdir())) > 2 and not (folder / "died").exists():
+        time.sleep(0.01)
     return block
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_worker_dies_half_way():
+def test_a_worker_dies_half_way(tmp_path):
     distributed = pytest.importorskip("distributed")
     (x,) = HASH.draw(4000)
     with (
@@ -107,13 +110,15 @@ def test_a_worker_dies_half_way():
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        slow = da.from_array(x, chunks=200).map_blocks(slowly, dtype=x.dtype)
-        future = client.compute(ud.scan(slow, HASH.op))
         workers = client.run(os.getpid)
-        time.sleep(1.0)
+        slow = da.from_array(x, chunks=200).map_blocks(held, tmp_path, meta=x[:0])
+        future = client.compute(ud.scan(slow, HASH.op))
+        while len(list(tmp_path.iterdir())) < 3:
+            time.sleep(0.01)
         assert not future.done()
         os.kill(next(iter(workers.values())), signal.SIGKILL)
-        got = future.result(timeout=60)
+        (tmp_path / "died").touch()
+        got = future.result(timeout=300)
     np.testing.assert_array_equal(got, up.scan(x, HASH.op))
 
 

@@ -229,8 +229,8 @@ def _progress() -> Iterator[tuple[Any, dict[str, int]]]:
 
 @contextmanager
 def _bars() -> Iterator[Any]:
-    """Bars, where somebody sees them."""
-    if not sys.stderr.isatty():
+    """Bars, where somebody sees them, and where the terminal can go back in a line."""
+    if not sys.stderr.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
         yield lambda doing, done, total: None
         return
     from rich.console import Console
@@ -242,7 +242,7 @@ def _bars() -> Iterator[Any]:
 
         def show(doing: str, done: int, total: int) -> None:
             if doing not in tasks:
-                tasks[doing] = bars.add_task(doing, total=total)
+                tasks[doing] = bars.add_task(doing, total=total, completed=done)
             bars.update(tasks[doing], completed=done, total=total)
 
         yield show

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -146,20 +147,25 @@ class _Csv:
                     arrow.ConvertOptions(include_columns=[*names], column_types=types),
                 )
                 inferred = [name for name in names if name not in types]
-                for batch in lines:
+                # The reader is ahead of its blocks, each of which is as long as the next.
+                for number, batch in enumerate(lines, 1):
                     while inferred:
                         self._refuse_long(inferred.pop(), batch)
                     skipped = min(first, batch.num_rows)
                     first -= skipped
                     if skipped < batch.num_rows:
-                        # The reader is ahead of its blocks: at the end of the file, rows may still come.
-                        yield min(file.tell(), self.total - 1), batch.slice(skipped)
-            except pa.ArrowInvalid as error:
-                if "straddl" in str(error):
-                    raise FileError(
-                        f"a line of {self._path.name} is longer than {BLOCK_BYTES:,} bytes"
-                    ) from None
-                raise FileError(f"{error}; dtype= names another type to read as") from None
+                        yield min(number * BLOCK_BYTES, self.total - 1), batch.slice(skipped)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise FileError(self._said(str(error))) from None
+
+    def _said(self, error: str) -> str:
+        """What pyarrow says, with the name of the column and what to do."""
+        error = re.sub(r"CSV column #(\d+)", lambda at: f"column {self.names[int(at[1])]!r}", error)
+        if "straddl" in error:
+            return f"a line of {self._path.name} is longer than {BLOCK_BYTES:,} bytes"
+        if "invalid UTF8" in error:
+            return f"{error}: convert {self._path.name} first, by iconv"
+        return f"{error}; dtype= (--dtype) names another type to read as" if "conversion" in error else error
 
     def _refuse_long(self, name: str, batch: Any) -> None:
         """A FileError for whole numbers in the first batch that int64 does not hold: pyarrow would make floats of them."""

@@ -73,7 +73,7 @@ class Columns:
         known = pa.from_numpy_dtype(np.dtype(self.types[name])) if name in self.types else column.type
         if column.type != known:
             # Not where nothing changes: the first cast imports for as long as half a million numbers take to scan.
-            column = column.cast(known)
+            column = _cast(name, column, known)
         t = column.type
         floats = pa.types.is_floating(t)
         if column.null_count and pa.types.is_primitive(t) and not (floats and self._missing_as_nan):
@@ -85,15 +85,48 @@ class Columns:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise FileError(f"column {name!r} of {t} cannot be scanned: {error}") from None
         if values.dtype.kind not in "biufmM":
-            raise FileError(f"column {name!r} holds {t}, which cannot be scanned")
+            raise FileError(f"column {name!r} holds {_what(column)}, which cannot be scanned{_instead(t)}")
         return values
+
+
+def _cast(name: str, column: Any, known: Any) -> Any:
+    """A column as numbers of another type. Integers become the nearest floats, as NumPy's do."""
+    import pyarrow as pa
+
+    rounds = pa.types.is_integer(column.type) and pa.types.is_floating(known)
+    try:
+        return column.cast(known, safe=not rounds)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise FileError(f"column {name!r} of {column.type} cannot be read as {known}: {error}") from None
+
+
+def _what(column: Any) -> str:
+    """What a column holds, with the first text that is no number."""
+    import pyarrow as pa
+
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return str(column.type)
+    texts = (text for text in column.to_pylist() if text and not _is_number(text))
+    return f"text, such as {next(texts, '')!r}"
+
+
+def _instead(t: Any) -> str:
+    """How to read what cannot be scanned as it stands."""
+    import pyarrow as pa
+
+    if pa.types.is_null(t):
+        return ": it begins with missing values, and dtype= (--dtype) says what the others are"
+    return ": dtype='float64' (--dtype float64) reads it as floats" if pa.types.is_decimal(t) else ""
 
 
 def arrow_type(dtype: np.dtype, zone: str | None) -> Any:
     """The type of numbers, or of times in a zone."""
     import pyarrow as pa
 
-    made = pa.from_numpy_dtype(dtype)
+    try:
+        made = pa.from_numpy_dtype(dtype)
+    except pa.ArrowNotImplementedError:
+        raise FileError(f"a table has no columns of {dtype}") from None
     return pa.timestamp(made.unit, zone) if zone and pa.types.is_timestamp(made) else made
 
 
