@@ -181,6 +181,22 @@ def test_all_that_an_operator_uses_is_looked_at(edited, engine):
     assert keys[0] == keys[2] != keys[1]
 
 
+@pytest.mark.parametrize("engine", ["cpu", "numpy"])
+def test_functions_of_one_name_are_different_functions(engine):
+    """math's floor gives an integer, NumPy's a float; beside integers math's pow gives a float, that of operator an integer."""
+
+    def of(floor):
+        return lambda x: floor(x)
+
+    def power(pow):
+        return lambda total, x: pow(x, 2)
+
+    for floor, dtype in ((math.floor, int), (np.floor, float), (math.floor, int)):
+        assert up.scan(np.array([1.5]), map=of(floor), engine=engine).dtype == dtype
+    for pow, dtype in ((operator.pow, int), (math.pow, float), (operator.pow, int)):
+        assert up.scan(np.array([3]), finish=power(pow), engine=engine).dtype == dtype
+
+
 class Scaled:
     FACTOR = 2.0
 

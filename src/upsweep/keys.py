@@ -24,7 +24,8 @@ def freeze(value: Any, within: tuple[Any, ...] = (), names: Sequence[str] = ()) 
     and the modules that the value was met in. Of a module only the attributes of these `names` count."""
     value = getattr(value, "py_func", value)
     if is_named(value):
-        return ("named", value.__module__ if isinstance(value, type) else "", value.__name__)
+        # `floor` of math gives an integer, that of NumPy a float.
+        return ("named", getattr(value, "__module__", None), value.__name__)
     if isinstance(value, (types.FunctionType, types.ModuleType)):
         if value in within:
             return ("itself", within.index(value))
