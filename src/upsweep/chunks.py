@@ -54,6 +54,21 @@ class Standing:
     kind: tuple[Any, ...] | None = None
     """The axis, the shape of the rows and the dtypes of the chunks so far."""
 
+    def kind_of(self, axis: int, shape: tuple[int, ...], dtypes: tuple[np.dtype, ...]) -> tuple[Any, ...]:
+        """The kind of a chunk that goes on where the chunks before it stopped; an error where it cannot."""
+        kind = (axis, (*shape[:axis], *shape[axis + 1 :]), dtypes)
+        known = self.kind
+        if known is not None and known[:2] != kind[:2]:
+            raise ShapeError(
+                f"this chunk has rows of shape {kind[1]} along axis {kind[0]}, the chunks before it had {known[1]} along axis "
+                f"{known[0]}"
+            )
+        if known is not None and known != kind:
+            raise DTypeError(
+                f"this chunk is of {_names(dtypes)}, the chunks before it were of {_names(known[2])}"
+            )
+        return kind
+
     def push(self, chunk: Any, out: Any = None, keep: tuple[int, ...] | None = None) -> Any:
         """Scan the next chunk. `keep` names the components that are wanted; None for all."""
         run = Run(self, chunk, out, keep=keep)
@@ -103,32 +118,14 @@ class Run:
 
     def _check(self) -> tuple[np.dtype, ...]:
         dtypes = tuple(v.dtype for v in self.views)
-        kind = (self.axis, (*self.shape[: self.axis], *self.shape[self.axis + 1 :]), dtypes)
-        known = self.at.kind
-        if known is not None and known[:2] != kind[:2]:
-            raise ShapeError(
-                f"this chunk has rows of shape {kind[1]} along axis {kind[0]}, the chunks before it had {known[1]} along axis "
-                f"{known[0]}"
-            )
-        if known is not None and known != kind:
-            raise DTypeError(
-                f"this chunk is of {_names(dtypes)}, the chunks before it were of {_names(known[2])}"
-            )
         computed = dtypes if dtypes[0].names else result_dtypes(dtypes, self.at.dtype)
-        self.kind = kind
+        self.kind = self.at.kind_of(self.axis, self.shape, dtypes)
         return computed
 
     def through(self) -> Any:
-        at = self.at
-        stood = at.carry, list(at.folds)
-        try:
-            for start, stop in parts_of(self.first, self.first + self.n):
-                self.part(start - self.first, stop - self.first)
-        except BaseException:
-            # After an error the stream stands where it stood.
-            at.carry, at.folds = stood
-            raise
-        at.kind = self.kind
+        for start, stop in parts_of(self.first, self.first + self.n):
+            self.part(start - self.first, stop - self.first)
+        self.at.kind = self.kind
         return self.result()
 
     def in_order(self) -> Any:
@@ -203,15 +200,15 @@ class Run:
         at = self.at
         at.carry = at.carry.push(self._join, size, block)
         sums = at.carry.sums
-        del at.folds[len(sums) - 1 :]
-        before = at.folds[-1] if at.folds else at.initial
-        at.folds.append(self._join(before, sums[-1]))
+        folds = at.folds[: len(sums) - 1]
+        at.folds = [*folds, self._join(folds[-1] if folds else at.initial, sums[-1])]
 
     def _unfold(self, carry: Carry) -> None:
         """A carry that was handed over knows its sums only."""
+        folds: list[Any] = []
         for block in carry.sums:
-            before = self.at.folds[-1] if self.at.folds else self.at.initial
-            self.at.folds.append(self._join(before, block))
+            folds.append(self._join(folds[-1] if folds else self.at.initial, block))
+        self.at.folds = folds
 
 
 def is_host(part: Any) -> bool:

@@ -65,7 +65,9 @@ class Lifted:
         given = tupled(chunk)
         name = engines.choose(given)
         on = engines.load(name)
-        shape = shape_of([on.view(x).shape for x in given])
+        views = [on.view(x) for x in given]
+        shape = shape_of([v.shape for v in views])
+        kind = self.outer.kind_of(self.axis, shape, tuple([v.dtype for v in views]))
         heads, keys = self._heads(on, given[0], shape, segments)
         ys = (
             [on.empty(x, shape, d) for x, d in zip(given, self.dtypes)]
@@ -78,7 +80,7 @@ class Lifted:
         self.at.push((heads, *given, *starts), tuple(ys), tuple(range(1, 1 + len(ys))))
         if self.outer.exclusive and shape[self.axis]:
             self._restart((on.empty(given[0], shape, np.dtype(np.uint16)), *ys), heads, shape, name)
-        self.keys = keys
+        self.keys, self.outer.kind = keys, kind
         return out if out is not None else bare([on.give(x, y) for x, y in zip(given, ys)])
 
     def _heads(

@@ -20,7 +20,7 @@ from upsweep.dtypes import accumulator
 from upsweep.function import as_function
 from upsweep.homes import compiling, uncompiled
 from upsweep.operator import Operator
-from upsweep.operators import as_operator
+from upsweep.operators import BUILTIN, as_operator
 from upsweep.segmented_chunks import Lifted, on_host
 from upsweep.segments import Segments, checked, flags
 from upsweep.tree import Carry
@@ -31,6 +31,10 @@ class State(Carry):
     """The state after everything pushed so far: the carry and, of a stream with segments by keys, the last keys."""
 
     keys: Any = None
+    chunks: tuple[Any, ...] | None = None
+    """The axis, the shape of the rows and the dtypes of the chunks."""
+    stream: tuple[str, ...] = ()
+    """What the stream was told that a stream which goes on must be told too."""
 
 
 class Stream:
@@ -44,10 +48,12 @@ class Stream:
         axis: the axis that the chunks continue; it may be left out for 1-D chunks only.
         exclusive, initial, dtype, order: as in `upsweep.scan`. In order "sequential" the state is the last prefix alone.
         map, finish: as in `upsweep.scan`, in steps of their own; an index counts the items of all chunks.
-        state: the `state` of an earlier stream of the same kind, to go on where it stood.
+        state: the `state` of an earlier stream of the same kind, to go on where it stood. It says what the chunks were like, and
+            which `order` and built-in operator the stream had, and whether an `initial`.
 
     Raises:
         ShapeError, DTypeError, OperatorError: as in `upsweep.scan`, and where a chunk does not continue the one before.
+        ValueError: the state of a stream of another kind.
         RuntimeError: another thread is pushing a chunk.
 
     >>> import upsweep as up
@@ -77,6 +83,9 @@ class Stream:
         state = deepcopy(state)
         carry = Carry() if state is None else Carry(state.count, list(state.sums))
         self._at = Standing(as_operator(op), axis, exclusive, _own(initial), dtypes_of(dtype), order, carry)
+        if isinstance(state, State):
+            self._at.kind = state.chunks
+            _check_alike(state.stream, self._told())
         self._map, self._finish = map, finish
         self._keys = getattr(state, "keys", None)
         self._lifted: Lifted | None = None
@@ -97,7 +106,18 @@ class Stream:
         with self._alone():
             carry = self._carry
             sums = [tuple(on_host(part) for part in block) for block in carry.sums]
-            return deepcopy(State(carry.count, sums, self._lifted.keys if self._lifted else self._keys))
+            keys = self._lifted.keys if self._lifted else self._keys
+            return deepcopy(State(carry.count, sums, keys, self._at.kind, self._told()))
+
+    def _told(self) -> tuple[str, ...]:
+        """What a state of this stream hangs on, in words."""
+        at = self._at
+        start = "no initial=" if at.initial is None else "an initial="
+        return (
+            f"order={at.order!r}",
+            start,
+            *([f"op={at.op}"] if at.op is BUILTIN.get(at.op.name or "") else []),
+        )
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -131,11 +151,24 @@ class Stream:
         """
         if compiling():
             return uncompiled(self.push, chunk, segments=segments, out=out)
-        with self._alone():
+        with self._alone(), self._all_or_nothing():
             operands = chunk if self._map is None else self._mapped(chunk)
             if self._finish is None:
                 return self._push(operands, segments, out)
             return self._finished(operands, chunk, segments, out)
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """After an error the stream stands where it stood."""
+        lifted = self._lifted
+        parts = (self, self._at, *((lifted, lifted.at) if lifted else ()))
+        stood = [(vars(part), dict(vars(part))) for part in parts]
+        try:
+            yield
+        except BaseException:
+            for now, before in stood:
+                now.update(before)
+            raise
 
     def _mapped(self, chunk: Any) -> Any:
         """What is scanned of a chunk."""
@@ -179,6 +212,13 @@ class Stream:
                 return self._at.push(chunk, out)
             self._lifted = Lifted(self._at, self._keys, chunk)
         return self._lifted.push(chunk, checked(segments), out)
+
+
+def _check_alike(before: tuple[str, ...], now: tuple[str, ...]) -> None:
+    """A ValueError where a state is that of a stream of another kind; of a user's operator nothing is known here."""
+    for had, has in zip(before, now):
+        if had != has:
+            raise ValueError(f"this state is of a stream with {had}, and this stream has {has}")
 
 
 def _own(initial: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 import threading
 
@@ -207,6 +208,49 @@ def test_a_failed_push_leaves_the_stream_where_it_stood():
     with pytest.raises(up.SegmentError, match="flags"):
         stream.push(x[77:], segments=keys)
     np.testing.assert_array_equal(stream.push(x[77:]), up.scan(x, HASH.op)[77:])
+
+
+@pytest.mark.parametrize("segments", [None, up.segments.flags([False, True, False])])
+def test_a_finish_that_fails_leaves_the_stream_where_it_stood(segments):
+    stream = Stream("add", finish=lambda total, a, b, c: total)
+    for _ in range(2):
+        with pytest.raises(up.OperatorError, match="parameters"):
+            stream.push(np.arange(3.0), segments=segments)
+        assert stream.state == Stream("add").state
+
+
+def test_a_state_goes_on_in_a_stream_of_the_same_kind_alone():
+    """A sum of ten items in order is one number, in the tree two."""
+    kinds = {"order": "sequential"}, {"initial": 1.0}, {"op": "max"}, {}
+    for was, goes_on in itertools.product(kinds, kinds):
+        stream = Stream(**was)
+        stream.push(np.arange(10.0))
+        if was is goes_on:
+            assert Stream(**goes_on, state=stream.state).push([0.0])[0] == stream.push([0.0])[0]
+        else:
+            with pytest.raises(ValueError, match="this state is of a stream with"):
+                Stream(**goes_on, state=stream.state)
+    # A function may be an operator's by another name.
+    stream = Stream(lambda a, b: a + b)
+    stream.push(np.arange(10.0))
+    assert Stream("add", state=stream.state).push([0.0])[0] == 45
+
+
+def test_a_state_says_what_the_chunks_were_like():
+    stream = Stream("add", axis=-1)
+    stream.push(np.zeros((2, 3, 1)))
+    state = pickle.loads(pickle.dumps(stream.state))
+    flagged = {"segments": up.segments.flags([False])}
+    for told in ({}, flagged):
+        with pytest.raises(up.ShapeError, match="rows of shape"):
+            Stream("add", axis=-1, state=state).push(np.zeros((3, 2, 1)), **told)
+        with pytest.raises(up.DTypeError, match="is of float32, the chunks before it were of float64"):
+            Stream("add", axis=-1, state=state).push(np.zeros((2, 3, 1), np.float32), **told)
+    # Segments change nothing in what the chunks before were like.
+    for told in (flagged, {}):
+        with pytest.raises(up.DTypeError, match="is of float32, the chunks before it were of float64"):
+            stream.push(np.zeros((2, 3, 1), np.float32), **told)
+        stream.push(np.zeros((2, 3, 1)), **flagged)
 
 
 def test_errors():
