@@ -27,7 +27,7 @@ class App {
       width = document.body.clientWidth;
       this.redraw();
     }).observe(document.body);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
+    for (const look of ["(prefers-color-scheme: dark)", "(forced-colors: active)", "print"]) matchMedia(look).addEventListener("change", () => this.repaint());
   }
 
   // Open at what the address asks for; where that cannot be traced, at the page's own beginning, with the reason.
@@ -124,6 +124,8 @@ class App {
     const play = document.getElementById("play");
     play.textContent = this.timer ? "❚❚ Pause" : "▶ Play";
     play.ariaLabel = this.timer ? "Pause" : "Play";
+    // What plays goes on faster than it can be read aloud.
+    for (const caption of document.querySelectorAll(".caption")) caption.ariaLive = this.timer ? "off" : "polite";
   }
 
   key(event) {

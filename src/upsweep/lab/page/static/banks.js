@@ -41,7 +41,7 @@ class BankMap {
       pen.globalAlpha = count === 1 ? 0.75 : 1;
       pen.fillRect(30 + bank * cell, 16 + k * this.row, cell - 1, this.row - gap);
       if (count > 1 && this.row > 9 && cell > 9) {  // the number as well as the colour
-        pen.fillStyle = count > 2 ? colour("--panel") : "#1d2025";
+        pen.fillStyle = count > 2 ? colour("--panel") : colour("--on-two");
         pen.fillText(count, 30 + (bank + 0.5) * cell, 16 + k * this.row + 8);
       }
     }));

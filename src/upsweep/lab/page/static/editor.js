@@ -41,8 +41,10 @@ class Editor {
   }
 
   close() {
+    const held = this.form.contains(document.activeElement);
     this.form.hidden = true;
     this.pane.find(".source").hidden = false;
+    if (held) this.pane.find(".edit:not([hidden]), h3 button:not([hidden])")?.focus({ preventScroll: true });  // the keyboard stays here
   }
 
   run() {
@@ -57,7 +59,7 @@ class Editor {
   }
 
   number() {
-    const lines = this.text.value.split("\n").length;
+    const lines = this.text.rows = this.text.value.split("\n").length;  // so many on paper
     this.gutter.replaceChildren(...Array.from({ length: lines }, (_, k) => element("span", {}, `${k ? "\n" : ""}${k + this.first}`)));
   }
 

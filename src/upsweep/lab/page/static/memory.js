@@ -33,6 +33,7 @@ class Memory {
     part.className = array.size > 16 && !across ? "array" : across ? "array few rows" : "array few";
     part.style.setProperty("--size", across || Math.min(array.size, 16));
     part.style.setProperty("--narrow", across > 8 && across % 2 === 0 ? across / 2 : across);  // on a phone, half a row of many
+    part.setAttribute("role", "group");
     part.title = `${array.name}, ${array.space}${array.launch !== null ? `, ${launches[array.launch].name}` : ""}`;
     const holder = this.drawn ? new Sheet(array, across) : new Cells(array, this.run);
     if (this.drawn) this.sheets.push(holder);
@@ -79,6 +80,11 @@ function below(value, place) {
   return value && value[2].length ? spoken(value[2]) : `${place}`;
 }
 
+// What is said of a word.
+function heard(value, mark, flaw) {
+  return ` = ${value[1]}${value[2].length ? `, made of x${spoken(value[2])}` : ""}${mark ? `, ${mark}` : ""}${flaw ? ", wrong" : ""}`;
+}
+
 class Cells {
   constructor(array, run) {
     this.first = array.first;
@@ -86,8 +92,8 @@ class Cells {
     this.root.className = "cells";
     for (let k = 0; k < array.size; k++) {
       const cell = document.createElement("div");
-      cell.title = run.place(array, k);
-      cell.dataset.place = cell.title;
+      cell.dataset.place = cell.title = run.place(array, k);
+      cell.setAttribute("role", "img");
       cell.innerHTML = `<b> </b><span>${k}</span>`;
       this.root.append(cell);
     }
@@ -100,22 +106,23 @@ class Cells {
     const [upper, lower] = [cell.firstChild.firstChild, cell.lastChild.firstChild];
     if (upper.data !== text) upper.data = text;
     if (lower.data !== made) lower.data = made;
-    cell.title = value ? `${cell.dataset.place} = ${text}` : cell.dataset.place;
+    cell.title = `${cell.dataset.place}${value ? heard(value, mark, flaw) : ""}`;
   }
 }
 
 class Sheet {
   constructor(array, across) {
-    Object.assign(this, { across, first: array.first, size: array.size, high: 31, values: [], places: [] });
+    Object.assign(this, { across, first: array.first, size: array.size, high: 31, values: [], places: [], written: [] });
     this.root = document.createElement("canvas");
     this.root.setAttribute("role", "img");
-    this.root.setAttribute("aria-label", `${array.size} words of ${array.name}`);
+    this.name = array.name;
   }
 
   resize(width, most) {
     const scale = window.devicePixelRatio || 1;
     this.columns = this.across || (this.size > 16 ? most : Math.min(this.size, most));
     this.wide = (width + 2) / this.columns;
+    this.snap = (length) => Math.round(length * scale) / scale;  // to pixels of the screen: half a pixel is not cleared
     const height = Math.ceil(this.size / this.columns) * this.high - 2;
     this.root.width = Math.round(width * scale);
     this.root.height = Math.round(height * scale);
@@ -126,8 +133,8 @@ class Sheet {
   }
 
   put(word, value, mark, flaw) {
-    const place = word - this.first, { pen, wide, high } = this;
-    const x = (place % this.columns) * wide, y = Math.floor(place / this.columns) * high, w = wide - 2, h = high - 2;
+    const place = word - this.first, { pen, wide, high, snap } = this, column = place % this.columns, row = Math.floor(place / this.columns);
+    const x = snap(column * wide), y = snap(row * high), w = snap((column + 1) * wide - 2) - x, h = snap((row + 1) * high - 2) - y;
     const solid = mark === "written";
     pen.clearRect(x, y, w, h);
     pen.globalAlpha = value ? 1 : 0.45;
@@ -148,6 +155,7 @@ class Sheet {
       pen.strokeRect(x + 1, y + 1, w - 2, h - 2);
     }
     const tone = solid ? "--panel" : flaw ? "--wrong" : null;
+    if (solid) this.written.push(`${this.name}[${place}]${heard(value, "", flaw)}`);
     if (value) this.values.push([value[1], x + w / 2, y + 13, tone || "--ink"]);
     this.places.push([below(value, place), x + w / 2, y + 24, tone || "--soft"]);
   }
@@ -156,8 +164,10 @@ class Sheet {
   write() {
     this.texts(this.values, `600 10.5px ${colour("--mono")}`, 6.4);
     this.texts(this.places, `8px ${colour("--mono")}`, 4.9);
+    this.root.ariaLabel = `${this.size} words of ${this.name}${this.written.length ? `, written: ${some(this.written)}` : ""}`;
     this.values = [];
     this.places = [];
+    this.written = [];
   }
 
   texts(texts, font, letter) {

@@ -150,6 +150,11 @@ class Run {
   }
 }
 
+// The first of many things that are to be heard.
+function some(things) {
+  return things.slice(0, 16).join("; ") + (things.length > 16 ? ` and ${things.length - 16} more` : "");
+}
+
 // x0–3 for [[0, 3]]: the inputs of a value, short enough for a cell.
 function spoken(ranges) {
   return ranges.map(([a, b]) => (a === b ? `${a}` : `${a}–${b}`)).join(" ");

@@ -72,7 +72,6 @@ class Network {
   // All that never changes: wires, inputs' names, and the whole network in grey.
   paint() {
     const pen = this.ground.getContext("2d"), n = this.run.trace.n;
-    pen.clearRect(0, 0, this.width, this.height);
     pen.strokeStyle = colour("--rule");
     pen.lineWidth = this.gap < 6 ? 0.5 : 1;
     pen.beginPath();
@@ -94,19 +93,23 @@ class Network {
       pen.fill(path.flaws);
     }
     pen.globalAlpha = 1;
-    this.drawn = -1;
+    this.drawn = 0;
+    this.fresh = true;
   }
 
   // Light everything up to a position: what ran before in ink, where one step on adds one step; what runs now in the accent.
   light(at) {
     const done = this.done.getContext("2d"), lit = this.lit.getContext("2d"), before = Math.max(0, at - 1);
-    if (this.drawn < 0 || before < this.drawn) {
+    if (before < this.drawn) {
       done.clearRect(0, 0, this.width, this.height);
       this.drawn = 0;
     }
     for (; this.drawn < before; this.drawn++) this.ink(done, this.drawn, "--done", 1.3);
-    lit.clearRect(0, 0, this.width, this.height);
+    if (!this.fresh) lit.clearRect(0, 0, this.width, this.height);  // on paper, it would erase the canvases below
+    this.fresh = false;
     if (at > 0) this.ink(lit, at - 1, "--active", 2);
+    const made = at > 0 ? this.byStep[at - 1].map((k) => `x${spoken(this.run.trace.nodes[k].ranges)}`) : [];
+    this.lit.ariaLabel = `The network that the kernel builds${made.length ? `; this step makes ${some(made)}` : ""}`;
   }
 
   ink(pen, step, name, wide) {
@@ -182,10 +185,16 @@ class Network {
   }
 }
 
-// A colour or a font of the style sheet, as the theme has it.
+// A colour or a font of the style sheet, as the theme has it. A canvas would take a colour of the reader's system for that of a light page.
 const palette = new Map();
 function colour(name) {
-  if (!palette.has(name)) palette.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  if (!palette.has(name)) {
+    const swatch = element("i", { style: `forced-color-adjust: none; color: var(${name}); font-family: var(${name})` });
+    document.body.append(swatch);
+    const { color, fontFamily } = getComputedStyle(swatch);
+    palette.set(name, name === "--mono" ? fontFamily : color);
+    swatch.remove();
+  }
   return palette.get(name);
 }
 

@@ -80,6 +80,7 @@ class Pane {
 
   drawDials() {
     this.offer();
+    const held = document.activeElement.closest(".slot");
     const choices = { ...this.data.choices, ...(this.row().sums ? { op: ["add"] } : {}) };
     for (const slot of this.root.querySelectorAll(".slot")) {
       const name = slot.dataset.dial, field = this.data.live && TYPED[name] ? this.typed(name) : this.chosen(name, choices);
@@ -87,6 +88,7 @@ class Pane {
       slot.replaceChildren(field);
     }
     for (const dial of this.root.querySelectorAll(".own-operator")) dial.hidden = this.dials.op !== "own" || !this.data.live;
+    if (this.root.contains(held)) held.firstChild.focus({ preventScroll: true });  // the keyboard stays here
   }
 
   typed(name) {

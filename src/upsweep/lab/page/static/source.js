@@ -9,6 +9,7 @@ class Source {
   }
 
   show(payload, can, live) {
+    const held = this.box.contains(document.activeElement) && document.activeElement.dataset.spot;
     this.rows = new Map();
     this.parts = [];
     this.lit = [];
@@ -21,6 +22,8 @@ class Source {
     });
     this.editButton.hidden = !live || seen.size > 1;  // of several kernels, each has its own
     for (const button of this.box.querySelectorAll("h3 button")) button.hidden = !live || seen.size < 2;
+    const again = [...this.box.querySelectorAll("button")].find((button) => held && button.dataset.spot === held);
+    again?.focus({ preventScroll: true });  // the keyboard stays where a barrier was
   }
 
   part(payload, launch, k, can) {
@@ -29,7 +32,7 @@ class Source {
     if (payload.trace.launches.length > 1) {
       const title = document.createElement("h3");
       title.textContent = `${name}, ${launch.grid} × ${launch.block} threads`;
-      title.append(this.button("Edit", `Edit ${name}`, () => this.edit(k), true));
+      title.append(this.button("Edit", `Edit ${name}`, name, () => this.edit(k), true));
       part.append(title);
     }
     let quoted = false;  // inside a docstring
@@ -42,10 +45,10 @@ class Source {
       row.className = "line";
       row.innerHTML = `<span class="no">${line}</span><span class="body" style="--in: ${text.search(/\S|$/)}"><span class="text">${coloured(text, prose)}</span></span><span class="who"></span>`;
       row.prepend(this.adder(name, line, places, can));
-      if (places.barriers.includes(line)) this.offer(row, text, this.button("remove", `Take out the barrier in line ${line}`, () => this.change("without", [name, line], true), can("without", [name, line])));
+      if (places.barriers.includes(line)) this.offer(row, text, this.button("remove", `Take out the barrier in line ${line}`, `${name}:${line}`, () => this.change("without", [name, line], true), can("without", [name, line])));
       if (places.gone.includes(line)) {
         row.classList.add("gone");
-        this.offer(row, text, this.button("put back", `Put back the barrier in line ${line}`, () => this.change("without", [name, line], false), true));
+        this.offer(row, text, this.button("put back", `Put back the barrier in line ${line}`, `${name}:${line}`, () => this.change("without", [name, line], false), true));
       }
       rows.set(line, row);
       part.append(row);
@@ -69,6 +72,7 @@ class Source {
     if (add.tagName === "BUTTON") {
       add.type = "button";
       add.textContent = "+";
+      add.dataset.spot = `${name}:${line}`;
       add.title = add.ariaLabel = `Put a barrier before line ${line}`;
       add.addEventListener("click", () => this.change("before", [name, line], true));
     }
@@ -80,15 +84,16 @@ class Source {
     row.className = "line put";
     const [indent] = text.match(/^ */);
     row.innerHTML = `<span class="add"></span><span class="no">+</span><span class="body" style="--in: ${indent.length}"><span class="text">${indent}cuda.syncthreads()</span></span><span class="who"></span>`;
-    row.querySelector(".body").append(this.button("remove", `Take the barrier before line ${line} out again`, () => this.change("before", [name, line], false), true));
+    row.querySelector(".body").append(this.button("remove", `Take the barrier before line ${line} out again`, `${name}:${line}`, () => this.change("before", [name, line], false), true));
     return row;
   }
 
-  button(label, title, act, possible) {
+  button(label, title, spot, act, possible) {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "act";
     button.textContent = label;
+    button.dataset.spot = spot;
     button.title = button.ariaLabel = possible ? title : `${title}: run upsweep lab for this`;
     button.disabled = !possible;
     button.addEventListener("click", act);

@@ -20,8 +20,10 @@ class Start {
   }
 
   show(on) {
+    const held = this.root.contains(document.activeElement);
     this.root.hidden = !on;
     for (const id of ["transport", "panes", "hint"]) document.getElementById(id).hidden = on;
+    if (held && !on) document.getElementById("panes").focus();  // where the keyboard goes on
     document.getElementById("welcome").setAttribute("aria-pressed", on);
     if (!on) this.app.redraw();
     this.app.address.remember();
