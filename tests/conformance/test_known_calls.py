@@ -4,8 +4,10 @@ in other memory. No GPU is needed.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import upsweep as up
 from conformance.cases import Call
 from conformance.check import wrong
 from upsweep import recall
@@ -32,6 +34,29 @@ CALLS = {
 """By what the shorter way must not keep."""
 
 
+LONG = Call("add-float32", ((24_576,), 0), reduce=True, out="given")
+PARTS = {
+    "2 of a row": (2, LONG),
+    "3 reversed": (3, LONG._replace(at=((24_656,), 0), reverse=True, initial="scalar", out="new")),
+    "3 of rows": (3, Call("add-float64", ((2, 9001), 1), reduce=True, initial="rows", inside="padded")),
+    "3 of columns": (3, Call("hash-u64", ((600, 40), 0), reduce=True, reverse=True, initial="rows", out="given")),
+    "3 of pairs": (3, Call("affine-float32-float32", ((9003,), 0), reduce=True, initial="scalar")),
+}  # fmt: skip
+"""Reductions of long rows, which are several launches, and how many."""
+
+
+@pytest.fixture
+def divided(monkeypatch):
+    """Rows are long from 4096 bytes on."""
+    from upsweep.gpu import reduction
+    from upsweep.gpu.shapes import reductions
+
+    monkeypatch.setattr(reductions, "BLOCK", (1 << 12, reductions.BLOCK[1]))
+    reduction._parts.cache_clear()
+    yield
+    reduction._parts.cache_clear()
+
+
 @pytest.fixture
 def checked(monkeypatch):
     """The calls that were checked."""
@@ -44,6 +69,28 @@ def checked(monkeypatch):
 def test_a_known_call_has_the_oracles_bits(emulated, checked, kept):
     assert wrong(CALLS[kept], emulated, draws=3) is None
     assert len(checked) == 1
+
+
+@pytest.mark.parametrize("parts", PARTS)
+def test_a_known_reduction_in_parts_has_the_oracles_bits(emulated, divided, checked, monkeypatch, parts):
+    from upsweep.gpu import driver
+
+    launched, launch = [], driver.launch
+    monkeypatch.setattr(driver, "launch", lambda *given: launched.append(given) or launch(*given))
+    count, call = PARTS[parts]
+    assert wrong(call, emulated, draws=3) is None
+    assert len(checked) == 1
+    assert len(launched) == 3 * count
+
+
+def test_an_array_given_twice_may_be_two_in_the_next_call(emulated, divided, checked):
+    x, y = np.random.default_rng(5).normal(size=(2, 9003)).astype(np.float32)
+    for given in ((x, x), (x, y), (y, x)):
+        seen = {id(v): emulated.value(v) for v in given}
+        got = up.reduce(tuple(seen[id(v)] for v in given), "affine", initial=(0.5, 2.0))
+        want = up.reduce(given, "affine", initial=(0.5, 2.0), engine="numpy")
+        assert [emulated.host(v).tobytes() for v in got] == [v.tobytes() for v in want]
+    assert len(checked) == 4
 
 
 def test_arrays_of_another_alignment_go_the_long_way(emulated, checked):
@@ -90,15 +137,15 @@ def keeps(monkeypatch, at):
 @pytest.mark.parametrize(
     ("kept", "at"),
     [
-        ("row", 0), ("row", -1), ("made", 1), ("made", -1), ("in place", -1), ("number", -1), ("starts", -1), ("flags", 1),
-        ("ends", 1), ("keys", 1), ("keys", -1), ("lengths", 1), ("offsets", 1), ("columns", -1), ("order", 0),
-        ("recurrence", 1), ("fused", 1), ("reduction", -1),
+        ("row", 0), ("row", -1), ("made", -1), ("number", -1), ("starts", -1), ("flags", 1), ("keys", 1), ("lengths", 1),
+        ("order", 0), ("recurrence", 1), ("3 reversed", 0), ("3 reversed", -1), ("3 of columns", 1),
     ],
 )  # fmt: skip
-def test_an_array_of_an_earlier_call_is_found(emulated, monkeypatch, kept, at):
+def test_an_array_of_an_earlier_call_is_found(emulated, divided, monkeypatch, kept, at):
     keeps(monkeypatch, at)
-    assert wrong(CALLS[kept], emulated) is None
-    assert wrong(CALLS[kept], emulated, draws=3)
+    call = CALLS[kept] if kept in CALLS else PARTS[kept][1]
+    assert wrong(call, emulated) is None
+    assert wrong(call, emulated, draws=3)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +163,6 @@ def test_sums_of_an_earlier_launch_are_found(emulated, monkeypatch, call, step):
     whole = compile.text
     emulated.forget()
     monkeypatch.setattr(compile, "text", lambda *what: whole(*what).replace(f"{step} + 1;", f"{step};"))
-    assert wrong(call, emulated, draws=1) is None
     assert any(wrong(call, emulated) for _ in range(5))
     emulated.forget()
 

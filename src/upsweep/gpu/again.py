@@ -6,25 +6,26 @@ What is left depends on where the arrays lie: whether they overlap, and how far 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from upsweep.engine import Again, Operands
-from upsweep.gpu import driver, reduction
-from upsweep.gpu.launch import launch_of, start, value_bytes
+from upsweep.gpu import driver
+from upsweep.gpu.launch import Launch, launch_of, start, value_bytes
 from upsweep.gpu.marks import Marks
+from upsweep.gpu.reduction import Step, steps
 from upsweep.gpu.view import View
 from upsweep.plan import Plan
 
 
 def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     """What runs this plan on arrays like these, and says whether it did: not where one that is written overlaps another, unless
-    item for item, nor where their alignment is another. None where a plan is more than one launch."""
+    item for item, nor where their alignment is another."""
     kind, device = views.outputs[0].kind, views.outputs[0].device
-    if plan.n == 0 or 0 in plan.row_shape or kind is None or reduction.divided(plan, views.inputs):
+    if plan.n == 0 or 0 in plan.row_shape or kind is None or kind.likeness is None:
         return None
     marks = next((heads for heads in views.heads if isinstance(heads, Marks)), None)
-    with driver.on_device(device):
-        launch = launch_of(plan, views.inputs, views.outputs, views.starts, *(views.heads or [None]))
     seen = [*views.inputs, *views.heads, *views.outputs, *views.starts]
     inputs, first = len(views.inputs), len(views.inputs) + len(views.heads)
     last = first + len(views.outputs)
@@ -45,14 +46,13 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
         for k in range(len(seen))
         if k != w and given[w] is not None and given[k] is not None
     ]
-    heads = [inputs] if views.heads else [_NONE]
-    order = [*range(inputs), *range(first, last), *heads, *range(last, len(seen))]
-    order += [_NONE] * (len(launch.offsets) - len(order))
-    slots = [(k, 0 if k == _NONE else offset) for k, offset in zip(order, launch.offsets)]
+    with driver.on_device(device):
+        launches, room = _launches(plan, views)
     at_first = next(k for k, x in enumerate(given) if x is not None)
     itself = seen[at_first] is given[at_first]
     # This view keeps no memory alive.
     place = View(0, (), (), seen[at_first].dtype, device, kind, None)
+    make = kind.likeness.ways["cuda"].maker(given[at_first], (room,), np.dtype(np.uint8)) if room else None
 
     def run(arrays: tuple[Any, ...]) -> bool:
         at = [pointer(x) for pointer, x in zip(pointers, arrays)]
@@ -62,33 +62,95 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
             apart = at[w] - at[k]
             if low < apart < high and not (alike and apart == 0):
                 return False
-        values = launch.values
-        if numbers:
-            if held:
-                values = b"".join([bytes(16) if d is None else value_bytes(arrays[k], d) for k, d in held])
-            values += b"".join([value_bytes(arrays[k], d) for k, d in told])
+        if make is not None:
+            memory = make(arrays[at_first])
+            at.append(kind.pointer(memory))
+            if at[-1] & 15:
+                return False
         # The last place is that of arrays that are not there.
         at.append(0)
-        where = [at[k] + offset for k, offset in slots]
         stream = kind.stream(arrays[at_first] if itself else place)
         if driver.is_current(device):
-            start(launch, where, values, stream, device)
+            launch_all(arrays, at, stream)
         else:
             with driver.on_device(device):
-                start(launch, where, values, stream, device)
+                launch_all(arrays, at, stream)
         return True
+
+    def launch_all(arrays: tuple[Any, ...], at: list[int], stream: int) -> None:
+        for launch, slots, takes in launches:
+            values = launch.values
+            if numbers:
+                if takes:
+                    values = b"".join(
+                        [bytes(16) if d is None else value_bytes(arrays[k], d) for k, d in held]
+                    )
+                values += b"".join([value_bytes(arrays[k], d) for k, d in told])
+            start(launch, [at[k] + offset for k, offset in slots], values, stream, device)
 
     if marks is None:
         return run
 
     def run_marked(arrays: tuple[Any, ...]) -> bool:
-        heads = arrays[inputs].bits() if launch.bits else arrays[inputs].flags()
+        heads = arrays[inputs].bits() if launches[0].launch.bits else arrays[inputs].flags()
         return run((*arrays[:inputs], heads, *arrays[first:]))
 
     return run_marked
 
 
+class Known(NamedTuple):
+    """A launch, the places of its arrays, as numbers of arrays and bytes from there, and whether it takes the initial values."""
+
+    launch: Launch
+    slots: list[tuple[int, int]]
+    takes: bool
+
+
 _NONE = -1
+_FAR = 1 << 64
+
+
+def _launches(plan: Plan, views: Operands) -> tuple[list[Known], int]:
+    """The launches of a plan, and the bytes of the room in which one leaves what another takes: the array behind the others."""
+    # In place of each array stands one at a multiple of _FAR: so the address of what a launch takes says of which array it is.
+    seen = [*views.inputs, *views.heads, *views.outputs, *views.starts]
+    moved = [_moved(v, k) for k, v in enumerate(seen)]
+    inputs, first = len(views.inputs), len(views.inputs) + len(views.heads)
+    last, room = first + len(views.outputs), 0
+    heads, starts = moved[inputs] if views.heads else None, moved[last:] or None
+    like = views.outputs[0]
+
+    def part(nbytes: int) -> View:
+        nonlocal room
+        at, room = room, room + -(-nbytes // 16) * 16
+        return like.over(len(seen) * _FAR + at, (nbytes,), (1,), np.dtype(np.uint8))
+
+    made = []
+    for step in steps(Step(plan, moved[:inputs], moved[first:last], starts, heads), part):
+        written = [y for y in step.ys if y is not None]
+        launch = launch_of(step.plan, step.xs, written, step.initial or (), step.heads)
+        arrays = [*step.xs, *written, step.heads, *(step.initial or [None] * len(plan.accumulators))]
+        slots = [_slot(v, inputs, seen, offset) for v, offset in zip(arrays, launch.offsets, strict=True)]
+        made.append(Known(launch, slots, step.initial is starts is not None))
+    return made, room
+
+
+def _moved(v: Any, k: int) -> Any:
+    """A view of memory as array k, as far from a multiple of 16 as it is."""
+    if isinstance(v, Marks) or v.on_host:
+        return v
+    return v.over(k * _FAR + v.ptr % 16, v.shape, v.strides, v.dtype)
+
+
+def _slot(v: Any, inputs: int, seen: Sequence[Any], offset: int) -> tuple[int, int]:
+    """The number of the array that a moved view is of, and the bytes from its start to where a launch begins."""
+    if isinstance(v, Marks):
+        return inputs, offset
+    if v is None or v.on_host:
+        return _NONE, 0
+    k = (v.ptr + _FAR // 2) // _FAR
+    begin = k * _FAR + (seen[k].ptr % 16 if k < len(seen) else 0)
+    return k, v.ptr - begin + offset
 
 
 def _nowhere(number: Any) -> int:

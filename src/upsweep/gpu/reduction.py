@@ -6,10 +6,11 @@ A kernel for rows has nothing to wait for and reads faster than one that hands s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
+from typing import NamedTuple
 
 from upsweep.gpu import launch
 from upsweep.gpu.arrays import scratch
@@ -20,6 +21,16 @@ from upsweep.gpu.view import View
 from upsweep.plan import Plan
 
 
+class Step(NamedTuple):
+    """One launch."""
+
+    plan: Plan
+    xs: Sequence[View]
+    ys: Sequence[View | None]
+    initial: Sequence[View] | None
+    heads: View | Marks | None
+
+
 def run(
     plan: Plan,
     xs: Sequence[View],
@@ -28,23 +39,28 @@ def run(
     heads: View | Marks | None,
 ) -> None:
     """Run a plan: see `upsweep.engine.Engine`."""
+    for step in steps(Step(plan, xs, ys, initial, heads), partial(scratch, xs[0])):
+        launch.run(*step)
+
+
+def steps(whole: Step, room: Callable[[int], View]) -> list[Step]:
+    """The launches of a run, one after the other. What one hands to another lies in a room of so many bytes."""
+    plan, xs, ys, initial, _ = whole
     parts = divided(plan, xs)
     if parts is None:
-        launch.run(plan, xs, ys, initial, heads)
-        return
-    blocks, whole, rest = parts
+        return [whole]
+    blocks, of_sums, rest = parts
     block, axis = blocks.shape[blocks.axis], plan.axis
     behind = rest.n if plan.reverse else 0
-    sums = _memory(blocks, xs[0])
-    launch.run(blocks, [_cut(x, axis, behind, block, blocks.shape) for x in xs], sums, None, None)
+    sums = _results(blocks, room)
+    cut = [_cut(x, axis, behind, block, blocks.shape) for x in xs]
+    first = Step(blocks, cut, sums, None, None)
     if rest.n == 0:
-        launch.run(whole, sums, ys, initial, None)
-        return
-    starts = _memory(whole, xs[0])
-    launch.run(whole, sums, starts, initial, None)
+        return [first, Step(of_sums, sums, ys, initial, None)]
+    starts = _results(of_sums, room)
     before = 0 if plan.reverse else plan.n - rest.n
     tails = [x.over(x.ptr + before * x.strides[axis], rest.shape, x.strides, x.dtype) for x in xs]
-    launch.run(rest, tails, ys, starts, None)
+    return [first, Step(of_sums, sums, starts, initial, None), Step(rest, tails, ys, starts, None)]
 
 
 def divided(plan: Plan, xs: Sequence[View]) -> tuple[Plan, Plan, Plan] | None:
@@ -98,10 +114,10 @@ def _parts(plan: Plan, along: bool, even: bool) -> tuple[Plan, Plan, Plan] | Non
     return blocks, whole if rest.n == 0 else replace(whole, stores=sums), rest
 
 
-def _memory(plan: Plan, like: View) -> list[View]:
-    """Room for the results of a plan that stores its accumulators."""
+def _results(plan: Plan, room: Callable[[int], View]) -> list[View]:
+    """Rooms for the results of a plan that stores its accumulators."""
     shape = plan.row_shape
-    return [scratch(like, prod(shape) * d.itemsize).over_all(shape, d) for d in plan.accumulators]
+    return [room(prod(shape) * d.itemsize).over_all(shape, d) for d in plan.accumulators]
 
 
 def _cut(x: View, axis: int, skip: int, block: int, shape: tuple[int, ...]) -> View:
