@@ -5,11 +5,18 @@ from __future__ import annotations
 import gc
 import os
 
+import hypothesis
 import pytest
 from filelock import FileLock
 
 from no_device import tell_capability
 from upsweep import engine
+
+# The same examples in every run, however slow the machine is; `pytest --hypothesis-profile=default` draws others.
+hypothesis.settings.register_profile(
+    "alike", derandomize=True, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("alike")
 
 
 def _present(name: str) -> bool:
@@ -72,11 +79,3 @@ def cuda(absent):
 def pytest_collection_finish():
     """The collector of garbage skips what the imported libraries hold: it lives to the end."""
     gc.freeze()
-
-
-def pytest_terminal_summary(terminalreporter):
-    """Notes that a test leaves beside whether it passed, such as how many cases it ran."""
-    for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
-        for name, words in report.user_properties:
-            if name == "says":
-                terminalreporter.write_line(words)

@@ -34,7 +34,7 @@ def both(b, a, x, order):
 
 @pytest.mark.parametrize("order", ["tree", "sequential"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(
     st.integers(1, 70),
     st.sampled_from([0, 1, 2, 63, 64, 65, 700, 2047, 2049, 4200]),

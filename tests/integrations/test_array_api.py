@@ -66,7 +66,7 @@ def expectation(function, x, axis, include, dtype):
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "float32", "float64"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(case=cases())
 def test_shapes_dtypes_and_every_item(library, function, dtype, case):
     (shape, axis, seed, include), (enter, leave) = case, LIBRARIES[library]
@@ -107,7 +107,7 @@ SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0]
 
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("function", FUNCTIONS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(values=st.lists(st.sampled_from(SPECIAL), min_size=1, max_size=20))
 def test_special_cases_are_those_of_successive_application(library, function, values):
     enter, leave = LIBRARIES[library]
@@ -120,7 +120,7 @@ def test_special_cases_are_those_of_successive_application(library, function, va
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
 def test_floats_are_near_the_exact_value(function, values):
     call, _, first = FUNCTIONS[function]
