@@ -382,7 +382,7 @@ def test_the_version(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sign", ["done.npz", "read.json"])
 def test_killed_and_resumed(tmp_path: Path, sign: str) -> None:
-    x = np.random.default_rng(7).random(2_000_000)
+    x = np.random.default_rng(7).random(100_000)
     if sign == "done.npz":
         np.save(tmp_path / "x.npy", x)
         words = ("scan", "x.npy", "--out", "y.npy")
@@ -440,7 +440,7 @@ def test_a_table_of_numbers_needs_no_pandas(tmp_path: Path, table: pa.Table, suf
 
 
 def test_another_job_of_the_same_name_starts_anew(tmp_path: Path) -> None:
-    x = np.random.default_rng(8).random(2_000_000)
+    x = np.random.default_rng(8).random(100_000)
     np.save(tmp_path / "x.npy", x)
     killed(tmp_path, "done.npz", "scan", "x.npy", "--out", "y.npy")
     again = call(tmp_path, "scan", "x.npy", "--op", "max", "--out", "y.npy")

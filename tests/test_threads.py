@@ -51,7 +51,7 @@ def test_after_a_fork():
         "def good(_): return up.scan(x, threads=3)[-1] == 1_000_000\n"
         "assert good(0)\n"
         "with multiprocessing.get_context('fork').Pool(2) as pool:\n"
-        "    assert all(pool.map_async(good, range(4)).get(timeout=120))"
+        "    assert all(pool.map_async(good, range(4)).get(timeout=300))"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
@@ -101,21 +101,28 @@ def test_the_caller_leaves_no_thread_at_work(interrupted, request):
         started, slow, done = threading.Barrier(3), [turn % 2 == 0, turn % 2 == 1], []
 
         def share(started=started, slow=slow, done=done):
-            started.wait(timeout=60)
+            started.wait(timeout=300)
             if threading.current_thread() is main:
                 return
             if slow.pop():
                 time.sleep(0.2)
                 done.append(1)
                 return
-            time.sleep(0.05)
             if not interrupted:
                 raise ArithmeticError
+            # The interruption is to come while the caller waits.
+            while not waits_for_helpers(main):
+                time.sleep(0.001)
             signal.pthread_kill(main.ident, signal.SIGINT)
 
         with pytest.raises(KeyboardInterrupt if interrupted else ArithmeticError):
             threads.together(share, 3)
         assert done
+
+
+def waits_for_helpers(thread):
+    frame = sys._current_frames()[thread.ident]
+    return [f.f_code.co_name for f in (frame, frame.f_back)] == ["wait", "exception"]
 
 
 def test_threads_hold_the_memory_that_they_work_on(monkeypatch):

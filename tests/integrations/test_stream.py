@@ -481,18 +481,20 @@ def test_another_thread_is_told_to_wait_its_turn():
     class Waiting:
         def __array__(self, dtype=None, copy=None):
             began.set()
-            go_on.wait(10)
+            assert go_on.wait(300)
             return np.ones(3)
 
     stream = Stream("add")
     worker = threading.Thread(target=lambda: told.append(stream.push(Waiting()).tolist()))
     worker.start()
-    began.wait(10)
-    for use in (lambda: stream.push([1.0]), lambda: stream.state, lambda: copy.copy(stream)):
-        with pytest.raises(RuntimeError, match="another thread is pushing"):
-            use()
-    go_on.set()
-    worker.join()
+    assert began.wait(300)
+    try:
+        for use in (lambda: stream.push([1.0]), lambda: stream.state, lambda: copy.copy(stream)):
+            with pytest.raises(RuntimeError, match="another thread is pushing"):
+                use()
+    finally:
+        go_on.set()
+        worker.join()
     assert told == [[1.0, 2.0, 3.0]]
     with pytest.raises(up.ShapeError):
         stream.push(np.ones((2, 2)))
