@@ -29,10 +29,10 @@ def test_a_command_that_is_asked_to_end_leaves_no_folder(tmp_path: Path) -> None
         start = time.monotonic()
         while not list(tmp_path.glob("upsweep-*/input")):
             assert process.poll() is None, "it ended before it was asked to"
-            assert time.monotonic() - start < 200
+            assert time.monotonic() - start < 300
             time.sleep(0.01)
         process.terminate()
-        assert process.wait(60) == 128 + signal.SIGTERM
+        assert process.wait(300) == 128 + signal.SIGTERM
     assert not list(tmp_path.iterdir())
 
 

@@ -1,8 +1,8 @@
 """A headless Chromium for tests. It is driven by the WebDriver protocol, in a few requests to chromedriver, without a package."""
 
 import json
+import re
 import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -20,13 +20,10 @@ class Browser:
     """One window. Use it as a context manager, so that no process outlives it."""
 
     def __init__(self, profile, width=1280, height=900):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
         self.driver = subprocess.Popen(
-            [DRIVER, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [DRIVER, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
-        self.base = f"http://127.0.0.1:{port}"
+        self.base = f"http://127.0.0.1:{self._port()}"
         options = {
             "binary": CHROMIUM,
             "args": [*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}"],
@@ -35,27 +32,21 @@ class Browser:
             "browserName": "chrome",
             "goog:chromeOptions": options,
             "goog:loggingPrefs": {"browser": "ALL"},
-            "timeouts": {"script": 120_000},
+            "timeouts": {"script": 300_000},
         }
-        self._await_driver()
         session = self.ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
         self.base += f"/session/{session['sessionId']}"
         # No window manager gives a headless window the focus, and without it no focus event comes.
         self.chrome("Emulation.setFocusEmulationEnabled", enabled=True)
 
-    def _await_driver(self):
-        for _ in range(100):
-            if self._driver_answers():
-                return
-            time.sleep(0.1)
-        raise RuntimeError("chromedriver did not start")
-
-    def _driver_answers(self):
-        try:
-            self.ask("GET", "/status")
-        except (urllib.error.URLError, ConnectionError):
-            return False
-        return True
+    def _port(self):
+        """The port that chromedriver has chosen, which it says once it listens there."""
+        said = []
+        for line in self.driver.stdout:
+            said.append(line)
+            if found := re.search(r"started successfully on port (\d+)", line):
+                return found[1]
+        raise RuntimeError(f"chromedriver did not start: {''.join(said)}")
 
     def ask(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()
@@ -63,7 +54,7 @@ class Browser:
             self.base + path, data, {"Content-Type": "application/json"}, method=method
         )
         try:
-            with urllib.request.urlopen(request, timeout=150) as answer:
+            with urllib.request.urlopen(request, timeout=600) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
             with error:
@@ -85,11 +76,12 @@ class Browser:
         assert not (isinstance(value, dict) and "failed" in value), value
         return value
 
-    def until(self, condition, seconds=60):
-        for _ in range(20 * seconds):
+    def until(self, condition, seconds=300):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
             if self.do(f"return {condition}"):
                 return
-            time.sleep(0.05)
+            time.sleep(0.02)
         raise AssertionError(f"never came true: {condition}; the console says {self.complaints()}")
 
     def complaints(self):
@@ -115,7 +107,7 @@ class Browser:
             self.ask("DELETE", "")
         finally:
             self.driver.terminate()
-            self.driver.wait(10)
+            self.driver.communicate()
 
 
 def resize(browser, width, height):

@@ -113,15 +113,12 @@ def test_a_term_below_the_fold_explains_itself_to_the_keyboard(opened):
     resize(opened, 1280, 500)
     opened.do("scrollTo(0, 0)")
     at = "document.querySelector('.counts [data-term=steps]')"
-    opened.do(f"{at}.focus()")
-    opened.wait_for("await new Promise((r) => setTimeout(r, 300))")
-    assert opened.do("return scrollY") > 0
-    assert visible(opened, "#tip")
-    gap = opened.do(
+    opened.do(
+        f"{at}.focus(); window.gap = () => {{"
         f"const a = {at}.getBoundingClientRect(), b = document.getElementById('tip').getBoundingClientRect();"
-        "return Math.min(Math.abs(b.top - a.bottom), Math.abs(a.top - b.bottom))"
+        "return Math.min(Math.abs(b.top - a.bottom), Math.abs(a.top - b.bottom)); }"
     )
-    assert gap < 2
+    opened.until("scrollY > 0 && document.getElementById('tip').checkVisibility() && gap() < 2")
     resize(opened, 1280, 900)
 
 
@@ -322,7 +319,7 @@ def test_the_command_writes_a_page_of_your_file(tmp_path):
     (tmp_path / "mine.py").write_text(MINE, encoding="utf-8")
     code = "from upsweep.cli import main; main()"
     command = [sys.executable, "-c", code, "lab", "nothing.py"]
-    failed = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    failed = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
     assert failed.returncode == 1
     assert "nothing.py" in failed.stderr
     assert "Traceback" not in failed.stderr
@@ -472,7 +469,7 @@ def test_the_keyboard_alone_reaches_the_race(opened):
     opened.until("document.querySelectorAll('.film li').length === 2")
     assert opened.do("return document.activeElement.classList.contains('roll')")
     opened.key(ENTER)
-    opened.until("lab.panes[0].film !== null && lab.at > 0", 20)
+    opened.until("lab.panes[0].film !== null && lab.at > 0")
     opened.do("lab.pause(); lab.go(1)")
     opened.key("\ue014")
     assert opened.do("return [lab.at, document.querySelectorAll('.line.bad').length]") == [2, 1]
@@ -484,7 +481,7 @@ def test_a_film_on_a_phone(opened):
     opened.do("document.querySelector('.tempt').click()")
     opened.until("document.querySelectorAll('.film li').length === 2")
     opened.do("document.querySelector('.roll').click()")
-    opened.until("lab.at === 2", 20)
+    opened.until("lab.at === 2")
     source, network, clock = (
         opened.do("return document.querySelector(arguments[0]).getBoundingClientRect().toJSON()", part)
         for part in (".source", ".net", "#transport")
@@ -503,7 +500,7 @@ def test_the_source_of_a_film_is_in_sight(opened):
     opened.do("document.querySelector('.tempt').click()")
     opened.until("document.querySelectorAll('.film li').length === 2")
     opened.do("document.querySelector('.roll').click()")
-    opened.until("lab.at === 2", 20)
+    opened.until("lab.at === 2")
     at = "return document.querySelector(arguments[0]).getBoundingClientRect().toJSON()"
     line, strip, clock = (opened.do(at, part) for part in (".line.bad", ".film", "#transport"))
     assert line["bottom"] < 900

@@ -116,7 +116,7 @@ def test_an_exercise_is_marked_inside(alone):
     assert alone.do("return document.querySelector('.total').textContent") == "0 of 100"
     text = text.replace("op(..., xy[t])", "op(xy[t - stride], xy[t])").replace("xy[t] = ...", "xy[t] = temp")
     alone.do("lab.marked = lab.panes[0].practice.mark(arguments[0])", text)
-    alone.until("document.querySelector('.total').textContent.includes('100 of')", seconds=90)
+    alone.until("document.querySelector('.total').textContent.includes('100 of')")
     alone.do("lab.panes[0].practice.leave()")
 
 

@@ -51,7 +51,12 @@ def _pyodide() -> dict[str, bytes]:
         raise NoPyodide("npm is not on the PATH: install Node.js, or leave --python out")
     with tempfile.TemporaryDirectory() as folder:
         command = [npm, "pack", "--silent", f"pyodide@{PYODIDE}"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+        try:
+            done = subprocess.run(
+                command, cwd=folder, capture_output=True, text=True, check=False, timeout=300
+            )
+        except subprocess.TimeoutExpired:
+            raise NoPyodide(f"npm pack pyodide@{PYODIDE} took more than 300 s") from None
         packages = list(Path(folder).glob("*.tgz"))
         if done.returncode or not packages:
             raise NoPyodide(
