@@ -254,6 +254,10 @@ def links_that_lead_anywhere(n):
     yield RNG.integers(-3, n + 3, n)
     yield np.where(np.arange(n) < n // 2, RNG.integers(0, max(1, n // 2), n), np.arange(n) - 1)
     yield np.roll(np.arange(n), 1)
+    # Nearly all lead one way, so that others meet what a sweep has found.
+    anywhere = np.where(np.arange(n) % 17 == 13, RNG.integers(-3, n + 3, n), np.arange(n) - 1)
+    yield anywhere
+    yield np.where((anywhere < 0) | (anywhere >= n), anywhere, n - 1 - anywhere)[::-1]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 17, 64, 200])

@@ -86,9 +86,11 @@ def _signs(xp: Any, a: Any, b: Any) -> Any:
     signs = xp.zeros_like(equal, dtype=xp.int8)
     lo, width = 0, _FIRST
     while equal.shape[0] and lo < a.shape[1]:
-        left, right = (codes[equal, lo : lo + width] for codes in (a, b))
+        # All of them are told apart where they lie.
+        rows = equal if lo else slice(None)
+        left, right = (codes[rows, lo : lo + width] for codes in (a, b))
         differences = xp.astype(left > right, xp.int8) - xp.astype(left < right, xp.int8)
-        signs[equal] = first = api.last_prefix(differences, LAST_NONZERO, axis=-1, reverse=True)
+        signs[rows] = first = api.last_prefix(differences, LAST_NONZERO, axis=-1, reverse=True)
         equal = moving.pack(xp, equal, first == 0)
         lo, width = lo + width, 2 * width
     return signs
