@@ -12,8 +12,7 @@ from upsweep.cpu.address import byte_at, caller, copy_bytes, peek, poke
 from upsweep.cpu.frame import aim, ask, fill, part, place_of
 from upsweep.cpu.mapped import bring_operands, hand_results
 from upsweep.cpu.memory import of_words
-from upsweep.cpu.transpose import HALF
-from upsweep.cpu.words import NOWHERE, RISE, ROW, SCAN, SETTLE, SINK_WORDS, SUM, Part, Sink, Word
+from upsweep.cpu.words import HALF, NOWHERE, RISE, ROW, SCAN, SETTLE, SINK_WORDS, SUM, Part, Sink, Word
 
 COMPONENTS, VALUES, SINKS, EXCLUSIVE, SEGMENTED, SINK_AT, LANES, INPUTS, MAP, FINISH, FLAGS, PAST, STRAIGHT, AGAIN, REDUCE = map(
     int,

@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
-import numpy as np
-
 from upsweep import cores
 from upsweep.cpu import tuning
-from upsweep.cpu.words import LINE, PANELS, ROW
+from upsweep.cpu.rows import Rows, Strides, as_stored, costly, item_size, lanes_of, lines_of, plain, rows_of
+from upsweep.cpu.words import LINE, PANELS, ROW, WHOLE
 from upsweep.operators import extreme, free, variant_of
 from upsweep.plan import Plan
-
-Strides = tuple[int, ...]
-
-
-class Rows(NamedTuple):
-    """How the rows lie. The rows of the dimension `inner` are scanned side by side, `side_by_side` of them; None where rows are
-    scanned one by one. `abreast`: they are few columns, of which several blocks are swept at once. `turned`: the items of such a
-    row, not its neighbours, lie side by side. `near`: rows that are scanned one by one have items in the same cache lines.
-    `crossed`: results lie the other way. Dimensions that lie as one count as one, the innermost of them.
-    """
-
-    inner: int | None
-    side_by_side: int
-    abreast: bool
-    turned: bool
-    crossed: bool
-    near: int
-    outer: tuple[int, ...]
-    sizes: tuple[int, ...]
 
 
 class Cut(NamedTuple):
@@ -68,19 +47,20 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     straight, in_order = any_order and not plan.segmented, plan.order == "sequential" and not any_order
     lie = rows_of(plan, strides)
     # A map or a finish of rows side by side works on panels.
-    plain = plan.map is plan.finish is None
-    line_by_line = straight and plain and lie.turned and not lie.crossed
+    line_by_line = straight and plan.map is plan.finish is None and lie.turned and not lie.crossed
     along = lie.inner is None or (line_by_line and plan.n >= shortest_straight(plan))
     tuned = rows if along else columns
     item, read = item_size(plan), read_size(plan, strides)
     side_by_side = lie.side_by_side
     fewer = (max(item, 4) - 1).bit_length() - 2
-    columns_apart = lie.inner is not None and not lie.turned
+    columns_apart = lie.inner is not None and not lie.turned and lie.folded == 1
     widest = tuned.width if columns_apart else tuning.ROWS_TURNED
     width = tuning.STRIP_IN_ORDER if in_order else 1 if lie.inner is None else max(32, widest >> fewer)
     staged = 0 if along or in_order else lines_staged(plan, strides, lie)
     if staged and lie.turned:
         width = staged
+    elif lie.folded > 1:
+        width = _width_folded(plan, lie)
     wanted = wanted_threads(plan, strides)
     while (
         columns_apart
@@ -91,7 +71,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     strips = -(-side_by_side // width)
     groups = strips * prod(lie.sizes)
     far = read * plan.n * plan.rows >= tuning.FAR_BYTES and not plan.reduce and _even(groups, wanted)
-    brought = not (_as_stored(plan) and _side_by_side(plan, strides))
+    brought = not (as_stored(plan) and _side_by_side(plan, strides))
     longest = min(tuned.chunk, tuning.FAR_CHUNK) if far or (plan.reduce and brought) else tuned.chunk
     chunk = max(ROW, longest >> fewer) if along else ROW * ROW if lie.abreast else ROW
     if lie.near > 1:
@@ -100,7 +80,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         tile, batch = chunk, lie.near
     else:
         largest = max(chunk, tuned.tile // (read * min(side_by_side, width)))
-        tile = plan.n if in_order else _tile(plan.n, groups, wanted, chunk, largest)
+        tile = plan.n if in_order or lie.folded > 1 else _tile(plan.n, groups, wanted, chunk, largest)
         batch = _batch(tile < plan.n, groups, wanted, read * plan.n * min(side_by_side, width))
     tiled = along and tile < plan.n and lie.near == 1
     pays = far and lie.near == 1 and len(plan.accumulators) + plan.segmented > 1 and _cheap(plan)
@@ -144,7 +124,7 @@ def _takes_extremes(plan: Plan, strides: tuple[Strides, ...], lie: Rows, along: 
     if not (plan.reduce and extreme(plan.op, plan.accumulators) and plan.order == "tree"):
         return False
     lines = lie.turned and _side_by_side(plan, strides) and plan.n >= tuning.SHORT_STRAIGHT
-    return plan.map is None and not plan.segmented and (along or (lines and _as_stored(plan)))
+    return plan.map is None and not plan.segmented and (along or (lines and as_stored(plan)))
 
 
 def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
@@ -153,6 +133,8 @@ def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
     threads.
     """
     lie = rows_of(plan, strides)
+    if lie.folded > 1:
+        return False
     if not free(plan.op, plan.accumulators):
         return plan.order == "sequential" and not lie.turned
     threads = wanted_threads(plan, strides)
@@ -161,76 +143,21 @@ def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
     return columns and not lie.turned and enough and not past_cache(plan)
 
 
-@lru_cache(4096)
-def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
-    """Rows are scanned one by one where the axis runs along memory. Otherwise they are scanned side by side along the dimension
-    that runs along memory, unless this dimension is shorter than a cache line. Short rows are scanned side by side too, and so
-    are all rows of a scan in order and rows whose results lie the other way.
-    """
-    reads = strides[: len(plan.loads)]
-    # Inputs whose rows are all the same do not tell which rows are neighbours.
-    steps = [
-        max(abs(array[d]) for array in reads) or max(abs(array[d]) for array in strides)
-        for d in range(len(plan.shape))
-    ]
-    outer: list[int] = []
-    sizes: list[int] = []
-    others = [d for d in range(len(plan.shape)) if d != plan.axis and plan.shape[d] > 1]
-    for d in sorted(others, key=lambda d: -steps[d]):
-        if outer and all(a[outer[-1]] == a[d] * plan.shape[d] for a in strides):
-            outer[-1], sizes[-1] = d, sizes[-1] * plan.shape[d]
-        else:
-            outer.append(d)
-            sizes.append(plan.shape[d])
-    inner, side_by_side, abreast, turned, crossed, near = None, 1, False, False, False, 1
-    if outer and plan.n > 1:
-        last, rows = outer[-1], sizes[-1]
-        writes = strides[len(plan.loads) + plan.segmented :][: sum(d is not None for d in plan.stores)]
-        crossed = rows >= LINE and not plan.reduce and any(abs(a[last]) < abs(a[plan.axis]) for a in writes)
-        if steps[last] >= steps[plan.axis]:
-            short = plan.n < tuning.SHORT or plan.order == "sequential"
-            turned = (short and rows >= 8) or crossed
-        elif rows * max(d.itemsize for d in plan.accumulators) <= LINE:
-            abreast = goes_abreast(plan, strides, last, rows)
-            near = rows if rows * steps[last] < LINE and not abreast else 1
-        if turned or (near == 1 and steps[last] < steps[plan.axis]):
-            inner, side_by_side = outer.pop(), sizes.pop()
-    return Rows(inner, side_by_side, abreast, turned, crossed, near, tuple(outer), tuple(sizes))
-
-
-def goes_abreast(plan: Plan, strides: tuple[Strides, ...], across: int, columns: int) -> bool:
-    """Whether few columns, side by side along a dimension `across`, are swept together: lines are read forward, results have no
-    gaps, and neither have items that must be converted.
-    """
-    in_tree = plan.order == "tree" or free(plan.op, plan.accumulators)
-    if not in_tree or not _plain(plan):
-        return False
-    reads, writes = _lines_of(plan)
-    size = max(d.itemsize for d in plan.accumulators)
-    pays = columns > 2 or columns * size >= tuning.PAIR_BYTES or plan.reduce
-    filled = columns / lanes_of(plan, False) >= tuning.COSTLY_FILLED or not _costly(plan)
-    near = all(array[across] == d.itemsize for array, d in zip(strides, (*reads, *writes)))
-    onward = all(array[plan.axis] > 0 for array in strides[: len(reads)])
-    lines = [array[plan.axis] == columns * d.itemsize for array, d in zip(strides, (*reads, *writes))]
-    dense = all(lines[len(reads) if _as_stored(plan) else 0 :])
-    return pays and filled and near and onward and dense
-
-
 def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
     """The rows of a strip, or the lines of columns, that come near in one go, as they cannot be swept where they lie: their
     items are converted, reversed, apart or all the same. So do lines of large arrays without gaps, which are neither so long that
     a processor fetches them ahead nor so short that they lie one behind the other anyway.
     """
-    if lie.inner is None or lie.abreast or (lie.turned and lie.crossed) or not _plain(plan):
+    if lie.inner is None or lie.abreast or lie.folded > 1 or (lie.turned and lie.crossed) or not plain(plan):
         return 0
-    reads, writes = _lines_of(plan)
+    reads, writes = lines_of(plan)
     arrays = list(zip(strides, (*reads, *writes)))
     beside, apart = (plan.axis, lie.inner) if lie.turned else (lie.inner, plan.axis)
     items = plan.n if lie.turned else lie.side_by_side
     line = items * item_size(plan)
     if line >= tuning.STAGED_LINE and (not lie.turned or items >= tuning.SHORT):
         return 0
-    if _as_stored(plan) and all(array[beside] == d.itemsize for array, d in arrays):
+    if as_stored(plan) and all(array[beside] == d.itemsize for array, d in arrays):
         dense = all(array[apart] == items * d.itemsize for array, d in arrays)
         large = plan.n * plan.rows * item_size(plan) >= tuning.STAGED_FROM
         longest = line < tuning.STAGED_LINE and (items >= 3 * ROW if lie.turned else line >= 2 * LINE)
@@ -241,6 +168,17 @@ def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
     return max(ROW, lanes_of(plan, False), tuning.STAGED_BYTES // line // ROW * ROW)
 
 
+def _width_folded(plan: Plan, lie: Rows) -> int:
+    """The rows of a strip whose columns are folded: an odd number of squares, as lines that lie a power of two apart fall into a
+    few sets of the nearest cache.
+    """
+    reads, writes = lines_of(plan)
+    square = WHOLE // min(d.itemsize for d in (*reads, *writes))
+    line = plan.n * lie.folded * sum(d.itemsize for d in (*reads, *writes))
+    squares = tuning.FOLDED_STRIP // (line * square)
+    return lie.folded * min(lie.side_by_side // lie.folded, square * max(1, squares - 1 | 1))
+
+
 def _side_by_side(plan: Plan, strides: tuple[Strides, ...]) -> bool:
     """Whether the items of a row that are read lie side by side."""
     return all(array[plan.axis] == d.itemsize for array, d in zip(strides, plan.loads))
@@ -248,29 +186,7 @@ def _side_by_side(plan: Plan, strides: tuple[Strides, ...]) -> bool:
 
 def _cheap(plan: Plan) -> bool:
     """Whether the operator is known to take few instructions."""
-    return variant_of(plan.op, plan.accumulators) is not None and not _costly(plan)
-
-
-def _costly(plan: Plan) -> bool:
-    """Whether the operator is known to take many instructions."""
-    known = variant_of(plan.op, plan.accumulators)
-    return known is not None and known[0].costly
-
-
-def _as_stored(plan: Plan) -> bool:
-    """Whether nothing lies between arrays and operator."""
-    return plan.loads == plan.accumulators and {*plan.stores} <= {*plan.loads, None} and _plain(plan)
-
-
-def _plain(plan: Plan) -> bool:
-    """Whether no more than a conversion lies between arrays and operator."""
-    return plan.map is plan.finish is None and not (plan.segmented and plan.exclusive)
-
-
-def _lines_of(plan: Plan) -> tuple[list[np.dtype], list[np.dtype]]:
-    """The dtypes of the arrays that are read and of those that are written line by line."""
-    writes = [] if plan.reduce else [d for d in plan.stores if d is not None]
-    return [*plan.loads, *[np.dtype(np.uint8)] * plan.segmented], writes
+    return variant_of(plan.op, plan.accumulators) is not None and not costly(plan)
 
 
 def _tile(n: int, groups: int, wanted: int, chunk: int, largest: int) -> int:
@@ -302,17 +218,6 @@ def wanted_threads(plan: Plan, strides: tuple[Strides, ...]) -> int:
 def past_cache(plan: Plan) -> bool:
     """Whether results are too large for the cache."""
     return plan.n * plan.rows * item_size(plan) >= tuning.STREAM_BYTES and not plan.reduce
-
-
-def lanes_of(plan: Plan, along: bool) -> int:
-    """Runs that are swept at once, or columns: at least four, as of complex128 two cost 1.3 times as much."""
-    widest = max(d.itemsize for d in plan.accumulators)
-    return max(4, (tuning.LANES if along and not _costly(plan) else tuning.COSTLY_LANES) // widest)
-
-
-def item_size(plan: Plan) -> int:
-    """Bytes of one item of block sums, over all components and the flag."""
-    return sum(d.itemsize for d in plan.accumulators) + plan.segmented
 
 
 def read_size(plan: Plan, strides: tuple[Strides, ...]) -> int:

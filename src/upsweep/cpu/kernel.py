@@ -7,12 +7,12 @@ A chunk lies `along` a row or is a panel (`panels`) of several rows side by side
 
 from __future__ import annotations
 
-from upsweep.cpu import abreast, along, columns, panels, reduced, staged, through
+from upsweep.cpu import abreast, along, columns, folded, panels, reduced, staged, through
 from upsweep.cpu.address import copy_bytes, fence, fetch_add, peek, poke
 from upsweep.cpu.carry import behind, prefix_of, publish, push
 from upsweep.cpu.frame import copy_rows, part, place_of
 from upsweep.cpu.memory import of_words
-from upsweep.cpu.words import FIRST, LINE, ROW, Part, Word
+from upsweep.cpu.words import ARRAY_WORDS, FIRST, LINE, ROW, Part, Word
 
 N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, INITIAL, REDUCE, DIMS, TICKET, SYNC, EACH = map(
     int,
@@ -23,13 +23,13 @@ N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, INITIAL, REDUCE, DIMS, TICKET, S
 )  # fmt: skip
 (
     INPUTS, VALUES, SINKS, ALONG, CHUNK, WIDTH, SIZES_AT, ARRAYS_AT, PLACES, STRAIGHT, IN_ORDER, DIRECT, ACROSS, ABREAST, LANES,
-    STATUS, STAGED, TURNED, ANY_ORDER,
+    STATUS, STAGED, TURNED, ANY_ORDER, FOLDED,
 ) = map(
     int,
     (
         Word.INPUTS, Word.VALUES, Word.SINKS, Word.ALONG, Word.CHUNK, Word.WIDTH, Word.SIZES_AT, Word.ARRAYS_AT,
         Word.PLACES, Word.STRAIGHT, Word.IN_ORDER, Word.DIRECT, Word.ACROSS, Word.ABREAST, Word.LANES, Word.STATUS,
-        Word.STAGED, Word.TURNED, Word.ANY_ORDER,
+        Word.STAGED, Word.TURNED, Word.ANY_ORDER, Word.FOLDED,
     ),
 )  # fmt: skip
 SIZE, STACK, START, BASE, BEFORE, END, TAIL = map(
@@ -47,6 +47,7 @@ pass_rows, hand_row, pass_all_turned = columns.pass_rows, columns.hand_row, colu
 fold_blocks, along_hand_last = reduced.fold_blocks, reduced.hand_last
 sum_abreast, scan_abreast = abreast.sum_chunks, abreast.scan_abreast
 remember, come, go = staged.remember, staged.come, staged.go
+fold_in, fold_out, gap_of = folded.come, folded.go, folded.gap_of
 sum_items, scan_items = through.sum_items, through.scan_items
 
 
@@ -229,16 +230,16 @@ def scan_turned(L, A, has, n, w):
 @of_words
 def find_places(L, A, group):
     """Keep in scratch memory where the arrays of a strip begin, and the starts of its rows. Returns the lanes of the strip."""
-    dims, sizes = peek(L, DIMS), peek(L, SIZES_AT)
+    dims, sizes, folded = peek(L, DIMS), peek(L, SIZES_AT), peek(L, FOLDED)
     outer, column = group // peek(L, STRIPS), group % peek(L, STRIPS) * peek(L, WIDTH)
     w = min(peek(L, WIDTH), peek(L, COLUMNS) - column)
     arrays, values = peek(L, INPUTS) + peek(L, SINKS), peek(L, VALUES)
     for a in range(arrays + values):
-        array = L + 8 * (peek(L, ARRAYS_AT) + a * (3 + dims))
-        address, left = peek(array, 0) + column * peek(array, 2), outer
+        array = L + 8 * (peek(L, ARRAYS_AT) + a * (ARRAY_WORDS + dims))
+        address, left = peek(array, 0) + column // folded * peek(array, 2), outer
         for d in range(dims - 1, -1, -1):
             size = peek(L, sizes + d)
-            address += left % size * peek(array, 3 + d)
+            address += left % size * peek(array, ARRAY_WORDS + d)
             left //= size
         place = A + peek(L, PLACES) + 24 * a
         poke(place, 0, address)
@@ -247,10 +248,12 @@ def find_places(L, A, group):
     for c in range(values):
         address, _, across = place_of(L, A, arrays + c)
         if address:
-            p = part(L, c)
-            size = peek(p, SIZE)
-            for lane in range(w):
-                copy_bytes(A + peek(p, START) + lane * size, address + lane * across, size)
+            p, gap = part(L, c), gap_of(L, arrays + c)
+            size, start = peek(p, SIZE), A + peek(p, START)
+            for column in range(folded):
+                for row in range(w // folded):
+                    copy_bytes(start, address + column * gap + row * across, size)
+                    start += size
     return w
 
 
@@ -277,7 +280,9 @@ def scan_group(L, A, group, t):
     if peek(L, REDUCE) and peek(L, ANY_ORDER) and reduce_in_any_order(L, A, has, first, last, w):
         return
     near = w if peek(L, STAGED) and peek(L, TURNED) else 0
-    if near:
+    if peek(L, FOLDED) > 1:
+        fold_in(L, A, w)
+    elif near:
         come(L, A, 0, near)
     if peek(L, STRAIGHT):
         scan_straight(L, A, has, ends, first, last, w)
@@ -289,7 +294,9 @@ def scan_group(L, A, group, t):
         scan_turned(L, A, has, n, w)
     else:
         scan_tile(L, A, has, ends, first, last, w)
-    if near:
+    if peek(L, FOLDED) > 1:
+        fold_out(L, A, w)
+    elif near:
         go(L, A, 0, near)
 
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from upsweep.cpu import threads, tuning
 from upsweep.cpu.code import address, callable_at
-from upsweep.cpu.cuts import Strides, cut, lanes_of, nodes_of, past_cache
+from upsweep.cpu.cuts import cut, nodes_of, past_cache
+from upsweep.cpu.rows import Rows, Strides, lanes_of
 from upsweep.cpu.units import bring as bring_unit
 from upsweep.cpu.units import (
     extremes,
@@ -28,6 +29,8 @@ from upsweep.cpu.units import (
 )
 from upsweep.cpu.units import hand as hand_unit
 from upsweep.cpu.words import (
+    ARRAY_WORDS,
+    FOLD_WORDS,
     FRAME_WORDS,
     LEVELS,
     LINE,
@@ -36,7 +39,9 @@ from upsweep.cpu.words import (
     PART_WORDS,
     ROW,
     SINK_WORDS,
+    WHOLE,
     WORDS,
+    Fold,
     Line,
     Part,
     Sink,
@@ -152,6 +157,10 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     parts = np.zeros((len(sums), PART_WORDS), np.int64)
     scratch.take(8 * FRAME_WORDS)
     results = scratch.take(16)
+    homes, out_dtypes = strides, [d for _, d in out_types]
+    folds = _folds(plan, lie, width, (*in_types, *out_dtypes), scratch)
+    if len(folds):
+        strides = tuple(_folded(plan, lie, width, *array) for array in zip(strides, (*in_types, *out_dtypes)))
     words[Word.PLACES] = scratch.take(48 * (len(in_types) + len(out_types)) + 24 * len(plan.accumulators))
     room = chunk + group if along else ROW * (pitch + 32)
     if lie.abreast:
@@ -167,7 +176,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         part[Part.BRING] = address(bring_unit(stored, computed))
         part[Part.TURN_IN], part[Part.TURN_OUT] = address(turn_in(size)), address(turn_out(size))
         part[Part.PLAIN] = stored == computed
-        part[Part.BLOCK] = 32 // size
+        part[Part.BLOCK] = WHOLE // size
         part[Part.SPARE] = scratch.take(size * room)
         part[Part.STACK] = scratch.take(size * LEVELS * width)
         part[Part.FOLDS] = scratch.take(size * LEVELS * width)
@@ -197,7 +206,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         line[Line.BRING] = address(bring_unit(stored, stored))
         line[Line.SPARE], line[Line.AT] = scratch.take(stored.itemsize * room), scratch.take(16)
     sinks = np.zeros((len(out_types), SINK_WORDS), np.int64)
-    past = past_cache(plan) and not (lie.turned or cuts.staged)
+    past = past_cache(plan) and not (lie.turned or cuts.staged or lie.folded > 1)
     restarts = along and plan.segmented and plan.exclusive
     beside = plan.axis if lie.turned else side
     for sink, (c, stored), array in zip(sinks, out_types, strides[len(in_types) :]):
@@ -213,7 +222,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         sink[Sink.PLAIN] = stored == given and not (streamed_made or restarts or (along and plan.reduce))
         sink[Sink.SPARE] = scratch.take(0 if plan.finish is None else stored.itemsize * room)
     plain = plan.map is None and plan.finish is None and all(part[Part.PLAIN] for part in parts)
-    lines_of = in_types if plan.reduce else (*in_types, *[d for _, d in out_types])
+    lines_of = in_types if plan.reduce else (*in_types, *out_dtypes)
     near = all(array[beside] == d.itemsize for array, d in zip(strides, lines_of))
     direct = (
         not (along or cuts.in_order or lie.inner is None)
@@ -223,7 +232,8 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     )
     sink_at = WORDS + parts.size
     line_at = sink_at + sinks.size
-    sizes_at = line_at + lines.size
+    folds_at = line_at + lines.size
+    sizes_at = folds_at + folds.size
     arrays_at = sizes_at + len(lie.sizes)
     for word, value in {
         Word.N: plan.n, Word.COLUMNS: lie.side_by_side, Word.STRIPS: cuts.strips, Word.GROUPS: cuts.groups,
@@ -244,30 +254,51 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         Word.SINK_AT: sink_at, Word.SIZES_AT: sizes_at, Word.ARRAYS_AT: arrays_at,
         Word.INPUTS: len(in_types), Word.MAP: 0 if plan.map is None else address(mapping(plan, flat)),
         Word.FINISH: 0 if plan.finish is None else address(finishing(plan, flat)), Word.LINE_AT: line_at,
+        Word.FOLDED: lie.folded, Word.FOLDS_AT: folds_at,
         Word.INDEX: plan.n - 1 if plan.reverse else 0, Word.STEP: -1 if plan.reverse else 1,
     }.items():  # fmt: skip
         words[word] = int(value)
     ends: list[int] = []
     none = [(0,) * len(plan.shape)] * len(plan.accumulators)
-    has_starts = len(strides) > len(in_types) + len(out_types)
-    for array in strides if has_starts else (*strides, *none):
-        across = 0 if lie.inner is None else array[lie.inner]
-        ends += [0, array[plan.axis], across, *(array[d] for d in lie.outer)]
+    has_starts = len(homes) > len(in_types) + len(out_types)
+    for array in homes if has_starts else (*homes, *none):
+        across, gap = (0 if d is None else array[d] for d in (lie.inner, lie.beside))
+        ends += [0, array[plan.axis], across, gap, *(array[d] for d in lie.outer)]
     many = cuts.groups * nodes_of(cuts.tiles) if cuts.tiles > 1 else 0
-    each = 3 + len(lie.outer)
+    each = ARRAY_WORDS + len(lie.outer)
     return Launch(
         callable_at(address(kernel()), 2),
         address(kernel()),
         np.concatenate(
-            [words, parts.ravel(), sinks.ravel(), lines.ravel(), np.array([*lie.sizes, *ends], np.int64)]
+            [*map(np.ravel, (words, parts, sinks, lines, folds)), np.array([*lie.sizes, *ends], np.int64)]
         ),
-        slice(arrays_at, arrays_at + len(strides) * each, each),
+        slice(arrays_at, arrays_at + len(homes) * each, each),
         cuts.threads,
         scratch.size,
         results,
         many * LINE // 8,
         tuple(many * width * d.itemsize for d in sums) if many else (),
     )
+
+
+def _folds(plan: Plan, lie: Rows, width: int, dtypes: Sequence[np.dtype], scratch: _Scratch) -> np.ndarray:
+    """The words of arrays whose columns are folded, inputs and outputs."""
+    folds = np.zeros((len(dtypes) if lie.folded > 1 else 0, FOLD_WORDS), np.int64)
+    inputs = len(plan.loads) + plan.segmented
+    for a, (fold, dtype) in enumerate(zip(folds, dtypes)):
+        size, comes = dtype.itemsize, a < inputs
+        lines = plan.n if comes or not plan.reduce else 1
+        fold[Fold.SIZE], fold[Fold.BLOCK] = size, WHOLE // size
+        fold[Fold.LINES], fold[Fold.NEAR] = lines, scratch.take(size * width * lines)
+        fold[Fold.TURN] = address(turn_in(size) if comes else turn_out(size))
+        fold[Fold.LINE] = address((bring_unit if comes else hand_unit)(dtype, dtype))
+    return folds
+
+
+def _folded(plan: Plan, lie: Rows, width: int, home: Strides, dtype: np.dtype) -> Strides:
+    """The strides of an array whose columns are folded, while it is near."""
+    near = {lie.inner: dtype.itemsize, plan.axis: width * dtype.itemsize}
+    return tuple(near.get(d, stride) for d, stride in enumerate(home))
 
 
 class _Scratch:

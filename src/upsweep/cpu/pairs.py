@@ -22,8 +22,8 @@ from upsweep.cpu.address import I32, I64, pointer
 from upsweep.cpu.memory import Items, adopted, gathered, inner
 from upsweep.cpu.nodes import joiners, operators
 from upsweep.cpu.straight import LONG
-from upsweep.cpu.transpose import HALF, shuffle
-from upsweep.cpu.words import JOIN, LINE, OPERANDS, SCAN, SUM
+from upsweep.cpu.transpose import shuffle
+from upsweep.cpu.words import HALF, JOIN, LINE, OPERANDS, SCAN, SUM
 from upsweep.operators import Variant
 
 BLOCK = 128

@@ -17,8 +17,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from upsweep.cpu.address import I8, I32, I64, pointer
-from upsweep.cpu.transpose import HALF, WHOLE, shuffle, transposed, vector
-from upsweep.cpu.words import ROW
+from upsweep.cpu.transpose import shuffle, transposed, vector
+from upsweep.cpu.words import HALF, ROW, WHOLE
 
 
 class Rooms(NamedTuple):

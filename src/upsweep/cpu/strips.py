@@ -11,8 +11,9 @@ import numpy as np
 
 from upsweep.cpu import tuning
 from upsweep.cpu.code import address, callable_at
-from upsweep.cpu.cuts import Strides, rows_of, wanted_threads
+from upsweep.cpu.cuts import wanted_threads
 from upsweep.cpu.launch import Launch
+from upsweep.cpu.rows import Strides, rows_of
 from upsweep.cpu.units import walk
 from upsweep.cpu.words import LINE, Form, regions
 from upsweep.operators import free

@@ -16,20 +16,13 @@ from numba.extending import intrinsic
 
 from upsweep.cpu.address import I32, I64, pointer
 from upsweep.cpu.memory import Items
+from upsweep.cpu.words import HALF, WHOLE
 from upsweep.dtypes import bits_of
-
-HALF, WHOLE = 16, 32
-"""Bytes."""
-
-
-def block(size: int) -> int:
-    """The lanes that are transposed at once, of items of this size."""
-    return WHOLE // size
 
 
 def turn_in(size: int) -> Callable[..., None]:
     """The code that brings `lanes` runs of m items, `run` bytes apart, into a panel's lanes, its rows `pitch` bytes apart."""
-    lanes_at_once, items_at_once, square = block(size), HALF // size, _square_in(size)
+    lanes_at_once, items_at_once, square = WHOLE // size, HALF // size, _square_in(size)
     bits = Items([bits_of(size)], [bits_of(size)], True)
     read, write = bits.read_strided, bits.write
 
@@ -47,7 +40,7 @@ def turn_in(size: int) -> Callable[..., None]:
 
 def turn_out(size: int) -> Callable[..., None]:
     """The code that hands `lanes` lanes of a panel over as runs of m items: the reverse of `turn_in`."""
-    lanes_at_once, items_at_once, square = block(size), HALF // size, _square_out(size)
+    lanes_at_once, items_at_once, square = WHOLE // size, HALF // size, _square_out(size)
     bits = Items([bits_of(size)], [bits_of(size)], True)
     read, write = bits.read, bits.write_strided
 

@@ -1,8 +1,8 @@
 """The int64 words of a launch: what a compiled kernel is told. Known to Python, which writes them, and to the kernel.
 
 A launch is `Word`s, then a `Part` for each component of the block sums, a `Sink` for each output, a `Line` for each input of a
-map, the sizes of the outer dimensions, and for each array (inputs, outputs, starts) its address and its byte strides along the
-axis, across columns, and along the outer dimensions.
+map, a `Fold` for each array that is folded, the sizes of the outer dimensions, and for each array (inputs, outputs, starts) its
+address and its byte strides along the axis, across rows, between columns that are folded, and along the outer dimensions.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ LINE = 64
 """Bytes of a cache line."""
 ROW = 16
 """Items of a run, and rows of a panel: see `kernel`."""
+HALF, WHOLE = 16, 32
+"""Bytes of a run, and of a line of lanes, that are transposed at once."""
 LEVELS = 48
 """Levels of the counter of chunks: more than memory has chunks."""
 NOWHERE = -(1 << 62)
@@ -112,6 +114,10 @@ class Word(IntEnum):
     ANY_ORDER = 43
     # 1, where ALONG is set: the runs of items are swept up again as they are swept down.
     AGAIN = 44
+    # The columns that stand beside each other in the strips of rows: see `folded`.
+    FOLDED = 45
+    # The word at which the words of folded arrays begin.
+    FOLDS_AT = 46
     # The next ticket. All threads write it, so no other word is on its cache line.
     TICKET = 56
 
@@ -185,6 +191,23 @@ class Line(IntEnum):
     AT = 4
 
 
+class Fold(IntEnum):
+    """The words of an array whose columns are folded."""
+
+    # The bytes of an item.
+    SIZE = 0
+    # The offset in scratch memory of the lines of a strip.
+    NEAR = 1
+    # The lines: the items of a row, or 1 for the result of a reduction.
+    LINES = 2
+    # The address of the code that transposes the array.
+    TURN = 3
+    # The address of the code that copies a line of it.
+    LINE = 4
+    # The lanes that are transposed at once.
+    BLOCK = 5
+
+
 class Entry(IntEnum):
     """The words before a small run's launch, for `entry`; then `Operand`s, one for each array."""
 
@@ -219,7 +242,9 @@ class Operand(IntEnum):
 
 WORDS = 64
 PART_WORDS = Part.PANEL + PANELS
-SINK_WORDS, LINE_WORDS = len(Sink), len(Line)
+SINK_WORDS, LINE_WORDS, FOLD_WORDS = len(Sink), len(Line), len(Fold)
+ARRAY_WORDS = 4
+"""Words of an array before those of the outer dimensions."""
 FRAME_WORDS = 12 * 32
 """Scratch memory begins with the addresses of an operator's operands: at most twelve of at most 32 components; or of what a map
 or a finish reads and writes."""

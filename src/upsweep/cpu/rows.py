@@ -1,0 +1,149 @@
+"""How the rows of an array lie: along memory, side by side, a few abreast, or folded; and what an item of them takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from upsweep.cpu import tuning
+from upsweep.cpu.words import LINE, ROW
+from upsweep.operators import free, variant_of
+from upsweep.plan import Plan
+
+Strides = tuple[int, ...]
+
+
+class Rows(NamedTuple):
+    """How the rows lie. The rows of the dimension `inner` are scanned side by side, `side_by_side` of them; None where rows are
+    scanned one by one. `abreast`: they are few columns, of which several blocks are swept at once. `turned`: the items of such a
+    row, not its neighbours, lie side by side. `near`: rows that are scanned one by one have items in the same cache lines.
+    `crossed`: results lie the other way. `folded`: so many neighbours, along the dimension `beside`, stand beside each other
+    where rows of `inner` do: they are few, and so are their items. Dimensions that lie as one count as one, the innermost of
+    them.
+    """
+
+    inner: int | None
+    side_by_side: int
+    abreast: bool
+    turned: bool
+    crossed: bool
+    near: int
+    folded: int
+    beside: int | None
+    outer: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+@lru_cache(4096)
+def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
+    """Rows are scanned one by one where the axis runs along memory. Otherwise they are scanned side by side along the dimension
+    that runs along memory, unless this dimension is shorter than a cache line. Short rows are scanned side by side too, and so
+    are all rows of a scan in order and rows whose results lie the other way. Few short columns that lie one behind the other are
+    folded: they are scanned side by side with the columns behind them.
+    """
+    reads = strides[: len(plan.loads)]
+    # Inputs whose rows are all the same do not tell which rows are neighbours.
+    steps = [
+        max(abs(array[d]) for array in reads) or max(abs(array[d]) for array in strides)
+        for d in range(len(plan.shape))
+    ]
+    outer: list[int] = []
+    sizes: list[int] = []
+    others = [d for d in range(len(plan.shape)) if d != plan.axis and plan.shape[d] > 1]
+    for d in sorted(others, key=lambda d: -steps[d]):
+        if outer and all(a[outer[-1]] == a[d] * plan.shape[d] for a in strides):
+            outer[-1], sizes[-1] = d, sizes[-1] * plan.shape[d]
+        else:
+            outer.append(d)
+            sizes.append(plan.shape[d])
+    inner, side_by_side, abreast, turned, crossed, near, folded, beside = (
+        None,
+        1,
+        False,
+        False,
+        False,
+        1,
+        1,
+        None,
+    )
+    if folds(plan, steps, outer, sizes):
+        beside, folded = outer.pop(), sizes.pop()
+        inner, side_by_side = outer.pop(), folded * sizes.pop()
+    elif outer and plan.n > 1:
+        last, rows = outer[-1], sizes[-1]
+        writes = strides[len(plan.loads) + plan.segmented :][: sum(d is not None for d in plan.stores)]
+        crossed = rows >= LINE and not plan.reduce and any(abs(a[last]) < abs(a[plan.axis]) for a in writes)
+        if steps[last] >= steps[plan.axis]:
+            short = plan.n < tuning.SHORT or plan.order == "sequential"
+            turned = (short and rows >= 8) or crossed
+        elif rows * max(d.itemsize for d in plan.accumulators) <= LINE:
+            abreast = goes_abreast(plan, strides, last, rows)
+            near = rows if rows * steps[last] < LINE and not abreast else 1
+        if turned or (near == 1 and steps[last] < steps[plan.axis]):
+            inner, side_by_side = outer.pop(), sizes.pop()
+    return Rows(
+        inner, side_by_side, abreast, turned, crossed, near, folded, beside, tuple(outer), tuple(sizes)
+    )
+
+
+def folds(plan: Plan, steps: Sequence[int], outer: Sequence[int], sizes: Sequence[int]) -> bool:
+    """Whether columns are few and short, and many such stand one behind the other in memory."""
+    if len(outer) < 2 or plan.n < 2 or sizes[-2] < tuning.FOLDED_ROWS or steps[outer[-1]] >= steps[plan.axis]:
+        return False
+    few = sizes[-1] * max(d.itemsize for d in plan.accumulators) <= LINE
+    shortest = plan.n < ROW and not free(plan.op, plan.accumulators)
+    return (few or shortest) and plan.n * sizes[-1] * max(item_size(plan), 4) <= tuning.FOLDED_BYTES
+
+
+def goes_abreast(plan: Plan, strides: tuple[Strides, ...], across: int, columns: int) -> bool:
+    """Whether few columns, side by side along a dimension `across`, are swept together: lines are read forward, results have no
+    gaps, and neither have items that must be converted.
+    """
+    in_tree = plan.order == "tree" or free(plan.op, plan.accumulators)
+    if not in_tree or not plain(plan):
+        return False
+    reads, writes = lines_of(plan)
+    size = max(d.itemsize for d in plan.accumulators)
+    pays = columns > 2 or columns * size >= tuning.PAIR_BYTES or plan.reduce
+    filled = columns / lanes_of(plan, False) >= tuning.COSTLY_FILLED or not costly(plan)
+    near = all(array[across] == d.itemsize for array, d in zip(strides, (*reads, *writes)))
+    onward = all(array[plan.axis] > 0 for array in strides[: len(reads)])
+    lines = [array[plan.axis] == columns * d.itemsize for array, d in zip(strides, (*reads, *writes))]
+    dense = all(lines[len(reads) if as_stored(plan) else 0 :])
+    return pays and filled and near and onward and dense
+
+
+def lanes_of(plan: Plan, along: bool) -> int:
+    """Runs that are swept at once, or columns: at least four, as of complex128 two cost 1.3 times as much."""
+    widest = max(d.itemsize for d in plan.accumulators)
+    return max(4, (tuning.LANES if along and not costly(plan) else tuning.COSTLY_LANES) // widest)
+
+
+def item_size(plan: Plan) -> int:
+    """Bytes of one item of block sums, over all components and the flag."""
+    return sum(d.itemsize for d in plan.accumulators) + plan.segmented
+
+
+def costly(plan: Plan) -> bool:
+    """Whether the operator is known to take many instructions."""
+    known = variant_of(plan.op, plan.accumulators)
+    return known is not None and known[0].costly
+
+
+def as_stored(plan: Plan) -> bool:
+    """Whether nothing lies between arrays and operator."""
+    return plan.loads == plan.accumulators and {*plan.stores} <= {*plan.loads, None} and plain(plan)
+
+
+def plain(plan: Plan) -> bool:
+    """Whether no more than a conversion lies between arrays and operator."""
+    return plan.map is plan.finish is None and not (plan.segmented and plan.exclusive)
+
+
+def lines_of(plan: Plan) -> tuple[list[np.dtype], list[np.dtype]]:
+    """The dtypes of the arrays that are read and of those that are written line by line."""
+    writes = [] if plan.reduce else [d for d in plan.stores if d is not None]
+    return [*plan.loads, *[np.dtype(np.uint8)] * plan.segmented], writes
