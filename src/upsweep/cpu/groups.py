@@ -89,9 +89,10 @@ def _loop(plan: Plan, form: Form) -> Callable[..., int]:
 
 
 def _slots(counts: np.ndarray) -> np.ndarray:
-    """Where the block sums of each group lie, a slot for each bit of the number of its blocks, and where the last ones end."""
+    """Where the states of the groups lie, and where the last one ends. A state is the last prefix, and a place for each bit of
+    the number of blocks."""
     bits = np.frexp((counts // BLOCK).astype(np.float64))[1]
-    return np.append(0, np.cumsum(np.maximum(bits, 1), dtype=np.int64))
+    return np.append(0, np.cumsum(bits + 1, dtype=np.int64))
 
 
 def _chosen(plan: Plan, xs: Sequence[np.ndarray], starts: Sequence[Any]) -> bool:

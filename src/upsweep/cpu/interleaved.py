@@ -1,7 +1,7 @@
 """The kernel that scans groups whose items lie in any order: one pass over the items, with a state for each group.
 
 In the tree's order a group's state is the binary counter of `upsweep.tree.Carry`: the sums of the aligned blocks that the items
-so far make up, and the prefix behind each block. Level 0 of the counter is a block of `BLOCK` items.
+so far make up, the prefix before each of them, and the prefix behind the last. Level 0 is a block of `BLOCK` items.
 """
 
 from __future__ import annotations
@@ -81,21 +81,18 @@ def grouper(plan: Plan, form: Form) -> Callable[..., None]:
     INITIAL, EXCLUSIVE, IN_ORDER = form
 
     @inner
-    def merged(sums, slot, count, s):
-        """The sum of the block that `BLOCK` items complete, with its level. The sums that it is made of make way for it."""
-        level = 0
-        while count >> level & 1:
-            s = combine(P_read(sums, slot + level), s)
-            level += 1
-        P_write(sums, slot + level, s)
-        return s, level
-
-    @inner
-    def level_of(count):
-        level = 0
-        while count >> level & 1 == 0:
-            level += 1
-        return level
+    def merged(sums, prefixes, slot, count, before, s):
+        """The sum of the block that `BLOCK` items complete, with the prefix before it, and whether it is the first. The blocks
+        that it is made of make way for it."""
+        slot += 1
+        while count & 1:
+            s = combine(P_read(sums, slot), s)
+            before = P_read(prefixes, slot)
+            slot += 1
+            count >>= 1
+        P_write(sums, slot, s)
+        P_write(prefixes, slot, before)
+        return s, before, count == 0
 
     @inner
     def onto(has, before, s):
@@ -138,7 +135,7 @@ def grouper(plan: Plan, form: Form) -> Callable[..., None]:
         sums, prefixes, items = rooms
         at, blocks = group * BLOCK, (seen - n) // BLOCK
         has = INITIAL or blocks > 0
-        before = P_read(prefixes, slot + level_of(blocks)) if blocks else start
+        before = P_read(prefixes, slot) if blocks else start
         if EXCLUSIVE:
             write(arrays, place_read(places, at), before)
             n -= n < BLOCK
@@ -154,11 +151,9 @@ def grouper(plan: Plan, form: Form) -> Callable[..., None]:
         right = four(arrays, places, items, group, 4, n - 4, True, p)
         if n < BLOCK:
             return
-        s, level = merged(sums, slot, blocks, combine(left, right))
-        rest = blocks >> level
-        known = INITIAL or rest > 0
-        p = onto(known, P_read(prefixes, slot + level + level_of(rest)) if rest else start, s)
-        P_write(prefixes, slot + level, p)
+        s, before, first = merged(sums, prefixes, slot, blocks, before, combine(left, right))
+        p = onto(INITIAL or not first, before, s)
+        P_write(prefixes, slot, p)
         put(arrays, places, at, 7, p)
 
     @inner

@@ -169,10 +169,10 @@ def _as_pandas(like: Any, y: np.ndarray) -> Any:
     import pandas
 
     if isinstance(like, pandas.DataFrame):
-        return pandas.DataFrame(y, like.index, like.columns)
+        return pandas.DataFrame(y, like.index, like.columns, copy=False)
     if not isinstance(like, pandas.Series):
         return y
-    made = pandas.Series(_as_array(like.dtype, y), like.index, name=like.name)
+    made = pandas.Series(_as_array(like.dtype, y), like.index, name=like.name, copy=False)
     zone = getattr(like.dtype, "tz", None)
     return made if zone is None or y.dtype.kind != "M" else made.dt.tz_localize("UTC").dt.tz_convert(zone)
 
