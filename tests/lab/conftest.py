@@ -6,8 +6,8 @@ import threading
 import pytest
 from browser import CHROMIUM, DRIVER, Browser, resize
 
+from upsweep.lab.page.dials import first
 from upsweep.lab.page.server import Lab
-from upsweep.lab.page.variants import first
 from upsweep.lab.simulate import simulated_cuda
 
 __all__ = ["chromium", "served", "server", "simulated_cuda"]

@@ -8,7 +8,7 @@ pytest.importorskip("click", reason="the command needs click: pip install 'upswe
 from click.testing import CliRunner
 
 from upsweep.lab.page.cli import app
-from upsweep.lab.page.variants import first
+from upsweep.lab.page.dials import first
 
 KERNEL = "def mine(x, y, n):\n    t = cuda.threadIdx.x\n    y[t] = x[t]\n"
 

@@ -15,8 +15,8 @@ from browser import SIZES, resize, visible
 from upsweep import lab
 from upsweep.lab.page import own
 from upsweep.lab.page.course import GLOSSARY, RUNGS
+from upsweep.lab.page.dials import first
 from upsweep.lab.page.items import EXAMPLE, identity_of, items_of, operator_of
-from upsweep.lab.page.variants import first
 from upsweep.textbook import KERNELS, kogge_stone
 
 COURSE = (Path(__file__).parents[2] / "docs" / "course.md").read_text(encoding="utf-8")

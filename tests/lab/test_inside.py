@@ -10,8 +10,9 @@ import pytest
 
 from upsweep.lab.exercises import EXERCISES
 from upsweep.lab.page import bundle
+from upsweep.lab.page.dials import first
 from upsweep.lab.page.html import with_python
-from upsweep.lab.page.variants import first, payload
+from upsweep.lab.page.played import payload
 from upsweep.textbook import KERNELS
 from upsweep.textbook.mistakes import MISTAKES
 

@@ -16,20 +16,11 @@ import pytest
 
 from upsweep import lab
 from upsweep.lab.checks import wanted
+from upsweep.lab.page.dials import ISSUE, PADDING, RESIDENT, SCHEDULES, Dials, first
+from upsweep.lab.page.held import SIZES, grid
 from upsweep.lab.page.html import packed, page
 from upsweep.lab.page.items import OPERATORS
-from upsweep.lab.page.variants import (
-    ISSUE,
-    PADDING,
-    RESIDENT,
-    SCHEDULES,
-    SIZES,
-    Dials,
-    built,
-    first,
-    grid,
-    payload,
-)
+from upsweep.lab.page.played import built, payload
 from upsweep.lab.play import text
 from upsweep.lab.reading import Spot
 from upsweep.textbook import KERNELS

@@ -7,8 +7,9 @@ import pytest
 
 from upsweep.lab.checks import check
 from upsweep.lab.exercises import EXERCISES
+from upsweep.lab.page.dials import Dials
+from upsweep.lab.page.played import built
 from upsweep.lab.page.practice import exercises, grade
-from upsweep.lab.page.variants import Dials, built
 
 BLANKS = EXERCISES[1].starter
 RIGHT = BLANKS.replace("op(..., xy[t])", "op(xy[t - stride], xy[t])").replace("xy[t] = ...", "xy[t] = temp")

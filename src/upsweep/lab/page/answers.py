@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from upsweep.lab.page.dials import Dials
+from upsweep.lab.page.played import payload
 from upsweep.lab.page.practice import grade
-from upsweep.lab.page.variants import Dials, payload
 
 
 def trace(given: Mapping[str, Any]) -> dict[str, Any]:

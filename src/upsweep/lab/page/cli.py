@@ -14,11 +14,12 @@ import click
 from upsweep.lab.exercises import EXERCISES
 from upsweep.lab.exercises.grade import grade as graded
 from upsweep.lab.page.bundle import NoPyodide
+from upsweep.lab.page.dials import ISSUE, SCHEDULES, Dials, first
 from upsweep.lab.page.html import known, offline, with_python
 from upsweep.lab.page.items import OPERATORS
 from upsweep.lab.page.own import read
+from upsweep.lab.page.played import payload
 from upsweep.lab.page.server import Lab
-from upsweep.lab.page.variants import ISSUE, SCHEDULES, Dials, first, payload
 
 _PATH = click.Path(path_type=Path)
 

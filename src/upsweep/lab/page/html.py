@@ -13,8 +13,10 @@ from typing import Any
 
 from upsweep.lab.page.bundle import python
 from upsweep.lab.page.course import GLOSSARY, RUNGS
+from upsweep.lab.page.dials import CHOICES, Dials, first, kernels
+from upsweep.lab.page.held import grid
+from upsweep.lab.page.played import MOST_EVENTS, payload, shown
 from upsweep.lab.page.practice import exercises
-from upsweep.lab.page.variants import CHOICES, MOST_EVENTS, Dials, first, grid, kernels, payload, shown
 from upsweep.lab.traces import Trace
 from upsweep.textbook import KERNELS
 from upsweep.textbook.mistakes import MISTAKES

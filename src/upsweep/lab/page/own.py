@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from upsweep.lab.page.variants import Dials
+from upsweep.lab.page.dials import Dials
 
 
 def read(file: str, like: str = "", expect: str = "inclusive") -> Dials:

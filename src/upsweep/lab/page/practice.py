@@ -14,7 +14,8 @@ from upsweep.lab.checks import check
 from upsweep.lab.exercises import EXERCISES, Exercise
 from upsweep.lab.exercises.grade import Grade
 from upsweep.lab.exercises.grade import grade as graded
-from upsweep.lab.page.variants import Dials, built, first
+from upsweep.lab.page.dials import Dials, first
+from upsweep.lab.page.played import built
 from upsweep.textbook import KERNELS
 
 LARGER = ((70, None), (70, 32))

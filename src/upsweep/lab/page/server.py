@@ -14,8 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from upsweep.lab.page.answers import QUESTIONS
+from upsweep.lab.page.dials import Dials
 from upsweep.lab.page.html import page
-from upsweep.lab.page.variants import Dials
 from upsweep.lab.page.worker import Worker
 
 LARGEST_REQUEST = 1 << 20
