@@ -74,6 +74,15 @@ FIRST = "        xy[source, t] = x[i]\n    cuda.syncthreads()\n"
 LAST = "        source, target = target, source\n        cuda.syncthreads()\n"
 PLACE, PHASE_3 = "    # here goes the reverse tree\n", "    # here goes phase 3\n"
 
+NINE = [
+    ("    if ...:\n        xy[t] = ...", "    if i < n:\n        xy[t] = x[i]"),
+    ("stride < ...", "stride < cuda.blockDim.x"),
+    ("        if ...:", "        if t >= stride and i < n:"),
+    ("op(...,", "op(xy[t - stride],"),
+    ("xy[t] = ...", "xy[t] = temp"),
+    ("stride *= ...", "stride *= 2"),
+]
+
 SOLUTIONS = {
     1: BLANKS,
     2: SHIFTED,
@@ -90,12 +99,7 @@ SOLUTIONS = {
     13: [
         ("t = ...", "t = cuda.threadIdx.x"),
         ("i = ...", "i = cuda.blockIdx.x * cuda.blockDim.x + t"),
-        ("    if ...:\n        xy[t] = ...", "    if i < n:\n        xy[t] = x[i]"),
-        ("stride < ...", "stride < cuda.blockDim.x"),
-        ("        if ...:", "        if t >= stride and i < n:"),
-        ("op(...,", "op(xy[t - stride],"),
-        ("xy[t] = ...", "xy[t] = temp"),
-        ("stride *= ...", "stride *= 2"),
+        *NINE,
     ],
     14: [(f"\n{name} = ...", f"\n{name} = {value}") for name, value in (
         ("HALF_WARPS", [2, 4, 4, 4, 2, 1]), ("FULL_WARPS", (2, 2, 2, 2, 2, 1)), ("PADDED", 1), ("PADDED_FOR_16", 2),
@@ -130,6 +134,44 @@ SOLUTIONS = {
 }  # fmt: skip
 
 WRONG = {
+    "a level begins too late": (
+        1,
+        [
+            ("if t >= stride and i < n:\n            temp", "if t > stride and i < n:\n            temp"),
+            *BLANKS,
+        ],
+        "values",
+        "fill_the_blanks.py:26: thread 1 has given temp no value when it comes here",
+    ),
+    "exclusive: take the item away again": (
+        2,
+        [("        y[i] = xy[t]", "        y[i] = xy[t] - x[i]")],
+        "values",
+        "the items are strings in this run: only `op` combines them",
+    ),
+    "all blocks write the first items": (
+        13,
+        [("t = ...", "t = cuda.threadIdx.x"), ("i = ...", "i = t"), *NINE],
+        "races",
+        "WAW on y.*\\n.*\\n.*blocks that do not tell their items apart",
+    ),
+    "everybody has a place": (
+        18,
+        [
+            (
+                "    if t < n:\n        kept[t] = flags[t]\n",
+                "    kept[t] = 0\n    if t > 0:\n        kept[t] = flags[t - 1]\n",
+            )
+        ],
+        "races",
+        "WAW on y.*\\n.*\\n.*items that are not kept",
+    ),
+    "before the first bin": (
+        20,
+        [("- prefixes[lows[i]]", "- prefixes[lows[i] - 1]")],
+        "values",
+        r"y\[0\] was made in line 15, `y\[i\] = prefixes",
+    ),
     "the neighbour to the right": (
         1,
         [("op(...,", "op(xy[t - 1],"), ("xy[t] = ...", "xy[t] = temp")],
@@ -475,7 +517,7 @@ def test_wrong_answers_are_told_why(name, tmp_path):
     blamed = mark(result, what)
     assert blamed.points < blamed.of, str(result)
     assert re.search(says, "\n".join(blamed.remarks)), str(result)
-    assert re.search(r"line \d+|y is", str(result)), str(result)
+    assert re.search(r"line \d+|\.py:\d+|y is", str(result)), str(result)
 
 
 def test_the_line_that_is_named_is_the_files_own(tmp_path):

@@ -255,6 +255,11 @@ class Machine:
         if trace is not None and trace.tb_frame.f_code.co_name != "thread":
             trace = trace.tb_next or trace
         where = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else "kernel"
+        if isinstance(error, UnboundLocalError):
+            name = str(error).split("'")[1]
+            return KernelError(
+                f"{where}: thread {self.place[1]} has given {name} no value when it comes here"
+            )
         return KernelError(f"{where}: {type(error).__name__}: {error} (thread {self.place[1]})")
 
     def before_atomic(self, block: Block, t: int, site: int, start: int) -> bool:

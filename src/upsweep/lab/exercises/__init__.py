@@ -69,8 +69,8 @@ _ROWS = [
         "out of bounds": "the neighbour lies `stride` places to the left, and only threads with t >= stride have one",
         "operations": "each thread combines once a level"}),
     Exercise(2, "make_it_exclusive", "kogge-stone-exclusive", {
-        "wrong value": "y[i] must leave x[i] out: shift the load by one, and let thread 0 begin with the identity",
-        "out of bounds": "thread 0 has no item to its left: it loads `identity`",
+        "wrong value": "y[i] must leave x[i] out: shift the load by one, and let thread 0 of each block begin with the identity",
+        "out of bounds": "shift the load, not the store: thread 0 has no item to its left, and loads `identity`",
         "race": "a shifted store reads what another thread has only just written: shift the load instead",
         "operations": "the shift needs no further operation: an exclusive scan cannot be had by taking x[i] away again"}),
     Exercise(3, "missing_barrier", "kogge-stone", {
@@ -83,8 +83,10 @@ _ROWS = [
         "barriers": "with two buffers, one barrier a level separates both; before the first level, the loop's own does it, and "
         "after the last level each thread reads only its own word"}, lean=True),
     Exercise(5, "double_buffer", "kogge-stone-double-exclusive", {
-        "wrong value": "temp[pout, t] still holds the sums of two levels ago: both operands lie in temp[pin]",
-        "uninitialised": "on the first level nobody has written temp[pout] yet: both operands lie in temp[pin]",
+        "wrong value": "temp[pout, t] still holds the sums of two levels ago: both operands lie in temp[pin], and the result, "
+        "after the last level, in temp[pout]",
+        "uninitialised": "on the first level nobody has written temp[pout] yet: both operands lie in temp[pin]; and a thread "
+        "that combines nothing copies its word, which the next level reads",
         "race": "the level before wrote temp[pin] and nobody may read temp[pout]; with one barrier a level that suffices",
         "operations": "each thread with t >= offset combines once a level, the others copy"}),
     Exercise(6, "tail_guard", "brent-kung", {
@@ -103,7 +105,8 @@ _ROWS = [
         "banks": "words whose padded indices differ by a multiple of 32 share a bank: pad every index by its own a >> LOG_BANKS",
         "wrong value": "a word must be padded everywhere in the same way: where it is loaded, in both sweeps, at the root, "
         "and where it is stored",
-        "uninitialised": "a word is written at one padded index and read at another", "race": _TREE,
+        "uninitialised": "a word is written at one padded index and read at another",
+        "race": _TREE + "; and where only some indices are padded, two threads may meet in one word",
         "out of bounds": "the highest padded index is n - 1 + ((n - 1) >> LOG_BANKS)",
         "operations": "padding moves words and adds none"}, sizes=(128, 100)),
     Exercise(9, "noncommutative", "brent-kung", {
@@ -137,7 +140,8 @@ _ROWS = [
     Exercise(13, "nine_blanks", "kogge-stone", {
         "wrong value": "after the level with this stride, xy[t] must hold the 2 * stride items that end at i; and blocks scan "
         "their own sections",
-        "race": _LEVELS, "out of bounds": "i counts through all blocks and t within one: x and y take i, xy takes t, and both "
+        "race": _LEVELS + "; and blocks that do not tell their items apart by i write the same words of y",
+        "out of bounds": "i counts through all blocks and t within one: x and y take i, xy takes t, and both "
         "must be compared with what bounds them",
         "never written": "every block writes its own section: i must tell the blocks apart",
         "operations": "each thread combines once a level"}),
@@ -149,13 +153,15 @@ _ROWS = [
         "wrong value": "item t goes to the place that counts the flags before it: the exclusive scan of the flags",
         "never written": "a flag before the first item counts nothing: kept[0] must be 0, and the scan exclusive",
         "out of bounds": "an inclusive scan counts the item itself, and sends the last one past the end",
-        "race": _LEVELS, "written twice": "only items that are kept have a place: the others must not write"},
+        "race": _LEVELS + "; and two threads write one word of y where items that are not kept are written, too",
+        "written twice": "only items that are kept have a place: the others must not write"},
         hidden=((70, None), (1000, None))),
     Exercise(19, "split_by_a_bit", "radix-split", {
         "wrong value": "a zero goes to the number of zeros before it; a one goes to all zeros, and the ones before it: "
         "total + t - zeros[t]",
         "out of bounds": "t - zeros[t] counts the ones before t; the zeros are all in front of them",
-        "race": _LEVELS + "; and the total belongs to all threads only after a barrier"}, hidden=((70, None), (1000, None))),
+        "race": _LEVELS + "; the total belongs to all threads only after a barrier; and two items with one place race for it"},
+        hidden=((70, None), (1000, None))),
     Exercise(20, "range_query", "range-query", {
         "wrong value": "y[B] - y[A - 1] counts bins A to B; y[B] - y[A] leaves bin A out",
         "out of bounds": "before bin 0 there is nothing: do not read prefixes[-1]"},

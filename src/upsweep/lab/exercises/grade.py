@@ -28,6 +28,8 @@ from upsweep.textbook import KERNELS
 WITNESSED = 33
 """The largest n at which a race is shown by a schedule; beyond, its lines are enough."""
 
+STRINGS = "; the items are strings in this run: only `op` combines them, and only `identity` stands for none"
+"""What is added where a kernel does something else with them."""
 SECONDS = 60
 MEMORY = 3 << 30
 """The seconds and the bytes that a solution may take, in a process of its own."""
@@ -80,7 +82,10 @@ def _apart(text: str, file: str) -> Grade:
                                   capture_output=True, cwd=empty, env=quiet)  # fmt: skip
         except subprocess.TimeoutExpired:
             return _none(
-                exercise, [f"{file} was stopped after {SECONDS} seconds: something in it does not end"]
+                exercise,
+                [
+                    f"{file} was stopped after {SECONDS} seconds: something in it does not end, or this machine is busy"
+                ],
             )
     # The mistake is ours or Python's: its last line is shown.
     if done.returncode > 0:
@@ -134,6 +139,7 @@ def _asked(exercise: Exercise, answer: Answer) -> Grade:
 
 def _traced(exercise: Exercise, answer: Answer) -> Grade:
     """Marks for kernels, by what their runs show."""
+    strings = False
     try:
         runs: list[tuple[Trace, Trace]] = []
         reports: list[Report] = []
@@ -141,13 +147,14 @@ def _traced(exercise: Exercise, answer: Answer) -> Grade:
             if not named and any(reports):
                 # Other sizes are run once those that the task names are right.
                 break
+            strings = isinstance(posed.x[0], str)
             runs.append((posed.run(), model.run()))
             reports.append(check(runs[-1][0], witness=posed.setup.tile <= WITNESSED))
             if runs[-1][0].machine.stopped:
                 # A kernel that never ends here will not end elsewhere.
                 break
     except KernelError as error:
-        return _none(exercise, [str(error)])
+        return _none(exercise, [f"{error}{STRINGS if strings else ''}"])
     except MemoryError:
         return _none(exercise, [f"{answer.file} takes too much memory"])
     right = [

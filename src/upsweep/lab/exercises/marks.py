@@ -6,8 +6,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from upsweep.lab.checks import wanted
 from upsweep.lab.costs import accesses, counts
 from upsweep.lab.exercises import Exercise
@@ -53,18 +51,21 @@ def of_values(
         found = [f for f in report if f.kind in VALUES]
         remarks = [f"{_setting(run)}: {f}{_because(exercise, f.kind)}" for f in found]
         remarks = remarks or [f"{_setting(run)}: y is {_short(run.values)} and must be {_short(wanted(run))}"]
-        remarks += _blamed(run, found[0].words[0]) if found and found[0].words else []
+        remarks += _blamed(exercise, run, found[0].words[0]) if found and found[0].words else []
     return _share("values", right, remarks)
 
 
-def _blamed(run: Trace, place: str) -> list[str]:
-    """The line that combined what this word of the result holds, or else the line that stored it."""
+def _blamed(exercise: Exercise, run: Trace, place: str) -> list[str]:
+    """The line of the answer that combined what this word of the result holds, or else the line that stored it."""
     word = next(k for k in range(run.result.size) if run.place(run.result.base + k) == place)
     node = getattr(run.result.words[word], "node", -1)
-    where = np.flatnonzero(run.at("op") & (run.node == node))
-    if not len(where):
-        where = np.flatnonzero(run.at("store") & (run.word == run.result.base + word))
-    return [f"{place} was made in {_quoted(run, run.spot(int(run.site[where[-1]])))}"] if len(where) else []
+    combined, stored = (
+        run.at("op") & (run.node == node),
+        run.at("store") & (run.word == run.result.base + word),
+    )
+    spots = [run.spot(int(site)) for events in (combined, stored) for site in run.site[events][-1:]]
+    own = [spot for spot in spots if spot.kernel in exercise.takes_over.values()]
+    return [f"{place} was made in {_quoted(run, own[0])}"] if own else []
 
 
 def of_races(
