@@ -77,12 +77,17 @@ def test_compaction_is_boolean_indexing(apps, n, share):
 
 @pytest.mark.parametrize("n", [1, 500, 20_000])
 @pytest.mark.parametrize("descending", [False, True])
-def test_zeros_of_both_signs_keep_their_order(apps, n, descending):
+def test_zeros_of_both_signs_and_nans_keep_their_order(apps, n, descending):
     for dtype in ("float32", "float64"):
-        x = RNG.choice(np.array([0.0, -0.0, 1, -1], dtype), n)
-        order = np.argsort(-x if descending else x, kind="stable")
+        x = RNG.choice(np.array([0.0, -0.0, 1, -1, np.nan, -np.nan], dtype), n)
+        # NaNs equal each other, and come last, or first where the order falls.
+        ranks = [(-2 if descending else 2) if v != v else (-v if descending else v) for v in x.tolist()]
+        order = np.array(sorted(range(n), key=ranks.__getitem__), np.int64)
         same(apps.radix_sort(x, descending=descending), x[order])
         same(apps.argsort(x, descending=descending), order)
+        keys, places = apps.radix_sort(x, np.arange(n), descending=descending)
+        same(keys, x[order])
+        same(places, order)
 
 
 @pytest.mark.parametrize("n", [100, 20_003])

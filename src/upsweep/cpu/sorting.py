@@ -36,10 +36,11 @@ def radix_sort(
         ordered = np.sort(x)
         if _as_if_stable(ordered):
             return np.ascontiguousarray(ordered[::-1]) if falling else ordered, None
-    keys = sort_keys.keys(np, x, falling)
-    if values is None and np.array_equal(sort_keys.unkeyed(keys, x, falling), sort_keys.bits(np, x)):
-        return sort_keys.unkeyed(_sorted(keys), x, falling).view(x.dtype), None
-    order = _order(keys)
+    if values is None:
+        keys = sort_keys.keys(np, x, falling)
+        if np.array_equal(sort_keys.unkeyed(keys, x, falling), sort_keys.bits(np, x)):
+            return sort_keys.unkeyed(_sorted(keys), x, falling).view(x.dtype), None
+    order = argsort(x, falling)
     return x[order], None if values is None else values[order]
 
 
@@ -71,8 +72,11 @@ def _as_if_stable(ordered: np.ndarray) -> bool:
 
 def argsort(x: np.ndarray, falling: bool) -> np.ndarray:
     """The order that keys sort into, as int64."""
-    if not falling and x.itemsize >= 4 and len(x) < FEW[x.itemsize]:
-        return np.argsort(x, kind="stable")
+    if x.itemsize >= 4 and len(x) < FEW[x.itemsize]:
+        # Falling is rising from the last item to the first: equal keys keep their order, and NaNs come first.
+        return (
+            len(x) - 1 - np.argsort(x[::-1], kind="stable")[::-1] if falling else np.argsort(x, kind="stable")
+        )
     return _order(sort_keys.keys(np, x, falling))
 
 
