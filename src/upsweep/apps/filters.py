@@ -248,7 +248,9 @@ def _state(xp: Any, zi: Any, axis: int, u: Any, order: int, wide: Any) -> Any:
         raise ShapeError(
             f"zi has shape {tuple(zi.shape)}; along the axis it needs {order} values for these coefficients"
         )
-    return xp.broadcast_to(xp.astype(moved, wide), shape)
+    moved = xp.astype(moved, wide, copy=False)
+    # NumPy takes microseconds to broadcast what has the shape.
+    return moved if moved.shape == shape else xp.broadcast_to(moved, shape)
 
 
 def _last_state(xp: Any, b: Sequence[complex], a: Sequence[complex], x: Any, y: Any, before: Any) -> Any:
@@ -256,17 +258,24 @@ def _last_state(xp: Any, b: Sequence[complex], a: Sequence[complex], x: Any, y: 
     n, order = x.shape[-1], before.shape[-1]
     state = xp.zeros_like(before)
     state[..., : max(0, order - n)] = before[..., n:]
+    ahead, back = _each_of(xp, b), _each_of(xp, a)
     for k in range(min(order, n)):
         item = n - 1 - k
-        if late := b[k + 1 :]:
-            state[..., : len(late)] += _times_each(xp, late, x[..., item])
-        if late := a[k + 1 :]:
-            state[..., : len(late)] -= _times_each(xp, late, y[..., item])
+        if len(b) > k + 1:
+            state[..., : len(b) - k - 1] += _times_each(xp, ahead[k + 1 :], x[..., item])
+        if len(a) > k + 1:
+            state[..., : len(a) - k - 1] -= _times_each(xp, back[k + 1 :], y[..., item])
     return state
 
 
-def _times_each(xp: Any, numbers: Sequence[complex], x: Any) -> Any:
+def _each_of(xp: Any, numbers: Sequence[complex]) -> Any:
+    """Numbers as `_times_each` takes them: real ones that NumPy multiplies as an array."""
+    real = xp is np and not any(c.imag for c in numbers)
+    return np.array([c.real for c in numbers]) if real else numbers
+
+
+def _times_each(xp: Any, numbers: Any, x: Any) -> Any:
     """The products of each item with all numbers, in an axis behind the others."""
-    if xp is np and not any(c.imag for c in numbers):
-        return x[..., None] * np.array([c.real for c in numbers])
+    if isinstance(numbers, np.ndarray):
+        return x[..., None] * numbers
     return xp.stack([_times(xp, c, x) for c in numbers], axis=-1)
