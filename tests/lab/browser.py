@@ -44,9 +44,11 @@ class Browser:
         said = []
         for line in self.driver.stdout:
             said.append(line)
-            if found := re.search(r"started successfully on port (\d+)", line):
-                return found[1]
-        raise RuntimeError(f"chromedriver did not start: {''.join(said)}")
+            if "started successfully" in line:
+                break
+        if found := re.search(r"started successfully on port (\d+)", "".join(said)):
+            return found[1]
+        raise RuntimeError(f"chromedriver names no port: {''.join(said)}")
 
     def ask(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()
