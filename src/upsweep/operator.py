@@ -36,6 +36,13 @@ class Operator:
             exclusive scan without `initial` and a reduction of nothing need it.
         name: what error messages and plans call it.
         commutative: whether `fn(a, b) == fn(b, a)`. No engine relies on it; `upsweep.check` tests it.
+        kinds: the kinds of dtypes that the operator takes, in NumPy's letters: "iu" for integers, "" for any.
+        special: the operator that stands in for a dtype, by its name: `{"b1": ...}` for booleans.
+        arity: the number of arrays that the operator takes at once; None for any number.
+
+    Raises:
+        OperatorError: where it is scanned, if it takes no such dtype or number of arrays, lacks an identity that is needed,
+            cannot be compiled, or has changed.
 
     The key of an operator is its code, defaults, closure, and the globals and attributes of modules that it uses, with the laws
     that it promises. Two operators of one key share their compiled code, and an edited function never meets the old one. An

@@ -26,6 +26,10 @@ class SummedAreaTable:
             fits is right even where the whole does not), floats in float64, complex in complex128. A NaN or an infinity makes
             NaN of every box whose corners have it before them: fill such items first.
 
+    Raises:
+        ShapeError: x without dimensions.
+        DTypeError: x of anything but numbers and booleans.
+
     >>> from upsweep import apps
     >>> table = apps.SummedAreaTable(np.arange(12).reshape(3, 4))
     >>> int(table.sum((0, 1), (2, 3))), float(table.mean((0, 1), (2, 3)))

@@ -77,6 +77,10 @@ def decompress(frame: Any) -> Any:
 
     Raises:
         CompressionError: anything but a whole and undamaged frame.
+
+    >>> from upsweep import apps
+    >>> apps.decompress(apps.compress(b"a tale of a tub"))
+    b'a tale of a tub'
     """
     frame = bytes(frame)
     if len(frame) < _HEADER.size:

@@ -221,7 +221,14 @@ def compose(xp: Any, functions: Any) -> Any:
 
 @cache
 def json_lexer() -> Lexer:
-    """The tokens of JSON (RFC 8259): string, number, literal, punctuation, space."""
+    """The `Lexer` of JSON (RFC 8259) for `tokenize`. Its kinds of tokens are string, number, literal, punctuation, space.
+
+    >>> from upsweep import apps
+    >>> lexer = apps.json_lexer()
+    >>> kinds, _, _ = apps.tokenize(b"[true]", lexer)
+    >>> [lexer.kinds[kind] for kind in kinds]
+    ['punctuation', 'literal', 'punctuation']
+    """
     digits, escape = r"[0-9]+", r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})'
     return Lexer([
         ("string", rf'"(?:[^"\\\x00-\x1f]|{escape})*"'),
@@ -234,8 +241,15 @@ def json_lexer() -> Lexer:
 
 @cache
 def python_lexer() -> Lexer:
-    """The tokens of Python source: name, number, string (an f-string is one), comment, operator, newline, space,
-    unfinished (a string without its end)."""
+    """The `Lexer` of Python source for `tokenize`. Its kinds of tokens are name, number, string (an f-string is one), comment,
+    operator, newline, space, unfinished (a string without its end).
+
+    >>> from upsweep import apps
+    >>> lexer = apps.python_lexer()
+    >>> kinds, _, _ = apps.tokenize(b"x += 1", lexer)
+    >>> [lexer.kinds[kind] for kind in kinds]
+    ['name', 'space', 'operator', 'space', 'number']
+    """
     digits, prefix = "[0-9](?:_?[0-9])*", "(?:[rRuUbBfF]|[rR][bBfF]|[bBfF][rR])?"
     exponent, escape = rf"[eE][+\-]?{digits}", r"\\(?:\r\n|[\x00-\xff])"
     point = rf"(?:{digits}\.(?:{digits})?|\.{digits})"

@@ -168,7 +168,7 @@ def cumulative_sum(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False,
     segments: Segments | None = None, order: str = "tree",
 ) -> Array:  # fmt: skip
-    """Running totals; integers narrower than JAX's default are summed as the default. See `upsweep.cumulative_sum`.
+    """Running totals, as `upsweep.cumulative_sum`; integers narrower than JAX's default are summed as the default.
 
     >>> import jax.numpy as jnp, upsweep.jax as uj
     >>> uj.cumulative_sum(jnp.array([1, 2, 3])).tolist()
@@ -181,7 +181,8 @@ def cumulative_prod(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False,
     segments: Segments | None = None, order: str = "tree",
 ) -> Array:  # fmt: skip
-    """Running products; see `cumulative_sum`. The gradient holds where items are zero.
+    """Running products, as `upsweep.cumulative_prod`; narrow integers as in `cumulative_sum`. The gradient holds where items
+    are zero.
 
     >>> import jax.numpy as jnp, upsweep.jax as uj
     >>> uj.cumulative_prod(jnp.array([2, 3, 4])).tolist()
@@ -218,7 +219,7 @@ def cummax(
 def cummin(
     x: Any, *, axis: int | None = None, reverse: bool = False, segments: Segments | None = None, order: str = "tree"
 ) -> Array:  # fmt: skip
-    """Running minima; see `cummax`.
+    """Running minima, as `upsweep.cummin`; of equal items the later one has the gradient.
 
     >>> import jax.numpy as jnp, upsweep.jax as uj
     >>> uj.cummin(jnp.array([2, 1, 5, 3])).tolist()

@@ -149,7 +149,7 @@ def cumulative_sum(
     x: Tensor, /, *, axis: int | None = None, dim: int | None = None, dtype: Any = None,
     include_initial: bool = False, segments: Segments | None = None, order: str = "tree",
 ) -> Tensor:  # fmt: skip
-    """Running totals, as `upsweep.cumulative_sum`, differentiable.
+    """Running totals, as `upsweep.cumulative_sum`, differentiable. `dim` and errors are those of `scan`.
 
     >>> import torch, upsweep.torch as ut
     >>> ut.cumulative_sum(torch.tensor([1, 2, 3]), include_initial=True).tolist()
@@ -162,7 +162,8 @@ def cumulative_prod(
     x: Tensor, /, *, axis: int | None = None, dim: int | None = None, dtype: Any = None,
     include_initial: bool = False, segments: Segments | None = None, order: str = "tree",
 ) -> Tensor:  # fmt: skip
-    """Running products, as `upsweep.cumulative_prod`, differentiable, also where items are zero.
+    """Running products, as `upsweep.cumulative_prod`, differentiable, also where items are zero. `dim` and errors are those of
+    `scan`.
 
     >>> import torch, upsweep.torch as ut
     >>> ut.cumulative_prod(torch.tensor([2, 3, 4])).tolist()
@@ -190,7 +191,7 @@ def cummax(
     order: str = "tree",
 ) -> Tensor:  # fmt: skip
     """Running maxima, as `upsweep.cummax`, differentiable: of equal items the later one has the gradient, as with
-    `torch.cummax`, which gives the places too.
+    `torch.cummax`, which gives the places too. `dim` and errors are those of `scan`.
 
     >>> import torch, upsweep.torch as ut
     >>> ut.cummax(torch.tensor([2, 1, 5, 3])).tolist()
@@ -203,7 +204,7 @@ def cummin(
     x: Tensor, *, axis: int | None = None, dim: int | None = None, reverse: bool = False, segments: Segments | None = None,
     order: str = "tree",
 ) -> Tensor:  # fmt: skip
-    """Running minima; see `cummax`.
+    """Running minima, as `upsweep.cummin`, differentiable like `cummax`.
 
     >>> import torch, upsweep.torch as ut
     >>> ut.cummin(torch.tensor([2, 1, 5, 3])).tolist()
@@ -216,7 +217,8 @@ def cumlogsumexp(
     x: Tensor, *, axis: int | None = None, dim: int | None = None, reverse: bool = False, segments: Segments | None = None,
     order: str = "tree",
 ) -> Tensor:  # fmt: skip
-    """`log(cumsum(exp(x)))` without overflow, as `upsweep.cumlogsumexp`, differentiable, for real floating-point x.
+    """`log(cumsum(exp(x)))` without overflow, as `upsweep.cumlogsumexp`, differentiable, for real floating-point x. `dim` and
+    errors are those of `scan`.
 
     >>> import torch, upsweep.torch as ut
     >>> ut.cumlogsumexp(torch.zeros(4)).exp().round().tolist()
