@@ -55,6 +55,9 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     make = kind.likeness.ways["cuda"].maker(given[at_first], (room,), np.dtype(np.uint8)) if room else None
 
     def run(arrays: tuple[Any, ...]) -> bool:
+        if not driver.is_current(device):
+            with driver.on_device(device):
+                return run(arrays)
         at = [pointer(x) for pointer, x in zip(pointers, arrays)]
         if [a & 15 for a in at] != phases:
             return False
@@ -70,14 +73,6 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
         # The last place is that of arrays that are not there.
         at.append(0)
         stream = kind.stream(arrays[at_first] if itself else place)
-        if driver.is_current(device):
-            launch_all(arrays, at, stream)
-        else:
-            with driver.on_device(device):
-                launch_all(arrays, at, stream)
-        return True
-
-    def launch_all(arrays: tuple[Any, ...], at: list[int], stream: int) -> None:
         for launch, slots, takes in launches:
             values = launch.values
             if numbers:
@@ -87,6 +82,7 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
                     )
                 values += b"".join([value_bytes(arrays[k], d) for k, d in told])
             start(launch, [at[k] + offset for k, offset in slots], values, stream, device)
+        return True
 
     if marks is None:
         return run

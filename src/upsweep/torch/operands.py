@@ -143,7 +143,7 @@ def multiplier(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     0.999.
     """
     b = tensor(b)
-    if isinstance(a, Tensor) and (a.ndim or _kind(a.dtype) > _kind(b.dtype)):
+    if isinstance(a, Tensor) and a.dtype != b.dtype and (a.ndim or _kind(a.dtype) > _kind(b.dtype)):
         b = b.to(torch.promote_types(a.dtype, b.dtype))
     if isinstance(a, Tensor) and (a.ndim or a.dtype == b.dtype):
         a = a.to(b.dtype) if a.ndim else a.to(b.device)
@@ -165,7 +165,9 @@ def spread(x: Tensor, like: Tensor, what: str) -> Tensor:
 
 def _fits(x: Tensor, like: Tensor) -> bool:
     """Whether x broadcasts to the shape of another tensor."""
-    return x.ndim <= like.ndim and all(m in (1, n) for m, n in zip(reversed(x.shape), reversed(like.shape)))
+    return x.shape == like.shape or (
+        x.ndim <= like.ndim and all(m in (1, n) for m, n in zip(reversed(x.shape), reversed(like.shape)))
+    )
 
 
 def rows_of(initial: Any, x: Tensor, dim: int) -> Tensor | None:
