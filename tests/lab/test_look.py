@@ -103,6 +103,24 @@ def test_the_address_leads_back(chromium, server):
     assert chromium.complaints() == []
 
 
+def test_the_address_has_the_banks_and_the_kernel_beside(chromium, server):
+    """A link to a lesson on two kernels under 16 banks; and what is chosen by hand comes into the address."""
+    resize(chromium, 1280, 900)
+    lesson = "#kernel=blelloch&n=64&banks=16+16+4&padded=4&beside=blelloch-padded&step=3"
+    chromium.open(f"{server.url}{lesson}")
+    seen = "return [lab.panes.map((pane) => pane.dials.kernel), lab.panes[0].model, lab.at]"
+    model = {"banks": 16, "group": 16, "width": 4, "padding": 4}
+    assert chromium.do(seen) == [["blelloch", "blelloch-padded"], model, 3]
+    chromium.do("document.getElementById('compare').click()")
+    chromium.until("location.hash === '#kernel=blelloch&n=64&banks=16+16+4&padded=4&step=3'")
+    chromium.do("document.getElementById('compare').click()")
+    chromium.until(f"location.hash === '{lesson}'")
+    chromium.do("location.hash = 'kernel=reduction'")
+    chromium.until("lab.panes[0].dials.kernel === 'reduction' && lab.panes.length === 1")
+    chromium.until("lab.panes[0].model.banks === 32 && lab.panes[0].model.padding === 0")
+    assert chromium.complaints() == []
+
+
 def barrier_of(kernel):
     source, begin = inspect.getsourcelines(KERNELS[kernel].function)
     return begin + next(k for k, line in enumerate(source) if "syncthreads" in line)

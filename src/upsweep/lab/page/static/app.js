@@ -13,7 +13,7 @@ class App {
     on("next", () => this.go(this.at + 1));
     on("play", () => this.toggle());
     on("theme", () => this.theme());
-    on("compare", () => this.compare());
+    on("compare", () => this.compare(this.panes.length > 1 ? null : data.beside[this.panes[0].dials.kernel] || data.beside[""]));
     this.glossary = new Glossary(data.glossary);
     this.start = new Start(this);
     this.address = new Address(this);
@@ -49,10 +49,11 @@ class App {
     return pane;
   }
 
-  async compare() {
+  // Put a kernel beside the first one in the place of the one that is there; none takes that away.
+  async compare(kernel) {
     const button = document.getElementById("compare");
-    if (this.panes.length > 1) this.panes.pop().root.remove();
-    else await this.open(this.data.opening(this.data.beside[this.panes[0].dials.kernel] || this.data.beside[""]));
+    while (this.panes.length > 1) this.panes.pop().root.remove();
+    if (kernel) await this.open(this.data.opening(kernel));
     document.getElementById("panes").classList.toggle("two", this.panes.length > 1);
     button.setAttribute("aria-pressed", this.panes.length > 1);
     this.redraw();

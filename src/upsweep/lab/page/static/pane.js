@@ -5,6 +5,9 @@ const TYPED = {
   identity: { type: "text", placeholder: "none" },
 };
 
+// The model of the banks: the menus, by their names in an address.
+const MODEL = { banks: ".model", padded: ".padding" };
+
 // One kernel on the page: its dials, its verdict, and the views that follow the steps.
 class Pane {
   constructor(data, dials, app) {
@@ -16,11 +19,7 @@ class Pane {
     this.banks = new BankMap(this.root);
     this.model = { banks: 32, group: 32, width: 4, padding: 0 };
     this.menu();
-    this.find(".model").addEventListener("change", (e) => {
-      const [banks, group, width] = e.target.value.split(" ").map(Number);
-      this.remodel({ banks, group, width });
-    });
-    this.find(".padding").addEventListener("change", (e) => this.remodel({ padding: Number(e.target.value) }));
+    for (const menu of Object.values(MODEL)) this.find(menu).addEventListener("change", () => this.remodel());
     this.find(".dials").addEventListener("submit", (e) => e.preventDefault());
     this.find(".stop").addEventListener("click", () => this.data.engine.stop());
     this.editor = new Editor(this);
@@ -108,8 +107,18 @@ class Pane {
     return field;
   }
 
-  remodel(part) {
-    Object.assign(this.model, part);
+  // Choose a model of banks by the values of its menus; where there is no such choice, the first.
+  bank(values) {
+    Object.values(MODEL).forEach((name, k) => {
+      const menu = this.find(name), at = [...menu.options].findIndex((option) => option.value === values[k]);
+      menu.selectedIndex = Math.max(0, at);
+    });
+    this.remodel();
+  }
+
+  remodel() {
+    const [banks, group, width] = this.find(".model").value.split(" ").map(Number);
+    this.model = { banks, group, width, padding: Number(this.find(".padding").value) };
     this.banks.show(this.run, this.model);
     this.drawCounts();
     this.app.draw();
