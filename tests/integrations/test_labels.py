@@ -205,6 +205,10 @@ def test_xarray_keeps_dimensions_coordinates_and_chunks():
     lazy = chunked.upsweep.scan(dim="time")
     assert lazy.chunks == chunked.chunks
     xr.testing.assert_identical(lazy.compute(), got)
+    times = xr.DataArray(np.arange(20.0) ** 2, dims="time")
+    timed = [x.upsweep.ema(halflife=3.0, times=times, dim="time") for x in (chunked, rain)]
+    assert timed[0].chunks == chunked.chunks
+    xr.testing.assert_identical(timed[0].compute(), timed[1])
     with pytest.raises(up.EngineError, match=r"upsweep\.xarray"):
         up.scan(chunked, axis=0)
 

@@ -126,4 +126,6 @@ def _steps(times: Any, x: Any, dim: int) -> Any:
     times = times if times.ndim == x.ndim else _along(times, x, dim)
     times = times.astype(np.int64) if times.dtype.kind in "iu" else times
     along = (slice(None),) * dim
-    return da.diff(times, axis=dim, prepend=times[(*along, slice(0, 1))])
+    gone = da.diff(times, axis=dim, prepend=times[(*along, slice(0, 1))])
+    # The time that is prepended is a chunk of its own.
+    return gone.rechunk({dim: x.chunks[dim]})
