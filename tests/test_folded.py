@@ -1,5 +1,6 @@
-"""Few short columns that lie one behind the other have the oracle's bits on the CPU engine, whatever is left over of a square
-that is transposed at once, in every form, layout and size of items, and no byte beside them is written."""
+"""Few short columns that lie one behind the other, and short rows through a map, have the oracle's bits on the CPU engine,
+whatever is left over of a square that is transposed at once, in every form, layout and size of items, and no byte beside them
+is written."""
 
 import numpy as np
 import pytest
@@ -84,7 +85,7 @@ def test_forms(order, exclusive, segmented, started):
 def test_items_of_every_size_through_a_map_and_a_finish(dtype):
     """Numbers and arrays that stand for many rows come beside arrays of items."""
     rng = np.random.default_rng(4)
-    for shape in SHAPES:
+    for shape in (*SHAPES, (9, 3, 1), (70, 20, 1)):
         x, of_items = rng.integers(0, 3, shape).astype(dtype), rng.integers(0, 3, shape[1]).astype(dtype)
         got = up.scan(
             (x, of_items[:, None], 2),
@@ -102,10 +103,10 @@ def test_items_of_every_size_through_a_map_and_a_finish(dtype):
 
 def test_so_many_columns_are_folded(monkeypatch):
     seen = []
-    folds = rows.folds
-    monkeypatch.setattr(rows, "folds", lambda *given: seen.append(folds(*given)) or seen[-1])
+    folded_of = rows.folded_of
+    monkeypatch.setattr(rows, "folded_of", lambda *given: seen.append(folded_of(*given)) or seen[-1])
     rows.rows_of.cache_clear()
     for shape in SHAPES[:4]:
         up.scan(np.zeros(shape, "f4"), axis=1, threads=1)
-    assert seen
-    assert all(seen)
+    up.scan(np.zeros((70, 20), "f4"), axis=1, map=lambda x: x + x, threads=1)
+    assert seen == [2, 5, 3, 16, 1]

@@ -53,13 +53,13 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     item, read = item_size(plan), read_size(plan, strides)
     side_by_side = lie.side_by_side
     fewer = (max(item, 4) - 1).bit_length() - 2
-    columns_apart = lie.inner is not None and not lie.turned and lie.folded == 1
+    columns_apart = lie.inner is not None and not lie.turned and not lie.folded
     widest = tuned.width if columns_apart else tuning.ROWS_TURNED
     width = tuning.STRIP_IN_ORDER if in_order else 1 if lie.inner is None else max(32, widest >> fewer)
     staged = 0 if along or in_order else lines_staged(plan, strides, lie)
     if staged and lie.turned:
         width = staged
-    elif lie.folded > 1:
+    elif lie.folded:
         width = _width_folded(plan, lie)
     wanted = wanted_threads(plan, strides)
     while (
@@ -80,7 +80,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         tile, batch = chunk, lie.near
     else:
         largest = max(chunk, tuned.tile // (read * min(side_by_side, width)))
-        tile = plan.n if in_order or lie.folded > 1 else _tile(plan.n, groups, wanted, chunk, largest)
+        tile = plan.n if in_order or lie.folded else _tile(plan.n, groups, wanted, chunk, largest)
         batch = _batch(tile < plan.n, groups, wanted, read * plan.n * min(side_by_side, width))
     tiled = along and tile < plan.n and lie.near == 1
     pays = far and lie.near == 1 and len(plan.accumulators) + plan.segmented > 1 and _cheap(plan)
@@ -133,7 +133,7 @@ def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
     threads.
     """
     lie = rows_of(plan, strides)
-    if lie.folded > 1:
+    if lie.folded:
         return False
     if not free(plan.op, plan.accumulators):
         return plan.order == "sequential" and not lie.turned
@@ -148,7 +148,7 @@ def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
     items are converted, reversed, apart or all the same. So do lines of large arrays without gaps, which are neither so long that
     a processor fetches them ahead nor so short that they lie one behind the other anyway.
     """
-    if lie.inner is None or lie.abreast or lie.folded > 1 or (lie.turned and lie.crossed) or not plain(plan):
+    if lie.inner is None or lie.abreast or lie.folded or (lie.turned and lie.crossed) or not plain(plan):
         return 0
     reads, writes = lines_of(plan)
     arrays = list(zip(strides, (*reads, *writes)))

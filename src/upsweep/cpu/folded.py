@@ -2,7 +2,7 @@
 
 Near, a line has the first item of every row of the strip, for each of the columns: so rows of columns become columns, which are
 swept as any others. A row is a stretch of memory without gaps, so it is transposed in registers; otherwise lines are copied item
-by item.
+by item. Short rows come near as one column each, where a map or a finish takes lines: a line has an item of many rows.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def move(L, A, a, w, out):
     size, lines, block, rows = peek(f, SIZE), peek(f, LINES), peek(f, BLOCK), w // peek(L, FOLDED)
     if along < 0:
         home, along = home + (lines - 1) * along, -along
-    dense = gap_of(L, a) == size and (along == peek(L, FOLDED) * size or lines == 1)
+    side_by_side = gap_of(L, a) == size or peek(L, FOLDED) == 1
+    dense = side_by_side and (along == peek(L, FOLDED) * size or lines == 1)
     if dense and rows >= block:
         whole = rows // block * block
         turn(L, A, a, home, across, rows, 0, whole, out)

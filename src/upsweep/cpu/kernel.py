@@ -23,13 +23,13 @@ N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, INITIAL, REDUCE, DIMS, TICKET, S
 )  # fmt: skip
 (
     INPUTS, VALUES, SINKS, ALONG, CHUNK, WIDTH, SIZES_AT, ARRAYS_AT, PLACES, STRAIGHT, IN_ORDER, DIRECT, ACROSS, ABREAST, LANES,
-    STATUS, STAGED, TURNED, ANY_ORDER, FOLDED,
+    STATUS, STAGED, TURNED, ANY_ORDER, FOLDED, FOLDS_AT,
 ) = map(
     int,
     (
         Word.INPUTS, Word.VALUES, Word.SINKS, Word.ALONG, Word.CHUNK, Word.WIDTH, Word.SIZES_AT, Word.ARRAYS_AT,
         Word.PLACES, Word.STRAIGHT, Word.IN_ORDER, Word.DIRECT, Word.ACROSS, Word.ABREAST, Word.LANES, Word.STATUS,
-        Word.STAGED, Word.TURNED, Word.ANY_ORDER, Word.FOLDED,
+        Word.STAGED, Word.TURNED, Word.ANY_ORDER, Word.FOLDED, Word.FOLDS_AT,
     ),
 )  # fmt: skip
 SIZE, STACK, START, BASE, BEFORE, END, TAIL = map(
@@ -280,7 +280,7 @@ def scan_group(L, A, group, t):
     if peek(L, REDUCE) and peek(L, ANY_ORDER) and reduce_in_any_order(L, A, has, first, last, w):
         return
     near = w if peek(L, STAGED) and peek(L, TURNED) else 0
-    if peek(L, FOLDED) > 1:
+    if peek(L, FOLDS_AT):
         fold_in(L, A, w)
     elif near:
         come(L, A, 0, near)
@@ -294,7 +294,7 @@ def scan_group(L, A, group, t):
         scan_turned(L, A, has, n, w)
     else:
         scan_tile(L, A, has, ends, first, last, w)
-    if peek(L, FOLDED) > 1:
+    if peek(L, FOLDS_AT):
         fold_out(L, A, w)
     elif near:
         go(L, A, 0, near)

@@ -206,7 +206,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         line[Line.BRING] = address(bring_unit(stored, stored))
         line[Line.SPARE], line[Line.AT] = scratch.take(stored.itemsize * room), scratch.take(16)
     sinks = np.zeros((len(out_types), SINK_WORDS), np.int64)
-    past = past_cache(plan) and not (lie.turned or cuts.staged or lie.folded > 1)
+    past = past_cache(plan) and not (lie.turned or cuts.staged or lie.folded)
     restarts = along and plan.segmented and plan.exclusive
     beside = plan.axis if lie.turned else side
     for sink, (c, stored), array in zip(sinks, out_types, strides[len(in_types) :]):
@@ -254,7 +254,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         Word.SINK_AT: sink_at, Word.SIZES_AT: sizes_at, Word.ARRAYS_AT: arrays_at,
         Word.INPUTS: len(in_types), Word.MAP: 0 if plan.map is None else address(mapping(plan, flat)),
         Word.FINISH: 0 if plan.finish is None else address(finishing(plan, flat)), Word.LINE_AT: line_at,
-        Word.FOLDED: lie.folded, Word.FOLDS_AT: folds_at,
+        Word.FOLDED: max(1, lie.folded), Word.FOLDS_AT: folds_at if lie.folded else 0,
         Word.INDEX: plan.n - 1 if plan.reverse else 0, Word.STEP: -1 if plan.reverse else 1,
     }.items():  # fmt: skip
         words[word] = int(value)
@@ -283,7 +283,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
 
 def _folds(plan: Plan, lie: Rows, width: int, dtypes: Sequence[np.dtype], scratch: _Scratch) -> np.ndarray:
     """The words of arrays whose columns are folded, inputs and outputs."""
-    folds = np.zeros((len(dtypes) if lie.folded > 1 else 0, FOLD_WORDS), np.int64)
+    folds = np.zeros((len(dtypes) if lie.folded else 0, FOLD_WORDS), np.int64)
     inputs = len(plan.loads) + plan.segmented
     for a, (fold, dtype) in enumerate(zip(folds, dtypes)):
         size, comes = dtype.itemsize, a < inputs

@@ -21,8 +21,8 @@ class Rows(NamedTuple):
     scanned one by one. `abreast`: they are few columns, of which several blocks are swept at once. `turned`: the items of such a
     row, not its neighbours, lie side by side. `near`: rows that are scanned one by one have items in the same cache lines.
     `crossed`: results lie the other way. `folded`: so many neighbours, along the dimension `beside`, stand beside each other
-    where rows of `inner` do: they are few, and so are their items. Dimensions that lie as one count as one, the innermost of
-    them.
+    where rows of `inner` do: they are few, and so are their items; 0 where none do. Dimensions that lie as one count as one,
+    the innermost of them.
     """
 
     inner: int | None
@@ -59,18 +59,12 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
         else:
             outer.append(d)
             sizes.append(plan.shape[d])
-    inner, side_by_side, abreast, turned, crossed, near, folded, beside = (
-        None,
-        1,
-        False,
-        False,
-        False,
-        1,
-        1,
-        None,
-    )
-    if folds(plan, steps, outer, sizes):
-        beside, folded = outer.pop(), sizes.pop()
+    inner, side_by_side, abreast, turned, crossed, near, beside = None, 1, False, False, False, 1, None
+    folded = folded_of(plan, steps, outer, sizes)
+    if folded > 1:
+        beside = outer.pop()
+        sizes.pop()
+    if folded:
         inner, side_by_side = outer.pop(), folded * sizes.pop()
     elif outer and plan.n > 1:
         last, rows = outer[-1], sizes[-1]
@@ -89,13 +83,21 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
     )
 
 
-def folds(plan: Plan, steps: Sequence[int], outer: Sequence[int], sizes: Sequence[int]) -> bool:
-    """Whether columns are few and short, and many such stand one behind the other in memory."""
-    if len(outer) < 2 or plan.n < 2 or sizes[-2] < tuning.FOLDED_ROWS or steps[outer[-1]] >= steps[plan.axis]:
-        return False
+def folded_of(plan: Plan, steps: Sequence[int], outer: Sequence[int], sizes: Sequence[int]) -> int:
+    """The columns that are folded, where they are few and short, and many such stand one behind the other in memory; 1 where
+    short rows do, of which a map or a finish would take one at a time; else 0.
+    """
+    if not outer or plan.n < 2:
+        return 0
+    row = plan.n * max(item_size(plan), 4)
+    if steps[outer[-1]] >= steps[plan.axis]:
+        called = plan.map is not None or plan.finish is not None
+        return int(called and sizes[-1] >= tuning.FOLDED_ROWS and row <= tuning.FOLDED_CALLED)
+    if len(outer) < 2 or sizes[-2] < tuning.FOLDED_ROWS or row * sizes[-1] > tuning.FOLDED_BYTES:
+        return 0
     few = sizes[-1] * max(d.itemsize for d in plan.accumulators) <= LINE
     shortest = plan.n < ROW and not free(plan.op, plan.accumulators)
-    return (few or shortest) and plan.n * sizes[-1] * max(item_size(plan), 4) <= tuning.FOLDED_BYTES
+    return sizes[-1] if few or shortest else 0
 
 
 def goes_abreast(plan: Plan, strides: tuple[Strides, ...], across: int, columns: int) -> bool:

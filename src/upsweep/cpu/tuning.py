@@ -88,13 +88,17 @@ one coefficient in rows of 33, 100, 1000 1.3 1.25 1.6, in 33 and 100 columns 3 1
 that are reduced would lose: f2 .72."""
 TICKET_BYTES = 1 << 16
 """Short rows are taken in batches of about this size."""
-FOLDED_ROWS, FOLDED_BYTES, FOLDED_STRIP = 8, 1 << 13, 1 << 17
+FOLDED_ROWS, FOLDED_BYTES, FOLDED_STRIP, FOLDED_CALLED = 8, 1 << 13, 1 << 17, 1 << 10
 """Few columns, of at most so many bytes with their items, are folded where so many of them lie one behind the other. ns an item
 one by one, or item by item, and folded in strips of FOLDED_STRIP, one thread, AMD, 2^17 items, columns x items: float32 2x3 48
 .85, 3x7 4.8 .60, 3x64 1.8 .31, 5x64 1.05 .32, 3x300 .96 .61, 8x300 .37 .45, 1000x2 .70 .66, 16x16 .60 .30, 32x7 1.06 .51; int32
 2x16 3.8 .28, 5x300 .78 .49; int8 3x7 4.7 .25, 3x300 1.4 .28, 64x64 .10 .44; 2x300 float64 2.3 .79.
 With a map 3x64 5.3 .49, with a
-finish 8x3 107 .53, in segments 2x16 13 .31, in order 14x20 1.05 .30. Strips of 32 and 64 KiB: float32 3x64 .68 .48."""
+finish 8x3 107 .53, in segments 2x16 13 .31, in order 14x20 1.05 .30. Strips of 32 and 64 KiB: float32 3x64 .68 .48.
+
+Rows of at most FOLDED_CALLED bytes are folded too where a map or a finish is called for lines of them. ns an item so and
+otherwise, of rows of 2, 3, 7, 12, 16, 20, 64, 128, 300: map, float32 .58 9.2, .63 6.2, .52 2.2, .37 1.1, .40 .51, .38 1.3, .53
+.69, .41 .76, .64 .54; float64 128 .82 .90, 300 1.3 .87; finish, int8 64 .15 .76, 300 .29 .42, float16 2 .55 11, 7 .56 2.8."""
 NEAR_BYTES = 1 << 17
 """Columns that share cache lines are scanned one by one, in chunks that together fit a near cache."""
 PAIR_BYTES = 12
