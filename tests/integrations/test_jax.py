@@ -289,6 +289,48 @@ def test_arrays_on_several_devices_and_deleted_ones():
     assert told.startswith("[0.0, 1.0, 3.0, 6.0] [0.0, 0.5, 1.25, 2.125] 6.0\nArray has been deleted")
 
 
+OVER_DEVICES = """
+import jax, jax.numpy as jnp, upsweep.jax as uj
+P, mesh = jax.sharding.PartitionSpec, jax.sharding.Mesh(jax.devices(), ("d",))
+x, w = jnp.arange(24.0).reshape(2, 4, 3) / 24, jnp.array([0.5, 0.25, 1.0])
+done = jnp.array([False, True, False, False])
+calls = {
+    "scan": lambda x, w: uj.scan(x * w, "mul", axis=1),
+    "scan of a tuple": lambda x, w: uj.scan((x, x * w), "affine", axis=1)[1],
+    "recurrence": lambda x, w: uj.linear_recurrence(w, x, axis=1, order="sequential"),
+    "adjoint": lambda x, w: uj.linear_recurrence(jnp.broadcast_to(w, x.shape), x, axis=1),
+    "discounted": lambda x, w: uj.discounted_sum(x, w, done, axis=1),
+    "advantages": lambda x, w: uj.gae(x, x * w, jnp.zeros_like(x[:, 0]), gamma=0.9, lam=0.5, axis=1),
+    "filter": lambda x, w: uj.lfilter(w[:2], w[2:], x, axis=1),
+    "gated": lambda x, w: uj.rg_lru(x, x, x, w),
+    "selective": lambda x, w: uj.selective_scan(x, x, -jnp.ones((3, 1)), x[..., :1], x[..., :1], w),
+}
+for name, call in calls.items():
+    over = {"mesh": mesh, "in_specs": (P("d"), P())}
+    mapped = jax.jit(jax.shard_map(call, **over, out_specs=P("d")))
+    assert jnp.allclose(mapped(x, w), call(x, w)), name
+    if name != "scan of a tuple":
+        gradients = [jax.grad(lambda *p: jnp.sin(f(*p)).sum(), (0, 1))(x, w) for f in (mapped, call)]
+        assert all(jnp.allclose(a, b, atol=1e-6) for a, b in zip(*gradients)), (name, gradients)
+    try:
+        jax.shard_map(call, **over, out_specs=P())(x, w)
+    except ValueError as error:
+        assert "require replication" in str(error), error
+    else:
+        raise AssertionError(name + " was taken for the same on all devices")
+print("all")
+"""
+
+
+def test_results_differ_from_device_to_device():
+    """One device's result is not given for all; gradients of what is the same on all of them are summed."""
+    env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    told = subprocess.run(
+        [sys.executable, "-c", OVER_DEVICES], capture_output=True, text=True, env=env, check=False
+    )
+    assert told.stdout == "all\n", told.stderr
+
+
 OFFSETS = np.array([0, 2, 2, 5, 7])
 SPELLINGS = {
     "offsets": up.segments.offsets(OFFSETS),

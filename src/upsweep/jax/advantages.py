@@ -15,7 +15,7 @@ from jax.interpreters import ad
 
 import upsweep as up
 from upsweep import advantages as scans
-from upsweep.jax.buffers import in_place, like
+from upsweep.jax.buffers import in_place, like, result_of
 from upsweep.jax.neighbours import along, row_shape
 from upsweep.jax.primitives import for_rows, in_front, registered
 
@@ -48,7 +48,7 @@ def _named(given: Any, flags: str) -> tuple[Any, Any]:
 
 
 def _result(r: Any, v: Any, *_: Any, **__: Any) -> list[ShapedArray]:
-    return [ShapedArray(v.shape, jnp.promote_types(r.dtype, v.dtype))]
+    return [result_of(v, dtype=jnp.promote_types(r.dtype, v.dtype))]
 
 
 def _run(
@@ -97,7 +97,7 @@ def _transpose(gradients: Any, *operands: Any, **how: Any) -> Any:
 
 def _gradients(g: Any, *_: Any, wanted: str, every: bool, dim: int, **__: Any) -> list[ShapedArray]:
     one = g.shape if every else row_shape(g, dim)
-    return [ShapedArray(one if name == "a" else g.shape, g.dtype) for name in wanted]
+    return [result_of(g, one if name == "a" else g.shape) for name in wanted]
 
 
 def _transposed_run(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
+from jax.core import ShapedArray
 from jax.experimental.buffer_callback import buffer_callback
 
 
@@ -18,7 +19,44 @@ def in_place(run: Callable[..., None], how: tuple[Any, ...], shapes: Any, *opera
     `run` gets the memory of the arrays: NumPy's arrays on the CPU, views of the CUDA engine on a GPU. Operands are arrays,
     tuples of them, or None. XLA compiles calls of one function with an equal `how` once.
     """
-    return buffer_callback(_OnBuffers(run, how), shapes)(*operands)
+    made = buffer_callback(_OnBuffers(run, how), shapes)(*operands)
+    axes = _axes(operands)
+    return jax.tree.map(lambda y: _vary(y, axes), made) if axes else made
+
+
+def varying_alike(given: Any) -> Any:
+    """Arrays, in tuples or not, that all differ over the devices of a mesh over which any of them does, within
+    `jax.shard_map`: then what they make does, too, and the gradient of an array that is one for all devices is their sum."""
+    axes = _axes(given)
+    return jax.tree.map(lambda x: _vary(x, axes), given) if axes else given
+
+
+def _axes(given: Any) -> list[Any]:
+    return sorted(set().union(*map(_varying, jax.tree.leaves(given))), key=str)
+
+
+def result_of(x: Any, shape: tuple[int, ...] | None = None, dtype: Any = None) -> ShapedArray:
+    """The type of a result that differs over the devices over which the operand x does, of its shape and dtype or others."""
+    shape, dtype = x.shape if shape is None else shape, x.dtype if dtype is None else dtype
+    made = ShapedArray(shape, dtype)
+    return _type(x).update(shape=made.shape, dtype=made.dtype, weak_type=False) if _varying(x) else made
+
+
+def _type(x: Any) -> Any:
+    return x if isinstance(x, ShapedArray) else jax.typeof(x)
+
+
+def _varying(x: Any) -> frozenset[Any]:
+    """The axes of a mesh along which an array differs from device to device. JAX has renamed where it says so."""
+    known = getattr(_type(x), "manual_axis_type", None)
+    return _type(x).vma if known is None else known.varying
+
+
+def _vary(x: Any, axes: Sequence[Any]) -> Any:
+    more = tuple([axis for axis in axes if axis not in _varying(x)])
+    # JAX has renamed this, too.
+    lax: Any = jax.lax
+    return lax.pcast(x, more, to="varying") if hasattr(lax, "pcast") else lax.pvary(x, more)
 
 
 @dataclass(frozen=True)

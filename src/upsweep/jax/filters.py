@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.core import ShapedArray
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad
 
 import upsweep as up
-from upsweep.jax.primitives import in_front
+from upsweep.jax.buffers import like, result_of
+from upsweep.jax.primitives import in_front, registered
 
 
 def lfilter(b: Array, a: Array, x: Array, zi: Any) -> tuple[Array, Array]:
@@ -22,11 +22,11 @@ def lfilter(b: Array, a: Array, x: Array, zi: Any) -> tuple[Array, Array]:
 
 
 def _shapes(x: Any, b: Any, a: Any, *zi: Any) -> list[Any]:
-    return [ShapedArray(x.shape, x.dtype), ShapedArray(zi[0].shape if zi else (*x.shape[:-1], 0), x.dtype)]
+    return [result_of(x), result_of(x, zi[0].shape if zi else (*x.shape[:-1], 0))]
 
 
 def _run(x: Any, b: Any, a: Any, *zi: Any) -> Any:
-    shapes = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in _shapes(x, b, a, *zi)]
+    shapes = [like(v) for v in _shapes(x, b, a, *zi)]
     return jax.pure_callback(_filtered, shapes, x, b, a, *zi)
 
 
@@ -87,18 +87,11 @@ def _transpose(gradients: Any, x: Any, b: Any, a: Any) -> Any:
     return [jnp.flip(lfilter(b, a, jnp.flip(g, -1), None)[0], -1), None, None]
 
 
-def _batch(args: Any, dims: Any) -> Any:
+def _batch(made: Primitive, args: Any, dims: Any) -> Any:
     x, b, a, *zi = in_front(args, dims)
     if dims[1] is None and dims[2] is None:
-        return _lfilter.bind(x, b[0], a[0], *zi), (0, 0)
-    return jax.lax.map(lambda each: _lfilter.bind(*each), (x, b, a, *zi)), (0, 0)
+        return made.bind(x, b[0], a[0], *zi), (0, 0)
+    return jax.lax.map(lambda each: made.bind(*each), (x, b, a, *zi)), (0, 0)
 
 
-_lfilter = Primitive("upsweep_lfilter")
-_lfilter.multiple_results = True
-_lfilter.def_impl(_run)
-_lfilter.def_abstract_eval(_shapes)
-mlir.register_lowering(_lfilter, mlir.lower_fun(_run, multiple_results=True))
-ad.primitive_jvps[_lfilter] = _jvp
-ad.primitive_transposes[_lfilter] = _transpose
-batching.primitive_batchers[_lfilter] = _batch
+_lfilter = registered("lfilter", _run, _shapes, _jvp, _transpose, _batch, several=True)

@@ -16,7 +16,7 @@ from jax.interpreters import ad, batching, mlir
 
 import upsweep as up
 from upsweep import engine as engines
-from upsweep.jax.buffers import in_place
+from upsweep.jax.buffers import in_place, result_of, varying_alike
 from upsweep.operator import Operator
 from upsweep.plan import Plan
 from upsweep.planning import plan_of
@@ -68,13 +68,20 @@ def none_if_zero(tangent: Any) -> Any:
     return None if tangent is None or isinstance(tangent, ad.Zero) else tangent
 
 
+class _Primitive(Primitive):
+    """A primitive whose operands all vary over the devices of a mesh over which any of them does, as those of JAX's own do."""
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        return super().bind(*varying_alike(args), **params)
+
+
 def primitive(name: str, run: Any, jvp: Any, transpose: Any, initial: int) -> Primitive:
     """A primitive of one result, with the shape of its first operand; a batch stands in front. `initial` is the place of that
     operand, where it is given.
     """
 
     def like(x: Any, *_: Any, **__: Any) -> ShapedArray:
-        return ShapedArray(x.shape, x.dtype)
+        return result_of(x)
 
     def batch(made: Primitive, args: Any, dims: Any, **params: Any) -> Any:
         whole = (0, initial) if params["started"] else (0,)
@@ -86,10 +93,10 @@ def primitive(name: str, run: Any, jvp: Any, transpose: Any, initial: int) -> Pr
 def registered(
     name: str, run: Any, shapes: Any, jvp: Any, transpose: Any, batch: Any, *, several: bool
 ) -> Primitive:
-    """A primitive that runs a function, whose keywords are constants of a compilation. `batch` is given the primitive first.
-    `several`: results come in a list.
+    """A primitive that runs a function, whose keywords are constants of a compilation. `shapes` gives the types of its results,
+    each by `result_of`. `batch` is given the primitive first. `several`: results come in a list.
     """
-    made = Primitive(f"upsweep_{name}")
+    made = _Primitive(f"upsweep_{name}")
     made.multiple_results = several
     statics = [p.name for p in signature(run).parameters.values() if p.kind is p.KEYWORD_ONLY]
     made.def_impl(jax.jit(run, static_argnames=statics))

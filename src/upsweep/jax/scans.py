@@ -15,6 +15,7 @@ from upsweep.api import Op
 from upsweep.arguments import alone, axis_of, check_any, parts_of, shape_of, summed_dtype
 from upsweep.dtypes import accumulator
 from upsweep.jax import rules
+from upsweep.jax.buffers import result_of
 from upsweep.jax.operands import array, rows_of
 from upsweep.jax.primitives import call, in_front, present, registered
 from upsweep.jax.segments import heads_of, offsets_of
@@ -88,7 +89,7 @@ def _run_tuple(
 
 
 def _shapes(*args: Any, parts: int, **_: Any) -> list[ShapedArray]:
-    return [ShapedArray(x.shape, x.dtype) for x in args[:parts]]
+    return [*map(result_of, args[:parts])]
 
 
 def _refused(*_: Any, **__: Any) -> Any:

@@ -11,7 +11,7 @@ from jax import Array
 
 from upsweep.dtypes import accumulator
 from upsweep.gated import gated_gradients, gated_scan
-from upsweep.jax.buffers import in_place, like
+from upsweep.jax.buffers import in_place, like, varying_alike
 from upsweep.jax.layers.operands import JAX, arrays, in_order, of_words, over_batches, words
 from upsweep.layers import GATED, gated_operands, one_step
 
@@ -114,7 +114,8 @@ def _layer(layer: str, inputs: Any, parameter: Any, initial: Any, cu_seqlens: An
     parameter, initial, cu_seqlens = arrays(parameter, initial, cu_seqlens)
     given = gated_operands(JAX, layer, arrays(*inputs), parameter, initial, cu_seqlens)
     *inputs, parameter = given.arrays
-    h, last = _run(layer, tuple(inputs), parameter, given.initial, given.offsets)
+    operands = varying_alike((tuple(inputs), parameter, given.initial, given.offsets))
+    h, last = _run(layer, *operands)
     return (h, last) if return_state else h
 
 

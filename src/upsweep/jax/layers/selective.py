@@ -9,7 +9,7 @@ import jax
 from jax import Array
 
 from upsweep.dtypes import accumulator
-from upsweep.jax.buffers import in_place, like
+from upsweep.jax.buffers import in_place, like, varying_alike
 from upsweep.jax.layers.operands import JAX, arrays, of_words, over_batches, words
 from upsweep.layers import CHUNK, ONCE, marks_shape, one_step, selective_operands
 from upsweep.selective import selective_gradients
@@ -52,7 +52,8 @@ def selective_scan(
     """
     operands = arrays(u, delta, A, B, C, D, z, delta_bias)
     given = selective_operands(JAX, operands, *arrays(initial, cu_seqlens))
-    y, last = _run(delta_softplus, given.arrays, given.initial, given.offsets)
+    operands = varying_alike((given.arrays, given.initial, given.offsets))
+    y, last = _run(delta_softplus, *operands)
     return (y, last) if return_state else y
 
 
