@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from upsweep.cpu import launch
 from upsweep.cpu.arrange import arranged
 from upsweep.cpu.code import ensure
 from upsweep.cpu.units import kernel
+from upsweep.cpu.work import at_work
 from upsweep.host import (
     apart,
     broadcast,
@@ -62,4 +62,4 @@ def run(
     if plan.ahead is not None:
         plan, xs, initial = without_ahead(plan), shifted(plan, xs, initial), None
     if plan.rows:
-        launch.run(*arranged(plan, xs, [y for y in ys if y is not None], initial, heads))
+        at_work(*arranged(plan, xs, [y for y in ys if y is not None], initial, heads))

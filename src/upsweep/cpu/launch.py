@@ -1,4 +1,4 @@
-"""From a plan and the arrays' layout to the words of a launch; from these words to threads at work."""
+"""From a plan and the arrays' layout to the words of a launch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from upsweep.cpu import threads, tuning
+from upsweep.cpu import tuning
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.cuts import cut, nodes_of, past_cache
 from upsweep.cpu.rows import Rows, Strides, lanes_of
@@ -49,7 +49,7 @@ from upsweep.cpu.words import (
 )
 from upsweep.dtypes import accumulator
 from upsweep.function import Function
-from upsweep.operator import OperatorError, identity_of
+from upsweep.operator import identity_of
 from upsweep.plan import Plan
 
 
@@ -69,14 +69,6 @@ class Launch(NamedTuple):
     results: int
     sync_words: int = 0
     node_bytes: tuple[int, ...] = ()
-
-
-def run(plan: Plan, launch: Launch, arrays: Sequence[np.ndarray]) -> None:
-    """Run a launch on its arrays."""
-    words = launch.words.copy()
-    words[launch.addresses] = [a.ctypes.data for a in arrays]
-    shared = _shared_memory(launch, words)
-    _at_work(plan, launch, words, (*arrays, *shared))
 
 
 def launch_of(plan: Plan, arrays: Sequence[np.ndarray]) -> Launch:
@@ -111,35 +103,6 @@ def starts_of(plan: Plan, initial: Sequence[np.ndarray] | None) -> list[np.ndarr
     if initial is None and plan.exclusive:
         initial = [np.asarray(part) for part in identity_of(plan.op, plan.accumulators) or ()]
     return [np.expand_dims(np.broadcast_to(s, plan.row_shape), plan.axis) for s in initial or ()]
-
-
-def _shared_memory(launch: Launch, words: np.ndarray) -> list[np.ndarray]:
-    """The memory in which the threads of a look-back tell each other of their sums."""
-    if not launch.sync_words:
-        return []
-    sync = np.zeros(launch.sync_words, np.int64)
-    nodes = [np.empty(size, np.uint8) for size in launch.node_bytes]
-    words[Word.SYNC] = sync.ctypes.data
-    for c, node in enumerate(nodes):
-        words[WORDS + c * PART_WORDS + Part.NODES] = node.ctypes.data
-    return [sync, *nodes]
-
-
-def _at_work(plan: Plan, launch: Launch, words: np.ndarray, arrays: tuple[np.ndarray, ...]) -> None:
-    """Run compiled code on the words of a launch, in its threads. The words hold the addresses of the arrays."""
-    here = words.ctypes.data
-    failed: list[int] = []
-
-    def share(_held: object = (words, arrays)) -> None:
-        memory = threads.scratch(launch.scratch)
-        failed.append(launch.run(memory + launch.results, memory + launch.results + 8, here, memory))
-
-    if launch.threads == 1:
-        share()
-    else:
-        threads.together(share, launch.threads)
-    if any(failed):
-        raise OperatorError(f"operator {plan.op} raised an exception")
 
 
 @lru_cache(4096)

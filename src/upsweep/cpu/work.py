@@ -1,0 +1,50 @@
+"""From the words of a launch to threads at work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from upsweep.cpu import threads
+from upsweep.cpu.launch import Launch
+from upsweep.cpu.words import PART_WORDS, WORDS, Part, Word
+from upsweep.operator import OperatorError
+from upsweep.plan import Plan
+
+
+def at_work(plan: Plan, launch: Launch, arrays: Sequence[np.ndarray]) -> None:
+    """Run a launch on its arrays."""
+    words = launch.words.copy()
+    words[launch.addresses] = [a.ctypes.data for a in arrays]
+    shared = _shared_memory(launch, words)
+    _in_threads(plan, launch, words, (*arrays, *shared))
+
+
+def _shared_memory(launch: Launch, words: np.ndarray) -> list[np.ndarray]:
+    """The memory in which the threads of a look-back tell each other of their sums."""
+    if not launch.sync_words:
+        return []
+    sync = np.zeros(launch.sync_words, np.int64)
+    nodes = [np.empty(size, np.uint8) for size in launch.node_bytes]
+    words[Word.SYNC] = sync.ctypes.data
+    for c, node in enumerate(nodes):
+        words[WORDS + c * PART_WORDS + Part.NODES] = node.ctypes.data
+    return [sync, *nodes]
+
+
+def _in_threads(plan: Plan, launch: Launch, words: np.ndarray, arrays: tuple[np.ndarray, ...]) -> None:
+    """Run compiled code on the words of a launch, in its threads. The words hold the addresses of the arrays."""
+    here = words.ctypes.data
+    failed: list[int] = []
+
+    def share(_held: object = (words, arrays)) -> None:
+        memory = threads.scratch(launch.scratch)
+        failed.append(launch.run(memory + launch.results, memory + launch.results + 8, here, memory))
+
+    if launch.threads == 1:
+        share()
+    else:
+        threads.together(share, launch.threads)
+    if any(failed):
+        raise OperatorError(f"operator {plan.op} raised an exception")
