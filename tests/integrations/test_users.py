@@ -320,7 +320,7 @@ def test_texts_that_other_readers_take(tmp_path, monkeypatch, block):
     with pytest.raises(up.FileError, match=r"names of t\.csv.*UTF-8"):
         up.scan_file(tmp_path / "t.csv", tmp_path / "z.csv", columns=["v"])
     (tmp_path / "t.csv").write_text("v,s\n1,a\n")
-    with pytest.raises(up.FileError, match="'s' holds string"):
+    with pytest.raises(up.FileError, match="'s' holds text, such as 'a'"):
         up.scan_file(tmp_path / "t.csv", tmp_path / "z.csv", columns=["s"])
 
 
