@@ -10,7 +10,7 @@ import pytest
 from filelock import FileLock
 
 from no_device import tell_capability
-from upsweep import engine
+from upsweep import engine, recall
 
 # The same examples in every run, however slow the machine is; `pytest --hypothesis-profile=default` draws others.
 hypothesis.settings.register_profile(
@@ -74,6 +74,24 @@ def cuda(absent):
     """For tests that need a GPU."""
     if not _present("cuda"):
         absent("cuda", "there is no GPU here, or no CUDA engine")
+
+
+@pytest.fixture
+def tuned(monkeypatch):
+    """Sets numbers of the CPU engine's `tuning`. Launches are planned anew with them, and again after the test."""
+    from upsweep.cpu import launch, tuning
+
+    def forget():
+        launch._launch.cache_clear()
+        recall.known_calls.clear()
+
+    def tune(**numbers):
+        for name, value in numbers.items():
+            monkeypatch.setattr(tuning, name, value)
+        forget()
+
+    yield tune
+    forget()
 
 
 def pytest_collection_finish():

@@ -8,21 +8,15 @@ import pytest
 import upsweep as up
 from oracle import oracle
 from table import BORDERS, CASES
-from upsweep import recall
 from upsweep.cpu import launch, tuning
 
 THREADS = (1, 2, 3, 7)
 
 
 @pytest.fixture
-def many_threads(monkeypatch):
+def many_threads(tuned):
     """Threads and tiles start at a few items already."""
-    monkeypatch.setattr(tuning, "PARALLEL_BYTES", 0)
-    launch._launch.cache_clear()
-    recall.known_calls.clear()
-    yield
-    launch._launch.cache_clear()
-    recall.known_calls.clear()
+    tuned(PARALLEL_BYTES=0)
 
 
 def run(case, xs, **how):

@@ -11,24 +11,15 @@ import pytest
 import upsweep as up
 from oracle import oracle
 from table import CASES
-from upsweep import recall
-from upsweep.cpu import launch, tuning
 
 LINE = 64
 
 
 @pytest.fixture(autouse=True, params=["into the cache", "past it", "past it in stretches"])
-def many_threads(request, monkeypatch):
+def many_threads(request, tuned):
     """Threads, tiles and strips already for few rows; results into the cache and past it."""
-    monkeypatch.setattr(tuning, "PARALLEL_BYTES", 0)
-    if request.param != "into the cache":
-        monkeypatch.setattr(tuning, "STREAM_BYTES", 0)
-    monkeypatch.setattr(tuning, "STAGED_FROM", 0 if "stretches" in request.param else 1 << 62)
-    launch._launch.cache_clear()
-    recall.known_calls.clear()
-    yield
-    launch._launch.cache_clear()
-    recall.known_calls.clear()
+    past = {} if request.param == "into the cache" else {"STREAM_BYTES": 0}
+    tuned(PARALLEL_BYTES=0, STAGED_FROM=0 if "stretches" in request.param else 1 << 62, **past)
 
 
 def placed(x, offset, pitch):

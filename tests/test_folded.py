@@ -8,8 +8,7 @@ import pytest
 import upsweep as up
 from oracle import oracle
 from table import CASES
-from upsweep import recall
-from upsweep.cpu import launch, rows, tuning
+from upsweep.cpu import rows
 
 SHAPES = (8, 3, 2), (9, 16, 5), (17, 20, 3), (41, 7, 16), (67, 2, 7), (200, 50, 4)
 LAYOUTS = {
@@ -20,14 +19,8 @@ LAYOUTS = {
 
 
 @pytest.fixture(autouse=True)
-def many_threads(monkeypatch):
-    monkeypatch.setattr(tuning, "PARALLEL_BYTES", 0)
-    monkeypatch.setattr(tuning, "FOLDED_STRIP", 1 << 13)
-    launch._launch.cache_clear()
-    recall.known_calls.clear()
-    yield
-    launch._launch.cache_clear()
-    recall.known_calls.clear()
+def many_threads(tuned):
+    tuned(PARALLEL_BYTES=0, FOLDED_STRIP=1 << 13)
 
 
 def placed(x, layout):

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import upsweep as up
-from upsweep import recall
-from upsweep.cpu import launch, straight, tuning
+from upsweep.cpu import straight, tuning
 
 
 class Last:
@@ -102,21 +101,6 @@ def test_on_itself(name):
     assert exclusive[1:].tolist() == want[:-1].tolist()
     for given, right in ((up.scan(x, name, out=x.copy()), want), (up.scan(x, name, out=x), want)):
         assert given.tobytes() == right.tobytes()
-
-
-@pytest.fixture
-def tuned(monkeypatch):
-    """Sets numbers of `tuning`. Launches are planned anew with them, and again after the test."""
-
-    def tune(**numbers):
-        for name, value in numbers.items():
-            monkeypatch.setattr(tuning, name, value)
-        launch._launch.cache_clear()
-        recall.known_calls.clear()
-
-    yield tune
-    launch._launch.cache_clear()
-    recall.known_calls.clear()
 
 
 @pytest.mark.parametrize("dtype", ["i2", "i8"])
