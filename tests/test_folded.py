@@ -64,6 +64,14 @@ def test_layouts(name, reverse, layout):
         hold(name, shape, layout, reverse=reverse)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", ["hash-u64", "join-i64", "add-i8"])
+def test_results_past_the_cache(name, layout, tuned):
+    tuned(STREAM_BYTES=0)
+    for shape in SHAPES:
+        hold(name, shape, layout, exclusive=name == "hash-u64", started=name == "hash-u64")
+
+
 @pytest.mark.parametrize("order", ["tree", "sequential"])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("segmented", [False, True])

@@ -2,7 +2,8 @@
 
 Near, a line has the first item of every row of the strip, for each of the columns: so rows of columns become columns, which are
 swept as any others. A row is a stretch of memory without gaps, so it is transposed in registers; otherwise lines are copied item
-by item. Short rows come near as one column each, where a map or a finish takes lines: a line has an item of many rows.
+by item. Of large arrays the rows of a strip come as one stretch before they are transposed, and go as one, past the cache. Short
+rows come near as one column each, where a map or a finish takes lines: a line has an item of many rows.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ INPUTS, SINKS, DIMS, ARRAYS_AT, PLACES, FOLDED, FOLDS_AT = map(
     int,
     (Word.INPUTS, Word.SINKS, Word.DIMS, Word.ARRAYS_AT, Word.PLACES, Word.FOLDED, Word.FOLDS_AT),
 )
-SIZE, NEAR, LINES, TURN, LINE, BLOCK = map(int, Fold)
+SIZE, NEAR, LINES, TURN, LINE, BLOCK, MOVE, STRETCH = map(int, Fold)
 
 _call4, _call6 = caller(4), caller(6)
 
@@ -81,11 +82,17 @@ def move(L, A, a, w, out):
     side_by_side = gap_of(L, a) == size or peek(L, FOLDED) == 1
     dense = side_by_side and (along == peek(L, FOLDED) * size or lines == 1)
     if dense and rows >= block:
-        whole = rows // block * block
-        turn(L, A, a, home, across, rows, 0, whole, out)
+        items, whole = lines * peek(L, FOLDED), rows // block * block
+        by_stretch = peek(f, MOVE) and across == items * size
+        place = A + peek(f, STRETCH) if by_stretch else home
+        if by_stretch and not out:
+            _call4(peek(f, MOVE), (place, home, size, items * rows))
+        turn(L, A, a, place, across, rows, 0, whole, out)
         if whole < rows:
             # Some rows are moved twice.
-            turn(L, A, a, home, across, rows, rows - block, block, out)
+            turn(L, A, a, place, across, rows, rows - block, block, out)
+        if by_stretch and out:
+            _call4(peek(f, MOVE), (home, size, place, items * rows))
     else:
         copy_lines(L, A, a, home, along, across, rows, out)
 

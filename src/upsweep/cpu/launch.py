@@ -248,6 +248,8 @@ def _folds(plan: Plan, lie: Rows, width: int, dtypes: Sequence[np.dtype], scratc
     """The words of arrays whose columns are folded, inputs and outputs."""
     folds = np.zeros((len(dtypes) if lie.folded else 0, FOLD_WORDS), np.int64)
     inputs = len(plan.loads) + plan.segmented
+    large = len(folds) and past_cache(plan)
+    stretch = scratch.take(width * plan.n * max(d.itemsize for d in dtypes)) if large else 0
     for a, (fold, dtype) in enumerate(zip(folds, dtypes)):
         size, comes = dtype.itemsize, a < inputs
         lines = plan.n if comes or not plan.reduce else 1
@@ -255,6 +257,9 @@ def _folds(plan: Plan, lie: Rows, width: int, dtypes: Sequence[np.dtype], scratc
         fold[Fold.LINES], fold[Fold.NEAR] = lines, scratch.take(size * width * lines)
         fold[Fold.TURN] = address(turn_in(size) if comes else turn_out(size))
         fold[Fold.LINE] = address((bring_unit if comes else hand_unit)(dtype, dtype))
+        if large:
+            fold[Fold.MOVE] = address(bring_unit(dtype, dtype) if comes else stream(size))
+            fold[Fold.STRETCH] = stretch
     return folds
 
 

@@ -94,7 +94,9 @@ one by one, or item by item, and folded in strips of FOLDED_STRIP, one thread, A
 .85, 3x7 4.8 .60, 3x64 1.8 .31, 5x64 1.05 .32, 3x300 .96 .61, 8x300 .37 .45, 1000x2 .70 .66, 16x16 .60 .30, 32x7 1.06 .51; int32
 2x16 3.8 .28, 5x300 .78 .49; int8 3x7 4.7 .25, 3x300 1.4 .28, 64x64 .10 .44; 2x300 float64 2.3 .79.
 With a map 3x64 5.3 .49, with a
-finish 8x3 107 .53, in segments 2x16 13 .31, in order 14x20 1.05 .30. Strips of 32 and 64 KiB: float32 3x64 .68 .48.
+finish 8x3 107 .53, in segments 2x16 13 .31, in order 14x20 1.05 .30. Strips of 32 and 64 KiB: float32 3x64 .68 .48. Large arrays
+transposed where they lie and by way of a stretch, a copy .20, 2^23 items: float32 3x64 .66 .49, 2x3 .81 .69, rows of 7 through a
+map .78 .70, float64 5x7 1.49 1.09 (2^22, a copy .42).
 
 Rows of at most FOLDED_CALLED bytes are folded too where a map or a finish is called for lines of them. ns an item so and
 otherwise, of rows of 2, 3, 7, 12, 16, 20, 64, 128, 300: map, float32 .58 9.2, .63 6.2, .52 2.2, .37 1.1, .40 .51, .38 1.3, .53

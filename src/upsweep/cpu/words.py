@@ -206,6 +206,10 @@ class Fold(IntEnum):
     LINE = 4
     # The lanes that are transposed at once.
     BLOCK = 5
+    # The address of the code that moves rows without gaps to a stretch or from it; 0 where they are transposed where they lie.
+    MOVE = 6
+    # The offset in scratch memory of this stretch.
+    STRETCH = 7
 
 
 class Entry(IntEnum):
