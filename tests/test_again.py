@@ -352,7 +352,7 @@ def test_a_stream_remembers_its_pieces(checked):
 
 
 def test_only_so_many_are_remembered(monkeypatch):
-    monkeypatch.setattr(recall, "_MOST", 5)
+    monkeypatch.setattr(recall, "MOST", 5)
     for n in range(1, 20):
         assert up.scan(np.ones(n))[-1] == n
         assert 1 <= len(recall.known_calls) <= 5

@@ -16,6 +16,12 @@ class Moves(Protocol):
     Arrays are those of a library, and 1-D unless said otherwise.
     """
 
+    def again(self, move: str, *arrays: Any) -> Callable[..., Any] | None:
+        """What makes the move of that name of other arrays like these, and gives None where it did not; None where no such way is
+        known. Only a GPU's is asked for.
+        """
+        ...
+
     def pack(self, x: Any, keep: Any) -> Any:
         """The items or rows of `x` where `keep` is true; on a GPU also the items of which a function of that name says so."""
         ...

@@ -26,7 +26,7 @@ Known = Callable[[Any, Any, Any, Any], Any]
 """Runs a call once more, with other arrays, initial values, outputs and segments that are alike; gives None if it did not."""
 
 known_calls: dict[Any, Known] = {}
-_MOST = 4096
+MOST = 4096
 """Calls that are remembered; one more, and all are forgotten."""
 _NUMBERS = {bool, int, float, complex, *[np.dtype(code).type for code in "?bhilqBHILQefdFD"]}
 _WHOLE = {int, type(None)}
@@ -83,7 +83,7 @@ def recalled(
     # A closure in place of `given` would cost every known call a microsecond, for its cells.
     y, ran = first(*given)
     if known is None:
-        if len(known_calls) >= _MOST:
+        if len(known_calls) >= MOST:
             known_calls.clear()
         known_calls[like] = _learnt(ran, xs, initial, out, segments, isinstance(y, tuple)) or never
     for part in () if out is None else tupled(out):

@@ -131,11 +131,11 @@ class Emulated(Device):
     def forget() -> None:
         """Have kernels made anew."""
         from upsweep import recall
-        from upsweep.gpu import launch, one_pass, selecting, workspaces
+        from upsweep.gpu import kept, launch, one_pass, workspaces
 
         one_pass.loaded.cache_clear()
-        selecting._kernels.cache_clear()
-        selecting._course.cache_clear()
+        kept._kernels.cache_clear()
+        kept._course.cache_clear()
         launch._launches.clear()
         launch._kernel.cache_clear()
         # A launch that went wrong may have left its workspace as no launch does.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from upsweep.gpu import compile, selecting
+from upsweep.apps import moving
+from upsweep.gpu import compile, kept, moves
 from upsweep.gpu.arrays import view
 
 RNG = np.random.default_rng(3)
@@ -58,8 +59,8 @@ def test_blocks_that_do_not_meet_are_found(emulated, sorting, monkeypatch):
 def test_a_selection_keeps_what_numpy_keeps(emulated, monkeypatch, tiles):
     """A result of at most a sixteenth lies in memory of that size. All shares are selected by the same kernels."""
     if tiles == "many":
-        monkeypatch.setattr(selecting, "SHAPES", {1: (32, 32, 16, 5), 4: (32, 16, 4, 5)})
-        monkeypatch.setattr(selecting, "WRITES", {True: 1024, False: 2048})
+        monkeypatch.setattr(kept, "SHAPES", {1: (32, 32, 16, 5), 4: (32, 16, 4, 5)})
+        monkeypatch.setattr(kept, "WRITES", {True: 1024, False: 2048})
     for share in (0, 0.01, 0.06, 0.07, 1):
         check_selections(emulated, share)
 
@@ -70,14 +71,52 @@ def check_selections(emulated, share):
     runs = np.cumsum(keep, dtype=np.int32)
     heads = np.flatnonzero(np.diff(runs, prepend=-1))
     for how, given, flags, wanted in (
-        (selecting.Select("u8", 1, values=False, places=True), None, keep, [np.flatnonzero(keep)]),
-        (selecting.Select("u32", 4, places=True), x, keep, [x[keep], np.flatnonzero(keep)]),
-        (selecting.Select("u32", 4, rest=True), x, keep, [np.concatenate([x[keep], x[~keep]])]),
-        (selecting.Select("i32", 4, runs=True, lengths=True), runs, None, [runs[heads], np.diff(heads, append=n)]),
+        (kept.Select("u8", 1, values=False, places=True), None, keep, [np.flatnonzero(keep)]),
+        (kept.Select("u32", 4, places=True), x, keep, [x[keep], np.flatnonzero(keep)]),
+        (kept.Select("u32", 4, rest=True), x, keep, [np.concatenate([x[keep], x[~keep]])]),
+        (kept.Select("i32", 4, runs=True, lengths=True), runs, None, [runs[heads], np.diff(heads, append=n)]),
     ):  # fmt: skip
-        count, made = how.kept(*(None if v is None else view(emulated.value(v)) for v in (given, flags)))
+        count, made = selected(emulated, how, given, flags)
         assert count == (len(heads) if how.runs else keep.sum())
-        few = count <= n // selecting.FEW and not how.rest
+        few = count <= n // kept.FEW and not how.rest
         for got, want in zip(made, wanted, strict=True):
-            assert got.shape[0] == (n // selecting.FEW if few else n)
-            np.testing.assert_array_equal(emulated.host(got.owner)[: len(want)], want)
+            assert got.shape[0] == (n // kept.FEW if few else n)
+            np.testing.assert_array_equal(emulated.host(got)[: len(want)], want)
+
+
+def selected(emulated, how, *given):
+    """The number of kept items, and the memory that begins with them."""
+    seen = [None if v is None else view(emulated.value(v)) for v in given]
+    like = next(v for v in seen if v is not None).owner
+    return kept.Selection(how, *seen).kept(like, tuple(0 if v is None else v.ptr for v in seen))
+
+
+@pytest.mark.parametrize("move", ["where", "pack", "unique", "runs"])
+def test_arrays_like_earlier_ones_are_not_checked_again(emulated, monkeypatch, move):
+    """Wherever they lie, unless an item lies at no multiple of its size. The engine is told of an array once more then."""
+    monkeypatch.setattr(moving, "known_moves", {})
+    n, checked, way = 300, [], getattr(moves, move)
+
+    def first(*arrays):
+        checked.append(arrays)
+        return way(*arrays)
+
+    for turn, at in enumerate([0, 8, 4, 6, 12]):
+        flags, x = RNG.random(n) < 0.3, RNG.integers(0, 3, n).astype(np.int32)
+        heads = np.flatnonzero(np.diff(x, prepend=-1))
+        given, wanted = {
+            "where": ([flags], [np.flatnonzero(flags)]),
+            "pack": ([x, flags], [x[flags]]),
+            "unique": ([x], [x[heads]]),
+            "runs": ([x], [x[heads], np.diff(heads, append=n)]),
+        }[move]
+        made = moving.recalled(move, first, *(placed(emulated, v, at) for v in given))
+        for got, want in zip(made if move == "runs" else [made], wanted, strict=True):
+            np.testing.assert_array_equal(emulated.host(got), want)
+        assert len(checked) == 1 + (move != "where" and turn >= 3)
+
+
+def placed(emulated, x, at):
+    """An array that lies so many bytes behind a multiple of 16."""
+    memory = emulated.put(np.frombuffer(bytes(at) + x.tobytes(), np.uint8))
+    return emulated.made(memory[at:].view(x.dtype))

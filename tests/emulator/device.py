@@ -143,6 +143,9 @@ class Foreign:
 class Array(Foreign):
     """The same of a library that upsweep knows: a call like an earlier one goes a shorter way."""
 
+    def __getitem__(self, at: slice) -> Array:
+        return Array(self.held[at])
+
 
 def _view(x: Array) -> View:
     return View(x.ptr, x.shape, x.strides, x.dtype, 0, KIND, x, not x.held.flags.writeable)

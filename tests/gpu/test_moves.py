@@ -11,16 +11,16 @@ from cubins import frames
 from test_compile import on_some_chips
 
 from upsweep import apps, dtypes
-from upsweep.gpu import automata, boxes, codes, compile, links, one_pass, repeating, selecting, sorting
+from upsweep.gpu import automata, boxes, codes, compile, kept, links, one_pass, repeating, sorting
 from upsweep.gpu.functions import memory_type
 
 SELECTS = {
-    **{f"pack {size}": selecting.Select(key, size) for size, key in one_pass.RAW.items()},
-    "partition": selecting.Select("u32", 4, rest=True),
-    "found": selecting.Select("u8", 1, places=True),
-    "where": selecting.Select("u8", 1, values=False, places=True),
+    **{f"pack {size}": kept.Select(key, size) for size, key in one_pass.RAW.items()},
+    "partition": kept.Select("u32", 4, rest=True),
+    "found": kept.Select("u8", 1, places=True),
+    "where": kept.Select("u8", 1, values=False, places=True),
     **{
-        f"runs of {name}{', lengths' * lengths}": selecting.Select(
+        f"runs of {name}{', lengths' * lengths}": kept.Select(
             memory_type(np.dtype(name)), np.dtype(name).itemsize, runs=True, lengths=lengths
         )
         for name in ("int32", "float64", "complex128", "uint8", "bool", "float16")
@@ -50,7 +50,7 @@ SMALL_SORTS = {
 }  # fmt: skip
 SPECS = {
     **{f"select: {name}": ("select", select.spec) for name, select in SELECTS.items()},
-    "select: pack anywhere": ("select", selecting.Select("u64", 8).spec | {"EVEN": False}),
+    "select: pack anywhere": ("select", kept.Select("u64", 8).spec | {"EVEN": False}),
     **{f"sort: {name}": ("sort", made.spec) for name, made in SORTS.items()},
     **{f"sort of few: {name}": ("sort_small", made.spec) for name, made in SMALL_SORTS.items()},
     "codes": ("codes", codes.spec(512, False)),
@@ -81,7 +81,7 @@ def test_moves_compile_and_keep_their_registers(name, arch):
 
 @pytest.mark.parametrize("size", [1, 4, 8])
 def test_nothing_that_a_compaction_loads_waits_in_memory(size):
-    spec = selecting.Select(one_pass.RAW[size], size).spec
+    spec = kept.Select(one_pass.RAW[size], size).spec
     text = compile.text("select", one_pass.text(tuple(spec.items())))
     assert max(frames(compile._compile(text, 90, linked=False))) == 0
 

@@ -46,6 +46,8 @@ def compact(x: Any, keep: Any, *, size: int | None = None, out: Any = None) -> A
     Source: Blelloch (1990), section 1.3; Billeter, Olsson and Assarsson, "Efficient stream compaction" (2009); a count by
     many tiles in one pass: Merrill and Garland, "Single-pass parallel prefix scan with decoupled look-back" (2016).
     """
+    if size is None and out is None and not (isinstance(x, tuple) or callable(keep)):
+        return moving.recalled("pack", _compact, x, keep)
     arrays = tupled(x)
     if callable(keep):
         xp, arrays, give = enter(*arrays)
@@ -61,6 +63,11 @@ def compact(x: Any, keep: Any, *, size: int | None = None, out: Any = None) -> A
         raise ShapeError("size and out are for one array; take several by where(keep, size=...)")
     values, result = _room(xp, give, arrays[0], size, out)
     return result(), give(moving.select(xp, arrays[0], keep, values=values))
+
+
+def _compact(x: Any, keep: Any) -> Any:
+    xp, (x, keep), give = enter(x, keep)
+    return give(moving.pack(xp, x, _flags(xp, x, keep)))
 
 
 @homes.apart
@@ -88,12 +95,17 @@ def where(keep: Any, *, size: int | None = None, out: Any = None) -> Any:
     >>> apps.where([True, False, True]).tolist()
     [0, 2]
     """
+    if size is None and out is None:
+        return moving.recalled("where", _where, keep)
     xp, (keep,), give = enter(keep)
     keep = _flags(xp, keep, keep)
-    if size is None and out is None:
-        return give(moving.where(xp, keep))
     places, result = _room(xp, give, xp.empty(0, dtype=xp.int64, device=keep.device), size, out)
     return result(), give(moving.select(xp, keep, keep, places=places))
+
+
+def _where(keep: Any) -> Any:
+    xp, (keep,), give = enter(keep)
+    return give(moving.where(xp, _flags(xp, keep, keep)))
 
 
 @homes.apart
@@ -104,12 +116,18 @@ def unique_consecutive(x: Any, *, size: int | None = None, out: Any = None) -> A
     >>> apps.unique_consecutive([5, 5, 5, 2, 2, 5]).tolist()
     [5, 2, 5]
     """
+    if size is None and out is None:
+        return moving.recalled("unique", _unique, x)
     xp, (x,), give = enter(x)
     _check_runs(x)
-    if size is None and out is None:
-        return give(moving.unique(xp, x))
     values, result = _room(xp, give, x, size, out)
     return result(), give(moving.select(xp, x, None, values=values))
+
+
+def _unique(x: Any) -> Any:
+    xp, (x,), give = enter(x)
+    _check_runs(x)
+    return give(moving.unique(xp, x))
 
 
 @homes.apart
@@ -123,14 +141,20 @@ def run_length_encode(x: Any, *, size: int | None = None) -> Any:
     >>> values.tolist(), lengths.tolist()
     ([5, 2, 5], [3, 2, 1])
     """
+    if size is None:
+        return moving.recalled("runs", _runs, x)
     xp, (x,), give = enter(x)
     _check_runs(x)
-    if size is None:
-        values, lengths = moving.runs(xp, x)
-        return give(values), give(lengths)
     values, result = _room(xp, give, x, size, None)
     lengths = xp.zeros(size, dtype=xp.int64, device=x.device)
     return result(), give(lengths), give(moving.select(xp, x, None, values=values, lengths=lengths))
+
+
+def _runs(x: Any) -> tuple[Any, Any]:
+    xp, (x,), give = enter(x)
+    _check_runs(x)
+    values, lengths = moving.runs(xp, x)
+    return give(values), give(lengths)
 
 
 @homes.apart

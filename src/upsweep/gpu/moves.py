@@ -6,10 +6,11 @@ from upsweep.gpu.boxes import boxes
 from upsweep.gpu.codes import write_codes
 from upsweep.gpu.links import distances
 from upsweep.gpu.repeating import count, owners, repeat
-from upsweep.gpu.selecting import found, pack, partition, runs, select, unique, where
+from upsweep.gpu.selecting import again, found, pack, partition, runs, select, unique, where
 from upsweep.gpu.sorting import argsort, radix_sort
 
 __all__ = [
+    "again",
     "argsort",
     "boxes",
     "count",
