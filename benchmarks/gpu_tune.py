@@ -34,11 +34,11 @@ def tune(name: str, like: str) -> None:
     for items, warps, blocks, strips in SHAPES[like]:
 
         def choose(plan, laid, chip):
-            first = chosen(plan, laid, chip)
+            plan, first = chosen(plan, laid, chip)
             if first.shape.together and 32 * items * warps < laid.n:
                 raise ValueError("the block does not hold a row")
             tried = replace(first.shape, items=items, warps=warps, blocks=blocks, strips=strips)
-            return replace(first, shape=tried)
+            return plan, replace(first, shape=tried)
 
         if warps * strips > 32 or blocks * (warps + 2) > 64:
             continue

@@ -2,71 +2,44 @@
 left.
 
 Runs are read from the array, and prefixes are written to it, where the array holds the computed dtype side by side. Otherwise
-both lie in scratch memory, converted line by line. The last runs lie there in any case, and their missing items become copies
-of the last item.
+both lie in scratch memory (`along_places`), converted line by line. The last runs lie there in any case, and their missing items
+become copies of the last item.
 """
 
 from __future__ import annotations
 
-from upsweep.cpu.address import byte_at, caller, copy_bytes, peek, poke
+from upsweep.cpu.address import byte_at, caller, copy_bytes, peek
+from upsweep.cpu.along_places import (
+    aim_runs,
+    aim_sums,
+    aim_targets,
+    direct,
+    groups_of,
+    runs_in,
+    source_of,
+    sum_at,
+    sums_in,
+    target_of,
+    top_of,
+)
 from upsweep.cpu.frame import aim, ask, fill, part, place_of
 from upsweep.cpu.mapped import bring_operands, hand_results
 from upsweep.cpu.memory import of_words
-from upsweep.cpu.words import HALF, NOWHERE, RISE, ROW, SCAN, SETTLE, SINK_WORDS, SUM, Part, Sink, Word
+from upsweep.cpu.words import NOWHERE, RISE, ROW, SCAN, SETTLE, SINK_WORDS, SUM, Part, Sink, Word
 
-COMPONENTS, VALUES, SINKS, EXCLUSIVE, SEGMENTED, SINK_AT, LANES, INPUTS, MAP, FINISH, FLAGS, PAST, STRAIGHT, AGAIN, REDUCE = map(
+COMPONENTS, VALUES, SINKS, EXCLUSIVE, SEGMENTED, SINK_AT, LANES, INPUTS, MAP, FINISH, FLAGS, PAST, AGAIN, REDUCE = map(
     int,
     (
         Word.COMPONENTS, Word.VALUES, Word.SINKS, Word.EXCLUSIVE, Word.SEGMENTED, Word.SINK_AT, Word.LANES, Word.INPUTS,
-        Word.MAP, Word.FINISH, Word.FLAGS, Word.PAST, Word.STRAIGHT, Word.AGAIN, Word.REDUCE,
+        Word.MAP, Word.FINISH, Word.FLAGS, Word.PAST, Word.AGAIN, Word.REDUCE,
     ),
 )  # fmt: skip
-SIZE, BRING, PLAIN, SPARE, TOTAL, START, BEFORE, END, HEAD, WANTED, PANEL = map(
-    int,
-    (
-        Part.SIZE, Part.BRING, Part.PLAIN, Part.SPARE, Part.TOTAL, Part.START, Part.BEFORE, Part.END, Part.HEAD,
-        Part.WANTED, Part.PANEL,
-    ),
-)  # fmt: skip
-COMPONENT, HAND, SINK_PLAIN = int(Sink.COMPONENT), int(Sink.HAND), int(Sink.PLAIN)
+SIZE, BRING, TOTAL, START, BEFORE, END, HEAD = map(
+    int, (Part.SIZE, Part.BRING, Part.TOTAL, Part.START, Part.BEFORE, Part.END, Part.HEAD)
+)
+COMPONENT, HAND = int(Sink.COMPONENT), int(Sink.HAND)
 
 _call4 = caller(4)
-
-
-@of_words
-def runs_in(count):
-    """The runs of so many items."""
-    return (count + ROW - 1) // ROW
-
-
-@of_words
-def direct(L, m):
-    """The items of a chunk in whole groups of runs."""
-    group = ROW * peek(L, LANES)
-    return m // group * group
-
-
-@of_words
-def sum_at(L, A, c, level, item):
-    """The address of a block sum; for level 0, the place of its items in scratch memory."""
-    p = part(L, c)
-    return A + peek(p, PANEL + level if level else SPARE) + item * peek(p, SIZE)
-
-
-@of_words
-def aim_sums(L, A, slot, count, level, item):
-    for c in range(count):
-        poke(A, slot + c, sum_at(L, A, c, level, item))
-
-
-@of_words
-def source_of(L, A, c, first):
-    """The place where the array's own memory serves as a chunk's runs, or 0."""
-    p = part(L, c)
-    if peek(L, MAP) and c < peek(L, VALUES):
-        return 0
-    source, along, _ = place_of(L, A, c - peek(L, COMPONENTS) + peek(L, INPUTS))
-    return source + first * along if peek(p, PLAIN) and along == peek(p, SIZE) else 0
 
 
 @of_words
@@ -90,20 +63,6 @@ def bring(L, A, first, m):
     if peek(L, EXCLUSIVE) and peek(L, SEGMENTED):
         source, along, _ = place_of(L, A, peek(L, INPUTS) - 1)
         _call4(peek(part(L, peek(L, VALUES)), BRING), (A + peek(L, FLAGS), source + first * along, along, m))
-
-
-@of_words
-def aim_runs(L, A, slot, first, done, rest):
-    """The runs of a chunk from item `done` on; the `rest` lies in scratch memory."""
-    for c in range(peek(L, COMPONENTS)):
-        source = 0 if rest else source_of(L, A, c, first)
-        poke(A, slot + c, source or sum_at(L, A, c, 0, done))
-
-
-@of_words
-def groups_of(L, count):
-    """The groups of runs that so many items are padded to."""
-    return (runs_in(count) + peek(L, LANES) - 1) // peek(L, LANES)
 
 
 @of_words
@@ -137,23 +96,6 @@ def climb(L, A, first, m, keep):
         level, count = level + 1, runs_in(count)
     aim_sums(L, A, 0, components, level, 0)
     ask(L, A, RISE, 0, count, 0, 0, 0)
-
-
-@of_words
-def sums_in(m, level):
-    """The sums of a level over a chunk of m items."""
-    for _ in range(level):
-        m = runs_in(m)
-    return m
-
-
-@of_words
-def top_of(m):
-    """The level of the highest sums of a chunk of m items, and how many there are."""
-    level, count = 1, runs_in(m)
-    while count > ROW:
-        level, count = level + 1, runs_in(count)
-    return level, count
 
 
 @of_words
@@ -230,34 +172,6 @@ def scan_level(L, A, level, count, known):
         for c in range(values):
             p = part(L, c)
             copy_bytes(sum_at(L, A, c, level, 0), A + peek(p, HEAD), ROW * peek(p, SIZE))
-
-
-@of_words
-def target_of(L, A, c, first):
-    """The place where a component's prefixes are written straight to their array, or 0."""
-    for o in range(0 if peek(L, FINISH) else peek(L, SINKS)):
-        s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
-        target, along, _ = place_of(L, A, peek(L, INPUTS) + o)
-        target += first * along
-        # Runs go past the cache by 16 bytes.
-        whole = target & (HALF - 1) == 0 or peek(L, STRAIGHT) or not peek(L, PAST)
-        if peek(s, COMPONENT) == c and peek(s, SINK_PLAIN) and along == peek(part(L, c), SIZE) and whole:
-            return target
-    return 0
-
-
-@of_words
-def aim_targets(L, A, slot, first, done, rest):
-    """Aim at the places for prefixes of items. Returns whether all that are wanted lie in arrays."""
-    direct = 1
-    for c in range(peek(L, VALUES)):
-        target = 0 if rest else target_of(L, A, c, first)
-        if not peek(part(L, c), WANTED):
-            target = NOWHERE
-        elif target == 0:
-            direct, target = 0, sum_at(L, A, c, 0, done)
-        poke(A, slot + c, target)
-    return direct
 
 
 @of_words

@@ -22,7 +22,7 @@ __all__ = ["CHUNK", "gated", "gated_back", "selective", "selective_back"]
 
 def selective(s: Selective, out: Any, last: Any, marks: Any) -> None:
     """Write `out`, and where they are asked for the last state of each sequence and the states at its chunks."""
-    _run("forwards", s, out=out, last=last, marks=marks)
+    _run(("states", "forwards"), s, out=out, last=last, marks=marks)
 
 
 def selective_back(
@@ -36,8 +36,8 @@ def selective_back(
     n = s.a.shape[1]
     parts = np.empty((-(-s.u.shape[2] // WIDTH), *s.u.shape[:2], 2 * n), accumulator(s.u.dtype))
     _run(
-        "backwards", s, out=g, last=dlast, marks=marks, du=du, ddelta=ddelta, dz=dz, da=da, dskip=dskip, dbias=dbias,
-        dinitial=dinitial, parts=parts,
+        ("states_back", "backwards"), s, out=g, last=dlast, marks=marks, du=du, ddelta=ddelta, dz=dz, da=da, dskip=dskip,
+        dbias=dbias, dinitial=dinitial, parts=parts,
     )  # fmt: skip
     total = np.add.reduce(parts, axis=0)
     db[...], dc[...] = total[..., :n], total[..., n:]
@@ -58,12 +58,12 @@ def gated_back(
     _run_gated(s, True, out=h, g=g, last=dlast, dparameter=dparameter, dinitial=dinitial, **made)
 
 
-def _run(way: str, s: Selective, **arrays: Any) -> None:
+def _run(way: tuple[str, str], s: Selective, **arrays: Any) -> None:
     lines, steps, _ = s.u.shape
     states, real = s.a.shape[1], accumulator(s.u.dtype)
     numbers = {"states": states, "softplus": int(s.softplus), "lines": lines * steps}
     known = {**s._asdict(), **arrays, **numbers}
-    code = _compiled("states", way, s.u.dtype)
+    code = _compiled(*way, s.u.dtype)
     _share(
         code,
         s.u,

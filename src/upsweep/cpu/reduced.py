@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upsweep.cpu.address import caller, copy_bytes, peek
-from upsweep.cpu.along import aim_sums, top_of
+from upsweep.cpu.along_places import aim_sums, top_of
 from upsweep.cpu.frame import aim, ask, copy_rows, part, place_of
 from upsweep.cpu.mapped import hand_result
 from upsweep.cpu.memory import of_words

@@ -1,8 +1,7 @@
 """Runs of 16 items in registers: a room holds the runs of a few lanes, item below item, and a loop over the lanes works on it.
 
-A room is memory on the stack, and a lane loop would be vector code of a single step. LLVM's vectoriser leaves short loops alone,
-since such loops are unrolled before it comes: so the lane loop is written down with the width of its vectors and with a word
-against unrolling. Once the loop is vector code, a room is known to be whole vectors, and LLVM keeps these in registers.
+A room is memory on the stack. Once the loop is vector code (`lane_loop`), a room is known to be whole vectors, and LLVM keeps
+these in registers.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from upsweep.cpu.address import I8, I32, I64, pointer
+from upsweep.cpu.lane_loop import each_lane_of
 from upsweep.cpu.transpose import shuffle, transposed, vector
 from upsweep.cpu.words import HALF, ROW, WHOLE
 
@@ -108,7 +108,7 @@ def rooms(sizes: Sequence[int], lanes: int) -> Rooms:
     turns, lines = (_turn_in, _turn_out), (_lines_in, _lines_out, _lines_past)
     rows, ends = (_turn_past, _rows_in, _rows_out), (_line_in, _line_out)
     return Rooms(
-        room, row, *map(liner, turns), *map(mover, rows), *map(liner, lines), *map(mover, ends), _each_lane(lanes)
+        room, row, *map(liner, turns), *map(mover, rows), *map(liner, lines), *map(mover, ends), each_lane_of(lanes)
     )  # fmt: skip
 
 
@@ -260,49 +260,3 @@ def _lines_past(builder: Any, inside: Any, outside: Any, stride: Any, size: int,
 def _store_past(builder: Any, items: Any, place: Any, align: int) -> None:
     store = builder.store(items, place, align=align)
     store.set_metadata("nontemporal", builder.module.add_metadata([I32(1)]))
-
-
-def _each_lane(lanes: int) -> Any:
-    @intrinsic
-    def each_lane(typing, body, arguments):
-        wanted = body.get_call_type(typing, (types.int64, *arguments.types), {})
-
-        def code(context, builder, signature, values):
-            call = context.get_function(body, wanted)
-            for library in getattr(call, "libs", ()):
-                context.active_code_library.add_linking_library(library)
-            before, loop, behind = (
-                builder.block, builder.append_basic_block("lane"), builder.append_basic_block("lanes_done"),
-            )  # fmt: skip
-            builder.branch(loop)
-            builder.position_at_end(loop)
-            lane = builder.phi(I64)
-            lane.add_incoming(I64(0), before)
-            call(builder, [lane, *cgutils.unpack_tuple(builder, values[1])])
-            further = builder.add(lane, I64(1))
-            lane.add_incoming(further, builder.block)
-            more = builder.icmp_signed("<", further, I64(lanes))
-            _as_vectors(builder, builder.cbranch(more, loop, behind))
-            builder.position_at_end(behind)
-            return context.get_dummy_value()
-
-        return types.void(body, arguments), code
-
-    return each_lane
-
-
-def _as_vectors(builder: Any, back: Any) -> None:
-    """Tell LLVM not to unroll the loop that this branch closes until it is vector code. Metadata of a loop must name itself."""
-    module = builder.module
-
-    def word(text: str, *values: Any) -> Any:
-        return module.add_metadata([ir.MetaDataString(module, text), *values])
-
-    done = word("llvm.loop.isvectorized", I32(1))
-    told = module.add_metadata([
-        word(f"loop {len(module.metadata)}"),
-        word("llvm.loop.unroll.disable"),
-        word("llvm.loop.vectorize.followup_vectorized", done),
-    ])  # fmt: skip
-    told.operands = (told, *told.operands[1:])
-    back.set_metadata("llvm.loop", told)

@@ -6,7 +6,7 @@ Reductions of the largest or the smallest of floats come this way too, and leave
 from __future__ import annotations
 
 from upsweep.cpu.address import caller, copy_bytes, peek, poke
-from upsweep.cpu.along import source_of, target_of
+from upsweep.cpu.along_places import all_read, all_written, source_of, target_of
 from upsweep.cpu.frame import ask, copy_rows, part, place_of
 from upsweep.cpu.mapped import bring_operands, hand_results
 from upsweep.cpu.memory import of_words
@@ -31,24 +31,6 @@ _call4, _call7 = caller(4), caller(7)
 def spare(L, A, c):
     """The place of a chunk's items in scratch memory."""
     return A + peek(part(L, c), SPARE)
-
-
-@of_words
-def all_read(L, A, first):
-    """Whether all components of a chunk's items are read where they lie."""
-    for c in range(peek(L, VALUES)):
-        if source_of(L, A, c, first) == 0:
-            return 0
-    return 1
-
-
-@of_words
-def all_written(L, A, first):
-    """Whether all components of a chunk's prefixes are written straight to their arrays."""
-    for c in range(peek(L, VALUES)):
-        if target_of(L, A, c, first) == 0:
-            return 0
-    return 1
 
 
 @of_words
