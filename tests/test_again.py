@@ -244,6 +244,21 @@ def test_another_number_is_looked_at(dtype, checked):
     assert not checked
 
 
+@pytest.mark.parametrize(
+    ("dtype", "start"), [("f2", "f2"), ("f4", "f2"), ("f8", "f4"), ("i8", "u4"), ("f8", "?"), ("c16", "f8")]
+)
+def test_starts_of_narrower_dtypes(dtype, start, checked):
+    x = (X[0] % np.uint64(7)).astype(dtype)
+    for i in range(3):
+        number = np.dtype(start).type(3 * i + 1)
+        computed = np.asarray(number, "f4" if dtype == "f2" else dtype)
+        want = afresh(up.scan, x, initial=computed)
+        checked.clear()
+        got = up.scan(x, initial=number)
+        assert len(checked) == (i == 0)
+        same(got, want)
+
+
 def test_integers_that_fit_and_some_that_do_not():
     x = np.arange(5, dtype="i1")
     for _ in range(2):

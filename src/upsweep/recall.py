@@ -8,6 +8,7 @@ every call.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -254,7 +255,10 @@ def _flags(segments: Segments, like: Any) -> Any:
 def _holder(number: Any, dtype: np.dtype) -> Callable[[Any], Any] | None:
     """The function that makes arrays of numbers of this type, and None of numbers that need a check; None if all need one."""
     if isinstance(number, (np.ndarray, np.generic)):
-        return np.asarray if number.dtype == dtype else None
+        if number.dtype == dtype:
+            return np.asarray
+        exact = number.dtype.kind in "biufc" and np.can_cast(number.dtype, dtype)
+        return partial(np.asarray, dtype=dtype) if exact else None
     kinds = {bool: "biufc", int: "biufc", float: "fc", complex: "c"}[type(number)]
     # An integer of more bits has another dtype.
     if dtype.kind not in kinds or (isinstance(number, int) and not -(2**63) <= number < 2**63):
