@@ -153,6 +153,16 @@ def test_a_column_by_keys(tmp_path: Path, table: pa.Table, suffix: str) -> None:
     same_bits(got["v"].to_numpy(), up.scan(table["v"].to_numpy(), segments=keys))
 
 
+def test_a_column_by_groups_of_two_keys(tmp_path: Path, table: pa.Table) -> None:
+    done(
+        tmp_path, "scan", "t.parquet", "--column", "v", "--segments", "groups=city,k", "--only", chunk=1 << 14
+    )
+    got = parquet.read_table(tmp_path / "t.scan.parquet")
+    assert got.column_names == ["v"]
+    groups = up.segments.groups(table["city"], table["k"])
+    same_bits(got["v"].to_numpy(), up.scan(table["v"].to_numpy(), segments=groups))
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_expressions_of_columns(tmp_path: Path, table: pa.Table, suffix: str) -> None:
     v, k = table["v"].to_numpy(), table["k"].to_numpy()
@@ -465,7 +475,10 @@ MISTAKES = {
     "no whole number": (["scan", "s.npy", "--initial", "0.5"], "initial=0.5 is no value of int64"),
     "segments": (["scan", "x.npy", "--segments", "rows=s.npy"], "pass flags="),
     "offsets": (["scan", "x.npy", "--segments", "offsets=s.npy"], "from 0 to 10"),
-    "groups": (["scan", "t.csv", "--column", "v", "--segments", "groups=k"], "sort it by group, or load"),
+    "groups": (
+        ["scan", "t.csv", "--column", "v", "--segments", "groups=k,zone"],
+        "there is no column 'zone'",
+    ),
     "column": (["scan", "t.csv", "--column", "w"], "there is no column 'w'"),
     "which column": (["scan", "t.csv"], "say which to scan"),
     "text": (["scan", "t.csv", "--column", "city"], "cannot be scanned"),

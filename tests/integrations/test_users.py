@@ -183,6 +183,13 @@ def test_groups_by_decimals_and_by_nans_of_python():
     assert up.scan([1, 2, 3], segments=G(nans)).tolist() == [1, 2, 4]
 
 
+def test_groups_by_floats_of_arrow():
+    """Both zeros are one key, and all that is missing is one, as in NumPy, pandas and polars."""
+    pa = pytest.importorskip("pyarrow")
+    key = pa.chunked_array([[0.0, None, float("nan")], [-0.0, None, 1.0]])
+    assert up.scan(np.ones(6, int), segments=G(key)).tolist() == [1, 1, 2, 2, 3, 1]
+
+
 def test_accessors_of_groups_take_what_the_functions_take():
     pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
     import upsweep.pandas  # noqa: F401

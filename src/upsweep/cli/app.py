@@ -107,7 +107,7 @@ def _slower(ratio: float) -> str:
 @click.option(
     "--segments",
     help="Where the scan starts anew: flags=, ends=, offsets=, lengths= or keys= (rows sorted by key), then a .npy file or a "
-    "column.",
+    "column; or groups=, then such keys in any order, with commas between several.",
 )
 @click.option(
     "--map",
@@ -195,11 +195,11 @@ def _segments(text: str | None) -> Segments | None:
     if text is None:
         return None
     spelling, equals, where = text.partition("=")
-    if not equals or spelling not in _SPELLINGS:
+    if not equals or spelling not in (*_SPELLINGS, "groups"):
         raise ValueError(
-            f"--segments {text}: pass flags=, ends=, offsets=, lengths= or keys=, then a .npy file or a column"
+            f"--segments {text}: pass flags=, ends=, offsets=, lengths=, keys= or groups=, then a .npy file or a column"
         )
-    return _SPELLINGS[spelling](where)
+    return up.segments.groups(*where.split(",")) if spelling == "groups" else _SPELLINGS[spelling](where)
 
 
 _SPELLINGS = {
@@ -208,7 +208,6 @@ _SPELLINGS = {
     "offsets": up.segments.offsets,
     "lengths": up.segments.lengths,
     "keys": up.segments.keys,
-    "groups": up.segments.groups,
 }
 
 

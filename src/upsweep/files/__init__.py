@@ -20,9 +20,10 @@ import numpy as np
 from upsweep.api import Op, scan
 from upsweep.arguments import axis_of, dtypes_of
 from upsweep.components import bare, tupled
-from upsweep.files import arrays, blocks, packed, passes, tables, work
+from upsweep.files import arrays, blocks, groups, packed, passes, tables, work
 from upsweep.files.arrays import FileError
 from upsweep.files.call import Call, Part, planned
+from upsweep.files.divided import ArrayRows, TableRows
 from upsweep.files.grid import Grid
 from upsweep.files.heads import Heads
 from upsweep.files.work import load, load_state, store, store_state, work_on
@@ -71,7 +72,8 @@ def scan_file(
         names: what the results are called, one for each. By default as the columns, in whose place they stand.
         map, finish: as in `upsweep.scan`; the columns are the inputs, in the order in which they are named.
         segments: as in `upsweep.scan`, 1-D along the axis. In place of an array there may stand the name of a column of the
-            table (flags or keys) or of a `.npy` file.
+            table (flags or keys) or of a `.npy` file; groups take several of these. The largest group must fit the memory, and
+            `map` and `finish` get no index.
         keep: from a table to a table, the other columns that go along as they are: all of them where this is left out.
         overwrite: whether a target that exists may be replaced, the source itself included.
         progress: called as `progress(doing, done, total)`, where `doing` is "reading", "scanning" or "writing", and the numbers
@@ -108,7 +110,11 @@ def scan_file(
             _scan_table(files, plain, result, call, folder, report)
         else:
             x = arrays.opened(files, plain, call.columns)
-            _scan(files, x, result, call, Heads.of(call.segments, None), folder, report)
+            if call.groups:
+                made = groups.results(ArrayRows(x, call.groups), call, False, files, folder, report)
+                _write_groups(files, made, x, result, call, report)
+            else:
+                _scan(files, x, result, call, Heads.of(call.segments, None), folder, report)
         files.close()
         made = packed.packed(result, target)
         if target.is_file():
@@ -127,6 +133,14 @@ def _scan_table(
     tables.check(table, call.columns, call.names, call.keep)
     columns = tables.Columns(table, call)
     to_table = result.suffix in arrays.TABLES
+    if call.groups:
+        made = groups.results(TableRows(table, columns, call.groups), call, to_table, files, folder, report)
+        if to_table:
+            passes.join(table, columns, call, made.rows, made.read, result, report)
+        else:
+            x = arrays.Source((made.rows,), columns.dtypes, columns.names, ())
+            _write_groups(files, made, x, result, call, report)
+        return
     if to_table and not call.reverse and (columns.key or call.segments is None):
         passes.scan(table, columns, call, result, folder, report)
         return
@@ -135,9 +149,23 @@ def _scan_table(
     made = folder / "made.npy" if to_table else result
     _scan(files, x, made, call, Heads.of(call.segments, keys), folder, report)
     if to_table:
+        y = np.load(made, mmap_mode="r" if x.shape[0] else None)
+        parts = [y[name] for name in y.dtype.names] if y.dtype.names else [y]
         passes.join(
-            table, columns, call, np.load(made, mmap_mode="r" if x.shape[0] else None), result, report
+            table, columns, call, y.size, lambda a, b: [np.array(part[a:b]) for part in parts], result, report
         )
+
+
+def _write_groups(
+    files: ExitStack, made: groups.Results, x: arrays.Source, result: Path, call: Call, report: Progress
+) -> None:
+    """Write the results of groups into an array."""
+    names, dtypes = call.named(x.names, len(made.dtypes)), tuple(made.dtypes)
+    arrays.create(result, x, names, dtypes)
+    y = arrays.result(files, result, names, dtypes)
+    grid = Grid.of(x.layout, 0, sum(d.itemsize for d in dtypes), CHUNK_BYTES, y.chunks)
+    groups.write(made, y, grid.step, report)
+    y.flush()
 
 
 def _scan(

@@ -58,6 +58,8 @@ def content(values: Any) -> Any:
         path = Path(values)
         return (str(values), path.stat().st_mtime_ns if path.exists() else 0)
     array = np.ascontiguousarray(values)
+    if array.dtype == object:
+        return sha256(repr(array.tolist()).encode()).hexdigest()
     bytes_: Any = array.reshape(-1).view(np.uint8)
     return (array.dtype.str, array.shape, sha256(bytes_).hexdigest())
 

@@ -34,11 +34,21 @@ class Call:
     finish: Callable[..., Any] | None
     keep: tuple[str, ...] | None
 
+    @property
+    def groups(self) -> Segments | None:
+        """The segments, where they are groups in any order."""
+        return self.segments if self.segments and self.segments.spelling == "groups" else None
+
     def picture(self) -> str:
         """The words that tell this call from any other."""
         starts = tupled(self.initial)
         plain = [None if s is None else (np.asarray(s).dtype.str, np.asarray(s).tobytes()) for s in starts]
-        segments = self.segments and (self.segments.spelling, arrays.content(self.segments.values))
+        segments = self.segments and (
+            self.segments.spelling,
+            [*map(arrays.content, self.segments.values)]
+            if self.groups
+            else arrays.content(self.segments.values),
+        )
         functions = [fn and as_function(fn).key for fn in (self.map, self.finish)]
         words = (
             self.op.key, self.columns, self.names, self.axis, self.exclusive, self.reverse, plain, self.dtype, segments,

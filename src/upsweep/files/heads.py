@@ -23,16 +23,11 @@ class Heads:
         """Segments from what a user names: an array, a .npy file, or the flags that a table's column has become."""
         if segments is None:
             return None
-        if segments.spelling == "groups":
-            raise SegmentError(
-                "a file is scanned in its own order, which has no groups: sort it by group, or load its columns; keys= "
-                "(segments.keys) is for groups that lie together"
-            )
         if column is not None:
             return cls("flags", column)
         values = segments.values
         if isinstance(values, (str, os.PathLike)):
-            if column_of(segments):
+            if columns_of(segments):
                 raise FileError(f"an array has no column {values}: pass a .npy file or an array")
             values = np.load(values, mmap_mode="r", allow_pickle=False)
         values = np.asarray(values)
@@ -82,7 +77,9 @@ class Heads:
         return flags
 
 
-def column_of(segments: Segments | None) -> str:
-    """The column of a table that says where segments start, or nothing."""
-    values = segments.values if segments else None
-    return values if isinstance(values, str) and not values.endswith(".npy") else ""
+def columns_of(segments: Segments | None) -> tuple[str, ...]:
+    """The columns of a table that say where segments start, or whose rows make a group."""
+    if not segments:
+        return ()
+    named = segments.values if segments.spelling == "groups" else (segments.values,)
+    return tuple(name for name in named if isinstance(name, str) and not name.endswith(".npy"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +18,9 @@ from upsweep.files.tables import Columns, Report, arrow_type, kept_of
 from upsweep.segments import flags
 from upsweep.stream import Stream
 from upsweep.tree import Carry
+
+Read = Callable[[int, int], list[np.ndarray]]
+"""Results of rows from one row to another."""
 
 
 class Block(NamedTuple):
@@ -49,17 +52,20 @@ def scan(table: Table, columns: Columns, call: Call, path: Path, folder: Path, r
     report("scanning", known["rows"], known["rows"])
 
 
-def join(table: Table, columns: Columns, call: Call, results: np.ndarray, path: Path, report: Report) -> None:
+def join(
+    table: Table, columns: Columns, call: Call, rows: int, read: Read, path: Path, report: Report
+) -> None:
     """Write results that are there already into the table at `path`, beside the columns that are kept."""
-    parts = [results[name] for name in results.dtype.names] if results.dtype.names else [results]
     start = 0
     with closing(Output(table, columns, call, path, None)) as output:
-        for _, block, kept in ahead(table.blocks(0, columns.read, columns.read_as(), output.kept)):
-            report("writing", start, results.size)
-            stop = start + block.num_rows
-            output.put([np.array(part[start:stop]) for part in parts], kept)
+        # Without a column, a block would not say how many rows it has.
+        names = () if output.kept else columns.names
+        for _, block, kept in ahead(table.blocks(0, names, columns.read_as(), output.kept)):
+            report("writing", start, rows)
+            stop = start + (kept if output.kept else block).num_rows
+            output.put(read(start, stop), kept)
             start = stop
-    report("writing", results.size, results.size)
+    report("writing", rows, rows)
 
 
 def _scanned(

@@ -11,8 +11,8 @@ import numpy as np
 from upsweep.files.arrays import FileError, chosen
 from upsweep.files.blocks import Table, ahead
 from upsweep.files.call import Call
-from upsweep.files.heads import column_of
-from upsweep.files.work import load, store
+from upsweep.files.heads import columns_of
+from upsweep.files.work import cut, load, store
 from upsweep.segments import EACH
 
 Report = Callable[[str, int, int], None]
@@ -24,20 +24,21 @@ class Columns:
 
     def __init__(self, table: Table, call: Call) -> None:
         segments, dtypes = call.segments, call.dtype or ()
-        self._spelling, self.key = segments.spelling if segments else "", column_of(segments)
-        if self.key and self._spelling not in EACH:
+        self._spelling, keys = segments.spelling if segments else "", columns_of(segments)
+        if keys and self._spelling not in (*EACH, "groups"):
             raise FileError(
-                f"a column such as {self.key!r} has a value for each row, and {self._spelling} are fewer: pass a .npy file"
+                f"a column such as {keys[0]!r} has a value for each row, and {self._spelling} are fewer: pass a .npy file"
             )
-        self.names = _chosen(table.names, call.columns, self.key)
-        self.read = [*self.names, *([self.key] if self.key and self.key not in self.names else [])]
+        self.key = keys[0] if keys and self._spelling != "groups" else ""
+        self.names = _chosen(table.names, call.columns, keys)
+        self.read = list(dict.fromkeys((*self.names, *keys)))
         # What a map takes is read as it stands; dtype= is that of what comes out.
         self.types = {} if call.map else {n: d.str for n, d in zip(self.names, dtypes * len(self.names))}
         self._missing_as_nan = bool(dtypes) and all(d.kind == "f" for d in dtypes)
         self._mapped = call.map is not None
-        if table.text and self._spelling == "keys" and self.key not in self.names:
+        if table.text and self._spelling in ("keys", "groups"):
             # 007 is another key than 7.
-            self.types[self.key] = np.dtype(str).str
+            self.types |= dict.fromkeys((key for key in keys if key not in self.names), np.dtype(str).str)
         self.zones: dict[str, str] = {}
         self._last: str | None = None
 
@@ -81,7 +82,7 @@ class Columns:
             how = "dtype='float64' (--dtype float64) reads them as NaN" if number else "fill them first"
             raise FileError(f"column {name!r} of {t} has missing values: {how}")
         try:
-            values = _values(column)
+            values = numbers_of(column)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise FileError(f"column {name!r} of {t} cannot be scanned: {error}") from None
         if values.dtype.kind not in "biufmM":
@@ -138,7 +139,7 @@ def read(
     columns.go_on(progress)
     paths = [folder / f"column{c}.bin" for c in range(len(columns.names))]
     heads = [folder / "heads.bin"] if columns.key else []
-    _cut([*zip(paths, columns.dtypes), *zip(heads, [np.dtype("u1")])], progress["rows"])
+    cut([*zip(paths, columns.dtypes), *zip(heads, [np.dtype("u1")])], progress["rows"])
     for done, block, _ in ahead(table.blocks(progress["rows"], columns.read, columns.read_as(), ())):
         report("reading", progress["done"], table.total)
         values, flags = columns.of(block)
@@ -178,10 +179,10 @@ def kept_of(table: Table, made: Sequence[str], keep: Sequence[str] | None) -> tu
     return tuple(name for name in keep if name not in made)
 
 
-def _chosen(have: list[str], asked: tuple[str, ...], key: str) -> tuple[str, ...]:
+def _chosen(have: list[str], asked: tuple[str, ...], keys: tuple[str, ...]) -> tuple[str, ...]:
     """The columns to scan."""
-    chosen(tuple(have), (*asked, *([key] if key else [])))
-    names = asked or tuple(name for name in have if name != key)
+    chosen(tuple(have), (*asked, *keys))
+    names = asked or tuple(name for name in have if name not in keys)
     if not names:
         raise FileError("there is no column to scan")
     if not asked and all(map(_is_number, have)):
@@ -202,14 +203,8 @@ def _is_number(name: str) -> bool:
     return True
 
 
-def _cut(files: list[tuple[Path, np.dtype]], rows: int) -> None:
-    """Cut off the bytes that were written after the last checkpoint."""
-    for path, dtype in files:
-        with open(path, "ab") as file:
-            file.truncate(rows * dtype.itemsize)
-
-
-def _values(column: Any) -> np.ndarray:
+def numbers_of(column: Any) -> np.ndarray:
+    """The numbers, times or truths of a column; missing floats are NaN."""
     import pyarrow as pa
 
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):

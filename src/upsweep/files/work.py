@@ -81,6 +81,13 @@ def store(folder: Path, name: str, value: Any) -> None:
     os.replace(fresh, folder / f"{name}.json")
 
 
+def cut(files: list[tuple[Path, np.dtype]], items: int) -> None:
+    """Cut off the bytes that were written after the last checkpoint."""
+    for path, dtype in files:
+        with open(path, "ab") as file:
+            file.truncate(items * dtype.itemsize)
+
+
 def load_state(folder: Path) -> tuple[Any, list[Any]] | None:
     """What is done, a value of JSON, and the carries behind it, or None where nothing was stored."""
     path = folder / "done.npz"

@@ -46,15 +46,20 @@ def _coded(key: Any, n: int, of_integers: Any, of_texts: Any) -> Codes:
     if kind in "mM":
         return of_integers(values.view(np.int64))
     if kind == "f" and values.itemsize <= 8:
-        return of_integers(_bits(values))
+        return of_integers(float_bits(values))
     if kind in "SU" and values.itemsize:
         data = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
         return of_texts(data, np.arange(n + 1, dtype=np.int64) * values.itemsize)
+    return of_integers(of_objects(values))
+
+
+def of_objects(values: np.ndarray) -> np.ndarray:
+    """Objects that hash as integers, equal where the objects are."""
     known: dict[Any, int] = {}
     # All NaNs are one.
     items = (None if isinstance(value, float) and value != value else value for value in values.tolist())
     with _hashing():
-        return of_integers(np.fromiter((known.setdefault(item, len(known)) for item in items), np.int64, n))
+        return np.fromiter((known.setdefault(item, len(known)) for item in items), np.int64, len(values))
 
 
 @contextmanager
@@ -139,6 +144,8 @@ def _of_arrow(key: Any) -> np.ndarray | Texts:
         starts = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
         return Texts(np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8), starts)
     key = key.combine_chunks() if hasattr(key, "combine_chunks") else key
+    if pa.types.is_floating(key.type) or (pa.types.is_integer(key.type) and not key.null_count):
+        return key.to_numpy(zero_copy_only=False)
     try:
         key = key if hasattr(key, "indices") else key.dictionary_encode("encode")
     except pa.ArrowNotImplementedError:
@@ -148,8 +155,8 @@ def _of_arrow(key: Any) -> np.ndarray | Texts:
     return key.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
 
 
-def _bits(values: np.ndarray) -> np.ndarray:
-    """Floats by their bits, with one code for all NaNs and one for both zeros."""
+def float_bits(values: np.ndarray) -> np.ndarray:
+    """Floats as integers: by their bits, with one code for all NaNs and one for both zeros."""
     wide = values.astype(np.float64) + 0.0
     wide[wide != wide] = np.nan
     return wide.view(np.int64)

@@ -1,0 +1,123 @@
+"""Groups whose rows lie in any order: each part of the rows is scanned by one call, and its results go back to their rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from upsweep.api import scan
+from upsweep.components import bare, tupled
+from upsweep.files import arrays, work
+from upsweep.files.call import Call, Part, planned
+from upsweep.files.divided import Rows, divide
+from upsweep.files.tables import Report, arrow_type
+from upsweep.files.work import load, store
+from upsweep.function import as_function
+from upsweep.segments import SegmentError, groups
+
+
+@dataclass
+class Results:
+    """The results of all parts, which are read in the order of the rows."""
+
+    dtypes: list[np.dtype]
+    rows: int
+    files: list[arrays.Plain]
+    """A file for each result, in which the parts lie one behind the other."""
+    parts: arrays.Plain
+    """The part of each row."""
+    next: np.ndarray
+    """The place of each part's next result."""
+
+    def read(self, start: int, stop: int) -> list[np.ndarray]:
+        """The results of rows that follow those of the call before."""
+        parts = self.parts[(slice(start, stop),)]
+        order, counts = np.argsort(parts, kind="stable"), np.bincount(parts, minlength=len(self.next))
+        pieces = [(slice(at, at + n),) for at, n in zip(self.next.tolist(), counts.tolist()) if n]
+        self.next += counts
+        read = [np.empty(stop - start, d) for d in self.dtypes]
+        for result, file in zip(read, self.files):
+            done = 0
+            for piece in pieces:
+                got = file[piece]
+                result[order[done : done + got.size]] = got
+                done += got.size
+        return read
+
+
+def results(
+    rows: Rows, call: Call, to_table: bool, files: ExitStack, folder: Path, report: Report
+) -> Results:
+    """Divide the rows and scan part by part, or go on where a run in this work folder stood."""
+    divided = divide(rows, lambda: _checked(rows, call, to_table), folder, report)
+    parts, dtypes = _checked(rows, call, to_table)
+    n, ends = sum(divided.counts), np.cumsum(divided.counts)
+    made = [_made(files, folder / f"result{c}.bin", n, dtype) for c, dtype in enumerate(dtypes)]
+    saved, done = time.monotonic(), load(folder, "scanned") or 0
+    for number in range(done, len(divided.counts)):
+        count, end = divided.counts[number], int(ends[number])
+        report("scanning", end - count, n)
+        if count:
+            for file, result in zip(made, _scanned(parts, call, *divided.part(number))):
+                file[(slice(end - count, end),)] = result
+        if time.monotonic() - saved >= work.SAVE_SECONDS:
+            for file in made:
+                file.flush()
+            store(folder, "scanned", number + 1)
+            saved = time.monotonic()
+    report("scanning", n, n)
+    return Results(dtypes, n, made, files.enter_context(divided.parts()), ends - divided.counts)
+
+
+def write(results: Results, y: arrays.Result, step: int, report: Report) -> None:
+    """Write the results into an array."""
+    for start in range(0, results.rows, step):
+        report("writing", start, results.rows)
+        here = (slice(start, min(start + step, results.rows)),)
+        for room, result in zip(y.room(here), results.read(here[0].start, here[0].stop)):
+            room[:] = result
+        y.write(here)
+    report("writing", results.rows, results.rows)
+
+
+def _made(files: ExitStack, path: Path, n: int, dtype: np.dtype) -> arrays.Plain:
+    with path.open("ab") as file:
+        file.truncate(n * dtype.itemsize)
+    return files.enter_context(arrays.Plain(path, "rb+", (n,), dtype, 0))
+
+
+def _checked(rows: Rows, call: Call, to_table: bool) -> tuple[list[Part], list[np.dtype]]:
+    """What is scanned together, and the dtypes of the results, after all checks that need no data."""
+    parts, dtypes = planned(call.parts(len(rows.dtypes)), [np.empty(0, d) for d in rows.dtypes], call.axis)
+    call.named(rows.names, len(dtypes))
+    for dtype in dtypes if to_table else ():
+        arrow_type(dtype, None)
+    for part in parts:
+        inputs = len(rows.names[part.inputs]) or 1
+        for fn, counts in ((call.map, (inputs, 1 + inputs)), (call.finish, (1, 1 + inputs, 2 + inputs))):
+            if fn and as_function(fn).taking(counts).arity == counts[-1]:
+                raise SegmentError(
+                    "the index in a map or a finish counts the rows of all groups, and a file is scanned group by group: "
+                    "have it in a column, and name that column too"
+                )
+    return parts, dtypes
+
+
+def _scanned(
+    parts: Sequence[Part], call: Call, values: list[np.ndarray], keys: list[Any]
+) -> list[np.ndarray]:
+    made: list[np.ndarray] = []
+    for part in parts:
+        made += tupled(
+            scan(
+                bare(tuple(values[part.inputs])), call.op, initial=part.initial, reverse=call.reverse, segments=groups(*keys),
+                **part.keywords(),
+            )
+        )  # fmt: skip
+    return [np.ascontiguousarray(result) for result in made]

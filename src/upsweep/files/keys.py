@@ -1,0 +1,151 @@
+"""Keys of groups as integers or text in Arrow's memory, and the part of all rows that a key belongs to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from upsweep.files.heads import columns_of
+from upsweep.files.tables import numbers_of
+from upsweep.host.codes import float_bits, of_objects
+from upsweep.segments import SegmentError, Segments
+
+
+class Keys:
+    """What a user passed as keys of groups: columns of a table, .npy files, arrays."""
+
+    def __init__(self, segments: Segments) -> None:
+        self.columns = columns_of(segments)
+        self._keys = [key if key in self.columns else _loaded(key) for key in map(_word, segments.values)]
+
+    @property
+    def itemsize(self) -> int:
+        """About how many bytes the keys of a row have."""
+        return sum(16 if isinstance(key, str) else max(key.itemsize, 8) for key in self._keys)
+
+    def of(self, first: int, rows: int, block: Any) -> list[Any]:
+        """The keys of so many rows from row `first` on, whose columns are in `block`: of int64, large_string or large_binary,
+        equal where the keys are, and missing where they are."""
+        made = []
+        for key in self._keys:
+            if isinstance(key, str):
+                made.append(_of_column(block[key]))
+            else:
+                self._check(key, first + rows, key.size < first + rows)
+                made.append(_of_array(key[first : first + rows]))
+        return made
+
+    def check(self, rows: int) -> None:
+        """Raise the error that `upsweep.scan` would raise for so many items."""
+        for key in self._keys:
+            if not isinstance(key, str):
+                self._check(key, rows, key.size != rows)
+
+    def _check(self, key: np.ndarray, rows: int, wrong: bool) -> None:
+        if wrong or key.ndim != 1:
+            raise SegmentError(
+                f"keys of groups have shape {key.shape}; pass {rows} of them, 1-D along the axis"
+            )
+
+
+def _word(key: Any) -> Any:
+    return os.fspath(key) if isinstance(key, os.PathLike) else key
+
+
+def _loaded(key: Any) -> np.ndarray:
+    if isinstance(key, str):
+        return np.load(key, mmap_mode="r", allow_pickle=False)
+    values = np.asarray(key)
+    return of_objects(values) if values.dtype == object else values
+
+
+def _of_array(values: np.ndarray) -> Any:
+    import pyarrow as pa
+
+    kind = values.dtype.kind
+    if kind in "US":
+        return _of_column(pa.array(values.tolist(), pa.string() if kind == "U" else pa.binary()))
+    if kind == "f" and values.itemsize <= 8:
+        return _integers(float_bits(values))
+    if kind in "mM":
+        return _integers(values.view(np.int64))
+    if kind not in "biu":
+        raise SegmentError(f"keys of groups in a file are numbers, times or text, not {values.dtype}")
+    return _integers(values.astype(np.int64))
+
+
+def _integers(values: np.ndarray) -> Any:
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.int64(), values.size, [None, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def _of_column(column: Any) -> Any:
+    import pyarrow as pa
+
+    is_, wide = pa.types, pa.large_string()
+    if is_.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    t = column.type
+    if is_.is_floating(t):
+        return _integers(float_bits(numbers_of(column)))
+    if is_.is_integer(t) or is_.is_boolean(t) or (is_.is_temporal(t) and t.bit_width <= 64):
+        if not is_.is_boolean(t) and t.bit_width == 64:
+            return column.view(pa.int64())
+        return (column.view(pa.int32()) if is_.is_temporal(t) else column).cast(pa.int64())
+    if is_.is_binary(t) or is_.is_large_binary(t) or is_.is_fixed_size_binary(t):
+        wide = pa.large_binary()
+    try:
+        return column.cast(wide)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise SegmentError(f"keys of groups cannot be of {t}: pass the columns that it is made of") from None
+
+
+def parts_of(keys: Sequence[Any], bits: int) -> np.ndarray:
+    """The part of each row, one of 2^bits: equal keys are in one part, whichever block they come in."""
+    mixed = np.zeros(len(keys[0]), np.uint64)
+    for key in keys:
+        mixed ^= _hashes(key)
+        _mix(mixed)
+    return (mixed >> np.uint64(1) >> np.uint64(63 - bits)).astype(np.uint16)
+
+
+def _mix(words: np.ndarray) -> None:
+    """So that the highest bits depend on all bits."""
+    words *= np.uint64(0x9E3779B97F4A7C15)
+    words ^= words >> np.uint64(32)
+    words *= np.uint64(0xC2B2AE3D27D4EB4F)
+
+
+def _hashes(key: Any) -> np.ndarray:
+    """A number for each key: integers themselves, and texts by eight bytes at a time."""
+    import pyarrow as pa
+
+    if not len(key):
+        return np.zeros(0, np.uint64)
+    if key.type == pa.int64():
+        return np.frombuffer((key.fill_null(0) if key.null_count else key).buffers()[1], np.uint64)[
+            key.offset : key.offset + len(key)
+        ]
+    texts = key.fill_null("" if key.type == pa.large_string() else b"") if key.null_count else key
+    _, offsets, data = texts.buffers()
+    places = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    bytes_ = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
+    return _text_hashes(bytes_, places[:-1], np.diff(places))
+
+
+def _text_hashes(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    # Eight bytes from every place on; those behind the last text are zeros.
+    padded = np.append(data, np.zeros(8, np.uint8))
+    words = np.ndarray(data.size + 1, np.dtype("<u8"), padded, strides=(1,))
+    hashes = lengths.astype(np.uint64)
+    for at in range(0, int(lengths.max()), 8):
+        here = np.flatnonzero(lengths > at)
+        unread = np.uint64(8) * (8 - np.minimum(lengths[here] - at, 8)).astype(np.uint64)
+        mixed = hashes[here] ^ (words[starts[here] + at] << unread)
+        _mix(mixed)
+        hashes[here] = mixed
+    return hashes
