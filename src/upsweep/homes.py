@@ -31,19 +31,20 @@ class Home(NamedTuple):
 
 
 def transformed(x: Any) -> bool:
-    """Whether PyTorch follows what is done to a tensor: it requires gradients, has a tangent, or is one of `torch.func`'s."""
-    wrapped, forward = _torch()
+    """Whether PyTorch follows what is done to a tensor: it requires gradients, where they are recorded, has a tangent, or is one
+    of `torch.func`'s."""
+    recorded, wrapped, forward = _torch()
     return (
-        x.requires_grad
+        (x.requires_grad and recorded())
         or wrapped(x)
         or (forward._current_level >= 0 and forward.unpack_dual(x).tangent is not None)
     )
 
 
 @cache
-def _torch() -> tuple[Callable[[Any], bool], Any]:
+def _torch() -> tuple[Callable[[], bool], Callable[[Any], bool], Any]:
     torch = sys.modules["torch"]
-    return torch._C._functorch.is_functorch_wrapped_tensor, torch.autograd.forward_ad
+    return torch.is_grad_enabled, torch._C._functorch.is_functorch_wrapped_tensor, torch.autograd.forward_ad
 
 
 def _traced(x: Any) -> bool:

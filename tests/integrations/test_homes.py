@@ -213,3 +213,22 @@ def test_nothing_is_imported_for_arrays_in_memory():
         [sys.executable, "-c", run], capture_output=True, text=True, check=True
     ).stdout.split()
     assert not {"dask", "torch", "jax", "pandas"} & set(told)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_where_no_gradients_are_recorded_nothing_follows_a_tensor(dtype):
+    """Also in a call like one before, on either side of `no_grad`."""
+    torch = pytest.importorskip("torch")
+    x = torch.ones(2, 3, dtype=getattr(torch, dtype), requires_grad=True)
+    into, version = torch.zeros_like(x).requires_grad_(), 0
+    for _ in range(2):
+        with torch.no_grad():
+            made = up.scan(x, axis=1), up.scan(torch.nn.Parameter(x), axis=1), up.scan(x, axis=1, out=into)
+        assert [y.requires_grad for y in made] == [False, False, True]
+        assert all(y.tolist() == [[1, 2, 3]] * 2 for y in made)
+        assert made[2] is into
+        assert into._version > version
+        version = into._version
+        assert up.scan(x, axis=1).requires_grad
+        with pytest.raises(up.EngineError, match="out"):
+            up.scan(x, axis=1, out=into)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from operator import attrgetter, methodcaller
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -257,7 +257,8 @@ TORCH = Kind(
     _torch_empty,
     _torch_stream,
     likeness=TORCH_LIKENESS,
-    pointer=methodcaller("data_ptr"),
+    # A third of the time of `operator.methodcaller`.
+    pointer=lambda x: x.data_ptr(),
 )
 CUPY = Kind(
     _cupy_view,

@@ -71,9 +71,11 @@ def differentiable(
 
 
 def keep(ctx: Any, *tensors: Tensor | None) -> None:
-    """Save tensors for the rules of both modes. They must be the same: PyTorch's vmap notes one list of their batch axes."""
+    """Save tensors for the rules of the modes at work. They must be the same: PyTorch's vmap notes one list of their batch
+    axes."""
     ctx.save_for_backward(*tensors)
-    ctx.save_for_forward(*tensors)
+    if forward_ad._current_level >= 0:
+        ctx.save_for_forward(*tensors)
 
 
 def nested(jvp: Callable[..., Any]) -> Callable[..., Any]:
