@@ -146,6 +146,60 @@ def test_what_numpy_refuses_is_refused_in_its_words(engine):
             up.scan(np.arange(3, dtype="i1"), fn, engine=engine)
 
 
+POWERS = [
+    (3, 65537),
+    (5, 2**40 + 1),
+    (7, -(2**63)),
+    (1, -3),
+    (-1, -3),
+    (-1, -4),
+    (2, -1),
+    (0, -1),
+    (0, -2),
+    (0, 0),
+    (-3, 2**62 + 1),
+]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("raised", [lambda a, b: a**b, lambda a, b: np.power(a, b)], ids=["**", "np.power"])
+@pytest.mark.parametrize("dtype", ["i8", "i2", "u8"])
+def test_powers_of_integers_wrap_and_have_a_meaning_to_negative_exponents(engine, raised, dtype):
+    """NumPy refuses an array of negative exponents, and a kernel on a GPU cannot: as in PyTorch's they give 1, -1 or 0."""
+    dtype = np.dtype(dtype)
+    a, b = (np.array(column).astype(dtype) for column in zip(*POWERS))
+    wrap, want = 1 << 8 * dtype.itemsize, []
+    for base, exponent in zip(a.tolist(), b.tolist()):
+        inverse = base**-exponent if exponent < 0 and abs(base) == 1 else 0
+        want.append((inverse if exponent < 0 else pow(base, exponent, wrap)) % wrap)
+    got = up.scan((a, b), "last", map=raised, engine=engine)
+    assert got.dtype == dtype
+    assert (got.astype(object) % wrap).tolist() == want
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_negative_exponent_that_stands_in_a_function_is_refused(engine):
+    for fn in (lambda a: a**-1, lambda a: np.power(a, -2)):
+        with pytest.raises(up.OperatorError, match="NumPy has no integers to negative powers"):
+            up.scan(np.arange(1, 4), map=fn, engine=engine)
+
+
+def test_powers_of_floats_have_the_same_bits_on_all_engines():
+    x, n = np.full(5, 1.000001), np.array([3, -2, 70000, -70000, 5])
+    for fn in (lambda a, b: a ** int(b), lambda a, b: np.power(a, b * 0.37), lambda a, b: a**70000 + b):
+        one, other = (up.scan((x, n), "last", map=fn, engine=engine).tobytes() for engine in ENGINES)
+        assert one == other
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_greatest_common_divisor_of_math_is_a_whole_number_of_pythons(engine):
+    x = np.array([-12, 8, 6, 0, 200], "i4")
+    assert up.scan(x, math.gcd, engine=engine).tolist() == [-12, 4, 2, 2, 2]
+    divisors = up.scan(x, "last", map=lambda v: math.gcd(v, 6) + 2**40, engine=engine)
+    assert divisors.dtype == np.int64
+    assert (divisors - 2**40).tolist() == [6, 2, 6, 6, 2]
+
+
 def test_other_functions_are_compiled_as_ever():
     adopted(EXPRESSIONS["clipped"])
     add = numba.njit(lambda a, b: min(a + b, 1e30))

@@ -162,13 +162,28 @@ def timed(times: tuple[int, ...], shape: tuple[int, ...], axis: int) -> None:
         )
 
 
-def steps_of(xp: Any, times: Any, shape: tuple[int, ...], axis: int) -> Any:
+def time_dtype(times: Any, x: Any) -> np.dtype | None:
+    """The dtype that times are subtracted in, where that is not their own: narrower floats than x is computed in would weigh its
+    items in fewer digits.
+
+    >>> time_dtype(np.zeros(2, "f4"), np.zeros(2)), time_dtype(np.zeros(2), np.zeros(2, "f4"))
+    (dtype('float64'), None)
+    """
+    own = dtypes.row_of(times.dtype)
+    if own is None or own.kind != "f":
+        return None
+    computed = dtypes.accumulator(dtype_of(x.dtype)).type(0).real.dtype
+    return computed if computed.itemsize > times.dtype.itemsize else None
+
+
+def steps_of(xp: Any, times: Any, x: Any, axis: int) -> Any:
     """The time since the item before, of times that `xp`, NumPy or JAX's, computes with; 0 for the first item."""
-    timed(times.shape, shape, axis)
-    if times.ndim < len(shape):
-        times = times.reshape([-1 if d == axis else 1 for d in range(len(shape))])
+    timed(times.shape, x.shape, axis)
+    if times.ndim < x.ndim:
+        times = times.reshape([-1 if d == axis else 1 for d in range(x.ndim)])
     # Steps of narrow and of unsigned integers would wrap.
-    times = times.astype(int) if times.dtype.kind in "iu" else times
+    wide = int if times.dtype.kind in "iu" else time_dtype(times, x)
+    times = times if wide is None else times.astype(wide)
     return xp.diff(times, axis=axis, prepend=times[(*[slice(None)] * axis, slice(0, 1))])
 
 

@@ -103,6 +103,31 @@ def test_times_are_numbers_or_dates(times):
         ema([1.0, 2, 3], halflife=1, times=times)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "times", "groups"),
+    [
+        ("f8", "f4", None),
+        ("f8", "f2", None),
+        ("f2", "f2", None),
+        ("c16", "f4", None),
+        ("f8", "i1", [0, 1, 0, 0]),
+    ],
+)
+def test_weights_of_times_have_the_digits_of_the_values(apps, dtype, times, groups):
+    """Times of few digits are whole numbers here: as float64 they are the same, and so must be the averages."""
+    x, t = np.array([1.5, -2, 4, 0.25]).astype(dtype), np.array([-100.0, 3, 28, 123]).astype(times)
+    segments = None if groups is None else up.segments.groups(groups)
+    got = apps.ema(x, halflife=3.3, times=t, segments=segments)
+    want = apps.ema(x, halflife=3.3, times=t.astype("f4" if dtype == "f2" else "f8"), segments=segments)
+    np.testing.assert_array_equal(got, want, strict=True)
+
+
+def test_times_of_few_digits_are_far_apart():
+    """A step of float16 would be infinite."""
+    x, times = np.array([1, 2], np.float16), np.array([-60000, 60000], np.float16)
+    assert 1.49 < ema(x, halflife=1.2e5, times=times)[1] < 1.51
+
+
 def test_ema_leaves_its_input_alone():
     x = RNG.standard_normal(100)
     kept = x.copy()

@@ -281,6 +281,7 @@ def test_a_python_operator_may_call_functions(no_device_needed):
     for op, dtypes in (
         (Operator(lambda a, b: _twice(a) + b), (f32,)),
         (Operator(scope["op"]), (f32,)),
+        (Operator(lambda a, b: a**b - np.power(b, a)), (np.dtype(np.int32),)),
         (segmented(ops.LOGADDEXP.special["f4"], 1, seeded=True), (np.dtype(np.uint16), f32, f32)),
         (segmented(ops.AFFINE, 2, seeded=True), (np.dtype(np.uint16), f32, f32, f32, f32)),
     ):

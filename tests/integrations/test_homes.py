@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -47,6 +48,24 @@ def test_a_dask_array_stays_lazy(name):
     np.testing.assert_array_equal(
         call(da.from_array(narrow, chunks=(3, 5))).compute(), call(narrow), strict=True
     )
+
+
+@pytest.mark.parametrize("library", ["dask", "torch", "jax"])
+def test_weights_of_times_have_the_digits_of_the_values(library):
+    times = np.arange(12, dtype=np.float64) ** 2
+    if library == "dask":
+        da = pytest.importorskip("dask.array")
+        x, t = da.from_array(X, chunks=(3, 5)), da.from_array(times.astype(np.float32), chunks=5)
+    elif library == "torch":
+        torch = pytest.importorskip("torch")
+        x, t = torch.tensor(X, requires_grad=True), torch.tensor(times, dtype=torch.float32)
+    else:
+        jax = pytest.importorskip("jax")
+        x, t = jax.numpy.asarray(X.astype(np.float32)), jax.numpy.asarray(times.astype(np.float16))
+        times = times.astype(np.float32)
+    there = import_module(f"upsweep.{library}")
+    got, want = (there.ema(x, halflife=3.3, times=t, axis=1) for t in (t, times))
+    np.testing.assert_array_equal(*(np.asarray(y.detach() if library == "torch" else y) for y in (got, want)))
 
 
 @pytest.mark.parametrize("name", [*CALLS, "gae", "lfilter"])

@@ -17,6 +17,7 @@ from upsweep.arguments import (
     half_lives,
     held,
     number_of,
+    time_dtype,
     timed,
     weighted,
 )
@@ -116,16 +117,20 @@ def _steps(xp: Any, times: Any, x: Any, dim: int, segments: Segments | None) -> 
         times = xp.reshape(times, tuple(-1 if d == dim else 1 for d in range(x.ndim)))
     if kind_of(times.dtype) not in (*INTEGRAL, "f", "m", "M"):
         raise DTypeError(f"times of {times.dtype} have no differences: pass numbers or datetime64")
-    if kind_of(times.dtype) in INTEGRAL:
+    whole, wide = kind_of(times.dtype) in INTEGRAL, time_dtype(times, x)
+    if whole or wide is not None:
         # Steps of narrow and of unsigned integers would wrap.
-        times = xp.astype(times, xp.int64, copy=False)
+        times = xp.astype(times, xp.int64 if wide is None else getattr(xp, wide.name), copy=False)
     along = (slice(None),) * dim
     first = times[(*along, slice(0, 1))]
     if segments is not None and segments.spelling == "groups" and times.shape[dim]:
         start = xp.squeeze(first, axis=dim)
-        return times - api.scan(times, ops.LAST, axis=dim, exclusive=True, initial=start, segments=segments)
-    steps = times[(*along, slice(1, None))] - times[(*along, slice(0, -1))]
-    return xp.concat([first - first, steps], axis=dim)
+        steps = times - api.scan(times, ops.LAST, axis=dim, exclusive=True, initial=start, segments=segments)
+    else:
+        steps = times[(*along, slice(1, None))] - times[(*along, slice(0, -1))]
+        steps = xp.concat([first - first, steps], axis=dim)
+    # PyTorch's quotients of integers have few digits.
+    return xp.astype(steps, xp.float64) if whole else steps
 
 
 def _starts_of(xp: Any, given: Segments, x: Any, dim: int) -> Any:

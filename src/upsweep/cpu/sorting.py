@@ -36,12 +36,13 @@ def radix_sort(
         ordered = np.sort(x)
         if _as_if_stable(ordered):
             return np.ascontiguousarray(ordered[::-1]) if falling else ordered, None
-    if values is None:
-        keys = sort_keys.keys(np, x, falling)
-        if np.array_equal(sort_keys.unkeyed(keys, x, falling), sort_keys.bits(np, x)):
-            return sort_keys.unkeyed(_sorted(keys), x, falling).view(x.dtype), None
-    order = argsort(x, falling)
-    return x[order], None if values is None else values[order]
+    if values is not None:
+        order = argsort(x, falling)
+        return x[order], values[order]
+    keys = sort_keys.keys(np, x, falling)
+    if np.array_equal(sort_keys.unkeyed(keys, x, falling), sort_keys.bits(np, x)):
+        return sort_keys.unkeyed(_sorted(keys), x, falling).view(x.dtype), None
+    return x[_order(keys)], None
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from upsweep.arguments import axis_of, half_lives, held, timed, weighted
+from upsweep.arguments import axis_of, half_lives, held, time_dtype, timed, weighted
 from upsweep.dask.graphs import heads_of, scanned
 from upsweep.dtypes import accumulator, fits
 from upsweep.engine import DTypeError
@@ -124,7 +124,8 @@ def _steps(times: Any, x: Any, dim: int) -> Any:
     times = da.asarray(times)
     timed(times.shape, x.shape, dim)
     times = times if times.ndim == x.ndim else _along(times, x, dim)
-    times = times.astype(np.int64) if times.dtype.kind in "iu" else times
+    wide = np.int64 if times.dtype.kind in "iu" else time_dtype(times, x)
+    times = times if wide is None else times.astype(wide)
     along = (slice(None),) * dim
     gone = da.diff(times, axis=dim, prepend=times[(*along, slice(0, 1))])
     # The time that is prepended is a chunk of its own.

@@ -78,7 +78,7 @@ def _steps(times: Any, x: Array, dim: int) -> Any:
     if times is None:
         return np.ones(())
     own = isinstance(times, Array)
-    return steps_of(jnp if own else np, times if own else view(times), x.shape, dim % x.ndim)
+    return steps_of(jnp if own else np, times if own else view(times), x, dim % x.ndim)
 
 
 def discounted_sum(

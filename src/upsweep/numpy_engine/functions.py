@@ -15,7 +15,7 @@ from upsweep.components import tupled
 from upsweep.keys import globals_of, is_numpys
 from upsweep.numpy_engine.fma import fma as exact_fma
 from upsweep.numpy_engine.library import by_item
-from upsweep.numpy_engine.typed import Value, applied, data_of, kind_of, taken
+from upsweep.numpy_engine.typed import Value, applied, data_of, kind_of, powered, taken
 from upsweep.scalars.rules import convertible, dtype_of, joined, weak
 
 
@@ -36,6 +36,10 @@ def _taken(value: Any, known: dict[Any, Any]) -> Any:
         return _Kind(value)
     if isinstance(value, (type, types.BuiltinFunctionType)) and value in _PYTHONS:
         return _PYTHONS[value]
+    if value is math.gcd:
+        return _gcd
+    if value is np.power:
+        return _powered
     if getattr(value, "__module__", None) == "math":
         return _by_item(value) if value.__name__ not in _EXACT else _of_math(value)
     if callable(value) and is_numpys(value):
@@ -120,6 +124,17 @@ def _whole(x: Value, of_floats: Callable[[Any], Any]) -> Value:
     if x.dtype.kind == "f":
         return Value(of_floats(x.data).astype(np.int64), True)
     return _int(x)
+
+
+def _gcd(a: Any, b: Any) -> Any:
+    """A whole number of Python, as math's is."""
+    if not (isinstance(a, Value) or isinstance(b, Value)):
+        return math.gcd(a, b)
+    return Value(applied(np.gcd, a, b).data, True)
+
+
+def _powered(a: Any, b: Any) -> Any:
+    return powered(a, b) if isinstance(a, Value) or isinstance(b, Value) else np.power(a, b)
 
 
 def _of_numpy(fn: Any) -> Callable[..., Any]:

@@ -183,9 +183,23 @@ def _raised(base: Any, exponent: Any) -> Value:
     kinds = kind_of(base), kind_of(exponent)
     pythons = all(map(weak, kinds))
     made, squares = power(dtype_of(kinds[0]) if pythons else kinds[0], kinds[1])
+    if made.kind in "iu" and isinstance(exponent, int) and exponent < 0:
+        raise Refused("NumPy has no integers to negative powers")
     if not squares:
-        return applied(np.power, base, exponent, fn=None if made.kind == "c" else _REAL_POWER)
-    return Value(_power(data_of(base).astype(made), data_of(exponent)), pythons)
+        return powered(base, exponent)
+    x, n = data_of(base).astype(made), data_of(exponent)
+    raised = _power(x, n)
+    if made.kind == "f" and isinstance(exponent, Value) and (far := abs(n) > _BY_SQUARES).any():
+        raised = np.where(far, _REAL_POWER(*np.broadcast_arrays(x, n)), raised)
+    return Value(raised, pythons)
+
+
+def powered(base: Any, exponent: Any) -> Value:
+    """`np.power`: of floats the C library's, also with whole exponents."""
+    made = resolved(np.power, (kind_of(base), kind_of(exponent)))[-1]
+    if made.kind in "iu":
+        return _raised(base, exponent)
+    return applied(np.power, base, exponent, fn=None if made.kind == "c" else _REAL_POWER)
 
 
 def _quotient(x: Any, y: Any) -> Any:
@@ -203,18 +217,23 @@ def _quotient(x: Any, y: Any) -> Any:
 
 
 _REAL_POWER = by_item(math.pow)
+_BY_SQUARES = 1 << 16
+"""The largest exponent that the compiler goes to by squares where it does not stand in the function."""
 
 
 def _power(base: Any, exponent: Any) -> Any:
     """base to an integer power, by squares: the same products as compiled code makes."""
-    left, made = abs(exponent), np.ones(np.broadcast(base, exponent).shape, base.dtype)
+    made, inverse = np.ones(np.broadcast(base, exponent).shape, base.dtype), exponent < 0
+    if base.dtype.kind in "iu":
+        # As in compiled code, 1 and -1 alone have an inverse.
+        base = np.where(inverse & (abs(base) != 1), 0, base).astype(base.dtype)
+    with np.errstate(over="ignore"):
+        left = abs(exponent).astype(np.uint64)
     while left.any():
-        made = np.where(left & 1 != 0, mul_arrays(made, base), made)
-        left, base = left >> 1, mul_arrays(base, base)
-    if (exponent < 0).any():
-        if made.dtype.kind in "iu":
-            raise Refused("NumPy has no integers to negative powers")
-        return np.where(exponent < 0, _quotient(np.ones_like(made), made).astype(base.dtype), made)
+        made = np.where(left & np.uint64(1) != 0, mul_arrays(made, base), made)
+        left, base = left >> np.uint64(1), mul_arrays(base, base)
+    if made.dtype.kind not in "iu" and inverse.any():
+        return np.where(inverse, _quotient(np.ones_like(made), made).astype(made.dtype), made)
     return made
 
 

@@ -165,9 +165,24 @@ def _library(fn: Any) -> Operation:
     return Operation(typed, code)
 
 
+def _power() -> Operation:
+    """`np.power`: of integers the operator, whose exponents may be negative."""
+    of_integers, general = OPERATORS[operator.pow], _library(np.power)
+
+    def of(args: Sequence[Any]) -> Operation:
+        kinds = kinds_of(args) if len(args) == 2 else None
+        return of_integers if kinds and resolved(np.power, kinds)[-1].kind in "iu" else general
+
+    return Operation(
+        lambda context, args: of(args).typed(context, args),
+        lambda context, builder, signature, values: of(signature.args).code(context, builder, signature, values),
+    )
+
+
 _BUILTINS: dict[Any, Operation] = {
     abs: OPERATORS[abs],
     pow: OPERATORS[operator.pow],
+    np.power: _power(),
     divmod: _quotient_and_remainder(),
     min: _extreme(operator.lt),
     max: _extreme(operator.gt),

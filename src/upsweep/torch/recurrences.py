@@ -97,7 +97,7 @@ def ema(
 def _weight(times: Any, halflife: Any, x: Tensor, dim: int) -> Any:
     """The weight of the newest item, by the time since the item before. What is no tensor NumPy computes, which has dates."""
     if not (isinstance(times, Tensor) or isinstance(halflife, Tensor) or torch.compiler.is_compiling()):
-        xp, steps = np, np.ones(()) if times is None else steps_of(np, view(times), tuple(x.shape), dim)
+        xp, steps = np, np.ones(()) if times is None else steps_of(np, view(times), x, dim)
     else:
         xp, steps = torch, _steps(times, x, dim)
         halflife = tensor(halflife).to(x.device) if isinstance(halflife, (Tensor, np.ndarray)) else halflife
@@ -106,10 +106,11 @@ def _weight(times: Any, halflife: Any, x: Tensor, dim: int) -> Any:
 
 
 def _steps(times: Any, x: Tensor, dim: int) -> Tensor:
-    """The time since the item before, in the precision of times; 0 for the first item."""
+    """The time since the item before; 0 for the first item."""
     if times is None:
         return torch.ones((), dtype=torch.float64, device=x.device)
-    times = floating(times).to(x.device)
+    times = floating(times)
+    times = times.to(x.device, torch.promote_types(times.dtype, single(x).real.dtype))
     timed(times.shape, x.shape, dim)
     if times.ndim < x.ndim:
         times = times.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
