@@ -125,6 +125,20 @@ def test_nothing_reduces_to_the_identity():
         up.reduce(np.array([3, 4]), lambda a, b: a + b, segments=empty)
 
 
+def test_what_nothing_reduces_to_is_not_taken_for_that_of_another_call():
+    """It is remembered by all that decides it."""
+    x, empty = np.array([3, 4]), up.segments.lengths([0, 2, 0])
+    for k in (1, 2):
+        finished = up.reduce(x, segments=empty, finish=lambda p, k=k: p + k, engine="numpy")
+        assert finished.tolist() == up.reduce(x, segments=empty, initial=k).tolist() == [k, 7 + k, k]
+    for dtype, highest in (("f4", np.inf), ("i1", 127), ("i2", 2**15 - 1), ("f4", np.inf)):
+        lowest = up.reduce(x.astype(dtype), "min", reverse=True, segments=empty)
+        assert lowest.tolist() == [highest, 3, highest]
+    rows = np.array([[3.0, 4.0], [5.0, 6.0]])
+    sums = up.reduce(rows, axis=1, segments=empty, initial=np.array([1.0, 2.0]))
+    assert sums.tolist() == [[1, 8, 1], [2, 13, 2]]
+
+
 def test_mistakes_are_said():
     x = np.ones((4, 3))
     with pytest.raises(up.SegmentError, match="segments of their own"):

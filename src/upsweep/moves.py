@@ -123,6 +123,11 @@ class Loops(Protocol):
         """`b[0] x[t] + b[1] x[t-1] + ...` along the last axis of float64, every product and sum rounded, from left to right."""
         ...
 
+    def last_state(self, b: Sequence[float], a: Sequence[float], x: Any, y: Any, before: Any) -> Any:
+        """The state of a filter's transposed direct form, along the last axis, behind the last items of float64: each product of
+        `b` with an item of x is added, of `a` with one of y taken away, the last items first."""
+        ...
+
     def horner(self, p: Any, x: Any) -> Any:
         """A polynomial at points of its dtype, float32 or wider, with the bits of `h = h x + p[k]` in order."""
         ...

@@ -10,12 +10,13 @@ import numpy as np
 
 from upsweep import engine as engines
 from upsweep.api import Op, last_prefix, scan
-from upsweep.arguments import OutputError, axis_of, check_order
+from upsweep.arguments import OutputError, axis_of, check_order, dtypes_of
 from upsweep.components import tupled
 from upsweep.dtypes import accumulator
 from upsweep.engine import EngineError
+from upsweep.function import as_function
 from upsweep.homes import Elsewhere
-from upsweep.host import labelled, offsets
+from upsweep.host import labelled, marked, offsets
 from upsweep.operator import Operator, resolve
 from upsweep.operators import as_operator, free
 from upsweep.segments import Segments, checked
@@ -84,11 +85,18 @@ def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, 
     bare: Any = seen if isinstance(xs, tuple) else seen[0]
     labelled.check_alike(given)
     ufunc = _ufunc_for(bare, op, segments, **keywords)
-    prefixes = bare if ufunc else scan(bare, op, segments=segments, engine=name, **keywords)
+    axis, starts, told = keywords["axis"], None, segments
+    alike = keywords["map"] is None and len({v.shape for v in seen}) == 1
+    if alike and segments.spelling in ("offsets", "lengths"):
+        axis = axis_of(axis, seen[0].shape)
+        starts = offsets(segments, seen[0].shape, axis)
+        told = Segments("flags", marked(starts, seen[0].shape[axis]))
+    prefixes = bare if ufunc else scan(bare, op, segments=told, engine=name, **keywords)
     ys = tupled(prefixes)
-    axis = axis_of(keywords["axis"], ys[0].shape)
+    axis = axis_of(axis, ys[0].shape)
     labelled.check_beside(given, ys[0].shape, axis, segments, keywords["initial"])
-    places, empty = _places(segments, ys[0].shape, axis, keywords["reverse"] or ufunc is not None, name)
+    first = keywords["reverse"] or ufunc is not None
+    places, empty = _places(segments, starts, ys[0].shape, axis, first, name)
     none, there = empty.any(), ~empty
     if none:
         places = places[there]
@@ -99,8 +107,8 @@ def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, 
     )
     if none:
         made = [_spread(y, there, axis) for y in made]
-        none = tuple([np.empty(_sized(ys[0].shape, axis, 0), x.dtype) for x in seen])
-        nothing = last_prefix(none if isinstance(xs, tuple) else none[0], op, engine=name, **keywords)
+        dtypes, shape = tuple([x.dtype for x in seen]), _sized(ys[0].shape, axis, 0)
+        nothing = _of_nothing(dtypes, isinstance(xs, tuple), shape, op, name, keywords)
         for y, e in zip(made, tupled(nothing)):
             np.moveaxis(y, axis, 0)[empty] = e
     like = next((x for x, v in zip(given, seen) if v.shape), xs)
@@ -108,10 +116,34 @@ def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, 
     return results if isinstance(prefixes, tuple) else results[0]
 
 
+def _of_nothing(
+    dtypes: tuple[np.dtype, ...], several: bool, shape: tuple[int, ...], op: Op, engine: str, keywords: dict[str, Any]
+) -> Any:  # fmt: skip
+    """What arrays without items reduce to. Where that is no one's `initial`, it is remembered."""
+    if keywords["initial"] is not None:
+        none = tuple([np.empty(shape, d) for d in dtypes])
+        return last_prefix(none if several else none[0], op, engine=engine, **keywords)
+    fn, finish = keywords["map"], keywords["finish"]
+    return _nothing(
+        dtypes, several, as_operator(op), engine, dtypes_of(keywords["dtype"]), keywords["order"], fn and as_function(fn),
+        finish and as_function(finish),
+    )  # fmt: skip
+
+
+@lru_cache(256)
+def _nothing(
+    dtypes: tuple[np.dtype, ...], several: bool, op: Operator, engine: str, dtype: Any, order: str, map: Any, finish: Any
+) -> Any:  # fmt: skip
+    none = tuple([np.empty(0, d) for d in dtypes])
+    return last_prefix(
+        none if several else none[0], op, engine=engine, dtype=dtype, order=order, map=map, finish=finish
+    )
+
+
 def _places(
-    segments: Segments, shape: tuple[int, ...], axis: int, first: bool, engine: str
+    segments: Segments, starts: np.ndarray | None, shape: tuple[int, ...], axis: int, first: bool, engine: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The first or the last item of each segment, and which segments are empty."""
+    """The first or the last item of each segment, and which segments are empty; `starts` where they are known."""
     if segments.spelling == "groups":
         codes, counts = engines.grouping(engine).codes_of(segments.values, shape[axis])
         step = -1 if first else 1
@@ -119,7 +151,7 @@ def _places(
         # A group has several places; the last that is written stays.
         places[codes[::step]] = np.arange(shape[axis])[::step]
         return places, np.zeros(len(counts), bool)
-    starts = offsets(segments, shape, axis)
+    starts = offsets(segments, shape, axis) if starts is None else starts
     return starts[:-1] if first else starts[1:] - 1, starts[1:] == starts[:-1]
 
 

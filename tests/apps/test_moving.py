@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import upsweep as up
 from upsweep import apps
+from upsweep.cpu import sorting
 
 RNG = np.random.default_rng(6)
 DTYPES = [
@@ -271,6 +272,28 @@ def test_sorts_are_numpys_stable_sort_to_the_bit(apps, dtype, kind):
         # Every round scans all items.
         x = x if kind == "random" else x[:30_000]
         same(apps.quicksort(x), np.sort(x, kind="stable"))
+
+
+def test_orders_that_numpy_finds_in_vectors_are_stable(monkeypatch):
+    """Of keys of which none equals another: ties, zeros of both signs and NaNs go another way."""
+    monkeypatch.setattr(sorting, "_numpy_is_faster", lambda dtype: True)
+    different = np.random.default_rng(3).permutation(3000) - 1500.5
+    for places, key in (
+        ([], 0),
+        ([7, 2900], 4.0),
+        ([5, 2000], np.nan),
+        ([70, 2000], 0.0),
+        (range(3000), 1.0),
+    ):
+        x = different.copy()
+        x[list(places)] = key
+        x[list(places)[:1]] *= -1 if key == 0 else 1
+        for falling in (False, True):
+            want = np.argsort(-x if falling else x, kind="stable")
+            if falling:
+                nans = np.flatnonzero(np.isnan(x))
+                want = np.concatenate([nans, want[~np.isin(want, nans)]])
+            np.testing.assert_array_equal(apps.argsort(x, descending=falling), want, strict=True)
 
 
 def test_times_and_views_sort(apps):

@@ -47,3 +47,22 @@ def test_pieces_and_states_change_nothing(piece, monkeypatch):
     monkeypatch.setattr(filters, "_NEAR", piece)
     for g, w in zip(filters.lfilter(b, a, x, 0, zi), want, strict=True):
         same_bits(g, w)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 50])
+def test_the_last_state_has_the_bits_of_numpys(layout, n, monkeypatch):
+    """More items than the state has values, and fewer; more zeros than poles, and fewer."""
+    x = LAYOUTS[layout](RNG.choice([0.0, -0.0, 1.5, -np.inf, 1e308, 1e-308, np.pi], (3, n)))
+    for b, a in [
+        ([2.0], [1.0]),
+        ([1.0, 3.0], [2.0]),
+        ([0.1], [1.0, -0.5, 0.25, 3.0]),
+        ([1.0, 2, 3, 4], [1.0, -0.1, 0.7]),
+    ]:
+        zi = RNG.standard_normal((*x.shape[:-1], max(len(a), len(b)) - 1))
+        with np.errstate(all="ignore"), monkeypatch.context() as patch:
+            got = filters.lfilter(b, a, x, zi=zi)
+            patch.setattr(filters, "loops", lambda name: None)
+            for g, w in zip(got, filters.lfilter(b, a, x, zi=zi), strict=True):
+                same_bits(g, w)

@@ -64,14 +64,14 @@ class RangeHistogram:
         if any(math.prod(end.shape) and kind_of(end.dtype) not in INTEGRAL for end in ends):
             raise DTypeError(f"bins are integers, got {ends[0].dtype} and {ends[1].dtype}")
         # The bin behind the last one may be more than a narrow integer holds.
-        first, last = (xp.astype(end, xp.int64, copy=False) for end in ends)
-        if bool(xp.any((first < 0) | (last >= self.bins) | (first > last))):
+        first, last = (end if end.dtype == xp.int64 else xp.astype(end, xp.int64) for end in ends)
+        if ((first < 0) | (last >= self.bins) | (first > last)).any():
             raise IndexError(f"ranges must lie within 0 <= first <= last < {self.bins}")
         return give(prefixes[last + 1] - prefixes[first])
 
 
 def _counts(xp: Any, x: Any, bins: int) -> Any:
-    x = xp.reshape(x, (-1,))
+    x = x.reshape(-1)
     if not x.shape[0]:
         return xp.zeros(bins, dtype=xp.int64, device=x.device)
     if kind_of(x.dtype) not in INTEGRAL:

@@ -15,7 +15,7 @@ import numpy as np
 
 from upsweep import moves
 from upsweep.cpu.boxes import boxes as boxes
-from upsweep.cpu.chunked import CHUNK, each_chunk, share_of
+from upsweep.cpu.chunked import CHUNK, SHARE, each_chunk, share_of
 from upsweep.cpu.codecs import write_codes as write_codes
 from upsweep.cpu.links import distances as distances
 from upsweep.cpu.sorting import argsort as argsort
@@ -152,8 +152,12 @@ def _repeated(x: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 def count(x: np.ndarray, bins: int) -> np.ndarray:
     """The number of times that each of 0 ... bins - 1 occurs in `x`; items outside of these are left out."""
+    if len(x) <= SHARE:
+        counts = np.zeros(bins, np.int64)
+        _count_chunk(x, counts)
+        return counts
     share = max(share_of(len(x)), bins)
-    counts = np.zeros((max(1, -(-len(x) // share)), bins), np.int64)
+    counts = np.zeros((-(-len(x) // share), bins), np.int64)
     each_chunk(len(x), lambda lo, hi: _count_chunk(x[lo:hi], counts[lo // share]), share)
     return counts.sum(0) if len(counts) > 1 else counts[0]
 

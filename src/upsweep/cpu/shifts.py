@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,33 @@ def feed_forward(b: Sequence[float], x: np.ndarray) -> np.ndarray:
     row, flat, out = step * x.shape[-1], source.reshape(-1), y.reshape(-1)
     each_chunk(len(flat), lambda lo, hi: _chunk(numbers, flat, row, step, lo, hi, out), SHARE)
     return y.T if columns else y
+
+
+def last_state(
+    b: Sequence[float], a: Sequence[float], x: np.ndarray, y: np.ndarray, before: np.ndarray
+) -> np.ndarray:
+    """The state of a filter behind its last items, from these and the state `before` them."""
+    state, order = np.zeros(before.shape), before.shape[-1]
+    # The items that count, and rows in one dimension.
+    last, rows = max(0, x.shape[-1] - order), math.prod(before.shape[:-1])
+    given: tuple[Any, ...] = x[..., last:], y[..., last:], before, state
+    flat = [np.ascontiguousarray(v).reshape(rows, v.shape[-1]) for v in given]
+    _behind(np.array(b), np.array(a), *flat)
+    return state
+
+
+@_njit
+def _behind(b, a, x, y, before, state):
+    items, order = x.shape[1], before.shape[1]
+    for row in range(len(state)):
+        for m in range(order - items):
+            state[row, m] = before[row, m + items]
+        for k in range(items):
+            item = items - 1 - k
+            for m in range(len(b) - k - 1):
+                state[row, m] += b[k + 1 + m] * x[row, item]
+            for m in range(len(a) - k - 1):
+                state[row, m] -= a[k + 1 + m] * y[row, item]
 
 
 @_njit

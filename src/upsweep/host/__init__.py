@@ -20,7 +20,7 @@ from upsweep.host.arrays import (
     without_ahead,
     writable,
 )
-from upsweep.host.heads import flags_of, heads, offsets, spread
+from upsweep.host.heads import flags_of, heads, marked, offsets, spread
 
 __all__ = [
     "TORCH_LIKENESS",
@@ -32,6 +32,7 @@ __all__ = [
     "flags_of",
     "give",
     "heads",
+    "marked",
     "numbers",
     "of_nothing",
     "offsets",

@@ -22,7 +22,7 @@ def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> n
         return np.roll(_flags(values, shape, n), 1, axis if values.ndim > 1 else 0)
     if segments.spelling == "keys":
         return _changes(_fitting(values, shape, n, "keys"), axis if values.ndim > 1 else 0)
-    return _starts(_offsets(segments.spelling, values, n), n)
+    return marked(_offsets(segments.spelling, values, n), n)
 
 
 def offsets(segments: Segments, shape: tuple[int, ...], axis: int) -> np.ndarray:
@@ -30,12 +30,12 @@ def offsets(segments: Segments, shape: tuple[int, ...], axis: int) -> np.ndarray
     n = shape[axis]
     if segments.spelling in ("offsets", "lengths"):
         return _offsets(segments.spelling, view(segments.values), n)
-    marked = heads(segments, shape, axis, None)
-    if marked.ndim > 1:
+    flags = heads(segments, shape, axis, None)
+    if flags.ndim > 1:
         raise SegmentError(
             "rows with segments of their own reduce to different numbers of results: pass 1-D segments"
         )
-    starts = np.flatnonzero(marked)
+    starts = np.flatnonzero(flags)
     return np.concatenate([[0] * (n > 0 and 0 not in starts[:1]), starts, [n]]).astype(np.int64)
 
 
@@ -93,7 +93,8 @@ def _offsets(spelling: str, values: np.ndarray, n: int) -> np.ndarray:
     return values
 
 
-def _starts(offsets: np.ndarray, n: int) -> np.ndarray:
-    marked = np.zeros(n + 1, np.bool_)
-    marked[offsets] = True
-    return marked[:n]
+def marked(offsets: np.ndarray, n: int) -> np.ndarray:
+    """Flags of n items that are true at offsets."""
+    flags = np.zeros(n + 1, np.bool_)
+    flags[offsets] = True
+    return flags[:n]

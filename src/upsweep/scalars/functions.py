@@ -175,7 +175,9 @@ def _power() -> Operation:
 
     return Operation(
         lambda context, args: of(args).typed(context, args),
-        lambda context, builder, signature, values: of(signature.args).code(context, builder, signature, values),
+        lambda context, builder, signature, values: of(signature.args).code(
+            context, builder, signature, values
+        ),
     )
 
 
