@@ -9,9 +9,10 @@ demo: $(VENV)/demo.ready
 	$(BIN)/upsweep demo
 
 # Three processes: most of a fresh machine's time goes into compiling, which one process does on one core, and a process that
-# waits for a browser or a command leaves its core to the third. The tests start some hundred more, which share bytecode.
+# waits for a browser or a command leaves its core to the third. The tests start some hundred more, which share bytecode. The
+# threads of PyTorch and of linear algebra would spin on these cores while they wait for work.
 test: $(VENV)/test.ready
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "not slow" tests src
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "not slow" tests src
 
 # Random calls against an oracle, for UPSWEEP_FUZZ_SECONDS (an hour); a difference prints the line that shows it again.
 fuzz: $(VENV)/test.ready

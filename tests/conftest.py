@@ -64,6 +64,21 @@ def shared(tmp_path_factory):
     return written
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _kernel_is_compiled(shared):
+    """The kernel that all scans of the CPU engine go through takes a quarter of a minute to compile. The first process of a run
+    does it for all.
+    """
+
+    def compiled():
+        from upsweep.cpu.code import address
+        from upsweep.cpu.units import kernel
+
+        return str(address(kernel()))
+
+    shared("kernel", compiled)
+
+
 @pytest.fixture
 def no_device_needed(monkeypatch):
     tell_capability(monkeypatch)

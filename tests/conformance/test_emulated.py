@@ -65,9 +65,10 @@ CALLS = {
     indirect=["emulated"],
 )
 def test_a_kernel_has_the_oracles_bits(emulated, kernel):
-    for call in CALLS[kernel]:
+    # test_known_calls.py has calls of each kind again; here the kernel runs again once, where it may have left something.
+    for call, draws in zip(CALLS[kernel], (2, *[1] * len(CALLS[kernel]))):
         emulated.gpu.loaded.clear()
-        assert wrong(call, emulated) is None, call
+        assert wrong(call, emulated, draws) is None, call
         assert f"upsweep_{kernel}" in emulated.gpu.loaded
 
 
@@ -113,7 +114,7 @@ def test_a_block_may_begin_when_others_have_done_their_tiles(emulated, kernel, m
     emulated.forget()
     for seed in range(8):
         emulated.gpu.rng = np.random.default_rng(seed)
-        assert wrong(LATE[kernel], emulated) is None, seed
+        assert wrong(LATE[kernel], emulated, draws=1) is None, seed
     assert f"upsweep_{kernel}" in emulated.gpu.loaded
 
 
@@ -128,7 +129,7 @@ NARROW = [
 def test_floats_of_eight_bits_have_the_oracles_bits(emulated):
     """By integer arithmetic, and by the instructions of later chips."""
     for call in NARROW:
-        assert wrong(call, emulated) is None, call
+        assert wrong(call, emulated, draws=1) is None, call
 
 
 STAGED = [
@@ -158,7 +159,7 @@ def test_columns_of_more_stages_have_the_oracles_bits(emulated, monkeypatch):
     monkeypatch.setattr(columns, "light", lambda plan: True)
     emulated.forget()
     for call in STAGED:
-        assert wrong(call, emulated) is None, call
+        assert wrong(call, emulated, draws=1) is None, call
     assert {3, 4} <= set(stages)
 
 
