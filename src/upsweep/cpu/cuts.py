@@ -146,7 +146,8 @@ def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
 def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
     """The rows of a strip, or the lines of columns, that come near in one go, as they cannot be swept where they lie: their
     items are converted, reversed, apart or all the same. So do lines of large arrays without gaps, which are neither so long that
-    a processor fetches them ahead nor so short that they lie one behind the other anyway.
+    a processor fetches them ahead nor so short that they lie one behind the other anyway; but short rows too, where results go
+    past the cache.
     """
     if lie.inner is None or lie.abreast or lie.folded or (lie.turned and lie.crossed) or not plain(plan):
         return 0
@@ -160,8 +161,8 @@ def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
     if as_stored(plan) and all(array[beside] == d.itemsize for array, d in arrays):
         dense = all(array[apart] == items * d.itemsize for array, d in arrays)
         large = plan.n * plan.rows * item_size(plan) >= tuning.STAGED_FROM
-        longest = line < tuning.STAGED_LINE and (items >= 3 * ROW if lie.turned else line >= 2 * LINE)
-        if not (dense and large and longest):
+        enough = line >= 2 * LINE if not lie.turned else items >= 3 * ROW or past_cache(plan)
+        if not (dense and large and enough and line < tuning.STAGED_LINE):
             return 0
     elif items < ROW or (plan.reduce and not lie.turned):
         return 0

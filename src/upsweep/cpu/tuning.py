@@ -79,13 +79,15 @@ CPU time so over that of one by one, logaddexp, AMD, loaded, 2, 3, 4, 6, 8 colum
 STAGED_FROM, STAGED_BYTES, STAGED_LINE = 1 << 21, 1 << 15, 1 << 11
 """Of arrays from so many bytes on, stretches of so many come near in one go, where a line is shorter than this. CPU time of a
 copy over ours without this and with it, one thread, AMD, 2^23 items: float32 along columns of 33 .26 .38, 48 .33 .55, 64 .25 .48,
-128 .41 .63, 256 .57 .65, 400 .59 .65, float64 48 .38 .58, 128 .51 .60, 256 .66 .60; float32 in rows of 33 .55 .45, 48 .40 .47,
-64 .29 .51, 128 .25 .45, 256 .25 .44, 400 .32 .39, float64 64 .25 .55, 128 .30 .47, 400 .45 .45. Reductions of columns of float32
-33 .80 .61, 48 .44 .73, 64 .46 .77, 128 .59 .81, 256 .74 .83, of rows 64 .68 .69, 128 .52 .77, 256 .64 .72. Stretches of 16 or 128
-KiB are as fast. Lines that cannot be swept where they lie come near from any size on. Time without this over that with
-it, 2^22 items: rows of 100 reversed f4 1.8, pairs of f8 1.9, of 1000 2.7, f2 in rows of 33, 100, 1000 1.6 1.5 2, recurrences of
-one coefficient in rows of 33, 100, 1000 1.3 1.25 1.6, in 33 and 100 columns 3 1.6, f2 in 17 and 100 columns 1.4 1.15. Columns
-that are reduced would lose: f2 .72."""
+128 .41 .63, 256 .57 .65, 400 .59 .65, float64 48 .38 .58, 128 .51 .60, 256 .66 .60; float32 in rows of 33 .55 .45, 48 .40 .47, 64
+.29 .51, 128 .25 .45, 256 .25 .44, 400 .32 .39, float64 64 .25 .55, 128 .30 .47, 400 .45 .45. Reductions of columns of float32 33
+.80 .61, 48 .44 .73, 64 .46 .77, 128 .59 .81, 256 .74 .83, of rows 64 .68 .69, 128 .52 .77, 256 .64 .72. Stretches of 16 or 128
+KiB are as fast. ns an item of large arrays without this and with it, 2^23 float32 in rows of 2 .84 .66, 3 .82 .73, 7 .64 .57, 8
+.74 .47, 12 .76 .47, 24 .58 .45, 32 .62 .42, 40 .69 .47, with segments 12 1.05 .78; 2^22 float64 in rows of 3 1.35 1.14, 7 1.58
+1.02, 12 1.51 .91, 16 .71 .79, 32 1.30 .82; of 2^20 float32, which stay in the cache, 12 .24 .31. Lines that cannot be swept where
+they lie come near from any size on. Time without this over that with it, 2^22 items: rows of 100 reversed f4 1.8, pairs of f8
+1.9, of 1000 2.7, f2 in rows of 33, 100, 1000 1.6 1.5 2, recurrences of one coefficient in rows of 33, 100, 1000 1.3 1.25 1.6, in
+33 and 100 columns 3 1.6, f2 in 17 and 100 columns 1.4 1.15. Columns that are reduced would lose: f2 .72."""
 TICKET_BYTES = 1 << 16
 """Short rows are taken in batches of about this size."""
 FOLDED_ROWS, FOLDED_BYTES, FOLDED_STRIP, FOLDED_CALLED = 8, 1 << 13, 1 << 17, 1 << 10
