@@ -69,7 +69,9 @@ def keys_of(table, names):
     [{}, {"reverse": True, "initial": np.uint64(9)}, {"exclusive": True, "initial": np.uint64(9)}],
     ids=str,
 )
-def test_the_bits_of_one_call_from_table_to_table(tmp_path, table, names, how):
+@pytest.mark.parametrize("large", [100, 1000, N], ids=["all large", "one large", "none"])
+def test_the_bits_of_one_call_from_table_to_table(tmp_path, monkeypatch, table, names, how, large):
+    monkeypatch.setattr(files.large, "LARGE_ROWS", large)
     up.scan_file(
         tmp_path / "t.parquet", tmp_path / "y.parquet", HASH.op, columns=["w"], segments=G(*names), **how
     )
@@ -114,7 +116,9 @@ def test_text_and_arrays(tmp_path, table):
         same(np.ascontiguousarray(np.load(tmp_path / "z.npy")[name]), want)
 
 
-def test_maps_of_several_columns(tmp_path, table):
+@pytest.mark.parametrize("large", [100, N])
+def test_maps_of_several_columns(tmp_path, monkeypatch, table, large):
+    monkeypatch.setattr(files.large, "LARGE_ROWS", large)
     v, zone = table["v"].to_numpy(), table["zone"].to_numpy()
 
     def weighted(v, zone):

@@ -109,17 +109,18 @@ class Divided:
     """How many rows each part has."""
     dtypes: tuple[np.dtype, ...]
 
-    def part(self, number: int) -> tuple[list[np.ndarray], list[Any]]:
-        """The values and the keys of a part, in the order of the rows."""
+    def pieces(self, number: int, step: int = 1) -> Iterator[Any]:
+        """The rows of a part, file by file, from the last one on where the step is -1."""
         import pyarrow as pa
 
-        batches = []
-        for file in range(self.files):
+        for file in range(self.files)[::step]:
             with pa.OSFile(str(_path(self.folder, file))) as opened:
-                batches.append(pa.ipc.open_file(opened).get_batch(number))
-        columns = pa.Table.from_batches(batches).combine_chunks().to_batches()[0].columns
-        values = [_values(column, dtype) for column, dtype in zip(columns, self.dtypes)]
-        return values, [_key(column) for column in columns[len(values) :]]
+                yield pa.ipc.open_file(opened).get_batch(number)
+
+    def columns(self, rows: Any) -> tuple[list[np.ndarray], list[Any]]:
+        """The values and the keys of rows."""
+        values = [_values(column, dtype) for column, dtype in zip(rows.columns, self.dtypes)]
+        return values, [_key(column) for column in rows.columns[len(values) :]]
 
     def parts(self) -> arrays.Plain:
         """The part of each row."""
@@ -161,13 +162,14 @@ def _batches(rows: Rows, check: Callable[[], Any], first: int) -> Iterator[tuple
         waiting.append(pa.RecordBatch.from_arrays(columns, [str(c) for c in range(len(columns))]))
         count += len(columns[0])
         if count >= BATCH_ROWS:
-            yield done, _one(waiting)
+            yield done, joined(waiting)
             waiting, count = [], 0
     if count:
-        yield done, _one(waiting)
+        yield done, joined(waiting)
 
 
-def _one(batches: list[Any]) -> Any:
+def joined(batches: list[Any]) -> Any:
+    """Batches of rows as one; there are rows."""
     import pyarrow as pa
 
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]

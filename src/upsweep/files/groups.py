@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from upsweep.api import scan
-from upsweep.components import bare, tupled
-from upsweep.files import arrays, work
+from upsweep.files import arrays, large, work
 from upsweep.files.call import Call, Part, planned
 from upsweep.files.divided import Rows, divide
 from upsweep.files.tables import Report, arrow_type
 from upsweep.files.work import load, store
 from upsweep.function import as_function
-from upsweep.segments import SegmentError, groups
+from upsweep.segments import SegmentError
 
 
 @dataclass
@@ -63,9 +59,10 @@ def results(
     for number in range(done, len(divided.counts)):
         count, end = divided.counts[number], int(ends[number])
         report("scanning", end - count, n)
-        if count:
-            for file, result in zip(made, _scanned(parts, call, *divided.part(number))):
-                file[(slice(end - count, end),)] = result
+        for place, stretch in large.scanned(divided, number, parts, dtypes, call) if count else ():
+            for file, result in zip(made, stretch):
+                first = end - count + place
+                file[(slice(first, first + result.size),)] = np.ascontiguousarray(result)
         if time.monotonic() - saved >= work.SAVE_SECONDS:
             for file in made:
                 file.flush()
@@ -107,17 +104,3 @@ def _checked(rows: Rows, call: Call, to_table: bool) -> tuple[list[Part], list[n
                     "have it in a column, and name that column too"
                 )
     return parts, dtypes
-
-
-def _scanned(
-    parts: Sequence[Part], call: Call, values: list[np.ndarray], keys: list[Any]
-) -> list[np.ndarray]:
-    made: list[np.ndarray] = []
-    for part in parts:
-        made += tupled(
-            scan(
-                bare(tuple(values[part.inputs])), call.op, initial=part.initial, reverse=call.reverse, segments=groups(*keys),
-                **part.keywords(),
-            )
-        )  # fmt: skip
-    return [np.ascontiguousarray(result) for result in made]
