@@ -93,6 +93,9 @@ def test_text_and_arrays(tmp_path, table):
     same(got["v"].to_numpy(), up.scan(x, segments=keys))
     up.scan_file(tmp_path / "t.csv", tmp_path / "y.npy", columns=["v"], segments=G("city", "zone"))
     same(np.load(tmp_path / "y.npy"), up.scan(x, segments=keys))
+    (tmp_path / "u.csv").write_text("k,v\n007,1\n7,2\n,3\n007,4\n,5\n")
+    up.scan_file(tmp_path / "u.csv", tmp_path / "u.npy", columns=["v"], segments=G("k"))
+    assert np.load(tmp_path / "u.npy").tolist() == [1, 2, 3, 5, 8]
     # A table, with one of its columns and a file as keys.
     np.save(tmp_path / "heat.npy", table["heat"].to_numpy())
     mixed = G("zone", tmp_path / "heat.npy")
