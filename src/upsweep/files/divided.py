@@ -110,12 +110,14 @@ class Divided:
     dtypes: tuple[np.dtype, ...]
 
     def pieces(self, number: int, step: int = 1) -> Iterator[Any]:
-        """The rows of a part, file by file, from the last one on where the step is -1."""
+        """The rows of a part, file by file where there are any, from the last one on where the step is -1."""
         import pyarrow as pa
 
         for file in range(self.files)[::step]:
             with pa.OSFile(str(_path(self.folder, file))) as opened:
-                yield pa.ipc.open_file(opened).get_batch(number)
+                piece = pa.ipc.open_file(opened).get_batch(number)
+            if piece.num_rows:
+                yield piece
 
     def columns(self, rows: Any) -> tuple[list[np.ndarray], list[Any]]:
         """The values and the keys of rows."""

@@ -81,8 +81,8 @@ def _large(divided: Divided, number: int) -> list[tuple[Any, ...]]:
         names = table.column_names
         table = table.append_column("rows", pa.array(np.ones(piece.num_rows, np.int64)))
         table = table if counted is None else pa.concat_tables([counted, table])
-        counted = table.group_by(names).aggregate([("rows", "sum")]).rename_columns({"rows_sum": "rows"})
-        counted = counted.select([*names, "rows"])
+        counted = table.group_by(names).aggregate([("rows", "sum")]).select([*names, "rows_sum"])
+        counted = counted.rename_columns([*names, "rows"])
     found = counted.filter(pa.array(counted["rows"].to_numpy() > LARGE_ROWS))
     return [tuple(found[name][row] for name in found.column_names[:-1]) for row in range(found.num_rows)]
 
