@@ -39,6 +39,14 @@ def test_the_items_of_a_thread(name, shape, tile):
     assert choice.shared_bytes(plan) * choice.shape.blocks <= choice.chip.shared
 
 
+@pytest.mark.parametrize(("rows", "blocks"), [(64, 2), (2, 2), (1, 1)])
+def test_few_long_rows_share_a_multiprocessor(rows, blocks):
+    plan, choice = gradients("bfloat16", (1, rows, 1 << 24))
+    assert (choice.shape.items, choice.shape.warps, choice.shape.strips) == (16, 8, 2)
+    assert choice.shape.blocks == blocks
+    assert choice.shared_bytes(plan) * blocks <= choice.chip.shared
+
+
 @pytest.mark.parametrize("arch", [86, 90])
 @pytest.mark.parametrize("n", [4096, 8192])
 def test_nothing_is_spilled(n, arch):

@@ -32,10 +32,11 @@ LONG = 16
 filter's section .55 to .65 of a copy; with half the tile in two blocks .55 (H200)."""
 
 THIN = 16
-"""Items of a thread, in two strips, of many rows whose items are read again and have 6 to 11 bytes: twice the items share the
+"""Items of a thread, in two strips, of rows whose items are read again and have 6 to 11 bytes: twice the items share the
 instructions for lanes and warps. Gradients along the last axis, of a copy: bf16 in rows of 4096 .77 -> .88, of 8192 .58 -> .91,
 of 16384 .59 -> .83; f16 in rows of 4096 .72 -> .90. Rows of 4096 in one strip of eight warps .85, longer in four warps .73, 8
-items in four strips .70 to .74 (H200)."""
+items in four strips .70 to .74. Few rows, one block a multiprocessor -> two: 64 of 2^20 .63 -> .80, 3 of 2^22 .52 -> .60, but one
+of 2^27 .855 -> .84 (H200)."""
 
 HALF_THIN = WARPS * 32 * THIN
 """Items of the smaller of these tiles."""
@@ -68,12 +69,12 @@ def for_tiles(
     a copy instead of .56, and words that are turned in registers: f4 from x[1:] .91 to .95 instead of .78 (H200)."""
     heavy = words > 4 or (words == 3 and size >= 12)
     small = n * rows * size <= SMALL
-    long = again and (words - read, read) in TALL and rows < ROWS and not small
     # Rows that would leave more than a fifth of these tiles empty are carried from tile to tile, below.
     filled = n <= HALF_THIN or 5 * n >= 4 * -(-n // (2 * HALF_THIN)) * 2 * HALF_THIN
-    thin = (
-        again and rows >= ROWS and 4 < words <= 8 and 6 <= size < 12 and filled and not (small or segmented)
-    )
+    tall = again and (words - read, read) in TALL
+    several = rows >= ROWS or (tall and rows > 1)
+    thin = again and several and 4 < words <= 8 and 6 <= size < 12 and filled and not (small or segmented)
+    long = tall and rows < ROWS and not (small or thin)
     if heavy:
         most = next(items for most, items in HEAVY.items() if words <= most or most == 16)
         items = LONG if long else THIN if thin else most
