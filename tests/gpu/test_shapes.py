@@ -95,6 +95,16 @@ def test_many_tiles_of_columns_have_more_stages_where_they_fit(dtype, shape, arc
 
 
 @pytest.mark.parametrize(
+    ("dtype", "columns", "form"),
+    [("f4", 333, (16, 8, 3)), ("f4", 3001, (8, 16, 2)), ("f2", 101, (16, 16, 3)), ("f2", 127, (32, 8, 3))],
+)
+def test_lines_that_begin_anywhere_share_a_block_by_their_width(dtype, columns, form):
+    """Twice the warps of half the items, where shared memory and the look-back allow."""
+    shape = chosen((ops.ADD, [dtype], (1 << 20, columns), 0, {}))[1].shape
+    assert (shape.items, shape.warps, shape.stages) == form
+
+
+@pytest.mark.parametrize(
     ("dtypes", "shape", "flags", "kernel"),
     [
         (["f4"], (4096, 8192), {}, "sums"),

@@ -71,6 +71,10 @@ LOOSE = 256
 three blocks .65, 3001 .67 -> .71, .61; with flags of each .29 -> .66. Of two bytes in eight warps and one block, 333 of bf16 .37
 -> .60, in four .52; of one byte 128 bytes of a line, maxima of 333 .39, with 256 bytes .32."""
 
+WIDE = 2048
+"""Columns of words whose lines begin anywhere from which twice the warps hold half the items, in two stages: 3001 columns of f4
+.777 -> .795 of a copy, but 333 .785 -> .741, as each look-back then has less time (H200)."""
+
 LITTLE = 4
 """An input of columns does not decide how wide lines are, if it is so many times narrower than the widest one, or more."""
 
@@ -176,15 +180,14 @@ def for_stages(shape: Shape, columns: int, size: int, dense: bool) -> tuple[Shap
     of the time before: lines of words that begin anywhere, 333 of f4 .92, 201 .92, 1001 .94, 257 .99, but 150 1.05 and 130
     1.11, as a second part has few; stretches of f4, 24 .92, 33 .88, 50 .95, 64 .95, 65 .92, 96 .97, 101 .97, 13 with half the
     items .95, but 3 1.05; of bf16 101 .93, 128 .91, 130 .71, 201 .88, 257 .84, 333 .94, 351 .95, but 65 1.11, 255 1.04; of 333
-    bytes, four a word, 1.44.
+    bytes, four a word, 1.44. 101 of bf16 run at .690 of a copy in eight warps of 32 items, at .700 in sixteen of 16.
     """
     # Two parts of 128 columns leave few lanes idle.
     full = 224 < columns <= 256
     if dense and size == 2 and columns > 96 and not full and (columns % 8 or shape.stretch):
-        items, least = (32, 3) if columns <= STRETCHED else (16, 2)
-        block = replace(shape, items=items, vector=-(-columns // 32), warps=8, blocks=1, strips=1)
-        block = replace(block, stretch=columns, loose=True)
-        return tuple(replace(block, stages=stages) for stages in range(3, least - 1, -1))
+        forms = ((16, 16, 3), (32, 8, 3)) if columns <= STRETCHED else ((16, 8, 3), (16, 8, 2))
+        block = replace(shape, vector=-(-columns // 32), blocks=1, strips=1, stretch=columns, loose=True)
+        return tuple(replace(block, items=i, warps=w, stages=s) for i, w, s in forms)
     if shape.stretch:
         if size == 4 and shape.lanes == 16:
             return (replace(shape, items=shape.items // 2, blocks=2, stages=4),)
@@ -194,7 +197,8 @@ def for_stages(shape: Shape, columns: int, size: int, dense: bool) -> tuple[Shap
         return pair, replace(shape, blocks=1, stages=3)
     if shape.loose:
         few = columns <= STRETCHED or 3 * columns < 256 * -(-columns // 128)
-        block = replace(shape, items=16, vector=4, warps=8, blocks=1, stages=3)
+        items, warps, stages = (8, 16, 2) if columns >= WIDE else (16, 8, 3)
+        block = replace(shape, items=items, vector=4, warps=warps, blocks=1, stages=stages)
         return () if size != 4 or few else (block,)
     if shape.lanes <= 2 and size == 4:
         return (replace(shape, blocks=2, stages=3),)
