@@ -62,7 +62,7 @@ MISTAKES = [
     (up.OutputError, "out has shape", lambda: up.scan(X, out=np.zeros(5))),
     (up.OutputError, "cannot hold", lambda: up.scan(X, out=np.zeros(6, int))),
     (up.OutputError, "read-only", lambda: up.scan(X, out=READ_ONLY)),
-    (up.OutputError, "not as they are computed", lambda: up.scan(X, out=np.zeros(6, ">f8"))),
+    (up.OutputError, "of another byte order", lambda: up.scan(X, out=np.zeros(6, ">f8"))),
     (
         up.OutputError,
         "items of out share memory",

@@ -22,7 +22,7 @@ def of_groups(name: str, x: Any, groups: Any, /, *args: Any, **keywords: Any) ->
         ("out", "rows without a group are missing in the result"),
     ):
         if keywords.get(taken) is not None:
-            raise ValueError(f"{why}: leave {taken}= away")
+            raise ValueError(f"{why}: call it without {taken}=")
     function = _discounted_sum if name == "discounted_sum" else getattr(up, name)
     return function(x, *args, segments=groups, **keywords)
 
@@ -30,7 +30,9 @@ def of_groups(name: str, x: Any, groups: Any, /, *args: Any, **keywords: Any) ->
 def _discounted_sum(rewards: Any, gamma: Any, dones: Any = None, *, segments: Any, **keywords: Any) -> Any:
     """Groups are the episodes: each one's last sum is its last item. Integers are summed as floats."""
     if dones is not None:
-        raise ValueError("groups are the episodes: leave dones away, and group by the episode as well")
+        raise ValueError(
+            "groups are the episodes here: call it without dones=, and group by the number of the episode as well"
+        )
     return up.linear_recurrence(gamma, rewards * 1.0, reverse=True, segments=segments, **keywords)
 
 

@@ -121,7 +121,7 @@ def prepared(
 
 
 class _Prepared:
-    """What `prepared` gives. A copy in another process prepares itself by the first array that it scans."""
+    """The function that `prepared` gives. A copy in another process prepares itself by the first array that it scans."""
 
     __slots__ = "_how", "_into", "_known", "_op", "_own", "_users"
 

@@ -68,7 +68,7 @@ def wanted() -> int:
 
 
 def _told() -> int:
-    """What the environment says, or 0."""
+    """The number in UPSWEEP_THREADS, or 0."""
     text = os.environ.get("UPSWEEP_THREADS", "")
     if text and not (text.isdigit() and int(text)):
         raise ValueError(f"UPSWEEP_THREADS={text}: set a number of at least 1")

@@ -179,7 +179,7 @@ def standard_library() -> np.ndarray:
 
 
 def _kept(text: np.ndarray) -> np.ndarray:
-    """What is no indentation: a line's leading spaces are those that only spaces stand before, up to the line's start."""
+    """The characters that are no indentation. The spaces of an indentation have only spaces between them and the line's start."""
     starts = np.empty(text.size, bool)
     starts[0], starts[1:] = True, text[:-1] == ord("\n")
     return ~up.scan(text == ord(" "), "and", segments=up.segments.flags(starts))

@@ -144,7 +144,7 @@ def raw(dtype: np.dtype) -> np.dtype:
 
 
 def number(dtype: np.dtype) -> np.dtype:
-    """What an engine reads and writes: times as int64, all else as itself."""
+    """The dtype that an engine reads and writes: int64 for times, each other dtype itself."""
     return np.dtype(np.int64) if dtype.kind in "mM" else dtype
 
 
@@ -179,5 +179,5 @@ def fits(have: np.dtype, want: np.dtype) -> bool:
 
 
 def bits_of(size: int) -> np.dtype:
-    """What moves items of so many bytes as they are."""
+    """A dtype that moves items of so many bytes as they are."""
     return np.dtype({1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "c16"}[size])

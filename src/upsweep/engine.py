@@ -111,11 +111,11 @@ class Way(NamedTuple):
     """How the arrays of a type come to an engine that remembers their scans."""
 
     maker: Callable[[Any, tuple[int, ...], np.dtype], Callable[[Any], Any]]
-    """What makes new memory of a shape and dtype for the engine, where an array lies: any that is like the one given here."""
+    """Gives a function that makes new memory of a shape and dtype where its argument lies, an array like the one given here."""
     giver: Callable[[tuple[int, ...], np.dtype], Callable[[Any], Any] | None] = lambda shape, dtype: None
-    """What makes a result of such memory, where that is none yet."""
+    """Gives a function that makes a result of such memory; None where the memory is one already."""
     reader: Callable[[Any], Callable[[Any], Any] | None] = lambda x: None
-    """What makes of an array like this one what the engine is given of it, where that is not the array itself."""
+    """Gives a function from an array like this one to the argument that the engine takes for it; None where that is the array."""
 
 
 class Likeness(NamedTuple):
@@ -131,7 +131,7 @@ class Likeness(NamedTuple):
 
 
 def memory(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> Callable[[Any], np.ndarray]:
-    """What makes memory of this machine."""
+    """A function that makes memory of this machine."""
     return lambda _: np.empty(shape, dtype)
 
 

@@ -38,7 +38,7 @@ Op = Operator | str | Callable[[Any, Any], Any]
 
 
 class Ran(NamedTuple):
-    """What a call came to."""
+    """A call after all checks and its run."""
 
     engine: str
     plan: Plan
@@ -96,7 +96,7 @@ def execute(
         for y in written:
             if not on.writable(y):
                 raise OutputError(
-                    "out is read-only, or its numbers are not as they are computed: pass another array"
+                    "out cannot be written to: it is read-only, a conjugated or negated view, or of another byte order"
                 )
         rest = iter(written)
         ys = [None if stored is None else next(rest) for stored in plan.stores]

@@ -28,7 +28,7 @@ class Function:
     """The dtypes of what it gives: each value is rounded to its dtype, and only then to what it is computed with or stored as."""
     name: str | None = None
     key: tuple[Any, ...] = field(init=False, repr=False)
-    """What tells this function from every other, by value; the function itself first."""
+    """The key that tells this function from every other, by value; the function itself first."""
     uses: Uses = field(init=False, repr=False)
     """The values that its function used when it was made."""
     _hash: int = field(init=False, repr=False)

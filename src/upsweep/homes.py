@@ -91,7 +91,7 @@ def _looked_at() -> bool:
 
 @cache
 def _look_by() -> Callable[[Any], Any]:
-    """What sets what looks at the frames of this thread, and tells what did before: every PyTorch has it."""
+    """PyTorch's function, in every version, that sets who looks at the frames of this thread, and tells who did before."""
     return sys.modules["torch"]._C._dynamo.eval_frame.set_eval_frame
 
 
@@ -115,7 +115,7 @@ class Elsewhere(EngineError):
         return Elsewhere, (self.library,)
 
     def instead(self, function: Callable[..., Any], given: dict[str, Any]) -> Any:
-        """What the namesake of a public function there makes of the arguments that differ from their defaults."""
+        """The result of a public function's namesake there, given the arguments that differ from their defaults."""
         if compiling():
             return uncompiled(self.instead, function, given)
         there = getattr(import_module(self.home.module), function.__name__, None)

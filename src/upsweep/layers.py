@@ -19,7 +19,7 @@ row_of = dtypes.row_of.__wrapped__  # PyTorch's compiler looks into these functi
 
 
 class Library(NamedTuple):
-    """What the checks ask of an array library."""
+    """The questions that the checks ask of an array library."""
 
     dtype: Callable[[str], Any]
     """The library's dtype of that name."""
@@ -137,7 +137,7 @@ def sorted_to(offsets: np.ndarray, steps: int) -> None:
     """A SegmentError where offsets do not go from 0 to the number of steps, or fall."""
     if offsets[0] != 0 or offsets[-1] != steps:
         raise SegmentError(
-            f"cu_seqlens go from {offsets[0]} to {offsets[-1]}; they must go from 0 to {steps}, the steps"
+            f"cu_seqlens go from {offsets[0]} to {offsets[-1]}; they must go from 0 to {steps}, the number of steps"
         )
     falls = np.flatnonzero(offsets[1:] < offsets[:-1])
     if len(falls):
@@ -156,7 +156,7 @@ def _kind(dtype: Any) -> str:
 
 
 class Operands(NamedTuple):
-    """What a layer is given, checked."""
+    """The operands of a layer, checked."""
 
     arrays: tuple[Any, ...]
     initial: Any

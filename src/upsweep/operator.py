@@ -79,7 +79,7 @@ class Operator:
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
-        """What tells this operator from every other, by value, as it was when the operator was made; its function first."""
+        """The key that tells this operator from every other, by its values when the operator was made; its function first."""
         special = tuple((code, op.key) for code, op in sorted(self.special.items()))
         return (freeze(self.fn), freeze(self.identity), self.commutative, self.kinds, self.arity, special)
 

@@ -47,8 +47,8 @@ class Plan:
     map: Function | None = None
     """The function that makes the components of an item out of its inputs; None where the inputs are the components."""
     finish: Function | None = None
-    """What makes the outputs out of a prefix, and the inputs and the index of its item; None where they are its components. That
-    of a reduction takes the prefix alone."""
+    """The function that makes the outputs out of a prefix, and the inputs and the index of its item; None where the outputs are
+    the prefix's components. The finish of a reduction takes the prefix alone."""
     ahead: int | None = None
     """The component of which an item reads what lies with the next one, and the last item what the run is given as its initial
     value; of scans in order."""

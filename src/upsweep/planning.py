@@ -82,7 +82,7 @@ def plan_of(
     most = max(len(dtypes), len(computed), len(stores))
     if most > MOST:
         raise ShapeError(
-            f"{most} arrays go into a scan, are combined by it, or come out; pass at most {MOST}"
+            f"{most} arrays are too many to go into a scan, to be combined by it, or to come out: pass at most {MOST}"
         )
     plan = Plan(
         chosen, tuple([number(d) for d in dtypes]), accumulators, stores, shape, axis, exclusive, reverse, initial,

@@ -72,7 +72,8 @@ def recalled(
     first: Callable[..., tuple[Any, Ran | None]],
     *given: Any,
 ) -> Any:
-    """What a call of this likeness gives, run as its like was; `first(*given)` runs the first of its kind, and is remembered."""
+    """The result of a call of this likeness, run as the call that it is like; `first(*given)` runs the first of its kind, and is
+    remembered."""
     try:
         known = known_calls.get(like)
     except TypeError:

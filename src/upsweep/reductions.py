@@ -62,7 +62,7 @@ def reduce(
     }  # fmt: skip
     told = checked(segments)
     if told is not None and out is not None:
-        raise OutputError("the number of segments decides the shape of the result: leave out= away")
+        raise OutputError("the number of segments decides the shape of the result: call it without out=")
     try:
         if told is None:
             return last_prefix(xs, op, out=out, engine=engine, **keywords)
@@ -72,7 +72,7 @@ def reduce(
 
 
 def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, Any]) -> Any:
-    """What the scan of each segment ends with."""
+    """The last prefix of each segment."""
     given = tupled(xs)
     name = engines.choose(given) if engine == "auto" else engine
     if name == "cuda":

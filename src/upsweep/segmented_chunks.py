@@ -164,7 +164,7 @@ _RESTARTED = Operator(_restarted, name="restart")
 
 
 def starts_of(initial: Any, dtypes: tuple[np.dtype, ...], rows: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-    """What every segment starts from, in host memory and in the accumulators' dtypes; nothing where there is no `initial`."""
+    """The values that every segment starts from, in host memory, in the accumulators' dtypes; none where `initial` is none."""
     if initial is None:
         return ()
     parts = tupled(initial)
@@ -185,7 +185,7 @@ def _start_of(part: Any, dtype: np.dtype) -> np.ndarray:
 
 
 def along(start: np.ndarray, axis: int, rank: int) -> np.ndarray:
-    """What segments start from as an array that broadcasts to the items."""
+    """The start of segments as an array that broadcasts to the items."""
     return np.expand_dims(start, axis) if start.ndim else start.reshape((1,) * rank)
 
 

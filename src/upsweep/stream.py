@@ -34,7 +34,7 @@ class State(Carry):
     chunks: tuple[Any, ...] | None = None
     """The axis, the shape of the rows and the dtypes of the chunks."""
     stream: tuple[str, ...] = ()
-    """What the stream was told that a stream which goes on must be told too."""
+    """The arguments of the stream that a stream which goes on from its state must be given too."""
 
 
 class Stream:
@@ -92,7 +92,7 @@ class Stream:
         self._turn = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy or a pickle goes on from by itself; the operator of its segments is made anew."""
+        """The attributes that a copy or a pickle needs to go on by itself; the operator of its segments is made anew."""
         state = self.state
         at = replace(self._at, carry=Carry(state.count, list(state.sums)), folds=[])
         return {**self.__dict__, "_at": at, "_keys": state.keys, "_lifted": None, "_turn": None}
@@ -110,7 +110,7 @@ class Stream:
             return deepcopy(State(carry.count, sums, keys, self._at.kind, self._told()))
 
     def _told(self) -> tuple[str, ...]:
-        """What a state of this stream hangs on, in words."""
+        """The arguments that a state of this stream depends on, in words."""
         at = self._at
         start = "no initial=" if at.initial is None else "an initial="
         return (
@@ -171,7 +171,7 @@ class Stream:
             raise
 
     def _mapped(self, chunk: Any) -> Any:
-        """What is scanned of a chunk."""
+        """The arrays of a chunk that are scanned."""
         given = tupled(chunk)
         fn = as_function(self._map).taking([len(given), 1 + len(given)])
         if fn.arity > len(given):

@@ -6,20 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from layouts import LAYOUTS
 from scipy import signal
 
 import upsweep as up
 from upsweep.apps import filters
 
 RNG = np.random.default_rng(15)
-LAYOUTS = {
-    "rows": lambda x: x,
-    "columns": lambda x: np.asfortranarray(x),
-    "apart": lambda x: np.repeat(np.repeat(x, 2, -1), 3, 0)[::3, ::2],
-    "backward": lambda x: x[..., ::-1].copy()[..., ::-1],
-    "one for all": lambda x: np.broadcast_to(x[:1], x.shape),
-    "planes": lambda x: np.moveaxis(np.stack([x, 2 * x]), 0, 1),
-}
 
 
 def both(b, a, x, order):

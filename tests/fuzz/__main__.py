@@ -6,7 +6,9 @@ import argparse
 import sys
 import time
 
-from case import DRAWS, Difference, Run
+from case import Difference, Run, draws
+
+from upsweep.engine import ENGINES
 
 CASES = 15_000
 """The cases of one seed. The next seed follows, with other kernels."""
@@ -14,7 +16,7 @@ CASES = 15_000
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python tests/fuzz")
-    parser.add_argument("--engine", default="cpu", choices=["cpu", "numpy", "cuda"])
+    parser.add_argument("--engine", default="cpu", choices=ENGINES)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--case", type=int, help="only this one, with all that is known of it")
     parser.add_argument("--seconds", type=float, default=3600)
@@ -34,7 +36,7 @@ def main() -> int:
         for number in range(CASES):
             if time.monotonic() > end or done >= asked.cases:
                 break
-            done += DRAWS[asked.engine]
+            done += draws(asked.engine)
             try:
                 run.check(number)
             except Difference as difference:

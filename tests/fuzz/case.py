@@ -13,15 +13,18 @@ from draw import Kernel, accumulated, ends_of, heads_of, highest, kernel, lowest
 from places import Place, layout, libraries
 
 import upsweep as up
+from upsweep.engine import ENGINES
 
 POOL = 14
 """Kernels of a run. They are compiled one after another as the run goes on, each for rows and for columns."""
 EACH = 150
 """Cases from one new kernel to the next."""
-DRAWS = {"cpu": 2, "numpy": 1, "cuda": 5}
-"""Data drawn for one case. A call like one before goes a shorter way. On a GPU each layout is a kernel of its own, which takes a
-second to compile.
-"""
+
+
+def draws(engine: str) -> int:
+    """How often data are drawn for one case. A call like one before goes a shorter way, where the engine remembers calls. On a
+    GPU each layout is a kernel of its own, which takes a second to compile."""
+    return 5 if ENGINES[engine].place == "cuda" else 2 if ENGINES[engine].again else 1
 
 
 class Difference(AssertionError):
@@ -37,7 +40,7 @@ class Run:
     def kernel(self, index: int) -> Kernel:
         drawn = kernel(np.random.default_rng([self.seed, 1, index]), self.known, self.engine)
         # Streams and recurrences run where "auto" says.
-        return drawn._replace(streams=False, recurrence=False) if self.engine == "numpy" else drawn
+        return drawn if self.engine in ("cpu", "cuda") else drawn._replace(streams=False, recurrence=False)
 
     def known(self, dtype: np.dtype) -> bool:
         return any(library.takes(dtype) for library in self.libraries)
@@ -54,7 +57,7 @@ class Run:
         try:
             case = self.case(number)
             with small_chunks(self.engine, case.kernel.chunk), np.errstate(all="ignore"):
-                for _ in range(DRAWS[self.engine]):
+                for _ in range(draws(self.engine)):
                     case.check()
         except Exception as wrong:
             again = f"python tests/fuzz --engine {self.engine} --seed {self.seed} --case {number}"

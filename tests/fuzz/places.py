@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
+from upsweep.engine import ENGINES
+
 
 class Layout(NamedTuple):
     """The places of items: byte strides, and the lowest and the highest byte from the first item on."""
@@ -142,10 +144,13 @@ class CuPy:
         return self.cupy.asnumpy(array)
 
 
-_HOST = {"numpy": NumPy, "torch": Torch}
-LIBRARIES = {"cpu": _HOST, "numpy": _HOST, "cuda": {"torch": lambda: Torch("cuda"), "cupy": CuPy}}
+LIBRARIES = {
+    "host": {"numpy": NumPy, "torch": Torch},
+    "cuda": {"torch": lambda: Torch("cuda"), "cupy": CuPy},
+}
+"""By the place where the arrays lie."""
 
 
 def libraries(engine: str) -> list[Any]:
     """The installed libraries whose arrays an engine scans."""
-    return [make() for name, make in LIBRARIES[engine].items() if find_spec(name)]
+    return [make() for name, make in LIBRARIES[ENGINES[engine].place].items() if find_spec(name)]

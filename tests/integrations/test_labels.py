@@ -92,7 +92,7 @@ def test_several_results_and_what_groups_do_not_take():
         ("segments", {"segments": up.segments.lengths([3])}),
         ("out", {"out": np.zeros(3)}),
     ):
-        with pytest.raises(ValueError, match=f"leave {name}= away"):
+        with pytest.raises(ValueError, match=f"call it without {name}="):
             groups["i"].upsweep.scan("max", **keywords)
     with pytest.raises(ValueError, match="groups are the episodes"):
         groups["i"].upsweep.discounted_sum(0.5, [0, 1, 0])

@@ -60,7 +60,9 @@ def compact(x: Any, keep: Any, *, size: int | None = None, out: Any = None) -> A
         kept = tuple([give(moving.pack(xp, array, keep)) for array in arrays])
         return kept if isinstance(x, tuple) else kept[0]
     if isinstance(x, tuple):
-        raise ShapeError("size and out are for one array; take several by where(keep, size=...)")
+        raise ShapeError(
+            "size= and out= are for one array: of several, take the places that where(keep, size=...) gives"
+        )
     values, result = _room(xp, give, arrays[0], size, out)
     return result(), give(moving.select(xp, arrays[0], keep, values=values))
 

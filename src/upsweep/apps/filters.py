@@ -156,7 +156,7 @@ def _monic(b: bytes, a: bytes) -> list[tuple[complex, ...]]:
     """Both polynomials, divided by a[0]. They are told by their bits: equal numbers may differ in the sign of a zero."""
     numerator, denominator = (np.frombuffer(v, np.complex128).tolist() for v in (b, a))
     if not np.isfinite([*numerator, *denominator]).all():
-        raise ValueError("a coefficient is not finite")
+        raise ValueError("a coefficient of the filter is infinite or NaN")
     if denominator[0] == 0:
         raise ZeroDivisionError("a[0] is zero: there is nothing to divide the coefficients by")
     return [tuple([quotient(v, denominator[0]) for v in each]) for each in (numerator, denominator)]

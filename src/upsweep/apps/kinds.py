@@ -72,12 +72,16 @@ def parameter(xp: Any, value: Any, x: Any, dtype: Any = None) -> Any:
     known = dtypes.row_of(x.dtype)
     if isinstance(value, (int, float, complex)) and known is not None:
         if isinstance(value, complex) and known.kind != "c":
-            raise DTypeError(f"{value!r} is no value of {x.dtype}, in which this is computed")
+            raise DTypeError(
+                f"{value!r} is no value of {x.dtype}, in which this is computed: pass complex items"
+            )
         # NumPy's numbers have a dtype of their own, and truths another one.
         return value.item() if isinstance(value, np.generic) else +value
     weights = enter(value, x)[1][0]
     if kind_of(weights.dtype) not in (REAL if kind_of(x.dtype) != "c" else (*REAL, "c")):
-        raise DTypeError(f"{weights.dtype} is no dtype of weights for {x.dtype}, in which this is computed")
+        raise DTypeError(
+            f"weights of {weights.dtype} do not go with items of {x.dtype}: convert the weights first"
+        )
     if dtype is None:
         dtype = x.dtype if weights.dtype == x.dtype else computed_in(xp, x)
     return xp.astype(weights, dtype, copy=False)

@@ -49,7 +49,7 @@ def recalled(move: str, first: Callable[..., Any], *arrays: Any) -> Any:
 
 
 known_moves: dict[Any, Callable[..., Any]] = {}
-"""What makes moves of arrays that are alike."""
+"""The functions that move arrays which are alike."""
 
 
 def places(xp: Any, counts: Any, what: str = "counts") -> Any:

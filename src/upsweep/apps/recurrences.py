@@ -80,7 +80,7 @@ def ema(
 
 
 def _averaged(x, alpha):
-    """What an item makes of the average before it."""
+    """The map from the average before an item to the average behind it."""
     return 1 - alpha, alpha * x
 
 
@@ -184,7 +184,7 @@ def discounted_sum(
 
 
 def _discounted(reward, weight):
-    """What an item makes of the sum behind it."""
+    """The map from the sum behind an item to the sum from this item on."""
     return weight, reward
 
 
@@ -194,7 +194,7 @@ def _discounted_from(reward, weight, after, over, last, index):
 
 
 def _behind(xp: Any, value: Any, x: Any, dtype: Any, done: Any, dim: int) -> tuple[Any, Any, np.integer]:
-    """What stands behind the last item of each row, in a dtype; where that item is done, so that nothing does; and its number."""
+    """The value behind the last item of each row, in a dtype; whether that item is done, so that there is none; its number."""
     if isinstance(value, (int, float, complex)):
         after = held(value, dtype_of(dtype), "the value behind the last item", "x.astype('float64')")[()]
     elif (after := parameter(xp, value, x, dtype)).ndim:

@@ -75,7 +75,7 @@ def _product(p: Sequence[float], q: Sequence[float]) -> Polynomial:
 
 
 def _section(pole: complex, zeros: Polynomial) -> Section:
-    """What is left of the zeros when the item itself has taken its part goes to the states before, without a division."""
+    """The section of a pole. The item takes its own part of the zeros; the rest goes to the states before, without a division."""
     now, first, second = (Fraction(c) for c in (*zeros, 0.0, 0.0)[:3])
     r, w = Fraction(pole.real), Fraction(pole.imag)
     if not w:

@@ -229,14 +229,14 @@ def _progress() -> Iterator[tuple[Any, dict[str, int]]]:
 @contextmanager
 def _bars() -> Iterator[Any]:
     """Bars, where somebody sees them, and where the terminal can go back in a line."""
-    if not sys.stderr.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
+    console = _terminal()
+    if console is None:
         yield lambda doing, done, total: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Progress(*columns, console=console, transient=True) as bars:
         tasks: dict[str, Any] = {}
 
         def show(doing: str, done: int, total: int) -> None:
@@ -245,6 +245,16 @@ def _bars() -> Iterator[Any]:
             bars.update(tasks[doing], completed=done, total=total)
 
         yield show
+
+
+def _terminal() -> Any:
+    """rich's console, where standard error is a terminal that can go back in a line. Pipes need not wait for rich."""
+    if not sys.stderr.isatty():
+        return None
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return None if console.is_dumb_terminal else console
 
 
 @app.command()

@@ -71,7 +71,7 @@ _RUNS_ON: dict[str, Callable[[], tuple[str, str]]] = {
     "cuda": _on_gpus,
     "numpy": lambda: (f'NumPy {_version("numpy")}, what "auto" means where numba is not', ""),
 }
-"""What an engine runs on, and what that lacks."""
+"""The packages and devices that an engine runs on, and those that are missing."""
 
 
 def _reason(error: BaseException) -> str:

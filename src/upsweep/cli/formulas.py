@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 PREFIX, INDEX = "prefix", "index"
-"""What a finish calls the prefix and the place of its item."""
+"""The names of the prefix and of the place of its item in a finish."""
 
 _FUNCTIONS = {
     name: value for name, value in vars(math).items() if callable(value) and not name.startswith("_")

@@ -159,7 +159,7 @@ class _Csv:
                 raise FileError(self._said(str(error))) from None
 
     def _said(self, error: str) -> str:
-        """What pyarrow says, with the name of the column and what to do."""
+        """The words of pyarrow, with the name of the column and what to do."""
         error = re.sub(r"CSV column #(\d+)", lambda at: f"column {self.names[int(at[1])]!r}", error)
         if "straddl" in error:
             return f"a line of {self._path.name} is longer than {BLOCK_BYTES:,} bytes"

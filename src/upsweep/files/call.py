@@ -57,7 +57,7 @@ class Call:
         return repr(words)
 
     def parts(self, inputs: int) -> list[Part]:
-        """What is scanned together: all inputs, or each by itself where the operator takes one and no map joins them."""
+        """The inputs that are scanned together: all, or each by itself where the operator takes one and no map joins them."""
         every = slice(None)
         if inputs == 1 or self.op.arity != 1 or self.map is not None:
             return [Part(self, every, self.initial, self.dtype, every)]
@@ -71,7 +71,7 @@ class Call:
         ]
 
     def named(self, inputs: tuple[str, ...], results: int) -> tuple[str, ...]:
-        """What the results are called: by default as the columns are that they are made of."""
+        """The names of the results: by default those of the columns that they are made of."""
         names = self.names or inputs
         if len(names) != results and (names or results > 1):
             raise FileError(

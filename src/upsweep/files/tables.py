@@ -19,8 +19,8 @@ Report = Callable[[str, int, int], None]
 
 
 class Columns:
-    """What is scanned of a table: columns of numbers, and flags where segments name a column. A block's types and zones of times,
-    and the last key or end in it, hold for the next."""
+    """The part of a table that is scanned: columns of numbers, and flags where segments name a column. A block's types and zones
+    of times, and the last key or end in it, hold for the next."""
 
     def __init__(self, table: Table, call: Call) -> None:
         segments, dtypes = call.segments, call.dtype or ()
@@ -32,7 +32,7 @@ class Columns:
         self.key = keys[0] if keys and self._spelling != "groups" else ""
         self.names = _chosen(table.names, call.columns, keys)
         self.read = list(dict.fromkeys((*self.names, *keys)))
-        # What a map takes is read as it stands; dtype= is that of what comes out.
+        # A map takes its columns as they stand; dtype= is that of the items that it makes.
         self.types = {} if call.map else {n: d.str for n, d in zip(self.names, dtypes * len(self.names))}
         self._missing_as_nan = bool(dtypes) and all(d.kind == "f" for d in dtypes)
         self._mapped = call.map is not None
@@ -51,7 +51,7 @@ class Columns:
         return {name: arrow_type(np.dtype(t), self.zones.get(name)) for name, t in self.types.items()}
 
     def known(self) -> dict[str, Any]:
-        """What holds for the next block."""
+        """The types, the zones and the last key, which hold for the next block."""
         return {"types": self.types, "zones": self.zones, "last": self._last}
 
     def go_on(self, known: dict[str, Any]) -> None:
@@ -102,7 +102,7 @@ def _cast(name: str, column: Any, known: Any) -> Any:
 
 
 def _what(column: Any) -> str:
-    """What a column holds, with the first text that is no number."""
+    """The kind of values that a column holds, with the first text that is no number."""
     import pyarrow as pa
 
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):

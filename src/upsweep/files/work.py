@@ -48,7 +48,7 @@ def _only_one(folder: Path) -> Iterator[None]:
     try:
         lock.acquire(blocking=False)
     except Timeout:
-        raise FileError(f"another process is at work in {folder}") from None
+        raise FileError(f"another process works on this file, in {folder}: wait until it has ended") from None
     try:
         yield
     finally:
@@ -89,7 +89,7 @@ def cut(files: list[tuple[Path, np.dtype]], items: int) -> None:
 
 
 def load_state(folder: Path) -> tuple[Any, list[Any]] | None:
-    """What is done, a value of JSON, and the carries behind it, or None where nothing was stored."""
+    """The work that is done, a value of JSON, and the carries behind it; None where nothing was stored."""
     path = folder / "done.npz"
     if not path.exists():
         return None

@@ -160,7 +160,7 @@ class _Writer(io.RawIOBase):
             self._waiting = []
 
     def end(self) -> Any:
-        """What the footer says of these row groups; the footer itself is left out."""
+        """The footer's entries for these row groups; the footer itself is left out."""
         self._group()
         self._left_out = 1 << 62
         self._writer.close()

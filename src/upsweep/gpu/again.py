@@ -20,8 +20,8 @@ from upsweep.plan import Plan
 
 
 def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
-    """What runs this plan on arrays like these, and says whether it did: not where one that is written overlaps another, unless
-    item for item, nor where their alignment is another."""
+    """A function that runs this plan on arrays like these, and says whether it did. It does not where an array that is written
+    overlaps another, unless item for item, nor where their alignment is another."""
     kind, device = views.outputs[0].kind, views.outputs[0].device
     if plan.n == 0 or 0 in plan.row_shape or kind is None or kind.likeness is None:
         return None

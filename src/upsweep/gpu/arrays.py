@@ -227,7 +227,7 @@ def _cupy_likeness(x: Any) -> tuple[Any, ...]:
 
 
 def made_by(empty: Callable[[Any, tuple[int, ...], np.dtype], Any]) -> Callable[..., Callable[[Any], Any]]:
-    """What makes arrays of a shape and dtype where others lie, by what makes one."""
+    """The maker of a Way, from a function that makes one array of a shape and dtype where another lies."""
     return lambda _, shape, dtype: lambda like: empty(like, shape, dtype)
 
 

@@ -84,7 +84,7 @@ class Choice:
         count = self.rows * self.tiles * self.column_groups
         if count >= 1 << 32:
             raise EngineError(
-                f"{count} tiles are more than the cuda engine's tickets count; scan it in parts"
+                f"the scan has {count} tiles, and the cuda engine counts to 2^32: scan it in chunks, by upsweep.Stream"
             )
         return count
 

@@ -87,7 +87,7 @@ def _written(each: Linked) -> str | None:
 
 
 def _called(each: Linked, pointers: Sequence[str]) -> str:
-    """What computes a Python function: a call, or its own lines."""
+    """The C++ that computes a Python function: a call, or its own lines."""
     lines = _written(each)
     if lines is None:
         return f"{each.symbol}({', '.join(pointers)});"

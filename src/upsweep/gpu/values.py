@@ -109,7 +109,9 @@ def _cast(x: View, dtype: np.dtype, what: str) -> View:
     if x.dtype == dtype:
         return x
     if dtype != _BOOL and not np.can_cast(x.dtype, dtype, "same_kind"):
-        raise DTypeError(f"{what} of {x.dtype} does not fit a scan in {dtype}")
+        raise DTypeError(
+            f"{what} of {x.dtype} does not fit a scan that is computed in {dtype}: convert it first"
+        )
     return converted(x, dtype)
 
 

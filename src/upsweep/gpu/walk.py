@@ -26,7 +26,7 @@ def walk(plan: Plan, layout: Layout, across: bool, chip: Chip) -> Walk:
     rows = prod(layout.dims)
     lines = [x for x in (*layout.arrays(), layout.heads) if x and patched(x)] if across else []
     even = all(x.grain_of_lines(32, layout.dims[-1]) == 16 for x in lines)
-    # What serves all columns decides neither how wide lines are nor how many may be on their way.
+    # An input that serves all columns decides neither how wide lines are nor how many may be on their way.
     largest = max(x.size for x in (*layout.stores, *(x for x in layout.loads if x in lines or not across)))
     read = max(1, sum(-(-x.size // 4) for x in (*layout.loads, layout.heads) if x in lines))
     walking = for_walk(layout.n, rows, words_passing(plan, layout), size, largest, across, even, read)

@@ -87,7 +87,7 @@ def give(like: Any, view: np.ndarray) -> Any:
     if library in ("jax", "jaxlib"):
         import jax
 
-        # What has another shape is spread over several devices in another way.
+        # A value of another shape is spread over several devices in another way.
         several = view.shape != like.shape and len(like.sharding.device_set) > 1
         return jax.device_put(view, None if several else like.sharding)
     if labelled.has(like):
@@ -164,7 +164,7 @@ def _read_torch(x: Any) -> np.ndarray:
 
 
 def _torch_reader(x: Any) -> Callable[[Any], np.ndarray]:
-    """What shows the memory of tensors like this one, the bits of dtypes that NumPy lacks."""
+    """A function that shows the memory of tensors like this one, the bits of dtypes that NumPy lacks."""
     import torch
 
     if x.is_conj() or x.is_neg():
@@ -208,7 +208,7 @@ def _to_torch(view: np.ndarray) -> Any:
 
 
 def _torch_giver(dtype: np.dtype) -> Callable[[np.ndarray], Any]:
-    """What makes tensors of memory of a dtype."""
+    """A function that makes tensors of memory of a dtype."""
     import torch
 
     if not dtypes.foreign(dtype):

@@ -105,7 +105,7 @@ def schedules(trace: Trace) -> Iterator[Schedule]:
 
 
 def _limits(trace: Trace) -> list[Finding]:
-    """What no GPU can give a launch."""
+    """The demands of a launch that no GPU can meet."""
     out = []
     for launch, text in trace.machine.limits:
         source = trace.kernels[launch].source
@@ -116,7 +116,7 @@ def _limits(trace: Trace) -> list[Finding]:
 
 
 def _faults(trace: Trace) -> list[Finding]:
-    """What the machine noticed while it ran, one finding for each kind and site, and for each array that is read unwritten."""
+    """The faults that the machine noticed as it ran: one finding a kind and site, and one an array that is read unwritten."""
     groups: dict[tuple[str, object], list[int]] = {}
     for k, fault in enumerate(trace.machine.faults):
         where = fault.text.split("[")[0] if fault.kind == "uninitialised" else fault.site

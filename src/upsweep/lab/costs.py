@@ -1,4 +1,4 @@
-"""What a kernel costs: work, steps, barriers, traffic, bank conflicts, divergence, coalescing."""
+"""The cost of a kernel: work, steps, barriers, traffic, bank conflicts, divergence, coalescing."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Counts:
-    """What a run cost, all launches together."""
+    """The cost of a run, all launches together."""
 
     work: int
     """Applications of the operator."""

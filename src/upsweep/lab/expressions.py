@@ -9,7 +9,7 @@ from upsweep.lab.flow import DIRECT, data_names, dotted, index_names, is_data
 from upsweep.lab.reading import KernelError, Source
 
 PAUSE, ATOMIC = -1, -2
-"""What a thread yields besides a barrier's site: between two accesses, and before an atomic."""
+"""The values that a thread yields besides a barrier's site: between two accesses, and before an atomic."""
 
 GEOMETRY = {
     "cuda.threadIdx.x": "_t", "cuda.blockIdx.x": "_b", "cuda.blockDim.x": "_block", "cuda.gridDim.x": "_grid",
@@ -60,7 +60,7 @@ def _fitting(value: ast.expr, site: int) -> ast.expr:
 
 
 class Expressions(ast.NodeTransformer):
-    """What is known of one kernel while it is rewritten, and the expressions of its statements."""
+    """One kernel while it is rewritten, and the expressions of its statements."""
 
     def __init__(self, source: Source, definition: ast.FunctionDef, fine: bool, function: bool):
         self.source, self.fine, self.function = source, fine, function

@@ -29,7 +29,7 @@ class Shot:
     kind: str
     """load, store or atomic"""
     value: str
-    """What the load saw, or what the store or atomic left."""
+    """The value that the load saw, or that the store or atomic left."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _filmed(run: Trace, trace: Trace, first: int, then: int) -> Order | None:
 
 
 def _shots(run: Trace, trace: Trace, first: int, then: int) -> tuple[list[int], list[Shot], str]:
-    """What the two did to the word between the same two barriers, each with its value; and what the word held in the end."""
+    """The accesses of the two to the word between the same two barriers, each with its value; and the word's value in the end."""
     array, offset = trace.owner(int(trace.word[first]))
     mine = [
         a

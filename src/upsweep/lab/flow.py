@@ -93,7 +93,7 @@ def loop_state(definition: ast.FunctionDef, loop: ast.While) -> tuple[str, ...] 
 
 
 def _deciders(body: list[ast.stmt], names: set[str], tests: list[ast.expr]) -> set[str] | None:
-    """What the assignments to these names, and the ways out of the loop, depend on."""
+    """The names that the assignments to these names, and the ways out of the loop, depend on."""
     found: set[str] = set()
     for node in body:
         asked: list[ast.expr] = []

@@ -57,7 +57,7 @@ class Machine:
         self.right: list[int] = []
         self.values: list[Any] = []
         self.stored: list[Any] = []
-        """What the stores and atomics of the log left behind, in its order."""
+        """The words that the stores and atomics of the log left behind, in its order."""
         self.arrays: list[Array] = []
         self.blocks: list[Block] = []
         self.faults: list[Fault] = []

@@ -111,7 +111,7 @@ def _meet(machine: Machine, block: Block, kind: str, here: list[int]) -> None:
 
 
 def _exchanged(machine: Machine, block: Block, t: int, here: list[int]) -> Any:
-    """What lane `t` gets from the meeting that all of `here` have come to."""
+    """The value that lane `t` gets from the meeting that all of `here` have come to."""
     kind, _, mask, *values = block.wants[t]
     if kind == "syncwarp":
         return None

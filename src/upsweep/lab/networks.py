@@ -37,7 +37,7 @@ class State:
 
 @of_run
 def provenance(trace: Trace) -> list[State]:
-    """What every word is made of, step by step: figure 11.6 from the run itself."""
+    """The inputs that every word is made of, step by step: figure 11.6 from the run itself."""
     shared = trace.at("store") & (trace.space == (2 if (trace.space == 2).any() else 1))
     states: list[State] = []
     words: dict[str, Intervals] = {}
@@ -255,7 +255,7 @@ def nodes_of(levels: circuits.Levels, n: int) -> frozenset[Node]:
 
 @dataclass(frozen=True)
 class Laws:
-    """What an operator must promise for this kernel to be right."""
+    """The laws that an operator must promise for this kernel to be right."""
 
     associative: bool
     identity: bool

@@ -1,4 +1,4 @@
-"""What the sources print and no run shows."""
+"""Statements of the sources that no run shows."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ NOT_REPRODUCED = {
     "CS380 address overhead": "worded as 8 cycles an iteration, which fits 64 leaves alone; it is 8 for each warp and iteration",
     "notes, last level of the reverse tree": "the text leaves XY[14] out",
 }
-"""What the sources say and no run shows, with what runs show instead."""
+"""Statements of the sources that no run shows, each with the answer of the runs."""

@@ -102,7 +102,7 @@ def barriers(trace: Trace) -> Barriers:
 
 
 def _racing(trace: Trace, spots: tuple[Spot, ...], n: int) -> Barriers:
-    """What is missing, where there is a race at size n."""
+    """The barrier that is missing, where there is a race at size n."""
     case = trace.case
     runs = [case.run(case.schedule, trace.without, trace.before, places=True), *_others(trace, places=True)]
     mends, hopeless = _missing(runs)
@@ -151,7 +151,7 @@ def _sized(
             continue
         faults = {fault.kind for fault in run.machine.faults}
         if run.machine.stopped or "deadlock" in faults:
-            # What never ends at this size takes minutes at the larger ones, and is judged by its own finding.
+            # A kernel that never ends at this size takes minutes at the larger ones, and is judged by its own finding.
             break
         if "out of bounds" not in faults:
             runs.append(run)

@@ -120,7 +120,7 @@ def _no_collection() -> Iterator[None]:
 
 
 class Trace:
-    """What a run did. Its columns are one entry per event, in the order in which the schedule ran them.
+    """The events of a run. Its columns are one entry per event, in the order in which the schedule ran them.
 
     `site`, `thread`, `block`, `epoch` (barriers passed), `word` (the machine-wide number of the word touched) and
     `node` (the value's node in the network) tell the whole story. `lab.check`, `lab.counts`, `lab.identify` and the other

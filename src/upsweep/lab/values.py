@@ -1,4 +1,4 @@
-"""What memory holds in the lab: values that remember where they come from, and words that nobody has written."""
+"""The contents of memory in the lab: values that remember where they come from, and words that nobody has written."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ for _name in (*_ASKED.split(), *_MADE.split()):
 
 
 class Poison:
-    """What a word holds that nobody has written: it spoils what it meets, compares with nothing, and indexes nothing.
+    """The value of a word that nobody has written: it spoils a value that it meets, compares with nothing, and indexes nothing.
 
     A shuffle from a lane that is not there gives one that knows its site, and is a fault where it is used.
     """

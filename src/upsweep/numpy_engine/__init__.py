@@ -78,7 +78,7 @@ def _results(
     initial: Sequence[np.ndarray] | None,
     heads: np.ndarray | None,
 ) -> Sequence[np.ndarray]:
-    """What is written, one array a component: the axis comes first, in the direction of the scan."""
+    """The results, one array a component: the axis comes first, in the direction of the scan."""
     inputs = [turned(plan, numbers(x)).astype(accumulator(d)) for x, d in zip(xs, plan.loads)]
     items = operands(plan, inputs)
     flags = None if heads is None else turned(plan, flags_of(plan, heads)) != 0
@@ -89,7 +89,7 @@ def _results(
 
 
 def operands(plan: Plan, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-    """What is scanned, one array a component."""
+    """The items that are scanned, one array a component."""
     if plan.map is not None:
         arguments = [[x] for x in (*inputs, *_places(plan, inputs[0], plan.placed))]
         inputs = computed(plan.map, arguments[: plan.map.arity])
@@ -99,7 +99,7 @@ def operands(plan: Plan, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
 def finished(
     plan: Plan, finish: Function, prefixes: Sequence[np.ndarray], inputs: Sequence[np.ndarray]
 ) -> Sequence[np.ndarray]:
-    """What is written for prefixes."""
+    """The results that the finish makes of prefixes."""
     arguments: list[Sequence[np.ndarray]] = [prefixes, *([x] for x in inputs[: finish.arity - 1])]
     arguments += [[x] for x in _places(plan, prefixes[0], finish.arity > 1 + len(inputs))]
     return computed(finish, arguments)

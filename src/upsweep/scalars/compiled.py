@@ -41,7 +41,7 @@ class Called(types.Callable, types.Opaque):
 
 
 class Given:
-    """What stands in a function's scope for a value of which the compiler asks the type."""
+    """Stands in a function's scope for a value whose type the compiler asks for."""
 
     __module__: Any
 

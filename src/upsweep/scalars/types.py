@@ -52,7 +52,7 @@ class Library(types.Type):
 
 
 def kind_of(ty: Any) -> Kind | None:
-    """What a type counts as in NumPy's rules: a dtype, or a Python number, or None where it is no number."""
+    """The dtype or the type of Python's number that NumPy's rules take a type for; None where it is no number."""
     ty = types.unliteral(ty)
     if isinstance(ty, Scalar):
         return ty.dtype

@@ -81,7 +81,7 @@ def _weighed_behind_first(s, g, rest, weight, index):
 
 
 def _numbers(x: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
-    """What an average keeps of itself, and what an item counts."""
+    """The share of itself that an average keeps, and the weight of an item."""
     weight = torch.full((1,) * x.ndim, alpha, dtype=accumulator(x.dtype), device=x.device)
     return 1 - weight, weight
 

@@ -98,7 +98,7 @@ def nested(jvp: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Primals:
-    """What a rule was left, without the tangents of its own level."""
+    """The context of a rule, without the tangents of its own level."""
 
     def __init__(self, ctx: Any) -> None:
         self.ctx, self.saved_tensors = ctx, tuple(map(_primal, ctx.saved_tensors))
@@ -127,7 +127,7 @@ def refuse_tangents() -> None:
     """An error in forward mode: the compiler would drop tangents in silence."""
     if forward_ad._current_level >= 0:
         raise NotImplementedError(
-            "torch.compile does not trace forward mode through a scan: compile what is around it"
+            "torch.compile does not trace forward mode through a scan: call the scan outside of the compiled function"
         )
 
 

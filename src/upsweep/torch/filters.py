@@ -16,7 +16,7 @@ from upsweep.torch.differentiable import batched, differentiable, keep
 def _lfilter(x: Tensor, b: Tensor, a: Tensor, zi: Tensor | None) -> tuple[Tensor, Tensor]:
     b, a, x = (v.detach().resolve_conj() for v in (b, a, x))
     if not (b.isfinite().all() and a.isfinite().all()):
-        raise ZeroDivisionError("a[0] is zero, or a coefficient is not finite")
+        raise ZeroDivisionError("a[0] is zero, or a coefficient of the filter is infinite or NaN")
     if zi is None:
         return up.lfilter(b, a, x).to(x.dtype).contiguous(), x.new_empty((*x.shape[:-1], 0))
     y, zf = up.lfilter(b, a, x, zi=zi.detach().resolve_conj())

@@ -1,4 +1,4 @@
-"""What follows tensors: autograd, transforms, tracers."""
+"""Followers of tensors: autograd, transforms, tracers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the launches of all layers say of their arrays, and the parts of a text that they share."""
+"""The words for arrays in the launches of all layers, and the parts of a text that they share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function may do with values: operators, comparisons, NumPy's functions, each by its text in C++."""
+"""The operations that a function may do with values: operators, comparisons, NumPy's functions, each by its text in C++."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ class Question(BaseException):
 
 
 class Writer:
-    """What a function does, on the paths that have been taken so far."""
+    """The instructions of a function, on the paths that have been taken so far."""
 
     def __init__(self, wanted: Sequence[np.dtype]) -> None:
         self.wanted = wanted
         self.operands: dict[Any, Any] = {}
-        """What each instruction took, on every path."""
+        """The operands of each instruction, on every path."""
         self.results: list[set[Kind]] = [set() for _ in wanted]
         self.paths = 0
         self.lines: list[str] = []

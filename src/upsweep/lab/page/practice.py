@@ -55,7 +55,7 @@ def grade(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def hints(exercise: Exercise, result: Grade) -> list[str]:
-    """What is wrong, why, where, and at last who does it right: one after the other, when they are asked for."""
+    """The hints: what is wrong, why, where, and at last who does it right. They are shown one after the other, when asked for."""
     lost = next((mark for mark in result.marks if mark.points < mark.of and mark.remarks), None)
     if lost is None:
         return []

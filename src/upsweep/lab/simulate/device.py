@@ -72,7 +72,7 @@ class _Atomic:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in ATOMIC:
-            raise AttributeError(f"cuda.atomic.{name}")
+            raise AttributeError(f"the simulator does not know cuda.atomic.{name}")
         return lambda array, index, *values: self.update(ATOMIC[name], array, index, values)
 
     def update(self, rule: Callable[..., Any], array: Memory, index: Any, values: tuple[Any, ...]) -> Any:
@@ -80,7 +80,7 @@ class _Atomic:
         line = sim.now.line
         at = array.place(index, line, "atomic")
         if at is None:
-            raise TypeError("an atomic updates one element")
+            raise TypeError("an atomic updates one element: give it an index for each dimension of the array")
         where, address = at
         if (
             array.root is not None
@@ -121,7 +121,7 @@ class _Gpu(types.SimpleNamespace):
 
 
 class Device:
-    """What stands for `numba.cuda`, for kernels and for their host."""
+    """Stands for `numba.cuda`, for kernels and for their host."""
 
     def __init__(self) -> None:
         self.sim = Simulator()
@@ -133,7 +133,7 @@ class Device:
         """numba's own objects, by their ids, and what stands for them."""
 
     def instead(self, value: Any) -> Any:
-        """What stands for a name of a kernel's surroundings; None where it may stay."""
+        """The stand-in for a name of a kernel's surroundings; None where the name may stay."""
         return self.stubs.get(id(value))
 
     # --- on the device ----------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ class Device:
                 root.written[:] = True
 
     def get_current_device(self) -> Any:
-        """What a program asks of a device before it launches: the numbers of an H100."""
+        """The numbers that a program asks of a device before it launches: those of an H100."""
         return _Gpu(
             id=0, name=b"simulated", compute_capability=(9, 0), WARP_SIZE=WARP, MULTIPROCESSOR_COUNT=132,
             MAX_THREADS_PER_BLOCK=1024, MAX_SHARED_MEMORY_PER_BLOCK=48 << 10, MAX_GRID_DIM_X=2**31 - 1, MAX_BLOCK_DIM_X=1024,

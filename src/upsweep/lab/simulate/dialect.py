@@ -81,7 +81,7 @@ class _Generator(ast.NodeTransformer):
         return node
 
     def opaque(self, node: ast.AST) -> ast.AST:
-        """What cannot wait within: a lambda, a comprehension."""
+        """Code that cannot wait within: a lambda, a comprehension."""
         return node
 
     visit_Lambda = visit_ListComp = visit_GeneratorExp = visit_DictComp = visit_SetComp = opaque

@@ -1,4 +1,4 @@
-"""What the lab uses of NumPy, in plain Python: the `numpy` of an offline page, whose Python has no other.
+"""The part of NumPy that the lab uses, in plain Python: the `numpy` of an offline page, whose Python has no other.
 
 Pyodide's NumPy lies on a server of its own and in no registry of packages, so a page that is to need no network cannot have
 it. Traces are columns of some ten thousand integers; lists do for them. Arrays are flat lists in C order with a shape.
