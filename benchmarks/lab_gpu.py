@@ -26,7 +26,7 @@ import numpy as np
 
 from upsweep import lab
 from upsweep.lab.cases import case
-from upsweep.lab.costs import accesses
+from upsweep.lab.traffic import accesses
 from upsweep.operator import Operator
 from upsweep.operators import as_operator
 from upsweep.textbook import KERNELS, gpu

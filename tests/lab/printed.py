@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from upsweep.lab.cases import case
-from upsweep.lab.costs import Banks, accesses
 from upsweep.lab.intervals import Intervals
-from upsweep.lab.networks import provenance
+from upsweep.lab.provenance import provenance
+from upsweep.lab.traffic import Banks, accesses
 
 PRINTED_CYCLES = {64: (102, 36, 84), 128: (186, 48, 106), 512: (570, 120, 304)}
 """Cycles of the reduction tree by its leaves, in CS380's lecture 24: with conflicts, ideal, padded."""

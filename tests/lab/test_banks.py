@@ -6,8 +6,8 @@ import pytest
 from printed import HALF_WARPS, PRINTED_CYCLES, cycles
 
 from upsweep import lab
-from upsweep.lab.costs import Banks, accesses
 from upsweep.lab.sources import NOT_REPRODUCED
+from upsweep.lab.traffic import Banks, accesses
 
 
 def test_printed_cycles():

@@ -11,7 +11,7 @@ from lanes import tally
 
 from upsweep import lab
 from upsweep.lab.cases import case
-from upsweep.lab.costs import Banks, accesses
+from upsweep.lab.traffic import Banks, accesses
 from upsweep.textbook import KERNELS
 from upsweep.textbook.formulas import bk_work, fibonacci, ks_work, sections_work, three_phase_work
 

@@ -19,15 +19,17 @@ from typing import Any
 
 from upsweep.lab.cases import case, empty
 from upsweep.lab.checks import check
-from upsweep.lab.costs import Banks, accesses, coalescing, counts, divergence, formulas
+from upsweep.lab.costs import counts, formulas
 from upsweep.lab.draw import network, tables
 from upsweep.lab.films import film
-from upsweep.lab.networks import compare, identify, laws, provenance
+from upsweep.lab.networks import compare, identify, laws
 from upsweep.lab.play import to_dict
+from upsweep.lab.provenance import provenance
 from upsweep.lab.reading import KernelError
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.sync import barriers
 from upsweep.lab.traces import Case, Trace, of_run
+from upsweep.lab.traffic import Banks, accesses, coalescing, divergence
 
 __all__ = [
     "Banks", "Case", "KernelError", "Schedule", "Trace", "accesses", "barriers", "check", "coalescing", "compare", "counts",

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from upsweep.lab.intervals import spoken
-from upsweep.lab.networks import flawed, identify
+from upsweep.lab.networks import identify
+from upsweep.lab.provenance import flawed
 from upsweep.lab.traces import Trace, of_run
 from upsweep.lab.values import Item, plain
 

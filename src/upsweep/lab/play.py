@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.lab.costs import TODAY, Banks
 from upsweep.lab.intervals import spoken
-from upsweep.lab.networks import flawed
+from upsweep.lab.provenance import flawed
 from upsweep.lab.traces import Trace, of_run
+from upsweep.lab.traffic import TODAY, Banks
 from upsweep.lab.values import POISON, plain
 
 FORMAT = 1

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from upsweep.lab.checks import wanted
-from upsweep.lab.costs import accesses, counts
+from upsweep.lab.costs import counts
 from upsweep.lab.exercises import Exercise
 from upsweep.lab.findings import Report
 from upsweep.lab.reading import Spot
 from upsweep.lab.sync import barriers
 from upsweep.lab.traces import Trace
+from upsweep.lab.traffic import accesses
 from upsweep.textbook import KERNELS
 
 POINTS = {"values": 40, "races": 30, "work": 15, "banks": 15}

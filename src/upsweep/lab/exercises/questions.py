@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from upsweep.lab.cases import case
-from upsweep.lab.costs import Banks, accesses, coalescing, counts, divergence
-from upsweep.lab.networks import identify, laws, provenance
+from upsweep.lab.costs import counts
+from upsweep.lab.networks import identify, laws
+from upsweep.lab.provenance import provenance
 from upsweep.lab.traces import Trace
+from upsweep.lab.traffic import Banks, accesses, coalescing, divergence
 from upsweep.textbook.formulas import bk_work, ks_work
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from upsweep.lab.cases import case
 from upsweep.lab.checks import check, wanted
-from upsweep.lab.costs import coalescing, counts, divergence
+from upsweep.lab.costs import counts
 from upsweep.lab.films import film as filmed
 from upsweep.lab.findings import Finding, Report
 from upsweep.lab.machine import scope
@@ -21,6 +21,7 @@ from upsweep.lab.rewrite import Rewritten
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.sync import barriers
 from upsweep.lab.traces import Case, Trace
+from upsweep.lab.traffic import coalescing, divergence
 from upsweep.operator import OperatorError
 from upsweep.textbook import KERNELS, Launch
 from upsweep.textbook.mistakes import MISTAKES

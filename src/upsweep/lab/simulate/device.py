@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.lab.simulate.machine import WARP, Simulator
+from upsweep.lab.simulate.machine import Simulator
 from upsweep.lab.simulate.memory import DeviceArray, Memory, Root
-from upsweep.lab.simulate.threads import Dim3, Request
+from upsweep.lab.simulate.threads import WARP, Dim3, Request
 
 ALL = 0xFFFFFFFF
 SIGNED = ("shfl_up_sync", "shfl_down_sync", "shfl_xor_sync", "shfl_sync")

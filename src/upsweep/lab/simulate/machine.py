@@ -6,18 +6,16 @@ import contextlib
 import math
 import types
 from collections.abc import Callable, Generator
-from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from upsweep.lab.simulate.dialect import generator, surroundings
+from upsweep.lab.simulate.meetings import meet_block, meet_grid, meet_warps
 from upsweep.lab.simulate.memory import Memory, Root, Stamp, Word
-from upsweep.lab.simulate.threads import SCOPES, Block, Dim3, Known, Request, Thread, knowledge, merge, newer
-from upsweep.lab.simulate.undefined import Undefined
+from upsweep.lab.simulate.threads import SCOPES, Block, Dim3, Known, Request, Thread, merge, newer
 
-WARP = 32
 RESIDENT = 1 << 16
 """Threads that are held at once; where they all wait for the whole grid, all are."""
 PATIENCE = 100_000
@@ -183,7 +181,7 @@ class Simulator:
             if everyone and all(
                 t.waits is not None and t.waits.kind == "grid" for b in active for t in b.threads
             ):
-                self.meet_grid(active)
+                meet_grid(self, active)
                 continue
             idle = 0 if any(moved) else idle + 1
             if idle > PATIENCE or (
@@ -209,100 +207,12 @@ class Simulator:
             t.waits, t.sends = asked, None
         if left:
             block.threads = [t for t in block.threads if t.run is not GONE]
-        self.meet_warps(block)
+        meet_warps(self, block)
         waiting = [t for t in block.threads if t.waits is not None and t.waits.kind == "barrier"]
         if waiting and len(waiting) == len(block.threads):
-            self.meet_block(block, waiting)
+            meet_block(self, block, waiting)
             moved = True
         return moved
-
-    def meet_block(self, block: Block, waiting: list[Thread]) -> None:
-        self.now = waiting[0]
-        if len({t.line for t in waiting}) > 1:
-            lines = ", ".join(map(str, sorted({t.line for t in waiting})))
-            self.found(
-                "divergent barrier",
-                self.now.line,
-                f"threads of one block wait at different barriers, lines {lines}",
-            )
-        if len(waiting) < math.prod(self.shape):
-            gone = math.prod(self.shape) - len(waiting)
-            self.found(
-                "divergent barrier",
-                self.now.line,
-                f"{gone} threads of the block have left, and {len(waiting)} wait",
-            )
-        block.epoch += 1
-        together = knowledge(waiting)
-        asked = [t.waits for t in waiting if t.waits is not None]
-        values = [bool(one.value) for one in asked if one.name]
-        votes = {"count": sum(values), "and": int(all(values)), "or": int(any(values))}
-        for t, one in zip(waiting, asked):
-            t.known, t.sends, t.waits = together, votes.get(one.name), None
-
-    def meet_grid(self, active: list[Block]) -> None:
-        self.grid_epoch += 1
-        for t in (t for block in active for t in block.threads):
-            t.waits = None
-
-    def meet_warps(self, block: Block) -> None:
-        if not any(t.waits is not None and t.waits.kind == "warp" for t in block.threads):
-            return
-        groups: dict[tuple[int, str, int], list[Thread]] = {}
-        warps: dict[int, list[Thread]] = {}
-        for t in block.threads:
-            warps.setdefault(t.number // WARP, []).append(t)
-            if t.waits is not None and t.waits.kind == "warp":
-                groups.setdefault((t.number // WARP, t.waits.name, t.waits.mask), []).append(t)
-        for (warp, name, mask), here in groups.items():
-            named = [t for t in warps[warp] if mask >> t.number % WARP & 1]
-            absent = [t for t in named if t not in here]
-            if any(t.waits is None or t.waits.kind == "turn" for t in absent):
-                continue
-            self.now = here[0]
-            if any(not mask >> t.number % WARP & 1 for t in here):
-                text = f"the mask {mask:#x} of this {name} does not name every thread that comes to it"
-                self.found("wrong mask", self.now.line, text)
-            if absent:
-                text = f"the mask {mask:#x} names threads that never come to this {name}"
-                self.found("divergent shuffle", self.now.line, text)
-            # The other meetings move values, and order no memory.
-            if name == "syncwarp":
-                together = knowledge(here)
-                together |= {(block.number, t.number): t.stamp.clock for t in here}
-                for t in here:
-                    t.known = together
-                    t.ticks()
-            answers = [self.exchanged(t, here) for t in here]
-            for t, answer in zip(here, answers):
-                t.sends, t.waits = answer, None
-
-    def exchanged(self, t: Thread, here: list[Thread]) -> Any:
-        asked = t.waits
-        assert asked is not None
-        by_lane = {u.number % WARP: u.waits.value for u in here if u.waits is not None}
-        lane, name, by = t.number % WARP, asked.name, asked.by
-        if name.startswith("shfl"):
-            steps = {"shfl_up_sync": lane - by, "shfl_down_sync": lane + by, "shfl_xor_sync": lane ^ by}
-            source = steps.get(name, by % WARP)
-            # A thread that asks past the end of its warp keeps its own value.
-            alone = not 0 <= source < WARP
-            if alone or source in by_lane:
-                return by_lane.get(source, asked.value)
-            return Undefined(partial(self.undefined, t.line, name, source, asked.value))
-        flags = [bool(v) for v in by_lane.values()]
-        if name == "match_any_sync":
-            return sum(1 << k for k, v in by_lane.items() if v == asked.value)
-        if name == "match_all_sync":
-            same = all(v == asked.value for v in by_lane.values())
-            return (sum(1 << k for k in by_lane) if same else 0, same)
-        return {"ballot_sync": sum(1 << k for k, v in by_lane.items() if v), "all_sync": all(flags), "any_sync": any(flags),
-                "eq_sync": len(set(flags)) == 1}.get(name)  # fmt: skip
-
-    def undefined(self, line: int, name: str, lane: int, value: Any) -> Any:
-        text = f"what this {name} gives from lane {lane} is used, and lane {lane} does not take part"
-        self.found("undefined shuffle", line, text)
-        return value
 
     # --- what rewritten kernels call ----------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from upsweep.lab.simulate.memory import Memory, Stamp
 
+WARP = 32
 SCOPES = ("block", "device")
 """The scopes of fences, the narrow one first."""
 Known = dict[tuple[int, int], int]
