@@ -336,6 +336,8 @@ def test_small_blocks_make_whole_row_groups(tmp_path, monkeypatch):
     monkeypatch.setattr("upsweep.files.blocks.BLOCK_BYTES", 64)
     monkeypatch.setattr("upsweep.files.blocks.BLOCK_ROWS", 16)
     monkeypatch.setattr("upsweep.files.written.GROUP_ROWS", 90)
+    # A mark ends a row group, and on a slow machine one comes in the middle.
+    monkeypatch.setattr("upsweep.files.work.SAVE_SECONDS", float("inf"))
     words = [f"word {i // 40}" for i in range(200)]
     table = pa.table({"v": np.arange(200), "s": words})
     (tmp_path / "t.csv").write_text("v,s\n" + "".join(f"{v},{s}\n" for v, s in enumerate(words)))
