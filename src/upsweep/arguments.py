@@ -169,8 +169,8 @@ def time_dtype(times: Any, x: Any) -> np.dtype | None:
     >>> time_dtype(np.zeros(2, "f4"), np.zeros(2)), time_dtype(np.zeros(2), np.zeros(2, "f4"))
     (dtype('float64'), None)
     """
-    own = dtypes.row_of(times.dtype)
-    if own is None or own.kind != "f":
+    own, known = dtypes.row_of(times.dtype), dtypes.row_of(x.dtype)
+    if own is None or own.kind != "f" or known is None:
         return None
     computed = dtypes.accumulator(dtype_of(x.dtype)).type(0).real.dtype
     return computed if computed.itemsize > times.dtype.itemsize else None

@@ -8,7 +8,7 @@ import numpy as np
 
 from upsweep import homes
 from upsweep.apps import moving
-from upsweep.apps.kinds import INTEGRAL, enter, kind_of
+from upsweep.apps.kinds import INTEGRAL, count_of, enter, kind_of
 from upsweep.arguments import OutputError, ShapeError
 from upsweep.components import tupled
 from upsweep.engine import DTypeError
@@ -175,21 +175,29 @@ def run_length_decode(values: Any, lengths: Any) -> Any:
     [5, 5, 5, 2, 2, 5]
     """
     xp, (values, lengths), give = enter(values, lengths)
-    check_counts(xp, lengths, "lengths")
+    lengths = counts_of(xp, lengths, "lengths")
     if values.ndim == 0 or lengths.shape[0] != values.shape[0]:
         raise ShapeError(f"{lengths.shape[0]} lengths do not fit values of shape {tuple(values.shape)}")
     return give(moving.repeat(xp, values, lengths, "lengths"))
 
 
-def check_counts(xp: Any, counts: Any, what: str) -> None:
-    """Refuse lengths that cannot be counts; `moving` refuses negative ones."""
+def counts_of(xp: Any, counts: Any, what: str) -> Any:
+    """Integers. Lengths that cannot be counts are refused here, negative ones by `moving`."""
+    if counts is None:
+        raise DTypeError(f"{what} must be integers, got None")
     if counts.ndim != 1:
         raise ShapeError(f"{what} must be 1-D, got shape {tuple(counts.shape)}")
-    if counts.shape[0] and kind_of(counts.dtype) not in INTEGRAL:
+    if kind_of(counts.dtype) in INTEGRAL:
+        return counts
+    if counts.shape[0]:
         raise DTypeError(f"{what} must be integers, got {counts.dtype}")
+    # A list of no counts is one of floats.
+    return xp.astype(counts, xp.int64)
 
 
 def _flags(xp: Any, x: Any, keep: Any) -> Any:
+    if keep is None:
+        raise DTypeError("keep must be boolean, got None")
     if keep.ndim != 1 or x.ndim == 0 or keep.shape[0] != x.shape[0]:
         raise ShapeError(
             f"keep must have one flag for each item of x: shapes {tuple(keep.shape)} and {tuple(x.shape)}"
@@ -213,6 +221,7 @@ def _room(xp: Any, give: Any, x: Any, size: int | None, out: Any) -> tuple[Any, 
         raise ShapeError(
             f"size and out are for 1-D x, got shape {tuple(x.shape)}; take rows by where(keep, size=...)"
         )
+    size = None if size is None else count_of(size, "size")
     if out is None:
         made = xp.zeros(size, dtype=x.dtype, device=x.device)
         return made, lambda: give(made)

@@ -57,7 +57,8 @@ def compress(x: Any) -> bytes:
     packing; Blelloch (1990) for the offsets.
     """
     if isinstance(x, (bytes, bytearray, memoryview)):
-        kind, xp, values = b"by", np, np.frombuffer(x, np.uint8)
+        apart = isinstance(x, memoryview) and not x.c_contiguous
+        kind, xp, values = b"by", np, np.frombuffer(bytes(x) if apart else x, np.uint8)
     else:
         xp, (values,), _ = enter(x)
         if values.ndim != 1:
@@ -82,7 +83,12 @@ def decompress(frame: Any) -> Any:
     >>> apps.decompress(apps.compress(b"a tale of a tub"))
     b'a tale of a tub'
     """
-    frame = bytes(frame)
+    try:
+        frame = bytes(memoryview(frame))
+    except TypeError as error:
+        raise CompressionError(
+            f"this {type(frame).__name__} is no frame: pass the bytes that compress gave"
+        ) from error
     if len(frame) < _HEADER.size:
         raise CompressionError(f"a frame has at least {_HEADER.size} bytes, this one has {len(frame)}")
     magic, kind, n, checksum = _HEADER.unpack_from(frame)

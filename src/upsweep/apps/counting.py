@@ -7,7 +7,8 @@ from typing import Any
 
 from upsweep import api, homes
 from upsweep.apps import moving, sorting
-from upsweep.apps.kinds import INTEGRAL, enter, kind_of
+from upsweep.apps.kinds import INTEGRAL, count_of, enter, kind_of
+from upsweep.arguments import ShapeError
 from upsweep.engine import DTypeError
 
 
@@ -65,13 +66,18 @@ class RangeHistogram:
             raise DTypeError(f"bins are integers, got {ends[0].dtype} and {ends[1].dtype}")
         # The bin behind the last one may be more than a narrow integer holds.
         first, last = (end if end.dtype == xp.int64 else xp.astype(end, xp.int64) for end in ends)
-        if ((first < 0) | (last >= self.bins) | (first > last)).any():
+        try:
+            outside = (first < 0) | (last >= self.bins) | (first > last)
+        except (ValueError, RuntimeError) as error:
+            shapes = f"{tuple(first.shape)} and {tuple(last.shape)}"
+            raise ShapeError(f"bins of shapes {shapes} do not broadcast") from error
+        if outside.any():
             raise IndexError(f"ranges must lie within 0 <= first <= last < {self.bins}")
         return give(prefixes[last + 1] - prefixes[first])
 
 
 def _counts(xp: Any, x: Any, bins: int) -> Any:
-    x = x.reshape(-1)
+    bins, x = count_of(bins, "bins"), x.reshape(-1)
     if not x.shape[0]:
         return xp.zeros(bins, dtype=xp.int64, device=x.device)
     if kind_of(x.dtype) not in INTEGRAL:

@@ -111,6 +111,10 @@ def linear_recurrence(coefficients: Any, x: Any, *, axis: int = -1, initial: Any
     Source: Blelloch (1990), section 1.4.1.
     """
     c = np.atleast_1d(host(coefficients))
+    if c.ndim != 1:
+        raise ShapeError(f"coefficients must be 1-D, got shape {c.shape}")
+    # Narrow and unsigned integers have no negative, and their products wrap.
+    c = c.astype(np.float64) if c.dtype.kind in "biu" else c
     denominator = np.concatenate([np.ones(1, c.dtype), -c])
     if initial is None:
         return lfilter([1.0], denominator, x, axis=axis)
@@ -118,7 +122,8 @@ def linear_recurrence(coefficients: Any, x: Any, *, axis: int = -1, initial: Any
     p = len(c)
     if before.shape[-1:] != (p,):
         raise ShapeError(f"initial has shape {before.shape}; its last dimension must be the order, {p}")
-    state = np.stack([sum(c[m + k] * before[..., k] for k in range(p - m)) for m in range(p)], -1)
+    parts = [sum(c[m + k] * before[..., k] for k in range(p - m)) for m in range(p)]
+    state = np.stack(parts, -1) if parts else before
     if before.ndim == 1:
         state = np.expand_dims(state, tuple(range(np.ndim(x) - 1)))
     return lfilter([1.0], denominator, x, axis=axis, zi=np.moveaxis(state, -1, axis))[0]
@@ -159,7 +164,10 @@ def _monic(b: bytes, a: bytes) -> list[tuple[complex, ...]]:
         raise ValueError("a coefficient of the filter is infinite or NaN")
     if denominator[0] == 0:
         raise ZeroDivisionError("a[0] is zero: there is nothing to divide the coefficients by")
-    return [tuple([quotient(v, denominator[0]) for v in each]) for each in (numerator, denominator)]
+    made = [tuple([quotient(v, denominator[0]) for v in each]) for each in (numerator, denominator)]
+    if not np.isfinite([*made[0], *made[1]]).all():
+        raise ValueError("a coefficient, divided by a[0], is not finite")
+    return made
 
 
 def _moved(xp: Any, x: Any, source: int, to: int) -> Any:

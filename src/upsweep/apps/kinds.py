@@ -11,6 +11,7 @@ import numpy as np
 
 from upsweep import dtypes
 from upsweep import engine as engines
+from upsweep.arguments import ShapeError, result_dtypes
 from upsweep.engine import DTypeError, EngineError, library_of
 from upsweep.host import give as back
 from upsweep.host import labelled, view
@@ -82,9 +83,36 @@ def parameter(xp: Any, value: Any, x: Any, dtype: Any = None) -> Any:
         raise DTypeError(
             f"weights of {weights.dtype} do not go with items of {x.dtype}: convert the weights first"
         )
+    if weights.ndim > x.ndim:
+        raise ShapeError(f"weights of shape {tuple(weights.shape)} do not broadcast to {tuple(x.shape)}")
     if dtype is None:
         dtype = x.dtype if weights.dtype == x.dtype else computed_in(xp, x)
     return xp.astype(weights, dtype, copy=False)
+
+
+def common(xp: Any, *arrays: Any) -> Any:
+    """The dtype that holds the items of all arrays.
+
+    >>> common(np, np.zeros(1, "f4"), np.zeros(1)).name
+    'float64'
+    """
+    first, *others = [x.dtype for x in arrays]
+    if all(dtype == first for dtype in others):
+        return first
+    try:
+        return xp.result_type(first, *others)
+    except TypeError as error:
+        names = " and ".join(str(x.dtype) for x in arrays)
+        raise DTypeError(
+            f"no dtype holds {names}: pass all of them as one, x.astype('float32') for instance"
+        ) from error
+
+
+def count_of(value: Any, what: str) -> int:
+    """A number of items that somebody passes, or a ShapeError."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise ShapeError(f"{what}={value!r} is no number of items: pass an integer from 0 on")
+    return int(value)
 
 
 def kind_of(dtype: Any) -> str:
@@ -151,4 +179,7 @@ def host(x: Any) -> np.ndarray:
 def floating(xp: Any, x: Any) -> Any:
     """`x` in a floating or complex dtype: integers and booleans become float64, as in NumPy."""
     known = dtypes.row_of(x.dtype)
+    if known is None and xp is np:
+        # A DTypeError: a number beside x would be one of no dtype.
+        result_dtypes((x.dtype,), None)
     return xp.astype(x, xp.float64) if known is not None and known.kind in "biu" else x

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from upsweep import api, homes
-from upsweep.apps.kinds import enter, floating, kind_of
+from upsweep.apps.kinds import common, enter, floating, kind_of
 from upsweep.arguments import ShapeError
 from upsweep.engine import DTypeError, choose
 from upsweep.moves import loops
@@ -45,7 +45,7 @@ def polyval(p: Any, x: Any) -> Any:
         )
     if p.ndim == 0 or p.shape[0] == 0:
         raise ShapeError(f"a polynomial needs at least one coefficient, got shape {tuple(p.shape)}")
-    dtype = xp.result_type(p.dtype, x.dtype)
+    dtype = common(xp, p, x)
     try:
         shape = xp.broadcast_arrays(p[0], x)[0].shape
     except (ValueError, RuntimeError) as error:

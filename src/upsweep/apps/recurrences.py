@@ -8,7 +8,7 @@ import numpy as np
 
 from upsweep import api, homes
 from upsweep.advantages import advantages, stops_of
-from upsweep.apps.kinds import INTEGRAL, computed_in, enter, floating, kind_of, parameter
+from upsweep.apps.kinds import INTEGRAL, REAL, common, computed_in, enter, floating, kind_of, parameter
 from upsweep.arguments import (
     ShapeError,
     axis_of,
@@ -198,6 +198,10 @@ def _behind(xp: Any, value: Any, x: Any, dtype: Any, done: Any, dim: int) -> tup
     if isinstance(value, (int, float, complex)):
         after = held(value, dtype_of(dtype), "the value behind the last item", "x.astype('float64')")[()]
     elif (after := parameter(xp, value, x, dtype)).ndim:
+        if after.ndim >= x.ndim:
+            raise ShapeError(
+                f"values of shape {tuple(after.shape)} behind the last items: pass a scalar or one a row"
+            )
         after = xp.expand_dims(after, axis=dim)
     over = False if done is None else done[(*[slice(None)] * dim, slice(-1, None))]
     return after, over, number_of(x.shape[dim] - 1)
@@ -240,7 +244,7 @@ def gae(
     dim = axis_of(axis, tuple(v.shape))
     ended, cut = (None if f is None else _flags(xp, f, v.shape, dim) for f in (ended, cut))
     stops = stops_of(ended, cut)
-    made = xp.empty(v.shape, dtype=r.dtype if r.dtype == v.dtype else xp.result_type(r, v), device=v.device)
+    made = xp.empty(v.shape, dtype=common(xp, r, v), device=v.device)
     if 0 in v.shape:
         return give(made)
     every = following is not None or order == "sequential"
@@ -264,6 +268,8 @@ def _next(xp: Any, v: Any, last: Any, dim: int) -> Any:
 
 def _flags(xp: Any, flags: Any, shape: tuple[int, ...], dim: int) -> Any:
     """Booleans of `shape`, from flags of that shape or 1-D along the axis."""
+    if kind_of(flags.dtype) not in REAL:
+        raise DTypeError(f"flags must be booleans or numbers, got {flags.dtype}")
     if tuple(flags.shape) not in (tuple(shape), (shape[dim],)):
         raise ShapeError(
             f"flags have shape {tuple(flags.shape)}; pass {shape[dim]} of them, or the data's shape {tuple(shape)}"

@@ -49,11 +49,14 @@ class Tree:
             raise DTypeError(f"parents are integers, got {parents.dtype}")
         if n >= 1 << 30:
             raise ValueError(f"a tree of {n} nodes is too large: 2^30 - 1 is the most")
-        self._parents = give(xp.astype(parents, xp.int64, copy=True))
+        places = xp.astype(parents, xp.int64, copy=True)
+        self._parents = give(places)
         depths = moving.distances(xp, enter(self._parents)[1][0])
         self._depths = give(depths)
-        if n and int(xp.min(depths)) < 0:
-            if not bool(xp.all((parents >= -1) & (parents < n))):
+        # An unsigned number that is too large would be -1.
+        wrapped = kind_of(parents.dtype) == "u" and bool((places < 0).any())
+        if wrapped or (n and int(xp.min(depths)) < 0):
+            if wrapped or not bool(xp.all((places >= -1) & (places < n))):
                 raise ValueError(f"each parent must be a node, 0 to {n - 1}, or -1")
             raise ValueError("the parents form a circle")
 

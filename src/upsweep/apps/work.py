@@ -6,7 +6,7 @@ from typing import Any
 
 from upsweep import homes
 from upsweep.apps import moving
-from upsweep.apps.compaction import check_counts
+from upsweep.apps.compaction import counts_of
 from upsweep.apps.kinds import enter
 
 
@@ -30,7 +30,7 @@ def allocate(counts: Any) -> Any:
     Source: Blelloch (1990), section 1.6 (processor allocation).
     """
     xp, (counts,), give = enter(counts)
-    check_counts(xp, counts, "counts")
+    counts = counts_of(xp, counts, "counts")
     return give(moving.places(xp, counts))
 
 
@@ -55,6 +55,6 @@ def expand(counts: Any) -> tuple[Any, Any]:
     multiplication" (2016), for the balance.
     """
     xp, (counts,), give = enter(counts)
-    check_counts(xp, counts, "counts")
+    counts = counts_of(xp, counts, "counts")
     owner, rank = moving.owners(xp, counts)
     return give(owner), give(rank)
