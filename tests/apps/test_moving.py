@@ -274,6 +274,20 @@ def test_sorts_are_numpys_stable_sort_to_the_bit(apps, dtype, kind):
         same(apps.quicksort(x), np.sort(x, kind="stable"))
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("n", [17, 1000, 9000])
+def test_a_sort_keeps_zeros_of_both_signs(dtype, n, monkeypatch):
+    """Where NumPy sorts in vectors, a zero that is negative may come back positive."""
+    monkeypatch.setattr(sorting, "_numpy_is_faster", lambda dtype: True)
+    rng = np.random.default_rng(n)
+    for _ in range(20):
+        x = (rng.integers(-3, 4, n) / 4).astype(dtype)
+        x[rng.integers(n)] = -0.0
+        for falling in (False, True):
+            want = x[np.argsort(-x if falling else x, kind="stable")]
+            assert apps.radix_sort(x, descending=falling).tobytes() == want.tobytes()
+
+
 def test_orders_that_numpy_finds_in_vectors_are_stable(monkeypatch):
     """Of keys of which none equals another: ties, zeros of both signs and NaNs go another way."""
     monkeypatch.setattr(sorting, "_numpy_is_faster", lambda dtype: True)

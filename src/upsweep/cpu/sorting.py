@@ -38,7 +38,7 @@ def radix_sort(
     few = x.itemsize >= 4 and len(x) < FEW[x.itemsize]
     if values is None and (few or _numpy_is_faster(x.dtype)):
         ordered = np.sort(x)
-        if _as_if_stable(ordered):
+        if _as_if_stable(x, ordered):
             return np.ascontiguousarray(ordered[::-1]) if falling else ordered, None
     if values is not None:
         order = argsort(x, falling)
@@ -60,8 +60,9 @@ def _numpy_is_faster(dtype: np.dtype) -> bool:
     return min(repeat(lambda: np.sort(some), number=1, repeat=5)) < FAST * some.nbytes
 
 
-def _as_if_stable(ordered: np.ndarray) -> bool:
-    """Whether a sort that was not stable shows nothing of it: items that are equal have the same bits, but for zeros and NaNs."""
+def _as_if_stable(x: np.ndarray, ordered: np.ndarray) -> bool:
+    """Whether a sort that was not stable shows nothing of it: items that are equal have the same bits, but for zeros and NaNs. Of
+    zeros of both signs NumPy's vectors may make one sign, so the keys themselves tell."""
     if ordered.dtype.kind != "f" or not len(ordered):
         return True
     if ordered[-1] != ordered[-1]:
@@ -71,7 +72,7 @@ def _as_if_stable(ordered: np.ndarray) -> bool:
     first = ordered.searchsorted(zero)
     if first == len(ordered) or ordered[first] != zero:
         return True
-    signs = np.signbit(ordered[first : ordered.searchsorted(zero, "right")])
+    signs = np.signbit(x[x == zero])
     return bool(signs.all() or not signs.any())
 
 
