@@ -61,7 +61,8 @@ def no_groups(segments: Segments) -> None:
     """A SegmentError for groups in any order, where only segments that lie one behind the other are scanned."""
     if segments.spelling == "groups":
         raise SegmentError(
-            "only up.scan of a whole array takes groups in any order: sort the data by group and pass segments.keys"
+            "only up.scan of a whole array and up.scan_file take groups in any order: sort the data by group and pass "
+            "segments.keys"
         )
 
 
