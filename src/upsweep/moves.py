@@ -66,8 +66,8 @@ class Moves(Protocol):
         """For each item of such an output its s, and its place among those of s (int64)."""
         ...
 
-    def count(self, x: Any, bins: int) -> Any:
-        """How often each of 0 ... bins - 1 occurs in `x`, integers; what lies outside is left out."""
+    def count(self, x: Any, bins: int) -> tuple[Any, int]:
+        """How often each of 0 ... bins - 1 occurs in `x`, integers, and how many items that are; others are left out."""
         ...
 
     def radix_sort(self, x: Any, values: Any, falling: bool) -> tuple[Any, Any]:

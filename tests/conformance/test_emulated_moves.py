@@ -116,6 +116,27 @@ def test_arrays_like_earlier_ones_are_not_checked_again(emulated, monkeypatch, m
         assert len(checked) == 1 + (move != "where" and turn >= 3)
 
 
+@pytest.mark.parametrize("bins", [7, 5000])
+def test_a_histogram_says_how_many_items_lie_in_its_bins(emulated, bins):
+    x = RNG.integers(-2, bins + 2, 3001).astype(np.int32)
+    counts, total = moves.count(emulated.value(x), bins)
+    within = x[(x >= 0) & (x < bins)]
+    np.testing.assert_array_equal(emulated.host(counts), np.bincount(within, minlength=bins))
+    assert total == len(within)
+
+
+def test_runs_are_written_out(emulated):
+    x, counts = RNG.integers(0, 99, 700), RNG.integers(0, 9, 700)
+    given = emulated.value(x), emulated.value(counts)
+    np.testing.assert_array_equal(emulated.host(moves.repeat(*given, None)), np.repeat(x, counts))
+    owners, places = moves.owners(given[1], None)
+    owner = np.repeat(np.arange(700), counts)
+    np.testing.assert_array_equal(emulated.host(owners), owner)
+    np.testing.assert_array_equal(
+        emulated.host(places), np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
+    )
+
+
 def placed(emulated, x, at):
     """An array that lies so many bytes behind a multiple of 16."""
     memory = emulated.put(np.frombuffer(bytes(at) + x.tobytes(), np.uint8))

@@ -84,15 +84,15 @@ def _counts(xp: Any, x: Any, bins: int) -> Any:
         raise DTypeError(
             f"a histogram counts integers, got {x.dtype}; make bins of it first, with searchsorted"
         )
-    counts = _within(xp, x, bins)
-    if int(counts.sum()) != x.shape[0]:
+    counts, total = _within(xp, x, bins)
+    if total != x.shape[0]:
         low, high = int(xp.min(x)), int(xp.max(x))
         raise ValueError(f"items from {low} to {high} do not all lie in bins 0 to {bins - 1}")
     return counts
 
 
-def _within(xp: Any, x: Any, bins: int) -> Any:
-    """The number of items in a bin."""
+def _within(xp: Any, x: Any, bins: int) -> tuple[Any, int]:
+    """The number of items in each bin, and in all of them."""
     moves = moving.fast(x)
     if moves:
         return moves.count(x, bins)
@@ -100,4 +100,4 @@ def _within(xp: Any, x: Any, bins: int) -> Any:
     x = xp.astype(x, xp.int64)
     ordered = sorting.radix_sort(moving.pack(xp, x, (x >= 0) & (x < bins)))
     edges = xp.searchsorted(ordered, moving.indices(xp, bins + 1, x))
-    return edges[1:] - edges[:-1]
+    return edges[1:] - edges[:-1], ordered.shape[0]

@@ -150,16 +150,17 @@ def _repeated(x: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return y
 
 
-def count(x: np.ndarray, bins: int) -> np.ndarray:
-    """The number of times that each of 0 ... bins - 1 occurs in `x`; items outside of these are left out."""
+def count(x: np.ndarray, bins: int) -> tuple[np.ndarray, int]:
+    """The number of times that each of 0 ... bins - 1 occurs in `x`, and their sum; items outside of these are left out."""
     if len(x) <= SHARE:
-        counts = np.zeros(bins, np.int64)
-        _count_chunk(x, counts)
-        return counts
+        whole = np.zeros(bins, np.int64)
+        _count_chunk(x, whole)
+        return whole, int(whole.sum())
     share = max(share_of(len(x)), bins)
     counts = np.zeros((-(-len(x) // share), bins), np.int64)
     each_chunk(len(x), lambda lo, hi: _count_chunk(x[lo:hi], counts[lo // share]), share)
-    return counts.sum(0) if len(counts) > 1 else counts[0]
+    whole = counts.sum(0) if len(counts) > 1 else counts[0]
+    return whole, int(whole.sum())
 
 
 def _words(x: np.ndarray) -> bool:

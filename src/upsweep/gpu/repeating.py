@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from struct import Struct
 from typing import Any
 
 import numpy as np
 
-from upsweep.gpu import driver, mailbox
+from upsweep.gpu import driver, mailbox, reduction
 from upsweep.gpu.functions import memory_type, value_type
 from upsweep.gpu.one_pass import (
     INT64,
     RAW,
+    Kernel,
     empty,
     items_of,
     kernel,
@@ -24,6 +26,8 @@ from upsweep.gpu.one_pass import (
     zeros,
 )
 from upsweep.gpu.view import View
+from upsweep.operators import ops
+from upsweep.plan import Plan
 
 THREADS, COUNTS = 128, 8
 """Threads of a block, and counts of a thread. 2^24 counts of 0 to 8 on an H200, by an older second kernel, as fractions of a
@@ -49,36 +53,43 @@ def spec(counts: np.dtype, size: int, even: bool = True) -> dict[str, Any]:
 
 def spread(counts: View, x: View | None) -> tuple[int, Callable[..., None]]:
     """The sum of counts, below zero where one is, and the function that writes each item of `x` as often as its count says.
-    Without x it writes owners, and places among an owner's. All of that is made ready while the device adds the counts up.
+
+    Without x it writes owners, and places among an owner's. It takes the addresses for values, owners and places. All is made
+    ready while the device adds the counts up.
     """
     n, tiles = counts.shape[0], _tiles(counts)
     if n == 0:
         return 0, lambda *outputs: None
     levels, words = nodes(tiles)
     sums = zeros(counts, 3 + words, tiles * THREADS + tiles // 8 + 1)
-    short, box = sums.ptr + 8 * (3 + words), mailbox.box(counts.device)
+    short, box, stream = sums.ptr + 8 * (3 + words), mailbox.box(counts.device), stream_of(counts)
+    tree, source = [sums.ptr + 24 + 8 * first for first in levels], x.ptr if x else 0
 
-    def numbers(*arrays: View | None) -> list[int]:
-        return [
-            counts.ptr, n, tiles, sums.ptr, sums.ptr + 8, sums.ptr + 16, box.ptr, short, short + 8 * tiles * THREADS,
-            *(v.ptr if v else 0 for v in arrays), *(sums.ptr + 24 + 8 * first for first in levels), words,
-        ]  # fmt: skip
+    def launch(ready: Kernel, blocks: int, *outputs: int) -> None:
+        # It holds the memory of the sums, which the second kernel reads.
+        begin = sums.ptr
+        parameter = _NUMBERS.pack(
+            counts.ptr, n, tiles, begin, begin + 8, begin + 16, box.ptr, short, short + 8 * tiles * THREADS, source,
+            *outputs, *tree, words,
+        )  # fmt: skip
+        with driver.on_device(counts.device):
+            driver.launch(ready.loaded, blocks, THREADS, 0, stream, parameter)
 
     text = spec(counts.dtype, 0, _even(counts))
-    blocks = -(-tiles // TOGETHER)
-    summing = kernel("repeat", "upsweep_sums", text, counts.device)
-    start(summing, counts, (blocks, THREADS), numbers(None, None, None, None))
+    launch(kernel("repeat", "upsweep_sums", text, counts.device), -(-tiles // TOGETHER), 0, 0, 0)
     text = spec(counts.dtype, x.dtype.itemsize if x else 0, _even(counts) and (x is None or _even(x)))
     filling = kernel("repeat", "upsweep_fill", text, counts.device)
-    room = box.wait(stream_of(counts))
+    chunk, parts = text["CHUNK"], text["PARTS"]
+    room = box.wait(stream)
 
-    def fill(values: View | None, owners: View | None = None, ranks: View | None = None) -> None:
+    def fill(values: int, owners: int = 0, ranks: int = 0) -> None:
         if room:
-            parts = tiles - (-room // text["CHUNK"])
-            blocks = -(-parts // text["PARTS"]), THREADS
-            start(filling, counts, blocks, numbers(x, values, owners, ranks))
+            launch(filling, -(-(tiles - (-room // chunk)) // parts), values, owners, ranks)
 
     return room, fill
+
+
+_NUMBERS = Struct("<18q")
 
 
 def _tiles(counts: View) -> int:
@@ -99,7 +110,7 @@ def repeat(x: Any, counts: Any, offsets: Callable[[], Any]) -> Any:
     if room < 0:
         offsets()
     values = empty(items, (room,), items.dtype)
-    fill(values)
+    fill(values.ptr)
     return values.owner
 
 
@@ -110,12 +121,12 @@ def owners(counts: Any, offsets: Callable[[], Any]) -> tuple[Any, Any]:
     if room < 0:
         offsets()
     owner, rank = (empty(like, (room,), INT64) for _ in range(2))
-    fill(None, owner, rank)
+    fill(0, owner.ptr, rank.ptr)
     return owner.owner, rank.owner
 
 
-def count(x: Any, bins: int) -> Any:
-    """How often each of 0 ... bins - 1 occurs in `x`; items outside of these are left out."""
+def count(x: Any, bins: int) -> tuple[Any, int]:
+    """How often each of 0 ... bins - 1 occurs in `x`, and how many items that are; those outside are left out."""
     items = items_of(x)
     counts, size = zeros(items, bins), items.dtype.itemsize
     if items.shape[0]:
@@ -129,7 +140,20 @@ def count(x: Any, bins: int) -> Any:
         blocks = min(blocks, -(-(n + skip) * size // (16 * threads * text["PIECES"])))
         ready = kernel("count", "upsweep_count", text, items.device, shared)
         start(ready, items, (blocks, threads), [items.ptr, n, skip, bins, counts.ptr])
-    return counts.owner
+    return counts.owner, _sum(counts) if bins else 0
+
+
+def _sum(counts: View) -> int:
+    """The sum of counts, which is not waited for by way of the driver."""
+    box = mailbox.box(counts.device)
+    there = View(box.ptr, (), (), INT64, counts.device, counts.kind, None)
+    reduction.run(_summing(counts.shape), [counts], [there], None, None)
+    return box.wait(stream_of(counts))
+
+
+@lru_cache(256)
+def _summing(shape: tuple[int, ...]) -> Plan:
+    return Plan(ops.ADD, (INT64,), (INT64,), (INT64,), shape, 0, reduce=True)
 
 
 PIECES = {1: 1, 2: 2, 4: 2, 8: 4}
