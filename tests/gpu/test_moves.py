@@ -64,6 +64,10 @@ SPECS = {
     "boxes of complex sums": ("boxes", boxes.spec("c128", 3)),
     "links": ("links", links.spec(np.dtype("int64"))),
     "links of 4 bytes": ("links", links.spec(np.dtype("int32"))),
+    **{
+        f"select from few: {name}": ("select_few", SELECTS[name].spec)
+        for name in ("where", "partition", "runs of float64, lengths", "runs of complex128, lengths")
+    },
 }
 
 

@@ -27,6 +27,7 @@ _SELECTIVE = "narrow.cuh prelude.cuh maths.cuh spec copies.cuh pieces.cuh select
 _BACK = "selective_back.cuh selective_walk.cuh selective_steward.cuh"
 _GATED = "narrow.cuh prelude.cuh maths.cuh gates.cuh spec copies.cuh pieces.cuh gated_params.cuh"
 _COLUMNS = "column_lookback.cuh column_patches.cuh column_serving.cuh column_moves.cuh"
+_SELECT = "narrow.cuh prelude.cuh differ.cuh counts.cuh tally.cuh packs.cuh spec kept.cuh kept_tile.cuh"
 _WALK = "walk_stages.cuh walk_columns.cuh walk_patches.cuh walk_serving.cuh"
 _PARTS = {
     "rows": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh nodes.cuh rows.cu",
@@ -43,7 +44,8 @@ _PARTS = {
     "gated_back": f"{_GATED} barriers.cuh serving.cuh gated.cuh gated_back.cu",
     "total": "narrow.cuh prelude.cuh spec total.cu",
     "flags": "narrow.cuh prelude.cuh differ.cuh spec flags.cu",
-    "select": "narrow.cuh prelude.cuh differ.cuh counts.cuh tally.cuh packs.cuh spec kept.cuh select.cu",
+    "select": f"{_SELECT} select.cu",
+    "select_few": f"{_SELECT} select_few.cu",
     "repeat": "narrow.cuh prelude.cuh counts.cuh tally.cuh packs.cuh spec repeat.cu",
     "sort": "narrow.cuh prelude.cuh counts.cuh spec digits.cuh sort.cu",
     "sort_small": "narrow.cuh prelude.cuh counts.cuh spec digits.cuh sort_small.cu",

@@ -1,4 +1,4 @@
-"""Which items a selection keeps, and the launches that bring these together: kernels/select.cu."""
+"""Which items a selection keeps, and the launches that bring these together: kernels/select.cu and select_few.cu."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ items on an H200, half kept, both kernels as fractions of a copy: of 4 bytes (25
 (128, 16) .86, (256, 8) .77; of 1 (256, 32) .74, (256, 16) .63."""
 TOGETHER = 4
 """Tiles whose flags a block marks and counts."""
+ALONE = 32
+"""Tiles of a selection in one launch at most: each block counts them all by itself."""
 FEW = 16
 """A result of at most this part of the items lies in memory of that size, and only there: the rest of larger memory is not kept
 for it. Places that are so few are written straight from the marks."""
@@ -67,7 +69,7 @@ class Course(NamedTuple):
     """All that the launches of a selection need but addresses."""
 
     launches: list[tuple[Kernel, int]]
-    """The two kernels, and the blocks of each."""
+    """The kernels, and the blocks of each."""
     threads: int
     tiles: int
     cleared: int
@@ -79,13 +81,15 @@ class Course(NamedTuple):
     levels: list[int]
     """The bytes at which the levels of nodes begin."""
     words: int
+    """Of all levels, or 0 where blocks share no memory."""
 
 
 @lru_cache(256)
-def _kernels(how: Select, even: bool, device: int) -> list[Kernel]:
-    """The two kernels of a selection."""
+def _kernels(how: Select, even: bool, device: int, alone: bool) -> list[Kernel]:
+    """The two kernels of a selection, or the one that selects from few tiles."""
     spec, python = how.spec | {"EVEN": even}, (how.test,) if how.test else ()
-    return [kernel("select", name, spec, device, python=python) for name in ("upsweep_mark", "upsweep_write")]
+    names = ["upsweep_select"] if alone else ["upsweep_mark", "upsweep_write"]
+    return [kernel("select_few" if alone else "select", name, spec, device, python=python) for name in names]
 
 
 @lru_cache(1024)
@@ -94,6 +98,9 @@ def _course(how: Select, n: int, skip: int, even: bool, device: int) -> Course:
     threads, items, _, _ = SHAPES[how.size]
     tile = threads * items
     tiles = -(-(n + skip) // tile)
+    if tiles <= ALONE:
+        (one,) = _kernels(how, even, device, alone=True)
+        return Course([(one, tiles)], threads, tiles, 0, 0, 0, [0] * 4, 0)
     levels, words = nodes(tiles)
     # The slots begin at a multiple of 16 bytes.
     words += words % 2
@@ -101,7 +108,7 @@ def _course(how: Select, n: int, skip: int, even: bool, device: int) -> Course:
     slots = tiles * tile // 2 * how.size if how.values and not how.by_flags else 0
     blocks = -(-tiles // TOGETHER) if how.by_flags else tiles, -(-tiles // how.writes)
     return Course(
-        list(zip(_kernels(how, even, device), blocks, strict=True)), threads, tiles, cleared,
+        list(zip(_kernels(how, even, device, alone=False), blocks, strict=True)), threads, tiles, cleared,
         (slots + tiles * threads * mark) // 8, 8 * cleared + slots, [8 * first for first in levels], words,
     )  # fmt: skip
 
@@ -178,9 +185,12 @@ class Selection:
             known = course, self.maker(like, (course.cleared + course.more,), INT64)
             self.courses[skip, even] = known
         course, make = known
-        stream, work = self.kind.stream(self.place), make(like)
-        start = self.kind.pointer(work)
-        driver.fill_words(start, 0, 2 * course.cleared, stream)
+        stream, start = self.kind.stream(self.place), 0
+        if course.words:
+            # The name keeps the memory until the launches are in their stream.
+            work = make(like)
+            start = self.kind.pointer(work)
+            driver.fill_words(start, 0, 2 * course.cleared, stream)
         parameter = _NUMBERS.pack(
             x, flags, self.n, skip, course.tiles, *small, *large,
             start + course.marks, start + 8 * course.cleared, count, *[start + level for level in course.levels], course.words,
