@@ -111,9 +111,11 @@ def timed(call: Callable[[], Any], rounds: int = 7) -> float:
     """Milliseconds, the median. A pause on the device hides the host's work before the first kernel."""
     call()
     times = []
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    # An event is made when it is first recorded.
+    end.record()
     for _ in range(rounds):
         torch.cuda._sleep(2_000_000)
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
         call()
         end.record()
