@@ -71,3 +71,16 @@ def fill(target, size, count):
         more = min(done + 1, count - done)
         copy_bytes(target + done * size, target - size, more * size)
         done += more
+
+
+@of_words
+def gather(target, source, stride, size, count):
+    """Copy `count` items, `stride` bytes apart, to a place where they lie side by side."""
+    if stride == size:
+        copy_bytes(target, source, count * size)
+    elif stride == 0:
+        copy_bytes(target, source, size)
+        fill(target + size, size, count - 1)
+    else:
+        for i in range(count):
+            copy_bytes(target + i * size, source + i * stride, size)

@@ -7,9 +7,9 @@ Sweeps are the operator's code (`runs` or `sweep`), called by address: so this f
 from __future__ import annotations
 
 from upsweep.cpu import abreast, folded, staged
-from upsweep.cpu.address import copy_bytes, fence, fetch_add, peek, poke
+from upsweep.cpu.address import fence, fetch_add, peek, poke
 from upsweep.cpu.carry import prefix_of, publish
-from upsweep.cpu.frame import copy_rows, part, place_of
+from upsweep.cpu.frame import copy_rows, gather, part, place_of
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.tiles import (
     reduce_in_any_order,
@@ -68,11 +68,12 @@ def find_places(L, A, group):
         address, _, across = place_of(L, A, arrays + c)
         if address:
             p, gap = part(L, c), gap_of(L, arrays + c)
-            size, start = peek(p, SIZE), A + peek(p, START)
-            for column in range(folded):
-                for row in range(w // folded):
-                    copy_bytes(start, address + column * gap + row * across, size)
-                    start += size
+            # One number stands for all columns, or each column has starts of its own.
+            size, columns = peek(p, SIZE), folded if gap or across else 1
+            rows = w // columns
+            for column in range(columns):
+                start = A + peek(p, START) + column * rows * size
+                gather(start, address + column * gap, across, size, rows)
     return w
 
 
