@@ -211,8 +211,10 @@ def _batch(tiled: bool, groups: int, wanted: int, size: int) -> int:
 
 
 def wanted_threads(plan: Plan, strides: tuple[Strides, ...]) -> int:
-    """The threads that pay for a plan."""
-    pay = 2 * read_size(plan, strides) * plan.n * plan.rows // max(1, tuning.PARALLEL_BYTES)
+    """The threads that pay for a plan. One row that is scanned straight through takes one thread less time than others do."""
+    fast = plan.rows == 1 and not (plan.reduce or plan.segmented) and free(plan.op, plan.accumulators)
+    least = tuning.PARALLEL_BYTES * (tuning.PARALLEL_STRAIGHT if fast else 1)
+    pay = 2 * read_size(plan, strides) * plan.n * plan.rows // max(1, least)
     return max(1, min(plan.threads or cores.wanted(), pay))
 
 
