@@ -90,7 +90,7 @@ def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, 
     if alike and segments.spelling in ("offsets", "lengths"):
         axis = axis_of(axis, seen[0].shape)
         starts = offsets(segments, seen[0].shape, axis)
-        told = Segments("flags", marked(starts, seen[0].shape[axis]))
+        told = segments if ufunc else Segments("flags", marked(starts, seen[0].shape[axis]))
     prefixes = bare if ufunc else scan(bare, op, segments=told, engine=name, **keywords)
     ys = tupled(prefixes)
     axis = axis_of(axis, ys[0].shape)

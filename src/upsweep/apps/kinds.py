@@ -96,11 +96,8 @@ def common(xp: Any, *arrays: Any) -> Any:
     >>> common(np, np.zeros(1, "f4"), np.zeros(1)).name
     'float64'
     """
-    first, *others = [x.dtype for x in arrays]
-    if all(dtype == first for dtype in others):
-        return first
     try:
-        return xp.result_type(first, *others)
+        return xp.result_type(*[x.dtype for x in arrays])
     except TypeError as error:
         names = " and ".join(str(x.dtype) for x in arrays)
         raise DTypeError(

@@ -244,7 +244,7 @@ def gae(
     dim = axis_of(axis, tuple(v.shape))
     ended, cut = (None if f is None else _flags(xp, f, v.shape, dim) for f in (ended, cut))
     stops = stops_of(ended, cut)
-    made = xp.empty(v.shape, dtype=common(xp, r, v), device=v.device)
+    made = xp.empty(v.shape, dtype=r.dtype if r.dtype == v.dtype else common(xp, r, v), device=v.device)
     if 0 in v.shape:
         return give(made)
     every = following is not None or order == "sequential"
