@@ -558,10 +558,9 @@ def test_commands(tmp_path):
             text=True,
         )
 
-    listed = run("exercise")
-    if listed.returncode:
+    if run("exercise").returncode:
         pytest.skip("the commands need typer: pip install 'upsweep[lab]'")
-    assert "Exercise 12" in listed.stdout
+    assert "Exercise 12" in run("exercise").stdout
     assert "missing barrier" in run("exercise", "3").stdout
     # The command does not overwrite an answer.
     assert run("exercise", "3").returncode == 1
