@@ -558,7 +558,7 @@ def test_two_at_once_do_not_mix(tmp_path: Path) -> None:
     with FileLock(tmp_path / "y.npy.part" / "lock"):
         got = call(tmp_path, "scan", "x.npy", "--out", "y.npy")
     assert got.returncode == 1
-    assert "another process is at work" in got.stderr
+    assert "another process works on this file" in got.stderr
     assert (tmp_path / "y.npy.part").exists()
 
 
