@@ -143,7 +143,7 @@ def test_mistakes_are_said():
     x = np.ones((4, 3))
     with pytest.raises(up.SegmentError, match="segments of their own"):
         up.reduce(x, axis=0, segments=up.segments.flags(x > 0))
-    with pytest.raises(up.OutputError, match="leave out"):
+    with pytest.raises(up.OutputError, match="call it without out="):
         up.reduce(x, axis=0, segments=up.segments.lengths([4]), out=np.empty((1, 3)))
     y = np.empty(4)
     with pytest.raises(up.OutputError, match="two arrays of out share memory"):

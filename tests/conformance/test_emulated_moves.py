@@ -66,7 +66,7 @@ def test_a_selection_keeps_what_numpy_keeps(emulated, monkeypatch, tiles):
 
 
 def check_selections(emulated, share):
-    n = 40_001
+    n = 20_001
     keep, x = RNG.random(n + 3)[3:] < share, RNG.integers(0, 99, n).astype(np.int32)
     runs = np.cumsum(keep, dtype=np.int32)
     heads = np.flatnonzero(np.diff(runs, prepend=-1))
