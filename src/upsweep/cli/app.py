@@ -195,11 +195,11 @@ def _segments(text: str | None) -> Segments | None:
     if text is None:
         return None
     spelling, equals, where = text.partition("=")
-    if not equals or spelling not in (*_SPELLINGS, "groups"):
+    if not equals or spelling not in _SPELLINGS:
         raise ValueError(
             f"--segments {text}: pass flags=, ends=, offsets=, lengths=, keys= or groups=, then a .npy file or a column"
         )
-    return up.segments.groups(*where.split(",")) if spelling == "groups" else _SPELLINGS[spelling](where)
+    return _SPELLINGS[spelling](where)
 
 
 _SPELLINGS = {
@@ -208,6 +208,7 @@ _SPELLINGS = {
     "offsets": up.segments.offsets,
     "lengths": up.segments.lengths,
     "keys": up.segments.keys,
+    "groups": lambda keys: up.segments.groups(*keys.split(",")),
 }
 
 

@@ -172,34 +172,28 @@ def _power() -> Operation:
             exponent = cast(context, builder, values[1], b, np.dtype(np.int64))
             return own(operator.pow, context, builder, [base, exponent], [ty.plain, types.int64], ty.plain)
         wide = [cast(context, builder, v, t, np.dtype(np.uint64)) for v, t in ((base, ty), (values[1], b))]
-        of = _power_of_signed if dtype_of(kind_of(b)).kind == "i" else _power_of_unsigned
-        made = context.compile_internal(builder, of, types.uint64(types.uint64, types.uint64), wide)
+        sign = context.get_constant(types.uint64, 1 << 63 if dtype_of(kind_of(b)).kind == "i" else 0)
+        made = context.compile_internal(
+            builder, _power_of_integers, types.uint64(*[types.uint64] * 3), [*wide, sign]
+        )
         return context.cast(builder, made, types.uint64, ty.plain)
 
     return Operation(typed, code)
 
 
-def _power_of_unsigned(base, left):
+def _power_of_integers(base, exponent, sign):
+    """`sign` is the bit of a negative exponent, 0 of unsigned ones. A kernel of a GPU raises no exception: to a negative power 1
+    and -1 are their own inverses, and other integers give 0.
+    """
     made = np.uint64(1)
-    while left:
-        if left & np.uint64(1):
-            made *= base
-        left >>= np.uint64(1)
-        base *= base
-    return made
-
-
-def _power_of_signed(base, exponent):
-    """A kernel of a GPU raises no exception: to a negative power 1 and -1 are their own inverses, and other integers give 0."""
-    made, left = np.uint64(1), exponent
-    if exponent >> np.uint64(63):
-        left = exponent & np.uint64(1)
+    if exponent & sign:
+        exponent &= np.uint64(1)
         if base != made and base != ~np.uint64(0):
             base, made = np.uint64(0), np.uint64(0)
-    while left:
-        if left & np.uint64(1):
+    while exponent:
+        if exponent & np.uint64(1):
             made *= base
-        left >>= np.uint64(1)
+        exponent >>= np.uint64(1)
         base *= base
     return made
 
