@@ -15,6 +15,7 @@ import upsweep as up
 from table import CASES
 from upsweep import files
 from upsweep.files import blocks, divided, work
+from upsweep.files import large as large_groups
 from upsweep.files.keys import Keys, parts_of
 
 pa = pytest.importorskip("pyarrow")
@@ -71,7 +72,7 @@ def keys_of(table, names):
 )
 @pytest.mark.parametrize("large", [100, 1000, N], ids=["all large", "one large", "none"])
 def test_the_bits_of_one_call_from_table_to_table(tmp_path, monkeypatch, table, names, how, large):
-    monkeypatch.setattr(files.large, "LARGE_ROWS", large)
+    monkeypatch.setattr(large_groups, "LARGE_ROWS", large)
     up.scan_file(
         tmp_path / "t.parquet", tmp_path / "y.parquet", HASH.op, columns=["w"], segments=G(*names), **how
     )
@@ -121,7 +122,7 @@ def test_text_and_arrays(tmp_path, table):
 
 @pytest.mark.parametrize("large", [100, N])
 def test_maps_of_several_columns(tmp_path, monkeypatch, table, large):
-    monkeypatch.setattr(files.large, "LARGE_ROWS", large)
+    monkeypatch.setattr(large_groups, "LARGE_ROWS", large)
     v, zone = table["v"].to_numpy(), table["zone"].to_numpy()
 
     def weighted(v, zone):

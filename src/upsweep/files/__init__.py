@@ -20,10 +20,9 @@ import numpy as np
 from upsweep.api import Op, scan
 from upsweep.arguments import axis_of, dtypes_of
 from upsweep.components import bare, tupled
-from upsweep.files import arrays, blocks, groups, packed, passes, tables, work
+from upsweep.files import arrays, blocks, packed, passes, tables, work
 from upsweep.files.arrays import FileError
 from upsweep.files.call import Call, Part, planned
-from upsweep.files.divided import ArrayRows, TableRows
 from upsweep.files.grid import Grid
 from upsweep.files.heads import Heads
 from upsweep.files.work import load, load_state, store, store_state, work_on
@@ -111,8 +110,10 @@ def scan_file(
         else:
             x = arrays.opened(files, plain, call.columns)
             if call.groups:
-                made = groups.results(ArrayRows(x, call.groups), call, False, files, folder, report)
-                _write_groups(files, made, x, result, call, report)
+                # Other scans need not wait for this import.
+                from upsweep.files import groups
+
+                groups.scan_array(files, x, result, call, folder, CHUNK_BYTES, report)
             else:
                 _scan(files, x, result, call, Heads.of(call.segments, None), folder, report)
         files.close()
@@ -134,12 +135,9 @@ def _scan_table(
     columns = tables.Columns(table, call)
     to_table = result.suffix in arrays.TABLES
     if call.groups:
-        made = groups.results(TableRows(table, columns, call.groups), call, to_table, files, folder, report)
-        if to_table:
-            passes.join(table, columns, call, made.rows, made.read, result, report)
-        else:
-            x = arrays.Source((made.rows,), columns.dtypes, columns.names, ())
-            _write_groups(files, made, x, result, call, report)
+        from upsweep.files import groups
+
+        groups.scan_table(files, table, columns, result, call, folder, CHUNK_BYTES, report)
         return
     if to_table and not call.reverse and (columns.key or call.segments is None):
         passes.scan(table, columns, call, result, folder, report)
@@ -154,18 +152,6 @@ def _scan_table(
         passes.join(
             table, columns, call, y.size, lambda a, b: [np.array(part[a:b]) for part in parts], result, report
         )
-
-
-def _write_groups(
-    files: ExitStack, made: groups.Results, x: arrays.Source, result: Path, call: Call, report: Progress
-) -> None:
-    """Write the results of groups into an array."""
-    names, dtypes = call.named(x.names, len(made.dtypes)), tuple(made.dtypes)
-    arrays.create(result, x, names, dtypes)
-    y = arrays.result(files, result, names, dtypes)
-    grid = Grid.of(x.layout, 0, sum(d.itemsize for d in dtypes), CHUNK_BYTES, y.chunks)
-    groups.write(made, y, grid.step, report)
-    y.flush()
 
 
 def _scan(

@@ -9,13 +9,38 @@ from pathlib import Path
 
 import numpy as np
 
-from upsweep.files import arrays, large, work
+from upsweep.files import arrays, large, passes, work
+from upsweep.files.blocks import Table
 from upsweep.files.call import Call, Part, planned
-from upsweep.files.divided import Rows, divide
-from upsweep.files.tables import Report, arrow_type
+from upsweep.files.divided import ArrayRows, Rows, TableRows, divide
+from upsweep.files.grid import Grid
+from upsweep.files.tables import Columns, Report, arrow_type
 from upsweep.files.work import load, store
 from upsweep.function import as_function
 from upsweep.segments import SegmentError
+
+
+def scan_array(
+    files: ExitStack, x: arrays.Source, target: Path, call: Call, folder: Path, chunk: int, report: Report
+) -> None:
+    """Scan an array into one at `target`, which is written in blocks of about `chunk` bytes."""
+    assert call.groups is not None
+    made = _results(ArrayRows(x, call.groups), call, False, files, folder, report)
+    _write(files, made, x, target, call, chunk, report)
+
+
+def scan_table(
+    files: ExitStack, table: Table, columns: Columns, target: Path, call: Call, folder: Path, chunk: int, report: Report
+) -> None:  # fmt: skip
+    """Scan columns into the table or the array at `target`."""
+    assert call.groups is not None
+    to_table = target.suffix in arrays.TABLES
+    made = _results(TableRows(table, columns, call.groups), call, to_table, files, folder, report)
+    if to_table:
+        passes.join(table, columns, call, made.rows, made.read, target, report)
+    else:
+        x = arrays.Source((made.rows,), columns.dtypes, columns.names, ())
+        _write(files, made, x, target, call, chunk, report)
 
 
 @dataclass
@@ -47,7 +72,7 @@ class Results:
         return read
 
 
-def results(
+def _results(
     rows: Rows, call: Call, to_table: bool, files: ExitStack, folder: Path, report: Report
 ) -> Results:
     """Divide the rows and scan part by part, or go on where a run in this work folder stood."""
@@ -72,15 +97,22 @@ def results(
     return Results(dtypes, n, made, files.enter_context(divided.parts()), ends - divided.counts)
 
 
-def write(results: Results, y: arrays.Result, step: int, report: Report) -> None:
-    """Write the results into an array."""
-    for start in range(0, results.rows, step):
-        report("writing", start, results.rows)
-        here = (slice(start, min(start + step, results.rows)),)
-        for room, result in zip(y.room(here), results.read(here[0].start, here[0].stop)):
+def _write(
+    files: ExitStack, made: Results, x: arrays.Source, target: Path, call: Call, chunk: int, report: Report
+) -> None:
+    """Write results into an array like `x`."""
+    names, dtypes = call.named(x.names, len(made.dtypes)), tuple(made.dtypes)
+    arrays.create(target, x, names, dtypes)
+    y = arrays.result(files, target, names, dtypes)
+    step = Grid.of(x.layout, 0, sum(d.itemsize for d in dtypes), chunk, y.chunks).step
+    for start in range(0, made.rows, step):
+        report("writing", start, made.rows)
+        here = (slice(start, min(start + step, made.rows)),)
+        for room, result in zip(y.room(here), made.read(here[0].start, here[0].stop)):
             room[:] = result
         y.write(here)
-    report("writing", results.rows, results.rows)
+    report("writing", made.rows, made.rows)
+    y.flush()
 
 
 def _made(files: ExitStack, path: Path, n: int, dtype: np.dtype) -> arrays.Plain:
