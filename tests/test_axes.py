@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import upsweep as up
 from oracle import oracle
 from table import CASES, hashing, rows_of
+from upsweep.cpu import cuts, rows
 
 HASH = CASES["hash-u64"]
 
@@ -46,6 +47,23 @@ def test_every_axis_and_order(shape):
             np.testing.assert_array_equal(
                 got, by_rows(x, axis % len(shape)), err_msg=f"axis={axis} order={order}"
             )
+
+
+@pytest.mark.parametrize("shape", [(1, 300), (300, 1), (20, 1, 15), (15, 20, 1)], ids=str)
+def test_rows_of_one_item_are_scanned_side_by_side(shape, monkeypatch):
+    seen = []
+    rows_of = rows.rows_of
+    monkeypatch.setattr(cuts, "rows_of", lambda *given: seen.append(rows_of(*given)) or seen[-1])
+    (x,) = HASH.draw(shape)
+    for axis in (d for d, n in enumerate(shape) if n == 1):
+        for lying in (x, np.asarray(x, order="F"), np.flip(x), np.repeat(x, 2, -1)[..., ::2]):
+            np.testing.assert_array_equal(up.scan(lying, HASH.op, axis=axis), lying)
+            np.testing.assert_array_equal(
+                up.scan(lying, HASH.op, axis=axis, initial=np.uint64(5)),
+                by_rows(lying, axis, initial=np.uint64(5)),
+            )
+    assert seen
+    assert all(lie.inner is not None for lie in seen)
 
 
 @pytest.mark.parametrize("name", ["hash-u64", "add-i8"])

@@ -10,7 +10,7 @@ from oracle import oracle
 from table import CASES
 from upsweep.cpu import rows
 
-SHAPES = (8, 3, 2), (9, 16, 5), (17, 20, 3), (41, 7, 16), (67, 2, 7), (200, 50, 4)
+SHAPES = (8, 3, 2), (9, 16, 5), (17, 20, 3), (41, 7, 16), (67, 2, 7), (200, 50, 4), (41, 1, 7)
 LAYOUTS = {
     "side by side": lambda rows, items, columns: (rows, items, columns),
     "rows apart": lambda rows, items, columns: (rows, items + 2, columns),

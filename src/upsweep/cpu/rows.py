@@ -50,6 +50,9 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
         max(abs(array[d]) for array in reads) or max(abs(array[d]) for array in strides)
         for d in range(len(plan.shape))
     ]
+    if plan.n == 1:
+        # Rows of one item are columns, whatever stride their axis has.
+        steps[plan.axis] = max(steps) + 1
     outer: list[int] = []
     sizes: list[int] = []
     others = [d for d in range(len(plan.shape)) if d != plan.axis and plan.shape[d] > 1]
@@ -66,7 +69,7 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
         sizes.pop()
     if folded:
         inner, side_by_side = outer.pop(), folded * sizes.pop()
-    elif outer and plan.n > 1:
+    elif outer:
         last, rows = outer[-1], sizes[-1]
         writes = strides[len(plan.loads) + plan.segmented :][: sum(d is not None for d in plan.stores)]
         crossed = rows >= LINE and not plan.reduce and any(abs(a[last]) < abs(a[plan.axis]) for a in writes)
@@ -87,7 +90,7 @@ def folded_of(plan: Plan, steps: Sequence[int], outer: Sequence[int], sizes: Seq
     """The columns that are folded, where they are few and short, and many such stand one behind the other in memory; 1 where
     short rows do, of which a map or a finish would take one at a time; else 0.
     """
-    if not outer or plan.n < 2:
+    if not outer:
         return 0
     row = plan.n * max(item_size(plan), 4)
     if steps[outer[-1]] >= steps[plan.axis]:
