@@ -22,7 +22,6 @@ CALLS = {
         Call("hash-u64", ((7, 300), 1), reverse=True, segments="flags"),
         Call("hash-identity", ROWS, exclusive=True, inside="padded"),
         Call("add-int8", ((3, 4, 70), 2), initial="rows", outside="offset", out="given"),
-        Call("add-int8", ((8200, 2), 1), outside="padded", out="given"),
     ],
     "tiles": [
         Call(
@@ -42,6 +41,7 @@ CALLS = {
     "short": [
         Call("hash-u64", ((16, 300), 0), exclusive=True, initial="rows"),
         Call("add-int8", ((8200, 7), 1), outside="padded", out="given"),
+        Call("add-int8", ((8200, 2), 1), outside="padded", out="given"),
         Call("add-int16", ((8200, 31), 1), inside="padded", outside="padded", out="given", reverse=True),
     ],
     "walk": [

@@ -46,15 +46,13 @@ def are_dense(plan: Plan, layout: Layout) -> bool:
     apart = all(x.rows[-1] % 32 for x in arrays if _gap(layout, x))
     uneven = any(forward(x, n).grain() < 16 for x in arrays)
     long = plan.segmented and n > KNOWN
-    # Two bytes that lie anywhere are stored as global memory's, and would not wait in shared memory.
-    split = any(n * x.size == 2 and _gap(layout, x) and forward(x, n).grain() == 1 for x in layout.stores)
     cut = plan.order == "tree" and n > CUT and packing(plan, layout) > 0
     shared = cut and moved_together(layout)
     return (
         dense
         and apart
         and uneven
-        and not (long or shared or split)
+        and not (long or shared)
         and not any(x.rows[-1] for x in layout.loads if x.still)
     )
 

@@ -50,12 +50,12 @@ template <class T, int GRAIN> __device__ __forceinline__ T load_item(const char*
 template <class T, int GRAIN> __device__ __forceinline__ void store_item(char* p, const T& x) {
   if constexpr (sizeof(T) == 2 && GRAIN == 1) {
     // Convert by way of 32 bits: to get the low byte of a half that has just been rounded, the compiler of CUDA 13.0 rounds the
-    // number to an integer instead.
+    // number to an integer instead. The place may be in shared memory, where rows of two bytes wait.
     u16 bits;
     memcpy(&bits, &x, 2);
     u32 word = bits;
     asm volatile("" : "+r"(word));
-    asm volatile("st.global.u8 [%0], %1; st.global.u8 [%0 + 1], %2;" ::"l"(p), "r"(word), "r"(word >> 8) : "memory");
+    asm volatile("st.u8 [%0], %1; st.u8 [%0 + 1], %2;" ::"l"(p), "r"(word), "r"(word >> 8) : "memory");
   } else {
     typedef typename bits_of<GRAIN>::type piece;
     union { T x; piece part[sizeof(T) / GRAIN]; } u;
