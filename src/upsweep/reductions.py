@@ -96,7 +96,7 @@ def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, 
     axis = axis_of(axis, ys[0].shape)
     labelled.check_beside(given, ys[0].shape, axis, segments, keywords["initial"])
     first = keywords["reverse"] or ufunc is not None
-    places, empty = _places(segments, starts, ys[0].shape, axis, first, name)
+    places, empty = places_of(segments, starts, ys[0].shape, axis, first, name)
     none, there = empty.any(), ~empty
     if none:
         places = places[there]
@@ -140,10 +140,10 @@ def _nothing(
     )
 
 
-def _places(
+def places_of(
     segments: Segments, starts: np.ndarray | None, shape: tuple[int, ...], axis: int, first: bool, engine: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The first or the last item of each segment, and which segments are empty; `starts` where they are known."""
+    """The first or the last item of each 1-D segment, and which segments are empty; `starts` where they are known."""
     if segments.spelling == "groups":
         codes, counts = engines.grouping(engine).codes_of(segments.values, shape[axis])
         step = -1 if first else 1

@@ -155,3 +155,51 @@ def test_what_dasks_threads_run_takes_one_thread_each():
     )
     assert told.tolist() == [1, 1, 1, 1]
     assert cores.wanted() == here
+
+
+@pytest.mark.parametrize(
+    "keywords", [{}, {"reverse": True}, {"exclusive": True, "initial": np.arange(5, 9, dtype="u8")}]
+)
+def test_groups_in_any_order(keywords):
+    (x,), rng = HASH.draw(1200), np.random.default_rng(5)
+    x, shop, day = x.reshape(300, 4), rng.choice(["a", "b", "c"], 300), rng.integers(0, 9, 300)
+    lazy = da.from_array(x, chunks=(77, 3))
+    expected = up.scan(x, HASH.op, axis=0, segments=up.segments.groups(shop, day), **keywords)
+    told = up.segments.groups(shop, da.from_array(day, chunks=50))
+    got = up.scan(lazy, HASH.op, axis=0, segments=told, **keywords)
+    assert got.chunks == lazy.chunks
+    np.testing.assert_array_equal(got.compute(), expected, strict=True)
+    # Along the other axis the rows are whole as they are.
+    across = up.scan(lazy.rechunk((77, 4)), HASH.op, axis=1, segments=up.segments.groups([1, 2, 1, 2]))
+    np.testing.assert_array_equal(
+        across.compute(), up.scan(x, HASH.op, axis=1, segments=up.segments.groups([1, 2, 1, 2]))
+    )
+
+
+def test_groups_of_tuples_and_in_other_functions():
+    rng = np.random.default_rng(6)
+    a, b = rng.random((2, 60, 3)).astype(np.float16)
+    months, times = up.segments.groups(rng.integers(0, 5, 60)), np.sort(rng.random(60))
+    la, lb = da.from_array(a, chunks=(7, 2)), da.from_array(b, chunks=(20, 3))
+    for got, expected in zip(
+        up.scan((la, lb), "argmax", axis=0, segments=months),
+        up.scan((a, b), "argmax", axis=0, segments=months),
+    ):
+        np.testing.assert_array_equal(got.compute(), expected, strict=True)
+    for function in (
+        lambda a, b: up.linear_recurrence(a, b, axis=0, segments=months, initial=np.arange(3.0)),
+        lambda a, b: up.cumulative_sum(b, axis=0, segments=months),
+        lambda a, b: up.ema(b, 0.25, axis=0, segments=months),
+        lambda a, b: up.ema(b, halflife=0.5, times=times, axis=0, segments=months),
+        lambda a, b: up.reduce(b, "max", axis=0, segments=months),
+        lambda a, b: up.reduce(b, axis=0, reverse=True, segments=months),
+    ):
+        np.testing.assert_array_equal(function(la, lb).compute(), function(a, b), strict=True)
+
+
+def test_errors_of_groups():
+    x = da.zeros(6, chunks=4)
+    with pytest.raises(up.SegmentError, match="pass 6 of them"):
+        up.scan(x, segments=up.segments.groups([1, 2]))
+    with pytest.raises(up.ShapeError, match="compute_chunk_sizes"):
+        up.scan(x[x > 0], segments=up.segments.groups([1, 2]))

@@ -302,5 +302,30 @@ def test_mistakes_end_before_much_is_read(tmp_path, table, mistake):
 
 def test_an_array_of_two_axes_has_no_groups(tmp_path):
     np.save(tmp_path / "x.npy", np.ones((2, 3)))
-    with pytest.raises(up.SegmentError, match="arrays of one axis"):
+    with pytest.raises(up.SegmentError, match=r"one axis.*dask.array.from_zarr"):
         up.scan_file(tmp_path / "x.npy", tmp_path / "y.npy", axis=0, segments=G(np.zeros(2)))
+
+
+def test_zarr_arrays_are_keys_of_groups(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    rng = np.random.default_rng(3)
+    x, key = rng.random(1000), rng.integers(0, 7, 1000)
+    zarr.create_array(tmp_path / "x.zarr", data=x, chunks=(64,))
+    zarr.create_array(tmp_path / "key.zarr", data=key, chunks=(100,))
+    made = up.scan_file(tmp_path / "x.zarr", tmp_path / "y.zarr", segments=G(tmp_path / "key.zarr"))
+    np.testing.assert_array_equal(zarr.open_array(made, mode="r")[:], up.scan(x, segments=G(key)))
+    sorted_ = zarr.create_array(tmp_path / "sorted.zarr", data=np.sort(key), chunks=(100,))[:]
+    made = up.scan_file(
+        tmp_path / "x.zarr", tmp_path / "z.npy", segments=up.segments.keys(tmp_path / "sorted.zarr")
+    )
+    np.testing.assert_array_equal(np.load(made), up.scan(x, segments=up.segments.keys(sorted_)))
+
+
+def test_errors_of_arrays_say_what_to_pass(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    np.save(tmp_path / "x.npy", np.ones(3))
+    with pytest.raises(up.files.FileError, match="an array has no column zone"):
+        up.scan_file(tmp_path / "x.npy", tmp_path / "y.npy", segments=G("zone"))
+    zarr.open_group(tmp_path / "weather.zarr", mode="w").create_array("rain", data=np.ones(3))
+    with pytest.raises(up.files.FileError, match=r"a group of them \(rain\)"):
+        up.scan_file(tmp_path / "weather.zarr", tmp_path / "y.zarr")

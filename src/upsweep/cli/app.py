@@ -106,8 +106,8 @@ def _slower(ratio: float) -> str:
 )
 @click.option(
     "--segments",
-    help="Where the scan starts anew: flags=, ends=, offsets=, lengths= or keys= (rows sorted by key), then a .npy file or a "
-    "column; or groups=, then such keys in any order, with commas between several.",
+    help="Where the scan starts anew: flags=, ends=, offsets=, lengths= or keys= (rows sorted by key), then a .npy or .zarr "
+    "file or a column; or groups=, then such keys in any order, with commas between several.",
 )
 @click.option(
     "--map",
@@ -197,7 +197,7 @@ def _segments(text: str | None) -> Segments | None:
     spelling, equals, where = text.partition("=")
     if not equals or spelling not in _SPELLINGS:
         raise ValueError(
-            f"--segments {text}: pass flags=, ends=, offsets=, lengths=, keys= or groups=, then a .npy file or a column"
+            f"--segments {text}: pass flags=, ends=, offsets=, lengths=, keys= or groups=, then a .npy or .zarr file or a column"
         )
     return _SPELLINGS[spelling](where)
 

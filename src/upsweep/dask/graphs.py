@@ -14,19 +14,20 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-from dask._task_spec import Task, TaskRef
+from dask._task_spec import DataNode, Task, TaskRef
 from dask.base import compute, tokenize
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
-from upsweep import shards, tree
+from upsweep import api, shards, tree
 from upsweep.arguments import ShapeError, dtypes_of
-from upsweep.components import bare
+from upsweep.components import bare, tupled
+from upsweep.engine import choose, grouping
 from upsweep.host import heads
 from upsweep.operator import SEEDED, identity_of, segmented
 from upsweep.operators import as_operator
 from upsweep.planning import plan_of
 from upsweep.segmented_chunks import along, starts_of
-from upsweep.segments import EACH, SegmentError, Segments, checked
+from upsweep.segments import EACH, SegmentError, Segments, checked, groups
 from upsweep.shards import Blocks
 
 
@@ -44,6 +45,8 @@ def scanned(
     keep = tuple(range(len(xs))) if keep is None else keep
     if told is None:
         return _scanned(op, xs, plan.axis, exclusive, reverse, starts, dtypes, keep)
+    if told.spelling == "groups":
+        return _grouped(op, plan, xs, starts, dtypes, in_memory(told).values, keep)
     return _segmented(plan, xs, starts, dtypes, told, keep)
 
 
@@ -91,12 +94,46 @@ def _segmented(
     return tuple(da.where(flags != 0, e, y) for e, y in zip(fresh, ys))
 
 
+def _grouped(
+    op: Any, plan: Any, xs: tuple[Any, ...], starts: Any, dtypes: tuple[np.dtype, ...], keys: tuple[Any, ...],
+    keep: tuple[int, ...],
+) -> tuple[Any, ...]:  # fmt: skip
+    """The scan of groups in any order: of whole rows, so that chunks divide the other axes alone."""
+    axis, chunks = plan.axis, xs[0].chunks
+    _check_sizes(chunks[axis])
+    codes, _ = grouping(choose(())).codes_of(keys, plan.n)
+    whole = {d: -1 if d == axis else "auto" for d in range(len(plan.shape))}
+    first = xs[0].rechunk(whole) if len(chunks[axis]) > 1 else xs[0]
+    rows = (first, *[x.rechunk(first.chunks) for x in xs[1:]])
+    how = {"axis": axis, "exclusive": plan.exclusive, "reverse": plan.reverse, "dtype": dtypes}
+    token = tokenize(op.key, [x.name for x in rows], how, starts, codes, keep)
+    held = f"upsweep-groups-{token}"
+    tasks: dict[Any, Any] = {held: DataNode(held, codes)}
+    for place in product(*map(range, first.numblocks)):
+        begun = _starts_of(starts, first.chunks, axis, place[:axis] + place[axis + 1 :])
+        own = [TaskRef((x.name, *place)) for x in rows]
+        key = (f"upsweep-scan-{token}", *place)
+        tasks[key] = Task(key, _scan_groups, op, TaskRef(held), begun, how, keep, *own)
+    return tuple(y.rechunk(chunks) for y in _collected(tasks, token, rows, [dtypes[c] for c in keep]))
+
+
+def in_memory(segments: Segments) -> Segments:
+    """The same, of which no values are Dask arrays."""
+    if segments.spelling == "groups":
+        return groups(*compute(*segments.values, traverse=False))
+    return Segments(segments.spelling, compute(segments.values, traverse=False)[0])
+
+
 def heads_of(segments: Segments, x: Any, axis: int) -> Any:
-    """Where segments start, as a Dask array of the data's shape."""
+    """Where segments start, or groups occur for the first time, as a Dask array of the data's shape."""
     values: Any = segments.values
-    if not isinstance(values, da.Array) or segments.spelling not in EACH:
-        told = Segments(segments.spelling, values.compute()) if isinstance(values, da.Array) else segments
-        flags: Any = da.from_array(heads(told, x.shape, axis, None), chunks="auto")
+    if segments.spelling == "groups":
+        zeros = np.zeros(x.shape[axis], np.uint8)
+        flags: Any = da.from_array(
+            api.scan(zeros, "mul", exclusive=True, initial=1, segments=in_memory(segments)), chunks="auto"
+        )
+    elif not isinstance(values, da.Array) or segments.spelling not in EACH:
+        flags = da.from_array(heads(in_memory(segments), x.shape, axis, None), chunks="auto")
     elif values.shape not in (x.shape, (x.shape[axis],)):
         raise SegmentError(
             f"{segments.spelling} have shape {values.shape}; pass {x.shape[axis]} of them, or the data's shape {x.shape}"
@@ -125,11 +162,7 @@ def _graph(
 ) -> tuple[Any, ...]:  # fmt: skip
     chunks = arrays[0].chunks
     sizes = chunks[axis]
-    if any(np.isnan(n) for n in sizes):
-        raise ShapeError(
-            "the sizes of the chunks along the axis are unknown: call x.compute_chunk_sizes() first, or take "
-            "table.to_dask_array(lengths=True)"
-        )
+    _check_sizes(sizes)
     token = tokenize(op.key, [x.name for x in arrays], axis, exclusive, starts, dtypes, keep)
     tasks: dict[Any, Any] = {}
     for row in product(*(range(len(c)) for d, c in enumerate(chunks) if d != axis)):
@@ -145,12 +178,26 @@ def _graph(
             dtypes,
             keep,
         )
-    name = f"upsweep-scan-{token}"
+    return _collected(tasks, token, arrays, [dtypes[c] for c in keep])
+
+
+def _collected(
+    tasks: dict[Any, Any], token: str, arrays: tuple[Any, ...], made: list[np.dtype]
+) -> tuple[Any, ...]:
+    """The results of the tasks that scan, one array for each of these dtypes, chunked as the arrays that they scan."""
+    name, chunks = f"upsweep-scan-{token}", arrays[0].chunks
     graph = HighLevelGraph.from_collections(name, tasks, dependencies=list(arrays))
-    made = [dtypes[c] for c in keep]
     if len(made) == 1:
         return (da.Array(graph, name, chunks, dtype=made[0]),)  # type: ignore[call-arg]
     return tuple(_component(graph, name, c, chunks, dtype) for c, dtype in enumerate(made))
+
+
+def _check_sizes(sizes: tuple[Any, ...]) -> None:
+    if any(np.isnan(n) for n in sizes):
+        raise ShapeError(
+            "the sizes of the chunks along the axis are unknown: call x.compute_chunk_sizes() first, or take "
+            "table.to_dask_array(lengths=True)"
+        )
 
 
 def _component(graph: Any, name: str, c: int, chunks: Any, dtype: np.dtype) -> Any:
@@ -219,3 +266,11 @@ def _scan(
         op, xs, before, own, axis, exclusive=exclusive, initial=initial, dtype=dtypes, keep=keep
     )
     return bare(ys)
+
+
+def _scan_groups(
+    op: Any, codes: np.ndarray, starts: Any, how: dict[str, Any], keep: tuple[int, ...], *xs: np.ndarray
+) -> Any:
+    initial: Any = bare(starts) if starts else None
+    made = tupled(api.scan(bare(xs), op, initial=initial, segments=groups(codes), **how))
+    return bare([made[c] for c in keep])

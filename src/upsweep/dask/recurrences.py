@@ -9,6 +9,7 @@ import numpy as np
 
 from upsweep.arguments import axis_of, half_lives, held, time_dtype, timed, weighted
 from upsweep.dask.graphs import heads_of, scanned
+from upsweep.dask.scans import scan
 from upsweep.dtypes import accumulator, fits
 from upsweep.engine import DTypeError
 from upsweep.operators import ops
@@ -60,7 +61,7 @@ def ema(
     x = _floating(da.asarray(x))
     dim, dtype = axis_of(axis, x.shape), x.dtype
     if halflife is not None:
-        halves = half_lives(_steps(times, x, dim), halflife)
+        halves = half_lives(_steps(times, x, dim, segments), halflife)
         alpha = 1 - da.exp2(-da.where(halves < 0, np.nan, halves))
     alpha = _weight(alpha, x)
     x = x.astype(accumulator(dtype))
@@ -117,8 +118,8 @@ def _is_item(i: int, x: Any, dim: int) -> Any:
     return _along(da.arange(x.shape[dim], chunks=chunks) == i, x, dim)
 
 
-def _steps(times: Any, x: Any, dim: int) -> Any:
-    """The time since the item before; nothing stands before the first."""
+def _steps(times: Any, x: Any, dim: int, segments: Segments | None) -> Any:
+    """The time since the item before, in a group since that group's; nothing stands before the first."""
     if times is None:
         return da.ones((), dtype=np.float64)
     times = da.asarray(times)
@@ -127,6 +128,9 @@ def _steps(times: Any, x: Any, dim: int) -> Any:
     wide = np.int64 if times.dtype.kind in "iu" else time_dtype(times, x)
     times = times if wide is None else times.astype(wide)
     along = (slice(None),) * dim
+    if segments is not None and segments.spelling == "groups" and times.shape[dim]:
+        start = times[(*along, 0)]
+        return times - scan(times, ops.LAST, axis=dim, exclusive=True, initial=start, segments=segments)
     gone = da.diff(times, axis=dim, prepend=times[(*along, slice(0, 1))])
     # The time that is prepended is a chunk of its own.
     return gone.rechunk({dim: x.chunks[dim]})

@@ -10,9 +10,10 @@ import numpy as np
 from upsweep.api import Op
 from upsweep.arguments import alone, axis_of, summed_dtype
 from upsweep.components import tupled
-from upsweep.dask.graphs import scanned
-from upsweep.host import offsets
+from upsweep.dask.graphs import in_memory, scanned
+from upsweep.engine import choose
 from upsweep.operators import ops
+from upsweep.reductions import places_of
 from upsweep.reductions import reduce as nothing
 from upsweep.segments import Segments, checked
 
@@ -33,7 +34,9 @@ def scan(
     Args:
         xs: a Dask array of any chunks, or a tuple of such arrays of one shape (the others take the chunks of the first).
         op, axis, exclusive, reverse, initial, dtype: as in `upsweep.scan`. `initial` is held in memory.
-        segments: as in `upsweep.scan`, 1-D and held in memory, or flags, ends or keys of the data's shape as a Dask array.
+        segments: as in `upsweep.scan`, 1-D and held in memory, or flags, ends or keys of the data's shape as a Dask array. With
+            groups each row is brought together along the axis, as xarray's groupby does, and chunks divide the other axes: a
+            worker holds some whole rows.
 
     Returns:
         A Dask array (a tuple of them) with the chunks of the input.
@@ -44,6 +47,9 @@ def scan(
     >>> import dask.array as da, upsweep.dask as ud
     >>> ud.scan(da.arange(6, chunks=4)).compute().tolist()
     [0, 1, 3, 6, 10, 15]
+    >>> import upsweep as up
+    >>> ud.scan(da.arange(6, chunks=4), segments=up.segments.groups([7, 8, 7, 8, 7, 8])).compute().tolist()
+    [0, 1, 2, 4, 6, 9]
     """
     given = tupled(xs)
     ys = scanned(op, given, axis, exclusive, reverse, initial, dtype, segments)
@@ -65,7 +71,8 @@ def reduce(
 
     Args:
         xs, op, axis, reverse, initial, dtype: as in `scan`.
-        segments: as in `scan`, 1-D and held in memory; there is one result for each.
+        segments: as in `scan`, 1-D and held in memory; there is one result for each. Of groups, in the order in which they first
+            occur.
 
     >>> import dask.array as da, upsweep as up, upsweep.dask as ud
     >>> ud.reduce(da.arange(6, chunks=4), segments=up.segments.lengths([2, 4])).compute().tolist()
@@ -83,8 +90,7 @@ def reduce(
     elif told is None:
         results = tuple(da.take(y, 0 if reverse else -1, dim) for y in ys)
     else:
-        starts = offsets(told, ys[0].shape, dim)
-        last, empty = starts[:-1] if reverse else starts[1:] - 1, starts[1:] == starts[:-1]
+        last, empty = places_of(in_memory(told), None, ys[0].shape, dim, reverse, choose(none))
         results = tuple(da.take(y, last.clip(0, n - 1), dim) for y in ys)
         if empty.any():
             empty = empty.reshape([-1 if d == dim else 1 for d in range(ys[0].ndim)])

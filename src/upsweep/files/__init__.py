@@ -71,7 +71,7 @@ def scan_file(
         names: what the results are called, one for each. By default as the columns, in whose place they stand.
         map, finish: as in `upsweep.scan`; the columns are the inputs, in the order in which they are named.
         segments: as in `upsweep.scan`, 1-D along the axis. In place of an array there may stand the name of a column of the
-            table (flags or keys) or of a `.npy` file; groups take several of these. With groups,
+            table (flags or keys) or of a `.npy` or `.zarr` file; groups take several of these. With groups,
             `map` and `finish` get no index.
         keep: from a table to a table, the other columns that go along as they are: all of them where this is left out.
         overwrite: whether a target that exists may be replaced, the source itself included.

@@ -90,7 +90,7 @@ class Source:
 def opened(files: ExitStack, path: Path, columns: tuple[str, ...]) -> Source:
     """An array."""
     if path.suffix == ".zarr":
-        array = _zarr().open_array(path, mode="r")
+        array = zarr_array(path)
         own = Source(array.shape, (array.dtype,), (), (array,), chunks=array.chunks)
     else:
         npy = files.enter_context(Plain.of_npy(path, "rb"))
@@ -240,6 +240,24 @@ class Plain:
 
     def flush(self) -> None:
         os.fsync(self._file.fileno())
+
+
+def zarr_array(path: Path) -> Any:
+    """An array in a folder."""
+    found = _zarr().open(path, mode="r")
+    if not hasattr(found, "shape"):
+        names = ", ".join(found.array_keys())
+        raise FileError(
+            f"{path} is no array but a group of them ({names}): open it by xarray.open_zarr, whose arrays upsweep.xarray scans "
+            "chunk by chunk, or one array by dask.array.from_zarr"
+        )
+    return found
+
+
+def along_axis(path: str | os.PathLike[str]) -> Any:
+    """The values in a file that say of each item where segments start, or which group it is of."""
+    path = Path(path)
+    return zarr_array(path) if path.suffix == ".zarr" else np.load(path, mmap_mode="r", allow_pickle=False)
 
 
 def _zarr() -> Any:

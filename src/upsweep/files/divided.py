@@ -79,9 +79,14 @@ class ArrayRows:
     def __init__(self, x: arrays.Source, segments: Segments) -> None:
         if len(x.shape) != 1:
             raise SegmentError(
-                f"groups of a file are for arrays of one axis, and this one has shape {x.shape}"
+                f"groups of a file are for arrays of one axis, and this one has shape {x.shape}: open it by "
+                "dask.array.from_zarr, or by numpy.load with mmap_mode='r', and pass that array to upsweep.scan"
             )
         self._x, self.keys = x, Keys(segments)
+        if self.keys.columns:
+            raise arrays.FileError(
+                f"an array has no column {self.keys.columns[0]}: pass a .npy or .zarr file or an array"
+            )
         self.names, self.dtypes, self.total = x.names, x.dtypes, x.shape[0]
         self.keys.check(self.total)
         self.size = self.total * (sum(d.itemsize for d in x.dtypes) + self.keys.itemsize)

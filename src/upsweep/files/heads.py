@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from upsweep.files.arrays import FileError
+from upsweep.files.arrays import ARRAYS, FileError, along_axis
 from upsweep.segments import SegmentError, Segments, flags
 
 
@@ -20,7 +20,7 @@ class Heads:
 
     @classmethod
     def of(cls, segments: Segments | None, column: np.ndarray | None) -> Heads | None:
-        """Segments from what a user names: an array, a .npy file, or the flags that a table's column has become."""
+        """Segments from what a user names: an array, a file of one, or the flags that a table's column has become."""
         if segments is None:
             return None
         if column is not None:
@@ -28,8 +28,8 @@ class Heads:
         values = segments.values
         if isinstance(values, (str, os.PathLike)):
             if columns_of(segments):
-                raise FileError(f"an array has no column {values}: pass a .npy file or an array")
-            values = np.load(values, mmap_mode="r", allow_pickle=False)
+                raise FileError(f"an array has no column {values}: pass a .npy or .zarr file or an array")
+            values = along_axis(values)
         values = np.asarray(values)
         if segments.spelling == "lengths":
             return cls("offsets", np.append(0, np.cumsum(values)))
@@ -82,4 +82,4 @@ def columns_of(segments: Segments | None) -> tuple[str, ...]:
     if not segments:
         return ()
     named = segments.values if segments.spelling == "groups" else (segments.values,)
-    return tuple(name for name in named if isinstance(name, str) and not name.endswith(".npy"))
+    return tuple(name for name in named if isinstance(name, str) and not name.endswith(ARRAYS))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from upsweep.files.arrays import along_axis
 from upsweep.files.heads import columns_of
 from upsweep.files.tables import numbers_of
 from upsweep.host.codes import float_bits, of_objects
@@ -15,7 +16,7 @@ from upsweep.segments import SegmentError, Segments
 
 
 class Keys:
-    """What a user passed as keys of groups: columns of a table, .npy files, arrays."""
+    """What a user passed as keys of groups: columns of a table, files of arrays, arrays."""
 
     def __init__(self, segments: Segments) -> None:
         self.columns = columns_of(segments)
@@ -24,7 +25,7 @@ class Keys:
     @property
     def itemsize(self) -> int:
         """About how many bytes the keys of a row have."""
-        return sum(16 if isinstance(key, str) else max(key.itemsize, 8) for key in self._keys)
+        return sum(16 if isinstance(key, str) else max(key.dtype.itemsize, 8) for key in self._keys)
 
     def of(self, first: int, rows: int, block: Any) -> list[Any]:
         """The keys of so many rows from row `first` on, whose columns are in `block`: of int64, large_string or large_binary,
@@ -57,7 +58,7 @@ def _word(key: Any) -> Any:
 
 def _loaded(key: Any) -> np.ndarray:
     if isinstance(key, str):
-        return np.load(key, mmap_mode="r", allow_pickle=False)
+        return along_axis(key)
     values = np.asarray(key)
     return of_objects(values) if values.dtype == object else values
 
