@@ -13,6 +13,10 @@ template <int N> struct Items<N, SOURCES> { u8 head[N][VECTOR]; };
 typedef either<MAPPED, Item, Given>::type Taken;
 typedef either<MAPPED, Item, Result>::type Written;
 
+// Whether the stages at the ends of rows go ITEMS at once as far as they can. On an H200, 512 steps of 8 x 64 columns of f4 took 7.4
+// us instead of 10.5; but gradients of f8 took 1.05 of the time, segments of bf16 1.02 to 1.04.
+constexpr bool ENDS_AT_ONCE = !SEGMENTED && sizeof(typename Input<0>::Load) <= 4;
+
 struct Walker {
   const Params& p;
   const Rows& rows;
@@ -99,15 +103,26 @@ struct Walker {
       walk<HEADS>(stage, j, i, x[now]);
     }
   }
+  // A stage at either end of the rows: their first and last items, and those behind the last whole ITEMS, go one by one.
   __device__ __forceinline__ void walk_some(char* stage, i64 j, int m) {
+    int i = 0;
 #pragma unroll 1
-    for (int i = 0; i < m; i++) {
+    while (i < m) {
+      if (ENDS_AT_ONCE && i % ITEMS == 0 && j + i > 0 && j + i + ITEMS < p.n && i + ITEMS <= m) {
+        Items<ITEMS> x;
+        read<ITEMS>(stage, i, x);
+        for (int v = 0; v < VECTOR; v++) state[v].some = true;
+        walk<SEGMENTED>(stage, j, i, x);
+        i += ITEMS;
+        continue;
+      }
       Items<1> x;
       read<1>(stage, i, x);
       if (SEGMENTED && j + i == 0)
 #pragma unroll
         for (int v = 0; v < VECTOR; v++) x.head[0][v] = 0;
       walk<SEGMENTED>(stage, j, i, x, j + i == p.n - 1);
+      i++;
     }
   }
 
