@@ -17,7 +17,7 @@ import numpy as np
 
 from upsweep.cache import folder
 from upsweep.cpu import image
-from upsweep.cpu.kept import Code, digest, kept, read
+from upsweep.cpu.kept import Code, digest, kept, read, writable
 from upsweep.cpu.shipped import shipped
 from upsweep.operators import variant_of
 
@@ -86,7 +86,8 @@ def compiled(unit: Unit) -> Code:
     """The code of a unit for this processor."""
     from upsweep.cpu import compile as compiler
 
-    text = f"upsweep: compiling {unit.title} for this CPU, once; it is kept in {folder()}"
+    once = f", once; it is kept in {folder()}" if writable() else ""
+    text = f"upsweep: compiling {unit.title} for this CPU{once}"
     note = threading.Timer(1.0, lambda: print(text, file=sys.stderr, flush=True))
     note.daemon = True
     note.start()

@@ -60,13 +60,29 @@ def _write(path: Path, made: Code) -> None:
             # The file appears whole or not at all, also where another process writes it.
             os.replace(Path(own, path.name), path)
     except OSError as error:
-        _complain(f"upsweep: cannot keep compiled code in {folder()}: {error.strerror}")
+        _complain(error.strerror)
 
 
 @cache
-def _complain(text: str) -> None:
+def writable() -> bool:
+    """Whether files can be kept. Where they cannot, this says so."""
+    from tempfile import TemporaryFile
+
+    place = _path("")
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=place):
+            return True
+    except OSError as error:
+        _complain(error.strerror)
+        return False
+
+
+@cache
+def _complain(why: str) -> None:
     """Warn once."""
-    print(text, file=sys.stderr)
+    text = f"upsweep: cannot keep compiled code in {folder()} ({why}): each process compiles it anew"
+    print(f"{text}, unless UPSWEEP_CACHE_DIR names a folder that can be written to", file=sys.stderr)
 
 
 def _path(file: str) -> Path:
