@@ -45,7 +45,8 @@ def recurrence_gradients(
     """
     xs, starts = (g, a, h), None if initial is None else (0, 0, initial)
     like = recurrence_gradients, recall.seen(xs), starts and recall.seen(starts), axis, reverse
-    db, da = recall.recalled(like, xs, starts, None, None, _run, xs, starts, axis, reverse)
+    made = recall.again(like, xs, starts, None, None)
+    db, da = made or recall.learnt(like, xs, starts, None, None, _run, xs, starts, axis, reverse)
     return da, db
 
 
@@ -121,7 +122,8 @@ def _scanned(
         reverse,
         None if segments is None else recall.seen_segments(segments),
     )
-    return recall.recalled(
+    made = recall.again(like, given, None, None, segments)
+    return made or recall.learnt(
         like, given, None, None, segments, _scan, given, enter, leave, count, axis, reverse, order, segments
     )
 

@@ -123,12 +123,12 @@ def prepared(
 class _Prepared:
     """The function that `prepared` gives. A copy in another process prepares itself by the first array that it scans."""
 
-    __slots__ = "_how", "_into", "_known", "_op", "_own", "_users"
+    __slots__ = "_alike", "_how", "_known", "_op", "_users"
 
     def __init__(self, op: Operator, axis: int | None, exclusive: bool, reverse: bool) -> None:
         self._op, self._how = op, (axis, exclusive, reverse)
         self._users = op is not BUILTIN.get(op.name or "")
-        self._known = self._own = self._into = None
+        self._known = self._alike = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Prepared, (self._op, *self._how)
@@ -142,7 +142,7 @@ class _Prepared:
         known = self._known
         if known is None:
             return self.learn(x, out)
-        if recall.seen(x) == self._own and (out if out is None else recall.seen_written(out)) == self._into:
+        if self._alike == ((recall.seen(x), None) if out is None else recall.seen_and_written(x, out)):
             y = known(x, None, out, None)
             if y is not None:
                 return y
@@ -158,7 +158,7 @@ class _Prepared:
         like = recall.alike(
             x, self._op, axis, exclusive, reverse, None, None, out, None, "auto", None, False, None, "tree", None, None
         )  # fmt: skip
-        self._own, self._into = like[:2] or (None, None)
+        self._alike = tuple(like[:2])
         try:
             self._known = recall.known_calls.get(like, recall.never)
         except TypeError:

@@ -128,6 +128,8 @@ class Likeness(NamedTuple):
     writable: Callable[[Any], bool] = lambda y: True
     wrote: Callable[[Any], None] | None = None
     """Tells the library that an array was written to, where it asks."""
+    together: Callable[[tuple[Any, ...]], Any] | None = None
+    """The same as `of` for several arrays, where one question tells of all."""
 
 
 def memory(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> Callable[[Any], np.ndarray]:

@@ -33,7 +33,7 @@ class Home(NamedTuple):
 def transformed(x: Any) -> bool:
     """Whether PyTorch follows what is done to a tensor: it requires gradients, where they are recorded, has a tangent, or is one
     of `torch.func`'s."""
-    recorded, wrapped, forward = _torch()
+    recorded, wrapped, forward = followers()
     return (
         (x.requires_grad and recorded())
         or wrapped(x)
@@ -42,7 +42,8 @@ def transformed(x: Any) -> bool:
 
 
 @cache
-def _torch() -> tuple[Callable[[], bool], Callable[[Any], bool], Any]:
+def followers() -> tuple[Callable[[], bool], Callable[[Any], bool], Any]:
+    """Whether PyTorch records gradients, whether a tensor is one of a transform, and the module of tangents."""
     torch = sys.modules["torch"]
     return torch.is_grad_enabled, torch._C._functorch.is_functorch_wrapped_tensor, torch.autograd.forward_ad
 

@@ -57,34 +57,34 @@ def run(
     like = alike(
         xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, reducing, keep, order, map, finish
     )  # fmt: skip
-    return recalled(
+    y = again(like, xs, initial, out, segments)
+    if y is not None:
+        return y
+    return learnt(
         like, xs, initial, out, segments, execute, xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine,
         threads, reducing, keep, order, map, finish,
     )  # fmt: skip
 
 
-def recalled(
-    like: Any,
-    xs: Any,
-    initial: Any,
-    out: Any,
-    segments: Any,
-    first: Callable[..., tuple[Any, Ran | None]],
-    *given: Any,
-) -> Any:
-    """The result of a call of this likeness, run as the call that it is like; `first(*given)` runs the first of its kind, and is
-    remembered."""
+def again(like: Any, xs: Any, initial: Any, out: Any, segments: Any) -> Any:
+    """The result of a call of this likeness, run as the call that it is like; None if none was, or it did not run."""
     try:
         known = known_calls.get(like)
     except TypeError:
-        known = never
-    if known is not None:
-        y = known(xs, initial, out, segments)
-        if y is not None:
-            return y
-    # A closure in place of `given` would cost every known call a microsecond, for its cells.
+        return None
+    return None if known is None else known(xs, initial, out, segments)
+
+
+def learnt(
+    like: Any, xs: Any, initial: Any, out: Any, segments: Any, first: Callable[..., tuple[Any, Ran | None]], *given: Any
+) -> Any:  # fmt: skip
+    """The result of `first(*given)`, which runs a call of this likeness, the first of its kind, and is remembered."""
     y, ran = first(*given)
-    if known is None:
+    try:
+        known = like in known_calls
+    except TypeError:
+        known = True
+    if not known:
         if len(known_calls) >= MOST:
             known_calls.clear()
         known_calls[like] = _learnt(ran, xs, initial, out, segments, isinstance(y, tuple)) or never
@@ -104,7 +104,7 @@ def alike(
     if not (type(exclusive) is type(reverse) is bool and type(axis) in _WHOLE and type(threads) in _WHOLE):
         return _UNSEEN
     return (
-        seen(xs), out if out is None else seen_written(out), initial if initial is None else seen(initial),
+        *((seen(xs), None) if out is None else seen_and_written(xs, out)), initial if initial is None else seen(initial),
         segments if segments is None else seen_segments(segments), op, axis, exclusive, reverse, dtype, engine, threads,
         reducing, keep, order, map, finish,
     )  # fmt: skip
@@ -116,9 +116,22 @@ def seen(x: Any) -> Any:
     likeness = LIKENESS.get(kind)
     if likeness is not None:
         return kind, likeness.of(x)
-    if kind is tuple:
-        return tuple([seen(part) for part in x])
-    return kind if kind in _NUMBERS else _UNSEEN
+    if kind is not tuple:
+        return kind if kind in _NUMBERS else _UNSEEN
+    kinds = {*map(type, x)}
+    likeness = LIKENESS.get(kinds.pop()) if len(kinds) == 1 else None
+    if likeness is not None and likeness.together is not None:
+        return likeness.together(x)
+    return tuple([seen(part) for part in x])
+
+
+def seen_and_written(xs: Any, out: Any) -> tuple[Any, Any]:
+    """The likeness of arrays and that of those that are written to."""
+    kind = type(out)
+    likeness = LIKENESS.get(kind)
+    if type(xs) is kind and likeness is not None and likeness.together is not None and likeness.writable(out):
+        return (likeness.of(xs), "in place") if xs is out else (likeness.together((xs, out)), "beside")
+    return seen(xs), seen_written(out)
 
 
 def seen_written(y: Any) -> Any:

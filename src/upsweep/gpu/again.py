@@ -58,9 +58,12 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
         if not driver.is_current(device):
             with driver.on_device(device):
                 return run(arrays)
-        at = [pointer(x) for pointer, x in zip(pointers, arrays)]
-        if [a & 15 for a in at] != phases:
-            return False
+        at = []
+        for pointer, x, phase in zip(pointers, arrays, phases):
+            address = pointer(x)
+            if address & 15 != phase:
+                return False
+            at.append(address)
         for k, w, low, high, alike in pairs:
             apart = at[w] - at[k]
             if low < apart < high and not (alike and apart == 0):

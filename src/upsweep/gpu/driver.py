@@ -202,5 +202,10 @@ def launch(
     """
     # In memory this is a list of one pointer, as the driver wants it.
     pointers = ctypes.c_char_p(parameter)
-    sizes = (grid, 1, 1, block, 1, 1, shared, stream, ctypes.addressof(pointers))
-    check(cu.cuLaunchCooperativeKernel(kernel, *sizes) if together else cu.cuLaunchKernel(kernel, *sizes, 0))
+    at = ctypes.addressof(pointers)
+    if together:
+        check(cu.cuLaunchCooperativeKernel(kernel, grid, 1, 1, block, 1, 1, shared, stream, at))
+        return
+    answer = cu.cuLaunchKernel(kernel, grid, 1, 1, block, 1, 1, shared, stream, at, 0)
+    if answer[0]:
+        check(answer)

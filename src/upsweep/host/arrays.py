@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
 from upsweep import dtypes, homes
 from upsweep.engine import LIKENESS, EngineError, Likeness, Way, library_of, memory, on_gpu
-from upsweep.host import labelled
+from upsweep.host import labelled, tensors
 from upsweep.operator import identity_of
 from upsweep.plan import Plan
 
@@ -176,24 +176,22 @@ def _torch_reader(x: Any) -> Callable[[Any], np.ndarray]:
     return lambda x: x.view(bits).numpy()
 
 
-def _like_torch(x: Any) -> tuple[Any, ...]:
-    try:
-        return x.dtype, x.shape, x.stride(), x.device, x.is_neg(), x.is_conj(), homes.transformed(x)
-    except RuntimeError:
-        # A sparse or nested tensor has no strides: a call with it is never found, and `view` refuses it.
-        return ([],)
-
-
 def _wrote_torch(y: Any) -> None:
     # A gradient that has kept the tensor as it was would be another one now: PyTorch refuses that by this count.
     if not y.is_inference():
-        sys.modules["torch"].autograd.graph.increment_version(y)
+        _increment()(y)
+
+
+@cache
+def _increment() -> Callable[[Any], None]:
+    return sys.modules["torch"].autograd.graph.increment_version
 
 
 TORCH_LIKENESS = Likeness(
-    _like_torch,
+    lambda x: tensors.likeness((x,)),
     {"cpu": Way(memory, lambda shape, dtype: _torch_giver(dtype), _torch_reader)},
     wrote=_wrote_torch,
+    together=tensors.likeness,
 )
 """That of PyTorch's tensors, wherever they lie."""
 

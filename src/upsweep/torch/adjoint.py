@@ -9,7 +9,7 @@ import upsweep as up
 from upsweep.adjoint import gradient_at_once, gradients_at_once, recurrence_gradients
 from upsweep.arguments import number_of
 from upsweep.torch.neighbours import ahead, along, beside, following, segments_of, starts
-from upsweep.torch.operands import accumulator, unfollowed
+from upsweep.torch.operands import accumulator, readable
 
 _HALF = torch.float16, torch.bfloat16
 
@@ -23,8 +23,8 @@ def gradients(
     `s[t] = g[t] + a[t+1] s[t+1]` is the gradient of b, and `s[t] h[t-1]` that of a, summed where a broadcasts: the products are
     made within the sum. Half precision is computed in float32.
     """
-    g, a, h = unfollowed(g), unfollowed(a), unfollowed(h)
-    initial = None if initial is None else unfollowed(initial)
+    g, a, h = readable(g), readable(a), readable(h)
+    initial = None if initial is None else readable(initial)
     whole = a.shape == h.shape
     if wanted and in_one_pass(a, h, heads, order):
         da, db = recurrence_gradients(g, a, h, axis=dim, reverse=reverse, initial=initial)

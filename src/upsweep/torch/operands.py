@@ -68,14 +68,10 @@ def of_host(x: Any) -> Tensor:
 
 
 def readable(x: Tensor) -> Tensor:
-    """The numbers of a tensor as they lie in memory, which nothing follows."""
-    x = unfollowed(x)
-    return x.resolve_conj() if x.is_complex() else x
-
-
-def unfollowed(x: Tensor) -> Tensor:
-    """A tensor that nothing follows: itself where that is so, as `detach` takes half as long as a small scan."""
-    return x.detach() if type(x) is not Tensor or transformed(x) else x
+    """The numbers of a tensor as they lie in memory, which nothing follows: itself where that is so, as `detach` takes half as
+    long as a small scan."""
+    x = x.detach() if type(x) is not Tensor or transformed(x) else x
+    return x.resolve_conj() if x.is_conj() else x
 
 
 def held(value: Any, dtype: torch.dtype, device: Any, what: str) -> Tensor:

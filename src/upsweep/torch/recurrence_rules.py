@@ -41,15 +41,9 @@ def _recurrence_into(
 ) -> Tensor:  # fmt: skip
     start, a, b = None if initial is None else readable(initial), readable(a), readable(b)
     a = a if a.shape == b.shape else a.expand(b.shape)
+    segments = None if heads is None else segments_of(heads, b, dim)
     return up.linear_recurrence(
-        a,
-        b,
-        initial=start,
-        axis=dim,
-        reverse=reverse,
-        out=out,
-        segments=segments_of(heads, b, dim),
-        order=order,
+        a, b, initial=start, axis=dim, reverse=reverse, out=out, segments=segments, order=order
     )
 
 

@@ -58,7 +58,9 @@ def linear_recurrence(
     """
     a, b = multiplier(a, b)
     dim = dim_of(axis, dim, b)
-    return recurrence(a, b, rows_of(initial, b, dim), heads_of(segments, b, dim), dim, reverse, order)
+    start = None if initial is None else rows_of(initial, b, dim)
+    heads = None if segments is None else heads_of(segments, b, dim)
+    return recurrence(a, b, start, heads, dim, reverse, order)
 
 
 def ema(
