@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from upsweep.arithmetic import LOG_ADD_EXP
-from upsweep.cpu.address import fetch_add, peek
+from upsweep.cpu.address import peek
 from upsweep.cpu.gates import gates_of
 from upsweep.cpu.layer_words import GATED_WIDTH as WIDTH
 from upsweep.cpu.layer_words import Gated as Word
@@ -27,12 +27,11 @@ def walker(layer: str, stored: np.dtype, back: bool) -> Callable[..., None]:
     taken, gradient = gates.taken, gates.gradient
     STATE, PARAMETER, DPARAMETER = (i * WIDTH * real.itemsize for i in range(3))
     W = {word.name: int(word) for word in Word}
-    TICKET, TICKETS, CHANNELS = (W[n] for n in ("TICKET", "TICKETS", "CHANNELS"))
     GIVEN, INITIAL, LAST, DGIVEN, DINITIAL, IN, OUT, G, DX = (
         W[n] for n in ("PARAMETER", "INITIAL", "LAST", "DPARAMETER", "DINITIAL", "X0", "OUT", "G", "DX0")
     )
 
-    part, line = sequences_of(Word, WIDTH)
+    by_tickets, line = sequences_of(Word, WIDTH)
 
     @of_words
     def fill(place, source, first, w):
@@ -105,37 +104,31 @@ def walker(layer: str, stored: np.dtype, back: bool) -> Callable[..., None]:
 
     SIZE = real.itemsize
 
-    def run(words, memory):
-        while True:
-            ticket = fetch_add(words + 8 * TICKET, 1)
-            if ticket >= peek(words, TICKETS):
-                break
-            sequence, first, w, begin, n = part(words, ticket)
-            row = sequence * peek(words, CHANNELS) + first
-            fill(memory + PARAMETER, peek(words, GIVEN), first, w)
-            take(memory + PARAMETER, w)
-            fill(memory + STATE, peek(words, LAST if back else INITIAL), row, w)
-            if back:
-                fill(memory + DPARAMETER, 0, 0, w)
-                for i in range(n):
-                    t = begin + n - 1 - i
-                    before = line(words, OUT, sequence, t - 1) if t > begin else 0
-                    start = peek(words, INITIAL) + row * SIZE if peek(words, INITIAL) != 0 else 0
-                    step_back(
-                        memory, line(words, IN, sequence, t), line(words, IN + 3, sequence, t), line(words, IN + 6, sequence, t),
-                        line(words, G, sequence, t), before, start, line(words, DX, sequence, t),
-                        line(words, DX + 3, sequence, t), line(words, DX + 6, sequence, t), first, w,
-                    )  # fmt: skip
-                give(memory + DPARAMETER, peek(words, GIVEN), first, w)
-                empty(memory + DPARAMETER, peek(words, DGIVEN), row, w)
-                empty(memory + STATE, peek(words, DINITIAL), row, w)
-            else:
-                for i in range(n):
-                    t = begin + i
-                    forwards(
-                        memory, line(words, IN, sequence, t), line(words, IN + 3, sequence, t), line(words, IN + 6, sequence, t),
-                        line(words, OUT, sequence, t), first, w,
-                    )  # fmt: skip
-                empty(memory + STATE, peek(words, LAST), row, w)
+    def work(words, memory, sequence, first, w, begin, n, row):
+        fill(memory + PARAMETER, peek(words, GIVEN), first, w)
+        take(memory + PARAMETER, w)
+        fill(memory + STATE, peek(words, LAST if back else INITIAL), row, w)
+        if back:
+            fill(memory + DPARAMETER, 0, 0, w)
+            for i in range(n):
+                t = begin + n - 1 - i
+                before = line(words, OUT, sequence, t - 1) if t > begin else 0
+                start = peek(words, INITIAL) + row * SIZE if peek(words, INITIAL) != 0 else 0
+                step_back(
+                    memory, line(words, IN, sequence, t), line(words, IN + 3, sequence, t), line(words, IN + 6, sequence, t),
+                    line(words, G, sequence, t), before, start, line(words, DX, sequence, t),
+                    line(words, DX + 3, sequence, t), line(words, DX + 6, sequence, t), first, w,
+                )  # fmt: skip
+            give(memory + DPARAMETER, peek(words, GIVEN), first, w)
+            empty(memory + DPARAMETER, peek(words, DGIVEN), row, w)
+            empty(memory + STATE, peek(words, DINITIAL), row, w)
+        else:
+            for i in range(n):
+                t = begin + i
+                forwards(
+                    memory, line(words, IN, sequence, t), line(words, IN + 3, sequence, t), line(words, IN + 6, sequence, t),
+                    line(words, OUT, sequence, t), first, w,
+                )  # fmt: skip
+            empty(memory + STATE, peek(words, LAST), row, w)
 
-    return run
+    return by_tickets(work)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from upsweep.arithmetic import LOG_ADD_EXP, exp_in, fma, logaddexp_in
-from upsweep.cpu.address import fetch_add, peek
+from upsweep.cpu.address import peek
 from upsweep.cpu.layer_words import CHUNK, WIDTH, Place
 from upsweep.cpu.layer_words import States as Word
 from upsweep.cpu.memory import Items, inner, of_words, typed
@@ -59,7 +59,7 @@ class Parts:
                     for j in range(w):
                         write((target,), (row + j) * states + n, read((place + n * EACH * ROW,), j))
 
-        part, line = sequences_of(Word, WIDTH)
+        by_tickets, line = sequences_of(Word, WIDTH)
 
         @of_words
         def prepare(words, memory, first, w):
@@ -90,21 +90,19 @@ class Parts:
             fill_states,
             empty_states,
         )
-        self.part, self.line, self.prepare, self.take_in = part, line, prepare, take_in
+        self.by_tickets, self.line, self.prepare, self.take_in = by_tickets, line, prepare, take_in
 
 
 def forwards(stored: np.dtype) -> Callable[..., None]:
     """The code of the way forward."""
     p = Parts(stored)
     get, put, read, write, exp, sigmoid = p.get, p.put, p.read, p.write, p.exp, p.sigmoid
-    part, line, prepare, take_in, fill_states, empty_states = (
-        p.part, p.line, p.prepare, p.take_in, p.fill_states, p.empty_states,
+    line, prepare, take_in, fill_states, empty_states = (
+        p.line, p.prepare, p.take_in, p.fill_states, p.empty_states,
     )  # fmt: skip
     multiply_add, ROW, EACH = typed(fma), p.row, int(Place.EACH)
     SKIP, HERE, RATE = (ROW * place for place in (Place.SKIP, Place.STEPS, Place.STATES))
-    TICKET, TICKETS, CHANNELS, INITIAL, LAST, MARKS = map(
-        int, (Word.TICKET, Word.TICKETS, Word.CHANNELS, Word.INITIAL, Word.LAST, Word.MARKS)
-    )
+    CHANNELS, INITIAL, LAST, MARKS = map(int, (Word.CHANNELS, Word.INITIAL, Word.LAST, Word.MARKS))
     U, Z, B, C, OUT, STEPS = map(int, (Word.U, Word.Z, Word.B, Word.C, Word.OUT, Word.STEPS))
     OFFSETS, STATES = int(Word.OFFSETS), int(Word.STATES)
 
@@ -133,25 +131,19 @@ def forwards(stored: np.dtype) -> Callable[..., None]:
                 y = y * (gate * sigmoid(gate))
             put((out,), first + j, y)
 
-    def run(words, memory):
+    def work(words, memory, sequence, first, w, begin, n, row):
         states, channels, marks = peek(words, STATES), peek(words, CHANNELS), peek(words, MARKS)
-        while True:
-            ticket = fetch_add(words + 8 * TICKET, 1)
-            if ticket >= peek(words, TICKETS):
-                break
-            sequence, first, w, begin, n = part(words, ticket)
-            row = sequence * channels + first
-            before = begin if peek(words, OFFSETS) != 0 else sequence * peek(words, STEPS)
-            prepare(words, memory, first, w)
-            fill_states(memory + RATE + ROW, EACH, peek(words, INITIAL), row, states, w)
-            for i in range(n):
-                t = begin + i
-                if i % CHUNK == 0 and marks != 0:
-                    mark = before // CHUNK + sequence + i // CHUNK
-                    empty_states(memory + RATE + ROW, marks, mark * channels + first, states, w)
-                take_in(words, memory, sequence, first, w, t, memory + HERE)
-                walk(memory, states, line(words, B, sequence, t), line(words, C, sequence, t))
-                hand_out(words, memory, sequence, first, w, t)
-            empty_states(memory + RATE + ROW, peek(words, LAST), row, states, w)
+        before = begin if peek(words, OFFSETS) != 0 else sequence * peek(words, STEPS)
+        prepare(words, memory, first, w)
+        fill_states(memory + RATE + ROW, EACH, peek(words, INITIAL), row, states, w)
+        for i in range(n):
+            t = begin + i
+            if i % CHUNK == 0 and marks != 0:
+                mark = before // CHUNK + sequence + i // CHUNK
+                empty_states(memory + RATE + ROW, marks, mark * channels + first, states, w)
+            take_in(words, memory, sequence, first, w, t, memory + HERE)
+            walk(memory, states, line(words, B, sequence, t), line(words, C, sequence, t))
+            hand_out(words, memory, sequence, first, w, t)
+        empty_states(memory + RATE + ROW, peek(words, LAST), row, states, w)
 
-    return run
+    return p.by_tickets(work)

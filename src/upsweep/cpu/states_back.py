@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from upsweep.arithmetic import fma
-from upsweep.cpu.address import fetch_add, peek
+from upsweep.cpu.address import peek
 from upsweep.cpu.layer_words import CHUNK, WIDTH, Place
 from upsweep.cpu.layer_words import States as Word
 from upsweep.cpu.memory import of_words, typed
@@ -20,17 +20,17 @@ def backwards(stored: np.dtype) -> Callable[..., None]:
     """
     p = Parts(stored)
     get, put, read, write, exp, sigmoid = p.get, p.put, p.read, p.write, p.exp, p.sigmoid
-    part, line, prepare, take_in, fill, fill_states, empty_states = (
-        p.part, p.line, p.prepare, p.take_in, p.fill, p.fill_states, p.empty_states,
+    line, prepare, take_in, fill, fill_states, empty_states = (
+        p.line, p.prepare, p.take_in, p.fill, p.fill_states, p.empty_states,
     )  # fmt: skip
     multiply_add, ROW, SIZE, ONE, ZERO = typed(fma), p.row, p.size, p.one, p.zero
     EACH, PAIR, ONES = int(Place.EACH), int(Place.PAIR), int(Place.ONES)
     SKIP, BIAS, SUM_SKIP, SUM_BIAS, HERE, RATE = (
         ROW * place for place in (Place.SKIP, Place.BIAS, Place.DSKIP, Place.DBIAS, Place.STEPS, Place.STATES)
     )
-    TICKET, TICKETS, CHANNELS, MARKS, LAST, SOFTPLUS, LINES, PARTS = map(
-        int, (Word.TICKET, Word.TICKETS, Word.CHANNELS, Word.MARKS, Word.LAST, Word.SOFTPLUS, Word.LINES, Word.PARTS)
-    )  # fmt: skip
+    CHANNELS, MARKS, LAST, SOFTPLUS, LINES, PARTS = map(
+        int, (Word.CHANNELS, Word.MARKS, Word.LAST, Word.SOFTPLUS, Word.LINES, Word.PARTS)
+    )
     U, DELTA, Z, B, C, OUT, DU, DDELTA, DZ = map(
         int, (Word.U, Word.DELTA, Word.Z, Word.B, Word.C, Word.OUT, Word.DU, Word.DDELTA, Word.DZ)
     )
@@ -122,40 +122,34 @@ def backwards(stored: np.dtype) -> Callable[..., None]:
             write((memory + SUM_SKIP,), j, multiply_add(dy, value, read((memory + SUM_SKIP,), j)))
             write((memory + SUM_BIAS,), j, read((memory + SUM_BIAS,), j) + slope)
 
-    def run(words, memory):
+    def work(words, memory, sequence, first, w, begin, n, row):
         states, channels = peek(words, STATES), peek(words, CHANNELS)
         trail = memory + RATE + states * EACH * ROW
-        while True:
-            ticket = fetch_add(words + 8 * TICKET, 1)
-            if ticket >= peek(words, TICKETS):
-                break
-            sequence, first, w, begin, n = part(words, ticket)
-            row = sequence * channels + first
-            before = begin if peek(words, OFFSETS) != 0 else sequence * peek(words, STEPS)
-            parts = peek(words, PARTS) + (first // WIDTH * peek(words, LINES) + before) * (2 * states * SIZE)
-            prepare(words, memory, first, w)
-            fill_states(memory + RATE + 2 * ROW, EACH, peek(words, LAST), row, states, w)
-            fill_states(memory + RATE + 3 * ROW, EACH, 0, row, states, w)
-            fill(memory + SUM_SKIP, 0, 0, 1, w)
-            fill(memory + SUM_BIAS, 0, 0, 1, w)
-            for chunk in range((n + CHUNK - 1) // CHUNK - 1, -1, -1):
-                mark = before // CHUNK + sequence + chunk
-                fill_states(memory + RATE + ROW, EACH, peek(words, MARKS), mark * channels + first, states, w)
-                low = chunk * CHUNK
-                m = min(n - low, CHUNK)
-                for k in range(m):
-                    here, pairs = memory + HERE + k * ONES * ROW, trail + k * states * PAIR * ROW
-                    again(words, memory, sequence, first, w, begin + low + k, here, pairs)
-                for k in range(m - 1, -1, -1):
-                    here, pairs = memory + HERE + k * ONES * ROW, trail + k * states * PAIR * ROW
-                    t = begin + low + k
-                    b, c = line(words, B, sequence, t), line(words, C, sequence, t)
-                    back(memory, states, b, c, here, pairs, parts + (low + k) * (2 * states * SIZE))
-                    hand_out(words, memory, sequence, first, w, t, here)
-            empty_states(memory + RATE + 3 * ROW, peek(words, DA), row, states, w)
-            empty_states(memory + RATE + 2 * ROW, peek(words, DINITIAL), row, states, w)
-            for j in range(w):
-                write((peek(words, DSKIP),), row + j, read((memory + SUM_SKIP,), j))
-                write((peek(words, DBIAS),), row + j, read((memory + SUM_BIAS,), j))
+        before = begin if peek(words, OFFSETS) != 0 else sequence * peek(words, STEPS)
+        parts = peek(words, PARTS) + (first // WIDTH * peek(words, LINES) + before) * (2 * states * SIZE)
+        prepare(words, memory, first, w)
+        fill_states(memory + RATE + 2 * ROW, EACH, peek(words, LAST), row, states, w)
+        fill_states(memory + RATE + 3 * ROW, EACH, 0, row, states, w)
+        fill(memory + SUM_SKIP, 0, 0, 1, w)
+        fill(memory + SUM_BIAS, 0, 0, 1, w)
+        for chunk in range((n + CHUNK - 1) // CHUNK - 1, -1, -1):
+            mark = before // CHUNK + sequence + chunk
+            fill_states(memory + RATE + ROW, EACH, peek(words, MARKS), mark * channels + first, states, w)
+            low = chunk * CHUNK
+            m = min(n - low, CHUNK)
+            for k in range(m):
+                here, pairs = memory + HERE + k * ONES * ROW, trail + k * states * PAIR * ROW
+                again(words, memory, sequence, first, w, begin + low + k, here, pairs)
+            for k in range(m - 1, -1, -1):
+                here, pairs = memory + HERE + k * ONES * ROW, trail + k * states * PAIR * ROW
+                t = begin + low + k
+                b, c = line(words, B, sequence, t), line(words, C, sequence, t)
+                back(memory, states, b, c, here, pairs, parts + (low + k) * (2 * states * SIZE))
+                hand_out(words, memory, sequence, first, w, t, here)
+        empty_states(memory + RATE + 3 * ROW, peek(words, DA), row, states, w)
+        empty_states(memory + RATE + 2 * ROW, peek(words, DINITIAL), row, states, w)
+        for j in range(w):
+            write((peek(words, DSKIP),), row + j, read((memory + SUM_SKIP,), j))
+            write((peek(words, DBIAS),), row + j, read((memory + SUM_BIAS,), j))
 
-    return run
+    return p.by_tickets(work)
