@@ -223,6 +223,16 @@ def is_number(x: Any) -> bool:
     )
 
 
+def number(value: Any, what: str) -> float:
+    """A number as Python's; an error where it is none. NumPy's float32 would be multiplied in its own few digits."""
+    if isinstance(value, (int, float)):
+        return float(value)
+    made = held(value, np.dtype("f8"), what, "a tensor or array of PyTorch or JAX")
+    if made.ndim:
+        raise ShapeError(f"{what} has shape {made.shape}: pass a number")
+    return made.item()
+
+
 def number_dtype(value: Any, arrays: Sequence[np.dtype]) -> np.dtype:
     """The dtype that a number is a parameter in beside arrays: its own, where it has one. A number of Python takes that of the
     arrays that hold such numbers.

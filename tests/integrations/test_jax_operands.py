@@ -101,3 +101,19 @@ def test_keys_of_random_numbers_are_no_numbers():
     ):  # fmt: skip
         with pytest.raises(up.DTypeError, match="key_data"):
             call(keys)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_value_behind_an_end_does_not_reach_the_gradients_of_discounts(bad):
+    def total(weights):
+        return uj.discounted_sum(jnp.ones(3), weights, [True, False, True], initial=bad).sum()
+
+    assert jax.grad(total)(jnp.full(3, 0.5)).tolist() == [0.0, 1.0, 0.0]
+
+
+def test_dtypes_without_a_common_one_and_discounts_that_are_no_numbers_are_refused():
+    x = jnp.ones(3)
+    with pytest.raises(up.DTypeError, match="no dtype for float32 and float8_e5m2 together"):
+        uj.gae(x, x.astype(jnp.float8_e5m2), 0.0, gamma=0.5, lam=0.5)
+    with pytest.raises(up.DTypeError, match="gamma='a' is no value of float64"):
+        uj.gae(x, x, 0.0, gamma="a", lam=0.5)

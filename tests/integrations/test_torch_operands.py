@@ -264,3 +264,59 @@ def test_reductions_of_lengths_and_steps_of_s5_are_compiled_whole():
     assert ut.reduce(
         x[0, :2, 0], up.Operator(lambda a, b: a), segments=up.segments.lengths([1, 1])
     ).tolist() == [0, 3]
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_value_behind_an_end_does_not_reach_the_gradients_of_discounts(bad):
+    ends, r = torch.tensor([False, True, False, True]), torch.ones(4)
+    weights = torch.full((4,), 0.5, requires_grad=True)
+    ut.discounted_sum(r, weights, ends, initial=bad).sum().backward()
+    assert weights.grad.tolist() == [1.0, 0.0, 1.0, 0.0]
+    gamma = torch.tensor(0.5, requires_grad=True)
+    ut.gae(
+        r, r, dones=ends, next_values=torch.tensor([1.0, bad, 1.0, bad]), gamma=gamma, lam=1.0
+    ).sum().backward()
+    assert gamma.grad == 2.0
+
+
+def test_whole_numbers_beside_a_tensor_are_kept_or_refused():
+    for have, value, want in [
+        ("uint8", 200, "int8"),
+        ("uint16", 60000, "int16"),
+        ("uint64", 1 << 63, "int64"),
+    ]:
+        with pytest.raises(up.DTypeError, match=f"is no value of torch.{want}"):
+            ut.scan([1], dtype=want, initial=torch.tensor(value, dtype=getattr(torch, have)))
+    got = ut.scan(torch.zeros(1, dtype=torch.int32), initial=torch.tensor(60000, dtype=torch.uint16))
+    assert got.tolist() == [60000]
+
+
+def test_segments_of_unsigned_items_are_reduced():
+    x = torch.tensor([[1, 2, 3]], dtype=torch.uint16)
+    for segments, wanted in [
+        (up.segments.keys([0, 0, 1]), [[3, 3]]),
+        (up.segments.lengths([1, 0, 2]), [[1, 0, 5]]),
+    ]:
+        got = ut.reduce(x, segments=segments, dim=1)
+        assert got.tolist() == wanted
+        assert got.dtype == x.dtype
+
+
+def test_dtypes_without_a_common_one_and_discounts_that_are_no_numbers_are_refused():
+    x, narrow = torch.ones(3), torch.ones(3).to(torch.float8_e5m2)
+    for call in (lambda: ut.gae(x, narrow, 0.0, gamma=0.5, lam=0.5), lambda: ut.linear_recurrence(x, narrow)):
+        with pytest.raises(up.DTypeError, match=r"no dtype for torch.float32 and torch.float8_e5m2 together"):
+            call()
+    for gae, given in ((up.gae, x.numpy()), (ut.gae, x)):
+        with pytest.raises((up.DTypeError, up.EngineError), match=r"gamma='a'|this str is no array"):
+            gae(given, given, 0.0, gamma="a", lam=0.5)
+    with pytest.raises(up.ShapeError, match=r"lam has shape \(2,\): pass a number"):
+        ut.gae(x, x, 0.0, gamma=0.5, lam=[0.5, 0.5])
+
+
+def test_discounts_of_numpy_are_numbers_as_pythons_are():
+    x = np.random.default_rng(0).standard_normal(50)
+    gamma, lam = np.float32(0.95), np.float32(0.9)
+    wanted = up.gae(x, x, 0.5, gamma=float(gamma), lam=float(lam))
+    np.testing.assert_array_equal(up.gae(x, x, 0.5, gamma=gamma, lam=lam), wanted)
+    np.testing.assert_array_equal(ut.gae(torch.tensor(x), torch.tensor(x), 0.5, gamma=gamma, lam=lam), wanted)

@@ -245,6 +245,7 @@ def gae(
     ended, cut = (None if f is None else _flags(xp, f, v.shape, dim) for f in (ended, cut))
     stops = stops_of(ended, cut)
     made = xp.empty(v.shape, dtype=r.dtype if r.dtype == v.dtype else common(xp, r, v), device=v.device)
+    gamma, lam = parameter(xp, gamma, made), parameter(xp, lam, made)
     if 0 in v.shape:
         return give(made)
     every = following is not None or order == "sequential"

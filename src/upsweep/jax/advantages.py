@@ -17,6 +17,7 @@ import upsweep as up
 from upsweep import advantages as scans
 from upsweep.jax.buffers import in_place, like, result_of
 from upsweep.jax.neighbours import along, row_shape
+from upsweep.jax.operands import promoted
 from upsweep.jax.primitives import for_rows, in_front, registered
 
 _NAMES = "rva"
@@ -48,7 +49,7 @@ def _named(given: Any, flags: str) -> tuple[Any, Any]:
 
 
 def _result(r: Any, v: Any, *_: Any, **__: Any) -> list[ShapedArray]:
-    return [result_of(v, dtype=jnp.promote_types(r.dtype, v.dtype))]
+    return [result_of(v, dtype=promoted(r, v))]
 
 
 def _run(

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.core import Tracer
+from jax.dtypes import TypePromotionError
 
 from upsweep import arguments
 from upsweep.arguments import ShapeError
@@ -99,6 +100,17 @@ def flags_of(flags: Any, x: Array, dim: int) -> Array:
 def single(x: Array) -> Array:
     """Half precision as float32, in which `upsweep` computes it."""
     return x.astype(jnp.float32) if x.itemsize < 4 and jnp.issubdtype(x.dtype, jnp.floating) else x
+
+
+def promoted(*xs: Any) -> np.dtype:
+    """The dtype that JAX computes in with arrays like these."""
+    try:
+        return jnp.result_type(*xs)
+    except TypePromotionError as error:
+        names = " and ".join(str(x.dtype) for x in xs)
+        raise DTypeError(
+            f"JAX has no dtype for {names} together: convert one array first, x.astype('float32') for instance"
+        ) from error
 
 
 def inexact(dtype: Any) -> np.dtype:

@@ -10,12 +10,23 @@ import numpy as np
 from jax import Array
 
 from upsweep.advantages import stops_of
-from upsweep.arguments import ShapeError, axis_of, followed, half_lives, steps_of, weighted
+from upsweep.arguments import ShapeError, axis_of, followed, half_lives, number, steps_of, weighted
 from upsweep.dtypes import accumulator
 from upsweep.host import view
 from upsweep.jax import filters
 from upsweep.jax.advantages import advantages
-from upsweep.jax.operands import array, flags_of, held, inexact, multiplier, ranked, rows_of, single, spread
+from upsweep.jax.operands import (
+    array,
+    flags_of,
+    held,
+    inexact,
+    multiplier,
+    promoted,
+    ranked,
+    rows_of,
+    single,
+    spread,
+)
 from upsweep.jax.recurrence_rules import recurrence
 from upsweep.jax.segments import heads_of
 from upsweep.segments import Segments
@@ -108,10 +119,10 @@ def discounted_sum(
         # The end is rounded with its sum, not before.
         r = single(r)
         # No fused multiply-add.
-        after = jax.lax.optimization_barrier(
-            single(cut(weights, -1, None)) * jnp.expand_dims(start.astype(r.dtype), dim)
-        )
-        end = cut(r, -1, None) + jnp.where(cut(done, -1, None), 0, after)
+        over, after = cut(done, -1, None), jnp.expand_dims(start.astype(r.dtype), dim)
+        # The gradient of a weight that nothing is multiplied by is 0, also where the value is NaN or infinite.
+        after = jax.lax.optimization_barrier(single(cut(weights, -1, None)) * jnp.where(over, 0, after))
+        end = cut(r, -1, None) + jnp.where(over, 0, after)
         r = jnp.concatenate([cut(r, 0, -1), end], dim)
     return recurrence(dim, True, weights, r, None, heads, order).astype(dtype)
 
@@ -137,8 +148,8 @@ def gae(
     every = next_values is not None
     after = spread(array(next_values), v, "next_values") if every else rows_of(last_value, v, dim)
     if not isinstance(gamma, Array) and not isinstance(lam, Array):
-        return advantages(r, v, after, ended, cut, float(gamma), float(lam), dim, order)
-    wide = jnp.promote_types(single(r).dtype, single(v).dtype)
+        return advantages(r, v, after, ended, cut, number(gamma, "gamma"), number(lam, "lam"), dim, order)
+    wide = promoted(single(r), single(v))
     discount, decay = held(gamma, wide, "gamma"), held(lam, wide, "lam")
     if not every:
         last = jnp.expand_dims(after.astype(v.dtype), dim)
@@ -148,9 +159,7 @@ def gae(
     stops = stops_of(ended, cut)
     stops = None if stops is None else jnp.broadcast_to(stops, v.shape)
     delta = single(r) + discount * single(after) - single(v)
-    return discounted_sum(delta, discount * decay, stops, axis=dim, order=order).astype(
-        jnp.promote_types(r.dtype, v.dtype)
-    )
+    return discounted_sum(delta, discount * decay, stops, axis=dim, order=order).astype(promoted(r, v))
 
 
 def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
@@ -172,7 +181,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     """
     x = array(x)
     known = [v for v in (b, a, zi) if isinstance(v, Array)]
-    dtype = accumulator(inexact(jnp.result_type(x, *known)))
+    dtype = accumulator(inexact(promoted(x, *known)))
     if any(np.iscomplexobj(v) for v in (b, a, zi) if not isinstance(v, Array)):
         dtype = np.promote_types(dtype, np.complex64)
     b, a = (jnp.asarray(c, dtype) for c in (b, a))

@@ -12,6 +12,7 @@ from torch import Tensor
 from upsweep import advantages as scans
 from upsweep.torch.differentiable import batched, differentiable, keep
 from upsweep.torch.neighbours import along, ends_of
+from upsweep.torch.operands import promoted
 
 
 @torch.library.custom_op("upsweep::advantages", mutates_args=())
@@ -20,7 +21,7 @@ def _advantages(
 ) -> Tensor:  # fmt: skip
     """`after` has the rank of v where it is the values after every item, and one value a row where it is that after the last."""
     r, v, after, every = r.detach(), v.detach(), after.detach(), after.ndim == v.ndim
-    out = v.new_empty(v.shape, dtype=torch.promote_types(r.dtype, v.dtype))
+    out = v.new_empty(v.shape, dtype=promoted(r.dtype, v.dtype))
     if not v.numel():
         return out
     if not every and order == "sequential":
@@ -37,7 +38,7 @@ def _advantages(
 
 @_advantages.register_fake
 def _(r: Tensor, v: Tensor, *_: Any) -> Tensor:
-    return v.new_empty(v.shape, dtype=torch.promote_types(r.dtype, v.dtype))
+    return v.new_empty(v.shape, dtype=promoted(r.dtype, v.dtype))
 
 
 @_advantages.register_vmap

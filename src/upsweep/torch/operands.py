@@ -111,14 +111,11 @@ def _ends(values: np.ndarray) -> list[Any]:
 def _stays(value: Tensor, dtype: torch.dtype) -> bool:
     """Whether whole numbers stay equal and finite numbers finite in a dtype of their kind, as far as that is known: a GPU would
     be waited for, and what is traced has no numbers."""
-    if torch.promote_types(value.dtype, dtype) == dtype or value.device.type != "cpu":
+    if torch.compiler.is_compiling() or value.device.type != "cpu" or following((value,)):
         return True
-    if torch.compiler.is_compiling() or following((value,)):
+    if np.can_cast(dtype_of(value.dtype), dtype_of(dtype)):
         return True
-    made = value.to(dtype)
-    if dtype.is_floating_point or dtype.is_complex:
-        return bool((made.isfinite() | ~value.isfinite()).all())
-    return bool((made.to(value.dtype) == value).all())
+    return all(_is_real_in(end, dtype) for end in _ends(view(single(readable(value)))))
 
 
 def _is_real_in(value: float, dtype: torch.dtype) -> bool:
@@ -134,6 +131,17 @@ def floating(x: Any) -> Tensor:
     return x if x.dtype.is_floating_point or x.dtype.is_complex else x.double()
 
 
+@constant
+def promoted(a: torch.dtype, b: torch.dtype) -> torch.dtype:
+    """The dtype that PyTorch computes in with tensors of two dtypes."""
+    try:
+        return torch.promote_types(a, b)
+    except RuntimeError as error:
+        raise DTypeError(
+            f"PyTorch has no dtype for {a} and {b} together: convert one tensor first, x.to({a}) for instance"
+        ) from error
+
+
 def single(x: Tensor) -> Tensor:
     """Half precision as float32, in which `upsweep` computes it."""
     return x.float() if x.is_floating_point() and x.itemsize < 4 else x
@@ -146,7 +154,7 @@ def multiplier(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     """
     b = tensor(b)
     if isinstance(a, Tensor) and a.dtype != b.dtype and (a.ndim or _kind(a.dtype) > _kind(b.dtype)):
-        b = b.to(torch.promote_types(a.dtype, b.dtype))
+        b = b.to(promoted(a.dtype, b.dtype))
     if isinstance(a, Tensor) and (a.ndim or a.dtype == b.dtype):
         if a.dtype != b.dtype or not a.ndim:
             a = a.to(b.dtype) if a.ndim else a.to(b.device)

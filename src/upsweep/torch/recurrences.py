@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from upsweep.advantages import stops_of
-from upsweep.arguments import followed, half_lives, steps_of, timed, weighted
+from upsweep.arguments import followed, half_lives, number, steps_of, timed, weighted
 from upsweep.host import view
 from upsweep.segments import Segments
 from upsweep.torch import averages, filters
@@ -23,6 +23,7 @@ from upsweep.torch.operands import (
     floating,
     held,
     multiplier,
+    promoted,
     rows_of,
     single,
     spread,
@@ -112,7 +113,7 @@ def _steps(times: Any, x: Tensor, dim: int) -> Tensor:
     if times is None:
         return torch.ones((), dtype=torch.float64, device=x.device)
     times = floating(times)
-    times = times.to(x.device, torch.promote_types(times.dtype, single(x).real.dtype))
+    times = times.to(x.device, promoted(times.dtype, single(x).real.dtype))
     timed(times.shape, x.shape, dim)
     if times.ndim < x.ndim:
         times = times.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
@@ -139,7 +140,9 @@ def discounted_sum(
     # Nothing reads whether the first item is a head.
     heads = done.roll(1, dim)
     if start is not None:
-        end = torch.where(done.select(dim, -1), 0, weights.select(dim, -1) * start)
+        over = done.select(dim, -1)
+        # The gradient of a weight that nothing is multiplied by is 0, also where the value is NaN or infinite.
+        end = torch.where(over, 0, weights.select(dim, -1) * torch.where(over, 0, start))
         # The end is rounded with its sum, not before.
         r = single(r)
         r = torch.cat([r.narrow(dim, 0, r.shape[dim] - 1), (r.select(dim, -1) + end).unsqueeze(dim)], dim)
@@ -176,10 +179,12 @@ def gae(
     if after is None:
         after = spread(tensor(next_values).to(v.device), v, "next_values")
     if not (isinstance(gamma, Tensor) or isinstance(lam, Tensor)):
-        return advantages(r, v, after, ended, cut, gamma, lam, dim, order)
+        return advantages(r, v, after, ended, cut, number(gamma, "gamma"), number(lam, "lam"), dim, order)
     if next_values is None:
         after = torch.cat([v, after.to(v.dtype).unsqueeze(dim)], dim).narrow(dim, 1, v.shape[dim])
-    dtype, r, v, after = torch.promote_types(r.dtype, v.dtype), single(r), single(v), single(after)
+    dtype, r, v, after = promoted(r.dtype, v.dtype), single(r), single(v), single(after)
+    # As in discounted_sum: the gradient of gamma does not see a value behind an end.
+    after = after if ended is None else torch.where(ended, 0, after)
     delta = r + gamma * after - v if ended is None else torch.where(ended, r - v, r + gamma * after - v)
     stops = stops_of(ended, cut)
     stops = None if stops is None else stops.expand(v.shape)
@@ -209,7 +214,7 @@ def lfilter(
     [-0.75, -1.0]
     """
     x = tensor(x)
-    dtype = reduce(torch.promote_types, [v.dtype for v in (b, a, zi) if isinstance(v, Tensor)], x.dtype)
+    dtype = reduce(promoted, [v.dtype for v in (b, a, zi) if isinstance(v, Tensor)], x.dtype)
     if not dtype.is_complex and dtype not in (torch.float32, torch.float64):
         dtype = torch.float32 if dtype.is_floating_point else torch.float64
     b, a, zi = (None if v is None else tensor(v) for v in (b, a, zi))
