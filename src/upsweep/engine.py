@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from upsweep.plan import Plan
-from upsweep.segments import SegmentError, Segments
+from upsweep.segments import Segments
 
 
 class EngineError(RuntimeError):
@@ -148,7 +148,7 @@ LIKENESS: dict[type, Likeness] = {
 
 
 class Grouping(Protocol):
-    """Scans of groups whose items lie in any order, where an engine has them."""
+    """Scans of groups whose items lie in any order."""
 
     def run_groups(
         self,
@@ -162,7 +162,8 @@ class Grouping(Protocol):
         ...
 
     def codes_of(self, keys: tuple[Any, ...], n: int) -> tuple[np.ndarray, np.ndarray]:
-        """The number of each item's group, by first appearance, and how many items each group has."""
+        """The number of each item's group, by first appearance, and how many items each group has. Of engines for this machine's
+        memory."""
         ...
 
 
@@ -173,10 +174,10 @@ class Row(NamedTuple):
     place: str
     """Where the arrays lie that it takes: "host" or "cuda"."""
     install: str
+    groups: str
     moves: str | None = None
     automata: str | None = None
     loops: str | None = None
-    groups: str | None = None
     again: str | None = None
     """For arrays of the types in LIKENESS, where checking a call would take longer than the scan."""
     layers: str | None = None
@@ -187,6 +188,7 @@ ENGINES = {
         "upsweep.gpu",
         "cuda",
         "pip install 'upsweep[cuda13]'   (or 'upsweep[cuda12]')",
+        "upsweep.gpu.groups",
         "upsweep.gpu.moves",
         "upsweep.gpu.automata",
         again="upsweep.gpu.again",
@@ -196,14 +198,14 @@ ENGINES = {
         "upsweep.cpu",
         "host",
         "pip install numba",
+        "upsweep.cpu.groups",
         "upsweep.cpu.moves",
         "upsweep.cpu.automata",
         "upsweep.cpu.loops",
-        "upsweep.cpu.groups",
         "upsweep.cpu.again",
         "upsweep.cpu.layers",
     ),
-    "numpy": Row("upsweep.numpy_engine", "host", "pip install numpy", groups="upsweep.numpy_engine.groups"),
+    "numpy": Row("upsweep.numpy_engine", "host", "pip install numpy", "upsweep.numpy_engine.groups"),
 }
 """By priority: of the engines for a place, "auto" means the first that can be imported."""
 
@@ -228,13 +230,7 @@ def load(name: str) -> Engine:
 
 def grouping(name: str) -> Grouping:
     """The scans of groups of the engine of that name."""
-    module = ENGINES[name].groups
-    if module is None:
-        raise SegmentError(
-            f"the {name} engine has no groups in any order: sort the data by group and pass segments.keys, or scan them by "
-            "the cpu engine, in host memory"
-        )
-    return cast(Grouping, import_module(module))
+    return cast(Grouping, import_module(ENGINES[name].groups))
 
 
 def again(name: str, plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:

@@ -93,6 +93,7 @@ class Gpu:
             "fill_words": lambda ptr, value, count, stream: _fill(ptr, value, count, ctypes.c_uint32),
             "fill_bytes": lambda ptr, value, count, stream: _fill(ptr, value, count, ctypes.c_uint8),
             "copy": lambda to, source, nbytes, stream: ctypes.memmove(to, source, nbytes),
+            "download": lambda source, nbytes, stream: np.array((ctypes.c_uint8 * nbytes).from_address(source)),
             "upload": lambda to, source, stream: ctypes.memmove(to, source.ctypes.data, source.nbytes),
         }  # fmt: skip
         for name, answer in answers.items():

@@ -11,7 +11,7 @@ from cubins import frames
 from test_compile import on_some_chips
 
 from upsweep import apps, dtypes
-from upsweep.gpu import automata, boxes, codes, compile, kept, links, one_pass, repeating, sorting
+from upsweep.gpu import automata, boxes, codes, compile, groups, kept, links, one_pass, repeating, sorting
 from upsweep.gpu.functions import memory_type
 
 SELECTS = {
@@ -64,6 +64,8 @@ SPECS = {
     "boxes of complex sums": ("boxes", boxes.spec("c128", 3)),
     "links": ("links", links.spec(np.dtype("int64"))),
     "links of 4 bytes": ("links", links.spec(np.dtype("int32"))),
+    "groups": ("groups", groups.spec("f64", "u64", 2, 3)),
+    "groups of halves": ("groups", groups.spec("bf16", "u16")),
     **{
         f"select from few: {name}": ("select_few", SELECTS[name].spec)
         for name in ("where", "partition", "runs of float64, lengths", "runs of complex128, lengths")

@@ -54,6 +54,7 @@ _PARTS = {
     "codes": "narrow.cuh prelude.cuh counts.cuh tally.cuh packs.cuh spec codes.cu",
     "boxes": "narrow.cuh prelude.cuh spec boxes.cu",
     "links": "narrow.cuh prelude.cuh counts.cuh spec links.cu",
+    "groups": "narrow.cuh prelude.cuh differ.cuh spec groups.cu",
 }
 _FLAGS = ("--std=c++17", "--fmad=false", "--device-as-default-execution-space")
 _LINK_FLAGS = ("-lto", "-fma=0", "-ftz=0", "-prec-div=1", "-prec-sqrt=1")

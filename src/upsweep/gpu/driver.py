@@ -6,6 +6,7 @@ import ctypes
 from functools import cache
 from typing import Any
 
+import numpy as np
 from cuda.bindings import driver as cu  # pyright: ignore[reportAttributeAccessIssue]
 
 from upsweep.engine import EngineError
@@ -109,6 +110,15 @@ def upload(to: int, source: Any, stream: int) -> None:
     # Larger transfers may still read the host's pages.
     if source.nbytes > 65536:
         synchronize(stream)
+
+
+def download(source: int, nbytes: int, stream: int) -> np.ndarray:
+    """Bytes of the device, once all that the stream was given before has been done."""
+    made = np.empty(nbytes, np.uint8)
+    if nbytes:
+        check(cu.cuMemcpyDtoHAsync(made.ctypes.data, source, nbytes, stream))
+        synchronize(stream)
+    return made
 
 
 def copy(to: int, source: int, nbytes: int, stream: int) -> None:

@@ -34,7 +34,7 @@ def start(value: Any, dtype: np.dtype, like: Any) -> View:
         return _cast(view(value), dtype, "initial")
     host = np.asarray(value)
     host = host.view(np.int64) if host.dtype.kind in "mM" else host.astype(dtype)
-    return view(host) if host.ndim == 0 else _upload(host, view(like))
+    return view(host) if host.ndim == 0 else uploaded(host, view(like))
 
 
 def broadcast(value: Any, shape: tuple[int, ...], dtype: np.dtype, like: Any) -> View:
@@ -48,7 +48,7 @@ def broadcast(value: Any, shape: tuple[int, ...], dtype: np.dtype, like: Any) ->
         if host.ndim == 0:
             flat = (0,) * len(shape)
             return View(0, shape, flat, dtype, place.device, place.kind, place.owner, True, value=host)
-        seen = _upload(host, place)
+        seen = uploaded(host, place)
     missing = len(shape) - len(seen.shape)
     have = (1,) * missing + seen.shape
     if missing < 0 or any(h not in (1, n) for h, n in zip(have, shape)):
@@ -65,7 +65,7 @@ def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> V
     if not on_gpu(segments.values):
         # They are checked where they are.
         flags = host_heads(segments, shape, axis, None)
-        return _upload(np.ascontiguousarray(flags), place)
+        return uploaded(np.ascontiguousarray(flags), place)
     values = view(segments.values)
     if segments.spelling in ("flags", "keys") and values.shape not in (shape, (n,)):
         raise SegmentError(
@@ -96,7 +96,8 @@ def _stream(x: View) -> int:
     return x.kind.stream(x)
 
 
-def _upload(host: np.ndarray, like: View) -> View:
+def uploaded(host: np.ndarray, like: View) -> View:
+    """An array of this machine's memory, on the device and in the order of the stream of `like`."""
     host = np.ascontiguousarray(host).reshape(host.shape)
     made = _new(like, host.shape, host.dtype)
     with driver.on_device(made.device):
