@@ -12,7 +12,7 @@ import numpy as np
 
 from upsweep import dtypes, engine
 from upsweep.gpu import driver, reduction
-from upsweep.gpu.arrays import scratch, view
+from upsweep.gpu.arrays import FOREIGN, JAX, scratch, view
 from upsweep.gpu.functions import memory_type
 from upsweep.gpu.one_pass import INT64, RAW, items_of, kernel, start, stream_of
 from upsweep.gpu.selecting import where
@@ -39,7 +39,7 @@ def run_groups(
             "on a GPU the map and the finish of groups are not given the index: pass the indices as one more array"
         )
     there = [x for x in xs if not x.on_host]
-    like = next((x for x in there if x.strides[plan.axis]), there[0])
+    like = _ours(next((x for x in there if x.strides[plan.axis]), there[0]))
     columns = _columns(keys, plan.n, like)
     if 0 in plan.shape:
         return
@@ -88,7 +88,7 @@ class _Rows(NamedTuple):
 
 def _columns(keys: tuple[Any, ...], n: int, like: View) -> list[View]:
     """Keys in the device's memory. Those of this machine's become the numbers of their groups."""
-    columns = [items_of(k) for k in keys if engine.on_gpu(k)]
+    columns = [_ours(items_of(k)) for k in keys if engine.on_gpu(k)]
     for key in columns:
         known = dtypes.row(key.dtype)
         if key.shape != (n,):
@@ -100,6 +100,15 @@ def _columns(keys: tuple[Any, ...], n: int, like: View) -> list[View]:
         host = engine.grouping(engine.choose(()))
         columns.append(uploaded(host.codes_of(there, n)[0], like))
     return columns
+
+
+def _ours(x: View) -> View:
+    """The memory, beside which we take more of our own: JAX has no integers of 64 bits unless somebody asks for them."""
+    if x.kind is not JAX:
+        return x
+    seen = x.over(x.ptr, x.shape, x.strides, x.dtype)
+    seen.kind = FOREIGN
+    return seen
 
 
 def _rows(columns: Sequence[View], n: int, reverse: bool, like: View) -> _Rows:
