@@ -1,5 +1,7 @@
 """Axes, strides, alignment and order change nothing in the bits."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -49,11 +51,18 @@ def test_every_axis_and_order(shape):
             )
 
 
-@pytest.mark.parametrize("shape", [(1, 300), (300, 1), (20, 1, 15), (15, 20, 1)], ids=str)
-def test_rows_of_one_item_are_scanned_side_by_side(shape, monkeypatch):
+@pytest.fixture
+def seen_rows(monkeypatch, tuned):
+    """How the rows of scans lie that are planned in the test."""
+    tuned()
     seen = []
     rows_of = rows.rows_of
     monkeypatch.setattr(cuts, "rows_of", lambda *given: seen.append(rows_of(*given)) or seen[-1])
+    return seen
+
+
+@pytest.mark.parametrize("shape", [(1, 300), (300, 1), (20, 1, 15), (15, 20, 1)], ids=str)
+def test_rows_of_one_item_are_scanned_side_by_side(shape, seen_rows):
     (x,) = HASH.draw(shape)
     for axis in (d for d, n in enumerate(shape) if n == 1):
         for lying in (x, np.asarray(x, order="F"), np.flip(x), np.repeat(x, 2, -1)[..., ::2]):
@@ -62,8 +71,31 @@ def test_rows_of_one_item_are_scanned_side_by_side(shape, monkeypatch):
                 up.scan(lying, HASH.op, axis=axis, initial=np.uint64(5)),
                 by_rows(lying, axis, initial=np.uint64(5)),
             )
-    assert seen
-    assert all(lie.inner is not None for lie in seen)
+    assert seen_rows
+    assert all(lie.inner is not None for lie in seen_rows)
+
+
+def test_few_neighbours_are_not_the_rows_that_are_scanned_side_by_side(seen_rows):
+    (x,) = HASH.draw((2, 3, 300))
+    y = np.full(x.shape, 77, x.dtype)
+    up.scan(np.asarray(x, order="F"), HASH.op, axis=0, out=y)
+    np.testing.assert_array_equal(y, by_rows(x, 0))
+    assert {lie.side_by_side for lie in seen_rows} == {300}
+
+
+@pytest.mark.parametrize("engine", ["cpu", "numpy"])
+def test_results_lie_as_those_of_numpy(engine):
+    (x,) = HASH.draw((4, 5, 6))
+    for order in permutations(range(3)):
+        for lying in (
+            x.transpose(order).copy().transpose(np.argsort(order)),
+            x[:, ::-1, ::2].transpose(order),
+        ):
+            # The second call is a known one.
+            for _ in range(2):
+                got = up.scan(lying, HASH.op, axis=1, engine=engine)
+                assert got.strides == np.cumsum(lying, axis=1).strides
+                np.testing.assert_array_equal(got, by_rows(lying, 1))
 
 
 @pytest.mark.parametrize("name", ["hash-u64", "add-i8"])

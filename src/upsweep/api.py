@@ -72,7 +72,7 @@ def scan(
 
     Returns:
         An array (a tuple of arrays) of the input's shape, kind and device; with `map` or `finish`, of the dtypes that these
-        return. They see narrow floats as float32, and times as int64.
+        return. They see narrow floats as float32, and times as int64. Results of NumPy arrays lie in memory as these do.
 
     Raises:
         ShapeError, DTypeError, OutputError, SegmentError, OperatorError, EngineError: before anything is written.

@@ -133,7 +133,10 @@ class Likeness(NamedTuple):
 
 
 def memory(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> Callable[[Any], np.ndarray]:
-    """A function that makes memory of this machine."""
+    """A function that makes memory of this machine. Where a NumPy array has the shape, the memory's dimensions follow each other
+    as the array's do, as they do in NumPy's own results."""
+    if type(like) is np.ndarray and like.shape == shape and not np.empty_like(like).flags.c_contiguous:
+        return lambda x: np.empty_like(x, dtype)
     return lambda _: np.empty(shape, dtype)
 
 

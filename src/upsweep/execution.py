@@ -88,7 +88,7 @@ def execute(
     ys: list[Any]
     record, written = None, []
     if out is None:
-        ys, record = _made(on, plan, made, like if fused else views[0], fields)
+        ys, record = _made(on, plan, made, like, fields)
     else:
         written = _written(on, out, len(plan.stores) if keep is None else len(keep), fields)
         plan = stored_in(plan, made, tuple([(y.shape, y.dtype) for y in written]))

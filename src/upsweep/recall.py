@@ -192,7 +192,7 @@ def _learnt(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, sev
     wrote = LIKENESS[type(ran.like)].wrote
     makers = [way.maker(ran.like, y.shape, y.dtype) for y in views.outputs]
     givers = [way.giver(y.shape, y.dtype) for y in views.outputs]
-    if not numbers and len(objects) == 2 and not (plan.reduce or type(xs) is tuple):
+    if not numbers and len(objects) == 2 and type(xs) is not tuple:
         return _known_one(again, readers, makers[0], givers[0], wrote)
     first = next(at for at, x in enumerate(objects) if x is ran.like)
     read_at = [(at, read) for at, read in enumerate(readers) if read is not None]
@@ -231,7 +231,7 @@ def _known_one(
     again: engines.Again, readers: Sequence[Any], make: Callable[[Any], Any], give: Callable[[Any], Any] | None,
     wrote: Callable[[Any], None] | None,
 ) -> Known:  # fmt: skip
-    """The function that runs scans of one array: the shortest way of all."""
+    """The function that runs calls of one array: the shortest way of all."""
     read, read_written = readers
 
     def known(x: Any, initial: Any, out: Any, segments: Any) -> Any:

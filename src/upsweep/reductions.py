@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from upsweep import engine as engines
+from upsweep import recall
 from upsweep.api import Op, last_prefix, scan
 from upsweep.arguments import OutputError, axis_of, check_order, dtypes_of
 from upsweep.components import tupled
@@ -56,16 +57,18 @@ def reduce(
     >>> up.reduce([3, 1, 7, 0], segments=up.segments.groups(["b", "a", "b", "a"])).tolist()
     [10, 1]
     """
-    keywords: dict[str, Any] = {
-        "axis": axis, "reverse": reverse, "initial": initial, "dtype": dtype, "order": order, "map": map, "finish": finish,
-        "threads": threads,
-    }  # fmt: skip
     told = checked(segments)
     if told is not None and out is not None:
         raise OutputError("the number of segments decides the shape of the result: call it without out=")
     try:
         if told is None:
-            return last_prefix(xs, op, out=out, engine=engine, **keywords)
+            return recall.run(
+                xs, op, axis, False, reverse, initial, dtype, out, None, engine, threads, True, None, order, map, finish
+            )  # fmt: skip
+        keywords: dict[str, Any] = {
+            "axis": axis, "reverse": reverse, "initial": initial, "dtype": dtype, "order": order, "map": map, "finish": finish,
+            "threads": threads,
+        }  # fmt: skip
         return _each(xs, op, told, engine, keywords)
     except Elsewhere as there:
         return there.instead(reduce, locals())

@@ -75,7 +75,12 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
         crossed = rows >= LINE and not plan.reduce and any(abs(a[last]) < abs(a[plan.axis]) for a in writes)
         if steps[last] >= steps[plan.axis]:
             short = plan.n < tuning.SHORT or plan.order == "sequential"
-            turned = (short and rows >= 8) or crossed
+            if short and rows < tuning.FEW_ROWS:
+                # Rows whose items lie side by side may themselves lie apart.
+                longest = sizes.index(max(sizes))
+                outer.append(outer.pop(longest))
+                sizes.append(sizes.pop(longest))
+            turned = (short and sizes[-1] >= 8) or crossed
         elif rows * max(d.itemsize for d in plan.accumulators) <= LINE:
             abreast = goes_abreast(plan, strides, last, rows)
             near = rows if rows * steps[last] < LINE and not abreast else 1

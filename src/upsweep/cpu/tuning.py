@@ -55,6 +55,11 @@ SHORT = 1024
 SHORT_STRAIGHT = 32
 """Rows of fewer items also where they could be scanned straight through. ns an item, int32, so and straight: rows of 16 .35 and
 .86, of 50 .95 and .28."""
+FEW_ROWS = 32
+"""Where fewer rows are neighbours in memory, and the items of each lie side by side, the rows of the longest dimension are
+scanned side by side. ns an item so and by neighbours, AMD, loaded, from Fortran's order to C's along the first axis:
+float32 (2, 3, 2028) .64 65, (6, 6, 6000) .43 22, (16, 7, 2321) .63 9, (9, 17, 2790) .34 1.3, (30, 4, 900) .62 4.6,
+int64 .74 25, .47 8.8, .87 3.4, .52 2.1, .86 2.2."""
 TWICE = 1.3
 """What a row costs that is cut into tiles, times what it costs whole: a tile is summed before it is scanned. CPU time of two
 threads over that of one, 2^20 items: float32 1.3 to 1.4, float64 1.6."""

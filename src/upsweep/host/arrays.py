@@ -74,7 +74,7 @@ def copied(x: Any, seen: Any) -> bool:
 
 def empty(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """New memory."""
-    return np.empty(shape, dtype)
+    return memory(like, shape, dtype)(like)
 
 
 def give(like: Any, view: np.ndarray) -> Any:
