@@ -44,10 +44,19 @@ def recurrence_gradients(
     ([0.0, 1.5, 1.5], [1.75, 1.5, 1.0])
     """
     xs, starts = (g, a, h), None if initial is None else (0, 0, initial)
-    like = recurrence_gradients, recall.seen(xs), starts and recall.seen(starts), axis, reverse
+    like = _likeness(xs, starts, axis, reverse)
     made = recall.again(like, xs, starts, None, None)
     db, da = made or recall.learnt(like, xs, starts, None, None, _run, xs, starts, axis, reverse)
     return da, db
+
+
+def known_gradients(g: Any, a: Any, h: Any, *, axis: int, reverse: bool) -> recall.Known | None:
+    """What runs such calls, as `recall.known` says; it gives the gradients of b and a."""
+    return recall.known(_likeness((g, a, h), None, axis, reverse))
+
+
+def _likeness(xs: tuple[Any, ...], starts: tuple[Any, ...] | None, axis: int, reverse: bool) -> Any:
+    return recurrence_gradients, recall.seen(xs), starts and recall.seen(starts), axis, reverse
 
 
 def _run(

@@ -26,7 +26,7 @@ from upsweep.segments import Segments
 Known = Callable[[Any, Any, Any, Any], Any]
 """Runs a call once more, with other arrays, initial values, outputs and segments that are alike; gives None if it did not."""
 
-known_calls: dict[Any, Known] = {}
+known_calls: dict[Any, Callable[..., Any]] = {}
 MOST = 4096
 """Calls that are remembered; one more, and all are forgotten."""
 _NUMBERS = {bool, int, float, complex, *[np.dtype(code).type for code in "?bhilqBHILQefdFD"]}
@@ -66,6 +66,21 @@ def run(
     )  # fmt: skip
 
 
+def keep(like: Any, known: Callable[..., Any]) -> None:
+    """Have calls of a likeness run so."""
+    if len(known_calls) >= MOST:
+        known_calls.clear()
+    known_calls[like] = known
+
+
+def known(like: Any) -> Known | None:
+    """What runs calls of this likeness: `never` where that is known, None where none was remembered."""
+    try:
+        return known_calls.get(like)
+    except TypeError:
+        return None
+
+
 def again(like: Any, xs: Any, initial: Any, out: Any, segments: Any) -> Any:
     """The result of a call of this likeness, run as the call that it is like; None if none was, or it did not run."""
     try:
@@ -85,9 +100,7 @@ def learnt(
     except TypeError:
         known = True
     if not known:
-        if len(known_calls) >= MOST:
-            known_calls.clear()
-        known_calls[like] = _learnt(ran, xs, initial, out, segments, isinstance(y, tuple)) or never
+        keep(like, _learnt(ran, xs, initial, out, segments, isinstance(y, tuple)) or never)
     for part in () if out is None else tupled(out):
         likeness = LIKENESS.get(type(part))
         if likeness is not None and likeness.wrote is not None:

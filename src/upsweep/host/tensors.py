@@ -34,29 +34,45 @@ _known: dict[tuple[Any, ...], list[Alike]] = {}
 
 
 def likeness(xs: tuple[Any, ...]) -> Any:
-    """All that a scan of these tensors is checked for, where nothing but that tells one from another."""
+    """All that a scan of these tensors is checked for, where nothing but that tells one from another: what stands for all that
+    their guard takes for them, or a tuple."""
     recorded, _, forward = homes.followers()
     if forward._current_level >= 0:
         return tuple(map(_asked, xs))
-    shapes = tuple([x.shape for x in xs])
+    try:
+        shapes = tuple([x.shape for x in xs])
+    except RuntimeError:
+        # A nested tensor has none.
+        return tuple(map(_asked, xs))
     for one in _known.get(shapes, ()):
         if one.check(*xs):
-            return one.followed if one.graded and recorded() else one
-    return _made(shapes, xs)
+            break
+    else:
+        one = _made(shapes, xs)
+        if one is None:
+            return tuple(map(_asked, xs))
+    return one.followed if one.graded and recorded() else one
 
 
-def _made(shapes: tuple[Any, ...], xs: tuple[Any, ...]) -> Any:
-    asked, guard = tuple(map(_asked, xs)), _guard()
+def _made(shapes: tuple[Any, ...], xs: tuple[Any, ...]) -> Alike | None:
+    guard, (_, wrapped, _) = _guard(), homes.followers()
     # A guard takes no tensor twice.
-    if guard is None or any(x[-1] for x in asked) or len({*map(id, xs)}) < len(xs):
-        return asked
+    if guard is None or len({*map(id, xs)}) < len(xs) or any(map(wrapped, xs)):
+        return None
+    try:
+        for x in xs:
+            x.stride()
+        one = Alike(xs, guard)
+    except RuntimeError:
+        # A sparse tensor has no strides.
+        return None
     if len(_known) >= _MOST:
         _known.clear()
     alike = _known.setdefault(shapes, [])
     if len(alike) >= _EACH:
         alike.clear()
-    alike.append(Alike(xs, guard))
-    return alike[-1]
+    alike.append(one)
+    return one
 
 
 @cache

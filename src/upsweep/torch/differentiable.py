@@ -13,13 +13,15 @@ from torch.autograd import forward_ad
 from upsweep.homes import compiling, uncompiled
 from upsweep.torch.followers import following, functorch
 from upsweep.torch.operands import accumulator
+from upsweep.torch.ways import Ways
 
 
 def differentiable(
     op: Any, context: Callable[..., None], backward: Callable[..., Any], jvp: Callable[..., Any],
-    fn: Callable[..., Any] | None = None,
+    fn: Callable[..., Any] | None = None, ways: Ways | None = None,
 ) -> Callable[..., Any]:  # fmt: skip
-    """A custom operator in every mode of differentiation. `fn` is called in place of the function behind it, if it is given.
+    """A custom operator in every mode of differentiation. `fn` is called in place of the function behind it, if it is given;
+    `ways` remember its calls.
 
     A custom operator alone has no forward mode, and `torch.func.grad` does not see its gradient. An autograd function has
     both, but the compiler takes none that has a rule for forward mode: it traces the operator itself.
@@ -42,17 +44,26 @@ def differentiable(
         """The same where no transform is at work: PyTorch need not bind arguments to their names for one."""
 
         @staticmethod
-        def forward(ctx: Any, *args: Any) -> Any:
-            output = run(*args)
+        def forward(ctx: Any, *given: Any) -> Any:
+            *args, way = given
+            output = way(*args)
+            if output is None:
+                output = run(*args)
             context(ctx, args, output)
             return output
 
-    for rules in (Rules, Recorded):
-        rules.backward = staticmethod(backward)
-        rules.jvp = staticmethod(nested(jvp))
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            return *backward(ctx, *gradients), None
+
+    Rules.backward = staticmethod(backward)  # type: ignore[assignment]
+    Rules.jvp = staticmethod(nested(jvp))  # type: ignore[assignment]
     op.register_autograd(backward, setup_context=context)
     # Past the method of `torch.autograd.Function`, which looks for transforms once more.
     base: Any = super(torch.autograd.Function, Recorded)
+
+    def recorded(way: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args: base.apply(*args, way)
 
     def call(*args: Any) -> Any:
         if torch._C._is_any_autocast_enabled():
@@ -60,12 +71,21 @@ def differentiable(
         if torch.compiler.is_compiling():
             refuse_tangents()
             return op(*args)
+        known = ways and ways.known(args)
+        if known:
+            output = known(*args)
+            if output is not None:
+                return output
         followed = following(args)
         if not followed:
-            return run(*args)
-        apply = base.apply if followed == "gradients" else Rules.apply
-        # Where the compiler gives a function up, it would still compile the functions that this one calls.
-        return uncompiled(apply, *args) if compiling() else apply(*args)
+            output = run(*args)
+        else:
+            apply = recorded(run) if followed == "gradients" else Rules.apply
+            # Where the compiler gives a function up, it would still compile the functions that this one calls.
+            output = uncompiled(apply, *args) if compiling() else apply(*args)
+        if ways and not known and followed != "more":
+            ways.learn(args, recorded if followed else None)
+        return output
 
     return call
 
@@ -111,14 +131,26 @@ def _primal(x: Any) -> Any:
     return forward_ad.unpack_dual(x).primal if isinstance(x, Tensor) else x
 
 
-def plain(op: Any, fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
+def plain(op: Any, fn: Callable[..., Any] | None = None, ways: Ways | None = None) -> Callable[..., Any]:
     """A custom operator, or the function behind it, or `fn`, where PyTorch has nothing else to do. PyTorch's way to the function
-    takes 100 us, and the first such call imports the compiler.
+    takes 100 us, and the first such call imports the compiler. `ways` remember its calls.
     """
     run = fn or op._init_fn
 
     def call(*args: Any) -> Any:
-        return op(*args) if torch.compiler.is_compiling() or following(args) else run(*args)
+        if torch.compiler.is_compiling():
+            return op(*args)
+        known = ways and ways.known(args)
+        if known:
+            output = known(*args)
+            if output is not None:
+                return output
+        if following(args):
+            return op(*args)
+        output = run(*args)
+        if ways and not known:
+            ways.learn(args)
+        return output
 
     return call
 

@@ -19,14 +19,13 @@ def following(args: tuple[Any, ...]) -> str:
     if (
         forward_ad._current_level >= 0
         or functorch.peek_interpreter_stack() is not None
-        or torch._C._len_torch_dispatch_stack()
-        or (torch._C._is_torch_function_mode_enabled() and not _default_device_alone())
+        or watched()
         or torch._C._get_tracing_state() is not None
     ):
         return "more"
     recorded, found = torch.is_grad_enabled(), ""
     for v in args:
-        if type(v) in _PLAIN:
+        if type(v) in PLAIN:
             continue
         for x in v if type(v) is list else (v,):
             if type(x) not in _TENSORS:
@@ -37,6 +36,14 @@ def following(args: tuple[Any, ...]) -> str:
             elif recorded and x.requires_grad:
                 found = "gradients"
     return found
+
+
+def watched() -> bool:
+    """Whether a mode sees what is done."""
+    return bool(
+        torch._C._len_torch_dispatch_stack()
+        or (torch._C._is_torch_function_mode_enabled() and not _default_device_alone())
+    )
 
 
 def within_gradients() -> bool:
@@ -53,5 +60,5 @@ def _default_device_alone() -> bool:
 
 
 _TENSORS = {Tensor, torch.nn.Parameter}
-_PLAIN = {type(None), bool, int, float, str}
+PLAIN = {type(None), bool, int, float, str}
 _batched, _wrapped = functorch.is_legacy_batchedtensor, functorch.is_functorch_wrapped_tensor

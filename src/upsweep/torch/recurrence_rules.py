@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 
 import upsweep as up
+from upsweep import recall
 from upsweep.torch import adjoint
 from upsweep.torch.differentiable import batched, differentiable, keep, plain
 from upsweep.torch.neighbours import ahead, before, over_starts, segments_of, with_room, zero_before
 from upsweep.torch.operands import readable
+from upsweep.torch.ways import Way, Ways
 
 
 @torch.library.custom_op("upsweep::recurrence", mutates_args=())
@@ -30,9 +32,29 @@ def _recurrence_with_room(
     a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
 ) -> Tensor:
     """The same; the gradient of a may read the state before each item where it lies."""
-    room = a.requires_grad and not (b.is_complex() or adjoint.in_one_pass(a, b, heads, order))
-    out = with_room(b, dim, reverse) if room else None
+    out = with_room(b, dim, reverse) if _reads_before(a, b, heads, order) else None
     return _recurrence_into(out, a, b, initial, heads, dim, reverse, order)
+
+
+def _reads_before(a: Tensor, b: Tensor, heads: Tensor | None, order: str) -> bool:
+    """Whether the gradient of a reads the states before all items as an array."""
+    return a.requires_grad and not (b.is_complex() or adjoint.in_one_pass(a, b, heads, order))
+
+
+def _shorter(
+    a: Tensor, b: Tensor, initial: None, heads: None, dim: int, reverse: bool, order: str
+) -> Way | None:
+    """The way of `_recurrence_with_room` for calls like this one."""
+    if a.shape != b.shape or b.is_complex():
+        return recall.never
+    out = with_room(b, dim, reverse) if _reads_before(a, b, heads, order) else None
+    how = None, "auto", None, False, (1,), order, None, None
+    known = recall.known(recall.alike((a, b), "affine", dim, False, reverse, None, None, out, *how))
+    if known is None or known is recall.never:
+        return known
+    if out is None:
+        return lambda a, b, *_: known((a, b), None, None, None)
+    return lambda a, b, *_: known((a, b), None, with_room(b, dim, reverse), None)
 
 
 def _recurrence_into(
@@ -121,7 +143,7 @@ def _(info: Any, in_dims: Any, g: Any, a: Any, h: Any, initial: Any, heads: Any,
     return made, (0 if rest[-1] else None, 0, None if initial is None else 0)
 
 
-_gradients = plain(_recurrence_gradients, adjoint.gradients)
+_gradients = plain(_recurrence_gradients, adjoint.gradients, Ways(3, adjoint.shorter))
 
 
 def _recurrence_jvp(ctx: Any, da: Any, db: Any, d_initial: Any, *_: Any) -> Tensor:
@@ -144,5 +166,10 @@ def recurrence_tangent(
 
 
 recurrence = differentiable(
-    _recurrence, _recurrence_context, _recurrence_backward, _recurrence_jvp, _recurrence_with_room
+    _recurrence,
+    _recurrence_context,
+    _recurrence_backward,
+    _recurrence_jvp,
+    _recurrence_with_room,
+    Ways(2, _shorter),
 )

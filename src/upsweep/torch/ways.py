@@ -1,0 +1,51 @@
+"""Calls of an operator that are like earlier ones: neither what follows their tensors nor how they run is asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from upsweep import recall
+from upsweep.homes import compiling
+from upsweep.host.tensors import likeness
+from upsweep.torch.followers import PLAIN, watched
+
+Way = Callable[..., Any]
+"""Takes the arguments of a call, and gives what the operator gives; None where it does not know the call. `recall.never` knows
+none."""
+
+
+class Ways:
+    """The ways of an operator's calls with `count` tensors, its first arguments, and with no other ones. `shorter` finds the way
+    of calls like one that ran; None where it may find one later."""
+
+    def __init__(self, count: int, shorter: Callable[..., Way | None]) -> None:
+        self.count, self.shorter = count, shorter
+
+    def known(self, args: tuple[Any, ...]) -> Way | None:
+        """The way of a call that is like an earlier one, where PyTorch's compiler does not trace."""
+        like = self._likeness(args)
+        return None if like is None else recall.known_calls.get(like)
+
+    def learn(self, args: tuple[Any, ...], through: Callable[[Way], Way] | None = None) -> None:
+        """Keep the way of a call that ran, and that nothing but autograd follows, for calls like it: `through` makes of it one
+        that autograd records."""
+        like = self._likeness(args)
+        if like is not None:
+            with torch.no_grad():
+                way = self.shorter(*args)
+            if way is not None:
+                recall.keep(like, through(way) if through and way is not recall.never else way)
+
+    def _likeness(self, args: tuple[Any, ...]) -> Any:
+        """That of a call to which nothing but these arguments matters, or None."""
+        if compiling() or watched():
+            return None
+        # reverse=1 is a mistake also where reverse=True is known.
+        kinds = tuple(map(type, args))
+        if not PLAIN.issuperset(kinds[self.count :]):
+            return None
+        alike = likeness(args[: self.count])
+        return None if type(alike) is tuple else (self, alike, args[self.count :], kinds)
