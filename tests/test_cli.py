@@ -612,3 +612,15 @@ def test_missing_values_are_said(tmp_path: Path, suffix: str, capsys) -> None:
         step = 1.0 if name == "k" else 0.5
         np.testing.assert_allclose(sums[: rows - 3], np.arange(1, rows - 2) * step)
         assert np.isnan(sums[rows - 3 :]).all()
+
+
+def test_a_full_memory_is_said_and_leaves_what_was_done(tmp_path, monkeypatch, capsys):
+    np.save(tmp_path / "x.npy", np.arange(9.0))
+
+    def full(*_: object) -> None:
+        raise MemoryError("malloc of size 9437184 failed")
+
+    monkeypatch.setattr("upsweep.files._scan", full)
+    assert status(tmp_path, "scan", "x.npy", "--out", "y.npy") == 1
+    assert capsys.readouterr().err == "upsweep: there is not enough memory: malloc of size 9437184 failed\n"
+    assert (tmp_path / "y.npy.part" / "job.json").exists()

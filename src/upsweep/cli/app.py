@@ -291,6 +291,8 @@ def _explained(extra: str) -> Iterator[None]:
     except BrokenPipeError:
         # The status that a shell sees of other tools whose reader went; nothing is flushed into the pipe.
         os._exit(141)
+    except MemoryError as full:
+        _fail(f"there is not enough memory: {full}")
     except (ValueError, TypeError, RuntimeError, OSError) as mistake:
         _fail(str(mistake))
 

@@ -23,7 +23,7 @@ SAVE_SECONDS = 2.0
 @contextmanager
 def work_on(source: Path, target: Path, call: str) -> Iterator[Path]:
     """The work folder of this job. It is emptied where it belongs to another job, and removed when this one is done or
-    cannot be done; a kill and a full disk leave it."""
+    cannot be done; a kill, a full disk and a full memory leave it."""
     folder = target.with_name(target.name + ".part")
     folder.mkdir(parents=True, exist_ok=True)
     with _only_one(folder):
@@ -35,7 +35,7 @@ def work_on(source: Path, target: Path, call: str) -> Iterator[Path]:
         try:
             yield folder
         except Exception as error:
-            if getattr(error, "errno", None) != errno.ENOSPC:
+            if getattr(error, "errno", None) != errno.ENOSPC and not isinstance(error, MemoryError):
                 _empty(folder)
             raise
         _empty(folder)
