@@ -93,26 +93,36 @@ def _grown(table):
 
 @_njit
 def _by_hash(numbers, codes, counts, first):
+    table, groups, done = np.zeros((_SLOTS, 2), np.uint64), 0, 0
+    while True:
+        # A loop that made larger tables would look the table itself up for each item: four times the time.
+        done, groups = _by_hash_in(table, numbers, done, groups, codes, counts, first)
+        if done == len(numbers):
+            return groups
+        table = _grown(table)
+
+
+@_njit
+def _by_hash_in(table, numbers, done, groups, codes, counts, first):
+    """Number items from one on until all are done, or the table is full by half: how many items and groups there are now."""
     # Places have no sign: numba asks of a signed place whether it counts from the end.
-    one, table, groups = np.uint64(1), np.zeros((_SLOTS, 2), np.uint64), 0
-    last = np.uint64(_SLOTS - 1)
-    for i in range(len(numbers)):
+    zero, one, last = np.uint64(0), np.uint64(1), np.uint64(len(table) - 1)
+    for i in range(done, len(numbers)):
         # Two numbers never have the same hash.
-        hash_ = _mixed(np.uint64(0), np.uint64(numbers[i]))
+        hash_ = _mixed(zero, np.uint64(numbers[i]))
         at = hash_ & last
-        while table[at, one] and table[at, np.uint64(0)] != hash_:
+        while table[at, one] and table[at, zero] != hash_:
             at = (at + one) & last
         code = np.int64(table[at, one]) - 1
         if code < 0:
+            if 2 * groups == len(table):
+                return i, groups
             code, first[groups] = groups, i
             groups += 1
-            table[at, 0], table[at, 1] = hash_, np.uint64(groups)
-            if 2 * groups > len(table):
-                table = _grown(table)
-                last = np.uint64(len(table) - 1)
+            table[at, zero], table[at, one] = hash_, np.uint64(groups)
         codes[i] = code
         counts[code] += 1
-    return groups
+    return len(numbers), groups
 
 
 def _of_texts(data: np.ndarray, offsets: np.ndarray, most: int) -> Codes:
@@ -193,33 +203,42 @@ def _same(data, at, other, n):
 
 @_njit
 def _by_text(data, starts, stops, codes, counts, first):
-    table, groups = np.zeros((_SLOTS, 2), np.uint64), 0
-    for i in range(len(codes)):
+    table, groups, done = np.zeros((_SLOTS, 2), np.uint64), 0, 0
+    while True:
+        done, groups = _by_text_in(table, data, starts, stops, done, groups, codes, counts, first)
+        if done == len(codes):
+            return groups
+        table = _grown(table)
+
+
+@_njit
+def _by_text_in(table, data, starts, stops, done, groups, codes, counts, first):
+    """Number texts as `_by_hash_in` numbers integers."""
+    zero, one, last = np.uint64(0), np.uint64(1), np.uint64(len(table) - 1)
+    for i in range(done, len(codes)):
         start, n = starts[i], stops[i] - starts[i]
-        hash_, done = np.uint64(n), 0
-        while done + 8 <= n:
-            hash_ = _mixed(hash_, _word(data, start + done, 8))
-            done += 8
-        hash_ = _mixed(hash_, _word(data, start + done, n - done))
+        hash_, read = np.uint64(n), 0
+        while read + 8 <= n:
+            hash_ = _mixed(hash_, _word(data, start + read, 8))
+            read += 8
+        hash_ = _mixed(hash_, _word(data, start + read, n - read))
         # A text of fewer than eight bytes is one word, so no other text of its length has its hash.
         length = np.uint64(min(n, 8)) << np.uint64(32)
-        at = np.int64(hash_ & np.uint64(len(table) - 1))
-        code = np.int64(-1)
-        while table[at, 1]:
-            if table[at, 0] == hash_ and table[at, 1] >> np.uint64(32) << np.uint64(32) == length:
-                code = np.int64(table[at, 1] - length) - 1
+        at, code = hash_ & last, np.int64(-1)
+        while table[at, one]:
+            if table[at, zero] == hash_ and table[at, one] >> np.uint64(32) << np.uint64(32) == length:
+                code = np.int64(table[at, one] - length) - 1
                 known = first[code]
                 if n < 8 or (stops[known] - starts[known] == n and _same(data, start, starts[known], n)):
                     break
                 code = np.int64(-1)
-            at = (at + 1) & (len(table) - 1)
+            at = (at + one) & last
         if code < 0:
-            code = groups
+            if 2 * groups == len(table):
+                return i, groups
+            code, first[groups] = groups, i
             groups += 1
-            first[code] = i
-            table[at, 0], table[at, 1] = hash_, length + np.uint64(groups)
-            if 2 * groups > len(table):
-                table = _grown(table)
+            table[at, zero], table[at, one] = hash_, length + np.uint64(groups)
         codes[i] = code
         counts[code] += 1
-    return groups
+    return len(codes), groups
