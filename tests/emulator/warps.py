@@ -12,9 +12,14 @@ from emulator.ptx import Kernel, State, Word
 WARP = 32
 _LANES = np.arange(WARP)
 _BITS = np.int64(1) << _LANES
-_AT_BARRIERS = (State.ARRIVES, State.BARRIER)
-_FIRST_MEETING = int(State.SHUFFLE_UP)
-_WHERE = [Word.PLACE, Word.STATE, Word.MASK]
+# As plain numbers: warps have some hundred thousand turns in a test, and an enum's member takes longer than the look at a warp.
+_STATE, _MASK, _PATIENCE, _RESULT, _TRUTH = (
+    int(word) for word in (Word.STATE, Word.MASK, Word.PATIENCE, Word.RESULT, Word.TRUTH)
+)
+_RUNS, _ENDED, _ARRIVES, _BARRIER, _FIRST_MEETING = (
+    int(state) for state in (State.RUNS, State.ENDED, State.ARRIVES, State.BARRIER, State.SHUFFLE_UP)
+)
+_WHERE = np.array([Word.PLACE, Word.STATE, Word.MASK])
 _TURNS = 200_000
 """Turns without a block that ends, after which a kernel counts as waiting for ever."""
 
@@ -45,14 +50,20 @@ class Block:
         )
         self.words[threads:, Word.STATE] = State.ENDED
         self.arrived: Counter[int] = Counter()
+        self.states = self.words.reshape(-1, WARP, Word.END)[:, :, _STATE]
+        self.places = [
+            (self.words.ctypes.data + k * self.words.strides[0], self.registers.ctypes.data + k * self.registers.strides[0])
+            for k in range(0, whole, WARP)
+        ]  # fmt: skip
+        """Where the words and the registers of each warp lie."""
+        self.window = self.shared.ctypes.data
 
     def ended(self) -> bool:
-        return bool((self.words[:, Word.STATE] == State.ENDED).all())
+        return bool((self.states == _ENDED).all())
 
     def ready(self) -> list[int]:
         """The warps with a lane that runs."""
-        states = self.words[:, Word.STATE].reshape(-1, WARP)
-        return np.flatnonzero((states == State.RUNS).any(1)).tolist()
+        return np.flatnonzero((self.states == _RUNS).any(1)).tolist()
 
     def turn(self, warp: int, parameter: int, patience: int) -> None:
         """A turn of a warp's lanes, until each ends, waits, or has jumped back that often."""
@@ -61,25 +72,21 @@ class Block:
             if self.late >= 0:
                 return
             self.shared[:] = self.rng.integers(0, 256, self.shared.size, np.uint8)
-        words = self.words[warp * WARP : (warp + 1) * WARP]
-        runs = words[:, Word.STATE] == State.RUNS
-        words[runs, Word.PATIENCE] = patience
-        lanes = int((_BITS * runs).sum())
-        at = self.words.ctypes.data + warp * WARP * self.words.strides[0]
-        registers = self.registers.ctypes.data + warp * WARP * self.registers.strides[0]
-        self.kernel.run(at, registers, lanes, self.shared.ctypes.data, parameter)
-        states = set(words[:, Word.STATE].tolist())
-        if not states.isdisjoint(_AT_BARRIERS):
+        words, states = self.words[warp * WARP : (warp + 1) * WARP], self.states[warp]
+        words[:, _PATIENCE] = patience
+        self.kernel.run(*self.places[warp], _bits(states == _RUNS), self.window, parameter)
+        found = states.tolist()
+        if _ARRIVES in found or _BARRIER in found:
             self._at_barriers(words)
-        if max(states) >= _FIRST_MEETING:
+        if max(found) >= _FIRST_MEETING:
             while self._met(words):
                 pass
 
     def _at_barriers(self, words: np.ndarray) -> None:
-        for state in _AT_BARRIERS:
-            for lane in np.flatnonzero(words[:, Word.STATE] == state):
+        for state in (_ARRIVES, _BARRIER):
+            for lane in np.flatnonzero(words[:, _STATE] == state):
                 barrier, count = int(words[lane, Word.A]), int(words[lane, Word.B]) or self.threads
-                words[lane, Word.STATE] = State.RUNS if state == State.ARRIVES else State.WAITS
+                words[lane, _STATE] = State.RUNS if state == _ARRIVES else State.WAITS
                 self.arrived[barrier] += 1
                 if self.arrived[barrier] == count:
                     self.arrived[barrier] = 0
@@ -89,21 +96,23 @@ class Block:
 
     @staticmethod
     def _met(words: np.ndarray) -> bool:
-        """Lanes of a warp that meet, all of them at one place, exchange what they bring."""
-        states = words[:, Word.STATE]
+        """Lanes of a warp that meet, all of them at one place, exchange what they bring. Whether others wait then."""
+        states = words[:, _STATE]
         waiting = np.flatnonzero(states >= _FIRST_MEETING)
-        if not len(waiting):
-            return False
-        alive = int((_BITS * (states != State.ENDED)).sum())
-        for mask in {int(m) & 0xFFFFFFFF & alive for m in words[waiting, Word.MASK]}:
+        alive = _bits(states != _ENDED)
+        for mask in {m & alive for m in words[waiting, _MASK].tolist()}:
             lanes = _LANES[(mask >> _LANES & 1).astype(bool)]
             there = words[lanes]
-            if there[0, Word.STATE] >= _FIRST_MEETING and (there[:, _WHERE] == there[0, _WHERE]).all():
-                results, truths = _meeting(int(there[0, Word.STATE]), there, lanes)
-                words[lanes, Word.RESULT], words[lanes, Word.TRUTH] = results, truths
-                words[lanes, Word.STATE] = State.RUNS
-                return True
+            if there[0, _STATE] >= _FIRST_MEETING and (there[:, _WHERE] == there[0, _WHERE]).all():
+                results, truths = _meeting(int(there[0, _STATE]), there, lanes)
+                words[lanes, _RESULT], words[lanes, _TRUTH] = results, truths
+                words[lanes, _STATE] = _RUNS
+                return len(waiting) > len(lanes)
         return False
+
+
+def _bits(lanes: np.ndarray) -> int:
+    return int.from_bytes(np.packbits(lanes, bitorder="little"), "little")
 
 
 class Cluster:
@@ -111,7 +120,7 @@ class Cluster:
 
     def __init__(self, blocks: list[Block]) -> None:
         self.blocks = blocks
-        self.windows = np.array([block.shared.ctypes.data for block in blocks])
+        self.windows = np.array([block.window for block in blocks])
         for block in blocks:
             block.words[:, Word.WINDOWS] = self.windows.ctypes.data
 
@@ -177,6 +186,7 @@ def run(
 ) -> None:
     """A launch. `resident` blocks, or two clusters, have their turns at a time; the next ones begin where some end."""
     held = np.frombuffer(parameter.ljust(4096, b"\0"), np.uint8).copy()
+    given = held.ctypes.data
     most = resident if kernel.cluster == 1 else 2
     waiting: Iterator[int] = iter(range(0, grid, kernel.cluster))
     clusters: list[Cluster] = []
@@ -192,7 +202,7 @@ def run(
             raise Stuck(f"{len(clusters)} clusters of {kernel.cluster} blocks wait for ever")
         for k in rng.permutation(len(ready)):
             block, warp = ready[k]
-            block.turn(warp, held.ctypes.data, int(rng.integers(1, 60)))
+            block.turn(warp, given, int(rng.integers(1, 60)))
         turns += len(ready)
         if kernel.cluster > 1:
             for cluster in clusters:
