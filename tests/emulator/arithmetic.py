@@ -259,6 +259,22 @@ def _called(word: str) -> Callable[..., str]:
     return made
 
 
+def _about(made: Callable[[Writer, str], str]) -> Callable[..., str]:
+    """An approximation of f32, here by the number that it approximates. Nothing is flushed to zero."""
+
+    def rounded(w: Writer, mods: list[str], kind: str, v: list[str]) -> str:
+        if kind != "f32" or mods != ["approx", "ftz"]:
+            raise Unknown(".".join((*mods, kind)))
+        return w.as_bits(made(w, w.as_float(v[0], kind)), kind)
+
+    return rounded
+
+
+def _root(w: Writer, mods: list[str], kind: str, v: list[str]) -> str:
+    about = _about(lambda w, x: w.call("sqrt.f32", "float", x))
+    return (about if "approx" in mods else _called("sqrt"))(w, mods, kind, v)
+
+
 def _float_extreme(word: str, zero: str) -> Callable[..., str]:
     """Without NaN, the other operand is the result. Of two zeros, -0 is the smaller one."""
 
@@ -294,8 +310,10 @@ def _sign(word: str) -> Callable[..., str]:
 
 _FLOAT: dict[str, Callable[..., str]] = {
     "add": _floating("fadd"), "sub": _floating("fsub"), "mul": _floating("fmul"), "div": _floating("fdiv"),
-    "fma": _called("fma"), "sqrt": _called("sqrt"), "neg": _sign("neg"), "abs": _sign("abs"),
+    "fma": _called("fma"), "sqrt": _root, "neg": _sign("neg"), "abs": _sign("abs"),
     "max": _float_extreme("ogt", "and"), "min": _float_extreme("olt", "or"),
+    "ex2": _about(lambda w, x: w.call("exp2.f32", "float", x)),
+    "rcp": _about(lambda w, x: w.let(f"fdiv float 1.0, {x}")),
 }  # fmt: skip
 
 

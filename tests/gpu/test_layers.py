@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -44,15 +47,23 @@ def test_gated_layers_keep_their_registers(kernel, layer, few):
     assert spilled(kernel, spec, 90) <= ASIDE.get((nvrtc.nvrtcVersion()[1:], kernel, layer, few), 0)
 
 
+@pytest.mark.parametrize("way", ["gated_lanes", "gated_back_lanes"])
+@pytest.mark.parametrize("piece", gated_layers.LANES)
+def test_lanes_that_walk_alone_keep_their_registers(way, piece):
+    spec, _, memory = gated_layers.spec_of(way, "rg_lru", named("bfloat16"), piece, 3, False)
+    assert spilled(way, spec, 90) == 0
+    assert gated_layers.LANES[piece].blocks * (memory + 1024) <= 228 << 10
+
+
 @pytest.mark.parametrize("room", [99 << 10, 163 << 10, 227 << 10])
 @pytest.mark.parametrize("size", [2, 4, 8])
-@pytest.mark.parametrize("name", sorted({name for name, _ in gated_layers.WARPS}))
+@pytest.mark.parametrize("name", sorted({name for name, _ in gated_layers.SERVING}))
 def test_shared_memory_holds_the_warps_that_serve(name, size, room):
-    """Of the layer with the most arrays, for as many blocks as the table says, on processors of all sizes."""
+    """Of layers with the fewest arrays and the most, for as many blocks as the table says, on processors of all sizes."""
     dtype = {2: "float16", 4: "float32", 8: "float64"}[size]
-    for few in (False, True):
-        _, threads, memory = gated_layers.spec_of(name, "rg_lru", named(dtype), size, 3, few, room)
-        blocks = gated_layers.WARPS[name, "wide" if size == 8 else "few" if few else "many"][2]
+    for few, (layer, arrays) in product((False, True), ARRAYS.items()):
+        spec, threads, memory = gated_layers.spec_of(name, layer, named(dtype), size, arrays, few, room)
+        blocks = int(re.search(r"BLOCKS = (\d+)", spec)[1])
         assert threads > 32
         assert blocks * (memory + 1024) <= room + 1024
 

@@ -40,6 +40,8 @@ _PARTS = {
     "selective_step": f"{_SELECTIVE} selective_step.cu",
     "selective_back": f"{_SELECTIVE} barriers.cuh serving.cuh selective_serving.cuh {_BACK} selective_back.cu",
     "gated": f"{_GATED} barriers.cuh serving.cuh gated.cuh gated.cu",
+    "gated_lanes": f"{_GATED} gated_lanes.cuh gated_lanes.cu",
+    "gated_back_lanes": f"{_GATED} gated_lanes.cuh gated_back_lanes.cu",
     "gated_step": f"{_GATED} gated_step.cu",
     "gated_back": f"{_GATED} barriers.cuh serving.cuh gated.cuh gated_back.cu",
     "total": "narrow.cuh prelude.cuh spec total.cu",

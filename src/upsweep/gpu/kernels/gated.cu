@@ -5,7 +5,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_gated(cons
   extern __shared__ __align__(128) char bytes[];
   auto& memory = Memory<ARRAYS>::begin(bytes);
   const Part part(p);
-  const int warp = (int)threadIdx.x / 32 - 1, lane = threadIdx.x % 32;
+  const int place = (int)threadIdx.x / 32, warp = place - 1 - APART * place / 4, lane = threadIdx.x % 32;
+  if (APART && place && place % 4 == 0) return;
   if (warp < 0) {
     const int channel = channel_of(lane);
     const i64 state = part.sequence * p.channels + part.first + channel;

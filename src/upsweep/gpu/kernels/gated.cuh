@@ -5,7 +5,8 @@
 #include "gated_params.cuh"
 #include "serving.cuh"
 
-constexpr int ARRAYS = Layer::ARRAYS, THREADS = 32 + 32 * SERVERS;
+// Where the walk has a scheduler to itself (APART), every fourth warp, which would share it, does nothing.
+constexpr int ARRAYS = Layer::ARRAYS, THREADS = 32 * (1 + SERVERS + APART * (SERVERS - 1) / 3);
 // Steps that shared memory holds side by side, and such runs of a tile.
 constexpr int RUN = 16 / sizeof(Real), RUNS = STEPS / RUN;
 
@@ -30,7 +31,6 @@ template <int COUNT> struct Memory {
 
 // Walks n steps, one after the other, by f(decay, value), which leaves its result in `value`. Runs are read AHEAD of their turn.
 template <int COUNT, class F> __device__ __forceinline__ void walk(Memory<COUNT>& memory, i64 n, int lane, F&& f) {
-  constexpr int AHEAD = STEPS > 16 ? 3 : 2;
   Run a[RUNS], x[RUNS];
   auto read = [&](const Tile& tile, int i) { a[i] = tile.decay[i][lane]; x[i] = tile.value[i][lane]; };
   int now = 0;

@@ -6,6 +6,7 @@
 constexpr int COUNT = ARRAYS + 2;
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_gated_back(const __grid_constant__ Params p) {
+  static_assert(!APART, "all warps meet in the end");
   extern __shared__ __align__(128) char bytes[];
   auto& memory = Memory<COUNT>::begin(bytes);
   const Part part(p);
