@@ -40,7 +40,7 @@ class Serving(NamedTuple):
     depth: int
     """The tiles that each brings at once."""
     blocks: int
-    """The blocks of a multiprocessor."""
+    """The blocks of a multiprocessor: fewer where one has no room for _BOTH else."""
     steps: int
     """The steps of a tile."""
     ahead: int = 2
@@ -67,6 +67,8 @@ Of a copy, on an H200, in bfloat16 and float32: forwards .75 and .91 with (8, 2,
 .86 with (8, 2, 1), .68 and .81 with (15, 2, 1). With one block forwards, two arrays .75 and .91 with (7, 3, 1, 32, 3), .835 and
 .90 with (6, 3, 1, 32, 6, apart), three arrays .77 and .94, with (12, 3, 1, 16, 2, apart) .80 and .95."""
 _LEAST = 5
+_BOTH = 2
+"""The fewest warps that serve: the walk asks for the next tile before it has done with the one at hand."""
 
 
 class Lanes(NamedTuple):
@@ -184,7 +186,7 @@ def spec_of(
         serving, each = _tiles(name, _kind(name, dtype, arrays, few), arrays, dtype, room)
         if few and serving.servers < _LEAST:
             serving, each = _tiles(name, "wide", arrays, dtype, room)
-        servers = max(1, serving.servers)
+        servers = max(_BOTH, serving.servers)
         memory, threads = servers * each, 32 * (1 + servers + (servers - 1) // 3 * serving.apart)
         numbers |= {"SERVERS": servers, "DEPTH": serving.depth, "BLOCKS": serving.blocks, "MEMORY": memory}
         numbers |= {"STEPS": serving.steps, "AHEAD": serving.ahead, "APART": int(serving.apart)}
@@ -205,7 +207,9 @@ def _tiles(name: str, kind: str, arrays: int, dtype: np.dtype, room: int) -> tup
     serving = SERVING[name, kind]
     item = serving.depth * _read(name, arrays) * dtype.itemsize + 2 * accumulator(dtype).itemsize
     each = serving.steps * CHANNELS * item + 16
-    return serving._replace(servers=min(serving.servers, (room // serving.blocks - 1024) // each)), each
+    fits = {blocks: (room // blocks - 1024) // each for blocks in range(1, serving.blocks + 1)}
+    blocks = max((b for b in fits if fits[b] >= _BOTH), default=1)
+    return serving._replace(servers=min(serving.servers, fits[blocks]), blocks=blocks), each
 
 
 def _read(name: str, arrays: int) -> int:
