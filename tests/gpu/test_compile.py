@@ -188,10 +188,10 @@ def _linked(op: Operator, names: Sequence[Any]) -> Linked:
     return Linked("upsweep_operator", op, (parts, parts), parts)
 
 
-FRAMES = {("rows from columns", 86): 8, ("rows from columns", 89): 8}
+FRAMES = {("rows from columns", 86): 8, ("rows from columns", 89): 8, ("narrow", 100): 8}
 """Bytes of local memory that these kernels are known to use."""
-FRAMES_OF = {(13, 0): {("uneven", 100): 8, ("narrow", 100): 8, ("f2", 100): 8}}
-"""The same by the version of the compiler. CUDA 13.0's puts eight bytes aside in three kernels: in the uneven one it is an
+FRAMES_OF = {(13, 0): {("uneven", 100): 8, ("f2", 100): 8}}
+"""The same by the version of the compiler. CUDA 13.0's puts eight bytes aside in two kernels: in the uneven one it is an
 address that a block needs once, when it leaves.
 """
 

@@ -106,7 +106,7 @@ template <class T, int N> __device__ __forceinline__ void decode_all(const T (&x
 // Whether a byte of the word, without its sign, is at least `least`: then the highest bit of its byte is set.
 __device__ __forceinline__ unsigned at_least(unsigned least, unsigned four) { return (four & 0x7f7f7f7fu) + (128 - least) * 0x01010101u; }
 // A number that overflows, or that is not one, comes as the largest code or above it. Where no item of the run does, nothing is
-// left to do. The code of what overflows is the one after the largest; four are converted one by one where a NaN, which comes as
+// left to do. The code of what overflows is the one after the largest; all are converted one by one where a NaN, which comes as
 // 0x7f, is among them.
 template <class T, int N> __device__ __forceinline__ void encode_all(const float (&x)[N], T (&y)[N]) {
   unsigned four[N / 4], large = 0;
@@ -115,18 +115,22 @@ template <class T, int N> __device__ __forceinline__ void encode_all(const float
     four[i] = rounded_four(T{}, x + 4 * i);
     large |= at_least(T::largest, four[i]);
   }
-  if (large & 0x80808080u)
+  if (large & 0x80808080u) {
+    unsigned nan = 0;
 #pragma unroll
-    for (int i = 0; i < N / 4; i++) {
-      const bool nan = at_least(0x7f, four[i]) & 0x80808080u;
+    for (int i = 0; i < N / 4; i++) nan |= at_least(0x7f, four[i]);
+    if (nan & 0x80808080u) {
 #pragma unroll
-      for (int k = 0; k < 4; k++) if (fabsf(x[4 * i + k]) > as_float(most<T>)) four[i] += 1u << 8 * k;
-      if (nan) {
+      for (int i = 0; i < N / 4; i++) {
         four[i] = 0;
 #pragma unroll
         for (int k = 0; k < 4; k++) four[i] |= (unsigned)encoded_by_instruction(T{}, x[4 * i + k]).bits << 8 * k;
       }
+    } else {
+#pragma unroll
+      for (int k = 0; k < N; k++) if (fabsf(x[k]) > as_float(most<T>)) four[k / 4] += 1u << 8 * (k % 4);
     }
+  }
   memcpy(y, four, N);
 }
 #endif
