@@ -45,6 +45,12 @@ def _long() -> Iterator[Call]:
     yield Call("add-float32", ((100_003, 333), 0), exclusive=True, initial="rows")
     yield Call("add-float16", ((200_003, 201), 0), reverse=True)
     yield Call("add-int32", ((300_003, 50), 0), out="in place")
+    # Lanes hold whole lines of bytes, and words of bytes by eight warps.
+    for i, columns in enumerate((5, 6, 7, 13, 33, 65, 66, 95, 98, 127, 333, 999)):
+        subject = ("add-int8", "max-int8", "xor-uint8", "mul-bool")[i % 4]
+        at = ((16 * (400_000 // columns), columns), 0)
+        yield Call(subject, at, reverse=i % 2 > 0, exclusive=i % 4 < 3 and i % 3 > 0)
+    yield Call("add-float16", ((50_003, 1001), 0), exclusive=True)
     # rows side by side that are reduced block by block
     yield Call("hash-identity", ((3, 70_001, 49), 1), reduce=True, reverse=True, initial="rows")
     yield Call("affine-float32-float32", ((65_536, 130), 0), reduce=True)

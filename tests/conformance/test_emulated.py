@@ -140,6 +140,9 @@ STAGED = [
     Call("add-int32", ((4097, 50), 0), reverse=True),
     Call("add-float32", ((4000, 13), 0), reverse=True),
     Call("last-float32", ((20_001, 2), 0), exclusive=True, initial="rows"),
+    # Lanes hold whole lines of bytes.
+    Call("add-int8", ((9001, 65), 0)),
+    Call("max-int8", ((3, 9600, 7), 1), reverse=True, exclusive=True, out="in place"),
 ]
 """Columns that have more than two stages in each form, where they are enough."""
 
@@ -157,6 +160,7 @@ def test_columns_of_more_stages_have_the_oracles_bits(emulated, monkeypatch):
     monkeypatch.setattr(shapes, "chip", lambda arch: shapes.CHIPS[90])
     monkeypatch.setattr(columns, "_fill", counted)
     monkeypatch.setattr(columns, "light", lambda plan: True)
+    monkeypatch.setattr(columns, "FLAT_LEAST", 0)
     emulated.forget()
     for call in STAGED:
         assert wrong(call, emulated, draws=1) is None, call

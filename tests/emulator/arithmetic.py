@@ -16,7 +16,7 @@ BITS = {
     "f32": 32,
     "f64": 64,
 }
-BITS |= {"f16x2": 32, "bf16x2": 32, "e4m3x2": 16, "e5m2x2": 16}
+BITS |= {"f16x2": 32, "bf16x2": 32, "s16x2": 32, "u16x2": 32, "e4m3x2": 16, "e5m2x2": 16}
 NARROW = {"e4m3x2": np.dtype(ml_dtypes.float8_e4m3fn), "e5m2x2": np.dtype(ml_dtypes.float8_e5m2)}
 FLOATS = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double"}
 ORDERS = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
@@ -129,9 +129,14 @@ def _multiplied_added(w: Writer, mods: list[str], kind: str, v: list[str]) -> st
 
 
 def _extreme(word: str) -> Callable[..., str]:
-    return lambda w, mods, kind, v: w.call(
-        f"{kind[0] if kind[0] == 's' else 'u'}{word}.i{BITS[kind]}", f"i{BITS[kind]}", *v
-    )
+    def made(w: Writer, mods: list[str], kind: str, v: list[str]) -> str:
+        name, whole = f"{'s' if kind[0] == 's' else 'u'}{word}", f"i{BITS[kind]}"
+        if not kind.endswith("x2"):
+            return w.call(f"{name}.{whole}", whole, *v)
+        halves = [w.let(f"bitcast i32 {x} to <2 x i16>") for x in v]
+        return w.let(f"bitcast <2 x i16> {w.call(f'{name}.v2i16', '<2 x i16>', *halves)} to i32")
+
+    return made
 
 
 def _field(w: Writer, mods: list[str], kind: str, v: list[str]) -> str:

@@ -96,7 +96,15 @@ def test_many_tiles_of_columns_have_more_stages_where_they_fit(dtype, shape, arc
 
 @pytest.mark.parametrize(
     ("dtype", "columns", "form"),
-    [("f4", 333, (16, 8, 3)), ("f4", 3001, (8, 16, 2)), ("f2", 101, (16, 16, 3)), ("f2", 127, (32, 8, 3))],
+    [
+        ("f4", 333, (16, 8, 3)),
+        ("f4", 3001, (8, 16, 2)),
+        ("f2", 101, (16, 16, 3)),
+        ("f2", 127, (32, 8, 3)),
+        ("f2", 3001, (8, 16, 2)),
+        ("i1", 999, (16, 8, 3)),
+        ("i1", 333, (16, 8, 2)),
+    ],
 )
 def test_lines_that_begin_anywhere_share_a_block_by_their_width(dtype, columns, form):
     """Twice the warps of half the items, where shared memory and the look-back allow."""
@@ -314,6 +322,8 @@ def test_a_lane_holds_as_many_items_as_flags_and_code_allow(op, flags, kernel):
         (ops.ADD, "i1", (500, 1002), 0, {"reduce": True}, False),
         (ops.ADD, "i1", (500, 1002), 0, {"phase": 1}, False),
         (ops.ADD, "i1", (5000, 65), 0, {}, False),
+        (ops.ADD, "i1", (100_000, 65), 0, {}, True),
+        (ops.ADD, "i1", (100_000, 65), 0, {"phase": 2}, False),
         (ops.ADD, "i1", (500, 1000), 1, {}, False),
         (ops.ADD, "i1", (500, 1000), 0, {"initial": True}, False),
         (ops.ADD, "i1", (500, 1000), 0, {"segmented": True}, False),
@@ -467,6 +477,18 @@ def test_lines_of_few_columns_are_one_stretch(columns, flags, stretch):
     assert choice.shape.stretch == stretch
     assert choice.column_groups == (1 if stretch else -(-columns // 32))
     assert choice.shared_bytes(plan) <= shapes.chip(90).shared
+
+
+@pytest.mark.parametrize("arch", sorted(shapes.CHIPS))
+@pytest.mark.parametrize("columns", [5, 6, 7, 13, 33, 65, 66, 98, 127])
+def test_lanes_hold_whole_lines_of_bytes_in_an_odd_number_of_words(columns, arch):
+    plan, choice = chosen((ops.ADD, ["i1"], (1 << 22, columns), 0, {"exclusive": True}), arch)
+    shape = choice.shape
+    assert choice.shared_bytes(plan) <= shapes.chip(arch).shared
+    if arch == 90 or shape.flat:
+        bytes_of_a_lane = shape.items * (32 // shape.lanes) * columns // 32
+        assert bytes_of_a_lane % 8 == 4
+        assert choice.column_groups == 1
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from upsweep.gpu.layout import Lane, Layout
-from upsweep.gpu.shapes.columns import RAGGED
 from upsweep.operator import Operator
 from upsweep.operators import on_words, ops
 from upsweep.plan import Plan
@@ -27,12 +26,7 @@ def ragged(plan: Plan, layout: Layout) -> tuple[Plan, Layout] | None:
     """The same where lines begin at any byte, alike in all arrays, and the last word of a line may have fewer bytes; None where
     there is no such scan."""
     op = _on_words(plan, layout)
-    if (
-        op is None
-        or plan.reduce
-        or layout.dims[-1] < RAGGED
-        or len({x.begins() for x in layout.arrays()}) > 1
-    ):
+    if op is None or plan.reduce or len({x.begins() for x in layout.arrays()}) > 1:
         return None
     plan, words = _words(plan, layout, op)
     return plan, replace(words, bytes=layout.dims[-1])

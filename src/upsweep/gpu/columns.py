@@ -11,14 +11,17 @@ from upsweep.gpu import functions
 from upsweep.gpu.choice import Choice
 from upsweep.gpu.demands import light, turned_piece, words, words_read
 from upsweep.gpu.layout import Lane, Layout, patched, turned
-from upsweep.gpu.shapes import LINE, ROWS, SEVERAL, WARPS, Chip
+from upsweep.gpu.shapes import LINE, ROWS, SEVERAL, WARPS, Chip, Shape
 from upsweep.gpu.shapes.columns import (
+    FLAT,
+    FLAT_LEAST,
     LITTLE,
     MANY,
     NARROW,
     STRETCHED,
     STRETCHED_HALVES,
     for_columns,
+    for_flat,
     for_loose,
     for_stages,
     for_stretch,
@@ -26,6 +29,7 @@ from upsweep.gpu.shapes.columns import (
     for_uneven,
 )
 from upsweep.gpu.sharing import begin, element_of, item_of, patch, patches, pitch, places_of_lines, rounded_up
+from upsweep.operator import identity_of
 from upsweep.plan import Plan
 
 
@@ -78,6 +82,13 @@ class Columns(Choice):
         *inputs, heads = patches(self.layout, self.shape)
         return inputs, places_of_lines(plan, self.layout, self.shape), heads
 
+    def spec(self, plan: Plan) -> str:
+        (neutral,) = (identity_of(plan.op, plan.accumulators) or (0,)) if self.layout.bytes else (0,)
+        flat = (
+            f"constexpr bool FLAT = {str(self.shape.flat).lower()};\nconstexpr unsigned NEUTRAL = {neutral}u;"
+        )
+        return f"{flat}\n{super().spec(plan)}"
+
     def moved(self, plan: Plan, x: Lane, at: int, read: bool) -> dict[str, Any]:
         loose = patched(x) and at >= 0
         grain = self._grain_read(x) if read else self._grain_written(plan, x, at)
@@ -122,6 +133,10 @@ def choose(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     turning = [x for x in (*layout.moving(), *layout.stores) if turned(x)]
     if turning:
         line = 4
+    for shape in for_flat(layout.bytes) if loose and layout.bytes % 4 else ():
+        made = Columns(shape, layout, columns, chip)
+        if _are_flat(plan, layout, shape) and shape.blocks * made.shared_bytes(plan) <= chip.shared:
+            return made
     size, dense = 0 if layout.bytes else sum(sizes), loose and _are_stretch(layout, columns, STRETCHED_HALVES)
     while True:
         shape = for_columns(
@@ -140,7 +155,7 @@ def choose(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             piece = min(turned_piece(layout, x, SEVERAL) // x.size for x in turning)
             shape = for_turned(shape, min(sizes), piece)
         elif loose and _are_stretch(layout, columns, STRETCHED):
-            shape = for_stretch(shape, columns, sum(sizes), alone, item > MANY)
+            shape = for_stretch(shape, columns, sum(sizes), alone, item > MANY, layout.bytes > 0)
         elif shape.lanes == 32 and _are_uneven(layout):
             grain = _grain(layout, 64 * shape.vector, columns)
             if loose and (grain < 4 or (item == 1 and grain < 16)):
@@ -201,6 +216,13 @@ def _are_stretch(layout: Layout, columns: int, most: int) -> bool:
         and (1 if layout.bytes else 2) < columns <= most
         and layout.n * columns >= NARROW
     )
+
+
+def _are_flat(plan: Plan, layout: Layout, shape: Shape) -> bool:
+    """Whether lanes may hold whole lines of bytes, as they lie: these are short, one behind another, and begin at a word."""
+    many = layout.n * prod(layout.dims[:-1]) * layout.bytes >= FLAT_LEAST
+    even = all(begin(shape, x) % 4 == 0 for x in layout.arrays())
+    return many and even and not plan.segmented and _are_stretch(layout, layout.dims[-1], FLAT)
 
 
 def _are_uneven(layout: Layout) -> bool:

@@ -18,6 +18,7 @@ from upsweep.gpu.choice import Choice, tickets_ahead
 from upsweep.gpu.layout import Layout, arrange
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.shapes import Chip
+from upsweep.gpu.shapes.columns import RAGGED
 from upsweep.gpu.sharing import node_words
 from upsweep.gpu.text import arity
 from upsweep.gpu.view import View
@@ -189,7 +190,7 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice]:
     words = bytewise.ragged(plan, layout) if choice.shape.loose else None
     if words is not None:
         joined = sweeps.choose(*words, chip)
-        if joined.shape.loose:
+        if joined.shape.flat or (joined.shape.loose and layout.dims[-1] >= RAGGED):
             return words[0], joined
     return plan, choice
 

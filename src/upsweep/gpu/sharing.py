@@ -121,7 +121,9 @@ def patches(layout: Layout, shape: Shape) -> list[int]:
     for x in layout.loads:
         places.append(-1 if x.still else end)
         end += 0 if x.still else patch(shape, x) if patched(x) else _list(shape, x.size)
-    return [*places, end]
+    # What each lane keeps of the lanes before it: a line, in an odd number of words.
+    kept = 128 * shape.strips * (layout.dims[-1] | 1) if shape.flat else 0
+    return [*places, end + kept]
 
 
 def _list(shape: Shape, size: int) -> int:
@@ -188,6 +190,6 @@ def begin(shape: Shape, x: Lane) -> int:
 
 def _pad(shape: Shape, size: int, line: int) -> int:
     """Bytes between runs of whole lines, so that lanes meet each bank once."""
-    if shape.lanes == 32:
+    if shape.lanes == 32 or shape.flat:
         return 0
     return (max(16, shape.lanes * size) - shape.items * line) % 128 // 16 * 16

@@ -54,7 +54,7 @@ constexpr bool WHOLE = COLUMNS > 0, RAGGED = LINE_BYTES > 0;
 template <class T, int PITCH, int PHASE> struct Loose {
   static constexpr int SIZE = sizeof(T), UNIT = RAGGED ? 1 : SIZE, LINE = PITCH, WIDE = PITCH < 0 ? -PITCH : PITCH;
   // Between runs lie as many bytes as let lanes meet each bank once.
-  static constexpr int PAD = SUBS > 1 ? ((max_of(16, LANES * SIZE) - ITEMS * WIDE) % 128 + 128) % 128 / 16 * 16 : 0, HIGH = ITEMS * WIDE + PAD;
+  static constexpr int PAD = SUBS > 1 && !FLAT ? ((max_of(16, LANES * SIZE) - ITEMS * WIDE) % 128 + 128) % 128 / 16 * 16 : 0, HIGH = ITEMS * WIDE + PAD;
   static constexpr bool BACK = PITCH < 0;
   // Runs without bytes between them are one stretch: a piece that two stretches share would come twice, each time in part.
   static constexpr int RUN = BACK ? -HIGH : HIGH, COUNT = !WHOLE ? HEIGHT : PAD > 0 ? HEIGHT / ITEMS : 1;

@@ -4,22 +4,29 @@
 // columns. The pass is the one of tiles.cu. Its look-back goes column by column (column_lookback.cuh), with as many
 // serving warps for 32 columns as there are stages.
 #include "thread.cuh"
-#include "column_moves.cuh"
+#include "column_lines.cuh"
 
 // A ticket after a block's first. Where there is a block for each tile, none takes two.
 __device__ __forceinline__ i64 next_ticket(const Params& p) { return gridDim.x >= p.tickets ? p.tickets : take_ticket(p); }
+
+// Operators on bytes allow any order: a prefix after the other takes half the operations of the tree's sweeps.
+constexpr bool CHAINED = RAGGED && SUBS == 1 && !SEGMENTED;
 
 // The warps that read, sum and write.
 struct Worker : Mover {
   using Mover::read;
 
-  // The run as it is combined, swept up; `swept` are its heads, swept up likewise.
-  __device__ __forceinline__ void read(int k, int v, int strip, const Spot& at, Item (&x)[ITEMS], u32& swept) const {
+  // The run as it is combined.
+  __device__ __forceinline__ void read_items(int k, int v, int strip, const Spot& at, Item (&x)[ITEMS]) const {
     Given given[ITEMS];
     read(k, v, strip, at, given);
     Indices index(p, first(at) + run(strip) * ITEMS);
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) x[i] = Map()(given[i], index[i]);
+  }
+  // The same swept up; `swept` are its heads, swept up likewise.
+  __device__ __forceinline__ void read(int k, int v, int strip, const Spot& at, Item (&x)[ITEMS], u32& swept) const {
+    read_items(k, v, strip, at, x);
     up_sweep(x, swept);
   }
 
@@ -61,6 +68,15 @@ struct Worker : Mover {
 #endif
   }
 
+  // Of lines that lanes hold whole: the first word of a strip, and what lanes keep of the runs before their own.
+  __device__ __forceinline__ u32* runs_of(int k, int strip) const {
+    u32* words = (u32*)(patch(k) + Input<0>::begin);
+    return Held::word(Input<0>::pitch < 0 ? words + STRIPS * 32 * Held::RUN - 1 : words, strip * 32 * Held::RUN);
+  }
+  __device__ __forceinline__ u32* kept(int k, int strip) const {
+    return (u32*)(patch(k) + WARP_BYTES) - (STRIPS - strip) * Held::STRIP;
+  }
+
   __device__ __forceinline__ void sum(int k) const {
     Spot at = s.spots[k & 3];
     __syncwarp();  // every lane's copies of this tile have landed
@@ -68,6 +84,14 @@ struct Worker : Mover {
 #pragma unroll 1
     for (int i = 0; i < VECTOR * STRIPS; i++) {
       int v = i / STRIPS, strip = i % STRIPS;
+      if constexpr (FLAT) {
+        u32* runs = runs_of(k, strip);
+        Held::sum_run(Held::word(runs, lane * Held::RUN));
+        __syncwarp();  // all lanes have summed theirs
+        Element e = Held::sum_runs(runs, kept(k, strip), sub, own);
+        if (sub == SUBS - 1) s.sums[stage_of(k)][part(strip)][own] = e;
+        continue;
+      }
       Item x[ITEMS];
       u32 swept = heads_of_run(k, v, strip, at);
       keep_heads(k, v, strip, swept);
@@ -77,23 +101,43 @@ struct Worker : Mover {
     }
   }
 
+  // The prefixes of a run.
+  __device__ __forceinline__ void scan(int k, int v, int strip, const Spot& at, i64 column, Item (&x)[ITEMS]) const {
+    Prefix before = {s.prefixes[stage_of(k)][part(strip)][32 * v + own], INITIAL || at.t > 0 || part(strip) > 0};
+    if constexpr (CHAINED) {
+      read_items(k, v, strip, at, x);
+      Item last = select(before.some, before.value, Item{NEUTRAL});
+#pragma unroll
+      for (int i = 0; i < ITEMS; i++) {
+        Item next = op(last, x[i]);
+        x[i] = EXCLUSIVE ? last : next;
+        last = next;
+      }
+    } else {
+      u32 heads_of_items = kept_heads(k, v, strip), swept = heads_of_items;
+      read(k, v, strip, at, x, swept);
+      Item start = {}, next = {};
+      if (EXCLUSIVE || (SEGMENTED && INITIAL)) start = start_of(p, at.row, column);
+      if constexpr (!EXCLUSIVE) next = s.prefixes[stage_of(k)][part(strip) + 1][32 * v + own];
+      if constexpr (SUBS > 1) {
+        down_sweep_subs(before, sub, up_sweep_subs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), sub), own, start);
+        Item following = from_lane(before.value, (lane + LANES) % 32);
+        next = select(sub == SUBS - 1, next, following);
+      }
+      results(x, heads_of_items, swept, before, next, start);
+    }
+  }
+
   __device__ __forceinline__ void finish(int k, int v, int strip, const Spot& at) const {
-    Item x[ITEMS];
-    u32 heads_of_items = kept_heads(k, v, strip), swept = heads_of_items;
-    read(k, v, strip, at, x, swept);
+    if constexpr (FLAT) {
+      Held::finish_run(Held::word(runs_of(k, strip), lane * Held::RUN), kept(k, strip) + lane * Held::STEP,
+                       s.prefixes[stage_of(k)][part(strip)], at.t > 0 || part(strip) > 0);
+      return;
+    }
     i64 j = first(at) + run(strip) * ITEMS, column = at.column + 32 * v + own;
     bool exists = column < p.columns;
-    Item start = {};
-    if (EXCLUSIVE || (SEGMENTED && INITIAL)) start = start_of(p, at.row, exists ? column : p.columns - 1);
-    Prefix before = {s.prefixes[stage_of(k)][part(strip)][32 * v + own], INITIAL || at.t > 0 || part(strip) > 0};
-    Item next = {};
-    if constexpr (!EXCLUSIVE) next = s.prefixes[stage_of(k)][part(strip) + 1][32 * v + own];
-    if constexpr (SUBS > 1) {
-      down_sweep_subs(before, sub, up_sweep_subs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), sub), own, start);
-      Item following = from_lane(before.value, (lane + LANES) % 32);
-      next = select(sub == SUBS - 1, next, following);
-    }
-    results(x, heads_of_items, swept, before, next, start);
+    Item x[ITEMS];
+    scan(k, v, strip, at, exists ? column : p.columns - 1, x);
     Given given[ITEMS];
     Result y[ITEMS];
     if constexpr (READS_AGAIN) read(k, v, strip, at, given);

@@ -63,8 +63,9 @@ STRIPS = 4
 """The most strips of a warp, where lines are so short that a tile would have few bytes."""
 
 RAGGED = 96
-"""Columns of bytes from which four are a word though lines begin at any byte. Of a copy (H200), byte by byte -> so: 101 columns
-.54 -> .59, 333 .40 -> .63, truths in 999 .41 -> .63; but 65 .53 -> .47, 7 .57 -> .47, as a lane's word may be cut."""
+"""Columns of bytes from which four are a word though lines begin at any byte, where lanes do not hold whole lines. Of a copy
+(H200), byte by byte -> so: 101 columns .54 -> .59, 333 .40 -> .63, truths in 999 .41 -> .63; but 65 .53 -> .47, 7 .57 -> .47, as
+a lane's word may be cut."""
 
 LOOSE = 256
 """Bytes of a line of a tile, where lines begin anywhere, by half the warps. Of a copy (H200): 333 columns of f4 .61 -> .69, in
@@ -74,6 +75,17 @@ three blocks .65, 3001 .67 -> .71, .61; with flags of each .29 -> .66. Of two by
 WIDE = 2048
 """Columns of words whose lines begin anywhere from which twice the warps hold half the items, in two stages: 3001 columns of f4
 .777 -> .795 of a copy, but 333 .785 -> .741, as each look-back then has less time (H200)."""
+
+FLAT, FLAT_LEAST = 32, 1 << 22
+"""The most words of a line of bytes of which lanes hold several, and the least bytes of all. Of a copy (H200): 1 MiB of 7 and 65
+columns .32 both ways, 4 MiB .42 -> .46 and .40 -> .44."""
+
+FLAT_FORMS = ((15, 400, 4, 2, 2), (7, 200, 8, 2, 2), (0, 250, 8, 3, 1))
+"""By the least bytes of a line: the most that a lane holds, warps, stages, blocks."""
+
+HALVES_WIDE = 1000
+"""Columns of two bytes whose lines begin anywhere from which 16 warps hold 8 items of 256 columns each. Of a copy (H200): bf16 of
+1001 columns .664 -> .683, 2049 .632, 3001 .658 -> .699, 5001 .683 -> .730."""
 
 LITTLE = 4
 """An input of columns does not decide how wide lines are, if it is so many times narrower than the widest one, or more."""
@@ -101,15 +113,16 @@ def for_columns(
     return Shape(items, warps, blocks, lanes=lanes, vector=vector)
 
 
-def for_stretch(shape: Shape, columns: int, size: int, single: bool, many: bool) -> Shape:
+def for_stretch(shape: Shape, columns: int, size: int, single: bool, many: bool, ragged: bool) -> Shape:
     """Tiles of some 32 KiB, of lines with all columns, `size` bytes a column. Where several lanes share a column of `single`
-    words of two bytes or more, tiles are twice as high, and a block is alone. Of `many` words lanes hold fewer items."""
+    words of two bytes or more, tiles are twice as high, and a block is alone. Of `many` words lanes hold fewer items. `ragged`
+    words of bytes go in eight warps of half the items: 333 bytes .650 -> .662 of a copy, their maxima .659 -> .670 (H200)."""
     sets = -(-columns // 32)
     items, warps, room, blocks = shape.items, shape.warps, STRETCH, shape.blocks
     items = min(items, MANY_STRETCHED) if many else items
     if single and size > 1 and shape.lanes < 32:
         items, room, blocks = 2 * items, 2 * room, 1
-    elif items * warps * columns * size > room and sets > 2:
+    elif items * warps * columns * size > room and sets > 2 and not ragged:
         warps = max(1, warps // 2)
     elif items * warps * columns * size > room:
         items //= 2
@@ -119,6 +132,25 @@ def for_stretch(shape: Shape, columns: int, size: int, single: bool, many: bool)
     strips = min(STRIPS, power_of_two_below(room // tile))
     return replace(
         shape, items=items, warps=warps, vector=sets, strips=strips, blocks=blocks, stretch=columns, loose=True
+    )  # fmt: skip
+
+
+def for_flat(size: int) -> tuple[Shape, ...]:
+    """Tiles of whole lines of `size` bytes, the best first that fits. A lane holds an odd number of times as many lines as end at
+    a word, so that lanes meet each bank once. Of a copy (H200), byte by byte, or from 96 columns on in words by lines, -> so: 5
+    columns .465 -> .745, 7 .585 -> .790, 10 .407 -> .79, 13 .466 -> .805, 17 .454 -> .79, 25 .603 -> .81, 33 .468 -> .805, 50
+    .595 -> .79, 65 .545 -> .757, 95 .591 -> .68, 101 .600 -> .686, 127 .686 -> .706. With half and a third of the lines a lane,
+    as lanes and warps share their sums as often, 7 columns .737 and .62, 33 .73.
+    """
+    lanes, lines = power_of_two(-(-size // 4)), 4 if size % 2 else 2
+    most, *form = next(form for least, *form in FLAT_FORMS if size >= least)
+    times = (max(1, most // (lines * size)) - 1) // 2 * 2 + 1
+    forms = [(8, 2, 1), (4, 3, 1)] if times == 1 else [form]
+    return tuple(
+        Shape(
+            lanes * lines * times, warps, blocks, lanes=lanes, stages=stages, stretch=-(-size // 4), loose=True, flat=True
+        )
+        for warps, stages, blocks in (*forms, (4, 2, 1))
     )  # fmt: skip
 
 
@@ -180,7 +212,7 @@ def for_stages(shape: Shape, columns: int, size: int, dense: bool) -> tuple[Shap
     of the time before: lines of words that begin anywhere, 333 of f4 .92, 201 .92, 1001 .94, 257 .99, but 150 1.05 and 130
     1.11, as a second part has few; stretches of f4, 24 .92, 33 .88, 50 .95, 64 .95, 65 .92, 96 .97, 101 .97, 13 with half the
     items .95, but 3 1.05; of bf16 101 .93, 128 .91, 130 .71, 201 .88, 257 .84, 333 .94, 351 .95, but 65 1.11, 255 1.04; of 333
-    bytes, four a word, 1.44. 101 of bf16 run at .690 of a copy in eight warps of 32 items, at .700 in sixteen of 16.
+    bytes, four a word, 1.44, of 999 .91. 101 of bf16 run at .690 of a copy in eight warps of 32 items, at .700 in sixteen of 16.
     """
     # Two parts of 128 columns leave few lanes idle.
     full = 224 < columns <= 256
@@ -195,11 +227,14 @@ def for_stages(shape: Shape, columns: int, size: int, dense: bool) -> tuple[Shap
             return ()
         pair = replace(shape, warps=8, blocks=2, stages=4 if columns <= 32 else 3)
         return pair, replace(shape, blocks=1, stages=3)
+    if shape.loose and size == 2:
+        wide = replace(shape, items=8, vector=8, warps=16, blocks=1)
+        return (wide,) if columns >= HALVES_WIDE else ()
     if shape.loose:
         few = columns <= STRETCHED or 3 * columns < 256 * -(-columns // 128)
         items, warps, stages = (8, 16, 2) if columns >= WIDE else (16, 8, 3)
         block = replace(shape, items=items, vector=4, warps=warps, blocks=1, stages=stages)
-        return () if size != 4 or few else (block,)
+        return () if size not in (0, 4) or few else (block,)
     if shape.lanes <= 2 and size == 4:
         return (replace(shape, blocks=2, stages=3),)
     return replace(shape, warps=2 * shape.warps, blocks=1, stages=3), replace(shape, blocks=2, stages=3)
