@@ -329,3 +329,18 @@ def test_errors_of_arrays_say_what_to_pass(tmp_path):
     zarr.open_group(tmp_path / "weather.zarr", mode="w").create_array("rain", data=np.ones(3))
     with pytest.raises(up.files.FileError, match=r"a group of them \(rain\)"):
         up.scan_file(tmp_path / "weather.zarr", tmp_path / "y.zarr")
+
+
+def test_groups_do_not_import_pandas(tmp_path):
+    """It takes as long to import as ten million rows to scan. Keys are texts with missing ones, and whole numbers."""
+    (tmp_path / "t.csv").write_text("zone,day,v\na,1,1\n,2,2\na,1,3\n,2,4\n")
+    run = (
+        "import sys, upsweep as up\n"
+        "up.scan_file('t.csv', 't.parquet', columns=['v'], segments=up.segments.groups('zone', 'day'))\n"
+        "up.scan_file('t.parquet', 'y.csv', columns=['v'], segments=up.segments.groups('zone', 'day'))\n"
+        "print('pandas' in sys.modules, open('y.csv').read().split()[1:])"
+    )
+    got = subprocess.run(
+        [sys.executable, "-c", run], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert got.stdout == "False ['a,1,1', ',2,2', 'a,1,5', ',2,8']\n", got.stderr

@@ -11,7 +11,7 @@ import numpy as np
 
 from upsweep.files import arrays
 from upsweep.files.blocks import Table, ahead
-from upsweep.files.keys import Keys, parts_of
+from upsweep.files.keys import Keys, integers, parts_of
 from upsweep.files.tables import Columns, Report, numbers_of
 from upsweep.files.work import cut, load, store
 from upsweep.segments import SegmentError, Segments
@@ -187,7 +187,7 @@ def _store(batch: Any, values: int, bits: int, path: Path, parts: Path) -> list[
     import pyarrow as pa
 
     of_row = parts_of(batch.columns[values:], bits)
-    ordered = batch.take(pa.array(np.argsort(of_row, kind="stable")))
+    ordered = batch.take(integers(np.argsort(of_row, kind="stable")))
     counts = np.bincount(of_row, minlength=1 << bits)
     with pa.ipc.new_file(str(path), batch.schema) as file:
         for stop, count in zip(np.cumsum(counts).tolist(), counts.tolist()):

@@ -70,15 +70,16 @@ def _of_array(values: np.ndarray) -> Any:
     if kind in "US":
         return _of_column(pa.array(values.tolist(), pa.string() if kind == "U" else pa.binary()))
     if kind == "f" and values.itemsize <= 8:
-        return _integers(float_bits(values))
+        return integers(float_bits(values))
     if kind in "mM":
-        return _integers(values.view(np.int64))
+        return integers(values.view(np.int64))
     if kind not in "biu":
         raise SegmentError(f"keys of groups in a file are numbers, times or text, not {values.dtype}")
-    return _integers(values.astype(np.int64))
+    return integers(values.astype(np.int64))
 
 
-def _integers(values: np.ndarray) -> Any:
+def integers(values: np.ndarray) -> Any:
+    """Integers in Arrow's memory. Arrow's own way there imports pandas, and so do its scalars."""
     import pyarrow as pa
 
     return pa.Array.from_buffers(pa.int64(), values.size, [None, pa.py_buffer(np.ascontiguousarray(values))])
@@ -92,7 +93,7 @@ def _of_column(column: Any) -> Any:
         column = column.dictionary_decode()
     t = column.type
     if is_.is_floating(t):
-        return _integers(float_bits(numbers_of(column)))
+        return integers(float_bits(numbers_of(column)))
     if is_.is_integer(t) or is_.is_boolean(t) or (is_.is_temporal(t) and t.bit_width <= 64):
         if not is_.is_boolean(t) and t.bit_width == 64:
             return column.view(pa.int64())
@@ -127,15 +128,17 @@ def _hashes(key: Any) -> np.ndarray:
 
     if not len(key):
         return np.zeros(0, np.uint64)
+    validity, *buffers = key.buffers()
     if key.type == pa.int64():
-        return np.frombuffer((key.fill_null(0) if key.null_count else key).buffers()[1], np.uint64)[
-            key.offset : key.offset + len(key)
-        ]
-    texts = key.fill_null("" if key.type == pa.large_string() else b"") if key.null_count else key
-    _, offsets, data = texts.buffers()
-    places = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    bytes_ = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
-    return _text_hashes(bytes_, places[:-1], np.diff(places))
+        hashes = np.frombuffer(buffers[0], np.uint64)[key.offset : key.offset + len(key)]
+    else:
+        places = np.frombuffer(buffers[0], np.int64)[key.offset : key.offset + len(key) + 1]
+        bytes_ = np.frombuffer(buffers[1], np.uint8) if buffers[1] else np.empty(0, np.uint8)
+        hashes = _text_hashes(bytes_, places[:-1], np.diff(places))
+    if not key.null_count:
+        return hashes
+    valid = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")
+    return np.where(valid[key.offset : key.offset + len(key)], hashes, np.uint64(0))
 
 
 def _text_hashes(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:

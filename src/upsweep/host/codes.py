@@ -137,8 +137,10 @@ def _of_arrow(key: Any) -> np.ndarray | Texts:
     import pyarrow as pa
 
     if str(key.type) in ("string", "large_string", "string_view"):
-        # No text has such a byte: what is missing is a text of its own.
-        texts = key.cast(pa.large_string()).cast(pa.large_binary()).fill_null(b"\xff")
+        # No text has such a byte: what is missing is a text of its own. A scalar of Arrow's own making would import pandas.
+        ends, byte = np.array([0, 1], np.int64).view(np.uint8), np.array([255], np.uint8)
+        missing = pa.Array.from_buffers(pa.large_binary(), 1, [None, pa.py_buffer(ends), pa.py_buffer(byte)])
+        texts = key.cast(pa.large_string()).cast(pa.large_binary()).fill_null(missing[0])
         texts = texts.combine_chunks() if hasattr(texts, "combine_chunks") else texts
         _, offsets, data = texts.buffers()
         starts = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
