@@ -123,6 +123,7 @@ SEEN = [
     ("threads", lambda x, i: {"threads": 1}),
     ("initial", lambda x, i: {"initial": i}),
     ("initial of a row", lambda x, i: {"initial": x[0] + np.uint64(i)}),
+    ("narrow initial of a row", lambda x, i: {"initial": x[0].astype("u2") + np.uint16(i)}),
     ("dtype", lambda x, i: {"dtype": "u8"}),
     ("order", lambda x, i: {"order": "sequential"}),
     ("order reversed", lambda x, i: {"order": "sequential", "reverse": True, "initial": np.uint64(i)}),

@@ -61,7 +61,7 @@ def test_wherever_rows_begin(name, pitch):
 @pytest.mark.parametrize("started", [False, True])
 def test_forms(exclusive, segmented, started):
     case = CASES["hash-u64"]
-    for rows, columns in ((16, 5), (100, 40), (67, 523)):
+    for rows, columns in ((1, 40), (2, 40), (3, 40), (16, 5), (17, 40), (18, 40), (100, 40), (67, 523)):
         (x,) = case.draw((rows, columns))
         heads = np.random.default_rng(2).random((rows, columns)) < 0.1 if segmented else None
         flags = None if heads is None else up.segments.flags(heads)

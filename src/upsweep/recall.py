@@ -188,8 +188,10 @@ def _learnt(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, sev
     ]
     dtypes = [*plan.loads, *[None] * (len(views.heads) + len(views.outputs)), *plan.accumulators]
     numbers: list[tuple[int, Callable[[Any], Any]]] = []
+    starts = len(objects) - len(views.starts)
     for at, (x, dtype) in enumerate(zip(objects, dtypes)):
-        if dtype is not None and is_number(x):
+        converted = at >= starts and type(x) is np.ndarray and x.dtype != dtype
+        if dtype is not None and (is_number(x) or converted):
             hold = _holder(x, dtype)
             if hold is None:
                 return None

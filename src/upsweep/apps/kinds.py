@@ -32,8 +32,8 @@ def enter(*given: Any, labels: bool = False) -> tuple[Any, list[Any], Callable[[
     >>> type(x).__name__, nothing, give(x + 1).tolist()
     ('ndarray', None, [2, 3])
     """
-    if {type(x) for x in given} <= _PLAIN:
-        return np, [view(given[0]), *(None if x is None else view(x) for x in given[1:])], _given
+    if _PLAIN.issuperset(map(type, given)):
+        return np, [view(given[0]), *[x if x is None else view(x) for x in given[1:]]], _given
     there = next((x for x in given if engines.on_gpu(x)), None)
     if there is None:
         if labels:
@@ -161,8 +161,9 @@ def _plain(y: Any) -> np.ndarray:
 
 
 def _given(y: Any) -> Any:
-    """A result as it is given back where NumPy's arrays came in."""
-    y = _plain(y)
+    """A result as it is given back where NumPy's arrays came in, in C's order."""
+    if type(y) is not np.ndarray or not y.flags.c_contiguous:
+        y = np.asarray(y, order="C")
     return y if y.ndim else y[()]
 
 

@@ -29,7 +29,6 @@ def push(L, A, count, chunks, w):
     while count >> level & 1:
         aim(L, A, 0, STACK, components, level * w)
         aim(L, A, components, TOTAL, components, 0)
-        aim(L, A, 2 * components, TOTAL, components, 0)
         ask(L, A, JOIN, 0, w, 0, 0, 0)
         level += 1
     for c in range(components):
@@ -105,9 +104,11 @@ def publish(L, A, sync, first, t, level_of_sum, w):
         parent = index(tiles, level + 1, t >> 1)
         if fetch_add(sync + LINE * parent + 8, 1) == 0:
             break
+        aim_node(L, A, 0, first + index(tiles, level, t | 1))
+        aim_node(L, A, components, first + parent)
+        for c in range(components):
+            copy_bytes(peek(A, components + c), peek(A, c), w * peek(part(L, c), SIZE))
         aim_node(L, A, 0, first + index(tiles, level, t & ~1))
-        aim_node(L, A, components, first + index(tiles, level, t | 1))
-        aim_node(L, A, 2 * components, first + parent)
         ask(L, A, JOIN, 0, w, 0, 0, 0)
         store_release(sync + LINE * parent, 1)
         level, t = level + 1, t >> 1

@@ -92,8 +92,8 @@ def aim_lines(L, A, slot, row):
 
 @of_words
 def repeat_last(L, A, c, w, m):
-    """Rows that the quadruples of a panel of m rows lack become copies of the last row."""
-    for row in range(m, ROW if m > 7 else (m + 3) // 4 * 4):
+    """Rows that the quadruples of a panel of m rows lack become copies of the last row. Less than four rows are no quadruple."""
+    for row in range(m, ROW if m > 7 else 8 if m > 4 else 4 if m == 4 else m):
         copy_bytes(panel_row(L, A, c, row), panel_row(L, A, c, m - 1), w * peek(part(L, c), SIZE))
 
 

@@ -154,8 +154,7 @@ def count(x: np.ndarray, bins: int) -> tuple[np.ndarray, int]:
     """The number of times that each of 0 ... bins - 1 occurs in `x`, and their sum; items outside of these are left out."""
     if len(x) <= SHARE:
         whole = np.zeros(bins, np.int64)
-        _count_chunk(x, whole)
-        return whole, int(whole.sum())
+        return whole, _count_chunk(x, whole)
     share = max(share_of(len(x)), bins)
     counts = np.zeros((-(-len(x) // share), bins), np.int64)
     each_chunk(len(x), lambda lo, hi: _count_chunk(x[lo:hi], counts[lo // share]), share)
@@ -248,6 +247,11 @@ def _own_chunk(offsets, lo, hi, owner, rank):
 
 @_njit
 def _count_chunk(x, counts):
+    """Count items into bins, and return how many lay in one."""
+    outside = 0
     for v in x:
         if 0 <= v < len(counts):
             counts[v] += 1
+        else:
+            outside += 1
+    return len(x) - outside

@@ -149,9 +149,9 @@ def joiners(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any) -> tupl
 
     @inner
     def join(frame, w):
-        left, right, target = S_take(frame, 0, 1), S_take(frame, C, 1), S_take(frame, 2 * C, 1)
+        left, right = S_take(frame, 0, 1), S_take(frame, C, 1)
         for j in range(w):
-            S_write(target, j, combine(S_read(left, j), S_read(right, j)))
+            S_write(right, j, combine(S_read(left, j), S_read(right, j)))
 
     @inner
     def fold_row(frame, w, apart):

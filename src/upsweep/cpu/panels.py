@@ -10,7 +10,7 @@ from upsweep.cpu.address import byte_at, caller, copy_bytes, peek, poke
 from upsweep.cpu.frame import aim, ask, panel_row, part, place_of, whole_blocks
 from upsweep.cpu.mapped import bring_operands, hand_result, hand_results, repeat_last
 from upsweep.cpu.memory import of_words
-from upsweep.cpu.words import DOWN, JOIN, ROW, SINK_WORDS, UP, Part, Sink, Word
+from upsweep.cpu.words import DOWN, FOLD, JOIN, ROW, SINK_WORDS, UP, Part, Sink, Word
 
 COMPONENTS, VALUES, SINKS, EXCLUSIVE, SEGMENTED, SINK_AT, FLAGS, PITCH, INPUTS, MAP, FINISH = map(
     int,
@@ -101,8 +101,20 @@ def bring(L, A, first, m, w):
 
 
 @of_words
+def join_rows(L, A, left, right, w):
+    components = peek(L, COMPONENTS)
+    aim_panel(L, A, 0, components, left)
+    aim_panel(L, A, components, components, right)
+    ask(L, A, JOIN, 0, w, 0, 0, 0)
+
+
+@of_words
 def climb(L, A, w, m):
-    """Sweep a chunk up."""
+    """Sweep a chunk up. Of less than four rows the first two alone have a sum that counts."""
+    if m < 4:
+        if m > 1:
+            join_rows(L, A, 0, 1, w)
+        return
     aim_panel(L, A, 0, peek(L, COMPONENTS), 0)
     ask(L, A, UP, peek(L, PITCH), w, m, 0, 0)
 
@@ -127,12 +139,14 @@ def settle(L, A, w, m, first):
 
 
 @of_words
-def join_rows(L, A, left, right, w):
-    components = peek(L, COMPONENTS)
-    aim_panel(L, A, 0, components, left)
-    aim_panel(L, A, components, components, right)
-    aim_panel(L, A, 2 * components, components, right)
-    ask(L, A, JOIN, 0, w, 0, 0, 0)
+def fold_row(L, A, before, row, w):
+    """A row of sums becomes prefixes, from the prefixes of the row `before`."""
+    components, values = peek(L, COMPONENTS), peek(L, VALUES)
+    aim(L, A, 0, START, values, 0)
+    aim_panel(L, A, values, values, before)
+    aim_panel(L, A, 2 * values, components, row)
+    aim_panel(L, A, 2 * values + components, values, row)
+    ask(L, A, FOLD, 0, w, 0, 0, 1)
 
 
 @of_words
@@ -167,7 +181,11 @@ def descend(L, A, m, w, known, whole):
     """The prefixes of m rows from the prefixes at BEFORE, if those are `known`; END holds the prefixes behind a `whole` chunk."""
     if known:
         put(L, A, -1, w, BEFORE)
-        settle(L, A, w, m, 0)
+        if m > 3:
+            settle(L, A, w, m, 0)
+        else:
+            for row in range(m):
+                fold_row(L, A, 1 if row == 2 else -1, row, w)
     else:
         if m > 11:
             join_rows(L, A, 7, 11, w)

@@ -37,7 +37,9 @@ def radix_sort(
     """
     few = x.itemsize >= 4 and len(x) < FEW[x.itemsize]
     if values is None and (few or _numpy_is_faster(x.dtype)):
-        ordered = np.sort(x)
+        # `np.sort`, which does the same, takes half a microsecond more.
+        ordered = x.copy()
+        ordered.sort()
         if _as_if_stable(x, ordered):
             return np.ascontiguousarray(ordered[::-1]) if falling else ordered, None
     if values is not None:
