@@ -85,7 +85,7 @@ def of_scalars(fn, dtype):
     with np.errstate(all="ignore"):
         try:
             made = [fn(a, b) for a, b in zip(*operands(dtype))]
-            kind = np.result_type(*(np.asarray(m).dtype for m in made)).kind
+            kind = np.result_type(*made).kind
             if "biufc".index(kind) > max("biufc".index(dtype.kind), 2):
                 return None
             return np.array([np.asarray(m).astype(dtype) for m in made])
@@ -198,6 +198,25 @@ def test_the_greatest_common_divisor_of_math_is_a_whole_number_of_pythons(engine
     divisors = up.scan(x, "last", map=lambda v: math.gcd(v, 6) + 2**40, engine=engine)
     assert divisors.dtype == np.int64
     assert (divisors - 2**40).tolist() == [6, 2, 6, 6, 2]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("fn", "dtype"),
+    [
+        (lambda a: (a if a < 5 else -1, a if a < 5 else 1000), "u1"),
+        (lambda a: (a - 5 if a > 5 else 0, a == 2**63, np.less(a, np.int64(-1)), round(a), int(a) < 7), "u8"),
+        (lambda a: (a == 2**63, a < 2**63, a < 2**64 - 5, a != np.uint64(2**63), abs(int(a > 0) - 3)), "i8"),
+        (lambda a: (np.left_shift(a, a + a), np.floor_divide(a, a - a)), "u2"),
+    ],
+)
+def test_whole_numbers_stay_what_they_are(engine, fn, dtype):
+    ends = np.iinfo(dtype)
+    x = np.array([3, 7, ends.min, ends.max, ends.max // 2 + 1, ends.max - 15], dtype)
+    with np.errstate(all="ignore"):
+        wanted = [[int(part) for part in fn(item)] for item in x]
+    got = up.scan(x, "last", finish=fn, engine=engine)
+    assert np.transpose([part.astype(object) for part in got]).tolist() == wanted
 
 
 def test_other_functions_are_compiled_as_ever():

@@ -188,7 +188,7 @@ def _floats(kinds: Iterable[Any]) -> bool:
 
 def _int(x: Any = 0) -> Any:
     return (
-        _number(x, np.dtype(np.uint64 if x.dtype.kind == "u" else np.int64))
+        _number(x, np.dtype(np.uint64 if x.dtype == np.uint64 else np.int64))
         if isinstance(x, Value)
         else int(x)
     )

@@ -13,9 +13,9 @@ import numpy as np
 from upsweep.function import Function
 from upsweep.numpy_engine.functions import adopted
 from upsweep.numpy_engine.operators import said_by
-from upsweep.numpy_engine.typed import ANSWER, Columns, data_of, kind_of, operand
+from upsweep.numpy_engine.typed import ANSWER, Columns, Value, data_of, kind_of, operand
 from upsweep.operator import uncompilable
-from upsweep.scalars.rules import dtype_of, joined
+from upsweep.scalars.rules import dtype_of, joined, weak
 
 PATHS, QUESTIONS = 256, 64
 """The most paths that are taken, and the most questions on each that are answered both ways: a loop asks a question at every
@@ -65,7 +65,12 @@ def _parts(result: Any) -> Columns:
 
 def _common(parts: Sequence[Any]) -> np.dtype:
     """The dtype for the results of all paths. Numbers of Python take the dtype of the others, if it can hold them."""
-    common = dtype_of(joined(*map(kind_of, parts)))
+    kinds = [kind_of(x) for x in parts]
+    common = dtype_of(joined(*kinds))
+    if common.kind not in "iu":
+        return common
+    if wholes := [x.dtype for x in parts if isinstance(x, Value) and x.pythons]:
+        common = np.result_type(*wholes, *[k for k in kinds if not weak(k)])
     lowest = np.iinfo(common) if common.kind in "iu" else None
     if lowest and any(isinstance(x, int) and not lowest.min <= x <= lowest.max for x in parts):
         return np.result_type(common, np.int64)

@@ -35,11 +35,11 @@ def _evaluated(
     fn = adopted(fn)
 
     def columns(result: Any) -> Columns:
-        return _columns(result, dtypes)
+        return _settled(_columns(result, dtypes), dtypes)
 
     def call(*arguments: Columns) -> Columns:
         try:
-            return _settled(evaluate(fn, arguments, columns, len(dtypes)), dtypes)
+            return evaluate(fn, arguments, columns, len(dtypes))
         except Exception as error:
             raise uncompilable(op, said_by(error)) from error
 

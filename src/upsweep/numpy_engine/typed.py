@@ -172,11 +172,12 @@ def applied(ufunc: np.ufunc, *operands: Any, fn: Callable[..., Any] | None = Non
 
 
 def _compared(ufunc: np.ufunc, *operands: Any) -> Value:
-    return Value(
-        ufunc(
-            *(data_of(x).astype(d) for x, d in zip(operands, compared(ufunc, tuple(map(kind_of, operands)))))
-        )
-    )
+    for x in operands:
+        if isinstance(x, int) and not isinstance(x, bool):
+            fitting(x, np.dtype(np.uint64 if x > 0 else np.int64))
+    arrays, kinds = [data_of(x) for x in operands], tuple(map(kind_of, operands))
+    dtypes = compared(ufunc, kinds, tuple([x.dtype for x in arrays]))
+    return Value(ufunc(*[x.astype(d) for x, d in zip(arrays, dtypes)]))
 
 
 def _raised(base: Any, exponent: Any) -> Value:

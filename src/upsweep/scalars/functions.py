@@ -12,7 +12,7 @@ from numba import from_dtype, types
 from numba.np.numpy_support import as_dtype
 
 from upsweep.keys import is_numpys
-from upsweep.scalars.operations import OPERATORS, Operation, cast, fit, own
+from upsweep.scalars.operations import COMPARISONS, OPERATORS, UFUNCS, Operation, cast, fit, own
 from upsweep.scalars.rules import convertible, dtype_of, joined, resolved, weak
 from upsweep.scalars.types import Scalar, Table, kind_of, kinds_of, plain, scalar_of
 
@@ -62,7 +62,7 @@ def _number(of: Callable[[Any], Any]) -> Operation:
 
 
 def _whole(dtype: np.dtype) -> Any:
-    return types.uint64 if dtype.kind == "u" else types.int64
+    return types.uint64 if dtype == np.uint64 else types.int64
 
 
 def _extreme(op: Any) -> Operation:
@@ -73,10 +73,8 @@ def _extreme(op: Any) -> Operation:
         if kinds is None or len(args) < 2:
             return None
         kind = joined(*kinds)
-        if weak(kind):
-            return from_dtype(dtype_of(kind))
-        fit(args, [kind] * len(args))
-        return Scalar(kind)
+        fit(args, [dtype_of(kind)] * len(args))
+        return from_dtype(dtype_of(kind)) if weak(kind) else Scalar(kind)
 
     def code(context, builder, signature, values):
         ty = signature.return_type
@@ -165,14 +163,8 @@ def _library(fn: Any) -> Operation:
     return Operation(typed, code)
 
 
-def _power() -> Operation:
-    """`np.power`: of integers the operator, whose exponents may be negative."""
-    of_integers, general = OPERATORS[operator.pow], _library(np.power)
-
-    def of(args: Sequence[Any]) -> Operation:
-        kinds = kinds_of(args) if len(args) == 2 else None
-        return of_integers if kinds and resolved(np.power, kinds)[-1].kind in "iu" else general
-
+def _chosen(of: Callable[[Sequence[Any]], Operation]) -> Operation:
+    """The operation that `of` chooses for operands of these types."""
     return Operation(
         lambda context, args: of(args).typed(context, args),
         lambda context, builder, signature, values: of(signature.args).code(
@@ -181,10 +173,36 @@ def _power() -> Operation:
     )
 
 
+def _beside(op: Any) -> Operation:
+    """A function of Python's that is an operator too: of Python's numbers alone the compiler's own."""
+    of_scalars, general = OPERATORS[op], _library(op)
+    return _chosen(lambda args: of_scalars if any(isinstance(a, Scalar) for a in args) else general)
+
+
+def _as_operator(ufunc: np.ufunc, op: Any) -> Operation:
+    """A ufunc: of integers the operator, which wraps, shifts, divides and compares as NumPy does."""
+    of_integers, general = OPERATORS[op], _library(ufunc)
+
+    def of(args: Sequence[Any]) -> Operation:
+        kinds = kinds_of(args) if any(isinstance(a, Scalar) for a in args) else None
+        if (
+            kinds
+            and len(kinds) == ufunc.nin
+            and all(d.kind in "iu" for d in resolved(ufunc, kinds)[: ufunc.nin])
+        ):
+            return of_integers
+        return general
+
+    return _chosen(of)
+
+
 _BUILTINS: dict[Any, Operation] = {
-    abs: OPERATORS[abs],
+    abs: _beside(abs),
     pow: OPERATORS[operator.pow],
-    np.power: _power(),
+    **{
+        ufunc: _as_operator(ufunc, op)
+        for op, ufunc in (*UFUNCS.items(), *COMPARISONS.items(), (operator.pow, np.power))
+    },
     divmod: _quotient_and_remainder(),
     min: _extreme(operator.lt),
     max: _extreme(operator.gt),

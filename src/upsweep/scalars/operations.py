@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir
 from numba import from_dtype, types
+from numba.np.numpy_support import as_dtype
 
 from upsweep.scalars.rules import Refused, compared, dtype_of, fitting, power, resolved
 from upsweep.scalars.types import Scalar, kind_of, kinds_of, plain
@@ -142,11 +143,31 @@ def _comparison(op: Any, ufunc: np.ufunc) -> Operation:
         return None if kinds is None or not compared(ufunc, kinds) else Scalar(np.dtype(bool))
 
     def code(context, builder, signature, values):
-        dtypes = compared(ufunc, tuple(map(kind_of, signature.args)))
+        held = tuple([as_dtype(plain(t)) for t in signature.args])
+        dtypes = compared(ufunc, tuple(map(kind_of, signature.args)), held)
+        mixed = {d.kind for d in dtypes} == {"i", "u"} and np.dtype(np.uint64) in dtypes
+        if mixed:
+            dtypes = tuple([np.dtype(f"{d.kind}8") for d in dtypes])
         values = [cast(context, builder, v, t, d) for v, t, d in zip(values, signature.args, dtypes)]
+        if mixed:
+            return _signs_apart(builder, _SIGNS[op], dtypes[0].kind == "i", *values)
         return own(op, context, builder, values, list(map(from_dtype, dtypes)), types.boolean)
 
     return Operation(typed, code)
+
+
+_SIGNS = {
+    operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=", operator.eq: "==", operator.ne: "!=",
+}  # fmt: skip
+
+
+def _signs_apart(builder: Any, sign: str, first: bool, a: Any, b: Any) -> Any:
+    """A signed integer beside an unsigned one, each of 64 bits, which the compiler itself compares as float64. `first`: a is the
+    signed one."""
+    zero = a.type(0)
+    told = builder.icmp_signed(sign, a, zero) if first else builder.icmp_signed(sign, zero, b)
+    below = builder.icmp_signed("<", a if first else b, zero)
+    return builder.select(below, told, builder.icmp_unsigned(sign, a, b))
 
 
 def _power() -> Operation:

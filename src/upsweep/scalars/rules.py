@@ -80,8 +80,11 @@ def power(base: Kind, exponent: Kind) -> tuple[np.dtype, bool]:
     return made, made.kind in "iu" or exponent is int
 
 
-def compared(ufunc: np.ufunc, kinds: tuple[Kind, ...]) -> tuple[np.dtype, ...]:
-    """The dtypes that operands are compared in: integers as the numbers that they are, whatever their widths."""
+def compared(
+    ufunc: np.ufunc, kinds: tuple[Kind, ...], held: tuple[np.dtype, ...] | None = None
+) -> tuple[np.dtype, ...]:
+    """The dtypes that operands are compared in: integers as the numbers that they are, whatever their widths. `held` are the
+    dtypes in which an engine has them, where Python's may be unsigned."""
     if all(k is int or (not weak(k) and k.kind in "iu") for k in kinds):
-        return tuple(map(dtype_of, kinds))
+        return held or tuple(map(dtype_of, kinds))
     return resolved(ufunc, kinds)[:2]

@@ -25,6 +25,9 @@ class Scalar(types.Type):
 
     def unify(self, typingctx: Any, other: Any) -> Any:
         kind = kind_of(other)
+        if kind is int and self.dtype.kind in "iu" and not _fits(other, self.dtype):
+            # On one path stands a whole number of Python's that would wrap in the dtype of the other.
+            kind = as_dtype(plain(other))
         return None if kind is None else Scalar(joined(self.dtype, kind))
 
     def can_convert_to(self, typingctx: Any, other: Any) -> Any:
@@ -61,6 +64,13 @@ def kind_of(ty: Any) -> Kind | None:
     if ty in (types.float64, types.complex128):
         return float if ty == types.float64 else complex
     return as_dtype(ty) if isinstance(ty, (types.Number, types.Boolean)) else None
+
+
+def _fits(ty: Any, dtype: np.dtype) -> bool:
+    """Whether a whole number of Python's, known to the compiler by its type alone or as a literal, is one of a dtype."""
+    if isinstance(ty, types.IntegerLiteral):
+        return np.iinfo(dtype).min <= ty.literal_value <= np.iinfo(dtype).max
+    return np.can_cast(as_dtype(plain(ty)), dtype)
 
 
 def kinds_of(args: Iterable[Any]) -> tuple[Kind, ...] | None:
