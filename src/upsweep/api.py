@@ -227,7 +227,8 @@ def cumulative_prod(
     segments: Segments | None = None,
     order: str = "tree",
 ) -> Any:
-    """Running products along an axis, as the Python array API standard names and defines them; see `cumulative_sum`.
+    """Running products along an axis, as the Python array API standard names and defines them: arguments are those of
+    `cumulative_sum`, errors those of `scan`.
 
     >>> import upsweep as up
     >>> up.cumulative_prod([1, 2, 3, 4]).tolist()

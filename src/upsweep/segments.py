@@ -67,30 +67,56 @@ def no_groups(segments: Segments) -> None:
 
 
 def flags(f: Any) -> Segments:
-    """`f[i]` is true where a segment starts (bool or integers, of the data's shape or 1-D along the axis)."""
+    """`f[i]` is true where a segment starts (bool or integers, of the data's shape or 1-D along the axis). The first item starts
+    one in any case. The scan raises a SegmentError where flags have another length or dtype.
+
+    >>> import upsweep as up
+    >>> up.scan([1, 2, 3, 4], segments=up.segments.flags([False, False, True, False])).tolist()
+    [1, 3, 3, 7]
+    """
     return Segments("flags", f)
 
 
 def ends(e: Any) -> Segments:
     """`e[i]` is true at the last item of a segment, as a reinforcement learner's `done` is (bool or integers, of the data's
-    shape or 1-D along the axis)."""
+    shape or 1-D along the axis). The scan raises a SegmentError where they have another length or dtype.
+
+    >>> import upsweep as up
+    >>> up.scan([1, 2, 3, 4], segments=up.segments.ends([False, True, False, False])).tolist()
+    [1, 3, 3, 7]
+    """
     return Segments("ends", e)
 
 
 def offsets(o: Any) -> Segments:
     """`o` holds where each segment starts and, last, where the data ends, as in CSR: m + 1 integers for m segments, from
-    0 to n, never falling; a segment may be empty."""
+    0 to n, never falling; a segment may be empty. The scan raises a SegmentError for any others.
+
+    >>> import upsweep as up
+    >>> up.scan([1, 2, 3, 4], segments=up.segments.offsets([0, 2, 2, 4])).tolist()
+    [1, 3, 3, 7]
+    """
     return Segments("offsets", o)
 
 
 def lengths(lengths: Any) -> Segments:
-    """The length of each segment: m integers that add up to n."""
+    """The length of each segment: m integers, none negative, that add up to n. The scan raises a SegmentError for any others.
+
+    >>> import upsweep as up
+    >>> up.scan([1, 2, 3, 4], segments=up.segments.lengths([2, 0, 2])).tolist()
+    [1, 3, 3, 7]
+    """
     return Segments("lengths", lengths)
 
 
 def keys(k: Any) -> Segments:
     """A segment is a run of equal keys (any dtype that compares; of the data's shape or 1-D along the axis). A NaN equals no
-    other key."""
+    other key. The scan raises a SegmentError where keys have another length, or cannot be told to be equal or different.
+
+    >>> import upsweep as up
+    >>> up.scan([1, 2, 3, 4], segments=up.segments.keys(["a", "a", "b", "b"])).tolist()
+    [1, 3, 3, 7]
+    """
     return Segments("keys", _told_apart(k))
 
 
@@ -100,6 +126,7 @@ def groups(*k: Any) -> Segments:
     Each group is scanned by itself, with the bits of a scan of its items alone. Several keys make a group of the items for
     which all of them agree. Keys are 1-D along the axis: numbers, times, strings, categories, objects that hash, from NumPy,
     pandas, polars or pyarrow; on a GPU they may also be numbers there. Missing keys (NaN, None) are a group of their own.
+    Without any keys, or in a scan with keys of another length, this is a SegmentError.
 
     >>> import upsweep as up
     >>> shop, sold = ["a", "b", "a", "a", "b"], [1, 2, 3, 4, 5]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -68,8 +69,8 @@ def compact(x: Any, keep: Any, *, size: int | None = None, out: Any = None) -> A
 
 
 def _compact(x: Any, keep: Any) -> Any:
-    xp, (x, keep), give = enter(x, keep)
-    return give(moving.pack(xp, x, _flags(xp, x, keep)))
+    xp, x, keep, give = _flagged(x, keep)
+    return give(moving.pack(xp, x, keep))
 
 
 @homes.apart
@@ -83,19 +84,22 @@ def partition(x: Any, keep: Any) -> tuple[Any, int]:
 
     Source: Blelloch (1990), section 1.3 ("split").
     """
-    xp, (x, keep), give = enter(x, keep)
-    keep = _flags(xp, x, keep)
+    xp, x, keep, give = _flagged(x, keep)
     both, kept = moving.partition(xp, x, keep)
     return give(both), kept
 
 
 @homes.apart
 def where(keep: Any, *, size: int | None = None, out: Any = None) -> Any:
-    """The places where keep (1-D, boolean) is true, as int64: `numpy.flatnonzero(keep)`. For size and out see `compact`.
+    """The places where keep (1-D, boolean) is true, as int64: `numpy.flatnonzero(keep)`.
+
+    size, out and errors are those of `compact`; out is int64.
 
     >>> from upsweep import apps
     >>> apps.where([True, False, True]).tolist()
     [0, 2]
+
+    Source: Blelloch (1990), section 1.3.
     """
     if size is None and out is None:
         return moving.recalled("where", _where, keep)
@@ -112,7 +116,10 @@ def _where(keep: Any) -> Any:
 
 @homes.apart
 def unique_consecutive(x: Any, *, size: int | None = None, out: Any = None) -> Any:
-    """The first item (or row) of each run of equal ones; a NaN equals nothing. For size and out see `compact`.
+    """The first item (or row) of each run of equal ones; a NaN equals nothing.
+
+    x is n items or n rows of any dtype; size, out and what comes back with them are those of `compact`. A 0-dimensional x is a
+    ShapeError, and so are rows with size or out.
 
     >>> from upsweep import apps
     >>> apps.unique_consecutive([5, 5, 5, 2, 2, 5]).tolist()
@@ -120,15 +127,13 @@ def unique_consecutive(x: Any, *, size: int | None = None, out: Any = None) -> A
     """
     if size is None and out is None:
         return moving.recalled("unique", _unique, x)
-    xp, (x,), give = enter(x)
-    _check_runs(x)
+    xp, x, give = _in_runs(x)
     values, result = _room(xp, give, x, size, out)
     return result(), give(moving.select(xp, x, None, values=values))
 
 
 def _unique(x: Any) -> Any:
-    xp, (x,), give = enter(x)
-    _check_runs(x)
+    xp, x, give = _in_runs(x)
     return give(moving.unique(xp, x))
 
 
@@ -136,7 +141,8 @@ def _unique(x: Any) -> Any:
 def run_length_encode(x: Any, *, size: int | None = None) -> Any:
     """The values of the runs of equal items and the runs' lengths (int64); `run_length_decode` is the way back.
 
-    With size both are as long as that, and how many runs there are comes third: see `compact`.
+    x is n items or n rows of any dtype; a NaN equals nothing. With size both results are as long as that, and how many runs there
+    are comes third: see `compact`. A 0-dimensional x is a ShapeError, and so are rows with size.
 
     >>> from upsweep import apps
     >>> values, lengths = apps.run_length_encode([5, 5, 5, 2, 2, 5])
@@ -145,16 +151,14 @@ def run_length_encode(x: Any, *, size: int | None = None) -> Any:
     """
     if size is None:
         return moving.recalled("runs", _runs, x)
-    xp, (x,), give = enter(x)
-    _check_runs(x)
+    xp, x, give = _in_runs(x)
     values, result = _room(xp, give, x, size, None)
     lengths = xp.zeros(size, dtype=xp.int64, device=x.device)
     return result(), give(lengths), give(moving.select(xp, x, None, values=values, lengths=lengths))
 
 
 def _runs(x: Any) -> tuple[Any, Any]:
-    xp, (x,), give = enter(x)
-    _check_runs(x)
+    xp, x, give = _in_runs(x)
     values, lengths = moving.runs(xp, x)
     return give(values), give(lengths)
 
@@ -195,6 +199,12 @@ def counts_of(xp: Any, counts: Any, what: str) -> Any:
     return xp.astype(counts, xp.int64)
 
 
+def _flagged(x: Any, keep: Any) -> tuple[Any, Any, Any, Callable[[Any], Any]]:
+    """The namespace of both arrays, x, a flag for each of its items, and what makes a result of an array."""
+    xp, (x, keep), give = enter(x, keep)
+    return xp, x, _flags(xp, x, keep), give
+
+
 def _flags(xp: Any, x: Any, keep: Any) -> Any:
     if keep is None:
         raise DTypeError("keep must be boolean, got None")
@@ -210,9 +220,12 @@ def _flags(xp: Any, x: Any, keep: Any) -> Any:
     return xp.astype(keep, xp.bool)
 
 
-def _check_runs(x: Any) -> None:
+def _in_runs(x: Any) -> tuple[Any, Any, Callable[[Any], Any]]:
+    """The namespace of x, x, and what makes a result of an array."""
+    xp, (x,), give = enter(x)
     if x.ndim == 0:
         raise ShapeError("a 0-dimensional array has no runs; pass x.reshape(1)")
+    return xp, x, give
 
 
 def _room(xp: Any, give: Any, x: Any, size: int | None, out: Any) -> tuple[Any, Any]:

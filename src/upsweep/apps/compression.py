@@ -76,6 +76,9 @@ def compress(x: Any) -> bytes:
 def decompress(frame: Any) -> Any:
     """The argument that `compress` was given: bytes, or a NumPy array of the same dtype.
 
+    Args:
+        frame: what `compress` gave: bytes, or anything with a buffer of them.
+
     Raises:
         CompressionError: anything but a whole and undamaged frame.
 

@@ -51,7 +51,8 @@ def radix_sort(x: Any, values: Any = None, *, descending: bool = False) -> Any:
 
 @homes.apart
 def argsort(x: Any, *, descending: bool = False) -> Any:
-    """The places (int64) of the items in sorted order: `numpy.argsort(x, kind="stable")`. See `radix_sort`.
+    """The places (int64) of the items in sorted order: `numpy.argsort(x, kind="stable")`. Keys, errors and the order of
+    equal, descending and missing ones are those of `radix_sort`.
 
     >>> from upsweep import apps
     >>> apps.argsort([3, 1, 2, 1]).tolist()

@@ -56,7 +56,12 @@ def s5(
 def s5_step(state: Tensor, x: Tensor, eigenvalues: Tensor, step: Any = 1.0) -> Tensor:
     """One step of `s5`, with its bits: x is (batch, states), and `state`, which is returned, is brought up to date in place.
 
-    Without gradients.
+    Without gradients. States of another shape or dtype than x are a ShapeError; other errors are those of `s5`.
+
+    >>> import torch, upsweep.torch as ut
+    >>> state, turn = torch.ones(1, 1, dtype=torch.complex64), torch.tensor([0.5j * torch.pi])
+    >>> [round(ut.s5_step(state, torch.zeros_like(state), turn).imag.item(), 3) + 0.0 for t in range(4)]
+    [1.0, 0.0, -1.0, 0.0]
     """
     if x.ndim != 2 or state.shape != x.shape or state.dtype != x.dtype:
         raise ShapeError(

@@ -75,7 +75,8 @@ def selective_step(
         A, D, delta_bias, delta_softplus: as in `selective_scan`.
 
     Returns:
-        y, of the shape and dtype of u. On a GPU one kernel, fit for a CUDA graph.
+        y, of the shape and dtype of u. On a GPU one kernel, fit for a CUDA graph. For an example see `selective_scan`, whose
+        errors are raised here too.
     """
     one_step((u, delta, B, C, z), ("u", "delta", "B", "C", "z"))
     u, delta, B, C, z = [None if x is None else x.detach().unsqueeze(1) for x in (u, delta, B, C, z)]  # type: ignore[assignment]
