@@ -131,10 +131,11 @@ def seen(x: Any) -> Any:
         return kind, likeness.of(x)
     if kind is not tuple:
         return kind if kind in _NUMBERS else _UNSEEN
-    kinds = {*map(type, x)}
-    likeness = LIKENESS.get(kinds.pop()) if len(kinds) == 1 else None
-    if likeness is not None and likeness.together is not None:
-        return likeness.together(x)
+    kinds = tuple(map(type, x))
+    for kind in kinds:
+        likeness = LIKENESS.get(kind)
+        if likeness is not None and likeness.together is not None and _NUMBERS.issuperset({*kinds} - {kind}):
+            return kinds, likeness.together(tuple([part for part in x if type(part) is kind]))
     return tuple([seen(part) for part in x])
 
 

@@ -82,6 +82,37 @@ def test_in_the_order_of_the_tree(asked, device):
     assert asked
 
 
+def test_sums_and_maxima(asked, device):
+    for again in range(4):
+        x = torch.rand(3, 5, device=device).requires_grad_()
+        g, y, want = torch.rand_like(x), ut.cumulative_sum(x, axis=1), torch.cumsum(x, 1)
+        torch.testing.assert_close(y, want)
+        torch.testing.assert_close(torch.autograd.grad(y, x, g), torch.autograd.grad(want, x, g))
+        assert torch.equal(ut.cummax(x.detach(), axis=1), torch.cummax(x.detach(), 1)[0])
+        # The gradient of a sum is a sum.
+        assert torch.equal(
+            ut.scan(x.detach(), axis=1, reverse=True), ut.cumulative_sum(x.detach().flip(1), axis=1).flip(1)
+        )
+        if again == 1:
+            assert asked
+            asked.clear()
+    assert not asked
+
+
+def test_a_function_that_changes_is_refused(asked, device):
+    weight = [1.0]
+
+    def weighed(a, b):
+        return a + weight[0] * b
+
+    op, x = up.Operator(weighed), torch.rand(3, 5, device=device)
+    for _ in range(3):
+        ut.scan(x, op, axis=1)
+    weight[0] = 2.0
+    with pytest.raises(up.OperatorError):
+        ut.scan(x, op, axis=1)
+
+
 def test_what_is_wrong_stays_wrong(known, device):
     a, b = given(device)
     with pytest.raises(ValueError, match="reverse=0"):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from upsweep import recall
 from upsweep.homes import compiling, uncompiled
 from upsweep.torch.followers import following, functorch
 from upsweep.torch.operands import accumulator
@@ -71,7 +72,8 @@ def differentiable(
         if torch.compiler.is_compiling():
             refuse_tangents()
             return op(*args)
-        known = ways and ways.known(args)
+        like = ways and ways.likeness(args)
+        known = like and recall.known_calls.get(like)
         if known:
             output = known(*args)
             if output is not None:
@@ -83,8 +85,8 @@ def differentiable(
             apply = recorded(run) if followed == "gradients" else Rules.apply
             # Where the compiler gives a function up, it would still compile the functions that this one calls.
             output = uncompiled(apply, *args) if compiling() else apply(*args)
-        if ways and not known and followed != "more":
-            ways.learn(args, recorded if followed else None)
+        if ways and like and not known and followed != "more":
+            ways.learn(like, args, recorded if followed else None)
         return output
 
     return call
@@ -140,7 +142,8 @@ def plain(op: Any, fn: Callable[..., Any] | None = None, ways: Ways | None = Non
     def call(*args: Any) -> Any:
         if torch.compiler.is_compiling():
             return op(*args)
-        known = ways and ways.known(args)
+        like = ways and ways.likeness(args)
+        known = like and recall.known_calls.get(like)
         if known:
             output = known(*args)
             if output is not None:
@@ -148,8 +151,8 @@ def plain(op: Any, fn: Callable[..., Any] | None = None, ways: Ways | None = Non
         if following(args):
             return op(*args)
         output = run(*args)
-        if ways and not known:
-            ways.learn(args)
+        if ways and like and not known:
+            ways.learn(like, args)
         return output
 
     return call

@@ -24,28 +24,19 @@ class Ways:
     def __init__(self, count: int, shorter: Callable[..., Way | None]) -> None:
         self.count, self.shorter = count, shorter
 
-    def known(self, args: tuple[Any, ...]) -> Way | None:
-        """The way of a call that is like an earlier one, where PyTorch's compiler does not trace."""
-        like = self._likeness(args)
-        return None if like is None else recall.known_calls.get(like)
-
-    def learn(self, args: tuple[Any, ...], through: Callable[[Way], Way] | None = None) -> None:
-        """Keep the way of a call that ran, and that nothing but autograd follows, for calls like it: `through` makes of it one
-        that autograd records."""
-        like = self._likeness(args)
-        if like is not None:
-            with torch.no_grad():
-                way = self.shorter(*args)
-            if way is not None:
-                recall.keep(like, through(way) if through and way is not recall.never else way)
-
-    def _likeness(self, args: tuple[Any, ...]) -> Any:
-        """That of a call to which nothing but these arguments matters, or None."""
-        if compiling() or watched():
-            return None
-        # reverse=1 is a mistake also where reverse=True is known.
+    def likeness(self, args: tuple[Any, ...]) -> Any:
+        """The key of a call in `recall`; None for one that is not remembered, such as one that PyTorch's compiler traces."""
         kinds = tuple(map(type, args))
-        if not PLAIN.issuperset(kinds[self.count :]):
+        if not PLAIN.issuperset(kinds[self.count :]) or compiling() or watched():
             return None
         alike = likeness(args[: self.count])
+        # reverse=1 is a mistake also where reverse=True is known.
         return None if type(alike) is tuple else (self, alike, args[self.count :], kinds)
+
+    def learn(self, like: Any, args: tuple[Any, ...], through: Callable[[Way], Way] | None = None) -> None:
+        """Keep the way of a call that ran, and that nothing but autograd follows, for calls like it: `through` makes of it one
+        that autograd records."""
+        with torch.no_grad():
+            way = self.shorter(*args)
+        if way is not None:
+            recall.keep(like, through(way) if through and way is not recall.never else way)
