@@ -80,7 +80,7 @@ FLAT, FLAT_LEAST = 32, 1 << 22
 """The most words of a line of bytes of which lanes hold several, and the least bytes of all. Of a copy (H200): 1 MiB of 7 and 65
 columns .32 both ways, 4 MiB .42 -> .46 and .40 -> .44."""
 
-FLAT_FORMS = ((15, 400, 4, 2, 2), (7, 200, 8, 2, 2), (0, 250, 8, 3, 1))
+FLAT_FORMS = ((65, 680, 4, 2, 1), (15, 400, 4, 2, 2), (0, 200, 8, 2, 2))
 """By the least bytes of a line: the most that a lane holds, warps, stages, blocks."""
 
 HALVES_WIDE = 1000
@@ -138,9 +138,9 @@ def for_stretch(shape: Shape, columns: int, size: int, single: bool, many: bool,
 def for_flat(size: int) -> tuple[Shape, ...]:
     """Tiles of whole lines of `size` bytes, the best first that fits. A lane holds an odd number of times as many lines as end at
     a word, so that lanes meet each bank once. Of a copy (H200), byte by byte, or from 96 columns on in words by lines, -> so: 5
-    columns .465 -> .745, 7 .585 -> .790, 10 .407 -> .79, 13 .466 -> .805, 17 .454 -> .79, 25 .603 -> .81, 33 .468 -> .805, 50
-    .595 -> .79, 65 .545 -> .757, 95 .591 -> .68, 101 .600 -> .686, 127 .686 -> .706. With half and a third of the lines a lane,
-    as lanes and warps share their sums as often, 7 columns .737 and .62, 33 .73.
+    columns .465 -> .781, 7 .585 -> .790, 10 .407 -> .79, 13 .466 -> .805, 17 .454 -> .79, 25 .603 -> .81, 33 .468 -> .805, 50
+    .595 -> .79, 65 .545 -> .757, 66 .751, 95 .591 -> .68, 101 .600 -> .686, 127 .686 -> .706. With half and a third of the lines
+    a lane, as lanes and warps share their sums as often, 7 columns .737 and .62, 33 .73.
     """
     lanes, lines = power_of_two(-(-size // 4)), 4 if size % 2 else 2
     most, *form = next(form for least, *form in FLAT_FORMS if size >= least)
