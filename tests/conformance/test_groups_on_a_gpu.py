@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ import upsweep as up
 from table import CASES
 from test_groups import alone
 from upsweep.gpu import compile
+from upsweep.gpu.arrays import view
 
 N = 700
 RNG = np.random.default_rng(5)
@@ -103,6 +106,15 @@ def test_mistakes_and_nothing(there):
         up.scan(x, map=lambda x, i: x * i, segments=up.segments.groups([0, 1, 0]))
     none = there.value(np.empty(0))
     assert up.scan(none, segments=up.segments.groups(there.value(np.empty(0)))).shape == (0,)
+
+
+def test_arrays_of_other_libraries_are_refused(emulated):
+    memory = view(emulated.value(np.arange(3.0)))
+    other = SimpleNamespace(
+        __cuda_array_interface__={"shape": (3,), "typestr": "<f8", "data": (memory.ptr, False), "version": 3}
+    )
+    with pytest.raises(up.SegmentError, match=r"pass cupy\.from_dlpack"):
+        up.scan(other, segments=up.segments.groups([0, 1, 0]))
 
 
 @pytest.mark.parametrize(

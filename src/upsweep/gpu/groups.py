@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from math import gcd, prod
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from upsweep import dtypes, engine
 from upsweep.gpu import driver, reduction
-from upsweep.gpu.arrays import FOREIGN, JAX, scratch, view
+from upsweep.gpu.arrays import scratch, view
 from upsweep.gpu.functions import memory_type
 from upsweep.gpu.one_pass import INT64, RAW, items_of, kernel, start, stream_of
 from upsweep.gpu.selecting import where
@@ -39,7 +40,7 @@ def run_groups(
             "on a GPU the map and the finish of groups are not given the index: pass the indices as one more array"
         )
     there = [x for x in xs if not x.on_host]
-    like = _ours(next((x for x in there if x.strides[plan.axis]), there[0]))
+    like = _known(next((x for x in there if x.strides[plan.axis]), there[0]))
     columns = _columns(keys, plan.n, like)
     if 0 in plan.shape:
         return
@@ -48,10 +49,10 @@ def run_groups(
     inputs = [None if x.strides[plan.axis] == 0 else room.gathered(x) for x in xs]
     outputs = [y and room.empty(y.dtype) for y in ys]
     for length in rows.lengths:
-        shape = (*plan.row_shape, length.count, 1 << length.bits)
+        part = _of_rows(plan, length.count, 1 << length.bits)
         reduction.run(
-            replace(plan, shape=shape, axis=len(shape) - 1, reverse=False),
-            [room.rows(made, length) if made else _same(x, plan, shape) for x, made in zip(xs, inputs)],
+            part,
+            [room.rows(made, length) if made else _same(x, plan, part.shape) for x, made in zip(xs, inputs)],
             [made and room.rows(made, length) for made in outputs],
             initial and [_for_each(s, length.count) for s in initial],
             None,
@@ -88,7 +89,7 @@ class _Rows(NamedTuple):
 
 def _columns(keys: tuple[Any, ...], n: int, like: View) -> list[View]:
     """Keys in the device's memory. Those of this machine's become the numbers of their groups."""
-    columns = [_ours(items_of(k)) for k in keys if engine.on_gpu(k)]
+    columns = [_known(items_of(k)) for k in keys if engine.on_gpu(k)]
     for key in columns:
         known = dtypes.row(key.dtype)
         if key.shape != (n,):
@@ -102,13 +103,21 @@ def _columns(keys: tuple[Any, ...], n: int, like: View) -> list[View]:
     return columns
 
 
-def _ours(x: View) -> View:
-    """The memory, beside which we take more of our own: JAX has no integers of 64 bits unless somebody asks for them."""
-    if x.kind is not JAX:
-        return x
-    seen = x.over(x.ptr, x.shape, x.strides, x.dtype)
-    seen.kind = FOREIGN
-    return seen
+def _known(x: View) -> View:
+    """The view, if its library gives memory for what is sorted."""
+    if x.kind is None or x.kind.likeness is None:
+        raise SegmentError(
+            "on a GPU groups are scanned of CuPy's and PyTorch's arrays, by such keys: pass cupy.from_dlpack(x) or "
+            "torch.from_dlpack(x)"
+        )
+    return x
+
+
+@lru_cache(1024)
+def _of_rows(plan: Plan, count: int, items: int) -> Plan:
+    """The plan for so many rows of so many items. A launch is known by its plan."""
+    shape = (*plan.row_shape, count, items)
+    return replace(plan, shape=shape, axis=len(shape) - 1, reverse=False)
 
 
 def _rows(columns: Sequence[View], n: int, reverse: bool, like: View) -> _Rows:
