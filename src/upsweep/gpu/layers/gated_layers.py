@@ -51,6 +51,8 @@ class Serving(NamedTuple):
 
 SERVING = {
     ("gated", "many"): Serving(8, 2, 2, 16),
+    ("gated", "many narrow"): Serving(6, 2, 2, 16, 2, True),
+    ("gated", "many of three"): Serving(7, 2, 2, 16),
     ("gated", "few"): Serving(7, 3, 1, 32, 3),
     ("gated", "few narrow"): Serving(6, 3, 1, 32, 6, True),
     ("gated", "few of three"): Serving(12, 3, 1, 16, 2, True),
@@ -59,13 +61,15 @@ SERVING = {
     ("gated_back", "few"): Serving(8, 2, 1, 16),
     ("gated_back", "wide"): Serving(8, 2, 1, 16),
 }
-"""By the kernel, and by whether a multiprocessor has several blocks (many), one at most (few; narrow floats, and layers of three
-arrays, have their own on the way forward), or states of float64 (wide).
+"""By the kernel, and by whether a multiprocessor has several blocks (many), one at most (few), or states of float64 (wide).
+On the way forward narrow floats have their own, and so have layers of three arrays.
 
-Of a copy, on an H200, in bfloat16 and float32: forwards .75 and .91 with (8, 2, 2), .62 and .91 with (6, 2, 3), .52 and .90 with
-(4, 3, 3); back .67 and .86 with (4, 2, 3), .61 and .86 with (8, 2, 2), .48 and .86 with (6, 2, 3). With one block back .82 and
-.86 with (8, 2, 1), .68 and .81 with (15, 2, 1). With one block forwards, two arrays .75 and .91 with (7, 3, 1, 32, 3), .835 and
-.90 with (6, 3, 1, 32, 6, apart), three arrays .77 and .94, with (12, 3, 1, 16, 2, apart) .80 and .95."""
+Of a copy, on an H200, in bfloat16 and float32: forwards .75 and .91 with (8, 2, 2), .62 and .91 with (6, 2, 3), .52 and .90
+with (4, 3, 3); back .67 and .86 with (4, 2, 3), .61 and .86 with (8, 2, 2), .48 and .86 with (6, 2, 3). With one block back
+.82 and .86 with (8, 2, 1), .68 and .81 with (15, 2, 1). In bfloat16 forwards, 8 x 4096 x 1536 and 4 x 4096 x 4096, two arrays
+.78 and .67 with (8, 2, 2), .825 and .71 with (6, 2, 2, 16, 2, apart); three arrays .80 and .83, with (7, 2, 2) .83 and .84.
+With one block two arrays .75 with (7, 3, 1, 32, 3), .835 with (6, 3, 1, 32, 6, apart), but in float32 .91 and .90; three
+arrays .77, with (12, 3, 1, 16, 2, apart) .80, in float32 .94 and .95."""
 _LEAST = 5
 _BOTH = 2
 """The fewest warps that serve: the walk asks for the next tile before it has done with the one at hand."""
@@ -194,12 +198,12 @@ def spec_of(
 
 
 def _kind(name: str, dtype: np.dtype, arrays: int, few: bool) -> str:
-    real = accumulator(dtype)
-    if real.itemsize > 4 or not few:
-        return "wide" if real.itemsize > 4 else "many"
+    real, count = accumulator(dtype), "few" if few else "many"
+    if real.itemsize > 4:
+        return "wide"
     if name == "gated" and arrays > 2:
-        return "few of three"
-    return "few narrow" if name == "gated" and real != dtype else "few"
+        return f"{count} of three"
+    return f"{count} narrow" if name == "gated" and real != dtype else count
 
 
 def _tiles(name: str, kind: str, arrays: int, dtype: np.dtype, room: int) -> tuple[Serving, int]:
