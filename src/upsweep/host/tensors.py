@@ -63,8 +63,8 @@ def _made(shapes: tuple[Any, ...], xs: tuple[Any, ...]) -> Alike | None:
         for x in xs:
             x.stride()
         one = Alike(xs, guard)
-    except RuntimeError:
-        # A sparse tensor has no strides.
+    except (RuntimeError, TypeError):
+        # A sparse tensor has no strides. PyTorch promises nobody what a guard is made of.
         return None
     if len(_known) >= _MOST:
         _known.clear()
