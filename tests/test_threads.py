@@ -237,3 +237,24 @@ def test_a_thread_that_flushes_to_zero_changes_no_bit():
         torch.set_flush_denormal(False)
     for y, w in zip(got, wanted, strict=True):
         np.testing.assert_array_equal(np.atleast_1d(y).view(np.int64), np.atleast_1d(w).view(np.int64))
+
+
+def test_an_interruption_before_the_wait_waits_for_all_helpers():
+    waited = []
+
+    class Helper:
+        asked = False
+
+        def cancel(self):
+            if not self.asked:
+                self.asked = True
+                raise KeyboardInterrupt
+            return False
+
+        def exception(self):
+            waited.append(self)
+
+    helpers = [Helper(), Helper()]
+    with pytest.raises(KeyboardInterrupt):
+        threads._finish(helpers)
+    assert waited == helpers

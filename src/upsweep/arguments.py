@@ -189,6 +189,9 @@ def steps_of(xp: Any, times: Any, x: Any, axis: int) -> Any:
 
 def half_lives(steps: Any, halflife: Any) -> Any:
     """Steps in time as numbers of half-lives."""
+    if isinstance(halflife, (int, float)) and "float" in str(steps.dtype):
+        # A smaller number would be 0 in the dtype of the steps, and a step of 0 NaN times as long.
+        halflife = max(halflife, float(np.finfo(dtype_of(steps.dtype)).tiny))
     try:
         halves = steps / (np.timedelta64(halflife) if type(halflife) is timedelta else halflife)
     except TypeError:

@@ -399,3 +399,10 @@ def test_roots_rebuild_their_polynomial(values):
     found = roots(tuple(coefficients))
     assert sorted(z.real for z in found) == wanted
     assert all(z.imag == 0 for z in found)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("dtype", "halflife"), [("f4", 1e-46), ("f8", 1e-320)])
+def test_a_halflife_that_is_0_in_the_dtype_of_the_times_forgets_all_at_once(dtype, halflife):
+    x, times = np.arange(1, 5).astype(dtype), np.array([0, 0, 1, 2], dtype)
+    assert ema(x, halflife=halflife, times=times).tolist() == [1, 1, 3, 4]

@@ -335,3 +335,8 @@ def test_what_is_no_tree_is_refused(apps, parents):
 def test_unbalanced_parentheses_are_refused(text):
     with pytest.raises(ValueError):
         apps.Tree.from_parentheses(text)
+
+
+def test_a_string_alone_is_no_list_of_strings():
+    with pytest.raises(up.ShapeError, match=r"pass lists, \[a\] and \[b\]"):
+        apps.compare_strings("apple", "apply")

@@ -45,6 +45,8 @@ def compare_strings(a: Any, b: Any) -> Any:
 
     Source: Blelloch (1990), section 1.1 ("lexically compare strings of characters").
     """
+    if isinstance(a, str) or isinstance(b, str):
+        raise ShapeError("one string is a list of its characters here: pass lists, [a] and [b]")
     if _holds_strings(a) or _holds_strings(b):
         try:
             return _compared(a, b)

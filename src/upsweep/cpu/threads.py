@@ -70,13 +70,12 @@ def _finish(helpers: Sequence[Future[None]]) -> None:
 
 
 def _ended(helper: Future[None]) -> BaseException | None:
-    if helper.cancel():
-        return None
     try:
-        return helper.exception()
+        return None if helper.cancel() else helper.exception()
     except BaseException as interruption:
-        # The helper is still at work.
-        helper.exception()
+        # The helper may be at work still.
+        if not helper.cancel():
+            helper.exception()
         return interruption
 
 
