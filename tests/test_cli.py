@@ -624,3 +624,9 @@ def test_a_full_memory_is_said_and_leaves_what_was_done(tmp_path, monkeypatch, c
     assert status(tmp_path, "scan", "x.npy", "--out", "y.npy") == 1
     assert capsys.readouterr().err == "upsweep: there is not enough memory: malloc of size 9437184 failed\n"
     assert (tmp_path / "y.npy.part" / "job.json").exists()
+
+
+def test_only_and_keep_contradict(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    assert status(tmp_path, "scan", "t.csv", "--column", "a", "--keep", "b", "--only") == 1
+    assert "--only keeps no other columns" in capsys.readouterr().err

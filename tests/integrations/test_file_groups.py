@@ -326,9 +326,13 @@ def test_errors_of_arrays_say_what_to_pass(tmp_path):
     np.save(tmp_path / "x.npy", np.ones(3))
     with pytest.raises(up.files.FileError, match="an array has no column zone"):
         up.scan_file(tmp_path / "x.npy", tmp_path / "y.npy", segments=G("zone"))
-    zarr.open_group(tmp_path / "weather.zarr", mode="w").create_array("rain", data=np.ones(3))
+    zarr.open_group(tmp_path / "weather.zarr", mode="w").create_array("rain", data=np.arange(3))
     with pytest.raises(up.files.FileError, match=r"a group of them \(rain\)"):
         up.scan_file(tmp_path / "weather.zarr", tmp_path / "y.zarr")
+    made = up.scan_file(tmp_path / "weather.zarr" / "rain", tmp_path / "y.npy")
+    np.testing.assert_array_equal(np.load(made), [0, 1, 3])
+    with pytest.raises(up.files.FileError, match="neither"):
+        up.scan_file(tmp_path / "weather.zarr" / "rain", tmp_path / "weather.zarr" / "sums")
 
 
 def test_groups_do_not_import_pandas(tmp_path):

@@ -144,6 +144,8 @@ def scan(
     began = time.perf_counter()
     with _explained("cli"), pipes.ends(file, to) as (source, target):
         with _progress() as (progress, totals):
+            if keep and only:
+                raise ValueError("--only keeps no other columns, and --keep names some: pass one of them")
             columns, functions = _functions(source, column, map_, finish)
             up.scan_file(
                 source, target, op, columns=columns, names=name, axis=axis, exclusive=exclusive, reverse=reverse,

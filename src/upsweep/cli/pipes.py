@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from upsweep.files.arrays import CODECS, bare
+from upsweep.files.arrays import CODECS, bare, is_zarr
 
 PIPE = "-"
 _FIRST_BYTES = {b"\x93NUMPY": ".npy", b"PAR1": ".parquet"}
@@ -30,7 +30,7 @@ def ends(file: str, to: str | None) -> Iterator[tuple[Path, Path]]:
     with folder as held:
         source = _received(Path(held)) if file == PIPE else Path(file)
         plain = bare(source)
-        if source.is_dir() and plain.suffix != ".zarr":
+        if source.is_dir() and not is_zarr(source):
             raise ValueError(f"{file} is a folder: pass a file")
         if to == PIPE:
             target = Path(held) / f"result{plain.suffix}"

@@ -60,8 +60,8 @@ def scan_file(
     """Scan an array that lies in a file into another file, in memory of a few chunks: the bits of one `upsweep.scan`.
 
     Args:
-        source: a `.npy` file, a Zarr array (a folder ending in `.zarr`), or a `.csv` or `.parquet` table, of any size; files
-            may be packed, `.gz` or `.zst`.
+        source: a `.npy` file, a Zarr array (a folder ending in `.zarr`, or one of a group in such a folder), or a `.csv` or
+            `.parquet` table, of any size; files may be packed, `.gz` or `.zst`.
         target: where the result goes: `.npy` or `.zarr`, of a table also `.csv` or `.parquet`; files may be packed too.
         op, axis, exclusive, reverse, initial, dtype: as in `upsweep.scan`. Missing values of a table are a mistake, unless a
             `dtype` of floats is given: it reads them as NaN.

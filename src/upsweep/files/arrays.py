@@ -30,8 +30,13 @@ def bare(path: Path) -> Path:
     return path.with_suffix("") if path.suffix in CODECS else path
 
 
+def is_zarr(path: Path) -> bool:
+    """Whether this is a Zarr array by its name, or a folder within one of that name, as the arrays of a group are."""
+    return path.suffix == ".zarr" or (path.is_dir() and any(p.suffix == ".zarr" for p in path.parents))
+
+
 def check_names(source: Path, target: Path, overwrite: bool) -> None:
-    for path in (source, target):
+    for path in (target,) if is_zarr(source) else (source, target):
         kind = bare(path).suffix
         if kind not in (*ARRAYS, *TABLES) or (kind == ".zarr" and path.suffix != kind):
             raise FileError(
@@ -39,10 +44,10 @@ def check_names(source: Path, target: Path, overwrite: bool) -> None:
             )
     if not source.exists():
         raise FileError(f"there is no file {source}")
-    if not (source.is_file() or bare(source).suffix == ".zarr"):
+    if not (source.is_file() or is_zarr(source)):
         # A named pipe for instance, which cannot be read twice.
         raise FileError(f"{source} is no plain file: copy it into one, or pass - for standard input")
-    if bare(source).suffix in ARRAYS and bare(target).suffix in TABLES:
+    if bare(source).suffix not in TABLES and bare(target).suffix in TABLES:
         raise FileError(f"an array goes to a .npy or .zarr file, not to {target.name}")
     if target.is_dir():
         raise FileError(f"{target} exists already: delete it, or choose another name")
@@ -89,7 +94,7 @@ class Source:
 
 def opened(files: ExitStack, path: Path, columns: tuple[str, ...]) -> Source:
     """An array."""
-    if path.suffix == ".zarr":
+    if is_zarr(path):
         array = zarr_array(path)
         own = Source(array.shape, (array.dtype,), (), (array,), chunks=array.chunks)
     else:
@@ -248,8 +253,8 @@ def zarr_array(path: Path) -> Any:
     if not hasattr(found, "shape"):
         names = ", ".join(found.array_keys())
         raise FileError(
-            f"{path} is no array but a group of them ({names}): open it by xarray.open_zarr, whose arrays upsweep.xarray scans "
-            "chunk by chunk, or one array by dask.array.from_zarr"
+            f"{path} is no array but a group of them ({names}): pass one, such as {path}/..., or open the group by "
+            "xarray.open_zarr, whose arrays upsweep.xarray scans chunk by chunk"
         )
     return found
 
