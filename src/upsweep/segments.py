@@ -61,8 +61,9 @@ def no_groups(segments: Segments) -> None:
     """A SegmentError for groups in any order, where only segments that lie one behind the other are scanned."""
     if segments.spelling == "groups":
         raise SegmentError(
-            "only up.scan of a whole array and up.scan_file take groups in any order: sort the data by group and pass "
-            "segments.keys"
+            "groups in any order are scanned without gradients, jit and streams, by up.scan of arrays in memory or in Dask's "
+            "chunks and by up.scan_file: sort the data by group, order = np.argsort(k, kind='stable'), and pass "
+            "segments.keys(k[order])"
         )
 
 
