@@ -95,6 +95,18 @@ def test_maps_numbers_and_results_in_place(there):
             np.testing.assert_array_equal(there.host(a), b)
 
 
+def test_an_index_is_that_of_the_item(there):
+    """A map and a finish know the index among all items, whichever of them asks for it."""
+    x, keys = RNG.standard_normal((2, N)), there.value(CODES)
+    for keywords in (
+        {"map": lambda x, index: x * index, "finish": lambda s, x: s - x},
+        {"finish": lambda s, x, index: s * index + x},
+    ):
+        got = up.scan(there.value(x), axis=1, segments=up.segments.groups(keys), reverse=True, **keywords)
+        want = up.scan(x, axis=1, segments=up.segments.groups(CODES), reverse=True, engine="cpu", **keywords)
+        np.testing.assert_array_equal(there.host(got), want)
+
+
 def test_mistakes_and_nothing(there):
     x = there.value(np.arange(3.0))
     for key in (there.value(np.arange(2)), np.arange(2), there.value(np.zeros((3, 1)))):
@@ -102,8 +114,6 @@ def test_mistakes_and_nothing(there):
             up.scan(x, segments=up.segments.groups(key))
     with pytest.raises(up.SegmentError, match="must be numbers"):
         up.scan(x, segments=up.segments.groups(there.value(np.zeros(3, "c8"))))
-    with pytest.raises(up.SegmentError, match="not given the index"):
-        up.scan(x, map=lambda x, i: x * i, segments=up.segments.groups([0, 1, 0]))
     none = there.value(np.empty(0))
     assert up.scan(none, segments=up.segments.groups(there.value(np.empty(0)))).shape == (0,)
 

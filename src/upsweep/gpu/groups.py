@@ -35,10 +35,6 @@ def run_groups(
     keys: tuple[Any, ...],
 ) -> None:
     """Run a plan for each group by itself: see `upsweep.engine.Grouping.run_groups`."""
-    if plan.placed or (plan.finish is not None and plan.finish.arity > 1 + len(xs)):
-        raise SegmentError(
-            "on a GPU the map and the finish of groups are not given the index: pass the indices as one more array"
-        )
     there = [x for x in xs if not x.on_host]
     like = _known(next((x for x in there if x.strides[plan.axis]), there[0]))
     columns = _columns(keys, plan.n, like)
@@ -47,6 +43,10 @@ def run_groups(
     rows = _rows(columns, plan.n, plan.reverse, like)
     room = _Room(plan, rows, like)
     inputs = [None if x.strides[plan.axis] == 0 else room.gathered(x) for x in xs]
+    if plan.placed or (plan.finish is not None and plan.finish.arity > 1 + len(xs)):
+        # The index is one more input: items lie elsewhere among the rows.
+        xs, plan = [*xs, rows.sources], replace(plan, loads=(*plan.loads, INT64))
+        inputs.append(room.indices())
     outputs = [y and room.empty(y.dtype) for y in ys]
     for length in rows.lengths:
         part = _of_rows(plan, length.count, 1 << length.bits)
@@ -187,6 +187,12 @@ class _Room:
     def scattered(self, made: View, y: View) -> None:
         """Write the items of such rows back to where they belong."""
         _carry(made, -1, self.known.places, y, self.axis, self.across)
+
+    def indices(self) -> View:
+        """The index of the item in each place, the same for all rows of the plan."""
+        sources = self.known.sources
+        strides = (*(0 for _ in self.row_shape), INT64.itemsize)
+        return sources.over(sources.ptr, (*self.row_shape, self.total), strides, INT64)
 
     def rows(self, made: View, length: _Length) -> View:
         """The rows of one length."""
