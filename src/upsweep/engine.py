@@ -184,6 +184,7 @@ class Row(NamedTuple):
     again: str | None = None
     """For arrays of the types in LIKENESS, where checking a call would take longer than the scan."""
     layers: str | None = None
+    cascades: str | None = None
 
 
 ENGINES = {
@@ -196,6 +197,7 @@ ENGINES = {
         "upsweep.gpu.automata",
         again="upsweep.gpu.again",
         layers="upsweep.gpu.layers",
+        cascades="upsweep.gpu.cascades",
     ),
     "cpu": Row(
         "upsweep.cpu",
@@ -207,6 +209,7 @@ ENGINES = {
         "upsweep.cpu.loops",
         "upsweep.cpu.again",
         "upsweep.cpu.layers",
+        "upsweep.cpu.cascades",
     ),
     "numpy": Row("upsweep.numpy_engine", "host", "pip install numpy", "upsweep.numpy_engine.groups"),
 }

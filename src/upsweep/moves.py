@@ -109,15 +109,20 @@ class Automata(Protocol):
         ...
 
 
-class Loops(Protocol):
-    """The loops that an engine has of its own for applications. The first bit of a code is the lowest of its word of 64 bits."""
+class Cascades(Protocol):
+    """The function by which an engine takes items through all sections of a filter at once."""
 
-    def cascade(self, sections: Sequence[Any], x: Any, dtype: Any, order: str) -> Any:
-        """The results, in `dtype`, of sections of a filter in series along the last axis of x, real numbers.
+    def cascade(self, sections: Sequence[Any], x: Any, dtype: str, order: str) -> Any:
+        """The results, in `dtype`, of sections of a filter in series along the last axis of x, real numbers; None where an engine
+        leaves rows that lie like these to scans.
 
         Each has the bits of a scan; `upsweep.apps.sections` says what a section is.
         """
         ...
+
+
+class Loops(Protocol):
+    """The loops that an engine has of its own for applications. The first bit of a code is the lowest of its word of 64 bits."""
 
     def feed_forward(self, b: Sequence[float], x: Any) -> Any:
         """`b[0] x[t] + b[1] x[t-1] + ...` along the last axis of float64, every product and sum rounded, from left to right."""
@@ -169,6 +174,13 @@ def automata(name: str) -> Automata | None:
     """The automata of the engine of that name, or None."""
     module = ENGINES[name].automata
     return cast(Automata, import_module(module)) if module else None
+
+
+@cache
+def cascades(name: str) -> Cascades | None:
+    """The cascades of the engine of that name, or None."""
+    module = ENGINES[name].cascades
+    return cast(Cascades, import_module(module)) if module else None
 
 
 @cache

@@ -84,6 +84,7 @@ def _without_moves(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lexing, "automata", lambda name: None)
     for application in (compression, filters, hidden_markov, polynomials):
         patch.setattr(application, "loops", lambda name: None)
+    patch.setattr(filters, "cascades", lambda name: None)
 
 
 def _numpy() -> Kind:

@@ -19,7 +19,7 @@ def both(b, a, x, order):
     """The bits of the engine's cascade, and of scans. Every dtype is computed in float64: scans of that alone are compiled."""
     got = up.lfilter(b, a, x, order=order)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(filters, "loops", lambda name: None)
+        patch.setattr(filters, "cascades", lambda name: None)
         want = up.lfilter(b, a, x.astype(np.float64), order=order)
     want = want.astype(np.result_type(x, np.asarray(b), np.asarray(a)))
     assert got.dtype == want.dtype
@@ -69,3 +69,14 @@ def test_far_items_count_where_poles_lie_on_the_unit_circle(x):
     """Poles within it forget: the sum of a far block may then be wrong, and no bit of a result changes."""
     a = np.poly(np.exp([0, 0.7j, -0.7j, 2j, -2j])).real
     np.testing.assert_array_equal(*both([0.25, 0.5], a, x, "tree"))
+
+
+def test_long_rows_on_a_gpu_have_the_bits_of_the_processor(cuda):
+    """Poles on the unit circle forget nothing, so that a sum of 1024 tiles that is wrong is seen in all items behind it."""
+    torch = pytest.importorskip("torch")
+    a = np.poly(np.exp([0, 0.7j, -0.7j, 2j, -2j])).real
+    x = RNG.standard_normal((1 << 23) + 5)
+    want = up.lfilter([0.25, 0.5], a, x)
+    for _ in range(3):
+        got = up.lfilter([0.25, 0.5], a, torch.asarray(x, device="cuda"))
+        np.testing.assert_array_equal(got.cpu().numpy().view("u8"), want.view("u8"))

@@ -15,7 +15,7 @@ from upsweep.apps.roots import quotient, roots
 from upsweep.apps.sections import Section, sectioned
 from upsweep.arguments import ShapeError, axis_of
 from upsweep.engine import DTypeError, choose
-from upsweep.moves import loops
+from upsweep.moves import cascades, loops
 from upsweep.operators import ops
 
 
@@ -66,12 +66,12 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
         raise ShapeError("a 0-dimensional array has no axis to filter along; pass x.reshape(1)")
     axis = axis_of(axis, tuple(x.shape))
     wide = xp.complex128 if kind == "c" else xp.float64
-    u, result = _moved(xp, x, axis, -1), getattr(xp, name)
+    u = _moved(xp, x, axis, -1)
     if zi is None and kind != "c":
         front, sections = sectioned(b, a)
         if front != (1.0,):
             u = _feed_forward(xp, front, xp.astype(u, wide, copy=False))
-        return give(_moved(xp, _cascade(xp, sections, u, result, order), -1, axis))
+        return give(_moved(xp, _cascade(xp, sections, u, name, order), -1, axis))
     u = xp.astype(u, wide, copy=False)
     size = max(len(a), len(b)) - 1
     y = _feed_forward(xp, b, u)
@@ -83,7 +83,8 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
         for pole in roots(a):
             api.linear_recurrence(pole, y, axis=-1, out=y, order=order)
     else:
-        y = _cascade(xp, sectioned((1.0,), a)[1], y, xp.float64, order)
+        y = _cascade(xp, sectioned((1.0,), a)[1], y, "float64", order)
+    result = getattr(xp, name)
     out = give(xp.astype(_moved(xp, y, -1, axis), result, copy=False))
     if state is None:
         return out
@@ -209,11 +210,13 @@ _NEAR = 1 << 16
 2^17, 2^20 at once: a row of 10^6 13, 11, 12, 16, 1000 rows of 1000 30, 23, 22, 31."""
 
 
-def _cascade(xp: Any, sections: tuple[Section, ...], x: Any, dtype: Any, order: str) -> Any:
-    """Sections one after the other, each a scan of the results of the one before it. The last section gives `dtype`."""
-    known = loops(choose((x,)))
-    if known:
-        return known.cascade(sections, x, dtype, order)
+def _cascade(xp: Any, sections: tuple[Section, ...], x: Any, name: str, order: str) -> Any:
+    """Sections one after the other, each a scan of the results of the one before it. The last section gives the dtype `name`."""
+    known = cascades(choose((x,)))
+    y = known and known.cascade(sections, x, name, order)
+    if y is not None:
+        return y
+    dtype = getattr(xp, name)
     for k, section in enumerate(sections):
         last = k + 1 == len(sections)
         fits = k > 0 and (not last or dtype == xp.float64)

@@ -27,10 +27,10 @@ _PANEL = STEPS * LANES
 _njit: Any = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
-def cascade(sections: Sequence[Any], x: np.ndarray, dtype: Any, order: str) -> np.ndarray:
+def cascade(sections: Sequence[Any], x: np.ndarray, dtype: str, order: str) -> np.ndarray:
     """The results, in `dtype`, of sections one after the other along the last axis of x, real numbers."""
     x = x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
-    y = np.empty_like(x, dtype=np.float32 if dtype == np.float32 else np.float64)
+    y = np.empty_like(x, dtype=np.float32 if dtype == "float32" else np.float64)
     numbers = [v for s in sections for v in (s.pole.real, s.pole.imag, s.now, *s.before)]
     table = _table(pack(f"{len(numbers)}d", *numbers))
     for source, target in _planes(x, y):

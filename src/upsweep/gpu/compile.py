@@ -30,9 +30,9 @@ _COLUMNS = "column_lookback.cuh column_patches.cuh column_serving.cuh column_mov
 _SELECT = "narrow.cuh prelude.cuh differ.cuh counts.cuh tally.cuh packs.cuh spec kept.cuh kept_tile.cuh"
 _WALK = "walk_stages.cuh walk_columns.cuh walk_patches.cuh walk_serving.cuh"
 _PARTS = {
-    "rows": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh nodes.cuh rows.cu",
-    "tiles": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh nodes.cuh lookback.cuh tiles.cu",
-    "columns": f"{_SCAN} params.cuh thread.cuh warp.cuh nodes.cuh {_COLUMNS} columns.cu",
+    "rows": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh epochs.cuh nodes.cuh rows.cu",
+    "tiles": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh epochs.cuh nodes.cuh lookback.cuh tiles.cu",
+    "columns": f"{_SCAN} params.cuh thread.cuh warp.cuh epochs.cuh nodes.cuh {_COLUMNS} columns.cu",
     "walk": f"{_SCAN} params.cuh barriers.cuh ring.cuh {_WALK} walk.cu",
     "short": f"{_SCAN} params.cuh thread.cuh short.cu",
     "sums": f"{_SCAN} params.cuh thread.cuh warp.cuh sums.cu",
@@ -55,6 +55,7 @@ _PARTS = {
     "automaton": "narrow.cuh prelude.cuh spec automaton.cu",
     "codes": "narrow.cuh prelude.cuh counts.cuh tally.cuh packs.cuh spec codes.cu",
     "boxes": "narrow.cuh prelude.cuh spec boxes.cu",
+    "cascade": "narrow.cuh prelude.cuh operators.cuh spec sections.cuh epochs.cuh section_sums.cuh cascade.cu",
     "links": "narrow.cuh prelude.cuh counts.cuh spec links.cu",
     "groups": "narrow.cuh prelude.cuh differ.cuh spec groups.cu",
 }
