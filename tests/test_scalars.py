@@ -208,6 +208,10 @@ def test_the_greatest_common_divisor_of_math_is_a_whole_number_of_pythons(engine
         (lambda a: (a - 5 if a > 5 else 0, a == 2**63, np.less(a, np.int64(-1)), round(a), int(a) < 7), "u8"),
         (lambda a: (a == 2**63, a < 2**63, a < 2**64 - 5, a != np.uint64(2**63), abs(int(a > 0) - 3)), "i8"),
         (lambda a: (np.left_shift(a, a + a), np.floor_divide(a, a - a)), "u2"),
+        (lambda a: (np.sign(a), np.fmod(a, -3), np.remainder(a, -3), np.mod(a, 10), np.fmod(a, a - a)), "i8"),
+        (lambda a: (np.sign(a), np.fmod(a, 7), np.remainder(a, 7)), "u1"),
+        (lambda a: (np.sign(a), np.fmod(a, -100), np.remainder(a, 10)), "i1"),
+        (lambda a: (np.sign(a), np.fmod(a, 10), np.mod(a, 10)), "u8"),
     ],
 )
 def test_whole_numbers_stay_what_they_are(engine, fn, dtype):
@@ -217,6 +221,19 @@ def test_whole_numbers_stay_what_they_are(engine, fn, dtype):
         wanted = [[int(part) for part in fn(item)] for item in x]
     got = up.scan(x, "last", finish=fn, engine=engine)
     assert np.transpose([part.astype(object) for part in got]).tolist() == wanted
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_remainders_of_floats_are_numpys(engine):
+    x = np.array([5.0, -5.0, 2.5, -0.5, np.inf, 7.0], "f8")
+
+    def fn(a):
+        return np.remainder(a, 3.0), np.mod(a, -3.0), np.fmod(a, -3.0)
+
+    with np.errstate(all="ignore"):
+        wanted = fn(x)
+    for got, want in zip(up.scan(x, "last", finish=fn, engine=engine), wanted):
+        np.testing.assert_array_equal(got, want)
 
 
 def test_other_functions_are_compiled_as_ever():

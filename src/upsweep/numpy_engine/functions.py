@@ -105,6 +105,8 @@ _EXACT: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 """Functions of math that NumPy computes with the same bits as the C library."""
 _WHOLE = ("floor", "ceil", "trunc")
+_NUMPYS = (*_EXACT, "gcd", "lcm", "remainder", "fmod")
+"""Those that NumPy itself computes: the C library's remainder is another one, and of integers it has none of these."""
 
 
 def _of_math(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -141,11 +143,7 @@ def _of_numpy(fn: Any) -> Callable[..., Any]:
     """NumPy's exp, log and others differ in the last place from the C library's, which compiled code calls."""
     name = fn.__name__
     standard = getattr(math, name, None) or getattr(math, name.replace("arc", "a", 1), None)
-    each = (
-        by_item(standard)
-        if isinstance(fn, np.ufunc) and standard and name not in (*_EXACT, "gcd", "lcm")
-        else None
-    )
+    each = by_item(standard) if isinstance(fn, np.ufunc) and standard and name not in _NUMPYS else None
 
     def call(*args: Any) -> Any:
         if not any(isinstance(x, Value) for x in args):

@@ -12,7 +12,16 @@ from numba import from_dtype, types
 from numba.np.numpy_support import as_dtype
 
 from upsweep.keys import is_numpys
-from upsweep.scalars.operations import COMPARISONS, OPERATORS, UFUNCS, Operation, cast, fit, own
+from upsweep.scalars.operations import (
+    COMPARISONS,
+    OPERATORS,
+    UFUNCS,
+    Operation,
+    cast,
+    fit,
+    floor_division,
+    own,
+)
 from upsweep.scalars.rules import convertible, dtype_of, joined, resolved, weak
 from upsweep.scalars.types import Scalar, Table, kind_of, kinds_of, plain, scalar_of
 
@@ -196,7 +205,47 @@ def _as_operator(ufunc: np.ufunc, op: Any) -> Operation:
     return _chosen(of)
 
 
+def _of_integers(ufunc: np.ufunc, code_of: Callable[..., Any]) -> Operation:
+    """A ufunc whose results for integers the compiler gets wrong."""
+    general = _library(ufunc)
+
+    def dtypes_of(args: Sequence[Any]) -> Any:
+        kinds = kinds_of(args)
+        return (
+            resolved(ufunc, kinds) if kinds and len(kinds) == ufunc.nin and not all(map(weak, kinds)) else ()
+        )
+
+    def typed(context, args):
+        *_, dtype = dtypes_of(args)
+        fit(args, [dtype] * len(args))
+        return Scalar(dtype)
+
+    def code(context, builder, signature, values):
+        dtype = signature.return_type.dtype
+        values = [cast(context, builder, v, t, dtype) for v, t in zip(values, signature.args)]
+        return code_of(builder, dtype.kind == "i", *values)
+
+    own_code = Operation(typed, code)
+    return _chosen(lambda args: own_code if (d := dtypes_of(args)) and d[-1].kind in "iu" else general)
+
+
+def _sign(builder: Any, signed: bool, a: Any) -> Any:
+    some = builder.zext(builder.icmp_unsigned("!=", a, a.type(0)), a.type)
+    return builder.or_(some, builder.ashr(a, a.type(a.type.width - 1))) if signed else some
+
+
+def _fmod(builder: Any, signed: bool, a: Any, b: Any) -> Any:
+    zero, rest = a.type(0), floor_division(builder, signed, a, b)[1]
+    if not signed:
+        return rest
+    unlike = builder.icmp_signed("<", builder.xor(rest, a), zero)
+    both = builder.and_(builder.icmp_unsigned("!=", rest, zero), unlike)
+    return builder.sub(rest, builder.select(both, b, zero))
+
+
 _BUILTINS: dict[Any, Operation] = {
+    np.sign: _of_integers(np.sign, _sign),
+    np.fmod: _of_integers(np.fmod, _fmod),
     abs: _beside(abs),
     pow: OPERATORS[operator.pow],
     **{

@@ -81,7 +81,7 @@ def _by_ufunc(op: Any, ufunc: np.ufunc) -> Operation:
     return Operation(typed, code)
 
 
-def _floor_division(builder: Any, signed: bool, a: Any, b: Any) -> tuple[Any, Any]:
+def floor_division(builder: Any, signed: bool, a: Any, b: Any) -> tuple[Any, Any]:
     """Quotient and remainder of integers: by zero both are 0, and the least one by -1 wraps, where a processor would trap."""
     ty, zero = a.type, a.type(0)
     nothing = builder.icmp_unsigned("==", b, zero)
@@ -125,8 +125,8 @@ _AT_WIDTH: dict[Any, Callable[..., Any]] = {
     operator.and_: lambda builder, signed, a, b: builder.and_(a, b),
     operator.or_: lambda builder, signed, a, b: builder.or_(a, b),
     operator.xor: lambda builder, signed, a, b: builder.xor(a, b),
-    operator.floordiv: lambda *given: _floor_division(*given)[0],
-    operator.mod: lambda *given: _floor_division(*given)[1],
+    operator.floordiv: lambda *given: floor_division(*given)[0],
+    operator.mod: lambda *given: floor_division(*given)[1],
     operator.lshift: _shift_left,
     operator.rshift: _shift_right,
     operator.neg: lambda builder, signed, a: builder.sub(a.type(0), a),
