@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import upsweep as up
+from upsweep import recall
 from upsweep.arithmetic import fma
 from upsweep.keys import freeze
 from upsweep.operator import Operator, segmented
@@ -403,6 +404,23 @@ def test_the_lifted_operator_scans_segments():
     flags, x = rng.random(300) < 0.1, rng.integers(-9, 9, 300)
     _, lifted = up.scan((flags, x), segmented(up.ops.ADD))
     np.testing.assert_array_equal(lifted, up.scan(x, segments=up.segments.flags(flags)))
+
+
+def test_a_prepared_scan_that_another_thread_teaches_meanwhile(monkeypatch):
+    """While it learns one array, a call with such an array must not run as the calls before."""
+    known, other = np.arange(4.0), np.arange(3, dtype=np.int32)
+    prepared, seen = up.prepared(known), []
+
+    class Calls(dict):
+        def get(self, *of):
+            if len(of) == 2 and not seen:
+                seen.append(True)
+                seen.append(prepared(other + 1).tolist())
+            return dict.get(self, *of)
+
+    monkeypatch.setattr(recall, "known_calls", Calls(recall.known_calls))
+    prepared.learn(other, None)
+    assert seen == [True, [1, 3, 6]]
 
 
 def test_a_prepared_scan_goes_to_another_process():

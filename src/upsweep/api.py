@@ -123,12 +123,12 @@ def prepared(
 class _Prepared:
     """The function that `prepared` gives. A copy in another process prepares itself by the first array that it scans."""
 
-    __slots__ = "_alike", "_how", "_known", "_op", "_users"
+    __slots__ = "_how", "_known", "_op", "_users"
 
     def __init__(self, op: Operator, axis: int | None, exclusive: bool, reverse: bool) -> None:
         self._op, self._how = op, (axis, exclusive, reverse)
         self._users = op is not BUILTIN.get(op.name or "")
-        self._known = self._alike = None
+        self._known = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Prepared, (self._op, *self._how)
@@ -139,10 +139,11 @@ class _Prepared:
         if self._users:
             # An operator that has changed is refused.
             as_operator(self._op)
-        known = self._known
-        if known is None:
+        learnt = self._known
+        if learnt is None:
             return self.learn(x, out)
-        if self._alike == ((recall.seen(x), None) if out is None else recall.seen_and_written(x, out)):
+        alike, known = learnt
+        if alike == ((recall.seen(x), None) if out is None else recall.seen_and_written(x, out)):
             y = known(x, None, out, None)
             if y is not None:
                 return y
@@ -158,11 +159,12 @@ class _Prepared:
         like = recall.alike(
             x, self._op, axis, exclusive, reverse, None, None, out, None, "auto", None, False, None, "tree", None, None
         )  # fmt: skip
-        self._alike = tuple(like[:2])
         try:
-            self._known = recall.known_calls.get(like, recall.never)
+            known = recall.known_calls.get(like, recall.never)
         except TypeError:
-            self._known = recall.never
+            known = recall.never
+        # One value: another thread sees both or neither.
+        self._known = tuple(like[:2]), known
         return y
 
     def _checked(self, x: Any, out: Any) -> Any:

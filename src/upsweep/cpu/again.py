@@ -34,8 +34,12 @@ def _again_ahead(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | N
     if known is None:
         return None
 
+    dtypes = [x.dtype for x in views.inputs]
+
     def run(arrays: tuple[np.ndarray, ...]) -> bool:
-        return known((*shifted(plan, arrays[:count], arrays[last:]), *arrays[count:last]))
+        # A reader may show the bits of a dtype that NumPy lacks, and what moves is converted by NumPy.
+        read = [x.view(dtype) for x, dtype in zip(arrays[:count], dtypes)]
+        return known((*shifted(plan, read, arrays[last:]), *arrays[count:last]))
 
     return run
 

@@ -13,7 +13,8 @@ from typing import Any
 from upsweep import homes
 
 _MOST, _EACH = 4096, 8
-"""Shapes whose tensors are remembered, and guards of one shape; one more, and all are forgotten."""
+"""Shapes whose tensors are remembered; one more, and all are forgotten. And guards of one shape: further tensors of it are asked
+one by one."""
 
 
 class Alike:
@@ -57,7 +58,12 @@ def likeness(xs: tuple[Any, ...]) -> Any:
 def _made(shapes: tuple[Any, ...], xs: tuple[Any, ...]) -> Alike | None:
     guard, (_, wrapped, _) = _guard(), homes.followers()
     # A guard takes no tensor twice.
-    if guard is None or len({*map(id, xs)}) < len(xs) or any(map(wrapped, xs)):
+    if (
+        guard is None
+        or len(_known.get(shapes, ())) >= _EACH
+        or len({*map(id, xs)}) < len(xs)
+        or any(map(wrapped, xs))
+    ):
         return None
     try:
         for x in xs:
@@ -68,10 +74,7 @@ def _made(shapes: tuple[Any, ...], xs: tuple[Any, ...]) -> Alike | None:
         return None
     if len(_known) >= _MOST:
         _known.clear()
-    alike = _known.setdefault(shapes, [])
-    if len(alike) >= _EACH:
-        alike.clear()
-    alike.append(one)
+    _known.setdefault(shapes, []).append(one)
     return one
 
 
