@@ -35,6 +35,8 @@ class App {
     const { asked } = this.address;
     this.start.show(asked ? Boolean(asked.start) : this.data.welcome);
     const pane = await this.open(asked?.dials || this.data.start);
+    // A kernel that is chosen before the address has been written down has this place to come back to, too.
+    if (asked && pane.payload) this.address.known ??= location.hash.slice(1);
     if (pane.payload) return asked && this.address.arrive(asked);
     const reason = pane.find(".trouble").textContent;
     await pane.set(this.data.start);
