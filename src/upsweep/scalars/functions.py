@@ -260,8 +260,8 @@ _BUILTINS: dict[Any, Operation] = {
     complex: _number(lambda dtype: types.complex128),
     **{fn: _rounded(fn) for fn in (round, math.floor, math.ceil, math.trunc)},
 }
-PYTHONS = {fn.__name__: fn for fn in _BUILTINS if fn.__module__ == "builtins"}
-"""The functions that a function finds without an import."""
+PYTHONS = {fn.__name__: fn for fn in _BUILTINS if getattr(fn, "__module__", "") == "builtins"}
+"""The functions that a function finds without an import. Before NumPy 2.2 its own have no module."""
 
 
 def _part(number: int) -> Operation:
