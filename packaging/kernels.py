@@ -16,12 +16,15 @@ from unittest.mock import patch
 import numpy as np
 
 import upsweep as up
-from upsweep.cpu import again, launch, shipped, strips
+from upsweep import cpu
+from upsweep.cpu import again, array_loops, groups, launch, shipped, strips
 from upsweep.cpu import compile as compiler
-from upsweep.cpu.code import Unit
+from upsweep.cpu.code import Unit, address
+from upsweep.cpu.codes import codes_of, members
 from upsweep.cpu.kept import Code, digest
 from upsweep.cpu.units import entry, kernel, stream
 
+KEYS = up.segments.groups(np.zeros(64, np.int64))
 FLOATS, INTEGERS = ("f4", "f8"), ("i4", "i8")
 OPERATORS = {
     **dict.fromkeys(FLOATS, ("add", "mul", "max", "min", "last")),
@@ -43,6 +46,7 @@ def calls() -> Iterator[None]:
             yield up.scan(row, name, segments=heads)
             yield up.scan(table, name, axis=0)
             yield up.scan(short, name, axis=1)
+            yield up.scan(row, name, segments=KEYS)
         # Columns of integers go another way where their results go past the cache.
         large = np.broadcast_to(row[:1], (1 << 12, 1 << 12))
         for name in names if dtype in INTEGERS else ():
@@ -64,6 +68,17 @@ def calls() -> Iterator[None]:
         yield up.scan(np.ones((64, 16), dtype), axis=1)
 
 
+def number() -> None:
+    """Number keys of each kind in two threads. These loops run, as a scan needs the numbers."""
+    keys = np.arange(1 << 16)
+    for dtype in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4"):
+        codes_of((keys.astype(dtype),), len(keys), 2)
+    # Integers far apart, short texts and long ones.
+    for far in (keys << 32, keys.astype("S6"), keys.astype("S20")):
+        codes, _ = codes_of((far,), len(keys), 2)
+    members(codes, 0, 9, keys[:9])
+
+
 def units() -> list[Unit]:
     """The units of code that the calls need."""
     asked: dict[str, Unit] = {}
@@ -75,11 +90,15 @@ def units() -> list[Unit]:
     with (
         patch.object(launch, "address", note),
         patch.object(strips, "address", note),
-        patch.object(launch, "run", lambda *_: None),
+        patch.object(groups, "address", note),
+        patch.object(groups, "callable_at", lambda *_: lambda *_: 0),
+        patch.object(cpu, "at_work", lambda *_: None),
         patch.object(again, "again", lambda *_: None),
     ):
         for _ in calls():
             pass
+    with patch.object(array_loops, "address", lambda unit: note(unit) or address(unit)):
+        number()
     for unit in (kernel(), entry(), stream(4), stream(8)):
         note(unit)
     return list(asked.values())

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -172,6 +173,30 @@ def test_kernels_of_other_processes_keep_to_themselves_and_need_no_compiler(begu
     )
     said = [run(both, UPSWEEP_CACHE_DIR=str(begun)).stdout for _ in range(2)]
     assert said == ["3.0 False\n", f"3.0 {image.HERE}\n"]
+
+
+def test_numbers_of_keys_need_no_compiler():
+    """The second process finds the loops that number keys of each kind, and the loop over the groups."""
+    code = (
+        "import sys, numpy as np, upsweep as up\n"
+        "x, k = np.ones(9), np.arange(9) % 2\n"
+        "for keys in (k, k * 10**9, k.astype('S4'), k.astype('S9')):\n"
+        "    got = up.scan(x, segments=up.segments.groups(keys), order='sequential')\n"
+        "    np.testing.assert_array_equal(got, [1, 1, 2, 2, 3, 3, 4, 4, 5])\n"
+        f"print({UNCOMPILED})"
+    )
+    assert [run(code).stdout for _ in range(2)][1] == f"{image.HERE}\n"
+
+
+def test_the_code_of_a_release_is_found():
+    """The script that ships code makes calls whose own way to their code it knows."""
+    code = "import kernels; print(*sorted({unit.frame[0] for unit in kernels.units()}), sep=',')"
+    script = Path(__file__).parent.parent / "packaging"
+    found = set(run(code, PYTHONPATH=f"{Path(up.__file__).parent.parent}:{script}").stdout.strip().split(","))
+    assert found == {
+        "bring", "entry", "grouping", "hand", "kernel", "loop", "runs", "straight", "stream", "sweep", "turn in",
+        "turn out", "walk",
+    }  # fmt: skip
 
 
 def test_code_that_comes_with_the_package(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from upsweep import cores
 from upsweep.cpu import threads
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.codes import PARALLEL_ITEMS, codes_of, members
-from upsweep.cpu.interleaved import BLOCK, Form
+from upsweep.cpu.group_words import BLOCK, Form
 from upsweep.cpu.launch import with_map
 from upsweep.cpu.units import grouping
 from upsweep.host.arrays import numbers
