@@ -174,7 +174,7 @@ LAYOUTS = {
 def test_lines_that_cannot_be_swept_where_they_lie(name, layout):
     """Lines along the axis and across it; the first component alone lies so, with and without results, or all do."""
     case, lie = CASES[name], LAYOUTS[layout]
-    for shape in ((70, 11), (40, 16), (17, 33), (100, 70), (35, 333), (70, 23)):
+    for shape in ((70, 11), (40, 16), (17, 33), (100, 70), (35, 333), (70, 23), (300, 3), (530, 6)):
         for axis, reverse, alone in ((0, False, False), (1, False, True), (1, True, False), (0, True, True)):
             xs = tuple(lie(x) if c == 0 or not alone else x for c, x in enumerate(case.draw(shape, shape[1])))
             wants = oracle(case.arrays, xs, axis=axis, reverse=reverse)
@@ -192,6 +192,31 @@ def test_lines_that_cannot_be_swept_where_they_lie(name, layout):
             if not one and alone:
                 got = up.linear_recurrence(*xs, axis=axis, reverse=reverse)
                 assert got.tobytes() == wants[1].tobytes(), (shape, axis, reverse)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", ["hash-u64", "affine-f32"])
+def test_few_columns_that_are_brought_side_by_side(name, layout):
+    """Also in segments whose flags are one column for all."""
+    case, lie = CASES[name], LAYOUTS[layout]
+    for shape in ((303, 2), (530, 5), (272, 7), (40, 3)):
+        xs = tuple(map(lie, case.draw(shape, shape[1])))
+        heads = np.random.default_rng(5).random(len(xs[0])) < 0.05
+        for segmented, exclusive, threads in ((False, False, 1), (False, True, 2), (True, False, 2)):
+            starts = case.draw(shape[1:], 3)
+            start = None if not exclusive else starts if len(xs) > 1 else starts[0]
+            flags = np.broadcast_to(heads[:, None], shape) if segmented else None
+            wants = oracle(case.arrays, xs, exclusive=exclusive, initial=start, heads=flags)
+            ys, memories = zip(*(placed(np.zeros_like(x), 8, x[0].nbytes + 8) for x in wants))
+            one = len(xs) == 1
+            up.scan(
+                xs[0] if one else xs, case.op, out=ys[0] if one else ys, axis=0, exclusive=exclusive, initial=start,
+                segments=up.segments.flags(heads) if segmented else None, threads=threads,
+            )  # fmt: skip
+            for y, want, memory in zip(ys, wants, memories, strict=True):
+                assert y.tobytes() == want.tobytes(), (shape, segmented, exclusive)
+                y.view(np.uint8)[...] = 77
+                assert (memory == 77).all(), "bytes beside the columns were written"
 
 
 @pytest.mark.parametrize("stored", ["f2", "i2", "f4"])

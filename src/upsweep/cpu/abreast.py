@@ -1,17 +1,18 @@
 """Few columns, whose lines fill no vector: blocks of 16 lines follow each other in one call of the operator's code.
 
-A vector that begins with a line holds the lines behind it too. What becomes of these is no result, and the next line's results
-are stored over it. The sums of the blocks are lines of columns in turn, a vector apart. A chunk has 16 blocks, a step one chunk
-or 16.
+Columns with gaps between them, reversed or converted ones, and flags that all columns share, are brought side by side first, a
+chunk at a time. A vector that begins with a line holds the lines behind it too. What becomes of these is no result, and the next
+line's results are stored over it. The sums of the blocks are lines of columns in turn, a vector apart. A chunk has 16 blocks, a
+step one chunk or 16.
 """
 
 from __future__ import annotations
 
 from upsweep.cpu import panels
-from upsweep.cpu.address import caller, copy_bytes, peek, poke
+from upsweep.cpu.address import copy_bytes, peek, poke
 from upsweep.cpu.carry import behind, push
 from upsweep.cpu.columns import pad, target_of
-from upsweep.cpu.frame import aim, ask, copy_rows, fill, part, place_of
+from upsweep.cpu.frame import aim, ask, copy_rows, fill, move_lines, part, place_of
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import FIRST, LINE, NOWHERE, PASS, ROW, SINK_WORDS, Part, Sink, Word
 
@@ -32,7 +33,6 @@ SIZE, SPARE, TOTAL, START, BASE, BEFORE, END, TAIL, PANEL, BRING, PLAIN = map(
 COMPONENT, HAND = int(Sink.COMPONENT), int(Sink.HAND)
 CHUNK = ROW * ROW
 
-_call4 = caller(4)
 panel_bring, panel_climb, panel_descend, panel_hand, panel_put, hand_last = (
     panels.bring, panels.climb, panels.descend, panels.hand, panels.put, panels.hand_last,
 )  # fmt: skip
@@ -66,15 +66,11 @@ def inside(L, A, last, w):
 
 @of_words
 def bring(L, A, first, m, w):
-    """Bring m lines to scratch memory. Items are converted in one go: there are no gaps between their lines."""
+    """Bring m lines to scratch memory, with no gaps between them."""
     for c in range(peek(L, COMPONENTS)):
-        p, spare, (source, along, across) = part(L, c), spare_of(L, A, c, w, 1), place_of(L, A, c)
-        width = w * peek(p, SIZE)
-        if not peek(p, PLAIN):
-            _call4(peek(p, BRING), (spare, source + first * along, across, m * w))
-            continue
-        for line in range(m):
-            copy_bytes(spare + line * width, source + (first + line) * along, width)
+        p, (source, along, across) = part(L, c), place_of(L, A, c)
+        spare, width = spare_of(L, A, c, w, 1), w * peek(p, SIZE)
+        move_lines(peek(p, BRING), source + first * along, along, across, spare, width, m, w)
 
 
 @of_words
@@ -145,7 +141,7 @@ def hand(L, A, first, blocks, end, w):
         target, along, across = place_of(L, A, peek(L, INPUTS) + o)
         if not peek(L, EXCLUSIVE):
             copy_bytes(results + (m - 1) * width, line_of(L, A, c, 1, end), width)
-        _call4(peek(s, HAND), (target + first * along, across, results, m * w))
+        move_lines(peek(s, HAND), target + first * along, along, across, results, width, m, w)
 
 
 @of_words

@@ -8,7 +8,7 @@ become copies of the last item.
 
 from __future__ import annotations
 
-from upsweep.cpu.address import byte_at, caller, copy_bytes, peek
+from upsweep.cpu.address import byte_at, copy_bytes, peek
 from upsweep.cpu.along_places import (
     aim_runs,
     aim_sums,
@@ -22,7 +22,7 @@ from upsweep.cpu.along_places import (
     target_of,
     top_of,
 )
-from upsweep.cpu.frame import aim, ask, fill, part, place_of
+from upsweep.cpu.frame import aim, ask, fill, move_line, part, place_of
 from upsweep.cpu.mapped import bring_operands, hand_results
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import NOWHERE, RISE, ROW, SCAN, SETTLE, SINK_WORDS, SUM, Part, Sink, Word
@@ -38,8 +38,6 @@ SIZE, BRING, TOTAL, START, BEFORE, END, HEAD = map(
     int, (Part.SIZE, Part.BRING, Part.TOTAL, Part.START, Part.BEFORE, Part.END, Part.HEAD)
 )
 COMPONENT, HAND = int(Sink.COMPONENT), int(Sink.HAND)
-
-_call4 = caller(4)
 
 
 @of_words
@@ -58,11 +56,11 @@ def bring(L, A, first, m):
             if c >= mapped:
                 source, along, _ = place_of(L, A, c - peek(L, COMPONENTS) + peek(L, INPUTS))
                 here = source + (first + done) * along
-                _call4(peek(p, BRING), (sum_at(L, A, c, 0, done), here, along, m - done))
+                move_line(peek(p, BRING), here, along, sum_at(L, A, c, 0, done), m - done)
             fill(sum_at(L, A, c, 0, m), size, padded - m)
     if peek(L, EXCLUSIVE) and peek(L, SEGMENTED):
         source, along, _ = place_of(L, A, peek(L, INPUTS) - 1)
-        _call4(peek(part(L, peek(L, VALUES)), BRING), (A + peek(L, FLAGS), source + first * along, along, m))
+        move_line(peek(part(L, peek(L, VALUES)), BRING), source + first * along, along, A + peek(L, FLAGS), m)
 
 
 @of_words
@@ -243,6 +241,5 @@ def hand(L, A, first, m):
         target, along, _ = place_of(L, A, peek(L, INPUTS) + o)
         done = direct(L, m) if target_of(L, A, c, first) else 0
         if done < m:
-            _call4(
-                peek(s, HAND), (target + (first + done) * along, along, sum_at(L, A, c, 0, done), m - done)
-            )
+            rest = target + (first + done) * along
+            move_line(peek(s, HAND), rest, along, sum_at(L, A, c, 0, done), m - done)

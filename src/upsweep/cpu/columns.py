@@ -6,8 +6,8 @@ twice. Other rows side by side go from array to array likewise (`pass_turned`).
 
 from __future__ import annotations
 
-from upsweep.cpu.address import caller, copy_bytes, peek, poke
-from upsweep.cpu.frame import aim, ask, fill, panel_row, part, place_of
+from upsweep.cpu.address import copy_bytes, peek, poke
+from upsweep.cpu.frame import aim, ask, fill, move_line, panel_row, part, place_of
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import BEFORE as BEFORE_ITEMS
 from upsweep.cpu.words import BEHIND, LINE, NOTHING, NOWHERE, PASS, ROW, SINK_WORDS, Part, Sink, Word
@@ -27,8 +27,6 @@ SIZE, SPARE, STACK, FOLDS, TOTAL, START, BASE, BEFORE, END, SINK = map(
 )  # fmt: skip
 
 COMPONENT, HAND = int(Sink.COMPONENT), int(Sink.HAND)
-
-_call4 = caller(4)
 
 CLASH = 2048
 """Where rows lie so many bytes apart, or a multiple, the lines of 16 rows fall into a few sets of the nearest cache."""
@@ -157,7 +155,7 @@ def hand_row(L, A, first, w):
         s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
         target, along, across = place_of(L, A, peek(L, INPUTS) + o)
         prefixes = A + peek(part(L, peek(s, COMPONENT)), region)
-        _call4(peek(s, HAND), (target + (first + row) * along, across, prefixes, w))
+        move_line(peek(s, HAND), target + (first + row) * along, across, prefixes, w)
 
 
 @of_words

@@ -164,7 +164,7 @@ def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
         enough = line >= 2 * LINE if not lie.turned else items >= 3 * ROW or past_cache(plan)
         if not (dense and large and enough and line < tuning.STAGED_LINE):
             return 0
-    elif items < ROW or (plan.reduce and not lie.turned):
+    elif items < ROW if lie.turned else plan.reduce:
         return 0
     return max(ROW, lanes_of(plan, False), tuning.STAGED_BYTES // line // ROW * ROW)
 

@@ -9,6 +9,7 @@ rows come near as one column each, where a map or a finish takes lines: a line h
 from __future__ import annotations
 
 from upsweep.cpu.address import caller, peek, poke
+from upsweep.cpu.frame import move_line, move_lines
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.staged import home_of, remember
 from upsweep.cpu.words import ARRAY_WORDS, FOLD_WORDS, Fold, Word
@@ -19,7 +20,7 @@ INPUTS, SINKS, DIMS, ARRAYS_AT, PLACES, FOLDED, FOLDS_AT = map(
 )
 SIZE, NEAR, LINES, TURN, LINE, BLOCK, MOVE, STRETCH = map(int, Fold)
 
-_call4, _call6 = caller(4), caller(6)
+_call6 = caller(6)
 
 
 @of_words
@@ -58,18 +59,13 @@ def turn(L, A, a, home, across, rows, first, count, out):
 
 
 @of_words
-def copy_lines(L, A, a, home, along, across, rows, out):
+def copy_lines(L, A, a, home, along, across, rows):
     """Copy an array line by line."""
-    f, gap = fold_of(L, a), gap_of(L, a)
-    near = A + peek(f, NEAR)
+    f, gap, columns = fold_of(L, a), gap_of(L, a), peek(L, FOLDED)
+    near, pitch = A + peek(f, NEAR), rows * peek(f, SIZE)
     for line in range(peek(f, LINES)):
-        for column in range(peek(L, FOLDED)):
-            here = home + line * along + column * gap
-            if out:
-                _call4(peek(f, LINE), (here, across, near, rows))
-            else:
-                _call4(peek(f, LINE), (near, here, across, rows))
-            near += rows * peek(f, SIZE)
+        move_lines(peek(f, LINE), home + line * along, gap, across, near, pitch, columns, rows)
+        near += columns * pitch
 
 
 @of_words
@@ -86,15 +82,15 @@ def move(L, A, a, w, out):
         by_stretch = peek(f, MOVE) and across == items * size
         place = A + peek(f, STRETCH) if by_stretch else home
         if by_stretch and not out:
-            _call4(peek(f, MOVE), (place, home, size, items * rows))
+            move_line(peek(f, MOVE), home, size, place, items * rows)
         turn(L, A, a, place, across, rows, 0, whole, out)
         if whole < rows:
             # Some rows are moved twice.
             turn(L, A, a, place, across, rows, rows - block, block, out)
         if by_stretch and out:
-            _call4(peek(f, MOVE), (home, size, place, items * rows))
+            move_line(peek(f, MOVE), home, size, place, items * rows)
     else:
-        copy_lines(L, A, a, home, along, across, rows, out)
+        copy_lines(L, A, a, home, along, across, rows)
 
 
 @of_words

@@ -15,6 +15,18 @@ _call7 = caller(7)
 
 
 @of_words
+def move_line(code, array, across, scratch, count):
+    """Have a line of items brought to scratch memory or handed to an array."""
+    _call7(code, (array, 0, across, scratch, 0, 1, count))
+
+
+@of_words
+def move_lines(code, array, along, across, scratch, pitch, lines, count):
+    """Have lines of items brought to scratch memory or handed to an array: see `lines`."""
+    _call7(code, (array, along, across, scratch, pitch, lines, count))
+
+
+@of_words
 def part(L, c):
     """The words of a component."""
     return L + 8 * (WORDS + c * PART_WORDS)

@@ -115,6 +115,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
     words = np.zeros(WORDS, np.int64)
     scratch = _Scratch()
     lanes = lanes_of(plan, along)
+    side = plan.axis if along or lie.inner is None else lie.inner
     group = ROW * lanes
     pitch = -(-width // 32) * 32 + LINE // min(d.itemsize for d in sums)
     parts = np.zeros((len(sums), PART_WORDS), np.int64)
@@ -138,7 +139,8 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
             stored = computed
         part[Part.BRING] = address(bring_unit(stored, computed))
         part[Part.TURN_IN], part[Part.TURN_OUT] = address(turn_in(size)), address(turn_out(size))
-        part[Part.PLAIN] = stored == computed
+        # Few columns with gaps between them cannot be swept where they lie.
+        part[Part.PLAIN] = stored == computed and (not lie.abreast or strides[c][side] == size)
         part[Part.BLOCK] = WHOLE // size
         part[Part.SPARE] = scratch.take(size * room)
         part[Part.STACK] = scratch.take(size * LEVELS * width)
@@ -159,7 +161,6 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
             # Each level of a step has its sums and its prefixes.
             for level, lines in enumerate((ROW * ROW, ROW, 1) if lie.abreast else (), 1):
                 part[Part.PANEL + level] = scratch.take(size * lanes * (2 * lines + 1))
-    side = plan.axis if along or lie.inner is None else lie.inner
     flat = tuple(
         array[side] == 0 and (not lie.turned or array[plan.axis] == 0) for array in strides[: len(plan.loads)]
     )

@@ -1,5 +1,9 @@
-"""Lines of items between arrays of any stride and scratch memory, converted on the way between the stored dtype and the
+"""Lines of items between arrays of any strides and scratch memory, converted on the way between the stored dtype and the
 computed one. Each kind of line has one loop for items side by side, which becomes vector code, and one loop for any stride.
+
+Lines of an array lie `along` bytes apart and have `count` items, `across` bytes apart. In scratch memory, where the items of a
+line lie side by side, lines lie `pitch` bytes apart. Lines without gaps between them move as one. Where lines are short, all
+their first items move, then all their second ones, and so on: no loop is shorter than it need be.
 """
 
 from __future__ import annotations
@@ -8,73 +12,103 @@ from collections.abc import Callable
 
 import numpy as np
 
+from upsweep.cpu import tuning
 from upsweep.cpu.address import copy_bytes, stream_line
-from upsweep.cpu.frame import fill
 from upsweep.cpu.memory import Items
+
+SHORT_LINE = tuning.SHORT_LINE
 
 
 def bring(stored: np.dtype, computed: np.dtype) -> Callable[..., None]:
-    """The code that brings `count` items of an array, `stride` bytes apart, to scratch memory."""
-    array, scratch = Items([stored], [computed], True), Items([computed], [computed], True)
-    read, read_strided, write, size = array.read, array.read_strided, scratch.write, stored.itemsize
-    computed_size, same = computed.itemsize, stored == computed
+    """The code that brings so many `lines` of an array to scratch memory."""
+    from_array, to_scratch = Items([stored], [computed], True), Items([computed], [computed], True)
+    read, read_strided, write, write_strided = (
+        from_array.read, from_array.read_strided, to_scratch.write, to_scratch.write_strided,
+    )  # fmt: skip
+    size, computed_size, same = stored.itemsize, computed.itemsize, stored == computed
 
-    def line(target, source, stride, count):
-        if stride == size:
-            if same:
-                copy_bytes(target, source, count * size)
+    def come(array, along, across, scratch, pitch, lines, count):
+        if along == count * across and pitch == count * computed_size:
+            lines, count = 1, lines * count
+        if count < SHORT_LINE and count < lines:
+            for i in range(count):
+                source, target = array + i * across, scratch + i * computed_size
+                for line in range(lines):
+                    write_strided((target,), (pitch,), line, read_strided((source,), (along,), line))
+            return
+        for line in range(lines):
+            source, target = array + line * along, scratch + line * pitch
+            if across == size:
+                if same:
+                    copy_bytes(target, source, count * size)
+                else:
+                    for i in range(count):
+                        write((target,), i, read((source,), i))
+            elif across == -size:
+                for i in range(count):
+                    write((target,), i, read((source,), -i))
+            elif across == 0:
+                item = read((source,), 0)
+                for i in range(count):
+                    write((target,), i, item)
             else:
                 for i in range(count):
-                    write((target,), i, read((source,), i))
-        elif stride == -size:
-            for i in range(count):
-                write((target,), i, read((source,), -i))
-        elif stride == 0 and count:
-            write((target,), 0, read((source,), 0))
-            fill(target + computed_size, computed_size, count - 1)
-        else:
-            for i in range(count):
-                write((target,), i, read_strided((source,), (stride,), i))
+                    write((target,), i, read_strided((source,), (across,), i))
 
-    return line
+    return come
 
 
 def hand(computed: np.dtype, stored: np.dtype) -> Callable[..., None]:
-    """The code that hands `count` items in scratch memory to an array, `stride` bytes apart."""
-    array, scratch = Items([stored], [computed], True), Items([computed], [computed], True)
-    read, write, write_strided, size = scratch.read, array.write, array.write_strided, stored.itemsize
-    same = stored == computed
+    """The code that hands so many `lines` in scratch memory to an array."""
+    to_array, from_scratch = Items([stored], [computed], True), Items([computed], [computed], True)
+    read, read_strided, write, write_strided = (
+        from_scratch.read, from_scratch.read_strided, to_array.write, to_array.write_strided,
+    )  # fmt: skip
+    size, computed_size, same = stored.itemsize, computed.itemsize, stored == computed
 
-    def line(target, stride, source, count):
-        if stride == size:
-            if same:
-                copy_bytes(target, source, count * size)
+    def go(array, along, across, scratch, pitch, lines, count):
+        if along == count * across and pitch == count * computed_size:
+            lines, count = 1, lines * count
+        if count < SHORT_LINE and count < lines:
+            for i in range(count):
+                target, source = array + i * across, scratch + i * computed_size
+                for line in range(lines):
+                    write_strided((target,), (along,), line, read_strided((source,), (pitch,), line))
+            return
+        for line in range(lines):
+            target, source = array + line * along, scratch + line * pitch
+            if across == size:
+                if same:
+                    copy_bytes(target, source, count * size)
+                else:
+                    for i in range(count):
+                        write((target,), i, read((source,), i))
+            elif across == -size:
+                for i in range(count):
+                    write((target,), -i, read((source,), i))
             else:
                 for i in range(count):
-                    write((target,), i, read((source,), i))
-        elif stride == -size:
-            for i in range(count):
-                write((target,), -i, read((source,), i))
-        else:
-            for i in range(count):
-                write_strided((target,), (stride,), i, read((source,), i))
+                    write_strided((target,), (across,), i, read((source,), i))
 
-    return line
+    return go
 
 
 def stream(size: int) -> Callable[..., None]:
-    """The code that hands `count` items of this size in scratch memory to an array, side by side and past the cache. In the
-    cache a large result would only take the place of its input, and would be read before it is written.
+    """The code that hands lines of items of this size, side by side in the array too, to it past the cache. In the cache a large
+    result would only take the place of its input, and would be read before it is written.
     """
 
-    def line(target, stride, source, count):
-        left = count * size
-        head = min(-target & 31, left)
-        copy_bytes(target, source, head)
-        target, source, left = target + head, source + head, left - head
-        for i in range(0, left - 31, 32):
-            stream_line(target + i, source + i)
-        done = left & ~31
-        copy_bytes(target + done, source + done, left - done)
+    def go(array, along, across, scratch, pitch, lines, count):
+        if along == pitch == count * size:
+            lines, count = 1, lines * count
+        for line in range(lines):
+            target, source, left = array + line * along, scratch + line * pitch, count * size
+            head = min(-target & 31, left)
+            copy_bytes(target, source, head)
+            target, source, left = target + head, source + head, left - head
+            for i in range(0, left - 31, 32):
+                stream_line(target + i, source + i)
+            done = left & ~31
+            copy_bytes(target + done, source + done, left - done)
 
-    return line
+    return go

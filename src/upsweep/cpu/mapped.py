@@ -7,7 +7,7 @@ ALONG a row, and where rows are TURNED, a line is all of a chunk, in the order o
 from __future__ import annotations
 
 from upsweep.cpu.address import caller, copy_bytes, peek, poke
-from upsweep.cpu.frame import fill, panel_row, part, place_of, whole_blocks
+from upsweep.cpu.frame import fill, move_line, move_lines, panel_row, part, place_of, whole_blocks
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import LINE_WORDS, ROW, SINK_WORDS, Line, Part, Sink, Word
 
@@ -24,7 +24,7 @@ SIZE, BLOCK, SPARE, TURN_IN, TURN_OUT = map(
 LINE_SIZE, LINE_BRING, LINE_SPARE, LINE_FLAT, LINE_TO = map(int, Line)
 _, HAND, SINK_PLAIN, SINK_SIZE, SINK_SPARE, _ = map(int, Sink)
 
-_call4, _call5, _call6 = (caller(count) for count in (4, 5, 6))
+_call5, _call6 = caller(5), caller(6)
 
 
 @of_words
@@ -68,15 +68,13 @@ def bring_lines_of(L, A, first, m, w):
         poke(to, 1, pitch * size)
         bring = peek(line, LINE_BRING)
         if peek(L, ALONG):
-            _call4(bring, (spare, source, along, m))
+            move_line(bring, source, along, spare, m)
         elif peek(L, TURNED):
+            move_lines(bring, source, across, along, spare, ROW * size, w, m)
             for lane in range(w):
-                here = spare + lane * ROW * size
-                _call4(bring, (here, source + lane * across, along, m))
-                fill(here + m * size, size, ROW - m)
+                fill(spare + (lane * ROW + m) * size, size, ROW - m)
         else:
-            for row in range(m):
-                _call4(bring, (spare + row * pitch * size, source + row * along, across, w))
+            move_lines(bring, source, along, across, spare, pitch * size, m, w)
 
 
 @of_words
@@ -149,7 +147,7 @@ def hand_line(L, A, row, neighbour, count):
         target, along, across = place_of(L, A, peek(L, INPUTS) + o)
         step = along if neighbour == 1 else across
         if not (peek(s, SINK_PLAIN) and step == peek(s, SINK_SIZE)):
-            _call4(peek(s, HAND), (target + row * along, step, A + peek(s, SINK_SPARE), count))
+            move_line(peek(s, HAND), target + row * along, step, A + peek(s, SINK_SPARE), count)
 
 
 @of_words
@@ -184,9 +182,8 @@ def hand_results(L, A, first, shift, m, w):
     for o in range(peek(L, SINKS)):
         s = sink_of(L, o)
         target, along, across = place_of(L, A, peek(L, INPUTS) + o)
-        for lane in range(w):
-            here = A + peek(s, SINK_SPARE) + lane * ROW * peek(s, SINK_SIZE)
-            _call4(peek(s, HAND), (target + first * along + lane * across, along, here, m))
+        here, pitch = A + peek(s, SINK_SPARE), ROW * peek(s, SINK_SIZE)
+        move_lines(peek(s, HAND), target + first * along, across, along, here, pitch, w, m)
 
 
 @of_words
@@ -197,4 +194,4 @@ def hand_result(L, A, count):
     for o in range(peek(L, SINKS)):
         s = sink_of(L, o)
         target, _, across = place_of(L, A, peek(L, INPUTS) + o)
-        _call4(peek(s, HAND), (target, across, A + peek(s, SINK_SPARE), count))
+        move_line(peek(s, HAND), target, across, A + peek(s, SINK_SPARE), count)

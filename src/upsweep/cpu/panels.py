@@ -7,7 +7,7 @@ lie side by side instead, runs are transposed. So arrays that lie differently me
 from __future__ import annotations
 
 from upsweep.cpu.address import byte_at, caller, copy_bytes, peek, poke
-from upsweep.cpu.frame import aim, ask, panel_row, part, place_of, whole_blocks
+from upsweep.cpu.frame import aim, ask, move_line, move_lines, panel_row, part, place_of, whole_blocks
 from upsweep.cpu.mapped import bring_operands, hand_result, hand_results, repeat_last
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import DOWN, FOLD, JOIN, ROW, SINK_WORDS, UP, Part, Sink, Word
@@ -28,7 +28,7 @@ SIZE, BRING, TURN_IN, TURN_OUT, PLAIN, BLOCK, SPARE, TOTAL, START, BEFORE, END =
 )  # fmt: skip
 COMPONENT, HAND, SINK_PLAIN = int(Sink.COMPONENT), int(Sink.HAND), int(Sink.PLAIN)
 
-_call4, _call6 = caller(4), caller(6)
+_call6 = caller(6)
 
 
 @of_words
@@ -65,13 +65,7 @@ def bring_runs(L, A, c, source, stride, run, lanes, m):
         panel, source, lanes = panel + done * size, source + done * run, lanes - done
     if lanes == 0:
         return
-    # Runs that lie one behind the other are one line. The memory between other runs may belong to other arrays.
-    if run == m * stride:
-        _call4(peek(p, BRING), (spare, source, stride, lanes * m))
-    else:
-        for lane in range(lanes):
-            here = spare + lane * m * size
-            _call4(peek(p, BRING), (here, source + lane * run, stride, m))
+    move_lines(peek(p, BRING), source, run, stride, spare, m * size, lanes, m)
     _call6(peek(p, TURN_IN), (panel, pitch, spare, m * size, whole_blocks(lanes, block), m))
 
 
@@ -79,8 +73,8 @@ def bring_runs(L, A, c, source, stride, run, lanes, m):
 def bring_lines(L, A, c, source, along, across, w, m):
     """Bring rows of an array into the rows of the panel."""
     p = part(L, c)
-    for row in range(m):
-        _call4(peek(p, BRING), (panel_row(L, A, c, row), source + row * along, across, w))
+    pitch = peek(L, PITCH) * peek(p, SIZE)
+    move_lines(peek(p, BRING), source, along, across, panel_row(L, A, c, 0), pitch, m, w)
 
 
 @of_words
@@ -231,11 +225,7 @@ def hand_runs(p, s, target, stride, run, panel, pitch, spare, lanes, m):
     if lanes == 0:
         return
     _call6(peek(p, TURN_OUT), (spare, m * size, panel, pitch, whole_blocks(lanes, block), m))
-    if run == m * stride:
-        _call4(peek(s, HAND), (target, stride, spare, lanes * m))
-    else:
-        for lane in range(lanes):
-            _call4(peek(s, HAND), (target + lane * run, stride, spare + lane * m * size, m))
+    move_lines(peek(s, HAND), target, run, stride, spare, m * size, lanes, m)
 
 
 @of_words
@@ -255,8 +245,7 @@ def hand(L, A, first, m, w):
         if in_runs(along, across):
             hand_runs(p, s, target, along, across, panel, pitch, A + peek(p, SPARE), w, m)
         else:
-            for row in range(m):
-                _call4(peek(s, HAND), (target + row * along, across, panel + row * pitch, w))
+            move_lines(peek(s, HAND), target, along, across, panel, pitch, m, w)
 
 
 @of_words
@@ -269,4 +258,4 @@ def hand_last(L, A, m, w):
     for o in range(peek(L, SINKS)):
         s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
         target, _, across = place_of(L, A, peek(L, INPUTS) + o)
-        _call4(peek(s, HAND), (target, across, panel_row(L, A, peek(s, COMPONENT), m - 1), w))
+        move_line(peek(s, HAND), target, across, panel_row(L, A, peek(s, COMPONENT), m - 1), w)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from upsweep.cpu.address import caller, copy_bytes, peek
+from upsweep.cpu.address import copy_bytes, peek
 from upsweep.cpu.along_places import aim_sums, top_of
-from upsweep.cpu.frame import aim, ask, copy_rows, part, place_of
+from upsweep.cpu.frame import aim, ask, copy_rows, move_line, part, place_of
 from upsweep.cpu.mapped import hand_result
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import FOLD, ROW, SINK_WORDS, Part, Sink, Word
@@ -15,8 +15,6 @@ COMPONENTS, VALUES, SINKS, SINK_AT, LANES, INPUTS, FINISH = map(
 )
 SIZE, START, BEFORE, END = map(int, (Part.SIZE, Part.START, Part.BEFORE, Part.END))
 COMPONENT, HAND = int(Sink.COMPONENT), int(Sink.HAND)
-
-_call4 = caller(4)
 
 
 @of_words
@@ -64,4 +62,4 @@ def hand_last(L, A, w):
     for o in range(peek(L, SINKS)):
         s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
         target, _, across = place_of(L, A, peek(L, INPUTS) + o)
-        _call4(peek(s, HAND), (target, across, peek(A, peek(s, COMPONENT)), w))
+        move_line(peek(s, HAND), target, across, peek(A, peek(s, COMPONENT)), w)

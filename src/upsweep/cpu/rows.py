@@ -82,7 +82,7 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
                 sizes.append(sizes.pop(longest))
             turned = (short and sizes[-1] >= 8) or crossed
         elif rows * max(d.itemsize for d in plan.accumulators) <= LINE:
-            abreast = goes_abreast(plan, strides, last, rows)
+            abreast = goes_abreast(plan, rows)
             near = rows if rows * steps[last] < LINE and not abreast else 1
         if turned or (near == 1 and steps[last] < steps[plan.axis]):
             inner, side_by_side = outer.pop(), sizes.pop()
@@ -108,22 +108,18 @@ def folded_of(plan: Plan, steps: Sequence[int], outer: Sequence[int], sizes: Seq
     return sizes[-1] if few or shortest else 0
 
 
-def goes_abreast(plan: Plan, strides: tuple[Strides, ...], across: int, columns: int) -> bool:
-    """Whether few columns, side by side along a dimension `across`, are swept together: lines are read forward, results have no
-    gaps, and neither have items that must be converted.
-    """
+def goes_abreast(plan: Plan, columns: int) -> bool:
+    """Whether few columns are swept together, where they lie or brought side by side."""
     in_tree = plan.order == "tree" or free(plan.op, plan.accumulators)
     if not in_tree or not plain(plan):
         return False
-    reads, writes = lines_of(plan)
     size = max(d.itemsize for d in plan.accumulators)
-    pays = columns > 2 or columns * size >= tuning.PAIR_BYTES or plan.reduce
+    if plan.segmented:
+        pays = columns * size >= tuning.FLAGGED_BYTES
+    else:
+        pays = columns > 2 or columns * size >= tuning.PAIR_BYTES or plan.reduce
     filled = columns / lanes_of(plan, False) >= tuning.COSTLY_FILLED or not costly(plan)
-    near = all(array[across] == d.itemsize for array, d in zip(strides, (*reads, *writes)))
-    onward = all(array[plan.axis] > 0 for array in strides[: len(reads)])
-    lines = [array[plan.axis] == columns * d.itemsize for array, d in zip(strides, (*reads, *writes))]
-    dense = all(lines[len(reads) if as_stored(plan) else 0 :])
-    return pays and filled and near and onward and dense
+    return pays and filled
 
 
 def lanes_of(plan: Plan, along: bool) -> int:

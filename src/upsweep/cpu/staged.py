@@ -8,8 +8,8 @@ each other: no processor fetches such lines ahead.
 
 from __future__ import annotations
 
-from upsweep.cpu.address import caller, peek, poke
-from upsweep.cpu.frame import part, place_of
+from upsweep.cpu.address import peek, poke
+from upsweep.cpu.frame import move_lines, part, place_of
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import SINK_WORDS, Part, Sink, Word
 
@@ -22,8 +22,6 @@ N, COLUMNS, COMPONENTS, VALUES, SINKS, SINK_AT, INPUTS, PLACES, TURNED, REDUCE =
 )  # fmt: skip
 SIZE, COME, STAGE, SINK = map(int, (Part.SIZE, Part.COME, Part.STAGE, Part.SINK))
 COMPONENT, GO = int(Sink.COMPONENT), int(Sink.GO)
-
-_call4 = caller(4)
 
 
 @of_words
@@ -78,11 +76,7 @@ def come(L, A, first, count):
             lines = 1
         width = items * size
         source += first * apart
-        if apart == items * beside:
-            _call4(peek(p, COME), (near, source, beside, lines * items))
-        else:
-            for line in range(lines):
-                _call4(peek(p, COME), (near + line * width, source + line * apart, beside, items))
+        move_lines(peek(p, COME), source, apart, beside, near, width, lines, items)
         settle(L, A, c, near, size, width if lines == count else 0, first)
     for o in range(0 if no_results else peek(L, SINKS)):
         p = part(L, peek(L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS), COMPONENT))
@@ -99,8 +93,4 @@ def go(L, A, first, count):
         p, (target, apart, beside) = part(L, peek(s, COMPONENT)), home_of(L, A, peek(L, INPUTS) + o)
         near, width = A + peek(p, STAGE), items * peek(p, SIZE)
         target += first * apart
-        if apart == items * beside:
-            _call4(peek(s, GO), (target, beside, near, items * count))
-        else:
-            for line in range(count):
-                _call4(peek(s, GO), (target + line * apart, beside, near + line * width, items))
+        move_lines(peek(s, GO), target, apart, beside, near, width, count, items)

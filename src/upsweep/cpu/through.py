@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from upsweep.cpu.address import caller, copy_bytes, peek, poke
 from upsweep.cpu.along_places import all_read, all_written, source_of, target_of
-from upsweep.cpu.frame import ask, copy_rows, part, place_of
+from upsweep.cpu.frame import ask, copy_rows, move_line, part, place_of
 from upsweep.cpu.mapped import bring_operands, hand_results
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import NAN, OPERANDS, SCAN, SINK_WORDS, SUM, Part, Sink, Word
@@ -24,7 +24,7 @@ SIZE, BRING, SPARE, START, BASE, END, SINK = map(
 )
 COMPONENT, HAND = int(Sink.COMPONENT), int(Sink.HAND)
 
-_call4, _call7 = caller(4), caller(7)
+_call7 = caller(7)
 
 
 @of_words
@@ -42,7 +42,9 @@ def bring(L, A, first, m, lane):
     for c in range(peek(L, VALUES)):
         if source_of(L, A, c, first) == 0:
             items, along, across = place_of(L, A, c)
-            _call4(peek(part(L, c), BRING), (spare(L, A, c), items + first * along + lane * across, along, m))
+            move_line(
+                peek(part(L, c), BRING), items + first * along + lane * across, along, spare(L, A, c), m
+            )
 
 
 @of_words
@@ -85,7 +87,7 @@ def hand(L, A, first, m, lane):
         s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
         c, (target, along, across) = peek(s, COMPONENT), place_of(L, A, peek(L, INPUTS) + o)
         if target_of(L, A, c, first) == 0:
-            _call4(peek(s, HAND), (target + first * along + lane * across, along, spare(L, A, c), m))
+            move_line(peek(s, HAND), target + first * along + lane * across, along, spare(L, A, c), m)
 
 
 @of_words

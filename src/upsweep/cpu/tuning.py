@@ -97,6 +97,12 @@ KiB are as fast. ns an item of large arrays without this and with it, 2^23 float
 they lie come near from any size on. Time without this over that with it, 2^22 items: rows of 100 reversed f4 1.8, pairs of f8
 1.9, of 1000 2.7, f2 in rows of 33, 100, 1000 1.6 1.5 2, recurrences of one coefficient in rows of 33, 100, 1000 1.3 1.25 1.6, in
 33 and 100 columns 3 1.6, f2 in 17 and 100 columns 1.4 1.15. Columns that are reduced would lose: f2 .72."""
+SHORT_LINE = 16
+"""Lines of fewer items are moved between an array and scratch memory item by item, each of all lines, not line by line. ns an
+item of every other column, which were scanned one by one or in panels before, and so, AMD, 2^17 items, scan and reduction:
+float32 3 .76 .67, .56 .34, 8 1.60 .43, .98 .22, float64 4 3.06 .61, 1.93 .29, 8 1.55 .42, .97 .26, complex64 4 5.1 .59, 2.8
+.30, int32 4 .77 .62, .58 .29, 8 .44 .30, .22 .10, int64 4 .65 .62, .45 .30, int8 3 .54 .76, 7 .57 .39, 14 of float64 7.9 .80,
+11 of complex64 2.4 1.0."""
 TICKET_BYTES = 1 << 16
 """Short rows are taken in batches of about this size."""
 FOLDED_ROWS, FOLDED_BYTES, FOLDED_STRIP, FOLDED_CALLED = 8, 1 << 13, 1 << 17, 1 << 10
@@ -119,6 +125,11 @@ PAIR_BYTES = 12
 other way over this one, AMD, 2^17 items: int8 2, 3, 7, 15, 24 columns .8 1.5 4.3 8.5 12, truths 3, 7, 24 1.4 2.8 7, int16 2, 3, 8
 .9 1.3 3.6, int32 2, 3, 5 1.1 1.5 2, int64 2, 3 1.7 2.6; float32 2^18 items 2, 3, 5, 7, 15 .79 1.2 1.8 4 6.3, float64 2 and 7 1.35
 3.8. Reductions of 2 columns of float32 1.9, int8, int16, int32, int64 2.2 2.4 3.6 2.4."""
+FLAGGED_BYTES = 16
+"""Few columns in segments are scanned together from so many bytes of a line on, as each has its copy of the flags. ns an item
+one by one, or item by item, and so, one thread, AMD, 2^18 items, by columns: float32 3 .70 .97, 4 .76 .78, 5 .78 .70, 8 .90
+.51, 16 1.13 .30, float64 2 1.56 1.46, 4 1.56 .88, 8 3.4 .63, int32 4 .76 .76, 8 .48 .50, 16 .29 .29, int64 2 1.49 1.43, 4 .86
+.87, 8 .50 .59, int8 3 .53 1.02, 7 .57 .62, 12 .63 .41."""
 WALKED_BYTES = 28
 """Columns that share cache lines and are not scanned together, as they are reversed or have gaps, go item by item from so many
 bytes of a line on, where every order gives the same bits. CPU time of one by one over this, AMD: int32 3, 7, 15 columns .55 1.4

@@ -68,7 +68,7 @@ def turn_out(size: int) -> Unit:
 
 @cache
 def bring(stored: np.dtype, computed: np.dtype) -> Unit:
-    """Bring a line of an array's items to scratch memory."""
+    """Bring lines of an array's items to scratch memory."""
     stored, computed = _moved(stored, computed)
 
     def make():
@@ -76,12 +76,12 @@ def bring(stored: np.dtype, computed: np.dtype) -> Unit:
 
         return lines.bring(stored, computed)
 
-    return Unit(("bring", stored.name, computed.name), 4, make, f"moves of {stored}")
+    return Unit(("bring", stored.name, computed.name), 7, make, f"moves of {stored}")
 
 
 @cache
 def hand(computed: np.dtype, stored: np.dtype) -> Unit:
-    """Hand a line of items from scratch memory to an array."""
+    """Hand lines of items from scratch memory to an array."""
     stored, computed = _moved(stored, computed)
 
     def make():
@@ -89,19 +89,19 @@ def hand(computed: np.dtype, stored: np.dtype) -> Unit:
 
         return lines.hand(computed, stored)
 
-    return Unit(("hand", computed.name, stored.name), 4, make, f"moves of {stored}")
+    return Unit(("hand", computed.name, stored.name), 7, make, f"moves of {stored}")
 
 
 @cache
 def stream(size: int) -> Unit:
-    """Hand a line of items of this size from scratch memory to an array, past the cache."""
+    """Hand lines of items of this size from scratch memory to an array, past the cache."""
 
     def make():
         from upsweep.cpu import lines
 
         return lines.stream(size)
 
-    return Unit(("stream", size), 4, make, f"moves of {size} bytes")
+    return Unit(("stream", size), 7, make, f"moves of {size} bytes")
 
 
 def _moved(stored: np.dtype, computed: np.dtype) -> tuple[np.dtype, np.dtype]:
