@@ -125,19 +125,28 @@ def reduce(
     # Whether a segment is empty is asked only where nothing can stand for it: a GPU would be waited for.
     known = initial is not None or scan_rules.identity(scan_rules.name_of(op), y.dtype) is not None
     if not empty.numel() or not (known or bool(empty.any())):
-        return _at(y, last, dim)
+        return _taken(y, last, dim)
     first = _nothing(op, y, initial, dim).unsqueeze(dim)
     if not x.shape[dim]:
         return first.expand([len(empty) if d == dim else n for d, n in enumerate(x.shape)])
     empty = empty.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
-    return torch.where(empty, first, _at(y, last.clamp(0, x.shape[dim] - 1), dim))
+    return _taken(y, last.clamp(0, x.shape[dim] - 1), dim, empty, first)
 
 
-def _at(y: Tensor, places: Tensor, dim: int) -> Tensor:
-    """The items at some places. PyTorch's `index_select` takes no unsigned ones of several bytes."""
-    if y.dtype in (torch.uint16, torch.uint32, torch.uint64):
-        return y[(*[slice(None)] * dim, places)]
-    return y.index_select(dim, places)
+def _taken(
+    y: Tensor, places: Tensor, dim: int, empty: Tensor | None = None, first: Tensor | None = None
+) -> Tensor:
+    """The items at some places; `first` where it is `empty` there."""
+    signed = _SIGNED.get(y.dtype)
+    if signed is not None:
+        first = None if first is None else first.view(signed)
+        return _taken(y.view(signed), places, dim, empty, first).view(y.dtype)
+    there = y.index_select(dim, places)
+    return there if empty is None or first is None else torch.where(empty, first, there)
+
+
+_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+"""PyTorch neither takes nor chooses unsigned items of several bytes."""
 
 
 def _nothing(op: Any, y: Tensor, initial: Any, dim: int) -> Tensor:
