@@ -242,6 +242,14 @@ def test_dtype_names_the_accumulator():
     )
     out = np.empty(1000, np.float64)
     np.testing.assert_array_equal(up.scan(tenths, out=out), oracle(np.add, (tenths,))[0].astype(np.float64))
+    # The order of bytes is this machine's, as of an array that comes in another.
+    swapped = np.dtype(np.float64).newbyteorder()
+    for y in (
+        up.scan(tenths, dtype=swapped),
+        up.cumulative_sum(tenths, include_initial=True, dtype=swapped)[1:],
+    ):
+        assert y.dtype == np.float64
+        np.testing.assert_array_equal(y, up.scan(tenths, dtype=np.float64))
 
 
 def test_arg_max_keeps_the_first():

@@ -43,6 +43,7 @@ MISTAKES = [
     (up.EngineError, "NoneType is no array", lambda: up.apps.radix_sort(None)),
     (up.EngineError, "several lengths.*segments.lengths", lambda: up.scan([[1, 2], [3]])),
     (up.DTypeError, "cannot be scanned as dtype=int64", lambda: up.scan(X, dtype=int)),
+    (up.DTypeError, "nothing is scanned as dtype=object: pass", lambda: up.scan(X, dtype=object)),
     (up.DTypeError, "names 2 dtypes", lambda: up.scan(X, dtype=("f4", "f4"))),
     (up.DTypeError, "initial=array", lambda: up.scan(np.arange(3), initial=np.array(1.5))),
     (up.DTypeError, "initial=inf is no value of int64", lambda: up.scan([3, 1, 2], "min", initial=np.inf)),

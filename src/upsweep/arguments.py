@@ -89,9 +89,11 @@ def dtype_of(dtype: Any) -> np.dtype:
     if type(dtype).__module__ == "torch":
         dtype = str(dtype).removeprefix("torch.")
     try:
-        return dtypes.named(dtype) if isinstance(dtype, str) else np.dtype(dtype)
+        made = dtypes.named(dtype) if isinstance(dtype, str) else np.dtype(dtype)
     except ModuleNotFoundError as missing:
         raise DTypeError(f"{dtype} needs a package that is not here: pip install {missing.name}") from missing
+    # Results have this machine's order of bytes.
+    return made if made.isnative else made.newbyteorder("=")
 
 
 def result_dtypes(given: Sequence[np.dtype], dtype: Sequence[np.dtype] | None) -> tuple[np.dtype, ...]:
@@ -109,7 +111,9 @@ def result_dtypes(given: Sequence[np.dtype], dtype: Sequence[np.dtype] | None) -
     if len(wanted) != len(given):
         raise DTypeError(f"dtype= names {len(wanted)} dtypes for {len(given)} arrays")
     for have, want in zip(given, wanted):
-        if dtypes.row(want) is None or not dtypes.fits(have, want):
+        if dtypes.row(want) is None:
+            raise DTypeError(f"nothing is scanned as dtype={want}: pass one of numbers, booleans or times")
+        if not dtypes.fits(have, want):
             raise DTypeError(
                 f"{have} cannot be scanned as dtype={want}: convert the array first, x.astype({str(want)!r})"
             )

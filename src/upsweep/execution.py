@@ -27,7 +27,7 @@ from upsweep.dtypes import accumulator, fits, row, row_of
 from upsweep.engine import DTypeError, Engine, Operands
 from upsweep.function import as_function
 from upsweep.host import copied
-from upsweep.host.labelled import check_alike, check_beside
+from upsweep.host.labelled import check_alike, check_beside, initials_of, marks_of
 from upsweep.operator import Operator
 from upsweep.operators import as_operator, ops
 from upsweep.plan import Plan
@@ -79,7 +79,7 @@ def execute(
         initial is not None, wanted, segments is not None, threads, reducing, keep, order, map and as_function(map),
         finish and as_function(finish), ends,
     )  # fmt: skip
-    check_beside(given, plan.shape, plan.axis, told, initial)
+    check_beside(given, plan.shape, plan.axis, marks_of(told), initials_of(initial))
     if dtype is not None:
         homes.warn_of_width(given[0], dtypes)
     fused = plan.map is not None or plan.finish is not None

@@ -97,7 +97,8 @@ def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, 
     prefixes = bare if ufunc else scan(bare, op, segments=told, engine=name, **keywords)
     ys = tupled(prefixes)
     axis = axis_of(axis, ys[0].shape)
-    labelled.check_beside(given, ys[0].shape, axis, segments, keywords["initial"])
+    starting = labelled.initials_of(keywords["initial"])
+    labelled.check_beside(given, ys[0].shape, axis, labelled.marks_of(segments), starting)
     first = keywords["reverse"] or ufunc is not None
     places, empty = places_of(segments, starts, ys[0].shape, axis, first, name)
     none, there = empty.any(), ~empty
@@ -114,7 +115,9 @@ def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, 
         nothing = _of_nothing(dtypes, isinstance(xs, tuple), shape, op, name, keywords)
         for y, e in zip(made, tupled(nothing)):
             np.moveaxis(y, axis, 0)[empty] = e
-    like = next((x for x, v in zip(given, seen) if v.shape), xs)
+    like, own = next(((x, v) for x, v in zip(given, seen) if v.shape), (xs, None))
+    # A segment is none of the items whose labels these are.
+    like = own if labelled.has(like) else like
     results = tuple([on.give(like, y) for y in made])
     return results if isinstance(prefixes, tuple) else results[0]
 

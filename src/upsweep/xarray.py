@@ -52,6 +52,12 @@ class Accessor:
             return value
         if foreign := set(value.dims) - set(obj.dims):
             raise up.ShapeError(f"the array has no dimension {', '.join(map(str, foreign))}, only {obj.dims}")
+        for dim in set(value.indexes) & set(obj.indexes):
+            if not obj.indexes[dim].isin(value.indexes[dim]).all():
+                # xarray would fill up with NaN, which as a flag is true.
+                raise up.ShapeError(
+                    f"an argument has no values for some labels of {dim!r}: fill them in, by b.reindex_like(a, fill_value=...)"
+                )
         # Labels that obj has not are left out.
         return xr.align(obj, value, join="left")[1].broadcast_like(obj).transpose(*obj.dims).data
 

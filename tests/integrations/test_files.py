@@ -252,6 +252,24 @@ def test_lines_that_cannot_be_read(tmp_path, monkeypatch, late, says):
         up.scan_file(tmp_path / "t.csv", tmp_path / "y.npy", columns=["v"])
 
 
+def test_cells_longer_than_the_csv_module_takes(tmp_path):
+    pytest.importorskip("pyarrow")
+    path, target = tmp_path / "t.csv", tmp_path / "y.csv"
+    path.write_text(f"v,w\n1,{'x' * 200_000}\n2,y\n")
+    up.scan_file(path, target, columns=["v"])
+    assert target.read_text() == path.read_text().replace("v,w", '"v","w"').replace("2,y", "3,y")
+    path.write_text(f"v,{'w' * 200_000}\n1,2\n")
+    with pytest.raises(files.FileError, match=r"t\.csv is not understood: field larger"):
+        up.scan_file(path, tmp_path / "z.csv", columns=["v"])
+
+
+def test_text_in_a_later_block_is_no_empty_text(tmp_path):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "t.csv").write_text("\n".join(["v", *["1"] * 3000, "x"]))
+    with pytest.raises(files.FileError, match="column 'v' holds text, which cannot be scanned"):
+        up.scan_file(tmp_path / "t.csv", tmp_path / "y.npy", columns=["v"])
+
+
 def test_large_whole_numbers_become_the_nearest_floats(tmp_path):
     """As in NumPy, also where Arrow would refuse."""
     x = np.array([2**63 - 1, 3, -(2**53) - 1])

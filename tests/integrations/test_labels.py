@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import upsweep as up
+from upsweep import apps
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal(60)
@@ -284,3 +285,67 @@ def test_sums_of_narrow_integers_by_group_are_those_of_pandas(dtype):
         pd.testing.assert_series_equal(ours, theirs, check_dtype=False)
     if "bool" not in dtype:
         assert groups.upsweep.scan().dtype == x.dtype
+
+
+def test_labels_of_what_is_broadcast_are_those_of_the_data():
+    """Taken by place, each of these would go with another item than the one that has its label."""
+    pd = pytest.importorskip("pandas")
+    table, back = pd.DataFrame(np.ones((3, 3))), [2, 1, 0]
+    row = pd.Series([0.0, 1, 0.5], index=back)
+    # A row of weights goes by the names of the columns, times and dones by those of the rows.
+    for call in (
+        lambda: up.linear_recurrence(row, table, axis=0),
+        lambda: up.scan((table, row), map=lambda a, b: a * b, axis=0),
+        lambda: up.ema(table, row, axis=0),
+        lambda: up.ema(table[0], row),
+        lambda: up.ema(table, 0.5, initial=row, axis=0),
+        lambda: up.ema(table, times=row, halflife=1.0, axis=0),
+        lambda: up.ema(table[0], 0.5, segments=up.segments.groups(row)),
+        lambda: up.discounted_sum(table, 0.5, row > 0, axis=0),
+        lambda: up.discounted_sum(table, 0.5, initial=row, axis=0),
+        lambda: up.gae(table, table, row, gamma=0.5, lam=0.5, axis=0),
+        lambda: apps.compact(table[0], row > 0),
+    ):
+        with pytest.raises(up.EngineError, match=r"labels of .* differ"):
+            call()
+    there = row.reindex(table.columns)
+    want = up.linear_recurrence(there.to_numpy(), table.to_numpy(), axis=0)
+    np.testing.assert_array_equal(up.linear_recurrence(there, table, axis=0), want)
+    np.testing.assert_array_equal(apps.compact(table[0], there > 0), [1, 1])
+    xr = pytest.importorskip("xarray")
+    square = xr.DataArray(np.ones((3, 3)), dims=("t", "x"))
+    with pytest.raises(up.EngineError, match=r"dimensions of times are \['x'\]"):
+        up.ema(square, times=xr.DataArray([1, 2, 3], dims="x"), halflife=1.0, axis=0)
+
+
+def test_lengths_and_results_of_segments_have_labels_of_their_own():
+    pd = pytest.importorskip("pandas")
+    x = pd.Series([1.0, 2, 3], index=list("abc"))
+    sizes = pd.Series(["u", "v", "v"]).value_counts(sort=False)
+    assert up.scan(x, segments=up.segments.lengths(sizes)).tolist() == [1, 2, 5]
+    assert up.reduce(x, segments=up.segments.lengths(sizes)).tolist() == [1, 5]
+    # As many segments as items are none the less no items.
+    for segments in (up.segments.lengths([2, 0, 1]), up.segments.groups([7, 8, 9])):
+        assert type(up.reduce(x, segments=segments)) is np.ndarray
+    xr = pytest.importorskip("xarray")
+    offsets = xr.DataArray([0, 1, 3], dims="segment")
+    got = up.scan(xr.DataArray(x.to_numpy(), dims="t"), segments=up.segments.offsets(offsets))
+    assert got.values.tolist() == [1, 2, 5]
+
+
+def test_arguments_of_xarray_have_a_value_for_each_label():
+    """Where xarray fills up with NaN, a flag would be true."""
+    xr = pytest.importorskip("xarray")
+    pytest.importorskip("upsweep.xarray")
+    x = xr.DataArray(np.ones((3, 2)), {"t": [0, 1, 2], "x": [5, 6]}, ("t", "x"))
+    dones = xr.DataArray([True, False], {"t": [1, 0]}, ("t",))
+    for call in (
+        lambda: x.upsweep.discounted_sum(0.5, dones, dim="t"),
+        lambda: x.upsweep.ema(halflife=1.0, times=xr.DataArray([1, 2], {"t": [0, 1]}, ("t",)), dim="t"),
+        lambda: x.upsweep.scan(initial=xr.DataArray([1.0], {"x": [6]}, ("x",)), dim="t"),
+    ):
+        with pytest.raises(up.ShapeError, match="no values for some labels"):
+            call()
+    # Labels that x has not are left out, and others are put in its order.
+    more = xr.DataArray([True, False, True, False], {"t": [3, 2, 1, 0]}, ("t",))
+    assert x.upsweep.discounted_sum(0.5, more, dim="t")[:, 0].values.tolist() == [1.5, 1, 1]

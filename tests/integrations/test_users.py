@@ -117,7 +117,7 @@ def test_labels_beside_the_data_are_not_taken_by_place():
         lambda x: up.gae(x, x[::-1], 0.0, gamma=0.5, lam=0.5),
         lambda x: up.discounted_sum(x, 0.5, x[::-1] > 1),
     ):
-        with pytest.raises(up.EngineError, match="labels of an array"):
+        with pytest.raises(up.EngineError, match=r"labels of (an array|times|dones)"):
             call(pd.Series([1.0, 2.0]))
     rain = xr.DataArray(np.ones((2, 3)), dims=("t", "x"))
     with pytest.raises(up.EngineError, match="dimensions of keys"):

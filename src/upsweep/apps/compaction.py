@@ -9,7 +9,7 @@ import numpy as np
 
 from upsweep import homes
 from upsweep.apps import moving
-from upsweep.apps.kinds import INTEGRAL, count_of, enter, kind_of
+from upsweep.apps.kinds import INTEGRAL, check_labels, count_of, enter, kind_of
 from upsweep.arguments import OutputError, ShapeError
 from upsweep.components import tupled
 from upsweep.engine import DTypeError
@@ -201,6 +201,8 @@ def counts_of(xp: Any, counts: Any, what: str) -> Any:
 
 def _flagged(x: Any, keep: Any) -> tuple[Any, Any, Any, Callable[[Any], Any]]:
     """The namespace of both arrays, x, a flag for each of its items, and what makes a result of an array."""
+    if type(x) is not np.ndarray:
+        check_labels((x,), getattr(x, "shape", ()), 0, {"keep": keep})
     xp, (x, keep), give = enter(x, keep)
     return xp, x, _flags(xp, x, keep), give
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -15,6 +15,7 @@ from upsweep.arguments import ShapeError, result_dtypes
 from upsweep.engine import DTypeError, EngineError, library_of
 from upsweep.host import give as back
 from upsweep.host import labelled, view
+from upsweep.segments import Segments
 
 REAL = ("b", "i", "u", "f")
 INTEGRAL = ("i", "u")
@@ -36,8 +37,6 @@ def enter(*given: Any, labels: bool = False) -> tuple[Any, list[Any], Callable[[
         return np, [view(given[0]), *[x if x is None else view(x) for x in given[1:]]], _given
     there = next((x for x in given if engines.on_gpu(x)), None)
     if there is None:
-        if labels:
-            labelled.check_alike(given)
         views: list[Any] = [None if x is None else view(x) for x in given]
         like = next((x for x in given if labelled.has(x) or hasattr(x, "__dlpack__")), given[0])
         like = np.empty(0) if labelled.has(like) and not labels else like
@@ -55,6 +54,18 @@ def enter(*given: Any, labels: bool = False) -> tuple[Any, list[Any], Callable[[
         for x in given
     ]
     return xp, arrays, lambda y: y
+
+
+def check_labels(
+    given: Sequence[Any], shape: Sequence[int], axis: int, marks: dict[str, Any], starts: dict[str, Any] | None = None,
+    segments: Segments | None = None,
+) -> None:  # fmt: skip
+    """An EngineError where labels differ: those of arrays that broadcast to that shape, of marks of items, of values that rows
+    start from, and of segments."""
+    if any(map(labelled.has, given)):
+        labelled.check_alike(given)
+        beside = [*marks.items(), *labelled.marks_of(segments)]
+        labelled.check_beside(given, tuple(shape), axis, beside, [*(starts or {}).items()])
 
 
 def computed_in(xp: Any, x: Any) -> Any:

@@ -8,7 +8,17 @@ import numpy as np
 
 from upsweep import api, homes
 from upsweep.advantages import advantages, stops_of
-from upsweep.apps.kinds import INTEGRAL, REAL, common, computed_in, enter, floating, kind_of, parameter
+from upsweep.apps.kinds import (
+    INTEGRAL,
+    REAL,
+    check_labels,
+    common,
+    computed_in,
+    enter,
+    floating,
+    kind_of,
+    parameter,
+)
 from upsweep.arguments import (
     ShapeError,
     axis_of,
@@ -62,9 +72,11 @@ def ema(
     series: moving averages" (2019), for times.
     """
     weighted(alpha, halflife, times, initial)
+    given, told = (x, alpha), {"times": times}
     xp, (x, times), give = enter(x, times, labels=True)
     x = floating(xp, x)
     dim = axis_of(axis, tuple(x.shape))
+    check_labels(given, x.shape, dim, told, {"initial": initial}, segments)
     starts = False if segments is None or initial is not None else _starts_of(xp, segments, x, dim)
     if halflife is not None:
         halves = half_lives(_steps(xp, times, x, dim, segments), halflife)
@@ -165,12 +177,14 @@ def discounted_sum(
 
     Source: Blelloch (1990), section 1.5 (segmented scans); Sutton and Barto, "Reinforcement learning", section 3.3.
     """
+    told = {"dones": dones}
     xp, (r, dones), give = enter(rewards, dones, labels=True)
     r = floating(xp, r)
+    along = axis_of(axis, tuple(r.shape))
+    check_labels((rewards, gamma), r.shape, along, told, {"initial": initial})
     weights = parameter(xp, gamma, r)
     if dones is None or 0 in r.shape:
-        return give(api.linear_recurrence(weights, r, initial=initial, axis=axis, reverse=True, order=order))
-    along = axis_of(axis, tuple(r.shape))
+        return give(api.linear_recurrence(weights, r, initial=initial, axis=along, reverse=True, order=order))
     done = _flags(xp, dones, r.shape, along)
     given, fn = (r, weights), _discounted
     if initial is not None:
@@ -242,6 +256,8 @@ def gae(
     )
     r, v = floating(xp, r), floating(xp, v)
     dim = axis_of(axis, tuple(v.shape))
+    told = {"dones": dones, "truncated": truncated}
+    check_labels((rewards, values, next_values), v.shape, dim, told, {"last_value": last_value})
     ended, cut = (None if f is None else _flags(xp, f, v.shape, dim) for f in (ended, cut))
     stops = stops_of(ended, cut)
     made = xp.empty(v.shape, dtype=r.dtype if r.dtype == v.dtype else common(xp, r, v), device=v.device)

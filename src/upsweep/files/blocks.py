@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TextIO, TypeVar
 
 import numpy as np
 
@@ -185,15 +185,23 @@ class _Csv:
 
 def _has_rows(path: Path) -> bool:
     """Whether anything follows the header, of which pyarrow infers no types."""
-    lines = _lines(path)
-    next(lines)
-    return next(lines, None) is not None
+    with _text(path) as file:
+        next(filter(None, csv.reader(file)))
+        # A cell may be longer than the csv module takes.
+        return any(line.strip("\r\n") for line in file)
 
 
 def _lines(path: Path) -> Iterator[list[str]]:
     """The cells of each line that has any."""
-    with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
-        yield from filter(None, csv.reader(file))
+    with _text(path) as file:
+        try:
+            yield from filter(None, csv.reader(file))
+        except csv.Error as error:
+            raise FileError(f"{path.name} is not understood: {error}") from None
+
+
+def _text(path: Path) -> TextIO:
+    return open(path, newline="", encoding="utf-8-sig", errors="replace")
 
 
 class _Parquet:

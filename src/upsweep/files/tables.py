@@ -102,13 +102,13 @@ def _cast(name: str, column: Any, known: Any) -> Any:
 
 
 def _what(column: Any) -> str:
-    """The kind of values that a column holds, with the first text that is no number."""
+    """The kind of values that a block of a column holds, with the first text that is no number: it may be in a later block."""
     import pyarrow as pa
 
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return str(column.type)
-    texts = (text for text in column.to_pylist() if text and not _is_number(text))
-    return f"text, such as {next(texts, '')!r}"
+    text = next((text for text in column.to_pylist() if text and not _is_number(text)), None)
+    return "text" if text is None else f"text, such as {text!r}"
 
 
 def _instead(t: Any) -> str:

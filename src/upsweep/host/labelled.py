@@ -9,7 +9,7 @@ import numpy as np
 
 from upsweep.components import tupled
 from upsweep.engine import DTypeError, EngineError, library_of
-from upsweep.segments import Segments
+from upsweep.segments import EACH, Segments
 
 LIBRARIES = ("pandas", "polars", "pyarrow", "xarray")
 
@@ -32,34 +32,42 @@ def labelled(like: Any, y: np.ndarray) -> Any:
 
 
 def check_alike(given: Sequence[Any]) -> None:
-    """An EngineError where objects with labels, which are scanned item by item, have other labels than the first of their
-    library."""
-    first: dict[str, Any] = {}
-    for x in filter(has, given):
-        like = first.setdefault(library_of(x), x)
-        if like is not x and np.shape(x) == np.shape(like):
-            _check(_labels(like), _labels(x), "an array")
+    """An EngineError where objects with labels, which are broadcast to one shape and taken item by item, have other labels than
+    the one of their library that has most axes."""
+    axes = [(library_of(x), _labels(x)) for x in given if has(x)]
+    most: dict[str, list[_Labels]] = {}
+    for library, own in sorted(axes, key=lambda x: -len(x[1])):
+        wanted = most.setdefault(library, own)
+        _check(wanted[len(wanted) - len(own) :], own, "an array")
 
 
 def check_beside(
-    given: Sequence[Any], shape: tuple[int, ...], axis: int, segments: Segments | None, initial: Any
-) -> None:
-    """An EngineError where segments, or the values that rows start from, have other labels than what is scanned."""
+    given: Sequence[Any], shape: tuple[int, ...], axis: int, marks: Sequence[tuple[str, Any]], starts: Sequence[tuple[str, Any]]
+) -> None:  # fmt: skip
+    """An EngineError where marks of items, or the values that rows start from, have other labels than what is scanned. Each comes
+    with its name. Marks are 1-D along the axis, or have the shape of the data."""
     for like in filter(has, given):
         if np.shape(like) != shape:
             continue
         axes = _labels(like)
         along, across = axes[axis : axis + 1], [*axes[:axis], *axes[axis + 1 :]]
-        beside = [("initial", start, across) for start in tupled(initial)]
-        if segments is not None:
-            one = segments.spelling == "groups"
-            beside += [
-                (segments.spelling, mark, along if one or np.ndim(mark) == 1 else axes)
-                for mark in tupled(segments.values)
-            ]
+        beside = [(what, start, across) for what, start in starts]
+        beside += [(what, mark, along if np.ndim(mark) == 1 else axes) for what, mark in marks]
         for what, x, wanted in beside:
             if library_of(x) == library_of(like):
                 _check(wanted, _labels(x), what)
+
+
+def marks_of(segments: Segments | None) -> list[tuple[str, Any]]:
+    """The marks of items that say where segments start, each with the name of its spelling."""
+    if segments is None or segments.spelling not in (*EACH, "groups"):
+        return []
+    return [(segments.spelling, mark) for mark in tupled(segments.values)]
+
+
+def initials_of(initial: Any) -> list[tuple[str, Any]]:
+    """The values that the components of rows start from, each with its name."""
+    return [("initial", start) for start in tupled(initial)]
 
 
 class _Labels(NamedTuple):
@@ -82,12 +90,18 @@ def _labels(x: Any) -> list[_Labels]:
 def _check(wanted: Sequence[_Labels], own: Sequence[_Labels], what: str) -> None:
     dims, theirs = [labels.dim for labels in wanted], [labels.dim for labels in own]
     if len(dims) == len(theirs) and dims != theirs:
+        instead = (
+            "pass b.transpose(*a.dims)"
+            if set(dims) == set(theirs)
+            else "call upsweep.xarray's methods, which bring arrays to the same dimensions, or pass b.to_numpy()"
+        )
         raise EngineError(
-            f"the dimensions of {what} are {theirs}, those of the data {dims}, and items are taken in their order: pass "
-            "b.transpose(*a.dims)"
+            f"the dimensions of {what} are {theirs}, those of the data {dims}, and items are taken in their order: {instead}"
         )
     for a, b in zip(wanted, own):
-        if a.index is not None and b.index is not None and not b.index.equals(a.index):
+        # One item along an axis stands for all.
+        alike = a.index is None or b.index is None or len(b.index) != len(a.index) or b.index.equals(a.index)
+        if not alike:
             named = f" along {a.dim!r}" if a.dim else ""
             raise EngineError(
                 f"the labels of {what}{named} differ from those of the data, and items are taken in their order: pass "
