@@ -45,9 +45,9 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
         ZeroDivisionError: `a[0]` is zero.
         DTypeError: long double, or anything that is no number.
 
-    Speed: on a GPU each section goes through memory once, on a CPU all of them together do. Where there are more zeros than
-    poles, where x or the coefficients are complex and where there is a state, the `b` part is sums of shifted items in front:
-    of real numbers on a CPU one pass, else a pass for each coefficient.
+    Speed: on a CPU all sections go through memory together, on a GPU up to four of them where that is faster, else each by
+    itself. Where there are more zeros than poles, where x or the coefficients are complex and where there is a state, the `b`
+    part is sums of shifted items in front: of real numbers on a CPU one pass, else a pass for each coefficient.
 
     Accuracy: poles and zeros are right to the last place, and so is what a section computes, also of repeated poles, where the
     direct form is at its worst: an elliptic filter of order 7 is 1e-14 away from extended precision, SciPy's loop 1e-11. With a

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.core import Tracer
-from jax.dtypes import TypePromotionError
 
 from upsweep import arguments
 from upsweep.arguments import ShapeError
@@ -106,7 +105,8 @@ def promoted(*xs: Any) -> np.dtype:
     """The dtype that JAX computes in with arrays like these."""
     try:
         return jnp.result_type(*xs)
-    except TypePromotionError as error:
+    except ValueError as error:
+        # JAX 0.6 has no public name for its TypePromotionError.
         names = " and ".join(str(x.dtype) for x in xs)
         raise DTypeError(
             f"JAX has no dtype for {names} together: convert one array first, x.astype('float32') for instance"
