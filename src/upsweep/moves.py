@@ -133,6 +133,15 @@ class Loops(Protocol):
         `b` with an item of x is added, of `a` with one of y taken away, the last items first."""
         ...
 
+    def filtered(
+        self, sections: Sequence[Any], packed: Sequence[bytes], x: Any, before: Any, order: str
+    ) -> tuple[Any, Any]:
+        """One row of float64 through a filter that goes on from the state `before`: the results, and the state behind them.
+
+        It is what `feed_forward`, the sections of `1 / a` and `last_state` make of it. `packed` holds b and a, float64 in bytes.
+        """
+        ...
+
     def horner(self, p: Any, x: Any) -> Any:
         """A polynomial at points of its dtype, float32 or wider, with the bits of `h = h x + p[k]` in order."""
         ...

@@ -59,3 +59,24 @@ def test_the_last_state_has_the_bits_of_numpys(layout, n, monkeypatch):
             patch.setattr(filters, "loops", lambda name: None)
             for g, w in zip(got, filters.lfilter(b, a, x, zi=zi), strict=True):
                 same_bits(g, w)
+
+
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 50, 5000])
+def test_a_row_from_a_state_has_the_bits_of_its_steps(n, order, monkeypatch):
+    """The sums of its items, its sections and its last state, one behind the other."""
+    values = [0.0, -0.0, 1.5, -np.inf, 1e308, 1e-308, np.pi]
+    for row in (RNG.choice(values, n), RNG.choice(values, 2 * n)[::-2], RNG.standard_normal(n).astype("f4")):
+        for b, a in [
+            ([2.0], [1.0]),
+            ([1.0, 3.0, -2.0], [2.0]),
+            ([0.1], [1, -0.5, 0.25, 0.1]),
+            ([1.0, -0.0], [1.0, 0.5, 0.7]),
+        ]:
+            zi = RNG.standard_normal(2 * max(len(a), len(b)) - 2)[::2].astype(row.dtype)
+            with np.errstate(all="ignore"), monkeypatch.context() as patch:
+                got = filters.lfilter(b, a, row, zi=zi, order=order)
+                patch.setattr(filters, "loops", lambda name: None)
+                for g, w in zip(got, filters.lfilter(b, a, row, zi=zi, order=order), strict=True):
+                    assert g.dtype == w.dtype
+                    same_bits(g.astype("f8"), w.astype("f8"))

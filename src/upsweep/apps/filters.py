@@ -61,7 +61,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
     Source: Blelloch (1990), section 1.4; Oppenheim and Schafer, "Discrete-time signal processing", section 6.3.
     """
     xp, (x, zi), give = enter(x, zi, labels=True)
-    (b, a), (kind, name) = _coefficients(b, a, x, zi)
+    (b, a, packed), (kind, name) = _coefficients(b, a, x, zi)
     if x.ndim == 0:
         raise ShapeError("a 0-dimensional array has no axis to filter along; pass x.reshape(1)")
     axis = axis_of(axis, tuple(x.shape))
@@ -72,10 +72,15 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
         if front != (1.0,):
             u = _feed_forward(xp, front, xp.astype(u, wide, copy=False))
         return give(_moved(xp, _cascade(xp, sections, u, name, order), -1, axis))
-    u = xp.astype(u, wide, copy=False)
+    u = u if u.dtype == wide else xp.astype(u, wide)
     size = max(len(a), len(b)) - 1
-    y = _feed_forward(xp, b, u)
     state = None if zi is None else _state(xp, zi, axis, u, size, wide)
+    result = getattr(xp, name)
+    if state is not None and u.ndim == 1 and kind != "c" and (known := loops(choose((x,)))):
+        made = known.filtered(sectioned((1.0,), a)[1], packed, u, state, order)
+        y, state = (v if v.dtype == result else xp.astype(v, result) for v in made)
+        return give(y), give(state)
+    y = _feed_forward(xp, b, u)
     if state is not None and size:
         head = min(size, u.shape[-1])
         y[..., :head] = y[..., :head] + state[..., :head]
@@ -84,7 +89,6 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
             api.linear_recurrence(pole, y, axis=-1, out=y, order=order)
     else:
         y = _cascade(xp, sectioned((1.0,), a)[1], y, "float64", order)
-    result = getattr(xp, name)
     out = give(xp.astype(_moved(xp, y, -1, axis), result, copy=False))
     if state is None:
         return out
@@ -130,15 +134,15 @@ def linear_recurrence(coefficients: Any, x: Any, *, axis: int = -1, initial: Any
     return lfilter([1.0], denominator, x, axis=axis, zi=np.moveaxis(state, -1, axis))[0]
 
 
-def _coefficients(b: Any, a: Any, x: Any, zi: Any) -> tuple[list[tuple[complex, ...]], tuple[str, str]]:
-    """Coefficients as Python numbers, and the dtype that all operands together give, by NumPy's rule: its kind and its name."""
-    b, a = np.atleast_1d(host(b)), np.atleast_1d(host(a))
+def _coefficients(b: Any, a: Any, x: Any, zi: Any) -> tuple[tuple[Any, ...], tuple[str, str]]:
+    """Coefficients as `_monic` gives them, and kind and name of the dtype that all operands give together, by NumPy's rule."""
+    b, a = (v if v.ndim else v.reshape(1) for v in (host(b), host(a)))
     if b.ndim != 1 or a.ndim != 1 or not b.size or not a.size:
         raise ShapeError(
             f"coefficients must be 1-D and not empty, got b of shape {b.shape} and a of shape {a.shape}"
         )
     dtype = _filtered(*[v.dtype for v in (b, a, x, zi) if v is not None])
-    return _monic(*[np.asarray(v, np.complex128).tobytes() for v in (b, a)]), dtype
+    return _monic(b.dtype, b.tobytes(), a.dtype, a.tobytes()), dtype
 
 
 @lru_cache(256)
@@ -158,9 +162,11 @@ def _filtered(*dtypes: Any) -> tuple[str, str]:
 
 
 @lru_cache(256)
-def _monic(b: bytes, a: bytes) -> list[tuple[complex, ...]]:
-    """Both polynomials, divided by a[0]. They are told by their bits: equal numbers may differ in the sign of a zero."""
-    numerator, denominator = (np.frombuffer(v, np.complex128).tolist() for v in (b, a))
+def _monic(b_dtype: np.dtype, b: bytes, a_dtype: np.dtype, a: bytes) -> tuple[Any, ...]:
+    """Both polynomials as Python numbers, divided by a[0], and the bytes of their real parts. They are told by their bits: equal
+    numbers may differ in the sign of a zero."""
+    given = np.frombuffer(b, b_dtype), np.frombuffer(a, a_dtype)
+    numerator, denominator = (v.astype(np.complex128).tolist() for v in given)
     if not np.isfinite([*numerator, *denominator]).all():
         raise ValueError("a coefficient of the filter is infinite or NaN")
     if denominator[0] == 0:
@@ -168,7 +174,7 @@ def _monic(b: bytes, a: bytes) -> list[tuple[complex, ...]]:
     made = [tuple([quotient(v, denominator[0]) for v in each]) for each in (numerator, denominator)]
     if not np.isfinite([*made[0], *made[1]]).all():
         raise ValueError("a coefficient, divided by a[0], is not finite")
-    return made
+    return *made, [np.array([c.real for c in each]).tobytes() for each in made]
 
 
 def _moved(xp: Any, x: Any, source: int, to: int) -> Any:
@@ -259,7 +265,7 @@ def _state(xp: Any, zi: Any, axis: int, u: Any, order: int, wide: Any) -> Any:
         raise ShapeError(
             f"zi has shape {tuple(zi.shape)}; along the axis it needs {order} values for these coefficients"
         )
-    moved = xp.astype(moved, wide, copy=False)
+    moved = moved if moved.dtype == wide else xp.astype(moved, wide)
     # NumPy takes microseconds to broadcast what has the shape.
     return moved if moved.shape == shape else xp.broadcast_to(moved, shape)
 

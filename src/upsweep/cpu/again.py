@@ -7,7 +7,6 @@ arrays lie; that is left to compiled code (`entry`), which reads it from the arr
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,14 +15,12 @@ import numpy as np
 from upsweep.cpu import threads
 from upsweep.cpu.arrange import arranged
 from upsweep.cpu.code import address, callable_at
+from upsweep.cpu.objects import DATA, ITEMS, READABLE
 from upsweep.cpu.units import entry
 from upsweep.cpu.words import Entry, Operand
 from upsweep.engine import Again, Operands
 from upsweep.host import flags_of, place, shifted, without_ahead
 from upsweep.plan import Plan
-
-_DATA, _ITEMS = object.__basicsize__, tuple.__basicsize__
-_probe = (np.zeros(1),)
 
 
 def _again_ahead(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
@@ -44,21 +41,10 @@ def _again_ahead(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | N
     return run
 
 
-def _word(at: int) -> int:
-    return ctypes.c_int64.from_address(at).value
-
-
-_readable = (
-    _word(id(_probe) + _ITEMS) == id(_probe[0]) and _word(id(_probe[0]) + _DATA) == _probe[0].ctypes.data
-)
-"""Whether objects hold addresses where C headers promise them to every extension: a tuple holds those of its objects behind its
-size, an array that of its memory first of all."""
-
-
 def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     """What runs this plan on arrays like these, and says whether it did: not where an array that is written lies over another,
     nor where the operator raises an exception. None where a plan is more than one thread's work."""
-    if plan.n == 0 or plan.rows == 0 or not _readable:
+    if plan.n == 0 or plan.rows == 0 or not READABLE:
         return None
     if plan.ahead is not None:
         return _again_ahead(plan, views, given)
@@ -91,8 +77,8 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     words[launch.addresses][len(seen) :] = [s.ctypes.data for s in starts]
     head = np.zeros(len(Entry), np.int64)
     for word, value in {
-        Entry.BYTES: words.nbytes, Entry.RUN: launch.address, Entry.WORDS_AT: launch.scratch, Entry.ITEMS: _ITEMS,
-        Entry.DATA: _DATA, Entry.OPERANDS: len(seen), Entry.FIRST: first, Entry.LAST: last,
+        Entry.BYTES: words.nbytes, Entry.RUN: launch.address, Entry.WORDS_AT: launch.scratch, Entry.ITEMS: ITEMS,
+        Entry.DATA: DATA, Entry.OPERANDS: len(seen), Entry.FIRST: first, Entry.LAST: last,
     }.items():  # fmt: skip
         head[word] = value
     table = np.concatenate([head, operands.ravel(), words])

@@ -13,7 +13,9 @@ import numpy as np
 from upsweep.cpu import threads
 from upsweep.cpu.by_rows import LANES, ROW
 from upsweep.cpu.memory import Items, inner
+from upsweep.cpu.objects import address_of
 from upsweep.cpu.sections import STEPS, section
+from upsweep.cpu.shifts import behind, shifted
 from upsweep.cpu.transpose import turn_in, turn_out
 
 LEVELS = 64
@@ -31,8 +33,7 @@ def cascade(sections: Sequence[Any], x: np.ndarray, dtype: str, order: str) -> n
     """The results, in `dtype`, of sections one after the other along the last axis of x, real numbers."""
     x = x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
     y = np.empty_like(x, dtype=np.float32 if dtype == "float32" else np.float64)
-    numbers = [v for s in sections for v in (s.pole.real, s.pole.imag, s.now, *s.before)]
-    table = _table(pack(f"{len(numbers)}d", *numbers))
+    table = _table_of(sections)
     for source, target in _planes(x, y):
         rows, n = source.shape
         beside = n < _PANEL or abs(source.strides[0]) < abs(source.strides[1])
@@ -44,11 +45,21 @@ def cascade(sections: Sequence[Any], x: np.ndarray, dtype: str, order: str) -> n
 
         def work(lo: int, source=source, target=target, way=way, share=share) -> None:
             a, b = source[lo : lo + share], target[lo : lo + share]
-            rooms = np.zeros((STEPS, LANES)), np.zeros((2, STEPS + 1, LANES))
-            way(_words(a), _words(b), *a.shape, table, *rooms)
+            way(_words(a), _words(b), *a.shape, table)
 
         threads.each(work, range(0, rows, share))
     return y.astype(dtype, copy=False)
+
+
+def filtered(
+    sections: Sequence[Any], packed: Sequence[bytes], x: np.ndarray, before: np.ndarray, order: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """A row that goes on from a state: see `upsweep.moves.Loops.filtered`."""
+    x, before = np.ascontiguousarray(x), np.ascontiguousarray(before)
+    y, state = np.empty(x.shape), np.empty(before.shape)
+    b, a = map(np.frombuffer, packed)
+    _filtered(b, a, x, before, _table_of(sections), order == "sequential", y, state)
+    return y, state
 
 
 def _planes(x: np.ndarray, y: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -67,7 +78,12 @@ def _planes(x: np.ndarray, y: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarr
 
 
 def _words(v: np.ndarray) -> tuple[int, ...]:
-    return v.ctypes.data, *v.strides, v.itemsize
+    return address_of(v), *v.strides, v.itemsize
+
+
+def _table_of(sections: Sequence[Any]) -> tuple[np.ndarray, ...]:
+    numbers = [v for s in sections for v in (s.pole.real, s.pole.imag, s.now, *s.before)]
+    return _table(pack(f"{len(numbers)}d", *numbers))
 
 
 @lru_cache(256)
@@ -122,8 +138,9 @@ def _hand(panel, first, y, apart, step, size, lanes, steps):
 
 
 @_njit
-def _along(source, target, rows, n, table, panel, states):
+def _along(source, target, rows, n, table):
     """Rows in the order of the tree, one by one: a lane of a panel is a run of the row."""
+    panel, states = np.zeros((STEPS, LANES)), np.zeros((2, STEPS + 1, LANES))
     (x, x_row, x_step, x_size), (y, y_row, y_step, y_size) = source, target
     pairs, numbers, real, powers = table
     count = len(pairs)
@@ -146,8 +163,9 @@ def _along(source, target, rows, n, table, panel, states):
 
 
 @_njit
-def _beside(source, target, rows, n, table, panel, states):
+def _beside(source, target, rows, n, table):
     """Rows in the order of the tree, a lane each."""
+    panel, states = np.zeros((STEPS, LANES)), np.zeros((2, STEPS + 1, LANES))
     (x, x_row, x_step, x_size), (y, y_row, y_step, y_size) = source, target
     pairs, numbers, real, powers = table
     count = len(pairs)
@@ -166,8 +184,9 @@ def _beside(source, target, rows, n, table, panel, states):
 
 
 @_njit
-def _in_order(source, target, rows, n, table, panel, states):
+def _in_order(source, target, rows, n, table):
     """Rows in order, a lane each."""
+    panel = np.zeros((STEPS, LANES))
     (x, x_row, x_step, x_size), (y, y_row, y_step, y_size) = source, target
     pairs, numbers, real, powers = table
     count = len(pairs)
@@ -185,7 +204,7 @@ def _in_order(source, target, rows, n, table, panel, states):
 
 
 @_njit
-def _alone_in_order(source, target, rows, n, table, panel, states):
+def _alone_in_order(source, target, rows, n, table):
     """Rows in order, one by one, an item through all sections at a time: while one section waits, others compute."""
     (x, x_row, x_step, x_size), (y, y_row, y_step, y_size) = source, target
     pairs, numbers, real, powers = table
@@ -210,3 +229,20 @@ def _alone_in_order(source, target, rows, n, table, panel, states):
                 _write_wide(*at, value)
             else:
                 _write_narrow(*at, value)
+
+
+@_njit
+def _filtered(b, a, x, before, table, in_order, y, state):
+    """The sums of the items of a row, then all sections, where these lie, and the state."""
+    n, order = len(x), len(before)
+    shifted(b, x, n, 1, 0, n, y)
+    for m in range(min(n, order)):
+        y[m] += before[m]
+    place = y.ctypes.data, 8 * n, 8, 8
+    if in_order:
+        _alone_in_order(place, place, 1, n, table)
+    else:
+        _along(place, place, 1, n, table)
+    last = max(0, n - order)
+    ends = x[last:].reshape((1, n - last)), y[last:].reshape((1, n - last))
+    behind(b, a, *ends, before.reshape((1, order)), state.reshape((1, order)))

@@ -17,6 +17,9 @@ SHARE = 1 << 17
 
 
 def each_chunk(n: int, work: Callable[[int, int], Any], size: int = CHUNK) -> None:
+    if 0 < n <= size:
+        work(0, n)
+        return
     threads.each(lambda k: work(k * size, min(n, (k + 1) * size)), range(-(-n // size)))
 
 

@@ -25,7 +25,7 @@ def feed_forward(b: Sequence[float], x: np.ndarray) -> np.ndarray:
     # The item before one lies as far away as there are columns.
     step = len(x) if columns else 1
     row, flat, out = step * x.shape[-1], source.reshape(-1), y.reshape(-1)
-    each_chunk(len(flat), lambda lo, hi: _chunk(numbers, flat, row, step, lo, hi, out), SHARE)
+    each_chunk(len(flat), lambda lo, hi: shifted(numbers, flat, row, step, lo, hi, out), SHARE)
     return y.T if columns else y
 
 
@@ -33,17 +33,19 @@ def last_state(
     b: Sequence[float], a: Sequence[float], x: np.ndarray, y: np.ndarray, before: np.ndarray
 ) -> np.ndarray:
     """The state of a filter behind its last items, from these and the state `before` them."""
-    state, order = np.zeros(before.shape), before.shape[-1]
+    state, order = np.empty(before.shape), before.shape[-1]
     # The items that count, and rows in one dimension.
     last, rows = max(0, x.shape[-1] - order), math.prod(before.shape[:-1])
     given: tuple[Any, ...] = x[..., last:], y[..., last:], before, state
     flat = [np.ascontiguousarray(v).reshape(rows, v.shape[-1]) for v in given]
-    _behind(np.array(b), np.array(a), *flat)
+    behind(np.array(b), np.array(a), *flat)
     return state
 
 
 @_njit
-def _behind(b, a, x, y, before, state):
+def behind(b, a, x, y, before, state):
+    """The states of rows behind their last items."""
+    state[:] = 0
     items, order = x.shape[1], before.shape[1]
     for row in range(len(state)):
         for m in range(order - items):
@@ -57,7 +59,8 @@ def _behind(b, a, x, y, before, state):
 
 
 @_njit
-def _chunk(b, x, row, step, lo, hi, y):
+def shifted(b, x, row, step, lo, hi, y):
+    """The sums of items lo to hi of rows, whose items lie `step` apart."""
     while lo < hi:
         start = lo // row * row
         end = min(hi, lo + BLOCK, start + row)
