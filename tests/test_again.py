@@ -75,6 +75,18 @@ def test_a_tuple_of_one_array():
         same(up.reduce((x,), "add", map=lambda v: v * 2), np.int64(72))
 
 
+def test_lists_are_told_apart_as_the_arrays_that_they_become(checked):
+    for k in range(3):
+        same(up.scan([1, 2, 3 + k]), np.array([1, 3, 6 + k]))
+        same(up.reduce([1.0, 2.0, k], "max"), np.float64(max(2, k)))
+        same(up.scan([[1, 2], [k, 4]], axis=0), np.array([[1, 2], [1 + k, 6]]))
+    assert len(checked) == 3
+    with pytest.raises(up.EngineError, match="lengths"):
+        up.scan([[1, 2], [3]])
+    with pytest.raises(up.OutputError):
+        up.scan([1, 2], out=[0, 0])
+
+
 def test_an_identity_that_is_not_zero():
     x = np.arange(1.0, 9.0)
     for _ in range(3):

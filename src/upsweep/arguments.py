@@ -193,19 +193,24 @@ def steps_of(xp: Any, times: Any, x: Any, axis: int) -> Any:
 
 def half_lives(steps: Any, halflife: Any) -> Any:
     """Steps in time as numbers of half-lives."""
-    if isinstance(halflife, (int, float)) and "float" in str(steps.dtype):
+    if isinstance(halflife, (int, float)) and _are_floats(steps):
         # A smaller number would be 0 in the dtype of the steps, and a step of 0 NaN times as long.
         halflife = max(halflife, float(np.finfo(dtype_of(steps.dtype)).tiny))
     try:
         halves = steps / (np.timedelta64(halflife) if type(halflife) is timedelta else halflife)
     except TypeError:
         halves = None
-    if "float" not in str(getattr(halves, "dtype", None)):
+    if halves is None or not _are_floats(halves):
         raise DTypeError(
             f"times whose steps are {steps.dtype} do not go with halflife={halflife!r}: pass numbers and a number, or datetime64 "
             "and a timedelta64"
         )
     return halves
+
+
+def _are_floats(x: Any) -> bool:
+    known = dtypes.row_of(x.dtype)
+    return known is not None and known.kind == "f"
 
 
 def followed(last_value: Any, next_values: Any, truncated: Any) -> None:

@@ -279,14 +279,14 @@ def library_of(x: Any) -> str:
     >>> library_of(np.zeros(3))
     'numpy'
     """
-    return _package(type(x))
+    return package_of(type(x))
 
 
 _LIBRARIES = {"cupy", "dask", "jax", "jaxlib", "numpy", "pandas", "polars", "torch", "xarray"}
 
 
 @cache
-def _package(kind: type) -> str:
+def package_of(kind: type) -> str:
     """That of a type, or of the first library that a subclass has its arrays from."""
     packages = [base.__module__.partition(".")[0] for base in kind.__mro__]
     return next(filter(_LIBRARIES.__contains__, packages), packages[0])

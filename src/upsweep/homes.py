@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from upsweep.engine import EngineError, library_of
+from upsweep.engine import EngineError, library_of, package_of
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -141,6 +141,12 @@ def check(x: Any) -> None:
         raise Elsewhere(library)
 
 
+@cache
+def _has_home(kind: type) -> bool:
+    """Whether arrays of a type may be scanned elsewhere; to ask for the library of each array takes longer."""
+    return package_of(kind) in HOMES
+
+
 def apart(function: _Function) -> _Function:
     """The function, which PyTorch's compiler does not look into."""
 
@@ -164,7 +170,8 @@ def first(function: _Function) -> _Function:
             return uncompiled(call, *args, **keywords)
         try:
             for x in (*args, *keywords.values()):
-                check(x)
+                if _has_home(type(x)):
+                    check(x)
         except Elsewhere as there:
             bound = parameters.bind(*args, **keywords)
             bound.apply_defaults()

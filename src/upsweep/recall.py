@@ -20,6 +20,7 @@ from upsweep.engine import LIKENESS
 from upsweep.execution import Op, Ran, execute
 from upsweep.function import as_function
 from upsweep.homes import compiling, uncompiled
+from upsweep.host import view
 from upsweep.operators import as_operator
 from upsweep.segments import Segments
 
@@ -31,6 +32,8 @@ MOST = 4096
 """Calls that are remembered; one more, and all are forgotten."""
 _NUMBERS = {bool, int, float, complex, *[np.dtype(code).type for code in "?bhilqBHILQefdFD"]}
 _WHOLE = {int, type(None)}
+_looks: dict[tuple[type, ...], Callable[[tuple[Any, ...]], Any]] = {}
+"""By the types of the parts of a tuple."""
 _UNSEEN: Any = []
 """The likeness of a value that may differ from the next one of its type. It has no hash: a call with it is never found."""
 
@@ -47,6 +50,9 @@ def run(
             run, xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, reducing, keep, order, map,
             finish,
         )  # fmt: skip
+    if type(xs) is list and engine == "auto":
+        # A list is told from another by what it holds.
+        xs = view(xs)
     # A Python function may have changed since the last call.
     if type(op) is not str:
         op = as_operator(op)
@@ -132,11 +138,24 @@ def seen(x: Any) -> Any:
     if kind is not tuple:
         return kind if kind in _NUMBERS else _UNSEEN
     kinds = tuple(map(type, x))
-    for kind in kinds:
-        likeness = LIKENESS.get(kind)
-        if likeness is not None and likeness.together is not None and _NUMBERS.issuperset({*kinds} - {kind}):
-            return kinds, likeness.together(tuple([part for part in x if type(part) is kind]))
-    return tuple([seen(part) for part in x])
+    look = _looks.get(kinds)
+    return kinds, (_look_at(kinds) if look is None else look)(x)
+
+
+def _look_at(kinds: tuple[type, ...]) -> Callable[[tuple[Any, ...]], Any]:
+    """The function that sees tuples of arrays and numbers of these types."""
+    arrays = [(at, LIKENESS[kind]) for at, kind in enumerate(kinds) if kind in LIKENESS]
+    if len(arrays) + sum(kind in _NUMBERS for kind in kinds) < len(kinds):
+        # A type of which nothing is known may be one of arrays later.
+        return lambda x: tuple([seen(part) for part in x])
+    together = arrays[0][1].together if arrays and len({kinds[at] for at, _ in arrays}) == 1 else None
+    if together is not None:
+        places = [at for at, _ in arrays]
+        look = _looks[kinds] = lambda x: together(tuple([x[at] for at in places]))
+    else:
+        each = [(at, likeness.of) for at, likeness in arrays]
+        look = _looks[kinds] = lambda x: tuple([of(x[at]) for at, of in each])
+    return look
 
 
 def seen_and_written(xs: Any, out: Any) -> tuple[Any, Any]:
@@ -289,6 +308,8 @@ def _holder(number: Any, dtype: np.dtype) -> Callable[[Any], Any] | None:
             return np.asarray
         exact = number.dtype.kind in "biufc" and np.can_cast(number.dtype, dtype)
         return partial(np.asarray, dtype=dtype) if exact else None
+    if type(number) in (bool, float, complex) and np.array(number).dtype == dtype:
+        return np.array
     kinds = {bool: "biufc", int: "biufc", float: "fc", complex: "c"}[type(number)]
     # An integer of more bits has another dtype.
     if dtype.kind not in kinds or (isinstance(number, int) and not -(2**63) <= number < 2**63):

@@ -101,20 +101,18 @@ def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, 
     labelled.check_beside(given, ys[0].shape, axis, labelled.marks_of(segments), starting)
     first = keywords["reverse"] or ufunc is not None
     places, empty = places_of(segments, starts, ys[0].shape, axis, first, name)
-    none, there = empty.any(), ~empty
+    none = empty.any()
+    if ufunc is None:
+        made = [_taken(y, places, axis) for y in ys]
+    elif none:
+        made = [_spread(ufunc.reduceat(bare, places[~empty], axis, bare.dtype), ~empty, axis)]
+    else:
+        made = [ufunc.reduceat(bare, places, axis, bare.dtype)]
     if none:
-        places = places[there]
-    made = (
-        [y.take(places, axis) for y in ys]
-        if ufunc is None
-        else [ufunc.reduceat(bare, places, axis, bare.dtype)]
-    )
-    if none:
-        made = [_spread(y, there, axis) for y in made]
         dtypes, shape = tuple([x.dtype for x in seen]), _sized(ys[0].shape, axis, 0)
         nothing = _of_nothing(dtypes, isinstance(xs, tuple), shape, op, name, keywords)
         for y, e in zip(made, tupled(nothing)):
-            np.moveaxis(y, axis, 0)[empty] = e
+            (np.moveaxis(y, axis, 0) if axis else y)[empty] = e
     like, own = next(((x, v) for x, v in zip(given, seen) if v.shape), (xs, None))
     # A segment is none of the items whose labels these are.
     like = own if labelled.has(like) else like
@@ -161,10 +159,17 @@ def places_of(
     return starts[:-1] if first else starts[1:] - 1, starts[1:] == starts[:-1]
 
 
+def _taken(y: np.ndarray, places: np.ndarray, axis: int) -> np.ndarray:
+    """The items at these places, and anything for a segment that has none."""
+    if not y.shape[axis]:
+        return np.empty(_sized(y.shape, axis, len(places)), y.dtype)
+    return y.take(places, axis, mode="clip")
+
+
 def _spread(y: np.ndarray, there: np.ndarray, axis: int) -> np.ndarray:
     """The results of segments, with room for those of empty ones."""
     made = np.empty(_sized(y.shape, axis, len(there)), y.dtype)
-    np.moveaxis(made, axis, 0)[there] = np.moveaxis(y, axis, 0)
+    made[(*[slice(None)] * axis, there)] = y
     return made
 
 

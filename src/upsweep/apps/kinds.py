@@ -98,7 +98,7 @@ def parameter(xp: Any, value: Any, x: Any, dtype: Any = None) -> Any:
         raise ShapeError(f"weights of shape {tuple(weights.shape)} do not broadcast to {tuple(x.shape)}")
     if dtype is None:
         dtype = x.dtype if weights.dtype == x.dtype else computed_in(xp, x)
-    return xp.astype(weights, dtype, copy=False)
+    return weights if weights.dtype == dtype else xp.astype(weights, dtype)
 
 
 def common(xp: Any, *arrays: Any) -> Any:

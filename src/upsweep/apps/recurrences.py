@@ -134,13 +134,13 @@ def _steps(xp: Any, times: Any, x: Any, dim: int, segments: Segments | None) -> 
         # Steps of narrow and of unsigned integers would wrap.
         times = xp.astype(times, xp.int64 if wide is None else getattr(xp, wide.name), copy=False)
     along = (slice(None),) * dim
-    first = times[(*along, slice(0, 1))]
     if segments is not None and segments.spelling == "groups" and times.shape[dim]:
-        start = xp.squeeze(first, axis=dim)
+        start = xp.squeeze(times[(*along, slice(0, 1))], axis=dim)
         steps = times - api.scan(times, ops.LAST, axis=dim, exclusive=True, initial=start, segments=segments)
     else:
-        steps = times[(*along, slice(1, None))] - times[(*along, slice(0, -1))]
-        steps = xp.concat([first - first, steps], axis=dim)
+        since = times[(*along, slice(1, None))] - times[(*along, slice(0, -1))]
+        steps = xp.zeros(times.shape, dtype=since.dtype, device=times.device)
+        steps[(*along, slice(1, None))] = since
     # PyTorch's quotients of integers have few digits.
     return xp.astype(steps, xp.float64) if whole else steps
 

@@ -17,9 +17,8 @@ def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> n
     values, n = view(segments.values), shape[axis]
     if segments.spelling == "flags":
         return _flags(values, shape, n)
-    # The flag that comes round is the first item's, which starts a segment anyway.
     if segments.spelling == "ends":
-        return np.roll(_flags(values, shape, n), 1, axis if values.ndim > 1 else 0)
+        return _moved(_flags(values, shape, n), 1, axis if values.ndim > 1 else 0)
     if segments.spelling == "keys":
         return _changes(_fitting(values, shape, n, "keys"), axis if values.ndim > 1 else 0)
     return marked(_offsets(segments.spelling, values, n), n)
@@ -35,23 +34,38 @@ def offsets(segments: Segments, shape: tuple[int, ...], axis: int) -> np.ndarray
         raise SegmentError(
             "rows with segments of their own reduce to different numbers of results: pass 1-D segments"
         )
-    starts = np.flatnonzero(flags)
-    return np.concatenate([[0] * (n > 0 and 0 not in starts[:1]), starts, [n]]).astype(np.int64)
+    starts = flags.nonzero()[0]
+    # The first item starts a segment, whether a flag says so or not.
+    unsaid = int(n > 0 and not flags.item(0))
+    made = np.zeros(unsaid + len(starts) + 1, np.int64)
+    made[unsaid:-1], made[-1] = starts, n
+    return made
 
 
 def flags_of(plan: Plan, heads: np.ndarray) -> np.ndarray:
     """The flags of a plan, one for each item, where a segment starts in the order of the scan: in reverse, at its last item."""
     if plan.reverse != plan.ends:
-        # The flag that comes round lies at the start of the scan, where a head changes nothing.
-        heads = np.roll(heads, 1 if plan.ends else -1, plan.axis if heads.ndim > 1 else 0)
+        heads = _moved(heads, 1 if plan.ends else -1, plan.axis if heads.ndim > 1 else 0)
     return spread(heads, plan.shape, plan.axis)
+
+
+def _moved(flags: np.ndarray, by: int, axis: int) -> np.ndarray:
+    """Flags one place further on, or back; where the scan starts, at which a head changes nothing, stands none. `np.roll` takes
+    microseconds."""
+    moved = np.zeros(flags.shape, flags.dtype)
+    along = (slice(None),) * axis
+    to, since = (slice(1, None), slice(None, -1)) if by > 0 else (slice(None, -1), slice(1, None))
+    moved[(*along, to)] = flags[(*along, since)]
+    return moved
 
 
 def spread(heads: np.ndarray, shape: tuple[int, ...], axis: int) -> np.ndarray:
     """Such flags as uint8 of `shape`; those that are 1-D along the axis hold for all rows."""
     if heads.ndim < len(shape):
         heads = heads.reshape([-1 if d == axis else 1 for d in range(len(shape))])
-    return np.broadcast_to(heads.view(np.uint8), shape)
+    flags = heads.view(np.uint8)
+    # NumPy takes two microseconds to broadcast what has the shape.
+    return flags if flags.shape == shape else np.broadcast_to(flags, shape)
 
 
 def _fitting(values: np.ndarray, shape: tuple[int, ...], n: int, what: str) -> np.ndarray:
@@ -78,19 +92,24 @@ def _changes(keys: np.ndarray, axis: int) -> np.ndarray:
 def _offsets(spelling: str, values: np.ndarray, n: int) -> np.ndarray:
     if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
         raise SegmentError(f"{spelling} must be 1-D integers, got {values.dtype} of shape {values.shape}")
-    values = values.astype(np.int64, copy=False)
+    given = values = values.astype(np.int64, copy=False)
     if spelling == "lengths":
-        if values.size and values.min() < 0:
-            raise SegmentError(f"a segment has the negative length {values.min()}")
-        values = np.concatenate([np.zeros(1, np.int64), np.cumsum(values)])
+        values = np.zeros(len(given) + 1, np.int64)
+        np.add.accumulate(given, out=values[1:])
+    falls = values[1:] < values[:-1]
+    if not len(values) or values.item(0) != 0 or values.item(-1) != n or falls.any():
+        raise _wrong(spelling, given, values, falls, n)
+    return values
+
+
+def _wrong(spelling: str, given: np.ndarray, values: np.ndarray, falls: np.ndarray, n: int) -> SegmentError:
+    """The mistake in offsets, as they are given or made of lengths."""
+    if spelling == "lengths" and given.size and given.min() < 0:
+        return SegmentError(f"a segment has the negative length {given.min()}")
     if not values.size or values[0] != 0 or values[-1] != n:
         ends = f"{values[0]} to {values[-1]}" if values.size else "nothing"
-        raise SegmentError(f"{spelling} cover {ends}; they must cover 0 to {n}, the length of the axis")
-    if (values[1:] < values[:-1]).any():
-        raise SegmentError(
-            f"offsets must not fall, but do after segment {np.argmax(values[1:] < values[:-1])}"
-        )
-    return values
+        return SegmentError(f"{spelling} cover {ends}; they must cover 0 to {n}, the length of the axis")
+    return SegmentError(f"offsets must not fall, but do after segment {np.argmax(falls)}")
 
 
 def marked(offsets: np.ndarray, n: int) -> np.ndarray:
