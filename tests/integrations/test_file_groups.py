@@ -310,15 +310,16 @@ def test_zarr_arrays_are_keys_of_groups(tmp_path):
     zarr = pytest.importorskip("zarr")
     rng = np.random.default_rng(3)
     x, key = rng.random(1000), rng.integers(0, 7, 1000)
-    zarr.create_array(tmp_path / "x.zarr", data=x, chunks=(64,))
-    zarr.create_array(tmp_path / "key.zarr", data=key, chunks=(100,))
+    for name, values in (("x", x), ("key", key), ("sorted", np.sort(key))):
+        # Zarr 2 and 3 have this in common.
+        made = zarr.open_array(tmp_path / f"{name}.zarr", mode="w", shape=1000, chunks=64, dtype=values.dtype)
+        made[:] = values
     made = up.scan_file(tmp_path / "x.zarr", tmp_path / "y.zarr", segments=G(tmp_path / "key.zarr"))
     np.testing.assert_array_equal(zarr.open_array(made, mode="r")[:], up.scan(x, segments=G(key)))
-    sorted_ = zarr.create_array(tmp_path / "sorted.zarr", data=np.sort(key), chunks=(100,))[:]
     made = up.scan_file(
         tmp_path / "x.zarr", tmp_path / "z.npy", segments=up.segments.keys(tmp_path / "sorted.zarr")
     )
-    np.testing.assert_array_equal(np.load(made), up.scan(x, segments=up.segments.keys(sorted_)))
+    np.testing.assert_array_equal(np.load(made), up.scan(x, segments=up.segments.keys(np.sort(key))))
 
 
 def test_errors_of_arrays_say_what_to_pass(tmp_path):
@@ -326,7 +327,8 @@ def test_errors_of_arrays_say_what_to_pass(tmp_path):
     np.save(tmp_path / "x.npy", np.ones(3))
     with pytest.raises(up.files.FileError, match="an array has no column zone"):
         up.scan_file(tmp_path / "x.npy", tmp_path / "y.npy", segments=G("zone"))
-    zarr.open_group(tmp_path / "weather.zarr", mode="w").create_array("rain", data=np.arange(3))
+    zarr.open_group(tmp_path / "weather.zarr", mode="w")
+    zarr.open_array(tmp_path / "weather.zarr" / "rain", mode="w", shape=3, dtype=np.int64)[:] = range(3)
     with pytest.raises(up.files.FileError, match=r"a group of them \(rain\)"):
         up.scan_file(tmp_path / "weather.zarr", tmp_path / "y.zarr")
     made = up.scan_file(tmp_path / "weather.zarr" / "rain", tmp_path / "y.npy")
