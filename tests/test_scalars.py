@@ -224,6 +224,19 @@ def test_whole_numbers_stay_what_they_are(engine, fn, dtype):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_numpys_functions_of_pythons_numbers_give_numpys_scalars(engine):
+    x = np.array([65535, 1, 9], "u2")
+
+    def fn(a):
+        return np.maximum(3, 1) + a, np.sqrt(2.0) * np.float32(a), np.floor_divide(np.invert(3), a)
+
+    got = up.scan(x, "last", finish=fn, engine=engine)
+    for part, wanted in zip(got, zip(*map(fn, x))):
+        assert part.dtype == wanted[0].dtype
+        assert part.tolist() == [float(w) for w in wanted]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_remainders_of_floats_are_numpys(engine):
     x = np.array([5.0, -5.0, 2.5, -0.5, np.inf, 7.0], "f8")
 

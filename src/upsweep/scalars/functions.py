@@ -132,7 +132,8 @@ def _quotient_and_remainder() -> Operation:
 
 def _library(fn: Any) -> Operation:
     """A function that the compiler knows: it is given its own types, and its numbers are Scalars again. A function of Python's
-    own, such as those of math, gives a whole number or a truth as a number of Python's, and a float as it took it."""
+    own, such as those of math, gives a whole number or a truth as a number of Python's, and a float as it took it. One of NumPy's
+    gives a Scalar for numbers of Python's, too: `np.sqrt(2.0)` is a float64."""
     pythons = not is_numpys(fn)
 
     def given(args: Sequence[Any]) -> list[Any]:
@@ -159,10 +160,11 @@ def _library(fn: Any) -> Operation:
         if signature is None:
             return None
         made = signature.return_type
-        strong = any(isinstance(a, Scalar) for a in args)
-        if pythons and not (strong and isinstance(made, (types.Float, types.Complex))):
+        if pythons and not (
+            any(isinstance(a, Scalar) for a in args) and isinstance(made, (types.Float, types.Complex))
+        ):
             return made
-        return scalar_of(made) if strong or not weak(kind_of(made)) else made
+        return scalar_of(made)
 
     def code(context, builder, signature, values):
         taken = given(signature.args)
