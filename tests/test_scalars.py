@@ -237,11 +237,11 @@ def test_numpys_functions_of_pythons_numbers_give_numpys_scalars(engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_remainders_of_floats_are_numpys(engine):
+def test_quotients_and_remainders_of_floats_are_numpys(engine):
     x = np.array([5.0, -5.0, 2.5, -0.5, np.inf, 7.0], "f8")
 
     def fn(a):
-        return np.remainder(a, 3.0), np.mod(a, -3.0), np.fmod(a, -3.0)
+        return np.floor_divide(a, 0.1), np.remainder(a, 3.0), np.mod(a, -3.0), np.fmod(a, -3.0)
 
     with np.errstate(all="ignore"):
         wanted = fn(x)

@@ -191,17 +191,19 @@ def _beside(op: Any) -> Operation:
 
 
 def _as_operator(ufunc: np.ufunc, op: Any) -> Operation:
-    """A ufunc: of integers the operator, which wraps, shifts, divides and compares as NumPy does."""
-    of_integers, general = OPERATORS[op], _library(ufunc)
+    """A ufunc: of integers the operator, which wraps, shifts, divides and compares as NumPy does. So it is of floats that are
+    divided, where the compiler's function rounds the quotient before it takes the floor."""
+    operation, general = OPERATORS[op], _library(ufunc)
+    taken = "iuf" if op is operator.floordiv else "iu"
 
     def of(args: Sequence[Any]) -> Operation:
         kinds = kinds_of(args) if any(isinstance(a, Scalar) for a in args) else None
         if (
             kinds
             and len(kinds) == ufunc.nin
-            and all(d.kind in "iu" for d in resolved(ufunc, kinds)[: ufunc.nin])
+            and all(d.kind in taken for d in resolved(ufunc, kinds)[: ufunc.nin])
         ):
-            return of_integers
+            return operation
         return general
 
     return _chosen(of)
