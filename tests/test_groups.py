@@ -7,6 +7,7 @@ import pytest
 
 import upsweep as up
 from table import CASES
+from upsweep.cpu import groups
 from upsweep.cpu.codes import codes_of
 
 N = 5000
@@ -53,6 +54,21 @@ CASES_HERE = {
     "add-f4": lambda: ("add", (RNG.standard_normal(N).astype("f4"),), np.float32(0.1)),
     "affine-f8": lambda: ("affine", (RNG.random(N), RNG.standard_normal(N)), (1.0, 0.3)),
 }
+
+
+@pytest.mark.parametrize("keywords", [{}, {"reverse": True, "exclusive": True}], ids=str)
+@pytest.mark.parametrize("name", ["hash-u64", "affine-f8"])
+def test_items_are_brought_together_stretch_by_stretch(name, keywords, monkeypatch):
+    """The items behind a group's last block wait for the next stretch; two threads take groups by themselves."""
+    op, xs, start = CASES_HERE[name]()
+    how = {"segments": up.segments.groups(SIZES), "initial": start, "engine": "cpu", **keywords}
+    arrays = xs if len(xs) > 1 else xs[0]
+    want = up.scan(arrays, op, threads=1, **how)
+    monkeypatch.setattr(groups, "STRETCH", 97)
+    monkeypatch.setattr(groups, "MOST", 97)
+    monkeypatch.setattr(groups, "PARALLEL_ITEMS", 1)
+    for threads in (1, 2):
+        np.testing.assert_array_equal(up.scan(arrays, op, threads=threads, **how), want)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])

@@ -13,7 +13,7 @@ from upsweep import cores
 from upsweep.cpu import threads
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.codes import PARALLEL_ITEMS, codes_of, members
-from upsweep.cpu.group_words import BLOCK, Form
+from upsweep.cpu.group_words import BLOCK, MOST, STRETCH, Form
 from upsweep.cpu.launch import with_map
 from upsweep.cpu.units import grouping
 from upsweep.host.arrays import numbers
@@ -40,12 +40,13 @@ def run_groups(
     starts = [np.asarray(s, d) for s, d in zip(starts, plan.accumulators)]
     codes = codes[::-1] if plan.reverse else codes
     slots = np.arange(len(counts) + 1, dtype=np.int64) if in_order else _slots(counts)
-    waiting = 0 if in_order else BLOCK * len(counts)
+    stretch = min(max(STRETCH, BLOCK * len(counts)), MOST)
 
     def share(task: tuple[tuple[int, ...], list[tuple[int, int, int]]]) -> None:
         row, parts = task
-        seen, places = np.zeros(len(counts), np.int64), np.empty(waiting, np.int64)
-        room = [np.empty(size, d) for size in (slots[-1], slots[-1], waiting) for d in plan.accumulators]
+        seen, places = np.zeros(len(counts), np.int64), np.empty((2, len(counts)), np.int32)
+        sizes = slots[-1], slots[-1], 0 if in_order else BLOCK * len(counts)
+        room = [np.empty(size, d) for size in sizes for d in plan.accumulators]
         first = [np.array(s[row] if s.ndim else s) for s in starts]
         x, y = [a[row] for a in ins], [a[row] for a in outs]
 
@@ -54,20 +55,16 @@ def run_groups(
             listed = np.empty(size if size < plan.n else 0, np.int64)
             if size < plan.n:
                 members(codes, low, high, listed)
+            together = 0 if in_order else min(size, stretch) + BLOCK * (high - low)
+            items = [np.empty(together, d) for d in plan.accumulators]
             words = [
-                size,
-                codes.ctypes.data,
-                codes.strides[0],
-                seen.ctypes.data,
-                low,
-                high,
-                slots.ctypes.data,
-            ]
-            words += [places.ctypes.data, listed.ctypes.data if size < plan.n else 0]
-            words.append(plan.n - 1 if plan.reverse else 0)
+                size, codes.ctypes.data, codes.strides[0], seen.ctypes.data, low, high, slots.ctypes.data,
+                *(each.ctypes.data for each in places), stretch, listed.ctypes.data if size < plan.n else 0,
+                plan.n - 1 if plan.reverse else 0,
+            ]  # fmt: skip
             for arrays in (x, y):
                 words += [a.ctypes.data for a in arrays] + [a.strides[0] for a in arrays]
-            words += [a.ctypes.data for a in (*room, *first)]
+            words += [a.ctypes.data for a in (*room, *items, *first)]
             told, result = np.array(words, np.int64), np.zeros(2, np.int64)
             at = result.ctypes.data
             if run(at, at + 8, told.ctypes.data):

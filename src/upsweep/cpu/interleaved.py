@@ -1,7 +1,10 @@
-"""The kernel that scans groups whose items lie in any order: one pass over the items, with a state for each group.
+"""The kernel that scans groups whose items lie in any order, with a state for each group.
 
-In the tree's order a group's state is the binary counter of `upsweep.tree.Carry`: the sums of the aligned blocks that the items
-so far make up, the prefix before each of them, and the prefix behind the last. Level 0 is a block of `BLOCK` items.
+In order, that is one pass over the items, and a state is the last prefix. In the tree's order items are brought together by
+groups, a stretch of them at a time that stays in the cache, are scanned there, and results go back. A group's state is the
+binary counter of `upsweep.tree.Carry`: the sums of the aligned blocks that the items so far make up, the prefix before each of
+them, and the prefix behind the last. Level 0 is a block of `BLOCK` items. The items behind a group's last block wait for the
+next stretch, and are scanned in both.
 """
 
 from __future__ import annotations
@@ -23,19 +26,21 @@ def grouper(plan: Plan, form: Form) -> Callable[..., None]:
     """The code for these types."""
     accumulators = plan.accumulators
     X, _, P, Y, IN, OUT = fused.access(plan)
-    code, count, place = (
-        Items([np.dtype(t)], [np.dtype(np.int64)], True) for t in (np.int32, np.int64, np.int64)
-    )
+    near, far = (Items([np.dtype(t)], [np.dtype(np.int64)], True) for t in (np.int32, np.int64))
     combine, fold, value = operators(hole(accumulators), P, P, False, False)
     operand, finished = fused.item(plan), fused.result(plan)
     ins, outs, sums_of = gathered(IN), gathered(OUT), gathered(len(accumulators))
     word = gathered(1)
     X_read, P_read, P_write, Y_write = X.read_strided, P.read, P.write, Y.write_strided
-    code_read, count_read, count_write = code.read_strided, count.read, count.write
-    place_read, place_write = place.read, place.write
-    N, CODES, STEP, COUNTS, GROUPS, GROUPS_END, SLOTS, PLACES, LIST, ZERO, ARRAYS = map(int, Word)
+    code_read, near_read, near_write = near.read_strided, near.read, near.write
+    far_read, far_write = far.read, far.write
+    N, CODES, STEP, COUNTS, GROUPS, GROUPS_END, SLOTS, BEGINS, ENDS, STRETCH, LIST, ZERO, ARRAYS = map(
+        int, Word
+    )
     SUMS = len(accumulators)
     INITIAL, EXCLUSIVE, IN_ORDER = form
+    # In an exclusive scan a group's items lie behind the prefix before them.
+    LEAD = int(EXCLUSIVE)
 
     @inner
     def merged(sums, prefixes, slot, count, before, s):
@@ -62,90 +67,110 @@ def grouper(plan: Plan, form: Form) -> Callable[..., None]:
         Y_write(y, y_step, i, finished(p, X_read(x, x_step, i), abs(zero - i)))
 
     @inner
-    def put(arrays, places, at, r, p):
-        """Write a prefix to its place: at item r, or at the item behind it in an exclusive scan."""
-        if EXCLUSIVE:
-            r += 1
-        if not EXCLUSIVE or r < BLOCK:
-            write(arrays, place_read(places, at + r), p)
-
-    @inner
-    def four(arrays, places, items, group, r, n, has, before):
-        """Scan items r to r + n of the waiting ones, at most 3 of them; where there are 4, the sum of all."""
-        at = group * BLOCK
-        a = P_read(items, at + r)
-        put(arrays, places, at, r, onto(has, before, a))
+    def four(items, at, n, has, before):
+        """Scan n items in place, at most 4, but for the fourth; where there are 4, the sum of all."""
+        a = P_read(items, at)
+        P_write(items, at, onto(has, before, a))
         if n == 1:
             return a
-        pair = combine(a, P_read(items, at + r + 1))
+        pair = combine(a, P_read(items, at + 1))
         p = onto(has, before, pair)
-        put(arrays, places, at, r + 1, p)
+        P_write(items, at + 1, p)
         if n == 2:
             return pair
-        c = P_read(items, at + r + 2)
-        put(arrays, places, at, r + 2, fold(c, p, c))
-        return pair if n == 3 else combine(pair, combine(c, P_read(items, at + r + 3)))
+        c = P_read(items, at + 2)
+        P_write(items, at + 2, fold(c, p, c))
+        return pair if n == 3 else combine(pair, combine(c, P_read(items, at + 3)))
 
     @inner
-    def close(arrays, rooms, start, places, group, slot, seen, n):
-        """Scan the n items that wait in a group's room, the last of `seen`."""
-        sums, prefixes, items = rooms
-        at, blocks = group * BLOCK, (seen - n) // BLOCK
-        has = INITIAL or blocks > 0
-        before = P_read(prefixes, slot) if blocks else start
-        if EXCLUSIVE:
-            write(arrays, place_read(places, at), before)
-            n -= n < BLOCK
-            if n == 0:
-                return
-        left = four(arrays, places, items, group, 0, min(n, 4), has, before)
-        if n < 4:
-            return
-        p = onto(has, before, left)
-        put(arrays, places, at, 3, p)
-        if n == 4:
-            return
-        right = four(arrays, places, items, group, 4, n - 4, True, p)
-        if n < BLOCK:
-            return
-        s, before, first = merged(sums, prefixes, slot, blocks, before, combine(left, right))
-        p = onto(INITIAL or not first, before, s)
+    def scan(rooms, start, slot, blocks, at, n):
+        """Scan n items of a group in place, behind so many blocks of it."""
+        sums, prefixes, _, items = rooms
+        p, has = P_read(prefixes, slot) if blocks else start, INITIAL or blocks > 0
+        if LEAD:
+            P_write(items, at - LEAD, p)
+        while n >= BLOCK:
+            left = four(items, at, 4, has, p)
+            half = onto(has, p, left)
+            P_write(items, at + 3, half)
+            right = four(items, at + 4, 4, True, half)
+            s, before, first = merged(sums, prefixes, slot, blocks, p, combine(left, right))
+            p, has = onto(INITIAL or not first, before, s), True
+            P_write(items, at + 7, p)
+            at, n, blocks = at + BLOCK, n - BLOCK, blocks + 1
         P_write(prefixes, slot, p)
-        put(arrays, places, at, 7, p)
+        if n == 0:
+            return
+        left = four(items, at, min(n, 4), has, p)
+        if n >= 4:
+            p = onto(has, p, left)
+            P_write(items, at + 3, p)
+            if n > 4:
+                four(items, at + 4, n - 4, True, p)
 
     @inner
-    def by_tree(words, arrays, codes, step, counts, slots, rooms, places, start):
-        items, x, x_step = rooms[2], arrays[0], arrays[1]
-        listed = word(words, LIST, 1)
-        for k in range(peek(words, N)):
-            i = place_read(listed, k) if peek(words, LIST) else k
+    def bring(words, arrays, codes, step, counts, begins, ends, items, first, n):
+        """Bring n items together by groups. Those of a group lie behind room for its items that wait."""
+        listed, low, high = word(words, LIST, 1), peek(words, GROUPS), peek(words, GROUPS_END)
+        for group in range(low, high):
+            near_write(ends, group, 0)
+        for k in range(first, first + n):
+            i = far_read(listed, k) if peek(words, LIST) else k
             group = code_read(codes, step, i)
-            seen = count_read(counts, group)
-            at = group * BLOCK + seen % BLOCK
-            P_write(items, at, operand(X_read(x, x_step, i), abs(arrays[4] - i)))
-            place_write(places, at, i)
-            seen += 1
-            count_write(counts, group, seen)
-            if seen % BLOCK == 0:
-                slot = count_read(slots, group)
-                close(arrays, rooms, start, places, group, slot, seen, BLOCK)
-        for group in range(peek(words, GROUPS), peek(words, GROUPS_END)):
-            seen, slot = count_read(counts, group), count_read(slots, group)
-            if seen % BLOCK:
-                close(arrays, rooms, start, places, group, slot, seen, seen % BLOCK)
+            near_write(ends, group, near_read(ends, group) + 1)
+        at = 0
+        for group in range(low, high):
+            new = near_read(ends, group)
+            if new:
+                at += LEAD + far_read(counts, group) % BLOCK
+            near_write(begins, group, at)
+            near_write(ends, group, at)
+            at += new
+        for k in range(first, first + n):
+            i = far_read(listed, k) if peek(words, LIST) else k
+            group = code_read(codes, step, i)
+            at = near_read(ends, group)
+            P_write(items, at, operand(X_read(arrays[0], arrays[1], i), abs(arrays[4] - i)))
+            near_write(ends, group, at + 1)
+
+    @inner
+    def by_tree(words, arrays, codes, step, counts, slots, begins, ends, rooms, start):
+        waiting, items = rooms[2], rooms[3]
+        listed, most, n = word(words, LIST, 1), peek(words, STRETCH), peek(words, N)
+        for first in range(0, n, most):
+            behind = min(n, first + most)
+            bring(words, arrays, codes, step, counts, begins, ends, items, first, behind - first)
+            for group in range(peek(words, GROUPS), peek(words, GROUPS_END)):
+                at, end, seen = near_read(begins, group), near_read(ends, group), far_read(counts, group)
+                if at == end:
+                    continue
+                wait, left = seen % BLOCK, (seen + end - at) % BLOCK
+                far_write(counts, group, seen + end - at)
+                for k in range(wait):
+                    P_write(items, at - wait + k, P_read(waiting, group * BLOCK + k))
+                if behind < n:
+                    for k in range(left):
+                        P_write(waiting, group * BLOCK + k, P_read(items, end - left + k))
+                scan(rooms, start, far_read(slots, group), seen // BLOCK, at - wait, wait + end - at)
+            for k in range(first, behind):
+                i = far_read(listed, k) if peek(words, LIST) else k
+                group = code_read(codes, step, i)
+                at = near_read(begins, group)
+                near_write(begins, group, at + 1)
+                write(arrays, i, P_read(items, at - LEAD))
 
     @inner
     def in_turn(words, arrays, codes, step, counts, states, start):
         x, x_step = arrays[0], arrays[1]
         listed = word(words, LIST, 1)
         for k in range(peek(words, N)):
-            i = place_read(listed, k) if peek(words, LIST) else k
+            i = far_read(listed, k) if peek(words, LIST) else k
             group = code_read(codes, step, i)
-            seen = count_read(counts, group)
+            seen = far_read(counts, group)
             before = P_read(states, group) if seen else start
             p = onto(INITIAL or seen > 0, before, operand(X_read(x, x_step, i), abs(arrays[4] - i)))
             P_write(states, group, p)
-            count_write(counts, group, 1)
+            far_write(counts, group, 1)
             write(arrays, i, before if EXCLUSIVE else p)
 
     def run(words):
@@ -153,17 +178,21 @@ def grouper(plan: Plan, form: Form) -> Callable[..., None]:
         at = ARRAYS + 2 * IN
         arrays = (x, x_step, outs(words, at, 1), outs(words, at + OUT, 1), peek(words, ZERO))
         at += 2 * OUT
-        sums, prefixes, items, starts = (
+        sums, prefixes, waiting, items, starts = (
             sums_of(words, at, 1), sums_of(words, at + SUMS, 1), sums_of(words, at + 2 * SUMS, 1),
-            sums_of(words, at + 3 * SUMS, 1),
+            sums_of(words, at + 3 * SUMS, 1), sums_of(words, at + 4 * SUMS, 1),
         )  # fmt: skip
         codes, step = word(words, CODES, 1), word(words, STEP, 1)
-        counts, slots, places = word(words, COUNTS, 1), word(words, SLOTS, 1), word(words, PLACES, 1)
+        counts, slots = word(words, COUNTS, 1), word(words, SLOTS, 1)
         start = P_read(starts, 0)
         if IN_ORDER:
             in_turn(words, arrays, codes, step, counts, prefixes, start)
         else:
-            rooms = (sums, prefixes, items)
-            by_tree(words, arrays, codes, step, counts, slots, rooms, places, start)
+            begins, ends, rooms = (
+                word(words, BEGINS, 1),
+                word(words, ENDS, 1),
+                (sums, prefixes, waiting, items),
+            )
+            by_tree(words, arrays, codes, step, counts, slots, begins, ends, rooms, start)
 
     return run

@@ -31,13 +31,14 @@ def by_table(numbers, low, known, codes, counts):
     """Number integers from `low` on by a table of them; how many groups there are."""
     groups = 0
     for i in range(len(numbers)):
-        at = np.int64(numbers[i]) - low
+        # A place has no sign: numba asks of a signed place whether it counts from the end.
+        at = np.uint64(np.int64(numbers[i]) - low)
         code = known[at]
         if code < 0:
             code = known[at] = groups
             groups += 1
         codes[i] = code
-        counts[code] += 1
+        counts[np.uint64(code)] += 1
     return groups
 
 
@@ -66,7 +67,6 @@ def by_hash(table, numbers, done, codes, counts, first, groups):
     """Number integers from item `done` on, until all are numbered or the table is full by half: how many items are numbered now.
     `groups` holds how many groups there are.
     """
-    # Places have no sign: numba asks of a signed place whether it counts from the end.
     zero, one, last = np.uint64(0), np.uint64(1), np.uint64(len(table) - 1)
     found = groups[0]
     for i in range(done, len(numbers)):
