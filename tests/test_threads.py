@@ -56,6 +56,56 @@ def test_after_a_fork():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_fork_while_another_thread_compiles():
+    """The child has no such thread, and must not wait for what it holds."""
+    code = """if True:
+        import os, signal, threading, upsweep as up
+        from upsweep.cpu import code
+
+        inside, go = threading.Event(), threading.Event()
+
+        def compiling():
+            with code._lock:
+                inside.set()
+                go.wait()
+
+        threading.Thread(target=compiling).start()
+        inside.wait()
+        # Of these, the latest comes first.
+        os.register_at_fork(before=go.set)
+        child = os.fork()
+        if not child:
+            signal.alarm(60)
+            os._exit(0 if up.scan([1, 2], "max").tolist() == [1, 2] else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    """
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+@pytest.mark.parametrize("before", ["pass", "scanned()"])
+def test_at_the_end_of_a_process(before):
+    """No thread starts any more, whether there were some before or not."""
+    code = (
+        "import atexit, numpy as np, upsweep as up\n"
+        "x = np.ones(1_000_000)\n"
+        "def scanned(): print(up.scan(x, threads=3)[-1])\n"
+        f"atexit.register(scanned); {before}"
+    )
+    made = subprocess.run(
+        [sys.executable, "-c", code], check=True, timeout=300, capture_output=True, text=True
+    )
+    assert made.stdout.split() == ["1000000.0"] * (1 if before == "pass" else 2)
+
+
+def test_a_signals_handler_may_scan_while_code_is_compiled():
+    from upsweep.cpu import code
+
+    with code._lock:
+        assert code._lock.acquire(blocking=False)
+        code._lock.release()
+
+
 def test_beside_numbas_threads():
     @numba.njit(parallel=True)
     def busy(x):

@@ -7,6 +7,7 @@ LLVM are imported only where there is no image yet.
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -51,7 +52,11 @@ class Unit(NamedTuple):
 
 
 _addresses: dict[tuple[Any, ...], int] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()
+"""A thread that has it may come again: a signal's handler may scan, or fork, while code is compiled."""
+if hasattr(os, "register_at_fork"):
+    # A child lacks the thread that compiles, and would wait for it, for numba's locks and for those of its imports for ever.
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 def address(unit: Unit) -> int:
@@ -72,7 +77,8 @@ def ensure(unit: Unit) -> None:
     compiler there are no other operators, even where this unit is kept.
     """
     if find_spec("numba") is None or not (shipped(unit.what) or read(_file(unit))):
-        import numba  # noqa: F401
+        with _lock:
+            import numba  # noqa: F401
 
 
 def callable_at(where: int, arguments: int) -> Callable[..., int]:

@@ -31,13 +31,18 @@ def scratch(size: int) -> int:
 
 
 def together(share: Callable[[], None], threads: int) -> None:
-    """Run `share` in `threads` threads at once and wait for all of them. Threads that could not start are called off.
+    """Run `share` in `threads` threads at once and wait for all of them. Threads that have not started by the end are called off.
 
     Whatever memory `share` works on by its address, `share` must hold: a caller that is interrupted twice waits no longer.
     """
     helpers: list[Future[None]] = []
     try:
-        helpers.extend(_executor().submit(share) for _ in range(threads - 1))
+        try:
+            helpers.extend(_executor().submit(share) for _ in range(threads - 1))
+        except RuntimeError:
+            # At the end of a process, as in `atexit`, no thread starts any more: the caller works alone.
+            if threading.main_thread().is_alive():
+                raise
         share()
     finally:
         _finish(helpers)
@@ -81,11 +86,11 @@ def _ended(helper: Future[None]) -> BaseException | None:
 
 def _executor() -> ThreadPoolExecutor:
     global _pool
-    # The import takes 10 ms, which one thread alone need not wait for.
-    from concurrent.futures import ThreadPoolExecutor
-
     with _lock:
         if _pool is None:
+            # The import takes 10 ms, which one thread alone need not wait for. At the end of a process it is a RuntimeError.
+            from concurrent.futures import ThreadPoolExecutor
+
             _pool = ThreadPoolExecutor(max(cores.cores(), 64), "upsweep")
         return _pool
 
