@@ -34,7 +34,11 @@ def run(code, **env):
 
 # Most tests here scan in order, which takes one piece of code where the tree's order takes seven.
 UNCOMPILED = "{'numba', 'llvmlite'}.isdisjoint(sys.modules)"
-SUM = f"import sys, upsweep as up; print(up.scan([1.0, 2.0], order='sequential')[-1], {UNCOMPILED})"
+# Of a list another call would be remembered, by one more piece.
+SUM = (
+    "import array, sys, upsweep as up\n"
+    f"print(up.scan(array.array('d', [1.0, 2.0]), order='sequential')[-1], {UNCOMPILED})"
+)
 SLOWLY = (
     "import time\n"
     "from upsweep.cpu import compile as c\n"
