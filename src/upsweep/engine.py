@@ -252,7 +252,10 @@ def choose(xs: Sequence[Any]) -> str:
     >>> choose([np.zeros(3)]) in ("cpu", "numpy")
     True
     """
-    return _first_of("cuda" if any(on_gpu(x) for x in xs) else "host")
+    for x in xs:
+        if on_gpu(x):
+            return _first_of("cuda")
+    return _first_of("host")
 
 
 @cache

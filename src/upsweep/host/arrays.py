@@ -22,6 +22,8 @@ def view(x: Any) -> np.ndarray:
     they are computed with, this is a copy that cannot be written to."""
     if type(x) is np.ndarray and x.dtype.isnative:
         return x
+    if type(x) in _PYTHONS:
+        return _made(x)
     # Nothing is masked where numpy.ma is not imported (the import takes 10 ms), or while another thread is importing it.
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
     if masked is not None and isinstance(x, masked):
@@ -46,17 +48,26 @@ def view(x: Any) -> np.ndarray:
     if labelled.has(x):
         return labelled.items(x)
     if hasattr(x, "__array__") or not hasattr(x, "__dlpack__"):
-        try:
-            made = np.asarray(x)
-        except ValueError as error:
-            raise EngineError(
-                f"this {type(x).__name__} is no array: if it holds lists of several lengths, pass one list of all items, with "
-                "segments=upsweep.segments.lengths(...)"
-            ) from error
-        if made.ndim == 0 and made.dtype.kind in "OSU":
-            raise EngineError(f"this {type(x).__name__} is no array: pass an array, or a list of the numbers")
-        return made
+        return _made(x)
     return np.from_dlpack(x)
+
+
+_PYTHONS = {bool, int, float, complex, list, tuple}
+"""Types that no library has."""
+
+
+def _made(x: Any) -> np.ndarray:
+    """An array of what NumPy makes one of."""
+    try:
+        made = np.asarray(x)
+    except ValueError as error:
+        raise EngineError(
+            f"this {type(x).__name__} is no array: if it holds lists of several lengths, pass one list of all items, with "
+            "segments=upsweep.segments.lengths(...)"
+        ) from error
+    if made.ndim == 0 and made.dtype.kind in "OSU":
+        raise EngineError(f"this {type(x).__name__} is no array: pass an array, or a list of the numbers")
+    return made
 
 
 def writable(view: np.ndarray) -> bool:
