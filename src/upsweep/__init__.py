@@ -26,7 +26,8 @@ from upsweep.segments import SegmentError
 if TYPE_CHECKING:
     from upsweep import apps, lab
     from upsweep.apps.filters import lfilter
-    from upsweep.apps.recurrences import discounted_sum, ema, gae
+    from upsweep.apps.recurrences import ema
+    from upsweep.apps.rewards import discounted_sum, gae
     from upsweep.files import FileError, scan_file
     from upsweep.stream import Stream
 
@@ -67,9 +68,9 @@ __all__ = [
 _LATER = {
     "FileError": "files",
     "Stream": "stream",
-    "discounted_sum": "apps.recurrences",
+    "discounted_sum": "apps.rewards",
     "ema": "apps.recurrences",
-    "gae": "apps.recurrences",
+    "gae": "apps.rewards",
     "lfilter": "apps.filters",
     "scan_file": "files",
 }

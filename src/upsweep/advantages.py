@@ -18,14 +18,14 @@ from upsweep.segments import Segments
 
 def advantages(
     r: Any, v: Any, after: Any, over: Any, gamma: float, lam: float, *, every: bool, ends: Segments | None, axis: int, order: str,
-    out: Any,
+    out: Any, scan: Any = api.scan,
 ) -> None:  # fmt: skip
-    """Advantages into `out`. `after` has the value after every item, and `over` says whether nothing comes after it; if not
-    `every` item has one, these are of the last item of each row, in an axis of one item."""
+    """Advantages into `out`, by a `scan`. `after` has the value after every item, and `over` says whether nothing comes after it;
+    if not `every` item has one, these are of the last item of each row, in an axis of one item."""
     given = r, v, gamma, gamma * lam, after, over
     if not every:
         given = (*given, number_of(v.shape[axis] - 1))
-    api.scan(
+    scan(
         given, ops.AFFINE, map=_surprise if every else _worth, finish=_state if every else _advantage, axis=axis,
         exclusive=not every, reverse=True, dtype=out.dtype, segments=ends, order=order, out=out,
     )  # fmt: skip

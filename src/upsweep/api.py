@@ -156,13 +156,8 @@ class _Prepared:
             engines.load(engines.choose((x,))).view(x)
         y = self._checked(x, out)
         axis, exclusive, reverse = self._how
-        like = recall.alike(
-            x, self._op, axis, exclusive, reverse, None, None, out, None, "auto", None, False, None, "tree", None, None
-        )  # fmt: skip
-        try:
-            known = recall.known_calls.get(like, recall.never)
-        except TypeError:
-            known = recall.never
+        like = recall.scan_like(x, self._op, None, out, None, axis=axis, exclusive=exclusive, reverse=reverse)
+        known = recall.known(like) or recall.never
         # One value: another thread sees both or neither.
         self._known = tuple(like[:2]), known
         return y

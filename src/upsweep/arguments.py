@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -195,7 +196,7 @@ def half_lives(steps: Any, halflife: Any) -> Any:
     """Steps in time as numbers of half-lives."""
     if isinstance(halflife, (int, float)) and _are_floats(steps):
         # A smaller number would be 0 in the dtype of the steps, and a step of 0 NaN times as long.
-        halflife = max(halflife, float(np.finfo(dtype_of(steps.dtype)).tiny))
+        halflife = max(halflife, _tiny(steps.dtype))
     try:
         halves = steps / (np.timedelta64(halflife) if type(halflife) is timedelta else halflife)
     except TypeError:
@@ -206,6 +207,11 @@ def half_lives(steps: Any, halflife: Any) -> Any:
             "and a timedelta64"
         )
     return halves
+
+
+@lru_cache(64)
+def _tiny(dtype: Any) -> float:
+    return float(np.finfo(dtype_of(dtype)).tiny)
 
 
 def _are_floats(x: Any) -> bool:
@@ -269,6 +275,8 @@ def held(
     >>> held(3.0, np.dtype("i1"))
     array(3, dtype=int8)
     """
+    if type(value) is float and dtype == np.float64:
+        return np.array(value)
     # Arrays, also those of NumPy, may have a mask.
     plain = library_of(value) in ("builtins", "numpy", "datetime") and not isinstance(value, np.ndarray)
     have: Any = np.asarray(value) if plain else load("numpy").view(value)

@@ -7,14 +7,11 @@ every call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from upsweep import engine as engines
-from upsweep.arguments import is_number
 from upsweep.components import tupled
 from upsweep.engine import LIKENESS
 from upsweep.execution import Op, Ran, execute
@@ -22,15 +19,13 @@ from upsweep.function import as_function
 from upsweep.homes import compiling, uncompiled
 from upsweep.host import view
 from upsweep.operators import as_operator
+from upsweep.replay import Known, replayed
 from upsweep.segments import Segments
-
-Known = Callable[[Any, Any, Any, Any], Any]
-"""Runs a call once more, with other arrays, initial values, outputs and segments that are alike; gives None if it did not."""
 
 known_calls: dict[Any, Callable[..., Any]] = {}
 MOST = 4096
 """Calls that are remembered; one more, and all are forgotten."""
-_NUMBERS = {bool, int, float, complex, *[np.dtype(code).type for code in "?bhilqBHILQefdFD"]}
+NUMBERS = {bool, int, float, complex, *[np.dtype(code).type for code in "?bhilqBHILQefdFD"]}
 _WHOLE = {int, type(None)}
 _looks: dict[tuple[type, ...], Callable[[tuple[Any, ...]], Any]] = {}
 """By the types of the parts of a tuple."""
@@ -106,7 +101,7 @@ def learnt(
     except TypeError:
         known = True
     if not known:
-        keep(like, _learnt(ran, xs, initial, out, segments, isinstance(y, tuple)) or never)
+        keep(like, replayed(ran, xs, initial, out, segments, isinstance(y, tuple)) or never)
     for part in () if out is None else tupled(out):
         likeness = LIKENESS.get(type(part))
         if likeness is not None and likeness.wrote is not None:
@@ -129,6 +124,17 @@ def alike(
     )  # fmt: skip
 
 
+def scan_like(
+    xs: Any, op: Any, initial: Any, out: Any, segments: Any, *, axis: Any = None, exclusive: bool = False, reverse: bool = False,
+    dtype: Any = None, order: Any = "tree", map: Any = None, finish: Any = None,
+) -> Any:  # fmt: skip
+    """The likeness of a scan with these keywords."""
+    return alike(
+        xs, as_operator(op), axis, exclusive, reverse, initial, dtype, out, segments, "auto", None, False, None, order,
+        map and as_function(map), finish and as_function(finish),
+    )  # fmt: skip
+
+
 def seen(x: Any) -> Any:
     """The likeness of an array, a number, or a tuple of these: all that is checked, if they differ in nothing else."""
     kind = type(x)
@@ -136,7 +142,7 @@ def seen(x: Any) -> Any:
     if likeness is not None:
         return kind, likeness.of(x)
     if kind is not tuple:
-        return kind if kind in _NUMBERS else _UNSEEN
+        return kind if kind in NUMBERS else _UNSEEN
     kinds = tuple(map(type, x))
     look = _looks.get(kinds)
     return kinds, (_look_at(kinds) if look is None else look)(x)
@@ -145,7 +151,7 @@ def seen(x: Any) -> Any:
 def _look_at(kinds: tuple[type, ...]) -> Callable[[tuple[Any, ...]], Any]:
     """The function that sees tuples of arrays and numbers of these types."""
     arrays = [(at, LIKENESS[kind]) for at, kind in enumerate(kinds) if kind in LIKENESS]
-    if len(arrays) + sum(kind in _NUMBERS for kind in kinds) < len(kinds):
+    if len(arrays) + sum(kind in NUMBERS or kind is type(None) for kind in kinds) < len(kinds):
         # A type of which nothing is known may be one of arrays later.
         return lambda x: tuple([seen(part) for part in x])
     together = arrays[0][1].together if arrays and len({kinds[at] for at, _ in arrays}) == 1 else None
@@ -188,141 +194,3 @@ def seen_segments(segments: Any) -> Any:
 
 def never(*_: Any) -> None:
     """Runs no call, so that it is checked each time."""
-
-
-def _learnt(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, several: bool) -> Known | None:
-    """The function that runs calls like one that ran, and gives `several` results or one."""
-    kind = None if ran is None else type(ran.like)
-    way = None if ran is None or kind not in LIKENESS else LIKENESS[kind].ways.get(ran.engine)
-    if ran is None or way is None:
-        return None
-    plan, views = ran.plan, ran.views
-    if not all(v.dtype.kind in "biufcVmM" and v.dtype.isnative for v in (*views.inputs, *views.outputs)):
-        return None
-    heads = None if segments is None else _heads_of(ran, segments)
-    objects = [
-        *tupled(xs),
-        *(() if segments is None else [segments.values if heads is _flags else None]),
-        *([None] * len(views.outputs) if out is None else tupled(out)),
-        *(() if initial is None else tupled(initial)),
-    ]
-    dtypes = [*plan.loads, *[None] * (len(views.heads) + len(views.outputs)), *plan.accumulators]
-    numbers: list[tuple[int, Callable[[Any], Any]]] = []
-    starts = len(objects) - len(views.starts)
-    for at, (x, dtype) in enumerate(zip(objects, dtypes)):
-        converted = at >= starts and type(x) is np.ndarray and x.dtype != dtype
-        if dtype is not None and (is_number(x) or converted):
-            hold = _holder(x, dtype)
-            if hold is None:
-                return None
-            objects[at] = None
-            numbers.append((at, hold))
-        elif x is not None and type(x) is not kind:
-            return None
-    readers = [None if x is None else way.reader(x) for x in objects]
-    given = [x if read is None else read(x) for x, read in zip(objects, readers)]
-    again = engines.again(ran.engine, plan, views, given)
-    if again is None:
-        return None
-    wrote = LIKENESS[type(ran.like)].wrote
-    makers = [way.maker(ran.like, y.shape, y.dtype) for y in views.outputs]
-    givers = [way.giver(y.shape, y.dtype) for y in views.outputs]
-    if not numbers and len(objects) == 2 and type(xs) is not tuple:
-        return _known_one(again, readers, makers[0], givers[0], wrote)
-    first = next(at for at, x in enumerate(objects) if x is ran.like)
-    read_at = [(at, read) for at, read in enumerate(readers) if read is not None]
-    give_at = [(at, give) for at, give in enumerate(givers) if give is not None]
-
-    def known(xs: Any, initial: Any, out: Any, segments: Any) -> Any:
-        objects = [*xs] if type(xs) is tuple else [xs]
-        like = objects[first]
-        if heads is not None:
-            objects.append(heads(segments, like))
-        ys: Any = [make(like) for make in makers] if out is None else tupled(out)
-        objects += ys
-        if initial is not None:
-            objects += tupled(initial)
-        for at, hold in numbers:
-            objects[at] = hold(objects[at])
-            if objects[at] is None:
-                return None
-        for at, read in read_at:
-            objects[at] = read(objects[at])
-        if not again(tuple(objects)):
-            return None
-        if out is not None:
-            if wrote is not None:
-                for y in ys:
-                    wrote(y)
-            return out
-        for at, give in give_at:
-            ys[at] = give(ys[at])
-        return tuple(ys) if several else ys[0]
-
-    return known
-
-
-def _known_one(
-    again: engines.Again, readers: Sequence[Any], make: Callable[[Any], Any], give: Callable[[Any], Any] | None,
-    wrote: Callable[[Any], None] | None,
-) -> Known:  # fmt: skip
-    """The function that runs calls of one array: the shortest way of all."""
-    read, read_written = readers
-
-    def known(x: Any, initial: Any, out: Any, segments: Any) -> Any:
-        y = make(x) if out is None else out
-        if not again((x if read is None else read(x), y if read_written is None else read_written(y))):
-            return None
-        if out is None:
-            return y if give is None else give(y)
-        if wrote is not None:
-            wrote(out)
-        return out
-
-    return known
-
-
-def _heads_of(ran: Ran, segments: Segments) -> Callable[[Any, Any], Any]:
-    """The function that makes heads of segments like these."""
-    on, plan = engines.load(ran.engine), ran.plan
-    marks = segments.spelling in ("flags", "ends")
-    if marks and on.give(segments.values, ran.views.heads[0]) is segments.values:
-        return _flags
-
-    def made(segments: Segments, like: Any) -> Any:
-        told = Segments("flags", segments.values) if marks else segments
-        return on.heads(told, plan.shape, plan.axis, like)
-
-    return made
-
-
-def _flags(segments: Segments, like: Any) -> Any:
-    """Flags that are read as they lie."""
-    return segments.values
-
-
-def _holder(number: Any, dtype: np.dtype) -> Callable[[Any], Any] | None:
-    """The function that makes arrays of numbers of this type, and None of numbers that need a check; None if all need one."""
-    if isinstance(number, (np.ndarray, np.generic)):
-        if number.dtype == dtype:
-            return np.asarray
-        exact = number.dtype.kind in "biufc" and np.can_cast(number.dtype, dtype)
-        return partial(np.asarray, dtype=dtype) if exact else None
-    if type(number) in (bool, float, complex) and np.array(number).dtype == dtype:
-        return np.array
-    kinds = {bool: "biufc", int: "biufc", float: "fc", complex: "c"}[type(number)]
-    # An integer of more bits has another dtype.
-    if dtype.kind not in kinds or (isinstance(number, int) and not -(2**63) <= number < 2**63):
-        return None
-    if dtype.kind in "biu":
-        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    else:
-        # Integers up to 2 ** 53 are rounded once, whichever way they go.
-        high = 2**53 if isinstance(number, int) else float(np.finfo(dtype).max)
-        low = -high
-
-    def hold(number: Any) -> Any:
-        inside = low <= number.real <= high and low <= number.imag <= high
-        return np.asarray(number, dtype) if inside or number - number != 0 else None
-
-    return hold

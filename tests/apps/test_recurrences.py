@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import signal
 
 import upsweep as up
-from upsweep.apps import discounted_sum, ema, filters, lfilter, recurrences
+from upsweep.apps import discounted_sum, ema, filters, lfilter, rewards
 from upsweep.apps.roots import roots
 
 RNG = np.random.default_rng(5)
@@ -181,7 +181,7 @@ GAMMA, LAMBDA = 0.97, 0.9
 
 @pytest.fixture
 def gae(apps):
-    return type(apps)(apps.kind, recurrences).gae
+    return type(apps)(apps.kind, rewards).gae
 
 
 def advantages(r, v, after, ended, cut):

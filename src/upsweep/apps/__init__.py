@@ -27,7 +27,8 @@ _HOMES = {
     "trees": ("Tree",),
     "tridiagonal": ("solve_tridiagonal",),
     "work": ("allocate", "expand"),
-    "recurrences": ("discounted_sum", "ema"),
+    "recurrences": ("ema",),
+    "rewards": ("discounted_sum",),
     "filters": ("lfilter", "linear_recurrence"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -34,7 +34,7 @@ def enter(*given: Any, labels: bool = False) -> tuple[Any, list[Any], Callable[[
     ('ndarray', None, [2, 3])
     """
     if _PLAIN.issuperset(map(type, given)):
-        return np, [view(given[0]), *[x if x is None else view(x) for x in given[1:]]], _given
+        return np, [view(given[0]), *[x if x is None else view(x) for x in given[1:]]], given_back
     there = next((x for x in given if engines.on_gpu(x)), None)
     if there is None:
         views: list[Any] = [None if x is None else view(x) for x in given]
@@ -89,7 +89,7 @@ def parameter(xp: Any, value: Any, x: Any, dtype: Any = None) -> Any:
             )
         # NumPy's numbers have a dtype of their own, and truths another one.
         return value.item() if isinstance(value, np.generic) else +value
-    weights = enter(value, x)[1][0]
+    weights = value if xp is np and type(value) is np.ndarray else enter(value, x)[1][0]
     if kind_of(weights.dtype) not in (REAL if kind_of(x.dtype) != "c" else (*REAL, "c")):
         raise DTypeError(
             f"weights of {weights.dtype} do not go with items of {x.dtype}: convert the weights first"
@@ -171,7 +171,7 @@ def _plain(y: Any) -> np.ndarray:
     return np.asarray(y if min(y.strides, default=0) >= 0 else y.copy(), order="C")
 
 
-def _given(y: Any) -> Any:
+def given_back(y: Any) -> Any:
     """A result as it is given back where NumPy's arrays came in, in C's order."""
     if type(y) is not np.ndarray or not y.flags.c_contiguous:
         y = np.asarray(y, order="C")

@@ -1,0 +1,84 @@
+"""Applications whose calls are remembered as scans are: what a call is checked for is not asked of the next one like it.
+
+An application is a plan, which checks its operands and settles what hangs on their likeness alone, and the function that it
+gives, which looks at their values. Calls of NumPy's arrays and of numbers that are like an earlier one begin with that function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from upsweep import api, recall
+from upsweep.apps.kinds import enter, given_back
+from upsweep.segments import Segments
+
+
+class Planned(NamedTuple):
+    """What a plan is given of a call."""
+
+    xp: Any
+    """The array namespace that it computes with."""
+    given: tuple[Any, ...]
+    """The operands, as the caller passed them."""
+    views: tuple[Any, ...]
+    """The operands; arrays as `enter` shows them."""
+    segments: Segments | None
+
+    def scan(self) -> Callable[..., Any]:
+        """`upsweep.scan`, for a place where the arrays of every run are like those of the first: they have dtypes, shapes and
+        strides that follow from those of the operands."""
+        return _Scan() if self.xp is np else api.scan
+
+
+def called(
+    plan: Callable[..., Any], arrays: tuple[Any, ...], others: tuple[Any, ...], segments: Segments | None,
+    *settings: Any,
+) -> Any:  # fmt: skip
+    """The result of the function that `plan(call, *settings)` gives, of the arrays, the other operands and the segments.
+
+    Operands are alike by types, dtypes, shapes and strides, settings by their values.
+    """
+    operands, like = (*arrays, *others), None
+    if _REMEMBERED.issuperset(map(type, operands)):
+        like = (
+            plan, recall.seen(operands), None if segments is None else recall.seen_segments(segments), settings,
+            tuple(map(type, settings)),
+        )  # fmt: skip
+        run: Any = recall.known(like)
+        if run is not None:
+            return given_back(run(*operands, segments))
+    xp, views, give = enter(*arrays, labels=True)
+    call = Planned(xp, operands, (*views, *others), segments)
+    run = plan(call, *settings)
+    y = give(run(*call.views, segments))
+    if like is not None and all(view is array for view, array in zip(views, arrays)):
+        # A list of segments may differ from the next one.
+        with suppress(TypeError):
+            recall.keep(like, run)
+    return y
+
+
+_REMEMBERED = {np.ndarray, type(None), *recall.NUMBERS}
+
+
+class _Scan:
+    """What runs the first scan runs the others, and no likeness is made of their arrays."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: recall.Known | None = None
+
+    def __call__(
+        self, xs: Any, op: Any, *, initial: Any = None, out: Any = None, segments: Segments | None = None, **how: Any
+    ) -> Any:  # fmt: skip
+        known = self._known
+        y = None if known is None else known(xs, initial, out, segments)
+        if y is None:
+            y = api.scan(xs, op, initial=initial, out=out, segments=segments, **how)
+            self._known = known or recall.known(recall.scan_like(xs, op, initial, out, segments, **how))
+        return y
