@@ -14,7 +14,7 @@ import pytest
 import upsweep as up
 from table import CASES
 from upsweep import files
-from upsweep.files import blocks, divided, work
+from upsweep.files import blocks, divided, keys, work
 from upsweep.files import large as large_groups
 from upsweep.files.keys import Keys, parts_of
 
@@ -81,6 +81,24 @@ def test_the_bits_of_one_call_from_table_to_table(tmp_path, monkeypatch, table, 
     assert got.column_names == table.column_names
     assert got.select(["zone", "city", "v"]).equals(table.select(["zone", "city", "v"]))
     assert not (tmp_path / "y.parquet.part").exists()
+
+
+def test_text_of_many_words_is_not_numbered(tmp_path, monkeypatch, table):
+    """Here the words are too many in a later batch than the first."""
+    monkeypatch.setattr(keys, "MOST_WORDS", 60)
+    ordered = table.sort_by("city")
+    parquet.write_table(ordered, tmp_path / "t.parquet", row_group_size=3_333)
+    started = []
+    up.scan_file(
+        tmp_path / "t.parquet", tmp_path / "y.npy", columns=["v"], segments=G("city", "zone"),
+        progress=lambda doing, done, _: started.append(done) if doing == "reading" else None,
+    )  # fmt: skip
+    assert started.count(0) == 2
+    assert started[1] > 0
+    same(
+        np.load(tmp_path / "y.npy"),
+        up.scan(ordered["v"].to_numpy(), segments=keys_of(ordered, ["city", "zone"])),
+    )
 
 
 def test_text_and_arrays(tmp_path, table):

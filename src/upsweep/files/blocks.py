@@ -40,6 +40,10 @@ class Table(Protocol):
         """The types of columns that are kept as they are."""
         ...
 
+    def repeated(self, names: Sequence[str]) -> list[str]:
+        """Those of these columns whose text few words make up: they may be read as dictionaries."""
+        ...
+
     def encoding(self, names: Sequence[str], kept: Sequence[str]) -> dict[str, Any]:
         """How a ParquetWriter is to store columns with these names, of which some are kept: as they are stored here."""
         ...
@@ -91,6 +95,9 @@ class _Csv:
         import pyarrow as pa
 
         return dict.fromkeys(names, pa.string())
+
+    def repeated(self, names: Sequence[str]) -> list[str]:
+        return []
 
     def encoding(self, names: Sequence[str], kept: Sequence[str]) -> dict[str, Any]:
         return {"use_dictionary": list(kept) or False}
@@ -230,6 +237,16 @@ class _Parquet:
         schema = self._file.schema_arrow
         return {name: schema.field(name).type for name in names if name in schema.names}
 
+    def repeated(self, names: Sequence[str]) -> list[str]:
+        import pyarrow as pa
+
+        schema = self._file.schema_arrow
+        return [
+            name
+            for name, column in self._stored()
+            if name in names and _repeats(column) and schema.field(name).type == pa.string()
+        ]
+
     def encoding(self, names: Sequence[str], kept: Sequence[str]) -> dict[str, Any]:
         compression = dict.fromkeys(names, "SNAPPY")
         compression |= {name: c.compression.replace("UNCOMPRESSED", "NONE") for name, c in self._stored()}
@@ -250,9 +267,9 @@ class _Parquet:
     ) -> Iterator[tuple[int, Any, Any]]:
         import pyarrow as pa
 
-        row, metadata, schema = 0, self._file.metadata, self._file.schema_arrow
+        row, metadata = 0, self._file.metadata
         if not self.total:
-            empty = pa.RecordBatch.from_pylist([], schema)
+            empty = pa.RecordBatch.from_pylist([], self._file.schema_arrow)
             yield 0, empty.select([*names]), empty.select([*kept])
         groups = []
         for group in range(metadata.num_row_groups):
@@ -262,11 +279,8 @@ class _Parquet:
             else:
                 groups.append(group)
         # Text that few words make up is five times as fast to read, and to write, as the numbers of the words.
-        words = [
-            name
-            for name, column in self._stored()
-            if name in kept and name not in names and _repeats(column) and schema.field(name).type == pa.string()
-        ]  # fmt: skip
+        words = self.repeated([name for name in kept if name not in names])
+        words += [name for name in names if name in types and pa.types.is_dictionary(types[name])]
         columns = list(dict.fromkeys((*names, *kept)))
         for batch in self._opened(words).iter_batches(BLOCK_ROWS, groups, columns):
             skipped = min(max(first - row, 0), batch.num_rows)

@@ -11,7 +11,7 @@ import numpy as np
 
 from upsweep.files import arrays
 from upsweep.files.blocks import Table, ahead
-from upsweep.files.keys import Keys, integers, parts_of
+from upsweep.files.keys import Keys, ManyWords, integers, parts_of
 from upsweep.files.tables import Columns, Report, numbers_of
 from upsweep.files.work import cut, load, store
 from upsweep.segments import SegmentError, Segments
@@ -62,14 +62,20 @@ class TableRows:
         row = 1 if table.text else 8 * len(columns.names) + self.keys.itemsize
         self.size = table.total * row
         self.known, self.go_on = columns.known, columns.go_on
+        self.keys.number(
+            {name: [] for name in table.repeated(self.keys.columns) if name not in columns.names}
+        )
 
     @property
     def dtypes(self) -> tuple[np.dtype, ...]:
         return self._columns.dtypes
 
     def blocks(self, first: int) -> Iterator[tuple[int, list[np.ndarray], list[Any]]]:
+        import pyarrow as pa
+
         columns = self._columns
-        for done, block, _ in self._table.blocks(first, columns.read, columns.read_as(), ()):
+        types = columns.read_as() | dict.fromkeys(self.keys.words(), pa.dictionary(pa.int32(), pa.string()))
+        for done, block, _ in self._table.blocks(first, columns.read, types, ()):
             values, _ = columns.of(block)
             yield done, values, self.keys.of(first, block.num_rows, block)
             first += block.num_rows
@@ -136,17 +142,36 @@ class Divided:
 
 def divide(rows: Rows, check: Callable[[], Any], folder: Path, report: Report) -> Divided:
     """Divide rows, or go on where a run in this work folder stood. `check` is called when the dtypes of the values are known."""
+    words = load(folder, "words")
+    if words is not None:
+        rows.keys.number(words)
+    try:
+        return _divide(rows, check, folder, report)
+    except ManyWords as error:
+        # What is done holds numbers in the place of text, and goes.
+        rows.keys.number({name: [] for name in rows.keys.words() if name != str(error)})
+        for name in ("divided.json", "words.json"):
+            (folder / name).unlink(missing_ok=True)
+        return divide(rows, check, folder, report)
+
+
+def _divide(rows: Rows, check: Callable[[], Any], folder: Path, report: Report) -> Divided:
     bits = min((rows.size // PART_BYTES).bit_length(), MOST_BITS)
     start = {"files": 0, "rows": 0, "done": 0, "counts": [0] * (1 << bits), **rows.known()}
     known: dict[str, Any] = load(folder, "divided") or start
     rows.go_on(known)
-    parts = folder / "parts.bin"
+    parts, words = folder / "parts.bin", -1
     cut([(parts, PARTS)], known["rows"])
     report("reading", known["done"], rows.total)
     for done, batch in ahead(_batches(rows, check, known["rows"])):
         counts = _store(batch, len(rows.dtypes), bits, _path(folder, known["files"]), parts)
         behind = {"files": known["files"] + 1, "rows": known["rows"] + batch.num_rows, "done": done}
         known = {**behind, "counts": np.add(known["counts"], counts).tolist(), **rows.known()}
+        # Numbers on disk have their words there. More words do no harm, and the next block may have been read.
+        numbered = rows.keys.words()
+        if (count := sum(map(len, numbered.values()))) > words:
+            store(folder, "words", numbered)
+            words = count
         store(folder, "divided", known)
         report("reading", done, rows.total)
     check()

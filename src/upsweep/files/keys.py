@@ -14,13 +14,24 @@ from upsweep.files.tables import numbers_of
 from upsweep.host.codes import float_bits, of_objects
 from upsweep.segments import SegmentError, Segments
 
+MOST_WORDS = 1 << 14
+"""Text of more words than this is not numbered: all words are written down whenever a block brings new ones. Sums of 8 million
+float64 by 4000 texts: .97 s of processor, 2.0 without numbers."""
+
+
+class ManyWords(Exception):
+    """The column that this names has more words than are numbered."""
+
 
 class Keys:
-    """What a user passed as keys of groups: columns of a table, files of arrays, arrays."""
+    """What a user passed as keys of groups: columns of a table, files of arrays, arrays. Columns that are read as dictionaries
+    have their words numbered as they are met. A word has one number in all blocks: the words hold for the next block.
+    """
 
     def __init__(self, segments: Segments) -> None:
         self.columns = columns_of(segments)
-        self._keys = [key if key in self.columns else _loaded(key) for key in map(_word, segments.values)]
+        self._keys = [key if key in self.columns else _loaded(key) for key in map(_plain, segments.values)]
+        self._words: dict[str, dict[bytes, int]] = {}
 
     @property
     def itemsize(self) -> int:
@@ -29,15 +40,37 @@ class Keys:
 
     def of(self, first: int, rows: int, block: Any) -> list[Any]:
         """The keys of so many rows from row `first` on, whose columns are in `block`: of int64, large_string or large_binary,
-        equal where the keys are, and missing where they are."""
+        equal where the keys are, and missing where they are. ManyWords where words are numbered that are too many."""
         made = []
         for key in self._keys:
             if isinstance(key, str):
-                made.append(_of_column(block[key]))
+                made.append(self._numbered(key, block[key]) if key in self._words else _of_column(block[key]))
             else:
                 self._check(key, first + rows, key.size < first + rows)
                 made.append(_of_array(key[first : first + rows]))
         return made
+
+    def words(self) -> dict[str, list[str]]:
+        """The words of each column that is read as a dictionary, by their numbers, as JSON has them."""
+        # Meanwhile another thread may meet words.
+        return {name: [word.decode("latin-1") for word in [*known]] for name, known in self._words.items()}
+
+    def number(self, words: dict[str, list[str]]) -> None:
+        """Go on with words that are known; columns that are not named are not numbered."""
+        self._words = {
+            name: {word.encode("latin-1"): number for number, word in enumerate(known)}
+            for name, known in words.items()
+        }
+
+    def _numbered(self, name: str, column: Any) -> Any:
+        import pyarrow as pa
+
+        known = self._words[name]
+        words = column.dictionary.cast(pa.binary()).to_pylist()
+        numbers = np.array([known.setdefault(word, len(known)) for word in words], np.int64)
+        if len(known) > MOST_WORDS:
+            raise ManyWords(name)
+        return integers(numbers).take(column.indices)
 
     def check(self, rows: int) -> None:
         """Raise the error that `upsweep.scan` would raise for so many items."""
@@ -52,7 +85,7 @@ class Keys:
             )
 
 
-def _word(key: Any) -> Any:
+def _plain(key: Any) -> Any:
     return os.fspath(key) if isinstance(key, os.PathLike) else key
 
 
