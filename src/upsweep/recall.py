@@ -130,7 +130,8 @@ def scan_like(
 ) -> Any:  # fmt: skip
     """The likeness of a scan with these keywords."""
     return alike(
-        xs, as_operator(op), axis, exclusive, reverse, initial, dtype, out, segments, "auto", None, False, None, order,
+        xs, op if type(op) is str else as_operator(op), axis, exclusive, reverse, initial, dtype, out, segments, "auto", None,
+        False, None, order,
         map and as_function(map), finish and as_function(finish),
     )  # fmt: skip
 

@@ -133,7 +133,7 @@ def real(xp: Any, x: Any, what: str) -> Any:
     """Real numbers as float64. Of complex ones the imaginary part would be lost."""
     if kind_of(x.dtype) not in REAL:
         raise DTypeError(f"{what} must hold real numbers, got {x.dtype}")
-    return xp.astype(x, xp.float64, copy=False)
+    return x if x.dtype == xp.float64 else xp.astype(x, xp.float64)
 
 
 def summed(xp: Any, dtype: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from upsweep import api, homes
 from upsweep.apps.kinds import common, enter, floating, kind_of
 from upsweep.arguments import ShapeError
@@ -47,15 +49,15 @@ def polyval(p: Any, x: Any) -> Any:
         raise ShapeError(f"a polynomial needs at least one coefficient, got shape {tuple(p.shape)}")
     dtype = common(xp, p, x)
     try:
-        shape = xp.broadcast_arrays(p[0], x)[0].shape
-    except (ValueError, RuntimeError) as error:
+        shape = np.broadcast_shapes(tuple(p.shape[1:]), tuple(x.shape))
+    except ValueError as error:
         raise ShapeError(
             f"polynomials of shape {tuple(p.shape[1:])} and points of shape {tuple(x.shape)} do not broadcast"
         ) from error
     order = "sequential" if math.prod(shape) >= p.shape[0] else "tree"
     known = loops(choose((x,))) if order == "sequential" and p.ndim == 1 else None
     if known and dtype in (xp.float32, xp.float64, xp.complex64, xp.complex128):
-        return give(known.horner(xp.astype(p, dtype), xp.astype(x, dtype)))
+        return give(known.horner(*[v if v.dtype == dtype else xp.astype(v, dtype) for v in (p, x)]))
     p = xp.reshape(p, (p.shape[0], *(1,) * (len(shape) - p.ndim + 1), *p.shape[1:]))
     terms = xp.broadcast_to(xp.astype(p, dtype), (p.shape[0], *shape))
     points = xp.broadcast_to(xp.astype(x, dtype), terms.shape)

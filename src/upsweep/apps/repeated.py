@@ -36,9 +36,10 @@ class Planned(NamedTuple):
 
 def called(
     plan: Callable[..., Any], arrays: tuple[Any, ...], others: tuple[Any, ...], segments: Segments | None,
-    *settings: Any,
+    *settings: Any, labels: bool = True,
 ) -> Any:  # fmt: skip
-    """The result of the function that `plan(call, *settings)` gives, of the arrays, the other operands and the segments.
+    """The result of the function that `plan(call, *settings)` gives, of the arrays, the other operands and the segments. `labels`
+    are those of `enter`.
 
     Operands are alike by types, dtypes, shapes and strides, settings by their values.
     """
@@ -51,7 +52,7 @@ def called(
         run: Any = recall.known(like)
         if run is not None:
             return given_back(run(*operands, segments))
-    xp, views, give = enter(*arrays, labels=True)
+    xp, views, give = enter(*arrays, labels=labels)
     call = Planned(xp, operands, (*views, *others), segments)
     run = plan(call, *settings)
     y = give(run(*call.views, segments))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from upsweep import api, homes
-from upsweep.apps.kinds import enter, real
+import numpy as np
+
+from upsweep import homes
+from upsweep.apps.kinds import real
+from upsweep.apps.repeated import Planned, called
 from upsweep.arguments import ShapeError, check_order
 from upsweep.operator import Operator
 
@@ -52,36 +56,61 @@ def solve_tridiagonal(lower: Any, diagonal: Any, upper: Any, right: Any, *, orde
 
     Source: Stone, "An efficient parallel algorithm for the solution of a tridiagonal linear system" (1973).
     """
+    return called(_elimination, (right, lower, diagonal, upper), (), None, order, labels=False)
+
+
+def _elimination(call: Planned, order: str) -> Callable[..., Any]:
+    """The function that solves systems like these."""
     check_order(order)
-    xp, (right, *bands), give = enter(right, lower, diagonal, upper)
-    d, *bands = (real(xp, v, "a tridiagonal system") for v in (right, *bands))
+    xp, (d, *bands) = call.xp, [real(call.xp, v, "a tridiagonal system") for v in call.views]
     if d.ndim == 0:
         raise ShapeError("right is 0-dimensional; a system needs a last dimension of unknowns")
+    shape, shapes = tuple(d.shape), [tuple(v.shape) for v in bands]
     try:
-        a, b, c = (xp.broadcast_to(v, d.shape) for v in bands)
-    except (ValueError, RuntimeError) as error:
-        shapes = ", ".join(str(tuple(v.shape)) for v in bands)
-        raise ShapeError(
-            f"bands of shapes {shapes} do not fit a right side of shape {tuple(d.shape)}"
-        ) from error
-    if d.shape[-1] == 0:
-        return give(d)
-    zero = xp.zeros_like(d[..., :1])
-    a = xp.concat([zero, a[..., 1:]], axis=-1)
-    before, after = xp.concat([zero, c[..., :-1]], axis=-1), xp.concat([c[..., :-1], zero], axis=-1)
+        fitting = np.broadcast_shapes(shape, *shapes) == shape
+    except ValueError:
+        fitting = False
+    if not fitting:
+        told = ", ".join(map(str, shapes))
+        raise ShapeError(f"bands of shapes {told} do not fit a right side of shape {shape}")
+    pivoted, *scans = [call.scan() for _ in range(5)]
     how: dict[str, Any] = {"finish": _state, "axis": -1, "order": order}
-    pivots = api.scan((a, b, before), _PROJECTIVE, map=_matrix, finish=_pivot, axis=-1, order=order)
 
-    def solve(d: Any) -> Any:
-        y = api.scan((a, d, pivots), "affine", map=_forward, **how)
-        return api.scan((after, y, pivots), "affine", map=_backward, reverse=True, out=y, **how)
+    def run(*given: Any) -> Any:
+        d, *bands = (real(xp, v, "a tridiagonal system") for v in given[:4])
+        if not shape[-1]:
+            return d
+        a, b, c = (v if v.shape == d.shape else xp.broadcast_to(v, shape) for v in bands)
+        a, before, after = (
+            _part(xp, a, _LATER, _LATER),
+            _part(xp, c, _LATER, _FORMER),
+            _part(xp, c, _FORMER, _FORMER),
+        )
+        pivots = pivoted((a, b, before), _PROJECTIVE, map=_matrix, finish=_pivot, axis=-1, order=order)
 
-    x = solve(d)
-    if order == "sequential":
-        return give(x)
-    left, right = xp.concat([zero, x[..., :-1]], axis=-1), xp.concat([x[..., 1:], zero], axis=-1)
-    # Scans by the tree gather the rounding of the pivots, and the residual's solution takes it away.
-    return give(x + solve(d - a * left - b * x - after * right))
+        def solve(d: Any, forward: Any, backward: Any) -> Any:
+            y = forward((a, d, pivots), "affine", map=_forward, **how)
+            return backward((after, y, pivots), "affine", map=_backward, reverse=True, out=y, **how)
+
+        x = solve(d, *scans[:2])
+        if order == "sequential":
+            return x
+        rest = d - a * _part(xp, x, _LATER, _FORMER) - b * x - after * _part(xp, x, _FORMER, _LATER)
+        # Scans by the tree gather the rounding of the pivots, and the residual's solution takes it away.
+        return x + solve(rest, *scans[2:])
+
+    return run
+
+
+_LATER, _FORMER = slice(1, None), slice(None, -1)
+"""All places but the first, and all but the last."""
+
+
+def _part(xp: Any, x: Any, to: slice, since: slice) -> Any:
+    """Some items of each row at other places; where none comes, 0."""
+    y = xp.zeros(x.shape, dtype=x.dtype, device=x.device)
+    y[..., to] = x[..., since]
+    return y
 
 
 def _matrix(a, b, before):
