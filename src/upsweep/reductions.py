@@ -101,7 +101,7 @@ def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, 
     labelled.check_beside(given, ys[0].shape, axis, labelled.marks_of(segments), starting)
     first = keywords["reverse"] or ufunc is not None
     places, empty = places_of(segments, starts, ys[0].shape, axis, first, name)
-    none = empty.any()
+    none = np.count_nonzero(empty)
     if ufunc is None:
         made = [_taken(y, places, axis) for y in ys]
     elif none:
@@ -177,8 +177,9 @@ def _ufunc_for(
     x: Any, op: Op, segments: Segments, *, axis: int | None, reverse: bool, order: str, **others: Any
 ) -> np.ufunc | None:  # fmt: skip
     """NumPy's function for a call of which every order of evaluation gives the same bits."""
-    plain = type(x) is np.ndarray and type(reverse) is bool and all(v is None for v in others.values())
-    if not plain or x.dtype.kind not in "biu" or segments.spelling == "groups":
+    if type(x) is not np.ndarray or x.dtype.kind not in "biu" or segments.spelling == "groups":
+        return None
+    if type(reverse) is not bool or any(v is not None for v in others.values()):
         return None
     axis_of(axis, x.shape)
     check_order(order)

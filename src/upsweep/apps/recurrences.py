@@ -70,7 +70,7 @@ def ema(
 def _averages(call: Planned, axis: int | None, order: str) -> Callable[..., Any]:
     """The function that averages operands like these."""
     xp, given, (x, times, *_), told = call
-    scan = call.scan()
+    scan, marked = call.scan(), call.scan()
     dim = axis_of(axis, tuple(x.shape))
     check_labels((given[0], given[2]), x.shape, dim, {"times": given[1]}, {"initial": given[4]}, told)
     if times is not None:
@@ -80,7 +80,9 @@ def _averages(call: Planned, axis: int | None, order: str) -> Callable[..., Any]
 
     def run(x: Any, times: Any, alpha: Any, halflife: Any, initial: Any, segments: Segments | None) -> Any:
         x = floating(xp, x)
-        starts = False if segments is None or initial is not None else _starts_of(xp, segments, x, dim)
+        starts = (
+            False if segments is None or initial is not None else _starts_of(xp, marked, segments, x, dim)
+        )
         if halflife is not None:
             halves = half_lives(_steps(xp, times, x, dim, segments), halflife)
             alpha = 1 - xp.exp2(-_rising(xp, halves, starts))
@@ -150,7 +152,7 @@ def _steps(xp: Any, times: Any, x: Any, dim: int, segments: Segments | None) -> 
     return xp.astype(steps, xp.float64) if whole else steps
 
 
-def _starts_of(xp: Any, given: Segments, x: Any, dim: int) -> Any:
+def _starts_of(xp: Any, scan: Callable[..., Any], given: Segments, x: Any, dim: int) -> Any:
     """True where a segment starts: what an exclusive product of zeros gives there, from 1."""
     zeros = xp.zeros(x.shape, dtype=xp.uint8, device=x.device)
-    return xp.astype(api.scan(zeros, ops.MUL, axis=dim, exclusive=True, initial=1, segments=given), xp.bool)
+    return xp.astype(scan(zeros, ops.MUL, axis=dim, exclusive=True, initial=1, segments=given), xp.bool)
