@@ -236,6 +236,65 @@ def test_numpys_functions_of_pythons_numbers_give_numpys_scalars(engine):
         assert part.tolist() == [float(w) for w in wanted]
 
 
+def _later(a):
+    chosen = 5
+    if a < 4:
+        chosen = a
+    chosen -= 6
+    return chosen
+
+
+def _whole(a):
+    few, many = (2 if a > 4 else a), (a if a > 2 else 7)
+    return (
+        few - 6,
+        -few,
+        few * many,
+        few - many,
+        9 // few,
+        _later(a),
+        (-1 if a > 4 else a) < 0,
+        TABLE[0 if a > 1 else 1] * 3,
+    )
+
+
+def _fraction(a):
+    some = 0.1 if a > 4 else a
+    return (
+        some * 0.1 * 3,
+        abs(some - 1) * 0.1,
+        math.sqrt(some) * 3,
+        some.real * 3,
+        some + a,
+    )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", ["u1", "f4"])
+@pytest.mark.parametrize("fn", [_whole, _fraction])
+def test_a_number_on_one_path_is_one_of_pythons(engine, dtype, fn):
+    x = np.array([1, 2, 3, 4, 5, 200], dtype)
+    with np.errstate(all="ignore"):
+        wanted = [fn(item) for item in x]
+    for got, want in zip(up.scan(x, "last", finish=fn, engine=engine), zip(*wanted), strict=True):
+        np.testing.assert_array_equal(got, np.array(want).astype(got.dtype))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_number_on_one_path_must_fit_what_stands_beside_it(engine):
+    with pytest.raises(up.OperatorError, match="Python integer -1 is out of bounds for uint8"):
+        up.scan(np.arange(9, dtype="u1"), "last", finish=lambda a: (-1 if a > 4 else a) + a, engine=engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", ["i1", "i8", "u8"])
+def test_the_least_common_multiple_wraps_as_numpys(engine, dtype):
+    ends = np.iinfo(dtype)
+    x = np.array([ends.min, ends.max, 0, 6, ends.max // 2 + 1, ends.max - 1], dtype)
+    a, b = np.repeat(x, 6), np.tile(x, 6)
+    assert up.scan((a, b), "last", map=np.lcm, engine=engine).tolist() == np.lcm(a, b).tolist()
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_quotients_and_remainders_of_floats_are_numpys(engine):
     x = np.array([5.0, -5.0, 2.5, -0.5, np.inf, 7.0], "f8")

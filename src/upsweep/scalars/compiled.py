@@ -16,17 +16,19 @@ from numba.core.typing.templates import signature
 from numba.core.typing.typeof import Purpose, typeof
 
 from upsweep.keys import freeze, is_function, is_numpys, rebuilt
+from upsweep.scalars import either
+from upsweep.scalars.either import on_each_path
 from upsweep.scalars.functions import ITEM, LENGTH, METHODS, PARTS, PYTHONS, operation_of
 from upsweep.scalars.operations import IN_PLACE, OPERATORS, Operation
 from upsweep.scalars.rules import Refused
-from upsweep.scalars.types import Library, Scalar, Table, parts_of, plain, scalar_of
+from upsweep.scalars.types import Either, Library, Ruled, Scalar, Table, parts_of, plain, scalar_of, settled
 
 
 class Called(types.Callable, types.Opaque):
     """A function that takes Scalars, as the compiler's type of it."""
 
     def __init__(self, fn: Any) -> None:
-        self.fn, self.operation = fn, operation_of(fn)
+        self.fn, self.operation = fn, on_each_path(fn, operation_of(fn))
         super().__init__(name=f"scalars.{getattr(fn, '__module__', '')}.{fn.__name__}")
 
     def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
@@ -136,10 +138,10 @@ class Compiler:
             def code(context, builder, signature, values):
                 (have,), (value,) = signature.args, values
                 if bare:
-                    return context.cast(builder, value, plain(have), made)
+                    return context.cast(builder, value, have, made)
                 parts = zip(cgutils.unpack_tuple(builder, value), have, want)
                 return context.make_tuple(
-                    builder, made, [context.cast(builder, part, plain(ty), to) for part, ty, to in parts]
+                    builder, made, [context.cast(builder, part, ty, to) for part, ty, to in parts]
                 )
 
             return made(value), code
@@ -167,6 +169,7 @@ def _said(ty: Any) -> str:
 
 
 def _rank(ty: Any) -> int:
+    ty = settled(ty)
     for rank, kind in enumerate((types.Boolean, types.Integer, types.Float, types.Complex)):
         if isinstance(plain(ty), kind):
             # Comparisons give booleans: these and integers may stand for each other, as NumPy's "same kind" allows.
@@ -184,17 +187,28 @@ def _models(register_model: Any) -> None:
             super().__init__(dmm, fe_type)
             self._proxied_model = dmm.lookup(plain(fe_type))
 
+    @register_model(Either)
+    class OfEither(models.StructModel):
+        def __init__(self, dmm: Any, fe_type: Any) -> None:
+            parts = (
+                ("pythons", types.boolean),
+                ("scalar", fe_type.scalar),
+                ("number", plain(fe_type.number)),
+            )
+            super().__init__(dmm, fe_type, parts)
+
     register_model(Library)(models.OpaqueModel)
     register_model(Called)(models.OpaqueModel)
 
 
 def _operators(templates: Any, lower: Any) -> None:
     for op, operation in OPERATORS.items():
+        operation = on_each_path(op, operation)
         _typed(templates, op, operation)
-        for operands in ((Scalar,), (Scalar, Scalar), (Scalar, types.Any), (types.Any, Scalar)):
+        for operands in ((Ruled,), (Ruled, Ruled), (Ruled, types.Any), (types.Any, Ruled)):
             lower(op, *operands)(operation.code)
     for place, op in IN_PLACE.items():
-        _typed(templates, place, OPERATORS[op])
+        _typed(templates, place, on_each_path(op, OPERATORS[op]))
 
 
 def _typed(templates: Any, name: Any, operation: Operation) -> None:
@@ -211,12 +225,14 @@ def _typed(templates: Any, name: Any, operation: Operation) -> None:
 
 def _casts(imputils: Any) -> None:
     def code(context, builder, have, want, value):
+        if isinstance(have, Either) or isinstance(want, Either):
+            return either.cast(context, builder, have, want, value)
         return context.cast(builder, value, plain(have), plain(want))
 
     for have, want in (
-        (Scalar, Scalar),
-        *((ty, Scalar) for ty in _NUMBERS),
-        *((Scalar, ty) for ty in _NUMBERS),
+        (Ruled, Ruled),
+        *((ty, Ruled) for ty in _NUMBERS),
+        *((Ruled, ty) for ty in _NUMBERS),
     ):
         imputils.lower_cast(have, want)(code)
 
@@ -261,17 +277,18 @@ def _attributes(templates: Any, imputils: Any, compiler: Compiler) -> None:
 
     @templates.infer_getattr
     class OfScalar(templates.AttributeTemplate):
-        key = Scalar
+        key = Ruled
 
         def generic_resolve(self, ty: Any, name: str) -> Any:
             if name in PARTS:
-                return PARTS[name].typed(self.context, (ty,))
-            return types.BoundFunction(methods[name], ty) if name in methods else None
+                return PARTS[name].typed(self.context, (settled(ty),))
+            return types.BoundFunction(methods[name], ty) if name in methods and ty is settled(ty) else None
 
-    @imputils.lower_getattr_generic(Scalar)
+    @imputils.lower_getattr_generic(Ruled)
     def of_scalar(context, builder, ty, value, name):
-        made = PARTS[name].typed(context.typing_context, (ty,))
-        return PARTS[name].code(context, builder, made(ty), [value])
+        one = settled(ty)
+        made = PARTS[name].typed(context.typing_context, (one,))
+        return PARTS[name].code(context, builder, made(one), [context.cast(builder, value, ty, one)])
 
 
 def _member(compiler: Compiler, ty: Library, name: str) -> Any:
@@ -291,8 +308,9 @@ def _method(templates: Any, lower: Any, name: str, operation: Operation) -> Any:
 
 
 def _tables(templates: Any, lower: Any) -> None:
-    _typed(templates, operator.getitem, ITEM)
-    for operands in ((Table, types.Any), (types.Any, Scalar), (Table, Scalar)):
-        lower(operator.getitem, *operands)(ITEM.code)
+    item = on_each_path(operator.getitem, ITEM)
+    _typed(templates, operator.getitem, item)
+    for operands in ((Table, types.Any), (types.Any, Ruled), (Table, Ruled)):
+        lower(operator.getitem, *operands)(item.code)
     _typed(templates, len, LENGTH)
     lower(len, Table)(LENGTH.code)

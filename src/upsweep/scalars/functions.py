@@ -17,9 +17,9 @@ from upsweep.scalars.operations import (
     OPERATORS,
     UFUNCS,
     Operation,
+    by_ufunc,
     cast,
     fit,
-    floor_division,
     own,
 )
 from upsweep.scalars.rules import convertible, dtype_of, joined, resolved, weak
@@ -190,11 +190,10 @@ def _beside(op: Any) -> Operation:
     return _chosen(lambda args: of_scalars if any(isinstance(a, Scalar) for a in args) else general)
 
 
-def _as_operator(ufunc: np.ufunc, op: Any) -> Operation:
-    """A ufunc: of integers the operator, which wraps, shifts, divides and compares as NumPy does. So it is of floats that are
-    divided, where the compiler's function rounds the quotient before it takes the floor."""
-    operation, general = OPERATORS[op], _library(ufunc)
-    taken = "iuf" if op is operator.floordiv else "iu"
+def _of_kinds(ufunc: np.ufunc, operation: Operation, taken: str = "iu") -> Operation:
+    """A ufunc that has an operation of its own for these kinds of operands: of integers it wraps, shifts, divides and compares as
+    NumPy does."""
+    general = _library(ufunc)
 
     def of(args: Sequence[Any]) -> Operation:
         kinds = kinds_of(args) if any(isinstance(a, Scalar) for a in args) else None
@@ -209,53 +208,16 @@ def _as_operator(ufunc: np.ufunc, op: Any) -> Operation:
     return _chosen(of)
 
 
-def _of_integers(ufunc: np.ufunc, code_of: Callable[..., Any]) -> Operation:
-    """A ufunc whose results for integers the compiler gets wrong."""
-    general = _library(ufunc)
-
-    def dtypes_of(args: Sequence[Any]) -> Any:
-        kinds = kinds_of(args)
-        return (
-            resolved(ufunc, kinds) if kinds and len(kinds) == ufunc.nin and not all(map(weak, kinds)) else ()
-        )
-
-    def typed(context, args):
-        *_, dtype = dtypes_of(args)
-        fit(args, [dtype] * len(args))
-        return Scalar(dtype)
-
-    def code(context, builder, signature, values):
-        dtype = signature.return_type.dtype
-        values = [cast(context, builder, v, t, dtype) for v, t in zip(values, signature.args)]
-        return code_of(builder, dtype.kind == "i", *values)
-
-    own_code = Operation(typed, code)
-    return _chosen(lambda args: own_code if (d := dtypes_of(args)) and d[-1].kind in "iu" else general)
-
-
-def _sign(builder: Any, signed: bool, a: Any) -> Any:
-    some = builder.zext(builder.icmp_unsigned("!=", a, a.type(0)), a.type)
-    return builder.or_(some, builder.ashr(a, a.type(a.type.width - 1))) if signed else some
-
-
-def _fmod(builder: Any, signed: bool, a: Any, b: Any) -> Any:
-    zero, rest = a.type(0), floor_division(builder, signed, a, b)[1]
-    if not signed:
-        return rest
-    unlike = builder.icmp_signed("<", builder.xor(rest, a), zero)
-    both = builder.and_(builder.icmp_unsigned("!=", rest, zero), unlike)
-    return builder.sub(rest, builder.select(both, b, zero))
-
-
 _BUILTINS: dict[Any, Operation] = {
-    np.sign: _of_integers(np.sign, _sign),
-    np.fmod: _of_integers(np.fmod, _fmod),
     abs: _beside(abs),
     pow: OPERATORS[operator.pow],
     **{
-        ufunc: _as_operator(ufunc, op)
+        ufunc: _of_kinds(ufunc, OPERATORS[op])
         for op, ufunc in (*UFUNCS.items(), *COMPARISONS.items(), (operator.pow, np.power))
     },
+    **{ufunc: _of_kinds(ufunc, by_ufunc(ufunc, ufunc)) for ufunc in (np.sign, np.fmod, np.lcm)},
+    # Of floats the compiler's function rounds the quotient before it takes the floor.
+    np.floor_divide: _of_kinds(np.floor_divide, OPERATORS[operator.floordiv], "iuf"),
     divmod: _quotient_and_remainder(),
     min: _extreme(operator.lt),
     max: _extreme(operator.gt),

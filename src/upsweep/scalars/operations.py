@@ -1,7 +1,6 @@
 """The operations on Scalars: the type of each, by NumPy's rules, and its code.
 
-Integers are computed at their own width and wrap, as NumPy's do: the compiler's own would be widened to 64 bits, and their
-overflow undefined. All else is the compiler's own operation on operands of the dtypes that NumPy names.
+Integers are computed by `integers.py`. All else is the compiler's own operation on operands of the dtypes that NumPy names.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from llvmlite import ir
 from numba import from_dtype, types
 from numba.np.numpy_support import as_dtype
 
+from upsweep.scalars.integers import AT_WIDTH
 from upsweep.scalars.rules import Refused, compared, dtype_of, fitting, power, resolved
 from upsweep.scalars.types import Scalar, kind_of, kinds_of, plain
 
@@ -59,9 +59,9 @@ def own(fn: Any, context: Any, builder: Any, values: Sequence[Any], args: Sequen
     )
 
 
-def _by_ufunc(op: Any, ufunc: np.ufunc) -> Operation:
-    """An operator that NumPy has a ufunc for."""
-    at_width = _AT_WIDTH.get(op)
+def by_ufunc(op: Any, ufunc: np.ufunc) -> Operation:
+    """An operator, or a function, that NumPy has a ufunc for."""
+    at_width = AT_WIDTH.get(op)
 
     def typed(context, args):
         kinds = _kinds(args)
@@ -79,62 +79,6 @@ def _by_ufunc(op: Any, ufunc: np.ufunc) -> Operation:
         return own(op, context, builder, values, list(map(from_dtype, taken)), from_dtype(made))
 
     return Operation(typed, code)
-
-
-def floor_division(builder: Any, signed: bool, a: Any, b: Any) -> tuple[Any, Any]:
-    """Quotient and remainder of integers: by zero both are 0, and the least one by -1 wraps, where a processor would trap."""
-    ty, zero = a.type, a.type(0)
-    nothing = builder.icmp_unsigned("==", b, zero)
-    if not signed:
-        safe = builder.select(nothing, ty(1), b)
-        quotient, remainder = builder.udiv(a, safe), builder.urem(a, safe)
-        return builder.select(nothing, zero, quotient), builder.select(nothing, zero, remainder)
-    minus = builder.icmp_unsigned("==", b, ty(-1))
-    safe = builder.select(builder.or_(nothing, minus), ty(1), b)
-    quotient, remainder = builder.sdiv(a, safe), builder.srem(a, safe)
-    unlike = builder.icmp_signed("<", builder.xor(remainder, safe), zero)
-    below = builder.and_(builder.icmp_unsigned("!=", remainder, zero), unlike)
-    quotient = builder.sub(quotient, builder.zext(below, ty))
-    remainder = builder.add(remainder, builder.select(below, safe, zero))
-    quotient = builder.select(minus, builder.sub(zero, a), quotient)
-    return builder.select(nothing, zero, quotient), remainder
-
-
-def _shift_left(builder: Any, signed: bool, a: Any, b: Any) -> Any:
-    inside = builder.icmp_unsigned("<", b, b.type(a.type.width))
-    return builder.select(inside, builder.shl(a, builder.select(inside, b, b.type(0))), a.type(0))
-
-
-def _shift_right(builder: Any, signed: bool, a: Any, b: Any) -> Any:
-    inside = builder.icmp_unsigned("<", b, b.type(a.type.width))
-    most = b.type(a.type.width - 1)
-    if signed:
-        return builder.ashr(a, builder.select(inside, b, most))
-    return builder.select(inside, builder.lshr(a, builder.select(inside, b, most)), a.type(0))
-
-
-def _absolute(builder: Any, signed: bool, a: Any) -> Any:
-    negative = builder.icmp_signed("<", a, a.type(0))
-    return builder.select(negative, builder.sub(a.type(0), a), a) if signed else a
-
-
-_AT_WIDTH: dict[Any, Callable[..., Any]] = {
-    operator.add: lambda builder, signed, a, b: builder.add(a, b),
-    operator.sub: lambda builder, signed, a, b: builder.sub(a, b),
-    operator.mul: lambda builder, signed, a, b: builder.mul(a, b),
-    operator.and_: lambda builder, signed, a, b: builder.and_(a, b),
-    operator.or_: lambda builder, signed, a, b: builder.or_(a, b),
-    operator.xor: lambda builder, signed, a, b: builder.xor(a, b),
-    operator.floordiv: lambda *given: floor_division(*given)[0],
-    operator.mod: lambda *given: floor_division(*given)[1],
-    operator.lshift: _shift_left,
-    operator.rshift: _shift_right,
-    operator.neg: lambda builder, signed, a: builder.sub(a.type(0), a),
-    operator.pos: lambda builder, signed, a: a,
-    operator.invert: lambda builder, signed, a: builder.not_(a),
-    abs: _absolute,
-}
-"""The operations of integers, all operands and the result of one width."""
 
 
 def _comparison(op: Any, ufunc: np.ufunc) -> Operation:
@@ -172,7 +116,7 @@ def _signs_apart(builder: Any, sign: str, first: bool, a: Any, b: Any) -> Any:
 
 def _power() -> Operation:
     """By squares where `rules.power` says so; all other powers are the C library's."""
-    general = _by_ufunc(operator.pow, np.power)
+    general = by_ufunc(operator.pow, np.power)
 
     def typed(context, args):
         if (kinds := _kinds(args)) is None:
@@ -257,7 +201,7 @@ COMPARISONS: dict[Any, np.ufunc] = {
     operator.ge: np.greater_equal, operator.eq: np.equal, operator.ne: np.not_equal,
 }  # fmt: skip
 OPERATORS: dict[Any, Operation] = {
-    **{op: _by_ufunc(op, ufunc) for op, ufunc in UFUNCS.items()},
+    **{op: by_ufunc(op, ufunc) for op, ufunc in UFUNCS.items()},
     **{op: _comparison(op, ufunc) for op, ufunc in COMPARISONS.items()},
     operator.pow: _power(),
     operator.not_: _truth(opposite=True),

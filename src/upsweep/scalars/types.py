@@ -13,28 +13,58 @@ import numpy as np
 from numba import from_dtype, types
 from numba.np.numpy_support import as_dtype
 
-from upsweep.scalars.rules import Kind, joined
+from upsweep.scalars.rules import Kind, joined, weak
 
 
-class Scalar(types.Type):
+class Ruled(types.Type):
+    """A value that is computed with by NumPy's rules."""
+
+    def unify(self, typingctx: Any, other: Any) -> Any:
+        """The type of a variable that is this on one path, and `other` on another one."""
+        parts = [_parts(self), _parts(other)]
+        strong = [scalar.dtype for scalar, _ in parts if scalar]
+        weak = [number for _, number in parts if number]
+        if len(strong) + len(weak) < 2:
+            return None
+        scalar = Scalar(joined(*strong))
+        return Either(scalar, typingctx.unify_types(*weak)) if weak else scalar
+
+    def can_convert_to(self, typingctx: Any, other: Any) -> Any:
+        return "safe" if isinstance(other, Ruled) else None
+
+    def can_convert_from(self, typingctx: Any, other: Any) -> Any:
+        return None if kind_of(other) is None else "safe"
+
+
+class Scalar(Ruled):
     """A scalar of NumPy's, of a dtype."""
 
     def __init__(self, dtype: np.dtype) -> None:
         self.dtype, self.plain = dtype, from_dtype(dtype)
         super().__init__(name=f"numpy.{dtype.name}")
 
-    def unify(self, typingctx: Any, other: Any) -> Any:
-        kind = kind_of(other)
-        if kind is int and self.dtype.kind in "iu" and not _fits(other, self.dtype):
-            # On one path stands a whole number of Python's that would wrap in the dtype of the other.
-            kind = as_dtype(plain(other))
-        return None if kind is None else Scalar(joined(self.dtype, kind))
 
-    def can_convert_to(self, typingctx: Any, other: Any) -> Any:
-        return "safe" if isinstance(other, Scalar) else None
+class Either(Ruled):
+    """A Scalar, or a number of Python's, according to the path that a function took."""
 
-    def can_convert_from(self, typingctx: Any, other: Any) -> Any:
-        return None if kind_of(other) is None else "safe"
+    def __init__(self, scalar: Scalar, number: Any) -> None:
+        self.scalar, self.number = scalar, number
+        super().__init__(name=f"{scalar} or {number}")
+
+
+def settled(ty: Any) -> Any:
+    """Of an Either the Scalar that holds what it is on every path; any other type itself."""
+    return Scalar(joined(ty.scalar.dtype, kind_of(ty.number))) if isinstance(ty, Either) else ty
+
+
+def _parts(ty: Any) -> tuple[Any, Any]:
+    """The Scalar and the number of Python's that a value may be; None where it cannot be one."""
+    if isinstance(ty, Either):
+        return ty.scalar, ty.number
+    kind = kind_of(ty)
+    if kind is None:
+        return None, None
+    return (None, ty) if weak(kind) else (Scalar(kind), None)
 
 
 class Table(types.Type):
@@ -66,13 +96,6 @@ def kind_of(ty: Any) -> Kind | None:
     return as_dtype(ty) if isinstance(ty, (types.Number, types.Boolean)) else None
 
 
-def _fits(ty: Any, dtype: np.dtype) -> bool:
-    """Whether a whole number of Python's, known to the compiler by its type alone or as a literal, is one of a dtype."""
-    if isinstance(ty, types.IntegerLiteral):
-        return np.iinfo(dtype).min <= ty.literal_value <= np.iinfo(dtype).max
-    return np.can_cast(as_dtype(plain(ty)), dtype)
-
-
 def kinds_of(args: Iterable[Any]) -> tuple[Kind, ...] | None:
     """The kinds of operands, where all are numbers."""
     kinds = tuple(map(kind_of, args))
@@ -92,6 +115,7 @@ def plain(ty: Any) -> Any:
     ty = types.unliteral(ty)
     if (parts := parts_of(ty)) is not None:
         return types.Tuple(list(map(plain, parts)))
+    ty = settled(ty)
     return ty.plain if isinstance(ty, Scalar) else ty.array if isinstance(ty, Table) else ty
 
 
