@@ -19,7 +19,12 @@ LINE = 64
 def many_threads(request, tuned):
     """Threads, tiles and strips already for few rows; results into the cache and past it."""
     past = {} if request.param == "into the cache" else {"STREAM_BYTES": 0}
-    tuned(PARALLEL_BYTES=0, STAGED_FROM=0 if "stretches" in request.param else 1 << 62, **past)
+    tuned(
+        PARALLEL_BYTES=0,
+        SHORT_PASS_BYTES=0,
+        STAGED_FROM=0 if "stretches" in request.param else 1 << 62,
+        **past,
+    )
 
 
 def placed(x, offset, pitch):
@@ -36,7 +41,7 @@ def placed(x, offset, pitch):
 def test_wherever_rows_begin(name, pitch):
     case = CASES[name]
     rng = np.random.default_rng(1)
-    for rows, columns in ((17, 3), (48, 16), (70, 33), (129, 64), (200, 100), (33, 230)):
+    for rows, columns in ((17, 3), (48, 16), (70, 33), (125, 64), (200, 100), (31, 230), (7, 50)):
         xs = case.draw((rows, columns), rows)
         wants = oracle(case.arrays, xs)
         for threads in (1, 2, 5):
@@ -61,7 +66,8 @@ def test_wherever_rows_begin(name, pitch):
 @pytest.mark.parametrize("started", [False, True])
 def test_forms(exclusive, segmented, started):
     case = CASES["hash-u64"]
-    for rows, columns in ((1, 40), (2, 40), (3, 40), (16, 5), (17, 40), (18, 40), (100, 40), (67, 523)):
+    shapes = (1, 40), (2, 40), (3, 40), (13, 40), (16, 5), (17, 40), (18, 40), (100, 40), (67, 523)
+    for rows, columns in shapes:
         (x,) = case.draw((rows, columns))
         heads = np.random.default_rng(2).random((rows, columns)) < 0.1 if segmented else None
         flags = None if heads is None else up.segments.flags(heads)

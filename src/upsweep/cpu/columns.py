@@ -6,17 +6,17 @@ twice. Other rows side by side go from array to array likewise (`pass_turned`).
 
 from __future__ import annotations
 
-from upsweep.cpu.address import copy_bytes, peek, poke
+from upsweep.cpu.address import caller, copy_bytes, peek, poke
 from upsweep.cpu.frame import aim, ask, fill, move_line, panel_row, part, place_of
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import BEFORE as BEFORE_ITEMS
 from upsweep.cpu.words import BEHIND, LINE, NOTHING, NOWHERE, PASS, ROW, SINK_WORDS, Part, Sink, Word
 
-COMPONENTS, VALUES, EXCLUSIVE, SINKS, SINK_AT, INPUTS, LANES, PITCH, PAST, REDUCE = map(
+COMPONENTS, VALUES, EXCLUSIVE, SINKS, SINK_AT, INPUTS, LANES, PITCH, PAST, REDUCE, SHORT, STATUS = map(
     int,
     (
         Word.COMPONENTS, Word.VALUES, Word.EXCLUSIVE, Word.SINKS, Word.SINK_AT, Word.INPUTS, Word.LANES, Word.PITCH,
-        Word.PAST, Word.REDUCE,
+        Word.PAST, Word.REDUCE, Word.SHORT, Word.STATUS,
     ),
 )  # fmt: skip
 SIZE, SPARE, STACK, FOLDS, TOTAL, START, BASE, BEFORE, END, SINK = map(
@@ -27,6 +27,8 @@ SIZE, SPARE, STACK, FOLDS, TOTAL, START, BASE, BEFORE, END, SINK = map(
 )  # fmt: skip
 
 COMPONENT, HAND = int(Sink.COMPONENT), int(Sink.HAND)
+
+_call5 = caller(5)
 
 CLASH = 2048
 """Where rows lie so many bytes apart, or a multiple, the lines of 16 rows fall into a few sets of the nearest cache."""
@@ -50,8 +52,27 @@ def aim_pass(L, A, lane):
 
 
 @of_words
-def pass_groups(L, A, first, done, w, down):
-    """Sweep whole groups of columns, from array to array."""
+def results_of(L, A, c):
+    """The same for a component's results, which are one row at END in a reduction."""
+    target, along, across = target_of(L, A, c)
+    if peek(L, REDUCE) and target != NOWHERE:
+        return A + peek(part(L, c), END), 0, peek(part(L, c), SIZE)
+    return target, along, across
+
+
+@of_words
+def ask_pass(L, A, past, w, m, down):
+    if m == ROW:
+        ask(L, A, PASS, past, w, down, 0, 0)
+        return
+    status = _call5(peek(L, SHORT), (A, past, w, m, down))
+    if status:
+        poke(L, STATUS, status)
+
+
+@of_words
+def pass_groups(L, A, first, done, w, m, down):
+    """Sweep m rows of whole groups of columns, from array to array."""
     components, values, past = peek(L, COMPONENTS), peek(L, VALUES), down and peek(L, PAST)
     shift = peek(L, EXCLUSIVE)
     aim_pass(L, A, done)
@@ -62,13 +83,13 @@ def pass_groups(L, A, first, done, w, down):
         poke(A, steps + c, along)
     for c in range(values if down else 0):
         size = peek(part(L, c), SIZE)
-        target, along, _ = target_of(L, A, c)
+        target, along, _ = results_of(L, A, c)
         if target != NOWHERE:
             target += (first + shift) * along + done * size
             past = past and (target | along) & (peek(L, LANES) * size - 1) == 0
         poke(A, here + components + c, target)
         poke(A, steps + components + c, along)
-    ask(L, A, PASS, past, w, down, 0, 0)
+    ask_pass(L, A, past, w, m, down)
 
 
 @of_words
@@ -80,26 +101,28 @@ def pad(L, A, region, count, w):
 
 
 @of_words
-def bring_fewer(L, A, first, w):
-    """Bring 16 rows of less than a group of columns to the panel, where the last column is repeated."""
+def bring_fewer(L, A, first, w, m):
+    """Bring m rows of less than a group of columns to the panel, where the last column is repeated."""
     pad(L, A, START, peek(L, VALUES), w)
     pad(L, A, BEFORE, peek(L, VALUES), w)
     for c in range(peek(L, COMPONENTS)):
         size = peek(part(L, c), SIZE)
         source, along, _ = place_of(L, A, c)
-        for row in range(ROW):
+        for row in range(m):
             line = panel_row(L, A, c, row)
             copy_bytes(line, source + (first + row) * along, w * size)
             fill(line + w * size, size, peek(L, LANES) - w)
 
 
 @of_words
-def pass_few(L, A, first, done, few, w, down):
-    """Sweep less than a group of columns, from column `done` on, in a group with others. The group's prefixes stay in a panel."""
+def pass_few(L, A, first, done, few, w, m, down):
+    """Sweep m rows of less than a group of columns, from column `done` on, in a group with others. The group's prefixes stay in a
+    panel.
+    """
     components, values, lanes = peek(L, COMPONENTS), peek(L, VALUES), peek(L, LANES)
     shift, lane = peek(L, EXCLUSIVE), max(0, min(done, w - lanes))
     if w < lanes:
-        bring_fewer(L, A, first, w)
+        bring_fewer(L, A, first, w, m)
     aim_pass(L, A, lane)
     here, steps = 2 * values + components, 3 * values + 2 * components
     for c in range(components):
@@ -111,11 +134,11 @@ def pass_few(L, A, first, done, few, w, down):
         if c < values:
             poke(A, here + components + c, panel)
             poke(A, steps + components + c, pitch)
-    ask(L, A, PASS, 0, lanes, down, 0, 0)
+    ask_pass(L, A, 0, lanes, m, down)
     for c in range(values if down else 0):
         size = peek(part(L, c), SIZE)
-        target, along, _ = target_of(L, A, c)
-        for row in range(0 if target == NOWHERE else ROW - 1):
+        target, along, _ = results_of(L, A, c)
+        for row in range(0 if target == NOWHERE else min(m, ROW - 1)):
             line = target + (first + shift + row) * along + done * size
             copy_bytes(line, panel_row(L, A, c, row) + (done - lane) * size, few * size)
 
@@ -131,20 +154,21 @@ def before_line(L, A, w):
 
 
 @of_words
-def pass_rows(L, A, first, w, down):
-    """Put the sums of 16 rows to TOTAL and, if `down`, the prefixes onto BEFORE into the arrays. The prefixes of one row are left
-    out: of the first row in an exclusive scan, else of the last.
+def pass_rows(L, A, first, w, m, down):
+    """Put the sums of m rows, which are 16, to TOTAL and, if `down`, the prefixes onto BEFORE into the arrays. The prefixes of
+    one row are left out: of the first row in an exclusive scan, else of the last. Of fewer rows, which are swept down in any
+    case, no prefixes are left out, and there are no sums.
     """
     head = before_line(L, A, w)
     whole = (w - head) // peek(L, LANES) * peek(L, LANES)
     rest = w - head - whole
     # The rest comes first: in a scan in place, the other columns of its group must still be items.
     if rest:
-        pass_few(L, A, first, w - rest, rest, w, down)
+        pass_few(L, A, first, w - rest, rest, w, m, down)
     if head:
-        pass_few(L, A, first, 0, head, w, down)
+        pass_few(L, A, first, 0, head, w, m, down)
     if whole:
-        pass_groups(L, A, first, head, whole, down)
+        pass_groups(L, A, first, head, whole, m, down)
 
 
 @of_words

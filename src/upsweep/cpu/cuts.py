@@ -223,6 +223,14 @@ def past_cache(plan: Plan) -> bool:
     return plan.n * plan.rows * item_size(plan) >= tuning.STREAM_BYTES and not plan.reduce
 
 
+def passes_short(plan: Plan) -> bool:
+    """Whether the last rows of columns, less than 16, have code of their own. Less than four rows need none, and small arrays are
+    not worth compiling it for. An exclusive scan in place would write on items that are yet to be read.
+    """
+    large = plan.n * plan.rows * item_size(plan) >= tuning.SHORT_PASS_BYTES
+    return plan.n % ROW > 3 and not plan.exclusive and large
+
+
 def read_size(plan: Plan, strides: tuple[Strides, ...]) -> int:
     """Bytes of one item as it is swept, or as it is read where a map makes fewer bytes of it. Numbers stay where they are."""
     moved = sum(d.itemsize for d, array in zip(plan.loads, strides) if array[plan.axis])

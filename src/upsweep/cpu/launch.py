@@ -11,7 +11,7 @@ import numpy as np
 
 from upsweep.cpu import tuning
 from upsweep.cpu.code import address, callable_at
-from upsweep.cpu.cuts import cut, nodes_of, past_cache
+from upsweep.cpu.cuts import cut, nodes_of, passes_short, past_cache
 from upsweep.cpu.rows import Rows, Strides, lanes_of
 from upsweep.cpu.units import bring as bring_unit
 from upsweep.cpu.units import (
@@ -20,6 +20,7 @@ from upsweep.cpu.units import (
     kernel,
     mapping,
     runs,
+    short_passes,
     steps,
     straight,
     stream,
@@ -194,6 +195,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         and (cuts.staged or (near and (plan.reduce or all(stored == sums[c] for c, stored in out_types))))
         and not (plan.segmented and plan.exclusive)
     )
+    short = direct and not (lie.turned or lie.abreast) and passes_short(plan)
     sink_at = WORDS + parts.size
     line_at = sink_at + sinks.size
     folds_at = line_at + lines.size
@@ -215,6 +217,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, colum
         Word.IN_ORDER: cuts.in_order, Word.PAST: past, Word.DIRECT: direct and not lie.turned,
         Word.ACROSS: direct and lie.turned and cuts.tiles == 1, Word.ABREAST: lie.abreast, Word.STAGED: cuts.staged,
         Word.ANY_ORDER: address(straight(plan)) if through else address(extremes(plan)) if cuts.extremes else 0,
+        Word.SHORT: address(short_passes(plan, lanes)) if short else 0,
         Word.SINK_AT: sink_at, Word.SIZES_AT: sizes_at, Word.ARRAYS_AT: arrays_at,
         Word.INPUTS: len(in_types), Word.MAP: 0 if plan.map is None else address(mapping(plan, flat)),
         Word.FINISH: 0 if plan.finish is None else address(finishing(plan, flat)), Word.LINE_AT: line_at,

@@ -99,6 +99,21 @@ def fours(S: Items, P: Items, V: int, combine: Any, fold: Any, start_at: Any) ->
     return fours_up, fours_down
 
 
+def first_of_fours(S: Items, P: Items, V: int, fold: Any, value: Any) -> Any:
+    """As `fours_down`, where nothing stands before the four rows."""
+    S_read, P_read, P_write = S.read, P.read, P.write
+
+    @lane_code
+    def fours_first(j, starts, a, b, c):
+        p = value(S_read(b, j))
+        third = fold(P_read(starts, j), p, S_read(c, j))
+        P_write(a[:V], j, value(S_read(a, j)))
+        P_write(b[:V], j, p)
+        P_write(c[:V], j, third)
+
+    return fours_first
+
+
 def rising(fours_up: Any, in_room: Rooms) -> Any:
     """Brent and Kung's tree up the 16 rows of a room, two levels at a time."""
     row, each_lane = in_room.row, in_room.each_lane
@@ -115,16 +130,8 @@ def rising(fours_up: Any, in_room: Rooms) -> Any:
 def trees(S: Items, P: Items, V: int, combine: Any, fold: Any, value: Any, in_room: Rooms) -> tuple[Any, Any]:
     """Brent and Kung's tree up and down the 16 rows of a room, whose columns have starts of their own."""
     fours_up, fours_down = fours(S, P, V, combine, fold, P.read)
-    S_read, P_read, P_write, row, each_lane = S.read, P.read, P.write, in_room.row, in_room.each_lane
-
-    @lane_code
-    def fours_first(j, starts, a, b, c):
-        """As `fours_down`, where nothing stands before the rows."""
-        p = value(S_read(b, j))
-        third = fold(P_read(starts, j), p, S_read(c, j))
-        P_write(a[:V], j, value(S_read(a, j)))
-        P_write(b[:V], j, p)
-        P_write(c[:V], j, third)
+    fours_first = first_of_fours(S, P, V, fold, value)
+    row, each_lane = in_room.row, in_room.each_lane
 
     @inner
     def down(t, starts, known):

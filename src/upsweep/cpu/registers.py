@@ -46,6 +46,9 @@ class Rooms(NamedTuple):
     line_in: Callable[..., None]
     """Set a row to the items at these addresses."""
     line_out: Callable[..., None]
+    """Hand over a row, but not of a component that goes NOWHERE."""
+    line_past: Callable[..., None]
+    """The same past the cache, where the address is a multiple of the row's size."""
     each_lane: Callable[..., None]
     """Call a function for each lane with the lane's number, which must be the index of all that it reads and writes in rooms."""
 
@@ -106,7 +109,7 @@ def rooms(sizes: Sequence[int], lanes: int) -> Rooms:
         return moved
 
     turns, lines = (_turn_in, _turn_out), (_lines_in, _lines_out, _lines_past)
-    rows, ends = (_turn_past, _rows_in, _rows_out), (_line_in, _line_out)
+    rows, ends = (_turn_past, _rows_in, _rows_out), (_line_in, _line_out, _line_past)
     return Rooms(
         room, row, *map(liner, turns), *map(mover, rows), *map(liner, lines), *map(mover, ends), each_lane_of(lanes)
     )  # fmt: skip
@@ -226,6 +229,12 @@ def _line_in(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> 
 
 def _line_out(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
     _lines_out(builder, inside, outside, I64(0), size, lanes, 1)
+
+
+def _line_past(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
+    with _wanted(builder, outside):
+        items = builder.load(_row(builder, inside, size, 0, lanes), align=size)
+        _store_past(builder, items, pointer(builder, outside, items.type), size * lanes)
 
 
 def _lines_in(

@@ -12,10 +12,11 @@ from upsweep.cpu.frame import copy_rows
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import FIRST, ROW, Part, Word
 
-ALONG, CHUNK, REDUCE, DIRECT, ABREAST, STAGED, TURNED, ANY_ORDER = map(
+ALONG, CHUNK, REDUCE, DIRECT, ABREAST, STAGED, TURNED, ANY_ORDER, SHORT = map(
     int,
     (
         Word.ALONG, Word.CHUNK, Word.REDUCE, Word.DIRECT, Word.ABREAST, Word.STAGED, Word.TURNED, Word.ANY_ORDER,
+        Word.SHORT,
     ),
 )  # fmt: skip
 STACK, BASE, BEFORE, END, TAIL = map(int, (Part.STACK, Part.BASE, Part.BEFORE, Part.END, Part.TAIL))
@@ -96,7 +97,7 @@ def sum_tile(L, A, first, last, w):
         if near and (row - first) % near == 0:
             come(L, A, row, min(near, last - row))
         if peek(L, DIRECT):
-            pass_rows(L, A, row, w, 0)
+            pass_rows(L, A, row, w, ROW, 0)
         else:
             sweep_up(L, A, row, chunk, w, 1, last - first == chunk)
         push(L, A, count, 1, w)
@@ -122,9 +123,9 @@ def scan_tile(L, A, has, ends, first, last, w):
             come(L, A, row, min(near, last - row))
         m = min(chunk, last - row)
         whole = m == chunk
-        direct = peek(L, DIRECT) and whole
+        direct = peek(L, DIRECT) and (whole or peek(L, SHORT) != 0)
         if direct:
-            pass_rows(L, A, row, w, 0 if reduce else 1 if known else FIRST)
+            pass_rows(L, A, row, w, m, 0 if reduce and whole else 1 if known else FIRST)
         elif not ends or last - first > chunk or peek(L, DIRECT):
             sweep_up(L, A, row, m, w, whole, not reduce or row + m == last)
         if whole:
@@ -135,10 +136,11 @@ def scan_tile(L, A, has, ends, first, last, w):
             else:
                 behind(L, A, has, count, w)
         if direct and not reduce:
-            hand_row(L, A, row, w)
+            if whole:
+                hand_row(L, A, row, w)
         elif not reduce or row + m == last:
             if direct:
-                put(L, A, ROW - 1, w, END)
+                put(L, A, m - 1, w, END)
             elif not (reduce and peek(L, ALONG)):
                 sweep_down(L, A, row, m, w, known, whole)
             elif not whole:

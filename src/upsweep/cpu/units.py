@@ -123,6 +123,18 @@ def sweep(plan: Plan, lanes: int, turned: bool) -> Unit:
     return _with_hole(plan, ("sweep", *types, starts, lanes, turned), 7, make)
 
 
+def short_passes(plan: Plan, lanes: int) -> Unit:
+    """The operator's own code for less than 16 rows of columns, `lanes` of them at once."""
+    types, starts = (_names(plan.accumulators), plan.segmented), _starts_within(plan)
+
+    def make():
+        from upsweep.cpu.short_passes import short_passer
+
+        return short_passer(plan.accumulators, plan.segmented, starts, lanes)
+
+    return _with_hole(plan, ("short passes", *types, starts, lanes), 5, make)
+
+
 def steps(plan: Plan) -> Unit:
     """The operator's own code for scans in order, for rows side by side."""
     types, starts = (_names(plan.accumulators), plan.segmented), _starts_within(plan)

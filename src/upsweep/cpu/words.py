@@ -118,6 +118,8 @@ class Word(IntEnum):
     FOLDED = 45
     # The word at which the words of folded arrays begin.
     FOLDS_AT = 46
+    # The address of the code for less than 16 rows of columns, or 0. See `short_passes`.
+    SHORT = 47
     # The next ticket. All threads write it, so no other word is on its cache line.
     TICKET = 56
 
