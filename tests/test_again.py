@@ -8,6 +8,7 @@ import pytest
 import upsweep as up
 from table import CASES
 from upsweep import recall
+from upsweep.cpu import threads as pool
 from upsweep.engine import LIKENESS
 
 HASH = CASES["hash-u64"]
@@ -85,6 +86,17 @@ def test_lists_are_told_apart_as_the_arrays_that_they_become(checked):
         up.scan([[1, 2], [3]])
     with pytest.raises(up.OutputError):
         up.scan([1, 2], out=[0, 0])
+
+
+def test_a_call_with_one_thread_leaves_later_ones_their_threads(monkeypatch, checked):
+    together, asked = pool.together, []
+    monkeypatch.setattr(pool, "together", lambda share, n: asked.append(n) or together(share, n))
+    for x in (np.ones(1 << 12), np.ones(1 << 21)):
+        for wanted in (1, 1, 2):
+            with up.set_threads(wanted):
+                up.scan(x)
+    assert asked == [2]
+    assert len(checked) == 2 * 2  # of each array, the first with one thread and the first with two
 
 
 def test_an_identity_that_is_not_zero():

@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Any
 
 _CGROUP = Path("/sys/fs/cgroup")
-_setting: int | None = None
+setting: int | None = None
+"""The number that `set_threads` has set."""
 
 
 class set_threads:
@@ -39,13 +40,13 @@ class set_threads:
     """
 
     def __init__(self, n: int | None) -> None:
-        global _setting
+        global setting
         if n is not None and (not isinstance(n, int) or n < 1):
             raise ValueError(
                 f"threads={n!r}: pass a number of at least 1, or None for the number that is right here"
             )
-        self._n, self._before = n, _setting
-        _setting = n
+        self._n, self._before = n, setting
+        setting = n
 
     def __repr__(self) -> str:
         return f"set_threads({self._n})"
@@ -56,14 +57,14 @@ class set_threads:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        global _setting
-        _setting = self._before
+        global setting
+        setting = self._before
 
 
 def wanted() -> int:
     """The number of threads of a scan that names none."""
-    if _setting is not None:
-        return _setting
+    if setting is not None:
+        return setting
     return _told() or (1 if _one_of_many() else cores())
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from upsweep import cores
 from upsweep.components import tupled
 from upsweep.engine import LIKENESS
 from upsweep.execution import Op, Ran, execute
@@ -119,8 +120,8 @@ def alike(
         return _UNSEEN
     return (
         *((seen(xs), None) if out is None else seen_and_written(xs, out)), initial if initial is None else seen(initial),
-        segments if segments is None else seen_segments(segments), op, axis, exclusive, reverse, dtype, engine, threads,
-        reducing, keep, order, map, finish,
+        segments if segments is None else seen_segments(segments), op, axis, exclusive, reverse, dtype, engine,
+        cores.setting if threads is None else threads, reducing, keep, order, map, finish,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from upsweep import api, recall
+from upsweep import api, cores, recall
 from upsweep.apps.kinds import enter, given_back
 from upsweep.segments import Segments
 
@@ -47,7 +47,7 @@ def called(
     if _REMEMBERED.issuperset(map(type, operands)):
         like = (
             plan, recall.seen(operands), None if segments is None else recall.seen_segments(segments), settings,
-            tuple(map(type, settings)),
+            tuple(map(type, settings)), cores.setting,
         )  # fmt: skip
         run: Any = recall.known(like)
         if run is not None:
