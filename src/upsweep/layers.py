@@ -212,7 +212,7 @@ def s5_operands(
     states = tuple(x.shape[2:])
     eigenvalues = constant(library, eigenvalues, "eigenvalues", states, dtype, x)
     if not isinstance(step, (int, float)) and step.ndim:
-        real = library.dtype({"complex64": "float32", "complex128": "float64"}[row_of(x.dtype).name])  # type: ignore[union-attr]
+        real = library.dtype(np.finfo(row_of(x.dtype).name).dtype.name)  # type: ignore[union-attr]
         step = constant(library, step, "step", states, real, x)
     offsets, sequences = packed(library, cu_seqlens, x)
     if initial is not None:

@@ -78,9 +78,9 @@ def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, 
     """The last prefix of each segment."""
     given = tupled(xs)
     name = engines.choose(given) if engine == "auto" else engine
-    if name == "cuda":
+    if engines.load(name) and engines.ENGINES[name].place != "host":
         raise EngineError(
-            "the cuda engine has no reductions of segments: bring the arrays to the host, or pass tensors to "
+            f"the {name} engine has no reductions of segments: bring the arrays to the host, or pass tensors to "
             "upsweep.torch.reduce"
         )
     on = engines.load(name)

@@ -40,6 +40,7 @@ class Site:
 
 
 def hook(name: str, *args: ast.expr | int | str) -> ast.Call:
+    """A call of the hook of that name; numbers and texts become constants."""
     return ast.Call(
         ast.Name(name, ast.Load()), [a if isinstance(a, ast.expr) else ast.Constant(a) for a in args], []
     )

@@ -49,6 +49,7 @@ def is_data(node: ast.expr, data: set[str]) -> bool:
 
 
 def data_names(definition: ast.FunctionDef) -> set[str]:
+    """The variables of a kernel that hold data: each is given some by an assignment, perhaps from another such variable."""
     data: set[str] = set()
     while True:
         found = {

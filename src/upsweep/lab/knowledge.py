@@ -83,6 +83,8 @@ def _learn(known: dict[Any, np.ndarray], who: Any, news: np.ndarray) -> None:
 
 
 def released(trace: Trace, epoch: np.ndarray, known: Known, a: int, b: int) -> bool:
+    """Whether the thread of the later of two events knows of the earlier one: by what a thread released and another acquired, or
+    by a barrier."""
     a, b = min(a, b), max(a, b)
     block, thread = int(trace.block[a]), int(trace.thread[a])
     return known.of(b, block) > epoch[a] or known.of(b, block, thread) >= a

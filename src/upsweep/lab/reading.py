@@ -68,6 +68,7 @@ def _read(function: Callable) -> Source:
 
 
 def parsed(source: Source) -> ast.Module:
+    """The syntax tree of a kernel's text; a KernelError, with file and line, where it is not Python."""
     try:
         return ast.parse(source.text)
     except SyntaxError as error:
@@ -76,6 +77,7 @@ def parsed(source: Source) -> ast.Module:
 
 
 def definition(source: Source, module: ast.Module) -> ast.FunctionDef:
+    """The one function in a kernel's text; a KernelError where there are none or several."""
     found = [node for node in module.body if isinstance(node, ast.FunctionDef)]
     if len(found) != 1:
         raise KernelError(f"{source.file}: expected one kernel, a single def, and found {len(found)}")

@@ -172,6 +172,7 @@ def _passes(trace: Trace) -> Passes:
 
 
 def races_without(run: Trace, spots: Collection[Spot]) -> bool:
+    """Whether the run had a race if the barriers at these places were not there."""
     passes = _passes(run)
     removed = {one for s in spots for one in passes.get(s, ())}
     return bool(removed) and any_race(run, _epochs_without(run, removed))

@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from upsweep import recall
 from upsweep.homes import compiling, uncompiled
 from upsweep.torch.followers import following, functorch
 from upsweep.torch.operands import accumulator
-from upsweep.torch.ways import Ways
+from upsweep.torch.ways import Ways, remembered
 
 
 def differentiable(
@@ -72,12 +71,9 @@ def differentiable(
         if torch.compiler.is_compiling():
             refuse_tangents()
             return op(*args)
-        like = ways and ways.likeness(args)
-        known = like and recall.known_calls.get(like)
-        if known:
-            output = known(*args)
-            if output is not None:
-                return output
+        like, known, output = remembered(ways, args)
+        if output is not None:
+            return output
         followed = following(args)
         if not followed:
             output = run(*args)
@@ -142,12 +138,9 @@ def plain(op: Any, fn: Callable[..., Any] | None = None, ways: Ways | None = Non
     def call(*args: Any) -> Any:
         if torch.compiler.is_compiling():
             return op(*args)
-        like = ways and ways.likeness(args)
-        known = like and recall.known_calls.get(like)
-        if known:
-            output = known(*args)
-            if output is not None:
-                return output
+        like, known, output = remembered(ways, args)
+        if output is not None:
+            return output
         if following(args):
             return op(*args)
         output = run(*args)

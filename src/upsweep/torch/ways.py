@@ -40,3 +40,10 @@ class Ways:
             way = self.shorter(*args)
         if way is not None:
             recall.keep(like, through(way) if through and way is not recall.never else way)
+
+
+def remembered(ways: Ways | None, args: tuple[Any, ...]) -> tuple[Any, Way | None, Any]:
+    """The key of a call, the way of calls like it, and what that way gives; None for each that there is not."""
+    like = ways and ways.likeness(args)
+    known = like and recall.known_calls.get(like)
+    return like, known, known(*args) if known else None

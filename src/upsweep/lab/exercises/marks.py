@@ -45,6 +45,7 @@ def _share(what: str, good: list[bool], remarks: list[str]) -> Mark:
 def of_values(
     exercise: Exercise, runs: list[tuple[Trace, Trace]], reports: list[Report], right: list[bool]
 ) -> Mark:
+    """The mark for results: points for each run whose result is right, and what is wrong in the first one that is not."""
     remarks = []
     for (run, _), report, good in zip(runs, reports, right):
         if good or remarks:
@@ -72,6 +73,7 @@ def _blamed(exercise: Exercise, run: Trace, place: str) -> list[str]:
 def of_races(
     exercise: Exercise, runs: list[tuple[Trace, Trace]], reports: list[Report], right: list[bool]
 ) -> Mark:
+    """The mark for runs without races and other findings, which counts only where the result is right."""
     good, remarks = [], []
     for (run, _), report, values in zip(runs, reports, right):
         # The first finding of each kind stays.
@@ -89,6 +91,7 @@ def of_races(
 
 
 def of_work(exercise: Exercise, runs: list[tuple[Trace, Trace]]) -> Mark:
+    """The mark for operations, steps and barriers, beside those of the model answer."""
     good, remarks = [], []
     for run, model in runs:
         mine, least = counts(run), counts(model)
@@ -124,6 +127,7 @@ def _needless(run: Trace) -> str:
 
 
 def of_banks(exercise: Exercise, runs: list[tuple[Trace, Trace]]) -> Mark:
+    """The mark for bank conflicts: the worst access of a run may ask one bank for no more words than the model answer's."""
     good, remarks = [], []
     for run, model in runs:
         mine, least = counts(run), counts(model)

@@ -87,10 +87,12 @@ class Block:
 
 
 def merge(into: Known, other: Known) -> None:
+    """Add to what is known all that is known elsewhere."""
     into.update(newer(other, into))
 
 
 def newer(news: Known, known: Known) -> Known:
+    """What is newer in one knowledge than in another."""
     return {key: value for key, value in news.items() if value > known.get(key, -1)}
 
 
