@@ -21,7 +21,7 @@ def many_threads(request, tuned):
     past = {} if request.param == "into the cache" else {"STREAM_BYTES": 0}
     tuned(
         PARALLEL_BYTES=0,
-        SHORT_PASS_BYTES=0,
+        OWN_CODE_BYTES=0,
         STAGED_FROM=0 if "stretches" in request.param else 1 << 62,
         **past,
     )

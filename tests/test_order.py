@@ -64,6 +64,25 @@ def test_every_form_is_the_loop(name):
                         same(np.asarray(last), np.take(want, 0 if reverse else -1, axis))
 
 
+def test_columns_with_code_of_their_own_are_the_loop(tuned):
+    """Code for the strides of columns that lie side by side, which only large arrays have."""
+    tuned(OWN_CODE_BYTES=0)
+    rng = np.random.default_rng(8)
+    (x,) = HASH.draw((3, 40, 21))
+    starts, one_d = rng.integers(0, 2**63, (3, 21)).astype("u8"), rng.random(40) < 0.2
+    for how in ({}, {"exclusive": True, "initial": starts}, {"heads": one_d, "reverse": True}):
+        flags = {"segments": up.segments.flags(one_d)} if "heads" in how else {}
+        out, given = np.full(x.shape, 0xDEAD, x.dtype), {k: v for k, v in how.items() if k != "heads"}
+        up.scan(x, HASHING, axis=1, order="sequential", out=out, **given, **flags)
+        start = {"initial": (starts,)} if "initial" in how else {}
+        (want,) = loop(HASH.arrays, [x], 1, identity=(np.uint64(9),), **{**how, **start})
+        same(out, want)
+    (want,) = loop(HASH.arrays, [x], 1)
+    same(up.reduce(x, HASHING, axis=1, order="sequential"), want[:, -1])
+    y = rng.standard_normal((40, 33)).astype("f4")
+    same(up.scan(y, axis=0, order="sequential"), np.add.accumulate(y, 0))
+
+
 @pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "i8", "f4", "f8", "c8"])
 def test_sums_are_numpys_accumulate(dtype):
     rng = np.random.default_rng(1)

@@ -223,12 +223,16 @@ def past_cache(plan: Plan) -> bool:
     return plan.n * plan.rows * item_size(plan) >= tuning.STREAM_BYTES and not plan.reduce
 
 
+def worth_code(plan: Plan) -> bool:
+    """Whether arrays are so large that code of their own is worth compiling."""
+    return plan.n * plan.rows * item_size(plan) >= tuning.OWN_CODE_BYTES
+
+
 def passes_short(plan: Plan) -> bool:
-    """Whether the last rows of columns, less than 16, have code of their own. Less than four rows need none, and small arrays are
-    not worth compiling it for. An exclusive scan in place would write on items that are yet to be read.
+    """Whether the last rows of columns, less than 16, have code of their own. Less than four rows need none. An exclusive scan in
+    place would write on items that are yet to be read.
     """
-    large = plan.n * plan.rows * item_size(plan) >= tuning.SHORT_PASS_BYTES
-    return plan.n % ROW > 3 and not plan.exclusive and large
+    return plan.n % ROW > 3 and not plan.exclusive and worth_code(plan)
 
 
 def read_size(plan: Plan, strides: tuple[Strides, ...]) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from upsweep.cpu import tuning
 from upsweep.cpu.code import address, callable_at
-from upsweep.cpu.cuts import wanted_threads
+from upsweep.cpu.cuts import wanted_threads, worth_code
 from upsweep.cpu.launch import Launch
 from upsweep.cpu.rows import Strides, rows_of
 from upsweep.cpu.units import walk
@@ -41,7 +41,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
     known = tuple(step if step in (0, d.itemsize) else None for step, d in zip(steps, dtypes))
     # Other scans in order share one code for all steps. A number in an array's place has another step.
     beside = None not in known and inner is not None
-    dense = beside and free(plan.op, plan.accumulators)
+    dense = beside and (free(plan.op, plan.accumulators) or worth_code(plan))
     form = Form(
         plan.segmented,
         plan.initial,

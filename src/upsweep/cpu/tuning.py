@@ -120,12 +120,18 @@ otherwise, of rows of 2, 3, 7, 12, 16, 20, 64, 128, 300: map, float32 .58 9.2, .
 .69, .41 .76, .64 .54; float64 128 .82 .90, 300 1.3 .87; finish, int8 64 .15 .76, 300 .29 .42, float16 2 .55 11, 7 .56 2.8."""
 NEAR_BYTES = 1 << 17
 """Columns that share cache lines are scanned one by one, in chunks that together fit a near cache."""
-SHORT_PASS_BYTES = 1 << 18
-"""Of arrays from so many bytes on, the last rows of columns, 4 to 15, are swept by code of their own, which is compiled for each
-operator. ns an item in panels and so, one thread, AMD, 2^18 items, by rows, scan and reduction: float32 4 .15 .11, .10 .09, 5 .20
-.12, .16 .10, 8 .18 .10, .15 .08, 15 .15 .11, .12 .07, float64 5 .37 .22, .32 .19, 8 .38 .26, .30 .15, complex64 4 .55 .37, .49
-.41, 5 1.0 .52, .96 .52, 8 .90 .34, .83 .36, 15 .88 .40, .82 .34, 30 .65 .37, .56 .30, complex128 8 1.25 1.17, 1.05 1.17; a loop
-by numba: float32 .10, float64 and complex64 .19."""
+OWN_CODE_BYTES = 1 << 18
+"""From so many bytes on, arrays have code of their own where other arrays share some, which is compiled for each operator: the
+last rows of columns, 4 to 15, and columns in order that lie side by side. ns an item without it and with it, one thread, AMD.
+
+Last rows, which go through panels without it, 2^18 items, by rows, scan and reduction: float32 4 .15 .11, .10 .09, 5 .20 .12, .16
+.10, 8 .18 .10, .15 .08, 15 .15 .11, .12 .07, float64 5 .37 .22, .32 .19, 8 .38 .26, .30 .15, complex64 4 .55 .37, .49 .41, 5 1.0
+.52, .96 .52, 8 .90 .34, .83 .36, 15 .88 .40, .82 .34, 30 .65 .37, .56 .30, complex128 8 1.25 1.17, 1.05 1.17; a loop by numba:
+float32 .10, float64 and complex64 .19.
+
+In order, where code for any strides is no vector code, 256 x 1000, scan, reduction, recurrence, segments: float32 .31 .08, .24
+.04, .69 .10, .48 .08, float64 .32 .16, .25 .08, .70 .18, .49 .17, complex64 .65 .15, .58 .08, 1.22 .22, .74 .17; 200 x 20000:
+float32 .72 .32, .45 .09, .97 .50, float64 .96 .60, .62 .33, 1.38 .83."""
 PAIR_BYTES = 12
 """Two columns that share cache lines are scanned together from so many bytes of a line on, and more columns always. Time of the
 other way over this one, AMD, 2^17 items: int8 2, 3, 7, 15, 24 columns .8 1.5 4.3 8.5 12, truths 3, 7, 24 1.4 2.8 7, int16 2, 3, 8
