@@ -47,10 +47,12 @@ def calls() -> Iterator[None]:
             yield up.scan(table, name, axis=0)
             yield up.scan(short, name, axis=1)
             yield up.scan(row, name, segments=KEYS)
-        # Columns of integers go another way where their results go past the cache.
-        large = np.broadcast_to(row[:1], (1 << 12, 1 << 12))
-        for name in names if dtype in INTEGERS else ():
+        # Large arrays have code of their own for the last rows of columns, and columns of integers go another way where their
+        # results go past the cache.
+        large = np.empty((4104, 1 << 12), dtype)
+        for name in names:
             yield up.scan(large, name, axis=0)
+        yield up.scan(large, axis=0, order="sequential")
         for shape in (row, table):
             yield up.scan(shape, axis=0, order="sequential")
             yield up.scan(shape, axis=0, exclusive=True, order="sequential")
@@ -60,6 +62,9 @@ def calls() -> Iterator[None]:
         yield up.linear_recurrence(*pair)
         yield up.linear_recurrence(*pair, order="sequential")
         yield up.linear_recurrence(*(np.ones((64, 64), dtype),) * 2, axis=0)
+        large = np.empty((72, 1 << 12), dtype)
+        yield up.linear_recurrence(large, large, axis=0)
+        yield up.linear_recurrence(large, large, axis=0, order="sequential")
         yield up.linear_recurrence(*(np.ones((64, 16), dtype),) * 2, axis=1)
         yield up.linear_recurrence(*(np.ones((64, 64), dtype),) * 2, axis=0, order="sequential")
     for dtype in ("?", "i1", "i2", "u1", "u2", "u4", "u8", "f2"):
