@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from upsweep.cpu.code import Unit, address, callable_at
+from upsweep.cpu.objects import address_of
 
 Kind = tuple[np.dtype, int, bool] | None
 """The dtype and the dimensions of an array, and whether its items lie one behind the other; none for a number."""
@@ -21,10 +22,10 @@ def loop(module: str, function: str) -> Callable[..., int]:
     def run(*arguments: Any) -> int:
         words = [0]
         for a in arguments:
-            words += (a.ctypes.data, *a.shape, *a.strides) if isinstance(a, np.ndarray) else (a,)
+            words += (address_of(a), *a.shape, *a.strides) if isinstance(a, np.ndarray) else (a,)
         told, status = np.array(words, np.int64), np.empty(2, np.int64)
-        at = status.ctypes.data
-        _code(module, function, tuple(map(_kind, arguments)))(at, at + 8, told.ctypes.data)
+        at = address_of(status)
+        _code(module, function, tuple(map(_kind, arguments)))(at, at + 8, address_of(told))
         return int(told[0])
 
     return run

@@ -15,6 +15,7 @@ from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.codes import PARALLEL_ITEMS, codes_of, members
 from upsweep.cpu.group_words import BLOCK, MOST, STRETCH, Form
 from upsweep.cpu.launch import with_map
+from upsweep.cpu.objects import address_of
 from upsweep.cpu.units import grouping
 from upsweep.host.arrays import numbers
 from upsweep.operator import OperatorError, identity_of
@@ -58,16 +59,16 @@ def run_groups(
             together = 0 if in_order else min(size, stretch) + BLOCK * (high - low)
             items = [np.empty(together, d) for d in plan.accumulators]
             words = [
-                size, codes.ctypes.data, codes.strides[0], seen.ctypes.data, low, high, slots.ctypes.data,
-                *(each.ctypes.data for each in places), stretch, listed.ctypes.data if size < plan.n else 0,
+                size, address_of(codes), codes.strides[0], address_of(seen), low, high, address_of(slots),
+                *(address_of(each) for each in places), stretch, address_of(listed) if size < plan.n else 0,
                 plan.n - 1 if plan.reverse else 0,
             ]  # fmt: skip
             for arrays in (x, y):
-                words += [a.ctypes.data for a in arrays] + [a.strides[0] for a in arrays]
-            words += [a.ctypes.data for a in (*room, *items, *first)]
+                words += [address_of(a) for a in arrays] + [a.strides[0] for a in arrays]
+            words += [address_of(a) for a in (*room, *items, *first)]
             told, result = np.array(words, np.int64), np.zeros(2, np.int64)
-            at = result.ctypes.data
-            if run(at, at + 8, told.ctypes.data):
+            at = address_of(result)
+            if run(at, at + 8, address_of(told)):
                 raise OperatorError(f"operator {plan.op} raised an exception")
 
         threads.each(scan, parts, wanted)

@@ -14,6 +14,7 @@ from upsweep.cpu import threads, tuning
 from upsweep.cpu.code import Unit, address, callable_at
 from upsweep.cpu.layer_words import CHUNK, GATED_WIDTH, WIDTH, States, scratch_rows
 from upsweep.cpu.layer_words import Gated as GatedWord
+from upsweep.cpu.objects import address_of
 from upsweep.dtypes import accumulator
 from upsweep.layer_protocol import Gated, Selective
 
@@ -108,14 +109,14 @@ def _share(
     for word, behind in zip(order, [*list(order)[1:], None]):
         array: Any = known.get(word.name.lower(), 0)
         array = 0 if array is None else array
-        words.append(array if isinstance(array, int) else array.ctypes.data)
+        words.append(array if isinstance(array, int) else address_of(array))
         if behind is None or behind > word + 1:
             words += (0, 0) if isinstance(array, int) else array.strides[:2]
     told = np.array(words, np.int64)
 
     def share(_held: object = (told, known)) -> None:
         memory = threads.scratch(scratch + 16)
-        code(memory + scratch, memory + scratch + 8, told.ctypes.data, memory)
+        code(memory + scratch, memory + scratch + 8, address_of(told), memory)
 
     small = x.nbytes < tuning.PARALLEL_BYTES
     threads.together(share, 1 if small else min(cores.wanted(), strips * sequences))

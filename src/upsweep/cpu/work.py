@@ -8,6 +8,7 @@ import numpy as np
 
 from upsweep.cpu import threads
 from upsweep.cpu.launch import Launch
+from upsweep.cpu.objects import address_of
 from upsweep.cpu.words import PART_WORDS, WORDS, Part, Word
 from upsweep.operator import OperatorError
 from upsweep.plan import Plan
@@ -16,7 +17,7 @@ from upsweep.plan import Plan
 def at_work(plan: Plan, launch: Launch, arrays: Sequence[np.ndarray]) -> None:
     """Run a launch on its arrays."""
     words = launch.words.copy()
-    words[launch.addresses] = [a.ctypes.data for a in arrays]
+    words[launch.addresses] = [address_of(a) for a in arrays]
     shared = _shared_memory(launch, words)
     _in_threads(plan, launch, words, (*arrays, *shared))
 
@@ -27,15 +28,15 @@ def _shared_memory(launch: Launch, words: np.ndarray) -> list[np.ndarray]:
         return []
     sync = np.zeros(launch.sync_words, np.int64)
     nodes = [np.empty(size, np.uint8) for size in launch.node_bytes]
-    words[Word.SYNC] = sync.ctypes.data
+    words[Word.SYNC] = address_of(sync)
     for c, node in enumerate(nodes):
-        words[WORDS + c * PART_WORDS + Part.NODES] = node.ctypes.data
+        words[WORDS + c * PART_WORDS + Part.NODES] = address_of(node)
     return [sync, *nodes]
 
 
 def _in_threads(plan: Plan, launch: Launch, words: np.ndarray, arrays: tuple[np.ndarray, ...]) -> None:
     """Run compiled code on the words of a launch, in its threads. The words hold the addresses of the arrays."""
-    here = words.ctypes.data
+    here = address_of(words)
     failed: list[int] = []
 
     def share(_held: object = (words, arrays)) -> None:
