@@ -1,4 +1,4 @@
-"""Applications of scans, on the public API alone, each for any array that a scan takes."""
+"""Applications of scans, each for any array that a scan takes. What an engine does for them is behind `moves.py`'s protocol."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ numbers take the dtype of what stands beside them; a Value may also be a number 
 Where the function asks whether a Value is true, and items differ, it runs again for those of each answer: every path is taken by
 whole arrays.
 
-A compiler gives a name one type on all paths; here a path keeps its own, and what all paths return has one type at the end.
-A float32 that is a float64 on another path may so differ in its last bit.
+A compiler gives a name one dtype of NumPy's on all paths; here a path keeps its own, and what all paths return has one dtype at
+the end. A float32 that is a float64 on another path may so differ in its last bit.
 """
 
 from __future__ import annotations
