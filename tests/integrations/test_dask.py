@@ -54,6 +54,15 @@ def test_dtypes_promote_as_numpys_do():
     )
 
 
+def test_results_have_this_machines_order_of_bytes():
+    x = np.random.default_rng(0).standard_normal(40).astype(">f8")
+    chunks = da.from_array(x, chunks=7)
+    for function in (up.scan, lambda x: up.ema(x, 0.5), lambda x: up.discounted_sum(x, 0.5)):
+        got, want = function(chunks), function(x)
+        assert got.dtype == got.compute().dtype == want.dtype == np.float64
+        np.testing.assert_array_equal(got.compute(), want)
+
+
 @pytest.mark.parametrize("axis", [0, -1])
 @pytest.mark.parametrize("function", ["cumulative_sum", "cumulative_prod"])
 def test_an_initial_joins_the_first_chunk(function, axis):

@@ -97,7 +97,8 @@ def discounted_sum(
 
 
 def _floating(x: Any) -> Any:
-    return x.astype(np.float64) if x.dtype.kind in "biu" else x
+    # Results have this machine's order of bytes.
+    return x.astype(np.float64 if x.dtype.kind in "biu" else x.dtype.newbyteorder("="))
 
 
 def _weight(value: Any, x: Any) -> Any:
