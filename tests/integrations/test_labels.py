@@ -305,6 +305,7 @@ def test_labels_of_what_is_broadcast_are_those_of_the_data():
         lambda: up.discounted_sum(table, 0.5, initial=row, axis=0),
         lambda: up.gae(table, table, row, gamma=0.5, lam=0.5, axis=0),
         lambda: apps.compact(table[0], row > 0),
+        lambda: apps.compact((table[0], table[1]), row > 0),
     ):
         with pytest.raises(up.EngineError, match=r"labels of .* differ"):
             call()
