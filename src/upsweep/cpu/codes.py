@@ -32,16 +32,17 @@ def codes_of(keys: tuple[Any, ...], n: int, most: int | None = None) -> Codes:
 def _dense(numbers: np.ndarray) -> Codes:
     """Codes from 0 on, and how often each occurs."""
     n = len(numbers)
-    codes, counts = np.empty(n, np.int32), np.zeros(n + 1, np.int64)
+    codes = np.empty(n, np.int32)
     if not n:
-        return codes, counts[:0]
+        return codes, np.zeros(0, np.int64)
     low, high = numbers.min(), numbers.max()
-    if int(high) - int(low) < max(_ROOMY * n, _SLOTS):
-        known = np.full(int(high) - int(low) + 1, -1, np.int32)
+    values = int(high) - int(low) + 1
+    if values <= max(_ROOMY * n, _SLOTS):
+        known, counts = np.full(values, -1, np.int32), np.zeros(min(n, values), np.int64)
         # As int64 the greatest numbers without a sign are below 0, and so is the least: their distance stays.
         groups = _by_table(numbers, int(low.astype(np.int64)), known, codes, counts)
     else:
-        numbers = numbers.astype(np.int64)
+        numbers, counts = numbers.astype(np.int64), np.zeros(n, np.int64)
         groups = _hashed(_by_hash, (numbers,), codes, counts, np.empty(n, np.int64))
     return codes, counts[:groups]
 
