@@ -313,6 +313,7 @@ def test_labels_of_what_is_broadcast_are_those_of_the_data():
     want = up.linear_recurrence(there.to_numpy(), table.to_numpy(), axis=0)
     np.testing.assert_array_equal(up.linear_recurrence(there, table, axis=0), want)
     np.testing.assert_array_equal(apps.compact(table[0], there > 0), [1, 1])
+    assert apps.compact((), there > 0) == ()
     xr = pytest.importorskip("xarray")
     square = xr.DataArray(np.ones((3, 3)), dims=("t", "x"))
     with pytest.raises(up.EngineError, match=r"dimensions of times are \['x'\]"):

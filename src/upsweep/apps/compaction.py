@@ -54,7 +54,8 @@ def compact(x: Any, keep: Any, *, size: int | None = None, out: Any = None) -> A
         xp, arrays, give = enter(*arrays)
         keep = moving.predicate(xp, arrays, keep)
     else:
-        check_labels(arrays, getattr(arrays[0], "shape", ()), 0, {"keep": keep})
+        for array in arrays:
+            check_labels((array,), getattr(array, "shape", ()), 0, {"keep": keep})
         xp, (*arrays, keep), give = enter(*arrays, keep)
         for array in arrays:
             keep = _flags(xp, array, keep)
