@@ -310,6 +310,13 @@ def test_orders_that_numpy_finds_in_vectors_are_stable(monkeypatch):
             np.testing.assert_array_equal(apps.argsort(x, descending=falling), want, strict=True)
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i4", "f8", "m8[s]"])
+def test_an_item_that_is_sorted_alone_has_no_stride_below_zero(dtype):
+    # PyTorch refuses such an array.
+    for made in (apps.radix_sort(np.ones(1, dtype), descending=falling) for falling in (False, True)):
+        assert made.strides == (made.itemsize,)
+
+
 def test_times_and_views_sort(apps):
     if not apps.takes("M8[ns]"):
         pytest.skip("no times in this library")

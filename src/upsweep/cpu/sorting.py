@@ -41,7 +41,7 @@ def radix_sort(
         ordered = x.copy()
         ordered.sort(kind=None if x.itemsize >= 4 or _numpy_is_faster(x.dtype) else "stable")
         if _as_if_stable(x, ordered):
-            return np.ascontiguousarray(ordered[::-1]) if falling else ordered, None
+            return ordered[::-1].copy() if falling else ordered, None
     if values is not None:
         order = argsort(x, falling)
         return x[order], values[order]
