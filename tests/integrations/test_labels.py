@@ -320,6 +320,16 @@ def test_labels_of_what_is_broadcast_are_those_of_the_data():
         up.ema(square, times=xr.DataArray([1, 2, 3], dims="x"), halflife=1.0, axis=0)
 
 
+def test_equal_labels_of_other_dtypes_are_the_same():
+    pd = pytest.importorskip("pandas")
+    x, days = pd.Series([1.0, 2, 3]), pd.date_range("2020", periods=3, tz="UTC")
+    for own, other in ((x.index, pd.Index([0, 1, 2], dtype="Int64")), (days, days.tz_convert("Asia/Tokyo"))):
+        weights = pd.Series([0.0, 1, 0.5], index=other)
+        assert up.linear_recurrence(weights, x.set_axis(own)).tolist() == [1, 3, 4.5]
+        with pytest.raises(up.EngineError, match=r"labels of .* differ"):
+            up.linear_recurrence(weights.set_axis(other[::-1]), x.set_axis(own))
+
+
 def test_lengths_and_results_of_segments_have_labels_of_their_own():
     pd = pytest.importorskip("pandas")
     x = pd.Series([1.0, 2, 3], index=list("abc"))

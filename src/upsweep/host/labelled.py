@@ -99,14 +99,20 @@ def _check(wanted: Sequence[_Labels], own: Sequence[_Labels], what: str) -> None
             f"the dimensions of {what} are {theirs}, those of the data {dims}, and items are taken in their order: {instead}"
         )
     for a, b in zip(wanted, own):
-        # One item along an axis stands for all.
-        alike = a.index is None or b.index is None or len(b.index) != len(a.index) or b.index.equals(a.index)
-        if not alike:
+        if not _same(a.index, b.index):
             named = f" along {a.dim!r}" if a.dim else ""
             raise EngineError(
                 f"the labels of {what}{named} differ from those of the data, and items are taken in their order: pass "
                 "b.reindex_like(a), or b.to_numpy() where each belongs to the item in its place"
             )
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two indices have the same labels. One item along an axis stands for all."""
+    if a is None or b is None or len(a) != len(b) or b.equals(a):
+        return True
+    # Numbers of int64 and of Int64, or times in two zones, are equal as objects alone.
+    return b.astype(object).equals(a.astype(object))
 
 
 def _of_pandas(x: Any) -> np.ndarray:
