@@ -201,7 +201,7 @@ def half_lives(steps: Any, halflife: Any) -> Any:
         halves = steps / (np.timedelta64(halflife) if type(halflife) is timedelta else halflife)
     except TypeError:
         halves = None
-    if halves is None or not _are_floats(halves):
+    if not _are_floats(halves):
         raise DTypeError(
             f"times whose steps are {steps.dtype} do not go with halflife={halflife!r}: pass numbers and a number, or datetime64 "
             "and a timedelta64"
@@ -215,7 +215,8 @@ def _tiny(dtype: Any) -> float:
 
 
 def _are_floats(x: Any) -> bool:
-    known = dtypes.row_of(x.dtype)
+    # A DataFrame has no dtype.
+    known = dtypes.row_of(getattr(x, "dtype", None))
     return known is not None and known.kind == "f"
 
 

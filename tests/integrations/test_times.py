@@ -47,6 +47,16 @@ def test_times_that_fall_are_an_error():
     assert by_numpy([0.0, 1, 1, 1, 2])[3] == by_numpy([0.0, 1, 1, 1, 2])[1]
 
 
+def test_a_halflife_that_is_no_array_of_numbers():
+    # Nothing reads a weight where each item starts a segment.
+    alone = up.segments.flags(np.ones(5, bool))
+    for halflife in (np.float32(-1), np.array(-1.0)):
+        np.testing.assert_array_equal(up.ema(X, halflife=halflife, segments=alone), X)
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(up.DTypeError, match="do not go with halflife"):
+        up.ema(np.ones((2, 2)), halflife=pd.DataFrame(np.ones((2, 2))), axis=0)
+
+
 @LAZY
 def test_where_nobody_waits_for_times_that_fall_the_averages_become_nan(average):
     got = np.asarray(average([0.0, 1, 0.5, 2, 3]))

@@ -124,7 +124,8 @@ def _rising(xp: Any, halves: Any, starts: Any) -> Any:
             raise ValueError(
                 "times fall, or a halflife is below 0: sort the items by time, or pass segments= where times start anew"
             )
-        # They lie in memory as steps do of which none falls.
+        # They lie in memory as steps do of which none falls. NumPy gives a number where steps have no axis.
+        halves = np.asarray(halves)
         np.copyto(halves, np.nan, where=falls)
         return halves
     return xp.where(falls, xp.nan, halves)
