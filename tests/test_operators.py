@@ -411,14 +411,15 @@ def test_a_prepared_scan_that_another_thread_teaches_meanwhile(monkeypatch):
     known, other = np.arange(4.0), np.arange(3, dtype=np.int32)
     prepared, seen = up.prepared(known), []
 
-    class Calls(dict):
-        def get(self, *of):
-            if len(of) == 2 and not seen:
-                seen.append(True)
-                seen.append(prepared(other + 1).tolist())
-            return dict.get(self, *of)
+    remembered = recall.known
 
-    monkeypatch.setattr(recall, "known_calls", Calls(recall.known_calls))
+    def meanwhile(like):
+        if not seen:
+            seen.append(True)
+            seen.append(prepared(other + 1).tolist())
+        return remembered(like)
+
+    monkeypatch.setattr(recall, "known", meanwhile)
     prepared.learn(other, None)
     assert seen == [True, [1, 3, 6]]
 
