@@ -254,6 +254,8 @@ def _whole(a):
         9 // few,
         _later(a),
         (-1 if a > 4 else a) < 0,
+        few + True,
+        True - few,
         TABLE[0 if a > 1 else 1] * 3,
     )
 

@@ -11,10 +11,11 @@ from itertools import product
 from typing import Any
 
 from llvmlite import ir
+from numba import types
 
 from upsweep.scalars.operations import Operation, own
 from upsweep.scalars.rules import weak
-from upsweep.scalars.types import Either, kind_of, plain
+from upsweep.scalars.types import Either, Scalar, kind_of, plain
 
 
 def on_each_path(fn: Any, operation: Operation) -> Operation:
@@ -22,7 +23,7 @@ def on_each_path(fn: Any, operation: Operation) -> Operation:
 
     def made_of(context: Any, args: Sequence[Any]) -> Any:
         made = operation.typed(context, args)
-        if made is None and all(map(_is_pythons, args)):
+        if made is None and all(map(_is_own, args)):
             signature = context.resolve_function_type(fn, tuple(map(plain, args)), {})
             made = signature and signature.return_type
         return made
@@ -53,6 +54,11 @@ def on_each_path(fn: Any, operation: Operation) -> Operation:
 def _is_pythons(ty: Any) -> bool:
     kind = kind_of(ty)
     return kind is not None and weak(kind)
+
+
+def _is_own(ty: Any) -> bool:
+    """Whether it is a number of the compiler's, as Python's bool is too."""
+    return kind_of(ty) is not None and not isinstance(types.unliteral(ty), Scalar)
 
 
 def _types(ty: Any) -> tuple[Any, ...]:
