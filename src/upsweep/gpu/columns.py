@@ -20,6 +20,7 @@ from upsweep.gpu.shapes.columns import (
     NARROW,
     STRETCHED,
     STRETCHED_HALVES,
+    WIDE_STRETCHED,
     for_columns,
     for_flat,
     for_loose,
@@ -126,6 +127,7 @@ def choose(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     sizes = [x.size for x in layout.loads if patched(x)]
     line = min((size for size in sizes if LITTLE * size > max(sizes)), default=4)
     warps, item, again = WARPS, words(plan, layout), functions.reads_again(plan)
+    wide = item > 2 and not again
     pair = sum(x.size for x in layout.moving()) if [d.itemsize for d in plan.accumulators] == [4, 4] else 0
     loose, alone = _are_loose(plan, layout), item == 1 and not plan.segmented
     # Two thirds of the warps work where tiles have more stages: too few for operators of many instructions.
@@ -154,8 +156,10 @@ def choose(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         if alone and turning:
             piece = min(turned_piece(layout, x, SEVERAL) // x.size for x in turning)
             shape = for_turned(shape, min(sizes), piece)
-        elif loose and _are_stretch(layout, columns, STRETCHED):
-            shape = for_stretch(shape, columns, sum(sizes), alone, item > MANY, layout.bytes > 0)
+        elif (
+            loose and _are_stretch(layout, columns, STRETCHED) and not (wide and _are_apart(layout, columns))
+        ):
+            shape = for_stretch(shape, columns, sum(sizes), alone, wide, item > MANY, layout.bytes > 0)
         elif shape.lanes == 32 and _are_uneven(layout):
             grain = _grain(layout, 64 * shape.vector, columns)
             if loose and (grain < 4 or (item == 1 and grain < 16)):
@@ -223,6 +227,11 @@ def _are_flat(plan: Plan, layout: Layout, shape: Shape) -> bool:
     many = layout.n * prod(layout.dims[:-1]) * layout.bytes >= FLAT_LEAST
     even = all(begin(shape, x) % 4 == 0 for x in layout.arrays())
     return many and even and not plan.segmented and _are_stretch(layout, layout.dims[-1], FLAT)
+
+
+def _are_apart(layout: Layout, columns: int) -> bool:
+    """Whether the lines of wide items are moved one by one, though they lie one behind another."""
+    return columns > WIDE_STRETCHED or (columns > 16 and not _are_uneven(layout))
 
 
 def _are_uneven(layout: Layout) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from upsweep.gpu import functions, params
 from upsweep.gpu.layout import Lane, Layout, mode, near_rows, touching_rows
 from upsweep.gpu.shapes.rows import PLACED
-from upsweep.operators import variant_of
+from upsweep.operators import extreme, free, variant_of
 from upsweep.plan import Plan
 
 
@@ -38,6 +38,12 @@ def words_read(layout: Layout) -> int:
 
 def _words(sizes: Iterable[int]) -> int:
     return sum(-(-size // 4) for size in sizes)
+
+
+def any_order(plan: Plan) -> bool:
+    """Whether the kernels give the same bits in every order of evaluation. Of NaNs, the least and the largest of floats keep the
+    first one, or one that is always the same."""
+    return free(plan.op, plan.accumulators) or extreme(plan.op, plan.accumulators)
 
 
 def costly(plan: Plan) -> bool:

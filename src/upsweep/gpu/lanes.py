@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from upsweep.gpu.choice import Choice
 from upsweep.gpu.demands import light, words
 from upsweep.gpu.layout import Layout
-from upsweep.gpu.shapes import LINE, ROWS, Chip
+from upsweep.gpu.shapes import LINE, Chip
 from upsweep.gpu.shapes.short import fits_short
 from upsweep.gpu.short import are_dense, dense, short
 from upsweep.gpu.walk import walk
-from upsweep.operators import free
 from upsweep.plan import Plan
 
 
@@ -23,7 +20,7 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice | None:
         return short(plan, layout, chip)
     if plan.ahead is None and fits and are_dense(plan, layout):
         return dense(plan, layout, chip)
-    if plan.order == "tree" or (free(plan.op, plan.accumulators) and prod(layout.dims) < ROWS):
+    if plan.order == "tree":
         return None
     return walk(
         plan, layout, across and any(abs(x.along) != x.size for x in layout.arrays() if x.along), chip

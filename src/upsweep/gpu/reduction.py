@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from upsweep.gpu import launch
 from upsweep.gpu.arrays import scratch
-from upsweep.gpu.demands import light
+from upsweep.gpu.demands import any_order, light
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.shapes import ROWS, reductions
 from upsweep.gpu.view import View
@@ -45,6 +45,11 @@ def run(
 
 def steps(whole: Step, room: Callable[[int], View]) -> list[Step]:
     """The launches of a run, one after the other. What one hands to another lies in a room of so many bytes."""
+    if whole.plan.order == "sequential" and any_order(whole.plan):
+        # Sweeps along the tree are faster than walks, or as fast. Of a copy (H200), walked -> swept, columns of max f8: 256 .067 ->
+        # .90, 1024 .26 -> .92; of add i4 256 .18 -> .94, 4096 .86 -> .95, 16384 .92 -> .89; of max bf16 4096 .62 -> .89; 12288 rows
+        # along the last axis, add i8 .85 -> .97, max f4 .81 -> .95.
+        whole = whole._replace(plan=replace(whole.plan, order="tree"))
     plan, xs, ys, initial, _ = whole
     parts = divided(plan, xs)
     if parts is None:

@@ -37,8 +37,10 @@ def _line_grain(layout: Layout, x: Lane, vector: int, columns: int) -> int:
 def are_dense(plan: Plan, layout: Layout) -> bool:
     """Whether a lane takes whole rows that lie one behind another: rows of so few bytes that lanes which share one would do
     little, or rows that do not begin at 16 bytes."""
-    n, arrays = layout.n, [*layout.moving(), *layout.stores]
-    if plan.reduce or not layout.dims or prod(layout.dims) < VECTOR_ROWS:
+    n, arrays = layout.n, [*layout.moving(), *([] if plan.reduce else layout.stores)]
+    if not arrays or not layout.dims or prod(layout.dims) < VECTOR_ROWS:
+        return False
+    if plan.reduce and any(x.rows[-1] != x.size for x in layout.stores):
         return False
     dense = all(near_rows(layout, x) and x.grain() >= x.size for x in arrays)
     # Rows at a pitch of a multiple of 32 bytes lie in so few banks that lanes wait for each other: f4 of 31 at 32 ran at .42 of a
@@ -63,7 +65,7 @@ def _gap(layout: Layout, x: Lane) -> int:
 
 
 def dense(plan: Plan, layout: Layout, chip: Chip) -> Short:
-    smallest = min(x.size for x in (*layout.moving(), *layout.stores))
+    smallest = min(x.size for x in (*layout.moving(), *([] if plan.reduce else layout.stores)))
     shape = for_dense(layout.n, words(plan, layout), smallest)
     return Short(shape, layout, layout.dims[-1], chip, dense=True)
 
@@ -100,7 +102,11 @@ class Short(Choice):
         if not self.dense:
             return 0
         rest = 16 + self.width * self.gap
-        return sum(self.width * self.layout.n * size + rest for size in places_of(plan, self.layout))
+        return sum(self.width * self.layout.n * size + rest for size in self.sizes(plan))
+
+    def sizes(self, plan: Plan) -> list[int]:
+        """Bytes of an item in each place of shared memory. A reduction's results go to memory from registers."""
+        return [x.size for x in self.layout.moving()] if plan.reduce else places_of(plan, self.layout)
 
     @property
     def gap(self) -> int:
@@ -126,7 +132,7 @@ class Short(Choice):
                 return replace(lowest, rows=x.rows[:-1]).grain(vector * row)
             return _line_grain(layout, x, vector, self.columns) if x.rows[-1] else x.grain(x.size)
 
-        sizes = places_of(plan, layout)
+        sizes = self.sizes(plan)
         begins = accumulate([self.width * size for size in sizes], initial=0)
         places = [{"at": at, "place": i} for i, at in enumerate(begins)]
 
@@ -141,6 +147,10 @@ class Short(Choice):
         truths = {"SEQUENTIAL": plan.order == "sequential", "BEHIND": self.dense}
         inputs, outputs = (
             moved(layout.loads),
-            moved([replace(x, along=x.along or x.size) for x in layout.stores]),
+            moved(
+                layout.stores
+                if self.dense and plan.reduce
+                else [replace(x, along=x.along or x.size) for x in layout.stores]
+            ),
         )
         return declared(plan, layout, numbers, truths, inputs, outputs)

@@ -138,18 +138,23 @@ struct Thread {
 
   template <int O> __device__ __forceinline__ void write(const Result (&y)[VECTOR][ITEMS]) const {
     typedef typename Output<O>::Store Store;
-    if constexpr (BEHIND) {
+    if constexpr (BEHIND && !REDUCE) {
       write_dense<O>(y);
     } else {
     constexpr int GRAIN = Output<O>::grain;
     const Strides& s = p.out_strides[O];
     char* to = p.out[O] + row_offset(p, s, row) + column * (i64)sizeof(Store);
 #pragma unroll
-    for (int k = 0; k < ITEMS; k++) {
-      struct alignas(VECTOR * sizeof(Store)) Run { Store x[VECTOR]; } part;
+    for (int k = REDUCE ? SURE : 0; k < (REDUCE ? MOST : ITEMS); k++) {
+      struct alignas(sizeof(Store)) Run { Store x[VECTOR]; } part;
 #pragma unroll
       for (int v = 0; v < VECTOR; v++) part.x[v] = convert<Store>(get<O>(y[v][k]));
-      if (REDUCE ? k == n() - 1 : k < n()) store_item<Run, GRAIN>(to, part);
+      if (REDUCE ? k == n() - 1 : k < n()) {
+        if (!BEHIND || column + VECTOR <= p.columns) store_item<Run, GRAIN>(to, part);
+        else
+#pragma unroll
+          for (int v = 0; v < VECTOR; v++) if (column + v < p.columns) *((Store*)to + v) = part.x[v];
+      }
       if (!REDUCE) to += s.along;
     }
     }
@@ -227,7 +232,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_short(const __grid
   Given given[VECTOR][ITEMS];
   Result y[VECTOR][ITEMS];
   each<INPUTS>([&](auto i) { own.read<i.value>(given); });
-  if constexpr (BEHIND) __syncthreads();  // all threads have read what lies where results go
+  if constexpr (BEHIND && !REDUCE) __syncthreads();  // all threads have read what lies where results go
 #pragma unroll
   for (int v = 0; v < VECTOR; v++) {
     Item x[ITEMS], start = {};
@@ -239,7 +244,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_short(const __grid
     for (int k = 0; k < ITEMS; k++) y[v][k] = Finish()(x[k], given[v][k], index_of(p, k));
   }
   each<OUTPUTS>([&](auto o) { own.write<o.value>(y); });
-  if constexpr (BEHIND) {
+  if constexpr (BEHIND && !REDUCE) {
     __syncthreads();  // all threads have written theirs
     each<OUTPUTS>([&](auto o) { if constexpr (Output<o.value>::apart) own.out<o.value>().store_rows(); else own.out<o.value>().store(); });
   }

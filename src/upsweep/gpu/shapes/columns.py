@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from upsweep.gpu.shapes import BLOCKS, SEVERAL, Shape, items_for, power_of_two, power_of_two_below
+from upsweep.gpu.shapes import BLOCKS, SEVERAL, WARPS, Shape, items_for, power_of_two, power_of_two_below
 
 PAIR = {
     (4, 4, False, False): (32, 8, 2),
@@ -43,6 +43,19 @@ TALL = {
 but within segments at .60 instead of .71, and with 4 items, which spill, at .50; of f8 at .87, in four blocks, where they spill,
 .84. (8, 1) and (8, 2) are a filter's sections, whose look-back fills the registers; tiles as high as this look back less often:
 .59 of a copy, 32 items .46, 16 items .28, 32 items in 8 warps .47, 8 in 8 warps .18 (H200)."""
+
+WIDE_ITEMS, WIDE_REGISTERS = {3: 32, 4: 16}, 128
+"""Items of a lane in eight warps, which have a multiprocessor to themselves, by the words that are read of an item, of items of
+more than two words; and the registers that they may take. Lower tiles look back more often than columns of such items can. Of a
+copy (H200), 8 items in two blocks -> so: 4096 columns of recurrences of f8 .73 -> .91, within segments .66 -> .85, with f4
+coefficients .53 -> .92, of c8 .66 -> .88, of c16 .27 -> .80, of argmax of f4 .66 -> .91, of f8 .73 -> .91, of matrices .72 -> .90,
+of three f4 .61 -> .76, of six .38 -> .79; 2 columns of recurrences of f8 .37 -> .64, 8 .51 -> .64, of argmax of f4 .49 -> .72,
+.54 -> .71."""
+
+WIDE_STRETCHED = 96
+"""The most columns of such items whose lines are moved as one stretch, where they begin within sectors. Of a copy (H200), line by
+line -> so: 33 columns of three f4 .13 -> .43, of matrices .35 -> .42, 65 .39 -> .40 and .51 -> .60, 101 .46 -> .26 and .57 -> .48;
+but 64, whose lines begin at sectors, of recurrences of f8 .65 -> .58, of matrices .73 -> .63."""
 
 HEADS = 32
 """The most items of a lane whose heads are bits of one word."""
@@ -106,6 +119,8 @@ def for_columns(
     runs = -(-n * lanes // 32)
     own = PAIR.get((smallest, pair, again, segmented)) if lanes == 32 else None
     own = own or (TALL.get((words - read, read)) if again else None)
+    if own is None and words > 2 and not again:
+        own = (min(WIDE_ITEMS[min(max(read, 3), 4)], power_of_two_below(WIDE_REGISTERS // words)), WARPS, 1)
     wide, few, blocks = own or (items_for(words), most, 0)
     items = min(wide, HEADS if segmented else wide, power_of_two(runs))
     warps = min(most, few, power_of_two(-(-runs // items)))
@@ -113,11 +128,16 @@ def for_columns(
     return Shape(items, warps, blocks, lanes=lanes, vector=vector)
 
 
-def for_stretch(shape: Shape, columns: int, size: int, single: bool, many: bool, ragged: bool) -> Shape:
+def for_stretch(
+    shape: Shape, columns: int, size: int, single: bool, wide: bool, many: bool, ragged: bool
+) -> Shape:
     """Tiles of some 32 KiB, of lines with all columns, `size` bytes a column. Where several lanes share a column of `single`
-    words of two bytes or more, tiles are twice as high, and a block is alone. Of `many` words lanes hold fewer items. `ragged`
-    words of bytes go in eight warps of half the items: 333 bytes .650 -> .662 of a copy, their maxima .659 -> .670 (H200)."""
+    words of two bytes or more, tiles are twice as high, and a block is alone. Those of `wide` items are as high as their memory
+    allows. Of `many` words lanes hold fewer items. `ragged` words of bytes go in eight warps of half the items: 333 bytes .650 ->
+    .662 of a copy, their maxima .659 -> .670 (H200)."""
     sets = -(-columns // 32)
+    if wide:
+        return replace(shape, vector=sets, stretch=columns, loose=True)
     items, warps, room, blocks = shape.items, shape.warps, STRETCH, shape.blocks
     items = min(items, MANY_STRETCHED) if many else items
     if single and size > 1 and shape.lanes < 32:
