@@ -212,6 +212,28 @@ def _cases() -> list[Case]:
             forms={"order": "sequential"},
         ),
     ]
+    # Batches of few columns, as of features over time; neighbours with a gap between them; segments that columns or rows share.
+    for dtype, n, columns in ((f4, 7, 3), (f4, 33, 65), (f4, 64, 2), (f4, 300, 2), (f4, 600, 12), (f4, 1000, 5),
+                              ("bf16", 200, 7), ("bf16", 512, 16), ("i1", 50, 8), ("i1", 7, 3), ("i8", 33, 65)):  # fmt: skip
+        batches = G // 4 // _size(dtype) // n // columns
+        made.append(
+            Case(f"add {dtype} {batches}x{n}x{columns} axis 1", "add", dtype, (batches, n, columns), 1)
+        )
+    for dtype, n, columns, axis in ((f4, 262144, 256, 0), ("bf16", 131072, 1024, 0), ("i1", 894784, 300, 0),
+                                    (f4, 1 << 20, 64, 1), (f4, 13421, 5000, 1)):  # fmt: skip
+        name = f"add {dtype} {n}x{columns} x[:, ::2] axis {axis}"
+        made.append(Case(name, "add", dtype, (n, columns), axis, at="step 2"))
+    for n, columns, axis, spelling in ((1 << 24, 4, 0, "keys"), (1 << 19, 128, 0, "keys"), (65536, 1024, 0, "offsets"),
+                                       (16384, 4096, 0, "lengths"), (1677721, 40, 1, "keys"), (223696, 300, 1, "offsets")):  # fmt: skip
+        name = f"add f4 {n}x{columns} axis {axis}, {spelling} of all"
+        made.append(Case(name, "add", f4, (n, columns), axis, segments=spelling))
+    made += [
+        Case("max f8 2^19x64 axis 0 in order", "max", "f8", (1 << 19, 64), forms={"order": "sequential"}),
+        Case("affine f8 16384x4096 axis 0", "affine", "f8 f8", (16384, 4096)),
+        Case("reduce bf16 rows of 24", "add", "bf16", (5592405, 24), 1, 0.97, reduce=True),
+        Case("reduce f4 rows of 20000", "add", f4, (13421, 20000), 1, 0.97, reduce=True),
+        Case("reduce bf16 rows of 17000", "add", "bf16", (15790, 17000), 1, 0.97, reduce=True),
+    ]
     long_rows, state = (65536, 4096), {"map": average, "finish": last}
     variance = {"map": lambda x: x * x, "finish": lambda p, x, i: p / np.float32(i + 1) - x * x}
     made += [
@@ -279,7 +301,7 @@ def laid(case: Case, dtype: str, result: bool) -> torch.Tensor:
     if case.at == "apart":
         return drawn(dtype, (*shape[:-1], shape[-1] + 1))[..., :-1]
     if not result and case.at == "step 2":
-        return drawn(dtype, (2 * shape[0],))[::2]
+        return drawn(dtype, (*shape[:-1], 2 * shape[-1]))[..., ::2]
     if not result and case.at == "transposed":
         return drawn(dtype, shape[::-1]).T
     if not result and case.at == "broadcast":

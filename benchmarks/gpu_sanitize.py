@@ -29,6 +29,10 @@ CALLS = [
     Call("fused-finish", ((777, 300), 1)),
     Call("fused-pairs", ((50, 64), 0), order="sequential"),
     Call("fused-map", ((40_000,), 0), reduce=True),
+    Call("add-float32", ((1030, 20, 8), 1), reverse=True, segments="flags"),
+    Call("add-int16", ((4200, 64, 2), 1), initial="rows"),
+    Call("add-float32", ((3000, 64), 0), inside="stepped", segments="lengths"),
+    Call("add-int8", ((9000, 31), 1), inside="stepped", segments="line"),
 ]
 
 for call in CALLS:

@@ -18,7 +18,17 @@ AFFINE = "affine-float32-float32"
 
 def large() -> list[Call]:
     """All of the calls, the longest first."""
-    calls = [*_long(), *_shapes(), *_lengths(), *_forms(), *_narrow(), *_apart()]
+    calls = [
+        *_long(),
+        *_shapes(),
+        *_lengths(),
+        *_forms(),
+        *_narrow(),
+        *_apart(),
+        *_batches(),
+        *_gaps(),
+        *_shared(),
+    ]
     assert all(map(sensible, calls))
     return calls
 
@@ -117,3 +127,62 @@ def _apart() -> Iterator[Call]:
             yield Call(subject, at, outside="padded", out="given", reverse=n % 3 == 2)
             yield Call(subject, at, inside="padded", out="in place", exclusive=n % 2 == 0)
         yield Call("xor-int16", at, inside="offset", outside="padded", out="given", initial="rows")
+
+
+def _batches() -> Iterator[Call]:
+    """Batches of few columns, a lane for each: one run a column, several, and batches that lie apart in shared memory."""
+    shapes = [(3000, 7, 3), (1030, 20, 8), (300, 33, 65), (90, 9, 100), (1200, 100, 7), (900, 129, 10), (5000, 150, 2),
+              (4200, 64, 2), (2100, 128, 4), (3000, 300, 3)]  # fmt: skip
+    subjects = ["add-float16", "add-int8", "add-float32", "max-float64", "xor-uint64", "logaddexp-float32"]
+    for i, shape in enumerate(shapes):
+        at, odd = (shape, 1), i % 2 > 0
+        yield Call("hash-u64", at, reverse=odd, exclusive=True, initial="rows")
+        yield Call("hash-u64", at, reverse=not odd, segments=("flags", "line", "lengths")[i % 3])
+        yield Call("hash-u64", at, segments="keys", initial="scalar", inside="offset", out="given")
+        yield Call("hash2-u64", at, reverse=odd, reduce=True)
+        yield Call("hash2-u64", at, out="in place")
+        yield Call("fused-both", at, exclusive=odd, initial="rows")
+        yield Call(subjects[i % 6], at, reverse=odd)
+        yield Call("add-int8", at, dtype="wider")
+        yield Call(AFFINE, at, order="sequential", segments="flags" if odd else "")
+
+
+def _gaps() -> Iterator[Call]:
+    """Neighbours with a gap between them."""
+    shapes = [((3000, 64), 0), ((3000, 33), 0), ((40, 300, 6), 1), ((9, 3000), 0), ((3000, 40), 1), ((300, 5000), 1),
+              ((1_000_003,), 0)]  # fmt: skip
+    for i, at in enumerate(shapes):
+        for subject in (
+            "hash-u64",
+            "add-int8",
+            "add-float16",
+            "max-float32",
+            "add-complex64",
+            "mul-bool",
+            AFFINE,
+        ):
+            yield Call(subject, at, inside="stepped", reverse=i % 2 > 0, initial="rows" if i % 3 else "")
+        yield Call("add-int16", at, inside="stepped", segments="line", reverse=i % 2 == 0)
+        yield Call("fused-both", at, inside="stepped")
+        yield Call("add-float32", at, inside="stepped", reduce=True)
+
+
+def _shared() -> Iterator[Call]:
+    """Segments of one list for all columns or rows, and reductions of many rows."""
+    shapes = [
+        ((5000, 64), 0),
+        ((4097, 5), 0),
+        ((3000, 301), 0),
+        ((5, 1037, 64), 1),
+        ((9000, 20), 1),
+        ((9000, 40), 1),
+        ((3000, 300), 1),
+    ]
+    for i, at in enumerate(shapes):
+        for segments in ("line", "ends", "lengths", "offsets"):
+            yield Call("hash-u64", at, segments=segments, reverse=i % 2 > 0)
+        yield Call("add-int8", at, segments="lengths", reverse=i % 2 == 0, initial="rows")
+        yield Call(AFFINE, at, segments="line", exclusive=True, reverse=i % 2 > 0)
+    for at in (((1100, 20_000), 1), ((1100, 17_000), 1), ((8300, 24), 1), ((9000, 33), 1), ((9000, 16), 1)):
+        for subject in ("hash-u64", "add-float16", "max-float32"):
+            yield Call(subject, at, reduce=True)

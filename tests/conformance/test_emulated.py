@@ -36,6 +36,11 @@ CALLS = {
     ],
     "columns": [
         Call("hash-u64", COLUMNS, segments="line"),
+        # A list of heads for all columns, which begins within a word, also backwards.
+        Call("hash-u64", ((600, 64), 0), segments="lengths", reverse=True, exclusive=True, initial="rows"),
+        # Columns with a gap between them.
+        Call("hash-u64", ((300, 40), 0), inside="stepped"),
+        Call("add-int8", ((300, 33), 0), inside="stepped", dtype="wider"),
         Call("add-float32", ((4097, 5), 0), initial="rows"),
     ],
     "short": [
@@ -43,6 +48,17 @@ CALLS = {
         Call("add-int8", ((8200, 7), 1), outside="padded", out="given"),
         Call("add-int8", ((8200, 2), 1), outside="padded", out="given"),
         Call("add-int16", ((8200, 31), 1), inside="padded", outside="padded", out="given", reverse=True),
+    ],
+    "batches": [
+        # One run a column; several, the last of which is short; batches that lie apart in shared memory.
+        Call("hash-u64", ((1030, 20, 8), 1), reverse=True, exclusive=True, initial="rows"),
+        Call("hash-u64", ((900, 129, 10), 1), segments="flags"),
+        Call("hash-u64", ((4200, 64, 2), 1), reverse=True),
+        # Results of another size, a map and a finish, a reduction, a loop.
+        Call("add-int8", ((3000, 7, 3), 1), dtype="wider"),
+        Call("fused-both", ((1030, 20, 8), 1), segments="line"),
+        Call("fused-pairs", ((1030, 20, 8), 1), reduce=True),
+        Call("affine-float32-float32", ((1030, 50, 8), 1), order="sequential", inside="offset", out="given"),
     ],
     "walk": [
         Call("hash-u64", ((300, 2000), 0), order="sequential", initial="rows"),

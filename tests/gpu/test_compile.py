@@ -61,6 +61,8 @@ HOT = {
     "uneven short rows": (ops.ADD, ["f4"], (1 << 23, 33), 1, {}),
     "uneven rows of bytes": (ops.ADD, ["i1"], (1 << 20, 200), 1, {}),
     "rows of three": (ops.ADD, ["f4"], (1 << 25, 3), 1, {}),
+    "batches": (ops.ADD, ["f4"], (160_000, 64, 8), 1, {}),
+    "long batches": (ops.ADD, ["f2"], (50_000, 200, 7), 1, {}),
     "few rows": (ops.ADD, ["f4"], (1 << 18,), 0, {}),
     "more rows": (ops.AFFINE, ["f4", "f4"], (1 << 20,), 0, {"kept": 1}),
     "truths": (ops.OR, ["?"], LONG, 0, {}),

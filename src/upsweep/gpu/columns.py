@@ -29,7 +29,16 @@ from upsweep.gpu.shapes.columns import (
     for_turned,
     for_uneven,
 )
-from upsweep.gpu.sharing import begin, element_of, item_of, patch, patches, pitch, places_of_lines, rounded_up
+from upsweep.gpu.sharing import (
+    begin,
+    element_of,
+    heads_of_lines,
+    item_of,
+    patches,
+    pitch,
+    places_of_lines,
+    rounded_up,
+)
 from upsweep.operator import identity_of
 from upsweep.plan import Plan
 
@@ -67,7 +76,7 @@ class Columns(Choice):
         stages, warps = self.shape.stages, self.shape.warps
         parts = warps * self.shape.strips
         heads = self.layout.heads
-        flags = patch(self.shape, heads) if heads is not None and heads.rows[-1] else 0
+        flags = 0 if heads is None else heads_of_lines(self.shape, heads)
         lines = stages * warps * (patches(self.layout, self.shape)[-1] + flags)
         (element, align), (item, item_align) = element_of(plan), item_of(plan)
         align = max(align, item_align, 8)
@@ -159,7 +168,9 @@ def choose(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         elif (
             loose and _are_stretch(layout, columns, STRETCHED) and not (wide and _are_apart(layout, columns))
         ):
-            shape = for_stretch(shape, columns, sum(sizes), alone, wide, item > MANY, layout.bytes > 0)
+            shape = for_stretch(
+                shape, layout.n, columns, sum(sizes), alone, wide, item > MANY, layout.bytes > 0
+            )
         elif shape.lanes == 32 and _are_uneven(layout):
             grain = _grain(layout, 64 * shape.vector, columns)
             if loose and (grain < 4 or (item == 1 and grain < 16)):

@@ -1,7 +1,8 @@
-"""Whether a lane has rows to itself: short axes in registers, or scans in order walked item by item."""
+"""Whether a lane has rows to itself: short axes in registers, batches of few columns, or scans in order walked item by item."""
 
 from __future__ import annotations
 
+from upsweep.gpu import batches
 from upsweep.gpu.choice import Choice
 from upsweep.gpu.demands import light, words
 from upsweep.gpu.layout import Layout
@@ -16,6 +17,8 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice | None:
     """The kernel of a scan that gives its rows to lanes, or None where many lanes sweep the tree."""
     across = _are_neighbours(layout)
     fits = fits_short(layout.n, words(plan, layout), plan.segmented, light(plan))
+    if plan.ahead is None and (made := batches.choose(plan, layout, chip)) is not None:
+        return made
     if across and plan.ahead is None and fits:
         return short(plan, layout, chip)
     if plan.ahead is None and fits and are_dense(plan, layout):

@@ -27,6 +27,8 @@ class Lane:
     size: int
     phase: int
     """The pointer's remainder by 16; below 0 where there is no pointer, and a value travels with the launch."""
+    behind: int = 0
+    """Bytes of an item before those that count."""
 
     @property
     def still(self) -> bool:
@@ -144,7 +146,28 @@ def arrange(
         tuple(row_lane(*x, d) for x, d in zip(starts, plan.accumulators)),
         heads_lane,
     )
-    return _collapse(layout)
+    layout = _collapse(layout)
+    return replace(layout, loads=tuple(map(_spaced, layout.loads)))
+
+
+SPACED = (2, 4, 8, 16)
+
+
+def _spaced(x: Lane) -> Lane:
+    """Neighbours with a gap between them, as in x[:, ::2], as larger items without a gap, of which a part counts: memory hands
+    over the bytes between them anyway, and they come in whole pieces. Each lies within 16 bytes that begin at a multiple of 16:
+    no memory is touched that has no byte of the array. Of a copy (H200), item by item -> so: along axis 0, 250 columns of f4
+    .05 -> .77, 1024 of bf16 .05 -> .92, 300 of bytes .01 -> .50; along the last axis, rows of 40 f4 .82 -> 1.02, of 5000 .59 ->
+    1.00, of 777 i8 .71 -> .97; one row of f4 .86 -> .91, of bf16 .67 -> .91.
+    """
+    if x.still or x.told:
+        return x
+    step = x.rows[-1] if x.rows and x.rows[-1] > x.size else abs(x.along)
+    step = min(step, abs(x.along))
+    if step not in SPACED or step <= x.size or any(place % step for place in (x.along, *x.rows)):
+        return x
+    behind = (x.phase + x.offset) % step
+    return x if behind % x.size else replace(x, size=step, offset=x.offset - behind, behind=behind)
 
 
 def _collapse(layout: Layout) -> Layout:

@@ -46,9 +46,9 @@ def run(
 def steps(whole: Step, room: Callable[[int], View]) -> list[Step]:
     """The launches of a run, one after the other. What one hands to another lies in a room of so many bytes."""
     if whole.plan.order == "sequential" and any_order(whole.plan):
-        # Sweeps along the tree are faster than walks, or as fast. Of a copy (H200), walked -> swept, columns of max f8: 256 .067 ->
-        # .90, 1024 .26 -> .92; of add i4 256 .18 -> .94, 4096 .86 -> .95, 16384 .92 -> .89; of max bf16 4096 .62 -> .89; 12288 rows
-        # along the last axis, add i8 .85 -> .97, max f4 .81 -> .95.
+        # Sweeps along the tree are faster than walks, or as fast. Of a copy (H200), walked -> swept, columns of max f8: 256 .067
+        # -> .90, 1024 .26 -> .92; of add i4 256 .18 -> .94, 4096 .86 -> .95, 16384 .92 -> .89; of max bf16 4096 .62 -> .89; 12288
+        # rows along the last axis, add i8 .85 -> .97, max f4 .81 -> .95.
         whole = whole._replace(plan=replace(whole.plan, order="tree"))
     plan, xs, ys, initial, _ = whole
     parts = divided(plan, xs)
@@ -100,7 +100,9 @@ def _parts(plan: Plan, along: bool, even: bool) -> tuple[Plan, Plan, Plan] | Non
         return None
     if size < reductions.WIDE and not even:
         return None
-    if plan.n * rows * size < reductions.BLOCK[0] or (along and rows >= ROWS):
+    if plan.n * rows * size < reductions.BLOCK[0] or (
+        along and rows >= ROWS and plan.n <= reductions.WHOLE_ROW
+    ):
         return None
     words = sum(-(-d.itemsize // 4) for d in plan.accumulators)
     axis, sums = plan.axis, tuple(plan.accumulators)
@@ -108,6 +110,8 @@ def _parts(plan: Plan, along: bool, even: bool) -> tuple[Plan, Plan, Plan] | Non
         block = reductions.for_even_reduction(max(d.itemsize for d in plan.loads), size)
     else:
         block = reductions.for_reduction(words, along, light(plan))
+    if even and block <= plan.n < 2 * block:
+        block //= 2
     count = plan.n // block
     if count < 2:
         return None

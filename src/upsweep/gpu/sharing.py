@@ -131,6 +131,13 @@ def _list(shape: Shape, size: int) -> int:
     return rounded_up(_runs(shape) * shape.items * size, 16)
 
 
+def heads_of_lines(shape: Shape, heads: Lane) -> int:
+    """Bytes of the heads of a warp's items: of all columns, or a list of words that they share, which may begin within a word."""
+    if heads.rows[-1]:
+        return patch(shape, heads)
+    return rounded_up(_runs(shape) * shape.items + 6, 16) if abs(heads.along) == 1 else 0
+
+
 def _runs(shape: Shape) -> int:
     """Runs of a warp, one below another."""
     return 32 // shape.lanes * shape.strips

@@ -46,8 +46,9 @@ def are_dense(plan: Plan, layout: Layout) -> bool:
     # Rows at a pitch of a multiple of 32 bytes lie in so few banks that lanes wait for each other: f4 of 31 at 32 ran at .42 of a
     # copy so, at .61 row by row (H200).
     apart = all(x.rows[-1] % 32 for x in arrays if _gap(layout, x))
-    uneven = any(forward(x, n).grain() < 16 for x in arrays)
-    long = plan.segmented and n > KNOWN
+    uneven = any(forward(x, n).grain() < 16 or (plan.reduce and x.rows[-1] % 32) for x in arrays)
+    # A head for each item of each row is a byte that a lane reads by itself; of one list for all rows it hits the cache.
+    long = layout.heads is not None and any(layout.heads.rows) and n > KNOWN
     cut = plan.order == "tree" and n > CUT and packing(plan, layout) > 0
     shared = cut and moved_together(layout)
     return (
@@ -117,10 +118,10 @@ class Short(Choice):
         layout, vector = self.layout, self.shape.vector
         n = layout.n
         length = n if self.dense and n <= KNOWN else 0
-        sure = (n - 1) // STEP * STEP if self.dense else 0
+        sure = (n - 1) // STEP * STEP
         numbers = {
             "DIMS": len(layout.dims) - 1, "ITEMS": self.shape.items, "VECTOR": vector, "THREADS": self.threads,
-            "LENGTH": length, "SURE": sure, "MOST": sure + STEP if self.dense else self.shape.items,
+            "LENGTH": length, "SURE": sure, "MOST": sure + STEP,
             "GAP": self.gap if self.dense else 0,
         }  # fmt: skip
 

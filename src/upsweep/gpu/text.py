@@ -47,7 +47,10 @@ def declared(
     for i, (x, dtype, value, moved) in enumerate(
         zip(layout.loads, plan.loads, functions.given(plan), inputs)
     ):
-        types = {"Load": functions.memory_type(dtype), "Value": functions.value_type(value)}
+        memory, size = functions.memory_type(dtype), dtype.itemsize
+        if x.size > size:
+            memory = f"Spaced<{memory}, {x.size // size}, {x.behind // size}>"
+        types = {"Load": memory, "Value": functions.value_type(value)}
         lies = {"still": x.still, "same": bool(x.rows) and x.rows[-1] == 0, "told": told if x.told else -1}
         struct(f"Input<{i}>", types, {**lies, **moved})
         told += x.told

@@ -15,6 +15,7 @@ from upsweep.host import view
 from upsweep.segments import Segments
 from upsweep.torch import averages, filters
 from upsweep.torch.advantages import advantages
+from upsweep.torch.decays import decayed
 from upsweep.torch.neighbours import starts_of
 from upsweep.torch.operands import (
     coefficients,
@@ -57,11 +58,19 @@ def linear_recurrence(
 
     Source: Martin and Cundy, "Parallelizing linear recurrent neural nets over sequence length" (2018).
     """
+    if initial is None and _is_decay(a, b):
+        b = tensor(b)
+        dim = dim_of(axis, dim, b)
+        return decayed(b, float(a), heads_of(segments, b, dim), False, dim, reverse, order)
     a, b = multiplier(a, b)
     dim = dim_of(axis, dim, b)
     start = None if initial is None else rows_of(initial, b, dim)
-    heads = None if segments is None else heads_of(segments, b, dim)
-    return recurrence(a, b, start, heads, dim, reverse, order)
+    return recurrence(a, b, start, heads_of(segments, b, dim), dim, reverse, order)
+
+
+def _is_decay(a: Any, b: Any) -> bool:
+    """Whether a multiplier of real numbers is a number of Python's, which has no gradient."""
+    return type(a) in (int, float) and isinstance(b, Tensor) and b.is_floating_point()
 
 
 def ema(
@@ -131,7 +140,12 @@ def discounted_sum(
     >>> ut.discounted_sum(torch.ones(4), 0.5, torch.tensor([False, True, False, False])).tolist()
     [1.5, 1.0, 1.5, 1.0]
     """
-    weights, r = multiplier(gamma, floating(rewards))
+    r = floating(rewards)
+    if initial is None and _is_decay(gamma, r):
+        dim = dim_of(axis, dim, r)
+        done = None if dones is None or r.numel() == 0 else flags_of(dones, r, dim)
+        return decayed(r, float(gamma), done, True, dim, True, order)
+    weights, r = multiplier(gamma, r)
     dim, dtype = dim_of(axis, dim, r), r.dtype
     start = rows_of(initial, r, dim)
     if dones is None or r.numel() == 0:

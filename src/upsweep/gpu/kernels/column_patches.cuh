@@ -250,4 +250,26 @@ template <int I> using ColumnPatch =
 template <int O> using ResultPatch =
   typename PatchOf<typename Output<O>::Store, Output<O>::grain, Output<O>::pitch, Output<O>::begin, false>::type;
 typedef typename PatchOf<u8, HEADS_GRAIN, HEADS_PITCH, HEADS_BEGIN, false>::type HeadPatch;
-constexpr int WARP_BYTES = HEADS_AT + (HEADS_APART ? HeadPatch::BYTES : 0);
+
+// One list of heads for all columns, in words as they lie in memory: the heads of a warp's items.
+constexpr bool HEADS_LISTED = SEGMENTED && !HEADS_APART && HEADS_MODE == SHIFTED;
+struct HeadList {
+  static constexpr int BYTES = (HEIGHT + 6 + 15) / 16 * 16;
+
+  // The lowest address of these heads; `from` is the first one's.
+  static __device__ __forceinline__ const char* low(const char* from) { return HEADS_FLIP ? from - (HEIGHT - 1) : from; }
+  // Copies the words that have a head of one of so many `items`; the first may have none (`skip`).
+  static __device__ __forceinline__ void load(char* shared, const char* from, i64 items, bool skip, int lane) {
+    const int last = (int)min(items, (i64)HEIGHT) - 1;
+    const char *begin = (const char*)((u64)low(from) & ~3ull);
+    const char *least = HEADS_FLIP ? from - last : from + skip, *most = HEADS_FLIP ? from - skip : from + last;
+#pragma unroll
+    for (int c = lane; c < HEIGHT / 4 + 2; c += 32)
+      if (begin + 4 * c + 3 >= least && begin + 4 * c <= most) copy_async<4>(shared + 4 * c, begin + 4 * c);
+  }
+  // Whether a segment starts at item i.
+  static __device__ __forceinline__ bool head(const char* shared, const char* from, int i) {
+    return shared[((u64)low(from) & 3) + (HEADS_FLIP ? HEIGHT - 1 - i : i)] != 0;
+  }
+};
+constexpr int WARP_BYTES = HEADS_AT + (HEADS_APART ? HeadPatch::BYTES : HEADS_LISTED ? HeadList::BYTES : 0);

@@ -44,7 +44,10 @@ struct Worker : Mover {
 #pragma unroll
         for (int s = 0; s < SUBS; s++) {
           i64 i = j + s * ITEMS + lane;
-          bool head = lane < ITEMS && i >= p.heads_first && i < p.n && heads_of(p, at, i)[0] != 0;
+          bool head = lane < ITEMS && i >= p.heads_first && i < p.n;
+          if constexpr (HEADS_LISTED)
+            head = head && HeadList::head(patch(k) + HEADS_AT, heads_of(p, at, first(at)), strip * LINES + s * ITEMS + lane);
+          else head = head && heads_of(p, at, i)[0] != 0;
           u32 found = __ballot_sync(FULL, head);
           if (s == sub) bits = found;
         }

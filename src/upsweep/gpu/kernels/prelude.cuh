@@ -25,6 +25,12 @@ template <class T, class U> inline constexpr bool same = false;
 template <class T> inline constexpr bool same<T, T> = true;
 template <class T> inline constexpr bool is_complex = same<T, c64> || same<T, c128>;
 
+// An item of COUNT neighbours in memory, of which one counts.
+template <class T, int COUNT, int AT> struct alignas(COUNT * sizeof(T)) Spaced { T item[COUNT]; };
+template <class T> inline constexpr bool is_spaced = false;
+template <class T, int COUNT, int AT> inline constexpr bool is_spaced<Spaced<T, COUNT, AT>> = true;
+template <class T, int COUNT, int AT> __device__ __forceinline__ T counting(const Spaced<T, COUNT, AT>& x) { return x.item[AT]; }
+
 constexpr int log2_of(int x) { return x <= 1 ? 0 : 1 + log2_of(x / 2); }
 constexpr int max_of(int a, int b) { return a > b ? a : b; }
 
@@ -38,6 +44,7 @@ template <class From> __device__ __forceinline__ f32 before_narrow(From x) {
 // A cast as C++ casts. Narrow floats go through float and are rounded once, to nearest even.
 template <class To, class From> __device__ __forceinline__ To convert(From x) {
   if constexpr (same<To, From>) return x;
+  else if constexpr (is_spaced<From>) return convert<To>(counting(x));
   else if constexpr (same<From, b8>) return convert<To>(x.bits != 0);
   else if constexpr (same<From, f16>) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x.bits)); return convert<To>(r); }
   else if constexpr (same<From, bf16>) return convert<To>(__uint_as_float((u32)x.bits << 16));

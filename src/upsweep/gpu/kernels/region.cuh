@@ -48,7 +48,7 @@ template <int LANES, int N> struct Region {
   // Starts the copies of the items from j on; the caller commits them.
   __device__ __forceinline__ void load(const Params& p, u64 row, i64 j) const {
     each<INPUTS>([&](auto i) { if constexpr (!Input<i.value>::still) load_slab<i.value>().template load<Input<i.value>::again>(in<i.value>(p, row), j); });
-    if constexpr (SEGMENTED) head_slab().load(heads(p, row), HEADS_BITS ? j / N : j);
+    if constexpr (SEGMENTED) head_slab().template load<HEADS_AGAIN>(heads(p, row), HEADS_BITS ? j / N : j);
   }
 
   static __device__ __forceinline__ void fetch_items(const Params& p, u64 row, i64 j, int count, int lane) {

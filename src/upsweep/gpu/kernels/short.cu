@@ -2,29 +2,18 @@
 // axis: then nothing is shared and nobody waits. Or they lie one behind another (BEHIND): then a block copies its stretch of memory
 // as it lies, in whole pieces of 16 bytes, by way of shared memory.
 #include "params.cuh"
-#include "memory.cuh"
+#include "stretch.cuh"
 #include "thread.cuh"
 
-// A block's stretch of one array. It begins in shared memory as it does in a piece of global memory. Rows may lie apart (GAP), and
-// come with what lies between them, which stays as it is where they go.
-template <class T> struct Stretch {
-  char *shared, *from;
-  int bytes, pitch, row;  // of the stretch, from row to row, and of a row
+// Rows that may lie apart (GAP), and come with what lies between them, which stays as it is where they go.
+template <class T> struct Rows : Stretch<T> {
+  int pitch, row;  // from row to row, and of a row
+  using Stretch<T>::shared;
+  using Stretch<T>::from;
+  using Stretch<T>::bytes;
+  using Stretch<T>::shift;
 
-  __device__ __forceinline__ int shift() const { return (int)((u64)from & 15); }
-  // Calls move(at) for each piece of 16 bytes, which begins `at` bytes behind the start of the array's part.
-  template <class F> __device__ __forceinline__ void each_piece(F&& move) const {
-#pragma unroll 4
-    for (int at = 16 * threadIdx.x - shift(); at < bytes; at += 16 * THREADS) move(at);
-  }
-  __device__ __forceinline__ void load() const {
-    each_piece([&](int at) { copy_piece_async(shared_address(shared + shift() + at), from + at, min(bytes - at, 16)); });
-  }
-  __device__ __forceinline__ void store() const {
-    each_piece([&](int at) { if (at >= 0 && at + 16 <= bytes) store_streaming(from + at, *(const uint4*)(shared + shift() + at)); });
-    each_end<sizeof(T), THREADS>(threadIdx.x, shift(), 0, bytes, [&](int at) { *(T*)(from + at) = *(const T*)(shared + shift() + at); });
-  }
-  // The same of rows that lie apart: words that are a row's as a whole, by neighbours, and of others the bytes that are a row's.
+  // Stores words that are a row's as a whole, by neighbours, and of others the bytes that are a row's.
   // Halves go one by one: bf16 of 17 ran at .54 of a copy in words, so at .66, of 33 .59 and .66, of 100 .697 and .696 (H200).
   __device__ __forceinline__ void store_rows() const {
     constexpr int WORD = sizeof(T) == 2 ? 2 : 4;
@@ -62,13 +51,13 @@ struct Thread {
   __device__ __forceinline__ bool has(int k) const { return k < SURE || (k < MOST && k < n()); }
   __device__ __forceinline__ i64 existing(i64 column) const { return BEHIND ? min(column, p.columns - 1) : column; }
   // The stretch of an array, and the lane's part of it.
-  template <class T, class M> __device__ __forceinline__ Stretch<T> stretch(char* base, const Strides& s, i64 across) const {
+  template <class T, class M> __device__ __forceinline__ Rows<T> stretch(char* base, const Strides& s, i64 across) const {
     const int size = n() * (int)sizeof(T), pitch = M::apart ? (int)across : size;
     i64 first = column - threadIdx.x * VECTOR, rows = min(p.columns - first, (i64)(THREADS * VECTOR));
     char* from = base + row_offset(p, s, row) + first * pitch - (M::flip ? size - (int)sizeof(T) : 0);
-    return {shared + M::at * n() + (16 + GAP * THREADS * VECTOR) * M::place, from, ((int)rows - 1) * pitch + size, pitch, size};
+    return {{shared + M::at * n() + (16 + GAP * THREADS * VECTOR) * M::place, from, ((int)rows - 1) * pitch + size}, pitch, size};
   }
-  template <class T> __device__ __forceinline__ char* own(const Stretch<T>& s) const {
+  template <class T> __device__ __forceinline__ char* own(const Rows<T>& s) const {
     return s.shared + s.shift() + threadIdx.x * VECTOR * s.pitch;
   }
   template <int I> __device__ __forceinline__ auto in() const {
@@ -101,7 +90,7 @@ struct Thread {
     const char* from = p.in[I] + row_offset(p, s, row) + (SAME ? 0 : column * (i64)sizeof(Load));
     struct alignas(N * sizeof(Load)) Run { Load x[N]; } part[ITEMS];
 #pragma unroll
-    for (int k = 0; k < ITEMS; k++, from += s.along) if (k < n()) part[k] = load_item<Run, GRAIN>(from);
+    for (int k = 0; k < ITEMS; k++, from += s.along) if (has(k)) part[k] = load_item<Run, GRAIN>(from);
 #pragma unroll
     for (int k = 0; k < ITEMS; k++)
 #pragma unroll
@@ -149,7 +138,7 @@ struct Thread {
       struct alignas(sizeof(Store)) Run { Store x[VECTOR]; } part;
 #pragma unroll
       for (int v = 0; v < VECTOR; v++) part.x[v] = convert<Store>(get<O>(y[v][k]));
-      if (REDUCE ? k == n() - 1 : k < n()) {
+      if (REDUCE ? k == n() - 1 : has(k)) {
         if (!BEHIND || column + VECTOR <= p.columns) store_item<Run, GRAIN>(to, part);
         else
 #pragma unroll
@@ -190,7 +179,7 @@ struct Thread {
     const char* from = p.heads + row_offset(p, p.heads_strides, row) + existing(column + v) * p.heads_column;
     u32 bits = 0;
 #pragma unroll
-    for (int k = 1; k < ITEMS; k++) if (k < n()) bits |= (from[k * p.heads_strides.along] != 0 ? 1u : 0u) << k;
+    for (int k = 1; k < ITEMS; k++) if (has(k)) bits |= (from[k * p.heads_strides.along] != 0 ? 1u : 0u) << k;
     return bits;
   }
 

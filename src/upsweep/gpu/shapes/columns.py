@@ -48,14 +48,14 @@ WIDE_ITEMS, WIDE_REGISTERS = {3: 32, 4: 16}, 128
 """Items of a lane in eight warps, which have a multiprocessor to themselves, by the words that are read of an item, of items of
 more than two words; and the registers that they may take. Lower tiles look back more often than columns of such items can. Of a
 copy (H200), 8 items in two blocks -> so: 4096 columns of recurrences of f8 .73 -> .91, within segments .66 -> .85, with f4
-coefficients .53 -> .92, of c8 .66 -> .88, of c16 .27 -> .80, of argmax of f4 .66 -> .91, of f8 .73 -> .91, of matrices .72 -> .90,
-of three f4 .61 -> .76, of six .38 -> .79; 2 columns of recurrences of f8 .37 -> .64, 8 .51 -> .64, of argmax of f4 .49 -> .72,
-.54 -> .71."""
+coefficients .53 -> .92, of c8 .66 -> .88, of c16 .27 -> .80, of argmax of f4 .66 -> .91, of f8 .73 -> .91, of matrices .72 ->
+.90, of three f4 .61 -> .76, of six .38 -> .79; 2 columns of recurrences of f8 .37 -> .64, 8 .51 -> .64, of argmax of f4 .49 ->
+.72, .54 -> .71."""
 
 WIDE_STRETCHED = 96
 """The most columns of such items whose lines are moved as one stretch, where they begin within sectors. Of a copy (H200), line by
-line -> so: 33 columns of three f4 .13 -> .43, of matrices .35 -> .42, 65 .39 -> .40 and .51 -> .60, 101 .46 -> .26 and .57 -> .48;
-but 64, whose lines begin at sectors, of recurrences of f8 .65 -> .58, of matrices .73 -> .63."""
+line -> so: 33 columns of three f4 .13 -> .43, of matrices .35 -> .42, 65 .39 -> .40 and .51 -> .60, 101 .46 -> .26 and .57 ->
+.48; but 64, whose lines begin at sectors, of recurrences of f8 .65 -> .58, of matrices .73 -> .63."""
 
 HEADS = 32
 """The most items of a lane whose heads are bits of one word."""
@@ -103,7 +103,7 @@ HALVES_WIDE = 1000
 LITTLE = 4
 """An input of columns does not decide how wide lines are, if it is so many times narrower than the widest one, or more."""
 
-NARROW = 8192
+NARROW = 256
 """Items of all columns from which fewer columns than lanes share a warp."""
 
 
@@ -129,7 +129,7 @@ def for_columns(
 
 
 def for_stretch(
-    shape: Shape, columns: int, size: int, single: bool, wide: bool, many: bool, ragged: bool
+    shape: Shape, n: int, columns: int, size: int, single: bool, wide: bool, many: bool, ragged: bool
 ) -> Shape:
     """Tiles of some 32 KiB, of lines with all columns, `size` bytes a column. Where several lanes share a column of `single`
     words of two bytes or more, tiles are twice as high, and a block is alone. Those of `wide` items are as high as their memory
@@ -140,7 +140,8 @@ def for_stretch(
         return replace(shape, vector=sets, stretch=columns, loose=True)
     items, warps, room, blocks = shape.items, shape.warps, STRETCH, shape.blocks
     items = min(items, MANY_STRETCHED) if many else items
-    if single and size > 1 and shape.lanes < 32:
+    low = n <= items * warps * (32 // shape.lanes)
+    if single and size > 1 and shape.lanes < 32 and not low:
         items, room, blocks = 2 * items, 2 * room, 1
     elif items * warps * columns * size > room and sets > 2 and not ragged:
         warps = max(1, warps // 2)
@@ -149,7 +150,7 @@ def for_stretch(
     if sets > 1:
         blocks = max(2, BLOCKS[warps] * (warps + 2) // (warps + 2 * sets))
     tile = items * warps * (32 // shape.lanes) * columns * size
-    strips = min(STRIPS, power_of_two_below(room // tile))
+    strips = min(STRIPS, power_of_two_below(room // tile), power_of_two(-(-n * columns * size // tile)))
     return replace(
         shape, items=items, warps=warps, vector=sets, strips=strips, blocks=blocks, stretch=columns, loose=True
     )  # fmt: skip

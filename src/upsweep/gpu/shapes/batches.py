@@ -1,0 +1,44 @@
+"""The shapes of batches of few columns."""
+
+from __future__ import annotations
+
+from upsweep.gpu.shapes import SEVERAL, Shape, items_for, power_of_two
+
+BATCHED_ROWS = 8192
+"""Columns of all batches from which lanes walk down a column each. Of a copy (H200), lanes sharing columns -> so: 7 x 3 f4 .31 ->
+.90, 50 x 8 bytes .43 -> .96, 33 x 65 i8 .42 -> .90, 200 x 7 bf16 .38 -> .91, 300 x 2 f4 .36 -> .82, a Python operator 33 x 65 .19
+-> .91, a recurrence of f8, reduced, 50 x 8 .29 -> .85."""
+
+WALKING = (4, 8, 2, 1)
+"""Warps of a block, the best first where as many lanes are idle. Of a copy (H200), by tiles of columns -> in one warp: 500 x 2 f4
+.57 -> .78, 512 x 16 .79 -> .88, 700 x 4 .62 -> .65, 300 x 2 f8 .35 -> .61."""
+
+LEAST = 96
+"""Bytes of the narrowest array that a lane moves, and the most columns that it walks down for them. Of a copy (H200), 28 bytes ->
+96: 7 x 3 bf16 .70 -> .77, bytes .53 -> .57, 50 x 7 bytes .82 -> .92, 7 x 3 f4 .92 -> .90."""
+
+MOST_COLUMNS = 8
+
+NEAR = 16
+"""The most bytes of a line of batches that lie apart in shared memory. Of a copy (H200), one behind another -> apart: 64 x 2 f4
+.44 -> .91, 256 x 4 .68 -> .91, 64 x 2 bf16 .23 -> .93, 128 x 12 bytes .58 -> .90; but 128 x 8 f4 .92 -> .89, 64 x 8 f8 .94 ->
+.89."""
+
+
+def for_batches(
+    n: int, columns: int, words: int, whole: bool, size: int, smallest: int, shared: int
+) -> Shape | None:
+    """The shape for batches whose items have `size` bytes in all arrays, and `words` registers, or None where no two blocks of
+    them fit a multiprocessor. `whole`: a lane may hold a column of more items than one of a long column."""
+    vector = min(MOST_COLUMNS, power_of_two(-(-LEAST // (n * smallest))))
+    fitting = [
+        warps
+        for warps in WALKING
+        if columns <= 32 * warps and 32 * warps * vector * n * size <= shared // 2 - 2048
+    ]
+    if not fitting:
+        return None
+    warps = max(fitting, key=lambda warps: 32 * warps // columns * columns / warps)
+    # A run that few items are left for takes as long as another.
+    run = n if whole and n * words <= SEVERAL else min(n, items_for(words))
+    return Shape(power_of_two(max(2, run)), warps, 1, vector=vector)
