@@ -17,6 +17,7 @@ from upsweep.gpu.arrays import scratch
 from upsweep.gpu.demands import any_order, light
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.shapes import ROWS, reductions
+from upsweep.gpu.shapes.walks import WALKED
 from upsweep.gpu.view import View
 from upsweep.plan import Plan
 
@@ -45,11 +46,8 @@ def run(
 
 def steps(whole: Step, room: Callable[[int], View]) -> list[Step]:
     """The launches of a run, one after the other. What one hands to another lies in a room of so many bytes."""
-    if whole.plan.order == "sequential" and any_order(whole.plan):
-        # Sweeps along the tree are faster than walks, or as fast. Of a copy (H200), walked -> swept, columns of max f8: 256 .067
-        # -> .90, 1024 .26 -> .92; of add i4 256 .18 -> .94, 4096 .86 -> .95, 16384 .92 -> .89; of max bf16 4096 .62 -> .89; 12288
-        # rows along the last axis, add i8 .85 -> .97, max f4 .81 -> .95.
-        whole = whole._replace(plan=replace(whole.plan, order="tree"))
+    if _sweeps(whole.plan, whole.xs):
+        whole = whole._replace(plan=_swept(whole.plan))
     plan, xs, ys, initial, _ = whole
     parts = divided(plan, xs)
     if parts is None:
@@ -68,9 +66,26 @@ def steps(whole: Step, room: Callable[[int], View]) -> list[Step]:
     return [first, Step(of_sums, sums, starts, initial, None), Step(rest, tails, ys, starts, None)]
 
 
+def _sweeps(plan: Plan, xs: Sequence[View]) -> bool:
+    """Whether a scan in order is swept along the tree, which has its bits: rows along memory, and columns that are few."""
+    if plan.order == "tree" or not any_order(plan):
+        return False
+    return prod(plan.row_shape) < WALKED or _are_along(plan, xs)
+
+
+# Launches are known by their plan, so that it must be the same one in each call.
+@lru_cache(4096)
+def _swept(plan: Plan) -> Plan:
+    return replace(plan, order="tree")
+
+
+def _are_along(plan: Plan, xs: Sequence[View]) -> bool:
+    return all(abs(x.strides[plan.axis]) == x.dtype.itemsize for x in xs)
+
+
 def divided(plan: Plan, xs: Sequence[View]) -> tuple[Plan, Plan, Plan] | None:
     """The parts of a reduction of rows that are long, and lie along memory or side by side; else None."""
-    along = all(abs(x.strides[plan.axis]) == x.dtype.itemsize for x in xs)
+    along = _are_along(plan, xs)
     if not plan.reduce or not (along or _side_by_side(xs)):
         return None
     return _parts(plan, along, along and all(_is_even(plan, x) for x in xs))

@@ -31,6 +31,11 @@ STAGE_OF_WALK = 8192
 NEIGHBOURS = {1: 4, 2: 2, 4: 2}
 """Rows of a lane by the size of an item: lines of 256 bytes in (32, 2048, 4096) f4 ran at .98 of a copy, of 128 at .93."""
 
+WALKED = 16384
+"""Columns from which a scan in order is walked though a sweep along the tree has its bits. Of a copy (H200), walked -> swept,
+columns of max f8: 256 .067 -> .90, 1024 .26 -> .92; of add i4 256 .18 -> .94, 4096 .86 -> .95, 16384 .92 -> .89; of max bf16 4096
+.62 -> .89; 51712 of bytes .79 -> .66; 12288 rows along the last axis, add i8 .85 -> .97, max f4 .81 -> .95."""
+
 VECTOR_ROWS = 8192
 """Rows from which a lane takes several narrow ones."""
 
