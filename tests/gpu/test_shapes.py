@@ -53,6 +53,9 @@ CHOICES = [
     (["f4"], (1 << 20, 2), 0, "columns", False, False),
     (["f4"], (5000, 2, 2), 1, "batches", False, False),
     (["f4"], (4000, 2, 2), 1, "rows", False, False),
+    (["f4"], (50_000, 200, 7), 1, "batches", False, False),
+    (["f4"], (50_000, 900, 7), 1, "columns", False, False),
+    (["f4"], (50_000, 20, 129), 1, "short", False, False),
     (["f4"], (1 << 20, 3), 1, "short", False, False),
     (["f4"], (1 << 20, 4), 1, "rows", False, False),
     (["f4"], (5000, 3), 1, "rows", False, False),
@@ -601,6 +604,43 @@ def test_the_cache_is_asked_for_the_ends_of_rows_of_results_that_touch_no_other(
 def test_few_rows_take_several_warps_each(rows, warps):
     _, choice = chosen((ops.ADD, ["f4"], (rows, 1000), 1, {}))
     assert (choice.shape.warps, choice.shape.together) == (warps, rows <= 528)
+
+
+@pytest.mark.parametrize("arch", [80, 86, 90])
+@pytest.mark.parametrize("dtype", ["i1", "f4", "f8", "c16"])
+@pytest.mark.parametrize(
+    ("n", "columns"), [(7, 3), (33, 65), (64, 2), (128, 128), (300, 2), (300, 100), (900, 7)]
+)
+def test_batches_fill_half_of_a_multiprocessor_at_most_and_none_is_left(n, columns, dtype, arch):
+    plan, choice = chosen((ops.ADD, [dtype], (20_001, n, columns), 1, {}), arch)
+    if choice.kernel != "batches":
+        assert n * columns * np.dtype(dtype).itemsize > shapes.chip(arch).shared // 64
+        return
+    assert 2 * choice.shared_bytes(plan) <= shapes.chip(arch).shared
+    assert choice.grid(lambda: 1) * (choice.threads // choice.columns) * choice.shape.vector >= 20_001
+
+
+@pytest.mark.parametrize(
+    ("strides", "phase", "size", "behind"),
+    [
+        ((4000, 8), 0, 8, 0),
+        ((4000, 8), 4, 8, 4),
+        ((4000, 16), 8, 16, 8),
+        ((4004, 8), 0, 4, 0),
+        ((4000, 12), 0, 4, 0),
+        ((4000, 8), 2, 4, 0),
+        ((8, 4000), 0, 8, 0),
+        ((4, 16), 0, 4, 0),
+    ],
+)
+def test_neighbours_with_a_gap_are_larger_items_that_begin_at_multiples_of_their_size(
+    strides, phase, size, behind
+):
+    f4 = np.dtype("f4")
+    plan = Plan(ops.ADD, (f4,), (f4,), (f4,), (250, 250), 0)
+    x = arrange(plan, [(strides, phase)], [(c_strides((250, 250), 4), 0)], [], None).loads[0]
+    assert (x.size, x.behind) == (size, behind)
+    assert (x.phase + x.offset) % size == (0 if size > 4 else phase % size)
 
 
 def test_a_column_of_as_many_tiles_as_tickets_count():

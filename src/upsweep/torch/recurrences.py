@@ -69,8 +69,11 @@ def linear_recurrence(
 
 
 def _is_decay(a: Any, b: Any) -> bool:
-    """Whether a multiplier of real numbers is a number of Python's, which has no gradient."""
-    return type(a) in (int, float) and isinstance(b, Tensor) and b.is_floating_point()
+    """Whether a multiplier of real numbers is a number of Python's, which has no gradient, and which every float32 holds."""
+    return type(a) in (int, float) and abs(a) <= _LARGEST and isinstance(b, Tensor) and b.is_floating_point()
+
+
+_LARGEST = torch.finfo(torch.float32).max
 
 
 def ema(

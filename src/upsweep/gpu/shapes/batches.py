@@ -9,6 +9,9 @@ BATCHED_ROWS = 8192
 .90, 50 x 8 bytes .43 -> .96, 33 x 65 i8 .42 -> .90, 200 x 7 bf16 .38 -> .91, 300 x 2 f4 .36 -> .82, a Python operator 33 x 65 .19
 -> .91, a recurrence of f8, reduced, 50 x 8 .29 -> .85."""
 
+BATCH_COLUMNS = 128
+"""The most columns of a batch: lanes hold short columns of wider ones in registers at .94 of a copy and more."""
+
 WALKING = (4, 8, 2, 1)
 """Warps of a block, the best first where as many lanes are idle. Of a copy (H200), by tiles of columns -> in one warp: 500 x 2 f4
 .57 -> .78, 512 x 16 .79 -> .88, 700 x 4 .62 -> .65, 300 x 2 f8 .35 -> .61."""
@@ -34,7 +37,7 @@ def for_batches(
     fitting = [
         warps
         for warps in WALKING
-        if columns <= 32 * warps and 32 * warps * vector * n * size <= shared // 2 - 2048
+        if columns <= min(32 * warps, BATCH_COLUMNS) and 32 * warps * vector * n * size <= shared // 2 - 2048
     ]
     if not fitting:
         return None
