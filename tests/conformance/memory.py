@@ -43,6 +43,8 @@ def place(layout: str, shape: tuple[int, ...], dtype: np.dtype, aligned: bool) -
         offset += size if aligned else size + 1
     if shape and layout == "stepped":
         strides[-1] *= 2
+        # In odd shapes the items are the second ones of their pairs.
+        offset += size * (shape[-1] % 2)
     if layout == "backwards":
         offset += sum((n - 1) * s for n, s in zip(shape, strides) if n)
         strides = [-s for s in strides]
