@@ -39,7 +39,7 @@ class Segments:
 
 
 def checked(segments: Any) -> Segments | None:
-    """The argument `segments=`, which must be None or one of the spellings below."""
+    """The argument `segments=`; an error where it is neither None nor one of the spellings below."""
     if segments is None or isinstance(segments, Segments):
         return segments
     raise SegmentError(
