@@ -198,7 +198,7 @@ def _feed_forward(xp: Any, b: Sequence[complex], x: Any) -> Any:
     if known and x.dtype == np.float64:
         return known.feed_forward([c.real for c in b], x)
     y, n = xp.empty_like(x), x.shape[-1]
-    step = max(1, (_NEAR if xp is np else _PIECE) * n // max(1, math.prod(x.shape)))
+    step = max(1, (_AT_ONCE_NEAR if xp is np else _AT_ONCE) * n // max(1, math.prod(x.shape)))
     for lo in range(0, n, step):
         hi = min(n, lo + step)
         y[..., lo:hi] = _times(xp, b[0], x[..., lo:hi])
@@ -209,11 +209,11 @@ def _feed_forward(xp: Any, b: Sequence[complex], x: Any) -> Any:
     return y
 
 
-_PIECE = 1 << 20
-"""Items at once: 2^22 of them then take a third of the time, because intermediate memory is used again."""
-_NEAR = 1 << 16
-"""Items at once where NumPy computes: they stay in a near cache. ns an item, one thread, AMD, loaded, 16 coefficients, by 2^14,
-2^16, 2^17, 2^20 at once: a row of 10^6 13, 11, 12, 16, 1000 rows of 1000 30, 23, 22, 31.
+_AT_ONCE = 1 << 20
+"""Items that are summed at once: 2^22 of them then take a third of the time, because intermediate memory is used again."""
+_AT_ONCE_NEAR = 1 << 16
+"""Items that are summed at once where NumPy computes: they stay in a near cache. ns an item, one thread, AMD, loaded, 16
+coefficients, by 2^14, 2^16, 2^17, 2^20 at once: a row of 10^6 13, 11, 12, 16, 1000 rows of 1000 30, 23, 22, 31.
 """
 
 
