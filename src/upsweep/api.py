@@ -48,7 +48,7 @@ def scan(
             scalars (of two tuples of scalars for a tuple of arrays). The left operand is always the earlier one.
         axis: the axis to scan along; it may be left out for 1-D input only.
         exclusive: leave the item itself out of its prefix. The first result is `initial` or the identity.
-        reverse: scan from the end: flip, scan, flip. The left operand is the prefix so far.
+        reverse: scan from the end: flip, scan, flip. The left operand is the result so far.
         initial: the value before the first item, of the accumulator's dtype: a scalar or an array with one value a row (the
             shape without the axis); a tuple of these for a tuple of arrays. Every segment starts from it.
         dtype: the dtype to compute and return, one for all or a tuple. By default that of the input, where floats
