@@ -17,7 +17,7 @@ import numpy as np
 
 import upsweep as up
 from upsweep import cpu
-from upsweep.cpu import again, array_loops, groups, launch, shipped, strips
+from upsweep.cpu import again, array_loops, groups, launch, shipped, strips, tables
 from upsweep.cpu import compile as compiler
 from upsweep.cpu.code import Unit, address
 from upsweep.cpu.codes import codes_of, members
@@ -94,6 +94,7 @@ def units() -> list[Unit]:
 
     with (
         patch.object(launch, "address", note),
+        patch.object(tables, "address", note),
         patch.object(strips, "address", note),
         patch.object(groups, "address", note),
         patch.object(groups, "callable_at", lambda *_: lambda *_: 0),

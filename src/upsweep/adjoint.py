@@ -51,7 +51,9 @@ def recurrence_gradients(
 
 
 def known_gradients(g: Any, a: Any, h: Any, *, axis: int, reverse: bool) -> recall.Known | None:
-    """What runs such calls, as `recall.known` says; it gives the gradients of b and a."""
+    """The function that runs calls of `recurrence_gradients` like this one, as `recall.known` gives it. Its results are the
+    gradients of b and of a.
+    """
     return recall.known(_likeness((g, a, h), None, axis, reverse))
 
 
@@ -94,7 +96,7 @@ def gradients_at_once(
 
     Args:
         g, a, before: real arrays as there; before has h[t-1] at t, and anything where a segment starts.
-        start: what stands before a segment, broadcast to g; a number or an array of the accumulator's dtype.
+        start: the state before a segment, broadcast to g; a number or an array of the accumulator's dtype.
         starts: where segments start in the direction of the recurrence, broadcast to g; None for the first item alone.
         axis, reverse, order, segments: of the recurrence.
 
@@ -123,7 +125,7 @@ def _scanned(
     given: tuple[Any, ...], enter: Callable[..., Any], leave: Callable[..., Any], count: int, axis: int, reverse: bool,
     order: str, segments: Segments | None,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """The `count` gradients that `leave` makes, of the last ones of a and b."""
+    """The `count` gradients that `leave` makes: of a and b, or of b alone."""
     like = (
         leave,
         recall.seen(given),
@@ -141,7 +143,7 @@ def _scan(
     given: tuple[Any, ...], enter: Callable[..., Any], leave: Callable[..., Any], count: int, axis: int, reverse: bool,
     order: str, segments: Segments | None,
 ) -> tuple[Any, Ran | None]:  # fmt: skip
-    """The same, and what ran."""
+    """The gradients that `leave` makes, and the call that ran."""
     rule, g = RULES[order], given[0]
     on, like = engines.load(engines.choose(given)), (given[1], g)[-count:]
     out = tuple([on.give(g, on.empty(g, tuple(g.shape), dtype_of(x.dtype))) for x in like])
@@ -157,7 +159,7 @@ def recurrence_gradient(
 ) -> Any:
     """The gradient of b from the gradient g of `h = linear_recurrence(a, b)`: `db[t] = g[t] + a[t+1] db[t+1]`, into `out`.
 
-    What comes to an item, `a[t+1] db[t+1]`, is the sum of what the items behind it hand on: nothing is read an item ahead.
+    Each item hands `a[t] db[t]` on to the item before it. So nothing is read an item ahead.
 
     >>> import numpy as np
     >>> g, a = np.ones(3), np.array([0.5, 0.5, 0.5])
@@ -221,7 +223,9 @@ def _leave_loop_from(s, g, a, before, start, first, index):
 
 
 class _Rule(NamedTuple):
-    """How one scan makes the gradients: of a and b, or of b alone. A segment starts where flags say so, or at one item."""
+    """The map, finish and operator by which one scan makes the gradients, of a and b or of b alone. A segment starts where flags
+    say so, or at one item.
+    """
 
     op: Operator
     exclusive: bool

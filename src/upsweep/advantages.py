@@ -40,8 +40,10 @@ def gradients(
     g: Any, over: Any, gamma: float, lam: float, *, every: bool, own: bool, other: bool, negative: bool, ends: Segments | None,
     axis: int, order: str, out: Any,
 ) -> None:  # fmt: skip
-    """The gradients from that of advantages into `out`, an array or two: s, or -s where it is to be `negative`, if `own` asks for
-    it, and then the `other` one: that of `after` if `every` item has a value after it, else that of v."""
+    """Gradients from the gradient of the advantages, into `out`, an array or two. `own` asks for s, which is the gradient of the
+    rewards, or for -s where it is to be `negative`. `other` asks for a second one: the gradient of `after` if `every` item has a
+    value after it, else the gradient of v.
+    """
     api.scan(
         (g, gamma, gamma * lam, -1.0 if negative else 1.0, over), ops.AFFINE, map=_gradient, finish=_FINISHES[every][own, other],
         axis=axis, exclusive=True, dtype=accumulator(dtype_of(g.dtype)), segments=ends, order=order, out=out,
@@ -49,18 +51,19 @@ def gradients(
 
 
 def _worth(r, v, gamma, decay, after, over, last, index):
-    """What the state of an item is worth to the item before, its value and so much of its advantage, from what the state behind
-    it is worth."""
+    """The map from the worth of the state behind an item to the worth of the item's own state for the item before it: its value
+    and a share of its advantage.
+    """
     return decay, gamma * v + decay * (r + gamma * after - v if index == last and not over else r - v)
 
 
 def _advantage(worth, r, v, gamma, decay, after, over, last, index):
-    """What the reward, and what the state behind an item is worth, are above its value."""
+    """The advantage of an item: the reward, and the worth of the state behind it, less its value."""
     return (r + gamma * after - v if index == last and not over else r - v) + worth[1]
 
 
 def _surprise(r, v, gamma, decay, after, over):
-    """What an item adds to the advantage behind it, of which `decay` counts: nothing comes after the end of an episode."""
+    """The map from the advantage behind an item to the item's own. Nothing comes after the end of an episode."""
     return decay, r - v if over else r + gamma * after - v
 
 
@@ -69,7 +72,7 @@ def _state(prefix):
     return prefix[1]
 
 
-# What comes to an item is s[t-1].
+# The state that comes to an item is s[t-1].
 
 
 def _gradient(g, gamma, decay, sign, over):

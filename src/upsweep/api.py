@@ -37,9 +37,9 @@ def scan(
 ) -> Any:
     """All prefixes of a sequence under an associative operator.
 
-    `inclusive[i] = initial ⊕ x[0] ⊕ ... ⊕ x[i]`, `exclusive[i]` the same up to `x[i-1]`; the order of evaluation is the
-    canonical tree (see `upsweep.tree`), so that the result has the same bits on every machine and engine, and
-    `inclusive[i]` those of `reduce(x[:i+1])`.
+    `inclusive[i] = initial ⊕ x[0] ⊕ ... ⊕ x[i]`, and `exclusive[i]` ends with `x[i-1]`. The order of evaluation is the canonical
+    tree (see `upsweep.tree`). So the result has the same bits on every machine and engine, and `inclusive[i]` has the bits of
+    `reduce(x[:i+1])`.
 
     Args:
         xs: an array, or a tuple of arrays of one shape that together are one sequence of tuples, or a structured
@@ -48,9 +48,9 @@ def scan(
             scalars (of two tuples of scalars for a tuple of arrays). The left operand is always the earlier one.
         axis: the axis to scan along; it may be left out for 1-D input only.
         exclusive: leave the item itself out of its prefix. The first result is `initial` or the identity.
-        reverse: scan from the end: flip, scan, flip. The left operand is what is already scanned.
-        initial: what stands before the first item, of the accumulator's dtype: a scalar or an array with one value a
-            row (the shape without the axis); a tuple of these for a tuple of arrays. Every segment starts from it.
+        reverse: scan from the end: flip, scan, flip. The left operand is the result so far.
+        initial: the value before the first item, of the accumulator's dtype: a scalar or an array with one value a row (the
+            shape without the axis); a tuple of these for a tuple of arrays. Every segment starts from it.
         dtype: the dtype to compute and return, one for all or a tuple. By default that of the input, where floats
             narrower than float32 are summed in float32 and rounded once. Integers wrap.
         out: where to put the result (a tuple for a tuple of arrays); it may be the input itself.
@@ -58,21 +58,22 @@ def scan(
         order: "tree" for the canonical tree, or "sequential" for the loop `y[i] = y[i-1] ⊕ x[i]` from `initial`, whose bits
             are those of `np.add.accumulate`, wherever a sequence is cut and continued. It is parallel over rows only: the
             faster order for many rows, a slow one for a single long row.
-        map: a function that makes what is scanned out of the items of all arrays: `f(x)`, or `f(x0, x1, ...)` for a tuple of
-            arrays, which then may have any dtypes and shapes that broadcast (nothing is copied for that); with one parameter
-            more, which has no default, of the index along the axis too. It returns a scalar, or a tuple of them for an
-            operator on tuples. Numbers among the arrays are parameters: another value compiles
-            nothing. `dtype` is that of what is scanned.
-        finish: a function that makes the results out of a prefix (a tuple of scalars for an operator on tuples): `g(prefix)`;
-            with more parameters, which have no defaults, `g(prefix, x0, x1, ...)` of the items as well, or
-            `g(prefix, x0, x1, ..., index)` of their index along the axis too. It returns a scalar or a tuple, which are the
-            results. Bit for bit, `finish(scan(map(xs)))` in three steps; the items are read, and the results written, once.
+        map: a function that makes the scanned items out of the items of all arrays: `f(x)`, or `f(x0, x1, ...)` for a tuple of
+            arrays, which then may have any dtypes and shapes that broadcast (nothing is copied for that). A further parameter
+            without a default gets the index along the axis. The function returns a scalar, or a tuple of them for an operator on
+            tuples. Numbers among the arrays are parameters: another value compiles nothing. `dtype` names the dtype of the
+            scanned items.
+        finish: a function that makes the results out of a prefix (a tuple of scalars for an operator on tuples): `g(prefix)`,
+            `g(prefix, x0, x1, ...)` of the items as well, or `g(prefix, x0, x1, ..., index)` of their index along the axis too;
+            parameters with defaults get none of these. The function returns a scalar or a tuple: the results. Bit for bit, they
+            are those of `finish(scan(map(xs)))` in three steps; the items are read, and the results written, once.
         engine: "auto" (where the data are), "cpu", "cuda", or "numpy", which needs no compiler.
         threads: threads of the CPU engine; by default what `upsweep.set_threads` says. It changes no bit.
 
     Returns:
         An array (a tuple of arrays) of the input's shape, kind and device; with `map` or `finish`, of the dtypes that these
-        return. They see narrow floats as float32, and times as int64. Results of NumPy arrays lie in memory as these do.
+        functions return. The functions see narrow floats as float32, and times as int64. The dimensions of a result lie in memory
+        in the same order as those of a NumPy array that was scanned.
 
     Raises:
         ShapeError, DTypeError, OutputError, SegmentError, OperatorError, EngineError: before anything is written.
@@ -295,8 +296,8 @@ def linear_recurrence(
 
     Args:
         a, b: arrays of one shape, floating, complex or integer. `a` may also be a scalar or an array that broadcasts to the
-            shape of `b`, without being copied. All is computed in b's dtype, which must hold `a`; half precision is computed in
-            float32, in which numbers and arrays of another dtype keep their digits (bfloat16 would make 1 of 0.999).
+            shape of `b`, without being copied. The recurrence is computed in b's dtype, which must hold `a`. Half precision is
+            computed in float32, where numbers and arrays of another dtype keep their digits (bfloat16 would make 1 of 0.999).
         initial: the state before the first item, in the dtype that is computed in: a scalar, or one value a row (the shape
             without the axis).
         axis, reverse, out, segments: as in `scan`. In reverse `h[t] = a[t] h[t+1] + b[t]`.

@@ -21,7 +21,7 @@ def add(a, b):
 
 
 def add_bytes(a, b):
-    """Of four bytes each, in uint32: without their highest bits no sum runs over into the next byte."""
+    """The sums of four bytes each, in uint32. Without the highest bits no sum runs over into the next byte."""
     low, high = np.uint32(0x7F7F7F7F), np.uint32(0x80808080)
     return ((a & low) + (b & low)) ^ ((a ^ b) & high)
 
@@ -92,7 +92,7 @@ def extremes_in(real: type, integer: type) -> tuple[Binary, Binary]:
 
 
 def extreme_arrays_in(real: type, integer: type) -> tuple[Binary, Binary]:
-    """The same on whole arrays."""
+    """`minimum` and `maximum` as `extremes_in` defines them, on whole arrays."""
     size = integer(2 ** (8 * real().itemsize - 1) - 1)
 
     def minimum(a, b):

@@ -81,7 +81,7 @@ class _Copy:
         self.pool = ThreadPoolExecutor(self.cores)
 
     def read(self, source: np.ndarray) -> Work:
-        """The same without a target: each thread takes the maximum of its share."""
+        """A read by all cores: each thread takes the maximum of its share."""
         shares = np.array_split(source.reshape(-1), self.cores)
 
         def read() -> None:

@@ -40,7 +40,7 @@ def parts_of(start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 @dataclass
 class Standing:
-    """A scan of chunks as it stands: what it computes, and what it knows of all items so far."""
+    """The state of a scan of chunks: the scan that it is, and the sums of all items so far."""
 
     op: Operator
     axis: int | None
@@ -77,7 +77,7 @@ class Standing:
     def push_summed(
         self, chunk: Any, sums: Iterable[tuple[Any, ...]], keep: tuple[int, ...] | None = None
     ) -> Any:
-        """The same where the sums of the chunk's aligned blocks are known already: one pass over it less."""
+        """Scan the next chunk, of which the sums of its aligned blocks are known already: one pass less."""
         return Run(self, chunk, known=iter(sums), keep=keep).through()
 
 
@@ -189,7 +189,7 @@ class Run:
         """A sum as one item along the axis, where the chunk lies."""
         shape = (*self.shape[: self.axis], 1, *self.shape[self.axis + 1 :])
         part = part.reshape(shape)
-        # In a stream with segments, flags stand before what was pushed, and starts behind it: the engine's views, no arrays.
+        # In a stream with segments, flags stand before the arrays that were pushed, and starts behind them: the engine's views.
         like = self.given[min(1, len(self.given) - 1)]
         if not is_host(part) or not engines.on_gpu(like):
             return part

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def tupled(given: Any) -> tuple[Any, ...]:
-    """The components of what a user gave.
+    """The components of a sequence that a user gave.
 
     >>> tupled(3), tupled((3, 4))
     ((3,), (3, 4))

@@ -21,7 +21,7 @@ OURS, THEIRS, INK = "#1f6f8b", "#d1603d", "#333333"
 
 @dataclass(frozen=True)
 class Story:
-    """One demonstration: what was found equal to what, our speed over others' in this run, and where the picture is."""
+    """One demonstration: the results that were found equal, our speed over others' in this run, and the file of the picture."""
 
     title: str
     checked: str

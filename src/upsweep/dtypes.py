@@ -1,4 +1,4 @@
-"""The one table of dtypes: what each is computed in, what C and the frameworks call it, how its bits are ordered."""
+"""The one table of dtypes: the accumulator of each, its names in C and in the frameworks, the order of its bits."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def kind(dtype: np.dtype) -> str:
 
 
 def code(dtype: np.dtype) -> str:
-    """Kind and bytes of what a dtype is computed in, such as "f4"; of times, their own."""
+    """Kind and bytes of a dtype's accumulator, such as "f4"; times have their own."""
     computed = dtype if dtype.kind in "mM" else accumulator(dtype)
     return f"{computed.kind}{computed.itemsize}"
 

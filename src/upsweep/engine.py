@@ -68,7 +68,7 @@ class Engine(Protocol):
         ...
 
     def spread(self, heads: View, shape: tuple[int, ...], axis: int) -> View:
-        """Such flags as uint8 of `shape`, without a copy: those that are 1-D along the axis hold for all rows."""
+        """The flags that `heads` gives, as uint8 of `shape`, without a copy; 1-D flags along the axis hold for all rows."""
         ...
 
     def apart(self, x: View, ys: Sequence[View]) -> View:
@@ -97,14 +97,14 @@ class Operands(NamedTuple):
 
     inputs: Sequence[Any]
     heads: Sequence[Any]
-    """Of segments, where there are any."""
+    """The flags of segments, where there are any."""
     outputs: Sequence[Any]
     starts: Sequence[Any]
 
 
 Again = Callable[[tuple[Any, ...]], bool]
 """Runs a plan once more, on other arrays of the same dtypes, shapes and strides, and says whether it did. A number is an array of
-NumPy's of one item; heads are what the engine makes of segments, or flags as they lie."""
+NumPy's of one item; heads are the flags that the engine makes of segments, or a user's flags as they lie."""
 
 
 class Way(NamedTuple):
@@ -129,7 +129,7 @@ class Likeness(NamedTuple):
     wrote: Callable[[Any], None] | None = None
     """Tells the library that an array was written to, where it asks."""
     together: Callable[[tuple[Any, ...]], Any] | None = None
-    """The same as `of` for several arrays, where one question tells of all."""
+    """Does for several arrays what `of` does for one, where one question tells of all."""
 
 
 def memory(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> Callable[[Any], np.ndarray]:
@@ -260,7 +260,9 @@ def choose(xs: Sequence[Any]) -> str:
 
 @cache
 def _first_of(place: str) -> str:
-    """The first engine for a place that can be imported; where there is none, the first, whose import says what is missing."""
+    """The first engine for a place that can be imported; where there is none, the first one, whose import names the missing
+    package.
+    """
     names = [name for name, row in ENGINES.items() if row.place == place]
     return next(filter(_here, names), names[0])
 
@@ -290,7 +292,7 @@ _LIBRARIES = {"cupy", "dask", "jax", "jaxlib", "numpy", "pandas", "polars", "tor
 
 @cache
 def package_of(kind: type) -> str:
-    """That of a type, or of the first library that a subclass has its arrays from."""
+    """The package of a type; of a subclass the first library among its base classes."""
     packages = [base.__module__.partition(".")[0] for base in kind.__mro__]
     return next(filter(_LIBRARIES.__contains__, packages), packages[0])
 

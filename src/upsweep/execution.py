@@ -53,8 +53,9 @@ def execute(
     segments: Segments | None, engine: str, threads: int | None, reducing: bool, keep: tuple[int, ...] | None,
     order: str = "tree", map: Any = None, finish: Any = None,
 ) -> tuple[Any, Ran | None]:  # fmt: skip
-    """Check, plan, run: the result, and what ran, where that was not records or groups. `keep` names the components that are
-    wanted; None for all."""
+    """Check, plan, run. Gives the result, and the call that ran, which is None for records and groups. `keep` names the
+    components that are wanted; None for all.
+    """
     given, told = tupled(xs), checked(segments)
     check_any(given)
     check_alike(given)
@@ -92,12 +93,7 @@ def execute(
     else:
         written = _written(on, out, len(plan.stores) if keep is None else len(keep), fields)
         plan = stored_in(plan, made, tuple([(y.shape, y.dtype) for y in written]))
-        _check_places(written)
-        for y in written:
-            if not on.writable(y):
-                raise OutputError(
-                    "out cannot be written to: it is read-only, a conjugated or negated view, or of another byte order"
-                )
+        _check_places(on, written)
         rest = iter(written)
         ys = [None if stored is None else next(rest) for stored in plan.stores]
     starts = None if initial is None else _starts(on, plan, dtypes, initial, like, fields)
@@ -118,13 +114,9 @@ def execute(
     if record is not None:
         return on.give(given[0], record), ran
     if fused:
-        results = [on.give(like, y) for y in ys]
-        return bare(results), ran
-    if keep is not None:
-        wanted = [on.give(given[c], ys[c]) for c in keep]
-        return bare(wanted), ran
-    arrays = tuple([on.give(x, y) for x, y in zip(given, ys)])
-    return arrays if isinstance(xs, tuple) else arrays[0], ran
+        return bare([on.give(like, y) for y in ys]), ran
+    results = [on.give(given[c], ys[c]) for c in (range(len(ys)) if keep is None else keep)]
+    return tuple(results) if keep is None and isinstance(xs, tuple) else bare(results), ran
 
 
 def _seen(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
@@ -132,7 +124,7 @@ def _seen(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
 
 
 def _recurrence(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """The multiplier and the addend of a recurrence: the former takes the latter's shape, and must fit its dtype."""
+    """The multiplier and the addend of a recurrence. The multiplier takes the addend's shape, and must fit its dtype."""
     a, b = given
     states = on.view(b)
     shape = np.shape(a)
@@ -152,7 +144,7 @@ def _recurrence(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
 
 
 def _broadcast(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """The inputs of a map in their common shape, and the first that is an array. Numbers lie where that does."""
+    """The first input of a map that is an array, and all inputs in their common shape. Numbers lie where that array does."""
     seen = [None if is_number(x) else on.view(x) for x in given]
     arrays = [v for v in seen if v is not None]
     if not arrays:
@@ -195,8 +187,9 @@ def _starts(
 def _made(
     on: Engine, plan: Plan, dtypes: Sequence[np.dtype], like: Any, fields: Any
 ) -> tuple[list[Any], Any]:
-    """New memory for each component (None where it is not wanted) and, for structured data, the record array that they are
-    fields of."""
+    """New memory for each component (None where it is not wanted); for structured data also the record array whose fields the
+    components are.
+    """
     shape = plan.row_shape if plan.reduce else plan.shape
     if fields:
         record = on.empty(like, shape, np.dtype(list(zip(fields, dtypes))))
@@ -225,13 +218,17 @@ def _lent(on: Engine, part: Any) -> Any:
     return y
 
 
-def _check_places(ys: Sequence[Any]) -> None:
-    """An OutputError where two items would be written to one place."""
+def _check_places(on: Engine, ys: Sequence[Any]) -> None:
+    """An OutputError where two items would be written to one place, or where an array cannot be written to."""
     if any(map(_folded, ys)):
         raise OutputError("items of out share memory, as those of an expanded array do: pass a copy of it")
     places = [y if isinstance(y, np.ndarray) else np.asarray(_Place(y)) for y in ys]
     if any(np.shares_memory(y, other) for y, other in combinations(places, 2)):
         raise OutputError("two arrays of out share memory: each component needs memory of its own")
+    if not all(map(on.writable, ys)):
+        raise OutputError(
+            "out cannot be written to: it is read-only, a conjugated or negated view, or of another byte order"
+        )
 
 
 def _folded(y: Any) -> bool:

@@ -25,12 +25,14 @@ class Function:
     """How many arguments it is given: of a map the inputs of an item, then its index along the axis; of a finish the prefix (a
     tuple, where it has several components), then inputs of the item from the first on, then its index."""
     results: tuple[np.dtype, ...] = ()
-    """The dtypes of what it gives: each value is rounded to its dtype, and only then to what it is computed with or stored as."""
+    """The dtypes of the results: each value is rounded to its dtype, and only then to the dtype that it is computed with or
+    stored as.
+    """
     name: str | None = None
     key: tuple[Any, ...] = field(init=False, repr=False)
     """The key that tells this function from every other, by value; the function itself first."""
     uses: Uses = field(init=False, repr=False)
-    """The values that its function used when it was made."""
+    """The values that the function used when it was made."""
     _hash: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -51,7 +53,7 @@ class Function:
         return self.name or getattr(self.fn, "__name__", "function")
 
     def taking(self, counts: Sequence[int]) -> Function:
-        """The function with the first of these numbers of arguments that it has the parameters for."""
+        """The function, with the first of these numbers of arguments that its parameters can take."""
         least, most = parameters(self.fn)
         fitting = [n for n in counts if least <= n <= most]
         if not fitting:
@@ -89,7 +91,7 @@ _function_of = remembered(Function)
 
 
 def _function_of_c(fn: Any) -> Function:
-    """One of NumPy's or of C's, as a function of Python."""
+    """A function of NumPy's or of C's, as a function of Python."""
     freeze(fn)
     count = fn.nin if isinstance(fn, np.ufunc) else max(1, parameters(fn)[0])
     return Function(called_with(fn, count), name=getattr(fn, "__name__", None))

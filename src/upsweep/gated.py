@@ -12,8 +12,7 @@ from upsweep.layer_protocol import Gated, layers
 def gated_scan(
     layer: str, inputs: Sequence[Any], parameter: Any, initial: Any, offsets: Any, out: Any, last: Any
 ) -> None:
-    """`h[t] = a[t] h[t-1] + b[t]` in order into `out`, and the last states into `last`; a and b are what the layer makes of its
-    inputs.
+    """`h[t] = a[t] h[t-1] + b[t]` in order into `out`, and the last states into `last`; the layer makes a and b of its inputs.
 
     Args:
         layer, inputs, parameter, initial, offsets: as in `upsweep.layer_protocol.Gated`.

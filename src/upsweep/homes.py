@@ -27,7 +27,7 @@ class Home(NamedTuple):
     takes: Callable[[Any], bool]
     """Which of the library's arrays are scanned there alone."""
     instead: str
-    """What to do where the module cannot do what is asked."""
+    """The way out where the module cannot do what is asked, for the error."""
 
 
 def transformed(x: Any) -> bool:

@@ -118,7 +118,7 @@ def globals_of(fn: types.FunctionType) -> dict[str, Any]:
 
 
 def attributes_of(module: types.ModuleType, names: Sequence[str]) -> list[tuple[str, Any]]:
-    """Those attributes of a module that have one of these names."""
+    """The attributes of a module that have one of these names."""
     return [(name, getattr(module, name)) for name in names if hasattr(module, name)]
 
 

@@ -43,7 +43,7 @@ class Gated(NamedTuple):
     initial: Any
     """(sequences, channels), or None."""
     offsets: Any
-    """As in `Selective`."""
+    """Where packed sequences begin, and the end of the last, as int64; or None."""
     sequences: int
 
 

@@ -15,7 +15,8 @@ from upsweep.arguments import ShapeError
 from upsweep.engine import DTypeError
 from upsweep.segments import SegmentError
 
-row_of = dtypes.row_of.__wrapped__  # PyTorch's compiler looks into these functions, and warns of a cache
+# PyTorch's compiler looks into these functions, and warns of a cache.
+row_of = dtypes.row_of.__wrapped__
 
 
 class Library(NamedTuple):
@@ -41,7 +42,7 @@ class Gated(NamedTuple):
     inputs: tuple[str, ...]
     """The operands with an item for each step."""
     parameter: str
-    """That with an item for each channel; "" where there is none."""
+    """The operand with an item for each channel; "" where there is none."""
     gates: Callable[..., tuple[Any, Any]]
     """(maths, parameter, *inputs) -> (a, b) of `h = a h + b`, by a library's own functions."""
 
@@ -68,12 +69,14 @@ GATED = {
 SELECTIVE = ("u", "delta", "A", "B", "C", "D", "z", "delta_bias")
 """The operands of a selective scan; the last three may be missing."""
 CONSTANT = (2, 5, 7)
-"""Those that are the same for all steps, A, D and delta_bias: the way back sums their gradients over the sequences."""
+"""The places of the operands that are the same for all steps: A, D and delta_bias. The backward pass sums their gradients over
+the sequences.
+"""
 ONCE = (
     "selective_scan has no second derivatives, and none in forward mode: it keeps no state to take them from"
 )
 CHUNK = 16
-"""Steps of a selective scan from one state that the way back starts from to the next."""
+"""Steps of a selective scan from one kept state to the next. The backward pass starts from the kept states."""
 REAL = ("float32", "float64", "bfloat16", "float16")
 COMPLEX = ("complex64", "complex128")
 
@@ -221,7 +224,7 @@ def s5_operands(
 
 
 def marks_shape(shape: Sequence[int], states: int, sequences: int) -> tuple[int, int, int]:
-    """Of the states that a selective scan of u of this shape keeps for the way back."""
+    """The shape of the states that a selective scan of u of this shape keeps for the backward pass."""
     batch, steps, channels = shape
     return batch * steps // CHUNK + sequences, channels, states
 

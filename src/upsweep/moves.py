@@ -1,4 +1,4 @@
-"""Moves of data that go with scans: the protocol of what an engine may have of its own for applications."""
+"""Moves of data that go with scans: the protocol of an engine's own functions for applications."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Moves(Protocol):
     """
 
     def again(self, move: str, *arrays: Any) -> Callable[..., Any] | None:
-        """What makes the move of that name of other arrays like these, and gives None where it did not; None where no such way is
-        known. Only a GPU's is asked for.
+        """The function that makes the move of that name of other arrays like these, and gives None where it did not make it; None
+        where no such function is known. Only a GPU's moves are asked for it.
         """
         ...
 
@@ -27,15 +27,15 @@ class Moves(Protocol):
         ...
 
     def select(self, x: Any, keep: Any, values: Any, places: Any, lengths: Any) -> Any:
-        """As much of what is kept as there is room for, and how much that would be, a 0-dimensional int64 array.
+        """The kept items, as many as there is room for. Gives how many there are in all, a 0-dimensional int64 array.
 
-        Kept is where `keep` is true or, without it, where runs of equal items start. `values` takes the items, `places` their
-        indices (int64), `lengths` those of the runs (int64); each may be None.
+        An item is kept where `keep` is true or, without it, where a run of equal items starts. `values` takes the items, `places`
+        their indices (int64), `lengths` the lengths of the runs (int64); each may be None.
         """
         ...
 
     def partition(self, x: Any, keep: Any) -> tuple[Any, int]:
-        """Those, then the others, each in their order; and how many are kept."""
+        """The kept items, then the others, each in their order; and how many are kept."""
         ...
 
     def where(self, keep: Any) -> Any:
@@ -51,7 +51,7 @@ class Moves(Protocol):
         ...
 
     def runs(self, x: Any) -> tuple[Any, Any]:
-        """The same, and the lengths of the runs (int64)."""
+        """The first of each run of equal items, and the lengths of the runs (int64)."""
         ...
 
     def repeat(self, x: Any, counts: Any, offsets: Callable[[], Any]) -> Any:
@@ -105,7 +105,9 @@ class Automata(Protocol):
     """The functions by which an engine runs automata over text."""
 
     def run_automaton(self, lexer: Any, text: Any) -> tuple[Any, int] | None:
-        """The code of what each byte of text ends, and the last configuration; None where a lexer is too large for it."""
+        """The code of the tokens that each byte of text ends, and the last configuration; None where a lexer is too large for the
+        engine.
+        """
         ...
 
 
@@ -157,8 +159,8 @@ class Loops(Protocol):
     def read_codes(self, words: Any, table: Any, starts: Any, n: int, block: int) -> tuple[Any, Any]:
         """The n bytes of blocks that start at these bits, and the bit behind each block.
 
-        For each of what the next bits can be the table has 16 times the byte, plus the length of its code, which is at most
-        12. Behind the last start there are words enough for a block of the longest codes.
+        The table has an entry for each value of the next 12 bits: 16 times the byte, plus the length of the byte's code, which is
+        at most 12. Behind the last start there are words enough for a block of the longest codes.
         """
         ...
 

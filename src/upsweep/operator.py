@@ -45,9 +45,9 @@ class Operator:
             cannot be compiled, or has changed.
 
     The key of an operator is its code, defaults, closure, and the globals and attributes of modules that it uses, with the laws
-    that it promises. Two operators of one key share their compiled code, and an edited function never meets the old one. An
-    operator of which such a value has changed since it was made is refused. What an operator uses are numbers, texts, tuples,
-    lists, NumPy arrays, modules and functions: a method or a `functools.partial` is no function of these alone.
+    that it promises. Two operators of one key share their compiled code, and an edited function never meets the old code. An
+    operator is refused if such a value has changed since the operator was made. An operator may use numbers, texts, tuples,
+    lists, NumPy arrays, modules and functions. A method or a `functools.partial` is refused, as it holds other values.
 
     >>> import upsweep as up
     >>> left_or_right = up.Operator(lambda a, b: b if b >= 0 else a, name="last valid")
@@ -74,7 +74,7 @@ class Operator:
             self._look()
 
     def _look(self) -> tuple[Any, Uses]:
-        """Keep what the operator is now."""
+        """Keep the key and the values that the operator has now."""
         return self.key, self.uses
 
     @cached_property
@@ -156,7 +156,7 @@ def segmented(op: Operator, parts: int = 1, seeded: bool = False) -> Operator:
 
     `(f1, v1) + (f2, v2) = (f1 | f2, v2 if f2 else v1 + v2)`: it is associative where `op` is, and never commutative. An
     operator on tuples of several `parts` is lifted to (flag, part, part, ...). With `seeded` the value that every segment starts
-    from stands behind the parts of each item, and what is folded from it has the flag SEEDED.
+    from stands behind the parts of each item, and a value that is folded from it has the flag SEEDED.
 
     >>> import upsweep as up
     >>> lifted = segmented(up.ops.ADD)
@@ -200,4 +200,4 @@ def segmented(op: Operator, parts: int = 1, seeded: bool = False) -> Operator:
 
 
 SEEDED = 256
-"""Set in the flag, beside the 8 bits that flags have, of what is folded from the value that a segment starts from."""
+"""A bit beside the 8 bits of a flag. It is set in the flag of a value that is folded from the start of a segment."""

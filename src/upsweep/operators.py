@@ -24,9 +24,9 @@ class Variant:
     """One way to compute an operator: the same arithmetic, operation by operation, for every engine."""
 
     fn: Callable[..., Any]
-    """On two scalars (or tuples of scalars); what finishes a scan takes one."""
+    """The function on two scalars (or tuples of scalars); the function that finishes a scan takes one."""
     functor: str
-    """Its C++ name in gpu/kernels/operators.cuh."""
+    """The C++ name in gpu/kernels/operators.cuh."""
     twin: Callable[..., Any] | None = None
     """On whole NumPy arrays (or tuples of them), with the same bits; None where only `fn` has them."""
     state: str = ""
@@ -39,9 +39,10 @@ class Variant:
     """Kinds of accumulators for which every order of evaluation gives the same bits: integers and booleans; floats where one of
     two pairs stays as it is. Such a variant has an instruction in `vector`."""
     vector: str = ""
-    """Of what is free, its instruction in LLVM on whole vectors; "<" or ">" takes the one that is so, "right" the later one,
-    "<=" or ">=" the earlier pair if its first component is so or NaN, else the later one. Of floats, "<" or ">" takes one of
-    them too, the same in every order unless one is NaN."""
+    """For the kinds that are `free`, LLVM's instruction on whole vectors. Some words stand for no instruction: "<" and ">" take
+    the smaller and the larger operand, "right" takes the later one. "<=" and ">=" take the earlier pair where its first component
+    compares so or is NaN, else the later pair. Of floats, too, "<" and ">" give the same in every order, unless one is NaN.
+    """
 
 
 @dataclass(frozen=True)
@@ -333,7 +334,7 @@ _OF_C: dict[Any, Operator] = {
 
 @cache
 def _operator_of_c(fn: Any) -> Operator:
-    """That of a ufunc of NumPy, or of a function of Python's such as `max`, `operator.add` or `math.gcd`."""
+    """The operator of a ufunc of NumPy, or of a function of Python's such as `max`, `operator.add` or `math.gcd`."""
     if isinstance(fn, np.ufunc) and fn.signature is not None:
         raise OperatorError(f"np.{fn.__name__} takes arrays; pass an operator of two numbers")
     if isinstance(fn, np.ufunc) and (fn.nin, fn.nout) != (2, 1):

@@ -67,8 +67,8 @@ class GroupAccessor:
 
 
 def _keys(groups: Any) -> list[Any]:
-    """The columns that groups are made of. To number them by pandas would take longer than their scan; it numbers what is no
-    column, as the bins of a `pd.Grouper` are not.
+    """The columns that groups are made of. To number them by pandas would take longer than their scan. pandas numbers groups that
+    are made of no columns, such as the bins of a `pd.Grouper`.
     """
     keys = [grouping.grouping_vector for grouping in groups._grouper.groupings]
     # Rows are in the order of their bins, and the column as it was given.

@@ -22,9 +22,8 @@ class Plan:
     The sequence has one or more components (a tuple of arrays is one sequence of tuples). Component c is read as
     `loads[c]`, computed in `accumulators[c]` and written as `stores[c]`; where that is None it is not written.
 
-    With a `map` the inputs, read as `loads`, are what it makes the components of; with a `finish` the outputs, written as
-    `stores`, are what it makes of a prefix. Each is given what lies in memory in the dtype that it is computed in: narrow floats
-    as float32.
+    A `map` makes the components out of the inputs, which are read as `loads`; a `finish` makes the outputs, which are written as
+    `stores`, out of a prefix. Both functions get the items in the dtype that these are computed in: narrow floats as float32.
     """
 
     op: Operator
@@ -50,8 +49,8 @@ class Plan:
     """The function that makes the outputs out of a prefix, and the inputs and the index of its item; None where the outputs are
     the prefix's components. The finish of a reduction takes the prefix alone."""
     ahead: int | None = None
-    """The component of which an item reads what lies with the next one, and the last item what the run is given as its initial
-    value; of scans in order."""
+    """The component that is read ahead, in scans in order: an item reads the value of the next item, and the last item reads the
+    run's initial value."""
 
     @cached_property
     def _hash(self) -> int:

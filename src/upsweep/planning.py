@@ -24,7 +24,9 @@ _INDEX = (np.dtype(np.int64),)
 
 
 def _remembered(plan: Callable[P, T]) -> Callable[P, T]:
-    """`plan`, and what it made before of the same functions: a value that an equal one uses may have changed since."""
+    """The plan of a call, from memory where the same functions were planned before. A value that an equal function uses may have
+    changed since.
+    """
 
     # `typed`: axis=1.0 is a mistake also where axis=1 is known.
     @lru_cache(4096, typed=True)

@@ -47,7 +47,7 @@ def run(
             finish,
         )  # fmt: skip
     if type(xs) is list and engine == "auto":
-        # A list is told from another by what it holds.
+        # A list is told from another by its items.
         xs = view(xs)
     # A Python function may have changed since the last call.
     if type(op) is not str:
@@ -76,7 +76,7 @@ def keep(like: Any, known: Callable[..., Any]) -> None:
 
 
 def known(like: Any) -> Known | None:
-    """What runs calls of this likeness: `never` where that is known, None where none was remembered."""
+    """The function that runs calls of this likeness; `never` where each is to be checked, None where no call was remembered."""
     try:
         return known_calls.get(like)
     except TypeError:

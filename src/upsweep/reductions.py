@@ -39,15 +39,15 @@ def reduce(
     engine: str = "auto",
     threads: int | None = None,
 ) -> Any:
-    """The last prefix: bit for bit what `scan` ends with, in one pass that only reads.
+    """The last prefix: bit for bit the last result of `scan`, in one pass that only reads.
 
-    Arguments and errors are those of `scan`; the result lacks the axis, and `finish` is given the prefix alone. Nothing at all
-    reduces to `initial` or to the operator's identity.
+    Arguments and errors are those of `scan`; the result lacks the axis, and `finish` is given the prefix alone. A reduction of no
+    items is `initial`, or the operator's identity.
 
-    With `segments` the axis stays, and has one result a segment: what the scan of that segment ends with, or what nothing
-    reduces to, where offsets or lengths make it empty. Of groups in any order there is one result each, in the order in which
-    they first occur. Such segments are 1-D, there is no `out`, the arrays are in host memory (`upsweep.torch.reduce` takes those
-    of a GPU), and the scan is computed as a whole.
+    With `segments` the axis stays, and has one result a segment: the last prefix of the segment, or the reduction of no items
+    where offsets or lengths make it empty. Groups in any order have one result each, in the order in which they first occur. Such
+    segments are 1-D, there is no `out`, the arrays are in host memory (`upsweep.torch.reduce` takes those of a GPU), and the scan
+    is computed as a whole.
 
     >>> import upsweep as up
     >>> int(up.reduce([3, 1, 7, 0]))
@@ -123,7 +123,7 @@ def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, 
 def _of_nothing(
     dtypes: tuple[np.dtype, ...], several: bool, shape: tuple[int, ...], op: Op, engine: str, keywords: dict[str, Any]
 ) -> Any:  # fmt: skip
-    """What arrays without items reduce to. Where that is no one's `initial`, it is remembered."""
+    """The reduction of arrays without items. Where it is the identity, not a caller's `initial`, it is remembered."""
     if keywords["initial"] is not None:
         none = tuple([np.empty(shape, d) for d in dtypes])
         return last_prefix(none if several else none[0], op, engine=engine, **keywords)

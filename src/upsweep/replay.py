@@ -59,6 +59,15 @@ def replayed(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, se
     if not numbers and len(objects) == 2 and type(xs) is not tuple:
         return _known_one(again, readers, makers[0], givers[0], wrote)
     first = next(at for at, x in enumerate(objects) if x is ran.like)
+    return _known_several(again, first, heads, numbers, readers, makers, givers, wrote, several)
+
+
+def _known_several(
+    again: engines.Again, first: int, heads: Callable[[Any, Any], Any] | None,
+    numbers: Sequence[tuple[int, Callable[[Any], Any]]], readers: Sequence[Any], makers: Sequence[Callable[[Any], Any]],
+    givers: Sequence[Any], wrote: Callable[[Any], None] | None, several: bool,
+) -> Known:  # fmt: skip
+    """The function that runs calls of arrays and numbers; the array `first` tells where results lie."""
     read_at = [(at, read) for at, read in enumerate(readers) if read is not None]
     give_at = [(at, give) for at, give in enumerate(givers) if give is not None]
 

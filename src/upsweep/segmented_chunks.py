@@ -27,7 +27,7 @@ class Ends(NamedTuple):
 
 
 class Lifted:
-    """A scan of chunks with segments: one of the lifted operator, on tuples of a flag and what is scanned.
+    """A scan of chunks with segments: a scan under the lifted operator, on tuples of a flag and the items.
 
     `keys` are the last ones of the chunk before, or its `Ends`.
     """
@@ -123,7 +123,7 @@ class Lifted:
         return self._flags(changed), keys[-1:].copy()
 
     def _after_ends(self, ended: np.ndarray, before: Any) -> tuple[Segments, Any]:
-        """Flags after ends, likewise."""
+        """Flags behind ends, the axis first, seen from the last end of the chunk before; and the last of this one."""
         started = np.zeros(ended.shape, bool)
         started[1:] = ended[:-1] != 0
         if not len(ended):

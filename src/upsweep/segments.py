@@ -39,7 +39,7 @@ class Segments:
 
 
 def checked(segments: Any) -> Segments | None:
-    """The argument `segments=`, which must be None or one of the spellings below."""
+    """The argument `segments=`; an error where it is neither None nor one of the spellings below."""
     if segments is None or isinstance(segments, Segments):
         return segments
     raise SegmentError(
@@ -126,8 +126,8 @@ def groups(*k: Any) -> Segments:
 
     Each group is scanned by itself, with the bits of a scan of its items alone. Several keys make a group of the items for
     which all of them agree. Keys are 1-D along the axis: numbers, times, strings, categories, objects that hash, from NumPy,
-    pandas, polars or pyarrow; on a GPU they may also be numbers there. Missing keys (NaN, None) are a group of their own.
-    Without any keys, or in a scan with keys of another length, this is a SegmentError.
+    pandas, polars or pyarrow; on a GPU they may also be numbers there. Missing keys (NaN, None) are a group of their own;
+    0.0 and -0.0 are one key. Without any keys, or in a scan with keys of another length, this is a SegmentError.
 
     >>> import upsweep as up
     >>> shop, sold = ["a", "b", "a", "a", "b"], [1, 2, 3, 4, 5]

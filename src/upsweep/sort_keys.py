@@ -1,4 +1,4 @@
-"""Integers in the order of what is sorted, made from its bits with an array library's own operations."""
+"""Integers in the order of the keys, made from the keys' bits with an array library's own operations."""
 
 from __future__ import annotations
 

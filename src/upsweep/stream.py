@@ -41,15 +41,16 @@ class Stream:
     """A scan that is fed chunk by chunk: `push` returns the part of the result that belongs to the chunk.
 
     The results of all chunks, joined, are those of one `upsweep.scan` over the joined chunks, bit for bit, wherever the
-    cuts are. Nothing is held back, and of what has gone by only the carry is kept: at most 64 sums a row.
+    cuts are. No result is held back, and of earlier chunks only the carry is kept: at most 64 sums a row.
 
     Args:
         op: as in `upsweep.scan`.
         axis: the axis that the chunks continue; it may be left out for 1-D chunks only.
         exclusive, initial, dtype, order: as in `upsweep.scan`. In order "sequential" the state is the last prefix alone.
         map, finish: as in `upsweep.scan`, in steps of their own; an index counts the items of all chunks.
-        state: the `state` of an earlier stream of the same kind, to go on where it stood. It says what the chunks were like, and
-            which `order` and built-in operator the stream had, and whether an `initial`.
+        state: the `state` of an earlier stream of the same kind, to go on where that stream stood. The state holds the shape and
+            the dtypes of the chunks, the `order`, the name of a built-in operator, and whether there was an `initial`; a stream
+            of another kind refuses it.
 
     Raises:
         ShapeError, DTypeError, OperatorError: as in `upsweep.scan`, and where a chunk does not continue the one before.
@@ -65,7 +66,7 @@ class Stream:
     """
 
     last: int | None = None
-    """Of a scan that is fed from its end, the index of its last item: indices count down from there."""
+    """The index of the last item, of a scan that is fed from its end: indices count down from there."""
 
     def __init__(
         self,
@@ -102,7 +103,9 @@ class Stream:
 
     @property
     def state(self) -> State:
-        """The state after everything pushed so far: block sums in host memory, fit to be pickled, and nobody else's."""
+        """The state after everything pushed so far. It can be pickled: its block sums lie in host memory, and are shared with no
+        stream.
+        """
         with self._alone():
             carry = self._carry
             sums = [tuple(on_host(part) for part in block) for block in carry.sums]
@@ -121,7 +124,9 @@ class Stream:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """A chunk is pushed and the state is read while no other thread pushes: it would go on from half a chunk."""
+        """Hold the stream for one thread, while a chunk is pushed or the state is read: another thread would go on from half a
+        chunk.
+        """
         if not self._turn.acquire(blocking=False):
             raise RuntimeError(
                 "another thread is pushing a chunk to this stream, and chunks follow one another: give each thread a stream "
@@ -141,9 +146,9 @@ class Stream:
 
         Args:
             chunk: the items that follow the chunk before.
-            segments: where segments start within this chunk, see `upsweep.segments`. Flags start one where they say so, else
-                the chunk goes on with the segment before, unless that has ended; keys go on where the last key before is the
-                same; offsets and lengths start one with the chunk.
+            segments: where segments start within this chunk, see `upsweep.segments`. With flags or ends, the chunk goes on with
+                the segment before unless a flag is set at its first item, or that segment has ended. With keys, it goes on where
+                the last key of the chunk before is the same. With offsets or lengths, a segment starts with the chunk.
             out: where to put the result; it may be the chunk itself.
 
         Returns:

@@ -334,7 +334,7 @@ def test_pieces_change_nothing(piece, monkeypatch):
     b, a = signal.butter(4, 0.2)
     x, zi = RNG.standard_normal((100, 3)), RNG.standard_normal((4, 3))
     want = lfilter(b, a, x, 0, zi)
-    monkeypatch.setattr(filters, "_PIECE", piece)
+    monkeypatch.setattr(filters, "_AT_ONCE", piece)
     for got, w in zip(lfilter(b, a, x, 0, zi), want):
         np.testing.assert_array_equal(got, w)
 

@@ -1,4 +1,6 @@
-"""Applications of scans, each for any array that a scan takes. What an engine does for them is behind `moves.py`'s protocol."""
+"""Applications of scans, each for any array that a scan takes. The protocol of `moves.py` lists the work that an engine does for
+them.
+"""
 
 from __future__ import annotations
 

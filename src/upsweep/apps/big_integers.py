@@ -19,16 +19,16 @@ def _later(a, b):
 
 
 LAST_NONZERO = Operator(_later, 0, "last non-zero")
-"""Of two signs the later one, unless it says nothing."""
+"""The later of two signs, or the earlier one where the later is zero."""
 
 
 @homes.apart
 def carry_lookahead_add(a: Any, b: Any) -> Any:
     """The sum of non-negative integers given as digits, lowest first, in the base that the digits' dtype just holds.
 
-    A digit pair generates a carry, kills one, or, where its sum is base - 1, propagates it: the carry into a digit is what the
-    last pair before it that does not propagate says. That is five passes where Python's own addition is one, which two cores
-    do not make up for: a third of its speed.
+    A pair of digits generates a carry, kills one, or, where its sum is base - 1, propagates it. So the last pair before a digit
+    that does not propagate decides the carry into the digit. It takes five passes where Python's own addition takes one, which
+    two cores do not make up for.
 
     Args:
         a, b: arrays of one unsigned dtype and shape (..., digits), each row an integer; base 2^8 to 2^64.

@@ -23,13 +23,14 @@ def compact(x: Any, keep: Any, *, size: int | None = None, out: Any = None) -> A
     Args:
         x: array of n items or n rows, of any dtype; or a tuple of several, of which the same are kept.
         keep: n booleans, or a Python function that gives one for an item of x (of 1-D x; an item of each array of a tuple).
-        size: how long the result is to be, however much is kept; x is one 1-D array then. What is kept comes first, as much as
-            there is room for, and zeros behind it. Nothing waits for a GPU then, so that a CUDA graph can hold the call.
-        out: the same, but written into this 1-D array of x's dtype, whose items behind those that are kept stay as they are.
+        size: the length of the result, however many items are kept; x is then one 1-D array. The kept items come first, as many
+            as there is room for, and zeros behind them. Nothing waits for a GPU then, so that a CUDA graph can hold the call.
+        out: a 1-D array of x's dtype, into which the kept items are written, as many as there is room for; its items behind them
+            stay as they are.
 
     Returns:
-        An array of x's kind, dtype and device, or a tuple of them; with size or out the pair of it and of how many items are to
-        be kept, a 0-dimensional int64 array of the same kind.
+        An array of x's kind, dtype and device, or a tuple of arrays. With size or out a pair: the array, and the number of items
+        that are to be kept, a 0-dimensional int64 array of the same kind.
 
     Raises:
         ShapeError: x and keep differ in length; rows with size, out or a function; a tuple with size or out. DTypeError: keep is
@@ -120,7 +121,7 @@ def _where(keep: Any) -> Any:
 def unique_consecutive(x: Any, *, size: int | None = None, out: Any = None) -> Any:
     """The first item (or row) of each run of equal ones; a NaN equals nothing.
 
-    x is n items or n rows of any dtype; size, out and what comes back with them are those of `compact`. A 0-dimensional x is a
+    x is n items or n rows of any dtype; size, out and the results with them are those of `compact`. A 0-dimensional x is a
     ShapeError, and so are rows with size or out.
 
     >>> from upsweep import apps
@@ -143,8 +144,8 @@ def _unique(x: Any) -> Any:
 def run_length_encode(x: Any, *, size: int | None = None) -> Any:
     """The values of the runs of equal items and the runs' lengths (int64); `run_length_decode` is the way back.
 
-    x is n items or n rows of any dtype; a NaN equals nothing. With size both results are as long as that, and how many runs there
-    are comes third: see `compact`. A 0-dimensional x is a ShapeError, and so are rows with size.
+    x is n items or n rows of any dtype; a NaN equals nothing. With size both results have that length, and the number of runs is
+    a third result: see `compact`. A 0-dimensional x is a ShapeError, and so are rows with size.
 
     >>> from upsweep import apps
     >>> values, lengths = apps.run_length_encode([5, 5, 5, 2, 2, 5])
@@ -202,7 +203,7 @@ def counts_of(xp: Any, counts: Any, what: str) -> Any:
 
 
 def _flagged(x: Any, keep: Any) -> tuple[Any, Any, Any, Callable[[Any], Any]]:
-    """The namespace of both arrays, x, a flag for each of its items, and what makes a result of an array."""
+    """The namespace of both arrays, x, a flag for each of its items, and the function that makes a result of an array."""
     if type(x) is not np.ndarray:
         check_labels((x,), getattr(x, "shape", ()), 0, {"keep": keep})
     xp, (x, keep), give = enter(x, keep)
@@ -225,7 +226,7 @@ def _flags(xp: Any, x: Any, keep: Any) -> Any:
 
 
 def _in_runs(x: Any) -> tuple[Any, Any, Callable[[Any], Any]]:
-    """The namespace of x, x, and what makes a result of an array."""
+    """The namespace of x, x, and the function that makes a result of an array."""
     xp, (x,), give = enter(x)
     if x.ndim == 0:
         raise ShapeError("a 0-dimensional array has no runs; pass x.reshape(1)")

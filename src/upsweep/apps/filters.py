@@ -49,10 +49,10 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
     itself. Where there are more zeros than poles, where x or the coefficients are complex and where there is a state, the `b`
     part is sums of shifted items in front: of real numbers on a CPU one pass, else a pass for each coefficient.
 
-    Accuracy: poles and zeros are right to the last place, and so is what a section computes, also of repeated poles, where the
-    direct form is at its worst: an elliptic filter of order 7 is 1e-14 away from extended precision, SciPy's loop 1e-11. With a
-    state poles much closer to each other than to the rest of the unit circle (high order at a low cut-off) amplify the rounding
-    of the `b` part by the gain of `1/a`. An unstable filter whose poles overflow within the length of x gives inf or NaN.
+    Accuracy: poles and zeros are right to the last place, and so are the results of a section, also for repeated poles, where the
+    direct form is at its worst. An elliptic filter of order 7 is 1e-14 away from extended precision, SciPy's loop 1e-11. In a
+    filter with a state, poles that lie close together (high order at a low cut-off) amplify the rounding of the `b` part by the
+    gain of `1/a`. An unstable filter whose poles overflow within the length of x gives inf or NaN.
 
     >>> import upsweep as up
     >>> up.lfilter([1.0], [1.0, -0.5], [1.0, 0.0, 0.0, 0.0]).tolist()
@@ -198,7 +198,7 @@ def _feed_forward(xp: Any, b: Sequence[complex], x: Any) -> Any:
     if known and x.dtype == np.float64:
         return known.feed_forward([c.real for c in b], x)
     y, n = xp.empty_like(x), x.shape[-1]
-    step = max(1, (_NEAR if xp is np else _PIECE) * n // max(1, math.prod(x.shape)))
+    step = max(1, (_AT_ONCE_NEAR if xp is np else _AT_ONCE) * n // max(1, math.prod(x.shape)))
     for lo in range(0, n, step):
         hi = min(n, lo + step)
         y[..., lo:hi] = _times(xp, b[0], x[..., lo:hi])
@@ -209,11 +209,12 @@ def _feed_forward(xp: Any, b: Sequence[complex], x: Any) -> Any:
     return y
 
 
-_PIECE = 1 << 20
-"""Items at once: 2^22 of them then take a third of the time, because intermediate memory is used again."""
-_NEAR = 1 << 16
-"""The same where NumPy computes: they stay in a near cache. ns an item, one thread, AMD, loaded, 16 coefficients, by 2^14, 2^16,
-2^17, 2^20 at once: a row of 10^6 13, 11, 12, 16, 1000 rows of 1000 30, 23, 22, 31."""
+_AT_ONCE = 1 << 20
+"""Items that are summed at once: 2^22 of them then take a third of the time, because intermediate memory is used again."""
+_AT_ONCE_NEAR = 1 << 16
+"""Items that are summed at once where NumPy computes: they stay in a near cache. ns an item, one thread, AMD, loaded, 16
+coefficients, by 2^14, 2^16, 2^17, 2^20 at once: a row of 10^6 13, 11, 12, 16, 1000 rows of 1000 30, 23, 22, 31.
+"""
 
 
 def _cascade(xp: Any, sections: tuple[Section, ...], x: Any, name: str, order: str) -> Any:
@@ -266,7 +267,7 @@ def _state(xp: Any, zi: Any, axis: int, u: Any, order: int, wide: Any) -> Any:
             f"zi has shape {tuple(zi.shape)}; along the axis it needs {order} values for these coefficients"
         )
     moved = moved if moved.dtype == wide else xp.astype(moved, wide)
-    # NumPy takes microseconds to broadcast what has the shape.
+    # NumPy takes microseconds to broadcast even an array of that shape.
     return moved if moved.shape == shape else xp.broadcast_to(moved, shape)
 
 

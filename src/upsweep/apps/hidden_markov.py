@@ -32,8 +32,8 @@ def hmm_forward(
 
     Returns:
         `(filtered, log_likelihood)`: the states' probabilities, shape (..., T, K), and `log p(y_0 ... y_t)`, shape (..., T),
-        float64, of the likelihood's kind. Observations that no state explains give NaN and -inf from there on, those
-        that are NaN give NaN twice.
+        float64, of the likelihood's kind. From an observation on that no state explains, the probabilities are NaN and the
+        log-likelihood is -inf. From an observation on that is NaN, both are NaN.
 
     Raises:
         ShapeError: shapes that do not fit.
@@ -138,7 +138,7 @@ def viterbi(initial: Any, transition: Any, likelihood: Any, *, order: str = "tre
 
 
 def _largest(xp: Any, logarithms: Any) -> Any:
-    """The largest along the last axis; 0 where nothing is possible, so that nothing is taken off."""
+    """The largest along the last axis; 0 where nothing is possible, so that 0 is taken off."""
     most = xp.max(logarithms, axis=-1)
     return xp.where(most > -xp.inf, most, xp.zeros_like(most))
 
@@ -177,6 +177,6 @@ def _unit(xp: Any, matrices: Any) -> Parts:
 
 
 def _logarithms(xp: Any, sizes: Any) -> Any:
-    """-inf of what is not above zero, and NaN of NaN."""
+    """The logarithms of numbers: -inf where one is not above zero, NaN where it is NaN."""
     some = xp.where(sizes > 0, sizes, xp.ones_like(sizes))
     return xp.where(sizes > 0, xp.log(some), 0 * sizes - xp.inf)

@@ -26,8 +26,8 @@ def enter(*given: Any, labels: bool = False) -> tuple[Any, list[Any], Callable[[
     """The array namespace to compute with, the arrays in it, and a function that turns a result into the kind of the first array,
     with its labels where `labels` says that each item of the result belongs to the item in its place.
 
-    What lies in this machine's memory is computed with NumPy, whatever library made it; CUDA arrays with their own
-    library, which must be CuPy or PyTorch. None stays None behind the first array.
+    Arrays in this machine's memory are computed with NumPy, whatever library made them. Arrays on a GPU are computed with their
+    own library, which must be CuPy or PyTorch. None stays None behind the first array.
 
     >>> xp, (x, nothing), give = enter([1, 2], None)
     >>> type(x).__name__, nothing, give(x + 1).tolist()

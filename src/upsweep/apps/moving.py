@@ -25,8 +25,9 @@ def fast(x: Any) -> Moves | None:
 
 
 def recalled(move: str, first: Callable[..., Any], *arrays: Any) -> Any:
-    """What `first(*arrays)` gives, which checks the arrays and makes a move of them. On a GPU the next arrays that are alike go a
-    shorter way."""
+    """The result of `first(*arrays)`, which checks the arrays and makes a move of them. On a GPU later arrays that are alike go a
+    shorter way.
+    """
     if not on_gpu(arrays[0]):
         return first(*arrays)
     like = (move, *[seen(x) for x in arrays])
@@ -92,7 +93,7 @@ def pack(xp: Any, x: Any, keep: Any) -> Any:
 
 
 def select(xp: Any, x: Any, keep: Any, values: Any = None, places: Any = None, lengths: Any = None) -> Any:
-    """As many kept items as there is room for, and how many there would be: `Moves.select`."""
+    """The kept items, as many as there is room for, and how many there are in all: `Moves.select`."""
     moves = fast(x)
     if moves:
         return moves.select(x, keep, values, places, lengths)

@@ -42,8 +42,8 @@ def ema(
         halflife: instead of alpha, the time after which a weight has halved: `1 - alpha[t]` is
             `2 ** -((times[t] - times[t-1]) / halflife)`.
         times: with halflife, the time of each item, of x's shape or 1-D along the axis: numbers, or datetime64 with a halflife
-            of timedelta64. Times that fall within a segment are a ValueError. On a GPU, where somebody would have to wait for
-            them, and in `upsweep.torch`, `.jax` and `.dask`, averages are NaN from there on. Without times, items are one apart.
+            of timedelta64. Times that fall within a segment are a ValueError. On a GPU, which Python would have to wait for, and
+            in `upsweep.torch`, `.jax` and `.dask`, averages are NaN from there on instead. Without times, items are one apart.
         axis: the axis of time; it may be left out for 1-D input only.
         initial: y before the first item, a scalar or one value a row. Without it `y[0] = x[0]`, as in pandas'
             `ewm(alpha=alpha, adjust=False).mean()`.
@@ -103,7 +103,7 @@ def _averaged(x, alpha):
 
 
 def _averaged_from_first(x, alpha, starts, index):
-    """The same, where an item that nothing stands before is the average."""
+    """The map from the average before an item to the average behind it. An item that nothing stands before is the average."""
     return 1 - alpha, x if index == 0 or starts else alpha * x
 
 
@@ -154,6 +154,6 @@ def _steps(xp: Any, times: Any, x: Any, dim: int, segments: Segments | None) -> 
 
 
 def _starts_of(xp: Any, scan: Callable[..., Any], given: Segments, x: Any, dim: int) -> Any:
-    """True where a segment starts: what an exclusive product of zeros gives there, from 1."""
+    """True where a segment starts: an exclusive product of zeros, from 1, is 1 there and 0 elsewhere."""
     zeros = xp.zeros(x.shape, dtype=xp.uint8, device=x.device)
     return xp.astype(scan(zeros, ops.MUL, axis=dim, exclusive=True, initial=1, segments=given), xp.bool)

@@ -1,7 +1,8 @@
-"""Applications whose calls are remembered as scans are: what a call is checked for is not asked of the next one like it.
+"""Applications whose calls are remembered as scans are: a call like an earlier one is not checked again.
 
-An application is a plan, which checks its operands and settles what hangs on their likeness alone, and the function that it
-gives, which looks at their values. Calls of NumPy's arrays and of numbers that are like an earlier one begin with that function.
+An application is a plan and the function that the plan gives. The plan checks the operands, and settles all that depends on their
+likeness alone; the function looks at their values. Calls of NumPy's arrays and of numbers that are like an earlier one begin with
+the function.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from upsweep.segments import Segments
 
 
 class Planned(NamedTuple):
-    """What a plan is given of a call."""
+    """The part of a call that a plan is given."""
 
     xp: Any
     """The array namespace that it computes with."""
@@ -67,7 +68,9 @@ _REMEMBERED = {np.ndarray, type(None), *recall.NUMBERS}
 
 
 class _Scan:
-    """What runs the first scan runs the others, and no likeness is made of their arrays."""
+    """A scan whose first call finds the function that runs it. Later calls run by that function, and their arrays are not
+    compared.
+    """
 
     __slots__ = ("_known",)
 

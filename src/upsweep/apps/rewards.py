@@ -1,4 +1,4 @@
-"""What rewards are worth: discounted sums and advantages."""
+"""The worth of rewards: discounted sums and advantages."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ def _discounted(reward, weight):
 
 
 def _discounted_from(reward, weight, after, over, last, index):
-    """The same; behind the last item stands `after`, where that is not `over`."""
+    """The map from the sum behind an item to the sum from this item on. Behind the last item stands `after`, unless an episode is
+    `over` there.
+    """
     return weight, reward + weight * after if index == last and not over else reward
 
 

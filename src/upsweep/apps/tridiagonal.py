@@ -32,7 +32,7 @@ def solve_tridiagonal(lower: Any, diagonal: Any, upper: Any, right: Any, *, orde
 
     Elimination without exchanges, each of its three recurrences a scan: the pivots `d[i] = diagonal[i] - lower[i] upper[i-1] /
     d[i-1]` as quotients of products of 2x2 matrices, then the right side forward and the unknowns backward as affine maps. The
-    tree solves once more for what is left over.
+    tree solves once more for the residual.
 
     Args:
         lower, diagonal, upper, right: real arrays of shape (..., n), or shapes that broadcast to that of `right`; lower[..., 0]

@@ -34,7 +34,7 @@ class _WithLab(click.Group):
 
 
 def _lab() -> click.Command:
-    """Its own commands, or one that says what is missing."""
+    """The commands of the lab, or one that says which package is missing."""
     try:
         return import_module(LAB).app
     except ModuleNotFoundError as missing:

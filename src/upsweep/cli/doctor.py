@@ -65,7 +65,7 @@ def _on_gpus() -> tuple[str, str]:
 
 
 _LOST = {"cpu": ": without it scans run on NumPy, in one thread and many times slower"}
-"""What is lost without an engine."""
+"""The loss where an engine is missing."""
 _RUNS_ON: dict[str, Callable[[], tuple[str, str]]] = {
     "cpu": lambda: (f"numba {_version('numba')}, NumPy {_version('numpy')}", ""),
     "cuda": _on_gpus,

@@ -1,4 +1,4 @@
-"""The CPU engine: kernels compiled by numba, threads of our own. See `upsweep.engine.Engine` for what is asked of it."""
+"""The CPU engine: kernels compiled by numba, threads of our own. `upsweep.engine.Engine` is its protocol."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Few columns, whose lines fill no vector: blocks of 16 lines follow each other in one call of the operator's code.
 
 Columns with gaps between them, reversed or converted ones, and flags that all columns share, are brought side by side first, a
-chunk at a time. A vector that begins with a line holds the lines behind it too. What becomes of these is no result, and the next
-line's results are stored over it. The sums of the blocks are lines of columns in turn, a vector apart. A chunk has 16 blocks, a
-step one chunk or 16.
+chunk at a time. A vector that begins with a line also holds items of the lines behind it. Values that are computed from those
+items are no result: the next line's results are stored over it. The sums of the blocks are lines of columns in turn, a vector
+apart. A chunk has 16 blocks, a step one chunk or 16.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs of one thread like one before: what was checked, planned and prepared for that one serves again.
+"""Runs of one thread like one before: all that was checked, planned and prepared for the earlier run serves again.
 
 A thousand items are scanned in a microsecond, and the checks and the launch from Python take ten; of a map of seven arrays and
 numbers they take 200, as long as its scan of 100,000 items. They hang on dtypes, shapes and strides alone, but for where the
@@ -24,7 +24,9 @@ from upsweep.plan import Plan
 
 
 def _again_ahead(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
-    """The same of a plan with a component that is read ahead, and without segments: that component is moved in each call."""
+    """The function that `again` gives, for a plan without segments whose component is read ahead: that component is moved in each
+    call.
+    """
     count, last = len(views.inputs), len(views.inputs) + len(views.outputs)
     xs = shifted(plan, views.inputs, views.starts)
     known = again(without_ahead(plan), Operands(xs, [], views.outputs, []), [*xs, *given[count:last]])
@@ -42,8 +44,9 @@ def _again_ahead(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | N
 
 
 def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
-    """What runs this plan on arrays like these, and says whether it did: not where an array that is written lies over another,
-    nor where the operator raises an exception. None where a plan is more than one thread's work."""
+    """The function that runs this plan on arrays like these, and says whether it did. It does not where an array that is written
+    lies over another, nor where the operator raises an exception. None where a plan is more than one thread's work.
+    """
     if plan.n == 0 or plan.rows == 0 or not READABLE:
         return None
     if plan.ahead is not None:

@@ -1,4 +1,4 @@
-"""From what a run is given to the arrays of a launch: all of full rank, in the order in which they are scanned."""
+"""From the arguments of a run to the arrays of a launch: all of full rank, in the order in which they are scanned."""
 
 from __future__ import annotations
 

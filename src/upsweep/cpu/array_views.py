@@ -15,7 +15,7 @@ from upsweep.cpu.memory import inner
 
 
 def looping(fn: Any) -> Any:
-    """Compile a function of arrays that only loops call. It owns no memory, so nothing counts who uses it."""
+    """Compile a function of arrays that only loops call. The arrays own no memory, so that no references are counted."""
     return inner(fn, _nrt=False)
 
 

@@ -21,7 +21,7 @@ from upsweep.cpu.transpose import turn_in, turn_out
 LEVELS = 64
 """Powers of a pole: the largest block has 2^63 items."""
 FEW = 4
-"""So many rows, or fewer, go one by one: a step of all lanes takes as long as some steps of one row."""
+"""The number of rows up to which rows go one by one: a step of all lanes takes as long as some steps of one row."""
 SHARE = 1 << 16
 """Items that a thread takes at once."""
 _PANEL = STEPS * LANES

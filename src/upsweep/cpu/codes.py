@@ -67,7 +67,9 @@ def _hashed(
 
 
 def _of_texts(data: np.ndarray, offsets: np.ndarray, most: int) -> Codes:
-    """Each thread numbers a stretch by itself. What it found first is numbered again, in order, with what the others found."""
+    """Each thread numbers a stretch by itself. The first items of its groups are numbered again, in order, with those of the
+    other threads.
+    """
     n, starts, stops = len(offsets) - 1, offsets[:-1], offsets[1:]
     wanted = most if n >= PARALLEL_ITEMS else 1
     codes, parts = np.empty(n, np.int32), [(n * k // wanted, n * (k + 1) // wanted) for k in range(wanted)]

@@ -53,7 +53,9 @@ def aim_pass(L, A, lane):
 
 @of_words
 def results_of(L, A, c):
-    """The same for a component's results, which are one row at END in a reduction."""
+    """The place for a component's results, and its strides along the axis and across columns. The results of a reduction are one
+    row at END.
+    """
     target, along, across = target_of(L, A, c)
     if peek(L, REDUCE) and target != NOWHERE:
         return A + peek(part(L, c), END), 0, peek(part(L, c), SIZE)
@@ -213,7 +215,9 @@ def pass_turned(L, A, lane, skipped, w, count, has):
 
 @of_words
 def pass_all_turned(L, A, w, count, has):
-    """The same for all w rows, of which there is a group at least. Rows that are no whole group come first: see `pass_rows`."""
+    """Scan the first `count` sixteens of all w rows, which are a group at least. Rows that are no whole group come first: see
+    `pass_rows`.
+    """
     lanes = peek(L, LANES)
     whole = w // lanes * lanes
     if whole < w:

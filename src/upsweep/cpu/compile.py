@@ -111,7 +111,9 @@ def _written(make: Callable[[], Any], arguments: Sequence[Any], result: Any, nam
 
 
 _PYTHONS = "Py", "numba_gil", "numba_get_"
-"""What code calls that needs the interpreter or its state begins so. A kernel that prints waits for the interpreter for ever."""
+"""The beginnings of the names of functions that need the interpreter or its state. A kernel that calls one waits for the
+interpreter for ever.
+"""
 
 
 def _hide_all_but(name: str, module: Any) -> None:

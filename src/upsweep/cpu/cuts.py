@@ -26,7 +26,7 @@ class Cut(NamedTuple):
     in_order: bool
     """Whether a panel takes one step after the other."""
     staged: int
-    """Rows that come near in one go, lines of columns or all rows of a strip; 0 where they do not."""
+    """Lines of columns, or rows of a strip, that come near in one go; 0 where none do."""
     width: int
     """Rows of a strip."""
     strips: int
@@ -45,43 +45,26 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     """How a plan is cut on arrays of these strides."""
     any_order = free(plan.op, plan.accumulators)
     straight, in_order = any_order and not plan.segmented, plan.order == "sequential" and not any_order
-    lie = rows_of(plan, strides)
-    # A map or a finish of rows side by side works on panels.
-    line_by_line = straight and plan.map is plan.finish is None and lie.turned and not lie.crossed
-    along = lie.inner is None or (line_by_line and plan.n >= shortest_straight(plan))
+    lie, wanted, read = rows_of(plan, strides), wanted_threads(plan, strides), read_size(plan, strides)
+    along = lie.inner is None or (straight and _line_by_line(plan, lie))
     tuned = rows if along else columns
-    item, read = item_size(plan), read_size(plan, strides)
-    side_by_side = lie.side_by_side
-    fewer = (max(item, 4) - 1).bit_length() - 2
-    columns_apart = lie.inner is not None and not lie.turned and not lie.folded
-    widest = tuned.width if columns_apart else tuning.ROWS_TURNED
-    width = tuning.STRIP_IN_ORDER if in_order else 1 if lie.inner is None else max(32, widest >> fewer)
     staged = 0 if along or in_order else lines_staged(plan, strides, lie)
-    if staged and lie.turned:
-        width = staged
-    elif lie.folded:
-        width = _width_folded(plan, lie)
-    wanted = wanted_threads(plan, strides)
-    while (
-        columns_apart
-        and width * item > tuning.NARROW_BYTES
-        and not _even(-(-side_by_side // width) * prod(lie.sizes), wanted)
-    ):
-        width //= 2
-    strips = -(-side_by_side // width)
+    width = _width(plan, lie, tuned.width, staged, in_order, wanted)
+    strips = -(-lie.side_by_side // width)
     groups = strips * prod(lie.sizes)
     far = read * plan.n * plan.rows >= tuning.FAR_BYTES and not plan.reduce and _even(groups, wanted)
     brought = not (as_stored(plan) and _side_by_side(plan, strides))
     longest = min(tuned.chunk, tuning.FAR_CHUNK) if far or (plan.reduce and brought) else tuned.chunk
-    chunk = max(ROW, longest >> fewer) if along else ROW * ROW if lie.abreast else ROW
+    chunk = max(ROW, longest >> _fewer(plan)) if along else ROW * ROW if lie.abreast else ROW
     if lie.near > 1:
         while chunk > ROW and chunk * lie.near * read > tuning.NEAR_BYTES:
             chunk //= 2
         tile, batch = chunk, lie.near
     else:
-        largest = max(chunk, tuned.tile // (read * min(side_by_side, width)))
+        largest = max(chunk, tuned.tile // (read * min(lie.side_by_side, width)))
         tile = plan.n if in_order or lie.folded else _tile(plan.n, groups, wanted, chunk, largest)
-        batch = _batch(tile < plan.n, groups, wanted, read * plan.n * min(side_by_side, width))
+        size = read * plan.n * min(lie.side_by_side, width)
+        batch = _batch(tile < plan.n, groups, wanted, size)
     tiled = along and tile < plan.n and lie.near == 1
     pays = far and lie.near == 1 and len(plan.accumulators) + plan.segmented > 1 and _cheap(plan)
     again = along and not (straight or plan.reduce) and (tiled or pays)
@@ -90,27 +73,55 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         # they lie.
         chunk = tile = min(tile, ROW**PANELS)
     elif again:
-        chunk = max(ROW, min(tuning.AGAIN * tuned.chunk >> fewer, ROW**PANELS))
+        chunk = max(ROW, min(tuning.AGAIN * tuned.chunk >> _fewer(plan), ROW**PANELS))
     tiles = max(1, -(-plan.n // tile))
-    staged = staged if (tiles if lie.turned else strips) == 1 else 0
-    threads = max(1, min(wanted, -(-groups // batch) * tiles))
     return Cut(
-        lie,
-        along,
-        straight and along,
-        again,
-        _takes_extremes(plan, strides, lie, along),
-        in_order,
-        staged,
-        width,
-        strips,
-        groups,
-        chunk,
-        tile,
-        tiles,
-        batch,
-        threads,
+        rows=lie,
+        along=along,
+        straight=straight and along,
+        again=again,
+        extremes=_takes_extremes(plan, strides, lie, along),
+        in_order=in_order,
+        staged=staged if (tiles if lie.turned else strips) == 1 else 0,
+        width=width,
+        strips=strips,
+        groups=groups,
+        chunk=chunk,
+        tile=tile,
+        tiles=tiles,
+        batch=batch,
+        threads=max(1, min(wanted, -(-groups // batch) * tiles)),
     )
+
+
+def _fewer(plan: Plan) -> int:
+    """Halvings of the numbers of tuning, which are for items of 4 bytes."""
+    return (max(item_size(plan), 4) - 1).bit_length() - 2
+
+
+def _line_by_line(plan: Plan, lie: Rows) -> bool:
+    """Whether rows side by side are scanned straight through, one by one. A map or a finish of such rows works on panels."""
+    plain_rows = plan.map is plan.finish is None and lie.turned and not lie.crossed
+    return plain_rows and plan.n >= shortest_straight(plan)
+
+
+def _width(plan: Plan, lie: Rows, most: int, staged: int, in_order: bool, wanted: int) -> int:
+    """Rows of a strip."""
+    if staged and lie.turned:
+        return staged
+    if lie.folded:
+        return _width_folded(plan, lie)
+    apart = lie.inner is not None and not lie.turned
+    widest = most if apart else tuning.ROWS_TURNED
+    width = tuning.STRIP_IN_ORDER if in_order else 1 if lie.inner is None else max(32, widest >> _fewer(plan))
+    others = prod(lie.sizes)
+    while (
+        apart
+        and width * item_size(plan) > tuning.NARROW_BYTES
+        and not _even(-(-lie.side_by_side // width) * others, wanted)
+    ):
+        width //= 2
+    return width
 
 
 def shortest_straight(plan: Plan) -> int:
@@ -128,9 +139,8 @@ def _takes_extremes(plan: Plan, strides: tuple[Strides, ...], lie: Rows, along: 
 
 
 def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
-    """Whether a scan goes item by item, as scans in order of columns and of few rows do. Where every order gives the same bits,
-    it goes the faster way: columns item by item, if their results stay in the cache and there are enough columns for all
-    threads.
+    """Whether a scan goes item by item. Scans in order of columns and of few rows do. Where every order gives the same bits,
+    columns go item by item if that is faster: their results stay in the cache, and there are enough columns for all threads.
     """
     lie = rows_of(plan, strides)
     if lie.folded:
@@ -144,10 +154,11 @@ def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
 
 
 def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
-    """The rows of a strip, or the lines of columns, that come near in one go, as they cannot be swept where they lie: their
-    items are converted, reversed, apart or all the same. So do lines of large arrays without gaps, which are neither so long that
-    a processor fetches them ahead nor so short that they lie one behind the other anyway; but short rows too, where results go
-    past the cache.
+    """The rows of a strip, or the lines of columns, that come near in one go; 0 where none do.
+
+    Lines come near where they cannot be swept as they lie: their items are converted, reversed, apart or all the same. In large
+    arrays lines without gaps come near too, unless they are so long that a processor fetches them ahead, or so short that they
+    lie one behind the other anyway. Where results go past the cache, even the shortest rows come near.
     """
     if lie.inner is None or lie.abreast or lie.folded or (lie.turned and lie.crossed) or not plain(plan):
         return 0
@@ -201,7 +212,9 @@ def _tile(n: int, groups: int, wanted: int, chunk: int, largest: int) -> int:
 
 
 def _even(groups: int, wanted: int) -> bool:
-    """Whether `wanted` threads that share whole groups out lose less time idle than with tiles, which are read twice."""
+    """Whether `wanted` threads lose less time by sharing whole groups out, with some threads idle at the end, than by tiles,
+    which are read twice.
+    """
     return -(-groups // wanted) * wanted <= tuning.TWICE * groups
 
 

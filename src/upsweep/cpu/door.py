@@ -22,7 +22,7 @@ class _Mode(NamedTuple):
     read: Callable[[Any], Any]
     write: Callable[[Any, Any], None]
     notes: int
-    """Bits that only note what has happened."""
+    """Bits that only note exceptions that have happened."""
     plain: int
 
 

@@ -1,4 +1,4 @@
-"""What a scan computes beside its operator: an item's operand out of its inputs, and its results out of a prefix."""
+"""The map and the finish of a scan: an item's operand out of its inputs, and its results out of a prefix."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def results(function: Function, stores: Sequence[np.dtype | None]) -> Items:
 
 
 class Access(NamedTuple):
-    """How a loop over items finds them: what is read, the sums that are scanned, prefixes, and what is written."""
+    """The ways of a loop to its items: to all that is read, to the sums that are scanned, to prefixes, and to the results."""
 
     X: Items
     S: Items
@@ -110,7 +110,9 @@ def _prefix(p, x, index):
 
 
 def item(plan: Plan) -> Any:
-    """What is scanned, from all that is read of an item, and its index: the operand, with the flag behind it, if it has one."""
+    """The function that makes the scanned item, which is the operand and its flag, if there is one. It takes all that is read of
+    an item, and the item's index.
+    """
     if plan.map is None:
         return _input
     of = operand(plan.map, plan.accumulators, len(plan.loads))
@@ -132,7 +134,7 @@ def item(plan: Plan) -> Any:
 
 
 def result(plan: Plan) -> Any:
-    """What is written for a prefix, from all that is read of its item, and its index."""
+    """The function that makes the results of a prefix. It also takes all that is read of the item, and the item's index."""
     if plan.finish is None:
         return _prefix
     of, taken = outcome(plan.finish, len(plan.loads)), min(plan.finish.arity - 1, len(plan.loads))

@@ -1,5 +1,6 @@
-"""What gated layers make of an item, as in gpu/kernels/gates.cuh: its decay and its input, of `h = a h + b`; and the gradients of
-what they were made of, from the state before and the gradient s of the state."""
+"""The gates of layers, as in gpu/kernels/gates.cuh: the decay a and the input b of an item, for `h = a h + b`. Also the gradients
+of the item's inputs and of the parameter, from the state before and the gradient s of the state.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from upsweep.arithmetic import LogAddExp, exp_in, fma, horner
 
 
 class Gates(NamedTuple):
-    """Of a layer: functions of a tuple of inputs and a parameter, in one precision."""
+    """The functions of a layer. They take a tuple of inputs and a parameter, in one precision."""
 
     arrays: int
     make: Callable[..., Any]
@@ -21,9 +22,9 @@ class Gates(NamedTuple):
     back: Callable[..., Any]
     """(inputs, parameter, before, s) -> (gradients of the inputs, gradient of the parameter)."""
     taken: Callable[[Any], Any]
-    """The parameter as the other functions take it, of what is given."""
+    """The parameter as the other functions take it, from the parameter that is given."""
     gradient: Callable[[Any, Any], Any]
-    """(what is given, gradient of the parameter) -> the gradient of what is given."""
+    """(the parameter that is given, gradient of the parameter) -> the gradient of the parameter that is given."""
 
 
 def gates_of(layer: str, numbers: LogAddExp, compiled: Callable[[Any], Any]) -> Gates:

@@ -65,7 +65,7 @@ def _write(path: Path, made: Code) -> None:
 
 @cache
 def writable() -> bool:
-    """Whether files can be kept. Where they cannot, this says so."""
+    """Whether files can be kept. Where they cannot, a warning says so."""
     from tempfile import TemporaryFile
 
     place = _path("")

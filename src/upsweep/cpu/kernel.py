@@ -1,7 +1,8 @@
 """The code that every thread runs, whatever the operator and the dtypes: take a tile by its ticket, find where its rows lie, wait
 for the tiles before it, and have it scanned (`tiles`).
 
-Sweeps are the operator's code (`runs` or `sweep`), called by address: so this file and what it calls are compiled once.
+Sweeps are the operator's code (`runs` or `sweep`), called by address: so this file and the functions that it calls are compiled
+once.
 """
 
 from __future__ import annotations

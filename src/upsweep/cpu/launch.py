@@ -10,10 +10,22 @@ from typing import NamedTuple
 import numpy as np
 
 from upsweep.cpu import tuning
-from upsweep.cpu.code import address, callable_at
-from upsweep.cpu.cuts import cut, nodes_of, passes_short, past_cache
-from upsweep.cpu.rows import Rows, Strides, lanes_of
-from upsweep.cpu.units import bring as bring_unit
+from upsweep.cpu.code import Unit, address, callable_at
+from upsweep.cpu.cuts import cut, nodes_of
+from upsweep.cpu.rows import Strides
+from upsweep.cpu.tables import (
+    Facts,
+    Scratch,
+    direct,
+    facts_of,
+    flat,
+    folds_of,
+    lines_of_map,
+    parts_of,
+    short,
+    sinks_of,
+    while_near,
+)
 from upsweep.cpu.units import (
     extremes,
     finishing,
@@ -23,31 +35,9 @@ from upsweep.cpu.units import (
     short_passes,
     steps,
     straight,
-    stream,
     sweep,
-    turn_in,
-    turn_out,
 )
-from upsweep.cpu.units import hand as hand_unit
-from upsweep.cpu.words import (
-    ARRAY_WORDS,
-    FOLD_WORDS,
-    FRAME_WORDS,
-    LEVELS,
-    LINE,
-    LINE_WORDS,
-    PANELS,
-    PART_WORDS,
-    ROW,
-    SINK_WORDS,
-    WHOLE,
-    WORDS,
-    Fold,
-    Line,
-    Part,
-    Sink,
-    Word,
-)
+from upsweep.cpu.words import ARRAY_WORDS, FRAME_WORDS, LINE, WORDS, Word
 from upsweep.dtypes import accumulator
 from upsweep.function import Function
 from upsweep.operator import identity_of
@@ -108,176 +98,100 @@ def starts_of(plan: Plan, initial: Sequence[np.ndarray] | None) -> list[np.ndarr
 
 @lru_cache(4096)
 def _launch(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: tuning.Tuning) -> Launch:
-    flag = (np.dtype(np.uint8),) if plan.segmented else ()
-    in_types, sums = (*plan.loads, *flag), (*plan.accumulators, *flag)
-    out_types = [(c, d) for c, d in enumerate(plan.stores) if d is not None]
-    cuts = cut(plan, strides, rows, columns)
-    lie, along, through, width, chunk = cuts.rows, cuts.along, cuts.straight, cuts.width, cuts.chunk
-    words = np.zeros(WORDS, np.int64)
-    scratch = _Scratch()
-    lanes = lanes_of(plan, along)
-    side = plan.axis if along or lie.inner is None else lie.inner
-    group = ROW * lanes
-    pitch = -(-width // 32) * 32 + LINE // min(d.itemsize for d in sums)
-    parts = np.zeros((len(sums), PART_WORDS), np.int64)
+    cuts, scratch = cut(plan, strides, rows, columns), Scratch()
     scratch.take(8 * FRAME_WORDS)
     results = scratch.take(16)
-    homes, out_dtypes = strides, [d for _, d in out_types]
-    folds = _folds(plan, lie, width, (*in_types, *out_dtypes), scratch)
-    if len(folds):
-        strides = tuple(_folded(plan, lie, width, *array) for array in zip(strides, (*in_types, *out_dtypes)))
-    words[Word.PLACES] = scratch.take(48 * (len(in_types) + len(out_types)) + 24 * len(plan.accumulators))
-    room = chunk + group if along else ROW * (pitch + 32)
-    if lie.abreast:
-        room = max(room, 2 * (chunk * lie.side_by_side + 4 * LINE))
-    words[Word.FLAGS] = scratch.take(room if plan.segmented else 0)
-    wanted = range(len(parts)) if plan.reduce or plan.finish is not None else {c for c, _ in out_types}
-    for c, (part, stored, computed) in enumerate(zip(parts, in_types if plan.map is None else sums, sums)):
-        size = computed.itemsize
-        part[Part.SIZE] = size
-        part[Part.COME] = address(bring_unit(stored, computed))
-        if cuts.staged:
-            stored = computed
-        part[Part.BRING] = address(bring_unit(stored, computed))
-        part[Part.TURN_IN], part[Part.TURN_OUT] = address(turn_in(size)), address(turn_out(size))
-        # Few columns with gaps between them cannot be swept where they lie.
-        part[Part.PLAIN] = stored == computed and (not lie.abreast or strides[c][side] == size)
-        part[Part.BLOCK] = WHOLE // size
-        part[Part.SPARE] = scratch.take(size * room)
-        part[Part.STACK] = scratch.take(size * LEVELS * width)
-        part[Part.FOLDS] = scratch.take(size * LEVELS * width)
-        for region in (Part.TOTAL, Part.START, Part.BASE, Part.BEFORE, Part.END, Part.TAIL):
-            part[region] = scratch.take(size * width)
-        part[Part.HEAD] = scratch.take(size * ROW)
-        part[Part.WANTED] = c in wanted
-        near = size * cuts.staged * (plan.n if lie.turned else lie.side_by_side)
-        part[Part.STAGE] = scratch.take(near)
-        part[Part.SINK] = next((o for o, (of, _) in enumerate(out_types) if of == c), -1)
-        if along:
-            # An item stands before the others, and the last items are padded.
-            for level in range(1, PANELS):
-                part[Part.PANEL + level] = LINE + scratch.take(LINE + size * ((chunk >> 4 * level) + group))
-        else:
-            part[Part.PANEL] = scratch.take(size * (ROW + 1) * pitch)
-            # Each level of a step has its sums and its prefixes.
-            for level, lines in enumerate((ROW * ROW, ROW, 1) if lie.abreast else (), 1):
-                part[Part.PANEL + level] = scratch.take(size * lanes * (2 * lines + 1))
-    flat = tuple(
-        array[side] == 0 and (not lie.turned or array[plan.axis] == 0) for array in strides[: len(plan.loads)]
-    )
-    lines = np.zeros((0 if plan.map is None else len(plan.loads), LINE_WORDS), np.int64)
-    for line, stored, constant in zip(lines, plan.loads, flat):
-        line[Line.SIZE], line[Line.FLAT] = stored.itemsize, constant
-        line[Line.BRING] = address(bring_unit(stored, stored))
-        line[Line.SPARE], line[Line.AT] = scratch.take(stored.itemsize * room), scratch.take(16)
-    sinks = np.zeros((len(out_types), SINK_WORDS), np.int64)
-    past = past_cache(plan) and not (lie.turned or cuts.staged or lie.folded)
-    restarts = along and plan.segmented and plan.exclusive
-    beside = plan.axis if lie.turned else side
-    for sink, (c, stored), array in zip(sinks, out_types, strides[len(in_types) :]):
-        given = sums[c] if plan.finish is None else stored
-        out = past_cache(plan) and stored == given and array[beside] == stored.itemsize
-        sink[Sink.GO] = address(stream(stored.itemsize) if out else hand_unit(given, stored))
-        if cuts.staged and not plan.reduce:
-            stored = given
-        streamed = past and not through and stored == given and array[side] == stored.itemsize
-        sink[Sink.COMPONENT], sink[Sink.SIZE] = c, stored.itemsize
-        sink[Sink.HAND] = address(stream(stored.itemsize) if streamed else hand_unit(given, stored))
-        streamed_made = streamed and plan.finish is not None
-        sink[Sink.PLAIN] = stored == given and not (streamed_made or restarts or (along and plan.reduce))
-        sink[Sink.SPARE] = scratch.take(0 if plan.finish is None else stored.itemsize * room)
-    plain = plan.map is None and plan.finish is None and all(part[Part.PLAIN] for part in parts)
-    lines_of = in_types if plan.reduce else (*in_types, *out_dtypes)
-    near = all(array[beside] == d.itemsize for array, d in zip(strides, lines_of))
-    direct = (
-        not (along or cuts.in_order or lie.inner is None)
-        and plain
-        and (cuts.staged or (near and (plan.reduce or all(stored == sums[c] for c, stored in out_types))))
-        and not (plan.segmented and plan.exclusive)
-    )
-    short = direct and not (lie.turned or lie.abreast) and passes_short(plan)
+    facts = facts_of(plan, cuts, strides)
+    folds = folds_of(facts, scratch)
+    facts = while_near(facts)
+    places = scratch.take(48 * (len(facts.reads) + len(facts.writes)) + 24 * len(plan.accumulators))
+    flags = scratch.take(facts.room if plan.segmented else 0)
+    parts = parts_of(facts, scratch)
+    lines, sinks = lines_of_map(facts, scratch), sinks_of(facts, scratch)
     sink_at = WORDS + parts.size
     line_at = sink_at + sinks.size
     folds_at = line_at + lines.size
     sizes_at = folds_at + folds.size
-    arrays_at = sizes_at + len(lie.sizes)
-    for word, value in {
-        Word.N: plan.n, Word.COLUMNS: lie.side_by_side, Word.STRIPS: cuts.strips, Word.GROUPS: cuts.groups,
-        Word.BATCH: cuts.batch,
-        Word.TILE: cuts.tile, Word.TILES: cuts.tiles, Word.EXCLUSIVE: plan.exclusive, Word.INITIAL: plan.initial,
-        Word.REDUCE: plan.reduce, Word.SEGMENTED: plan.segmented, Word.DIMS: len(lie.outer), Word.EACH: nodes_of(cuts.tiles),
-        Word.COMPONENTS: len(sums), Word.VALUES: len(plan.accumulators), Word.SINKS: len(out_types),
-        Word.ALONG: along, Word.LANES: lanes, Word.PITCH: pitch, Word.TURNED: lie.turned,
-        Word.CHUNK: chunk, Word.WIDTH: width,
-        Word.SWEEP: address(
-            straight(plan) if through else runs(plan, lanes) if along else steps(plan) if cuts.in_order
-            else sweep(plan, lanes, lie.turned)
-        ),
-        Word.AGAIN: cuts.again, Word.STRAIGHT: through,
-        Word.IN_ORDER: cuts.in_order, Word.PAST: past, Word.DIRECT: direct and not lie.turned,
-        Word.ACROSS: direct and lie.turned and cuts.tiles == 1, Word.ABREAST: lie.abreast, Word.STAGED: cuts.staged,
-        Word.ANY_ORDER: address(straight(plan)) if through else address(extremes(plan)) if cuts.extremes else 0,
-        Word.SHORT: address(short_passes(plan, lanes)) if short else 0,
-        Word.SINK_AT: sink_at, Word.SIZES_AT: sizes_at, Word.ARRAYS_AT: arrays_at,
-        Word.INPUTS: len(in_types), Word.MAP: 0 if plan.map is None else address(mapping(plan, flat)),
-        Word.FINISH: 0 if plan.finish is None else address(finishing(plan, flat)), Word.LINE_AT: line_at,
-        Word.FOLDED: max(1, lie.folded), Word.FOLDS_AT: folds_at if lie.folded else 0,
-        Word.INDEX: plan.n - 1 if plan.reverse else 0, Word.STEP: -1 if plan.reverse else 1,
-    }.items():  # fmt: skip
+    arrays_at = sizes_at + len(cuts.rows.sizes)
+    at = {
+        Word.PLACES: places, Word.FLAGS: flags, Word.SINK_AT: sink_at, Word.LINE_AT: line_at,
+        Word.FOLDS_AT: folds_at if cuts.rows.folded else 0, Word.SIZES_AT: sizes_at, Word.ARRAYS_AT: arrays_at,
+    }  # fmt: skip
+    words = [0] * WORDS
+    for word, value in (_asked(plan) | _cut(facts) | _ways(facts, parts) | at).items():
         words[word] = int(value)
-    ends: list[int] = []
-    none = [(0,) * len(plan.shape)] * len(plan.accumulators)
-    has_starts = len(homes) > len(in_types) + len(out_types)
-    for array in homes if has_starts else (*homes, *none):
-        across, gap = (0 if d is None else array[d] for d in (lie.inner, lie.beside))
-        ends += [0, array[plan.axis], across, gap, *(array[d] for d in lie.outer)]
+    rest = np.array([*cuts.rows.sizes, *_arrays(facts, strides)], np.int64)
     many = cuts.groups * nodes_of(cuts.tiles) if cuts.tiles > 1 else 0
-    each = ARRAY_WORDS + len(lie.outer)
+    each = ARRAY_WORDS + len(cuts.rows.outer)
+    code = address(kernel())
     return Launch(
-        callable_at(address(kernel()), 2),
-        address(kernel()),
-        np.concatenate(
-            [*map(np.ravel, (words, parts, sinks, lines, folds)), np.array([*lie.sizes, *ends], np.int64)]
-        ),
-        slice(arrays_at, arrays_at + len(homes) * each, each),
+        callable_at(code, 2),
+        code,
+        np.concatenate([*map(np.ravel, (words, parts, sinks, lines, folds, rest))]),
+        slice(arrays_at, arrays_at + len(strides) * each, each),
         cuts.threads,
         scratch.size,
         results,
         many * LINE // 8,
-        tuple(many * width * d.itemsize for d in sums) if many else (),
+        tuple(many * cuts.width * d.itemsize for d in facts.sums) if many else (),
     )
 
 
-def _folds(plan: Plan, lie: Rows, width: int, dtypes: Sequence[np.dtype], scratch: _Scratch) -> np.ndarray:
-    """The words of arrays whose columns are folded, inputs and outputs."""
-    folds = np.zeros((len(dtypes) if lie.folded else 0, FOLD_WORDS), np.int64)
-    inputs = len(plan.loads) + plan.segmented
-    large = len(folds) and past_cache(plan)
-    stretch = scratch.take(width * plan.n * max(d.itemsize for d in dtypes)) if large else 0
-    for a, (fold, dtype) in enumerate(zip(folds, dtypes)):
-        size, comes = dtype.itemsize, a < inputs
-        lines = plan.n if comes or not plan.reduce else 1
-        fold[Fold.SIZE], fold[Fold.BLOCK] = size, WHOLE // size
-        fold[Fold.LINES], fold[Fold.NEAR] = lines, scratch.take(size * width * lines)
-        fold[Fold.TURN] = address(turn_in(size) if comes else turn_out(size))
-        fold[Fold.LINE] = address((bring_unit if comes else hand_unit)(dtype, dtype))
-        if large:
-            fold[Fold.MOVE] = address(bring_unit(dtype, dtype) if comes else stream(size))
-            fold[Fold.STRETCH] = stretch
-    return folds
+def _asked(plan: Plan) -> dict[Word, int]:
+    """The words that say what was asked for."""
+    return {
+        Word.N: plan.n, Word.EXCLUSIVE: plan.exclusive, Word.INITIAL: plan.initial, Word.REDUCE: plan.reduce,
+        Word.SEGMENTED: plan.segmented, Word.VALUES: len(plan.accumulators),
+        Word.INDEX: plan.n - 1 if plan.reverse else 0, Word.STEP: -1 if plan.reverse else 1,
+    }  # fmt: skip
 
 
-def _folded(plan: Plan, lie: Rows, width: int, home: Strides, dtype: np.dtype) -> Strides:
-    """The strides of an array whose columns are folded, while it is near."""
-    near = {lie.inner: dtype.itemsize, plan.axis: width * dtype.itemsize}
-    return tuple(near.get(d, stride) for d, stride in enumerate(home))
+def _cut(facts: Facts) -> dict[Word, int]:
+    """The words that say how rows lie and how they are cut."""
+    cuts, lie = facts.cuts, facts.lie
+    return {
+        Word.COLUMNS: lie.side_by_side, Word.STRIPS: cuts.strips, Word.GROUPS: cuts.groups, Word.BATCH: cuts.batch,
+        Word.TILE: cuts.tile, Word.TILES: cuts.tiles, Word.EACH: nodes_of(cuts.tiles), Word.CHUNK: cuts.chunk,
+        Word.WIDTH: cuts.width, Word.DIMS: len(lie.outer), Word.COMPONENTS: len(facts.sums),
+        Word.SINKS: len(facts.writes), Word.INPUTS: len(facts.reads), Word.LANES: facts.lanes,
+        Word.PITCH: facts.pitch, Word.FOLDED: max(1, lie.folded), Word.STAGED: cuts.staged,
+    }  # fmt: skip
 
 
-class _Scratch:
-    """Scratch memory, one region after the other, each on cache lines of its own."""
+def _ways(facts: Facts, parts: np.ndarray) -> dict[Word, int]:
+    """The words that say which way a chunk goes, and by which code."""
+    plan, cuts, lie, lanes = facts.plan, facts.cuts, facts.lie, facts.lanes
+    swept = direct(facts, parts)
+    any_order = straight if cuts.straight else extremes if cuts.extremes else None
+    return {
+        Word.ALONG: cuts.along, Word.TURNED: lie.turned, Word.AGAIN: cuts.again, Word.STRAIGHT: cuts.straight,
+        Word.IN_ORDER: cuts.in_order, Word.PAST: facts.past, Word.ABREAST: lie.abreast,
+        Word.DIRECT: swept and not lie.turned, Word.ACROSS: swept and lie.turned and cuts.tiles == 1,
+        Word.SWEEP: address(_sweep(facts)),
+        Word.ANY_ORDER: 0 if any_order is None else address(any_order(plan)),
+        Word.SHORT: address(short_passes(plan, lanes)) if swept and short(facts) else 0,
+        Word.MAP: 0 if plan.map is None else address(mapping(plan, flat(facts))),
+        Word.FINISH: 0 if plan.finish is None else address(finishing(plan, flat(facts))),
+    }  # fmt: skip
 
-    size = 0
 
-    def take(self, size: int) -> int:
-        start, self.size = self.size, self.size + -(-size // LINE) * LINE + LINE
-        return start
+def _sweep(facts: Facts) -> Unit:
+    """The operator's code."""
+    plan, cuts = facts.plan, facts.cuts
+    if cuts.straight:
+        return straight(plan)
+    if cuts.along:
+        return runs(plan, facts.lanes)
+    return steps(plan) if cuts.in_order else sweep(plan, facts.lanes, facts.lie.turned)
+
+
+def _arrays(facts: Facts, strides: tuple[Strides, ...]) -> list[int]:
+    """The words of arrays, without their addresses; starts that are not given have strides of 0."""
+    plan, lie = facts.plan, facts.lie
+    has_starts = len(strides) > len(facts.reads) + len(facts.writes)
+    none = () if has_starts else ((0,) * len(plan.shape),) * len(plan.accumulators)
+    ends: list[int] = []
+    for array in (*strides, *none):
+        across, gap = (0 if d is None else array[d] for d in (lie.inner, lie.beside))
+        ends += [0, array[plan.axis], across, gap, *(array[d] for d in lie.outer)]
+    return ends

@@ -1,7 +1,7 @@
 """Items of several arrays at once, by address, converted on the way; and functions compiled for kernels alone.
 
 A sequence of c components is a tuple of c addresses. `Items` makes the functions that read and write one item of all
-components: they convert between what is stored and what is computed with, and take any alignment.
+components: they convert between the stored dtype and the computed one, and take any alignment.
 """
 
 from __future__ import annotations

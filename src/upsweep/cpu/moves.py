@@ -64,7 +64,7 @@ def select(
     places: np.ndarray | None,
     lengths: np.ndarray | None,
 ) -> np.ndarray:
-    """As many kept items as there is room for, and their full number."""
+    """The kept items, as many as there is room for, and the number of all kept items."""
     starts = where(_heads(x) if keep is None else keep)
     return moves.select(np, starts, x, values, places, lengths)
 

@@ -1,4 +1,4 @@
-"""What the operator's code is put together of: block sums combined and folded, four rows of them at once, sixteen, or one."""
+"""The parts of the operator's code: block sums are combined and folded, four rows of them at once, sixteen, or one."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def fours(S: Items, P: Items, V: int, combine: Any, fold: Any, start_at: Any) ->
 
 
 def first_of_fours(S: Items, P: Items, V: int, fold: Any, value: Any) -> Any:
-    """As `fours_down`, where nothing stands before the four rows."""
+    """Two levels of the tree at once, up and down, where nothing stands before the four rows."""
     S_read, P_read, P_write = S.read, P.read, P.write
 
     @lane_code

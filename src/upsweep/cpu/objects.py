@@ -1,6 +1,6 @@
-"""What Python's objects hold in memory, where C headers promise it to every extension.
+"""The memory of Python's objects, as C headers promise it to every extension.
 
-A tuple holds the addresses of its objects, behind its size; an array holds that of its memory, first of all.
+A tuple holds the addresses of its objects, behind its size. An array holds the address of its memory, before all else.
 """
 
 from __future__ import annotations

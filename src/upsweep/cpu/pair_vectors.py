@@ -25,8 +25,9 @@ def trailing_zeros(typing, word):
 
 
 def _comparing(dtype: np.dtype, how: str) -> tuple[Any, Any, Any]:
-    """Of two vectors of values: which of the first are the better numbers, which are equal, and where one of both is NaN; None
-    for integers."""
+    """Comparisons of two vectors of values: which of the first are the better numbers, which are equal, and where either is NaN;
+    the last is None for integers.
+    """
     if dtype.kind == "f":
         return (
             lambda builder, a, b: builder.fcmp_ordered(how, a, b),
@@ -42,7 +43,9 @@ def _comparing(dtype: np.dtype, how: str) -> tuple[Any, Any, Any]:
 
 
 def _beats(dtype: np.dtype, how: str) -> Any:
-    """Of two vectors of values: which of the first take the places of earlier ones, as a NaN does of a number."""
+    """A comparison of two vectors of values: which of the later ones take the places of the earlier ones. A NaN takes the place
+    of a number.
+    """
 
     def beats(builder: Any, later: Any, earlier: Any) -> Any:
         if dtype.kind != "f":

@@ -31,24 +31,24 @@ class Rooms(NamedTuple):
     turn_in: Callable[..., None]
     """Bring in runs, which lie so many bytes apart."""
     turn_out: Callable[..., None]
-    """Hand over 16 rows, from a given row on, as runs so many bytes apart; not of a component that goes NOWHERE."""
+    """Hand over 16 rows, from a given row on, as runs so many bytes apart. A component that goes NOWHERE is left out."""
     turn_past: Callable[..., None]
-    """The same as runs side by side, past the cache, to an address that is a multiple of 16."""
+    """Hand over 16 rows, from a given row on, as runs side by side, past the cache, to an address that is a multiple of 16."""
     rows_in: Callable[..., None]
     """Set 16 rows to the rows that lie one behind the other at these addresses."""
     rows_out: Callable[..., None]
     lines_in: Callable[..., None]
     """Set 16 rows to rows of arrays, which lie so many bytes apart."""
     lines_out: Callable[..., None]
-    """Hand over 15 rows to rows of arrays, but not of a component that goes NOWHERE."""
+    """Hand over 15 rows to rows of arrays. A component that goes NOWHERE is left out."""
     lines_past: Callable[..., None]
-    """The same past the cache, where the rows of arrays begin at multiples of their size."""
+    """Hand over 15 rows past the cache, to rows of arrays that begin at multiples of their size."""
     line_in: Callable[..., None]
     """Set a row to the items at these addresses."""
     line_out: Callable[..., None]
-    """Hand over a row, but not of a component that goes NOWHERE."""
+    """Hand over a row. A component that goes NOWHERE is left out."""
     line_past: Callable[..., None]
-    """The same past the cache, where the address is a multiple of the row's size."""
+    """Hand over a row past the cache, to an address that is a multiple of the row's size."""
     each_lane: Callable[..., None]
     """Call a function for each lane with the lane's number, which must be the index of all that it reads and writes in rooms."""
 

@@ -1,4 +1,4 @@
-"""How the rows of an array lie: along memory, side by side, a few abreast, or folded; and what an item of them takes."""
+"""How the rows of an array lie: along memory, side by side, a few abreast, or folded; and the bytes of their items."""
 
 from __future__ import annotations
 
@@ -17,23 +17,27 @@ Strides = tuple[int, ...]
 
 
 class Rows(NamedTuple):
-    """How the rows lie. The rows of the dimension `inner` are scanned side by side, `side_by_side` of them; None where rows are
-    scanned one by one. `abreast`: they are few columns, of which several blocks are swept at once. `turned`: the items of such a
-    row, not its neighbours, lie side by side. `near`: rows that are scanned one by one have items in the same cache lines.
-    `crossed`: results lie the other way. `folded`: so many neighbours, along the dimension `beside`, stand beside each other
-    where rows of `inner` do: they are few, and so are their items; 0 where none do. Dimensions that lie as one count as one,
-    the innermost of them.
-    """
+    """How the rows lie. Dimensions that lie as one count as one, the innermost of them."""
 
     inner: int | None
+    """The dimension whose rows are scanned side by side; None where rows are scanned one by one."""
     side_by_side: int
+    """The rows that are scanned side by side."""
     abreast: bool
+    """Whether these rows are few columns, of which several blocks are swept at once."""
     turned: bool
+    """Whether the items of such a row lie side by side, and its neighbours do not."""
     crossed: bool
+    """Whether results lie the other way."""
     near: int
+    """The rows with items in the same cache lines, where rows are scanned one by one."""
     folded: int
+    """The neighbours along `beside` that stand beside each other where rows of `inner` do. These are few, and so are their items;
+    0 where none are folded.
+    """
     beside: int | None
     outer: tuple[int, ...]
+    """The other dimensions, of which each has its size in `sizes`."""
     sizes: tuple[int, ...]
 
 

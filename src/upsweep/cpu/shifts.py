@@ -1,4 +1,4 @@
-"""Sums of shifted items: what a filter makes of its input alone."""
+"""Sums of shifted items: the part of a filter that its input alone makes."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def _top(keys: np.ndarray) -> np.unsignedinteger[Any]:
 
 
 def _pass(keys: np.ndarray, shift: int, moved: np.ndarray, dtype: Any) -> np.ndarray:
-    """What is moved with the keys, which may be these, in the order of a digit."""
+    """The array that is moved with the keys, or the keys themselves, in the order of a digit."""
     out, share = np.empty(len(keys), dtype), share_of(len(keys))
     starts = _bucket_starts(keys, shift, share)
     each_chunk(

@@ -25,7 +25,7 @@ def sweeper(
 
     UP: of a panel's first row; of its first `m` rows the second of two, and the fourth of four, becomes their sum.
     DOWN: of the starts, and of the first row of a panel that was swept up, of whose quadruples those from `first` on are
-        swept down. The row before the first one holds the prefixes there; the last rows are left to what is above.
+        swept down. The row before the first one holds the prefixes there; the last rows are left to the level above.
     JOIN: of two rows of sums, the second of which becomes their sums: with a third place, the loop would be no vector code where
         that is one of the two.
     PASS: of arrays, from which and to which rows go without a panel: see `passes`, and `turned` where the rows are that.

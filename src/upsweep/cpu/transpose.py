@@ -57,7 +57,7 @@ def turn_out(size: int) -> Callable[..., None]:
 
 
 def vector(size: int, bytes_: int) -> Any:
-    """So many bytes of items of this size."""
+    """LLVM's type of a vector of items of this size, so many bytes long."""
     return ir.VectorType(ir.IntType(8 * size), bytes_ // size)
 
 

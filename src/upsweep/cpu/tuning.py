@@ -61,7 +61,7 @@ scanned side by side. ns an item so and by neighbours, AMD, loaded, from Fortran
 float32 (2, 3, 2028) .64 65, (6, 6, 6000) .43 22, (16, 7, 2321) .63 9, (9, 17, 2790) .34 1.3, (30, 4, 900) .62 4.6,
 int64 .74 25, .47 8.8, .87 3.4, .52 2.1, .86 2.2."""
 TWICE = 1.3
-"""What a row costs that is cut into tiles, times what it costs whole: a tile is summed before it is scanned. CPU time of two
+"""The cost of a row that is cut into tiles over its cost as a whole: a tile is summed before it is scanned. CPU time of two
 threads over that of one, 2^20 items: float32 1.3 to 1.4, float64 1.6."""
 NARROW_BYTES = 1 << 11
 """Strips of columns are made narrower for several threads down to so many bytes, rather than cut into tiles. Both take more
@@ -86,17 +86,18 @@ COSTLY_FILLED = 0.75
 CPU time so over that of one by one, logaddexp, AMD, loaded, 2, 3, 4, 6, 8 columns: f4 1.1 3.3 2.1 1.4 1.2, f8 3.8 2.4 1.8 1.2
 1.1; f4 12 columns .86."""
 STAGED_FROM, STAGED_BYTES, STAGED_LINE = 1 << 21, 1 << 15, 1 << 11
-"""Of arrays from so many bytes on, stretches of so many come near in one go, where a line is shorter than this. CPU time of a
-copy over ours without this and with it, one thread, AMD, 2^23 items: float32 along columns of 33 .26 .38, 48 .33 .55, 64 .25 .48,
-128 .41 .63, 256 .57 .65, 400 .59 .65, float64 48 .38 .58, 128 .51 .60, 256 .66 .60; float32 in rows of 33 .55 .45, 48 .40 .47, 64
-.29 .51, 128 .25 .45, 256 .25 .44, 400 .32 .39, float64 64 .25 .55, 128 .30 .47, 400 .45 .45. Reductions of columns of float32 33
-.80 .61, 48 .44 .73, 64 .46 .77, 128 .59 .81, 256 .74 .83, of rows 64 .68 .69, 128 .52 .77, 256 .64 .72. Stretches of 16 or 128
-KiB are as fast. ns an item of large arrays without this and with it, 2^23 float32 in rows of 2 .84 .66, 3 .82 .73, 7 .64 .57, 8
-.74 .47, 12 .76 .47, 24 .58 .45, 32 .62 .42, 40 .69 .47, with segments 12 1.05 .78; 2^22 float64 in rows of 3 1.35 1.14, 7 1.58
-1.02, 12 1.51 .91, 16 .71 .79, 32 1.30 .82; of 2^20 float32, which stay in the cache, 12 .24 .31. Lines that cannot be swept where
-they lie come near from any size on. Time without this over that with it, 2^22 items: rows of 100 reversed f4 1.8, pairs of f8
-1.9, of 1000 2.7, f2 in rows of 33, 100, 1000 1.6 1.5 2, recurrences of one coefficient in rows of 33, 100, 1000 1.3 1.25 1.6, in
-33 and 100 columns 3 1.6, f2 in 17 and 100 columns 1.4 1.15. Columns that are reduced would lose: f2 .72."""
+"""In arrays of so many bytes and more, stretches of so many bytes come near in one go, where a line is shorter than so many
+bytes. CPU time of a copy over ours without this and with it, one thread, AMD, 2^23 items: float32 along columns of 33 .26 .38, 48
+.33 .55, 64 .25 .48, 128 .41 .63, 256 .57 .65, 400 .59 .65, float64 48 .38 .58, 128 .51 .60, 256 .66 .60; float32 in rows of 33
+.55 .45, 48 .40 .47, 64 .29 .51, 128 .25 .45, 256 .25 .44, 400 .32 .39, float64 64 .25 .55, 128 .30 .47, 400 .45 .45. Reductions
+of columns of float32 33 .80 .61, 48 .44 .73, 64 .46 .77, 128 .59 .81, 256 .74 .83, of rows 64 .68 .69, 128 .52 .77, 256 .64 .72.
+Stretches of 16 or 128 KiB are as fast. ns an item of large arrays without this and with it, 2^23 float32 in rows of 2 .84 .66, 3
+.82 .73, 7 .64 .57, 8 .74 .47, 12 .76 .47, 24 .58 .45, 32 .62 .42, 40 .69 .47, with segments 12 1.05 .78; 2^22 float64 in rows of
+3 1.35 1.14, 7 1.58 1.02, 12 1.51 .91, 16 .71 .79, 32 1.30 .82; of 2^20 float32, which stay in the cache, 12 .24 .31. Lines that
+cannot be swept where they lie come near from any size on. Time without this over that with it, 2^22 items: rows of 100 reversed
+f4 1.8, pairs of f8 1.9, of 1000 2.7, f2 in rows of 33, 100, 1000 1.6 1.5 2, recurrences of one coefficient in rows of 33, 100,
+1000 1.3 1.25 1.6, in 33 and 100 columns 3 1.6, f2 in 17 and 100 columns 1.4 1.15. Columns that are reduced would lose: f2 .72.
+"""
 SHORT_LINE = 16
 """Lines of fewer items are moved between an array and scratch memory item by item, each of all lines, not line by line. ns an
 item of every other column, which were scanned one by one or in panels before, and so, AMD, 2^17 items, scan and reduction:

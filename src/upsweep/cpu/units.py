@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -45,37 +46,20 @@ def entry() -> Unit:
 @cache
 def turn_in(size: int) -> Unit:
     """Turn runs of items of this size into the lanes of a panel."""
-
-    def make():
-        from upsweep.cpu import transpose
-
-        return transpose.turn_in(size)
-
-    return Unit(("turn in", size), 6, make, f"moves of {size} bytes")
+    return Unit(("turn in", size), 6, _later("transpose", "turn_in", size), f"moves of {size} bytes")
 
 
 @cache
 def turn_out(size: int) -> Unit:
     """Turn the lanes of a panel into runs."""
-
-    def make():
-        from upsweep.cpu import transpose
-
-        return transpose.turn_out(size)
-
-    return Unit(("turn out", size), 6, make, f"moves of {size} bytes")
+    return Unit(("turn out", size), 6, _later("transpose", "turn_out", size), f"moves of {size} bytes")
 
 
 @cache
 def bring(stored: np.dtype, computed: np.dtype) -> Unit:
     """Bring lines of an array's items to scratch memory."""
     stored, computed = _moved(stored, computed)
-
-    def make():
-        from upsweep.cpu import lines
-
-        return lines.bring(stored, computed)
-
+    make = _later("lines", "bring", stored, computed)
     return Unit(("bring", stored.name, computed.name), 7, make, f"moves of {stored}")
 
 
@@ -83,25 +67,19 @@ def bring(stored: np.dtype, computed: np.dtype) -> Unit:
 def hand(computed: np.dtype, stored: np.dtype) -> Unit:
     """Hand lines of items from scratch memory to an array."""
     stored, computed = _moved(stored, computed)
-
-    def make():
-        from upsweep.cpu import lines
-
-        return lines.hand(computed, stored)
-
+    make = _later("lines", "hand", computed, stored)
     return Unit(("hand", computed.name, stored.name), 7, make, f"moves of {stored}")
 
 
 @cache
 def stream(size: int) -> Unit:
     """Hand lines of items of this size from scratch memory to an array, past the cache."""
+    return Unit(("stream", size), 7, _later("lines", "stream", size), f"moves of {size} bytes")
 
-    def make():
-        from upsweep.cpu import lines
 
-        return lines.stream(size)
-
-    return Unit(("stream", size), 7, make, f"moves of {size} bytes")
+def _later(module: str, name: str, *given: Any) -> Callable[[], Any]:
+    """A call of a function of this folder. Only this call imports the function's module, and numba with it."""
+    return lambda: getattr(import_module(f"upsweep.cpu.{module}"), name)(*given)
 
 
 def _moved(stored: np.dtype, computed: np.dtype) -> tuple[np.dtype, np.dtype]:
@@ -113,50 +91,31 @@ def _moved(stored: np.dtype, computed: np.dtype) -> tuple[np.dtype, np.dtype]:
 
 def sweep(plan: Plan, lanes: int, turned: bool) -> Unit:
     """The operator's own code for the tree's order, for rows side by side, `lanes` of them at once."""
-    types, starts = (_names(plan.accumulators), plan.segmented), _starts_within(plan)
-
-    def make():
-        from upsweep.cpu.sweep import sweeper
-
-        return sweeper(plan.accumulators, plan.segmented, starts, lanes, turned)
-
-    return _with_hole(plan, ("sweep", *types, starts, lanes, turned), 7, make)
+    return _of_operator(plan, "sweep", 7, ("sweep", "sweeper"), lanes, turned)
 
 
 def short_passes(plan: Plan, lanes: int) -> Unit:
     """The operator's own code for less than 16 rows of columns, `lanes` of them at once."""
-    types, starts = (_names(plan.accumulators), plan.segmented), _starts_within(plan)
-
-    def make():
-        from upsweep.cpu.short_passes import short_passer
-
-        return short_passer(plan.accumulators, plan.segmented, starts, lanes)
-
-    return _with_hole(plan, ("short passes", *types, starts, lanes), 5, make)
+    return _of_operator(plan, "short passes", 5, ("short_passes", "short_passer"), lanes)
 
 
 def steps(plan: Plan) -> Unit:
     """The operator's own code for scans in order, for rows side by side."""
-    types, starts = (_names(plan.accumulators), plan.segmented), _starts_within(plan)
-
-    def make():
-        from upsweep.cpu.sweep import stepper
-
-        return stepper(plan.accumulators, plan.segmented, starts)
-
-    return _with_hole(plan, ("steps", *types, starts), 7, make)
+    return _of_operator(plan, "steps", 7, ("sweep", "stepper"))
 
 
 def runs(plan: Plan, lanes: int) -> Unit:
     """The operator's own code for the tree's order along rows, for `lanes` runs at once."""
-    types, starts = (_names(plan.accumulators), plan.segmented), _starts_within(plan)
+    return _of_operator(plan, "runs", 7, ("runs", "runner"), lanes)
 
-    def make():
-        from upsweep.cpu.runs import runner
 
-        return runner(plan.accumulators, plan.segmented, starts, lanes)
-
-    return _with_hole(plan, ("runs", *types, starts, lanes), 7, make)
+def _of_operator(plan: Plan, name: str, arguments: int, maker: tuple[str, str], *lanes: int) -> Unit:
+    """Code of the operator, which the function `maker` of a module makes."""
+    # Only segments start from `initial` within a row.
+    starts = plan.segmented and plan.initial
+    make = _later(*maker, plan.accumulators, plan.segmented, starts, *lanes)
+    frame = (name, _names(plan.accumulators), plan.segmented, starts, *lanes)
+    return _with_hole(plan, frame, arguments, make)
 
 
 def straight(plan: Plan) -> Unit:
@@ -183,24 +142,15 @@ def extremes(plan: Plan) -> Unit:
     row, variant = _built_in(plan)
     (dtype,) = plan.accumulators
 
-    def make():
-        from upsweep.cpu.extremes import runner
-
-        return runner(dtype, variant.vector == ">")
-
+    make = _later("extremes", "runner", dtype, variant.vector == ">")
     return Unit(("extremes", row.name, dtype.name), 7, make, f"{row.name} of {dtype}")
 
 
 def _built_in(plan: Plan) -> tuple[Row, operators.Variant]:
-    """What is known of a plan's built-in operator."""
+    """The row and the variant of a plan's built-in operator."""
     known = operators.variant_of(plan.op, plan.accumulators)
     assert known is not None
     return known
-
-
-def _starts_within(plan: Plan) -> bool:
-    """Only segments start from `initial` within a row."""
-    return plan.segmented and plan.initial
 
 
 def walk(plan: Plan, form: Form, most: int) -> Unit:
@@ -208,49 +158,25 @@ def walk(plan: Plan, form: Form, most: int) -> Unit:
     needed = form.exclusive and not form.initial
     # Operators share the code that needs no identity.
     identity = identity_of(plan.op, plan.accumulators) if needed else None
-
-    def make():
-        from upsweep.cpu.walk import walker
-
-        return walker(plan, identity, form, most)
-
+    make = _later("walk", "walker", plan, identity, form, most)
     return _with_hole(plan, ("walk", _types(plan), repr(identity), form, most), 2, make, door=True)
 
 
 def mapping(plan: Plan, flat: tuple[bool, ...]) -> Unit:
     """The code of a plan's map, for lines; one item of a `flat` input stands for a line."""
-    function = plan.map
-    assert function is not None
-
-    def make():
-        from upsweep.cpu.fused import mapper
-
-        return mapper(function, plan.loads, plan.accumulators, flat)
-
-    return Unit(("map", *_types(plan)[:3], flat), 5, make, str(function), function)
+    make = _later("fused", "mapper", plan.map, plan.loads, plan.accumulators, flat)
+    return Unit(("map", *_types(plan)[:3], flat), 5, make, str(plan.map), plan.map)
 
 
 def finishing(plan: Plan, flat: tuple[bool, ...]) -> Unit:
     """The code of a plan's finish, for lines."""
-    function = plan.finish
-    assert function is not None
-
-    def make():
-        from upsweep.cpu.fused import finisher
-
-        return finisher(function, plan.loads, plan.accumulators, plan.stores, flat)
-
-    return Unit(("finish", *_types(plan), flat), 5, make, str(function), function)
+    make = _later("fused", "finisher", plan.finish, plan.loads, plan.accumulators, plan.stores, flat)
+    return Unit(("finish", *_types(plan), flat), 5, make, str(plan.finish), plan.finish)
 
 
 def grouping(plan: Plan, form: Any) -> Unit:
     """The code for groups whose items lie in any order."""
-
-    def make():
-        from upsweep.cpu.interleaved import grouper
-
-        return grouper(plan, form)
-
+    make = _later("interleaved", "grouper", plan, form)
     return _with_hole(plan, ("grouping", _types(plan), form), 1, make, door=True)
 
 

@@ -1,4 +1,4 @@
-"""The int64 words of a launch: what a compiled kernel is told. Known to Python, which writes them, and to the kernel.
+"""The int64 words of a launch, which tell a compiled kernel what to do. Python writes them, and the kernel reads them.
 
 A launch is `Word`s, then a `Part` for each component of the block sums, a `Sink` for each output, a `Line` for each input of a
 map, a `Fold` for each array that is folded, the sizes of the outer dimensions, and for each array (inputs, outputs, starts) its
@@ -252,10 +252,11 @@ SINK_WORDS, LINE_WORDS, FOLD_WORDS = len(Sink), len(Line), len(Fold)
 ARRAY_WORDS = 4
 """Words of an array before those of the outer dimensions."""
 FRAME_WORDS = 12 * 32
-"""Scratch memory begins with the addresses of an operator's operands: at most twelve of at most 32 components; or of what a map
-or a finish reads and writes."""
+"""Scratch memory begins with the addresses of an operator's operands, at most twelve of at most 32 components, or with the
+addresses of all that a map or a finish reads and writes.
+"""
 JOIN, FOLD, UP, DOWN, SUM, SCAN, RISE, SETTLE, PASS = range(9)
-"""What an operator's code is asked for: see `sweep` and `runs`."""
+"""The requests to an operator's code: see `sweep` and `runs`."""
 OPERANDS = 5
 """Words of the frame that a straight scan has for each component: see `straight`."""
 NAN = 2 * OPERANDS
@@ -288,7 +289,7 @@ class Steps(IntEnum):
 
 
 class Form(NamedTuple):
-    """What of a plan is compiled in, beside the operator and the dtypes."""
+    """The parts of a plan that are compiled in, beside the operator and the dtypes."""
 
     segmented: bool
     initial: bool

@@ -118,7 +118,7 @@ def _grouped(
 
 
 def in_memory(segments: Segments) -> Segments:
-    """The same, of which no values are Dask arrays."""
+    """The segments with their values in memory, where these are Dask arrays."""
     if segments.spelling == "groups":
         return groups(*compute(*segments.values, traverse=False))
     return Segments(segments.spelling, compute(segments.values, traverse=False)[0])

@@ -1,7 +1,7 @@
 """Scanning files larger than memory: arrays in .npy and Zarr, columns of .csv and .parquet; resumable after a kill.
 
-The result grows in the folder `<target>.part`, beside what is needed to go on with it, and takes its final name only when it
-is whole. A run that finds the folder of the same job goes on where that one stood.
+The result grows in the folder `<target>.part`, beside all that is needed to go on with it, and takes its final name only when it
+is whole. A run that finds the folder of the same job goes on where the earlier run stood.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def scan_file(
         columns: of a table, or of an array of records, what to scan: one name for each component that op takes. An operator
             on single numbers scans each of several by itself, from `initial`, or from its part of a tuple, if no map joins
             them. Several results come out as columns of a table or as an array of records.
-        names: what the results are called, one for each. By default as the columns, in whose place they stand.
+        names: the names of the results, one for each. By default those of the columns, in whose place the results stand.
         map, finish: as in `upsweep.scan`; the columns are the inputs, in the order in which they are named.
         segments: as in `upsweep.scan`, 1-D along the axis. In place of an array there may stand the name of a column of the
             table (flags or keys) or of a `.npy` or `.zarr` file; groups take several of these. With groups,

@@ -18,7 +18,7 @@ CODECS = {".gz": "gzip", ".zst": "zstd"}
 
 
 class FileError(ValueError):
-    """A file of an unknown kind, without what is asked of it, or that another process is at work on."""
+    """A file of an unknown kind, a missing column, a target that exists, or a file that another process is at work on."""
 
 
 def bare(path: Path) -> Path:
@@ -79,7 +79,7 @@ class Source:
     """The names of columns, or of fields of records; none for plain arrays."""
     files: tuple[Any, ...]
     turned: bool = False
-    """Whether the file is in Fortran order: the transpose of what the user sees."""
+    """Whether the file is in Fortran order: then it holds the transpose of the array that the user sees."""
     chunks: tuple[int, ...] | None = None
 
     @property

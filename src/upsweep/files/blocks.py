@@ -41,7 +41,7 @@ class Table(Protocol):
         ...
 
     def repeated(self, names: Sequence[str]) -> list[str]:
-        """Those of these columns whose text few words make up: they may be read as dictionaries."""
+        """The columns among these whose text has few different words: they may be read as dictionaries."""
         ...
 
     def encoding(self, names: Sequence[str], kept: Sequence[str]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def opened(path: Path) -> Table:
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:
-    """The same items, each made by a thread while the one before it is in use.
+    """The items of an iterator, each made by a thread while the one before it is in use.
 
     >>> list(ahead(iter("abc")))
     ['a', 'b', 'c']
@@ -166,7 +166,7 @@ class _Csv:
                 raise FileError(self._said(str(error))) from None
 
     def _said(self, error: str) -> str:
-        """The words of pyarrow, with the name of the column and what to do."""
+        """The words of pyarrow, the name of the column, and the way out."""
         error = re.sub(r"CSV column #(\d+)", lambda at: f"column {self.names[int(at[1])]!r}", error)
         if "straddl" in error:
             return f"a line of {self._path.name} is longer than {BLOCK_BYTES:,} bytes"

@@ -94,7 +94,7 @@ class Part:
         return replace(self, results=slice(first, first + count))
 
     def turned(self) -> Part:
-        """The same of the transpose."""
+        """The part of the transposed array."""
         parts = tupled(self.initial)
         return replace(self, initial=bare(tuple(s if np.ndim(s) == 0 else np.asarray(s).T for s in parts)))
 

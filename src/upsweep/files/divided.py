@@ -29,18 +29,18 @@ PARTS = np.dtype(np.uint16)
 
 
 class Rows(Protocol):
-    """What is divided: values and keys."""
+    """Rows that are divided: values and keys."""
 
     names: tuple[str, ...]
     keys: Keys
     total: int
-    """What progress is counted in."""
+    """The end of the count of progress."""
     size: int
     """About how many bytes there are."""
 
     @property
     def dtypes(self) -> tuple[np.dtype, ...]:
-        """Those of the values, known after the first block."""
+        """The dtypes of the values, known after the first block."""
         ...
 
     def blocks(self, first: int) -> Iterator[tuple[int, list[np.ndarray], list[Any]]]:
@@ -48,11 +48,11 @@ class Rows(Protocol):
         ...
 
     def known(self) -> dict[str, Any]:
-        """What holds for the next block."""
+        """The state that holds for the next block."""
         ...
 
     def go_on(self, known: dict[str, Any]) -> None:
-        """Go on behind a block, by what held then."""
+        """Go on behind a block, by the state that held then."""
         ...
 
 
@@ -150,7 +150,7 @@ def divide(rows: Rows, check: Callable[[], Any], folder: Path, report: Report) -
     try:
         return _divide(rows, check, folder, report)
     except ManyWords as error:
-        # What is done holds numbers in the place of text, and goes.
+        # The parts that are done hold numbers in the place of text, and are made anew.
         rows.keys.number({name: [] for name in rows.keys.words() if name != str(error)})
         for name in ("divided.json", "words.json"):
             (folder / name).unlink(missing_ok=True)

@@ -122,7 +122,7 @@ def _made(files: ExitStack, path: Path, n: int, dtype: np.dtype) -> arrays.Plain
 
 
 def _checked(rows: Rows, call: Call, to_table: bool) -> tuple[list[Part], list[np.dtype]]:
-    """What is scanned together, and the dtypes of the results, after all checks that need no data."""
+    """The parts that are scanned together, and the dtypes of the results, after all checks that need no data."""
     parts, dtypes = planned(call.parts(len(rows.dtypes)), [np.empty(0, d) for d in rows.dtypes], call.axis)
     call.named(rows.names, len(dtypes))
     for dtype in dtypes if to_table else ():

@@ -20,7 +20,7 @@ class Heads:
 
     @classmethod
     def of(cls, segments: Segments | None, column: np.ndarray | None) -> Heads | None:
-        """Segments from what a user names: an array, a file of one, or the flags that a table's column has become."""
+        """Segments as a user names them: an array, a file of one, or the flags that a table's column has become."""
         if segments is None:
             return None
         if column is not None:

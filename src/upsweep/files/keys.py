@@ -24,8 +24,9 @@ class ManyWords(Exception):
 
 
 class Keys:
-    """What a user passed as keys of groups: columns of a table, files of arrays, arrays. Columns that are read as dictionaries
-    have their words numbered as they are met. A word has one number in all blocks: the words hold for the next block.
+    """The keys of groups as a user passed them: columns of a table, files of arrays, arrays. Columns that are read as
+    dictionaries have their words numbered as they are met. A word has one number in all blocks: the words hold for the next
+    block.
     """
 
     def __init__(self, segments: Segments) -> None:
@@ -149,7 +150,7 @@ def parts_of(keys: Sequence[Any], bits: int) -> np.ndarray:
 
 
 def _mix(words: np.ndarray) -> None:
-    """So that the highest bits depend on all bits."""
+    """Mix words in place, so that the highest bits depend on all bits."""
     words *= np.uint64(0x9E3779B97F4A7C15)
     words ^= words >> np.uint64(32)
     words *= np.uint64(0xC2B2AE3D27D4EB4F)

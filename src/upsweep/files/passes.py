@@ -30,7 +30,7 @@ class Block(NamedTuple):
     kept: Any
     """The columns that are kept as they are."""
     known: dict[str, Any]
-    """How far the scan is, and what it needs to go on, beside the carries."""
+    """How far the scan is, and the state that it needs to go on, beside the carries."""
     carries: list[Carry]
 
 

@@ -55,7 +55,7 @@ class Columns:
         return {"types": self.types, "zones": self.zones, "last": self._last}
 
     def go_on(self, known: dict[str, Any]) -> None:
-        """Go on behind a block, by what held then."""
+        """Go on behind a block, by the state that held then."""
         self.types, self.zones, self._last = known["types"], known["zones"], known["last"]
 
     def of(self, block: Any) -> tuple[list[np.ndarray], np.ndarray | None]:

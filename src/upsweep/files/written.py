@@ -24,7 +24,7 @@ class Target(Protocol):
     def put(self, block: Any) -> None: ...
 
     def mark(self) -> Any:
-        """Bring to the disk what was put; the value of JSON by which another process goes on from here."""
+        """Bring all blocks so far to the disk. Gives a mark, a value of JSON, from which another process goes on."""
         ...
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ class _Parquet:
         return _synced(self._file), b64encode(footer).decode()
 
     def _footer(self) -> bytes:
-        """That of all row groups so far. The first four bytes say that a Parquet file starts here."""
+        """The footer of all row groups so far, behind the four bytes with which a Parquet file starts."""
         from pyarrow.parquet import write_metadata
 
         if self._writer:
@@ -129,7 +129,7 @@ class _Parquet:
 
 class _Writer(io.RawIOBase):
     """A ParquetWriter, and the file that it writes to. It counts from 0, and offsets count from where the file starts: so it is
-    told to write what stands there already, which is left out."""
+    told to write the bytes that stand there already, which are left out."""
 
     def __init__(self, file: Any, schema: Any, encoding: dict[str, Any]) -> None:
         import pyarrow as pa

@@ -76,8 +76,9 @@ def writable(view: np.ndarray) -> bool:
 
 
 def copied(x: Any, seen: Any) -> bool:
-    """Whether what is seen of `x` is a copy that can be written to, as of a tuple or a column in chunks: `x` would not hold
-    what is written there. A second copy lies elsewhere than the first."""
+    """Whether the view of `x` is a copy that can be written to, as of a tuple or a column in chunks: results that are written
+    there would not be in `x`. A second view shows it, as a second copy lies elsewhere than the first.
+    """
     if seen is x or not isinstance(seen, np.ndarray) or not seen.size or not writable(seen):
         return False
     return not np.may_share_memory(seen, view(x))
@@ -204,7 +205,7 @@ TORCH_LIKENESS = Likeness(
     wrote=_wrote_torch,
     together=tensors.likeness,
 )
-"""That of PyTorch's tensors, wherever they lie."""
+"""The likeness of PyTorch's tensors, wherever they lie."""
 
 
 def _copied(x: np.ndarray) -> np.ndarray:

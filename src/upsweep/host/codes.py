@@ -137,7 +137,8 @@ def _of_arrow(key: Any) -> np.ndarray | Texts:
     import pyarrow as pa
 
     if str(key.type) in ("string", "large_string", "string_view"):
-        # No text has such a byte: what is missing is a text of its own. A scalar of Arrow's own making would import pandas.
+        # No text has such a byte, so that missing values are a text of their own. A scalar of Arrow's own making would import
+        # pandas.
         ends, byte = np.array([0, 1], np.int64).view(np.uint8), np.array([255], np.uint8)
         missing = pa.Array.from_buffers(pa.large_binary(), 1, [None, pa.py_buffer(ends), pa.py_buffer(byte)])
         texts = key.cast(pa.large_string()).cast(pa.large_binary()).fill_null(missing[0])

@@ -60,11 +60,11 @@ def _moved(flags: np.ndarray, by: int, axis: int) -> np.ndarray:
 
 
 def spread(heads: np.ndarray, shape: tuple[int, ...], axis: int) -> np.ndarray:
-    """Such flags as uint8 of `shape`; those that are 1-D along the axis hold for all rows."""
+    """Flags of segments as uint8 of `shape`; flags that are 1-D along the axis hold for all rows."""
     if heads.ndim < len(shape):
         heads = heads.reshape([-1 if d == axis else 1 for d in range(len(shape))])
     flags = heads.view(np.uint8)
-    # NumPy takes two microseconds to broadcast what has the shape.
+    # NumPy takes two microseconds to broadcast even an array of that shape.
     return flags if flags.shape == shape else np.broadcast_to(flags, shape)
 
 

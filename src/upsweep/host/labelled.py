@@ -44,8 +44,9 @@ def check_alike(given: Sequence[Any]) -> None:
 def check_beside(
     given: Sequence[Any], shape: tuple[int, ...], axis: int, marks: Sequence[tuple[str, Any]], starts: Sequence[tuple[str, Any]]
 ) -> None:  # fmt: skip
-    """An EngineError where marks of items, or the values that rows start from, have other labels than what is scanned. Each comes
-    with its name. Marks are 1-D along the axis, or have the shape of the data."""
+    """An EngineError where marks of items, or the values that rows start from, have other labels than the data. Each mark or
+    value comes with its name. Marks are 1-D along the axis, or have the shape of the data.
+    """
     for like in filter(has, given):
         if np.shape(like) != shape:
             continue
@@ -71,7 +72,7 @@ def initials_of(initial: Any) -> list[tuple[str, Any]]:
 
 
 class _Labels(NamedTuple):
-    """Those along one axis."""
+    """The labels along one axis."""
 
     dim: str
     """The name of the axis, where it has one."""

@@ -35,8 +35,9 @@ _known: dict[tuple[Any, ...], list[Alike]] = {}
 
 
 def likeness(xs: tuple[Any, ...]) -> Any:
-    """All that a scan of these tensors is checked for, where nothing but that tells one from another: what stands for all that
-    their guard takes for them, or a tuple."""
+    """The likeness of tensors: all that the checks of a scan look at. It stands for all tensors that their guard takes for these,
+    or is a tuple.
+    """
     recorded, _, forward = homes.followers()
     if forward._current_level >= 0:
         return tuple(map(_asked, xs))
@@ -70,7 +71,7 @@ def _made(shapes: tuple[Any, ...], xs: tuple[Any, ...]) -> Alike | None:
             x.stride()
         one = Alike(xs, guard)
     except (RuntimeError, TypeError):
-        # A sparse tensor has no strides. PyTorch promises nobody what a guard is made of.
+        # A sparse tensor has no strides. PyTorch makes no promise about the parts of a guard.
         return None
     if len(_known) >= _MOST:
         _known.clear()

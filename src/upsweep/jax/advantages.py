@@ -21,7 +21,7 @@ from upsweep.jax.operands import promoted
 from upsweep.jax.primitives import for_rows, in_front, registered
 
 _NAMES = "rva"
-"""Rewards, values, and the values after: what a gradient is wanted of."""
+"""The operands that a gradient is wanted of: rewards, values, and the values after."""
 
 
 def advantages(
@@ -104,7 +104,7 @@ def _gradients(g: Any, *_: Any, wanted: str, every: bool, dim: int, **__: Any) -
 def _transposed_run(
     g: Any, *given: Any, flags: str, wanted: str, every: bool, gamma: float, lam: float, dim: int, order: str
 ) -> Any:
-    """The gradients of what is `wanted`."""
+    """The gradients of the operands that are `wanted`."""
     ended, stops = _named(given, flags)
     if not g.size:
         return [jnp.zeros(x.shape, x.dtype) for x in _gradients(g, wanted=wanted, every=every, dim=dim)]

@@ -26,7 +26,7 @@ def in_place(run: Callable[..., None], how: tuple[Any, ...], shapes: Any, *opera
 
 def varying_alike(given: Any) -> Any:
     """Arrays, in tuples or not, that all differ over the devices of a mesh over which any of them does, within
-    `jax.shard_map`: then what they make does, too, and the gradient of an array that is one for all devices is their sum."""
+    `jax.shard_map`: then their results differ, too, and the gradient of an array that is one for all devices is a sum."""
     axes = _axes(given)
     return jax.tree.map(lambda x: _vary(x, axes), given) if axes else given
 

@@ -26,7 +26,7 @@ def array(x: Any, dtype: Any = None) -> Array:
 
 def held(value: Any, dtype: Any, what: str) -> Array:
     """A value as an array of `dtype`; a DTypeError where it would become another value, as far as that is known: a GPU would be
-    waited for, and what is traced has no value yet.
+    waited for, and a traced array has no value yet.
     """
     if not isinstance(value, Array):
         return jnp.asarray(arguments.held(value, np.dtype(dtype), what, "convert the array first"))

@@ -56,7 +56,7 @@ def _known(segments: Segments, shape: tuple[int, ...], dim: int) -> Array:
 
 
 def _near(segments: Segments) -> Segments:
-    """The same, where JAX's arrays are brought to the host; what else the values are is looked at there."""
+    """The segments with JAX's arrays brought to the host; values of other kinds stay."""
     values = segments.values
     return Segments(segments.spelling, np.asarray(values) if isinstance(values, Array) else values)
 

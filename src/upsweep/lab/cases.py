@@ -1,4 +1,4 @@
-"""From what a user says to a case that can be run: kernels by name, functions, source text."""
+"""From a kernel as a user names it to a case that can be run: a name of the textbook, a function, source text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a kernel: races with a schedule that shows them, wild accesses, wrong results."""
+"""The faults of a kernel: races with a schedule that shows them, wild accesses, wrong results."""
 
 from __future__ import annotations
 
@@ -215,7 +215,9 @@ def _made_right(trace: Trace, place: int, item: object) -> bool:
 
 
 def _why(trace: Trace, place: int, want: object) -> tuple[str, tuple[Spot, ...]]:
-    """What is wrong with a word of the result, from where it was made, and the line that is to blame if one is."""
+    """The fault of a word of the result, told by the operands that it was made of, and the line that is to blame, if there is
+    one.
+    """
     item, case = trace.result.words[place], trace.case
     asked = (case.expected(place) if case.expected else None) or ()
     made = trace.intervals[item.node] if isinstance(item, Item) else ()

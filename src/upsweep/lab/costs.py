@@ -28,11 +28,11 @@ class Counts:
     atomics: int
     shuffles: int
     moves: int
-    """Stores to shared memory of what the same thread had loaded from there: copies, and a swap counts one."""
+    """Stores to shared memory of values that the same thread had loaded from there: copies. A swap counts one."""
     requests: int
     """Warp instructions that touch shared memory."""
     wavefronts: int
-    """What they take under the model of banks."""
+    """The rounds that these instructions take under the model of banks."""
     degree: int
     """The worst bank conflict; 1 is none."""
     waits: int

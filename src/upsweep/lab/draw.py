@@ -167,7 +167,7 @@ def _label(value: Any) -> str:
 
 @of_run
 def tables(trace: Trace) -> Picture:
-    """The arrays that stand for tables, side by side in two dimensions: what they hold after the run."""
+    """The arrays that stand for tables, side by side in two dimensions, as they are after the run."""
     cell, row, top, left, marks = 40.0, 22.0, 46.0, 20.0, []
     width = trace.case.setup.width
     if not width:

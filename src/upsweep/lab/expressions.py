@@ -36,7 +36,7 @@ class Site:
     column: int
     text: str
     inside: int = 0
-    """Of a loop: how many of the sites that follow lie in it."""
+    """How many of the sites that follow a loop lie in it."""
 
 
 def hook(name: str, *args: ast.expr | int | str) -> ast.Call:
@@ -126,7 +126,9 @@ class Expressions(ast.NodeTransformer):
         return ast.BinOp(self.visit(node.left), node.op, self.visit(node.right))
 
     def maybe_op(self, sign: str, node: ast.expr, left: ast.expr, right: ast.expr) -> ast.expr:
-        """What is the operator written out, if it is what the scan's operator does."""
+        """The sum, product or other sign of two operands. It counts as the operator, written out, if it does what the scan's
+        operator does.
+        """
         both = is_data(left, self.data) and is_data(right, self.data)
         number = self.site("op", node)
         return hook(
@@ -208,7 +210,7 @@ class Expressions(ast.NodeTransformer):
         raise self.refuse(node, f"the tracer does not know {name}")
 
     def exchange(self, node: ast.Call, kind: str, values: list[ast.expr]) -> ast.expr:
-        """A meeting of a warp: the thread yields what it brings and is sent what it gets."""
+        """A meeting of a warp: the thread yields the value that it brings, and is sent the value that it gets."""
         number = self.site(kind, node)
         name = ast.Constant(dotted(node.func).removeprefix("cuda."))
         return ast.Yield(ast.Tuple([name, numbered(number), *values], ast.Load()))

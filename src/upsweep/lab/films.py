@@ -34,19 +34,19 @@ class Shot:
 
 @dataclass(frozen=True)
 class Order:
-    """One of the two orders: what the two threads did to the word, what it held in the end, and what became of the result."""
+    """One of the two orders: the accesses of both threads to the word, the word's last value, and the result."""
 
     schedule: Schedule
     shots: tuple[Shot, ...]
     ends: str
     wrong: tuple[str, str, str] | None
-    """The first word of the result that is wrong, what it holds, and what it must hold."""
+    """The first word of the result that is wrong, its value, and the right value."""
     run: Trace
     accesses: tuple[int, ...]
     """The shots as places in the run's columns."""
 
     def reel(self) -> dict[str, Any]:
-        """The run for the page's player: a step for what comes before, one for each shot, one for the rest."""
+        """The run for the page's player: a step for all that comes before, a step for each shot, and a step for the rest."""
         events = np.arange(len(self.run.site))
         first, *others = self.accesses
         cuts = np.array([first, *others, self.accesses[-1] + 1])

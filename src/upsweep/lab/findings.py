@@ -1,4 +1,4 @@
-"""The answer of a check: findings, each with its lines, and the report that puts causes before what follows from them."""
+"""The answer of a check: findings, each with its lines, and the report that puts causes before their effects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KINDS = (
     "divergent shuffle", "undefined shuffle", "race", "deadlock", "uninitialised", "written twice", "never written",
     "wrong value",
 )  # fmt: skip
-"""Every kind of finding, causes before what they lead to."""
+"""Every kind of finding, causes before their effects."""
 HARMLESS = ("launch limit", "overflow", "written twice")
 """Kinds that alone make no value wrong in the lab's machine, which has no limits and reads no stale word."""
 
@@ -35,7 +35,7 @@ class Finding:
     """One thing that is wrong, and where."""
 
     kind: str
-    """One of `KINDS`."""
+    """A kind of finding, from `KINDS`."""
     text: str
     spots: tuple[Spot, ...] = ()
     hazard: str = ""
@@ -44,7 +44,7 @@ class Finding:
     """Some of the words that it is about."""
     witness: Witness | None = field(default=None, compare=False)
     events: tuple[int, int] | None = field(default=None, compare=False)
-    """Of a race: the two accesses, by their places in the trace's columns."""
+    """The two accesses of a race, by their places in the trace's columns."""
     follows: bool = False
     """Whether another finding of the report is the cause of this one."""
 

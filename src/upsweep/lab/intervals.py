@@ -27,7 +27,7 @@ def spoken(intervals: Intervals) -> str:
 
 
 def flaw(intervals: Intervals) -> str | None:
-    """What keeps a value from being a stretch of the input: an overlap, a gap, or a wrong order."""
+    """The fault that keeps a value from being a stretch of the input: an overlap, a gap, or a wrong order."""
     if len(intervals) < 2:
         return None
     flat = sorted(intervals)

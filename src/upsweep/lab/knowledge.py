@@ -1,4 +1,4 @@
-"""What threads know of each other: through atomics on one word with fences on both sides, and through their block's barriers."""
+"""The knowledge that threads have of each other: by atomics on one word with fences on both sides, and by barriers of a block."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from upsweep.lab.traces import Trace
 
 
 class Known(NamedTuple):
-    """What threads know of each other at some of the events."""
+    """The knowledge that threads have of each other at some of the events."""
 
     columns: dict[tuple[int, ...], int]
     """(block,) -> where a row says how many of its epochs are known; (block, thread) -> up to which of its events it is."""
@@ -23,7 +23,7 @@ class Known(NamedTuple):
 
 
 def knowledge(trace: Trace, epoch: np.ndarray, asked: set[int], scope: str = "device") -> Known:
-    """What each of the events asked about knows of other threads.
+    """The knowledge of other threads at each of the events that are asked about.
 
     A thread learns by an atomic that saw another's, with fences on both sides. A fence of the block's scope counts
     where `scope` is "block". Where it is "none", atomics alone hand everything on: they would, if they were not relaxed.

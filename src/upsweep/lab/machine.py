@@ -29,7 +29,7 @@ class Fault:
     block: int
     text: str
     index: Any = None
-    """Of an access out of bounds: where it went."""
+    """The place of an access out of bounds."""
 
 
 LARGEST_BLOCK = 1024

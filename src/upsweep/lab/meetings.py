@@ -1,4 +1,4 @@
-"""Where threads meet: the barriers of a block, and what the threads of a warp exchange under a mask."""
+"""Meetings of threads: the barriers of a block, and the exchanges of a warp under a mask."""
 
 from __future__ import annotations
 

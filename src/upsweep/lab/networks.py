@@ -1,4 +1,4 @@
-"""The network that a run built: what the circuit is called, which laws it relies on, how it compares with another."""
+"""The network that a run built: its name, the laws that it relies on, and a comparison with another one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from upsweep.lab.values import Item
 from upsweep.textbook import circuits
 
 Node = tuple[Intervals, Intervals]
-"""A node by what it combines: the inputs of its left and of its right operand."""
+"""A node, told by the inputs of its left and of its right operand."""
 
 
 # --- identification ---------------------------------------------------------------------------------------------------
@@ -25,7 +25,7 @@ Node = tuple[Intervals, Intervals]
 
 @dataclass(frozen=True)
 class Identity:
-    """What a network is."""
+    """The name and the measures of a network."""
 
     name: str | None
     """The family, or None where it is none of those known."""
@@ -39,7 +39,7 @@ class Identity:
     fan_out: int
     """The most nodes that take one value in one level as issued, and one more where the value also goes on."""
     asap_fan_out: int
-    """The same with every node as soon as it can be."""
+    """The fan-out with every node as soon as it can be."""
     deficiency: int | None
     """size + depth - (2m - 2), never negative (Snir 1986), where m inputs are scanned: n, or n - 1 of an exclusive scan.
 
@@ -64,7 +64,7 @@ class Identity:
 
 @of_run
 def identify(trace: Trace) -> Identity:
-    """The circuit that a run built, by its nodes: what each combines with what."""
+    """The circuit that a run built, by the inputs that each node combines."""
     nodes = _nodes(trace)
     real = [k for k in nodes if all(trace.intervals[c] for c in _operands(trace, k))]
     depth = _depths(trace, real)
@@ -191,7 +191,7 @@ def families(n: int) -> tuple[tuple[str, circuits.Levels], ...]:
 
 
 def nodes_of(levels: circuits.Levels, n: int) -> frozenset[Node]:
-    """The nodes of a circuit by what they combine."""
+    """The nodes of a circuit by the inputs that they combine."""
     found: set[Node] = set()
 
     def combine(a: Intervals, b: Intervals) -> Intervals:

@@ -42,7 +42,7 @@ def provenance(trace: Trace) -> list[State]:
 
 
 def flawed(trace: Trace, intervals: Intervals) -> str | None:
-    """What is wrong with a value that is no stretch of the input, where the kernel promises stretches."""
+    """The fault of a value that is no stretch of the input, where the kernel promises stretches."""
     forgiven = {"commutative": ("gap", "order"), "idempotent": ("overlap",)}.get(trace.case.needs, ())
     found = flaw(intervals) if trace.case.answer is None else None
     return None if found in forgiven else found

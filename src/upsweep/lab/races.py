@@ -137,7 +137,7 @@ def _loop_around(trace: Trace, p: int, q: int) -> int:
     return max(around, default=-1)
 
 
-# --- what is unordered ------------------------------------------------------------------------------------------------
+# --- unordered accesses ------------------------------------------------------------------------------------------------
 
 
 def _unordered(trace: Trace, epoch: np.ndarray) -> Iterator[tuple[int, int]]:

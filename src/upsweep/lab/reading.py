@@ -1,4 +1,4 @@
-"""A kernel's text as the reader knows it: its file, its lines, its name; and what is no kernel, refused."""
+"""A kernel's text as the reader knows it: its file, its lines, its name. A text that is no kernel is refused."""
 
 from __future__ import annotations
 

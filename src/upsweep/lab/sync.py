@@ -27,7 +27,7 @@ SIZES = (
 """The sizes at which a barrier must be needless to be called so: powers of two and of the warp, their neighbours, odd ones.
 
 They are no proof for the sizes between them. The slow test `test_the_sizes_tried_decide_for_all` asks, kernel by kernel of the
-textbook, whether what holds at these holds at every size from 1 to 1024, which is what the page's dial offers.
+textbook, whether the verdicts at these sizes hold at every size from 1 to 1024, the sizes that the page's dial offers.
 """
 MOST_MENDS = 40
 """Sets of missing barriers that are reported."""

@@ -45,10 +45,10 @@ class Case:
     itemsize: int = 4
     shape: tuple[int, ...] | None = None
     sized: Callable[[int], Case] | None = None
-    """The same case for another number of items; None where the launch was given as it is."""
+    """Makes the case for another number of items; None where the launch was given as it is."""
 
     def launching(self, kernels: Sequence[Any], names: Sequence[Mapping[str, Any]]) -> Case:
-        """The same case with these kernels in its launches, and with those of their names that it has no sizes for."""
+        """The case with these kernels in its launches. A kernel's name that the case has no size for keeps its own value."""
         launches = tuple(
             launch
             if launch.kernel is kernel

@@ -26,7 +26,7 @@ class Item:
 
 
 def _unwrapping(name: str, stays: bool) -> Callable:
-    """Arithmetic on an item's value; what is made of one item alone, such as x*x, still comes from that item."""
+    """Arithmetic on an item's value; a value that is made of one item alone, such as x*x, still comes from that item."""
 
     def method(self: Item, *others: Any) -> Any:
         value = getattr(self.value, name)(*[plain(o) for o in others])
@@ -92,7 +92,7 @@ class Array:
     written: bool = True
     """Whether it held something before the first launch."""
     dynamic: bool = False
-    """Of shared memory: whether the launch gives its size."""
+    """Whether the launch gives the size, of shared memory."""
 
     @property
     def size(self) -> int:

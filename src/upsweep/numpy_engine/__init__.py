@@ -133,8 +133,9 @@ def shown(
     flags: np.ndarray | None,
     before: Sequence[np.ndarray] | None,
 ) -> Sequence[np.ndarray]:
-    """Of all prefixes those that belong to items: with them, or without, where nothing stands before one `initial` or the
-    identity."""
+    """The prefixes that belong to items: with the items, or without them. Where nothing stands before an item, this is `initial`
+    or the identity.
+    """
     if not plan.exclusive:
         return [p[-1] if plan.reduce else p[1:] for p in known]
     first = identity_of(plan.op, plan.accumulators) if before is None else before

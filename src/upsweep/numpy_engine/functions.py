@@ -106,7 +106,8 @@ _EXACT: dict[str, Callable[..., Any]] = {
 """Functions of math that NumPy computes with the same bits as the C library."""
 _WHOLE = ("floor", "ceil", "trunc")
 _NUMPYS = (*_EXACT, "gcd", "lcm", "remainder", "fmod")
-"""Those that NumPy itself computes: the C library's remainder is another one, and of integers it has none of these."""
+"""Functions of math that NumPy itself computes: the C library's remainder is another one, and it has none of these for integers.
+"""
 
 
 def _of_math(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,7 +1,7 @@
 """A Python function of two scalars, on whole arrays, as NumPy computes with scalars.
 
 A `Value` is one variable of the function for many items at once. Its arithmetic is that of NumPy's scalars, in which Python's
-numbers take the dtype of what stands beside them; a Value may also be a number of Python's that differs from item to item.
+numbers take the dtype of the other operand; a Value may also be a number of Python's that differs from item to item.
 Where the function asks whether a Value is true, and items differ, it runs again for those of each answer: every path is taken by
 whole arrays.
 

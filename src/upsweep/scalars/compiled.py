@@ -127,7 +127,7 @@ class Compiler:
         return multiply_add
 
     def returned(self, dtypes: Sequence[np.dtype], bare: bool) -> Any:
-        """A compiled function from what an operator returns to values of these dtypes, of the compiler's own types."""
+        """A compiled function from the values that an operator returns to values of these dtypes, of the compiler's own types."""
         want = [from_dtype(d) for d in dtypes]
         made = want[0] if bare else types.Tuple(want)
 

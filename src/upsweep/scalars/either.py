@@ -1,7 +1,7 @@
 """Values that are a Scalar on one path of a function and a number of Python's on another, as `0 if a > 4 else a` is.
 
 Such a value holds one of each, of which the other is 0, and a bit that says which of them it is. An operation is computed with
-both, and what it gives is chosen by the bit. So the number of Python's takes the dtype of what stands beside it, and no other.
+both, and the bit chooses the result. So the number of Python's takes the dtype of the other operand, and no other dtype.
 """
 
 from __future__ import annotations

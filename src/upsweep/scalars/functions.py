@@ -98,7 +98,7 @@ def _extreme(op: Any) -> Operation:
 
 
 def _rounded(fn: Any) -> Operation:
-    """A whole number of Python's: what is one stays as it is."""
+    """A whole number of Python's; one that is whole stays as it is."""
 
     def typed(context, args):
         kind = kind_of(args[0]) if len(args) == 1 else None
@@ -261,7 +261,7 @@ def _bits() -> Operation:
 
 
 def _indexed(fn: Any, holds: Callable[[Sequence[Any]], bool]) -> Operation:
-    """Of a Table, or by a Scalar."""
+    """The operation of an item of a Table, or of an item at an index that is a Scalar."""
 
     def typed(context: Any, args: Sequence[Any]) -> Any:
         if not holds(args):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 Kind = Any
-"""A scalar's dtype; or int, float or complex for a number of Python's, which takes the dtype of what stands beside it."""
+"""A scalar's dtype; or int, float or complex for a number of Python's, which takes the dtype of the other operand."""
 
 _HALF = np.dtype(np.float16)
 OWN: dict[Kind, np.dtype] = {

@@ -53,7 +53,7 @@ class Either(Ruled):
 
 
 def settled(ty: Any) -> Any:
-    """Of an Either the Scalar that holds what it is on every path; any other type itself."""
+    """For an Either the Scalar that holds its value on every path; any other type itself."""
     return Scalar(joined(ty.scalar.dtype, kind_of(ty.number))) if isinstance(ty, Either) else ty
 
 

@@ -30,7 +30,7 @@ cuda: Any = _Unbound()
 op: Callable[[Any, Any], Any] = _unbound
 """The operator; the left operand is always the earlier one."""
 identity: Any = None
-"""Its identity, which only exclusive kernels need."""
+"""The operator's identity, which only exclusive kernels need."""
 dtype: Any = None
 """The type of an item."""
 BLOCK = 0
@@ -46,9 +46,9 @@ WARP = 32
 LOG_BANKS = 5
 """log2 of the number of shared memory banks, the shift of a padded index."""
 SPARSITY = 2
-"""Of a sparse circuit: every how-many-th wire goes through its inner network."""
+"""In a sparse circuit, every SPARSITY-th wire goes through the inner network."""
 FAN = 1
-"""Of a circuit with a fan-out: how many neighbours share a source."""
+"""In a circuit with a fan-out, FAN neighbours share a source."""
 
 
 def asks_for_identity(kernel: Callable[..., Any]) -> bool:
@@ -57,7 +57,7 @@ def asks_for_identity(kernel: Callable[..., Any]) -> bool:
 
 
 def bind(kernel: Callable[..., Any], **names: Any) -> types.FunctionType:
-    """The same code with these names behind its globals.
+    """The code of a kernel with these names behind its globals.
 
     >>> def kernel(a): return op(a, BLOCK)
     >>> bind(kernel, op=lambda a, b: a * b, BLOCK=7)(6)

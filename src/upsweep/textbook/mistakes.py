@@ -56,14 +56,14 @@ class Mistake:
     setup: Setup
     n: int
     finds: frozenset[str]
-    """What the lab's check must find, exactly."""
+    """The kinds of findings of the lab's check: all of these, and no other."""
     says: str
-    """What is wrong, and where it was printed."""
+    """The mistake, and where it was printed."""
     instead: str
     """The kernel of the table that does it right."""
     result: str = "inclusive"
     also: str = ""
-    """What another question than the check shows: `idle barrier`, `bank conflict`, or a law."""
+    """The fault that another question than the check shows: `idle barrier`, `bank conflict`, or a law."""
     needs: str = ""
     schedule: tuple[tuple[str, Any], ...] = ()
     """The residency and the order of issue that show it."""

@@ -1,4 +1,4 @@
-"""What a textbook kernel is and how it is launched: the types behind the one table of kernels."""
+"""The types behind the one table of kernels: a kernel, its launches and its formulas."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Setup:
-    """What a kernel needs to scan n items: its launches in order, and the memory besides the input `x`.
+    """The needs of a kernel that scans n items: its launches in order, and the memory besides the input `x`.
 
     A buffer is a number of unwritten items, or a list of integers that it holds before the first launch. The result is
     in `y`, and every `tile` items are scanned from their own start.
@@ -35,7 +35,7 @@ class Setup:
     buffers: Mapping[str, int | Sequence[int]]
     tile: int
     width: Mapping[str, int] = field(default_factory=dict)
-    """Of arrays that stand for a table, x among them: the items of a row, for drawing them in two dimensions."""
+    """For each array that stands for a table, x among them, the items of a row: such arrays are drawn in two dimensions."""
 
 
 @dataclass(frozen=True)

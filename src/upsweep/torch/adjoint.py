@@ -76,7 +76,7 @@ def shorter(
 
 
 def in_one_pass(a: Tensor, h: Tensor, heads: Tensor | None, order: str) -> bool:
-    """Whether one pass makes the gradients that finds the state before each item at the item before."""
+    """Whether one pass makes the gradients and finds the state before each item in its neighbour."""
     return order == "sequential" and heads is None and a.shape == h.shape
 
 
@@ -130,7 +130,9 @@ def _sums(
 def _sums_within(
     g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, flags: Tensor | None, dim: int, reverse: bool
 ) -> Tensor:
-    """The same for a multiplier that holds for whole rows, where s has been rounded: s is made once more within the sum."""
+    """The sum of `s[t] h[t-1]` for a multiplier that holds for whole rows, where s has been rounded: s is computed once more
+    within the sum.
+    """
     start = 0.0 if initial is None else initial.unsqueeze(dim)
     given = g, a, beside(h, dim, reverse), start
     if flags is None:
@@ -154,7 +156,8 @@ def _of_initial(
     return up.reduce(given, axis=dim, map=_started).to(initial.dtype)
 
 
-# What items make of the s that comes to them: `p s + q` is the s that goes on, and `u s + v` the sum of s times the state before.
+# The functions below are maps of items, and their composition. An item gets s from the item behind it and hands on `p s + q`;
+# `u s + v` is the sum of s times the state before.
 
 
 def _enter_row(g, a, before, start, first, index):

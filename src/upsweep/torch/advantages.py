@@ -70,7 +70,7 @@ def _jvp(ctx: Any, dr: Any, dv: Any, dafter: Any, *_: Any) -> Tensor:
 advantages = differentiable(_advantages, _context, _backward, _jvp)
 
 _NAMES = "rva"
-"""Rewards, values, and the values after: what a gradient is wanted of."""
+"""The operands that a gradient is wanted of: rewards, values, and the values after."""
 
 
 def _whole(parts: Any, like: Any) -> list[Tensor]:
@@ -86,7 +86,9 @@ def _whole(parts: Any, like: Any) -> list[Tensor]:
 def _transpose(
     g: Tensor, ended: Tensor | None, cut: Tensor | None, every: bool, wanted: str, gamma: float, lam: float, dim: int, order: str
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """The gradients of what is `wanted`, and empty ones of the rest. `every` says whether there is a value after every item."""
+    """The gradients of the operands that are `wanted`, and empty ones of the rest. `every` says whether there is a value after
+    each item.
+    """
     g, shapes = g.detach(), _shapes(g, every, wanted, dim)
     if not g.numel():
         return tuple([g.new_zeros(shape) for shape in shapes])  # type: ignore[return-value]

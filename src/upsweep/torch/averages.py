@@ -87,7 +87,7 @@ def _numbers(x: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
 
 
 def _coefficients(x: Tensor, alpha: float, heads: Tensor | None, dim: int) -> tuple[Tensor, Tensor]:
-    """The same; an average starts from an item with all of it."""
+    """The share of itself that an average keeps, and the weight of an item; the weight is 1 where an average starts."""
     rest, weight = _numbers(x, alpha)
     return rest, torch.where(starts_of(heads, x, dim, False), 1, weight)
 

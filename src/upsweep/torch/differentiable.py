@@ -41,7 +41,7 @@ def differentiable(
     Rules.setup_context = staticmethod(context)  # type: ignore[assignment]
 
     class Recorded(torch.autograd.Function):
-        """The same where no transform is at work: PyTorch need not bind arguments to their names for one."""
+        """The function for autograd alone, where no transform is at work: PyTorch need not bind arguments to their names."""
 
         @staticmethod
         def forward(ctx: Any, *given: Any) -> Any:

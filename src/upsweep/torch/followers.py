@@ -14,8 +14,9 @@ _default_device: Any = import_module("torch.utils._device").DeviceContext
 
 
 def following(args: tuple[Any, ...]) -> str:
-    """What follows the tensors: nothing (""), "gradients" alone, or "more": a transform, a mode, a tracer, a type of their own,
-    or no memory."""
+    """The followers of the tensors: none (""), "gradients" alone, or "more". More are a transform, a mode, a tracer, a type of
+    the tensors' own, or that they have no memory.
+    """
     if (
         forward_ad._current_level >= 0
         or functorch.peek_interpreter_stack() is not None
@@ -39,7 +40,7 @@ def following(args: tuple[Any, ...]) -> str:
 
 
 def watched() -> bool:
-    """Whether a mode sees what is done."""
+    """Whether a mode sees the operations on tensors."""
     return bool(
         torch._C._len_torch_dispatch_stack()
         or (torch._C._is_torch_function_mode_enabled() and not _default_device_alone())

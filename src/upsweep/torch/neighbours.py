@@ -51,7 +51,9 @@ def with_room(x: Tensor, dim: int, reverse: bool) -> Tensor:
 
 
 _LINE = 512
-"""Bytes at which GPU memory is handed out: what follows that many lies as well as what a tensor of its own holds."""
+"""GPU memory is handed out at multiples of so many bytes: items behind as many lie as well aligned as those of a tensor of its
+own.
+"""
 
 
 def following(x: Tensor, dim: int, reverse: bool) -> Tensor:
@@ -68,7 +70,7 @@ def starts(heads: Tensor, dim: int, reverse: bool) -> Tensor:
 
 
 def starts_of(heads: Tensor | None, x: Tensor, dim: int, reverse: bool) -> Tensor:
-    """The same of x's rank; without segments the first item alone starts one."""
+    """True where a segment starts, of x's rank; without segments at the first item alone."""
     if heads is not None:
         return starts(heads, dim, reverse)
     place = torch.arange(x.shape[dim], device=x.device) == (x.shape[dim] - 1 if reverse else 0)
@@ -109,7 +111,7 @@ def segments_of(heads: Tensor | None, x: Tensor, dim: int) -> up.segments.Segmen
 
 
 def ends_of(stops: Tensor | None, x: Tensor, dim: int) -> up.segments.Segments | None:
-    """The same of flags at the last items of segments."""
+    """Flags at the last items of segments, of the rank of x, as segments."""
     return None if stops is None else up.segments.ends(for_rows(stops, x, dim))
 
 

@@ -110,7 +110,7 @@ def _ends(values: np.ndarray) -> list[Any]:
 
 def _stays(value: Tensor, dtype: torch.dtype) -> bool:
     """Whether whole numbers stay equal and finite numbers finite in a dtype of their kind, as far as that is known: a GPU would
-    be waited for, and what is traced has no numbers."""
+    be waited for, and a traced tensor has no numbers."""
     if torch.compiler.is_compiling() or value.device.type != "cpu" or following((value,)):
         return True
     if np.can_cast(dtype_of(value.dtype), dtype_of(dtype)):

@@ -31,7 +31,9 @@ def _recurrence(
 def _recurrence_with_room(
     a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
 ) -> Tensor:
-    """The same; the gradient of a may read the state before each item where it lies."""
+    """The recurrence, in memory with room before the first item: so the gradient of a may read the state before each item where
+    it lies.
+    """
     out = with_room(b, dim, reverse) if _reads_before(a, b, heads, order) else None
     return _recurrence_into(out, a, b, initial, heads, dim, reverse, order)
 
@@ -125,7 +127,7 @@ def _recurrence_gradients(
     g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str,
     wanted: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """As `adjoint.gradients`; empty where there is none."""
+    """The gradients that `adjoint.gradients` gives; empty where there is none."""
     made = adjoint.gradients(g, a, h, initial, heads, dim, reverse, order, wanted)
     return tuple(g.new_empty(0) if d is None else d for d in made)  # type: ignore[return-value]
 

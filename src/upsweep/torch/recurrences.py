@@ -110,7 +110,9 @@ def ema(
 
 
 def _weight(times: Any, halflife: Any, x: Tensor, dim: int) -> Any:
-    """The weight of the newest item, by the time since the item before. What is no tensor NumPy computes, which has dates."""
+    """The weight of the newest item, by the time since the item before. NumPy, which has dates, computes times that are no
+    tensor.
+    """
     if not (isinstance(times, Tensor) or isinstance(halflife, Tensor) or torch.compiler.is_compiling()):
         xp, steps = np, np.ones(()) if times is None else steps_of(np, view(times), x, dim)
     else:

@@ -22,7 +22,8 @@ from upsweep.torch.scan_rules import NAMED, scan_tangent
 def _scan(
     xs: list[Tensor], op: str, dim: int, exclusive: bool, reverse: bool, initial: list[Tensor], heads: Tensor | None,
     order: str,
-) -> list[Tensor]:  # no list where there is nothing to start from  # fmt: skip
+) -> list[Tensor]:  # fmt: skip
+    # A scan that starts from nothing has an empty list of starts.
     start, given = tuple(map(readable, initial)) or None, tuple(map(readable, xs))
     segments = segments_of(heads, xs[0], dim)
     return list(

@@ -180,7 +180,7 @@ _run.defvjp(_kept, _pulled)
 def _walked_back(
     layer: str, given: Any, h: Array, inputs: Any, parameter: Any, initial: Any, offsets: Any
 ) -> Any:
-    """Of the inputs, the parameter and initial, from those of the results; None where there is none."""
+    """The gradients of the inputs, the parameter and initial, from the gradients of the results; None for a missing operand."""
     made, dparameter, dinitial = _backward(layer)((given, h, inputs, initial), (parameter, offsets))
     return made, None if parameter is None else dparameter.sum(0), None if initial is None else dinitial
 
@@ -210,7 +210,7 @@ def _gradients_kept(layer: str, given: Any, h: Array, *operands: Any) -> Any:
 
 
 def _gradients_pulled(layer: str, kept: Any, given_back: Any) -> Any:
-    """Of gradients: of what is composed. h is a result of the operands, to which its part goes."""
+    """The gradients of gradients, by the composed layer. h is a result of the operands, so that its gradient goes to these."""
     given, h, *operands, offsets = kept
 
     def composed(given: Any, *operands: Any) -> Any:

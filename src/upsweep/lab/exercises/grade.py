@@ -29,7 +29,7 @@ WITNESSED = 33
 """The largest n at which a race is shown by a schedule; beyond, its lines are enough."""
 
 STRINGS = "; the items are strings in this run: only `op` combines them, and only `identity` stands for none"
-"""What is added where a kernel does something else with them."""
+"""The words for a kernel that does something else with its items."""
 SECONDS = 60
 MEMORY = 3 << 30
 """The seconds and the bytes that a solution may take, in a process of its own."""

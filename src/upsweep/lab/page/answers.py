@@ -29,7 +29,7 @@ QUESTIONS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
 
 
 def answer(name: str, given: str) -> str:
-    """The answer to a question, both as JSON; or what is wrong with the dials or with the user's text."""
+    """The answer to a question, both as JSON; or the mistake in the dials or in the user's text."""
     try:
         found = QUESTIONS[name](json.loads(given))
     except Exception as problem:

@@ -68,7 +68,7 @@ def _pyodide() -> dict[str, bytes]:
 
 
 def lab() -> bytes:
-    """The lab and the textbook as an archive, with what stands in for the rest."""
+    """The lab and the textbook as an archive, with the stand-ins for the rest."""
     root, out = files("upsweep"), io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ("lab", "textbook"):

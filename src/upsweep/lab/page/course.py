@@ -98,4 +98,4 @@ GLOSSARY = {
     "stride": "How far apart the two words lie that a thread combines.",
     "kernel": "The function that every thread runs on a GPU.",
 }
-"""Each term with what it means, in one or two sentences."""
+"""Each term with its meaning, in one or two sentences."""

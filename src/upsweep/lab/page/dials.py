@@ -1,4 +1,4 @@
-"""The page's dials: what can be set, and the table of kernels with what each opens at."""
+"""The page's dials, their settings, and the table of kernels with the setting that each opens at."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Dials:
     own: str = ""
     """The user's operator where `op` is own: an expression of a and b."""
     identity: str = ""
-    """Its identity, for kernels that need one."""
+    """The identity of the user's operator, for kernels that need one."""
     schedule: str = "ascending"
     resident: int | None = None
     issue: str = "ascending"

@@ -89,7 +89,7 @@ def page(start: Dials, embedded: Iterable[Dials] = (), served: bool = False, wel
     """The whole page.
 
     Args:
-        start: what it opens at.
+        start: the setting that it opens at.
         embedded: the variants that it carries along.
         served: whether a server answers it.
         welcome: whether it opens at the start screen.
@@ -112,7 +112,7 @@ def of_trace(trace: Trace) -> str:
 
 
 def framed(trace: Trace) -> str | None:
-    """The same inside a notebook; None where it is too much, so that the picture is shown."""
+    """The page of a run inside a notebook. None for a run with too many events: then the notebook shows the picture."""
     if len(trace.site) > MOST_EVENTS:
         return None
     style = "width:100%;height:720px;border:1px solid #8884;border-radius:8px"
@@ -144,6 +144,6 @@ def as_script(data: Any) -> str:
 
 
 def packed(data: Any) -> str:
-    """JSON, compressed to what a browser unpacks by itself; the same data give the same text."""
+    """JSON, compressed in a form that a browser unpacks by itself; the same data give the same text."""
     text = json.dumps(data, separators=(",", ":")).encode()
     return base64.b64encode(gzip.compress(text, 9, mtime=0)).decode()

@@ -43,7 +43,7 @@ def built(dials: Dials) -> Case:
 
 
 def posed(dials: Dials) -> Case:
-    """The same as it stands in the textbook or in the user's file, before any edit and in the usual order."""
+    """The case as it stands in the textbook or in the user's file, before any edit and in the usual order."""
     if dials.n < 1:
         raise ValueError(f"there must be at least one item, not {dials.n}")
     sizes: dict[str, Any] = {"n": dials.n}
@@ -86,7 +86,7 @@ def payload(dials: Dials) -> dict[str, Any]:
 
 
 def shown(trace: Trace, dials: Dials) -> dict[str, Any]:
-    """The same for a trace that is there already."""
+    """Everything that the page shows for a trace that is there already."""
     if len(trace.site) > MOST_EVENTS:
         for fault in trace.machine.faults:
             if fault.kind == "too long":

@@ -1,4 +1,4 @@
-"""The exercises on the page: marks for a text, hints in stages, and the run that shows what is wrong."""
+"""The exercises on the page: marks for a text, hints in stages, and the run that shows the mistake."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def grade(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def hints(exercise: Exercise, result: Grade) -> list[str]:
-    """The hints: what is wrong, why, where, and at last who does it right. They are shown one after the other, when asked for."""
+    """The hints: the mistake, its reason, its line, and at last the kernel that does it right. The page shows them one by one,
+    when asked.
+    """
     lost = next((mark for mark in result.marks if mark.points < mark.of and mark.remarks), None)
     if lost is None:
         return []
@@ -102,7 +104,7 @@ def _fails(dials: Dials) -> bool:
     try:
         return not check(built(dials).run(), witness=False).ok
     except Exception:
-        # The player says what the kernel raises.
+        # The player shows the exception that the kernel raises.
         return True
 
 

@@ -16,7 +16,7 @@ STOPPED = json.dumps({"error": "stopped: nothing of this run is kept"})
 
 
 class Worker:
-    """Such a process, started when there is something to do, and again after it was stopped."""
+    """A process that answers. It is started when there is something to do, and again after it was stopped."""
 
     def __init__(self) -> None:
         self.turn = Lock()
@@ -56,7 +56,7 @@ class Worker:
                     pipe.close()  # pyright: ignore[reportOptionalMemberAccess]
 
     def stop(self) -> None:
-        """End what runs now; whoever waits for it is told."""
+        """End the run that is under way; the waiting caller is told."""
         process = self.process
         if process is not None:
             process.kill()
@@ -70,7 +70,7 @@ class Worker:
 def main() -> None:
     from upsweep.lab.page.answers import answer
 
-    # What a user's operator prints goes to the terminal and not among the answers.
+    # Prints of a user's operator go to the terminal and not among the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:

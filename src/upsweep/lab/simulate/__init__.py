@@ -111,6 +111,6 @@ else:
 
     @pytest.fixture
     def simulated_cuda() -> Iterator[Device]:
-        """While a test uses it, kernels of `numba.cuda` run on a simulated device, and fail the test on what is found."""
+        """While a test uses it, kernels of `numba.cuda` run on a simulated device, and a finding fails the test."""
         with simulated() as device:
             yield device

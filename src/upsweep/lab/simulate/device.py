@@ -111,7 +111,7 @@ class _Grid:
 
 
 class _Gpu(types.SimpleNamespace):
-    """One of `cuda.gpus`, which a program may enter."""
+    """An item of `cuda.gpus`, which a program may enter."""
 
     def __enter__(self) -> _Gpu:
         return self
@@ -130,7 +130,7 @@ class Device:
         self.cg = types.SimpleNamespace(this_grid=_Grid)
         self.warpsize = WARP
         self.stubs: dict[int, Any] = {}
-        """numba's own objects, by their ids, and what stands for them."""
+        """The stand-ins for numba's own objects, by the ids of these."""
 
     def instead(self, value: Any) -> Any:
         """The stand-in for a name of a kernel's surroundings; None where the name may stay."""
@@ -218,7 +218,8 @@ class Device:
         self.kept.append(made)
         return made
 
-    kept: list[Any] = []  # noqa: RUF012 -- device memory lives as long as the process: addresses are not given twice
+    # Device memory lives as long as the process, so that no address is given twice.
+    kept: list[Any] = []  # noqa: RUF012
 
     def device_array_like(self, ary: Any, stream: Any = 0) -> DeviceArray:
         return self.device_array(ary.shape, ary.dtype)

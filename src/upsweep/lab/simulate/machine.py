@@ -1,4 +1,4 @@
-"""The simulated GPU: blocks of threads as generators, and what they do to each other's memory."""
+"""The simulated GPU: blocks of threads as generators, and their accesses to each other's memory."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Simulator:
         )
 
     def fence(self, scope: str) -> None:
-        """From here on, what this thread's atomics have read is known, and what it knows its atomics hand on."""
+        """A fence. From here on the thread knows all that its atomics have read, and its atomics hand on all that it knows."""
         t = self.now
         inside = SCOPES[: SCOPES.index(scope) + 1]
         for narrow in inside:
@@ -115,7 +115,7 @@ class Simulator:
         t.ticks()
 
     def signalled(self, address: int) -> None:
-        """An atomic: it takes what others released to this word, and releases what was fenced before.
+        """An atomic: it takes the knowledge that others released to this word, and releases the knowledge that was fenced before.
 
         A fence of the block's scope hands on within the block alone.
         """

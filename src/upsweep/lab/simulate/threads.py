@@ -1,4 +1,4 @@
-"""The threads of a simulated GPU: where each is, what it waits for, and what it knows of the others."""
+"""The threads of a simulated GPU: the place of each, the event that it waits for, and its knowledge of the others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Dim3(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What a thread waits for: `barrier`, `warp`, `grid`, or `turn`, the others' turn."""
+    """The event that a thread waits for: `barrier`, `warp`, `grid`, or `turn`, the turn of other threads."""
 
     kind: str
     name: str = ""
@@ -34,7 +34,7 @@ class Request(NamedTuple):
 
 
 class Thread:
-    """One thread: where it is, and what it waits for."""
+    """One thread: its place, and the event that it waits for."""
 
     __slots__ = (
         "block",
@@ -58,9 +58,9 @@ class Thread:
         self.line = 0
         self.known: Known = {}
         self.taken = {scope: dict[tuple[int, int], int]() for scope in SCOPES}
-        """Per scope: what atomics have read, which a fence of that scope makes known."""
+        """Per scope: the knowledge that atomics have read. A fence of that scope makes it known."""
         self.given = {scope: dict[tuple[int, int], int]() for scope in SCOPES}
-        """Per scope: what was known at the last fence of that scope or a wider one, which atomics hand on."""
+        """Per scope: the knowledge at the last fence of that scope or a wider one. Atomics hand it on."""
         self.run: Generator
 
     def ticks(self) -> None:
@@ -87,12 +87,12 @@ class Block:
 
 
 def merge(into: Known, other: Known) -> None:
-    """Add to what is known all that is known elsewhere."""
+    """Add all that is known elsewhere to a knowledge."""
     into.update(newer(other, into))
 
 
 def newer(news: Known, known: Known) -> Known:
-    """What is newer in one knowledge than in another."""
+    """The part of one knowledge that is newer than another."""
     return {key: value for key, value in news.items() if value > known.get(key, -1)}
 
 

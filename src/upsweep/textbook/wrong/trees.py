@@ -194,7 +194,7 @@ def padded_as_printed(x, y, n):
 
 
 def padded_with_doubling(x, y, n):
-    """The same with `s *= 2` put in: races are left."""
+    """CS380 lecture 24, padded tree with `s *= 2` put in: races are left."""
     t = cuda.threadIdx.x
     s = 1
     temp = cuda.shared.array(WORDS, dtype)
@@ -215,7 +215,7 @@ def padded_with_doubling(x, y, n):
 
 
 def padded_with_barrier(x, y, n):
-    """The same with its barrier, too: the answer is right, and one thread a level still works past the end."""
+    """CS380 lecture 24, padded tree with its barrier, too: the answer is right, and one thread a level works past the end."""
     t = cuda.threadIdx.x
     s = 1
     temp = cuda.shared.array(WORDS, dtype)

@@ -1,4 +1,4 @@
-"""Layers of one state a channel, whose decay and input are made of gates on the way: what is wide is read once."""
+"""Layers of one state a channel. The walk computes decay and input from the gates, and reads each wide array once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rg_lru(
 
     Args:
         x, input_gate, recurrence_gate: (batch, time, channels), of one dtype: float32, float64, bfloat16 or float16. The gates
-            are what goes into the sigmoid.
+            are the arguments of the sigmoid.
         decay: (channels,), called Lambda in the paper.
         initial: the states before the first steps, (sequences, channels), float32 (float64 for float64).
         cu_seqlens: of packed sequences, which lie one behind another in a batch of 1: where each begins, and the end of the
@@ -53,8 +53,8 @@ def rg_lru_step(
 ) -> Tensor:
     """One step of `rg_lru`, with its bits: x and the gates are (batch, channels), and `state` is brought up to date in place.
 
-    `state` is (batch, channels), contiguous, float32 (float64 for float64). What comes back has the shape and dtype of x, and no
-    gradients. On a GPU one kernel, fit for a CUDA graph. Errors are those of `rg_lru`.
+    `state` is (batch, channels), contiguous, float32 (float64 for float64). The result has the shape and dtype of x, and no
+    gradients. On a GPU the step is one kernel, fit for a CUDA graph. Errors are those of `rg_lru`.
 
     >>> import torch, upsweep.torch as ut
     >>> state, x, gate = torch.zeros(1, 1), torch.ones(1, 1), torch.zeros(1, 1)
@@ -202,7 +202,7 @@ def _gated_gradients(
     layer: str, h: Tensor, g: Tensor, dlast: Tensor | None, x: Tensor, y: Tensor, z: Tensor | None, parameter: Tensor | None,
     initial: Tensor | None, offsets: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Of the three inputs, the parameter and initial; empty where there is none."""
+    """The gradients of the three inputs, the parameter and initial; empty where there is no such operand."""
     inputs = _present(x, y, z)
     into, dinitial = [x.new_empty(x.shape) for _ in inputs], _states(x, offsets)
     dparameter = None if parameter is None else torch.empty_like(dinitial)
@@ -252,7 +252,7 @@ def _composed_gradients(
 
 
 def _pulled(layer: str, tensors: list[Any]) -> tuple[Any, Any]:
-    """The layer as it is composed, and what makes gradients of the operands that there are from those of its results."""
+    """The composed layer, and the function from the gradients of its results to the gradients of the operands that there are."""
     *operands, offsets = tensors
 
     def run(*given: Tensor) -> tuple[Tensor, Tensor]:
@@ -273,7 +273,9 @@ def _composed(
 
 
 def _jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
-    """The tangent by way of the gradient, which is linear in what it is taken of: its own gradient there."""
+    """The tangent by way of the gradient. The gradient is linear in the gradients of the results, and its own gradient is the
+    tangent.
+    """
     *tensors, _ = ctx.saved_tensors
     operands = tensors[:-1]
     outputs, pull = _pulled(ctx.layer, tensors)
