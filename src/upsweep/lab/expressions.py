@@ -72,7 +72,7 @@ class Expressions(ast.NodeTransformer):
         self.source, self.fine, self.function = source, fine, function
         self.sites: list[Site] = []
         self.data, self.indices = data_names(definition), index_names(definition)
-        self.definition, self.of_a_run = definition, names_of_a_run(definition)
+        self.definition = definition
         # The arguments of a function may be items.
         if function:
             self.data |= {a.arg for a in definition.args.args}
@@ -217,7 +217,7 @@ class Expressions(ast.NodeTransformer):
 
     def lasting(self, space: str, shape: ast.expr) -> None:
         """Refuse an array whose size only a run knows: numba makes it when it compiles."""
-        if not varies(shape, self.of_a_run):
+        if not varies(shape, names_of_a_run(self.definition)):
             return
         given = "; cuda.shared.array(0, dtype) is as large as the launch says" if space == "shared" else ""
         raise self.refuse(

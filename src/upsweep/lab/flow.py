@@ -82,8 +82,9 @@ def names_of_a_run(definition: ast.FunctionDef) -> set[str]:
         n.target.id for n in ast.walk(definition) if isinstance(n, ast.For) and isinstance(n.target, ast.Name)
     }
     names = counters | {a.arg for a in definition.args.args}
+    assigned = list(_assignments(definition))
     while True:
-        made = {target for target, value in _assignments(definition) if varies(value, names)}
+        made = {target for target, value in assigned if varies(value, names)}
         if made <= names:
             return names
         names |= made
