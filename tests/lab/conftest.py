@@ -8,6 +8,7 @@ from browser import CHROMIUM, DRIVER, Browser, resize
 
 from upsweep.lab.page.dials import first
 from upsweep.lab.page.server import Lab
+from upsweep.lab.page.worker import Worker
 from upsweep.lab.simulate import simulated_cuda
 
 __all__ = ["chromium", "served", "server", "simulated_cuda"]
@@ -24,13 +25,22 @@ def chromium(tmp_path_factory):
         yield browser
 
 
+@pytest.fixture(scope="session")
+def worker():
+    """The process that traces for all servers: starting it takes as long as ten traces."""
+    worker = Worker()
+    yield worker
+    worker.close()
+
+
 @pytest.fixture
-def served():
+def served(worker):
     """The server of an opening: `served(dials)` or `served(function)` gives the running server."""
     running = []
 
     def serve(opening=lambda: first("brent-kung"), **given):
         server = Lab(opening, **given)
+        server.worker = worker
         running.append((server, threading.Thread(target=server.serve_forever)))
         running[-1][1].start()
         return server
@@ -39,6 +49,7 @@ def served():
     for server, thread in running:
         server.shutdown()
         thread.join()
+        server.worker = Worker()  # the other one stays
         server.server_close()
 
 

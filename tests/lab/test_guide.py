@@ -519,6 +519,26 @@ def test_sizes_are_named_where_barriers_are_judged(opened):
     assert f"mends it, at each of {len(sizes)} sizes tried, from 1 to 1024" in said
 
 
+def test_a_race_at_another_size_is_said(opened):
+    opened.do("document.querySelector('.tempt').click()")
+    opened.until("document.querySelectorAll('.film li').length === 2")
+    opened.wait_for("await lab.panes[0].dial('n', 1)")
+    said = opened.do("return document.querySelector('.verdict').innerText")
+    assert said.startswith("No race.")
+    assert "But for n = 3 there is a race. A barrier before line" in said
+
+
+def test_a_finding_says_what_to_do(opened):
+    """Barriers mend races alone. Space opens the other findings."""
+    opened.wait_for("await lab.panes[0].set(lab.panes[0].opening('early-return'))")
+    said = opened.do("return document.querySelector('.verdict').innerText")
+    assert "Leave the work in the branch and take the barrier out of it" in said
+    assert "mend" not in said
+    opened.do("document.querySelector('summary').focus()")
+    opened.key(" ")
+    assert opened.do("return [document.querySelector('details').open, lab.timer]") == [True, None]
+
+
 def test_what_follows_comes_after_its_cause(opened):
     opened.wait_for("await lab.panes[0].set(lab.panes[0].opening('ks-no-second-barrier'))")
     heads = opened.do("return [...document.querySelectorAll('.finding > b')].map((b) => b.textContent)")

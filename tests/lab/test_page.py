@@ -444,12 +444,32 @@ def test_a_request_that_is_no_request_leaves_the_terminal_alone(server, capfd):
         ({"kernel": "domino", "issue": "sideways"}, "blocks start"),
         ({"kernel": "domino", "op": "power"}, "no operator"),
         ({"kernel": "blelloch", "op": "own", "own": "a + b"}, "write it into the field identity"),
+        ({"kernel": "brent-kung", "n": None}, "n must be a whole number, not empty"),
+        ({"kernel": "brent-kung", "n": 1.5}, "n must be a whole number, not 1.5"),
+        ({"kernel": "brent-kung", "n": 2_000_000_000}, "choose a smaller n"),
+        ({"kernel": "brent-kung", "block": 2_000_000_000}, "choose a smaller block"),
+        ({"kernel": "brent-kung", "block": -3}, "at least one thread"),
+        ({"kernel": "brent-kung", "block": 0}, "at least one thread"),
+        (
+            {"kernel": "brent-kung", "op": "own", "own": "a + c"},
+            "your operator a + c fails for a = 1 and b = 2: NameError",
+        ),
+        (
+            {"kernel": "brent-kung", "op": "own", "own": "print(a)"},
+            "your operator print(a) gives no value for a = 1",
+        ),
     ],
 )
 def test_what_cannot_be_traced_is_said(server, dials, says):
     status, body = ask(server, f"/{server.token}/trace", dials)
     assert status == 200
     assert says in json.loads(body)["error"]
+
+
+def test_a_kernel_prints_in_its_own_run_alone(capsys):
+    """And not in those at 29 sizes that judge its barriers."""
+    payload(replace(first("naive"), n=4, edits={"naive": "def k(x, y, n):\n    print(cuda.threadIdx.x)\n"}))
+    assert capsys.readouterr().out.split() == ["0", "1", "2", "3"]
 
 
 def test_a_loop_that_does_not_end_is_named(monkeypatch):
@@ -482,6 +502,42 @@ def test_any_size_and_an_edited_kernel_are_traced_on_demand(chromium, server):
     # Lines keep the numbers of the file.
     last = inspect.getsourcelines(KERNELS["brent-kung"].function)[1] + 5
     assert f"<kernel>:{last}:" in chromium.do("return document.querySelector('.trouble').textContent")
+
+
+def test_what_was_typed_into_a_kernel_is_there_again(chromium, server):
+    """After a dial was turned, after a run, and after the page was loaded again; not after the way back to the textbook."""
+    chromium.chrome("Emulation.clearDeviceMetricsOverride")
+    chromium.open(server.url)
+    press = "document.querySelector(arguments[0]).click()"
+    chromium.do(press, ".edit")
+    text = chromium.do("return document.querySelector('textarea').value")
+    typed = "const t = document.querySelector('textarea'); t.value = arguments[0]; t.dispatchEvent(new Event('input'))"
+    chromium.do(typed, f"{text}  # mine")
+    chromium.wait_for("await lab.panes[0].dial('n', 8)")
+    for part in ("# mine", "# mine, too"):
+        chromium.do(press, ".edit")
+        assert chromium.do("return document.querySelector('textarea').value") == f"{text}  {part[:6]}"
+        chromium.do(typed, f"{text}  {part}")
+        chromium.do(press, ".editor [type=submit]")
+        chromium.until(f"document.querySelector('.source').innerText.includes('{part}')")
+    chromium.do("document.documentElement.dataset.ready = ''; location.reload()")
+    chromium.until("document.documentElement.dataset.ready === 'yes'")
+    chromium.do(press, ".edit")
+    assert chromium.do("return document.querySelector('textarea').value") == f"{text}  # mine, too"
+    chromium.do(press, ".drop")
+    chromium.until("document.querySelector('.editor').hidden")
+    chromium.do(press, ".edit")
+    assert chromium.do("return document.querySelector('textarea').value") == text
+
+
+def test_a_server_that_has_ended_is_named(chromium, served):
+    server = served()
+    chromium.open(server.url)
+    server.shutdown()
+    server.socket.close()
+    chromium.wait_for("await lab.panes[0].dial('n', 8)")
+    assert "start it again" in chromium.do("return document.querySelector('.trouble').textContent")
+    assert len(chromium.complaints()) == 1
 
 
 def test_each_kernel_of_several_can_be_edited(chromium, server):

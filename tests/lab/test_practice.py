@@ -154,6 +154,19 @@ def test_a_draft_survives_leaving_and_loading_again(practising):
     )
 
 
+def test_what_is_typed_while_a_text_is_marked_stays(practising):
+    practising.do("lab.start.practise(lab.data.exercises[0])")
+    practising.until("!document.querySelector('.editor').hidden")
+    typed = "const t = document.querySelector('textarea'); t.value = arguments[0]; t.dispatchEvent(new Event('input'))"
+    practising.do(f"document.querySelector('.editor').requestSubmit(); {typed}", f"{WRONG}# typed on")
+    practising.until("document.querySelector('.total').textContent !== ''")
+    practising.do("document.querySelector('.total').textContent = ''")
+    hand_in(practising, WRONG)
+    practising.do(f"document.querySelector('.editor').requestSubmit(); {typed}", f"{WRONG}# typed on")
+    practising.until("document.querySelector('.pane').dataset.practice === 'run' && lab.at > 0")
+    assert practising.do("return document.querySelector('textarea').value") == f"{WRONG}# typed on"
+
+
 def test_a_question_shows_no_run_that_answers_it(practising):
     number = next(row.number for row in EXERCISES.values() if row.questions)
     practising.do("lab.start.practise(lab.data.exercises[arguments[0] - 1])", number)

@@ -142,6 +142,12 @@ REFUSED = [
     ("y[t] = max(x[t], key=1)", "plain positional"),
     ("t = lambda a: a", "a lambda"),
     ("XY{", "<kernel>:3: "),
+    ("cuda.syncthreads", r"without parentheses does nothing: write cuda.syncthreads\(\)"),
+    ("cuda.syncthread()", r"did you mean cuda.syncthreads\?"),
+    ("t = cuda.threadidx.x", r"did you mean cuda.threadIdx.x\?"),
+    ("xy = cuda.shared.array(cuda.blockDim.x, dtype)", "cuda.blockDim.x is known only when the kernel runs"),
+    ("xy = cuda.shared.array((2, n), dtype)", "the size of a shared array must be a constant"),
+    ("size = 2 * t; xy = cuda.local.array(size, dtype)", "the size of a local array must be a constant"),
 ]
 
 
@@ -161,6 +167,31 @@ def test_errors_while_running_name_their_line():
         lab.KernelError, match=r"<kernel>:3: thread \d has given \w+ no value when it comes here"
     ):
         lab.trace("def bad(x, y, n):\n    if n < 0: v = 1\n    y[0] = v\n", n=2)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("y[n / 2] = x[0]", "y is indexed by 2.0, and an index is a whole number: divide by //"),
+        ("xy[0] = x[0]", r"write xy\[i, j\], a number for each dimension; here they are 1"),
+        ("y[0, 0] = x[0]", r"write y\[i\], a number for each dimension; here they are 2"),
+    ],
+)
+def test_an_index_that_no_gpu_kernel_has_names_its_line(line, why):
+    text = f"def bad(x, y, n):\n    xy = cuda.shared.array((2, 4), dtype)\n    {line}\n"
+    with pytest.raises(lab.KernelError, match=f"<kernel>:3: .*{why}"):
+        lab.trace(text, n=4)
+
+
+def test_a_launch_with_other_arguments_than_the_kernel_takes():
+    with pytest.raises(
+        lab.KernelError, match=r"<kernel>:1: bad\(x, y\) is launched with 3 arguments: x, y, 4"
+    ):
+        lab.trace("def bad(x, y):\n    y[0] = x[0]\n", n=4)
+
+
+def test_arrays_have_a_length():
+    assert lab.trace("def k(x, y, n):\n    y[cuda.threadIdx.x] = len(y)\n", n=4).values == [4] * 4
 
 
 def test_a_loop_that_never_ends(monkeypatch):

@@ -170,9 +170,8 @@ def _coverage(trace: Trace) -> list[Finding]:
     stores = trace.at("store") & (trace.word >= y.base) & (trace.word < y.base + y.size)
     launch_and_word = zip(trace.launch[stores].tolist(), trace.word[stores].tolist())
     times = Counter(launch_and_word)
-    written = {word for _, word in times}
     out = []
-    never = [trace.place(w) for w in range(y.base, y.base + y.size) if w not in written]
+    never = [trace.place(y.base + k) for k, word in enumerate(y.words) if word is None]
     if never and not y.written:
         out.append(
             Finding("never written", f"{_list(never)} of the result: nobody writes there", words=tuple(never))

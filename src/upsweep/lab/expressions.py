@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import difflib
 from dataclasses import dataclass
 
-from upsweep.lab.flow import DIRECT, data_names, dotted, index_names, is_data
+from upsweep.lab.flow import DIRECT, data_names, dotted, index_names, is_data, names_of_a_run, varies
 from upsweep.lab.reading import KernelError, Source
 
 PAUSE, ATOMIC = -1, -2
@@ -20,6 +21,10 @@ ATOMICS = ("add", "sub", "max", "min", "exch", "cas", "and_", "or_", "xor")
 ALL_LANES = 0xFFFFFFFF
 INT32 = 1 << 31
 FENCES = ("cuda.threadfence", "cuda.threadfence_block", "cuda.threadfence_system")
+CALLED = (
+    "cuda.syncthreads", "cuda.syncwarp", "cuda.grid", "cuda.gridsize", "cuda.shared.array", "cuda.local.array", "cuda.popc",
+    *FENCES, *(f"cuda.{name}" for name in SHUFFLES), *(f"cuda.atomic.{name}" for name in ATOMICS),
+)  # fmt: skip
 INFIX = {ast.Add: "+", ast.Mult: "*", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}
 """The signs that may stand for the operator where both sides hold items."""
 PLAIN = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Constant, ast.Name, ast.Tuple, ast.expr_context,
@@ -142,7 +147,7 @@ class Expressions(ast.NodeTransformer):
         if name.startswith(("cuda.threadIdx", "cuda.blockIdx", "cuda.blockDim", "cuda.gridDim")):
             raise self.refuse(node, f"{name}: the lab's blocks and grids have one dimension, x")
         if name.startswith("cuda."):
-            raise self.refuse(node, f"the tracer does not know {name}")
+            raise self.unknown(name, node)
         if node.attr in ("size", "shape", "dtype") or name.startswith(("math.", "np.", "numpy.")):
             return node
         raise self.refuse(node, f"a kernel cannot use {ast.unparse(node)}")
@@ -184,8 +189,11 @@ class Expressions(ast.NodeTransformer):
     def cuda_call(self, name: str, node: ast.Call) -> ast.expr:
         kind = name.removeprefix("cuda.")
         if kind in ("shared.array", "local.array"):
-            return hook("_array", kind.split(".")[0], self.target, *self.arguments(node, 2), ast.Name("_b", ast.Load()),
-                         self.site("array", node))  # fmt: skip
+            space, made = kind.split(".")[0], self.arguments(node, 2)
+            self.lasting(space, node.args[0])
+            return hook(
+                "_array", space, self.target, *made, ast.Name("_b", ast.Load()), self.site("array", node)
+            )
         if name in FENCES:
             return hook("_fence", self.site("fence", node, name))
         if kind == "grid":
@@ -207,7 +215,28 @@ class Expressions(ast.NodeTransformer):
             return hook(f"_{kind}" if kind == "popc" else kind, *self.arguments(node))
         if kind == "syncthreads":
             raise self.refuse(node, "cuda.syncthreads() is a statement of its own")
-        raise self.refuse(node, f"the tracer does not know {name}")
+        raise self.unknown(name, node)
+
+    def lasting(self, space: str, shape: ast.expr) -> None:
+        """Refuse an array whose size only a run knows: numba makes it when it compiles."""
+        if not varies(shape, names_of_a_run(self.definition)):
+            return
+        given = "; cuda.shared.array(0, dtype) is as large as the launch says" if space == "shared" else ""
+        raise self.refuse(
+            shape,
+            f"the size of a {space} array must be a constant, such as BLOCK, and {ast.unparse(shape)} is known only when the "
+            f"kernel runs{given}",
+        )
+
+    def unknown(self, name: str, node: ast.expr) -> KernelError:
+        """What to write in the place of a name of cuda's that is none, or that is a function without its parentheses."""
+        if name in CALLED:
+            return self.refuse(node, f"{name} without parentheses does nothing: write {name}()")
+        known = [known.removeprefix("cuda.") for known in (*GEOMETRY, *CALLED)]
+        near = difflib.get_close_matches(name.removeprefix("cuda."), known, 1, 0.85)
+        return self.refuse(
+            node, f"the lab does not know {name}" + (f": did you mean cuda.{near[0]}?" if near else "")
+        )
 
     def exchange(self, node: ast.Call, kind: str, values: list[ast.expr]) -> ast.expr:
         """A meeting of a warp: the thread yields the value that it brings, and is sent the value that it gets."""

@@ -16,6 +16,21 @@ KINDS = (
 HARMLESS = ("launch limit", "overflow", "written twice")
 """Kinds that alone make no value wrong in the lab's machine, which has no limits and reads no stale word."""
 
+MENDS = {
+    "endless loop": "The loop ends once its body changes a name that its test reads.",
+    "out of bounds": "Let only threads whose place lies in the array come to the access, by an if, or make the array larger.",
+    "divergent barrier": "Leave the work in the branch and take the barrier out of it: all threads of a block must come "
+    "to it, so none may return before.",
+    "wrong mask": "The mask has a bit for each lane that comes here, and no other.",
+    "divergent shuffle": "Take the shuffle out of the branch: all lanes that its mask names must come to it.",
+    "undefined shuffle": "Use the value only where the lane that it comes from is there.",
+    "deadlock": "A block may wait only for blocks that have started: let each draw its number by an atomic, and set the "
+    "flags that nobody raises before the launch.",
+    "uninitialised": "Store something there first, such as the identity, or let no thread read it.",
+    "never written": "Each place of the result needs a thread that stores there; fewer threads store several each.",
+}
+"""What to do about a finding; barriers that mend a race are found for each kernel anew, and the others say it themselves."""
+
 
 @dataclass(frozen=True)
 class Witness:

@@ -76,6 +76,30 @@ def index_names(definition: ast.FunctionDef) -> set[str]:
         names |= made
 
 
+def names_of_a_run(definition: ast.FunctionDef) -> set[str]:
+    """The names whose values a compiler cannot know: parameters, counters of loops, and what is made of them or of threads."""
+    counters = {
+        n.target.id for n in ast.walk(definition) if isinstance(n, ast.For) and isinstance(n.target, ast.Name)
+    }
+    names = counters | {a.arg for a in definition.args.args}
+    assigned = list(_assignments(definition))
+    while True:
+        made = {target for target, value in assigned if varies(value, names)}
+        if made <= names:
+            return names
+        names |= made
+
+
+def varies(node: ast.expr, names: set[str]) -> bool:
+    """Whether an expression reads one of these names, memory, or something of cuda's such as `cuda.blockDim.x`."""
+    return any(
+        isinstance(part, ast.Subscript)
+        or (isinstance(part, ast.Name) and part.id in names)
+        or (isinstance(part, ast.Attribute) and dotted(part).startswith("cuda."))
+        for part in ast.walk(node)
+    )
+
+
 def loop_state(definition: ast.FunctionDef, loop: ast.While) -> tuple[str, ...] | None:
     """The names that alone decide when a loop ends; None where memory or another thread has a say.
 

@@ -15,7 +15,7 @@ from upsweep.lab import steps
 from upsweep.lab.expressions import Site
 from upsweep.lab.intervals import MANY, Intervals, join
 from upsweep.lab.machine import Machine, scope
-from upsweep.lab.reading import Source, Spot, source_of
+from upsweep.lab.reading import KernelError, Source, Spot, source_of
 from upsweep.lab.rewrite import Rewritten, rewrite
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.values import Array, plain
@@ -87,6 +87,7 @@ class Case:
                     for spots in (without, before)
                 )
                 kernels.append(rewrite(source, plan.fine, out, put, places))
+                _fits(kernels[-1], launch.args)
                 args = [given[a] if isinstance(a, str) else a for a in launch.args]
                 names = {**scope(launch.kernel), **launch.names, "identity": neutral, "dtype": None}
                 finished = finished and machine.launch(
@@ -105,6 +106,15 @@ def _asks(kernel: Any) -> bool:
     if isinstance(kernel, (str, Source)):
         return "identity" in source_of(kernel).text
     return asks_for_identity(kernel)
+
+
+def _fits(kernel: Rewritten, args: Sequence[Any]) -> None:
+    if len(kernel.parameters) != len(args):
+        source = kernel.source
+        raise KernelError(
+            f"{source.file}:{source.first}: {source.name}({', '.join(kernel.parameters)}) is launched with {len(args)} "
+            f"arguments: {', '.join(map(str, args))}"
+        )
 
 
 @contextmanager

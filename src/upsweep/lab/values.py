@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -103,14 +104,29 @@ class Array:
         if not isinstance(index, tuple):
             index = (index,)
         if len(index) != len(self.shape):
-            return -1
+            wanted = ", ".join("ijk"[: len(self.shape)])
+            raise IndexError(
+                f"write {self.name}[{wanted}], a number for each dimension; here they are {len(index)}"
+            )
         place = 0
         for i, extent in zip(index, self.shape):
-            i = int(i)
+            i = self.whole(i)
             if not 0 <= i < extent:
                 return -1
             place = place * extent + i
         return place
+
+    def whole(self, index: Any) -> int:
+        """An index as a number; numba takes no float for one."""
+        try:
+            return operator.index(plain(index))
+        except TypeError:
+            raise TypeError(
+                f"{self.name} is indexed by {plain(index)!r}, and an index is a whole number: divide by //, not by /"
+            ) from None
+
+    def __len__(self) -> int:
+        return self.shape[0]
 
     def place(self, flat: int) -> str:
         """The name of a word: `xy[3]`, or `temp[1, 1]`."""

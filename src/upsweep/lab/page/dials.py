@@ -70,9 +70,10 @@ class Dials:
             for name in ("without", "before")
         }
         sizes = {
-            name: int(given[name]) if given.get(name) else None for name in ("block", "resident", "padding")
+            name: None if given.get(name) is None else _whole(name, given[name])
+            for name in ("block", "resident", "padding")
         }
-        return cls(**{**given, **spots, **sizes, "n": int(given.get("n", 16))})
+        return cls(**{**given, **spots, **sizes, "n": _whole("n", given.get("n", 16))})
 
     @property
     def key(self) -> str:
@@ -96,6 +97,13 @@ class Dials:
             self.padding,
         )
         return "\n".join(["" if dial is None else str(dial) for dial in dials] + [spots])
+
+
+def _whole(name: str, value: Any) -> int:
+    """The number of a dial; a browser sends 1e3 as a float, and nothing for a field that is empty."""
+    if isinstance(value, (int, float)) and value == int(value):
+        return int(value)
+    raise ValueError(f"{name} must be a whole number, not {'empty' if value is None else value}")
 
 
 def first(kernel: str) -> Dials:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from upsweep.lab.reading import KernelError
+
 EXAMPLE = "3 1 7 0 4 1 6 3"
 """CS380's vector."""
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -37,6 +39,23 @@ def operator_of(op: str, own: str) -> str | Callable[[Any, Any], Any]:
             f"your operator must be an expression of a and b, such as a * 3 + b, not {own!r}: {error.msg}"
         ) from error
     return eval(code, {"math": math})
+
+
+def own_operator(fn: Callable[[Any, Any], Any], text: str) -> Callable[[Any, Any], Any]:
+    """The user's operator; where it fails, the message is about it and not about the kernel that applies it."""
+
+    def own(a: Any, b: Any) -> Any:
+        try:
+            value = fn(a, b)
+        except Exception as error:
+            raise KernelError(
+                f"your operator {text} fails for a = {a!r} and b = {b!r}: {type(error).__name__}: {error}"
+            ) from error
+        if value is None:
+            raise KernelError(f"your operator {text} gives no value for a = {a!r} and b = {b!r}")
+        return value
+
+    return own
 
 
 def items_of(x: str, op: str, n: int) -> list[Any]:

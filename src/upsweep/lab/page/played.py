@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +11,11 @@ from upsweep.lab.cases import case
 from upsweep.lab.checks import check, wanted
 from upsweep.lab.costs import counts
 from upsweep.lab.films import film as filmed
-from upsweep.lab.findings import Finding, Report
+from upsweep.lab.findings import MENDS, Finding, Report
 from upsweep.lab.machine import scope
 from upsweep.lab.networks import identify, laws
 from upsweep.lab.page.dials import Dials
-from upsweep.lab.page.items import identity_of, items_of, operator_of
+from upsweep.lab.page.items import identity_of, items_of, operator_of, own_operator
 from upsweep.lab.play import text, to_dict
 from upsweep.lab.reading import source_of
 from upsweep.lab.rewrite import Rewritten
@@ -38,14 +39,22 @@ def built(dials: Dials) -> Case:
     one = posed(dials)
     launches = tuple(_edited(launch, dials.edits) for launch in one.setup.launches)
     schedule = Schedule(dials.schedule, dials.resident, dials.issue)
-    said = dials.own if dials.op == "own" else dials.op
-    return replace(one, setup=replace(one.setup, launches=launches), schedule=schedule, op_name=said)
+    one = replace(one, setup=replace(one.setup, launches=launches), schedule=schedule)
+    if dials.op == "own":
+        return replace(one, op=own_operator(one.op, dials.own.strip()), op_name=dials.own)
+    return replace(one, op_name=dials.op)
 
 
 def posed(dials: Dials) -> Case:
     """The case as it stands in the textbook or in the user's file, before any edit and in the usual order."""
     if dials.n < 1:
         raise ValueError(f"there must be at least one item, not {dials.n}")
+    if dials.block is not None and dials.block < 1:
+        raise ValueError(f"a block has at least one thread, not {dials.block}")
+    # Each has an event at least, and an array of them may be larger than this machine's memory.
+    for many, what in ((dials.n, "n"), (dials.block or 0, "block")):
+        if many > MOST_EVENTS:
+            raise ValueError(f"{many} are too many to play: choose a smaller {what}")
     sizes: dict[str, Any] = {"n": dials.n}
     if dials.x or dials.op != "add":
         items = items_of(dials.x, dials.op, dials.n)
@@ -82,7 +91,9 @@ def payload(dials: Dials) -> dict[str, Any]:
     """Everything that the page shows for one setting, ready for `json.dumps`."""
     trace = built(dials).run(without=dials.without, before=dials.before)
     names = [source_of(launch.kernel).name for launch in posed(dials).setup.launches]
-    return {**shown(trace, dials), "kernels": names}
+    # The kernel has printed what it prints; the runs at other sizes and in other orders are not the user's.
+    with redirect_stdout(None):
+        return {**shown(trace, dials), "kernels": names}
 
 
 def shown(trace: Trace, dials: Dials) -> dict[str, Any]:
@@ -92,9 +103,8 @@ def shown(trace: Trace, dials: Dials) -> dict[str, Any]:
             if fault.kind == "too long":
                 line = trace.sites[fault.site].line
                 raise ValueError(f"line {line}: {fault.text}; does this loop end?")
-        raise ValueError(
-            f"{len(trace.site)} events at n = {trace.n} are too many to play: choose a smaller n"
-        )
+        smaller = "a smaller n" + (" or block" if dials.block else "")
+        raise ValueError(f"{len(trace.site)} events at n = {trace.n} are too many to play: choose {smaller}")
     report = check(trace)
     right = wanted(trace)
     return {
@@ -163,14 +173,15 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "wanted": seen.wanted,
     }
     return {"kind": finding.kind, "text": finding.text, "lines": list(finding.lines), "hazard": finding.hazard,
-            "words": list(finding.words), "witness": shown, "follows": finding.follows}  # fmt: skip
+            "words": list(finding.words), "witness": shown, "follows": finding.follows,
+            "mend": MENDS.get(finding.kind, "")}  # fmt: skip
 
 
 def _barriers(trace: Trace) -> dict[str, Any]:
     found = barriers(trace)
     return {"needed": list(found.needed), "redundant": list(found.redundant), "idle": [list(k) for k in found.idle],
             "missing": [list(k) for k in found.missing], "elsewhere": [list(k) for k in found.elsewhere],
-            "hopeless": found.hopeless, "tried": found.tried, "sizes": list(found.sizes)}  # fmt: skip
+            "racing": found.racing, "hopeless": found.hopeless, "tried": found.tried, "sizes": list(found.sizes)}  # fmt: skip
 
 
 def _witness(trace: Trace, report: Report) -> dict[str, Any] | None:

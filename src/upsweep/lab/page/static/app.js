@@ -137,7 +137,7 @@ class App {
     if (tagName === "SELECT" ? !sideways : /^(INPUT|TEXTAREA)$/.test(tagName) && event.target !== this.slider) return;
     if (event.ctrlKey || event.metaKey || event.altKey || !this.start.hidden) return;
     const act = { ArrowLeft: () => this.go(this.at - 1), ArrowRight: () => this.go(this.at + 1), Home: () => this.go(0), End: () => this.go(this.last), " ": () => this.toggle() }[event.key];
-    if (!act || (event.key === " " && event.target.tagName === "BUTTON")) return;
+    if (!act || (event.key === " " && /^(BUTTON|SUMMARY)$/.test(tagName))) return;
     event.preventDefault();
     act();
   }

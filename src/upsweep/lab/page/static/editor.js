@@ -10,18 +10,28 @@ class Editor {
       this.run();
     });
     this.form.querySelector(".close").addEventListener("click", () => this.close());
-    this.form.querySelector(".drop").addEventListener("click", () => (pane.practice.now ? pane.practice.startOver() : pane.set(pane.opening(pane.dials.kernel))));
+    this.form.querySelector(".drop").addEventListener("click", () => (pane.practice.now ? pane.practice.startOver() : pane.original()));
     this.text.addEventListener("input", () => this.changed());
     this.text.addEventListener("scroll", () => { this.gutter.scrollTop = this.text.scrollTop; });
     this.text.addEventListener("keydown", (event) => this.key(event));
   }
 
-  // Open a launch's kernel in the place of the source; a second time, close it.
+  // Open a launch's kernel in the place of the source, as the student left it; a second time, close it.
   open(launch) {
     if (!this.form.hidden) return this.close();
-    const { lines, first_line: first } = this.pane.payload.trace.launches[launch];
+    const { lines, first_line: first } = this.pane.payload.trace.launches[launch], text = lines.join("\n");
     this.form.dataset.kernel = this.pane.payload.kernels[launch];
-    this.show(lines.join("\n"), first);
+    if (text !== this.ran) this.origin = text;  // what runs is a draft of the text that ran before it
+    this.show(drafts.get(this.draft) ?? text, first);
+  }
+
+  get draft() {
+    return this.pane.practice.now ? this.pane.practice.draft : `kernel ${this.origin}`;
+  }
+
+  forget() {
+    drafts.drop(this.draft);
+    this.close();
   }
 
   show(text, first = 1) {
@@ -50,12 +60,13 @@ class Editor {
   run() {
     const { pane } = this;
     if (pane.practice.now) return pane.practice.mark(this.text.value);
+    this.ran = this.text.value.replace(/^\n+|\n+$/g, "");
     pane.set({ ...pane.dials, edits: { ...pane.dials.edits, [this.form.dataset.kernel]: `${"\n".repeat(this.first - 1)}${this.text.value}` }, without: [], before: [] });
   }
 
   changed() {
     this.number();
-    this.pane.practice.keep(this.text.value);
+    drafts.set(this.draft, this.text.value);
   }
 
   number() {

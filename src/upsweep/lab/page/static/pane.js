@@ -51,6 +51,12 @@ class Pane {
     return this.data.opening(kernel);
   }
 
+  // The kernel as it was printed, without what the student did to it.
+  original() {
+    this.editor.forget();
+    return this.set(this.opening(this.dials.kernel));
+  }
+
   // Take out, put in, or put back the barrier of a spot, which is a kernel and a line.
   change(name, spot, on) {
     return this.set(this.changed(name, spot, on), true);
@@ -133,7 +139,7 @@ class Pane {
       const payload = await this.during(this.data.payload(dials));
       if (turn !== this.turn) return;
       this.find(".trouble").hidden = true;
-      this.editor.close();
+      if (!this.practice.now) this.editor.close();  // whoever is marked may be typing on
       this.dials = dials;
       this.payload = payload;
       this.play(payload.trace);

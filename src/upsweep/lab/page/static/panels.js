@@ -21,10 +21,11 @@ function drawVerdict(pane) {
     const idle = payload.barriers.idle.map(([[, line], pass, of]) => ` The barrier in line ${line} separates nothing in pass ${pass} of ${of}.`).slice(0, 1).join("");
     const spare = payload.barriers.redundant.map(([, line]) => ` The barrier in line ${line} can go, ${payload.barriers.tried}.`).join("");
     const here = payload.barriers.elsewhere.map(([[, line], n]) => ` For this n the barrier in line ${line} could go, but n = ${n} needs it.`).join("");
-    box.append(element("div", { className: "fine" }, element("span", {}, element("b", {}, "No race."), values + (spare || idle) + here), ...(invitation ? [invitation] : [])));
+    const larger = payload.barriers.racing === null ? "" : ` But for n = ${payload.barriers.racing} there is a race. ${mending(payload.barriers, "it")}`;
+    box.append(element("div", { className: "fine" }, element("span", {}, element("b", {}, "No race."), values + (spare || idle) + here + larger), ...(invitation ? [invitation] : [])));
   }
   if (!pane.practice.now && (dials.without.length || dials.before.length || Object.keys(dials.edits).length)) {
-    box.querySelector(":scope > :last-child").append(element("button", { type: "button", textContent: "Back to the original", onclick: () => pane.set(pane.opening(dials.kernel)) }));
+    box.querySelector(":scope > :last-child").append(element("button", { type: "button", textContent: "Back to the original", onclick: () => pane.original() }));
   }
   box.append(pane.guide.next());
   if (held) (box.querySelector(".roll") || box.querySelector("button"))?.focus({ preventScroll: true });  // the keyboard stays here
@@ -74,14 +75,19 @@ function filmStrip(pane, finding) {
   return element("div", { className: "film" }, element("p", {}, element("span", {}, `What becomes of ${word} depends on who comes first.`), play), element("ol", {}, ...rows));
 }
 
-// What would mend it: barriers, or the kernel that does it right.
+// What would mend it: what is to be done about the first finding, barriers, or the kernel that does it right.
 function remedy(pane) {
-  const { missing, hopeless, tried } = pane.payload.barriers, { instead } = pane.row();
-  const said = [];
-  if (missing.length) said.push(`${missing[0].length > 1 ? "Barriers" : "A barrier"} before line ${missing[0].map(([, line]) => line).join(" and line ")} ${missing[0].length > 1 ? "mend" : "mends"} it, ${tried}.`);
-  else if (hopeless !== null && pane.payload.findings.some((f) => f.kind === "race")) said.push(`No barriers mend it, however many, for n = ${hopeless}.`);
-  if (instead) said.push(`Done right in ${instead}.`);
+  const { barriers, findings } = pane.payload, { instead } = pane.row(), [{ kind, mend }] = findings;
+  const races = findings.some((f) => f.kind === "race");
+  const said = [mend, races ? mending(barriers, kind === "race" ? "it" : "the race") : "", instead ? `Done right in ${instead}.` : ""].filter(Boolean);
   return said.length ? [element("div", { className: "fine" }, element("span", {}, said.join(" ")))] : [];
+}
+
+// The lines before which barriers leave no race, in a sentence.
+function mending({ missing, hopeless, tried }, it) {
+  if (!missing.length) return hopeless === null ? "" : `No barriers mend ${it}, however many, for n = ${hopeless}.`;
+  const many = missing[0].length > 1, lines = missing[0].map(([, line]) => line).join(" and line ");
+  return `${many ? "Barriers" : "A barrier"} before line ${lines} ${many ? "mend" : "mends"} ${it}, ${tried}.`;
 }
 
 // The first thing to try: a barrier that is needed.

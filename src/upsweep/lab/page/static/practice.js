@@ -1,7 +1,8 @@
-// A student's text lives as long as the tab: neither leaving an exercise nor loading the page again loses it.
+// A student's text lives as long as the tab: neither leaving it nor loading the page again loses it.
 const drafts = {
-  get: (number) => { try { return sessionStorage.getItem(`exercise ${number}`); } catch { return null; } },  // a browser may refuse
-  set: (number, text) => { try { sessionStorage.setItem(`exercise ${number}`, text); } catch { /* it is not kept then */ } },
+  get: (name) => { try { return sessionStorage.getItem(name); } catch { return null; } },  // a browser may refuse
+  set: (name, text) => { try { sessionStorage.setItem(name, text); } catch { /* it is not kept then */ } },
+  drop: (name) => { try { sessionStorage.removeItem(name); } catch { /* there is none */ } },
 };
 
 // A text whose names of code stand between backticks, as nodes.
@@ -27,7 +28,7 @@ class Practice {
     this.box.querySelector(".task").replaceChildren(...prose(exercise.task));
     this.say([], "", []);
     await this.pane.set(this.pane.opening(exercise.kernel || "reduction"));
-    this.pane.editor.show(drafts.get(exercise.number) ?? exercise.starter);
+    this.pane.editor.show(drafts.get(this.draft) ?? exercise.starter);
     scrollTo(0, 0);  // the task stands above the editor, which has the focus
   }
 
@@ -36,12 +37,12 @@ class Practice {
     this.pane.root.dataset.practice = run ? "run" : this.now.kernel ? "posed" : "asked";
   }
 
-  keep(text) {
-    if (this.now) drafts.set(this.now.number, text);
+  get draft() {
+    return `exercise ${this.now.number}`;
   }
 
   startOver() {
-    this.keep(this.now.starter);
+    drafts.drop(this.draft);
     return this.open(this.now);
   }
 
@@ -59,7 +60,7 @@ class Practice {
   // Mark the text, and play a run of it: where one fails, at the step where it does.
   async mark(text) {
     const { pane, now } = this;
-    this.keep(text);
+    drafts.set(this.draft, text);
     try {
       const result = await pane.during(pane.data.ask("grade", { number: now.number, text }));
       if (this.now !== now) return;  // the exercise was left meanwhile
@@ -71,7 +72,6 @@ class Practice {
       if (this.now !== now) return;
       const runs = pane.find(".trouble").hidden;
       this.show(runs);
-      pane.editor.show(text);
       const finding = runs && pane.payload.findings[0];
       if (finding) finding.kind === "race" ? pane.expose(finding) : pane.point(finding);
     } catch (problem) {
