@@ -320,3 +320,13 @@ def test_discounts_of_numpy_are_numbers_as_pythons_are():
     wanted = up.gae(x, x, 0.5, gamma=float(gamma), lam=float(lam))
     np.testing.assert_array_equal(up.gae(x, x, 0.5, gamma=gamma, lam=lam), wanted)
     np.testing.assert_array_equal(ut.gae(torch.tensor(x), torch.tensor(x), 0.5, gamma=gamma, lam=lam), wanted)
+
+
+def test_the_reduction_of_nothing_is_memory_of_its_own():
+    start = torch.arange(3.0)
+    alone = ut.reduce(torch.ones(0, 3), dim=0, initial=start)
+    each = ut.reduce(torch.ones(0, 3), dim=0, initial=start, segments=up.segments.lengths([0, 0]))
+    for made in (alone, each, ut.reduce(torch.ones(0, 3), dim=0, initial=2.0)):
+        made += 1
+    assert start.tolist() == [0, 1, 2]
+    assert each.tolist() == [[1, 2, 3]] * 2

@@ -104,7 +104,7 @@ def _weight(times: Any, halflife: Any, x: Tensor, dim: int) -> Any:
     else:
         xp, steps = torch, _steps(times, x, dim)
         halflife = tensor(halflife).to(x.device) if isinstance(halflife, (Tensor, np.ndarray)) else halflife
-    halves = half_lives(steps, halflife)
+    halves = half_lives(xp, steps, halflife)
     return 1 - xp.exp2(-xp.where(halves < 0, xp.nan, halves))  # type: ignore[operator]
 
 
@@ -180,6 +180,7 @@ def gae(
         after = spread(tensor(next_values).to(v.device), v, "next_values")
     if not (isinstance(gamma, Tensor) or isinstance(lam, Tensor)):
         return advantages(r, v, after, ended, cut, number(gamma, "gamma"), number(lam, "lam"), dim, order)
+    gamma, lam = _weighing(gamma, v, "gamma"), _weighing(lam, v, "lam")
     if next_values is None:
         after = torch.cat([v, after.to(v.dtype).unsqueeze(dim)], dim).narrow(dim, 1, v.shape[dim])
     dtype, r, v, after = promoted(r.dtype, v.dtype), single(r), single(v), single(after)
@@ -189,6 +190,13 @@ def gae(
     stops = stops_of(ended, cut)
     stops = None if stops is None else stops.expand(v.shape)
     return discounted_sum(delta, gamma * lam, stops, axis=dim, order=order).to(dtype)
+
+
+def _weighing(value: Any, v: Tensor, what: str) -> Any:
+    """A number, or a tensor that broadcasts to the values."""
+    if not isinstance(value, Tensor):
+        return number(value, what)
+    return spread(value, v, what) if value.ndim else value
 
 
 def lfilter(
@@ -220,7 +228,7 @@ def lfilter(
     b, a, zi = (None if v is None else tensor(v) for v in (b, a, zi))
     if any(v is not None and v.is_complex() for v in (b, a, zi)):
         dtype = torch.promote_types(dtype, torch.complex64)
-    b, a = coefficients(b, dtype), coefficients(a, dtype)
+    b, a = coefficients(b, dtype, x), coefficients(a, dtype, x)
     b, a = b / a[0], torch.cat([torch.ones_like(a[:1]), a[1:] / a[0]])
     dim = dim_of(-1 if axis is None and dim is None else axis, dim, x)
     x = x.to(dtype).movedim(dim, -1)

@@ -12,7 +12,7 @@ from upsweep.operator import OperatorError
 from upsweep.segments import Segments
 from upsweep.torch import scan_rules, tuples
 from upsweep.torch.followers import within_gradients
-from upsweep.torch.operands import dim_of, rows_of, summed, tensor
+from upsweep.torch.operands import beside, dim_of, rows_of, summed, tensor
 from upsweep.torch.recurrence_rules import recurrence
 from upsweep.torch.segments import heads_of, offsets_of
 
@@ -57,6 +57,8 @@ def scan(
     if isinstance(xs, tuple):
         check_any(xs)
         xs = tuple(tensor(x, dtype) for x in xs)
+        for x in xs[1:]:
+            beside(x, "an array of the tuple", xs[0])
         dim = dim_of(axis, dim, xs[0])
         parts = () if initial is None else parts_of(initial, len(xs), "initial")
         starts = [rows_of(v, x, dim) for v, x in zip(parts, xs)]
@@ -128,7 +130,7 @@ def reduce(
         return _taken(y, last, dim)
     first = _nothing(op, y, initial, dim).unsqueeze(dim)
     if not x.shape[dim]:
-        return first.expand([len(empty) if d == dim else n for d, n in enumerate(x.shape)])
+        return first.expand([len(empty) if d == dim else n for d, n in enumerate(x.shape)]).contiguous()
     empty = empty.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
     return _taken(y, last.clamp(0, x.shape[dim] - 1), dim, empty, first)
 
@@ -154,7 +156,7 @@ def _nothing(op: Any, y: Tensor, initial: Any, dim: int) -> Tensor:
     name = scan_rules.name_of(op)
     start = rows_of(initial, y, dim)
     if start is not None:
-        return start.to(y.dtype)
+        return start.to(y.dtype).clone()
     identity = scan_rules.identity(name, y.dtype)
     if identity is None:
         raise OperatorError(f"the reduction of nothing needs an identity, and {op} has none: pass initial=")
