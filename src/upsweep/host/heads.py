@@ -25,6 +25,13 @@ def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> n
     return marked(_offsets(segments.spelling, values, n), n)
 
 
+def starts(segments: Segments, shape: tuple[int, ...], axis: int) -> np.ndarray:
+    """The same as booleans in memory of their own; the first item starts a segment, whether a flag says so or not."""
+    flags = heads(segments, shape, axis, None) != 0
+    flags[(*[slice(None)] * (axis if flags.ndim > 1 else 0), slice(0, 1))] = True
+    return flags
+
+
 def offsets(segments: Segments, shape: tuple[int, ...], axis: int) -> np.ndarray:
     """The start of each segment and, last, the end of the data, for segments that are the same in all rows."""
     n = shape[axis]

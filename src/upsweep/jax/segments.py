@@ -9,10 +9,9 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-import upsweep as up
 from upsweep.arguments import ShapeError
-from upsweep.host import offsets
-from upsweep.segments import EACH, Segments, check_form, checked, no_groups
+from upsweep.host import offsets, starts
+from upsweep.segments import Segments, check_form, checked, no_groups
 
 
 def heads_of(segments: Segments | None, x: Array, dim: int) -> Array | None:
@@ -24,10 +23,11 @@ def heads_of(segments: Segments | None, x: Array, dim: int) -> Array | None:
         return None
     no_groups(segments)
     values, n = segments.values, x.shape[dim]
-    traced = isinstance(values, Tracer)
-    if traced:
+    if isinstance(values, Tracer):
         check_form(segments.spelling, values, x.shape, n)
-    flags = _traced(segments.spelling, values, n, dim) if traced else _known(segments, x.shape, dim)
+        flags = _traced(segments.spelling, values, n, dim)
+    else:
+        flags = jnp.asarray(starts(_near(segments), x.shape, dim % x.ndim))
     if flags.ndim == 1:
         flags = flags.reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)])
     return flags
@@ -46,16 +46,6 @@ def offsets_of(segments: Segments, x: Array, dim: int) -> Array:
     return values if segments.spelling == "offsets" else _ended(values)
 
 
-def _known(segments: Segments, shape: tuple[int, ...], dim: int) -> Array:
-    """The result of an exclusive product of zeros, from 1, where a segment starts."""
-    given = _near(segments)
-    each = np.ndim(given.values) == len(shape) and segments.spelling in EACH
-    zeros = np.zeros(shape if each else shape[dim], np.uint8)
-    return jnp.asarray(
-        up.scan(zeros, "mul", axis=dim if each else 0, exclusive=True, initial=1, segments=given), bool
-    )
-
-
 def _near(segments: Segments) -> Segments:
     """The same, where JAX's arrays are brought to the host; what else the values are is looked at there."""
     values = segments.values
@@ -70,8 +60,8 @@ def _traced(spelling: str, values: Any, n: int, dim: int) -> Array:
         behind = along[:-1] != 0 if spelling == "ends" else along[1:] != along[:-1]
         changed = jnp.concatenate([jnp.ones_like(along[:1], bool), behind])
         return jnp.moveaxis(changed, 0, dim if values.ndim > 1 else 0)
-    starts = values if spelling == "offsets" else _ended(values)
-    return jnp.zeros(n + 1, bool).at[starts].set(True)[:n]
+    begins = values if spelling == "offsets" else _ended(values)
+    return jnp.zeros(n + 1, bool).at[begins].set(True)[:n]
 
 
 def _ended(lengths: Array) -> Array:

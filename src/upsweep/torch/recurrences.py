@@ -84,8 +84,8 @@ def ema(
     weighted(alpha, halflife, times, initial)
     x = floating(x)
     dim = dim_of(axis, dim, x)
-    plain = isinstance(alpha, (int, float)) and initial is None and x.numel() and not x.is_complex()
     alpha = _weight(times, halflife, x, dim) if alpha is None else alpha
+    plain = isinstance(alpha, (int, float)) and initial is None and x.numel() and not x.is_complex()
     heads = heads_of(segments, x, dim)
     if plain:
         return averages.average(x, float(alpha), heads, dim, order)

@@ -53,7 +53,7 @@ def scan(
     >>> x.grad.tolist()
     [12.0, 8.0, 6.0]
     """
-    name = op if isinstance(op, str) and op in scan_rules.NAMED else scan_rules.name_of(op)
+    name = scan_rules.name_of(op)
     if isinstance(xs, tuple):
         check_any(xs)
         xs = tuple(tensor(x, dtype) for x in xs)
@@ -65,11 +65,22 @@ def scan(
         return _scan_tuple(xs, name, dim, exclusive, reverse, starts, heads_of(segments, xs[0], dim), order)
     x = tensor(xs, dtype)
     dim = dim_of(axis, dim, x)
+    return _scan(x, name, dim, exclusive, reverse, initial, heads_of(segments, x, dim), order)
+
+
+def _scan(
+    x: Tensor,
+    name: str,
+    dim: int,
+    exclusive: bool,
+    reverse: bool,
+    initial: Any,
+    heads: Tensor | None,
+    order: str,
+) -> Tensor:
     if x.is_complex() and x.requires_grad:
         scan_rules.check_holomorphic(name)
-    return scan_rules.scan(
-        x, name, dim, exclusive, reverse, rows_of(initial, x, dim), heads_of(segments, x, dim), order
-    )
+    return scan_rules.scan(x, name, dim, exclusive, reverse, rows_of(initial, x, dim), heads, order)
 
 
 def _scan_tuple(
@@ -116,16 +127,17 @@ def reduce(
     """
     x = tensor(x, dtype)
     dim = dim_of(axis, dim, x)
-    y = scan(x, op, axis=dim, reverse=reverse, initial=initial, segments=segments, order=order)
+    name, heads = scan_rules.name_of(op), heads_of(segments, x, dim)
+    y = _scan(x, name, dim, False, reverse, initial, heads, order)
     if segments is None and x.shape[dim]:
         return y.select(dim, 0 if reverse else -1)
-    if segments is None:
+    if segments is None or heads is None:
         return _nothing(op, y, initial, dim)
-    offsets = offsets_of(segments, x, dim)
+    offsets = offsets_of(segments, heads, x, dim)
     last = offsets[:-1] if reverse else offsets[1:] - 1
     empty = offsets[1:] == offsets[:-1]
     # Whether a segment is empty is asked only where nothing can stand for it: a GPU would be waited for.
-    known = initial is not None or scan_rules.identity(scan_rules.name_of(op), y.dtype) is not None
+    known = initial is not None or scan_rules.identity(name, y.dtype) is not None
     if not empty.numel() or not (known or bool(empty.any())):
         return _taken(y, last, dim)
     first = _nothing(op, y, initial, dim).unsqueeze(dim)
