@@ -15,6 +15,7 @@ from upsweep.host import view
 from upsweep.segments import Segments
 from upsweep.torch import averages, filters
 from upsweep.torch.advantages import advantages
+from upsweep.torch.differentiable import widened
 from upsweep.torch.neighbours import starts_of
 from upsweep.torch.operands import (
     coefficients,
@@ -82,7 +83,7 @@ def ema(
     [4.0, 6.0, 7.0]
     """
     weighted(alpha, halflife, times, initial)
-    x = floating(x)
+    x = widened(floating(x))
     dim = dim_of(axis, dim, x)
     alpha = _weight(times, halflife, x, dim) if alpha is None else alpha
     plain = isinstance(alpha, (int, float)) and initial is None and x.numel() and not x.is_complex()
@@ -131,7 +132,7 @@ def discounted_sum(
     >>> ut.discounted_sum(torch.ones(4), 0.5, torch.tensor([False, True, False, False])).tolist()
     [1.5, 1.0, 1.5, 1.0]
     """
-    weights, r = multiplier(gamma, floating(rewards))
+    weights, r = multiplier(gamma, widened(floating(rewards)))
     dim, dtype = dim_of(axis, dim, r), r.dtype
     start = rows_of(initial, r, dim)
     if dones is None or r.numel() == 0:
@@ -171,9 +172,9 @@ def gae(
     Source: Schulman et al., "High-dimensional continuous control using generalized advantage estimation" (2016), eq. 16.
     """
     followed(last_value, next_values, truncated)
-    v = floating(values)
+    v = widened(floating(values))
     rewards = rewards if isinstance(rewards, Tensor) else tensor(rewards).to(v.device)
-    r, dim = spread(floating(rewards), v, "rewards"), dim_of(axis, dim, v)
+    r, dim = spread(widened(floating(rewards)), v, "rewards"), dim_of(axis, dim, v)
     ended, cut = (None if f is None else flags_of(f, v, dim) for f in (dones, truncated))
     after = rows_of(last_value, v, dim)
     if after is None:

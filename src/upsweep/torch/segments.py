@@ -44,9 +44,8 @@ def heads_of(segments: Segments | None, x: Tensor, dim: int) -> Tensor | None:
     no_groups(segments)
     values = segments.values
     if not isinstance(values, Tensor):
-        values = view(values)
-        # PyTorch has no strings and times.
-        if values.dtype.kind not in "biuf":
+        # PyTorch has no strings and times, and its compiler no dtypes of NumPy.
+        if not torch.compiler.is_compiling() and view(values).dtype.kind not in "biuf":
             values, segments = starts(segments, tuple(x.shape), dim), up.segments.flags(None)
         values = of_host(values)
     flags = _marks(values.detach(), segments.spelling, list(x.shape), dim)
@@ -58,7 +57,8 @@ def offsets_of(segments: Segments, heads: Tensor, x: Tensor, dim: int) -> Tensor
     """Where each segment starts, and where the last one ends. `heads` say the same, checked. Flags and keys are counted, so that
     a GPU is waited for."""
     n, values = x.shape[dim], segments.values
-    # The compiler knows no np.ndim of a tensor.
+    # The compiler knows no np.ndim.
+    values = of_host(values) if torch.compiler.is_compiling() and not isinstance(values, Tensor) else values
     if x.ndim > 1 and (values.ndim if isinstance(values, Tensor) else np.ndim(values)) > 1:
         raise SegmentError(
             "rows with segments of their own reduce to different numbers of results: pass 1-D segments"
