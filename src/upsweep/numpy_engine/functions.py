@@ -143,8 +143,8 @@ def _of_numpy(fn: Any) -> Callable[..., Any]:
     """NumPy's exp, log and others differ in the last place from the C library's, which compiled code calls."""
     name = fn.__name__
     standard = getattr(math, name, None) or getattr(math, name.replace("arc", "a", 1), None)
-    ours = isinstance(fn, np.ufunc) and standard and name not in _NUMPYS
-    each = _of_reals(by_item(standard), fn) if ours else None
+    ours = isinstance(fn, np.ufunc) and name not in _NUMPYS
+    each = _of_reals(by_item(standard), fn) if ours and standard else None
 
     def call(*args: Any) -> Any:
         if not any(isinstance(x, Value) for x in args):
