@@ -205,3 +205,18 @@ def test_arrays_on_an_amd_gpu_are_refused(monkeypatch):
         up.scan(OnAMD(None))
     with pytest.raises(up.EngineError, match="AMD GPU"):
         up.scan(OnAMD(10))
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_functions_of_complex_numbers_see_their_imaginary_parts(dtype):
+    """The C library's functions take real numbers: exp, log and the like of the real parts stood for the whole."""
+    rng = np.random.default_rng(5)
+    x = (rng.normal(size=50) + 1j * rng.normal(size=50)).astype(dtype)
+
+    def mapped(fn):
+        return up.scan(x, up.ops.LAST, map=lambda a: fn(a), engine="numpy")
+
+    for fn in (np.exp, np.log, np.log1p, np.expm1, np.tanh, np.sin, np.arctan, np.arcsinh):
+        np.testing.assert_array_equal(mapped(fn), fn(x), strict=True)
+    with pytest.raises(up.OperatorError, match="math takes no complex numbers"):
+        mapped(math.exp)

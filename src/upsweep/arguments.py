@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import lru_cache
@@ -74,7 +75,7 @@ def axis_of(axis: int | None, shape: tuple[int, ...]) -> int:
 
 
 def check_order(order: str) -> None:
-    if order not in ORDERS:
+    if not isinstance(order, str) or order not in ORDERS:
         raise ValueError(f"order={order!r}: pass one of {', '.join([repr(o) for o in ORDERS])}")
 
 
@@ -93,6 +94,8 @@ def dtype_of(dtype: Any) -> np.dtype:
         made = dtypes.named(dtype) if isinstance(dtype, str) else np.dtype(dtype)
     except ModuleNotFoundError as missing:
         raise DTypeError(f"{dtype} needs a package that is not here: pip install {missing.name}") from missing
+    except (TypeError, ValueError) as error:
+        raise DTypeError(f"dtype={dtype!r} is no dtype: pass 'float64' for instance") from error
     # Results have this machine's order of bytes.
     return made if made.isnative else made.newbyteorder("=")
 
@@ -192,11 +195,14 @@ def steps_of(xp: Any, times: Any, x: Any, axis: int) -> Any:
     return xp.diff(times, axis=axis, prepend=times[(*[slice(None)] * axis, slice(0, 1))])
 
 
-def half_lives(steps: Any, halflife: Any) -> Any:
-    """Steps in time as numbers of half-lives."""
-    if isinstance(halflife, (int, float)) and _are_floats(steps):
-        # A smaller number would be 0 in the dtype of the steps, and a step of 0 NaN times as long.
-        halflife = max(halflife, _tiny(steps.dtype))
+def half_lives(xp: Any, steps: Any, halflife: Any) -> Any:
+    """Steps in time as numbers of half-lives, computed with by `xp`."""
+    if isinstance(halflife, np.generic) and not isinstance(halflife, (float, np.timedelta64)):
+        halflife = halflife.item()
+    number, floats = isinstance(halflife, (int, float)), _are_floats(steps)
+    if number and floats:
+        tiny, most = _range(steps.dtype)
+        halflife = max(halflife, tiny) if halflife <= most else math.inf
     try:
         halves = steps / (np.timedelta64(halflife) if type(halflife) is timedelta else halflife)
     except TypeError:
@@ -206,12 +212,17 @@ def half_lives(steps: Any, halflife: Any) -> Any:
             f"times whose steps are {steps.dtype} do not go with halflife={halflife!r}: pass numbers and a number, or datetime64 "
             "and a timedelta64"
         )
-    return halves
+    if number or not floats:
+        return halves
+    # A halflife below the range of a dtype is 0 there, and a step of 0 would be NaN times as long.
+    return xp.where((steps == 0) & (halflife == halflife), 0, halves)
 
 
 @lru_cache(64)
-def _tiny(dtype: Any) -> float:
-    return float(np.finfo(dtype_of(dtype)).tiny)
+def _range(dtype: Any) -> tuple[float, float]:
+    """The least and the largest numbers above 0 of a dtype, the least one of all digits."""
+    known = np.finfo(dtype_of(dtype))
+    return float(known.tiny), float(known.max)
 
 
 def _are_floats(x: Any) -> bool:

@@ -20,6 +20,7 @@ from upsweep.arguments import (
     is_number,
     number_dtype,
     parts_of,
+    result_dtypes,
     summed_dtype,
 )
 from upsweep.components import bare, tupled
@@ -127,6 +128,7 @@ def _recurrence(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
     """The multiplier and the addend of a recurrence. The multiplier takes the addend's shape, and must fit its dtype."""
     a, b = given
     states = on.view(b)
+    result_dtypes((states.dtype,), None)
     shape = np.shape(a)
     if any(m not in (1, n) for m, n in zip(shape[::-1], states.shape[::-1])) or len(shape) > len(
         states.shape

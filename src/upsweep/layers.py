@@ -67,7 +67,9 @@ GATED = {
     "hgrn": Gated(("x", "forget_gate"), "lower_bound", _hgrn),
 }
 SELECTIVE = ("u", "delta", "A", "B", "C", "D", "z", "delta_bias")
-"""The operands of a selective scan; the last three may be missing."""
+"""The operands of a selective scan."""
+OPTIONAL = ("D", "z", "delta_bias")
+"""Those that may be missing."""
 CONSTANT = (2, 5, 7)
 """The places of the operands that are the same for all steps: A, D and delta_bias. The backward pass sums their gradients over
 the sequences.
@@ -83,6 +85,7 @@ COMPLEX = ("complex64", "complex128")
 
 def computed(library: Library, x: Any, name: str, rank: str, wanted: Sequence[str], what: str) -> Any:
     """The dtype that a layer computes in, of an input that has the right rank and a dtype among those wanted."""
+    required(x, name)
     if x.ndim != 3:
         raise ShapeError(f"{name} has shape {tuple(x.shape)}; a layer takes ({rank})")
     row = row_of(x.dtype)
@@ -148,7 +151,15 @@ def sorted_to(offsets: np.ndarray, steps: int) -> None:
         raise SegmentError(f"cu_seqlens fall from {offsets[at]} to {offsets[at + 1]} at {at + 1}: sort them")
 
 
+def required(x: Any, name: str) -> Any:
+    """An operand; a ShapeError where it is missing."""
+    if x is None:
+        raise ShapeError(f"{name} is None: this layer needs an array")
+    return x
+
+
 def _shaped(x: Any, name: str, shape: tuple[int, ...]) -> None:
+    required(x, name)
     if tuple(x.shape) != shape:
         raise ShapeError(f"{name} has shape {tuple(x.shape)}; this call needs {shape}")
 
@@ -175,7 +186,7 @@ def gated_operands(
     real = computed(library, x, "x", "batch, time, channels", REAL, "a layer takes")
     shape, channels = tuple(x.shape), x.shape[2]
     given = [wide(library, v, name, shape, x) for v, name in zip(inputs, row.inputs)]
-    if parameter is not None:
+    if row.parameter:
         parameter = constant(library, parameter, row.parameter, (channels,), real, x)
     offsets, sequences = packed(library, cu_seqlens, x)
     if initial is not None:
@@ -186,6 +197,8 @@ def gated_operands(
 def selective_operands(library: Library, arrays: Sequence[Any], initial: Any, cu_seqlens: Any) -> Operands:
     """The eight arrays of a selective scan, and the rest."""
     u, a = arrays[0], arrays[2]
+    required(u, "u")
+    required(a, "A")
     if u.ndim != 3 or a.ndim != 2:
         raise ShapeError(
             f"u has shape {tuple(u.shape)} and A {tuple(a.shape)}; they are (batch, time, channels) and (channels, N)"
@@ -196,11 +209,12 @@ def selective_operands(library: Library, arrays: Sequence[Any], initial: Any, cu
     shapes = {"A": (channels, states), "B": (batch, steps, states), "C": (batch, steps, states)}
     given = []
     for i, (x, name) in enumerate(zip(arrays, SELECTIVE)):
-        if x is not None and i in CONSTANT:
-            x = constant(library, x, name, shapes.get(name, (channels,)), real, u)
-        elif x is not None:
-            x = wide(library, x, name, shapes.get(name, tuple(u.shape)), u)
-        given.append(x)
+        if x is None and name in OPTIONAL:
+            given.append(None)
+        elif i in CONSTANT:
+            given.append(constant(library, x, name, shapes.get(name, (channels,)), real, u))
+        else:
+            given.append(wide(library, x, name, shapes.get(name, tuple(u.shape)), u))
     offsets, sequences = packed(library, cu_seqlens, u)
     if initial is not None:
         initial = state(library, initial, "initial", (sequences, channels, states), real, u)
@@ -214,9 +228,9 @@ def s5_operands(
     dtype = computed(library, x, "x", "batch, time, states", COMPLEX, "the states of s5 are")
     states = tuple(x.shape[2:])
     eigenvalues = constant(library, eigenvalues, "eigenvalues", states, dtype, x)
-    if not isinstance(step, (int, float)) and step.ndim:
+    if not isinstance(step, (int, float)):
         real = library.dtype(np.finfo(row_of(x.dtype).name).dtype.name)  # type: ignore[union-attr]
-        step = constant(library, step, "step", states, real, x)
+        step = constant(library, step, "step", states if step.ndim else (), real, x)
     offsets, sequences = packed(library, cu_seqlens, x)
     if initial is not None:
         initial = state(library, initial, "initial", (sequences, *states), x.dtype, x)
@@ -230,9 +244,12 @@ def marks_shape(shape: Sequence[int], states: int, sequences: int) -> tuple[int,
 
 
 def one_step(arrays: Sequence[Any], names: Sequence[str]) -> None:
-    """A ShapeError where an operand of a step has an axis of time."""
+    """A ShapeError where an operand of a step is missing, or has an axis of time."""
     for x, name in zip(arrays, names):
-        if x is not None and x.ndim != 2:
+        if x is None and name in OPTIONAL:
+            continue
+        x = required(x, name)
+        if x.ndim != 2:
             raise ShapeError(
                 f"{name} has shape {tuple(x.shape)}; a step takes (batch, channels) or (batch, N)"
             )

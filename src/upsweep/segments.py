@@ -57,6 +57,25 @@ def differ(earlier: np.ndarray, later: np.ndarray) -> np.ndarray:
         raise SegmentError(f"some keys cannot be told to be equal or different: {error}") from None
 
 
+def check_form(spelling: str, values: Any, shape: tuple[int, ...], n: int) -> None:
+    """A SegmentError where values of a spelling have another dtype or shape than segments of rows of n items have, whatever is
+    in them."""
+    kind = values.dtype.kind
+    if spelling not in EACH:
+        if values.ndim != 1 or (values.size and kind not in "iu"):
+            raise SegmentError(
+                f"{spelling} must be 1-D integers, got {values.dtype} of shape {tuple(values.shape)}"
+            )
+        return
+    what = "keys" if spelling == "keys" else "flags"
+    if what == "flags" and kind not in "biu":
+        raise SegmentError(f"flags must be booleans or integers, got {values.dtype}")
+    if values.shape not in (shape, (n,)):
+        raise SegmentError(
+            f"{what} have shape {tuple(values.shape)}; pass {n} of them, or the data's shape {shape}"
+        )
+
+
 def no_groups(segments: Segments) -> None:
     """A SegmentError for groups in any order, where only segments that lie one behind the other are scanned."""
     if segments.spelling == "groups":

@@ -120,3 +120,30 @@ def test_dates(average):
     np.testing.assert_allclose(np.asarray(got), [4.0, 6.0, 7.5, 7.5, 4.25], rtol=1e-6)
     with pytest.raises(up.DTypeError, match="do not go with halflife"):
         average(dates, halflife=1.0)
+
+
+@pytest.mark.parametrize("halflife", [1e-50, 5e-324, 1e-40], ids=repr)
+@pytest.mark.parametrize("narrow", [False, True], ids=["f8", "f4"])
+def test_a_halflife_below_the_range_of_a_dtype_forgets_all(halflife, narrow):
+    """Such a halflife is 0 in float32, and a step of 0 was NaN times as long, from an array or a tensor of it."""
+    x, times = X.astype("f4"), np.array([0, 1, 1, 2, 5], "f4")
+    for given in (np.array(halflife), np.full(5, halflife), halflife):
+        given = np.float32(given) if narrow else given
+        if isinstance(given, np.float32) and not given:
+            continue
+        wanted = np.where(np.diff(times, prepend=0) > 0, x, np.roll(x, 1))
+        wanted[0] = x[0]
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(up.ema(x, halflife=given, times=times), wanted)
+            for name in ("torch", "jax", "dask"):
+                home = pytest.importorskip(f"upsweep.{name}")
+                make = pytest.importorskip({"jax": "jax.numpy", "dask": "dask.array"}.get(name, name)).asarray
+                for held in (given, make(given)):
+                    got = home.ema(make(x), halflife=held, times=make(times))
+                    np.testing.assert_array_equal(np.asarray(got), wanted, name)
+
+
+def test_a_halflife_above_the_range_of_a_dtype_keeps_all():
+    x = X.astype("f4")
+    for halflife in (1e300, 10**400, float("inf")):
+        np.testing.assert_array_equal(up.ema(x, halflife=halflife, times=x), np.full(5, x[0]))

@@ -361,6 +361,21 @@ def test_no_steps_leave_the_state(name):
     assert torch.equal(last, h)
 
 
+@pytest.mark.parametrize("packed", [False, True], ids=["whole", "packed"])
+@pytest.mark.parametrize("steps", [0, 1, 5])
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_step_on_a_state_changes_nothing_else(name, steps, packed):
+    """The state of s5 was the last item of its states, or initial itself."""
+    dtype = torch.complex64 if name == "s5" else torch.float32
+    operands, one = given(name, dtype, batch=1, steps=steps), given(name, dtype, batch=1, steps=1)
+    h = start(name, operands, dtype, 1)
+    how = {"cu_seqlens": torch.tensor([0, steps])} if packed else {}
+    y, last = LAYERS[name].run(*operands.values(), initial=h, return_state=True, **how)
+    before = [x.clone() for x in (y, h)]
+    LAYERS[name].step(last, *at(one, 0).values())
+    assert all(map(torch.equal, (y, h), before))
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_compiled_without_a_break(name):
     dtype = torch.complex64 if name == "s5" else torch.float32

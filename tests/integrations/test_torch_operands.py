@@ -320,3 +320,49 @@ def test_discounts_of_numpy_are_numbers_as_pythons_are():
     wanted = up.gae(x, x, 0.5, gamma=float(gamma), lam=float(lam))
     np.testing.assert_array_equal(up.gae(x, x, 0.5, gamma=gamma, lam=lam), wanted)
     np.testing.assert_array_equal(ut.gae(torch.tensor(x), torch.tensor(x), 0.5, gamma=gamma, lam=lam), wanted)
+
+
+def test_the_reduction_of_nothing_is_memory_of_its_own():
+    start = torch.arange(3.0)
+    alone = ut.reduce(torch.ones(0, 3), dim=0, initial=start)
+    each = ut.reduce(torch.ones(0, 3), dim=0, initial=start, segments=up.segments.lengths([0, 0]))
+    for made in (alone, each, ut.reduce(torch.ones(0, 3), dim=0, initial=2.0)):
+        made += 1
+    assert start.tolist() == [0, 1, 2]
+    assert each.tolist() == [[1, 2, 3]] * 2
+
+
+def test_segments_of_the_host_and_tuples_with_gradients_are_compiled_whole():
+    keys = up.segments.keys([0, 0, 0, 1, 1])
+
+    def f(x):
+        return (
+            ut.scan(x, dim=1, segments=up.segments.lengths([2, 3])),
+            ut.reduce(x, dim=1, segments=up.segments.offsets(np.array([0, 2, 2, 5]))),
+            ut.ema(x, 0.5, dim=1, segments=keys),
+            ut.scan((x, x + 1), "affine", dim=1)[1],
+            ut.scan((x.detach(), x.detach()), "affine", dim=1)[1],
+        )
+
+    def with_gradient(f):
+        x = torch.arange(10.0).reshape(2, 5).requires_grad_()
+        made = f(x)
+        return *made, torch.autograd.grad(sum(y.sum() for y in made), x)[0]
+
+    compiled = torch.compile(f, fullgraph=True, backend="aot_eager")
+    assert all(map(torch.equal, with_gradient(compiled), with_gradient(f)))
+
+
+def test_recurrences_stay_float32_under_autocast():
+    """Composed ones, with dones or a tensor as weight, were rounded to half precision, and others not."""
+    x, over = torch.arange(4.0).bfloat16(), torch.tensor([0, 1, 0, 0])
+    half = torch.tensor(0.5)
+    with torch.autocast("cpu", torch.bfloat16):
+        made = (
+            ut.ema(x, 0.3), ut.ema(x, half), ut.ema(x, halflife=2.0), ut.discounted_sum(x, 0.9),
+            ut.discounted_sum(x, 0.9, over), ut.discounted_sum(x, half, over, initial=1.0),
+            ut.gae(x, x, 0.0, gamma=0.9, lam=0.9), ut.gae(x, x, 0.0, over, gamma=half, lam=0.9),
+        )  # fmt: skip
+    wanted = ut.discounted_sum(x.float(), 0.9, over)
+    assert {y.dtype for y in made} == {torch.float32}
+    assert torch.equal(made[4], wanted)

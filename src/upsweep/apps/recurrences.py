@@ -84,7 +84,7 @@ def _averages(call: Planned, axis: int | None, order: str) -> Callable[..., Any]
             False if segments is None or initial is not None else _starts_of(xp, marked, segments, x, dim)
         )
         if halflife is not None:
-            halves = half_lives(_steps(xp, times, x, dim, segments), halflife)
+            halves = half_lives(xp, _steps(xp, times, x, dim, segments), halflife)
             alpha = 1 - xp.exp2(-_rising(xp, halves, starts))
         given, fn = (x, parameter(xp, alpha, x)), _averaged
         if initial is None:

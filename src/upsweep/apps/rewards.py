@@ -141,6 +141,8 @@ def gae(
 def _estimates(call: Planned, axis: int | None, order: str) -> Callable[..., Any]:
     """The function that estimates advantages of operands like these."""
     xp, given, (_, v, ended, cut, following, *_), _ = call
+    if v is None:
+        raise ShapeError("values is None: pass the value of each item's state")
     scan = call.scan()
     shape = tuple(v.shape)
     dim = axis_of(axis, shape)

@@ -127,6 +127,7 @@ def in_memory(segments: Segments) -> Segments:
 def heads_of(segments: Segments, x: Any, axis: int) -> Any:
     """Where segments start, or groups occur for the first time, as a Dask array of the data's shape."""
     values: Any = segments.values
+    known(x)
     if segments.spelling == "groups":
         zeros = np.zeros(x.shape[axis], np.uint8)
         flags: Any = da.from_array(
@@ -192,10 +193,17 @@ def _collected(
     return tuple(_component(graph, name, c, chunks, dtype) for c, dtype in enumerate(made))
 
 
+def known(x: Any) -> Any:
+    """A Dask array whose chunks all have known sizes."""
+    for sizes in x.chunks:
+        _check_sizes(sizes)
+    return x
+
+
 def _check_sizes(sizes: tuple[Any, ...]) -> None:
     if any(np.isnan(n) for n in sizes):
         raise ShapeError(
-            "the sizes of the chunks along the axis are unknown: call x.compute_chunk_sizes() first, or take "
+            "the sizes of chunks are unknown: call x.compute_chunk_sizes() first, or take "
             "table.to_dask_array(lengths=True)"
         )
 

@@ -6,13 +6,16 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
+from dask.base import compute
 
-from upsweep.arguments import axis_of, half_lives, held, time_dtype, timed, weighted
-from upsweep.dask.graphs import heads_of, scanned
+from upsweep.arguments import ShapeError, axis_of, half_lives, held, time_dtype, timed, weighted
+from upsweep.dask.graphs import heads_of, known, scanned
 from upsweep.dask.scans import scan
 from upsweep.dtypes import accumulator, fits
 from upsweep.engine import DTypeError
+from upsweep.host import view
 from upsweep.operators import ops
+from upsweep.segmented_chunks import starts_of
 from upsweep.segments import Segments, checked, ends
 
 
@@ -34,17 +37,16 @@ def linear_recurrence(
     >>> ud.linear_recurrence(0.5, da.ones(3, chunks=2), initial=2.0).compute().tolist()
     [2.0, 2.0, 2.0]
     """
-    b = da.asarray(b)
+    b = known(da.asarray(b))
     computed = accumulator(b.dtype)
     if not isinstance(a, da.Array):
         a = held(a, computed, "a", "b.astype({!r})")
     elif not fits(a.dtype, b.dtype):
         raise DTypeError(f"a of {a.dtype} does not fit b's {b.dtype}: pass b.astype({str(a.dtype)!r})")
     start = None if initial is None else (1, initial)
-    given = da.broadcast_to(a.astype(computed), b.shape), b
-    return scanned(
-        ops.AFFINE, (given[0].rechunk(b.chunks), b), axis, False, reverse, start, None, segments, (1,)
-    )[0]
+    _check_fits(a, b, "a")
+    a = da.broadcast_to(a.astype(computed), b.shape).rechunk(b.chunks)
+    return scanned(ops.AFFINE, (a, b), axis, False, reverse, start, None, segments, (1,))[0]
 
 
 def ema(
@@ -58,10 +60,10 @@ def ema(
     [4.0, 6.0, 7.0]
     """
     weighted(alpha, halflife, times, initial)
-    x = _floating(da.asarray(x))
+    x = _floating(known(da.asarray(x)))
     dim, dtype = axis_of(axis, x.shape), x.dtype
     if halflife is not None:
-        halves = half_lives(_steps(times, x, dim, segments), halflife)
+        halves = half_lives(da, _steps(times, x, dim, segments), halflife)
         alpha = 1 - da.exp2(-da.where(halves < 0, np.nan, halves))
     alpha = _weight(alpha, x)
     x = x.astype(accumulator(dtype))
@@ -83,16 +85,17 @@ def discounted_sum(
     >>> ud.discounted_sum(da.ones(4, chunks=2), 0.5, [False, True, False, False]).compute().tolist()
     [1.5, 1.0, 1.5, 1.0]
     """
-    r = _floating(da.asarray(rewards))
+    r = _floating(known(da.asarray(rewards)))
     dim, dtype = axis_of(axis, r.shape), r.dtype
     weight, r = _weight(gamma, r), r.astype(accumulator(dtype))
-    if dones is not None and initial is not None and r.shape[dim]:
+    done = None if dones is None else _flags(dones, r, dim)
+    if done is not None and initial is not None and r.shape[dim]:
         # `initial` stands behind the last item, unless that item is done.
-        done = da.asarray(dones) if np.ndim(dones) > 1 else _along(da.asarray(dones), r, dim)
-        last = _is_item(r.shape[dim] - 1, r, dim)
-        after = np.expand_dims(held(initial, r.dtype), dim) if np.ndim(initial) else held(initial, r.dtype)
-        r, initial = da.where(last, r + weight * da.where(done, r.dtype.type(0), after), r), None
-    told = None if dones is None else ends(dones)
+        (after,) = starts_of(compute(initial)[0], (r.dtype,), r.shape[:dim] + r.shape[dim + 1 :])
+        after = np.expand_dims(after, dim) if after.ndim else after
+        last, over = _is_item(r.shape[dim] - 1, r, dim), done if done.ndim == r.ndim else _along(done, r, dim)
+        r, initial = da.where(last, r + weight * da.where(over, r.dtype.type(0), after), r), None
+    told = None if done is None else ends(done)
     return linear_recurrence(weight, r, initial=initial, axis=dim, reverse=True, segments=told).astype(dtype)
 
 
@@ -104,8 +107,33 @@ def _floating(x: Any) -> Any:
 def _weight(value: Any, x: Any) -> Any:
     """A weight in the dtype that a scan of x computes in."""
     computed = accumulator(x.dtype)
-    number = isinstance(value, (int, float, complex))
-    return held(value, computed, "a weight") if number else da.asarray(value).astype(computed)
+    if isinstance(value, (int, float, complex)):
+        return held(value, computed, "a weight")
+    weights = da.asarray(value)
+    if not fits(weights.dtype, computed):
+        raise DTypeError(
+            f"weights of {weights.dtype} do not go with items of {x.dtype}: convert the weights first"
+        )
+    _check_fits(weights, x, "a weight")
+    return weights.astype(computed)
+
+
+def _check_fits(a: Any, b: Any, what: str) -> None:
+    """A ShapeError where an array does not broadcast to the shape of another one."""
+    if a.ndim > b.ndim or any(m not in (1, n) for m, n in zip(a.shape[::-1], b.shape[::-1])):
+        raise ShapeError(f"{what} of shape {a.shape} does not broadcast to {b.shape}")
+
+
+def _flags(flags: Any, x: Any, dim: int) -> Any:
+    """Booleans of x's shape or 1-D along the axis, where they lie."""
+    flags = flags if isinstance(flags, da.Array) else view(flags)
+    if flags.dtype.kind not in "biuf":
+        raise DTypeError(f"flags must be booleans or numbers, got {flags.dtype}")
+    if flags.shape not in (x.shape, (x.shape[dim],)):
+        raise ShapeError(
+            f"flags have shape {flags.shape}; pass {x.shape[dim]} of them, or the data's shape {x.shape}"
+        )
+    return flags != 0
 
 
 def _along(values: Any, x: Any, dim: int) -> Any:
@@ -124,6 +152,8 @@ def _steps(times: Any, x: Any, dim: int, segments: Segments | None) -> Any:
     if times is None:
         return da.ones((), dtype=np.float64)
     times = da.asarray(times)
+    if times.dtype.kind not in "biufmM":
+        raise DTypeError(f"times of {times.dtype} have no differences: pass numbers or datetime64")
     timed(times.shape, x.shape, dim)
     times = times if times.ndim == x.ndim else _along(times, x, dim)
     wide = np.int64 if times.dtype.kind in "iu" else time_dtype(times, x)

@@ -10,7 +10,7 @@ import numpy as np
 from upsweep.api import Op
 from upsweep.arguments import alone, axis_of, summed_dtype
 from upsweep.components import tupled
-from upsweep.dask.graphs import in_memory, scanned
+from upsweep.dask.graphs import in_memory, known, scanned
 from upsweep.engine import choose
 from upsweep.operators import ops
 from upsweep.reductions import places_of
@@ -84,11 +84,13 @@ def reduce(
     dim, told = axis_of(axis, ys[0].shape), checked(segments)
     n = ys[0].shape[dim]
     results: Any
-    none = tuple(np.empty([0 if d == dim else m for d, m in enumerate(x.shape)], x.dtype) for x in given)
-    if not n:
-        results = tuple(map(da.asarray, nothing(none, op, axis=dim, **how)))
-    elif told is None:
+    if n and told is None:
         results = tuple(da.take(y, 0 if reverse else -1, dim) for y in ys)
+        return results if isinstance(xs, tuple) else results[0]
+    shape = [0 if d == dim else m for d, m in enumerate(known(ys[0]).shape)]
+    none = tuple(np.empty(shape, x.dtype) for x in given)
+    if not n or told is None:
+        results = tuple(map(da.asarray, nothing(none, op, axis=dim, **how)))
     else:
         last, empty = places_of(in_memory(told), None, ys[0].shape, dim, reverse, choose(none))
         results = tuple(da.take(y, last.clip(0, n - 1), dim) for y in ys)
@@ -130,6 +132,7 @@ def _cumulative(
 ) -> Any:  # fmt: skip
     alone(include_initial, segments)
     x = da.asarray(x)
+    x = known(x) if include_initial else x
     y = scan(x, op, axis=axis, dtype=summed_dtype(x.dtype, dtype), segments=segments)
     if not include_initial:
         return y

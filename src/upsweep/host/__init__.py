@@ -20,7 +20,7 @@ from upsweep.host.arrays import (
     without_ahead,
     writable,
 )
-from upsweep.host.heads import flags_of, heads, marked, offsets, spread
+from upsweep.host.heads import flags_of, heads, marked, offsets, spread, starts
 
 __all__ = [
     "TORCH_LIKENESS",
@@ -40,6 +40,7 @@ __all__ = [
     "shifted",
     "spread",
     "start",
+    "starts",
     "view",
     "without_ahead",
     "writable",

@@ -8,27 +8,37 @@ import numpy as np
 
 from upsweep.host.arrays import view
 from upsweep.plan import Plan
-from upsweep.segments import SegmentError, Segments, differ, no_groups
+from upsweep.segments import SegmentError, Segments, check_form, differ, no_groups
 
 
 def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> np.ndarray:
     """Flags of `shape`, or 1-D along the axis, that are non-zero where a segment starts."""
     no_groups(segments)
     values, n = view(segments.values), shape[axis]
+    check_form(segments.spelling, values, shape, n)
     if segments.spelling == "flags":
-        return _flags(values, shape, n)
+        return _flags(values)
     if segments.spelling == "ends":
-        return _moved(_flags(values, shape, n), 1, axis if values.ndim > 1 else 0)
+        return _moved(_flags(values), 1, axis if values.ndim > 1 else 0)
     if segments.spelling == "keys":
-        return _changes(_fitting(values, shape, n, "keys"), axis if values.ndim > 1 else 0)
+        return _changes(values, axis if values.ndim > 1 else 0)
     return marked(_offsets(segments.spelling, values, n), n)
+
+
+def starts(segments: Segments, shape: tuple[int, ...], axis: int) -> np.ndarray:
+    """The same as booleans in memory of their own; the first item starts a segment, whether a flag says so or not."""
+    flags = heads(segments, shape, axis, None) != 0
+    flags[(*[slice(None)] * (axis if flags.ndim > 1 else 0), slice(0, 1))] = True
+    return flags
 
 
 def offsets(segments: Segments, shape: tuple[int, ...], axis: int) -> np.ndarray:
     """The start of each segment and, last, the end of the data, for segments that are the same in all rows."""
     n = shape[axis]
     if segments.spelling in ("offsets", "lengths"):
-        return _offsets(segments.spelling, view(segments.values), n)
+        values = view(segments.values)
+        check_form(segments.spelling, values, shape, n)
+        return _offsets(segments.spelling, values, n)
     flags = heads(segments, shape, axis, None)
     if flags.ndim > 1:
         raise SegmentError(
@@ -68,16 +78,7 @@ def spread(heads: np.ndarray, shape: tuple[int, ...], axis: int) -> np.ndarray:
     return flags if flags.shape == shape else np.broadcast_to(flags, shape)
 
 
-def _fitting(values: np.ndarray, shape: tuple[int, ...], n: int, what: str) -> np.ndarray:
-    if values.shape not in (shape, (n,)):
-        raise SegmentError(f"{what} have shape {values.shape}; pass {n} of them, or the data's shape {shape}")
-    return values
-
-
-def _flags(values: np.ndarray, shape: tuple[int, ...], n: int) -> np.ndarray:
-    if values.dtype.kind not in "biu":
-        raise SegmentError(f"flags must be booleans or integers, got {values.dtype}")
-    values = _fitting(values, shape, n, "flags")
+def _flags(values: np.ndarray) -> np.ndarray:
     return values if values.dtype.itemsize == 1 else values != 0
 
 
@@ -90,8 +91,6 @@ def _changes(keys: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _offsets(spelling: str, values: np.ndarray, n: int) -> np.ndarray:
-    if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
-        raise SegmentError(f"{spelling} must be 1-D integers, got {values.dtype} of shape {values.shape}")
     given = values = values.astype(np.int64, copy=False)
     if spelling == "lengths":
         values = np.zeros(len(given) + 1, np.int64)

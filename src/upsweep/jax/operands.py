@@ -21,7 +21,13 @@ def array(x: Any, dtype: Any = None) -> Array:
     """An array, of JAX's numbers."""
     if isinstance(x, Array) and jnp.issubdtype(x.dtype, jax.dtypes.extended):
         raise DTypeError(f"{x.dtype} is no number to scan: pass jax.random.key_data(x), for instance")
-    return jnp.asarray(x, dtype)
+    try:
+        return jnp.asarray(x, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        # What is traced has errors of its own.
+        if isinstance(error, jax.errors.JAXTypeError):
+            raise
+        raise DTypeError(f"JAX makes no array of this {type(x).__name__}: pass numbers ({error})") from error
 
 
 def held(value: Any, dtype: Any, what: str) -> Array:

@@ -12,6 +12,7 @@ from jax import Array
 from upsweep.advantages import stops_of
 from upsweep.arguments import ShapeError, axis_of, followed, half_lives, number, steps_of, weighted
 from upsweep.dtypes import accumulator
+from upsweep.engine import DTypeError
 from upsweep.host import view
 from upsweep.jax import filters
 from upsweep.jax.advantages import advantages
@@ -70,7 +71,7 @@ def ema(
     x = x.astype(inexact(x.dtype))
     dim = axis_of(axis, x.shape) - x.ndim
     if alpha is None:
-        halves = half_lives(_steps(times, x, dim), halflife)
+        halves = half_lives(jnp, _steps(times, x, dim), halflife)
         alpha = 1 - jnp.exp2(-jnp.where(halves < 0, jnp.nan, halves))
     dtype, x = x.dtype, single(x)
     weight = alpha = ranked(held(alpha, x.dtype, "alpha"), x)
@@ -147,10 +148,12 @@ def gae(
     ended, cut = (None if f is None else flags_of(f, v, dim) for f in (dones, truncated))
     every = next_values is not None
     after = spread(array(next_values), v, "next_values") if every else rows_of(last_value, v, dim)
+    if jnp.iscomplexobj(after) and not jnp.issubdtype(promoted(r, v), jnp.complexfloating):
+        raise DTypeError(f"next_values are {after.dtype}, values {v.dtype}: convert one of them first")
     if not isinstance(gamma, Array) and not isinstance(lam, Array):
         return advantages(r, v, after, ended, cut, number(gamma, "gamma"), number(lam, "lam"), dim, order)
     wide = promoted(single(r), single(v))
-    discount, decay = held(gamma, wide, "gamma"), held(lam, wide, "lam")
+    discount, decay = (ranked(held(w, wide, what), v) for w, what in ((gamma, "gamma"), (lam, "lam")))
     if not every:
         last = jnp.expand_dims(after.astype(v.dtype), dim)
         after = jax.lax.slice_in_dim(jnp.concatenate([v, last], dim), 1, None, axis=dim)
@@ -184,18 +187,19 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     dtype = accumulator(inexact(promoted(x, *known)))
     if any(np.iscomplexobj(v) for v in (b, a, zi) if not isinstance(v, Array)):
         dtype = np.promote_types(dtype, np.complex64)
-    b, a = (jnp.asarray(c, dtype) for c in (b, a))
+    b, a = (array(c, dtype) for c in (b, a))
     if b.ndim != 1 or a.ndim != 1 or not b.size or not a.size:
         raise ShapeError(f"coefficients must be 1-D and not empty, got shapes {b.shape} and {a.shape}")
     dim = axis_of(axis, x.shape)
     x = jnp.moveaxis(x.astype(dtype), dim, -1)
     if zi is None:
         return jnp.moveaxis(filters.lfilter(b, a, x, None)[0], -1, dim)
-    state = jnp.moveaxis(jnp.asarray(zi, dtype), dim, -1)
+    state = array(zi, dtype)
     whole = (*x.shape[:-1], max(b.size, a.size) - 1)
-    fits = [m in (1, n) for m, n in zip(state.shape[:-1], whole)]
-    if state.ndim != x.ndim or state.shape[-1] != whole[-1] or not all(fits):
+    moved = jnp.moveaxis(state, dim, -1) if state.ndim == x.ndim else state
+    fits = [m in (1, n) for m, n in zip(moved.shape[:-1], whole)]
+    if state.ndim != x.ndim or moved.shape[-1] != whole[-1] or not all(fits):
         raise ShapeError(
-            f"zi has shape {jnp.shape(zi)}; along the axis it needs {whole[-1]} values for these coefficients"
+            f"zi has shape {state.shape}; along the axis it needs {whole[-1]} values for these coefficients"
         )
-    return tuple(jnp.moveaxis(v, -1, dim) for v in filters.lfilter(b, a, x, jnp.broadcast_to(state, whole)))
+    return tuple(jnp.moveaxis(v, -1, dim) for v in filters.lfilter(b, a, x, jnp.broadcast_to(moved, whole)))

@@ -9,23 +9,25 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-import upsweep as up
 from upsweep.arguments import ShapeError
-from upsweep.host import offsets
-from upsweep.segments import EACH, Segments, checked, no_groups
+from upsweep.host import offsets, starts
+from upsweep.segments import Segments, check_form, checked, no_groups
 
 
 def heads_of(segments: Segments | None, x: Array, dim: int) -> Array | None:
-    """Booleans of the rank of x that are true where a segment starts; axes of one item hold for all of x's. Traced segments
-    cannot be checked.
+    """Booleans of the rank of x that are true where a segment starts; axes of one item hold for all of x's. Of traced segments
+    the form alone can be checked.
     """
     segments = checked(segments)
     if segments is None:
         return None
     no_groups(segments)
     values, n = segments.values, x.shape[dim]
-    traced = isinstance(values, Tracer)
-    flags = _traced(segments.spelling, values, n, dim) if traced else _known(segments, x.shape, dim)
+    if isinstance(values, Tracer):
+        check_form(segments.spelling, values, x.shape, n)
+        flags = _traced(segments.spelling, values, n, dim)
+    else:
+        flags = jnp.asarray(starts(_near(segments), x.shape, dim % x.ndim))
     if flags.ndim == 1:
         flags = flags.reshape([-1 if d == dim + x.ndim else 1 for d in range(x.ndim)])
     return flags
@@ -40,19 +42,8 @@ def offsets_of(segments: Segments, x: Array, dim: int) -> Array:
         raise ShapeError(
             "a traced call must know the number of segments: pass offsets or lengths, whose shape tells it"
         )
-    if segments.spelling == "offsets":
-        return values
-    return jnp.concatenate([jnp.zeros(1, values.dtype), jnp.cumsum(values)])
-
-
-def _known(segments: Segments, shape: tuple[int, ...], dim: int) -> Array:
-    """The result of an exclusive product of zeros, from 1, where a segment starts."""
-    given = _near(segments)
-    each = np.ndim(given.values) == len(shape) and segments.spelling in EACH
-    zeros = np.zeros(shape if each else shape[dim], np.uint8)
-    return jnp.asarray(
-        up.scan(zeros, "mul", axis=dim if each else 0, exclusive=True, initial=1, segments=given), bool
-    )
+    check_form(segments.spelling, values, x.shape, x.shape[dim])
+    return values if segments.spelling == "offsets" else _ended(values)
 
 
 def _near(segments: Segments) -> Segments:
@@ -69,5 +60,10 @@ def _traced(spelling: str, values: Any, n: int, dim: int) -> Array:
         behind = along[:-1] != 0 if spelling == "ends" else along[1:] != along[:-1]
         changed = jnp.concatenate([jnp.ones_like(along[:1], bool), behind])
         return jnp.moveaxis(changed, 0, dim if values.ndim > 1 else 0)
-    starts = values if spelling == "offsets" else jnp.concatenate([jnp.zeros(1, int), jnp.cumsum(values)])
-    return jnp.zeros(n + 1, bool).at[starts].set(True)[:n]
+    begins = values if spelling == "offsets" else _ended(values)
+    return jnp.zeros(n + 1, bool).at[begins].set(True)[:n]
+
+
+def _ended(lengths: Array) -> Array:
+    """Offsets from lengths, whose sums would wrap in the dtype of narrow ones."""
+    return jnp.concatenate([jnp.zeros(1, int), jnp.cumsum(lengths, dtype=int)])

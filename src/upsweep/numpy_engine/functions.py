@@ -16,7 +16,7 @@ from upsweep.keys import globals_of, is_numpys
 from upsweep.numpy_engine.fma import fma as exact_fma
 from upsweep.numpy_engine.library import by_item
 from upsweep.numpy_engine.typed import Value, applied, data_of, kind_of, powered, taken
-from upsweep.scalars.rules import convertible, dtype_of, joined, weak
+from upsweep.scalars.rules import Refused, convertible, dtype_of, joined, weak
 
 
 def adopted(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -144,7 +144,8 @@ def _of_numpy(fn: Any) -> Callable[..., Any]:
     """NumPy's exp, log and others differ in the last place from the C library's, which compiled code calls."""
     name = fn.__name__
     standard = getattr(math, name, None) or getattr(math, name.replace("arc", "a", 1), None)
-    each = by_item(standard) if isinstance(fn, np.ufunc) and standard and name not in _NUMPYS else None
+    ours = isinstance(fn, np.ufunc) and name not in _NUMPYS
+    each = _of_reals(by_item(standard), fn) if ours and standard else None
 
     def call(*args: Any) -> Any:
         if not any(isinstance(x, Value) for x in args):
@@ -154,6 +155,12 @@ def _of_numpy(fn: Any) -> Callable[..., Any]:
         return Value(fn(*map(data_of, args)))
 
     return call
+
+
+def _of_reals(each: Callable[..., Any], fn: Any) -> Callable[..., Any]:
+    """`each` on arrays of real numbers, and NumPy's own function on complex ones, of which the C library's would take the real
+    parts alone."""
+    return lambda *arrays: fn(*arrays) if arrays[0].dtype.kind == "c" else each(*arrays)
 
 
 def _by_item(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -173,6 +180,8 @@ def _reals(args: Sequence[Any]) -> list[Any]:
     """The operands of a function of math in one dtype: that of NumPy's floats, where there are any among them."""
     kinds = [kind_of(x) for x in args]
     kind = joined(*kinds) if _floats(kinds) else float
+    if dtype_of(kind).kind == "c":
+        raise Refused("math takes no complex numbers: call NumPy's function")
     return [data_of(x).astype(dtype_of(kind)) for x in args]
 
 

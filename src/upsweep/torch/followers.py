@@ -49,6 +49,9 @@ def watched() -> bool:
 
 def within_gradients() -> bool:
     """Whether a transform for gradients, such as `torch.func.grad`, is at work."""
+    # The compiler can trace this question alone.
+    if not torch._C._are_functorch_transforms_active():
+        return False
     keys = [level.key() for level in functorch.get_interpreter_stack() or ()]
     return functorch.TransformType.Grad in keys
 

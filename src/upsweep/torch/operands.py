@@ -77,8 +77,10 @@ def readable(x: Tensor) -> Tensor:
 def held(value: Any, dtype: torch.dtype, device: Any, what: str) -> Tensor:
     """A value as a tensor of `dtype`; a DTypeError where it would become another value."""
     if isinstance(value, (bool, int, float, complex)):
-        fits = dtype.is_complex or (not isinstance(value, complex) and _is_real_in(value, dtype))
+        parts = (value.real, value.imag) if dtype.is_complex else (value,)
+        fits = all(_is_real_in(part, dtype) for part in parts)
     elif isinstance(value, Tensor):
+        value = tensor(value)
         fits = value.dtype == dtype or (_kind(value.dtype) <= _kind(dtype) and _stays(value.detach(), dtype))
     else:
         ends = [] if torch.compiler.is_compiling() else _ends(view(value))
@@ -118,11 +120,13 @@ def _stays(value: Tensor, dtype: torch.dtype) -> bool:
     return all(_is_real_in(end, dtype) for end in _ends(view(single(readable(value)))))
 
 
-def _is_real_in(value: float, dtype: torch.dtype) -> bool:
+def _is_real_in(value: complex, dtype: torch.dtype) -> bool:
+    if isinstance(value, complex):
+        return False
     if dtype.is_floating_point or dtype.is_complex:
-        return not math.isfinite(value) or abs(value) <= torch.finfo(dtype).max
+        return not torch.finfo(dtype).max < abs(value) < math.inf
     low, high = (0, 1) if dtype is torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
-    return math.isfinite(value) and value == int(value) and low <= value <= high
+    return low <= value <= high and value == int(value)
 
 
 def floating(x: Any) -> Tensor:
@@ -160,13 +164,23 @@ def multiplier(a: Any, b: Any) -> tuple[Tensor, Tensor]:
             a = a.to(b.dtype) if a.ndim else a.to(b.device)
     else:
         a = held(a, accumulator(b.dtype), b.device, "the multiplier")
+    beside(a, "a", b)
     if a.shape != b.shape and not _fits(a, b):
         raise ShapeError(f"a of shape {tuple(a.shape)} does not broadcast to b's shape {tuple(b.shape)}")
     return a if a.ndim == b.ndim else a.reshape((1,) * (b.ndim - a.ndim) + a.shape), b
 
 
+def beside(x: Tensor, name: str, like: Tensor) -> None:
+    """A ShapeError where two tensors lie on two devices. A rule for tensors without memory would give anything for one that has
+    some.
+    """
+    if x.device != like.device:
+        raise ShapeError(f"{name} is on {x.device}, the items on {like.device}: pass both on one device")
+
+
 def spread(x: Tensor, like: Tensor, what: str) -> Tensor:
-    """x in the shape of another tensor."""
+    """x in the shape of another tensor, beside which it lies."""
+    beside(x, what, like)
     if x.shape == like.shape:
         return x
     if not _fits(x, like):
@@ -218,8 +232,12 @@ def flags_of(flags: Any, x: Tensor, dim: int) -> Tensor:
     return flags if flags.ndim == x.ndim else flags.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
 
 
-def coefficients(c: Tensor, dtype: torch.dtype) -> Tensor:
-    """Coefficients of a filter in double precision, in which poles are found, rounded to `dtype` first."""
+def coefficients(c: Tensor | None, dtype: torch.dtype, x: Tensor) -> Tensor:
+    """Coefficients of a filter for x in double precision, in which poles are found, rounded to `dtype` first."""
+    if c is None:
+        raise ShapeError("a filter needs the coefficients b and a: pass [1.0] for none")
+    if c.is_meta:
+        beside(c, "a coefficient", x)
     c = c.to(dtype).to(torch.complex128 if dtype.is_complex else torch.float64)
     if c.ndim != 1 or not c.numel():
         raise ShapeError(f"coefficients must be 1-D and not empty, got shape {tuple(c.shape)}")

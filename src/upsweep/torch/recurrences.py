@@ -16,6 +16,7 @@ from upsweep.segments import Segments
 from upsweep.torch import averages, filters
 from upsweep.torch.advantages import advantages
 from upsweep.torch.decays import decayed
+from upsweep.torch.differentiable import widened
 from upsweep.torch.neighbours import starts_of
 from upsweep.torch.operands import (
     coefficients,
@@ -94,10 +95,10 @@ def ema(
     [4.0, 6.0, 7.0]
     """
     weighted(alpha, halflife, times, initial)
-    x = floating(x)
+    x = widened(floating(x))
     dim = dim_of(axis, dim, x)
-    plain = isinstance(alpha, (int, float)) and initial is None and x.numel() and not x.is_complex()
     alpha = _weight(times, halflife, x, dim) if alpha is None else alpha
+    plain = isinstance(alpha, (int, float)) and initial is None and x.numel() and not x.is_complex()
     heads = heads_of(segments, x, dim)
     if plain:
         return averages.average(x, float(alpha), heads, dim, order)
@@ -118,7 +119,7 @@ def _weight(times: Any, halflife: Any, x: Tensor, dim: int) -> Any:
     else:
         xp, steps = torch, _steps(times, x, dim)
         halflife = tensor(halflife).to(x.device) if isinstance(halflife, (Tensor, np.ndarray)) else halflife
-    halves = half_lives(steps, halflife)
+    halves = half_lives(xp, steps, halflife)
     return 1 - xp.exp2(-xp.where(halves < 0, xp.nan, halves))  # type: ignore[operator]
 
 
@@ -145,7 +146,7 @@ def discounted_sum(
     >>> ut.discounted_sum(torch.ones(4), 0.5, torch.tensor([False, True, False, False])).tolist()
     [1.5, 1.0, 1.5, 1.0]
     """
-    r = floating(rewards)
+    r = widened(floating(rewards))
     if initial is None and _is_decay(gamma, r):
         dim = dim_of(axis, dim, r)
         done = None if dones is None or r.numel() == 0 else flags_of(dones, r, dim)
@@ -190,15 +191,16 @@ def gae(
     Source: Schulman et al., "High-dimensional continuous control using generalized advantage estimation" (2016), eq. 16.
     """
     followed(last_value, next_values, truncated)
-    v = floating(values)
+    v = widened(floating(values))
     rewards = rewards if isinstance(rewards, Tensor) else tensor(rewards).to(v.device)
-    r, dim = spread(floating(rewards), v, "rewards"), dim_of(axis, dim, v)
+    r, dim = spread(widened(floating(rewards)), v, "rewards"), dim_of(axis, dim, v)
     ended, cut = (None if f is None else flags_of(f, v, dim) for f in (dones, truncated))
     after = rows_of(last_value, v, dim)
     if after is None:
         after = spread(tensor(next_values).to(v.device), v, "next_values")
     if not (isinstance(gamma, Tensor) or isinstance(lam, Tensor)):
         return advantages(r, v, after, ended, cut, number(gamma, "gamma"), number(lam, "lam"), dim, order)
+    gamma, lam = _weighing(gamma, v, "gamma"), _weighing(lam, v, "lam")
     if next_values is None:
         after = torch.cat([v, after.to(v.dtype).unsqueeze(dim)], dim).narrow(dim, 1, v.shape[dim])
     dtype, r, v, after = promoted(r.dtype, v.dtype), single(r), single(v), single(after)
@@ -208,6 +210,13 @@ def gae(
     stops = stops_of(ended, cut)
     stops = None if stops is None else stops.expand(v.shape)
     return discounted_sum(delta, gamma * lam, stops, axis=dim, order=order).to(dtype)
+
+
+def _weighing(value: Any, v: Tensor, what: str) -> Any:
+    """A number, or a tensor that broadcasts to the values."""
+    if not isinstance(value, Tensor):
+        return number(value, what)
+    return spread(value, v, what) if value.ndim else value
 
 
 def lfilter(
@@ -239,7 +248,7 @@ def lfilter(
     b, a, zi = (None if v is None else tensor(v) for v in (b, a, zi))
     if any(v is not None and v.is_complex() for v in (b, a, zi)):
         dtype = torch.promote_types(dtype, torch.complex64)
-    b, a = coefficients(b, dtype), coefficients(a, dtype)
+    b, a = coefficients(b, dtype, x), coefficients(a, dtype, x)
     b, a = b / a[0], torch.cat([torch.ones_like(a[:1]), a[1:] / a[0]])
     dim = dim_of(-1 if axis is None and dim is None else axis, dim, x)
     x = x.to(dtype).movedim(dim, -1)

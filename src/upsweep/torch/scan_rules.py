@@ -40,6 +40,8 @@ NAMED: dict[str, Operator] = dict(BUILTIN)
 @constant
 def name_of(op: Any) -> str:
     """The name under which a graph refers to an operator: by content, for PyTorch keeps compiled graphs on disk."""
+    if isinstance(op, str) and op in NAMED:
+        return op
     op = as_operator(op)
     for name, known in BUILTIN.items():
         if known == op:

@@ -12,7 +12,7 @@ from upsweep.operator import OperatorError
 from upsweep.segments import Segments
 from upsweep.torch import scan_rules, tuples
 from upsweep.torch.followers import within_gradients
-from upsweep.torch.operands import dim_of, rows_of, summed, tensor
+from upsweep.torch.operands import beside, dim_of, rows_of, summed, tensor
 from upsweep.torch.recurrence_rules import recurrence
 from upsweep.torch.segments import heads_of, offsets_of
 
@@ -53,21 +53,34 @@ def scan(
     >>> x.grad.tolist()
     [12.0, 8.0, 6.0]
     """
-    name = op if isinstance(op, str) and op in scan_rules.NAMED else scan_rules.name_of(op)
+    name = scan_rules.name_of(op)
     if isinstance(xs, tuple):
         check_any(xs)
         xs = tuple(tensor(x, dtype) for x in xs)
+        for x in xs[1:]:
+            beside(x, "an array of the tuple", xs[0])
         dim = dim_of(axis, dim, xs[0])
         parts = () if initial is None else parts_of(initial, len(xs), "initial")
         starts = [rows_of(v, x, dim) for v, x in zip(parts, xs)]
         return _scan_tuple(xs, name, dim, exclusive, reverse, starts, heads_of(segments, xs[0], dim), order)
     x = tensor(xs, dtype)
     dim = dim_of(axis, dim, x)
+    return _scan(x, name, dim, exclusive, reverse, initial, heads_of(segments, x, dim), order)
+
+
+def _scan(
+    x: Tensor,
+    name: str,
+    dim: int,
+    exclusive: bool,
+    reverse: bool,
+    initial: Any,
+    heads: Tensor | None,
+    order: str,
+) -> Tensor:
     if x.is_complex() and x.requires_grad:
         scan_rules.check_holomorphic(name)
-    return scan_rules.scan(
-        x, name, dim, exclusive, reverse, rows_of(initial, x, dim), heads_of(segments, x, dim), order
-    )
+    return scan_rules.scan(x, name, dim, exclusive, reverse, rows_of(initial, x, dim), heads, order)
 
 
 def _scan_tuple(
@@ -114,21 +127,22 @@ def reduce(
     """
     x = tensor(x, dtype)
     dim = dim_of(axis, dim, x)
-    y = scan(x, op, axis=dim, reverse=reverse, initial=initial, segments=segments, order=order)
+    name, heads = scan_rules.name_of(op), heads_of(segments, x, dim)
+    y = _scan(x, name, dim, False, reverse, initial, heads, order)
     if segments is None and x.shape[dim]:
         return y.select(dim, 0 if reverse else -1)
-    if segments is None:
+    if segments is None or heads is None:
         return _nothing(op, y, initial, dim)
-    offsets = offsets_of(segments, x, dim)
+    offsets = offsets_of(segments, heads, x, dim)
     last = offsets[:-1] if reverse else offsets[1:] - 1
     empty = offsets[1:] == offsets[:-1]
     # Whether a segment is empty is asked only where nothing can stand for it: a GPU would be waited for.
-    known = initial is not None or scan_rules.identity(scan_rules.name_of(op), y.dtype) is not None
+    known = initial is not None or scan_rules.identity(name, y.dtype) is not None
     if not empty.numel() or not (known or bool(empty.any())):
         return _taken(y, last, dim)
     first = _nothing(op, y, initial, dim).unsqueeze(dim)
     if not x.shape[dim]:
-        return first.expand([len(empty) if d == dim else n for d, n in enumerate(x.shape)])
+        return first.expand([len(empty) if d == dim else n for d, n in enumerate(x.shape)]).contiguous()
     empty = empty.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
     return _taken(y, last.clamp(0, x.shape[dim] - 1), dim, empty, first)
 
@@ -154,7 +168,7 @@ def _nothing(op: Any, y: Tensor, initial: Any, dim: int) -> Tensor:
     name = scan_rules.name_of(op)
     start = rows_of(initial, y, dim)
     if start is not None:
-        return start.to(y.dtype)
+        return start.to(y.dtype).clone()
     identity = scan_rules.identity(name, y.dtype)
     if identity is None:
         raise OperatorError(f"the reduction of nothing needs an identity, and {op} has none: pass initial=")

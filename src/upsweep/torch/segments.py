@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import upsweep as up
-from upsweep.host import heads, view
+from upsweep.host import starts, view
 from upsweep.segments import SegmentError, Segments, checked, no_groups
 from upsweep.torch.differentiable import plain
 from upsweep.torch.operands import flags_of, of_host, tensor
@@ -15,12 +15,14 @@ from upsweep.torch.operands import flags_of, of_host, tensor
 
 @torch.library.custom_op("upsweep::heads", mutates_args=())
 def _heads(values: Tensor, spelling: str, shape: list[int], dim: int) -> Tensor:
-    """Booleans of `shape`, or 1-D along the axis, that are true where a segment starts: an exclusive product of zeros is 1 there,
-    and 0 elsewhere.
+    """Booleans of `shape`, or 1-D along the axis, that are true where a segment starts. On a GPU an exclusive product of zeros is
+    1 there, and 0 elsewhere.
     """
+    segments = up.segments.Segments(spelling, values)
+    if values.device.type == "cpu":
+        return torch.from_numpy(starts(segments, tuple(shape), dim))
     each = values.ndim == len(shape) and spelling in up.segments.EACH
     zeros = torch.zeros(shape if each else shape[dim], dtype=torch.uint8, device=values.device)
-    segments = up.segments.Segments(spelling, values)
     ones = up.scan(zeros, "mul", axis=dim if each else 0, exclusive=True, initial=1, segments=segments)
     return ones.bool()
 
@@ -31,7 +33,7 @@ def _(values: Tensor, spelling: str, shape: list[int], dim: int) -> Tensor:
     return values.new_empty(shape if each else shape[dim], dtype=torch.bool)
 
 
-_starts = plain(_heads)
+_marks = plain(_heads)
 
 
 def heads_of(segments: Segments | None, x: Tensor, dim: int) -> Tensor | None:
@@ -42,30 +44,28 @@ def heads_of(segments: Segments | None, x: Tensor, dim: int) -> Tensor | None:
     no_groups(segments)
     values = segments.values
     if not isinstance(values, Tensor):
-        values = view(values)
-        # PyTorch has no strings and times.
-        if values.dtype.kind not in "biuf":
-            values, segments = heads(segments, tuple(x.shape), dim, None), up.segments.flags(None)
+        # PyTorch has no strings and times, and its compiler no dtypes of NumPy.
+        if not torch.compiler.is_compiling() and view(values).dtype.kind not in "biuf":
+            values, segments = starts(segments, tuple(x.shape), dim), up.segments.flags(None)
         values = of_host(values)
-    flags = _starts(values.detach(), segments.spelling, list(x.shape), dim)
+    flags = _marks(values.detach(), segments.spelling, list(x.shape), dim)
     # A blocking copy to a GPU would wait for all work that is queued there. One from a GPU is read at once.
     return flags_of(flags.to(x.device, non_blocking=flags.device.type == "cpu"), x, dim)
 
 
-def offsets_of(segments: Segments, x: Tensor, dim: int) -> Tensor:
-    """Where each segment starts, and where the last one ends. Flags and keys are counted, so that a GPU is waited for."""
+def offsets_of(segments: Segments, heads: Tensor, x: Tensor, dim: int) -> Tensor:
+    """Where each segment starts, and where the last one ends. `heads` say the same, checked. Flags and keys are counted, so that
+    a GPU is waited for."""
     n, values = x.shape[dim], segments.values
-    # The compiler knows no np.ndim of a tensor.
+    # The compiler knows no np.ndim.
+    values = of_host(values) if torch.compiler.is_compiling() and not isinstance(values, Tensor) else values
     if x.ndim > 1 and (values.ndim if isinstance(values, Tensor) else np.ndim(values)) > 1:
         raise SegmentError(
             "rows with segments of their own reduce to different numbers of results: pass 1-D segments"
         )
-    # This checks every spelling. The one row that is asked for need not be one of x's, which may have none.
-    heads = heads_of(segments, x.new_empty(1).expand(n), 0)
-    assert heads is not None
     if segments.spelling in ("offsets", "lengths"):
-        values = tensor(segments.values).to(x.device, torch.int64)
+        values = tensor(values).to(x.device, torch.int64)
         return (
             values if segments.spelling == "offsets" else torch.cat([values.new_zeros(1), values.cumsum(0)])
         )
-    return torch.cat([heads.nonzero()[:, 0], heads.new_full((1,), n, dtype=torch.int64)])
+    return torch.cat([heads.reshape(-1).nonzero()[:, 0], heads.new_full((1,), n, dtype=torch.int64)])

@@ -13,7 +13,7 @@ from upsweep.dtypes import accumulator
 from upsweep.gated import gated_gradients, gated_scan
 from upsweep.jax.buffers import in_place, like, varying_alike
 from upsweep.jax.layers.operands import JAX, arrays, in_order, of_words, over_batches, words
-from upsweep.layers import GATED, gated_operands, one_step
+from upsweep.layers import GATED, gated_operands, one_step, required
 
 
 def rg_lru(
@@ -115,6 +115,7 @@ def hgrn_step(state: Any, x: Any, forget_gate: Any, lower_bound: Any = None) -> 
 
 
 def _bound(lower: Any, x: Any) -> Any:
+    required(x, "x")
     return jnp.zeros(jnp.shape(x)[-1:], accumulator(jnp.asarray(x).dtype)) if lower is None else lower
 
 

@@ -14,6 +14,7 @@ from jax.core import Tracer
 from jax.custom_batching import custom_vmap
 
 from upsweep import layers
+from upsweep.jax.operands import array
 from upsweep.jax.recurrence_rules import recurrence
 
 
@@ -42,7 +43,7 @@ JAX = layers.Library(
 
 def arrays(*given: Any) -> list[Any]:
     """Operands as arrays of JAX; None for None."""
-    return [None if x is None else jnp.asarray(x) for x in given]
+    return [None if x is None else array(x) for x in given]
 
 
 def words(offsets: Any) -> Any:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from upsweep.jax.layers.operands import JAX, arrays, in_order
+from upsweep.jax.operands import array
 from upsweep.layers import one_step, s5_operands
 
 
@@ -38,7 +39,7 @@ def s5(
 
     Source: Smith, Warrington and Linderman, "Simplified state space layers for sequence modeling" (2023), equations 2 to 5.
     """
-    step = jnp.asarray(step) if jnp.ndim(step) else step
+    step = step if isinstance(step, (int, float)) else array(step)
     x, eigenvalues, initial, cu_seqlens = arrays(x, eigenvalues, initial, cu_seqlens)
     given = s5_operands(JAX, x, eigenvalues, step, initial, cu_seqlens)
     x, eigenvalues, step = given.arrays

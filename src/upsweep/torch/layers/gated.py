@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from upsweep.gated import gated_gradients, gated_scan
-from upsweep.layers import GATED, gated_operands, one_step
+from upsweep.layers import GATED, gated_operands, one_step, required
 from upsweep.torch.differentiable import differentiable, keep, plain
 from upsweep.torch.layers.operands import TORCH, dense, detached, in_order, lines, tensors
-from upsweep.torch.operands import accumulator, tensor
+from upsweep.torch.operands import accumulator
 
 
 def rg_lru(
@@ -116,7 +116,7 @@ def hgrn(
 
     Source: Qin et al., "Hierarchically gated recurrent neural network for sequence modeling" (2023), section 3.
     """
-    x = tensor(x)
+    (x,) = tensors(x)
     return _layer("hgrn", (x, forget_gate), _bound(lower_bound, x), initial, cu_seqlens, return_state)
 
 
@@ -132,6 +132,7 @@ def hgrn_step(state: Tensor, x: Tensor, forget_gate: Tensor, lower_bound: Tensor
 
 
 def _bound(lower: Tensor | None, x: Tensor) -> Tensor:
+    required(x, "x")
     return x.new_zeros(x.shape[-1:], dtype=accumulator(x.dtype)) if lower is None else lower
 
 

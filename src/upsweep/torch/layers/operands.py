@@ -10,15 +10,8 @@ from torch import Tensor
 
 from upsweep import layers
 from upsweep.arguments import ShapeError
-from upsweep.torch.operands import tensor
+from upsweep.torch.operands import beside, tensor
 from upsweep.torch.recurrence_rules import recurrence
-
-
-def _beside(x: Tensor, name: str, like: Tensor) -> None:
-    if x.device != like.device:
-        raise ShapeError(
-            f"{name} is on {x.device}, the layer's input on {like.device}: pass both on one device"
-        )
 
 
 def tensors(*given: Any) -> list[Any]:
@@ -46,7 +39,7 @@ def _(cu_seqlens: Tensor, steps: int, device: torch.device) -> Tensor:
 
 TORCH = layers.Library(
     dtype=lambda name: getattr(torch, name),
-    beside=_beside,
+    beside=beside,
     lines=lines,
     cast=lambda x, dtype: x.to(dtype).contiguous(),
     offsets=lambda cu_seqlens, steps, like: _offsets(cu_seqlens, steps, like.device),
@@ -88,7 +81,8 @@ def _walked(a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None) 
 
 
 def dense(state: Tensor) -> None:
-    """A ShapeError where a state, which a step brings up to date in place, is not dense."""
+    """A ShapeError where a state, which a step brings up to date in place, is missing or not dense."""
+    layers.required(state, "state")
     if not state.is_contiguous():
         raise ShapeError("state is not contiguous; pass state.contiguous() and keep it")
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 import upsweep as up
 from upsweep.arguments import ShapeError
-from upsweep.layers import s5_operands
+from upsweep.layers import required, s5_operands
 from upsweep.torch.layers.operands import TORCH, in_order, tensors
 from upsweep.torch.operands import tensor
 
@@ -50,7 +50,8 @@ def s5(
     x, eigenvalues, initial, cu_seqlens = tensors(x, eigenvalues, initial, cu_seqlens)
     given = s5_operands(TORCH, x, eigenvalues, step, initial, cu_seqlens)
     h, last = in_order(_decay(given.arrays), x, given.initial, given.offsets)
-    return (h, last) if return_state else h
+    # A step brings its state up to date in place: not the last item of h, nor initial.
+    return (h, last.clone()) if return_state else h
 
 
 def s5_step(state: Tensor, x: Tensor, eigenvalues: Tensor, step: Any = 1.0) -> Tensor:
@@ -63,6 +64,8 @@ def s5_step(state: Tensor, x: Tensor, eigenvalues: Tensor, step: Any = 1.0) -> T
     >>> [round(ut.s5_step(state, torch.zeros_like(state), turn).imag.item(), 3) + 0.0 for t in range(4)]
     [1.0, 0.0, -1.0, 0.0]
     """
+    for given, name in ((state, "state"), (x, "x"), (eigenvalues, "eigenvalues")):
+        required(given, name)
     if x.ndim != 2 or state.shape != x.shape or state.dtype != x.dtype:
         raise ShapeError(
             f"x is {x.dtype} of shape {tuple(x.shape)}, state {state.dtype} of {tuple(state.shape)}: both are (batch, states)"

@@ -78,12 +78,12 @@ def selective_step(
         y, of the shape and dtype of u. On a GPU one kernel, fit for a CUDA graph. For an example see `selective_scan`, whose
         errors are raised here too.
     """
+    dense(state)
     one_step((u, delta, B, C, z), ("u", "delta", "B", "C", "z"))
     u, delta, B, C, z = [None if x is None else x.detach().unsqueeze(1) for x in (u, delta, B, C, z)]  # type: ignore[assignment]
     given = selective_operands(
         TORCH, (u, delta, *detached(A), B, C, *detached(D), z, *detached(delta_bias)), state.detach(), None
     )
-    dense(state)
     with torch.no_grad():
         return _step(state, *given.arrays, delta_softplus).squeeze(1)
 
