@@ -310,6 +310,22 @@ def test_quotients_and_remainders_of_floats_are_numpys(engine):
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_zeros_have_the_sign_of_numpys(engine, dtype):
+    x = np.array([0.0, -0.0, 3.0, -3.0, 5.0, -5.0, np.inf], dtype)
+
+    def fn(a):
+        return np.mod(a, -3.0), np.remainder(3.0, a), np.remainder(a, -np.inf), np.sign(a), np.spacing(a)
+
+    with np.errstate(all="ignore"):
+        wanted = fn(x)
+    for got, want in zip(up.scan(x, "last", finish=fn, engine=engine), wanted):
+        numbers = ~np.isnan(want)
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(np.signbit(got)[numbers], np.signbit(want)[numbers])
+
+
 def test_other_functions_are_compiled_as_ever():
     adopted(EXPRESSIONS["clipped"])
     add = numba.njit(lambda a, b: min(a + b, 1e30))

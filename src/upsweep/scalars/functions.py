@@ -174,6 +174,19 @@ def _library(fn: Any) -> Operation:
     return Operation(typed, code)
 
 
+def _unsigned_zero(ufunc: np.ufunc) -> Operation:
+    """A ufunc of one operand that takes -0.0 for 0.0, which the compiler's own does not."""
+    typed, general = by_ufunc(ufunc, ufunc)
+
+    def code(context, builder, signature, values):
+        (ty,), (value,) = signature.args, values
+        if isinstance(plain(ty), types.Float):
+            value = builder.fadd(value, value.type(0.0))
+        return general(context, builder, signature, [value])
+
+    return Operation(typed, code)
+
+
 def _chosen(of: Callable[[Sequence[Any]], Operation]) -> Operation:
     """The operation that `of` chooses for operands of these types."""
     return Operation(
@@ -215,9 +228,12 @@ _BUILTINS: dict[Any, Operation] = {
         ufunc: _of_kinds(ufunc, OPERATORS[op])
         for op, ufunc in (*UFUNCS.items(), *COMPARISONS.items(), (operator.pow, np.power))
     },
-    **{ufunc: _of_kinds(ufunc, by_ufunc(ufunc, ufunc)) for ufunc in (np.sign, np.fmod, np.lcm)},
-    # Of floats the compiler's function rounds the quotient before it takes the floor.
+    **{ufunc: _of_kinds(ufunc, by_ufunc(ufunc, ufunc)) for ufunc in (np.fmod, np.lcm)},
+    # Of floats the compiler's functions round the quotient before it takes the floor, and lose the sign of a remainder of 0.
     np.floor_divide: _of_kinds(np.floor_divide, OPERATORS[operator.floordiv], "iuf"),
+    np.remainder: _of_kinds(np.remainder, OPERATORS[operator.mod], "iuf"),
+    np.sign: _of_kinds(np.sign, _unsigned_zero(np.sign), "iuf"),
+    np.spacing: _unsigned_zero(np.spacing),
     divmod: _quotient_and_remainder(),
     min: _extreme(operator.lt),
     max: _extreme(operator.gt),
