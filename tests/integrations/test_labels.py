@@ -51,6 +51,29 @@ def test_pandas_keeps_arrays_that_may_have_missing_values(dtype, summed):
     assert y.equals(pd.Series([1, 1, 2], index=[5, 5, 7], name="v").astype(summed))
 
 
+@pytest.mark.parametrize("dtype", ["Int64", "int64[pyarrow]", "datetime64[us, Europe/Berlin]", "int64"])
+def test_pandas_keeps_the_dtype_of_all_columns_of_a_table(dtype):
+    pd = pytest.importorskip("pandas")
+    if "pyarrow" in dtype:
+        pytest.importorskip("pyarrow")
+    columns = pd.MultiIndex.from_tuples([("a", 1), ("a", 1)])
+    table = pd.DataFrame([[3, 1], [2, 2], [4, 0]], [7, 7, 8], columns).astype(dtype)
+    table.attrs["unit"] = "m"
+    for axis in (0, 1):
+        want = pd.DataFrame(np.maximum.accumulate([[3, 1], [2, 2], [4, 0]], axis), [7, 7, 8], columns).astype(dtype)
+        got = up.cummax(table, axis=axis)
+        pd.testing.assert_frame_equal(got, want)
+        assert got.attrs == {"unit": "m"}
+    assert up.cummax(table.iloc[:, 0]).attrs == table.iloc[:, 0].attrs
+
+
+def test_times_of_several_zones_have_no_dtype_in_common():
+    pd = pytest.importorskip("pandas")
+    times = pd.date_range("2020", periods=3, tz="UTC")
+    with pytest.raises(up.DTypeError, match="no dtype in common"):
+        up.cummax(pd.DataFrame({"a": times, "b": times.tz_convert("Asia/Tokyo")}), axis=0)
+
+
 def test_rows_without_a_group_cost_no_digits():
     pd = pytest.importorskip("pandas")
     pytest.importorskip("upsweep.pandas")
