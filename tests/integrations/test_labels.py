@@ -60,7 +60,9 @@ def test_pandas_keeps_the_dtype_of_all_columns_of_a_table(dtype):
     table = pd.DataFrame([[3, 1], [2, 2], [4, 0]], [7, 7, 8], columns).astype(dtype)
     table.attrs["unit"] = "m"
     for axis in (0, 1):
-        want = pd.DataFrame(np.maximum.accumulate([[3, 1], [2, 2], [4, 0]], axis), [7, 7, 8], columns).astype(dtype)
+        want = pd.DataFrame(np.maximum.accumulate([[3, 1], [2, 2], [4, 0]], axis), [7, 7, 8], columns).astype(
+            dtype
+        )
         got = up.cummax(table, axis=axis)
         pd.testing.assert_frame_equal(got, want)
         assert got.attrs == {"unit": "m"}
@@ -72,6 +74,15 @@ def test_times_of_several_zones_have_no_dtype_in_common():
     times = pd.date_range("2020", periods=3, tz="UTC")
     with pytest.raises(up.DTypeError, match="no dtype in common"):
         up.cummax(pd.DataFrame({"a": times, "b": times.tz_convert("Asia/Tokyo")}), axis=0)
+
+
+def test_polars_keeps_the_zones_of_a_table():
+    pl = pytest.importorskip("polars")
+    days = pl.Series("a", ["2020-01-02", "2020-01-01"]).str.to_datetime(time_unit="ms")
+    zones = (None, "Asia/Tokyo", "Europe/Berlin")
+    table = pl.DataFrame([days.dt.replace_time_zone(zone).alias(str(zone)) for zone in zones])
+    assert up.cummax(table, axis=0).equals(table.select(pl.all().cum_max()))
+    assert up.cummax(table, axis=0).schema == table.schema
 
 
 def test_rows_without_a_group_cost_no_digits():
@@ -258,6 +269,14 @@ def test_an_index_is_not_written_to():
                 up.scan(x[::-1].copy(), "max", out=index)
         assert index.equals(before)
         assert index.get_loc(before[2]) == 2
+
+
+def test_an_axis_of_xarray_is_called_by_its_name():
+    xr = pytest.importorskip("xarray")
+    pytest.importorskip("upsweep.xarray")
+    x = xr.DataArray(np.ones((2, 3)), dims=("t", "x"))
+    with pytest.raises(up.ShapeError, match="pass dim='t' for instance, not axis="):
+        x.upsweep.scan(dim="t", axis=1)
 
 
 def test_a_start_for_rows_of_xarray_without_items():

@@ -236,7 +236,7 @@ def _as_polars(like: Any, y: np.ndarray) -> Any:
     import polars
 
     if isinstance(like, polars.DataFrame):
-        return polars.DataFrame(y, schema=like.columns)
+        return polars.DataFrame([_as_polars(column, y[:, c]) for c, column in enumerate(like)])
     made = polars.Series(like.name, y)
     zone = getattr(like.dtype, "time_zone", None)
     if zone is None or y.dtype.kind != "M":
