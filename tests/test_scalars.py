@@ -326,6 +326,25 @@ def test_zeros_have_the_sign_of_numpys(engine, dtype):
         np.testing.assert_array_equal(np.signbit(got)[numbers], np.signbit(want)[numbers])
 
 
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_complex_numbers_divide_by_zero_and_overflow_alike(dtype):
+    parts = [0.0, -0.0, 1.0, -2.5, 1e30, np.inf, np.nan]
+    numbers = np.array([complex(a, b) for a in parts for b in parts], dtype)
+    a, b = np.repeat(numbers, 49), np.tile(numbers, 49)
+
+    def fn(p, q):
+        return p / q, 1 / q, p.real / q, p / q.imag, q**2, q**-1, q**3
+
+    results = [up.scan((a, b), lambda _, new: new, map=fn, engine=engine) for engine in ENGINES]
+    for pair in zip(*results):
+        got, want = (np.stack([z.real, z.imag]) for z in pair)
+        same = (got == want) & (np.signbit(got) == np.signbit(want))
+        assert (same | np.isnan(got) & np.isnan(want)).all()
+    quotient = results[0][0]
+    assert np.isnan(quotient[b == 0]).all()
+    assert np.unique(quotient[(a == 1) & (b == -2.5)]).tolist() == [np.dtype(dtype).type(1 / -2.5)]
+
+
 def test_other_functions_are_compiled_as_ever():
     adopted(EXPRESSIONS["clipped"])
     add = numba.njit(lambda a, b: min(a + b, 1e30))
