@@ -196,6 +196,38 @@ def test_groups_of_pandas_by_keys_of_every_kind(dropna):
     pd.testing.assert_frame_equal(levels.upsweep.cummax(), levels.cummax())
 
 
+@pytest.mark.parametrize("dropna", [True, False])
+@pytest.mark.parametrize("dtypes", [["f8"] * 3, ["i8"] * 3, ["f8", "i4", "Int64"], ["Int64"] * 3])
+def test_groups_of_a_table_are_those_of_its_columns(dropna, dtypes, monkeypatch):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("upsweep.pandas")
+    from upsweep.cpu import codes
+
+    values, keys = (
+        RNG.integers(-9, 9, (3, 60)),
+        pd.Series(np.array(["a", "b", None], object)[KEYS % 3], dtype="str"),
+    )
+    index = RNG.integers(0, 9, 60)
+    columns = [pd.Series(v, index, name="same").astype(t) for v, t in zip(values, dtypes)]
+    groups = pd.concat(columns, axis=1).groupby(keys.array, dropna=dropna)
+    each = [column.groupby(keys.array, dropna=dropna) for column in columns]
+    numbered, of_texts = [], codes._of_texts
+    monkeypatch.setattr(codes, "_of_texts", lambda *given: numbered.append(given) or of_texts(*given))
+    for name, given in (
+        ("scan", {"op": "max", "exclusive": True, "initial": 3}),
+        ("cumulative_sum", {}),
+        ("ema", {"halflife": 2.0, "times": np.sort(values[0])}),
+        ("discounted_sum", {"gamma": 0.5}),
+    ):
+        numbered.clear()
+        got = getattr(groups.upsweep, name)(**given)
+        assert len(numbered) == 1
+        want = pd.concat([getattr(one.upsweep, name)(**given) for one in each], axis=1)
+        pd.testing.assert_frame_equal(got, want)
+    with pytest.raises(ValueError, match="several results"):
+        groups.upsweep.scan(finish=lambda prefix: (prefix, prefix))
+
+
 def test_polars_series_and_expressions():
     pl = pytest.importorskip("polars")
     import upsweep.polars  # noqa: F401

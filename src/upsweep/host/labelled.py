@@ -118,9 +118,22 @@ def _same(a: Any, b: Any) -> bool:
 def _of_pandas(x: Any) -> np.ndarray:
     import pandas
 
+    types = list(x.dtypes) if isinstance(x, pandas.DataFrame) else [getattr(x, "dtype", None)]
+    # To take the columns of a table one by one takes long.
+    plain = len(set(types)) == 1 and isinstance(types[0], np.dtype)
+    made = np.asarray(x) if plain else _of_columns(x, types)
+    if isinstance(x, pandas.Index):
+        # pandas finds rows by a table that it makes once of an index: its items must not change.
+        made = made.view()
+        made.flags.writeable = False
+    return made
+
+
+def _of_columns(x: Any, types: Sequence[Any]) -> np.ndarray:
+    import pandas
+
     frame = isinstance(x, pandas.DataFrame)
     columns = [x.iloc[:, c] for c in range(x.shape[1])] if frame else [x]
-    types = [getattr(column, "dtype", None) for column in columns]
     if any(getattr(t, "na_value", None) is pandas.NA and c.isna().any() for c, t in zip(columns, types)):
         raise DTypeError(_MISSING.format("pandas' missing values (NA)", "x.fillna(0)"))
     own = _own_type(types)
@@ -129,12 +142,7 @@ def _of_pandas(x: Any) -> np.ndarray:
     if frame and own is not None:
         # Together such columns would be objects.
         return np.array([np.asarray(column, dtype) for column in columns]).T
-    made = _together(x, columns, types, dtype)
-    if isinstance(x, pandas.Index):
-        # pandas finds rows by a table that it makes once of an index: its items must not change.
-        made = made.view()
-        made.flags.writeable = False
-    return made
+    return _together(x, columns, types, dtype)
 
 
 def _own_type(types: Sequence[Any]) -> Any:
