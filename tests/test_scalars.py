@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import random
 
 import numba
 import numpy as np
@@ -316,7 +317,7 @@ def test_zeros_have_the_sign_of_numpys(engine, dtype):
     x = np.array([0.0, -0.0, 3.0, -3.0, 5.0, -5.0, np.inf], dtype)
 
     def fn(a):
-        return np.mod(a, -3.0), np.remainder(3.0, a), np.remainder(a, -np.inf), np.sign(a), np.spacing(a)
+        return np.mod(a, -3.0), np.remainder(3.0, a), np.remainder(a, -np.inf), np.sign(a)
 
     with np.errstate(all="ignore"):
         wanted = fn(x)
@@ -324,6 +325,48 @@ def test_zeros_have_the_sign_of_numpys(engine, dtype):
         numbers = ~np.isnan(want)
         np.testing.assert_array_equal(got, want)
         np.testing.assert_array_equal(np.signbit(got)[numbers], np.signbit(want)[numbers])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", ["i1", "u4", "i8", "f4", "f8"])
+def test_numpys_functions_of_arrays_take_one_item(engine, dtype):
+    x = np.array([0, 1, 5, 3, np.nan][: 5 if dtype[0] == "f" else 4], dtype)
+
+    def fn(a, b):
+        return (
+            np.where(a > 1, a, 0), np.where(a, 2.5, a), np.clip(a, 1, 3), np.clip(a, b, 4), np.clip(4, a, b),
+            np.clip(a, 0.5, 2.5), np.max(a), np.min(b) + a,
+        )  # fmt: skip
+
+    got = up.scan(
+        (x, x[::-1]), lambda _, new: new, map=lambda a, b: (a, b), finish=lambda p: fn(*p), engine=engine
+    )
+    for part, wanted in zip(got, zip(*map(fn, x, x[::-1])), strict=True):
+        assert part.dtype == np.result_type(*wanted)
+        np.testing.assert_array_equal(part, wanted)
+
+
+def test_functions_without_a_ufunc_see_no_other_item():
+    x = np.array([3, 1, 2])
+    got = up.scan(
+        x,
+        "last",
+        finish=lambda a: (np.sum(a), np.mean(a), np.ptp(a), np.round(a / 3, 1)),
+        engine="numpy",
+    )
+    for part, wanted in zip(got, ([3, 1, 2], [3.0, 1.0, 2.0], [0, 0, 0], [1.0, 0.3, 0.7]), strict=True):
+        np.testing.assert_array_equal(part, wanted)
+    with pytest.raises(up.OperatorError, match=r"np\.cumsum gives no number here"):
+        up.scan(x, "last", finish=np.cumsum, engine="numpy")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("draws", [lambda a: a + np.random.random(), lambda a: a + random.random()])  # noqa: NPY002
+def test_a_function_draws_no_random_number(engine, draws):
+    with pytest.raises(
+        up.OperatorError, match="it draws a random number, which would be the same for all items"
+    ):
+        up.scan(np.arange(3.0), map=draws, engine=engine)
 
 
 @pytest.mark.parametrize("dtype", ["c8", "c16"])

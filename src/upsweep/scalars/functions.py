@@ -12,6 +12,7 @@ from numba import from_dtype, types
 from numba.np.numpy_support import as_dtype
 
 from upsweep.keys import is_numpys
+from upsweep.scalars import choices
 from upsweep.scalars.operations import (
     COMPARISONS,
     OPERATORS,
@@ -174,15 +175,19 @@ def _library(fn: Any) -> Operation:
     return Operation(typed, code)
 
 
-def _unsigned_zero(ufunc: np.ufunc) -> Operation:
-    """A ufunc of one operand that takes -0.0 for 0.0, which the compiler's own does not."""
-    typed, general = by_ufunc(ufunc, ufunc)
+def _sign() -> Operation:
+    """np.sign, which gives 0.0 for -0.0, as the compiler's own does not."""
+    typed, of_integers = by_ufunc(np.sign, np.sign)
 
     def code(context, builder, signature, values):
         (ty,), (value,) = signature.args, values
-        if isinstance(plain(ty), types.Float):
-            value = builder.fadd(value, value.type(0.0))
-        return general(context, builder, signature, [value])
+        if not isinstance(plain(ty), types.Float):
+            return of_integers(context, builder, signature, values)
+        zero = value.type(0.0)
+        # A NaN stays.
+        made = builder.fadd(value, zero)
+        made = builder.select(builder.fcmp_ordered("<", value, zero), value.type(-1.0), made)
+        return builder.select(builder.fcmp_ordered(">", value, zero), value.type(1.0), made)
 
     return Operation(typed, code)
 
@@ -232,8 +237,9 @@ _BUILTINS: dict[Any, Operation] = {
     # Of floats the compiler's functions round the quotient before it takes the floor, and lose the sign of a remainder of 0.
     np.floor_divide: _of_kinds(np.floor_divide, OPERATORS[operator.floordiv], "iuf"),
     np.remainder: _of_kinds(np.remainder, OPERATORS[operator.mod], "iuf"),
-    np.sign: _of_kinds(np.sign, _unsigned_zero(np.sign), "iuf"),
-    np.spacing: _unsigned_zero(np.spacing),
+    np.sign: _of_kinds(np.sign, _sign(), "iuf"),
+    np.where: choices.where(),
+    np.clip: choices.clip(),
     divmod: _quotient_and_remainder(),
     min: _extreme(operator.lt),
     max: _extreme(operator.gt),

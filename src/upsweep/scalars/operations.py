@@ -194,8 +194,9 @@ def _quotient() -> Operation:
 
 def _smiths(builder: Any, a: Any, b: Any) -> Any:
     (x, y), (u, v) = ([builder.extract_value(z, part) for part in (0, 1)] for z in (a, b))
-    size = builder.module.declare_intrinsic("llvm.fabs", [u.type])
-    wide = builder.fcmp_ordered(">=", builder.call(size, [u]), builder.call(size, [v]))
+    zero = u.type(0.0)
+    sizes = [builder.select(builder.fcmp_ordered("<", w, zero), builder.fsub(zero, w), w) for w in (u, v)]
+    wide = builder.fcmp_ordered(">=", *sizes)
     large, small = builder.select(wide, u, v), builder.select(wide, v, u)
     ratio = builder.fdiv(small, large)
     below = builder.fadd(large, builder.fmul(small, ratio))
