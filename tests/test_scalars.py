@@ -14,7 +14,7 @@ from upsweep.numpy_engine.operators import on_arrays
 from upsweep.scalars.rules import Refused
 
 ENGINES = ["cpu", "numpy"]
-THREE, WIDE, TABLE = 3, np.float64(2.5), np.array([1.5, 2.5])
+THREE, WIDE, TABLE, MARKS = 3, np.float64(2.5), np.array([1.5, 2.5]), np.array([1, 2, 3])
 
 
 def _scaled(a):
@@ -346,6 +346,13 @@ def test_numpys_functions_of_arrays_take_one_item(engine, dtype):
         np.testing.assert_array_equal(part, wanted)
 
 
+def _looked_up(a):
+    return (
+        np.searchsorted(MARKS, a), np.interp(a, [0, 2], MARKS[:2]), np.isin(a, MARKS), np.isin(2, a),
+        np.take(MARKS, a - 1), np.take(a, 0), np.polyval(MARKS, a), np.digitize(a, MARKS),
+    )  # fmt: skip
+
+
 def test_functions_without_a_ufunc_see_no_other_item():
     x = np.array([3, 1, 2])
     got = up.scan(
@@ -355,6 +362,9 @@ def test_functions_without_a_ufunc_see_no_other_item():
         engine="numpy",
     )
     for part, wanted in zip(got, ([3, 1, 2], [3.0, 1.0, 2.0], [0, 0, 0], [1.0, 0.3, 0.7]), strict=True):
+        np.testing.assert_array_equal(part, wanted)
+    got = up.scan(x, "last", finish=_looked_up, engine="numpy")
+    for part, wanted in zip(got, zip(*map(_looked_up, x)), strict=True):
         np.testing.assert_array_equal(part, wanted)
     with pytest.raises(up.OperatorError, match=r"np\.cumsum gives no number here"):
         up.scan(x, "last", finish=np.cumsum, engine="numpy")

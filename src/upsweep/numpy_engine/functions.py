@@ -156,9 +156,12 @@ def _of_numpy(fn: Any) -> Callable[..., Any]:
             return fn(*args)
         if isinstance(fn, np.ufunc) and fn.nout == 1 and len(args) == fn.nin:
             return Value(applied(fn, *args, fn=each).data)
-        if fn in _OF_ARRAYS and not any(isinstance(x, Value) and x.pythons for x in args):
-            return Value(fn(*[x.data if isinstance(x, Value) else x for x in args]))
-        return _of_each(fn, args)
+        given = [x.array if isinstance(x, _Table) else x for x in args]
+        values = {place: x for place, x in enumerate(given) if isinstance(x, Value)}
+        each_item = fn in _OF_ARRAYS or [*values] == [_BESIDE_TABLES.get(fn)]
+        if each_item and not any(x.pythons for x in values.values()):
+            return Value(fn(*[x.data if isinstance(x, Value) else x for x in given]))
+        return _of_each(fn, given)
 
     return call
 
@@ -167,6 +170,8 @@ _OF_ARRAYS = (
     np.angle, np.around, np.clip, np.fix, np.imag, np.isclose, np.nan_to_num, np.real, np.round, np.sinc, np.where,
 )  # fmt: skip
 """Functions that are no ufuncs and take each item of an array by itself."""
+_BESIDE_TABLES = {np.digitize: 0, np.interp: 0, np.isin: 0, np.polyval: 1, np.searchsorted: 1, np.take: 1}
+"""Functions of tables that take each item of the operand in this place by itself."""
 
 
 def _of_each(fn: Callable[..., Any], args: Sequence[Any]) -> Value:
