@@ -470,3 +470,17 @@ def test_the_first_array_of_a_library_is_remembered_by_prepared(checked, monkeyp
     running = up.prepared(torch.zeros(4))
     assert running(torch.ones(4)).tolist() == [1, 2, 3, 4]
     assert len(checked) == 1
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "xarray"])
+def test_a_call_with_labels_is_one_of_its_items(library, checked):
+    made = {"pandas": "Series", "polars": "Series", "pyarrow": "array", "xarray": "DataArray"}[library]
+    labelled = getattr(pytest.importorskip(library), made)
+    for x in X[:2]:
+        for finish in (None, lambda prefix: (prefix, prefix + 1)):
+            got, want = (up.scan(each, "add", initial=2, finish=finish) for each in (labelled(x), x))
+            for a, b in zip(*[v if isinstance(v, tuple) else (v,) for v in (got, want)], strict=True):
+                assert library == "pyarrow" or type(a) is type(labelled(x))
+                np.testing.assert_array_equal(a, b)
+            assert up.reduce(labelled(x)) == up.reduce(x)
+    assert len(checked) == 3

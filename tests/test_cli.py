@@ -495,7 +495,8 @@ MISTAKES = {
         "there is no column 'zone'",
     ),
     "column": (["scan", "t.csv", "--column", "w"], "there is no column 'w'"),
-    "which column": (["scan", "t.csv"], "say which to scan"),
+    "which column": (["scan", "t.csv"], "say which to scan, by column= (--column): "),
+    "not packed": (["scan", "u.csv.gz"], "u.csv.gz cannot be unpacked: "),
     "text": (["scan", "t.csv", "--column", "city"], "cannot be scanned"),
     "expression": (["scan", "t.csv", "--map", "v.real"], "and nothing else"),
     "name": (["scan", "t.csv", "--column", "v", "--finish", "prefix - w"], "there are prefix, v, index"),
@@ -515,6 +516,7 @@ def test_mistakes_end_in_one_line_and_leave_nothing(tmp_path: Path, table: pa.Ta
     np.save(tmp_path / "plane.npy", np.zeros((3, 4)))
     np.save(tmp_path / "s.npy", np.array([0, 5]))
     (tmp_path / "x.txt").write_text("1")
+    (tmp_path / "u.csv.gz").write_text("v\n1\n")
     (tmp_path / "lines.csv").write_text('"v","first\nsecond"\n1,2\n')
     os.mkfifo(tmp_path / "pipe.csv")
     before = sorted(path.name for path in tmp_path.iterdir())

@@ -191,6 +191,11 @@ COMPILING = [
         "sum cannot.*; pass a function of two numbers, or the name",
         lambda: up.scan(X, np.sum),
     ),
+    (
+        up.OperatorError,
+        r"compiled: Type of variable .* \(\d+\)$",
+        lambda: up.scan(X, map=lambda x: (y := x * 2) + y),
+    ),
     (up.OperatorError, "cannot be compiled: .*float16", lambda: up.scan(X, map=lambda x: x * np.float16(2))),
     (up.OperatorError, r"compiled: Cannot bind .*'\(a\)'", lambda: up.scan(X, up.Operator(lambda a: a))),
 ]

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import random
 
 import numba
 import numpy as np
@@ -13,7 +14,7 @@ from upsweep.numpy_engine.operators import on_arrays
 from upsweep.scalars.rules import Refused
 
 ENGINES = ["cpu", "numpy"]
-THREE, WIDE, TABLE = 3, np.float64(2.5), np.array([1.5, 2.5])
+THREE, WIDE, TABLE, MARKS = 3, np.float64(2.5), np.array([1.5, 2.5]), np.array([1, 2, 3])
 
 
 def _scaled(a):
@@ -308,6 +309,93 @@ def test_quotients_and_remainders_of_floats_are_numpys(engine):
         wanted = fn(x)
     for got, want in zip(up.scan(x, "last", finish=fn, engine=engine), wanted):
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_zeros_have_the_sign_of_numpys(engine, dtype):
+    x = np.array([0.0, -0.0, 3.0, -3.0, 5.0, -5.0, np.inf], dtype)
+
+    def fn(a):
+        return np.mod(a, -3.0), np.remainder(3.0, a), np.remainder(a, -np.inf), np.sign(a)
+
+    with np.errstate(all="ignore"):
+        wanted = fn(x)
+    for got, want in zip(up.scan(x, "last", finish=fn, engine=engine), wanted):
+        numbers = ~np.isnan(want)
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(np.signbit(got)[numbers], np.signbit(want)[numbers])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", ["i1", "u4", "i8", "f4", "f8"])
+def test_numpys_functions_of_arrays_take_one_item(engine, dtype):
+    x = np.array([0, 1, 5, 3, np.nan][: 5 if dtype[0] == "f" else 4], dtype)
+
+    def fn(a, b):
+        return (
+            np.where(a > 1, a, 0), np.where(a, 2.5, a), np.clip(a, 1, 3), np.clip(a, b, 4), np.clip(4, a, b),
+            np.clip(a, 0.5, 2.5), np.max(a), np.min(b) + a,
+        )  # fmt: skip
+
+    got = up.scan(
+        (x, x[::-1]), lambda _, new: new, map=lambda a, b: (a, b), finish=lambda p: fn(*p), engine=engine
+    )
+    for part, wanted in zip(got, zip(*map(fn, x, x[::-1])), strict=True):
+        assert part.dtype == np.result_type(*wanted)
+        np.testing.assert_array_equal(part, wanted)
+
+
+def _looked_up(a):
+    return (
+        np.searchsorted(MARKS, a), np.interp(a, [0, 2], MARKS[:2]), np.isin(a, MARKS), np.isin(2, a),
+        np.take(MARKS, a - 1), np.take(a, 0), np.polyval(MARKS, a), np.digitize(a, MARKS),
+    )  # fmt: skip
+
+
+def test_functions_without_a_ufunc_see_no_other_item():
+    x = np.array([3, 1, 2])
+    got = up.scan(
+        x,
+        "last",
+        finish=lambda a: (np.sum(a), np.mean(a), np.ptp(a), np.round(a / 3, 1)),
+        engine="numpy",
+    )
+    for part, wanted in zip(got, ([3, 1, 2], [3.0, 1.0, 2.0], [0, 0, 0], [1.0, 0.3, 0.7]), strict=True):
+        np.testing.assert_array_equal(part, wanted)
+    got = up.scan(x, "last", finish=_looked_up, engine="numpy")
+    for part, wanted in zip(got, zip(*map(_looked_up, x)), strict=True):
+        np.testing.assert_array_equal(part, wanted)
+    with pytest.raises(up.OperatorError, match=r"np\.cumsum gives no number here"):
+        up.scan(x, "last", finish=np.cumsum, engine="numpy")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("draws", [lambda a: a + np.random.random(), lambda a: a + random.random()])  # noqa: NPY002
+def test_a_function_draws_no_random_number(engine, draws):
+    with pytest.raises(
+        up.OperatorError, match="it draws a random number, which would be the same for all items"
+    ):
+        up.scan(np.arange(3.0), map=draws, engine=engine)
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_complex_numbers_divide_by_zero_and_overflow_alike(dtype):
+    parts = [0.0, -0.0, 1.0, -2.5, 1e30, np.inf, np.nan]
+    numbers = np.array([complex(a, b) for a in parts for b in parts], dtype)
+    a, b = np.repeat(numbers, 49), np.tile(numbers, 49)
+
+    def fn(p, q):
+        return p / q, 1 / q, p.real / q, p / q.imag, q**2, q**-1, q**3
+
+    results = [up.scan((a, b), lambda _, new: new, map=fn, engine=engine) for engine in ENGINES]
+    for pair in zip(*results):
+        got, want = (np.stack([z.real, z.imag]) for z in pair)
+        same = (got == want) & (np.signbit(got) == np.signbit(want))
+        assert (same | np.isnan(got) & np.isnan(want)).all()
+    quotient = results[0][0]
+    assert np.isnan(quotient[b == 0]).all()
+    assert np.unique(quotient[(a == 1) & (b == -2.5)]).tolist() == [np.dtype(dtype).type(1 / -2.5)]
 
 
 def test_other_functions_are_compiled_as_ever():

@@ -134,6 +134,8 @@ def identity_of(op: Operator, accumulators: Sequence[np.dtype]) -> tuple[Any, ..
 def uncompilable(op: Operator | Function, error: object) -> OperatorError:
     """The words of a compiler about the user's function, without the layers of the kernel around it."""
     text = re.sub(r"\x1b\[\d*m", "", str(error))
+    # numba says first which of its own steps failed, and behind an empty line where the kernel calls the function.
+    told = re.sub(r"Failed in .* pipeline \(step: .*\)\n", "", text).strip().partition("\n\n")[0]
     telling = (
         "the operator returns .*",
         "Python integer .*",
@@ -145,7 +147,7 @@ def uncompilable(op: Operator | Function, error: object) -> OperatorError:
         "Cannot bind .*",
     )
     found = next(filter(None, (re.search(words, text) for words in telling)), None)
-    told = f"{type(op).__name__.lower()} {op} cannot be compiled: {found[0] if found else text}"
+    told = f"{type(op).__name__.lower()} {op} cannot be compiled: {found[0] if found else told}"
     if isinstance(op, Operator) and not isinstance(op.fn, FunctionType):
         told = f"{told.rstrip(':')}; pass a function of two numbers, or the name of an operator"
     return OperatorError(told)

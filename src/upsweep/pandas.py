@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from pandas.api.typing import DataFrameGroupBy, SeriesGroupBy
 import upsweep as up
 from upsweep.accessors import methods, of_groups
 from upsweep.components import bare, tupled
+from upsweep.engine import choose, grouping
 
 
 @register_series_accessor("upsweep")
@@ -35,7 +37,7 @@ class Accessor:
         if self._obj.ndim == 1:
             return getattr(up, name)(self._obj, *args, **keywords)
         keywords.setdefault("axis", 0)
-        if self._obj.dtypes.nunique() == 1 or keywords["axis"] != 0:
+        if len(set(self._obj.dtypes)) == 1 or keywords["axis"] != 0:
             return getattr(up, name)(self._obj, *args, **keywords)
         # Columns of several dtypes have no array in common.
         del keywords["axis"]
@@ -50,20 +52,34 @@ class GroupAccessor:
         self._groups, self._obj = groups, groups._obj_with_exclusions
 
     def _call(self, name: str, *args: Any, **keywords: Any) -> Any:
-        keys = _keys(self._groups)
+        table, keys = self._obj, _keys(self._groups)
         # pandas hashes objects, and knows which of them are missing.
         segments = up.segments.groups(*(pd.factorize(k)[0] if k.dtype == object else k for k in keys))
-        lost = np.zeros(len(self._obj), bool)
+        lost = np.zeros(len(table), bool)
         if self._groups.dropna:
             lost = np.logical_or.reduce([pd.isna(key) for key in keys])
 
-        def scanned(column: Any) -> Any:
-            made = of_groups(name, column, segments, *args, **keywords)
-            return bare([y.mask(lost) for y in tupled(made)]) if lost.any() else made
+        def scanned(x: Any, **how: Any) -> Any:
+            made = of_groups(name, x, segments, *args, **keywords, **how)
+            return bare([_masked(y, lost) for y in tupled(made)]) if lost.any() else made
 
-        if isinstance(self._obj, pd.DataFrame):
-            return self._obj.apply(lambda column: _alone(scanned(column)))
-        return scanned(self._obj)
+        if table.ndim == 1:
+            return scanned(table)
+        # All columns have the same groups: they are numbered once.
+        segments = up.segments.groups(grouping(choose(())).codes_of(segments.values, len(table))[0])
+        if _together(table, (*args, *keywords.values())) and "axis" not in keywords:
+            return _alone(scanned(table, axis=0))
+        return table.apply(lambda column: _alone(scanned(column)))
+
+
+def _together(table: Any, given: Iterable[Any]) -> bool:
+    """Whether columns are one array, and what they are scanned with is the same for all rows of it."""
+    types = set(table.dtypes)
+    return len(types) == 1 and isinstance(types.pop(), np.dtype) and not any(map(np.ndim, given))
+
+
+def _masked(y: Any, lost: np.ndarray) -> Any:
+    return y.mask(lost if y.ndim == 1 else np.broadcast_to(lost[:, None], y.shape))
 
 
 def _keys(groups: Any) -> list[Any]:

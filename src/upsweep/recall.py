@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from upsweep import cores
-from upsweep.components import tupled
+from upsweep.components import bare, tupled
 from upsweep.engine import LIKENESS
 from upsweep.execution import Op, Ran, execute
 from upsweep.function import as_function
 from upsweep.homes import compiling, uncompiled
-from upsweep.host import view
+from upsweep.host import labelled, view
 from upsweep.operators import as_operator
 from upsweep.replay import Known, replayed
 from upsweep.segments import Segments
@@ -27,6 +27,7 @@ known_calls: dict[Any, Callable[..., Any]] = {}
 MOST = 4096
 """Calls that are remembered; one more, and all are forgotten."""
 NUMBERS = {bool, int, float, complex, *[np.dtype(code).type for code in "?bhilqBHILQefdFD"]}
+_NUMBER = {*NUMBERS, type(None)}
 _WHOLE = {int, type(None)}
 _looks: dict[tuple[type, ...], Callable[[tuple[Any, ...]], Any]] = {}
 """By the types of the parts of a tuple."""
@@ -62,10 +63,24 @@ def run(
     y = again(like, xs, initial, out, segments)
     if y is not None:
         return y
+    if engine == "auto" and out is None and type(initial) in _NUMBER and labelled.has(xs) and _bare(segments):
+        # The items are an array that may be like an earlier one.
+        y = run(
+            labelled.items(xs), op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, reducing, keep,
+            order, map, finish,
+        )  # fmt: skip
+        return bare([labelled.labelled(xs, part) for part in tupled(y)])
     return learnt(
         like, xs, initial, out, segments, execute, xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine,
         threads, reducing, keep, order, map, finish,
     )  # fmt: skip
+
+
+def _bare(segments: Any) -> bool:
+    """Whether segments have no labels."""
+    return segments is None or not any(
+        labelled.has(mark) for mark in tupled(getattr(segments, "values", segments))
+    )
 
 
 def keep(like: Any, known: Callable[..., Any]) -> None:

@@ -29,6 +29,10 @@ class Accessor:
 
     def _call(self, name: str, *args: Any, dim: str | None = None, **keywords: Any) -> xr.DataArray:
         obj = self._obj
+        if keywords.get("axis") is not None:
+            raise up.ShapeError(
+                f"dimensions have names here: pass dim={obj.dims[0] if obj.dims else 'time'!r} for instance, not axis="
+            )
         if obj.ndim == 0 or (dim is None and obj.ndim > 1):
             raise up.ShapeError(
                 f"the array has dimensions {obj.dims}: say which to scan along, dim={(*obj.dims, 'time')[0]!r} for instance"

@@ -16,6 +16,10 @@ REFUSED = {
     "half a size": (lambda: apps.where(KEEP, size=1.5), up.ShapeError, r"size=1\.5"),
     "a size for runs": (lambda: apps.run_length_encode(X, size="a"), up.ShapeError, "size='a'"),
     "no flags": (lambda: apps.compact(X, None), up.DTypeError, "keep must be boolean, got None"),
+    "flags of a table": (lambda: apps.where(np.ones((3, 2), bool)), up.ShapeError, "keep must be 1-D"),
+    "a state of other rows": (
+        lambda: up.lfilter([1.0], [1.0, 0.5], np.ones((2, 3, 4)), axis=1, zi=[1.0]), up.ShapeError, r"need shape \(2, 1, 4\)",
+    ),
     "no lengths": (lambda: apps.run_length_decode(X, None), up.DTypeError, "lengths must be integers, got None"),
     "half a bin": (lambda: apps.histogram([0, 1, 2], 2.5), up.ShapeError, r"bins=2\.5"),
     "bins below 0": (lambda: apps.histogram([], -1), up.ShapeError, "bins=-1"),

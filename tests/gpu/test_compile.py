@@ -284,6 +284,8 @@ def test_a_python_operator_may_call_functions(no_device_needed):
         (Operator(lambda a, b: _twice(a) + b), (f32,)),
         (Operator(scope["op"]), (f32,)),
         (Operator(lambda a, b: a**b - np.power(b, a)), (np.dtype(np.int32),)),
+        (Operator(lambda a, b: np.clip(a, b, np.where(a > b, 1, 2)) + np.sign(np.mod(a, b))), (f32,)),
+        (Operator(lambda a, b: a / b), (np.dtype(np.complex64),)),
         (segmented(ops.LOGADDEXP.special["f4"], 1, seeded=True), (np.dtype(np.uint16), f32, f32)),
         (segmented(ops.AFFINE, 2, seeded=True), (np.dtype(np.uint16), f32, f32, f32, f32)),
     ):

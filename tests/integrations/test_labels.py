@@ -51,6 +51,40 @@ def test_pandas_keeps_arrays_that_may_have_missing_values(dtype, summed):
     assert y.equals(pd.Series([1, 1, 2], index=[5, 5, 7], name="v").astype(summed))
 
 
+@pytest.mark.parametrize("dtype", ["Int64", "int64[pyarrow]", "datetime64[us, Europe/Berlin]", "int64"])
+def test_pandas_keeps_the_dtype_of_all_columns_of_a_table(dtype):
+    pd = pytest.importorskip("pandas")
+    if "pyarrow" in dtype:
+        pytest.importorskip("pyarrow")
+    columns = pd.MultiIndex.from_tuples([("a", 1), ("a", 1)])
+    table = pd.DataFrame([[3, 1], [2, 2], [4, 0]], [7, 7, 8], columns).astype(dtype)
+    table.attrs["unit"] = "m"
+    for axis in (0, 1):
+        want = pd.DataFrame(np.maximum.accumulate([[3, 1], [2, 2], [4, 0]], axis), [7, 7, 8], columns).astype(
+            dtype
+        )
+        got = up.cummax(table, axis=axis)
+        pd.testing.assert_frame_equal(got, want)
+        assert got.attrs == {"unit": "m"}
+    assert up.cummax(table.iloc[:, 0]).attrs == table.iloc[:, 0].attrs
+
+
+def test_times_of_several_zones_have_no_dtype_in_common():
+    pd = pytest.importorskip("pandas")
+    times = pd.date_range("2020", periods=3, tz="UTC")
+    with pytest.raises(up.DTypeError, match="no dtype in common"):
+        up.cummax(pd.DataFrame({"a": times, "b": times.tz_convert("Asia/Tokyo")}), axis=0)
+
+
+def test_polars_keeps_the_zones_of_a_table():
+    pl = pytest.importorskip("polars")
+    days = pl.Series("a", ["2020-01-02", "2020-01-01"]).str.to_datetime(time_unit="ms")
+    zones = (None, "Asia/Tokyo", "Europe/Berlin")
+    table = pl.DataFrame([days.dt.replace_time_zone(zone).alias(str(zone)) for zone in zones])
+    assert up.cummax(table, axis=0).equals(table.select(pl.all().cum_max()))
+    assert up.cummax(table, axis=0).schema == table.schema
+
+
 def test_rows_without_a_group_cost_no_digits():
     pd = pytest.importorskip("pandas")
     pytest.importorskip("upsweep.pandas")
@@ -162,6 +196,38 @@ def test_groups_of_pandas_by_keys_of_every_kind(dropna):
     pd.testing.assert_frame_equal(levels.upsweep.cummax(), levels.cummax())
 
 
+@pytest.mark.parametrize("dropna", [True, False])
+@pytest.mark.parametrize("dtypes", [["f8"] * 3, ["i8"] * 3, ["f8", "i4", "Int64"], ["Int64"] * 3])
+def test_groups_of_a_table_are_those_of_its_columns(dropna, dtypes, monkeypatch):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("upsweep.pandas")
+    from upsweep.cpu import codes
+
+    values, keys = (
+        RNG.integers(-9, 9, (3, 60)),
+        pd.Series(np.array(["a", "b", None], object)[KEYS % 3], dtype="str"),
+    )
+    index = RNG.integers(0, 9, 60)
+    columns = [pd.Series(v, index, name="same").astype(t) for v, t in zip(values, dtypes)]
+    groups = pd.concat(columns, axis=1).groupby(keys.array, dropna=dropna)
+    each = [column.groupby(keys.array, dropna=dropna) for column in columns]
+    numbered, of_texts = [], codes._of_texts
+    monkeypatch.setattr(codes, "_of_texts", lambda *given: numbered.append(given) or of_texts(*given))
+    for name, given in (
+        ("scan", {"op": "max", "exclusive": True, "initial": 3}),
+        ("cumulative_sum", {}),
+        ("ema", {"halflife": 2.0, "times": np.sort(values[0])}),
+        ("discounted_sum", {"gamma": 0.5}),
+    ):
+        numbered.clear()
+        got = getattr(groups.upsweep, name)(**given)
+        assert len(numbered) == 1
+        want = pd.concat([getattr(one.upsweep, name)(**given) for one in each], axis=1)
+        pd.testing.assert_frame_equal(got, want)
+    with pytest.raises(ValueError, match="several results"):
+        groups.upsweep.scan(finish=lambda prefix: (prefix, prefix))
+
+
 def test_polars_series_and_expressions():
     pl = pytest.importorskip("polars")
     import upsweep.polars  # noqa: F401
@@ -235,6 +301,14 @@ def test_an_index_is_not_written_to():
                 up.scan(x[::-1].copy(), "max", out=index)
         assert index.equals(before)
         assert index.get_loc(before[2]) == 2
+
+
+def test_an_axis_of_xarray_is_called_by_its_name():
+    xr = pytest.importorskip("xarray")
+    pytest.importorskip("upsweep.xarray")
+    x = xr.DataArray(np.ones((2, 3)), dims=("t", "x"))
+    with pytest.raises(up.ShapeError, match="pass dim='t' for instance, not axis="):
+        x.upsweep.scan(dim="t", axis=1)
 
 
 def test_a_start_for_rows_of_xarray_without_items():

@@ -215,7 +215,7 @@ def _flags(xp: Any, x: Any, keep: Any) -> Any:
         raise DTypeError("keep must be boolean, got None")
     if keep.ndim != 1 or x.ndim == 0 or keep.shape[0] != x.shape[0]:
         raise ShapeError(
-            f"keep must have one flag for each item of x: shapes {tuple(keep.shape)} and {tuple(x.shape)}"
+            f"keep must be 1-D, one flag for each item along x's first axis: shapes {tuple(keep.shape)} and {tuple(x.shape)}"
         )
     if keep.dtype == xp.bool:
         return keep

@@ -263,8 +263,10 @@ def _state(xp: Any, zi: Any, axis: int, u: Any, order: int, wide: Any) -> Any:
         or any(have not in (1, want) for have, want in zip(moved.shape[:-1], shape))
         or moved.shape[-1] != order
     ):
+        needed = list(u.shape[:-1])
+        needed.insert(axis, order)
         raise ShapeError(
-            f"zi has shape {tuple(zi.shape)}; along the axis it needs {order} values for these coefficients"
+            f"zi has shape {tuple(zi.shape)}; these coefficients and x need shape {tuple(needed)}"
         )
     moved = moved if moved.dtype == wide else xp.astype(moved, wide)
     # NumPy takes microseconds to broadcast even an array of that shape.

@@ -20,8 +20,11 @@ def unpacked(source: Path, folder: Path) -> Path:
     plain = folder / f"source{bare(source).suffix}"
     if not plain.exists():
         growing = folder / "source.part"
-        with pa.input_stream(str(source), CODECS[source.suffix]) as packed, open(growing, "wb") as file:
-            shutil.copyfileobj(packed, file, _ROOM)
+        try:
+            with pa.input_stream(str(source), CODECS[source.suffix]) as packed, open(growing, "wb") as file:
+                shutil.copyfileobj(packed, file, _ROOM)
+        except OSError as error:
+            raise FileError(f"{source.name} cannot be unpacked: {error}") from None
         os.replace(growing, plain)
     return plain
 

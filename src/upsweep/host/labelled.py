@@ -119,18 +119,37 @@ def _same(a: Any, b: Any) -> bool:
 def _of_pandas(x: Any) -> np.ndarray:
     import pandas
 
-    columns = [x.iloc[:, c] for c in range(x.shape[1])] if isinstance(x, pandas.DataFrame) else [x]
-    types = [getattr(column, "dtype", None) for column in columns]
-    if any(getattr(t, "na_value", None) is pandas.NA and c.isna().any() for c, t in zip(columns, types)):
-        raise DTypeError(_MISSING.format("pandas' missing values (NA)", "x.fillna(0)"))
-    # Times of a zone are kept as those of UTC.
-    zoned = next((t for t in types if isinstance(t, pandas.DatetimeTZDtype)), None)
-    made = _together(x, columns, types, None if zoned is None else f"M8[{zoned.unit}]")
+    types = list(x.dtypes) if isinstance(x, pandas.DataFrame) else [getattr(x, "dtype", None)]
+    # To take the columns of a table one by one takes long.
+    plain = len(set(types)) == 1 and isinstance(types[0], np.dtype)
+    made = np.asarray(x) if plain else _of_columns(x, types)
     if isinstance(x, pandas.Index):
         # pandas finds rows by a table that it makes once of an index: its items must not change.
         made = made.view()
         made.flags.writeable = False
     return made
+
+
+def _of_columns(x: Any, types: Sequence[Any]) -> np.ndarray:
+    import pandas
+
+    frame = isinstance(x, pandas.DataFrame)
+    columns = [x.iloc[:, c] for c in range(x.shape[1])] if frame else [x]
+    if any(getattr(t, "na_value", None) is pandas.NA and c.isna().any() for c, t in zip(columns, types)):
+        raise DTypeError(_MISSING.format("pandas' missing values (NA)", "x.fillna(0)"))
+    own = _own_type(types)
+    # Times of a zone are kept as those of UTC.
+    dtype = f"M8[{own.unit}]" if isinstance(own, pandas.DatetimeTZDtype) else None
+    if frame and own is not None:
+        # Together such columns would be objects.
+        return np.array([np.asarray(column, dtype) for column in columns]).T
+    return _together(x, columns, types, dtype)
+
+
+def _own_type(types: Sequence[Any]) -> Any:
+    """The one type of all columns, where it is pandas' own and not NumPy's."""
+    own = types[0] if len(set(types)) == 1 else None
+    return None if isinstance(own, np.dtype) else own
 
 
 def _of_polars(x: Any) -> np.ndarray:
@@ -189,12 +208,24 @@ _ITEMS = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow, "xar
 def _as_pandas(like: Any, y: np.ndarray) -> Any:
     import pandas
 
-    if isinstance(like, pandas.DataFrame):
-        return pandas.DataFrame(y, like.index, like.columns, copy=False)
-    if not isinstance(like, pandas.Series):
+    if isinstance(like, pandas.Series):
+        return _as_series(like.dtype, y, like.index, like.name).__finalize__(like)
+    if not isinstance(like, pandas.DataFrame):
         return y
-    made = pandas.Series(_as_array(like.dtype, y), like.index, name=like.name, copy=False)
-    zone = getattr(like.dtype, "tz", None)
+    own = _own_type(list(like.dtypes))
+    if own is None:
+        return pandas.DataFrame(y, like.index, like.columns, copy=False).__finalize__(like)
+    # By their numbers, as several columns may have one name.
+    arrays = {c: _as_series(own, y[:, c], like.index).array for c in range(y.shape[1])}
+    made = pandas.DataFrame(arrays, like.index)
+    return made.set_axis(like.columns, axis=1).__finalize__(like)
+
+
+def _as_series(dtype: Any, y: np.ndarray, index: Any, name: Any = None) -> Any:
+    import pandas
+
+    made = pandas.Series(_as_array(dtype, y), index, name=name, copy=False)
+    zone = getattr(dtype, "tz", None)
     return made if zone is None or y.dtype.kind != "M" else made.dt.tz_localize("UTC").dt.tz_convert(zone)
 
 
@@ -214,7 +245,7 @@ def _as_polars(like: Any, y: np.ndarray) -> Any:
     import polars
 
     if isinstance(like, polars.DataFrame):
-        return polars.DataFrame(y, schema=like.columns)
+        return polars.DataFrame([_as_polars(column, y[:, c]) for c, column in enumerate(like)])
     made = polars.Series(like.name, y)
     zone = getattr(like.dtype, "time_zone", None)
     if zone is None or y.dtype.kind != "M":

@@ -26,6 +26,8 @@ def adopted(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def _taken(value: Any, known: dict[Any, Any]) -> Any:
     value = getattr(value, "py_func", value)
+    if type(getattr(value, "__self__", None)).__name__ in _DRAWING:
+        raise TypeError("it draws a random number, which would be the same for all items")
     if value is fma:
         return lambda a, b, c: Value(exact_fma(data_of(a), data_of(b), data_of(c)))
     if isinstance(value, types.FunctionType) and not is_numpys(value):
@@ -45,6 +47,10 @@ def _taken(value: Any, known: dict[Any, Any]) -> Any:
     if callable(value) and is_numpys(value):
         return _of_numpy(value)
     return _Table(value) if isinstance(value, np.ndarray) else value
+
+
+_DRAWING = ("Generator", "Random", "RandomState", "SystemRandom")
+"""Types whose methods draw random numbers."""
 
 
 def _made_over(fn: types.FunctionType, known: dict[Any, Any]) -> types.FunctionType:
@@ -152,7 +158,12 @@ def _of_numpy(fn: Any) -> Callable[..., Any]:
             return fn(*args)
         if isinstance(fn, np.ufunc) and fn.nout == 1 and len(args) == fn.nin:
             return Value(applied(fn, *args, fn=each).data)
-        return Value(fn(*map(data_of, args)))
+        given = [x.array if isinstance(x, _Table) else x for x in args]
+        values = {place: x for place, x in enumerate(given) if isinstance(x, Value)}
+        each_item = fn in _OF_ARRAYS or [*values] == [_BESIDE_TABLES.get(fn)]
+        if each_item and not any(x.pythons for x in values.values()):
+            return Value(fn(*[x.data if isinstance(x, Value) else x for x in given]))
+        return _of_each(fn, given)
 
     return call
 
@@ -161,6 +172,29 @@ def _of_reals(each: Callable[..., Any], fn: Any) -> Callable[..., Any]:
     """`each` on arrays of real numbers, and NumPy's own function on complex ones, of which the C library's would take the real
     parts alone."""
     return lambda *arrays: fn(*arrays) if arrays[0].dtype.kind == "c" else each(*arrays)
+
+
+_OF_ARRAYS = (
+    np.angle, np.around, np.clip, np.fix, np.imag, np.isclose, np.nan_to_num, np.real, np.round, np.sinc, np.where,
+)  # fmt: skip
+"""Functions that are no ufuncs and take each item of an array by itself."""
+_BESIDE_TABLES = {np.digitize: 0, np.interp: 0, np.isin: 0, np.polyval: 1, np.searchsorted: 1, np.take: 1}
+"""Functions of tables that take each item of the operand in this place by itself."""
+
+
+def _of_each(fn: Callable[..., Any], args: Sequence[Any]) -> Value:
+    """A function of one item after the other: `np.max` of an array is the largest item of all."""
+    values = [x for x in args if isinstance(x, Value)]
+    columns = np.broadcast_arrays(*[x.data for x in values])
+    items = [c.ravel().tolist() if x.pythons else c.ravel() for x, c in zip(values, columns)]
+    made = []
+    for own in zip(*items):
+        given = iter(own)
+        made.append(fn(*[next(given) if isinstance(x, Value) else x for x in args]))
+    results = np.asarray(made)
+    if results.ndim != 1:
+        raise TypeError(f"np.{fn.__name__} gives no number here")
+    return Value(results.reshape(columns[0].shape))
 
 
 def _by_item(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -189,6 +189,8 @@ def _raised(base: Any, exponent: Any) -> Value:
     if not squares:
         return powered(base, exponent)
     x, n = data_of(base).astype(made), data_of(exponent)
+    if isinstance(exponent, int):
+        return Value(_squares(x, exponent), pythons)
     raised = _power(x, n)
     if made.kind == "f" and isinstance(exponent, Value) and (far := abs(n) > _BY_SQUARES).any():
         raised = np.where(far, _REAL_POWER(*np.broadcast_arrays(x, n)), raised)
@@ -215,6 +217,18 @@ def _quotient(x: Any, y: Any) -> Any:
     z.real = np.where(wide, x.real + x.imag * ratio, x.real * ratio + x.imag) / below
     z.imag = np.where(wide, x.imag - x.real * ratio, x.imag * ratio - x.real) / below
     return z
+
+
+def _squares(base: Any, exponent: int) -> Any:
+    """base to a power that stands in the function: no product has the factor 1, which makes NaN of infinite complex numbers."""
+    one, made, left = np.ones_like(base), None, abs(exponent)
+    while left:
+        if left & 1:
+            made = base if made is None else mul_arrays(made, base)
+        left >>= 1
+        base = mul_arrays(base, base) if left else base
+    made = one if made is None else made
+    return made if exponent >= 0 else _quotient(one, made)
 
 
 _REAL_POWER = by_item(math.pow)

@@ -12,6 +12,7 @@ from numba import from_dtype, types
 from numba.np.numpy_support import as_dtype
 
 from upsweep.keys import is_numpys
+from upsweep.scalars import choices
 from upsweep.scalars.operations import (
     COMPARISONS,
     OPERATORS,
@@ -174,6 +175,23 @@ def _library(fn: Any) -> Operation:
     return Operation(typed, code)
 
 
+def _sign() -> Operation:
+    """np.sign, which gives 0.0 for -0.0, as the compiler's own does not."""
+    typed, of_integers = by_ufunc(np.sign, np.sign)
+
+    def code(context, builder, signature, values):
+        (ty,), (value,) = signature.args, values
+        if not isinstance(plain(ty), types.Float):
+            return of_integers(context, builder, signature, values)
+        zero = value.type(0.0)
+        # A NaN stays.
+        made = builder.fadd(value, zero)
+        made = builder.select(builder.fcmp_ordered("<", value, zero), value.type(-1.0), made)
+        return builder.select(builder.fcmp_ordered(">", value, zero), value.type(1.0), made)
+
+    return Operation(typed, code)
+
+
 def _chosen(of: Callable[[Sequence[Any]], Operation]) -> Operation:
     """The operation that `of` chooses for operands of these types."""
     return Operation(
@@ -215,9 +233,13 @@ _BUILTINS: dict[Any, Operation] = {
         ufunc: _of_kinds(ufunc, OPERATORS[op])
         for op, ufunc in (*UFUNCS.items(), *COMPARISONS.items(), (operator.pow, np.power))
     },
-    **{ufunc: _of_kinds(ufunc, by_ufunc(ufunc, ufunc)) for ufunc in (np.sign, np.fmod, np.lcm)},
-    # Of floats the compiler's function rounds the quotient before it takes the floor.
+    **{ufunc: _of_kinds(ufunc, by_ufunc(ufunc, ufunc)) for ufunc in (np.fmod, np.lcm)},
+    # Of floats the compiler's functions round the quotient before it takes the floor, and lose the sign of a remainder of 0.
     np.floor_divide: _of_kinds(np.floor_divide, OPERATORS[operator.floordiv], "iuf"),
+    np.remainder: _of_kinds(np.remainder, OPERATORS[operator.mod], "iuf"),
+    np.sign: _of_kinds(np.sign, _sign(), "iuf"),
+    np.where: choices.where(),
+    np.clip: choices.clip(),
     divmod: _quotient_and_remainder(),
     min: _extreme(operator.lt),
     max: _extreme(operator.gt),

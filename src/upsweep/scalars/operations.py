@@ -178,6 +178,36 @@ def _squares(context: Any, builder: Any, ty: Scalar, base: Any, exponent: int) -
     return made if exponent >= 0 else operated(operator.truediv, one, made)
 
 
+def _quotient() -> Operation:
+    """Complex numbers divide by Smith's method (1962), also by zero, where the compiler's own division raises an exception."""
+    general = by_ufunc(operator.truediv, np.true_divide)
+
+    def code(context, builder, signature, values):
+        made = signature.return_type.dtype
+        if made.kind != "c":
+            return general.code(context, builder, signature, values)
+        a, b = (cast(context, builder, v, t, made) for v, t in zip(values, signature.args))
+        return _smiths(builder, a, b)
+
+    return Operation(general.typed, code)
+
+
+def _smiths(builder: Any, a: Any, b: Any) -> Any:
+    (x, y), (u, v) = ([builder.extract_value(z, part) for part in (0, 1)] for z in (a, b))
+    zero = u.type(0.0)
+    sizes = [builder.select(builder.fcmp_ordered("<", w, zero), builder.fsub(zero, w), w) for w in (u, v)]
+    wide = builder.fcmp_ordered(">=", *sizes)
+    large, small = builder.select(wide, u, v), builder.select(wide, v, u)
+    ratio = builder.fdiv(small, large)
+    below = builder.fadd(large, builder.fmul(small, ratio))
+    near, far = (builder.fmul(part, ratio) for part in (x, y))
+    real = builder.select(wide, builder.fadd(x, far), builder.fadd(near, y))
+    imag = builder.select(wide, builder.fsub(y, near), builder.fsub(far, x))
+    for part, sum_ in enumerate((real, imag)):
+        a = builder.insert_value(a, builder.fdiv(sum_, below), part)
+    return a
+
+
 def _truth(opposite: bool) -> Operation:
     def typed(context, args):
         return types.boolean if len(args) == 1 and isinstance(args[0], Scalar) else None
@@ -203,6 +233,7 @@ COMPARISONS: dict[Any, np.ufunc] = {
 OPERATORS: dict[Any, Operation] = {
     **{op: by_ufunc(op, ufunc) for op, ufunc in UFUNCS.items()},
     **{op: _comparison(op, ufunc) for op, ufunc in COMPARISONS.items()},
+    operator.truediv: _quotient(),
     operator.pow: _power(),
     operator.not_: _truth(opposite=True),
     bool: _truth(opposite=False),
