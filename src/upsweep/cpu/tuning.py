@@ -81,6 +81,10 @@ PARALLEL_STRAIGHT = 4
 STREAM_BYTES = 1 << 24
 """Results from this size on are written past the cache. Speed so beside the other way, one thread, float32, results of 8 and 16
 MiB: AMD 1.04 and 1.29, along axis 0 1.02 and 1.31; Xeon 1.14 and 2.12, with two threads 1.86 and 1.90."""
+STREAM_LINE = 1 << 9
+"""Shorter lines, which are not one stretch of memory with the next ones, go through the cache. ns an item past it and through it,
+float64, one thread, AMD, loaded, 64 MiB of lines of 128 bytes .58 .31, 264 .92 .36, 512 .32 .27, 800 .28 .35, 1024 .30 .34, 8000
+.31 .32; where the first and the last 32 bytes of a line of the cache went apart, 264 4.7, 800 2.1, 2664 .76."""
 COSTLY_FILLED = 0.75
 """Few columns are swept by vectors that begin with a line, of which they fill a part; of a costly operator from this part on.
 CPU time so over that of one by one, logaddexp, AMD, loaded, 2, 3, 4, 6, 8 columns: f4 1.1 3.3 2.1 1.4 1.2, f8 3.8 2.4 1.8 1.2
