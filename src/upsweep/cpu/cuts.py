@@ -62,11 +62,9 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     elif lie.folded:
         width = _width_folded(plan, lie)
     wanted = wanted_threads(plan, strides)
-    while (
-        columns_apart
-        and width * item > tuning.NARROW_BYTES
-        and not _even(-(-side_by_side // width) * prod(lie.sizes), wanted)
-    ):
+    narrowed = columns_apart or (lie.turned and not (staged or in_order))
+    narrowest = 2 * lanes_of(plan, False) if lie.turned else tuning.NARROW_BYTES // item
+    while narrowed and width > narrowest and not _even(-(-side_by_side // width) * prod(lie.sizes), wanted):
         width //= 2
     strips = -(-side_by_side // width)
     groups = strips * prod(lie.sizes)
