@@ -151,6 +151,22 @@ def test_panels_past_the_cache(name, many_threads, monkeypatch):
         agree((got[:, column].copy(),), oracle(case.arrays, (x[:, column],)))
 
 
+@pytest.mark.parametrize("rows", [31, 32, 83])
+@pytest.mark.parametrize("n", [511, 512, 1023, 1024, 1500])
+@pytest.mark.parametrize("name", ["hash-u64", "add-f32"])
+def test_rows_side_by_side_or_by_themselves(name, n, rows, tuned):
+    """How long rows are scanned side by side hangs on their number, and on what is called for lines of them."""
+    tuned(PARALLEL_BYTES=0, SHORT_DENSE=1500)
+    case = CASES[name]
+    (x,) = case.draw((rows, n), 1)
+    want = np.stack([oracle(case.arrays, (row,))[0] for row in x])
+    for threads in THREADS:
+        got = up.scan(x, case.op, axis=1, threads=threads)
+        agree((got,), (want,), f"threads={threads}")
+        got = up.scan(x, case.op, axis=1, map=lambda item: item, threads=threads)
+        agree((got,), (want,), f"a map, threads={threads}")
+
+
 @pytest.mark.parametrize("near", [1 << 10, 1 << 17])
 @pytest.mark.parametrize("name", ["hash-u64", "add-f32", "add-i32"])
 def test_columns_that_share_cache_lines(name, near, many_threads, monkeypatch):

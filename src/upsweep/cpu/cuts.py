@@ -115,11 +115,9 @@ def _width(plan: Plan, lie: Rows, most: int, staged: int, in_order: bool, wanted
     widest = most if apart else tuning.ROWS_TURNED
     width = tuning.STRIP_IN_ORDER if in_order else 1 if lie.inner is None else max(32, widest >> _fewer(plan))
     others = prod(lie.sizes)
-    while (
-        apart
-        and width * item_size(plan) > tuning.NARROW_BYTES
-        and not _even(-(-lie.side_by_side // width) * others, wanted)
-    ):
+    narrowed = apart or (lie.turned and not in_order)
+    narrowest = 2 * lanes_of(plan, False) if lie.turned else tuning.NARROW_BYTES // item_size(plan)
+    while narrowed and width > narrowest and not _even(-(-lie.side_by_side // width) * others, wanted):
         width //= 2
     return width
 

@@ -15,8 +15,9 @@ import numpy as np
 from upsweep.cpu import tuning
 from upsweep.cpu.address import copy_bytes, stream_line
 from upsweep.cpu.memory import Items
+from upsweep.cpu.words import LINE
 
-SHORT_LINE = tuning.SHORT_LINE
+SHORT_LINE, STREAM_LINE = tuning.SHORT_LINE, tuning.STREAM_LINE
 
 
 def bring(stored: np.dtype, computed: np.dtype) -> Callable[..., None]:
@@ -95,7 +96,8 @@ def hand(computed: np.dtype, stored: np.dtype) -> Callable[..., None]:
 
 def stream(size: int) -> Callable[..., None]:
     """The code that hands lines of items of this size, side by side in the array too, to it past the cache. In the cache a large
-    result would only take the place of its input, and would be read before it is written.
+    result would only take the place of its input, and would be read before it is written. Only whole lines of the cache go past
+    it: a processor that joins stores to one hands it to memory in parts where other stores to the same line come between.
     """
 
     def go(array, along, across, scratch, pitch, lines, count):
@@ -103,12 +105,12 @@ def stream(size: int) -> Callable[..., None]:
             lines, count = 1, lines * count
         for line in range(lines):
             target, source, left = array + line * along, scratch + line * pitch, count * size
-            head = min(-target & 31, left)
+            head = min(-target & (LINE - 1), left)
             copy_bytes(target, source, head)
             target, source, left = target + head, source + head, left - head
-            for i in range(0, left - 31, 32):
+            done = left & -LINE if left >= STREAM_LINE else 0
+            for i in range(0, done, 32):
                 stream_line(target + i, source + i)
-            done = left & ~31
             copy_bytes(target + done, source + done, left - done)
 
     return go

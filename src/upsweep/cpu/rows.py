@@ -78,7 +78,7 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
         writes = strides[len(plan.loads) + plan.segmented :][: sum(d is not None for d in plan.stores)]
         crossed = rows >= LINE and not plan.reduce and any(abs(a[last]) < abs(a[plan.axis]) for a in writes)
         if steps[last] >= steps[plan.axis]:
-            short = plan.n < tuning.SHORT or plan.order == "sequential"
+            short = plan.n < shortest_along(plan, strides, rows) or plan.order == "sequential"
             if short and rows < tuning.FEW_ROWS:
                 # Rows whose items lie side by side may themselves lie apart.
                 longest = sizes.index(max(sizes))
@@ -93,6 +93,16 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
     return Rows(
         inner, side_by_side, abreast, turned, crossed, near, folded, beside, tuple(outer), tuple(sizes)
     )
+
+
+def shortest_along(plan: Plan, strides: Sequence[Strides], rows: int) -> int:
+    """The items of a row from which on it is scanned by itself, not side by side with its neighbours."""
+    if plan.map is not None or plan.finish is not None:
+        return tuning.SHORT if plan.segmented else tuning.SHORT_CALLED
+    reads, writes = lines_of(plan)
+    dense = as_stored(plan) and all(a[plan.axis] == d.itemsize for a, d in zip(strides, (*reads, *writes)))
+    one = len(plan.accumulators) == 1 and not free(plan.op, plan.accumulators)
+    return tuning.SHORT_DENSE if dense and one and rows >= tuning.FEW_ROWS else tuning.SHORT
 
 
 def folded_of(plan: Plan, steps: Sequence[int], outer: Sequence[int], sizes: Sequence[int]) -> int:

@@ -50,8 +50,16 @@ takes. ns an item by 16, 32, 64, 128 bytes, AMD, loaded: add f4 .25 .23 .25 .34,
 affine f4 .73 .72 .96 1.37, f8 2.79 1.39 1.69 2.49, segmented f8 3.13 1.17 1.32 1.37, argmax 3.69 1.21 1.22 1.49, logaddexp f4
 4.44 2.34 1.25 1.46, f8 34 9.4 5.6 5.3."""
 SHORT = 1024
-"""Rows of fewer items are scanned side by side, each in a lane of its own. ns an item, float32, so and one by one: rows of 16
-.44 and 13, of 100 .77 and 2.4, of 1000 .59 and .74, of 2000 .62 and .59."""
+"""Rows of fewer items are scanned side by side, each in a lane of its own, if nothing below says otherwise. ns an item, float32,
+so and one by one: rows of 16 .44 and 13, of 100 .77 and 2.4, of 1000 .59 and .74, of 2000 .62 and .59."""
+SHORT_DENSE, SHORT_CALLED = 4096, 512
+"""The same for many rows of one component that are swept where they lie, and where a map or a finish is called for lines. ns an
+item one by one and side by side, one thread, AMD, loaded, 2^18 and 2^23 items: float32, rows of 1030 .64 .46, .87 .66, 2000 .50
+.42, .85 .62, 4000 .46 .42, .59 .54, 8000 .44 .38, .46 .54, float64 .80 .59, 1.43 .90, .70 .55, 1.10 .69, .67 .53, .85 .81, .65
+.51, .66 .82; 2^17 and 2^22 items, rows of 3000: sums .47 .39, .36 .21. Others lose: every other item .88 1.20, .86 1.03, float16
+.68 .96, .45 .60, recurrences of large arrays 1.46 2.09. A map, rows of 300 and 1000, 2^22 items: float32 1.39 1.96, .67 1.90,
+float64 3.8 3.0, 1.64 2.92, a finish 1.58 2.33, .92 2.31, 2.25 3.09, 1.55 2.98; a map, rows of 520, scan and reduction: float32
+.87 2.0, .58 1.1, float64 2.4 3.1, .71 1.6, int32 .44 2.0, .28 1.1. In segments a map of float32 loses, rows of 520: 2.8 2.0."""
 SHORT_STRAIGHT = 32
 """Rows of fewer items also where they could be scanned straight through. ns an item, int32, so and straight: rows of 16 .35 and
 .86, of 50 .95 and .28."""
@@ -81,6 +89,10 @@ PARALLEL_STRAIGHT = 4
 STREAM_BYTES = 1 << 24
 """Results from this size on are written past the cache. Speed so beside the other way, one thread, float32, results of 8 and 16
 MiB: AMD 1.04 and 1.29, along axis 0 1.02 and 1.31; Xeon 1.14 and 2.12, with two threads 1.86 and 1.90."""
+STREAM_LINE = 1 << 9
+"""Shorter lines, which are not one stretch of memory with the next ones, go through the cache. ns an item past it and through it,
+float64, one thread, AMD, loaded, 64 MiB of lines of 128 bytes .58 .31, 264 .92 .36, 512 .32 .27, 800 .28 .35, 1024 .30 .34, 8000
+.31 .32; where the first and the last 32 bytes of a line of the cache went apart, 264 4.7, 800 2.1, 2664 .76."""
 COSTLY_FILLED = 0.75
 """Few columns are swept by vectors that begin with a line, of which they fill a part; of a costly operator from this part on.
 CPU time so over that of one by one, logaddexp, AMD, loaded, 2, 3, 4, 6, 8 columns: f4 1.1 3.3 2.1 1.4 1.2, f8 3.8 2.4 1.8 1.2

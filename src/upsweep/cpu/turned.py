@@ -52,7 +52,9 @@ def turner(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any, value: A
         x, y = S_take(frame, 4 * V + C, 1), P_take(frame, 4 * V + 2 * C, 1)
         x_step, y_step = S_take(frame, 5 * V + 2 * C, 1), P_take(frame, 5 * V + 3 * C, 1)
         place, step = P_take(frame, 6 * V + 3 * C, 1), P_take(frame, 7 * V + 3 * C, 1)
-        t = room()
+        # Operands come from memory to a room first: in a loop over lanes that reads both, LLVM asks whether they overlap, and
+        # then keeps no room in registers.
+        t, other = room(), room()
         for i in range(0, w, LANES):
             start, here, there = P_at(starts, i), advance(x, x_step, i), advance(y, y_step, i)
             for q in range(count):
@@ -63,7 +65,8 @@ def turner(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any, value: A
                     tree_down(t, start, known or q > 0)
                 level = 0
                 while q >> level & 1:
-                    each_lane(join, (S_at(stack, level * LANES), row(t, ROW)))
+                    line_in(row(other, 0), S_at(stack, level * LANES))
+                    each_lane(join, (row(other, 0), row(t, ROW)))
                     level += 1
                 line_out(row(t, ROW), S_at(stack, level * LANES))
                 above = level + 1
@@ -71,8 +74,8 @@ def turner(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any, value: A
                     above += 1
                 earlier = q >> above
                 if earlier or known:
-                    onto = P_at(folds, above * LANES) if earlier else P_at(before, i)
-                    each_lane(fold_onto, (start, onto, row(t, ROW)))
+                    line_in(row(other, 0)[:V], P_at(folds, above * LANES) if earlier else P_at(before, i))
+                    each_lane(fold_onto, (start, row(other, 0)[:V], row(t, ROW)))
                 else:
                     each_lane(become, (row(t, ROW),))
                 line_out(row(t, ROW)[:V], P_at(folds, level * LANES))
