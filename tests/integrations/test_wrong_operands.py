@@ -82,7 +82,9 @@ def test_numbers_beyond_a_dtype_are_refused():
     assert ut.scan(torch.ones(1, dtype=torch.complex64), initial=complex("inf+nanj")).isinf().all()
 
 
-@pytest.mark.parametrize("dtype", ["nonsense", object(), np.ones(2), 3.5], ids=repr)
+@pytest.mark.parametrize(
+    "dtype", ["nonsense", object(), np.ones(2), 3.5], ids=["text", "object", "array", "number"]
+)
 def test_a_dtype_that_is_none(dtype):
     with pytest.raises(up.DTypeError, match="is no dtype: pass 'float64'"):
         up.scan(X, dtype=dtype)
