@@ -133,13 +133,7 @@ struct Lane {
       for (int k = 0; k < ITEMS; k++) x[k] = Map()(given[k], index[k]);
       const u32 heads_of_run = heads(batch, j);
       if constexpr (SEQUENTIAL) {
-#pragma unroll
-        for (int k = 0; k < ITEMS; k++) {
-          bool head = SEGMENTED && heads_of_run >> k & 1;
-          Item last = SEGMENTED ? select(head, start, before.value) : before.value;
-          fold(before, element(x[k], head), start);
-          x[k] = EXCLUSIVE ? last : before.value;
-        }
+        results_in_order(x, heads_of_run, before, start);
       } else {
         u32 swept = heads_of_run;
         up_sweep(x, swept);

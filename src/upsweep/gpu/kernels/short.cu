@@ -186,13 +186,7 @@ struct Thread {
   __device__ __forceinline__ void scan(Item (&x)[ITEMS], u32 heads, const Item& start) const {
     if constexpr (SEQUENTIAL) {
       Prefix state{start, INITIAL};
-#pragma unroll
-      for (int k = 0; k < ITEMS; k++) {
-        bool head = SEGMENTED && heads >> k & 1;
-        Item before = SEGMENTED ? select(head, start, state.value) : state.value;
-        fold(state, element(x[k], head), start);
-        x[k] = EXCLUSIVE ? before : state.value;
-      }
+      results_in_order(x, heads, state, start);
     } else {
       u32 swept = heads;
       up_sweep(x, swept);

@@ -51,3 +51,14 @@ void results(Item (&x)[N], u32 heads, u32 swept, const Prefix& before, const Ite
     x[N - 1] = next;
   }
 }
+
+// The results of a run in order, one item after the other, from the prefix before it; `state` becomes the prefix behind it.
+template <int N> __device__ __forceinline__ void results_in_order(Item (&x)[N], u32 heads, Prefix& state, const Item& start) {
+#pragma unroll
+  for (int k = 0; k < N; k++) {
+    bool head = SEGMENTED && heads >> k & 1;
+    Item before = SEGMENTED ? select(head, start, state.value) : state.value;
+    fold(state, element(x[k], head), start);
+    x[k] = EXCLUSIVE ? before : state.value;
+  }
+}
