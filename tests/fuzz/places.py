@@ -36,7 +36,8 @@ class Place(NamedTuple):
 
 
 def layout(rng: np.random.Generator, shape: tuple[int, ...], size: int, tame: bool, repeats: bool) -> Layout:
-    """Strides in any order and of any sign, with gaps. `tame`: positive multiples of the items' size. `repeats`: 0 as well."""
+    """Strides in any order and of any sign, with gaps, also of multiples of 16 bytes, behind which lines begin as without them.
+    `tame`: positive multiples of the items' size. `repeats`: 0 as well."""
     axes = list(range(len(shape)))[::-1] if rng.random() < 0.5 else rng.permutation(len(shape)).tolist()
     step = size * int(rng.choice([1, 1, 1, 2, 3]))
     if not tame and rng.random() < 0.2:
@@ -45,7 +46,7 @@ def layout(rng: np.random.Generator, shape: tuple[int, ...], size: int, tame: bo
     strides = [0] * len(shape)
     for d in axes:
         strides[d] = step if tame or rng.random() < 0.8 else -step
-        step = step * max(1, shape[d]) + (size * int(rng.integers(0, 3)) if rng.random() < 0.3 else 0)
+        step = step * max(1, shape[d]) + (size * int(rng.choice([0, 1, 2, 16])) if rng.random() < 0.3 else 0)
         if repeats and rng.random() < 0.05:
             strides[d] = 0
     return Layout(tuple(strides), *reach(shape, strides, size))
