@@ -30,7 +30,8 @@ def place(layout: str, shape: tuple[int, ...], dtype: np.dtype, aligned: bool) -
     """An array of a layout. `aligned`: its items lie at multiples of their size."""
     size, whole = dtype.itemsize, list(shape)
     if shape and layout == "padded":
-        whole[-1] += 3
+        # Lines of odd shapes begin at other remainders by 16 bytes than without a gap; those of even shapes at the same.
+        whole[-1] += 3 if shape[-1] % 2 else 16
     if shape and layout == "stepped":
         whole[-1] *= 2
     order = range(len(whole)) if layout == "fortran" else reversed(range(len(whole)))

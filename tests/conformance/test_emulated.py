@@ -38,6 +38,9 @@ CALLS = {
         Call("hash-u64", COLUMNS, segments="line"),
         # A list of heads for all columns, which begins within a word, also backwards.
         Call("hash-u64", ((600, 64), 0), segments="lengths", reverse=True, exclusive=True, initial="rows"),
+        # Lines of results with a gap between them, which begin at the same remainders by 16 bytes as those that are read.
+        Call("hash-u64", ((40, 36), 0), outside="padded", out="given"),
+        Call("hash-u64", ((400, 20), 0), outside="padded", out="given", segments="flags"),
         # Columns with a gap between them.
         Call("hash-u64", ((300, 40), 0), inside="stepped"),
         Call("add-int8", ((300, 33), 0), inside="stepped", dtype="wider"),

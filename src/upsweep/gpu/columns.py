@@ -148,7 +148,7 @@ def choose(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         made = Columns(shape, layout, columns, chip)
         if _are_flat(plan, layout, shape) and shape.blocks * made.shared_bytes(plan) <= chip.shared:
             return made
-    size, dense = 0 if layout.bytes else sum(sizes), loose and _are_stretch(layout, columns, STRETCHED_HALVES)
+    size, dense = 0 if layout.bytes else sum(sizes), loose and _are_stretch(plan, layout, columns, STRETCHED_HALVES)
     while True:
         shape = for_columns(
             layout.n,
@@ -166,7 +166,7 @@ def choose(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             piece = min(turned_piece(layout, x, SEVERAL) // x.size for x in turning)
             shape = for_turned(shape, min(sizes), piece)
         elif (
-            loose and _are_stretch(layout, columns, STRETCHED) and not (wide and _are_apart(layout, columns))
+            loose and _are_stretch(plan, layout, columns, STRETCHED) and not (wide and _are_apart(layout, columns))
         ):
             shape = for_stretch(
                 shape, layout.n, columns, sum(sizes), alone, wide, item > MANY, layout.bytes > 0
@@ -217,11 +217,11 @@ def _fill(choice: Columns) -> bool:
     return -(-layout.n // choice.tile) * lines >= ROWS
 
 
-def _are_stretch(layout: Layout, columns: int, most: int) -> bool:
+def _are_stretch(plan: Plan, layout: Layout, columns: int, most: int) -> bool:
     """Whether the lines of `most` columns or fewer lie one behind another, in all arrays alike, and lines moved one by one would
     be cut into small pieces, or into two groups of columns."""
     arrays = [x for x in layout.loads if patched(x)]
-    dense = all(abs(x.along) == layout.line(x) for x in arrays) and (
+    dense = all(abs(x.along) == layout.line(x) for x in (*arrays, *scanned(plan, layout))) and (
         layout.heads is None or layout.heads.rows[-1] == 0 or abs(layout.heads.along) == columns
     )
     pieces = columns > 32 or columns & (columns - 1) > 0 or layout.bytes or min(x.size for x in arrays) < 4
@@ -237,7 +237,7 @@ def _are_flat(plan: Plan, layout: Layout, shape: Shape) -> bool:
     """Whether lanes may hold whole lines of bytes, as they lie: these are short, one behind another, and begin at a word."""
     many = layout.n * prod(layout.dims[:-1]) * layout.bytes >= FLAT_LEAST
     even = all(begin(shape, x) % 4 == 0 for x in layout.arrays())
-    return many and even and not plan.segmented and _are_stretch(layout, layout.dims[-1], FLAT)
+    return many and even and not plan.segmented and _are_stretch(plan, layout, layout.dims[-1], FLAT)
 
 
 def _are_apart(layout: Layout, columns: int) -> bool:
