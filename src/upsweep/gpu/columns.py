@@ -148,7 +148,9 @@ def choose(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         made = Columns(shape, layout, columns, chip)
         if _are_flat(plan, layout, shape) and shape.blocks * made.shared_bytes(plan) <= chip.shared:
             return made
-    size, dense = 0 if layout.bytes else sum(sizes), loose and _are_stretch(plan, layout, columns, STRETCHED_HALVES)
+    size = 0 if layout.bytes else sum(sizes)
+    dense = loose and _are_stretch(plan, layout, columns, STRETCHED_HALVES)
+    stretched = loose and _are_stretch(plan, layout, columns, STRETCHED)
     while True:
         shape = for_columns(
             layout.n,
@@ -165,9 +167,7 @@ def choose(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         if alone and turning:
             piece = min(turned_piece(layout, x, SEVERAL) // x.size for x in turning)
             shape = for_turned(shape, min(sizes), piece)
-        elif (
-            loose and _are_stretch(plan, layout, columns, STRETCHED) and not (wide and _are_apart(layout, columns))
-        ):
+        elif stretched and not (wide and _are_apart(layout, columns)):
             shape = for_stretch(
                 shape, layout.n, columns, sum(sizes), alone, wide, item > MANY, layout.bytes > 0
             )
