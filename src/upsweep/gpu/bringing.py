@@ -29,27 +29,37 @@ class Bring(Choice):
 
     @property
     def tile(self) -> int:
-        return self.shape.items * self.shape.lanes
+        return self.shape.items
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """Items of a tile along its two dimensions."""
+        a, b = (1, *self.layout.dims)[-2:]
+        b = min(b, self.shape.lanes)
+        return min(a, self.shape.items // b), b
 
     @property
     def tickets(self) -> int:
         *others, a, b = (1, *self.layout.dims)
-        return prod(others) * -(-a // self.shape.items) * -(-b // self.shape.lanes)
+        side_a, side_b = self.sides
+        return prod(others) * -(-a // side_a) * -(-b // side_b)
 
     def grid(self, resident: Callable[[], int]) -> int:
         return self.tickets
 
     def shared_bytes(self, plan: Plan) -> int:
         size = self.layout.stores[0].size
-        return self.turned * self.shape.lanes * (self.shape.items * size + max(4, size))
+        a, b = self.sides
+        word = max(4, size)
+        return self.turned * b * word * (-(-a * size // word) | 1)
 
     def spec(self, plan: Plan) -> str:
         shape, layout = self.shape, self.layout
         numbers = {
             "DIMS": len(layout.dims),
             "THREADS": self.threads,
-            "TILE_A": shape.items,
-            "TILE_B": shape.lanes,
+            "TILE": shape.items,
+            "SIDE": shape.lanes,
         }
 
         def moved(arrays: Any) -> list[dict[str, Any]]:
@@ -73,7 +83,7 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Bring | None:
         order.insert(-1, near)
     layout = layout.with_rows([layout.dims[i] for i in order], order)
     a, b = (1, *layout.dims)[-2:]
-    shape = for_bringing(a, b, copy.size, turned)
+    shape = for_bringing(a, b, copy.size)
     made = shape and Bring(shape, layout, chip=chip, turned=turned)
     return made if made and made.tickets < 1 << 31 else None
 

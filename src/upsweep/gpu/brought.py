@@ -1,7 +1,7 @@
 """Arrays that no kernel reads or writes well are brought into another order of their dimensions, and results to their places.
 
-So a scan of them takes two or three launches, each near the speed of memory, instead of one that moves single items. Of a copy
-(H200), in place -> so: see docs/dev/gpu-notes.md.
+So a scan of them takes two or three launches, each near the speed of memory, instead of one that moves single items.
+docs/dev/gpu-notes.md has what it gains.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from upsweep.gpu import driver, launch, shapes
 from upsweep.gpu.layout import Layout, Strided, arrange
-from upsweep.gpu.shapes.bringing import LEAST, NARROW, PART, SECTOR
+from upsweep.gpu.shapes import bringing
 from upsweep.gpu.step import Step
 from upsweep.gpu.view import View
 from upsweep.operators import as_operator
@@ -70,7 +70,7 @@ def _moves(step: Step) -> Moves | None:
     """What must be brought, or None where all lies well, or where nothing comes of it."""
     plan = step.plan
     arrays = [x for x in (*step.xs, *step.ys) if x is not None and not x.on_host]
-    if plan.n < 2 or 0 in plan.shape or max(map(_nbytes, arrays)) < LEAST or _touch(plan, arrays):
+    if plan.n < 2 or 0 in plan.shape or max(map(_nbytes, arrays)) < bringing.LEAST or _touch(plan, arrays):
         return None
     places = tuple(x.place for x in step.xs)
     results = tuple(y.place for y in step.ys if y is not None)
@@ -80,10 +80,9 @@ def _moves(step: Step) -> Moves | None:
 
 
 def _touch(plan: Plan, arrays: Sequence[View]) -> bool:
-    """Whether all arrays lie densely in the order of their dimensions, or along the axis: nearly all do."""
-    return all(
-        x.shape == plan.shape and (x.strides[plan.axis] == x.dtype.itemsize or _is_dense(x)) for x in arrays
-    )
+    """Whether all arrays lie densely in the order of their dimensions, or all along the axis: nearly all do."""
+    along = all(len(x.shape) == len(plan.shape) and x.strides[plan.axis] == x.dtype.itemsize for x in arrays)
+    return along or all(map(_is_dense, arrays))
 
 
 def _is_dense(x: View) -> bool:
@@ -136,13 +135,13 @@ def _moves_of(
 def _line(layout: Layout, choice: launch.Choice) -> int | None:
     """The bytes that are neighbours where a kernel moves little at once; None where it moves enough."""
     arrays = [x for x in layout.arrays() if x.along]
-    if not layout.dims or not arrays:
+    if not layout.dims or not arrays or choice.kernel in ("short", "batches"):
         return None
     if choice.across:
         line = layout.dims[-1] * min(x.size for x in arrays)
-        whole = choice.shape.stretch or choice.shape.flat or choice.kernel == "batches"
-        return None if whole or len(layout.dims) < 2 or line >= NARROW else line
-    far = [x for x in arrays if abs(x.along) >= SECTOR > min(map(abs, x.rows))]
+        whole = choice.shape.stretch or choice.shape.flat or len(layout.dims) < 2
+        return None if whole or line > bringing.SECTOR else line
+    far = [x for x in arrays if abs(x.along) >= bringing.SECTOR > min(map(abs, x.rows))]
     return min(x.size for x in far) if far else None
 
 
@@ -180,7 +179,7 @@ def _parts(step: Step, moves: Moves) -> Iterator[Step]:
     plan, shape = step.plan, step.plan.shape
     cut = next(d for d in moves.order if d != plan.axis)
     most = max(_nbytes(x) for x in (*(step.xs[k] for k in moves.xs), *(step.ys[o] for o in moves.ys)) if x)
-    count = max(1, shape[cut] * PART // most)
+    count = max(1, shape[cut] * bringing.PART // most)
     if count >= shape[cut] or cut == moves.order[-1] or isinstance(step.heads, launch.Marks):
         yield step
         return
@@ -196,7 +195,9 @@ def _parts(step: Step, moves: Moves) -> Iterator[Step]:
             return v.over(at, (*v.shape[:d], n, *v.shape[d + 1 :]), v.strides, v.dtype)
 
         where = row if plan.reduce else cut
-        heads = step.heads if step.heads is None or len(step.heads.strides) < len(shape) else part(step.heads, cut)
+        heads = step.heads
+        if heads is not None and len(heads.strides) == len(shape):
+            heads = part(heads, cut)
         yield Step(
             _plan_of_part(plan, cut, n),
             [part(x, cut) for x in step.xs],
