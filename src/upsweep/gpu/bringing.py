@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 from upsweep.gpu.choice import Choice
-from upsweep.gpu.layout import Layout
+from upsweep.gpu.layout import Lane, Layout
 from upsweep.gpu.shapes import Chip
-from upsweep.gpu.shapes.bringing import for_bringing
+from upsweep.gpu.shapes.bringing import SIDE, for_bringing
 from upsweep.gpu.text import declared
 from upsweep.plan import Plan
 
@@ -29,37 +29,45 @@ class Bring(Choice):
 
     @property
     def tile(self) -> int:
-        return self.shape.items
-
-    @property
-    def sides(self) -> tuple[int, int]:
-        """Items of a tile along its two dimensions."""
-        a, b = (1, *self.layout.dims)[-2:]
-        b = min(b, self.shape.lanes)
-        return min(a, self.shape.items // b), b
+        return self.shape.items * self.shape.lanes
 
     @property
     def tickets(self) -> int:
         *others, a, b = (1, *self.layout.dims)
-        side_a, side_b = self.sides
-        return prod(others) * -(-a // side_a) * -(-b // side_b)
+        return prod(others) * -(-a // self.shape.items) * -(-b // self.shape.lanes)
 
     def grid(self, resident: Callable[[], int]) -> int:
         return self.tickets
 
     def shared_bytes(self, plan: Plan) -> int:
         size = self.layout.stores[0].size
-        a, b = self.sides
         word = max(4, size)
-        return self.turned * b * word * (-(-a * size // word) | 1)
+        return self.turned * self.shape.lanes * word * (-(-self.shape.items * size // word) | 1)
+
+    @property
+    def pack(self) -> int:
+        """Items of fewer than four bytes that move at once, in whole tiles of words in the array and in its copy."""
+        (source,), (copy,) = self.layout.loads, self.layout.stores
+        *others, a, b = range(len(self.layout.dims))
+        words = 4 // copy.size
+        whole = self.turned and self.shape.items == self.shape.lanes == SIDE and words > 1
+        if not whole or any(self.layout.dims[d] % words for d in (a, b)):
+            return 1
+
+        def even(x: Lane, near: int, far: int) -> bool:
+            rest = replace(x, along=0, rows=tuple(x.rows[d] for d in (*others, far)))
+            return x.rows[near] == copy.size and rest.grain() >= 4
+
+        return words if even(source, a, b) and even(copy, b, a) else 1
 
     def spec(self, plan: Plan) -> str:
         shape, layout = self.shape, self.layout
         numbers = {
             "DIMS": len(layout.dims),
             "THREADS": self.threads,
-            "TILE": shape.items,
-            "SIDE": shape.lanes,
+            "TILE_A": shape.items,
+            "TILE_B": shape.lanes,
+            "PACK": self.pack,
         }
 
         def moved(arrays: Any) -> list[dict[str, Any]]:

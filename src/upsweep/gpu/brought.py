@@ -126,7 +126,7 @@ def _moves_of(
         [apart[k] if k in ys else p for k, p in enumerate(results)],
     )
     wider = _line(after, other)
-    if wider is not None and not wider > lines:
+    if (wider is not None and wider <= lines) or any(_among(plan.shape, places[k][0], order) for k in xs):
         return None
     written = [o for o, d in enumerate(plan.stores) if d is not None]
     return Moves(order, tuple(xs), tuple(written[k] for k in ys)) if xs or ys else None
@@ -148,6 +148,14 @@ def _line(layout: Layout, choice: launch.Choice) -> int | None:
 def _is_full(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether no item stands for several."""
     return len(strides) == len(shape) and all(s for n, s in zip(shape, strides) if n > 1)
+
+
+def _among(shape: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:
+    """Whether neighbours of an array are neighbours in this order, but few of them, as lines lie in another one: nothing comes of
+    copies that move a few bytes at a time."""
+    long = [d for d in order if shape[d] > 1]
+    lies = sorted(long, key=lambda d: -abs(strides[d]))
+    return lies[-1] == long[-1] and lies != long
 
 
 def _same(shape: Sequence[int], strides: Sequence[int], others: Sequence[int]) -> bool:

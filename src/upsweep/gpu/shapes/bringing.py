@@ -22,9 +22,12 @@ and so are lines of columns of so few bytes."""
 
 
 def for_bringing(a: int, b: int, size: int) -> Shape | None:
-    """The shape for copies of `size` bytes an item, in tiles of `items`, of which `lanes` at most are neighbours in the copy.
-    There are `b` of these in all, and `a` items lie along the other side. None where tiles would be small.
+    """The shape for copies of `size` bytes an item: tiles of `items` by `lanes`. There are `a` items along the first side and `b`
+    along the other, in which the copy's neighbours lie. None where tiles would be small.
     """
     most = min(TILE[0], TILE[1] // size)
-    across = most if a == 1 else SIDE
-    return Shape(most, WARPS, 4, lanes=across) if min(a * b, most) >= 32 * WARPS else None
+    across = min(b, most if a == 1 else SIDE)
+    along = min(a, most // across)
+    if SIDE // 2 < along < a:
+        along -= along % (SIDE // 2)
+    return Shape(along, WARPS, 4, lanes=across) if along * across >= 32 * WARPS else None
