@@ -52,7 +52,7 @@ def around(step: Step, room: Callable[[int], View]) -> list[Step]:
             xs[k] = _dense(x, place(k, _nbytes(x)), moves.order)
             made.append(_copy(x, xs[k]))
         after = []
-        free = [k for k in moves.xs if not step.plan.reduce]
+        free = [] if step.plan.reduce or step.plan.ahead is not None else list(moves.xs)
         for o in moves.ys:
             y = ys[o]
             assert y is not None
