@@ -48,10 +48,11 @@ class Bring(Choice):
     def pack(self) -> int:
         """Items of fewer than four bytes that move at once, in whole tiles of words in the array and in its copy."""
         (source,), (copy,) = self.layout.loads, self.layout.stores
-        *others, a, b = range(len(self.layout.dims))
         words = 4 // copy.size
-        whole = self.turned and self.shape.items == self.shape.lanes == SIDE and words > 1
-        if not whole or any(self.layout.dims[d] % words for d in (a, b)):
+        if words < 2 or not self.turned or not self.shape.items == self.shape.lanes == SIDE:
+            return 1
+        *others, a, b = range(len(self.layout.dims))
+        if any(self.layout.dims[d] % words for d in (a, b)):
             return 1
 
         def even(x: Lane, near: int, far: int) -> bool:
