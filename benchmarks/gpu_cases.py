@@ -227,6 +227,13 @@ def _cases() -> list[Case]:
                                        (16384, 4096, 0, "lengths"), (1677721, 40, 1, "keys"), (223696, 300, 1, "offsets")):  # fmt: skip
         name = f"add f4 {n}x{columns} axis {axis}, {spelling} of all"
         made.append(Case(name, "add", f4, (n, columns), axis, segments=spelling))
+    # Dimensions in another order than those of the results: the axis lies between two others in both.
+    for dtype, rows, reduce in ((f4, 1, False), ("bf16", 2, False), ("i1", 4, False), (f4, 1, True)):
+        shape = (256, 1000, 256 * rows)
+        name = f"{'reduce' if reduce else 'add'} {dtype} {'x'.join(map(str, shape))} axis 1, transposed input"
+        made.append(
+            Case(name, "add", dtype, shape, 1, 0.97 if reduce else 0.85, at="transposed", reduce=reduce)
+        )
     made += [
         Case("max f8 2^19x64 axis 0 in order", "max", "f8", (1 << 19, 64), forms={"order": "sequential"}),
         Case("affine f8 16384x4096 axis 0", "affine", "f8 f8", (16384, 4096)),
@@ -303,7 +310,7 @@ def laid(case: Case, dtype: str, result: bool) -> torch.Tensor:
     if not result and case.at == "step 2":
         return drawn(dtype, (*shape[:-1], 2 * shape[-1]))[..., ::2]
     if not result and case.at == "transposed":
-        return drawn(dtype, shape[::-1]).T
+        return drawn(dtype, shape[::-1]).permute(*range(len(shape))[::-1])
     if not result and case.at == "broadcast":
         return drawn(dtype, (1, shape[1])).expand(shape)
     return drawn(dtype, shape)

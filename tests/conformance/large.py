@@ -28,6 +28,7 @@ def large() -> list[Call]:
         *_batches(),
         *_gaps(),
         *_shared(),
+        *_permuted(),
     ]
     assert all(map(sensible, calls))
     return calls
@@ -165,6 +166,24 @@ def _gaps() -> Iterator[Call]:
         yield Call("add-int16", at, inside="stepped", segments="line", reverse=i % 2 == 0)
         yield Call("fused-both", at, inside="stepped")
         yield Call("add-float32", at, inside="stepped", reduce=True)
+
+
+def _permuted() -> Iterator[Call]:
+    """Arrays and results of several MiB whose dimensions lie in different orders, or with gaps: they are brought elsewhere."""
+    shapes = [((64, 130, 100), 1), ((130, 64, 100), 0), ((64, 100, 130), 2), ((20, 70, 9, 60), 1),
+              ((700, 333, 4), 1)]  # fmt: skip
+    for i, at in enumerate(shapes):
+        for subject in ("hash-u64", "add-int8", "add-float16", "max-float32", "add-complex128", AFFINE):
+            yield Call(subject, at, inside="fortran", reverse=i % 2 > 0, segments="" if i % 3 else "line")
+            yield Call(subject, at, inside="plain", outside="fortran", out="given", initial="rows")
+        yield Call("hash-u64", at, inside="fortran", order="sequential", segments="flags")
+        yield Call("fused-both", at, inside="fortran", exclusive=i % 2 > 0)
+        yield Call("hash-u64", at, inside="fortran", reduce=True, initial="scalar")
+    for subject in ("hash-u64", "add-float32"):
+        yield Call(
+            subject, ((60_000, 14), 0), inside="stepped", outside="stepped", out="given", segments="offsets"
+        )
+        yield Call(subject, ((500, 1300, 3), 1), inside="padded", outside="padded", out="given")
 
 
 def _shared() -> Iterator[Call]:

@@ -83,6 +83,34 @@ def test_a_known_reduction_in_parts_has_the_oracles_bits(emulated, divided, chec
     assert len(launched) == 3 * count
 
 
+LINES = Call("hash-u64", ((9, 40, 33), 1), inside="fortran")
+BROUGHT = {
+    "turned": (2, 1 << 28, LINES._replace(segments="line", initial="rows", reverse=True)),
+    "there and back": (3, 1 << 28, LINES._replace(outside="padded", out="given", order="sequential")),
+    "results": (2, 1 << 28, Call("hash-u64", ((300, 14), 0), outside="stepped", out="given", segments="flags")),
+    "pairs": (3, 1 << 28, LINES._replace(subject="affine-float32-float32", initial="scalar")),
+    "reduced": (2, 1 << 28, LINES._replace(reduce=True, initial="rows", out="given")),
+    "parts": (18, 1 << 14, Call("hash-u64", ((9, 40, 33), 1), inside="fortran", segments="flags", initial="rows")),
+    "parts from a number": (9, 1 << 15, LINES._replace(subject="hash2-u64", exclusive=True, initial="scalar")),
+}  # fmt: skip
+"""Arrays that are brought elsewhere before they are scanned: how many launches, the bytes of a part, the call."""
+
+
+@pytest.mark.parametrize("brought", BROUGHT)
+def test_arrays_that_are_brought_elsewhere_have_the_oracles_bits(emulated, checked, monkeypatch, brought):
+    from upsweep.gpu import driver
+    from upsweep.gpu.shapes import bringing
+
+    count, part, call = BROUGHT[brought]
+    monkeypatch.setattr(bringing, "LEAST", 0)
+    monkeypatch.setattr(bringing, "PART", part)
+    launched, launch = [], driver.launch
+    monkeypatch.setattr(driver, "launch", lambda *given: launched.append(given) or launch(*given))
+    assert wrong(call, emulated, draws=3) is None
+    assert len(checked) == 1
+    assert len(launched) == 3 * count
+
+
 def test_an_array_given_twice_may_be_two_in_the_next_call(emulated, divided, checked):
     x, y = np.random.default_rng(5).normal(size=(2, 9003)).astype(np.float32)
     for given in ((x, x), (x, y), (y, x)):

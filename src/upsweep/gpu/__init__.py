@@ -15,7 +15,7 @@ import numpy as np
 from upsweep.gpu import driver
 from upsweep.gpu.arrays import view
 from upsweep.gpu.marks import Marks, flags_of
-from upsweep.gpu.reduction import run
+from upsweep.gpu.steps import run
 from upsweep.gpu.values import broadcast, heads, start
 from upsweep.gpu.view import View
 

@@ -14,7 +14,8 @@ from upsweep.engine import Again, Operands
 from upsweep.gpu import driver
 from upsweep.gpu.launch import Launch, launch_of, start, value_bytes
 from upsweep.gpu.marks import Marks
-from upsweep.gpu.reduction import Step, steps
+from upsweep.gpu.step import Step
+from upsweep.gpu.steps import steps
 from upsweep.gpu.view import View
 from upsweep.plan import Plan
 
@@ -78,11 +79,9 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
         stream = kind.stream(arrays[at_first] if itself else place)
         for launch, slots, takes in launches:
             values = launch.values
-            if numbers:
-                if takes:
-                    values = b"".join(
-                        [bytes(16) if d is None else value_bytes(arrays[k], d) for k, d in held]
-                    )
+            if numbers and takes:
+                values = b"".join([bytes(16) if d is None else value_bytes(arrays[k], d) for k, d in held])
+            if launch.told:
                 values += b"".join([value_bytes(arrays[k], d) for k, d in told])
             start(launch, [at[k] + offset for k, offset in slots], values, stream, device)
         return True
@@ -90,8 +89,10 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     if marks is None:
         return run
 
+    bits = any(known.launch.bits for known in launches)
+
     def run_marked(arrays: tuple[Any, ...]) -> bool:
-        heads = arrays[inputs].bits() if launches[0].launch.bits else arrays[inputs].flags()
+        heads = arrays[inputs].bits() if bits else arrays[inputs].flags()
         return run((*arrays[:inputs], heads, *arrays[first:]))
 
     return run_marked
@@ -128,7 +129,7 @@ def _launches(plan: Plan, views: Operands) -> tuple[list[Known], int]:
     for step in steps(Step(plan, moved[:inputs], moved[first:last], starts, heads), part):
         written = [y for y in step.ys if y is not None]
         launch = launch_of(step.plan, step.xs, written, step.initial or (), step.heads)
-        arrays = [*step.xs, *written, step.heads, *(step.initial or [None] * len(plan.accumulators))]
+        arrays = [*step.xs, *written, step.heads, *(step.initial or [None] * len(step.plan.accumulators))]
         slots = [_slot(v, inputs, seen, offset) for v, offset in zip(arrays, launch.offsets, strict=True)]
         made.append(Known(launch, slots, step.initial is starts is not None))
     return made, room

@@ -36,6 +36,7 @@ _PARTS = {
     "walk": f"{_SCAN} params.cuh barriers.cuh ring.cuh {_WALK} walk.cu",
     "short": f"{_SCAN} params.cuh thread.cuh stretch.cuh short.cu",
     "batches": f"{_SCAN} params.cuh thread.cuh stretch.cuh batches.cu",
+    "bring": f"{_SCAN} params.cuh bring.cu",
     "sums": f"{_SCAN} params.cuh thread.cuh warp.cuh sums.cu",
     "selective": f"{_SELECTIVE} barriers.cuh serving.cuh selective_serving.cuh selective.cu",
     "selective_step": f"{_SELECTIVE} selective_step.cu",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from upsweep.engine import EngineError
-from upsweep.gpu import bytewise, compile, driver, functions, lanes, params, shapes, sweeps
+from upsweep.gpu import bringing, bytewise, compile, driver, functions, lanes, params, shapes, sweeps
 from upsweep.gpu.arrays import Kind
 from upsweep.gpu.choice import Choice, tickets_ahead
 from upsweep.gpu.layout import Layout, arrange
@@ -185,6 +185,8 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
 
 def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice]:
     """The kernel of a scan, and the plan that it is made for: of words, where bytes of columns may be joined."""
+    if (copies := bringing.choose(plan, layout, chip)) is not None:
+        return plan, copies
     plan, layout = bytewise.joined(plan, layout)
     choice = lanes.choose(plan, layout, chip) or sweeps.choose(plan, layout, chip)
     words = bytewise.ragged(plan, layout) if choice.shape.loose else None

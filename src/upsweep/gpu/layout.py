@@ -170,11 +170,20 @@ def _spaced(x: Lane) -> Lane:
     return x if behind % x.size else replace(x, size=step, offset=x.offset - behind, behind=behind)
 
 
+def _ordering(layout: Layout) -> Sequence[Lane]:
+    """The arrays that say in which order the rows lie: the inputs whose neighbours are not along the axis, else such results."""
+    for arrays in (layout.loads, layout.stores):
+        across = [x for x in arrays if abs(x.along) != x.size and not x.still]
+        if across:
+            return across
+    return layout.loads
+
+
 def _collapse(layout: Layout) -> Layout:
     """Drops rows of one, and merges neighbours that every array steps through alike."""
     keep = [i for i, d in enumerate(layout.dims) if d != 1]
     layout = layout.with_rows([layout.dims[i] for i in keep], keep)
-    order = sorted(range(len(layout.dims)), key=lambda i: -max(abs(x.rows[i]) for x in layout.loads))
+    order = sorted(range(len(layout.dims)), key=lambda i: -max(abs(x.rows[i]) for x in _ordering(layout)))
     layout = layout.with_rows([layout.dims[i] for i in order], order)
     i = 0
     while i + 1 < len(layout.dims):

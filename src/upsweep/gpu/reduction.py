@@ -8,46 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import prod
-from typing import NamedTuple
 
-from upsweep.gpu import launch
-from upsweep.gpu.arrays import scratch
-from upsweep.gpu.demands import any_order, light
-from upsweep.gpu.marks import Marks
+from upsweep.gpu.demands import light
 from upsweep.gpu.shapes import ROWS, reductions
-from upsweep.gpu.shapes.walks import WALKED
+from upsweep.gpu.step import Step
 from upsweep.gpu.view import View
 from upsweep.plan import Plan
 
 
-class Step(NamedTuple):
-    """One launch."""
-
-    plan: Plan
-    xs: Sequence[View]
-    ys: Sequence[View | None]
-    initial: Sequence[View] | None
-    heads: View | Marks | None
-
-
-def run(
-    plan: Plan,
-    xs: Sequence[View],
-    ys: Sequence[View | None],
-    initial: Sequence[View] | None,
-    heads: View | Marks | None,
-) -> None:
-    """Run a plan: see `upsweep.engine.Engine`."""
-    for step in steps(Step(plan, xs, ys, initial, heads), partial(scratch, xs[0])):
-        launch.run(*step)
-
-
-def steps(whole: Step, room: Callable[[int], View]) -> list[Step]:
-    """The launches of a run, one after the other. What one hands to another lies in a room of so many bytes."""
-    if _sweeps(whole.plan, whole.xs):
-        whole = whole._replace(plan=_swept(whole.plan))
+def parts(whole: Step, room: Callable[[int], View]) -> list[Step]:
+    """The launches of a long reduction, or the scan itself. What one hands to another lies in a room of so many bytes."""
     plan, xs, ys, initial, _ = whole
     parts = divided(plan, xs)
     if parts is None:
@@ -66,26 +38,14 @@ def steps(whole: Step, room: Callable[[int], View]) -> list[Step]:
     return [first, Step(of_sums, sums, starts, initial, None), Step(rest, tails, ys, starts, None)]
 
 
-def _sweeps(plan: Plan, xs: Sequence[View]) -> bool:
-    """Whether a scan in order is swept along the tree, which has its bits: rows along memory, and columns that are few."""
-    if plan.order == "tree" or not any_order(plan):
-        return False
-    return prod(plan.row_shape) < WALKED or _are_along(plan, xs)
-
-
-# Launches are known by their plan, so that it must be the same one in each call.
-@lru_cache(4096)
-def _swept(plan: Plan) -> Plan:
-    return replace(plan, order="tree")
-
-
-def _are_along(plan: Plan, xs: Sequence[View]) -> bool:
+def are_along(plan: Plan, xs: Sequence[View]) -> bool:
+    """Whether the items of a row are neighbours in memory."""
     return all(abs(x.strides[plan.axis]) == x.dtype.itemsize for x in xs)
 
 
 def divided(plan: Plan, xs: Sequence[View]) -> tuple[Plan, Plan, Plan] | None:
     """The parts of a reduction of rows that are long, and lie along memory or side by side; else None."""
-    along = _are_along(plan, xs)
+    along = are_along(plan, xs)
     if not plan.reduce or not (along or _side_by_side(xs)):
         return None
     return _parts(plan, along, along and all(_is_even(plan, x) for x in xs))

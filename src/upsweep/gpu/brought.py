@@ -1,0 +1,250 @@
+"""Arrays that no kernel reads or writes well are brought into another order of their dimensions, and results to their places.
+
+So a scan of them takes two or three launches, each near the speed of memory, instead of one that moves single items.
+docs/dev/gpu-notes.md has what it gains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from upsweep.gpu import driver, launch, shapes
+from upsweep.gpu.layout import Layout, Strided, arrange
+from upsweep.gpu.shapes import bringing
+from upsweep.gpu.step import Step
+from upsweep.gpu.view import View
+from upsweep.operators import as_operator
+from upsweep.plan import Plan
+
+
+class Moves(NamedTuple):
+    """What a scan is brought from and to: an order of its dimensions, slowest first, and the arrays that do not lie in it."""
+
+    order: tuple[int, ...]
+    xs: tuple[int, ...]
+    ys: tuple[int, ...]
+
+
+def around(step: Step, room: Callable[[int], View]) -> list[Step]:
+    """The step between copies into its order and from there, part by part; or the step alone, where every array lies well."""
+    moves = _moves(step)
+    if moves is None:
+        return [step]
+    made: list[Step] = []
+    rooms: dict[int, View] = {}
+
+    def place(k: int, nbytes: int) -> View:
+        # A result takes the place of an input of its size, and each part that of the part before.
+        if k not in rooms:
+            rooms[k] = room(nbytes)
+        return rooms[k]
+
+    for part in _parts(step, moves):
+        xs, ys = list(part.xs), list(part.ys)
+        for k in moves.xs:
+            x = xs[k]
+            xs[k] = _dense(x, place(k, _nbytes(x)), moves.order)
+            made.append(_copy(x, xs[k]))
+        after = []
+        free = [] if step.plan.reduce or step.plan.ahead is not None else list(moves.xs)
+        for o in moves.ys:
+            y = ys[o]
+            assert y is not None
+            k = next((k for k in free if part.xs[k].dtype.itemsize == y.dtype.itemsize), None)
+            if k is not None:
+                free.remove(k)
+            at = place(len(xs) + o if k is None else k, _nbytes(y))
+            ys[o] = copy = _dense(y, at, _of_rows(step.plan, moves.order))
+            after.append(_copy(copy, y))
+        made += [part._replace(xs=xs, ys=ys), *after]
+    return made
+
+
+def _moves(step: Step) -> Moves | None:
+    """What must be brought, or None where all lies well, or where nothing comes of it."""
+    plan = step.plan
+    arrays = [x for x in (*step.xs, *step.ys) if x is not None and not x.on_host]
+    if plan.n < 2 or 0 in plan.shape or max(map(_nbytes, arrays)) < bringing.LEAST or _touch(plan, arrays):
+        return None
+    places = tuple(x.place for x in step.xs)
+    results = tuple(y.place for y in step.ys if y is not None)
+    starts = tuple((v.strides, max(v.place[1], 0)) for v in step.initial or ())
+    heads = step.heads and step.heads.place
+    return _moves_of(plan, places, results, starts, heads, driver.architecture(arrays[0].device))
+
+
+def _touch(plan: Plan, arrays: Sequence[View]) -> bool:
+    """Whether all arrays lie densely in the order of their dimensions, or all along the axis: nearly all do."""
+    along = all(len(x.shape) == len(plan.shape) and x.strides[plan.axis] == x.dtype.itemsize for x in arrays)
+    return along or all(map(_is_dense, arrays))
+
+
+def _is_dense(x: View) -> bool:
+    return x.strides == _strides(x.shape, tuple(range(len(x.shape))), x.dtype.itemsize)
+
+
+@lru_cache(4096)
+def _moves_of(
+    plan: Plan,
+    places: tuple[Strided, ...],
+    results: tuple[Strided, ...],
+    starts: tuple[Strided, ...],
+    heads: Strided | None,
+    arch: int,
+) -> Moves | None:
+    chip = shapes.chip(arch)
+
+    def chosen(loads: Sequence[Strided], stores: Sequence[Strided]) -> tuple[Layout, launch.Choice]:
+        layout = arrange(plan, loads, stores, starts, heads)
+        return layout, launch.choose(plan, layout, chip)[1]
+
+    before, choice = chosen(places, results)
+    lines = _line(before, choice)
+    if lines is None:
+        return None
+    full = [p for p in places if p[1] >= 0 and _is_full(plan.shape, p[0])]
+    if not full or not results:
+        return None
+    by = (full if plan.reduce else results)[0][0]
+    order = tuple(sorted(range(len(plan.shape)), key=lambda d: -abs(by[d])))
+    sizes = [d.itemsize for d in plan.loads]
+    dense = [(_strides(plan.shape, order, size), 0) for size in sizes]
+    of_rows = _of_rows(plan, order)
+    shape = plan.row_shape if plan.reduce else plan.shape
+    stores = [d.itemsize for d in plan.stores if d is not None]
+    apart = [(_strides(shape, of_rows, size), 0) for size in stores]
+    xs = [k for k, p in enumerate(places) if p in full and not _same(plan.shape, p[0], dense[k][0])]
+    ys = [k for k, p in enumerate(results) if not _same(shape, p[0], apart[k][0])]
+    after, other = chosen(
+        [dense[k] if k in xs else p for k, p in enumerate(places)],
+        [apart[k] if k in ys else p for k, p in enumerate(results)],
+    )
+    wider = _line(after, other)
+    if (wider is not None and wider <= lines) or any(_among(plan.shape, places[k][0], order) for k in xs):
+        return None
+    written = [o for o, d in enumerate(plan.stores) if d is not None]
+    return Moves(order, tuple(xs), tuple(written[k] for k in ys)) if xs or ys else None
+
+
+def _line(layout: Layout, choice: launch.Choice) -> int | None:
+    """The bytes that are neighbours where a kernel moves little at once; None where it moves enough."""
+    arrays = [x for x in layout.arrays() if x.along]
+    if not layout.dims or not arrays or choice.kernel in ("short", "batches"):
+        return None
+    if choice.across:
+        line = layout.dims[-1] * min(x.size for x in arrays)
+        whole = choice.shape.stretch or choice.shape.flat or len(layout.dims) < 2
+        return None if whole or line > bringing.SECTOR else line
+    far = [x for x in arrays if abs(x.along) >= bringing.SECTOR > min(map(abs, x.rows))]
+    return min(x.size for x in far) if far else None
+
+
+def _is_full(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether no item stands for several."""
+    return len(strides) == len(shape) and all(s for n, s in zip(shape, strides) if n > 1)
+
+
+def _among(shape: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:
+    """Whether neighbours of an array are neighbours in this order, but few of them, as lines lie in another one: nothing comes of
+    copies that move a few bytes at a time."""
+    long = [d for d in order if shape[d] > 1]
+    lies = sorted(long, key=lambda d: -abs(strides[d]))
+    return lies[-1] == long[-1] and lies != long
+
+
+def _same(shape: Sequence[int], strides: Sequence[int], others: Sequence[int]) -> bool:
+    return all(s == o for n, s, o in zip(shape, strides, others) if n > 1)
+
+
+def _of_rows(plan: Plan, order: Sequence[int]) -> tuple[int, ...]:
+    """The order of the results' dimensions."""
+    if not plan.reduce:
+        return tuple(order)
+    return tuple(d - (d > plan.axis) for d in order if d != plan.axis)
+
+
+def _strides(shape: Sequence[int], order: Sequence[int], size: int) -> tuple[int, ...]:
+    """Strides in bytes of an array without gaps, whose dimensions lie in this order."""
+    strides = [0] * len(shape)
+    for d in reversed(order):
+        strides[d] = size
+        size *= shape[d]
+    return tuple(strides)
+
+
+def _nbytes(x: View) -> int:
+    return prod(x.shape) * x.dtype.itemsize
+
+
+def _parts(step: Step, moves: Moves) -> Iterator[Step]:
+    """The scan, cut along the slowest dimension beside the axis, so that copies of its parts take each other's place."""
+    plan, shape = step.plan, step.plan.shape
+    cut = next(d for d in moves.order if d != plan.axis)
+    most = max(_nbytes(x) for x in (*(step.xs[k] for k in moves.xs), *(step.ys[o] for o in moves.ys)) if x)
+    count = max(1, shape[cut] * bringing.PART // most)
+    if count >= shape[cut] or cut == moves.order[-1] or isinstance(step.heads, launch.Marks):
+        yield step
+        return
+    row = cut - (cut > plan.axis)
+    for begin in range(0, shape[cut], count):
+        n = min(count, shape[cut] - begin)
+
+        def part(v: View | None, d: int, begin: int = begin, n: int = n) -> View | None:
+            if v is None or v.on_host or len(v.shape) <= d:
+                return v
+            whole = v.shape[d] == 1 < shape[cut] or v.strides[d] == 0
+            at = v.ptr + (0 if whole else begin * v.strides[d])
+            return v.over(at, (*v.shape[:d], n, *v.shape[d + 1 :]), v.strides, v.dtype)
+
+        where = row if plan.reduce else cut
+        heads = step.heads
+        if heads is not None and len(heads.strides) == len(shape):
+            heads = part(heads, cut)
+        yield Step(
+            _plan_of_part(plan, cut, n),
+            [part(x, cut) for x in step.xs],
+            [part(y, where) for y in step.ys],
+            _of_part(step.initial, lambda v: part(v, row)),
+            heads,
+        )
+
+
+def _of_part(initial: Sequence[View] | None, part: Callable[[View], View]) -> Sequence[View] | None:
+    """Initial values that are numbers stay the same list, by which a call knows them again."""
+    if initial is None or not any(v.strides for v in initial):
+        return initial
+    return [part(v) if v.strides else v for v in initial]
+
+
+# Launches are known by their plan, so that it must be the same one in each call.
+@lru_cache(4096)
+def _plan_of_part(plan: Plan, cut: int, n: int) -> Plan:
+    return replace(plan, shape=(*plan.shape[:cut], n, *plan.shape[cut + 1 :]))
+
+
+_RAW = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)} | {16: np.dtype(np.complex128)}
+"""The dtypes in which bytes are copied."""
+
+
+def _dense(x: View, memory: View, order: Sequence[int]) -> View:
+    """An array like x without gaps, in this order of dimensions."""
+    return memory.over(memory.ptr, x.shape, _strides(x.shape, order, x.dtype.itemsize), x.dtype)
+
+
+def _copy(x: View, to: View) -> Step:
+    size = x.dtype.itemsize
+    plan = _copying(_RAW[size], x.shape)
+    source, copy = (v.over(v.ptr, plan.shape, (*v.strides, size), _RAW[size]) for v in (x, to))
+    return Step(plan, [source], [copy], None, None)
+
+
+@lru_cache(4096)
+def _copying(dtype: np.dtype, shape: tuple[int, ...]) -> Plan:
+    """A scan of rows of one item, which copies them."""
+    return Plan(as_operator("add"), (dtype,), (dtype,), (dtype,), (*shape, 1), len(shape))

@@ -1,0 +1,33 @@
+"""The tiles in which arrays are brought into another order."""
+
+from __future__ import annotations
+
+from upsweep.gpu.shapes import WARPS, Shape
+
+TILE = 4096, 1 << 15
+"""Items and bytes of a tile, at most."""
+
+SIDE = 64
+"""Items of a tile's side, where neighbours of the array and of its copy lie along two sides."""
+
+LEAST = 1 << 22
+"""Bytes of an array from which it is worth two launches more."""
+
+PART = 1 << 28
+"""Bytes that are brought at once: the copies of a larger scan take each other's place."""
+
+SECTOR = 32
+"""Bytes that memory hands over at least. Neighbours so far apart along the axis, where others are nearer, are brought together;
+and so are lines of columns of so few bytes."""
+
+
+def for_bringing(a: int, b: int, size: int) -> Shape | None:
+    """The shape for copies of `size` bytes an item: tiles of `items` by `lanes`. There are `a` items along the first side and `b`
+    along the other, in which the copy's neighbours lie. None where tiles would be small.
+    """
+    most = min(TILE[0], TILE[1] // size)
+    across = min(b, most if a == 1 else SIDE)
+    along = min(a, most // across)
+    if SIDE // 2 < along < a:
+        along -= along % (SIDE // 2)
+    return Shape(along, WARPS, 4, lanes=across) if along * across >= 32 * WARPS else None
