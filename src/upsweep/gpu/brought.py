@@ -192,34 +192,31 @@ def _parts(step: Step, moves: Moves) -> Iterator[Step]:
         yield step
         return
     row = cut - (cut > plan.axis)
+    where = row if plan.reduce else cut
     for begin in range(0, shape[cut], count):
-        n = min(count, shape[cut] - begin)
-
-        def part(v: View | None, d: int, begin: int = begin, n: int = n) -> View | None:
-            if v is None or v.on_host or len(v.shape) <= d:
-                return v
-            whole = v.shape[d] == 1 < shape[cut] or v.strides[d] == 0
-            at = v.ptr + (0 if whole else begin * v.strides[d])
-            return v.over(at, (*v.shape[:d], n, *v.shape[d + 1 :]), v.strides, v.dtype)
-
-        where = row if plan.reduce else cut
-        heads = step.heads
+        span = range(begin, min(begin + count, shape[cut]))
+        heads, starts = step.heads, step.initial
         if heads is not None and len(heads.strides) == len(shape):
-            heads = part(heads, cut)
+            heads = _cut(heads, cut, span)
+        # Initial values that are numbers stay the same list, by which a call knows them again.
+        if starts is not None and any(v.strides for v in starts):
+            starts = [_cut(v, row, span) for v in starts]
         yield Step(
-            _plan_of_part(plan, cut, n),
-            [part(x, cut) for x in step.xs],
-            [part(y, where) for y in step.ys],
-            _of_part(step.initial, lambda v: part(v, row)),
+            _plan_of_part(plan, cut, len(span)),
+            [_cut(x, cut, span) for x in step.xs],
+            [y and _cut(y, where, span) for y in step.ys],
+            starts,
             heads,
         )
 
 
-def _of_part(initial: Sequence[View] | None, part: Callable[[View], View]) -> Sequence[View] | None:
-    """Initial values that are numbers stay the same list, by which a call knows them again."""
-    if initial is None or not any(v.strides for v in initial):
-        return initial
-    return [part(v) if v.strides else v for v in initial]
+def _cut(v: View, d: int, span: range) -> View:
+    """The items of an array in this span of a dimension; a number, and an item that stands for all, as they are."""
+    if v.on_host or len(v.shape) <= d:
+        return v
+    return v.over(
+        v.ptr + span.start * v.strides[d], (*v.shape[:d], len(span), *v.shape[d + 1 :]), v.strides, v.dtype
+    )
 
 
 # Launches are known by their plan, so that it must be the same one in each call.

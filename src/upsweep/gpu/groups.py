@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from upsweep import dtypes, engine
-from upsweep.gpu import driver, reduction
+from upsweep.gpu import driver, steps
 from upsweep.gpu.arrays import scratch, view
 from upsweep.gpu.functions import memory_type
 from upsweep.gpu.one_pass import INT64, RAW, items_of, kernel, start, stream_of
@@ -50,7 +50,7 @@ def run_groups(
     outputs = [y and room.empty(y.dtype) for y in ys]
     for length in rows.lengths:
         part = _of_rows(plan, length.count, 1 << length.bits)
-        reduction.run(
+        steps.run(
             part,
             [room.rows(made, length) if made else _same(x, plan, part.shape) for x, made in zip(xs, inputs)],
             [made and room.rows(made, length) for made in outputs],

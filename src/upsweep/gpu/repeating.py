@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.gpu import driver, mailbox, reduction
+from upsweep.gpu import driver, mailbox, steps
 from upsweep.gpu.functions import memory_type, value_type
 from upsweep.gpu.one_pass import (
     INT64,
@@ -147,7 +147,7 @@ def _sum(counts: View) -> int:
     """The sum of counts, which is not waited for by way of the driver."""
     box = mailbox.box(counts.device)
     there = View(box.ptr, (), (), INT64, counts.device, counts.kind, None)
-    reduction.run(_summing(counts.shape), [counts], [there], None, None)
+    steps.run(_summing(counts.shape), [counts], [there], None, None)
     return box.wait(stream_of(counts))
 
 
