@@ -61,9 +61,17 @@ def _scanned(
     keep: tuple[int, ...],
 ) -> tuple[Any, ...]:  # fmt: skip
     """The components that `keep` names of a scan that has been checked."""
-    xs = tuple(da.flip(x, axis) for x in xs) if reverse else xs
+    chunks = xs[0].chunks
+    xs = tuple(_flipped(x, axis) for x in xs) if reverse else xs
     ys = _graph(op, tuple(x.rechunk(xs[0].chunks) for x in xs), axis, exclusive, starts, dtypes, keep)
-    return tuple(da.flip(y, axis) for y in ys) if reverse else ys
+    return tuple(_flipped(y, axis).rechunk(chunks) for y in ys) if reverse else ys
+
+
+def _flipped(x: Any, axis: int) -> Any:
+    """An array from its end. Where some chunks have no items, Dask's own flip may lose the others."""
+    _check_sizes(x.chunks[axis])
+    filled = tuple(size for size in x.chunks[axis] if size)
+    return da.flip(x.rechunk({axis: filled or (0,)}), axis)
 
 
 def _segmented(

@@ -72,7 +72,8 @@ def ema(
         first = _is_item(0, x, dim)
         told = checked(segments)
         b = da.where(first if told is None else first | heads_of(told, x, dim), x, b)
-    y = linear_recurrence(1 - alpha, b, initial=initial, axis=dim, segments=segments)
+    # Weights and segments may have chunks of their own.
+    y = linear_recurrence(1 - alpha, b.rechunk(x.chunks), initial=initial, axis=dim, segments=segments)
     return y.astype(dtype)
 
 
@@ -86,7 +87,7 @@ def discounted_sum(
     [1.5, 1.0, 1.5, 1.0]
     """
     r = _floating(known(da.asarray(rewards)))
-    dim, dtype = axis_of(axis, r.shape), r.dtype
+    dim, dtype, chunks = axis_of(axis, r.shape), r.dtype, r.chunks
     weight, r = _weight(gamma, r), r.astype(accumulator(dtype))
     done = None if dones is None else _flags(dones, r, dim)
     if done is not None and initial is not None and r.shape[dim]:
@@ -96,6 +97,8 @@ def discounted_sum(
         last, over = _is_item(r.shape[dim] - 1, r, dim), done if done.ndim == r.ndim else _along(done, r, dim)
         r, initial = da.where(last, r + weight * da.where(over, r.dtype.type(0), after), r), None
     told = None if done is None else ends(done)
+    # Weights and flags may have chunks of their own.
+    r = r.rechunk(chunks)
     return linear_recurrence(weight, r, initial=initial, axis=dim, reverse=True, segments=told).astype(dtype)
 
 
