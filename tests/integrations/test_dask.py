@@ -76,6 +76,29 @@ def test_results_have_the_chunks_of_the_input(call):
     np.testing.assert_array_equal(call(x).compute(), call(x.rechunk(-1)).compute())
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: up.scan(x, segments=up.segments.keys(np.array([3]))),
+        lambda x: up.ema(x, halflife=1.0, times=np.array([3.0])),
+        lambda x: up.reduce(x, segments=up.segments.lengths([0, 1, 0])),
+    ],
+)
+def test_one_item_beside_chunks_that_have_none(call):
+    x = np.array([5.0])
+    np.testing.assert_array_equal(call(da.from_array(x, chunks=((0, 1, 0, 0),))).compute(), call(x))
+
+
+def test_no_items():
+    x, start = np.empty((0, 3)), np.arange(3.0)
+    lazy = da.from_array(x)
+    np.testing.assert_array_equal(ud.reduce(lazy, axis=0, initial=da.from_array(start)).compute(), start)
+    keys = up.segments.keys(da.zeros(0, chunks=1))
+    assert ud.scan(lazy, axis=0, segments=keys).compute().shape == (0, 3)
+    with pytest.raises(up.SegmentError, match="cover 0 to 2"):
+        ud.scan(lazy, axis=0, segments=up.segments.lengths([2]))
+
+
 def test_results_have_this_machines_order_of_bytes():
     x = np.random.default_rng(0).standard_normal(40).astype(">f8")
     chunks = da.from_array(x, chunks=7)

@@ -9,7 +9,8 @@ import numpy as np
 from dask.base import compute
 
 from upsweep.arguments import ShapeError, axis_of, half_lives, held, time_dtype, timed, weighted
-from upsweep.dask.graphs import heads_of, known, scanned
+from upsweep.dask.chunks import filled, known
+from upsweep.dask.graphs import heads_of, scanned
 from upsweep.dask.scans import scan
 from upsweep.dtypes import accumulator, fits
 from upsweep.engine import DTypeError
@@ -61,7 +62,7 @@ def ema(
     """
     weighted(alpha, halflife, times, initial)
     x = _floating(known(da.asarray(x)))
-    dim, dtype = axis_of(axis, x.shape), x.dtype
+    dim, dtype, chunks, x = axis_of(axis, x.shape), x.dtype, x.chunks, filled(x)
     if halflife is not None:
         halves = half_lives(da, _steps(times, x, dim, segments), halflife)
         alpha = 1 - da.exp2(-da.where(halves < 0, np.nan, halves))
@@ -73,7 +74,7 @@ def ema(
         told = checked(segments)
         b = da.where(first if told is None else first | heads_of(told, x, dim), x, b)
     # Weights and segments may have chunks of their own.
-    y = linear_recurrence(1 - alpha, b.rechunk(x.chunks), initial=initial, axis=dim, segments=segments)
+    y = linear_recurrence(1 - alpha, b.rechunk(chunks), initial=initial, axis=dim, segments=segments)
     return y.astype(dtype)
 
 
@@ -87,7 +88,7 @@ def discounted_sum(
     [1.5, 1.0, 1.5, 1.0]
     """
     r = _floating(known(da.asarray(rewards)))
-    dim, dtype, chunks = axis_of(axis, r.shape), r.dtype, r.chunks
+    dim, dtype, chunks, r = axis_of(axis, r.shape), r.dtype, r.chunks, filled(r)
     weight, r = _weight(gamma, r), r.astype(accumulator(dtype))
     done = None if dones is None else _flags(dones, r, dim)
     if done is not None and initial is not None and r.shape[dim]:
