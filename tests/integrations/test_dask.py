@@ -79,7 +79,7 @@ def test_results_have_the_chunks_of_the_input(call):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda x: up.scan(x, segments=up.segments.keys(np.array([3]))),
+        lambda x: up.scan(x, initial=2.0, exclusive=True, segments=up.segments.keys(np.array([3]))),
         lambda x: up.ema(x, halflife=1.0, times=np.array([3.0])),
         lambda x: up.reduce(x, segments=up.segments.lengths([0, 1, 0])),
     ],
