@@ -227,7 +227,9 @@ def _flags(spelling: str, name: str, column: Any, last: str | None) -> tuple[np.
     import pyarrow as pa
 
     if spelling != "keys":
-        if column.null_count or not (pa.types.is_boolean(column.type) or pa.types.is_integer(column.type)):
+        whole = pa.types.is_boolean(column.type) or pa.types.is_integer(column.type)
+        # A .csv without rows does not say what its columns hold.
+        if column.null_count or not (whole or not len(column)):
             raise FileError(
                 f"{spelling} must be booleans or integers, none missing; column {name!r} holds {column.type}"
             )
