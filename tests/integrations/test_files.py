@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import subprocess
 import sys
@@ -313,3 +314,21 @@ def test_a_csv_has_no_cell_for_lists(tmp_path):
     pq.write_table(pa.table({"v": [1, 2], "w": [[1], [2, 3]]}), tmp_path / "t.parquet")
     with pytest.raises(files.FileError, match=r"no room for 'w' \(list<.*keep="):
         up.scan_file(tmp_path / "t.parquet", tmp_path / "y.csv", columns=["v"])
+
+
+def test_a_run_whose_disk_was_full_goes_on(tmp_path, monkeypatch):
+    """What was done is kept where the error says that there is no space left, as NumPy's tofile did not."""
+    pytest.importorskip("pyarrow")
+    resource = pytest.importorskip("resource")
+    (tmp_path / "t.csv").write_text("\n".join(["v", *(f"{i}" for i in range(9000))]))
+    monkeypatch.setattr(errno, "ENOSPC", errno.EFBIG)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            up.scan_file(tmp_path / "t.csv", tmp_path / "y.npy", columns=["v"])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (tmp_path / "y.npy.part" / "job.json").exists()
+    up.scan_file(tmp_path / "t.csv", tmp_path / "y.npy", columns=["v"])
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), np.cumsum(np.arange(9000)))
