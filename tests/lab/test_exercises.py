@@ -458,7 +458,9 @@ def test_a_wrong_prediction_is_answered(number, tmp_path):
 HIDDEN = {
     "sixteen for the block": (
         1, [*BLANKS, ("stride < cuda.blockDim.x", "stride < 16")], "n = 70: wrong value: y\\[16\\] holds x1..x16"),
-    "one block's i": (1, [*BLANKS, ("cuda.blockIdx.x * cuda.blockDim.x + t", "t")], "n = 95: .*never written|n = 95: .*race"),
+    "a shifted load of everybody": (
+        5, [*STALE, ("    if i < n:\n        if t > 0:", "    if True:\n        if t > 0:")], "n = 70: out of bounds"),
+    "one block's i": (1, [*BLANKS, ("cuda.blockIdx.x * cuda.blockDim.x + t", "t")], "n = 70: .*never written|n = 70: .*race"),
     "a warp's barrier for the block's": (1, [*BLANKS, ("cuda.syncthreads()", "cuda.syncwarp()")], "n = 70: race"),
     "the same in exercise 3": (3, [*BETWEEN, ("cuda.syncthreads()", "cuda.syncwarp()")], "n = 70: race"),
     "a fence that ends at the block": (

@@ -28,9 +28,8 @@ class Exercise:
     """For a kind of finding, or for `operations`, `barriers` and `banks`: the reason, in the words of this exercise."""
     sizes: tuple[int, ...] = (16, 13)
     block: int | None = None
-    hidden: tuple[tuple[int, int | None], ...] = ((70, None), (95, 32), (1000, None))
-    """(n, block) of further runs, on items drawn at random: several warps, several blocks, more than a starter's sizes. In one,
-    the first thread without an item is the last of its block."""
+    hidden: tuple[tuple[int, int | None], ...] = ((70, None), (70, 32), (1000, None))
+    """(n, block) of further runs, on items drawn at random: several warps, several blocks, more than a starter's sizes."""
     functions: Mapping[int, str] = field(default_factory=dict)
     """Which launch each function of the file takes over; by default the first one is the exercise's name."""
     lean: bool = False
