@@ -370,6 +370,22 @@ def test_functions_without_a_ufunc_see_no_other_item():
         up.scan(x, "last", finish=np.cumsum, engine="numpy")
 
 
+def _of_lists(a):
+    return (
+        np.sum([a, a, 1.0]), np.sum((a, a)), np.max([a, 1.0]), np.median([a, 1, 3]), np.dot([a, 1.0], [a, 2.0]),
+        np.sum([[a, a], [a, 1]]), len(f"{a}"), len(str(a)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("x", [[200, 3], [1.5, np.nan, -0.25], [True, False]], ids=str)
+def test_lists_and_texts_of_an_item(x):
+    """NumPy would sum objects, in the dtype of the first, and find no NaN among them; a text was one for all items."""
+    x = np.array(x, np.uint8 if x[0] == 200 else None)
+    got = up.scan(x, lambda _, new: new, finish=_of_lists, engine="numpy")
+    for part, want in zip(got, zip(*map(_of_lists, x)), strict=True):
+        np.testing.assert_array_equal(part, want)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("draws", [lambda a: a + np.random.random(), lambda a: a + random.random()])  # noqa: NPY002
 def test_a_function_draws_no_random_number(engine, draws):

@@ -1,4 +1,4 @@
-"""`.upsweep` on pandas' Series, DataFrames and groups: `import upsweep.pandas` once, and the index stays.
+"""`.upsweep` on pandas' Series, DataFrames, groups and spans of time: `import upsweep.pandas` once, and the index stays.
 
 >>> import pandas as pd, upsweep.pandas
 >>> table = pd.DataFrame({"shop": ["a", "b", "a"], "sold": [1, 2, 3]}, index=["mon", "tue", "wed"])
@@ -6,6 +6,8 @@
 {'mon': 1, 'tue': 2, 'wed': 3}
 >>> table.groupby("shop")["sold"].upsweep.cumulative_sum().to_dict()
 {'mon': 1, 'tue': 2, 'wed': 4}
+>>> pd.Series([1, 2, 3], pd.date_range("2026-01-01", periods=3, freq="12h")).resample("D").upsweep.cumulative_sum().tolist()
+[1, 3, 3]
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas.api.extensions import ExtensionArray, register_dataframe_accessor, register_series_accessor
-from pandas.api.typing import DataFrameGroupBy, SeriesGroupBy
+from pandas.api.typing import DataFrameGroupBy, Resampler, SeriesGroupBy
 
 import upsweep as up
 from upsweep.accessors import methods, of_groups
@@ -103,5 +105,18 @@ def _alone(made: Any) -> Any:
 
 _GROUPS: tuple[Any, ...] = (SeriesGroupBy, DataFrameGroupBy)
 for _groups in _GROUPS:
-    # pandas has `register_` functions for all but groups.
+    # pandas has `register_` functions for neither groups nor spans of time.
     _groups.upsweep = property(GroupAccessor)
+
+
+def _of_resampled(resampled: Any) -> GroupAccessor:
+    """Scans of each span of time: those of the groups that `pd.Grouper` makes of the same spans."""
+    if vars(resampled).get("_groupby") is not None:
+        raise ValueError(
+            "groups that are resampled: pass both to groupby, x.groupby(['shop', pd.Grouper(freq='D')])"
+        )
+    return GroupAccessor(resampled.obj.groupby(resampled._timegrouper))
+
+
+_Resampler: Any = Resampler
+_Resampler.upsweep = property(_of_resampled)

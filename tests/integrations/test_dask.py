@@ -54,6 +54,51 @@ def test_dtypes_promote_as_numpys_do():
     )
 
 
+WEIGHTS, DONE = da.full(6, 0.5, chunks=4), da.zeros(6, dtype=bool, chunks=4)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: ud.scan(x),
+        lambda x: ud.cummax(x, reverse=True),
+        lambda x: ud.scan(x, reverse=True, segments=up.segments.ends(DONE)),
+        lambda x: ud.ema(x, WEIGHTS),
+        lambda x: ud.ema(x, 0.5, segments=up.segments.flags(DONE)),
+        lambda x: ud.discounted_sum(x, WEIGHTS, DONE),
+        lambda x: ud.discounted_sum(x, 0.5, DONE, initial=3.0),
+    ],
+)
+def test_results_have_the_chunks_of_the_input(call):
+    # As of a selection: some chunks have no items left. Of such an array Dask's own x[::-1] is empty.
+    x = da.arange(6, dtype=float, chunks=((2, 0, 2, 0, 2),))
+    assert call(x).chunks == x.chunks
+    np.testing.assert_array_equal(call(x).compute(), call(x.rechunk(-1)).compute())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: up.scan(x, initial=2.0, exclusive=True, segments=up.segments.keys(np.array([3]))),
+        lambda x: up.ema(x, halflife=1.0, times=np.array([3.0])),
+        lambda x: up.reduce(x, segments=up.segments.lengths([0, 1, 0])),
+    ],
+)
+def test_one_item_beside_chunks_that_have_none(call):
+    x = np.array([5.0])
+    np.testing.assert_array_equal(call(da.from_array(x, chunks=((0, 1, 0, 0),))).compute(), call(x))
+
+
+def test_no_items():
+    x, start = np.empty((0, 3)), np.arange(3.0)
+    lazy = da.from_array(x)
+    np.testing.assert_array_equal(ud.reduce(lazy, axis=0, initial=da.from_array(start)).compute(), start)
+    keys = up.segments.keys(da.zeros(0, chunks=1))
+    assert ud.scan(lazy, axis=0, segments=keys).compute().shape == (0, 3)
+    with pytest.raises(up.SegmentError, match="cover 0 to 2"):
+        ud.scan(lazy, axis=0, segments=up.segments.lengths([2]))
+
+
 def test_results_have_this_machines_order_of_bytes():
     x = np.random.default_rng(0).standard_normal(40).astype(">f8")
     chunks = da.from_array(x, chunks=7)

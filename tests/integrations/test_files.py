@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import subprocess
 import sys
@@ -277,3 +278,57 @@ def test_large_whole_numbers_become_the_nearest_floats(tmp_path):
     parquet.write_table(pa.table({"v": x}), tmp_path / "t.parquet")
     up.scan_file(tmp_path / "t.parquet", tmp_path / "y.npy", columns=["v"], dtype="f8")
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), up.scan(x, dtype="f8"), strict=True)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u4", "u8", "i2"])
+@pytest.mark.parametrize("chunk", [1 << 24, 16])
+def test_lengths_of_any_integers(tmp_path, monkeypatch, dtype, chunk):
+    monkeypatch.setattr(files, "CHUNK_BYTES", chunk)
+    x, told = np.arange(6), up.segments.lengths(np.array([2, 0, 4], dtype))
+    np.save(tmp_path / "x.npy", x)
+    made = np.load(up.scan_file(tmp_path / "x.npy", tmp_path / "y.npy", segments=told))
+    np.testing.assert_array_equal(made, up.scan(x, segments=told))
+
+
+@pytest.mark.parametrize("segments", [up.segments.flags, up.segments.ends])
+@pytest.mark.parametrize("marks", [np.array(["0"] * 6), np.array([0, 0.5, 0, 0, 0, 0])], ids=str)
+def test_flags_of_a_file_are_refused_as_those_in_memory_are(tmp_path, segments, marks):
+    """Texts were all true."""
+    np.save(tmp_path / "x.npy", np.arange(6))
+    with pytest.raises(up.SegmentError, match="booleans or integers"):
+        up.scan_file(tmp_path / "x.npy", tmp_path / "y.npy", segments=segments(marks))
+
+
+@pytest.mark.parametrize("segments", [up.segments.flags, up.segments.ends, up.segments.keys])
+def test_a_table_without_rows_has_segments(tmp_path, segments):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "t.csv").write_text("v,s\n")
+    up.scan_file(tmp_path / "t.csv", tmp_path / "y.csv", columns=["v"], segments=segments("s"))
+    assert (tmp_path / "y.csv").read_text() == '"v","s"\n'
+
+
+def test_a_csv_has_no_cell_for_lists(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"v": [1, 2], "w": [[1], [2, 3]]}), tmp_path / "t.parquet")
+    with pytest.raises(files.FileError, match=r"no room for 'w' \(list<.*keep="):
+        up.scan_file(tmp_path / "t.parquet", tmp_path / "y.csv", columns=["v"])
+
+
+def test_a_run_whose_disk_was_full_goes_on(tmp_path, monkeypatch):
+    """What was done is kept where the error says that there is no space left, as NumPy's tofile did not."""
+    pytest.importorskip("pyarrow")
+    resource = pytest.importorskip("resource")
+    (tmp_path / "t.csv").write_text("\n".join(["v", *(f"{i}" for i in range(9000))]))
+    monkeypatch.setattr(errno, "ENOSPC", errno.EFBIG)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            up.scan_file(tmp_path / "t.csv", tmp_path / "y.npy", columns=["v"])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (tmp_path / "y.npy.part" / "job.json").exists()
+    up.scan_file(tmp_path / "t.csv", tmp_path / "y.npy", columns=["v"])
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), np.cumsum(np.arange(9000)))

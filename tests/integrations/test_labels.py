@@ -280,6 +280,24 @@ def test_xarray_keeps_dimensions_coordinates_and_chunks():
         up.scan(chunked, axis=0)
 
 
+@pytest.mark.parametrize("how", [{}, {"closed": "right", "label": "right"}, {"offset": "3h"}], ids=str)
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_spans_of_time_in_pandas(how, shuffled):
+    pd, _ = pytest.importorskip("pandas"), pytest.importorskip("upsweep.pandas")
+    times = pd.date_range("2026-01-01", periods=20, freq="5h")
+    table = pd.DataFrame({"v": np.arange(20), "w": np.arange(20) * 0.5}, times)
+    table = table.sample(frac=1, random_state=0) if shuffled else table
+    for x in (table, table["v"]):
+        spans = x.resample("D", **how)
+        pd.testing.assert_frame_equal(
+            *(pd.DataFrame(y) for y in (spans.upsweep.cumulative_sum(), spans.transform("cumsum")))
+        )
+    named = table.rename_axis("t").reset_index().resample("D", on="t", **how)
+    pd.testing.assert_frame_equal(named.upsweep.scan("max"), named.transform("cummax"))
+    with pytest.raises(ValueError, match=r"pass both to groupby"):
+        _ = table.groupby("w").resample("D").upsweep
+
+
 def test_groups_of_pandas_are_episodes():
     pd, _ = pytest.importorskip("pandas"), pytest.importorskip("upsweep.pandas")
     rewards, rng = np.random.default_rng(0).random(40), np.random.default_rng(1)

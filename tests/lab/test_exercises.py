@@ -166,6 +166,30 @@ WRONG = {
         "races",
         "WAW on y.*\\n.*\\n.*items that are not kept",
     ),
+    "the bit at the wrong end": (
+        19,
+        [*SOLUTIONS[19], ("x[t - 1] >> bit", "x[t - 1] << bit")],
+        "values",
+        "a zero goes to the number of zeros before it",
+    ),
+    "a question that nobody asked": (
+        20,
+        [*SOLUTIONS[20], ("if i < n:", "if i <= n:")],
+        "races",
+        "highs.*\\n.*threads with i >= n",
+    ),
+    "a box that nobody asked for": (
+        22,
+        [*SOLUTIONS[22], ("if i < n:", "if i <= n:")],
+        "races",
+        "bottoms.*\\n.*threads with i >= n",
+    ),
+    "the sum of a block that lacks one item": (
+        11,
+        [SUMS, CARRIED, ("if i < n and (t ==", "if i <= n and (t ==")],
+        "races",
+        "WAW on sums",
+    ),
     "before the first bin": (
         20,
         [("- prefixes[lows[i]]", "- prefixes[lows[i] - 1]")],
@@ -434,6 +458,8 @@ def test_a_wrong_prediction_is_answered(number, tmp_path):
 HIDDEN = {
     "sixteen for the block": (
         1, [*BLANKS, ("stride < cuda.blockDim.x", "stride < 16")], "n = 70: wrong value: y\\[16\\] holds x1..x16"),
+    "a shifted load of everybody": (
+        5, [*STALE, ("    if i < n:\n        if t > 0:", "    if True:\n        if t > 0:")], "n = 70: out of bounds"),
     "one block's i": (1, [*BLANKS, ("cuda.blockIdx.x * cuda.blockDim.x + t", "t")], "n = 70: .*never written|n = 70: .*race"),
     "a warp's barrier for the block's": (1, [*BLANKS, ("cuda.syncthreads()", "cuda.syncwarp()")], "n = 70: race"),
     "the same in exercise 3": (3, [*BETWEEN, ("cuda.syncthreads()", "cuda.syncwarp()")], "n = 70: race"),

@@ -130,6 +130,8 @@ REFUSED = [
     ("y[t] = [v for v in x]", "a list comprehension"),
     ("y[0:2] = x[0]", "not a slice"),
     ("t = cuda.threadIdx.y", "one dimension"),
+    ("t = cuda.grid(0)", r"a launch has one dimension here: cuda.grid\(1\)"),
+    ("t = cuda.gridsize(2)", r"a launch has one dimension here: cuda.gridsize\(1\)"),
     ("print(f'{t}')", "an f-string"),
     ("with x: pass", "cannot use with"),
     ("import math", "cannot use import"),

@@ -19,8 +19,9 @@ from dask.base import compute, tokenize
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from upsweep import api, shards, tree
-from upsweep.arguments import ShapeError, dtypes_of
+from upsweep.arguments import dtypes_of
 from upsweep.components import bare, tupled
+from upsweep.dask.chunks import check_sizes, filled, gaps, known, native
 from upsweep.engine import choose, grouping
 from upsweep.host import heads
 from upsweep.operator import SEEDED, identity_of, segmented
@@ -36,24 +37,33 @@ def scanned(
     dtype: Any = None, segments: Segments | None = None, keep: tuple[int, ...] | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """The components of a scan, or those of them that `keep` names, each a Dask array."""
-    xs, op, told = tuple(map(_native, xs)), as_operator(op), checked(segments)
+    xs, op, told = tuple(map(native, xs)), as_operator(op), checked(segments)
+    first, xs = xs[0], tuple(map(filled, xs))
     planned = tuple(x.dtype for x in xs), tuple(x.shape for x in xs)
     plan, dtypes = plan_of(
         op, *planned, axis, exclusive, reverse, initial is not None, dtypes_of(dtype), told is not None
     )
     starts = starts_of(compute(initial)[0], dtypes, plan.row_shape)
     keep = tuple(range(len(xs))) if keep is None else keep
+    if 0 in plan.shape:
+        return _of_nothing(op, plan, xs, starts, dtypes, told, keep)
     if told is None:
-        return _scanned(op, xs, plan.axis, exclusive, reverse, starts, dtypes, keep)
-    if told.spelling == "groups":
-        return _grouped(op, plan, xs, starts, dtypes, in_memory(told).values, keep)
-    return _segmented(plan, xs, starts, dtypes, told, keep)
+        ys = _scanned(op, xs, plan.axis, exclusive, reverse, starts, dtypes, keep)
+    elif told.spelling == "groups":
+        ys = _grouped(op, plan, xs, starts, dtypes, in_memory(told).values, keep)
+    else:
+        ys = _segmented(plan, xs, starts, dtypes, told, keep)
+    return tuple(y.rechunk(gaps(first)) for y in ys)
 
 
-def _native(x: Any) -> Any:
-    """A Dask array, in this machine's order of bytes."""
-    x = da.asarray(x)
-    return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
+def _of_nothing(
+    op: Any, plan: Any, xs: tuple[Any, ...], starts: Any, dtypes: tuple[np.dtype, ...], told: Segments | None,
+    keep: tuple[int, ...],
+) -> tuple[Any, ...]:  # fmt: skip
+    """The scan of arrays without items, which Dask does not cut into other chunks."""
+    none = [np.empty(x.shape, x.dtype) for x in xs]
+    made = _scan_whole(op, told and in_memory(told), starts, _how(plan, dtypes), keep, *none)
+    return tuple([da.from_array(y, chunks=xs[0].chunks) for y in tupled(made)])
 
 
 def _scanned(
@@ -100,20 +110,20 @@ def _grouped(
 ) -> tuple[Any, ...]:  # fmt: skip
     """The scan of groups in any order: of whole rows, so that chunks divide the other axes alone."""
     axis, chunks = plan.axis, xs[0].chunks
-    _check_sizes(chunks[axis])
+    check_sizes(chunks[axis])
     codes, _ = grouping(choose(())).codes_of(keys, plan.n)
     whole = {d: -1 if d == axis else "auto" for d in range(len(plan.shape))}
     first = xs[0].rechunk(whole) if len(chunks[axis]) > 1 else xs[0]
     rows = (first, *[x.rechunk(first.chunks) for x in xs[1:]])
-    how = {"axis": axis, "exclusive": plan.exclusive, "reverse": plan.reverse, "dtype": dtypes}
+    how = _how(plan, dtypes)
     token = tokenize(op.key, [x.name for x in rows], how, starts, codes, keep)
     held = f"upsweep-groups-{token}"
-    tasks: dict[Any, Any] = {held: DataNode(held, codes)}
+    tasks: dict[Any, Any] = {held: DataNode(held, groups(codes))}
     for place in product(*map(range, first.numblocks)):
         begun = _starts_of(starts, first.chunks, axis, place[:axis] + place[axis + 1 :])
         own = [TaskRef((x.name, *place)) for x in rows]
         key = (f"upsweep-scan-{token}", *place)
-        tasks[key] = Task(key, _scan_groups, op, TaskRef(held), begun, how, keep, *own)
+        tasks[key] = Task(key, _scan_whole, op, TaskRef(held), begun, how, keep, *own)
     return tuple(y.rechunk(chunks) for y in _collected(tasks, token, rows, [dtypes[c] for c in keep]))
 
 
@@ -163,7 +173,7 @@ def _graph(
 ) -> tuple[Any, ...]:  # fmt: skip
     chunks = arrays[0].chunks
     sizes = chunks[axis]
-    _check_sizes(sizes)
+    check_sizes(sizes)
     token = tokenize(op.key, [x.name for x in arrays], axis, exclusive, starts, dtypes, keep)
     tasks: dict[Any, Any] = {}
     for row in product(*(range(len(c)) for d, c in enumerate(chunks) if d != axis)):
@@ -191,21 +201,6 @@ def _collected(
     if len(made) == 1:
         return (da.Array(graph, name, chunks, dtype=made[0]),)  # type: ignore[call-arg]
     return tuple(_component(graph, name, c, chunks, dtype) for c, dtype in enumerate(made))
-
-
-def known(x: Any) -> Any:
-    """A Dask array whose chunks all have known sizes."""
-    for sizes in x.chunks:
-        _check_sizes(sizes)
-    return x
-
-
-def _check_sizes(sizes: tuple[Any, ...]) -> None:
-    if any(np.isnan(n) for n in sizes):
-        raise ShapeError(
-            "the sizes of chunks are unknown: call x.compute_chunk_sizes() first, or take "
-            "table.to_dask_array(lengths=True)"
-        )
 
 
 def _component(graph: Any, name: str, c: int, chunks: Any, dtype: np.dtype) -> Any:
@@ -276,9 +271,19 @@ def _scan(
     return bare(ys)
 
 
-def _scan_groups(
-    op: Any, codes: np.ndarray, starts: Any, how: dict[str, Any], keep: tuple[int, ...], *xs: np.ndarray
+def _how(plan: Any, dtypes: tuple[np.dtype, ...]) -> dict[str, Any]:
+    return {"axis": plan.axis, "exclusive": plan.exclusive, "reverse": plan.reverse, "dtype": dtypes}
+
+
+def _scan_whole(
+    op: Any,
+    segments: Segments | None,
+    starts: Any,
+    how: dict[str, Any],
+    keep: tuple[int, ...],
+    *xs: np.ndarray,
 ) -> Any:
+    """The scan of whole rows in memory."""
     initial: Any = bare(starts) if starts else None
-    made = tupled(api.scan(bare(xs), op, initial=initial, segments=groups(codes), **how))
+    made = tupled(api.scan(bare(xs), op, initial=initial, segments=segments, **how))
     return bare([made[c] for c in keep])

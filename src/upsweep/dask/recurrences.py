@@ -9,7 +9,8 @@ import numpy as np
 from dask.base import compute
 
 from upsweep.arguments import ShapeError, axis_of, half_lives, held, time_dtype, timed, weighted
-from upsweep.dask.graphs import heads_of, known, scanned
+from upsweep.dask.chunks import filled, known
+from upsweep.dask.graphs import heads_of, scanned
 from upsweep.dask.scans import scan
 from upsweep.dtypes import accumulator, fits
 from upsweep.engine import DTypeError
@@ -61,7 +62,7 @@ def ema(
     """
     weighted(alpha, halflife, times, initial)
     x = _floating(known(da.asarray(x)))
-    dim, dtype = axis_of(axis, x.shape), x.dtype
+    dim, dtype, chunks, x = axis_of(axis, x.shape), x.dtype, x.chunks, filled(x)
     if halflife is not None:
         halves = half_lives(da, _steps(times, x, dim, segments), halflife)
         alpha = 1 - da.exp2(-da.where(halves < 0, np.nan, halves))
@@ -72,7 +73,8 @@ def ema(
         first = _is_item(0, x, dim)
         told = checked(segments)
         b = da.where(first if told is None else first | heads_of(told, x, dim), x, b)
-    y = linear_recurrence(1 - alpha, b, initial=initial, axis=dim, segments=segments)
+    # Weights and segments may have chunks of their own.
+    y = linear_recurrence(1 - alpha, b.rechunk(chunks), initial=initial, axis=dim, segments=segments)
     return y.astype(dtype)
 
 
@@ -86,7 +88,7 @@ def discounted_sum(
     [1.5, 1.0, 1.5, 1.0]
     """
     r = _floating(known(da.asarray(rewards)))
-    dim, dtype = axis_of(axis, r.shape), r.dtype
+    dim, dtype, chunks, r = axis_of(axis, r.shape), r.dtype, r.chunks, filled(r)
     weight, r = _weight(gamma, r), r.astype(accumulator(dtype))
     done = None if dones is None else _flags(dones, r, dim)
     if done is not None and initial is not None and r.shape[dim]:
@@ -96,6 +98,8 @@ def discounted_sum(
         last, over = _is_item(r.shape[dim] - 1, r, dim), done if done.ndim == r.ndim else _along(done, r, dim)
         r, initial = da.where(last, r + weight * da.where(over, r.dtype.type(0), after), r), None
     told = None if done is None else ends(done)
+    # Weights and flags may have chunks of their own.
+    r = r.rechunk(chunks)
     return linear_recurrence(weight, r, initial=initial, axis=dim, reverse=True, segments=told).astype(dtype)
 
 

@@ -6,11 +6,13 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
+from dask.base import compute
 
 from upsweep.api import Op
 from upsweep.arguments import alone, axis_of, summed_dtype
 from upsweep.components import tupled
-from upsweep.dask.graphs import in_memory, known, scanned
+from upsweep.dask.chunks import filled, known
+from upsweep.dask.graphs import in_memory, scanned
 from upsweep.engine import choose
 from upsweep.operators import ops
 from upsweep.reductions import places_of
@@ -78,8 +80,13 @@ def reduce(
     >>> ud.reduce(da.arange(6, chunks=4), segments=up.segments.lengths([2, 4])).compute().tolist()
     [1, 14]
     """
-    given = tuple(map(da.asarray, tupled(xs)))
-    how: dict[str, Any] = {"reverse": reverse, "initial": initial, "dtype": dtype, "segments": segments}
+    given = tuple([filled(da.asarray(x)) for x in tupled(xs)])
+    how: dict[str, Any] = {
+        "reverse": reverse,
+        "initial": compute(initial)[0],
+        "dtype": dtype,
+        "segments": segments,
+    }
     ys = scanned(op, given, axis, **how)
     dim, told = axis_of(axis, ys[0].shape), checked(segments)
     n = ys[0].shape[dim]

@@ -115,7 +115,7 @@ def scan_file(
 
                 groups.scan_array(files, x, result, call, folder, CHUNK_BYTES, report)
             else:
-                _scan(files, x, result, call, Heads.of(call.segments, None), folder, report)
+                _scan(files, x, result, call, None, folder, report)
         files.close()
         made = packed.packed(result, target)
         if target.is_file():
@@ -142,10 +142,10 @@ def _scan_table(
     if to_table and not call.reverse and (columns.key or call.segments is None):
         passes.scan(table, columns, call, result, folder, report)
         return
-    paths, keys = tables.read(table, columns, folder, report)
+    paths, heads = tables.read(table, columns, folder, report)
     x = arrays.columns(files, columns.names, paths, columns.dtypes)
     made = folder / "made.npy" if to_table else result
-    _scan(files, x, made, call, Heads.of(call.segments, keys), folder, report)
+    _scan(files, x, made, call, heads, folder, report)
     if to_table:
         y = np.load(made, mmap_mode="r" if x.shape[0] else None)
         parts = [y[name] for name in y.dtype.names] if y.dtype.names else [y]
@@ -155,9 +155,9 @@ def _scan_table(
 
 
 def _scan(
-    files: ExitStack, x: arrays.Source, result: Path, call: Call, heads: Heads | None, folder: Path, report: Progress
+    files: ExitStack, x: arrays.Source, result: Path, call: Call, column: np.ndarray | None, folder: Path, report: Progress
 ) -> None:  # fmt: skip
-    """Scan an array into `result`."""
+    """Scan an array into `result`; `column` has the flags that a table's column has become."""
     axis = axis_of(call.axis, x.shape)
     parts = call.parts(len(x.dtypes))
     # A file in Fortran order holds the transpose.
@@ -167,8 +167,7 @@ def _scan(
     nothing = tuple(np.empty([n if d != axis else 0 for d, n in enumerate(x.layout)], dt) for dt in x.dtypes)
     parts, dtypes = planned(parts, nothing, axis)
     names = call.named(x.names, len(dtypes))
-    if heads is not None:
-        heads.check(x.layout[axis])
+    heads = Heads.of(call.segments, column, x.layout[axis])
     state = load_state(folder)
     if state is None:
         arrays.create(result, x, names, tuple(dtypes))

@@ -13,7 +13,7 @@ from upsweep.files import arrays
 from upsweep.files.blocks import Table, ahead
 from upsweep.files.keys import Keys, ManyWords, integers, parts_of
 from upsweep.files.tables import Columns, Report, numbers_of
-from upsweep.files.work import cut, load, store
+from upsweep.files.work import append, cut, load, store
 from upsweep.segments import SegmentError, Segments
 
 PART_BYTES = 1 << 25
@@ -219,8 +219,7 @@ def _store(batch: Any, values: int, bits: int, path: Path, parts: Path) -> list[
     with pa.ipc.new_file(str(path), batch.schema) as file:
         for stop, count in zip(np.cumsum(counts).tolist(), counts.tolist()):
             file.write_batch(ordered.slice(stop - count, count))
-    with parts.open("ab") as file:
-        of_row.tofile(file)
+    append(parts, of_row)
     return counts.tolist()
 
 

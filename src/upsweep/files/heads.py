@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from upsweep.files.arrays import ARRAYS, FileError, along_axis
-from upsweep.segments import SegmentError, Segments, flags
+from upsweep.host import offsets
+from upsweep.segments import EACH, Segments, check_form, flags
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,8 @@ class Heads:
     values: np.ndarray
 
     @classmethod
-    def of(cls, segments: Segments | None, column: np.ndarray | None) -> Heads | None:
-        """Segments as a user names them: an array, a file of one, or the flags that a table's column has become."""
+    def of(cls, segments: Segments | None, column: np.ndarray | None, n: int) -> Heads | None:
+        """Segments of n items as a user names them: an array, a file of one, or the flags that a table's column has become."""
         if segments is None:
             return None
         if column is not None:
@@ -30,26 +31,14 @@ class Heads:
             if columns_of(segments):
                 raise FileError(f"an array has no column {values}: pass a .npy or .zarr file or an array")
             values = along_axis(values)
-        values = np.asarray(values)
-        if segments.spelling == "lengths":
-            return cls("offsets", np.append(0, np.cumsum(values)))
-        return cls(segments.spelling, values)
+        told = Segments(segments.spelling, np.asarray(values))
+        if told.spelling in EACH:
+            check_form(told.spelling, told.values, (n,), n)
+            return cls(told.spelling, told.values)
+        return cls("offsets", offsets(told, (n,), 0))
 
     def whole(self) -> Segments:
         return Segments(self.spelling, self.values)
-
-    def check(self, n: int) -> None:
-        """Raise the errors that `upsweep.scan` would raise."""
-        values = self.values
-        if values.ndim != 1:
-            raise SegmentError(
-                f"segments of a file are 1-D along the axis; these {self.spelling} have shape {values.shape}"
-            )
-        if self.spelling != "offsets":
-            if values.size != n:
-                raise SegmentError(f"there are {values.size} {self.spelling} for {n} items")
-        elif not values.size or values[0] != 0 or values[-1] != n or np.any(values[1:] < values[:-1]):
-            raise SegmentError(f"offsets must rise from 0 to {n}, the length of the axis")
 
     def between(self, start: int, stop: int, turned: int) -> Segments:
         """Flags of the items `[start, stop)` in the order of the walk: from the end where `turned` is the axis' length."""

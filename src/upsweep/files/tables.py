@@ -12,7 +12,7 @@ from upsweep.files.arrays import FileError, chosen
 from upsweep.files.blocks import Table, ahead
 from upsweep.files.call import Call
 from upsweep.files.heads import columns_of
-from upsweep.files.work import cut, load, store
+from upsweep.files.work import append, cut, load, store
 from upsweep.segments import EACH
 
 Report = Callable[[str, int, int], None]
@@ -145,8 +145,7 @@ def read(
         values, flags = columns.of(block)
         parts = values if flags is None else [*values, flags]
         for part, path in zip(parts, [*paths, *heads]):
-            with open(path, "ab") as file:
-                part.tofile(file)
+            append(path, part)
         progress = {"rows": progress["rows"] + block.num_rows, "done": done, **columns.known()}
         store(folder, "read", progress)
     report("reading", table.total, table.total)
@@ -227,7 +226,9 @@ def _flags(spelling: str, name: str, column: Any, last: str | None) -> tuple[np.
     import pyarrow as pa
 
     if spelling != "keys":
-        if column.null_count or not (pa.types.is_boolean(column.type) or pa.types.is_integer(column.type)):
+        whole = pa.types.is_boolean(column.type) or pa.types.is_integer(column.type)
+        # A .csv without rows does not say what its columns hold.
+        if column.null_count or not (whole or not len(column)):
             raise FileError(
                 f"{spelling} must be booleans or integers, none missing; column {name!r} holds {column.type}"
             )

@@ -88,6 +88,12 @@ def cut(files: list[tuple[Path, np.dtype]], items: int) -> None:
             file.truncate(items * dtype.itemsize)
 
 
+def append(path: Path, items: np.ndarray) -> None:
+    """Add items to a plain file. Of a full disk NumPy's own `tofile` tells no error number."""
+    with open(path, "ab") as file:
+        file.write(np.ascontiguousarray(items).view(np.uint8).data)
+
+
 def load_state(folder: Path) -> tuple[Any, list[Any]] | None:
     """The work that is done, a value of JSON, and the carries behind it; None where nothing was stored."""
     path = folder / "done.npz"

@@ -10,6 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from upsweep.files.arrays import FileError
+
 GROUP_ROWS = 1 << 18
 """The least rows of a row group, but for the last one before a mark."""
 LINES = 1 << 14
@@ -52,14 +54,9 @@ def _synced(file: Any) -> int:
 
 class _Csv:
     def __init__(self, path: Path, schema: Any, mark: int | None) -> None:
-        import pyarrow as pa
-        from pyarrow.csv import write_csv
-
+        header = b"" if mark else _header(schema)
         self._file = _cut(path, mark or 0)
-        if not mark:
-            # Schema.empty_table would import pandas.
-            nothing = [pa.nulls(0, made) for made in schema.types]
-            write_csv(pa.RecordBatch.from_arrays(nothing, schema=schema), self._file)
+        self._file.write(header)
 
     def put(self, block: Any) -> None:
         """Text without quotes as it stood, where no cell needs them."""
@@ -83,6 +80,26 @@ class _Csv:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _header(schema: Any) -> bytes:
+    """The line of names of a .csv; a FileError where it cannot hold some column."""
+    import pyarrow as pa
+    from pyarrow.csv import write_csv
+
+    made = io.BytesIO()
+    # Schema.empty_table would import pandas.
+    nothing = [pa.nulls(0, kind) for kind in schema.types]
+    try:
+        write_csv(pa.RecordBatch.from_arrays(nothing, schema=schema), made)
+    except pa.ArrowInvalid:
+        held = ", ".join(
+            [f"{field.name!r} ({field.type})" for field in schema if pa.types.is_nested(field.type)]
+        )
+        raise FileError(
+            f"a cell of a .csv has no room for {held}: keep= (--keep) names the columns to keep, and a .parquet holds all"
+        ) from None
+    return made.getvalue()
 
 
 class _Parquet:

@@ -21,6 +21,7 @@ ATOMICS = ("add", "sub", "max", "min", "exch", "cas", "and_", "or_", "xor")
 ALL_LANES = 0xFFFFFFFF
 INT32 = 1 << 31
 FENCES = ("cuda.threadfence", "cuda.threadfence_block", "cuda.threadfence_system")
+PLACES = {"grid": "_b * _block + _t", "gridsize": "_grid * _block"}
 CALLED = (
     "cuda.syncthreads", "cuda.syncwarp", "cuda.grid", "cuda.gridsize", "cuda.shared.array", "cuda.local.array", "cuda.popc",
     *FENCES, *(f"cuda.{name}" for name in SHUFFLES), *(f"cuda.atomic.{name}" for name in ATOMICS),
@@ -196,10 +197,10 @@ class Expressions(ast.NodeTransformer):
             )
         if name in FENCES:
             return hook("_fence", self.site("fence", node, name))
-        if kind == "grid":
-            return ast.parse("_b * _block + _t", mode="eval").body
-        if kind == "gridsize":
-            return ast.parse("_grid * _block", mode="eval").body
+        if kind in PLACES:
+            if [ast.unparse(a) for a in node.args] != ["1"]:
+                raise self.refuse(node, f"a launch has one dimension here: cuda.{kind}(1)")
+            return ast.parse(PLACES[kind], mode="eval").body
         if kind == "syncwarp":
             return self.exchange(
                 node, "warp barrier", self.arguments(node, 0, 1) or [ast.Constant(ALL_LANES)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -155,7 +155,7 @@ def _of_numpy(fn: Any) -> Callable[..., Any]:
 
     def call(*args: Any) -> Any:
         if not any(isinstance(x, Value) for x in args):
-            return fn(*args)
+            return fn(*args) if fn is np.array or not _values(args) else _of_each(fn, args)
         if isinstance(fn, np.ufunc) and fn.nout == 1 and len(args) == fn.nin:
             return Value(applied(fn, *args, fn=each).data)
         given = [x.array if isinstance(x, _Table) else x for x in args]
@@ -183,18 +183,35 @@ _BESIDE_TABLES = {np.digitize: 0, np.interp: 0, np.isin: 0, np.polyval: 1, np.se
 
 
 def _of_each(fn: Callable[..., Any], args: Sequence[Any]) -> Value:
-    """A function of one item after the other: `np.max` of an array is the largest item of all."""
-    values = [x for x in args if isinstance(x, Value)]
+    """A function of one item after the other: `np.max` of an array is the largest item of all. Of a list of Values NumPy makes an
+    array of objects, whose sum has another dtype and whose largest is another one beside NaN."""
+    values = _values(args)
     columns = np.broadcast_arrays(*[x.data for x in values])
     items = [c.ravel().tolist() if x.pythons else c.ravel() for x, c in zip(values, columns)]
     made = []
     for own in zip(*items):
         given = iter(own)
-        made.append(fn(*[next(given) if isinstance(x, Value) else x for x in args]))
+        made.append(fn(*[_with_items(x, given) for x in args]))
     results = np.asarray(made)
     if results.ndim != 1:
         raise TypeError(f"np.{fn.__name__} gives no number here")
     return Value(results.reshape(columns[0].shape))
+
+
+def _values(args: Any) -> list[Value]:
+    """The Values among operands, and in their lists."""
+    inside = [[x] if isinstance(x, Value) else _values(x) for x in args if isinstance(x, (Value, *_LISTS))]
+    return [x for xs in inside for x in xs]
+
+
+def _with_items(x: Any, items: Iterator[Any]) -> Any:
+    """An operand in which the next of the items stand for Values."""
+    if isinstance(x, _LISTS):
+        return [_with_items(y, items) for y in x]
+    return next(items) if isinstance(x, Value) else x
+
+
+_LISTS = (list, tuple)
 
 
 def _by_item(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -229,11 +246,9 @@ def _floats(kinds: Iterable[Any]) -> bool:
 
 
 def _int(x: Any = 0) -> Any:
-    return (
-        _number(x, np.dtype(np.uint64 if x.dtype == np.uint64 else np.int64))
-        if isinstance(x, Value)
-        else int(x)
-    )
+    if not isinstance(x, Value):
+        return int(x)
+    return _number(x, np.dtype(np.uint64 if x.dtype == np.uint64 else np.int64))
 
 
 def _float(x: Any = 0.0) -> Any:

@@ -105,6 +105,18 @@ class Value:
     def view(self, dtype: Any) -> Value:
         return Value(self.data.view(getattr(dtype, "dtype", dtype)))
 
+    def __repr__(self) -> str:
+        return repr(self._known(self._plain))
+
+    def __str__(self) -> str:
+        return str(self._known(self._plain))
+
+    def __format__(self, spec: str) -> str:
+        return format(self._known(self._plain), spec)
+
+    def _plain(self, item: np.generic) -> Any:
+        return item.item() if self.pythons else item
+
     def __bool__(self) -> bool:
         told = ANSWER.get()
         return self._one(self.data != 0) if told is None else told(self.data)

@@ -186,13 +186,18 @@ def compaction(n: int, block: int, warp: int) -> Setup:
     return Setup((launch,), {"flags": flags, "y": sum(flags)}, n)
 
 
+def bit(n: int) -> int:
+    """The bit by which n items are split: runs of several sizes show several."""
+    return 2 * (n % 2)
+
+
 def radix_split(n: int, block: int, warp: int) -> Setup:
-    launch = Launch(applications.radix_split, 1, n, ("x", "y", 0, n), {"BLOCK": n})
+    launch = Launch(applications.radix_split, 1, n, ("x", "y", bit(n), n), {"BLOCK": n})
     return Setup((launch,), {"y": n}, n)
 
 
 def split_answer(x: Sequence[Any]) -> list[Any]:
-    return sorted(x, key=lambda v: v & 1)
+    return sorted(x, key=lambda v: (v >> bit(len(x))) & 1)
 
 
 BINS = 8
@@ -220,7 +225,8 @@ def range_query(n: int, block: int, warp: int) -> Setup:
     made = range_histogram(n, block, warp)
     (count,) = made.launches
     asked = len(QUERIES["lows"])
-    ask = Launch(applications.range_query, 1, asked, ("bins", "lows", "highs", "y", asked))
+    # More threads than questions, as in any launch: those beyond must not write.
+    ask = Launch(applications.range_query, 1, power(asked), ("bins", "lows", "highs", "y", asked))
     launches = (replace(count, args=("x", "bins", n)), ask)
     return Setup(launches, {"bins": BINS, **QUERIES, "y": asked}, n)
 
@@ -271,7 +277,7 @@ def box_sums(n: int, block: int, warp: int) -> Setup:
     made, asked = summed_area(n, block, warp), boxes(n)
     across, down = made.launches
     corners = dict(zip(("tops", "lefts", "bottoms", "rights"), map(list, zip(*asked))))
-    ask = Launch(applications.box_sums, 1, len(asked), ("table", *corners, width(n), "y", len(asked)))
+    ask = Launch(applications.box_sums, 1, power(len(asked)), ("table", *corners, width(n), "y", len(asked)))
     launches = (across, replace(down, args=("rows", "table", *down.args[2:])), ask)
     wide: dict[str, int] = {name: width(n) for name in ("x", "rows", "table")}
     return Setup(launches, {"rows": n, "table": n, **corners, "y": len(asked)}, n, wide)

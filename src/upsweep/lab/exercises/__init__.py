@@ -119,14 +119,14 @@ _ROWS = [
         "operations": "thread 0 lacks nothing, and the last item of a section is finished: both are left out of phase 3",
         "out of bounds": "thread 0 has no section before it: xy[first - 1] is xy[-1]",
         "divergent barrier": "a barrier must be met by all threads: it cannot stand inside `if t > 0`"}, sizes=(32, 27), block=8,
-        hidden=((70, 8), (70, 40), (1000, 64))),
+        hidden=((71, 8), (70, 40), (1000, 64))),
     Exercise(11, "hierarchical", "hierarchical", {
         "out of bounds": "block 0 comes first and adds nothing, scanned[-1] is no word; and threads with i >= n have no item",
         "never written": "every item must be written, and every block that has items must leave its sum",
         "uninitialised": "the last block may not be full: its sum lies in the last item that it has, i == n - 1",
         "wrong value": "each item lacks scanned[blockIdx.x - 1], the sum of all blocks before its own, as the left operand",
         "operations": "block 0 lacks nothing"}, sizes=(16, 13), block=4, functions={0: "scan_sections", 2: "uniform_add"},
-        hidden=((70, 8), (70, 40), (1000, 64))),
+        hidden=((71, 8), (70, 40), (1000, 64))),
     Exercise(12, "domino", "domino-dynamic", {
         "deadlock": "a block waits for one that cannot start before it ends: number the blocks by "
         "cuda.atomic.add(counter, 0, 1), once a block, and let all of its threads know the number",
@@ -136,7 +136,7 @@ _ROWS = [
         "wrong value": "one thread takes the number, and all of the block use it for i and for the flags",
         "uninitialised": "the number must be in shared memory before the others read it: a barrier",
         "out of bounds": "one thread a block takes a number; if all do, the numbers run past the last block"},
-        sizes=(16, 13), block=4, held=(None, 2), hidden=((70, 8), (70, 40), (1000, 64))),
+        sizes=(16, 13), block=4, held=(None, 2), hidden=((71, 8), (70, 40), (1000, 64))),
     Exercise(13, "nine_blanks", "kogge-stone", {
         "wrong value": "after the level with this stride, xy[t] must hold the 2 * stride items that end at i; and blocks scan "
         "their own sections",
@@ -164,7 +164,7 @@ _ROWS = [
         hidden=((70, None), (1000, None))),
     Exercise(20, "range_query", "range-query", {
         "wrong value": "y[B] - y[A - 1] counts bins A to B; y[B] - y[A] leaves bin A out",
-        "out of bounds": "before bin 0 there is nothing: do not read prefixes[-1]"},
+        "out of bounds": "before bin 0 there is nothing: do not read prefixes[-1]; and threads with i >= n have no question"},
         functions={1: "range_query"}, hidden=((70, None), (1000, None))),
     Exercise(21, "summed_area", "summed-area-table", {
         "wrong value": "line b begins at b * lead, and its items lie `step` apart: rows have step 1, columns the width",
@@ -172,7 +172,8 @@ _ROWS = [
         "race": _LEVELS}, functions={0: "summed_area", 1: "summed_area"}, sizes=(16, 12), hidden=((70, None), (1000, None))),
     Exercise(22, "four_reads", "box-sums", {
         "wrong value": "A - B - C + D: what both strips take away is given back once",
-        "out of bounds": "a box at the upper or left edge has nothing above it, or to its left"},
+        "out of bounds": "a box at the upper or left edge has nothing above it, or to its left; and threads with i >= n "
+        "have no box"},
         functions={2: "four_reads"}, spare=6, sizes=(16, 12), hidden=((70, None), (1000, None))),
 ]  # fmt: skip
 
