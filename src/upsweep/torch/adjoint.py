@@ -12,10 +12,8 @@ from upsweep.adjoint import gradient_at_once, gradients_at_once, known_gradients
 from upsweep.arguments import number_of
 from upsweep.recall import never
 from upsweep.torch.neighbours import ahead, along, beside, following, segments_of, starts
-from upsweep.torch.operands import accumulator, readable
+from upsweep.torch.operands import accumulator, readable, single
 from upsweep.torch.ways import Way
-
-_HALF = torch.float16, torch.bfloat16
 
 
 def gradients(
@@ -25,7 +23,8 @@ def gradients(
     """The gradients of a (where it is wanted), of b and of initial, from the gradient of h, or None; all numbers are real.
 
     `s[t] = g[t] + a[t+1] s[t+1]` is the gradient of b, and `s[t] h[t-1]` that of a, summed where a broadcasts: the products are
-    made within the sum. Half precision is computed in float32.
+    made within the sum. Half precision is computed in float32. Where a broadcasts and is of half precision itself, the products
+    are those of the rounded s, as h has been rounded, too.
     """
     g, a, h = readable(g), readable(a), readable(h)
     initial = None if initial is None else readable(initial)
@@ -38,29 +37,21 @@ def gradients(
     if whole:
         da, db = _at_once(g, a, h if wanted else None, initial, heads, flags, dim, reverse, order)
         return da, db, None if initial is None else _of_initial(a, db, initial, flags, dim, reverse)
-    within = wanted and g.dtype in _HALF and a.shape[dim] == 1
-    s = _backwards(g, a, heads, dim, reverse, order, wanted and not within)
-    db = s.to(h.dtype)
+    db = _backwards(g, a, heads, dim, reverse, order)
     into = None if initial is None else _of_initial(a, db, initial, flags, dim, reverse)
     if not wanted:
         return None, db, into
-    da = (_sums_within if within else _sums)(g if within else s, a, h, initial, flags, dim, reverse)
-    return da.to(a.dtype), db, into
+    if a.dtype == h.dtype:
+        return _sums(db, a, h, initial, flags, dim, reverse).to(a.dtype), db, into
+    return _sums_within(g, a, h, initial, flags, dim, reverse, order), db, into
 
 
 def shorter(
-    g: Tensor,
-    a: Tensor,
-    h: Tensor,
-    initial: None,
-    heads: None,
-    dim: int,
-    reverse: bool,
-    order: str,
+    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str,
     wanted: bool,
-) -> Way | None:
+) -> Way | None:  # fmt: skip
     """The way of `gradients` for calls like this one."""
-    if a.shape != h.shape or not wanted:
+    if a.shape != h.shape or not wanted or initial is not None or heads is not None:
         return never
     if order == "tree":
         return lambda g, a, h, *_: (*_at_once(g, a, h, None, None, None, dim, reverse, order), None)
@@ -80,14 +71,14 @@ def in_one_pass(a: Tensor, h: Tensor, heads: Tensor | None, order: str) -> bool:
     return order == "sequential" and heads is None and a.shape == h.shape
 
 
-def _backwards(
-    g: Tensor, a: Tensor, heads: Tensor | None, dim: int, reverse: bool, order: str, unrounded: bool
-) -> Tensor:
-    half = unrounded and g.dtype in _HALF
-    into = g.float() if half else torch.empty_like(g)
-    later = ahead(a.float() if half else a, dim, reverse).expand(g.shape)
-    how = {"segments": segments_of(heads, g, dim), "reverse": not reverse, "order": order, "out": into}
-    return up.linear_recurrence(later, into if half else g, axis=dim, **how)
+def _backwards(g: Tensor, a: Tensor, heads: Tensor | None, dim: int, reverse: bool, order: str) -> Tensor:
+    how = {
+        "segments": segments_of(heads, g, dim),
+        "reverse": not reverse,
+        "order": order,
+        "out": torch.empty_like(g),
+    }
+    return up.linear_recurrence(ahead(a, dim, reverse).expand(g.shape), g, axis=dim, **how)
 
 
 def _at_once(
@@ -109,7 +100,7 @@ def _sums(
 ) -> Tensor:
     """The sum of `s[t] h[t-1]` over all items for which an item of a holds."""
     n = h.shape[dim]
-    first = along(s, dim, reverse, 0, 1)
+    first = single(along(s, dim, reverse, 0, 1))
     first = torch.zeros_like(first) if initial is None else first * initial.unsqueeze(dim)
     rest = [along(s, dim, reverse, 1, n - 1), along(h, dim, reverse, 0, n - 1)]
     if flags is not None:
@@ -118,9 +109,10 @@ def _sums(
     over = [d for d in range(a.ndim) if a.shape[d] < h.shape[d]]
     axis = dim if dim in over else over[0]
     shape = [1 if d in over else m for d, m in enumerate(rest[0].shape)]
-    made = s.new_zeros(shape)
+    made = first.new_zeros(shape)
     if n > 1:
-        made = up.reduce(tuple(rest), axis=axis, map=_MAPS[len(rest)]).unsqueeze(axis).sum_to_size(shape)
+        made = up.reduce(tuple(rest), axis=axis, map=_MAPS[len(rest)], dtype=first.dtype)
+        made = made.unsqueeze(axis).sum_to_size(shape)
     first = first.sum_to_size([1 if d in over else m for d, m in enumerate(first.shape)])
     if dim in over or n == 1:
         return first + made if dim in over else first
@@ -128,8 +120,9 @@ def _sums(
 
 
 def _sums_within(
-    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, flags: Tensor | None, dim: int, reverse: bool
-) -> Tensor:
+    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, flags: Tensor | None, dim: int, reverse: bool,
+    order: str,
+) -> Tensor:  # fmt: skip
     """The sum of `s[t] h[t-1]` for a multiplier that holds for whole rows, where s has been rounded: s is computed once more
     within the sum.
     """
@@ -139,10 +132,10 @@ def _sums_within(
         given, enter = (*given, number_of(h.shape[dim] - 1 if reverse else 0)), _enter_row
     else:
         given, enter = (*given, flags, following(flags, dim, reverse)), _enter_segments
-    op = _AFTER if reverse else _BEFORE
-    return (
-        up.reduce(given, op, axis=dim, map=enter, finish=_product_alone).unsqueeze(dim).sum_to_size(a.shape)
-    )
+    # In order from the last item on, nothing but a state is composed.
+    op, back = (_AFTER if reverse else _BEFORE, False) if order == "tree" else (_AGAINST, not reverse)
+    made = up.reduce(given, op, axis=dim, reverse=back, order=order, map=enter, finish=_product_alone)
+    return made.unsqueeze(dim).sum_to_size(a.shape)
 
 
 def _of_initial(
@@ -178,7 +171,11 @@ def _after(x, y):
     return y[0] * x[0], y[0] * x[1] + y[1], y[2] * x[0] + x[2], y[2] * x[1] + x[3] + y[3]
 
 
-_BEFORE, _AFTER = up.Operator(_before), up.Operator(_after)
+def _against(x, y):
+    return y[0], y[0] * x[1] + y[1], y[2], y[2] * x[1] + x[3] + y[3]
+
+
+_BEFORE, _AFTER, _AGAINST = up.Operator(_before), up.Operator(_after), up.Operator(_against)
 
 
 def _product_alone(made):
