@@ -52,7 +52,7 @@ def shorter(
 ) -> Way | None:  # fmt: skip
     """The way of `gradients` for calls like this one."""
     if a.shape != h.shape or not wanted or initial is not None or heads is not None:
-        return never
+        return gradients
     if order == "tree":
         return lambda g, a, h, *_: (*_at_once(g, a, h, None, None, None, dim, reverse, order), None)
     known = known_gradients(g, a, h, axis=dim, reverse=reverse)

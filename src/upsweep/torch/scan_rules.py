@@ -34,7 +34,7 @@ from upsweep.torch.neighbours import (
 )
 from upsweep.torch.operands import accumulator, constant, readable
 from upsweep.torch.recurrence_rules import recurrence
-from upsweep.torch.ways import Way, Ways
+from upsweep.torch.ways import Way, Ways, run, shorter
 
 NAMED: dict[str, Operator] = dict(BUILTIN)
 
@@ -112,7 +112,7 @@ def _scan_backward(ctx: Any, g: Tensor) -> Any:
     how = ctx.dim, ctx.exclusive, ctx.reverse, ctx.order
     alone = not (torch.is_grad_enabled() or ctx.needs_input_grad[5])
     if alone and x.numel() and slopes.fits(ctx.op, x):
-        return _gradient(ctx.op, g, x, y, initial, heads, *how), *[None] * 7
+        return _gradient(g, x, y, ctx.op, initial, heads, *how), *[None] * 7
     dx, d_initial = scan_gradient(ctx.op, g, x, y, initial, heads, *how)
     return dx, None, None, None, None, d_initial, None, None
 
@@ -142,26 +142,27 @@ def scan_gradient(
 
 @torch.library.custom_op("upsweep::scan_gradient", mutates_args=())
 def _scan_gradient(
-    op: str, g: Tensor, x: Tensor, y: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, exclusive: bool,
+    g: Tensor, x: Tensor, y: Tensor, op: str, initial: Tensor | None, heads: Tensor | None, dim: int, exclusive: bool,
     reverse: bool, order: str,
 ) -> Tensor:  # fmt: skip
-    return slopes.gradient(op, g, x, y, initial, heads, dim, exclusive, reverse, order)
+    return run(slopes.gradient(g, x, y, op, initial, heads, dim, exclusive, reverse, order))
 
 
 @_scan_gradient.register_fake
-def _(op: str, g: Tensor, x: Tensor, *_: Any) -> Tensor:
+def _(g: Tensor, x: Tensor, *_: Any) -> Tensor:
     return x.new_empty(x.shape)
 
 
 @_scan_gradient.register_vmap
 def _(
-    info: Any, in_dims: Any, op: str, g: Any, x: Any, y: Any, initial: Any, heads: Any, dim: int, *rest: Any
+    info: Any, in_dims: Any, g: Any, x: Any, y: Any, op: str, initial: Any, heads: Any, dim: int, *rest: Any
 ) -> Any:
-    g, x, y, initial = (batched(v, d, info.batch_size) for v, d in zip((g, x, y, initial), in_dims[1:]))
-    return _scan_gradient(op, g, x, y, initial, batched(heads, in_dims[5]), dim + 1, *rest), 0  # type: ignore[call-arg]
+    given = (g, in_dims[0]), (x, in_dims[1]), (y, in_dims[2]), (initial, in_dims[4])
+    g, x, y, initial = (batched(v, d, info.batch_size) for v, d in given)
+    return _scan_gradient(g, x, y, op, initial, batched(heads, in_dims[5]), dim + 1, *rest), 0  # type: ignore[call-arg]
 
 
-_gradient = plain(_scan_gradient)
+_gradient = plain(_scan_gradient, ways=Ways(3, shorter(slopes.gradient)))
 
 
 def _scan_jvp(ctx: Any, dx: Tensor | None, *tangents: Any) -> Tensor:

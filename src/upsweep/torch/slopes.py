@@ -13,36 +13,39 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-import upsweep as up
 from upsweep.adjoint import RULES
 from upsweep.arguments import dtype_of, number_of
 from upsweep.arithmetic import LOG_ADD_EXP, LogAddExp, exp_in
+from upsweep.operators import ops
 from upsweep.torch.neighbours import beside, segments_of, starts
 from upsweep.torch.operands import accumulator, readable
+from upsweep.torch.ways import Call
 
 
 def gradient(
-    op: str, g: Tensor, x: Tensor, y: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, exclusive: bool,
+    g: Tensor, x: Tensor, y: Tensor, op: str, initial: Tensor | None, heads: Tensor | None, dim: int, exclusive: bool,
     reverse: bool, order: str,
-) -> Tensor:  # fmt: skip
-    """The gradient of x from the gradient g of y, of real numbers, for an operator of `SLOPES`. Half precision is computed in
+) -> Call:  # fmt: skip
+    """The scan that makes the gradient of x from the gradient g of y, for an operator of `SLOPES`. Half precision is computed in
     float32.
     """
     g, x, y = readable(g), readable(x), readable(y)
-    alone, given, computed = initial is None, (g, x, y), accumulator(g.dtype)
+    given, computed = (g, x, y), accumulator(g.dtype)
     if not reads_before(op, x, exclusive):
         way = _way(op, computed, order, exclusive)
     else:
         start = 0.0 if initial is None else readable(initial).unsqueeze(dim)
-        given = (g, x, beside(y, dim, reverse), start)
-        way = _way_from(op, computed, order, alone, heads is not None)
-        last = number_of(x.shape[dim] - 1 if reverse else 0)
-        given += (last,) if heads is None else (starts(heads, dim, reverse).expand(x.shape),)
-    return up.scan(
-        given, way.op, map=way.enter, finish=way.leave, axis=dim, exclusive=way.exclusive, reverse=not reverse, order=order,
-        dtype=computed, segments=segments_of(heads, g, dim),
-        out=torch.empty_like(x, memory_format=torch.contiguous_format),
-    )  # fmt: skip
+        first: Any = number_of(x.shape[dim] - 1 if reverse else 0)
+        if heads is not None:
+            first = starts(heads, dim, reverse).expand(x.shape)
+        given = g, x, beside(y, dim, reverse), start, first
+        way = _way_from(op, computed, order, initial is None, heads is not None)
+    how = {
+        "axis": dim, "exclusive": way.exclusive, "reverse": not reverse, "order": order, "dtype": computed, "map": way.enter,
+        "finish": way.leave,
+    }  # fmt: skip
+    out = torch.empty_like(x, memory_format=torch.contiguous_format)
+    return Call(given, way.op, out, segments_of(heads, g, dim), how)
 
 
 def fits(op: str, x: Tensor) -> bool:
@@ -151,7 +154,7 @@ def _way(op: str, computed: torch.dtype, order: str, exclusive: bool) -> _Way:
         return right(y, x) * later[1]
 
     if exclusive:
-        return _Way(up.ops.AFFINE, True, enter_exclusive, leave_exclusive)
+        return _Way(ops.AFFINE, True, enter_exclusive, leave_exclusive)
     rule = RULES[order]
     made = (enter_tree, leave_tree) if order == "tree" else (enter_loop, leave_loop)
     return _Way(rule.op, rule.exclusive, *made)
