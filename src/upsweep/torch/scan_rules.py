@@ -140,7 +140,7 @@ def scan_gradient(
     return dx, over_starts(into, heads, dim, reverse).to(initial.dtype)
 
 
-@torch.library.custom_op("upsweep::scan_gradient", mutates_args=())
+@torch.library.custom_op("upsweep::scan_adjoint", mutates_args=())
 def _scan_gradient(
     g: Tensor, x: Tensor, y: Tensor, op: str, initial: Tensor | None, heads: Tensor | None, dim: int, exclusive: bool,
     reverse: bool, order: str,
