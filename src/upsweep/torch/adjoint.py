@@ -15,6 +15,8 @@ from upsweep.torch.neighbours import ahead, along, beside, following, segments_o
 from upsweep.torch.operands import accumulator, readable, single
 from upsweep.torch.ways import Way
 
+_HALF = torch.float16, torch.bfloat16
+
 
 def gradients(
     g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str,
@@ -23,8 +25,8 @@ def gradients(
     """The gradients of a (where it is wanted), of b and of initial, from the gradient of h, or None; all numbers are real.
 
     `s[t] = g[t] + a[t+1] s[t+1]` is the gradient of b, and `s[t] h[t-1]` that of a, summed where a broadcasts: the products are
-    made within the sum. Half precision is computed in float32. Where a broadcasts and is of half precision itself, the products
-    are those of the rounded s, as h has been rounded, too.
+    made within the sum. Half precision is computed in float32. Where a is of half precision itself and one for all times and
+    channels, or not one for all times, the products are those of the rounded s, as h has been rounded, too.
     """
     g, a, h = readable(g), readable(a), readable(h)
     initial = None if initial is None else readable(initial)
@@ -41,9 +43,9 @@ def gradients(
     into = None if initial is None else _of_initial(a, db, initial, flags, dim, reverse)
     if not wanted:
         return None, db, into
-    if a.dtype == h.dtype:
-        return _sums(db, a, h, initial, flags, dim, reverse).to(a.dtype), db, into
-    return _sums_within(g, a, h, initial, flags, dim, reverse, order), db, into
+    rounded = a.shape[dim] > 1 or h.dtype not in _HALF or (a.dtype == h.dtype and _alike_from(a, dim))
+    made = (_sums if rounded else _sums_within)(db if rounded else g, a, h, initial, flags, dim, reverse)
+    return made.to(a.dtype), db, into
 
 
 def shorter(
@@ -107,10 +109,12 @@ def _sums(
         rest.append(along(flags.expand(s.shape), dim, reverse, 1, n - 1))
         rest += [] if initial is None else [initial.unsqueeze(dim).expand(rest[0].shape)]
     over = [d for d in range(a.ndim) if a.shape[d] < h.shape[d]]
-    axis = dim if dim in over else over[0]
+    axis = dim if dim in over else over[-1]
     shape = [1 if d in over else m for d, m in enumerate(rest[0].shape)]
     made = first.new_zeros(shape)
     if n > 1:
+        if _alike_from(a, dim):
+            rest = _folded(rest, dim)
         made = up.reduce(tuple(rest), axis=axis, map=_MAPS[len(rest)], dtype=first.dtype)
         made = made.unsqueeze(axis).sum_to_size(shape)
     first = first.sum_to_size([1 if d in over else m for d, m in enumerate(first.shape)])
@@ -119,10 +123,25 @@ def _sums(
     return torch.cat([made, first] if reverse else [first, made], dim)
 
 
+def _alike_from(a: Tensor, dim: int) -> bool:
+    """Whether one item of a multiplier holds for all times and for all that lies within a time."""
+    return all(m == 1 for m in a.shape[dim:])
+
+
+def _folded(xs: list[Tensor], dim: int) -> list[Tensor]:
+    """Tensors with all that lies within a time behind one another along the axis of time, where memory is so: a row along memory
+    is summed faster than columns are (H200, a multiplier without dimensions: f4 .74, bf16 .43 of a copy).
+    """
+    shape = *xs[0].shape[:dim], -1, *[1] * (xs[0].ndim - dim - 1)
+    try:
+        return [x.view(shape) for x in xs]
+    except RuntimeError:
+        return xs
+
+
 def _sums_within(
-    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, flags: Tensor | None, dim: int, reverse: bool,
-    order: str,
-) -> Tensor:  # fmt: skip
+    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, flags: Tensor | None, dim: int, reverse: bool
+) -> Tensor:
     """The sum of `s[t] h[t-1]` for a multiplier that holds for whole rows, where s has been rounded: s is computed once more
     within the sum.
     """
@@ -132,10 +151,10 @@ def _sums_within(
         given, enter = (*given, number_of(h.shape[dim] - 1 if reverse else 0)), _enter_row
     else:
         given, enter = (*given, flags, following(flags, dim, reverse)), _enter_segments
-    # In order from the last item on, nothing but a state is composed.
-    op, back = (_AFTER if reverse else _BEFORE, False) if order == "tree" else (_AGAINST, not reverse)
-    made = up.reduce(given, op, axis=dim, reverse=back, order=order, map=enter, finish=_product_alone)
-    return made.unsqueeze(dim).sum_to_size(a.shape)
+    op = _AFTER if reverse else _BEFORE
+    return (
+        up.reduce(given, op, axis=dim, map=enter, finish=_product_alone).unsqueeze(dim).sum_to_size(a.shape)
+    )
 
 
 def _of_initial(
@@ -171,11 +190,7 @@ def _after(x, y):
     return y[0] * x[0], y[0] * x[1] + y[1], y[2] * x[0] + x[2], y[2] * x[1] + x[3] + y[3]
 
 
-def _against(x, y):
-    return y[0], y[0] * x[1] + y[1], y[2], y[2] * x[1] + x[3] + y[3]
-
-
-_BEFORE, _AFTER, _AGAINST = up.Operator(_before), up.Operator(_after), up.Operator(_against)
+_BEFORE, _AFTER = up.Operator(_before), up.Operator(_after)
 
 
 def _product_alone(made):

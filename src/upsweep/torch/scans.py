@@ -11,6 +11,7 @@ from upsweep.arguments import alone, check_any, parts_of
 from upsweep.operator import OperatorError
 from upsweep.segments import Segments
 from upsweep.torch import scan_rules, tuples
+from upsweep.torch.differentiable import widened
 from upsweep.torch.followers import within_gradients
 from upsweep.torch.operands import beside, dim_of, rows_of, summed, tensor
 from upsweep.torch.recurrence_rules import recurrence
@@ -210,6 +211,8 @@ def _cumulative(
     x = tensor(x)
     x, dim = tensor(x, summed(x.dtype) if dtype is None else dtype), dim_of(axis, dim, x)
     if include_initial:
+        # PyTorch joins no float16 where bfloat16 is its narrow dtype.
+        x = widened(x)
         # The exclusive scan of one item more begins with the identity and ends with the last total.
         more = x.new_zeros([1 if d == dim else n for d, n in enumerate(x.shape)])
         x = torch.cat([x, more], dim)

@@ -87,16 +87,16 @@ def _of_extreme(numbers: LogAddExp, largest: bool) -> _Slopes:
     one, none = numbers.real(1), numbers.real(0)
 
     def right_of_largest(before, x):
-        return one if x >= before or x != x else none
+        return one if (x >= before) | (x != x) else none
 
     def left_of_largest(before, x):
-        return none if x >= before or x != x else one
+        return none if (x >= before) | (x != x) else one
 
     def right_of_smallest(before, x):
-        return one if x <= before or x != x else none
+        return one if (x <= before) | (x != x) else none
 
     def left_of_smallest(before, x):
-        return none if x <= before or x != x else one
+        return none if (x <= before) | (x != x) else one
 
     if largest:
         return _Slopes(left_of_largest, right_of_largest, False)
