@@ -66,14 +66,23 @@ class Call(NamedTuple):
     how: dict[str, Any]
 
 
+def called(xs: tuple[Any, ...], op: Any, *, out: Any, segments: Any, **how: Any) -> Call:
+    """The call of `upsweep.scan` with these arguments."""
+    return Call(xs, op, out, segments, how)
+
+
 def run(call: Call) -> Any:
     return up.scan(call.xs, call.op, out=call.out, segments=call.segments, **call.how)
 
 
-def shorter(make: Callable[..., Call]) -> Callable[..., Way | None]:
-    """The `shorter` of an operator that runs the scan that `make` makes of its arguments."""
+def shorter(make: Callable[..., Call], then: Callable[..., Any] | None = None) -> Callable[..., Way | None]:
+    """The `shorter` of an operator that runs the scan that `make` makes of its arguments; `then` makes results of what the scan
+    gives, and of the arguments."""
 
     def found(*args: Any) -> Way | None:
+        # A call without items runs no scan.
+        if not args[0].numel():
+            return recall.never
         xs, op, out, segments, how = make(*args)
         known = recall.known(recall.scan_like(xs, op, None, out, segments, **how))
         if known is None or known is recall.never:
@@ -81,7 +90,8 @@ def shorter(make: Callable[..., Call]) -> Callable[..., Way | None]:
 
         def way(*args: Any) -> Any:
             xs, _, out, segments, _ = make(*args)
-            return known(xs, None, out, segments)
+            made = known(xs, None, out, segments)
+            return made if made is None or then is None else then(made, *args)
 
         return way
 
