@@ -19,13 +19,13 @@ from upsweep.segments import Segments
 def advantages(
     r: Any, v: Any, after: Any, over: Any, gamma: float, lam: float, *, every: bool, ends: Segments | None, axis: int, order: str,
     out: Any, scan: Any = api.scan,
-) -> None:  # fmt: skip
+) -> Any:  # fmt: skip
     """Advantages into `out`, by a `scan`. `after` has the value after every item, and `over` says whether nothing comes after it;
     if not `every` item has one, these are of the last item of each row, in an axis of one item."""
     given = r, v, gamma, gamma * lam, after, over
     if not every:
         given = (*given, number_of(v.shape[axis] - 1))
-    scan(
+    return scan(
         given, ops.AFFINE, map=_surprise if every else _worth, finish=_state if every else _advantage, axis=axis,
         exclusive=not every, reverse=True, dtype=out.dtype, segments=ends, order=order, out=out,
     )  # fmt: skip
@@ -38,13 +38,13 @@ def stops_of(ended: Any, cut: Any) -> Any:
 
 def gradients(
     g: Any, over: Any, gamma: float, lam: float, *, every: bool, own: bool, other: bool, negative: bool, ends: Segments | None,
-    axis: int, order: str, out: Any,
-) -> None:  # fmt: skip
+    axis: int, order: str, out: Any, scan: Any = api.scan,
+) -> Any:  # fmt: skip
     """Gradients from the gradient of the advantages, into `out`, an array or two. `own` asks for s, which is the gradient of the
     rewards, or for -s where it is to be `negative`. `other` asks for a second one: the gradient of `after` if `every` item has a
     value after it, else the gradient of v.
     """
-    api.scan(
+    return scan(
         (g, gamma, gamma * lam, -1.0 if negative else 1.0, over), ops.AFFINE, map=_gradient, finish=_FINISHES[every][own, other],
         axis=axis, exclusive=True, dtype=accumulator(dtype_of(g.dtype)), segments=ends, order=order, out=out,
     )  # fmt: skip

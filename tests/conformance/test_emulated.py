@@ -236,3 +236,37 @@ def test_a_lost_barrier_is_found(emulated, lost, monkeypatch):
     call = Call("add-uint32", ((4097,), 0), segments="line", exclusive=True)
     assert any(wrong(call, emulated) for _ in range(5))
     emulated.forget()
+
+
+SLOPES = {
+    "rows": ("logaddexp", "bfloat16", (5, 300), 1, "tree"),
+    "columns": ("max", "float32", (260, 35), 0, "tree"),
+    "short": ("mul", "float16", (7, 300), 0, "tree"),
+    "walk": ("logaddexp", "float32", (70, 35), 0, "sequential"),
+}
+
+
+@pytest.mark.parametrize("kernel", SLOPES)
+def test_gradients_of_scans_have_the_bits_of_the_cpu_engine(emulated, kernel):
+    """Each by one scan, whose map and finish find the slopes of an item."""
+    slopes = pytest.importorskip("upsweep.torch.slopes")
+    from upsweep.arguments import number_of
+    from upsweep.dtypes import accumulator
+
+    op, name, shape, axis, order = SLOPES[kernel]
+    dtype, rng = named(name), np.random.default_rng(4)
+    g, x, y = (rng.uniform(-1, 1, shape).astype("f4").astype(dtype) for _ in range(3))
+    computed = slopes.torch.float32
+    if slopes.SLOPES[computed][op].earlier:
+        way, more = slopes._way_from(op, computed, order, True, False), (0.0, number_of(0))
+    else:
+        way, more = slopes._way(op, computed, order, False), ()
+    how = {
+        "map": way.enter, "finish": way.leave, "axis": axis, "exclusive": way.exclusive, "reverse": True, "order": order,
+        "dtype": accumulator(dtype),
+    }  # fmt: skip
+    want = up.scan((g, x, y, *more), way.op, out=np.empty_like(x), **how)
+    out = emulated.value(np.empty_like(x))
+    up.scan((*map(emulated.value, (g, x, y)), *more), way.op, out=out, **how)
+    assert emulated.host(out).tobytes() == want.tobytes()
+    assert f"upsweep_{kernel}" in emulated.gpu.loaded

@@ -280,6 +280,12 @@ def _root(w: Writer, mods: list[str], kind: str, v: list[str]) -> str:
     return (about if "approx" in mods else _called("sqrt"))(w, mods, kind, v)
 
 
+def _inverse(w: Writer, mods: list[str], kind: str, v: list[str]) -> str:
+    if mods != ["rn"]:
+        return _about(lambda w, x: w.let(f"fdiv float 1.0, {x}"))(w, mods, kind, v)
+    return w.as_bits(w.let(f"fdiv {FLOATS[kind]} 1.0, {w.as_float(v[0], kind)}"), kind)
+
+
 def _float_extreme(word: str, zero: str) -> Callable[..., str]:
     """Without NaN, the other operand is the result. Of two zeros, -0 is the smaller one."""
 
@@ -318,7 +324,7 @@ _FLOAT: dict[str, Callable[..., str]] = {
     "fma": _called("fma"), "sqrt": _root, "neg": _sign("neg"), "abs": _sign("abs"),
     "max": _float_extreme("ogt", "and"), "min": _float_extreme("olt", "or"),
     "ex2": _about(lambda w, x: w.call("exp2.f32", "float", x)),
-    "rcp": _about(lambda w, x: w.let(f"fdiv float 1.0, {x}")),
+    "rcp": _inverse,
 }  # fmt: skip
 
 

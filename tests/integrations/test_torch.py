@@ -246,6 +246,8 @@ def test_autocast_computes_in_float32(tensor, device):
         assert ut.linear_recurrence(0.5, tensor(3, dtype=torch.bfloat16)).dtype is torch.float32
         assert ut.scan(tensor(3, dtype=torch.bfloat16)).dtype is torch.float32
         assert ut.linear_recurrence(0.5, tensor(3)).dtype is torch.float64
+        totals = ut.cumulative_sum(tensor(3, dtype=torch.float16), include_initial=True)
+        assert (totals.dtype, totals.shape) == (torch.float32, (4,))
 
 
 def test_a_graph_names_an_operator_by_its_content():

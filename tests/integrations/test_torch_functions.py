@@ -196,3 +196,19 @@ def test_numbers_that_a_dtype_does_not_hold_are_refused():
             ut.scan((x, x), "affine", initial=initial)
     same(ut.linear_recurrence(2, whole), up.linear_recurrence(2, whole.cpu().numpy()))
     same(ut.linear_recurrence(torch.tensor(0.5), whole), np.array([1.0, 2.5, 4.25], np.float32))
+
+
+def test_a_reduction_that_nothing_follows_makes_no_prefixes(device, monkeypatch):
+    from upsweep.torch import scan_rules
+
+    x, start = torch.rand(3, 9, 4, device=device).bfloat16(), torch.rand(3, 4, device=device)
+    kinds = [
+        {"op": op, "reverse": reverse, "order": order, "initial": initial}
+        for op in ("add", "max") for reverse in (False, True) for order in ("tree", "sequential") for initial in (None, start)
+    ]  # fmt: skip
+    wanted = [ut.scan(x, axis=1, **how).select(1, 0 if how["reverse"] else -1) for how in kinds]
+    monkeypatch.setattr(scan_rules, "scan", None)
+    for how, want in zip(kinds, wanted, strict=True):
+        got = ut.reduce(x, axis=1, **how)
+        assert got.dtype == want.dtype
+        assert torch.equal(got, want)

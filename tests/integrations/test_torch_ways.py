@@ -99,6 +99,55 @@ def test_sums_and_maxima(asked, device):
     assert not asked
 
 
+def flagged(b, like):
+    return up.segments.flags(
+        torch.tensor([1, 0, 0, 1, 0, 0], device=b.device, dtype=torch.bool) if like else b > 0.6
+    )
+
+
+CALLS = {
+    "averages": lambda a, b: ut.ema(b, 0.25, axis=1),
+    "averages in segments": lambda a, b: ut.ema(b, 0.25, axis=1, segments=flagged(b, True)),
+    "recurrences in segments": lambda a, b: ut.linear_recurrence(a, b, axis=1, segments=flagged(b, True)),
+    "flags of each row, in order": lambda a, b: ut.linear_recurrence(
+        a, b, axis=1, order="sequential", segments=flagged(b, False)
+    ),
+    "dones": lambda a, b: ut.discounted_sum(b, 0.5, a > 0.7, axis=1),
+    "sums in segments": lambda a, b: ut.cumulative_sum(b, axis=1, segments=flagged(b, False)),
+    "largest": lambda a, b: ut.cummax(b, axis=1),
+    "products backwards": lambda a, b: ut.scan(b, "mul", axis=1, reverse=True, exclusive=True),
+    "advantages": lambda a, b: ut.gae(a, b, b[:, 0].detach(), a > 0.7, gamma=0.5, lam=0.5, axis=1),
+    "advantages of steps cut off": lambda a, b: ut.gae(
+        a, b, next_values=b.detach(), truncated=a > 0.7, gamma=0.5, lam=0.5, axis=1
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_of_each_kind_are_known(name, asked, device, monkeypatch):
+    """With other items, flags and gradients, as if they were not."""
+
+    def made(a, b, g):
+        y = CALLS[name](a, b)
+        return y, *torch.autograd.grad(y, (a, b), g, allow_unused=True)
+
+    seen = None
+    for _ in range(4):
+        a, b = given(device)
+        g = torch.rand_like(b)
+        asked.clear()
+        got = made(a, b, g)
+        seen = len(asked)
+        with monkeypatch.context() as patch:
+            patch.setattr(recall, "known_calls", {})
+            want = made(a, b, g)
+        assert len(asked) > seen
+        for x, y in zip(got, want, strict=True):
+            assert (x is None) == (y is None)
+            assert x is None or torch.equal(x, y)
+    assert seen == 0
+
+
 def test_a_function_that_changes_is_refused(asked, device):
     weight = [1.0]
 

@@ -12,7 +12,7 @@ from upsweep.adjoint import gradient_at_once, gradients_at_once, known_gradients
 from upsweep.arguments import number_of
 from upsweep.recall import never
 from upsweep.torch.neighbours import ahead, along, beside, following, segments_of, starts
-from upsweep.torch.operands import accumulator, readable
+from upsweep.torch.operands import accumulator, readable, single
 from upsweep.torch.ways import Way
 
 _HALF = torch.float16, torch.bfloat16
@@ -25,7 +25,8 @@ def gradients(
     """The gradients of a (where it is wanted), of b and of initial, from the gradient of h, or None; all numbers are real.
 
     `s[t] = g[t] + a[t+1] s[t+1]` is the gradient of b, and `s[t] h[t-1]` that of a, summed where a broadcasts: the products are
-    made within the sum. Half precision is computed in float32.
+    made within the sum. Half precision is computed in float32. Where a broadcasts, but not over time, the products are those of
+    the rounded s, as h has been rounded, too.
     """
     g, a, h = readable(g), readable(a), readable(h)
     initial = None if initial is None else readable(initial)
@@ -38,30 +39,22 @@ def gradients(
     if whole:
         da, db = _at_once(g, a, h if wanted else None, initial, heads, flags, dim, reverse, order)
         return da, db, None if initial is None else _of_initial(a, db, initial, flags, dim, reverse)
-    within = wanted and g.dtype in _HALF and a.shape[dim] == 1
-    s = _backwards(g, a, heads, dim, reverse, order, wanted and not within)
-    db = s.to(h.dtype)
+    db = _backwards(g, a, heads, dim, reverse, order)
     into = None if initial is None else _of_initial(a, db, initial, flags, dim, reverse)
     if not wanted:
         return None, db, into
-    da = (_sums_within if within else _sums)(g if within else s, a, h, initial, flags, dim, reverse)
-    return da.to(a.dtype), db, into
+    rounded = a.shape[dim] > 1 or h.dtype not in _HALF
+    made = (_sums if rounded else _sums_within)(db if rounded else g, a, h, initial, flags, dim, reverse)
+    return made.to(a.dtype), db, into
 
 
 def shorter(
-    g: Tensor,
-    a: Tensor,
-    h: Tensor,
-    initial: None,
-    heads: None,
-    dim: int,
-    reverse: bool,
-    order: str,
+    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str,
     wanted: bool,
-) -> Way | None:
+) -> Way | None:  # fmt: skip
     """The way of `gradients` for calls like this one."""
-    if a.shape != h.shape or not wanted:
-        return never
+    if a.shape != h.shape or not wanted or initial is not None or heads is not None:
+        return gradients
     if order == "tree":
         return lambda g, a, h, *_: (*_at_once(g, a, h, None, None, None, dim, reverse, order), None)
     known = known_gradients(g, a, h, axis=dim, reverse=reverse)
@@ -80,14 +73,14 @@ def in_one_pass(a: Tensor, h: Tensor, heads: Tensor | None, order: str) -> bool:
     return order == "sequential" and heads is None and a.shape == h.shape
 
 
-def _backwards(
-    g: Tensor, a: Tensor, heads: Tensor | None, dim: int, reverse: bool, order: str, unrounded: bool
-) -> Tensor:
-    half = unrounded and g.dtype in _HALF
-    into = g.float() if half else torch.empty_like(g)
-    later = ahead(a.float() if half else a, dim, reverse).expand(g.shape)
-    how = {"segments": segments_of(heads, g, dim), "reverse": not reverse, "order": order, "out": into}
-    return up.linear_recurrence(later, into if half else g, axis=dim, **how)
+def _backwards(g: Tensor, a: Tensor, heads: Tensor | None, dim: int, reverse: bool, order: str) -> Tensor:
+    how = {
+        "segments": segments_of(heads, g, dim),
+        "reverse": not reverse,
+        "order": order,
+        "out": torch.empty_like(g),
+    }
+    return up.linear_recurrence(ahead(a, dim, reverse).expand(g.shape), g, axis=dim, **how)
 
 
 def _at_once(
@@ -109,22 +102,41 @@ def _sums(
 ) -> Tensor:
     """The sum of `s[t] h[t-1]` over all items for which an item of a holds."""
     n = h.shape[dim]
-    first = along(s, dim, reverse, 0, 1)
+    first = single(along(s, dim, reverse, 0, 1))
     first = torch.zeros_like(first) if initial is None else first * initial.unsqueeze(dim)
     rest = [along(s, dim, reverse, 1, n - 1), along(h, dim, reverse, 0, n - 1)]
     if flags is not None:
         rest.append(along(flags.expand(s.shape), dim, reverse, 1, n - 1))
         rest += [] if initial is None else [initial.unsqueeze(dim).expand(rest[0].shape)]
     over = [d for d in range(a.ndim) if a.shape[d] < h.shape[d]]
-    axis = dim if dim in over else over[0]
+    axis = dim if dim in over else over[-1]
     shape = [1 if d in over else m for d, m in enumerate(rest[0].shape)]
-    made = s.new_zeros(shape)
+    made = first.new_zeros(shape)
     if n > 1:
-        made = up.reduce(tuple(rest), axis=axis, map=_MAPS[len(rest)]).unsqueeze(axis).sum_to_size(shape)
+        if _alike_from(a, dim):
+            rest = _folded(rest, dim)
+        made = up.reduce(tuple(rest), axis=axis, map=_MAPS[len(rest)], dtype=first.dtype)
+        made = made.unsqueeze(axis).sum_to_size(shape)
     first = first.sum_to_size([1 if d in over else m for d, m in enumerate(first.shape)])
     if dim in over or n == 1:
         return first + made if dim in over else first
     return torch.cat([made, first] if reverse else [first, made], dim)
+
+
+def _alike_from(a: Tensor, dim: int) -> bool:
+    """Whether one item of a multiplier holds for all times and for all that lies within a time."""
+    return all(m == 1 for m in a.shape[dim:])
+
+
+def _folded(xs: list[Tensor], dim: int) -> list[Tensor]:
+    """Tensors with all that lies within a time behind one another along the axis of time, where memory is so: rows along memory
+    are summed faster than columns are. Of a copy (H200), forward and backward: a multiplier without dimensions f4 .69 -> .725.
+    """
+    shape = *xs[0].shape[:dim], -1, *[1] * (xs[0].ndim - dim - 1)
+    try:
+        return [x.view(shape) for x in xs]
+    except RuntimeError:
+        return xs
 
 
 def _sums_within(

@@ -12,7 +12,8 @@ from torch import Tensor
 from upsweep import advantages as scans
 from upsweep.torch.differentiable import batched, differentiable, keep
 from upsweep.torch.neighbours import along, ends_of
-from upsweep.torch.operands import promoted
+from upsweep.torch.operands import promoted, readable
+from upsweep.torch.ways import Call, Ways, called, run, shorter
 
 
 @torch.library.custom_op("upsweep::advantages", mutates_args=())
@@ -20,10 +21,16 @@ def _advantages(
     r: Tensor, v: Tensor, after: Tensor, ended: Tensor | None, cut: Tensor | None, gamma: float, lam: float, dim: int, order: str
 ) -> Tensor:  # fmt: skip
     """`after` has the rank of v where it is the values after every item, and one value a row where it is that after the last."""
-    r, v, after, every = r.detach(), v.detach(), after.detach(), after.ndim == v.ndim
-    out = v.new_empty(v.shape, dtype=promoted(r.dtype, v.dtype))
     if not v.numel():
-        return out
+        return v.new_empty(v.shape, dtype=promoted(r.dtype, v.dtype))
+    return run(_forwards(r, v, after, ended, cut, gamma, lam, dim, order))
+
+
+def _forwards(
+    r: Tensor, v: Tensor, after: Tensor, ended: Tensor | None, cut: Tensor | None, gamma: float, lam: float, dim: int, order: str
+) -> Call:  # fmt: skip
+    r, v, after, every = readable(r), readable(v), readable(after), after.ndim == v.ndim
+    out = v.new_empty(v.shape, dtype=promoted(r.dtype, v.dtype))
     if not every and order == "sequential":
         after, every = (
             torch.cat([v, after.to(v.dtype).unsqueeze(dim)], dim).narrow(dim, 1, v.shape[dim]),
@@ -32,8 +39,9 @@ def _advantages(
     over: Any = False if ended is None else ended.expand(v.shape) if every else along(ended, dim, True, 0, 1)
     after = after if every else after.to(v.dtype).unsqueeze(dim)
     stops = ends_of(scans.stops_of(ended, cut), v, dim)
-    scans.advantages(r, v, after, over, gamma, lam, every=every, ends=stops, axis=dim, order=order, out=out)
-    return out
+    return scans.advantages(
+        r, v, after, over, gamma, lam, every=every, ends=stops, axis=dim, order=order, out=out, scan=called
+    )
 
 
 @_advantages.register_fake
@@ -67,7 +75,7 @@ def _jvp(ctx: Any, dr: Any, dv: Any, dafter: Any, *_: Any) -> Tensor:
     return advantages(*_whole((dr, dv, dafter), ctx.like), *ctx.saved_tensors, *ctx.given)
 
 
-advantages = differentiable(_advantages, _context, _backward, _jvp)
+advantages = differentiable(_advantages, _context, _backward, _jvp, ways=Ways(3, shorter(_forwards)))
 
 _NAMES = "rva"
 """The operands that a gradient is wanted of: rewards, values, and the values after."""
@@ -89,25 +97,45 @@ def _transpose(
     """The gradients of the operands that are `wanted`, and empty ones of the rest. `every` says whether there is a value after
     each item.
     """
-    g, shapes = g.detach(), _shapes(g, every, wanted, dim)
     if not g.numel():
-        return tuple([g.new_zeros(shape) for shape in shapes])  # type: ignore[return-value]
-    # With a value after every item the gradient of v is -s, else the gradient of the value after the last is made of s.
+        return tuple([g.new_zeros(shape) for shape in _shapes(g, every, wanted, dim)])  # type: ignore[return-value]
+    given = g, ended, cut, every, wanted, gamma, lam, dim, order
+    return _given_back(run(_backwards(*given)), *given)
+
+
+def _asked(every: bool, wanted: str) -> tuple[bool, bool, bool]:
+    """Whether a scan makes s, whether it makes another gradient, and whether it makes -s of s. With a value after every item the
+    gradient of v is -s, else the gradient of the value after the last is made of s.
+    """
     ours, others = (set("rv"), "a") if every else (set("ra"), "v")
-    own, other, negative = not ours.isdisjoint(wanted), others in wanted, every and "r" not in wanted
+    return not ours.isdisjoint(wanted), others in wanted, every and "r" not in wanted
+
+
+def _backwards(
+    g: Tensor, ended: Tensor | None, cut: Tensor | None, every: bool, wanted: str, gamma: float, lam: float, dim: int, order: str
+) -> Call:  # fmt: skip
+    g, (own, other, negative) = readable(g), _asked(every, wanted)
     outs = tuple([torch.empty_like(g, memory_format=torch.contiguous_format) for _ in range(own + other)])
     over = ended.expand(g.shape) if every and other and ended is not None else False
     stops = ends_of(scans.stops_of(ended, cut), g, dim)
-    scans.gradients(
+    return scans.gradients(
         g, over, gamma, lam, every=every, own=own, other=other, negative=negative, ends=stops,
-        axis=dim, order=order, out=outs if own and other else outs[0],
+        axis=dim, order=order, out=outs if own and other else outs[0], scan=called,
     )  # fmt: skip
+
+
+def _given_back(
+    made: Any, g: Tensor, ended: Tensor | None, cut: Tensor | None, every: bool, wanted: str, gamma: float, lam: float, dim: int,
+    order: str,
+) -> Any:  # fmt: skip
+    """The gradients in the order of the operands, from the results of the scan."""
+    outs, negative = made if isinstance(made, tuple) else (made,), _asked(every, wanted)[2]
     s, beside = outs[0], outs[-1]
     if every:
-        made = s, -s if "v" in wanted and not negative else s, beside
+        each = s, -s if "v" in wanted and not negative else s, beside
     else:
-        made = s, beside, _of_last(s, ended, gamma, dim) if "a" in wanted else s
-    return tuple([d if name in wanted else g.new_empty(0) for name, d in zip(_NAMES, made)])  # type: ignore[return-value]
+        each = s, beside, _of_last(s, ended, gamma, dim) if "a" in wanted else s
+    return tuple([d if name in wanted else g.new_empty(0) for name, d in zip(_NAMES, each)])
 
 
 def _of_last(s: Tensor, ended: Tensor | None, gamma: float, dim: int) -> Tensor:
@@ -153,4 +181,7 @@ def _transpose_jvp(ctx: Any, dg: Tensor, *_: Any) -> Any:
     return _transposed(dg, *ctx.saved_tensors, ctx.every, ctx.wanted, *ctx.given)
 
 
-_transposed = differentiable(_transpose, _transpose_context, _transpose_backward, _transpose_jvp)
+_transposed = differentiable(
+    _transpose, _transpose_context, _transpose_backward, _transpose_jvp,
+    ways=Ways(1, shorter(_backwards, _given_back)),
+)  # fmt: skip

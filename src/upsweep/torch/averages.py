@@ -7,17 +7,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import upsweep as up
 from upsweep.torch.differentiable import batched, differentiable, keep, plain
 from upsweep.torch.neighbours import segments_of, starts_of
-from upsweep.torch.operands import accumulator, single
+from upsweep.torch.operands import accumulator, readable, single
 from upsweep.torch.recurrence_rules import recurrence
+from upsweep.torch.ways import Call, Ways, run, shorter
 
 
 @torch.library.custom_op("upsweep::average", mutates_args=())
 def _average(x: Tensor, alpha: float, heads: Tensor | None, dim: int, order: str) -> Tensor:
-    x = x.detach()
-    return up.ema(x, alpha, axis=dim, segments=segments_of(heads, x, dim), order=order)
+    return run(_forwards(x, alpha, heads, dim, order))
+
+
+def _forwards(x: Tensor, alpha: float, heads: Tensor | None, dim: int, order: str) -> Call:
+    x = readable(x)
+    given = x, alpha, False if heads is None else heads.expand(x.shape)
+    how = {"axis": dim, "order": order, "dtype": accumulator(x.dtype), "map": _from_first, "finish": _state}
+    return Call(given, "affine", torch.empty_like(x), segments_of(heads, x, dim), how)
+
+
+def _from_first(x, alpha, starts, index):
+    """The map from the average before an item to the average behind it. An item that nothing stands before is the average."""
+    return 1 - alpha, x if index == 0 or starts else alpha * x
+
+
+def _state(prefix):
+    return prefix[1]
 
 
 @_average.register_fake
@@ -47,12 +62,16 @@ def _backward(ctx: Any, g: Tensor) -> Any:
 
 @torch.library.custom_op("upsweep::average_gradient", mutates_args=())
 def _average_gradient(g: Tensor, alpha: float, heads: Tensor | None, dim: int, order: str) -> Tensor:
-    alone = heads is None
-    given = (g, *(_numbers(g, alpha) if alone else _coefficients(g, alpha, heads, dim)))
-    return up.scan(
-        given, "affine", map=_behind, finish=_weighed_behind_first if alone else _weighed, axis=dim, reverse=True, order=order,
-        dtype=accumulator(g.dtype), segments=segments_of(heads, g, dim), out=torch.empty_like(g),
-    )  # fmt: skip
+    return run(_backwards(g, alpha, heads, dim, order))
+
+
+def _backwards(g: Tensor, alpha: float, heads: Tensor | None, dim: int, order: str) -> Call:
+    g = readable(g)
+    given = g, alpha, False if heads is None else heads.expand(g.shape)
+    how = {
+        "axis": dim, "reverse": True, "order": order, "dtype": accumulator(g.dtype), "map": _behind, "finish": _weighed,
+    }  # fmt: skip
+    return Call(given, "affine", torch.empty_like(g), segments_of(heads, g, dim), how)
 
 
 @_average_gradient.register_fake
@@ -65,31 +84,21 @@ def _(info: Any, in_dims: Any, g: Any, alpha: float, heads: Any, dim: int, order
     return _average_gradient(batched(g, in_dims[0]), alpha, batched(heads, in_dims[2]), dim + 1, order), 0
 
 
-_gradient = plain(_average_gradient)
+_gradient = plain(_average_gradient, ways=Ways(1, shorter(_backwards)))
 
 
-def _behind(g, rest, weight):
-    return rest, g
+def _behind(g, alpha, starts):
+    return 1 - alpha, g
 
 
-def _weighed(s, g, rest, weight):
-    return weight * s[1]
-
-
-def _weighed_behind_first(s, g, rest, weight, index):
-    return s[1] if index == 0 else weight * s[1]
-
-
-def _numbers(x: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
-    """The share of itself that an average keeps, and the weight of an item."""
-    weight = torch.full((1,) * x.ndim, alpha, dtype=accumulator(x.dtype), device=x.device)
-    return 1 - weight, weight
+def _weighed(s, g, alpha, starts, index):
+    return s[1] if index == 0 or starts else alpha * s[1]
 
 
 def _coefficients(x: Tensor, alpha: float, heads: Tensor | None, dim: int) -> tuple[Tensor, Tensor]:
     """The share of itself that an average keeps, and the weight of an item; the weight is 1 where an average starts."""
-    rest, weight = _numbers(x, alpha)
-    return rest, torch.where(starts_of(heads, x, dim, False), 1, weight)
+    weight = torch.full((1,) * x.ndim, alpha, dtype=accumulator(x.dtype), device=x.device)
+    return 1 - weight, torch.where(starts_of(heads, x, dim, False), 1, weight)
 
 
 def _jvp(ctx: Any, dx: Tensor, *_: Any) -> Tensor:
@@ -98,4 +107,4 @@ def _jvp(ctx: Any, dx: Tensor, *_: Any) -> Tensor:
     return recurrence(rest, weights * single(dx), None, heads, ctx.dim, False, ctx.order).to(dx.dtype)
 
 
-average = differentiable(_average, _context, _backward, _jvp)
+average = differentiable(_average, _context, _backward, _jvp, ways=Ways(1, shorter(_forwards)))

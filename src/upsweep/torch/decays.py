@@ -39,14 +39,18 @@ def _(info: Any, in_dims: Any, x: Any, decay: float, marks: Any, last: bool, dim
 
 
 def _shorter(
-    x: Tensor, decay: float, marks: None, last: bool, dim: int, reverse: bool, order: str
+    x: Tensor, decay: float, marks: Tensor | None, last: bool, dim: int, reverse: bool, order: str
 ) -> Way | None:
     """The way of `decayed` for calls like this one."""
-    how = None, None, None, "auto", None, False, (1,), order, None, None
-    known = recall.known(recall.alike((decay, x), "affine", dim, False, reverse, None, *how))
+    spelled = ends_of if last else segments_of
+    how = "auto", None, False, (1,), order, None, None
+    like = recall.alike(
+        (decay, x), "affine", dim, False, reverse, None, None, None, spelled(marks, x, dim), *how
+    )
+    known = recall.known(like)
     if known is None or known is recall.never:
         return known
-    return lambda x, decay, *_: known((decay, x), None, None, None)
+    return lambda x, decay, marks, *_: known((decay, x), None, None, spelled(marks, x, dim))
 
 
 def _context(ctx: Any, inputs: Any, output: Tensor) -> None:

@@ -10,6 +10,8 @@ from torch import Tensor
 
 import upsweep as up
 from upsweep.torch.differentiable import batched, differentiable, keep
+from upsweep.torch.followers import following
+from upsweep.torch.operands import readable
 
 
 @torch.library.custom_op("upsweep::lfilter", mutates_args=())
@@ -52,18 +54,22 @@ def _lfilter_backward(ctx: Any, gy: Tensor, gz: Tensor) -> Any:
         dx = _at_the_end(gz @ _spread(b, place, x).conj(), n)
         db, da = (_gathered(gz, v, place, c) for v, c in ((xs, b), (-ys, a)))
         dzi = F.pad(gz.narrow(-1, 0, max(order - n, 0)), (order - max(order - n, 0), 0))
+    needed = ctx.needs_input_grad
+    if zi is None and not (needed[1] or needed[2]):
+        return lfilter(g.flip(-1), b.conj(), a.conj(), None)[0].flip(-1), None, None, None
     one = torch.ones(1, dtype=b.dtype, device=b.device)
     s = lfilter(g.flip(-1), one, a.conj(), None)[0]
-    through = lfilter(s, b.conj(), one, None)[0].flip(-1)
+    through = lfilter(s, b.conj(), one, None)[0].flip(-1) if needed[0] else None
     s = s.flip(-1)
-    if ctx.needs_input_grad[1]:
+    if needed[1]:
         db = db + _beside(s, x, b)
-    if ctx.needs_input_grad[2]:
+    if needed[2]:
         da = da - _beside(s, y, a)
     if zi is not None:
         dzi = dzi + F.pad(s.narrow(-1, 0, min(order, n)), (0, max(order - n, 0)))
-    needed = ctx.needs_input_grad
-    return through if dx is None else through + dx, db if needed[1] else None, da if needed[2] else None, dzi
+    if through is not None and dx is not None:
+        through = through + dx
+    return through, db if needed[1] else None, da if needed[2] else None, dzi
 
 
 def _lfilter_jvp(ctx: Any, *tangents: Any) -> tuple[Tensor, Tensor]:
@@ -116,8 +122,19 @@ def _gathered(gz: Tensor, items: Tensor, place: Tensor, c: Tensor) -> Tensor:
 def _beside(s: Tensor, x: Tensor, c: Tensor) -> Tensor:
     """The gradient of c through `c[0] x[t] + c[1] x[t-1] + ...`."""
     n = x.shape[-1]
-    parts = [(s.narrow(-1, k, n - k) * x.narrow(-1, 0, n - k).conj()).sum() for k in range(min(c.numel(), n))]
+    parts = [_dot(s.narrow(-1, k, n - k), x.narrow(-1, 0, n - k)) for k in range(min(c.numel(), n))]
     return _like(F.pad(torch.stack(parts), (0, c.numel() - len(parts))), c) if parts else torch.zeros_like(c)
+
+
+def _dot(s: Tensor, x: Tensor) -> Tensor:
+    """The sum of the products of s and the conjugate of x. Where nothing follows it, it makes no array of them."""
+    if torch.is_grad_enabled() or following((s, x)) or s.is_complex() or x.is_complex():
+        return (s * x.conj()).sum()
+    return up.reduce((readable(s), readable(x)), axis=s.ndim - 1, map=_product).sum()
+
+
+def _product(s, x):
+    return s * x
 
 
 def _like(gradient: Tensor, c: Tensor) -> Tensor:

@@ -44,19 +44,23 @@ def _reads_before(a: Tensor, b: Tensor, heads: Tensor | None, order: str) -> boo
 
 
 def _shorter(
-    a: Tensor, b: Tensor, initial: None, heads: None, dim: int, reverse: bool, order: str
+    a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
 ) -> Way | None:
     """The way of `_recurrence_with_room` for calls like this one."""
-    if a.shape != b.shape or b.is_complex():
+    if a.shape != b.shape or b.is_complex() or initial is not None:
         return recall.never
     out = with_room(b, dim, reverse) if _reads_before(a, b, heads, order) else None
-    how = None, "auto", None, False, (1,), order, None, None
-    known = recall.known(recall.alike((a, b), "affine", dim, False, reverse, None, None, out, *how))
+    how = "auto", None, False, (1,), order, None, None
+    segments = segments_of(heads, b, dim)
+    known = recall.known(recall.alike((a, b), "affine", dim, False, reverse, None, None, out, segments, *how))
     if known is None or known is recall.never:
         return known
-    if out is None:
-        return lambda a, b, *_: known((a, b), None, None, None)
-    return lambda a, b, *_: known((a, b), None, with_room(b, dim, reverse), None)
+
+    def way(a: Tensor, b: Tensor, initial: None, heads: Tensor | None, *_: Any) -> Any:
+        room = None if out is None else with_room(b, dim, reverse)
+        return known((a, b), None, room, segments_of(heads, b, dim))
+
+    return way
 
 
 def _recurrence_into(

@@ -19,7 +19,8 @@ from upsweep import recall
 from upsweep.arguments import dtype_of
 from upsweep.operator import Operator, OperatorError, identity_of
 from upsweep.operators import BUILTIN, TABLE, as_operator
-from upsweep.torch.differentiable import batched, differentiable, keep
+from upsweep.torch import slopes
+from upsweep.torch.differentiable import batched, differentiable, keep, plain
 from upsweep.torch.neighbours import (
     along,
     before,
@@ -28,11 +29,12 @@ from upsweep.torch.neighbours import (
     over_starts,
     segments_of,
     starts,
+    with_room,
     zero_before,
 )
 from upsweep.torch.operands import accumulator, constant, readable
 from upsweep.torch.recurrence_rules import recurrence
-from upsweep.torch.ways import Way, Ways
+from upsweep.torch.ways import Way, Ways, run, shorter
 
 NAMED: dict[str, Operator] = dict(BUILTIN)
 
@@ -55,10 +57,30 @@ def name_of(op: Any) -> str:
 def _scan(
     x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, initial: Tensor | None, heads: Tensor | None, order: str
 ) -> Tensor:  # fmt: skip
+    return _scan_into(None, x, op, dim, exclusive, reverse, initial, heads, order)
+
+
+def _scan_with_room(
+    x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, initial: Tensor | None, heads: Tensor | None, order: str
+) -> Tensor:  # fmt: skip
+    """The scan, in memory with room before the first item, where its gradient reads the result before each item there."""
+    out = _room(x, op, dim, exclusive, reverse)
+    return _scan_into(out, x, op, dim, exclusive, reverse, initial, heads, order)
+
+
+def _room(x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool) -> Tensor | None:
+    wanted = x.requires_grad and slopes.reads_before(op, x, exclusive)
+    return with_room(x, dim, reverse) if wanted else None
+
+
+def _scan_into(
+    out: Tensor | None, x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, initial: Tensor | None,
+    heads: Tensor | None, order: str,
+) -> Tensor:  # fmt: skip
     x, start = readable(x), None if initial is None else readable(initial)
     return up.scan(
         x, NAMED[op], axis=dim, exclusive=exclusive, reverse=reverse, initial=start, segments=segments_of(heads, x, dim),
-        order=order,
+        order=order, out=out,
     )  # fmt: skip
 
 
@@ -88,6 +110,9 @@ def _scan_backward(ctx: Any, g: Tensor) -> Any:
     x, y, initial, heads = ctx.saved_tensors
     x, y = (g, g) if ctx.op == "add" else (x, y)
     how = ctx.dim, ctx.exclusive, ctx.reverse, ctx.order
+    alone = not (torch.is_grad_enabled() or ctx.needs_input_grad[5])
+    if alone and x.numel() and slopes.fits(ctx.op, x):
+        return _gradient(g, x, y, ctx.op, initial, heads, *how), *[None] * 7
     dx, d_initial = scan_gradient(ctx.op, g, x, y, initial, heads, *how)
     return dx, None, None, None, None, d_initial, None, None
 
@@ -99,13 +124,13 @@ def scan_gradient(
     """The gradients of x and initial from the gradient of y."""
     if x.shape[dim] == 0:
         return torch.zeros_like(x), None if initial is None else torch.zeros_like(initial)
-    inner = g
-    if exclusive:
-        within = g if heads is None else g.masked_fill(starts(heads, dim, reverse), 0)
-        inner = following(within, dim, reverse)
     if op == "add":
-        s = dx = into = scan(inner, "add", dim, False, not reverse, None, heads, order)
+        dx = into = scan(g, "add", dim, exclusive, not reverse, None, heads, order)
     else:
+        inner = g
+        if exclusive:
+            within = g if heads is None else g.masked_fill(starts(heads, dim, reverse), 0)
+            inner = following(within, dim, reverse)
         left, right = (v.conj() for v in _partials(op, x, y, initial, heads, dim, exclusive, reverse))
         s = recurrence(following(left, dim, reverse), inner, None, heads, dim, not reverse, order)
         dx, into = right * s, left * s
@@ -113,6 +138,31 @@ def scan_gradient(
         return dx, None
     into = into + g if exclusive else into
     return dx, over_starts(into, heads, dim, reverse).to(initial.dtype)
+
+
+@torch.library.custom_op("upsweep::scan_adjoint", mutates_args=())
+def _scan_gradient(
+    g: Tensor, x: Tensor, y: Tensor, op: str, initial: Tensor | None, heads: Tensor | None, dim: int, exclusive: bool,
+    reverse: bool, order: str,
+) -> Tensor:  # fmt: skip
+    return run(slopes.gradient(g, x, y, op, initial, heads, dim, exclusive, reverse, order))
+
+
+@_scan_gradient.register_fake
+def _(g: Tensor, x: Tensor, *_: Any) -> Tensor:
+    return x.new_empty(x.shape)
+
+
+@_scan_gradient.register_vmap
+def _(
+    info: Any, in_dims: Any, g: Any, x: Any, y: Any, op: str, initial: Any, heads: Any, dim: int, *rest: Any
+) -> Any:
+    given = (g, in_dims[0]), (x, in_dims[1]), (y, in_dims[2]), (initial, in_dims[4])
+    g, x, y, initial = (batched(v, d, info.batch_size) for v, d in given)
+    return _scan_gradient(g, x, y, op, initial, batched(heads, in_dims[5]), dim + 1, *rest), 0  # type: ignore[call-arg]
+
+
+_gradient = plain(_scan_gradient, ways=Ways(3, shorter(slopes.gradient)))
 
 
 def _scan_jvp(ctx: Any, dx: Tensor | None, *tangents: Any) -> Tensor:
@@ -173,20 +223,30 @@ def identity(op: str, dtype: torch.dtype) -> Any:
 
 
 def _shorter(
-    x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, initial: None, heads: None, order: str
+    x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, initial: Tensor | None, heads: Tensor | None, order: str
 ) -> Way | None:  # fmt: skip
     """The way of scans like this one."""
     # A user's function may have changed since.
-    if op not in BUILTIN:
+    if op not in BUILTIN or initial is not None:
         return recall.never
-    how = None, "auto", None, False, None, order, None, None
-    known = recall.known(recall.alike(x, BUILTIN[op], dim, exclusive, reverse, None, None, None, *how))
+    how = "auto", None, False, None, order, None, None
+    out, segments = _room(x, op, dim, exclusive, reverse), segments_of(heads, x, dim)
+    known = recall.known(
+        recall.alike(x, BUILTIN[op], dim, exclusive, reverse, None, None, out, segments, *how)
+    )
     if known is None or known is recall.never:
         return known
-    return lambda x, *_: known(x, None, None, None)
+
+    def way(x: Tensor, *rest: Any) -> Any:
+        room = None if out is None else with_room(x, dim, reverse)
+        return known(x, None, room, segments_of(rest[5], x, dim))
+
+    return way
 
 
-_differentiable_scan = differentiable(_scan, _scan_context, _scan_backward, _scan_jvp, ways=Ways(1, _shorter))
+_differentiable_scan = differentiable(
+    _scan, _scan_context, _scan_backward, _scan_jvp, _scan_with_room, Ways(1, _shorter)
+)
 
 
 def scan(

@@ -7,12 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+import upsweep as up
 from upsweep.arguments import alone, check_any, parts_of
 from upsweep.operator import OperatorError
 from upsweep.segments import Segments
 from upsweep.torch import scan_rules, tuples
-from upsweep.torch.followers import within_gradients
-from upsweep.torch.operands import beside, dim_of, rows_of, summed, tensor
+from upsweep.torch.differentiable import widened
+from upsweep.torch.followers import following, within_gradients
+from upsweep.torch.operands import beside, dim_of, readable, rows_of, summed, tensor
 from upsweep.torch.recurrence_rules import recurrence
 from upsweep.torch.segments import heads_of, offsets_of
 
@@ -128,6 +130,18 @@ def reduce(
     x = tensor(x, dtype)
     dim = dim_of(axis, dim, x)
     name, heads = scan_rules.name_of(op), heads_of(segments, x, dim)
+    start = rows_of(initial, x, dim)
+    if heads is None and x.shape[dim] and not (torch.compiler.is_compiling() or following((x, start))):
+        # The last prefix, without the others.
+        start = None if start is None else readable(start)
+        return up.reduce(
+            readable(widened(x)),
+            scan_rules.NAMED[name],
+            axis=dim,
+            reverse=reverse,
+            initial=start,
+            order=order,
+        )
     y = _scan(x, name, dim, False, reverse, initial, heads, order)
     if segments is None and x.shape[dim]:
         return y.select(dim, 0 if reverse else -1)
@@ -210,6 +224,8 @@ def _cumulative(
     x = tensor(x)
     x, dim = tensor(x, summed(x.dtype) if dtype is None else dtype), dim_of(axis, dim, x)
     if include_initial:
+        # PyTorch joins no float16 where bfloat16 is its narrow dtype.
+        x = widened(x)
         # The exclusive scan of one item more begins with the identity and ends with the last total.
         more = x.new_zeros([1 if d == dim else n for d, n in enumerate(x.shape)])
         x = torch.cat([x, more], dim)
