@@ -12,7 +12,7 @@ pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 import upsweep as up
 from table import CASES
 from upsweep import numpy_engine
-from upsweep.gpu import launch, reduction
+from upsweep.gpu import launch, reduction, steps
 from upsweep.gpu.shapes import reductions
 from upsweep.gpu.view import View
 from upsweep.operator import Operator
@@ -46,7 +46,7 @@ def calls(monkeypatch):
     monkeypatch.setattr(launch, "run", run)
     monkeypatch.setattr(reductions, "BLOCK", (1 << 12, 512))
     monkeypatch.setattr(reductions, "for_even_reduction", lambda largest, read: 32)
-    monkeypatch.setattr(reduction, "scratch", lambda like, nbytes: view(np.full(nbytes, 0xA5, np.uint8)))
+    monkeypatch.setattr(steps, "scratch", lambda like, nbytes: view(np.full(nbytes, 0xA5, np.uint8)))
     reduction._parts.cache_clear()
     yield ran
     reduction._parts.cache_clear()
@@ -68,7 +68,7 @@ def test_the_parts_give_the_bits_of_the_whole(calls, shape, axis, parts, initial
     start = np.arange(1, 1 + plan.rows, dtype=u8).reshape(plan.row_shape) if initial else None
     want = up.reduce(x, OP, axis=axis, reverse=reverse, initial=start, engine="numpy")
     got = np.zeros(plan.row_shape, u8)
-    reduction.run(plan, [view(x)], [view(got)], None if start is None else [view(start)], None)
+    steps.run(plan, [view(x)], [view(got)], None if start is None else [view(start)], None)
     np.testing.assert_array_equal(got, want)
     assert len(calls) == parts
 
@@ -85,7 +85,7 @@ def test_what_is_not_cut(calls, shape, how):
     (x,) = HASH.draw(shape)
     plan = Plan(OP, (u8,), (u8,), (u8,), x.shape, **{"axis": 1, "reduce": True, **how})
     got = np.zeros(plan.row_shape if plan.reduce else plan.shape, u8)
-    reduction.run(plan, [view(x)], [view(got)], None, None)
+    steps.run(plan, [view(x)], [view(got)], None, None)
     assert calls == [plan]
 
 
@@ -99,6 +99,6 @@ def test_narrow_items_are_cut_from_16_bytes_on(calls, skip, items, parts, revers
     x = room[first:][:items]
     plan = Plan(up.ops.ADD, (u1,), (u1,), (u1,), x.shape, 0, reduce=True, reverse=reverse)
     got = np.zeros((), u1)
-    reduction.run(plan, [view(x)], [view(got)], None, None)
+    steps.run(plan, [view(x)], [view(got)], None, None)
     assert len(calls) == parts
     assert got == x.sum(dtype=u1)
