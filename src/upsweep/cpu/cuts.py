@@ -169,7 +169,9 @@ def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
         return 0
     if as_stored(plan) and all(array[beside] == d.itemsize for array, d in arrays):
         # Rows side by side are taken in the order in which they lie, so that none of them stand one before the other.
-        dense = all((array[apart] if lie.turned else abs(array[apart])) == items * d.itemsize for array, d in arrays)
+        dense = all(
+            (array[apart] if lie.turned else abs(array[apart])) == items * d.itemsize for array, d in arrays
+        )
         large = plan.n * plan.rows * item_size(plan) >= tuning.STAGED_FROM
         enough = line >= 2 * LINE if not lie.turned else items >= 3 * ROW or past_cache(plan)
         if not (dense and large and enough and line < tuning.STAGED_LINE):

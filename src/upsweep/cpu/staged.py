@@ -65,7 +65,7 @@ def settle(L, A, a, near, size, apart, first):
 
 @of_words
 def backward(L, A, c):
-    """Whether the lines of a component stand near from the last to the first, as those of columns do whose results, or items where
+    """Whether lines of a component stand near from the last to the first, as those of columns do whose results, or items where
     there are none, lie so in the array: then they are one stretch in both.
     """
     sink = -1 if peek(L, REDUCE) else peek(part(L, c), SINK)
