@@ -123,9 +123,9 @@ def _width(plan: Plan, lie: Rows, most: int, staged: int, in_order: bool, wanted
 
 
 def shortest_straight(plan: Plan) -> int:
-    """The items of a short row from which on it may be scanned straight through: of pairs a line of values."""
-    line = LINE // plan.accumulators[0].itemsize if len(plan.accumulators) > 1 else 0
-    return max(tuning.SHORT_STRAIGHT, line)
+    """The items of a short row from which on it may be scanned straight through: a line at least, of pairs of values."""
+    line = LINE // plan.accumulators[0].itemsize
+    return line if past_cache(plan) and len(plan.accumulators) == 1 else max(tuning.SHORT_STRAIGHT, line)
 
 
 def _takes_extremes(plan: Plan, strides: tuple[Strides, ...], lie: Rows, along: bool) -> bool:

@@ -61,8 +61,10 @@ item one by one and side by side, one thread, AMD, loaded, 2^18 and 2^23 items: 
 float64 3.8 3.0, 1.64 2.92, a finish 1.58 2.33, .92 2.31, 2.25 3.09, 1.55 2.98; a map, rows of 520, scan and reduction: float32
 .87 2.0, .58 1.1, float64 2.4 3.1, .71 1.6, int32 .44 2.0, .28 1.1. In segments a map of float32 loses, rows of 520: 2.8 2.0."""
 SHORT_STRAIGHT = 32
-"""Rows of fewer items also where they could be scanned straight through. ns an item, int32, so and straight: rows of 16 .35 and
-.86, of 50 .95 and .28."""
+"""Rows of fewer items also where they could be scanned straight through, or of less than a line of the cache; past the cache the
+line alone decides. ns an item, so and straight: int32, rows of 16 .35 and .86, of 50 .95 and .28; uint8 33 .17 1.12, 48 .13 .96,
+63 .42 .91, 65 .17 .15; in 32 MiB int32 8 .68 .94, 16 .53 .32, 24 .60 .36, int64 6 1.35 1.22, 8 1.40 .77, 16 1.01 .50, 31 1.20
+.47, int16 31 .34 .46, uint8 33 .20 1.22, 63 .28 .98, 65 .20 .09."""
 FEW_ROWS = 32
 """Where fewer rows are neighbours in memory, and the items of each lie side by side, the rows of the longest dimension are
 scanned side by side. ns an item so and by neighbours, AMD, loaded, from Fortran's order to C's along the first axis:
