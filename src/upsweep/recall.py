@@ -127,7 +127,7 @@ def learnt(
 
 def alike(
     xs: Any, op: Any, axis: Any, exclusive: Any, reverse: Any, initial: Any, dtype: Any, out: Any, segments: Any,
-    engine: Any, threads: Any, reducing: bool, keep: Any, order: Any, map: Any, finish: Any,
+    engine: Any, threads: Any, reducing: bool | str, keep: Any, order: Any, map: Any, finish: Any,
 ) -> Any:  # fmt: skip
     """The likeness of a call: all that is checked, if calls differ in nothing else; otherwise a likeness that is never found."""
     # axis=1.0 is a mistake also where axis=1 is known.
