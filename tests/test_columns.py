@@ -166,6 +166,7 @@ def test_short_rows(name, exclusive, segmented, started):
 
 
 LAYOUTS = {
+    "forwards": lambda x: x,
     "backwards": lambda x: x[:, ::-1].copy()[:, ::-1],
     "upside down": lambda x: x[::-1].copy()[::-1],
     "with gaps": lambda x: np.repeat(x, 2, 1)[:, ::2],

@@ -111,3 +111,30 @@ def test_so_many_columns_are_folded(monkeypatch):
         up.scan(np.zeros(shape, "f4"), axis=1, threads=1)
     up.scan(np.zeros((70, 20), "f4"), axis=1, map=lambda x: x + x, threads=1)
     assert seen == [2, 5, 3, 16, 1]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_longer_rows_of_large_arrays_are_folded(reverse, tuned, monkeypatch):
+    """Past the cache, rows of up to 2560 bytes; small integers have the same sums in every order."""
+    seen = []
+    folded_of = rows.folded_of
+    monkeypatch.setattr(rows, "folded_of", lambda *given: seen.append(folded_of(*given)) or seen[-1])
+    for far, folded in ((1 << 24, [0, 0, 0]), (0, [1, 1, 0])):
+        tuned(STREAM_BYTES=far)
+        rows.rows_of.cache_clear()
+        seen.clear()
+        for items in (129, 320, 321):
+            x = np.random.default_rng(items).integers(0, 3, (37, items)).astype("f8")
+            got = up.scan(
+                (x, x + 1),
+                axis=1,
+                reverse=reverse,
+                threads=1,
+                map=lambda a, b: a * b,
+                finish=lambda p, a, b: p - a,
+            )
+            products = np.flip(x * (x + 1), 1) if reverse else x * (x + 1)
+            sums = np.cumsum(products, axis=1)
+            want = (np.flip(sums, 1) if reverse else sums) - x
+            assert got.tobytes() == want.tobytes(), items
+        assert seen == folded

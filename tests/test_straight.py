@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import upsweep as up
-from upsweep.cpu import straight, tuning
+from upsweep.cpu import launch, straight, tuning
 
 
 class Last:
@@ -127,6 +127,25 @@ def test_rows_side_by_side_in_tiles_of_one_chunk(tuned):
     for threads in (1, 2):
         got = up.scan(x, "xor", axis=1, threads=threads)
         np.testing.assert_array_equal(got, np.bitwise_xor.accumulate(x, axis=1))
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i4", "i8"])
+@pytest.mark.parametrize("past", [0, 1 << 40])
+def test_short_rows_are_straight_from_a_line_on(dtype, past, tuned, monkeypatch):
+    """Past the cache rows of a line are; in it, only longer ones of words."""
+    tuned(PARALLEL_BYTES=0, STREAM_BYTES=past)
+    seen, cut = [], launch.cut
+    monkeypatch.setattr(launch, "cut", lambda *given: seen.append(cut(*given)) or seen[-1])
+    line = 64 // np.dtype(dtype).itemsize
+    for n in {line - 1, line, line + 1, 31, 32, 33, 63, 64, 65}:
+        x = drawn(dtype, 41 * n).reshape(41, n)
+        seen.clear()
+        for items in (x, x[::-1], x[:, ::-1]):
+            y, beside = np.full((2, 41, n), 77, dtype)
+            up.scan(items, axis=1, out=y, threads=1)
+            assert y.tobytes() == np.cumsum(items, axis=1, dtype=dtype).tobytes()
+            assert (beside == 77).all()
+        assert seen[0].straight == (n >= (line if past == 0 else max(line, 32))), n
 
 
 def floats(kind, dtype, n):

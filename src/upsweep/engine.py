@@ -253,7 +253,8 @@ def choose(xs: Sequence[Any]) -> str:
     True
     """
     for x in xs:
-        if on_gpu(x):
+        # `on_gpu` asks that too, and a call takes longer than the question.
+        if type(x) is not np.ndarray and on_gpu(x):
             return _first_of("cuda")
     return _first_of("host")
 

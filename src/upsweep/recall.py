@@ -127,7 +127,7 @@ def learnt(
 
 def alike(
     xs: Any, op: Any, axis: Any, exclusive: Any, reverse: Any, initial: Any, dtype: Any, out: Any, segments: Any,
-    engine: Any, threads: Any, reducing: bool, keep: Any, order: Any, map: Any, finish: Any,
+    engine: Any, threads: Any, reducing: bool | str, keep: Any, order: Any, map: Any, finish: Any,
 ) -> Any:  # fmt: skip
     """The likeness of a call: all that is checked, if calls differ in nothing else; otherwise a likeness that is never found."""
     # axis=1.0 is a mistake also where axis=1 is known.
@@ -142,13 +142,12 @@ def alike(
 
 def scan_like(
     xs: Any, op: Any, initial: Any, out: Any, segments: Any, *, axis: Any = None, exclusive: bool = False, reverse: bool = False,
-    dtype: Any = None, order: Any = "tree", map: Any = None, finish: Any = None,
+    dtype: Any = None, order: Any = "tree", map: Any = None, finish: Any = None, engine: str = "auto", threads: int | None = None,
 ) -> Any:  # fmt: skip
     """The likeness of a scan with these keywords."""
     return alike(
-        xs, op if type(op) is str else as_operator(op), axis, exclusive, reverse, initial, dtype, out, segments, "auto", None,
-        False, None, order,
-        map and as_function(map), finish and as_function(finish),
+        xs, op if type(op) is str else as_operator(op), axis, exclusive, reverse, initial, dtype, out, segments, engine, threads,
+        False, None, order, map and as_function(map), finish and as_function(finish),
     )  # fmt: skip
 
 
@@ -207,6 +206,34 @@ def seen_segments(segments: Any) -> Any:
     if segments.spelling in ("offsets", "lengths"):
         return segments.spelling, type(segments.values)
     return segments.spelling, seen(segments.values)
+
+
+class Scan:
+    """`upsweep.scan` of arrays in this machine's memory, for a place where those of every call are like those of the first. That
+    one finds the function that runs it; later calls run by that function, and their arrays are not compared.
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: Known | None = None
+
+    def __call__(
+        self, xs: Any, op: Any, *, axis: Any = None, exclusive: bool = False, reverse: bool = False, initial: Any = None,
+        dtype: Any = None, out: Any = None, segments: Segments | None = None, order: str = "tree", map: Any = None,
+        finish: Any = None, engine: str = "auto", threads: int | None = None,
+    ) -> Any:  # fmt: skip
+        y = None if self._known is None else self._known(xs, initial, out, segments)
+        if y is None:
+            y = run(
+                xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, False, None, order, map, finish
+            )  # fmt: skip
+            like = scan_like(
+                xs, op, initial, out, segments, axis=axis, exclusive=exclusive, reverse=reverse, dtype=dtype, order=order,
+                map=map, finish=finish, engine=engine, threads=threads,
+            )  # fmt: skip
+            self._known = self._known or known(like)
+        return y
 
 
 def never(*_: Any) -> None:

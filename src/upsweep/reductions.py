@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -10,13 +11,13 @@ import numpy as np
 
 from upsweep import engine as engines
 from upsweep import recall
-from upsweep.api import Op, last_prefix, scan
+from upsweep.api import Op, last_prefix
 from upsweep.arguments import OutputError, axis_of, check_order, dtypes_of
 from upsweep.components import tupled
 from upsweep.dtypes import accumulator
 from upsweep.engine import EngineError
-from upsweep.function import as_function
-from upsweep.homes import Elsewhere
+from upsweep.function import Function, as_function
+from upsweep.homes import Elsewhere, compiling, uncompiled
 from upsweep.host import labelled, marked, offsets
 from upsweep.operator import Operator, resolve
 from upsweep.operators import as_operator, free
@@ -65,73 +66,133 @@ def reduce(
             return recall.run(
                 xs, op, axis, False, reverse, initial, dtype, out, None, engine, threads, True, None, order, map, finish
             )  # fmt: skip
-        keywords: dict[str, Any] = {
-            "axis": axis, "reverse": reverse, "initial": initial, "dtype": dtype, "order": order, "map": map, "finish": finish,
-            "threads": threads,
-        }  # fmt: skip
-        return _each(xs, op, told, engine, keywords)
+        return _each(
+            xs, op, axis, reverse, initial, dtype, told, engine, threads, order, map and as_function(map),
+            finish and as_function(finish),
+        )  # fmt: skip
     except Elsewhere as there:
         return there.instead(reduce, locals())
 
 
-def _each(xs: Any, op: Op, segments: Segments, engine: str, keywords: dict[str, Any]) -> Any:
-    """The last prefix of each segment."""
-    given = tupled(xs)
-    name = engines.choose(given) if engine == "auto" else engine
-    if engines.load(name) and engines.ENGINES[name].place != "host":
-        raise EngineError(
-            f"the {name} engine has no reductions of segments: bring the arrays to the host, or pass tensors to "
-            "upsweep.torch.reduce"
-        )
-    on = engines.load(name)
-    seen = tuple([on.view(x) for x in given])
-    bare: Any = seen if isinstance(xs, tuple) else seen[0]
-    labelled.check_alike(given)
-    ufunc = _ufunc_for(bare, op, segments, **keywords)
-    axis, starts, told = keywords["axis"], None, segments
-    alike = keywords["map"] is None and len({v.shape for v in seen}) == 1
-    if alike and segments.spelling in ("offsets", "lengths"):
-        axis = axis_of(axis, seen[0].shape)
-        starts = offsets(segments, seen[0].shape, axis)
-        told = segments if ufunc else Segments("flags", marked(starts, seen[0].shape[axis]))
-    prefixes = bare if ufunc else scan(bare, op, segments=told, engine=name, **keywords)
-    ys = tupled(prefixes)
-    axis = axis_of(axis, ys[0].shape)
-    starting = labelled.initials_of(keywords["initial"])
-    labelled.check_beside(given, ys[0].shape, axis, labelled.marks_of(segments), starting)
-    first = keywords["reverse"] or ufunc is not None
-    places, empty = places_of(segments, starts, ys[0].shape, axis, first, name)
-    none = np.count_nonzero(empty)
-    if ufunc is None:
-        made = [_taken(y, places, axis) for y in ys]
-    elif none:
-        made = [_spread(ufunc.reduceat(bare, places[~empty], axis, bare.dtype), ~empty, axis)]
-    else:
-        made = [ufunc.reduceat(bare, places, axis, bare.dtype)]
-    if none:
-        dtypes, shape = tuple([x.dtype for x in seen]), _sized(ys[0].shape, axis, 0)
-        nothing = _of_nothing(dtypes, isinstance(xs, tuple), shape, op, name, keywords)
-        for y, e in zip(made, tupled(nothing)):
-            (np.moveaxis(y, axis, 0) if axis else y)[empty] = e
-    like, own = next(((x, v) for x, v in zip(given, seen) if v.shape), (xs, None))
-    # A segment is none of the items whose labels these are.
-    like = own if labelled.has(like) else like
-    results = tuple([on.give(like, y) for y in made])
-    return results if isinstance(prefixes, tuple) else results[0]
-
-
-def _of_nothing(
-    dtypes: tuple[np.dtype, ...], several: bool, shape: tuple[int, ...], op: Op, engine: str, keywords: dict[str, Any]
+def _each(
+    xs: Any, op: Op, axis: int | None, reverse: bool, initial: Any, dtype: Any, segments: Segments, engine: str,
+    threads: int | None, order: str, map: Function | None, finish: Function | None,
 ) -> Any:  # fmt: skip
-    """The reduction of arrays without items. Where it is the identity, not a caller's `initial`, it is remembered."""
-    if keywords["initial"] is not None:
-        none = tuple([np.empty(shape, d) for d in dtypes])
-        return last_prefix(none if several else none[0], op, engine=engine, **keywords)
-    fn, finish = keywords["map"], keywords["finish"]
-    return _nothing(
-        dtypes, several, as_operator(op), engine, dtypes_of(keywords["dtype"]), keywords["order"], fn and as_function(fn),
-        finish and as_function(finish),
+    """The last prefix of each segment. A call like an earlier one is not checked again."""
+    if compiling():
+        return uncompiled(
+            _each, xs, op, axis, reverse, initial, dtype, segments, engine, threads, order, map, finish
+        )
+    if type(op) is not str:
+        op = as_operator(op)
+    like = recall.alike(
+        xs, op, axis, False, reverse, initial, dtype, None, segments, engine, threads, "each", None, order, map, finish
     )  # fmt: skip
+    run: Any = recall.known(like)
+    if run is None:
+        how = {
+            "reverse": reverse,
+            "dtype": dtype,
+            "order": order,
+            "map": map,
+            "finish": finish,
+            "threads": threads,
+        }
+        run = _Each(tupled(xs), isinstance(xs, tuple), op, segments, engine, axis, initial, how)
+        # A list may differ from the next one.
+        with suppress(TypeError):
+            recall.keep(like, run)
+    return run(xs, segments, initial)
+
+
+class _Each:
+    """The reduction of each segment, of arrays, segments and initial values like those that it was made of."""
+
+    def __init__(
+        self, given: tuple[Any, ...], several: bool, op: Op, segments: Segments, engine: str, axis: int | None, initial: Any,
+        how: dict[str, Any],
+    ) -> None:  # fmt: skip
+        self.several, self.op, self.how, self.spelling = several, op, how, segments.spelling
+        self.engine = engines.choose(given) if engine == "auto" else engine
+        self.view = engines.load(self.engine).view
+        if engines.ENGINES[self.engine].place != "host":
+            raise EngineError(
+                f"the {self.engine} engine has no reductions of segments: bring the arrays to the host, or pass tensors to "
+                "upsweep.torch.reduce"
+            )
+        views = [self.view(x) for x in given]
+        labelled.check_alike(given)
+        self.labels = any(map(labelled.has, given))
+        self.dtypes, self.shape = tuple([v.dtype for v in views]), _shape_of(views)
+        self.axis = axis_of(axis, self.shape)
+        self.like = next(at for at, v in enumerate(views) if v.shape)
+        alone = not several and self.spelling != "groups" and initial is None
+        self.ufunc = _ufunc_for(views[0], op, **how) if alone else None
+        self.first = how["reverse"] or self.ufunc is not None
+        self.scan = recall.Scan()
+
+    def __call__(self, xs: Any, segments: Segments, initial: Any) -> Any:
+        views = [self.view(x) for x in tupled(xs)]
+        starts = None if self.spelling == "groups" else offsets(segments, self.shape, self.axis)
+        ys = views[0] if self.ufunc else self._prefixes(views, segments, starts, initial)
+        if self.labels:
+            marks, starting = labelled.marks_of(segments), labelled.initials_of(initial)
+            labelled.check_beside(tupled(xs), self.shape, self.axis, marks, starting)
+        places, empty = places_of(segments, starts, self.shape, self.axis, self.first, self.engine)
+        there = None if np.count_nonzero(empty) == 0 else ~empty
+        made = [self._picked(y, places, there) for y in tupled(ys)]
+        if there is not None:
+            for y, e in zip(made, tupled(self._of_nothing(initial))):
+                (np.moveaxis(y, self.axis, 0) if self.axis else y)[empty] = e
+        like = tupled(xs)[self.like]
+        # A segment is none of the items whose labels these are.
+        like = views[self.like] if self.labels and labelled.has(like) else like
+        give = engines.load(self.engine).give
+        results = tuple([give(like, y) for y in made])
+        return results if isinstance(ys, tuple) else results[0]
+
+    def _prefixes(self, views: list[Any], segments: Segments, starts: Any, initial: Any) -> Any:
+        told = segments
+        if starts is not None and self.spelling != "flags":
+            told = Segments("flags", marked(starts, self.shape[self.axis]))
+        return self.scan(
+            tuple(views) if self.several else views[0], self.op, axis=self.axis, initial=initial, segments=told,
+            engine=self.engine, **self.how,
+        )  # fmt: skip
+
+    def _picked(self, y: np.ndarray, places: np.ndarray, there: np.ndarray | None) -> np.ndarray:
+        """The results at these places, and anything for a segment that has none."""
+        if self.ufunc is None:
+            return _taken(y, places, self.axis)
+        if there is None:
+            return self.ufunc.reduceat(y, places, self.axis, y.dtype)
+        return _spread(self.ufunc.reduceat(y, places[there], self.axis, y.dtype), there, self.axis)
+
+    def _of_nothing(self, initial: Any) -> Any:
+        """The reduction of arrays without items. Where it is the identity, not a caller's `initial`, it is remembered."""
+        how = self.how
+        if initial is None:
+            return _nothing(
+                self.dtypes, self.several, as_operator(self.op), self.engine, dtypes_of(how["dtype"]), how["order"], how["map"],
+                how["finish"],
+            )  # fmt: skip
+        none = tuple([np.empty(_sized(self.shape, self.axis, 0), d) for d in self.dtypes])
+        return last_prefix(
+            none if self.several else none[0],
+            self.op,
+            axis=self.axis,
+            initial=initial,
+            engine=self.engine,
+            **how,
+        )
+
+
+def _shape_of(views: list[Any]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*[v.shape for v in views])
+    except ValueError:
+        # The scan says so.
+        return views[0].shape
 
 
 @lru_cache(256)
@@ -173,15 +234,12 @@ def _spread(y: np.ndarray, there: np.ndarray, axis: int) -> np.ndarray:
     return made
 
 
-def _ufunc_for(
-    x: Any, op: Op, segments: Segments, *, axis: int | None, reverse: bool, order: str, **others: Any
-) -> np.ufunc | None:  # fmt: skip
+def _ufunc_for(x: Any, op: Op, *, reverse: bool, order: str, **others: Any) -> np.ufunc | None:
     """NumPy's function for a call of which every order of evaluation gives the same bits."""
-    if type(x) is not np.ndarray or x.dtype.kind not in "biu" or segments.spelling == "groups":
+    if type(x) is not np.ndarray or x.dtype.kind not in "biu":
         return None
     if type(reverse) is not bool or any(v is not None for v in others.values()):
         return None
-    axis_of(axis, x.shape)
     check_order(order)
     return _ufunc(as_operator(op), x.dtype)
 

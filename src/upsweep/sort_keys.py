@@ -14,11 +14,9 @@ def keys(xp: Any, x: Any, falling: bool) -> Any:
     if order == "unsigned":
         made = found ^ (-top - 1)
     elif order == "float":
-        # Zero is told by its bits: CuPy's comparison takes subnormals for zero.
-        zero = (found & top) == 0
-        made = xp.where(
-            zero, xp.zeros_like(found), xp.where(x != x, xp.full_like(found, top), _folded(found))
-        )
+        # -0.0 alone has the key -1. CuPy's comparison of floats takes subnormals for zero.
+        made = _folded(found)
+        made = xp.where(x != x, xp.full_like(found, top), made + (made == -1))
     else:
         # Not-a-time, the lowest number, becomes the highest.
         made = found - 1 if order == "time" else found

@@ -253,6 +253,22 @@ def test_each_item_has_its_owner(apps, counts):
     ]
 
 
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_keys_that_fill_a_word_and_keys_that_leave_room_for_their_places(dtype):
+    """A thousand places take 10 bits, and the sign one: the widest keys that fit differ by less than 2 ** 53."""
+    for low in (np.iinfo(dtype).min, 2**40, np.iinfo(dtype).max - 2**53):
+        for width in (2**53 - 1, 2**53):
+            x = RNG.integers(0, 300, 1000).astype("u8") * (width // 300) + (low % 2**64)
+            x[[3, 700]], x[500:510] = (low + width) % 2**64, low % 2**64
+            x = x.view(dtype)
+            for falling in (False, True):
+                # Places behind equal keys tell one order from another.
+                want = (
+                    len(x) - 1 - x[::-1].argsort(kind="stable")[::-1] if falling else x.argsort(kind="stable")
+                )
+                np.testing.assert_array_equal(apps.argsort(x, descending=falling), want)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["random", "equal", "few", "falling"])
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")

@@ -33,6 +33,11 @@ def enter(*given: Any, labels: bool = False) -> tuple[Any, list[Any], Callable[[
     >>> type(x).__name__, nothing, give(x + 1).tolist()
     ('ndarray', None, [2, 3])
     """
+    for x in given:
+        if type(x) is not np.ndarray or not x.dtype.isnative:
+            break
+    else:
+        return np, [*given], given_back
     if _PLAIN.issuperset(map(type, given)):
         return np, [view(given[0]), *[x if x is None else view(x) for x in given[1:]]], given_back
     there = next((x for x in given if engines.on_gpu(x)), None)

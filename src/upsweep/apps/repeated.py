@@ -32,7 +32,7 @@ class Planned(NamedTuple):
     def scan(self) -> Callable[..., Any]:
         """`upsweep.scan`, for a place where the arrays of every run are like those of the first: they have dtypes, shapes and
         strides that follow from those of the operands."""
-        return _Scan() if self.xp is np else api.scan
+        return recall.Scan() if self.xp is np else api.scan
 
 
 def called(
@@ -65,24 +65,3 @@ def called(
 
 
 _REMEMBERED = {np.ndarray, type(None), *recall.NUMBERS}
-
-
-class _Scan:
-    """A scan whose first call finds the function that runs it. Later calls run by that function, and their arrays are not
-    compared.
-    """
-
-    __slots__ = ("_known",)
-
-    def __init__(self) -> None:
-        self._known: recall.Known | None = None
-
-    def __call__(
-        self, xs: Any, op: Any, *, initial: Any = None, out: Any = None, segments: Segments | None = None, **how: Any
-    ) -> Any:  # fmt: skip
-        known = self._known
-        y = None if known is None else known(xs, initial, out, segments)
-        if y is None:
-            y = api.scan(xs, op, initial=initial, out=out, segments=segments, **how)
-            self._known = known or recall.known(recall.scan_like(xs, op, initial, out, segments, **how))
-        return y

@@ -123,9 +123,9 @@ def _width(plan: Plan, lie: Rows, most: int, staged: int, in_order: bool, wanted
 
 
 def shortest_straight(plan: Plan) -> int:
-    """The items of a short row from which on it may be scanned straight through: of pairs a line of values."""
-    line = LINE // plan.accumulators[0].itemsize if len(plan.accumulators) > 1 else 0
-    return max(tuning.SHORT_STRAIGHT, line)
+    """The items of a short row from which on it may be scanned straight through: a line at least, of pairs of values."""
+    line = LINE // plan.accumulators[0].itemsize
+    return line if past_cache(plan) and len(plan.accumulators) == 1 else max(tuning.SHORT_STRAIGHT, line)
 
 
 def _takes_extremes(plan: Plan, strides: tuple[Strides, ...], lie: Rows, along: bool) -> bool:
@@ -168,7 +168,10 @@ def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
     if line >= tuning.STAGED_LINE and (not lie.turned or items >= tuning.SHORT):
         return 0
     if as_stored(plan) and all(array[beside] == d.itemsize for array, d in arrays):
-        dense = all(array[apart] == items * d.itemsize for array, d in arrays)
+        # Rows side by side are taken in the order in which they lie, so that none of them stand one before the other.
+        dense = all(
+            (array[apart] if lie.turned else abs(array[apart])) == items * d.itemsize for array, d in arrays
+        )
         large = plan.n * plan.rows * item_size(plan) >= tuning.STAGED_FROM
         enough = line >= 2 * LINE if not lie.turned else items >= 3 * ROW or past_cache(plan)
         if not (dense and large and enough and line < tuning.STAGED_LINE):

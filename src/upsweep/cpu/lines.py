@@ -17,7 +17,7 @@ from upsweep.cpu.address import copy_bytes, stream_line
 from upsweep.cpu.memory import Items
 from upsweep.cpu.words import LINE
 
-SHORT_LINE, STREAM_LINE = tuning.SHORT_LINE, tuning.STREAM_LINE
+SHORT_LINE, BACKWARD_LINE, STREAM_LINE = tuning.SHORT_LINE, tuning.BACKWARD_LINE, tuning.STREAM_LINE
 
 
 def bring(stored: np.dtype, computed: np.dtype) -> Callable[..., None]:
@@ -31,7 +31,7 @@ def bring(stored: np.dtype, computed: np.dtype) -> Callable[..., None]:
     def come(array, along, across, scratch, pitch, lines, count):
         if along == count * across and pitch == count * computed_size:
             lines, count = 1, lines * count
-        if count < SHORT_LINE and count < lines:
+        if count < (BACKWARD_LINE if across == -size else SHORT_LINE) and count < lines:
             for i in range(count):
                 source, target = array + i * across, scratch + i * computed_size
                 for line in range(lines):

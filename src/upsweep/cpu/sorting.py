@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
-from timeit import repeat
+from functools import cache, partial
+from timeit import repeat, timeit
 from typing import Any
 
 import numba
@@ -13,16 +13,23 @@ from upsweep import cores, sort_keys
 from upsweep.cpu.chunked import each_chunk, share_of
 
 FEW = {1: 1 << 16, 2: 1 << 16, 4: 6000, 8: 8000}
-"""Keys, by their bytes, of which NumPy sorts fewer. NumPy's time over that of passes here (two threads), sorting and ordering:
-4000 of 4 bytes .5 and .6, of 8 .5 and .3; 8000 of 4 1.0 and 2.8, of 8 1.0 and 1.3; 32,000 of 1 .7 and .9, of 2 .8 and 1.2;
-64,000 of 1 1.0 and 3.8, of 2 1.0 and 2.3."""
+"""Keys, by their bytes, of which NumPy sorts fewer. NumPy's time over that of passes here (two threads): 4000 of 4 bytes .5, of 8
+.5; 8000 of 4 1.0, of 8 1.0; 32,000 of 1 .7, of 2 .8; 64,000 of 1 1.0, of 2 1.0. A benchmark must draw other keys for each call: a
+processor learns the branches of a thousand that it sees again, and a stable sort of float64 then takes 11 us instead of 39."""
 FAST = 1.5e-9
 """Seconds a byte, of 4096 keys, below which NumPy sorts in vectors. Of 4096 float64, int32 and int16 NumPy took 2.7, 1.5 and 1.3
 ns an item with AVX-512, and takes some 30 without vectors; two threads' passes take 15, 6 and 3, from 2^14 to 2^22 items."""
 
-DIFFERENT = range(2000, 1 << 17)
+ORDERED = {1: 1 << 16, 2: 1 << 16, 4: 2500, 8: 4500}
+"""Keys of which fewer are ordered by NumPy. us, AMD with AVX2, other keys in each call: int32 a stable order, words and passes
+1000 keys 32, 17, 39, 2000 72, 39, 45, 5900 257, 143, 64; int64 1000 32, 21, 72, 2000 72, 43, 84, 5900 260, 149, 127; float64 a
+stable order, any order and passes 1000 48, 27, 86, 2000 109, 58, 107, 5900 390, 205, 171."""
+WORDS = 400
+"""Keys from which on words of a key and its place are faster than a stable order: 300 int32 5.9 and 8.0 us, int64 9.6 and 8.3."""
+DIFFERENT = range(250, 1 << 17)
 """Keys, of float64, that NumPy orders in vectors where none equals another. Time over that of a stable order, AMD with AVX-512,
-loaded: 1000 keys .8, 4000 .65, 16,000 .6, 100,000 .5, 2^20 .9; in vain, as two keys are equal, 1.2 to 2."""
+loaded: 4000 keys .65, 16,000 .6, 100,000 .5, 2^20 .9; AMD with AVX2: 200 keys 1.0, 300 .8, 1000 .6. In vain, as two keys are
+equal, 1.2 to 2."""
 
 _njit: Any = numba.njit(nogil=True, cache=True)
 # Places have no sign: see moves.py.
@@ -35,7 +42,7 @@ def radix_sort(
     """Keys in stable order, and values with them. Without values, and where the keys tell all of it, the keys alone are
     sorted.
     """
-    few = len(x) < FEW[x.itemsize] and (x.itemsize >= 4 or x.dtype.kind in "iu")
+    few = len(x) < FEW[x.itemsize] and (x.itemsize >= 4 or x.dtype.kind in "biu")
     if values is None and (few or _numpy_is_faster(x.dtype)):
         # `np.sort`, which does the same, takes half a microsecond more. Its stable sort goes by digits of at most two bytes.
         ordered = x.copy()
@@ -80,14 +87,51 @@ def _as_if_stable(x: np.ndarray, ordered: np.ndarray) -> bool:
 
 def argsort(x: np.ndarray, falling: bool) -> np.ndarray:
     """The order that keys sort into, as int64."""
-    if len(x) in DIFFERENT and x.dtype == np.float64 and _numpy_is_faster(x.dtype):
+    few = len(x) < ORDERED[x.itemsize] and (x.itemsize >= 4 or x.dtype.kind in "biu")
+    if few and len(x) >= WORDS and x.itemsize >= 4:
+        order = _order_of_words(x, falling)
+        if order is not None:
+            return order
+    if (
+        len(x) in DIFFERENT
+        and x.dtype == np.float64
+        and (_in_vectors() if few else _numpy_is_faster(x.dtype))
+    ):
         order = _order_of_different(x)
         if order is not None:
             return order[::-1].copy() if falling else order
-    if x.itemsize >= 4 and len(x) < FEW[x.itemsize]:
+    if few:
         # Falling is rising from the last item to the first: equal keys keep their order, and NaNs come first.
         return len(x) - 1 - x[::-1].argsort(kind="stable")[::-1] if falling else x.argsort(kind="stable")
     return _order(sort_keys.keys(np, x, falling))
+
+
+def _order_of_words(x: np.ndarray, falling: bool) -> np.ndarray | None:
+    """The order of keys as words that NumPy sorts in vectors: of a key and its place, so that no two are equal. None where a word
+    has no room for both."""
+    places = (len(x) - 1).bit_length()
+    if x.dtype == np.float64:
+        return None
+    words = sort_keys.keys(np, x, falling).astype(np.int64)
+    if x.itemsize == 8:
+        low = words.min()
+        if int(words.max()) - int(low) >= 1 << 63 - places:
+            return None
+        words -= low
+    words <<= places
+    words |= np.arange(len(x))
+    words.sort()
+    words &= (1 << places) - 1
+    return words
+
+
+@cache
+def _in_vectors() -> bool:
+    """Whether NumPy orders float64 in vectors on this processor. NumPy does not tell: it is timed once, beside a stable sort, and
+    on other keys each time: a processor learns the branches of a sort that it sees again."""
+    rows = np.random.default_rng(0).random((8, 1000))
+    quick = min(timeit(row.argsort, number=1) for row in rows)
+    return quick < 0.7 * min(timeit(partial(row.argsort, kind="stable"), number=1) for row in rows)
 
 
 def _order_of_different(x: np.ndarray) -> np.ndarray | None:
@@ -115,7 +159,7 @@ def _sorted(keys: np.ndarray) -> np.ndarray:
 
 def _order(keys: np.ndarray) -> np.ndarray:
     """The stable order of keys, as int64."""
-    if len(keys) < FEW[keys.itemsize]:
+    if len(keys) < ORDERED[keys.itemsize]:
         return np.argsort(keys, kind="stable")
     if _rising(keys):
         return np.arange(len(keys))

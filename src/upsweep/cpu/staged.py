@@ -64,6 +64,16 @@ def settle(L, A, a, near, size, apart, first):
 
 
 @of_words
+def backward(L, A, c):
+    """Whether lines of a component stand near from the last to the first, as those of columns do whose results, or items where
+    there are none, lie so in the array: then they are one stretch in both.
+    """
+    sink = -1 if peek(L, REDUCE) else peek(part(L, c), SINK)
+    _, apart, _ = home_of(L, A, c if sink < 0 else peek(L, INPUTS) + sink)
+    return apart < 0 and peek(L, TURNED) == 0
+
+
+@of_words
 def come(L, A, first, count):
     """Bring so many lines near. Results take the place of their component's items. A line that stands for all comes once, where
     it has no results.
@@ -74,14 +84,16 @@ def come(L, A, first, count):
         size, near, lines = peek(p, SIZE), A + peek(p, STAGE), count
         if apart == 0 and (no_results or peek(p, SINK) < 0):
             lines = 1
-        width = items * size
-        source += first * apart
-        move_lines(peek(p, COME), source, apart, beside, near, width, lines, items)
+        width, source = items * size, source + first * apart
+        if backward(L, A, c):
+            move_lines(peek(p, COME), source + (lines - 1) * apart, -apart, beside, near, width, lines, items)
+            near, width = near + (lines - 1) * width, -width
+        else:
+            move_lines(peek(p, COME), source, apart, beside, near, width, lines, items)
         settle(L, A, c, near, size, width if lines == count else 0, first)
-    for o in range(0 if no_results else peek(L, SINKS)):
-        p = part(L, peek(L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS), COMPONENT))
-        size = peek(p, SIZE)
-        settle(L, A, peek(L, INPUTS) + o, A + peek(p, STAGE), size, items * size, first)
+        sink = -1 if no_results else peek(p, SINK)
+        if sink >= 0:
+            settle(L, A, peek(L, INPUTS) + sink, near, size, width, first)
 
 
 @of_words
@@ -93,4 +105,6 @@ def go(L, A, first, count):
         p, (target, apart, beside) = part(L, peek(s, COMPONENT)), home_of(L, A, peek(L, INPUTS) + o)
         near, width = A + peek(p, STAGE), items * peek(p, SIZE)
         target += first * apart
+        if backward(L, A, peek(s, COMPONENT)):
+            target, apart = target + (count - 1) * apart, -apart
         move_lines(peek(s, GO), target, apart, beside, near, width, count, items)

@@ -61,8 +61,10 @@ item one by one and side by side, one thread, AMD, loaded, 2^18 and 2^23 items: 
 float64 3.8 3.0, 1.64 2.92, a finish 1.58 2.33, .92 2.31, 2.25 3.09, 1.55 2.98; a map, rows of 520, scan and reduction: float32
 .87 2.0, .58 1.1, float64 2.4 3.1, .71 1.6, int32 .44 2.0, .28 1.1. In segments a map of float32 loses, rows of 520: 2.8 2.0."""
 SHORT_STRAIGHT = 32
-"""Rows of fewer items also where they could be scanned straight through. ns an item, int32, so and straight: rows of 16 .35 and
-.86, of 50 .95 and .28."""
+"""Rows of fewer items also where they could be scanned straight through, or of less than a line of the cache; past the cache the
+line alone decides. ns an item, so and straight: int32, rows of 16 .35 and .86, of 50 .95 and .28; uint8 33 .17 1.12, 48 .13 .96,
+63 .42 .91, 65 .17 .15; in 32 MiB int32 8 .68 .94, 16 .53 .32, 24 .60 .36, int64 6 1.35 1.22, 8 1.40 .77, 16 1.01 .50, 31 1.20
+.47, int16 31 .34 .46, uint8 33 .20 1.22, 63 .28 .98, 65 .20 .09."""
 FEW_ROWS = 32
 """Where fewer rows are neighbours in memory, and the items of each lie side by side, the rows of the longest dimension are
 scanned side by side. ns an item so and by neighbours, AMD, loaded, from Fortran's order to C's along the first axis:
@@ -116,9 +118,14 @@ item of every other column, which were scanned one by one or in panels before, a
 float32 3 .76 .67, .56 .34, 8 1.60 .43, .98 .22, float64 4 3.06 .61, 1.93 .29, 8 1.55 .42, .97 .26, complex64 4 5.1 .59, 2.8
 .30, int32 4 .77 .62, .58 .29, 8 .44 .30, .22 .10, int64 4 .65 .62, .45 .30, int8 3 .54 .76, 7 .57 .39, 14 of float64 7.9 .80,
 11 of complex64 2.4 1.0."""
+BACKWARD_LINE = 8
+"""The same for lines that are brought and whose items lie the other way: a line is vector code. ns an item of reversed columns
+item by item and line by line, AMD with AVX2, 2^15 items: float64 8 .95 .78, 12 2.20 1.30, 15 1.69 1.24, float32 8 .67 .57, 12 .67
+.59, 15 .70 .58, int16 8 .58 .54; in 32 MiB float64 12 2.58 1.64, 15 2.14 1.65. Handed out so, reversed rows of 12 float64 took
+1.50 1.89."""
 TICKET_BYTES = 1 << 16
 """Short rows are taken in batches of about this size."""
-FOLDED_ROWS, FOLDED_BYTES, FOLDED_STRIP, FOLDED_CALLED = 8, 1 << 13, 1 << 17, 1 << 10
+FOLDED_ROWS, FOLDED_BYTES, FOLDED_STRIP, FOLDED_CALLED, FOLDED_FAR = 8, 1 << 13, 1 << 17, 1 << 10, 5 << 9
 """Few columns, of at most so many bytes with their items, are folded where so many of them lie one behind the other. ns an item
 one by one, or item by item, and folded in strips of FOLDED_STRIP, one thread, AMD, 2^17 items, columns x items: float32 2x3 48
 .85, 3x7 4.8 .60, 3x64 1.8 .31, 5x64 1.05 .32, 3x300 .96 .61, 8x300 .37 .45, 1000x2 .70 .66, 16x16 .60 .30, 32x7 1.06 .51; int32
@@ -128,9 +135,12 @@ finish 8x3 107 .53, in segments 2x16 13 .31, in order 14x20 1.05 .30. Strips of 
 transposed where they lie and by way of a stretch, a copy .20, 2^23 items: float32 3x64 .66 .49, 2x3 .81 .69, rows of 7 through a
 map .78 .70, float64 5x7 1.49 1.09 (2^22, a copy .42).
 
-Rows of at most FOLDED_CALLED bytes are folded too where a map or a finish is called for lines of them. ns an item so and
-otherwise, of rows of 2, 3, 7, 12, 16, 20, 64, 128, 300: map, float32 .58 9.2, .63 6.2, .52 2.2, .37 1.1, .40 .51, .38 1.3, .53
-.69, .41 .76, .64 .54; float64 128 .82 .90, 300 1.3 .87; finish, int8 64 .15 .76, 300 .29 .42, float16 2 .55 11, 7 .56 2.8."""
+Rows of at most FOLDED_CALLED bytes, of FOLDED_FAR in arrays from STREAM_BYTES on, are folded too where a map or a finish is
+called for lines of them. ns an item so and otherwise, of rows of 2, 3, 7, 12, 16, 20, 64, 128, 300: map, float32 .58 9.2, .63
+6.2, .52 2.2, .37 1.1, .40 .51, .38 1.3, .53 .69, .41 .76, .64 .54; float64 128 .82 .90, 300 1.3 .87; finish, int8 64 .15 .76, 300
+.29 .42, float16 2 .55 11, 7 .56 2.8. AMD with AVX2, 32 MiB: map, float64 150 1.73 2.89, 300 2.21 2.79, 500 2.93 2.53, float32 300
+1.08 1.79, 500 1.33 1.79; a map of two float64 150 2.60 4.21, 300 3.69 4.03; finish, float64 150 1.80 2.51, 300 2.35 2.45; a map
+in segments 2.43 3.03, 2.36 2.95; reduced 1.01 1.49, 1.03 1.44; 2 MiB, map, float64 300 1.59 1.08."""
 NEAR_BYTES = 1 << 17
 """Columns that share cache lines are scanned one by one, in chunks that together fit a near cache."""
 OWN_CODE_BYTES = 1 << 18
