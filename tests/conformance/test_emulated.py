@@ -186,6 +186,25 @@ def test_columns_of_more_stages_have_the_oracles_bits(emulated, monkeypatch):
     assert {3, 4} <= set(stages)
 
 
+@pytest.mark.parametrize(
+    ("shape", "axis", "kernel"),
+    [
+        ((3000, 4), 0, "rows"),
+        ((9000, 20, 8), 1, "batches"),
+        ((30, 4000), 0, "short"),
+        ((300, 400), 0, "columns"),
+        ((300, 7), 0, "columns"),
+    ],
+)
+@pytest.mark.parametrize("emulated", [AMPERE], indirect=True)
+def test_truths_may_be_any_byte(emulated, shape, axis, kernel):
+    """As in a view of bytes as truths: those that are not 0 are true. Bytes of neighbouring columns are words."""
+    x = np.where(np.random.default_rng(4).random(shape) < 0.01, 6, 0).astype("u1")
+    got = up.scan(emulated.value(x.view(np.bool_)), "or", axis=axis)
+    assert f"upsweep_{kernel}" in emulated.gpu.loaded
+    assert emulated.host(got).tobytes() == np.logical_or.accumulate(x != 0, axis).tobytes()
+
+
 @pytest.mark.parametrize("order", ["tree", "sequential"])
 def test_gradients_of_packed_sequences_have_the_oracles_bits(emulated, order):
     """Of half precision in odd columns: computed in float32, rounded once."""

@@ -170,7 +170,6 @@ class Choice:
             "COSTLY": costly(plan),
             "HEADS_FLIP": heads is not None and heads.along == -1,
             "HEADS_BITS": self.bits,
-            "TRUTHS": layout.truths,
             "HEADS_APART": apart is not None,
             "HEADS_AGAIN": heads is not None and _again(heads),
         }

@@ -1,12 +1,6 @@
 // How a working warp of columns.cu moves its rectangles: from memory to shared memory, from there to registers, and results back.
 #include "column_serving.cuh"
 
-// Truths in memory may be any byte: those that are not 0 become 1.
-template <class T> __device__ __forceinline__ T truths(const T& x) {
-  if constexpr (!TRUTHS) return x;
-  else return (((x & 0x7f7f7f7fu) + 0x7f7f7f7fu) | x) >> 7 & 0x01010101u;
-}
-
 // Whether results go by whole lines once all lanes have theirs, where a warp has one set of columns.
 template <int O> constexpr bool GATHERED = VECTOR * STRIPS == 1 && (SUBS > 1 || Output<O>::grain > sizeof(typename Output<O>::Store)) &&
                                            Patch<typename Output<O>::Store, 1>::BYTES <= WARP_BYTES;
@@ -99,7 +93,7 @@ struct Mover {
         const char* from = patch(k) + Input<n.value>::at + run(strip) * Patch::RUN + (32 * v + own) * (int)sizeof(Load);
         if constexpr (Input<n.value>::pitch) from += Patch::origin(first_of<n.value>(p, at, first(at)), p.in_strides[n.value].along);
 #pragma unroll
-        for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<Value>(truths(Patch::get(from, i)));
+        for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<Value>(Patch::get(from, i));
       }
     });
   }
