@@ -350,6 +350,14 @@ def test_bytes_of_columns_are_words_where_no_carry_runs_over(op, dtype, shape, a
         assert choice.layout.truths == (dtype == "?")
 
 
+@pytest.mark.parametrize(
+    ("columns", "word", "kernel"), [(2, "u2", "tiles"), (4, "u4", "tiles"), (8, "u4", "columns")]
+)
+def test_bytes_of_a_word_of_columns_are_items_of_a_row(columns, word, kernel):
+    plan, choice = chosen((ops.ADD, ["i1"], (1 << 26, columns), 0, {}))
+    assert (plan.loads, plan.stores, choice.kernel) == ((np.dtype(word),), (np.dtype(word),), kernel)
+
+
 @pytest.mark.parametrize("name", ["add", "min", "max"])
 @pytest.mark.parametrize("kind", ["i", "u"])
 def test_each_of_four_bytes_is_computed_by_itself(name, kind):
@@ -609,7 +617,7 @@ def test_few_rows_take_several_warps_each(rows, warps):
 @pytest.mark.parametrize("arch", [80, 86, 90])
 @pytest.mark.parametrize("dtype", ["i1", "f4", "f8", "c16"])
 @pytest.mark.parametrize(
-    ("n", "columns"), [(7, 3), (33, 65), (64, 2), (128, 128), (300, 2), (300, 100), (900, 7)]
+    ("n", "columns"), [(7, 3), (33, 65), (64, 5), (128, 128), (300, 3), (300, 100), (900, 7)]
 )
 def test_batches_fill_half_of_a_multiprocessor_at_most_and_none_is_left(n, columns, dtype, arch):
     plan, choice = chosen((ops.ADD, [dtype], (20_001, n, columns), 1, {}), arch)
