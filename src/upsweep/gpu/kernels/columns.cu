@@ -189,7 +189,8 @@ struct Worker : Mover {
       await<PREFIXES, HALF>(k);
       // The ticket comes while the tile is written.
       i64 next = draws ? next_ticket(p) : 0;
-      if (!REDUCE || at.t + 1 == p.tiles) {
+      // A reduction is finished by the warp that has the last item.
+      if (!REDUCE || (u64)(p.n - 1 - first(at)) < HEIGHT) {
 #pragma unroll 1
         for (int i = 0; i < VECTOR * STRIPS; i++) finish(k, i / STRIPS, i % STRIPS, at);
         store_lines(k, at);
