@@ -162,6 +162,10 @@ STAGED = [
     # Lanes hold whole lines of bytes.
     Call("add-int8", ((9001, 65), 0)),
     Call("max-int8", ((3, 9600, 7), 1), reverse=True, exclusive=True, out="in place"),
+    # Tiles as high as a column, of a number of warps that is no power of two.
+    Call("hash-u64", ((134, 300), 0), exclusive=True, initial="rows"),
+    Call("hash-u64", ((2, 270, 40), 1), segments="flags", reverse=True),
+    Call("hash-u64", ((134, 300), 0), reduce=True),
 ]
 """Columns that have more than two stages in each form, where they are enough."""
 

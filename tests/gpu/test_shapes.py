@@ -358,6 +358,29 @@ def test_bytes_of_a_word_of_columns_are_items_of_a_row(columns, word, kernel):
     assert (plan.loads, plan.stores, choice.kernel) == ((np.dtype(word),), (np.dtype(word),), kernel)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "shape", "axis", "warps"),
+    [
+        ("f4", (640, 200, 1024), 1, 7),
+        ("bfloat16", (104, 315, 1024), 1, 10),
+        ("f4", (134, 1_000_000), 0, 5),
+        ("f4", (640, 256, 1024), 1, 8),
+        ("f4", (640, 288, 1024), 1, 10),
+        # Tiles that a column fills, few columns, and columns too long for a tile.
+        ("f4", (640, 512, 1024), 1, None),
+        ("f4", (200, 1024), 0, None),
+        ("f4", (640, 600, 1024), 1, None),
+    ],
+)
+def test_a_tile_is_as_high_as_its_columns_where_others_were_half_empty(dtype, shape, axis, warps):
+    plan, choice = chosen((ops.ADD, [dtype], shape, axis, {}))
+    n, tile = shape[axis], choice.tile
+    assert choice.shape.warps == warps if warps else choice.shape.warps & (choice.shape.warps - 1) == 0
+    assert not warps or n <= tile < 1.25 * n
+    assert not warps or n < tile or warps & (warps - 1) == 0
+    assert choice.shape.blocks * choice.shared_bytes(plan) <= choice.chip.shared
+
+
 @pytest.mark.parametrize("name", ["add", "min", "max"])
 @pytest.mark.parametrize("kind", ["i", "u"])
 def test_each_of_four_bytes_is_computed_by_itself(name, kind):

@@ -20,10 +20,12 @@ from upsweep.gpu.shapes.columns import (
     NARROW,
     STRETCHED,
     STRETCHED_HALVES,
+    WASTE,
     WIDE_STRETCHED,
     for_columns,
     for_flat,
     for_loose,
+    for_one,
     for_stages,
     for_stretch,
     for_turned,
@@ -130,6 +132,17 @@ def scanned(plan: Plan, layout: Layout) -> Sequence[Lane]:
 
 
 def choose(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
+    """Tiles of columns: one for each column where it would fill others badly."""
+    made = _in_tiles(plan, layout, columns, chip)
+    shape = None if made.shape.flat or any(map(turned, layout.arrays())) else for_one(made.shape, layout.n)
+    if shape is None or not _fill(made):
+        return made
+    one = replace(made, shape=shape)
+    fuller = WASTE * one.tile <= made.tiles * made.tile
+    return one if fuller and shape.blocks * one.shared_bytes(plan) <= chip.shared else made
+
+
+def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     """Lines as wide as the smallest input wants them, unless that input is little beside others; and as many warps as pay, if all
     inputs fit into shared memory.
     """

@@ -101,7 +101,7 @@ __device__ __forceinline__ void prefix_tile(const Params& p, Shared& s, int k, c
   prefixes[0][mine] = before.value;
   if constexpr (!EXCLUSIVE) prefixes[PARTS][mine] = next.value;
 #pragma unroll
-  for (int d = PARTS / 2; d >= 1; d /= 2)
+  for (int d = 1 << log2_of(PARTS); d >= 1; d /= 2)
 #pragma unroll
     for (int w = d - 1; w < PARTS - 1; w += 2 * d) {
       Prefix q = before;
