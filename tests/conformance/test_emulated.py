@@ -166,8 +166,15 @@ STAGED = [
     Call("hash-u64", ((134, 300), 0), exclusive=True, initial="rows"),
     Call("hash-u64", ((2, 270, 40), 1), segments="flags", reverse=True),
     Call("hash-u64", ((134, 300), 0), reduce=True),
+    # Results that lie otherwise than the inputs: lines a little apart, and lines that begin at other bytes.
+    Call("hash-u64", ((700, 33), 0), inside="padded", segments="flags"),
+    Call("add-float32", ((1100, 333), 0), inside="padded", reverse=True),
+    Call("add-float16", ((1100, 7), 0), inside="padded", exclusive=True, initial="rows"),
+    Call("add-int8", ((1100, 333), 0), inside="padded", reverse=True),
+    Call("add-int8", ((600, 101), 0), dtype="wider"),
+    Call("affine-float32-float32", ((600, 101), 0), inside="padded"),
 ]
-"""Columns that have more than two stages in each form, where they are enough."""
+"""Columns in each form of tiles that many columns take."""
 
 
 def test_columns_of_more_stages_have_the_oracles_bits(emulated, monkeypatch):

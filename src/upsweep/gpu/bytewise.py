@@ -33,10 +33,10 @@ def joined(plan: Plan, layout: Layout) -> tuple[Plan, Layout]:
 
 
 def ragged(plan: Plan, layout: Layout) -> tuple[Plan, Layout] | None:
-    """The same where lines begin at any byte, alike in all arrays, and the last word of a line may have fewer bytes; None where
-    there is no such scan."""
+    """The same where lines begin at any byte, and the last word of a line may have fewer bytes; None where there is no such
+    scan."""
     op = _on_words(plan, layout)
-    if op is None or plan.reduce or len({x.begins() for x in layout.arrays()}) > 1:
+    if op is None or plan.reduce:
         return None
     plan, words = _words(plan, layout, op, _WORD)
     return plan, replace(words, bytes=layout.dims[-1])

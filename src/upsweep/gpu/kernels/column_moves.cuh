@@ -13,6 +13,10 @@ struct Mover {
   int warp, lane, sub = lane / LANES, own = lane % LANES;
 
   __device__ __forceinline__ char* patch(int k) const { return memory + (stage_of(k) * WARPS + warp) * WARP_BYTES; }
+  // Where results wait for whole lines: in the places of the items, or in places of their own, one for all stages.
+  __device__ __forceinline__ char* result_lines(int k) const {
+    return RESULT_BYTES ? memory + STAGES * WARPS * WARP_BYTES + warp * RESULT_BYTES : patch(k);
+  }
   __device__ __forceinline__ i64 first(const Spot& at) const { return (i64)at.t * TILE + warp * HEIGHT; }
   // The strips of a tile are its parts; the runs of a warp, one below another, those of all its strips.
   __device__ __forceinline__ int part(int strip) const { return warp * STRIPS + strip; }
@@ -115,7 +119,7 @@ struct Mover {
   template <int O> __device__ __forceinline__ void put_in_line(int k, int v, int strip, const Spot& at, const Result (&y)[ITEMS]) const {
     typedef typename Output<O>::Store Store;
     typedef ResultPatch<O> Results;
-    char* shared = patch(k) + Output<O>::at + run(strip) * Results::RUN + (32 * v + own) * (int)sizeof(Store);
+    char* shared = result_lines(k) + Output<O>::at + run(strip) * Results::RUN + (32 * v + own) * (int)sizeof(Store);
     if constexpr (Output<O>::pitch) shared += Results::origin(first_result<O>(at, first(at)), p.out_strides[O].along);
     int exist = RAGGED ? LINE_BYTES - 4 * (32 * v + own) : COLUMNS - 32 * v - own;
 #pragma unroll
@@ -126,7 +130,7 @@ struct Mover {
     i64 j = first(at);
     each<OUTPUTS>([&](auto o) {
       if constexpr (Output<o.value>::at >= 0) {
-        ResultPatch<o.value>::store(patch(k) + Output<o.value>::at, first_result<o.value>(at, j), p.out_strides[o.value].along,
+        ResultPatch<o.value>::store(result_lines(k) + Output<o.value>::at, first_result<o.value>(at, j), p.out_strides[o.value].along,
                                     p.n - j, p.columns - at.column, lane);
       }
     });

@@ -244,6 +244,19 @@ def for_uneven(shape: Shape) -> Shape:
     return replace(shape, vector=2 * shape.vector, warps=max(1, shape.warps // 2), blocks=3)
 
 
+APART = {
+    (0, False): ((16, 8),),
+    (2, False): ((32, 8), (16, 8)),
+    (4, False): ((16, 8),),
+    (2, True): ((16, 16),),
+}
+"""Items and warps of lines whose results have places of their own, the best first that fits, in a block alone, by the bytes of an
+item, 0 where four bytes are a word, and whether all lines are one stretch. While results are stored another tile comes. Of a copy
+(H200), item by item, where cp.async copies four bytes or more -> so: x[:, 1:] of 1024 f4 .697 -> .778, bf16 .286 -> .686, bytes
+.123 -> .667; x[:, :-1] of 334 .678 -> .726, .25 -> .52 and .117 -> .51; bf16 x[1:] of 1024 .29 -> .735, x[::2] of 333 .25 -> .60;
+x[:, 1:] of 101 bf16 .24 -> .63. Stored before the next tile is asked for: 1024 f4 .752, bf16 .640, bytes .632."""
+
+
 def for_stages(shape: Shape, columns: int, size: int, dense: bool) -> tuple[Shape, ...]:
     """The same for single items of `size` bytes, 0 where several bytes are a word, in blocks that have all of a
     multiprocessor's memory: the best first that fits. `dense`: the lines lie one behind another. Of a copy (H200), before ->
@@ -254,6 +267,10 @@ def for_stages(shape: Shape, columns: int, size: int, dense: bool) -> tuple[Shap
     items .95, but 3 1.05; of bf16 101 .93, 128 .91, 130 .71, 201 .88, 257 .84, 333 .94, 351 .95, but 65 1.11, 255 1.04; of 333
     bytes, four a word, 1.44, of 999 .91. 101 of bf16 run at .690 of a copy in eight warps of 32 items, at .700 in sixteen of 16.
     """
+    if shape.apart:
+        whole = shape.stretch > 0
+        forms = APART.get((size, whole), ()) if columns > SEVERAL else ()
+        return tuple(replace(shape, items=i, warps=w, vector=4, blocks=1, strips=1) for i, w in forms)
     # Two parts of 128 columns leave few lanes idle.
     full = 224 < columns <= 256
     if dense and size == 2 and columns > 96 and not full and (columns % 8 or shape.stretch):
