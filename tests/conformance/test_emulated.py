@@ -162,8 +162,19 @@ STAGED = [
     # Lanes hold whole lines of bytes.
     Call("add-int8", ((9001, 65), 0)),
     Call("max-int8", ((3, 9600, 7), 1), reverse=True, exclusive=True, out="in place"),
+    # Tiles as high as a column, of a number of warps that is no power of two.
+    Call("hash-u64", ((134, 300), 0), exclusive=True, initial="rows"),
+    Call("hash-u64", ((2, 270, 40), 1), segments="flags", reverse=True),
+    Call("hash-u64", ((134, 300), 0), reduce=True),
+    # Results that lie otherwise than the inputs: lines a little apart, and lines that begin at other bytes.
+    Call("hash-u64", ((700, 33), 0), inside="padded", segments="flags"),
+    Call("add-float32", ((1100, 333), 0), inside="padded", reverse=True),
+    Call("add-float16", ((1100, 7), 0), inside="padded", exclusive=True, initial="rows"),
+    Call("add-int8", ((1100, 333), 0), inside="padded", reverse=True),
+    Call("add-int8", ((600, 101), 0), dtype="wider"),
+    Call("affine-float32-float32", ((600, 101), 0), inside="padded"),
 ]
-"""Columns that have more than two stages in each form, where they are enough."""
+"""Columns in each form of tiles that many columns take."""
 
 
 def test_columns_of_more_stages_have_the_oracles_bits(emulated, monkeypatch):
@@ -184,6 +195,25 @@ def test_columns_of_more_stages_have_the_oracles_bits(emulated, monkeypatch):
     for call in STAGED:
         assert wrong(call, emulated, draws=1) is None, call
     assert {3, 4} <= set(stages)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "kernel"),
+    [
+        ((3000, 4), 0, "rows"),
+        ((9000, 20, 8), 1, "batches"),
+        ((30, 4000), 0, "short"),
+        ((300, 400), 0, "columns"),
+        ((300, 7), 0, "columns"),
+    ],
+)
+@pytest.mark.parametrize("emulated", [AMPERE], indirect=True)
+def test_truths_may_be_any_byte(emulated, shape, axis, kernel):
+    """As in a view of bytes as truths: those that are not 0 are true. Bytes of neighbouring columns are words."""
+    x = np.where(np.random.default_rng(4).random(shape) < 0.01, 6, 0).astype("u1")
+    got = up.scan(emulated.value(x.view(np.bool_)), "or", axis=axis)
+    assert f"upsweep_{kernel}" in emulated.gpu.loaded
+    assert emulated.host(got).tobytes() == np.logical_or.accumulate(x != 0, axis).tobytes()
 
 
 @pytest.mark.parametrize("order", ["tree", "sequential"])

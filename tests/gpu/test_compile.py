@@ -86,6 +86,12 @@ HOT = {
         {"order": "sequential", "reverse": True, "finish": _PRODUCTS, "ahead": 2, "initial": True},
     ),
     "walk of segments": (ops.MAX, ["f8"], (4096, 3000), 0, {"segmented": True, "order": "sequential"}),
+    "pitched columns": (ops.ADD, ["f4"], (1 << 18, 1023), 0, {"pitch": 1024, "phase": 4}),
+    "pitched columns of halves": (ops.ADD, ["f2"], (1 << 18, 1023), 0, {"pitch": 1024, "phase": 2}),
+    "few pitched columns": (ops.ADD, ["f2"], (1 << 23, 7), 0, {"pitch": 8}),
+    "columns of one tile": (ops.ADD, ["f4"], (640, 200, 1024), 1, {}),
+    "bytes of two columns": (ops.ADD, ["i1"], (1 << 26, 2), 0, {}),
+    "bytes in segments": (ops.ADD, ["i1"], LONG, 0, {"segmented": True}),
 }
 OTHERS = {
     "affine": (ops.AFFINE, ["f4", "f4"], LONG, 0, {}),

@@ -54,6 +54,8 @@ CHOICES = [
     (["f4"], (5000, 2, 2), 1, "batches", False, False),
     (["f4"], (4000, 2, 2), 1, "rows", False, False),
     (["f4"], (50_000, 200, 7), 1, "batches", False, False),
+    (["f4"], (50_000, 600, 12), 1, "columns", False, False),
+    (["f4"], (50_000, 512, 16), 1, "batches", False, False),
     (["f4"], (50_000, 900, 7), 1, "columns", False, False),
     (["f4"], (50_000, 20, 129), 1, "short", False, False),
     (["f4"], (1 << 20, 3), 1, "short", False, False),
@@ -321,10 +323,12 @@ def test_a_lane_holds_as_many_items_as_flags_and_code_allow(op, flags, kernel):
         (ops.XOR, "u1", (3, 500, 64), 1, {"reverse": True, "exclusive": True}, True),
         (ops.AND, "u1", (100, 4000), 0, {"reduce": True}, True),
         (ops.ADD, "i1", (500, 1000), 0, {"phase": 4}, True),
-        (ops.ADD, "i1", (500, 1000), 0, {"phase": 2}, False),
+        (ops.ADD, "i1", (500, 1000), 0, {"phase": 2}, True),
+        (ops.ADD, "i1", (500, 80), 0, {"phase": 2}, False),
         (ops.ADD, "i1", (500, 1002), 0, {}, True),
         (ops.ADD, "i1", (500, 1002), 0, {"reduce": True}, False),
-        (ops.ADD, "i1", (500, 1002), 0, {"phase": 1}, False),
+        (ops.ADD, "i1", (500, 1002), 0, {"phase": 1}, True),
+        (ops.MAX, "i1", (500, 333), 0, {"pitch": 334}, True),
         (ops.ADD, "i1", (5000, 65), 0, {}, False),
         (ops.ADD, "i1", (100_000, 65), 0, {}, True),
         (ops.ADD, "i1", (100_000, 65), 0, {"phase": 2}, False),
@@ -346,8 +350,60 @@ def test_bytes_of_columns_are_words_where_no_carry_runs_over(op, dtype, shape, a
     assert {x.size for x in choice.layout.arrays()} == {d.itemsize for d in plan.loads} == {size}
     if joined:
         assert choice.layout.dims[-1] == -(-shape[-1] // 4)
-        assert choice.layout.bytes == (shape[-1] if shape[-1] % 4 else 0)
+        assert choice.layout.bytes == (shape[-1] if shape[-1] % 4 or flags.get("phase", 0) % 4 else 0)
         assert choice.layout.truths == (dtype == "?")
+
+
+@pytest.mark.parametrize(
+    ("columns", "word", "kernel"), [(2, "u2", "tiles"), (4, "u4", "tiles"), (8, "u4", "columns")]
+)
+def test_bytes_of_a_word_of_columns_are_items_of_a_row(columns, word, kernel):
+    plan, choice = chosen((ops.ADD, ["i1"], (1 << 26, columns), 0, {}))
+    assert (plan.loads, plan.stores, choice.kernel) == ((np.dtype(word),), (np.dtype(word),), kernel)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "flags", "stretch"),
+    [
+        ("f4", (1 << 18, 1023), {"pitch": 1024, "phase": 4}, 0),
+        ("bfloat16", (1 << 18, 333), {"pitch": 334}, 0),
+        ("i1", (1 << 20, 333), {"pitch": 334}, 84),
+        ("i1", (1 << 20, 100), {"pitch": 101}, 25),
+        ("bfloat16", (1 << 22, 7), {"pitch": 8, "phase": 2}, 7),
+    ],
+)
+@pytest.mark.parametrize("arch", [80, 86, 90])
+def test_results_lie_apart_where_no_input_lies_as_they_do(dtype, shape, flags, stretch, arch):
+    """Lines that are read a little apart come as one stretch, and lines that begin anywhere in pieces."""
+    plan, choice = chosen((ops.ADD, [dtype], shape, 0, flags), arch)
+    assert choice.kernel == "columns"
+    assert (choice.shape.apart, choice.layout.bytes > 0) == (True, dtype == "i1")
+    assert arch == 86 or choice.shape.stretch == stretch
+    assert choice.shared_bytes(plan) <= choice.chip.shared
+    assert not chosen((ops.ADD, [dtype], shape, 0, {}), arch)[1].shape.apart
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "axis", "warps"),
+    [
+        ("f4", (640, 200, 1024), 1, 7),
+        ("bfloat16", (104, 315, 1024), 1, 10),
+        ("f4", (134, 1_000_000), 0, 5),
+        ("f4", (640, 256, 1024), 1, 8),
+        ("f4", (640, 288, 1024), 1, 10),
+        # Tiles that a column fills, few columns, and columns too long for a tile.
+        ("f4", (640, 512, 1024), 1, None),
+        ("f4", (200, 1024), 0, None),
+        ("f4", (640, 600, 1024), 1, None),
+    ],
+)
+def test_a_tile_is_as_high_as_its_columns_where_others_were_half_empty(dtype, shape, axis, warps):
+    plan, choice = chosen((ops.ADD, [dtype], shape, axis, {}))
+    n, tile = shape[axis], choice.tile
+    assert choice.shape.warps == warps if warps else choice.shape.warps & (choice.shape.warps - 1) == 0
+    assert not warps or n <= tile < 1.25 * n
+    assert not warps or n < tile or warps & (warps - 1) == 0
+    assert choice.shape.blocks * choice.shared_bytes(plan) <= choice.chip.shared
 
 
 @pytest.mark.parametrize("name", ["add", "min", "max"])
@@ -499,7 +555,9 @@ def test_lanes_hold_whole_lines_of_bytes_in_an_odd_number_of_words(columns, arch
     ("dtype", "columns", "flags", "vector", "loose"),
     [
         ("f4", 333, {}, 4, True),
-        ("f4", 4096, {"phase": 4}, 2, False),
+        ("f4", 4096, {"phase": 4}, 4, True),
+        ("f4", 4096, {"phase": 8}, 4, True),
+        ("f8", 4096, {"phase": 8}, 1, False),
         ("f4", 336, {}, 1, False),
         ("f4", 333, {"segmented": True}, 2, True),
         ("f8", 333, {}, 1, False),
@@ -507,7 +565,7 @@ def test_lanes_hold_whole_lines_of_bytes_in_an_odd_number_of_words(columns, arch
         ("i2", 1008, {}, 2, False),
         ("i2", 333, {}, 4, True),
         ("i1", 333, {}, 4, True),
-        ("i1", 333, {"phase": 1}, 4, False),
+        ("i1", 333, {"phase": 1}, 4, True),
     ],
 )  # fmt: skip
 def test_lines_that_begin_within_sectors_are_wide(dtype, columns, flags, vector, loose):
@@ -609,7 +667,7 @@ def test_few_rows_take_several_warps_each(rows, warps):
 @pytest.mark.parametrize("arch", [80, 86, 90])
 @pytest.mark.parametrize("dtype", ["i1", "f4", "f8", "c16"])
 @pytest.mark.parametrize(
-    ("n", "columns"), [(7, 3), (33, 65), (64, 2), (128, 128), (300, 2), (300, 100), (900, 7)]
+    ("n", "columns"), [(7, 3), (33, 65), (64, 5), (128, 128), (300, 3), (300, 100), (900, 7)]
 )
 def test_batches_fill_half_of_a_multiprocessor_at_most_and_none_is_left(n, columns, dtype, arch):
     plan, choice = chosen((ops.ADD, [dtype], (20_001, n, columns), 1, {}), arch)

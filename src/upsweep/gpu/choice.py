@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, ClassVar
 
 from upsweep.engine import EngineError
-from upsweep.gpu.demands import costly, packing
+from upsweep.gpu.demands import costly, packed
 from upsweep.gpu.layout import Lane, Layout, flip, mode
 from upsweep.gpu.shapes import CHIPS, Chip, Shape
 from upsweep.gpu.shapes.tiles import AHEAD
@@ -155,7 +155,7 @@ class Choice:
             "STAGES": shape.stages,
             "NODE_WORDS": node_words(plan),
             "SHARED_BYTES": self.shared_bytes(plan),
-            "BYTEWISE": packing(plan, layout),
+            "BYTEWISE": packed(plan, layout),
             "COLUMNS": shape.stretch,
             "LINE_BYTES": layout.bytes,
         }
@@ -170,7 +170,6 @@ class Choice:
             "COSTLY": costly(plan),
             "HEADS_FLIP": heads is not None and heads.along == -1,
             "HEADS_BITS": self.bits,
-            "TRUTHS": layout.truths,
             "HEADS_APART": apart is not None,
             "HEADS_AGAIN": heads is not None and _again(heads),
         }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -11,19 +10,20 @@ from upsweep.gpu import functions
 from upsweep.gpu.choice import Choice
 from upsweep.gpu.demands import light, turned_piece, words, words_read
 from upsweep.gpu.layout import Lane, Layout, patched, turned
-from upsweep.gpu.shapes import LINE, ROWS, SEVERAL, WARPS, Chip, Shape
+from upsweep.gpu.lines import are_loose, are_stretch, are_uneven, go_by_lines, grain_of, lie_apart
+from upsweep.gpu.shapes import ROWS, SEVERAL, WARPS, Chip, Shape
 from upsweep.gpu.shapes.columns import (
     FLAT,
     FLAT_LEAST,
     LITTLE,
     MANY,
-    NARROW,
     STRETCHED,
     STRETCHED_HALVES,
-    WIDE_STRETCHED,
+    WASTE,
     for_columns,
     for_flat,
     for_loose,
+    for_one,
     for_stages,
     for_stretch,
     for_turned,
@@ -37,6 +37,7 @@ from upsweep.gpu.sharing import (
     patches,
     pitch,
     places_of_lines,
+    results_of_lines,
     rounded_up,
 )
 from upsweep.operator import identity_of
@@ -77,7 +78,8 @@ class Columns(Choice):
         parts = warps * self.shape.strips
         heads = self.layout.heads
         flags = 0 if heads is None else heads_of_lines(self.shape, heads)
-        lines = stages * warps * (patches(self.layout, self.shape)[-1] + flags)
+        own = results_of_lines(plan, self.layout, self.shape)[-1]
+        lines = warps * (stages * (patches(self.layout, self.shape)[-1] + flags) + own)
         (element, align), (item, item_align) = element_of(plan), item_of(plan)
         align = max(align, item_align, 8)
         sums = rounded_up(4 * 24, align) + stages * parts * self.width * element
@@ -94,10 +96,12 @@ class Columns(Choice):
 
     def spec(self, plan: Plan) -> str:
         (neutral,) = (identity_of(plan.op, plan.accumulators) or (0,)) if self.layout.bytes else (0,)
-        flat = (
-            f"constexpr bool FLAT = {str(self.shape.flat).lower()};\nconstexpr unsigned NEUTRAL = {neutral}u;"
+        numbers = (
+            f"constexpr bool FLAT = {str(self.shape.flat).lower()};\n"
+            f"constexpr unsigned NEUTRAL = {neutral}u;\n"
+            f"constexpr int RESULT_BYTES = {results_of_lines(plan, self.layout, self.shape)[-1]};"
         )
-        return f"{flat}\n{super().spec(plan)}"
+        return f"{numbers}\n{super().spec(plan)}"
 
     def moved(self, plan: Plan, x: Lane, at: int, read: bool) -> dict[str, Any]:
         loose = patched(x) and at >= 0
@@ -124,12 +128,18 @@ class Columns(Choice):
         return x.grain_of_lines(self.width, self.columns) if at >= 0 or gathered else x.grain(x.size)
 
 
-def scanned(plan: Plan, layout: Layout) -> Sequence[Lane]:
-    """The results that are as long as the rows: none of a reduction."""
-    return () if plan.reduce else layout.stores
-
-
 def choose(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
+    """Tiles of columns: one for each column where it would fill others badly."""
+    made = _in_tiles(plan, layout, columns, chip)
+    shape = None if made.shape.flat or any(map(turned, layout.arrays())) else for_one(made.shape, layout.n)
+    if shape is None or not _fill(made):
+        return made
+    one = replace(made, shape=shape)
+    fuller = WASTE * one.tile <= made.tiles * made.tile
+    return one if fuller and shape.blocks * one.shared_bytes(plan) <= chip.shared else made
+
+
+def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     """Lines as wide as the smallest input wants them, unless that input is little beside others; and as many warps as pay, if all
     inputs fit into shared memory.
     """
@@ -138,19 +148,21 @@ def choose(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     warps, item, again = WARPS, words(plan, layout), functions.reads_again(plan)
     wide = item > 2 and not again
     pair = sum(x.size for x in layout.moving()) if [d.itemsize for d in plan.accumulators] == [4, 4] else 0
-    loose, alone = _are_loose(plan, layout), item == 1 and not plan.segmented
+    loose, alone = are_loose(plan, layout), item == 1 and not plan.segmented
     # Two thirds of the warps work where tiles have more stages: too few for operators of many instructions.
     single = light(plan) and item <= 2 and not (plan.segmented or plan.reduce)
     turning = [x for x in (*layout.moving(), *layout.stores) if turned(x)]
     if turning:
         line = 4
+
     for shape in for_flat(layout.bytes) if loose and layout.bytes % 4 else ():
         made = Columns(shape, layout, columns, chip)
         if _are_flat(plan, layout, shape) and shape.blocks * made.shared_bytes(plan) <= chip.shared:
             return made
     size = 0 if layout.bytes else sum(sizes)
-    dense = loose and _are_stretch(plan, layout, columns, STRETCHED_HALVES)
-    stretched = loose and _are_stretch(plan, layout, columns, STRETCHED)
+    apart = loose and lie_apart(plan, layout, True)
+    dense = loose and not apart and are_stretch(plan, layout, columns, STRETCHED_HALVES)
+    stretched = loose and are_stretch(plan, layout, columns, STRETCHED)
     while True:
         shape = for_columns(
             layout.n,
@@ -167,47 +179,32 @@ def choose(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         if alone and turning:
             piece = min(turned_piece(layout, x, SEVERAL) // x.size for x in turning)
             shape = for_turned(shape, min(sizes), piece)
-        elif stretched and not (wide and _are_apart(layout, columns)):
-            shape = for_stretch(
-                shape, layout.n, columns, sum(sizes), alone, wide, item > MANY, layout.bytes > 0
-            )
-        elif shape.lanes == 32 and _are_uneven(layout):
-            grain = _grain(layout, 64 * shape.vector, columns)
+        elif stretched and not (wide and go_by_lines(layout, columns)):
+            # Results apart take half as much as the inputs of two stages.
+            taken, double = (sum(sizes) * 3 // 2, False) if apart else (sum(sizes), alone)
+            shape = for_stretch(shape, layout.n, columns, taken, double, wide, item > MANY, layout.bytes > 0)
+        elif shape.lanes == 32 and are_uneven(layout):
+            grain = grain_of(layout, 64 * shape.vector, columns)
             if loose and (grain < 4 or (item == 1 and grain < 16)):
                 shape = for_loose(shape, columns, line, item > MANY)
             elif item == 1 and grain >= 4 and shape.vector <= 2 and not (plan.reduce or plan.segmented):
                 shape = for_uneven(shape)
             staged = staged and shape.loose
+        if shape.loose:
+            shape = replace(shape, apart=lie_apart(plan, layout, shape.stretch > 0))
         for more in for_stages(shape, columns, size, dense) if staged else ():
             made = Columns(more, layout, columns, chip)
             if made.threads <= 1024 and more.blocks * made.shared_bytes(plan) <= chip.shared and _fill(made):
                 return made
         made = Columns(shape, layout, columns, chip)
-        if made.shared_bytes(plan) <= chip.shared - 4096 or shape.warps == 1:
+        if made.shared_bytes(plan) <= chip.shared - 4096 or not (shape.loose or shape.warps > 1):
             return made
         if line < 4:
             line *= 2
-        else:
+        elif warps > 1:
             warps //= 2
-
-
-def _are_loose(plan: Plan, layout: Layout) -> bool:
-    """Whether lines may come and go in pieces of 16 bytes, wherever they begin: items are whole, and each result lies as an
-    input lies whose place it takes."""
-    loads = [x for x in layout.loads if patched(x)]
-    stores = scanned(plan, layout)
-    free = [(x.size, x.begins()) for x in loads]
-    for place in [(x.size, x.begins()) for x in stores]:
-        if place not in free:
-            return False
-        free.remove(place)
-    near = all(
-        x.rows[-1] == x.size and (layout.bytes or replace(x, rows=x.rows[:-1]).grain() >= x.size)
-        for x in (*loads, *stores)
-    )
-    small = max((x.size for x in loads), default=4) < 4
-    narrow = small and functions.reads_again(plan) and (not plan.segmented or _are_uneven(layout))
-    return near and bool(loads) and (narrow or words(plan, layout) <= MANY)
+        else:
+            loose = stretched = dense = False
 
 
 def _fill(choice: Columns) -> bool:
@@ -217,70 +214,9 @@ def _fill(choice: Columns) -> bool:
     return -(-layout.n // choice.tile) * lines >= ROWS
 
 
-def _are_stretch(plan: Plan, layout: Layout, columns: int, most: int) -> bool:
-    """Whether the lines of `most` columns or fewer lie one behind another, in all arrays alike, and lines moved one by one would
-    be cut into small pieces, or into two groups of columns."""
-    arrays = [x for x in layout.loads if patched(x)]
-    dense = all(abs(x.along) == layout.line(x) for x in (*arrays, *scanned(plan, layout))) and (
-        layout.heads is None or layout.heads.rows[-1] == 0 or abs(layout.heads.along) == columns
-    )
-    pieces = columns > 32 or columns & (columns - 1) > 0 or layout.bytes or min(x.size for x in arrays) < 4
-    return (
-        dense
-        and bool(pieces)
-        and (1 if layout.bytes else 2) < columns <= most
-        and layout.n * columns >= NARROW
-    )
-
-
 def _are_flat(plan: Plan, layout: Layout, shape: Shape) -> bool:
     """Whether lanes may hold whole lines of bytes, as they lie: these are short, one behind another, and begin at a word."""
     many = layout.n * prod(layout.dims[:-1]) * layout.bytes >= FLAT_LEAST
     even = all(begin(shape, x) % 4 == 0 for x in layout.arrays())
-    return many and even and not plan.segmented and _are_stretch(plan, layout, layout.dims[-1], FLAT)
-
-
-def _are_apart(layout: Layout, columns: int) -> bool:
-    """Whether the lines of wide items are moved one by one, though they lie one behind another."""
-    return columns > WIDE_STRETCHED or (columns > 16 and not _are_uneven(layout))
-
-
-def _are_uneven(layout: Layout) -> bool:
-    """Whether lines begin within sectors of 32 bytes."""
-    return any(place % 32 for x in _lines(layout) for place in (x.phase + x.offset, x.along, *x.rows[:-1]))
-
-
-def _grain(layout: Layout, width: int, columns: int) -> int:
-    """The largest power of two up to 16 that divides every address of lines of so many columns; 0 where there are fewer."""
-    if columns < width or any(map(turned, (*layout.moving(), *layout.stores))):
-        return 0
-    return min(x.grain_of_lines(width, columns) for x in _lines(layout))
-
-
-def _lines(layout: Layout) -> list[Lane]:
-    return [x for x in layout.arrays() if patched(x)]
-
-
-def fit(layout: Layout) -> bool:
-    """Whether the innermost rows are neighbours in memory, in every array: a line of rows, or a long axis without gaps. Rows may
-    also share the items of an input. In some arrays the items of a row may be the neighbours, as in a transposed array.
-    """
-    columns, arrays = layout.dims[-1], (*layout.loads, *layout.stores)
-    across = all(x.rows[-1] == x.size or turned(x) for x in layout.stores) and all(
-        x.still or x.rows[-1] in (0, x.size) or turned(x) for x in layout.loads
-    )
-    heads = layout.heads is None or layout.heads.rows[-1] in (0, 1)
-    if not across or not heads:
-        return False
-    if any(map(turned, arrays)):
-        return _turns(layout)
-    line = columns * min(x.size for x in layout.stores) >= LINE
-    dense = all(abs(x.along) == layout.line(x) for x in layout.moving())
-    return line or (dense and layout.n * columns >= NARROW)
-
-
-def _turns(layout: Layout) -> bool:
-    """Whether squares of items can be turned on their way through shared memory."""
-    room = sum(x.size for x in layout.loads if patched(x)) >= max(x.size for x in layout.stores)
-    even = all(x.grain() >= x.size for x in (*layout.moving(), *layout.stores) if turned(x))
-    return room and even and layout.dims[-1] >= 32 and layout.n >= 32
+    apart = plan.segmented or lie_apart(plan, layout, True)
+    return many and even and not apart and are_stretch(plan, layout, layout.dims[-1], FLAT)

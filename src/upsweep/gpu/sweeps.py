@@ -14,7 +14,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from upsweep.gpu import columns, functions
+from upsweep.gpu import columns, functions, lines
 from upsweep.gpu.choice import Choice
 from upsweep.gpu.demands import are_behind, costly, held, moved_together, packing, words, words_read
 from upsweep.gpu.layout import Lane, Layout, mode
@@ -143,8 +143,8 @@ def _lies_apart(layout: Layout, x: Lane) -> bool:
 
 
 def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
-    touching = all(abs(x.along) == x.size for x in (*layout.moving(), *columns.scanned(plan, layout)))
-    if layout.dims and not touching and columns.fit(layout):
+    touching = all(abs(x.along) == x.size for x in (*layout.moving(), *lines.scanned(plan, layout)))
+    if layout.dims and not touching and lines.fit(layout):
         return columns.choose(plan, layout, layout.dims[-1], chip)
     sums = _sums(plan, layout, chip)
     if sums is not None:

@@ -50,6 +50,8 @@ def declared(
         memory, size = functions.memory_type(dtype), dtype.itemsize
         if x.size > size:
             memory = f"Spaced<{memory}, {x.size // size}, {x.behind // size}>"
+        if layout.truths:
+            memory = f"Truths<{memory}>"
         types = {"Load": memory, "Value": functions.value_type(value)}
         lies = {"still": x.still, "same": bool(x.rows) and x.rows[-1] == 0, "told": told if x.told else -1}
         struct(f"Input<{i}>", types, {**lies, **moved})

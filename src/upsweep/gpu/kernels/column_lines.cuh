@@ -27,7 +27,7 @@ template <int BYTES, bool BACK> struct HeldLines {
 #pragma unroll 1
     for (int begin = 0; begin < RUN; begin += PERIOD, run = word(run, PERIOD)) {
 #pragma unroll
-      for (int i = 0; i < PERIOD; i++) w[WIDE + i] = truths(*word(run, i));
+      for (int i = 0; i < PERIOD; i++) w[WIDE + i] = convert<u32>(*(const Input<0>::Load*)word(run, i));
 #pragma unroll
       for (int i = 0; i < PERIOD; i++) *word(run, i) = w[WIDE + i] = both(word_at(w, 4 * (WIDE + i) - BYTES), w[WIDE + i]);
 #pragma unroll

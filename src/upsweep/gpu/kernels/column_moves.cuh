@@ -1,12 +1,6 @@
 // How a working warp of columns.cu moves its rectangles: from memory to shared memory, from there to registers, and results back.
 #include "column_serving.cuh"
 
-// Truths in memory may be any byte: those that are not 0 become 1.
-template <class T> __device__ __forceinline__ T truths(const T& x) {
-  if constexpr (!TRUTHS) return x;
-  else return (((x & 0x7f7f7f7fu) + 0x7f7f7f7fu) | x) >> 7 & 0x01010101u;
-}
-
 // Whether results go by whole lines once all lanes have theirs, where a warp has one set of columns.
 template <int O> constexpr bool GATHERED = VECTOR * STRIPS == 1 && (SUBS > 1 || Output<O>::grain > sizeof(typename Output<O>::Store)) &&
                                            Patch<typename Output<O>::Store, 1>::BYTES <= WARP_BYTES;
@@ -19,6 +13,10 @@ struct Mover {
   int warp, lane, sub = lane / LANES, own = lane % LANES;
 
   __device__ __forceinline__ char* patch(int k) const { return memory + (stage_of(k) * WARPS + warp) * WARP_BYTES; }
+  // Where results wait for whole lines: in the places of the items, or in places of their own, one for all stages.
+  __device__ __forceinline__ char* result_lines(int k) const {
+    return RESULT_BYTES ? memory + STAGES * WARPS * WARP_BYTES + warp * RESULT_BYTES : patch(k);
+  }
   __device__ __forceinline__ i64 first(const Spot& at) const { return (i64)at.t * TILE + warp * HEIGHT; }
   // The strips of a tile are its parts; the runs of a warp, one below another, those of all its strips.
   __device__ __forceinline__ int part(int strip) const { return warp * STRIPS + strip; }
@@ -99,7 +97,7 @@ struct Mover {
         const char* from = patch(k) + Input<n.value>::at + run(strip) * Patch::RUN + (32 * v + own) * (int)sizeof(Load);
         if constexpr (Input<n.value>::pitch) from += Patch::origin(first_of<n.value>(p, at, first(at)), p.in_strides[n.value].along);
 #pragma unroll
-        for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<Value>(truths(Patch::get(from, i)));
+        for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<Value>(Patch::get(from, i));
       }
     });
   }
@@ -121,7 +119,7 @@ struct Mover {
   template <int O> __device__ __forceinline__ void put_in_line(int k, int v, int strip, const Spot& at, const Result (&y)[ITEMS]) const {
     typedef typename Output<O>::Store Store;
     typedef ResultPatch<O> Results;
-    char* shared = patch(k) + Output<O>::at + run(strip) * Results::RUN + (32 * v + own) * (int)sizeof(Store);
+    char* shared = result_lines(k) + Output<O>::at + run(strip) * Results::RUN + (32 * v + own) * (int)sizeof(Store);
     if constexpr (Output<O>::pitch) shared += Results::origin(first_result<O>(at, first(at)), p.out_strides[O].along);
     int exist = RAGGED ? LINE_BYTES - 4 * (32 * v + own) : COLUMNS - 32 * v - own;
 #pragma unroll
@@ -132,7 +130,7 @@ struct Mover {
     i64 j = first(at);
     each<OUTPUTS>([&](auto o) {
       if constexpr (Output<o.value>::at >= 0) {
-        ResultPatch<o.value>::store(patch(k) + Output<o.value>::at, first_result<o.value>(at, j), p.out_strides[o.value].along,
+        ResultPatch<o.value>::store(result_lines(k) + Output<o.value>::at, first_result<o.value>(at, j), p.out_strides[o.value].along,
                                     p.n - j, p.columns - at.column, lane);
       }
     });

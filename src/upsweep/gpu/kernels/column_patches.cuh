@@ -58,6 +58,8 @@ template <class T, int PITCH, int PHASE> struct Loose {
   static constexpr bool BACK = PITCH < 0;
   // Runs without bytes between them are one stretch: a piece that two stretches share would come twice, each time in part.
   static constexpr int RUN = BACK ? -HIGH : HIGH, COUNT = !WHOLE ? HEIGHT : PAD > 0 ? HEIGHT / ITEMS : 1;
+  // Bytes behind a line that belong to none: they are read with it, but not behind the last one.
+  static constexpr int GAP = WHOLE ? WIDE - (RAGGED ? LINE_BYTES : COLUMNS * SIZE) : 0;
   static constexpr int MOST = WHOLE ? HEIGHT / COUNT * WIDE : WIDTH * SIZE, STEP = WHOLE ? MOST + PAD : WIDE;
   static constexpr int BYTES = ((COUNT - 1) * STEP + MOST + 30) / 16 * 16, PER = 16 / UNIT;
   typedef typename bits_of<UNIT>::type Unit;
@@ -135,7 +137,7 @@ template <class T, int PITCH, int PHASE> struct Loose {
 
   // Calls move(place in shared memory, address, low, high) for the pieces of all runs, of which the bytes from low up to high exist.
   template <class P, class F> static __device__ __forceinline__ void each_of_runs(P* at, Span lines, int lane, F&& move) {
-    int low = lines.first * WIDE, high = lines.last * WIDE;
+    int low = lines.first * WIDE, high = lines.last * WIDE - GAP;
     if (PHASE == 0 && MOST % 16 == 0 && low == 0 && high == COUNT * MOST) {
 #pragma unroll 8
       for (int c = 16 * lane; c < COUNT * MOST; c += 16 * 32) move(c + c / MOST * PAD, at + c, 0, 16);
@@ -232,7 +234,8 @@ template <class T, int GRAIN> struct Turned {
 template <int MOST, int MOST_BYTES> __device__ __forceinline__
 void fetch_lines(const char* from, i64 stride, int items, int bytes, int lane) {
   if (WHOLE || (SUBS > 1 && stride == bytes)) {
-    if (items > 0) fetch(stride < 0 ? from + (items - 1) * stride : from, items * (int)(stride < 0 ? -stride : stride), lane);
+    int line = (int)(stride < 0 ? -stride : stride);
+    if (items > 0) fetch(stride < 0 ? from + (items - 1) * stride : from, (items - 1) * line + min(bytes, line), lane);
     return;
   }
 #pragma unroll

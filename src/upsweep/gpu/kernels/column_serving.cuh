@@ -20,7 +20,7 @@ struct Shared {
   u32 heads[STAGES][PARTS][32 * VECTOR];             // of each lane's run
 #endif
 };
-static_assert(SHARED_BYTES == STAGES * WARPS * WARP_BYTES + sizeof(Shared) && NODE_WORDS == NODE, "launch.py counts otherwise");
+static_assert(SHARED_BYTES == WARPS * (STAGES * WARP_BYTES + RESULT_BYTES) + sizeof(Shared) && NODE_WORDS == NODE, "launch.py counts otherwise");
 
 // Named barriers, each once for each stage, so that a warp that arrives may run ahead of one that waits.
 //   PUBLISH   the sums of a tile are in shared memory, or there is no such tile: for the warp that publishes
@@ -101,7 +101,7 @@ __device__ __forceinline__ void prefix_tile(const Params& p, Shared& s, int k, c
   prefixes[0][mine] = before.value;
   if constexpr (!EXCLUSIVE) prefixes[PARTS][mine] = next.value;
 #pragma unroll
-  for (int d = PARTS / 2; d >= 1; d /= 2)
+  for (int d = 1 << log2_of(PARTS); d >= 1; d /= 2)
 #pragma unroll
     for (int w = d - 1; w < PARTS - 1; w += 2 * d) {
       Prefix q = before;

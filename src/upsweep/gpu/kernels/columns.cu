@@ -189,14 +189,16 @@ struct Worker : Mover {
       await<PREFIXES, HALF>(k);
       // The ticket comes while the tile is written.
       i64 next = draws ? next_ticket(p) : 0;
-      if (!REDUCE || at.t + 1 == p.tiles) {
+      // A reduction is finished by the warp that has the last item.
+      if (!REDUCE || (u64)(p.n - 1 - first(at)) < HEIGHT) {
 #pragma unroll 1
         for (int i = 0; i < VECTOR * STRIPS; i++) finish(k, i / STRIPS, i % STRIPS, at);
-        store_lines(k, at);
+        if (RESULT_BYTES == 0) store_lines(k, at);
       }
       if (draws) s.spots[(k + STAGES) & 3] = spot_of(p, next);
       await<TICKETS, ALL>(k);  // and the stage is free
       load(k + STAGES);
+      if (RESULT_BYTES > 0) store_lines(k, at);  // the stage is free: another tile comes meanwhile
     }
     // The other warps that serve stages have heard that tiles are at an end.
     if constexpr (ALONE) arrive<PUBLISH, HALF>(k + STAGES - 1);
@@ -206,7 +208,7 @@ struct Worker : Mover {
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_columns(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char memory[];
-  Shared& s = *(Shared*)(memory + STAGES * WARPS * WARP_BYTES);
+  Shared& s = *(Shared*)(memory + WARPS * (STAGES * WARP_BYTES + RESULT_BYTES));
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (threadIdx.x == 0) {
     s.spots[0] = spot_of(p, take_ticket(p));

@@ -94,6 +94,39 @@ __device__ __forceinline__ void scan_bytes(Packed& w, u32 before) {
   }
 }
 
+// Of segments: bit k of `heads` says that one starts at item k. The bytes of the four items of word i whose bits are set.
+__device__ __forceinline__ u32 bytes_of(u32 bits, int i) { return ((bits >> 4 * i & 15) * 0x00204081u & 0x01010101u) * 0xffu; }
+__device__ __forceinline__ u32 keep_bytes(u32 word, u32 kept) { return (word & kept) | (EMPTY & ~kept); }
+__device__ __forceinline__ u32 join_bytes(u32 a, u32 b) {
+  if constexpr (BITS) return join_bits(a, b);
+  else if constexpr (MOST) return __byte_perm(join_halves(a << 8, b << 8), join_halves(a, b), 0x7351);
+  else return AddBytes()(a, b);
+}
+
+// The sum of the run from its last head on.
+__device__ __forceinline__ u32 sum_last_segment(const Packed& w, u32 heads) {
+  const u32 since = FULL << (31 - __clz(heads | 1));
+  Packed last;
+#pragma unroll
+  for (int i = 0; i < PACKED_WORDS; i++) last[i] = keep_bytes(w[i], bytes_of(since, i));
+  return sum_bytes(last);
+}
+
+// Prefixes within segments, of a run that follows `before`: over pairs, over four, and from the word before, where no head lies
+// between.
+__device__ __forceinline__ void scan_segments(Packed& w, u32 heads, u32 before) {
+  u32 carry = ((before ^ TURNED) & 0xff) * 0x01010101u;
+#pragma unroll
+  for (int i = 0; i < PACKED_WORDS; i++) {
+    const u32 one = ~bytes_of(heads, i), two = one & (one << 8 | 0xff), all = two & (two << 16 | 0xffff), last = carry;
+    u32 sums = join_bytes(keep_bytes(w[i] << 8, one & 0xffffff00u), w[i]);
+    sums = join_bytes(keep_bytes(sums << 16, two & 0xffff0000u), sums);
+    sums = join_bytes(keep_bytes(carry, all), sums);
+    carry = __byte_perm(sums, 0, 0x3333);
+    w[i] = EXCLUSIVE ? keep_bytes(__byte_perm(last, sums, 0x6540), one) : sums;
+  }
+}
+
 // The sum of all lanes; in aligned groups of LANES lanes the sum up to this one, and from these the sum of those before it.
 __device__ __forceinline__ u32 sum_lanes(u32 sum) {
   return BYTEWISE == ADDS ? __reduce_add_sync(FULL, sum) : MOST ? __reduce_max_sync(FULL, sum) : BYTEWISE == ORS ? __reduce_or_sync(FULL, sum)
@@ -112,9 +145,12 @@ __device__ __forceinline__ u32 before_lane(u32 sums, int lane) {
   return lane ? sums : NEUTRAL;
 }
 
-__device__ __forceinline__ Element byte_element(u32 sum) {
+__device__ __forceinline__ Element byte_element(u32 sum, bool head = false) {
   Item item;
   get<0>(item) = convert<typename Component<0>::Acc>(sum ^ TURNED);
-  return element(item, false);
+  return element(item, head);
+}
+__device__ __forceinline__ Element last_segment(const Packed& w, u32 heads) {
+  return byte_element(sum_last_segment(w, heads), heads != 0);
 }
 __device__ __forceinline__ u32 byte_of(const Prefix& p) { return p.some ? convert<u32>(p.value.head) & 0xff ^ TURNED : NEUTRAL; }

@@ -25,6 +25,12 @@ template <class T, class U> inline constexpr bool same = false;
 template <class T> inline constexpr bool same<T, T> = true;
 template <class T> inline constexpr bool is_complex = same<T, c64> || same<T, c128>;
 
+// Truths of neighbouring columns, a byte each, as they lie in memory: those that are not 0 become 1.
+template <class T> struct Truths { T bytes; };
+template <class T> inline constexpr bool are_truths = false;
+template <class T> inline constexpr bool are_truths<Truths<T>> = true;
+__device__ __forceinline__ u32 ones(u32 x) { return (((x & 0x7f7f7f7fu) + 0x7f7f7f7fu) | x) >> 7 & 0x01010101u; }
+
 // An item of COUNT neighbours in memory, of which one counts.
 template <class T, int COUNT, int AT> struct alignas(COUNT * sizeof(T)) Spaced { T item[COUNT]; };
 template <class T> inline constexpr bool is_spaced = false;
@@ -45,6 +51,7 @@ template <class From> __device__ __forceinline__ f32 before_narrow(From x) {
 template <class To, class From> __device__ __forceinline__ To convert(From x) {
   if constexpr (same<To, From>) return x;
   else if constexpr (is_spaced<From>) return convert<To>(counting(x));
+  else if constexpr (are_truths<From>) return convert<To>(ones(x.bytes));
   else if constexpr (same<From, b8>) return convert<To>(x.bits != 0);
   else if constexpr (same<From, f16>) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x.bits)); return convert<To>(r); }
   else if constexpr (same<From, bf16>) return convert<To>(__uint_as_float((u32)x.bits << 16));

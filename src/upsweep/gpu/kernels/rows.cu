@@ -138,9 +138,17 @@ extern "C" __global__ void CLUSTERED __launch_bounds__(THREADS, BLOCKS) upsweep_
     region.template load_slab<0>().read_packed(from, j, w);
     normalize(w);
     if (Input<0>::mode == PLACED && j == 0 && within == 0) leave_out(w, (int)((u64)from.base & 15));
-    u32 sums = sum_to<LANES>(sum_bytes(w), within);
-    if constexpr (SHARED_ROWS) meet(p, byte_element(sums), warp, lane, own, start, before, after);
-    scan_bytes(w, join(byte_of(before), before_lane(sums, within)));
+    if constexpr (SEGMENTED) {
+      u32 heads = region.read_heads(p, row, j);
+      Element sums = up_sweep<LANES>(last_segment(w, heads), within);
+      if constexpr (SHARED_ROWS) meet(p, sums, warp, lane, own, start, before, after);
+      down_sweep<LANES>(before, within, sums, start);
+      scan_segments(w, heads, byte_of(before));
+    } else {
+      u32 sums = sum_to<LANES>(sum_bytes(w), within);
+      if constexpr (SHARED_ROWS) meet(p, byte_element(sums), warp, lane, own, start, before, after);
+      scan_bytes(w, join(byte_of(before), before_lane(sums, within)));
+    }
     __syncwarp();  // all lanes have read their runs
     region.template store_slab<0>().write_packed(RowRegion::out<0>(p, row), j, w);
     __syncwarp();  // all lanes have written theirs

@@ -160,8 +160,10 @@ struct Worker {
       if constexpr (PACKED) {
         Packed w;
         region(k, i).template load_slab<0>().read_packed(Strip::in<0>(p, row), j, w);
-        if constexpr (BYTEWISE != ORS) normalize(w);  // whether any byte is set is the same before and after
-        Element e = byte_element(sum_lanes(sum_bytes(w)));
+        if constexpr (BYTEWISE != ORS || SEGMENTED) normalize(w);  // whether any byte is set is the same before and after
+        Element e;
+        if constexpr (SEGMENTED) e = up_sweep<32>(last_segment(w, region(k, i).read_heads(p, row, j)), lane);
+        else e = byte_element(sum_lanes(sum_bytes(w)));
         if (lane == 31) s.sums[k & 1][part(i)] = e;
         continue;
       }
@@ -183,7 +185,14 @@ struct Worker {
       Packed w;
       region(k, i).template load_slab<0>().read_packed(Strip::in<0>(p, row), j, w);
       normalize(w);
-      scan_bytes(w, join(byte_of(s.prefixes[k & 1][part(i)]), before_lane(sum_to(sum_bytes(w), lane), lane)));
+      Prefix before = s.prefixes[k & 1][part(i)];
+      if constexpr (SEGMENTED) {
+        u32 heads = region(k, i).read_heads(p, row, j);
+        down_sweep<32>(before, lane, up_sweep<16>(last_segment(w, heads), lane), s.start[k & 1]);
+        scan_segments(w, heads, byte_of(before));
+      } else {
+        scan_bytes(w, join(byte_of(before), before_lane(sum_to(sum_bytes(w), lane), lane)));
+      }
       __syncwarp();  // all lanes have read their runs
       region(k, i).template store_slab<0>().write_packed(Strip::out<0>(p, row), j, w);
       __syncwarp();  // all lanes have written theirs

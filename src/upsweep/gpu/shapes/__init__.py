@@ -33,6 +33,8 @@ class Shape:
     """Whether lines of columns begin anywhere, and come and go in pieces of 16 bytes."""
     stretch: int = 0
     """Columns whose lines lie one behind another and are moved as one stretch of memory; 0 where lines are moved one by one."""
+    apart: bool = False
+    """Whether results of such lines have places of their own, as they lie otherwise than the inputs."""
     flat: bool = False
     """Whether a lane holds whole lines of such a stretch, as they lie: lines of words that begin at any byte."""
 

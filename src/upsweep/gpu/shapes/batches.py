@@ -16,6 +16,12 @@ WALKING = (4, 8, 2, 1)
 """Warps of a block, the best first where as many lanes are idle. Of a copy (H200), by tiles of columns -> in one warp: 500 x 2 f4
 .57 -> .78, 512 x 16 .79 -> .88, 700 x 4 .62 -> .65, 300 x 2 f8 .35 -> .61."""
 
+THIN = 2
+"""Warps of a multiprocessor that are too few for batches of four columns and items of four bytes, or more: tiles of columns take
+them. Of a copy
+(H200), by batches -> by tiles as high as a column: 600 x 12 f4 .70 -> .955, 700 x 4 .675 -> .92; with more warps 500 x 2 .81 ->
+.59, 300 x 7 .905 -> .85, 200 x 7 .94 -> .66; bytes of 600 x 12, three words, .60 -> .55."""
+
 LEAST = 96
 """Bytes of the narrowest array that a lane moves, and the most columns that it walks down for them. Of a copy (H200), 28 bytes ->
 96: 7 x 3 bf16 .70 -> .77, bytes .53 -> .57, 50 x 7 bytes .82 -> .92, 7 x 3 f4 .92 -> .90."""
@@ -42,6 +48,8 @@ def for_batches(
     if not fitting:
         return None
     warps = max(fitting, key=lambda warps: 32 * warps // columns * columns / warps)
+    if min(columns, smallest) >= 4 and warps * (shared // (32 * warps * vector * n * size + 2048)) <= THIN:
+        return None
     # A run that few items are left for takes as long as another.
     run = n if whole and n * words <= SEVERAL else min(n, items_for(words))
     return Shape(power_of_two(max(2, run)), warps, 1, vector=vector)

@@ -175,6 +175,25 @@ def for_flat(size: int) -> tuple[Shape, ...]:
     )  # fmt: skip
 
 
+WASTE = 1.15
+"""So many times higher are the tiles of a column that are left for a tile as high as the column. Of a copy (H200), before -> so:
+bf16 of 256 x 2048 .64 -> .97, of 315 x 1024 .70 -> .91, of 134 x 10^6 .35 -> .86; f4 of 200 x 1024 .97, of 256 .85 -> .96; in
+three stages or with half the items alike or .01 to .05 less."""
+
+
+def for_one(shape: Shape, n: int) -> Shape | None:
+    """The same with as many warps as hold a column of `n` items: a tile that has no neighbours below needs no sum of its own,
+    and so no power of two of warps, but one item more than there are. None where these are too many."""
+    height = shape.items * (32 // shape.lanes) * shape.strips
+    warps = -(-n // height)
+    if warps & (warps - 1):
+        warps = n // height + 1
+    threads = 32 * (warps + 2 * shape.vector)
+    return (
+        replace(shape, warps=warps, blocks=max(1, 1024 // threads), stages=2) if warps <= 2 * WARPS else None
+    )
+
+
 def for_turned(shape: Shape, size: int, piece: int) -> Shape:
     """Tiles where items that touch along the axis come or go by 128 bytes, as far as registers allow, of items of `size` bytes.
     A lane has at most one piece of a run, of `piece` items. Of a copy (H200), by 64 bytes and less -> so: transposed bf16 along
@@ -225,6 +244,19 @@ def for_uneven(shape: Shape) -> Shape:
     return replace(shape, vector=2 * shape.vector, warps=max(1, shape.warps // 2), blocks=3)
 
 
+APART = {
+    (0, False): ((16, 8),),
+    (2, False): ((32, 8), (16, 8)),
+    (4, False): ((16, 8),),
+    (2, True): ((16, 16),),
+}
+"""Items and warps of lines whose results have places of their own, the best first that fits, in a block alone, by the bytes of an
+item, 0 where four bytes are a word, and whether all lines are one stretch. While results are stored another tile comes. Of a copy
+(H200), item by item, where cp.async copies four bytes or more -> so: x[:, 1:] of 1024 f4 .697 -> .778, bf16 .286 -> .686, bytes
+.123 -> .667; x[:, :-1] of 334 .678 -> .726, .25 -> .52 and .117 -> .51; bf16 x[1:] of 1024 .29 -> .735, x[::2] of 333 .25 -> .60;
+x[:, 1:] of 101 bf16 .24 -> .63. Stored before the next tile is asked for: 1024 f4 .752, bf16 .640, bytes .632."""
+
+
 def for_stages(shape: Shape, columns: int, size: int, dense: bool) -> tuple[Shape, ...]:
     """The same for single items of `size` bytes, 0 where several bytes are a word, in blocks that have all of a
     multiprocessor's memory: the best first that fits. `dense`: the lines lie one behind another. Of a copy (H200), before ->
@@ -235,6 +267,10 @@ def for_stages(shape: Shape, columns: int, size: int, dense: bool) -> tuple[Shap
     items .95, but 3 1.05; of bf16 101 .93, 128 .91, 130 .71, 201 .88, 257 .84, 333 .94, 351 .95, but 65 1.11, 255 1.04; of 333
     bytes, four a word, 1.44, of 999 .91. 101 of bf16 run at .690 of a copy in eight warps of 32 items, at .700 in sixteen of 16.
     """
+    if shape.apart:
+        whole = shape.stretch > 0
+        forms = APART.get((size, whole), ()) if columns > SEVERAL else ()
+        return tuple(replace(shape, items=i, warps=w, vector=4, blocks=1, strips=1) for i, w in forms)
     # Two parts of 128 columns leave few lanes idle.
     full = 224 < columns <= 256
     if dense and size == 2 and columns > 96 and not full and (columns % 8 or shape.stretch):
