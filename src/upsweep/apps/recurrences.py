@@ -12,17 +12,12 @@ from upsweep.apps.kinds import (
     INTEGRAL,
     check_labels,
     floating,
-    kind_of,
     parameter,
 )
 from upsweep.apps.repeated import Planned, called
-from upsweep.arguments import (
-    axis_of,
-    half_lives,
-    time_dtype,
-    timed,
-    weighted,
-)
+from upsweep.arguments import axis_of
+from upsweep.decays import half_lives, time_dtype, timed, weighted
+from upsweep.dtypes import kind_of
 from upsweep.engine import DTypeError
 from upsweep.operators import ops
 from upsweep.segments import Segments
