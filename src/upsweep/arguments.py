@@ -33,7 +33,7 @@ def shape_of(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     return shapes[0]
 
 
-def check_broadcasts(what: str, shape: Sequence[int], like: Sequence[int]) -> None:
+def check_broadcasts(what: str, shape: Sequence[Any], like: Sequence[Any]) -> None:
     """A ShapeError where an array of this shape does not broadcast to the other shape as it stands."""
     if shape != like and (
         len(shape) > len(like) or any(m not in (1, n) for m, n in zip(reversed(shape), reversed(like)))
