@@ -40,6 +40,12 @@ def timed(times: tuple[int, ...], shape: tuple[int, ...], axis: int) -> None:
         )
 
 
+def check_times(dtype: Any) -> None:
+    """A DTypeError where times of this dtype have no differences."""
+    if dtypes.kind_of(dtype) not in ("i", "u", "f", "m", "M"):
+        raise DTypeError(f"times of {dtype} have no differences: pass numbers or datetime64")
+
+
 def time_dtype(times: Any, x: Any) -> np.dtype | None:
     """The dtype that times are subtracted in, where that is not their own: narrower floats than x is computed in would weigh its
     items in fewer digits.

@@ -11,7 +11,7 @@ from dask.base import compute
 from upsweep.arguments import axis_of, check_broadcasts, check_flags, held
 from upsweep.dask.graphs import heads_of, known, scanned
 from upsweep.dask.scans import scan
-from upsweep.decays import half_lives, time_dtype, timed, weighted
+from upsweep.decays import check_times, half_lives, time_dtype, timed, weighted
 from upsweep.dtypes import accumulator, fits, kind_of
 from upsweep.engine import DTypeError
 from upsweep.host import view
@@ -142,8 +142,7 @@ def _steps(times: Any, x: Any, dim: int, segments: Segments | None) -> Any:
     if times is None:
         return da.ones((), dtype=np.float64)
     times = da.asarray(times)
-    if times.dtype.kind not in "biufmM":
-        raise DTypeError(f"times of {times.dtype} have no differences: pass numbers or datetime64")
+    check_times(times.dtype)
     timed(times.shape, x.shape, dim)
     times = times if times.ndim == x.ndim else _along(times, x, dim)
     wide = np.int64 if times.dtype.kind in "iu" else time_dtype(times, x)
